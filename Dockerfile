@@ -1,7 +1,8 @@
 # The scheduler and the node agent as images: one static program each on an empty base. The scheduler runs as a user without a
 # name, the agent as root, since the socket of the container runtime is root's alone.
 #
-# GO_IMAGE is what compiles it, for those who keep their base images elsewhere. `make image-docker` builds both.
+# GO_IMAGE is what compiles it, for those who keep their base images elsewhere, or want one by what is in it: a tag can move, and
+# golang@sha256:... cannot. `make image-docker` builds both.
 # `make image` makes the same images without it, as files.
 ARG GO_IMAGE=golang:1.26
 FROM ${GO_IMAGE} AS build

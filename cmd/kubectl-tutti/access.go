@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -13,13 +11,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"sigs.k8s.io/yaml"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/diagnose"
+	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
 	"github.com/tutti-sched/tutti/pkg/generated/clientset/versioned"
 )
 
@@ -38,17 +37,20 @@ type clientFlags struct {
 
 // The output formats.
 const (
-	outputJSON = "json"
-	outputYAML = "yaml"
+	outputJSON = printer.JSON
+	outputYAML = printer.YAML
 	outputWide = "wide"
 )
 
+// addFlags adds kubectl's flags, as client-go has them: each means the same as there, and the API server.
 func (a *clientFlags) addFlags(flags *pflag.FlagSet) {
 	a.rules = *clientcmd.NewDefaultClientConfigLoadingRules()
 	flags.StringVar(&a.rules.ExplicitPath, "kubeconfig", "", "kubeconfig file; without it, KUBECONFIG or ~/.kube/config")
-	flags.StringVar(&a.overrides.CurrentContext, "context", "", "context of the kubeconfig")
-	flags.StringVarP(&a.overrides.Context.Namespace, "namespace", "n", "", "namespace; without it, that of the context")
-	flags.StringVar(&a.overrides.Timeout, "request-timeout", "30s", "how long to wait for one answer of the API server")
+	names := clientcmd.RecommendedConfigOverrideFlags("")
+	names.Timeout.Default = "30s"
+	names.ClusterOverrideFlags.APIServer.ShortName = "s"
+	names.AuthOverrideFlags.Username, names.AuthOverrideFlags.Password = clientcmd.FlagInfo{}, clientcmd.FlagInfo{}
+	clientcmd.BindOverrideFlags(&a.overrides, flags, names)
 	flags.StringVarP(&a.output, "output", "o", "", "json or yaml; for the tables of status, nodes and cycle wide, too")
 }
 
@@ -62,19 +64,11 @@ func (a *clientFlags) checkOutput(more ...string) error {
 }
 
 // structured prints an object if the format is json or yaml, and reports whether it did.
-func (a *clientFlags) structured(out io.Writer, object any) (printed bool, err error) {
+func (a *clientFlags) structured(p *printer.Printer, object any) (printed bool, err error) {
 	if a.output != outputJSON && a.output != outputYAML {
 		return false, nil
 	}
-	text, err := json.MarshalIndent(object, "", "  ")
-	if err == nil && a.output == outputYAML {
-		text, err = yaml.JSONToYAML(text)
-	}
-	if err != nil {
-		return true, fmt.Errorf("print: %w", err)
-	}
-	_, err = fmt.Fprintln(out, strings.TrimSpace(string(text)))
-	return true, err
+	return true, p.Encode(a.output, object)
 }
 
 // load returns the access to the API server, and the namespace.
@@ -169,21 +163,35 @@ func (r *reader) listPods(
 	}
 }
 
-// listUnheld returns the pods that no PodGroup's status covers: those that name a group without an object, and those that
-// wait and name none.
-func (r *reader) listUnheld(ctx context.Context, namespace string, groups []v1alpha1.PodGroup) ([]corev1.Pod, error) {
-	type key struct{ namespace, name string }
-	held := make(map[key]bool, len(groups))
+// unheldPods select the pods that the status of a PodGroup may not cover: those that name a group, and those that wait and name
+// none.
+func unheldPods() []metav1.ListOptions {
+	return []metav1.ListOptions{
+		{LabelSelector: v1alpha1.LabelPodGroup},
+		{LabelSelector: "!" + v1alpha1.LabelPodGroup, FieldSelector: "status.phase=" + string(corev1.PodPending)},
+	}
+}
+
+// unheld returns what keeps the pods that name none of the groups.
+func unheld(groups []v1alpha1.PodGroup) func(*corev1.Pod) bool {
+	held := make(map[types.NamespacedName]bool, len(groups))
 	for i := range groups {
-		held[key{groups[i].Namespace, groups[i].Name}] = true
+		held[types.NamespacedName{Namespace: groups[i].Namespace, Name: groups[i].Name}] = true
 	}
-	unheld := func(pod *corev1.Pod) bool { return !held[key{pod.Namespace, diagnose.GroupName(pod)}] }
-	pods, err := r.listPods(ctx, namespace, metav1.ListOptions{LabelSelector: v1alpha1.LabelPodGroup}, unheld)
-	if err != nil {
-		return nil, err
+	return func(pod *corev1.Pod) bool {
+		return !held[types.NamespacedName{Namespace: pod.Namespace, Name: diagnose.GroupName(pod)}]
 	}
-	others, err := r.listPods(ctx, namespace, metav1.ListOptions{
-		LabelSelector: "!" + v1alpha1.LabelPodGroup, FieldSelector: "status.phase=" + string(corev1.PodPending),
-	}, unheld)
-	return append(pods, others...), err
+}
+
+// listUnheld returns the pods that no PodGroup's status covers.
+func (r *reader) listUnheld(ctx context.Context, namespace string, groups []v1alpha1.PodGroup) ([]corev1.Pod, error) {
+	var all []corev1.Pod
+	for _, selected := range unheldPods() {
+		pods, err := r.listPods(ctx, namespace, selected, unheld(groups))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, pods...)
+	}
+	return all, nil
 }

@@ -23,7 +23,8 @@ func newSubcommand(a *clientFlags) *cobra.Command {
 		Long: `kubectl tutti tells why a job waits, how all jobs stand, and what the scheduler sees and does.
 
 why, status and submit need no more than the right to read (and, for submit, to create) PodGroups and pods. nodes, cycle, config
-show and why -v ask the scheduler itself, which wants the ClusterRole tutti-scheduler-inspect of its chart.`,
+show and why -v ask the scheduler itself: they need the Role tutti-scheduler-inspect of its chart, in its namespace. Your own
+credentials go to the API server alone.`,
 		Example: `  # why does this job wait?
   kubectl tutti why train
 
@@ -38,8 +39,28 @@ show and why -v ask the scheduler itself, which wants the ClusterRole tutti-sche
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl tutti"},
 	}
 	a.addFlags(command.PersistentFlags())
-	command.AddCommand(newWhy(a), newStatus(a), newNodes(a), newCycle(a), newConfig(a), newSubmit(a))
+	command.AddCommand(newWhy(a), newStatus(a), newNodes(a), newCycle(a), newConfig(a), newSubmit(a), newVersion(a))
 	return command
+}
+
+func newVersion(a *clientFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Show the version of this program",
+		Example: `  kubectl tutti version`,
+		Args:    cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if err := a.checkOutput(); err != nil {
+				return err
+			}
+			p := a.command(command)
+			if printed, err := a.structured(p, map[string]string{"version": version.Version()}); printed {
+				return err
+			}
+			p.Printf("%s\n", version.Version())
+			return nil
+		},
+	}
 }
 
 // command returns the printer of a command.

@@ -162,7 +162,7 @@ func TestStructuredOutputIsWhatItSays(t *testing.T) {
 	s.objects["/debug/cycles"] = `{total: 3, leading: true, cycles: [{number: 3, took: 1ms}]}`
 	s.objects["/debug/nodes"] = `{nodes: [{name: n1, idle: {cpu: "2"}}]}`
 	s.objects["/debug/config"] = `{source: built in, text: "actions: allocate"}`
-	endpoint := []string{"--server", s.URL, "--insecure-skip-tls-verify"}
+	endpoint := []string{"--scheduler-server", s.URL, "--scheduler-insecure-skip-tls-verify", "--scheduler-token", "t"}
 	for name, c := range map[string]struct {
 		args []string
 		want string
@@ -207,7 +207,7 @@ func TestHelpHasExamples(t *testing.T) {
 			}
 		}
 	}
-	look("", []string{"why", "status", "nodes", "cycle", "config", "submit"})
+	look("", []string{"why", "status", "nodes", "cycle", "config", "submit", "version"})
 	look("config", []string{"show", "lint", "explain"})
 }
 

@@ -24,7 +24,7 @@ func newConfig(a *clientFlags) *cobra.Command {
   kubectl tutti config lint scheduler.yaml
   kubectl tutti config explain nodeorder`,
 	}
-	command.AddCommand(newConfigShow(a), newConfigLint(a), newConfigExplain())
+	command.AddCommand(newConfigShow(a), newConfigLint(a), newConfigExplain(a))
 	return command
 }
 
@@ -47,22 +47,22 @@ scheduler would.`,
 			if err != nil {
 				return err
 			}
+			p := a.command(command)
 			warnings, err := configuration.Lint(command.Context(), file, text)
-			if printed, wrong := a.structured(command.OutOrStdout(), newLinted(file, warnings, err)); wrong != nil {
+			if printed, wrong := a.structured(p, newLinted(file, warnings, err)); wrong != nil {
 				return wrong
 			} else if printed && err != nil {
 				return errors.New("the scheduler would refuse it")
 			} else if printed {
 				return nil
 			}
-			p := a.command(command)
 			for _, warning := range warnings {
-				p.Printf("%s %s\n", p.Colorize(printer.Warning, "warning:"), warning.String())
+				p.Printf("%s %s\n", printer.Cell{Text: "warning:", Style: printer.Warning}, warning.String())
 			}
 			if err != nil {
 				return fmt.Errorf("the scheduler would refuse it:\n%w", err)
 			}
-			p.Printf("%s\n", p.Colorize(printer.Green, file+" is fine"))
+			p.Lines(printer.Green, file+" is fine")
 			return nil
 		},
 	}
@@ -107,7 +107,7 @@ func readFile(name string, stdin io.Reader) (file string, text []byte, err error
 	return name, text, err
 }
 
-func newConfigExplain() *cobra.Command {
+func newConfigExplain(a *clientFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain [NAME]",
 		Short: "Say what an action or a plugin does, and what its arguments mean",
@@ -121,8 +121,8 @@ it lists all of them.`,
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprint(command.OutOrStdout(), text)
-			return err
+			a.command(command).Lines(printer.Plain, text)
+			return nil
 		},
 	}
 }
@@ -147,10 +147,11 @@ It asks the scheduler; see "kubectl tutti --help" for the rights it takes.`,
 			if err := k.get(command.Context(), debugapi.PathConfig, &shown); err != nil {
 				return err
 			}
-			if printed, err := k.structured(command.OutOrStdout(), shown); printed {
+			p := k.command(command)
+			if printed, err := k.structured(p, shown); printed {
 				return err
 			}
-			writeConfig(k.command(command), &shown)
+			writeConfig(p, &shown)
 			return nil
 		},
 	}
@@ -162,7 +163,7 @@ It asks the scheduler; see "kubectl tutti --help" for the rights it takes.`,
 func writeConfig(p *printer.Printer, shown *debugapi.Config) {
 	comment := func(style printer.Style, text string) {
 		for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
-			p.Printf("%s\n", p.Colorize(style, strings.TrimRight("# "+line, " ")))
+			p.Lines(style, strings.TrimRight("# "+line, " "))
 		}
 	}
 	revision := ""
@@ -179,5 +180,5 @@ func writeConfig(p *printer.Printer, shown *debugapi.Config) {
 		comment(printer.Red, what+" was refused at "+shown.Refused.At.UTC().Format(time.RFC3339)+":")
 		comment(printer.Red, shown.Refused.Error)
 	}
-	p.Printf("%s\n", strings.TrimRight(shown.Text, "\n"))
+	p.Lines(printer.Plain, shown.Text)
 }

@@ -42,10 +42,11 @@ It asks the scheduler; see "kubectl tutti --help" for the rights it takes.`,
 				return err
 			}
 			latest(&cycles, last, deciding)
-			if printed, err := k.structured(command.OutOrStdout(), cycles); printed {
+			p := k.command(command)
+			if printed, err := k.structured(p, cycles); printed {
 				return err
 			}
-			writeCycles(k.command(command), &cycles, k.output == outputWide)
+			writeCycles(p, &cycles, k.output == outputWide)
 			return nil
 		},
 	}

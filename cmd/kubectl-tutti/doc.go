@@ -8,5 +8,6 @@
 //
 //	main.go, command.go, access.go          the command, its flags, its clients
 //	why.go, status.go, nodes.go, cycle.go   what it shows
+//	watch.go                                the state of all jobs as it changes
 //	submit.go, config.go                    a gang submitted, a configuration checked
 package main

@@ -26,15 +26,16 @@ type endpointFlags struct {
 }
 
 func (k *endpointFlags) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&k.options.Server, "server", "",
+	flags.StringVar(&k.options.Server, "scheduler-server", "",
 		"address of the scheduler's endpoint, such as https://10.0.0.7:8443; without it, a port-forward to the pod that leads")
-	flags.StringVar(&k.options.Authority, "certificate-authority", "", "file with the certificates that may have signed that of --server")
-	flags.BoolVar(&k.options.Insecure, "insecure-skip-tls-verify", false, "do not check the certificate of --server")
-	flags.StringVar(&k.options.Token, "token", "", "bearer token for the scheduler; without it, that of the kubeconfig")
-	flags.StringVar(&k.options.Account, "account", "",
-		"ServiceAccount, NAMESPACE/NAME, to ask the API server for a token of, for a kubeconfig that has none")
+	flags.StringVar(&k.options.Authority, "scheduler-certificate-authority", "",
+		"file with the certificates that may have signed that of --scheduler-server; without it, its certificate must be the one in the ConfigMap "+
+			debugapi.ConfigMap)
+	flags.BoolVar(&k.options.Insecure, "scheduler-insecure-skip-tls-verify", false, "do not check the certificate of --scheduler-server")
+	flags.StringVar(&k.options.Token, "scheduler-token", "",
+		"token for the scheduler, of the audience "+debugapi.Audience+"; without it, one of the ServiceAccount "+debugapi.Account)
 	flags.StringVar(&k.options.Namespace, "scheduler-namespace", "tutti-system", "namespace of the scheduler")
-	flags.StringVar(&k.options.Lease, "lease", "tutti-scheduler", "name of the scheduler's Lease")
+	flags.StringVar(&k.options.Lease, "scheduler-lease", "tutti-scheduler", "name of the scheduler's Lease")
 }
 
 // get gets the document at a path.
@@ -63,7 +64,7 @@ CPUs. A node that is marked ! takes no pods.
 It asks the scheduler; see "kubectl tutti --help" for the rights it takes.`,
 		Example: `  kubectl tutti nodes
   kubectl tutti nodes gpu-7 -o wide
-  kubectl tutti nodes --server https://10.0.0.7:8443 --certificate-authority ca.crt`,
+  kubectl tutti nodes --scheduler-server https://10.0.0.7:8443`,
 		RunE: func(command *cobra.Command, names []string) error {
 			if err := k.checkOutput(outputWide); err != nil {
 				return err
@@ -75,10 +76,11 @@ It asks the scheduler; see "kubectl tutti --help" for the rights it takes.`,
 			if err := selectNodes(&nodes, names); err != nil {
 				return err
 			}
-			if printed, err := k.structured(command.OutOrStdout(), nodes); printed {
+			p := k.command(command)
+			if printed, err := k.structured(p, nodes); printed {
 				return err
 			}
-			writeNodes(k.command(command), &nodes, k.output == outputWide)
+			writeNodes(p, &nodes, k.output == outputWide)
 			return nil
 		},
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"sigs.k8s.io/yaml"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
 )
 
 // submitOptions describes a gang for a trial.
@@ -54,7 +53,7 @@ With --dry-run it prints what it would make, which is a good beginning for a fil
 			if err := errors.Join(a.checkOutput(), s.check()); err != nil {
 				return err
 			}
-			return a.submit(command.Context(), command.OutOrStdout(), s)
+			return a.submit(command.Context(), a.command(command), s)
 		},
 	}
 	flags := command.Flags()
@@ -66,7 +65,7 @@ With --dry-run it prints what it would make, which is a good beginning for a fil
 	flags.Int64Var(&s.gpus, "gpu", 0, "GPUs that each pod requests")
 	flags.StringVar(&s.gpuResource, "gpu-resource", "nvidia.com/gpu", "what a GPU is called")
 	flags.StringVar(&s.priorityClass, "priority-class", "", "PriorityClass of the pods and of the group")
-	flags.StringVar(&s.schedulerName, "scheduler-name", "tutti", "schedulerName of the pods")
+	flags.StringVar(&s.schedulerName, "scheduler-name", "tutti", "schedulerName of the pods and of the group")
 	flags.BoolVar(&s.dryRun, "dry-run", false, "print what would be made, and make nothing")
 	return command
 }
@@ -117,7 +116,7 @@ func (s *submitOptions) group(namespace string) *v1alpha1.PodGroup {
 	return &v1alpha1.PodGroup{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "PodGroup"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.name},
-		Spec:       v1alpha1.PodGroupSpec{MinMember: s.minimum, PriorityClassName: s.priorityClass},
+		Spec:       v1alpha1.PodGroupSpec{MinMember: s.minimum, SchedulerName: s.schedulerName, PriorityClassName: s.priorityClass},
 	}
 }
 
@@ -147,9 +146,9 @@ func (s *submitOptions) job(namespace string) *batchv1.Job {
 	}
 }
 
-func (a *clientFlags) submit(ctx context.Context, out io.Writer, s *submitOptions) error {
+func (a *clientFlags) submit(ctx context.Context, p *printer.Printer, s *submitOptions) error {
 	if s.dryRun {
-		return s.print(out, a)
+		return s.print(p, a)
 	}
 	read, namespace, err := a.reader()
 	if err != nil {
@@ -174,13 +173,13 @@ func (a *clientFlags) submit(ctx context.Context, out io.Writer, s *submitOption
 		}
 		return err
 	}
-	_, err = fmt.Fprintf(out, "%d pods submitted, of which %d start together. See how they do, and end them:\n"+
+	p.Printf("%d pods submitted, of which %d start together. See how they do, and end them:\n"+
 		"  kubectl tutti why -n %s %s\n  kubectl delete podgroup -n %s %s\n", s.members, s.minimum, namespace, s.name, namespace, s.name)
-	return err
+	return nil
 }
 
 // print writes both objects as they would be created, without an owner: the group has no UID before it exists.
-func (s *submitOptions) print(out io.Writer, a *clientFlags) error {
+func (s *submitOptions) print(p *printer.Printer, a *clientFlags) error {
 	namespace := a.overrides.Context.Namespace
 	var objects []any
 	for _, object := range []any{s.group(namespace), s.job(namespace)} {
@@ -196,15 +195,11 @@ func (s *submitOptions) print(out io.Writer, a *clientFlags) error {
 		objects = append(objects, fields)
 	}
 	if a.output == outputJSON {
-		_, err := a.structured(out, map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})
-		return err
+		return p.Encode(printer.JSON, map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})
 	}
 	for _, object := range objects {
-		text, err := yaml.Marshal(object)
-		if err != nil {
-			return fmt.Errorf("print: %w", err)
-		}
-		if _, err := fmt.Fprintf(out, "---\n%s", text); err != nil {
+		p.Printf("---\n")
+		if err := p.Encode(printer.YAML, object); err != nil {
 			return err
 		}
 	}

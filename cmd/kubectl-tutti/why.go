@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -16,52 +17,114 @@ import (
 
 func newWhy(a *clientFlags) *cobra.Command {
 	k := &endpointFlags{clientFlags: a}
-	var verbose bool
+	var verbose, all bool
 	command := &cobra.Command{
-		Use:   "why NAME",
+		Use:   "why NAME | --all",
 		Short: "Say why a PodGroup or a pod waits, and what would let it start",
 		Long: `Says why a PodGroup or a pod waits: what the scheduler found when it looked at it last, with numbers; the smallest change
 that would let it start; its members, and which of them are missing, gated or have failed; since when it waits; and what capacity is
 kept for it.
 
-NAME is the name of a PodGroup, or of a group without an object, else of a pod; podgroup/NAME and pod/NAME say which of the two. It
-needs the right to list the PodGroups and the pods of the namespace.
+NAME is the name of a PodGroup, or of a group without an object, else of a pod; podgroup/NAME and pod/NAME say which of the two. With
+--all it says so of every job of the namespace that waits. It needs the right to list the PodGroups and the pods of the namespace.
 
 With -v it also shows how the scheduler came to its reason: what each action of the last cycle said, in order; the last line of a
 job is its reason. "engine" is no action: a panic has ended the cycle before the job had its turn. That asks the scheduler; see
 "kubectl tutti --help" for the rights it takes.`,
 		Example: `  kubectl tutti why train
   kubectl tutti why -n ml pod/train-3
+  kubectl tutti why --all
   kubectl tutti why train -v
   kubectl tutti why train -o json | jq -r .smallestChange`,
-		Args: oneOf("the name of a PodGroup or a pod"),
+		Args: func(command *cobra.Command, args []string) error {
+			switch {
+			case all && len(args) > 0:
+				return errors.New("--all: give no name beside it")
+			case all:
+				return nil
+			}
+			return oneOf("the name of a PodGroup or a pod")(command, args)
+		},
+		ValidArgsFunction: a.completeGroups,
 		RunE: func(command *cobra.Command, args []string) error {
 			if err := a.checkOutput(); err != nil {
 				return err
 			}
-			found, err := a.why(command.Context(), args[0])
+			if all && verbose {
+				return errors.New("--all: -v asks the scheduler about one job; give its name")
+			}
+			known, err := a.namespace(command.Context())
 			if err != nil {
 				return err
 			}
-			explained := explanation{Diagnosis: found}
-			if verbose {
-				if explained.Refusals, err = k.refusals(command.Context(), found); err != nil {
-					return err
-				}
+			if all {
+				return a.writeWaiting(a.command(command), known)
 			}
-			if printed, err := a.structured(command.OutOrStdout(), explained); printed {
-				return err
-			}
-			found.Write(a.command(command), a.now())
-			if verbose {
-				writeRefusals(a.command(command), explained.Refusals)
-			}
-			return nil
+			return k.writeWhy(command, known, args[0], verbose)
 		},
 	}
 	k.addFlags(command.Flags())
 	command.Flags().BoolVarP(&verbose, "verbose", "v", false, "also show what each action of the last cycle said; asks the scheduler")
+	command.Flags().BoolVar(&all, "all", false, "every job of the namespace that waits")
 	return command
+}
+
+// writeWhy prints why an object waits and, if verbose is set, what each action said.
+func (k *endpointFlags) writeWhy(command *cobra.Command, known *diagnose.Namespace, what string, verbose bool) error {
+	found, err := diagnoseName(known, what)
+	if err != nil {
+		return err
+	}
+	explained := explanation{Diagnosis: found}
+	if verbose {
+		if explained.Refusals, err = k.refusals(command.Context(), found); err != nil {
+			return err
+		}
+	}
+	p := k.command(command)
+	if printed, err := k.structured(p, explained); printed {
+		return err
+	}
+	found.Write(p, k.now())
+	if verbose {
+		writeRefusals(p, explained.Refusals)
+	}
+	return nil
+}
+
+// writeWaiting prints why each job of the namespace waits.
+func (a *clientFlags) writeWaiting(p *printer.Printer, known *diagnose.Namespace) error {
+	waiting := diagnose.AllWaiting(known)
+	if printed, err := a.structured(p, waiting); printed {
+		return err
+	}
+	if len(waiting) == 0 {
+		p.Printf("No job waits in namespace %s.\n", known.Name)
+	}
+	for i, found := range waiting {
+		if i > 0 {
+			p.Printf("\n")
+		}
+		found.Write(p, a.now())
+	}
+	return nil
+}
+
+// completeGroups completes the name of a PodGroup in a shell. It says nothing of errors, which would stand in the command line.
+func (a *clientFlags) completeGroups(command *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	read, namespace, err := a.reader()
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	groups, err := read.listGroups(command.Context(), namespace)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []cobra.Completion
+	for i := range groups {
+		names = append(names, groups[i].Name)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // explanation is a diagnosis, with how the scheduler came to it.
@@ -98,12 +161,8 @@ func writeRefusals(p *printer.Printer, said *debugapi.Refusals) {
 	p.Table([]string{"JOB", "ACTION", "CODE", "REASON"}, rows)
 }
 
-// why reads the namespace and diagnoses the object.
-func (a *clientFlags) why(ctx context.Context, what string) (*diagnose.Diagnosis, error) {
-	kind, name, err := kindAndName(what)
-	if err != nil {
-		return nil, err
-	}
+// namespace reads the PodGroups and the pods of the namespace.
+func (a *clientFlags) namespace(ctx context.Context) (*diagnose.Namespace, error) {
 	read, namespace, err := a.reader()
 	if err != nil {
 		return nil, err
@@ -113,6 +172,14 @@ func (a *clientFlags) why(ctx context.Context, what string) (*diagnose.Diagnosis
 		return nil, err
 	}
 	if known.Pods, err = read.listPods(ctx, namespace, metav1.ListOptions{}, nil); err != nil {
+		return nil, err
+	}
+	return known, nil
+}
+
+func diagnoseName(known *diagnose.Namespace, what string) (*diagnose.Diagnosis, error) {
+	kind, name, err := kindAndName(what)
+	if err != nil {
 		return nil, err
 	}
 	return diagnose.Diagnose(known, kind, name)
@@ -125,7 +192,7 @@ func kindAndName(what string) (diagnose.Kind, string, error) {
 		return diagnose.Any, what, nil
 	}
 	switch strings.ToLower(kind) {
-	case "podgroup", "podgroups", "pg", "podgroup.scheduling.tutti.dev", "podgroups.scheduling.tutti.dev":
+	case "podgroup", "podgroups", "tpg", "podgroup.scheduling.tutti.dev", "podgroups.scheduling.tutti.dev":
 		return diagnose.PodGroup, name, nil
 	case "pod", "pods", "po":
 		return diagnose.Pod, name, nil

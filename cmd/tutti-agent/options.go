@@ -3,16 +3,15 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/klog/v2"
 
 	"github.com/tutti-sched/tutti/internal/agent"
+	"github.com/tutti-sched/tutti/internal/logging"
 	"github.com/tutti-sched/tutti/internal/version"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
@@ -39,6 +38,7 @@ type options struct {
 	cgroupRoot                      string
 	strictMemory                    bool
 	listen                          string
+	logging                         logging.Flags
 }
 
 // newCommand returns the command with its flags.
@@ -61,6 +61,7 @@ func newCommand() *cobra.Command {
 			if err := o.validate(); err != nil {
 				return err
 			}
+			o.logging.Apply(command.ErrOrStderr())
 			return o.run(command.Context())
 		},
 	}
@@ -92,9 +93,7 @@ func (o *options) addFlags(command *cobra.Command) {
 	shared.StringVar(&o.kubeletState, "kubelet-state", "/var/lib/kubelet/cpu_manager_state",
 		"the kubelet's cpu_manager_state or configuration file, to see its CPU manager policy; empty takes it for none")
 
-	logging := flag.NewFlagSet("klog", flag.ContinueOnError)
-	klog.InitFlags(logging)
-	flags.AddGoFlag(logging.Lookup("v"))
+	o.logging.AddFlags(flags)
 	flags.Lookup("v").Usage = "log verbosity: 0 what changes, 2 each connection, 4 all that NRI says"
 }
 
@@ -111,7 +110,7 @@ func (o *options) validate() error {
 	if o.nodeName == "" {
 		errs = append(errs, errors.New("--node-name or $NODE_NAME is needed"))
 	}
-	return errors.Join(append(errs, o.validateSources())...)
+	return errors.Join(append(errs, o.logging.Validate(), o.validateSources())...)
 }
 
 // validateSources is validate for the flags that discover has as well.

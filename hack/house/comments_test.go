@@ -2,6 +2,7 @@ package house
 
 import (
 	"go/ast"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -37,7 +38,11 @@ func (s *source) misnamedComments() (found []string) {
 		case *ast.FuncDecl:
 			check(node.Doc, !s.test, node.Name)
 		case *ast.Field:
-			check(node.Doc, false, node.Names...)
+			names := node.Names
+			if name := jsonName(node); name != nil && under(s.path, "apis/scheduling") {
+				names = []*ast.Ident{name}
+			}
+			check(node.Doc, false, names...)
 		case *ast.GenDecl:
 			for _, spec := range node.Specs {
 				doc := node.Doc
@@ -58,6 +63,45 @@ func (s *source) misnamedComments() (found []string) {
 		return true
 	})
 	return found
+}
+
+// jsonName is the name of a field in JSON, nil when it has none: kubectl explain shows the comment of the field under that name.
+func jsonName(field *ast.Field) *ast.Ident {
+	if field.Tag == nil {
+		return nil
+	}
+	name, _, _ := strings.Cut(reflect.StructTag(strings.Trim(field.Tag.Value, "`")).Get("json"), ",")
+	if name == "" {
+		return nil
+	}
+	return &ast.Ident{Name: name, NamePos: field.Pos()}
+}
+
+// TestFieldsOfTheAPIBeginWithTheirNames fails for a field of the API that kubectl explain would show under another name than its
+// comment says, or without any.
+func TestFieldsOfTheAPIBeginWithTheirNames(t *testing.T) {
+	seen := 0
+	for _, s := range sources(t) {
+		if s.test || !under(s.path, "apis/scheduling") {
+			continue
+		}
+		ast.Inspect(s.file, func(node ast.Node) bool {
+			field, ok := node.(*ast.Field)
+			if !ok {
+				return true
+			}
+			if name := jsonName(field); name != nil && name.Name != "items" && !(name.Name == "metadata" && field.Doc == nil) {
+				seen++
+				if first := firstWord.FindString(field.Doc.Text()); first != name.Name {
+					t.Errorf("%s: the comment of %s begins with %q", s.at(field), name.Name, first)
+				}
+			}
+			return true
+		})
+	}
+	if seen == 0 {
+		t.Error("found no field of the API")
+	}
 }
 
 // TestCommentsNameWhatTheyDocument fails for a comment that a renaming has left behind.

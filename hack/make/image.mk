@@ -1,9 +1,9 @@
 # The container images.
 
-# Their names; the tag is the one that the chart asks for. The agent is for nodes with isolated CPUs.
+# Their names, for nodes that they are loaded into; the tag is the one that the chart asks for. The agent is for nodes with isolated CPUs.
 VERSION := $(shell sed -n 's/^appVersion: *//p' charts/tutti/Chart.yaml)
-IMAGE ?= tutti-scheduler:$(VERSION)
-AGENT_IMAGE ?= tutti-agent:$(VERSION)
+IMAGE ?= localhost/tutti-scheduler:$(VERSION)
+AGENT_IMAGE ?= localhost/tutti-agent:$(VERSION)
 
 # The architecture of the images, in Go's words: amd64, arm64; empty means this machine's.
 ARCH ?=
@@ -43,5 +43,5 @@ install-kind: ## Print how to try it on kind.
 		'kind create cluster --name tutti' \
 		'make image' \
 		'kind load image-archive build/images/tutti-scheduler-'"$$(go env GOARCH)"'.tar --name tutti' \
-		'helm install tutti charts/tutti --namespace tutti-system --create-namespace --wait' \
+		'helm install tutti charts/tutti --namespace tutti-system --create-namespace --wait --set image.registry=localhost' \
 		'helm test tutti --namespace tutti-system'

@@ -33,7 +33,7 @@ coverage: ## Print how much of the commit path its fault matrix covers.
 
 # Go cannot know that these tests depend on programs that they build, so none of their results is taken from its cache. Most wait
 # for others more than they work: three of those that have a cluster of their own share two processors well.
-lab: tools gotest ## Run the tests of the lab, on a real API server.
+lab: tools promtool gotest ## Run the tests of the lab, on a real API server.
 	cd lab && TUTTI_VERIFY=1 CGO_ENABLED=1 $(PROGRESS) lab $(GOTEST) -count=1 -race -timeout 60m -parallel 3 ./...
 
 # How many random clusters, streams and histories each test tries, and the seed of the random numbers; empty draws one.

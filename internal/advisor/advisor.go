@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/backoff"
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -69,14 +70,14 @@ type subject struct {
 	minimum          int32
 }
 
-// answer is the advice for one job; text is empty when nothing small would help.
+// answer is the advice for one job; nil when nothing small would help.
 type answer struct {
 	subject subject
 	// reason is what the job was refused with, changes the advisor's count when it was asked about, at that time.
 	reason  string
 	changes uint64
 	at      time.Time
-	text    string
+	advice  *v1alpha1.Advice
 }
 
 // New returns an advisor that knows nothing.
@@ -87,8 +88,8 @@ func New(options Options) *Advisor {
 	return &Advisor{options: options, known: map[model.JobKey]answer{}}
 }
 
-// Message returns the advice for a job that waits; empty when nothing is known to help.
-func (a *Advisor) Message(job *model.Job) string { return a.known[job.Key].text }
+// Advice returns the advice for a job that waits, never to be changed; nil when nothing is known to help.
+func (a *Advisor) Advice(job *model.Job) *v1alpha1.Advice { return a.known[job.Key].advice }
 
 // Cycled takes note of a cycle; happened reports that something had happened before it, or was decided in the one before.
 func (a *Advisor) Cycled(happened bool) {

@@ -107,7 +107,10 @@ func (w *world) round() *Answers {
 }
 
 func (w *world) advice(name string) string {
-	return w.advisor.Message(w.state.Job(model.JobKey{Namespace: "ml", Name: name}))
+	if advice := w.advisor.Advice(w.state.Job(model.JobKey{Namespace: "ml", Name: name})); advice != nil {
+		return advice.Message
+	}
+	return ""
 }
 
 // TestARoundRunsBesideTheLoop: the loop changes its snapshot while the round looks at its copy. The race detector sees what both

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/internal/suggest"
@@ -62,7 +63,7 @@ func (r *round) ask(answers *Answers) {
 		if value := recover(); value != nil {
 			answers.Panic, answers.Stack = fmt.Sprint(value), string(debug.Stack())
 			if current >= 0 {
-				answers.add(&r.questions[current], "")
+				answers.add(&r.questions[current], nil)
 			}
 		}
 	}()
@@ -74,7 +75,11 @@ func (r *round) ask(answers *Answers) {
 		if q := &r.questions[current]; q.refusal.Code == model.GroupNotFound && left > 0 {
 			words, looks := suggest.Name(snapshot, q.key)
 			left -= looks
-			answers.add(q, words)
+			if words != "" {
+				answers.add(q, &v1alpha1.Advice{Message: model.Clean(words, maxMessage)})
+			} else {
+				answers.add(q, nil)
+			}
 		}
 	}
 	current = -1
@@ -83,6 +88,7 @@ func (r *round) ask(answers *Answers) {
 		Preempts: slices.ContainsFunc(r.profile.Actions, preempts), Budget: suggest.DefaultBudget,
 		Largest: placement.MaxAllocatable(snapshot),
 	}
+	found := map[string]*v1alpha1.Advice{} // by its words, by which the session remembers it
 	for current = range r.questions {
 		q := &r.questions[current]
 		if q.refusal.Code == model.GroupNotFound {
@@ -90,11 +96,13 @@ func (r *round) ask(answers *Answers) {
 		}
 		job := snapshot.Job(q.key)
 		if known, ok := session.Recall(questionAbout(job, q.refusal), job); ok {
-			answers.add(q, known.Detail)
+			answers.add(q, found[known.Detail])
 		} else if left > 0 {
-			text, looks := suggestOnce(session, job, q.refusal, options)
+			suggestions, looks := suggestOnce(session, job, q.refusal, options)
 			left -= looks
-			answers.add(q, text)
+			text := suggestions.String()
+			found[text] = describe(suggestions, snapshot.Dimensions)
+			answers.add(q, found[text])
 		}
 	}
 	current = -1
@@ -118,16 +126,15 @@ func questionAbout(job *model.Job, refusal *model.Refusal) framework.Question {
 }
 
 // suggestOnce returns the advice for one job, and what it has cost.
-func suggestOnce(session *framework.Session, job *model.Job, refusal *model.Refusal, options suggest.Options) (text string, looks int) {
-	found := session.Verdict(questionAbout(job, refusal), job, func() (*model.Refusal, framework.Reach) {
-		var advice suggest.Suggestions
+func suggestOnce(session *framework.Session, job *model.Job, refusal *model.Refusal, options suggest.Options) (advice suggest.Suggestions, looks int) {
+	session.Verdict(questionAbout(job, refusal), job, func() (*model.Refusal, framework.Reach) {
 		advice, looks = suggest.Suggest(session, job, refusal, options)
 		return &model.Refusal{Detail: advice.String()}, framework.ForClass
 	})
-	return found.Detail, looks + 1 + len(job.Tasks)/4
+	return advice, looks + 1 + len(job.Tasks)/4
 }
 
-func (a *Answers) add(q *question, text string) {
-	q.answer.text = text
+func (a *Answers) add(q *question, advice *v1alpha1.Advice) {
+	q.answer.advice = advice
 	a.known[q.key] = q.answer
 }

@@ -21,8 +21,9 @@ const (
 	requestTimeout = 5 * time.Second
 	// connectTimeout bounds connecting to the runtime.
 	connectTimeout = 10 * time.Second
-	// stuckAfter is how long a task may take until the agent counts as hung; more than all of them take in a row.
-	stuckAfter = 2 * time.Minute
+	// stuckAfter is how long a task may take until the agent counts as hung; each takes less, with all its requests timing out. The
+	// runtime starts no container of the node while the agent hangs.
+	stuckAfter = 30 * time.Second
 )
 
 // Reasons of events about the node.

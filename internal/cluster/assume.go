@@ -92,14 +92,18 @@ func (s *State) ForgetEviction(pod types.UID) bool {
 	return true
 }
 
-// ForgetNomination takes an assumed nomination back: what the pod says counts. It reports false when there is none.
+// ForgetNomination takes an assumed nomination back: the one before it counts, or this one when the pod says so after all. It
+// reports false when there is none.
 func (s *State) ForgetNomination(pod types.UID) bool {
 	entry, before := s.find(pod)
 	if before == nil || before.nomination == nil {
 		return false
 	}
 	after := *before
-	after.nomination = nil
+	after.nomination, after.attempted = nil, *before.nomination
+	if after.attempted != "" && after.attempted == after.task.Pod.Status.NominatedNodeName {
+		after.nominated = after.attempted
+	}
 	s.assume(entry, &after)
 	return true
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -202,4 +203,51 @@ func TestForgettingANominationThatIsNone(t *testing.T) {
 			t.Errorf("a nomination to %s was forgotten that was never assumed", uid)
 		}
 	}
+}
+
+// TestOthersNominateNothing while this process leads: what stood on a pod before is taken over, and what this process writes
+// counts,
+// also when it was not told that it was written.
+func TestOthersNominateNothing(t *testing.T) {
+	version := 1
+	shows := func(s *State, name, node string) string {
+		version++
+		s.Apply(seen(pod(name, revised(version), func(p *corev1.Pod) { p.Status.NominatedNodeName = node })))
+		snapshot := snap(t, s, start)
+		if held := snapshot.Held(); len(held) != 0 != (taskIn(snapshot, name).Nominated != "") {
+			t.Errorf("%d are held, nominated is %q", len(held), taskIn(snapshot, name).Nominated)
+		}
+		return taskIn(snapshot, name).Nominated
+	}
+	nominate := func(s *State, name, node string) {
+		s.Assume(model.Decision{Nominations: []model.Nomination{{Pod: model.PodRef{UID: types.UID(name)}, Node: node}}})
+	}
+	expect := func(what, got, want string) {
+		t.Helper()
+		if got != want {
+			t.Errorf("%s: nominated to %q, want %q", what, got, want)
+		}
+	}
+	s := newState(node("n"), node("m"))
+	expect("before it leads", shows(s, "p", "n"), "n")
+	s.Lead()
+	expect("taken over", shows(s, "p", "n"), "n")
+	expect("changed by others", shows(s, "p", "m"), "n")
+	expect("taken back by others", shows(s, "p", ""), "n")
+	nominate(s, "p", "")
+	expect("taken back", shows(s, "p", ""), "")
+	expect("written by others", shows(s, "p", "m"), "")
+	nominate(s, "p", "n")
+	expect("not shown yet", shows(s, "p", "m"), "n")
+	expect("shown", shows(s, "p", "n"), "n")
+	nominate(s, "p", "")
+	expect("given back", shows(s, "p", ""), "")
+	nominate(s, "p", "m")
+	s.ForgetNomination("p")
+	expect("failed", shows(s, "p", ""), "")
+	expect("written all the same", shows(s, "p", "m"), "m")
+
+	s = newState(node("n"))
+	s.Lead()
+	expect("a pod that comes with one", shows(s, "p", "n"), "")
 }

@@ -300,3 +300,7 @@ func dumpView(v *View) string {
 	}
 	return b.String()
 }
+
+func amounts(dimensions *model.ResourceIndex, vector model.Resources) string {
+	return requestText(dimensions, &model.Task{Request: vector})
+}

@@ -39,6 +39,8 @@ type Conflict struct {
 	Job    model.JobKey
 	Node   string
 	Detail string
+	// GraceSeconds is the pod's, see model.Task; only of those that ConflictLosers returns.
+	GraceSeconds int64
 	// IsLoser tells of an overlap that the pod can never have its CPUs: the one that keeps them was bound before, and is not itself
 	// kept from them by a third.
 	IsLoser bool
@@ -93,7 +95,7 @@ func (s *State) TakeConflicts() []Conflict {
 // conflictsOn looks at the pods of a node, the first bound first.
 func (s *State) conflictsOn(name string) []Conflict {
 	node := s.nodes[name]
-	if node == nil {
+	if node == nil || s.leases.mode == LeasesUnwatched {
 		return nil
 	}
 	var pods []*podState
@@ -112,7 +114,7 @@ func (s *State) conflictsOn(name string) []Conflict {
 	for _, pod := range pods {
 		report := func(kind ConflictKind, detail string) {
 			found = append(found, Conflict{
-				Kind: kind, Pod: pod.task.PodRef, Job: pod.task.Job, Node: name, Detail: detail,
+				Kind: kind, Pod: pod.task.PodRef, Job: pod.task.Job, Node: name, Detail: model.Clean(detail, model.MaxMessage),
 			})
 		}
 		held, err := isolated.AssignedTo(pod.task.Pod)
@@ -156,6 +158,7 @@ func (s *State) ConflictLosers() []Conflict {
 			r := s.record(conflict.Pod.UID)
 			ours := conflict.Job != model.JobKey{}
 			if conflict.IsLoser && ours && r != nil && !r.evicted && r.task.Pod.DeletionTimestamp == nil && !r.task.IsSystemCritical() {
+				conflict.GraceSeconds = r.task.GraceSeconds
 				yielding = append(yielding, conflict)
 			}
 		}

@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/version"
@@ -54,8 +56,9 @@ func lacksDRAExtendedResources(node *corev1.Node) bool {
 func (s *State) applyDeviceClass(class *resourceapi.DeviceClass, deleted bool) Effect {
 	before := s.devices.resources[class.Name]
 	delete(s.devices.resources, class.Name)
+	var after []int
 	if !deleted {
-		after := s.resourcesOf(class)
+		after = s.resourcesOf(class)
 		s.devices.resources[class.Name] = after
 		for _, position := range after {
 			if s.devices.classes[position]++; s.devices.classes[position] == 1 {
@@ -69,6 +72,7 @@ func (s *State) applyDeviceClass(class *resourceapi.DeviceClass, deleted bool) E
 			s.recountAffected(position)
 		}
 	}
+	s.setOffers(s.names(before), s.names(after))
 	return Effect{Schedule: true} // which devices it selects may have changed, too
 }
 
@@ -78,13 +82,19 @@ func (s *State) resourcesOf(class *resourceapi.DeviceClass) []int {
 	if class.Spec.ExtendedResourceName != nil {
 		names = append(names, corev1.ResourceName(*class.Spec.ExtendedResourceName))
 	}
+	names = slices.DeleteFunc(names, func(name corev1.ResourceName) bool { return !util.IsDRAExtendedResourceName(name) })
 	var positions []int
 	for _, name := range names {
-		if util.IsDRAExtendedResourceName(name) {
-			positions = append(positions, s.dimensions.Index(name))
-		}
+		positions = append(positions, s.dimensions.Index(name))
 	}
 	return positions
+}
+
+func (s *State) names(positions []int) (names []corev1.ResourceName) {
+	for _, position := range positions {
+		names = append(names, s.dimensions.Name(position))
+	}
+	return names
 }
 
 // recountAffected looks again at the nodes and pods that offer or request a resource that a class began or ceased to provide.

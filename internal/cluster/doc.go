@@ -8,12 +8,14 @@
 // The files, in reading order:
 //
 //	state.go                                         what the state holds, and what may be asked of it
-//	informers.go, strip.go, template.go, relist.go   the edge: watches push events, objects without what is not read
+//	informers.go, relist.go                          the edge: watches push events
+//	strip.go, size.go, template.go                   objects without what is not read, bounded, and what they share
 //	event.go, incarnations.go                        events, and how one is admitted
 //	pod.go, podchange.go, index.go                   a pod: read, compared with its last version, put in its place
-//	request.go, shape.go, isolated.go                what a pod asks of a node: amounts, constraints, isolated CPUs
+//	request.go, offered.go, shape.go, isolated.go    what a pod asks of a node: amounts, constraints, isolated CPUs
 //	node.go, deviceclass.go, lease.go                a node: what it offers, which devices, whether its agent is there
-//	group.go, reservation.go, priorityclass.go       a PodGroup, the capacity that is reserved for it, its class
+//	group.go, owner.go                               a PodGroup, and which scheduler it belongs to
+//	reservation.go, priorityclass.go                 the capacity that is reserved for a PodGroup, its class
 //	budget.go, namespace.go                          disruption budgets; labels of namespaces
 //	assume.go                                        the effect of decisions before the watches show it
 //	snapshot.go, job.go, holds.go                    the snapshot: brought up to date, jobs filled, held capacity

@@ -167,7 +167,7 @@ func TestEffectOfGroupAndOtherEvents(t *testing.T) {
 func TestTranslators(t *testing.T) {
 	s := newState(node("n", "cpu", "10"), pod("a", on("n"), func(p *corev1.Pod) { p.Generation = 1 }), pod("b"))
 	snap(t, s, start)
-	s.Translate([]model.RequestTranslator{double{}})
+	s.Configure([]model.RequestTranslator{double{}}, model.DefaultMaxGrace)
 	snapshot := snap(t, s, start)
 	if n := snapshot.Node("n"); n.Idle.At(model.CPU) != 18000 || n.Allocatable.At(model.CPU) != 20000 {
 		t.Errorf("node offers %v and has %v idle", n.Allocatable, n.Idle)
@@ -179,6 +179,8 @@ func TestTranslators(t *testing.T) {
 
 // double doubles all CPUs and refuses the pod "b".
 type double struct{}
+
+func (double) Counts() []corev1.ResourceName { return nil }
 
 func (double) TranslateRequest(_ *model.ResourceIndex, pod *corev1.Pod, request *model.Resources) *model.Refusal {
 	request.Set(model.CPU, 2*request.At(model.CPU))

@@ -12,6 +12,7 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/test/bounds"
 )
 
 // FuzzLeasesAndBudgets adds a Lease of a node's agent, a disruption budget and a group, none of them validated, to a cluster
@@ -31,41 +32,43 @@ func FuzzLeasesAndBudgets(f *testing.F) {
 		[]byte(`{"status": {"reservation": {"nodes": [{"name": "n", "members": -1, "resources": {"cpu": "-1e30"}}], "expectedStart": "0001-01-01T00:00:00Z"},
 		"conditions": [{}, {}], "waitingSince": "9999-12-31T23:59:59Z"}}`), int64(-1<<40))
 	f.Fuzz(func(t *testing.T, leaseText, budgetText, groupText []byte, later int64) {
-		const long = 1 << 14
-		if len(leaseText)+len(budgetText)+len(groupText) > long {
-			return
-		}
-		var lent coordinationv1.Lease
-		var spent policyv1.PodDisruptionBudget
-		var formed v1alpha1.PodGroup
-		if json.Unmarshal(leaseText, &lent) != nil || json.Unmarshal(budgetText, &spent) != nil || json.Unmarshal(groupText, &formed) != nil {
-			return
-		}
-		s := withAgents()
-		lent.Name, lent.UID, lent.Namespace = isolated.LeasePrefix+"odd", "odd", ""
-		spent.Name, spent.Namespace, spent.UID = "odd", "odd", "odd"
-		formed.Name, formed.Namespace, formed.UID = "odd", "odd", "odd"
-		now := start
-		for _, deleted := range []bool{false, true} {
-			s.Apply(Event{Kind: KindLease, Lease: &lent, Deleted: deleted})
-			s.Apply(Event{Kind: KindBudget, Budget: &spent, Deleted: deleted})
-			s.Apply(Event{Kind: KindGroup, Group: &formed, Deleted: deleted})
-			othersAreWhatTheyWere(t, s, now)
-			s.NextWake(now)
-			now = start.Add(time.Duration(later%30) * time.Second)
-			if now.Before(start) {
-				now = start
+		bounds.Hold(t, func() {
+			const long = 1 << 14
+			if len(leaseText)+len(budgetText)+len(groupText) > long {
+				return
 			}
-			othersAreWhatTheyWere(t, s, now)
-		}
-		s.Snapshot(time.Unix(later, 0))
-		s.NextWake(time.Unix(later, 0))
+			var lent coordinationv1.Lease
+			var spent policyv1.PodDisruptionBudget
+			var formed v1alpha1.PodGroup
+			if json.Unmarshal(leaseText, &lent) != nil || json.Unmarshal(budgetText, &spent) != nil || json.Unmarshal(groupText, &formed) != nil {
+				return
+			}
+			s := withAgents()
+			lent.Name, lent.UID, lent.Namespace = isolated.LeasePrefix+"odd", "odd", ""
+			spent.Name, spent.Namespace, spent.UID = "odd", "odd", "odd"
+			formed.Name, formed.Namespace, formed.UID = "odd", "odd", "odd"
+			now := start
+			for _, deleted := range []bool{false, true} {
+				s.Apply(Event{Kind: KindLease, Lease: &lent, Deleted: deleted})
+				s.Apply(Event{Kind: KindBudget, Budget: &spent, Deleted: deleted})
+				s.Apply(Event{Kind: KindGroup, Group: &formed, Deleted: deleted})
+				othersAreWhatTheyWere(t, s, now)
+				s.NextWake(now)
+				now = start.Add(time.Duration(later%30) * time.Second)
+				if now.Before(start) {
+					now = start
+				}
+				othersAreWhatTheyWere(t, s, now)
+			}
+			s.Snapshot(time.Unix(later, 0))
+			s.NextWake(time.Unix(later, 0))
+		})
 	})
 }
 
 // withAgents is a cluster in which nodes have agents with Leases, a budget, and a gang.
 func withAgents() *State {
-	s := New(Options{SchedulerNames: []string{"tutti"}, AgentLeases: true})
+	s := New(Options{SchedulerNames: []string{"tutti"}, AgentLeases: LeasesWatched})
 	s.View()
 	for _, object := range []any{
 		isolating("n", 1), isolating("odd", 1), pod("p", of("g")), pod("q", of("g"), on("n")), group("g", 2), budget("b", "x", 1),

@@ -1,7 +1,10 @@
 package cluster
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"sync/atomic"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -18,10 +21,10 @@ import (
 
 // Watch makes the informers of both factories push what they see: pods, nodes, priority classes, disruption budgets and
 // PodGroups. It must be called before the factories start; push is called on the informers' goroutines and must not block.
-// Each returned function turns true when everything that was there at the start has been pushed.
+// Each source has synced when everything that was there at the start has been pushed.
 func Watch(
 	kube informers.SharedInformerFactory, groups externalversions.SharedInformerFactory, push func(Event),
-) ([]cache.InformerSynced, error) {
+) ([]*Source, error) {
 	pods := kube.Core().V1().Pods().Informer()
 	nodes := kube.Core().V1().Nodes().Informer()
 	classes := kube.Scheduling().V1().PriorityClasses().Informer()
@@ -29,7 +32,7 @@ func Watch(
 	podGroups := groups.Scheduling().V1alpha1().PodGroups().Informer()
 
 	shared := &specInterner{}
-	stripAndShare := func(pod *corev1.Pod) *corev1.Pod { return shared.intern(StripPod(pod)) }
+	stripAndShare := func(pod *corev1.Pod) *corev1.Pod { return shared.intern(KeptPod(pod)) }
 	watched := []informerSpec{
 		{"pods", pods, strip(stripAndShare), eventHandler(push, func(pod *corev1.Pod) Event {
 			return Event{Kind: KindPod, Pod: pod}
@@ -41,9 +44,9 @@ func Watch(
 			func(class *schedulingv1.PriorityClass) Event {
 				return Event{Kind: KindPriorityClass, PriorityClass: class}
 			})},
-		{"pod disruption budgets", budgets, withoutManagedFields, eventHandler(push,
+		{"pod disruption budgets", budgets, strip(stripBudget), eventHandler(push,
 			func(budget *policyv1.PodDisruptionBudget) Event { return Event{Kind: KindBudget, Budget: budget} })},
-		{"pod groups", podGroups, withoutManagedFields, eventHandler(push,
+		{"pod groups", podGroups, strip(stripGroup), eventHandler(push,
 			func(group *v1alpha1.PodGroup) Event { return Event{Kind: KindGroup, Group: group} })},
 	}
 	return register(watched)
@@ -51,7 +54,7 @@ func Watch(
 
 // WatchOthers makes the informers that kube-scheduler's volume, claim and affinity plugins read tell when something they
 // read has changed; namespaces and device classes mean something to the state, too. The rules of Watch hold.
-func WatchOthers(kube informers.SharedInformerFactory, push func(Event)) ([]cache.InformerSynced, error) {
+func WatchOthers(kube informers.SharedInformerFactory, push func(Event)) ([]*Source, error) {
 	other := cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { push(Event{Kind: KindOther}) },
 		UpdateFunc: func(any, any) { push(Event{Kind: KindOther}) },
@@ -59,25 +62,25 @@ func WatchOthers(kube informers.SharedInformerFactory, push func(Event)) ([]cach
 	}
 	core, storage, resource := kube.Core().V1(), kube.Storage().V1(), kube.Resource().V1()
 	return register([]informerSpec{
-		{"namespaces", core.Namespaces().Informer(), withoutManagedFields, eventHandler(push,
+		{"namespaces", core.Namespaces().Informer(), strip(stripNamespace), eventHandler(push,
 			func(namespace *corev1.Namespace) Event { return Event{Kind: KindNamespace, Namespace: namespace} })},
-		{"persistent volume claims", core.PersistentVolumeClaims().Informer(), nil, other},
-		{"persistent volumes", core.PersistentVolumes().Informer(), nil, other},
-		{"storage classes", storage.StorageClasses().Informer(), nil, other},
-		{"CSI nodes", storage.CSINodes().Informer(), nil, other},
-		{"CSI drivers", storage.CSIDrivers().Informer(), nil, other},
-		{"volume attachments", storage.VolumeAttachments().Informer(), nil, other},
-		{"CSI storage capacities", storage.CSIStorageCapacities().Informer(), nil, other},
-		{"resource claims", resource.ResourceClaims().Informer(), nil, other},
-		{"resource slices", resource.ResourceSlices().Informer(), nil, other},
-		{"device classes", resource.DeviceClasses().Informer(), nil, eventHandler(push,
+		{"persistent volume claims", core.PersistentVolumeClaims().Informer(), strip(boundVolumeClaim), other},
+		{"persistent volumes", core.PersistentVolumes().Informer(), withoutManagedFields, other},
+		{"storage classes", storage.StorageClasses().Informer(), withoutManagedFields, other},
+		{"CSI nodes", storage.CSINodes().Informer(), withoutManagedFields, other},
+		{"CSI drivers", storage.CSIDrivers().Informer(), withoutManagedFields, other},
+		{"volume attachments", storage.VolumeAttachments().Informer(), withoutManagedFields, other},
+		{"CSI storage capacities", storage.CSIStorageCapacities().Informer(), withoutManagedFields, other},
+		{"resource claims", resource.ResourceClaims().Informer(), strip(boundResourceClaim), other},
+		{"resource slices", resource.ResourceSlices().Informer(), withoutManagedFields, other},
+		{"device classes", resource.DeviceClasses().Informer(), withoutManagedFields, eventHandler(push,
 			func(class *resourceapi.DeviceClass) Event { return Event{Kind: KindDeviceClass, DeviceClass: class} })},
 	})
 }
 
 // WatchLeases makes the informer of a factory, which is of the agents' namespace alone, push their Leases. The rules of Watch
 // hold.
-func WatchLeases(kube informers.SharedInformerFactory, push func(Event)) ([]cache.InformerSynced, error) {
+func WatchLeases(kube informers.SharedInformerFactory, push func(Event)) ([]*Source, error) {
 	return register([]informerSpec{{"leases", kube.Coordination().V1().Leases().Informer(), withoutManagedFields, eventHandler(push,
 		func(lease *coordinationv1.Lease) Event { return Event{Kind: KindLease, Lease: lease} })}})
 }
@@ -90,8 +93,8 @@ type informerSpec struct {
 	handler   cache.ResourceEventHandler
 }
 
-func register(all []informerSpec) ([]cache.InformerSynced, error) {
-	synced := make([]cache.InformerSynced, 0, len(all))
+func register(all []informerSpec) ([]*Source, error) {
+	sources := make([]*Source, 0, len(all))
 	for _, w := range all {
 		if w.transform != nil {
 			if err := w.informer.SetTransform(w.transform); err != nil {
@@ -102,9 +105,39 @@ func register(all []informerSpec) ([]cache.InformerSynced, error) {
 		if err != nil {
 			return nil, fmt.Errorf("watch of %s: %w", w.name, err)
 		}
-		synced = append(synced, registration.HasSynced)
+		source := &Source{Name: w.name, HasSynced: registration.HasSynced}
+		if err := w.informer.SetWatchErrorHandlerWithContext(source.failed); err != nil {
+			return nil, fmt.Errorf("errors of %s: %w", w.name, err)
+		}
+		sources = append(sources, source)
 	}
-	return synced, nil
+	return sources, nil
+}
+
+// Source is where events come from. It is safe for concurrent use.
+type Source struct {
+	// Name is what is watched, in the plural.
+	Name string
+	// HasSynced reports whether everything that was there at the start has been pushed.
+	HasSynced cache.InformerSynced
+	failure   atomic.Pointer[error]
+}
+
+// Ready returns, while the source has not synced, an error with its name and why its last list or watch failed, if one did.
+func (s *Source) Ready() error {
+	if s.HasSynced() {
+		return nil
+	}
+	if failure := s.failure.Load(); failure != nil {
+		return fmt.Errorf("%s: %w", s.Name, *failure)
+	}
+	return errors.New(s.Name)
+}
+
+// failed is the informer's handler of errors.
+func (s *Source) failed(ctx context.Context, reflector *cache.Reflector, err error) {
+	s.failure.Store(&err)
+	cache.DefaultWatchErrorHandler(ctx, reflector, err)
 }
 
 // strip makes a transform of a function; what is not a T, such as a tombstone, passes as it is.

@@ -2,13 +2,19 @@ package cluster
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/google/go-cmp/cmp"
@@ -41,8 +47,10 @@ func TestWatchPushesEverythingBeforeItIsSynced(t *testing.T) {
 	}()
 	kube.StartWithContext(ctx)
 	groups.StartWithContext(ctx)
-	if !cache.WaitForCacheSync(ctx.Done(), append(synced, others...)...) {
-		t.Fatal("not synced")
+	for _, source := range append(synced, others...) {
+		if !cache.WaitForCacheSync(ctx.Done(), source.HasSynced) || source.Ready() != nil {
+			t.Fatalf("not synced: %v", source.Ready())
+		}
 	}
 	s := New(Options{SchedulerNames: []string{"tutti"}})
 	for len(events) > 0 {
@@ -89,5 +97,33 @@ func TestMissedDeletion(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+// TestASourceSaysWhyItWaits: which list fails, and why.
+func TestASourceSaysWhyItWaits(t *testing.T) {
+	client := fake.NewClientset()
+	client.PrependReactor("list", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(corev1.Resource("nodes"), "", errors.New("no role"))
+	})
+	kube, groups := informers.NewSharedInformerFactory(client, 0), externalversions.NewSharedInformerFactory(groupfake.NewSimpleClientset(), 0)
+	sources, err := Watch(kube, groups, func(Event) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := sources[1].Ready(); got == nil || got.Error() != "nodes" {
+		t.Errorf("before the start: %v", got)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer func() { cancel(); kube.Shutdown() }()
+	kube.StartWithContext(ctx)
+	for began := time.Now(); !strings.Contains(sources[1].Ready().Error(), "no role"); {
+		if time.Since(began) > time.Minute {
+			t.Fatalf("it says %q", sources[1].Ready())
+		}
+		<-time.NewTimer(time.Millisecond).C
+	}
+	if got := sources[1].Ready(); !strings.HasPrefix(got.Error(), "nodes: ") {
+		t.Errorf("it says %q", got)
 	}
 }

@@ -1,6 +1,9 @@
 package cluster
 
 import (
+	"maps"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tutti-sched/tutti/pkg/isolated"
@@ -15,11 +18,52 @@ func (r *podState) isolated() *isolated.Assignment {
 	case pod.Spec.NodeName == "":
 		return r.assignedCPUs
 	default:
-		assigned, err := isolated.AssignedTo(pod)
-		if err != nil {
-			return nil // see conflicts
+		return r.heldCPUs
+	}
+}
+
+// heldCPUs returns the isolated CPUs that stand on a bound pod, as far as they count: those that its node publishes, while agents
+// enforce them. Users can write to their own pods: what else stands there takes no ordinary CPU off a pod's request. nil when
+// none counts; what is wrong is for conflicts to say.
+func (s *State) heldCPUs(pod *corev1.Pod) *isolated.Assignment {
+	node := s.nodes[pod.Spec.NodeName]
+	if node == nil || s.leases.mode == LeasesUnwatched {
+		return nil
+	}
+	held, err := isolated.AssignedTo(pod)
+	if err != nil || held == nil {
+		return nil
+	}
+	return held.Within(isolatedOn(node))
+}
+
+// countedCPUs returns the pod as a translator is to see it: with an assignment only of the isolated CPUs that count.
+func (s *State) countedCPUs(pod *corev1.Pod) *corev1.Pod {
+	written, there := pod.Annotations[isolated.AssignedAnnotation]
+	if !there || pod.Spec.NodeName == "" {
+		return pod
+	}
+	text := ""
+	if held := s.heldCPUs(pod); held != nil {
+		text, _ = held.Text() // a struct of texts and numbers
+	}
+	if text == written {
+		return pod
+	}
+	counted := *pod
+	counted.Annotations = maps.Clone(pod.Annotations)
+	if counted.Annotations[isolated.AssignedAnnotation] = text; text == "" {
+		delete(counted.Annotations, isolated.AssignedAnnotation)
+	}
+	return &counted
+}
+
+// readHoldersAgain reads the pods of a node again that are assigned CPUs, since it publishes others now.
+func (s *State) readHoldersAgain(name string) {
+	for _, entry := range slices.Collect(maps.Values(s.held[name])) {
+		if r := entry.record; r != nil && !r.finished() && r.task.Pod.Annotations[isolated.AssignedAnnotation] != "" {
+			s.put(entry, s.readPod(r.task.Pod, r))
 		}
-		return assigned
 	}
 }
 

@@ -106,7 +106,7 @@ func TestConflicts(t *testing.T) {
 		{Kind: KindPod, Pod: pod("waits", annotation(isolated.RequestAnnotation, "true"))},
 	}
 	want := []string{
-		"mismatch stolen: isolcpu.tutti.dev/assigned is of pod stolen on node n", "outside-set y: it holds CPUs 12, which are not isolated",
+		"mismatch stolen: isolcpu.tutti.dev/assigned is of pod \"stolen\" on node \"n\"", "outside-set y: it holds CPUs 12, which are not isolated",
 		"overlap b: it holds CPUs 9, which pod ns/x was given before",
 		"overlap c: it holds CPUs 11, which pod ns/y was given before",
 		"overlap grown: it holds CPUs 8, which pod ns/x was given before",
@@ -203,7 +203,7 @@ func lease(node string, version int, renewed time.Time) *coordinationv1.Lease {
 
 // TestLeases: only that an agent comes or goes is news, in whole seconds.
 func TestLeases(t *testing.T) {
-	s := New(Options{SchedulerNames: []string{"tutti"}, AgentLeases: true})
+	s := New(Options{SchedulerNames: []string{"tutti"}, AgentLeases: LeasesWatched})
 	version := 1
 	renew := func(at time.Time) Effect {
 		version++
@@ -253,7 +253,7 @@ func TestLeases(t *testing.T) {
 
 // TestLeasesAfterAFreshStart: nodes that are made again after a panic are no fresher than they were.
 func TestLeasesAfterAFreshStart(t *testing.T) {
-	s := New(Options{SchedulerNames: []string{"tutti"}, AgentLeases: true})
+	s := New(Options{SchedulerNames: []string{"tutti"}, AgentLeases: LeasesWatched})
 	for _, event := range []Event{
 		{Kind: KindNode, Node: isolating("n", 1)}, {Kind: KindNode, Node: isolating("there", 1)}, {Kind: KindLease, Lease: lease("there", 1, start)},
 	} {
@@ -285,4 +285,86 @@ func TestMalformedPodKeepsItsCPUs(t *testing.T) {
 	if held := s.Snapshot(start).Node("n").HeldCPUs(false).String(); held != "8-9" {
 		t.Errorf("%q are held, want 8-9", held)
 	}
+}
+
+// TestAnAssignmentCountsWithinItsNode: what a user writes on a pod that runs takes no ordinary CPU off it, but for CPUs that the
+// node publishes while agents enforce them.
+func TestAnAssignmentCountsWithinItsNode(t *testing.T) {
+	four := asking("cpu", "4")
+	for name, c := range map[string]struct {
+		node   *corev1.Node
+		leases AgentLeases
+		cpus   string
+		idle   int64
+		held   string
+	}{
+		"none published":        {node("n"), LeasesIgnored, "8-11", 6000, ""},
+		"all published":         {isolating("n", 1), LeasesIgnored, "8-11", 10_000, "8-11"},
+		"half of it published":  {isolating("n", 1), LeasesIgnored, "10-13", 8000, "10-11"},
+		"others published":      {isolating("n", 1), LeasesIgnored, "0-3", 6000, ""},
+		"Leases watched":        {isolating("n", 1), LeasesWatched, "8-11", 10_000, "8-11"},
+		"Leases not watched":    {isolating("n", 1), LeasesUnwatched, "8-11", 6000, ""},
+		"fewer than it asks":    {isolating("n", 1), LeasesIgnored, "8", 7000, "8"},
+		"more than it asks for": {isolating("n", 1), LeasesIgnored, "8-11", 10_000, "8-11"},
+	} {
+		for _, nodeFirst := range []bool{true, false} {
+			s := New(Options{SchedulerNames: []string{"tutti"}, AgentLeases: c.leases, Translators: []model.RequestTranslator{charging{}}})
+			if nodeFirst {
+				s.Apply(seen(c.node))
+			}
+			s.Apply(seen(pod("p", four, holding(c.cpus, 1))))
+			if !nodeFirst {
+				s.Snapshot(start)
+				s.Apply(seen(c.node))
+			}
+			n := s.Snapshot(start).Node("n")
+			if got := n.Idle.At(model.CPU); got != c.idle || n.HeldCPUs(false).String() != c.held {
+				t.Errorf("%s, node first %v: idle %d, held %s; want %d and %s", name, nodeFirst, got, n.HeldCPUs(false), c.idle, c.held)
+			}
+			if conflicts := s.TakeConflicts(); c.leases == LeasesUnwatched && len(conflicts) > 0 {
+				t.Errorf("%s: %v", name, conflicts)
+			}
+		}
+	}
+}
+
+// TestANodeThatPublishesNothingAnyMore has the pods on it counted again.
+func TestANodeThatPublishesNothingAnyMore(t *testing.T) {
+	s := New(Options{SchedulerNames: []string{"tutti"}, Translators: []model.RequestTranslator{charging{}}})
+	s.Apply(seen(isolating("n", 1)))
+	s.Apply(seen(pod("p", asking("cpu", "4"), holding("8-11", 1))))
+	idle := func() int64 { return s.Snapshot(start).Node("n").Idle.At(model.CPU) }
+	if got := idle(); got != 10_000 {
+		t.Fatalf("idle %d", got)
+	}
+	ordinary := node("n")
+	ordinary.ResourceVersion = "2"
+	if s.Apply(seen(ordinary)); idle() != 6000 {
+		t.Errorf("idle %d when nothing is published any more", idle())
+	}
+	if s.Apply(seen(isolating("n", 3))); idle() != 10_000 {
+		t.Errorf("idle %d when all is published again", idle())
+	}
+	s.Apply(Event{Kind: KindNode, Node: isolating("n", 4), Deleted: true})
+	back := node("n")
+	back.ResourceVersion, back.UID = "5", "another"
+	if s.Apply(seen(back)); idle() != 6000 {
+		t.Errorf("idle %d on another node of the name", idle())
+	}
+}
+
+// charging charges ordinary CPU as plugin isolcpu does.
+type charging struct{}
+
+func (charging) Counts() []corev1.ResourceName { return []corev1.ResourceName{isolated.Resource} }
+
+func (charging) TranslateRequest(_ *model.ResourceIndex, pod *corev1.Pod, request *model.Resources) *model.Refusal {
+	if held, err := isolated.AssignedTo(pod); err == nil && held != nil {
+		request.Set(model.CPU, isolated.SharedPoolRequest(pod, held))
+	}
+	return nil
+}
+
+func (charging) TranslateCapacity(*model.ResourceIndex, *corev1.Node, *model.Resources) *model.Refusal {
+	return nil
 }

@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -14,7 +15,7 @@ import (
 // fillJob writes a job again from its group and its members. Of a job that cannot be read only the members are known: all of
 // them are taken to be needed, and none is placed.
 func (s *State) fillJob(job *model.Job) {
-	key, tasks, group := job.Key, job.Tasks[:0], s.groups[job.Key]
+	key, tasks, group := job.Key, job.Tasks[:0], s.ownGroup(job.Key)
 	for _, entry := range s.members[key] {
 		tasks = append(tasks, entry.task)
 	}
@@ -47,11 +48,17 @@ func (s *State) readJob(job *model.Job, group *v1alpha1.PodGroup) {
 	case job.Key.IsPod:
 	case job.Key.WithoutPodGroup:
 		groups.FillImplicit(job)
+	case group == nil && s.groups[job.Key] != nil:
+		job.Invalid = s.otherScheduler(s.groups[job.Key], job.Tasks[0])
 	case group == nil: // the minimum is not known any more, so that no running member counts as surplus
 		job.Invalid = &model.Refusal{Code: model.GroupNotFound, Detail: job.Key.Name}
 	default:
 		groups.Fill(job, group)
+		if why := TooLarge(group); why != "" {
+			job.Invalid = &model.Refusal{Code: model.InvalidGroup, Detail: fmt.Sprintf("PodGroup %s/%s: %s", group.Namespace, group.Name, why)}
+		}
 		s.applyClass(job, group.Spec.PriorityClassName, live)
+		job.Warning = strings.Join(slices.DeleteFunc([]string{job.Warning, s.others.warning(job.Key)}, isEmpty), "; ")
 	}
 	groups.Lower(job)
 	job.NeverPreempts = neverPreempts(job, group)

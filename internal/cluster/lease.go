@@ -9,11 +9,23 @@ import (
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
+// AgentLeases is what is known of the Leases of nodes' agents.
+type AgentLeases int8
+
+// The cases.
+const (
+	// LeasesIgnored: nodes offer the isolated CPUs that they publish, whether or not their agents are there.
+	LeasesIgnored AgentLeases = iota
+	// LeasesWatched: a node offers them while the Lease of its agent is valid.
+	LeasesWatched
+	// LeasesUnwatched: no agent is known to enforce them. No node offers any, and what stands on a pod does not count.
+	LeasesUnwatched
+)
+
 // leases are those of the nodes' agents. A node whose agent lets its Lease expire is given no isolated pods, since no agent
 // would enforce their CPUs there. Ordinary pods, and those that run, are not affected.
 type leases struct {
-	// disabled reports that nodes need one.
-	disabled bool
+	mode AgentLeases
 	// until is up to when each node's agent's Lease is valid, offered which nodes have isolated CPUs.
 	until   map[string]time.Time
 	offered map[string]bool
@@ -22,13 +34,13 @@ type leases struct {
 	atSecond int64
 }
 
-func newLeases(gate bool) leases {
-	return leases{disabled: gate, until: map[string]time.Time{}, offered: map[string]bool{}}
+func newLeases(mode AgentLeases) leases {
+	return leases{mode: mode, until: map[string]time.Time{}, offered: map[string]bool{}}
 }
 
 // trackNode takes note of a node that has isolated CPUs, or has none.
 func (l *leases) trackNode(name string, topology *isolated.Topology) {
-	if l.disabled && l.offered[name] != (topology != nil) {
+	if l.mode != LeasesIgnored && l.offered[name] != (topology != nil) {
 		l.dirty = true
 		if l.offered[name] = topology != nil; topology == nil {
 			delete(l.offered, name)
@@ -40,7 +52,7 @@ func (l *leases) trackNode(name string, topology *isolated.Topology) {
 // does.
 func (s *State) applyLease(object *coordinationv1.Lease, deleted bool) Effect {
 	name, agents := strings.CutPrefix(object.Name, isolated.LeasePrefix)
-	if !agents || !s.leases.disabled {
+	if !agents || s.leases.mode != LeasesWatched {
 		return Effect{}
 	}
 	before, after := s.leases.until[name], expiryOf(object)

@@ -45,28 +45,51 @@ func (s *State) readCapacity(node *nodeState) {
 	node.isolated = topologyOf(node.object)
 }
 
+// offers names the resources that the node reports; nil has none.
+func (n *nodeState) offers() []corev1.ResourceName {
+	if n == nil {
+		return nil
+	}
+	return namesIn(n.object.Status.Allocatable)
+}
+
 // readNodeAgain reads a node again because what it is read by has changed.
 func (s *State) readNodeAgain(name string) {
 	if node := s.nodes[name]; !node.unreadable {
-		s.nodes[name], s.dirtyNodes[name] = s.readNode(node.object), true
+		s.dirtyNodes[name] = true
+		s.setNode(name, s.readNode(node.object))
 	}
+}
+
+// setNode replaces what is known of a node; nil makes it gone.
+func (s *State) setNode(name string, after *nodeState) {
+	before := s.nodes[name]
+	if after == nil {
+		delete(s.nodes, name)
+	} else {
+		s.nodes[name] = after
+	}
+	s.setOffers(before.offers(), after.offers())
 }
 
 // applyNode takes in a new version of a node, or its end.
 func (s *State) applyNode(object *corev1.Node, deleted bool) Effect {
+	before := s.nodes[object.Name]
 	if deleted {
 		s.dirtyNodes[object.Name] = true
-		delete(s.nodes, object.Name)
+		s.setNode(object.Name, nil)
+		s.readHoldersAgain(object.Name)
 		s.leases.trackNode(object.Name, nil)
 		return Effect{Schedule: true}
 	}
-	before, after := s.nodes[object.Name], s.readNode(object)
-	s.nodes[object.Name] = after
+	after := s.readNode(object)
+	s.setNode(object.Name, after)
 	changed := before == nil || !sameCapacity(before, after)
 	s.leases.trackNode(object.Name, after.isolated)
 	if changed && (after.isolated != nil || before != nil && before.isolated != nil) {
 		s.conflicts.dirty[object.Name] = struct{}{}
 		s.leases.dirty = true // it may be another node
+		s.readHoldersAgain(object.Name)
 	}
 	s.dirtyNodes[object.Name] = s.dirtyNodes[object.Name] || changed
 	return Effect{Schedule: changed}

@@ -13,8 +13,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// stuckAfter is how long a pod may outlive its deletionTimestamp, which includes its grace, before no job counts on its
-// capacity any more.
+// stuckAfter is how long a pod may outlive its grace, and State.maxGrace if that is shorter, before no job counts on its capacity
+// any more.
 const stuckAfter = 30 * time.Second
 
 // podState is what the state knows about one pod. It is never changed, only replaced.
@@ -25,16 +25,22 @@ type podState struct {
 	membership groups.Membership
 	// bind is the node of an assumed bind, empty when there is none.
 	bind string
-	// assignedCPUs are the isolated CPUs that the pod is bound with; nil when there are none.
-	assignedCPUs *isolated.Assignment
+	// assignedCPUs are the isolated CPUs that the pod is being bound with, heldCPUs those that stand on it and count; nil when there
+	// are none.
+	assignedCPUs, heldCPUs *isolated.Assignment
+	// unoffered is what it requests of resources that no node offers; nil when that is nothing.
+	unoffered corev1.ResourceList
 	// invalid says what is wrong with what the pod asks for, and outdated that the API server has a newer version of it, which the
 	// watch is yet to show. Either holds the task.
 	invalid            *model.Refusal
 	awaitsNewerVersion bool
 	// evicted reports that an eviction is assumed.
 	evicted bool
-	// nomination is the node of an assumed nomination, empty when it is taken back; nil when what the pod says counts.
-	nomination *string
+	// nomination is the node of an assumed nomination, empty when it is taken back; nil when the one before it counts: nominated, as
+	// this process wrote it, or as it stood on the pod before this process led. attempted is the node of the last one that was
+	// forgotten, and may have been written all the same.
+	nomination           *string
+	nominated, attempted string
 	// stayed is when the last snapshot was taken that showed the pod and not yet that it is being deleted; zero when none did.
 	stayed time.Time
 }
@@ -44,39 +50,58 @@ func (r *podState) finished() bool {
 	return r.task.Status == model.Succeeded || r.task.Status == model.Failed
 }
 
-// stuckAt returns from when on a pod that is being deleted counts as stuck. The deletionTimestamp is of the API server's clock.
-// A clock of ours that is ahead of it must not make every pod that has just been evicted count as stuck: the nominations that
-// they were evicted for would be released, and other pods be evicted again, indefinitely.
-func (r *podState) stuckAt() time.Time {
+// stuckAt returns from when on a pod that is being deleted counts as stuck, whichever client has deleted it: its
+// deletionTimestamp includes the grace that it was deleted with, which may be a year. It is of the API server's clock. A clock
+// of ours that is ahead of it must not make every pod that has just been evicted count as stuck: the nominations that they were
+// evicted for would be released, and other pods be evicted again, indefinitely.
+func (r *podState) stuckAt(maxGrace time.Duration) time.Time {
 	pod := r.task.Pod
 	at := pod.DeletionTimestamp.Time
-	if grace := pod.DeletionGracePeriodSeconds; grace != nil && !r.stayed.IsZero() {
-		if least := r.stayed.Add(time.Duration(*grace) * time.Second); least.After(at) {
-			at = least
+	if seconds := pod.DeletionGracePeriodSeconds; seconds != nil {
+		began := at.Add(-time.Duration(*seconds) * time.Second) // may overflow, as where the API server added it
+		if r.stayed.After(began) {
+			began = r.stayed
 		}
+		at = began.Add(min(time.Duration(*seconds), maxGrace/time.Second) * time.Second)
 	}
 	return at.Add(stuckAfter).Truncate(time.Second)
 }
 
-func (r *podState) stuck(now time.Time) bool {
-	return r.task.Status == model.Releasing && r.task.Pod.DeletionTimestamp != nil && now.Unix() >= r.stuckAt().Unix()
+func (r *podState) stuck(now time.Time, maxGrace time.Duration) bool {
+	return r.task.Status == model.Releasing && r.task.Pod.DeletionTimestamp != nil && now.Unix() >= r.stuckAt(maxGrace).Unix()
+}
+
+// graceSeconds returns how long a pod may take to end when we end it. Without a grace of its own, as only in tests, it has
+// that of the API server.
+func (s *State) graceSeconds(pod *corev1.Pod) int64 {
+	most := int64(s.maxGrace / time.Second)
+	if own := pod.Spec.TerminationGracePeriodSeconds; own != nil {
+		return min(most, max(0, *own))
+	}
+	return min(most, corev1.DefaultTerminationGracePeriodSeconds)
 }
 
 // applyPod takes in a new version of a pod.
 func (s *State) applyPod(pod *corev1.Pod) Effect {
+	effect := s.followOther(pod.UID, pod)
 	if !s.counts(pod) {
-		return s.endPod(pod.UID)
+		return effect.merge(s.dropPod(pod.UID))
 	}
 	entry := s.pods[pod.UID]
 	if entry == nil {
 		entry = &podEntry{uid: pod.UID}
 		s.pods[pod.UID] = entry
 	}
-	return s.put(entry, s.readPod(pod, entry.record))
+	return effect.merge(s.put(entry, s.readPod(pod, entry.record)))
 }
 
 // endPod makes a pod gone; the state need not hold it.
 func (s *State) endPod(uid types.UID) Effect {
+	return s.followOther(uid, nil).merge(s.dropPod(uid))
+}
+
+// dropPod makes a pod gone, or one that does not concern us any more.
+func (s *State) dropPod(uid types.UID) Effect {
 	if entry := s.pods[uid]; entry != nil && entry.record != nil {
 		return s.put(entry, nil)
 	}
@@ -110,7 +135,7 @@ func (s *State) readPod(pod *corev1.Pod, before *podState) *podState {
 	r := &podState{}
 	t := &r.task
 	t.PodRef = model.PodRef{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name}
-	t.Created, t.Pod = pod.CreationTimestamp.Time, pod
+	t.Created, t.Pod, t.GraceSeconds = pod.CreationTimestamp.Time, pod, s.graceSeconds(pod)
 	if s.schedulers[pod.Spec.SchedulerName] {
 		r.membership, t.Role = groups.Of(pod), groups.Role(pod)
 	}
@@ -129,6 +154,7 @@ func (s *State) readPod(pod *corev1.Pod, before *podState) *podState {
 	if refused := s.guard(identityOf(KindPod, pod), func() { s.readRequest(r, before) }); refused != nil {
 		r.keepIdentity(before, refused)
 	}
+	r.readNomination(before, s.leading)
 	r.assume(before, s.snapshot.Now)
 	return r
 }
@@ -136,19 +162,28 @@ func (s *State) readPod(pod *corev1.Pod, before *podState) *podState {
 // readRequest works out what a pod asks of a node.
 func (s *State) readRequest(r, before *podState) {
 	t, pod := &r.task, r.task.Pod
+	r.heldCPUs = s.heldCPUs(pod)
 	same := before != nil && before.task.Pod != pod && !before.finished() && sameSpec(before.task.Pod, pod) && sameCPUCharge(before, pod) &&
 		sameOwnAnnotations(before.task.Pod.Annotations, pod.Annotations) && sameLabels(before.task.Pod.Labels, pod.Labels, true)
 	if same {
-		t.Request, r.invalid, t.NonZeroDefaults = before.task.Request, before.invalid, before.task.NonZeroDefaults
+		t.Request, r.unoffered = before.task.Request, before.unoffered
+		r.invalid, t.NonZeroDefaults = before.invalid, before.task.NonZeroDefaults
 	} else {
-		t.Request, r.invalid = s.request(pod)
+		t.Request, r.unoffered, r.invalid = s.request(pod)
 		t.NonZeroDefaults = nonZeroDefaultsOf(pod)
+	}
+	if waits := pod.Spec.NodeName == ""; waits && r.unoffered != nil && r.invalid == nil {
+		t.Request, t.Unoffered = t.Request.Clone(), r.unoffered
+		t.Request.Set(model.Unoffered, 1)
+	} else if t.Request.At(model.Unoffered) != 0 {
+		t.Request = t.Request.Clone()
+		t.Request.Set(model.Unoffered, 0)
 	}
 	t.MayUseDeviceClass = s.devices.requestsAny(t.Request)
 	if same && before.task.Pod.Spec.NodeName == pod.Spec.NodeName {
 		t.Shape = before.task.Shape
 	} else {
-		t.Shape = shapeOf(s.dimensions, t.Request, pod)
+		t.Shape = shapeOf(s.dimensions, t)
 	}
 }
 
@@ -172,6 +207,21 @@ func hasStarted(pod *corev1.Pod) bool {
 func mayHaveSideEffects(status *corev1.ContainerStatus) bool {
 	return status.Started != nil && *status.Started || status.State.Running != nil || status.State.Terminated != nil ||
 		status.LastTerminationState.Terminated != nil
+}
+
+// readNomination works out the node that was nominated. While this process leads, only its own writes count: users and other
+// components can write to the status of a pod, too, and no pod was evicted for what they write.
+func (r *podState) readNomination(before *podState, leading bool) {
+	says := r.task.Pod.Status.NominatedNodeName
+	switch {
+	case !leading:
+		r.nominated = says
+	case before != nil:
+		r.nominated, r.attempted = before.nominated, before.attempted
+		if before.nomination != nil && *before.nomination == says || says != "" && says == before.attempted {
+			r.nominated, r.attempted = says, ""
+		}
+	}
 }
 
 // assume takes over what was assumed about the pod before, unless it says otherwise; nil is nothing. seen is when the last
@@ -204,7 +254,7 @@ func (r *podState) derivePosition() {
 	t := &r.task
 	t.Placement, t.Nominated = r.position(), ""
 	t.Isolated = r.isolated()
-	if t.Invalid = r.invalid; t.Invalid == nil && t.Job.WithoutPodGroup {
+	if t.Invalid = r.invalid; t.Invalid == nil && (t.Job.WithoutPodGroup || t.Job.IsPod) {
 		t.Invalid = r.membership.Malformed
 	}
 	if t.Invalid == nil && r.awaitsNewerVersion {
@@ -215,7 +265,7 @@ func (r *podState) derivePosition() {
 	case r.nomination != nil:
 		t.Nominated = *r.nomination
 	default:
-		t.Nominated = t.Pod.Status.NominatedNodeName
+		t.Nominated = r.nominated
 	}
 }
 

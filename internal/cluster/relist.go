@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,8 +22,18 @@ import (
 	groupinformers "github.com/tutti-sched/tutti/pkg/generated/informers/externalversions"
 )
 
-// page is how many objects one request asks for.
-const page = 1000
+// The limits of one request: it asks for as many objects as are expected to be pageBytes together, by the size of those
+// before, since
+// the answer is in memory as a whole.
+const (
+	firstPage, longestPage = 50, 1000
+	pageBytes              = 16 << 20
+)
+
+// nextPage returns how many objects to ask for after so many of that size together.
+func nextPage(objects, bytes int) int64 {
+	return int64(min(max(1, pageBytes*objects/max(1, bytes)), 4*max(firstPage, objects), longestPage))
+}
 
 // ListFromQuorum lists what another scheduler of the same names may have written a moment ago, our pods and their groups, and
 // pushes it as events. The lists come from a quorum of etcd, where a watch may be behind: a pod that was bound since is known
@@ -33,7 +44,7 @@ func ListFromQuorum(
 ) (*Inherited, error) {
 	read := &Inherited{pods: map[string]types.UID{}, groups: map[string]types.UID{}}
 	for _, name := range schedulerNames {
-		options := metav1.ListOptions{Limit: page, FieldSelector: fields.OneTermEqualSelector("spec.schedulerName", name).String()}
+		options := metav1.ListOptions{Limit: firstPage, FieldSelector: fields.OneTermEqualSelector("spec.schedulerName", name).String()}
 		for more := true; more; more = options.Continue != "" {
 			list, err := pods.CoreV1().Pods(metav1.NamespaceAll).List(ctx, options)
 			if err != nil {
@@ -42,12 +53,12 @@ func ListFromQuorum(
 			read.podVersion = list.ResourceVersion
 			for i := range list.Items {
 				read.pods[keyOf(&list.Items[i])] = list.Items[i].UID
-				push(Event{Kind: KindPod, Pod: safeTransform(StripPod, &list.Items[i])})
+				push(Event{Kind: KindPod, Pod: safeTransform(KeptPod, &list.Items[i])})
 			}
-			options.Continue = list.Continue
+			options.Continue, options.Limit = list.Continue, nextPage(len(list.Items), list.Size())
 		}
 	}
-	options := metav1.ListOptions{Limit: page}
+	options := metav1.ListOptions{Limit: firstPage}
 	for more := true; more; more = options.Continue != "" {
 		list, err := groups.SchedulingV1alpha1().PodGroups(metav1.NamespaceAll).List(ctx, options)
 		if err != nil {
@@ -57,10 +68,9 @@ func ListFromQuorum(
 		for i := range list.Items {
 			group := &list.Items[i]
 			read.groups[keyOf(group)] = group.UID
-			group.ManagedFields = nil
-			push(Event{Kind: KindGroup, Group: group})
+			push(Event{Kind: KindGroup, Group: safeTransform(stripGroup, group)})
 		}
-		options.Continue = list.Continue
+		options.Continue, options.Limit = list.Continue, nextPage(len(list.Items), memoryBehind(reflect.ValueOf(list).Elem()))
 	}
 	return read, nil
 }

@@ -79,24 +79,43 @@ func statesAllRequests(containers []corev1.Container) bool {
 	return true
 }
 
-// request returns what a pod takes on a node. With a refusal it is what the pod takes if it runs all the same.
-func (s *State) request(pod *corev1.Pod) (model.Resources, *model.Refusal) {
+// maxRequestNames is the most resources that a pod may request. The API server has no limit but that of the object's size, and
+// what is worked out for a pod grows with the number.
+const maxRequestNames = 64
+
+// request returns what a pod takes on a node, and the part of it that no node offers, nil when that is nothing. With a refusal
+// it is what the pod takes if it runs all the same.
+func (s *State) request(pod *corev1.Pod) (vector model.Resources, unoffered corev1.ResourceList, refusal *model.Refusal) {
 	list := requestsOf(pod, requests)
-	vector, bad, ok := s.dimensions.Vector(list)
+	names := len(list)
+	if names > maxRequestNames {
+		refusal = &model.Refusal{Code: model.InvalidRequest, Detail: fmt.Sprintf(
+			"pod %s/%s requests %d resources, more than %d", pod.Namespace, pod.Name, names, maxRequestNames)}
+	}
+	offered, unoffered := s.divide(list)
+	vector, bad, ok := s.dimensions.Vector(offered)
 	vector.Set(model.Pods, 1)
-	var refusal *model.Refusal
-	if !ok {
+	for name, amount := range unoffered {
+		if _, counted := model.Amount(name, amount); !counted && (ok || name < bad) {
+			bad, ok = name, false
+		}
+	}
+	if !ok && refusal == nil {
 		quantity := list[bad]
 		refusal = &model.Refusal{Code: model.InvalidRequest, Detail: fmt.Sprintf(
 			"pod %s/%s requests %s of %s, which is not an amount that can be counted",
 			pod.Namespace, pod.Name, quantity.String(), bad)}
 	}
+	if why := TooLarge(pod); why != "" {
+		refusal = &model.Refusal{Code: model.InvalidRequest, Detail: fmt.Sprintf("pod %s/%s: %s", pod.Namespace, pod.Name, why)}
+	}
+	counted := s.countedCPUs(pod)
 	for _, translator := range s.translators {
-		if r := translator.TranslateRequest(s.dimensions, pod, &vector); refusal == nil {
+		if r := translator.TranslateRequest(s.dimensions, counted, &vector); refusal == nil {
 			refusal = r
 		}
 	}
-	return vector, refusal
+	return vector, unoffered, refusal
 }
 
 // capacity returns what a node offers: nothing when it cannot be read.

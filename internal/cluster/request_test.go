@@ -79,11 +79,12 @@ func drawPodWithRequests(t *rapid.T) *corev1.Pod {
 func TestRequestsAreKubeSchedulers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := New(Options{})
+		s.Apply(seen(node("n", "nvidia.com/gpu", "1", "hugepages-2Mi", "2Mi")))
 		p := drawPodWithRequests(t)
-		node := framework.NewNodeInfo(p.DeepCopy())
-		want, counted := node.Requested, node.NonZeroRequested
+		info := framework.NewNodeInfo(p.DeepCopy())
+		want, counted := info.Requested, info.NonZeroRequested
 		for name, p := range map[string]*corev1.Pod{"whole": p, "stripped": StripPod(p)} {
-			got, refusal := s.request(p)
+			got, _, refusal := s.request(p)
 			if refusal != nil {
 				t.Fatalf("%s pod refused: %s", name, refusal)
 			}
@@ -111,7 +112,7 @@ func TestLookingAtAPodDoesNotChangeIt(t *testing.T) {
 	p.Spec.Overhead = list("memory", "128Mi")
 	stripped, want := StripPod(p), int64(1536+128)<<20
 	for range 3 {
-		if got, _ := New(Options{}).request(p); got.At(model.Memory) != want {
+		if got, _, _ := New(Options{}).request(p); got.At(model.Memory) != want {
 			t.Fatalf("the pod takes %d, want %d", got.At(model.Memory), want)
 		}
 		if got := framework.NewNodeInfo(stripped).Requested.Memory; got != want {
@@ -132,7 +133,7 @@ func TestRequestsThatOverflow(t *testing.T) {
 			for _, amount := range amounts {
 				p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Resources: requesting("memory", amount)})
 			}
-			got, refusal := New(Options{}).request(p)
+			got, _, refusal := New(Options{}).request(p)
 			if refusal == nil || refusal.Code != model.InvalidRequest || got.At(model.Memory) != model.MaxAmount {
 				t.Errorf("takes %v, refused %v", got, refusal)
 			}

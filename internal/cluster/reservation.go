@@ -3,18 +3,21 @@ package cluster
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // groupReservation is what is known to be reserved for one group.
 type groupReservation struct {
-	// reservation is nil when an end of it is assumed; object is the same as the group's status is to show it, never changed.
+	// reservation is nil when an end of it is assumed; parsed is the same as the group's status is to show it (groups.Reservation),
+	// never changed.
 	reservation *model.Reservation
 	parsed      *v1alpha1.Reservation
 	// assumed reports that it was decided here, and that the group's status has not shown it yet.
@@ -28,7 +31,7 @@ func (s *State) assumeReservation(key model.JobKey, decided *model.Reservation) 
 		return
 	}
 	r := &groupReservation{assumed: true}
-	if len(decided.Nodes) > 0 {
+	if len(decided.Nodes) > 0 || !decided.Until.IsZero() {
 		r.reservation, r.parsed = decided, s.writeReservation(decided)
 	}
 	s.setReserved(key, r)
@@ -36,7 +39,7 @@ func (s *State) assumeReservation(key model.JobKey, decided *model.Reservation) 
 
 // readReservation follows a group's status and reports whether what is reserved for it is something else now.
 func (s *State) readReservation(key model.JobKey, before, group *v1alpha1.PodGroup) (changed bool) {
-	known, shown := s.reserved[key], group.Status.Reservation
+	known, shown := s.reserved[key], groups.Reservation(&group.Status)
 	var in *v1alpha1.Reservation
 	if known != nil {
 		in = known.parsed
@@ -73,6 +76,10 @@ func (s *State) writeReservation(r *model.Reservation) *v1alpha1.Reservation {
 		expected := metav1.NewTime(r.ExpectedStart)
 		object.ExpectedStart = &expected
 	}
+	if !r.Until.IsZero() {
+		until := metav1.NewTime(r.Until)
+		object.Until = &until
+	}
 	for _, room := range r.Nodes {
 		object.Nodes = append(object.Nodes, v1alpha1.ReservedNode{
 			Name: room.Node, Members: room.Members, Resources: s.dimensions.List(room.Request),
@@ -87,8 +94,12 @@ func (s *State) parseReservation(object *v1alpha1.Reservation) *model.Reservatio
 	if object.ExpectedStart != nil {
 		r.ExpectedStart = object.ExpectedStart.Time
 	}
+	if object.Until != nil {
+		r.Until = object.Until.Time
+	}
 	for _, node := range object.Nodes {
-		request, _, _ := s.dimensions.Vector(node.Resources)
+		offered, _ := s.divide(node.Resources)
+		request, _, _ := s.dimensions.Vector(offered)
 		r.Nodes = append(r.Nodes, model.ReservedNode{Node: node.Name, Members: node.Members, Request: request})
 	}
 	slices.SortFunc(r.Nodes, func(a, b model.ReservedNode) int { return cmp.Compare(a.Node, b.Node) })
@@ -100,18 +111,18 @@ func (s *State) parseReservation(object *v1alpha1.Reservation) *model.Reservatio
 func (s *State) applyReservations() {
 	for key, r := range s.reserved {
 		if job := s.snapshot.Job(key); job != nil {
-			job.Reservation = r.reservation
-			if job.Finished() || job.FirstUnmetMinimum(hasNode) == nil {
-				job.Reservation = nil
+			job.Reservation, job.GaveUp = r.reservation.Split()
+			if !job.HasGroup || job.Finished() || job.FirstUnmetMinimum(hasNode) == nil {
+				job.Reservation, job.GaveUp = nil, time.Time{}
 			}
 		}
 	}
 }
 
-// Reservation returns what the status of a job's PodGroup is to show as reserved for it, never to be changed; nil when that
-// is nothing.
+// Reservation returns what the status of a job's PodGroup is to show as reserved for it (groups.SetReservation), never to be
+// changed; nil when that is nothing.
 func (s *State) Reservation(job *model.Job) *v1alpha1.Reservation {
-	if job.Reservation == nil || job.Finished() || job.FirstUnmetMinimum((*model.Task).IsBound) == nil {
+	if job.Reservation == nil && job.GaveUp.IsZero() || job.Finished() || job.FirstUnmetMinimum((*model.Task).IsBound) == nil {
 		return nil
 	}
 	return s.reserved[job.Key].parsed

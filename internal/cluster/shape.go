@@ -16,12 +16,13 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// shapeOf writes down everything about a pod that a static or local question about a node reads: whether the node, with the
-// pods on it, may run it, and how much it is liked. Claims are in it because the zone of their volumes is asked for;
-// labels, name and namespace are not, but for those of the claims.
-func shapeOf(dimensions *model.ResourceIndex, request model.Resources, pod *corev1.Pod) model.Shape {
+// shapeOf writes down everything about a task that a static or local question about a node reads: whether the node, with the
+// pods on it, may run it, and how much it is liked. Of the task it reads the request and the pod. Claims are in it because the
+// zone of their volumes is asked for; labels, name and namespace are not, but for those of the claims.
+func shapeOf(dimensions *model.ResourceIndex, task *model.Task) model.Shape {
 	var b strings.Builder
-	b.WriteString(amounts(dimensions, request))
+	pod := task.Pod
+	b.WriteString(requestText(dimensions, task))
 	supposed := nonZeroDefaultsOf(pod)
 	writePart(&b, "supposed", supposed, supposed != model.NonZeroDefaults{})
 	writePart(&b, "isolated", [2]string{pod.Annotations[isolated.SMTAnnotation], pod.Annotations[isolated.NUMAAnnotation]}, isolated.WantsIsolated(pod))
@@ -43,13 +44,17 @@ func shapeOf(dimensions *model.ResourceIndex, request model.Resources, pod *core
 	return unique.Make(b.String())
 }
 
-// amounts lists what a vector holds by name, so that it does not matter which resource was met first.
-func amounts(dimensions *model.ResourceIndex, vector model.Resources) string {
-	lines := make([]string, 0, len(vector))
-	for i, amount := range vector {
-		if amount != 0 {
+// requestText lists what a task requests by name, so that it does not matter which resource was met first, or whether a node has
+// offered it.
+func requestText(dimensions *model.ResourceIndex, task *model.Task) string {
+	lines := make([]string, 0, len(task.Request)+len(task.Unoffered))
+	for i, amount := range task.Request {
+		if amount != 0 && i != model.Unoffered {
 			lines = append(lines, fmt.Sprintf("%s=%d", dimensions.Name(i), amount))
 		}
+	}
+	for name, amount := range task.Unoffered {
+		lines = append(lines, fmt.Sprintf("%s=%d", name, amount.Value()))
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, " ")

@@ -91,7 +91,7 @@ func (s *State) patchNodes() (whole bool) {
 				s.snapshot.NodeChanged(node)
 			}
 		}) != nil:
-			delete(s.nodes, name)
+			s.setNode(name, nil)
 			whole = false
 		}
 	}
@@ -154,7 +154,7 @@ func (s *State) patchOverdue(now time.Time) (changed bool) {
 	}
 	s.second = now.Unix()
 	for _, entry := range s.releasing {
-		if task := entry.task; task.TerminationOverdue != entry.record.stuck(now) {
+		if task := entry.task; task.TerminationOverdue != entry.record.stuck(now, s.maxGrace) {
 			s.snapshot.Update(task, func(t *model.Task) { t.TerminationOverdue = !t.TerminationOverdue })
 			changed = true
 		}
@@ -172,7 +172,7 @@ func (s *State) patchTask(entry *podEntry, now time.Time) {
 		}
 		s.snapshot.Update(entry.task, func(t *model.Task) {
 			*t = known.task
-			t.TerminationOverdue = known.stuck(now)
+			t.TerminationOverdue = known.stuck(now, s.maxGrace)
 		})
 	case entry.task != nil:
 		s.snapshot.Update(entry.task, func(t *model.Task) { t.Placement = model.Placement{} })
@@ -191,7 +191,7 @@ func (s *State) patchJobs() {
 	}
 	var added, removed []*model.Job
 	for key := range s.dirtyJobs {
-		job, exists := s.snapshot.Job(key), len(s.members[key]) > 0 || s.groups[key] != nil
+		job, exists := s.snapshot.Job(key), len(s.members[key]) > 0 || s.ownGroup(key) != nil
 		switch {
 		case exists && job == nil:
 			job = &model.Job{Key: key}

@@ -18,8 +18,8 @@ type Options struct {
 	Dimensions *model.ResourceIndex
 	// Translators change requests and capacities, in this order.
 	Translators []model.RequestTranslator
-	// AgentLeases reports that the Leases of nodes' agents are watched: without one that holds, a node offers no isolated CPUs.
-	AgentLeases bool
+	// AgentLeases is what is known of the Leases of nodes' agents.
+	AgentLeases AgentLeases
 }
 
 // State is the cluster as the watches tell it, with the effect of our own decisions on top.
@@ -32,13 +32,18 @@ type State struct {
 	schedulers  map[string]bool
 	dimensions  *model.ResourceIndex
 	translators []model.RequestTranslator
+	// maxGrace is how long a pod that is being deleted may take at most before it is overdue.
+	maxGrace time.Duration
 
 	incarnations incarnations
 	pods         map[types.UID]*podEntry
 	nodes        map[string]*nodeState
 	groups       map[model.JobKey]*v1alpha1.PodGroup
+	others       others
 	classes      map[string]int32
 	devices      deviceClassResources
+	// offered are the resources that nodes and device classes offer.
+	offered offered
 	// reserved is the capacity kept for groups that have waited for long.
 	reserved map[model.JobKey]*groupReservation
 	budgets  map[types.NamespacedName]model.Budget
@@ -65,6 +70,9 @@ type State struct {
 	// relabelled reports that a namespace came or went, or has other labels.
 	relabelled bool
 
+	// leading reports that this process decides, so that no other nominates nodes.
+	leading bool
+
 	// malformed says which objects could not be read, and was not taken yet. probe is called for each object that is read, or
 	// brought into the snapshot, for tests; nil is not called.
 	malformed []string
@@ -86,9 +94,9 @@ func New(options Options) *State {
 		dimensions = model.NewDimensions()
 	}
 	s := &State{
-		schedulers: map[string]bool{}, dimensions: dimensions, translators: options.Translators, incarnations: newIncarnations(),
+		schedulers: map[string]bool{}, dimensions: dimensions, maxGrace: model.DefaultMaxGrace, incarnations: newIncarnations(),
 		pods: map[types.UID]*podEntry{}, nodes: map[string]*nodeState{},
-		groups: map[model.JobKey]*v1alpha1.PodGroup{}, classes: map[string]int32{}, devices: newByClass(),
+		groups: map[model.JobKey]*v1alpha1.PodGroup{}, others: newOthers(), classes: map[string]int32{}, devices: newByClass(), offered: newOffered(),
 		budgets: map[types.NamespacedName]model.Budget{}, reserved: map[model.JobKey]*groupReservation{},
 		namespaces: map[string]map[string]string{},
 		members:    map[model.JobKey]map[types.UID]*podEntry{}, implicit: map[model.JobKey]map[types.UID]*podEntry{}, held: map[string]map[types.UID]*podEntry{},
@@ -99,12 +107,29 @@ func New(options Options) *State {
 	for _, name := range options.SchedulerNames {
 		s.schedulers[name] = true
 	}
+	s.setTranslators(options.Translators)
 	return s
 }
 
-// Translate replaces the translators and translates every pod and node again; the next snapshot shows it.
-func (s *State) Translate(translators []model.RequestTranslator) {
+func (s *State) setTranslators(translators []model.RequestTranslator) {
 	s.translators = translators
+	clear(s.offered.counted)
+	for _, translator := range translators {
+		for _, name := range translator.Counts() {
+			s.offered.counted[name] = true
+		}
+	}
+}
+
+// Lead takes note that this process decides from now on: what stands on pods and groups is taken over, and nominations that
+// others write from now on mean nothing.
+func (s *State) Lead() { s.leading = true }
+
+// Configure replaces the translators and how long pods may take to end, at least a second, and reads every pod and node again;
+// the next snapshot shows it.
+func (s *State) Configure(translators []model.RequestTranslator, maxGrace time.Duration) {
+	s.setTranslators(translators)
+	s.maxGrace = maxGrace
 	for name := range s.nodes {
 		s.readNodeAgain(name)
 	}
@@ -113,9 +138,11 @@ func (s *State) Translate(translators []model.RequestTranslator) {
 			s.put(entry, s.readPod(known.task.Pod, known))
 		}
 	}
+	s.readNaming(nil)
 }
 
-// Group returns the PodGroup of a job, never to be changed; nil when there is none.
+// Group returns the PodGroup of a job, never to be changed; nil when there is none. It may be that of another scheduler: then the
+// job has no group (Job.HasGroup).
 func (s *State) Group(key model.JobKey) *v1alpha1.PodGroup { return s.groups[key] }
 
 // Job returns a job as the last snapshot shows it, nil when it does not: for callers that may see the last cycle's state.
@@ -133,7 +160,7 @@ func (s *State) Pod(uid types.UID) *corev1.Pod {
 func (s *State) NextWake(now time.Time) (time.Time, bool) {
 	var next time.Time
 	for _, entry := range s.releasing {
-		if at := entry.record.stuckAt(); at.Unix() > now.Unix() && (next.IsZero() || at.Before(next)) {
+		if at := entry.record.stuckAt(s.maxGrace); at.Unix() > now.Unix() && (next.IsZero() || at.Before(next)) {
 			next = at
 		}
 	}

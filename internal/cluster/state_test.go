@@ -80,7 +80,7 @@ func TestEveryPodTakesRoomOnlyOursHaveJobs(t *testing.T) {
 func TestMembershipOfGroups(t *testing.T) {
 	elsewhere := pod("elsewhere", of("g"))
 	elsewhere.Namespace = "other"
-	snapshot := snap(t, newState(group("g", 2), group("empty", 1),
+	snapshot := snap(t, newState(group("g", 2), group("empty", 1, named("tutti")),
 		pod("a", of("g"), label(v1alpha1.LabelRole, "worker")), pod("b", annotation(v1alpha1.AnnotationKubeBatchGroup, "g")),
 		pod("both", of("g"), annotation(v1alpha1.AnnotationKubeBatchGroup, "x")), elsewhere, pod("g")), start)
 
@@ -153,7 +153,7 @@ func TestInvalidGroups(t *testing.T) {
 		"role twice":       {group("g", 2, roles(v1alpha1.Role{Name: "a", MinMember: 1}, v1alpha1.Role{Name: "a", MinMember: 1})), `role "a" is listed twice`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			job := snap(t, newState(c.group), start).Job(ns("g"))
+			job := snap(t, newState(c.group, pod("a", of("g"))), start).Job(ns("g"))
 			if job.Invalid.String() != c.want || c.want != "" && job.Invalid.Code != model.InvalidGroup {
 				t.Errorf("refused %+v, want %q", job.Invalid, c.want)
 			}
@@ -177,7 +177,7 @@ func TestPriorityOfJobs(t *testing.T) {
 		"unknown class":        {[]any{group("g", 1, className("c")), pod("a", of("g"), priority(9))}, 9, false},
 		"finished pods do not count": {[]any{group("g", 1, className("c")), class("c", 5),
 			pod("a", of("g"), priority(9), phase("Succeeded")), pod("b", of("g"), priority(3))}, 3, true},
-		"no pods": {[]any{group("g", 1, className("c")), class("c", 5)}, 5, true},
+		"no pods": {[]any{group("g", 1, className("c"), named("tutti")), class("c", 5)}, 5, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			job := snap(t, newState(c.objects...), start).Job(ns("g"))
@@ -210,7 +210,7 @@ func TestFinishedMembersStayReduced(t *testing.T) {
 	whole := pod("a", of("g"), label(v1alpha1.LabelRole, "worker"), priority(5), gated, phase("Succeeded"), on("n"))
 	for name, p := range map[string]*corev1.Pod{"whole": whole, "stripped": StripPod(whole)} {
 		t.Run(name, func(t *testing.T) {
-			s := newState(group("g", 1), node("n"), pod("a", of("g"), on("n"), phase("Running")))
+			s := newState(group("g", 1, named("tutti")), node("n"), pod("a", of("g"), on("n"), phase("Running")))
 			snap(t, s, start)
 			s.Apply(seen(p))
 			snapshot := snap(t, s, start)
@@ -288,6 +288,55 @@ func TestAClassThatDoesNotCountIsSaid(t *testing.T) {
 				t.Errorf("remark %q, want %q", job.Warning, c.want)
 			}
 		})
+	}
+}
+
+// TestAPodIsStuckThirtySecondsAfterItsGraceOrTheLongest, counted from when it was deleted, whatever grace it was deleted with.
+func TestAPodIsStuckThirtySecondsAfterItsGraceOrTheLongest(t *testing.T) {
+	const year = 31_536_000
+	for name, c := range map[string]struct {
+		grace int64
+		most  time.Duration
+		want  time.Duration
+	}{
+		"no grace":              {0, 5 * time.Minute, 30 * time.Second},
+		"the usual grace":       {30, 5 * time.Minute, time.Minute},
+		"the longest":           {300, 5 * time.Minute, 330 * time.Second},
+		"a year":                {year, 5 * time.Minute, 330 * time.Second},
+		"more than can be said": {1 << 62, 5 * time.Minute, 330 * time.Second},
+		"a shorter limit":       {30, 10 * time.Second, 40 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newState(node("n"))
+			s.Configure(nil, c.most)
+			leaving := pod("p", on("n"), deleting(start.Add(time.Duration(c.grace)*time.Second)))
+			leaving.DeletionGracePeriodSeconds = &c.grace
+			s.Apply(Event{Kind: KindPod, Pod: leaving})
+			snap(t, s, start)
+			if wake, ok := s.NextWake(start); !ok || wake.Sub(start) != c.want {
+				t.Errorf("it is stuck %s after its deletion, want %s", wake.Sub(start), c.want)
+			}
+			if taskIn(snap(t, s, start.Add(c.want-time.Second)), "p").TerminationOverdue || !taskIn(snap(t, s, start.Add(c.want)), "p").TerminationOverdue {
+				t.Error("the snapshot says otherwise")
+			}
+		})
+	}
+}
+
+// TestThePodsGraceIsItsOwnUpToTheLongest, and follows a change of that.
+func TestThePodsGraceIsItsOwnUpToTheLongest(t *testing.T) {
+	hour, none := int64(3600), int64(0)
+	s := newState(node("n"), pod("usual", on("n")),
+		pod("long", on("n"), func(p *corev1.Pod) { p.Spec.TerminationGracePeriodSeconds = &hour }),
+		pod("none", on("n"), func(p *corev1.Pod) { p.Spec.TerminationGracePeriodSeconds = &none }))
+	for most, want := range map[time.Duration][]int64{5 * time.Minute: {30, 300, 0}, 10 * time.Second: {10, 10, 0}, 2 * time.Hour: {30, 3600, 0}} {
+		s.Configure(nil, most)
+		snapshot := snap(t, s, start)
+		for i, name := range []string{"usual", "long", "none"} {
+			if got := taskIn(snapshot, name).GraceSeconds; got != want[i] {
+				t.Errorf("with at most %s, %s has %d s, want %d", most, name, got, want[i])
+			}
+		}
 	}
 }
 

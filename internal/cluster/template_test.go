@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"crypto/sha256"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -40,10 +42,26 @@ func TestSiblingsShare(t *testing.T) {
 	if &one.Spec.Containers[0] == &other.Spec.Containers[0] {
 		t.Error("a pod that asks for something else has the containers of others")
 	}
-	for i := range 2 * maxTemplates {
-		shared.intern(StripPod(pod("p", func(p *corev1.Pod) { p.Spec.SchedulerName = fmt.Sprint(i) })))
+}
+
+// TestTemplatesTakeBoundedMemory: however many templates come and go, the one that is used stays shared.
+func TestTemplatesTakeBoundedMemory(t *testing.T) {
+	shared, most, text := &specInterner{}, 0, strings.Repeat("x", maxKept)
+	first := shared.intern(StripPod(pod("first")))
+	for i := range 4 * maxTemplates / maxKept {
+		shared.intern(StripPod(pod("p", func(p *corev1.Pod) { p.Spec.SchedulerName = fmt.Sprint(i, text) })))
+		if again := shared.intern(StripPod(pod("again"))); &again.Spec.Containers[0] != &first.Spec.Containers[0] {
+			t.Fatalf("after %d others a pod does not share with its siblings", i)
+		}
+		held := 0
+		for _, templates := range []map[[sha256.Size]byte]corev1.PodSpec{shared.recent, shared.older} {
+			for _, spec := range templates {
+				held += len(spec.SchedulerName)
+			}
+		}
+		most = max(most, held)
 	}
-	if len(shared.known) > maxTemplates {
-		t.Errorf("%d templates are kept", len(shared.known))
+	if most > 2*maxTemplates || most < maxTemplates {
+		t.Errorf("%d bytes were kept at most", most)
 	}
 }

@@ -15,6 +15,8 @@ import (
 // tripping panics over pods and nodes with a label.
 type tripping struct{}
 
+func (tripping) Counts() []corev1.ResourceName { return nil }
+
 func (tripping) TranslateRequest(_ *model.ResourceIndex, pod *corev1.Pod, _ *model.Resources) *model.Refusal {
 	return trip(pod.Labels)
 }
@@ -63,7 +65,7 @@ func TestPanicOverAPodCostsItAlone(t *testing.T) {
 	if bound := taskIn(snapshot, "bound"); bound.Status != model.Binding || snapshot.Node("n").Idle.At(model.CPU) != 9000 {
 		t.Errorf("what was assumed of a pod is forgotten with its text: %v, idle %v", bound.Placement, snapshot.Node("n").Idle)
 	}
-	s.Translate([]model.RequestTranslator{tripping{}})
+	s.Configure([]model.RequestTranslator{tripping{}}, model.DefaultMaxGrace)
 	if bad := taskIn(snap(t, s, start), "bad"); bad.Invalid == nil {
 		t.Error("what is left of the pod was taken for a pod")
 	}
@@ -88,7 +90,7 @@ func TestPanicOverANodeCostsItAlone(t *testing.T) {
 	if malformed := s.TakeMalformed(); len(malformed) != 1 || !strings.HasPrefix(malformed[0], "node bad could not be read: ") {
 		t.Errorf("malformed %q", malformed)
 	}
-	s.Translate([]model.RequestTranslator{tripping{}})
+	s.Configure([]model.RequestTranslator{tripping{}}, model.DefaultMaxGrace)
 	snapshot := snap(t, s, start)
 	if refused := snapshot.Node("bad").Invalid; refused == nil || refused.Code != model.NodesFiltered || !strings.HasPrefix(refused.Detail, "node bad could not be read: ") {
 		t.Errorf("refused: %v", refused)

@@ -116,6 +116,8 @@ func (w *world) stepGroup() Event {
 	if w.chance(2, "reserved") {
 		g.Status.Reservation = reservationOf(w.name("n", 3), w.number(3, "members")+1)
 	}
+	g.Spec.SchedulerName = rapid.SampledFrom([]string{"", "", "tutti", "other"}).Draw(w.t, "scheduler")
+	g.Status.SchedulerName = rapid.SampledFrom([]string{"", "tutti", "other"}).Draw(w.t, "written by")
 	g.UID = types.UID(fmt.Sprintf("%s-%d", name, w.version))
 	w.groups[name] = g
 	return w.stamp(g, seen)

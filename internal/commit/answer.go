@@ -3,6 +3,8 @@ package commit
 import (
 	"slices"
 	"time"
+
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // Reply takes the answer to a call and returns the outcomes that became final with it. A reply to a call that is not in
@@ -12,8 +14,9 @@ func (m *Machine) Reply(now time.Time, reply Reply) []Outcome {
 	if e == nil {
 		return m.drainOutcomes()
 	}
+	m.answered(e.call.Kind, reply.Err)
 	v := classify(e.call.Kind, reply.Err)
-	m.throttle(now, v)
+	m.throttle(now, e.call.Kind, v)
 	if reply.Err != nil {
 		e.message = reply.Err.Error()
 	}
@@ -34,20 +37,43 @@ func (m *Machine) Reply(now time.Time, reply Reply) []Outcome {
 	case done:
 		m.succeed(now, e)
 	default:
+		if v.protected && e.victimOf.Method == model.ByEvictionOrDeletion {
+			m.continueEviction(now, e, CallSetCondition, deletionMark(now, e.call.Job, e.call.Pod))
+			break
+		}
 		e.refused, e.outdated = v.class == refused, v.outdated
 		m.fail(now, e, v.class == gone, v.leaving, e.message)
 	}
 	return m.drainOutcomes()
 }
 
-// throttle pauses all sending while the server says it is busy. Replies to calls sent before the pause do not extend it.
-func (m *Machine) throttle(now time.Time, v verdict) {
+// pause is for how long nothing is sent after the server said it is busy, and how often it has said so in a row.
+type pause struct {
+	until time.Time
+	count int
+}
+
+func (p *pause) holds(now time.Time) bool { return now.Before(p.until) }
+
+// throttle pauses sending while the server says it is busy: all calls when it says so of a decision, writes alone when it says
+// so of one.
+func (m *Machine) throttle(now time.Time, kind Kind, v verdict) {
+	p := &m.pause
+	if !kind.isDecision() {
+		p = &m.writePause
+	}
 	switch {
 	case v.class == done:
-		m.pauses = 0
-	case v.busy && !now.Before(m.pausedUntil):
-		m.pauses++
-		m.pausedUntil = now.Add(m.retryDelay("", m.pauses))
+		p.count = 0
+	case v.busy && !p.holds(now): // replies to calls sent before the pause do not extend it
+		p.count++
+		length := m.retryDelay("", p.count)
+		p.until = now.Add(length)
+		if kind.isDecision() {
+			m.counts.Paused += length
+		} else {
+			m.counts.WritesPaused += length
+		}
 	}
 }
 
@@ -83,10 +109,13 @@ func (m *Machine) dropObsolete(now time.Time, e *entry) bool {
 	case e.call.Kind == CallEvent && e.call.Attempt >= m.options.EventAttempts:
 		m.abandonEntry(now, e, e.message)
 		return true
+	case e.call.Kind == CallDeleteGroup: // what is the case by then decides whether there is another one
+		m.abandonEntry(now, e, e.message)
+		return true
 	}
 	for _, other := range m.targetQueues[e.target()] {
 		switch {
-		case other == e:
+		case other == e || other.call.Kind == CallDeleteGroup:
 		case other.call.Kind.isDecision():
 			m.drop(now, e)
 			return true
@@ -158,7 +187,7 @@ func (m *Machine) succeed(now time.Time, e *entry) {
 	case CallNominate:
 		m.finalizeDecision(now, e, Outcome{Kind: nominationOutcome(e)})
 	case CallSetCondition:
-		m.marked(now, e)
+		m.continueEviction(now, e, CallDelete, Write{})
 	case CallEvict, CallDelete:
 		m.finalizeDecision(now, e, Outcome{Kind: Evicted})
 	case CallDeleteStarted:
@@ -224,6 +253,7 @@ func (m *Machine) fail(now time.Time, e *entry, gone, leaving bool, message stri
 func (m *Machine) finalizeDecision(now time.Time, e *entry, outcome Outcome) {
 	m.unlink(now, e)
 	outcome.Job, outcome.Pod, outcome.Node, outcome.Binder = e.call.Job, e.call.Pod, e.call.Node, e.call.Binder
+	outcome.Cycle = e.batch.cycle
 	if e.victimOf != nil {
 		outcome.Why = e.victimOf.Message
 	}

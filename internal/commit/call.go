@@ -32,7 +32,7 @@ const (
 	CallEvict
 	// CallSetCondition writes to a pod's status for which job it will be deleted: one PATCH on pods/status.
 	CallSetCondition
-	// CallDelete deletes a pod with its own grace period: one DELETE on pods.
+	// CallDelete deletes a pod: one DELETE on pods.
 	CallDelete
 	// CallGroupStatus replaces the status of a PodGroup: one PATCH on podgroups/status.
 	CallGroupStatus
@@ -40,11 +40,14 @@ const (
 	CallPodCondition
 	// CallEvent records an event, best effort: one POST on events.
 	CallEvent
+	// CallDeleteGroup deletes a PodGroup that has ended: one DELETE on podgroups.
+	CallDeleteGroup
 	kinds
 )
 
 var kindNames = [kinds]string{
 	"Prepare", "Release", "Read", "Undo", "Bind", "Promise", "Evict", "Mark", "Delete", "GroupStatus", "PodCondition", "Event",
+	"DeleteGroup",
 }
 
 // String returns the kind's name.
@@ -85,6 +88,8 @@ type Call struct {
 	// CallNominate, empty to remove it, and the node of a pod that is undone or evicted; empty for the other kinds, except
 	// that CallRelease may have it.
 	Node string
+	// GraceSeconds is how long a pod that is evicted or deleted may take to end, in seconds; zero is as long as it asks for.
+	GraceSeconds int64
 	// Binder names the binder of the pod; empty is the API server.
 	Binder string
 	// Isolated is what CallBind writes in one transaction with the node, for which version of the pod; nil to write only the
@@ -109,6 +114,7 @@ type Write struct {
 	Group     *GroupStatus
 	Condition *PodCondition
 	Event     *Event
+	Deletion  *GroupDeletion
 }
 
 // kind returns the kind of the call that carries the write.
@@ -118,8 +124,24 @@ func (w Write) kind() Kind {
 		return CallGroupStatus
 	case w.Condition != nil:
 		return CallPodCondition
+	case w.Deletion != nil:
+		return CallDeleteGroup
 	default:
 		return CallEvent
+	}
+}
+
+// namespace returns the namespace of the object that the write is about; empty for one without a namespace.
+func (w Write) namespace() string {
+	switch {
+	case w.Group != nil:
+		return w.Group.Namespace
+	case w.Condition != nil:
+		return w.Condition.Pod.Namespace
+	case w.Deletion != nil:
+		return w.Deletion.Namespace
+	default:
+		return w.Event.Regarding.Namespace
 	}
 }
 
@@ -129,6 +151,14 @@ type GroupStatus struct {
 	// UID protects a later group of the same name.
 	UID    types.UID
 	Status v1alpha1.PodGroupStatus
+}
+
+// GroupDeletion is the deletion of a PodGroup as it was when that was decided: one that has changed since, or a later one of the
+// same name, stays.
+type GroupDeletion struct {
+	Namespace, Name string
+	UID             types.UID
+	ResourceVersion string
 }
 
 // PodCondition is one condition of a pod; its other conditions stay as they are.
@@ -148,6 +178,8 @@ type Event struct {
 	Reason, Action string
 	// Note is the message for the user; it is cut to 1,024 bytes.
 	Note string
+	// Cycle is the number of the cycle that led to it, as in the log; an annotation of the event has it. Zero is none.
+	Cycle uint64
 	// At is when it happened.
 	At time.Time
 }
@@ -182,7 +214,8 @@ const (
 	// NominationReleased: an earlier nomination is released. With a message the write failed, and the pod's status may keep
 	// the node.
 	NominationReleased
-	// WriteFailed: a group status or a pod condition was refused permanently. Events fail silently.
+	// WriteFailed: a group status or a pod condition was refused permanently, or the one attempt to delete a group has failed.
+	// Events fail silently.
 	WriteFailed
 	// Obsolete: the CallPrepare of the pod, which is in flight, is no longer needed. The driver may cancel it; its reply is
 	// awaited, and the bind's own outcome follows.
@@ -213,6 +246,8 @@ type Outcome struct {
 	Kind OutcomeKind
 	// Job is the decision's job; the zero key for WriteFailed.
 	Job model.JobKey
+	// Cycle is the number of the cycle that made the decision; zero for what is no part of one.
+	Cycle uint64
 	// Pod is the pod the outcome is about; zero for Committed and VictimsGone and for a group's WriteFailed.
 	Pod model.PodRef
 	// Node is the node of the bind, the nominated node, or the node of a pod that is deleted or evicted; empty for other

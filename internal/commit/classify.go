@@ -48,6 +48,8 @@ type verdict struct {
 	busy bool
 	// leaving reports, for a refusal, whether the pod is terminating.
 	leaving bool
+	// protected reports, for a refusal, whether disruption budgets forbid the eviction.
+	protected bool
 	// outdated reports, for a refusal, whether the pod has a newer version than the bind's.
 	outdated bool
 }
@@ -75,7 +77,7 @@ func classify(kind Kind, err error) verdict {
 	switch {
 	case code == http.StatusTooManyRequests:
 		// The eviction subresource answers 429 also when a disruption budget refuses: that is an answer, not a delay.
-		if kind != CallEvict || !apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause) {
+		if v.protected = kind == CallEvict && apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause); !v.protected {
 			v.class, v.busy = rejected, true
 		}
 	case code == http.StatusNotFound:
@@ -86,6 +88,7 @@ func classify(kind Kind, err error) verdict {
 		v.class, v.leaving = conflict(kind, err)
 		v.outdated = v.class == refused && strings.Contains(err.Error(), "ResourceVersion in precondition")
 	case code == http.StatusInternalServerError && kind == CallEvict && strings.Contains(err.Error(), multiplePDBs):
+		v.protected = true
 	case code == http.StatusUnauthorized:
 		v.class = rejected // a token that is being rotated
 	case code == http.StatusRequestTimeout || code >= http.StatusInternalServerError || code == 0:

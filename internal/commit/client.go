@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -23,6 +24,7 @@ import (
 	eventsv1client "k8s.io/client-go/kubernetes/typed/events/v1"
 	"k8s.io/client-go/rest"
 
+	scheduling "github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/generated/clientset/versioned/typed/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -205,6 +207,8 @@ func (c *Client) request(call Call) (*rest.Request, error) {
 		return c.podCondition(call.Write.Condition)
 	case CallEvent:
 		return c.event(call.Write.Event), nil
+	case CallDeleteGroup:
+		return c.deleteGroup(call.Write.Deletion), nil
 	default:
 		return nil, fmt.Errorf("call of kind %d: unknown", call.Kind)
 	}
@@ -260,15 +264,22 @@ func withJSON(request *rest.Request, body any) (*rest.Request, error) {
 func (c *Client) evict(call Call) *rest.Request {
 	return c.core.Post().Namespace(call.Pod.Namespace).Resource("pods").Name(call.Pod.Name).SubResource("eviction").
 		Body(&policyv1.Eviction{
-			ObjectMeta:    metav1.ObjectMeta{Namespace: call.Pod.Namespace, Name: call.Pod.Name},
-			DeleteOptions: metav1.NewPreconditionDeleteOptions(string(call.Pod.UID)),
+			ObjectMeta: metav1.ObjectMeta{Namespace: call.Pod.Namespace, Name: call.Pod.Name}, DeleteOptions: deleteOptions(call),
 		})
 }
 
-// delete uses the pod's own grace period.
+// deleteOptions name the UID, so that a later pod of the same name stays, and how long the pod may take to end.
+func deleteOptions(call Call) *metav1.DeleteOptions {
+	options := metav1.NewPreconditionDeleteOptions(string(call.Pod.UID))
+	if call.GraceSeconds > 0 {
+		options.GracePeriodSeconds = &call.GraceSeconds
+	}
+	return options
+}
+
 func (c *Client) delete(call Call) *rest.Request {
 	return c.core.Delete().Namespace(call.Pod.Namespace).Resource("pods").Name(call.Pod.Name).
-		Body(metav1.NewPreconditionDeleteOptions(string(call.Pod.UID)))
+		Body(deleteOptions(call))
 }
 
 // operation is one step of a JSON patch.
@@ -285,6 +296,15 @@ func (c *Client) groupStatus(status *GroupStatus) (*rest.Request, error) {
 		Namespace(status.Namespace).Resource("podgroups").Name(status.Name).SubResource("status"), []operation{
 		{Op: "test", Path: "/metadata/uid", Value: status.UID},
 		{Op: "add", Path: "/status", Value: status.Status},
+	})
+}
+
+// deleteGroup leaves what the group owns to the garbage collector.
+func (c *Client) deleteGroup(group *GroupDeletion) *rest.Request {
+	background := metav1.DeletePropagationBackground
+	return c.groups.Delete().Namespace(group.Namespace).Resource("podgroups").Name(group.Name).Body(&metav1.DeleteOptions{
+		Preconditions:     &metav1.Preconditions{UID: &group.UID, ResourceVersion: &group.ResourceVersion},
+		PropagationPolicy: &background,
 	})
 }
 
@@ -306,7 +326,7 @@ func (c *Client) event(event *Event) *rest.Request {
 		namespace = metav1.NamespaceDefault // where events about objects without a namespace are stored
 	}
 	return c.events.Post().Namespace(namespace).Resource("events").Body(&eventsv1.Event{
-		ObjectMeta:          metav1.ObjectMeta{Namespace: namespace, Name: eventName(event)},
+		ObjectMeta:          metav1.ObjectMeta{Namespace: namespace, Name: eventName(event), Annotations: cycleAnnotation(event.Cycle)},
 		EventTime:           metav1.NewMicroTime(event.At),
 		ReportingController: c.reporter.Controller,
 		ReportingInstance:   c.reporter.Instance,
@@ -315,8 +335,16 @@ func (c *Client) event(event *Event) *rest.Request {
 		Type:                event.Type,
 		Reason:              event.Reason,
 		Action:              event.Action,
-		Note:                cut(event.Note, noteLimit),
+		Note:                model.Clean(event.Note, noteLimit),
 	})
+}
+
+// cycleAnnotation has the number of a cycle. Tools that combine events compare what happened to what, and not annotations.
+func cycleAnnotation(cycle uint64) map[string]string {
+	if cycle == 0 {
+		return nil
+	}
+	return map[string]string{scheduling.AnnotationCycle: strconv.FormatUint(cycle, 10)}
 }
 
 // eventName gives every attempt of an event the same name, so that a retry after a lost reply is recognized.

@@ -148,6 +148,32 @@ func TestEvictionNamesUID(t *testing.T) {
 	}
 }
 
+// TestEvictionsAndDeletionsSayHowLongThePodMayTake where the decision does, and leave it to the pod where it does not.
+func TestEvictionsAndDeletionsSayHowLongThePodMayTake(t *testing.T) {
+	decided := model.Eviction{Pod: pod("a"), GraceSeconds: 300}
+	undone := New(Options{})
+	undone.Undo(start, model.JobKey{Namespace: "ns", Name: "j"}, []model.Eviction{decided})
+	marked := evictionCall(start, model.JobKey{}, model.Eviction{Pod: pod("a"), GraceSeconds: 300, Method: model.ByDeletion})
+	marked.Kind = CallDelete // as the machine does once the mark is written
+	for name, call := range map[string]Call{
+		"evict": evictionCall(start, model.JobKey{}, decided), "delete": marked, "undo": undone.Calls(start)[0],
+	} {
+		s, client := serve(t, success)
+		if err := client.Do(t.Context(), call); err != nil {
+			t.Fatal(err)
+		}
+		options := &metav1.DeleteOptions{}
+		if call.Kind == CallEvict {
+			options = decode(t, s.only(t).body, &policyv1.Eviction{}).DeleteOptions
+		} else {
+			options = decode(t, s.only(t).body, options)
+		}
+		if *options.Preconditions.UID != "uid-a" || options.GracePeriodSeconds == nil || *options.GracePeriodSeconds != 300 {
+			t.Errorf("%s: got %+v", name, options)
+		}
+	}
+}
+
 func TestDeletionNamesUIDAndLeavesTheGraceToThePod(t *testing.T) {
 	s, client := serve(t, success)
 	if err := client.Do(t.Context(), Call{Kind: CallDelete, Pod: pod("a")}); err != nil {
@@ -162,7 +188,7 @@ func TestDeletionNamesUIDAndLeavesTheGraceToThePod(t *testing.T) {
 }
 
 func TestPatchesOfPodsOnTheWire(t *testing.T) {
-	mark := evictionCall(start, model.JobKey{Namespace: "ns", Name: "a", IsPod: true}, model.Eviction{Pod: pod("v"), DeletePod: true})
+	mark := evictionCall(start, model.JobKey{Namespace: "ns", Name: "a", IsPod: true}, model.Eviction{Pod: pod("v"), Method: model.ByDeletion})
 	mark.Write.Condition.Condition.LastTransitionTime = metav1.Time{} // its zone is the machine's
 	for name, test := range map[string]struct {
 		call Call
@@ -209,13 +235,13 @@ func TestRefusalsOnTheWire(t *testing.T) {
 	}{
 		"a budget says no": {CallEvict, `{"status":"Failure","message":"Cannot evict pod as it would violate the pod's disruption budget.",
 			"reason":"TooManyRequests","details":{"causes":[{"reason":"DisruptionBudget",
-			"message":"The disruption budget b needs 1 healthy pods and has 1 currently"}]},"code":429}`, verdict{class: refused}},
+			"message":"The disruption budget b needs 1 healthy pods and has 1 currently"}]},"code":429}`, verdict{class: refused, protected: true}},
 		"a budget is being worked out": {CallEvict, `{"status":"Failure","message":"Cannot evict pod as it would violate the pod's disruption budget.",
 			"reason":"TooManyRequests","details":{"causes":[{"reason":"DisruptionBudget",
 			"message":"The disruption budget b is still being processed by the server."}],"retryAfterSeconds":10},"code":429}`,
-			verdict{class: refused, retryAfter: 10 * time.Second}},
+			verdict{class: refused, protected: true, retryAfter: 10 * time.Second}},
 		"several budgets": {CallEvict, `{"status":"Failure","message":"This pod has more than one PodDisruptionBudget, which the eviction ` +
-			`subresource does not support.","code":500}`, verdict{class: refused}},
+			`subresource does not support.","code":500}`, verdict{class: refused, protected: true}},
 		"a budget that changes too fast": {CallEvict, `{"status":"Failure","message":"Timeout: couldn't update PodDisruptionBudget \"b\" due to conflicts",
 			"reason":"Timeout","details":{"retryAfterSeconds":10},"code":504}`, verdict{class: unknown, retryAfter: 10 * time.Second}},
 		"another pod, evicted": {CallEvict, `{"status":"Failure","message":"Operation cannot be fulfilled on Pod \"v\": the UID in the precondition (a) ` +
@@ -267,6 +293,11 @@ func TestWritesOnTheWire(t *testing.T) {
 			`{"metadata":{"uid":"uid-a"},"status":{"conditions":[{"type":"PodScheduled","status":"False",` +
 				`"lastProbeTime":null,"lastTransitionTime":null,"message":"waits"}]}}`,
 		},
+		"deletion of a group": {
+			deletion("g"), "DELETE /apis/scheduling.tutti.dev/v1alpha1/namespaces/ns/podgroups/g", runtime.ContentTypeJSON,
+			`{"kind":"DeleteOptions","apiVersion":"scheduling.tutti.dev/v1alpha1","preconditions":{"uid":"uid-group-g","resourceVersion":"7"},` +
+				`"propagationPolicy":"Background"}` + "\n",
+		},
 		"event": {happening, "POST /apis/events.k8s.io/v1/namespaces/ns/events", runtime.ContentTypeProtobuf, ""},
 		"event about an object without a namespace": {
 			onNode, "POST /apis/events.k8s.io/v1/namespaces/default/events", runtime.ContentTypeProtobuf, "",
@@ -285,7 +316,7 @@ func TestWritesOnTheWire(t *testing.T) {
 			}
 			if test.write == happening {
 				event := decode(t, r.body, &eventsv1.Event{})
-				if len(event.Note) != 1024 || event.ReportingController != "tutti" || event.ReportingInstance != "tutti-0" ||
+				if len(event.Note) > 1024 || len(event.Note) < 1020 || event.ReportingController != "tutti" || event.ReportingInstance != "tutti-0" ||
 					!event.EventTime.Equal(&metav1.MicroTime{Time: at}) || event.Name != eventName(happening.Event) {
 					t.Errorf("event: got %+v", event)
 				}

@@ -1,30 +1,90 @@
 package commit
 
-// Counts are totals since the machine was created, and its present content.
+import (
+	"errors"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// Counts are totals since the last call of TakeCounts, and the machine's present content.
 type Counts struct {
-	// Sent counts attempts by kind, Retried those of them that were not the first.
-	Sent, Retried [kinds]uint64
-	// Replaced counts writes that were never made because a newer one made them obsolete, DroppedEvents those given up.
+	// Answers counts the answers to calls, by kind and by what Code says of the answer.
+	Answers map[Answer]uint64
+	// Replaced counts writes that were never made because a newer one made them obsolete, DroppedEvents events that were given
+	// up: too many were to be sent, or no attempt succeeded.
 	Replaced, DroppedEvents uint64
-	// Ready, InFlight and Resting are the calls to be sent, sent, and to be sent again; Waiting those behind another call
-	// for the same object.
-	Ready, InFlight, Resting, Waiting int
+	// Paused is how long the API server, being busy, has made all calls wait, WritesPaused how long writes alone. A pause counts
+	// as a whole when it begins.
+	Paused, WritesPaused time.Duration
+	// Queued are the calls to be sent, by kind, without those that wait for another call for the same object, or for their next
+	// attempt; CallDeleteStarted counts as CallBind, whose turns it shares. InFlight are the calls without an answer yet.
+	Queued   [kinds]int
+	InFlight int
 }
 
-// Counts returns the machine's totals and content.
-func (m *Machine) Counts() Counts {
-	counts := m.counts
-	counts.Ready, counts.InFlight, counts.Resting = m.readyLength(), len(m.sent), len(m.resting.items)
-	for _, line := range m.targetQueues {
-		counts.Waiting += len(line) - 1
+// Answer is a kind of call and what was answered.
+type Answer struct {
+	Kind Kind
+	Code string
+}
+
+// The codes of answers that are no status of the API server, which is its own code, such as 409.
+const (
+	// CodeOK: the call was confirmed.
+	CodeOK = "ok"
+	// CodeUnsent: nothing was sent, because the Lease was not held or the API server could not be reached.
+	CodeUnsent = "unsent"
+	// CodeError: there was no answer, or one of the Preparer or a binder that is no status.
+	CodeError = "error"
+)
+
+// codeOf returns the code of an answer.
+func codeOf(err error) string {
+	var status apierrors.APIStatus
+	switch {
+	case err == nil || errors.Is(err, ErrNotBound) || errors.Is(err, ErrElsewhere):
+		return CodeOK
+	case errors.Is(err, ErrNotLeading) || neverSent(err):
+		return CodeUnsent
+	case errors.As(err, &status) && status.Status().Code > 0:
+		return strconv.Itoa(int(status.Status().Code))
+	default:
+		return CodeError
 	}
+}
+
+// answered counts an answer.
+func (m *Machine) answered(kind Kind, err error) {
+	if m.counts.Answers == nil {
+		m.counts.Answers = map[Answer]uint64{}
+	}
+	m.counts.Answers[Answer{kind, codeOf(err)}]++
+}
+
+// TakeCounts returns the totals since its last call, and what the machine has now.
+func (m *Machine) TakeCounts() Counts {
+	counts := m.counts
+	m.counts = Counts{}
+	for kind := range kinds {
+		counts.Queued[kind] = m.queues[kind].length
+	}
+	counts.InFlight = len(m.sent)
 	return counts
 }
 
-func (m *Machine) readyLength() int {
-	n := m.turns.length
-	for kind := range m.queues {
-		n += m.queues[kind].length
+// readyLength returns how many calls are to be sent: those that prepare or release, the other decisions, and the writes.
+func (m *Machine) readyLength() (preparing, decisions, writes int) {
+	for kind := range kinds {
+		switch n := m.queues[kind].length; {
+		case kind.prepares():
+			preparing += n
+		case kind.isDecision():
+			decisions += n
+		default:
+			writes += n
+		}
 	}
-	return n
+	return preparing, decisions, writes
 }

@@ -34,8 +34,8 @@ import (
 //	                         ready, as CallRelease ──► sent ──► final: BindFailed
 //
 // A bind with nothing reserved is awaitingGroup immediately. The entry of an eviction that deletes is a CallSetCondition and
-// then a CallDelete. A bind that gets no further attempt, and may have taken effect, becomes a CallGetPod until the result is
-// known; see read.go.
+// then a CallDelete, after a CallEvict that a budget forbids where budgets are asked. A bind that gets no further attempt, and
+// may have taken effect, becomes a CallGetPod until the result is known; see read.go.
 type state int8
 
 const (
@@ -113,6 +113,8 @@ type callGroup struct {
 	kind  Kind
 	stage stage
 	job   model.JobKey
+	// cycle is the number of the cycle that decided it.
+	cycle uint64
 	needs int
 	// decided is when the decision was submitted; zero but for binds.
 	decided time.Time
@@ -129,10 +131,8 @@ type callGroup struct {
 	deadline, until time.Time
 	// expired: the deadline has passed, no further attempt is made. noDeadline: there is none, as for writes.
 	expired, noDeadline bool
-	// ready are the binds to be sent, lastSent counts those sent in this turn; see fairQueue, which uses the links.
-	ready    fifo[entry, *entry]
-	lastSent int
-	links[callGroup]
+	// turn has the binds to be sent; see fairQueue.
+	turn turn
 	// succeeded, failed and uncertain count the final answers.
 	succeeded, failed, uncertain int
 	// victims are the evictions that took effect.
@@ -150,6 +150,8 @@ func (e *entry) target() target {
 	switch {
 	case e.call.Write.Group != nil:
 		return target{uid: e.call.Write.Group.UID}
+	case e.call.Write.Deletion != nil:
+		return target{uid: e.call.Write.Deletion.UID}
 	case e.call.Write.Event != nil:
 		event := e.call.Write.Event
 		return target{uid: event.Regarding.UID, event: event.Reason + "/" + event.Regarding.Namespace + "/" + event.Regarding.Name}

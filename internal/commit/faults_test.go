@@ -85,7 +85,7 @@ func subjects() map[string]subject {
 		return final
 	}
 	deletion := evictions("j", "a")
-	deletion.Evictions[0].DeletePod = true
+	deletion.Evictions[0].Method = model.ByDeletion
 	nomination := model.Decision{Job: model.JobKey{Namespace: "ns", Name: "j"}, Nominations: []model.Nomination{{Pod: pod("a"), Node: "n"}}}
 	return map[string]subject{
 		"Bind": {func(p *player) { p.submit(binds("j", "a")) }, "Bind a", "Bound a", with(map[string]string{

@@ -24,8 +24,7 @@ type Machine struct {
 	// targetQueues are the live entries by target, in the order in which they are sent: the first is ready, sent or backing
 	// off, the others are waiting.
 	targetQueues map[target][]*entry
-	queues       [kinds]fifo[entry, *entry] // except those in turns
-	turns        fairQueue
+	queues       [kinds]fairQueue // see queue
 	sent         map[CallID]*entry
 	resting      timerQueue[*entry]
 	deadlines    timerQueue[*callGroup]
@@ -36,27 +35,31 @@ type Machine struct {
 	// outcomes are those not yet returned; outcomesAt is when the first of them came.
 	outcomes   []Outcome
 	outcomesAt time.Time
-	// preparing counts the calls in flight that prepare or release, others those that are not binds either; starvedSlot is
-	// true from the moment one of them was sent before binds until the next bind.
+	// preparing counts the calls in flight that prepare or release, others those of decisions that wait behind binds, writes
+	// those that are writes; starvedSlot is true from the moment one of the last two was sent before binds until the next bind.
 	preparing   int
 	others      int
+	writes      int
 	starvedSlot bool
-	// pausedUntil is when the next call may be sent after the server said it is busy; pauses counts how often in a row.
-	pausedUntil time.Time
-	pauses      int
-	counts      Counts
+	// pause is that of all calls, writePause that of writes alone.
+	pause, writePause pause
+	counts            Counts
 }
 
 // New returns a machine without work.
 func New(options Options) *Machine {
 	options = options.withDefaults()
-	return &Machine{
+	m := &Machine{
 		options:      options,
-		turns:        fairQueue{burst: options.Burst},
 		targetQueues: map[target][]*entry{},
 		sent:         map[CallID]*entry{},
 		starts:       map[model.JobKey][]*callGroup{},
 	}
+	for kind := range m.queues {
+		m.queues[kind].burst = 1
+	}
+	m.queue(CallBind).burst = options.Burst
+	return m
 }
 
 // Submit accepts a decision, as one unit. Its effect must be assumed already.
@@ -70,7 +73,9 @@ func (m *Machine) SubmitUntil(now time.Time, decision model.Decision, until time
 	m.supersedeEvictions(now, decision)
 	m.plan(now, decision)
 
-	binds := &callGroup{kind: CallBind, job: decision.Job, needs: decision.MinBinds, decided: now, until: until}
+	binds := &callGroup{
+		kind: CallBind, job: decision.Job, cycle: decision.Cycle, needs: decision.MinBinds, decided: now, until: until,
+	}
 	for _, bind := range decision.Binds {
 		binds.add(Call{
 			Kind: CallBind, Job: decision.Job, Pod: bind.Pod, Node: bind.Node, Binder: bind.Binder, Isolated: bind.Isolated,
@@ -116,11 +121,14 @@ func (m *Machine) add(now time.Time, e *entry) {
 }
 
 // Write accepts a write. It replaces one of the same kind for the same target that is not in flight; events have the same
-// target when they are about the same object for the same reason.
+// target when they are about the same object for the same reason. A status of a group replaces the deletion of the group.
 func (m *Machine) Write(now time.Time, write Write) {
 	e := &entry{call: Call{Kind: write.kind(), Write: write}}
 	if write.Condition != nil {
 		e.call.Pod = write.Condition.Pod
+	}
+	if write.Group != nil {
+		m.dropDeletion(now, e.target())
 	}
 	for _, other := range m.targetQueues[e.target()] {
 		if other.call.Kind == e.call.Kind && other.state != sent {
@@ -129,11 +137,21 @@ func (m *Machine) Write(now time.Time, write Write) {
 			return
 		}
 	}
-	if e.call.Kind == CallEvent && m.queues[CallEvent].length >= m.options.MaxEvents {
-		m.counts.DroppedEvents++
-		return
-	}
 	m.enqueueForTarget(now, e)
+	if events := m.queue(CallEvent); events.length > m.options.MaxEvents {
+		m.unlink(now, events.longest())
+		m.counts.DroppedEvents++
+	}
+}
+
+// dropDeletion drops the deletion of a group, if it is not sent.
+func (m *Machine) dropDeletion(now time.Time, group target) {
+	for _, e := range m.targetQueues[group] {
+		if e.call.Kind == CallDeleteGroup && e.state != sent {
+			m.drop(now, e)
+			return
+		}
+	}
 }
 
 // enqueueForTarget puts an entry at the end of its target's queue, a decision before a write that is not in flight.
@@ -159,14 +177,14 @@ func (m *Machine) makeReady(now time.Time, e *entry) {
 		return
 	}
 	e.state, e.since = ready, now
-	m.enqueue(e)
+	m.queue(e.call.Kind).push(e)
 }
 
 // removeFromState removes an entry from the structures of its state; it keeps its place in its target's queue.
 func (m *Machine) removeFromState(e *entry) {
 	switch e.state {
 	case ready:
-		m.dequeue(e, false)
+		m.queue(e.call.Kind).remove(e, false)
 	case sent:
 		m.completeFlight(e)
 	case backingOff:
@@ -201,6 +219,8 @@ func (m *Machine) completeFlight(e *entry) {
 	switch kind := e.call.Kind; {
 	case kind.prepares():
 		m.preparing--
+	case !kind.isDecision():
+		m.writes--
 	case !kind.hasPriority():
 		m.others--
 	}
@@ -210,14 +230,14 @@ func (m *Machine) completeFlight(e *entry) {
 // returns its Reply.
 func (m *Machine) Calls(now time.Time) []Call {
 	m.advance(now)
-	if now.Before(m.pausedUntil) {
+	if m.pause.holds(now) {
 		return nil
 	}
 	var calls []Call
 	for m.preparing < m.options.Preparing {
-		e := m.queues[CallRelease].first
+		e := m.queue(CallRelease).next()
 		if e == nil {
-			e = m.queues[CallPrepare].first
+			e = m.queue(CallPrepare).next()
 		}
 		if e == nil {
 			break
@@ -241,22 +261,40 @@ func (m *Machine) pick(now time.Time) *entry {
 		return e
 	}
 	for kind := CallGetPod; kind < kinds; kind++ {
-		if e := m.head(kind); e != nil {
+		if e := m.queue(kind).next(); e != nil && (kind.isDecision() || m.maySendWrite(now)) {
 			return e
 		}
 	}
 	return nil
 }
 
-// starved returns the oldest entry that has waited behind binds for longer than StarvationLimit, if no slot is used for such
-// an entry.
+// maySendWrite reports whether another write may be in flight.
+func (m *Machine) maySendWrite(now time.Time) bool {
+	return m.writes < m.options.Writes && !m.writePause.holds(now)
+}
+
+// starved returns an entry that has waited behind binds for longer than StarvationLimit, if no slot is used for such an entry:
+// one of a decision if there is one, else a write. A write in flight does not keep a decision from its slot.
 func (m *Machine) starved(now time.Time) *entry {
-	if m.others > 0 || m.starvedSlot {
+	if m.starvedSlot {
 		return nil
 	}
-	var oldest *entry
-	for kind := CallBind + 1; kind < kinds; kind++ {
-		e := m.queues[kind].first
+	if m.others == 0 {
+		if e := m.oldest(now, CallBind+1, CallGroupStatus); e != nil {
+			return e
+		}
+	}
+	if m.writes > 0 || !m.maySendWrite(now) {
+		return nil
+	}
+	return m.oldest(now, CallGroupStatus, kinds)
+}
+
+// oldest returns, of the calls of some kinds whose turn it is, the one that has waited longest, and for longer than
+// StarvationLimit; nil when there is none.
+func (m *Machine) oldest(now time.Time, first, end Kind) (oldest *entry) {
+	for kind := first; kind < end; kind++ {
+		e := m.queue(kind).next()
 		if e != nil && now.Sub(e.since) >= m.options.StarvationLimit && (oldest == nil || e.since.Before(oldest.since)) {
 			oldest = e
 		}
@@ -265,23 +303,21 @@ func (m *Machine) starved(now time.Time) *entry {
 }
 
 func (m *Machine) send(now time.Time, e *entry) Call {
-	m.dequeue(e, true)
+	m.queue(e.call.Kind).remove(e, true)
 	m.lastID++
 	e.state = sent
 	e.call.ID = m.lastID
 	e.call.Attempt++
 	e.sentAt = now
 	m.sent[e.call.ID] = e
-	m.counts.Sent[e.call.Kind]++
-	if e.call.Attempt > 1 {
-		m.counts.Retried[e.call.Kind]++
-	}
 	switch kind := e.call.Kind; {
 	case kind.prepares():
 		m.preparing++
 		return e.call
 	case kind.isFair():
 		m.starvedSlot = false
+	case !kind.isDecision():
+		m.writes++
 	case !kind.hasPriority():
 		m.others++
 	}
@@ -303,7 +339,7 @@ func (m *Machine) advance(now time.Time) {
 	rested := m.resting.due(now)
 	for _, e := range slices.Backward(rested) {
 		e.state = ready
-		m.enqueueFirst(e) // it has been waiting longest
+		m.queue(e.call.Kind).pushFront(e) // it has been waiting longest
 	}
 }
 
@@ -350,10 +386,17 @@ func (m *Machine) NextWake() (at time.Time, ok bool) {
 	if next, some := m.deadlines.next(); some {
 		earliest(next)
 	}
-	preparing := m.queues[CallPrepare].length + m.queues[CallRelease].length
-	if preparing > 0 && m.preparing < m.options.Preparing ||
-		m.readyLength() > preparing && len(m.sent)-m.preparing < m.options.Workers {
-		earliest(m.pausedUntil)
+	preparing, decisions, writes := m.readyLength()
+	free := len(m.sent)-m.preparing < m.options.Workers
+	if preparing > 0 && m.preparing < m.options.Preparing || decisions > 0 && free {
+		earliest(m.pause.until)
+	}
+	if writes > 0 && free && m.writes < m.options.Writes {
+		until := m.pause.until
+		if m.writePause.until.After(until) {
+			until = m.writePause.until
+		}
+		earliest(until)
 	}
 	return at, ok
 }

@@ -72,6 +72,10 @@ func group(name string, placed int32) Write {
 	}}
 }
 
+func deletion(name string) Write {
+	return Write{Deletion: &GroupDeletion{Namespace: "ns", Name: name, UID: types.UID("uid-group-" + name), ResourceVersion: "7"}}
+}
+
 func event(name, reason, note string) Write {
 	return Write{Event: &Event{
 		Regarding: corev1.ObjectReference{Namespace: "ns", Name: name, UID: pod(name).UID}, Reason: reason, Note: note,
@@ -137,6 +141,8 @@ func words(calls []Call) string {
 			word += " " + c.Write.Condition.Pod.Name + "=" + c.Write.Condition.Condition.Message
 		case CallEvent:
 			word += " " + c.Write.Event.Regarding.Name + "=" + c.Write.Event.Note
+		case CallDeleteGroup:
+			word += " " + c.Write.Deletion.Name
 		default:
 			word += " " + c.Pod.Name
 		}
@@ -153,7 +159,8 @@ func (p *player) reply(name string, err error) {
 	p.t.Helper()
 	for i, c := range p.inFlight {
 		if c.Pod.Name == name || c.Write.Group != nil && c.Write.Group.Name == name ||
-			c.Write.Event != nil && c.Write.Event.Regarding.Name == name {
+			c.Write.Event != nil && c.Write.Event.Regarding.Name == name ||
+			c.Write.Deletion != nil && c.Write.Deletion.Name == name {
 			p.inFlight = slices.Delete(p.inFlight, i, i+1)
 			p.heard(p.Reply(p.now, Reply{ID: c.ID, Err: err}))
 			return
@@ -206,9 +213,14 @@ func (m *Machine) atRest() error {
 	switch {
 	case !m.Idle():
 		return fmt.Errorf("not idle: %d lines, %d outcomes", len(m.targetQueues), len(m.outcomes))
-	case len(m.sent)+len(m.resting.items)+len(m.deadlines.items)+m.readyLength()+m.others+m.preparing+len(m.plans)+len(m.starts) != 0:
-		return fmt.Errorf("kept: %d sent, %d resting, %d deadlines, %d ready, %d others in flight, %d plans, %d starts",
-			len(m.sent), len(m.resting.items), len(m.deadlines.items), m.readyLength(), m.others, len(m.plans), len(m.starts))
+	case len(m.sent)+len(m.resting.items)+len(m.deadlines.items)+m.others+m.writes+m.preparing+len(m.plans)+len(m.starts) != 0:
+		return fmt.Errorf("kept: %d sent, %d resting, %d deadlines, %d others and %d writes in flight, %d plans, %d starts",
+			len(m.sent), len(m.resting.items), len(m.deadlines.items), m.others, m.writes, len(m.plans), len(m.starts))
+	}
+	for kind := range m.queues {
+		if q := &m.queues[kind]; q.length+q.turns.length+len(q.namespaces) != 0 {
+			return fmt.Errorf("kept: %d ready of kind %s, %d turns, %d namespaces", q.length, Kind(kind), q.turns.length, len(q.namespaces))
+		}
 	}
 	if at, ok := m.NextWake(); ok {
 		return fmt.Errorf("wants to wake at %s", at)
@@ -299,7 +311,7 @@ func TestNewerWriteReplacesTheOlder(t *testing.T) {
 	p.pass(time.Second)
 	p.expectCalls("GroupStatus g=6 #3")
 	p.reply("g", nil)
-	if got := p.Counts().Replaced; got != 5 {
+	if got := p.TakeCounts().Replaced; got != 5 {
 		t.Errorf("replaced: got %d, want 5", got)
 	}
 	p.end()
@@ -547,7 +559,7 @@ func TestWritesThatFail(t *testing.T) {
 	p.expectCalls("Event e2=x #2, Event e1=x #2")
 	p.reply("e1", errServer)
 	p.reply("e2", apierrors.NewAlreadyExists(schema.GroupResource{Resource: "events"}, "e2"))
-	if got := p.Counts().DroppedEvents; got != 2 {
+	if got := p.TakeCounts().DroppedEvents; got != 2 {
 		t.Errorf("dropped events: got %d, want 2", got)
 	}
 	p.end()

@@ -6,6 +6,9 @@ import "time"
 type Options struct {
 	// Workers is how many calls are in flight at most, of all kinds but those below; 64.
 	Workers int
+	// Writes is how many of these are in flight at most that are writes, so that no decision waits for a slow one; half of
+	// Workers.
+	Writes int
 	// Preparing is how many of CallPrepare and CallRelease are in flight at most, beside those of Workers: they mostly wait,
 	// and must not delay other binds; 4,096.
 	Preparing int
@@ -22,16 +25,19 @@ type Options struct {
 	// Backoff is the delay after the first failed attempt, doubled with each further one up to MaxBackoff, and shortened by
 	// up to a quarter depending on the UID; 100 ms and 2 s.
 	Backoff, MaxBackoff time.Duration
-	// StarvationLimit is how long any call but a bind waits behind binds before it gets one slot; 1 s.
+	// StarvationLimit is how long any call but a bind waits behind binds before it gets one slot, a decision before a write;
+	// 1 s.
 	StarvationLimit time.Duration
 	// Burst is how many binds of one decision are sent before another decision has its turn; 256.
 	Burst int
-	// EventAttempts is how often an event is tried; 3. MaxEvents is how many are kept, newer ones are dropped; 10,000.
+	// EventAttempts is how often an event is tried; 3. MaxEvents is how many are to be sent at most; 10,000. Beyond it the
+	// newest of the namespace that has most of them is dropped.
 	EventAttempts, MaxEvents int
 }
 
 func (o Options) withDefaults() Options {
 	orDefault(&o.Workers, 64)
+	orDefault(&o.Writes, (o.Workers+1)/2)
 	orDefault(&o.Preparing, 4096)
 	orDefault(&o.PrepareTimeout, 10*time.Minute)
 	orDefault(&o.BindDeadline, 30*time.Second)

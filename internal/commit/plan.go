@@ -17,9 +17,9 @@ import (
 
 // plan begins with the nominations of a decision, or with its evictions if there are no nominations.
 func (m *Machine) plan(now time.Time, decision model.Decision) {
-	nominations := &callGroup{kind: CallNominate, job: decision.Job}
+	nominations := &callGroup{kind: CallNominate, job: decision.Job, cycle: decision.Cycle}
 	// No call waits for a release, but autoscalers rely on a pod's nomination as long as it is there.
-	back := &callGroup{kind: CallNominate, job: decision.Job, noDeadline: true}
+	back := &callGroup{kind: CallNominate, job: decision.Job, cycle: decision.Cycle, noDeadline: true}
 	for _, nomination := range decision.Nominations {
 		to := nominations
 		if nomination.Node == "" {
@@ -27,7 +27,7 @@ func (m *Machine) plan(now time.Time, decision model.Decision) {
 		}
 		to.add(Call{Kind: CallNominate, Job: decision.Job, Pod: nomination.Pod, Node: nomination.Node})
 	}
-	evictions := &callGroup{kind: CallEvict, job: decision.Job, nominations: nominations}
+	evictions := &callGroup{kind: CallEvict, job: decision.Job, cycle: decision.Cycle, nominations: nominations}
 	for _, eviction := range decision.Evictions {
 		evictions.add(evictionCall(now, decision.Job, eviction))
 		evictions.entries[len(evictions.entries)-1].victimOf = &eviction
@@ -44,15 +44,19 @@ func (m *Machine) plan(now time.Time, decision model.Decision) {
 }
 
 func evictionCall(now time.Time, job model.JobKey, eviction model.Eviction) Call {
-	call := Call{Kind: CallEvict, Job: job, Pod: eviction.Pod, Node: eviction.Node}
-	if eviction.DeletePod {
-		call.Kind = CallSetCondition
-		call.Write = Write{Condition: &PodCondition{Pod: eviction.Pod, Condition: corev1.PodCondition{
-			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler,
-			Message: "deleted to free capacity for " + job.Describe(), LastTransitionTime: metav1.NewTime(now).Rfc3339Copy(),
-		}}}
+	call := Call{Kind: CallEvict, Job: job, Pod: eviction.Pod, Node: eviction.Node, GraceSeconds: eviction.GraceSeconds}
+	if eviction.Method == model.ByDeletion {
+		call.Kind, call.Write = CallSetCondition, deletionMark(now, job, eviction.Pod)
 	}
 	return call
+}
+
+// deletionMark says in a victim's status for which job it is deleted.
+func deletionMark(now time.Time, job model.JobKey, pod model.PodRef) Write {
+	return Write{Condition: &PodCondition{Pod: pod, Condition: corev1.PodCondition{
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler,
+		Message: "deleted to free capacity for " + job.Describe(), LastTransitionTime: metav1.NewTime(now).Rfc3339Copy(),
+	}}}
 }
 
 // supersedeEvictions ends the evictions of earlier decisions about a job that a new one has made obsolete: the capacity that
@@ -117,9 +121,9 @@ func (m *Machine) failNomination(now time.Time, e *entry, outcome Outcome) {
 	}
 }
 
-// marked goes on to delete a victim, unless it is obsolete. If the pod is not deleted, Kubernetes resets its condition after
-// two minutes.
-func (m *Machine) marked(now time.Time, e *entry) {
+// continueEviction goes on with the next call that ends a victim, unless it is obsolete: where a budget forbids the eviction the
+// pod is marked, and a marked one is deleted. If it is not, Kubernetes resets its condition after two minutes.
+func (m *Machine) continueEviction(now time.Time, e *entry, next Kind, write Write) {
 	switch b := e.batch; {
 	case e.cancelled:
 		m.abandonEntry(now, e, "the pod was deleted")
@@ -129,7 +133,7 @@ func (m *Machine) marked(now time.Time, e *entry) {
 		m.tooLate(now, e)
 	default:
 		m.completeFlight(e)
-		e.call.Kind, e.call.Attempt, e.call.Write, e.message, e.mayHaveTakenEffect = CallDelete, 0, Write{}, "", false
+		e.call.Kind, e.call.Attempt, e.call.Write, e.message, e.mayHaveTakenEffect = next, 0, write, "", false
 		m.makeReady(now, e)
 	}
 }
@@ -154,6 +158,6 @@ func (m *Machine) finishPlan(now time.Time, b *callGroup) {
 	i := slices.Index(m.plans, b)
 	m.plans = slices.Delete(m.plans, i, i+1)
 	m.report(now, Outcome{
-		Kind: VictimsGone, Job: b.job, Failed: b.failed, Victims: b.victims, Members: len(b.nominations.entries),
+		Kind: VictimsGone, Job: b.job, Cycle: b.cycle, Failed: b.failed, Victims: b.victims, Members: len(b.nominations.entries),
 	})
 }

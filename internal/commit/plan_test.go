@@ -273,7 +273,7 @@ func TestVictimIsMarkedBeforeItIsDeleted(t *testing.T) {
 	p := play(t, Options{})
 	decision := evictions("j", "v", "w", "x", "y")
 	for i := range decision.Evictions {
-		decision.Evictions[i].DeletePod = true
+		decision.Evictions[i].Method = model.ByDeletion
 	}
 	p.submit(decision)
 	p.expectCalls("Mark v, Mark w, Mark x, Mark y")

@@ -45,8 +45,8 @@ func (w *world) plan(decision *model.Decision) {
 	w.plans.missing[job] = len(decision.Nominations)
 	for _, n := range numbers(3, "evictions") {
 		pod := pod(fmt.Sprintf("p%d", n))
-		remove := rapid.Bool().Draw(w.t, "delete")
-		decision.Evictions = append(decision.Evictions, model.Eviction{Pod: pod, DeletePod: remove})
+		method := model.EvictionMethod(rapid.IntRange(0, 2).Draw(w.t, "method"))
+		decision.Evictions = append(decision.Evictions, model.Eviction{Pod: pod, Method: method})
 		w.open[key(decision.Job, "evict", pod)]++
 		w.plans.owed[job]++
 	}

@@ -48,6 +48,8 @@ type world struct {
 	// spare is how many more of a decision's binds may fail before the first one is sent, if any is to be.
 	spare map[string]int
 	plans plans
+	// toDelete are the groups whose deletion was asked for after their last status.
+	toDelete map[types.UID]bool
 }
 
 func (w *world) pod() model.PodRef {
@@ -83,20 +85,33 @@ func (w *world) submit() {
 
 func (w *world) write() {
 	name := w.pod().Name
-	w.machine.Write(w.now, rapid.SampledFrom([]Write{
-		group(name, 1), condition(name, "x"), event(name, "Scheduled", "x"),
-	}).Draw(w.t, "write"))
+	write := rapid.SampledFrom([]Write{
+		group(name, 1), condition(name, "x"), event(name, "Scheduled", "x"), deletion(name),
+	}).Draw(w.t, "write")
+	switch {
+	case write.Group != nil:
+		delete(w.toDelete, write.Group.UID)
+	case write.Deletion != nil:
+		w.toDelete[write.Deletion.UID] = true
+	}
+	w.machine.Write(w.now, write)
 	w.send()
 }
 
 func (w *world) send() {
 	calls := w.machine.Calls(w.now)
 	w.inFlight = append(w.inFlight, calls...)
-	preparing := 0
+	preparing, writes := 0, 0
 	for _, call := range w.inFlight {
-		if call.Kind.prepares() {
+		switch {
+		case call.Kind.prepares():
 			preparing++
+		case !call.Kind.isDecision():
+			writes++
 		}
+	}
+	if writes > (w.workers+1)/2 {
+		w.t.Fatalf("%d writes in flight, %d workers", writes, w.workers)
 	}
 	if len(w.inFlight)-preparing > w.workers || preparing > w.preparing {
 		w.t.Fatalf("%d calls in flight, %d workers; %d prepare, of %d", len(w.inFlight), w.workers, preparing, w.preparing)
@@ -118,6 +133,9 @@ func (w *world) send() {
 		}
 		w.judgeOrder(call)
 		w.judgePlan(call)
+		if call.Kind == CallDeleteGroup && (call.Attempt != 1 || !w.toDelete[call.Write.Deletion.UID]) {
+			w.t.Fatalf("deletion of %s sent although it has a newer status, or again: attempt %d", call.Write.Deletion.Name, call.Attempt)
+		}
 	}
 }
 
@@ -277,11 +295,11 @@ const requestTimeout = 11 * time.Second
 
 // undo undoes the binds of some pods.
 func (w *world) undo() {
-	var bound []model.Bind
+	var bound []model.Eviction
 	for _, n := range rapid.SliceOfNDistinct(rapid.IntRange(0, 11), 0, 3, rapid.ID).Draw(w.t, "undo") {
 		pod := pod(fmt.Sprintf("p%d", n))
 		if w.bound[pod.UID] > 0 && w.undoing[pod.UID] == 0 {
-			bound = append(bound, model.Bind{Pod: pod, Node: w.nodes[pod.UID]})
+			bound = append(bound, model.Eviction{Pod: pod, Node: w.nodes[pod.UID]})
 			w.undoing[pod.UID]++
 		}
 	}
@@ -429,6 +447,7 @@ func TestEveryBindHasOneTrueOutcome(t *testing.T) {
 			open: map[string]int{}, bound: map[types.UID]int{}, before: map[types.UID]int{},
 			committed: map[string]int{}, aside: map[string]string{}, needs: map[string]int{}, begun: map[string]bool{},
 			spare: map[string]int{}, plans: newPlans(), sentAt: map[CallID]time.Time{}, undoing: map[types.UID]int{}, ended: map[string]bool{},
+			toDelete:  map[types.UID]bool{},
 			preparing: rapid.IntRange(1, 4).Draw(t, "preparing"),
 		}
 		w.machine = New(Options{Workers: w.workers, MaxEvents: 3, Preparing: w.preparing, PrepareTimeout: 20 * time.Second,

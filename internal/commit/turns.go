@@ -1,8 +1,9 @@
 package commit
 
-// fairQueue has the ready binds, and the deletions that undo binds. Decisions have their turns in the order in which they
-// came, and in a turn up to burst of their calls are sent: a gang of ten thousand delays one of eight by one burst, not by
-// all of its binds.
+// fairQueue has the ready calls of one kind, or of binds and of the deletions that undo them, by who has a turn: a decision, or
+// the namespace of writes. Turns come in the order in which they began, and in one up to burst calls are sent: a gang of ten
+// thousand delays one of eight by one burst, not by all of its binds, and a namespace delays the status of another one by one
+// write. What has no turns has one that all share.
 //
 // A gang that fits into a burst is bound without a break, so that the time between its first bind and its minimum, in which a
 // crash would leave it interrupted, is as short as possible. Larger ones share: with n of them, each takes n times as long.
@@ -11,89 +12,111 @@ package commit
 // The zero value is empty; burst must be set.
 type fairQueue struct {
 	burst int
-	// groups are the decisions with something to send, in the order of their turns.
-	groups fifo[callGroup, *callGroup]
+	// turns are those with something to send, in their order.
+	turns fifo[turn, *turn]
 	// length is how many calls all of them have.
 	length int
+	// shared is the turn of calls without turns, namespaces are those of writes with something to send.
+	shared     turn
+	namespaces map[string]*turn
 }
 
-// next returns the bind whose turn it is, nil when there is none.
-func (t *fairQueue) next() *entry {
-	if t.groups.first == nil {
+// turn has the calls to be sent of one decision or namespace; sent counts those sent in this turn.
+type turn struct {
+	ready fifo[entry, *entry]
+	sent  int
+	links[turn]
+}
+
+// next returns the call whose turn it is, nil when there is none.
+func (q *fairQueue) next() *entry {
+	if q.turns.first == nil {
 		return nil
 	}
-	return t.groups.first.ready.first
+	return q.turns.first.ready.first
 }
 
-func (t *fairQueue) push(e *entry) {
-	e.batch.ready.push(e)
-	t.length++
-	if e.batch.ready.length == 1 {
-		t.groups.push(e.batch)
+// of returns the turn of a call.
+func (q *fairQueue) of(e *entry) *turn {
+	switch kind := e.call.Kind; {
+	case kind.isFair():
+		return &e.batch.turn
+	case kind.isDecision():
+		return &q.shared
+	}
+	namespace := e.call.Write.namespace()
+	if q.namespaces == nil {
+		q.namespaces = map[string]*turn{}
+	}
+	if q.namespaces[namespace] == nil {
+		q.namespaces[namespace] = &turn{}
+	}
+	return q.namespaces[namespace]
+}
+
+func (q *fairQueue) push(e *entry) {
+	t := q.of(e)
+	t.ready.push(e)
+	q.length++
+	if t.ready.length == 1 {
+		q.turns.push(t)
 	}
 }
 
-// pushFront puts a bind before the others of its decision, and the decision before others if it had nothing to send.
-func (t *fairQueue) pushFront(e *entry) {
-	e.batch.ready.pushFront(e)
-	t.length++
-	if e.batch.ready.length == 1 {
-		t.groups.pushFront(e.batch)
+// pushFront puts a call before the others of its turn, and the turn before others if it had nothing to send.
+func (q *fairQueue) pushFront(e *entry) {
+	t := q.of(e)
+	t.ready.pushFront(e)
+	q.length++
+	if t.ready.length == 1 {
+		q.turns.pushFront(t)
 	}
 }
 
-// remove removes a bind from the queue; served reports whether it is sent now.
-func (t *fairQueue) remove(e *entry, served bool) {
-	b := e.batch
-	b.ready.remove(e)
-	t.length--
+// remove removes a call from the queue; served reports whether it is sent now.
+func (q *fairQueue) remove(e *entry, served bool) {
+	t := q.of(e)
+	t.ready.remove(e)
+	q.length--
 	if served {
-		b.lastSent++
+		t.sent++
 	}
 	switch {
-	case b.ready.length == 0:
-		b.lastSent = 0
-		t.groups.remove(b)
-	case b.lastSent >= t.burst:
-		b.lastSent = 0
-		t.groups.remove(b)
-		t.groups.push(b)
+	case t.ready.length == 0:
+		t.sent = 0
+		q.turns.remove(t)
+		if !e.call.Kind.isDecision() {
+			delete(q.namespaces, e.call.Write.namespace())
+		}
+	case t.sent >= q.burst:
+		t.sent = 0
+		q.turns.remove(t)
+		q.turns.push(t)
 	}
 }
 
-// isFair reports whether calls of this kind are sent in turns.
+// longest returns the last call of the turn with the most calls, nil when there is none; of equals that of the one whose turn
+// comes last.
+func (q *fairQueue) longest() *entry {
+	var most *turn
+	for t := q.turns.first; t != nil; t = t.next {
+		if most == nil || t.ready.length >= most.ready.length {
+			most = t
+		}
+	}
+	if most == nil {
+		return nil
+	}
+	return most.ready.last
+}
+
+// isFair reports whether calls of this kind are sent in turns of decisions.
 func (k Kind) isFair() bool { return k == CallBind || k == CallDeleteStarted }
 
-// enqueue puts a ready entry into its queue, enqueueFirst before others of its kind or decision.
-func (m *Machine) enqueue(e *entry) {
-	if e.call.Kind.isFair() {
-		m.turns.push(e)
-	} else {
-		m.queues[e.call.Kind].push(e)
-	}
-}
-
-func (m *Machine) enqueueFirst(e *entry) {
-	if e.call.Kind.isFair() {
-		m.turns.pushFront(e)
-	} else {
-		m.queues[e.call.Kind].pushFront(e)
-	}
-}
-
-// dequeue removes a ready entry from its queue; sent reports whether it is sent now.
-func (m *Machine) dequeue(e *entry, sent bool) {
-	if e.call.Kind.isFair() {
-		m.turns.remove(e, sent)
-	} else {
-		m.queues[e.call.Kind].remove(e)
-	}
-}
-
-// head returns the entry of a kind whose turn it is, nil when there is none. All kinds that take turns have the same.
-func (m *Machine) head(kind Kind) *entry {
+// queue returns the queue of a kind. Binds and the deletions that undo binds have one in common.
+func (m *Machine) queue(kind Kind) *fairQueue {
 	if kind.isFair() {
-		return m.turns.next()
+		kind = CallBind
 	}
-	return m.queues[kind].first
+	return &m.queues[kind]
 }

@@ -86,7 +86,7 @@ func TestTurnsHoldWhatWasPut(t *testing.T) {
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			switch rapid.IntRange(0, 3).Draw(t, "step") {
 			case 0, 1:
-				e := &entry{batch: batches[rapid.IntRange(0, 2).Draw(t, "batch")]}
+				e := &entry{call: Call{Kind: CallBind}, batch: batches[rapid.IntRange(0, 2).Draw(t, "batch")]}
 				waiting.push(e)
 				held = append(held, e)
 			case 2:

@@ -12,12 +12,12 @@ import (
 
 // Undo deletes the pods of a job that were bound, each of them until the API server's answer is final. The outcomes Undone
 // and UndoFailed follow. Pods that are being deleted by an earlier Undo are left out.
-func (m *Machine) Undo(now time.Time, job model.JobKey, bound []model.Bind) {
+func (m *Machine) Undo(now time.Time, job model.JobKey, bound []model.Eviction) {
 	undo := &callGroup{kind: CallDeleteStarted, job: job, noDeadline: true}
-	for _, bind := range bound {
+	for _, member := range bound {
 		under := func(e *entry) bool { return e.call.Kind == CallDeleteStarted }
-		if !slices.ContainsFunc(m.targetQueues[target{uid: bind.Pod.UID}], under) {
-			undo.add(Call{Kind: CallDeleteStarted, Job: job, Pod: bind.Pod, Node: bind.Node})
+		if !slices.ContainsFunc(m.targetQueues[target{uid: member.Pod.UID}], under) {
+			undo.add(Call{Kind: CallDeleteStarted, Job: job, Pod: member.Pod, Node: member.Node, GraceSeconds: member.GraceSeconds})
 		}
 	}
 	m.begin(now, undo)

@@ -8,7 +8,7 @@ import (
 )
 
 func (p *player) undo(job string, pods ...string) {
-	p.Undo(p.now, model.JobKey{Namespace: "ns", Name: job}, binds(job, pods...).Binds)
+	p.Undo(p.now, model.JobKey{Namespace: "ns", Name: job}, evictions(job, pods...).Evictions)
 }
 
 func TestUndoTakesTurnsWithBindsAndEndsWithEachPod(t *testing.T) {

@@ -5,6 +5,14 @@
 //	                              ├── refused: event, log line, metric; the last good one is kept
 //	                              └── Report: which version is active, since when, and what was refused
 //
+// The files, in reading order:
+//
+//	source.go, watch.go    where a version comes from, and how a newer one is noticed
+//	live.go                the version that decides, and those that are refused
+//	lastgood.go            the last good version, kept for the next process
+//	tell.go, metrics.go    events and metrics about versions
+//	explain.go, page.go    the documentation of actions, plugins and arguments
+//
 // It knows no action and no plugin: the registry has them, and they declare their arguments (see pkg/argument). apis/config
 // defines the syntax. It decides nothing about scheduling, and never swaps a profile itself: it returns one when the loop
 // asks.

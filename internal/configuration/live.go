@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -44,6 +45,9 @@ type Report struct {
 	Since  time.Time `json:"since"`
 	// Explanation is the table of which plugins take part in which extension points.
 	Explanation string `json:"explanation"`
+	// LastGood reports that the active version is the last good one, which was stored beside the ConfigMap, since the present one
+	// was refused when the process started.
+	LastGood bool `json:"lastGood,omitempty"`
 	// Refused is the newest version when it is not the active one; nil when it is.
 	Refused *Refused `json:"refused,omitempty"`
 }
@@ -58,6 +62,9 @@ type Options struct {
 	Client kubernetes.Interface
 	// OnActive is called with each profile but the first before the loop has it, on the loop's goroutine; nil for no call.
 	OnActive func(*framework.Profile)
+	// MayWrite reports whether this process may store the last good version: whether it leads. It is called on a goroutine of the
+	// Watcher; nil is always.
+	MayWrite func() bool
 	// Handover has make called between two cycles, on the loop's goroutine, in the order of the calls of Handover. The loop
 	// uses the returned profile from then on; nil changes nothing.
 	Handover func(make func() *framework.Profile)
@@ -79,6 +86,7 @@ type Watcher struct {
 	metrics *collectors
 	watch   *watch
 	teller  *eventWriter
+	keeper  *keeper
 	shown   atomic.Pointer[Report]
 }
 
@@ -87,13 +95,16 @@ func New(source Source, options Options) (*Watcher, error) {
 	if options.OnActive == nil {
 		options.OnActive = func(*framework.Profile) {}
 	}
+	if options.MayWrite == nil {
+		options.MayWrite = func() bool { return true }
+	}
 	metrics, err := newMeasured(options.Registry)
 	if err != nil {
 		return nil, fmt.Errorf("metrics of the configuration: %w", err)
 	}
 	l := &Watcher{source: source, options: options, metrics: metrics, log: logr.Discard()}
 	l.shown.Store(&Report{})
-	l.teller = newTeller(options)
+	l.teller, l.keeper = newTeller(options), newKeeper(source.lastGood(), options)
 	if source.Name != "" {
 		l.watch, err = newWatch(source, options.Client, l.onVersion)
 	}
@@ -103,19 +114,25 @@ func New(source Source, options Options) (*Watcher, error) {
 // startTimeout is the limit for the first read of a ConfigMap.
 const startTimeout = 15 * time.Second
 
-// Start reads the source and returns the first profile. The error has all problems: there is no earlier valid version yet.
+// Start reads the source and returns the first profile: that of the last good version when the source is refused.
+// The error has all problems.
 // The logger of the context is used from then on.
 func (l *Watcher) Start(ctx context.Context) (*framework.Profile, error) {
 	l.log = klog.FromContext(ctx)
 	reading, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	f, err := l.source.read(reading, l.options.Client)
-	if err != nil {
+	switch {
+	case apierrors.IsNotFound(err):
+		return l.startFromLastGood(reading, l.source.gone(), err)
+	case f.missing != nil:
+		return l.startFromLastGood(reading, f, err)
+	case err != nil:
 		return nil, err
 	}
-	profile, err := l.build(f.version)
+	profile, err := l.build(l.source, f.version)
 	if err != nil {
-		return nil, err
+		return l.startFromLastGood(reading, f, err)
 	}
 	l.activate(f.version, profile)
 	return profile, nil
@@ -125,6 +142,9 @@ func (l *Watcher) Start(ctx context.Context) (*framework.Profile, error) {
 func (l *Watcher) Run(ctx context.Context) error {
 	var telling sync.WaitGroup
 	telling.Go(func() { l.teller.run(ctx) })
+	if l.source.Name != "" {
+		telling.Go(func() { l.keeper.run(ctx, l.log) })
+	}
 	defer telling.Wait()
 	switch {
 	case l.watch != nil:
@@ -166,7 +186,7 @@ func (l *Watcher) apply(f sourceContent) *framework.Profile {
 	case report.Refused != nil && report.Refused.Hash == f.version.Hash: // another key of the ConfigMap has changed
 		return nil
 	}
-	profile, err := l.build(f.version)
+	profile, err := l.build(l.source, f.version)
 	if err != nil {
 		l.refuse(f, err)
 		return nil
@@ -177,25 +197,28 @@ func (l *Watcher) apply(f sourceContent) *framework.Profile {
 	return profile
 }
 
-// build makes the profile of a version. A panic of a plugin fails that version, not the scheduler.
-func (l *Watcher) build(version Version) (profile *framework.Profile, err error) {
+// build makes the profile of a version of that source. A panic of a plugin fails that version, not the scheduler.
+func (l *Watcher) build(source Source, version Version) (profile *framework.Profile, err error) {
 	defer func() {
 		if caught := recover(); caught != nil {
-			profile, err = nil, fmt.Errorf("%s: reading it ended in a panic, which is a bug: %v", l.source.file(), caught)
+			profile, err = nil, fmt.Errorf("%s: reading it ended in a panic, which is a bug: %v", source.file(), caught)
 		}
 	}()
-	profile, warnings, err := l.options.Catalogue.Read(l.source.file(), []byte(version.Text))
+	profile, warnings, err := l.options.Catalogue.Read(source.file(), []byte(version.Text))
 	for _, warning := range warnings {
 		l.log.Info("Configuration", "warning", warning.String())
 	}
 	if err == nil && l.options.Replica != nil {
-		profile.Replica, _, err = l.options.Replica.Read(l.source.file(), []byte(version.Text))
+		profile.Replica, _, err = l.options.Replica.Read(source.file(), []byte(version.Text))
 	}
 	return profile, err
 }
 
 func (l *Watcher) activate(version Version, profile *framework.Profile) {
 	l.publish(Report{Active: version, Since: l.options.Clock.Now(), Explanation: profile.Explain()})
+	if version.Source == l.source.String() {
+		l.keeper.keep(version.Text)
+	}
 	l.metrics.count(outcomeActive)
 	l.log.Info("Configuration is active", "source", version.Source, "resourceVersion", version.ResourceVersion, "hash", version.Hash)
 }
@@ -216,6 +239,7 @@ func (l *Watcher) refuse(f sourceContent, err error) {
 }
 
 func (l *Watcher) publish(report Report) {
+	report.LastGood = l.source.Name != "" && report.Active.Source != l.source.String()
 	l.shown.Store(&report)
 	l.metrics.show(report)
 }

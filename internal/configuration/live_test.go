@@ -6,10 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -309,6 +311,95 @@ func TestTheFirstVersionMustBeGood(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTheLastGoodVersionSurvivesARestart: it is kept in a ConfigMap of its own, and a process that starts while the present
+// version is refused, or gone, runs with it and says so.
+func TestTheLastGoodVersionSurvivesARestart(t *testing.T) {
+	catalogue := offline(t)
+	source := Source{Namespace: "tutti-system", Name: "tutti-scheduler", Key: DefaultKey}
+	good := func(text string) *corev1.ConfigMap {
+		object := configMap(text)
+		object.Name, object.UID = "tutti-scheduler-last-good", "v"
+		return object
+	}
+	first := newStand(t, source, clock.RealClock{}, catalogue, configMap(withGang), good(""))
+	if _, err := first.live.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	first.run()
+	stored := func() string {
+		object, err := first.client.CoreV1().ConfigMaps("tutti-system").Get(t.Context(), "tutti-scheduler-last-good", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return object.Data[DefaultKey]
+	}
+	for began := time.Now(); stored() != withGang; {
+		if time.Since(began) > time.Minute {
+			t.Fatalf("kept is %q", stored())
+		}
+		<-time.NewTimer(time.Millisecond).C
+	}
+	for name, present := range map[string][]*corev1.ConfigMap{"refused": {configMap(broken)}, "without its key": {configMap("")}, "gone": nil} {
+		t.Run(name, func(t *testing.T) {
+			s := newStand(t, source, clock.RealClock{}, catalogue, append(present, good(withGang))...)
+			profile, err := s.live.Start(t.Context())
+			if err != nil || len(profile.Actions) != 1 {
+				t.Fatalf("profile %v: %v", profile, err)
+			}
+			report := s.live.Report()
+			if !report.LastGood || report.Refused == nil || report.Active.Text != withGang ||
+				report.Active.Source != "ConfigMap tutti-system/tutti-scheduler-last-good, key scheduler.yaml" {
+				t.Errorf("report %+v", report)
+			}
+			if text := gathered(t, s.metrics); !strings.Contains(text, "tutti_configuration_last_good{} 1\n") || !strings.Contains(text, "tutti_configuration_refused{} 1\n") {
+				t.Errorf("measured\n%s", text)
+			}
+			if name != "refused" {
+				return
+			}
+			s.run()
+			s.wantsEvent("1", corev1.EventTypeWarning, EventReason, strings.Join(report.Refused.Problems, "; ")+" (the version with the hash "+report.Active.Hash+" is kept)")
+			if s.next() != nil { // the informer's first version, refused already
+				t.Error("a broken version has a profile")
+			}
+			s.write("update", configMap(withoutGang))
+			if s.next() == nil || s.live.Report().LastGood || s.live.Report().Refused != nil {
+				t.Errorf("report %+v", s.live.Report())
+			}
+		})
+	}
+}
+
+// TestOnlyTheLeaderKeepsTheLastGoodVersion.
+func TestOnlyTheLeaderKeepsTheLastGoodVersion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "c-last-good"}})
+		var leads atomic.Bool
+		k := newKeeper(Source{Namespace: "n", Name: "c", Key: "k"}.lastGood(), Options{
+			Client: client, Clock: clock.RealClock{}, MayWrite: leads.Load,
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		go k.run(ctx, logr.Discard())
+		k.keep(withGang)
+		<-time.NewTimer(10 * keepPeriod).C
+		if n := len(client.Actions()); n != 0 {
+			t.Errorf("a standby has made %d requests", n)
+		}
+		leads.Store(true)
+		<-time.NewTimer(10 * keepPeriod).C
+		k.keep(withGang) // the same again
+		<-time.NewTimer(10 * keepPeriod).C
+		var verbs []string
+		for _, action := range client.Actions() {
+			verbs = append(verbs, action.GetVerb())
+		}
+		if got := strings.Join(verbs, " "); got != "get patch get" {
+			t.Errorf("the leader has made the requests %s", got)
+		}
+		cancel()
+	})
 }
 
 func TestParseConfigMap(t *testing.T) {

@@ -14,8 +14,8 @@ const (
 
 // collectors are the metrics of the configuration. Methods of nil do nothing.
 type collectors struct {
-	active, since, refused *prometheus.GaugeVec
-	versions               *prometheus.CounterVec
+	active, since, refused, lastGood *prometheus.GaugeVec
+	versions                         *prometheus.CounterVec
 }
 
 // newMeasured registers the metrics, none when there is no registry. It fails when a name is taken.
@@ -25,9 +25,10 @@ func newMeasured(registry prometheus.Registerer) (*collectors, error) {
 	}
 	m := &collectors{
 		active: metrics.NewGauge(metrics.ConfigurationActive), since: metrics.NewGauge(metrics.ConfigurationSince),
-		refused: metrics.NewGauge(metrics.ConfigurationRefused), versions: metrics.NewCounter(metrics.ConfigurationVersions),
+		refused: metrics.NewGauge(metrics.ConfigurationRefused), lastGood: metrics.NewGauge(metrics.ConfigurationLastGood),
+		versions: metrics.NewCounter(metrics.ConfigurationVersions),
 	}
-	for _, collector := range []prometheus.Collector{m.active, m.since, m.refused, m.versions} {
+	for _, collector := range []prometheus.Collector{m.active, m.since, m.refused, m.lastGood, m.versions} {
 		if err := registry.Register(collector); err != nil {
 			return nil, err
 		}
@@ -45,6 +46,10 @@ func (m *collectors) show(report Report) {
 	m.refused.WithLabelValues().Set(0)
 	if report.Refused != nil {
 		m.refused.WithLabelValues().Set(1)
+	}
+	m.lastGood.WithLabelValues().Set(0)
+	if report.LastGood {
+		m.lastGood.WithLabelValues().Set(1)
 	}
 }
 

@@ -17,6 +17,20 @@ const (
 	PathRefusals = "/debug/refusals"
 )
 
+// How a client is authenticated, and how it knows that it talks to the scheduler that leads.
+const (
+	// Audience is the one that a token for these paths must be for. The API server refuses such a token, so that who receives it
+	// can do nothing else with it.
+	Audience = "tutti-scheduler"
+	// Account is the ServiceAccount, in the scheduler's namespace, that may get these paths.
+	Account = "tutti-scheduler-inspect"
+	// ConfigMap, in the same namespace, has the certificate of the scheduler that leads, as PEM text under CertificateKey.
+	// ServerName is the name to ask for: to a client that asks for it, a scheduler shows that certificate.
+	ConfigMap      = "tutti-scheduler-certificate"
+	CertificateKey = "ca.crt"
+	ServerName     = "debug.tutti.dev"
+)
+
 // patience is how long a request waits for a loop that is busy.
 const patience = 10 * time.Second
 

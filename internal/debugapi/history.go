@@ -42,6 +42,13 @@ func (h *History) Add(cycle *Cycle) {
 	h.ring[h.total%maxCycles] = cycle
 }
 
+// Last returns the number of the last cycle; zero when there was none.
+func (h *History) Last() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.total
+}
+
 // SetLeading records that this process leads.
 func (h *History) SetLeading() {
 	h.mu.Lock()

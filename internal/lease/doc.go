@@ -7,6 +7,7 @@
 //     given.
 //   - Run (run.go) drives it against an API server. test/simulation drives the same machine under virtual time, with processes
 //     that crash or freeze, requests that are lost, clocks that jump and machines that sleep.
+//   - Watchdog (watchdog.go) notes that the work does not go on. Its process then abandons the Lease and ends.
 //
 // # Two clocks
 //

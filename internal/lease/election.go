@@ -237,6 +237,14 @@ func (e *Election) TakeOver() (wait time.Duration, inherited bool) {
 	return max(0, e.begins-e.clock().Monotonic), e.found
 }
 
+// Abandon ends all writing for good, and lets the Lease expire: what this process has under way, and in which state it is, is not
+// known.
+func (e *Election) Abandon() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.held, e.lost = false, true
+}
+
 // GiveUp ends all writing for good. It returns the request by which the Lease is given up, so that the next leader begins
 // without waiting; nil when it is left to expire, since it may be another's by now, or requests may be under way.
 //

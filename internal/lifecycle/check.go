@@ -28,7 +28,7 @@ type Verdict struct {
 // Undo are the members of a gang that are to be deleted: its start is undone, or it is restarted.
 type Undo struct {
 	Why     *model.Refusal
-	Members []model.Bind
+	Members []model.Eviction
 }
 
 // Restart reports whether the gang was whole and is restarted.
@@ -36,11 +36,7 @@ func (u *Undo) Restart() bool { return u.Why.Code == model.MembersLost }
 
 // Decision returns the deletions, as the state assumes them.
 func (u *Undo) Decision(job model.JobKey) model.Decision {
-	decision := model.Decision{Job: job}
-	for _, member := range u.Members {
-		decision.Evictions = append(decision.Evictions, model.Eviction{Pod: member.Pod, Job: job, Node: member.Node, DeletePod: true})
-	}
-	return decision
+	return model.Decision{Job: job, Evictions: u.Members}
 }
 
 // Concerns reports whether there is anything to check about a job.
@@ -131,12 +127,18 @@ func (g *Gangs) due(job *model.Job, now time.Time) (at time.Time, ok bool) {
 	}
 	interrupted, known := g.starts[job.Key]
 	if !known || interrupted.group != job.UID {
+		if now.After(g.leadingSince.Add(g.repair)) {
+			return at, false // this process has begun no such start, and found none
+		}
+		interrupted = start{group: job.UID, minimum: job.MinMember}
+	}
+	if interrupted.deadline.IsZero() {
 		first := firstBound(job)
 		if first.IsZero() {
 			return at, false // no scheduler has bound them: they were created with their nodes
 		}
 		deadline := commit.Deadline(g.deadline, int(job.MinMember))
-		interrupted = start{group: job.UID, deadline: now.Add(deadline - min(deadline, max(0, now.Sub(first))))}
+		interrupted.deadline = now.Add(deadline - min(deadline, max(0, now.Sub(first))))
 		if repaired := g.leadingSince.Add(g.repair); interrupted.deadline.Before(repaired) {
 			interrupted.deadline = repaired
 		}
@@ -170,10 +172,12 @@ func onNode(task *model.Task) bool { return task.Status == model.Bound || task.S
 
 func binding(task *model.Task) bool { return task.Status == model.Binding }
 
-func members(job *model.Job, which func(*model.Task) bool) (members []model.Bind) {
+func members(job *model.Job, which func(*model.Task) bool) (members []model.Eviction) {
 	for _, task := range job.Tasks {
 		if which(task) {
-			members = append(members, model.Bind{Pod: task.PodRef, Node: task.Node})
+			members = append(members, model.Eviction{
+				Pod: task.PodRef, Job: job.Key, Node: task.Node, Method: model.ByDeletion, GraceSeconds: task.GraceSeconds,
+			})
 		}
 	}
 	return members
@@ -182,7 +186,7 @@ func members(job *model.Job, which func(*model.Task) bool) (members []model.Bind
 // restarted is why what remains of a gang is deleted that was whole.
 func restarted(job *model.Job, lost time.Time) *model.Refusal {
 	return &model.Refusal{Code: model.MembersLost, Detail: fmt.Sprintf(
-		"restarted as onMemberLoss says: it has lost members, and only %d of %d have been left since %s",
+		"restarted as memberLoss says: it has lost members, and only %d of %d have been left since %s",
 		job.Count((*model.Task).IsBound), job.MinMember, lost.UTC().Format(time.RFC3339))}
 }
 

@@ -37,22 +37,27 @@ type Gangs struct {
 	// is how long any may take at least after this process began to lead.
 	deadline, repair time.Duration
 	leadingSince     time.Time
-	// starts are the interrupted starts.
+	// starts are those that have begun and are not complete.
 	starts map[model.JobKey]start
 	// observed says of groups whose status is behind whether they are whole: had their minimum bound, and have members left.
 	observed map[model.JobKey]observation
 	delays   *backoff.Delays
 }
 
-// start is an interrupted start. Its deadline is computed once: a clock that jumps later does not change it.
+// start is a start that has begun. Its deadline is computed once, when a member is seen to be bound: a clock that jumps later
+// does not change it.
 type start struct {
-	group    types.UID
+	group types.UID
+	// minimum is that of the decision.
+	minimum  int32
 	deadline time.Time
 }
 
 type observation struct {
 	group types.UID
 	whole bool
+	// minimum is what it was whole with.
+	minimum int32
 	// since is when it was first observed.
 	since time.Time
 }
@@ -73,10 +78,37 @@ func New(deadline time.Duration, delays *backoff.Delays) *Gangs {
 func (g *Gangs) Lead(snapshot *model.Snapshot, now time.Time) {
 	g.leadingSince = now
 	for _, job := range snapshot.Jobs {
-		if job.IsSchedulableGroup() && !job.Whole && job.FirstUnmetMinimum((*model.Task).IsBound) == nil {
+		switch {
+		case !job.IsSchedulableGroup() || job.Whole:
+		case job.FirstUnmetMinimum((*model.Task).IsBound) == nil:
 			g.observe(job, true, now)
+		case job.BelowMinimum:
+			g.due(job, now)
 		}
 	}
+}
+
+// Begin records that a decision starts a gang, or adds to one. What only looks like a start of a gang, such as a running pod that
+// gets the label of a waiting one, is neither completed before others nor undone.
+func (g *Gangs) Begin(job *model.Job) {
+	if job.IsSchedulableGroup() && !g.whole(job) && g.starts[job.Key].group != job.UID {
+		g.starts[job.Key] = start{group: job.UID, minimum: job.MinMember}
+	}
+}
+
+// Begun returns the jobs of which a start has begun and is to be completed, or was completed and the status does not say so yet,
+// and the minimum of the start.
+func (g *Gangs) Begun() map[model.JobKey]int32 {
+	begun := make(map[model.JobKey]int32, len(g.starts))
+	for key, start := range g.starts {
+		begun[key] = start.minimum
+	}
+	for key, observed := range g.observed {
+		if observed.whole {
+			begun[key] = observed.minimum
+		}
+	}
+	return begun
 }
 
 // Observed returns whether the group was whole where its status is behind; known is false where the status says so itself.
@@ -89,7 +121,9 @@ func (g *Gangs) Observed(job *model.Job) (whole, known bool) {
 func (g *Gangs) StatusSent(writes []commit.Write) {
 	for _, write := range writes {
 		if group := write.Group; group != nil && meta.IsStatusConditionTrue(group.Status.Conditions, v1alpha1.ConditionScheduled) {
-			g.observed[model.JobKey{Namespace: group.Namespace, Name: group.Name}] = observation{group: group.UID, whole: true}
+			g.observed[model.JobKey{Namespace: group.Namespace, Name: group.Name}] = observation{
+				group: group.UID, whole: true, minimum: group.Status.StartedMinMember,
+			}
 		}
 	}
 }
@@ -129,7 +163,7 @@ func (g *Gangs) Len() int { return len(g.starts) + len(g.observed) }
 
 func (g *Gangs) observe(job *model.Job, whole bool, now time.Time) {
 	if last := g.observed[job.Key]; last.group != job.UID || last.whole != whole || last.since.IsZero() {
-		g.observed[job.Key] = observation{group: job.UID, whole: whole, since: now}
+		g.observed[job.Key] = observation{group: job.UID, whole: whole, minimum: job.MinMember, since: now}
 	}
 }
 

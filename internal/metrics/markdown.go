@@ -12,11 +12,17 @@ func Markdown() string {
 
 <!-- Written by "make generate" from internal/metrics/table.go. -->
 
-The scheduler and the agent serve them at ` + "`/metrics`" + `. No label names a pod, a job or a namespace of users. The chart brings
-a dashboard for Grafana and alerts; see ` + "`metrics`" + ` in its values.
+The scheduler and the agent serve them at ` + "`/metrics`" + `: the scheduler by HTTPS, to accounts in ` + "`metrics.readers`" + `; the agent
+by HTTP, to every client that the network lets through. No label names a pod, a job or a namespace of users. The chart brings a
+dashboard for Grafana, [alerts](operations.md#alerts), a ServiceMonitor and, for the agents, a PodMonitor; see ` + "`metrics`" + ` and
+` + "`isolcpu.agent.podMonitor`" + ` in its values.
 
 A histogram is scraped as ` + "`NAME_bucket`, `NAME_count` and `NAME_sum`" + `; the unit is in its name. Each replica of the scheduler
-has numbers of its own, and only the one that leads counts decisions.
+has numbers of its own. Only the one that leads counts decisions, and only it has the gauges of jobs, pods and held capacity,
+which are counted when they are scraped.
+
+Of the libraries they serve ` + "`go_*` and `process_*`" + ` too, the scheduler also ` + "`rest_client_*`" + `: its requests to the API server
+by method, host and code.
 `)
 	section(&b, "The scheduler", "", func(m *Metric) bool { return m.Program == Scheduler && m.Of == "" })
 	section(&b, "Under kube-batch's names", `

@@ -25,6 +25,8 @@ const (
 	Quarantined     Name = "tutti_quarantined_total"
 	CycleFailing    Name = "tutti_cycle_failing"
 	Leading         Name = "tutti_leading"
+	Paused          Name = "tutti_paused"
+	RestartNeeded   Name = "tutti_restart_needed"
 	Build           Name = "tutti_build_info"
 	Conflicts       Name = "isolcpu_conflicts_total"
 )
@@ -34,6 +36,7 @@ const (
 	ConfigurationActive   Name = "tutti_configuration_info"
 	ConfigurationSince    Name = "tutti_configuration_active_since_seconds"
 	ConfigurationRefused  Name = "tutti_configuration_refused"
+	ConfigurationLastGood Name = "tutti_configuration_last_good"
 	ConfigurationVersions Name = "tutti_configuration_versions_total"
 )
 
@@ -100,7 +103,7 @@ type Metric struct {
 
 // Table returns all metrics, those of one program together.
 func Table() []Metric {
-	return slices.Concat(loop(), decisions(), configuration(), old(), agent())
+	return slices.Concat(loop(), steps(), state(), decisions(), starts(), calls(), configuration(), old(), agent())
 }
 
 // loop are the scheduler's metrics of durations.
@@ -144,11 +147,6 @@ func loop() []Metric {
 func decisions() []Metric {
 	return []Metric{
 		{
-			Name: WaitingJobs, Kind: Gauge, Program: Scheduler,
-			Help:   "Jobs that the last cycle refused, by reason code.",
-			Labels: []Label{{Name: "reason", Values: "a reason code, such as InsufficientResources"}},
-		},
-		{
 			Name: Refusals, Kind: Counter, Program: Scheduler,
 			Help:   "Refusals of jobs, by reason code: one for each job that waits at the end of a cycle in which something was decided or had changed.",
 			Labels: []Label{{Name: "reason", Values: "a reason code, such as InsufficientResources"}},
@@ -186,6 +184,16 @@ func decisions() []Metric {
 			Help: "1 when this replica leads and decides, else 0.",
 		},
 		{
+			Name: Paused, Kind: Gauge, Program: Scheduler,
+			Help: "1 while the configuration says pause: no job starts that has not begun, and no pod is evicted.",
+		},
+		{
+			Name: RestartNeeded, Kind: Gauge, Program: Scheduler,
+			Help: "1 when the API server serves something else than when the process started, which it takes into account after a " +
+				"restart only; looked at every hour.",
+			Labels: []Label{{Name: "cause", Values: "version, device-taint-rules"}},
+		},
+		{
 			Name: Build, Kind: Gauge, Program: Scheduler, Help: "1, for the version of the program.",
 			Labels: []Label{{Name: "version", Values: "such as 0.1.0"}},
 		},
@@ -214,6 +222,11 @@ func configuration() []Metric {
 		{
 			Name: ConfigurationRefused, Kind: Gauge, Program: Scheduler,
 			Help: "1 while the newest version of the configuration is not the one that decides, because it was refused.",
+		},
+		{
+			Name: ConfigurationLastGood, Kind: Gauge, Program: Scheduler,
+			Help: "1 while the scheduler runs with the last good version, which was kept beside the ConfigMap, since the present one was " +
+				"refused when it started.",
 		},
 		{
 			Name: ConfigurationVersions, Kind: Counter, Program: Scheduler,

@@ -202,8 +202,11 @@ var (
 	matcher  = regexp.MustCompile(`(\w+)\s*(?:=~|!~|!=|=)`)
 )
 
-// scraped are the labels that a Prometheus adds.
-var scraped = []string{"job", "instance", "namespace", "pod"}
+// scraped are the labels that a Prometheus adds, and those of the metrics of libraries that queries name.
+var scraped = []string{"job", "instance", "namespace", "pod", "cluster", "method", "code"}
+
+// libraries are the metrics that Prometheus and the libraries of our programs have.
+var libraries = regexp.MustCompile(`\b(up\b|(process|go|rest_client)_\w+)`)
 
 // check returns what is wrong with a Prometheus query.
 func check(query string) (wrong []string) {
@@ -222,7 +225,7 @@ func check(query string) (wrong []string) {
 			}
 		}
 	}
-	if len(labels) == len(scraped) && len(wrong) == 0 && !ours.MatchString(text) {
+	if len(labels) == len(scraped) && len(wrong) == 0 && !ours.MatchString(text) && !libraries.MatchString(text) {
 		return []string{"it names no metric"}
 	}
 	for _, found := range grouping.FindAllStringSubmatch(text, -1) {

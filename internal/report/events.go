@@ -8,10 +8,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -19,6 +19,9 @@ import (
 // The reasons of events, beside those of conditions. Preempted and Preempting are kube-scheduler's own: on a victim, and on the
 // job it freed capacity for.
 const (
+	// ReasonFailedScheduling is kube-scheduler's, on a pod that waits.
+	ReasonFailedScheduling = "FailedScheduling"
+
 	ReasonPreempted     = "Preempted"
 	ReasonPreempting    = "Preempting"
 	ReasonStartUndone   = "StartUndone"
@@ -76,7 +79,7 @@ func preempting(outcome *commit.Outcome, job *model.Job, now time.Time) commit.W
 }
 
 // Undone is the event of a gang of which members are deleted: its start is undone, or it is restarted.
-func Undone(job *model.Job, why *model.Refusal, members []model.Bind, now time.Time) commit.Write {
+func Undone(job *model.Job, why *model.Refusal, members []model.Eviction, now time.Time) commit.Write {
 	event := jobEvent(job, ReasonStartUndone, now)
 	event.Type, event.Action = corev1.EventTypeWarning, "Undoing"
 	if why.Code == model.MembersLost {
@@ -111,7 +114,7 @@ func LostToConflicts(outcome *commit.Outcome, jobOf func(model.JobKey) *model.Jo
 
 // groupEvent is the event of a group whose reason has changed.
 func groupEvent(job *model.Job, status v1alpha1.PodGroupStatus, now time.Time) commit.Write {
-	condition := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionScheduled)
+	condition := groups.Explanation(status.Conditions)
 	event := &commit.Event{
 		Regarding: referenceTo(job),
 		Type:      corev1.EventTypeWarning, Reason: condition.Reason, Action: "Scheduling", Note: condition.Message, At: now,
@@ -150,13 +153,17 @@ func referenceTo(job *model.Job) corev1.ObjectReference {
 	if job.Key.WithoutPodGroup && len(job.Tasks) > 0 {
 		oldest := job.Tasks[0].Pod
 		reference.APIVersion, reference.Kind, reference.Name, reference.UID = "v1", "Pod", oldest.Name, oldest.UID
-		if controller := metav1.GetControllerOf(oldest); controller != nil {
+		if controller := metav1.GetControllerOf(oldest); controller != nil && len(controller.APIVersion+controller.Kind+controller.Name) < maxReference {
 			reference.APIVersion, reference.Kind = controller.APIVersion, controller.Kind
 			reference.Name, reference.UID = controller.Name, controller.UID
 		}
 	}
 	return reference
 }
+
+// maxReference is how long the name of an object and its kind may be: users write those of controllers on their pods, and the API
+// server bounds only that of an object which exists.
+const maxReference = 1024
 
 // onBehalfOf adds the job to what was done for it; job is nil when it is gone meanwhile.
 func onBehalfOf(done string, key model.JobKey, job *model.Job) (note string, related *corev1.ObjectReference) {
@@ -180,7 +187,7 @@ func listVictims(victims []model.Eviction) string {
 	return listFirst(names)
 }
 
-func listMembers(members []model.Bind) string {
+func listMembers(members []model.Eviction) string {
 	var names []string
 	for _, member := range members {
 		names = append(names, member.Pod.Name+" on "+member.Node)

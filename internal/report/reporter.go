@@ -11,14 +11,19 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/backoff"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// How often an object is written again when nothing but this has changed. A phase or a reason is never delayed.
+// How often an object is written again when nothing but this has changed. Another phase or reason is written at once, unless it
+// is the one before; see record.delay, and budget for how much is written about a namespace.
 const (
 	countInterval   = time.Second
 	messageInterval = 10 * time.Second
+	// flipInterval is how long after a change of phase or reason the one before is not written again: what goes to and fro is
+	// written once.
+	flipInterval = 10 * time.Second
 	// echoTimeout is for how long a write counts as made that the watch has not shown.
 	echoTimeout = 30 * time.Second
 )
@@ -30,11 +35,13 @@ type Reporter struct {
 	groups map[types.UID]sentStatus
 	pods   map[types.UID]sentCondition
 	source Source
-	// refused are the objects of which the API server refused a write, by UID.
+	// refused are the objects of which the API server refused a write, or that were to be deleted and are there, by UID.
 	refused *backoff.Backoff[types.UID]
 	// generation counts the calls of Report.
 	generation int
 	writes     []commit.Write
+	repeated   []repeated
+	budget     budget
 	wake       time.Time
 }
 
@@ -47,8 +54,8 @@ type Source struct {
 	// Whole returns whether the group has had its minimum bound and has members left since; known is false where the status of
 	// the group says so itself.
 	Whole func(*model.Job) (whole, known bool)
-	// Suggestion returns what would let a waiting job start; empty when nothing is known.
-	Suggestion func(*model.Job) string
+	// Advice returns what would let a waiting job start, never changed; nil when nothing is known.
+	Advice func(*model.Job) *v1alpha1.Advice
 }
 
 // record is what is kept of the last write about one object: until the watch has shown it and the next write may follow without
@@ -60,6 +67,29 @@ type record struct {
 	refused bool
 	// lastReason is the reason of the last event.
 	lastReason string
+	// replaced is the phase and reason, or the reason, that was replaced by another one at changed.
+	replaced string
+	changed  time.Time
+}
+
+// next returns the record of a write that replaces one phase and reason by another, or by the same.
+func (r record) next(generation int, before, after, reason string, now time.Time) record {
+	next := record{at: now, generation: generation, lastReason: reason, replaced: r.replaced, changed: r.changed}
+	if before != after {
+		next.replaced, next.changed = before, now
+	}
+	return next
+}
+
+// delay returns when a difference may be written that needs interval after the last write where phase and reason stay.
+func (r record) delay(before, after string, interval time.Duration) time.Time {
+	switch {
+	case before == after:
+		return r.at.Add(interval)
+	case after == r.replaced:
+		return r.changed.Add(flipInterval)
+	}
+	return r.at
 }
 
 // holds reports whether what was sent counts as what the API server has.
@@ -91,10 +121,11 @@ func (r *Reporter) Report(
 	jobs []*model.Job, refusals map[model.JobKey]*model.Refusal, now time.Time, guard func(job *model.Job, report func()),
 ) (writes []commit.Write, wake time.Time) {
 	r.generation++
-	r.writes, r.wake = nil, time.Time{}
+	r.writes, r.repeated, r.wake = nil, nil, time.Time{}
 	for _, job := range jobs {
 		guard(job, func() { r.reportJob(job, refusals[job.Key], now) })
 	}
+	r.writeRepeated(now)
 	r.prune()
 	return r.writes, r.wake
 }
@@ -106,15 +137,15 @@ func (r *Reporter) reportJob(job *model.Job, refusal *model.Refusal, now time.Ti
 		}
 	}
 	if refusal != nil {
-		suggestion := r.source.Suggestion(job)
-		if suggestion != "" && refusal.Code == model.GroupNotFound { // no status has a field for it
-			refusal = refusal.WithNote(suggestion)
+		advice := r.source.Advice(job)
+		if advice != nil && refusal.Code == model.GroupNotFound { // no status has a field for it
+			refusal = refusal.WithNote(advice.Message)
 		}
 		r.reportPods(job, refusal, now)
 	}
 }
 
-// Failed records that the API server refused a write. It is tried again later.
+// Failed records that the API server refused a write. It is tried again later; so is a deletion, see expire.
 func (r *Reporter) Failed(write commit.Write, now time.Time) {
 	switch {
 	case write.Group != nil:
@@ -130,14 +161,6 @@ func (r *Reporter) Failed(write commit.Write, now time.Time) {
 	}
 }
 
-// notBefore returns when an object may be written again; interval is the shortest time between two writes that succeed.
-func (r *Reporter) notBefore(object types.UID, sent record, interval time.Duration) time.Time {
-	if sent.refused {
-		return r.refused.Until(object)
-	}
-	return sent.at.Add(interval)
-}
-
 func (r *Reporter) reportGroup(job *model.Job, group *v1alpha1.PodGroup, refusal *model.Refusal, now time.Time) {
 	sent := r.groups[job.UID]
 	current := group.Status
@@ -148,37 +171,95 @@ func (r *Reporter) reportGroup(job *model.Job, group *v1alpha1.PodGroup, refusal
 	if !known {
 		was = meta.IsStatusConditionTrue(current.Conditions, v1alpha1.ConditionScheduled)
 	}
-	wanted := groupStatus(job, group, current, was, refusal, r.source.Suggestion(job), metav1.NewTime(now).Rfc3339Copy())
-	wanted.Reservation = r.source.Reservation(job).DeepCopy()
+	wanted := groupStatus(job, group, current, was, refusal, r.source.Advice(job), metav1.NewTime(now).Rfc3339Copy())
+	groups.SetReservation(&wanted, r.source.Reservation(job))
+	setReserved(&wanted, group.Generation, metav1.NewTime(now).Rfc3339Copy())
+	if at, ok := job.OverrunsAt(now.Unix()); ok && wanted.OverrunSince == nil {
+		r.requeue(time.Unix(at, 0))
+	}
+	from := account{job.Key.Namespace, ofGroups}
 	if equality.Semantic.DeepEqual(wanted, current) {
-		if r.keep(sent.record, equality.Semantic.DeepEqual(current, group.Status), now) {
+		shown := equality.Semantic.DeepEqual(current, group.Status)
+		expired := shown && r.expire(group, now)
+		switch {
+		case r.keep(sent.record, from, shown, now):
 			sent.generation = r.generation
 			r.groups[job.UID] = sent
+		case expired:
+			r.groups[job.UID] = sentStatus{record: record{generation: r.generation}}
 		}
 		return
 	}
-	if due := r.notBefore(job.UID, sent.record, interval(current, wanted)); due.After(now) {
-		r.requeue(due)
-		sent.generation = r.generation
-		r.groups[job.UID] = sent
-		return
+	before, after := phaseAndReason(current), phaseAndReason(wanted)
+	due, free := sent.delay(before, after, interval(current, wanted)), urgent(current, wanted)
+	switch {
+	case sent.refused:
+		due = r.refused.Until(job.UID)
+	case free:
+		due = now
 	}
-	reason := ""
-	if condition := meta.FindStatusCondition(wanted.Conditions, v1alpha1.ConditionScheduled); condition != nil {
-		reason = condition.Reason
-	}
-	r.writes = append(r.writes, commit.Write{Group: &commit.GroupStatus{
+	wanted.SchedulerName = schedulerName(job, group, wanted.SchedulerName) // it alone is no reason to write
+	writes := []commit.Write{{Group: &commit.GroupStatus{
 		Namespace: job.Key.Namespace, Name: job.Key.Name, UID: job.UID, Status: wanted,
-	}})
+	}}}
+	reason := scheduledReason(wanted)
 	if reasonChanged(current, wanted) && sent.lastReason != reason {
-		r.writes = append(r.writes, groupEvent(job, wanted, now))
+		writes = append(writes, groupEvent(job, wanted, now))
 	}
-	r.groups[job.UID] = sentStatus{record: record{at: now, generation: r.generation, lastReason: reason}, status: wanted}
+	sent.generation = r.generation
+	r.groups[job.UID] = sent
+	next := sentStatus{record: sent.next(r.generation, before, after, reason, now), status: wanted}
+	r.write(repeated{from: from, last: sent.at, writes: writes, sent: func() { r.groups[job.UID] = next }}, due, free, now)
+}
+
+// expire deletes a group that has ended and is not to be kept any longer, again with a back-off while the watch still shows it.
+// It reports whether the group's time is over.
+func (r *Reporter) expire(group *v1alpha1.PodGroup, now time.Time) bool {
+	at, ok := groups.ExpiresAt(group)
+	switch {
+	case !ok:
+		return false
+	case at.After(now):
+		r.requeue(at)
+		return false
+	}
+	if !r.refused.Delayed(group.UID, now) {
+		r.refused.Fail(group.UID, nil, now) // unless the watch shows otherwise by then
+		r.writes = append(r.writes, commit.Write{Deletion: &commit.GroupDeletion{
+			Namespace: group.Namespace, Name: group.Name, UID: group.UID, ResourceVersion: group.ResourceVersion,
+		}})
+	}
+	r.requeue(r.refused.Until(group.UID))
+	return true
+}
+
+// write makes a write that is due: one that is free at once, another one if it is in the budget.
+func (r *Reporter) write(write repeated, due time.Time, free bool, now time.Time) {
+	switch {
+	case due.After(now):
+		r.requeue(due)
+	case free:
+		r.writes = append(r.writes, write.writes...)
+		write.sent()
+	default:
+		r.repeated = append(r.repeated, write)
+	}
+}
+
+// schedulerName returns the scheduler that the status of a group is to show; before when neither the group nor a member says it.
+func schedulerName(job *model.Job, group *v1alpha1.PodGroup, before string) string {
+	switch {
+	case group.Spec.SchedulerName != "":
+		return group.Spec.SchedulerName
+	case len(job.Tasks) > 0:
+		return job.Tasks[0].Pod.Spec.SchedulerName
+	}
+	return before
 }
 
 // keep reports whether the record of a write is still needed when there is nothing new to write: until the watch has shown the
-// write and the next one may follow without a delay.
-func (r *Reporter) keep(sent record, shown bool, now time.Time) bool {
+// write and the next one may follow without a delay, and while the budget of the object is used up, so that others come first.
+func (r *Reporter) keep(sent record, from account, shown bool, now time.Time) bool {
 	switch {
 	case !sent.holds(now):
 		return false
@@ -186,21 +267,41 @@ func (r *Reporter) keep(sent record, shown bool, now time.Time) bool {
 		r.requeue(sent.at.Add(echoTimeout))
 		return true
 	default:
-		return now.Sub(sent.at) < messageInterval
+		return now.Sub(sent.at) < messageInterval || r.budget.exceeded(from, now)
 	}
 }
 
-// interval returns how long after the last write this difference is written.
-func interval(current, wanted v1alpha1.PodGroupStatus) time.Duration {
-	if current.Phase != wanted.Phase || current.ObservedGeneration != wanted.ObservedGeneration ||
-		reasonChanged(current, wanted) || (current.DegradedSince == nil) != (wanted.DegradedSince == nil) ||
-		nodesChanged(current.Reservation, wanted.Reservation) {
+// urgent reports whether a difference is written at once and outside the budget: the first status of a group, what a restart
+// reads, and a phase that a start, or its end, comes to.
+func urgent(current, wanted v1alpha1.PodGroupStatus) bool {
+	return current.Phase == "" || scheduledStatus(current) != scheduledStatus(wanted) ||
+		current.StartedMinMember != wanted.StartedMinMember ||
+		(current.DegradedSince == nil) != (wanted.DegradedSince == nil) || (current.QueuedSince == nil) != (wanted.QueuedSince == nil) ||
+		current.FinishedAt != nil && wanted.FinishedAt == nil ||
+		nodesChanged(current.Reservation, wanted.Reservation) || progress(wanted.Phase) > progress(current.Phase)
+}
+
+// progress orders the phases of a start.
+func progress(phase v1alpha1.PodGroupPhase) int {
+	switch phase {
+	case v1alpha1.PodGroupStarting:
+		return 1
+	case v1alpha1.PodGroupRunning:
+		return 2
+	case v1alpha1.PodGroupSucceeded, v1alpha1.PodGroupFailed:
+		return 3
+	default:
 		return 0
 	}
-	if countsOf(current) != countsOf(wanted) { // a message that names counts would be wrong for as long
+}
+
+// interval returns how long after the last write this difference is written, where phase and reason stay.
+func interval(current, wanted v1alpha1.PodGroupStatus) time.Duration {
+	// A message that names counts would be wrong for as long.
+	if countsOf(current) != countsOf(wanted) || current.ObservedGeneration != wanted.ObservedGeneration {
 		return countInterval
 	}
-	another := current.SmallestChange != "" && wanted.SmallestChange != "" && current.SmallestChange != wanted.SmallestChange
+	another := current.Advice != nil && wanted.Advice != nil && !equality.Semantic.DeepEqual(current.Advice, wanted.Advice)
 	if !another && equality.Semantic.DeepEqual(current.Conditions, wanted.Conditions) &&
 		equality.Semantic.DeepEqual(current.Reservation, wanted.Reservation) {
 		return countInterval
@@ -220,30 +321,49 @@ func nodesChanged(before, after *v1alpha1.Reservation) bool {
 	return !equality.Semantic.DeepEqual(before.Nodes, after.Nodes) || !before.Since.Equal(&after.Since)
 }
 
+// reasonChanged reports whether the group is said to wait, or to be degraded, for another reason than before.
 func reasonChanged(current, wanted v1alpha1.PodGroupStatus) bool {
-	before := meta.FindStatusCondition(current.Conditions, v1alpha1.ConditionScheduled)
-	after := meta.FindStatusCondition(wanted.Conditions, v1alpha1.ConditionScheduled)
-	if before == nil || after == nil {
-		return before != after
+	return scheduledReason(current) != scheduledReason(wanted) || scheduledStatus(current) != scheduledStatus(wanted)
+}
+
+// scheduledReason is the reason of the condition that says why the group is as it is, scheduledStatus the status of the condition
+// Scheduled; empty when there is none.
+func scheduledReason(status v1alpha1.PodGroupStatus) string {
+	if condition := groups.Explanation(status.Conditions); condition != nil {
+		return condition.Reason
 	}
-	return before.Reason != after.Reason || before.Status != after.Status
+	return ""
+}
+
+func scheduledStatus(status v1alpha1.PodGroupStatus) metav1.ConditionStatus {
+	if condition := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionScheduled); condition != nil {
+		return condition.Status
+	}
+	return ""
+}
+
+// phaseAndReason is what a status says in two words.
+func phaseAndReason(status v1alpha1.PodGroupStatus) string {
+	return string(status.Phase) + " " + scheduledReason(status)
 }
 
 // reportPods writes to each waiting pod why it waits; the API server does so for gated ones. An implicit group has no status
 // for the numbers, which change often: only its first waiting member shows them.
 func (r *Reporter) reportPods(job *model.Job, refusal *model.Refusal, now time.Time) {
-	shown := false
+	shown, oldest := false, true
 	for _, task := range job.Tasks {
 		if task.Status == model.Pending && !task.SchedulingGated && task.Node == "" {
 			numbers := !job.HasGroup && (!job.Key.WithoutPodGroup || !shown && task.Invalid == nil)
 			shown = shown || numbers
-			r.reportPod(job, task, refusal, numbers, now)
+			r.reportPod(job, task, refusal, numbers, oldest, now)
+			oldest = false
 		}
 	}
 }
 
-// reportPod writes to one of them. numbers says that its condition shows the reason with all numbers, since no group does.
-func (r *Reporter) reportPod(job *model.Job, task *model.Task, refusal *model.Refusal, numbers bool, now time.Time) {
+// reportPod writes to one of them. numbers says that its condition shows the reason with all numbers, since no group does, and
+// oldest that it is the first of them: it gets an event for each reason, since kubectl describe shows no message of a condition.
+func (r *Reporter) reportPod(job *model.Job, task *model.Task, refusal *model.Refusal, numbers, oldest bool, now time.Time) {
 	sent := r.pods[task.UID]
 	seen := PodScheduled(task.Pod)
 	current := seen
@@ -251,30 +371,35 @@ func (r *Reporter) reportPod(job *model.Job, task *model.Task, refusal *model.Re
 		current = &sent.condition
 	}
 	wanted := podCondition(job, task, current, refusal, numbers, metav1.NewTime(now).Rfc3339Copy())
-	first := current == nil || current.Reason != wanted.Reason || current.Status != wanted.Status
-	if !first && current.Message == wanted.Message {
+	from, before := account{task.Namespace, ofPods}, ""
+	if current != nil {
+		before = current.Reason
+	}
+	if current != nil && current.Status == wanted.Status && before == wanted.Reason && current.Message == wanted.Message {
 		shown := seen != nil && seen.Reason == wanted.Reason && seen.Message == wanted.Message
-		if r.keep(sent.record, shown, now) {
+		if r.keep(sent.record, from, shown, now) {
 			sent.generation = r.generation
 			r.pods[task.UID] = sent
 		}
 		return
 	}
-	delay := messageInterval
-	if first {
-		delay = 0
+	due := sent.delay(before, wanted.Reason, messageInterval)
+	if sent.refused {
+		due = r.refused.Until(task.UID)
 	}
-	if due := r.notBefore(task.UID, sent.record, delay); due.After(now) {
-		r.requeue(due)
-		sent.generation = r.generation
-		r.pods[task.UID] = sent
-		return
+	writes := []commit.Write{{Condition: &commit.PodCondition{Pod: task.PodRef, Condition: wanted}}}
+	if before != wanted.Reason && (numbers || oldest || !job.HasGroup && task.Invalid != nil) && sent.lastReason != wanted.Reason {
+		note := wanted.Message
+		if job.HasGroup && task.Invalid == nil {
+			note += ": " + refusal.String()
+		}
+		writes = append(writes, podEvent(task.PodRef, corev1.EventTypeWarning, ReasonFailedScheduling, note, now))
 	}
-	r.writes = append(r.writes, commit.Write{Condition: &commit.PodCondition{Pod: task.PodRef, Condition: wanted}})
-	if first && (numbers || !job.HasGroup && task.Invalid != nil) && sent.lastReason != wanted.Reason {
-		r.writes = append(r.writes, podEvent(task.PodRef, corev1.EventTypeWarning, "FailedScheduling", wanted.Message, now))
-	}
-	r.pods[task.UID] = sentCondition{record: record{at: now, generation: r.generation, lastReason: wanted.Reason}, condition: wanted}
+	sent.generation = r.generation
+	r.pods[task.UID] = sent
+	next := sentCondition{record: sent.next(r.generation, before, wanted.Reason, wanted.Reason, now), condition: wanted}
+	free := before == "" || before == corev1.PodReasonSchedulingGated
+	r.write(repeated{from: from, last: sent.at, writes: writes, sent: func() { r.pods[task.UID] = next }}, due, free, now)
 }
 
 // requeue asks for the next call of Report.

@@ -16,16 +16,18 @@ import (
 // refused) and what would let it start, of its PodGroup and the status it has, or was sent, and of whether it was whole: had
 // its minimum bound, and has had members left since.
 func groupStatus(
-	job *model.Job, group *v1alpha1.PodGroup, current v1alpha1.PodGroupStatus, wasWhole bool, refusal *model.Refusal, suggestion string,
-	now metav1.Time,
+	job *model.Job, group *v1alpha1.PodGroup, current v1alpha1.PodGroupStatus, wasWhole bool, refusal *model.Refusal,
+	advice *v1alpha1.Advice, now metav1.Time,
 ) v1alpha1.PodGroupStatus {
 	status := *current.DeepCopy()
 	status.WaitingSince = groups.WaitingSince(job, status.WaitingSince, refusal != nil, now)
-	if status.SmallestChange = ""; refusal != nil && job.FirstUnmetMinimum((*model.Task).IsBound) != nil {
-		status.SmallestChange = suggestion
+	status.Advice, status.SmallestChange = nil, "" // the second is of an earlier version
+	if refusal != nil && job.FirstUnmetMinimum((*model.Task).IsBound) != nil {
+		status.Advice = advice.DeepCopy()
 	}
 
 	job = groups.Stated(job, group)
+	status.OverrunSince = groups.OverrunSince(job, current.OverrunSince, now)
 	status.DegradedSince = groups.DegradedSince(job, current, wasWhole, now)
 	status.ObservedGeneration = group.Generation
 	status.Members = int32(len(job.Tasks))
@@ -49,9 +51,13 @@ func groupStatus(
 		condition.LastTransitionTime = now // kept by SetStatusCondition while the status stays
 		meta.SetStatusCondition(&status.Conditions, *condition)
 	}
+	setDegraded(&status, job, wasWhole && isLeft(job), refusal, group.Generation, now)
+	groups.StartedMinima(&status, job, &v1alpha1.PodGroup{Spec: group.Spec, Status: current})
 	isScheduled := meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionScheduled)
 	status.Phase = phase(job, isScheduled, status.Phase)
-	if job.Finished() && status.Phase == v1alpha1.PodGroupPending && len(status.Conditions) == 0 {
+	status.FinishedAt = groups.FinishedAt(status.Phase, current.FinishedAt, now)
+	if job.Finished() && status.Phase == v1alpha1.PodGroupPending &&
+		meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionScheduled) == nil {
 		meta.SetStatusCondition(&status.Conditions, finishedBelowMinimum(job, group.Generation, now))
 	}
 	return status
@@ -98,18 +104,62 @@ func phase(job *model.Job, isScheduled bool, before v1alpha1.PodGroupPhase) v1al
 	}
 }
 
-// The reasons of a True condition; those of a False one are the codes of refusals, and ReasonRestarts.
+// The reasons of conditions. A condition that is true has its type for a reason. Those of Scheduled=False are the codes of
+// refusals, and ReasonRestarts.
 const (
-	ReasonScheduled = "Scheduled"
-	ReasonDegraded  = "Degraded"
+	ReasonScheduled = v1alpha1.ConditionScheduled
+	ReasonDegraded  = v1alpha1.ConditionDegraded
+	ReasonReserved  = v1alpha1.ConditionReserved
 	ReasonRestarts  = "StartsAnew"
+	ReasonEnded     = "Ended"
 )
+
+// isLeft reports whether a member is bound or about to be, or has succeeded.
+func isLeft(job *model.Job) bool {
+	return job.Count(func(t *model.Task) bool { return t.IsBound() || t.Status == model.Binding }) > 0
+}
+
+// setDegraded sets the condition Degraded of a job that was whole and has members left, or not.
+func setDegraded(
+	status *v1alpha1.PodGroupStatus, job *model.Job, left bool, refusal *model.Refusal, generation int64, now metav1.Time,
+) {
+	message := ""
+	if left && !job.Finished() && job.FirstUnmetMinimum((*model.Task).IsBound) != nil {
+		message = "below its minimum: " + degraded(job, refusal)
+		if job.Warning != "" {
+			message += "; " + job.Warning
+		}
+	}
+	setCondition(status, v1alpha1.ConditionDegraded, message, "the gang is not degraded any more", generation, now)
+}
+
+// setReserved sets the condition Reserved as the reservation of the status says.
+func setReserved(status *v1alpha1.PodGroupStatus, generation int64, now metav1.Time) {
+	message := ""
+	if status.Reservation != nil {
+		message = "capacity is reserved on " + countNoun(len(status.Reservation.Nodes), "node")
+	}
+	setCondition(status, v1alpha1.ConditionReserved, message, "no capacity is reserved any more", generation, now)
+}
+
+// setCondition makes a condition true with a message, or with an empty one false. One that was never true stays absent.
+func setCondition(status *v1alpha1.PodGroupStatus, kind, message, ended string, generation int64, now metav1.Time) {
+	condition := metav1.Condition{
+		Type: kind, Status: metav1.ConditionTrue, Reason: kind, Message: message, ObservedGeneration: generation, LastTransitionTime: now,
+	}
+	if message == "" {
+		if !meta.IsStatusConditionTrue(status.Conditions, kind) {
+			return
+		}
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, ReasonEnded, ended
+	}
+	meta.SetStatusCondition(&status.Conditions, condition)
+}
 
 // scheduledCondition returns the condition Scheduled, nil where it does not change, as between a decision and its binds. It
 // turns True when the minimum is bound, and False again only when no member is bound any more.
 func scheduledCondition(job *model.Job, refusal *model.Refusal, wasWhole bool) *metav1.Condition {
 	condition := &metav1.Condition{Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionTrue}
-	anyLeft := job.Count(func(t *model.Task) bool { return t.IsBound() || t.Status == model.Binding }) > 0
 	switch {
 	case job.FirstUnmetMinimum((*model.Task).IsBound) == nil:
 		condition.Reason = ReasonScheduled
@@ -117,9 +167,8 @@ func scheduledCondition(job *model.Job, refusal *model.Refusal, wasWhole bool) *
 		if refusal != nil {
 			condition.Message += "; " + refusal.String()
 		}
-	case wasWhole && anyLeft:
-		condition.Reason = ReasonDegraded
-		condition.Message = "below its minimum: " + degraded(job, refusal)
+	case wasWhole && isLeft(job):
+		condition.Reason, condition.Message = ReasonScheduled, "the gang has started, and is degraded"
 	case refusal != nil:
 		condition.Status = metav1.ConditionFalse
 		condition.Reason = string(refusal.Code)

@@ -18,7 +18,12 @@ import (
 )
 
 // advice is what the group's status says would let it start.
-func (w *world) advice(group string) string { return w.groups[group].Status.SmallestChange }
+func (w *world) advice(group string) string {
+	if advice := w.groups[group].Status.Advice; advice != nil {
+		return advice.Message
+	}
+	return ""
+}
 
 func TestAdviceComesWithTheReasonAndGoesWithIt(t *testing.T) {
 	w := newWorld(t)

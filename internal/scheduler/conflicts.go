@@ -21,7 +21,7 @@ func (s *Scheduler) watchConflicts(ctx context.Context, now time.Time) {
 		s.options.Metrics.Conflict(string(conflict.Kind))
 		s.machine.Write(now, report.Conflict(conflict.Pod, conflict.Node, conflict.Detail, now))
 	}
-	if s.endsConflicts {
+	if s.endsConflicts && !s.profile.Paused {
 		s.endConflicts(now)
 	}
 }
@@ -34,7 +34,7 @@ func (s *Scheduler) endConflicts(now time.Time) {
 			continue
 		}
 		decision := model.Decision{Evictions: []model.Eviction{{
-			Pod: conflict.Pod, Job: conflict.Job, Node: conflict.Node, Message: conflict.Detail,
+			Pod: conflict.Pod, Job: conflict.Job, Node: conflict.Node, GraceSeconds: conflict.GraceSeconds, Message: conflict.Detail,
 		}}}
 		s.state.Assume(decision)
 		s.options.Decided(decision)

@@ -14,9 +14,11 @@
 //	scheduler.go                the loop: receive, one cycle, report, send
 //	mailbox.go, events.go       what comes in
 //	timer.go, due.go            when what is due
+//	pause.go, trace.go          what is held back while the scheduler is paused; the log of decisions
 //	outcomes.go, uncertain.go   what became of calls
 //	gangs.go, conflicts.go      starts that are completed or undone; pods with the wrong CPUs
 //	advice.go                   what would let waiting jobs start
 //	panics.go                   a panic in a cycle or a step
+//	progress.go, survey.go      whether the loop goes on, and what metrics count of the cluster
 //	inspect.go, simulate.go     for the debug endpoint and for simulators
 package scheduler

@@ -5,8 +5,10 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/klog/v2"
 
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/backoff"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/lifecycle"
@@ -31,7 +33,7 @@ func (s *Scheduler) checkGangs(
 			if verdict.Held != nil {
 				held[job.Key] = verdict.Held
 			}
-			if verdict.Undo != nil {
+			if verdict.Undo != nil && !(verdict.Undo.Restart() && s.profile.Paused) {
 				s.undoStart(ctx, job, verdict.Undo, now)
 			}
 		})
@@ -49,10 +51,10 @@ func (s *Scheduler) undoStart(ctx context.Context, job *model.Job, undo *lifecyc
 		cause = "restart"
 	}
 	klog.FromContext(ctx).Info("Gang undone", "job", job.Key, "deleted", len(undo.Members), "reason", undo.Why.Detail)
-	s.options.Metrics.Evicted(cause, len(undo.Members))
+	s.options.Metrics.Undone(cause, len(undo.Members))
 	s.machine.Undo(now, job.Key, undo.Members)
 	s.state.Assume(undo.Decision(job.Key))
-	s.machine.Write(now, report.Undone(job, undo.Why, undo.Members, now))
+	s.write(now, s.history.Last()+1, report.Undone(job, undo.Why, undo.Members, now))
 }
 
 // checkOverdue undoes what is due while no cycle may run: deadlines do not wait for cycles that panic.
@@ -71,5 +73,32 @@ func (s *Scheduler) onCommitted(outcome *commit.Outcome, now time.Time) {
 	job := s.state.Snapshot(now).Job(outcome.Job)
 	if job != nil && !slices.ContainsFunc(job.Tasks, uncertain) && s.gangs.Committed(job, now) {
 		s.options.Metrics.Started(job, now)
+	}
+}
+
+// observeRunning measures the PodGroups whose minimum runs for the first time, as the statuses say that are about to be written.
+func (s *Scheduler) observeRunning(writes []commit.Write, now time.Time) {
+	for _, write := range writes {
+		next := write.Group
+		if next == nil || next.Status.Phase != v1alpha1.PodGroupRunning {
+			continue
+		}
+		before := s.state.Group(model.JobKey{Namespace: next.Namespace, Name: next.Name})
+		if before == nil || before.Status.Phase != "" && before.Status.Phase != v1alpha1.PodGroupPending &&
+			before.Status.Phase != v1alpha1.PodGroupStarting {
+			continue
+		}
+		if bound := meta.FindStatusCondition(next.Status.Conditions, v1alpha1.ConditionScheduled); bound != nil {
+			s.options.Metrics.Running(now.Sub(bound.LastTransitionTime.Time))
+		}
+	}
+}
+
+// logDeletions logs the PodGroups that are to be deleted because they have ended.
+func logDeletions(ctx context.Context, writes []commit.Write) {
+	for _, write := range writes {
+		if group := write.Deletion; group != nil {
+			klog.FromContext(ctx).Info("Deleting a PodGroup that has ended", "job", model.JobKey{Namespace: group.Namespace, Name: group.Name})
+		}
 	}
 }

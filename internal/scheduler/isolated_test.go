@@ -118,7 +118,7 @@ func TestIsolatedPodIsBoundInTheVersionThatWasSeen(t *testing.T) {
 func TestAgentThatIsGoneGetsNoIsolatedPods(t *testing.T) {
 	w := newIsolatedWorld(t)
 	w.loop.state = cluster.New(cluster.Options{
-		SchedulerNames: []string{"tutti"}, AgentLeases: true, Translators: w.loop.profile.Translators(),
+		SchedulerNames: []string{"tutti"}, AgentLeases: cluster.LeasesWatched, Translators: w.loop.profile.Translators(),
 	})
 	renew := func() {
 		seconds, at := int32(40), metav1.NewMicroTime(w.clock.Now())

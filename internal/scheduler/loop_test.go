@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/pkg/actions/allocate"
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -35,6 +35,8 @@ type world struct {
 	pods    map[types.UID]*corev1.Pod
 	groups  map[string]*v1alpha1.PodGroup
 	calls   []commit.Call
+	// grace is the grace of the members that are created from now on, in seconds; nil is as the API server has it.
+	grace *int64
 	// refuse answers a bind with an error; nil answers all with yes.
 	refuse func(commit.Call) error
 	// refuseWrites answers a status or condition with an error; nil answers all with yes.
@@ -115,6 +117,8 @@ func (w *world) serve(call commit.Call) error {
 		pod := w.pods[call.Pod.UID].DeepCopy()
 		pod.Status.Conditions = []corev1.PodCondition{call.Write.Condition.Condition}
 		w.pod(pod)
+	case commit.CallDeleteGroup:
+		return w.serveDeletion(call)
 	case commit.CallGroupStatus:
 		group := w.groups[call.Write.Group.Name].DeepCopy()
 		group.Status = call.Write.Group.Status
@@ -172,7 +176,7 @@ func (w *world) node(name, cpu string) {
 func (w *world) gang(name string, members, minMember int) {
 	w.group(&v1alpha1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("group-" + name), Generation: 1},
-		Spec:       v1alpha1.PodGroupSpec{MinMember: int32(minMember)},
+		Spec:       v1alpha1.PodGroupSpec{MinMember: int32(minMember), SchedulerName: "tutti"},
 	})
 	for i := range members {
 		w.member(name, i)
@@ -195,7 +199,7 @@ func (w *world) memberOf(group string, i int, cpu string) {
 			Labels: map[string]string{v1alpha1.LabelPodGroup: group},
 		},
 		Spec: corev1.PodSpec{
-			SchedulerName: "tutti",
+			SchedulerName: "tutti", TerminationGracePeriodSeconds: w.grace,
 			Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{
 				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)},
 			}}},
@@ -228,7 +232,7 @@ func kinds(calls []commit.Call) map[commit.Kind]int {
 }
 
 func (w *world) condition(group string) *metav1.Condition {
-	return meta.FindStatusCondition(w.groups[group].Status.Conditions, v1alpha1.ConditionScheduled)
+	return groups.Explanation(w.groups[group].Status.Conditions)
 }
 
 func TestGangStartsWithOneWritePerPod(t *testing.T) {
@@ -256,8 +260,8 @@ func TestWaitingGangIsToldOnceAndThenNothingIsWritten(t *testing.T) {
 	w.gang("big", 3, 3)
 	counts := kinds(w.play(t.Context(), 2*time.Second))
 	if counts[commit.CallBind] != 0 || counts[commit.CallGroupStatus] != 1 || counts[commit.CallPodCondition] != 3 ||
-		counts[commit.CallEvent] != 1 {
-		t.Errorf("calls %v, want one status, three conditions, one event and no bind", counts)
+		counts[commit.CallEvent] != 2 {
+		t.Errorf("calls %v, want one status, three conditions, an event of the group, one of its oldest member, and no bind", counts)
 	}
 	c := w.condition("big")
 	if c == nil || c.Reason != "InsufficientResources" || c.Message != "needs 3, 2 placed; 1 node lacks cpu; 1 member short of 1 cpu; closest: node n1, missing 1 cpu" {

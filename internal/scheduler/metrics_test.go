@@ -27,6 +27,9 @@ func newMeasuredWorld(t *testing.T) (w *world, sum func(name metrics.Name, label
 		t.Fatal(err)
 	}
 	w.loop.options.Metrics = m
+	if err := registry.Register(telemetry.NewState(atOnce{w.loop}, w.clock)); err != nil {
+		t.Fatal(err)
+	}
 	return w, func(name metrics.Name, labels ...string) (sum float64) {
 		families, err := registry.Gather()
 		if err != nil {
@@ -79,6 +82,9 @@ func TestWhatIsMeasured(t *testing.T) {
 		"tutti_decisions_total kind=bind": 3, "tutti_decisions_total kind=evict": 0,
 		"tutti_outcomes_total outcome=Bound": 3, "tutti_bind_duration_seconds": 3, "tutti_gang_wait_seconds": 1,
 		"tutti_waiting_jobs": 2, "tutti_waiting_jobs reason=NotEnoughMembers": 1, "tutti_waiting_jobs reason=InsufficientResources": 1,
+		"tutti_api_calls_total kind=Bind code=ok": 3, "tutti_api_calls_total kind=GroupStatus code=ok": 3,
+		"tutti_api_calls_total kind=Event code=ok": sum(metrics.APICalls, "kind=Event"), "tutti_api_calls_inflight": 0,
+		"tutti_api_calls_queue_length": 0, "tutti_api_calls_paused_seconds_total": 0, "tutti_events_dropped_total": 0,
 		"volcano_unschedule_job_count": 2, "volcano_schedule_attempts_total result=scheduled": 3,
 	})
 	if n := sum(metrics.ActionSeconds, "action=allocate"); n == 0 || n > sum(metrics.CycleSeconds) || n != sum(metrics.OldActionMicroseconds) {
@@ -110,6 +116,9 @@ func TestEvictionsAreMeasuredByCause(t *testing.T) {
 	expectMetrics(t, sum, map[string]float64{
 		"tutti_evictions_total cause=undo": 2, "tutti_evictions_total": 2, "tutti_gang_wait_seconds": 0,
 	})
+	if sum(metrics.APICalls, "kind=Bind", "code=403") == 0 || sum(metrics.APICalls, "kind=Undo", "code=ok") != 2 {
+		t.Error("calls are not counted by kind and code")
+	}
 	if sum(metrics.OldAttempts, "result=error") == 0 {
 		t.Error("no bind is counted that failed")
 	}

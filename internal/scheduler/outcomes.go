@@ -59,7 +59,7 @@ func (s *Scheduler) handleOutcome(ctx context.Context, outcome commit.Outcome, n
 		klog.FromContext(ctx).Info("Undo failed", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
 		s.wake(now)
 	case commit.WriteFailed:
-		klog.FromContext(ctx).Info("Status write failed", "reason", outcome.Message)
+		klog.FromContext(ctx).Info("Write failed", "reason", outcome.Message)
 		s.reporter.Failed(outcome.Write, now)
 	case commit.StartUndone:
 	default:
@@ -100,7 +100,7 @@ func (s *Scheduler) bound(outcome commit.Outcome, now time.Time) {
 	} else {
 		s.doubts.add(outcome, now)
 	}
-	s.machine.Write(now, report.Bound(&outcome, now))
+	s.write(now, outcome.Cycle, report.Bound(&outcome, now))
 }
 
 // resolve ends a doubt: either the watch has shown the bind, or it is taken for failed.
@@ -162,9 +162,9 @@ func (s *Scheduler) onEvictionOutcome(ctx context.Context, outcome *commit.Outco
 		switch {
 		case outcome.PodGone:
 		case outcome.Why != "":
-			s.machine.Write(now, report.ConflictEnded(outcome, now))
+			s.write(now, outcome.Cycle, report.ConflictEnded(outcome, now))
 		default:
-			s.machine.Write(now, report.Preempted(outcome, job, now))
+			s.write(now, outcome.Cycle, report.Preempted(outcome, job, now))
 		}
 	case commit.EvictFailed:
 		s.state.ForgetEviction(outcome.Pod.UID)
@@ -175,12 +175,12 @@ func (s *Scheduler) onEvictionOutcome(ctx context.Context, outcome *commit.Outco
 		s.wake(now)
 	case commit.VictimsGone:
 		if outcome.Job == (model.JobKey{}) {
-			s.write(now, report.LostToConflicts(outcome, s.state.Job, now))
+			s.write(now, outcome.Cycle, report.LostToConflicts(outcome, s.state.Job, now)...)
 			return
 		}
 		log.Info("Evictions carried out", "for", outcome.Job, "evicted", len(outcome.Victims), "stayed", outcome.Failed)
 		if len(outcome.Victims) > 0 {
-			s.write(now, report.Preemption(outcome, s.state.Job, now))
+			s.write(now, outcome.Cycle, report.Preemption(outcome, s.state.Job, now)...)
 		}
 	case commit.NominationFailed:
 		if !outcome.Superseded {
@@ -198,8 +198,12 @@ func (s *Scheduler) onEvictionOutcome(ctx context.Context, outcome *commit.Outco
 	}
 }
 
-func (s *Scheduler) write(now time.Time, writes []commit.Write) {
+// write hands over writes; their events are marked with the cycle that led to them, zero for none.
+func (s *Scheduler) write(now time.Time, cycle uint64, writes ...commit.Write) {
 	for _, write := range writes {
+		if write.Event != nil {
+			write.Event.Cycle = cycle
+		}
 		s.machine.Write(now, write)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/backoff"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/debugapi"
@@ -247,7 +248,7 @@ func TestTheSecondPanicInARowMakesTheSnapshotAgain(t *testing.T) {
 func TestObjectsThatCannotBeReadAreCounted(t *testing.T) {
 	w, _, sum := newFaultyWorld(t)
 	w.mailbox.take() // the letter that makes it the leader
-	w.loop.state.Translate([]model.RequestTranslator{unreadable{}})
+	w.loop.state.Configure([]model.RequestTranslator{unreadable{}}, model.DefaultMaxGrace)
 	w.gang("bad", 2, 2)
 	w.play(t.Context(), time.Second)
 	if n := sum("tutti_quarantined_total"); n != 2 {
@@ -257,6 +258,8 @@ func TestObjectsThatCannotBeReadAreCounted(t *testing.T) {
 
 // unreadable panics over every pod.
 type unreadable struct{}
+
+func (unreadable) Counts() []corev1.ResourceName { return nil }
 
 func (unreadable) TranslateRequest(_ *model.ResourceIndex, pod *corev1.Pod, _ *model.Resources) *model.Refusal {
 	_ = pod.Name[len(pod.Name)]
@@ -346,11 +349,11 @@ func TestAPanicOverAReportCostsItsJob(t *testing.T) {
 	over := "bad"
 	w.loop.reporter = report.NewReporter(report.Source{
 		Group: w.loop.state.Group, Reservation: w.loop.state.Reservation, Whole: w.loop.gangs.Observed,
-		Suggestion: func(job *model.Job) string {
+		Advice: func(job *model.Job) *v1alpha1.Advice {
 			if job.Key.Name == over {
 				_ = job.Tasks[len(job.Tasks)]
 			}
-			return ""
+			return nil
 		},
 	})
 	w.gang("bad", 2, 2)

@@ -12,18 +12,23 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/metrics"
 	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/pkg/actions/preempt"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // preempting adds preemption, without arguments.
-func (w *world) preempting() {
-	arguments := config.NewArguments("action preempt", nil)
+func (w *world) preempting() { w.preemptingBy(nil) }
+
+// preemptingBy adds preemption, with arguments.
+func (w *world) preemptingBy(values map[string]string) {
+	arguments := config.NewArguments("action preempt", values)
 	w.loop.profile.Actions = append(w.loop.profile.Actions, preempt.New(preempt.ReadArguments(arguments.Reader())))
 }
 
@@ -298,6 +303,49 @@ func TestPromiseThatIsRefusedIsNoStorm(t *testing.T) {
 	}
 }
 
+// TestBudgetsBlockAndAreCounted, or are only preferred: then the victim is deleted whose eviction the API server refuses.
+func TestBudgetsBlockAndAreCounted(t *testing.T) {
+	const blocked = string(metrics.BlockedJobs) + " by=budget"
+	protect := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "all", ResourceVersion: "1", UID: "all"},
+		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{}},
+	}
+	for budgets, want := range map[string]string{"respect": "", "prefer": "Promise mpi-0 n0, Evict low-0 n0, Mark low-0 n0, Delete low-0 n0"} {
+		w, sum := newMeasuredWorld(t)
+		w.preemptingBy(map[string]string{"budgets": budgets})
+		w.node("n0", "1")
+		w.grace = ptr.To[int64](3600)
+		w.low("low-0", "n0")
+		w.mailbox.Event(cluster.Event{Kind: cluster.KindBudget, Budget: protect})
+		w.refusePlan = func(call commit.Call) error {
+			if call.Kind == commit.CallEvict {
+				return overBudget(call)
+			}
+			return nil
+		}
+		w.high("mpi", 1)
+		calls := w.play(t.Context(), 2*time.Second)
+		w.expect(budgets, calls, want)
+		for _, call := range calls {
+			if (call.Kind == commit.CallEvict || call.Kind == commit.CallDelete) && call.GraceSeconds != 300 {
+				t.Errorf("%s gives %d s, want no more than maxGrace", call.Kind, call.GraceSeconds)
+			}
+		}
+		if budgets == "prefer" {
+			expectMetrics(t, sum, map[string]float64{blocked: 0})
+			continue
+		}
+		expectMetrics(t, sum, map[string]float64{blocked: 1})
+		if c := w.condition("mpi"); c == nil || !strings.HasSuffix(c.Message, "protected by PodDisruptionBudget default/all: 0 of 1 evictions allowed") {
+			t.Errorf("condition %+v", c)
+		}
+		w.refusePlan = nil
+		w.mailbox.Event(cluster.Event{Kind: cluster.KindBudget, Budget: protect, Deleted: true})
+		w.expect("without the budget", w.play(t.Context(), 2*time.Second), "Promise mpi-0 n0, Evict low-0 n0")
+		expectMetrics(t, sum, map[string]float64{blocked: 0})
+	}
+}
+
 // TestVictimThatIsDeletedIsToldOnce.
 func TestVictimThatIsDeletedIsToldOnce(t *testing.T) {
 	w := newOustingWorld(t, 1)
@@ -307,7 +355,7 @@ func TestVictimThatIsDeletedIsToldOnce(t *testing.T) {
 	decision := model.Decision{
 		Job:         model.JobKey{Namespace: "default", Name: "mpi"},
 		Nominations: []model.Nomination{{Pod: ref(w.pods["mpi-0"]), Node: "n0"}},
-		Evictions:   []model.Eviction{{Pod: ref(w.pods["low-0"]), Node: "n0", DeletePod: true}},
+		Evictions:   []model.Eviction{{Pod: ref(w.pods["low-0"]), Node: "n0", Method: model.ByDeletion}},
 	}
 	w.loop.state.Assume(decision)
 	w.loop.machine.Submit(w.clock.Now(), decision)

@@ -124,7 +124,7 @@ func TestRefusedStatusWritesRest(t *testing.T) {
 	if n := counts[commit.CallGroupStatus]; n < 3 || n > 10 {
 		t.Errorf("%d status writes in ten minutes, want a few, further and further apart", n)
 	}
-	if counts[commit.CallEvent] != 1 {
+	if counts[commit.CallEvent] != 2 { // of the group, and of its oldest member
 		t.Errorf("%d events for one reason", counts[commit.CallEvent])
 	}
 	w.refuseWrites = nil
@@ -205,7 +205,56 @@ func TestMembersThatComeAreSaidSoon(t *testing.T) {
 	if said() != "needs 4, 3 exist" || status.Members != 3 {
 		t.Errorf("with three of four members for a while: %d members, %s", status.Members, said())
 	}
-	if strings.Contains(status.SmallestChange, "4 pods") {
-		t.Errorf("three of four exist: %s", status.SmallestChange)
+	if strings.Contains(w.advice("mpi"), "4 pods") {
+		t.Errorf("three of four exist: %s", w.advice("mpi"))
+	}
+}
+
+// TestGroupsOfOtherSchedulersAreLeftAlone: nothing is written about a group before it has a member of ours, nor about one that
+// has another scheduler, whatever its members do. Only the pod of ours that names it says why it waits.
+func TestGroupsOfOtherSchedulersAreLeftAlone(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "8")
+	w.gang("new", 0, 1)
+	w.gang("theirs", 0, 1)
+	for _, name := range []string{"new", "theirs"} {
+		group := w.groups[name].DeepCopy()
+		group.Spec.SchedulerName = ""
+		w.group(group)
+	}
+	their := func(i int, change func(*corev1.Pod)) {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: fmt.Sprintf("theirs-%d", i), UID: types.UID(fmt.Sprintf("theirs-%d", i)),
+			Labels: map[string]string{v1alpha1.LabelPodGroup: "theirs"},
+		}, Spec: corev1.PodSpec{SchedulerName: "other"}}
+		change(pod)
+		w.pod(pod)
+	}
+	their(0, func(*corev1.Pod) {})
+	calls := w.play(t.Context(), time.Minute)
+	their(0, func(pod *corev1.Pod) { pod.Spec.NodeName = "n1" })
+	their(1, func(pod *corev1.Pod) { pod.Spec.NodeName, pod.Status.Phase = "n1", corev1.PodRunning })
+	calls = append(calls, w.play(t.Context(), time.Minute)...)
+	if len(calls) > 0 {
+		t.Fatalf("calls about groups of no or another scheduler: %+v", calls)
+	}
+
+	w.member("theirs", 9)
+	if got := kinds(w.play(t.Context(), time.Minute)); got[commit.CallGroupStatus] > 0 || got[commit.CallPodCondition] != 1 {
+		t.Errorf("a pod of ours names their group: %v, want its condition alone", got)
+	}
+	if message := w.pods["theirs-9"].Status.Conditions[0].Message; !strings.Contains(message, `"other"`) || !strings.Contains(message, `"tutti"`) {
+		t.Errorf("the pod is told %q, want both schedulers", message)
+	}
+
+	w.member("new", 0)
+	w.play(t.Context(), time.Second)
+	if status := w.groups["new"].Status; status.Phase != v1alpha1.PodGroupStarting || status.SchedulerName != "tutti" {
+		t.Errorf("with a member of ours: phase %q, written by %q", status.Phase, status.SchedulerName)
+	}
+	w.gone("new-0")
+	w.play(t.Context(), time.Second)
+	if status := w.groups["new"].Status; status.Members != 0 || status.Phase != v1alpha1.PodGroupPending {
+		t.Errorf("without members again: %d members, phase %q", status.Members, status.Phase)
 	}
 }

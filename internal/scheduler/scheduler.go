@@ -74,6 +74,8 @@ type Scheduler struct {
 	leading bool
 	last    lastCycle
 	history *debugapi.History
+	// progress is what other goroutines may know of the loop.
+	progress progress
 	// inspections are requests to read the snapshot between two cycles.
 	inspections []debugapi.Inspection
 	cycle       timer
@@ -117,11 +119,12 @@ func New(
 	delays := backoff.NewDelays()
 	gangs := lifecycle.New(options.BindDeadline, delays)
 	advice := advisor.New(advisor.Options{Clock: options.Clock, Deliver: mailbox.advise, Follow: options.Follow})
-	options.Metrics.Expect(profile)
+	options.Metrics.Expect(profile, options.Clock.Now)
+	options.Metrics.Paused(profile.Paused)
 	return &Scheduler{
 		state: state, machine: machine, profile: profile, sender: sender, mailbox: mailbox, options: options,
 		reporter: report.NewReporter(report.Source{
-			Group: state.Group, Reservation: state.Reservation, Whole: gangs.Observed, Suggestion: advice.Message,
+			Group: state.Group, Reservation: state.Reservation, Whole: gangs.Observed, Advice: advice.Advice,
 		}),
 		delays: delays, doubts: uncertainBinds{}, gangs: gangs,
 		advisor: advice, endsConflicts: profile.EvictsOnCPUConflict(), history: &debugapi.History{},
@@ -141,6 +144,8 @@ func (s *Scheduler) Run(ctx context.Context) error {
 // step does whatever is due now. A simulator calls it instead of Run.
 func (s *Scheduler) step(ctx context.Context) {
 	now := s.options.Clock.Now()
+	s.progress.begin(now)
+	defer s.endStep(now)
 	s.receive(ctx, now)
 	s.logMalformed(ctx)
 	defer s.serveInspections(ctx, now)
@@ -164,6 +169,13 @@ func (s *Scheduler) step(ctx context.Context) {
 	}
 	s.handleOutcomes(ctx, s.machine.Tick(now))
 	s.send()
+	s.options.Metrics.Calls(s.machine)
+}
+
+func (s *Scheduler) endStep(began time.Time) {
+	now := s.options.Clock.Now()
+	s.progress.end(now)
+	s.options.Metrics.Stepped(now.Sub(began))
 }
 
 // receive empties the mailbox into the state machines.
@@ -176,6 +188,7 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 		}
 	}
 	for _, event := range slices.Concat(letters.groups, letters.events) {
+		s.progress.count.Add(1)
 		if event.Kind == cluster.KindOther {
 			s.echo = now.Add(ownEventDelay)
 		}
@@ -189,6 +202,7 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 	}
 	if letters.lead && !s.leading {
 		s.leading = true
+		s.state.Lead()
 		s.options.Metrics.Lead()
 		s.history.SetLeading()
 		s.gangs.Lead(s.state.Snapshot(now), now)
@@ -201,8 +215,9 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 // remember is forgotten with the profile it came from; what is bound, nominated or in flight stays.
 func (s *Scheduler) reconfigure(profile *framework.Profile, now time.Time) {
 	s.profile, s.endsConflicts = profile, profile.EvictsOnCPUConflict()
-	s.options.Metrics.Expect(profile)
-	s.state.Translate(profile.Translators())
+	s.options.Metrics.Paused(profile.Paused)
+	s.options.Metrics.Expect(profile, s.options.Clock.Now)
+	s.state.Configure(profile.Translators(), profile.MaxGrace())
 	s.wake(now)
 }
 
@@ -210,6 +225,7 @@ func (s *Scheduler) reconfigure(profile *framework.Profile, now time.Time) {
 // final meanwhile is settled after it, since a session has the snapshot to itself.
 func (s *Scheduler) runCycle(ctx context.Context) {
 	now := s.options.Clock.Now()
+	s.progress.count.Add(1)
 	s.cycle.at(now.Add(s.options.Period))
 	if s.cyclesSuspended(ctx, now) || s.wouldRepeat(now) {
 		return
@@ -217,56 +233,74 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	s.advisor.Cycled(s.last.changed || s.last.decided)
 	watch := debugapi.NewRecorder(s.options.Clock, now)
 	snapshot, pass := s.look(ctx, now)
-	repeat := false // other jobs may start, or one may be planned for again, and no watch shows it
-	expires, changed := now.Add(resyncPeriod), map[model.JobKey]bool{}
-	var outcomes []commit.Outcome
+	r := &runningCycle{snapshot: snapshot, watch: watch, now: now, number: s.history.Last() + 1, changed: map[model.JobKey]bool{}}
+	expires := now.Add(resyncPeriod)
 	var panicked *framework.RecoveredPanic
 	s.refusals = framework.Run(snapshot, s.profile, framework.Options{
 		Verify: s.options.Verify,
 		Cache:  &s.cache, Stopwatch: s.options.Metrics.Stopwatch(s.options.Clock.Now),
-		OnAction: func(part string) { watch.Begin(part) },
+		OnAction:    func(part string) { s.progress.count.Add(1); watch.Begin(part) },
+		OnSearchCut: s.options.Metrics.SearchCut,
 		OnPanic: func(recovered framework.RecoveredPanic) {
 			watch.Cycle.Panics++
 			panicked = &recovered
 		},
-		Wake: func(at time.Time) {
-			if at.Before(expires) {
-				expires = at
-			}
-		},
-		Decide: func(decision model.Decision) {
-			defer watch.Begin(watch.Begin(debugapi.PartSend))
-			watch.Decided(&decision)
-			s.state.Assume(decision)
-			s.options.Decided(decision)
-			s.options.Metrics.Decided(&decision)
-			s.machine.SubmitUntil(now, decision, s.gangs.Deadline(decision.Job))
-			late, again := s.drainGroupEvents(snapshot, decision.Job, changed, now)
-			outcomes, repeat = append(outcomes, late...), repeat || again || decision.ReleasesCapacity()
-			for _, reply := range s.mailbox.takeReplies() {
-				outcomes = append(outcomes, s.machine.Reply(s.options.Clock.Now(), reply)...)
-			}
-			s.send()
-		},
+		Wake:   func(at time.Time) { expires = backoff.Sooner(expires, at) },
+		Decide: func(decision model.Decision) { s.decide(ctx, r, decision) },
 	})
 	watch.Begin(debugapi.PartSettle)
-	logRefusals(ctx, s.cache.Trail())
+	logRefusals(ctx, r.number, s.cache.Trail())
 	s.last = lastCycle{decided: watch.Cycle.Decided > 0, expires: expires}
 	s.expireAnswers(pass, now)
 	s.afterCycle(ctx, snapshot, panicked, now)
 	s.cycle.atMost(s.last.expires)
-	if repeat {
+	if r.repeat {
 		s.wake(now)
 	}
-	s.handleOutcomes(ctx, outcomes)
+	s.handleOutcomes(ctx, r.outcomes)
 	s.releaseOrphanedClaims(ctx, snapshot, now)
 	s.reports.debounce(now, reportEvery, reportEvery)
 	s.scheduleAdvice(now)
 	watch.Stop(snapshot, len(s.refusals))
 	s.history.Add(watch.Cycle)
 	s.options.Metrics.Cycled(watch.Cycle, s.profile.Actions, s.refusals)
-	klog.FromContext(ctx).V(2).Info("Cycle", "took", watch.Cycle.Took.Duration, "jobs", len(snapshot.Jobs), "nodes", len(snapshot.Nodes),
-		"decided", watch.Cycle.Decided, "waiting", len(s.refusals))
+	klog.FromContext(ctx).V(2).Info("Cycle", "cycle", r.number, "took", watch.Cycle.Took.Duration, "jobs", len(snapshot.Jobs),
+		"nodes", len(snapshot.Nodes), "decided", watch.Cycle.Decided, "waiting", len(s.refusals))
+}
+
+// runningCycle is what a cycle gathers while its session runs.
+type runningCycle struct {
+	snapshot *model.Snapshot
+	watch    *debugapi.Recorder
+	now      time.Time
+	number   uint64
+	// changed are the PodGroups that have changed since the snapshot.
+	changed  map[model.JobKey]bool
+	outcomes []commit.Outcome
+	// repeat reports that other jobs may start, or one may be planned for again, and no watch shows it.
+	repeat bool
+}
+
+// decide takes a decision of the session: its effect is assumed, and its calls leave, while the session goes on.
+func (s *Scheduler) decide(ctx context.Context, r *runningCycle, decision model.Decision) {
+	s.progress.count.Add(1)
+	defer r.watch.Begin(r.watch.Begin(debugapi.PartSend))
+	decision.Cycle = r.number
+	r.watch.Decided(&decision)
+	logDecision(ctx, &decision)
+	s.state.Assume(decision)
+	s.options.Decided(decision)
+	s.options.Metrics.Decided(&decision)
+	if job := r.snapshot.Job(decision.Job); job != nil && len(decision.Binds) > 0 {
+		s.gangs.Begin(job)
+	}
+	s.machine.SubmitUntil(r.now, decision, s.gangs.Deadline(decision.Job))
+	late, again := s.drainGroupEvents(r.snapshot, decision.Job, r.changed, r.now)
+	r.outcomes, r.repeat = append(r.outcomes, late...), r.repeat || again || decision.ReleasesCapacity()
+	for _, reply := range s.mailbox.takeReplies() {
+		r.outcomes = append(r.outcomes, s.machine.Reply(s.options.Clock.Now(), reply)...)
+	}
+	s.send()
 }
 
 // look takes the snapshot of a cycle, with what is left alone for now, and returns when the first of that is not any more.
@@ -275,7 +309,9 @@ func (s *Scheduler) look(ctx context.Context, now time.Time) (snapshot *model.Sn
 	held, pass := s.checkGangs(ctx, s.state.Snapshot(now), now)
 	snapshot = s.state.Snapshot(now)
 	until := s.delays.Apply(snapshot, func(pod types.UID) bool { return s.state.Pod(pod) != nil }, asOf)
+	s.holdPaused(snapshot)
 	maps.Copy(snapshot.JobBackoff, held)
+	snapshot.Begun = s.gangs.Begun()
 	return snapshot, backoff.Sooner(pass, until)
 }
 
@@ -284,8 +320,10 @@ func (s *Scheduler) report(ctx context.Context, now time.Time) {
 	s.reports.stop()
 	guard := func(job *model.Job, report func()) { s.quarantineOnPanic(ctx, partReports, job.Key, now, report) }
 	writes, wake := s.reporter.Report(s.state.Snapshot(now).Jobs, s.refusals, now, guard)
+	s.observeRunning(writes, now)
 	s.gangs.StatusSent(writes)
-	s.write(now, writes)
+	logDeletions(ctx, writes)
+	s.write(now, s.history.Last(), writes...)
 	if !wake.IsZero() {
 		s.reports.at(wake)
 	}
@@ -295,18 +333,5 @@ func (s *Scheduler) report(ctx context.Context, now time.Time) {
 func (s *Scheduler) send() {
 	for _, call := range s.machine.Calls(s.options.Clock.Now()) {
 		s.sender.Send(call)
-	}
-}
-
-// logRefusals logs, at V(4), how each job that waits came to its reason: what every action said, in order.
-func logRefusals(ctx context.Context, trail []framework.Step) {
-	log := klog.FromContext(ctx).V(4)
-	if !log.Enabled() {
-		return
-	}
-	for _, step := range trail {
-		code, reason := step.Describe()
-		log.Info("Job refused", "job", step.Job.Key.String(), "action", step.Action, "code", code, "reason", reason,
-			"plugin", step.Plugin())
 	}
 }

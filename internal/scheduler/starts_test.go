@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/commit"
@@ -98,6 +99,7 @@ func TestStartThatCannotBeCompletedIsUndone(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "8")
 	w.refuseTo("mpi-1")
+	w.grace = ptr.To[int64](31_536_000)
 	w.gang("mpi", 3, 3)
 	before := w.play(t.Context(), 29*time.Second)
 	if got := sent(before, commit.CallDeleteStarted); len(got) != 0 {
@@ -109,6 +111,11 @@ func TestStartThatCannotBeCompletedIsUndone(t *testing.T) {
 	calls := w.play(t.Context(), 2*time.Second)
 	if got := sent(calls, commit.CallDeleteStarted); !slices.Equal(got, []string{"mpi-0 n1", "mpi-2 n1"}) {
 		t.Errorf("undone %q, want the two that were bound", got)
+	}
+	for _, call := range calls {
+		if call.Kind == commit.CallDeleteStarted && call.GraceSeconds != 300 {
+			t.Errorf("%s may take %d s, want no more than maxGrace", call.Pod, call.GraceSeconds)
+		}
 	}
 	notes := events(calls, report.ReasonStartUndone)
 	if len(notes) != 1 || !strings.Contains(notes[0], "pod mpi-1 could not be bound to n1") || !strings.Contains(notes[0], "mpi-0 on n1, mpi-2 on n1") {

@@ -359,7 +359,7 @@ func (q *search) addNodes(placed int64) func() *Change {
 		for position, amount := range request {
 			room.Set(position, amount*min(each, model.MaxAmount/max(1, amount)))
 		}
-		return added(q.session.Snapshot.Dimensions, int(nodes), room, waiting[0].Pod)
+		return added(q.session.Snapshot.Dimensions.For(waiting[0]), int(nodes), room, waiting[0].Pod)
 	}
 }
 

@@ -3,6 +3,8 @@ package suggest
 import (
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -53,7 +55,7 @@ type Change struct {
 	Uncordoned []string
 	// Nodes are to be added, each with so much capacity for the job's members.
 	Nodes   int
-	Request model.Resources
+	Request corev1.ResourceList
 	// From and To are the numbers of LowerMinimum and RaisePriority, and of minMember for LowerRole, which may stay as it is.
 	From, To int32
 

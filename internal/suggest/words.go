@@ -81,7 +81,7 @@ func named(rooms []NodeAmount) string {
 
 // added says "add 2 nodes with 8 nvidia.com/gpu and 4 cpu each".
 func added(dimensions *model.ResourceIndex, nodes int, each model.Resources, pod *corev1.Pod) *Change {
-	c := &Change{Kind: Add, Nodes: nodes, Request: each, Template: []model.PodRef{{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}}}
+	c := &Change{Kind: Add, Nodes: nodes, Request: dimensions.List(each), Template: []model.PodRef{{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}}}
 	c.words = counted(nodes, "node")
 	if !isZero(each) {
 		c.words += " with " + dimensions.Format(each)

@@ -3,11 +3,14 @@
 package telemetry
 
 import (
+	"context"
 	"reflect"
 	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/debugapi"
@@ -20,12 +23,15 @@ import (
 // Metrics are the loop's measurements. A nil *Metrics drops them. The loop's goroutine owns them.
 type Metrics struct {
 	cycle, action, plugin, bind, gangWait, podWait      *prometheus.HistogramVec
-	waiting, failing, leading, build                    *prometheus.GaugeVec
+	failing, leading, paused, restart, build            *prometheus.GaugeVec
 	refusals, decisions, outcomes, evictions, conflicts *prometheus.CounterVec
 	panics                                              *prometheus.CounterVec
 	oldCycle, oldAction, oldTask                        *prometheus.HistogramVec
 	oldAttempts, oldPreemptions                         *prometheus.CounterVec
-	oldVictims, oldWaiting                              *prometheus.GaugeVec
+	oldVictims                                          *prometheus.GaugeVec
+	step, running, extender, prepare                    *prometheus.HistogramVec
+	started, evictedGroups, searchCut                   *prometheus.CounterVec
+	calls                                               calls
 
 	// cycles counts the cycles, for what is measured in some of them only. last is the address of the refusals that were counted
 	// last: a cycle that had nothing to decide returns the same map.
@@ -42,41 +48,54 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 		cycle: metrics.NewHistogram(metrics.CycleSeconds), action: metrics.NewHistogram(metrics.ActionSeconds),
 		plugin: metrics.NewHistogram(metrics.PluginSeconds), bind: metrics.NewHistogram(metrics.BindSeconds),
 		gangWait: metrics.NewHistogram(metrics.GangWaitSeconds), podWait: metrics.NewHistogram(metrics.PodWaitSeconds),
-		waiting: metrics.NewGauge(metrics.WaitingJobs), failing: metrics.NewGauge(metrics.CycleFailing),
-		leading: metrics.NewGauge(metrics.Leading), build: metrics.NewGauge(metrics.Build),
+		failing: metrics.NewGauge(metrics.CycleFailing),
+		leading: metrics.NewGauge(metrics.Leading), paused: metrics.NewGauge(metrics.Paused),
+		restart: metrics.NewGauge(metrics.RestartNeeded), build: metrics.NewGauge(metrics.Build),
 		refusals: metrics.NewCounter(metrics.Refusals), decisions: metrics.NewCounter(metrics.Decisions),
 		outcomes: metrics.NewCounter(metrics.Outcomes), evictions: metrics.NewCounter(metrics.Evictions),
 		conflicts: metrics.NewCounter(metrics.Conflicts), panics: metrics.NewCounter(metrics.Quarantined),
 		oldCycle: metrics.NewHistogram(metrics.OldCycleMilliseconds), oldAction: metrics.NewHistogram(metrics.OldActionMicroseconds),
 		oldTask:     metrics.NewHistogram(metrics.OldTaskMicroseconds),
 		oldAttempts: metrics.NewCounter(metrics.OldAttempts), oldPreemptions: metrics.NewCounter(metrics.OldPreemptions),
-		oldVictims: metrics.NewGauge(metrics.OldVictims), oldWaiting: metrics.NewGauge(metrics.OldWaitingJobs),
+		oldVictims: metrics.NewGauge(metrics.OldVictims),
+		step:       metrics.NewHistogram(metrics.StepSeconds), running: metrics.NewHistogram(metrics.StartToRunning),
+		extender: metrics.NewHistogram(metrics.ExtenderSeconds), prepare: metrics.NewHistogram(metrics.PrepareSeconds),
+		started: metrics.NewCounter(metrics.StartedGangs), evictedGroups: metrics.NewCounter(metrics.EvictedGroups),
+		searchCut: metrics.NewCounter(metrics.SearchCut),
+		calls:     newCalls(),
 	}
 	for _, collector := range m.all() {
 		if err := registry.Register(collector); err != nil {
 			return nil, err
 		}
 	}
-	for _, gauge := range []*prometheus.GaugeVec{m.failing, m.leading, m.oldVictims, m.oldWaiting} { // there from the start
+	for _, gauge := range []*prometheus.GaugeVec{m.failing, m.leading, m.paused, m.oldVictims} { // there from the start
 		gauge.WithLabelValues().Set(0)
+	}
+	for _, cause := range []string{"version", "device-taint-rules"} {
+		m.RestartNeeded(cause, false)
 	}
 	m.build.WithLabelValues(version.Number()).Set(1)
 	return m, nil
 }
 
 func (m *Metrics) all() []prometheus.Collector {
-	return []prometheus.Collector{
-		m.cycle, m.action, m.plugin, m.bind, m.gangWait, m.podWait, m.waiting, m.failing, m.leading, m.build, m.refusals, m.decisions,
+	return append(m.calls.all(),
+		m.cycle, m.action, m.plugin, m.bind, m.gangWait, m.podWait, m.failing, m.leading, m.paused, m.restart, m.build, m.refusals, m.decisions,
 		m.outcomes, m.evictions, m.conflicts, m.panics, m.oldCycle, m.oldAction, m.oldTask, m.oldAttempts, m.oldPreemptions,
-		m.oldVictims, m.oldWaiting,
-	}
+		m.oldVictims, m.step, m.running, m.extender, m.prepare, m.started, m.evictedGroups, m.searchCut,
+	)
 }
 
 // Expect makes the counts of panics of a profile's actions and plugins, at zero: no alert fires on the first value of a series.
-func (m *Metrics) Expect(profile *framework.Profile) {
+// It measures the calls of its plugins to other processes by that clock.
+func (m *Metrics) Expect(profile *framework.Profile, now func() time.Time) {
 	if m == nil {
 		return
 	}
+	profile.MeasureCalls(&framework.CallTimer{Now: now, Observe: func(callee, verb, result string, took time.Duration) {
+		m.extender.WithLabelValues(callee, verb, result).Observe(took.Seconds())
+	}})
 	for _, name := range profile.Names() {
 		m.panics.WithLabelValues(name)
 	}
@@ -120,12 +139,9 @@ func (m *Metrics) Cycled(cycle *debugapi.Cycle, actions []framework.Action, refu
 	for _, refusal := range refusals {
 		counts[refusal.Code]++
 	}
-	m.waiting.Reset()
 	for code, n := range counts {
-		m.waiting.WithLabelValues(string(code)).Set(float64(n))
 		m.refusals.WithLabelValues(string(code)).Add(float64(n))
 	}
-	m.oldWaiting.WithLabelValues().Set(float64(len(refusals)))
 	m.oldAttempts.WithLabelValues("unschedulable").Add(float64(len(refusals)))
 }
 
@@ -185,16 +201,81 @@ func (m *Metrics) Outcome(outcome *commit.Outcome, created, now time.Time) {
 		m.oldAttempts.WithLabelValues("error").Inc()
 	case commit.Evicted:
 		if !outcome.PodGone {
-			m.Evicted("preemption", 1)
+			m.evictions.WithLabelValues(causePreemption).Inc()
 		}
+	case commit.VictimsGone:
+		m.evictedGroups.WithLabelValues(causePreemption).Add(float64(groupsOf(outcome.Victims)))
 	}
 }
 
-// Evicted counts pods that are evicted.
-func (m *Metrics) Evicted(cause string, pods int) {
+// causePreemption is why pods are evicted for a job, as metrics name it.
+const causePreemption = "preemption"
+
+// groupsOf returns of how many groups pods are evicted.
+func groupsOf(victims []model.Eviction) int {
+	groups := map[model.JobKey]bool{}
+	for i := range victims {
+		if job := victims[i].Job; job != (model.JobKey{}) && !job.IsPod {
+			groups[job] = true
+		}
+	}
+	return len(groups)
+}
+
+// Undone counts a group of which so many pods are deleted.
+func (m *Metrics) Undone(cause string, pods int) {
 	if m != nil {
 		m.evictions.WithLabelValues(cause).Add(float64(pods))
+		m.evictedGroups.WithLabelValues(cause).Inc()
 	}
+}
+
+// Running counts a PodGroup whose minimum runs, so long after it was bound.
+func (m *Metrics) Running(after time.Duration) {
+	if m != nil {
+		m.running.WithLabelValues().Observe(max(0, after).Seconds())
+	}
+}
+
+// Stepped counts a step of the loop.
+func (m *Metrics) Stepped(took time.Duration) {
+	if m != nil {
+		m.step.WithLabelValues().Observe(took.Seconds())
+	}
+}
+
+// SearchCut counts a search of an action that ended because the work of the cycle was used up.
+func (m *Metrics) SearchCut(action string) {
+	if m != nil {
+		m.searchCut.WithLabelValues(action).Inc()
+	}
+}
+
+// Preparer returns a Preparer that measures another one by that clock.
+func (m *Metrics) Preparer(preparer commit.Preparer, clock clock.PassiveClock) commit.Preparer {
+	return measuredPreparer{preparer, m.prepare, clock}
+}
+
+type measuredPreparer struct {
+	commit.Preparer
+	seconds *prometheus.HistogramVec
+	clock   clock.PassiveClock
+}
+
+// Prepare measures how long the writing of what is reserved takes, whatever comes of it.
+func (p measuredPreparer) Prepare(ctx context.Context, pod types.UID) error {
+	defer p.observe("prepare", p.clock.Now())
+	return p.Preparer.Prepare(ctx, pod)
+}
+
+// Release measures how long the release takes.
+func (p measuredPreparer) Release(ctx context.Context, pod types.UID) error {
+	defer p.observe("release", p.clock.Now())
+	return p.Preparer.Release(ctx, pod)
+}
+
+func (p measuredPreparer) observe(kind string, began time.Time) {
+	p.seconds.WithLabelValues(kind).Observe(p.clock.Since(began).Seconds())
 }
 
 // Started counts a gang whose minimum is bound for the first time.
@@ -202,6 +283,7 @@ func (m *Metrics) Started(job *model.Job, now time.Time) {
 	if m == nil {
 		return
 	}
+	m.started.WithLabelValues().Inc()
 	since := job.Created
 	if needed := int(job.MinMember) - 1; needed >= 0 && needed < len(job.Tasks) && job.Tasks[needed].Created.After(since) {
 		since = job.Tasks[needed].Created // tasks are in the order in which they were created
@@ -221,6 +303,26 @@ func (m *Metrics) Lead() {
 	if m != nil {
 		m.leading.WithLabelValues().Set(1)
 	}
+}
+
+// Paused records whether the configuration pauses the scheduler.
+func (m *Metrics) Paused(paused bool) {
+	if m != nil {
+		m.paused.WithLabelValues().Set(number(paused))
+	}
+}
+
+// RestartNeeded records whether a restart is needed for that cause. Any goroutine may call it.
+func (m *Metrics) RestartNeeded(cause string, needed bool) {
+	m.restart.WithLabelValues(cause).Set(number(needed))
+}
+
+// number is 1 for true.
+func number(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 // Failing records whether the last cycle failed as a whole.

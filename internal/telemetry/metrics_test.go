@@ -51,10 +51,13 @@ func TestMetricsOfTheTableAreThose(t *testing.T) {
 		t.Fatal(err)
 	}
 	described := map[string]bool{}
-	for _, collector := range m.all() {
-		descriptions := make(chan *prometheus.Desc, 1)
+	for _, collector := range append(m.all(), NewState(nil, nil)) {
+		descriptions := make(chan *prometheus.Desc, 100)
 		collector.Describe(descriptions)
-		described[(<-descriptions).String()] = true
+		close(descriptions)
+		for description := range descriptions {
+			described[description.String()] = true
+		}
 	}
 	for _, row := range metrics.Table() {
 		if row.Program != metrics.Scheduler || strings.HasPrefix(string(row.Name), "tutti_configuration_") { // internal/configuration's

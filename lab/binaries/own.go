@@ -12,6 +12,8 @@ const (
 	TuttiScheduler = "tutti-scheduler"
 	KubectlTutti   = "kubectl-tutti"
 	Lab            = "lab"
+	// HangingScheduler is a scheduler with a plugin that hangs.
+	HangingScheduler = "hanging-scheduler"
 )
 
 // Build compiles a program of this repository into build/bin, says on out what it does, and returns the program's file.
@@ -21,8 +23,11 @@ func Build(ctx context.Context, out io.Writer, name string) (string, error) {
 		return "", err
 	}
 	dir, pkg := root, "./cmd/"+name
-	if name == Lab {
+	switch name {
+	case Lab:
 		dir, pkg = filepath.Join(root, "lab"), "./tool"
+	case HangingScheduler:
+		dir, pkg = filepath.Join(root, "lab"), "./hang"
 	}
 	b := builder{root: root, out: out, dir: filepath.Join(root, "build", "bin")}
 	target := filepath.Join(b.dir, name)

@@ -140,8 +140,8 @@ func (s *demo) install(ctx context.Context) error {
 	if err := os.WriteFile(configuration, schedulerConfiguration, 0o600); err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
-	s.screen.say("chart", "helm upgrade --install %s charts/tutti -n %s --create-namespace --wait --set isolcpu.enabled=true --set-file config=scheduler.yaml",
-		release.Name, release.Namespace)
+	s.screen.say("chart", "helm upgrade --install %s charts/tutti -n %s --create-namespace --wait --set global.imageRegistry=%s --set isolcpu.enabled=true --set-file config=scheduler.yaml",
+		release.Name, release.Namespace, release.Registry)
 	s.screen.say("", "(the built-in configuration, but that a gang gets a reservation after two seconds, not ten minutes)")
 	stop := s.screen.heartbeat("chart", "waiting for its pods")
 	defer stop()
@@ -202,7 +202,7 @@ The cluster stays up. In another shell, after "make build", which makes kubectl 
   kubectl get podgroups,pods -n %[3]s -o wide
   kubectl describe podgroup too-big -n %[3]s
   kubectl tutti why too-big -n %[3]s
-  kubectl tutti nodes --server https://%[4]s --insecure-skip-tls-verify   # the scheduler is no pod here
+  kubectl tutti nodes --scheduler-server https://%[4]s   # the scheduler is no pod here
 
 The scheduler's log is %[5]s
 Ctrl-C ends it, and so does the end of any of its processes.

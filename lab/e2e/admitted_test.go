@@ -33,7 +33,7 @@ func TestKubeletsAdmitWhatIsBound(t *testing.T) {
 	excluded := cluster.Node("excluded-0", map[string]string{"cpu": "6", "memory": "64Gi"},
 		cluster.NodeAnnotations(map[string]string{isolcpu.TopologyAnnotation: text}))
 	lab.Nodes(t, included, excluded)
-	lab.Scheduler(t, harness.SchedulerOptions{})
+	lab.Scheduler(t, harness.SchedulerOptions{Args: []string{"--isolated-cpus-without-agents"}})
 	for _, c := range []struct {
 		node                    string
 		isolated, ordinary      int

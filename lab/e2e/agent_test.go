@@ -41,18 +41,16 @@ func upperHalf(t *testing.T) *isolcpu.Topology {
 }
 
 // TestIsolatedCPUsAreOffUnlessAskedFor: of all that is theirs a release has nothing by default, and all of it when it is
-// turned on.
+// turned on. That users write no assignments is of all pods.
 func TestIsolatedCPUsAreOffUnlessAskedFor(t *testing.T) {
 	for enabled, want := range map[string][]string{
 		"false": nil,
 		"true": {
-			"ClusterRole tutti-agent", "ClusterRoleBinding tutti-agent", "DaemonSet tutti-agent", "NetworkPolicy tutti-agent",
+			"ClusterRole tutti-agent", "ClusterRoleBinding tutti-agent", "DaemonSet tutti-agent", "FlowSchema tutti-agent", "NetworkPolicy tutti-agent",
 			"Role tutti-agent", "Role tutti-scheduler-agents", "RoleBinding tutti-agent", "RoleBinding tutti-scheduler-agents",
 			"ServiceAccount tutti-agent",
-			"ValidatingAdmissionPolicy agent", "ValidatingAdmissionPolicy assigned", "ValidatingAdmissionPolicy binding",
-			"ValidatingAdmissionPolicy lease", "ValidatingAdmissionPolicy request", "ValidatingAdmissionPolicy resize",
-			"ValidatingAdmissionPolicyBinding agent", "ValidatingAdmissionPolicyBinding assigned", "ValidatingAdmissionPolicyBinding binding",
-			"ValidatingAdmissionPolicyBinding lease", "ValidatingAdmissionPolicyBinding request", "ValidatingAdmissionPolicyBinding resize",
+			"ValidatingAdmissionPolicy agent", "ValidatingAdmissionPolicy lease", "ValidatingAdmissionPolicy request", "ValidatingAdmissionPolicy resize",
+			"ValidatingAdmissionPolicyBinding agent", "ValidatingAdmissionPolicyBinding lease", "ValidatingAdmissionPolicyBinding request", "ValidatingAdmissionPolicyBinding resize",
 		},
 	} {
 		args := []string{"--set", "isolcpu.enabled=" + enabled}
@@ -67,7 +65,7 @@ func TestIsolatedCPUsAreOffUnlessAskedFor(t *testing.T) {
 			switch {
 			case is:
 				found = append(found, kind+" "+policy)
-			case strings.Contains(name, "agent") || kind == "DaemonSet" || strings.HasPrefix(kind, "ValidatingAdmission"):
+			case strings.Contains(name, "agent") || kind == "DaemonSet":
 				found = append(found, kind+" "+strings.ReplaceAll(name, release.Namespace+"-", ""))
 			case kind == "Deployment":
 				gated = strings.Contains(fmt.Sprint(object.Object), "--agent-lease-namespace=")
@@ -82,7 +80,7 @@ func TestIsolatedCPUsAreOffUnlessAskedFor(t *testing.T) {
 // assertDaemonSet wants the agent where the label is and nowhere else, and as little allowed there as it can do with.
 func assertDaemonSet(t *testing.T, lab *harness.Env) {
 	var set appsv1.DaemonSet
-	key := client.ObjectKey{Namespace: release.Namespace, Name: release.DaemonSet}
+	key := client.ObjectKey{Namespace: release.AgentNamespace, Name: release.DaemonSet}
 	if err := lab.Client.Get(t.Context(), key, &set); err != nil {
 		t.Fatal(err)
 	}

@@ -219,7 +219,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 	}
 	start := func(name string) *harness.Scheduler {
 		// Few binds at a time, so that it can be killed between them.
-		return lab.Scheduler(t, harness.SchedulerOptions{Name: name, Path: program, Args: []string{"--bind-workers=2", "--v=2"}})
+		return lab.Scheduler(t, harness.SchedulerOptions{Name: name, Path: program, Args: []string{"--bind-workers=2", "--v=2", "--isolated-cpus-without-agents"}})
 	}
 	rounds, gangs, torn := kills(t), 0, 0
 	var heir *harness.Scheduler

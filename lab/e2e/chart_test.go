@@ -16,21 +16,26 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/lab/binaries"
 	"github.com/tutti-sched/tutti/lab/cluster"
 	"github.com/tutti-sched/tutti/lab/demo/release"
 	"github.com/tutti-sched/tutti/lab/harness"
 )
 
+// placeholder names the registry of images that are not published, as config/default does.
+const placeholder = "global.imageRegistry=registry.invalid"
+
 func TestChartLints(t *testing.T) {
 	for _, values := range chartValues(t) {
-		if _, err := env.Cluster.Helm(t.Context(), "lint", "--strict", chartFolder(t), "--values", values); err != nil {
+		if _, err := env.Cluster.Helm(t.Context(), "lint", "--strict", chartFolder(t), "--set", placeholder, "--values", values); err != nil {
 			t.Error(err)
 		}
 	}
@@ -38,22 +43,29 @@ func TestChartLints(t *testing.T) {
 
 func TestChartRefuses(t *testing.T) {
 	for set, want := range map[string]string{
-		"replica=3":                                   "additional properties 'replica' not allowed",
-		"image.digest=latest":                         "write sha256: and 64 hexadecimal digits",
-		"isolcpu.agent.image.digest=latest":           "isolcpu.agent.image.digest: latest is no digest",
-		"scheduler.names={default-scheduler}":         "default-scheduler is kube-scheduler's",
-		"scheduler.bindDeadline=30":                   "30 is no duration; write a number with its unit",
-		"scheduler.schedulePeriod=5sec":               "scheduler.schedulePeriod: 5sec is no duration",
-		"scheduler.extraArgs={v=2}":                   "write --flag=value",
-		"leaderElection.enabled=false":                "two schedulers would place the same pods twice",
-		"serviceAccount.create=false":                 "serviceAccount.name is needed",
-		"metrics.service.enabled=true,health.port=80": "minimum: got 80",
-		"config=scheduler.yaml":                       "that is no configuration: it has no list of tiers",
-		"config=tiers: [":                             "that is no configuration",
+		"replica=3":           "additional properties 'replica' not allowed",
+		"image.digest=latest": "write sha256: and 64 hexadecimal digits",
+		"isolcpu.enabled=true,isolcpu.agent.image.digest=latest":                    "isolcpu.agent.image.digest: latest is no digest",
+		"scheduler.names={default-scheduler}":                                       "default-scheduler is kube-scheduler's",
+		"scheduler.bindDeadline=30":                                                 "30 is no duration; write a number with its unit",
+		"scheduler.schedulePeriod=5sec":                                             "scheduler.schedulePeriod: 5sec is no duration",
+		"scheduler.extraArgs={v=2}":                                                 "write --flag=value",
+		"leaderElection.enabled=false":                                              "two schedulers would place the same pods twice",
+		"serviceAccount.create=false":                                               "serviceAccount.name is needed",
+		"metrics.service.enabled=true,health.port=80":                               "minimum: got 80",
+		"config=scheduler.yaml":                                                     "that is no configuration: it has no list of tiers",
+		"config=tiers: [":                                                           "that is no configuration",
 		"metrics.readers[0].kind=ServiceAccount,metrics.readers[0].name=prometheus": "missing property 'namespace'",
-		"health.port=8443": "metrics.port and health.port are both 8443",
+		"global.imageRegistry=":                                                     "image.registry: the image tutti-scheduler names no registry",
+		"global.imageRegistry=,image.repository=batch/tutti-scheduler":              "the image batch/tutti-scheduler names no registry",
+		"global.imageRegistry=,image.registry=localhost,isolcpu.enabled=true":       "isolcpu.agent.image.registry: the image tutti-agent names no registry",
+		"rbac.preemption=false":                                                     "the configuration's actions name preempt",
+		"metrics.certManager.enabled=true":                                          "name the issuer of the certificate",
+		"image.registry=registry.example.com/":                                      "does not match pattern",
+		"metrics.serviceMonitor.enabled=true":                                       "metrics.readers is empty, so that no pod reaches the metrics",
+		"health.port=8443":                                                          "metrics.port and health.port are both 8443",
 	} {
-		_, err := env.Cluster.Helm(t.Context(), "template", "tutti", chartFolder(t), "--set", set)
+		_, err := env.Cluster.Helm(t.Context(), "template", "tutti", chartFolder(t), "--set", placeholder, "--set", set)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("--set %s: %v\nwant %q in it", set, err, want)
 		}
@@ -77,8 +89,8 @@ func TestChartRendersNoWildcardInRoles(t *testing.T) {
 			}
 		}
 	}
-	if roles != 19 {
-		t.Errorf("%d roles were looked at, want 19, of the default values and of all that can be turned on", roles)
+	if roles != 21 {
+		t.Errorf("%d roles were looked at, want 21, of the default values and of all that can be turned on", roles)
 	}
 }
 
@@ -92,7 +104,7 @@ func tooMuch(role string, rule rbacv1.PolicyRule) []string {
 			wrong = append(wrong, "has a wildcard")
 		}
 	}
-	agent := strings.HasPrefix(role, release.DaemonSet)
+	agent := strings.Contains(role+"-", "-agent-")
 	people := strings.HasSuffix(role, "-view") || strings.HasSuffix(role, "-edit")
 	for _, resource := range rule.Resources {
 		kind, _, _ := strings.Cut(resource, "/")
@@ -101,6 +113,9 @@ func tooMuch(role string, rule rbacv1.PolicyRule) []string {
 		}
 		if kind == "pods" && agent || kind == "secrets" || strings.Contains(resource, "impersonat") {
 			wrong = append(wrong, "is allowed "+resource)
+		}
+		if kind == "serviceaccounts" && !slices.Equal(rule.ResourceNames, []string{debugapi.Account}) {
+			wrong = append(wrong, "may have tokens of other accounts")
 		}
 		for _, verb := range rule.Verbs {
 			if slices.Contains([]string{"escalate", "bind", "impersonate"}, verb) || rule.APIGroups[0] == rbacv1.GroupName {
@@ -141,9 +156,10 @@ func TestChart(t *testing.T) {
 	assertPeople(t, lab)
 	assertPolicies(t, lab, nodes)
 	runAsInstalled(t, lab)
-	assertGranted(t, lab, audit, "tutti-scheduler")
-	assertGranted(t, lab, audit, release.DaemonSet)
+	assertGranted(t, lab, audit, release.Namespace, "tutti-scheduler")
+	assertGranted(t, lab, audit, release.AgentNamespace, release.DaemonSet)
 	assertFlows(t, c)
+	turnOff(t, lab)
 	uninstall(t, lab)
 }
 
@@ -158,7 +174,7 @@ func installOld(t *testing.T, lab *harness.Env, chart string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(crd, bytes.Replace(text, []byte("name: Queue"), []byte("name: Line"), 1), 0o644); err != nil {
+	if err := os.WriteFile(crd, bytes.Replace(text, []byte("name: Reason"), []byte("name: Line"), 1), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if err := release.Install(t.Context(), lab.Cluster, old); err != nil {
@@ -181,13 +197,13 @@ func upgrade(t *testing.T, lab *harness.Env, chart string) {
 	config := "actions: allocate, preempt\n" +
 		"tiers:\n- plugins:\n  - name: priority\n  - name: gang\n  - name: predicates\n  - name: nodeorder\n  - name: isolcpu\n"
 	// The agent mounts folders of the host, which nothing but the freest of namespaces allows.
-	if _, err := lab.Cluster.Kubectl(t.Context(), "label", "--overwrite", "namespace", release.Namespace,
-		"pod-security.kubernetes.io/enforce=privileged"); err != nil {
-		t.Fatal(err)
-	}
+	lab.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: release.AgentNamespace, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "privileged"},
+	}})
 	values := filepath.Join(t.TempDir(), "values.yaml")
 	text, err := json.Marshal(map[string]any{
-		"config": config, "scheduler": map[string]any{"bindWorkers": 32}, "isolcpu": map[string]any{"enabled": true},
+		"config": config, "scheduler": map[string]any{"bindWorkers": 32}, "tenancy": map[string]any{"policies": map[string]any{"enabled": true}},
+		"isolcpu": map[string]any{"enabled": true, "agent": map[string]any{"namespace": release.AgentNamespace}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -198,7 +214,7 @@ func upgrade(t *testing.T, lab *harness.Env, chart string) {
 	if err := release.Install(t.Context(), lab.Cluster, chart, "--values", values); err != nil {
 		t.Fatal(err)
 	}
-	if got := crdText(t, lab); !strings.Contains(got, "name: Queue") || strings.Contains(got, "name: Line") {
+	if got := crdText(t, lab); !strings.Contains(got, "name: Reason") || strings.Contains(got, "name: Line") {
 		t.Errorf("the upgrade left the old CRD:\n%s", got)
 	}
 	after := podTemplate(t, lab)
@@ -228,7 +244,7 @@ func acceptsAllValues(t *testing.T, lab *harness.Env) {
 	}
 	for _, values := range chartValues(t) {
 		text, err := c.Helm(t.Context(), "template", "tutti", chartFolder(t), "--namespace", elsewhere,
-			"--kube-version", c.Version(), "--values", values)
+			"--kube-version", c.Version(), "--set", placeholder, "--values", values)
 		if err != nil {
 			t.Error(err)
 			continue
@@ -268,7 +284,18 @@ func runAsInstalled(t *testing.T, lab *harness.Env) {
 	helmTest(t, lab, program)
 	assertGuarded(t, lab, endpoint)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "jobs"}}
-	lab.Create(t, ns, group("jobs", "fits", 3), group("jobs", "too-big", 9))
+	brief := group("jobs", "brief", 1)
+	brief.Spec.TTLSecondsAfterFinished = new(int32(0))
+	lab.Create(t, ns, brief)
+	lab.Create(t, members("jobs", "brief", "", 1, harness.PodAnnotations(map[string]string{cluster.RunFor: "100ms"}))...)
+	lab.Eventually(t, patience, func() error {
+		err := lab.Client.Get(t.Context(), client.ObjectKeyFromObject(brief), brief)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("the group that is kept for no time is there in phase %s: %v", brief.Status.Phase, err)
+	})
+	lab.Create(t, group("jobs", "fits", 3), group("jobs", "too-big", 9))
 	lab.Create(t, members("jobs", "fits", "", 3)...)
 	lab.Create(t, members("jobs", "too-big", "", 9)...)
 	lab.Eventually(t, patience, func() error { return says(t, lab, "fits", metav1.ConditionTrue, "Scheduled", 3) })
@@ -348,6 +375,39 @@ func says(t *testing.T, lab *harness.Env, name string, status metav1.ConditionSt
 	return nil
 }
 
+// turnOff turns isolated CPUs off, as docs/isolcpu.md says: nothing of them is left.
+func turnOff(t *testing.T, lab *harness.Env) {
+	off := []string{"--reset-then-reuse-values", "--set", "isolcpu.enabled=false"}
+	if err := release.Install(t.Context(), lab.Cluster, chartFolder(t), off...); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"annotate nodes --all isolcpu.tutti.dev/topology-", "label nodes --all isolcpu.tutti.dev/agent-"} {
+		if _, err := lab.Cluster.Kubectl(t.Context(), strings.Fields(key)...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var (
+		nodes  corev1.NodeList
+		agents appsv1.DaemonSetList
+	)
+	if err := errors.Join(lab.Client.List(t.Context(), &nodes), lab.Client.List(t.Context(), &agents)); err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range nodes.Items {
+		if text, found := node.Annotations["isolcpu.tutti.dev/topology"]; found {
+			t.Errorf("node %s still offers %s", node.Name, text)
+		}
+	}
+	if len(agents.Items) > 0 {
+		t.Errorf("%d agents are left", len(agents.Items))
+	}
+	if args := podTemplate(t, lab).Spec.Containers[0].Args; slices.ContainsFunc(args, func(arg string) bool {
+		return strings.HasPrefix(arg, "--agent-lease-namespace")
+	}) {
+		t.Errorf("the scheduler looks at the Leases of agents: %q", args)
+	}
+}
+
 // uninstall takes the release away; the PodGroups and their CRD stay.
 func uninstall(t *testing.T, lab *harness.Env) {
 	_, err := lab.Cluster.Helm(t.Context(), "uninstall", release.Name, "--namespace", release.Namespace, "--wait")
@@ -388,7 +448,7 @@ func chartValues(t *testing.T) []string {
 // render returns what helm template makes.
 func render(t *testing.T, args ...string) []*unstructured.Unstructured {
 	t.Helper()
-	all := append([]string{"template", "tutti", chartFolder(t), "--namespace", release.Namespace}, args...)
+	all := append([]string{"template", "tutti", chartFolder(t), "--namespace", release.Namespace, "--set", placeholder}, args...)
 	text, err := env.Cluster.Helm(t.Context(), all...)
 	if err != nil {
 		t.Fatal(err)

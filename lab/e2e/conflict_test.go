@@ -300,7 +300,7 @@ func TestTwoSchedulersAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	var schedulers []*harness.Scheduler
-	for name, args := range map[string][]string{"one": nil, "another": {"--scheduler-name=tutti", "--scheduler-name=another"}} {
+	for name, args := range map[string][]string{"one": {"--isolated-cpus-without-agents"}, "another": {"--scheduler-name=tutti", "--scheduler-name=another", "--isolated-cpus-without-agents"}} {
 		schedulers = append(schedulers, lab.Scheduler(t, harness.SchedulerOptions{Name: name, Path: program, Args: args}))
 	}
 	// At once, so that one scheduler decides about some of them before the other has seen the same ones.

@@ -12,7 +12,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/lab/cluster"
+	"github.com/tutti-sched/tutti/lab/demo/release"
 	"github.com/tutti-sched/tutti/lab/harness"
 )
 
@@ -39,8 +41,14 @@ func accountWith(t *testing.T, lab *harness.Env, name, role string) (token strin
 			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}},
 		})
 	}
+	return tokenOf(t, lab, namespace, name)
+}
+
+// tokenOf returns a token of an account, for the API server unless an audience is given.
+func tokenOf(t *testing.T, lab *harness.Env, namespace, name string, audiences ...string) string {
+	t.Helper()
 	request, err := lab.Clientset.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), name,
-		&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: audiences}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,13 +82,16 @@ func assertGuarded(t *testing.T, lab *harness.Env, address string) {
 	t.Helper()
 	tokens := map[string]string{
 		"no token": "", "a forged token": "eyJhbGciOiJub25lIn0.e30.", "an account": accountWith(t, lab, "stranger", ""),
-		"Prometheus":  accountWith(t, lab, "prometheus", "tutti-scheduler-metrics"),
-		"an operator": accountWith(t, lab, "operator", "tutti-scheduler-inspect"),
+		"an account, for the scheduler":   tokenOf(t, lab, metav1.NamespaceDefault, "stranger", debugapi.Audience),
+		"Prometheus":                      accountWith(t, lab, "prometheus", "tutti-scheduler-metrics"),
+		"kubectl tutti":                   tokenOf(t, lab, release.Namespace, debugapi.Account, debugapi.Audience),
+		"its account, for the API server": tokenOf(t, lab, release.Namespace, debugapi.Account),
 	}
 	const yes, unknown, no = http.StatusOK, http.StatusUnauthorized, http.StatusForbidden
 	for who, want := range map[string]struct{ metrics, debug int }{
-		"no token": {unknown, unknown}, "a forged token": {unknown, unknown}, "an account": {no, no}, "Prometheus": {yes, no},
-		"an operator": {yes, yes},
+		"no token": {unknown, unknown}, "a forged token": {unknown, unknown}, "an account": {no, unknown},
+		"an account, for the scheduler": {unknown, no}, "Prometheus": {yes, unknown}, "kubectl tutti": {unknown, yes},
+		"its account, for the API server": {no, unknown},
 	} {
 		for path, want := range map[string]int{
 			"/metrics": want.metrics, "/debug/nodes": want.debug, "/debug/cycles": want.debug, "/debug/config": want.debug,

@@ -22,7 +22,7 @@ var oneCPU = harness.Requests(map[string]string{"cpu": "1"})
 func group(namespace, name string, minMember int32, roles ...v1alpha1.Role) *v1alpha1.PodGroup {
 	return &v1alpha1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec:       v1alpha1.PodGroupSpec{MinMember: minMember, Roles: roles},
+		Spec:       v1alpha1.PodGroupSpec{MinMember: minMember, Roles: roles, SchedulerName: harness.SchedulerName},
 	}
 }
 

@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tutti-sched/tutti/lab/cluster"
-	"github.com/tutti-sched/tutti/lab/demo/release"
 	"github.com/tutti-sched/tutti/lab/harness"
 )
 
@@ -27,7 +26,7 @@ kind: Policy
 omitStages: [RequestReceived]
 rules:
 - level: Metadata
-  users: ["system:serviceaccount:tutti-system:tutti-scheduler", "system:serviceaccount:tutti-system:tutti-agent"]
+  users: ["system:serviceaccount:tutti-system:tutti-scheduler", "system:serviceaccount:tutti-agents:tutti-agent"]
 - level: None
 `
 
@@ -77,16 +76,18 @@ func (p permission) String() string {
 
 // unseen are rights that are needed where this test does not come.
 var unseen = map[permission]bool{
+	{"patch", "", "configmaps"}:                             true, // within half a minute of the election, when the last good configuration is kept
 	{"update", "resource.k8s.io", "resourceclaims/binding"}: true, // the server asks this, not us
-	{"get", "", "pods"}:    true, // when the answer to a bind was lost
-	{"delete", "", "pods"}: true, // when a start is undone
+	{"write", "scheduling.tutti.dev", "decisions"}:          true, // policies ask this
+	{"get", "", "pods"}:                                     true, // when the answer to a bind was lost
+	{"delete", "", "pods"}:                                  true, // when a start is undone
 }
 
 // assertGranted wants the roles of an account to grant exactly what it asked for: nothing refused, nothing unused.
-func assertGranted(t *testing.T, lab *harness.Env, log, account string) {
-	used := requested(t, log, account)
+func assertGranted(t *testing.T, lab *harness.Env, log, namespace, account string) {
+	used := requested(t, log, namespace, account)
 	granted := map[permission]bool{}
-	for _, rule := range rulesOf(t, lab, account) {
+	for _, rule := range rulesOf(t, lab, namespace, account) {
 		for _, apiGroup := range rule.APIGroups {
 			for _, resource := range rule.Resources {
 				for _, verb := range rule.Verbs {
@@ -114,8 +115,8 @@ func assertGranted(t *testing.T, lab *harness.Env, log, account string) {
 	}
 }
 
-// rulesOf are the rules of all roles that are bound to an account of the release, in the cluster or in its namespace.
-func rulesOf(t *testing.T, lab *harness.Env, account string) []rbacv1.PolicyRule {
+// rulesOf are the rules of all roles that are bound to an account of the release, in the cluster or in a namespace.
+func rulesOf(t *testing.T, lab *harness.Env, namespace, account string) []rbacv1.PolicyRule {
 	t.Helper()
 	var (
 		everywhere rbacv1.ClusterRoleBindingList
@@ -127,7 +128,7 @@ func rulesOf(t *testing.T, lab *harness.Env, account string) []rbacv1.PolicyRule
 	}
 	bound := func(subjects []rbacv1.Subject) bool {
 		return slices.ContainsFunc(subjects, func(s rbacv1.Subject) bool {
-			return s.Kind == rbacv1.ServiceAccountKind && s.Namespace == release.Namespace && s.Name == account
+			return s.Kind == rbacv1.ServiceAccountKind && s.Namespace == namespace && s.Name == account
 		})
 	}
 	for _, binding := range everywhere.Items {
@@ -156,7 +157,7 @@ func rulesOf(t *testing.T, lab *harness.Env, account string) []rbacv1.PolicyRule
 func byText(a, b permission) int { return strings.Compare(a.String(), b.String()) }
 
 // requested is everything that the account asked for; an answer 403 is an error of the test.
-func requested(t *testing.T, log, account string) map[permission]bool {
+func requested(t *testing.T, log, namespace, account string) map[permission]bool {
 	t.Helper()
 	file, err := os.Open(log)
 	if err != nil {
@@ -171,7 +172,7 @@ func requested(t *testing.T, log, account string) map[permission]bool {
 		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
 			t.Fatalf("audit log: %v in %s", err, lines.Text())
 		}
-		own := event.User.Username == "system:serviceaccount:"+release.Namespace+":"+account
+		own := event.User.Username == "system:serviceaccount:"+namespace+":"+account
 		if event.ObjectRef == nil || !own { // nil for discovery
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,11 +27,28 @@ type visitor struct {
 	kubernetes.Interface
 }
 
-// as returns a visitor of that name whom every role allows everything, so that only policies refuse.
+// everything is a group that may do everything with the objects of the tests, so that only policies refuse, and has no right
+// that policies ask for.
+const everything = "everything"
+
+// allowEverything gives that group its rights.
+func allowEverything(t *testing.T, lab *harness.Env) {
+	t.Helper()
+	about := metav1.ObjectMeta{Name: everything}
+	lab.Create(t, &rbacv1.ClusterRole{ObjectMeta: about, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{"", "coordination.k8s.io", "resource.k8s.io"}, Resources: []string{"*"}, Verbs: []string{"*"}},
+		{APIGroups: []string{"scheduling.tutti.dev"}, Resources: []string{"podgroups", "podgroups/status"}, Verbs: []string{"*"}},
+	}}, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: about, Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: everything}},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: everything},
+	})
+}
+
+// as returns a visitor of that name, who may do everything.
 func as(t *testing.T, lab *harness.Env, user string, extra map[string][]string) visitor {
 	t.Helper()
 	config := rest.CopyConfig(lab.Cluster.Config())
-	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:masters"}, Extra: extra}
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{everything}, Extra: extra}
 	clients, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +106,7 @@ func (v visitor) resize(pod, resource, amount string) error {
 // refused wants an answer that a policy gave, with those words.
 func refused(t *testing.T, what string, err error, words string) {
 	t.Helper()
-	if (!apierrors.IsForbidden(err) && !apierrors.IsInvalid(err)) || !strings.Contains(err.Error(), "isolcpu-") ||
+	if (!apierrors.IsForbidden(err) && !apierrors.IsInvalid(err)) || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy") ||
 		!strings.Contains(err.Error(), words) {
 		t.Errorf("%s: %v, want a policy's refusal with %q", what, err, words)
 	}
@@ -104,6 +122,7 @@ func allowed(t *testing.T, what string, err error) {
 // assertPolicies asks the server for everything that the policies of isolated CPUs are there to refuse, and for what is next to
 // it and must go on.
 func assertPolicies(t *testing.T, lab *harness.Env, nodes []*corev1.Node) {
+	allowEverything(t, lab)
 	lab.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "isolated"}})
 	user := as(t, lab, "user", nil)
 	forged := func(p *corev1.Pod) { p.Annotations["isolcpu.tutti.dev/assigned"] = "{}" }
@@ -117,6 +136,7 @@ func assertPolicies(t *testing.T, lab *harness.Env, nodes []*corev1.Node) {
 	t.Run("assigned", func(t *testing.T) { assertAssigned(t, lab, user, nodes[0].Name) })
 	t.Run("resize", func(t *testing.T) { assertResize(t, user) })
 	t.Run("agent", func(t *testing.T) { assertAgent(t, lab, nodes[0].Name, nodes[1].Name) })
+	t.Run("guards", func(t *testing.T) { assertGuards(t, lab, nodes[0].Name) })
 	t.Run("lease", func(t *testing.T) { assertLease(t, lab, nodes[0].Name, nodes[1].Name) })
 	if err := lab.Client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace("isolated"), client.GracePeriodSeconds(0)); err != nil {
 		t.Error(err)
@@ -226,14 +246,14 @@ func assertAssigned(t *testing.T, lab *harness.Env, user visitor, node string) {
 		"spec":{"containers":[{"name":"main","resources":{"requests":{"memory":"2Gi"}}}]}}`, "resize")
 	assertUnforged(t, user, "mine", "")
 
-	refused(t, "binding", user.bind("mine", node, assigned, false), "is for system:serviceaccount:"+release.Namespace)
-	refused(t, "legacy binding", user.bind("mine", node, assigned, true), "is for system:serviceaccount:"+release.Namespace)
+	refused(t, "binding", user.bind("mine", node, assigned, false), "is written by schedulers")
+	refused(t, "legacy binding", user.bind("mine", node, assigned, true), "is written by schedulers")
 	for _, name := range []string{"elsewhere:tutti-scheduler", release.Namespace + ":tutti-agent", release.Namespace + ":default"} {
 		other := as(t, lab, "system:serviceaccount:"+name, nil)
-		refused(t, "binding by "+name, other.bind("mine", node, assigned, false), "is for system:serviceaccount:"+release.Namespace)
+		refused(t, "binding by "+name, other.bind("mine", node, assigned, false), "is written by schedulers")
 	}
 	empty := map[string]string{"isolcpu.tutti.dev/assigned": ""}
-	refused(t, "binding with an empty one", user.bind("mine", node, empty, false), "is for system:serviceaccount:"+release.Namespace)
+	refused(t, "binding with an empty one", user.bind("mine", node, empty, false), "is written by schedulers")
 	scheduler := as(t, lab, "system:serviceaccount:"+release.Namespace+":tutti-scheduler", nil)
 	for _, key := range []string{"cpus", "smt", "numa"} {
 		other := map[string]string{"isolcpu.tutti.dev/" + key: "main"}
@@ -271,7 +291,7 @@ func assertResize(t *testing.T, user visitor) {
 }
 
 func assertAgent(t *testing.T, lab *harness.Env, own, other string) {
-	agent := as(t, lab, "system:serviceaccount:"+release.Namespace+":tutti-agent",
+	agent := as(t, lab, "system:serviceaccount:"+release.AgentNamespace+":tutti-agent",
 		map[string][]string{"authentication.kubernetes.io/node-name": {own}})
 	topology := `{"metadata":{"annotations":{"isolcpu.tutti.dev/topology":"{}"}}}`
 	nothingElse := "and nothing else"
@@ -297,28 +317,28 @@ func assertAgent(t *testing.T, lab *harness.Env, own, other string) {
 	allowed(t, "another client's annotation", user.patchNode(own, `{"metadata":{"annotations":{"theirs":"x"}}}`))
 	refused(t, "theirs taken", agent.patchNode(own, `{"metadata":{"annotations":{"theirs":null}}}`), nothingElse)
 	allowed(t, "a label by another client", user.patchNode(own, `{"metadata":{"labels":{"a":"b"}}}`))
-	lost := as(t, lab, "system:serviceaccount:"+release.Namespace+":tutti-agent", nil)
+	lost := as(t, lab, "system:serviceaccount:"+release.AgentNamespace+":tutti-agent", nil)
 	refused(t, "an agent that is on no node", lost.patchNode(own, topology), "this is "+own)
 	allowed(t, "its own taken", agent.patchNode(own, `{"metadata":{"annotations":{"isolcpu.tutti.dev/topology":null}}}`))
 }
 
 // assertLease lets an agent write the sign of life of its own node alone.
 func assertLease(t *testing.T, lab *harness.Env, own, other string) {
-	name := "system:serviceaccount:" + release.Namespace + ":tutti-agent"
+	name := "system:serviceaccount:" + release.AgentNamespace + ":tutti-agent"
 	agent := as(t, lab, name, map[string][]string{"authentication.kubernetes.io/node-name": {own}})
 	lost, user := as(t, lab, name, nil), as(t, lab, "user", nil)
 	write := func(v visitor, lease string) error {
-		leases := v.CoordinationV1().Leases(release.Namespace)
+		leases := v.CoordinationV1().Leases(release.AgentNamespace)
 		_, err := leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: lease}}, metav1.CreateOptions{})
 		return err
 	}
 	renew := func(v visitor, lease string) error {
-		_, err := v.CoordinationV1().Leases(release.Namespace).Patch(t.Context(), lease, types.MergePatchType,
+		_, err := v.CoordinationV1().Leases(release.AgentNamespace).Patch(t.Context(), lease, types.MergePatchType,
 			[]byte(`{"spec":{"holderIdentity":"x"}}`), metav1.PatchOptions{})
 		return err
 	}
 	remove := func(v visitor, lease string) error {
-		return v.CoordinationV1().Leases(release.Namespace).Delete(t.Context(), lease, metav1.DeleteOptions{})
+		return v.CoordinationV1().Leases(release.AgentNamespace).Delete(t.Context(), lease, metav1.DeleteOptions{})
 	}
 	mine, theirs := "isolcpu-"+own, "isolcpu-"+other
 	refused(t, "before there is one, of another node", write(agent, theirs), "this is "+theirs)

@@ -48,10 +48,13 @@ func (a *arena) class(name string, value int32, policy *corev1.PreemptionPolicy)
 // gang makes a gang that fills a node with each of its members.
 func (a *arena) gang(name, class string, minMember int32, count int, options ...harness.PodOption) *v1alpha1.PodGroup {
 	a.t.Helper()
-	gang := group(a.ns, name, minMember)
-	env.Create(a.t, gang)
 	all := append([]harness.PodOption{cpu("4"), ofClass(class)}, options...)
-	env.Create(a.t, members(a.ns, name, "", count, all...)...)
+	gang, pods := group(a.ns, name, minMember), members(a.ns, name, "", count, all...)
+	if len(pods) > 0 {
+		gang.Spec.SchedulerName = pods[0].(*corev1.Pod).Spec.SchedulerName
+	}
+	env.Create(a.t, gang)
+	env.Create(a.t, pods...)
 	return gang
 }
 

@@ -47,7 +47,7 @@ func rollback(t *testing.T, lab *harness.Env) {
 	if again := back("2"); !slices.Equal(again.Spec.Containers[0].Args, upgraded.Spec.Containers[0].Args) {
 		t.Errorf("arguments after the way back: %q\nwant %q", again.Spec.Containers[0].Args, upgraded.Spec.Containers[0].Args)
 	}
-	if text := crdText(t, lab); !strings.Contains(text, "name: Queue") {
+	if text := crdText(t, lab); !strings.Contains(text, "name: Reason") {
 		t.Error("the way back left the old CRD")
 	}
 }

@@ -31,7 +31,7 @@ func reserveSoon(t *testing.T, actions string) string {
 	configuration := filepath.Join(t.TempDir(), "scheduler.yaml")
 	text := "apiVersion: config.tutti.dev/v1alpha1\nkind: SchedulerConfiguration\n" +
 		"actions: \"" + actions + "\"\n" +
-		"configurations:\n- name: backfill\n  arguments: {reserveAfter: 2s}\n" +
+		"configurations:\n- name: backfill\n  arguments: {reserveAfter: 2s, reserveShare: 100}\n" +
 		"tiers:\n- plugins:\n  - name: priority\n  - name: gang\n- plugins:\n  - name: predicates\n  - name: nodeorder\n"
 	if err := os.WriteFile(configuration, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

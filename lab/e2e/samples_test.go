@@ -81,13 +81,13 @@ func TestSamples(t *testing.T) {
 	}
 	configuration := filepath.Join(t.TempDir(), "scheduler.yaml")
 	text := "actions: \"allocate, backfill, preempt\"\n" +
-		"configurations:\n- name: backfill\n  arguments: {reserveAfter: 2s}\n" +
+		"configurations:\n- name: backfill\n  arguments: {reserveAfter: 2s, reserveShare: 100}\n" +
 		"tiers:\n- plugins:\n  - name: priority\n  - name: gang\n  - name: conformance\n" +
 		"- plugins:\n  - name: predicates\n  - name: nodeorder\n  - name: isolcpu\n"
 	if err := os.WriteFile(configuration, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	env.Scheduler(t, harness.SchedulerOptions{Args: []string{"--config=" + configuration}})
+	env.Scheduler(t, harness.SchedulerOptions{Args: []string{"--config=" + configuration, "--isolated-cpus-without-agents"}})
 	for _, s := range all {
 		t.Run(s.file, func(t *testing.T) { s.try(t, filepath.Join(folder, s.file)) })
 	}

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -42,7 +43,10 @@ func (a *arena) state() (lines []string, err error) {
 		line := fmt.Sprintf("group %s %s, waits since %s, degraded since %s", group.Name, group.Status.Phase, group.Status.WaitingSince,
 			group.Status.DegradedSince)
 		if c := meta.FindStatusCondition(group.Status.Conditions, v1alpha1.ConditionScheduled); c != nil {
-			line += fmt.Sprintf(", Scheduled %s: %s since %s", c.Status, c.Reason, c.LastTransitionTime)
+			line += fmt.Sprintf(", Scheduled %s since %s", c.Status, c.LastTransitionTime)
+			if c.Status == metav1.ConditionFalse { // that of a degraded group differs between versions
+				line += ": " + c.Reason
+			}
 		}
 		if r := group.Status.Reservation; r != nil {
 			line += fmt.Sprintf(", reserved since %s on %d nodes", r.Since, len(r.Nodes))

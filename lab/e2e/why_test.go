@@ -83,6 +83,7 @@ func TestWhySaysTheTrueCause(t *testing.T) {
 	why("short", "waits: NotEnoughMembers", "needs 3, 1 exist", "needs 3, has 1 (2 missing)")
 
 	train := group(a.ns, "train", 2)
+	train.Spec.SchedulerName = "tutti-why"
 	env.Create(t, train)
 	env.Create(t, members(a.ns, "trian", "", 2, ours)...)
 	why("pod/trian-0", "waits: GroupNotFound", `PodGroup "trian" does not exist`, `did you mean PodGroup "train"?`)
@@ -112,7 +113,8 @@ func TestWhySaysTheTrueCause(t *testing.T) {
 // TestTheSchedulerShowsItself asks a scheduler for its nodes, cycles and configuration.
 func TestTheSchedulerShowsItself(t *testing.T) {
 	a := newArena(t, "show", 2)
-	scheduler := env.Scheduler(t, harness.SchedulerOptions{Args: []string{"--scheduler-name=tutti-show"}})
+	inspectable(t, a.ns)
+	scheduler := env.Scheduler(t, harness.SchedulerOptions{Args: []string{"--scheduler-name=tutti-show", "--leader-elect-namespace=" + a.ns}})
 	program, err := binaries.Build(t.Context(), t.Output(), binaries.KubectlTutti)
 	if err != nil {
 		t.Fatal(err)
@@ -120,8 +122,8 @@ func TestTheSchedulerShowsItself(t *testing.T) {
 	a.gang("seen", a.low, 1, 1, harness.ScheduledBy("tutti-show"))
 	a.bound("seen", 1)
 	ask := func(args ...string) (string, error) {
-		return harness.RunCommand(t.Context(), program, append(args, "--kubeconfig", env.Cluster.Kubeconfig(), "--server", scheduler.URL,
-			"--insecure-skip-tls-verify")...)
+		return harness.RunCommand(t.Context(), program, append(args, "--kubeconfig", env.Cluster.Kubeconfig(),
+			"--scheduler-server", scheduler.URL, "--scheduler-namespace", a.ns)...)
 	}
 	env.Eventually(t, patience, func() error {
 		text, err := ask("nodes", "show-0", "show-1", "-o", "json")
@@ -151,7 +153,7 @@ func TestTheSchedulerShowsItself(t *testing.T) {
 	if err := saysAll(text, err, "built-in", "actions:"); err != nil {
 		t.Error(err)
 	}
-	if text, err = ask("config", "show", "--token", "forged"); err == nil || !strings.Contains(err.Error(), "does not know who you are") {
+	if text, err = ask("config", "show", "--scheduler-token", "forged"); err == nil || !strings.Contains(err.Error(), `for the audience "tutti-scheduler"`) {
 		t.Errorf("a forged token: %v\n%s", err, text)
 	}
 }

@@ -47,6 +47,7 @@ func (o *options) configure(
 		Catalogue: configuration.Catalogue(kube, o.extra...), Replica: configuration.Catalogue(asked, o.extra...),
 		Clock: clock.RealClock{}, Client: client, Handover: p.mailbox.Reconfigure,
 		OnActive:   func(profile *framework.Profile) { writer.UseBinders(profile.PodBinders()) },
+		MayWrite:   p.election.mayWrite,
 		Controller: o.schedulerNames[0], Instance: instance(), Registry: metrics.Registry,
 	})
 	if err != nil {

@@ -9,7 +9,10 @@
 //	run.go                  how the parts are joined, run and stopped
 //	configuration.go        where the configuration comes from, and what is printed about it
 //	election.go             the Lease
+//	watchdog.go             the end of a process whose loop hangs
+//	served.go               what the API server serves, compared with what it served at the start
 //	prepare.go              the client that writes volumes and claims
-//	endpoint.go, guard.go   metrics and debug documents by HTTPS, and the check of the rights to them
+//	endpoint.go, publish.go metrics and debug documents by HTTPS, and how clients learn its certificate
+//	guard.go, limit.go      the check of the rights to them, and how many checks there may be
 //	memory.go               the garbage collector, once the first lists are read
 package command

@@ -18,6 +18,24 @@ import (
 // inClusterNamespace is where a pod reads which namespace it is in.
 const inClusterNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
+// namespace returns the scheduler's, where its Lease is and the ConfigMap with its certificate; empty for a scheduler that runs
+// beside a cluster without an election.
+func (o *options) namespace() (string, error) {
+	switch {
+	case o.leaderNamespace != "":
+		return o.leaderNamespace, nil
+	case o.kubeconfig != "" && o.leaderElect:
+		return "tutti-system", nil
+	case o.kubeconfig != "":
+		return "", nil
+	}
+	text, err := os.ReadFile(inClusterNamespace)
+	if err != nil {
+		return "", fmt.Errorf("namespace of the Lease: %w; say --leader-elect-namespace outside a cluster", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
 // elector is this process's part in the election, and the client by which it takes part. A nil elector is that of the only
 // replica, which always leads.
 type elector struct {
@@ -30,13 +48,6 @@ func newElector(config *rest.Config, namespace string) (*elector, error) {
 	client, err := kubernetes.NewForConfig(rest.AddUserAgent(config, "leader-election"))
 	if err != nil {
 		return nil, fmt.Errorf("client for the Lease: %w", err)
-	}
-	if namespace == "" {
-		text, err := os.ReadFile(inClusterNamespace)
-		if err != nil {
-			return nil, fmt.Errorf("namespace of the Lease: %w; say --leader-elect-namespace outside a cluster", err)
-		}
-		namespace = strings.TrimSpace(string(text))
 	}
 	identity := instance() + "_" + string(uuid.NewUUID())
 	return &elector{lease.New(namespace, identity, systemClock()), client.CoordinationV1().Leases(namespace)}, nil
@@ -53,6 +64,13 @@ func systemClock() lease.Clock {
 
 // mayWrite reports whether this process leads, and will for as long as a request may take.
 func (e *elector) mayWrite() bool { return e == nil || e.MayWrite() }
+
+// abandon ends all writing and lets the Lease expire.
+func (e *elector) abandon() {
+	if e != nil {
+		e.Abandon()
+	}
+}
 
 // whileHeld runs the rest of the process until ctx ends or the Lease is lost, and gives the Lease up when all of the rest has
 // ended, requests under way included. The channel is closed when this process is elected.

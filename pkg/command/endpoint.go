@@ -14,12 +14,14 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/configuration"
 	"github.com/tutti-sched/tutti/internal/debugapi"
 )
@@ -48,7 +50,10 @@ func (o *options) checkCertificates() error {
 
 // endpoint says how metrics and the scheduler's own state are served: by HTTPS, to requests with a token that the API server
 // knows (else 401) of a user that may get the path (else 403).
-func (o *options) endpoint(source debugapi.Source) server.Options {
+//
+// It shows the certificate of --tls-cert-dir. To a client that asks for debugapi.ServerName, and without that folder to all, it
+// shows own.
+func (o *options) endpoint(source debugapi.Source, own *tls.Certificate) server.Options {
 	return server.Options{
 		BindAddress:    o.metricsAddress,
 		SecureServing:  true,
@@ -60,16 +65,45 @@ func (o *options) endpoint(source debugapi.Source) server.Options {
 		TLSOpts: []func(*tls.Config){func(settings *tls.Config) {
 			settings.MinVersion = tls.VersionTLS13
 			settings.NextProtos = []string{"http/1.1"} // no client needs many streams here, and they have been used to keep servers busy
-			if o.certificates == "" {
-				made := sync.OnceValues(selfSigned)
-				settings.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return made() }
+			inspected := settings.Clone()
+			inspected.Certificates = []tls.Certificate{*own}
+			if o.certificates == "" { // else the server would make another one, of two RSA keys, while the first lists are read
+				settings.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return own, nil }
+				return
+			}
+			settings.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+				if hello.ServerName == debugapi.ServerName {
+					return inspected, nil
+				}
+				return nil, nil // the settings themselves, to which the server adds the folder
 			}
 		}},
 	}
 }
 
-// selfSigned makes a certificate for an endpoint without --tls-cert-dir. controller-runtime would make two RSA keys instead:
-// that takes a processor for a fifth of a second, while the first lists are read.
+// certify makes the certificate of this process, and says where it is made known: where there is an endpoint, in the scheduler's
+// namespace. A scheduler that runs beside a cluster without an election has none.
+func (o *options) certify(p *process, config *rest.Config) (err error) {
+	if p.certificate, err = selfSigned(); err != nil {
+		return err
+	}
+	namespace, err := o.namespace()
+	if err != nil && o.leaderElect {
+		return err
+	}
+	if namespace == "" || o.metricsAddress == "0" {
+		return nil
+	}
+	client, err := kubernetes.NewForConfig(commit.Fenced(config, p.election.mayWrite))
+	if err != nil {
+		return fmt.Errorf("client for the certificate of the endpoint: %w", err)
+	}
+	p.published = client.CoreV1().ConfigMaps(namespace)
+	return nil
+}
+
+// selfSigned makes this process's own certificate. Clients learn it from the ConfigMap to which the leader writes it
+// (publish.go).
 func selfSigned() (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -78,8 +112,8 @@ func selfSigned() (*tls.Certificate, error) {
 	now := time.Now()
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(now.UnixNano()),
-		Subject:      pkix.Name{CommonName: "localhost"},
-		DNSNames:     []string{"localhost"},
+		Subject:      pkix.Name{CommonName: debugapi.ServerName},
+		DNSNames:     []string{debugapi.ServerName, "localhost"},
 		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
 		NotBefore:    now.Add(-time.Hour), // a client's clock may be behind
 		NotAfter:     now.AddDate(10, 0, 0),

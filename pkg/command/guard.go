@@ -17,6 +17,8 @@ import (
 	authorizationv1 "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/tutti-sched/tutti/internal/debugapi"
 )
 
 // For how long the API server's word about a token and about a right is believed, and how long it is waited for.
@@ -28,8 +30,12 @@ const (
 )
 
 // newAuthHandler makes the filter in front of the endpoint. It lets a request through when the API server knows its token, and
-// the user of the token may do what the request asks for. controller-runtime has the same, but answers 500 to an unknown token.
+// the user of the token may do what the request asks for. The token must be for the API server itself, as Prometheus' is, or,
+// for what is below /debug, for the scheduler alone: who takes over a scheduler is sent no token there that is good for anything
+// else. controller-runtime has a filter, too, which knows no audiences and answers 500 to an unknown token.
 func newAuthHandler(config *rest.Config, client *http.Client) (server.Filter, error) {
+	config = rest.CopyConfig(config)
+	config.QPS = -1 // the limiter is in front
 	tokens, err := authenticationv1.NewForConfigAndClient(config, client)
 	if err != nil {
 		return nil, fmt.Errorf("client for token reviews: %w", err)
@@ -52,29 +58,62 @@ func newAuthHandler(config *rest.Config, client *http.Client) (server.Filter, er
 	if err != nil {
 		return nil, fmt.Errorf("authorization: %w", err)
 	}
+	limiter := newReviewLimiter()
 	return func(log logr.Logger, behind http.Handler) (http.Handler, error) {
-		return &authHandler{log: log, authenticator: who, authorizer: may, next: behind}, nil
+		return &authHandler{log: log, limiter: limiter, authenticator: who, authorizer: may, next: behind}, nil
 	}, nil
 }
 
 // authHandler is in front of one path.
 type authHandler struct {
 	log           logr.Logger
+	limiter       *reviewLimiter
 	authenticator authenticator.Request
 	authorizer    authorizer.Authorizer
 	next          http.Handler
 }
 
-// ServeHTTP answers 401 to a request of an unknown user, 403 to one that its user may not make, and 500 when the API server
-// does not say whether the user may make it.
-func (d *authHandler) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+// bearerToken returns the token of a request, empty when it has none.
+func bearerToken(request *http.Request) string {
+	words := strings.Fields(request.Header.Get("Authorization"))
+	if len(words) != 2 || !strings.EqualFold(words[0], "Bearer") {
+		return ""
+	}
+	return words[1]
+}
+
+// authenticate returns the user of the token; ok reports whether there is one. Without a token nothing is asked: the
+// authenticator would also look where WebSockets have theirs.
+func (d *authHandler) authenticate(request *http.Request, token string) (known *authenticator.Response, ok bool) {
+	if token == "" {
+		return nil, false
+	}
 	known, ok, err := d.authenticator.AuthenticateRequest(request)
 	if err != nil {
 		d.log.V(2).Info("A request could not be authenticated", "reason", err.Error())
 	}
-	if err != nil || !ok {
+	return known, ok && err == nil
+}
+
+// ServeHTTP answers 401 to a request of an unknown user, 403 to one that its user may not make, 429 to one too many with a token
+// that was not let through before, and 500 when the API server does not say whether the user may make it.
+func (d *authHandler) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	unknown := "no bearer token that the API server knows"
+	if strings.HasPrefix(request.URL.Path, "/debug/") {
+		request = request.WithContext(authenticator.WithAudiences(request.Context(), authenticator.Audiences{debugapi.Audience}))
+		unknown = fmt.Sprintf("no bearer token that the API server knows for the audience %q; a kubectl tutti of this version sends one",
+			debugapi.Audience)
+	}
+	token := bearerToken(request)
+	if token != "" && !d.limiter.allow(request, token) {
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "too many requests with tokens that were not let through before", http.StatusTooManyRequests)
+		return
+	}
+	known, ok := d.authenticate(request, token)
+	if !ok {
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		http.Error(w, "no bearer token that the API server knows", http.StatusUnauthorized)
+		http.Error(w, unknown, http.StatusUnauthorized)
 		return
 	}
 	name := known.User.GetName()
@@ -90,6 +129,7 @@ func (d *authHandler) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		d.log.V(2).Info("A request is not allowed", "user", name, "reason", reason)
 		http.Error(w, fmt.Sprintf("user %q cannot %s path %q", name, verb, request.URL.Path), http.StatusForbidden)
 	default:
+		d.limiter.passed(token)
 		d.next.ServeHTTP(w, request)
 	}
 }

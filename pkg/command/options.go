@@ -2,7 +2,6 @@ package command
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,9 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/klog/v2"
 
+	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
 	"github.com/tutti-sched/tutti/internal/configuration"
+	"github.com/tutti-sched/tutti/internal/logging"
 	"github.com/tutti-sched/tutti/internal/version"
 	"github.com/tutti-sched/tutti/pkg/framework"
 )
@@ -33,7 +33,11 @@ type options struct {
 	pprofAddress    string
 	bindWorkers     int
 	bindDeadline    time.Duration
+	stepLimit       time.Duration
 	leaseNamespace  string
+	featureGates    string
+	logging         logging.Flags
+	withoutAgents   bool
 	// extra are the plugins beside the built-in ones.
 	extra []framework.PluginRegistration
 }
@@ -68,6 +72,7 @@ slow, for tests.`,
 			if err := o.validate(); err != nil {
 				return err
 			}
+			o.logging.Apply(command.ErrOrStderr())
 			if o.explainConfig {
 				return o.explain(command.Context(), strings.Join(args, ""), command.OutOrStdout())
 			}
@@ -102,7 +107,8 @@ func (o *options) addFlags(command *cobra.Command) {
 		"longest time between two cycles; changes in the cluster start one at once")
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "schedule only while holding the Lease")
 	flags.StringVar(&o.leaderNamespace, "leader-elect-namespace", "",
-		"namespace of the Lease; without it, the pod's own, else tutti-system")
+		"namespace of the Lease, and of the ConfigMap to which the leader writes the endpoint's certificate; without it, the pod's own, "+
+			"else tutti-system")
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443",
 		"where /metrics and /debug are served by HTTPS, to callers that the API server authorizes; 0 turns it off")
 	flags.StringVar(&o.certificates, "tls-cert-dir", "",
@@ -111,18 +117,27 @@ func (o *options) addFlags(command *cobra.Command) {
 		"where /healthz and /readyz are served; 0 turns it off")
 	flags.StringVar(&o.pprofAddress, "pprof-bind-address", "0",
 		"where /debug/pprof is served, to any caller that can connect; 0 turns it off")
-	flags.IntVar(&o.bindWorkers, "bind-workers", 64, "most API requests under way at a time")
+	flags.IntVar(&o.bindWorkers, "bind-workers", 64, "most API requests under way at a time; half of them at most write status, conditions and events")
 	flags.DurationVar(&o.bindDeadline, "bind-deadline", 30*time.Second,
 		"how long after its first bind a gang must have its minimum; after that, those that are bound are deleted")
+	flags.DurationVar(&o.stepLimit, "step-limit", 2*time.Minute,
+		"how long one step of the loop may take, such as one call of a plugin; after that the process ends and lets its Lease "+
+			"expire, so that another replica goes on")
 	flags.StringVar(&o.leaseNamespace, "agent-lease-namespace", "",
-		"namespace of the Leases of tutti-agents: a node whose agent lets its own expire is given no pods with isolated CPUs; "+
-			"without it, Leases are not looked at")
+		"namespace of the Leases of tutti-agents: a node is given pods with isolated CPUs while that of its agent is valid; without it, "+
+			"no node is")
+	flags.BoolVar(&o.withoutAgents, "isolated-cpus-without-agents", false,
+		"give out isolated CPUs without looking at Leases, where something other than tutti-agent enforces them, or for tests")
 
-	logging := flag.NewFlagSet("klog", flag.ContinueOnError)
-	klog.InitFlags(logging)
-	flags.AddGoFlag(logging.Lookup("v"))
-	flags.Lookup("v").Usage = "log verbosity: 0 starts and failures, 2 each cycle, 4 why each job waits, by action"
+	flags.StringVar(&o.featureGates, "feature-gates", "",
+		"feature gates of kube-scheduler's plugins, as A=true,B=false, for those that are not to be as the API server has them")
+	o.logging.AddFlags(flags)
+	flags.Lookup("v").Usage = "log verbosity: 0 starts and failures, 1 each decision, 2 each cycle, 4 why each job waits, by action"
 }
+
+// leastStepLimit is above what a cycle of a large cluster takes on a slow machine. The first lists are no long step: each event
+// counts as progress.
+const leastStepLimit = 5 * time.Second
 
 // validate returns everything that is wrong with the flags' values.
 func (o *options) validate() error {
@@ -136,6 +151,7 @@ func (o *options) validate() error {
 		errs = append(errs, errors.New("--scheduler-name default-scheduler: that is kube-scheduler's; "+
 			"two schedulers for one name place pods twice"))
 	}
+	errs = append(errs, o.logging.Validate())
 	if _, err := o.source(); err != nil {
 		errs = append(errs, err)
 	}
@@ -145,9 +161,15 @@ func (o *options) validate() error {
 	if o.bindWorkers < 1 || o.bindWorkers > 1000 {
 		errs = append(errs, fmt.Errorf("--bind-workers %d: must be between 1 and 1000", o.bindWorkers))
 	}
-	errs = append(errs, o.checkCertificates())
+	if o.withoutAgents && o.leaseNamespace != "" {
+		errs = append(errs, errors.New("--isolated-cpus-without-agents: Leases are looked at with --agent-lease-namespace; give one of the two"))
+	}
+	errs = append(errs, o.checkCertificates(), kubeplugins.CheckGates(o.featureGates))
 	if o.bindDeadline < time.Second {
 		errs = append(errs, fmt.Errorf("--bind-deadline %s: must be at least 1s", o.bindDeadline))
+	}
+	if o.stepLimit < leastStepLimit {
+		errs = append(errs, fmt.Errorf("--step-limit %s: must be at least %s", o.stepLimit, leastStepLimit))
 	}
 	return errors.Join(errs...)
 }

@@ -2,11 +2,13 @@ package command
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -14,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -48,9 +50,9 @@ func (o *options) run(ctx context.Context) error {
 	}
 	var election *elector
 	if o.leaderElect {
-		namespace := o.leaderNamespace
-		if namespace == "" && o.kubeconfig != "" {
-			namespace = "tutti-system"
+		namespace, err := o.namespace()
+		if err != nil {
+			return err
 		}
 		if election, err = newElector(restConfig, namespace); err != nil {
 			return err
@@ -63,11 +65,17 @@ func (o *options) run(ctx context.Context) error {
 	if err := process.checkCRD(); err != nil {
 		return err
 	}
+	if err := o.certify(process, restConfig); err != nil {
+		return err
+	}
 	mgr, err := o.manager(restConfig, process)
 	if err != nil {
 		return err
 	}
-	return election.whileHeld(ctx, func(ctx context.Context, elected <-chan struct{}) error { return process.run(ctx, mgr, elected) })
+	watchdog := lease.NewWatchdog(o.stepLimit, process.loop.Progress)
+	return unlessStuck(ctx, watchdog, election, func(ctx context.Context) error {
+		return election.whileHeld(ctx, func(ctx context.Context, elected <-chan struct{}) error { return process.run(ctx, mgr, elected) })
+	})
 }
 
 func (o *options) restConfig() (*rest.Config, error) {
@@ -91,14 +99,21 @@ type process struct {
 	mailbox *scheduler.Mailbox
 	driver  *commit.Driver
 	loop    *scheduler.Scheduler
+	// served is what the API server served at the start, measured the metrics.
+	served   kubeplugins.Served
+	measured *telemetry.Metrics
 	// live is the configuration, which follows its source.
 	live *configuration.Watcher
 
 	// pods reads pods and the like, client PodGroups.
 	pods    *kubernetes.Clientset
 	client  *versioned.Clientset
-	sources []cache.InformerSynced
+	sources []*cluster.Source
 	synced  atomic.Bool
+
+	// certificate is the endpoint's own, and published the ConfigMaps of the namespace where it is made known; nil for nowhere.
+	certificate *tls.Certificate
+	published   corev1client.ConfigMapInterface
 
 	schedulerNames []string
 	// election is nil when this is the only replica.
@@ -132,13 +147,13 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, election *e
 	if err != nil {
 		return nil, err
 	}
-	state := cluster.New(cluster.Options{SchedulerNames: o.schedulerNames, Dimensions: model.NewDimensions(), AgentLeases: p.leases != nil})
+	state := cluster.New(cluster.Options{SchedulerNames: o.schedulerNames, Dimensions: model.NewDimensions(), AgentLeases: o.agentLeases()})
 	preparing, err := kubernetes.NewForConfig(prepareConfig(readConfig, election.mayWrite))
 	if err != nil {
 		return nil, fmt.Errorf("client for volumes and claims: %w", err)
 	}
 	replica := cluster.NewReplica()
-	kube, asked, err := p.openKube(ctx, state, replica, preparing)
+	kube, asked, err := p.openKube(ctx, o.featureGates, state, replica, preparing)
 	if err != nil {
 		return nil, err
 	}
@@ -148,35 +163,38 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, election *e
 	}
 	kube.Freeze()
 	asked.Freeze()
-	state.Translate(profile.Translators())
+	state.Configure(profile.Translators(), profile.MaxGrace())
 	writer.UseBinders(profile.PodBinders())
-	measured, err := telemetry.New(metrics.Registry)
-	if err != nil {
+	if p.measured, err = telemetry.New(metrics.Registry); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	if p.sources, err = watch(p, kube.HasSynced, asked.HasSynced, p.live.HasSynced); err != nil {
+	if p.sources, err = watch(p, kube, asked); err != nil {
 		return nil, err
 	}
-	machine := o.wireCommit(p, writer, kube)
+	machine := o.wireCommit(p, writer, p.measured.Preparer(kube, clock.RealClock{}))
 	p.loop = scheduler.New(state, machine, profile, p.driver, p.mailbox, scheduler.Options{
-		Clock: clock.RealClock{}, Period: o.schedulePeriod, Verify: os.Getenv("TUTTI_VERIFY") == "1", Metrics: measured,
+		Clock: clock.RealClock{}, Period: o.schedulePeriod, Verify: os.Getenv("TUTTI_VERIFY") == "1", Metrics: p.measured,
 		Reservations: kube, BindDeadline: o.bindDeadline, Follow: replica.Follow,
 	})
+	if err := metrics.Registry.Register(telemetry.NewState(p.loop, clock.RealClock{})); err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
 	return p, nil
 }
 
 // openKube builds kube-scheduler's plugins, of what the API server serves and lets be read: those of the loop, and those that are
 // asked about copies of the cluster.
 func (p *process) openKube(
-	ctx context.Context, state *cluster.State, replica *cluster.Replica, preparing kubernetes.Interface,
+	ctx context.Context, gates string, state *cluster.State, replica *cluster.Replica, preparing kubernetes.Interface,
 ) (kube, asked *kubeplugins.Plugins, err error) {
-	taintRules, err := kubeplugins.ServesDeviceTaintRules(ctx, p.pods)
+	served, err := kubeplugins.FollowServer(ctx, p.pods, gates)
 	if err != nil {
 		return nil, nil, err
 	}
+	p.served = served
 	kube, err = kubeplugins.New(ctx, kubeplugins.Deps{
 		Lister: state.View(), Informers: p.informers, Client: preparing, Namespaces: state,
-		NoDeviceTaintRules: !taintRules,
+		NoDeviceTaintRules: !served.DeviceTaintRules,
 	})
 	if err != nil {
 		return nil, nil, err
@@ -185,6 +203,18 @@ func (p *process) openKube(
 	kube.OnDevices(func() { p.mailbox.Event(cluster.Event{Kind: cluster.KindOther}) })
 	asked, err = kube.Another(replica, replica)
 	return kube, asked, err
+}
+
+// agentLeases is what the flags say of the Leases of agents.
+func (o *options) agentLeases() cluster.AgentLeases {
+	switch {
+	case o.withoutAgents:
+		return cluster.LeasesIgnored
+	case o.leaseNamespace != "":
+		return cluster.LeasesWatched
+	default:
+		return cluster.LeasesUnwatched
+	}
 }
 
 // leaseInformers returns the factory for the Leases of agents, nil when they are not looked at.
@@ -201,18 +231,21 @@ func (o *options) wireCommit(p *process, writer *commit.Client, preparer commit.
 		Workers: o.bindWorkers, Backlog: 3 * o.bindWorkers, Preparer: preparer, Timeout: lease.RequestTimeout, MayWrite: p.election.mayWrite,
 	}, p.mailbox.Reply)
 	return commit.New(commit.Options{
-		Workers: 4 * o.bindWorkers, BindDeadline: o.bindDeadline, RequestTimeout: lease.RequestTimeout + time.Second,
+		Workers: 4 * o.bindWorkers, Writes: (o.bindWorkers + 1) / 2, BindDeadline: o.bindDeadline, RequestTimeout: lease.RequestTimeout + time.Second,
 	})
 }
 
-// watch returns the sources of the events for the mailbox, and more.
-func watch(p *process, more ...cache.InformerSynced) ([]cache.InformerSynced, error) {
+// watch returns the sources of the events for the mailbox.
+func watch(p *process, kube, asked *kubeplugins.Plugins) ([]*cluster.Source, error) {
 	ours, err := cluster.Watch(p.informers, p.groups, p.mailbox.Event)
 	if err != nil {
 		return nil, err
 	}
 	others, err := cluster.WatchOthers(p.informers, p.mailbox.Event)
-	all := slices.Concat(ours, others, more)
+	all := append(slices.Concat(ours, others),
+		&cluster.Source{Name: "volumes and devices", HasSynced: kube.HasSynced},
+		&cluster.Source{Name: "volumes and devices for advice", HasSynced: asked.HasSynced},
+		&cluster.Source{Name: "configuration", HasSynced: p.live.HasSynced})
 	if err != nil || p.leases == nil {
 		return all, err
 	}
@@ -234,7 +267,7 @@ func (o *options) manager(restConfig *rest.Config, p *process) (manager.Manager,
 	options := ctrl.Options{
 		HealthProbeBindAddress: o.healthAddress,
 		PprofBindAddress:       o.pprofAddress,
-		Metrics:                o.endpoint(p.documents()),
+		Metrics:                o.endpoint(p.documents(), p.certificate),
 	}
 	mgr, err := ctrl.NewManager(restConfig, options)
 	if err != nil {
@@ -246,14 +279,48 @@ func (o *options) manager(restConfig *rest.Config, p *process) (manager.Manager,
 	if err := mgr.AddReadyzCheck("informers", p.ready); err != nil {
 		return nil, fmt.Errorf("readiness check: %w", err)
 	}
+	for _, source := range p.sources { // the handler shows the names of checks that fail, and withholds their errors
+		check := func(*http.Request) error { return source.Ready() }
+		if err := mgr.AddReadyzCheck(strings.ReplaceAll(source.Name, " ", "-"), check); err != nil {
+			return nil, fmt.Errorf("readiness check: %w", err)
+		}
+	}
 	return mgr, nil
 }
 
+// ready returns what has not been read yet, and why: a kind that the API server does not serve, or a right that is missing.
 func (p *process) ready(*http.Request) error {
-	if !p.synced.Load() {
-		return errors.New("informers are not synced yet")
+	if p.synced.Load() {
+		return nil
 	}
-	return nil
+	var waits []string
+	for _, source := range p.sources {
+		if err := source.Ready(); err != nil {
+			waits = append(waits, err.Error())
+		}
+	}
+	return errors.New("not read yet: " + strings.Join(waits, "; "))
+}
+
+// waitInterval is how often a process that is not ready says what it waits for.
+const waitInterval = 30 * time.Second
+
+// logWaiting logs what has not been read yet, and why, until all is.
+func (p *process) logWaiting(ctx context.Context, read <-chan struct{}) {
+	ticker := time.NewTicker(waitInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-read:
+			return
+		case <-ticker.C:
+			if err := p.ready(nil); err != nil {
+				klog.FromContext(ctx).Info("Not ready", "reason", err.Error())
+			}
+		}
+	}
 }
 
 // run starts everything and returns when all of it has ended.
@@ -262,7 +329,9 @@ func (p *process) run(ctx context.Context, mgr manager.Manager, elected <-chan s
 		p.loop.Run,
 		p.live.Run,
 		func(ctx context.Context) error { p.driver.Run(ctx); return nil },
+		p.watchServer,
 		func(ctx context.Context) error { return p.follow(ctx, elected) },
+		func(ctx context.Context) error { return p.publish(ctx, elected) },
 	}
 	for _, part := range parts {
 		if err := mgr.Add(part); err != nil {
@@ -277,6 +346,7 @@ func (p *process) run(ctx context.Context, mgr manager.Manager, elected <-chan s
 func (p *process) follow(ctx context.Context, elected <-chan struct{}) error {
 	read := make(chan struct{})
 	go tuneGC(ctx, read)
+	go p.logWaiting(ctx, read)
 	p.informers.Start(ctx.Done())
 	p.groups.Start(ctx.Done())
 	if p.leases != nil {
@@ -352,7 +422,7 @@ func (p *process) forget(ctx context.Context, read *cluster.Inherited) {
 
 // haveSynced reports whether all that was there at the start has been delivered.
 func (p *process) haveSynced(context.Context) (bool, error) {
-	return !slices.ContainsFunc(p.sources, func(synced cache.InformerSynced) bool { return !synced() }), nil
+	return !slices.ContainsFunc(p.sources, func(source *cluster.Source) bool { return !source.HasSynced() }), nil
 }
 
 // checkCRD says clearly what an informer would only log.

@@ -38,7 +38,7 @@ func (s *Session) emitDecisions(operations []operation) {
 		if known, marked := s.evicted[op.task]; marked && len(order) > 0 {
 			delete(s.evicted, op.task)
 			order[0].Evictions = append(order[0].Evictions, model.Eviction{
-				Pod: op.task.PodRef, Job: op.task.Job, Node: op.task.Node, DeletePod: known.deletePod,
+				Pod: op.task.PodRef, Job: op.task.Job, Node: op.task.Node, Method: known.method, GraceSeconds: op.task.GraceSeconds,
 			})
 		}
 	}

@@ -171,6 +171,9 @@ type EvictionUnit struct {
 	Tasks []*model.Task
 	// WholeGang reports that the unit is the whole job.
 	WholeGang bool
+	// Overstays reports that the unit may be evicted although its priority is that of the preemptor: it uses capacity that is
+	// reserved for the preemptor, and has run for longer than it said. The session sets it before it asks victim filters.
+	Overstays bool
 }
 
 // VictimFilter narrows which units may be evicted. Combined: the intersection inside a tier; the first tier in which a plugin

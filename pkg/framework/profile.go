@@ -26,6 +26,8 @@ type Tier []TierPlugin
 type Profile struct {
 	Actions []Action
 	Tiers   []Tier
+	// Paused reports that no job is started that has not begun, and no pod evicted.
+	Paused bool
 	// Replica is the same configuration with plugins of its own, for sessions that decide nothing, on a copy of the snapshot and
 	// another goroutine; nil when there are none.
 	Replica *Profile
@@ -43,6 +45,7 @@ type extensionPoints struct {
 	requests    []translator
 	binders     []PodBinderProvider
 	conflicts   []CPUConflictPolicy
+	callers     []Caller
 	reserve     []Reserver
 	assign      []CPUAllocator
 	bind        []Binder
@@ -78,6 +81,7 @@ func (p *Profile) resolvePoints() extensionPoints {
 	filled.requests = flatten(registered[translator](tiers, config.Requests))
 	filled.binders = flatten(registered[PodBinderProvider](tiers, ""))
 	filled.conflicts = flatten(registered[CPUConflictPolicy](tiers, ""))
+	filled.callers = flatten(registered[Caller](tiers, ""))
 	filled.reserve = flatten(registered[Reserver](tiers, ""))
 	filled.assign = flatten(registered[CPUAllocator](tiers, ""))
 	filled.bind = flatten(registered[Binder](tiers, ""))
@@ -195,6 +199,9 @@ func (p *Profile) Explain() string {
 		actions[i] = action.Name()
 	}
 	fmt.Fprintf(&b, "actions: %s\n\n", strings.Join(actions, ", "))
+	if p.Paused {
+		b.WriteString("paused: no job starts that has not begun, and no pod is evicted\n\n")
+	}
 	filled := p.resolvePoints()
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "QUESTION\tASKED, IN ORDER\tCOMBINED")

@@ -2,6 +2,7 @@ package framework
 
 import (
 	"slices"
+	"time"
 
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -23,10 +24,44 @@ type CPUConflictPolicy interface {
 	EvictsOnConflict() bool
 }
 
+// Caller is a plugin that calls other processes.
+type Caller interface {
+	Plugin
+	// MeasureCalls makes the plugin measure its calls, those of all sessions of the configuration. It is called once per
+	// configuration, before it decides; calls may be made on any goroutine.
+	MeasureCalls(timer *CallTimer)
+}
+
+// CallTimer measures calls to other processes. Nothing is decided by what it reads.
+type CallTimer struct {
+	// Now reads the time, on any goroutine.
+	Now func() time.Time
+	// Observe receives the process that was called, what was asked, "ok", "error" or "timeout", and how long it took.
+	Observe func(callee, verb, result string, took time.Duration)
+}
+
 // translator is a plugin that changes what pods request; it is not asked where its point is disabled.
 type translator interface {
 	Plugin
 	model.RequestTranslator
+}
+
+// GraceLimiter is an action that says how long pods which the scheduler ends may take at most.
+type GraceLimiter interface {
+	Action
+	// MaxGrace returns that time, at least a second; asked once per configuration.
+	MaxGrace() time.Duration
+}
+
+// MaxGrace returns how long a pod that the scheduler ends may take at most: what the first GraceLimiter says, and
+// model.DefaultMaxGrace without one.
+func (p *Profile) MaxGrace() time.Duration {
+	for _, action := range p.Actions {
+		if limiter, ok := action.(GraceLimiter); ok {
+			return limiter.MaxGrace()
+		}
+	}
+	return model.DefaultMaxGrace
 }
 
 // Translators returns the plugins that change what pods request and nodes offer, in tier order.
@@ -47,6 +82,13 @@ func (p *Profile) PodBinders() []model.PodBinder {
 		all = append(all, plugin.PodBinders()...)
 	}
 	return all
+}
+
+// MeasureCalls makes the plugins that call other processes measure that.
+func (p *Profile) MeasureCalls(timer *CallTimer) {
+	for _, plugin := range p.resolvePoints().callers {
+		plugin.MeasureCalls(timer)
+	}
 }
 
 // EvictsOnCPUConflict reports whether a pod that another one keeps from its isolated CPUs is evicted.

@@ -62,9 +62,9 @@ func (s *Session) chooseUncached(
 	var bestScore int64
 	for i, node := range all.candidates {
 		refusal := all.checks.check(node)
-		if lacking := s.Snapshot.Dimensions.InsufficientResource(node, task.Request, room); lacking >= 0 {
+		if lacking := s.Snapshot.Dimensions.For(task).InsufficientResource(node, task.Request, room); lacking >= 0 {
 			if refusal = s.explainShortage(task, node, lacking, room); refusal == nil {
-				refusal = s.lacking(lacking)
+				refusal = s.lacking(task, lacking)
 			}
 		}
 		why.Add(refusal)

@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -13,18 +14,33 @@ import (
 // Without one in the pipeline reservations would never end, so that what an earlier configuration reserved is released.
 type ReservationOwner interface {
 	Action
-	// OwnsReservations does nothing; it tells what the action is for.
-	OwnsReservations()
+	// LimitReservations ends, by Session.Reserve, what is reserved beyond the limits of the configuration: another configuration may
+	// have allowed it, or another client may have written the status that it was read from. It is called on the session's goroutine
+	// before the first action, so that no action respects what is beyond the limits.
+	LimitReservations(session *Session)
 }
 
-// Reserve decides which capacity is kept for the job, in the place of what was kept before; nil keeps none any more. It is in
-// force at once.
+// Reserve decides which capacity is kept for the job, in the place of what was kept before; nil keeps none any more, and
+// model.GivenUp records besides that it was given up. It is in force at once.
 func (s *Session) Reserve(job *model.Job, reservation *model.Reservation) {
 	if reservation == nil {
 		reservation = &model.Reservation{}
 	}
+	if before, _ := s.Reservation(job); before == nil || !before.Since.Equal(reservation.Since) {
+		delete(s.overstayed, job.Key) // other capacity has no guests yet
+	}
+	s.reserved[job.Key] = reservation
 	s.Snapshot.Reserve(job, reservation)
 	s.send(model.Decision{Job: job.Key, Reservation: reservation})
+}
+
+// Reservation returns what is reserved for the job, as it was decided last, nil when nothing is, and when the job gave up its
+// last reservation, zero when it did not.
+func (s *Session) Reservation(job *model.Job) (held *model.Reservation, gaveUp time.Time) {
+	if decided := s.reserved[job.Key]; decided != nil {
+		return decided.Split()
+	}
+	return job.Reservation, job.GaveUp
 }
 
 // UseReservedUntil shows the job capacity that is reserved for others from the time on at which it will be gone again, in
@@ -49,10 +65,14 @@ func (s *Session) WakeAt(at time.Time) {
 	}
 }
 
-// releaseUnowned ends all reservations when no action keeps them.
-func (s *Session) releaseUnowned(actions []Action) {
+// limitReservations ends what is reserved beyond the limits, and all of it when no action keeps reservations.
+func (s *Session) limitReservations(actions []Action) {
+	if !slices.ContainsFunc(s.Snapshot.Jobs, func(job *model.Job) bool { return job.Reservation != nil }) {
+		return
+	}
 	for _, action := range actions {
-		if _, keeps := action.(ReservationOwner); keeps {
+		if owner, keeps := action.(ReservationOwner); keeps {
+			owner.LimitReservations(s)
 			return
 		}
 	}

@@ -95,9 +95,9 @@ func TestReserveAndBorrow(t *testing.T) {
 // keeper is an action that keeps reservations and does nothing.
 type keeper struct{}
 
-func (keeper) Name() string      { return "keeper" }
-func (keeper) Execute(*Session)  {}
-func (keeper) OwnsReservations() {}
+func (keeper) Name() string               { return "keeper" }
+func (keeper) Execute(*Session)           {}
+func (keeper) LimitReservations(*Session) {}
 
 // idler is an action that does nothing else.
 type idler struct{}

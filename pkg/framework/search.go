@@ -3,6 +3,8 @@ package framework
 import (
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -218,10 +220,11 @@ func (s *Session) explain(
 ) *model.NodeDiagnosis {
 	tally := &model.NodeDiagnosis{}
 	tally.Merge(&answer.ruledOut)
-	lack := make([]int, s.Snapshot.Dimensions.Len()) // how many nodes lack it, for they are many
+	dimensions := s.Snapshot.Dimensions.For(task)
+	lack := make([]int, dimensions.Len()) // how many nodes lack it, for they are many
 	var near closestFit
 	for _, node := range answer.candidates {
-		if lacking := s.Snapshot.Dimensions.InsufficientResource(node, task.Request, room); lacking >= 0 {
+		if lacking := dimensions.InsufficientResource(node, task.Request, room); lacking >= 0 {
 			near.observe(node, task.Request, room)
 			if told := s.explainShortage(task, node, lacking, room); told != nil {
 				tally.Add(told)
@@ -238,10 +241,10 @@ func (s *Session) explain(
 	}
 	for position, nodes := range lack {
 		if nodes > 0 {
-			tally.AddN(s.lacking(position), nodes)
+			tally.AddN(s.lacking(task, position), nodes)
 		}
 	}
-	near.addTo(s.Snapshot.Dimensions, tally, lack, task.Request, room)
+	near.addTo(dimensions, tally, lack, task.Request, room)
 	return tally
 }
 
@@ -375,14 +378,16 @@ func noNodes() *model.Refusal {
 	return &model.Refusal{Code: model.NodesFiltered, Detail: "the cluster has no nodes"}
 }
 
-// lacking returns the refusal of a node that lacks one resource, made once.
-func (s *Session) lacking(position int) *model.Refusal {
+// lacking returns the refusal of a node that lacks one resource of a task's request, made once for the names that nodes offer.
+func (s *Session) lacking(task *model.Task, position int) *model.Refusal {
+	refusal := func(name corev1.ResourceName) *model.Refusal {
+		return &model.Refusal{Code: model.InsufficientResources, Detail: string(name), Evictable: true}
+	}
+	if position == model.Unoffered {
+		return refusal(s.Snapshot.Dimensions.For(task).Name(position))
+	}
 	for len(s.lacks) < s.Snapshot.Dimensions.Len() {
-		s.lacks = append(s.lacks, &model.Refusal{
-			Code:      model.InsufficientResources,
-			Detail:    string(s.Snapshot.Dimensions.Name(len(s.lacks))),
-			Evictable: true,
-		})
+		s.lacks = append(s.lacks, refusal(s.Snapshot.Dimensions.Name(len(s.lacks))))
 	}
 	return s.lacks[position]
 }

@@ -24,6 +24,9 @@ type Options struct {
 	// OnAction is called when a part of the session begins, with its name: an action, or PartOpen and PartClose. It is for callers
 	// that measure, since the session reads no clock; nil reports nothing. A session that has nothing to do has no parts.
 	OnAction func(part string)
+	// OnSearchCut is called when an action has ended the search for one job because the work of the cycle is used up, with its
+	// name; for callers that measure. Nil reports nothing.
+	OnSearchCut func(action string)
 	// Cache is what sessions hand on; nil keeps nothing beyond this session.
 	Cache *Cache
 	// OnPanic receives the panic of a plugin or an action that has ended the session, on the session's goroutine. Nil lets panics
@@ -68,6 +71,10 @@ type Session struct {
 	nominated map[types.UID]bool
 	// borrowers are the jobs that may use capacity which is reserved for others, and when they will be gone.
 	borrowers map[model.JobKey]int64
+	// reserved is what the session has decided about reservations.
+	reserved map[model.JobKey]*model.Reservation
+	// overstayed are the jobs that may be evicted for a holder of a reservation of the same priority, by the holder.
+	overstayed map[model.JobKey][]*model.Job
 	// decided reports that something was, wake when time alone may change an answer; zero is never.
 	decided bool
 	wake    time.Time
@@ -113,7 +120,9 @@ func newSession(snapshot *model.Snapshot, profile *Profile, options Options) *Se
 		options:  options,
 		profile:  profile,
 		cache:    options.Cache,
-		evicted:  map[*model.Task]evictionMark{}, borrowers: map[model.JobKey]int64{}, renewed: map[model.JobKey]bool{}, returned: map[model.JobKey]bool{},
+		evicted:  map[*model.Task]evictionMark{}, borrowers: map[model.JobKey]int64{}, reserved: map[model.JobKey]*model.Reservation{},
+		overstayed: map[model.JobKey][]*model.Job{},
+		renewed:    map[model.JobKey]bool{}, returned: map[model.JobKey]bool{},
 		nominated: map[types.UID]bool{}, quarantined: quarantinedIn(snapshot), pluginTimings: options.Stopwatch.newTimings(),
 	}
 	if s.cache == nil {
@@ -169,7 +178,8 @@ func Run(snapshot *model.Snapshot, profile *Profile, options Options) map[model.
 func (s *Session) run() {
 	s.began(PartOpen)
 	s.open()
-	s.releaseUnowned(s.profile.Actions)
+	s.limitReservations(s.profile.Actions)
+	s.findOverstayed()
 	s.execute()
 	s.began(PartClose)
 	s.Close()
@@ -179,6 +189,14 @@ func (s *Session) run() {
 func (s *Session) began(part string) {
 	if s.options.OnAction != nil {
 		s.options.OnAction(part)
+	}
+}
+
+// SearchCut records that the action has ended its search for a job because the work of the cycle is used up. Nothing is decided
+// by it.
+func (s *Session) SearchCut() {
+	if s.options.OnSearchCut != nil && s.currentPart < len(s.profile.Actions) {
+		s.options.OnSearchCut(s.profile.Actions[s.currentPart].Name())
 	}
 }
 
@@ -281,7 +299,7 @@ func (s *Session) ApplyReservations(job *model.Job) {
 func (s *Session) viewer(job *model.Job) model.Viewpoint {
 	viewer := model.ViewpointOf(job)
 	viewer.EndsBefore = s.borrowers[job.Key]
-	if viewer.EndsBefore == 0 && job.BelowMinimum && job.FirstUnmetMinimum(Ready.Counts) != nil {
+	if viewer.EndsBefore == 0 && s.Snapshot.HasBegun(job) && job.FirstUnmetMinimum(Ready.Counts) != nil {
 		viewer.EndsBefore = model.UnrestrictedViewpoint
 	}
 	return viewer

@@ -24,15 +24,14 @@ type operation struct {
 	isolation *model.Isolation
 	// departed reports that the task is only supposed to have ended.
 	departed bool
-	// deletePod tells, of an eviction, that the pod is to be deleted.
-	deletePod bool
+	// method is how the pod of an eviction is ended.
+	method model.EvictionMethod
 }
 
-// evictionMark is what is known about a task that the open statement has marked for eviction: where it was, and whether it is
-// to be deleted outright.
+// evictionMark is what is known about a task that the open statement has marked for eviction: where it was, and how it is ended.
 type evictionMark struct {
-	was       model.Placement
-	deletePod bool
+	was    model.Placement
+	method model.EvictionMethod
 }
 
 // Try runs the body and keeps what it did when it returns nil; when it returns a refusal, nothing ever happened. Calls
@@ -90,12 +89,12 @@ func (st *Statement) assign(task *model.Task, node *model.Node, room model.Capac
 		return alone
 	}
 	st.session.prepareFor(task, room)
-	dimensions := st.session.Snapshot.Dimensions
+	dimensions := st.session.Snapshot.Dimensions.For(task)
 	if lacking := dimensions.InsufficientResource(node, task.Request, room); lacking >= 0 {
 		if refusal := st.session.explainShortage(task, node, lacking, room); refusal != nil {
 			return refusal
 		}
-		return st.session.lacking(lacking)
+		return st.session.lacking(task, lacking)
 	}
 	op := operation{task: task}
 	if status == model.Allocated {
@@ -120,12 +119,12 @@ func (st *Statement) assign(task *model.Task, node *model.Node, room model.Capac
 
 // Evict marks a task that runs, or is about to, as releasing its capacity. It refuses when the task holds none, and where the
 // task may never be evicted. When the outermost statement ends, no gang may have been cut below its minimum.
-func (st *Statement) Evict(task *model.Task) *model.Refusal { return st.evict(task, false) }
+func (st *Statement) Evict(task *model.Task) *model.Refusal {
+	return st.EvictBy(task, model.ByEviction)
+}
 
-// Delete is Evict for a pod that is to be deleted outright, whatever budgets say.
-func (st *Statement) Delete(task *model.Task) *model.Refusal { return st.evict(task, true) }
-
-func (st *Statement) evict(task *model.Task, outright bool) *model.Refusal {
+// EvictBy is Evict for a pod whose disruption budgets do not decide.
+func (st *Statement) EvictBy(task *model.Task, method model.EvictionMethod) *model.Refusal {
 	if refusal := st.usable(); refusal != nil {
 		return refusal
 	}
@@ -135,8 +134,8 @@ func (st *Statement) evict(task *model.Task, outright bool) *model.Refusal {
 	if refusal := isSystemCritical(task); refusal != nil {
 		return refusal
 	}
-	st.session.evicted[task] = evictionMark{was: task.Placement, deletePod: outright}
-	st.session.move(operation{task: task, deletePod: outright}, model.Placement{Status: model.Releasing, Node: task.Node})
+	st.session.evicted[task] = evictionMark{was: task.Placement, method: method}
+	st.session.move(operation{task: task, method: method}, model.Placement{Status: model.Releasing, Node: task.Node})
 	current := st.session.about(task)
 	for _, observer := range st.session.slots.observe {
 		observer.OnEvict(task)
@@ -157,7 +156,7 @@ func (st *Statement) Unevict(task *model.Task) *model.Refusal {
 	}
 	delete(st.session.evicted, task)
 	before := task.Placement
-	st.session.move(operation{task: task, deletePod: known.deletePod}, known.was)
+	st.session.move(operation{task: task, method: known.method}, known.was)
 	current := st.session.about(task)
 	for _, observer := range st.session.slots.observe {
 		observer.OnDeallocate(task, before)
@@ -264,7 +263,7 @@ func (s *Session) undo(checkpoint int) {
 		case was.Status == model.Releasing:
 			delete(s.evicted, op.task)
 		case op.before.Status == model.Releasing:
-			s.evicted[op.task] = evictionMark{was: was, deletePod: op.deletePod}
+			s.evicted[op.task] = evictionMark{was: was, method: op.method}
 		}
 		if op.reserved {
 			s.unreserve(op.task, s.slots.reserve)

@@ -121,7 +121,7 @@ func (w *wanderer) operate(statement *Statement) {
 	case 3:
 		refusal = statement.Unpipeline(task)
 	case 4:
-		refusal = statement.Delete(task)
+		refusal = statement.EvictBy(task, model.ByDeletion)
 	default:
 		refusal = statement.Evict(task)
 	}

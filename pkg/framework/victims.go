@@ -10,7 +10,7 @@ import (
 )
 
 // This file has the three rules about victims that are the engine's, whatever the tiers say: no system pod is evicted, no pod
-// of the same or a higher priority, and no gang is cut below its minimum.
+// of the same or a higher priority, but for jobs that overstay (overstay.go), and no gang is cut below its minimum.
 
 // isSystemCritical returns why a task is never evicted for any job, nil when it may be.
 func isSystemCritical(task *model.Task) *model.Refusal {
@@ -44,9 +44,12 @@ func (s *Session) Victims(preemptor *model.Job, units []EvictionUnit) []Eviction
 		return nil
 	}
 	allowed := slices.DeleteFunc(slices.Clone(units), func(unit EvictionUnit) bool {
-		return unit.Priority() >= preemptor.Priority || unit.Job == preemptor || unit.Job != nil && s.quarantined[unit.Job.Key] != nil ||
+		return unit.Priority() >= preemptor.Priority && !s.overstays(unit, preemptor) || unit.Job == preemptor || unit.Job != nil && s.quarantined[unit.Job.Key] != nil ||
 			slices.ContainsFunc(unit.Tasks, func(task *model.Task) bool { return isSystemCritical(task) != nil })
 	})
+	for i := range allowed {
+		allowed[i].Overstays = allowed[i].Priority() >= preemptor.Priority
+	}
 	s.picking = allowed
 	picked, _ := firstDecidedTier(s.pickers(), preemptor, allowed)
 	s.picking = nil
@@ -55,8 +58,8 @@ func (s *Session) Victims(preemptor *model.Job, units []EvictionUnit) []Eviction
 
 // checkEvictions looks at every job that loses a task, and at the job that the task is evicted for.
 //
-// Invariants I11, I12: a victim's priority is lower than that of a job which gets capacity by the statement, and what is left of
-// its job is nothing, its minimum, or more.
+// Invariants I11, I12: a victim's priority is lower than that of a job which gets capacity by the statement, or it overstays
+// there, and what is left of its job is nothing, its minimum, or more.
 func (s *Session) checkEvictions(operations []operation) *model.Refusal {
 	var highest *model.Job
 	for _, op := range operations {
@@ -72,7 +75,8 @@ func (s *Session) checkEvictions(operations []operation) *model.Refusal {
 		if _, marked := s.evicted[task]; !marked {
 			continue
 		}
-		if highest == nil || task.Priority >= highest.Priority {
+		overstays := highest != nil && slices.Contains(s.overstayed[highest.Key], s.Snapshot.Job(task.Job))
+		if highest == nil || task.Priority > highest.Priority || task.Priority == highest.Priority && !overstays {
 			return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s would be evicted for noEntry above it", task)}
 		}
 		if task.Job == (model.JobKey{}) || seen[task.Job] {
@@ -81,7 +85,7 @@ func (s *Session) checkEvictions(operations []operation) *model.Refusal {
 		seen[task.Job] = true
 		job := s.Snapshot.Job(task.Job)
 		left := job.Count(func(t *model.Task) bool { return t.Status.CountsTowardMinimum() && t.Status != model.Succeeded })
-		if job.Priority >= highest.Priority || left > 0 && job.FirstUnmetMinimum(func(t *model.Task) bool { return t.Status.CountsTowardMinimum() }) != nil {
+		if job.Priority > highest.Priority || job.Priority == highest.Priority && !overstays || left > 0 && job.FirstUnmetMinimum(func(t *model.Task) bool { return t.Status.CountsTowardMinimum() }) != nil {
 			return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("part of %s would be evicted", job.Key)}
 		}
 	}

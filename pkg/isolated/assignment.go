@@ -43,6 +43,22 @@ func ParseAssignment(text string) (*Assignment, error) {
 	return a, nil
 }
 
+// Within returns the assignment less the ids outside of a set; nil when none is left, the assignment itself when none is outside.
+func (a *Assignment) Within(set CPUSet) *Assignment {
+	if a.CPUs.Within(set) {
+		return a
+	}
+	within := *a
+	if within.CPUs = a.CPUs.Intersect(set); within.CPUs.Empty() {
+		return nil
+	}
+	within.Containers = make(map[string]CPUSet, len(a.Containers))
+	for name, cpus := range a.Containers {
+		within.Containers[name] = cpus.Intersect(set)
+	}
+	return &within
+}
+
 // Text returns the annotation's value; equal assignments have equal text.
 func (a *Assignment) Text() (string, error) {
 	text, err := json.Marshal(a)

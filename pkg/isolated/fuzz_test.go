@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/tutti-sched/tutti/test/bounds"
 )
 
 // FuzzParseSet reads what it writes: a list that can be read is written in one form only, and that form is the same set.
@@ -12,23 +14,25 @@ func FuzzParseSet(f *testing.F) {
 		f.Add(list)
 	}
 	f.Fuzz(func(t *testing.T, list string) {
-		set, err := ParseSet(list)
-		if err != nil {
-			if !set.Empty() {
-				t.Fatalf("%q is refused, and is %s", list, set)
+		bounds.Hold(t, func() {
+			set, err := ParseSet(list)
+			if err != nil {
+				if !set.Empty() {
+					t.Fatalf("%q is refused, and is %s", list, set)
+				}
+				return
 			}
-			return
-		}
-		count := 0
-		for id := set.Next(0); id >= 0; id = set.Next(id + 1) {
-			if count++; !set.Has(id) || id >= Limit {
-				t.Fatalf("%q has %d", list, id)
+			count := 0
+			for id := set.Next(0); id >= 0; id = set.Next(id + 1) {
+				if count++; !set.Has(id) || id >= Limit {
+					t.Fatalf("%q has %d", list, id)
+				}
 			}
-		}
-		again, err := ParseSet(set.String())
-		if err != nil || again != set || again.String() != set.String() || count != set.Len() {
-			t.Fatalf("%q is %s, which is %s: %v", list, set, again, err)
-		}
+			again, err := ParseSet(set.String())
+			if err != nil || again != set || again.String() != set.String() || count != set.Len() {
+				t.Fatalf("%q is %s, which is %s: %v", list, set, again, err)
+			}
+		})
 	})
 }
 
@@ -40,26 +44,28 @@ func FuzzParseAssignment(f *testing.F) {
 	f.Add(`null`)
 	f.Add(`{"v":1,"cpus":["4"],"containers":null}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		a, err := ParseAssignment(text)
-		if err != nil {
-			return
-		}
-		for name, cpus := range a.Containers {
-			if !cpus.Within(a.CPUs) {
-				t.Fatalf("container %q has %s of %s", name, cpus, a.CPUs)
+		bounds.Hold(t, func() {
+			a, err := ParseAssignment(text)
+			if err != nil {
+				return
 			}
-		}
-		written, err := a.Text()
-		if err != nil || a.CPUs.Empty() {
-			t.Fatalf("%+v: %v", a, err)
-		}
-		again, err := ParseAssignment(written)
-		if err != nil {
-			t.Fatalf("%q is written as %q: %v", text, written, err)
-		}
-		if second, _ := again.Text(); second != written {
-			t.Fatalf("%q is written as %q, and that as %q", text, written, second)
-		}
+			for name, cpus := range a.Containers {
+				if !cpus.Within(a.CPUs) {
+					t.Fatalf("container %q has %s of %s", name, cpus, a.CPUs)
+				}
+			}
+			written, err := a.Text()
+			if err != nil || a.CPUs.Empty() {
+				t.Fatalf("%+v: %v", a, err)
+			}
+			again, err := ParseAssignment(written)
+			if err != nil {
+				t.Fatalf("%q is written as %q: %v", text, written, err)
+			}
+			if second, _ := again.Text(); second != written {
+				t.Fatalf("%q is written as %q, and that as %q", text, written, second)
+			}
+		})
 	})
 }
 
@@ -73,25 +79,27 @@ func FuzzParseTopology(f *testing.F) {
 	f.Add(`{}`)
 	f.Add(`[]`)
 	f.Fuzz(func(t *testing.T, text string) {
-		topology, err := ParseTopology(text)
-		if err != nil {
-			return
-		}
-		if !topology.Isolated.Within(topology.Online) {
-			t.Fatalf("%s of %s", topology.Isolated, topology.Online)
-		}
-		holdPicks(t, topology)
-		written, err := topology.Text()
-		if err != nil || !json.Valid([]byte(written)) {
-			t.Fatalf("%+v: %v", topology, err)
-		}
-		again, err := ParseTopology(written)
-		if err != nil {
-			t.Fatalf("%q is written as %q: %v", text, written, err)
-		}
-		if second, _ := again.Text(); second != written {
-			t.Fatalf("%q is written as %q, and that as %q", text, written, second)
-		}
+		bounds.Hold(t, func() {
+			topology, err := ParseTopology(text)
+			if err != nil {
+				return
+			}
+			if !topology.Isolated.Within(topology.Online) {
+				t.Fatalf("%s of %s", topology.Isolated, topology.Online)
+			}
+			holdPicks(t, topology)
+			written, err := topology.Text()
+			if err != nil || !json.Valid([]byte(written)) {
+				t.Fatalf("%+v: %v", topology, err)
+			}
+			again, err := ParseTopology(written)
+			if err != nil {
+				t.Fatalf("%q is written as %q: %v", text, written, err)
+			}
+			if second, _ := again.Text(); second != written {
+				t.Fatalf("%q is written as %q, and that as %q", text, written, second)
+			}
+		})
 	})
 }
 

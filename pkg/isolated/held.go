@@ -27,23 +27,55 @@ func AssignedTo(pod *corev1.Pod) (*Assignment, error) {
 	case err != nil:
 		return nil, err
 	case a.UID != string(pod.UID) || a.Node != pod.Spec.NodeName:
-		return nil, fmt.Errorf("%s is of pod %s on node %s", AssignedAnnotation, a.UID, a.Node)
+		return nil, fmt.Errorf("%s is of pod %.64q on node %.64q", AssignedAnnotation, a.UID, a.Node)
+	}
+	if err := a.checkContainers(&pod.Spec); err != nil {
+		return nil, err
 	}
 	return a, nil
 }
 
+// checkContainers returns an error when the assignment names a container that the pod does not have, or when two that run at the
+// same time have an id in common: only where the pod as a whole has a request may containers share what the others leave.
+func (a *Assignment) checkContainers(spec *corev1.PodSpec) error {
+	var taken CPUSet
+	named := 0
+	_, whole := podLevel(spec)
+	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range containers {
+			c := &containers[i]
+			own, has := a.Containers[c.Name]
+			if has {
+				named++
+			}
+			if ends := i < len(spec.InitContainers) && c == &spec.InitContainers[i] && !restarts(c); ends || whole {
+				continue
+			}
+			if both := own.Intersect(taken); !both.Empty() {
+				return fmt.Errorf("%s: container %.64q has CPUs %s of another one", AssignedAnnotation, c.Name, both)
+			}
+			taken = taken.Union(own)
+		}
+	}
+	if named < len(a.Containers) {
+		return fmt.Errorf("%s names %d containers that the pod does not have", AssignedAnnotation, len(a.Containers)-named)
+	}
+	return nil
+}
+
 // SharedPoolRequest returns what a pod that holds these ids takes of ordinary CPU, in thousandths of a core: the requests of
 // its other containers and its overhead, and what resized containers with ids request beyond these.
+//
+// Invariant: together with the ids it is at least what the kubelet counts for the pod, whatever the assignment says.
 func SharedPoolRequest(pod *corev1.Pod, held *Assignment) int64 {
 	overhead := milli(pod.Spec.Overhead.Cpu())
 	if whole, set := podLevel(&pod.Spec); set {
 		return max(0, milli(&whole)-1000*int64(held.CPUs.Len())) + overhead
 	}
 	granted := grantedTo(&pod.Status)
-	return overhead + peak(&pod.Spec, func(c *corev1.Container) int64 {
-		request := max(milli(c.Resources.Requests.Cpu()), granted[c.Name])
-		return max(0, request-1000*int64(held.Containers[c.Name].Len()))
-	})
+	request := func(c *corev1.Container) int64 { return max(milli(c.Resources.Requests.Cpu()), granted[c.Name]) }
+	beyond := func(c *corev1.Container) int64 { return max(0, request(c)-1000*int64(held.Containers[c.Name].Len())) }
+	return overhead + max(peak(&pod.Spec, beyond), peak(&pod.Spec, request)-1000*int64(held.CPUs.Len()))
 }
 
 // ResizedBeyond returns the first container that requests more CPU than it has ids, after a resize, and how much; an empty

@@ -244,15 +244,19 @@ func TestResizedIsOrdinary(t *testing.T) {
 }
 
 func TestAssignedToIsOfThisPodOnThisNode(t *testing.T) {
-	pod := podOf("true", "a=3")
+	pod := podOf("true", "main=3", "side=1")
 	pod.Annotations[AssignedAnnotation] = strings.NewReplacer(`"n1"`, `"n"`).Replace(assigned)
 	a, err := AssignedTo(pod)
 	if err != nil || a.CPUs != NewCPUSet(8, 9, 10, 11) {
 		t.Errorf("%v, %v", a, err)
 	}
 	for what, change := range map[string]func(){
-		"is of pod u on node n": func() { pod.UID = "v" },
-		"invalid character":     func() { pod.Annotations[AssignedAnnotation] = "x" },
+		`is of pod "u" on node "n"`: func() { pod.UID = "v" },
+		"invalid character":         func() { pod.Annotations[AssignedAnnotation] = "x" },
+		"names 1 containers that":   func() { pod.Spec.Containers = pod.Spec.Containers[:1] },
+		`container "side" has CPUs 10 `: func() {
+			pod.Annotations[AssignedAnnotation] = strings.NewReplacer(`"n1"`, `"n"`, `"11"`, `"10"`).Replace(assigned)
+		},
 	} {
 		before := pod.DeepCopy()
 		change()
@@ -264,6 +268,37 @@ func TestAssignedToIsOfThisPodOnThisNode(t *testing.T) {
 	pod.Spec.NodeName = ""
 	if a, err := AssignedTo(pod); a != nil || err != nil {
 		t.Errorf("not bound: %v, %v", a, err)
+	}
+}
+
+// TestContainersThatDoNotRunTogetherMayShare: an init container that ends, and those of a pod with a request of its own.
+func TestContainersThatDoNotRunTogetherMayShare(t *testing.T) {
+	same := `{"v":1,"node":"n","uid":"u","cpus":"8-9","containers":{"a":"8-9","b":"8-9"}}`
+	for name, pod := range map[string]*corev1.Pod{
+		"before it":   podOf("true", "init a=2", "b=2"),
+		"as a whole":  podOf("a,b", "pod=2", "a", "b"),
+		"sidecar":     podOf("true", "sidecar a=2", "b=2"),
+		"two at once": podOf("true", "a=2", "b=2"),
+	} {
+		pod.Annotations[AssignedAnnotation] = same
+		_, err := AssignedTo(pod)
+		if together := name == "sidecar" || name == "two at once"; (err != nil) != together {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestAnAssignmentTakesNoMoreThanItsCPUs: whatever it says of containers, ids and ordinary CPU together are what the kubelet
+// counts.
+func TestAnAssignmentTakesNoMoreThanItsCPUs(t *testing.T) {
+	var names []string
+	forged := &Assignment{CPUs: NewCPUSet(0), Containers: map[string]CPUSet{}}
+	for i := range 60 {
+		names = append(names, fmt.Sprintf("c%d=1", i))
+		forged.Containers[fmt.Sprintf("c%d", i)] = forged.CPUs
+	}
+	if got := SharedPoolRequest(podOf("-", names...), forged); got != 59_000 {
+		t.Errorf("%d ordinary beside 1 id, want 59000", got)
 	}
 }
 

@@ -34,15 +34,29 @@ func (i *Isolation) String() string {
 	return fmt.Sprintf("%v of version %s with %v", *i.Assignment, i.ResourceVersion, i.Annotations)
 }
 
+// EvictionMethod is how a pod is ended: what its disruption budgets mean.
+type EvictionMethod int8
+
+// The methods.
+const (
+	// ByEviction: the API server evicts the pod, or refuses to where a budget forbids it.
+	ByEviction EvictionMethod = iota
+	// ByEvictionOrDeletion: the API server evicts the pod, and where a budget forbids that, the pod is deleted.
+	ByEvictionOrDeletion
+	// ByDeletion: the pod is deleted, whatever its budgets.
+	ByDeletion
+)
+
 // Eviction is the decision to end a pod for a job.
 type Eviction struct {
 	Pod PodRef
 	// Job is the job that the pod is a member of; zero when it has none.
 	Job JobKey
 	// Node is the pod's node.
-	Node string
-	// DeletePod is set to delete the pod whatever its budgets, rather than to evict it as far as they allow.
-	DeletePod bool
+	Node   string
+	Method EvictionMethod
+	// GraceSeconds is how long the pod may take to end, in seconds, never longer than it asks for; zero is as long as it asks for.
+	GraceSeconds int64
 	// Message is the reason of an eviction that is for no job: the pod could never run where it is. Then the decision has no
 	// job and no nominations. Empty when the eviction is for the decision's job.
 	Message string
@@ -63,6 +77,8 @@ func (p Nomination) Releases() bool { return p.Node == "" }
 // evicted so that the job can start where it is nominated. Nominations alone move an earlier nomination to other capacity.
 type Decision struct {
 	Job JobKey
+	// Cycle is the number of the cycle that decided it; zero is unknown.
+	Cycle uint64
 	// MinBinds is how many of Binds must succeed for the job to keep its minimum.
 	MinBinds    int
 	Binds       []Bind

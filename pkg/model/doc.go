@@ -6,11 +6,11 @@
 //
 // The files, in reading order:
 //
-//	resources.go, words.go                            amounts by dimension, and how they are written
-//	task.go, job.go, node.go                          the nouns
-//	class.go                                          which jobs ask the same question
-//	hold.go, reservation.go, isolated.go, budget.go   what is held on nodes, and what may be evicted
-//	snapshot.go, journal.go, copy.go                  the cluster in one session, its changes, and a copy of it
-//	decision.go, refusal.go                           what a session says
-//	translate.go, binder.go                           interfaces to other parts
+//	resources.go, words.go                                        amounts by dimension, and how they are written
+//	task.go, job.go, node.go                                      the nouns
+//	class.go                                                      which jobs ask the same question
+//	hold.go, reservation.go, runtime.go, isolated.go, budget.go   what is held on nodes, and what may be evicted
+//	snapshot.go, journal.go, copy.go                              the cluster in one session, its changes, and a copy of it
+//	decision.go, refusal.go                                       what a session says
+//	translate.go, binder.go                                       interfaces to other parts
 package model

@@ -148,7 +148,7 @@ func (s *Snapshot) ReleaseNominated(job JobKey) {
 	s.drop(func(h *HeldCapacity) bool { return h.Job == job && !h.Reserved() })
 }
 
-// Reserve replaces the job's reservation.
+// Reserve replaces the capacity that is reserved for the job.
 func (s *Snapshot) Reserve(job *Job, reservation *Reservation) {
 	holds := slices.DeleteFunc(slices.Clone(s.holds), func(h HeldCapacity) bool { return h.Job == job.Key && h.Reserved() })
 	holds = append(holds, reservation.Holds(job)...)

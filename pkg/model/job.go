@@ -64,6 +64,12 @@ type Role struct {
 	MinMember int32
 }
 
+// Minima are how many members start together, in all and by role.
+type Minima struct {
+	MinMember int32
+	Roles     []Role
+}
+
 // Job is the tasks of one PodGroup, of one implicit group, or one plain pod.
 type Job struct {
 	Key JobKey
@@ -78,6 +84,10 @@ type Job struct {
 	Roles []Role
 	// Whole reports whether the gang has had its minimum bound, according to the API; members may have been lost since.
 	Whole bool
+	// StartedMinima are those that it was whole with, according to the API; zero when it was not. LostMembers reports whether it
+	// has fewer members than that, so that it has lost some.
+	StartedMinima Minima
+	LostMembers   bool
 	// Lowered reports whether MinMember and Roles are below the group's spec, since a gang that was whole lacks members.
 	Lowered bool
 	Created time.Time
@@ -97,6 +107,9 @@ type Job struct {
 	WaitingSince time.Time
 	// ExpectedRunSeconds is how long the group is expected to run from the start of its first member; nil when that is not known.
 	ExpectedRunSeconds *int64
+	// OverrunSince is since when the group is known to have run for longer than that, in this run or an earlier one; zero when it
+	// is not.
+	OverrunSince time.Time
 	// ClassPriority is the value of the group's priority class; nil when it names none or one that does not exist.
 	ClassPriority *int32
 	// Warning is a note to the user besides the refusal, such as a priority class that is ignored; empty when there is none.
@@ -105,6 +118,8 @@ type Job struct {
 	Invalid *Refusal
 	// Reservation is the capacity reserved for the job; nil when none is.
 	Reservation *Reservation
+	// GaveUp is when the job's last reservation was given up because the job had not started in time; zero when it was not.
+	GaveUp time.Time
 
 	// NothingPending reports whether there was nothing to decide when the snapshot was taken: no pod of the job waits for a
 	// node, and the job has its minimum or has ended. False is always safe.

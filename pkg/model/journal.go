@@ -12,7 +12,7 @@ type Change struct {
 	Pod *corev1.Pod
 	// Added reports whether the pod was added or removed.
 	Added bool
-	// Capacity reports that none of these changed, but how much of the node's capacity the snapshot's viewpoint may use.
+	// Room reports that none of these changed, but how much of the node's capacity the snapshot's viewpoint may use.
 	Room bool
 	// Terminating reports whether the pod is terminating: a reader that excludes terminating pods never saw it on the node.
 	Terminating bool

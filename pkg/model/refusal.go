@@ -41,6 +41,8 @@ const (
 	Quarantined Code = "Quarantined"
 	// CycleFailed: a cycle ended before the job's turn, because of a panic.
 	CycleFailed Code = "CycleFailed"
+	// Paused: the scheduler starts no job that has not begun, since its configuration says so.
+	Paused Code = "Paused"
 	// Malformed: an object of the job could not be read.
 	Malformed Code = "Malformed"
 )
@@ -61,6 +63,9 @@ type Refusal struct {
 	// Transient reports whether the result may change within seconds although nothing in the cluster changes: it came from
 	// outside, or a reply is missing.
 	Transient bool
+	// BlockedByBudgets reports, for the refusal of a whole job, whether pods would be evicted for it if their disruption budgets
+	// allowed that.
+	BlockedByBudgets bool
 	// NodeReasons counts, for the refusal of a whole job, the nodes by the reason that refused its first member without a
 	// place; most frequent first.
 	NodeReasons []NodeReason
@@ -81,23 +86,25 @@ type NodeReason struct {
 
 // String returns the one sentence that is shown everywhere: "needs 12, 9 placed (worker); 31 nodes lack nvidia.com/gpu, 4
 // nodes: had untolerated taint gpu=true:NoSchedule; 3 members short of 8 nvidia.com/gpu each; closest: node n7, missing 3
-// nvidia.com/gpu".
+// nvidia.com/gpu". It has up to MaxMessage bytes and no characters that a terminal would obey.
 func (r *Refusal) String() string {
 	if r == nil {
 		return ""
 	}
-	words := r.Summary()
+	words := r.summary()
 	if short := r.short(); short != "" {
 		words += "; " + short
 	}
 	if r.Note != "" {
 		words += "; " + r.Note
 	}
-	return words
+	return Clean(words, MaxMessage)
 }
 
 // Summary is String without the amounts and without the note.
-func (r *Refusal) Summary() string {
+func (r *Refusal) Summary() string { return Clean(r.summary(), MaxMessage) }
+
+func (r *Refusal) summary() string {
 	var b strings.Builder
 	b.WriteString(r.lead())
 	for i, cause := range r.NodeReasons[:min(len(r.NodeReasons), maxCauses)] {

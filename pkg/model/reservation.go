@@ -16,6 +16,9 @@ type Reservation struct {
 	// ExpectedStart is when the last of the pods on the capacity is expected to end, in whole seconds; zero when that is not
 	// known of all of them.
 	ExpectedStart time.Time
+	// Until is when the reservation is given up if the job has not started, in whole seconds; zero when that is not known. A
+	// reservation without nodes that has it was given up then.
+	Until time.Time
 }
 
 // ReservedNode is what is reserved on one node.
@@ -26,8 +29,30 @@ type ReservedNode struct {
 	Request Resources
 }
 
-// Until returns until when the capacity may be used by other jobs; see HeldCapacity.LentUntil.
-func (r *Reservation) Until() int64 {
+// GivenUp returns what is left of a reservation that is given up at that moment.
+func GivenUp(at time.Time) *Reservation { return &Reservation{Since: at, Until: at} }
+
+// Split returns the reservation if it is of any capacity, and when it was given up if it was. The reservation may be nil.
+func (r *Reservation) Split() (held *Reservation, gaveUp time.Time) {
+	switch {
+	case r == nil:
+		return nil, gaveUp
+	case len(r.Nodes) == 0:
+		return nil, r.Until
+	}
+	return r, gaveUp
+}
+
+// Total returns what is reserved on all nodes together. A sum that is too large for its type is as large as can be.
+func (r *Reservation) Total() (total Resources) {
+	for i := range r.Nodes {
+		total.AddCapped(r.Nodes[i].Request)
+	}
+	return total
+}
+
+// LentUntil returns until when the capacity may be used by other jobs; see HeldCapacity.LentUntil.
+func (r *Reservation) LentUntil() int64 {
 	if r.ExpectedStart.IsZero() {
 		return 0
 	}
@@ -39,7 +64,7 @@ func (r *Reservation) Holds(job *Job) []HeldCapacity {
 	var holds []HeldCapacity
 	for _, room := range r.Nodes {
 		holds = append(holds, HeldCapacity{
-			Job: job.Key, Priority: job.Priority, Node: room.Node, Request: room.Request, LentUntil: r.Until(),
+			Job: job.Key, Priority: job.Priority, Node: room.Node, Request: room.Request, LentUntil: r.LentUntil(),
 		})
 	}
 	return holds
@@ -73,7 +98,8 @@ func (r *Reservation) Equal(other *Reservation) bool {
 	if r == nil || other == nil {
 		return r == other
 	}
-	return r.Since.Equal(other.Since) && r.ExpectedStart.Equal(other.ExpectedStart) && SameNodes(r.Nodes, other.Nodes)
+	return r.Since.Equal(other.Since) && r.ExpectedStart.Equal(other.ExpectedStart) && r.Until.Equal(other.Until) &&
+		SameNodes(r.Nodes, other.Nodes)
 }
 
 // SameNodes reports whether two lists reserve the same capacity for as many members.

@@ -2,6 +2,7 @@ package model
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -23,18 +24,24 @@ const (
 	Memory                  // bytes
 	EphemeralStorage        // bytes
 	Pods                    // count
+	// Unoffered counts how often a request needs resources that no node offers. A position for each such name would make
+	// the vectors of every node longer, and any pod may name resources. No node has capacity here.
+	Unoffered
 )
 
-// ResourceIndex gives every resource name a position in the Resources vectors of one scheduler. Positions are only added, so
-// that an older vector stays valid: missing positions are zero.
+// ResourceIndex gives the resources that nodes, device classes and plugins offer or count a position in the Resources vectors
+// of one scheduler. Positions are only added, so that an older vector stays valid: missing positions are zero. What only pods
+// name gets none: any user may name any number of resources.
 //
 // It is not safe for concurrent use: the goroutine that owns the cluster state owns it.
 type ResourceIndex struct {
 	names []corev1.ResourceName
 	index map[corev1.ResourceName]int
+	// unoffered is what one at position Unoffered stands for; nil when that is not known.
+	unoffered corev1.ResourceList
 }
 
-// NewDimensions returns the dimensions every cluster has: cpu, memory, ephemeral-storage and pods.
+// NewDimensions returns the dimensions every cluster has: cpu, memory, ephemeral-storage, pods, and what no node offers.
 func NewDimensions() *ResourceIndex {
 	d := &ResourceIndex{index: map[corev1.ResourceName]int{}}
 	for _, name := range []corev1.ResourceName{
@@ -42,7 +49,16 @@ func NewDimensions() *ResourceIndex {
 	} {
 		d.Index(name)
 	}
+	d.names = append(d.names, "") // Unoffered
 	return d
+}
+
+// For returns the index as the task's vectors are to be read: with the names of what it requests and no node offers.
+func (d *ResourceIndex) For(task *Task) *ResourceIndex {
+	if len(task.Unoffered) == 0 {
+		return d
+	}
+	return &ResourceIndex{names: d.names, index: d.index, unoffered: task.Unoffered}
 }
 
 // Index returns the position of a resource and adds it when it is new.
@@ -62,10 +78,14 @@ func (d *ResourceIndex) Find(name corev1.ResourceName) (position int, ok bool) {
 	return position, ok
 }
 
-// Name returns the resource at a position, empty when there is none.
+// Name returns the resource at a position, empty when there is none. At Unoffered it is the first by name, and empty unless
+// the index is that for a task.
 func (d *ResourceIndex) Name(position int) corev1.ResourceName {
 	if position < 0 || position >= len(d.names) {
 		return ""
+	}
+	if position == Unoffered && len(d.unoffered) > 0 {
+		return slices.Min(slices.Collect(maps.Keys(d.unoffered)))
 	}
 	return d.names[position]
 }
@@ -90,7 +110,7 @@ func (d *ResourceIndex) InsufficientResource(node *Node, request Resources, room
 
 // Clone returns a copy that shares nothing with d, for another goroutine.
 func (d *ResourceIndex) Clone() *ResourceIndex {
-	return &ResourceIndex{names: slices.Clone(d.names), index: maps.Clone(d.index)}
+	return &ResourceIndex{names: slices.Clone(d.names), index: maps.Clone(d.index), unoffered: d.unoffered}
 }
 
 // Len returns the number of dimensions known by now.
@@ -98,16 +118,11 @@ func (d *ResourceIndex) Len() int { return len(d.names) }
 
 // Vector reads a resource list: CPU in thousandths of a core, everything else in whole units, rounded up. ok is false, and
 // bad names a resource, when an amount is negative or above MaxAmount; the vector then holds the amount cut to that range, so
-// that such a pod, if it runs, fills its node in the accounting.
+// that such a pod, if it runs, fills its node in the accounting. New names get positions.
 func (d *ResourceIndex) Vector(list corev1.ResourceList) (vector Resources, bad corev1.ResourceName, ok bool) {
-	names := make([]corev1.ResourceName, 0, len(list))
-	for name := range list {
-		names = append(names, name)
-	}
-	slices.Sort(names) // positions of new resources must not depend on map order
 	ok = true
-	for _, name := range names {
-		amount, counted := amountOf(name, list[name])
+	for _, name := range slices.Sorted(maps.Keys(list)) { // positions of new resources must not depend on map order
+		amount, counted := Amount(name, list[name])
 		if !counted {
 			bad, ok = name, false
 		}
@@ -123,6 +138,10 @@ func (d *ResourceIndex) List(vector Resources) corev1.ResourceList {
 		name := d.Name(i)
 		switch {
 		case amount == 0:
+		case i == Unoffered:
+			for name, each := range d.unoffered {
+				list[name] = *resource.NewQuantity(each.Value()*min(amount, MaxAmount/each.Value()), resource.DecimalSI)
+			}
 		case i == CPU:
 			list[name] = *resource.NewMilliQuantity(amount, resource.DecimalSI)
 		case i == Memory, i == EphemeralStorage, strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix):
@@ -134,8 +153,9 @@ func (d *ResourceIndex) List(vector Resources) corev1.ResourceList {
 	return list
 }
 
-// amountOf compares before it converts: a quantity beyond int64 converts to an arbitrary number.
-func amountOf(name corev1.ResourceName, quantity resource.Quantity) (amount int64, ok bool) {
+// Amount returns a quantity of a resource in the unit of its dimension, cut to what can be counted; ok is false when it had to be
+// cut. It compares before it converts: a quantity beyond int64 converts to an arbitrary number.
+func Amount(name corev1.ResourceName, quantity resource.Quantity) (amount int64, ok bool) {
 	most, convert := resource.NewQuantity(MaxAmount, resource.DecimalSI), quantity.Value
 	if name == corev1.ResourceCPU {
 		most, convert = resource.NewMilliQuantity(MaxAmount, resource.DecimalSI), quantity.MilliValue
@@ -180,6 +200,15 @@ func (r *Resources) Sub(other Resources) {
 	r.grow(len(other))
 	for i, amount := range other {
 		(*r)[i] -= amount
+	}
+}
+
+// AddCapped is Add for totals, of which none is negative. A negative amount adds nothing: a node that is short of something
+// takes none of it from the others. A sum that is too large for its type is as large as can be.
+func (r *Resources) AddCapped(other Resources) {
+	r.grow(len(other))
+	for i, amount := range other {
+		(*r)[i] += min(max(amount, 0), math.MaxInt64-(*r)[i])
 	}
 }
 

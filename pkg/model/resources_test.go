@@ -62,7 +62,7 @@ func TestVectorPositions(t *testing.T) {
 		d := NewDimensions()
 		d.Vector(list)
 		for i, want := range []corev1.ResourceName{
-			"cpu", "memory", "ephemeral-storage", "pods", "a/1", "b/2", "c/3", "d/4", "e/5", "f/6", "g/7", "h/8", "",
+			"cpu", "memory", "ephemeral-storage", "pods", "", "a/1", "b/2", "c/3", "d/4", "e/5", "f/6", "g/7", "h/8", "",
 		} {
 			if got := d.Name(i); got != want {
 				t.Fatalf("position %d is %q, want %q", i, got, want)
@@ -76,7 +76,7 @@ func TestDimensionsOnlyGrow(t *testing.T) {
 		d := NewDimensions()
 		known := map[corev1.ResourceName]int{
 			corev1.ResourceCPU: CPU, corev1.ResourceMemory: Memory,
-			corev1.ResourceEphemeralStorage: EphemeralStorage, corev1.ResourcePods: Pods,
+			corev1.ResourceEphemeralStorage: EphemeralStorage, corev1.ResourcePods: Pods, "": Unoffered,
 		}
 		for _, name := range rapid.SliceOf(rapid.StringMatching(`[a-c]{1,2}`)).Draw(t, "names") {
 			position := d.Index(corev1.ResourceName(name))
@@ -152,5 +152,22 @@ func TestSumsStayExact(t *testing.T) {
 	}
 	if sum.At(0) <= 0 || sum.At(0)/8191 != MaxAmount || math.MaxInt64-sum.At(0) < 0 {
 		t.Fatalf("8191 times the largest amount is %d", sum.At(0))
+	}
+}
+
+// TestTotalsHaveNoNegativeAmount: the total is at most the largest, in whatever order the amounts come.
+func TestTotalsHaveNoNegativeAmount(t *testing.T) {
+	for _, c := range []struct{ amounts, want []int64 }{
+		{[]int64{-2, 1}, []int64{1}},
+		{[]int64{1, -2}, []int64{1}},
+		{[]int64{math.MaxInt64 - 1, 5, -3, 5}, []int64{math.MaxInt64}},
+	} {
+		var total Resources
+		for _, amount := range c.amounts {
+			total.AddCapped(Resources{amount})
+		}
+		if !total.Equal(c.want) {
+			t.Errorf("the total of %v is %v instead of %v", c.amounts, total, c.want)
+		}
 	}
 }

@@ -16,14 +16,17 @@ import (
 type Snapshot struct {
 	// Now is when the snapshot was taken, the only clock of a cycle.
 	Now time.Time
-	// Version differs between two snapshots of one cluster state if anything differs but Now, JobBackoff,
-	// NodeBackoff, BindBackoff and EvictionBackoff. Zero is unknown.
+	// Version differs between two snapshots of one cluster state if anything differs but Now, Begun,
+	// JobBackoff, NodeBackoff, BindBackoff and EvictionBackoff. Zero is unknown.
 	Version    uint64
 	Dimensions *ResourceIndex
 	// Nodes are sorted by name; SetNodes replaces them.
 	Nodes []*Node
 	// Jobs are sorted by key.
 	Jobs []*Job
+	// Begun has the jobs of which a start has begun and is to be completed, and its minimum: decided by this process, or found when
+	// it began to lead. Nil has none.
+	Begun map[JobKey]int32
 	// JobBackoff has the jobs in back-off, and why: their binds have failed. Nil has none.
 	JobBackoff map[JobKey]*Refusal
 	// NodeBackoff has by job the nodes, by name, that are used last, and why: a bind of a member to them has failed. Nil has
@@ -34,6 +37,8 @@ type Snapshot struct {
 	BindBackoff map[types.UID]*Refusal
 	// EvictionBackoff has the pods that the API server has lately refused to evict, and why. Nil has none.
 	EvictionBackoff map[types.UID]*Refusal
+	// Paused reports that no pod is evicted for a job; JobBackoff has the jobs that may not start.
+	Paused bool
 	// Budgets are the PodDisruptionBudgets, sorted by namespace and name.
 	Budgets []Budget
 	// Journal has the changes.
@@ -50,6 +55,14 @@ type Snapshot struct {
 
 	// moved are the tasks that Move was called for since the last TakeTouched.
 	moved map[*Task]struct{}
+}
+
+// HasBegun reports whether the job is to be completed before others start: its start is incomplete, or it has lost members since.
+// A job whose minima were raised, or of which a user created a member on a node, has not begun: any user could take the first
+// turn in that way.
+func (s *Snapshot) HasBegun(job *Job) bool {
+	has := job.Count(func(task *Task) bool { return task.Status.CountsTowardMinimum() })
+	return job.LostMembers || has > 0 && has < int(s.Begun[job.Key])
 }
 
 // HasBackoff reports whether any job, node or pod is in back-off, which ends by time alone.

@@ -109,8 +109,13 @@ type Task struct {
 	// Started reports whether a container of the pod runs, or has ended.
 	Started bool
 	Created time.Time
-	// Request is the task's request.
-	Request Resources
+	// GraceSeconds is how long the pod may take to end when the scheduler evicts or deletes it, in seconds: its own grace period,
+	// and at most what the configuration says, by default DefaultMaxGrace. Zero is the pod's own.
+	GraceSeconds int64
+	// Request is the task's request. It holds one at the position Unoffered when Unoffered is not empty: what it requests of
+	// resources that no node offers, never changed.
+	Request   Resources
+	Unoffered corev1.ResourceList
 	// MayUseDeviceClass reports whether a part of it may be devices of a DeviceClass, where a node does not report them
 	// itself.
 	MayUseDeviceClass bool
@@ -146,6 +151,9 @@ func (t *Task) Exists() bool {
 
 // ReleasesResources reports whether the task's capacity is being released and can be counted on.
 func (t *Task) ReleasesResources() bool { return t.Status == Releasing && !t.TerminationOverdue }
+
+// DefaultMaxGrace is how long a pod that the scheduler ends may take at most where the configuration does not say.
+const DefaultMaxGrace = 5 * time.Minute
 
 // systemCritical is the lowest priority of Kubernetes' own classes, system-cluster-critical and system-node-critical
 // (scheduling.SystemCriticalPriority in k8s.io/kubernetes).

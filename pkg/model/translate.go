@@ -6,6 +6,8 @@ import corev1 "k8s.io/api/core/v1"
 // CPUs to a dimension of their own. The cluster state calls its translators in tier order, once, when a pod or a node is
 // added or changes; not inside a session.
 type RequestTranslator interface {
+	// Counts names the resources that the translator reads or writes: they get positions before any pod or node is translated.
+	Counts() []corev1.ResourceName
 	// TranslateRequest changes the request in place; a refusal keeps only this task from being scheduled.
 	TranslateRequest(dimensions *ResourceIndex, pod *corev1.Pod, request *Resources) *Refusal
 	// TranslateCapacity changes the allocatable in place; a refusal keeps every task off the node.

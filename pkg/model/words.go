@@ -3,7 +3,10 @@ package model
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -12,7 +15,7 @@ import (
 func (d *ResourceIndex) Format(vector Resources) string {
 	var devices, words []string
 	for name, amount := range d.List(vector) {
-		if !nativeResource(name) {
+		if !NativeResource(name) {
 			devices = append(devices, string(name)+" "+amount.String())
 		}
 	}
@@ -34,7 +37,8 @@ func (d *ResourceIndex) Format(vector Resources) string {
 	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
 }
 
-func nativeResource(name corev1.ResourceName) bool {
+// NativeResource reports whether every node has the resource: cpu, memory, ephemeral-storage and pods.
+func NativeResource(name corev1.ResourceName) bool {
 	switch name {
 	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods:
 		return true
@@ -91,4 +95,34 @@ func (n *NameList) String() string {
 func OneLine(value any) string {
 	text := strings.Join(strings.Fields(fmt.Sprint(value)), " ")
 	return strings.ToValidUTF8(text[:min(len(text), 256)], "")
+}
+
+// MaxMessage is how long a message may be that users read, in bytes.
+const MaxMessage = 2048
+
+// Brief cuts a text to so many bytes, which are at least the 3 of the mark that it was cut.
+func Brief(text string, most int) string {
+	const mark = "…"
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most-len(mark)], "") + mark
+}
+
+// Clean makes a text with parts that users wrote fit to be shown: characters that a terminal would obey are escaped as in Go, and
+// it is cut to so many bytes.
+func Clean(text string, most int) string {
+	obeyed := func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }
+	if text = Brief(text, most); strings.IndexFunc(text, obeyed) < 0 {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if obeyed(r) {
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return Brief(b.String(), most)
 }

@@ -1,6 +1,9 @@
 package model
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestWordsOfAmounts(t *testing.T) {
 	d := NewDimensions()
@@ -41,5 +44,21 @@ func TestNamesOfOtherNamespacesAreNotNamed(t *testing.T) {
 		if got := names.String(); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
+	}
+}
+
+// TestCleanTextsAreFitToBeShown, whatever users wrote.
+func TestCleanTextsAreFitToBeShown(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "8 cpu": "8 cpu", "größer als 日本": "größer als 日本", "a\x1b[2J\nb\x00": `a\x1b[2J\nb\x00`, "\u202ea\u200b": `\u202ea\u200b`, "\xff": `\ufffd`,
+		strings.Repeat("x", 100): strings.Repeat("x", 61) + "…", strings.Repeat("\x00", 30): strings.Repeat(`\x00`, 15) + `\…`,
+	} {
+		if got := Clean(text, 64); got != want || len(got) > 64 {
+			t.Errorf("%q is shown as %q, want %q", text, got, want)
+		}
+	}
+	refusal := &Refusal{Code: InvalidGroup, Detail: strings.Repeat("\x1b", 1<<18), Note: "x"}
+	if got := refusal.String(); len(got) > MaxMessage || strings.Contains(got, "\x1b") || len(refusal.Summary()) > MaxMessage {
+		t.Errorf("a refusal has %d bytes: %.60q", len(got), got)
 	}
 }

@@ -367,7 +367,7 @@ func (s *environment) apply(job model.JobKey, change *suggest.Change, dimensions
 	case suggest.Uncordon:
 		return w.cordon(change.Uncordoned, false)
 	case suggest.Add:
-		return s.addNodes(w.pods[key(change.Template[0].Namespace, change.Template[0].Name)], change, dimensions)
+		return s.addNodes(w.pods[key(change.Template[0].Namespace, change.Template[0].Name)], change)
 	case suggest.LowerMinimum:
 		group := w.groups[jobName(job)].DeepCopy()
 		if group == nil { // all of its pods say it, and the highest counts
@@ -417,14 +417,14 @@ func offer(node *corev1.Node, more corev1.ResourceList) {
 	node.Status.Allocatable = offered
 }
 
-func (s *environment) addNodes(pod *corev1.Pod, change *suggest.Change, dimensions *model.ResourceIndex) error {
+func (s *environment) addNodes(pod *corev1.Pod, change *suggest.Change) error {
 	for i := range change.Nodes {
 		name := fmt.Sprintf("fresh%d", i)
 		if err := s.world.apply("node " + name + " pods=100"); err != nil {
 			return err
 		}
 		err := s.world.changeNodes([]string{name}, func(node *corev1.Node) {
-			offer(node, dimensions.List(change.Request))
+			offer(node, change.Request)
 			maps.Copy(node.Labels, pod.Spec.NodeSelector)
 		})
 		if err != nil {

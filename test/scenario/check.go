@@ -46,6 +46,9 @@ func (s *environment) check(o *outcome) error {
 	if err := s.checkReserved(o); err != nil {
 		return err
 	}
+	if err := s.checkLimits(o); err != nil {
+		return err
+	}
 	return s.checkWaiting(o)
 }
 

@@ -71,14 +71,14 @@
 //	pod mpi-0 group=mpi role=worker cpu=2 memory=1Gi priority=10 class=high age=10m scheduler=other node=n1 phase=Running
 //	pod p gates=a.b/c labels=app=x selector=rack=a prefer=rack=a tolerate=gpu=true:NoSchedule tolerate=* ports=8080
 //	pod p affinity=app=x@rack anti=app=x@kubernetes.io/hostname near=app=x@rack apart=app=x@rack spread=app=x@rack:1
-//	pod p claim=data annotations=a/b=c image=cuda deadline=60s
+//	pod p claim=data annotations=a/b=c image=cuda deadline=60s grace=1h
 //	pod p init.cpu=2 sidecar.cpu=1 overhead.cpu=1 pod.cpu=4
 //	class high value=1000 preemption=Never
 //	budget web allowed=1 selector=app=web
 //
-// Pods that a cycle evicts are seen to be deleted with a grace of 30 seconds, and so are nominations, when its binds are
-// confirmed. Groups and pods may say preemption=Never, too, and pods nominated=NODE, which is the node that is nominated to
-// them.
+// Pods that a cycle evicts are seen to be deleted, and so are nominations, when its binds are confirmed. The grace of a pod that
+// does not say is 30 seconds; that of another is written, as the eviction has it: "evict: POD for JOB within 5m0s". Groups and
+// pods may say preemption=Never, too, and pods nominated=NODE, which is the node that is nominated to them.
 //
 // Pods that name a group and say min=3 need no group line; an implicit group is written NAME, or NAME/UID with that of its
 // controller:

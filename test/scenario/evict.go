@@ -12,12 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/test/invariants"
 )
 
-// grace is how long pods that are evicted may take to end.
-const grace = 30 * time.Second
+// defaultGrace is how long pods may take to end that do not say.
+const defaultGrace = 30 * time.Second
 
 // evictionLoop is that pods of one job were evicted for another.
 type evictionLoop struct{ victim, beneficiary string }
@@ -48,13 +49,16 @@ func (s *environment) takeEvictions(decision model.Decision) error {
 			return fmt.Errorf("pod %s is evicted twice", eviction.Pod)
 		case pod.Spec.NodeName == "":
 			return fmt.Errorf("pod %s is evicted, and runs nowhere", eviction.Pod)
-		case s.priorityOf(pod) >= s.priorityOfJob(decision.Job):
+		case s.priorityOf(pod) >= s.priorityOfJob(decision.Job) && !s.overstays(pod, decision.Job):
 			return fmt.Errorf("invariant I11: pod %s is evicted for %s, which is no higher", eviction.Pod, decision.Job)
 		case pod.Namespace == "kube-system" || s.priorityOf(pod) >= 2_000_000_000:
 			return fmt.Errorf("invariant I11: pod %s of the system is evicted for %s", eviction.Pod, decision.Job)
 		}
-		s.ending[pod.UID] = true
-		if !eviction.DeletePod {
+		s.ending[pod.UID], s.graces[pod.UID] = true, time.Duration(eviction.GraceSeconds)*time.Second
+		if own, most := graceOf(pod), s.profile.MaxGrace(); s.graces[pod.UID] != min(own, most) {
+			return fmt.Errorf("pod %s, whose grace is %s, is given %s, and at most %s are to be given", pod.Name, own, s.graces[pod.UID], most)
+		}
+		if eviction.Method == model.ByEviction {
 			if err := s.spend(pod); err != nil {
 				return err
 			}
@@ -73,6 +77,28 @@ func (s *environment) takeEvictions(decision model.Decision) error {
 		s.nominated[nomination.Pod.UID] = nomination.Node
 	}
 	return s.checkRemains(decision)
+}
+
+// overstays reports whether a pod may be evicted for a job of its own priority: one of its gang came to a node after capacity
+// there was reserved for the job, and the gang has run for longer than it said.
+func (s *environment) overstays(pod *corev1.Pod, beneficiary model.JobKey) bool {
+	group, holder := s.world.groups[jobName(s.jobOf(pod))], s.world.groups[jobName(beneficiary)]
+	if group == nil || holder == nil || holder.Status.Reservation == nil || group.Spec.ExpectedRunSeconds == nil ||
+		s.priorityOf(pod) > s.priorityOfJob(beneficiary) {
+		return false
+	}
+	first, guest := s.world.now, false
+	for _, member := range s.world.pods {
+		if s.jobOf(member) != s.jobOf(pod) || s.nodeOf(member) == "" || member.Status.StartTime == nil || !s.hasPlace(member) {
+			continue
+		}
+		if member.Status.StartTime.Time.Before(first) {
+			first = member.Status.StartTime.Time
+		}
+		guest = guest || member.Status.StartTime.After(holder.Status.Reservation.Since.Time) &&
+			slices.ContainsFunc(holder.Status.Reservation.Nodes, func(n v1alpha1.ReservedNode) bool { return n.Name == s.nodeOf(member) })
+	}
+	return guest && !s.world.now.Before(first.Add(time.Duration(*group.Spec.ExpectedRunSeconds+60)*time.Second))
 }
 
 // spend is invariant I14: the budgets of an evicted pod allow it.
@@ -140,19 +166,34 @@ func (s *environment) priorityOfJob(job model.JobKey) int32 {
 	return highest
 }
 
+// graceOf is how long a pod may take to end by its own word.
+func graceOf(pod *corev1.Pod) time.Duration {
+	if own := pod.Spec.TerminationGracePeriodSeconds; own != nil {
+		return time.Duration(*own) * time.Second
+	}
+	return defaultGrace
+}
+
+// deletedAt makes a pod one that is being deleted since then, with so much grace.
+func deletedAt(pod *corev1.Pod, began time.Time, grace time.Duration) {
+	ends, seconds := metav1.NewTime(began.Add(grace)), int64(grace/time.Second)
+	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &ends, &seconds
+}
+
 // confirmEvictions lets the watch see who is being deleted, and where capacity is kept.
 func (s *environment) confirmEvictions() error {
-	ends := metav1.NewTime(s.world.now.Add(grace))
 	ending := s.world.podNames(func(pod *corev1.Pod) bool { return s.ending[pod.UID] && pod.DeletionTimestamp == nil })
-	if err := s.world.changePods(ending, func(pod *corev1.Pod) { pod.DeletionTimestamp = &ends }); err != nil {
+	err := s.world.changePods(ending, func(pod *corev1.Pod) { deletedAt(pod, s.world.now, s.graces[pod.UID]) })
+	if err != nil {
 		return err
 	}
 	nominated := s.world.podNames(func(pod *corev1.Pod) bool {
 		node, known := s.nominated[pod.UID]
 		return known && pod.Status.NominatedNodeName != node
 	})
-	err := s.world.changePods(nominated, func(pod *corev1.Pod) { pod.Status.NominatedNodeName = s.nominated[pod.UID] })
+	err = s.world.changePods(nominated, func(pod *corev1.Pod) { pod.Status.NominatedNodeName = s.nominated[pod.UID] })
 	clear(s.ending)
+	clear(s.graces)
 	clear(s.nominated)
 	return err
 }

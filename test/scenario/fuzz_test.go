@@ -7,6 +7,7 @@ import (
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/test/bounds"
 )
 
 // FuzzObjects lets a pod, a node and a group that were not validated into a cluster with a gang that is fine, as the built-in
@@ -30,50 +31,54 @@ func FuzzObjects(f *testing.F) {
 		"status": {"reservation": {"nodes": [{}]}}}`))
 	newStage := openLister(f)
 	f.Fuzz(func(t *testing.T, pod, node, group []byte) {
-		const long = 1 << 16
-		if len(pod)+len(node)+len(group) > long {
-			return
-		}
-		o, ok := read(pod, node, group)
-		if !ok {
-			return
-		}
-		if _, err := o.suffer(newStage()); err != nil {
-			t.Fatal(err)
-		}
+		bounds.Hold(t, func() {
+			const long = 1 << 16
+			if len(pod)+len(node)+len(group) > long {
+				return
+			}
+			o, ok := read(pod, node, group)
+			if !ok {
+				return
+			}
+			if _, err := o.suffer(newStage()); err != nil {
+				t.Fatal(err)
+			}
+		})
 	})
 }
 
 // FuzzConfiguration builds what any text configures, if it configures anything, and plays a cycle with it.
 func FuzzConfiguration(f *testing.F) {
 	f.Add(string(config.DefaultYAML()))
-	f.Add(reserveAtOnce(2))
+	f.Add(reserveAtOnce(2, "reserveShare: 100"))
 	f.Add("actions: allocate, preempt\ntiers: [{plugins: [{name: predicates, arguments: {a: b}}, {name: nodeorder, arguments: " +
 		"{leastrequested.weight: 9223372036854775807, requestedtocapacityratio.weight: 1, \"requestedtocapacityratio.shape\": [{utilization: 0, score: 10}]}}]}]\n")
 	f.Add("actions: allocate\ntiers: [{plugins: [{name: extender, arguments: {extenders: [{urlPrefix: \"http://127.0.0.1:1\"}]}}, {name: gang}]}]\n")
 	f.Add("actions: preempt\nconfigurations: [{name: preempt, arguments: {budget: -1, evict: delete}}]\ntiers: [{plugins: [{name: gang}]}]\n")
 	newStage := openLister(f)
 	f.Fuzz(func(t *testing.T, text string) {
-		const long = 1 << 14
-		if len(text) > long || strings.Contains(text, "urlPrefix") { // no extender is to be asked
-			return
-		}
-		s := newStage()
-		if err := s.world.apply(good); err != nil {
-			t.Fatal(err)
-		}
-		s.configuration = []byte(text)
-		if err := s.open(); err != nil {
-			return
-		}
-		framework.Run(s.state.Snapshot(s.world.now), s.profile, framework.Options{Verify: true, Decide: func(decision model.Decision) {
-			s.state.Assume(decision)
-			for _, bind := range decision.Binds {
-				s.reserved.Confirm(bind.Pod.UID)
+		bounds.Hold(t, func() {
+			const long = 1 << 14
+			if len(text) > long || strings.Contains(text, "urlPrefix") { // no extender is to be asked
+				return
 			}
-		}})
-		if err := s.state.Snapshot(s.world.now).Check(); err != nil {
-			t.Fatal(err)
-		}
+			s := newStage()
+			if err := s.world.apply(good); err != nil {
+				t.Fatal(err)
+			}
+			s.configuration = []byte(text)
+			if err := s.open(); err != nil {
+				return
+			}
+			framework.Run(s.state.Snapshot(s.world.now), s.profile, framework.Options{Verify: true, Decide: func(decision model.Decision) {
+				s.state.Assume(decision)
+				for _, bind := range decision.Binds {
+					s.reserved.Confirm(bind.Pod.UID)
+				}
+			}})
+			if err := s.state.Snapshot(s.world.now).Check(); err != nil {
+				t.Fatal(err)
+			}
+		})
 	})
 }

@@ -38,7 +38,7 @@ func room(dimensions *model.ResourceIndex, node *model.Node) string {
 	var b strings.Builder
 	for _, i := range byName(dimensions) {
 		name := dimensions.Name(i)
-		if name == isolated.Resource {
+		if name == isolated.Resource || i == model.Unoffered {
 			continue // freeCPUs says more
 		}
 		if _, offered := node.Object.Status.Allocatable[name]; !offered && node.Idle.At(i) == 0 {

@@ -58,7 +58,7 @@ func newNode(words []word) (*corev1.Node, error) {
 }
 
 func newGroup(words []word) (*v1alpha1.PodGroup, error) {
-	group := &v1alpha1.PodGroup{}
+	group := &v1alpha1.PodGroup{Spec: v1alpha1.PodGroupSpec{SchedulerName: "tutti"}}
 	for _, w := range words {
 		var err error
 		switch w.key {
@@ -73,6 +73,8 @@ func newGroup(words []word) (*v1alpha1.PodGroup, error) {
 			}
 		case "class":
 			group.Spec.PriorityClassName = w.value
+		case "scheduler": // - is that of its members
+			group.Spec.SchedulerName = strings.Trim(w.value, "-")
 		case "queue":
 			group.Spec.Queue = w.value
 		case "expected":

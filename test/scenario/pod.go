@@ -127,12 +127,19 @@ func (d *draft) readIdentity(w word) (done bool, err error) {
 		pod.Spec.SchedulerName = w.value
 	case "node":
 		pod.Spec.NodeName = w.value
+		pod.Status.Conditions = []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Unix(1, 0),
+		}}
+	case "bound-by": // a user who created the pod on its node: the API server does not mark such a pod
+		pod.Status.Conditions = nil
 	case "phase":
 		pod.Status.Phase = corev1.PodPhase(w.value)
 	case "gates":
 		for _, name := range strings.Split(w.value, ",") {
 			pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: name})
 		}
+	case "grace":
+		pod.Spec.TerminationGracePeriodSeconds, err = seconds(w)
 	case "deadline":
 		pod.Spec.ActiveDeadlineSeconds, err = seconds(w)
 	case "age":

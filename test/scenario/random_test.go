@@ -75,7 +75,7 @@ func (d *random) seldom(times int, text string) string {
 func (d *random) configuration() []byte {
 	text := string(config.DefaultYAML())
 	if d.n(0, 1) == 0 {
-		text = reserveAtOnce(d.n(1, 2))
+		text = reserveAtOnce(d.n(1, 2), d.one("reserveShare: 100", "reserveShare: 50", "reserveShare: 100, reserveFor: 3m"))
 	}
 	if d.n(0, 2) > 0 {
 		return []byte(text)
@@ -90,10 +90,10 @@ func (d *random) configuration() []byte {
 	return []byte(strings.Replace(text, "  - name: nodeorder\n", arguments, 1))
 }
 
-// reserveAtOnce is a configuration with so many reservations at most.
-func reserveAtOnce(reservations int) string {
-	return fmt.Sprintf("%s\nconfigurations: [{name: backfill, arguments: {reserveAfter: \"0\", reservations: %d}}]\n",
-		config.DefaultYAML(), reservations)
+// reserveAtOnce is a configuration with so many reservations at most, and other limits.
+func reserveAtOnce(reservations int, limits string) string {
+	return fmt.Sprintf("%s\nconfigurations: [{name: backfill, arguments: {reserveAfter: \"0\", reservations: %d, %s}}]\n",
+		config.DefaultYAML(), reservations, limits)
 }
 
 func (d *random) node(i int) string {

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -35,8 +36,10 @@ func (s *environment) writeGroups() {
 		group := before.DeepCopy()
 		group.Status.WaitingSince = groups.WaitingSince(
 			job, before.Status.WaitingSince, s.refusals[job.Key] != nil, metav1.NewTime(s.world.now))
-		group.Status.Reservation = s.state.Reservation(job).DeepCopy()
+		group.Status.OverrunSince = groups.OverrunSince(job, before.Status.OverrunSince, metav1.NewTime(s.world.now))
+		groups.SetReservation(&group.Status, s.state.Reservation(job))
 		writeScheduled(&group.Status, groups.Stated(job, before), s.world.now)
+		groups.StartedMinima(&group.Status, groups.Stated(job, before), before)
 		if !equality.Semantic.DeepEqual(group.Status, before.Status) {
 			s.world.replaceGroup(name, group)
 		}
@@ -66,6 +69,7 @@ func (s *environment) restart() error {
 	if len(s.coming) > 0 {
 		return errors.New("binds are on their way")
 	}
+	clear(s.started)
 	s.close()
 	s.close, s.kube, s.profile, s.cache = func() {}, nil, nil, framework.Cache{}
 	s.state = cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}})
@@ -100,6 +104,52 @@ func writeReservation(b *strings.Builder, decision model.Decision) {
 		fmt.Fprintf(b, ", expected start %s", reservation.ExpectedStart.Format(time.TimeOnly))
 	}
 	b.WriteByte('\n')
+}
+
+// checkLimits sees that what is reserved after the cycle is within the limits: one reservation of each namespace, and of each
+// resource no more than the share of what the nodes offer.
+func (s *environment) checkLimits(o *outcome) error {
+	share, holders, sum, total := int64(80), map[string]model.JobKey{}, corev1.ResourceList{}, corev1.ResourceList{}
+	if _, text, given := bytes.Cut(s.configuration, []byte("reserveShare: ")); given {
+		if _, err := fmt.Sscan(string(text), &share); err != nil {
+			return err
+		}
+	}
+	for _, node := range s.world.nodes {
+		addTo(total, node.Status.Allocatable)
+	}
+	held := map[model.JobKey]*model.Reservation{}
+	for _, job := range o.snapshot.Jobs {
+		held[job.Key] = job.Reservation
+	}
+	for _, decision := range o.decisions {
+		if decision.Reservation != nil {
+			held[decision.Job] = decision.Reservation
+		}
+		if len(decision.Binds) > 0 {
+			held[decision.Job] = nil
+		}
+	}
+	for job, reservation := range held {
+		if reservation == nil || len(reservation.Nodes) == 0 {
+			continue
+		}
+		if other, known := holders[job.Namespace]; known {
+			return fmt.Errorf("%s and %s of one namespace have capacity reserved", other, job)
+		}
+		holders[job.Namespace] = job
+		addTo(sum, o.snapshot.Dimensions.List(reservation.Total()))
+		if late := reservation.Until; late.IsZero() || !late.After(s.world.now.Truncate(time.Second)) {
+			return fmt.Errorf("%s has capacity reserved until %s, and it is %s", job, late, s.world.now)
+		}
+	}
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		reserved, all := sum[name], total[name]
+		if reserved.MilliValue()*100 > all.MilliValue()*share {
+			return fmt.Errorf("%s %s of %s is reserved, and the share is %d percent", reserved.String(), name, all.String(), share)
+		}
+	}
+	return nil
 }
 
 // checkReserved is invariant I15 for reserved capacity, by what the status of groups showed before the cycle: what was given to
@@ -187,7 +237,7 @@ func (s *environment) passes(o *outcome, pod *corev1.Pod, owner *model.Job, rese
 		return true
 	}
 	seconds := pod.Spec.ActiveDeadlineSeconds
-	if expected := job.ExpectedRunSeconds; expected != nil && (seconds == nil || *expected < *seconds) {
+	if expected := job.ExpectedRunSeconds; expected != nil && *expected <= 24*60*60 && job.OverrunSince.IsZero() && (seconds == nil || *expected < *seconds) {
 		seconds = expected
 	}
 	return seconds != nil && reservation.ExpectedStart != nil &&

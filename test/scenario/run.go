@@ -234,8 +234,7 @@ func (s *environment) applyEvents(command string, names []string, options map[st
 		if err != nil {
 			return fmt.Errorf("grace: %w", err)
 		}
-		ends := metav1.NewTime(w.now.Add(grace))
-		return w.changePods(names, func(pod *corev1.Pod) { pod.DeletionTimestamp = &ends })
+		return w.changePods(names, func(pod *corev1.Pod) { deletedAt(pod, w.now, grace) })
 	case "leave":
 		if len(names) == 0 {
 			names = w.podNames(func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil })

@@ -17,7 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/backoff"
 	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/lifecycle"
 	"github.com/tutti-sched/tutti/pkg/actions"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -51,6 +53,7 @@ type environment struct {
 	// ending are the pods that are evicted for a job, nominated the nodes on which capacity is held, by pod UID; the watch has not
 	// seen it yet. past is who was evicted for whom so far.
 	ending    map[types.UID]bool
+	graces    map[types.UID]time.Duration
 	nominated map[types.UID]string
 	past      map[evictionLoop]bool
 	turns     int
@@ -62,8 +65,10 @@ type environment struct {
 
 	// coming are binds in flight, by pod UID, given what is written with them; the watch has not seen them yet.
 	coming map[types.UID]string
-	given  map[types.UID]map[string]string
-	cycles int
+	// started are the minima of the starts that were decided, until a restart.
+	started map[model.JobKey]int32
+	given   map[types.UID]map[string]string
+	cycles  int
 	// refusals are those of the last cycle.
 	refusals map[model.JobKey]*model.Refusal
 }
@@ -78,8 +83,8 @@ type reservations interface {
 func newStage() *environment {
 	s := &environment{
 		state:         cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}}),
-		configuration: config.DefaultYAML(), close: func() {}, start: func() error { return nil }, coming: map[types.UID]string{},
-		ending: map[types.UID]bool{}, nominated: map[types.UID]string{}, past: map[evictionLoop]bool{}, spared: map[types.UID]*model.Refusal{},
+		configuration: config.DefaultYAML(), close: func() {}, start: func() error { return nil }, coming: map[types.UID]string{}, started: map[model.JobKey]int32{},
+		ending: map[types.UID]bool{}, graces: map[types.UID]time.Duration{}, nominated: map[types.UID]string{}, past: map[evictionLoop]bool{}, spared: map[types.UID]*model.Refusal{},
 		held: map[model.JobKey]time.Time{}, given: map[types.UID]map[string]string{},
 	}
 	s.world = newWorld(func(event cluster.Event) { s.state.Apply(event) })
@@ -109,7 +114,7 @@ func (s *environment) open() error {
 	if s.profile, err = catalogue.Build(configuration); err != nil {
 		return err
 	}
-	s.state.Translate(s.profile.Translators())
+	s.state.Configure(s.profile.Translators(), s.profile.MaxGrace())
 	return s.start()
 }
 
@@ -184,9 +189,19 @@ func (s *environment) session(options framework.Options) *outcome {
 			o.snapshot.JobBackoff[job] = &model.Refusal{Code: model.BindFailed, Detail: "the API server has refused to bind it"}
 		}
 	}
+	o.snapshot.Begun = s.begun(o.snapshot)
 	options.Decide = func(decision model.Decision) { o.decisions = append(o.decisions, decision) }
 	o.refusals = framework.Run(o.snapshot, s.profile, options)
 	return o
+}
+
+// begun returns the starts that the story has seen, and those that a scheduler finds when it begins to lead.
+func (s *environment) begun(snapshot *model.Snapshot) map[model.JobKey]int32 {
+	gangs := lifecycle.New(0, backoff.NewDelays())
+	gangs.Lead(snapshot, snapshot.Now)
+	all := gangs.Begun()
+	maps.Copy(all, s.started)
+	return all
 }
 
 // applyDecisions takes what a cycle decided and checks the outcome.
@@ -215,6 +230,9 @@ func (s *environment) take(decision model.Decision) error {
 			return fmt.Errorf("pod %s is bound to %q, which is no node", bind.Pod, bind.Node)
 		}
 		s.coming[pod.UID] = bind.Node
+		if job := s.state.Job(decision.Job); job != nil && !job.Whole {
+			s.started[decision.Job] = job.MinMember
+		}
 		if bind.Isolated != nil {
 			s.given[pod.UID] = bind.Isolated.Annotations
 		}
@@ -331,11 +349,12 @@ func writeDecision(b *strings.Builder, decision model.Decision) {
 		b.WriteByte('\n')
 	}
 	for _, eviction := range decision.Evictions {
-		how := "evict"
-		if eviction.DeletePod {
-			how = "delete"
+		how := [...]string{"evict", "evict or delete", "delete"}[eviction.Method]
+		fmt.Fprintf(b, "%s: %s for %s", how, key(eviction.Pod.Namespace, eviction.Pod.Name), jobName(decision.Job))
+		if within := time.Duration(eviction.GraceSeconds) * time.Second; within != defaultGrace {
+			fmt.Fprintf(b, " within %s", within)
 		}
-		fmt.Fprintf(b, "%s: %s for %s\n", how, key(eviction.Pod.Namespace, eviction.Pod.Name), jobName(decision.Job))
+		b.WriteByte('\n')
 	}
 	writeReservation(b, decision)
 	for _, nomination := range decision.Nominations {

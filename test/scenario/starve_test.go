@@ -103,7 +103,7 @@ func TestALargeGangDoesNotStarve(t *testing.T) {
 		s := &stream{random: &random{t: t}, environment: newStage(), spans: map[string]time.Duration{}, largest: 1}
 		s.longest, s.lies = s.n(2, 20), s.n(0, 1) == 1
 		reserveAfter := s.n(0, 10)
-		s.environment.configuration = fmt.Appendf(nil, "%s\nconfigurations: [{name: backfill, arguments: {reserveAfter: %ds}}]\n",
+		s.environment.configuration = fmt.Appendf(nil, "%s\nconfigurations: [{name: backfill, arguments: {reserveAfter: %ds, reserveShare: 100}}]\n",
 			config.DefaultYAML(), reserveAfter)
 		var nodes []int
 		for i := range s.n(1, 4) {
@@ -148,7 +148,7 @@ func TestALargeGangDoesNotStarve(t *testing.T) {
 func TestALargeGangDoesNotStarveAmongOverrunningJobs(t *testing.T) {
 	const runs, says, every, nodes = 60, 15, 6, 10
 	s := &stream{environment: openLister(t)(), spans: map[string]time.Duration{}}
-	s.environment.configuration = fmt.Appendf(nil, "%s\nconfigurations: [{name: backfill, arguments: {reserveAfter: 10s}}]\n",
+	s.environment.configuration = fmt.Appendf(nil, "%s\nconfigurations: [{name: backfill, arguments: {reserveAfter: 10s, reserveShare: 100}}]\n",
 		config.DefaultYAML())
 	if err := s.world.apply(fmt.Sprintf("node n{1..%d} cpu=4\ngroup big min=2\npods big-{1..2} group=big cpu=4", nodes)); err != nil {
 		t.Fatal(err)

@@ -35,8 +35,8 @@
 // # Who judges
 //
 // judge never asks the scheduler's accounting. What is decided is judged by what the process had been told: I1 and I26
-// (gangs.go), I3 and I4 (capacity.go), I10 to I15 (victims.go). What came of it is judged by the server's objects: I3 and I5. In
-// between: I6, I24 (binds.go), and I9 by verify mode, whose panics are violations, as any panic is one of I25 and a loop
+// (gangs.go), I3 and I4 (capacity.go), I10 to I15 and I30 (victims.go). What came of it is judged by the server's objects: I3 and
+// I5. In between: I6, I24 (binds.go), and I9 by verify mode, whose panics are violations, as any panic is one of I25 and a loop
 // without end is of I27. At rest (rest.go): I2, I7, I8, I16, I22, I23 and I29: each waiting pod has a reason, no call is in
 // flight, what the process holds is what a new one would read, no pod waits for which there is capacity, and nothing is
 // written any more.

@@ -77,7 +77,10 @@ func (j *invariantChecker) decided(p *process, decision model.Decision) {
 }
 
 // onSend judges a call as the loop gives it away.
-func (j *invariantChecker) onSend(p *process, call commit.Call) { j.isAssumed(p, call) }
+func (j *invariantChecker) onSend(p *process, call commit.Call) {
+	j.isAssumed(p, call)
+	j.givesGrace(p, call)
+}
 
 // onDepart judges a call as it leaves the process.
 func (j *invariantChecker) onDepart(p *process, call commit.Call) { j.holdsTheLease(p, call) }

@@ -100,6 +100,25 @@ func (p *process) elect() {
 	}
 }
 
+// stepLimit is how long a step of the loop may take.
+const stepLimit = 20 * time.Second
+
+// watch is a tick of the watchdog. It stands in the place of lease.Watchdog.Run.
+func (p *process) watch() {
+	if err := p.watchdog.Tick(); err != nil {
+		p.election.Abandon()
+		p.end(err.Error())
+		return
+	}
+	p.after(lease.WatchPeriod, "watch", func() { p.whenThawed(p.watch) })
+}
+
+// progress is that of the loop, whose steps take no time unless one hangs.
+func (p *process) progress() (count uint64, busy bool) {
+	count, busy = p.loop.Progress()
+	return count, busy || p.hung
+}
+
 // ask sends a request about the Lease, and goes on when there is an answer, or none for long.
 func (p *process) ask(request *lease.Request, then func(*coordinationv1.Lease, error)) {
 	const unanswered = 6 * time.Second

@@ -106,7 +106,7 @@ func (w *world) newJob(d rng, letter string) *job {
 		namespace: pick(d, firstNamespace, firstNamespace, secondNamespace), name: fmt.Sprintf("%s%d", letter, w.made),
 		members: 1, min: 1, requests: amounts(pick(d, 0, 1, 1, 1, 2, 2, 3), pick(d, 0, 0, 0, 0, 1)), priority: pick[int32](d, 0, 0, 50, 100),
 		runs:  pick(d, 0, 0, d.span(time.Second, 10*time.Second), d.span(5*time.Second, 40*time.Second)),
-		grace: pick(d, 0, time.Second, 10*time.Second, 30*time.Second), recreate: d.chance(600), gated: d.chance(50), neverPreempts: d.chance(50),
+		grace: pick(d, 0, time.Second, 10*time.Second, 30*time.Second, 10*time.Minute), recreate: d.chance(600), gated: d.chance(50), neverPreempts: d.chance(50),
 		tolerant: d.chance(200),
 	}
 	if d.chance(150) {
@@ -163,7 +163,7 @@ func (w *world) some(d rng, kind cluster.Kind) (string, bool) {
 
 func (w *world) deleteSome(d rng) {
 	if name, ok := w.some(d, cluster.KindPod); ok {
-		w.server.deletePod(name)
+		w.server.deletePod(name, 0)
 	}
 }
 
@@ -178,7 +178,7 @@ func (w *world) deleteJob(d rng) {
 	}
 	for _, pod := range w.server.pods() {
 		if w.jobOf(pod) == j {
-			w.later(d.span(0, 500*time.Millisecond), "a pod of a job that has ended goes", func() { w.server.deletePod(keyOf(pod)) })
+			w.later(d.span(0, 500*time.Millisecond), "a pod of a job that has ended goes", func() { w.server.deletePod(keyOf(pod), 0) })
 		}
 	}
 }

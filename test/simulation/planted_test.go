@@ -46,7 +46,9 @@ func evict(victim, holder *corev1.Pod) model.Decision {
 	return model.Decision{
 		Job:         jobKeyOf(holder),
 		Nominations: []model.Nomination{{Pod: refOf(holder), Node: victim.Spec.NodeName}},
-		Evictions:   []model.Eviction{{Pod: refOf(victim), Job: jobKeyOf(victim), Node: victim.Spec.NodeName}},
+		Evictions: []model.Eviction{{
+			Pod: refOf(victim), Job: jobKeyOf(victim), Node: victim.Spec.NodeName, GraceSeconds: min(300, *victim.Spec.TerminationGracePeriodSeconds),
+		}},
 	}
 }
 
@@ -140,6 +142,7 @@ func plantedBugs() []planted {
 				return covers(budget, a) && budget.Status.DisruptionsAllowed == 0
 			})
 		})}},
+		{"a pod is given as long as it asks for", "I30", Config{Sabotage: FaultInjection{Rogue: givesAnHour()}}},
 		{"kept capacity is given away", "I15", Config{Sabotage: bindOnKeptRoom()}},
 		{"the watch of nodes has ended, and none notices", "I16", Config{Sabotage: FaultInjection{Rogue: func(p *process) {
 			p.streams[1].open = false
@@ -324,6 +327,17 @@ func nominateOne() FaultInjection {
 		return nil
 	}
 	return sabotage
+}
+
+// givesAnHour lets pods take an hour to end, whatever the configuration says.
+func givesAnHour() func(*process) {
+	done := map[*process]bool{}
+	return func(p *process) {
+		if !done[p] {
+			done[p] = true
+			p.state.Configure(p.profile(p).Translators(), time.Hour)
+		}
+	}
 }
 
 // feudal evicts a lower job for a higher one, and later the other way round.

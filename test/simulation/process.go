@@ -43,6 +43,8 @@ type process struct {
 	snapshot *model.Snapshot
 	machine  *commit.Machine
 	loop     *scheduler.Scheduler
+	// maxGrace is how long pods that the process ends may take, by its configuration.
+	maxGrace time.Duration
 	mailbox  *scheduler.Mailbox
 	streams  []*watchStream
 
@@ -50,6 +52,9 @@ type process struct {
 	// that the loop was told to lead, leaving that the process ends in good order.
 	election                         *lease.Election
 	elected, ready, leading, leaving bool
+	// watchdog is the real one, too; hung reports that a step of the loop has begun which does not end.
+	watchdog *lease.Watchdog
+	hung     bool
 	// set is how far the wall clock was set since the process began, slept for how long the monotonic clock stood still, and
 	// disturbed when either happened last.
 	set, slept time.Duration
@@ -91,7 +96,8 @@ func (s *Simulation) start(name string) {
 	p.mailbox = scheduler.NewMailbox()
 	p.state = cluster.New(cluster.Options{SchedulerNames: []string{schedulerName}})
 	profile := s.profile(p)
-	p.state.Translate(profile.Translators())
+	p.maxGrace = profile.MaxGrace()
+	p.state.Configure(profile.Translators(), p.maxGrace)
 	p.snapshot = p.state.Snapshot(p.clock.Now())
 	p.machine = commit.New(commit.Options{Workers: s.config.Workers, RequestTimeout: lease.RequestTimeout + time.Second})
 	p.loop = scheduler.New(p.state, p.machine, profile, p, p.mailbox, scheduler.Options{
@@ -110,7 +116,9 @@ func (s *Simulation) start(name string) {
 		stream.connect(p.random.span(5*time.Millisecond, 500*time.Millisecond))
 	}
 	p.election = lease.New("ns", p.String(), p.instant)
+	p.watchdog = lease.NewWatchdog(stepLimit, p.progress)
 	p.elect()
+	p.watch()
 	p.step()
 }
 
@@ -228,7 +236,7 @@ func (p *process) wakeUp(delay time.Duration) {
 
 // step lets the loop do what is due, and plans the next step.
 func (p *process) step() {
-	if p.dead || p.leaving {
+	if p.dead || p.leaving || p.hung {
 		return
 	}
 	if p.stepped.Equal(p.queue.now) {
@@ -246,7 +254,7 @@ func (p *process) step() {
 	p.doStep()
 	p.stepping = false
 	switch {
-	case p.dead:
+	case p.dead, p.hung:
 		return
 	case p.mail:
 		p.wakeUp(0)
@@ -265,6 +273,11 @@ func (p *process) doStep() {
 			p.judge.panicked(p, reason, debug.Stack())
 		}
 	}()
+	if hangs := p.config.Sabotage.Hang; hangs != nil && p.leading && hangs(p) {
+		p.trace("%s hangs", p)
+		p.hung = true
+		return
+	}
 	if rogue := p.config.Sabotage.Rogue; rogue != nil && p.leading {
 		rogue(p)
 	}

@@ -54,6 +54,10 @@ func (j *invariantChecker) checkReasonReported() {
 	}
 	for _, name := range j.server.names(cluster.KindGroup) {
 		group := j.server.group(name)
+		isMember := func(pod *corev1.Pod) bool { return pod.Namespace == group.Namespace && groupOf(pod) == group.Name }
+		if group.Spec.SchedulerName == "" && group.Status.SchedulerName == "" && !slices.ContainsFunc(j.server.pods(), isMember) {
+			continue // it belongs to no scheduler yet
+		}
 		ended := group.Status.Phase == v1alpha1.PodGroupSucceeded || group.Status.Phase == v1alpha1.PodGroupFailed // which says it all
 		told := ended || meta.FindStatusCondition(group.Status.Conditions, v1alpha1.ConditionScheduled) != nil
 		if group.Status.ObservedGeneration != group.Generation || !told {
@@ -67,7 +71,7 @@ func (j *invariantChecker) checkReasonReported() {
 // alone.
 func (j *invariantChecker) checkNoLeftovers(p *process) {
 	if !p.machine.Idle() || len(p.inFlight) > 0 {
-		j.violated("I8", "%d calls are in flight at rest, the machine's counts are %+v", len(p.inFlight), p.machine.Counts())
+		j.violated("I8", "%d calls are in flight at rest, the machine's counts are %+v", len(p.inFlight), p.machine.TakeCounts())
 	}
 	for _, pod := range j.server.pods() {
 		if pod.Status.NominatedNodeName != "" && pod.Spec.NodeName != "" {
@@ -79,7 +83,7 @@ func (j *invariantChecker) checkNoLeftovers(p *process) {
 // stateIsTheClusters is I8, I22 and I23: what the process holds is what a new one reads from the server.
 func (j *invariantChecker) stateIsTheClusters(p *process) {
 	fresh := cluster.New(cluster.Options{SchedulerNames: []string{schedulerName}})
-	fresh.Translate(j.profile(p).Translators())
+	fresh.Configure(j.profile(p).Translators(), j.profile(p).MaxGrace())
 	for _, stream := range p.streams {
 		for _, name := range j.server.names(stream.kind) {
 			fresh.Apply(eventOf(change{kind: stream.kind, object: j.server.objects[stream.kind][name]}))

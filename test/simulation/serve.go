@@ -93,7 +93,7 @@ func (s *server) serveDelete(call commit.Call) error {
 		return apierrors.NewConflict(corev1.Resource("pods"), call.Pod.Name,
 			fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s)", call.Pod.UID, pod.UID))
 	}
-	s.deletePod(call.Pod.String())
+	s.deletePod(call.Pod.String(), call.GraceSeconds)
 	return nil
 }
 

@@ -191,8 +191,8 @@ func (s *server) changePod(name string, uid types.UID, alter func(*corev1.Pod)) 
 	return true
 }
 
-// deletePod begins to delete a pod, with the grace it asks for; one without a node is gone at once.
-func (s *server) deletePod(name string) {
+// deletePod begins to delete a pod, with that grace in seconds; zero is what it asks for. One without a node is gone at once.
+func (s *server) deletePod(name string, within int64) {
 	pod := s.pod(name)
 	switch {
 	case pod == nil || pod.DeletionTimestamp != nil:
@@ -205,6 +205,9 @@ func (s *server) deletePod(name string) {
 		grace := int64(30)
 		if pod.Spec.TerminationGracePeriodSeconds != nil {
 			grace = *pod.Spec.TerminationGracePeriodSeconds
+		}
+		if within > 0 {
+			grace = within
 		}
 		ends := metav1.NewTime(s.now().Add(time.Duration(grace) * time.Second))
 		pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &ends, &grace

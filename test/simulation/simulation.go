@@ -53,6 +53,8 @@ type FaultInjection struct {
 	// Decided is told of each decision before its calls leave; Rogue is called before each step of a leader.
 	Decided func(*process, model.Decision)
 	Rogue   func(*process)
+	// Hang is asked before each step of a leader; true lets the step begin and never end.
+	Hang func(*process) bool
 	// Clock changes what the clocks of a process show to its election, Lease what it reads of the Lease.
 	Clock func(*process, lease.Instant) lease.Instant
 	Lease func(*process, *coordinationv1.Lease)
@@ -169,14 +171,18 @@ func newSimulation(filters *Filters, c Config) *Simulation {
 	return s
 }
 
-// drawScheduler chooses among configurations: the built-in one, one by which capacity is reserved soon, and one that deletes
-// victims.
+// drawScheduler chooses among configurations: the built-in one, two by which capacity is reserved soon, one of them
+// for a short time, one that deletes victims, and one that prefers to keep budgets and gives victims little time.
 func drawScheduler(d rng) []byte {
 	text := string(config.DefaultYAML())
 	return []byte(text + pick(d, "", "", `
-configurations: [{name: backfill, arguments: {reserveAfter: "20s"}}]
+configurations: [{name: backfill, arguments: {reserveAfter: "20s", reserveShare: 100}}]
+`, `
+configurations: [{name: backfill, arguments: {reserveAfter: "10s", reserveFor: "5m", reservations: 2}}]
 `, `
 configurations: [{name: preempt, arguments: {evict: delete}}]
+`, `
+configurations: [{name: preempt, arguments: {budgets: prefer, maxGrace: 5s}}]
 `))
 }
 
@@ -231,7 +237,7 @@ func (s *Simulation) stopFaults() {
 
 // runToQuiescence waits until nothing has changed for a minute.
 func (s *Simulation) runToQuiescence() {
-	const quiet, most, mostSteps = 70 * time.Second, 45 * time.Minute, 60_000
+	const quiet, most, mostSteps = 70 * time.Second, 45 * time.Minute, 100_000
 	calm, steps := s.queue.now, s.result.Steps
 	for s.until(s.queue.now.Add(10 * time.Second)) {
 		if s.queue.now.Sub(s.lastChange) >= quiet && s.world.pending == 0 {

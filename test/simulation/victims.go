@@ -1,14 +1,17 @@
 package simulation
 
 import (
+	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/test/invariants"
 )
@@ -175,7 +178,7 @@ func (j *invariantChecker) keepsBudgets(p *process, decision model.Decision) {
 		budget := budgets[name].object.(*policyv1.PodDisruptionBudget)
 		spent := int32(0)
 		for _, eviction := range decision.Evictions {
-			if pod := p.pod(eviction.Pod.String()); pod != nil && !eviction.DeletePod && covers(budget, pod) && pod.Status.Phase == corev1.PodRunning {
+			if pod := p.pod(eviction.Pod.String()); pod != nil && eviction.Method == model.ByEviction && covers(budget, pod) && pod.Status.Phase == corev1.PodRunning {
 				spent++
 			}
 		}
@@ -183,6 +186,19 @@ func (j *invariantChecker) keepsBudgets(p *process, decision model.Decision) {
 			j.violated("I14", "%d pods that %s covers are evicted for %s, and it allows %d", spent, name, decision.Job,
 				budget.Status.DisruptionsAllowed)
 		}
+	}
+}
+
+// givesGrace is I30: a pod that a process ends has its own grace, and no more than the longest of the configuration.
+func (j *invariantChecker) givesGrace(p *process, call commit.Call) {
+	pod := p.pod(call.Pod.String())
+	ends := call.Kind == commit.CallEvict || call.Kind == commit.CallDelete || call.Kind == commit.CallDeleteStarted
+	if !ends || pod == nil || pod.UID != call.Pod.UID {
+		return
+	}
+	own := *pod.Spec.TerminationGracePeriodSeconds
+	if most := int64(p.maxGrace / time.Second); cmp.Or(call.GraceSeconds, own) != min(own, most) {
+		j.violated("I30", "%s gives %s %d s, its grace is %d s and the longest %d s", call.Kind, call.Pod, call.GraceSeconds, own, most)
 	}
 }
 

@@ -111,6 +111,9 @@ func (j *job) group() *v1alpha1.PodGroup {
 		ObjectMeta: metav1.ObjectMeta{Namespace: j.namespace, Name: j.name},
 		Spec:       v1alpha1.PodGroupSpec{MinMember: int32(j.min), Roles: j.roles},
 	}
+	if j.min%2 == 1 { // the others have the scheduler of their members
+		group.Spec.SchedulerName = schedulerName
+	}
 	if j.neverPreempts {
 		never := corev1.PreemptNever
 		group.Spec.PreemptionPolicy = &never

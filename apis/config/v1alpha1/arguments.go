@@ -255,6 +255,15 @@ func (r *Reader) Refuse(name, must string) {
 	}
 }
 
+// RefuseSecret records as Refuse does that the value of an argument is no good, and does not show it: messages are kept in
+// events and logs.
+func (r *Reader) RefuseSecret(name, must string) {
+	if v, ok := r.ask(name); ok {
+		text := fmt.Sprintf("%s: argument %s must %s", r.arguments.owner, r.full(name), must)
+		r.errs = append(r.errs, &Error{Position: r.arguments.position(v), Text: text})
+	}
+}
+
 // Asked returns the names that were asked for, given or not, in the order in which they were first.
 func (r *Reader) Asked() []string { return slices.Clone(r.asked) }
 

@@ -84,6 +84,7 @@ func (d *decoder) configuration(root *yaml.Node) *Configuration {
 		{"apiVersion", nothing}, {"kind", nothing}, // read by version, before everything else
 		{"actions", func(v *yaml.Node) { config.Actions = d.actions(v) }},
 		{"tiers", func(v *yaml.Node) { config.Tiers = d.tiers(v) }},
+		{"pause", func(v *yaml.Node) { config.Pause = d.pause(v) }},
 		{"configurations", func(v *yaml.Node) { arguments = d.actionArguments(v) }},
 	})
 	if !ok {
@@ -118,6 +119,18 @@ func (d *decoder) version(root *yaml.Node) {
 			}
 		}
 	}
+}
+
+// pause decodes whether the scheduler starts nothing.
+func (d *decoder) pause(value *yaml.Node) bool {
+	var paused bool
+	switch {
+	case !d.versioned:
+		d.errorf(value, "pause needs, at the top, apiVersion: %s", APIVersion)
+	case value.Kind != yaml.ScalarNode || value.ShortTag() != "!!bool" || value.Decode(&paused) != nil:
+		d.errorf(value, "pause must be true or false")
+	}
+	return paused
 }
 
 // actions decodes kube-batch's one string of names between commas.

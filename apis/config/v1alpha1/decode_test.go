@@ -2,8 +2,10 @@ package v1alpha1
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/datadriven"
 	"github.com/google/go-cmp/cmp"
@@ -53,6 +55,9 @@ func TestDecode(t *testing.T) {
 // show lists a configuration, one action or plugin a line, each with its line in the file.
 func show(c *Configuration) string {
 	var out strings.Builder
+	if c.Pause {
+		out.WriteString("paused\n")
+	}
 	for _, a := range c.Actions {
 		fmt.Fprintf(&out, "%d: action %s%s\n", a.Position.Line, a.Name, showArguments(a.Arguments))
 	}
@@ -137,7 +142,14 @@ func FuzzDecode(f *testing.F) {
 	f.Add("a: &a [x,x,x,x]\nb: &b [*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b]\ntiers: *c\nactions: *b\n")
 	f.Add("tiers:\n- plugins: &p\n  - name: gang\n    arguments: &m\n      <<: *m\n- plugins: *p\nactions: !!binary aaaa\n")
 	f.Fuzz(func(t *testing.T, text string) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		begun := time.Now()
 		config, warnings, err := Decode("f", []byte(text), known())
+		took := time.Since(begun)
+		if runtime.ReadMemStats(&after); took > 20*time.Second || after.TotalAlloc-before.TotalAlloc > 512<<20 {
+			t.Fatalf("one text took %s and %d MiB", took, (after.TotalAlloc-before.TotalAlloc)>>20)
+		}
 		again, warningsAgain, errAgain := Decode("f", []byte(text), known())
 		if fmt.Sprint(err) != fmt.Sprint(errAgain) || !cmp.Equal(warnings, warningsAgain) {
 			t.Fatalf("two readings of one text:\n%v %v\n%v %v", err, warnings, errAgain, warningsAgain)

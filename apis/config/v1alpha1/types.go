@@ -23,6 +23,9 @@ type Configuration struct {
 
 	// Tiers are asked in their order, and the plugins of a tier in theirs.
 	Tiers []Tier
+
+	// Pause holds back all jobs that have not begun.
+	Pause bool
 }
 
 // Action is one step of the pipeline.

@@ -13,12 +13,25 @@ const (
 	// disagree, the highest counts. A PodGroup of the name, as soon as there is one, takes its place.
 	AnnotationMinMember = "scheduling.tutti.dev/min-member"
 
+	// AnnotationCycle on an event of the scheduler is the number of the cycle that led to it, as the scheduler's log has it. It
+	// counts from 1 in each process.
+	AnnotationCycle = "scheduling.tutti.dev/cycle"
+
 	// AnnotationKubeBatchGroup is kube-batch's way to say what LabelPodGroup says, accepted so that its jobs run
 	// unchanged. LabelPodGroup wins where a pod carries both.
 	AnnotationKubeBatchGroup = "scheduling.k8s.io/group-name"
 )
 
-// ConditionScheduled is the type of the condition that says whether the gang has been started: True in one write as
-// soon as the minimum is bound, False with a reason and numbers while it waits, and back to False only when no member
-// is bound any more.
-const ConditionScheduled = "Scheduled"
+// The types of conditions.
+const (
+	// ConditionScheduled says whether the gang has been started: True in one write as soon as the minimum is bound, False with a
+	// reason and numbers while it waits, and back to False only when no member is bound any more.
+	ConditionScheduled = "Scheduled"
+
+	// ConditionDegraded says whether a gang that was started has fewer members than its minimum. It is absent until that is so
+	// for the first time.
+	ConditionDegraded = "Degraded"
+
+	// ConditionReserved says whether capacity is reserved for the gang. It is absent until that is so for the first time.
+	ConditionReserved = "Reserved"
+)

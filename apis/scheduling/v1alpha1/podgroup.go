@@ -10,26 +10,33 @@ import (
 //
 // +genclient
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:scope=Namespaced,shortName=pg
+// +kubebuilder:resource:scope=Namespaced,shortName=tpg,categories=tutti
 // +kubebuilder:subresource:status
+// +kubebuilder:selectablefield:JSONPath=`.status.phase`
+// +kubebuilder:selectablefield:JSONPath=`.spec.priorityClassName`
+// +kubebuilder:selectablefield:JSONPath=`.spec.schedulerName`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Min",type=integer,JSONPath=`.spec.minMember`,description="Members that must start together"
 // +kubebuilder:printcolumn:name="Placed",type=integer,JSONPath=`.status.placed`,description="Members bound to a node, those that succeeded included"
 // +kubebuilder:printcolumn:name="Running",type=integer,JSONPath=`.status.running`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Scheduled")].reason`,description="Why the group waits, or that it is scheduled"
-// +kubebuilder:printcolumn:name="Queue",type=string,JSONPath=`.spec.queue`,priority=1
+// +kubebuilder:printcolumn:name="Waiting-Since",type=date,JSONPath=`.status.waitingSince`,description="For how long it has waited for capacity with all members that it needs",priority=1
+// +kubebuilder:printcolumn:name="Expected-Start",type=string,JSONPath=`.status.reservation.expectedStart`,description="When the capacity that is reserved for it is expected to be free",priority=1
+// +kubebuilder:printcolumn:name="Scheduler",type=string,JSONPath=`.spec.schedulerName`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="the name of a PodGroup has at most 63 characters, because its pods carry it as a label value"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !(has(oldSelf.status.queuedSince) || has(oldSelf.status.waitingSince) || has(oldSelf.status.placed) && oldSelf.status.placed > 0) || (has(self.spec.expectedRunSeconds) ? self.spec.expectedRunSeconds : 0) == (has(oldSelf.spec.expectedRunSeconds) ? oldSelf.spec.expectedRunSeconds : 0)",message="expectedRunSeconds cannot be changed once the group waits for capacity or has started, since other jobs are planned by it",fieldPath=".spec.expectedRunSeconds",reason=FieldValueForbidden
 type PodGroup struct {
 	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard metadata of an object.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec says what the group needs.
+	// spec says what the group needs.
 	// +required
 	Spec PodGroupSpec `json:"spec"`
 
-	// Status is the observed state of the group. The scheduler writes it.
+	// status is the observed state of the group. The scheduler writes it.
 	// +optional
 	Status PodGroupStatus `json:"status,omitempty"`
 }
@@ -38,19 +45,26 @@ type PodGroup struct {
 //
 // The minima (minMember and the roles) may be changed at any time, as an elastic job does. The next cycle uses the new
 // numbers for a waiting group. A started group with fewer members than a raised minimum becomes Degraded; it is not
-// stopped. The queue may be changed, since it is only shown. The priority class cannot be changed, like that of a pod.
+// stopped. The queue may be changed, since it is only shown. The priority class cannot be changed, like that of a pod, and
+// neither can the scheduler, once it is named.
+//
+// A limit that is lower than what a stored object has is no obstacle for that object: the API server checks a field only when
+// it changes.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.roles) || self.roles.map(r, r.minMember).sum() <= self.minMember",message="the roles need more members together than minMember; raise minMember or lower that of a role",fieldPath=".minMember",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!has(self.memberLossTimeoutSeconds) || has(self.onMemberLoss) && self.onMemberLoss == 'Restart'",message="memberLossTimeoutSeconds is for onMemberLoss: Restart; nothing ends the wait of others",fieldPath=".memberLossTimeoutSeconds",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="!has(self.memberLoss) || !has(self.onMemberLoss)",message="onMemberLoss is the old form of memberLoss; leave it out",fieldPath=".onMemberLoss",reason=FieldValueForbidden
 // +kubebuilder:validation:XValidation:rule=`(has(self.priorityClassName) ? self.priorityClassName : "") == (has(oldSelf.priorityClassName) ? oldSelf.priorityClassName : "")`,message="priorityClassName cannot be changed, like that of a pod; delete the PodGroup and create it again",fieldPath=".priorityClassName",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule=`!has(oldSelf.schedulerName) || oldSelf.schedulerName == "" || has(self.schedulerName) && self.schedulerName == oldSelf.schedulerName`,message="schedulerName cannot be changed once it is set, like that of a pod; delete the PodGroup and create it again",fieldPath=".schedulerName",reason=FieldValueForbidden
 type PodGroupSpec struct {
-	// MinMember is how many members must be able to start before any of them does: 1 or more. Members above it are
+	// minMember is how many members must be able to start before any of them does: 1 or more. Members above it are
 	// surplus: they are placed one by one when there is capacity.
 	// +required
 	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100000
 	MinMember int32 `json:"minMember"`
 
-	// Roles are the parts of the group that have a minimum of their own, such as a launcher and its workers. The
+	// roles are the parts of the group that have a minimum of their own, such as a launcher and its workers. The
 	// minima of the roles may add up to less than minMember, never to more. The role of a member is its label
 	// scheduling.tutti.dev/role.
 	// +optional
@@ -59,46 +73,89 @@ type PodGroupSpec struct {
 	// +kubebuilder:validation:MaxItems=32
 	Roles []Role `json:"roles,omitempty"`
 
-	// Queue is the name of the queue the group is meant for. It is only shown so far: it has no effect on
-	// order, limits or shares.
+	// schedulerName is the scheduler of the group, which alone writes its status. A pod with another spec.schedulerName that names
+	// the group is no member: if its scheduler is a Tutti, it waits with the reason InvalidGroup. When schedulerName is empty, the
+	// group has the scheduler of its oldest member, and no scheduler writes its status before a member exists. It can be set while it
+	// is empty, and not be changed afterwards.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
+	SchedulerName string `json:"schedulerName,omitempty"`
+
+	// queue is the name of the queue the group is meant for. It is only shown so far: it has no effect on order, limits or
+	// shares. A later version will read it, so name a queue only if you mean it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="the name of a queue consists of lower case letters, digits, '-' and '.', and each part between dots starts and ends with a letter or digit"
 	Queue string `json:"queue,omitempty"`
 
-	// PriorityClassName is the PriorityClass of the group as a whole, by which waiting groups are ordered. It
+	// priorityClassName is the PriorityClass of the group as a whole, by which waiting groups are ordered. It
 	// never raises the group above the highest priority of its pods. Without it, the group has the priority of its
 	// pods. It cannot be changed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 
-	// PreemptionPolicy says whether pods of lower priority may be evicted so that the group can start:
+	// preemptionPolicy says whether pods of lower priority may be evicted so that the group can start:
 	// PreemptLowerPriority, which is also what leaving it out means, or Never. Never also applies if any pod of the
 	// group has it.
 	// +optional
 	// +kubebuilder:validation:Enum=PreemptLowerPriority;Never
 	PreemptionPolicy *corev1.PreemptionPolicy `json:"preemptionPolicy,omitempty"`
 
-	// ExpectedRunSeconds is how long the group is expected to run, counted from the start of its first member. The group
-	// is not stopped after that time. With it, the group may use capacity that is reserved for another group, if it is
-	// expected to end in time; and a group that waits for this one gets an expected start.
+	// expectedRunSeconds is how long the group is expected to run, counted from the start of its first member: up to a year. The
+	// group is not stopped after that time. With it, the group may use capacity that is reserved for another group, if it is
+	// expected to end in time; and a group that waits for this one gets an expected start. It cannot be changed once the group
+	// waits for capacity or has started.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=31536000
 	ExpectedRunSeconds *int64 `json:"expectedRunSeconds,omitempty"`
 
-	// OnMemberLoss says what happens to a group that was started, has lost members since and is below its minimum.
-	// Replacements are placed before any other group starts, as soon as there are pods and capacity for them. Wait, the
-	// default, waits for that and does not touch the remaining members. Restart waits for memberLossTimeoutSeconds and
-	// then deletes the remaining members: their controller creates the pods again, and the group starts again as a whole.
+	// memberLoss says what happens to a group that was started, has lost members since and is below its minimum. Replacements
+	// are placed before any other group starts, as soon as there are pods and capacity for them. When it is left out, the group
+	// waits for that.
+	// +optional
+	MemberLoss *MemberLoss `json:"memberLoss,omitempty"`
+
+	// ttlSecondsAfterFinished is for how long the group is kept after it has ended, counted from status.finishedAt. Then the
+	// scheduler deletes it, and Kubernetes what it owns. Zero deletes it at once. New members before that lead back to Pending, and
+	// the group is kept; so name a time longer than a controller takes to make members again that have failed. When it is left out,
+	// the group is kept.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
+
+	// onMemberLoss is the old form of memberLoss.policy. It is read when memberLoss is left out, and is removed in the next
+	// release.
 	// +optional
 	// +kubebuilder:validation:Enum=Wait;Restart
 	OnMemberLoss MemberLossPolicy `json:"onMemberLoss,omitempty"`
 
-	// MemberLossTimeoutSeconds is how long a group that lost members may be below its minimum before it is restarted; 300
-	// by default. It requires onMemberLoss: Restart.
+	// memberLossTimeoutSeconds is the old form of memberLoss.timeoutSeconds. It is read when memberLoss is left out, and is
+	// removed in the next release. It requires onMemberLoss: Restart.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	MemberLossTimeoutSeconds *int64 `json:"memberLossTimeoutSeconds,omitempty"`
+}
+
+// MemberLoss says what happens to a group that has lost members.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.timeoutSeconds) || self.timeoutSeconds == 300 || has(self.policy) && self.policy == 'Restart'",message="timeoutSeconds is for policy: Restart; nothing ends the wait of others",fieldPath=".timeoutSeconds",reason=FieldValueInvalid
+type MemberLoss struct {
+	// policy is Wait or Restart. Wait does not touch the remaining members. Restart waits for timeoutSeconds and then deletes the
+	// remaining members: their controller creates the pods again, and the group starts again as a whole.
+	// +optional
+	// +kubebuilder:default=Wait
+	// +kubebuilder:validation:Enum=Wait;Restart
+	Policy MemberLossPolicy `json:"policy,omitempty"`
+
+	// timeoutSeconds is how long a group that lost members may be below its minimum before it is restarted: up to a year. It
+	// requires policy: Restart.
+	// +optional
+	// +kubebuilder:default=300
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=31536000
+	TimeoutSeconds *int64 `json:"timeoutSeconds,omitempty"`
 }
 
 // MemberLossPolicy is what happens to a group that has lost members.
@@ -114,144 +171,18 @@ const (
 
 // Role is a named part of a group with its own minimum.
 type Role struct {
-	// Name is the role's name, unique in the group: a DNS label, since it is a label value of pods.
+	// name is the role's name, unique in the group: a DNS label, since it is a label value of pods.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="the name of a role consists of lower case letters, digits and '-', and starts and ends with a letter or digit"
 	Name string `json:"name"`
 
-	// MinMember is how many members of this role the gang needs to start: 1 or more.
+	// minMember is how many members of this role the gang needs to start: 1 or more.
 	// +required
 	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100000
 	MinMember int32 `json:"minMember"`
-}
-
-// PodGroupPhase summarizes the state of a group in one word. The condition says why, the counts say how many.
-//
-//	Pending ──► Starting ──► Running ──► Succeeded
-//	   ▲            │  ▲      │   ▲
-//	   │            ▼  │      ▼   │
-//	   │           Degraded ◄─────┘       Failed: from any phase, once no member lives
-//	   └── new members, after Succeeded or Failed
-//
-// +kubebuilder:validation:Enum=Pending;Starting;Running;Degraded;Succeeded;Failed
-type PodGroupPhase string
-
-const (
-	// PodGroupPending: nothing is bound, or a start was interrupted (fewer than the minimum bound, never scheduled).
-	PodGroupPending PodGroupPhase = "Pending"
-
-	// PodGroupStarting: the minimum is bound, but fewer than the minimum run or have succeeded yet.
-	PodGroupStarting PodGroupPhase = "Starting"
-
-	// PodGroupRunning: at least the minimum run or have succeeded.
-	PodGroupRunning PodGroupPhase = "Running"
-
-	// PodGroupDegraded: was Starting or Running, and now fewer than the minimum are bound or have succeeded.
-	PodGroupDegraded PodGroupPhase = "Degraded"
-
-	// PodGroupSucceeded: no member lives, and at least minMember have succeeded. New members lead back to Pending.
-	PodGroupSucceeded PodGroupPhase = "Succeeded"
-
-	// PodGroupFailed: no member lives, at least one failed, and fewer than minMember succeeded. New members lead back
-	// to Pending.
-	PodGroupFailed PodGroupPhase = "Failed"
-)
-
-// PodGroupStatus is the observed state of a group. The scheduler writes every field, and only when it changes.
-type PodGroupStatus struct {
-	// Phase summarizes the state of the group in one word.
-	// +optional
-	Phase PodGroupPhase `json:"phase,omitempty"`
-
-	// ObservedGeneration is the metadata.generation that the rest of the status is about.
-	// +optional
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-
-	// Members is how many pods belong to the group, the finished ones included.
-	// +optional
-	Members int32 `json:"members"`
-
-	// Placed is how many members are bound to a node, those that succeeded included, those that failed not.
-	// +optional
-	Placed int32 `json:"placed"`
-
-	// Running is how many members run.
-	// +optional
-	Running int32 `json:"running"`
-
-	// Succeeded is how many members have succeeded.
-	// +optional
-	Succeeded int32 `json:"succeeded"`
-
-	// Failed is how many members have failed.
-	// +optional
-	Failed int32 `json:"failed"`
-
-	// WaitingSince is since when the group has had the members it needs and has waited for capacity. It is not set while
-	// members are missing, nor once the minimum is bound.
-	// +optional
-	WaitingSince *metav1.Time `json:"waitingSince,omitempty"`
-
-	// DegradedSince is since when a group that was started has been below its minimum because it has lost members. It is not
-	// set otherwise.
-	// +optional
-	DegradedSince *metav1.Time `json:"degradedSince,omitempty"`
-
-	// Reservation is the capacity that is reserved for a group that has waited for a long time. It is not set when nothing
-	// is reserved.
-	// +optional
-	Reservation *Reservation `json:"reservation,omitempty"`
-
-	// SmallestChange is the smallest known change that would let a waiting group start, in one line, such as "free 3
-	// nvidia.com/gpu on node n7". It is not set when no small change is known, nor when the group does not wait.
-	// +optional
-	SmallestChange string `json:"smallestChange,omitempty"`
-
-	// Conditions explain the phase; the type Scheduled says whether the gang has been started, and if not, why.
-	// +optional
-	// +patchStrategy=merge
-	// +patchMergeKey=type
-	// +listType=map
-	// +listMapKey=type
-	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
-}
-
-// Reservation is capacity of nodes that is given to no other group or pod of the same or a lower priority. It may be idle
-// already, or still in use.
-type Reservation struct {
-	// Nodes are the nodes with reserved capacity, by name.
-	// +required
-	// +listType=map
-	// +listMapKey=name
-	Nodes []ReservedNode `json:"nodes"`
-
-	// Since is when the capacity was chosen.
-	// +required
-	Since metav1.Time `json:"since"`
-
-	// ExpectedStart is when the last pod that uses the capacity is expected to end. It is not set while that is not known
-	// of all of these pods.
-	// +optional
-	ExpectedStart *metav1.Time `json:"expectedStart,omitempty"`
-}
-
-// ReservedNode is the capacity that is reserved on one node.
-type ReservedNode struct {
-	// Name is the node's name.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	Name string `json:"name"`
-
-	// Members is for how many members of the group it is reserved.
-	// +required
-	// +kubebuilder:validation:Minimum=1
-	Members int32 `json:"members"`
-
-	// Resources is what they request together.
-	// +required
-	Resources corev1.ResourceList `json:"resources"`
 }
 
 // PodGroupList is a list of PodGroups.

@@ -2,8 +2,8 @@ package v1alpha1
 
 import (
 	"context"
-	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,40 +13,54 @@ import (
 	crdvalidation "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/cel/common"
 	"sigs.k8s.io/yaml"
 )
 
 // TestPodGroup plays testdata/*.txt: what the API server says of PodGroups that are created, or updated from the last
-// one created. It uses the API server's own code on the generated CRD. Run with -rewrite to record answers.
+// one created. Stored is one that an earlier version of the CRD let in. It uses the API server's own code on the generated CRD.
+// Run with -rewrite to record answers.
 func TestPodGroup(t *testing.T) {
 	server := newServer(t)
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		var last map[string]any
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			object := parse(t, d.Input)
+			defaulting.Default(object, server.schema)
 			var errs field.ErrorList
 			switch d.Cmd {
 			case "create":
 				errs, last = server.validate(object, nil), object
+			case "stored":
+				last = object
 			case "update":
 				errs = server.validate(object, last)
+			case "defaulted":
+				spec, err := yaml.Marshal(object["spec"])
+				if err != nil {
+					t.Fatal(err)
+				}
+				return string(spec)
 			default:
 				d.Fatalf(t, "unknown directive %q", d.Cmd)
 			}
 			if len(errs) == 0 {
 				return "ok"
 			}
-			var out strings.Builder
+			var lines []string // sorted, since the API server goes over fields in the order of a map
 			for _, err := range errs {
-				fmt.Fprintln(&out, err)
+				lines = append(lines, err.Error()+"\n")
 			}
-			return out.String()
+			slices.Sort(lines)
+			return strings.Join(lines, "")
 		})
 	})
 }
@@ -122,21 +136,23 @@ func newServer(t *testing.T) *server {
 	return &server{schema: schema, types: types, rules: cel.NewValidator(schema, true, celconfig.PerCallLimit)}
 }
 
-// validate returns what is wrong with an object, in the order in which the API server says it; old is nil on create.
+// validate returns what is wrong with an object; old is nil on create.
 func (s *server) validate(object, old map[string]any) field.ErrorList {
 	var errs field.ErrorList
 	var before any
+	var options []cel.Option
 	if old == nil {
 		errs = validation.ValidateCustomResource(nil, object, s.types)
 	} else {
-		errs = validation.ValidateCustomResourceUpdate(nil, object, old, s.types)
-		before = old
+		both := common.NewCorrelatedObject(object, old, &model.Structural{Structural: s.schema})
+		errs = validation.ValidateCustomResourceUpdate(nil, object, old, s.types, validation.WithRatcheting(both))
+		before, options = old, append(options, cel.WithRatcheting(both))
 	}
 	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, s.schema, object)...)
 	if len(errs) > 0 {
 		return errs
 	}
-	broken, _ := s.rules.Validate(context.Background(), nil, s.schema, object, before, celconfig.RuntimeCELCostBudget)
+	broken, _ := s.rules.Validate(context.Background(), nil, s.schema, object, before, celconfig.RuntimeCELCostBudget, options...)
 	return broken
 }
 

@@ -6,6 +6,10 @@
 {{- if eq (int .Values.metrics.port) (int .Values.health.port) }}
 {{- fail (printf "metrics.port and health.port are both %d; a container can listen there once" (int .Values.health.port)) }}
 {{- end }}
+{{- $read := or .Values.metrics.serviceMonitor.enabled .Values.isolcpu.agent.podMonitor.enabled }}
+{{- if and $read .Values.networkPolicy.enabled (not .Values.metrics.readers) (not .Values.networkPolicy.metricsFrom) }}
+{{- fail "metrics.readers is empty, so that no pod reaches the metrics; name the account of Prometheus there, or its pods in networkPolicy.metricsFrom" }}
+{{- end }}
 {{- with .Values.config }}
 {{- $read := fromYaml . }}
 {{- if or (hasKey $read "Error") (not (kindIs "slice" $read.tiers)) }}
@@ -23,10 +27,24 @@
 {{- fail (printf "scheduler.%s: %v is no duration; write a number with its unit, such as 30s or 1m30s" $name $value) }}
 {{- end }}
 {{- end }}
-{{- range $name, $image := dict "image" .Values.image "isolcpu.agent.image" .Values.isolcpu.agent.image }}
+{{- $images := dict "image" .Values.image }}
+{{- if .Values.isolcpu.enabled }}
+{{- $_ := set $images "isolcpu.agent.image" .Values.isolcpu.agent.image }}
+{{- end }}
+{{- range $name, $image := $images }}
+{{- $repository := include "tutti.repository" (list $ $image) }}
+{{- if not (regexMatch "^(localhost|[^/]*[.:][^/]*)/." $repository) }}
+{{- fail (printf "%s.registry: the image %s names no registry, and each container runtime looks in other places for such an image; none is published: set %s.registry or global.imageRegistry to where you have put yours (docs/install.md)" $name $repository $name) }}
+{{- end }}
 {{- if not (regexMatch "^(sha256:[0-9a-f]{64})?$" $image.digest) }}
 {{- fail (printf "%s.digest: %s is no digest; write sha256: and 64 hexadecimal digits, or leave it empty and set %s.tag" $name $image.digest $name) }}
 {{- end }}
+{{- end }}
+{{- if and (not .Values.rbac.preemption) (contains "preempt" (toString (include "tutti.config" . | fromYaml).actions)) }}
+{{- fail "rbac.preemption: the configuration's actions name preempt, which evicts pods; leave it out of them, or allow it" }}
+{{- end }}
+{{- if and .Values.metrics.certManager.enabled (not .Values.metrics.certManager.issuerRef.name) }}
+{{- fail "metrics.certManager.issuerRef: name the issuer of the certificate, such as {kind: ClusterIssuer, name: internal}" }}
 {{- end }}
 {{- range $name, $args := dict "scheduler" .Values.scheduler.extraArgs "isolcpu.agent" .Values.isolcpu.agent.extraArgs }}
 {{- range $args }}

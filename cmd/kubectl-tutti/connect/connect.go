@@ -1,5 +1,8 @@
 // Package connect connects to the scheduler's own endpoint and gets its documents: by a given address, or by a port-forward
 // through the API server to the leading pod. It does not interpret the documents.
+//
+// The user's own credentials go to the API server alone. What the scheduler receives is a token of a ServiceAccount, for the
+// scheduler's audience and for ten minutes, and only after it has shown the certificate that it has written to its ConfigMap.
 package connect
 
 import (
@@ -13,23 +16,25 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/tutti-sched/tutti/internal/debugapi"
 )
 
 // Options are the connection settings.
 type Options struct {
 	// Server is the address of the scheduler's endpoint, such as https://10.0.0.7:8443; empty makes a port-forward.
 	Server string
-	// Authority is a file with the CA certificates for Server; Insecure skips the check.
+	// Authority is a file with the CA certificates for Server; Insecure skips the check. Without both, the certificate must be
+	// the one in the scheduler's ConfigMap. A port-forward uses neither.
 	Authority string
 	Insecure  bool
-	// Token is the bearer token; empty means the kubeconfig's.
+	// Token is the bearer token; empty means one of the scheduler's ServiceAccount, which the API server is asked for.
 	Token string
-	// Account is a ServiceAccount, namespace/name, for which a token is requested from the API server; empty for none.
-	Account string
-	// Namespace is the scheduler's, and Lease the name of its Lease, for the port-forward.
+	// Namespace is the scheduler's, and Lease the name of its Lease.
 	Namespace string
 	Lease     string
 }
@@ -51,76 +56,85 @@ func Connect(ctx context.Context, config *rest.Config, options Options) (*Client
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	if options.Server != "" && !strings.HasPrefix(options.Server, "https://") { // else the token would be sent in plain text
-		return nil, fmt.Errorf("--server %q: begin with https://", options.Server)
-	}
-	access, err := credentials(ctx, client, config, options)
-	if err != nil {
-		return nil, err
-	}
 	e := &Client{url: strings.TrimRight(options.Server, "/"), what: options.Server, close: func() {}}
-	if options.Server == "" {
-		// The connection goes through the API server to the pod that the Lease names, whose certificate is self-signed.
-		access.TLSClientConfig = rest.TLSClientConfig{Insecure: true}
+	switch {
+	case options.Server == "":
+		options.Authority, options.Insecure = "", false
 		forwarded, err := forward(ctx, client, config, options)
 		if err != nil {
 			return nil, err
 		}
 		e.url, e.what, e.close = "https://"+forwarded.address, "pod "+forwarded.pod, forwarded.close
+	case !strings.HasPrefix(options.Server, "https://"): // else the token would be sent in plain text
+		return nil, fmt.Errorf("--scheduler-server %q: begin with https://", options.Server)
 	}
-	access.Host = e.url
-	if e.client, err = rest.HTTPClientFor(access); err != nil {
+	if e.client, err = httpClient(ctx, client, e.url, options); err != nil {
 		e.close()
-		return nil, fmt.Errorf("client for the scheduler: %w", err)
+		return nil, err
 	}
 	return e, nil
+}
+
+// httpClient returns the client for the scheduler at a URL. No credentials of the API server's client are in it.
+func httpClient(ctx context.Context, client kubernetes.Interface, url string, options Options) (*http.Client, error) {
+	access := &rest.Config{Host: url, BearerToken: options.Token, Timeout: 30 * time.Second, UserAgent: "kubectl-tutti"}
+	var err error
+	if access.TLSClientConfig, err = trust(ctx, client, options); err != nil {
+		return nil, err
+	}
+	if access.BearerToken == "" {
+		if access.BearerToken, err = token(ctx, client, options.Namespace); err != nil {
+			return nil, err
+		}
+	}
+	found, err := rest.HTTPClientFor(access)
+	if err != nil {
+		return nil, fmt.Errorf("client for the scheduler: %w", err)
+	}
+	return found, nil
+}
+
+// token requests a token of the scheduler's ServiceAccount for its operators, which no server but the scheduler accepts.
+func token(ctx context.Context, client kubernetes.Interface, namespace string) (string, error) {
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+		Audiences: []string{debugapi.Audience}, ExpirationSeconds: new(int64(tokenSeconds)),
+	}}
+	answer, err := client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, debugapi.Account, request, metav1.CreateOptions{})
+	if err != nil {
+		return "", fmt.Errorf("token of ServiceAccount %s/%s: %w%s", namespace, debugapi.Account, err, hint(err))
+	}
+	return answer.Status.Token, nil
+}
+
+// trust returns how the scheduler's certificate is checked.
+func trust(ctx context.Context, client kubernetes.Interface, options Options) (rest.TLSClientConfig, error) {
+	if options.Authority != "" || options.Insecure {
+		return rest.TLSClientConfig{CAFile: options.Authority, Insecure: options.Insecure}, nil
+	}
+	published, err := client.CoreV1().ConfigMaps(options.Namespace).Get(ctx, debugapi.ConfigMap, metav1.GetOptions{})
+	if err == nil && published.Data[debugapi.CertificateKey] == "" {
+		err = errors.New("it is empty: no scheduler that leads has written its certificate yet")
+	}
+	if err != nil {
+		return rest.TLSClientConfig{}, fmt.Errorf("certificate of the scheduler, in ConfigMap %s/%s: %w%s",
+			options.Namespace, debugapi.ConfigMap, err, hint(err))
+	}
+	return rest.TLSClientConfig{CAData: []byte(published.Data[debugapi.CertificateKey]), ServerName: debugapi.ServerName}, nil
+}
+
+// hint says what to do about an error of the API server; empty for most.
+func hint(err error) string {
+	if apierrors.IsNotFound(err) {
+		return "; where the scheduler is of an older version, use the kubectl tutti of that version; where it runs elsewhere, say " +
+			"--scheduler-namespace"
+	}
+	return rights(err)
 }
 
 // Close ends the port-forward.
 func (e *Client) Close() {
 	e.client.CloseIdleConnections()
 	e.close()
-}
-
-// credentials returns the credentials and the trusted certificates.
-func credentials(ctx context.Context, client kubernetes.Interface, config *rest.Config, options Options) (*rest.Config, error) {
-	access := &rest.Config{
-		TLSClientConfig: rest.TLSClientConfig{CAFile: options.Authority, Insecure: options.Insecure}, Timeout: 30 * time.Second,
-		UserAgent: config.UserAgent,
-	}
-	switch {
-	case options.Token != "":
-		access.BearerToken = options.Token
-	case options.Account != "":
-		token, err := tokenOf(ctx, client, options.Account)
-		if err != nil {
-			return nil, err
-		}
-		access.BearerToken = token
-	case config.BearerToken != "" || config.BearerTokenFile != "":
-		access.BearerToken, access.BearerTokenFile = config.BearerToken, config.BearerTokenFile
-	case config.ExecProvider != nil:
-		access.ExecProvider = config.ExecProvider
-	case config.AuthProvider != nil:
-		access.AuthProvider, access.AuthConfigPersister = config.AuthProvider, config.AuthConfigPersister
-	default:
-		return nil, errors.New("your kubeconfig has no token, only a certificate or a password, which the scheduler cannot check; " +
-			"say --account NAMESPACE/NAME to ask as a ServiceAccount, or --token")
-	}
-	return access, nil
-}
-
-func tokenOf(ctx context.Context, client kubernetes.Interface, account string) (string, error) {
-	namespace, name, ok := strings.Cut(account, "/")
-	if !ok || namespace == "" || name == "" {
-		return "", fmt.Errorf("--account %q: say NAMESPACE/NAME", account)
-	}
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(tokenSeconds))}}
-	answer, err := client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name, request, metav1.CreateOptions{})
-	if err != nil {
-		return "", fmt.Errorf("token of ServiceAccount %s: %w", account, err)
-	}
-	return answer.Status.Token, nil
 }
 
 // Get reads the document at a path into one of the types of internal/debugapi.
@@ -142,9 +156,9 @@ func (e *Client) Get(ctx context.Context, path string, into any) error {
 	switch answer.StatusCode {
 	case http.StatusOK:
 	case http.StatusUnauthorized:
-		return fmt.Errorf("the scheduler (%s) does not know who you are: %s", e.what, said)
+		return fmt.Errorf("the scheduler (%s) does not accept the token: %s", e.what, said)
 	case http.StatusForbidden:
-		return fmt.Errorf("the scheduler (%s) does not let you: %s; the ClusterRole tutti-scheduler-inspect of the chart does", e.what, said)
+		return fmt.Errorf("the scheduler (%s) refuses: %s; the ClusterRole tutti-scheduler-inspect of the chart gives that right", e.what, said)
 	case http.StatusNotFound:
 		return fmt.Errorf("the scheduler (%s) does not know %s: it is older than this command", e.what, path)
 	default:
@@ -159,7 +173,8 @@ func (e *Client) Get(ctx context.Context, path string, into any) error {
 // connectHint returns a hint for a TLS error.
 func connectHint(err error) string {
 	if strings.Contains(err.Error(), "x509:") {
-		return "; its certificate is not signed by a known authority: set --certificate-authority, or --insecure-skip-tls-verify"
+		return "; it is not the certificate that the scheduler that leads has written to its ConfigMap, or not of --scheduler-certificate-authority: " +
+			"where another replica has just begun to lead, try again"
 	}
 	return ""
 }

@@ -1,21 +1,28 @@
 package connect
 
 import (
+	"cmp"
+	"crypto/tls"
 	"encoding/json"
+	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/streaming/pkg/httpstream"
@@ -24,11 +31,16 @@ import (
 	"github.com/tutti-sched/tutti/internal/debugapi"
 )
 
-// scheduler is an endpoint that accepts one token.
-func scheduler(t *testing.T) *httptest.Server {
-	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+// scheduler is an endpoint that accepts one token, and shows the certificate of example.com. received has all that it was sent.
+func scheduler(t *testing.T) (endpoint *httptest.Server, received func() []string) {
+	var mu sync.Mutex
+	var all []string
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		mu.Lock()
+		all = append(all, fmt.Sprint(request.Header))
+		mu.Unlock()
 		switch request.Header.Get("Authorization") {
-		case "Bearer good", "Bearer of-account":
+		case "Bearer of-account", "Bearer given":
 		case "Bearer poor":
 			http.Error(w, "user poor cannot", http.StatusForbidden)
 			return
@@ -44,14 +56,43 @@ func scheduler(t *testing.T) *httptest.Server {
 			t.Error(err)
 		}
 	}))
-	s.Config.ErrorLog = nil
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // bad certificates are intended here
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{certificate(t)}}
+	s.StartTLS()
 	t.Cleanup(s.Close)
-	return s
+	return s, func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return all
+	}
 }
 
-// apiServer has a Lease, the pod that holds it, and forwards its port to an address. It supports the older of the two
-// protocols.
-func apiServer(t *testing.T, holder, address string, port int32) *rest.Config {
+// certificate is one that a scheduler makes for itself, and that is good for addresses, too.
+func certificate(t *testing.T) tls.Certificate {
+	t.Helper()
+	text, key, err := certutil.GenerateSelfSignedCertKey(debugapi.ServerName, []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := tls.X509KeyPair(text, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pair
+}
+
+func pemOf(t *testing.T, s *httptest.Server) string {
+	t.Helper()
+	text, err := certutil.EncodeCertificates(s.Certificate())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// apiServer has a Lease, the pod that holds it, the certificate that it has published, and forwards its port to an address. It
+// supports the older of the two protocols.
+func apiServer(t *testing.T, holder, address string, port int32, published string) *rest.Config {
 	answer := func(w http.ResponseWriter, object any) {
 		w.Header().Set("Content-Type", "application/json")
 		if err := json.NewEncoder(w).Encode(object); err != nil {
@@ -75,11 +116,26 @@ func apiServer(t *testing.T, holder, address string, port int32) *rest.Config {
 	mux.HandleFunc("/api/v1/namespaces/tutti-system/pods/scheduler-1/portforward", func(w http.ResponseWriter, request *http.Request) {
 		serveForward(t, w, request, address, port)
 	})
-	mux.HandleFunc("/api/v1/namespaces/ops/serviceaccounts/asker/token", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, &authenticationv1.TokenRequest{
-			TypeMeta: metav1.TypeMeta{APIVersion: "authentication.k8s.io/v1", Kind: "TokenRequest"},
-			Status:   authenticationv1.TokenRequestStatus{Token: "of-account"},
+	mux.HandleFunc("/api/v1/namespaces/tutti-system/configmaps/"+debugapi.ConfigMap, func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, &corev1.ConfigMap{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, Data: map[string]string{debugapi.CertificateKey: published},
 		})
+	})
+	mux.HandleFunc("/api/v1/namespaces/tutti-system/serviceaccounts/"+debugapi.Account+"/token", func(w http.ResponseWriter, request *http.Request) {
+		var asked authenticationv1.TokenRequest
+		body, err := io.ReadAll(request.Body)
+		if err == nil {
+			_, _, err = scheme.Codecs.UniversalDeserializer().Decode(body, nil, &asked)
+		}
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if !slices.Equal(asked.Spec.Audiences, []string{debugapi.Audience}) || *asked.Spec.ExpirationSeconds != tokenSeconds {
+			t.Errorf("a token is requested for %+v", asked.Spec)
+		}
+		asked.Status.Token = "of-account"
+		answer(w, &asked)
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusNotFound)
@@ -89,7 +145,7 @@ func apiServer(t *testing.T, holder, address string, port int32) *rest.Config {
 	})
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
-	return &rest.Config{Host: s.URL, BearerToken: "good"}
+	return &rest.Config{Host: s.URL, BearerToken: usersToken}
 }
 
 // serveForward is a kubelet's part of a port-forward of that port.
@@ -140,9 +196,13 @@ func join(stream httpstream.Stream, address string) {
 	_, _ = io.Copy(stream, to)
 }
 
+// usersToken is the user's own credential. It goes to the API server alone.
+const usersToken = "of-the-user"
+
+// TestAsksThePodThatLeads through a port-forward, and sends it nothing but the token of the ServiceAccount.
 func TestAsksThePodThatLeads(t *testing.T) {
-	address := scheduler(t).Listener.Addr().String()
-	config := apiServer(t, "scheduler-1_4711", address, 9443)
+	s, received := scheduler(t)
+	config := apiServer(t, "scheduler-1_4711", s.Listener.Addr().String(), 9443, pemOf(t, s))
 	endpoint, err := Connect(t.Context(), config, Options{Namespace: "tutti-system", Lease: "tutti-scheduler"})
 	if err != nil {
 		t.Fatal(err)
@@ -160,30 +220,68 @@ func TestAsksThePodThatLeads(t *testing.T) {
 	if err := endpoint.Get(t.Context(), debugapi.PathCycles, &nodes); err == nil || !strings.Contains(err.Error(), "older than this command") {
 		t.Errorf("an unknown path: %v", err)
 	}
+	for _, request := range received() {
+		if strings.Contains(request, usersToken) || !strings.Contains(request, "Bearer of-account") {
+			t.Errorf("the scheduler was sent %s", request)
+		}
+	}
+}
+
+// TestSendsNothingToAnImpostor: what shows another certificate than the one that the leader has written receives no token,
+// whatever the flags say of --scheduler-server's.
+func TestSendsNothingToAnImpostor(t *testing.T) {
+	leader, _ := scheduler(t)
+	impostor, received := scheduler(t)
+	config := apiServer(t, "scheduler-1_4711", impostor.Listener.Addr().String(), 9443, pemOf(t, leader))
+	for name, options := range map[string]Options{
+		"port-forward":               {Insecure: true},
+		"port-forward, an authority": {Authority: file(t, pemOf(t, impostor))},
+		"an address":                 {Server: impostor.URL},
+	} {
+		options.Namespace, options.Lease = "tutti-system", "tutti-scheduler"
+		endpoint, err := Connect(t.Context(), config, options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer endpoint.Close()
+		err = endpoint.Get(t.Context(), debugapi.PathNodes, &debugapi.Nodes{})
+		if err == nil || !strings.Contains(err.Error(), "has written to its ConfigMap") {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+	if got := received(); len(got) > 0 {
+		t.Errorf("it was sent %v", got)
+	}
+}
+
+func file(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func TestSaysWhyThereIsNoWay(t *testing.T) {
 	for name, c := range map[string]struct {
 		holder  string
 		options Options
-		config  func(*rest.Config)
 		want    string
 	}{
-		"no lease":      {"scheduler-1_1", Options{Namespace: "other", Lease: "tutti-scheduler"}, nil, "no Lease tutti-scheduler in namespace other"},
-		"no leader":     {"", Options{Namespace: "tutti-system", Lease: "tutti-scheduler"}, nil, "no scheduler holds the Lease"},
-		"no pod":        {"laptop_1", Options{Namespace: "tutti-system", Lease: "tutti-scheduler"}, nil, `"laptop", which is no pod`},
-		"no token":      {"scheduler-1_1", Options{Server: "https://x"}, func(c *rest.Config) { c.BearerToken = "" }, "has no token"},
-		"no scheme":     {"", Options{Server: "10.0.0.7:8443"}, nil, "begin with https://"},
-		"in the clear":  {"", Options{Server: "http://10.0.0.7:8443"}, nil, "begin with https://"},
-		"bad account":   {"scheduler-1_1", Options{Server: "https://x", Account: "asker"}, nil, "say NAMESPACE/NAME"},
-		"wrong account": {"scheduler-1_1", Options{Server: "https://x", Account: "ops/reader"}, nil, "token of ServiceAccount ops/reader"},
+		"no lease":       {"scheduler-1_1", Options{Namespace: "other"}, "no Lease tutti-scheduler in namespace other"},
+		"no election":    {"scheduler-1_1", Options{Namespace: "other"}, "(leaderElection.enabled=false) has none, and takes --scheduler-server"},
+		"no leader":      {"", Options{}, "no scheduler holds the Lease"},
+		"no pod":         {"laptop_1", Options{}, `"laptop", which is no pod`},
+		"no scheme":      {"", Options{Server: "10.0.0.7:8443"}, "begin with https://"},
+		"in the clear":   {"", Options{Server: "http://10.0.0.7:8443"}, "begin with https://"},
+		"no certificate": {"", Options{Server: "https://x"}, "it is empty: no scheduler that leads has written its certificate yet"},
+		"older chart":    {"", Options{Server: "https://x", Namespace: "other"}, "an older version, use the kubectl tutti of that version"},
+		"no account":     {"", Options{Server: "https://x", Namespace: "other", Insecure: true}, "token of ServiceAccount other/tutti-scheduler-inspect"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			config := apiServer(t, c.holder, "", 1)
-			if c.config != nil {
-				c.config(config)
-			}
-			_, err := Connect(t.Context(), config, c.options)
+			c.options.Namespace, c.options.Lease = cmp.Or(c.options.Namespace, "tutti-system"), "tutti-scheduler"
+			_, err := Connect(t.Context(), apiServer(t, c.holder, "", 1, ""), c.options)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
@@ -192,30 +290,22 @@ func TestSaysWhyThereIsNoWay(t *testing.T) {
 }
 
 func TestAsksAServerThatIsGiven(t *testing.T) {
-	s := scheduler(t)
-	authority := filepath.Join(t.TempDir(), "ca.crt")
-	text, err := certutil.EncodeCertificates(s.Certificate())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(authority, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	s, received := scheduler(t)
 	for name, c := range map[string]struct {
 		options Options
 		// want is part of the error; empty when there is none.
 		want string
 	}{
-		"its authority":    {Options{Authority: authority}, ""},
-		"unchecked":        {Options{Insecure: true}, ""},
-		"unknown":          {Options{}, "--certificate-authority"},
-		"forged token":     {Options{Authority: authority, Token: "forged"}, "does not know who you are"},
-		"poor token":       {Options{Authority: authority, Token: "poor"}, "tutti-scheduler-inspect"},
-		"token of account": {Options{Authority: authority, Account: "ops/asker"}, ""},
+		"its ConfigMap": {Options{}, ""},
+		"its authority": {Options{Authority: file(t, pemOf(t, s))}, ""},
+		"unchecked":     {Options{Insecure: true}, ""},
+		"given token":   {Options{Token: "given"}, ""},
+		"forged token":  {Options{Token: "forged"}, "does not accept the token: who?"},
+		"poor token":    {Options{Token: "poor"}, "tutti-scheduler-inspect"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.options.Server = s.URL
-			endpoint, err := Connect(t.Context(), apiServer(t, "", "", 1), c.options)
+			c.options.Server, c.options.Namespace = s.URL, "tutti-system"
+			endpoint, err := Connect(t.Context(), apiServer(t, "", "", 1, pemOf(t, s)), c.options)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -226,5 +316,8 @@ func TestAsksAServerThatIsGiven(t *testing.T) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
 		})
+	}
+	if sent := strings.Join(received(), "\n"); strings.Contains(sent, usersToken) {
+		t.Errorf("the scheduler was sent %s", sent)
 	}
 }

@@ -84,10 +84,11 @@ func forward(ctx context.Context, client kubernetes.Interface, config *rest.Conf
 
 // leader returns the pod of the scheduler that holds the Lease.
 func leader(ctx context.Context, client kubernetes.Interface, options Options) (*corev1.Pod, error) {
-	const otherwise = "; where it runs elsewhere, say --scheduler-namespace, or --server"
+	const otherwise = "; where it runs elsewhere, say --scheduler-namespace, or --scheduler-server"
 	lease, err := client.CoordinationV1().Leases(options.Namespace).Get(ctx, options.Lease, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("there is no Lease %s in namespace %s, so no scheduler leads there%s", options.Lease, options.Namespace, otherwise)
+		return nil, fmt.Errorf("there is no Lease %s in namespace %s, so no scheduler leads there; one that runs without an election "+
+			"(leaderElection.enabled=false) has none, and takes --scheduler-server%s", options.Lease, options.Namespace, otherwise)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("lease of the scheduler: %w%s%s", err, rights(err), otherwise)

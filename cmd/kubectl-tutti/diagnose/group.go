@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -65,7 +64,7 @@ func newDiagnosis(namespace *Namespace, g *gang) *Diagnosis {
 	switch {
 	case g.group != nil:
 		status := &g.group.Status
-		a.SmallestChange, a.Reservation = status.SmallestChange, status.Reservation
+		a.SmallestChange, a.Advice, a.Reservation = smallestChange(status), status.Advice, status.Reservation
 		a.WaitingSince, a.DegradedSince = at(status.WaitingSince), at(status.DegradedSince)
 		a.diagnose(g.group)
 	case g.implicit:
@@ -89,7 +88,7 @@ func newDiagnosis(namespace *Namespace, g *gang) *Diagnosis {
 
 // diagnose reads the PodGroup's status.
 func (a *Diagnosis) diagnose(group *v1alpha1.PodGroup) {
-	condition := meta.FindStatusCondition(group.Status.Conditions, v1alpha1.ConditionScheduled)
+	condition := groups.Explanation(group.Status.Conditions)
 	ended := group.Status.Phase == v1alpha1.PodGroupSucceeded || group.Status.Phase == v1alpha1.PodGroupFailed
 	switch {
 	case ended:

@@ -3,6 +3,7 @@ package diagnose
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Kind is the kind of the named object.
@@ -39,4 +40,31 @@ func Diagnose(namespace *Namespace, kind Kind, name string) (*Diagnosis, error) 
 		text += fmt.Sprintf("; did you mean pod %q?", near)
 	}
 	return nil, errors.New(text)
+}
+
+// AllWaiting diagnoses the jobs of the namespace that wait: PodGroups, groups without an object, and pods without a group, in
+// this order and each by name.
+func AllWaiting(namespace *Namespace) []*Diagnosis {
+	waiting := []*Diagnosis{}
+	add := func(a *Diagnosis) {
+		if a.State == Waiting || a.State == Unprocessed {
+			waiting = append(waiting, a)
+		}
+	}
+	for _, name := range namespace.named() {
+		gangs := namespace.gangs(name)
+		for i := range gangs {
+			add(newDiagnosis(namespace, &gangs[i]))
+		}
+	}
+	var alone []string
+	for i := range namespace.Pods {
+		if pod := &namespace.Pods[i]; GroupName(pod) == "" && pod.Spec.NodeName == "" {
+			alone = append(alone, pod.Name)
+		}
+	}
+	for _, name := range slices.Sorted(slices.Values(alone)) {
+		add(DiagnosePod(namespace, name))
+	}
+	return waiting
 }

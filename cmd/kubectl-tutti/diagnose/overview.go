@@ -6,9 +6,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
 )
 
 // Overview is the state of all jobs.
@@ -44,11 +44,13 @@ type Job struct {
 	Bound   int    `json:"bound"`
 	Running int    `json:"running"`
 	// Reason and Message are the scheduler's; both are empty when it has reported nothing.
-	Reason         string     `json:"reason,omitempty"`
-	Message        string     `json:"message,omitempty"`
-	SmallestChange string     `json:"smallestChange,omitempty"`
-	WaitingSince   *time.Time `json:"waitingSince,omitempty"`
-	Created        time.Time  `json:"created"`
+	Reason         string `json:"reason,omitempty"`
+	Message        string `json:"message,omitempty"`
+	SmallestChange string `json:"smallestChange,omitempty"`
+	// Advice is the same with its numbers, nil when none is known.
+	Advice       *v1alpha1.Advice `json:"advice,omitempty"`
+	WaitingSince *time.Time       `json:"waitingSince,omitempty"`
+	Created      time.Time        `json:"created"`
 }
 
 // Collect counts PodGroups; groups without an object; and the pods without a node and without a group, of the given
@@ -144,9 +146,9 @@ func jobOf(group *v1alpha1.PodGroup) Job {
 	job := Job{
 		Namespace: group.Namespace, Name: group.Name, Kind: kindPodGroup, Phase: string(status.Phase),
 		Needs: int(group.Spec.MinMember), Members: int(status.Members), Bound: int(status.Placed), Running: int(status.Running),
-		SmallestChange: status.SmallestChange, WaitingSince: at(status.WaitingSince), Created: group.CreationTimestamp.UTC(),
+		Advice: status.Advice, SmallestChange: smallestChange(status), WaitingSince: at(status.WaitingSince), Created: group.CreationTimestamp.UTC(),
 	}
-	condition := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionScheduled)
+	condition := groups.Explanation(status.Conditions)
 	if condition != nil {
 		job.Reason, job.Message = condition.Reason, condition.Message
 	}
@@ -154,6 +156,14 @@ func jobOf(group *v1alpha1.PodGroup) Job {
 		job.Phase = string(v1alpha1.PodGroupPending)
 	}
 	return job
+}
+
+// smallestChange returns the advice in one line, as an earlier version of the scheduler has written it where there is no other.
+func smallestChange(status *v1alpha1.PodGroupStatus) string {
+	if status.Advice != nil {
+		return status.Advice.Message
+	}
+	return status.SmallestChange
 }
 
 func jobOfPod(pod *corev1.Pod) Job {

@@ -19,7 +19,11 @@ func (a *Diagnosis) Write(p *printer.Printer, now time.Time) {
 		return
 	}
 	noun := a.noun()
-	p.Printf("%s %s/%s%s %s%s\n", strings.ToUpper(noun[:1])+noun[1:], a.Namespace, a.Name, a.of(), p.Colorize(a.style(), a.State.verb()), a.reason(p))
+	p.Printf("%s %s/%s%s %s", strings.ToUpper(noun[:1])+noun[1:], a.Namespace, a.Name, a.of(), printer.Cell{Text: a.State.verb(), Style: a.style()})
+	if a.Reason != "" && string(a.State) != a.Reason && a.State != Started {
+		p.Printf(": %s", printer.Cell{Text: a.Reason, Style: printer.Bold})
+	}
+	p.Printf("\n")
 	for _, detail := range a.Details {
 		p.Printf("  %s\n", detail)
 	}
@@ -72,13 +76,6 @@ func (a *Diagnosis) style() printer.Style {
 		return printer.Green
 	}
 	return printer.Plain
-}
-
-func (a *Diagnosis) reason(p *printer.Printer) string {
-	if a.Reason == "" || string(a.State) == a.Reason || a.State == Started {
-		return ""
-	}
-	return ": " + p.Colorize(printer.Bold, a.Reason)
 }
 
 // rows are names and values.
@@ -165,6 +162,9 @@ func reservation(r *v1alpha1.Reservation, now time.Time) string {
 	expected := "expected start unknown"
 	if r.ExpectedStart != nil {
 		expected = "expected start " + r.ExpectedStart.UTC().Format(time.RFC3339)
+	}
+	if r.Until != nil {
+		expected += ", given up at " + r.Until.UTC().Format(time.RFC3339)
 	}
 	return fmt.Sprintf("%s; since %s, %s", few(rooms), since(r.Since.Time, now), expected)
 }

@@ -1,4 +1,7 @@
 // Package printer prints the output of kubectl tutti: tables, and colours on a terminal. It does not interpret the content.
+//
+// Names, annotations and messages come from users of the cluster. All of them are printed by this package alone, which escapes
+// what a terminal would obey (escape.go).
 package printer
 
 import (
@@ -28,6 +31,8 @@ const (
 type Printer struct {
 	out     io.Writer
 	colours bool
+	// widths are those of the columns of the last table.
+	widths []int
 }
 
 // New returns a Printer for a writer. It uses colours on a terminal only, and none when the environment has NO_COLOR or a
@@ -41,20 +46,39 @@ func New(out io.Writer, environment func(string) string) *Printer {
 // InColour returns a Printer with colours, whatever the writer.
 func InColour(out io.Writer) *Printer { return &Printer{out: out, colours: true} }
 
-// Colorize returns the text in a style.
-func (p *Printer) Colorize(style Style, text string) string {
-	if !p.colours || style == Plain || text == "" {
+// colorize returns an escaped text in its style.
+func (p *Printer) colorize(cell Cell) string {
+	text := Escape(cell.Text)
+	if !p.colours || cell.Style == Plain || text == "" {
 		return text
 	}
-	return "\x1b[" + string(style) + "m" + text + "\x1b[0m"
+	return "\x1b[" + string(cell.Style) + "m" + text + "\x1b[0m"
 }
 
-// Printf prints as fmt does.
+// Printf prints as fmt does. Arguments are escaped, line ends among them; a Cell is printed in its style.
 func (p *Printer) Printf(format string, arguments ...any) {
-	_, _ = fmt.Fprintf(p.out, format, arguments...)
+	safe := make([]any, len(arguments))
+	for i, argument := range arguments {
+		switch a := argument.(type) {
+		case Cell:
+			safe[i] = p.colorize(a)
+		case int, int32, int64, uint64, bool:
+			safe[i] = a
+		default:
+			safe[i] = Escape(fmt.Sprint(a))
+		}
+	}
+	_, _ = fmt.Fprintf(p.out, format, safe...)
 }
 
-// Cell is one cell of a table.
+// Lines prints a text of several lines in a style, each escaped.
+func (p *Printer) Lines(style Style, text string) {
+	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
+		p.Printf("%s\n", Cell{line, style})
+	}
+}
+
+// Cell is a text with a style: one cell of a table, or an argument of Printf.
 type Cell struct {
 	Text  string
 	Style Style
@@ -74,31 +98,39 @@ const gap = 3
 
 // Table prints rows below a header, each column as wide as its widest cell. Rows may be shorter than the header.
 func (p *Printer) Table(header []string, rows [][]Cell) {
+	p.widths = nil
 	p.lines("", append([][]Cell{Cells(header...)}, rows...))
 }
 
+// More prints further rows below the last table. Its columns stay as wide as they are, unless a row needs more.
+func (p *Printer) More(rows [][]Cell) { p.lines("", rows) }
+
 // Pairs prints names and values, with an indent. A row has two cells; one with an empty name continues the one above.
-func (p *Printer) Pairs(rows [][]Cell) { p.lines("  ", rows) }
+func (p *Printer) Pairs(rows [][]Cell) {
+	p.widths = nil
+	p.lines("  ", rows)
+}
 
 func (p *Printer) lines(indent string, rows [][]Cell) {
-	var widths []int
 	for _, row := range rows {
 		for i, cell := range row {
-			if i == len(widths) {
-				widths = append(widths, 0)
+			if i == len(p.widths) {
+				p.widths = append(p.widths, 0)
 			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell.Text))
+			p.widths[i] = max(p.widths[i], width(cell))
 		}
 	}
 	for _, row := range rows {
 		var line strings.Builder
 		line.WriteString(indent)
 		for i, cell := range row {
-			line.WriteString(p.Colorize(cell.Style, cell.Text))
+			line.WriteString(p.colorize(cell))
 			if i < len(row)-1 {
-				line.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell.Text)+gap))
+				line.WriteString(strings.Repeat(" ", p.widths[i]-width(cell)+gap))
 			}
 		}
-		p.Printf("%s\n", strings.TrimRight(line.String(), " "))
+		_, _ = fmt.Fprintln(p.out, strings.TrimRight(line.String(), " "))
 	}
 }
+
+func width(cell Cell) int { return utf8.RuneCountInString(Escape(cell.Text)) }

@@ -163,7 +163,8 @@ func (m *Enforcer) admit(pod *Pod, name string) (isolated.CPUSet, *Refusal) {
 }
 
 // overlap returns a refusal if another pod holds one of the CPUs. Two sandboxes of one pod may hold the same: the kubelet
-// makes a new one when the old one has failed.
+// makes a new one when the old one has failed. The refusal becomes an event in the pod's namespace, so it names no pod of another
+// one.
 func (m *Enforcer) overlap(pod *Pod, cpus isolated.CPUSet) *Refusal {
 	var found *sandbox
 	for _, s := range m.sandboxes {
@@ -174,8 +175,12 @@ func (m *Enforcer) overlap(pod *Pod, cpus isolated.CPUSet) *Refusal {
 	if found == nil {
 		return nil
 	}
+	held := found.holds.Intersect(cpus)
+	if found.pod.Namespace != pod.Namespace && found.pod.Namespace != "" {
+		return refuse(Overlap, "CPUs %s are held by a pod of another namespace", held)
+	}
 	return refuse(Overlap, "CPUs %s are held by sandbox %s of pod %s/%s (uid %s)",
-		found.holds.Intersect(cpus), found.pod.Sandbox, found.pod.Namespace, found.pod.Name, found.pod.UID)
+		held, found.pod.Sandbox, found.pod.Namespace, found.pod.Name, found.pod.UID)
 }
 
 // Update decides about a container whose resources the kubelet changes: its CPUs stay the same.

@@ -1,6 +1,7 @@
 package enforce
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,7 +14,7 @@ import (
 )
 
 // TestStories plays the stories in testdata on node n1. Each line of input is one pod or one container: words, and key=value
-// pairs. "configure" sets the view; "pod SANDBOX uid=… asks=… assigned=…" adds a sandbox, with its annotations:
+// pairs. "configure" sets the view; "pod SANDBOX uid=… ns=… asks=… assigned=…" adds a sandbox, with its annotations:
 // assigned=main:4-5;side:6 is an assignment of those, for=UID and on=NODE make it that of another pod or node, and text=…
 // replaces it.
 func TestStories(t *testing.T) {
@@ -139,7 +140,7 @@ func words(line string) (plain []string, values map[string]string) {
 
 func (s *story) pod(t *testing.T, d *datadriven.TestData, line string) *Pod {
 	plain, values := words(line)
-	pod := &Pod{Sandbox: plain[0], UID: values["uid"], Namespace: "ns", Name: "pod-" + plain[0], Annotations: map[string]string{}}
+	pod := &Pod{Sandbox: plain[0], UID: values["uid"], Namespace: cmp.Or(values["ns"], "ns"), Name: "pod-" + plain[0], Annotations: map[string]string{}}
 	if asks, is := values["asks"]; is {
 		pod.Annotations[isolated.RequestAnnotation] = asks
 	}

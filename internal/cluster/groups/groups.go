@@ -8,11 +8,12 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -24,33 +25,45 @@ type Membership struct {
 	Job model.JobKey
 	// Implicit is the job that it belongs to while there is no such PodGroup; zero when it waits for it.
 	Implicit model.JobKey
-	// MinMember is how many members the implicit group needs as far as this pod says; zero when it says nothing that can be read,
-	// which Malformed then tells.
+	// MinMember is how many members the implicit group needs as far as this pod says; zero when it says nothing that can be read.
 	MinMember int32
+	// Malformed says what cannot be read of that, or that the group's name cannot be one: the pod waits alone then. nil when all is
+	// well.
 	Malformed *model.Refusal
 }
 
 // Of returns what a pod says of the job it belongs to.
 func Of(pod *corev1.Pod) Membership {
-	name := cmp.Or(pod.Labels[v1alpha1.LabelPodGroup], pod.Annotations[v1alpha1.AnnotationKubeBatchGroup])
+	written := pod.Annotations[v1alpha1.AnnotationKubeBatchGroup]
+	name := cmp.Or(pod.Labels[v1alpha1.LabelPodGroup], written)
+	alone := Membership{Job: model.JobKey{Namespace: pod.Namespace, Name: pod.Name, IsPod: true}}
 	if name == "" {
-		return Membership{Job: model.JobKey{Namespace: pod.Namespace, Name: pod.Name, IsPod: true}}
+		return alone
+	}
+	if problems := validation.IsValidLabelValue(name); len(problems) > 0 {
+		alone.Malformed = &model.Refusal{Code: model.InvalidGroup, Detail: fmt.Sprintf(
+			"pod %s/%s: annotation %s is %q, which cannot be the value of a label", pod.Namespace, pod.Name,
+			v1alpha1.AnnotationKubeBatchGroup, model.Brief(written, maxQuoted))}
+		return alone
 	}
 	m := Membership{Job: model.JobKey{Namespace: pod.Namespace, Name: name}}
-	written, implicit := pod.Annotations[v1alpha1.AnnotationMinMember]
+	minimum, implicit := pod.Annotations[v1alpha1.AnnotationMinMember]
 	if !implicit {
 		return m
 	}
 	m.Implicit = model.JobKey{Namespace: pod.Namespace, Name: name, WithoutPodGroup: true, Owner: owner(pod)}
-	minMember, err := strconv.ParseInt(written, 10, 32)
+	minMember, err := strconv.ParseInt(minimum, 10, 32)
 	if err != nil || minMember < 1 {
 		m.Malformed = &model.Refusal{Code: model.InvalidGroup, Detail: fmt.Sprintf(
-			"annotation %s is %q, it must be a whole number from 1 up", v1alpha1.AnnotationMinMember, brief(written))}
+			"annotation %s is %q, it must be a whole number from 1 up", v1alpha1.AnnotationMinMember, model.Brief(minimum, maxQuoted))}
 		return m
 	}
 	m.MinMember = int32(minMember)
 	return m
 }
+
+// maxQuoted is how much of a text that users wrote a message quotes, in bytes.
+const maxQuoted = 43
 
 // owner returns the UID of the pod's controller, empty when it has none.
 func owner(pod *corev1.Pod) types.UID {
@@ -58,15 +71,6 @@ func owner(pod *corev1.Pod) types.UID {
 		return controller.UID
 	}
 	return ""
-}
-
-// brief cuts the text of a user to what a message can hold.
-func brief(text string) string {
-	const most = 40
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
 // FillImplicit writes what its members say into a job without a PodGroup: identity and minimum, which is the highest that any
@@ -79,7 +83,11 @@ func FillImplicit(job *model.Job) {
 	if len(job.Tasks) > 0 {
 		job.Created = job.Tasks[0].Created
 	}
-	job.Whole = slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Started && task.IsBound() })
+	for _, task := range job.Tasks {
+		if task.Started && task.IsBound() {
+			job.Whole, job.StartedMinima.MinMember = true, max(1, job.StartedMinima.MinMember, task.MinMember)
+		}
+	}
 }
 
 // Role returns the role that a pod plays in its group; empty when it names none.
@@ -98,22 +106,48 @@ func Fill(job *model.Job, group *v1alpha1.PodGroup) {
 	job.HasGroup = true
 	job.StatusFinished = group.Status.Phase == v1alpha1.PodGroupSucceeded || group.Status.Phase == v1alpha1.PodGroupFailed
 	if since := group.Status.WaitingSince; since != nil {
-		job.WaitingSince = since.Time
+		job.WaitingSince = latest(since.Time, group.CreationTimestamp.Time, completeAt(job))
 	}
 	job.ExpectedRunSeconds = group.Spec.ExpectedRunSeconds
-	job.Whole = Whole(group)
-	job.Roles = nil
-	for _, role := range group.Spec.Roles {
-		job.Roles = append(job.Roles, model.Role{Name: role.Name, MinMember: role.MinMember})
+	if since := group.Status.OverrunSince; since != nil {
+		job.OverrunSince = since.Time
 	}
-	slices.SortFunc(job.Roles, func(a, b model.Role) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.MinMember, b.MinMember))
-	})
+	job.Whole, job.StartedMinima = Whole(group), startedMinima(group)
+	job.Roles = rolesOf(group.Spec.Roles)
 	job.Invalid = nil
 	if detail := contradiction(group, job.Roles); detail != "" {
 		job.Invalid = &model.Refusal{Code: model.InvalidGroup, Detail: detail}
 	}
 }
+
+// rolesOf returns the roles by name.
+func rolesOf(listed []v1alpha1.Role) (roles []model.Role) {
+	for _, role := range listed {
+		roles = append(roles, model.Role{Name: role.Name, MinMember: role.MinMember})
+	}
+	slices.SortFunc(roles, func(a, b model.Role) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.MinMember, b.MinMember))
+	})
+	return roles
+}
+
+// completeAt returns when as many members had been created as the job needs; zero when it has fewer. A status that says that
+// it has waited for longer was not written by a scheduler.
+func completeAt(job *model.Job) time.Time {
+	var created []time.Time
+	for _, task := range job.Tasks {
+		if exists(task) {
+			created = append(created, task.Created)
+		}
+	}
+	if len(created) < int(job.MinMember) || job.MinMember < 1 {
+		return time.Time{}
+	}
+	slices.SortFunc(created, time.Time.Compare)
+	return created[job.MinMember-1]
+}
+
+func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
 // contradiction repeats the rules of the CRD, since an object may be older than they are.
 func contradiction(group *v1alpha1.PodGroup, roles []model.Role) string {

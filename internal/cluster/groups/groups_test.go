@@ -3,6 +3,7 @@ package groups
 import (
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,6 +31,20 @@ func TestOf(t *testing.T) {
 				t.Errorf("job %+v, want %+v", got, c.want)
 			}
 		})
+	}
+}
+
+// TestTheNameOfAGroupIsAValueOfALabel: another one is no name, and the pod waits alone.
+func TestTheNameOfAGroupIsAValueOfALabel(t *testing.T) {
+	for name, shown := range map[string]string{
+		"other/gang": `"other/gang"`, "a\x1b[2Jb": `"a\x1b[2Jb"`, " g": `" g"`, strings.Repeat("g", 1<<18): `"` + strings.Repeat("g", 40) + `…"`,
+	} {
+		got := Of(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", Annotations: map[string]string{
+			v1alpha1.AnnotationKubeBatchGroup: name, v1alpha1.AnnotationMinMember: "3"}}})
+		want := "pod ns/p: annotation scheduling.k8s.io/group-name is " + shown + ", which cannot be the value of a label"
+		if !got.Job.IsPod || got.Implicit != (model.JobKey{}) || got.Malformed == nil || got.Malformed.Code != model.InvalidGroup || got.Malformed.Detail != want {
+			t.Errorf("%.20q: %+v, %v", name, got, got.Malformed)
+		}
 	}
 }
 
@@ -72,5 +87,32 @@ func TestOfImplicitGroups(t *testing.T) {
 	}}
 	if got := Of(alone); got != (Membership{Job: model.JobKey{Namespace: "ns", Name: "p", IsPod: true}}) {
 		t.Errorf("the annotation alone makes %+v", got)
+	}
+}
+
+// TestWaitingSinceIsNotBeforeTheMembers: a forged status makes no group wait longer than it can have waited.
+func TestWaitingSinceIsNotBeforeTheMembers(t *testing.T) {
+	at := func(minute int) time.Time { return time.Date(2026, 1, 5, 8, minute, 0, 0, time.UTC) }
+	member := func(minute int, status model.Status) *model.Task {
+		return &model.Task{Created: at(minute), Placement: model.Placement{Status: status}}
+	}
+	for name, c := range map[string]struct {
+		says, want int
+		members    []*model.Task
+	}{
+		"as it says":             {40, 40, []*model.Task{member(10, model.Pending), member(20, model.Pending)}},
+		"before the group":       {1, 5, nil},
+		"before its members":     {1, 20, []*model.Task{member(20, model.Pending), member(10, model.Pending)}},
+		"surplus does not count": {21, 21, []*model.Task{member(10, model.Pending), member(20, model.Pending), member(30, model.Pending)}},
+		"who failed is none":     {1, 30, []*model.Task{member(10, model.Failed), member(20, model.Pending), member(30, model.Pending)}},
+	} {
+		group := &v1alpha1.PodGroup{Spec: v1alpha1.PodGroupSpec{MinMember: 2}}
+		group.CreationTimestamp = metav1.NewTime(at(5))
+		says := metav1.NewTime(at(c.says))
+		group.Status.WaitingSince = &says
+		job := &model.Job{Tasks: c.members}
+		if Fill(job, group); !job.WaitingSince.Equal(at(c.want)) {
+			t.Errorf("%s: since %v, want minute %d", name, job.WaitingSince, c.want)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package groups
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -10,7 +11,7 @@ import (
 )
 
 // This file is what the status of a PodGroup keeps for the scheduler itself to read after a restart: since when the group has
-// waited with all that it needs, since when it has been degraded, and what is reserved for it.
+// waited with all that it needs, since when it has been degraded, when it has ended, and what is reserved for it or was given up.
 
 // WaitingSince returns since when the job has had its members and has waited for capacity, as its PodGroup is to show it. before
 // is what it shows, nil when nothing; refused reports whether the last cycle refused the job. It stays as it is between a
@@ -25,8 +26,40 @@ func WaitingSince(job *model.Job, before *metav1.Time, refused bool, now metav1.
 	return before
 }
 
-// defaultLossTimeout is how long a group that restarts may be degraded when it does not say.
-const defaultLossTimeout = 300 * time.Second
+// OverrunSince returns since when the group is known to have run for longer than it says, as its PodGroup is to show it. before
+// is what it shows, nil when nothing: once it is shown it stays.
+func OverrunSince(job *model.Job, before *metav1.Time, now metav1.Time) *metav1.Time {
+	if before == nil && job.Overruns(now.Unix()) {
+		return &now
+	}
+	return before
+}
+
+// Reservation returns what a status shows of the group's reservation, never to be changed: one without nodes was given up at
+// Until. It is nil when the group has none.
+func Reservation(status *v1alpha1.PodGroupStatus) *v1alpha1.Reservation {
+	if status.Reservation == nil && status.ReservationGivenUp != nil {
+		return &v1alpha1.Reservation{Since: *status.ReservationGivenUp, Until: status.ReservationGivenUp}
+	}
+	return status.Reservation
+}
+
+// Explanation returns the condition that says why a group is as it is: Degraded while that is true, else Scheduled; nil when
+// there is neither.
+func Explanation(conditions []metav1.Condition) *metav1.Condition {
+	if degraded := meta.FindStatusCondition(conditions, v1alpha1.ConditionDegraded); degraded != nil && degraded.Status == metav1.ConditionTrue {
+		return degraded
+	}
+	return meta.FindStatusCondition(conditions, v1alpha1.ConditionScheduled)
+}
+
+// SetReservation lets a status show what Reservation then returns.
+func SetReservation(status *v1alpha1.PodGroupStatus, reservation *v1alpha1.Reservation) {
+	status.Reservation, status.ReservationGivenUp = reservation.DeepCopy(), nil
+	if reservation != nil && len(reservation.Nodes) == 0 {
+		status.Reservation, status.ReservationGivenUp = nil, reservation.Until.DeepCopy()
+	}
+}
 
 // DegradedSince returns since when the job, which was whole, has been below its minimum because it has lost members, as its
 // PodGroup is to show it; nil when it is not, or when nothing but its minimum has changed. before is what the PodGroup shows.
@@ -46,18 +79,50 @@ func DegradedSince(job *model.Job, before v1alpha1.PodGroupStatus, whole bool, n
 // RestartAt returns when what is left of a degraded group is to be deleted, so that it starts again; ok is false when it is
 // to be left alone.
 func RestartAt(group *v1alpha1.PodGroup) (at time.Time, ok bool) {
-	if group == nil || group.Spec.OnMemberLoss != v1alpha1.MemberLossRestart || group.Status.DegradedSince == nil {
+	if group == nil || group.Status.DegradedSince == nil {
 		return at, false
 	}
-	timeout := defaultLossTimeout
-	if seconds := group.Spec.MemberLossTimeoutSeconds; seconds != nil {
-		timeout = time.Duration(min(*seconds, longestLossTimeout)) * time.Second
+	policy, seconds := group.Spec.OnMemberLoss, group.Spec.MemberLossTimeoutSeconds // the old form
+	if loss := group.Spec.MemberLoss; loss != nil {
+		policy, seconds = loss.Policy, loss.TimeoutSeconds
 	}
-	return group.Status.DegradedSince.Add(timeout), true
+	if policy != v1alpha1.MemberLossRestart {
+		return at, false
+	}
+	timeout := int64(defaultLossTimeout)
+	if seconds != nil {
+		timeout = min(*seconds, longestLossTimeout)
+	}
+	return group.Status.DegradedSince.Add(time.Duration(timeout) * time.Second), true
 }
 
-// longestLossTimeout, in seconds, is as good as never, and can be counted in nanoseconds.
-const longestLossTimeout = 100 * 365 * 24 * 3600
+// FinishedAt returns when the group of a phase has ended, as its PodGroup is to show it; nil when it has not. before is what it
+// shows, nil when nothing.
+func FinishedAt(phase v1alpha1.PodGroupPhase, before *metav1.Time, now metav1.Time) *metav1.Time {
+	switch {
+	case phase != v1alpha1.PodGroupSucceeded && phase != v1alpha1.PodGroupFailed:
+		return nil
+	case before == nil:
+		return &now
+	}
+	return before
+}
+
+// ExpiresAt returns when a group that has ended is to be deleted; ok is false when it is to be kept.
+func ExpiresAt(group *v1alpha1.PodGroup) (at time.Time, ok bool) {
+	kept, finished := group.Spec.TTLSecondsAfterFinished, group.Status.FinishedAt
+	if kept == nil || finished == nil {
+		return at, false
+	}
+	return finished.Add(time.Duration(*kept) * time.Second), true
+}
+
+// In seconds: how long a group that restarts may be degraded when it does not say, as the API server adds it to new objects, and
+// what is as good as never and can be counted in nanoseconds.
+const (
+	defaultLossTimeout = 300
+	longestLossTimeout = 100 * 365 * 24 * 3600
+)
 
 // bound reports whether the API server knows the task to be on a node, or done.
 func bound(task *model.Task) bool {

@@ -87,3 +87,64 @@ func TestDegradedSince(t *testing.T) {
 		})
 	}
 }
+
+// TestExpiresAt: a group is kept for as long as it says, from when its phase says that it has ended.
+func TestExpiresAt(t *testing.T) {
+	before, now := metav1.NewTime(time.Unix(100, 0)), metav1.NewTime(time.Unix(200, 0))
+	for phase, ended := range map[v1alpha1.PodGroupPhase]bool{
+		v1alpha1.PodGroupPending: false, v1alpha1.PodGroupStarting: false, v1alpha1.PodGroupRunning: false,
+		v1alpha1.PodGroupDegraded: false, v1alpha1.PodGroupSucceeded: true, v1alpha1.PodGroupFailed: true, "": false,
+	} {
+		if got := FinishedAt(phase, nil, now); got.Equal(&now) != ended {
+			t.Errorf("%q: finished at %v", phase, got)
+		}
+		if got := FinishedAt(phase, &before, now); got.Equal(&before) != ended || (got == nil) == ended {
+			t.Errorf("%q: finished at %v, was finished at %v", phase, got, before)
+		}
+	}
+	for _, c := range []struct {
+		kept     *int32
+		finished *metav1.Time
+		want     int64 // 0 for never
+	}{
+		{nil, &before, 0}, {new(int32(60)), nil, 0}, {new(int32(60)), &before, 160}, {new(int32(0)), &before, 100},
+		{new(int32(1<<31 - 1)), &before, 100 + 1<<31 - 1},
+	} {
+		group := &v1alpha1.PodGroup{
+			Spec: v1alpha1.PodGroupSpec{TTLSecondsAfterFinished: c.kept}, Status: v1alpha1.PodGroupStatus{FinishedAt: c.finished},
+		}
+		if at, ok := ExpiresAt(group); ok != (c.want > 0) || ok && at.Unix() != c.want {
+			t.Errorf("%v from %v on: expires at %v, %t, want %d", c.kept, c.finished, at, ok, c.want)
+		}
+	}
+}
+
+// TestRestartAt: memberLoss counts, and its old form where it is left out.
+func TestRestartAt(t *testing.T) {
+	restart, wait := v1alpha1.MemberLossRestart, v1alpha1.MemberLossWait
+	for name, c := range map[string]struct {
+		spec v1alpha1.PodGroupSpec
+		want int64 // seconds after it has been degraded; 0 for never
+	}{
+		"nothing said":             {v1alpha1.PodGroupSpec{}, 0},
+		"Wait":                     {v1alpha1.PodGroupSpec{MemberLoss: &v1alpha1.MemberLoss{Policy: wait, TimeoutSeconds: new(int64(300))}}, 0},
+		"Restart":                  {v1alpha1.PodGroupSpec{MemberLoss: &v1alpha1.MemberLoss{Policy: restart, TimeoutSeconds: new(int64(20))}}, 20},
+		"Restart, not defaulted":   {v1alpha1.PodGroupSpec{MemberLoss: &v1alpha1.MemberLoss{Policy: restart}}, 300},
+		"the old form":             {v1alpha1.PodGroupSpec{OnMemberLoss: restart, MemberLossTimeoutSeconds: new(int64(20))}, 20},
+		"the old form, no time":    {v1alpha1.PodGroupSpec{OnMemberLoss: restart}, 300},
+		"longer than can be":       {v1alpha1.PodGroupSpec{OnMemberLoss: restart, MemberLossTimeoutSeconds: new(int64(1 << 62))}, longestLossTimeout},
+		"the new form comes first": {v1alpha1.PodGroupSpec{OnMemberLoss: restart, MemberLoss: &v1alpha1.MemberLoss{Policy: wait}}, 0},
+	} {
+		since := metav1.NewTime(time.Unix(100, 0))
+		group := &v1alpha1.PodGroup{Spec: c.spec, Status: v1alpha1.PodGroupStatus{DegradedSince: &since}}
+		at, ok := RestartAt(group)
+		if ok != (c.want != 0) || ok && at.Unix() != 100+c.want {
+			t.Errorf("%s: restart at %v, %t; want %d s after it was degraded", name, at, ok, c.want)
+		}
+		if group.Status.DegradedSince = nil; c.want != 0 {
+			if _, ok := RestartAt(group); ok {
+				t.Errorf("%s: restarts while it is not degraded", name)
+			}
+		}
+	}
+}

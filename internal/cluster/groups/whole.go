@@ -20,24 +20,83 @@ func Whole(group *v1alpha1.PodGroup) bool {
 	return meta.IsStatusConditionTrue(group.Status.Conditions, v1alpha1.ConditionScheduled)
 }
 
-// Lower lowers the minima of a job to the members that exist, if it was whole, has a member with a node and one that waits.
+// startedMinima returns the minima that the group was whole with; zero when it was not. A status of the version before does not
+// have them: a group that was not degraded then had as many members as it says, and one that was had what its spec says.
+func startedMinima(group *v1alpha1.PodGroup) model.Minima {
+	status := &group.Status
+	switch {
+	case !Whole(group):
+		return model.Minima{}
+	case status.StartedMinMember > 0:
+		return model.Minima{MinMember: status.StartedMinMember, Roles: rolesOf(status.StartedRoles)}
+	}
+	minima := model.Minima{MinMember: group.Spec.MinMember, Roles: rolesOf(group.Spec.Roles)}
+	if status.DegradedSince == nil {
+		minima.MinMember = min(minima.MinMember, status.Placed)
+	}
+	return minima
+}
+
+// StartedMinima writes the minima that the group was whole with: those of the job, as its group states them, while they are
+// bound; the ones before while it is whole and lacks members; none when it is not whole.
+func StartedMinima(status *v1alpha1.PodGroupStatus, job *model.Job, before *v1alpha1.PodGroup) {
+	if !Whole(&v1alpha1.PodGroup{Status: *status}) {
+		status.StartedMinMember, status.StartedRoles = 0, nil
+		return
+	}
+	minima := startedMinima(before)
+	if job.FirstUnmetMinimum(bound) == nil {
+		minima = model.Minima{MinMember: job.MinMember, Roles: job.Roles}
+	}
+	status.StartedMinMember, status.StartedRoles = minima.MinMember, nil
+	for _, role := range minima.Roles {
+		status.StartedRoles = append(status.StartedRoles, v1alpha1.Role{Name: role.Name, MinMember: role.MinMember})
+	}
+}
+
+// Lower lowers the minima of a job that was whole and has a member with a node. If it lacks members of what it was whole with,
+// no more is needed than that: what was raised since waits in its turn. If it also has a member that waits, no more is needed
+// than the members that exist.
 //
-// Invariant: a job that was never whole keeps its minima, and so does one whose minima the existing members reach.
+// Invariant: a job that was never whole keeps its minima, and so does one that has what it was whole with and whose minima the
+// existing members reach.
 func Lower(job *model.Job) {
-	if !Left(job) || !slices.ContainsFunc(job.Tasks, waits) || job.FirstUnmetMinimum((*model.Task).Exists) == nil {
+	if !Left(job) {
+		return
+	}
+	before := *job
+	before.MinMember, before.Roles = min(job.MinMember, job.StartedMinima.MinMember), lowered(job.Roles, func(role string) int {
+		i := slices.IndexFunc(job.StartedMinima.Roles, func(started model.Role) bool { return started.Name == role })
+		if i < 0 {
+			return 0
+		}
+		return int(job.StartedMinima.Roles[i].MinMember)
+	})
+	if before.FirstUnmetMinimum(func(task *model.Task) bool { return task.Status.CountsTowardMinimum() }) != nil {
+		job.LostMembers = true
+		job.Lowered = before.MinMember < job.MinMember || !slices.Equal(before.Roles, job.Roles)
+		job.MinMember, job.Roles = before.MinMember, before.Roles
+	}
+	if !slices.ContainsFunc(job.Tasks, waits) || job.FirstUnmetMinimum((*model.Task).Exists) == nil {
 		return
 	}
 	usable := func(task *model.Task) bool { return task.Status.CountsTowardMinimum() || waits(task) }
 	job.Lowered = true
 	job.MinMember = min(job.MinMember, int32(job.Count(usable)))
-	roles := make([]model.Role, 0, len(job.Roles))
-	for _, role := range job.Roles {
-		has := job.Count(func(task *model.Task) bool { return task.Role == role.Name && usable(task) })
-		if role.MinMember = min(role.MinMember, int32(has)); has > 0 {
-			roles = append(roles, role)
+	job.Roles = lowered(job.Roles, func(role string) int {
+		return job.Count(func(task *model.Task) bool { return task.Role == role && usable(task) })
+	})
+}
+
+// lowered returns the roles with no minimum above the limit for it; those that need no member are left out.
+func lowered(roles []model.Role, limit func(role string) int) []model.Role {
+	var left []model.Role
+	for _, role := range roles {
+		if role.MinMember = min(role.MinMember, int32(limit(role.Name))); role.MinMember > 0 {
+			left = append(left, role)
 		}
 	}
-	job.Roles = roles
+	return left
 }
 
 // Stated returns the job with the minima that its group states: the job itself unless they were lowered. group is nil for an

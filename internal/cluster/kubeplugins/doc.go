@@ -10,6 +10,7 @@
 //
 //	plugins.go                                 how the plugins are made, and what they are given
 //	filterstate.go                             the state of one question
+//	gates.go                                   the feature gates, and what the API server serves
 //	volumes.go, devices.go, deviceclasses.go   what volumes and devices decide
 //	reservations.go, reserve.go, keylocks.go   volumes and devices held for pods beside the session
 //	namespaces.go, spreadowners.go             other objects that plugins read

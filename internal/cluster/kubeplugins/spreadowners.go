@@ -1,7 +1,9 @@
 package kubeplugins
 
 import (
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
@@ -20,6 +22,49 @@ type spreadOwners struct {
 // runs.
 func (o *spreadOwners) Freeze() { o.sealed = true }
 
+// stripOwner keeps of an object what DefaultSelector reads: its name and what it selects. One that selects by more than
+// maxSelector
+// bytes selects nothing.
+func stripOwner(object any) (any, error) {
+	switch o := object.(type) {
+	case *corev1.Service:
+		kept := &corev1.Service{ObjectMeta: identityOf(&o.ObjectMeta)}
+		kept.Spec.Selector = boundSelector(o.Spec.Selector)
+		return kept, nil
+	case *corev1.ReplicationController:
+		kept := &corev1.ReplicationController{ObjectMeta: identityOf(&o.ObjectMeta)}
+		kept.Spec.Selector = boundSelector(o.Spec.Selector)
+		return kept, nil
+	case *appsv1.ReplicaSet:
+		kept := &appsv1.ReplicaSet{ObjectMeta: identityOf(&o.ObjectMeta)}
+		if o.Spec.Selector.Size() <= maxSelector {
+			kept.Spec.Selector = o.Spec.Selector
+		}
+		return kept, nil
+	case *appsv1.StatefulSet:
+		kept := &appsv1.StatefulSet{ObjectMeta: identityOf(&o.ObjectMeta)}
+		if o.Spec.Selector.Size() <= maxSelector {
+			kept.Spec.Selector = o.Spec.Selector
+		}
+		return kept, nil
+	}
+	return object, nil
+}
+
+// maxSelector is the longest selector that is kept, in bytes.
+const maxSelector = 4 << 10
+
+func boundSelector(selector map[string]string) map[string]string {
+	if (&metav1.LabelSelector{MatchLabels: selector}).Size() > maxSelector {
+		return nil
+	}
+	return selector
+}
+
+func identityOf(meta *metav1.ObjectMeta) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: meta.Namespace, Name: meta.Name, UID: meta.UID, ResourceVersion: meta.ResourceVersion}
+}
+
 // SpreadSelector returns a function that tells which pods are of the same kind as a pod: those that its Services and its
 // controller select, of kube-scheduler's four kinds; the empty selector when there are none. From the first call on Services,
 // ReplicationControllers, ReplicaSets and StatefulSets are watched, so it is called only when it is needed; it is nil when the
@@ -32,9 +77,11 @@ func (o *spreadOwners) SpreadSelector() func(pod *corev1.Pod) labels.Selector {
 	case o.sealed:
 		return nil
 	default:
-		o.watched = []cache.InformerSynced{
-			services.Informer().HasSynced, controllers.Informer().HasSynced,
-			replicas.Informer().HasSynced, stateful.Informer().HasSynced,
+		for _, informer := range []cache.SharedInformer{
+			services.Informer(), controllers.Informer(), replicas.Informer(), stateful.Informer(),
+		} {
+			_ = informer.SetTransform(stripOwner) // it fails once an informer has started, which Freeze rules out
+			o.watched = append(o.watched, informer.HasSynced)
 		}
 	}
 	return func(pod *corev1.Pod) labels.Selector {

@@ -7,6 +7,8 @@ import (
 	storagelisters "k8s.io/client-go/listers/storage/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/component-helpers/storage/volume"
+
+	"github.com/tutti-sched/tutti/internal/cluster"
 )
 
 // unboundByStorageClass is the index of volumes that are not bound, by storage class.
@@ -55,6 +57,23 @@ func (p *Plugins) HasVolumeChoice(pod *corev1.Pod) bool {
 		}
 	}
 	return false
+}
+
+// TooLarge names a claim of the pod of which only the identity is kept, since it is too large, and says why; empty when there
+// is none.
+func (p *Plugins) TooLarge(pod *corev1.Pod) string {
+	claims := p.claimsOf(pod)
+	for _, name := range claims.volumes {
+		if claim, err := p.volumes.claims.PersistentVolumeClaims(pod.Namespace).Get(name); err == nil && cluster.TooLarge(claim) != "" {
+			return "PersistentVolumeClaim " + name + ": " + cluster.TooLarge(claim)
+		}
+	}
+	for _, name := range claims.devices {
+		if claim, err := p.claims.Get(pod.Namespace, name); err == nil && cluster.TooLarge(claim) != "" {
+			return "ResourceClaim " + name + ": " + cluster.TooLarge(claim)
+		}
+	}
+	return ""
 }
 
 func (v *volumes) hasChoice(claim *corev1.PersistentVolumeClaim) bool {

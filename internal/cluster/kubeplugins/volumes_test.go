@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -28,7 +29,10 @@ func TestChoosesVolumes(t *testing.T) {
 			Status: corev1.PersistentVolumeStatus{Phase: phase},
 		}
 	}
-	s := newStore(t, class("free"), class("taken"), class("tracked"), class("untracked"), bound,
+	large := claim("large", "free")
+	large.Annotations = map[string]string{"internal.tutti.dev/too-large": "larger than others"}
+	devices := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "wide", Namespace: "default", Annotations: large.Annotations}}
+	s := newStore(t, large, devices, class("free"), class("taken"), class("tracked"), class("untracked"), bound,
 		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "tracked"}, Spec: storagev1.CSIDriverSpec{StorageCapacity: &tracked}},
 		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "untracked"}},
 		volume("free", corev1.VolumeAvailable), volume("taken", corev1.VolumeBound),
@@ -42,5 +46,13 @@ func TestChoosesVolumes(t *testing.T) {
 	}
 	if s.HasVolumeChoice(pod("p", "device one")) || !s.HasVolumeChoice(pod("p", "volume bound", "volume free")) {
 		t.Error("a pod chooses when one of its volume claims does")
+	}
+	for claim, want := range map[string]string{
+		"volume bound": "", "volume none": "", "volume large": "PersistentVolumeClaim large: larger than others",
+		"device wide": "ResourceClaim wide: larger than others",
+	} {
+		if got := s.TooLarge(pod("p", claim)); got != want {
+			t.Errorf("%s: %q, want %q", claim, got, want)
+		}
 	}
 }

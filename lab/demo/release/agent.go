@@ -17,8 +17,12 @@ import (
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
-// DaemonSet is the name of the agent's DaemonSet, and of its account.
-const DaemonSet = "tutti-agent"
+const (
+	// DaemonSet is the name of the agent's DaemonSet, and of its account.
+	DaemonSet = "tutti-agent"
+	// AgentNamespace is where the agents are in tests that give them a namespace of their own.
+	AgentNamespace = "tutti-agents"
+)
 
 // Agent speaks for the release's agent on one node: with the agent's own code, as its pod there.
 type Agent struct {
@@ -36,7 +40,7 @@ func AgentOn(ctx context.Context, c *cluster.Cluster, node string, topology *iso
 	}
 	var pod *corev1.Pod
 	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		pods, err := client.CoreV1().Pods(Namespace).List(ctx, metav1.ListOptions{
+		pods, err := client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
 			LabelSelector: "app.kubernetes.io/name=" + DaemonSet, FieldSelector: "spec.nodeName=" + node,
 		})
 		if err != nil || len(pods.Items) == 0 {
@@ -60,7 +64,7 @@ func AgentOn(ctx context.Context, c *cluster.Cluster, node string, topology *iso
 	if err != nil {
 		return nil, fmt.Errorf("client of pod %s: %w", pod.Name, err)
 	}
-	return &Agent{publisher: publish.New(own, node, Namespace, pod.Name), topology: topology}, nil
+	return &Agent{publisher: publish.New(own, node, pod.Namespace, pod.Name), topology: topology}, nil
 }
 
 // Publish writes the node's annotation and the first sign of life, and returns the annotation.

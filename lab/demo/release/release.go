@@ -24,6 +24,8 @@ const (
 	Namespace = "tutti-system"
 	// Deployment is the name of the Deployment in it.
 	Deployment = "tutti-scheduler"
+	// Registry is where the images of the release would be: no node of a lab pulls any.
+	Registry = "registry.invalid"
 	// Timeout is how long helm waits for it to become ready, in helm's words.
 	Timeout = "2m"
 )
@@ -42,6 +44,7 @@ func Chart() (string, error) {
 func Install(ctx context.Context, c *cluster.Cluster, chart string, args ...string) error {
 	all := append([]string{
 		"upgrade", Name, chart, "--install", "--namespace", Namespace, "--create-namespace", "--wait", "--timeout", Timeout,
+		"--set", "global.imageRegistry=" + Registry,
 	}, args...)
 	if _, err := c.Helm(ctx, all...); err != nil {
 		return fmt.Errorf("install the chart: %w", err)

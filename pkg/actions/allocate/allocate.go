@@ -45,7 +45,7 @@ func (a *action) serve(session *framework.Session, jobs []*model.Job) {
 		switch {
 		case job.Count(pending) == 0 && (!job.HasGroup || job.Finished()):
 			continue // no member waits: those there are run, end or have ended
-		case belowMinimum(session, job) && job.Count(placement.IsSettledOnNode) > 0:
+		case session.Snapshot.HasBegun(job) && belowMinimum(session, job) && job.Count(placement.IsSettledOnNode) > 0:
 			begun = append(begun, job)
 		case slices.ContainsFunc(job.Tasks, nominated):
 			holders = append(holders, job)
@@ -180,6 +180,7 @@ func (r *cycle) start(job *model.Job) (*model.Refusal, framework.Reach) {
 		}, framework.ForNow
 	}
 	if trial.BudgetExhausted() { // with more to spend it might have started, as it may in the next cycle
+		r.session.SearchCut()
 		again := *refusal
 		again.Transient, refusal = true, &again
 	}

@@ -20,8 +20,12 @@ func Arguments() argument.List {
 	return argument.List{
 		argument.Duration("reserveAfter", 10*time.Minute, 0).OrWord("never").WithHelp("how long a gang waits before it gets a reservation; " +
 			"`0` is at once, `never` ends those there are"),
-		argument.Int("reservations", 1, 0, 100).InUnit("gangs").WithHelp("how many reservations there are at most at a time. Who has one " +
-			"keeps it, unless a gang of higher priority is due"),
+		argument.Duration("reserveFor", 24*time.Hour, time.Second).WithHelp("how long a gang keeps a reservation without a start; then it " +
+			"is given up, and the gang reserves again after those that have waited for `reserveAfter`, too"),
+		argument.Int("reserveShare", 80, 1, 100).InUnit("percent").WithHelp("how much of each resource that the nodes offer may be " +
+			"reserved at a time, by all reservations together"),
+		argument.Int("reservations", 1, 0, 100).InUnit("gangs").WithHelp("how many reservations there are at most at a time, one of each " +
+			"namespace. A gang that has one keeps it, unless a gang of higher priority is due"),
 		argument.Int("budget", defaultBudget, 1, 1_000_000_000).InUnit("nodes and pods").WithHelp("what planning, and what looking for " +
 			"borrowers, may each look at in one cycle. With less, capacity may be chosen that is free later than other capacity"),
 	}
@@ -31,10 +35,14 @@ func Arguments() argument.List {
 func New(r argument.Reader) framework.Action {
 	given := Arguments().Read(r)
 	a := &action{
-		reserveAfter: never, reservations: int(given.Int("reservations")), budget: int(given.Int("budget")),
+		reserveAfter: never, reserveFor: seconds(given.Duration("reserveFor")), reserveShare: given.Int("reserveShare"),
+		reservations: int(given.Int("reservations")), budget: int(given.Int("budget")),
 	}
 	if given.Text("reserveAfter") != "never" {
-		a.reserveAfter = int64((given.Duration("reserveAfter") + time.Second - 1) / time.Second)
+		a.reserveAfter = seconds(given.Duration("reserveAfter"))
 	}
 	return a
 }
+
+// seconds returns a time span in whole seconds, never shorter.
+func seconds(span time.Duration) int64 { return int64((span + time.Second - 1) / time.Second) }

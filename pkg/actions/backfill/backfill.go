@@ -1,16 +1,8 @@
-// Package backfill keeps large gangs from starving, and lets small jobs run around them.
-//
-// A gang that has waited for long although it would fit the empty cluster gets a reservation: capacity on the nodes whose pods
-// are expected to end first. No other job of the same or a lower priority is given that capacity any more. Until the gang is
-// expected to start, it is lent to jobs that will be gone by then.
-//
-// The package decides which job gets a reservation, where, and which jobs may borrow. That others see reserved capacity as taken
-// is the snapshot's business (model.HeldCapacity); the status of the PodGroup keeps it across a restart. Tasks that request
-// nothing are placed by allocate like all others.
 package backfill
 
 import (
 	"slices"
+	"time"
 
 	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -23,6 +15,10 @@ const Name = "backfill"
 type action struct {
 	// reserveAfter is how long a gang waits before it gets a reservation, in seconds.
 	reserveAfter int64
+	// reserveFor is how long a gang keeps a reservation without a start, in seconds.
+	reserveFor int64
+	// reserveShare is how much of each resource may be reserved in all, in percent.
+	reserveShare int64
 	// reservations is how many there are at most at a time.
 	reservations int
 	// budget is what planning, and what looking for borrowers, may each look at in one cycle.
@@ -34,9 +30,6 @@ type action struct {
 // Name returns "backfill".
 func (*action) Name() string { return Name }
 
-// OwnsReservations tells the framework that reservations are looked after.
-func (*action) OwnsReservations() {}
-
 // Execute looks after the reservations there are, makes new ones for gangs whose time has come, and lends what is reserved.
 func (a *action) Execute(session *framework.Session) {
 	a.run = nil
@@ -45,7 +38,7 @@ func (a *action) Execute(session *framework.Session) {
 		if job.NothingPending {
 			continue
 		}
-		if job.Reservation != nil {
+		if held, _ := session.Reservation(job); held != nil {
 			holders = append(holders, job)
 		}
 		if session.Refusal(job) != nil {
@@ -55,10 +48,7 @@ func (a *action) Execute(session *framework.Session) {
 	if len(holders) == 0 && (len(waiting) == 0 || a.reserveAfter == never) {
 		return
 	}
-	r := &run{
-		action: a, session: session, now: session.Snapshot.Now.Unix(), began: map[model.JobKey]int64{},
-		work: a.budget, searches: placement.Budget,
-	}
+	r := a.newRun(session)
 	r.reviewReservations(holders)
 	r.reserveForOverdueGangs(waiting)
 	if len(r.holders) > 0 {
@@ -67,7 +57,15 @@ func (a *action) Execute(session *framework.Session) {
 	for _, holder := range r.holders {
 		holder.explain(session)
 	}
+	r.explainGivenUp(waiting)
 	a.keepForResume(r)
+}
+
+func (a *action) newRun(session *framework.Session) *run {
+	return &run{
+		action: a, session: session, now: session.Snapshot.Now.Unix(), began: map[model.JobKey]int64{},
+		work: a.budget, searches: placement.Budget,
+	}
 }
 
 // keepForResume keeps the run while jobs are deferred.
@@ -103,12 +101,17 @@ type run struct {
 	now int64
 	// holders have a reservation, in job order.
 	holders []*reservedJob
-	// starting is how many more have one, and capacity to start in since; their minimum is not bound yet.
-	starting int
+	// starting have one, too, and capacity to start in since; their minimum is not bound yet.
+	starting []*reservedJob
 	// began is when the first member of a job began to run; it has the jobs that were asked for.
 	began map[model.JobKey]int64
 	// largest is placement.MaxAllocatable of the snapshot; nil until it is asked for.
 	largest model.Resources
+	// allocatable is what all valid nodes offer, ordinary CPU apart from isolated; nil until it is asked for. A node with less CPU
+	// than isolated CPUs has a negative amount of ordinary CPU, and offers none.
+	allocatable model.Resources
+	// givenUp is what lastGivenUp returns; nil until it is asked for.
+	givenUp map[string]time.Time
 	// vacated is what emptied returns; nil until it is asked for.
 	vacated []model.Resources
 	// work is what planning may still look at, searches what its exact searches may.

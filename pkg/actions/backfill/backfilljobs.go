@@ -122,8 +122,11 @@ func surplus(job *model.Job) *model.Refusal {
 	}
 }
 
+// maxLent is for how long, in seconds, capacity is lent to a job on its word alone.
+const maxLent = 24 * 60 * 60
+
 // completionTime returns when the job will be gone if it starts now, in seconds since 1970; zero when that is not known of
-// all members.
+// all members. What the group says is believed up to maxLent, and not once it was found to be wrong.
 func (l *backfiller) completionTime(job *model.Job) int64 {
 	longest := int64(0)
 	for _, task := range job.Pending() {
@@ -131,7 +134,7 @@ func (l *backfiller) completionTime(job *model.Job) int64 {
 		if deadline := task.Pod.Spec.ActiveDeadlineSeconds; deadline != nil {
 			seconds = *deadline
 		}
-		if job.ExpectedRunSeconds != nil {
+		if said := job.ExpectedRunSeconds; said != nil && *said <= maxLent && job.OverrunSince.IsZero() {
 			seconds = min(seconds, *job.ExpectedRunSeconds)
 		}
 		if seconds < 1 || seconds > math.MaxInt64-l.now {
@@ -147,7 +150,7 @@ func (l *backfiller) completionTime(job *model.Job) int64 {
 
 // usableReservations reports whether a job may borrow from any of the reservations that will be gone then.
 func (l *backfiller) usableReservations(gone int64) bool {
-	return gone != 0 && slices.ContainsFunc(l.kept, func(holder *reservedJob) bool { return gone <= holder.reservation.Until() })
+	return gone != 0 && slices.ContainsFunc(l.kept, func(holder *reservedJob) bool { return gone <= holder.reservation.LentUntil() })
 }
 
 // place tries the job where reserved capacity is free for a job that is gone by then, and reports whether it found capacity.
@@ -177,7 +180,7 @@ func (l *backfiller) place(job *model.Job, gone int64, last func(*model.Refusal)
 func (l *backfiller) reservedRefusal(job *model.Job, gone int64) *model.Refusal {
 	first := l.kept[0]
 	for _, holder := range l.kept[1:] {
-		if cmp.Compare(holder.reservation.Until(), first.reservation.Until()) < 0 {
+		if cmp.Compare(holder.reservation.LentUntil(), first.reservation.LentUntil()) < 0 {
 			first = holder
 		}
 	}

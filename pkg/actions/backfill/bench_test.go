@@ -152,7 +152,7 @@ func BenchmarkCycle(b *testing.B) {
 		{"keeping 1000 half nodes", 1000, "5", "0", true},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			f := newField(benchNodes, benchPerNode, c.members, c.cpu, map[string]string{"reserveAfter": c.reserveAfter})
+			f := newField(benchNodes, benchPerNode, c.members, c.cpu, map[string]string{"reserveAfter": c.reserveAfter, "reserveShare": "100"})
 			plans := c.reserveAfter == "0" && c.members <= benchNodes
 			if reserved := f.cycle(c.holds); (reserved != nil) != plans {
 				b.Fatalf("reserved is %v", reserved)

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -15,8 +13,7 @@ import (
 // unknown is the end of a task when it is not known; it comes after all that are known.
 const unknown = math.MaxInt64
 
-// overrunGrace is for how long, in seconds, an end that has passed is still believed: pods take a while to end.
-const overrunGrace = 60
+const overrunGrace = model.OverrunGrace
 
 // expectedCompletion is a task and when it is expected to leave its node.
 type expectedCompletion struct {
@@ -40,7 +37,7 @@ func (r *run) expectedCompletions(job *model.Job, tasks []*model.Task, guests, o
 	leaving := make([]expectedCompletion, 0, len(tasks))
 	for _, task := range tasks {
 		if task.Status.HasNode() && mayComplete(task, job) {
-			since := r.since(task)
+			since := task.RunsSince(r.now)
 			d := expectedCompletion{task: task, end: r.end(task, since > guests), since: since}
 			if d.end == unknown && since <= outlived {
 				d.neverEnds = 1
@@ -85,7 +82,7 @@ func (r *run) known(task *model.Task) (first, second int64) {
 		}
 		return began + *seconds
 	}
-	first, second = after(r.since(task), task.Pod.Spec.ActiveDeadlineSeconds), unknown
+	first, second = after(task.RunsSince(r.now), task.Pod.Spec.ActiveDeadlineSeconds), unknown
 	if job := r.session.Snapshot.Job(task.Job); job != nil && job.ExpectedRunSeconds != nil {
 		second = after(r.begin(job), job.ExpectedRunSeconds)
 	}
@@ -94,34 +91,12 @@ func (r *run) known(task *model.Task) (first, second int64) {
 
 // begin returns when the first of the job's members that are there began to run.
 func (r *run) begin(job *model.Job) int64 {
-	if began, known := r.began[job.Key]; known {
-		return began
+	began, known := r.began[job.Key]
+	if !known {
+		began = job.RunsSince(r.now)
+		r.began[job.Key] = began
 	}
-	began := r.now
-	for _, task := range job.Tasks {
-		if task.Status.Occupies() {
-			began = min(began, r.since(task))
-		}
-	}
-	r.began[job.Key] = began
 	return began
-}
-
-// since returns when a task began to run, or came to its node, as far as that is known.
-func (r *run) since(task *model.Task) int64 {
-	status := &task.Pod.Status
-	if status.StartTime != nil {
-		return status.StartTime.Unix()
-	}
-	for i := range status.Conditions {
-		if c := &status.Conditions[i]; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
-			return c.LastTransitionTime.Unix()
-		}
-	}
-	if task.Status == model.Bound || task.Status == model.Running {
-		return task.Created.Unix()
-	}
-	return r.now
 }
 
 // startEstimate is what is to be expected of a reservation.

@@ -9,7 +9,7 @@ import (
 
 // TestWhoOthersWereEvictedForNeedsNoReservation: it has its capacity already, and would keep other capacity from others besides.
 func TestWhoOthersWereEvictedForNeedsNoReservation(t *testing.T) {
-	f := newField(2, 1, 2, "1", map[string]string{"reserveAfter": "0"})
+	f := newField(2, 1, 2, "1", map[string]string{"reserveAfter": "0", "reserveShare": "100"})
 	if reserved := f.cycle(true); reserved == nil || len(reserved.Nodes) != 2 {
 		t.Fatalf("reserved is %v", reserved)
 	}

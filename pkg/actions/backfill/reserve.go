@@ -1,6 +1,7 @@
 package backfill
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -28,23 +29,17 @@ func (r *run) reserveForOverdueGangs(waiting []*model.Job) {
 	if next != never {
 		r.session.WakeAt(time.Unix(next, 0))
 	}
-	slices.SortFunc(due, r.session.CompareJobs)
-	for _, job := range due {
+	for _, job := range r.inTurn(due) {
 		r.reserve(job)
 	}
 }
 
-// reservationDue returns when the job's time has come, in seconds since 1970, or never. A gang of which no cycle has said yet
-// that it waits begins to wait now.
+// reservationDue returns when the job's time has come, in seconds since 1970, or never.
 func (r *run) reservationDue(job *model.Job) int64 {
 	if !job.HasGroup || !waitsForRoom(r.session.Refusal(job)) || r.session.JobReady(job, framework.Ready) == nil {
 		return never
 	}
-	since := r.now
-	if !job.WaitingSince.IsZero() {
-		since = job.WaitingSince.Unix()
-	}
-	return since + min(r.reserveAfter, never-since)
+	return r.dueAt(job)
 }
 
 // waitsForRoom reports whether a job was refused that other nodes, or emptier ones, could run. One that waits for pods to leave
@@ -65,41 +60,70 @@ func (r *run) holds(job *model.Job) *reservedJob {
 // reserve gives the job a reservation, if there is one left, or if a job of lower priority has one that may wait indefinitely
 // for the jobs above it.
 func (r *run) reserve(job *model.Job) {
+	least := leastRequest(job)
+	if resource := r.overShare(least); resource >= 0 {
+		r.refuseShare(job, least, resource)
+		return
+	}
 	if r.work <= 0 {
 		r.continueNextCycle()
 		return
 	}
-	var last *reservedJob
-	if r.slotsTaken() {
-		if r.starting > 0 {
-			r.session.WakeAt(time.Unix(r.now+1, 0)) // nothing else may tell when the binds have come to their end
-		}
-		if len(r.holders) == 0 {
-			return
-		}
-		last = r.lowest()
-		if last.job.Priority >= job.Priority {
-			return
-		}
+	instead, free := r.slot(job)
+	if !free || !r.mayReserve(job, least, instead) {
+		return
 	}
 	reservation := r.plan(job, 0)
 	if reservation == nil {
 		return
 	}
-	if last != nil {
-		r.session.Reserve(last.job, nil)
-		r.holders = slices.DeleteFunc(r.holders, func(h *reservedJob) bool { return h == last })
+	if isTooLong(reservation) {
+		r.note(job, fmt.Sprintf("no capacity is reserved for it on %d nodes, since its status cannot show so many", len(reservation.Nodes)))
+		return
 	}
+	if total := reservation.Total(); !r.mayReserve(job, total, instead) {
+		if resource := r.overShare(total); resource >= 0 {
+			r.refuseShare(job, total, resource)
+		}
+		return
+	}
+	if instead != nil {
+		r.session.Reserve(instead.job, nil)
+		r.holders = slices.DeleteFunc(r.holders, func(h *reservedJob) bool { return h == instead })
+	}
+	reservation.Until = r.until(r.now)
 	r.session.Reserve(job, reservation)
 	expected, _ := r.estimateStart(job, reservation)
 	r.hold(job, reservation, expected)
 }
 
 // continueNextCycle makes sure that there is a cycle for the jobs before whose turn the budget was spent.
-func (r *run) continueNextCycle() { r.session.WakeAt(time.Unix(r.now+1, 0)) }
+func (r *run) continueNextCycle() {
+	r.session.SearchCut()
+	r.session.WakeAt(time.Unix(r.now+1, 0))
+}
 
-// slotsTaken reports whether there are as many reservations as there may be.
-func (r *run) slotsTaken() bool { return len(r.holders)+r.starting >= r.reservations }
+// slot reports whether the job may have a reservation, and in whose place; instead is nil when there is one left. Of a namespace
+// only one job has one.
+func (r *run) slot(job *model.Job) (instead *reservedJob, free bool) {
+	same := func(holder *reservedJob) bool { return holder.job.Key.Namespace == job.Key.Namespace }
+	taken := len(r.holders)+len(r.starting) >= r.reservations
+	if len(r.starting) > 0 && (taken || slices.ContainsFunc(r.starting, same)) {
+		r.session.WakeAt(time.Unix(r.now+1, 0)) // nothing else may tell when the binds have come to their end
+	}
+	i := slices.IndexFunc(r.holders, same)
+	switch {
+	case slices.ContainsFunc(r.starting, same), i < 0 && taken && len(r.holders) == 0:
+		return nil, false
+	case i >= 0:
+		instead = r.holders[i]
+	case taken:
+		instead = r.lowest()
+	default:
+		return nil, true
+	}
+	return instead, instead.job.Priority < job.Priority && !r.isBehind(job, instead.job)
+}
 
 // lowest returns the holder of the lowest priority, the last one in job order among equals.
 func (r *run) lowest() *reservedJob {

@@ -18,8 +18,8 @@ func (r *run) reviewReservations(jobs []*model.Job) {
 			// It has capacity, or will as soon as other pods have left. The reservation ends by itself when the minimum is bound, and
 			// not before: a bind may fail. So no other job gets a reservation in its place either: that job would still have it after a
 			// failed bind.
-			r.starting++
-		case r.reserveAfter == never || r.slotsTaken() || r.notWaitingForResources(job):
+			r.starting = append(r.starting, &reservedJob{job: job, reservation: r.reservation(job)})
+		case r.reserveAfter == never || r.notWaitingForResources(job):
 			r.session.Reserve(job, nil)
 		default:
 			r.revalidate(job)
@@ -42,12 +42,12 @@ func (r *run) notWaitingForResources(job *model.Job) bool {
 // time, and no job of its priority or below takes the capacity after that. The expected start follows from the pods that are
 // there.
 func (r *run) revalidate(job *model.Job) {
-	before := job.Reservation
+	before := r.reservation(job)
 	planned := *before
 	expected, stands := r.estimateStart(job, before)
-	stands = stands && withinRequest(job, before) && r.stillFits(job, before)
+	stands = stands && r.stillFits(job, before)
 	planned.ExpectedStart = expected.start
-	overdue := r.isOverdue(job, before, expected)
+	overdue := r.isOverdue(job, before, expected) && len(r.session.Overstayed(job)) == 0 // which may be evicted for it
 	if !stands || expected.displaced || overdue {
 		outlived := int64(0)
 		if overdue {
@@ -57,6 +57,7 @@ func (r *run) revalidate(job *model.Job) {
 		switch {
 		case replanned != nil:
 			planned = *replanned
+			planned.Until = before.Until
 			expected, _ = r.estimateStart(job, replanned)
 		case !stands:
 			r.session.Reserve(job, nil)
@@ -93,30 +94,13 @@ func keepUntil(job *model.Job, reservation *model.Reservation) int64 {
 // hold takes note of a reservation and wakes the loop when what is expected of it may turn out wrong.
 func (r *run) hold(job *model.Job, reservation *model.Reservation, expected startEstimate) {
 	r.holders = append(r.holders, &reservedJob{job: job, reservation: reservation})
+	r.session.WakeAt(reservation.Until)
 	if expected.first != 0 {
 		r.session.WakeAt(time.Unix(expected.first, 0))
 	}
 	if overdue := keepUntil(job, reservation); reservation.ExpectedStart.IsZero() && overdue > r.now {
 		r.session.WakeAt(time.Unix(overdue, 0))
 	}
-}
-
-// withinRequest reports whether no more is reserved than all waiting members request together: they may be others than before,
-// and the status that it was read from may have been written by another client.
-func withinRequest(job *model.Job, reservation *model.Reservation) bool {
-	var reserved, requested model.Resources
-	for _, room := range reservation.Nodes {
-		reserved.Add(room.Request)
-	}
-	for _, task := range job.Pending() {
-		requested.Add(task.Request)
-	}
-	for i, amount := range reserved {
-		if amount > requested.At(i) {
-			return false
-		}
-	}
-	return true
 }
 
 // stillFits reports whether the job would start in what is reserved for it, were all others of our jobs gone from there.

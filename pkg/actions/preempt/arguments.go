@@ -1,13 +1,21 @@
 package preempt
 
-import "github.com/tutti-sched/tutti/pkg/argument"
+import (
+	"time"
+
+	"github.com/tutti-sched/tutti/pkg/argument"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
 
 // Options are what the action's arguments say.
 type Options struct {
 	// Foreign lets pods of other schedulers be victims, too.
 	Foreign bool
-	// Delete has victims deleted, not evicted: disruption budgets are then heeded as far as possible, not kept.
-	Delete bool
+	// Method is how victims are ended. But by ByEviction, a plan may ask more of disruption budgets than they allow, where no other
+	// plan is left.
+	Method model.EvictionMethod
+	// MaxGrace is how long a pod that the scheduler ends may take at most; zero is model.DefaultMaxGrace.
+	MaxGrace time.Duration
 	// Budget is how many looks at nodes one cycle may take.
 	Budget int64
 }
@@ -15,15 +23,21 @@ type Options struct {
 // defaultBudget keeps a cycle on 5,000 nodes near a second.
 const defaultBudget = 400_000
 
-const victimsAll, evictDelete = "all", "delete"
+const victimsAll, evictDelete, budgetsRespect, budgetsPrefer = "all", "delete", "respect", "prefer"
 
 // Arguments are all that a configuration may say to the action.
 func Arguments() argument.List {
 	return argument.List{
 		argument.OneOf("victims", "own", "own", victimsAll).WithHelp("`own`: pods of Tutti's jobs. `all`: pods of other schedulers, " +
 			"too, but those of DaemonSets and static ones, which would be back at once"),
-		argument.OneOf("evict", "api", "api", evictDelete).WithHelp("`api`: by the Eviction API; a plan that asks more of a " +
-			"PodDisruptionBudget than it allows is none. `delete`: pods are deleted, and budgets kept as far as possible"),
+		argument.OneOf("evict", "api", "api", evictDelete).WithHelp("`api`: by the Eviction API, which asks the " +
+			"PodDisruptionBudgets. `delete`: pods are deleted, and `budgets` is `prefer`"),
+		argument.OneOf("budgets", budgetsRespect, budgetsRespect, budgetsPrefer).WithHelp("`respect`: a plan that asks more of a " +
+			"PodDisruptionBudget than it allows is none. `prefer`: as in kube-scheduler, the plan that asks least more of them comes " +
+			"first, and a victim whose eviction they forbid is deleted"),
+		argument.Duration("maxGrace", model.DefaultMaxGrace, time.Second).WithHelp("how long a pod that the scheduler evicts or deletes, " +
+			"also when it undoes or restarts a gang, may take to end where its own grace period is longer. No job counts on the " +
+			"capacity of a pod that is being deleted for 30 s longer than that"),
 		argument.Int("budget", defaultBudget, 1, 1<<40).InUnit("looks at nodes").WithHelp("how much work planning may be in one cycle; " +
 			"jobs that had no turn are looked at first in the next"),
 	}
@@ -32,9 +46,17 @@ func Arguments() argument.List {
 // ReadArguments reads the action's arguments. What is no good is said by the reader.
 func ReadArguments(r argument.Reader) Options {
 	given := Arguments().Read(r)
+	method := model.ByEviction
+	switch {
+	case given.Text("evict") == evictDelete:
+		method = model.ByDeletion
+		if given.Text("budgets") == budgetsRespect {
+			r.Refuse("budgets", "be prefer where evict is delete")
+		}
+	case given.Text("budgets") == budgetsPrefer:
+		method = model.ByEvictionOrDeletion
+	}
 	return Options{
-		Foreign: given.Text("victims") == victimsAll,
-		Delete:  given.Text("evict") == evictDelete,
-		Budget:  given.Int("budget"),
+		Foreign: given.Text("victims") == victimsAll, Method: method, MaxGrace: given.Duration("maxGrace"), Budget: given.Int("budget"),
 	}
 }

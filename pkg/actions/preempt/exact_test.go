@@ -160,13 +160,14 @@ func (s *score) hold(t *testing.T) {
 // violations, the lowest highest priority, and hardly more pods.
 func TestSmallPlansAreTheBest(t *testing.T) {
 	for name, options := range map[string]preempt.Options{
-		"evicted": preempt.DefaultOptions(), "deleted": {Delete: true, Budget: 1 << 30},
+		"evicted": preempt.DefaultOptions(), "deleted": {Method: model.ByDeletion, Budget: 1 << 30},
+		"preferred": {Method: model.ByEvictionOrDeletion, Budget: 1 << 30},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var sum score
 			rapid.Check(t, func(t *rapid.T) {
 				p := draw(t, taste{nodes: 6, pods: 12, members: 4, budgets: true, mixed: true})
-				hold(t, p, play(p, preempt.New(options)), !options.Delete, &sum)
+				hold(t, p, play(p, preempt.New(options)), options.Method == model.ByEviction, &sum)
 			})
 			sum.hold(t)
 		})

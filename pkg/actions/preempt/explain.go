@@ -20,6 +20,8 @@ type failure struct {
 	verdict *model.Refusal
 	// skipped reports that the job had no turn, transient that the next cycle may come to something else although nothing changes.
 	skipped, transient bool
+	// blockedByBudgets reports that there would be a plan if disruption budgets allowed it.
+	blockedByBudgets bool
 	// revision is that of the search.
 	revision model.Revision
 }
@@ -58,7 +60,7 @@ func (r *run) explain() {
 			of = f.same
 		}
 		if of.verdict != nil {
-			if f.why = describe(of.verdict); !of.transient && of.revision == r.session.Snapshot.Journal.Revision() {
+			if f.why, f.blockedByBudgets = describe(of.verdict), of.verdict.BlockedByBudgets; !of.transient && of.revision == r.session.Snapshot.Journal.Revision() {
 				r.session.Keep(r.question(f.job), f.job, of.verdict, of.search.reach(of.verdict))
 			}
 		}
@@ -66,6 +68,7 @@ func (r *run) explain() {
 		// In the next cycle another job may have its turn in place of this one, if what was kept cannot be used.
 		otherTurns := of.verdict != nil && (r.budget <= 0 || r.reordered)
 		refusal.Transient = refusal.Transient || f.transient || otherTurns
+		refusal.BlockedByBudgets = f.blockedByBudgets
 		r.session.Refuse(f.job, refusal)
 	}
 	r.failures = nil
@@ -101,12 +104,16 @@ func (s *search) explainProtected() *model.Refusal {
 	verdict := &model.Refusal{Detail: "would leave gangs below their minimum"}
 	if all = all.mergeWhole(); s.guard.strict && lax.violationsWith(all.covered) > 0 && s.starts(all) {
 		names := model.NameList{Noun: "PodDisruptionBudget", Reader: s.job.Key.Namespace}
-		for i := range all.covered {
-			if budget := &s.guard.budgets[i]; all.covered[i] > max(0, budget.Allowed-s.guard.used[i]) {
+		allowed, wanted := int32(0), int32(0)
+		for i, covered := range all.covered {
+			budget := &s.guard.budgets[i]
+			if left := max(0, budget.Allowed-s.guard.used[i]); covered > left {
 				names.Add(budget.Namespace, "PodDisruptionBudget "+budget.Namespace+"/"+budget.Name)
+				allowed, wanted = allowed+left, wanted+covered
 			}
 		}
-		verdict.Detail = "protected by " + names.String()
+		verdict.BlockedByBudgets = true
+		verdict.Detail = fmt.Sprintf("protected by %s: %d of %d evictions allowed", names.String(), allowed, wanted)
 	}
 	return verdict
 }

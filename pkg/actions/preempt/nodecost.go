@@ -9,10 +9,10 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// heapKey is what a heap is for: tasks of a shape, and jobs of a priority.
+// heapKey is what a heap is for: tasks of a shape, and the jobs of a pool.
 type heapKey struct {
-	shape    model.Shape
-	priority int32
+	shape model.Shape
+	pool  poolKey
 }
 
 // nodeCostHeap has what the victims on every node cost for one more task of a shape, the cheapest on top. Costs are about
@@ -40,7 +40,7 @@ type nodeCostHeap struct {
 
 // nodeCosts returns the heap for a task, up to date.
 func (s *search) nodeCosts(p *plan, task *model.Task) *nodeCostHeap {
-	key := heapKey{shape: task.Shape, priority: s.job.Priority}
+	key := heapKey{shape: task.Shape, pool: s.poolKey(s.job)}
 	b := s.costHeaps[key]
 	if b == nil {
 		b = s.newNodeCosts(task)

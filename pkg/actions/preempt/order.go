@@ -28,12 +28,14 @@ type cost struct {
 	sum int64
 	// pods is how many victims there are.
 	pods int
+	// grace is how long the last of the victims may take to end, in seconds.
+	grace int64
 	// earliestStart is when the first of the victims of the highest priority started.
 	earliestStart time.Time
 }
 
 // compare is negative when a is to be preferred: fewer violated budgets, a lower highest priority, fewer gangs that end, a
-// smaller sum, fewer pods, a later start.
+// smaller sum, fewer pods, a grace that ends sooner, a later start.
 //
 // Broken gangs stand before the sum, since the sum, moved up as it is, counts pods first of all: behind it they would never
 // decide anything.
@@ -43,7 +45,8 @@ func (a *cost) compare(b *cost) int {
 	}
 	return cmp.Or(
 		cmp.Compare(a.pdbViolations, b.pdbViolations), cmp.Compare(a.highest, b.highest), cmp.Compare(a.brokenGangs, b.brokenGangs),
-		cmp.Compare(a.sum, b.sum), cmp.Compare(a.pods, b.pods), b.earliestStart.Compare(a.earliestStart))
+		cmp.Compare(a.sum, b.sum), cmp.Compare(a.pods, b.pods), cmp.Compare(a.grace, b.grace),
+		b.earliestStart.Compare(a.earliestStart))
 }
 
 // lowerBoundLess reports whether a is less in the first thing in which they differ that does not add up with more victims.
@@ -62,7 +65,7 @@ func (a *cost) plus(b *cost) cost {
 	}
 	both := cost{
 		highest: max(a.highest, b.highest), brokenGangs: a.brokenGangs + b.brokenGangs, sum: a.sum + b.sum, pods: a.pods + b.pods,
-		earliestStart: a.earliestStart,
+		grace: max(a.grace, b.grace), earliestStart: a.earliestStart,
 	}
 	if b.highest > a.highest || b.highest == a.highest && b.earliestStart.Before(a.earliestStart) {
 		both.earliestStart = b.earliestStart
@@ -81,9 +84,10 @@ func started(task *model.Task) time.Time {
 // weight is a victim's part in the sum.
 func weight(priority int32) int64 { return int64(priority) - math.MinInt32 }
 
-// compareMembers orders the members of one gang that it can spare: the lowest priority first, then those that started last.
+// compareMembers orders the members of one gang that it can spare: the lowest priority first, then those whose grace ends first,
+// then those that started last.
 func compareMembers(a, b *model.Task) int {
-	return cmp.Or(cmp.Compare(a.Priority, b.Priority), started(b).Compare(started(a)), cmp.Compare(a.UID, b.UID))
+	return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.GraceSeconds, b.GraceSeconds), started(b).Compare(started(a)), cmp.Compare(a.UID, b.UID))
 }
 
 // compareUnits orders units by how little they matter, in total.
@@ -97,5 +101,6 @@ func byReprieveOrder(a, b *victimUnit) int {
 	return cmp.Or(
 		cmp.Compare(b.cost.pdbViolations, a.cost.pdbViolations), cmp.Compare(b.cost.highest, a.cost.highest),
 		cmp.Compare(b.cost.brokenGangs, a.cost.brokenGangs), cmp.Compare(b.cost.pods, a.cost.pods),
-		a.cost.earliestStart.Compare(b.cost.earliestStart), cmp.Compare(a.tasks[0].UID, b.tasks[0].UID), cmp.Compare(len(b.tasks), len(a.tasks)))
+		cmp.Compare(b.cost.grace, a.cost.grace), a.cost.earliestStart.Compare(b.cost.earliestStart),
+		cmp.Compare(a.tasks[0].UID, b.tasks[0].UID), cmp.Compare(len(b.tasks), len(a.tasks)))
 }

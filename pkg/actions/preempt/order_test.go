@@ -16,6 +16,7 @@ func TestEachVictimCosts(t *testing.T) {
 			priority := rapid.Int32Range(-3, 3).Draw(t, name)
 			return cost{
 				highest: priority, brokenGangs: rapid.IntRange(0, 1).Draw(t, "broken"), sum: weight(priority), pods: 1,
+				grace:         rapid.Int64Range(0, 2).Draw(t, "grace"),
 				earliestStart: time.Unix(rapid.Int64Range(0, 3).Draw(t, "start"), 0),
 			}
 		}
@@ -41,7 +42,8 @@ func TestReprieveOrderIsTheReverse(t *testing.T) {
 			priority, pods := rapid.Int32Range(-3, 3).Draw(t, name), rapid.IntRange(1, 3).Draw(t, "pods")
 			return victimUnit{tasks: make([]*model.Task, pods), cost: cost{
 				pdbViolations: rapid.IntRange(0, 1).Draw(t, "violations"), highest: priority, brokenGangs: rapid.IntRange(0, 1).Draw(t, "broken"),
-				sum: int64(pods) * weight(priority), pods: pods, earliestStart: time.Unix(rapid.Int64Range(0, 3).Draw(t, "start"), 0),
+				sum: int64(pods) * weight(priority), pods: pods,
+				grace: rapid.Int64Range(0, 2).Draw(t, "grace"), earliestStart: time.Unix(rapid.Int64Range(0, 3).Draw(t, "start"), 0),
 			}}
 		}
 		a, b := draw("a"), draw("b")

@@ -154,11 +154,7 @@ func (p *plan) cost() cost {
 // evict marks a unit's pods for eviction, as the arguments say.
 func (r *run) evict(statement *framework.Statement, u *victimUnit) *model.Refusal {
 	for _, task := range u.tasks {
-		end := statement.Evict
-		if r.options.Delete {
-			end = statement.Delete
-		}
-		if refusal := end(task); refusal != nil {
+		if refusal := statement.EvictBy(task, r.options.Method); refusal != nil {
 			return refusal
 		}
 	}

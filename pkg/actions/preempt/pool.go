@@ -47,15 +47,31 @@ type victimUnit struct {
 	cost  cost
 }
 
-// pool returns the tasks that may be evicted for jobs of this priority, as the victim pickers say of the first of them.
+// poolKey is what a pool is for: jobs of a priority, or one job that others may be evicted for besides, since they overstay on
+// capacity that is reserved for it.
+type poolKey struct {
+	priority int32
+	holder   model.JobKey
+}
+
+func (r *run) poolKey(job *model.Job) poolKey {
+	key := poolKey{priority: job.Priority}
+	if len(r.session.Overstayed(job)) > 0 {
+		key.holder = job.Key
+	}
+	return key
+}
+
+// pool returns the tasks that may be evicted for the job, as the victim pickers say of the first job of its pool.
 func (r *run) pool(job *model.Job) *candidateVictims {
-	if known := r.pools[job.Priority]; known != nil {
+	key, overstayed := r.poolKey(job), r.session.Overstayed(job)
+	if known := r.pools[key]; known != nil {
 		return known
 	}
 	p := &candidateVictims{of: map[*model.Task]*victimJob{}, byJob: map[*model.Job]*victimJob{}}
-	r.pools[job.Priority] = p
+	r.pools[key] = p
 	for _, other := range r.session.Snapshot.Jobs {
-		if other.Priority < job.Priority && other != job {
+		if other != job && (other.Priority < job.Priority || slices.Contains(overstayed, other)) {
 			p.sources = appendRemaining(p.sources, r.victimJobOf(other))
 		}
 	}
@@ -216,7 +232,7 @@ func newUnit(s *victimJob, tasks []*model.Task, whole bool) victimUnit {
 		if s.job != nil {
 			priority = max(priority, s.job.Priority)
 		}
-		c := cost{highest: priority, sum: weight(task.Priority), pods: 1, earliestStart: started(task)}
+		c := cost{highest: priority, sum: weight(task.Priority), pods: 1, grace: task.GraceSeconds, earliestStart: started(task)}
 		if whole {
 			c.highest = s.priority
 		}

@@ -1,6 +1,7 @@
 package preempt
 
 import (
+	"cmp"
 	"slices"
 	"time"
 	"unique"
@@ -30,6 +31,9 @@ type action struct {
 
 // Name returns "preempt".
 func (*action) Name() string { return Name }
+
+// MaxGrace returns the argument.
+func (a *action) MaxGrace() time.Duration { return cmp.Or(a.options.MaxGrace, model.DefaultMaxGrace) }
 
 // ResetCache drops what is kept.
 func (a *action) ResetCache() { a.waited, a.skipped, a.run = nil, nil, nil }
@@ -135,8 +139,8 @@ type run struct {
 	// reordered reports that jobs had their turns before others because they had none before: the next cycle has another order.
 	reordered bool
 	guard     *pdbBudget
-	// pools are by the priority of the jobs that others are evicted for.
-	pools map[int32]*candidateVictims
+	// pools are by the jobs that others are evicted for.
+	pools map[poolKey]*candidateVictims
 	// lowest is what lowestPriorityJobs has found, nil before.
 	lowest    []preemptibleJob
 	costHeaps map[heapKey]*nodeCostHeap
@@ -157,8 +161,8 @@ func (a *action) runOf(session *framework.Session) *run {
 		a.run = &run{
 			session: session, options: a.options, exhaustiveLimit: a.exhaustiveLimit, largest: placement.MaxAllocatable(session.Snapshot),
 			placementBudget: placement.Budget, budget: a.options.Budget, reviews: reviewsPerCycle,
-			guard: newPDBBudget(session.Snapshot, !a.options.Delete),
-			pools: map[int32]*candidateVictims{}, costHeaps: map[heapKey]*nodeCostHeap{},
+			guard: newPDBBudget(session.Snapshot, a.options.Method == model.ByEviction),
+			pools: map[poolKey]*candidateVictims{}, costHeaps: map[heapKey]*nodeCostHeap{},
 			planned: map[model.JobKey]bool{}, shared: map[model.JobKey]bool{}, searched: map[searchKey]*failure{},
 		}
 	}
@@ -214,7 +218,11 @@ const turnDelay = 5 * time.Second
 // planFor looks for a plan and decides it; it returns why there is none, nil when there is one.
 func (r *run) planFor(job *model.Job) *failure {
 	f := &failure{job: job}
-	if job.NeverPreempts {
+	switch {
+	case r.session.Snapshot.Paused:
+		f.why = "the scheduler is paused"
+		return f
+	case job.NeverPreempts:
 		f.why = "preemptionPolicy is Never"
 		return f
 	}
@@ -226,7 +234,7 @@ func (r *run) planFor(job *model.Job) *failure {
 	r.session.ApplyReservations(job)
 	known, ok := r.session.Recall(r.question(job), job)
 	if ok {
-		f.why = describe(known)
+		f.why, f.blockedByBudgets = describe(known), known.BlockedByBudgets
 		return f
 	}
 	key, shares := r.searchKey(job)
@@ -235,6 +243,7 @@ func (r *run) planFor(job *model.Job) *failure {
 		return f
 	}
 	if r.budget <= 0 && !r.shared[job.Key] {
+		r.session.SearchCut()
 		f.why, f.skipped, f.transient = r.exhausted(), true, true
 		return f
 	}
@@ -270,6 +279,9 @@ func (r *run) search(f *failure, pool *candidateVictims) bool {
 	f.search = s
 	if why, objected := s.rounds.why(); objected {
 		f.why, f.transient, f.skipped = why, true, s.rounds.budgetExhausted
+	}
+	if s.trial.BudgetExhausted() || s.rounds.budgetExhausted {
+		r.session.SearchCut()
 	}
 	f.transient = f.transient || s.trial.BudgetExhausted() // other jobs have used up what its places could be looked for with
 	return false

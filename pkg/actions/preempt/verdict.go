@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"unique"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -20,6 +21,13 @@ func (r *run) question(job *model.Job) framework.Question {
 	question := framework.Question{Action: Name, Class: job.Class, ByFit: true, Given: r.given}
 	if len(r.session.Snapshot.Budgets) > 0 {
 		question.Action += " " + job.Key.Namespace
+	}
+	if overstayed := r.session.Overstayed(job); len(overstayed) > 0 { // time alone makes them victims, of no job but this one
+		var all strings.Builder
+		for _, other := range overstayed {
+			all.WriteString("\x00" + other.Key.String())
+		}
+		question.Class, question.Given = model.Class{}, unique.Make(r.given.Value()+all.String())
 	}
 	return question
 }

@@ -19,6 +19,14 @@ import (
 func ForKind(kind schema.GroupVersionKind) interface{} {
 	switch kind {
 	// Group=scheduling.tutti.dev, Version=v1alpha1
+	case v1alpha1.SchemeGroupVersion.WithKind("Advice"):
+		return &schedulingv1alpha1.AdviceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Change"):
+		return &schedulingv1alpha1.ChangeApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MemberLoss"):
+		return &schedulingv1alpha1.MemberLossApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("NodeChange"):
+		return &schedulingv1alpha1.NodeChangeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodGroup"):
 		return &schedulingv1alpha1.PodGroupApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodGroupSpec"):
@@ -31,6 +39,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &schedulingv1alpha1.ReservedNodeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Role"):
 		return &schedulingv1alpha1.RoleApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Suggestion"):
+		return &schedulingv1alpha1.SuggestionApplyConfiguration{}
 
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,7 +44,7 @@ func (a *extenderResult) reviewed(i int) bool {
 }
 
 // filter calls one extender after another. One that fails and is not ignorable refuses the pods every node.
-func (a *extenderResult) filter(now time.Time, pod *corev1.Pod, candidates []*model.Node) {
+func (a *extenderResult) filter(c cycle, pod *corev1.Pod, candidates []*model.Node) {
 	a.filtered, a.passed = true, slices.Clone(candidates)
 	for i, r := range a.remotes {
 		if len(a.passed) == 0 {
@@ -55,7 +54,7 @@ func (a *extenderResult) filter(now time.Time, pod *corev1.Pod, candidates []*mo
 			continue
 		}
 		reviewed := a.reviewed(i)
-		left, err := r.filter(now, a.kind, pod, a.passed, func(node *model.Node, refusal *model.Refusal) {
+		left, err := r.filter(c, a.kind, pod, a.passed, func(node *model.Node, refusal *model.Refusal) {
 			a.applyManaged(node, refusal, reviewed && refusal.Evictable)
 		})
 		switch {
@@ -80,9 +79,9 @@ func (a *extenderResult) applyManaged(node *model.Node, refusal *model.Refusal, 
 
 // filter returns the nodes that pass the extender, by name, and rejects the others.
 func (r *extenderClient) filter(
-	now time.Time, kind requestKey, pod *corev1.Pod, candidates []*model.Node, rule func(*model.Node, *model.Refusal),
+	c cycle, kind requestKey, pod *corev1.Pod, candidates []*model.Node, rule func(*model.Node, *model.Refusal),
 ) ([]*model.Node, error) {
-	result, err := ask[extenderv1.ExtenderFilterResult](r, now, kind, r.options.FilterVerb, r.question(pod, candidates))
+	result, err := ask[extenderv1.ExtenderFilterResult](r, c, kind, r.options.FilterVerb, r.question(pod, candidates))
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +131,7 @@ func (r *extenderClient) passed(result *extenderv1.ExtenderFilterResult, candida
 
 // score calls all extenders for the same nodes. One that fails is ignored, whether it is ignorable or not: a preference is no
 // reason to wait.
-func (a *extenderResult) score(now time.Time, pod *corev1.Pod, candidates []*model.Node) {
+func (a *extenderResult) score(c cycle, pod *corev1.Pod, candidates []*model.Node) {
 	a.scored = true
 	if a.filtered {
 		candidates = a.passed
@@ -144,7 +143,7 @@ func (a *extenderResult) score(now time.Time, pod *corev1.Pod, candidates []*mod
 		if r.options.PrioritizeVerb == "" {
 			continue
 		}
-		list, err := ask[extenderv1.HostPriorityList](r, now, a.kind, r.options.PrioritizeVerb, r.question(pod, candidates))
+		list, err := ask[extenderv1.HostPriorityList](r, c, a.kind, r.options.PrioritizeVerb, r.question(pod, candidates))
 		if err != nil {
 			continue
 		}

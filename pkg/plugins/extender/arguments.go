@@ -24,7 +24,7 @@ func Arguments() argument.List {
 func fields() argument.List {
 	return argument.List{
 		argument.Text("urlPrefix", "").MarkRequired().WithFormat("a URL").WithHelp("where the extender is; a call goes to the prefix, a slash and " +
-			"the verb. Credentials in it are sent, never shown"),
+			"the verb. It holds no credentials: name a `certFile` and a `keyFile`"),
 		argument.Text("filterVerb", "").WithHelp("which nodes will do; not asked without a verb, as with the others"),
 		argument.Text("preemptVerb", "").WithHelp("which pods may be evicted where, and which instead; see below"),
 		argument.Text("prioritizeVerb", "").WithHelp("which nodes are best, from 0 to 10; needs a `weight` of 1 or more"),
@@ -34,7 +34,7 @@ func fields() argument.List {
 		argument.Bool("enableHTTPS", false).WithHelp("insists on `https://` and on a `caFile`, or on `insecure: true` written out"),
 		argument.Mapping("tlsConfig", tlsFields()...).WithHelp("what secures the connection; files only, and the system's authorities " +
 			"without a `caFile`"),
-		argument.Duration("httpTimeout", defaultTimeout, time.Millisecond).WithHelp("for one call, the answer included"),
+		argument.Duration("httpTimeout", defaultTimeout, time.Millisecond).WithHelp("for one call, the answer included; 30s at most"),
 		argument.Text("maxResponseBytes", "32Mi").WithFormat("a number of bytes such as 32Mi").WithHelp("the longest answer that is read"),
 		argument.Bool("nodeCacheCapable", false).WithHelp("send names of nodes in place of whole nodes; better for anything but small " +
 			"clusters"),
@@ -68,4 +68,6 @@ type Reader[R any] interface {
 	argument.Reader
 	Items(name string) []R
 	Section(name string) (section R, given bool)
+	// RefuseSecret is as Refuse, and does not show the value.
+	RefuseSecret(name, must string)
 }

@@ -1,23 +1,3 @@
-// Package extender calls HTTP extenders, the webhooks of kube-scheduler, to filter and score nodes, to review victims, and to
-// bind pods. The protocol and its semantics are those of kube-scheduler 1.37.
-//
-// It is the only plugin that does I/O inside a cycle, and only where it is configured. So that a gang of thousands does not
-// cause thousands of calls, an extender is called once per cycle and verb for all pods that are equal to it: same shape, same
-// requests and limits, same namespace, same values under the labels that `distinguishBy` names. One of them represents all in
-// the call. The answer may depend on anything and is dropped with the session; a job that an extender refuses is tried again
-// after a few seconds even if nothing has changed.
-//
-// Two differences from kube-scheduler follow. The nodes in a call are those that pass the filters which depend on the node
-// object alone, not only those with enough capacity now. And the extender's accounting does not contain the pods that the
-// same cycle has placed before.
-//
-// For preemption an extender is called once for each plan and kind of members, with all the nodes on which members of the
-// kind would use the capacity of victims. In kube-scheduler these are alternatives, of which one is chosen; a gang needs all
-// of them, and a node that an extender leaves out is planned again. A node that its filter refuses for now passes while pods
-// on it are terminating, since the extender reviews the plan; and for some seconds more for the members they were evicted
-// for, since its accounting may be stale.
-//
-// It does not carry out binds (see internal/commit, which calls the PodBinder of this package).
 package extender
 
 import (
@@ -40,6 +20,10 @@ const Summary = "what webhooks say about nodes and victims, and binding by a web
 // New returns the factory of the plugin. It makes no connection; an error says that a file of the TLS settings cannot be
 // used.
 func New(options []Options) (framework.Factory, error) {
+	return newFactory(options, newBudget(cycleBudget, time.Now))
+}
+
+func newFactory(options []Options, budget *budget) (framework.Factory, error) {
 	remotes := make([]*extenderClient, len(options))
 	for i := range options {
 		var err error
@@ -49,8 +33,17 @@ func New(options []Options) (framework.Factory, error) {
 	}
 	behind := &stalePods{since: map[podOnNode]time.Time{}}
 	return func() framework.Plugin {
-		return &plugin{remotes: remotes, behind: behind, answers: map[requestKey]*extenderResult{}, byPod: map[*corev1.Pod]*extenderResult{}}
+		return &plugin{
+			remotes: remotes, behind: behind, cycle: cycle{budget: budget},
+			answers: map[requestKey]*extenderResult{}, byPod: map[*corev1.Pod]*extenderResult{},
+		}
 	}, nil
+}
+
+// cycle is what calls of one session have in common: when it began, and the time they have.
+type cycle struct {
+	now    time.Time
+	budget *budget
 }
 
 // plugin is one session's. A call is made when its answer is first needed; the answer is kept until the session ends.
@@ -59,7 +52,7 @@ type plugin struct {
 	behind  *stalePods
 	nodes   nodeSource
 	sight   snapshotView
-	now     time.Time
+	cycle
 	answers map[requestKey]*extenderResult
 	// byPod finds the result without computing the key again.
 	byPod map[*corev1.Pod]*extenderResult
@@ -84,6 +77,7 @@ var (
 	_ framework.PreemptionExtender = (*plugin)(nil)
 	_ framework.Binder             = (*plugin)(nil)
 	_ framework.PodBinderProvider  = (*plugin)(nil)
+	_ framework.Caller             = (*plugin)(nil)
 	_ framework.SessionOpener      = (*plugin)(nil)
 	_ model.RequestTranslator      = (*plugin)(nil)
 )
@@ -91,14 +85,23 @@ var (
 // Name returns "extender".
 func (p *plugin) Name() string { return Name }
 
+// MeasureCalls measures the calls of all extenders.
+func (p *plugin) MeasureCalls(timer *framework.CallTimer) {
+	for _, r := range p.remotes {
+		r.timer.Store(timer)
+	}
+}
+
 // OpenSession keeps what the plugin needs of the session.
 func (p *plugin) OpenSession(session *framework.Session) {
 	p.nodes, p.sight, p.now = session, session.Snapshot, session.Snapshot.Now
+	p.budget.begin()
 }
 
 // requestKey is what pods that are equal to every extender have in common.
 type requestKey struct {
-	shape model.Shape
+	namespace string
+	shape     model.Shape
 	// spec is what the shape does not contain.
 	spec string
 }
@@ -107,7 +110,6 @@ type requestKey struct {
 // that only the extenders count.
 func (p *plugin) requestKeyOf(task *model.Task) requestKey {
 	var b strings.Builder
-	b.WriteString(task.Namespace)
 	for _, containers := range [][]corev1.Container{task.Pod.Spec.Containers, task.Pod.Spec.InitContainers} {
 		for i := range containers {
 			b.WriteString("\n")
@@ -127,7 +129,7 @@ func (p *plugin) requestKeyOf(task *model.Task) requestKey {
 			}
 		}
 	}
-	return requestKey{shape: task.Shape, spec: b.String()}
+	return requestKey{namespace: task.Namespace, shape: task.Shape, spec: b.String()}
 }
 
 func writeAmounts(b *strings.Builder, list corev1.ResourceList) {
@@ -197,7 +199,7 @@ func (p *plugin) IsTransient(task *model.Task) bool {
 func (p *plugin) filtered(task *model.Task) *extenderResult {
 	known := p.resultFor(task)
 	if !known.filtered {
-		known.filter(p.now, task.Pod, p.nodes.EligibleNodes(task))
+		known.filter(p.cycle, task.Pod, p.nodes.EligibleNodes(task))
 	}
 	return known
 }
@@ -209,7 +211,7 @@ func (p *plugin) PreScore(task *model.Task, scope framework.FilterScope, candida
 	}
 	known := p.resultFor(task)
 	if !known.scored {
-		known.score(p.now, task.Pod, candidates)
+		known.score(p.cycle, task.Pod, candidates)
 	}
 	return known.scores
 }
@@ -233,6 +235,16 @@ func (p *plugin) PodBinders() []model.PodBinder {
 		}
 	}
 	return all
+}
+
+// Counts names the resources that the extenders manage.
+func (p *plugin) Counts() (names []corev1.ResourceName) {
+	for _, r := range p.remotes {
+		for _, managed := range r.options.ManagedResources {
+			names = append(names, managed.Name)
+		}
+	}
+	return names
 }
 
 // TranslateRequest removes the resources that only the extenders count. It reads nothing of the session.

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/test/bounds"
 )
 
 // parrot answers every request with the same text.
@@ -35,28 +36,31 @@ func FuzzAnswer(f *testing.F) {
 	snapshot := cluster("n1", "n2")
 	snapshot.AssignIndexes()
 	f.Fuzz(func(t *testing.T, text []byte, cached bool) {
-		r, err := newRemote(Options{
-			URLPrefix: "http://e", FilterVerb: "filter", PrioritizeVerb: "prioritize", Weight: 1, NodeCacheCapable: cached, MaxResponseBytes: 1 << 12,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.client.Transport = parrot(text)
-		for _, verb := range []string{"filter", "prioritize"} {
-			a := &extenderResult{remotes: []*extenderClient{r}}
-			if verb == "filter" {
-				a.filter(time.Unix(1, 0), &corev1.Pod{}, snapshot.Nodes)
-				check(t, a, snapshot.Nodes)
+		bounds.Hold(t, func() {
+			r, err := newRemote(Options{
+				URLPrefix: "http://e", FilterVerb: "filter", PrioritizeVerb: "prioritize", Weight: 1, NodeCacheCapable: cached, MaxResponseBytes: 1 << 12,
+			})
+			if err != nil {
+				t.Fatal(err)
 			}
-			a.score(time.Unix(1, 0), &corev1.Pod{}, snapshot.Nodes)
-			for _, score := range a.scores {
-				for _, node := range snapshot.Nodes {
-					if raw := score.Score(node); raw > normalizeScore*maxExtenderScore || raw < -normalizeScore*maxExtenderScore {
-						t.Fatalf("%s has %d", node.Name, raw)
+			r.client.Transport = parrot(text)
+			for _, verb := range []string{"filter", "prioritize"} {
+				c := cycle{time.Unix(1, 0), newBudget(cycleBudget, time.Now)}
+				a := &extenderResult{remotes: []*extenderClient{r}}
+				if verb == "filter" {
+					a.filter(c, &corev1.Pod{}, snapshot.Nodes)
+					check(t, a, snapshot.Nodes)
+				}
+				a.score(c, &corev1.Pod{}, snapshot.Nodes)
+				for _, score := range a.scores {
+					for _, node := range snapshot.Nodes {
+						if raw := score.Score(node); raw > normalizeScore*maxExtenderScore || raw < -normalizeScore*maxExtenderScore {
+							t.Fatalf("%s has %d", node.Name, raw)
+						}
 					}
 				}
 			}
-		}
+		})
 	})
 }
 

@@ -21,7 +21,7 @@ type Options struct {
 	// Weight multiplies the scores of prioritize.
 	Weight int64
 	TLS    TLS
-	// Timeout bounds one call, the answer included; zero is 5 s.
+	// Timeout bounds one call, the answer included; zero is 5 s. ReadArguments refuses more than 30 s.
 	Timeout time.Duration
 	// MaxResponseBytes bounds one answer; zero is 32 MiB.
 	MaxResponseBytes int64
@@ -99,8 +99,14 @@ func readOne[R Reader[R]](item R) Options {
 	slices.Sort(o.DistinguishBy)
 	secure := given.Bool("enableHTTPS")
 	readTLS(item, secure, &o)
+	if o.Timeout > maxTimeout {
+		item.Refuse("httpTimeout", "not be longer than "+maxTimeout.String()+", since all jobs wait for an answer")
+	}
 	parsed, err := url.Parse(o.URLPrefix)
 	switch {
+	case parsed != nil && parsed.User != nil, parsed == nil && strings.Contains(o.URLPrefix, "@"):
+		item.RefuseSecret("urlPrefix", "hold no user and password: a configuration is no place for credentials; "+
+			"name a certFile and a keyFile in tlsConfig")
 	case err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https":
 		item.Refuse("urlPrefix", "be a URL that begins with http:// or https://")
 	case parsed.RawQuery != "" || parsed.Fragment != "":
@@ -164,7 +170,7 @@ func readTLS[R Reader[R]](item R, secure bool, o *Options) {
 		CertFile: given.Text("certFile"), KeyFile: given.Text("keyFile"), CAFile: given.Text("caFile"),
 	}
 	for _, data := range []string{"certData", "keyData", "caData"} {
-		section.Refuse(data, "be left out: a configuration is no place for keys; name a file")
+		section.RefuseSecret(data, "be left out: a configuration is no place for keys; name a file")
 	}
 	switch {
 	case secure && o.TLS.CAFile == "" && !o.TLS.Insecure:
@@ -181,12 +187,11 @@ func (o *Options) manages(resource corev1.ResourceName) bool {
 	return slices.ContainsFunc(o.ManagedResources, func(m ManagedResource) bool { return m.Name == resource })
 }
 
-// name is the extender's name in messages and decisions: its URL prefix without credentials.
+// name is the extender's name in messages and decisions: its URL prefix.
 func name(prefix string) string {
 	parsed, err := url.Parse(prefix)
 	if err != nil {
 		return "with an unreadable URL"
 	}
-	parsed.User = nil
 	return strings.TrimRight(parsed.String(), "/")
 }

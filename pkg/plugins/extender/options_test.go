@@ -101,6 +101,8 @@ func TestTheDocumentedExampleIsGood(t *testing.T) {
 }
 
 func TestReadArgumentsRefuses(t *testing.T) {
+	const withCredentials = `argument extenders[0].urlPrefix must hold no user and password: a configuration is no place for credentials; ` +
+		`name a certFile and a keyFile in tlsConfig`
 	for _, c := range []struct{ text, want string }{
 		{`{}`, `f:4: plugin extender: argument extenders is missing`},
 		{`{extenders: []}`, `f:6: plugin extender: argument extenders must name at least one extender, not a list`},
@@ -120,6 +122,8 @@ func TestReadArgumentsRefuses(t *testing.T) {
 			`unknown argument "fliterVerb" in extenders[0]; did you mean "filterVerb"?`},
 		{`{extenders: [{urlPrefix: http://x, filterVerb: f, httpTimeout: 5}]}`,
 			`argument extenders[0].httpTimeout must be a time span with its unit, such as 90s or 10m, not "5"`},
+		{`{extenders: [{urlPrefix: http://x, filterVerb: f, httpTimeout: 31s}]}`,
+			`argument extenders[0].httpTimeout must not be longer than 30s, since all jobs wait for an answer, not "31s"`},
 		{`{extenders: [{urlPrefix: http://x, filterVerb: f, maxResponseBytes: much}]}`,
 			`argument extenders[0].maxResponseBytes must be a number of bytes such as 32Mi, at least 1, not "much"`},
 		{`{extenders: [{urlPrefix: http://x, filterVerb: f, managedResources: [{name: cpu}]}]}`,
@@ -143,7 +147,10 @@ func TestReadArgumentsRefuses(t *testing.T) {
 		{`{extenders: [{urlPrefix: https://x, filterVerb: f, tlsConfig: {certFile: f}}]}`,
 			`argument extenders[0].tlsConfig.certFile must go with a keyFile, not "f"`},
 		{`{extenders: [{urlPrefix: https://x, filterVerb: f, tlsConfig: {caData: f}}]}`,
-			`argument extenders[0].tlsConfig.caData must be left out: a configuration is no place for keys; name a file, not "f"`},
+			`argument extenders[0].tlsConfig.caData must be left out: a configuration is no place for keys; name a file`},
+		{`{extenders: [{urlPrefix: "https://user:secret@x/p", filterVerb: f}]}`, withCredentials},
+		{`{extenders: [{urlPrefix: "https://secret@x", filterVerb: f}]}`, withCredentials},
+		{`{extenders: [{urlPrefix: "https://user:se cret@x", filterVerb: f}]}`, withCredentials},
 	} {
 		want := c.want
 		if !strings.HasPrefix(want, "f:") {

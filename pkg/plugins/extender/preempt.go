@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
@@ -34,7 +33,7 @@ func (p *plugin) ProcessPreemption(_ *model.Job, proposals []framework.NodeVicti
 			if !slices.Contains(parts[i].of.remotes, r) {
 				continue
 			}
-			some, err := r.review(p.now, &parts[i])
+			some, err := r.review(p.cycle, &parts[i])
 			switch {
 			case err == nil:
 				all = append(all, some...)
@@ -103,9 +102,9 @@ func equalPods(a, b []*model.Task) bool {
 }
 
 // review sends one request and reads the answer.
-func (r *extenderClient) review(now time.Time, asked *preemptionRequest) ([]framework.VictimRejection, error) {
+func (r *extenderClient) review(c cycle, asked *preemptionRequest) ([]framework.VictimRejection, error) {
 	verb := r.options.PreemptVerb
-	result, err := ask[extenderv1.ExtenderPreemptionResult](r, now, asked.of.kind, verb, r.preemption(asked))
+	result, err := ask[extenderv1.ExtenderPreemptionResult](r, c, asked.of.kind, verb, r.preemption(asked))
 	if err != nil {
 		return nil, err
 	}

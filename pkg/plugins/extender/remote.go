@@ -15,11 +15,14 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/klog/v2"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
 )
 
 // extenderClient is one extender and the connection to it. It lives as long as the configuration.
@@ -29,6 +32,8 @@ type extenderClient struct {
 	options Options
 	name    string
 	client  *http.Client
+	// timer measures the calls; nil measures none.
+	timer atomic.Pointer[framework.CallTimer]
 
 	// failures counts its consecutive errors, so that only the first and the last are logged.
 	failures int
@@ -128,14 +133,19 @@ func (r *extenderClient) isInterested(pod *corev1.Pod) bool {
 	return false
 }
 
-// ask is a call about pods of one kind within a session that began at now. It records failures and timeouts.
-func ask[Answer any](r *extenderClient, now time.Time, kind requestKey, verb string, question any) (Answer, error) {
+// ask is a call about pods of one kind within a session. It records failures and timeouts.
+func ask[Answer any](r *extenderClient, c cycle, kind requestKey, verb string, question any) (Answer, error) {
 	var none Answer
-	if err := r.resting(now, kind); err != nil {
+	if err := r.resting(c.now, kind); err != nil {
 		return none, err
 	}
+	if err := c.budget.admit(kind, verb); err != nil {
+		return none, err
+	}
+	began := c.budget.now()
 	answer, err := call[Answer](context.Background(), r, verb, question)
-	r.observe(now, kind, verb, err)
+	c.budget.spend(kind, began)
+	r.observe(c.now, kind, verb, err)
 	return answer, err
 }
 
@@ -172,8 +182,27 @@ func (r *extenderClient) observe(now time.Time, kind requestKey, verb string, er
 	}
 }
 
-// call sends one request and reads one answer. An error never contains the URL, which may contain credentials.
+// call is exchange, measured.
 func call[Answer any](ctx context.Context, r *extenderClient, verb string, question any) (Answer, error) {
+	timer := r.timer.Load()
+	if timer == nil {
+		return exchange[Answer](ctx, r, verb, question)
+	}
+	began := timer.Now()
+	answer, err := exchange[Answer](ctx, r, verb, question)
+	result := "ok"
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		result = "timeout"
+	case err != nil:
+		result = "error"
+	}
+	timer.Observe(r.name, verb, result, timer.Now().Sub(began))
+	return answer, err
+}
+
+// exchange sends one request and reads one answer.
+func exchange[Answer any](ctx context.Context, r *extenderClient, verb string, question any) (Answer, error) {
 	var answer Answer
 	body, err := json.Marshal(question)
 	if err != nil {

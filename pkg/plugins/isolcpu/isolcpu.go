@@ -127,6 +127,9 @@ func (s *nodeCPUState) refresh(snapshot *model.Snapshot) {
 	}
 }
 
+// Counts names the resource that isolated CPUs are counted as.
+func (p *plugin) Counts() []corev1.ResourceName { return []corev1.ResourceName{isolated.Resource} }
+
 // TranslateRequest divides a pod's request between the two pools; see model.RequestTranslator. A bound pod is charged for its
 // assigned ids, or, without any, only for ordinary CPU.
 func (p *plugin) TranslateRequest(dimensions *model.ResourceIndex, pod *corev1.Pod, request *model.Resources) *model.Refusal {

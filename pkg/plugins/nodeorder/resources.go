@@ -16,8 +16,9 @@ import (
 // full is the best score.
 const full = 100
 
-// resolvedResource is a resource that scores read, and its position in vectors.
+// resolvedResource is a resource that scores read, and its position in vectors: model.Unoffered where it has none.
 type resolvedResource struct {
+	name     corev1.ResourceName
 	position int
 	weight   int64
 	// scalar reports whether the resource counts only for pods that request it.
@@ -27,7 +28,7 @@ type resolvedResource struct {
 // resolvedResources are the resources of each score, for one session.
 type resolvedResources struct{ least, most, ratio, balanced []resolvedResource }
 
-// resolve finds the resources in the dimensions. An unknown one is left out, since no task requests it.
+// resolve finds the resources in the dimensions.
 func resolve(dimensions *model.ResourceIndex, weights *Weights) resolvedResources {
 	find := func(weight int64, resources Resources) []resolvedResource {
 		if weight == 0 {
@@ -38,11 +39,13 @@ func resolve(dimensions *model.ResourceIndex, weights *Weights) resolvedResource
 		}
 		found := make([]resolvedResource, 0, len(resources))
 		for _, resource := range resources {
-			for i := range dimensions.Len() {
-				if dimensions.Name(i) == resource.Name {
-					found = append(found, resolvedResource{position: i, weight: resource.Weight, scalar: util.IsScalarResourceName(resource.Name)})
-				}
+			position, known := dimensions.Find(resource.Name)
+			if !known {
+				position = model.Unoffered
 			}
+			found = append(found, resolvedResource{
+				name: resource.Name, position: position, weight: resource.Weight, scalar: util.IsScalarResourceName(resource.Name),
+			})
 		}
 		return found
 	}
@@ -95,6 +98,9 @@ func resourceScores(weights *Weights, where *resolvedResources, task *model.Task
 func requests(all []resourceRequest, places []resolvedResource, task *model.Task, suppose bool) []resourceRequest {
 	for _, p := range places {
 		request := task.Request.At(p.position)
+		if amount, unoffered := task.Unoffered[p.name]; unoffered || p.position == model.Unoffered {
+			request = amount.Value()
+		}
 		if p.scalar && request == 0 {
 			continue
 		}

@@ -45,6 +45,8 @@ type Kube interface {
 	// nil is no group.
 	NewGroup() fwk.PodGroupCycleState
 	NewStateIn(group fwk.PodGroupCycleState) fwk.CycleState
+	// TooLarge names a claim of the pod that is too large to be kept, and says why; empty when there is none.
+	TooLarge(pod *corev1.Pod) string
 	// Reserve reserves the volumes and devices that the pod gets on the node, and reports whether they must be written to the
 	// API server before the pod is bound. A status other than success means that nothing was reserved.
 	Reserve(pod *corev1.Pod, node *corev1.Node, group fwk.PodGroupCycleState) (prepare bool, status *fwk.Status)
@@ -112,6 +114,11 @@ func (p *plugin) Name() string { return Name }
 // PreFilter runs the filters of one scope that apply to the task; see framework.NodeFilter. It caches nothing between tasks
 // of a shape.
 func (p *plugin) PreFilter(task *model.Task, scope framework.FilterScope) ([]framework.NodeFilterFunc, *model.Refusal) {
+	if wantsAny(task) {
+		if why := p.kube.TooLarge(task.Pod); why != "" {
+			return nil, &model.Refusal{Plugin: Name, Code: model.InvalidRequest, Detail: why}
+		}
+	}
 	var asked *question
 	for i, goOn := 0, true; goOn && i < len(p.filters[scope]); i++ {
 		asked, goOn = p.buildFilters(asked, &p.filters[scope][i], task)

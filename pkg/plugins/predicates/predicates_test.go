@@ -73,6 +73,22 @@ func tainted(node *corev1.Node) {
 	node.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectPreferNoSchedule}}
 }
 
+// TestAClaimThatIsTooLargeRefusesItsPod before any filter is asked about it.
+func TestAClaimThatIsTooLargeRefusesItsPod(t *testing.T) {
+	factory, err := predicates.New(&double{tooLarge: "PersistentVolumeClaim c: it is too large"}, &topology.Index{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := factory().(framework.NodeFilter)
+	with := newPod("p")
+	with.Spec.Volumes = []corev1.Volume{{Name: "c", VolumeSource: volumeClaim("c")}}
+	for _, scope := range []framework.FilterScope{framework.NodeOnly, framework.NodeWithPods, framework.ClusterWide} {
+		if _, refused := p.PreFilter(taskOf(with), scope); refused == nil || refused.Code != model.InvalidRequest || refused.Detail != "PersistentVolumeClaim c: it is too large" {
+			t.Errorf("scope %v: %v", scope, refused)
+		}
+	}
+}
+
 func TestUnknownNodeIsRefused(t *testing.T) {
 	w := newWorld(t)
 	w.view.show(nil, []*corev1.Node{newNode("a", tainted)})
@@ -88,6 +104,7 @@ type double struct {
 	only      *fwk.PreFilterResult
 	filter    func(node string) *fwk.Status
 	missing   string
+	tooLarge  string
 }
 
 func (d *double) Plugin(name string) fwk.Plugin {
@@ -96,9 +113,11 @@ func (d *double) Plugin(name string) fwk.Plugin {
 	}
 	return &doubleFilter{name: name, double: d}
 }
-func (d *double) Lister() fwk.SharedLister         { return d.lister }
-func (d *double) Context() context.Context         { return context.Background() }
-func (d *double) NewState() fwk.CycleState         { return kube.NewCycleState() }
+func (d *double) Lister() fwk.SharedLister    { return d.lister }
+func (d *double) Context() context.Context    { return context.Background() }
+func (d *double) NewState() fwk.CycleState    { return kube.NewCycleState() }
+func (d *double) TooLarge(*corev1.Pod) string { return d.tooLarge }
+
 func (d *double) NewGroup() fwk.PodGroupCycleState { return kube.NewCycleState() }
 func (d *double) Unreserve(types.UID)              {}
 

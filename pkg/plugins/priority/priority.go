@@ -39,7 +39,10 @@ func (plugin) CompareJobs(a, b *model.Job) int { return cmp.Compare(b.Priority, 
 // CompareTasks puts the task of higher priority first.
 func (plugin) CompareTasks(a, b *model.Task) int { return cmp.Compare(b.Priority, a.Priority) }
 
-// FilterVictims keeps those of lower priority than the preemptor; a unit's priority is the highest of its job and its pods.
+// FilterVictims keeps those of lower priority than the preemptor, and those that overstay on its reserved capacity; a unit's
+// priority is the highest of its job and its pods.
 func (plugin) FilterVictims(preemptor *model.Job, units []framework.EvictionUnit) (picked []framework.EvictionUnit, decided bool) {
-	return slices.DeleteFunc(units, func(unit framework.EvictionUnit) bool { return unit.Priority() >= preemptor.Priority }), true
+	return slices.DeleteFunc(units, func(unit framework.EvictionUnit) bool {
+		return unit.Priority() >= preemptor.Priority && !unit.Overstays
+	}), true
 }

@@ -17,11 +17,12 @@ import (
 // PodGroup is a gang: the pods of one AI or MPI job, which start together or not at all. A pod joins by the label
 // scheduling.tutti.dev/pod-group in the same namespace.
 type PodGroupApplyConfiguration struct {
-	v1.TypeMetaApplyConfiguration    `json:""`
+	v1.TypeMetaApplyConfiguration `json:""`
+	// metadata is the standard metadata of an object.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// Spec says what the group needs.
+	// spec says what the group needs.
 	Spec *PodGroupSpecApplyConfiguration `json:"spec,omitempty"`
-	// Status is the observed state of the group. The scheduler writes it.
+	// status is the observed state of the group. The scheduler writes it.
 	Status *PodGroupStatusApplyConfiguration `json:"status,omitempty"`
 }
 

@@ -17,37 +17,54 @@ import (
 //
 // The minima (minMember and the roles) may be changed at any time, as an elastic job does. The next cycle uses the new
 // numbers for a waiting group. A started group with fewer members than a raised minimum becomes Degraded; it is not
-// stopped. The queue may be changed, since it is only shown. The priority class cannot be changed, like that of a pod.
+// stopped. The queue may be changed, since it is only shown. The priority class cannot be changed, like that of a pod, and
+// neither can the scheduler, once it is named.
+//
+// A limit that is lower than what a stored object has is no obstacle for that object: the API server checks a field only when
+// it changes.
 type PodGroupSpecApplyConfiguration struct {
-	// MinMember is how many members must be able to start before any of them does: 1 or more. Members above it are
+	// minMember is how many members must be able to start before any of them does: 1 or more. Members above it are
 	// surplus: they are placed one by one when there is capacity.
 	MinMember *int32 `json:"minMember,omitempty"`
-	// Roles are the parts of the group that have a minimum of their own, such as a launcher and its workers. The
+	// roles are the parts of the group that have a minimum of their own, such as a launcher and its workers. The
 	// minima of the roles may add up to less than minMember, never to more. The role of a member is its label
 	// scheduling.tutti.dev/role.
 	Roles []RoleApplyConfiguration `json:"roles,omitempty"`
-	// Queue is the name of the queue the group is meant for. It is only shown so far: it has no effect on
-	// order, limits or shares.
+	// schedulerName is the scheduler of the group, which alone writes its status. A pod with another spec.schedulerName that names
+	// the group is no member: if its scheduler is a Tutti, it waits with the reason InvalidGroup. When schedulerName is empty, the
+	// group has the scheduler of its oldest member, and no scheduler writes its status before a member exists. It can be set while it
+	// is empty, and not be changed afterwards.
+	SchedulerName *string `json:"schedulerName,omitempty"`
+	// queue is the name of the queue the group is meant for. It is only shown so far: it has no effect on order, limits or
+	// shares. A later version will read it, so name a queue only if you mean it.
 	Queue *string `json:"queue,omitempty"`
-	// PriorityClassName is the PriorityClass of the group as a whole, by which waiting groups are ordered. It
+	// priorityClassName is the PriorityClass of the group as a whole, by which waiting groups are ordered. It
 	// never raises the group above the highest priority of its pods. Without it, the group has the priority of its
 	// pods. It cannot be changed.
 	PriorityClassName *string `json:"priorityClassName,omitempty"`
-	// PreemptionPolicy says whether pods of lower priority may be evicted so that the group can start:
+	// preemptionPolicy says whether pods of lower priority may be evicted so that the group can start:
 	// PreemptLowerPriority, which is also what leaving it out means, or Never. Never also applies if any pod of the
 	// group has it.
 	PreemptionPolicy *v1.PreemptionPolicy `json:"preemptionPolicy,omitempty"`
-	// ExpectedRunSeconds is how long the group is expected to run, counted from the start of its first member. The group
-	// is not stopped after that time. With it, the group may use capacity that is reserved for another group, if it is
-	// expected to end in time; and a group that waits for this one gets an expected start.
+	// expectedRunSeconds is how long the group is expected to run, counted from the start of its first member: up to a year. The
+	// group is not stopped after that time. With it, the group may use capacity that is reserved for another group, if it is
+	// expected to end in time; and a group that waits for this one gets an expected start. It cannot be changed once the group
+	// waits for capacity or has started.
 	ExpectedRunSeconds *int64 `json:"expectedRunSeconds,omitempty"`
-	// OnMemberLoss says what happens to a group that was started, has lost members since and is below its minimum.
-	// Replacements are placed before any other group starts, as soon as there are pods and capacity for them. Wait, the
-	// default, waits for that and does not touch the remaining members. Restart waits for memberLossTimeoutSeconds and
-	// then deletes the remaining members: their controller creates the pods again, and the group starts again as a whole.
+	// memberLoss says what happens to a group that was started, has lost members since and is below its minimum. Replacements
+	// are placed before any other group starts, as soon as there are pods and capacity for them. When it is left out, the group
+	// waits for that.
+	MemberLoss *MemberLossApplyConfiguration `json:"memberLoss,omitempty"`
+	// ttlSecondsAfterFinished is for how long the group is kept after it has ended, counted from status.finishedAt. Then the
+	// scheduler deletes it, and Kubernetes what it owns. Zero deletes it at once. New members before that lead back to Pending, and
+	// the group is kept; so name a time longer than a controller takes to make members again that have failed. When it is left out,
+	// the group is kept.
+	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
+	// onMemberLoss is the old form of memberLoss.policy. It is read when memberLoss is left out, and is removed in the next
+	// release.
 	OnMemberLoss *schedulingv1alpha1.MemberLossPolicy `json:"onMemberLoss,omitempty"`
-	// MemberLossTimeoutSeconds is how long a group that lost members may be below its minimum before it is restarted; 300
-	// by default. It requires onMemberLoss: Restart.
+	// memberLossTimeoutSeconds is the old form of memberLoss.timeoutSeconds. It is read when memberLoss is left out, and is
+	// removed in the next release. It requires onMemberLoss: Restart.
 	MemberLossTimeoutSeconds *int64 `json:"memberLossTimeoutSeconds,omitempty"`
 }
 
@@ -75,6 +92,14 @@ func (b *PodGroupSpecApplyConfiguration) WithRoles(values ...*RoleApplyConfigura
 		}
 		b.Roles = append(b.Roles, *values[i])
 	}
+	return b
+}
+
+// WithSchedulerName sets the SchedulerName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SchedulerName field is set to the value of the last call.
+func (b *PodGroupSpecApplyConfiguration) WithSchedulerName(value string) *PodGroupSpecApplyConfiguration {
+	b.SchedulerName = &value
 	return b
 }
 
@@ -107,6 +132,22 @@ func (b *PodGroupSpecApplyConfiguration) WithPreemptionPolicy(value v1.Preemptio
 // If called multiple times, the ExpectedRunSeconds field is set to the value of the last call.
 func (b *PodGroupSpecApplyConfiguration) WithExpectedRunSeconds(value int64) *PodGroupSpecApplyConfiguration {
 	b.ExpectedRunSeconds = &value
+	return b
+}
+
+// WithMemberLoss sets the MemberLoss field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MemberLoss field is set to the value of the last call.
+func (b *PodGroupSpecApplyConfiguration) WithMemberLoss(value *MemberLossApplyConfiguration) *PodGroupSpecApplyConfiguration {
+	b.MemberLoss = value
+	return b
+}
+
+// WithTTLSecondsAfterFinished sets the TTLSecondsAfterFinished field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the TTLSecondsAfterFinished field is set to the value of the last call.
+func (b *PodGroupSpecApplyConfiguration) WithTTLSecondsAfterFinished(value int32) *PodGroupSpecApplyConfiguration {
+	b.TTLSecondsAfterFinished = &value
 	return b
 }
 

@@ -16,33 +16,57 @@ import (
 //
 // PodGroupStatus is the observed state of a group. The scheduler writes every field, and only when it changes.
 type PodGroupStatusApplyConfiguration struct {
-	// Phase summarizes the state of the group in one word.
+	// phase summarizes the state of the group in one word.
 	Phase *schedulingv1alpha1.PodGroupPhase `json:"phase,omitempty"`
-	// ObservedGeneration is the metadata.generation that the rest of the status is about.
+	// observedGeneration is the metadata.generation that the rest of the status is about.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// Members is how many pods belong to the group, the finished ones included.
+	// schedulerName is the scheduler that has written the status. A group that names no scheduler and has no members any more
+	// belongs to it.
+	SchedulerName *string `json:"schedulerName,omitempty"`
+	// members is how many pods belong to the group, the finished ones included.
 	Members *int32 `json:"members,omitempty"`
-	// Placed is how many members are bound to a node, those that succeeded included, those that failed not.
+	// placed is how many members are bound to a node, those that succeeded included, those that failed not.
 	Placed *int32 `json:"placed,omitempty"`
-	// Running is how many members run.
+	// running is how many members run.
 	Running *int32 `json:"running,omitempty"`
-	// Succeeded is how many members have succeeded.
+	// succeeded is how many members have succeeded.
 	Succeeded *int32 `json:"succeeded,omitempty"`
-	// Failed is how many members have failed.
+	// failed is how many members have failed.
 	Failed *int32 `json:"failed,omitempty"`
-	// WaitingSince is since when the group has had the members it needs and has waited for capacity. It is not set while
+	// startedMinMember is the minimum that the group was whole with when it was last started as a whole. It is not set before.
+	StartedMinMember *int32 `json:"startedMinMember,omitempty"`
+	// startedRoles are the minima of roles that the group was whole with then.
+	StartedRoles []RoleApplyConfiguration `json:"startedRoles,omitempty"`
+	// queuedSince is since when all members of the minimum have existed for the first time. Waiting groups of equal priority are
+	// ordered by it. It is kept through eviction, undo and restart by the scheduler; when the group ends by itself, it is reset.
+	QueuedSince *v1.Time `json:"queuedSince,omitempty"`
+	// waitingSince is since when the group has had the members it needs and has waited for capacity. It is not set while
 	// members are missing, nor once the minimum is bound.
 	WaitingSince *v1.Time `json:"waitingSince,omitempty"`
-	// DegradedSince is since when a group that was started has been below its minimum because it has lost members. It is not
+	// degradedSince is since when a group that was started has been below its minimum because it has lost members. It is not
 	// set otherwise.
 	DegradedSince *v1.Time `json:"degradedSince,omitempty"`
-	// Reservation is the capacity that is reserved for a group that has waited for a long time. It is not set when nothing
+	// finishedAt is when the phase became Succeeded or Failed, to the second. It is not set in other phases.
+	FinishedAt *v1.Time `json:"finishedAt,omitempty"`
+	// overrunSince is since when the group has run for longer than spec.expectedRunSeconds. It stays when the group starts again: no
+	// reserved capacity is lent to the group any more, unless its pods have a deadline.
+	OverrunSince *v1.Time `json:"overrunSince,omitempty"`
+	// reservation is the capacity that is reserved for a group that has waited for a long time. It is not set when nothing
 	// is reserved.
 	Reservation *ReservationApplyConfiguration `json:"reservation,omitempty"`
-	// SmallestChange is the smallest known change that would let a waiting group start, in one line, such as "free 3
-	// nvidia.com/gpu on node n7". It is not set when no small change is known, nor when the group does not wait.
+	// reservationGivenUp is when a reservation of the group was given up because the group had not started in time. The group
+	// gets another one after the others that have waited long had theirs. It is not set otherwise, nor once the minimum is
+	// bound.
+	ReservationGivenUp *v1.Time `json:"reservationGivenUp,omitempty"`
+	// advice is the smallest known change that would let a waiting group start. It is not set when no small change is known,
+	// nor when the group does not wait. It is for people and for tools that show it: it is experimental, and no promise of a
+	// later start.
+	Advice *AdviceApplyConfiguration `json:"advice,omitempty"`
+	// smallestChange is the old form of advice.message. It is not written any more, and is removed in the next release.
 	SmallestChange *string `json:"smallestChange,omitempty"`
-	// Conditions explain the phase; the type Scheduled says whether the gang has been started, and if not, why.
+	// conditions explain the phase. Scheduled says whether the gang has been started, and if not, why. Degraded says that it was
+	// started, and has fewer members than its minimum now. Reserved says that capacity is reserved for it. The last two are only
+	// there once they have been true.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 
@@ -65,6 +89,14 @@ func (b *PodGroupStatusApplyConfiguration) WithPhase(value schedulingv1alpha1.Po
 // If called multiple times, the ObservedGeneration field is set to the value of the last call.
 func (b *PodGroupStatusApplyConfiguration) WithObservedGeneration(value int64) *PodGroupStatusApplyConfiguration {
 	b.ObservedGeneration = &value
+	return b
+}
+
+// WithSchedulerName sets the SchedulerName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SchedulerName field is set to the value of the last call.
+func (b *PodGroupStatusApplyConfiguration) WithSchedulerName(value string) *PodGroupStatusApplyConfiguration {
+	b.SchedulerName = &value
 	return b
 }
 
@@ -108,6 +140,35 @@ func (b *PodGroupStatusApplyConfiguration) WithFailed(value int32) *PodGroupStat
 	return b
 }
 
+// WithStartedMinMember sets the StartedMinMember field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the StartedMinMember field is set to the value of the last call.
+func (b *PodGroupStatusApplyConfiguration) WithStartedMinMember(value int32) *PodGroupStatusApplyConfiguration {
+	b.StartedMinMember = &value
+	return b
+}
+
+// WithStartedRoles adds the given value to the StartedRoles field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the StartedRoles field.
+func (b *PodGroupStatusApplyConfiguration) WithStartedRoles(values ...*RoleApplyConfiguration) *PodGroupStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithStartedRoles")
+		}
+		b.StartedRoles = append(b.StartedRoles, *values[i])
+	}
+	return b
+}
+
+// WithQueuedSince sets the QueuedSince field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the QueuedSince field is set to the value of the last call.
+func (b *PodGroupStatusApplyConfiguration) WithQueuedSince(value v1.Time) *PodGroupStatusApplyConfiguration {
+	b.QueuedSince = &value
+	return b
+}
+
 // WithWaitingSince sets the WaitingSince field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the WaitingSince field is set to the value of the last call.
@@ -124,11 +185,43 @@ func (b *PodGroupStatusApplyConfiguration) WithDegradedSince(value v1.Time) *Pod
 	return b
 }
 
+// WithFinishedAt sets the FinishedAt field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the FinishedAt field is set to the value of the last call.
+func (b *PodGroupStatusApplyConfiguration) WithFinishedAt(value v1.Time) *PodGroupStatusApplyConfiguration {
+	b.FinishedAt = &value
+	return b
+}
+
+// WithOverrunSince sets the OverrunSince field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the OverrunSince field is set to the value of the last call.
+func (b *PodGroupStatusApplyConfiguration) WithOverrunSince(value v1.Time) *PodGroupStatusApplyConfiguration {
+	b.OverrunSince = &value
+	return b
+}
+
 // WithReservation sets the Reservation field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Reservation field is set to the value of the last call.
 func (b *PodGroupStatusApplyConfiguration) WithReservation(value *ReservationApplyConfiguration) *PodGroupStatusApplyConfiguration {
 	b.Reservation = value
+	return b
+}
+
+// WithReservationGivenUp sets the ReservationGivenUp field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ReservationGivenUp field is set to the value of the last call.
+func (b *PodGroupStatusApplyConfiguration) WithReservationGivenUp(value v1.Time) *PodGroupStatusApplyConfiguration {
+	b.ReservationGivenUp = &value
+	return b
+}
+
+// WithAdvice sets the Advice field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Advice field is set to the value of the last call.
+func (b *PodGroupStatusApplyConfiguration) WithAdvice(value *AdviceApplyConfiguration) *PodGroupStatusApplyConfiguration {
+	b.Advice = value
 	return b
 }
 

@@ -15,13 +15,16 @@ import (
 // Reservation is capacity of nodes that is given to no other group or pod of the same or a lower priority. It may be idle
 // already, or still in use.
 type ReservationApplyConfiguration struct {
-	// Nodes are the nodes with reserved capacity, by name.
+	// nodes are the nodes with reserved capacity, by name. Nothing is reserved on more nodes, nor what takes more than half a
+	// megabyte to write down.
 	Nodes []ReservedNodeApplyConfiguration `json:"nodes,omitempty"`
-	// Since is when the capacity was chosen.
+	// since is when the capacity was chosen.
 	Since *v1.Time `json:"since,omitempty"`
-	// ExpectedStart is when the last pod that uses the capacity is expected to end. It is not set while that is not known
+	// expectedStart is when the last pod that uses the capacity is expected to end. It is not set while that is not known
 	// of all of these pods.
 	ExpectedStart *v1.Time `json:"expectedStart,omitempty"`
+	// until is when the reservation is given up if the group has not started by then.
+	Until *v1.Time `json:"until,omitempty"`
 }
 
 // ReservationApplyConfiguration constructs a declarative configuration of the Reservation type for use with
@@ -56,5 +59,13 @@ func (b *ReservationApplyConfiguration) WithSince(value v1.Time) *ReservationApp
 // If called multiple times, the ExpectedStart field is set to the value of the last call.
 func (b *ReservationApplyConfiguration) WithExpectedStart(value v1.Time) *ReservationApplyConfiguration {
 	b.ExpectedStart = &value
+	return b
+}
+
+// WithUntil sets the Until field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Until field is set to the value of the last call.
+func (b *ReservationApplyConfiguration) WithUntil(value v1.Time) *ReservationApplyConfiguration {
+	b.Until = &value
 	return b
 }

@@ -14,11 +14,11 @@ import (
 //
 // ReservedNode is the capacity that is reserved on one node.
 type ReservedNodeApplyConfiguration struct {
-	// Name is the node's name.
+	// name is the node's name.
 	Name *string `json:"name,omitempty"`
-	// Members is for how many members of the group it is reserved.
+	// members is for how many members of the group it is reserved.
 	Members *int32 `json:"members,omitempty"`
-	// Resources is what they request together.
+	// resources is what they request together.
 	Resources *v1.ResourceList `json:"resources,omitempty"`
 }
 

@@ -10,9 +10,9 @@ package v1alpha1
 //
 // Role is a named part of a group with its own minimum.
 type RoleApplyConfiguration struct {
-	// Name is the role's name, unique in the group: a DNS label, since it is a label value of pods.
+	// name is the role's name, unique in the group: a DNS label, since it is a label value of pods.
 	Name *string `json:"name,omitempty"`
-	// MinMember is how many members of this role the gang needs to start: 1 or more.
+	// minMember is how many members of this role the gang needs to start: 1 or more.
 	MinMember *int32 `json:"minMember,omitempty"`
 }
 

@@ -1,0 +1,299 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// PodGroupPhase summarizes the state of a group in one word. The conditions say why, the counts say how many. There may be more
+// phases in a later version: a client should treat one that it does not know as Pending.
+//
+//	Pending ──► Starting ──► Running ──► Succeeded
+//	   ▲            │  ▲      │   ▲
+//	   │            ▼  │      ▼   │
+//	   │           Degraded ◄─────┘       Failed: from any phase, once no member lives
+//	   └── new members, after Succeeded or Failed
+//
+// +kubebuilder:validation:Enum=Pending;Starting;Running;Degraded;Succeeded;Failed
+type PodGroupPhase string
+
+const (
+	// PodGroupPending: nothing is bound, or a start was interrupted (fewer than the minimum bound, never scheduled).
+	PodGroupPending PodGroupPhase = "Pending"
+
+	// PodGroupStarting: the minimum is bound, but fewer than the minimum run or have succeeded yet.
+	PodGroupStarting PodGroupPhase = "Starting"
+
+	// PodGroupRunning: at least the minimum run or have succeeded.
+	PodGroupRunning PodGroupPhase = "Running"
+
+	// PodGroupDegraded: was Starting or Running, and now fewer than the minimum are bound or have succeeded.
+	PodGroupDegraded PodGroupPhase = "Degraded"
+
+	// PodGroupSucceeded: no member lives, and at least minMember have succeeded. New members lead back to Pending.
+	PodGroupSucceeded PodGroupPhase = "Succeeded"
+
+	// PodGroupFailed: no member lives, at least one failed, and fewer than minMember succeeded. New members lead back
+	// to Pending.
+	PodGroupFailed PodGroupPhase = "Failed"
+)
+
+// PodGroupStatus is the observed state of a group. The scheduler writes every field, and only when it changes.
+type PodGroupStatus struct {
+	// phase summarizes the state of the group in one word.
+	// +optional
+	Phase PodGroupPhase `json:"phase,omitempty"`
+
+	// observedGeneration is the metadata.generation that the rest of the status is about.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// schedulerName is the scheduler that has written the status. A group that names no scheduler and has no members any more
+	// belongs to it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	SchedulerName string `json:"schedulerName,omitempty"`
+
+	// members is how many pods belong to the group, the finished ones included.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Members int32 `json:"members"`
+
+	// placed is how many members are bound to a node, those that succeeded included, those that failed not.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Placed int32 `json:"placed"`
+
+	// running is how many members run.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Running int32 `json:"running"`
+
+	// succeeded is how many members have succeeded.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Succeeded int32 `json:"succeeded"`
+
+	// failed is how many members have failed.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Failed int32 `json:"failed"`
+
+	// startedMinMember is the minimum that the group was whole with when it was last started as a whole. It is not set before.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	StartedMinMember int32 `json:"startedMinMember,omitempty"`
+
+	// startedRoles are the minima of roles that the group was whole with then.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	StartedRoles []Role `json:"startedRoles,omitempty"`
+
+	// queuedSince is since when all members of the minimum have existed for the first time. Waiting groups of equal priority are
+	// ordered by it. It is kept through eviction, undo and restart by the scheduler; when the group ends by itself, it is reset.
+	// +optional
+	QueuedSince *metav1.Time `json:"queuedSince,omitempty"`
+
+	// waitingSince is since when the group has had the members it needs and has waited for capacity. It is not set while
+	// members are missing, nor once the minimum is bound.
+	// +optional
+	WaitingSince *metav1.Time `json:"waitingSince,omitempty"`
+
+	// degradedSince is since when a group that was started has been below its minimum because it has lost members. It is not
+	// set otherwise.
+	// +optional
+	DegradedSince *metav1.Time `json:"degradedSince,omitempty"`
+
+	// finishedAt is when the phase became Succeeded or Failed, to the second. It is not set in other phases.
+	// +optional
+	FinishedAt *metav1.Time `json:"finishedAt,omitempty"`
+
+	// overrunSince is since when the group has run for longer than spec.expectedRunSeconds. It stays when the group starts again: no
+	// reserved capacity is lent to the group any more, unless its pods have a deadline.
+	// +optional
+	OverrunSince *metav1.Time `json:"overrunSince,omitempty"`
+
+	// reservation is the capacity that is reserved for a group that has waited for a long time. It is not set when nothing
+	// is reserved.
+	// +optional
+	Reservation *Reservation `json:"reservation,omitempty"`
+
+	// reservationGivenUp is when a reservation of the group was given up because the group had not started in time. The group
+	// gets another one after the others that have waited long had theirs. It is not set otherwise, nor once the minimum is
+	// bound.
+	// +optional
+	ReservationGivenUp *metav1.Time `json:"reservationGivenUp,omitempty"`
+
+	// advice is the smallest known change that would let a waiting group start. It is not set when no small change is known,
+	// nor when the group does not wait. It is for people and for tools that show it: it is experimental, and no promise of a
+	// later start.
+	// +optional
+	Advice *Advice `json:"advice,omitempty"`
+
+	// smallestChange is the old form of advice.message. It is not written any more, and is removed in the next release.
+	// +optional
+	SmallestChange string `json:"smallestChange,omitempty"`
+
+	// conditions explain the phase. Scheduled says whether the gang has been started, and if not, why. Degraded says that it was
+	// started, and has fewer members than its minimum now. Reserved says that capacity is reserved for it. The last two are only
+	// there once they have been true.
+	// +optional
+	// +patchStrategy=merge
+	// +patchMergeKey=type
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
+}
+
+// Advice is what would let a waiting group start, tried with the scheduler's own engine on the cluster as it was.
+type Advice struct {
+	// message says all of it in one line, such as "free 3 nvidia.com/gpu on node n7, or lower minMember from 3 to 2".
+	// +required
+	// +kubebuilder:validation:MaxLength=2048
+	Message string `json:"message"`
+
+	// alternatives are the suggestions, each of which is enough, the better one first.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=4
+	Alternatives []Suggestion `json:"alternatives,omitempty"`
+}
+
+// Suggestion is what to do, all of it, for the group to start.
+type Suggestion struct {
+	// changes are what to do, all of them.
+	// +required
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	Changes []Change `json:"changes"`
+}
+
+// ChangeKind is what a change is made to. There may be more kinds in a later version: a client should show the message of one
+// that it does not know.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=63
+type ChangeKind string
+
+// The kinds of changes.
+const (
+	// CreatePods: create members that are missing, count of them.
+	CreatePods ChangeKind = "CreatePods"
+	// UngatePods: remove the scheduling gates of members, count of them.
+	UngatePods ChangeKind = "UngatePods"
+	// RelaxPods: remove a constraint of the pods on nodes, or let them tolerate a taint; the message says which.
+	RelaxPods ChangeKind = "RelaxPods"
+	// FreeCapacity: end what uses capacity on nodes, on each as much as nodes says.
+	FreeCapacity ChangeKind = "FreeCapacity"
+	// UncordonNodes: uncordon nodes.
+	UncordonNodes ChangeKind = "UncordonNodes"
+	// AddNodes: add nodes, count of them, each with the capacity that resources says.
+	AddNodes ChangeKind = "AddNodes"
+	// LowerMinMember: lower minMember, from one number to another, and with a role the minimum of that role, to count.
+	LowerMinMember ChangeKind = "LowerMinMember"
+	// AllowPreemption: remove preemptionPolicy: Never.
+	AllowPreemption ChangeKind = "AllowPreemption"
+	// RaisePriority: raise the priority of the pods, from and to a number.
+	RaisePriority ChangeKind = "RaisePriority"
+)
+
+// Change is one thing to do. Its kind says which of the other fields are set.
+type Change struct {
+	// kind is what the change is made to.
+	// +required
+	Kind ChangeKind `json:"kind"`
+
+	// message says the change in one line.
+	// +required
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message"`
+
+	// count is how many pods or nodes it is about, or, with a role, what the minimum of the role should be.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Count int32 `json:"count,omitempty"`
+
+	// role is the role whose minimum is to be lowered.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Role string `json:"role,omitempty"`
+
+	// from is the number as it is.
+	// +optional
+	From *int32 `json:"from,omitempty"`
+
+	// to is the number as it should be.
+	// +optional
+	To *int32 `json:"to,omitempty"`
+
+	// resources are what each new node should have for the members.
+	// +optional
+	Resources corev1.ResourceList `json:"resources,omitempty"`
+
+	// nodes are the first 16 of the nodes, sorted by name; count is how many there are.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Nodes []NodeChange `json:"nodes,omitempty"`
+}
+
+// NodeChange is a node that is to be changed.
+type NodeChange struct {
+	// name is the node's name.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// resources are what is to be freed on the node. It is not set when nothing is.
+	// +optional
+	Resources corev1.ResourceList `json:"resources,omitempty"`
+}
+
+// Reservation is capacity of nodes that is given to no other group or pod of the same or a lower priority. It may be idle
+// already, or still in use.
+type Reservation struct {
+	// nodes are the nodes with reserved capacity, by name. Nothing is reserved on more nodes, nor what takes more than half a
+	// megabyte to write down.
+	// +required
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=4096
+	Nodes []ReservedNode `json:"nodes"`
+
+	// since is when the capacity was chosen.
+	// +required
+	Since metav1.Time `json:"since"`
+
+	// expectedStart is when the last pod that uses the capacity is expected to end. It is not set while that is not known
+	// of all of these pods.
+	// +optional
+	ExpectedStart *metav1.Time `json:"expectedStart,omitempty"`
+
+	// until is when the reservation is given up if the group has not started by then.
+	// +optional
+	Until *metav1.Time `json:"until,omitempty"`
+}
+
+// ReservedNode is the capacity that is reserved on one node.
+type ReservedNode struct {
+	// name is the node's name.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// members is for how many members of the group it is reserved.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	Members int32 `json:"members"`
+
+	// resources is what they request together.
+	// +required
+	Resources corev1.ResourceList `json:"resources"`
+}

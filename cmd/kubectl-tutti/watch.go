@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/diagnose"
+	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
+	groupinformers "github.com/tutti-sched/tutti/pkg/generated/informers/externalversions"
+)
+
+// settle is how long changes are collected before the jobs are shown again: a gang starts by many of them.
+const settle = 500 * time.Millisecond
+
+// watched are the objects that an overview is made of, as they change.
+type watched struct {
+	groups cache.SharedIndexInformer
+	pods   []cache.SharedIndexInformer
+	// changed has a value when something has changed since it was taken.
+	changed chan struct{}
+}
+
+// watch shows all jobs, and each one again that has changed, until the context ends. Without the right to watch it fails.
+func (r *reader) watch(ctx context.Context, p *printer.Printer, look *statusView) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	w, err := r.follow(ctx, look.namespace, stop)
+	if err != nil {
+		return err
+	}
+	shown := map[string]diagnose.Job{}
+	for first := true; ; {
+		select {
+		case <-ctx.Done():
+			if err := context.Cause(ctx); apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+				return fmt.Errorf("watch: %w", err)
+			}
+			return nil
+		case <-w.changed:
+		}
+		if !w.synced() {
+			continue
+		}
+		var changed []diagnose.Job
+		for _, job := range look.collect(w.read()).Jobs {
+			key := job.Namespace + "/" + job.Kind + "/" + job.Name + "/" + job.Owner
+			if !reflect.DeepEqual(shown[key], job) {
+				shown[key] = job
+				changed = append(changed, job)
+			}
+		}
+		if first {
+			p.Table(look.header(), look.rows(changed))
+		} else if len(changed) > 0 {
+			p.More(look.rows(changed))
+		}
+		first = false
+		timer := time.NewTimer(settle)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+	}
+}
+
+// follow begins to watch; a right that is missing ends the context.
+func (r *reader) follow(ctx context.Context, namespace string, stop context.CancelCauseFunc) (*watched, error) {
+	w := &watched{changed: make(chan struct{}, 1)}
+	groups := groupinformers.NewSharedInformerFactoryWithOptions(r.groups, 0, groupinformers.WithNamespace(namespace))
+	w.groups = groups.Scheduling().V1alpha1().PodGroups().Informer()
+	all := []cache.SharedIndexInformer{w.groups}
+	for _, selected := range unheldPods() {
+		pods := informers.NewSharedInformerFactoryWithOptions(r.pods, 0, informers.WithNamespace(namespace),
+			informers.WithTweakListOptions(func(options *metav1.ListOptions) {
+				options.LabelSelector, options.FieldSelector = selected.LabelSelector, selected.FieldSelector
+			}))
+		w.pods = append(w.pods, pods.Core().V1().Pods().Informer())
+	}
+	all = append(all, w.pods...)
+	notify := func() {
+		select {
+		case w.changed <- struct{}{}:
+		default:
+		}
+	}
+	for _, informer := range all {
+		if err := informer.SetTransform(strip); err != nil {
+			return nil, fmt.Errorf("watch: %w", err)
+		}
+		registered, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { notify() }, UpdateFunc: func(any, any) { notify() }, DeleteFunc: func(any) { notify() },
+		})
+		if err != nil {
+			return nil, fmt.Errorf("watch: %w", err)
+		}
+		err = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, reflector *cache.Reflector, err error) {
+			if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+				stop(err)
+				return
+			}
+			cache.DefaultWatchErrorHandler(ctx, reflector, err)
+		})
+		if err != nil {
+			return nil, fmt.Errorf("watch: %w", err)
+		}
+		go informer.RunWithContext(ctx)
+		go func() { // an empty list is no event
+			if cache.WaitForCacheSync(ctx.Done(), registered.HasSynced) {
+				notify()
+			}
+		}()
+	}
+	return w, nil
+}
+
+// strip removes what no overview shows and is most of a pod.
+func strip(object any) (any, error) {
+	if pod, ok := object.(*corev1.Pod); ok {
+		pod.ManagedFields = nil
+		pod.Spec.Containers, pod.Spec.InitContainers, pod.Spec.Volumes = nil, nil, nil
+		pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses = nil, nil
+	}
+	return object, nil
+}
+
+func (w *watched) synced() bool {
+	all := w.groups.HasSynced()
+	for _, pods := range w.pods {
+		all = all && pods.HasSynced()
+	}
+	return all
+}
+
+// read returns copies of what is there.
+func (w *watched) read() ([]v1alpha1.PodGroup, []corev1.Pod) {
+	var groups []v1alpha1.PodGroup
+	for _, object := range w.groups.GetStore().List() {
+		groups = append(groups, *object.(*v1alpha1.PodGroup))
+	}
+	keep := unheld(groups)
+	var pods []corev1.Pod
+	for _, informer := range w.pods {
+		for _, object := range informer.GetStore().List() {
+			if pod := object.(*corev1.Pod); keep(pod) {
+				pods = append(pods, *pod)
+			}
+		}
+	}
+	return groups, pods
+}

@@ -1,0 +1,103 @@
+package cluster
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// offered counts by whom a resource is offered, so that what only pods name costs nothing for each node.
+type offered struct {
+	// sources is how many nodes and device classes offer it; counted are those that a translator reads or writes.
+	sources map[corev1.ResourceName]int
+	counted map[corev1.ResourceName]bool
+}
+
+func newOffered() offered {
+	return offered{sources: map[corev1.ResourceName]int{}, counted: map[corev1.ResourceName]bool{}}
+}
+
+func (o *offered) has(name corev1.ResourceName) bool {
+	return model.NativeResource(name) || o.counted[name] || o.sources[name] > 0
+}
+
+// divide divides a request into what is offered and the rest, without amounts of zero; nil when there is none.
+func (s *State) divide(request corev1.ResourceList) (offered, rest corev1.ResourceList) {
+	offered = request
+	for name, amount := range request {
+		if s.offered.has(name) {
+			continue
+		}
+		if rest == nil {
+			offered, rest = maps.Clone(request), corev1.ResourceList{}
+		}
+		if delete(offered, name); amount.Sign() != 0 {
+			rest[name] = amount
+		}
+	}
+	if len(rest) == 0 {
+		rest = nil
+	}
+	return offered, rest
+}
+
+// setOffers replaces what one node or device class offers, and reads again the pods and reservations that name a resource which
+// begins or ceases to be offered.
+func (s *State) setOffers(before, after []corev1.ResourceName) {
+	changed := map[corev1.ResourceName]bool{}
+	for _, name := range after {
+		if s.offered.sources[name]++; s.offered.sources[name] == 1 {
+			changed[name] = true
+		}
+	}
+	for _, name := range before {
+		if s.offered.sources[name]--; s.offered.sources[name] == 0 {
+			delete(s.offered.sources, name)
+			changed[name] = !changed[name]
+		}
+	}
+	for name, still := range changed {
+		if !still || s.offered.counted[name] || model.NativeResource(name) {
+			delete(changed, name)
+		}
+	}
+	if len(changed) > 0 {
+		s.readNaming(changed)
+	}
+}
+
+// readNaming reads again the pods and reservations that name one of the resources.
+func (s *State) readNaming(names map[corev1.ResourceName]bool) {
+	named := func(known *podState) bool {
+		for name := range names {
+			if _, there := known.unoffered[name]; there {
+				return true
+			}
+			if position, there := s.dimensions.Find(name); there && known.task.Request.At(position) > 0 {
+				return true
+			}
+		}
+		return false
+	}
+	for _, entry := range s.pods {
+		if known := entry.record; known != nil && named(known) {
+			s.put(entry, s.readPod(known.task.Pod, known))
+		}
+	}
+	for key, r := range s.reserved {
+		if r.parsed != nil {
+			s.setReserved(key, &groupReservation{reservation: s.parseReservation(r.parsed), parsed: r.parsed, assumed: r.assumed})
+		}
+	}
+}
+
+// namesIn returns the resources of which a list has more than nothing, by name.
+func namesIn(list corev1.ResourceList) []corev1.ResourceName {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(list)), func(name corev1.ResourceName) bool {
+		amount := list[name]
+		return amount.Sign() <= 0
+	})
+}

@@ -1,0 +1,114 @@
+package cluster
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+func named(scheduler string) func(*v1alpha1.PodGroup) {
+	return func(g *v1alpha1.PodGroup) { g.Spec.SchedulerName = scheduler }
+}
+
+func writtenBy(scheduler string) func(*v1alpha1.PodGroup) {
+	return func(g *v1alpha1.PodGroup) { g.Status.SchedulerName = scheduler }
+}
+
+// TestAGroupHasOneScheduler: two states with different scheduler names see the same objects. At most one of them has the group,
+// and would write its status; a member of the other says why it waits.
+func TestAGroupHasOneScheduler(t *testing.T) {
+	old, young := created(start), created(start.Add(time.Minute))
+	for name, c := range map[string]struct {
+		objects []any
+		// owner is the scheduler that has the group, waits why the members of the other one wait.
+		owner, waits string
+	}{
+		"no member yet":                 {[]any{group("g", 2)}, "", ""},
+		"no member yet, but it says so": {[]any{group("g", 2, named("other"))}, "other", ""},
+		"a member of one":               {[]any{group("g", 2), pod("a", of("g"))}, "tutti", ""},
+		"a member of the other":         {[]any{group("g", 2), pod("a", of("g"), by("other"))}, "other", ""},
+		"a bound member of the other":   {[]any{group("g", 2), pod("a", of("g"), by("other"), on("n"))}, "other", ""},
+		"a finished member":             {[]any{group("g", 2), pod("a", of("g"), by("other"), on("n"), phase("Succeeded"))}, "other", ""},
+		"members of a third":            {[]any{group("g", 2), pod("a", of("g"), by("default-scheduler"))}, "", ""},
+		"members of both": {
+			[]any{group("g", 2), pod("a", of("g"), young), pod("b", of("g"), by("other"), old)}, "other",
+			`PodGroup "g" has the schedulerName "other" of its oldest member "b", its member "a" has "tutti"`,
+		},
+		"members of both, named": {
+			[]any{group("g", 2, named("tutti")), pod("a", of("g"), young), pod("b", of("g"), by("other"), old)}, "tutti",
+			`PodGroup "g" has the schedulerName "tutti", its member "b" has "other"`,
+		},
+		"members of both, by the annotation": {
+			[]any{group("g", 2), pod("a", annotation(v1alpha1.AnnotationKubeBatchGroup, "g"), old), pod("b", of("g"), by("other"), young)}, "tutti",
+			`PodGroup "g" has the schedulerName "tutti" of its oldest member "a", its member "b" has "other"`,
+		},
+		"named for a third": {
+			[]any{group("g", 2, named("third")), pod("a", of("g"))}, "", `PodGroup "g" has the schedulerName "third", its member "a" has "tutti"`,
+		},
+		"all members are gone":              {[]any{group("g", 2, writtenBy("tutti"))}, "tutti", ""},
+		"another one's come in their place": {[]any{group("g", 2, writtenBy("tutti")), pod("b", of("g"), by("other"))}, "other", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, scheduler := range []string{"tutti", "other"} {
+				s := New(Options{SchedulerNames: []string{scheduler}})
+				for _, object := range c.objects {
+					s.Apply(seen(object))
+				}
+				job := snap(t, s, start).Job(ns("g"))
+				if has := job != nil && job.HasGroup; has != (scheduler == c.owner) {
+					t.Errorf("%s has the group: %t, want it of %q", scheduler, has, c.owner)
+				}
+				if job != nil && !job.HasGroup && (job.Invalid == nil || job.Invalid.Code != model.InvalidGroup || job.Invalid.Detail != c.waits) {
+					t.Errorf("%s refuses its members since %v, want %s", scheduler, job.Invalid, c.waits)
+				}
+			}
+		})
+	}
+}
+
+// TestOtherMembersAreNamed: a group says which pods name it and are no members, since another scheduler has them.
+func TestOtherMembersAreNamed(t *testing.T) {
+	s := newState(group("g", 2), pod("a", of("g")), pod("c", of("g"), by("a\x1bb"), created(start.Add(2*time.Minute))),
+		pod("b", of("g"), by("default-scheduler"), created(start.Add(time.Minute))))
+	if got, want := snap(t, s, start).Job(ns("g")).Warning, `pods with another schedulerName are no members: "b" has "default-scheduler", and 1 more`; got != want {
+		t.Errorf("warning %q, want %q", got, want)
+	}
+	s.Apply(gone(pod("b")))
+	if got, want := snap(t, s, start).Job(ns("g")).Warning, `pods with another schedulerName are no members: "c" has "a\x1bb"`; got != want {
+		t.Errorf("warning %q, want %q", got, want)
+	}
+	s.Apply(gone(pod("c")))
+	if got := snap(t, s, start).Job(ns("g")).Warning; got != "" {
+		t.Errorf("warning %q after they have gone", got)
+	}
+}
+
+// TestAGroupChangesItsScheduler: as members come and go, and as the group names one.
+func TestAGroupChangesItsScheduler(t *testing.T) {
+	s := newState(group("g", 1), pod("b", of("g"), by("other"), created(start)), pod("a", of("g"), created(start.Add(time.Minute))))
+	has := func() bool { return snap(t, s, start).Job(ns("g")).HasGroup }
+	if has() {
+		t.Fatal("a group is taken from the scheduler of its oldest member")
+	}
+	if effect := s.Apply(gone(pod("b"))); !effect.Schedule || !effect.Report || !has() {
+		t.Errorf("the other member is gone, and the group is not taken: %+v", effect)
+	}
+	if effect := s.Apply(seen(pod("b", of("g"), by("other"), uid("b2"), created(start)))); !effect.Schedule || has() {
+		t.Errorf("another one is older, and the group is kept: %+v", effect)
+	}
+	if s.Apply(seen(group("g", 1, named("tutti"), func(g *v1alpha1.PodGroup) { g.ResourceVersion = "9" }))); !has() {
+		t.Error("the group names us, and is not taken")
+	}
+}
+
+// TestReservationsOfOthersDoNotCount: what is reserved for a group of another scheduler holds no capacity here.
+func TestReservationsOfOthersDoNotCount(t *testing.T) {
+	g := group("g", 1, named("other"))
+	g.Status.Reservation = reservationOf("n", 1)
+	s := newState(node("n"), g, pod("a", of("g")))
+	if snapshot := snap(t, s, start); snapshot.Job(ns("g")).Reservation != nil || len(snapshot.Held()) > 0 {
+		t.Errorf("reserved: %+v, held: %+v", snapshot.Job(ns("g")).Reservation, snapshot.Held())
+	}
+}

@@ -1,0 +1,196 @@
+package cluster
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+const megabyte = 1 << 20
+
+// large makes a pod a megabyte large, in one of the ways that users have.
+func large(field string) podOption {
+	text := strings.Repeat("x", megabyte)
+	return func(p *corev1.Pod) {
+		switch field {
+		case "spec.affinity":
+			for i := range 4000 {
+				p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+					RequiredDuringSchedulingIgnoredDuringExecution: append(terms(p), corev1.PodAffinityTerm{
+						TopologyKey: fmt.Sprint("zone", i), LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": text[:200]}},
+					}),
+				}}
+			}
+		case "metadata.annotations":
+			metav1.SetMetaDataAnnotation(&p.ObjectMeta, "example.tutti.dev/text", text)
+		case "metadata.labels":
+			for i := range megabyte / 64 {
+				metav1.SetMetaDataLabel(&p.ObjectMeta, fmt.Sprint("label-", i), text[:50])
+			}
+		case "metadata.ownerReferences":
+			p.OwnerReferences = []metav1.OwnerReference{{Name: text}}
+		case "spec.tolerations":
+			p.Spec.Tolerations = make([]corev1.Toleration, megabyte/4)
+		case "spec.containers":
+			for i := range 20_000 {
+				p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: fmt.Sprint("c", i)})
+			}
+		case "spec.volumes":
+			for i := range 5000 {
+				p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: fmt.Sprint(text[:100], i), VolumeSource: corev1.VolumeSource{
+					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: fmt.Sprint("c", i)}}})
+			}
+		case "status.conditions":
+			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodScheduled, Message: text})
+		}
+	}
+}
+
+func terms(p *corev1.Pod) []corev1.PodAffinityTerm {
+	if p.Spec.Affinity == nil {
+		return nil
+	}
+	return p.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+}
+
+func largeFields() []string {
+	return []string{"spec.affinity", "metadata.annotations", "metadata.labels", "metadata.ownerReferences", "spec.tolerations", "spec.containers",
+		"spec.volumes", "status.conditions"}
+}
+
+// TestALargePodIsRefusedAndCounted: of a pod that is too large its identity is kept. It waits, and says which field is too large;
+// bound, it takes what it takes.
+func TestALargePodIsRefusedAndCounted(t *testing.T) {
+	takes := asking("cpu", "3", "memory", "1Gi", "example.com/gpu", "2")
+	for _, field := range largeFields() {
+		for _, bound := range []bool{false, true} {
+			p := pod("p", of("g"), takes, large(field), func(p *corev1.Pod) { p.Spec.Containers[0].Ports = []corev1.ContainerPort{{HostPort: 80}} })
+			if bound {
+				p.Spec.NodeName = "n"
+			}
+			before := p.DeepCopy()
+			kept := KeptPod(p)
+			if memory := memoryBehind(reflect.ValueOf(kept).Elem()); memory > maxMemory/2 {
+				t.Errorf("%s: %d bytes of memory are kept", field, memory)
+			}
+			if !reflect.DeepEqual(before, p) {
+				t.Errorf("%s: the pod was changed", field)
+			}
+			if !reflect.DeepEqual(kept, KeptPod(kept)) {
+				t.Errorf("%s: not the same when it is done twice", field)
+			}
+			s := newState(node("n"), group("g", 1))
+			s.Apply(Event{Kind: KindPod, Pod: kept})
+			snapshot := snap(t, s, start)
+			task, n := taskIn(snapshot, "p"), snapshot.Node("n")
+			if task.Job != ns("g") || task.Invalid == nil || task.Invalid.Code != model.InvalidRequest ||
+				!strings.HasPrefix(task.Invalid.Detail, "pod ns/p: the scheduler would keep ") || !strings.Contains(task.Invalid.Detail, " for "+field+",") {
+				t.Errorf("%s: %+v", field, task.Invalid)
+			}
+			if len(task.Invalid.Detail) > 300 {
+				t.Errorf("%s: the message has %d bytes", field, len(task.Invalid.Detail))
+			}
+			if used := 10_000 - n.Idle.At(model.CPU); bound && used != 3000 || !bound && used != 0 {
+				t.Errorf("%s: %d of CPU are used, bound is %v", field, used, bound)
+			}
+			if ports := kept.Spec.Containers[0].Ports; len(ports) != 1 || ports[0].HostPort != 80 {
+				t.Errorf("%s: host ports %v", field, ports)
+			}
+			if gpus := kept.Spec.Containers[0].Resources.Requests["example.com/gpu"]; gpus.Value() != 2 {
+				t.Errorf("%s: %v of GPUs", field, gpus)
+			}
+		}
+	}
+}
+
+// TestWhatIsNotReadIsNoReasonToRefuse: a list of environment variables of a megabyte is legal, and so is any annotation of others
+// on a pod that is bound.
+func TestWhatIsNotReadIsNoReasonToRefuse(t *testing.T) {
+	text := strings.Repeat("x", megabyte)
+	p := pod("p", on("n"), annotation("example.com/text", text), func(p *corev1.Pod) {
+		p.ManagedFields = []metav1.ManagedFieldsEntry{{FieldsV1: metav1.NewFieldsV1(text)}}
+		p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "e", Value: text}}
+		p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: text}}}}}
+	})
+	if why := TooLarge(KeptPod(p)); why != "" {
+		t.Error(why)
+	}
+	sixty := pod("p", func(p *corev1.Pod) {
+		for i := range 60 {
+			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: fmt.Sprint("c", i), Image: "registry.example.com/a/b:v1",
+				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse("1Gi")}}})
+		}
+	})
+	if why := TooLarge(KeptPod(sixty)); why != "" {
+		t.Errorf("a pod of 60 containers: %s", why)
+	}
+}
+
+// TestLargeObjectsOfOtherKinds keep little, and what others are decided by.
+func TestLargeObjectsOfOtherKinds(t *testing.T) {
+	text := strings.Repeat("x", megabyte)
+	small := func(what string, object any, most int) {
+		t.Helper()
+		if memory := memoryBehind(reflect.ValueOf(object).Elem()); memory > most {
+			t.Errorf("%s: %d bytes of memory are kept", what, memory)
+		}
+	}
+	described := metav1.ObjectMeta{Namespace: "ns", Name: "x", UID: "x", Annotations: map[string]string{"a": text}, Labels: map[string]string{"b": text}}
+
+	noted := &v1alpha1.PodGroup{ObjectMeta: described, Spec: v1alpha1.PodGroupSpec{MinMember: 2}}
+	small("group with annotations", stripGroup(noted), 1000)
+	if why := TooLarge(stripGroup(noted)); why != "" {
+		t.Error(why)
+	}
+	whole := group("g", 2, named("tutti"))
+	whole.Spec.Roles = []v1alpha1.Role{{Name: text, MinMember: 1}}
+	whole.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionTrue, Message: text}}
+	kept := stripGroup(whole)
+	small("group with a role and a status", kept, 2000)
+	s := newState(kept)
+	job := snap(t, s, start).Job(ns("g"))
+	if !job.Whole || job.MinMember != 2 || job.Invalid == nil || job.Invalid.Code != model.InvalidGroup ||
+		!strings.HasPrefix(job.Invalid.Detail, "PodGroup ns/g: the scheduler would keep ") || !strings.Contains(job.Invalid.Detail, "for spec.roles,") {
+		t.Errorf("%+v: %v", job, job.Invalid)
+	}
+	if !reflect.DeepEqual(kept, stripGroup(kept)) {
+		t.Error("a group is not the same when it is done twice")
+	}
+
+	one := budget("b", "x", 1)
+	one.Annotations = described.Annotations
+	if got := stripBudget(one); budgetOf(got).Allowed != 1 || budgetOf(got).Selector.String() != budgetOf(one).Selector.String() {
+		t.Errorf("a budget is %+v", budgetOf(got))
+	}
+	one.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": text}}
+	if got := stripBudget(one); budgetOf(got).Allowed != 0 || !budgetOf(got).Selector.Empty() {
+		t.Errorf("a large budget is %+v", budgetOf(got))
+	}
+	small("budget", stripBudget(one), 1000)
+	small("namespace", stripNamespace(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: described.Annotations}}), 1000)
+
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: described, Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "v"}}
+	claim.Annotations = map[string]string{"a": text, "pv.kubernetes.io/bind-completed": "yes"}
+	if got := boundVolumeClaim(claim); TooLarge(got) == "" || got.Spec.VolumeName != "v" || got.Annotations["pv.kubernetes.io/bind-completed"] == "" {
+		t.Errorf("a large claim is %+v", got)
+	}
+	small("claim", boundVolumeClaim(claim), 2000)
+	devices := &resourceapi.ResourceClaim{ObjectMeta: described, Status: resourceapi.ResourceClaimStatus{
+		Allocation: &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{
+			Results: []resourceapi.DeviceRequestAllocationResult{{Driver: "d", Pool: "p", Device: "gpu-0"}},
+		}}}}
+	if got := boundResourceClaim(devices); TooLarge(got) == "" || got.Status.Allocation.Devices.Results[0].Device != "gpu-0" {
+		t.Errorf("a large claim of devices is %+v", got)
+	}
+	small("claim of devices", boundResourceClaim(devices), 2000)
+}

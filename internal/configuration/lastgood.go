@@ -1,0 +1,132 @@
+package configuration
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+)
+
+// This file keeps the last good version of a ConfigMap in another one, beside it, so that a scheduler that starts while the
+// present version is refused has one all the same.
+
+// LastGoodSuffix follows the name of the ConfigMap in the name of the one with its last good version.
+const LastGoodSuffix = "-last-good"
+
+// lastGood returns where the last good version of a ConfigMap is; zero for other sources, which have none.
+func (s Source) lastGood() Source {
+	if s.Name == "" {
+		return Source{}
+	}
+	return Source{Namespace: s.Namespace, Name: s.Name + LastGoodSuffix, Key: s.Key}
+}
+
+// startFromLastGood returns the profile of the last good version in place of that of the source, which is refused. The error has
+// the reasons of the refusal, too.
+func (l *Watcher) startFromLastGood(ctx context.Context, f sourceContent, refused error) (*framework.Profile, error) {
+	kept := l.source.lastGood()
+	if kept == (Source{}) {
+		return nil, refused
+	}
+	good, err := kept.read(ctx, l.options.Client)
+	if err != nil {
+		return nil, errors.Join(refused, fmt.Errorf("no last good version: %w", err))
+	}
+	profile, err := l.build(kept, good.version)
+	if err != nil {
+		return nil, errors.Join(refused, fmt.Errorf("the last good version is refused, too: %w", err))
+	}
+	l.log.Error(refused, "The configuration is refused: the scheduler starts with the last good one", "source", good.version.Source)
+	l.activate(good.version, profile)
+	l.refuse(f, refused)
+	return profile, nil
+}
+
+// keepPeriod is how long after a failure, and how often while it may not write, the keeper tries again.
+const keepPeriod = 30 * time.Second
+
+// keeper stores the last good version, on a goroutine of its own. Only a process that may write does: the leader.
+type keeper struct {
+	source  Source
+	options Options
+	mu      sync.Mutex
+	pending *string
+	// ready holds one token while there is a version to store.
+	ready chan struct{}
+}
+
+func newKeeper(source Source, options Options) *keeper {
+	return &keeper{source: source, options: options, ready: make(chan struct{}, 1)}
+}
+
+// keep asks for a text to be stored. It replaces the one that is not stored yet.
+func (k *keeper) keep(text string) {
+	k.mu.Lock()
+	k.pending = &text
+	k.mu.Unlock()
+	select {
+	case k.ready <- struct{}{}:
+	default:
+	}
+}
+
+// run stores what keep was called with, until the context ends.
+func (k *keeper) run(ctx context.Context, log logr.Logger) {
+	ticker := k.options.Clock.NewTicker(keepPeriod)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-k.ready:
+		case <-ticker.C():
+		}
+		k.mu.Lock()
+		text := k.pending
+		k.mu.Unlock()
+		if text == nil || !k.options.MayWrite() {
+			continue
+		}
+		err := k.store(ctx, *text)
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+			continue // the next tick tries again
+		}
+		if err != nil {
+			log.Info("The last good configuration is not kept", "reason", err.Error())
+		}
+		k.mu.Lock()
+		if k.pending == text {
+			k.pending = nil
+		}
+		k.mu.Unlock()
+	}
+}
+
+// store writes the text where it differs from what is there.
+func (k *keeper) store(ctx context.Context, text string) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	maps := k.options.Client.CoreV1().ConfigMaps(k.source.Namespace)
+	stored, err := maps.Get(ctx, k.source.Name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if was, there := stored.Data[k.source.Key]; there && was == text {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"data": map[string]string{k.source.Key: text}})
+	if err != nil {
+		return err
+	}
+	_, err = maps.Patch(ctx, k.source.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: k.options.Controller})
+	return err
+}

@@ -1,0 +1,154 @@
+package metrics
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// The metrics of the loop's steps.
+const (
+	StepSeconds   Name = "tutti_loop_step_seconds"
+	StepRunning   Name = "tutti_loop_step_running_seconds"
+	LastStep      Name = "tutti_loop_last_step_timestamp_seconds"
+	MailboxLength Name = "tutti_mailbox_length"
+)
+
+// The metrics that a scrape counts.
+const (
+	OldestWaiting   Name = "tutti_oldest_waiting_seconds"
+	BlockedJobs     Name = "tutti_preemption_blocked_jobs"
+	PodGroups       Name = "tutti_podgroups"
+	UnscheduledPods Name = "tutti_unscheduled_pods"
+	Members         Name = "tutti_members"
+	Nominated       Name = "tutti_nominated"
+	Reservations    Name = "tutti_reservations"
+	Reserved        Name = "tutti_reserved"
+	StuckVictims    Name = "tutti_stuck_victims"
+	SnapshotObjects Name = "tutti_snapshot_objects"
+	Dimensions      Name = "tutti_dimensions"
+)
+
+// The metrics of starts, searches and the calls of others.
+const (
+	StartedGangs    Name = "tutti_started_gangs_total"
+	StartToRunning  Name = "tutti_start_to_running_seconds"
+	EvictedGroups   Name = "tutti_evicted_groups_total"
+	SearchCut       Name = "tutti_search_cut_total"
+	ExtenderSeconds Name = "tutti_extender_seconds"
+	PrepareSeconds  Name = "tutti_prepare_seconds"
+)
+
+// steps are the metrics of the loop's steps. Each replica has them.
+func steps() []Metric {
+	return []Metric{
+		{
+			Name: StepSeconds, Kind: Histogram, Program: Scheduler, Buckets: prometheus.ExponentialBuckets(0.00001, 4, 13),
+			Help: "How long a step of the loop took: to take in events and replies, a cycle if one is due, and to send.",
+		},
+		{
+			Name: StepRunning, Kind: Gauge, Program: Scheduler,
+			Help: "For how long the present step of the loop has been under way; 0 between two steps.",
+		},
+		{
+			Name: LastStep, Kind: Gauge, Program: Scheduler,
+			Help: "When the last step of the loop ended, in seconds since 1970. A loop without work takes no steps.",
+		},
+		{
+			Name: MailboxLength, Kind: Gauge, Program: Scheduler,
+			Help: "Events and replies that the loop has not taken in yet.",
+		},
+	}
+}
+
+// state are the metrics of the state of the cluster, counted when they are scraped.
+func state() []Metric {
+	reason := Label{Name: "reason", Values: "a reason code, such as InsufficientResources"}
+	return []Metric{
+		{
+			Name: WaitingJobs, Kind: Gauge, Program: Scheduler,
+			Help:   "Jobs that the last cycle refused, by reason code. A group without pods is not counted.",
+			Labels: []Label{reason},
+		},
+		{
+			Name: OldestWaiting, Kind: Gauge, Program: Scheduler,
+			Help: "For how long the job that has waited longest has waited to start, by reason code: since it has had all members that it " +
+				"needs, else since its oldest pod without a node was created. A group without pods, or with its minimum bound, is not counted.",
+			Labels: []Label{reason},
+		},
+		{
+			Name: BlockedJobs, Kind: Gauge, Program: Scheduler,
+			Help:   "Jobs that the last cycle refused, and for which pods would be evicted if something did not forbid that.",
+			Labels: []Label{{Name: "by", Values: "budget: PodDisruptionBudgets"}},
+		},
+		{
+			Name: PodGroups, Kind: Gauge, Program: Scheduler, Help: "PodGroups by the phase in their status.",
+			Labels: []Label{{Name: "phase", Values: "Pending, Starting, Running, Degraded, Succeeded, Failed"}},
+		},
+		{
+			Name: UnscheduledPods, Kind: Gauge, Program: Scheduler,
+			Help: "Pods without a node and without scheduling gates, of all jobs.",
+		},
+		{
+			Name: Members, Kind: Gauge, Program: Scheduler, Help: "Pods of PodGroups and of implicit groups, by state.",
+			Labels: []Label{{Name: "state", Values: "gated, pending, nominated (to a node), binding, bound, running, terminating, succeeded, failed"}},
+		},
+		{
+			Name: Nominated, Kind: Gauge, Program: Scheduler,
+			Help:   "Capacity that is nominated to pods for which others were evicted: cores, bytes, or pieces.",
+			Labels: []Label{{Name: "resource", Values: "such as cpu or nvidia.com/gpu"}},
+		},
+		{
+			Name: Reservations, Kind: Gauge, Program: Scheduler, Help: "Gangs for which capacity is reserved.",
+		},
+		{
+			Name: Reserved, Kind: Gauge, Program: Scheduler,
+			Help:   "Capacity that is reserved for them, whether it is free or in use: cores, bytes, or pieces.",
+			Labels: []Label{{Name: "resource", Values: "such as cpu or nvidia.com/gpu"}},
+		},
+		{
+			Name: StuckVictims, Kind: Gauge, Program: Scheduler,
+			Help: "Pods that are still there 30 s after the end of their grace period, or after maxGrace if that is shorter: no job counts on their capacity.",
+		},
+		{
+			Name: SnapshotObjects, Kind: Gauge, Program: Scheduler, Help: "What the scheduler keeps of the cluster: nodes, jobs and pods.",
+			Labels: []Label{{Name: "kind", Values: "node, job, pod (of all schedulers)"}},
+		},
+		{
+			Name: Dimensions, Kind: Gauge, Program: Scheduler, Help: "Resource names that the accounting of each node has a place for.",
+		},
+	}
+}
+
+// starts are the metrics of starts and evictions of whole groups, of searches, and of the calls of others.
+func starts() []Metric {
+	waits := []float64{.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600}
+	return []Metric{
+		{
+			Name: StartedGangs, Kind: Counter, Program: Scheduler, Help: "Groups whose minimum was bound for the first time.",
+		},
+		{
+			Name: StartToRunning, Kind: Histogram, Program: Scheduler, Buckets: waits,
+			Help: "How long a PodGroup took from when its minimum was bound until its minimum ran.",
+		},
+		{
+			Name: EvictedGroups, Kind: Counter, Program: Scheduler,
+			Help:   "Groups of which pods were made to go, by cause; each is counted once for each decision.",
+			Labels: []Label{{Name: "cause", Values: "preemption, undo (of an interrupted start), restart (of a gang that lost members)", Known: []string{"preemption", "undo", "restart"}}},
+		},
+		{
+			Name: SearchCut, Kind: Counter, Program: Scheduler,
+			Help:   "Searches for nodes or victims of one job that ended because the work of the cycle was used up; they go on in a later cycle.",
+			Labels: []Label{{Name: "action", Values: "allocate, backfill, preempt", Known: []string{"allocate", "backfill", "preempt"}}},
+		},
+		{
+			Name: ExtenderSeconds, Kind: Histogram, Program: Scheduler, Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
+			Help: "How long a call of an extender took.",
+			Labels: []Label{
+				{Name: "extender", Values: "its urlPrefix, without credentials"}, {Name: "verb", Values: "filter, prioritize, preempt, bind, as configured"},
+				{Name: "result", Values: "ok, error, timeout"},
+			},
+		},
+		{
+			Name: PrepareSeconds, Kind: Histogram, Program: Scheduler, Buckets: prometheus.ExponentialBuckets(0.005, 2, 17),
+			Help:   "How long it took to write the volumes and devices of a pod before its bind, or to release them.",
+			Labels: []Label{{Name: "kind", Values: "prepare, release"}},
+		},
+	}
+}

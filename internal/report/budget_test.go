@@ -1,0 +1,266 @@
+package report
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// desk is a reporter with virtual time, and an API server that takes every write and shows it at once.
+type desk struct {
+	*Reporter
+	now      time.Time
+	groups   map[model.JobKey]*v1alpha1.PodGroup
+	pods     map[types.UID]*model.Task
+	jobs     []*model.Job
+	refusals map[model.JobKey]*model.Refusal
+	// wake is when the reporter asked to be called again; rewritten counts the writes about each pod.
+	wake      time.Time
+	rewritten map[types.UID]int
+}
+
+func newDesk() *desk {
+	d := &desk{
+		now: time.Unix(1_700_000_000, 0), groups: map[model.JobKey]*v1alpha1.PodGroup{}, pods: map[types.UID]*model.Task{},
+		refusals: map[model.JobKey]*model.Refusal{}, rewritten: map[types.UID]int{},
+	}
+	d.Reporter = NewReporter(Source{
+		Group:       func(key model.JobKey) *v1alpha1.PodGroup { return d.groups[key] },
+		Reservation: func(*model.Job) *v1alpha1.Reservation { return nil },
+		Whole:       func(*model.Job) (whole, known bool) { return false, false },
+		Advice:      func(*model.Job) *v1alpha1.Advice { return nil },
+	})
+	return d
+}
+
+// gang is a gang that waits for a reason.
+func (d *desk) gang(namespace, name string, members int, why model.Code) model.JobKey {
+	key := model.JobKey{Namespace: namespace, Name: name}
+	job := &model.Job{Key: key, UID: types.UID(namespace + "/" + name), HasGroup: true, MinMember: int32(members)}
+	for i := range members {
+		ref := model.PodRef{Namespace: namespace, Name: fmt.Sprintf("%s-%d", name, i)}
+		ref.UID = types.UID(namespace + "/" + ref.Name)
+		task := &model.Task{PodRef: ref, Pod: &corev1.Pod{}}
+		job.Tasks, d.pods[ref.UID] = append(job.Tasks, task), task
+	}
+	d.jobs = append(d.jobs, job)
+	d.groups[key] = &v1alpha1.PodGroup{Spec: v1alpha1.PodGroupSpec{MinMember: int32(members)}}
+	d.says(key, why)
+	return key
+}
+
+func (d *desk) says(key model.JobKey, why model.Code) {
+	d.refusals[key] = &model.Refusal{Code: why, Detail: "numbers"}
+	d.groups[key].Generation++ // as when a user changes minMember
+}
+
+// start binds all members of a gang.
+func (d *desk) start(key model.JobKey) {
+	delete(d.refusals, key)
+	for _, job := range d.jobs {
+		if job.Key == key {
+			for _, task := range job.Tasks {
+				task.Status, task.Node = model.Bound, "n1"
+			}
+		}
+	}
+}
+
+// told counts writes.
+type told struct{ groups, pods, events int } // a reason is an event of the group, and one of its oldest member
+
+// after lets time pass and reports; it returns the writes by namespace.
+func (d *desk) after(pass time.Duration) map[string]told {
+	d.now = d.now.Add(pass)
+	writes, wake := d.Report(d.jobs, d.refusals, d.now, func(_ *model.Job, report func()) { report() })
+	d.wake = wake
+	counts := map[string]told{}
+	for _, write := range writes {
+		var n told
+		namespace := ""
+		switch {
+		case write.Group != nil:
+			n, namespace = told{groups: 1}, write.Group.Namespace
+			group := d.groups[model.JobKey{Namespace: namespace, Name: write.Group.Name}].DeepCopy()
+			group.Status = write.Group.Status
+			d.groups[model.JobKey{Namespace: namespace, Name: write.Group.Name}] = group
+		case write.Condition != nil:
+			n, namespace = told{pods: 1}, write.Condition.Pod.Namespace
+			d.rewritten[write.Condition.Pod.UID]++
+			d.pods[write.Condition.Pod.UID].Pod = &corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{write.Condition.Condition}}}
+		default:
+			n, namespace = told{events: 1}, write.Event.Regarding.Namespace
+		}
+		sum := counts[namespace]
+		counts[namespace] = told{sum.groups + n.groups, sum.pods + n.pods, sum.events + n.events}
+	}
+	return counts
+}
+
+// reason is what the API server has for a gang and for a member.
+func (d *desk) reason(key model.JobKey, member int) string {
+	condition := meta.FindStatusCondition(d.groups[key].Status.Conditions, v1alpha1.ConditionScheduled)
+	pod := PodScheduled(d.pods[types.UID(fmt.Sprintf("%s/%s-%d", key.Namespace, key.Name, member))].Pod)
+	if condition == nil || pod == nil {
+		return ""
+	}
+	return condition.Reason + " " + pod.Reason
+}
+
+// TestAReasonThatFlipsBackIsWrittenOnce, of the group and of each member; what stays in the end is written, and what is no
+// return to the reason before is written at once.
+func TestAReasonThatFlipsBackIsWrittenOnce(t *testing.T) {
+	d := newDesk()
+	key := d.gang("a", "g", 3, model.InsufficientResources)
+	expect := func(what string, pass time.Duration, want told) {
+		t.Helper()
+		if got := d.after(pass)["a"]; got != want {
+			t.Errorf("%s: %+v, want %+v", what, got, want)
+		}
+	}
+	expect("first", 0, told{1, 3, 2})
+	d.says(key, model.NotEnoughMembers)
+	expect("changed", time.Second, told{1, 3, 2})
+	d.says(key, model.InsufficientResources)
+	expect("back", time.Second, told{})
+	d.says(key, model.NotEnoughMembers)
+	expect("and to", time.Second, told{groups: 1}) // the generation that was observed
+	d.says(key, model.InsufficientResources)
+	expect("and fro", time.Second, told{})
+	if until := d.wake.Sub(d.now); until != 7*time.Second {
+		t.Errorf("asks to be called after %s, want 10 s after the change", until)
+	}
+	expect("stays", 7*time.Second, told{1, 3, 2})
+	if got := d.reason(key, 1); got != "InsufficientResources Unschedulable" {
+		t.Errorf("in the end %s", got)
+	}
+	d.says(key, model.Reserved)
+	expect("another one", time.Second, told{1, 3, 2})
+	expect("at rest", time.Minute, told{})
+}
+
+// TestAFloodStaysWithinItsBudget: a gang of thousands whose reason changes all the time costs no more writes than the budget
+// of its namespace, another namespace waits for none of it, every object has its turn, and in the end all say what is true.
+func TestAFloodStaysWithinItsBudget(t *testing.T) {
+	const members = 2 * mostRepeated
+	d := newDesk()
+	flood := d.gang("flood", "g", members, model.InsufficientResources)
+	if got := d.after(0)["flood"]; got != (told{1, members, 2}) {
+		t.Errorf("at first %+v: the first word about an object is outside of the budget", got)
+	}
+	reasons := []model.Code{model.NotEnoughMembers, model.Reserved, model.InsufficientResources}
+	window := told{}
+	for step := range 200 { // of a second
+		if step%10 == 0 {
+			window = told{}
+		}
+		d.says(flood, reasons[step%len(reasons)])
+		if step == 100 {
+			d.gang("quiet", "g", 100, model.InsufficientResources)
+		}
+		got := d.after(time.Second)
+		window = told{window.groups + got["flood"].groups, window.pods + got["flood"].pods, window.events + got["flood"].events}
+		if window.groups > mostRepeated || window.pods > mostRepeated || window.events > mostRepeated {
+			t.Fatalf("%+v of one namespace within %s", window, budgetWindow)
+		}
+		if step == 100 && got["quiet"] != (told{1, 100, 2}) {
+			t.Errorf("the other namespace: %+v", got["quiet"])
+		}
+	}
+	for pod, writes := range d.rewritten {
+		if writes < 2 && d.pods[pod].Namespace == "flood" {
+			t.Fatalf("pod %s had no turn in 200 s", pod)
+		}
+	}
+	d.says(flood, model.InvalidGroup)
+	for range 2 * members / mostRepeated {
+		d.after(budgetWindow)
+	}
+	for i := range members {
+		if got := d.reason(flood, i); got != "InvalidGroup InvalidGroup" {
+			t.Fatalf("in the end member %d: %s", i, got)
+		}
+	}
+	if got := d.after(time.Minute); len(got) != 0 || !d.wake.IsZero() {
+		t.Errorf("at rest %v, wakes at %s", got, d.wake)
+	}
+}
+
+// TestWhatARestartReadsWaitsForNoBudget: 100 gangs of 50 start and run in a namespace whose budget is used up.
+func TestWhatARestartReadsWaitsForNoBudget(t *testing.T) {
+	d := newDesk()
+	var keys []model.JobKey
+	for i := range 100 {
+		keys = append(keys, d.gang("a", fmt.Sprint("g", i), 50, model.NotEnoughMembers))
+	}
+	d.after(0)
+	for range mostRepeated {
+		d.budget.take(account{"a", ofGroups}, d.now)
+		d.budget.take(account{"a", ofPods}, d.now)
+	}
+	for _, key := range keys[1:] {
+		d.start(key)
+	}
+	d.says(keys[0], model.InsufficientResources)
+	if got := d.after(time.Second)["a"]; got != (told{groups: 99, events: 99}) {
+		t.Errorf("%+v, want the status of those that have started", got)
+	}
+	for _, key := range keys[1:] {
+		status := d.groups[key].Status
+		if status.Phase != v1alpha1.PodGroupStarting || !meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionScheduled) {
+			t.Fatalf("%s: %+v", key, status)
+		}
+	}
+	for _, job := range d.jobs[1:] {
+		for _, task := range job.Tasks {
+			task.Status = model.Running
+		}
+	}
+	if got := d.after(time.Second)["a"]; got != (told{groups: 99}) {
+		t.Errorf("%+v, want the phase of those that run", got)
+	}
+	if got := d.after(budgetWindow)["a"]; got != (told{1, 50, 2}) {
+		t.Errorf("%+v, want what had to wait", got)
+	}
+}
+
+// TestADelayedReasonIsTheNewest, and one that has passed is never written.
+func TestADelayedReasonIsTheNewest(t *testing.T) {
+	d := newDesk()
+	key := d.gang("a", "g", 1, model.InsufficientResources)
+	d.after(0)
+	for range mostRepeated {
+		d.budget.take(account{"a", ofGroups}, d.now)
+		d.budget.take(account{"a", ofPods}, d.now)
+	}
+	d.says(key, model.NotEnoughMembers)
+	d.after(time.Second)
+	d.says(key, model.Reserved)
+	d.after(time.Second)
+	if got := d.reason(key, 0); got != "InsufficientResources Unschedulable" {
+		t.Errorf("beyond the budget: %s", got)
+	}
+	if got := d.after(d.wake.Sub(d.now))["a"]; got != (told{1, 1, 2}) || d.reason(key, 0) != "Reserved Reserved" {
+		t.Errorf("%+v, %s", got, d.reason(key, 0))
+	}
+	var refused commit.Write
+	refused.Group = &commit.GroupStatus{UID: "a/g"}
+	d.Failed(refused, d.now)
+	delete(d.refusals, key)
+	d.start(key)
+	if got := d.after(time.Second)["a"]; got != (told{}) {
+		t.Errorf("%+v although the API server has just refused the object", got)
+	}
+	if got := d.after(10 * time.Second)["a"]; got.groups != 1 || d.groups[key].Status.Conditions[0].Status != metav1.ConditionTrue {
+		t.Errorf("%+v", got)
+	}
+}

@@ -1,0 +1,85 @@
+package scheduler
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/commit"
+)
+
+// has returns the status and the reason of a condition of a group; both are empty when it has none.
+func (w *world) has(group, kind string) [2]string {
+	if c := meta.FindStatusCondition(w.groups[group].Status.Conditions, kind); c != nil {
+		return [2]string{string(c.Status), c.Reason}
+	}
+	return [2]string{}
+}
+
+func (w *world) expectCondition(group, kind, status, reason string) {
+	w.t.Helper()
+	if got, want := w.has(group, kind), [2]string{status, reason}; got != want {
+		w.t.Errorf("condition %s of %s is %q, want %q", kind, group, got, want)
+	}
+}
+
+// TestAConditionHasOneMeaning: that a gang is degraded does not change what is said of its start.
+func TestAConditionHasOneMeaning(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "8")
+	w.gang("mpi", 2, 2)
+	w.play(t.Context(), time.Second)
+	w.expectCondition("mpi", v1alpha1.ConditionScheduled, "True", "Scheduled")
+	w.expectCondition("mpi", v1alpha1.ConditionDegraded, "", "")
+	w.gone("mpi-1")
+	w.play(t.Context(), time.Minute)
+	w.expectCondition("mpi", v1alpha1.ConditionScheduled, "True", "Scheduled")
+	w.expectCondition("mpi", v1alpha1.ConditionDegraded, "True", "Degraded")
+	w.member("mpi", 2)
+	w.play(t.Context(), time.Minute)
+	w.expectCondition("mpi", v1alpha1.ConditionScheduled, "True", "Scheduled")
+	w.expectCondition("mpi", v1alpha1.ConditionDegraded, "False", "Ended")
+}
+
+// TestTheConditionOfTheVersionBeforeIsRead: it said of a degraded gang Scheduled=True with the reason Degraded. The gang is not
+// taken for one whose start was interrupted, and its condition is written again.
+func TestTheConditionOfTheVersionBeforeIsRead(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "8")
+	w.gang("mpi", 0, 2)
+	group := w.groups["mpi"].DeepCopy()
+	group.Status = v1alpha1.PodGroupStatus{Phase: v1alpha1.PodGroupDegraded, Members: 1, Placed: 1, SmallestChange: "create 1 pod", Conditions: []metav1.Condition{{
+		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionTrue, Reason: "Degraded", Message: "below its minimum: needs 2, 1 bound",
+	}}}
+	w.group(group)
+	w.member("mpi", 0)
+	pod := w.pods["mpi-0"].DeepCopy()
+	pod.Spec.NodeName, pod.Status.Phase = "n1", corev1.PodRunning
+	w.pod(pod)
+	if got := sent(w.play(t.Context(), 10*time.Minute), commit.CallDeleteStarted); len(got) > 0 {
+		t.Errorf("deleted %q: the gang was whole", got)
+	}
+	w.expectCondition("mpi", v1alpha1.ConditionScheduled, "True", "Scheduled")
+	w.expectCondition("mpi", v1alpha1.ConditionDegraded, "True", "Degraded")
+	if status := w.groups["mpi"].Status; status.Phase != v1alpha1.PodGroupDegraded || status.SmallestChange != "" {
+		t.Errorf("phase %s, old advice %q", status.Phase, status.SmallestChange)
+	}
+}
+
+// TestAReservationIsACondition, until the gang has started.
+func TestAReservationIsACondition(t *testing.T) {
+	w := reserving(t, "0s")
+	w.node("n1", "1")
+	w.running("first", "n1", 600)
+	w.gang("big", 1, 1)
+	w.play(t.Context(), 2*time.Second)
+	w.expectCondition("big", v1alpha1.ConditionReserved, "True", "Reserved")
+	w.inPhase("first-0", corev1.PodSucceeded)
+	w.play(t.Context(), 5*time.Second)
+	w.expectCondition("big", v1alpha1.ConditionScheduled, "True", "Scheduled")
+	w.expectCondition("big", v1alpha1.ConditionReserved, "False", "Ended")
+}

@@ -1,0 +1,23 @@
+package scheduler
+
+import (
+	"slices"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// holdPaused holds back, while the configuration says so, all jobs but those that have begun: interrupted starts, which are
+// completed or undone, and those for whose nominations pods are gone already.
+func (s *Scheduler) holdPaused(snapshot *model.Snapshot) {
+	if snapshot.Paused = s.profile.Paused; !snapshot.Paused {
+		return
+	}
+	why := &model.Refusal{Code: model.Paused, Detail: "the configuration of the scheduler says pause: true"}
+	nominated := func(task *model.Task) bool { return task.Nominated != "" }
+	for _, job := range snapshot.Jobs {
+		begun := !s.gangs.Deadline(job.Key).IsZero() || slices.ContainsFunc(job.Tasks, nominated)
+		if !job.NothingPending && !begun && snapshot.JobBackoff[job.Key] == nil {
+			snapshot.JobBackoff[job.Key] = why
+		}
+	}
+}

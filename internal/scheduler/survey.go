@@ -1,0 +1,123 @@
+package scheduler
+
+import (
+	"strings"
+	"time"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/telemetry"
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file counts, for a scrape, what waits and what runs. It is done between two steps and only when it is asked for: a cycle
+// in an unchanged cluster walks no job.
+
+// Survey has the loop count the jobs, pods and nodes between two steps; nil is delivered while it does not lead. Any goroutine
+// may call it; deliver is called on the loop's and must not block.
+func (s *Scheduler) Survey(deliver func(*telemetry.Survey)) {
+	s.mailbox.inspect(func(snapshot *model.Snapshot, _ []framework.Step) {
+		if !s.leading {
+			deliver(nil)
+			return
+		}
+		deliver(s.survey(snapshot))
+	})
+}
+
+func (s *Scheduler) survey(snapshot *model.Snapshot) *telemetry.Survey {
+	seen := &telemetry.Survey{
+		Waiting: map[model.Code]int{}, OldestWaiting: map[model.Code]time.Time{}, PodGroups: phases(), Members: map[string]int{},
+		Nominated: map[string]float64{}, Reserved: map[string]float64{},
+		Nodes: len(snapshot.Nodes), Jobs: len(snapshot.Jobs), Dimensions: snapshot.Dimensions.Len(),
+	}
+	for _, node := range snapshot.Nodes {
+		seen.Pods += len(node.Tasks)
+		for _, task := range node.Tasks {
+			if task.TerminationOverdue {
+				seen.Stuck++
+			}
+		}
+	}
+	for _, job := range snapshot.Jobs {
+		s.surveyJob(job, seen)
+	}
+	for _, held := range snapshot.Held() {
+		sums := seen.Nominated
+		if held.Reserved() {
+			sums = seen.Reserved
+		}
+		for name, amount := range snapshot.Dimensions.List(held.Request) {
+			sums[string(name)] += amount.AsApproximateFloat64()
+		}
+	}
+	return seen
+}
+
+func (s *Scheduler) surveyJob(job *model.Job, seen *telemetry.Survey) {
+	var oldest time.Time // of the pods without a node
+	for _, task := range job.Tasks {
+		if !task.Status.HasNode() {
+			seen.Pods++
+		}
+		if task.Status == model.Pending && !task.SchedulingGated {
+			seen.Unscheduled++
+			if oldest.IsZero() {
+				oldest = task.Created // tasks are in the order in which they were created
+			}
+		}
+		if !job.Key.IsPod {
+			seen.Members[memberState(task)]++
+		}
+	}
+	if group := s.state.Group(job.Key); group != nil && group.Status.Phase != "" {
+		seen.PodGroups[string(group.Status.Phase)]++
+	}
+	if job.Reservation != nil {
+		seen.Reservations++
+	}
+	refusal := s.refusals[job.Key]
+	if refusal == nil || len(job.Tasks) == 0 {
+		return
+	}
+	seen.JobsRefused++
+	seen.Waiting[refusal.Code]++
+	if refusal.BlockedByBudgets {
+		seen.BlockedByBudgets++
+	}
+	since := job.WaitingSince
+	if since.IsZero() {
+		since = oldest
+	}
+	if since.IsZero() || job.FirstUnmetMinimum((*model.Task).IsBound) == nil {
+		return
+	}
+	if first, known := seen.OldestWaiting[refusal.Code]; !known || since.Before(first) {
+		seen.OldestWaiting[refusal.Code] = since
+	}
+}
+
+// phases are all phases at zero, so that a phase without groups is seen to have none.
+func phases() map[string]int {
+	counts := map[string]int{}
+	for _, phase := range []v1alpha1.PodGroupPhase{
+		v1alpha1.PodGroupPending, v1alpha1.PodGroupStarting, v1alpha1.PodGroupRunning, v1alpha1.PodGroupDegraded,
+		v1alpha1.PodGroupSucceeded, v1alpha1.PodGroupFailed,
+	} {
+		counts[string(phase)] = 0
+	}
+	return counts
+}
+
+// memberState is the state of a task as metrics name it.
+func memberState(task *model.Task) string {
+	switch {
+	case task.Status == model.Pending && task.SchedulingGated:
+		return "gated"
+	case task.Status == model.Pending && task.Nominated != "":
+		return "nominated"
+	case task.Status == model.Releasing:
+		return "terminating"
+	}
+	return strings.ToLower(task.Status.String())
+}

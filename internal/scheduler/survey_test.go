@@ -1,0 +1,109 @@
+package scheduler
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/metrics"
+	"github.com/tutti-sched/tutti/internal/telemetry"
+)
+
+// atOnce is a loop that no goroutine runs: a test steps it, and a scrape in between is answered at once.
+type atOnce struct{ *Scheduler }
+
+func (a atOnce) Survey(deliver func(*telemetry.Survey)) {
+	a.Scheduler.Survey(deliver)
+	letters := a.mailbox.take()
+	for _, read := range letters.inspections {
+		read(a.state.Snapshot(a.options.Clock.Now()), nil)
+	}
+	letters.inspections = nil
+	a.mailbox.put(func(in *inbox) { *in = letters })
+}
+
+func TestWhatWaitsIsCounted(t *testing.T) {
+	w, sum := newMeasuredWorld(t)
+	w.node("n1", "4")
+	w.gang("runs", 2, 2)
+	w.gang("big", 9, 9)
+	w.gang("made-early", 0, 2) // has no pods: nothing waits
+	w.gang("short", 1, 2)
+	w.change("short-0", func(pod *corev1.Pod) { pod.CreationTimestamp = metav1.NewTime(w.clock.Now().Add(-time.Hour)) })
+	w.gang("gated", 1, 1)
+	w.change("gated-0", func(pod *corev1.Pod) { pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "quota"}} })
+	w.play(t.Context(), time.Second)
+	w.runAll()
+	w.play(t.Context(), 10*time.Second)
+	expectMetrics(t, sum, map[string]float64{
+		"tutti_waiting_jobs reason=InsufficientResources": 1,
+		"tutti_waiting_jobs reason=NotEnoughMembers":      1, "tutti_waiting_jobs": 3, // with the gated one
+		"tutti_oldest_waiting_seconds reason=NotEnoughMembers":      3611,
+		"tutti_oldest_waiting_seconds reason=InsufficientResources": 11,
+		"tutti_podgroups phase=Running":                             1, "tutti_podgroups phase=Pending": 4, "tutti_podgroups phase=Degraded": 0,
+		"tutti_unscheduled_pods": 10, "tutti_members": 13, "tutti_members state=running": 2, "tutti_members state=gated": 1,
+		"tutti_members state=pending": 10, "tutti_started_gangs_total": 1, "tutti_start_to_running_seconds": 1,
+		"tutti_snapshot_objects kind=node": 1, "tutti_snapshot_objects kind=job": 5, "tutti_snapshot_objects kind=pod": 13,
+		"tutti_mailbox_length": 0, "tutti_loop_step_running_seconds": 0,
+	})
+	if n := sum(metrics.Dimensions); n < 4 {
+		t.Errorf("%v dimensions", n)
+	}
+	if ended := sum(metrics.LastStep); sum(metrics.StepSeconds) == 0 || w.clock.Since(time.Unix(int64(ended), 0)) > 2*time.Second {
+		t.Errorf("the last step ended at %v", ended)
+	}
+}
+
+// TestNominatedCapacityIsCounted, and the pods that do not go.
+func TestNominatedCapacityIsCounted(t *testing.T) {
+	w, sum := newMeasuredWorld(t)
+	w.preempting()
+	w.node("n1", "1")
+	w.low("low", "n1")
+	w.high("high", 1)
+	w.drop = func(call commit.Call) bool { return call.Kind == commit.CallEvict } // it has no answer
+	w.play(t.Context(), time.Second)
+	expectMetrics(t, sum, map[string]float64{
+		"tutti_nominated resource=cpu": 1, "tutti_members state=nominated": 1, "tutti_stuck_victims": 0,
+	})
+}
+
+// hanging is a loop that began a step and never ends it.
+type hanging struct{ began time.Time }
+
+func (hanging) Survey(func(*telemetry.Survey))    {}
+func (h hanging) Steps() (began, ended time.Time) { return h.began, h.began.Add(-time.Second) }
+func (hanging) MailboxLength() int                { return 7 }
+
+// TestAHangingLoopIsMeasured: a scrape shows for how long the loop has been in its step.
+func TestAHangingLoopIsMeasured(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
+	state := telemetry.NewState(hanging{clock.Now().Add(-time.Minute)}, clock)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(state)
+	gathered := make(chan []string, 1)
+	go func() {
+		var names []string
+		families, _ := registry.Gather()
+		for _, family := range families {
+			if value := family.GetMetric()[0].GetGauge().GetValue(); value == 60 || value == 939 || value == 7 {
+				names = append(names, family.GetName())
+			}
+		}
+		gathered <- names
+	}()
+	for !clock.HasWaiters() {
+		<-time.NewTimer(time.Millisecond).C
+	}
+	clock.Step(time.Second)
+	want := []string{string(metrics.LastStep), string(metrics.StepRunning), string(metrics.MailboxLength)}
+	if got := <-gathered; !slices.Equal(got, want) {
+		t.Errorf("%q have their values, want %q", got, want)
+	}
+}

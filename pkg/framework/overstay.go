@@ -1,0 +1,74 @@
+package framework
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file is about jobs that use capacity which is reserved for another job, and have run for longer than they said.
+
+// Overstayed returns the jobs that may be evicted for the holder of a reservation although their priority is the same: they came
+// onto its capacity after it was reserved, and have run for longer than their groups said. It is what the session found when it
+// began.
+func (s *Session) Overstayed(holder *model.Job) []*model.Job { return s.overstayed[holder.Key] }
+
+// findOverstayed finds them for all holders.
+func (s *Session) findOverstayed() {
+	for _, holder := range s.Snapshot.Jobs {
+		if held, _ := s.Reservation(holder); held != nil {
+			if jobs := s.overstayedOn(holder, held); len(jobs) > 0 {
+				s.overstayed[holder.Key] = jobs
+			}
+		}
+	}
+}
+
+// overstayedOn looks at the pods on the reserved capacity. Where it is not free, those that came last use it.
+func (s *Session) overstayedOn(holder *model.Job, held *model.Reservation) (jobs []*model.Job) {
+	s.ApplyReservations(holder)
+	now := s.Snapshot.Now.Unix()
+	for _, reserved := range held.Nodes {
+		node := s.Snapshot.Node(reserved.Node)
+		if node == nil {
+			continue
+		}
+		missing := reserved.Request.Clone()
+		for i := range missing {
+			missing[i] -= node.Idle.At(i) - node.Pipelined.At(i) - node.Reserved.At(i)
+		}
+		for _, guest := range guestsOn(node, held.Since.Unix(), now) {
+			uses := false
+			for i, amount := range reserved.Request {
+				uses = uses || amount > 0 && missing[i] > 0 && guest.Request.At(i) > 0
+			}
+			if !uses {
+				continue
+			}
+			missing.Sub(guest.Request)
+			job := s.Snapshot.Job(guest.Job)
+			if job != nil && job != holder && job.Priority <= holder.Priority && job.Overruns(now) && !slices.Contains(jobs, job) {
+				jobs = append(jobs, job)
+			}
+		}
+	}
+	return jobs
+}
+
+// guestsOn returns the tasks of our jobs that came to the node after that moment, in seconds since 1970, the last first.
+func guestsOn(node *model.Node, since, now int64) []*model.Task {
+	guests := slices.DeleteFunc(slices.Clone(node.Tasks), func(task *model.Task) bool {
+		runs := task.Status == model.Bound || task.Status == model.Running
+		return !runs || task.Job == model.JobKey{} || task.RunsSince(now) <= since
+	})
+	slices.SortFunc(guests, func(a, b *model.Task) int {
+		return cmp.Or(cmp.Compare(b.RunsSince(now), a.RunsSince(now)), cmp.Compare(a.UID, b.UID))
+	})
+	return guests
+}
+
+// overstays reports whether a unit may be evicted for a holder of its own priority.
+func (s *Session) overstays(unit EvictionUnit, holder *model.Job) bool {
+	return unit.Job != nil && unit.Priority() == holder.Priority && slices.Contains(s.overstayed[holder.Key], unit.Job)
+}

@@ -1,0 +1,60 @@
+package model
+
+import (
+	"math"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// This file is since when tasks and jobs run, and what a job says of how long.
+
+// OverrunGrace is for how long, in seconds, an end that has passed is still believed: pods take a while to end.
+const OverrunGrace = 60
+
+// RunsSince returns when a task began to run, or came to its node, in seconds since 1970, as far as that is known; else now.
+func (t *Task) RunsSince(now int64) int64 {
+	status := &t.Pod.Status
+	if status.StartTime != nil {
+		return status.StartTime.Unix()
+	}
+	for i := range status.Conditions {
+		if c := &status.Conditions[i]; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
+			return c.LastTransitionTime.Unix()
+		}
+	}
+	if t.Status == Bound || t.Status == Running {
+		return t.Created.Unix()
+	}
+	return now
+}
+
+// RunsSince returns when the first of the job's members that are on a node began to run, in seconds since 1970; now when none is.
+func (j *Job) RunsSince(now int64) int64 {
+	began := now
+	for _, task := range j.Tasks {
+		if task.Status.Occupies() {
+			began = min(began, task.RunsSince(now))
+		}
+	}
+	return began
+}
+
+// OverrunsAt returns when the job will have run for longer than its group says, in seconds since 1970; ok is false when the group
+// says nothing, or no member is on a node.
+func (j *Job) OverrunsAt(now int64) (at int64, ok bool) {
+	said := j.ExpectedRunSeconds
+	if said == nil || *said < 0 || j.Count(func(task *Task) bool { return task.Status.Occupies() }) == 0 {
+		return 0, false
+	}
+	began := j.RunsSince(now)
+	if *said > math.MaxInt64-OverrunGrace-max(0, began)-1 {
+		return 0, false
+	}
+	return began + *said + OverrunGrace, true
+}
+
+// Overruns reports whether the job runs, and has run for longer than its group says.
+func (j *Job) Overruns(now int64) bool {
+	at, ok := j.OverrunsAt(now)
+	return ok && at <= now
+}

@@ -32,6 +32,9 @@ func (s *State) Assume(decision model.Decision) {
 		after := *before
 		after.evicted = true
 		s.assume(entry, &after)
+		if s.groups[before.task.Job] != nil {
+			s.evicted[before.task.Job] = true
+		}
 	}
 	for _, nomination := range decision.Nominations {
 		entry, before := s.find(nomination.Pod.UID)

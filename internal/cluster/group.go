@@ -19,6 +19,7 @@ func (s *State) applyGroup(group *v1alpha1.PodGroup, deleted bool) Effect {
 	if deleted {
 		s.setGroup(key, nil)
 		delete(s.reserved, key)
+		delete(s.evicted, key)
 		return Effect{Schedule: true, Report: true}
 	}
 	s.setGroup(key, group)

@@ -32,6 +32,7 @@ func (s *State) fillJob(job *model.Job) {
 	default:
 		known.UID, known.Created = key.Owner, tasks[0].Created
 	}
+	known.QueuedSince = known.Created
 	*job = known
 	if refused := s.guard(identity{kind, key.Namespace, key.Name}, func() { s.readJob(job, group) }); refused != nil {
 		*job = known
@@ -53,7 +54,13 @@ func (s *State) readJob(job *model.Job, group *v1alpha1.PodGroup) {
 	case group == nil: // the minimum is not known any more, so that no running member counts as surplus
 		job.Invalid = &model.Refusal{Code: model.GroupNotFound, Detail: job.Key.Name}
 	default:
-		groups.Fill(job, group)
+		if group.Status.EvictedAt != nil || slices.ContainsFunc(job.Tasks, marked) {
+			s.evicted[job.Key] = true
+		}
+		job.Evicted = s.evicted[job.Key]
+		if groups.Fill(job, group); !job.Evicted {
+			delete(s.evicted, job.Key)
+		}
 		if why := TooLarge(group); why != "" {
 			job.Invalid = &model.Refusal{Code: model.InvalidGroup, Detail: fmt.Sprintf("PodGroup %s/%s: %s", group.Namespace, group.Name, why)}
 		}
@@ -65,6 +72,13 @@ func (s *State) readJob(job *model.Job, group *v1alpha1.PodGroup) {
 	job.NothingPending = nothingPending(job)
 	job.BelowMinimum = belowMinimum(job)
 	job.Class = model.ClassOf(job, hasTerms)
+}
+
+// marked reports whether the task is deleted by a scheduler that says so in its status; see commit.
+func marked(task *model.Task) bool {
+	return task.Status == model.Releasing && slices.ContainsFunc(task.Pod.Status.Conditions, func(condition corev1.PodCondition) bool {
+		return condition.Type == corev1.DisruptionTarget && condition.Reason == corev1.PodReasonPreemptionByScheduler
+	})
 }
 
 // applyClass lowers the job's priority, which is the highest of its pods, to that of its PriorityClass. A job of which no pod

@@ -46,7 +46,9 @@ type State struct {
 	offered offered
 	// reserved is the capacity kept for groups that have waited for long.
 	reserved map[model.JobKey]*groupReservation
-	budgets  map[types.NamespacedName]model.Budget
+	// evicted are the jobs with a PodGroup of which this process has decided to delete members, until the minimum is bound again.
+	evicted map[model.JobKey]bool
+	budgets map[types.NamespacedName]model.Budget
 	// namespaces has the labels of each.
 	namespaces map[string]map[string]string
 	// leases are those of nodes' agents, conflicts the pods that hold the same isolated CPUs.
@@ -98,8 +100,8 @@ func New(options Options) *State {
 		pods: map[types.UID]*podEntry{}, nodes: map[string]*nodeState{},
 		groups: map[model.JobKey]*v1alpha1.PodGroup{}, others: newOthers(), classes: map[string]int32{}, devices: newByClass(), offered: newOffered(),
 		budgets: map[types.NamespacedName]model.Budget{}, reserved: map[model.JobKey]*groupReservation{},
-		namespaces: map[string]map[string]string{},
-		members:    map[model.JobKey]map[types.UID]*podEntry{}, implicit: map[model.JobKey]map[types.UID]*podEntry{}, held: map[string]map[types.UID]*podEntry{},
+		evicted: map[model.JobKey]bool{}, namespaces: map[string]map[string]string{},
+		members: map[model.JobKey]map[types.UID]*podEntry{}, implicit: map[model.JobKey]map[types.UID]*podEntry{}, held: map[string]map[types.UID]*podEntry{},
 		releasing: map[types.UID]*podEntry{}, nominated: map[types.UID]*podEntry{},
 		dirtyNodes: map[string]bool{}, dirtyJobs: map[model.JobKey]struct{}{},
 		snapshot: &model.Snapshot{Dimensions: dimensions}, leases: newLeases(options.AgentLeases), conflicts: newConflicts(),

@@ -96,13 +96,13 @@ func (g *Gangs) Check(job *model.Job, group *v1alpha1.PodGroup, lastRefusal *mod
 // follow records a group that has lost all its members before its status says so, and drops what is no longer needed.
 func (g *Gangs) follow(job *model.Job, now time.Time) {
 	observed, known := g.observed[job.Key]
-	if known && (job.UID != observed.group || job.Whole == observed.whole || observed.whole && !remaining(job)) {
+	if known && (job.UID != observed.group || job.Whole == observed.whole || observed.whole && !groups.Remains(job)) {
 		delete(g.observed, job.Key)
 	}
-	if start, known := g.starts[job.Key]; known && (job.UID != start.group || g.whole(job) || !remaining(job)) {
+	if start, known := g.starts[job.Key]; known && (job.UID != start.group || g.whole(job) || !groups.Remains(job)) {
 		delete(g.starts, job.Key)
 	}
-	if !job.NothingPending && job.Whole && !remaining(job) {
+	if !job.NothingPending && job.Whole && !groups.Remains(job) {
 		g.observe(job, false, now)
 	}
 }
@@ -112,7 +112,7 @@ func (g *Gangs) follow(job *model.Job, now time.Time) {
 // cannot be written delays the group by no more than MaxStatusWait.
 func (g *Gangs) awaitsReset(job *model.Job, now time.Time) (until time.Time, awaits bool) {
 	observed := g.observed[job.Key]
-	if observed.group != job.UID || observed.whole || !job.Whole || remaining(job) ||
+	if observed.group != job.UID || observed.whole || !job.Whole || groups.Remains(job) ||
 		job.FirstUnmetMinimum((*model.Task).Exists) != nil {
 		return until, false
 	}

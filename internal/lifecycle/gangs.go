@@ -176,8 +176,3 @@ func (g *Gangs) whole(job *model.Job) bool {
 }
 
 func counts(task *model.Task) bool { return task.Status.CountsTowardMinimum() }
-
-// remaining reports whether the group has members that are bound or about to be, or have succeeded.
-func remaining(job *model.Job) bool {
-	return job.Count(func(task *model.Task) bool { return task.IsBound() || task.Status == model.Binding }) > 0
-}

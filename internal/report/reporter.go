@@ -276,7 +276,7 @@ func (r *Reporter) keep(sent record, from account, shown bool, now time.Time) bo
 func urgent(current, wanted v1alpha1.PodGroupStatus) bool {
 	return current.Phase == "" || scheduledStatus(current) != scheduledStatus(wanted) ||
 		current.StartedMinMember != wanted.StartedMinMember ||
-		(current.DegradedSince == nil) != (wanted.DegradedSince == nil) || (current.QueuedSince == nil) != (wanted.QueuedSince == nil) ||
+		(current.DegradedSince == nil) != (wanted.DegradedSince == nil) || current.EvictedAt == nil && wanted.EvictedAt != nil ||
 		current.FinishedAt != nil && wanted.FinishedAt == nil ||
 		nodesChanged(current.Reservation, wanted.Reservation) || progress(wanted.Phase) > progress(current.Phase)
 }

@@ -28,6 +28,8 @@ func groupStatus(
 
 	job = groups.Stated(job, group)
 	status.OverrunSince = groups.OverrunSince(job, current.OverrunSince, now)
+	status.QueuedSince = groups.QueuedSince(job, &current)
+	status.EvictedAt = groups.EvictedAt(job, current.EvictedAt, now)
 	status.DegradedSince = groups.DegradedSince(job, current, wasWhole, now)
 	status.ObservedGeneration = group.Generation
 	status.Members = int32(len(job.Tasks))
@@ -51,7 +53,7 @@ func groupStatus(
 		condition.LastTransitionTime = now // kept by SetStatusCondition while the status stays
 		meta.SetStatusCondition(&status.Conditions, *condition)
 	}
-	setDegraded(&status, job, wasWhole && isLeft(job), refusal, group.Generation, now)
+	setDegraded(&status, job, wasWhole && groups.Remains(job), refusal, group.Generation, now)
 	groups.StartedMinima(&status, job, &v1alpha1.PodGroup{Spec: group.Spec, Status: current})
 	isScheduled := meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionScheduled)
 	status.Phase = phase(job, isScheduled, status.Phase)
@@ -114,11 +116,6 @@ const (
 	ReasonEnded     = "Ended"
 )
 
-// isLeft reports whether a member is bound or about to be, or has succeeded.
-func isLeft(job *model.Job) bool {
-	return job.Count(func(t *model.Task) bool { return t.IsBound() || t.Status == model.Binding }) > 0
-}
-
 // setDegraded sets the condition Degraded of a job that was whole and has members left, or not.
 func setDegraded(
 	status *v1alpha1.PodGroupStatus, job *model.Job, left bool, refusal *model.Refusal, generation int64, now metav1.Time,
@@ -167,7 +164,7 @@ func scheduledCondition(job *model.Job, refusal *model.Refusal, wasWhole bool) *
 		if refusal != nil {
 			condition.Message += "; " + refusal.String()
 		}
-	case wasWhole && isLeft(job):
+	case wasWhole && groups.Remains(job):
 		condition.Reason, condition.Message = ReasonScheduled, "the gang has started, and is degraded"
 	case refusal != nil:
 		condition.Status = metav1.ConditionFalse

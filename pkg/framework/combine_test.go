@@ -20,14 +20,15 @@ type opinion struct {
 
 func (o opinion) CompareJobs(a, b *model.Job) int { return o.rank[a.UID] - o.rank[b.UID] }
 
-// TestFirstNonZero: the first plugin with an opinion decides against all others, then creation, then UID; the whole is a
-// total order.
+// TestFirstNonZero: the first plugin with an opinion decides against all others, then age, then creation, then UID; the whole
+// is a total order.
 func TestFirstNonZero(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var jobs []*model.Job
 		for i := range 4 {
 			jobs = append(jobs, &model.Job{
-				UID: types.UID(fmt.Sprint(i)), Created: time.Unix(rapid.Int64Range(0, 1).Draw(t, "created"), 0),
+				UID: types.UID(fmt.Sprint(i)), QueuedSince: time.Unix(rapid.Int64Range(0, 1).Draw(t, "queued"), 0),
+				Created: time.Unix(rapid.Int64Range(0, 1).Draw(t, "created"), 0),
 			})
 		}
 		var ranks []map[types.UID]int
@@ -63,11 +64,10 @@ func expected(ranks []map[types.UID]int, a, b *model.Job) int {
 			return sign(rank[a.UID] - rank[b.UID])
 		}
 	}
-	if !a.Created.Equal(b.Created) {
-		if a.Created.Before(b.Created) {
-			return -1
+	for _, at := range [][2]time.Time{{a.QueuedSince, b.QueuedSince}, {a.Created, b.Created}} {
+		if !at[0].Equal(at[1]) {
+			return at[0].Compare(at[1])
 		}
-		return 1
 	}
 	switch {
 	case a.UID < b.UID:

@@ -91,6 +91,11 @@ type Job struct {
 	// Lowered reports whether MinMember and Roles are below the group's spec, since a gang that was whole lacks members.
 	Lowered bool
 	Created time.Time
+	// QueuedSince is since when the job has had the members it needs, an eviction or undo by the scheduler not counted; while it
+	// lacks some, since when it exists.
+	QueuedSince time.Time
+	// Evicted reports whether the scheduler has deleted members of the group, or decided to, and its minimum is not bound again.
+	Evicted bool
 	// NeverPreempts reports whether no pod may be evicted for the job: its group or one of its pods has preemptionPolicy:
 	// Never.
 	NeverPreempts bool
@@ -197,7 +202,7 @@ func (j *Job) Pending() []*Task {
 	return waiting
 }
 
-// CompareJobs orders jobs by creation and then by UID and key: the last criterion of every job order, so that it is total.
+// CompareJobs orders jobs by age, creation, UID and key: the last criterion of every job order, so that it is total.
 func CompareJobs(a, b *Job) int {
-	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.UID, b.UID), a.Key.Compare(b.Key))
+	return cmp.Or(a.QueuedSince.Compare(b.QueuedSince), a.Created.Compare(b.Created), cmp.Compare(a.UID, b.UID), a.Key.Compare(b.Key))
 }

@@ -35,13 +35,15 @@ func someJob(t *rapid.T) *Job {
 	if key.WithoutPodGroup {
 		key.Owner = types.UID(rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "owner"))
 	}
-	return &Job{Key: key, UID: types.UID(rapid.SampledFrom([]string{"", "u", "v"}).Draw(t, "uid")), Created: soon(t)}
+	return &Job{Key: key, UID: types.UID(rapid.SampledFrom([]string{"", "u", "v"}).Draw(t, "uid")), Created: soon(t), QueuedSince: soon(t)}
 }
 
 // TestJobOrderIsTotal includes groups that do not exist, which have no UID to distinguish them.
 func TestJobOrderIsTotal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		total(t, CompareJobs, func(a, b *Job) bool { return a.Key == b.Key && a.UID == b.UID && a.Created.Equal(b.Created) },
+		total(t, CompareJobs, func(a, b *Job) bool {
+			return a.Key == b.Key && a.UID == b.UID && a.Created.Equal(b.Created) && a.QueuedSince.Equal(b.QueuedSince)
+		},
 			someJob(t), someJob(t), someJob(t))
 	})
 }

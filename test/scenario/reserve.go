@@ -36,10 +36,13 @@ func (s *environment) writeGroups() {
 		group := before.DeepCopy()
 		group.Status.WaitingSince = groups.WaitingSince(
 			job, before.Status.WaitingSince, s.refusals[job.Key] != nil, metav1.NewTime(s.world.now))
+		stated := groups.Stated(job, before)
+		group.Status.EvictedAt = groups.EvictedAt(stated, before.Status.EvictedAt, metav1.NewTime(s.world.now))
+		group.Status.QueuedSince = groups.QueuedSince(stated, &before.Status)
 		group.Status.OverrunSince = groups.OverrunSince(job, before.Status.OverrunSince, metav1.NewTime(s.world.now))
 		groups.SetReservation(&group.Status, s.state.Reservation(job))
-		writeScheduled(&group.Status, groups.Stated(job, before), s.world.now)
-		groups.StartedMinima(&group.Status, groups.Stated(job, before), before)
+		writeScheduled(&group.Status, stated, s.world.now)
+		groups.StartedMinima(&group.Status, stated, before)
 		if !equality.Semantic.DeepEqual(group.Status, before.Status) {
 			s.world.replaceGroup(name, group)
 		}

@@ -92,10 +92,16 @@ type PodGroupStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	StartedRoles []Role `json:"startedRoles,omitempty"`
 
-	// queuedSince is since when all members of the minimum have existed for the first time. Waiting groups of equal priority are
-	// ordered by it. It is kept through eviction, undo and restart by the scheduler; when the group ends by itself, it is reset.
+	// queuedSince is since when the group has been in the queue: when the last member of its minimum was created. Waiting groups of
+	// equal priority start in this order. It stays when the scheduler deletes members: evicted for another job, a start undone or
+	// restarted. A group that has ended, or lost all members in another way, gets another one with its next members.
 	// +optional
 	QueuedSince *metav1.Time `json:"queuedSince,omitempty"`
+
+	// evictedAt is when the scheduler last began to delete members of the group: evicted for another job, a start undone or
+	// restarted. It is not set once the group has its minimum bound again, or has ended.
+	// +optional
+	EvictedAt *metav1.Time `json:"evictedAt,omitempty"`
 
 	// waitingSince is since when the group has had the members it needs and has waited for capacity. It is not set while
 	// members are missing, nor once the minimum is bound.

@@ -232,6 +232,10 @@ func (in *PodGroupStatus) DeepCopyInto(out *PodGroupStatus) {
 		in, out := &in.QueuedSince, &out.QueuedSince
 		*out = (*in).DeepCopy()
 	}
+	if in.EvictedAt != nil {
+		in, out := &in.EvictedAt, &out.EvictedAt
+		*out = (*in).DeepCopy()
+	}
 	if in.WaitingSince != nil {
 		in, out := &in.WaitingSince, &out.WaitingSince
 		*out = (*in).DeepCopy()

@@ -83,6 +83,7 @@ func FillImplicit(job *model.Job) {
 	if len(job.Tasks) > 0 {
 		job.Created = job.Tasks[0].Created
 	}
+	job.QueuedSince = latest(job.Created, completeAt(job))
 	for _, task := range job.Tasks {
 		if task.Started && task.IsBound() {
 			job.Whole, job.StartedMinima.MinMember = true, max(1, job.StartedMinima.MinMember, task.MinMember)
@@ -108,12 +109,18 @@ func Fill(job *model.Job, group *v1alpha1.PodGroup) {
 	if since := group.Status.WaitingSince; since != nil {
 		job.WaitingSince = latest(since.Time, group.CreationTimestamp.Time, completeAt(job))
 	}
+	job.Roles = rolesOf(group.Spec.Roles)
+	job.Evicted = job.Evicted && job.FirstUnmetMinimum(bound) != nil
+	if since := QueuedSince(job, &group.Status); since != nil {
+		job.QueuedSince = latest(since.Time, job.Created)
+	} else {
+		job.QueuedSince = job.Created
+	}
 	job.ExpectedRunSeconds = group.Spec.ExpectedRunSeconds
 	if since := group.Status.OverrunSince; since != nil {
 		job.OverrunSince = since.Time
 	}
 	job.Whole, job.StartedMinima = Whole(group), startedMinima(group)
-	job.Roles = rolesOf(group.Spec.Roles)
 	job.Invalid = nil
 	if detail := contradiction(group, job.Roles); detail != "" {
 		job.Invalid = &model.Refusal{Code: model.InvalidGroup, Detail: detail}
@@ -131,20 +138,30 @@ func rolesOf(listed []v1alpha1.Role) (roles []model.Role) {
 	return roles
 }
 
-// completeAt returns when as many members had been created as the job needs; zero when it has fewer. A status that says that
-// it has waited for longer was not written by a scheduler.
-func completeAt(job *model.Job) time.Time {
-	var created []time.Time
+// completeAt returns when the last of the members had been created that the job needs, the oldest ones counted; zero while it
+// lacks some. A status that says that it has waited for longer was not written by a scheduler.
+func completeAt(job *model.Job) (at time.Time) {
+	if job.FirstUnmetMinimum((*model.Task).Exists) != nil || job.MinMember < 1 {
+		return at
+	}
+	at = createdAt(job, job.MinMember, func(*model.Task) bool { return true })
+	for _, role := range job.Roles {
+		at = latest(at, createdAt(job, role.MinMember, func(task *model.Task) bool { return task.Role == role.Name }))
+	}
+	return at
+}
+
+// createdAt returns when the n-th of the existing tasks that count was created, in the order of the tasks, which is that of their
+// creation.
+func createdAt(job *model.Job, n int32, counts func(*model.Task) bool) time.Time {
 	for _, task := range job.Tasks {
-		if exists(task) {
-			created = append(created, task.Created)
+		if task.Exists() && counts(task) {
+			if n--; n == 0 {
+				return task.Created
+			}
 		}
 	}
-	if len(created) < int(job.MinMember) || job.MinMember < 1 {
-		return time.Time{}
-	}
-	slices.SortFunc(created, time.Time.Compare)
-	return created[job.MinMember-1]
+	return time.Time{}
 }
 
 func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }

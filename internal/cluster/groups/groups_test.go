@@ -102,7 +102,7 @@ func TestWaitingSinceIsNotBeforeTheMembers(t *testing.T) {
 	}{
 		"as it says":             {40, 40, []*model.Task{member(10, model.Pending), member(20, model.Pending)}},
 		"before the group":       {1, 5, nil},
-		"before its members":     {1, 20, []*model.Task{member(20, model.Pending), member(10, model.Pending)}},
+		"before its members":     {1, 20, []*model.Task{member(10, model.Pending), member(20, model.Pending)}},
 		"surplus does not count": {21, 21, []*model.Task{member(10, model.Pending), member(20, model.Pending), member(30, model.Pending)}},
 		"who failed is none":     {1, 30, []*model.Task{member(10, model.Failed), member(20, model.Pending), member(30, model.Pending)}},
 	} {

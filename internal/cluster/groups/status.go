@@ -18,12 +18,46 @@ import (
 // decision and the binds: a start that fails does not make the group wait from the beginning.
 func WaitingSince(job *model.Job, before *metav1.Time, refused bool, now metav1.Time) *metav1.Time {
 	switch {
-	case job.Invalid != nil || job.Finished() || job.FirstUnmetMinimum(bound) == nil || job.FirstUnmetMinimum(exists) != nil:
+	case job.Invalid != nil || job.Finished() || job.FirstUnmetMinimum(bound) == nil || job.FirstUnmetMinimum((*model.Task).Exists) != nil:
 		return nil
 	case before == nil && refused:
 		return &now
 	}
 	return before
+}
+
+// EvictedAt returns when the scheduler last began to delete members of the job, as its PodGroup is to show it. before is what it
+// shows, nil when nothing.
+func EvictedAt(job *model.Job, before *metav1.Time, now metav1.Time) *metav1.Time {
+	switch {
+	case !job.Evicted:
+		return nil
+	case before == nil:
+		return &now
+	}
+	return before
+}
+
+// QueuedSince returns since when the job is in the queue, as its PodGroup is to show it and jobs are ordered by; nil while it
+// lacks members and was not complete before. shown is the status that its PodGroup shows. When all members have ended or are gone,
+// or the last one with a node is, the age is that of the next members, unless the scheduler has deleted them.
+func QueuedSince(job *model.Job, shown *v1alpha1.PodGroupStatus) *metav1.Time {
+	lost := job.Count((*model.Task).Exists) == 0 || whole(shown) && !Remains(job)
+	switch {
+	case shown.QueuedSince != nil && (job.Evicted || !lost && !job.Finished()):
+		return shown.QueuedSince
+	case job.Finished():
+		return nil
+	}
+	if at := completeAt(job); !at.IsZero() {
+		return &metav1.Time{Time: latest(at, job.Created)}
+	}
+	return nil
+}
+
+// Remains reports whether a member of the job is bound or about to be, or has succeeded.
+func Remains(job *model.Job) bool {
+	return job.Count(func(task *model.Task) bool { return task.IsBound() || task.Status == model.Binding }) > 0
 }
 
 // OverrunSince returns since when the group is known to have run for longer than it says, as its PodGroup is to show it. before
@@ -127,9 +161,4 @@ const (
 // bound reports whether the API server knows the task to be on a node, or done.
 func bound(task *model.Task) bool {
 	return task.Status.CountsTowardMinimum() && task.Status != model.Binding && task.Status != model.Allocated
-}
-
-// exists reports whether a task counts towards the minimum, or would if it had a node.
-func exists(task *model.Task) bool {
-	return task.Status.CountsTowardMinimum() || task.Status == model.Pending && !task.SchedulingGated
 }

@@ -148,3 +148,51 @@ func TestRestartAt(t *testing.T) {
 		}
 	}
 }
+
+// TestQueuedSince is who has ended, or lost all members, and who is deleted by the scheduler.
+func TestQueuedSince(t *testing.T) {
+	at := func(minute int) time.Time { return time.Date(2026, 1, 5, 8, minute, 0, 0, time.UTC) }
+	task := func(minute int, status model.Status) *model.Task {
+		return &model.Task{Created: at(minute), Placement: model.Placement{Status: status}}
+	}
+	both := func(status model.Status) []*model.Task { return []*model.Task{task(20, status), task(30, status)} }
+	gated := both(model.Pending)
+	gated[0].SchedulingGated, gated[1].SchedulingGated = true, true
+	const none = -1
+	for name, c := range map[string]struct {
+		tasks          []*model.Task
+		shown          int
+		evicted, whole bool
+		want           int
+	}{
+		"complete for the first time":             {both(model.Pending), none, false, false, 30},
+		"complete before":                         {both(model.Pending), 10, false, false, 10},
+		"incomplete":                              {both(model.Pending)[:1], none, false, false, none},
+		"lost a member that waited":               {both(model.Pending)[:1], 10, false, false, 10},
+		"lost all members that waited":            {nil, 10, false, false, none},
+		"all gated again":                         {gated, 10, false, false, none},
+		"starts":                                  {both(model.Binding), 10, false, false, 10},
+		"runs":                                    {both(model.Running), 10, false, true, 10},
+		"lost a member that ran":                  {both(model.Running)[:1], 10, false, true, 10},
+		"lost all that ran, others wait":          {both(model.Pending), 10, false, true, 30},
+		"deleted by a user":                       {both(model.Releasing), 10, false, true, none},
+		"deleted by the scheduler":                {both(model.Releasing), 10, true, true, 10},
+		"evicted, and gone":                       {nil, 10, true, false, 10},
+		"evicted, and its status does not say it": {both(model.Pending), 10, true, true, 10},
+		"ended":                                 {both(model.Succeeded), 10, false, true, none},
+		"evicted, and failed as it was deleted": {both(model.Failed), 10, true, true, 10},
+	} {
+		shown := &v1alpha1.PodGroupStatus{}
+		time := metav1.NewTime(at(max(0, c.shown)))
+		if c.shown != none {
+			shown.QueuedSince = &time
+		}
+		if c.whole {
+			shown.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionTrue}}
+		}
+		got := QueuedSince(&model.Job{MinMember: 2, Tasks: c.tasks, Evicted: c.evicted}, shown)
+		if got == nil && c.want != none || got != nil && !got.Time.Equal(at(c.want)) {
+			t.Errorf("%s: in the queue since %v, want minute %d", name, got, c.want)
+		}
+	}
+}

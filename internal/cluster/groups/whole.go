@@ -17,7 +17,11 @@ import (
 
 // Whole reports whether the PodGroup has had its minimum bound, as its condition Scheduled says.
 func Whole(group *v1alpha1.PodGroup) bool {
-	return meta.IsStatusConditionTrue(group.Status.Conditions, v1alpha1.ConditionScheduled)
+	return whole(&group.Status)
+}
+
+func whole(status *v1alpha1.PodGroupStatus) bool {
+	return meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionScheduled)
 }
 
 // startedMinima returns the minima that the group was whole with; zero when it was not. A status of the version before does not
@@ -40,7 +44,7 @@ func startedMinima(group *v1alpha1.PodGroup) model.Minima {
 // StartedMinima writes the minima that the group was whole with: those of the job, as its group states them, while they are
 // bound; the ones before while it is whole and lacks members; none when it is not whole.
 func StartedMinima(status *v1alpha1.PodGroupStatus, job *model.Job, before *v1alpha1.PodGroup) {
-	if !Whole(&v1alpha1.PodGroup{Status: *status}) {
+	if !whole(status) {
 		status.StartedMinMember, status.StartedRoles = 0, nil
 		return
 	}

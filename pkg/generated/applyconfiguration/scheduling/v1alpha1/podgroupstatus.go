@@ -37,9 +37,13 @@ type PodGroupStatusApplyConfiguration struct {
 	StartedMinMember *int32 `json:"startedMinMember,omitempty"`
 	// startedRoles are the minima of roles that the group was whole with then.
 	StartedRoles []RoleApplyConfiguration `json:"startedRoles,omitempty"`
-	// queuedSince is since when all members of the minimum have existed for the first time. Waiting groups of equal priority are
-	// ordered by it. It is kept through eviction, undo and restart by the scheduler; when the group ends by itself, it is reset.
+	// queuedSince is since when the group has been in the queue: when the last member of its minimum was created. Waiting groups of
+	// equal priority start in this order. It stays when the scheduler deletes members: evicted for another job, a start undone or
+	// restarted. A group that has ended, or lost all members in another way, gets another one with its next members.
 	QueuedSince *v1.Time `json:"queuedSince,omitempty"`
+	// evictedAt is when the scheduler last began to delete members of the group: evicted for another job, a start undone or
+	// restarted. It is not set once the group has its minimum bound again, or has ended.
+	EvictedAt *v1.Time `json:"evictedAt,omitempty"`
 	// waitingSince is since when the group has had the members it needs and has waited for capacity. It is not set while
 	// members are missing, nor once the minimum is bound.
 	WaitingSince *v1.Time `json:"waitingSince,omitempty"`
@@ -166,6 +170,14 @@ func (b *PodGroupStatusApplyConfiguration) WithStartedRoles(values ...*RoleApply
 // If called multiple times, the QueuedSince field is set to the value of the last call.
 func (b *PodGroupStatusApplyConfiguration) WithQueuedSince(value v1.Time) *PodGroupStatusApplyConfiguration {
 	b.QueuedSince = &value
+	return b
+}
+
+// WithEvictedAt sets the EvictedAt field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the EvictedAt field is set to the value of the last call.
+func (b *PodGroupStatusApplyConfiguration) WithEvictedAt(value v1.Time) *PodGroupStatusApplyConfiguration {
+	b.EvictedAt = &value
 	return b
 }
 

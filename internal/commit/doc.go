@@ -19,7 +19,7 @@
 // The files, in reading order:
 //
 //	call.go, entry.go, options.go   calls, replies and outcomes; what the machine keeps of each call
-//	machine.go                      decisions in, calls out, ticks
+//	machine.go, calls.go            decisions in, ticks, and which call leaves next
 //	answer.go, classify.go          replies in: done, sent again, or failed for good
 //	prepare.go                      volumes and devices before the first bind of a decision
 //	plan.go                         nominations before evictions

@@ -6,7 +6,7 @@
 // The files, in reading order:
 //
 //	options.go              the flags
-//	run.go                  how the parts are joined, run and stopped
+//	run.go, takeover.go     how the parts are joined, run and stopped, and how a process begins to lead
 //	configuration.go        where the configuration comes from, and what is printed about it
 //	election.go             the Lease
 //	watchdog.go             the end of a process whose loop hangs

@@ -39,8 +39,8 @@ func EvictedAt(job *model.Job, before *metav1.Time, now metav1.Time) *metav1.Tim
 }
 
 // QueuedSince returns since when the job is in the queue, as its PodGroup is to show it and jobs are ordered by; nil while it
-// lacks members and was not complete before. shown is the status that its PodGroup shows. When all members have ended or are gone,
-// or the last one with a node is, the age is that of the next members, unless the scheduler has deleted them.
+// lacks members and was not complete before. shown is the status that its PodGroup shows. When all members have ended or are
+// gone, or the last one with a node is, the age is that of the next members, unless the scheduler has deleted them.
 func QueuedSince(job *model.Job, shown *v1alpha1.PodGroupStatus) *metav1.Time {
 	lost := job.Count((*model.Task).Exists) == 0 || whole(shown) && !Remains(job)
 	switch {

@@ -52,7 +52,7 @@ func (l *Watcher) startFromLastGood(ctx context.Context, f sourceContent, refuse
 }
 
 // keepPeriod is how long after a failure, and how often while it may not write, the keeper tries again.
-const keepPeriod = 30 * time.Second
+const keepPeriod = 5 * time.Second
 
 // keeper stores the last good version, on a goroutine of its own. Only a process that may write does: the leader.
 type keeper struct {

@@ -29,7 +29,8 @@ type Promtool struct {
 	Rules string
 }
 
-// New renders the rules with helm into a folder. It returns ErrNoPromtool where there is none; out gets the progress of building helm.
+// New renders the rules with helm into a folder. It returns ErrNoPromtool where there is none; out gets the progress of building
+// helm.
 func New(ctx context.Context, dir string, out io.Writer) (*Promtool, error) {
 	root, err := binaries.Root()
 	if err != nil {
@@ -140,8 +141,8 @@ func (r *Recording) add(minutes int, series, value string) {
 	r.series[series] = values
 }
 
-// Story returns the recording as a test file of promtool: the named alerts fire in its last minute, and no others. With none named,
-// no alert fires in any minute.
+// Story returns the recording as a test file of promtool: the named alerts fire in its last minute, and no others. With none
+// named, no alert fires in any minute.
 func (r *Recording) Story(firing ...string) (string, error) {
 	type input struct {
 		Series string `json:"series"`

@@ -37,14 +37,13 @@ func (s *State) fillJob(job *model.Job) {
 	if refused := s.guard(identity{kind, key.Namespace, key.Name}, func() { s.readJob(job, group) }); refused != nil {
 		*job = known
 		job.Invalid, job.NeverPreempts = refused, true
-		job.Priority, _ = highestPriority(tasks)
+		job.SetPriority()
 	}
 }
 
 // readJob works out what the group and the members ask for.
 func (s *State) readJob(job *model.Job, group *v1alpha1.PodGroup) {
-	highest, live := highestPriority(job.Tasks)
-	job.Priority = highest
+	class := ""
 	switch {
 	case job.Key.IsPod:
 	case job.Key.WithoutPodGroup:
@@ -64,10 +63,10 @@ func (s *State) readJob(job *model.Job, group *v1alpha1.PodGroup) {
 		if why := TooLarge(group); why != "" {
 			job.Invalid = &model.Refusal{Code: model.InvalidGroup, Detail: fmt.Sprintf("PodGroup %s/%s: %s", group.Namespace, group.Name, why)}
 		}
-		s.applyClass(job, group.Spec.PriorityClassName, live)
-		job.Warning = strings.Join(slices.DeleteFunc([]string{job.Warning, s.others.warning(job.Key)}, isEmpty), "; ")
+		class, job.Warning = group.Spec.PriorityClassName, s.others.warning(job.Key)
 	}
 	groups.Lower(job)
+	s.readClass(job, class)
 	job.NeverPreempts = neverPreempts(job, group)
 	job.NothingPending = nothingPending(job)
 	job.BelowMinimum = belowMinimum(job)
@@ -81,23 +80,21 @@ func marked(task *model.Task) bool {
 	})
 }
 
-// applyClass lowers the job's priority, which is the highest of its pods, to that of its PriorityClass. A job of which no pod
-// lives has that of the class.
-func (s *State) applyClass(job *model.Job, class string, live bool) {
-	highest := job.Priority
+// readClass lets the PriorityClass that the group names lower the job's priority, and says so where it does not.
+func (s *State) readClass(job *model.Job, class string) {
 	value, ok := s.classes[class]
-	switch {
-	case class != "" && !ok:
-		job.Warning = fmt.Sprintf("PriorityClass %q does not exist; the priority is that of the pods: %d", class, highest)
-	case ok && live && value > highest:
-		job.Warning = fmt.Sprintf("PriorityClass %q (%d) counts as %d, the highest priority of the pods", class, value, highest)
-	}
 	if ok {
 		job.ClassPriority = &value
-		if !live || value < highest {
-			job.Priority = value
-		}
 	}
+	job.SetPriority()
+	warning := ""
+	switch {
+	case class != "" && !ok:
+		warning = fmt.Sprintf("PriorityClass %q does not exist; the priority is that of the pods: %d", class, job.Priority)
+	case ok && value > job.Priority:
+		warning = fmt.Sprintf("PriorityClass %q (%d) counts as %d, the priority of the pods", class, value, job.Priority)
+	}
+	job.Warning = strings.Join(slices.DeleteFunc([]string{warning, job.Warning}, isEmpty), "; ")
 }
 
 // hasTerms reports whether a pod says something about other pods, or about objects that are not in the snapshot.
@@ -126,17 +123,4 @@ func nothingPending(job *model.Job) bool {
 	waits := func(task *model.Task) bool { return task.Status == model.Pending }
 	stands := func(task *model.Task) bool { return task.Status.CountsTowardMinimum() }
 	return job.Count(waits) == 0 && (!job.HasGroup || job.Finished() || job.Invalid == nil && job.FirstUnmetMinimum(stands) == nil)
-}
-
-// highestPriority returns the highest priority among the tasks that have not ended; live is false when all have.
-func highestPriority(tasks []*model.Task) (highest int32, live bool) {
-	for _, task := range tasks {
-		if task.Status == model.Succeeded || task.Status == model.Failed {
-			continue
-		}
-		if !live || task.Priority > highest {
-			highest, live = task.Priority, true
-		}
-	}
-	return highest, live
 }

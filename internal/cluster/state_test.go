@@ -279,7 +279,7 @@ func TestAClassThatDoesNotCountIsSaid(t *testing.T) {
 		want    string
 	}{
 		"counts":      {[]any{group("g", 1, className("c")), class("c", 5), pod("a", of("g"), priority(9))}, ""},
-		"too high":    {[]any{group("g", 1, className("c")), class("c", 50), pod("a", of("g"), priority(9))}, `PriorityClass "c" (50) counts as 9, the highest priority of the pods`},
+		"too high":    {[]any{group("g", 1, className("c")), class("c", 50), pod("a", of("g"), priority(9))}, `PriorityClass "c" (50) counts as 9, the priority of the pods`},
 		"unknown":     {[]any{group("g", 1, className("c")), pod("a", of("g"), priority(9))}, `PriorityClass "c" does not exist; the priority is that of the pods: 9`},
 		"none at all": {[]any{group("g", 1), pod("a", of("g"), priority(9))}, ""},
 	} {

@@ -178,13 +178,14 @@ func kindsOf(tasks []*model.Task) []*model.Task {
 // before.
 func (q *search) lowerMinimum(placed int64) func() *Change {
 	return func() *Change {
-		job, from := q.job, q.job.MinMember
+		job, from, priority := q.job, q.job.MinMember, q.job.Priority
 		if job.Lowered { // its group states another minimum, which is not what it waits for
 			return nil
 		}
-		defer func() { job.MinMember = from }()
+		defer func() { job.MinMember, job.Priority = from, priority }()
 		can := func(minimum int32) bool {
 			job.MinMember = minimum
+			job.SetPriority()
 			return q.isSchedulable()
 		}
 		least := int32(1)

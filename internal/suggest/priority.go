@@ -137,7 +137,7 @@ func (q *search) evictUnits(statement *framework.Statement, units []framework.Ev
 // singles returns the members of a job that has more than its minimum, each of which could go alone for one of that priority:
 // the least important first.
 func (q *search) singles(job *model.Job, priority int32) (units []framework.EvictionUnit) {
-	if job == q.job || job.Priority >= priority || job.Count(func(t *model.Task) bool { return t.Status.CountsTowardMinimum() }) <= int(job.MinMember) {
+	if job == q.job || job.Count(func(t *model.Task) bool { return t.Status.CountsTowardMinimum() }) <= int(job.MinMember) {
 		return nil
 	}
 	q.left -= 1 + len(job.Tasks)/8

@@ -11,11 +11,11 @@ import (
 // and with it the highest minMember, which may not be below the roles' minima together. It is for jobs that no lower
 // minMember alone helps.
 func (q *search) lowerRole() *Change {
-	job, roles, from := q.job, q.job.Roles, q.job.MinMember
+	job, roles, from, priority := q.job, q.job.Roles, q.job.MinMember, q.job.Priority
 	if job.Lowered {
 		return nil
 	}
-	defer func() { job.Roles, job.MinMember = roles, from }()
+	defer func() { job.Roles, job.MinMember, job.Priority = roles, from, priority }()
 	var together int64
 	for _, role := range roles {
 		together += int64(role.MinMember)
@@ -31,6 +31,7 @@ func (q *search) lowerRole() *Change {
 			}
 			job.Roles = slices.Clone(roles)
 			job.Roles[i].MinMember, job.MinMember = minimum, minMember
+			job.SetPriority()
 			return q.isSchedulable()
 		}
 		if role.MinMember < 2 || !can(1, others+1) {

@@ -27,18 +27,16 @@ func (s *Session) Defer(job *model.Job) {
 	if !s.isDeferred[job] {
 		s.isDeferred[job] = true
 		s.deferred = append(s.deferred, job)
+		if len(s.deferred) == 1 || job.Priority > s.highestDeferred {
+			s.highestDeferred = job.Priority
+		}
 	}
 }
 
-// HighestDeferred returns the highest priority of the deferred jobs, whose turn comes before that of all below; any is false
-// when none was deferred.
+// HighestDeferred returns the highest priority of the deferred jobs, whose turn comes before that of all below: of a job that
+// only waits for members beyond its minimum, theirs. any is false when none was deferred.
 func (s *Session) HighestDeferred() (highest int32, any bool) {
-	for _, job := range s.deferred {
-		if !any || job.Priority > highest {
-			highest, any = job.Priority, true
-		}
-	}
-	return highest, any
+	return s.highestDeferred, len(s.deferred) > 0
 }
 
 // execute runs the pipeline until no job is deferred any more.

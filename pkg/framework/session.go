@@ -100,6 +100,7 @@ type Session struct {
 	// nil the first time.
 	deferred, resumed []*model.Job
 	isDeferred        map[*model.Job]bool
+	highestDeferred   int32
 	// currentPart is the position of the action that is executed; the number of actions when none is any more.
 	currentPart int
 	// sending reports that a decision is being sent out.

@@ -23,16 +23,20 @@ func isSystemCritical(task *model.Task) *model.Refusal {
 	return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s is critical to the system", task)}
 }
 
-// Priority returns the unit's: the highest of its tasks and of its job. Job is nil for a pod of another scheduler.
+// Priority returns the unit's: that of the job when it goes whole, else the highest of its tasks, which is no higher than the
+// job's. Job is nil for a pod of another scheduler.
 func (u *EvictionUnit) Priority() int32 {
-	var highest int32
-	if u.Job != nil {
-		highest = u.Job.Priority
+	if u.WholeGang && u.Job != nil {
+		return u.Job.Priority
 	}
+	var highest int32
 	for i, task := range u.Tasks {
-		if u.Job == nil && i == 0 || task.Priority > highest {
+		if i == 0 || task.Priority > highest {
 			highest = task.Priority
 		}
+	}
+	if u.Job != nil {
+		highest = min(highest, u.Job.Priority)
 	}
 	return highest
 }
@@ -75,17 +79,22 @@ func (s *Session) checkEvictions(operations []operation) *model.Refusal {
 		if _, marked := s.evicted[task]; !marked {
 			continue
 		}
-		overstays := highest != nil && slices.Contains(s.overstayed[highest.Key], s.Snapshot.Job(task.Job))
-		if highest == nil || task.Priority > highest.Priority || task.Priority == highest.Priority && !overstays {
+		job := s.Snapshot.Job(task.Job)
+		overstays := highest != nil && slices.Contains(s.overstayed[highest.Key], job)
+		priority := task.Priority
+		if job != nil {
+			priority = job.PriorityOf(task)
+		}
+		if highest == nil || priority > highest.Priority || priority == highest.Priority && !overstays {
 			return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s would be evicted for noEntry above it", task)}
 		}
 		if task.Job == (model.JobKey{}) || seen[task.Job] {
 			continue
 		}
 		seen[task.Job] = true
-		job := s.Snapshot.Job(task.Job)
 		left := job.Count(func(t *model.Task) bool { return t.Status.CountsTowardMinimum() && t.Status != model.Succeeded })
-		if job.Priority > highest.Priority || job.Priority == highest.Priority && !overstays || left > 0 && job.FirstUnmetMinimum(func(t *model.Task) bool { return t.Status.CountsTowardMinimum() }) != nil {
+		shielded := job.Priority > highest.Priority || job.Priority == highest.Priority && !overstays
+		if left == 0 && shielded || left > 0 && job.FirstUnmetMinimum(func(t *model.Task) bool { return t.Status.CountsTowardMinimum() }) != nil {
 			return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("part of %s would be evicted", job.Key)}
 		}
 	}

@@ -76,7 +76,8 @@ type Job struct {
 	// UID is the group's, the single pod's, or that of the controller of an implicit group; empty while the group does not exist,
 	// and of an implicit group without a controller.
 	UID types.UID
-	// Priority decides the job's turn; the priority plugin documents its source.
+	// Priority decides the job's turn, for which jobs it is evicted and which are evicted for it, see SetPriority; PriorityOf is
+	// that of its members beyond the minimum.
 	Priority int32
 	// MinMember is how many members must start together.
 	MinMember int32

@@ -49,8 +49,9 @@ func (s *environment) takeEvictions(decision model.Decision) error {
 			return fmt.Errorf("pod %s is evicted twice", eviction.Pod)
 		case pod.Spec.NodeName == "":
 			return fmt.Errorf("pod %s is evicted, and runs nowhere", eviction.Pod)
-		case s.priorityOf(pod) >= s.priorityOfJob(decision.Job) && !s.overstays(pod, decision.Job):
-			return fmt.Errorf("invariant I11: pod %s is evicted for %s, which is no higher", eviction.Pod, decision.Job)
+		case s.shieldOf(pod, decision) >= s.priorityOfJob(decision.Job) && !s.overstays(pod, decision.Job):
+			return fmt.Errorf("invariant I11: pod %s of priority %d is evicted for %s, which has %d",
+				eviction.Pod, s.shieldOf(pod, decision), decision.Job, s.priorityOfJob(decision.Job))
 		case pod.Namespace == "kube-system" || s.priorityOf(pod) >= 2_000_000_000:
 			return fmt.Errorf("invariant I11: pod %s of the system is evicted for %s", eviction.Pod, decision.Job)
 		}
@@ -148,22 +149,71 @@ func (s *environment) priorityOf(pod *corev1.Pod) int32 {
 	return *pod.Spec.Priority
 }
 
-// priorityOfJob is the highest priority of a job's pods, but no more than what its group's class says.
+// shieldOf is the priority that keeps a pod from being evicted: that of its gang when all of it goes, and that of a member that
+// the gang does not need when only members go.
+func (s *environment) shieldOf(pod *corev1.Pod, decision model.Decision) int32 {
+	gang, stays := s.priorityOfJob(s.jobOf(pod)), false
+	for _, other := range s.world.pods {
+		goes := slices.ContainsFunc(decision.Evictions, func(e model.Eviction) bool { return e.Pod.UID == other.UID })
+		stays = stays || s.jobOf(other) == s.jobOf(pod) && s.hasPlace(other) && !goes && !s.ending[other.UID]
+	}
+	if stays {
+		return min(gang, s.priorityOf(pod))
+	}
+	return gang
+}
+
+// priorityOfJob is the highest priority at which the pods of that priority or above are what the job needs, found by trying each;
+// the lowest of its pods when they are not enough together. It is no more than what its group's class says.
 func (s *environment) priorityOfJob(job model.JobKey) int32 {
-	var highest int32
-	found := false
+	var live, others []int32
+	var pods []*corev1.Pod
 	for _, pod := range s.world.pods {
-		if pod.Namespace == job.Namespace && s.ownerOf(pod) == jobName(job) && pod.Status.Phase != corev1.PodSucceeded &&
-			pod.Status.Phase != corev1.PodFailed && (!found || s.priorityOf(pod) > highest) {
-			highest, found = s.priorityOf(pod), true
+		if pod.Namespace != job.Namespace || s.ownerOf(pod) != jobName(job) {
+			continue
+		}
+		pods = append(pods, pod)
+		switch ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed; {
+		case ended:
+		case len(pod.Spec.SchedulingGates) > 0 || pod.DeletionTimestamp != nil:
+			others = append(others, s.priorityOf(pod))
+		default:
+			live = append(live, s.priorityOf(pod))
+		}
+	}
+	if len(live) == 0 {
+		live = others
+	}
+	var highest int32
+	if len(live) > 0 {
+		highest = slices.Min(live)
+	}
+	for _, p := range live {
+		if p > highest && s.enoughFrom(job, pods, p) {
+			highest = p
 		}
 	}
 	if group := s.world.groups[jobName(job)]; group != nil {
-		if class := s.world.classes[group.Spec.PriorityClassName]; class != nil {
-			highest = min(highest, class.Value)
+		if class := s.world.classes[group.Spec.PriorityClassName]; class != nil && (len(live) == 0 || class.Value < highest) {
+			highest = class.Value
 		}
 	}
 	return highest
+}
+
+// enoughFrom reports whether the pods of a priority or above are enough for a job.
+func (s *environment) enoughFrom(job model.JobKey, pods []*corev1.Pod, from int32) bool {
+	group := s.groupOfJob(job)
+	if job.IsPod || group == nil {
+		return job.IsPod // without its group it is not known what the job needs, and all are needed
+	}
+	var members invariants.Members
+	for _, pod := range pods {
+		if ended := pod.Status.Phase == corev1.PodSucceeded; ended || s.priorityOf(pod) >= from && len(pod.Spec.SchedulingGates) == 0 {
+			members.Add(pod, true)
+		}
+	}
+	return members.Unmet(group) == ""
 }
 
 // graceOf is how long a pod may take to end by its own word.

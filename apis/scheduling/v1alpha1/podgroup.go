@@ -88,9 +88,9 @@ type PodGroupSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="the name of a queue consists of lower case letters, digits, '-' and '.', and each part between dots starts and ends with a letter or digit"
 	Queue string `json:"queue,omitempty"`
 
-	// priorityClassName is the PriorityClass of the group as a whole, by which waiting groups are ordered. It
-	// never raises the group above the highest priority of its pods. Without it, the group has the priority of its
-	// pods. It cannot be changed.
+	// priorityClassName is the PriorityClass of the group as a whole, by which waiting groups are ordered. It lowers the group's
+	// priority, and never raises it: that is the highest at which the pods of this priority or above, without scheduling gates,
+	// are enough for minMember and each role. It cannot be changed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	PriorityClassName string `json:"priorityClassName,omitempty"`

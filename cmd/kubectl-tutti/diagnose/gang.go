@@ -184,15 +184,37 @@ func (g *gang) created() time.Time {
 	return g.pods[0].CreationTimestamp.Time
 }
 
-// priority is the highest of the pods that have not ended.
+// priority is that of the members together; a PriorityClass of the group, which is no object of the namespace, may lower it.
 func (g *gang) priority() int32 {
-	var highest int32
-	any := false
-	for _, pod := range g.pods {
-		ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-		if own := pod.Spec.Priority; !ended && !foreign(pod) && own != nil && (!any || *own > highest) {
-			highest, any = *own, true
+	job := &model.Job{MinMember: int32(g.needs())}
+	if g.group != nil {
+		for _, role := range g.group.Spec.Roles {
+			job.Roles = append(job.Roles, model.Role{Name: role.Name, MinMember: role.MinMember})
 		}
 	}
-	return highest
+	for _, pod := range g.pods {
+		if own := pod.Spec.Priority; own != nil && !foreign(pod) {
+			job.Tasks = append(job.Tasks, &model.Task{
+				Role: groups.Role(pod), Priority: *own, SchedulingGated: len(pod.Spec.SchedulingGates) > 0,
+				Placement: model.Placement{Status: statusOf(pod)},
+			})
+		}
+	}
+	job.SetPriority()
+	return job.Priority
+}
+
+// statusOf is the status of a pod as far as its object shows it.
+func statusOf(pod *corev1.Pod) model.Status {
+	switch {
+	case pod.Status.Phase == corev1.PodSucceeded:
+		return model.Succeeded
+	case pod.Status.Phase == corev1.PodFailed:
+		return model.Failed
+	case pod.DeletionTimestamp != nil && pod.Spec.NodeName != "":
+		return model.Releasing
+	case pod.Spec.NodeName != "":
+		return model.Bound
+	}
+	return model.Pending
 }

@@ -11,6 +11,8 @@ import (
 // extraMembers is the members of one job that wait beyond a minimum which has been reached.
 type extraMembers struct {
 	job *model.Job
+	// priority is the job's.
+	priority int32
 	// waiting are those that have not been looked at, in task order. Capacity only shrinks while surplus is handed out, so no
 	// task needs a second look.
 	waiting    []*model.Task
@@ -34,13 +36,18 @@ func (r *cycle) allocateBeyondMinimum(candidates []*model.Job) {
 			session.Refuse(job, refusal)
 			continue
 		}
-		session.ApplyReservations(job) // it may have had its minimum only in this session
 		jobs = append(jobs, job)
 		surpluses[job.Key] = &extraMembers{
-			job: job, infeasible: map[model.Shape]bool{},
+			job: job, priority: job.Priority, infeasible: map[model.Shape]bool{},
 			waiting: slices.SortedFunc(slices.Values(job.Pending()), session.CompareTasks),
 		}
+		surpluses[job.Key].lower()
 	}
+	defer func() {
+		for _, s := range surpluses {
+			s.job.Priority = s.priority
+		}
+	}()
 	for len(jobs) > 0 {
 		var again []*model.Job
 		for job := range jobsInOrder(session, jobs) {
@@ -64,11 +71,22 @@ func selectNode(session *framework.Session, job *model.Job, task *model.Task) (n
 	return node, tally
 }
 
+// lower gives the job the priority of its next member, while nothing but members beyond the minimum is placed: their order, what
+// is kept for others and who may take their place go by it.
+func (s *extraMembers) lower() {
+	if len(s.waiting) > 0 {
+		s.job.Priority = min(s.priority, s.waiting[0].Priority)
+	}
+}
+
 // placeNext places the next member that finds capacity. When there is none any more it records why the others wait and
 // returns false.
 func (s *extraMembers) placeNext(r *cycle) bool {
 	session := r.session
+	defer s.lower()
 	for len(s.waiting) > 0 {
+		s.lower()
+		session.ApplyReservations(s.job)
 		task := s.waiting[0]
 		s.waiting = s.waiting[1:]
 		refusal := task.Invalid

@@ -176,10 +176,16 @@ func (r *run) lowestPriorityJobs() []preemptibleJob {
 	}
 	r.lowest = []preemptibleJob{} // not nil, though it may be that no job runs
 	for _, job := range r.session.Snapshot.Jobs {
-		if len(r.lowest) == 2 && job.Priority >= r.lowest[1].priority || !slices.ContainsFunc(job.Tasks, r.evictable) {
+		priority := job.Priority
+		if len(job.Tasks) > int(job.MinMember) {
+			for _, task := range job.Tasks {
+				priority = min(priority, task.Priority)
+			}
+		}
+		if len(r.lowest) == 2 && priority >= r.lowest[1].priority || !slices.ContainsFunc(job.Tasks, r.evictable) {
 			continue
 		}
-		r.lowest = append(r.lowest, preemptibleJob{job, job.Priority})
+		r.lowest = append(r.lowest, preemptibleJob{job, priority})
 		slices.SortStableFunc(r.lowest, func(a, b preemptibleJob) int { return cmp.Compare(a.priority, b.priority) })
 		r.lowest = r.lowest[:min(len(r.lowest), 2)]
 	}

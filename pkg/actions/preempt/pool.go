@@ -71,7 +71,7 @@ func (r *run) pool(job *model.Job) *candidateVictims {
 	p := &candidateVictims{of: map[*model.Task]*victimJob{}, byJob: map[*model.Job]*victimJob{}}
 	r.pools[key] = p
 	for _, other := range r.session.Snapshot.Jobs {
-		if other != job && (other.Priority < job.Priority || slices.Contains(overstayed, other)) {
+		if other != job && (other.Priority < job.Priority || hasSurplusBelow(other, job.Priority) || slices.Contains(overstayed, other)) {
 			p.sources = appendRemaining(p.sources, r.victimJobOf(other))
 		}
 	}
@@ -87,6 +87,12 @@ func (r *run) pool(job *model.Job) *candidateVictims {
 	r.filterVictims(p, job)
 	p.index()
 	return p
+}
+
+// hasSurplusBelow reports whether the job has members beyond its minimum, and members of a priority below this one.
+func hasSurplusBelow(job *model.Job, priority int32) bool {
+	return len(job.Tasks) > int(job.MinMember) &&
+		slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Priority < priority })
 }
 
 // index makes the tasks of the sources findable.
@@ -152,7 +158,6 @@ func (r *run) victimJobOf(job *model.Job) *victimJob {
 		switch {
 		case r.evictable(task):
 			s.tasks = append(s.tasks, task)
-			s.priority = max(s.priority, task.Priority)
 			alive++
 		case task.Status.HasNode() && task.Status != model.Releasing:
 			s.wholeUnit = false // part of the job would stay
@@ -230,9 +235,9 @@ func newUnit(s *victimJob, tasks []*model.Task, whole bool) victimUnit {
 	for i, task := range tasks {
 		priority := task.Priority
 		if s.job != nil {
-			priority = max(priority, s.job.Priority)
+			priority = s.job.PriorityOf(task)
 		}
-		c := cost{highest: priority, sum: weight(task.Priority), pods: 1, grace: task.GraceSeconds, earliestStart: started(task)}
+		c := cost{highest: priority, sum: weight(priority), pods: 1, grace: task.GraceSeconds, earliestStart: started(task)}
 		if whole {
 			c.highest = s.priority
 		}

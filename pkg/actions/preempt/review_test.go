@@ -289,7 +289,8 @@ func (m moody) PreFilter(_ *model.Task, scope framework.FilterScope) ([]framewor
 func TestWhomOthersOutsideKeepWaitingIsAskedAgain(t *testing.T) {
 	for _, moods := range []moody{{}, {"n00000": true}} {
 		snapshot := full(1, 1)
-		snapshot.Nodes[0].Tasks[0].Priority = 20 // of eight seven may go, and eight are needed
+		first := snapshot.Nodes[0].Tasks[0]
+		snapshot.Job(first.Job).Priority, first.Priority = 20, 20 // of eight seven may go, and eight are needed
 		job := &model.Job{Key: model.JobKey{Namespace: "default", Name: "z"}, MinMember: 8, Priority: 10, Version: 1}
 		for i := range 8 {
 			device(job, fmt.Sprint("z", i))

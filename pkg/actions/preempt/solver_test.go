@@ -2,6 +2,7 @@ package preempt_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"unique"
 
@@ -87,7 +88,7 @@ func (p *problem) addJob(n func(int, int, string) int, size int, minimal bool) {
 	for i := range size {
 		task := p.task(job, fmt.Sprint(name, "-", i))
 		task.Request = model.Resources{int64(n(0, 3, "asks cpu")), int64(n(0, 3, "asks memory"))}
-		task.Priority = job.Priority + int32(max(0, n(0, 5, "above")-4))
+		task.Priority = job.Priority + []int32{0, 0, 0, 0, 0, 1, -1}[n(0, 6, "above")]
 		task.Pod.Labels = map[string]string{"b": fmt.Sprint(n(0, 3, "label"))}
 		from := n(0, len(p.snapshot.Nodes)-1, "node")
 		for j := range p.snapshot.Nodes {
@@ -190,7 +191,7 @@ func (p *problem) sets(with func(set map[types.UID]bool, costs bill)) {
 
 // bill adds the cost of some of a job's pods; false when they cannot go together.
 func (p *problem) bill(job *model.Job, mask int, costs bill) (bill, bool) {
-	gone, highest := 0, int(job.Priority)
+	gone, highest := 0, math.MinInt32
 	for j, task := range job.Tasks {
 		if mask&(1<<j) != 0 {
 			gone++
@@ -198,6 +199,9 @@ func (p *problem) bill(job *model.Job, mask int, costs bill) (bill, bool) {
 		}
 	}
 	whole := gone == len(job.Tasks)
+	if highest = min(highest, int(job.Priority)); whole {
+		highest = int(job.Priority)
+	}
 	switch {
 	case gone == 0:
 		return costs, true

@@ -1,7 +1,8 @@
 // Package priority orders jobs, and the tasks within a job, by priority: the higher goes first, and only jobs of lower
 // priority are evicted for it.
 //
-// The cluster state computes a job's priority from the PodGroup and its pods; this package only compares.
+// A job's priority is computed from the PodGroup and its pods: the highest at which these are enough to start. This package only
+// compares.
 package priority
 
 import (
@@ -39,8 +40,7 @@ func (plugin) CompareJobs(a, b *model.Job) int { return cmp.Compare(b.Priority, 
 // CompareTasks puts the task of higher priority first.
 func (plugin) CompareTasks(a, b *model.Task) int { return cmp.Compare(b.Priority, a.Priority) }
 
-// FilterVictims keeps those of lower priority than the preemptor, and those that overstay on its reserved capacity; a unit's
-// priority is the highest of its job and its pods.
+// FilterVictims keeps those of lower priority than the preemptor, and those that overstay on its reserved capacity.
 func (plugin) FilterVictims(preemptor *model.Job, units []framework.EvictionUnit) (picked []framework.EvictionUnit, decided bool) {
 	return slices.DeleteFunc(units, func(unit framework.EvictionUnit) bool {
 		return unit.Priority() >= preemptor.Priority && !unit.Overstays

@@ -38,9 +38,9 @@ type PodGroupSpecApplyConfiguration struct {
 	// queue is the name of the queue the group is meant for. It is only shown so far: it has no effect on order, limits or
 	// shares. A later version will read it, so name a queue only if you mean it.
 	Queue *string `json:"queue,omitempty"`
-	// priorityClassName is the PriorityClass of the group as a whole, by which waiting groups are ordered. It
-	// never raises the group above the highest priority of its pods. Without it, the group has the priority of its
-	// pods. It cannot be changed.
+	// priorityClassName is the PriorityClass of the group as a whole, by which waiting groups are ordered. It lowers the group's
+	// priority, and never raises it: that is the highest at which the pods of this priority or above, without scheduling gates,
+	// are enough for minMember and each role. It cannot be changed.
 	PriorityClassName *string `json:"priorityClassName,omitempty"`
 	// preemptionPolicy says whether pods of lower priority may be evicted so that the group can start:
 	// PreemptLowerPriority, which is also what leaving it out means, or Never. Never also applies if any pod of the

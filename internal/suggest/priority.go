@@ -92,7 +92,16 @@ func (q *search) covered(task *model.Task) bool {
 // startsAbove reports whether the job would start with such a priority if all tasks were evicted that could be then.
 func (q *search) startsAbove(priority int32) (started bool) {
 	job, from, neverPreempts := q.job, q.job.Priority, q.job.NeverPreempts
-	defer func() { job.Priority, job.NeverPreempts = from, neverPreempts }()
+	own := make([]int32, len(job.Tasks))
+	for i, task := range job.Tasks { // a start places no member below the priority of its job
+		own[i], task.Priority = task.Priority, max(task.Priority, priority)
+	}
+	defer func() {
+		job.Priority, job.NeverPreempts = from, neverPreempts
+		for i, task := range job.Tasks {
+			task.Priority = own[i]
+		}
+	}()
 	job.Priority, job.NeverPreempts = priority, false
 	q.whatIf(func(statement *framework.Statement) {
 		q.evict(statement, priority)

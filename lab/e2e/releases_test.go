@@ -29,7 +29,7 @@ rules:
 - {level: None}
 `
 
-// side is a scheduler of a release of its own: with a namespace, an account, a Lease and a schedulerName that are called as it is.
+// side is the scheduler of one release. Its account and its schedulerName have its name; its namespace and Lease are its own.
 type side struct {
 	name string
 	lab  *harness.Env

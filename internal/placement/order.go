@@ -10,11 +10,9 @@ import (
 
 // order returns the waiting members in the order to place them. First come as many as the job is short of: the roles' minima
 // before the others, members that others must be near before these, the hardest to place before the easy. The rest replace
-// those that do not fit. Members whose binds were refused lately are among the rest if the job can do without them. Members of
-// lower priority than the job's are left out: others would be evicted for them by the job's.
+// those that do not fit. Members whose binds were refused lately are among the rest if the job can do without them.
 func order(session *framework.Session, job *model.Job, kinds *equivalenceClasses, largest model.Resources) []*model.Task {
-	enough := func(task *model.Task) bool { return task.Priority >= job.Priority }
-	waiting := filterTasks(slices.SortedFunc(slices.Values(job.Pending()), session.CompareTasks), enough)
+	waiting := slices.SortedFunc(slices.Values(job.Pending()), session.CompareTasks)
 	if faulty := session.Snapshot.BindBackoff; len(faulty) > 0 {
 		waiting = slices.Concat(filterTasks(waiting, func(task *model.Task) bool { return faulty[task.UID] == nil }),
 			filterTasks(waiting, func(task *model.Task) bool { return faulty[task.UID] != nil }))

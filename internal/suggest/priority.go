@@ -43,7 +43,11 @@ func (q *search) preemption() *Change {
 // the jobs that capacity is held for.
 func (q *search) priorities() []int32 {
 	var values []int32
-	for _, unit := range q.units(highestPriority) {
+	units := q.units(highestPriority)
+	for _, job := range q.session.Snapshot.Jobs {
+		units = append(units, q.singles(job, highestPriority)...)
+	}
+	for _, unit := range units {
 		values = append(values, unit.Priority())
 	}
 	for _, hold := range q.session.Snapshot.Held() {
@@ -92,16 +96,7 @@ func (q *search) covered(task *model.Task) bool {
 // startsAbove reports whether the job would start with such a priority if all tasks were evicted that could be then.
 func (q *search) startsAbove(priority int32) (started bool) {
 	job, from, neverPreempts := q.job, q.job.Priority, q.job.NeverPreempts
-	own := make([]int32, len(job.Tasks))
-	for i, task := range job.Tasks { // a start places no member below the priority of its job
-		own[i], task.Priority = task.Priority, max(task.Priority, priority)
-	}
-	defer func() {
-		job.Priority, job.NeverPreempts = from, neverPreempts
-		for i, task := range job.Tasks {
-			task.Priority = own[i]
-		}
-	}()
+	defer func() { job.Priority, job.NeverPreempts = from, neverPreempts }()
 	job.Priority, job.NeverPreempts = priority, false
 	q.whatIf(func(statement *framework.Statement) {
 		q.evict(statement, priority)

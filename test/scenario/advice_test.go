@@ -217,7 +217,7 @@ func (c *trial) run() {
 	if why := c.starts(func(*suggest.Change) *suggest.Change { return nil }); why != "" {
 		c.t.Fatalf("%s waits since %q; with %q %s", jobName(c.job), c.stage.refusals[c.job], c.suggestion, why)
 	}
-	if c.besideVictims() {
+	if c.besideVictims() || c.amongMixed() {
 		return
 	}
 	for _, part := range c.suggestion {
@@ -246,6 +246,17 @@ func (c *trial) besideVictims() bool {
 		return affinity != nil && affinity.PodAffinity != nil && len(affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0
 	}
 	return slices.ContainsFunc(snapshot.Jobs, lower) && slices.ContainsFunc(job.Pending(), beside)
+}
+
+// amongMixed reports whether a gang has members of several priorities, the one that waits or one with a node: the priority of one
+// follows from its members and minima, and the search supposes that of the present ones. Its change is true, but need not be the
+// smallest.
+func (c *trial) amongMixed() bool {
+	snapshot := c.stage.state.Snapshot(c.stage.world.now)
+	return slices.ContainsFunc(snapshot.Jobs, func(job *model.Job) bool {
+		mixed := slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Priority != job.Tasks[0].Priority })
+		return mixed && (job.Key == c.job || job.Count(func(task *model.Task) bool { return task.Status.HasNode() }) > 0)
+	})
 }
 
 // smaller returns changes of the same kind that are a little less.

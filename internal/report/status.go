@@ -85,6 +85,8 @@ func failed(t *model.Task) bool { return t.Status == model.Failed }
 
 func running(t *model.Task) bool { return t.Status == model.Running || t.Status == model.Succeeded }
 
+func counts(t *model.Task) bool { return t.Status.CountsTowardMinimum() }
+
 // phase returns the phase of the job. before is the phase it had, which a job that has ended keeps while its pods are deleted.
 func phase(job *model.Job, isScheduled bool, before v1alpha1.PodGroupPhase) v1alpha1.PodGroupPhase {
 	hadEnded := before == v1alpha1.PodGroupSucceeded || before == v1alpha1.PodGroupFailed
@@ -122,6 +124,9 @@ func setDegraded(
 ) {
 	message := ""
 	if left && !job.Finished() && job.FirstUnmetMinimum((*model.Task).IsBound) != nil {
+		if job.FirstUnmetMinimum(counts) == nil {
+			return // binds are in flight, or the watch has not shown them: as it was before
+		}
 		message = "below its minimum: " + degraded(job, refusal)
 		if job.Warning != "" {
 			message += "; " + job.Warning
@@ -165,6 +170,9 @@ func scheduledCondition(job *model.Job, refusal *model.Refusal, wasWhole bool) *
 			condition.Message += "; " + refusal.String()
 		}
 	case wasWhole && groups.Remains(job):
+		if job.FirstUnmetMinimum(counts) == nil {
+			return nil
+		}
 		condition.Reason, condition.Message = ReasonScheduled, "the gang has started, and is degraded"
 	case refusal != nil:
 		condition.Status = metav1.ConditionFalse

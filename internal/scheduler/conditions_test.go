@@ -83,3 +83,29 @@ func TestAReservationIsACondition(t *testing.T) {
 	w.expectCondition("big", v1alpha1.ConditionScheduled, "True", "Scheduled")
 	w.expectCondition("big", v1alpha1.ConditionReserved, "False", "Ended")
 }
+
+// TestAGangWhoseBindsTheWatchShowsLateIsNotDegraded: the API server has confirmed all binds, and the watch has shown one.
+func TestAGangWhoseBindsTheWatchShowsLateIsNotDegraded(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "8")
+	w.late = func(pod *corev1.Pod) bool { return pod.Name == "mpi-1" && pod.Spec.NodeName != "" }
+	w.gang("mpi", 2, 2)
+	w.play(t.Context(), 10*time.Second)
+	w.expectCondition("mpi", v1alpha1.ConditionDegraded, "", "")
+	w.late = nil
+	w.pod(w.pods["mpi-1"].DeepCopy())
+	w.play(t.Context(), 10*time.Second)
+	w.expectCondition("mpi", v1alpha1.ConditionScheduled, "True", "Scheduled")
+	w.expectCondition("mpi", v1alpha1.ConditionDegraded, "", "")
+
+	w.gone("mpi-1") // while a replacement is being bound, the gang stays degraded
+	w.play(t.Context(), 10*time.Second)
+	w.late = func(pod *corev1.Pod) bool { return pod.Name == "mpi-2" && pod.Spec.NodeName != "" }
+	w.member("mpi", 2)
+	w.play(t.Context(), 10*time.Second)
+	w.expectCondition("mpi", v1alpha1.ConditionDegraded, "True", "Degraded")
+	w.late = nil
+	w.pod(w.pods["mpi-2"].DeepCopy())
+	w.play(t.Context(), 10*time.Second)
+	w.expectCondition("mpi", v1alpha1.ConditionDegraded, "False", "Ended")
+}

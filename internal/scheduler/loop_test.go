@@ -47,6 +47,8 @@ type world struct {
 	drop       func(commit.Call) bool
 	// refuseUndo answers the deletion of a pod that was bound, refuseRead a look at a pod, with an error; nil answers all with yes.
 	refuseUndo, refuseRead func(commit.Call) error
+	// late reports which versions of pods the watch does not show yet; nil is none.
+	late func(*corev1.Pod) bool
 }
 
 // tester is a test, or one of many attempts at a property.
@@ -152,7 +154,9 @@ func (w *world) meta(object metav1.Object) {
 func (w *world) pod(pod *corev1.Pod) {
 	w.meta(pod)
 	w.pods[pod.UID] = pod
-	w.mailbox.Event(cluster.Event{Kind: cluster.KindPod, Pod: pod})
+	if w.late == nil || !w.late(pod) {
+		w.mailbox.Event(cluster.Event{Kind: cluster.KindPod, Pod: pod})
+	}
 }
 
 func (w *world) group(group *v1alpha1.PodGroup) {

@@ -150,7 +150,7 @@ func (s *Scheduler) step(ctx context.Context) {
 	s.logMalformed(ctx)
 	defer s.serveInspections(ctx, now)
 	if !s.leading {
-		s.state.Snapshot(now) // a standby keeps up, so that it has nothing to catch up with, and no list of it to keep
+		s.state.Snapshot(now).Journal.BeginCycle() // a standby keeps up, so that it has nothing to catch up with, and no list of it to keep
 		return
 	}
 	for _, doubt := range s.doubts.expired(now) {
@@ -308,6 +308,7 @@ func (s *Scheduler) look(ctx context.Context, now time.Time) (snapshot *model.Sn
 	asOf := s.rebuild(now)
 	held, pass := s.checkGangs(ctx, s.state.Snapshot(now), now)
 	snapshot = s.state.Snapshot(now)
+	snapshot.Journal.BeginCycle()
 	until := s.delays.Apply(snapshot, func(pod types.UID) bool { return s.state.Pod(pod) != nil }, asOf)
 	s.holdPaused(snapshot)
 	maps.Copy(snapshot.JobBackoff, held)

@@ -31,8 +31,9 @@ type ChangeLog struct {
 	// layout counts how often nodes were added or removed; serial is the number of the last change, altered that of the last
 	// change of a node itself.
 	layout, serial, altered uint64
-	// changes are the last ones, up to number serial.
+	// changes are the last ones, up to number serial; cycle is the number of the last one when the cycle began.
 	changes []Change
+	cycle   uint64
 	// content is the revision of everything, fixed that of everything but the pods of jobs. revisions counts them.
 	content, fixed, revisions uint64
 }
@@ -59,9 +60,13 @@ func (j *ChangeLog) renew(fixed bool) {
 	}
 }
 
-// maxChanges is how many changes are kept at least. A reader that is further behind reads everything again, which costs about
-// as much.
-const maxChanges = 1 << 15
+const (
+	// maxChanges is how many changes of two cycles are kept at least. A reader that is further behind reads everything again,
+	// which costs about as much.
+	maxChanges = 1 << 15
+	// maxOldChanges is how many changes of the cycles before are kept: each holds its pod, which may be deleted by now.
+	maxOldChanges = 1 << 10
+)
 
 // Number returns the number of the cursor's last change, to compare with Node.Changed and Node.ObjectChanged.
 func (m Cursor) Number() uint64 { return m.serial }
@@ -90,11 +95,25 @@ func (j *ChangeLog) SameNodes(mark Cursor) bool {
 // state calls it, never within a session.
 func (j *ChangeLog) NamespaceRelabelled() { j.renew(true) }
 
+// BeginCycle drops most of the changes that are older than the last cycle. The loop calls it when it has the snapshot of the next
+// one, and where it only follows the cluster.
+func (j *ChangeLog) BeginCycle() {
+	if keep := int(j.serial-j.cycle) + maxOldChanges; len(j.changes) > keep {
+		j.keep(keep)
+	}
+	j.cycle = j.serial
+}
+
+// keep drops all changes but the last ones.
+func (j *ChangeLog) keep(last int) {
+	kept := copy(j.changes, j.changes[len(j.changes)-last:])
+	clear(j.changes[kept:]) // drops the references
+	j.changes = j.changes[:kept]
+}
+
 func (j *ChangeLog) add(change Change) {
 	if len(j.changes) >= 2*maxChanges {
-		kept := copy(j.changes, j.changes[len(j.changes)-maxChanges:])
-		clear(j.changes[kept:]) // drops the references
-		j.changes = j.changes[:kept]
+		j.keep(maxChanges)
 	}
 	j.serial++
 	change.Node.Changed = j.serial

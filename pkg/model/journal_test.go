@@ -60,6 +60,41 @@ func TestJournal(t *testing.T) {
 	}
 }
 
+// TestJournal_keepsTwoCycles: a reader that has read in the last cycle gets all changes since, one that is further behind gets
+// them while they are few.
+func TestJournal_keepsTwoCycles(t *testing.T) {
+	node := &model.Node{Name: "n"}
+	snapshot := &model.Snapshot{Dimensions: model.NewDimensions(), Nodes: []*model.Node{node}}
+	snapshot.AssignIndexes()
+	cycle := func(changes int) (before model.Cursor) {
+		snapshot.Journal.BeginCycle()
+		before = snapshot.Journal.Cursor()
+		for range changes {
+			snapshot.NodeChanged(node)
+		}
+		return before
+	}
+	first := cycle(1)
+	last := cycle(5000)
+	if changes, ok := snapshot.Journal.Since(first); !ok || len(changes) != 5001 {
+		t.Errorf("within the cycle: got %d changes, %t", len(changes), ok)
+	}
+	snapshot.Journal.BeginCycle()
+	if changes, ok := snapshot.Journal.Since(last); !ok || len(changes) != 5000 {
+		t.Errorf("since the last cycle: got %d changes, %t", len(changes), ok)
+	}
+	snapshot.Journal.BeginCycle()
+	if changes, ok := snapshot.Journal.Since(last); ok {
+		t.Errorf("since the cycle before: got %d changes", len(changes))
+	}
+	few := cycle(1000)
+	snapshot.Journal.BeginCycle()
+	snapshot.Journal.BeginCycle()
+	if changes, ok := snapshot.Journal.Since(few); !ok || len(changes) != 1000 {
+		t.Errorf("few changes: got %d, %t", len(changes), ok)
+	}
+}
+
 // TestRevision_isThatOfTheContent: undoing a change restores the revision, any other change gives a new one.
 func TestRevision_isThatOfTheContent(t *testing.T) {
 	node := &model.Node{Name: "n"}

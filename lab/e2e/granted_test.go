@@ -31,7 +31,7 @@ rules:
 `
 
 // startAudited starts a cluster with everything whose server keeps such a log.
-func startAudited(t *testing.T, log string) *cluster.Cluster {
+func startAudited(t *testing.T, log string, controllerArgs ...string) *cluster.Cluster {
 	t.Helper()
 	policy := filepath.Join(t.TempDir(), "policy.yaml")
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o644); err != nil {
@@ -41,7 +41,8 @@ func startAudited(t *testing.T, log string) *cluster.Cluster {
 		Kubernetes:        env.Cluster.Version(),
 		ControllerManager: true, Scheduler: true, Kwok: true,
 		Dir: t.TempDir(), Out: t.Output(),
-		APIServerArgs: []string{"--audit-policy-file=" + policy, "--audit-log-path=" + log},
+		APIServerArgs:         []string{"--audit-policy-file=" + policy, "--audit-log-path=" + log},
+		ControllerManagerArgs: controllerArgs,
 	})
 	if err != nil {
 		t.Fatal(err)

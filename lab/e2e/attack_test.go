@@ -1,0 +1,415 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/lab/binaries"
+	"github.com/tutti-sched/tutti/lab/cluster"
+	"github.com/tutti-sched/tutti/lab/demo/release"
+	"github.com/tutti-sched/tutti/lab/harness"
+	"github.com/tutti-sched/tutti/lab/process"
+)
+
+const (
+	// attackers is the namespace of the account that attacks, tenants that of the other tenant.
+	attackers, tenants = "attackers", "tenants"
+	// startsWithin is how long a gang of the other tenant may wait for its last bind.
+	startsWithin = 2 * time.Second
+	// mostWrites is how many status writes about one object the scheduler may make in writesPeriod: one a second, and those of
+	// a start.
+	mostWrites, writesPeriod = 15, 10 * time.Second
+	// warmUp is how many gangs fill what the scheduler keeps of the last changes.
+	warmUp = 60
+)
+
+// attackConfig lets a gang reserve capacity after a second.
+const attackConfig = `apiVersion: config.tutti.dev/v1alpha1
+kind: SchedulerConfiguration
+actions: "allocate, backfill, preempt"
+configurations: [{name: backfill, arguments: {reserveAfter: 1s}}]
+tiers:
+- plugins: [{name: priority}, {name: gang}]
+- plugins: [{name: predicates}, {name: nodeorder}]
+`
+
+// siege is a cluster with a release, an account that attacks, and the other tenant.
+type siege struct {
+	*testing.T
+	lab       *harness.Env
+	own       client.Client // of the account
+	token     string
+	scheduler *process.Process
+	// endpoint is where the scheduler serves metrics and what it shows of itself, profiles where it shows its heap.
+	endpoint, profiles string
+	gangs              int // of the other tenant, so far
+	created            int // pods and groups of the account, so far
+}
+
+// TestAttacks: an account with the role edit in a namespace with a quota tries to stop the scheduler, to get before others, to
+// evict their pods, to hold more than its quota, to hide, to forge, to flood and to get out of its namespace. Each attempt is
+// refused, or does not keep a gang of the other tenant from its start, or end one of its pods. The scheduler goes on, keeps its
+// budgets of writes, and its heap is afterwards what it was before, with the same objects in the cluster.
+func TestAttacks(t *testing.T) {
+	t.Parallel()
+	log := filepath.Join(t.TempDir(), "audit.log")
+	s := newSiege(t, log)
+	standing := s.standing()
+	var quiet, under takings
+	for range warmUp {
+		quiet = append(quiet, s.start())
+	}
+	s.large()
+	before := s.heap()
+	for _, a := range attacks() {
+		err := a.try(s)
+		switch refused := apierrors.IsForbidden(err) || apierrors.IsInvalid(err); {
+		case a.refused && !refused:
+			t.Errorf("%s: %v, want it to be refused", a.name, err)
+		case err != nil && !refused && !apierrors.IsRequestEntityTooLargeError(err):
+			t.Errorf("%s: %v", a.name, err)
+		}
+		took := s.start()
+		if took > startsWithin {
+			t.Errorf("%s: a gang of the other tenant started after %s, want at most %s", a.name, took, startsWithin)
+		}
+		under = append(under, took)
+		s.clear(attackers)
+	}
+	if now := s.standing(); !slices.Equal(now, standing) {
+		t.Errorf("the pods that ran before the attacks were %v, and are %v", standing, now)
+	}
+	attacked := s.heap()
+	for range warmUp { // the last changes are those of the other tenant again
+		s.start()
+	}
+	after := s.heap()
+	if after > before*12/10 {
+		t.Errorf("the heap after the attacks is %d KiB, before them %d KiB, with the same objects", after>>10, before>>10)
+	}
+	t.Logf("RESULT attacks: %d; starts of gangs of the other tenant: before %s, under attack %s; heap after a collection, in KiB: before %d, after the last %d, then %d",
+		len(attacks()), quiet, under, before>>10, attacked>>10, after>>10)
+	s.sound()
+	s.writesInBudget(log)
+}
+
+// attack is one attempt. try returns the answer of the server to its last request.
+type attack struct {
+	name    string
+	refused bool // by the server
+	try     func(s *siege) error
+}
+
+// newSiege makes the cluster, and runs the scheduler as the chart has it.
+func newSiege(t *testing.T, log string) *siege {
+	t.Helper()
+	// A quota of a custom resource is counted at the next look over all quotas after the controller has found the resource.
+	c := startAudited(t, log, "--resource-quota-sync-period=2s")
+	lab, err := harness.NewEnv(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &siege{T: t, lab: lab, endpoint: freeAddress(t), profiles: freeAddress(t)}
+	nodes := cluster.Nodes("node", 4, map[string]string{"cpu": "8", "memory": "16Gi"})
+	nodes = append(nodes, cluster.Node("small", map[string]string{"cpu": "4", "memory": "16Gi"}, cluster.NodeLabels(map[string]string{"pool": "small"}),
+		cluster.NodeTaints(corev1.Taint{Key: "pool", Value: "small", Effect: corev1.TaintEffectNoSchedule})))
+	if err := c.CreateNodes(t.Context(), nodes...); err != nil {
+		t.Fatal(err)
+	}
+	values := filepath.Join(t.TempDir(), "values.yaml")
+	text, err := json.Marshal(map[string]any{"config": attackConfig, "tenancy": map[string]any{"policies": map[string]any{"enabled": true}}})
+	if err == nil {
+		err = os.WriteFile(values, text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := release.Install(t.Context(), c, chartFolder(t), "--values", values, "--set", "tenancy.policies.maxExtendedResources=20000"); err != nil {
+		t.Fatal(err)
+	}
+	installed, err := release.Read(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := binaries.Build(t.Context(), t.Output(), binaries.TuttiScheduler)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.scheduler, err = installed.Start(t.Context(), c, "tutti-scheduler", program,
+		"--metrics-bind-address="+s.endpoint, "--pprof-bind-address="+s.profiles)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(s.scheduler.Failure())
+		}
+	})
+	s.account()
+	return s
+}
+
+// account makes the two namespaces, the quota, and the account that attacks.
+func (s *siege) account() {
+	s.Helper()
+	about := metav1.ObjectMeta{Namespace: attackers, Name: "attacker"}
+	of := func(quantity string) resource.Quantity { return resource.MustParse(quantity) }
+	s.lab.Create(s, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: attackers}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tenants}},
+		&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000},
+		&corev1.ServiceAccount{ObjectMeta: about},
+		&rbacv1.RoleBinding{
+			ObjectMeta: about, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: attackers, Name: "attacker"}},
+		},
+		&corev1.ResourceQuota{ObjectMeta: about, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{
+			"pods": of("40"), "requests.cpu": of("12"), "count/podgroups.scheduling.tutti.dev": of("20"),
+		}}},
+		&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: attackers, Name: "high"}, Spec: corev1.ResourceQuotaSpec{
+			Hard: corev1.ResourceList{"pods": of("0")},
+			ScopeSelector: &corev1.ScopeSelector{MatchExpressions: []corev1.ScopedResourceSelectorRequirement{{
+				ScopeName: corev1.ResourceQuotaScopePriorityClass, Operator: corev1.ScopeSelectorOpIn, Values: []string{"high"},
+			}}},
+		}})
+	path, err := s.lab.Cluster.KubeconfigFor(s.Context(), attackers, "attacker")
+	if err != nil {
+		s.Fatal(err)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		s.Fatal(err)
+	}
+	config.QPS, s.token = -1, config.BearerToken
+	if s.own, err = client.New(config, client.Options{Scheme: s.lab.Client.Scheme()}); err != nil {
+		s.Fatal(err)
+	}
+	s.lab.Eventually(s, patience, func() error { // the controllers count the quotas, and put the rights together
+		err := s.create(group(attackers, "first", 1))
+		return errors.Join(err, s.quotaCounted())
+	})
+	s.clear(attackers)
+}
+
+// quotaCounted is nil when the controller has seen the quotas.
+func (s *siege) quotaCounted() error {
+	var quotas corev1.ResourceQuotaList
+	if err := s.lab.Client.List(s.Context(), &quotas, client.InNamespace(attackers)); err != nil {
+		return err
+	}
+	for i := range quotas.Items {
+		if len(quotas.Items[i].Status.Hard) == 0 {
+			return fmt.Errorf("quota %s is not counted", quotas.Items[i].Name)
+		}
+	}
+	return nil
+}
+
+// create creates objects as the account that attacks, and returns the first error; that the object is there is none.
+func (s *siege) create(objects ...client.Object) error {
+	for _, object := range objects {
+		if err := s.own.Create(s.Context(), object); err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		s.created++
+	}
+	return nil
+}
+
+// clear deletes the pods and PodGroups of a namespace.
+func (s *siege) clear(namespace string) {
+	s.Helper()
+	for _, all := range []client.Object{&v1alpha1.PodGroup{}, &corev1.Pod{}} {
+		if err := s.lab.Client.DeleteAllOf(s.Context(), all, client.InNamespace(namespace), client.GracePeriodSeconds(0)); err != nil {
+			s.Fatal(err)
+		}
+	}
+	s.lab.Eventually(s, patience, func() error {
+		var used corev1.ResourceQuota
+		if namespace != attackers {
+			return nil
+		}
+		if err := s.lab.Client.Get(s.Context(), client.ObjectKey{Namespace: attackers, Name: "attacker"}, &used); err != nil {
+			return err
+		}
+		if pods := used.Status.Used["pods"]; pods.Value() > 0 {
+			return fmt.Errorf("the quota counts %d pods", pods.Value())
+		}
+		return nil
+	})
+}
+
+// standing starts the gang of the other tenant that fills the small node, or finds it, and returns the identities of its pods.
+func (s *siege) standing() []string {
+	s.Helper()
+	if err := s.lab.Client.Get(s.Context(), client.ObjectKey{Namespace: tenants, Name: "standing"}, &v1alpha1.PodGroup{}); err != nil {
+		s.lab.Create(s, group(tenants, "standing", 4))
+		s.lab.Create(s, members(tenants, "standing", "", 4, onSmall)...)
+		s.bound("standing", 4)
+	}
+	var names []string
+	pods, err := s.lab.Pods(s.Context(), tenants, client.MatchingLabels{v1alpha1.LabelPodGroup: "standing"})
+	if err != nil {
+		s.Fatal(err)
+	}
+	for i := range pods {
+		names = append(names, fmt.Sprintf("%s %s on %s, ends: %t", pods[i].Name, pods[i].UID, pods[i].Spec.NodeName, pods[i].DeletionTimestamp != nil))
+	}
+	return names
+}
+
+// onSmall lets a pod go to the small node alone.
+func onSmall(p *corev1.Pod) {
+	p.Spec.NodeSelector = map[string]string{"pool": "small"}
+	p.Spec.Tolerations = []corev1.Toleration{{Key: "pool", Operator: corev1.TolerationOpExists}}
+}
+
+// large lets the other tenant create a pod and a PodGroup that are as large as they may be: the buffer of a watch stays as large
+// as the largest object was. The pod is refused for its size.
+func (s *siege) large() {
+	s.Helper()
+	g, pod := group(tenants, "large", 1), s.lab.Pod(tenants, "large", harness.InGroup("large"), oneCPU)
+	g.Annotations = map[string]string{"example.com/text": largeText[:250<<10]}
+	pod.Annotations = g.Annotations
+	largePods[0](pod)
+	s.lab.Create(s, g, pod)
+	s.start() // the watch shows it before this gang
+	for _, object := range []client.Object{pod, g} {
+		if err := s.lab.Client.Delete(s.Context(), object, client.GracePeriodSeconds(0)); err != nil {
+			s.Fatal(err)
+		}
+	}
+}
+
+// start creates a gang of the other tenant, returns how long it took from its last pod to its last bind, and deletes it.
+func (s *siege) start() time.Duration {
+	s.Helper()
+	name := fmt.Sprintf("gang-%d", s.gangs)
+	s.gangs++
+	g, pods := group(tenants, name, 4), members(tenants, name, "", 4)
+	s.lab.Create(s, g)
+	s.lab.Create(s, pods...)
+	began := time.Now()
+	s.bound(name, 4)
+	took := time.Since(began)
+	for _, object := range append(pods, g) {
+		if err := s.lab.Client.Delete(s.Context(), object, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
+			s.Fatal(err)
+		}
+	}
+	return took
+}
+
+func (s *siege) bound(name string, want int) {
+	s.Helper()
+	s.lab.Eventually(s, patience, func() error {
+		pods, err := s.lab.Pods(s.Context(), tenants, client.MatchingLabels{v1alpha1.LabelPodGroup: name})
+		if err != nil {
+			return err
+		}
+		return held(name, pods, want)
+	})
+}
+
+// heapLine is where a profile says how much of the heap is in use, in bytes.
+var heapLine = regexp.MustCompile(`(?m)^# HeapAlloc = (\d+)$`)
+
+// heap is what is in use of the scheduler's heap after a garbage collection, in bytes.
+func (s *siege) heap() uint64 {
+	s.Helper()
+	request, err := http.NewRequestWithContext(s.Context(), http.MethodGet, "http://"+s.profiles+"/debug/pprof/heap?gc=1&debug=1", nil)
+	if err != nil {
+		s.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	found := heapLine.FindSubmatch(text)
+	if err != nil || found == nil {
+		s.Fatalf("the profile does not say how much is in use: %s %v", answer.Status, err)
+	}
+	used, err := strconv.ParseUint(string(found[1]), 10, 64)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return used
+}
+
+// sound wants the scheduler to run, and to have caught no panic.
+func (s *siege) sound() {
+	s.Helper()
+	select {
+	case <-s.scheduler.Done():
+		s.Errorf("the scheduler has ended: %v", s.scheduler.Failure())
+	default:
+	}
+	log, err := os.ReadFile(s.scheduler.LogFile())
+	if err != nil {
+		s.Fatal(err)
+	}
+	for line := range strings.Lines(string(log)) {
+		if strings.Contains(strings.ToLower(line), "panic") {
+			s.Errorf("the log has a panic: %s", line)
+		}
+	}
+	if n := strings.Count(string(log), "Leading: scheduling starts"); n != 1 {
+		s.Errorf("the scheduler began to lead %d times, want once", n)
+	}
+}
+
+// writesInBudget wants no more status writes about any object of the account in a period than there may be.
+func (s *siege) writesInBudget(log string) {
+	s.Helper()
+	at, total := map[string][]time.Time{}, map[string]int{}
+	for _, line := range (writeLog{log}).lines(s.T) {
+		var e written
+		if err := json.Unmarshal(line, &e); err != nil {
+			s.Fatalf("%v in %s", err, line)
+		}
+		if e.ObjectRef.Namespace == attackers && e.ObjectRef.Subresource == "status" {
+			object := e.ObjectRef.Resource + " " + e.ObjectRef.Name
+			at[object] = append(at[object], e.RequestReceivedTimestamp.Time)
+			total[e.ObjectRef.Resource]++
+		}
+	}
+	most := 0
+	for object, times := range at {
+		slices.SortFunc(times, time.Time.Compare)
+		often := 0
+		for from, to := 0, 0; to < len(times); to++ {
+			for times[to].Sub(times[from]) > writesPeriod {
+				from++
+			}
+			often = max(often, to-from+1)
+		}
+		if most = max(most, often); often > mostWrites {
+			s.Errorf("%s: %d status writes in %s, want at most %d", object, often, writesPeriod, mostWrites)
+		}
+	}
+	s.Logf("RESULT attacks: status writes about what the account created, %d objects: %v, at most %d about one in %s", s.created, total, most, writesPeriod)
+	if total["pods"] == 0 || total["podgroups"] == 0 {
+		s.Errorf("the log has status writes about %v, want them about pods and PodGroups", total)
+	}
+}

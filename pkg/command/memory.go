@@ -15,25 +15,29 @@ const (
 	// garbageBytes is how many bytes may lie around; least and most are the percentages between which that is heeded.
 	garbageBytes     = 96 << 20
 	minPercent, most = 40, 400
-	// tuneInterval is how often the percentage follows what is in use while the process starts, and aftermath for how long after
-	// the first lists.
-	tuneInterval  = 50 * time.Millisecond
-	startupPeriod = 10 * time.Second
-	never         = time.Duration(1<<63 - 1)
+	// startupInterval is how often the percentage follows what is in use while the process starts, startupPeriod for how long after
+	// the first lists, and steadyInterval how often from then on: a cluster may grow tenfold.
+	startupInterval = 50 * time.Millisecond
+	startupPeriod   = 10 * time.Second
+	steadyInterval  = time.Second
+	never           = time.Duration(1<<63 - 1)
 )
 
-// tuneGC lets the garbage collector's percentage follow what is in use until some time after the first lists have been
-// read, releases what they have left, and returns.
+// tuneGC lets the garbage collector's percentage follow what is in use until the context ends, and releases what the first lists
+// have left.
 func tuneGC(ctx context.Context, read <-chan struct{}) {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
-	ticker := time.NewTicker(tuneInterval)
+	ticker := time.NewTicker(startupInterval)
 	defer ticker.Stop()
 	end := time.NewTimer(never)
 	defer end.Stop()
-	for {
-		debug.SetGCPercent(gcPercent(inUse()))
+	for set := 0; ; {
+		if percent := gcPercent(inUse()); percent != set { // setting it stops the world
+			debug.SetGCPercent(percent)
+			set = percent
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -43,8 +47,7 @@ func tuneGC(ctx context.Context, read <-chan struct{}) {
 			end.Reset(startupPeriod)
 		case <-end.C:
 			debug.FreeOSMemory()
-			debug.SetGCPercent(gcPercent(inUse()))
-			return
+			ticker.Reset(steadyInterval)
 		}
 	}
 }

@@ -2,8 +2,11 @@ package command
 
 import (
 	"context"
+	"runtime"
 	"runtime/debug"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestPercentFor(t *testing.T) {
@@ -15,6 +18,29 @@ func TestPercentFor(t *testing.T) {
 			t.Errorf("%d MiB in use: %d %%, want %d %%", c.inUse>>20, got, c.want)
 		}
 	}
+}
+
+// TestThePercentageFollowsTheHeap after the first lists have been read, too.
+func TestThePercentageFollowsTheHeap(t *testing.T) {
+	before := debug.SetGCPercent(100)
+	defer debug.SetGCPercent(before)
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		read := make(chan struct{})
+		close(read)
+		go tuneGC(ctx, read)
+		time.Sleep(startupPeriod + steadyInterval)
+		synctest.Wait()
+		held := make([]byte, 300<<20)
+		runtime.GC()
+		time.Sleep(steadyInterval)
+		synctest.Wait()
+		if got := debug.SetGCPercent(100); got > 100 {
+			t.Errorf("the percentage with 300 MiB in use is %d", got)
+		}
+		runtime.KeepAlive(held)
+		cancel()
+	})
 }
 
 func TestWhoSetsGOGCDecides(t *testing.T) {

@@ -24,17 +24,19 @@ func TestPercentFor(t *testing.T) {
 func TestThePercentageFollowsTheHeap(t *testing.T) {
 	before := debug.SetGCPercent(100)
 	defer debug.SetGCPercent(before)
+	pass := func(span time.Duration) { // of the virtual clock
+		<-time.NewTimer(span).C
+		synctest.Wait()
+	}
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		read := make(chan struct{})
 		close(read)
 		go tuneGC(ctx, read)
-		time.Sleep(startupPeriod + steadyInterval)
-		synctest.Wait()
+		pass(startupPeriod + steadyInterval)
 		held := make([]byte, 300<<20)
 		runtime.GC()
-		time.Sleep(steadyInterval)
-		synctest.Wait()
+		pass(steadyInterval)
 		if got := debug.SetGCPercent(100); got > 100 {
 			t.Errorf("the percentage with 300 MiB in use is %d", got)
 		}

@@ -9,6 +9,7 @@ FROM ${GO_IMAGE} AS build
 WORKDIR /src
 # The modules first, so that a change in the source does not fetch them again.
 COPY go.mod go.sum ./
+COPY apis/go.mod apis/go.sum apis/
 RUN go mod download
 COPY apis apis
 COPY cmd cmd

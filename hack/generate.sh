@@ -17,7 +17,7 @@ out="$(cd "$out" && pwd -P)"
 
 module="$(go list -m)"
 api="$module/apis/scheduling/v1alpha1"
-generated="$module/pkg/generated"
+generated="$module/apis/client"
 header="$root/hack/boilerplate.go.txt"
 bin="$root/build/bin"
 
@@ -28,29 +28,31 @@ mkdir -p "$bin"
 	k8s.io/code-generator/cmd/{applyconfiguration-gen,client-gen,informer-gen,lister-gen})
 
 # What a generator no longer writes must not stay behind.
-rm -rf "$out/pkg/generated" "$out/config/crd/bases"
+rm -rf "$out/apis/client" "$out/config/crd/bases"
 
 echo "generate: deep copies and CRDs" >&2
-"$bin/controller-gen" paths=./apis/scheduling/v1alpha1 \
+cd apis # the module that the generators read
+"$bin/controller-gen" paths=./scheduling/v1alpha1 \
 	object:headerFile="$header" output:object:dir="$out/apis/scheduling/v1alpha1" \
 	crd output:crd:dir="$out/config/crd/bases"
 
 echo "generate: apply configurations, clientset, listers, informers" >&2
 "$bin/applyconfiguration-gen" --go-header-file "$header" \
-	--output-dir "$out/pkg/generated/applyconfiguration" --output-pkg "$generated/applyconfiguration" \
+	--output-dir "$out/apis/client/applyconfiguration" --output-pkg "$generated/applyconfiguration" \
 	"$api"
 "$bin/client-gen" --go-header-file "$header" \
-	--output-dir "$out/pkg/generated/clientset" --output-pkg "$generated/clientset" --clientset-name versioned \
+	--output-dir "$out/apis/client/clientset" --output-pkg "$generated/clientset" --clientset-name versioned \
 	--apply-configuration-package "$generated/applyconfiguration" \
 	--input-base "$module/apis" --input scheduling/v1alpha1
 "$bin/lister-gen" --go-header-file "$header" \
-	--output-dir "$out/pkg/generated/listers" --output-pkg "$generated/listers" \
+	--output-dir "$out/apis/client/listers" --output-pkg "$generated/listers" \
 	"$api"
 "$bin/informer-gen" --go-header-file "$header" \
-	--output-dir "$out/pkg/generated/informers" --output-pkg "$generated/informers" \
+	--output-dir "$out/apis/client/informers" --output-pkg "$generated/informers" \
 	--versioned-clientset-package "$generated/clientset/versioned" --listers-package "$generated/listers" \
 	"$api"
 
+cd "$root"
 echo "generate: default configuration" >&2
 mkdir -p "$out/config/default"
 cp apis/config/v1alpha1/default.yaml "$out/config/default/scheduler.yaml"

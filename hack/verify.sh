@@ -15,7 +15,7 @@ fi
 rm "$fresh/log"
 
 # Directories that hold nothing but generated files are compared both ways, so that a file too many is found as well.
-whole=(pkg/generated config/crd/bases)
+whole=(apis/client config/crd/bases)
 stale="$({
 	(cd "$fresh" && find . -type f)
 	find "${whole[@]/#/./}" -type f 2>/dev/null || true

@@ -5,6 +5,7 @@ go 1.26.0
 // kubernetes requires its staging modules at v0.0.0; these are the versions it was released with.
 replace (
 	github.com/tutti-sched/tutti => ../
+	github.com/tutti-sched/tutti/apis => ../apis
 	k8s.io/api => k8s.io/api v0.37.1
 	k8s.io/apiextensions-apiserver => k8s.io/apiextensions-apiserver v0.37.1
 	k8s.io/apimachinery => k8s.io/apimachinery v0.37.1
@@ -46,6 +47,7 @@ require (
 	github.com/prometheus/client_golang v1.24.0
 	github.com/spf13/cobra v1.10.2
 	github.com/tutti-sched/tutti v0.0.0
+	github.com/tutti-sched/tutti/apis v0.0.0
 	golang.org/x/sync v0.24.0
 	k8s.io/api v0.37.1
 	k8s.io/apimachinery v0.37.1

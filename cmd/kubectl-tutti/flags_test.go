@@ -21,9 +21,9 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	ktesting "k8s.io/client-go/testing"
 
+	groupfake "github.com/tutti-sched/tutti/apis/client/clientset/versioned/fake"
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
-	groupfake "github.com/tutti-sched/tutti/pkg/generated/clientset/versioned/fake"
 )
 
 // TestFlagsMeanWhatTheyMeanToKubectl: what the API server receives.

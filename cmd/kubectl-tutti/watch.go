@@ -12,10 +12,10 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
+	groupinformers "github.com/tutti-sched/tutti/apis/client/informers/externalversions"
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/diagnose"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
-	groupinformers "github.com/tutti-sched/tutti/pkg/generated/informers/externalversions"
 )
 
 // settle is how long changes are collected before the jobs are shown again: a gang starts by many of them.

@@ -2,8 +2,11 @@ module example.com/joblimit
 
 go 1.26.0
 
-// In a module of your own, delete this line, and set the version of Tutti in the require line below.
-replace github.com/tutti-sched/tutti => ../..
+// In a module of your own, delete these lines, and set the version of Tutti in the require lines below.
+replace (
+	github.com/tutti-sched/tutti => ../..
+	github.com/tutti-sched/tutti/apis => ../../apis
+)
 
 // kubernetes requires its staging modules at v0.0.0; these are the versions it was released with.
 replace (
@@ -45,6 +48,7 @@ replace (
 require (
 	github.com/cockroachdb/datadriven v1.0.3
 	github.com/tutti-sched/tutti v0.0.0
+	github.com/tutti-sched/tutti/apis v0.0.0
 	k8s.io/apimachinery v0.37.1
 	sigs.k8s.io/controller-runtime v0.25.2
 )

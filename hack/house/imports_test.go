@@ -26,8 +26,8 @@ type rule struct {
 }
 
 var rules = []rule{
+	{of: "apis/client", client: true},
 	{of: "apis"},
-	{of: "pkg/generated", ours: []string{"apis"}, client: true},
 	{of: "pkg/isolated"},
 	{of: "pkg/argument"},
 	{of: "internal/metrics"},
@@ -47,8 +47,8 @@ var rules = []rule{
 	{of: "pkg/actions/", ours: []string{"pkg/framework", "internal/placement", "pkg/model", "pkg/argument"}},
 	{of: "pkg/plugins", ours: []string{"pkg/plugins/", "pkg/framework", "pkg/model", "pkg/topology", "apis/config"}, client: true},
 	{of: "pkg/actions", ours: []string{"pkg/actions/", "pkg/framework", "pkg/model", "apis/config"}},
-	{of: "internal/cluster", ours: []string{"pkg/model", "pkg/isolated", "apis", "pkg/generated"}, kubernetes: true, client: true},
-	{of: "internal/commit", ours: []string{"pkg/model", "apis", "pkg/generated"}, client: true},
+	{of: "internal/cluster", ours: []string{"pkg/model", "pkg/isolated", "apis", "apis/client"}, kubernetes: true, client: true},
+	{of: "internal/commit", ours: []string{"pkg/model", "apis", "apis/client"}, client: true},
 	// What a handler of the container runtime's may reach has no client: the runtime does not wait for an API server.
 	{of: "internal/agent/publish", ours: []string{"pkg/isolated"}, client: true},
 	{of: "internal/agent/", ours: []string{"pkg/isolated", "internal/metrics"}},
@@ -69,6 +69,7 @@ var rules = []rule{
 	{of: "cmd", ours: []string{"*"}, client: true},
 	{of: "hack/document", ours: []string{"internal/configuration"}},
 	// What others may write, with what they may use.
+	{of: "examples/podgroups", ours: []string{"apis/client", "apis/scheduling"}, client: true},
 	{of: "examples", ours: []string{"pkg/command", "pkg/framework", "pkg/model", "pkg/argument", "apis/config"}},
 	{of: "hack/metricsdoc", ours: []string{"internal/metrics"}},
 	{of: "hack"},
@@ -133,7 +134,10 @@ func sameTree(a, b string) bool {
 }
 
 // modules are those with rules, by folder, each with the path that its packages have in place of one below the root.
-var modules = map[string][2]string{".": {module, ""}, "examples/joblimit": {"example.com/joblimit", "examples/joblimit"}}
+var modules = map[string][2]string{
+	".": {module, ""}, "apis": {module, ""},
+	"examples/joblimit": {"example.com/joblimit", "examples/joblimit"}, "examples/podgroups": {"example.com/podgroups", "examples/podgroups"},
+}
 
 func TestImports(t *testing.T) {
 	for folder, path := range modules {

@@ -47,6 +47,18 @@ func TestOneSetOfVersions(t *testing.T) {
 	}
 }
 
+// TestOthersImportTheAPIWithoutReplacements: a replacement counts in the main module alone, so a module that others import can
+// have none.
+func TestOthersImportTheAPIWithoutReplacements(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "apis/go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(text), "replace") || strings.Contains(string(text), "k8s.io/kubernetes") {
+		t.Error("apis/go.mod replaces a module, or requires k8s.io/kubernetes, which needs replacements")
+	}
+}
+
 // TestBootstrapImportsNoModule: the lab's first program compiles before it can show any progress.
 func TestBootstrapImportsNoModule(t *testing.T) {
 	seen := 0

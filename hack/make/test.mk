@@ -17,15 +17,17 @@ gotest:
 	@go build -o build/bin/gotest ./hack/gotest
 
 # The race detector needs a C compiler; TUTTI_VERIFY checks the invariants after every statement of every session.
-unit: gotest ## Run the tests of the root module, with the race detector and verify mode.
+unit: gotest ## Run the tests of the root module and of apis, with the race detector and verify mode.
+	cd apis && CGO_ENABLED=1 $(PROGRESS) 'unit: apis' $(GOTEST) -race ./...
 	TUTTI_VERIFY=1 CGO_ENABLED=1 $(PROGRESS) unit $(GOTEST) -race -timeout 30m $$(go list ./... | grep -v '/test/simulation\|/hack/house')
 	TUTTI_VERIFY=1 CGO_ENABLED=1 $(PROGRESS) 'unit: simulation' $(GOTEST) -race -run '^TestSameSeedSameTrace$$' ./test/simulation
 	TUTTI_VERIFY=1 $(PROGRESS) 'unit: simulation and rules' $(GOTEST) -timeout 30m ./test/simulation ./hack/house # ten times as long with the race detector
 	hack/commit-coverage.sh
 
 .PHONY: example
-example: gotest ## Build the scheduler of examples/joblimit, a module of its own, and play its stories.
+example: gotest ## Build the examples, each a module of its own, and play their stories.
 	cd examples/joblimit && $(GOTEST) .
+	cd examples/podgroups && $(GOTEST) .
 
 .PHONY: coverage
 coverage: ## Print how much of the commit path its fault matrix covers.
@@ -55,7 +57,7 @@ FUZZTIME ?= 1m
 fuzz: ## Let every fuzz target look for inputs that break something, one after the other (FUZZTIME=1m each).
 	@grep -rnoE --include='*_test.go' '^func Fuzz[A-Za-z]+' apis internal pkg cmd test | while IFS=: read -r file _ function; do \
 		echo "fuzz: $$(dirname "$$file") $${function#func }"; \
-		go test "./$$(dirname "$$file")" -run '^$$' -fuzz "^$${function#func }$$" -fuzztime $(FUZZTIME) -parallel 1; \
+		(cd "$$(dirname "$$file")" && go test . -run '^$$' -fuzz "^$${function#func }$$" -fuzztime $(FUZZTIME) -parallel 1); \
 	done
 
 # How many steps are simulated, and in how many runs the scheduler is killed after each write in turn.

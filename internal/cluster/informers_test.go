@@ -19,8 +19,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	groupfake "github.com/tutti-sched/tutti/pkg/generated/clientset/versioned/fake"
-	"github.com/tutti-sched/tutti/pkg/generated/informers/externalversions"
+	groupfake "github.com/tutti-sched/tutti/apis/client/clientset/versioned/fake"
+	"github.com/tutti-sched/tutti/apis/client/informers/externalversions"
 )
 
 func TestWatchPushesEverythingBeforeItIsSynced(t *testing.T) {

@@ -18,8 +18,8 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 
-	"github.com/tutti-sched/tutti/pkg/generated/clientset/versioned"
-	groupinformers "github.com/tutti-sched/tutti/pkg/generated/informers/externalversions"
+	"github.com/tutti-sched/tutti/apis/client/clientset/versioned"
+	groupinformers "github.com/tutti-sched/tutti/apis/client/informers/externalversions"
 )
 
 // The limits of one request: it asks for as many objects as are expected to be pageBytes together, by the size of those

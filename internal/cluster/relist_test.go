@@ -12,9 +12,9 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	groupfake "github.com/tutti-sched/tutti/apis/client/clientset/versioned/fake"
+	groupinformers "github.com/tutti-sched/tutti/apis/client/informers/externalversions"
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	groupfake "github.com/tutti-sched/tutti/pkg/generated/clientset/versioned/fake"
-	groupinformers "github.com/tutti-sched/tutti/pkg/generated/informers/externalversions"
 )
 
 // TestRereadKnowsWhatTheWatchHasNotShown, and brings nothing back that is older.

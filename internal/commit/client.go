@@ -24,8 +24,8 @@ import (
 	eventsv1client "k8s.io/client-go/kubernetes/typed/events/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/tutti-sched/tutti/apis/client/clientset/versioned/typed/scheduling/v1alpha1"
 	scheduling "github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/pkg/generated/clientset/versioned/typed/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 

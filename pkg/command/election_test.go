@@ -21,9 +21,9 @@ import (
 	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/tutti-sched/tutti/apis/client/clientset/versioned"
 	"github.com/tutti-sched/tutti/internal/lease"
 	"github.com/tutti-sched/tutti/internal/scheduler"
-	"github.com/tutti-sched/tutti/pkg/generated/clientset/versioned"
 )
 
 // lists answers what a new leader asks for, and records what that was and when. The first so many of its answers are failures.

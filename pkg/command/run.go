@@ -25,6 +25,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/tutti-sched/tutti/apis/client/clientset/versioned"
+	groupinformers "github.com/tutti-sched/tutti/apis/client/informers/externalversions"
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
@@ -34,8 +36,6 @@ import (
 	"github.com/tutti-sched/tutti/internal/scheduler"
 	"github.com/tutti-sched/tutti/internal/telemetry"
 	"github.com/tutti-sched/tutti/internal/version"
-	"github.com/tutti-sched/tutti/pkg/generated/clientset/versioned"
-	groupinformers "github.com/tutti-sched/tutti/pkg/generated/informers/externalversions"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 

@@ -9,10 +9,10 @@ import (
 	context "context"
 	time "time"
 
+	versioned "github.com/tutti-sched/tutti/apis/client/clientset/versioned"
+	internalinterfaces "github.com/tutti-sched/tutti/apis/client/informers/externalversions/internalinterfaces"
+	schedulingv1alpha1 "github.com/tutti-sched/tutti/apis/client/listers/scheduling/v1alpha1"
 	apisschedulingv1alpha1 "github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	versioned "github.com/tutti-sched/tutti/pkg/generated/clientset/versioned"
-	internalinterfaces "github.com/tutti-sched/tutti/pkg/generated/informers/externalversions/internalinterfaces"
-	schedulingv1alpha1 "github.com/tutti-sched/tutti/pkg/generated/listers/scheduling/v1alpha1"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtime "k8s.io/apimachinery/pkg/runtime"
 	schema "k8s.io/apimachinery/pkg/runtime/schema"

@@ -6,9 +6,9 @@
 package applyconfiguration
 
 import (
+	internal "github.com/tutti-sched/tutti/apis/client/applyconfiguration/internal"
+	schedulingv1alpha1 "github.com/tutti-sched/tutti/apis/client/applyconfiguration/scheduling/v1alpha1"
 	v1alpha1 "github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	internal "github.com/tutti-sched/tutti/pkg/generated/applyconfiguration/internal"
-	schedulingv1alpha1 "github.com/tutti-sched/tutti/pkg/generated/applyconfiguration/scheduling/v1alpha1"
 	runtime "k8s.io/apimachinery/pkg/runtime"
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
 	managedfields "k8s.io/apimachinery/pkg/util/managedfields"

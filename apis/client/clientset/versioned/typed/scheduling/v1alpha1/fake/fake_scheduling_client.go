@@ -6,7 +6,7 @@
 package fake
 
 import (
-	v1alpha1 "github.com/tutti-sched/tutti/pkg/generated/clientset/versioned/typed/scheduling/v1alpha1"
+	v1alpha1 "github.com/tutti-sched/tutti/apis/client/clientset/versioned/typed/scheduling/v1alpha1"
 	rest "k8s.io/client-go/rest"
 	testing "k8s.io/client-go/testing"
 )

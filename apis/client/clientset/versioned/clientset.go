@@ -9,7 +9,7 @@ import (
 	fmt "fmt"
 	http "net/http"
 
-	schedulingv1alpha1 "github.com/tutti-sched/tutti/pkg/generated/clientset/versioned/typed/scheduling/v1alpha1"
+	schedulingv1alpha1 "github.com/tutti-sched/tutti/apis/client/clientset/versioned/typed/scheduling/v1alpha1"
 	discovery "k8s.io/client-go/discovery"
 	rest "k8s.io/client-go/rest"
 	flowcontrol "k8s.io/client-go/util/flowcontrol"

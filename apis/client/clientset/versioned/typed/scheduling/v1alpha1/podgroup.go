@@ -8,9 +8,9 @@ package v1alpha1
 import (
 	context "context"
 
+	applyconfigurationschedulingv1alpha1 "github.com/tutti-sched/tutti/apis/client/applyconfiguration/scheduling/v1alpha1"
+	scheme "github.com/tutti-sched/tutti/apis/client/clientset/versioned/scheme"
 	schedulingv1alpha1 "github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	applyconfigurationschedulingv1alpha1 "github.com/tutti-sched/tutti/pkg/generated/applyconfiguration/scheduling/v1alpha1"
-	scheme "github.com/tutti-sched/tutti/pkg/generated/clientset/versioned/scheme"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	types "k8s.io/apimachinery/pkg/types"
 	watch "k8s.io/apimachinery/pkg/watch"

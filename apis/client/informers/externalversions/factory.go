@@ -11,9 +11,9 @@ import (
 	sync "sync"
 	time "time"
 
-	versioned "github.com/tutti-sched/tutti/pkg/generated/clientset/versioned"
-	internalinterfaces "github.com/tutti-sched/tutti/pkg/generated/informers/externalversions/internalinterfaces"
-	scheduling "github.com/tutti-sched/tutti/pkg/generated/informers/externalversions/scheduling"
+	versioned "github.com/tutti-sched/tutti/apis/client/clientset/versioned"
+	internalinterfaces "github.com/tutti-sched/tutti/apis/client/informers/externalversions/internalinterfaces"
+	scheduling "github.com/tutti-sched/tutti/apis/client/informers/externalversions/scheduling"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtime "k8s.io/apimachinery/pkg/runtime"
 	schema "k8s.io/apimachinery/pkg/runtime/schema"

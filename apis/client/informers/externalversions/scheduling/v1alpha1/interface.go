@@ -6,7 +6,7 @@
 package v1alpha1
 
 import (
-	internalinterfaces "github.com/tutti-sched/tutti/pkg/generated/informers/externalversions/internalinterfaces"
+	internalinterfaces "github.com/tutti-sched/tutti/apis/client/informers/externalversions/internalinterfaces"
 )
 
 // Interface provides access to all the informers in this group version.

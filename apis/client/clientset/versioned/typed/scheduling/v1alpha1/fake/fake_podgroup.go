@@ -6,9 +6,9 @@
 package fake
 
 import (
+	schedulingv1alpha1 "github.com/tutti-sched/tutti/apis/client/applyconfiguration/scheduling/v1alpha1"
+	typedschedulingv1alpha1 "github.com/tutti-sched/tutti/apis/client/clientset/versioned/typed/scheduling/v1alpha1"
 	v1alpha1 "github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	schedulingv1alpha1 "github.com/tutti-sched/tutti/pkg/generated/applyconfiguration/scheduling/v1alpha1"
-	typedschedulingv1alpha1 "github.com/tutti-sched/tutti/pkg/generated/clientset/versioned/typed/scheduling/v1alpha1"
 	gentype "k8s.io/client-go/gentype"
 )
 

@@ -6,10 +6,10 @@
 package fake
 
 import (
-	applyconfiguration "github.com/tutti-sched/tutti/pkg/generated/applyconfiguration"
-	clientset "github.com/tutti-sched/tutti/pkg/generated/clientset/versioned"
-	schedulingv1alpha1 "github.com/tutti-sched/tutti/pkg/generated/clientset/versioned/typed/scheduling/v1alpha1"
-	fakeschedulingv1alpha1 "github.com/tutti-sched/tutti/pkg/generated/clientset/versioned/typed/scheduling/v1alpha1/fake"
+	applyconfiguration "github.com/tutti-sched/tutti/apis/client/applyconfiguration"
+	clientset "github.com/tutti-sched/tutti/apis/client/clientset/versioned"
+	schedulingv1alpha1 "github.com/tutti-sched/tutti/apis/client/clientset/versioned/typed/scheduling/v1alpha1"
+	fakeschedulingv1alpha1 "github.com/tutti-sched/tutti/apis/client/clientset/versioned/typed/scheduling/v1alpha1/fake"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"

@@ -1,4 +1,4 @@
-package v1alpha1
+package crd
 
 import (
 	"context"
@@ -84,7 +84,7 @@ func TestCRDIsAccepted(t *testing.T) {
 // TestSamplesAreAccepted checks the PodGroups in the samples that users copy.
 func TestSamplesAreAccepted(t *testing.T) {
 	server := newServer(t)
-	const dir = "../../../config/samples"
+	const dir = "../../config/samples"
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +158,7 @@ func (s *server) validate(object, old map[string]any) field.ErrorList {
 
 func readCRD(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
-	text, err := os.ReadFile("../../../config/crd/bases/scheduling.tutti.dev_podgroups.yaml")
+	text, err := os.ReadFile("../../config/crd/bases/scheduling.tutti.dev_podgroups.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

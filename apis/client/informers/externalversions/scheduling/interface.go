@@ -6,8 +6,8 @@
 package scheduling
 
 import (
-	internalinterfaces "github.com/tutti-sched/tutti/pkg/generated/informers/externalversions/internalinterfaces"
-	v1alpha1 "github.com/tutti-sched/tutti/pkg/generated/informers/externalversions/scheduling/v1alpha1"
+	internalinterfaces "github.com/tutti-sched/tutti/apis/client/informers/externalversions/internalinterfaces"
+	v1alpha1 "github.com/tutti-sched/tutti/apis/client/informers/externalversions/scheduling/v1alpha1"
 )
 
 // Interface provides access to each of this group's versions.

@@ -8,8 +8,8 @@ package v1alpha1
 import (
 	http "net/http"
 
+	scheme "github.com/tutti-sched/tutti/apis/client/clientset/versioned/scheme"
 	schedulingv1alpha1 "github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	scheme "github.com/tutti-sched/tutti/pkg/generated/clientset/versioned/scheme"
 	rest "k8s.io/client-go/rest"
 )
 

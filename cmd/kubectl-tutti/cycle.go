@@ -76,12 +76,12 @@ func writeCycles(p *printer.Printer, cycles *debugapi.Cycles, wide bool) {
 		p.Printf("There is no such cycle among the last of %d.\n", cycles.Total)
 		return
 	}
-	header := []string{"CYCLE", "START", "TOOK", "JOBS", "WAITING", "BOUND", "EVICTED", "PROMISED", "RESERVED", "PARTS"}
+	header := []string{"CYCLE", "START", "TOOK", "JOBS", "WAITING", "BOUND", "EVICTED", "NOMINATED", "RESERVED", "PARTS"}
 	var rows [][]printer.Cell
 	for i := len(cycles.Cycles) - 1; i >= 0; i-- {
 		cycle := cycles.Cycles[i]
 		row := printer.Cells(strconv.FormatUint(cycle.Number, 10), cycle.Start.UTC().Format("15:04:05.000"), short(cycle.Took.Duration),
-			strconv.Itoa(cycle.Jobs), strconv.Itoa(cycle.Waiting), count(cycle.Binds), count(cycle.Evictions), count(cycle.Promises),
+			strconv.Itoa(cycle.Jobs), strconv.Itoa(cycle.Waiting), count(cycle.Binds), count(cycle.Evictions), count(cycle.Nominations),
 			count(cycle.Reservations), parts(cycle))
 		if cycle.Decided > 0 {
 			row[0].Style = printer.Bold
@@ -120,8 +120,8 @@ func decisions(cycle *debugapi.Cycle) [][]printer.Cell {
 			n    int
 			text string
 		}{
-			{decision.Binds, "%d bound"}, {decision.Evictions, "%d evicted for it"}, {decision.Promises, "%d nominated"},
-			{decision.GivenBack, "%d lost their nomination"},
+			{decision.Binds, "%d bound"}, {decision.Evictions, "%d evicted for it"}, {decision.Nominations, "%d nominated"},
+			{decision.NominationsReleased, "%d lost their nomination"},
 		} {
 			if what.n > 0 {
 				did = append(did, fmt.Sprintf(what.text, what.n))

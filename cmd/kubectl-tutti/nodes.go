@@ -118,7 +118,7 @@ func writeNodes(p *printer.Printer, nodes *debugapi.Nodes, wide bool) {
 	if isolatedAny {
 		header = append(header, "ISOLATED")
 	}
-	header = append(header, "PROMISED", "RESERVED")
+	header = append(header, "NOMINATED", "RESERVED")
 	if wide {
 		header = append(header, "RELEASING", "FREE CPUS", "REMARK")
 	}
@@ -132,7 +132,7 @@ func writeNodes(p *printer.Printer, nodes *debugapi.Nodes, wide bool) {
 		if isolatedAny {
 			row = append(row, isolatedCell(node))
 		}
-		row = append(row, printer.Cell{Text: reservedText(node.Promised, wide)}, printer.Cell{Text: reservedText(node.Reserved, wide)})
+		row = append(row, printer.Cell{Text: reservedText(node.Nominated, wide)}, printer.Cell{Text: reservedText(node.Reserved, wide)})
 		if wide {
 			row = append(row, printer.Cells(amounts(node.Releasing), freeCPUs(node), nodeRemark(node))...)
 		}

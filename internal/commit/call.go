@@ -46,7 +46,7 @@ const (
 )
 
 var kindNames = [kinds]string{
-	"Prepare", "Release", "Read", "Undo", "Bind", "Promise", "Evict", "Mark", "Delete", "GroupStatus", "PodCondition", "Event",
+	"Prepare", "Release", "Read", "Undo", "Bind", "Nominate", "Evict", "DisruptionTarget", "Delete", "GroupStatus", "PodCondition", "Event",
 	"DeleteGroup",
 }
 
@@ -220,7 +220,7 @@ const (
 	// Obsolete: the CallPrepare of the pod, which is in flight, is no longer needed. The driver may cancel it; its reply is
 	// awaited, and the bind's own outcome follows.
 	Obsolete
-	// Released: the release requested by GiveBack is done.
+	// Released: the release requested by ReleasePrepared is done.
 	Released
 	// StartUndone: a pod that was bound is terminating, or gone already.
 	StartUndone
@@ -229,8 +229,8 @@ const (
 )
 
 var outcomeNames = [...]string{
-	"Bound", "BindFailed", "BindUncertain", "Committed", "Evicted", "EvictFailed", "Cleared", "Promised", "PromiseFailed",
-	"Lapsed", "WriteFailed", "Pointless", "Released", "Undone", "UndoFailed",
+	"Bound", "BindFailed", "BindUncertain", "Committed", "Evicted", "EvictFailed", "VictimsGone", "Nominated", "NominationFailed",
+	"NominationReleased", "WriteFailed", "Obsolete", "Released", "StartUndone", "UndoFailed",
 }
 
 // String returns the kind's name.

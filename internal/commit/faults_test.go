@@ -96,13 +96,13 @@ func subjects() map[string]subject {
 			"409 other UID": "BindFailed a refused gone", "409 assigned": again, "409 being deleted": again,
 			"404": "BindFailed a refused gone", "422": "BindUncertain a", "422 other UID": "BindFailed a refused gone", "403": "BindUncertain a",
 		})},
-		"Undo": {func(p *player) { p.undo("j", "a") }, "Undo a", "Undone a", with(map[string]string{
-			"409 other UID": "Undone a gone", "409 assigned": again, "409 being deleted": again,
-			"404": "Undone a gone", "422": "UndoFailed a", "422 other UID": "Undone a gone", "403": "UndoFailed a",
+		"Undo": {func(p *player) { p.undo("j", "a") }, "Undo a", "StartUndone a", with(map[string]string{
+			"409 other UID": "StartUndone a gone", "409 assigned": again, "409 being deleted": again,
+			"404": "StartUndone a gone", "422": "UndoFailed a", "422 other UID": "StartUndone a gone", "403": "UndoFailed a",
 		})},
-		"Promise": {func(p *player) { p.submit(nomination) }, "Promise a", "Promised a", with(map[string]string{
-			"409 other UID": "PromiseFailed a gone", "409 assigned": again, "409 being deleted": again,
-			"404": "PromiseFailed a gone", "422": "PromiseFailed a refused", "422 other UID": "PromiseFailed a gone", "403": "PromiseFailed a refused",
+		"Nominate": {func(p *player) { p.submit(nomination) }, "Nominate a", "Nominated a", with(map[string]string{
+			"409 other UID": "NominationFailed a gone", "409 assigned": again, "409 being deleted": again,
+			"404": "NominationFailed a gone", "422": "NominationFailed a refused", "422 other UID": "NominationFailed a gone", "403": "NominationFailed a refused",
 		})},
 		"Evict": {func(p *player) { p.submit(evictions("j", "a")) }, "Evict a", "Evicted a", with(map[string]string{
 			"409 other UID": "Evicted a gone", "409 assigned": again, "409 being deleted": again,
@@ -112,7 +112,7 @@ func subjects() map[string]subject {
 			"409 other UID": "Evicted a gone", "409 assigned": again, "409 being deleted": again,
 			"404": "Evicted a gone", "422": "EvictFailed a refused", "422 other UID": "Evicted a gone", "403": "EvictFailed a refused",
 		})},
-		"Mark": {func(p *player) { p.submit(deletion) }, "Mark a", "Evicted a", with(map[string]string{
+		"DisruptionTarget": {func(p *player) { p.submit(deletion) }, "DisruptionTarget a", "Evicted a", with(map[string]string{
 			"409 other UID": "Evicted a gone", "409 assigned": again, "409 being deleted": again,
 			"404": "Evicted a gone", "422": "EvictFailed a refused", "422 other UID": "Evicted a gone", "403": "EvictFailed a refused",
 		})},
@@ -128,7 +128,7 @@ func subjects() map[string]subject {
 			"409 other UID": "", "409 assigned": again, "409 being deleted": again, "404": "", "422": "", "422 other UID": "", "403": "",
 		})},
 		"Prepare": {func(p *player) { p.submit(prepared("j", "*a")) }, "Prepare a", "", all("BindFailed a refused")},
-		"Release": {func(p *player) { p.GiveBack(p.now, pod("a")) }, "Release a", "Released a", all("Released a")},
+		"Release": {func(p *player) { p.ReleasePrepared(p.now, pod("a")) }, "Release a", "Released a", all("Released a")},
 	}
 }
 
@@ -195,7 +195,7 @@ func (p *player) follow() {
 // the pod is read. A call without deadline goes on.
 func TestEveryFaultAfterTheDeadline(t *testing.T) {
 	failed := map[string]string{
-		"Bind": "BindFailed a", "Promise": "PromiseFailed a refused", "Evict": "EvictFailed a refused", "Mark": "EvictFailed a refused",
+		"Bind": "BindFailed a", "Nominate": "NominationFailed a refused", "Evict": "EvictFailed a refused", "DisruptionTarget": "EvictFailed a refused",
 		"Delete": "EvictFailed a refused",
 	}
 	for kind, want := range failed {
@@ -247,7 +247,7 @@ func TestEveryFaultAfterThePodIsGone(t *testing.T) {
 				p.reply("a", f.err)
 				p.follow()
 				outcomes := slices.DeleteFunc(p.said, func(said string) bool {
-					return strings.HasPrefix(said, "Committed") || strings.HasPrefix(said, "Cleared") || strings.HasPrefix(said, "Pointless")
+					return strings.HasPrefix(said, "Committed") || strings.HasPrefix(said, "VictimsGone") || strings.HasPrefix(said, "Obsolete")
 				})
 				switch {
 				case kind == "PodCondition" && len(outcomes) == 0:

@@ -15,7 +15,7 @@ func outright(p *player) {
 	deletion := evictions("j", "v")
 	deletion.Evictions[0].Method = model.ByDeletion
 	p.submit(deletion)
-	p.expectCalls("Mark v")
+	p.expectCalls("DisruptionTarget v")
 }
 
 // TestAVictimIsDeletedWhereItsBudgetsForbidTheEviction, if the decision says so: marked first, as where budgets are not asked.
@@ -32,7 +32,7 @@ func TestAVictimIsDeletedWhereItsBudgetsForbidTheEviction(t *testing.T) {
 	p.replies(budget(), "kept")
 	p.replies(apierrors.NewInternalError(errors.New("This pod has "+multiplePDBs)), "several")
 	p.expect("Evicted free")
-	p.expectCalls("Mark kept, Mark several")
+	p.expectCalls("DisruptionTarget kept, DisruptionTarget several")
 	if mark := p.inFlight[len(p.inFlight)-1].Write.Condition; mark.Condition.Type != "DisruptionTarget" || mark.Pod != pod("several") {
 		t.Errorf("the mark is %+v", mark)
 	}
@@ -43,7 +43,7 @@ func TestAVictimIsDeletedWhereItsBudgetsForbidTheEviction(t *testing.T) {
 	}
 	p.replies(nil, "kept", "several")
 	p.replies(errDenied, "denied")
-	p.expect("Evicted kept", "Evicted several", "EvictFailed denied refused", "Cleared j pods=3 members=0 failed=1")
+	p.expect("Evicted kept", "Evicted several", "EvictFailed denied refused", "VictimsGone j pods=3 members=0 failed=1")
 	p.end()
 }
 

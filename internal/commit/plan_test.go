@@ -34,19 +34,19 @@ func TestPromisesGoBeforeEvictions(t *testing.T) {
 	p := play(t, Options{Workers: 2})
 	p.submit(planned("j", list("m1", "m2", "m3"), list("v1", "v2")))
 	p.submit(binds("k", "b"))
-	p.expectCalls("Bind b, Promise m1")
+	p.expectCalls("Bind b, Nominate m1")
 	p.reply("m1", nil)
-	p.expectCalls("Promise m2")
+	p.expectCalls("Nominate m2")
 	p.replies(nil, "m2", "b")
-	p.expectCalls("Promise m3") // not the evictions, although there is a worker for one
+	p.expectCalls("Nominate m3") // not the evictions, although there is a worker for one
 	p.reply("m3", errServer)
 	p.pass(time.Second)
-	p.expectCalls("Promise m3 #2")
+	p.expectCalls("Nominate m3 #2")
 	p.reply("m3", nil)
 	p.expectCalls("Evict v1, Evict v2")
 	p.replies(nil, "v2", "v1")
-	p.expect("Promised m1", "Promised m2", "Bound b", "Committed k needs=1 bound=1 failed=0 uncertain=0", "Promised m3",
-		"Evicted v2", "Evicted v1", "Cleared j pods=2 members=3 failed=0")
+	p.expect("Nominated m1", "Nominated m2", "Bound b", "Committed k needs=1 bound=1 failed=0 uncertain=0", "Nominated m3",
+		"Evicted v2", "Evicted v1", "VictimsGone j pods=2 members=3 failed=0")
 	p.end()
 }
 
@@ -56,19 +56,19 @@ func TestPromiseThatCannotBeMadeSparesTheVictims(t *testing.T) {
 		err  error
 		said string
 	}{
-		"pod gone":  {errGone, "PromiseFailed m1 gone"},
-		"other pod": {errUID, "PromiseFailed m1 gone"},
-		"forbidden": {errDenied, "PromiseFailed m1 refused"},
+		"pod gone":  {errGone, "NominationFailed m1 gone"},
+		"other pod": {errUID, "NominationFailed m1 gone"},
+		"forbidden": {errDenied, "NominationFailed m1 refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := play(t, Options{Workers: 2})
 			p.submit(planned("j", list("m1", "m2", "m3"), list("v1", "v2")))
-			p.expectCalls("Promise m1, Promise m2")
+			p.expectCalls("Nominate m1, Nominate m2")
 			p.reply("m1", test.err)
-			p.expect(test.said, "PromiseFailed m3", "EvictFailed v1", "EvictFailed v2", "Cleared j pods=0 members=3 failed=2")
+			p.expect(test.said, "NominationFailed m3", "EvictFailed v1", "EvictFailed v2", "VictimsGone j pods=0 members=3 failed=2")
 			p.expectCalls("")
 			p.reply("m2", nil) // it was in flight
-			p.expect("Promised m2")
+			p.expect("Nominated m2")
 			p.end()
 		})
 	}
@@ -81,10 +81,10 @@ func TestPromiseIsTriedAgainUntilItsDeadline(t *testing.T) {
 	p.reply("m1", nil)
 	p.reply("m2", apierrors.NewTooManyRequests("busy", 20))
 	p.pass(20 * time.Second)
-	p.expectCalls("Promise m2 #2")
+	p.expectCalls("Nominate m2 #2")
 	p.reply("m2", apierrors.NewTooManyRequests("busy", 20))
 	p.pass(10 * time.Second)
-	p.expect("Promised m1", "PromiseFailed m2 refused", "EvictFailed v", "Cleared j pods=0 members=2 failed=1")
+	p.expect("Nominated m1", "NominationFailed m2 refused", "EvictFailed v", "VictimsGone j pods=0 members=2 failed=1")
 	p.end()
 }
 
@@ -142,7 +142,7 @@ func TestEvictionsForRoomThatIsNotNeededAreCalledOff(t *testing.T) {
 			p.expect("EvictFailed v1", "EvictFailed v4")
 			p.calls()
 			p.reply("v3", errServer) // in flight, and not retried
-			p.expect("EvictFailed v3", "Cleared j pods=1 members=1 failed=3")
+			p.expect("EvictFailed v3", "VictimsGone j pods=1 members=1 failed=3")
 			p.replies(nil, "m", "w")
 			p.said = nil
 			p.end()
@@ -159,15 +159,15 @@ func TestNewerDecisionTakesAPromisesPlace(t *testing.T) {
 	p.submit(planned("j", list("m"), list("w")))
 	p.reply("b", nil)
 	p.said = p.said[:len(p.said)-2]
-	p.expect("EvictFailed v", "Cleared j pods=0 members=1 failed=1", "PromiseFailed m overtaken", "Lapsed m overtaken")
-	p.expectCalls("Promise m")
+	p.expect("EvictFailed v", "VictimsGone j pods=0 members=1 failed=1", "NominationFailed m overtaken", "NominationReleased m overtaken")
+	p.expectCalls("Nominate m")
 	p.submit(givenBack("j", "m")) // the one before is in flight: this one waits for it
 	p.expectCalls("")
 	p.reply("m", nil)
-	p.expectCalls("Promise m")
+	p.expectCalls("Nominate m")
 	p.submit(binds("j", "m"))
 	p.reply("m", nil)
-	p.expect("EvictFailed w", "Cleared j pods=0 members=1 failed=1", "Promised m", "Lapsed m")
+	p.expect("EvictFailed w", "VictimsGone j pods=0 members=1 failed=1", "Nominated m", "NominationReleased m")
 	p.expectCalls("Bind m")
 	p.reply("m", nil)
 	p.said = nil
@@ -182,16 +182,16 @@ func TestPromiseTakenBackIsBestEffort(t *testing.T) {
 	p.reply("denied", errDenied)
 	p.reply("deaf", errServer)
 	p.reply("fine", nil)
-	p.expect("Lapsed gone gone", "Lapsed denied", "Lapsed fine")
+	p.expect("NominationReleased gone gone", "NominationReleased denied", "NominationReleased fine")
 	for attempt := range 40 {
 		p.pass(10 * time.Second)
-		p.expectCalls(fmt.Sprintf("Promise deaf #%d", attempt+2))
+		p.expectCalls(fmt.Sprintf("Nominate deaf #%d", attempt+2))
 		p.reply("deaf", errLost)
 	}
 	p.pass(10 * time.Second)
 	p.calls()
 	p.reply("deaf", nil)
-	p.expect("Lapsed deaf")
+	p.expect("NominationReleased deaf")
 	p.end()
 }
 
@@ -201,12 +201,12 @@ func TestRoomGivenBackBesideAPromiseHoldsNothingUp(t *testing.T) {
 	decision := planned("j", list("m", "n"), list("v"))
 	decision.Nominations = append(decision.Nominations, givenBack("j", "deaf").Nominations...)
 	p.submit(decision)
-	p.expectCalls("Promise m, Promise n, Promise deaf")
+	p.expectCalls("Nominate m, Nominate n, Nominate deaf")
 	p.replies(nil, "m", "n")
 	p.reply("deaf", errServer)
 	p.expectCalls("Evict v")
 	p.reply("v", nil)
-	p.expect("Promised m", "Promised n", "Evicted v", "Cleared j pods=1 members=2 failed=0")
+	p.expect("Nominated m", "Nominated n", "Evicted v", "VictimsGone j pods=1 members=2 failed=0")
 	p.pass(time.Second)
 	p.calls()
 	p.reply("deaf", nil)
@@ -220,10 +220,10 @@ func TestRoomGivenBackBesideAPromiseHoldsNothingUp(t *testing.T) {
 	busy := apierrors.NewTooManyRequests("busy", 20)
 	p.replies(busy, "n", "deaf")
 	p.pass(20 * time.Second)
-	p.expectCalls("Promise n #2, Promise deaf #2")
+	p.expectCalls("Nominate n #2, Nominate deaf #2")
 	p.replies(busy, "n", "deaf")
 	p.pass(10 * time.Second) // the nominations have a deadline all the same
-	p.expect("Promised m", "PromiseFailed n refused", "EvictFailed v", "Cleared j pods=0 members=2 failed=1")
+	p.expect("Nominated m", "NominationFailed n refused", "EvictFailed v", "VictimsGone j pods=0 members=2 failed=1")
 }
 
 // TestConditionComesAfterAPromise, since it stays true: the pod waits.
@@ -232,11 +232,11 @@ func TestConditionComesAfterAPromise(t *testing.T) {
 	p.write(condition("m", "waits"))
 	p.submit(planned("j", list("m"), nil))
 	p.write(condition("m", "waits for victims"))
-	p.expectCalls("Promise m")
+	p.expectCalls("Nominate m")
 	p.reply("m", nil)
 	p.expectCalls("PodCondition m=waits for victims")
 	p.reply("m", nil)
-	p.expect("Promised m")
+	p.expect("Nominated m")
 	p.end()
 }
 
@@ -248,10 +248,10 @@ func TestRefusedVictimSparesTheOthers(t *testing.T) {
 	p.reply("v1", budget())
 	p.expect("EvictFailed v1 refused", "EvictFailed v3")
 	p.reply("v2", errServer)
-	p.expect("EvictFailed v2", "Cleared j pods=0 members=0 failed=3")
+	p.expect("EvictFailed v2", "VictimsGone j pods=0 members=0 failed=3")
 	p.expectCalls("Evict w")
 	p.reply("w", errGone)
-	p.expect("Evicted w gone", "Cleared k pods=0 members=0 failed=0")
+	p.expect("Evicted w gone", "VictimsGone k pods=0 members=0 failed=0")
 	p.end()
 }
 
@@ -264,7 +264,7 @@ func TestEvictionIsTriedAgainUntilItsDeadline(t *testing.T) {
 	p.expectCalls("Evict v2 #2, Evict v1 #2")
 	p.replies(apierrors.NewTooManyRequests("busy", 60), "v1", "v2")
 	p.pass(29 * time.Second)
-	p.expect("EvictFailed v1 refused", "EvictFailed v2 refused", "Cleared j pods=0 members=0 failed=2")
+	p.expect("EvictFailed v1 refused", "EvictFailed v2 refused", "VictimsGone j pods=0 members=0 failed=2")
 	p.end()
 }
 
@@ -276,7 +276,7 @@ func TestVictimIsMarkedBeforeItIsDeleted(t *testing.T) {
 		decision.Evictions[i].Method = model.ByDeletion
 	}
 	p.submit(decision)
-	p.expectCalls("Mark v, Mark w, Mark x, Mark y")
+	p.expectCalls("DisruptionTarget v, DisruptionTarget w, DisruptionTarget x, DisruptionTarget y")
 	for _, call := range p.inFlight {
 		want := corev1.PodCondition{
 			Type: "DisruptionTarget", Status: "True", Reason: "PreemptionByScheduler", Message: "deleted to free capacity for PodGroup ns/j",
@@ -298,6 +298,6 @@ func TestVictimIsMarkedBeforeItIsDeleted(t *testing.T) {
 	p.reply("x", errDenied)
 	p.expect("EvictFailed x refused")
 	p.reply("y", nil) // has the condition, and is not deleted: another victim was refused
-	p.expect("EvictFailed y", "Cleared j pods=1 members=0 failed=2")
+	p.expect("EvictFailed y", "VictimsGone j pods=1 members=0 failed=2")
 	p.end()
 }

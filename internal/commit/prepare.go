@@ -181,8 +181,8 @@ func (m *Machine) released(now time.Time, e *entry, err error) {
 	m.finalizeDecision(now, e, e.outcome)
 }
 
-// GiveBack releases what is reserved for a pod whose bind was uncertain and turned out to have failed. The outcome Released
-// follows.
-func (m *Machine) GiveBack(now time.Time, pod model.PodRef) {
+// ReleasePrepared releases what is reserved for a pod whose bind was uncertain and turned out to have failed. The outcome
+// Released follows.
+func (m *Machine) ReleasePrepared(now time.Time, pod model.PodRef) {
 	m.enqueueForTarget(now, &entry{call: Call{Kind: CallRelease, Pod: pod}})
 }

@@ -79,7 +79,7 @@ func TestOneThatIsNotPreparedFailsAll(t *testing.T) {
 	p.calls()
 	p.reply("done", nil)
 	p.reply("fails", errNotPrepared)
-	p.expect("Pointless flies", "BindFailed plain")
+	p.expect("Obsolete flies", "BindFailed plain")
 	p.expectCalls("Release fails, Release done")
 	p.reply("done", nil)
 	p.expect("BindFailed done")
@@ -136,7 +136,7 @@ func TestPreparingHasATimeOut(t *testing.T) {
 	p.submit(prepared("j", "*a", "*b"))
 	p.expectCalls("Prepare a")
 	p.pass(time.Minute)
-	p.expect("Pointless a")
+	p.expect("Obsolete a")
 	p.expectCalls("") // the one slot is taken
 	p.reply("a", context.Canceled)
 	p.expectCalls("Release b")
@@ -153,7 +153,7 @@ func TestPodDeletedWhileItIsPrepared(t *testing.T) {
 	p.calls()
 	p.reply("b", nil)
 	p.cancel("a") // in flight
-	p.expect("Pointless a", "Pointless c")
+	p.expect("Obsolete a", "Obsolete c")
 	p.expectCalls("Release b")
 	p.replies(nil, "a", "b", "c")
 	p.expectCalls("Release a, Release c")
@@ -165,7 +165,7 @@ func TestPodDeletedWhileItIsPrepared(t *testing.T) {
 	p.calls()
 	p.reply("a", nil)
 	p.cancel("a") // waits for b
-	p.expect("Pointless b")
+	p.expect("Obsolete b")
 	p.reply("b", errNotPrepared)
 	p.calls()
 	p.replies(nil, "a", "b")
@@ -205,7 +205,7 @@ func TestUncertainBindKeepsWhatIsSetAside(t *testing.T) {
 		t.Fatalf("got %+v, want an uncertain bind with something set aside", outcomes)
 	}
 	p.expectCalls("")
-	p.GiveBack(p.now, pod("a"))
+	p.ReleasePrepared(p.now, pod("a"))
 	p.submit(prepared("k", "*a")) // not before that is done
 	p.expectCalls("Release a")
 	p.reply("a", errServer)

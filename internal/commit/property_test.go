@@ -468,7 +468,7 @@ func TestEveryBindHasOneTrueOutcome(t *testing.T) {
 			}
 		}
 		if len(w.committed)+len(w.plans.owed) != 0 {
-			t.Fatalf("decisions without Committed: %v, without Cleared: %v", w.committed, w.plans.owed)
+			t.Fatalf("decisions without Committed: %v, without VictimsGone: %v", w.committed, w.plans.owed)
 		}
 		if err := w.machine.atRest(); err != nil {
 			t.Fatal(errors.Join(errors.New("at rest"), err))

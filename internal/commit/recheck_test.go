@@ -32,7 +32,7 @@ func TestRaisedMinimumEndsWhatIsBeingPrepared(t *testing.T) {
 	p.reply("a", nil)
 	p.pass(time.Minute)
 	p.recheck("j", -1)
-	p.expect("Pointless b", "BindFailed c")
+	p.expect("Obsolete b", "BindFailed c")
 	p.reply("b", nil)
 	p.expectCalls("Release a, Release b")
 	p.replies(nil, "a", "b")

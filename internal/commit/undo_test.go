@@ -23,7 +23,7 @@ func TestUndoTakesTurnsWithBindsAndEndsWithEachPod(t *testing.T) {
 	p.expectCalls("Undo gone")
 	p.replies(errGone, "gone")
 	p.replies(errUID, "b")
-	p.expect("Undone a", "Undone gone gone", "Undone b gone")
+	p.expect("StartUndone a", "StartUndone gone gone", "StartUndone b gone")
 	p.replies(nil, "y")
 	p.said = nil
 	p.end()
@@ -43,7 +43,7 @@ func TestUndoIsTriedUntilItIsAnswered(t *testing.T) {
 	p.calls()
 	p.reply("a", nil)
 	p.reply("b", errDenied)
-	p.expect("Undone a", "UndoFailed b")
+	p.expect("StartUndone a", "UndoFailed b")
 	p.end()
 }
 
@@ -54,9 +54,9 @@ func TestUndoOfAPodThatGoesByItself(t *testing.T) {
 	p.reply("resting", errServer)
 	p.cancel("resting")
 	p.cancel("flying")
-	p.expect("Undone resting gone")
+	p.expect("StartUndone resting gone")
 	p.reply("flying", errServer)
-	p.expect("Undone flying gone")
+	p.expect("StartUndone flying gone")
 	p.end()
 }
 
@@ -106,7 +106,7 @@ func TestWhatCompletesAStartIsPreparedInItsTime(t *testing.T) {
 	p.pass(19 * time.Second)
 	p.expect()
 	p.pass(time.Second)
-	p.expect("Pointless a", "BindFailed b")
+	p.expect("Obsolete a", "BindFailed b")
 	p.reply("a", errNotPrepared)
 	p.expectCalls("Release a")
 	p.reply("a", nil)
@@ -115,7 +115,7 @@ func TestWhatCompletesAStartIsPreparedInItsTime(t *testing.T) {
 	p.SubmitUntil(p.now, prepared("k", "*c"), p.now.Add(time.Hour)) // never longer than any other
 	p.calls()
 	p.pass(10 * time.Minute)
-	p.expect("Pointless c")
+	p.expect("Obsolete c")
 	p.reply("c", errNotPrepared)
 	p.calls()
 	p.reply("c", nil)

@@ -32,10 +32,10 @@ type Node struct {
 	Idle corev1.ResourceList `json:"idle"`
 	// Releasing is what pods use that are being deleted and will be gone soon.
 	Releasing corev1.ResourceList `json:"releasing,omitempty"`
-	// Promised is capacity, idle or releasing, for pods for whom others were evicted; Reserved is capacity for gangs that have
+	// Nominated is capacity, idle or releasing, for pods for whom others were evicted; Reserved is capacity for gangs that have
 	// waited long.
-	Promised []Kept `json:"promised,omitempty"`
-	Reserved []Kept `json:"reserved,omitempty"`
+	Nominated []Kept `json:"nominated,omitempty"`
+	Reserved  []Kept `json:"reserved,omitempty"`
 	// Isolated are the isolated CPUs; nil when the node has none.
 	Isolated *Isolated `json:"isolated,omitempty"`
 }
@@ -83,11 +83,11 @@ type Cycle struct {
 	// Waiting is how many jobs the cycle refused.
 	Waiting int `json:"waiting"`
 	// The numbers of pods that were bound, evicted, nominated, and lost their nomination; and of reservations.
-	Binds        int `json:"binds,omitempty"`
-	Evictions    int `json:"evictions,omitempty"`
-	Promises     int `json:"promises,omitempty"`
-	GivenBack    int `json:"givenBack,omitempty"`
-	Reservations int `json:"reservations,omitempty"`
+	Binds               int `json:"binds,omitempty"`
+	Evictions           int `json:"evictions,omitempty"`
+	Nominations         int `json:"nominations,omitempty"`
+	NominationsReleased int `json:"nominationsReleased,omitempty"`
+	Reservations        int `json:"reservations,omitempty"`
 	// Panics is how many panics of plugins and actions were caught.
 	Panics int `json:"panics,omitempty"`
 	// Decisions are the first of them, job by job; Decided is how many there were.
@@ -104,11 +104,11 @@ type Part struct {
 // Decision is what a cycle decided for one job; the numbers count pods.
 type Decision struct {
 	// Job is the job's namespace and name.
-	Job       string `json:"job"`
-	Binds     int    `json:"binds,omitempty"`
-	Evictions int    `json:"evictions,omitempty"`
-	Promises  int    `json:"promises,omitempty"`
-	GivenBack int    `json:"givenBack,omitempty"`
+	Job                 string `json:"job"`
+	Binds               int    `json:"binds,omitempty"`
+	Evictions           int    `json:"evictions,omitempty"`
+	Nominations         int    `json:"nominations,omitempty"`
+	NominationsReleased int    `json:"nominationsReleased,omitempty"`
 	// Reserved names the nodes on which capacity was reserved, up to a few; empty when none was.
 	Reserved string `json:"reserved,omitempty"`
 }

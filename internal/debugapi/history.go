@@ -116,9 +116,9 @@ func (r *Recorder) Decided(decision *model.Decision) {
 	line := Decision{Job: decision.Job.String(), Binds: len(decision.Binds), Evictions: len(decision.Evictions)}
 	for _, nomination := range decision.Nominations {
 		if nomination.Releases() {
-			line.GivenBack++
+			line.NominationsReleased++
 		} else {
-			line.Promises++
+			line.Nominations++
 		}
 	}
 	c := r.Cycle
@@ -128,7 +128,7 @@ func (r *Recorder) Decided(decision *model.Decision) {
 	}
 	c.Decided++
 	c.Binds, c.Evictions = c.Binds+line.Binds, c.Evictions+line.Evictions
-	c.Promises, c.GivenBack = c.Promises+line.Promises, c.GivenBack+line.GivenBack
+	c.Nominations, c.NominationsReleased = c.Nominations+line.Nominations, c.NominationsReleased+line.NominationsReleased
 	if len(c.Decisions) < maxDecisions {
 		c.Decisions = append(c.Decisions, line)
 	}

@@ -138,7 +138,7 @@ func (c *nodesCopy) document() *Nodes {
 			Job: hold.Job.String(), Pod: hold.Pod.Name, Resources: c.dimensions.List(hold.Request),
 		}
 		if !hold.Reserved() {
-			node.Promised = append(node.Promised, kept)
+			node.Nominated = append(node.Nominated, kept)
 			continue
 		}
 		if hold.LentUntil > 0 {

@@ -154,12 +154,12 @@ func decisions() []Metric {
 		{
 			Name: Decisions, Kind: Counter, Program: Scheduler,
 			Help:   "What was decided about pods and jobs, before it is carried out.",
-			Labels: []Label{{Name: "kind", Values: "bind, evict, promise, give-back (pods), reserve (jobs)", Known: []string{"bind", "evict", "promise", "give-back", "reserve"}}},
+			Labels: []Label{{Name: "kind", Values: "bind, evict, nominate, release-nomination (pods), reserve (jobs)", Known: []string{"bind", "evict", "nominate", "release-nomination", "reserve"}}},
 		},
 		{
 			Name: Outcomes, Kind: Counter, Program: Scheduler,
-			Help:   "What became of decisions and writes, by outcome; Committed and Cleared count whole decisions, the others single pods.",
-			Labels: []Label{{Name: "outcome", Values: "Bound, BindFailed, BindUncertain, Committed, Evicted, EvictFailed, Cleared (all victims are gone), Promised and PromiseFailed (nominations), Lapsed (a nomination was released), WriteFailed, Pointless (a preparation that is no longer needed), Released, Undone and UndoFailed (binds of a start)", Known: []string{"Bound", "BindFailed", "Evicted", "EvictFailed", "WriteFailed"}}},
+			Help:   "What became of decisions and writes, by outcome; Committed and VictimsGone count whole decisions, the others single pods.",
+			Labels: []Label{{Name: "outcome", Values: "Bound, BindFailed, BindUncertain, Committed, Evicted, EvictFailed, VictimsGone, Nominated, NominationFailed, NominationReleased, WriteFailed, Obsolete (a preparation that is no longer needed), Released, StartUndone, UndoFailed", Known: []string{"Bound", "BindFailed", "Evicted", "EvictFailed", "WriteFailed"}}},
 		},
 		{
 			Name: Evictions, Kind: Counter, Program: Scheduler,

@@ -88,7 +88,7 @@ func TestNodesShowWhatIsReserved(t *testing.T) {
 	ends := w.clock.Now().Add(600 * time.Second).UTC()
 	w.play(t.Context(), 5*time.Second)
 	nodes := w.ask(debugapi.NewNodeInspector(w.loop, w.clock))
-	if len(nodes.Nodes) != 1 || len(nodes.Nodes[0].Reserved) != 1 || len(nodes.Nodes[0].Promised) != 0 {
+	if len(nodes.Nodes) != 1 || len(nodes.Nodes[0].Reserved) != 1 || len(nodes.Nodes[0].Nominated) != 0 {
 		t.Fatalf("%+v", nodes.Nodes)
 	}
 	kept := nodes.Nodes[0].Reserved[0]

@@ -116,7 +116,7 @@ func (s *Scheduler) resolveOne(doubt uncertainBind, now time.Time) {
 	case !s.state.Assumed(doubt.pod.UID):
 		s.options.Reservations.Confirm(doubt.pod.UID)
 	case doubt.holds:
-		s.machine.GiveBack(now, doubt.pod) // until then it stays assumed
+		s.machine.ReleasePrepared(now, doubt.pod) // until then it stays assumed
 	case s.state.Forget(doubt.pod.UID):
 		s.wake(now)
 	}
@@ -137,7 +137,7 @@ func (s *Scheduler) releaseOrphanedClaims(ctx context.Context, snapshot *model.S
 		s.quarantineOnPanic(ctx, partReservations, job.Key, now, func() {
 			for _, task := range waiting {
 				if holds(task) && s.options.Reservations.IsOrphaned(task.Pod) {
-					s.machine.GiveBack(now, task.PodRef)
+					s.machine.ReleasePrepared(now, task.PodRef)
 				}
 			}
 		})

@@ -135,7 +135,7 @@ func TestVictimsLeaveAndTheGangStarts(t *testing.T) {
 	w.raise("low-3")
 	w.high("mpi", 3)
 	calls := w.play(t.Context(), 10*time.Second)
-	w.expect("the plan", calls, "Promise mpi-0 n0, Promise mpi-1 n1, Promise mpi-2 n2, Evict low-0 n0, Evict low-1 n1, Evict low-2 n2")
+	w.expect("the plan", calls, "Nominate mpi-0 n0, Nominate mpi-1 n1, Nominate mpi-2 n2, Evict low-0 n0, Evict low-1 n1, Evict low-2 n2")
 	if c := w.condition("mpi"); c == nil || c.Reason != "WaitingForVictims" {
 		t.Errorf("condition %+v", c)
 	}
@@ -210,11 +210,11 @@ func TestCrashBeforeTheEvictions(t *testing.T) {
 	w := newOustingWorld(t, 2)
 	w.drop = func(call commit.Call) bool { return call.Kind == commit.CallEvict }
 	w.high("mpi", 2)
-	w.expect("before the crash", w.play(t.Context(), time.Second), "Promise mpi-0 n0, Promise mpi-1 n1")
+	w.expect("before the crash", w.play(t.Context(), time.Second), "Nominate mpi-0 n0, Nominate mpi-1 n1")
 	w.drop = nil
 	w.restart()
 	w.expect("after the crash", w.play(t.Context(), time.Second),
-		"Promise mpi-0 n0, Promise mpi-1 n1, Evict low-0 n0, Evict low-1 n1")
+		"Nominate mpi-0 n0, Nominate mpi-1 n1, Evict low-0 n0, Evict low-1 n1")
 	w.gone("low-0")
 	w.gone("low-1")
 	w.expect("all are gone", w.play(t.Context(), time.Second), "Bind mpi-0 n0, Bind mpi-1 n1")
@@ -263,7 +263,7 @@ func TestRefusedVictimIsSpared(t *testing.T) {
 	}
 	w.high("mpi", 1)
 	calls := w.play(t.Context(), time.Second)
-	w.expect("another victim", calls, "Promise mpi-0 n0, Evict low-0 n0, Promise mpi-0 n1, Evict low-1 n1")
+	w.expect("another victim", calls, "Nominate mpi-0 n0, Evict low-0 n0, Nominate mpi-0 n1, Evict low-1 n1")
 	if got := notes(calls, "low-0"); len(got) != 0 {
 		t.Errorf("who stays was told %q", got)
 	}
@@ -310,7 +310,7 @@ func TestBudgetsBlockAndAreCounted(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "all", ResourceVersion: "1", UID: "all"},
 		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{}},
 	}
-	for budgets, want := range map[string]string{"respect": "", "prefer": "Promise mpi-0 n0, Evict low-0 n0, Mark low-0 n0, Delete low-0 n0"} {
+	for budgets, want := range map[string]string{"respect": "", "prefer": "Nominate mpi-0 n0, Evict low-0 n0, DisruptionTarget low-0 n0, Delete low-0 n0"} {
 		w, sum := newMeasuredWorld(t)
 		w.preemptingBy(map[string]string{"budgets": budgets})
 		w.node("n0", "1")
@@ -341,7 +341,7 @@ func TestBudgetsBlockAndAreCounted(t *testing.T) {
 		}
 		w.refusePlan = nil
 		w.mailbox.Event(cluster.Event{Kind: cluster.KindBudget, Budget: protect, Deleted: true})
-		w.expect("without the budget", w.play(t.Context(), 2*time.Second), "Promise mpi-0 n0, Evict low-0 n0")
+		w.expect("without the budget", w.play(t.Context(), 2*time.Second), "Nominate mpi-0 n0, Evict low-0 n0")
 		expectMetrics(t, sum, map[string]float64{blocked: 0})
 	}
 }
@@ -360,7 +360,7 @@ func TestVictimThatIsDeletedIsToldOnce(t *testing.T) {
 	w.loop.state.Assume(decision)
 	w.loop.machine.Submit(w.clock.Now(), decision)
 	calls := w.play(t.Context(), time.Second)
-	w.expect("the plan", calls, "Promise mpi-0 n0, Mark low-0 n0, Delete low-0 n0")
+	w.expect("the plan", calls, "Nominate mpi-0 n0, DisruptionTarget low-0 n0, Delete low-0 n0")
 	if got := notes(calls, "low-0"); len(got) != 1 {
 		t.Errorf("the victim was told %q", got)
 	}

@@ -163,8 +163,8 @@ func (m *Metrics) Decided(decision *model.Decision) {
 	}
 	count("bind", len(decision.Binds))
 	count("evict", len(decision.Evictions))
-	count("promise", len(decision.Nominations)-back)
-	count("give-back", back)
+	count("nominate", len(decision.Nominations)-back)
+	count("release-nomination", back)
 	if decision.Reservation != nil {
 		count("reserve", 1)
 	}

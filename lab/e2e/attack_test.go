@@ -35,6 +35,8 @@ import (
 const (
 	// attackers is the namespace of the account that attacks, tenants that of the other tenant.
 	attackers, tenants = "attackers", "tenants"
+	// mostPods is the quota of pods of the account that attacks.
+	mostPods = 40
 	// startsWithin is how long a gang of the other tenant may wait for its last bind.
 	startsWithin = 2 * time.Second
 	// mostWrites is how many status writes about one object the scheduler may make in writesPeriod: one a second, and those of
@@ -42,6 +44,10 @@ const (
 	mostWrites, writesPeriod = 15, 10 * time.Second
 	// warmUp is how many gangs fill what the scheduler keeps of the last changes.
 	warmUp = 60
+	// spareNodes are for no pod: what the scheduler keeps for each resource, it keeps for each node.
+	spareNodes = 300
+	// podMemory is what the scheduler may hold of one pod, in bytes; docs/operations.md says so.
+	podMemory = 256 << 10
 )
 
 // attackConfig lets a gang reserve capacity after a second.
@@ -95,6 +101,9 @@ func TestAttacks(t *testing.T) {
 			t.Errorf("%s: a gang of the other tenant started after %s, want at most %s", a.name, took, startsWithin)
 		}
 		under = append(under, took)
+		if held := s.heap(); held > before*12/10+mostPods*podMemory {
+			t.Errorf("%s: the heap is %d KiB, before the attacks it was %d KiB", a.name, held>>10, before>>10)
+		}
 		s.clear(attackers)
 	}
 	if now := s.standing(); !slices.Equal(now, standing) {
@@ -134,6 +143,10 @@ func newSiege(t *testing.T, log string) *siege {
 	nodes := cluster.Nodes("node", 4, map[string]string{"cpu": "8", "memory": "16Gi"})
 	nodes = append(nodes, cluster.Node("small", map[string]string{"cpu": "4", "memory": "16Gi"}, cluster.NodeLabels(map[string]string{"pool": "small"}),
 		cluster.NodeTaints(corev1.Taint{Key: "pool", Value: "small", Effect: corev1.TaintEffectNoSchedule})))
+	for _, spare := range cluster.Nodes("spare", spareNodes, map[string]string{"cpu": "8"}) {
+		spare.Spec.Unschedulable = true
+		nodes = append(nodes, spare)
+	}
 	if err := c.CreateNodes(t.Context(), nodes...); err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +196,7 @@ func (s *siege) account() {
 			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: attackers, Name: "attacker"}},
 		},
 		&corev1.ResourceQuota{ObjectMeta: about, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{
-			"pods": of("40"), "requests.cpu": of("12"), "count/podgroups.scheduling.tutti.dev": of("20"),
+			"pods": *resource.NewQuantity(mostPods, resource.DecimalSI), "requests.cpu": of("12"), "count/podgroups.scheduling.tutti.dev": of("20"),
 		}}},
 		&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: attackers, Name: "high"}, Spec: corev1.ResourceQuotaSpec{
 			Hard: corev1.ResourceList{"pods": of("0")},

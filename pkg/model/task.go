@@ -43,7 +43,7 @@ const (
 )
 
 var statusNames = [...]string{
-	"Pending", "Promised", "Placed", "Binding", "Bound", "Running", "Releasing", "Succeeded", "Failed",
+	"Pending", "Pipelined", "Allocated", "Binding", "Bound", "Running", "Releasing", "Succeeded", "Failed",
 }
 
 // String returns the status's name.

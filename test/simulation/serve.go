@@ -33,7 +33,7 @@ func (s *server) serve(call commit.Call) error {
 	case commit.CallDelete, commit.CallDeleteStarted:
 		return s.serveDelete(call)
 	case commit.CallNominate:
-		return s.servePromise(call)
+		return s.serveNomination(call)
 	case commit.CallSetCondition, commit.CallPodCondition:
 		return s.patchStatus(call, func(pod *corev1.Pod) { setCondition(pod, call.Write.Condition.Condition) })
 	case commit.CallGroupStatus:
@@ -156,8 +156,8 @@ func (s *server) patchStatus(call commit.Call, alter func(*corev1.Pod)) error {
 	return nil
 }
 
-// servePromise nominates a node for a pod that has none.
-func (s *server) servePromise(call commit.Call) error {
+// serveNomination nominates a node for a pod that has none.
+func (s *server) serveNomination(call commit.Call) error {
 	pod := s.pod(call.Pod.String())
 	if pod != nil && pod.UID == call.Pod.UID && pod.Spec.NodeName != "" && call.Node != "" {
 		return apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), call.Pod.Name, field.ErrorList{

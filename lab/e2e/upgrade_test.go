@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,10 +17,43 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/lab/cluster"
 	"github.com/tutti-sched/tutti/lab/harness"
+	isolcpu "github.com/tutti-sched/tutti/pkg/isolated"
 )
 
-// state is what an upgrade must leave as it is, in sorted lines: where each pod is, is nominated to, and whether it terminates;
-// and of each group its phase, reason, times and reservation. What the test itself adds in between is left out.
+// bothKnow is a configuration that the version before reads, too.
+const bothKnow = `apiVersion: config.tutti.dev/v1alpha1
+kind: SchedulerConfiguration
+actions: "allocate, backfill, preempt"
+configurations: [{name: backfill, arguments: {reserveAfter: 2s}}]
+tiers:
+- plugins: [{name: priority}, {name: gang}]
+- plugins: [{name: predicates}, {name: nodeorder}, {name: isolcpu}]
+`
+
+// onQuiet lets a pod go to the node with isolated CPUs alone.
+func onQuiet(p *corev1.Pod) {
+	p.Spec.NodeSelector = map[string]string{"pool": "quiet"}
+	p.Spec.Tolerations = []corev1.Toleration{{Key: "quiet", Operator: corev1.TolerationOpExists}}
+}
+
+// versions returns what starts a version of the scheduler, by the path of its program; empty is this one.
+func versions(t *testing.T) func(path string) *harness.Scheduler {
+	t.Helper()
+	configuration := filepath.Join(t.TempDir(), "scheduler.yaml")
+	if err := os.WriteFile(configuration, []byte(bothKnow), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return func(path string) *harness.Scheduler {
+		args := []string{"--config=" + configuration}
+		if path == "" {
+			args = append(args, "--isolated-cpus-without-agents") // which the version before does without being asked
+		}
+		return env.Scheduler(t, harness.SchedulerOptions{Path: path, Args: args})
+	}
+}
+
+// state is what an upgrade must leave as it is, in sorted lines: where each pod is, is nominated to, its isolated CPUs, and whether
+// it terminates; and of each group its phase, reason, times and reservation. What the test itself adds in between is left out.
 func (a *arena) state() (lines []string, err error) {
 	pods, err := env.Pods(a.t.Context(), a.ns)
 	if err != nil {
@@ -29,8 +63,9 @@ func (a *arena) state() (lines []string, err error) {
 		if pod.Labels[v1alpha1.LabelPodGroup] == "" {
 			continue
 		}
-		lines = append(lines, fmt.Sprintf("pod %s %s on %q, nominated to %q, terminates %t, %s", pod.Name, pod.UID, pod.Spec.NodeName,
-			pod.Status.NominatedNodeName, pod.DeletionTimestamp != nil, pod.Status.Phase))
+		lines = append(lines, fmt.Sprintf("pod %s %s on %q, nominated to %q, CPUs %q, terminates %t, %s", pod.Name, pod.UID,
+			pod.Spec.NodeName, pod.Status.NominatedNodeName, pod.Annotations[isolcpu.AssignedAnnotation], pod.DeletionTimestamp != nil,
+			pod.Status.Phase))
 	}
 	var groups v1alpha1.PodGroupList
 	if err := env.Client.List(a.t.Context(), &groups, client.InNamespace(a.ns)); err != nil {
@@ -77,10 +112,10 @@ func TestUpgradeAndRollback(t *testing.T) {
 		t.Skip("needs the program of an earlier version in PREVIOUS: make upgrade FROM=<commit>")
 	}
 	a := newArena(t, "upgrade", 8)
-	soon := reserveSoon(t, "allocate, backfill, preempt")
-	version := func(path string) *harness.Scheduler {
-		return env.Scheduler(t, harness.SchedulerOptions{Path: path, Args: []string{soon}})
-	}
+	quiet := quietNodes(t, "upgrade-quiet", 1)[0]
+	quiet.Labels["pool"], quiet.Spec.Taints = "quiet", []corev1.Taint{{Key: "quiet", Effect: corev1.TaintEffectNoSchedule}}
+	env.Nodes(t, quiet)
+	version := versions(t)
 	running := version(previous)
 
 	a.gang("slow", a.low, 2, 2, hasGrace)
@@ -99,6 +134,10 @@ func TestUpgradeAndRollback(t *testing.T) {
 		t.Fatal(err)
 	}
 	env.Eventually(t, patience, func() error { return inGroupPhase(t, degraded, v1alpha1.PodGroupDegraded) })
+	isolated := a.gang("isolated", a.high, 2, 2, cpu("2"), onQuiet, harness.PodAnnotations(map[string]string{isolcpu.RequestAnnotation: "true"}))
+	env.Eventually(t, patience, func() error { return inGroupPhase(t, isolated, v1alpha1.PodGroupRunning) })
+	starts := a.gang("starts", a.high, 2, 2, cpu("1"), onQuiet, harness.PodAnnotations(map[string]string{cluster.StartAfter: "1h"}))
+	env.Eventually(t, patience, func() error { return inGroupPhase(t, starts, v1alpha1.PodGroupStarting) })
 	few := a.gang("few", a.high, 3, 1)
 	env.Eventually(t, patience, func() error { return waits(t, few, "NotEnoughMembers") })
 	// One node is idle, since the lost member was there; the others are in use.
@@ -142,7 +181,7 @@ func TestUpgradeAndRollback(t *testing.T) {
 	env.Eventually(t, patience, func() error { return inGroupPhase(t, degraded, v1alpha1.PodGroupRunning) })
 	ends(evicts)
 	a.bound("reserved", 2)
-	if err := errors.Join(a.left("implicit", 2), a.left("slow", 0), boundOf(t, a.ns, "few", 0)); err != nil {
+	if err := errors.Join(a.left("implicit", 2), a.left("isolated", 2), a.left("starts", 2), a.left("slow", 0), boundOf(t, a.ns, "few", 0)); err != nil {
 		t.Error(err)
 	}
 }

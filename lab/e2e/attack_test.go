@@ -101,6 +101,7 @@ func TestAttacks(t *testing.T) {
 			t.Errorf("%s: a gang of the other tenant started after %s, want at most %s", a.name, took, startsWithin)
 		}
 		under = append(under, took)
+		t.Logf("%s: answer %s, a gang of the other tenant started after %s", a.name, answer(err), took)
 		if held := s.heap(); held > before*12/10+mostPods*podMemory {
 			t.Errorf("%s: the heap is %d KiB, before the attacks it was %d KiB", a.name, held>>10, before>>10)
 		}
@@ -121,6 +122,14 @@ func TestAttacks(t *testing.T) {
 		len(attacks()), quiet, under, before>>10, attacked>>10, after>>10)
 	s.sound()
 	s.writesInBudget(log)
+}
+
+// answer names the answer of the server, without its text, which may be as long as the request.
+func answer(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	return string(apierrors.ReasonForError(err))
 }
 
 // attack is one attempt. try returns the answer of the server to its last request.

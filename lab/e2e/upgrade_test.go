@@ -53,7 +53,8 @@ func versions(t *testing.T) func(path string) *harness.Scheduler {
 }
 
 // state is what an upgrade must leave as it is, in sorted lines: where each pod is, is nominated to, its isolated CPUs, and
-// whether it terminates; and of each group its phase, reason, times and reservation. What the test itself adds in between is left out.
+// whether it terminates; and of each group its phase, reason, times and reservation. What the test itself adds in between is left
+// out.
 func (a *arena) state() (lines []string, err error) {
 	pods, err := env.Pods(a.t.Context(), a.ns)
 	if err != nil {

@@ -3,7 +3,7 @@
 .PHONY: test unit lab memory soak
 test: no-skips verify lint unit example chart lab ## Run every test: generated files, lint, unit, stories, chart, and a real API server.
 	@if [ -s $(SKIPS) ]; then echo "test: $$(wc -l <$(SKIPS)) tests were skipped:"; cat $(SKIPS); fi
-	@echo "test: all passed"
+	@echo "test: all passed; longer runs have targets of their own: make soak, faults, fuzz, bench, memory, upgrade"
 
 # gotest is go test, and says which tests were skipped, and why.
 SKIPS := $(CURDIR)/build/skips

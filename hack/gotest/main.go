@@ -1,6 +1,7 @@
 // Gotest runs "go test" with its arguments and prints what that prints, each package's line as soon as it is there, and
 // beside it the tests that were skipped, each with its reason: go test says nothing of them. They are also appended to the
-// file $SKIPS, so that one list ends a run of several parts.
+// file $SKIPS, so that one list ends a run of several parts. The last lines say which tests failed, and why: what a failed
+// test prints can be long.
 package main
 
 import (
@@ -11,6 +12,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -24,6 +26,8 @@ type report struct {
 	// output is what tests have printed that have not ended, by package and test, in the order of the first line.
 	output map[string][]string
 	skips  []string
+	// failures say which tests failed, and what each said first.
+	failures []string
 }
 
 func (r *report) take(line []byte) {
@@ -60,8 +64,29 @@ func (r *report) take(line []byte) {
 }
 
 func (r *report) show(test string) {
+	r.failures = append(r.failures, fmt.Sprintf("failed: %s: %s", test, cause(r.output[test])))
 	fmt.Fprint(r.out, strings.Join(r.output[test], ""))
 	delete(r.output, test)
+}
+
+// said is a line that a test has printed by itself; maxCauses of them, of maxCause bytes each, say why it failed.
+var said = regexp.MustCompile(`^ +\w+_test\.go:\d+: `)
+
+const maxCauses, maxCause = 4, 300
+
+// cause is what a failed test said, without what it called has said; else the last line.
+func cause(output []string) string {
+	var words []string
+	for _, line := range output {
+		if said.MatchString(line) && len(words) < maxCauses {
+			line = strings.TrimSpace(line)
+			words = append(words, line[:min(len(line), maxCause)])
+		}
+	}
+	if len(words) == 0 && len(output) > 0 {
+		words = append(words, strings.TrimSpace(output[len(output)-1]))
+	}
+	return strings.Join(words, "; ")
 }
 
 // reason is what a skipped test said, without the frame that go test puts around it.
@@ -100,8 +125,11 @@ func (r *report) run(arguments []string) error {
 	return command.Wait()
 }
 
-// record prints the skipped tests and appends them to a file, if one is named.
+// record prints the failed and the skipped tests, and appends the skipped ones to a file, if one is named.
 func (r *report) record(path string) error {
+	for _, failure := range r.failures {
+		fmt.Fprintln(r.out, failure)
+	}
 	if len(r.skips) == 0 {
 		return nil
 	}

@@ -20,6 +20,8 @@ func TestReport(t *testing.T) {
 {"Action":"pass","Package":"p"}
 {"Action":"build-output","ImportPath":"q","Output":"q.go:1: syntax error\n"}
 {"Action":"output","Package":"r","Test":"TestC","Output":"wrong\n"}
+{"Action":"output","Package":"r","Test":"TestC","Output":"    c_test.go:7: 1, want 2\n"}
+{"Action":"output","Package":"r","Test":"TestC","Output":"    log.go:9: a line of a log\n"}
 {"Action":"fail","Package":"r","Test":"TestC"}
 {"Action":"output","Package":"r","Test":"TestD","Output":"panic: no end\n"}
 {"Action":"output","Package":"r","Output":"FAIL\tr\t0.1s\n"}
@@ -30,7 +32,9 @@ no JSON`, "\n") {
 	if err := r.record(""); err != nil {
 		t.Fatal(err)
 	}
-	want := "ok  \tp\t0.1s\nq.go:1: syntax error\nwrong\nFAIL\tr\t0.1s\npanic: no end\nno JSON\nskipped: p TestA: a_test.go:7: no kernel accounts\n"
+	want := "ok  \tp\t0.1s\nq.go:1: syntax error\nwrong\n    c_test.go:7: 1, want 2\n    log.go:9: a line of a log\n" +
+		"FAIL\tr\t0.1s\npanic: no end\nno JSON\n" +
+		"failed: r TestC: c_test.go:7: 1, want 2\nfailed: r TestD: panic: no end\nskipped: p TestA: a_test.go:7: no kernel accounts\n"
 	if out.String() != want {
 		t.Errorf("printed\n%s\nwant\n%s", &out, want)
 	}

@@ -125,6 +125,7 @@ func (w *world) submitJob(d rng) {
 	if d.chance(200) && j.members > 1 && j.min > 1 {
 		j.roles = []v1alpha1.Role{{Name: "launcher", MinMember: 1}, {Name: "worker", MinMember: int32(min(j.min-1, j.members/2))}}
 	}
+	j.mixed = w.made%4 == 0
 	j.implicit = w.made%3 == 0 && len(j.roles) == 0 && !j.neverPreempts
 	w.submit(d, j)
 }

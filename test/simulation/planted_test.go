@@ -130,6 +130,9 @@ func plantedBugs() []planted {
 		{"an equal is evicted", "I11", Config{Sabotage: evictPair(func(_ *process, a, b *corev1.Pod) bool {
 			return *a.Spec.Priority == *b.Spec.Priority && jobKeyOf(a) != jobKeyOf(b)
 		})}},
+		{"a gang evicts by the priority of one of its members", "I11", Config{Sabotage: evictPair(func(p *process, a, b *corev1.Pod) bool {
+			return lower(a, b) && *a.Spec.Priority >= p.priorityOf(jobKeyOf(b)) && len(p.prioritiesOf(jobKeyOf(a))) == 1
+		})}},
 		{"one member of a gang is evicted", "I12", Config{Sabotage: evictPair(func(p *process, a, b *corev1.Pod) bool {
 			group := p.group(jobKeyOf(a).String())
 			return lower(a, b) && group != nil && group.Spec.MinMember > 1 &&

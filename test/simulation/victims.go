@@ -122,16 +122,25 @@ func (j *invariantChecker) lacksRoom(p *process, nominated map[types.UID]string,
 	})
 }
 
-// evictsTheLower is I11: victims, and the jobs they belong to, are of lower priority, and none is the system's.
+// evictsTheLower is I11: victims are of lower priority, by that of their job where all of it goes, else by the lower of both;
+// and none is another scheduler's.
 func (j *invariantChecker) evictsTheLower(p *process, decision model.Decision) {
-	priority := priorityOf(p.pods(), decision.Job)
+	priority, victims := p.priorityOf(decision.Job), victimsOf(decision)
 	for _, eviction := range decision.Evictions {
 		pod := p.pod(eviction.Pod.String())
 		if pod == nil || pod.UID != eviction.Pod.UID {
 			j.violated("I10", "%s is evicted, and is gone", eviction.Pod)
 			continue
 		}
-		if *pod.Spec.Priority >= priority || priorityOf(p.pods(), jobKeyOf(pod)) >= priority {
+		job := jobKeyOf(pod)
+		loses := p.priorityOf(job)
+		remains := func(other *corev1.Pod) bool {
+			return jobKeyOf(other) == job && p.place(other) != "" && p.stays(other, p.place(other), victims)
+		}
+		if slices.ContainsFunc(p.pods(), remains) {
+			loses = min(loses, *pod.Spec.Priority)
+		}
+		if loses >= priority {
 			j.violated("I11", "%s is evicted for %s, which is no higher", eviction.Pod, decision.Job)
 		}
 		if !ours(pod) {
@@ -140,15 +149,38 @@ func (j *invariantChecker) evictsTheLower(p *process, decision model.Decision) {
 	}
 }
 
-// priorityOf is the highest priority of the members that have not ended.
-func priorityOf(pods []*corev1.Pod, job model.JobKey) int32 {
-	highest := int32(-1)
-	for _, pod := range pods {
-		if jobKeyOf(pod) == job && !finished(pod) {
-			highest = max(highest, *pod.Spec.Priority)
+// priorityOf is the highest priority at which the members of that priority or above are what the job needs; that of its lowest
+// member when they are not enough together.
+func (p *process) priorityOf(job model.JobKey) int32 {
+	lowest, group := int32(-1), groupFor(job, p.pods(), p.group)
+	if group != nil {
+		group = lowered(job, group, p.pods(), p.place, nil)
+	}
+	for _, priority := range p.prioritiesOf(job) {
+		lowest = priority
+		counts := func(member *corev1.Pod) string {
+			if *member.Spec.Priority >= priority && len(member.Spec.SchedulingGates) == 0 {
+				return "counts"
+			}
+			return ""
+		}
+		if job.IsPod || group != nil && countMembers(p.pods(), group, counts).Unmet(group) == "" {
+			break
 		}
 	}
-	return highest
+	return lowest
+}
+
+// prioritiesOf are those of the members that have not ended, the highest first.
+func (p *process) prioritiesOf(job model.JobKey) []int32 {
+	var priorities []int32
+	for _, pod := range p.pods() {
+		if jobKeyOf(pod) == job && !finished(pod) {
+			priorities = append(priorities, *pod.Spec.Priority)
+		}
+	}
+	slices.SortFunc(priorities, func(a, b int32) int { return cmp.Compare(b, a) })
+	return slices.Compact(priorities)
 }
 
 // leavesWholeGangs is I12: of a gang that loses members nothing is left, or what it needs.
@@ -223,7 +255,7 @@ func (j *invariantChecker) checkReservedRespected(p *process, decision model.Dec
 		kept := map[types.UID]bool{}
 		for _, other := range p.pods() {
 			if other.Status.NominatedNodeName == node.Name && jobKeyOf(other) != decision.Job && j.keeps(p, other, node.Name) &&
-				priorityOf(p.pods(), jobKeyOf(other)) >= priorityOf(p.pods(), decision.Job) {
+				p.priorityOf(jobKeyOf(other)) >= p.priorityOf(decision.Job) {
 				kept[other.UID] = true
 			}
 		}

@@ -34,7 +34,9 @@ type job struct {
 	members, min            int
 	roles                   []v1alpha1.Role
 	requests                corev1.ResourceList
-	priority                int32
+	// priority is that of its pods; every third one of a mixed job has the lowest.
+	priority int32
+	mixed    bool
 	// runs is how long a pod runs, zero indefinitely; grace how long it may take to end; recreate that lost pods are made again.
 	runs, grace   time.Duration
 	recreate      bool
@@ -127,13 +129,16 @@ func (w *world) makePod(j *job) {
 		return
 	}
 	w.made++
-	grace := int64(j.grace / time.Second)
+	grace, priority := int64(j.grace/time.Second), j.priority
+	if j.mixed && w.made%3 == 0 {
+		priority = 0
+	}
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: j.namespace, Name: fmt.Sprintf("%s-%d", j.name, w.made), Labels: map[string]string{"job": j.name},
 		},
 		Spec: corev1.PodSpec{
-			SchedulerName: schedulerName, Priority: &j.priority, TerminationGracePeriodSeconds: &grace, NodeSelector: j.selector,
+			SchedulerName: schedulerName, Priority: &priority, TerminationGracePeriodSeconds: &grace, NodeSelector: j.selector,
 			Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Requests: j.requests}}},
 		},
 		Status: corev1.PodStatus{Phase: corev1.PodPending},

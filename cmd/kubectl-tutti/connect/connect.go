@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -139,11 +140,7 @@ func (e *Client) Close() {
 
 // Get reads the document at a path into one of the types of internal/debugapi.
 func (e *Client) Get(ctx context.Context, path string, into any) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, e.url+path, nil)
-	if err != nil {
-		return fmt.Errorf("ask the scheduler: %w", err)
-	}
-	answer, err := e.client.Do(request)
+	answer, err := e.send(ctx, path)
 	if err != nil {
 		return fmt.Errorf("ask the scheduler (%s): %w%s", e.what, err, connectHint(err))
 	}
@@ -168,6 +165,36 @@ func (e *Client) Get(ctx context.Context, path string, into any) error {
 		return fmt.Errorf("answer of the scheduler (%s): %w", e.what, err)
 	}
 	return nil
+}
+
+// maxRetries is how often a request is repeated that came too early, and maxRetryAfter how long it waits at most each time.
+const maxRetries, maxRetryAfter = 10, 10 * time.Second
+
+// send makes the request, and makes it again after the time that an answer 429 says: the scheduler limits the requests of one
+// address, and all port-forwards to it have the same.
+func (e *Client) send(ctx context.Context, path string) (*http.Response, error) {
+	for retries := 0; ; retries++ {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, e.url+path, nil)
+		if err != nil {
+			return nil, err
+		}
+		answer, err := e.client.Do(request)
+		if err != nil || answer.StatusCode != http.StatusTooManyRequests || retries == maxRetries {
+			return answer, err
+		}
+		seconds, err := strconv.Atoi(answer.Header.Get("Retry-After"))
+		if err != nil {
+			return answer, nil
+		}
+		answer.Body.Close()
+		again := time.NewTimer(min(time.Duration(seconds)*time.Second, maxRetryAfter))
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			again.Stop()
+			return nil, ctx.Err()
+		}
+	}
 }
 
 // connectHint returns a hint for a TLS error.

@@ -321,3 +321,34 @@ func TestAsksAServerThatIsGiven(t *testing.T) {
 		t.Errorf("the scheduler was sent %s", sent)
 	}
 }
+
+// TestRepeatsWhatCameTooEarly: an answer 429 says when to make the request again.
+func TestRepeatsWhatCameTooEarly(t *testing.T) {
+	for name, c := range map[string]struct {
+		busy, want int // requests answered 429, and requests made
+		header     string
+		fails      bool
+	}{
+		"twice":          {busy: 2, want: 3, header: "0"},
+		"for ever":       {busy: 1000, want: maxRetries + 1, header: "0", fails: true},
+		"without a time": {busy: 1, want: 1, fails: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			made := 0
+			s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if made++; made > c.busy {
+					io.WriteString(w, `{"leading":true}`)
+					return
+				}
+				w.Header().Set("Retry-After", c.header)
+				http.Error(w, "too many", http.StatusTooManyRequests)
+			}))
+			defer s.Close()
+			endpoint := &Client{url: s.URL, client: s.Client(), close: func() {}}
+			var nodes debugapi.Nodes
+			if err := endpoint.Get(t.Context(), debugapi.PathNodes, &nodes); (err != nil) != c.fails || made != c.want {
+				t.Errorf("%d requests, error %v; want %d, and an error: %v", made, err, c.want, c.fails)
+			}
+		})
+	}
+}

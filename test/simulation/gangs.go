@@ -85,35 +85,56 @@ func existing(place func(*corev1.Pod) string) func(*corev1.Pod) string {
 	}
 }
 
-// replaces reports whether a gang is not held to its minimum: it was whole, as the API says, has a live member with a node
-// besides those that a decision has just bound, and fewer members exist than the minimum.
-func replaces(
-	job model.JobKey, group *v1alpha1.PodGroup, pods []*corev1.Pod, place func(*corev1.Pod) string, fresh []model.Bind,
-) bool {
+// goesOn reports whether a gang was whole, as the API says, and has a live member with a node besides those that a decision has
+// just bound: it is not held to all that it states.
+func goesOn(job model.JobKey, group *v1alpha1.PodGroup, pods []*corev1.Pod, placed func(*corev1.Pod) string) bool {
 	whole, left := groups.Whole(group), false
 	for _, pod := range pods {
 		if jobKeyOf(pod) == job && ours(pod) {
-			isFresh := slices.ContainsFunc(fresh, func(bind model.Bind) bool { return bind.Pod.UID == pod.UID })
-			left = left || place(pod) != "" && !isFresh && !finished(pod) && pod.DeletionTimestamp == nil
+			left = left || placed(pod) != "" && !finished(pod) && pod.DeletionTimestamp == nil
 			whole = whole || job.WithoutPodGroup && (pod.Status.Phase == corev1.PodRunning || pod.Status.Phase == corev1.PodSucceeded)
 		}
 	}
-	return whole && left && countMembers(pods, group, existing(place)).Unmet(group) != ""
+	return whole && left
 }
 
-// lowered returns the group with the minima that its next members are held to: where they replace others, no more than the
-// members that exist.
+// lowered returns the group with the minima that its next members are held to. Where the gang goes on and lacks members of what it
+// was whole with, it is that; and no more than the members that exist.
 func lowered(
 	job model.JobKey, group *v1alpha1.PodGroup, pods []*corev1.Pod, place func(*corev1.Pod) string, fresh []model.Bind,
 ) *v1alpha1.PodGroup {
-	if !replaces(job, group, pods, place, fresh) {
+	placed := func(pod *corev1.Pod) string {
+		if slices.ContainsFunc(fresh, func(bind model.Bind) bool { return bind.Pod.UID == pod.UID }) {
+			return ""
+		}
+		return place(pod)
+	}
+	if !goesOn(job, group, pods, placed) {
 		return group
 	}
+	if started := limited(group, int(group.Status.StartedMinMember), startedRoles(group)); group.Status.StartedMinMember > 0 &&
+		countMembers(pods, started, placed).Unmet(started) != "" {
+		group = started
+	}
 	exist := countMembers(pods, group, existing(place))
+	return limited(group, exist.All, exist.Roles)
+}
+
+// startedRoles are the minima of the roles that a gang was whole with.
+func startedRoles(group *v1alpha1.PodGroup) map[string]int {
+	minima := map[string]int{}
+	for _, role := range group.Status.StartedRoles {
+		minima[role.Name] = int(role.MinMember)
+	}
+	return minima
+}
+
+// limited returns the group with no minimum above these.
+func limited(group *v1alpha1.PodGroup, all int, roles map[string]int) *v1alpha1.PodGroup {
 	group = group.DeepCopy()
-	group.Spec.MinMember = min(group.Spec.MinMember, int32(exist.All))
+	group.Spec.MinMember = min(group.Spec.MinMember, int32(all))
 	for i, role := range group.Spec.Roles {
-		group.Spec.Roles[i].MinMember = min(role.MinMember, int32(exist.Roles[role.Name]))
+		group.Spec.Roles[i].MinMember = min(role.MinMember, int32(roles[role.Name]))
 	}
 	return group
 }

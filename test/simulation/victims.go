@@ -125,7 +125,7 @@ func (j *invariantChecker) lacksRoom(p *process, nominated map[types.UID]string,
 // evictsTheLower is I11: victims are of lower priority, by that of their job where all of it goes, else by the lower of both;
 // and none is another scheduler's.
 func (j *invariantChecker) evictsTheLower(p *process, decision model.Decision) {
-	priority, victims := p.priorityOf(decision.Job), victimsOf(decision)
+	priority, victims := p.priorityOf(decision.Job, nil), victimsOf(decision)
 	for _, eviction := range decision.Evictions {
 		pod := p.pod(eviction.Pod.String())
 		if pod == nil || pod.UID != eviction.Pod.UID {
@@ -133,7 +133,7 @@ func (j *invariantChecker) evictsTheLower(p *process, decision model.Decision) {
 			continue
 		}
 		job := jobKeyOf(pod)
-		loses := p.priorityOf(job)
+		loses := p.priorityOf(job, nil)
 		remains := func(other *corev1.Pod) bool {
 			return jobKeyOf(other) == job && p.place(other) != "" && p.stays(other, p.place(other), victims)
 		}
@@ -141,7 +141,7 @@ func (j *invariantChecker) evictsTheLower(p *process, decision model.Decision) {
 			loses = min(loses, *pod.Spec.Priority)
 		}
 		if loses >= priority {
-			j.violated("I11", "%s is evicted for %s, which is no higher", eviction.Pod, decision.Job)
+			j.violated("I11", "%s, of priority %d, is evicted for %s, which is no higher: %d", eviction.Pod, loses, decision.Job, priority)
 		}
 		if !ours(pod) {
 			j.violated("I11", "%s is evicted for %s, and is another scheduler's", eviction.Pod, decision.Job)
@@ -150,11 +150,11 @@ func (j *invariantChecker) evictsTheLower(p *process, decision model.Decision) {
 }
 
 // priorityOf is the highest priority at which the members of that priority or above are what the job needs; that of its lowest
-// member when they are not enough together.
-func (p *process) priorityOf(job model.JobKey) int32 {
+// member when they are not enough together. fresh are those of its members that the decision has just bound.
+func (p *process) priorityOf(job model.JobKey, fresh []model.Bind) int32 {
 	lowest, group := int32(-1), groupFor(job, p.pods(), p.group)
 	if group != nil {
-		group = lowered(job, group, p.pods(), p.place, nil)
+		group = lowered(job, group, p.pods(), p.place, fresh)
 	}
 	for _, priority := range p.prioritiesOf(job) {
 		lowest = priority
@@ -255,7 +255,7 @@ func (j *invariantChecker) checkReservedRespected(p *process, decision model.Dec
 		kept := map[types.UID]bool{}
 		for _, other := range p.pods() {
 			if other.Status.NominatedNodeName == node.Name && jobKeyOf(other) != decision.Job && j.keeps(p, other, node.Name) &&
-				p.priorityOf(jobKeyOf(other)) >= p.priorityOf(decision.Job) {
+				p.priorityOf(jobKeyOf(other), nil) >= p.priorityOf(decision.Job, decision.Binds) {
 				kept[other.UID] = true
 			}
 		}

@@ -65,9 +65,8 @@ func (o *expectation) isUseless(mayStart func(*corev1.Pod) bool) string {
 			if group == nil || group.Spec.MinMember < 1 || len(group.Spec.Roles) > 0 {
 				continue
 			}
-			if needs = max(1, int(group.Spec.MinMember)-countMembers(o.pods, group, o.place).All); replaces(job, group, o.pods, o.place, nil) {
-				needs = len(pods)
-			}
+			minimum := lowered(job, group, o.pods, o.place, nil).Spec.MinMember
+			needs = max(1, int(minimum)-countMembers(o.pods, group, o.place).All)
 		}
 		if room := o.roomFor(pods[0]); len(pods) >= needs && room >= needs {
 			return fmt.Sprintf("%s waits with %d pods, needs %d, and there is capacity for %d", job, len(pods), needs, room)

@@ -1,7 +1,7 @@
 // Gotest runs "go test" with its arguments and prints what that prints, each package's line as soon as it is there, and
 // beside it the tests that were skipped, each with its reason: go test says nothing of them. They are also appended to the
-// file $SKIPS, so that one list ends a run of several parts. The last lines say which tests failed, and why: what a failed
-// test prints can be long.
+// file $SKIPS, so that one list ends a run of several parts. A test that took long is named when it has passed. The last lines
+// say which tests failed, and why: what a failed test prints can be long.
 package main
 
 import (
@@ -18,7 +18,13 @@ import (
 )
 
 // event is a line of "go test -json"; see "go doc test2json".
-type event struct{ Action, Package, Test, Output string }
+type event struct {
+	Action, Package, Test, Output string
+	Elapsed                       float64 // seconds
+}
+
+// slow is how many seconds a test takes that is named, so that what makes a run long is seen in it.
+const slow = 30
 
 // report is what is known of a run.
 type report struct {
@@ -49,6 +55,9 @@ func (r *report) take(line []byte) {
 		r.show(test)
 	case e.Action == "pass" && e.Test != "":
 		delete(r.output, test)
+		if e.Elapsed >= slow && !strings.Contains(e.Test, "/") {
+			fmt.Fprintf(r.out, "slow: %s: %.0f s\n", test, e.Elapsed)
+		}
 	case e.Action == "fail": // tests that never ended, as after a panic or a timeout
 		var left []string
 		for test := range r.output {

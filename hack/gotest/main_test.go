@@ -14,7 +14,9 @@ func TestReport(t *testing.T) {
 {"Action":"output","Package":"p","Test":"TestA","Output":"--- SKIP: TestA (0.00s)\n"}
 {"Action":"skip","Package":"p","Test":"TestA"}
 {"Action":"output","Package":"p","Test":"TestB","Output":"said in silence\n"}
-{"Action":"pass","Package":"p","Test":"TestB"}
+{"Action":"pass","Package":"p","Test":"TestB","Elapsed":29.9}
+{"Action":"pass","Package":"p","Test":"TestE/part","Elapsed":44.6}
+{"Action":"pass","Package":"p","Test":"TestE","Elapsed":44.6}
 {"Action":"output","Package":"p","Output":"PASS\n"}
 {"Action":"output","Package":"p","Output":"ok  \tp\t0.1s\n"}
 {"Action":"pass","Package":"p"}
@@ -32,7 +34,7 @@ no JSON`, "\n") {
 	if err := r.record(""); err != nil {
 		t.Fatal(err)
 	}
-	want := "ok  \tp\t0.1s\nq.go:1: syntax error\nwrong\n    c_test.go:7: 1, want 2\n    log.go:9: a line of a log\n" +
+	want := "slow: p TestE: 45 s\nok  \tp\t0.1s\nq.go:1: syntax error\nwrong\n    c_test.go:7: 1, want 2\n    log.go:9: a line of a log\n" +
 		"FAIL\tr\t0.1s\npanic: no end\nno JSON\n" +
 		"failed: r TestC: c_test.go:7: 1, want 2\nfailed: r TestD: panic: no end\nskipped: p TestA: a_test.go:7: no kernel accounts\n"
 	if out.String() != want {

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"regexp"
-	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -196,6 +196,8 @@ const (
 	killGangs = 100
 	// moreKills is how often more the scheduler is killed at most, until a kill has come between the binds of a gang.
 	moreKills = 10
+	// killWorkers is how many binds are under way at a time: few, so that the scheduler can be killed between them.
+	killWorkers = 2
 )
 
 // kills returns how often TestKilledInTheMiddle kills the scheduler: KILLS=20 for as often as docs/isolcpu.md says, and not
@@ -218,8 +220,8 @@ func TestKilledInTheMiddle(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := func(name string) *harness.Scheduler {
-		// Few binds at a time, so that it can be killed between them.
-		return lab.Scheduler(t, harness.SchedulerOptions{Name: name, Path: program, Args: []string{"--bind-workers=2", "--v=2", "--isolated-cpus-without-agents"}})
+		args := []string{fmt.Sprintf("--bind-workers=%d", killWorkers), "--v=2", "--isolated-cpus-without-agents"}
+		return lab.Scheduler(t, harness.SchedulerOptions{Name: name, Path: program, Args: args})
 	}
 	rounds, gangs, torn := kills(t), 0, 0
 	var heir *harness.Scheduler
@@ -282,20 +284,29 @@ func tornGangs(t *testing.T, lab *harness.Env) int {
 
 var cycleLine = regexp.MustCompile(`"Cycle" .* nodes=([0-9]+) decided=([0-9]+) `)
 
-// assertOneSession wants the first session to have decided everything.
+// assertOneSession wants the first session to have decided everything. A bind that the killed scheduler had sent may be carried
+// out after the next one has read the pod: a later session may decide on those, and on no more.
 func assertOneSession(t *testing.T, log string) {
 	t.Helper()
 	text, err := os.ReadFile(log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var decided []string
+	var decided []int
+	later := 0
 	for _, line := range cycleLine.FindAllSubmatch(text, -1) {
-		decided = append(decided, string(line[2]))
+		n, err := strconv.Atoi(string(line[2]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(decided) > 0 {
+			later += n
+		}
+		decided = append(decided, n)
 	}
 	// None decides when the one before had decided on everything, and what it had sent was carried out after its death.
-	if len(decided) == 0 || slices.ContainsFunc(decided[1:], func(n string) bool { return n != "0" }) {
-		t.Errorf("the sessions of the next scheduler decided %v, want all in the first", decided)
+	if len(decided) == 0 || later > killWorkers {
+		t.Errorf("the sessions of the next scheduler decided %v, want all but %d in the first", decided, killWorkers)
 	}
 }
 

@@ -98,8 +98,8 @@ func goesOn(job model.JobKey, group *v1alpha1.PodGroup, pods []*corev1.Pod, plac
 	return whole && left
 }
 
-// lowered returns the group with the minima that its next members are held to. Where the gang goes on and lacks members of what it
-// was whole with, it is that; and no more than the members that exist.
+// lowered returns the group with the minima that its next members are held to. Where the gang goes on and lacks members of
+// what it was whole with, it is that; and no more than the members that exist.
 func lowered(
 	job model.JobKey, group *v1alpha1.PodGroup, pods []*corev1.Pod, place func(*corev1.Pod) string, fresh []model.Bind,
 ) *v1alpha1.PodGroup {

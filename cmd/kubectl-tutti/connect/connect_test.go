@@ -330,7 +330,7 @@ func TestRepeatsWhatCameTooEarly(t *testing.T) {
 		fails      bool
 	}{
 		"twice":          {busy: 2, want: 3, header: "0"},
-		"for ever":       {busy: 1000, want: maxRetries + 1, header: "0", fails: true},
+		"always":         {busy: 1000, want: maxRetries + 1, header: "0", fails: true},
 		"without a time": {busy: 1, want: 1, fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {

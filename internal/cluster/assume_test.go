@@ -206,8 +206,7 @@ func TestForgettingANominationThatIsNone(t *testing.T) {
 }
 
 // TestOthersNominateNothing while this process leads: what stood on a pod before is taken over, and what this process writes
-// counts,
-// also when it was not told that it was written.
+// counts, also when no answer to the write came.
 func TestOthersNominateNothing(t *testing.T) {
 	version := 1
 	shows := func(s *State, name, node string) string {

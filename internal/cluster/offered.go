@@ -9,7 +9,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// offered counts by whom a resource is offered, so that what only pods name costs nothing for each node.
+// offered counts how many nodes and device classes offer a resource, so that what only pods name costs nothing for each node.
 type offered struct {
 	// sources is how many nodes and device classes offer it; counted are those that a translator reads or writes.
 	sources map[corev1.ResourceName]int

@@ -16,15 +16,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-
 	"github.com/tutti-sched/tutti/apis/client/clientset/versioned"
 	groupinformers "github.com/tutti-sched/tutti/apis/client/informers/externalversions"
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 )
 
 // The limits of one request: it asks for as many objects as are expected to be pageBytes together, by the size of those
-// before, since
-// the answer is in memory as a whole.
+// before, since the answer is in memory as a whole.
 const (
 	firstPage, longestPage = 50, 1000
 	pageBytes              = 16 << 20

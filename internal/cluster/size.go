@@ -183,8 +183,7 @@ func firstHostPorts(spec *corev1.PodSpec) (ports []corev1.ContainerPort) {
 }
 
 // stripGroup returns what is read of a PodGroup. One that is too large keeps its minimum and that it has started. Texts of a
-// status
-// that is too large are dropped: the next write of the status brings them again. The group itself is not changed.
+// status that is too large are dropped: the next write of the status brings them again. The group itself is not changed.
 func stripGroup(group *v1alpha1.PodGroup) *v1alpha1.PodGroup {
 	kept := &v1alpha1.PodGroup{ObjectMeta: stripMeta(&group.ObjectMeta), Spec: group.Spec, Status: group.Status}
 	kept.Generation, kept.OwnerReferences = group.Generation, nil
@@ -224,8 +223,7 @@ func essentialStatus(status *v1alpha1.PodGroupStatus) v1alpha1.PodGroupStatus {
 }
 
 // stripBudget returns what is read of a disruption budget. One that is too large covers all pods of its namespace, and allows
-// none
-// to be evicted. The budget itself is not changed.
+// none to be evicted. The budget itself is not changed.
 func stripBudget(budget *policyv1.PodDisruptionBudget) *policyv1.PodDisruptionBudget {
 	kept := &policyv1.PodDisruptionBudget{ObjectMeta: stripMeta(&budget.ObjectMeta)}
 	kept.Generation, kept.OwnerReferences, kept.Spec.Selector = budget.Generation, nil, budget.Spec.Selector
@@ -244,8 +242,7 @@ func stripNamespace(namespace *corev1.Namespace) *corev1.Namespace {
 }
 
 // boundVolumeClaim returns a claim without its managed fields. The scheduler writes claims, so that all else is kept, or, of a
-// claim
-// that is too large, what is read of it where pods use it already.
+// claim that is too large, what is read of it where pods use it already.
 func boundVolumeClaim(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 	kept := *claim
 	kept.ManagedFields = nil

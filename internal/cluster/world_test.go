@@ -175,7 +175,7 @@ func (w *world) stepBudget() Event {
 func (w *world) stepPod() Event {
 	name := w.name("p", 11)
 	old := w.pods[name]
-	if old == nil || w.chance(8, "recreated at once") {
+	if old == nil || w.chance(8, "recreated immediately") {
 		p := w.draw(name)
 		w.pods[name] = p
 		return w.stamp(p, seen)

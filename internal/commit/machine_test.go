@@ -499,7 +499,7 @@ func TestBindDeadline(t *testing.T) {
 		t.Error("sent after the deadline")
 	}
 	if at, ok := p.NextWake(); !ok || at.After(p.now) {
-		t.Errorf("wakes at %s, %t, want at once: outcomes are waiting", at, ok)
+		t.Errorf("wakes at %s, %t, want immediately: outcomes are waiting", at, ok)
 	}
 	p.pass(0)
 	p.expect("BindFailed rejected", "BindFailed waits", "BindFailed unsent")

@@ -1,9 +1,9 @@
 package commit
 
-// fairQueue has the ready calls of one kind, or of binds and of the deletions that undo them, by who has a turn: a decision, or
-// the namespace of writes. Turns come in the order in which they began, and in one up to burst calls are sent: a gang of ten
-// thousand delays one of eight by one burst, not by all of its binds, and a namespace delays the status of another one by one
-// write. What has no turns has one that all share.
+// fairQueue has the ready calls of one kind, or of binds and of the deletions that undo them, by the holder of a turn: a
+// decision, or the namespace of writes. Turns come in the order in which they began, and in one up to burst calls are sent: a
+// gang of ten thousand delays one of eight by one burst, not by all of its binds, and a namespace delays the status of another
+// one by one write. What has no turns has one that all share.
 //
 // A gang that fits into a burst is bound without a break, so that the time between its first bind and its minimum, in which a
 // crash would leave it interrupted, is as short as possible. Larger ones share: with n of them, each takes n times as long.

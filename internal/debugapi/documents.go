@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Nodes are the accounting of all nodes at one moment.
+// Nodes is the accounting of all nodes at one moment.
 type Nodes struct {
 	// At is when they were read.
 	At time.Time `json:"at"`

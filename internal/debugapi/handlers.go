@@ -34,8 +34,8 @@ const (
 // patience is how long a request waits for a loop that is busy.
 const patience = 10 * time.Second
 
-// Source answers with documents. Its functions are called by many goroutines at once and must not be nil; what they return is
-// never changed.
+// Source answers with documents. Its functions are called by many goroutines at the same time and must not be nil; what they
+// return is never changed.
 type Source struct {
 	// Nodes returns an error when the context ends before the loop has had time.
 	Nodes  func(context.Context) (*Nodes, error)

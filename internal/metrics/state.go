@@ -129,7 +129,7 @@ func starts() []Metric {
 		},
 		{
 			Name: EvictedGroups, Kind: Counter, Program: Scheduler,
-			Help:   "Groups of which pods were made to go, by cause; each is counted once for each decision.",
+			Help:   "Groups of which pods were evicted or deleted, by cause; each is counted once for each decision.",
 			Labels: []Label{{Name: "cause", Values: "preemption, undo (of an interrupted start), restart (of a gang that lost members)", Known: []string{"preemption", "undo", "restart"}}},
 		},
 		{

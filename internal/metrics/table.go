@@ -163,7 +163,7 @@ func decisions() []Metric {
 		},
 		{
 			Name: Evictions, Kind: Counter, Program: Scheduler,
-			Help:   "Pods that were made to go, by cause.",
+			Help:   "Pods that were evicted or deleted, by cause.",
 			Labels: []Label{{Name: "cause", Values: "preemption, undo (of an interrupted start), restart (of a gang that lost members)", Known: []string{"preemption", "undo", "restart"}}},
 		},
 		{
@@ -177,7 +177,7 @@ func decisions() []Metric {
 		},
 		{
 			Name: CycleFailing, Kind: Gauge, Program: Scheduler,
-			Help: "1 when the last cycle ended before all jobs had their turn, because of a panic that could not be laid on one job.",
+			Help: "1 when the last cycle ended before all jobs had their turn, because of a panic that could not be attributed to one job.",
 		},
 		{
 			Name: Leading, Kind: Gauge, Program: Scheduler,

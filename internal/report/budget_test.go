@@ -15,7 +15,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// desk is a reporter with virtual time, and an API server that takes every write and shows it at once.
+// desk is a reporter with virtual time, and an API server that takes every write and shows it immediately.
 type desk struct {
 	*Reporter
 	now      time.Time
@@ -117,7 +117,7 @@ func (d *desk) reason(key model.JobKey, member int) string {
 }
 
 // TestAReasonThatFlipsBackIsWrittenOnce, of the group and of each member; what stays in the end is written, and what is no
-// return to the reason before is written at once.
+// return to the reason before is written immediately.
 func TestAReasonThatFlipsBackIsWrittenOnce(t *testing.T) {
 	d := newDesk()
 	key := d.gang("a", "g", 3, model.InsufficientResources)

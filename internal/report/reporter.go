@@ -16,8 +16,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// How often an object is written again when nothing but this has changed. Another phase or reason is written at once, unless it
-// is the one before; see record.delay, and budget for how much is written about a namespace.
+// How often an object is written again when nothing but this has changed. Another phase or reason is written immediately,
+// unless it is the one before; see record.delay, and budget for how much is written about a namespace.
 const (
 	countInterval   = time.Second
 	messageInterval = 10 * time.Second
@@ -233,7 +233,7 @@ func (r *Reporter) expire(group *v1alpha1.PodGroup, now time.Time) bool {
 	return true
 }
 
-// write makes a write that is due: one that is free at once, another one if it is in the budget.
+// write makes a write that is due: one that is free immediately, another one if it is in the budget.
 func (r *Reporter) write(write repeated, due time.Time, free bool, now time.Time) {
 	switch {
 	case due.After(now):
@@ -271,7 +271,7 @@ func (r *Reporter) keep(sent record, from account, shown bool, now time.Time) bo
 	}
 }
 
-// urgent reports whether a difference is written at once and outside the budget: the first status of a group, what a restart
+// urgent reports whether a difference is written immediately and outside the budget: the first status of a group, what a restart
 // reads, and a phase that a start, or its end, comes to.
 func urgent(current, wanted v1alpha1.PodGroupStatus) bool {
 	return current.Phase == "" || scheduledStatus(current) != scheduledStatus(wanted) ||

@@ -131,7 +131,7 @@ func TestGangThatIsNotPreparedGivesAllBackAndIsTriedAgain(t *testing.T) {
 	}
 	calls := order(k.play(t.Context(), 900*time.Millisecond))
 	if strings.Contains(calls, "Bind") || strings.Count(calls, "Release") != 6 {
-		t.Errorf("calls: %s, want no bind and everything given back, twice: at once and after a tenth of a second", calls)
+		t.Errorf("calls: %s, want no bind and everything given back, twice: immediately and after a tenth of a second", calls)
 	}
 	if len(k.held) != 0 || !slices.Equal(k.said, []string{"abandon mpi-2", "abandon mpi-2"}) {
 		t.Errorf("held %v, said %q", k.held, k.said)

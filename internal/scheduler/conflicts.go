@@ -11,7 +11,7 @@ import (
 )
 
 // This file reports pods that hold isolated CPUs which they should not, and evicts those that can never run: such as when two
-// schedulers were active at once. The node's agent starts no container on CPUs that any other container has.
+// schedulers were active at the same time. The node's agent starts no container on CPUs that any other container has.
 
 // watchConflicts reports new conflicts, and evicts the pod that yields.
 func (s *Scheduler) watchConflicts(ctx context.Context, now time.Time) {

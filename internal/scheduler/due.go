@@ -26,8 +26,8 @@ const resyncPeriod = time.Minute
 const transientRetry = 5 * time.Second
 
 // ownEventDelay is how long after an event about an object that only kube-scheduler's plugins read there is one more cycle.
-// They hear of it by handlers of their own, which may be later than ours: a cycle that the event has woken may have asked
-// them before they knew.
+// They receive it through their own handlers, which may run later than ours: a cycle that the event has started may have
+// asked them before.
 const ownEventDelay = time.Second
 
 func expiresSoon(refusal *model.Refusal) bool { return refusal.Transient }
@@ -62,7 +62,7 @@ func (s *Scheduler) expireAnswers(pass, now time.Time) {
 	s.last.expireBy(s.echo, s.echo.After(now))
 }
 
-// sleep waits until there is a letter or something is due; false when the context has ended.
+// sleep waits until the mailbox has something or something is due; false when the context has ended.
 func (s *Scheduler) sleep(ctx context.Context) bool {
 	var expired <-chan time.Time
 	if wake, ok := s.nextWake(); ok && s.leading {
@@ -82,7 +82,7 @@ func (s *Scheduler) sleep(ctx context.Context) bool {
 // nextWake returns when the first thing is due; ok is false when nothing is.
 func (s *Scheduler) nextWake() (time.Time, bool) {
 	var first timer
-	timers := []func() (time.Time, bool){s.cycle.next, s.machine.NextWake, s.doubts.next}
+	timers := []func() (time.Time, bool){s.cycle.next, s.machine.NextWake, s.uncertain.next}
 	if !s.cycle.insideBurst {
 		timers = append(timers, s.reports.next)
 	}

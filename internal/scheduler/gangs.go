@@ -69,7 +69,7 @@ func (s *Scheduler) onCommitted(outcome *commit.Outcome, now time.Time) {
 	if outcome.Needs == 0 || outcome.Bound < outcome.Needs {
 		return
 	}
-	uncertain := func(task *model.Task) bool { _, is := s.doubts[task.UID]; return is }
+	uncertain := func(task *model.Task) bool { _, is := s.uncertain[task.UID]; return is }
 	job := s.state.Snapshot(now).Job(outcome.Job)
 	if job != nil && !slices.ContainsFunc(job.Tasks, uncertain) && s.gangs.Committed(job, now) {
 		s.options.Metrics.Started(job, now)

@@ -185,7 +185,7 @@ func TestNodesShowCapacity(t *testing.T) {
 
 	w.node("n3", "1")
 	if again := w.ask(inspector); len(again.Nodes) != 2 {
-		t.Error("the loop was asked again at once")
+		t.Error("the loop was asked again immediately")
 	}
 	w.play(t.Context(), 2*time.Second)
 	if later := w.ask(inspector); len(later.Nodes) != 3 {

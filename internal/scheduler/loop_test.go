@@ -248,7 +248,7 @@ func TestGangStartsWithOneWritePerPod(t *testing.T) {
 		t.Errorf("calls %v, want 3 binds and no pod condition", counts)
 	}
 	if counts[commit.CallGroupStatus] != 1 {
-		t.Errorf("the group was written %d times, want once: it was scheduled at once", counts[commit.CallGroupStatus])
+		t.Errorf("the group was written %d times, want once: it was scheduled immediately", counts[commit.CallGroupStatus])
 	}
 	if c := w.condition("mpi"); c == nil || c.Status != metav1.ConditionTrue || w.groups["mpi"].Status.Phase != "Starting" {
 		t.Errorf("condition %+v, phase %s", c, w.groups["mpi"].Status.Phase)
@@ -367,6 +367,6 @@ func TestBindOfAPodThatIsGoneIsNoStorm(t *testing.T) {
 	}
 	w.play(t.Context(), time.Minute)
 	if w.loop.sizes().uncertain != 0 {
-		t.Error("doubts are kept at rest")
+		t.Error("uncertain binds are kept at rest")
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/framework"
 )
 
-// Mailbox carries what informers, workers and the election have to say to the loop. It has no bound, so that no informer
+// Mailbox carries events, replies of workers and the result of the election to the loop. It has no bound, so that no informer
 // is ever held up, and is safe for concurrent use.
 type Mailbox struct {
 	mu      sync.Mutex

@@ -26,7 +26,7 @@ func (s *Scheduler) handleOutcomes(ctx context.Context, outcomes []commit.Outcom
 			continue
 		}
 		if outcome.Kind == commit.Bound || s.state.Assumed(outcome.Pod.UID) { // what is assumed, or reserved, would be so indefinitely
-			s.doubts.add(outcome, now)
+			s.uncertain.add(outcome, now)
 		}
 		s.wake(now)
 	}
@@ -46,7 +46,7 @@ func (s *Scheduler) handleOutcome(ctx context.Context, outcome commit.Outcome, n
 		s.onBindFailed(ctx, outcome, now)
 	case commit.BindUncertain:
 		klog.FromContext(ctx).Info("Bind uncertain", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
-		s.doubts.add(outcome, now)
+		s.uncertain.add(outcome, now)
 	case commit.Committed:
 		if outcome.Failed == 0 {
 			if job := s.state.Job(outcome.Job); job != nil {
@@ -72,7 +72,7 @@ func (s *Scheduler) handleOutcome(ctx context.Context, outcome commit.Outcome, n
 // all.
 func (s *Scheduler) onBindFailed(ctx context.Context, outcome commit.Outcome, now time.Time) {
 	if outcome.PodGone && s.state.Assumed(outcome.Pod.UID) {
-		s.doubts.add(outcome, now) // the watch is about to say so; until then it would only be bound again, and again in vain
+		s.uncertain.add(outcome, now) // the watch is about to say so; until then it would only be bound again, and again in vain
 	} else {
 		s.state.Forget(outcome.Pod.UID)
 		if outcome.StaleVersion != "" { // it is placed again as soon as it is seen as it is
@@ -93,31 +93,31 @@ func (s *Scheduler) createdAt(pod types.UID) (at time.Time) {
 	return at
 }
 
-// bound takes note of a bind. The word of a binder is not the API server's: only the watch shows whether it was kept.
+// bound takes note of a bind. The answer of an extender that binds is not the API server's: only the watch confirms the bind.
 func (s *Scheduler) bound(outcome commit.Outcome, now time.Time) {
 	if outcome.Binder == "" {
 		s.options.Reservations.Confirm(outcome.Pod.UID)
 	} else {
-		s.doubts.add(outcome, now)
+		s.uncertain.add(outcome, now)
 	}
 	s.write(now, outcome.Cycle, report.Bound(&outcome, now))
 }
 
-// resolve ends a doubt: either the watch has shown the bind, or it is taken for failed.
-func (s *Scheduler) resolve(ctx context.Context, doubt uncertainBind, now time.Time) {
-	why := s.quarantineOnPanic(ctx, partReservations, doubt.job, now, func() { s.resolveOne(doubt, now) })
+// resolve ends the time of an uncertain bind: either the watch has shown the bind, or it is taken for failed.
+func (s *Scheduler) resolve(ctx context.Context, bind uncertainBind, now time.Time) {
+	why := s.quarantineOnPanic(ctx, partReservations, bind.job, now, func() { s.resolveOne(bind, now) })
 	if why != nil {
-		s.doubts.renew(doubt, now)
+		s.uncertain.renew(bind, now)
 	}
 }
 
-func (s *Scheduler) resolveOne(doubt uncertainBind, now time.Time) {
+func (s *Scheduler) resolveOne(bind uncertainBind, now time.Time) {
 	switch {
-	case !s.state.Assumed(doubt.pod.UID):
-		s.options.Reservations.Confirm(doubt.pod.UID)
-	case doubt.holds:
-		s.machine.ReleasePrepared(now, doubt.pod) // until then it stays assumed
-	case s.state.Forget(doubt.pod.UID):
+	case !s.state.Assumed(bind.pod.UID):
+		s.options.Reservations.Confirm(bind.pod.UID)
+	case bind.holds:
+		s.machine.ReleasePrepared(now, bind.pod) // until then it stays assumed
+	case s.state.Forget(bind.pod.UID):
 		s.wake(now)
 	}
 }

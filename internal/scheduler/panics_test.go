@@ -221,7 +221,7 @@ func TestPanicWithoutAJobPostponesCycles(t *testing.T) {
 	w.node("n2", "8")
 	w.play(t.Context(), 2*time.Second)
 	if *f.times != 2 {
-		t.Errorf("tried %d times in two seconds, want at once and after 1 s: delays begin again", *f.times)
+		t.Errorf("tried %d times in two seconds, want immediately and after 1 s: delays begin again", *f.times)
 	}
 }
 
@@ -290,7 +290,7 @@ func TestAPanicOverAnOutcomeCostsItsJob(t *testing.T) {
 	}
 	w.play(t.Context(), time.Minute)
 	if fragile.asked < 4 || w.loop.sizes().uncertain != 2 {
-		t.Errorf("asked %d times, %d doubts", fragile.asked, w.loop.sizes().uncertain)
+		t.Errorf("asked %d times, %d uncertain binds", fragile.asked, w.loop.sizes().uncertain)
 	}
 	fragile.over = ""
 	w.play(t.Context(), time.Minute)

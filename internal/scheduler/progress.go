@@ -29,7 +29,7 @@ func (p *progress) end(now time.Time) {
 // Progress returns a number that changes whenever the loop has done something, and whether it is doing something now. Any
 // goroutine may call it.
 //
-// Each event that is taken in counts, so that the first lists of a large cluster, which may come all at once, are no long step.
+// Each event that is taken in counts, so that the first lists of a large cluster, which may come together, are no long step.
 func (s *Scheduler) Progress() (count uint64, busy bool) {
 	return s.progress.count.Load(), s.progress.began.Load() != 0
 }

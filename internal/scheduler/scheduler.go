@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// debouncePeriod is how long no event must have come before a cycle starts, so that a burst is looked at once.
+	// debouncePeriod is how long no event must have come before a cycle starts, so that a burst is one cycle.
 	debouncePeriod = 5 * time.Millisecond
 	// maxDebounce is how long a burst may put a cycle off.
 	maxDebounce = 100 * time.Millisecond
@@ -60,14 +60,14 @@ type Scheduler struct {
 	// endsConflicts is the profile's.
 	endsConflicts bool
 
-	reporter *report.Reporter
-	delays   *backoff.Delays
-	doubts   uncertainBinds
-	gangs    *lifecycle.Gangs
-	panics   panics
-	refusals map[model.JobKey]*model.Refusal
-	advisor  *advisor.Advisor
-	// echo is when to look once more; see there.
+	reporter  *report.Reporter
+	delays    *backoff.Delays
+	uncertain uncertainBinds
+	gangs     *lifecycle.Gangs
+	panics    panics
+	refusals  map[model.JobKey]*model.Refusal
+	advisor   *advisor.Advisor
+	// echo is when another cycle is due after an event about an object that only kube-scheduler's plugins read; see ownEventDelay.
 	echo time.Time
 	// cache is handed on from session to session.
 	cache   framework.Cache
@@ -87,13 +87,13 @@ type Scheduler struct {
 type Options struct {
 	// Clock is the only clock of the process that the loop reads.
 	Clock clock.WithTicker
-	// Period is the longest time between two cycles; at least a second.
+	// Period is how long after a cycle that decided something the next one runs at the latest; at least a second.
 	Period time.Duration
 	// BindDeadline is how long after the first bind of a gang it must have its minimum, or is undone; 30 s when it is zero.
 	BindDeadline time.Duration
 	// Verify checks the invariants after every statement; for tests.
 	Verify bool
-	// Reservations are told what became of binds; nil when nothing is ever reserved.
+	// Reservations receives the results of binds; nil when nothing is ever reserved.
 	Reservations Reservations
 	// Metrics receives the measurements; nil drops them.
 	Metrics *telemetry.Metrics
@@ -126,7 +126,7 @@ func New(
 		reporter: report.NewReporter(report.Source{
 			Group: state.Group, Reservation: state.Reservation, Whole: gangs.Observed, Advice: advice.Advice,
 		}),
-		delays: delays, doubts: uncertainBinds{}, gangs: gangs,
+		delays: delays, uncertain: uncertainBinds{}, gangs: gangs,
 		advisor: advice, endsConflicts: profile.EvictsOnCPUConflict(), history: &debugapi.History{},
 	}
 }
@@ -153,8 +153,8 @@ func (s *Scheduler) step(ctx context.Context) {
 		s.state.Snapshot(now).Journal.BeginCycle() // a standby keeps up, so that it has nothing to catch up with, and no list of it to keep
 		return
 	}
-	for _, doubt := range s.doubts.expired(now) {
-		s.resolve(ctx, doubt, now)
+	for _, bind := range s.uncertain.expired(now) {
+		s.resolve(ctx, bind, now)
 	}
 	s.watchConflicts(ctx, now)
 	if s.cycle.due(now) {
@@ -180,27 +180,27 @@ func (s *Scheduler) endStep(began time.Time) {
 
 // receive empties the mailbox into the state machines.
 func (s *Scheduler) receive(ctx context.Context, now time.Time) {
-	letters := s.mailbox.take()
-	s.inspections = append(s.inspections, letters.inspections...)
-	for _, next := range letters.profiles {
+	received := s.mailbox.take()
+	s.inspections = append(s.inspections, received.inspections...)
+	for _, next := range received.profiles {
 		if profile := next(); profile != nil {
 			s.reconfigure(profile, now)
 		}
 	}
-	for _, event := range slices.Concat(letters.groups, letters.events) {
+	for _, event := range slices.Concat(received.groups, received.events) {
 		s.progress.count.Add(1)
 		if event.Kind == cluster.KindOther {
 			s.echo = now.Add(ownEventDelay)
 		}
 		s.handleOutcomes(ctx, s.handleEvent(event, now))
 	}
-	for _, answers := range letters.advice {
+	for _, answers := range received.advice {
 		s.takeAdvice(ctx, answers, now)
 	}
-	for _, reply := range letters.replies {
+	for _, reply := range received.replies {
 		s.handleOutcomes(ctx, s.machine.Reply(now, reply))
 	}
-	if letters.lead && !s.leading {
+	if received.lead && !s.leading {
 		s.leading = true
 		s.state.Lead()
 		s.options.Metrics.Lead()
@@ -303,7 +303,8 @@ func (s *Scheduler) decide(ctx context.Context, r *runningCycle, decision model.
 	s.send()
 }
 
-// look takes the snapshot of a cycle, with what is left alone for now, and returns when the first of that is not any more.
+// look takes the snapshot of a cycle and marks the jobs, nodes and pods in it that are held back. pass is when the first of these
+// is due again; zero for none.
 func (s *Scheduler) look(ctx context.Context, now time.Time) (snapshot *model.Snapshot, pass time.Time) {
 	asOf := s.rebuild(now)
 	held, pass := s.checkGangs(ctx, s.state.Snapshot(now), now)

@@ -7,5 +7,5 @@ type sizes struct {
 }
 
 func (s *Scheduler) sizes() sizes {
-	return sizes{starts: s.gangs.Len(), uncertain: len(s.doubts), delays: s.delays.Len()}
+	return sizes{starts: s.gangs.Len(), uncertain: len(s.uncertain), delays: s.delays.Len()}
 }

@@ -68,7 +68,7 @@ func TestMemberThatFailsOnOneNodeIsBoundToAnother(t *testing.T) {
 	w.gang("mpi", 3, 3)
 	calls := w.play(t.Context(), time.Second)
 	if got := sent(calls, commit.CallBind); len(got) != 4 || got[3] != "mpi-1 n2" {
-		t.Errorf("binds %q, want the last one on the other node, at once", got)
+		t.Errorf("binds %q, want the last one on the other node, immediately", got)
 	}
 	if c := w.condition("mpi"); c == nil || c.Status != metav1.ConditionTrue {
 		t.Errorf("condition %+v", c)

@@ -15,7 +15,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/telemetry"
 )
 
-// atOnce is a loop that no goroutine runs: a test steps it, and a scrape in between is answered at once.
+// atOnce is a loop that no goroutine runs: a test steps it, and a scrape in between is answered immediately.
 type atOnce struct{ *Scheduler }
 
 func (a atOnce) Survey(deliver func(*telemetry.Survey)) {

@@ -16,7 +16,7 @@ import (
 // maxLogged is how many pods of a decision a line names.
 const maxLogged = 20
 
-// logDecision logs, at V(1), what was decided for a job: which pods go where, and who has to go for them.
+// logDecision logs, at V(1), what was decided for a job: which pods go where, and which are evicted for them.
 func logDecision(ctx context.Context, decision *model.Decision) {
 	log := klog.FromContext(ctx).V(1)
 	if !log.Enabled() {

@@ -16,7 +16,7 @@ import (
 // bound all the same is refused by the API server.
 const uncertainTimeout = 30 * time.Second
 
-// uncertainBinds are the binds of which neither the API server's answer nor the watch has told what became of them.
+// uncertainBinds are the binds whose result is not known: neither an answer of the API server nor the watch has shown it.
 type uncertainBinds map[types.UID]uncertainBind
 
 // uncertainBind is one of them.
@@ -28,18 +28,18 @@ type uncertainBind struct {
 	holds bool
 }
 
-// add begins to doubt.
+// add records an uncertain bind.
 func (d uncertainBinds) add(outcome commit.Outcome, now time.Time) {
 	d[outcome.Pod.UID] = uncertainBind{job: outcome.Job, pod: outcome.Pod, until: now.Add(uncertainTimeout), holds: outcome.Prepared}
 }
 
-// renew doubts once more for as long.
+// renew keeps a bind uncertain for as long once more.
 func (d uncertainBinds) renew(again uncertainBind, now time.Time) {
 	again.until = now.Add(uncertainTimeout)
 	d[again.pod.UID] = again
 }
 
-// expired removes and returns, in order of UID, the pods about which nothing was heard for too long.
+// expired removes and returns, in order of UID, the binds whose time is over.
 func (d uncertainBinds) expired(now time.Time) []uncertainBind {
 	var all []uncertainBind
 	for uid, one := range d {
@@ -52,7 +52,7 @@ func (d uncertainBinds) expired(now time.Time) []uncertainBind {
 	return all
 }
 
-// next returns when the first doubt expires; ok is false when there is none.
+// next returns when the time of the first one is over; ok is false when there is none.
 func (d uncertainBinds) next() (when time.Time, ok bool) {
 	for _, one := range d {
 		if !ok || one.until.Before(when) {

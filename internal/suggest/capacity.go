@@ -283,7 +283,7 @@ func (f *shortageSearch) offersFor(task *model.Task) *shortageHeap {
 }
 
 // least returns the cheapest offer. One that has become dearer since is put in its place; none becomes cheaper, as no member is
-// given more capacity than is taken at once. Those that ask for more than could be freed are dropped.
+// given more capacity than is taken at the same time. Those that ask for more than could be freed are dropped.
 func (o *shortageHeap) least(f *shortageSearch, task *model.Task) (nodeShortage, bool) {
 	for len(*o) > 0 {
 		first := &(*o)[0]

@@ -105,7 +105,7 @@ func (q *search) verified(find func() *Change) *Change {
 	return nil
 }
 
-// whatIf does something that is taken back at once, also when a plugin panics: before what is supposed of the job is taken
+// whatIf does something that is taken back immediately, also when a plugin panics: before what is supposed of the job is taken
 // back.
 func (q *search) whatIf(body func(*framework.Statement)) {
 	ended := false

@@ -84,7 +84,7 @@ type Set struct {
 func (s *Set) Path(name string) string { return s.paths[name] }
 
 // Ensure makes sure that the named programs (all, when none is named) exist for a Kubernetes version (the default,
-// when empty), and says on out what it does. Two processes may call it at once: the second waits for the first.
+// when empty), and says on out what it does. Two processes may call it at the same time: the second waits for the first.
 func Ensure(ctx context.Context, version string, out io.Writer, names ...string) (*Set, error) {
 	wanted, err := pick(names)
 	if err != nil {

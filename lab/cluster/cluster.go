@@ -7,7 +7,7 @@
 //
 // # What kwok does with a pod
 //
-// A bound pod runs at once and, if a batch Job owns it, succeeds after a second. The annotations RunFor, FailAfter,
+// A bound pod runs immediately and, if a batch Job owns it, succeeds after a second. The annotations RunFor, FailAfter,
 // StartAfter and StopAfter change that, pod by pod.
 package cluster
 
@@ -50,7 +50,7 @@ type Options struct {
 	// It is used as it is, so it must name a kubeconfig, for which Kubeconfig's path under Dir is known beforehand.
 	SchedulerConfig string
 	// Dir receives logs, keys and kubeconfigs, and is left behind (without the data) when the cluster stops. What an
-	// earlier cluster left there is removed first; two cannot use it at once. Empty means a folder that goes with the
+	// earlier cluster left there is removed first; two cannot use it at the same time. Empty means a folder that goes with the
 	// cluster.
 	Dir string
 	// Out receives progress; nil means nowhere.

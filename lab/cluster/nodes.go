@@ -19,13 +19,13 @@ const (
 	RunFor = "lab.tutti.dev/run-for"
 	// FailAfter: once it runs, the pod fails after this time.
 	FailAfter = "lab.tutti.dev/fail-after"
-	// StartAfter: once it is bound, the pod runs after this time instead of at once.
+	// StartAfter: once it is bound, the pod runs after this time instead of immediately.
 	StartAfter = "lab.tutti.dev/start-after"
-	// StopAfter: once it is deleted, the pod is gone after this time instead of at once.
+	// StopAfter: once it is deleted, the pod is gone after this time instead of immediately.
 	StopAfter = "lab.tutti.dev/stop-after"
 )
 
-// writers is how many requests of this package are under way at once.
+// writers is how many requests of this package are under way at the same time.
 const writers = 32
 
 // NodeOption changes a node before it is created.
@@ -89,7 +89,7 @@ func Nodes(prefix string, count int, allocatable map[string]string, options ...N
 	return nodes
 }
 
-// CreateNodes creates nodes, many at once. Nodes are born with their status, as a kubelet registers them.
+// CreateNodes creates nodes, many at the same time. Nodes are born with their status, as a kubelet registers them.
 func (c *Cluster) CreateNodes(ctx context.Context, nodes ...*corev1.Node) error {
 	client, err := c.Client()
 	if err != nil {
@@ -108,7 +108,7 @@ func (c *Cluster) CreateNodes(ctx context.Context, nodes ...*corev1.Node) error 
 	return group.Wait()
 }
 
-// DeleteNodes deletes nodes, many at once; one that is gone already is no error.
+// DeleteNodes deletes nodes, many at the same time; one that is gone already is no error.
 func (c *Cluster) DeleteNodes(ctx context.Context, nodes ...*corev1.Node) error {
 	client, err := c.Client()
 	if err != nil {

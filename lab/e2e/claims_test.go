@@ -474,7 +474,7 @@ func (c *claims) waits(group *v1alpha1.PodGroup, why string) error {
 	return nil
 }
 
-// ends deletes a gang's pods at once.
+// ends deletes a gang's pods immediately.
 func (c *claims) ends(gang string) {
 	c.t.Helper()
 	members := client.MatchingLabels{v1alpha1.LabelPodGroup: gang}

@@ -68,7 +68,7 @@ func TestPodsFareAsTheirAnnotationsSay(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := inPhase(t, lingers, corev1.PodRunning); err != nil {
-		t.Errorf("a pod that stops slowly went at once: %v", err)
+		t.Errorf("a pod that stops slowly went immediately: %v", err)
 	}
 	faster := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"100ms"}}}`, cluster.StopAfter))
 	if err := env.Client.Patch(t.Context(), lingers, faster); err != nil {

@@ -303,7 +303,7 @@ func TestTwoSchedulersAtOnce(t *testing.T) {
 	for name, args := range map[string][]string{"one": {"--isolated-cpus-without-agents"}, "another": {"--scheduler-name=tutti", "--scheduler-name=another", "--isolated-cpus-without-agents"}} {
 		schedulers = append(schedulers, lab.Scheduler(t, harness.SchedulerOptions{Name: name, Path: program, Args: args}))
 	}
-	// At once, so that one scheduler decides about some of them before the other has seen the same ones.
+	// Immediately, so that one scheduler decides about some of them before the other has seen the same ones.
 	if err := y.make(t.Context(), splitPods); err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,7 @@ type replica struct {
 	account string
 }
 
-// replica starts a scheduler that waits to be elected, and waits until it would lead at once.
+// replica starts a scheduler that waits to be elected, and waits until it would lead at the same time.
 func (w *world) replica() *replica {
 	w.Helper()
 	account := fmt.Sprintf("replica-%d", w.schedulers)

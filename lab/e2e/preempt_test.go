@@ -117,7 +117,7 @@ func (a *arena) letGo(prefix string) {
 }
 
 // goesSlowly makes a pod take its time when it is deleted, until the test lets it go. A grace period of nothing would let the
-// API server delete it at once.
+// API server delete it immediately.
 func goesSlowly(p *corev1.Pod) {
 	second := int64(1)
 	p.Spec.TerminationGracePeriodSeconds = &second

@@ -202,7 +202,7 @@ func TestALargeGangIsNotStarvedBySmallOnes(t *testing.T) {
 		a.gang(fmt.Sprintf("small-%03d", i), a.low, 1, 1, harness.PodAnnotations(map[string]string{cluster.RunFor: runs}))
 	}
 	small(0, "3s")
-	small(1, "4s") // so that the capacity is never free at once
+	small(1, "4s") // so that the capacity is never free immediately
 	a.bound("small", 2)
 	large := a.gang("large", a.low, 2, 2)
 	next := 2

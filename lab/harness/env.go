@@ -109,7 +109,7 @@ func (e *Env) Create(t testing.TB, objects ...client.Object) {
 	}
 }
 
-// CreatePods creates pods, many at once, in no order.
+// CreatePods creates pods, many in parallel, in no order.
 func (e *Env) CreatePods(ctx context.Context, pods ...*corev1.Pod) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(32)

@@ -196,7 +196,7 @@ func pack(archive io.Writer, dir string) error {
 	if err != nil {
 		return err
 	}
-	// oci-layout and index.json first: a program that reads a stream then knows at once what it is.
+	// oci-layout and index.json first: a program that reads a stream then knows immediately what it is.
 	slices.SortFunc(files, func(a, b string) int {
 		return cmp.Or(cmp.Compare(strings.Count(a, "/"), strings.Count(b, "/")), -cmp.Compare(filepath.Base(a), filepath.Base(b)))
 	})

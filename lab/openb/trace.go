@@ -4,7 +4,7 @@
 //
 // openb has no gangs and Philly has no pod shapes, so the workload is a composite of both in order of arrival. Nothing of
 // the traces is kept here; the folder that holds them is an argument. Only the real sizes and shapes are used, not the
-// times: everything is there at once and nothing ends.
+// times: everything is there from the start and nothing ends.
 package openb
 
 import (

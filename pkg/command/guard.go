@@ -21,7 +21,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/debugapi"
 )
 
-// For how long the API server's word about a token and about a right is believed, and how long it is waited for.
+// How long the API server's answers about tokens and rights are cached, and how long a request for one may take.
 const (
 	tokenFor   = time.Minute
 	grantedFor = 5 * time.Minute
@@ -31,8 +31,8 @@ const (
 
 // newAuthHandler makes the filter in front of the endpoint. It lets a request through when the API server knows its token, and
 // the user of the token may do what the request asks for. The token must be for the API server itself, as Prometheus' is, or,
-// for what is below /debug, for the scheduler alone: who takes over a scheduler is sent no token there that is good for anything
-// else. controller-runtime has a filter, too, which knows no audiences and answers 500 to an unknown token.
+// for what is below /debug, for the scheduler alone: a scheduler that was taken over receives no token there that is good for
+// anything else. controller-runtime has a filter, too, which knows no audiences and answers 500 to an unknown token.
 func newAuthHandler(config *rest.Config, client *http.Client) (server.Filter, error) {
 	config = rest.CopyConfig(config)
 	config.QPS = -1 // the limiter is in front

@@ -9,8 +9,8 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// How many tokens are reviewed that have not been let through before: by the second and at once, of one address and of all. The
-// API server answers each of them, and a scheduler's own requests wait in the same queue there.
+// How many tokens are reviewed that have not been let through before: by the second and in a burst, of one address and of all.
+// The API server answers each of them, and a scheduler's own requests wait in the same queue there.
 const (
 	addressRate, addressBurst = 5, 20
 	overallRate, overallBurst = 20, 40

@@ -12,9 +12,9 @@ import (
 // told how many bytes of garbage may lie around: the same in clusters of all sizes, not as much again as is in use. Who sets
 // GOGC decides otherwise, and none of this is done.
 const (
-	// garbageBytes is how many bytes may lie around; least and most are the percentages between which that is heeded.
-	garbageBytes     = 96 << 20
-	minPercent, most = 40, 400
+	// garbageBytes is how many bytes of garbage there may be; minPercent and maxPercent bound the percentage that follows from it.
+	garbageBytes           = 96 << 20
+	minPercent, maxPercent = 40, 400
 	// startupInterval is how often the percentage follows what is in use while the process starts, startupPeriod for how long after
 	// the first lists, and steadyInterval how often from then on: a cluster may grow tenfold.
 	startupInterval = 50 * time.Millisecond
@@ -64,5 +64,5 @@ func inUse() uint64 {
 
 // gcPercent returns the percentage for so many bytes in use.
 func gcPercent(inUse uint64) int {
-	return int(min(max(100*garbageBytes/max(inUse, 1), minPercent), most))
+	return int(min(max(100*garbageBytes/max(inUse, 1), minPercent), maxPercent))
 }

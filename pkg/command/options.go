@@ -104,7 +104,8 @@ func (o *options) addFlags(command *cobra.Command) {
 	flags.StringArrayVar(&o.schedulerNames, "scheduler-name", []string{"tutti"},
 		"schedulerName of the pods to place; may be given more than once")
 	flags.DurationVar(&o.schedulePeriod, "schedule-period", 5*time.Second,
-		"longest time between two cycles; changes in the cluster start one at once")
+		"how long after a cycle that decided something the next one runs at the latest; changes in the cluster start one immediately, and "+
+			"without any, one runs each minute")
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "schedule only while holding the Lease")
 	flags.StringVar(&o.leaderNamespace, "leader-elect-namespace", "",
 		"namespace of the Lease, and of the ConfigMap to which the leader writes the endpoint's certificate; without it, the pod's own, "+
@@ -119,7 +120,7 @@ func (o *options) addFlags(command *cobra.Command) {
 		"where /debug/pprof is served, to any caller that can connect; 0 turns it off")
 	flags.IntVar(&o.bindWorkers, "bind-workers", 64, "most API requests under way at a time; half of them at most write status, conditions and events")
 	flags.DurationVar(&o.bindDeadline, "bind-deadline", 30*time.Second,
-		"how long after its first bind a gang must have its minimum; after that, those that are bound are deleted")
+		"how long after its first bind a gang must have its minimum; after that, its bound pods are deleted")
 	flags.DurationVar(&o.stepLimit, "step-limit", 2*time.Minute,
 		"how long one step of the loop may take, such as one call of a plugin; after that the process ends and lets its Lease "+
 			"expire, so that another replica goes on")

@@ -19,8 +19,8 @@ const preparers = 32
 // waited for the place is no fault of the API server, and must not fail a gang with many volumes.
 const prepareTimeout = lease.RequestTimeout
 
-// prepareConfig returns the configuration of the client that writes about volumes and claims: no throttle, but few at once, and
-// none while mayWrite, asked right before each and again where it goes to the network, says no.
+// prepareConfig returns the configuration of the client that writes about volumes and claims: no throttle, but few at the same
+// time, and none while mayWrite, asked right before each and again where it goes to the network, says no.
 func prepareConfig(config *rest.Config, mayWrite func() bool) *rest.Config {
 	config = commit.Fenced(config, mayWrite)
 	config.QPS = -1

@@ -39,8 +39,8 @@ func preparingClient(t *testing.T, takes time.Duration) *http.Client {
 	return client
 }
 
-// TestWaitingForAPlaceIsNoTimeOut: many more requests than may be under way at once, to a server that takes its time, all get
-// their answer.
+// TestWaitingForAPlaceIsNoTimeOut: many more requests than may be under way at the same time, to a server that takes its time,
+// all get their answer.
 func TestWaitingForAPlaceIsNoTimeOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := preparingClient(t, prepareTimeout-time.Second)

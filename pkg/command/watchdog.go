@@ -11,7 +11,7 @@ import (
 )
 
 // unlessStuck runs the rest of the process until it ends, or the loop does not go on. Then nothing is written any more, the Lease
-// is left to expire, and lease.ErrStuck is returned at once: what hangs is left behind, and the caller ends the process.
+// is left to expire, and lease.ErrStuck is returned immediately: what hangs is left behind, and the caller ends the process.
 func unlessStuck(ctx context.Context, watchdog *lease.Watchdog, election *elector, run func(context.Context) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

@@ -246,7 +246,7 @@ func TestMemoryChangesNoAnswer(t *testing.T) {
 	})
 }
 
-// tryOne places or promises a few tasks, or takes that back, or some of it, at once.
+// tryOne places or promises a few tasks, or takes that back, or some of it, immediately.
 func (f *field) tryOne(session *Session) {
 	var placed []*model.Task
 	keep := f.n(0, 2) > 0

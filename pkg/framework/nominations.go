@@ -6,7 +6,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// ReleaseNominations ends the nominations of a job from earlier cycles: all jobs may have their capacity at once. Nominations
+// ReleaseNominations ends the nominations of a job from earlier cycles: all jobs may have their capacity immediately. Nominations
 // that the job gets later in the session are new.
 func (s *Session) ReleaseNominations(job *model.Job) {
 	decision := model.Decision{Job: job.Key, Nominations: s.releaseNominations(job, nil)}

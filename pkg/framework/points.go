@@ -5,7 +5,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// Plugin is one policy. The decisions it takes part in are the interfaces of this file that it implements; there is nothing to
+// Plugin is one policy. The decisions it takes part in are the interfaces that it implements: most are in this file; review.go,
+// gather.go, reserve.go and profilequeries.go have the others, and model.RequestTranslator is one. There is nothing to
 // register. Plugins are made again for each session, so their fields are session state, and are called on the session's
 // goroutine only.
 type Plugin interface {

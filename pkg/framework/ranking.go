@@ -5,7 +5,7 @@ import (
 )
 
 // ranking orders the nodes for one shape and one kind of capacity by what the node objects and the pods on each node say. The
-// best is known at once, and a change on one node costs O(log nodes).
+// best is known immediately, and a change on one node costs O(log nodes).
 //
 // Invariant: after follow, the sums are what asking everything again would give.
 type ranking struct {

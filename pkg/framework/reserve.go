@@ -21,7 +21,7 @@ type ReservationOwner interface {
 }
 
 // Reserve decides which capacity is kept for the job, in the place of what was kept before; nil keeps none any more, and
-// model.GivenUp records besides that it was given up. It is in force at once.
+// model.GivenUp records besides that it was given up. It is in force immediately.
 func (s *Session) Reserve(job *model.Job, reservation *model.Reservation) {
 	if reservation == nil {
 		reservation = &model.Reservation{}

@@ -58,7 +58,7 @@ func TestDepartOnlySupposes(t *testing.T) {
 	}
 }
 
-// TestReserveAndBorrow: reserved capacity is in force at once, is lent to who will be gone, and is there again when it is
+// TestReserveAndBorrow: reserved capacity is in force immediately, is lent to who will be gone, and is there again when it is
 // released.
 func TestReserveAndBorrow(t *testing.T) {
 	snapshot := house(4)

@@ -278,11 +278,11 @@ func TestContainersThatDoNotRunTogetherMayShare(t *testing.T) {
 		"before it":   podOf("true", "init a=2", "b=2"),
 		"as a whole":  podOf("a,b", "pod=2", "a", "b"),
 		"sidecar":     podOf("true", "sidecar a=2", "b=2"),
-		"two at once": podOf("true", "a=2", "b=2"),
+		"two at the same time": podOf("true", "a=2", "b=2"),
 	} {
 		pod.Annotations[AssignedAnnotation] = same
 		_, err := AssignedTo(pod)
-		if together := name == "sidecar" || name == "two at once"; (err != nil) != together {
+		if together := name == "sidecar" || name == "two at the same time"; (err != nil) != together {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

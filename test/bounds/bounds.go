@@ -14,8 +14,7 @@ const (
 )
 
 // Hold fails the test when do takes more time, or allocates more memory, than one input may. It is for one goroutine at a
-// time: what
-// others allocate meanwhile counts.
+// time: what others allocate meanwhile counts.
 func Hold(t testing.TB, do func()) {
 	t.Helper()
 	var before, after runtime.MemStats

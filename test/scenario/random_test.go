@@ -70,8 +70,8 @@ func (d *random) seldom(times int, text string) string {
 	return ""
 }
 
-// configuration is the built-in one, or one by which gangs that wait get capacity reserved at once, or nodes are liked for other
-// reasons.
+// configuration is the built-in one, or one by which gangs that wait get capacity reserved immediately, or nodes are liked for
+// other reasons.
 func (d *random) configuration() []byte {
 	text := string(config.DefaultYAML())
 	if d.n(0, 1) == 0 {

@@ -106,7 +106,7 @@ func (p *player) begin(d *datadriven.TestData) error {
 	return p.stage.world.apply(d.Input)
 }
 
-// cycle plays one cycle. What it binds is seen at once, or is left in flight.
+// cycle plays one cycle. What it binds is seen immediately, or is left in flight.
 func (p *player) cycle(unconfirmed bool) (string, error) {
 	outcome, err := p.stage.cycle()
 	if err != nil {

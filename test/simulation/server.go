@@ -191,7 +191,7 @@ func (s *server) changePod(name string, uid types.UID, alter func(*corev1.Pod)) 
 	return true
 }
 
-// deletePod begins to delete a pod, with that grace in seconds; zero is what it asks for. One without a node is gone at once.
+// deletePod begins to delete a pod, with that grace in seconds; zero is what it asks for. One without a node is gone immediately.
 func (s *server) deletePod(name string, within int64) {
 	pod := s.pod(name)
 	switch {

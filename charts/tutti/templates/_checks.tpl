@@ -21,7 +21,7 @@
 {{- fail "scheduler.names: default-scheduler is kube-scheduler's; two schedulers for one name place pods twice" }}
 {{- end }}
 {{- end }}
-{{- range $name := list "schedulePeriod" "bindDeadline" }}
+{{- range $name := list "schedulePeriod" "bindDeadline" "stepLimit" }}
 {{- $value := index $.Values.scheduler $name }}
 {{- if not (regexMatch "^([0-9]+(\\.[0-9]+)?(ms|s|m|h))+$" (toString $value)) }}
 {{- fail (printf "scheduler.%s: %v is no duration; write a number with its unit, such as 30s or 1m30s" $name $value) }}

@@ -100,7 +100,7 @@ func TestExtendedResourcesArePreparedAndGivenBack(t *testing.T) {
 	s.refuse(q, "a", noDevice)
 	s.release("p") // the bind failed
 	s.expectMade()
-	s.reserve(q) // at once, whatever the watch has seen by now
+	s.reserve(q) // immediately, whatever the watch has seen by now
 	s.prepare("q")
 	s.Confirm("q")
 	s.expectMade("gpu-0 q")

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// keyLocks lock names, several at once. A caller that waits can give up. The zero keyLocks is ready.
+// keyLocks lock names, several at the same time. A caller that waits can give up. The zero keyLocks is ready.
 //
 // Invariant: every caller locks in sorted order, so no two callers wait for each other.
 type keyLocks struct {

@@ -44,7 +44,7 @@ type Deps struct {
 	Lister fwk.SharedLister
 	// Informers are asked for everything else, and must be started after New.
 	Informers informers.SharedInformerFactory
-	// Client is for what Prepare and Release of Reservations write: volumes and claims. Many goroutines use it at once.
+	// Client is for what Prepare and Release of Reservations write: volumes and claims. Many goroutines use it at the same time.
 	Client kubernetes.Interface
 	// Namespaces knows the labels of namespaces; nil is what their informer has seen, which may change within a session.
 	Namespaces Namespaces
@@ -167,7 +167,7 @@ func (p *Plugins) ByDeviceClass(resource corev1.ResourceName) bool {
 
 // OnDevices has changed called whenever a device claim, a device class or a device, with its taints, is not what the plugins
 // took it for before: as its informer tells it, but never before the plugins know, and as Prepare and Release have left it. It
-// is called on their goroutines, also while a session takes something back, and must return at once.
+// is called on their goroutines, also while a session takes something back, and must return immediately.
 func (p *Plugins) OnDevices(changed func()) {
 	p.classes.onChange(changed)
 	p.devices.onChange(changed)

@@ -367,7 +367,7 @@ func TestDevicesArePreparedAndGivenBack(t *testing.T) {
 	s.refuse(q, "a", noDevice)
 	s.release("p") // the bind failed
 	s.expectDevice("one", "")
-	s.reserve(q) // at once, whatever the watch has seen by now
+	s.reserve(q) // immediately, whatever the watch has seen by now
 	s.prepare("q")
 	s.Confirm("q")
 	s.expectDevice("two", "gpu-0 q")
@@ -463,7 +463,7 @@ func TestAbandon(t *testing.T) {
 	}
 }
 
-// TestSharedByAGroup: members that share claims are prepared all at once, and the last member to go gives the device back.
+// TestSharedByAGroup: members that share claims are prepared together, and the last member to go gives the device back.
 func TestSharedByAGroup(t *testing.T) {
 	members := []*corev1.Pod{}
 	objects := []runtime.Object{disk("d"), volumeClaim("data"), volumeClaim("two"), devices(1), deviceClaim("gpu"), deviceClaim("two")}

@@ -234,7 +234,7 @@ func (r *Reservations) ownClaims(h *reservation) []*resourceapi.ResourceClaim {
 	return slices.DeleteFunc(all, func(claim *resourceapi.ResourceClaim) bool { return !ownClaim(claim, h.pod) })
 }
 
-// deleteOwnClaims deletes the claims that were made for the extended resources of the pod; their devices are free at once.
+// deleteOwnClaims deletes the claims that were made for the extended resources of the pod; their devices are free immediately.
 func (r *Reservations) deleteOwnClaims(ctx context.Context, h *reservation) error {
 	var failed []error
 	for _, claim := range r.ownClaims(h) {

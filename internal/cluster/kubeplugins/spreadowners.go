@@ -23,8 +23,7 @@ type spreadOwners struct {
 func (o *spreadOwners) Freeze() { o.sealed = true }
 
 // stripOwner keeps of an object what DefaultSelector reads: its name and what it selects. One that selects by more than
-// maxSelector
-// bytes selects nothing.
+// maxSelector bytes selects nothing.
 func stripOwner(object any) (any, error) {
 	switch o := object.(type) {
 	case *corev1.Service:

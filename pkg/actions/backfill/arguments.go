@@ -19,7 +19,7 @@ const defaultBudget = 1_000_000
 func Arguments() argument.List {
 	return argument.List{
 		argument.Duration("reserveAfter", 10*time.Minute, 0).OrWord("never").WithHelp("how long a gang waits before it gets a reservation; " +
-			"`0` is at once, `never` ends those there are"),
+			"`0` means immediately, `never` ends those there are"),
 		argument.Duration("reserveFor", 24*time.Hour, time.Second).WithHelp("how long a gang keeps a reservation without a start; then it " +
 			"is given up, and the gang reserves again after those that have waited for `reserveAfter`, too"),
 		argument.Int("reserveShare", 80, 1, 100).InUnit("percent").WithHelp("how much of each resource that the nodes offer may be " +

@@ -29,7 +29,7 @@ const victimsAll, evictDelete, budgetsRespect, budgetsPrefer = "all", "delete", 
 func Arguments() argument.List {
 	return argument.List{
 		argument.OneOf("victims", "own", "own", victimsAll).WithHelp("`own`: pods of Tutti's jobs. `all`: pods of other schedulers, " +
-			"too, but those of DaemonSets and static ones, which would be back at once"),
+			"too, but those of DaemonSets and static ones, which would be back immediately"),
 		argument.OneOf("evict", "api", "api", evictDelete).WithHelp("`api`: by the Eviction API, which asks the " +
 			"PodDisruptionBudgets. `delete`: pods are deleted, and `budgets` is `prefer`"),
 		argument.OneOf("budgets", budgetsRespect, budgetsRespect, budgetsPrefer).WithHelp("`respect`: a plan that asks more of a " +

@@ -144,7 +144,7 @@ func (r *run) evictable(task *model.Task) bool {
 }
 
 // ofNode reports whether a pod belongs to its node, as those of DaemonSets do, and those that the kubelet has from files:
-// evicted, it would be back at once, there and nowhere else.
+// evicted, it would be back immediately, there and nowhere else.
 func ofNode(task *model.Task) bool {
 	controller := metav1.GetControllerOfNoCopy(task.Pod)
 	return controller != nil && (controller.Kind == "DaemonSet" || controller.Kind == "Node")

@@ -159,7 +159,7 @@ func volumeCases() []filterCase {
 			reason: `persistentvolumeclaim "data" not found`,
 		},
 		{
-			name: "VolumeBinding of a claim bound at once", pod: newPod("p", volumes(volumeClaim("data"))), both: true,
+			name: "VolumeBinding of a claim bound immediately", pod: newPod("p", volumes(volumeClaim("data"))), both: true,
 			objects: []runtime.Object{now, immediate}, reason: "pod has unbound immediate PersistentVolumeClaims",
 		},
 		{

@@ -56,9 +56,9 @@ type PodGroupSpecApplyConfiguration struct {
 	// waits for that.
 	MemberLoss *MemberLossApplyConfiguration `json:"memberLoss,omitempty"`
 	// ttlSecondsAfterFinished is for how long the group is kept after it has ended, counted from status.finishedAt. Then the
-	// scheduler deletes it, and Kubernetes what it owns. Zero deletes it at once. New members before that lead back to Pending, and
-	// the group is kept; so name a time longer than a controller takes to make members again that have failed. When it is left out,
-	// the group is kept.
+	// scheduler deletes it, and Kubernetes what it owns. Zero deletes it immediately. New members before that lead back to
+	// Pending, and the group is kept; so name a time longer than a controller takes to make members again that have failed. When
+	// it is left out, the group is kept.
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 	// onMemberLoss is the old form of memberLoss.policy. It is read when memberLoss is left out, and is removed in the next
 	// release.

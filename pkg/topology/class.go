@@ -181,8 +181,8 @@ type namedLabel struct {
 	value  string
 }
 
-// namedLabels returns the labels of the pod that some selector names, in the order in which these were learned. It takes no longer
-// than the pod has labels, however many others name.
+// namedLabels returns the labels of the pod that some selector names, in the order in which these were learned. It takes no
+// longer than the pod has labels, however many others name.
 func (x *Index) namedLabels(pod *corev1.Pod) []namedLabel {
 	named := x.named[:0]
 	if len(x.labels) <= len(pod.Labels) {

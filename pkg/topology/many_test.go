@@ -96,8 +96,8 @@ func BenchmarkClasses(b *testing.B) {
 	}
 }
 
-// TestLabelsOfPodsOnNodesAreLearnedTogether: after a restart of the process the pods on nodes are counted once, and not once again for
-// each node with a pod that names another label.
+// TestLabelsOfPodsOnNodesAreLearnedTogether: after a restart of the process the pods on nodes are counted once, and not once
+// again for each node with a pod that names another label.
 func TestLabelsOfPodsOnNodesAreLearnedTogether(t *testing.T) {
 	snapshot := benchCluster(50, 0)
 	for i, node := range snapshot.Nodes {

@@ -253,7 +253,7 @@ func (w *world) setPod(pod *corev1.Pod, one line) error {
 }
 
 func (w *world) tellPod(pod *corev1.Pod) {
-	w.tell(cluster.Event{Kind: cluster.KindPod, Pod: cluster.StripPod(pod)})
+	w.tell(cluster.Event{Kind: cluster.KindPod, Pod: cluster.KeptPod(pod)})
 }
 
 // changePods changes copies of pods and tells of them.
@@ -281,7 +281,7 @@ func (w *world) remove(kind string, names []string) error {
 		event := cluster.Event{Deleted: true}
 		switch pod, node, group := w.pods[name], w.nodes[name], w.groups[name]; {
 		case kind == "pod" && pod != nil:
-			event.Kind, event.Pod = cluster.KindPod, cluster.StripPod(pod)
+			event.Kind, event.Pod = cluster.KindPod, cluster.KeptPod(pod)
 			event.Pod.ResourceVersion = version
 			delete(w.pods, name)
 		case kind == "node" && node != nil:
@@ -358,6 +358,6 @@ func (w *world) tellAll(state *cluster.State) {
 		state.Apply(cluster.Event{Kind: cluster.KindNamespace, Namespace: namespace})
 	}
 	for _, pod := range w.pods {
-		state.Apply(cluster.Event{Kind: cluster.KindPod, Pod: cluster.StripPod(pod)})
+		state.Apply(cluster.Event{Kind: cluster.KindPod, Pod: cluster.KeptPod(pod)})
 	}
 }

@@ -29,8 +29,8 @@ type Promtool struct {
 	Rules string
 }
 
-// New renders the rules with helm into a folder, with more values of the chart, such as isolcpu.enabled=true. It returns ErrNoPromtool
-// where there is none; out gets the progress of building helm.
+// New renders the rules with helm into a folder, with more values of the chart, such as isolcpu.enabled=true. It returns
+// ErrNoPromtool where there is none; out gets the progress of building helm.
 func New(ctx context.Context, dir string, out io.Writer, values ...string) (*Promtool, error) {
 	root, err := binaries.Root()
 	if err != nil {

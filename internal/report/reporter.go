@@ -56,6 +56,8 @@ type Source struct {
 	Whole func(*model.Job) (whole, known bool)
 	// Advice returns what would let a waiting job start, never changed; nil when nothing is known.
 	Advice func(*model.Job) *v1alpha1.Advice
+	// List writes down a request; nil writes none.
+	List func(model.Resources) corev1.ResourceList
 }
 
 // record is what is kept of the last write about one object: until the watch has shown it and the next write may follow without
@@ -171,7 +173,7 @@ func (r *Reporter) reportGroup(job *model.Job, group *v1alpha1.PodGroup, refusal
 	if !known {
 		was = meta.IsStatusConditionTrue(current.Conditions, v1alpha1.ConditionScheduled)
 	}
-	wanted := groupStatus(job, group, current, was, refusal, r.source.Advice(job), metav1.NewTime(now).Rfc3339Copy())
+	wanted := groupStatus(job, group, current, was, refusal, r.source.Advice(job), r.source.List, metav1.NewTime(now).Rfc3339Copy())
 	groups.SetReservation(&wanted, r.source.Reservation(job))
 	setReserved(&wanted, group.Generation, metav1.NewTime(now).Rfc3339Copy())
 	if at, ok := job.OverrunsAt(now.Unix()); ok && wanted.OverrunSince == nil {

@@ -92,6 +92,11 @@ type PodGroupStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	StartedRoles []Role `json:"startedRoles,omitempty"`
 
+	// startedRequests is what the members requested together when the group last had its minimum bound. Members that replace lost
+	// ones come before other jobs only up to that.
+	// +optional
+	StartedRequests corev1.ResourceList `json:"startedRequests,omitempty"`
+
 	// queuedSince is since when the group has been in the queue: when the last member of its minimum was created. Waiting groups of
 	// equal priority start in this order. It stays when the scheduler deletes members: evicted for another job, a start undone or
 	// restarted. A group that has ended, or lost all members in another way, gets another one with its next members.

@@ -174,6 +174,7 @@ func (r *Reporter) reportGroup(job *model.Job, group *v1alpha1.PodGroup, refusal
 	wanted := groupStatus(job, group, current, was, refusal, r.source.Advice(job), metav1.NewTime(now).Rfc3339Copy())
 	groups.SetReservation(&wanted, r.source.Reservation(job))
 	setReserved(&wanted, group.Generation, metav1.NewTime(now).Rfc3339Copy())
+	boundConditions(&wanted)
 	if at, ok := job.OverrunsAt(now.Unix()); ok && wanted.OverrunSince == nil {
 		r.requeue(time.Unix(at, 0))
 	}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -72,6 +73,20 @@ func finishedBelowMinimum(job *model.Job, generation int64, now metav1.Time) met
 		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: string(model.NotEnoughMembers),
 		Message:            fmt.Sprintf("needs %d, and the %d that exist have ended", job.MinMember, len(job.Tasks)),
 		ObservedGeneration: generation, LastTransitionTime: now,
+	}
+}
+
+// maxConditions is how many conditions a status may have, as in the API.
+const maxConditions = 16
+
+// boundConditions drops conditions that others have added, the last ones first, where ours would make them more than the API
+// allows: it would refuse the whole status.
+func boundConditions(status *v1alpha1.PodGroupStatus) {
+	ours := []string{v1alpha1.ConditionScheduled, v1alpha1.ConditionDegraded, v1alpha1.ConditionReserved}
+	for i := len(status.Conditions) - 1; len(status.Conditions) > maxConditions; i-- {
+		if !slices.Contains(ours, status.Conditions[i].Type) {
+			status.Conditions = slices.Delete(status.Conditions, i, i+1)
+		}
 	}
 }
 

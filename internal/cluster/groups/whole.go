@@ -73,11 +73,18 @@ func StartedMinima(
 			status.StartedRequests = list(job.Held())
 		}
 	}
-	status.StartedMinMember, status.StartedRoles = minima.MinMember, nil
+	status.StartedMinMember, status.StartedRoles = min(minima.MinMember, maxMembers), nil
 	for _, role := range minima.Roles {
-		status.StartedRoles = append(status.StartedRoles, v1alpha1.Role{Name: role.Name, MinMember: role.MinMember})
+		status.StartedRoles = append(status.StartedRoles, v1alpha1.Role{Name: role.Name, MinMember: min(role.MinMember, maxOfRole)})
 	}
 }
+
+// The limits of the API for what a group was whole with, in all and of a role: the minima of a spec that was stored before there
+// were limits may be above them, and a status that the API server refuses would never be written.
+const (
+	maxMembers = 10_000_000
+	maxOfRole  = 100_000
+)
 
 // Lower lowers the minima of a job that was whole and has a member with a node. If it lacks members of what it was whole with,
 // no more is needed than that: what was raised since waits in its turn. If it also has a member that waits, no more is needed

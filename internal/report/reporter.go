@@ -249,8 +249,8 @@ func (r *Reporter) write(write repeated, due time.Time, free bool, now time.Time
 	}
 }
 
-// schedulerName returns the scheduler that the status of a group is to show: the one that wrote it before when neither the group nor a
-// member says it.
+// schedulerName returns the scheduler that the status of a group is to show: the one that wrote it before when neither the
+// group nor a member says it.
 func schedulerName(job *model.Job, group *v1alpha1.PodGroup, before *v1alpha1.PodGroupStatus) string {
 	switch {
 	case group.Spec.SchedulerName != "":

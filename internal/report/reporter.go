@@ -274,8 +274,8 @@ func (r *Reporter) keep(sent record, from account, shown bool, now time.Time) bo
 	}
 }
 
-// urgent reports whether a difference is written immediately and has the larger budget: the first status of a group, what a restart
-// reads, and a phase that a start, or its end, comes to.
+// urgent reports whether a difference is written immediately and has the larger budget: the first status of a group, what a
+// restart reads, and a phase that a start, or its end, comes to.
 func urgent(current, wanted v1alpha1.PodGroupStatus) bool {
 	return current.Phase == "" || scheduledStatus(current) != scheduledStatus(wanted) ||
 		current.StartedMinMember != wanted.StartedMinMember ||

@@ -130,7 +130,8 @@ func forgeries(node string) []attempt {
 
 // overreaches are requests of the scheduler's account that its roles allow.
 func overreaches() []attempt {
-	const claim = `{"spec":{"claimRef":{"namespace":"guarded","name":"mine"}}}`
+	// The claim does not exist, so that the controller of volumes adds nothing to what is tried.
+	const claim = `{"spec":{"claimRef":{"namespace":"guarded","name":"later"}}}`
 	const mine = inGuarded + "persistentvolumeclaims/mine"
 	eviction := func(pod string) string {
 		return fmt.Sprintf(`{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":%q}}`, pod)

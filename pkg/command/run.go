@@ -98,13 +98,14 @@ type process struct {
 	mailbox *scheduler.Mailbox
 	driver  *commit.Driver
 	loop    *scheduler.Scheduler
-	// served is what the API server served at the start, measured the metrics.
-	served   kubeplugins.Served
-	measured *telemetry.Metrics
+	// served is what the API server served at the start, servesQueues whether it served Queues; measured are the metrics.
+	served       kubeplugins.Served
+	servesQueues bool
+	measured     *telemetry.Metrics
 	// live is the configuration, which follows its source.
 	live *configuration.Watcher
 
-	// pods reads pods and the like, client PodGroups.
+	// pods reads pods and the like, client PodGroups and Queues.
 	pods    *kubernetes.Clientset
 	client  *versioned.Clientset
 	sources []*cluster.Source
@@ -166,6 +167,9 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, election *e
 	writer.UseBinders(profile.PodBinders())
 	if p.measured, err = telemetry.New(metrics.Registry); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	if p.servesQueues, err = cluster.ServesQueues(ctx, p.client); err != nil {
+		return nil, err
 	}
 	if p.sources, err = watch(p, kube, asked); err != nil {
 		return nil, err
@@ -239,6 +243,13 @@ func watch(p *process, kube, asked *kubeplugins.Plugins) ([]*cluster.Source, err
 	ours, err := cluster.Watch(p.informers, p.groups, p.mailbox.Event)
 	if err != nil {
 		return nil, err
+	}
+	if p.servesQueues {
+		queues, err := cluster.WatchQueues(p.groups, p.mailbox.Event)
+		if err != nil {
+			return nil, err
+		}
+		ours = append(ours, queues...)
 	}
 	others, err := cluster.WatchOthers(p.informers, p.mailbox.Event)
 	all := append(slices.Concat(ours, others),

@@ -141,6 +141,8 @@ type run struct {
 	guard     *pdbBudget
 	// pools are by the jobs that others are evicted for.
 	pools map[poolKey]*candidateVictims
+	// byQueue has the jobs of each queue; nil until they are asked for, and while there are no queues.
+	byQueue map[string][]*model.Job
 	// lowest is what lowestPriorityJobs has found, nil before.
 	lowest    []preemptibleJob
 	costHeaps map[heapKey]*nodeCostHeap
@@ -229,6 +231,9 @@ func (r *run) planFor(job *model.Job) *failure {
 	pool := r.pool(job)
 	if pool.pods == 0 {
 		f.why = "no lower-priority victims" + r.lowestPriorityHint(job)
+		if len(r.session.Snapshot.Queues) > 0 {
+			f.why = "no lower-priority victims in its queue"
+		}
 		return f
 	}
 	r.session.ApplyReservations(job)

@@ -88,15 +88,15 @@ func WatchLeases(kube informers.SharedInformerFactory, push func(Event)) ([]*Sou
 		func(lease *coordinationv1.Lease) Event { return Event{Kind: KindLease, Lease: lease} })}})
 }
 
-// WatchQueues makes the informer of a factory push the queues. The rules of Watch hold. Without it there are no queues, as where the
-// API server does not serve them.
+// WatchQueues makes the informer of a factory push the queues. The rules of Watch hold. Without it there are no queues, as
+// where the API server does not serve them.
 func WatchQueues(groups externalversions.SharedInformerFactory, push func(Event)) ([]*Source, error) {
 	return register([]informerSpec{{"queues", groups.Scheduling().V1alpha1().Queues().Informer(), withoutManagedFields, eventHandler(push,
 		func(queue *v1alpha1.Queue) Event { return Event{Kind: KindQueue, Queue: queue} })}})
 }
 
-// ServesQueues asks the API server whether it serves queues to this client: one with an older CRD does not, and one whose roles are of
-// an older chart forbids it. What is forbidden is logged.
+// ServesQueues asks the API server whether it serves queues to this client: one with an older CRD does not, and one whose roles
+// are of an older chart forbids it. What is forbidden is logged.
 func ServesQueues(ctx context.Context, groups versioned.Interface) (bool, error) {
 	_, err := groups.SchedulingV1alpha1().Queues().List(ctx, metav1.ListOptions{Limit: 1})
 	switch {

@@ -40,7 +40,8 @@ type queues struct {
 func (q *queues) any() bool { return len(q.objects) > 0 }
 
 // applyQueue takes in a new version of a queue, or its end. What its status says changes nothing while a process runs. The jobs
-// that name it are filled again when it takes those of other namespaces, all jobs when the first queue comes or the last one goes.
+// that name it are filled again when it takes those of other namespaces, all jobs when the first queue comes or the last one
+// goes.
 func (s *State) applyQueue(object *v1alpha1.Queue, deleted bool) Effect {
 	before := s.queues.objects[object.Name]
 	if before != nil && !deleted && before.object.UID == object.UID && equality.Semantic.DeepEqual(before.object.Spec, object.Spec) {
@@ -168,8 +169,8 @@ func boundsOf(dimensions *model.ResourceIndex, list corev1.ResourceList) (bounds
 	return bounds
 }
 
-// amountOf returns a quantity in the unit of its dimension, cut to what an int64 holds: a limit for all nodes together may be above
-// what one pod may ask for.
+// amountOf returns a quantity in the unit of its dimension, cut to what an int64 holds: a limit for all nodes together may be
+// above what one pod may ask for.
 func amountOf(name corev1.ResourceName, quantity resource.Quantity) int64 {
 	most := resource.NewQuantity(math.MaxInt64, resource.DecimalSI)
 	if name == corev1.ResourceCPU {
@@ -184,8 +185,8 @@ func amountOf(name corev1.ResourceName, quantity resource.Quantity) int64 {
 	return quantity.Value()
 }
 
-// refusal returns why no job of a queue starts, nil when they may: it or a queue above it cannot be read, is paused or is missing, or
-// the tree is too deep there or has no end.
+// refusal returns why no job of a queue starts, nil when they may: it or a queue above it cannot be read, is paused or is
+// missing, or the tree is too deep there or has no end.
 func (q *queues) refusal(name string) *model.Refusal {
 	refuse := func(code model.Code, format string, values ...any) *model.Refusal {
 		return &model.Refusal{Code: code, Detail: fmt.Sprintf(format, values...)}

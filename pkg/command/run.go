@@ -168,10 +168,7 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, election *e
 	if p.measured, err = telemetry.New(metrics.Registry); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	if p.servesQueues, err = cluster.ServesQueues(ctx, p.client); err != nil {
-		return nil, err
-	}
-	if p.sources, err = watch(p, kube, asked); err != nil {
+	if p.sources, err = watch(ctx, p, kube, asked); err != nil {
 		return nil, err
 	}
 	machine := o.wireCommit(p, writer, p.measured.Preparer(kube, clock.RealClock{}))
@@ -238,10 +235,13 @@ func (o *options) wireCommit(p *process, writer *commit.Client, preparer commit.
 	})
 }
 
-// watch returns the sources of the events for the mailbox.
-func watch(p *process, kube, asked *kubeplugins.Plugins) ([]*cluster.Source, error) {
+// watch returns the sources of the events for the mailbox. Queues are among them if the API server serves them.
+func watch(ctx context.Context, p *process, kube, asked *kubeplugins.Plugins) ([]*cluster.Source, error) {
 	ours, err := cluster.Watch(p.informers, p.groups, p.mailbox.Event)
 	if err != nil {
+		return nil, err
+	}
+	if p.servesQueues, err = cluster.ServesQueues(ctx, p.client); err != nil {
 		return nil, err
 	}
 	if p.servesQueues {

@@ -20,7 +20,8 @@ import (
 )
 
 // TestAnUpgradeOfTheAPIServerIsMeasured: a process that began beside another version, or when device taint rules or queues were
-// not served, says that it needs a restart, and no more when the server is as it was. A server that does not answer changes nothing.
+// not served, says that it needs a restart, and no more when the server is as it was. A server that does not answer changes
+// nothing.
 func TestAnUpgradeOfTheAPIServerIsMeasured(t *testing.T) {
 	var minor, rules, queues atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -122,8 +122,8 @@ func (s *Session) limitRefusal(key limitKey) *model.Refusal {
 
 // checkQueues looks at every job that got capacity, and at the state after the statement.
 //
-// Invariants Q5, Q15: with what is placed no queue holds more than its limit, nor with what is nominated once the terminating pods are
-// gone; no job starts in a queue that does not take it.
+// Invariants Q5, Q15: with what is placed no queue holds more than its limit, nor with what is nominated once the terminating
+// pods are gone; no job starts in a queue that does not take it.
 func (s *Session) checkQueues(operations []operation) *model.Refusal {
 	if len(s.Snapshot.Queues) == 0 {
 		return nil

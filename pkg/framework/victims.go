@@ -9,9 +9,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file has the four rules about victims that are the engine's, whatever the tiers say: no system pod is evicted, no pod
-// of another queue, no pod of the same or a higher priority, but for jobs that overstay (overstay.go), and no gang is cut below its
-// minimum.
+// This file has the four rules about victims that are the engine's, whatever the tiers say: no system pod is evicted, no pod of
+// another queue, no pod of the same or a higher priority, but for jobs that overstay (overstay.go), and no gang is cut below
+// its minimum.
 
 // isSystemCritical returns why a task is never evicted for any job, nil when it may be.
 func isSystemCritical(task *model.Task) *model.Refusal {

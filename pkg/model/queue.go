@@ -55,8 +55,8 @@ type ListedAmount struct {
 func (q *Queue) Above() *Queue { return q.parent }
 
 // Exceeded returns the first queue, from this one up, that would hold more than its limit with what is asked for, and that
-// limit; nil when there is none. Resources that are not asked for do not count. counted reports that what is asked for is a part of
-// what the queue holds already. What is being released is taken as free if after is FutureIdle.
+// limit; nil when there is none. Resources that are not asked for do not count. counted reports that what is asked for is a
+// part of what the queue holds already. What is being released is taken as free if after is FutureIdle.
 func (q *Queue) Exceeded(ask func(position int) int64, counted bool, after CapacityKind) (exceeded *Queue, limit ListedAmount) {
 	for ; q != nil; q = q.parent {
 		for _, limit := range q.Limit {
@@ -98,8 +98,8 @@ func (s *Snapshot) Queue(name string) *Queue {
 	return s.Queues[i]
 }
 
-// SetQueues replaces the queues, sorted by name, and counts again what each holds. No queues means that all jobs are in one, of which
-// nothing is known. The cluster state calls it, never within a session.
+// SetQueues replaces the queues, sorted by name, and counts again what each holds. No queues means that all jobs are in one, of
+// which nothing is known. The cluster state calls it, never within a session.
 func (s *Snapshot) SetQueues(queues []*Queue) {
 	s.Queues = queues
 	for i, queue := range queues {
@@ -136,8 +136,8 @@ func (q *Queue) isBelow(other *Queue) bool {
 	return false
 }
 
-// Enqueue puts a job into the queue of that name, whether it exists or not, and counts its tasks there. The cluster state calls it
-// when it has filled the job, never within a session.
+// Enqueue puts a job into the queue of that name, whether it exists or not, and counts its tasks there. The cluster state calls
+// it when it has filled the job, never within a session.
 func (s *Snapshot) Enqueue(job *Job, name string) {
 	job.Queue, job.queue = name, s.Queue(name)
 	if job.Class != (Class{}) {

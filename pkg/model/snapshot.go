@@ -207,8 +207,8 @@ func (s *Snapshot) ExcludeTerminating(ahead bool) { s.ahead = ahead }
 // ExcludesTerminating returns the last value of ExcludeTerminating.
 func (s *Snapshot) ExcludesTerminating() bool { return s.ahead }
 
-// Check returns an error when the accounting of a node or of a queue differs from the sum of its tasks. Verify mode calls it after every
-// statement.
+// Check returns an error when the accounting of a node or of a queue differs from the sum of its tasks. Verify mode calls it
+// after every statement.
 func (s *Snapshot) Check() error {
 	kept := map[*Node]Resources{}
 	for i := range s.holds {

@@ -111,8 +111,8 @@ func (w *world) above(name string) (names []string) {
 	return names
 }
 
-// checkQueues is invariants Q5 and Q15: a queue in which pods were bound holds no more than its limit of what they ask for, pods that
-// are terminating and capacity that is nominated included, and pods are evicted for jobs of their own queue.
+// checkQueues is invariants Q5 and Q15: a queue in which pods were bound holds no more than its limit of what they ask for,
+// pods that are terminating and capacity that is nominated included, and pods are evicted for jobs of their own queue.
 func (s *environment) checkQueues(o *outcome) error {
 	if len(s.world.queues) == 0 {
 		return nil

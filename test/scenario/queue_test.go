@@ -85,8 +85,8 @@ func (h history) played(t *rapid.T, s *environment, configuration []byte, more, 
 	return decided
 }
 
-// TestOneQueueDecidesAsNone is invariant Q4: names of queues mean nothing while there is no object, and one queue for all decides as
-// none does.
+// TestOneQueueDecidesAsNone is invariant Q4: names of queues mean nothing while there is no object, and one queue for all
+// decides as none does.
 func TestOneQueueDecidesAsNone(t *testing.T) {
 	newStage := openLister(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -126,8 +126,8 @@ pod bad-8 group=bad-6 cpu=1 priority=5
 pod bad-9 group=bad-7 cpu=1 priority=5
 `
 
-// TestABadQueueChangesNothingForOthers is invariant Q14: queues in error, paused or full, and the jobs that wait in them, change no
-// decision about jobs of other queues.
+// TestABadQueueChangesNothingForOthers is invariant Q14: queues in error, paused or full, and the jobs that wait in them,
+// change no decision about jobs of other queues.
 func TestABadQueueChangesNothingForOthers(t *testing.T) {
 	newStage := openLister(t)
 	rapid.Check(t, func(t *rapid.T) {

@@ -47,8 +47,8 @@ type victimUnit struct {
 	cost  cost
 }
 
-// poolKey is what a pool is for: jobs of a priority and a queue, or one job that others may be evicted for besides, since they overstay on
-// capacity that is reserved for it.
+// poolKey is what a pool is for: jobs of a priority and a queue, or one job that others may be evicted for besides, since they
+// overstay on capacity that is reserved for it.
 type poolKey struct {
 	priority int32
 	holder   model.JobKey

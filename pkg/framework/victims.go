@@ -10,8 +10,8 @@ import (
 )
 
 // This file has the four rules about victims that are the engine's, whatever the tiers say: no system pod is evicted, no pod of
-// another queue, no pod of the same or a higher priority, but for jobs that overstay (overstay.go), and no gang is cut below
-// its minimum.
+// another queue or for a queue that starts nothing, no pod of the same or a higher priority, but for jobs that overstay
+// (overstay.go), and no gang is cut below its minimum.
 
 // isSystemCritical returns why a task is never evicted for any job, nil when it may be.
 func isSystemCritical(task *model.Task) *model.Refusal {
@@ -96,6 +96,9 @@ func (s *Session) checkEvictions(operations []operation) *model.Refusal {
 		seen[task.Job] = true
 		if s.Snapshot.CrossesQueues(job, highest) {
 			return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s of queue %q would be evicted for queue %q", task, job.Queue, highest.Queue)}
+		}
+		if refusal := s.Snapshot.QueueRefusal(highest); refusal != nil {
+			return refusal // the queue starts nothing, and loses nothing
 		}
 		left := job.Count(func(t *model.Task) bool { return t.Status.CountsTowardMinimum() && t.Status != model.Succeeded })
 		shielded := job.Priority > highest.Priority || job.Priority == highest.Priority && !overstays

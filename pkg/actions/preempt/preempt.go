@@ -51,7 +51,7 @@ func (a *action) Resume(session *framework.Session, deferred []*model.Job) { a.p
 
 // MayPreempt reports whether there are possible victims for the job.
 func (a *action) MayPreempt(session *framework.Session, job *model.Job) bool {
-	return !job.NeverPreempts && a.runOf(session).pool(job).pods > 0
+	return !job.NeverPreempts && session.Snapshot.QueueRefusal(job) == nil && a.runOf(session).pool(job).pods > 0
 }
 
 func (a *action) plan(session *framework.Session, candidates []*model.Job) {
@@ -226,6 +226,10 @@ func (r *run) planFor(job *model.Job) *failure {
 		return f
 	case job.NeverPreempts:
 		f.why = "preemptionPolicy is Never"
+		return f
+	}
+	if refusal := r.session.Snapshot.QueueRefusal(job); refusal != nil { // of a job that is completed all the same
+		f.why = refusal.Detail
 		return f
 	}
 	pool := r.pool(job)

@@ -49,6 +49,7 @@ type State struct {
 	// evicted are the jobs with a PodGroup of which this process has decided to delete members, until the minimum is bound again.
 	evicted map[model.JobKey]bool
 	budgets map[types.NamespacedName]model.Budget
+	queues  queues
 	// namespaces has the labels of each.
 	namespaces map[string]map[string]string
 	// leases are those of nodes' agents, conflicts the pods that hold the same isolated CPUs.
@@ -99,7 +100,7 @@ func New(options Options) *State {
 		schedulers: map[string]bool{}, dimensions: dimensions, maxGrace: model.DefaultMaxGrace, incarnations: newIncarnations(),
 		pods: map[types.UID]*podEntry{}, nodes: map[string]*nodeState{},
 		groups: map[model.JobKey]*v1alpha1.PodGroup{}, others: newOthers(), classes: map[string]int32{}, devices: newByClass(), offered: newOffered(),
-		budgets: map[types.NamespacedName]model.Budget{}, reserved: map[model.JobKey]*groupReservation{},
+		budgets: map[types.NamespacedName]model.Budget{}, queues: queues{objects: map[string]*queueState{}}, reserved: map[model.JobKey]*groupReservation{},
 		evicted: map[model.JobKey]bool{}, namespaces: map[string]map[string]string{},
 		members: map[model.JobKey]map[types.UID]*podEntry{}, implicit: map[model.JobKey]map[types.UID]*podEntry{}, held: map[string]map[types.UID]*podEntry{},
 		releasing: map[types.UID]*podEntry{}, nominated: map[types.UID]*podEntry{},

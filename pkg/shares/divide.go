@@ -5,6 +5,15 @@ import "slices"
 // Fraction is P/Q. Q is positive, P is not negative.
 type Fraction struct{ P, Q int64 }
 
+// lowest returns P/Q in lowest terms, so that equal fractions are the same value.
+func lowest(p, q uint64) Fraction {
+	a, b := p, q
+	for b > 0 {
+		a, b = b, a%b
+	}
+	return Fraction{P: int64(p / a), Q: int64(q / a)}
+}
+
 // Compare returns a negative number when f is below the other, zero when they are equal.
 func (f Fraction) Compare(o Fraction) int {
 	return product(uint64(f.P), uint64(o.Q)).compare(product(uint64(o.P), uint64(f.Q)))
@@ -14,9 +23,9 @@ func (f Fraction) Compare(o Fraction) int {
 type Division struct {
 	// Supply is what is divided.
 	Supply int64
-	// Rate is what a sibling may have above its floor for each unit of weight: the highest for which there is enough, or that
-	// at which the last sibling with a weight has all that it asks for. It is 0/1 if the resource is not contended, if the
-	// floors are scaled, and if no sibling has a weight.
+	// Rate is what a sibling may have above its floor for each unit of weight, in lowest terms: the highest for which there is
+	// enough, or that at which the last sibling with a weight has all that it asks for. It is 0/1 if the resource is not
+	// contended, if the floors are scaled, and if no sibling has a weight.
 	Rate Fraction
 	// Contended reports that the siblings ask for more than there is.
 	Contended bool
@@ -79,7 +88,6 @@ func (d *divider) divide(supply int64, claims []claim, results []result) Divisio
 // fill raises the shares of the siblings that have a weight, or of those that have none and then count the same, until nothing
 // is left or all have what they ask for. It returns what is left, and what each had for a unit of weight.
 func (d *divider) fill(rest uint64, claims []claim, results []result, weighted bool) (rate Fraction, left uint64) {
-	rate = Fraction{Q: 1}
 	d.open = d.open[:0]
 	weights := uint64(0)
 	for i := range claims {
@@ -98,11 +106,14 @@ func (d *divider) fill(rest uint64, claims []claim, results []result, weighted b
 			for _, o := range d.open[i:] {
 				results[o.index].share += int64(product(rest, o.weight).overUp(weights))
 			}
-			return Fraction{P: int64(rest), Q: int64(weights)}, 0
+			return lowest(rest, weights), 0
 		}
 		results[o.index].share += int64(o.extra)
-		rate = Fraction{P: int64(o.extra), Q: int64(o.weight)}
 		rest, weights = rest-o.extra, weights-o.weight
 	}
-	return rate, rest
+	if len(d.open) == 0 {
+		return Fraction{Q: 1}, rest
+	}
+	last := &d.open[len(d.open)-1]
+	return lowest(last.extra, last.weight), rest
 }

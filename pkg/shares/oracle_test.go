@@ -152,25 +152,23 @@ func supplyFor(t *rapid.T, amounts *rapid.Generator[int64], siblings []*node) in
 	return rapid.OneOf(rapid.Int64Range(0, most), amounts).Draw(t, "supply")
 }
 
-// plant makes a Tree of one resource. The order of siblings is up to order.
-func plant(siblings []*node, order func([]*node) []*node) *Tree {
+// plant makes a Tree of one resource.
+func plant(siblings []*node) *Tree {
 	t := new(Tree)
 	t.Reset(1)
 	var add func(int, []*node)
 	add = func(parent int, siblings []*node) {
-		for _, n := range order(siblings) {
+		for _, n := range siblings {
 			n.number = t.Add(parent, n.weight)
 			t.SetAmounts(n.number, 0, n.amounts)
 		}
-		for _, n := range order(siblings) {
+		for _, n := range siblings {
 			add(n.number, n.children)
 		}
 	}
 	add(Root, siblings)
 	return t
 }
-
-func asDrawn(siblings []*node) []*node { return siblings }
 
 func each(siblings []*node, do func(*node)) {
 	for _, n := range siblings {
@@ -185,7 +183,7 @@ func TestSharesEqualTheOracle(t *testing.T) {
 		amounts := sizes(t)
 		siblings := forest(t, amounts, 3)
 		supply := supplyFor(t, amounts, siblings)
-		tree := plant(siblings, asDrawn)
+		tree := plant(siblings)
 		tree.Compute([]int64{supply})
 		want := oracle(supply, siblings)
 		each(siblings, func(n *node) {

@@ -18,8 +18,8 @@ type Standing struct {
 	Met Fraction
 }
 
-// Compare returns a negative number when s comes first: by level, then by how much of the floors is met, the lower first. Of equal
-// ones the one comes first from which a job started longest ago, which the caller knows.
+// Compare returns a negative number when s comes first: by level, then by how much of the floors is met, the lower first. Of
+// equal ones the one comes first from which a job started longest ago, which the caller knows.
 func (s Standing) Compare(o Standing) int {
 	return cmp.Or(s.Level.Compare(o.Level), s.Met.Compare(o.Met))
 }

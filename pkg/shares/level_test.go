@@ -172,6 +172,44 @@ func TestExchanges(t *testing.T) {
 	}
 }
 
+// TestExchangesOfSeveralResources has two resources that are contended and one that is not. The floors are 0, and each unit above
+// them is a level of 1/10.
+func TestExchangesOfSeveralResources(t *testing.T) {
+	tree := new(Tree)
+	tree.Reset(3)
+	for q := range 2 {
+		tree.Add(Root, 1)
+		for r := range 2 {
+			tree.SetAmounts(q, r, Amounts{Limit: NoLimit, Demand: 20, Usage: []int64{4, 8, 9, 9}[2*q+r]})
+		}
+	}
+	tree.Compute([]int64{20, 20, 20})
+	all := World{0, 1, 2}
+	for _, c := range []struct {
+		gain, loss, unit []int64
+		noHigher, inOne  bool
+	}{
+		// The highest level does not rise, and (8, 5) is not above (8, 8).
+		{gain: []int64{1}, loss: []int64{1, 1}, unit: []int64{1}, noHigher: true, inOne: true},
+		// The highest level does not rise, (8, 7) is above (8, 6).
+		{gain: []int64{3}, loss: []int64{3, 1}, unit: []int64{3}},
+		// The highest level rises to 9, as high as the giver's other resource, which the taker is not compared in.
+		{gain: []int64{0, 1}, loss: []int64{0, 3}, unit: []int64{0, 3}, noHigher: true},
+		// Only what is not contended is given and gained: the taker does not rise.
+		{gain: []int64{0, 0, 1}, loss: []int64{0, 0, 1}, unit: []int64{0, 0, 1}},
+		// The taker rises in what the unit does not give.
+		{gain: []int64{1}, loss: []int64{0, 1}, unit: []int64{0, 1}, noHigher: true},
+	} {
+		e := Exchange{Taker: 0, Giver: 1, Gain: c.gain, Loss: c.loss}
+		if got := tree.EndsNoHigher(&e, all); got != c.noHigher {
+			t.Errorf("%+v: ends no higher is %t", e, got)
+		}
+		if got := tree.LowerInOne(&e, all, c.unit); got != c.inOne {
+			t.Errorf("%+v: lower in one is %t", e, got)
+		}
+	}
+}
+
 // TestExchangesComeToAnEnd applies exchanges that are allowed, of random queues and amounts: the sorted list of all levels, the
 // lowest first, rises with each.
 func TestExchangesComeToAnEnd(t *testing.T) {

@@ -114,14 +114,14 @@ func roundUp(r *big.Rat) int64 {
 
 // sizes draws amounts that often are equal, or zero, or as large as they may be.
 func sizes(t *rapid.T) *rapid.Generator[int64] {
-	largest := rapid.SampledFrom([]int64{3, 20, 1000, 1 << 50}).Draw(t, "largest")
+	largest := rapid.SampledFrom([]int64{3, 20, 1000, 1 << 50, 1 << 50}).Draw(t, "largest")
 	return rapid.OneOf(rapid.Int64Range(0, largest), rapid.Int64Range(0, 3), rapid.Just(largest))
 }
 
 // forest draws the children of Root, in three levels at most.
 func forest(t *rapid.T, amounts *rapid.Generator[int64], levels int) []*node {
 	siblings := make([]*node, rapid.IntRange(1, 5).Draw(t, "siblings"))
-	weights := rapid.OneOf(rapid.Int64Range(0, 4), rapid.SampledFrom([]int64{1, 1, 0, MaxWeight - 1, MaxWeight}))
+	weights := rapid.OneOf(rapid.Int64Range(0, 4), rapid.SampledFrom([]int64{1, 1, 0}), rapid.Int64Range(1, MaxWeight))
 	for i := range siblings {
 		n := &node{weight: weights.Draw(t, "weight"), amounts: Amounts{Limit: NoLimit}}
 		if rapid.Bool().Draw(t, "guaranteed") {
@@ -193,7 +193,7 @@ func TestSharesEqualTheOracle(t *testing.T) {
 					n.number, got, n.floor, n.share, n.usage, n.most, n.guarantee)
 			}
 		})
-		if d := tree.Division(Root, 0); big.NewRat(d.Rate.P, d.Rate.Q).Cmp(want) != 0 {
+		if d := tree.Division(Root, 0); want.Num().Cmp(big.NewInt(d.Rate.P)) != 0 || want.Denom().Cmp(big.NewInt(d.Rate.Q)) != 0 {
 			t.Fatalf("a rate of %d/%d, want %s", d.Rate.P, d.Rate.Q, want)
 		}
 	})

@@ -2,6 +2,7 @@ package shares
 
 import (
 	"math"
+	"math/big"
 	"math/rand/v2"
 	"testing"
 
@@ -27,8 +28,8 @@ func holdToBounds(t failing, tree *Tree) {
 	t.Helper()
 	for parent := Root; parent < tree.Len(); parent++ {
 		for r := range tree.resources {
-			var floors, shares wide
-			n := 0
+			floors, shares := new(big.Int), new(big.Int)
+			n := int64(0)
 			for i := range tree.Len() {
 				if tree.queues[i].parent != parent {
 					continue
@@ -37,17 +38,19 @@ func holdToBounds(t failing, tree *Tree) {
 				if n++; p.Floor < 0 || p.Floor > p.Share || p.Share > p.Ceiling {
 					t.Fatalf("queue %d: %+v", i, p)
 				}
-				floors, shares = floors.plus(uint64(p.Floor)), shares.plus(uint64(p.Share))
+				floors.Add(floors, big.NewInt(p.Floor))
+				shares.Add(shares, big.NewInt(p.Share))
 			}
 			d := tree.Division(parent, r)
-			supply := wide{low: uint64(d.Supply)}
+			supply := big.NewInt(d.Supply)
+			most := new(big.Int).Add(supply, big.NewInt(n-1))
 			switch {
 			case n == 0:
-			case floors.compare(supply) > 0:
+			case floors.Cmp(supply) > 0:
 				t.Fatalf("the floors below %d are more than %d", parent, d.Supply)
-			case shares.compare(supply.plus(uint64(n-1))) > 0:
+			case shares.Cmp(most) > 0:
 				t.Fatalf("the shares below %d are more than %d and one for each of %d", parent, d.Supply, n)
-			case d.Contended && !d.Scaled && shares.compare(supply) < 0:
+			case d.Contended && !d.Scaled && shares.Cmp(supply) < 0:
 				t.Fatalf("the shares below %d are less than %d, and %d ask for more", parent, d.Supply, n)
 			case d.Rate.P < 0 || d.Rate.Q <= 0:
 				t.Fatalf("a rate of %d/%d below %d", d.Rate.P, d.Rate.Q, parent)
@@ -79,8 +82,12 @@ func TestNoSumOverflows(t *testing.T) {
 		tree.Compute([]int64{amounts.Draw(t, "supply")})
 		holdToBounds(t, tree)
 		for i := range tree.Len() {
-			if p := tree.Part(i, 0); p.Usage < 0 || p.Demand < 0 || p.Guarantee < 0 {
-				t.Fatalf("queue %d: %+v", i, p)
+			parent := tree.queues[i].parent
+			if parent == Root {
+				continue
+			}
+			if p, of := tree.Part(i, 0), tree.Part(parent, 0); of.Usage < p.Usage || of.Demand < p.Ceiling || of.Guarantee < p.Guarantee {
+				t.Fatalf("queue %d: %+v, its parent: %+v", i, p, of)
 			}
 		}
 	})
@@ -109,18 +116,6 @@ func TestLargestSetOfSiblings(t *testing.T) {
 				t.Fatalf("queue %d of %+v: %+v", i, c, p)
 			}
 		}
-		holdToBoundsOfRoot(t, tree)
-	}
-}
-
-// holdToBoundsOfRoot is holdToBounds for a tree of one level, in linear time.
-func holdToBoundsOfRoot(t *testing.T, tree *Tree) {
-	var floors wide
-	for i := range tree.Len() {
-		floors = floors.plus(uint64(tree.Part(i, 0).Floor))
-	}
-	if supply := (wide{low: uint64(tree.Division(Root, 0).Supply)}); floors.compare(supply) > 0 {
-		t.Fatalf("the floors are more than %d", supply.low)
 	}
 }
 

@@ -115,13 +115,15 @@ func roundUp(r *big.Rat) int64 {
 // sizes draws amounts that often are equal, or zero, or as large as they may be.
 func sizes(t *rapid.T) *rapid.Generator[int64] {
 	largest := rapid.SampledFrom([]int64{3, 20, 1000, 1 << 50, 1 << 50}).Draw(t, "largest")
-	return rapid.OneOf(rapid.Int64Range(0, largest), rapid.Int64Range(0, 3), rapid.Just(largest))
+	spread := rapid.Map(rapid.Int64Range(0, 1000), func(n int64) int64 { return largest / 1000 * n })
+	return rapid.OneOf(rapid.Int64Range(0, largest), spread, rapid.Int64Range(0, 3), rapid.Just(largest))
 }
 
 // forest draws the children of Root, in three levels at most.
 func forest(t *rapid.T, amounts *rapid.Generator[int64], levels int) []*node {
 	siblings := make([]*node, rapid.IntRange(1, 5).Draw(t, "siblings"))
-	weights := rapid.OneOf(rapid.Int64Range(0, 4), rapid.SampledFrom([]int64{1, 1, 0}), rapid.Int64Range(1, MaxWeight))
+	large := rapid.Map(rapid.Int64Range(0, 1000), func(n int64) int64 { return MaxWeight - MaxWeight/1000*n })
+	weights := rapid.OneOf(rapid.Int64Range(0, 4), rapid.SampledFrom([]int64{1, 1, 0}), large)
 	for i := range siblings {
 		n := &node{weight: weights.Draw(t, "weight"), amounts: Amounts{Limit: NoLimit}}
 		if rapid.Bool().Draw(t, "guaranteed") {

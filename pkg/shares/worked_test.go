@@ -71,6 +71,8 @@ func TestWorkedShares(t *testing.T) {
 			shares: []int64{5, 1, 0}, floors: []int64{5, 1, 0}, rate: Fraction{0, 1}},
 		{name: "enough for all", supply: 20, queues: []given{{1, 5, 8, 0}, {0, 0, 12, 0}}, shares: []int64{8, 12}, rate: Fraction{0, 1}, idle: true},
 		{name: "no supply", supply: 0, queues: []given{{1, 5, 8, 0}, {0, 0, 12, 0}}, shares: []int64{0, 0}, floors: []int64{0, 0}, rate: Fraction{0, 1}},
+		{name: "products beyond 64 bits", supply: 3 << 49, queues: []given{{1, 0, 1 << 50, 0}, {1<<14 + 1, 0, 1 << 50, 0}},
+			shares: []int64{1 << 49, 1 << 50}, rate: Fraction{1 << 49, 1}},
 		{name: "zero weights alone", supply: 7, queues: []given{{0, 0, 9, 0}, {0, 2, 9, 0}}, shares: []int64{3, 5}, rate: Fraction{0, 1}},
 	} {
 		tree := flat(c.supply, c.queues...)

@@ -73,11 +73,12 @@ func (t *Tree) group() {
 // gather adds up guarantees, usage and demand from the leaves to the topmost queues. A parent has a lower number than its
 // children.
 func (t *Tree) gather() {
-	t.parts = zeroed(t.parts, len(t.amounts))
+	t.parts, t.guaranteed = zeroed(t.parts, len(t.amounts)), zeroed(t.guaranteed, t.resources)
 	for i := len(t.queues) - 1; i >= 0; i-- {
 		parent := t.queues[i].parent
 		for r := range t.resources {
 			own, p := &t.amounts[t.at(i, r)], &t.parts[t.at(i, r)]
+			t.guaranteed[r] = t.guaranteed[r] || own.Guarantee > 0
 			p.Guarantee = max(own.Guarantee, p.Guarantee)
 			p.Usage, p.Demand = sum(p.Usage, own.Usage), sum(p.Demand, own.Demand)
 			p.Ceiling = min(p.Demand, own.Limit)

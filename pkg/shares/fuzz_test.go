@@ -10,8 +10,8 @@ import (
 // bytesPerQueue is how many bytes describe a queue to the fuzz target.
 const bytesPerQueue = 6
 
-// fuzzed makes the tree one of at most 200 queues: of each a parent, a weight, and four amounts, each a byte that is multiplied or
-// taken as a power of two.
+// fuzzed makes the tree one of at most 200 queues: of each a parent, a weight, and four amounts, each a byte that is multiplied
+// or taken as a power of two.
 func fuzzed(t *Tree, data []byte, factor int64) {
 	t.Reset(1)
 	amount := func(b byte) int64 {

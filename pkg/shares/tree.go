@@ -57,6 +57,8 @@ type Tree struct {
 	// supply is that of the last Compute, current reports that nothing was changed since.
 	supply  []int64
 	current bool
+	// guaranteed reports of each resource that a queue has a guarantee of it.
+	guaranteed []bool
 
 	children []int // grouped by parent, in order
 	divider  divider

@@ -47,9 +47,8 @@ func (t *Tree) ExchangeWorld(parent int, unit, needs []int64, w Worlds) (world W
 //
 // A guarantee of 0 is none, so that a resource that a guarantee does not list decides nothing.
 func (t *Tree) Deciding(buffer []int, queue int, amounts []int64, w Worlds) []int {
-	begin := len(buffer)
 	buffer = t.guaranteedOf(buffer, queue, amounts, w.Devices)
-	if len(buffer) > begin || slices.ContainsFunc(w.Devices, func(r int) bool { return of(amounts, r) > 0 && t.guaranteed[r] }) {
+	if slices.ContainsFunc(w.Devices, func(r int) bool { return of(amounts, r) > 0 && t.guaranteed[r] }) {
 		return buffer
 	}
 	return t.guaranteedOf(buffer, queue, amounts, w.Ordinary)

@@ -116,6 +116,15 @@ func TestCoverInATree(t *testing.T) {
 	if got := covered(list); !slices.Equal(got, []int{0, 2, 3}) {
 		t.Errorf("by the parent, too: %v", got)
 	}
+	// What has no use, and what only a child has.
+	tree.SetAmounts(first, gpu, Amounts{Guarantee: 4, Limit: NoLimit, Demand: 3})
+	tree.SetAmounts(second, cpu, Amounts{Guarantee: 5, Limit: NoLimit, Demand: 5})
+	tree.Compute([]int64{10, 20})
+	if tree.Kept(first, gpu) != 3 || tree.Kept(second, cpu) != 5 || tree.Kept(parent, cpu) != 0 {
+		t.Error("not what is asked for of the own guarantees")
+	}
+	tree.SetAmounts(first, gpu, Amounts{Guarantee: 4, Limit: NoLimit, Demand: 20})
+	tree.Compute([]int64{10, 20})
 	if tree.Kept(parent, gpu) != 6 || tree.Kept(first, gpu) != 4 || tree.Kept(second, gpu) != 0 || tree.Kept(parent, cpu) != 0 {
 		t.Error("not what the floors keep of the own guarantees")
 	}

@@ -136,3 +136,38 @@ func TestTreeOfTwoLevels(t *testing.T) {
 		t.Errorf("children divide %d of a share of %d, of which 5 are used", got.Supply, tree.Part(science, 0).Share)
 	}
 }
+
+// TestComputeFollowsEachChange compares with a tree that was made as the other became.
+func TestComputeFollowsEachChange(t *testing.T) {
+	tree := flat(12, given{1, 0, 12, 0}, given{1, 0, 12, 0})
+	for _, c := range []struct {
+		name   string
+		change func()
+		supply int64
+		fresh  *Tree
+	}{
+		{"nothing", func() {}, 12, nil},
+		{"supply", func() {}, 9, flat(9, given{1, 0, 12, 0}, given{1, 0, 12, 0})},
+		{"the same weight", func() { tree.SetWeight(1, 1) }, 9, nil},
+		{"weight", func() { tree.SetWeight(1, 2) }, 9, flat(9, given{1, 0, 12, 0}, given{2, 0, 12, 0})},
+		{"no weight", func() { tree.SetWeight(0, -5) }, 9, flat(9, given{0, 0, 12, 0}, given{2, 0, 12, 0})},
+		{"the largest weight", func() { tree.SetWeight(0, MaxWeight+7) }, 9, flat(9, given{MaxWeight, 0, 12, 0}, given{2, 0, 12, 0})},
+		{"limit", func() { tree.SetAmounts(1, 0, Amounts{Demand: 12, Limit: 4}) }, 9, flat(9, given{MaxWeight, 0, 12, 0}, given{2, 0, 12, 4})},
+		{"another tree", func() { tree.Reset(1); tree.SetAmounts(tree.Add(Root, 1), 0, Amounts{Demand: 4, Limit: NoLimit}) }, 9, flat(9, given{1, 0, 4, 0})},
+	} {
+		c.change()
+		if got := tree.Compute([]int64{c.supply}); got != (c.fresh != nil) {
+			t.Errorf("%s: computed: %t", c.name, got)
+		}
+		for i := range tree.Len() {
+			if c.fresh != nil && (tree.Len() != c.fresh.Len() || tree.Part(i, 0) != c.fresh.Part(i, 0) || tree.Division(Root, 0) != c.fresh.Division(Root, 0)) {
+				t.Errorf("%s: queue %d: %+v, want %+v", c.name, i, tree.Part(i, 0), c.fresh.Part(i, 0))
+			}
+		}
+	}
+	tree.AddUsage(0, []int64{3})
+	tree.Compute(nil)
+	if p := tree.Part(0, 0); p.Usage != 3 || p.Share != 0 {
+		t.Errorf("%+v after usage was added, and without supply", p)
+	}
+}

@@ -42,7 +42,7 @@ func (t *Tree) ExchangeWorld(parent int, unit, needs []int64, w Worlds) (world W
 
 // Deciding appends to buffer the resources that decide whether a job or a unit with such amounts is within the guarantee of a
 // queue: the devices among them that the queue's own guarantee has. If there are none, nothing decides for one with a device
-// that any queue guarantees: a guarantee of CPUs does not defend a device. For any other it is the ordinary resources among
+// that any queue guarantees: a guarantee of CPUs does not cover a device. For any other it is the ordinary resources among
 // them that the queue's own guarantee has.
 //
 // A guarantee of 0 is none, so that a resource that a guarantee does not list decides nothing.

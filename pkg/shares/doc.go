@@ -9,7 +9,7 @@
 // that two queues do not take the same amount from each other again and again.
 //
 // Which units a guarantee covers is a rule of our own: whole units, since rights that hold for one resource of a unit and not for
-// another make cycles of evictions; in the devices where there are some, so that a guarantee of CPUs defends no device.
+// another make cycles of evictions; in the devices where there are some, so that a guarantee of CPUs covers no device.
 //
 // It does not know Kubernetes, jobs, pods, or which queue a job is in, and it decides nothing: whether a job starts or a pod is
 // evicted is up to its callers. It does not read a clock and has no state but what Tree keeps to be computed again without

@@ -33,7 +33,7 @@ type Part struct {
 	Ceiling int64
 	// Floor is the part of the guarantee that the queue has a use for, reduced if the floors are scaled.
 	Floor int64
-	// Share is what the queue may count on while others want theirs, rounded up to a whole unit.
+	// Share is what the queue may count on while others want theirs, rounded up to a whole unit; scaled floors are rounded down.
 	//
 	// Invariant: Floor ≤ Share ≤ Ceiling.
 	Share int64

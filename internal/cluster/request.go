@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	quantity "k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/resource"
 	"k8s.io/kubernetes/pkg/scheduler/util"
 
@@ -82,6 +83,63 @@ func statesAllRequests(containers []corev1.Container) bool {
 // maxRequestNames is the most resources that a pod may request. The API server has no limit but that of the object's size, and
 // what is worked out for a pod grows with the number.
 const maxRequestNames = 64
+
+// maxRules is the most rules of placement that a pod may have: what is worked out for every node, and for every other pod,
+// grows with the number of keys that rules name, and with the number of terms.
+const maxRules = 256
+
+// placementRules counts the rules by which a pod chooses nodes and other pods. Values in a list are none: what an object may be
+// large bounds these.
+func placementRules(spec *corev1.PodSpec) int {
+	rules := len(spec.NodeSelector) + len(spec.Tolerations) + len(spec.TopologySpreadConstraints)
+	for i := range spec.TopologySpreadConstraints {
+		c := &spec.TopologySpreadConstraints[i]
+		rules += selectorRules(c.LabelSelector) + len(c.MatchLabelKeys)
+	}
+	if spec.Affinity == nil {
+		return rules
+	}
+	if a := spec.Affinity.NodeAffinity; a != nil {
+		if required := a.RequiredDuringSchedulingIgnoredDuringExecution; required != nil {
+			for i := range required.NodeSelectorTerms {
+				rules += nodeTermRules(&required.NodeSelectorTerms[i])
+			}
+		}
+		for i := range a.PreferredDuringSchedulingIgnoredDuringExecution {
+			rules += nodeTermRules(&a.PreferredDuringSchedulingIgnoredDuringExecution[i].Preference)
+		}
+	}
+	if a := spec.Affinity.PodAffinity; a != nil {
+		rules += podTermRules(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	if a := spec.Affinity.PodAntiAffinity; a != nil {
+		rules += podTermRules(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	return rules
+}
+
+func nodeTermRules(term *corev1.NodeSelectorTerm) int {
+	return 1 + len(term.MatchExpressions) + len(term.MatchFields)
+}
+
+func podTermRules(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) int {
+	rules := len(required) + len(preferred)
+	for i := range required {
+		rules += selectorRules(required[i].LabelSelector) + selectorRules(required[i].NamespaceSelector)
+	}
+	for i := range preferred {
+		term := &preferred[i].PodAffinityTerm
+		rules += selectorRules(term.LabelSelector) + selectorRules(term.NamespaceSelector)
+	}
+	return rules
+}
+
+func selectorRules(selector *metav1.LabelSelector) int {
+	if selector == nil {
+		return 0
+	}
+	return len(selector.MatchLabels) + len(selector.MatchExpressions)
+}
 
 // request returns what a pod takes on a node, and the part of it that no node offers, nil when that is nothing. With a refusal
 // it is what the pod takes if it runs all the same.

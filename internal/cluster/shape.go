@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -41,7 +42,17 @@ func shapeOf(dimensions *model.ResourceIndex, task *model.Task) model.Shape {
 	writePart(&b, "claims", claims, len(claims) > 0)
 	features := requiredFeatures(spec)
 	writePart(&b, "features", features, len(features) > 0)
-	return unique.Make(b.String())
+	return unique.Make(shorten(b.String()))
+}
+
+// maxShape is how long the text of a shape is kept, which repeats what its pod has: of a longer one its hash stands for it.
+const maxShape = 2 << 10
+
+func shorten(text string) string {
+	if len(text) <= maxShape {
+		return text
+	}
+	return fmt.Sprintf("sha256 %x", sha256.Sum256([]byte(text)))
 }
 
 // requestText lists what a task requests by name, so that it does not matter which resource was met first, or whether a node has

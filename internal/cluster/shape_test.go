@@ -1,9 +1,13 @@
 package cluster
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 func TestShapes(t *testing.T) {
@@ -80,5 +84,24 @@ func TestShapeIsIndependentOfPositions(t *testing.T) {
 	b := newState(pod("x", asking("a/r", "1")), pod("p", asking("a/r", "1", "b/r", "2")))
 	if a.record("p").task.Shape != b.record("p").task.Shape {
 		t.Errorf("shapes %s and %s", a.record("p").task.Shape.Value(), b.record("p").task.Shape.Value())
+	}
+}
+
+// TestAShapeIsShort, however much of a pod it is made of: it is kept beside the pod.
+func TestAShapeIsShort(t *testing.T) {
+	shapes := map[model.Shape]bool{}
+	for i := range 3 {
+		s := newState(pod("p", func(p *corev1.Pod) {
+			for j := range 200 {
+				p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{Key: strings.Repeat("x", 100), Value: fmt.Sprint(j, i%2)})
+			}
+		}))
+		shape := s.record("p").task.Shape
+		if shapes[shape] = true; len(shape.Value()) > 2000 {
+			t.Errorf("a shape of %d bytes", len(shape.Value()))
+		}
+	}
+	if len(shapes) != 2 {
+		t.Errorf("%d shapes of pods of two kinds", len(shapes))
 	}
 }

@@ -20,9 +20,10 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file bounds what is kept of one object that users of a namespace write, after what is not read was dropped: see strip.go.
-// Of an object that is larger only its identity is kept, what it takes of a node, and a mark that says why. It runs in the
-// transforms of informers, on their goroutines.
+// This file bounds what is kept of one object that users of a namespace write, after what is not read was dropped: see
+// strip.go. Of an object that is larger only its identity is kept, what it takes of a node, and a mark that says why. A pod
+// with too many rules of placement keeps all but these, and has the same mark. It runs in the transforms of informers, on
+// their goroutines.
 
 const (
 	// maxKept is the most that is kept of an object, in bytes as the API server sends them.
@@ -103,19 +104,44 @@ const maxMark = 512
 // keptIdentity is the metadata of an object that is too large.
 func keptIdentity(meta *metav1.ObjectMeta, why string) metav1.ObjectMeta {
 	kept := stripMeta(meta)
-	kept.Generation, kept.OwnerReferences = meta.Generation, nil
-	if owner := metav1.GetControllerOfNoCopy(meta); owner != nil && len(owner.Name)+len(owner.Kind)+len(owner.APIVersion) <= maxKept/8 {
-		kept.OwnerReferences = []metav1.OwnerReference{*owner}
-	}
+	kept.Generation, kept.OwnerReferences = meta.Generation, shortController(meta)
 	kept.Annotations = map[string]string{annotationTooLarge: why}
 	return kept
 }
 
-// KeptPod returns what is kept of a pod: what StripPod leaves, or less when that is too large. The pod itself is not changed.
+// maxReference is the most that is kept of a reference to an owner, in bytes: more than a name, a kind and a version can have.
+const maxReference = 1 << 10
+
+// shortController returns the controller among the owners of an object; none when the reference is longer than one can be.
+func shortController(meta *metav1.ObjectMeta) []metav1.OwnerReference {
+	owner := metav1.GetControllerOfNoCopy(meta)
+	if owner == nil || len(owner.Name)+len(owner.Kind)+len(owner.APIVersion)+len(owner.UID) > maxReference {
+		return nil
+	}
+	return []metav1.OwnerReference{*owner}
+}
+
+// limitRules drops all rules of placement of a pod that has too many: of a pod that waits none is read any more, and one on a
+// node goes on taking what it takes.
+func limitRules(pod *corev1.Pod) {
+	rules := placementRules(&pod.Spec)
+	if rules <= maxRules {
+		return
+	}
+	spec := &pod.Spec
+	spec.NodeSelector, spec.Affinity, spec.Tolerations, spec.TopologySpreadConstraints = nil, nil, nil, nil
+	pod.Annotations = maps.Clone(pod.Annotations)
+	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, annotationTooLarge, fmt.Sprintf(
+		"it has %d rules of placement: selectors, affinity, spread constraints and tolerations; at most %d are supported", rules, maxRules))
+}
+
+// KeptPod returns what is kept of a pod: what StripPod leaves, or less when that is too large, or has too many rules. The pod
+// itself is not changed.
 func KeptPod(pod *corev1.Pod) *corev1.Pod {
 	pod = StripPod(pod)
 	why := tooLarge(pod, pod.Size())
 	if why == "" {
+		limitRules(pod)
 		return pod
 	}
 	kept := identityOfPod(pod)

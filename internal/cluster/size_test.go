@@ -194,3 +194,90 @@ func TestLargeObjectsOfOtherKinds(t *testing.T) {
 	}
 	small("claim of devices", boundResourceClaim(devices), 2000)
 }
+
+// ruleKinds gives a pod so many rules of placement, of each kind.
+func ruleKinds() map[string]func(p *corev1.Pod, rules int) {
+	expressions := func(n int) (all []metav1.LabelSelectorRequirement) {
+		for i := range n {
+			all = append(all, metav1.LabelSelectorRequirement{Key: fmt.Sprint("k", i), Operator: metav1.LabelSelectorOpExists})
+		}
+		return all
+	}
+	labels := func(n int) map[string]string {
+		all := map[string]string{}
+		for i := range n {
+			all[fmt.Sprint("k", i)] = "x"
+		}
+		return all
+	}
+	return map[string]func(p *corev1.Pod, rules int){
+		"node selectors": func(p *corev1.Pod, n int) { p.Spec.NodeSelector = labels(n) },
+		"node affinity": func(p *corev1.Pod, n int) {
+			p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+					MatchExpressions: make([]corev1.NodeSelectorRequirement, n-3), MatchFields: make([]corev1.NodeSelectorRequirement, 1)}}},
+				PreferredDuringSchedulingIgnoredDuringExecution: make([]corev1.PreferredSchedulingTerm, 1),
+			}}
+		},
+		"expressions": func(p *corev1.Pod, n int) {
+			p.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+				LabelSelector: &metav1.LabelSelector{MatchExpressions: expressions(n - 2)}, NamespaceSelector: &metav1.LabelSelector{MatchExpressions: expressions(1)}}}}}
+		},
+		"labels": func(p *corev1.Pod, n int) {
+			p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{
+				PodAffinityTerm: corev1.PodAffinityTerm{LabelSelector: &metav1.LabelSelector{MatchLabels: labels(n - 1)}}}}}}
+		},
+		"terms": func(p *corev1.Pod, n int) {
+			p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: make([]corev1.PodAffinityTerm, n)}}
+		},
+		"constraints": func(p *corev1.Pod, n int) {
+			p.Spec.TopologySpreadConstraints = make([]corev1.TopologySpreadConstraint, n-2)
+			p.Spec.TopologySpreadConstraints[0].LabelSelector = &metav1.LabelSelector{MatchExpressions: expressions(1)}
+			p.Spec.TopologySpreadConstraints[1].MatchLabelKeys = []string{"k"}
+		},
+		"tolerations": func(p *corev1.Pod, n int) { p.Spec.Tolerations = make([]corev1.Toleration, n) },
+	}
+}
+
+// TestAPodWithTooManyRulesIsRefusedAndCounted: none of its rules is kept, since each may cost something for every node and every
+// pod. It waits, and says how many there are; bound, it takes what it takes, and rules of other pods count it.
+func TestAPodWithTooManyRulesIsRefusedAndCounted(t *testing.T) {
+	for kind, give := range ruleKinds() {
+		for _, rules := range []int{256, 257} {
+			for _, bound := range []bool{false, true} {
+				p := pod("p", of("g"), label("app", "x"), asking("cpu", "3"))
+				give(p, rules)
+				if bound {
+					p.Spec.NodeName = "n"
+				}
+				before := p.DeepCopy()
+				kept := KeptPod(p)
+				if !reflect.DeepEqual(before, p) {
+					t.Errorf("%s: the pod was changed", kind)
+				}
+				if !reflect.DeepEqual(kept, KeptPod(kept)) {
+					t.Errorf("%s: not the same when it is done twice", kind)
+				}
+				if kept.Labels["app"] != "x" {
+					t.Errorf("%s: labels %v", kind, kept.Labels)
+				}
+				s := newState(node("n"), group("g", 1))
+				s.Apply(Event{Kind: KindPod, Pod: kept})
+				snapshot := snap(t, s, start)
+				spec := &kept.Spec
+				none := len(spec.NodeSelector)+len(spec.Tolerations)+len(spec.TopologySpreadConstraints) == 0 && spec.Affinity == nil
+				refused := taskIn(snapshot, "p").Invalid
+				const want = "pod ns/p: it has 257 rules of placement: selectors, affinity, spread constraints and tolerations; at most 256 are supported"
+				switch {
+				case rules == 256 && (refused != nil || none):
+					t.Errorf("%s: %v, kept %+v", kind, refused, spec)
+				case rules > 256 && (refused == nil || refused.Code != model.InvalidRequest || refused.Detail != want || !none):
+					t.Errorf("%s: %v, kept %+v", kind, refused, spec)
+				}
+				if used := 10_000 - snapshot.Node("n").Idle.At(model.CPU); bound && used != 3000 || !bound && used != 0 {
+					t.Errorf("%s: %d of CPU are used, bound is %v", kind, used, bound)
+				}
+			}
+		}
+	}
+}

@@ -3,12 +3,16 @@ package cluster
 import (
 	"maps"
 	"slices"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // StripPod returns what the state and kube-scheduler's plugins read of a pod, and nothing else: a cluster has many. A
@@ -54,21 +58,28 @@ func StripNode(node *corev1.Node) *corev1.Node {
 	return &stripped
 }
 
+// stripFinished keeps so little of a pod that it is small whatever users write: no quota of pods counts those that have ended.
+// What is dropped of the texts could not be read as what it should be.
 func stripFinished(pod *corev1.Pod) *corev1.Pod {
 	meta := stripMeta(&pod.ObjectMeta)
+	meta.OwnerReferences = shortController(&pod.ObjectMeta)
 	for _, key := range []string{v1alpha1.LabelPodGroup, v1alpha1.LabelRole, v1alpha1.LabelQueue} {
 		if value, ok := pod.Labels[key]; ok {
 			metav1.SetMetaDataLabel(&meta, key, value)
 		}
 	}
-	for _, key := range []string{v1alpha1.AnnotationKubeBatchGroup, v1alpha1.AnnotationMinMember} {
-		if value, ok := pod.Annotations[key]; ok {
-			metav1.SetMetaDataAnnotation(&meta, key, value)
+	if name, ok := pod.Annotations[v1alpha1.AnnotationKubeBatchGroup]; ok && len(name) <= validation.LabelValueMaxLength {
+		metav1.SetMetaDataAnnotation(&meta, v1alpha1.AnnotationKubeBatchGroup, name)
+	}
+	if minimum, ok := pod.Annotations[v1alpha1.AnnotationMinMember]; ok {
+		if read := groups.Of(pod).MinMember; read > 0 && len(minimum) > validation.LabelValueMaxLength {
+			minimum = strconv.Itoa(int(read)) // of a number with very many zeros in front
 		}
+		metav1.SetMetaDataAnnotation(&meta, v1alpha1.AnnotationMinMember, model.Brief(minimum, validation.LabelValueMaxLength))
 	}
 	return &corev1.Pod{
 		ObjectMeta: meta,
-		Spec:       corev1.PodSpec{SchedulerName: pod.Spec.SchedulerName},
+		Spec:       corev1.PodSpec{SchedulerName: model.Brief(pod.Spec.SchedulerName, maxName)},
 		Status:     corev1.PodStatus{Phase: pod.Status.Phase},
 	}
 }

@@ -1,11 +1,14 @@
 package cluster
 
 import (
+	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -16,7 +19,8 @@ func TestStrip(t *testing.T) {
 		annotation(v1alpha1.AnnotationKubeBatchGroup, "g"))
 	metav1.SetMetaDataAnnotation(&p.ObjectMeta, corev1.LastAppliedConfigAnnotation, "{}")
 	p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m"}}
-	p.OwnerReferences = []metav1.OwnerReference{{Name: "job"}}
+	isController := true
+	p.OwnerReferences = []metav1.OwnerReference{{Name: "other"}, {Name: "job", Controller: &isController}}
 	c := &p.Spec.Containers[0]
 	c.Env, c.Command, c.Args = []corev1.EnvVar{{Name: "e"}}, []string{"c"}, []string{"a"}
 	c.LivenessProbe, c.VolumeMounts = &corev1.Probe{}, []corev1.VolumeMount{{Name: "v"}}
@@ -53,7 +57,7 @@ func TestStrip(t *testing.T) {
 	metav1.SetMetaDataLabel(&p.ObjectMeta, v1alpha1.LabelQueue, "q")
 	want = &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "ns", Name: "p", UID: "p", CreationTimestamp: metav1.NewTime(start), OwnerReferences: p.OwnerReferences,
+			Namespace: "ns", Name: "p", UID: "p", CreationTimestamp: metav1.NewTime(start), OwnerReferences: p.OwnerReferences[1:],
 			Labels:      map[string]string{v1alpha1.LabelPodGroup: "g", v1alpha1.LabelRole: "worker", v1alpha1.LabelQueue: "q"},
 			Annotations: map[string]string{v1alpha1.AnnotationKubeBatchGroup: "g"},
 		},
@@ -83,4 +87,49 @@ func TestStripLosesNothingThatCounts(t *testing.T) {
 		same(t, "stripped", dump(whole.Snapshot(start)), dump(stripped.Snapshot(start)))
 		same(t, "view", dumpView(whole.view), dumpView(stripped.view))
 	})
+}
+
+// TestLittleIsKeptOfAFinishedPod, whatever users write: a quota of pods does not count it.
+func TestLittleIsKeptOfAFinishedPod(t *testing.T) {
+	text := strings.Repeat("x", 60<<10)
+	isController := true
+	zeros := strings.Repeat("0", 60<<10) + "5"
+	for name, c := range map[string]struct {
+		change podOption
+		owners int
+		// minimum is what is kept of it; none is "none".
+		minimum string
+	}{
+		"group name":      {annotation(v1alpha1.AnnotationKubeBatchGroup, text), 0, "none"},
+		"minimum":         {annotation(v1alpha1.AnnotationMinMember, text), 0, strings.Repeat("x", 60) + "…"},
+		"minimum, padded": {annotation(v1alpha1.AnnotationMinMember, zeros), 0, "5"},
+		"minimum, fine":   {annotation(v1alpha1.AnnotationMinMember, "007"), 0, "007"},
+		"owners": {func(p *corev1.Pod) {
+			p.OwnerReferences = append(make([]metav1.OwnerReference, 5000), metav1.OwnerReference{Name: "c", UID: "c", Controller: &isController})
+		}, 1, "none"},
+		"large owner": {func(p *corev1.Pod) {
+			p.OwnerReferences = []metav1.OwnerReference{{Name: "c", UID: types.UID(text), Controller: &isController}}
+		}, 0, "none"},
+		"scheduler": {func(p *corev1.Pod) { p.Spec.SchedulerName = text }, 0, "none"},
+	} {
+		p := pod("p", of("g"), annotation("isolcpu.tutti.dev/cpus", text), c.change)
+		p.Status.Phase = corev1.PodFailed
+		kept := KeptPod(p)
+		if memory := memoryBehind(reflect.ValueOf(kept).Elem()); memory > 3000 {
+			t.Errorf("%s: %d bytes of memory are kept", name, memory)
+		}
+		if why := TooLarge(kept); why != "" {
+			t.Errorf("%s: %s", name, why)
+		}
+		minimum, there := kept.Annotations[v1alpha1.AnnotationMinMember]
+		if !there {
+			minimum = "none"
+		}
+		if len(kept.OwnerReferences) != c.owners || minimum != c.minimum {
+			t.Errorf("%s: owners %v, minimum %q", name, kept.OwnerReferences, minimum)
+		}
+		if !reflect.DeepEqual(kept, KeptPod(kept)) {
+			t.Errorf("%s: not the same when it is done twice", name)
+		}
+	}
 }

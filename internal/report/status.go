@@ -114,7 +114,7 @@ const (
 	ReasonScheduled = v1alpha1.ConditionScheduled
 	ReasonDegraded  = v1alpha1.ConditionDegraded
 	ReasonReserved  = v1alpha1.ConditionReserved
-	ReasonRestarts  = "StartsAnew"
+	ReasonRestarts  = "StartsAgain"
 	ReasonEnded     = "Ended"
 )
 

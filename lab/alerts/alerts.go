@@ -29,9 +29,9 @@ type Promtool struct {
 	Rules string
 }
 
-// New renders the rules with helm into a folder. It returns ErrNoPromtool where there is none; out gets the progress of building
-// helm.
-func New(ctx context.Context, dir string, out io.Writer) (*Promtool, error) {
+// New renders the rules with helm into a folder, with more values of the chart, such as isolcpu.enabled=true. It returns
+// ErrNoPromtool where there is none; out gets the progress of building helm.
+func New(ctx context.Context, dir string, out io.Writer, values ...string) (*Promtool, error) {
 	root, err := binaries.Root()
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func New(ctx context.Context, dir string, out io.Writer) (*Promtool, error) {
 	}
 	rendered, err := p.run(ctx, helm.Path(binaries.Helm), "template", "tutti", filepath.Join(root, "charts", "tutti"),
 		"--namespace", "tutti-system", "--kube-version", binaries.DefaultKubernetes, "--show-only", "templates/alerts.yaml",
-		"--set", "global.imageRegistry=registry.invalid,metrics.alerts.enabled=true")
+		"--set", strings.Join(append(values, "global.imageRegistry=registry.invalid", "metrics.alerts.enabled=true"), ","))
 	if err != nil {
 		return nil, err
 	}

@@ -14,21 +14,31 @@ import (
 
 // TestAlertsFireAndClear plays the stories of testdata against the rules as helm renders them.
 func TestAlertsFireAndClear(t *testing.T) {
-	tool, err := New(t.Context(), t.TempDir(), t.Output())
+	names, stories := play(t, "alerts.yaml")
+	assertComplete(t, names, stories)
+}
+
+// TestAgentsThatAreNotScraped plays those about agents against the rules of a release that installs them.
+func TestAgentsThatAreNotScraped(t *testing.T) { play(t, "agents.yaml", "isolcpu.enabled=true") }
+
+// play plays a file of stories against the rules that helm renders with the values, and returns the alerts and the stories.
+func play(t *testing.T, file string, values ...string) (names []string, stories string) {
+	t.Helper()
+	tool, err := New(t.Context(), t.TempDir(), t.Output(), values...)
 	if errors.Is(err, ErrNoPromtool) {
 		t.Skipf("the alerts are not tried: %v", err)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	stories, err := os.ReadFile(filepath.Join("testdata", "alerts.yaml"))
+	text, err := os.ReadFile(filepath.Join("testdata", file))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(tool.Check(t.Context()), tool.Play(t.Context(), string(stories))); err != nil {
+	if err := errors.Join(tool.Check(t.Context()), tool.Play(t.Context(), string(text))); err != nil {
 		t.Fatal(err)
 	}
-	assertComplete(t, tool.Names(), string(stories))
+	return tool.Names(), string(text)
 }
 
 // assertComplete wants each alert to fire in a story, and to have a section in the page that its runbook_url leads to.

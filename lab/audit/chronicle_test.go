@@ -116,7 +116,7 @@ func TestChronicleBelievesTheServer(t *testing.T) {
 		seen, told, want time.Duration
 		silent           bool
 	}{
-		"seen at once":               {seen: second / 5, told: second, want: second / 5},
+		"seen immediately":           {seen: second / 5, told: second, want: second / 5},
 		"seen late":                  {seen: 9 * second, told: second, want: 2 * second},
 		"seen late, in one second":   {seen: 9 * second, want: second},
 		"long after":                 {seen: 9 * second, told: 9 * second, want: 9 * second},

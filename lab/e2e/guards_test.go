@@ -90,7 +90,7 @@ func guardedObjects() []attempt {
 			"spec":{"accessModes":["ReadWriteOnce"],"storageClassName":"none","resources":{"requests":{"storage":"1Gi"}}}}`),
 		post("/api/v1/namespaces/kube-system/pods", podText("system", "tutti", "")),
 	}
-	for _, pod := range []string{"ours", "bound", "evicted", "undone"} {
+	for _, pod := range []string{"ours", "bound", "evicted", "evicted-soon", "undone"} {
 		all = append(all, post(inGuarded+"pods", podText(pod, "tutti", "")))
 	}
 	for _, pod := range []string{"foreign", "other"} {
@@ -179,6 +179,10 @@ func liberties(node string) []attempt {
 		return fmt.Sprintf(`"initContainers":[{"name":"first","image":"none","resources":{"requests":{"cpu":"1",%s},"limits":{%s}}}],`, all, all)
 	}
 	there := fmt.Sprintf(`"nodeName":%q,`, node)
+	apart := func(from string) string {
+		return fmt.Sprintf(`"affinity":{"podAntiAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[`+
+			`{"topologyKey":"kubernetes.io/hostname","labelSelector":{}%s}]}},`, from)
+	}
 	join := func(key string) string {
 		return fmt.Sprintf(`{"metadata":{"labels":{"scheduling.tutti.dev/%s":"two"}}}`, key)
 	}
@@ -190,6 +194,11 @@ func liberties(node string) []attempt {
 		{"user", "POST", pods, podText("very-slow", "absent", `"terminationGracePeriodSeconds":86400,`), ""},
 		{"user", "POST", pods, podText("names", "tutti", extended(17)), "name 17 extended resources"},
 		{"user", "POST", pods, podText("names", "tutti", extended(16)), ""},
+		{"user", "POST", pods, podText("apart", "tutti", apart(`,"namespaceSelector":{}`)), "the pods of its own namespace"},
+		{"user", "POST", pods, podText("apart", "tutti", apart(`,"namespaces":["other"]`)), "the pods of its own namespace"},
+		{"user", "POST", pods, podText("apart", "tutti", apart(`,"namespaces":["guarded"]`)), ""},
+		{"user", "POST", pods, podText("apart-here", "tutti", apart("")), ""},
+		{"user", "POST", pods, podText("apart-elsewhere", "absent", apart(`,"namespaceSelector":{}`)), ""},
 		{"user", "PATCH", pods + "/bound", join("pod-group"), "cannot join or leave a PodGroup"},
 		{"user", "PATCH", pods + "/bound", join("role"), "cannot join or leave a PodGroup"},
 		{"user", "PATCH", pods + "/bound", `{"metadata":{"labels":null}}`, "cannot join or leave a PodGroup"},
@@ -200,10 +209,18 @@ func liberties(node string) []attempt {
 	}
 }
 
+// eviction is a request to evict a pod, which gets so many seconds to end.
+func eviction(pod string, seconds int) string {
+	return fmt.Sprintf(`{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":%q,"namespace":"guarded"},`+
+		`"deleteOptions":{"gracePeriodSeconds":%d}}`, pod, seconds)
+}
+
 // removals end what is left.
 func removals() []attempt {
 	const late, now = `{"gracePeriodSeconds":601}`, `{"gracePeriodSeconds":0}`
 	all := []attempt{
+		{"user", "POST", inGuarded + "pods/bound/eviction", eviction("bound", 601), "600 is the most"},
+		{"user", "POST", inGuarded + "pods/evicted-soon/eviction", eviction("evicted-soon", 600), ""},
 		{"user", "DELETE", inGuarded + "pods/bound", late, "600 is the most"},
 		{"user", "DELETE", inGuarded + "pods/ours", late, ""}, // the server gives a pod without a node no time
 		{"user", "DELETE", inGuarded + "pods/other", late, ""},

@@ -93,6 +93,22 @@ func (a *arena) state() (lines []string, err error) {
 	return lines, nil
 }
 
+// kept is what only this version writes into the status of each group, and reads after a restart.
+func (a *arena) kept() (lines []string, err error) {
+	var groups v1alpha1.PodGroupList
+	if err := env.Client.List(a.t.Context(), &groups, client.InNamespace(a.ns)); err != nil {
+		return nil, err
+	}
+	for _, group := range groups.Items {
+		if s := group.Status; !strings.HasPrefix(group.Name, "reported-") {
+			lines = append(lines, fmt.Sprintf("%s: scheduler %q, queued since %s, evicted at %s, started with %d %v, overrun since %s, gave up at %s",
+				group.Name, s.SchedulerName, s.QueuedSince, s.EvictedAt, s.StartedMinMember, s.StartedRoles, s.OverrunSince, s.ReservationGivenUp))
+		}
+	}
+	slices.Sort(lines)
+	return lines, nil
+}
+
 // reported waits until the scheduler has written all that it has to write about groups: two groups that are created one after the
 // other have their status.
 func (a *arena) reported(name string) {
@@ -167,6 +183,21 @@ func TestUpgradeAndRollback(t *testing.T) {
 		if !slices.Equal(before, after) {
 			t.Errorf("change of version %d:\nbefore %q\nafter  %q", i+1, before, after)
 		}
+	}
+
+	before, err = a.kept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(before, func(line string) bool { return strings.Contains(line, "started with 2") }) {
+		t.Errorf("no group says what it was started with: %q", before)
+	}
+	running.Kill()
+	version("")
+	w.quiet()
+	a.reported("restart")
+	if after, err := a.kept(); err != nil || !slices.Equal(before, after) {
+		t.Errorf("a restart: %v\nbefore %q\nafter  %q", err, before, after)
 	}
 
 	a.letGo("slow")

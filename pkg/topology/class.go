@@ -21,6 +21,10 @@ type namespace struct {
 type labelClass struct {
 	namespace *namespace
 	labels    labels.Set
+	// pairs are the same labels.
+	pairs []labelPair
+	// used is the last session in which a pod of the class was looked at.
+	used uint64
 	// present counts its pods on nodes, terminating those of them that are being deleted.
 	present, leaving podCounts
 }
@@ -109,7 +113,8 @@ func (x *Index) learn(pods labels.Selector) {
 }
 
 func (x *Index) learnLabel(name string) {
-	if !slices.Contains(x.labels, name) {
+	if _, known := x.numbers[name]; !known {
+		x.numbers[name] = len(x.labels)
 		x.labels = append(x.labels, name)
 		x.stale = true
 	}
@@ -117,13 +122,8 @@ func (x *Index) learnLabel(name string) {
 
 // learnFrom records the labels named by the pod's terms and constraints, without reading the terms themselves.
 func (x *Index) learnFrom(pod *corev1.Pod) {
-	if affinity := pod.Spec.Affinity; affinity != nil {
-		if a := affinity.PodAffinity; a != nil {
-			x.learnTerms(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution)
-		}
-		if a := affinity.PodAntiAffinity; a != nil {
-			x.learnTerms(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution)
-		}
+	if pod.Spec.Affinity != nil {
+		x.learnAffinity(pod.Spec.Affinity)
 	}
 	for i := range pod.Spec.TopologySpreadConstraints {
 		c := &pod.Spec.TopologySpreadConstraints[i]
@@ -131,6 +131,26 @@ func (x *Index) learnFrom(pod *corev1.Pod) {
 		for _, name := range c.MatchLabelKeys {
 			x.learnLabel(name)
 		}
+	}
+}
+
+// learnFromNodes records the labels that terms of pods on nodes name.
+func (x *Index) learnFromNodes() {
+	for _, node := range x.snapshot.Nodes {
+		for _, task := range node.Tasks {
+			if task.Pod != nil && hasPodAffinity(task.Pod) {
+				x.learnAffinity(task.Pod.Spec.Affinity)
+			}
+		}
+	}
+}
+
+func (x *Index) learnAffinity(affinity *corev1.Affinity) {
+	if a := affinity.PodAffinity; a != nil {
+		x.learnTerms(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	if a := affinity.PodAntiAffinity; a != nil {
+		x.learnTerms(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution)
 	}
 }
 
@@ -155,41 +175,67 @@ func (x *Index) learnSelector(selector *metav1.LabelSelector) {
 	}
 }
 
-// classOf returns the class of the pod.
-func (x *Index) classOf(pod *corev1.Pod) *labelClass {
-	id := writeWord(x.scratch[:0], pod.Namespace)
-	for i, name := range x.labels {
-		if value, ok := pod.Labels[name]; ok {
-			id = writeWord(writeNumber(id, i), value)
-		}
-	}
-	x.scratch = id
-	if known := x.classes[string(id)]; known != nil {
-		return known
-	}
-	return x.newClass(string(id), pod)
+// namedLabel is a label of a pod that some selector names, by its place among these.
+type namedLabel struct {
+	number int
+	value  string
 }
 
-func (x *Index) newClass(id string, pod *corev1.Pod) *labelClass {
-	space := x.spaces[pod.Namespace]
+// namedLabels returns the labels of the pod that some selector names, in the order in which these were learned. It takes no
+// longer than the pod has labels, however many others name.
+func (x *Index) namedLabels(pod *corev1.Pod) []namedLabel {
+	named := x.named[:0]
+	if len(x.labels) <= len(pod.Labels) {
+		for i, name := range x.labels {
+			if value, ok := pod.Labels[name]; ok {
+				named = append(named, namedLabel{i, value})
+			}
+		}
+	} else {
+		for name, value := range pod.Labels {
+			if i, ok := x.numbers[name]; ok {
+				named = append(named, namedLabel{i, value})
+			}
+		}
+		slices.SortFunc(named, func(a, b namedLabel) int { return a.number - b.number })
+	}
+	x.named = named
+	return named
+}
+
+// classOf returns the class of the pod.
+func (x *Index) classOf(pod *corev1.Pod) *labelClass {
+	named := x.namedLabels(pod)
+	id := writeWord(x.scratch[:0], pod.Namespace)
+	for i := range named {
+		id = writeWord(writeNumber(id, named[i].number), named[i].value)
+	}
+	x.scratch = id
+	c := x.classes[string(id)]
+	if c == nil {
+		c = x.newClass(string(id), pod.Namespace, named)
+	}
+	c.used = x.session
+	return c
+}
+
+func (x *Index) newClass(id, within string, named []namedLabel) *labelClass {
+	space := x.spaces[within]
 	if space == nil {
-		space = &namespace{name: pod.Namespace}
-		x.spaces[pod.Namespace] = space
+		space = &namespace{name: within}
+		x.spaces[within] = space
 	}
 	c := &labelClass{namespace: space, labels: labels.Set{}}
-	for _, name := range x.labels {
-		if value, ok := pod.Labels[name]; ok {
-			c.labels[name] = value
-		}
+	for _, label := range named {
+		name := x.labels[label.number]
+		c.labels[name], c.pairs = label.value, append(c.pairs, labelPair{name, label.value})
 	}
 	x.classes[id] = c
+	x.kept += weight(id)
 	x.everyClass = append(x.everyClass, c)
-	for _, name := range x.labels {
-		if value, ok := c.labels[name]; ok {
-			label := labelPair{name, value}
-			x.classesWith[label] = append(x.classesWith[label], c)
-			x.subscribeClass(c, x.tablesFor[label])
-		}
+	for _, label := range c.pairs {
+		x.classesWith[label] = append(x.classesWith[label], c)
+		x.subscribeClass(c, x.tablesFor[label])
 	}
 	x.subscribeClass(c, x.openTables)
 	return c
@@ -236,11 +282,19 @@ func newPodSet(leaving bool, choices ...podSelector) *podSet {
 	return c
 }
 
-// requiredPairsOf returns labels of which every pod that the selector matches has exactly one; none when it requires none.
+// maxPairs is of how many values the pairs are returned: each takes as much memory as twenty values do in a term.
+const maxPairs = 16
+
+// requiredPairsOf returns labels of which every pod that the selector matches has exactly one; none when it requires none, or
+// allows many.
 func requiredPairsOf(pods labels.Selector) []labelPair {
 	requirements, _ := pods.Requirements()
 	for i := range requirements {
-		switch r := &requirements[i]; r.Operator() {
+		r := &requirements[i]
+		if r.Values().Len() > maxPairs {
+			continue
+		}
+		switch r.Operator() {
 		case selection.In, selection.Equals, selection.DoubleEquals:
 			var guards []labelPair
 			for _, value := range slices.Sorted(maps.Keys(r.Values())) {
@@ -271,6 +325,9 @@ type countsKey struct {
 
 // table returns the numbers of the set's pods by domain of a key. It counts them if it has not yet.
 func (x *Index) table(c *podSet, k *key, among *eligibleNodes) *domainCounts {
+	if k == x.nowhere {
+		return x.nothing
+	}
 	asked := countsKey{c, k, among}
 	t := x.tables[asked]
 	if t == nil {

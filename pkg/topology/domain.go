@@ -25,6 +25,8 @@ type key struct {
 	keyName
 	// perNode makes every node a domain of its own, whatever its labels.
 	perNode bool
+	// nowhere makes no node have a domain.
+	nowhere bool
 
 	numbers map[string]int32
 	values  []string
@@ -37,8 +39,11 @@ type key struct {
 
 // value returns the node's value under the key.
 func (k *key) value(node *corev1.Node) (string, bool) {
-	if k.perNode {
+	switch {
+	case k.perNode:
 		return node.Name, true
+	case k.nowhere:
+		return "", false
 	}
 	value, ok := node.Labels[k.label]
 	return value, ok || k.missingAsEmpty

@@ -26,7 +26,10 @@ func (x *Index) Feeds() int {
 }
 
 // Kept returns how many classes, sets of terms and the like are kept.
-func (x *Index) Kept() int { return x.kept() }
+func (x *Index) Kept() int { return x.kept }
+
+// Keys returns the number of topology keys.
+func (x *Index) Keys() int { return len(x.keys) }
 
 // Begun returns how often counting restarted.
 func (x *Index) Begun() int { return x.resets }

@@ -18,10 +18,11 @@ type Namespaces interface {
 type limits struct {
 	// tables is how many tables are kept, recent how many pods are recognised by their address.
 	tables, recent int
-	// known is how many more classes, sets of terms and the like may be kept than twice those that there were after the first
-	// session of the current count. Past it, counting restarts with those that the cluster still uses.
+	// known is how much more of classes, sets of terms and the like may be kept than twice what was in use when that was last
+	// looked at. Past it, counting restarts with those that the cluster still uses.
 	known int
-	// idleSessions is after how many sessions without a query by labels the index stops reading labels.
+	// idleSessions is after how many sessions without a query by labels the index stops reading labels, and how often it looks at
+	// what of its classes and terms is in use.
 	idleSessions uint64
 }
 
@@ -43,12 +44,18 @@ type Index struct {
 	// indexLabels reports whether pods on nodes are distinguished by class; stale whether everything must be counted again
 	// first.
 	indexLabels, stale bool
-	// labels are those that some selector names.
-	labels []string
+	// newOnNode reports whether counting restarts because a pod on a node names a label that was new.
+	newOnNode bool
+	// labels are those that some selector names; numbers has the place of each in the list.
+	labels  []string
+	numbers map[string]int
+	// named is where namedLabels writes.
+	named []namedLabel
 	// resets counts how often counting restarted.
 	resets int
-	// known is how much was kept after the first session of the current count.
-	known int
+	// kept is how much of classes, sets of terms and the like is kept, by weight; known how much of that was in use when it was last
+	// looked at, zero before the first session of the current count has ended.
+	kept, known int
 
 	slots []nodeEntry
 	free  []int32
@@ -56,9 +63,16 @@ type Index struct {
 	at     []int32
 	layout uint64
 
-	keys     map[keyName]*key
-	perNode  *key
-	eligible map[string]*eligibleNodes
+	keys    map[keyName]*key
+	perNode *key
+	// nowhere is every key that no node has as a label, and nothing every table by it. nodeLabels has the labels that nodes have, or
+	// have had since counting began, and false for one that none has and that a pod named as a key; nil until one is looked for.
+	//
+	// Invariant: when a node gets a label that is false here, counting restarts.
+	nowhere    *key
+	nothing    *domainCounts
+	nodeLabels map[string]bool
+	eligible   map[string]*eligibleNodes
 
 	spaces      map[string]*namespace
 	classes     map[string]*labelClass
@@ -81,7 +95,7 @@ type Index struct {
 
 // New returns an index that has counted nothing yet.
 func New(namespaces Namespaces) *Index {
-	x := &Index{namespaces: namespaces, limits: limits{tables: 512, recent: 4096, known: 4096, idleSessions: 128}}
+	x := &Index{namespaces: namespaces, numbers: map[string]int{}, limits: limits{tables: 512, recent: 4096, known: 4096, idleSessions: 128}}
 	x.begin()
 	return x
 }
@@ -107,13 +121,16 @@ func (x *Index) Follow(snapshot *model.Snapshot) {
 	}
 	x.session++
 	if x.known == 0 {
-		x.known = x.kept()
+		x.known = x.kept
+	} else if x.session%x.limits.idleSessions == 0 {
+		x.known = max(1, x.inUse())
+		x.recent = map[*corev1.Pod]podProfile{} // or it holds pods that are gone, and those that are here do not count as asked for
 	}
 	if x.indexLabels && x.session-x.counted > x.limits.idleSessions {
 		x.indexLabels, x.stale = false, true
 	}
-	if kept := x.kept(); x.known > 0 && kept > 2*x.known+x.limits.known {
-		x.labels, x.stale = nil, true
+	if x.known > 0 && x.kept > 2*x.known+x.limits.known {
+		x.labels, x.numbers, x.stale = nil, map[string]int{}, true
 	}
 	if x.snapshot != snapshot || x.stale || x.relabelled() {
 		x.snapshot = snapshot
@@ -124,17 +141,42 @@ func (x *Index) Follow(snapshot *model.Snapshot) {
 // ResetCache makes the next Follow count everything again.
 func (x *Index) ResetCache() { x.ahead, x.stale = nil, true }
 
-func (x *Index) kept() int {
-	return len(x.classes) + len(x.terms) + len(x.spreads) + len(x.keys) + len(x.eligible)
+// weight is how much something counts that is kept under a text: large terms count as many small ones.
+func weight(id string) int { return 1 + len(id)>>10 }
+
+// inUse returns how much of what is kept is of pods on nodes, or was asked for of late.
+func (x *Index) inUse() (kept int) {
+	kept = len(x.keys)
+	of := func(id string, used uint64, holders ...podCounts) {
+		on := func(p podCounts) bool { return len(p.places) > 0 }
+		if x.session-used <= x.limits.idleSessions || slices.ContainsFunc(holders, on) {
+			kept += weight(id)
+		}
+	}
+	for id, c := range x.classes {
+		of(id, c.used, c.present, c.leaving)
+	}
+	for id, t := range x.terms {
+		of(id, t.used, t.holders)
+	}
+	for id, s := range x.spreads {
+		of(id, s.used)
+	}
+	for id, a := range x.eligible {
+		of(id, a.used)
+	}
+	return kept
 }
 
 // begin drops all counts.
 func (x *Index) begin() {
 	x.resets++
-	x.mark, x.stale, x.known = model.Cursor{}, false, 0
+	x.mark, x.stale, x.kept, x.known = model.Cursor{}, false, 0, 0
 	x.slots, x.free, x.at = nil, nil, nil
 	x.keys, x.eligible = map[keyName]*key{}, map[string]*eligibleNodes{}
 	x.perNode = &key{perNode: true, numbers: map[string]int32{}}
+	x.nowhere, x.nodeLabels = &key{nowhere: true}, nil
+	x.nothing = &domainCounts{key: x.nowhere}
 	x.spaces, x.classes, x.everyClass = map[string]*namespace{}, map[string]*labelClass{}, nil
 	x.classesWith = map[labelPair][]*labelClass{}
 	x.tables, x.tablesFor, x.openTables = map[countsKey]*domainCounts{}, map[labelPair][]*domainCounts{}, nil
@@ -169,8 +211,13 @@ func (x *Index) ask(pod *corev1.Pod, labels bool) podProfile {
 	}
 }
 
-// readLabels records the labels that pending pods name, so that the classes need not change again soon.
+// readLabels records the labels that pending pods name, so that the classes need not change again soon, and those that terms of
+// pods on nodes name, if one of these was new before.
 func (x *Index) readLabels() {
+	if x.newOnNode {
+		x.newOnNode = false
+		x.learnFromNodes()
+	}
 	for _, job := range x.snapshot.Jobs {
 		for _, task := range job.Tasks {
 			if task.Status == model.Pending && task.Pod != nil {
@@ -230,7 +277,8 @@ func (x *Index) compare() {
 			x.at[node.Index] = x.addNode(node)
 		}
 		if x.stale {
-			return // all restarts, with the labels that are known now
+			x.newOnNode = true
+			return // all restarts, with the labels that all pods on nodes name: those of other nodes may be new, too
 		}
 	}
 	x.layout++
@@ -251,6 +299,7 @@ func (x *Index) place(k *key) {
 
 func (x *Index) eachKey(do func(*key)) {
 	do(x.perNode)
+	do(x.nowhere)
 	for _, k := range x.keys {
 		do(k)
 	}
@@ -262,8 +311,12 @@ func (x *Index) key(label string) *key { return x.keyOf(keyName{label: label}) }
 func (x *Index) keyOf(name keyName) *key {
 	k := x.keys[name]
 	if k == nil {
+		if !name.missingAsEmpty && !x.nodesHave(name.label) {
+			return x.nowhere
+		}
 		k = &key{keyName: name, numbers: map[string]int32{}}
 		x.keys[name] = k
+		x.kept++
 		for i := range x.slots {
 			k.of = append(k.of, noDomain)
 			if x.slots[i].node != nil {
@@ -273,6 +326,38 @@ func (x *Index) keyOf(name keyName) *key {
 		x.place(k)
 	}
 	return k
+}
+
+// nodesHave reports whether a node has the label, or has had it since counting began. One that none has is noted.
+func (x *Index) nodesHave(label string) bool {
+	if x.nodeLabels == nil {
+		if len(x.slots) > 0 && x.slots[0].object != nil {
+			if _, has := x.slots[0].object.Labels[label]; has {
+				return true // as most keys that pods name: the labels of the other nodes need not be read
+			}
+		}
+		x.nodeLabels = map[string]bool{}
+		for i := range x.slots {
+			if object := x.slots[i].object; object != nil {
+				x.noteLabels(object)
+			}
+		}
+	}
+	has, noted := x.nodeLabels[label]
+	if !noted {
+		x.nodeLabels[label] = false
+		x.kept++
+	}
+	return has
+}
+
+// noteLabels records the labels of a node. Pods may have terms by one of them that do not count yet, since no node had it.
+func (x *Index) noteLabels(node *corev1.Node) {
+	for label := range node.Labels {
+		if has, noted := x.nodeLabels[label]; !has {
+			x.nodeLabels[label], x.stale = true, x.stale || noted
+		}
+	}
 }
 
 // podProfile is all that matters about a pod, on a node or pending.

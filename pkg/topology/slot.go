@@ -110,6 +110,9 @@ func sameTopologyFields(a, b *corev1.Node) bool {
 
 func (x *Index) enter(at int32) {
 	node := x.slots[at].object
+	if x.nodeLabels != nil {
+		x.noteLabels(node)
+	}
 	x.eachKey(func(k *key) { k.enter(at, node) })
 	for _, a := range x.eligible {
 		a.enter(at, node)

@@ -16,6 +16,8 @@ import (
 // spreads are the topology spread constraints of pods whose constraints are written alike and mean the same.
 type spreads struct {
 	hard, soft constraints
+	// used is the last session in which a pod with these constraints was looked at.
+	used uint64
 }
 
 // constraints are those of one strength.
@@ -77,6 +79,8 @@ func (g *nodeInclusion) includes(node *corev1.Node) bool {
 type eligibleNodes struct {
 	ground nodeInclusion
 	has    []bool
+	// used is the last session in which it was asked for.
+	used uint64
 }
 
 func (a *eligibleNodes) enter(slot int32, node *corev1.Node) {
@@ -92,12 +96,14 @@ func (x *Index) among(g *nodeInclusion) *eligibleNodes {
 	if a == nil {
 		a = &eligibleNodes{ground: *g, has: make([]bool, len(x.slots))}
 		x.eligible[g.id] = a
+		x.kept += weight(g.id)
 		for i := range x.slots {
 			if x.slots[i].node != nil {
 				a.enter(int32(i), x.slots[i].object)
 			}
 		}
 	}
+	a.used = x.session
 	return a
 }
 
@@ -123,13 +129,15 @@ func (x *Index) spreadsOf(pod *corev1.Pod) *spreads {
 	text, err := list.Marshal()
 	id.Write(text)
 	if known := x.spreads[id.String()]; known != nil && err == nil {
+		known.used = x.session
 		return known
 	}
-	s := &spreads{}
+	s := &spreads{used: x.session}
 	s.hard = x.readConstraints(pod, written, corev1.DoNotSchedule, where)
 	s.soft = x.readConstraints(pod, written, corev1.ScheduleAnyway, where)
 	if err == nil {
 		x.spreads[id.String()] = s
+		x.kept += weight(id.String())
 	}
 	return s
 }
@@ -237,6 +245,8 @@ func (x *Index) defaultsOf(pod *corev1.Pod, pods labels.Selector) constraints {
 		}
 		x.learn(pods)
 		x.spreads[id] = s
+		x.kept += weight(id)
 	}
+	s.used = x.session
 	return s.soft
 }

@@ -23,6 +23,8 @@ type terms struct {
 
 	// holders are the pods on nodes with these terms.
 	holders podCounts
+	// used is the last session in which a pod with these terms was looked at.
+	used uint64
 }
 
 // term is one term of a pending pod.
@@ -70,7 +72,9 @@ func (x *Index) termsOf(pod *corev1.Pod) *terms {
 		id := string(x.scratch)
 		known = x.newTerms(pod)
 		x.terms[id] = known
+		x.kept += weight(id)
 	}
+	known.used = x.session
 	return known
 }
 
@@ -245,11 +249,9 @@ func (x *Index) countsFor(who incomingPod) *existingTermCounts {
 // subscribe subscribes to the new counts the terms that may select its class: not all, since most select pods of one label
 // alone.
 func (x *Index) subscribe(r *existingTermCounts) {
-	for _, name := range x.labels {
-		if value, ok := r.class.labels[name]; ok {
-			for _, v := range x.termsByLabel[labelPair{name, value}] {
-				x.subscribeTerm(r, v)
-			}
+	for _, label := range r.class.pairs {
+		for _, v := range x.termsByLabel[label] {
+			x.subscribeTerm(r, v)
 		}
 	}
 	for _, v := range x.unindexedTerms {
@@ -260,7 +262,9 @@ func (x *Index) subscribe(r *existingTermCounts) {
 // subscribeTerm subscribes a term to the counts, if it selects their class.
 func (x *Index) subscribeTerm(r *existingTermCounts, v existingTerm) {
 	if weight := r.weight(v.said); weight != 0 && x.matchesClass(&v.said.choice, r.class) {
-		v.holders.subscribe(r.table(x.key(v.said.key)), weight)
+		if k := x.key(v.said.key); k != x.nowhere {
+			v.holders.subscribe(r.table(k), weight)
+		}
 	}
 }
 

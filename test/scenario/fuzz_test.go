@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -29,6 +30,9 @@ func FuzzObjects(f *testing.F) {
 		[]byte(`{"metadata": {"annotations": {"isolcpu.tutti.dev/topology": "{}"}}, "status": {"allocatable": {"cpu": "-1"}}}`),
 		[]byte(`{"spec": {"minMember": 0, "expectedRunSeconds": -1, "priorityClassName": "none", "queue": "q"},
 		"status": {"reservation": {"nodes": [{}]}}}`))
+	for _, seed := range manyRules() {
+		f.Add([]byte(seed), []byte(oddNode), []byte(oddGroup))
+	}
 	newStage := openLister(f)
 	f.Fuzz(func(t *testing.T, pod, node, group []byte) {
 		bounds.Hold(t, func() {
@@ -45,6 +49,35 @@ func FuzzObjects(f *testing.F) {
 			}
 		})
 	})
+}
+
+// manyRules are pods with so many rules of placement that none is kept, with as many as are kept, and finished ones with long
+// texts.
+func manyRules() (pods []string) {
+	for _, rules := range []int{250, 1000} {
+		var keys, terms, tolerations strings.Builder
+		for i := range rules {
+			fmt.Fprintf(&keys, `{"key": "k%d", "operator": "Exists"},`, i)
+			fmt.Fprintf(&tolerations, `{"key": "k%d"},`, i)
+		}
+		for i := range rules / 2 {
+			fmt.Fprintf(&terms, `{"topologyKey": "z%d", "namespaceSelector": {}, "labelSelector": {}},`, i)
+		}
+		for _, bound := range []string{"", `"nodeName": "odd", `} {
+			list := func(b *strings.Builder) string { return "[" + strings.TrimSuffix(b.String(), ",") + "]" }
+			for _, spec := range []string{
+				`"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone",
+					"labelSelector": {"matchExpressions": ` + list(&keys) + `}}]}}`,
+				`"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": ` + list(&terms) + `}}`,
+				`"tolerations": ` + list(&tolerations),
+			} {
+				pods = append(pods, `{"spec": {`+bound+spec+`}}`)
+			}
+		}
+	}
+	long := strings.Repeat("0", 1000) + "5"
+	return append(pods, `{"metadata": {"annotations": {"scheduling.tutti.dev/min-member": "`+long+`", "scheduling.k8s.io/group-name": "`+long+`"},
+		"ownerReferences": [{"uid": "`+long+`", "controller": true}]}, "spec": {"schedulerName": "`+long+`"}, "status": {"phase": "Failed"}}`)
 }
 
 // FuzzConfiguration builds what any text configures, if it configures anything, and plays a cycle with it.

@@ -261,7 +261,7 @@ func (w *world) setPod(pod *corev1.Pod, one line) error {
 }
 
 func (w *world) tellPod(pod *corev1.Pod) {
-	w.tell(cluster.Event{Kind: cluster.KindPod, Pod: cluster.StripPod(pod)})
+	w.tell(cluster.Event{Kind: cluster.KindPod, Pod: cluster.KeptPod(pod)})
 }
 
 // changePods changes copies of pods and tells of them.
@@ -289,7 +289,7 @@ func (w *world) remove(kind string, names []string) error {
 		event := cluster.Event{Deleted: true}
 		switch pod, node, group, queue := w.pods[name], w.nodes[name], w.groups[name], w.queues[name]; {
 		case kind == "pod" && pod != nil:
-			event.Kind, event.Pod = cluster.KindPod, cluster.StripPod(pod)
+			event.Kind, event.Pod = cluster.KindPod, cluster.KeptPod(pod)
 			event.Pod.ResourceVersion = version
 			delete(w.pods, name)
 		case kind == "node" && node != nil:
@@ -373,6 +373,6 @@ func (w *world) tellAll(state *cluster.State) {
 		state.Apply(cluster.Event{Kind: cluster.KindQueue, Queue: queue})
 	}
 	for _, pod := range w.pods {
-		state.Apply(cluster.Event{Kind: cluster.KindPod, Pod: cluster.StripPod(pod)})
+		state.Apply(cluster.Event{Kind: cluster.KindPod, Pod: cluster.KeptPod(pod)})
 	}
 }

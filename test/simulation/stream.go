@@ -177,7 +177,7 @@ func eventOf(one change) cluster.Event {
 	event := cluster.Event{Kind: one.kind, Deleted: one.deleted}
 	switch o := one.object.(type) {
 	case *corev1.Pod:
-		event.Pod = cluster.StripPod(o)
+		event.Pod = cluster.KeptPod(o)
 	case *corev1.Node:
 		event.Node = cluster.StripNode(o)
 	case *v1alpha1.PodGroup:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -79,7 +80,7 @@ func (h history) played(t *rapid.T, s *environment, configuration []byte, more, 
 			if err := s.confirm(); err != nil {
 				t.Fatal(err)
 			}
-			s.world.now = s.world.now.Add(40e9)
+			s.world.now = s.world.now.Add(5 * time.Second)
 		}
 	}
 	return decided

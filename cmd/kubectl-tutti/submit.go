@@ -174,7 +174,7 @@ func (a *clientFlags) submit(ctx context.Context, p *printer.Printer, s *submitO
 		return err
 	}
 	p.Printf("%d pods submitted, of which %d start together. See how they do, and end them:\n"+
-		"  kubectl tutti why -n %s %s\n  kubectl delete podgroup -n %s %s\n", s.members, s.minimum, namespace, s.name, namespace, s.name)
+		"  kubectl tutti why -n %s %s\n  kubectl delete tpg -n %s %s\n", s.members, s.minimum, namespace, s.name, namespace, s.name)
 	return nil
 }
 

@@ -8,8 +8,8 @@ tools: ## Build the programs of a control plane (K8S=1.35.4 for another version)
 	@echo 'tools: compiling the program that builds them'
 	cd lab && go run ./cmd/lab build $(if $(K8S),--k8s $(K8S))
 
-# promtool comes with Debian's package prometheus, which is not installed for it: the one file is taken out. Without it the test of
-# the alerts is skipped, and says so.
+# promtool comes with Debian's package prometheus, which is not installed for it: the one file is taken out. Without it the tests
+# of the alerts are skipped, and say so; with CI=true they fail.
 PROMTOOL := build/bin/promtool
 
 .PHONY: promtool
@@ -20,7 +20,7 @@ promtool: ## Take promtool from Debian's package, for the test of the alerts.
 		dpkg-deb --extract prometheus_*.deb .) >"$$dir/log" 2>&1; then \
 		cp "$$dir/usr/bin/promtool" $(PROMTOOL); \
 	else \
-		tail -3 "$$dir/log" >&2; echo 'promtool: not to be had here; the test of the alerts is skipped' >&2; \
+		tail -3 "$$dir/log" >&2; echo 'promtool: not to be had here; the tests of the alerts are skipped, and fail with CI=true' >&2; \
 	fi
 
 .PHONY: e2e

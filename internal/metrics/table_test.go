@@ -205,8 +205,8 @@ var (
 // scraped are the labels that a Prometheus adds, and those of the metrics of libraries that queries name.
 var scraped = []string{"job", "instance", "namespace", "pod", "cluster", "method", "code"}
 
-// libraries are the metrics that Prometheus and the libraries of our programs have.
-var libraries = regexp.MustCompile(`\b(up\b|(process|go|rest_client)_\w+)`)
+// libraries are the metrics that Prometheus, kube-state-metrics and the libraries of our programs have.
+var libraries = regexp.MustCompile(`\b(up\b|(process|go|rest_client|kube_deployment)_\w+)`)
 
 // check returns what is wrong with a Prometheus query.
 func check(query string) (wrong []string) {

@@ -25,7 +25,7 @@ func TestAgentsThatAreNotScraped(t *testing.T) { play(t, "agents.yaml", "isolcpu
 func play(t *testing.T, file string, values ...string) (names []string, stories string) {
 	t.Helper()
 	tool, err := New(t.Context(), t.TempDir(), t.Output(), values...)
-	if errors.Is(err, ErrNoPromtool) {
+	if errors.Is(err, ErrNoPromtool) && os.Getenv("CI") != "true" {
 		t.Skipf("the alerts are not tried: %v", err)
 	}
 	if err != nil {

@@ -199,8 +199,8 @@ The cluster stays up. In another shell, after "make build", which makes kubectl 
 
   export KUBECONFIG=%[1]s
   export PATH=%[2]s:$PATH
-  kubectl get podgroups,pods -n %[3]s -o wide
-  kubectl describe podgroup too-big -n %[3]s
+  kubectl get tpg,pods -n %[3]s -o wide
+  kubectl describe tpg too-big -n %[3]s
   kubectl tutti why too-big -n %[3]s
   kubectl tutti nodes --scheduler-server https://%[4]s   # the scheduler is no pod here
 

@@ -64,6 +64,7 @@ func TestChartRefuses(t *testing.T) {
 		"image.registry=registry.example.com/":                                      "does not match pattern",
 		"metrics.serviceMonitor.enabled=true":                                       "metrics.readers is empty, so that no pod reaches the metrics",
 		"health.port=8443":                                                          "metrics.port and health.port are both 8443",
+		"metrics.alerts.enabled=true,scheduler.stepLimit=1m":                        "stepSeconds: after 60 s the scheduler has ended itself",
 	} {
 		_, err := env.Cluster.Helm(t.Context(), "template", "tutti", chartFolder(t), "--set", placeholder, "--set", set)
 		if err == nil || !strings.Contains(err.Error(), want) {

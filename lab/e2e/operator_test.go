@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"regexp"
 	"testing"
 	"time"
@@ -38,7 +39,7 @@ type installation struct {
 func TestNothingPagesFalsely(t *testing.T) {
 	t.Parallel()
 	tool, err := alerts.New(t.Context(), t.TempDir(), t.Output())
-	if errors.Is(err, alerts.ErrNoPromtool) {
+	if errors.Is(err, alerts.ErrNoPromtool) && os.Getenv("CI") != "true" {
 		t.Skipf("the alerts are not tried: %v", err)
 	}
 	if err != nil {

@@ -27,6 +27,11 @@
 {{- fail (printf "scheduler.%s: %v is no duration; write a number with its unit, such as 30s or 1m30s" $name $value) }}
 {{- end }}
 {{- end }}
+{{- $limit := include "tutti.seconds" (toString .Values.scheduler.stepLimit) | float64 }}
+{{- $step := .Values.metrics.alerts.thresholds.stepSeconds | float64 }}
+{{- if and .Values.metrics.alerts.enabled (not (has "TuttiLoopHangs" .Values.metrics.alerts.disabled)) (ge $step $limit) }}
+{{- fail (printf "metrics.alerts.thresholds.stepSeconds: after %v s the scheduler has ended itself (scheduler.stepLimit: %s), so that TuttiLoopHangs could not fire; write less than %v, by more than Prometheus takes between two scrapes" $step .Values.scheduler.stepLimit $limit) }}
+{{- end }}
 {{- $images := dict "image" .Values.image }}
 {{- if .Values.isolcpu.enabled }}
 {{- $_ := set $images "isolcpu.agent.image" .Values.isolcpu.agent.image }}
@@ -53,4 +58,14 @@
 {{- end }}
 {{- end }}
 {{- end }}
+{{- end }}
+
+{{/* The seconds of a duration such as 1m30s. */}}
+{{- define "tutti.seconds" -}}
+{{- $seconds := 0.0 -}}
+{{- range regexFindAll "[0-9.]+(ms|s|m|h)" . -1 -}}
+{{- $unit := regexFind "[a-z]+" . -}}
+{{- $seconds = addf $seconds (mulf (trimSuffix $unit . | float64) (get (dict "ms" 0.001 "s" 1.0 "m" 60.0 "h" 3600.0) $unit)) -}}
+{{- end -}}
+{{- $seconds -}}
 {{- end }}

@@ -2,7 +2,11 @@ package advisor
 
 import (
 	"fmt"
+	"math"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/suggest"
@@ -31,6 +35,22 @@ func TestAdviceHasNumbers(t *testing.T) {
 	}
 	if lower.Kind != v1alpha1.LowerMinMember || *lower.From != 5 || *lower.To != 4 || lower.Role != "worker" || lower.Count != 2 {
 		t.Errorf("lower: %+v", lower)
+	}
+	many := corev1.ResourceList{"cpu": resource.MustParse("1")}
+	for i := range 100 {
+		many[corev1.ResourceName(fmt.Sprintf("a.example/r%d", i))] = resource.MustParse("1")
+	}
+	most := describe(suggest.Suggestions{{
+		{Kind: suggest.Add, Nodes: math.MaxInt32, Request: many}, {Kind: suggest.Create, Members: math.MaxInt32},
+		{Kind: suggest.LowerRole, PerRole: []model.Role{{Name: "worker", MinMember: math.MaxInt32}}},
+	}}, dimensions).Alternatives[0].Changes
+	if _, cpu := most[0].Resources["cpu"]; !cpu || len(most[0].Resources) != 64 {
+		t.Errorf("resources of new nodes: %v", most[0].Resources)
+	}
+	for _, change := range most {
+		if change.Count != 10_000_000 {
+			t.Errorf("%s: count %d is above the maximum", change.Kind, change.Count)
+		}
 	}
 	if describe(nil, dimensions) != nil {
 		t.Error("there is advice where none was found")

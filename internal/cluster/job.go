@@ -49,6 +49,7 @@ func (s *State) readJob(job *model.Job, group *v1alpha1.PodGroup) {
 	case job.Key.IsPod:
 	case job.Key.WithoutPodGroup:
 		groups.FillImplicit(job)
+		s.seeWhole(job)
 	case group == nil && s.groups[job.Key] != nil:
 		job.Invalid = s.otherScheduler(s.groups[job.Key], job.Tasks[0])
 	case group == nil: // the minimum is not known any more, so that no running member counts as surplus
@@ -60,6 +61,10 @@ func (s *State) readJob(job *model.Job, group *v1alpha1.PodGroup) {
 		job.Evicted = s.evicted[job.Key]
 		if groups.Fill(job, group); !job.Evicted {
 			delete(s.evicted, job.Key)
+		}
+		if requests := group.Status.StartedRequests; requests != nil && job.Whole {
+			offered, _ := s.divide(requests)
+			job.StartedMinima.Requests, _, _ = s.dimensions.Vector(offered)
 		}
 		if why := TooLarge(group); why != "" {
 			job.Invalid = &model.Refusal{Code: model.InvalidGroup, Detail: fmt.Sprintf("PodGroup %s/%s: %s", group.Namespace, group.Name, why)}
@@ -73,6 +78,18 @@ func (s *State) readJob(job *model.Job, group *v1alpha1.PodGroup) {
 	job.BelowMinimum = belowMinimum(job)
 	job.Class = model.ClassOf(job, hasTerms)
 }
+
+// seeWhole follows what an implicit group has been whole with. Nothing in the API says it, so that a restart forgets it.
+func (s *State) seeWhole(job *model.Job) {
+	if job.StartedMinima = groups.Seen(job, s.seenWhole[job.Key]); job.StartedMinima.MinMember > 0 {
+		s.seenWhole[job.Key] = job.StartedMinima
+	} else {
+		delete(s.seenWhole, job.Key)
+	}
+}
+
+// List writes down a request, as the status of a PodGroup shows it.
+func (s *State) List(request model.Resources) corev1.ResourceList { return s.dimensions.List(request) }
 
 // marked reports whether the task is deleted by a scheduler that says so in its status; see commit.
 func marked(task *model.Task) bool {

@@ -190,7 +190,7 @@ func (s *State) readRequest(r, before *podState) {
 // membershipOf says which job a pod belongs to, and what it says of that.
 func (s *State) membershipOf(r *podState) {
 	t, m := &r.task, &r.membership
-	t.Job, t.MinMember = m.Job, 0
+	t.Job, t.MinMember, t.MayDoWithoutGroup = m.Job, 0, m.Implicit != (model.JobKey{})
 	if m.Implicit != (model.JobKey{}) && s.groups[m.Job] == nil {
 		t.Job, t.MinMember = m.Implicit, m.MinMember
 	}

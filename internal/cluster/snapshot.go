@@ -203,6 +203,7 @@ func (s *State) patchJobs() {
 			s.fillJob(job)
 		case job != nil:
 			removed = append(removed, job)
+			delete(s.seenWhole, key)
 		}
 	}
 	s.dirtyJobs = emptyLike(s.dirtyJobs)

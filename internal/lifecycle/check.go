@@ -130,7 +130,7 @@ func (g *Gangs) due(job *model.Job, now time.Time) (at time.Time, ok bool) {
 		if now.After(g.leadingSince.Add(g.repair)) {
 			return at, false // this process has begun no such start, and found none
 		}
-		interrupted = start{group: job.UID, minimum: job.MinMember}
+		interrupted = start{group: job.UID, minima: model.Minima{MinMember: job.MinMember}}
 	}
 	if interrupted.deadline.IsZero() {
 		first := firstBound(job)

@@ -48,16 +48,16 @@ type Gangs struct {
 // does not change it.
 type start struct {
 	group types.UID
-	// minimum is that of the decision.
-	minimum  int32
+	// minima are the minimum of the decision, and what its members request where this process has decided it.
+	minima   model.Minima
 	deadline time.Time
 }
 
 type observation struct {
 	group types.UID
 	whole bool
-	// minimum is what it was whole with.
-	minimum int32
+	// minima are what it was whole with.
+	minima model.Minima
 	// since is when it was first observed.
 	since time.Time
 }
@@ -92,23 +92,28 @@ func (g *Gangs) Lead(snapshot *model.Snapshot, now time.Time) {
 // gets the label of a waiting one, is neither completed before others nor undone.
 func (g *Gangs) Begin(job *model.Job) {
 	if job.IsSchedulableGroup() && !g.whole(job) && g.starts[job.Key].group != job.UID {
-		g.starts[job.Key] = start{group: job.UID, minimum: job.MinMember}
+		g.starts[job.Key] = start{group: job.UID, minima: minimaOf(job)}
 	}
 }
 
 // Begun returns the jobs of which a start has begun and is to be completed, or was completed and the status does not say so yet,
 // and the minimum of the start.
-func (g *Gangs) Begun() map[model.JobKey]int32 {
-	begun := make(map[model.JobKey]int32, len(g.starts))
+func (g *Gangs) Begun() map[model.JobKey]model.Minima {
+	begun := make(map[model.JobKey]model.Minima, len(g.starts))
 	for key, start := range g.starts {
-		begun[key] = start.minimum
+		begun[key] = start.minima
 	}
 	for key, observed := range g.observed {
 		if observed.whole {
-			begun[key] = observed.minimum
+			begun[key] = observed.minima
 		}
 	}
 	return begun
+}
+
+// minimaOf returns the minimum of the job and what its members on nodes request.
+func minimaOf(job *model.Job) model.Minima {
+	return model.Minima{MinMember: job.MinMember, Requests: job.Held()}
 }
 
 // Observed returns whether the group was whole where its status is behind; known is false where the status says so itself.
@@ -121,9 +126,10 @@ func (g *Gangs) Observed(job *model.Job) (whole, known bool) {
 func (g *Gangs) StatusSent(writes []commit.Write) {
 	for _, write := range writes {
 		if group := write.Group; group != nil && meta.IsStatusConditionTrue(group.Status.Conditions, v1alpha1.ConditionScheduled) {
-			g.observed[model.JobKey{Namespace: group.Namespace, Name: group.Name}] = observation{
-				group: group.UID, whole: true, minimum: group.Status.StartedMinMember,
-			}
+			key := model.JobKey{Namespace: group.Namespace, Name: group.Name}
+			seen := g.observed[key]
+			seen.minima.MinMember = group.Status.StartedMinMember
+			g.observed[key] = observation{group: group.UID, whole: true, minima: seen.minima}
 		}
 	}
 }
@@ -163,7 +169,7 @@ func (g *Gangs) Len() int { return len(g.starts) + len(g.observed) }
 
 func (g *Gangs) observe(job *model.Job, whole bool, now time.Time) {
 	if last := g.observed[job.Key]; last.group != job.UID || last.whole != whole || last.since.IsZero() {
-		g.observed[job.Key] = observation{group: job.UID, whole: whole, minimum: job.MinMember, since: now}
+		g.observed[job.Key] = observation{group: job.UID, whole: whole, minima: minimaOf(job), since: now}
 	}
 }
 

@@ -10,9 +10,10 @@ import (
 
 // order returns the waiting members in the order to place them. First come as many as the job is short of: the roles' minima
 // before the others, members that others must be near before these, the hardest to place before the easy. The rest replace
-// those that do not fit. Members whose binds were refused lately are among the rest if the job can do without them.
+// those that do not fit; members below the job's priority do not, see model.Job.Candidates. Members whose binds were refused
+// lately are among the rest if the job can do without them.
 func order(session *framework.Session, job *model.Job, kinds *equivalenceClasses, largest model.Resources) []*model.Task {
-	waiting := slices.SortedFunc(slices.Values(job.Pending()), session.CompareTasks)
+	waiting := slices.SortedFunc(slices.Values(job.Candidates()), session.CompareTasks)
 	if faulty := session.Snapshot.BindBackoff; len(faulty) > 0 {
 		waiting = slices.Concat(filterTasks(waiting, func(task *model.Task) bool { return faulty[task.UID] == nil }),
 			filterTasks(waiting, func(task *model.Task) bool { return faulty[task.UID] != nil }))

@@ -56,6 +56,8 @@ type Source struct {
 	Whole func(*model.Job) (whole, known bool)
 	// Advice returns what would let a waiting job start, never changed; nil when nothing is known.
 	Advice func(*model.Job) *v1alpha1.Advice
+	// List writes down a request; nil writes none.
+	List func(model.Resources) corev1.ResourceList
 }
 
 // record is what is kept of the last write about one object: until the watch has shown it and the next write may follow without
@@ -171,9 +173,10 @@ func (r *Reporter) reportGroup(job *model.Job, group *v1alpha1.PodGroup, refusal
 	if !known {
 		was = meta.IsStatusConditionTrue(current.Conditions, v1alpha1.ConditionScheduled)
 	}
-	wanted := groupStatus(job, group, current, was, refusal, r.source.Advice(job), metav1.NewTime(now).Rfc3339Copy())
+	wanted := groupStatus(job, group, current, was, refusal, r.source.Advice(job), r.source.List, metav1.NewTime(now).Rfc3339Copy())
 	groups.SetReservation(&wanted, r.source.Reservation(job))
 	setReserved(&wanted, group.Generation, metav1.NewTime(now).Rfc3339Copy())
+	boundConditions(&wanted)
 	if at, ok := job.OverrunsAt(now.Unix()); ok && wanted.OverrunSince == nil {
 		r.requeue(time.Unix(at, 0))
 	}
@@ -198,7 +201,7 @@ func (r *Reporter) reportGroup(job *model.Job, group *v1alpha1.PodGroup, refusal
 	case free:
 		due = now
 	}
-	wanted.SchedulerName = schedulerName(job, group, wanted.SchedulerName) // it alone is no reason to write
+	wanted.SchedulerName = schedulerName(job, group, &wanted) // it alone is no reason to write
 	writes := []commit.Write{{Group: &commit.GroupStatus{
 		Namespace: job.Key.Namespace, Name: job.Key.Name, UID: job.UID, Status: wanted,
 	}}}
@@ -246,15 +249,16 @@ func (r *Reporter) write(write repeated, due time.Time, free bool, now time.Time
 	}
 }
 
-// schedulerName returns the scheduler that the status of a group is to show; before when neither the group nor a member says it.
-func schedulerName(job *model.Job, group *v1alpha1.PodGroup, before string) string {
+// schedulerName returns the scheduler that the status of a group is to show: the one that wrote it before when neither the
+// group nor a member says it.
+func schedulerName(job *model.Job, group *v1alpha1.PodGroup, before *v1alpha1.PodGroupStatus) string {
 	switch {
 	case group.Spec.SchedulerName != "":
 		return group.Spec.SchedulerName
 	case len(job.Tasks) > 0:
 		return job.Tasks[0].Pod.Spec.SchedulerName
 	}
-	return before
+	return groups.Writer(before)
 }
 
 // keep reports whether the record of a write is still needed when there is nothing new to write: until the watch has shown the

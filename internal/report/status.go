@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -17,7 +18,7 @@ import (
 // its minimum bound, and has had members left since.
 func groupStatus(
 	job *model.Job, group *v1alpha1.PodGroup, current v1alpha1.PodGroupStatus, wasWhole bool, refusal *model.Refusal,
-	advice *v1alpha1.Advice, now metav1.Time,
+	advice *v1alpha1.Advice, list func(model.Resources) corev1.ResourceList, now metav1.Time,
 ) v1alpha1.PodGroupStatus {
 	status := *current.DeepCopy()
 	status.WaitingSince = groups.WaitingSince(job, status.WaitingSince, refusal != nil, now)
@@ -54,7 +55,7 @@ func groupStatus(
 		meta.SetStatusCondition(&status.Conditions, *condition)
 	}
 	setDegraded(&status, job, wasWhole && groups.Remains(job), refusal, group.Generation, now)
-	groups.StartedMinima(&status, job, &v1alpha1.PodGroup{Spec: group.Spec, Status: current})
+	groups.StartedMinima(&status, job, &v1alpha1.PodGroup{Spec: group.Spec, Status: current}, list)
 	isScheduled := meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionScheduled)
 	status.Phase = phase(job, isScheduled, status.Phase)
 	status.FinishedAt = groups.FinishedAt(status.Phase, current.FinishedAt, now)
@@ -72,6 +73,20 @@ func finishedBelowMinimum(job *model.Job, generation int64, now metav1.Time) met
 		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: string(model.NotEnoughMembers),
 		Message:            fmt.Sprintf("needs %d, and the %d that exist have ended", job.MinMember, len(job.Tasks)),
 		ObservedGeneration: generation, LastTransitionTime: now,
+	}
+}
+
+// maxConditions is how many conditions a status may have, as in the API.
+const maxConditions = 16
+
+// boundConditions drops conditions that others have added, the last ones first, where ours would make them more than the API
+// allows: it would refuse the whole status.
+func boundConditions(status *v1alpha1.PodGroupStatus) {
+	ours := []string{v1alpha1.ConditionScheduled, v1alpha1.ConditionDegraded, v1alpha1.ConditionReserved}
+	for i := len(status.Conditions) - 1; len(status.Conditions) > maxConditions; i-- {
+		if !slices.Contains(ours, status.Conditions[i].Type) {
+			status.Conditions = slices.Delete(status.Conditions, i, i+1)
+		}
 	}
 }
 

@@ -124,7 +124,7 @@ func New(
 	return &Scheduler{
 		state: state, machine: machine, profile: profile, sender: sender, mailbox: mailbox, options: options,
 		reporter: report.NewReporter(report.Source{
-			Group: state.Group, Reservation: state.Reservation, Whole: gangs.Observed, Advice: advice.Advice,
+			Group: state.Group, Reservation: state.Reservation, Whole: gangs.Observed, Advice: advice.Advice, List: state.List,
 		}),
 		delays: delays, uncertain: uncertainBinds{}, gangs: gangs,
 		advisor: advice, endsConflicts: profile.EvictsOnCPUConflict(), history: &debugapi.History{},

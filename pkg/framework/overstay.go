@@ -7,17 +7,21 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file is about jobs that use capacity which is reserved for another job, and have run for longer than they said.
+// This file is about jobs that use capacity which is reserved for another job, and have run for longer than they said, or whose
+// group does not say it any more.
 
-// Overstayed returns the jobs that may be evicted for the holder of a reservation although their priority is the same: they came
-// onto its capacity after it was reserved, and have run for longer than their groups said. It is what the session found when it
-// began.
+// Overstayed returns the jobs that may be evicted for the holder of a reservation although their priority is the same: they
+// came onto its capacity after it was reserved, and have run for longer than their groups said, or the group that said it is
+// gone. It is what the session found when it began.
 func (s *Session) Overstayed(holder *model.Job) []*model.Job { return s.overstayed[holder.Key] }
 
-// findOverstayed finds them for all holders.
+// findOverstayed finds them for all holders, and since when there is reserved capacity.
 func (s *Session) findOverstayed() {
 	for _, holder := range s.Snapshot.Jobs {
 		if held, _ := s.Reservation(holder); held != nil {
+			if since := held.Since.Unix(); s.reservedSince == 0 || since < s.reservedSince {
+				s.reservedSince = since
+			}
 			if jobs := s.overstayedOn(holder, held); len(jobs) > 0 {
 				s.overstayed[holder.Key] = jobs
 			}
@@ -48,12 +52,20 @@ func (s *Session) overstayedOn(holder *model.Job, held *model.Reservation) (jobs
 			}
 			missing.Sub(guest.Request)
 			job := s.Snapshot.Job(guest.Job)
-			if job != nil && job != holder && job.Priority <= holder.Priority && job.Overruns(now) && !slices.Contains(jobs, job) {
+			if job != nil && job != holder && job.Priority <= holder.Priority && (job.Overruns(now) || job.IsUnheld(now)) && !slices.Contains(jobs, job) {
 				jobs = append(jobs, job)
 			}
 		}
 	}
 	return jobs
+}
+
+// precedesReservations reports whether all members of the job on nodes were there before any capacity was reserved.
+func (s *Session) precedesReservations(job *model.Job) bool {
+	now := s.Snapshot.Now.Unix()
+	return s.reservedSince == 0 || !slices.ContainsFunc(job.Tasks, func(task *model.Task) bool {
+		return (task.Status == model.Bound || task.Status == model.Running) && task.RunsSince(now) > s.reservedSince
+	})
 }
 
 // guestsOn returns the tasks of our jobs that came to the node after that moment, in seconds since 1970, the last first.

@@ -75,6 +75,8 @@ type Session struct {
 	reserved map[model.JobKey]*model.Reservation
 	// overstayed are the jobs that may be evicted for a holder of a reservation of the same priority, by the holder.
 	overstayed map[model.JobKey][]*model.Job
+	// reservedSince is since when the oldest reservation has been there, in seconds since 1970; zero without one.
+	reservedSince int64
 	// decided reports that something was, wake when time alone may change an answer; zero is never.
 	decided bool
 	wake    time.Time
@@ -299,8 +301,10 @@ func (s *Session) JobReady(job *model.Job, standing Readiness) *model.Refusal {
 
 // ApplyReservations makes the accounting of all nodes show the capacity that the job may use: what is kept for others of its
 // priority or above is taken. But nothing that is only reserved is kept from a gang that has begun and is below its minimum:
-// the job that has it reserved may wait for the end of that gang, which does not come without the members it lacks.
-// SelectNode, Feasible and statements do so for the task's job; a caller that reads the accounting of nodes calls it first.
+// the job that has it reserved may wait for the end of that gang, which does not come without the members it lacks. A gang
+// that has lost members is such a one only if those that it has were there before: others may have come by borrowing, and
+// borrow again. SelectNode, Feasible and statements do so for the task's job; a caller that reads the accounting of nodes
+// calls it first.
 func (s *Session) ApplyReservations(job *model.Job) {
 	if len(s.Snapshot.Held()) > 0 {
 		s.Snapshot.SetViewpoint(s.viewer(job))
@@ -310,7 +314,8 @@ func (s *Session) ApplyReservations(job *model.Job) {
 func (s *Session) viewer(job *model.Job) model.Viewpoint {
 	viewer := model.ViewpointOf(job)
 	viewer.EndsBefore = s.borrowers[job.Key]
-	if viewer.EndsBefore == 0 && s.Snapshot.HasBegun(job) && job.FirstUnmetMinimum(Ready.Counts) != nil {
+	if viewer.EndsBefore == 0 && s.Snapshot.HasBegun(job) && job.FirstUnmetMinimum(Ready.Counts) != nil &&
+		(!job.LostMembers || s.precedesReservations(job)) {
 		viewer.EndsBefore = model.UnrestrictedViewpoint
 	}
 	return viewer

@@ -7,7 +7,7 @@
 // The files, in reading order:
 //
 //	resources.go, words.go                                        amounts by dimension, and how they are written
-//	task.go, job.go, priority.go, node.go                         the nouns, and the priority of a gang
+//	task.go, job.go, priority.go, begun.go, node.go               the nouns, the priority of a gang, and what completes it
 //	class.go                                                      which jobs ask the same question
 //	queue.go                                                      the tree of queues, and what each holds
 //	hold.go, reservation.go, runtime.go, isolated.go, budget.go   what is held on nodes, and what may be evicted

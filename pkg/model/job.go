@@ -68,6 +68,9 @@ type Role struct {
 type Minima struct {
 	MinMember int32
 	Roles     []Role
+	// Requests is what the members that held capacity requested together when the job had these minima; nil when that is not
+	// known.
+	Requests Resources
 }
 
 // Job is the tasks of one PodGroup, of one implicit group, or one plain pod.
@@ -85,8 +88,9 @@ type Job struct {
 	Roles []Role
 	// Whole reports whether the gang has had its minimum bound, according to the API; members may have been lost since.
 	Whole bool
-	// StartedMinima are those that it was whole with, according to the API; zero when it was not. LostMembers reports whether it
-	// has fewer members than that, so that it has lost some.
+	// StartedMinima are those that it was whole with, according to the API, and of an implicit group what this process has seen;
+	// zero when it was not. LostMembers reports whether it has fewer members than that, so that it has lost some, and the waiting
+	// ones ask for no more than those did.
 	StartedMinima Minima
 	LostMembers   bool
 	// Lowered reports whether MinMember and Roles are below the group's spec, since a gang that was whole lacks members.

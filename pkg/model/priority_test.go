@@ -31,8 +31,8 @@ func TestPriorityIsThatOfTheMembersNeeded(t *testing.T) {
 	})
 }
 
-// priorityByTrial returns the highest priority at which the members of that priority or above are enough, with those that have
-// succeeded; that of the lowest member when they are not enough together, and zero when none lives.
+// priorityByTrial returns the highest priority at which the members are enough: those that run alone, or all that run and those
+// that wait; that of the lowest member when they are not enough together, and zero when none lives.
 func priorityByTrial(job *Job) (lowest int32) {
 	lives := func(task *Task) bool { return task.Status == Pending || task.Status == Running }
 	var priorities []int32
@@ -44,9 +44,17 @@ func priorityByTrial(job *Job) (lowest int32) {
 	slices.Sort(priorities)
 	for _, priority := range slices.Backward(priorities) {
 		lowest = priority
-		if job.FirstUnmetMinimum(func(task *Task) bool {
-			return task.Status == Succeeded || lives(task) && task.Priority >= priority
-		}) == nil {
+		enough := func(minimum int32, counts func(*Task) bool) bool {
+			run := job.Count(func(task *Task) bool { return counts(task) && task.Status != Failed && task.Status != Pending })
+			above := job.Count(func(task *Task) bool {
+				return counts(task) && (task.Status == Succeeded || task.Status == Running && task.Priority >= priority)
+			})
+			waiting := job.Count(func(task *Task) bool { return counts(task) && task.Status == Pending && task.Priority >= priority })
+			return above >= int(minimum) || run == above && above+waiting >= int(minimum)
+		}
+		if enough(job.MinMember, func(*Task) bool { return true }) && !slices.ContainsFunc(job.Roles, func(role Role) bool {
+			return !enough(role.MinMember, func(task *Task) bool { return task.Role == role.Name })
+		}) {
 			break
 		}
 	}

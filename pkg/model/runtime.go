@@ -13,19 +13,26 @@ const OverrunGrace = 60
 
 // RunsSince returns when a task began to run, or came to its node, in seconds since 1970, as far as that is known; else now.
 func (t *Task) RunsSince(now int64) int64 {
-	status := &t.Pod.Status
-	if status.StartTime != nil {
-		return status.StartTime.Unix()
+	if started := t.Pod.Status.StartTime; started != nil {
+		return started.Unix()
 	}
-	for i := range status.Conditions {
-		if c := &status.Conditions[i]; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
-			return c.LastTransitionTime.Unix()
-		}
+	if at, ok := t.boundAt(); ok {
+		return at
 	}
 	if t.Status == Bound || t.Status == Running {
 		return t.Created.Unix()
 	}
 	return now
+}
+
+// boundAt returns when the API server bound the task, in seconds since 1970; ok is false when that is not known.
+func (t *Task) boundAt() (at int64, ok bool) {
+	for i := range t.Pod.Status.Conditions {
+		if c := &t.Pod.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
+			return c.LastTransitionTime.Unix(), true
+		}
+	}
+	return 0, false
 }
 
 // RunsSince returns when the first of the job's members that are on a node began to run, in seconds since 1970; now when none is.
@@ -51,6 +58,30 @@ func (j *Job) OverrunsAt(now int64) (at int64, ok bool) {
 		return 0, false
 	}
 	return began + *said + OverrunGrace, true
+}
+
+// IsUnheld reports whether nothing that the job said before it ran holds it to an end any more: its group is gone, or was created
+// after the first member came to its node, and a member on a node has no deadline, or one that has passed. A group of the same
+// second counts as one of before if it says something.
+func (j *Job) IsUnheld(now int64) bool {
+	if j.Key.IsPod || j.Key.WithoutPodGroup {
+		return false
+	}
+	first, held := now, true
+	for _, task := range j.Tasks {
+		if task.Status != Bound && task.Status != Running {
+			continue
+		}
+		if at, ok := task.boundAt(); ok {
+			first = min(first, at)
+		} else {
+			first = min(first, task.RunsSince(now))
+		}
+		deadline := task.Pod.Spec.ActiveDeadlineSeconds
+		held = held && deadline != nil && *deadline > now-task.RunsSince(now)-OverrunGrace
+	}
+	created := j.Created.Unix()
+	return !held && (!j.HasGroup || created > first || created == first && j.ExpectedRunSeconds == nil)
 }
 
 // Overruns reports whether the job runs, and has run for longer than its group says.

@@ -24,9 +24,9 @@ type Snapshot struct {
 	Nodes []*Node
 	// Jobs are sorted by key.
 	Jobs []*Job
-	// Begun has the jobs of which a start has begun and is to be completed, and its minimum: decided by this process, or found when
-	// it began to lead. Nil has none.
-	Begun map[JobKey]int32
+	// Begun has the jobs of which a start has begun and is to be completed, its minimum and what its members request: decided by
+	// this process, or found when it began to lead. Nil has none.
+	Begun map[JobKey]Minima
 	// JobBackoff has the jobs in back-off, and why: their binds have failed. Nil has none.
 	JobBackoff map[JobKey]*Refusal
 	// NodeBackoff has by job the nodes, by name, that are used last, and why: a bind of a member to them has failed. Nil has
@@ -60,11 +60,18 @@ type Snapshot struct {
 }
 
 // HasBegun reports whether the job is to be completed before others start: its start is incomplete, or it has lost members since.
-// A job whose minima were raised, or of which a user created a member on a node, has not begun: any user could take the first
-// turn in that way.
+// A job whose minima were raised, whose waiting members ask for more than those that it had, or of which a user created a member
+// on a node, has not begun: any user could take the first turn in that way.
 func (s *Snapshot) HasBegun(job *Job) bool {
+	if job.LostMembers {
+		return true
+	}
+	begun := s.Begun[job.Key]
+	if job.MinMember > begun.MinMember {
+		return false
+	}
 	has := job.Count(func(task *Task) bool { return task.Status.CountsTowardMinimum() })
-	return job.LostMembers || has > 0 && has < int(s.Begun[job.Key])
+	return has > 0 && has < int(begun.MinMember) && job.CompletesWithin(begun.Requests)
 }
 
 // HasBackoff reports whether any job, node or pod is in back-off, which ends by time alone.

@@ -106,6 +106,9 @@ type Task struct {
 	Priority int32
 	// MinMember is the group's minimum by this pod's annotation, used while no PodGroup exists; zero when it has none.
 	MinMember int32
+	// MayDoWithoutGroup reports whether the pod names a minimum of its own, so that it goes on in a group when its PodGroup is
+	// deleted.
+	MayDoWithoutGroup bool
 	// Started reports whether a container of the pod runs, or has ended.
 	Started bool
 	Created time.Time

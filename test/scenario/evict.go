@@ -84,8 +84,7 @@ func (s *environment) takeEvictions(decision model.Decision) error {
 // there was reserved for the job, and the gang has run for longer than it said.
 func (s *environment) overstays(pod *corev1.Pod, beneficiary model.JobKey) bool {
 	group, holder := s.world.groups[jobName(s.jobOf(pod))], s.world.groups[jobName(beneficiary)]
-	if group == nil || holder == nil || holder.Status.Reservation == nil || group.Spec.ExpectedRunSeconds == nil ||
-		s.priorityOf(pod) > s.priorityOfJob(beneficiary) {
+	if holder == nil || holder.Status.Reservation == nil || s.priorityOf(pod) > s.priorityOfJob(beneficiary) {
 		return false
 	}
 	first, guest := s.world.now, false
@@ -99,7 +98,11 @@ func (s *environment) overstays(pod *corev1.Pod, beneficiary model.JobKey) bool 
 		guest = guest || member.Status.StartTime.After(holder.Status.Reservation.Since.Time) &&
 			slices.ContainsFunc(holder.Status.Reservation.Nodes, func(n v1alpha1.ReservedNode) bool { return n.Name == s.nodeOf(member) })
 	}
-	return guest && !s.world.now.Before(first.Add(time.Duration(*group.Spec.ExpectedRunSeconds+60)*time.Second))
+	if group == nil || group.CreationTimestamp.After(first) {
+		return guest // its user has taken back what it said
+	}
+	said := group.Spec.ExpectedRunSeconds
+	return guest && said != nil && !s.world.now.Before(first.Add(time.Duration(*said+60)*time.Second))
 }
 
 // spend is invariant I14: the budgets of an evicted pod allow it.
@@ -163,57 +166,44 @@ func (s *environment) shieldOf(pod *corev1.Pod, decision model.Decision) int32 {
 	return gang
 }
 
-// priorityOfJob is the highest priority at which the pods of that priority or above are what the job needs, found by trying each;
-// the lowest of its pods when they are not enough together. It is no more than what its group's class says.
+// priorityOfJob is the priority of a job by its pods, and no more than what its group's class says.
 func (s *environment) priorityOfJob(job model.JobKey) int32 {
-	var live, others []int32
-	var pods []*corev1.Pod
+	var members, others []invariants.Ranked
+	lives := 0
 	for _, pod := range s.world.pods {
 		if pod.Namespace != job.Namespace || s.ownerOf(pod) != jobName(job) {
 			continue
 		}
-		pods = append(pods, pod)
-		switch ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed; {
-		case ended:
+		member := invariants.Ranked{Standing: invariants.Waits, Role: pod.Labels[v1alpha1.LabelRole], Priority: s.priorityOf(pod)}
+		switch {
+		case pod.Status.Phase == corev1.PodFailed:
+			continue
+		case pod.Status.Phase == corev1.PodSucceeded:
+			member.Standing = invariants.Done
 		case len(pod.Spec.SchedulingGates) > 0 || pod.DeletionTimestamp != nil:
-			others = append(others, s.priorityOf(pod))
-		default:
-			live = append(live, s.priorityOf(pod))
+			others = append(others, member)
+			continue
+		case s.nodeOf(pod) != "":
+			member.Standing = invariants.Holds
+		}
+		if members = append(members, member); member.Standing != invariants.Done {
+			lives++
 		}
 	}
-	if len(live) == 0 {
-		live = others
+	if lives == 0 {
+		members, lives = append(members, others...), len(others)
 	}
-	var highest int32
-	if len(live) > 0 {
-		highest = slices.Min(live)
-	}
-	for _, p := range live {
-		if p > highest && s.enoughFrom(job, pods, p) {
-			highest = p
-		}
-	}
-	if group := s.world.groups[jobName(job)]; group != nil {
-		if class := s.world.classes[group.Spec.PriorityClassName]; class != nil && (len(live) == 0 || class.Value < highest) {
-			highest = class.Value
-		}
-	}
-	return highest
-}
-
-// enoughFrom reports whether the pods of a priority or above are enough for a job.
-func (s *environment) enoughFrom(job model.JobKey, pods []*corev1.Pod, from int32) bool {
 	group := s.groupOfJob(job)
-	if job.IsPod || group == nil {
-		return job.IsPod // without its group it is not known what the job needs, and all are needed
+	if job.IsPod {
+		group = nil
 	}
-	var members invariants.Members
-	for _, pod := range pods {
-		if ended := pod.Status.Phase == corev1.PodSucceeded; ended || s.priorityOf(pod) >= from && len(pod.Spec.SchedulingGates) == 0 {
-			members.Add(pod, true)
+	priority := invariants.PriorityOf(group, members)
+	if group := s.world.groups[jobName(job)]; group != nil {
+		if class := s.world.classes[group.Spec.PriorityClassName]; class != nil && (lives == 0 || class.Value < priority) {
+			priority = class.Value
 		}
 	}
-	return members.Unmet(group) == ""
+	return priority
 }
 
 // graceOf is how long a pod may take to end by its own word.

@@ -66,7 +66,7 @@ type environment struct {
 	// coming are binds in flight, by pod UID, given what is written with them; the watch has not seen them yet.
 	coming map[types.UID]string
 	// started are the minima of the starts that were decided, until a restart.
-	started map[model.JobKey]int32
+	started map[model.JobKey]model.Minima
 	given   map[types.UID]map[string]string
 	cycles  int
 	// refusals are those of the last cycle.
@@ -83,7 +83,7 @@ type reservations interface {
 func newStage() *environment {
 	s := &environment{
 		state:         cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}}),
-		configuration: config.DefaultYAML(), close: func() {}, start: func() error { return nil }, coming: map[types.UID]string{}, started: map[model.JobKey]int32{},
+		configuration: config.DefaultYAML(), close: func() {}, start: func() error { return nil }, coming: map[types.UID]string{}, started: map[model.JobKey]model.Minima{},
 		ending: map[types.UID]bool{}, graces: map[types.UID]time.Duration{}, nominated: map[types.UID]string{}, past: map[evictionLoop]bool{}, spared: map[types.UID]*model.Refusal{},
 		held: map[model.JobKey]time.Time{}, given: map[types.UID]map[string]string{},
 	}
@@ -196,7 +196,7 @@ func (s *environment) session(options framework.Options) *outcome {
 }
 
 // begun returns the starts that the story has seen, and those that a scheduler finds when it begins to lead.
-func (s *environment) begun(snapshot *model.Snapshot) map[model.JobKey]int32 {
+func (s *environment) begun(snapshot *model.Snapshot) map[model.JobKey]model.Minima {
 	gangs := lifecycle.New(0, backoff.NewDelays())
 	gangs.Lead(snapshot, snapshot.Now)
 	all := gangs.Begun()
@@ -231,7 +231,7 @@ func (s *environment) take(decision model.Decision) error {
 		}
 		s.coming[pod.UID] = bind.Node
 		if job := s.state.Job(decision.Job); job != nil && !job.Whole {
-			s.started[decision.Job] = job.MinMember
+			s.started[decision.Job] = model.Minima{MinMember: job.MinMember, Requests: job.Held()}
 		}
 		if bind.Isolated != nil {
 			s.given[pod.UID] = bind.Isolated.Annotations

@@ -69,7 +69,7 @@ func (j *invariantChecker) checkMinimum(p *process, decision model.Decision) {
 		j.violated("I1", "%s has no group, and is started", decision.Job)
 		return
 	}
-	group = lowered(decision.Job, group, p.pods(), p.place, decision.Binds)
+	group = lowered(decision.Job, group, p.pods(), p.place, boundBy(decision))
 	if lacks := countMembers(p.pods(), group, p.place).Unmet(group); lacks != "" {
 		j.violated("I1", "%s is started and %s", decision.Job, lacks)
 	}
@@ -101,10 +101,10 @@ func goesOn(job model.JobKey, group *v1alpha1.PodGroup, pods []*corev1.Pod, plac
 // lowered returns the group with the minima that its next members are held to. Where the gang goes on and lacks members of
 // what it was whole with, it is that; and no more than the members that exist.
 func lowered(
-	job model.JobKey, group *v1alpha1.PodGroup, pods []*corev1.Pod, place func(*corev1.Pod) string, fresh []model.Bind,
+	job model.JobKey, group *v1alpha1.PodGroup, pods []*corev1.Pod, place func(*corev1.Pod) string, fresh []types.UID,
 ) *v1alpha1.PodGroup {
 	placed := func(pod *corev1.Pod) string {
-		if slices.ContainsFunc(fresh, func(bind model.Bind) bool { return bind.Pod.UID == pod.UID }) {
+		if slices.Contains(fresh, pod.UID) {
 			return ""
 		}
 		return place(pod)

@@ -131,7 +131,7 @@ func plantedBugs() []planted {
 			return *a.Spec.Priority == *b.Spec.Priority && jobKeyOf(a) != jobKeyOf(b)
 		})}},
 		{"a gang evicts by the priority of one of its members", "I11", Config{Sabotage: evictPair(func(p *process, a, b *corev1.Pod) bool {
-			return lower(a, b) && *a.Spec.Priority >= p.priorityOf(jobKeyOf(b), nil) && len(p.prioritiesOf(jobKeyOf(a))) == 1
+			return lower(a, b) && *a.Spec.Priority >= p.priorityOf(jobKeyOf(b)) && len(p.prioritiesOf(jobKeyOf(a))) == 1
 		})}},
 		{"one member of a gang is evicted", "I12", Config{Sabotage: evictPair(func(p *process, a, b *corev1.Pod) bool {
 			group := p.group(jobKeyOf(a).String())

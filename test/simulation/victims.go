@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/test/invariants"
@@ -125,7 +126,7 @@ func (j *invariantChecker) lacksRoom(p *process, nominated map[types.UID]string,
 // evictsTheLower is I11: victims are of lower priority, by that of their job where all of it goes, else by the lower of both;
 // and none is another scheduler's.
 func (j *invariantChecker) evictsTheLower(p *process, decision model.Decision) {
-	priority, victims := p.priorityOf(decision.Job, nil), victimsOf(decision)
+	priority, victims := p.priorityOf(decision.Job, nominatedBy(decision)...), victimsOf(decision)
 	for _, eviction := range decision.Evictions {
 		pod := p.pod(eviction.Pod.String())
 		if pod == nil || pod.UID != eviction.Pod.UID {
@@ -133,7 +134,7 @@ func (j *invariantChecker) evictsTheLower(p *process, decision model.Decision) {
 			continue
 		}
 		job := jobKeyOf(pod)
-		loses := p.priorityOf(job, nil)
+		loses := p.priorityOf(job)
 		remains := func(other *corev1.Pod) bool {
 			return jobKeyOf(other) == job && p.place(other) != "" && p.stays(other, p.place(other), victims)
 		}
@@ -149,26 +150,49 @@ func (j *invariantChecker) evictsTheLower(p *process, decision model.Decision) {
 	}
 }
 
-// priorityOf is the highest priority at which the members of that priority or above are what the job needs; that of its lowest
-// member when they are not enough together. fresh are those of its members that the decision has just bound.
-func (p *process) priorityOf(job model.JobKey, fresh []model.Bind) int32 {
-	lowest, group := int32(-1), groupFor(job, p.pods(), p.group)
+// priorityOf is the priority of the job by its members that have not ended. used are those that a decision gives capacity, which
+// have none before it.
+func (p *process) priorityOf(job model.JobKey, used ...types.UID) int32 {
+	group := groupFor(job, p.pods(), p.group)
 	if group != nil {
-		group = lowered(job, group, p.pods(), p.place, fresh)
+		group = lowered(job, group, p.pods(), p.place, used)
 	}
-	for _, priority := range p.prioritiesOf(job) {
-		lowest = priority
-		counts := func(member *corev1.Pod) string {
-			if *member.Spec.Priority >= priority && len(member.Spec.SchedulingGates) == 0 {
-				return "counts"
-			}
-			return ""
+	var members []invariants.Ranked
+	for _, pod := range p.pods() {
+		member := invariants.Ranked{Standing: invariants.Waits, Role: groups.Role(pod)}
+		switch {
+		case jobKeyOf(pod) != job || pod.Status.Phase == corev1.PodFailed || len(pod.Spec.SchedulingGates) > 0 || pod.DeletionTimestamp != nil:
+			continue
+		case pod.Status.Phase == corev1.PodSucceeded:
+			member.Standing = invariants.Done
+			members = append(members, member)
+			continue
+		case slices.Contains(used, pod.UID):
+			member.Standing = invariants.Used
+		case p.place(pod) != "":
+			member.Standing = invariants.Holds
 		}
-		if job.IsPod || group != nil && countMembers(p.pods(), group, counts).Unmet(group) == "" {
-			break
+		member.Priority = *pod.Spec.Priority
+		members = append(members, member)
+	}
+	return invariants.PriorityOf(group, members)
+}
+
+// nominatedBy are the pods to which a decision nominates capacity, boundBy those that it binds.
+func nominatedBy(decision model.Decision) (pods []types.UID) {
+	for _, nomination := range decision.Nominations {
+		if nomination.Node != "" {
+			pods = append(pods, nomination.Pod.UID)
 		}
 	}
-	return lowest
+	return pods
+}
+
+func boundBy(decision model.Decision) (pods []types.UID) {
+	for _, bind := range decision.Binds {
+		pods = append(pods, bind.Pod.UID)
+	}
+	return pods
 }
 
 // prioritiesOf are those of the members that have not ended, the highest first.
@@ -255,7 +279,7 @@ func (j *invariantChecker) checkReservedRespected(p *process, decision model.Dec
 		kept := map[types.UID]bool{}
 		for _, other := range p.pods() {
 			if other.Status.NominatedNodeName == node.Name && jobKeyOf(other) != decision.Job && j.keeps(p, other, node.Name) &&
-				p.priorityOf(jobKeyOf(other), nil) >= p.priorityOf(decision.Job, decision.Binds) {
+				p.priorityOf(jobKeyOf(other)) >= p.priorityOf(decision.Job, boundBy(decision)...) {
 				kept[other.UID] = true
 			}
 		}

@@ -47,6 +47,7 @@ type PodGroupStatus struct {
 	// observedGeneration is the metadata.generation that the rest of the status is about.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=9007199254740991
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// schedulerName is the scheduler that has written the status. A group that names no scheduler and has no members any more
@@ -58,31 +59,37 @@ type PodGroupStatus struct {
 	// members is how many pods belong to the group, the finished ones included.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=10000000
 	Members int32 `json:"members"`
 
 	// placed is how many members are bound to a node, those that succeeded included, those that failed not.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=10000000
 	Placed int32 `json:"placed"`
 
 	// running is how many members run.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=10000000
 	Running int32 `json:"running"`
 
 	// succeeded is how many members have succeeded.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=10000000
 	Succeeded int32 `json:"succeeded"`
 
 	// failed is how many members have failed.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=10000000
 	Failed int32 `json:"failed"`
 
 	// startedMinMember is the minimum that the group was whole with when it was last started as a whole. It is not set before.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=10000000
 	StartedMinMember int32 `json:"startedMinMember,omitempty"`
 
 	// startedRoles are the minima of roles that the group was whole with then.
@@ -91,6 +98,12 @@ type PodGroupStatus struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
 	StartedRoles []Role `json:"startedRoles,omitempty"`
+
+	// startedRequests is what the members requested together when the group last had its minimum bound. Members that replace lost
+	// ones come before other jobs only up to that.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=512
+	StartedRequests corev1.ResourceList `json:"startedRequests,omitempty"`
 
 	// queuedSince is since when the group has been in the queue: when the last member of its minimum was created. Waiting groups of
 	// equal priority start in this order. It stays when the scheduler deletes members: evicted for another job, a start undone or
@@ -141,6 +154,7 @@ type PodGroupStatus struct {
 
 	// smallestChange is the old form of advice.message. It is not written any more, and is removed in the next release.
 	// +optional
+	// +kubebuilder:validation:MaxLength=2048
 	SmallestChange string `json:"smallestChange,omitempty"`
 
 	// conditions explain the phase. Scheduled says whether the gang has been started, and if not, why. Degraded says that it was
@@ -151,6 +165,7 @@ type PodGroupStatus struct {
 	// +patchMergeKey=type
 	// +listType=map
 	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
 }
 
@@ -221,6 +236,7 @@ type Change struct {
 	// count is how many pods or nodes it is about, or, with a role, what the minimum of the role should be.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=10000000
 	Count int32 `json:"count,omitempty"`
 
 	// role is the role whose minimum is to be lowered.
@@ -230,14 +246,19 @@ type Change struct {
 
 	// from is the number as it is.
 	// +optional
+	// +kubebuilder:validation:Minimum=-2147483648
+	// +kubebuilder:validation:Maximum=2147483647
 	From *int32 `json:"from,omitempty"`
 
 	// to is the number as it should be.
 	// +optional
+	// +kubebuilder:validation:Minimum=-2147483648
+	// +kubebuilder:validation:Maximum=2147483647
 	To *int32 `json:"to,omitempty"`
 
-	// resources are what each new node should have for the members.
+	// resources are what each new node should have for the members: the first 64 of them.
 	// +optional
+	// +kubebuilder:validation:MaxProperties=64
 	Resources corev1.ResourceList `json:"resources,omitempty"`
 
 	// nodes are the first 16 of the nodes, sorted by name; count is how many there are.
@@ -256,16 +277,17 @@ type NodeChange struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// resources are what is to be freed on the node. It is not set when nothing is.
+	// resources are what is to be freed on the node: the first 64 of them. It is not set when nothing is.
 	// +optional
+	// +kubebuilder:validation:MaxProperties=64
 	Resources corev1.ResourceList `json:"resources,omitempty"`
 }
 
 // Reservation is capacity of nodes that is given to no other group or pod of the same or a lower priority. It may be idle
 // already, or still in use.
 type Reservation struct {
-	// nodes are the nodes with reserved capacity, by name. Nothing is reserved on more nodes, nor what takes more than half a
-	// megabyte to write down.
+	// nodes are the nodes with reserved capacity, by name. Nothing is reserved on more nodes, nor more than 64 resources on one,
+	// nor what takes more than half a megabyte to write down.
 	// +required
 	// +listType=map
 	// +listMapKey=name
@@ -297,9 +319,11 @@ type ReservedNode struct {
 	// members is for how many members of the group it is reserved.
 	// +required
 	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10000000
 	Members int32 `json:"members"`
 
 	// resources is what they request together.
 	// +required
+	// +kubebuilder:validation:MaxProperties=64
 	Resources corev1.ResourceList `json:"resources"`
 }

@@ -228,6 +228,13 @@ func (in *PodGroupStatus) DeepCopyInto(out *PodGroupStatus) {
 		*out = make([]Role, len(*in))
 		copy(*out, *in)
 	}
+	if in.StartedRequests != nil {
+		in, out := &in.StartedRequests, &out.StartedRequests
+		*out = make(v1.ResourceList, len(*in))
+		for key, val := range *in {
+			(*out)[key] = val.DeepCopy()
+		}
+	}
 	if in.QueuedSince != nil {
 		in, out := &in.QueuedSince, &out.QueuedSince
 		*out = (*in).DeepCopy()

@@ -84,11 +84,7 @@ func FillImplicit(job *model.Job) {
 		job.Created = job.Tasks[0].Created
 	}
 	job.QueuedSince = latest(job.Created, completeAt(job))
-	for _, task := range job.Tasks {
-		if task.Started && task.IsBound() {
-			job.Whole, job.StartedMinima.MinMember = true, max(1, job.StartedMinima.MinMember, task.MinMember)
-		}
-	}
+	job.Whole = slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Started && task.IsBound() })
 }
 
 // Role returns the role that a pod plays in its group; empty when it names none.

@@ -3,6 +3,7 @@ package groups
 import (
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -14,6 +15,8 @@ import (
 //
 // An implicit group has no condition. That a container of a member runs or has done its work says in its place that it was
 // whole: all members of a start are bound before most containers run, and running work is not ended for the sake of a start.
+// It does not say what the group was whole with: any member can say any minimum at any time. Of that only what this process has
+// seen counts, see Seen.
 
 // Whole reports whether the PodGroup has had its minimum bound, as its condition Scheduled says.
 func Whole(group *v1alpha1.PodGroup) bool {
@@ -41,22 +44,47 @@ func startedMinima(group *v1alpha1.PodGroup) model.Minima {
 	return minima
 }
 
-// StartedMinima writes the minima that the group was whole with: those of the job, as its group states them, while they are
-// bound; the ones before while it is whole and lacks members; none when it is not whole.
-func StartedMinima(status *v1alpha1.PodGroupStatus, job *model.Job, before *v1alpha1.PodGroup) {
+// Seen returns what an implicit group is known to have been whole with: what it has now while that is enough for its minimum,
+// else what was known before, nothing once no member has a node.
+func Seen(job *model.Job, before model.Minima) model.Minima {
+	switch {
+	case !slices.ContainsFunc(job.Tasks, hasNode):
+		return model.Minima{}
+	case job.FirstUnmetMinimum(counts) == nil:
+		return model.Minima{MinMember: job.MinMember, Requests: job.Held()}
+	}
+	return before
+}
+
+// StartedMinima writes the minima that the group was whole with, and what its members requested: those of the job, as its group
+// states them, while they are bound; the ones before while it is whole and lacks members; none when it is not whole. list writes
+// down a request; nil writes none.
+func StartedMinima(
+	status *v1alpha1.PodGroupStatus, job *model.Job, before *v1alpha1.PodGroup, list func(model.Resources) corev1.ResourceList,
+) {
 	if !whole(status) {
-		status.StartedMinMember, status.StartedRoles = 0, nil
+		status.StartedMinMember, status.StartedRoles, status.StartedRequests = 0, nil, nil
 		return
 	}
 	minima := startedMinima(before)
 	if job.FirstUnmetMinimum(bound) == nil {
 		minima = model.Minima{MinMember: job.MinMember, Roles: job.Roles}
+		if status.StartedRequests = nil; list != nil {
+			status.StartedRequests = list(job.Held())
+		}
 	}
-	status.StartedMinMember, status.StartedRoles = minima.MinMember, nil
+	status.StartedMinMember, status.StartedRoles = min(minima.MinMember, maxMembers), nil
 	for _, role := range minima.Roles {
-		status.StartedRoles = append(status.StartedRoles, v1alpha1.Role{Name: role.Name, MinMember: role.MinMember})
+		status.StartedRoles = append(status.StartedRoles, v1alpha1.Role{Name: role.Name, MinMember: min(role.MinMember, maxOfRole)})
 	}
 }
+
+// The limits of the API for what a group was whole with, in all and of a role: the minima of a spec that was stored before there
+// were limits may be above them, and a status that the API server refuses would never be written.
+const (
+	maxMembers = 10_000_000
+	maxOfRole  = 100_000
+)
 
 // Lower lowers the minima of a job that was whole and has a member with a node. If it lacks members of what it was whole with,
 // no more is needed than that: what was raised since waits in its turn. If it also has a member that waits, no more is needed
@@ -76,15 +104,15 @@ func Lower(job *model.Job) {
 		}
 		return int(job.StartedMinima.Roles[i].MinMember)
 	})
-	if before.FirstUnmetMinimum(func(task *model.Task) bool { return task.Status.CountsTowardMinimum() }) != nil {
-		job.LostMembers = true
+	if before.FirstUnmetMinimum(counts) != nil {
+		job.LostMembers = before.CompletesWithin(job.StartedMinima.Requests)
 		job.Lowered = before.MinMember < job.MinMember || !slices.Equal(before.Roles, job.Roles)
 		job.MinMember, job.Roles = before.MinMember, before.Roles
 	}
 	if !slices.ContainsFunc(job.Tasks, waits) || job.FirstUnmetMinimum((*model.Task).Exists) == nil {
 		return
 	}
-	usable := func(task *model.Task) bool { return task.Status.CountsTowardMinimum() || waits(task) }
+	usable := func(task *model.Task) bool { return counts(task) || waits(task) }
 	job.Lowered = true
 	job.MinMember = min(job.MinMember, int32(job.Count(usable)))
 	job.Roles = lowered(job.Roles, func(role string) int {
@@ -126,6 +154,9 @@ func Left(job *model.Job) bool { return job.Whole && slices.ContainsFunc(job.Tas
 func hasNode(task *model.Task) bool {
 	return task.Status == model.Binding || task.Status == model.Bound || task.Status == model.Running
 }
+
+// counts reports whether the task has capacity, or has succeeded.
+func counts(task *model.Task) bool { return task.Status.CountsTowardMinimum() }
 
 // waits reports whether the task can be placed as soon as a node has capacity for it.
 func waits(task *model.Task) bool {

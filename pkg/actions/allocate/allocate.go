@@ -73,7 +73,9 @@ func (a *action) serve(session *framework.Session, jobs []*model.Job) {
 	for job := range jobsInOrder(session, rest) {
 		run.tryMinimum(job)
 	}
-	run.allocateBeyondMinimum(slices.Concat(begun, holders, waiting))
+	all := slices.Concat(begun, holders, waiting)
+	defer run.startWithStandIns(all)()
+	run.allocateBeyondMinimum(all)
 }
 
 // partitionByNominated returns those of the waiting jobs that are above any for which others were evicted, and the rest. They

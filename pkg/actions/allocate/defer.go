@@ -53,7 +53,7 @@ func (o *outranking) update(session *framework.Session) {
 			o.needed = slices.Repeat([]int64{noPriority}, len(session.Snapshot.Nodes))
 		}
 		o.highest = max(o.highest, priority)
-		for _, task := range job.Pending() {
+		for _, task := range job.Candidates() {
 			if known, ok := o.shapes[task.Shape]; ok && known >= priority {
 				continue
 			}

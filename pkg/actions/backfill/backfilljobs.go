@@ -126,7 +126,8 @@ func surplus(job *model.Job) *model.Refusal {
 const maxLent = 24 * 60 * 60
 
 // completionTime returns when the job will be gone if it starts now, in seconds since 1970; zero when that is not known of
-// all members. What the group says is believed up to maxLent, and not once it was found to be wrong.
+// all members. What the group says is believed up to maxLent, and not once it was found to be wrong, nor of a member that
+// needs no group: without it nothing would be left of what was said.
 func (l *backfiller) completionTime(job *model.Job) int64 {
 	longest := int64(0)
 	for _, task := range job.Pending() {
@@ -134,7 +135,7 @@ func (l *backfiller) completionTime(job *model.Job) int64 {
 		if deadline := task.Pod.Spec.ActiveDeadlineSeconds; deadline != nil {
 			seconds = *deadline
 		}
-		if said := job.ExpectedRunSeconds; said != nil && *said <= maxLent && job.OverrunSince.IsZero() {
+		if said := job.ExpectedRunSeconds; said != nil && *said <= maxLent && job.OverrunSince.IsZero() && !task.MayDoWithoutGroup {
 			seconds = min(seconds, *job.ExpectedRunSeconds)
 		}
 		if seconds < 1 || seconds > math.MaxInt64-l.now {

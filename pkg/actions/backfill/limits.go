@@ -93,10 +93,12 @@ func (r *run) mayReserve(job *model.Job, amount model.Resources, instead *reserv
 	return others < r.reservations && r.overShare(sum) < 0
 }
 
-// The limits of what a PodGroup's status can show of a reservation: how many nodes, and how long it is, in bytes.
+// The limits of what a PodGroup's status can show of a reservation: how many nodes, how many resources on each of them, and
+// how long it is, in bytes.
 const (
-	maxNodes = 4096
-	maxBytes = 512 << 10
+	maxNodes     = 4096
+	maxResources = 64
+	maxBytes     = 512 << 10
 )
 
 // isTooLong reports whether a reservation is more than the status can show. What is not shown would be lost with a restart.
@@ -104,10 +106,15 @@ func isTooLong(reservation *model.Reservation) bool {
 	const perNode, perResource = 64, 48 // the names of fields, and of a resource with its amount
 	bytes := 0
 	for i := range reservation.Nodes {
+		if names := slices.DeleteFunc(slices.Clone(reservation.Nodes[i].Request), isZero); len(names) > maxResources {
+			return true
+		}
 		bytes += perNode + len(reservation.Nodes[i].Node) + perResource*len(reservation.Nodes[i].Request)
 	}
 	return len(reservation.Nodes) > maxNodes || bytes > maxBytes
 }
+
+func isZero(amount int64) bool { return amount == 0 }
 
 // overShare returns the first resource by name of which the amount is more than may be reserved in all, -1 when it is of none.
 func (r *run) overShare(amount model.Resources) int {

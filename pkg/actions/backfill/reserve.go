@@ -78,7 +78,7 @@ func (r *run) reserve(job *model.Job) {
 		return
 	}
 	if isTooLong(reservation) {
-		r.note(job, fmt.Sprintf("no capacity is reserved for it on %d nodes, since its status cannot show so many", len(reservation.Nodes)))
+		r.note(job, fmt.Sprintf("no capacity is reserved for it on %d nodes, since its status cannot show so many nodes or resources", len(reservation.Nodes)))
 		return
 	}
 	if total := reservation.Total(); !r.mayReserve(job, total, instead) {

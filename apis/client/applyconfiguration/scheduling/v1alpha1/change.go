@@ -27,7 +27,7 @@ type ChangeApplyConfiguration struct {
 	From *int32 `json:"from,omitempty"`
 	// to is the number as it should be.
 	To *int32 `json:"to,omitempty"`
-	// resources are what each new node should have for the members.
+	// resources are what each new node should have for the members: the first 64 of them.
 	Resources *v1.ResourceList `json:"resources,omitempty"`
 	// nodes are the first 16 of the nodes, sorted by name; count is how many there are.
 	Nodes []NodeChangeApplyConfiguration `json:"nodes,omitempty"`

@@ -16,7 +16,7 @@ import (
 type NodeChangeApplyConfiguration struct {
 	// name is the node's name.
 	Name *string `json:"name,omitempty"`
-	// resources are what is to be freed on the node. It is not set when nothing is.
+	// resources are what is to be freed on the node: the first 64 of them. It is not set when nothing is.
 	Resources *v1.ResourceList `json:"resources,omitempty"`
 }
 

@@ -7,8 +7,9 @@ package v1alpha1
 
 import (
 	schedulingv1alpha1 "github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	metav1 "k8s.io/client-go/applyconfigurations/meta/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	applyconfigurationsmetav1 "k8s.io/client-go/applyconfigurations/meta/v1"
 )
 
 // PodGroupStatusApplyConfiguration represents a declarative configuration of the PodGroupStatus type for use
@@ -37,31 +38,34 @@ type PodGroupStatusApplyConfiguration struct {
 	StartedMinMember *int32 `json:"startedMinMember,omitempty"`
 	// startedRoles are the minima of roles that the group was whole with then.
 	StartedRoles []RoleApplyConfiguration `json:"startedRoles,omitempty"`
+	// startedRequests is what the members requested together when the group last had its minimum bound. Members that replace lost
+	// ones come before other jobs only up to that.
+	StartedRequests *v1.ResourceList `json:"startedRequests,omitempty"`
 	// queuedSince is since when the group has been in the queue: when the last member of its minimum was created. Waiting groups of
 	// equal priority start in this order. It stays when the scheduler deletes members: evicted for another job, a start undone or
 	// restarted. A group that has ended, or lost all members in another way, gets another one with its next members.
-	QueuedSince *v1.Time `json:"queuedSince,omitempty"`
+	QueuedSince *metav1.Time `json:"queuedSince,omitempty"`
 	// evictedAt is when the scheduler last began to delete members of the group: evicted for another job, a start undone or
 	// restarted. It is not set once the group has its minimum bound again, or has ended.
-	EvictedAt *v1.Time `json:"evictedAt,omitempty"`
+	EvictedAt *metav1.Time `json:"evictedAt,omitempty"`
 	// waitingSince is since when the group has had the members it needs and has waited for capacity. It is not set while
 	// members are missing, nor once the minimum is bound.
-	WaitingSince *v1.Time `json:"waitingSince,omitempty"`
+	WaitingSince *metav1.Time `json:"waitingSince,omitempty"`
 	// degradedSince is since when a group that was started has been below its minimum because it has lost members. It is not
 	// set otherwise.
-	DegradedSince *v1.Time `json:"degradedSince,omitempty"`
+	DegradedSince *metav1.Time `json:"degradedSince,omitempty"`
 	// finishedAt is when the phase became Succeeded or Failed, to the second. It is not set in other phases.
-	FinishedAt *v1.Time `json:"finishedAt,omitempty"`
+	FinishedAt *metav1.Time `json:"finishedAt,omitempty"`
 	// overrunSince is since when the group has run for longer than spec.expectedRunSeconds. It stays when the group starts again: no
 	// reserved capacity is lent to the group any more, unless its pods have a deadline.
-	OverrunSince *v1.Time `json:"overrunSince,omitempty"`
+	OverrunSince *metav1.Time `json:"overrunSince,omitempty"`
 	// reservation is the capacity that is reserved for a group that has waited for a long time. It is not set when nothing
 	// is reserved.
 	Reservation *ReservationApplyConfiguration `json:"reservation,omitempty"`
 	// reservationGivenUp is when a reservation of the group was given up because the group had not started in time. The group
 	// gets another one after the others that have waited long had theirs. It is not set otherwise, nor once the minimum is
 	// bound.
-	ReservationGivenUp *v1.Time `json:"reservationGivenUp,omitempty"`
+	ReservationGivenUp *metav1.Time `json:"reservationGivenUp,omitempty"`
 	// advice is the smallest known change that would let a waiting group start. It is not set when no small change is known,
 	// nor when the group does not wait. It is for people and for tools that show it: it is experimental, and no promise of a
 	// later start.
@@ -71,7 +75,7 @@ type PodGroupStatusApplyConfiguration struct {
 	// conditions explain the phase. Scheduled says whether the gang has been started, and if not, why. Degraded says that it was
 	// started, and has fewer members than its minimum now. Reserved says that capacity is reserved for it. The last two are only
 	// there once they have been true.
-	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
+	Conditions []applyconfigurationsmetav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 
 // PodGroupStatusApplyConfiguration constructs a declarative configuration of the PodGroupStatus type for use with
@@ -165,10 +169,18 @@ func (b *PodGroupStatusApplyConfiguration) WithStartedRoles(values ...*RoleApply
 	return b
 }
 
+// WithStartedRequests sets the StartedRequests field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the StartedRequests field is set to the value of the last call.
+func (b *PodGroupStatusApplyConfiguration) WithStartedRequests(value v1.ResourceList) *PodGroupStatusApplyConfiguration {
+	b.StartedRequests = &value
+	return b
+}
+
 // WithQueuedSince sets the QueuedSince field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the QueuedSince field is set to the value of the last call.
-func (b *PodGroupStatusApplyConfiguration) WithQueuedSince(value v1.Time) *PodGroupStatusApplyConfiguration {
+func (b *PodGroupStatusApplyConfiguration) WithQueuedSince(value metav1.Time) *PodGroupStatusApplyConfiguration {
 	b.QueuedSince = &value
 	return b
 }
@@ -176,7 +188,7 @@ func (b *PodGroupStatusApplyConfiguration) WithQueuedSince(value v1.Time) *PodGr
 // WithEvictedAt sets the EvictedAt field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the EvictedAt field is set to the value of the last call.
-func (b *PodGroupStatusApplyConfiguration) WithEvictedAt(value v1.Time) *PodGroupStatusApplyConfiguration {
+func (b *PodGroupStatusApplyConfiguration) WithEvictedAt(value metav1.Time) *PodGroupStatusApplyConfiguration {
 	b.EvictedAt = &value
 	return b
 }
@@ -184,7 +196,7 @@ func (b *PodGroupStatusApplyConfiguration) WithEvictedAt(value v1.Time) *PodGrou
 // WithWaitingSince sets the WaitingSince field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the WaitingSince field is set to the value of the last call.
-func (b *PodGroupStatusApplyConfiguration) WithWaitingSince(value v1.Time) *PodGroupStatusApplyConfiguration {
+func (b *PodGroupStatusApplyConfiguration) WithWaitingSince(value metav1.Time) *PodGroupStatusApplyConfiguration {
 	b.WaitingSince = &value
 	return b
 }
@@ -192,7 +204,7 @@ func (b *PodGroupStatusApplyConfiguration) WithWaitingSince(value v1.Time) *PodG
 // WithDegradedSince sets the DegradedSince field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the DegradedSince field is set to the value of the last call.
-func (b *PodGroupStatusApplyConfiguration) WithDegradedSince(value v1.Time) *PodGroupStatusApplyConfiguration {
+func (b *PodGroupStatusApplyConfiguration) WithDegradedSince(value metav1.Time) *PodGroupStatusApplyConfiguration {
 	b.DegradedSince = &value
 	return b
 }
@@ -200,7 +212,7 @@ func (b *PodGroupStatusApplyConfiguration) WithDegradedSince(value v1.Time) *Pod
 // WithFinishedAt sets the FinishedAt field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the FinishedAt field is set to the value of the last call.
-func (b *PodGroupStatusApplyConfiguration) WithFinishedAt(value v1.Time) *PodGroupStatusApplyConfiguration {
+func (b *PodGroupStatusApplyConfiguration) WithFinishedAt(value metav1.Time) *PodGroupStatusApplyConfiguration {
 	b.FinishedAt = &value
 	return b
 }
@@ -208,7 +220,7 @@ func (b *PodGroupStatusApplyConfiguration) WithFinishedAt(value v1.Time) *PodGro
 // WithOverrunSince sets the OverrunSince field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the OverrunSince field is set to the value of the last call.
-func (b *PodGroupStatusApplyConfiguration) WithOverrunSince(value v1.Time) *PodGroupStatusApplyConfiguration {
+func (b *PodGroupStatusApplyConfiguration) WithOverrunSince(value metav1.Time) *PodGroupStatusApplyConfiguration {
 	b.OverrunSince = &value
 	return b
 }
@@ -224,7 +236,7 @@ func (b *PodGroupStatusApplyConfiguration) WithReservation(value *ReservationApp
 // WithReservationGivenUp sets the ReservationGivenUp field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the ReservationGivenUp field is set to the value of the last call.
-func (b *PodGroupStatusApplyConfiguration) WithReservationGivenUp(value v1.Time) *PodGroupStatusApplyConfiguration {
+func (b *PodGroupStatusApplyConfiguration) WithReservationGivenUp(value metav1.Time) *PodGroupStatusApplyConfiguration {
 	b.ReservationGivenUp = &value
 	return b
 }
@@ -248,7 +260,7 @@ func (b *PodGroupStatusApplyConfiguration) WithSmallestChange(value string) *Pod
 // WithConditions adds the given value to the Conditions field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Conditions field.
-func (b *PodGroupStatusApplyConfiguration) WithConditions(values ...*metav1.ConditionApplyConfiguration) *PodGroupStatusApplyConfiguration {
+func (b *PodGroupStatusApplyConfiguration) WithConditions(values ...*applyconfigurationsmetav1.ConditionApplyConfiguration) *PodGroupStatusApplyConfiguration {
 	for i := range values {
 		if values[i] == nil {
 			panic("nil value passed to WithConditions")

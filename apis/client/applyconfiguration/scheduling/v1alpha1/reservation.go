@@ -15,8 +15,8 @@ import (
 // Reservation is capacity of nodes that is given to no other group or pod of the same or a lower priority. It may be idle
 // already, or still in use.
 type ReservationApplyConfiguration struct {
-	// nodes are the nodes with reserved capacity, by name. Nothing is reserved on more nodes, nor what takes more than half a
-	// megabyte to write down.
+	// nodes are the nodes with reserved capacity, by name. Nothing is reserved on more nodes, nor more than 64 resources on one,
+	// nor what takes more than half a megabyte to write down.
 	Nodes []ReservedNodeApplyConfiguration `json:"nodes,omitempty"`
 	// since is when the capacity was chosen.
 	Since *v1.Time `json:"since,omitempty"`

@@ -1,0 +1,81 @@
+package allocate
+
+import (
+	"github.com/tutti-sched/tutti/internal/placement"
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file starts jobs with stand-ins: members below the job's priority, in the place of members that find no capacity. Few pods
+// of a high priority must not start many of a low one before others.
+
+// startWithStandIns tries the jobs that were refused again, with all their members: after all other jobs, at the lowest
+// priority of those that wait, and on idle capacity that no job above that may be given. No pod is evicted for such a start.
+// A job that has started keeps the lower priority until restore is called.
+func (r *cycle) startWithStandIns(jobs []*model.Job) (restore func()) {
+	session := r.session
+	var refused []*model.Job
+	for _, job := range jobs {
+		refusal := session.Refusal(job)
+		if refusal != nil && refusal != framework.Deferred && refusal.Code != model.WaitingForVictims && hasStandIns(job) &&
+			belowMinimum(session, job) && session.ValidateJob(job) == nil {
+			refused = append(refused, job)
+		}
+	}
+	if len(refused) == 0 {
+		return func() {}
+	}
+	r.outranking.update(session) // by the priority that the jobs have
+	own := map[*model.Job]int32{}
+	for _, job := range refused {
+		own[job] = job.Priority
+		for _, task := range job.Pending() {
+			job.Priority = min(job.Priority, task.Priority)
+		}
+	}
+	for job := range jobsInOrder(session, refused) {
+		if r.startWithAll(job) {
+			session.Refuse(job, nil)
+		} else {
+			job.Priority = own[job]
+		}
+	}
+	return func() {
+		for job, priority := range own {
+			job.Priority = priority
+		}
+	}
+}
+
+// hasStandIns reports whether members wait with which the job does not start at its priority.
+func hasStandIns(job *model.Job) bool {
+	for _, task := range job.Tasks {
+		if task.Priority < job.Priority && pending(task) && !task.SchedulingGated {
+			return len(job.Candidates()) < len(job.Pending())
+		}
+	}
+	return false
+}
+
+// startWithAll starts the job with any of its members, and reports whether it did.
+func (r *cycle) startWithAll(job *model.Job) bool {
+	question := framework.Question{Action: Name + " with stand-ins"}
+	return r.session.Verdict(question, job, func() (*model.Refusal, framework.Reach) {
+		trial := placement.New(r.session, job, r.largest, &r.budget)
+		reach := framework.ForJob
+		refusal := r.session.Try(func(*framework.Statement) *model.Refusal {
+			if refusal := trial.Place(model.Idle); refusal != nil {
+				return refusal
+			}
+			if reach = framework.ForNow; r.outranking.defers(r.session, job, trial.Members()) {
+				return framework.Deferred
+			}
+			return nil
+		})
+		if trial.BudgetExhausted() {
+			r.session.SearchCut()
+			reach = framework.ForNow
+		}
+		return refusal, reach
+	}) == nil
+}

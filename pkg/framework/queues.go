@@ -137,7 +137,7 @@ func (s *Session) checkQueues(operations []operation) *model.Refusal {
 		default:
 			continue
 		}
-		if job := s.Snapshot.Job(op.task.Job); job != nil && !job.LostMembers && s.Snapshot.Begun[job.Key] == 0 {
+		if job := s.Snapshot.Job(op.task.Job); job != nil && !job.LostMembers && s.Snapshot.Begun[job.Key].MinMember == 0 {
 			refusal := s.Snapshot.QueueRefusal(job)
 			if refusal != nil && (refusal.Code != model.QueuePaused || !hasNomination(job)) {
 				return refusal

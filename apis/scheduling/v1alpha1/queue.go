@@ -98,6 +98,7 @@ type QueueStatus struct {
 	// observedGeneration is the metadata.generation that the rest of the status is about.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=9007199254740991
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// used is what the jobs of the queue, and of the queues below it, hold: on nodes, terminating pods included, and nominated.
@@ -113,11 +114,13 @@ type QueueStatus struct {
 	// waiting is how many of its jobs wait to start.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=10000000
 	Waiting int32 `json:"waiting,omitempty"`
 
 	// running is how many of its jobs hold capacity.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=10000000
 	Running int32 `json:"running,omitempty"`
 
 	// lastStart is when a job of the queue last started in its turn. It is not written yet.

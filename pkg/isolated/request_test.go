@@ -275,9 +275,9 @@ func TestAssignedToIsOfThisPodOnThisNode(t *testing.T) {
 func TestContainersThatDoNotRunTogetherMayShare(t *testing.T) {
 	same := `{"v":1,"node":"n","uid":"u","cpus":"8-9","containers":{"a":"8-9","b":"8-9"}}`
 	for name, pod := range map[string]*corev1.Pod{
-		"before it":   podOf("true", "init a=2", "b=2"),
-		"as a whole":  podOf("a,b", "pod=2", "a", "b"),
-		"sidecar":     podOf("true", "sidecar a=2", "b=2"),
+		"before it":            podOf("true", "init a=2", "b=2"),
+		"as a whole":           podOf("a,b", "pod=2", "a", "b"),
+		"sidecar":              podOf("true", "sidecar a=2", "b=2"),
 		"two at the same time": podOf("true", "a=2", "b=2"),
 	} {
 		pod.Annotations[AssignedAnnotation] = same

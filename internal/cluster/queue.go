@@ -52,6 +52,11 @@ func (s *State) applyQueue(object *v1alpha1.Queue, deleted bool) Effect {
 		s.queues.objects[object.Name] = readQueue(object)
 	}
 	s.queues.dirty = true
+	listed := s.queues.objects[object.Name].listed()
+	for _, name := range listed {
+		s.dimensions.Index(name) // before the vectors grow for the next snapshot
+	}
+	s.setOffers(before.listed(), listed)
 	switch after := s.queues.objects[object.Name]; {
 	case had != s.queues.any():
 		s.refillJobs(func(*model.Job) bool { return true })
@@ -87,6 +92,21 @@ func readQueue(object *v1alpha1.Queue) *queueState {
 		}
 	}
 	return known
+}
+
+// listed returns the resources that the queue limits or guarantees, by name; none of a queue that does not exist. They are counted also
+// while no node offers them: a job is refused by its limit, and not told to wait for a node that would not help.
+func (q *queueState) listed() []corev1.ResourceName {
+	if q == nil {
+		return nil
+	}
+	names := map[corev1.ResourceName]bool{}
+	for _, list := range []corev1.ResourceList{q.object.Spec.Guarantee, q.object.Spec.Limit} {
+		for name := range list {
+			names[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
 }
 
 // enqueue puts a job into its queue: the one that its group names, else its oldest member, else its namespace.
@@ -157,8 +177,7 @@ func (q *queues) list(dimensions *model.ResourceIndex) []*model.Queue {
 	return all
 }
 
-// boundsOf returns the amounts of the resources that have a dimension. A resource without one is of no node, and no pod that asks
-// for it starts.
+// boundsOf returns the amounts of the resources, all of which have a dimension since the queue was applied.
 func boundsOf(dimensions *model.ResourceIndex, list corev1.ResourceList) (bounds []model.ListedAmount) {
 	for name, quantity := range list {
 		if position, known := dimensions.Find(name); known {

@@ -145,7 +145,9 @@ func (s *environment) checkQueues(o *outcome) error {
 		if len(decision.Binds) == 0 {
 			continue
 		}
-		if s.world.queues[queue] == nil && queue != v1alpha1.DefaultQueue {
+		job := o.snapshot.Job(decision.Job)
+		begun := job.LostMembers || o.snapshot.Begun[decision.Job].MinMember > 0 // what has begun is completed in any queue
+		if s.world.queues[queue] == nil && queue != v1alpha1.DefaultQueue && !begun {
 			return fmt.Errorf("%s is started in queue %q, which does not exist", decision.Job, queue)
 		}
 		for _, bind := range decision.Binds {

@@ -26,7 +26,8 @@ func (s *State) applyGroup(group *v1alpha1.PodGroup, deleted bool) Effect {
 	reserved := s.readReservation(key, before, group)
 	asks := reserved || before == nil || before.UID != group.UID || !equality.Semantic.DeepEqual(before.Spec, group.Spec) ||
 		(before.Status.DegradedSince == nil) != (group.Status.DegradedSince == nil) ||
-		groups.Whole(before) != groups.Whole(group) && s.waits(key)
+		groups.Whole(before) != groups.Whole(group) && s.waits(key) ||
+		before.Status.SchedulerName != group.Status.SchedulerName && len(s.others.groups[key]) > 0
 	return Effect{Schedule: asks, Report: asks || !equality.Semantic.DeepEqual(before.Status, group.Status)}
 }
 

@@ -13,8 +13,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file says which scheduler a PodGroup belongs to: the one that it names, or that of its oldest member. Several schedulers
-// see the same objects and come to the same answer, so that one of them at most writes the status of a group.
+// This file says which scheduler a PodGroup belongs to: the one that it names, that has written its status while it has members, or
+// that of its oldest member. Several schedulers see the same objects and come to the same answer, so that one of them at most
+// writes the status of a group.
 
 // maxName is how much of the name of another scheduler is kept, in bytes: more than ours can have.
 const maxName = 300
@@ -30,10 +31,21 @@ type member struct {
 	uid       types.UID
 	name      string
 	scheduler string
+	// ended is 1 for a pod that has succeeded or failed.
+	ended int8
 }
 
+func memberOf(key model.JobKey, pod *corev1.Pod) member {
+	m := member{key, pod.CreationTimestamp.Unix(), pod.UID, pod.Name, model.Brief(pod.Spec.SchedulerName, maxName), 0}
+	if terminal(pod) {
+		m.ended = 1
+	}
+	return m
+}
+
+// compare puts those that live before those that have ended, and the older ones first.
 func (m member) compare(other member) int {
-	return cmp.Or(cmp.Compare(m.created, other.created), cmp.Compare(m.uid, other.uid))
+	return cmp.Or(cmp.Compare(m.ended, other.ended), cmp.Compare(m.created, other.created), cmp.Compare(m.uid, other.uid))
 }
 
 // others are the pods of other schedulers that name a group, by UID, and by group and UID.
@@ -53,7 +65,7 @@ func (s *State) followOther(uid types.UID, pod *corev1.Pod) (effect Effect) {
 	after := member{}
 	if pod != nil && !s.schedulers[pod.Spec.SchedulerName] {
 		if key := groups.Of(pod).Job; !key.IsPod {
-			after = member{key, pod.CreationTimestamp.Unix(), uid, pod.Name, model.Brief(pod.Spec.SchedulerName, maxName)}
+			after = memberOf(key, pod)
 		}
 	}
 	if before == after {
@@ -81,7 +93,8 @@ func (s *State) followOther(uid types.UID, pod *corev1.Pod) (effect Effect) {
 	return effect
 }
 
-// oldest returns the oldest of the pods of other schedulers that name the group, zero when there is none.
+// oldest returns the oldest of the pods of other schedulers that name the group, of those that live if any does; zero when there
+// is none.
 func (o *others) oldest(group model.JobKey) (oldest member) {
 	for other := range maps.Values(o.groups[group]) {
 		if oldest == (member{}) || other.compare(oldest) < 0 {
@@ -110,43 +123,50 @@ func (s *State) ownGroup(key model.JobKey) *v1alpha1.PodGroup {
 	if group == nil {
 		return nil
 	}
-	if name, _ := s.schedulerOf(group); !s.schedulers[name] {
+	if owner := s.ownerOf(group); !s.schedulers[owner.scheduler] {
 		return nil
 	}
 	return group
 }
 
-// schedulerOf returns the scheduler that a PodGroup belongs to: the one that it names, or that of its oldest member, or, when it
-// has none, the one that has written its status. It is empty when there is none of these. oldest is the name of the member by
-// which it was found, empty when it was not found by one.
-func (s *State) schedulerOf(group *v1alpha1.PodGroup) (scheduler, oldest string) {
+// owner is which scheduler has a group, and by what: its spec, its status or its oldest member.
+type owner struct {
+	scheduler string
+	by        string
+}
+
+// ownerOf returns the scheduler that a PodGroup belongs to: the one that it names; the one that has written its status, while it has
+// a member of that scheduler; that of its oldest member, living ones first; and when it has none, groups.Writer. The scheduler is
+// empty when there is none of these.
+//
+// Invariant: the answer depends on the objects alone, and not on which scheduler asks.
+func (s *State) ownerOf(group *v1alpha1.PodGroup) owner {
 	if group.Spec.SchedulerName != "" {
-		return group.Spec.SchedulerName, ""
+		return owner{group.Spec.SchedulerName, ""}
 	}
-	key := groups.Key(group)
-	first := s.others.oldest(key)
+	key, writer := groups.Key(group), group.Status.SchedulerName
+	first, holds := s.others.oldest(key), false
+	for _, other := range s.others.groups[key] {
+		holds = holds || other.scheduler == writer
+	}
 	for _, entry := range s.members[key] {
-		pod := entry.record.task.Pod
-		one := member{key, pod.CreationTimestamp.Unix(), pod.UID, pod.Name, pod.Spec.SchedulerName}
+		one := memberOf(key, entry.record.task.Pod)
+		holds = holds || one.scheduler == writer
 		if first == (member{}) || one.compare(first) < 0 {
 			first = one
 		}
 	}
-	if first == (member{}) {
-		return group.Status.SchedulerName, ""
+	if holds || first == (member{}) {
+		return owner{groups.Writer(&group.Status), " of its status"}
 	}
-	return first.scheduler, first.name
+	return owner{first.scheduler, fmt.Sprintf(" of its oldest member %q", first.name)}
 }
 
 // otherScheduler is why a member of ours waits whose group belongs to another scheduler.
 func (s *State) otherScheduler(group *v1alpha1.PodGroup, task *model.Task) *model.Refusal {
-	scheduler, oldest := s.schedulerOf(group)
-	by := ""
-	if oldest != "" {
-		by = fmt.Sprintf(" of its oldest member %q", oldest)
-	}
+	owner := s.ownerOf(group)
 	return &model.Refusal{Code: model.InvalidGroup, Detail: fmt.Sprintf("PodGroup %q has the schedulerName %q%s, its member %q has %q",
-		group.Name, model.Brief(scheduler, maxQuoted), by, task.Name, model.Brief(task.Pod.Spec.SchedulerName, maxQuoted))}
+		group.Name, model.Brief(owner.scheduler, maxQuoted), owner.by, task.Name, model.Brief(task.Pod.Spec.SchedulerName, maxQuoted))}
 }
 
 func isEmpty(text string) bool { return text == "" }

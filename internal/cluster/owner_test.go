@@ -16,6 +16,10 @@ func writtenBy(scheduler string) func(*v1alpha1.PodGroup) {
 	return func(g *v1alpha1.PodGroup) { g.Status.SchedulerName = scheduler }
 }
 
+func was(phase v1alpha1.PodGroupPhase) func(*v1alpha1.PodGroup) {
+	return func(g *v1alpha1.PodGroup) { g.Status.Phase = phase }
+}
+
 // TestAGroupHasOneScheduler: two states with different scheduler names see the same objects. At most one of them has the group,
 // and would write its status; a member of the other says why it waits.
 func TestAGroupHasOneScheduler(t *testing.T) {
@@ -47,7 +51,25 @@ func TestAGroupHasOneScheduler(t *testing.T) {
 		"named for a third": {
 			[]any{group("g", 2, named("third")), pod("a", of("g"))}, "", `PodGroup "g" has the schedulerName "third", its member "a" has "tutti"`,
 		},
-		"all members are gone":              {[]any{group("g", 2, writtenBy("tutti"))}, "tutti", ""},
+		"all members are gone":                                 {[]any{group("g", 2, writtenBy("tutti"))}, "tutti", ""},
+		"all members are gone, before status.schedulerName":    {[]any{group("g", 2, was(v1alpha1.PodGroupRunning))}, "tutti", ""},
+		"ended, and named":                                     {[]any{group("g", 2, was(v1alpha1.PodGroupFailed), named("other"))}, "other", ""},
+		"another one's come, before status.schedulerName":      {[]any{group("g", 2, was(v1alpha1.PodGroupFailed)), pod("b", of("g"), by("other"))}, "other", ""},
+		"an older pod of a third has ended":                    {[]any{group("g", 2), pod("a", of("g"), young), pod("b", of("g"), by("default-scheduler"), old, phase("Succeeded"))}, "tutti", ""},
+		"an older pod of a third comes to a group with status": {[]any{group("g", 2, writtenBy("tutti")), pod("a", of("g"), young), pod("b", of("g"), by("default-scheduler"), old)}, "tutti", ""},
+		"a pod of a third, and all members have ended":         {[]any{group("g", 2, writtenBy("tutti")), pod("a", of("g"), old, phase("Failed")), pod("b", of("g"), by("default-scheduler"), young)}, "tutti", ""},
+		"an older pod of the other comes to a group with status": {
+			[]any{group("g", 2, writtenBy("tutti")), pod("a", of("g"), young), pod("b", of("g"), by("other"), old)}, "tutti",
+			`PodGroup "g" has the schedulerName "tutti" of its status, its member "b" has "other"`,
+		},
+		"members of both, before status.schedulerName": {
+			[]any{group("g", 2, was(v1alpha1.PodGroupRunning)), pod("a", of("g"), young), pod("b", of("g"), by("other"), old)}, "other",
+			`PodGroup "g" has the schedulerName "other" of its oldest member "b", its member "a" has "tutti"`,
+		},
+		"members of both have ended": {
+			[]any{group("g", 2), pod("a", of("g"), young, phase("Failed")), pod("b", of("g"), by("other"), old, phase("Failed"))}, "other",
+			`PodGroup "g" has the schedulerName "other" of its oldest member "b", its member "a" has "tutti"`,
+		},
 		"another one's come in their place": {[]any{group("g", 2, writtenBy("tutti")), pod("b", of("g"), by("other"))}, "other", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -100,6 +122,27 @@ func TestAGroupChangesItsScheduler(t *testing.T) {
 	}
 	if s.Apply(seen(group("g", 1, named("tutti"), func(g *v1alpha1.PodGroup) { g.ResourceVersion = "9" }))); !has() {
 		t.Error("the group names us, and is not taken")
+	}
+}
+
+// TestARunningGroupKeepsItsScheduler as older pods of another scheduler come with its label, run, end and go: members that come
+// meanwhile are placed.
+func TestARunningGroupKeepsItsScheduler(t *testing.T) {
+	s := newState(group("g", 1), pod("a", of("g"), on("n"), phase("Running"), created(start.Add(time.Minute))))
+	s.Apply(seen(group("g", 1, writtenBy("tutti"), func(g *v1alpha1.PodGroup) { g.ResourceVersion = "9" })))
+	for _, helper := range []any{
+		pod("helper", of("g"), by("default-scheduler"), on("n"), phase("Running"), created(start)),
+		pod("helper", of("g"), by("default-scheduler"), on("n"), phase("Succeeded"), created(start)),
+	} {
+		s.Apply(seen(helper))
+		if job := snap(t, s, start).Job(ns("g")); !job.HasGroup || job.Invalid != nil {
+			t.Errorf("the group is taken away by a pod of another scheduler: %v", job.Invalid)
+		}
+	}
+	s.Apply(gone(pod("a", of("g"))))
+	effect := s.Apply(seen(group("g", 1, func(g *v1alpha1.PodGroup) { g.ResourceVersion = "10" })))
+	if snap(t, s, start).Job(ns("g")) != nil || !effect.Schedule {
+		t.Errorf("the group without a status is kept, while another scheduler's pod is all that names it: %+v", effect)
 	}
 }
 

@@ -199,7 +199,7 @@ func (r *Reporter) reportGroup(job *model.Job, group *v1alpha1.PodGroup, refusal
 	case free:
 		due = now
 	}
-	wanted.SchedulerName = schedulerName(job, group, wanted.SchedulerName) // it alone is no reason to write
+	wanted.SchedulerName = schedulerName(job, group, &wanted) // it alone is no reason to write
 	writes := []commit.Write{{Group: &commit.GroupStatus{
 		Namespace: job.Key.Namespace, Name: job.Key.Name, UID: job.UID, Status: wanted,
 	}}}
@@ -247,15 +247,16 @@ func (r *Reporter) write(write repeated, due time.Time, free bool, now time.Time
 	}
 }
 
-// schedulerName returns the scheduler that the status of a group is to show; before when neither the group nor a member says it.
-func schedulerName(job *model.Job, group *v1alpha1.PodGroup, before string) string {
+// schedulerName returns the scheduler that the status of a group is to show: the one that wrote it before when neither the group nor a
+// member says it.
+func schedulerName(job *model.Job, group *v1alpha1.PodGroup, before *v1alpha1.PodGroupStatus) string {
 	switch {
 	case group.Spec.SchedulerName != "":
 		return group.Spec.SchedulerName
 	case len(job.Tasks) > 0:
 		return job.Tasks[0].Pod.Spec.SchedulerName
 	}
-	return before
+	return groups.Writer(before)
 }
 
 // keep reports whether the record of a write is still needed when there is nothing new to write: until the watch has shown the

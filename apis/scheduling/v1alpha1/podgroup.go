@@ -75,8 +75,8 @@ type PodGroupSpec struct {
 
 	// schedulerName is the scheduler of the group, which alone writes its status. A pod with another spec.schedulerName that names
 	// the group is no member: if its scheduler is a Tutti, it waits with the reason InvalidGroup. When schedulerName is empty, the
-	// group has the scheduler of its oldest member, and no scheduler writes its status before a member exists. It can be set while
-	// it is empty, and not be changed afterwards.
+	// group has the scheduler of its oldest member, for as long as it has members of that scheduler, and no scheduler writes its status
+	// before a member exists. It can be set while it is empty, and not be changed afterwards.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="the name of a scheduler consists of lower case letters, digits, '-' and '.', and each part between dots starts and ends with a letter or digit"

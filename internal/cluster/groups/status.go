@@ -55,6 +55,18 @@ func QueuedSince(job *model.Job, shown *v1alpha1.PodGroupStatus) *metav1.Time {
 	return nil
 }
 
+// DefaultScheduler is the name of a scheduler that is given none.
+const DefaultScheduler = "tutti"
+
+// Writer returns the scheduler that has written the status of a PodGroup without members; empty when none has. A status of a version
+// that did not say so counts as one of DefaultScheduler: of several schedulers at most one has the name.
+func Writer(status *v1alpha1.PodGroupStatus) string {
+	if status.SchedulerName == "" && status.Phase != "" {
+		return DefaultScheduler
+	}
+	return status.SchedulerName
+}
+
 // Remains reports whether a member of the job is bound or about to be, or has succeeded.
 func Remains(job *model.Job) bool {
 	return job.Count(func(task *model.Task) bool { return task.IsBound() || task.Status == model.Binding }) > 0

@@ -32,8 +32,8 @@ type PodGroupSpecApplyConfiguration struct {
 	Roles []RoleApplyConfiguration `json:"roles,omitempty"`
 	// schedulerName is the scheduler of the group, which alone writes its status. A pod with another spec.schedulerName that names
 	// the group is no member: if its scheduler is a Tutti, it waits with the reason InvalidGroup. When schedulerName is empty, the
-	// group has the scheduler of its oldest member, and no scheduler writes its status before a member exists. It can be set while
-	// it is empty, and not be changed afterwards.
+	// group has the scheduler of its oldest member, for as long as it has members of that scheduler, and no scheduler writes its status
+	// before a member exists. It can be set while it is empty, and not be changed afterwards.
 	SchedulerName *string `json:"schedulerName,omitempty"`
 	// queue is the name of the queue the group is meant for. It is only shown so far: it has no effect on order, limits or
 	// shares. A later version will read it, so name a queue only if you mean it.

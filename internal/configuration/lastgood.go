@@ -51,8 +51,13 @@ func (l *Watcher) startFromLastGood(ctx context.Context, f sourceContent, refuse
 	return profile, nil
 }
 
-// keepPeriod is how long after a failure, and how often while it may not write, the keeper tries again.
-const keepPeriod = 5 * time.Second
+const (
+	// keepPeriod is how long after a failure, and how often while it may not write, the keeper tries again.
+	keepPeriod = 5 * time.Second
+	// missingPeriod is the same where the right or the object is missing: both may come later, as when the chart is upgraded behind the
+	// scheduler.
+	missingPeriod = time.Minute
+)
 
 // keeper stores the last good version, on a goroutine of its own. Only a process that may write does: the leader.
 type keeper struct {
@@ -83,6 +88,8 @@ func (k *keeper) keep(text string) {
 func (k *keeper) run(ctx context.Context, log logr.Logger) {
 	ticker := k.options.Clock.NewTicker(keepPeriod)
 	defer ticker.Stop()
+	var missing *string // the text that could not be stored for lack of the right or the object
+	var next time.Time
 	for {
 		select {
 		case <-ctx.Done():
@@ -93,15 +100,18 @@ func (k *keeper) run(ctx context.Context, log logr.Logger) {
 		k.mu.Lock()
 		text := k.pending
 		k.mu.Unlock()
-		if text == nil || !k.options.MayWrite() {
+		if text == nil || !k.options.MayWrite() || text == missing && k.options.Clock.Now().Before(next) {
 			continue
 		}
 		err := k.store(ctx, *text)
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
-			continue // the next tick tries again
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+			if text != missing {
+				log.Info("The last good configuration is not kept", "reason", err.Error())
+			}
+			missing, next = text, k.options.Clock.Now().Add(missingPeriod)
 		}
 		if err != nil {
-			log.Info("The last good configuration is not kept", "reason", err.Error())
+			continue // a later tick tries again
 		}
 		k.mu.Lock()
 		if k.pending == text {

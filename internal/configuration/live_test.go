@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -397,6 +398,33 @@ func TestOnlyTheLeaderKeepsTheLastGoodVersion(t *testing.T) {
 		}
 		if got := strings.Join(verbs, " "); got != "get patch get" {
 			t.Errorf("the leader has made the requests %s", got)
+		}
+		cancel()
+	})
+}
+
+// TestTheLastGoodVersionIsKeptOnceItMayBe: a right or an object that is missing is looked for each minute, and is logged once.
+func TestTheLastGoodVersionIsKeptOnceItMayBe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		k := newKeeper(Source{Namespace: "n", Name: "c", Key: "k"}.lastGood(), Options{
+			Client: client, Clock: clock.RealClock{}, MayWrite: func() bool { return true },
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		said := 0
+		go k.run(ctx, funcr.New(func(string, string) { said++ }, funcr.Options{}))
+		k.keep(withGang)
+		<-time.NewTimer(10 * time.Minute).C
+		if n := len(client.Actions()); n < 9 || n > 11 || said != 1 {
+			t.Errorf("%d requests and %d lines in ten minutes, want one request each minute and one line", n, said)
+		}
+		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "c-last-good"}}
+		if _, err := client.CoreV1().ConfigMaps("n").Create(ctx, object, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		<-time.NewTimer(2 * time.Minute).C
+		if got, err := client.CoreV1().ConfigMaps("n").Get(ctx, "c-last-good", metav1.GetOptions{}); err != nil || got.Data["k"] != withGang {
+			t.Errorf("kept: %v, %v", got.Data, err)
 		}
 		cancel()
 	})

@@ -129,6 +129,16 @@ func TestWatchShowsWhatChanges(t *testing.T) {
 	if text := out.take(t, "pod/alone   Pending"); strings.Contains(text, "still") {
 		t.Errorf("what has not changed is shown again:\n%s", text)
 	}
+	if err := groups.SchedulingV1alpha1().PodGroups("ml").Delete(ctx, "train", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	out.take(t, "train       Gone      0/2       0       0         -        -       60s\n")
+	if err := pods.CoreV1().Pods("ml").Delete(ctx, "alone", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.take(t, "pod/alone   Bound or gone"); strings.Contains(text, "train") {
+		t.Errorf("what is gone is shown again:\n%s", text)
+	}
 	stop()
 	if err := <-ended; err != nil {
 		t.Errorf("interrupted: %v", err)

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,7 +31,8 @@ type watched struct {
 	changed chan struct{}
 }
 
-// watch shows all jobs, and each one again that has changed, until the context ends. Without the right to watch it fails.
+// watch shows all jobs, each one again that has changed, and one that is not there any more a last time, until the context ends.
+// Without the right to watch it fails.
 func (r *reader) watch(ctx context.Context, p *printer.Printer, look *statusView) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -37,7 +40,7 @@ func (r *reader) watch(ctx context.Context, p *printer.Printer, look *statusView
 	if err != nil {
 		return err
 	}
-	shown := map[string]diagnose.Job{}
+	shown := map[string]diagnose.Job{} // by what identifies a job
 	for first := true; ; {
 		select {
 		case <-ctx.Done():
@@ -50,14 +53,7 @@ func (r *reader) watch(ctx context.Context, p *printer.Printer, look *statusView
 		if !w.synced() {
 			continue
 		}
-		var changed []diagnose.Job
-		for _, job := range look.collect(w.read()).Jobs {
-			key := job.Namespace + "/" + job.Kind + "/" + job.Name + "/" + job.Owner
-			if !reflect.DeepEqual(shown[key], job) {
-				shown[key] = job
-				changed = append(changed, job)
-			}
-		}
+		changed := changes(shown, look.collect(w.read()).Jobs)
 		if first {
 			p.Table(look.header(), look.rows(changed))
 		} else if len(changed) > 0 {
@@ -71,6 +67,33 @@ func (r *reader) watch(ctx context.Context, p *printer.Printer, look *statusView
 			timer.Stop()
 		}
 	}
+}
+
+// changes returns the jobs that are not as they were shown, those that have gone last, and takes note that they are shown now.
+func changes(shown map[string]diagnose.Job, jobs []diagnose.Job) (changed []diagnose.Job) {
+	there := map[string]bool{}
+	for _, job := range jobs {
+		key := job.Namespace + "/" + job.Kind + "/" + job.Name + "/" + job.Owner
+		there[key] = true
+		if !reflect.DeepEqual(shown[key], job) {
+			shown[key] = job
+			changed = append(changed, job)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(shown)) {
+		if there[key] {
+			continue
+		}
+		job := shown[key]
+		job.Phase, job.Members, job.Bound, job.Running, job.Reason, job.WaitingSince = "Gone", 0, 0, 0, "", nil
+		job.Message, job.SmallestChange, job.Advice = "", "", nil
+		if job.Kind == "Pod" { // only those are watched that have no node
+			job.Phase = "Bound or gone"
+		}
+		delete(shown, key)
+		changed = append(changed, job)
+	}
+	return changed
 }
 
 // follow begins to watch; a right that is missing ends the context.

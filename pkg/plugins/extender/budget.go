@@ -8,8 +8,10 @@ import (
 
 const (
 	// cycleBudget is for how long the calls of a cycle may have taken when another one is made: all jobs wait for them. The last
-	// one may take its httpTimeout longer.
+	// one may take overtime longer, and the first one its whole httpTimeout: an extender that needs more than the budget for each
+	// answer would never give one.
 	cycleBudget = 5 * time.Second
+	overtime    = time.Second
 	// maxTimeout is the longest httpTimeout.
 	maxTimeout = 30 * time.Second
 )
@@ -26,8 +28,8 @@ type budget struct {
 	now   func() time.Time
 	limit time.Duration
 
-	// asked are the kinds about which a call of this cycle was made, cut those about which one was not, for lack of time; spent is
-	// how long the calls took, by namespace, and total all of them.
+	// asked are the kinds about which a call of this cycle was made, cut those about which one was not, or not to its end, for lack of
+	// time; spent is how long the calls took, by namespace, and total all of them.
 	asked, cut map[requestKey]bool
 	spent      map[string]time.Duration
 	total      time.Duration
@@ -85,7 +87,19 @@ func (b *budget) admit(kind requestKey, verb string) error {
 		b.asked[kind] = true
 		return nil
 	}
+	return b.later(verb)
+}
+
+func (b *budget) later(verb string) error {
 	return fmt.Errorf("%s: not asked in this cycle, since other pods used its %s for calls of extenders; asked in a later one", verb, b.limit)
+}
+
+// timeout returns how long the next call may take, of which the extender's own limit is most.
+func (b *budget) timeout(most time.Duration) time.Duration {
+	if b.total == 0 {
+		return most
+	}
+	return min(most, b.limit-b.total+overtime)
 }
 
 // spend counts a call about pods of a kind that began at that time.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -89,6 +90,46 @@ func TestTheCallsOfACycleHaveABudget(t *testing.T) {
 	if placed, _ := e.cycle(tasks[6:]); len(placed) != 2 {
 		t.Errorf("when all were asked about in the last cycle: %q", placed)
 	}
+}
+
+// TestTheLastCallOfACycleHasLittleMore than what is left of the budget. That it is cut off is no failure of the extender, and the pods are
+// asked about in the next cycle, first and with the whole time.
+func TestTheLastCallOfACycleHasLittleMore(t *testing.T) {
+	b := newBudget(cycleBudget, nil)
+	if got := b.timeout(maxTimeout); got != maxTimeout {
+		t.Errorf("the first call has %s", got)
+	}
+	b.total = 4 * time.Second
+	if got := b.timeout(maxTimeout); got != 2*time.Second {
+		t.Errorf("the last call has %s", got)
+	}
+	if got := b.timeout(time.Second); got != time.Second {
+		t.Errorf("a short httpTimeout becomes %s", got)
+	}
+
+	synctest.Test(t, func(t *testing.T) {
+		r := &extenderClient{options: Options{URLPrefix: "http://e", Timeout: maxTimeout}, client: &http.Client{Transport: mute{}}}
+		b = newBudget(cycleBudget, time.Now)
+		b.total = 4 * time.Second
+		kind, began := requestKey{namespace: "n"}, time.Now()
+		if _, err := ask[string](r, cycle{start, b}, kind, "filter", "q"); err == nil || !strings.Contains(err.Error(), "asked in a later one") {
+			t.Errorf("cut off: %v", err)
+		}
+		if took := time.Since(began); took != 2*time.Second || r.failures != 0 || !r.backoffUntil.IsZero() {
+			t.Errorf("it took %s, and counts as a failure of the extender: %d, %s", took, r.failures, r.backoffUntil)
+		}
+		if b.begin(); b.done[kind] || b.timeout(maxTimeout) != maxTimeout {
+			t.Error("the pods are not asked about in the next cycle")
+		}
+	})
+}
+
+// mute is an extender that never answers.
+type mute struct{}
+
+func (mute) RoundTrip(request *http.Request) (*http.Response, error) {
+	<-request.Context().Done()
+	return nil, request.Context().Err()
 }
 
 // TestANamespaceWithManyKindsDelaysOthersByOneCycle at a time, although its pods come first in each.

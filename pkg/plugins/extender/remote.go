@@ -142,9 +142,15 @@ func ask[Answer any](r *extenderClient, c cycle, kind requestKey, verb string, q
 	if err := c.budget.admit(kind, verb); err != nil {
 		return none, err
 	}
-	began := c.budget.now()
-	answer, err := call[Answer](context.Background(), r, verb, question)
+	began, timeout := c.budget.now(), c.budget.timeout(r.options.Timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	answer, err := call[Answer](ctx, r, verb, question)
 	c.budget.spend(kind, began)
+	if errors.Is(err, context.DeadlineExceeded) && timeout < r.options.Timeout { // it might have answered in its own time
+		c.budget.cut[kind] = true
+		return none, c.budget.later(verb)
+	}
 	r.observe(c.now, kind, verb, err)
 	return answer, err
 }

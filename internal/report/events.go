@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
@@ -141,7 +142,7 @@ func jobEvent(job *model.Job, reason string, now time.Time) *commit.Event {
 }
 
 // referenceTo names the object that a job is to its users: its PodGroup, or its only pod; of an implicit group the
-// controller, or its oldest pod when it has none.
+// controller, or its oldest pod when that is of no kind that we know.
 func referenceTo(job *model.Job) corev1.ObjectReference {
 	reference := corev1.ObjectReference{
 		APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "PodGroup",
@@ -153,7 +154,7 @@ func referenceTo(job *model.Job) corev1.ObjectReference {
 	if job.Key.WithoutPodGroup && len(job.Tasks) > 0 {
 		oldest := job.Tasks[0].Pod
 		reference.APIVersion, reference.Kind, reference.Name, reference.UID = "v1", "Pod", oldest.Name, oldest.UID
-		if controller := metav1.GetControllerOf(oldest); controller != nil && len(controller.APIVersion+controller.Kind+controller.Name) < maxReference {
+		if controller := metav1.GetControllerOf(oldest); controller != nil && isBuiltIn(controller) {
 			reference.APIVersion, reference.Kind = controller.APIVersion, controller.Kind
 			reference.Name, reference.UID = controller.Name, controller.UID
 		}
@@ -161,9 +162,15 @@ func referenceTo(job *model.Job) corev1.ObjectReference {
 	return reference
 }
 
-// maxReference is how long the name of an object and its kind may be: users write those of controllers on their pods, and the API
-// server bounds only that of an object which exists.
-const maxReference = 1024
+// isBuiltIn reports whether a controller is of a kind of Kubernetes. Users write on their pods what they like: an event about an
+// object of any kind and name would be shown where it does not belong.
+func isBuiltIn(controller *metav1.OwnerReference) bool {
+	switch controller.APIVersion + " " + controller.Kind {
+	case "apps/v1 ReplicaSet", "apps/v1 StatefulSet", "apps/v1 DaemonSet", "batch/v1 Job", "v1 ReplicationController":
+		return len(controller.Name) <= validation.DNS1123SubdomainMaxLength
+	}
+	return false
+}
 
 // onBehalfOf adds the job to what was done for it; job is nil when it is gone meanwhile.
 func onBehalfOf(done string, key model.JobKey, job *model.Job) (note string, related *corev1.ObjectReference) {

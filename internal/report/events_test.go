@@ -5,9 +5,34 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
+
+// TestEventsAreAboutObjectsOfKnownKinds: users write the controllers of their pods as they like.
+func TestEventsAreAboutObjectsOfKnownKinds(t *testing.T) {
+	yes := true
+	for _, c := range []struct{ version, kind, want string }{
+		{"batch/v1", "Job", "batch/v1 Job c"},
+		{"apps/v1", "ReplicaSet", "apps/v1 ReplicaSet c"},
+		{"apps/v1", "StatefulSet", "apps/v1 StatefulSet c"},
+		{"v1", "Namespace", "v1 Pod p"},
+		{"batch/v1", "Secret", "v1 Pod p"},
+		{"kubeflow.org/v1", "PyTorchJob", "v1 Pod p"},
+	} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "p", OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: c.version, Kind: c.kind, Name: "c", UID: "c", Controller: &yes},
+		}}}
+		job := &model.Job{Key: model.JobKey{Name: "g", WithoutPodGroup: true}, Tasks: []*model.Task{{Pod: pod}}}
+		got := referenceTo(job)
+		if text := got.APIVersion + " " + got.Kind + " " + got.Name; text != c.want || got.Name != string(got.UID) {
+			t.Errorf("%s %s: event about %s, want %s", c.version, c.kind, text, c.want)
+		}
+	}
+}
 
 func TestNotesNameAFew(t *testing.T) {
 	job := &model.Job{Key: model.JobKey{Namespace: "ns", Name: "p", IsPod: true}, UID: "u"}

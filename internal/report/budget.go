@@ -7,19 +7,25 @@ import (
 	"github.com/tutti-sched/tutti/internal/commit"
 )
 
-// This file bounds what is written again about objects that were written before: a user who makes the reasons of thousands of
-// pods change, and change again, makes no more writes than the budget of the namespace. The first status of an object, what a
-// restart reads and the phases of a start are outside of it, see urgent; so are events of binds and evictions.
+// This file bounds what is written about the objects of a namespace: a user who makes the reasons of thousands of pods change, and
+// change again, makes no more writes than the budget of the namespace. The first status of an object, what a restart reads and
+// the phases of a start, see urgent, have a larger budget of their own, so that they do not wait for the others. Events of binds and
+// evictions have none: each is about a call of its own.
 
 const (
 	// budgetWindow is for how long a budget is; the next one begins when something is written after it.
 	budgetWindow = 10 * time.Second
 	// mostRepeated is how many writes of a window are about objects of one namespace, for groups and for pods each.
 	mostRepeated = 500
+	// mostUrgent is how many are the first about their object, or urgent. All pods of a gang of the largest size that is measured learn
+	// in one window that they wait, which autoscalers act on, and thousands of gangs start; a user who creates objects or changes minMember
+	// in a loop makes 500 of the writes a second.
+	mostUrgent = 5000
 )
 
-// budget counts the repeated writes of a window. The zero value is ready.
+// budget counts the writes of a window, of which most are about one account.
 type budget struct {
+	most  int
 	spent map[account]int
 	ends  time.Time
 }
@@ -42,7 +48,7 @@ func (b *budget) take(from account, now time.Time) bool {
 	if !now.Before(b.ends) {
 		b.spent, b.ends = map[account]int{}, now.Add(budgetWindow)
 	}
-	if b.spent[from] >= mostRepeated {
+	if b.spent[from] >= b.most {
 		return false
 	}
 	b.spent[from]++
@@ -51,29 +57,35 @@ func (b *budget) take(from account, now time.Time) bool {
 
 // exceeded reports whether the budget is used up, or was lately.
 func (b *budget) exceeded(from account, now time.Time) bool {
-	return b.spent[from] >= mostRepeated && now.Before(b.ends.Add(budgetWindow))
+	return b.spent[from] >= b.most && now.Before(b.ends.Add(budgetWindow))
 }
 
-// repeated is the writes about an object that was written before: its status, and the event that goes with it.
-type repeated struct {
-	from account
-	// last is when it was written last; sent records that it is written now.
+// budgeted is the writes about an object: its status, and the event that goes with it.
+type budgeted struct {
+	from   account
+	urgent bool
+	// last is when it was written last, zero when that is long ago or it never was; sent records that it is written now.
 	last   time.Time
 	writes []commit.Write
 	sent   func()
 }
 
-// writeRepeated makes the repeated writes that are in the budget, those about the objects first that were written longest ago.
-// What is left is made again by a later call of Report, from what is true then.
-func (r *Reporter) writeRepeated(now time.Time) {
-	slices.SortStableFunc(r.repeated, func(a, b repeated) int { return a.last.Compare(b.last) })
-	for _, write := range r.repeated {
-		if !r.budget.take(write.from, now) {
-			r.requeue(r.budget.ends)
+// writeBudgeted makes the writes that are in their budgets, those about the objects first that were written longest ago. What is left is
+// made again by a later call of Report, from what is true then: of n urgent writes of a namespace the last one waits for
+// n / mostUrgent windows.
+func (r *Reporter) writeBudgeted(now time.Time) {
+	slices.SortStableFunc(r.due, func(a, b budgeted) int { return a.last.Compare(b.last) })
+	for _, write := range r.due {
+		from := &r.budget
+		if write.urgent {
+			from = &r.urgent
+		}
+		if !from.take(write.from, now) {
+			r.requeue(from.ends)
 			continue
 		}
 		r.writes = append(r.writes, write.writes...)
 		write.sent()
 	}
-	r.repeated = nil
+	r.due = nil
 }

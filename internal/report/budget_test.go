@@ -155,7 +155,7 @@ func TestAFloodStaysWithinItsBudget(t *testing.T) {
 	d := newDesk()
 	flood := d.gang("flood", "g", members, model.InsufficientResources)
 	if got := d.after(0)["flood"]; got != (told{1, members, 2}) {
-		t.Errorf("at first %+v: the first word about an object is outside of the budget", got)
+		t.Errorf("at first %+v: the first word about an object is outside of this budget", got)
 	}
 	reasons := []model.Code{model.NotEnoughMembers, model.Reserved, model.InsufficientResources}
 	window := told{}
@@ -230,6 +230,65 @@ func TestWhatARestartReadsWaitsForNoBudget(t *testing.T) {
 	}
 	if got := d.after(budgetWindow)["a"]; got != (told{1, 50, 2}) {
 		t.Errorf("%+v, want what had to wait", got)
+	}
+}
+
+// TestFirstWritesHaveABudgetToo: of a flood of new objects each is written in the end, the oldest of a window first, and the group
+// says immediately why it waits.
+func TestFirstWritesHaveABudgetToo(t *testing.T) {
+	const members = 2*mostUrgent + 1
+	d := newDesk()
+	flood := d.gang("flood", "g", members, model.InsufficientResources)
+	quiet := d.gang("quiet", "g", 100, model.InsufficientResources)
+	got := d.after(0)
+	if got["flood"] != (told{1, mostUrgent, 2}) || got["quiet"] != (told{1, 100, 2}) {
+		t.Errorf("at first: %+v", got)
+	}
+	if got := d.after(time.Second); len(got) != 0 {
+		t.Errorf("in the same window: %v", got)
+	}
+	if got := d.after(d.wake.Sub(d.now)); got["flood"] != (told{0, mostUrgent, 0}) {
+		t.Errorf("in the second window: %v", got)
+	}
+	if got := d.after(d.wake.Sub(d.now)); got["flood"] != (told{0, 1, 0}) || d.reason(flood, members-1) == "" || d.reason(quiet, 0) == "" {
+		t.Errorf("in the third window: %v", got)
+	}
+	if got := d.after(time.Minute); len(got) != 0 {
+		t.Errorf("at rest: %v", got)
+	}
+}
+
+// TestATogglingMinimumStaysWithinItsBudget: of a gang that runs, with each change that a restart reads, up and down the phases. What
+// is true in the end is written, and another gang that starts meanwhile is not kept waiting for longer than a window.
+func TestATogglingMinimumStaysWithinItsBudget(t *testing.T) {
+	for _, minima := range [][]int32{{1, 2}, {2, 3}} {
+		d := newDesk()
+		key := d.gang("a", "g", 2, model.InsufficientResources)
+		d.after(0)
+		d.start(key)
+		d.after(time.Minute)
+		writes, window := 0, d.now
+		for step := range 3 * mostUrgent {
+			d.jobs[0].MinMember = minima[step%2]
+			d.groups[key].Spec.MinMember = minima[step%2]
+			writes += d.after(time.Millisecond)["a"].groups
+			if d.now.Sub(window) >= budgetWindow {
+				if writes > mostUrgent+mostRepeated {
+					t.Errorf("minMember %v: %d writes within %s", minima, writes, budgetWindow)
+				}
+				writes, window = 0, d.now
+			}
+		}
+		other := d.gang("a", "other", 1, model.InsufficientResources)
+		d.after(time.Millisecond)
+		d.after(budgetWindow)
+		if d.groups[other].Status.Phase == "" {
+			t.Errorf("minMember %v: the other gang has no status", minima)
+		}
+		d.after(budgetWindow)
+		if got, want := d.groups[key].Status.StartedMinMember, min(2, d.jobs[0].MinMember); got != want {
+			t.Errorf("minMember %v: in the end %d, want %d", minima, got, want)
+		}
 	}
 }
 

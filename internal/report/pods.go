@@ -61,6 +61,6 @@ func (r *Reporter) reportPod(job *model.Job, task *model.Task, refusal *model.Re
 	sent.generation = r.generation
 	r.pods[task.UID] = sent
 	next := sentCondition{record: sent.next(r.generation, before, wanted.Reason, wanted.Reason, now), condition: wanted}
-	free := before == "" || before == corev1.PodReasonSchedulingGated
-	r.write(repeated{from: from, last: sent.at, writes: writes, sent: func() { r.pods[task.UID] = next }}, due, free, now)
+	urgent := before == "" || before == corev1.PodReasonSchedulingGated
+	r.write(budgeted{from: from, urgent: urgent, last: sent.at, writes: writes, sent: func() { r.pods[task.UID] = next }}, due, now)
 }

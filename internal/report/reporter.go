@@ -40,9 +40,10 @@ type Reporter struct {
 	// generation counts the calls of Report.
 	generation int
 	writes     []commit.Write
-	repeated   []repeated
-	budget     budget
-	wake       time.Time
+	// due are the writes that are due, as far as their budgets allow.
+	due            []budgeted
+	budget, urgent budget
+	wake           time.Time
 }
 
 // Source knows what the job does not say.
@@ -111,6 +112,7 @@ type sentCondition struct {
 func NewReporter(source Source) *Reporter {
 	return &Reporter{
 		groups: map[types.UID]sentStatus{}, pods: map[types.UID]sentCondition{}, source: source,
+		budget: budget{most: mostRepeated}, urgent: budget{most: mostUrgent},
 		refused: backoff.New[types.UID](backoff.Policy{Min: 10 * time.Second, Max: 10 * time.Minute}),
 	}
 }
@@ -121,11 +123,11 @@ func (r *Reporter) Report(
 	jobs []*model.Job, refusals map[model.JobKey]*model.Refusal, now time.Time, guard func(job *model.Job, report func()),
 ) (writes []commit.Write, wake time.Time) {
 	r.generation++
-	r.writes, r.repeated, r.wake = nil, nil, time.Time{}
+	r.writes, r.due, r.wake = nil, nil, time.Time{}
 	for _, job := range jobs {
 		guard(job, func() { r.reportJob(job, refusals[job.Key], now) })
 	}
-	r.writeRepeated(now)
+	r.writeBudgeted(now)
 	r.prune()
 	return r.writes, r.wake
 }
@@ -192,11 +194,12 @@ func (r *Reporter) reportGroup(job *model.Job, group *v1alpha1.PodGroup, refusal
 		return
 	}
 	before, after := phaseAndReason(current), phaseAndReason(wanted)
-	due, free := sent.delay(before, after, interval(current, wanted)), urgent(current, wanted)
+	due := sent.delay(before, after, interval(current, wanted))
+	urgent := urgent(current, wanted)
 	switch {
 	case sent.refused:
 		due = r.refused.Until(job.UID)
-	case free:
+	case urgent:
 		due = now
 	}
 	wanted.SchedulerName = schedulerName(job, group, &wanted) // it alone is no reason to write
@@ -210,7 +213,7 @@ func (r *Reporter) reportGroup(job *model.Job, group *v1alpha1.PodGroup, refusal
 	sent.generation = r.generation
 	r.groups[job.UID] = sent
 	next := sentStatus{record: sent.next(r.generation, before, after, reason, now), status: wanted}
-	r.write(repeated{from: from, last: sent.at, writes: writes, sent: func() { r.groups[job.UID] = next }}, due, free, now)
+	r.write(budgeted{from: from, urgent: urgent, last: sent.at, writes: writes, sent: func() { r.groups[job.UID] = next }}, due, now)
 }
 
 // expire deletes a group that has ended and is not to be kept any longer, again with a back-off while the watch still shows it.
@@ -234,17 +237,13 @@ func (r *Reporter) expire(group *v1alpha1.PodGroup, now time.Time) bool {
 	return true
 }
 
-// write makes a write that is due: one that is free immediately, another one if it is in the budget.
-func (r *Reporter) write(write repeated, due time.Time, free bool, now time.Time) {
-	switch {
-	case due.After(now):
+// write makes a write if it is due, and in its budget.
+func (r *Reporter) write(write budgeted, due, now time.Time) {
+	if due.After(now) {
 		r.requeue(due)
-	case free:
-		r.writes = append(r.writes, write.writes...)
-		write.sent()
-	default:
-		r.repeated = append(r.repeated, write)
+		return
 	}
+	r.due = append(r.due, write)
 }
 
 // schedulerName returns the scheduler that the status of a group is to show: the one that wrote it before when neither the group nor a
@@ -269,11 +268,11 @@ func (r *Reporter) keep(sent record, from account, shown bool, now time.Time) bo
 		r.requeue(sent.at.Add(echoTimeout))
 		return true
 	default:
-		return now.Sub(sent.at) < messageInterval || r.budget.exceeded(from, now)
+		return now.Sub(sent.at) < messageInterval || r.budget.exceeded(from, now) || r.urgent.exceeded(from, now)
 	}
 }
 
-// urgent reports whether a difference is written immediately and outside the budget: the first status of a group, what a restart
+// urgent reports whether a difference is written immediately and has the larger budget: the first status of a group, what a restart
 // reads, and a phase that a start, or its end, comes to.
 func urgent(current, wanted v1alpha1.PodGroupStatus) bool {
 	return current.Phase == "" || scheduledStatus(current) != scheduledStatus(wanted) ||

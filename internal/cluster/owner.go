@@ -13,9 +13,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file says which scheduler a PodGroup belongs to: the one that it names, that has written its status while it has members, or
-// that of its oldest member. Several schedulers see the same objects and come to the same answer, so that one of them at most
-// writes the status of a group.
+// This file says which scheduler a PodGroup belongs to: the one that it names, that has written its status while it has
+// members, or that of its oldest member. Several schedulers see the same objects and come to the same answer, so that one of
+// them at most writes the status of a group.
 
 // maxName is how much of the name of another scheduler is kept, in bytes: more than ours can have.
 const maxName = 300
@@ -135,9 +135,9 @@ type owner struct {
 	by        string
 }
 
-// ownerOf returns the scheduler that a PodGroup belongs to: the one that it names; the one that has written its status, while it has
-// a member of that scheduler; that of its oldest member, living ones first; and when it has none, groups.Writer. The scheduler is
-// empty when there is none of these.
+// ownerOf returns the scheduler that a PodGroup belongs to: the one that it names; the one that has written its status, while
+// it has a member of that scheduler; that of its oldest member, living ones first; and when it has none, groups.Writer. The
+// scheduler is empty when there is none of these.
 //
 // Invariant: the answer depends on the objects alone, and not on which scheduler asks.
 func (s *State) ownerOf(group *v1alpha1.PodGroup) owner {

@@ -54,8 +54,8 @@ func (l *Watcher) startFromLastGood(ctx context.Context, f sourceContent, refuse
 const (
 	// keepPeriod is how long after a failure, and how often while it may not write, the keeper tries again.
 	keepPeriod = 5 * time.Second
-	// missingPeriod is the same where the right or the object is missing: both may come later, as when the chart is upgraded behind the
-	// scheduler.
+	// missingPeriod is the same where the right or the object is missing: both may come later, as when the chart is upgraded
+	// behind the scheduler.
 	missingPeriod = time.Minute
 )
 

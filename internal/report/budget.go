@@ -7,19 +7,19 @@ import (
 	"github.com/tutti-sched/tutti/internal/commit"
 )
 
-// This file bounds what is written about the objects of a namespace: a user who makes the reasons of thousands of pods change, and
-// change again, makes no more writes than the budget of the namespace. The first status of an object, what a restart reads and
-// the phases of a start, see urgent, have a larger budget of their own, so that they do not wait for the others. Events of binds and
-// evictions have none: each is about a call of its own.
+// This file bounds what is written about the objects of a namespace: a user who makes the reasons of thousands of pods change,
+// and change again, makes no more writes than the budget of the namespace. The first status of an object, what a restart reads
+// and the phases of a start, see urgent, have a larger budget of their own, so that they do not wait for the others. Events of
+// binds and evictions have none: each is about a call of its own.
 
 const (
 	// budgetWindow is for how long a budget is; the next one begins when something is written after it.
 	budgetWindow = 10 * time.Second
 	// mostRepeated is how many writes of a window are about objects of one namespace, for groups and for pods each.
 	mostRepeated = 500
-	// mostUrgent is how many are the first about their object, or urgent. All pods of a gang of the largest size that is measured learn
-	// in one window that they wait, which autoscalers act on, and thousands of gangs start; a user who creates objects or changes minMember
-	// in a loop makes 500 of the writes a second.
+	// mostUrgent is how many are the first about their object, or urgent. All pods of a gang of the largest size that is measured
+	// learn in one window that they wait, which autoscalers act on, and thousands of gangs start; a user who creates objects or
+	// changes minMember in a loop makes 500 of the writes a second.
 	mostUrgent = 5000
 )
 
@@ -70,9 +70,9 @@ type budgeted struct {
 	sent   func()
 }
 
-// writeBudgeted makes the writes that are in their budgets, those about the objects first that were written longest ago. What is left is
-// made again by a later call of Report, from what is true then: of n urgent writes of a namespace the last one waits for
-// n / mostUrgent windows.
+// writeBudgeted makes the writes that are in their budgets, those about the objects first that were written longest ago. What
+// is left is made again by a later call of Report, from what is true then: of n urgent writes of a namespace the last one waits
+// for n / mostUrgent windows.
 func (r *Reporter) writeBudgeted(now time.Time) {
 	slices.SortStableFunc(r.due, func(a, b budgeted) int { return a.last.Compare(b.last) })
 	for _, write := range r.due {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,11 +31,14 @@ const (
 
 // Reporter turns the state of jobs into writes: the differences from what the API server has, or has been sent.
 //
-// Invariant: for an unchanged cluster it writes nothing.
+// Invariant: for an unchanged cluster it writes nothing, but an event every half hour about each job that waits: see
+// repeatReason.
 type Reporter struct {
 	groups map[types.UID]sentStatus
 	pods   map[types.UID]sentCondition
-	source Source
+	// repeats are when the reason of the oldest waiting pod of a job is to be repeated, by its UID.
+	repeats map[types.UID]repeat
+	source  Source
 	// refused are the objects of which the API server refused a write, or that were to be deleted and are there, by UID.
 	refused *backoff.Backoff[types.UID]
 	// generation counts the calls of Report.
@@ -111,7 +115,7 @@ type sentCondition struct {
 // NewReporter returns a reporter that has written nothing yet.
 func NewReporter(source Source) *Reporter {
 	return &Reporter{
-		groups: map[types.UID]sentStatus{}, pods: map[types.UID]sentCondition{}, source: source,
+		groups: map[types.UID]sentStatus{}, pods: map[types.UID]sentCondition{}, repeats: map[types.UID]repeat{}, source: source,
 		budget: budget{most: mostRepeated}, urgent: budget{most: mostUrgent},
 		refused: backoff.New[types.UID](backoff.Policy{Min: 10 * time.Second, Max: 10 * time.Minute}),
 	}
@@ -246,8 +250,8 @@ func (r *Reporter) write(write budgeted, due, now time.Time) {
 	r.due = append(r.due, write)
 }
 
-// schedulerName returns the scheduler that the status of a group is to show: the one that wrote it before when neither the group nor a
-// member says it.
+// schedulerName returns the scheduler that the status of a group is to show: the one that wrote it before when neither the
+// group nor a member says it.
 func schedulerName(job *model.Job, group *v1alpha1.PodGroup, before *v1alpha1.PodGroupStatus) string {
 	switch {
 	case group.Spec.SchedulerName != "":
@@ -272,8 +276,8 @@ func (r *Reporter) keep(sent record, from account, shown bool, now time.Time) bo
 	}
 }
 
-// urgent reports whether a difference is written immediately and has the larger budget: the first status of a group, what a restart
-// reads, and a phase that a start, or its end, comes to.
+// urgent reports whether a difference is written immediately and has the larger budget: the first status of a group, what a
+// restart reads, and a phase that a start, or its end, comes to.
 func urgent(current, wanted v1alpha1.PodGroupStatus) bool {
 	return current.Phase == "" || scheduledStatus(current) != scheduledStatus(wanted) ||
 		current.StartedMinMember != wanted.StartedMinMember ||
@@ -369,4 +373,5 @@ func (r *Reporter) prune() {
 			r.refused.Reset(uid)
 		}
 	}
+	maps.DeleteFunc(r.repeats, func(_ types.UID, next repeat) bool { return next.generation != r.generation })
 }

@@ -75,8 +75,8 @@ type PodGroupSpec struct {
 
 	// schedulerName is the scheduler of the group, which alone writes its status. A pod with another spec.schedulerName that names
 	// the group is no member: if its scheduler is a Tutti, it waits with the reason InvalidGroup. When schedulerName is empty, the
-	// group has the scheduler of its oldest member, for as long as it has members of that scheduler, and no scheduler writes its status
-	// before a member exists. It can be set while it is empty, and not be changed afterwards.
+	// group has the scheduler of its oldest member, for as long as it has members of that scheduler, and no scheduler writes its
+	// status before a member exists. It can be set while it is empty, and not be changed afterwards.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="the name of a scheduler consists of lower case letters, digits, '-' and '.', and each part between dots starts and ends with a letter or digit"
@@ -118,10 +118,10 @@ type PodGroupSpec struct {
 	// +optional
 	MemberLoss *MemberLoss `json:"memberLoss,omitempty"`
 
-	// ttlSecondsAfterFinished is for how long the group is kept after it has ended, counted from status.finishedAt: up to a year. Then
-	// the scheduler deletes it, and Kubernetes what it owns. Zero deletes it immediately. New members before that lead back to
-	// Pending, and the group is kept; so name a time longer than a controller takes to make members again that have failed. When
-	// it is left out, the group is kept.
+	// ttlSecondsAfterFinished is for how long the group is kept after it has ended, counted from status.finishedAt: up to a year.
+	// Then the scheduler deletes it, and Kubernetes what it owns. Zero deletes it immediately. New members before that lead back
+	// to Pending, and the group is kept; so name a time longer than a controller takes to make members again that have failed.
+	// When it is left out, the group is kept.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=31536000

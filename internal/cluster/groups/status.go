@@ -58,8 +58,8 @@ func QueuedSince(job *model.Job, shown *v1alpha1.PodGroupStatus) *metav1.Time {
 // DefaultScheduler is the name of a scheduler that is given none.
 const DefaultScheduler = "tutti"
 
-// Writer returns the scheduler that has written the status of a PodGroup without members; empty when none has. A status of a version
-// that did not say so counts as one of DefaultScheduler: of several schedulers at most one has the name.
+// Writer returns the scheduler that has written the status of a PodGroup without members; empty when none has. A status of a
+// version that did not say so counts as one of DefaultScheduler: of several schedulers at most one has the name.
 func Writer(status *v1alpha1.PodGroupStatus) string {
 	if status.SchedulerName == "" && status.Phase != "" {
 		return DefaultScheduler

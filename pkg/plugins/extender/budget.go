@@ -28,8 +28,8 @@ type budget struct {
 	now   func() time.Time
 	limit time.Duration
 
-	// asked are the kinds about which a call of this cycle was made, cut those about which one was not, or not to its end, for lack of
-	// time; spent is how long the calls took, by namespace, and total all of them.
+	// asked are the kinds about which a call of this cycle was made, cut those about which one was not, or not to its end, for
+	// lack of time; spent is how long the calls took, by namespace, and total all of them.
 	asked, cut map[requestKey]bool
 	spent      map[string]time.Duration
 	total      time.Duration

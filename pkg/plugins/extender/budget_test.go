@@ -92,8 +92,8 @@ func TestTheCallsOfACycleHaveABudget(t *testing.T) {
 	}
 }
 
-// TestTheLastCallOfACycleHasLittleMore than what is left of the budget. That it is cut off is no failure of the extender, and the pods are
-// asked about in the next cycle, first and with the whole time.
+// TestTheLastCallOfACycleHasLittleMore than what is left of the budget. That it is cut off is no failure of the extender, and
+// the pods are asked about in the next cycle, first and with the whole time.
 func TestTheLastCallOfACycleHasLittleMore(t *testing.T) {
 	b := newBudget(cycleBudget, nil)
 	if got := b.timeout(maxTimeout); got != maxTimeout {

@@ -32,8 +32,8 @@ type PodGroupSpecApplyConfiguration struct {
 	Roles []RoleApplyConfiguration `json:"roles,omitempty"`
 	// schedulerName is the scheduler of the group, which alone writes its status. A pod with another spec.schedulerName that names
 	// the group is no member: if its scheduler is a Tutti, it waits with the reason InvalidGroup. When schedulerName is empty, the
-	// group has the scheduler of its oldest member, for as long as it has members of that scheduler, and no scheduler writes its status
-	// before a member exists. It can be set while it is empty, and not be changed afterwards.
+	// group has the scheduler of its oldest member, for as long as it has members of that scheduler, and no scheduler writes its
+	// status before a member exists. It can be set while it is empty, and not be changed afterwards.
 	SchedulerName *string `json:"schedulerName,omitempty"`
 	// queue is the name of the queue the group is meant for. It is only shown so far: it has no effect on order, limits or
 	// shares. A later version will read it, so name a queue only if you mean it.
@@ -54,10 +54,10 @@ type PodGroupSpecApplyConfiguration struct {
 	// are placed before any other group starts, as soon as there are pods and capacity for them. When it is left out, the group
 	// waits for that.
 	MemberLoss *MemberLossApplyConfiguration `json:"memberLoss,omitempty"`
-	// ttlSecondsAfterFinished is for how long the group is kept after it has ended, counted from status.finishedAt: up to a year. Then
-	// the scheduler deletes it, and Kubernetes what it owns. Zero deletes it immediately. New members before that lead back to
-	// Pending, and the group is kept; so name a time longer than a controller takes to make members again that have failed. When
-	// it is left out, the group is kept.
+	// ttlSecondsAfterFinished is for how long the group is kept after it has ended, counted from status.finishedAt: up to a year.
+	// Then the scheduler deletes it, and Kubernetes what it owns. Zero deletes it immediately. New members before that lead back
+	// to Pending, and the group is kept; so name a time longer than a controller takes to make members again that have failed.
+	// When it is left out, the group is kept.
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 	// onMemberLoss is the old form of memberLoss.policy. It is read when memberLoss is left out, and is removed in the next
 	// release.

@@ -17,10 +17,8 @@ func (t *Task) RunsSince(now int64) int64 {
 	if status.StartTime != nil {
 		return status.StartTime.Unix()
 	}
-	for i := range status.Conditions {
-		if c := &status.Conditions[i]; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
-			return c.LastTransitionTime.Unix()
-		}
+	if c := PodScheduled(t.Pod); c != nil && c.Status == corev1.ConditionTrue {
+		return c.LastTransitionTime.Unix()
 	}
 	if t.Status == Bound || t.Status == Running {
 		return t.Created.Unix()
@@ -57,4 +55,14 @@ func (j *Job) OverrunsAt(now int64) (at int64, ok bool) {
 func (j *Job) Overruns(now int64) bool {
 	at, ok := j.OverrunsAt(now)
 	return ok && at <= now
+}
+
+// PodScheduled returns the condition PodScheduled of a pod, nil when it has none.
+func PodScheduled(pod *corev1.Pod) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled {
+			return c
+		}
+	}
+	return nil
 }

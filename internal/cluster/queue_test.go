@@ -26,7 +26,8 @@ func queue(name string, version string, change func(*v1alpha1.Queue)) *v1alpha1.
 	return q
 }
 
-// TestAStatusOfAQueueDecidesNothing: a report compares it with what is to be written, but no cycle follows, and no revision is new.
+// TestAStatusOfAQueueDecidesNothing: a report compares it with what is to be written, but no cycle follows, and no revision
+// is new.
 func TestAStatusOfAQueueDecidesNothing(t *testing.T) {
 	s := newState(node("n1", "cpu", "4"), queue("a", "1", nil), pod("p", label(v1alpha1.LabelQueue, "a")))
 	before, revision := s.Snapshot(start).Version, s.snapshot.Journal.Revision()

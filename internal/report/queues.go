@@ -167,7 +167,8 @@ func (r *QueueReporter) settle(object *v1alpha1.Queue, sent sentQueue, current v
 // requeue asks for the next call of Report.
 func (r *QueueReporter) requeue(at time.Time) { r.wake = backoff.Sooner(r.wake, at) }
 
-// jobCounts is how many jobs of a queue, and of those below it, wait to start or hold capacity; own are those of the queue itself.
+// jobCounts is how many jobs of a queue, and of those below it, wait to start or hold capacity; own are those of the queue
+// itself.
 type jobCounts struct{ waiting, running, own int32 }
 
 func countJobs(jobs []*model.Job, refusals map[model.JobKey]*model.Refusal) map[*model.Queue]jobCounts {

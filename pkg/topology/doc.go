@@ -17,6 +17,7 @@
 //
 //	index.go                        the counts, and how they follow the snapshot
 //	terms.go, write.go, spread.go   what pods ask: terms and constraints
+//	keys.go                         the topology keys that are known
 //	class.go, domain.go, slot.go    which pods count as equal, the domains of nodes, the pods on each node
 //	filter.go, score.go             the answers
 package topology

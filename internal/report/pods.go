@@ -44,6 +44,9 @@ func (r *Reporter) reportPod(job *model.Job, task *model.Task, refusal *model.Re
 			sent.generation = r.generation
 			r.pods[task.UID] = sent
 		}
+		if oldest {
+			r.repeatReason(task, current.LastTransitionTime.Time, reasonEvent(job, task, wanted.Message, refusal, now), from, now)
+		}
 		return
 	}
 	due := sent.delay(before, wanted.Reason, messageInterval)
@@ -52,15 +55,56 @@ func (r *Reporter) reportPod(job *model.Job, task *model.Task, refusal *model.Re
 	}
 	writes := []commit.Write{{Condition: &commit.PodCondition{Pod: task.PodRef, Condition: wanted}}}
 	if before != wanted.Reason && (numbers || oldest || !job.HasGroup && task.Invalid != nil) && sent.lastReason != wanted.Reason {
-		note := wanted.Message
-		if job.HasGroup && task.Invalid == nil {
-			note += ": " + refusal.String()
-		}
-		writes = append(writes, podEvent(task.PodRef, corev1.EventTypeWarning, ReasonFailedScheduling, note, now))
+		writes = append(writes, reasonEvent(job, task, wanted.Message, refusal, now))
+	}
+	if next, known := r.repeats[task.UID]; known {
+		r.repeats[task.UID] = repeat{next.at, r.generation}
 	}
 	sent.generation = r.generation
 	r.pods[task.UID] = sent
 	next := sentCondition{record: sent.next(r.generation, before, wanted.Reason, wanted.Reason, now), condition: wanted}
 	urgent := before == "" || before == corev1.PodReasonSchedulingGated
-	r.write(budgeted{from: from, urgent: urgent, last: sent.at, writes: writes, sent: func() { r.pods[task.UID] = next }}, due, now)
+	r.write(budgeted{from: from, urgent: urgent, last: sent.at, writes: writes, sent: func() {
+		r.pods[task.UID] = next
+		if oldest && len(writes) > 1 {
+			r.repeatAt(task, now.Add(repeatAfter))
+		}
+	}}, due, now)
+}
+
+// reasonEvent says on a pod why it waits, with the numbers that its condition leaves to the group.
+func reasonEvent(job *model.Job, task *model.Task, message string, refusal *model.Refusal, now time.Time) commit.Write {
+	if job.HasGroup && task.Invalid == nil {
+		message += ": " + refusal.String()
+	}
+	return podEvent(task.PodRef, corev1.EventTypeWarning, ReasonFailedScheduling, message, now)
+}
+
+// repeatAfter is how often the reason of a pod that waits is repeated as an event: the API server keeps events for an hour, and
+// kubectl describe shows nothing else.
+const repeatAfter = 30 * time.Minute
+
+// repeat is when a reason is to be repeated, and the last call of Report that looked at it.
+type repeat struct {
+	at         time.Time
+	generation int
+}
+
+// repeatReason writes the event of the oldest pod of a job again, half an hour after the last one. What this process does not
+// know it counts from when the pod began to wait, so that the events of many pods do not come at the same time after a restart.
+func (r *Reporter) repeatReason(task *model.Task, since time.Time, event commit.Write, from account, now time.Time) {
+	next, known := r.repeats[task.UID]
+	if !known {
+		next.at = since.Add((max(0, now.Sub(since))/repeatAfter + 1) * repeatAfter)
+	}
+	next.generation = r.generation
+	r.repeats[task.UID] = next
+	r.write(budgeted{from: from, last: now, writes: []commit.Write{event}, sent: func() {
+		r.repeatAt(task, now.Add(repeatAfter))
+	}}, next.at, now)
+}
+
+func (r *Reporter) repeatAt(task *model.Task, at time.Time) {
+	r.repeats[task.UID] = repeat{at, r.generation}
+	r.requeue(at)
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,11 +31,14 @@ const (
 
 // Reporter turns the state of jobs into writes: the differences from what the API server has, or has been sent.
 //
-// Invariant: for an unchanged cluster it writes nothing.
+// Invariant: for an unchanged cluster it writes nothing, but an event every half hour about each job that waits: see
+// repeatReason.
 type Reporter struct {
 	groups map[types.UID]sentStatus
 	pods   map[types.UID]sentCondition
-	source Source
+	// repeats are when the reason of the oldest waiting pod of a job is to be repeated, by its UID.
+	repeats map[types.UID]repeat
+	source  Source
 	// refused are the objects of which the API server refused a write, or that were to be deleted and are there, by UID.
 	refused *backoff.Backoff[types.UID]
 	// generation counts the calls of Report.
@@ -113,7 +117,7 @@ type sentCondition struct {
 // NewReporter returns a reporter that has written nothing yet.
 func NewReporter(source Source) *Reporter {
 	return &Reporter{
-		groups: map[types.UID]sentStatus{}, pods: map[types.UID]sentCondition{}, source: source,
+		groups: map[types.UID]sentStatus{}, pods: map[types.UID]sentCondition{}, repeats: map[types.UID]repeat{}, source: source,
 		budget: budget{most: mostRepeated}, urgent: budget{most: mostUrgent},
 		refused: backoff.New[types.UID](backoff.Policy{Min: 10 * time.Second, Max: 10 * time.Minute}),
 	}
@@ -371,4 +375,5 @@ func (r *Reporter) prune() {
 			r.refused.Reset(uid)
 		}
 	}
+	maps.DeleteFunc(r.repeats, func(_ types.UID, next repeat) bool { return next.generation != r.generation })
 }

@@ -57,7 +57,7 @@ var rules = []rule{
 	{of: "internal/lease"},
 	{of: "internal/backoff", ours: []string{"internal/commit", "pkg/model"}},
 	{of: "internal/report", ours: []string{"internal/backoff", "internal/cluster/groups", "internal/commit", "pkg/model", "apis"}},
-	{of: "internal/lifecycle", ours: []string{"internal/backoff", "internal/report", "internal/cluster/groups", "internal/commit", "pkg/model", "apis"}},
+	{of: "internal/lifecycle", ours: []string{"internal/backoff", "internal/cluster/groups", "internal/commit", "pkg/model", "apis"}},
 	{of: "internal/telemetry", ours: []string{"internal/debugapi", "internal/metrics", "internal/version", "pkg/framework", "internal/commit", "pkg/model"}},
 	// Who checks the scheduler's decisions takes no code from it.
 	{of: "test/invariants", ours: []string{"apis"}},

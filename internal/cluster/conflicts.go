@@ -191,10 +191,8 @@ func isolatedOn(node *nodeState) isolated.CPUSet {
 // boundAt returns when a pod was bound, which the API server notes in the transaction that binds it. For a pod that was created
 // on its node, and so was never bound, it returns when the pod was created.
 func boundAt(pod *corev1.Pod) time.Time {
-	for i := range pod.Status.Conditions {
-		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
-			return c.LastTransitionTime.Time
-		}
+	if c := model.PodScheduled(pod); c != nil && c.Status == corev1.ConditionTrue {
+		return c.LastTransitionTime.Time
 	}
 	return pod.CreationTimestamp.Time
 }

@@ -169,15 +169,13 @@ func KeptPod(pod *corev1.Pod) *corev1.Pod {
 		Resources: corev1.ResourceRequirements{Requests: firstResources(requestsOf(pod, requests))}}}
 	kept.Spec.Volumes = slices.Clone(spec.Volumes[:min(len(spec.Volumes), maxNames)])
 	kept.Status.StartTime = pod.Status.StartTime
-	if at := slices.IndexFunc(pod.Status.Conditions, isPodScheduled); at >= 0 {
-		scheduled := pod.Status.Conditions[at]
+	if shown := model.PodScheduled(pod); shown != nil {
+		scheduled := *shown
 		scheduled.Message = model.Brief(scheduled.Message, maxKept/8)
 		kept.Status.Conditions = []corev1.PodCondition{scheduled}
 	}
 	return kept
 }
-
-func isPodScheduled(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled }
 
 // firstResources returns the resources that every node has, and of the others up to maxNames: those with the shortest names.
 func firstResources(list corev1.ResourceList) corev1.ResourceList {

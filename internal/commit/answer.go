@@ -131,7 +131,6 @@ func (m *Machine) dropObsolete(now time.Time, e *entry) bool {
 // drop ends an obsolete write without an outcome.
 func (m *Machine) drop(now time.Time, e *entry) {
 	m.unlink(now, e)
-	m.counts.Replaced++
 }
 
 // late reports whether the deadline forbids a further attempt.

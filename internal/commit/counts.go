@@ -12,9 +12,8 @@ import (
 type Counts struct {
 	// Answers counts the answers to calls, by kind and by what Code says of the answer.
 	Answers map[Answer]uint64
-	// Replaced counts writes that were never made because a newer one made them obsolete, DroppedEvents events that were given
-	// up: too many were to be sent, or no attempt succeeded.
-	Replaced, DroppedEvents uint64
+	// DroppedEvents counts events that were given up: too many were to be sent, or no attempt succeeded.
+	DroppedEvents uint64
 	// Paused is how long the API server, being busy, has made all calls wait, WritesPaused how long writes alone. A pause counts
 	// as a whole when it begins.
 	Paused, WritesPaused time.Duration

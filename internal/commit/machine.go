@@ -133,7 +133,6 @@ func (m *Machine) Write(now time.Time, write Write) {
 	for _, other := range m.targetQueues[e.target()] {
 		if other.call.Kind == e.call.Kind && other.state != sent {
 			other.call.Write = write
-			m.counts.Replaced++
 			return
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/tutti-sched/tutti/internal/backoff"
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
-	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -152,7 +151,7 @@ func (g *Gangs) due(job *model.Job, now time.Time) (at time.Time, ok bool) {
 func firstBound(job *model.Job) (first time.Time) {
 	for _, task := range job.Tasks {
 		if boundByScheduler(task) {
-			first = backoff.Sooner(first, report.PodScheduled(task.Pod).LastTransitionTime.Time)
+			first = backoff.Sooner(first, model.PodScheduled(task.Pod).LastTransitionTime.Time)
 		}
 	}
 	return first
@@ -164,7 +163,7 @@ func boundByScheduler(task *model.Task) bool {
 	if !onNode(task) {
 		return false
 	}
-	condition := report.PodScheduled(task.Pod)
+	condition := model.PodScheduled(task.Pod)
 	return condition != nil && condition.Status == corev1.ConditionTrue
 }
 

@@ -109,7 +109,7 @@ func (d *desk) after(pass time.Duration) map[string]told {
 // reason is what the API server has for a gang and for a member.
 func (d *desk) reason(key model.JobKey, member int) string {
 	condition := meta.FindStatusCondition(d.groups[key].Status.Conditions, v1alpha1.ConditionScheduled)
-	pod := PodScheduled(d.pods[types.UID(fmt.Sprintf("%s/%s-%d", key.Namespace, key.Name, member))].Pod)
+	pod := model.PodScheduled(d.pods[types.UID(fmt.Sprintf("%s/%s-%d", key.Namespace, key.Name, member))].Pod)
 	if condition == nil || pod == nil {
 		return ""
 	}

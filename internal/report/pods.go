@@ -28,7 +28,7 @@ func (r *Reporter) reportPods(job *model.Job, refusal *model.Refusal, now time.T
 // oldest that it is the first of them: it gets an event for each reason, since kubectl describe shows no message of a condition.
 func (r *Reporter) reportPod(job *model.Job, task *model.Task, refusal *model.Refusal, numbers, oldest bool, now time.Time) {
 	sent := r.pods[task.UID]
-	seen := PodScheduled(task.Pod)
+	seen := model.PodScheduled(task.Pod)
 	current := seen
 	if sent.holds(now) {
 		current = &sent.condition

@@ -127,8 +127,6 @@ func phase(job *model.Job, isScheduled bool, before v1alpha1.PodGroupPhase) v1al
 // refusals, and ReasonRestarts.
 const (
 	ReasonScheduled = v1alpha1.ConditionScheduled
-	ReasonDegraded  = v1alpha1.ConditionDegraded
-	ReasonReserved  = v1alpha1.ConditionReserved
 	ReasonRestarts  = "StartsAgain"
 	ReasonEnded     = "Ended"
 )
@@ -246,14 +244,4 @@ func podReason(refusal *model.Refusal) string {
 	default:
 		return string(refusal.Code)
 	}
-}
-
-// PodScheduled returns the condition PodScheduled of a pod, nil when it has none.
-func PodScheduled(pod *corev1.Pod) *corev1.PodCondition {
-	for i := range pod.Status.Conditions {
-		if pod.Status.Conditions[i].Type == corev1.PodScheduled {
-			return &pod.Status.Conditions[i]
-		}
-	}
-	return nil
 }

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/internal/commit"
-	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -79,7 +78,7 @@ func TestEverydayCases(t *testing.T) {
 	if told := notes(calls, "trainnig-0"); !slices.Contains(told, "Warning FailedScheduling: "+misspelt) {
 		t.Errorf("the misspelt pod's events are %q", told)
 	}
-	if c := report.PodScheduled(w.pods["trainnig-0"]); c == nil || c.Reason != string(model.GroupNotFound) ||
+	if c := model.PodScheduled(w.pods["trainnig-0"]); c == nil || c.Reason != string(model.GroupNotFound) ||
 		c.Message != misspelt {
 		t.Errorf("the misspelt pod's condition is %+v", c)
 	}

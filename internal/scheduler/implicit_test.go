@@ -51,7 +51,7 @@ func (w *world) change(name string, alter func(*corev1.Pod)) {
 func (w *world) told(name string) *corev1.PodCondition {
 	for _, pod := range w.pods {
 		if pod.Name == name {
-			return report.PodScheduled(pod)
+			return model.PodScheduled(pod)
 		}
 	}
 	return nil

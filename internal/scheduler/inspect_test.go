@@ -129,7 +129,7 @@ func inspect[T any](w *world, request func() (*T, error)) *T {
 		case document := <-answer:
 			return document
 		case <-w.mailbox.ready:
-			w.loop.step(w.t.Context())
+			w.loop.Step(w.t.Context())
 		}
 	}
 }

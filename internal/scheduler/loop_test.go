@@ -221,7 +221,7 @@ func (w *world) play(ctx context.Context, span time.Duration) []commit.Call {
 func (w *world) playBy(ctx context.Context, span, tick time.Duration) []commit.Call {
 	w.calls = nil
 	for range span / tick {
-		w.loop.step(ctx)
+		w.loop.Step(ctx)
 		w.clock.Step(tick)
 	}
 	return w.calls

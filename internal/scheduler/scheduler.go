@@ -134,15 +134,16 @@ func New(
 // Run is the loop, until the context ends. It follows the cluster from the start and decides once it leads.
 func (s *Scheduler) Run(ctx context.Context) error {
 	for {
-		s.step(ctx)
+		s.Step(ctx)
 		if !s.sleep(ctx) {
 			return nil
 		}
 	}
 }
 
-// step does whatever is due now. A simulator calls it instead of Run.
-func (s *Scheduler) step(ctx context.Context) {
+// Step does whatever is due now and returns immediately. A simulator calls it in place of Run, with the mailbox filled and the
+// clock set to where it wants them, and again at NextWake at the latest.
+func (s *Scheduler) Step(ctx context.Context) {
 	now := s.options.Clock.Now()
 	s.progress.begin(now)
 	defer s.endStep(now)

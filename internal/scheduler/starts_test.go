@@ -223,7 +223,7 @@ func TestMemberLostRightAfterTheStart(t *testing.T) {
 	}
 	w.refuseWrites = nil
 	w.play(t.Context(), 10*time.Minute)
-	if c := w.condition("mpi"); c == nil || c.Reason != report.ReasonDegraded || w.groups["mpi"].Status.Phase != v1alpha1.PodGroupDegraded {
+	if c := w.condition("mpi"); c == nil || c.Reason != v1alpha1.ConditionDegraded || w.groups["mpi"].Status.Phase != v1alpha1.PodGroupDegraded {
 		t.Errorf("condition %+v, phase %s", c, w.groups["mpi"].Status.Phase)
 	}
 }

@@ -80,7 +80,6 @@ func (s *Scheduler) surveyJob(job *model.Job, seen *telemetry.Survey) {
 	if refusal == nil || len(job.Tasks) == 0 {
 		return
 	}
-	seen.JobsRefused++
 	seen.Waiting[refusal.Code]++
 	if refusal.BlockedByBudgets {
 		seen.BlockedByBudgets++

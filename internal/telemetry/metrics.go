@@ -327,11 +327,7 @@ func number(is bool) float64 {
 
 // Failing records whether the last cycle failed as a whole.
 func (m *Metrics) Failing(failing bool) {
-	switch {
-	case m == nil:
-	case failing:
-		m.failing.WithLabelValues().Set(1)
-	default:
-		m.failing.WithLabelValues().Set(0)
+	if m != nil {
+		m.failing.WithLabelValues().Set(number(failing))
 	}
 }

@@ -26,9 +26,9 @@ type Survey struct {
 	Reserved     map[string]float64
 	Reservations int
 	// Unscheduled and Stuck count pods.
-	Unscheduled, Stuck      int
-	Nodes, Jobs, Pods       int
-	Dimensions, JobsRefused int
+	Unscheduled, Stuck int
+	Nodes, Jobs, Pods  int
+	Dimensions         int
 }
 
 // Loop is what a scrape asks of the scheduler's loop. Any goroutine may call its methods.
@@ -148,7 +148,9 @@ func (s *State) fill(now time.Time) {
 	for _, gauge := range s.ofSurvey() {
 		gauge.Reset()
 	}
+	waiting := 0
 	for code, n := range s.last.Waiting {
+		waiting += n
 		s.waiting.WithLabelValues(string(code)).Set(float64(n))
 	}
 	for code, since := range s.last.OldestWaiting {
@@ -174,5 +176,5 @@ func (s *State) fill(now time.Time) {
 	s.unscheduled.WithLabelValues().Set(float64(s.last.Unscheduled))
 	s.stuck.WithLabelValues().Set(float64(s.last.Stuck))
 	s.dims.WithLabelValues().Set(float64(s.last.Dimensions))
-	s.oldWaiting.WithLabelValues().Set(float64(s.last.JobsRefused))
+	s.oldWaiting.WithLabelValues().Set(float64(waiting))
 }

@@ -27,10 +27,8 @@ func (t *Task) RunsSince(now int64) int64 {
 
 // boundAt returns when the API server bound the task, in seconds since 1970; ok is false when that is not known.
 func (t *Task) boundAt() (at int64, ok bool) {
-	for i := range t.Pod.Status.Conditions {
-		if c := &t.Pod.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
-			return c.LastTransitionTime.Unix(), true
-		}
+	if c := PodScheduled(t.Pod); c != nil && c.Status == corev1.ConditionTrue {
+		return c.LastTransitionTime.Unix(), true
 	}
 	return 0, false
 }
@@ -88,4 +86,14 @@ func (j *Job) IsUnheld(now int64) bool {
 func (j *Job) Overruns(now int64) bool {
 	at, ok := j.OverrunsAt(now)
 	return ok && at <= now
+}
+
+// PodScheduled returns the condition PodScheduled of a pod, nil when it has none.
+func PodScheduled(pod *corev1.Pod) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled {
+			return c
+		}
+	}
+	return nil
 }

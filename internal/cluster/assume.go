@@ -31,6 +31,9 @@ func (s *State) Assume(decision model.Decision) {
 		}
 		after := *before
 		after.evicted = true
+		if before.prolonged {
+			after.stayed = s.snapshot.Now
+		}
 		s.assume(entry, &after)
 		if s.groups[before.task.Job] != nil {
 			s.evicted[before.task.Job] = true

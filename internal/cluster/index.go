@@ -78,7 +78,7 @@ func placesOf(r *podState) indexKeys {
 	t := &r.task
 	p := indexKeys{
 		job: t.Job, node: t.Node,
-		releasing: t.Status == model.Releasing && t.Pod.DeletionTimestamp != nil, nominated: t.Nominated != "",
+		releasing: t.Status.Occupies() && t.Pod.DeletionTimestamp != nil, nominated: t.Nominated != "",
 	}
 	if r.membership.Implicit != (model.JobKey{}) {
 		p.implicit = r.membership.Job

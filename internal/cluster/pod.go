@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/isolated"
@@ -34,14 +35,16 @@ type podState struct {
 	// watch is yet to show. Either holds the task.
 	invalid            *model.Refusal
 	awaitsNewerVersion bool
-	// evicted reports that an eviction is assumed.
-	evicted bool
+	// evicted reports that an eviction is assumed, prolonged that a client has deleted the pod with so long a grace that it counts
+	// as one that runs: see updateProlonged.
+	evicted, prolonged bool
 	// nomination is the node of an assumed nomination, empty when it is taken back; nil when the one before it counts: nominated, as
 	// this process wrote it, or as it stood on the pod before this process led. attempted is the node of the last one that was
 	// forgotten, and may have been written all the same.
 	nomination           *string
 	nominated, attempted string
-	// stayed is when the last snapshot was taken that showed the pod and not yet that it is being deleted; zero when none did.
+	// stayed is when the last snapshot was taken that showed the pod and not yet that it is being deleted, or, of a prolonged pod,
+	// that it is evicted; zero when none did.
 	stayed time.Time
 }
 
@@ -69,6 +72,38 @@ func (r *podState) stuckAt(maxGrace time.Duration) time.Time {
 
 func (r *podState) stuck(now time.Time, maxGrace time.Duration) bool {
 	return r.task.Status == model.Releasing && r.task.Pod.DeletionTimestamp != nil && now.Unix() >= r.stuckAt(maxGrace).Unix()
+}
+
+// prolongedUntil returns until when a pod that is being deleted has more than the limit left, by the grace of its deletion.
+// That may be so long that the deletionTimestamp has overflowed: it is counted from when the deletion began.
+func (r *podState) prolongedUntil(maxGrace time.Duration) time.Time {
+	const century = 100 * 365 * 24 * 3600
+	pod := r.task.Pod
+	if pod.DeletionGracePeriodSeconds == nil {
+		return time.Time{}
+	}
+	seconds := *pod.DeletionGracePeriodSeconds
+	began := pod.DeletionTimestamp.Add(-time.Duration(seconds) * time.Second)
+	return began.Add(time.Duration(min(seconds, century))*time.Second - maxGrace)
+}
+
+// updateProlonged lets a pod that is stuck, and that its deletion gives longer than the limit from now on, count as one that
+// runs: it may be evicted, which shortens the time that it has. Otherwise a user could keep a node for a year from jobs of any
+// priority, by deleting a pod that does not end with a grace of a year.
+func (s *State) updateProlonged(now time.Time) {
+	if s.second == now.Unix() { // which patchOverdue sets
+		return
+	}
+	for _, entry := range s.releasing {
+		r := entry.record
+		prolonged := (r.prolonged || r.stuck(now, s.maxGrace)) && r.prolongedUntil(s.maxGrace).After(now)
+		if prolonged != r.prolonged {
+			after := *r
+			after.prolonged = prolonged
+			after.derivePosition()
+			s.put(entry, &after)
+		}
+	}
 }
 
 // graceSeconds returns how long a pod may take to end when we end it. Without a grace of its own, as only in tests, it has
@@ -241,6 +276,9 @@ func (r *podState) assume(before *podState, seen time.Time) {
 			r.stayed = seen
 		default:
 			r.stayed = before.stayed
+			if ptr.Equal(pod.DeletionGracePeriodSeconds, before.task.Pod.DeletionGracePeriodSeconds) { // else it was shortened
+				r.evicted, r.prolonged = before.evicted, before.prolonged
+			}
 		}
 		if before.nomination != nil && pod.Spec.NodeName == "" && *before.nomination != pod.Status.NominatedNodeName {
 			r.nomination = before.nomination
@@ -282,7 +320,7 @@ func (r *podState) position() model.Placement {
 		return model.Placement{Status: model.Failed}
 	case node == "":
 		return model.Placement{Status: model.Pending}
-	case r.evicted || pod.DeletionTimestamp != nil:
+	case r.evicted || pod.DeletionTimestamp != nil && !r.prolonged:
 		return model.Placement{Status: model.Releasing, Node: node}
 	case pod.Spec.NodeName == "":
 		return model.Placement{Status: model.Binding, Node: node}

@@ -23,6 +23,7 @@ func (s *State) Snapshot(now time.Time) *model.Snapshot {
 // refresh brings the snapshot up to date with what has changed. It reports false when that has panicked over a pod or a node:
 // the state does not hold that any more, and half of it may be in the snapshot.
 func (s *State) refresh(now time.Time) (whole bool) {
+	s.updateProlonged(now)
 	changed := s.patchNamespaces() || s.changed()
 	s.growVectors()
 	whole = s.patchNodes()

@@ -164,7 +164,11 @@ func (s *State) Pod(uid types.UID) *corev1.Pod {
 func (s *State) NextWake(now time.Time) (time.Time, bool) {
 	var next time.Time
 	for _, entry := range s.releasing {
-		if at := entry.record.stuckAt(s.maxGrace); at.Unix() > now.Unix() && (next.IsZero() || at.Before(next)) {
+		at := entry.record.stuckAt(s.maxGrace)
+		if entry.record.prolonged {
+			at = entry.record.prolongedUntil(s.maxGrace)
+		}
+		if at.Unix() > now.Unix() && (next.IsZero() || at.Before(next)) {
 			next = at
 		}
 	}

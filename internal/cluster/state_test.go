@@ -316,7 +316,8 @@ func TestAPodIsStuckThirtySecondsAfterItsGraceOrTheLongest(t *testing.T) {
 			if wake, ok := s.NextWake(start); !ok || wake.Sub(start) != c.want {
 				t.Errorf("it is stuck %s after its deletion, want %s", wake.Sub(start), c.want)
 			}
-			if taskIn(snap(t, s, start.Add(c.want-time.Second)), "p").TerminationOverdue || !taskIn(snap(t, s, start.Add(c.want)), "p").TerminationOverdue {
+			counts := func(at time.Duration) bool { return taskIn(snap(t, s, start.Add(at)), "p").ReleasesResources() }
+			if !counts(c.want-time.Second) || counts(c.want) {
 				t.Error("the snapshot says otherwise")
 			}
 		})
@@ -336,6 +337,64 @@ func TestThePodsGraceIsItsOwnUpToTheLongest(t *testing.T) {
 			if got := taskIn(snapshot, name).GraceSeconds; got != want[i] {
 				t.Errorf("with at most %s, %s has %d s, want %d", most, name, got, want[i])
 			}
+		}
+	}
+}
+
+// TestADeletionThatTakesTooLongIsShortened: a pod that is stuck, and that its deletion gives longer than the limit, counts as
+// one that runs. Once it is evicted its capacity is counted on, while the API server shows the old grace and the new one; a
+// refused eviction is taken back.
+func TestADeletionThatTakesTooLongIsShortened(t *testing.T) {
+	for name, grace := range map[string]int64{"a year": 365 * 24 * 3600, "more than can be counted": 10_000_000_000} {
+		t.Run(name, func(t *testing.T) {
+			began := func(version string, grace int64) Event {
+				leaving := pod("p", on("n"), phase("Running"), deleting(start.Add(time.Duration(grace)*time.Second)))
+				leaving.ResourceVersion, leaving.DeletionGracePeriodSeconds = version, &grace
+				return Event{Kind: KindPod, Pod: leaving}
+			}
+			s := newState(node("n"), pod("p", on("n"), phase("Running")))
+			s.Apply(began("1000", grace))
+			expect := func(what string, at time.Duration, status model.Status, overdue bool) {
+				t.Helper()
+				if task := taskIn(snap(t, s, start.Add(at)), "p"); task.Status != status || task.TerminationOverdue != overdue {
+					t.Errorf("%s: %s, overdue=%t", what, task.Status, task.TerminationOverdue)
+				}
+			}
+			const limit = 5*time.Minute + 30*time.Second
+			expect("at first", limit-time.Second, model.Releasing, false)
+			if wake, ok := s.NextWake(start.Add(limit - time.Second)); !ok || !wake.Equal(start.Add(limit)) {
+				t.Errorf("next wake %s %t", wake, ok)
+			}
+			expect("beyond the limit", limit, model.Running, false)
+			evict := model.Decision{Evictions: []model.Eviction{{Pod: taskIn(s.snapshot, "p").PodRef}}}
+			s.Assume(evict)
+			expect("evicted", limit, model.Releasing, false)
+			s.ForgetEviction("p")
+			expect("refused", limit, model.Running, false)
+			s.Assume(evict)
+			s.Apply(began("1001", grace)) // the kubelet writes its status
+			expect("evicted again", limit, model.Releasing, false)
+			s.Apply(began("1002", 30))
+			expect("shortened", limit+59*time.Second, model.Releasing, false)
+			expect("stays all the same", limit+time.Minute, model.Releasing, true)
+		})
+	}
+	s := newState(node("n"), pod("p", on("n"), phase("Running")))
+	grace := int64(600)
+	leaving := pod("p", on("n"), phase("Running"), deleting(start.Add(10*time.Minute)))
+	leaving.ResourceVersion, leaving.DeletionGracePeriodSeconds = "1000", &grace
+	s.Apply(Event{Kind: KindPod, Pod: leaving})
+	s.Configure(nil, time.Minute)
+	for at, want := range map[time.Duration]model.Status{
+		80 * time.Second: model.Releasing, 90 * time.Second: model.Running, 539 * time.Second: model.Running, 540 * time.Second: model.Releasing,
+	} {
+		if task := taskIn(snap(t, s, start.Add(at)), "p"); task.Status != want || task.TerminationOverdue != (at == 540*time.Second) {
+			t.Errorf("after %s: %s, overdue=%t", at, task.Status, task.TerminationOverdue)
+		}
+	}
+	if snap(t, s, start.Add(100*time.Second)); s.pods["p"].record.prolonged {
+		if wake, ok := s.NextWake(start.Add(100 * time.Second)); !ok || !wake.Equal(start.Add(540*time.Second)) {
+			t.Errorf("next wake %s %t", wake, ok)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func (s *environment) takeEvictions(decision model.Decision) error {
 		switch {
 		case pod == nil || pod.UID != eviction.Pod.UID:
 			return fmt.Errorf("pod %s is evicted, and is gone", eviction.Pod)
-		case pod.DeletionTimestamp != nil || s.ending[pod.UID]:
+		case pod.DeletionTimestamp != nil && !s.prolonged(pod) || s.ending[pod.UID]:
 			return fmt.Errorf("pod %s is evicted twice", eviction.Pod)
 		case pod.Spec.NodeName == "":
 			return fmt.Errorf("pod %s is evicted, and runs nowhere", eviction.Pod)
@@ -220,10 +220,23 @@ func deletedAt(pod *corev1.Pod, began time.Time, grace time.Duration) {
 	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &ends, &seconds
 }
 
+// prolonged reports whether a pod is being deleted, and keeps its node for longer than the limit from now on.
+func (s *environment) prolonged(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil && pod.DeletionTimestamp.Sub(s.world.now) > s.profile.MaxGrace()
+}
+
 // confirmEvictions lets the watch see who is being deleted, and where capacity is kept.
 func (s *environment) confirmEvictions() error {
-	ending := s.world.podNames(func(pod *corev1.Pod) bool { return s.ending[pod.UID] && pod.DeletionTimestamp == nil })
-	err := s.world.changePods(ending, func(pod *corev1.Pod) { deletedAt(pod, s.world.now, s.graces[pod.UID]) })
+	ending := s.world.podNames(func(pod *corev1.Pod) bool {
+		return s.ending[pod.UID] && (pod.DeletionTimestamp == nil || s.prolonged(pod))
+	})
+	err := s.world.changePods(ending, func(pod *corev1.Pod) {
+		began := s.world.now
+		if pod.DeletionTimestamp != nil { // the API server shortens a deletion from where it began
+			began = pod.DeletionTimestamp.Add(-time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second)
+		}
+		deletedAt(pod, began, s.graces[pod.UID])
+	})
 	if err != nil {
 		return err
 	}

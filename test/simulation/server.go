@@ -195,7 +195,7 @@ func (s *server) changePod(name string, uid types.UID, alter func(*corev1.Pod)) 
 func (s *server) deletePod(name string, within int64) {
 	pod := s.pod(name)
 	switch {
-	case pod == nil || pod.DeletionTimestamp != nil:
+	case pod == nil || pod.DeletionTimestamp != nil && (within <= 0 || within >= *pod.DeletionGracePeriodSeconds):
 		return
 	case pod.Spec.NodeName == "" || finished(pod):
 		s.remove(cluster.KindPod, name)
@@ -210,6 +210,9 @@ func (s *server) deletePod(name string, within int64) {
 			grace = within
 		}
 		ends := metav1.NewTime(s.now().Add(time.Duration(grace) * time.Second))
+		if pod.DeletionTimestamp != nil { // a deletion is shortened from where it began
+			ends.Time = pod.DeletionTimestamp.Add(time.Duration(grace-*pod.DeletionGracePeriodSeconds) * time.Second)
+		}
 		pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &ends, &grace
 	})
 }

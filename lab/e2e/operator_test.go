@@ -36,9 +36,9 @@ type installation struct {
 
 // TestNothingPagesFalsely: a release is installed with alerts and dashboard, gangs start and wait, isolated CPUs are turned on
 // and off, a configuration is refused and the scheduler restarts, the release is rolled back. By the metrics of that run no alert
-// of the chart fires; the one of the configuration does when it stays refused for longer. TuttiRestartsRepeatedly counts the starts
-// of processes in the same pod, of which there is one here, of the more than three in half an hour that it takes. The other four
-// starts are in pods of their own: three of them come with rollouts, which do not count however many there are.
+// of the chart fires; the one of the configuration does when it stays refused for longer. TuttiRestartsRepeatedly counts starts
+// in the same pod, and fires at the fourth in half an hour: there is one here. The other starts are in pods of their own, three
+// of them made by rollouts, which do not count however many there are.
 func TestNothingPagesFalsely(t *testing.T) {
 	t.Parallel()
 	tool, err := alerts.New(t.Context(), t.TempDir(), t.Output())

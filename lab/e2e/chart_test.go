@@ -134,6 +134,7 @@ func tooMuch(role string, rule rbacv1.PolicyRule) []string {
 // TestChart installs the chart into a cluster of its own that has never seen it, and runs the scheduler as it is
 // installed. The server writes down every request of the scheduler's account.
 func TestChart(t *testing.T) {
+	t.Parallel()
 	audit := filepath.Join(t.TempDir(), "audit.log")
 	c := startAudited(t, audit)
 	lab, err := harness.NewEnv(c)

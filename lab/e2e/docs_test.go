@@ -71,7 +71,8 @@ func TestPagesSayWhatIsNotRun(t *testing.T) {
 	t.Logf("%d blocks are run, %d are not", ran, marked)
 }
 
-// TestPages runs the commands of the pages, as a user would who follows them.
+// TestPages runs the commands of the pages, as a user would who follows them. Each page has a cluster and a home of its own; what
+// several of them write is build/images alone, the same bytes each time.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	for _, page := range run {
@@ -79,6 +80,7 @@ func TestPages(t *testing.T) {
 			continue
 		}
 		t.Run(page, func(t *testing.T) {
+			t.Parallel()
 			all := blocks(t, page)
 			reader := newReader(t)
 			if slices.Contains(installed, page) && !reader.install() {
@@ -220,7 +222,8 @@ func newReader(t *testing.T) *reader {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &reader{t: t, lab: lab, program: program, env: append(os.Environ(),
+	// Without cgo, whatever the tests have, as in every other build: so the packages that a page compiles are in Go's cache.
+	return &reader{t: t, lab: lab, program: program, env: append(os.Environ(), "CGO_ENABLED=0",
 		"PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "KUBECONFIG="+c.Kubeconfig(),
 		"HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home, "KUBECACHEDIR="+filepath.Join(home, "cache"),
 	)}

@@ -4,17 +4,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/lab/binaries"
 	"github.com/tutti-sched/tutti/lab/cluster"
+	"github.com/tutti-sched/tutti/lab/demo/release"
 	"github.com/tutti-sched/tutti/lab/harness"
 )
 
@@ -29,24 +31,32 @@ rules:
 - {level: None}
 `
 
-// side is the scheduler of one release. Its account and its schedulerName have its name; its namespace and Lease are its own.
+// side is one of two releases. What it has in the namespace default begins with its name; its namespace, its Lease and its
+// schedulerName are its own.
 type side struct {
-	name string
-	lab  *harness.Env
-	t    *testing.T
+	name, namespace, scheduler string
+	lab                        *harness.Env
+	t                          *testing.T
 }
 
-// TestTwoReleasesSideBySide: two schedulers lead at a time, each for its own schedulerName, and each has gangs that wait, that
-// run and that have lost a member, all of them in one namespace and on the same nodes. Neither ever writes a pod or a PodGroup
-// of the other; and at rest neither writes anything but its Lease.
+// TestTwoReleasesSideBySide: this version is installed beside a release of the version before, as docs/upgrading.md says. Both
+// lead at a time, each with what its chart allows its account, under the policies of the newer one. Each has gangs that wait,
+// that run and that have lost a member, all of them in one namespace and on the same nodes. Neither is refused anything, nor ever
+// writes a pod or a PodGroup of the other; and at rest neither writes anything but its Lease.
 func TestTwoReleasesSideBySide(t *testing.T) {
 	t.Parallel()
 	lab, writes := bareCluster(t, accountLog, cluster.Options{Kwok: true})
 	lab.Nodes(t, cluster.Nodes("side", 4, map[string]string{"cpu": "4"})...)
-	sides := []*side{{"one", lab, t}, {"two", lab, t}}
-	for _, s := range sides {
-		s.start()
-	}
+	older := &side{"older", release.Namespace, "tutti", lab, t}
+	newer := &side{"newer", "tutti-next", "tutti-next", lab, t}
+	sides := []*side{older, newer}
+	older.installOlder()
+	older.start()
+	older.gang("before", 1, "1")
+	lab.Eventually(t, patience, func() error { return older.phase("before", v1alpha1.PodGroupRunning, 1) })
+	older.helm(besideCommand(t)...)
+	older.guarded("before")
+	newer.start()
 	for _, s := range sides {
 		s.gang("runs", 2, "1")
 		s.gang("lost", 2, "1")
@@ -91,60 +101,115 @@ func TestTwoReleasesSideBySide(t *testing.T) {
 	assertOwnWrites(t, writes, sides)
 }
 
-// assertOwnWrites wants each to have written its own pods and PodGroups and no others.
+// assertOwnWrites wants each to have written its own pods and PodGroups and no others, and to have been refused nothing.
 func assertOwnWrites(t *testing.T, writes writeLog, sides []*side) {
 	t.Helper()
-	count := map[string]int{}
+	count, owns := map[string]int{}, map[string]string{}
+	for _, s := range sides {
+		owns[s.namespace] = s.name + "-"
+	}
 	for _, line := range writes.lines(t) {
 		var e written
 		if err := json.Unmarshal(line, &e); err != nil {
 			t.Fatalf("%v in %s", err, line)
 		}
+		if e.ResponseStatus.Code == http.StatusForbidden {
+			t.Errorf("refused: %s", line)
+		}
 		if e.ObjectRef.Resource != "pods" && e.ObjectRef.Resource != "podgroups" {
 			continue
 		}
-		count[e.account()+" "+e.ObjectRef.Resource]++
-		if !strings.HasPrefix(e.ObjectRef.Name, e.account()+"-") {
-			t.Errorf("%s has written what is not its own: %s", e.account(), line)
+		account := strings.TrimSuffix(strings.TrimPrefix(e.User.Username, "system:serviceaccount:"), ":tutti-scheduler")
+		count[account+" "+e.ObjectRef.Resource]++
+		if own, known := owns[account]; !known || !strings.HasPrefix(e.ObjectRef.Name, own) {
+			t.Errorf("the scheduler of %s has written what is not its own: %s", account, line)
 		}
 	}
 	for _, s := range sides {
 		for _, kind := range []string{"pods", "podgroups"} {
-			if count[s.name+" "+kind] == 0 {
-				t.Errorf("the log has no write of %s by %s: it would not show others", kind, s.name)
+			if count[s.namespace+" "+kind] == 0 {
+				t.Errorf("the log has no write of %s by the %s: it would not show others", kind, s.name)
 			}
 		}
 	}
 	t.Logf("writes by account and kind: %v", count)
 }
 
-// start runs the scheduler, with the right to everything, and returns when it leads.
+// besideCommand is the command of docs/upgrading.md that installs this version beside an older one, without the word helm.
+func besideCommand(t *testing.T) []string {
+	t.Helper()
+	found := blocks(t, "docs/upgrading.md")
+	if len(found) != 1 || len(found[0].Commands) != 1 {
+		t.Fatalf("docs/upgrading.md has %d blocks of commands, want the one with the command for a second release", len(found))
+	}
+	text := strings.NewReplacer("\\\n", "", "'", "", "charts/tutti", chartFolder(t)).Replace(found[0].Commands[0].Text)
+	return strings.Fields(text)[1:]
+}
+
+func (s *side) helm(args ...string) {
+	s.t.Helper()
+	if _, err := s.lab.Cluster.Helm(s.t.Context(), args...); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// installOlder installs the release as the version before has it: its account has no right that a policy asks for, and it brings
+// no policies.
+func (s *side) installOlder() {
+	s.t.Helper()
+	s.helm("install", release.Name, chartFolder(s.t), "--namespace", s.namespace, "--create-namespace",
+		"--set", "crds.install=false", "--set", placeholder)
+	for _, args := range [][]string{
+		{"clusterrolebinding", "tutti-scheduler-decisions"},
+		{"validatingadmissionpolicybindings,validatingadmissionpolicies", "--selector", "app.kubernetes.io/instance=" + release.Name},
+	} {
+		if _, err := s.lab.Cluster.Kubectl(s.t.Context(), append([]string{"delete"}, args...)...); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// guarded returns when the policies let no account write the status of a gang that has no more than a role for it.
+func (s *side) guarded(gang string) {
+	s.t.Helper()
+	allowEverything(s.t, s.lab)
+	user := as(s.t, s.lab, "user", nil)
+	path := fmt.Sprintf("/apis/scheduling.tutti.dev/v1alpha1/namespaces/default/podgroups/%s-%s/status", s.name, gang)
+	s.lab.Eventually(s.t, patience, func() error {
+		err := user.ask(attempt{verb: "PATCH", path: path, body: `{"status":{}}`})
+		if apierrors.IsForbidden(err) && strings.Contains(err.Error(), "ValidatingAdmissionPolicy") { // not for want of the role
+			return nil
+		}
+		return fmt.Errorf("a status of an account without the right: %v", err)
+	})
+}
+
+// start runs the scheduler as the chart has it, and returns when it leads.
 func (s *side) start() {
 	s.t.Helper()
-	namespace := "tutti-" + s.name
-	s.lab.Create(s.t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
-		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.name}},
-		// As the chart makes it, for the certificate of the endpoint.
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tutti-scheduler-certificate"}},
-		&rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: namespace},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: s.name}},
-		})
-	kubeconfig, err := s.lab.Cluster.KubeconfigFor(s.t.Context(), namespace, s.name)
+	program, err := binaries.Build(s.t.Context(), s.t.Output(), binaries.TuttiScheduler)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.lab.Scheduler(s.t, harness.SchedulerOptions{
-		Name: "side-" + s.name, Kubeconfig: kubeconfig,
-		Args: []string{"--scheduler-name=" + s.name, "--leader-elect=true", "--leader-elect-namespace=" + namespace},
+	installed, err := release.ReadIn(s.t.Context(), s.lab.Cluster, s.namespace)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	process, err := installed.Start(s.t.Context(), s.lab.Cluster, s.name, program)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		if s.t.Failed() {
+			s.t.Log(process.Failure())
+		}
 	})
 	s.lab.Eventually(s.t, patience, s.leads)
 }
 
 // leads is nil when a scheduler holds the Lease.
 func (s *side) leads() error {
-	_, err := heldLease(s.t, s.lab, "tutti-"+s.name)
+	_, err := heldLease(s.t, s.lab, s.namespace)
 	return err
 }
 
@@ -153,9 +218,9 @@ func (s *side) gang(name string, size int, cpus string) {
 	s.t.Helper()
 	name = s.name + "-" + name
 	g := group(metav1.NamespaceDefault, name, int32(size))
-	g.Spec.SchedulerName = s.name
+	g.Spec.SchedulerName = s.scheduler
 	s.lab.Create(s.t, g)
-	s.lab.Create(s.t, members(metav1.NamespaceDefault, name, "", size, harness.ScheduledBy(s.name),
+	s.lab.Create(s.t, members(metav1.NamespaceDefault, name, "", size, harness.ScheduledBy(s.scheduler),
 		harness.Requests(map[string]string{"cpu": cpus}))...)
 }
 

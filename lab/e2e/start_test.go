@@ -8,6 +8,7 @@ import (
 )
 
 func TestFailedStartSaysWhy(t *testing.T) {
+	t.Parallel()
 	dir, version := t.TempDir(), env.Cluster.Version()
 	c, err := cluster.Start(t.Context(), cluster.Options{Kubernetes: version, Dir: dir, Out: t.Output(), APIServerArgs: []string{"--nonsense"}})
 	if err == nil {

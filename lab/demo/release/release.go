@@ -54,6 +54,8 @@ func Install(ctx context.Context, c *cluster.Cluster, chart string, args ...stri
 
 // Release is what an installed chart says about its scheduler.
 type Release struct {
+	// Namespace is where it lives.
+	Namespace string
 	// ServiceAccount is the account of its pods.
 	ServiceAccount string
 	// Args are the arguments of its container.
@@ -64,11 +66,16 @@ type Release struct {
 
 // Read reads the release from the API server.
 func Read(ctx context.Context, c *cluster.Cluster) (*Release, error) {
+	return ReadIn(ctx, c, Namespace)
+}
+
+// ReadIn reads the release of a namespace, for a cluster that has several.
+func ReadIn(ctx context.Context, c *cluster.Cluster, namespace string) (*Release, error) {
 	client, err := c.Client()
 	if err != nil {
 		return nil, err
 	}
-	deployment, err := client.AppsV1().Deployments(Namespace).Get(ctx, Deployment, metav1.GetOptions{})
+	deployment, err := client.AppsV1().Deployments(namespace).Get(ctx, Deployment, metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("deployment of the chart: %w", err)
 	}
@@ -77,11 +84,12 @@ func Read(ctx context.Context, c *cluster.Cluster) (*Release, error) {
 		return nil, fmt.Errorf("deployment of the chart: %d containers, want 1", len(spec.Containers))
 	}
 	return &Release{
-		ServiceAccount: spec.ServiceAccountName, Args: spec.Containers[0].Args, Ready: deployment.Status.ReadyReplicas,
+		Namespace: namespace, ServiceAccount: spec.ServiceAccountName, Args: spec.Containers[0].Args,
+		Ready: deployment.Status.ReadyReplicas,
 	}, nil
 }
 
 // User is the name by which the API server knows the release's scheduler.
 func (r *Release) User() string {
-	return "system:serviceaccount:" + Namespace + ":" + r.ServiceAccount
+	return "system:serviceaccount:" + r.Namespace + ":" + r.ServiceAccount
 }

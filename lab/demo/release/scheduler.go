@@ -17,7 +17,7 @@ const startTimeout = time.Minute
 // differ from a pod: a kubeconfig carries the token, and the ports are free ones of the loopback interface. more arguments come
 // after those; the last of a kind wins.
 func (r *Release) Start(ctx context.Context, c *cluster.Cluster, name, program string, more ...string) (*process.Process, error) {
-	kubeconfig, err := c.KubeconfigFor(ctx, Namespace, r.ServiceAccount)
+	kubeconfig, err := c.KubeconfigFor(ctx, r.Namespace, r.ServiceAccount)
 	if err != nil {
 		return nil, err
 	}

@@ -97,8 +97,9 @@ func TestTheCallsOfACycleHaveABudget(t *testing.T) {
 func TestTheLastCallOfACycleHasLittleMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &extenderClient{options: Options{URLPrefix: "http://e", Timeout: maxTimeout}, client: &http.Client{Transport: mute{}}}
-		b := framework.NewBudget[requestKey](cycleBudget, time.Now)
-		b.Do(requestKey{namespace: "m"}, "m", func() { time.Sleep(4 * time.Second) })
+		before := time.Duration(0)
+		b := framework.NewBudget[requestKey](cycleBudget, func() time.Time { return time.Now().Add(before) })
+		b.Do(requestKey{namespace: "m"}, "m", func() { before = 4 * time.Second })
 		kind, began := requestKey{namespace: "n"}, time.Now()
 		if _, err := ask[string](r, cycle{start, b}, kind, "filter", "q"); err == nil || !strings.Contains(err.Error(), "asked in a later one") {
 			t.Errorf("cut off: %v", err)

@@ -26,6 +26,8 @@ type slowDevices struct {
 	now      time.Time
 	searched int
 	factory  framework.Factory
+	// cut counts the searches that the metrics count.
+	cut int
 }
 
 func newSlowDevices(t *testing.T, nodes []*corev1.Node) *slowDevices {
@@ -61,8 +63,23 @@ func slowTask(namespace, name string) *model.Task {
 // cycle asks for each task about all nodes and reserves the devices of the first that passes. It returns the tasks that have
 // devices, and the reasons of the others.
 func (s *slowDevices) cycle(w *world, nodes []*corev1.Node, tasks []*model.Task) (placed, reasons []string) {
-	p, snapshot := s.factory(), w.snapshot(nodes)
-	p.(framework.SessionOpener).OpenSession(&framework.Session{Snapshot: snapshot})
+	var p framework.Plugin
+	snapshot := w.snapshot(nodes)
+	framework.Run(snapshot, &framework.Profile{
+		Actions: []framework.Action{asking(func() { placed, reasons = s.ask(p, snapshot, tasks) })},
+		Tiers:   []framework.Tier{{{Factory: func() framework.Plugin { p = s.factory(); return p }}}},
+	}, framework.Options{OnSearchCut: func(string) { s.cut++ }})
+	return placed, reasons
+}
+
+// asking is an action.
+type asking func()
+
+func (asking) Name() string { return "asking" }
+
+func (a asking) Execute(*framework.Session) { a() }
+
+func (s *slowDevices) ask(p framework.Plugin, snapshot *model.Snapshot, tasks []*model.Task) (placed, reasons []string) {
 	for _, task := range tasks {
 		checks, refused := p.(framework.NodeFilter).PreFilter(task, framework.ClusterWide)
 		var on *model.Node
@@ -115,9 +132,13 @@ func TestTheSearchesOfACycleHaveABudget(t *testing.T) {
 		{[]string{"plain"}, []string{"a" + tooLong, "b-9s" + later, "c-100ms" + later}},
 	} {
 		before := s.now
+		s.cut = 0
 		placed, reasons := s.cycle(w, nodes, tasks)
 		if !slices.Equal(placed, want.placed) || !slices.Equal(reasons, want.reasons) {
 			t.Errorf("cycle %d: placed %q, %q", i+1, placed, reasons)
+		}
+		if s.cut != len(reasons) {
+			t.Errorf("cycle %d: %d searches are counted as cut", i+1, s.cut)
 		}
 		if took := s.now.Sub(before); took > 19*time.Second {
 			t.Errorf("cycle %d took %s", i+1, took)

@@ -5,11 +5,12 @@ VERSION := $(shell sed -n 's/^appVersion: *//p' charts/tutti/Chart.yaml)
 IMAGE ?= localhost/tutti-scheduler:$(VERSION)
 AGENT_IMAGE ?= localhost/tutti-agent:$(VERSION)
 
-# The architecture of the images, in Go's words: amd64, arm64; empty means this machine's.
+# The architecture of the images, in Go's words: amd64, arm64; empty means this machine's. Both, with a comma between them, make one
+# file with an index.
 ARCH ?=
 
 .PHONY: image image-docker install-kind
-image: ## Build the container images as files in build/images, with Go alone (IMAGE=name:tag AGENT_IMAGE=name:tag ARCH=arm64).
+image: ## Build the container images as files in build/images, with Go alone (IMAGE=name:tag AGENT_IMAGE=name:tag ARCH=amd64,arm64).
 	@cd lab && go run ./cmd/lab image --version $(VERSION) $(if $(ARCH),--arch $(ARCH)) \
 		--name 'tutti-scheduler=$(IMAGE)' --name 'tutti-agent=$(AGENT_IMAGE)'
 

@@ -134,7 +134,7 @@ func starts() []Metric {
 		},
 		{
 			Name: SearchCut, Kind: Counter, Program: Scheduler,
-			Help:   "Searches for nodes or victims of one job that ended because the work of the cycle was used up; they go on in a later cycle.",
+			Help:   "Searches for nodes or victims of one job that ended because the work of the cycle, or its time for devices, was used up; they go on in a later cycle.",
 			Labels: []Label{{Name: "action", Values: "allocate, backfill, preempt", Known: []string{"allocate", "backfill", "preempt"}}},
 		},
 		{

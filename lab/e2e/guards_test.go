@@ -90,7 +90,7 @@ func guardedObjects() []attempt {
 			"spec":{"accessModes":["ReadWriteOnce"],"storageClassName":"none","resources":{"requests":{"storage":"1Gi"}}}}`),
 		post("/api/v1/namespaces/kube-system/pods", podText("system", "tutti", "")),
 	}
-	for _, pod := range []string{"ours", "bound", "evicted", "evicted-soon", "undone"} {
+	for _, pod := range []string{"ours", "bound", "evicted", "evicted-soon", "evicted-late", "undone"} {
 		all = append(all, post(inGuarded+"pods", podText(pod, "tutti", "")))
 	}
 	for _, pod := range []string{"foreign", "other"} {
@@ -222,7 +222,9 @@ func removals() []attempt {
 	all := []attempt{
 		{"user", "POST", inGuarded + "pods/bound/eviction", eviction("bound", 601), "600 is the most"},
 		{"user", "POST", inGuarded + "pods/evicted-soon/eviction", eviction("evicted-soon", 600), ""},
+		{"account", "POST", inGuarded + "pods/evicted-late/eviction", eviction("evicted-late", 601), ""}, // as maxGrace says
 		{"user", "DELETE", inGuarded + "pods/bound", late, "600 is the most"},
+		{"account", "DELETE", inGuarded + "pods/bound", late, ""},
 		{"user", "DELETE", inGuarded + "pods/ours", late, ""}, // the server gives a pod without a node no time
 		{"user", "DELETE", inGuarded + "pods/other", late, ""},
 		{"user", "DELETE", "/api/v1/namespaces/kube-system/pods/system", now, ""},

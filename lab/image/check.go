@@ -23,13 +23,22 @@ import (
 
 // Check reads an archive as a program that loads it would, by the specification of OCI layouts and without its writer's code,
 // and returns what is wrong with it: a blob that is not what its digest says, another user or entry point than the spec's,
-// more than one file, a program that needs libraries, a time that is not the fixed one. Where this machine can, it runs the
-// program with --help.
-func Check(ctx context.Context, archive io.Reader, spec Spec) error {
-	program, err := read(archive, spec)
+// more than one file, a program that needs libraries, a time that is not the fixed one, an architecture that is missing. Where
+// this machine can, it runs the program with --help.
+func Check(ctx context.Context, archive io.Reader, specs []Spec) error {
+	programs, err := read(archive, specs)
 	if err != nil {
-		return fmt.Errorf("archive of image %s: %w", spec.Reference, err)
+		return fmt.Errorf("archive of image %s: %w", specs[0].Reference, err)
 	}
+	for i := range specs {
+		if err := checkProgram(ctx, specs[i], programs[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkProgram(ctx context.Context, spec Spec, program []byte) error {
 	if err := isStatic(program); err != nil {
 		return fmt.Errorf("image %s: %s: %w", spec.Reference, spec.Program, err)
 	}
@@ -39,8 +48,8 @@ func Check(ctx context.Context, archive io.Reader, spec Spec) error {
 	return runs(ctx, spec, program)
 }
 
-// read takes an archive apart and returns the program in it.
-func read(archive io.Reader, spec Spec) ([]byte, error) {
+// read takes an archive apart and returns the programs in it.
+func read(archive io.Reader, specs []Spec) (programs [][]byte, err error) {
 	files, err := untar(archive)
 	if err != nil {
 		return nil, err
@@ -54,30 +63,53 @@ func read(archive io.Reader, spec Spec) ([]byte, error) {
 	if !bytes.Contains(files["oci-layout"], []byte(`"imageLayoutVersion": "1.0.0"`)) {
 		return nil, fmt.Errorf("file oci-layout says %q", files["oci-layout"])
 	}
-	var index struct {
-		Manifests []descriptor
-	}
+	var index struct{ Manifests []descriptor }
 	if err := decode(files, "index.json", &index); err != nil {
 		return nil, err
 	}
 	if len(index.Manifests) != 1 {
 		return nil, fmt.Errorf("%d images, want 1", len(index.Manifests))
 	}
-	if got := index.Manifests[0].Annotations["io.containerd.image.name"]; got != fullName(spec.Reference) {
-		return nil, fmt.Errorf("its name is %q, want %q", got, fullName(spec.Reference))
+	if got, want := index.Manifests[0].Annotations["io.containerd.image.name"], fullName(specs[0].Reference); got != want {
+		return nil, fmt.Errorf("its name is %q, want %q", got, want)
 	}
+	if len(specs) > 1 {
+		if err := decode(files, index.Manifests[0].path(), &index); err != nil {
+			return nil, err
+		}
+	}
+	if len(index.Manifests) != len(specs) {
+		return nil, fmt.Errorf("it is for %d architectures, want %d", len(index.Manifests), len(specs))
+	}
+	for i, spec := range specs {
+		if got := index.Manifests[i].Platform; got.OS != "linux" || got.Architecture != spec.Architecture {
+			return nil, fmt.Errorf("it is for %s/%s, want linux/%s", got.OS, got.Architecture, spec.Architecture)
+		}
+		program, err := readImage(files, index.Manifests[i], spec, len(specs) == 1)
+		if err != nil {
+			return nil, err
+		}
+		programs = append(programs, program)
+	}
+	return programs, nil
+}
+
+// readImage returns the program of one image; docker reports whether it is in docker's file, too.
+func readImage(files map[string][]byte, at descriptor, spec Spec, docker bool) ([]byte, error) {
 	var manifest struct {
 		Config descriptor
 		Layers []descriptor
 	}
-	if err := decode(files, index.Manifests[0].path(), &manifest); err != nil {
+	if err := decode(files, at.path(), &manifest); err != nil {
 		return nil, err
 	}
 	if len(manifest.Layers) != 1 {
 		return nil, fmt.Errorf("%d layers, want 1", len(manifest.Layers))
 	}
-	if err := checkDocker(files, spec, manifest.Config, manifest.Layers[0]); err != nil {
-		return nil, err
+	if docker {
+		if err := checkDocker(files, spec, manifest.Config, manifest.Layers[0]); err != nil {
+			return nil, err
+		}
 	}
 	diff, program, err := readLayer(files[manifest.Layers[0].path()], spec)
 	if err != nil {
@@ -90,6 +122,7 @@ func read(archive io.Reader, spec Spec) ([]byte, error) {
 type descriptor struct {
 	Digest      string
 	Annotations map[string]string
+	Platform    struct{ OS, Architecture string }
 }
 
 func (d descriptor) path() string { return "blobs/" + strings.Replace(d.Digest, ":", "/", 1) }

@@ -59,19 +59,23 @@ func Specs(version, architecture string) []Spec {
 // byte.
 func born() time.Time { return time.Unix(0, 0).UTC() }
 
-// Write writes the archive of an image with this program in it. The archive is an OCI image layout, with the one more file that
-// older dockers look for. The same arguments write the same bytes.
-func Write(archive io.Writer, spec Spec, program []byte) error {
-	made, err := build(spec, program)
-	if err != nil {
-		return fmt.Errorf("image %s: %w", spec.Reference, err)
+// Write writes the archive of an image with this program in it, for each spec, which differ in their architecture alone. The
+// archive is an OCI image layout, with the one more file that older dockers look for if there is one architecture; they know no
+// more. The same arguments write the same bytes.
+func Write(archive io.Writer, specs []Spec, programs [][]byte) error {
+	spec, made := specs[0], make([]v1.Image, len(specs))
+	for i := range specs {
+		var err error
+		if made[i], err = build(specs[i], programs[i]); err != nil {
+			return fmt.Errorf("image %s: %w", spec.Reference, err)
+		}
 	}
 	dir, err := os.MkdirTemp("", "tutti-image-")
 	if err != nil {
 		return fmt.Errorf("folder of the image: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	if err := writeLayout(dir, spec, made); err != nil {
+	if err := writeLayout(dir, specs, made); err != nil {
 		return fmt.Errorf("image %s: %w", spec.Reference, err)
 	}
 	if err := pack(archive, dir); err != nil {
@@ -129,8 +133,9 @@ func oneFile(name string, program []byte) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// writeLayout writes the image into a folder, as OCI lays it out.
-func writeLayout(dir string, spec Spec, made v1.Image) error {
+// writeLayout writes the images into a folder, as OCI lays them out: several as an index, which has the name.
+func writeLayout(dir string, specs []Spec, made []v1.Image) error {
+	spec := specs[0]
 	path, err := layout.Write(dir, empty.Index)
 	if err != nil {
 		return fmt.Errorf("layout: %w", err)
@@ -138,11 +143,25 @@ func writeLayout(dir string, spec Spec, made v1.Image) error {
 	// Containerd takes the first for the image's name, others the tag from the second.
 	tag := spec.Reference[strings.LastIndexAny(spec.Reference, "/:")+1:]
 	names := map[string]string{"io.containerd.image.name": fullName(spec.Reference), "org.opencontainers.image.ref.name": tag}
-	platform := v1.Platform{OS: "linux", Architecture: spec.Architecture}
-	if err := path.AppendImage(made, layout.WithAnnotations(names), layout.WithPlatform(platform)); err != nil {
+	if len(made) == 1 {
+		if err := path.AppendImage(made[0], layout.WithAnnotations(names), layout.WithPlatform(platform(spec))); err != nil {
+			return fmt.Errorf("layout: %w", err)
+		}
+		return writeDockerManifest(dir, spec, made[0])
+	}
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	for i := range made {
+		on := platform(specs[i])
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: made[i], Descriptor: v1.Descriptor{Platform: &on}})
+	}
+	if err := path.AppendIndex(index, layout.WithAnnotations(names)); err != nil {
 		return fmt.Errorf("layout: %w", err)
 	}
-	return writeDockerManifest(dir, spec, made)
+	return nil
+}
+
+func platform(spec Spec) v1.Platform {
+	return v1.Platform{OS: "linux", Architecture: spec.Architecture}
 }
 
 // fullName adds what a name without a registry means to container engines.

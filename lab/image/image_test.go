@@ -31,12 +31,41 @@ func TestWriteAndCheck(t *testing.T) {
 			continue
 		}
 		archive := written(t, spec, program)
-		if err := Check(t.Context(), bytes.NewReader(archive), spec); err != nil {
+		if err := Check(t.Context(), bytes.NewReader(archive), []Spec{spec}); err != nil {
 			t.Error(err)
 		}
 		if !bytes.Equal(archive, written(t, spec, program)) {
 			t.Error("the same program is another archive the second time")
 		}
+	}
+}
+
+// TestSeveralArchitectures are one archive, with one name and an index, in which each has its own program.
+func TestSeveralArchitectures(t *testing.T) {
+	specs := []Spec{Specs("0.1.0", "amd64")[0], Specs("0.1.0", "arm64")[0]}
+	programs := [][]byte{compiled(t, "CGO_ENABLED=0", "GOARCH=amd64"), compiled(t, "CGO_ENABLED=0", "GOARCH=arm64")}
+	var archive, single bytes.Buffer
+	if err := errors.Join(Write(&archive, specs, programs), Write(&single, specs[:1], programs)); err != nil {
+		t.Fatal(err)
+	}
+	if err := Check(t.Context(), bytes.NewReader(archive.Bytes()), specs); err != nil {
+		t.Error(err)
+	}
+	read, err := read(bytes.NewReader(archive.Bytes()), specs)
+	if err != nil || len(read) != 2 || !bytes.Equal(read[0], programs[0]) || !bytes.Equal(read[1], programs[1]) {
+		t.Errorf("the programs in it are not those that were written: %v", err)
+	}
+	for want, wrong := range map[string][]Spec{
+		"it is for linux/amd64, want linux/arm64": {specs[1], specs[0]},
+		"it is for 2 architectures, want 3":       append(specs[:2:2], specs[0]),
+		"it is for /, want linux/amd64":           specs[:1],
+	} {
+		if err := Check(t.Context(), bytes.NewReader(archive.Bytes()), wrong); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v\nwant %q in it", err, want)
+		}
+	}
+	if err := Check(t.Context(), bytes.NewReader(single.Bytes()), specs); err == nil {
+		t.Error("one architecture passes for two")
 	}
 }
 
@@ -67,7 +96,7 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 		{"no program at all", written(t, spec, []byte("#!/bin/sh\necho tutti-scheduler")), "no program of Linux"},
 		{"half of it", good[:len(good)/2], "EOF"},
 	} {
-		err := Check(t.Context(), bytes.NewReader(c.archive), spec)
+		err := Check(t.Context(), bytes.NewReader(c.archive), []Spec{spec})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v\nwant %q in it", c.name, err, c.want)
 		}
@@ -91,7 +120,7 @@ func TestFullName(t *testing.T) {
 func written(t *testing.T, spec Spec, program []byte) []byte {
 	t.Helper()
 	var archive bytes.Buffer
-	if err := Write(&archive, spec, program); err != nil {
+	if err := Write(&archive, []Spec{spec}, [][]byte{program}); err != nil {
 		t.Fatal(err)
 	}
 	return archive.Bytes()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -21,8 +22,9 @@ import (
 // imageCommand builds the container images.
 func imageCommand() *cobra.Command {
 	var (
-		version, architecture, out string
-		references                 map[string]string
+		version, out  string
+		architectures []string
+		references    map[string]string
 	)
 	cmd := &cobra.Command{
 		Use:   "image",
@@ -31,12 +33,14 @@ func imageCommand() *cobra.Command {
 one static program on an empty base. The same source makes the same bytes. What was written is read again and checked.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			specs := image.Specs(version, architecture)
-			for i := range specs {
-				if name := references[specs[i].Program]; name != "" {
-					specs[i].Reference = name
+			for i := range image.Specs(version, "") {
+				var specs []image.Spec
+				for _, architecture := range architectures {
+					spec := image.Specs(version, architecture)[i]
+					spec.Reference = cmp.Or(references[spec.Program], spec.Reference)
+					specs = append(specs, spec)
 				}
-				if err := makeImage(cmd.Context(), cmd.OutOrStdout(), specs[i], out); err != nil {
+				if err := makeImage(cmd.Context(), cmd.OutOrStdout(), specs, out); err != nil {
 					return err
 				}
 			}
@@ -45,15 +49,15 @@ one static program on an empty base. The same source makes the same bytes. What 
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&version, "version", "", "the version, which is also the tag")
-	flags.StringVar(&architecture, "arch", runtime.GOARCH, "the architecture, in Go's words")
+	flags.StringSliceVar(&architectures, "arch", []string{runtime.GOARCH}, "the architectures, in Go's words; several make one file with an index")
 	flags.StringVar(&out, "out", "", "the folder that the files go to; without it, build/images of the repository")
 	flags.StringToStringVar(&references, "name", nil, "another name and tag for the image of a program, such as tutti-agent=host/agent:1")
 	cobra.CheckErr(cmd.MarkFlagRequired("version"))
 	return cmd
 }
 
-// makeImage compiles a program, writes its image and checks what was written.
-func makeImage(ctx context.Context, progress io.Writer, spec image.Spec, out string) error {
+// makeImage compiles a program for each spec, writes its image and checks what was written.
+func makeImage(ctx context.Context, progress io.Writer, specs []image.Spec, out string) error {
 	root, err := binaries.Root()
 	if err != nil {
 		return err
@@ -64,18 +68,22 @@ func makeImage(ctx context.Context, progress io.Writer, spec image.Spec, out str
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return fmt.Errorf("folder of images: %w", err)
 	}
-	program, err := compile(ctx, root, spec)
-	if err != nil {
-		return err
+	spec := specs[0]
+	name, programs := spec.Program, make([][]byte, len(specs))
+	for i := range specs {
+		if programs[i], err = compile(ctx, root, specs[i]); err != nil {
+			return err
+		}
+		name += "-" + specs[i].Architecture
 	}
 	var archive bytes.Buffer
-	if err := image.Write(&archive, spec, program); err != nil {
+	if err := image.Write(&archive, specs, programs); err != nil {
 		return err
 	}
-	if err := image.Check(ctx, bytes.NewReader(archive.Bytes()), spec); err != nil {
+	if err := image.Check(ctx, bytes.NewReader(archive.Bytes()), specs); err != nil {
 		return err
 	}
-	path := filepath.Join(out, spec.Program+"-"+spec.Architecture+".tar")
+	path := filepath.Join(out, name+".tar")
 	if err := os.WriteFile(path, archive.Bytes(), 0o644); err != nil {
 		return fmt.Errorf("archive of image %s: %w", spec.Reference, err)
 	}

@@ -15,6 +15,7 @@
 //	statement.go, assign.go, decide.go                            changes committed or undone as a whole; decisions
 //	victims.go, nominations.go, reserve.go, overstay.go           eviction, nominated capacity, reserved capacity
 //	cache.go, verdicts.go, idle.go                                what sessions hand on to the next one
+//	budget.go                                                     the time of a cycle for what may be slow
 //	panics.go                                                     a panic ends the session
 //	trail.go, stopwatch.go, verify.go, reference.go               for readers, metrics and tests
 package framework

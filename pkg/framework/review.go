@@ -50,7 +50,7 @@ func (s *Session) ProcessPreemption(preemptor *model.Job, proposals []NodeVictim
 }
 
 // TransientFilter is a NodeFilter whose answers may be others in a few seconds although nothing in the cluster has changed,
-// since it asks a webhook. Combined: one is enough.
+// since it asks a webhook, or had no more time in this cycle. Combined: one is enough.
 type TransientFilter interface {
 	NodeFilter
 	// IsTransient reports whether such an answer keeps the task from any node. Actions ask before they remember, beyond the
@@ -58,7 +58,8 @@ type TransientFilter interface {
 	IsTransient(task *model.Task) bool
 }
 
-// HasTransientRefusal reports whether the answer of a webhook keeps the task from a node for now.
+// HasTransientRefusal reports whether the answer of a webhook, or that a filter had no more time, keeps the task from a node for
+// now.
 func (s *Session) HasTransientRefusal(task *model.Task) bool {
 	return slices.ContainsFunc(s.slots.nodeFilter, func(filter NodeFilter) bool {
 		fleeting, ok := filter.(TransientFilter)

@@ -24,8 +24,8 @@ type Options struct {
 	// OnAction is called when a part of the session begins, with its name: an action, or PartOpen and PartClose. It is for callers
 	// that measure, since the session reads no clock; nil reports nothing. A session that has nothing to do has no parts.
 	OnAction func(part string)
-	// OnSearchCut is called when an action has ended the search for one job because the work of the cycle is used up, with its
-	// name; for callers that measure. Nil reports nothing.
+	// OnSearchCut is called when the search of an action for one job has ended because the work of the cycle, or a plugin's time
+	// in it, is used up, with the action's name; for callers that measure. Nil reports nothing.
 	OnSearchCut func(action string)
 	// Cache is what sessions hand on; nil keeps nothing beyond this session.
 	Cache *Cache
@@ -195,8 +195,8 @@ func (s *Session) began(part string) {
 	}
 }
 
-// SearchCut records that the action has ended its search for a job because the work of the cycle is used up. Nothing is decided
-// by it.
+// SearchCut records that the action's search for a job has ended because the work of the cycle, or a plugin's time for it, is
+// used up. Nothing is decided by it.
 func (s *Session) SearchCut() {
 	if s.options.OnSearchCut != nil && s.currentPart < len(s.profile.Actions) {
 		s.options.OnSearchCut(s.profile.Actions[s.currentPart].Name())

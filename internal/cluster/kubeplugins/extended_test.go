@@ -78,7 +78,7 @@ func TestExtendedResourcesAreDevices(t *testing.T) {
 		s.Unreserve("q")
 	}
 	s.nodes["b"].Status.Allocatable = corev1.ResourceList{extended: resource.MustParse("2")}
-	if prepare, status := s.Reserve(p, s.nodes["b"], nil); prepare || !status.IsSuccess() {
+	if prepare, status := s.Reserve(t.Context(), p, s.nodes["b"], nil); prepare || !status.IsSuccess() {
 		t.Errorf("a node that reports the resource: prepare %t, %v", prepare, status)
 	}
 	if n := s.writes(); n != 0 {
@@ -167,7 +167,7 @@ func TestNoDeviceClass(t *testing.T) {
 func (s *store) reserveSoon(pod *corev1.Pod) {
 	s.t.Helper()
 	seen := func(context.Context) (bool, error) {
-		_, status := s.Reserve(pod, s.nodes["a"], nil)
+		_, status := s.Reserve(s.t.Context(), pod, s.nodes["a"], nil)
 		return status.IsSuccess(), nil
 	}
 	if err := wait.PollUntilContextTimeout(s.t.Context(), time.Millisecond, time.Minute, true, seen); err != nil {

@@ -97,10 +97,10 @@ func (r *Reservations) reservePlugins() []reservePlugin { return []reservePlugin
 
 // Reserve reserves what the pod needs on the node, after asking once more whether that is possible. prepare reports that
 // Prepare must be called before the pod is bound. When the status is no success, nothing was reserved. group is what the
-// members of one job have in common in this session, see Plugins.NewGroup; nil for a job of one. The session's goroutine
-// calls it.
+// members of one job have in common in this session, see Plugins.NewGroup; nil for a job of one. The context may end the
+// search for devices. The session's goroutine calls it.
 func (r *Reservations) Reserve(
-	pod *corev1.Pod, node *corev1.Node, group fwk.PodGroupCycleState,
+	ctx context.Context, pod *corev1.Pod, node *corev1.Node, group fwk.PodGroupCycleState,
 ) (prepare bool, status *fwk.Status) {
 	claims := r.claimsOf(pod)
 	claims.byClass = byClass(pod, node)
@@ -116,7 +116,7 @@ func (r *Reservations) Reserve(
 	placed := *pod
 	placed.Spec.NodeName = node.Name
 	h := &reservation{pod: &placed, node: node, claims: claims, keys: claims.keys()}
-	if status := r.reserve(h, group); !status.IsSuccess() {
+	if status := r.reserve(ctx, h, group); !status.IsSuccess() {
 		return false, status
 	}
 	if !r.writes(h) {
@@ -275,7 +275,7 @@ func (r *Reservations) refresh(h *reservation) error {
 	}
 	r.unreserve(h)
 	given := h.pending // by the caller that was first, for this pod too
-	status := r.reserve(h, nil)
+	status := r.reserve(r.ctx, h, nil)
 	h.pending = append(given, h.pending...)
 	if !status.IsSuccess() {
 		return fmt.Errorf("a claim shared with other pods: %w", status.AsError())

@@ -222,7 +222,7 @@ func pod(name string, claims ...string) *corev1.Pod {
 // reserve wants something reserved for the pod on node a.
 func (s *store) reserve(pod *corev1.Pod) {
 	s.t.Helper()
-	if prepare, status := s.Reserve(pod, s.nodes["a"], nil); !prepare || !status.IsSuccess() {
+	if prepare, status := s.Reserve(s.t.Context(), pod, s.nodes["a"], nil); !prepare || !status.IsSuccess() {
 		s.t.Fatalf("%s: prepare %t, %v", pod.Name, prepare, status)
 	}
 }
@@ -230,7 +230,7 @@ func (s *store) reserve(pod *corev1.Pod) {
 // refuse wants nothing reserved, for a reason.
 func (s *store) refuse(pod *corev1.Pod, node, reason string) {
 	s.t.Helper()
-	prepare, status := s.Reserve(pod, s.nodes[node], nil)
+	prepare, status := s.Reserve(s.t.Context(), pod, s.nodes[node], nil)
 	if prepare || status.IsSuccess() || !strings.Contains(status.Message(), reason) {
 		s.t.Fatalf("%s: prepare %t, %v, want %q in it", pod.Name, prepare, status, reason)
 	}
@@ -296,7 +296,7 @@ func TestEachSetOfPluginsReservesForItself(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			p, q := pod("p", kind+" one"), pod("q", kind+" two")
 			s := newStore(t, disk("d"), volumeClaim("one"), volumeClaim("two"), devices(1), deviceClaim("one"), deviceClaim("two"), p, q)
-			if prepare, status := s.other.Reserve(q, s.nodes["a"], nil); !prepare || !status.IsSuccess() {
+			if prepare, status := s.other.Reserve(t.Context(), q, s.nodes["a"], nil); !prepare || !status.IsSuccess() {
 				t.Fatalf("prepare %t, %v", prepare, status)
 			}
 			s.reserve(p)
@@ -335,7 +335,7 @@ func TestNothingToSetAside(t *testing.T) {
 	bound.Annotations = map[string]string{"pv.kubernetes.io/bind-completed": "yes"}
 	s := newStore(t, disk("d"), bound)
 	for _, p := range []*corev1.Pod{pod("plain"), pod("p", "volume bound")} {
-		if prepare, status := s.Reserve(p, s.nodes["a"], nil); prepare || !status.IsSuccess() {
+		if prepare, status := s.Reserve(t.Context(), p, s.nodes["a"], nil); prepare || !status.IsSuccess() {
 			t.Errorf("%s: prepare %t, %v", p.Name, prepare, status)
 		}
 		if err := s.Prepare(t.Context(), p.UID); err == nil {
@@ -474,7 +474,7 @@ func TestSharedByAGroup(t *testing.T) {
 	s := newStore(t, objects...)
 	group := s.NewGroup()
 	for _, member := range members {
-		if prepare, status := s.Reserve(member, s.nodes["a"], group); !prepare || !status.IsSuccess() {
+		if prepare, status := s.Reserve(t.Context(), member, s.nodes["a"], group); !prepare || !status.IsSuccess() {
 			t.Fatalf("%s: prepare %t, %v", member.Name, prepare, status)
 		}
 	}
@@ -482,7 +482,7 @@ func TestSharedByAGroup(t *testing.T) {
 	s.Unreserve("p2") // the others keep everything
 	s.refuse(pod("q", "volume two"), "a", noVolume)
 	s.refuse(pod("q", "device two"), "a", noDevice)
-	if _, status := s.Reserve(members[2], s.nodes["a"], group); !status.IsSuccess() {
+	if _, status := s.Reserve(t.Context(), members[2], s.nodes["a"], group); !status.IsSuccess() {
 		t.Fatal(status)
 	}
 	s.prepare("p0") // which the device is given to, and whose end is not the end of it
@@ -511,7 +511,7 @@ func TestSharedByAGroup(t *testing.T) {
 func TestReleaseLeavesTheSessionAlone(t *testing.T) {
 	s := newStore(t, devices(1), deviceClaim("gpu"))
 	group, filter := s.NewGroup(), s.Plugin(names.DynamicResources).(fwk.PreFilterPlugin)
-	if _, status := s.Reserve(pod("p", "device gpu"), s.nodes["a"], group); !status.IsSuccess() {
+	if _, status := s.Reserve(t.Context(), pod("p", "device gpu"), s.nodes["a"], group); !status.IsSuccess() {
 		t.Fatal(status)
 	}
 	var releasing sync.WaitGroup
@@ -530,7 +530,7 @@ func TestNoMoreUsersThanAllowed(t *testing.T) {
 	s := newStore(t, devices(1), deviceClaim("one"))
 	group := s.NewGroup()
 	share := func(name string) *fwk.Status {
-		_, status := s.Reserve(pod(name, "device one"), s.nodes["a"], group)
+		_, status := s.Reserve(t.Context(), pod(name, "device one"), s.nodes["a"], group)
 		return status
 	}
 	for i := range resourceapi.ResourceClaimReservedForMaxSize {

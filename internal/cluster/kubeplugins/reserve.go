@@ -65,7 +65,7 @@ func (r *Reservations) claimsOf(pod *corev1.Pod) podClaims {
 }
 
 // reserve asks the plugins about the pod and the node and lets them reserved what it takes, or nothing.
-func (r *Reservations) reserve(h *reservation, group fwk.PodGroupCycleState) *fwk.Status {
+func (r *Reservations) reserve(ctx context.Context, h *reservation, group fwk.PodGroupCycleState) *fwk.Status {
 	h.state = framework.NewCycleState()
 	h.state.SetPodGroupSchedulingCycle(group)
 	h.pending, h.reserved = nil, false
@@ -85,12 +85,12 @@ func (r *Reservations) reserve(h *reservation, group fwk.PodGroupCycleState) *fw
 	node := framework.NewNodeInfo()
 	node.SetNode(h.node)
 	for _, plugin := range r.reservePlugins() {
-		_, status := plugin.PreFilter(r.ctx, h.state, h.pod, nil)
+		_, status := plugin.PreFilter(ctx, h.state, h.pod, nil)
 		if status.IsSkip() {
 			continue
 		}
 		if status.IsSuccess() {
-			status = plugin.Filter(r.ctx, h.state, h.pod, node)
+			status = plugin.Filter(ctx, h.state, h.pod, node)
 		}
 		if !status.IsSuccess() {
 			return status

@@ -260,7 +260,6 @@ func (r *run) planFor(job *model.Job) *failure {
 func (r *run) search(f *failure, pool *candidateVictims) bool {
 	s := r.newSearch(f.job, pool)
 	f.revision = r.session.Snapshot.Journal.Revision()
-	f.transient = slices.ContainsFunc(s.trial.Members(), r.session.HasTransientRefusal)
 	for {
 		found := s.find()
 		r.markDirty(s)
@@ -277,6 +276,7 @@ func (r *run) search(f *failure, pool *candidateVictims) bool {
 		s = s.excludingNodes()
 	}
 	f.search = s
+	f.transient = slices.ContainsFunc(s.trial.Members(), r.session.HasTransientRefusal)
 	if why, objected := s.rounds.why(); objected {
 		f.why, f.transient, f.skipped = why, true, s.rounds.budgetExhausted
 	}

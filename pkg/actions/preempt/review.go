@@ -30,7 +30,8 @@ const (
 type extenderRound struct {
 	// rounds is about how many plans they were asked.
 	rounds int
-	// objections are what they have against the last plan; refusal says that there shall be none, whichever.
+	// objections are what they have against the last plan; refusal says that there shall be none, whichever, or that a filter
+	// cannot look at it any more.
 	objections []framework.VictimRejection
 	refusal    *model.Refusal
 	// roundsExhausted reports that there was a plan which no reviewer could be asked about any more, budgetExhausted that the

@@ -93,7 +93,7 @@ func (s *search) placementCost() int {
 	return members * max(1, len(s.session.Snapshot.Nodes)/8)
 }
 
-// decide carries the plan out; false when an extender objects.
+// decide carries the plan out; false when an extender objects, or a filter has no more time.
 func (s *search) decide(p *plan) bool {
 	if !s.agreed(p) {
 		return false
@@ -102,7 +102,11 @@ func (s *search) decide(p *plan) bool {
 		if refusal := s.evictAll(statement, p.units); refusal != nil {
 			return refusal
 		}
-		if s.trial.Place(model.FutureIdle) != nil {
+		if refusal := s.trial.Place(model.FutureIdle); refusal != nil {
+			if refusal.Transient && !s.trial.BudgetExhausted() { // of the places that it found, time may have chosen some
+				s.rounds.refusal = refusal
+				return refusal
+			}
 			if refusal := s.takePlaces(statement); refusal != nil {
 				return refusal
 			}

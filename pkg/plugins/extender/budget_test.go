@@ -37,7 +37,7 @@ func newSlowExtender(t *testing.T, takes time.Duration, ignorable bool) *slowExt
 		return e.now
 	}
 	options := Options{URLPrefix: e.prefix(), FilterVerb: "filter", NodeCacheCapable: true, Ignorable: ignorable}
-	factory, err := newFactory([]Options{options}, newBudget(cycleBudget, clock))
+	factory, err := newFactory([]Options{options}, framework.NewBudget[requestKey](cycleBudget, clock))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,22 +95,11 @@ func TestTheCallsOfACycleHaveABudget(t *testing.T) {
 // TestTheLastCallOfACycleHasLittleMore than what is left of the budget. That it is cut off is no failure of the extender, and
 // the pods are asked about in the next cycle, first and with the whole time.
 func TestTheLastCallOfACycleHasLittleMore(t *testing.T) {
-	b := newBudget(cycleBudget, nil)
-	if got := b.timeout(maxTimeout); got != maxTimeout {
-		t.Errorf("the first call has %s", got)
-	}
-	b.total = 4 * time.Second
-	if got := b.timeout(maxTimeout); got != 2*time.Second {
-		t.Errorf("the last call has %s", got)
-	}
-	if got := b.timeout(time.Second); got != time.Second {
-		t.Errorf("a short httpTimeout becomes %s", got)
-	}
-
 	synctest.Test(t, func(t *testing.T) {
 		r := &extenderClient{options: Options{URLPrefix: "http://e", Timeout: maxTimeout}, client: &http.Client{Transport: mute{}}}
-		b = newBudget(cycleBudget, time.Now)
-		b.total = 4 * time.Second
+		before := time.Duration(0)
+		b := framework.NewBudget[requestKey](cycleBudget, func() time.Time { return time.Now().Add(before) })
+		b.Do(requestKey{namespace: "m"}, "m", func() { before = 4 * time.Second })
 		kind, began := requestKey{namespace: "n"}, time.Now()
 		if _, err := ask[string](r, cycle{start, b}, kind, "filter", "q"); err == nil || !strings.Contains(err.Error(), "asked in a later one") {
 			t.Errorf("cut off: %v", err)
@@ -118,7 +107,7 @@ func TestTheLastCallOfACycleHasLittleMore(t *testing.T) {
 		if took := time.Since(began); took != 2*time.Second || r.failures != 0 || !r.backoffUntil.IsZero() {
 			t.Errorf("it took %s, and counts as a failure of the extender: %d, %s", took, r.failures, r.backoffUntil)
 		}
-		if b.begin(); b.done[kind] || b.timeout(maxTimeout) != maxTimeout {
+		if b.Begin(); !b.Admit(kind, "n") || b.Timeout(maxTimeout) != maxTimeout {
 			t.Error("the pods are not asked about in the next cycle")
 		}
 	})
@@ -132,12 +121,14 @@ func (mute) RoundTrip(request *http.Request) (*http.Response, error) {
 	return nil, request.Context().Err()
 }
 
-// TestANamespaceWithManyKindsDelaysOthersByOneCycle at a time, although its pods come first in each.
+// TestANamespaceWithManyKindsDelaysOthersByOneCycle at a time, although its pods come first in each, and those of the others have
+// more than one turn before all of its have had one.
 func TestANamespaceWithManyKindsDelaysOthersByOneCycle(t *testing.T) {
 	e := newSlowExtender(t, 2*time.Second, false)
 	tasks := slices.Concat(kindsOf("flood", 30), kindsOf("quiet", 4), kindsOf("calm", 1))
 	for i, want := range []string{
-		"flood0 flood1 flood2", "quiet0 quiet1 quiet2", "calm0", "flood3 flood4 flood5", "quiet3", "flood6 flood7 flood8",
+		"flood0 flood1 flood2", "quiet0 quiet1 quiet2", "calm0", "flood3 flood4 flood5", "calm0", "quiet3 calm0", "quiet0 quiet1 quiet2",
+		"calm0", "flood6 flood7 flood8",
 	} {
 		if placed, _ := e.cycle(tasks); strings.Join(placed, " ") != want {
 			t.Errorf("cycle %d: asked about %s, want %s", i+1, placed, want)

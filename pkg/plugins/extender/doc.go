@@ -7,7 +7,7 @@
 // the call. The answer may depend on anything and is dropped with the session; a job that an extender refuses is tried again
 // after a few seconds even if nothing has changed.
 //
-// The calls of a cycle have a budget of time, which the kinds of pods and their namespaces share; see budget.go.
+// The calls of a cycle have a budget of time, which the kinds of pods and their namespaces share; see framework.Budget.
 //
 // Two differences from kube-scheduler follow. The nodes in a call are those that pass the filters which depend on the node
 // object alone, not only those with enough capacity now. And the extender's accounting does not contain the pods that the
@@ -23,7 +23,7 @@
 //
 //	extender.go, arguments.go, options.go   the plugin, and its configuration
 //	answer.go, ahead.go, preempt.go         what extenders answer: about nodes, nodes with terminating pods, and victims
-//	remote.go, budget.go, bind.go           one extender and the connection to it, the time for calls, and binds
+//	remote.go, bind.go                      one extender and the connection to it, and binds
 //
 // It does not carry out binds (see internal/commit, which calls the PodBinder of this package).
 package extender

@@ -20,10 +20,10 @@ const Summary = "what webhooks say about nodes and victims, and binding by a web
 // New returns the factory of the plugin. It makes no connection; an error says that a file of the TLS settings cannot be
 // used.
 func New(options []Options) (framework.Factory, error) {
-	return newFactory(options, newBudget(cycleBudget, time.Now))
+	return newFactory(options, framework.NewBudget[requestKey](cycleBudget, time.Now))
 }
 
-func newFactory(options []Options, budget *budget) (framework.Factory, error) {
+func newFactory(options []Options, budget *framework.Budget[requestKey]) (framework.Factory, error) {
 	remotes := make([]*extenderClient, len(options))
 	for i := range options {
 		var err error
@@ -43,7 +43,7 @@ func newFactory(options []Options, budget *budget) (framework.Factory, error) {
 // cycle is what calls of one session have in common: when it began, and the time they have.
 type cycle struct {
 	now    time.Time
-	budget *budget
+	budget *framework.Budget[requestKey]
 }
 
 // plugin is one session's. A call is made when its answer is first needed; the answer is kept until the session ends.
@@ -95,7 +95,7 @@ func (p *plugin) MeasureCalls(timer *framework.CallTimer) {
 // OpenSession keeps what the plugin needs of the session.
 func (p *plugin) OpenSession(session *framework.Session) {
 	p.nodes, p.sight, p.now = session, session.Snapshot, session.Snapshot.Now
-	p.budget.begin()
+	p.budget.Begin()
 }
 
 // requestKey is what pods that are equal to every extender have in common.

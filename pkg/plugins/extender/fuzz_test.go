@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/test/bounds"
 )
@@ -45,7 +46,7 @@ func FuzzAnswer(f *testing.F) {
 			}
 			r.client.Transport = parrot(text)
 			for _, verb := range []string{"filter", "prioritize"} {
-				c := cycle{time.Unix(1, 0), newBudget(cycleBudget, time.Now)}
+				c := cycle{time.Unix(1, 0), framework.NewBudget[requestKey](cycleBudget, time.Now)}
 				a := &extenderResult{remotes: []*extenderClient{r}}
 				if verb == "filter" {
 					a.filter(c, &corev1.Pod{}, snapshot.Nodes)

@@ -47,6 +47,15 @@ type extenderClient struct {
 	suspectPods map[requestKey]time.Time
 }
 
+const (
+	// cycleBudget is for how long the calls of a cycle may have taken when another one is made, of all extenders and verbs together;
+	// see framework.Budget. The first one has its whole httpTimeout: an extender that needs more than the budget for each answer
+	// would never give one.
+	cycleBudget = 5 * time.Second
+	// maxTimeout is the longest httpTimeout.
+	maxTimeout = 30 * time.Second
+)
+
 // backoffPeriod is for how long an extender is not called after a timeout: a call blocks the session, and all jobs.
 const backoffPeriod = 5 * time.Second
 
@@ -139,20 +148,26 @@ func ask[Answer any](r *extenderClient, c cycle, kind requestKey, verb string, q
 	if err := r.resting(c.now, kind); err != nil {
 		return none, err
 	}
-	if err := c.budget.admit(kind, verb); err != nil {
-		return none, err
+	if !c.budget.Admit(kind, kind.namespace) {
+		return none, later(verb)
 	}
-	began, timeout := c.budget.now(), c.budget.timeout(r.options.Timeout)
+	timeout := c.budget.Timeout(r.options.Timeout)
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	answer, err := call[Answer](ctx, r, verb, question)
-	c.budget.spend(kind, began)
+	var answer Answer
+	var err error
+	c.budget.Do(kind, kind.namespace, func() { answer, err = call[Answer](ctx, r, verb, question) })
 	if errors.Is(err, context.DeadlineExceeded) && timeout < r.options.Timeout { // it might have answered in its own time
-		c.budget.cut[kind] = true
-		return none, c.budget.later(verb)
+		c.budget.Cut(kind, kind.namespace)
+		return none, later(verb)
 	}
 	r.observe(c.now, kind, verb, err)
 	return answer, err
+}
+
+// later is the error of a call that is not made in this cycle.
+func later(verb string) error {
+	return fmt.Errorf("%s: not asked in this cycle, since other pods used its %s for calls of extenders; asked in a later one", verb, cycleBudget)
 }
 
 // resting returns why the extender is not called for such pods now, nil when it is.

@@ -255,7 +255,7 @@ func (p *profile) compare(t *testing.T, o *objects, count map[string]int) string
 // place reserves on both sides what the pod gets on the node, and returns a function that undoes it.
 func (p *profile) place(t *testing.T, pod *corev1.Pod, node *corev1.Node, says *opinion) (takeBack func()) {
 	t.Helper()
-	if _, status := p.kube.Reserve(pod, node, nil); !status.IsSuccess() {
+	if _, status := p.kube.Reserve(t.Context(), pod, node, nil); !status.IsSuccess() {
 		t.Fatal(status.AsError())
 	}
 	ctx := context.Background()

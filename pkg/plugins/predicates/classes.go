@@ -16,7 +16,7 @@ func (p *plugin) rejectWithoutDeviceClass(task *model.Task) (framework.NodeFilte
 	}
 	gone := map[int]corev1.ResourceName{}
 	for i := model.Pods + 1; i < len(task.Request); i++ {
-		if name := p.snapshot.Dimensions.Name(i); task.Request[i] > 0 && !p.kube.ByDeviceClass(name) {
+		if name := p.session.Snapshot.Dimensions.Name(i); task.Request[i] > 0 && !p.kube.ByDeviceClass(name) {
 			gone[i] = name
 		}
 	}

@@ -27,8 +27,10 @@ type filter struct {
 	// explain returns a more detailed message for a node that the filter has refused; nil, or an empty text, for the filter's
 	// own.
 	explain func(pod *corev1.Pod, node *corev1.Node) string
-	pre     fwk.PreFilterPlugin
-	check   fwk.FilterPlugin
+	// searches reports that the filter may take long on a node.
+	searches bool
+	pre      fwk.PreFilterPlugin
+	check    fwk.FilterPlugin
 }
 
 // wantedFilters are all filters of kube-scheduler but resource fit, in its order, which decides whose message the user reads
@@ -52,7 +54,7 @@ func wantedFilters() []filter {
 		{name: "PodTopologySpread", scope: framework.ClusterWide, own: (*plugin).spread},
 		{name: "InterPodAffinity", scope: framework.ClusterWide, own: (*plugin).podTopologyFilter},
 		{name: "DeviceClasses", scope: framework.ClusterWide, own: (*plugin).rejectWithoutDeviceClass},
-		{name: "DynamicResources", scope: framework.ClusterWide, appliesTo: wantsDevices},
+		{name: "DynamicResources", scope: framework.ClusterWide, appliesTo: wantsDevices, searches: true},
 	}
 }
 

@@ -34,6 +34,7 @@ type world struct {
 	view      *view
 	client    *fake.Clientset
 	informers informers.SharedInformerFactory
+	kube      *kubeplugins.Plugins
 	newPlugin framework.Factory
 }
 
@@ -51,6 +52,7 @@ func newWorld(t testing.TB, objects ...runtime.Object) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.kube = kube
 	if w.newPlugin, err = predicates.New(kube, topology.New(kube)); err != nil {
 		t.Fatal(err)
 	}

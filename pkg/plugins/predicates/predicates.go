@@ -8,12 +8,13 @@
 // else.
 //
 // No argument changes it: kube-scheduler's filters are not configurable. The volumes and devices of a placed task are
-// reserved immediately, so that the next task does not get the same.
+// reserved immediately, so that the next task does not get the same. The searches for devices of a cycle have a budget of time.
 package predicates
 
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -48,8 +49,9 @@ type Kube interface {
 	// TooLarge names a claim of the pod that is too large to be kept, and says why; empty when there is none.
 	TooLarge(pod *corev1.Pod) string
 	// Reserve reserves the volumes and devices that the pod gets on the node, and reports whether they must be written to the
-	// API server before the pod is bound. A status other than success means that nothing was reserved.
-	Reserve(pod *corev1.Pod, node *corev1.Node, group fwk.PodGroupCycleState) (prepare bool, status *fwk.Status)
+	// API server before the pod is bound. A status other than success means that nothing was reserved, as when the context ends
+	// before a search for devices does.
+	Reserve(ctx context.Context, pod *corev1.Pod, node *corev1.Node, group fwk.PodGroupCycleState) (prepare bool, status *fwk.Status)
 	// ByDeviceClass reports whether a device class provides devices for the extended resource, as far as known now.
 	ByDeviceClass(resource corev1.ResourceName) bool
 	// SaveFilterState keeps the filters' results for a pod for the scores that use them, until the session changes: their
@@ -62,6 +64,10 @@ type Kube interface {
 // New returns the factory of the plugin, which uses the index for spread and inter-pod affinity. It fails when kube lacks one
 // of the other filters.
 func New(kube Kube, index *topology.Index) (framework.Factory, error) {
+	return newFactory(kube, index, searchLimit, time.Now)
+}
+
+func newFactory(kube Kube, index *topology.Index, limit time.Duration, now func() time.Time) (framework.Factory, error) {
 	filters := map[framework.FilterScope][]filter{}
 	for _, wanted := range wantedFilters() {
 		if wanted.own != nil {
@@ -77,7 +83,10 @@ func New(kube Kube, index *topology.Index) (framework.Factory, error) {
 		wanted.pre, wanted.check = pre, check
 		filters[wanted.scope] = append(filters[wanted.scope], wanted)
 	}
-	return func() framework.Plugin { return &plugin{kube: kube, index: index, filters: filters} }, nil
+	searches := searches{budget: framework.NewBudget[model.JobKey](limit, now), limit: limit}
+	return func() framework.Plugin {
+		return &plugin{kube: kube, index: index, filters: filters, searches: searches}
+	}, nil
 }
 
 // plugin is the plugin of one session.
@@ -86,8 +95,9 @@ type plugin struct {
 	index    *topology.Index
 	filters  map[framework.FilterScope][]filter
 	refusals refusals
-	// snapshot is the session's; nil before it opens.
-	snapshot *model.Snapshot
+	searches searches
+	// session is nil before it opens.
+	session *framework.Session
 	// reasons are the refusals for the index's reasons.
 	reasons [topology.LastReason + 1]*model.Refusal
 	// groups are the shared states of jobs with device claims.
@@ -96,6 +106,7 @@ type plugin struct {
 
 var (
 	_ framework.SnapshotOnlyFilter = (*plugin)(nil)
+	_ framework.TransientFilter    = (*plugin)(nil)
 	_ framework.SessionOpener      = (*plugin)(nil)
 )
 
@@ -105,7 +116,8 @@ func (p *plugin) ResetCache() { p.index.ResetCache() }
 // OpenSession makes the index follow the session's snapshot.
 func (p *plugin) OpenSession(session *framework.Session) {
 	p.index.Follow(session.Snapshot)
-	p.snapshot = session.Snapshot
+	p.session = session
+	p.searches.budget.Begin()
 }
 
 // Name returns "predicates".
@@ -158,7 +170,7 @@ func (p *plugin) buildFilters(asked *question, f *filter, task *model.Task) (_ *
 		return asked, true
 	}
 	if asked == nil {
-		asked = &question{plugin: p, pod: task.Pod, nodes: p.kube.Lister().NodeInfos(), state: p.newState(task)}
+		asked = &question{plugin: p, task: task, pod: task.Pod, nodes: p.kube.Lister().NodeInfos(), state: p.newState(task)}
 	}
 	if f.own != nil {
 		return asked, asked.add(f, ask, refused)

@@ -103,6 +103,7 @@ type double struct {
 	preFilter *fwk.Status
 	only      *fwk.PreFilterResult
 	filter    func(node string) *fwk.Status
+	devices   func(*corev1.Pod)
 	missing   string
 	tooLarge  string
 }
@@ -127,7 +128,7 @@ func (d *double) ByDeviceClass(corev1.ResourceName) bool { return false }
 
 func (d *double) NewStateIn(fwk.PodGroupCycleState) fwk.CycleState { return kube.NewCycleState() }
 
-func (d *double) Reserve(*corev1.Pod, *corev1.Node, fwk.PodGroupCycleState) (bool, *fwk.Status) {
+func (d *double) Reserve(context.Context, *corev1.Pod, *corev1.Node, fwk.PodGroupCycleState) (bool, *fwk.Status) {
 	return false, nil
 }
 
@@ -141,13 +142,20 @@ func (f *doubleFilter) PreFilterExtensions() fwk.PreFilterExtensions { return ni
 func (f *doubleFilter) PreFilter(
 	context.Context, fwk.CycleState, *corev1.Pod, []fwk.NodeInfo,
 ) (*fwk.PreFilterResult, *fwk.Status) {
-	if f.name != "TaintToleration" {
+	switch {
+	case f.name == "DynamicResources" && f.double.devices != nil:
+		return nil, nil
+	case f.name != "TaintToleration":
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	return f.double.only, f.double.preFilter
 }
 
-func (f *doubleFilter) Filter(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+func (f *doubleFilter) Filter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+	if f.name == "DynamicResources" {
+		f.double.devices(pod)
+		return nil
+	}
 	return f.double.filter(node.Node().Name)
 }
 

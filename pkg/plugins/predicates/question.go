@@ -1,6 +1,7 @@
 package predicates
 
 import (
+	"context"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 // question is the filters for one pod in one scope.
 type question struct {
 	plugin *plugin
+	task   *model.Task
 	pod    *corev1.Pod
 	nodes  fwk.NodeInfoLister
 	state  fwk.CycleState
@@ -132,7 +134,15 @@ func (q *question) checkOne(f *preFiltered, asked *model.Node) *model.Refusal {
 	if err != nil || node.Node() == nil {
 		return q.plugin.refusals.get("not known to kube-scheduler's plugins", false)
 	}
-	status := f.check.Filter(q.plugin.kube.Context(), q.state, q.pod, node)
+	var status *fwk.Status
+	ask := func(ctx context.Context) { status = f.check.Filter(ctx, q.state, q.pod, node) }
+	if f.searches {
+		if cut := q.plugin.search(q.task, ask); cut != nil {
+			return cut
+		}
+	} else {
+		ask(q.plugin.kube.Context())
+	}
 	switch {
 	case status.IsError():
 		if f.failed == nil {

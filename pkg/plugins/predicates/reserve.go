@@ -1,6 +1,8 @@
 package predicates
 
 import (
+	"context"
+
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -15,7 +17,17 @@ func (p *plugin) Reserve(task *model.Task, node *model.Node) (prepare bool, refu
 	if !wantsAny(task) {
 		return false, nil
 	}
-	prepare, status := p.kube.Reserve(task.Pod, node.Object, p.groupOf(task))
+	var status *fwk.Status
+	reserve := func(ctx context.Context) {
+		prepare, status = p.kube.Reserve(ctx, task.Pod, node.Object, p.groupOf(task))
+	}
+	if wantsDevices(task) {
+		if cut := p.search(task, reserve); cut != nil {
+			return false, cut
+		}
+	} else {
+		reserve(p.kube.Context())
+	}
 	switch {
 	case status.IsSuccess():
 		return prepare, nil

@@ -26,9 +26,10 @@ import (
 )
 
 const (
-	// floods is how long each flood lasts, leastOfAFlood how many requests it is made of at least.
+	// floods is how long each flood lasts, leastOfAFlood how many requests it is made of at least: as many as the quota lets
+	// through before it has counted what is deleted.
 	floods        = 3 * time.Second
-	leastOfAFlood = 100
+	leastOfAFlood = mostPods
 )
 
 // attacks are all attempts, by what they are meant for.

@@ -65,9 +65,9 @@ func rules() []attack {
 		run("10,000 labels that terms of running pods name", 1, 250, false),
 		run("5,000 terms of running pods, each of its own topology key", 125, 1, true),
 		{name: "more than 256 rules of placement", try: func(s *siege) error {
-			err := s.create(s.alone("labels", apart("label", 1, 5000, false)), s.alone("terms", apart("term", 1000, 1, true)))
+			err := s.create(s.alone("labels", apart("label", 1, 1000, false)), s.alone("terms", apart("term", 1000, 1, true)))
 			for _, name := range []string{"labels", "terms"} {
-				s.must(startsWithin, "it says that it has too many", func() error { return s.waiting(attackers, name, "more than 256") })
+				s.must(startsWithin, "it says that it has too many", func() error { return s.waiting(attackers, name, "at most 256") })
 			}
 			return err
 		}},

@@ -194,34 +194,42 @@ func (s *siege) lent(stay func()) error {
 			s.Fatal(err)
 		}
 	}()
+	var holder v1alpha1.PodGroup
 	s.lab.Eventually(s, patience, func() error {
-		var g v1alpha1.PodGroup
-		err := s.lab.Client.Get(s.Context(), client.ObjectKey{Namespace: tenants, Name: "holder"}, &g)
-		if err == nil && (g.Status.Reservation == nil || g.Status.Reservation.ExpectedStart == nil) {
-			err = fmt.Errorf("the gang that waits has the reservation %+v", g.Status.Reservation)
+		err := s.lab.Client.Get(s.Context(), client.ObjectKey{Namespace: tenants, Name: "holder"}, &holder)
+		if r := holder.Status.Reservation; err == nil && (r == nil || r.ExpectedStart == nil) {
+			err = fmt.Errorf("the gang that waits has the reservation %+v", r)
 		}
 		return err
 	})
-	borrower := append([]client.Object{saying("borrower", 1800)}, members(attackers, "borrower", "", 2, there("1")...)...)
+	// Times in the API are of seconds, and what came in the same one as the reservation counts as older.
+	s.passes(holder.Status.Reservation.Since.Add(time.Second))
+	ends := holder.Status.Reservation.ExpectedStart.Add(-2 * time.Second)
+	borrower := append([]client.Object{saying("borrower", time.Until(ends))}, members(attackers, "borrower", "", 2, there("1")...)...)
 	if err := s.create(borrower...); err != nil {
 		return err
 	}
 	s.lab.Eventually(s, patience, func() error { return s.onNode(attackers, "borrower-0", "borrower-1") })
-	bound := time.Now()
-	s.lab.Eventually(s, patience, func() error { // times in the API are of seconds
-		if since := time.Since(bound); since < 2*time.Second {
-			return fmt.Errorf("it runs for %s", since)
-		}
-		return nil
-	})
+	s.passes(time.Now().Add(3 * time.Second)) // in which what was said of the first members would be too late for others
 	stay()
 	s.must(2*startsWithin, "the holder of the reservation starts", func() error { return s.onNode(tenants, "holder-0", "holder-1") })
 	return nil
 }
 
-// saying is a group of two members that says how long it runs, in seconds.
-func saying(name string, seconds int64) *v1alpha1.PodGroup {
-	g := group(attackers, name, 2)
+// passes waits until a moment has passed.
+func (s *siege) passes(moment time.Time) {
+	s.Helper()
+	s.lab.Eventually(s, patience, func() error {
+		if left := time.Until(moment); left > 0 {
+			return fmt.Errorf("it is %s until then", left)
+		}
+		return nil
+	})
+}
+
+// saying is a group of two members that says how long it runs.
+func saying(name string, runs time.Duration) *v1alpha1.PodGroup {
+	g, seconds := group(attackers, name, 2), int64(runs/time.Second)
 	g.Spec.ExpectedRunSeconds = &seconds
 	return g
 }
@@ -241,8 +249,7 @@ func borrowings() []attack {
 	}
 	return []attack{
 		again("a borrower whose PodGroup is deleted"),
-		again("a borrower whose PodGroup is created again without an end", group(attackers, "borrower", 2)),
-		again("a borrower whose PodGroup is created again with a later end", saying("borrower", 12*3600)),
+		again("a borrower whose PodGroup is created again with a later end", saying("borrower", 12*time.Hour)),
 		{name: "a borrower that replaces its members one by one", try: func(s *siege) (err error) {
 			return errors.Join(s.lent(func() {
 				s.delete(tenants, "early")

@@ -107,13 +107,17 @@ func (s *State) updateProlonged(now time.Time) {
 }
 
 // graceSeconds returns how long a pod may take to end when we end it. Without a grace of its own, as only in tests, it has
-// that of the API server.
+// that of the API server. One that is being deleted has at least a second: without a grace the API server leaves its deletion as
+// it is.
 func (s *State) graceSeconds(pod *corev1.Pod) int64 {
-	most := int64(s.maxGrace / time.Second)
-	if own := pod.Spec.TerminationGracePeriodSeconds; own != nil {
-		return min(most, max(0, *own))
+	least, own := int64(0), int64(corev1.DefaultTerminationGracePeriodSeconds)
+	if pod.DeletionTimestamp != nil {
+		least = 1
 	}
-	return min(most, corev1.DefaultTerminationGracePeriodSeconds)
+	if pod.Spec.TerminationGracePeriodSeconds != nil {
+		own = *pod.Spec.TerminationGracePeriodSeconds
+	}
+	return min(int64(s.maxGrace/time.Second), max(least, own))
 }
 
 // applyPod takes in a new version of a pod.

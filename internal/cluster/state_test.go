@@ -341,6 +341,16 @@ func TestThePodsGraceIsItsOwnUpToTheLongest(t *testing.T) {
 	}
 }
 
+// TestAPodThatIsBeingDeletedHasASecond where its own grace is none: without a grace the API server leaves the deletion as it is.
+func TestAPodThatIsBeingDeletedHasASecond(t *testing.T) {
+	none, year := int64(0), int64(365*24*3600)
+	leaving := pod("p", on("n"), phase("Running"), deleting(start.Add(time.Duration(year)*time.Second)))
+	leaving.Spec.TerminationGracePeriodSeconds, leaving.DeletionGracePeriodSeconds = &none, &year
+	if got := taskIn(snap(t, newState(node("n"), leaving), start), "p").GraceSeconds; got != 1 {
+		t.Errorf("it has %d s, want 1", got)
+	}
+}
+
 // TestADeletionThatTakesTooLongIsShortened: a pod that is stuck, and that its deletion gives longer than the limit, counts as
 // one that runs. Once it is evicted its capacity is counted on, while the API server shows the old grace and the new one; a
 // refused eviction is taken back.
@@ -374,9 +384,11 @@ func TestADeletionThatTakesTooLongIsShortened(t *testing.T) {
 			s.Assume(evict)
 			s.Apply(began("1001", grace)) // the kubelet writes its status
 			expect("evicted again", limit, model.Releasing, false)
-			s.Apply(began("1002", 30))
-			expect("shortened", limit+59*time.Second, model.Releasing, false)
-			expect("stays all the same", limit+time.Minute, model.Releasing, true)
+			shortened := began("1002", 1)
+			deleting(start.Add(limit))(shortened.Pod) // its grace has passed, and the API server gives it a second
+			s.Apply(shortened)
+			expect("shortened", limit+30*time.Second, model.Releasing, false)
+			expect("stays all the same", limit+31*time.Second, model.Releasing, true)
 		})
 	}
 	s := newState(node("n"), pod("p", on("n"), phase("Running")))

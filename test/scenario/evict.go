@@ -56,7 +56,11 @@ func (s *environment) takeEvictions(decision model.Decision) error {
 			return fmt.Errorf("invariant I11: pod %s of the system is evicted for %s", eviction.Pod, decision.Job)
 		}
 		s.ending[pod.UID], s.graces[pod.UID] = true, time.Duration(eviction.GraceSeconds)*time.Second
-		if own, most := graceOf(pod), s.profile.MaxGrace(); s.graces[pod.UID] != min(own, most) {
+		own, most := graceOf(pod), s.profile.MaxGrace()
+		if pod.DeletionTimestamp != nil {
+			own = max(own, time.Second)
+		}
+		if s.graces[pod.UID] != min(own, most) {
 			return fmt.Errorf("pod %s, whose grace is %s, is given %s, and at most %s are to be given", pod.Name, own, s.graces[pod.UID], most)
 		}
 		if eviction.Method == model.ByEviction {
@@ -225,17 +229,31 @@ func (s *environment) prolonged(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil && pod.DeletionTimestamp.Sub(s.world.now) > s.profile.MaxGrace()
 }
 
+// shorten does to a deletion what the API server does when it is asked again: it ends after a shorter grace, counted from where
+// it began, or in a second if that has passed. Without a grace it stays as it is.
+func shorten(pod *corev1.Pod, grace time.Duration, now time.Time) {
+	before := time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second
+	began := pod.DeletionTimestamp.Add(-before)
+	switch {
+	case grace == 0 || grace >= before:
+	case began.Add(grace).Before(now):
+		deletedAt(pod, now.Add(-time.Second), time.Second)
+	default:
+		deletedAt(pod, began, grace)
+	}
+}
+
 // confirmEvictions lets the watch see who is being deleted, and where capacity is kept.
 func (s *environment) confirmEvictions() error {
 	ending := s.world.podNames(func(pod *corev1.Pod) bool {
 		return s.ending[pod.UID] && (pod.DeletionTimestamp == nil || s.prolonged(pod))
 	})
 	err := s.world.changePods(ending, func(pod *corev1.Pod) {
-		began := s.world.now
-		if pod.DeletionTimestamp != nil { // the API server shortens a deletion from where it began
-			began = pod.DeletionTimestamp.Add(-time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second)
+		if pod.DeletionTimestamp != nil {
+			shorten(pod, s.graces[pod.UID], s.world.now)
+			return
 		}
-		deletedAt(pod, began, s.graces[pod.UID])
+		deletedAt(pod, s.world.now, s.graces[pod.UID])
 	})
 	if err != nil {
 		return err

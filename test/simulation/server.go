@@ -210,8 +210,11 @@ func (s *server) deletePod(name string, within int64) {
 			grace = within
 		}
 		ends := metav1.NewTime(s.now().Add(time.Duration(grace) * time.Second))
-		if pod.DeletionTimestamp != nil { // a deletion is shortened from where it began
+		if pod.DeletionTimestamp != nil { // a deletion is shortened from where it began, or to a second if that has passed
 			ends.Time = pod.DeletionTimestamp.Add(time.Duration(grace-*pod.DeletionGracePeriodSeconds) * time.Second)
+			if now := s.now(); ends.Before(&now) {
+				ends, grace = now, 1
+			}
 		}
 		pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &ends, &grace
 	})

@@ -245,7 +245,8 @@ func (j *invariantChecker) keepsBudgets(p *process, decision model.Decision) {
 	}
 }
 
-// givesGrace is I30: a pod that a process ends has its own grace, and no more than the longest of the configuration.
+// givesGrace is I30: a pod that a process ends has its own grace, and no more than the longest of the configuration; one that is
+// being deleted may have a second in place of none.
 func (j *invariantChecker) givesGrace(p *process, call commit.Call) {
 	pod := p.pod(call.Pod.String())
 	ends := call.Kind == commit.CallEvict || call.Kind == commit.CallDelete || call.Kind == commit.CallDeleteStarted
@@ -253,6 +254,9 @@ func (j *invariantChecker) givesGrace(p *process, call commit.Call) {
 		return
 	}
 	own := *pod.Spec.TerminationGracePeriodSeconds
+	if pod.DeletionTimestamp != nil && call.GraceSeconds == 1 {
+		own = max(own, 1)
+	}
 	if most := int64(p.maxGrace / time.Second); cmp.Or(call.GraceSeconds, own) != min(own, most) {
 		j.violated("I30", "%s gives %s %d s, its grace is %d s and the longest %d s", call.Kind, call.Pod, call.GraceSeconds, own, most)
 	}

@@ -107,7 +107,8 @@ func (s *State) updateProlonged(now time.Time) {
 }
 
 // graceSeconds returns how long a pod may take to end when we end it. Without a grace of its own, as only in tests, it has
-// that of the API server. One that is being deleted has at least a second: without a grace the API server leaves its deletion as it is.
+// that of the API server. One that is being deleted has at least a second: without a grace the API server leaves its deletion as
+// it is.
 func (s *State) graceSeconds(pod *corev1.Pod) int64 {
 	least, own := int64(0), int64(corev1.DefaultTerminationGracePeriodSeconds)
 	if pod.DeletionTimestamp != nil {

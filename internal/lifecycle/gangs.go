@@ -111,15 +111,16 @@ func (g *Gangs) Begun() map[model.JobKey]model.Minima {
 	return begun
 }
 
-// minimaOf returns the minimum of the job and what its members on nodes request.
+// minimaOf returns the minima of the job and what its members on nodes request.
 func minimaOf(job *model.Job) model.Minima {
-	return model.Minima{MinMember: job.MinMember, Requests: job.Held()}
+	return model.Minima{MinMember: job.MinMember, Roles: job.Roles, Requests: job.Held()}
 }
 
-// Observed returns whether the group was whole where its status is behind; known is false where the status says so itself.
-func (g *Gangs) Observed(job *model.Job) (whole, known bool) {
+// Observed returns whether the group was whole, and with what, where its status is behind; known is false where the status says
+// so itself.
+func (g *Gangs) Observed(job *model.Job) (started model.Minima, whole, known bool) {
 	observed, ok := g.observed[job.Key]
-	return observed.whole, ok && observed.group == job.UID
+	return observed.minima, observed.whole, ok && observed.group == job.UID
 }
 
 // StatusSent records the statuses that are about to be written.
@@ -175,7 +176,7 @@ func (g *Gangs) observe(job *model.Job, whole bool, now time.Time) {
 
 // whole reports whether the group has had its minimum bound, and has members left since.
 func (g *Gangs) whole(job *model.Job) bool {
-	if whole, known := g.Observed(job); known {
+	if _, whole, known := g.Observed(job); known {
 		return whole
 	}
 	return job.Whole

@@ -36,7 +36,7 @@ func newDesk() *desk {
 	d.Reporter = NewReporter(Source{
 		Group:       func(key model.JobKey) *v1alpha1.PodGroup { return d.groups[key] },
 		Reservation: func(*model.Job) *v1alpha1.Reservation { return nil },
-		Whole:       func(*model.Job) (whole, known bool) { return false, false },
+		Whole:       func(*model.Job) (started model.Minima, whole, known bool) { return },
 		Advice:      func(*model.Job) *v1alpha1.Advice { return nil },
 	})
 	return d

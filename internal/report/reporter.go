@@ -56,9 +56,9 @@ type Source struct {
 	Group func(model.JobKey) *v1alpha1.PodGroup
 	// Reservation returns what the status of the job's PodGroup is to show as reserved for it; nil when that is nothing.
 	Reservation func(*model.Job) *v1alpha1.Reservation
-	// Whole returns whether the group has had its minimum bound and has members left since; known is false where the status of
-	// the group says so itself.
-	Whole func(*model.Job) (whole, known bool)
+	// Whole returns whether the group has had its minimum bound and has members left since, and what it was whole with; known is
+	// false where the status of the group says so itself.
+	Whole func(*model.Job) (started model.Minima, whole, known bool)
 	// Advice returns what would let a waiting job start, never changed; nil when nothing is known.
 	Advice func(*model.Job) *v1alpha1.Advice
 	// List writes down a request; nil writes none.
@@ -175,11 +175,12 @@ func (r *Reporter) reportGroup(job *model.Job, group *v1alpha1.PodGroup, refusal
 	if sent.holds(now) {
 		current = sent.status
 	}
-	was, known := r.source.Whole(job)
+	started, was, known := r.source.Whole(job)
 	if !known {
 		was = meta.IsStatusConditionTrue(current.Conditions, v1alpha1.ConditionScheduled)
 	}
-	wanted := groupStatus(job, group, current, was, refusal, r.source.Advice(job), r.source.List, metav1.NewTime(now).Rfc3339Copy())
+	wanted := groupStatus(job, group, current, was, refusal, r.source.Advice(job), metav1.NewTime(now).Rfc3339Copy())
+	groups.StartedMinima(&wanted, groups.Stated(job, group), &v1alpha1.PodGroup{Spec: group.Spec, Status: current}, started, r.source.List)
 	groups.SetReservation(&wanted, r.source.Reservation(job))
 	setReserved(&wanted, group.Generation, metav1.NewTime(now).Rfc3339Copy())
 	boundConditions(&wanted)

@@ -18,7 +18,7 @@ import (
 // its minimum bound, and has had members left since.
 func groupStatus(
 	job *model.Job, group *v1alpha1.PodGroup, current v1alpha1.PodGroupStatus, wasWhole bool, refusal *model.Refusal,
-	advice *v1alpha1.Advice, list func(model.Resources) corev1.ResourceList, now metav1.Time,
+	advice *v1alpha1.Advice, now metav1.Time,
 ) v1alpha1.PodGroupStatus {
 	status := *current.DeepCopy()
 	status.WaitingSince = groups.WaitingSince(job, status.WaitingSince, refusal != nil, now)
@@ -55,7 +55,6 @@ func groupStatus(
 		meta.SetStatusCondition(&status.Conditions, *condition)
 	}
 	setDegraded(&status, job, wasWhole && groups.Remains(job), refusal, group.Generation, now)
-	groups.StartedMinima(&status, job, &v1alpha1.PodGroup{Spec: group.Spec, Status: current}, list)
 	isScheduled := meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionScheduled)
 	status.Phase = phase(job, isScheduled, status.Phase)
 	status.FinishedAt = groups.FinishedAt(status.Phase, current.FinishedAt, now)

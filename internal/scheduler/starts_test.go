@@ -405,3 +405,43 @@ func TestMemberLostRightAfterTheNextLeaderBegan(t *testing.T) {
 		t.Errorf("undone %q: it is degraded, not interrupted", got)
 	}
 }
+
+// TestMembersLostBeforeTheFirstStatusGiveNoFirstTurn: a gang loses a member before its status says that it has started, and then
+// another one, which it replaces by one that asks for more. What it started with is known all the same, also to the next process:
+// a job of higher priority is before it.
+func TestMembersLostBeforeTheFirstStatusGiveNoFirstTurn(t *testing.T) {
+	for _, crash := range []bool{false, true} {
+		w := newWorld(t)
+		w.node("n1", "4")
+		w.gangOf("early", "2")
+		w.play(t.Context(), time.Second)
+		w.refuseWrites = forbidden
+		w.gang("mpi", 0, 3)
+		for i := range 3 {
+			w.memberOf("mpi", i, "500m")
+		}
+		w.play(t.Context(), time.Second)
+		w.gone("mpi-2")
+		w.play(t.Context(), time.Second)
+		w.refuseWrites = nil
+		w.play(t.Context(), 20*time.Second)
+		requests := w.groups["mpi"].Status.StartedRequests
+		if got := requests.Cpu(); w.groups["mpi"].Status.StartedMinMember != 3 || got.String() != "1500m" {
+			t.Errorf("status %+v, want one of a gang that started with 3 members and 1500m", w.groups["mpi"].Status)
+		}
+		if crash {
+			w.restart()
+		}
+		w.gone("mpi-1")
+		w.memberOf("mpi", 3, "2500m")
+		w.gangOf("rival", "2500m")
+		w.change("rival-0", func(pod *corev1.Pod) {
+			pod.Spec.Priority, pod.Spec.PreemptionPolicy = ptr.To[int32](100), ptr.To(corev1.PreemptNever)
+		})
+		w.play(t.Context(), time.Second)
+		w.gone("early-0")
+		if got := sent(w.play(t.Context(), time.Second), commit.CallBind); !slices.Equal(got, []string{"rival-0 n1"}) {
+			t.Errorf("bound %q, want the job of higher priority", got)
+		}
+	}
+}

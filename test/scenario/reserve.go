@@ -42,7 +42,7 @@ func (s *environment) writeGroups() {
 		group.Status.OverrunSince = groups.OverrunSince(job, before.Status.OverrunSince, metav1.NewTime(s.world.now))
 		groups.SetReservation(&group.Status, s.state.Reservation(job))
 		writeScheduled(&group.Status, stated, s.world.now)
-		groups.StartedMinima(&group.Status, stated, before, snapshot.Dimensions.List)
+		groups.StartedMinima(&group.Status, stated, before, model.Minima{}, snapshot.Dimensions.List)
 		if !equality.Semantic.DeepEqual(group.Status, before.Status) {
 			s.world.replaceGroup(name, group)
 		}

@@ -57,20 +57,25 @@ func Seen(job *model.Job, before model.Minima) model.Minima {
 }
 
 // StartedMinima writes the minima that the group was whole with, and what its members requested: those of the job, as its group
-// states them, while they are bound; the ones before while it is whole and lacks members; none when it is not whole. list writes
-// down a request; nil writes none.
+// states them, while they are bound; the ones before while it is whole and lacks members, which are those that were seen until a
+// status says so; none when it is not whole. list writes down a request; nil writes none.
 func StartedMinima(
-	status *v1alpha1.PodGroupStatus, job *model.Job, before *v1alpha1.PodGroup, list func(model.Resources) corev1.ResourceList,
+	status *v1alpha1.PodGroupStatus, job *model.Job, before *v1alpha1.PodGroup, seen model.Minima,
+	list func(model.Resources) corev1.ResourceList,
 ) {
 	if !whole(status) {
 		status.StartedMinMember, status.StartedRoles, status.StartedRequests = 0, nil, nil
 		return
 	}
 	minima := startedMinima(before)
-	if job.FirstUnmetMinimum(bound) == nil {
-		minima = model.Minima{MinMember: job.MinMember, Roles: job.Roles}
+	isBound := job.FirstUnmetMinimum(bound) == nil
+	if isBound {
+		seen = model.Minima{MinMember: job.MinMember, Roles: job.Roles, Requests: job.Held()}
+	}
+	if isBound || !Whole(before) {
+		minima = seen
 		if status.StartedRequests = nil; list != nil {
-			status.StartedRequests = list(job.Held())
+			status.StartedRequests = list(seen.Requests)
 		}
 	}
 	status.StartedMinMember, status.StartedRoles = min(minima.MinMember, maxMembers), nil

@@ -18,7 +18,7 @@ func TestStartedMinimaAreWithinTheLimits(t *testing.T) {
 	group.Status.DegradedSince = &now
 	group.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionTrue}}
 	status := group.Status
-	StartedMinima(&status, &model.Job{MinMember: math.MaxInt32}, group, nil)
+	StartedMinima(&status, &model.Job{MinMember: math.MaxInt32}, group, model.Minima{}, nil)
 	if status.StartedMinMember != 10_000_000 || status.StartedRoles[0].MinMember != 100_000 {
 		t.Errorf("%d, %+v", status.StartedMinMember, status.StartedRoles)
 	}

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,12 +17,16 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -42,19 +47,25 @@ const (
 	// mostWrites is how many status writes about one object the scheduler may make in writesPeriod: one a second, and those of
 	// a start.
 	mostWrites, writesPeriod = 15, 10 * time.Second
+	// mostOfNamespace is how many it may make about all pods, or all PodGroups, of a namespace in that time.
+	mostOfNamespace = 5500
 	// warmUp is how many gangs fill what the scheduler keeps of the last changes.
 	warmUp = 60
+	// contested is the node, and its pool, for whose 4 CPUs both tenants wait.
+	contested = "contested"
 	// spareNodes are for no pod: what the scheduler keeps for each resource, it keeps for each node.
 	spareNodes = 300
 	// podMemory is what the scheduler may hold of one pod, in bytes; docs/operations.md says so.
 	podMemory = 256 << 10
 )
 
-// attackConfig lets a gang reserve capacity after a second.
+// attackConfig lets a gang reserve capacity after a second, and gives victims a second to end.
 const attackConfig = `apiVersion: config.tutti.dev/v1alpha1
 kind: SchedulerConfiguration
 actions: "allocate, backfill, preempt"
-configurations: [{name: backfill, arguments: {reserveAfter: 1s}}]
+configurations:
+- {name: backfill, arguments: {reserveAfter: 1s}}
+- {name: preempt, arguments: {maxGrace: 1s}}
 tiers:
 - plugins: [{name: priority}, {name: gang}]
 - plugins: [{name: predicates}, {name: nodeorder}]
@@ -63,6 +74,7 @@ tiers:
 // siege is a cluster with a release, an account that attacks, and the other tenant.
 type siege struct {
 	*testing.T
+	policies  bool // of the chart that restrict users are installed
 	lab       *harness.Env
 	own       client.Client // of the account
 	token     string
@@ -76,23 +88,43 @@ type siege struct {
 // TestAttacks: an account with the role edit in a namespace with a quota tries to stop the scheduler, to get before others, to
 // evict their pods, to hold more than its quota, to hide, to forge, to flood and to get out of its namespace. Each attempt is
 // refused, or does not keep a gang of the other tenant from its start, or end one of its pods. The scheduler goes on, keeps its
-// budgets of writes, and its heap is afterwards what it was before, with the same objects in the cluster.
+// budgets of writes, and its heap is afterwards what it was before, with the same objects in the cluster. Where the chart's
+// policies that restrict users are not installed the scheduler itself withstands what they refuse.
 func TestAttacks(t *testing.T) {
 	t.Parallel()
+	for name, policies := range map[string]bool{"with policies": true, "without policies": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			attempts(t, policies)
+		})
+	}
+}
+
+// attempts makes the attempts one after the other, in a cluster of their own.
+func attempts(t *testing.T, policies bool) {
 	log := filepath.Join(t.TempDir(), "audit.log")
-	s := newSiege(t, log)
+	s := newSiege(t, log, policies)
 	standing := s.standing()
 	var quiet, under takings
 	for range warmUp {
 		quiet = append(quiet, s.start())
 	}
 	s.large()
+	s.rehearse()
 	before := s.heap()
 	for _, a := range attacks() {
+		if !policies && (a.refused == always || a.refused == byPoliciesAlone) {
+			t.Logf("%s: not tried without the policies: %s", a.name, cmp.Or(a.why, "refused before the scheduler sees it, with and without them"))
+			continue
+		}
+		began := time.Now()
 		err := a.try(s)
+		lasted := time.Since(began).Round(100 * time.Millisecond)
 		switch refused := apierrors.IsForbidden(err) || apierrors.IsInvalid(err); {
-		case a.refused && !refused:
+		case (a.refused == always || a.refused != never && policies) && !refused:
 			t.Errorf("%s: %v, want it to be refused", a.name, err)
+		case a.refused != always && !policies && refused:
+			t.Errorf("%s: %v, want it to be let through", a.name, err)
 		case err != nil && !refused && !apierrors.IsRequestEntityTooLargeError(err):
 			t.Errorf("%s: %v", a.name, err)
 		}
@@ -101,7 +133,7 @@ func TestAttacks(t *testing.T) {
 			t.Errorf("%s: a gang of the other tenant started after %s, want at most %s", a.name, took, startsWithin)
 		}
 		under = append(under, took)
-		t.Logf("%s: answer %s, a gang of the other tenant started after %s", a.name, answer(err), took)
+		t.Logf("%s: answer %s after %s, a gang of the other tenant started after %s", a.name, answer(err), lasted, took.Round(time.Millisecond))
 		if held := s.heap(); held > before*12/10+mostPods*podMemory {
 			t.Errorf("%s: the heap is %d KiB, before the attacks it was %d KiB", a.name, held>>10, before>>10)
 		}
@@ -119,7 +151,7 @@ func TestAttacks(t *testing.T) {
 		t.Errorf("the heap after the attacks is %d KiB, before them %d KiB, with the same objects", after>>10, before>>10)
 	}
 	t.Logf("RESULT attacks: %d; starts of gangs of the other tenant: before %s, under attack %s; heap after a collection, in KiB: before %d, after the last %d, then %d",
-		len(attacks()), quiet, under, before>>10, attacked>>10, after>>10)
+		len(under), quiet, under, before>>10, attacked>>10, after>>10)
 	s.sound()
 	s.writesInBudget(log)
 }
@@ -132,15 +164,31 @@ func answer(err error) string {
 	return string(apierrors.ReasonForError(err))
 }
 
-// attack is one attempt. try returns the answer of the server to its last request.
+// attack is one attempt. try returns the answer of the server to its last request, and fails the test where more than that, and
+// than what holds after every attempt, does not hold. why says why nothing but a policy stops it.
 type attack struct {
 	name    string
-	refused bool // by the server
+	refused refusal
+	why     string
 	try     func(s *siege) error
 }
 
+// refusal says what refuses an attempt, so that the scheduler does not see it.
+type refusal int8
+
+const (
+	// never: nothing does.
+	never refusal = iota
+	// always: a role, a quota, the server itself, or a policy that is always installed.
+	always
+	// byPolicies: a policy that restricts users; without it the scheduler withstands the attempt.
+	byPolicies
+	// byPoliciesAlone: such a policy, and nothing else.
+	byPoliciesAlone
+)
+
 // newSiege makes the cluster, and runs the scheduler as the chart has it.
-func newSiege(t *testing.T, log string) *siege {
+func newSiege(t *testing.T, log string, policies bool) *siege {
 	t.Helper()
 	// A quota of a custom resource is counted at the next look over all quotas after the controller has found the resource.
 	c := startAudited(t, log, "--resource-quota-sync-period=2s")
@@ -148,10 +196,12 @@ func newSiege(t *testing.T, log string) *siege {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &siege{T: t, lab: lab, endpoint: freeAddress(t), profiles: freeAddress(t)}
+	s := &siege{T: t, policies: policies, lab: lab, endpoint: freeAddress(t), profiles: freeAddress(t)}
 	nodes := cluster.Nodes("node", 4, map[string]string{"cpu": "8", "memory": "16Gi"})
-	nodes = append(nodes, cluster.Node("small", map[string]string{"cpu": "4", "memory": "16Gi"}, cluster.NodeLabels(map[string]string{"pool": "small"}),
-		cluster.NodeTaints(corev1.Taint{Key: "pool", Value: "small", Effect: corev1.TaintEffectNoSchedule})))
+	for _, pool := range []string{"small", contested} {
+		nodes = append(nodes, cluster.Node(pool, map[string]string{"cpu": "4", "memory": "16Gi"}, cluster.NodeLabels(map[string]string{"pool": pool}),
+			cluster.NodeTaints(corev1.Taint{Key: "pool", Value: pool, Effect: corev1.TaintEffectNoSchedule})))
+	}
 	for _, spare := range cluster.Nodes("spare", spareNodes, map[string]string{"cpu": "8"}) {
 		spare.Spec.Unschedulable = true
 		nodes = append(nodes, spare)
@@ -160,7 +210,7 @@ func newSiege(t *testing.T, log string) *siege {
 		t.Fatal(err)
 	}
 	values := filepath.Join(t.TempDir(), "values.yaml")
-	text, err := json.Marshal(map[string]any{"config": attackConfig, "tenancy": map[string]any{"policies": map[string]any{"enabled": true}}})
+	text, err := json.Marshal(map[string]any{"config": attackConfig, "tenancy": map[string]any{"policies": map[string]any{"enabled": policies}}})
 	if err == nil {
 		err = os.WriteFile(values, text, 0o600)
 	}
@@ -199,6 +249,7 @@ func (s *siege) account() {
 	of := func(quantity string) resource.Quantity { return resource.MustParse(quantity) }
 	s.lab.Create(s, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: attackers}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tenants}},
 		&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000},
+		&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "meek"}, Value: 500, PreemptionPolicy: ptr.To(corev1.PreemptNever)},
 		&corev1.ServiceAccount{ObjectMeta: about},
 		&rbacv1.RoleBinding{
 			ObjectMeta: about, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
@@ -210,7 +261,7 @@ func (s *siege) account() {
 		&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: attackers, Name: "high"}, Spec: corev1.ResourceQuotaSpec{
 			Hard: corev1.ResourceList{"pods": of("0")},
 			ScopeSelector: &corev1.ScopeSelector{MatchExpressions: []corev1.ScopedResourceSelectorRequirement{{
-				ScopeName: corev1.ResourceQuotaScopePriorityClass, Operator: corev1.ScopeSelectorOpIn, Values: []string{"high"},
+				ScopeName: corev1.ResourceQuotaScopePriorityClass, Operator: corev1.ScopeSelectorOpIn, Values: []string{"high", "meek"},
 			}}},
 		}})
 	path, err := s.lab.Cluster.KubeconfigFor(s.Context(), attackers, "attacker")
@@ -249,7 +300,9 @@ func (s *siege) quotaCounted() error {
 // create creates objects as the account that attacks, and returns the first error; that the object is there is none.
 func (s *siege) create(objects ...client.Object) error {
 	for _, object := range objects {
-		if err := s.own.Create(s.Context(), object); err != nil && !apierrors.IsAlreadyExists(err) {
+		// The server answers a conflict when too many write the quota at the same time.
+		err := retry.OnError(retry.DefaultBackoff, apierrors.IsConflict, func() error { return s.own.Create(s.Context(), object) })
+		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return err
 		}
 		s.created++
@@ -257,27 +310,31 @@ func (s *siege) create(objects ...client.Object) error {
 	return nil
 }
 
-// clear deletes the pods and PodGroups of a namespace.
+// clear deletes what attempts leave in a namespace.
 func (s *siege) clear(namespace string) {
 	s.Helper()
-	for _, all := range []client.Object{&v1alpha1.PodGroup{}, &corev1.Pod{}} {
+	for _, all := range []client.Object{
+		&v1alpha1.PodGroup{}, &corev1.Pod{}, &policyv1.PodDisruptionBudget{}, &corev1.PersistentVolumeClaim{}, &resourceapi.ResourceClaim{},
+	} {
 		if err := s.lab.Client.DeleteAllOf(s.Context(), all, client.InNamespace(namespace), client.GracePeriodSeconds(0)); err != nil {
 			s.Fatal(err)
 		}
 	}
-	s.lab.Eventually(s, patience, func() error {
-		var used corev1.ResourceQuota
-		if namespace != attackers {
-			return nil
-		}
-		if err := s.lab.Client.Get(s.Context(), client.ObjectKey{Namespace: attackers, Name: "attacker"}, &used); err != nil {
-			return err
-		}
-		if pods := used.Status.Used["pods"]; pods.Value() > 0 {
-			return fmt.Errorf("the quota counts %d pods", pods.Value())
-		}
-		return nil
-	})
+	if namespace == attackers {
+		s.lab.Eventually(s, patience, s.usesNoPods)
+	}
+}
+
+// usesNoPods is nil when the quota of the account counts no pod.
+func (s *siege) usesNoPods() error {
+	var used corev1.ResourceQuota
+	if err := s.lab.Client.Get(s.Context(), client.ObjectKey{Namespace: attackers, Name: "attacker"}, &used); err != nil {
+		return err
+	}
+	if pods := used.Status.Used["pods"]; pods.Value() > 0 {
+		return fmt.Errorf("the quota counts %d pods", pods.Value())
+	}
+	return nil
 }
 
 // standing starts the gang of the other tenant that fills the small node, or finds it, and returns the identities of its pods.
@@ -285,7 +342,7 @@ func (s *siege) standing() []string {
 	s.Helper()
 	if err := s.lab.Client.Get(s.Context(), client.ObjectKey{Namespace: tenants, Name: "standing"}, &v1alpha1.PodGroup{}); err != nil {
 		s.lab.Create(s, group(tenants, "standing", 4))
-		s.lab.Create(s, members(tenants, "standing", "", 4, onSmall)...)
+		s.lab.Create(s, members(tenants, "standing", "", 4, onPool("small"))...)
 		s.bound("standing", 4)
 	}
 	var names []string
@@ -299,10 +356,12 @@ func (s *siege) standing() []string {
 	return names
 }
 
-// onSmall lets a pod go to the small node alone.
-func onSmall(p *corev1.Pod) {
-	p.Spec.NodeSelector = map[string]string{"pool": "small"}
-	p.Spec.Tolerations = []corev1.Toleration{{Key: "pool", Operator: corev1.TolerationOpExists}}
+// onPool lets a pod go to the node of a pool alone.
+func onPool(pool string) harness.PodOption {
+	return func(p *corev1.Pod) {
+		p.Spec.NodeSelector = map[string]string{"pool": pool}
+		p.Spec.Tolerations = []corev1.Toleration{{Key: "pool", Operator: corev1.TolerationOpExists}}
+	}
 }
 
 // large lets the other tenant create a pod and a PodGroup that are as large as they may be: the buffer of a watch stays as large
@@ -318,6 +377,19 @@ func (s *siege) large() {
 	for _, object := range []client.Object{pod, g} {
 		if err := s.lab.Client.Delete(s.Context(), object, client.GracePeriodSeconds(0)); err != nil {
 			s.Fatal(err)
+		}
+	}
+}
+
+// rehearse fills what the scheduler keeps of rules of placement and of templates of pods, up to limits of its own.
+func (s *siege) rehearse() {
+	s.Helper()
+	for _, a := range rules() {
+		if a.refused == never {
+			if err := a.try(s); err != nil {
+				s.Fatal(err)
+			}
+			s.clear(attackers)
 		}
 	}
 }
@@ -401,10 +473,11 @@ func (s *siege) sound() {
 	}
 }
 
-// writesInBudget wants no more status writes about any object of the account in a period than there may be.
+// writesInBudget wants no more status writes about any object of the account, and about all of them, in a period than there may
+// be.
 func (s *siege) writesInBudget(log string) {
 	s.Helper()
-	at, total := map[string][]time.Time{}, map[string]int{}
+	at, all := map[string][]time.Time{}, map[string][]time.Time{}
 	for _, line := range (writeLog{log}).lines(s.T) {
 		var e written
 		if err := json.Unmarshal(line, &e); err != nil {
@@ -413,25 +486,35 @@ func (s *siege) writesInBudget(log string) {
 		if e.ObjectRef.Namespace == attackers && e.ObjectRef.Subresource == "status" {
 			object := e.ObjectRef.Resource + " " + e.ObjectRef.Name
 			at[object] = append(at[object], e.RequestReceivedTimestamp.Time)
-			total[e.ObjectRef.Resource]++
+			all[e.ObjectRef.Resource] = append(all[e.ObjectRef.Resource], e.RequestReceivedTimestamp.Time)
 		}
 	}
 	most := 0
 	for object, times := range at {
-		slices.SortFunc(times, time.Time.Compare)
-		often := 0
-		for from, to := 0, 0; to < len(times); to++ {
-			for times[to].Sub(times[from]) > writesPeriod {
-				from++
-			}
-			often = max(often, to-from+1)
-		}
+		often := mostWithin(writesPeriod, times)
 		if most = max(most, often); often > mostWrites {
 			s.Errorf("%s: %d status writes in %s, want at most %d", object, often, writesPeriod, mostWrites)
 		}
 	}
-	s.Logf("RESULT attacks: status writes about what the account created, %d objects: %v, at most %d about one in %s", s.created, total, most, writesPeriod)
-	if total["pods"] == 0 || total["podgroups"] == 0 {
-		s.Errorf("the log has status writes about %v, want them about pods and PodGroups", total)
+	pods, groups := mostWithin(writesPeriod, all["pods"]), mostWithin(writesPeriod, all["podgroups"])
+	if max(pods, groups) > mostOfNamespace {
+		s.Errorf("status writes in %s: %d about pods, %d about PodGroups, want at most %d of each", writesPeriod, pods, groups, mostOfNamespace)
 	}
+	s.Logf("RESULT attacks: the account created %d objects; status writes about its pods: %d, PodGroups: %d; at most %d, %d and about one %d in %s",
+		s.created, len(all["pods"]), len(all["podgroups"]), pods, groups, most, writesPeriod)
+	if pods == 0 || groups == 0 {
+		s.Error("want status writes about pods and PodGroups")
+	}
+}
+
+// mostWithin returns the largest number of times that are no further apart than a period.
+func mostWithin(period time.Duration, times []time.Time) (most int) {
+	slices.SortFunc(times, time.Time.Compare)
+	for from, to := 0, 0; to < len(times); to++ {
+		for times[to].Sub(times[from]) > period {
+			from++
+		}
+		most = max(most, to-from+1)
+	}
+	return most
 }

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,13 +25,17 @@ import (
 	"github.com/tutti-sched/tutti/lab/harness"
 )
 
-// floods is how long each flood lasts.
-const floods = 3 * time.Second
+const (
+	// floods is how long each flood lasts, leastOfAFlood how many times it repeats at least what it is made of, on a busy
+	// machine too.
+	floods        = 3 * time.Second
+	leastOfAFlood = 10
+)
 
 // attacks are all attempts, by what they are meant for.
 func attacks() []attack {
 	var all []attack
-	for _, part := range [][]attack{stops(), jumps(), evicts(), hides(), forges(), escapes(), floodings()} {
+	for _, part := range [][]attack{stops(), rules(), jumps(), turns(), borrowings(), evicts(), stays(), hides(), forges(), escapes(), floodings(), masses()} {
 		all = append(all, part...)
 	}
 	return all
@@ -76,29 +82,31 @@ func labeled(count int) harness.PodOption {
 
 // stops are meant to end the scheduler or to keep it busy.
 func stops() []attack {
-	pod := func(name string, refused bool, change ...harness.PodOption) attack {
-		return attack{name, refused, func(s *siege) error { return s.create(s.alone(fmt.Sprint("odd-", s.created), change...)) }}
+	pod := func(name string, by refusal, change ...harness.PodOption) attack {
+		return attack{name: name, refused: by, try: func(s *siege) error {
+			return s.create(s.alone(fmt.Sprint("odd-", s.created), change...))
+		}}
 	}
 	large := harness.PodAnnotations(map[string]string{"example.com/text": largeText[:250<<10]})
 	return []attack{
-		pod("4,000 resource names", false, asks("1", 4000)),
-		pod("15,000 resource names", false, asks("1", 15_000)),
-		pod("the largest amount there is", false, asks("9223372036854775807", 8)),
-		pod("more CPUs than the quota", true, harness.Requests(map[string]string{"cpu": "1000000"})),
-		pod("a pod of a megabyte", false, large, largePods[0]),
-		pod("5,000 labels", false, labeled(5000)),
-		pod("a group with a bad name", true, harness.InGroup("-bad/..")),
-		pod("a minimum that is no number", false, harness.PodAnnotations(map[string]string{
+		pod("4,000 resource names", never, asks("1", 4000)),
+		pod("15,000 resource names", never, asks("1", 15_000)),
+		pod("the largest amount there is", never, asks("9223372036854775807", 8)),
+		pod("more CPUs than the quota", always, harness.Requests(map[string]string{"cpu": "1000000"})),
+		pod("a pod of a megabyte", never, large, largePods[0]),
+		pod("5,000 labels", never, labeled(5000)),
+		pod("a group with a bad name", always, harness.InGroup("-bad/..")),
+		pod("a minimum that is no number", never, harness.PodAnnotations(map[string]string{
 			v1alpha1.AnnotationMinMember: "99999999999999999999", v1alpha1.AnnotationKubeBatchGroup: "../../x",
 		})),
-		pod("an affinity that is no number", false, func(p *corev1.Pod) {
+		pod("an affinity that is no number", never, func(p *corev1.Pod) {
 			p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 				RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 					MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "pool", Operator: corev1.NodeSelectorOpGt, Values: []string{"x"}}},
 				}}},
 			}}
 		}),
-		{"a group of a megabyte that 100,000 members are wanted for", false, func(s *siege) error {
+		{name: "a group of a megabyte that 100,000 members are wanted for", try: func(s *siege) error {
 			g := group(attackers, "large", 100_000)
 			g.Annotations = map[string]string{"example.com/text": largeText[:250<<10]}
 			return s.create(g, s.alone("member", harness.InGroup("large")))
@@ -111,36 +119,36 @@ func jumps() []attack {
 	const mine = `{"status":{"phase":"Running","startedMinMember":1,"queuedSince":"2001-01-01T00:00:00Z","reservation":{"nodes":[{"name":"node-0",
 		"members":1,"resources":{"cpu":"8"}}]}}}`
 	return []attack{
-		{"spec.nodeName of a member", true, func(s *siege) error { return s.create(s.alone("there", harness.OnNode("node-0"))) }},
-		{"a minimum that is raised", false, func(s *siege) error {
+		{name: "spec.nodeName of a member", refused: byPolicies, try: func(s *siege) error { return s.create(s.alone("there", harness.OnNode("node-0"))) }},
+		{name: "a minimum that is raised", try: func(s *siege) error {
 			err := s.gang("raised", 2)
 			return errors.Join(err, s.merge(group(attackers, "raised", 2), `{"spec":{"minMember":100000}}`))
 		}},
-		{"an old group that is filled later", false, func(s *siege) error {
+		{name: "an old group that is filled later", try: func(s *siege) error {
 			return errors.Join(s.create(group(attackers, "old", 8)), s.create(members(attackers, "old", "", 8)...))
 		}},
-		{"a class that the quota does not give", true, func(s *siege) error {
+		{name: "a class that the quota does not give", refused: always, try: func(s *siege) error {
 			return s.create(s.alone("high", func(p *corev1.Pod) { p.Spec.PriorityClassName = "high" }))
 		}},
-		{"a class named by the group alone", false, func(s *siege) error {
+		{name: "a class named by the group alone", try: func(s *siege) error {
 			g := group(attackers, "class", 4)
 			g.Spec.PriorityClassName = "high"
-			return s.create(append([]client.Object{g}, members(attackers, "class", "", 4, onSmall)...)...)
+			return s.create(append([]client.Object{g}, members(attackers, "class", "", 4, onPool("small"))...)...)
 		}},
-		{"a status of its own group", true, func(s *siege) error {
+		{name: "a status of its own group", refused: always, try: func(s *siege) error {
 			return errors.Join(s.gang("mine", 2), s.merge(group(attackers, "mine", 2), mine, "status"))
 		}},
-		{"a group that is created with a status", false, func(s *siege) error {
+		{name: "a group that is created with a status", try: func(s *siege) error {
 			g := group(attackers, "born", 4)
 			g.Status = v1alpha1.PodGroupStatus{Phase: v1alpha1.PodGroupDegraded, StartedMinMember: 4, Reservation: &v1alpha1.Reservation{}}
 			return s.create(append([]client.Object{g}, members(attackers, "born", "", 4)...)...)
 		}},
-		{"a nomination of its own pod", true, func(s *siege) error {
-			pod := s.alone("nominated", onSmall)
+		{name: "a nomination of its own pod", refused: always, try: func(s *siege) error {
+			pod := s.alone("nominated", onPool("small"))
 			return errors.Join(s.create(pod), s.merge(pod, `{"status":{"nominatedNodeName":"node-0"}}`, "status"))
 		}},
-		{"gangs that wait for a reservation", false, func(s *siege) error {
-			if err := s.gang("reserves", 3, onSmall); err != nil {
+		{name: "gangs that wait for a reservation", try: func(s *siege) error {
+			if err := s.gang("reserves", 3, onPool("small")); err != nil {
 				return err
 			}
 			var g v1alpha1.PodGroup
@@ -160,12 +168,12 @@ func jumps() []attack {
 func evicts() []attack {
 	standing := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: tenants, Name: "standing-0"}}
 	return []attack{
-		{"an eviction in another namespace", true, func(s *siege) error {
+		{name: "an eviction in another namespace", refused: always, try: func(s *siege) error {
 			return s.own.SubResource("eviction").Create(s.Context(), standing, &policyv1.Eviction{ObjectMeta: standing.ObjectMeta})
 		}},
-		{"a deletion in another namespace", true, func(s *siege) error { return s.own.Delete(s.Context(), standing.DeepCopy()) }},
-		{"a gang for the nodes of others", false, func(s *siege) error { return s.gang("taker", 4, onSmall) }},
-		{"a budget for all pods", false, func(s *siege) error {
+		{name: "a deletion in another namespace", refused: always, try: func(s *siege) error { return s.own.Delete(s.Context(), standing.DeepCopy()) }},
+		{name: "a gang for the nodes of others", try: func(s *siege) error { return s.gang("taker", 4, onPool("small")) }},
+		{name: "a budget for all pods", try: func(s *siege) error {
 			all := intstr.FromString("100%")
 			budget := &policyv1.PodDisruptionBudget{
 				ObjectMeta: metav1.ObjectMeta{Namespace: attackers, Name: "all"},
@@ -179,15 +187,15 @@ func evicts() []attack {
 // hides are meant to be taken for others.
 func hides() []attack {
 	return []attack{
-		{"a group of another scheduler", false, func(s *siege) error {
+		{name: "a group of another scheduler", try: func(s *siege) error {
 			g := group(attackers, "others", 2)
 			g.Spec.SchedulerName = "other"
 			return s.create(append([]client.Object{g}, members(attackers, "others", "", 2)...)...)
 		}},
-		{"a pod of another scheduler in a group", false, func(s *siege) error {
+		{name: "a pod of another scheduler in a group", try: func(s *siege) error {
 			return errors.Join(s.gang("mixed", 2), s.create(s.alone("other", harness.InGroup("mixed"), harness.ScheduledBy("other"))))
 		}},
-		{"a group that is called as one of others", false, func(s *siege) error {
+		{name: "a group that is called as one of others", try: func(s *siege) error {
 			return errors.Join(s.gang("standing", 2), s.gang(fmt.Sprintf("gang-%d", s.gangs), 2))
 		}},
 	}
@@ -196,24 +204,24 @@ func hides() []attack {
 // forges are meant to make others believe what is not so.
 func forges() []attack {
 	return []attack{
-		{"a status of a group of others", true, func(s *siege) error {
+		{name: "a status of a group of others", refused: always, try: func(s *siege) error {
 			return s.merge(group(tenants, "standing", 4), `{"status":{"phase":"Failed"}}`, "status")
 		}},
-		{"a group of others", true, func(s *siege) error {
+		{name: "a group of others", refused: always, try: func(s *siege) error {
 			return s.merge(group(tenants, "standing", 4), `{"spec":{"minMember":100}}`)
 		}},
-		{"an assignment of isolated CPUs", true, func(s *siege) error {
+		{name: "an assignment of isolated CPUs", refused: always, try: func(s *siege) error {
 			return s.create(s.alone("forged", harness.PodAnnotations(map[string]string{"isolcpu.tutti.dev/assigned": `{"main":"1-3"}`})))
 		}},
-		{"an event about a pod of others", true, func(s *siege) error {
+		{name: "an event about a pod of others", refused: always, try: func(s *siege) error {
 			return s.create(&corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: tenants, Name: "forged"}, Reason: "Scheduled",
 				InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: tenants, Name: "standing-0"}})
 		}},
-		{"the Lease", true, func(s *siege) error {
+		{name: "the Lease", refused: always, try: func(s *siege) error {
 			lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: release.Namespace, Name: leaseOf}}
 			return s.merge(lease, `{"spec":{"holderIdentity":"attacker"}}`)
 		}},
-		{"the configuration", true, func(s *siege) error {
+		{name: "the configuration", refused: always, try: func(s *siege) error {
 			config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: release.Namespace, Name: release.Deployment}}
 			return s.merge(config, `{"data":{"scheduler.yaml":"actions: allocate"}}`)
 		}},
@@ -223,23 +231,23 @@ func forges() []attack {
 // escapes are meant to get out of the namespace.
 func escapes() []attack {
 	return []attack{
-		{"a pod in another namespace", true, func(s *siege) error { return s.create(s.lab.Pod(tenants, "intruder", harness.InGroup("standing"))) }},
-		{"the secrets of the release", true, func(s *siege) error {
+		{name: "a pod in another namespace", refused: always, try: func(s *siege) error { return s.create(s.lab.Pod(tenants, "intruder", harness.InGroup("standing"))) }},
+		{name: "the secrets of the release", refused: always, try: func(s *siege) error {
 			return s.own.List(s.Context(), &corev1.SecretList{}, client.InNamespace(release.Namespace))
 		}},
-		{"a token of the scheduler's account", true, func(s *siege) error {
+		{name: "a token of the scheduler's account", refused: always, try: func(s *siege) error {
 			account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: release.Namespace, Name: "tutti-scheduler"}}
 			return s.own.SubResource("token").Create(s.Context(), account, &authenticationv1.TokenRequest{})
 		}},
-		{"a bind", true, func(s *siege) error {
-			pod := s.alone("binds", onSmall)
+		{name: "a bind", refused: always, try: func(s *siege) error {
+			pod := s.alone("binds", onPool("small"))
 			return errors.Join(s.create(pod), s.own.SubResource("binding").Create(s.Context(), pod,
 				&corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "node-0"}}))
 		}},
-		{"a node", true, func(s *siege) error {
+		{name: "a node", refused: always, try: func(s *siege) error {
 			return s.merge(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-0"}}, `{"spec":{"unschedulable":true}}`)
 		}},
-		{"what the scheduler shows of itself", false, func(s *siege) error {
+		{name: "what the scheduler shows of itself", try: func(s *siege) error {
 			own, err := s.lab.Clientset.CoreV1().ServiceAccounts(attackers).CreateToken(s.Context(), "attacker",
 				&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{debugapi.Audience}}}, metav1.CreateOptions{})
 			if err != nil {
@@ -258,13 +266,17 @@ func escapes() []attack {
 	}
 }
 
-// flood repeats something while a flood lasts, and starts gangs of the other tenant meanwhile.
+// flood repeats something while a flood lasts, and starts gangs of the other tenant meanwhile. That the quota counts what is
+// deleted later than the server deletes it does not end a flood.
 func (s *siege) flood(again func(i int) error) error {
 	done := make(chan error, 1)
 	end := time.Now().Add(floods)
+	passed := 0
 	go func() {
 		for i := 0; time.Now().Before(end); i++ {
-			if err := again(i); err != nil {
+			if err := again(i); err == nil {
+				passed++
+			} else if !apierrors.IsForbidden(err) {
 				done <- err
 				return
 			}
@@ -274,42 +286,71 @@ func (s *siege) flood(again func(i int) error) error {
 	for {
 		select {
 		case err := <-done:
+			if s.Logf("a flood of %d", passed); passed < leastOfAFlood {
+				s.Errorf("a flood of %d in %s, want at least %d", passed, floods, leastOfAFlood)
+			}
 			return err
 		default:
 			if took := s.start(); took > startsWithin {
 				s.Errorf("during a flood a gang of the other tenant started after %s", took)
 			}
+			if took := s.reported(); took > startsWithin {
+				s.Errorf("during a flood it was reported after %s that a pod of the other tenant waits", took)
+			}
 		}
 	}
+}
+
+// reported creates a pod of the other tenant that waits, returns how long it took until that was written, and deletes it.
+func (s *siege) reported() time.Duration {
+	s.Helper()
+	name := fmt.Sprintf("waits-%d", s.gangs)
+	s.lab.Create(s, s.lab.Pod(tenants, name, cpu("1000")))
+	began := time.Now()
+	s.lab.Eventually(s, patience, func() error { return s.waiting(tenants, name, "") })
+	took := time.Since(began)
+	s.delete(tenants, name)
+	return took
 }
 
 // floodings are meant to make so much work that none is left for others.
 func floodings() []attack {
 	return []attack{
-		{"pods that come and go", false, func(s *siege) error {
+		{name: "pods that come and go", try: func(s *siege) error {
 			return s.flood(func(i int) error {
 				pod := s.alone(fmt.Sprintf("churn-%d", i), labeled(500))
-				return errors.Join(s.create(pod), s.own.Delete(s.Context(), pod, client.GracePeriodSeconds(0)))
+				return cmp.Or(s.create(pod), s.own.Delete(s.Context(), pod, client.GracePeriodSeconds(0)))
 			})
 		}},
-		{"a minimum that flips", false, func(s *siege) error {
+		// The scheduler makes 5,000 first writes of a namespace and kind in 10 s at most, which no lab reaches: its unit tests
+		// do.
+		{name: "pods that each wait for the first time, and go", try: func(s *siege) error {
+			return s.flood(func(i int) error {
+				before := s.alone(fmt.Sprintf("first-%d", i-mostPods/2))
+				if err := s.own.Delete(s.Context(), before, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
+					return err
+				}
+				return s.create(s.alone(fmt.Sprintf("first-%d", i), cpu("10m"), onPool("small"), harness.InGroup("first")))
+			})
+		}},
+		{name: "a minimum that flips", try: func(s *siege) error {
 			none := harness.Requests(map[string]string{"cpu": "100m"})
-			if err := s.gang("flips", 30, none, onSmall); err != nil {
+			if err := s.gang("flips", 30, none, onPool("small")); err != nil {
 				return err
 			}
 			return s.flood(func(i int) error {
 				return s.merge(group(attackers, "flips", 30), fmt.Sprintf(`{"spec":{"minMember":%d}}`, 31+i%2*9))
 			})
 		}},
-		{"labels that flip", false, func(s *siege) error {
-			if err := s.gang("labels", 4, onSmall); err != nil {
+		{name: "labels that flip", try: func(s *siege) error {
+			if err := s.gang("labels", 4, onPool("small")); err != nil {
 				return err
 			}
 			return s.flood(func(i int) error {
 				return s.merge(s.alone(fmt.Sprintf("labels-%d", i%4)), fmt.Sprintf(`{"metadata":{"labels":{"a":"%d"}}}`, i))
 			})
 		}},
-		{"as many groups as the quota gives, and more", true, func(s *siege) error {
+		{name: "as many groups as the quota gives, and more", refused: always, try: func(s *siege) error {
 			for i := range 21 {
 				if err := s.create(group(attackers, strings.Repeat("g", i+1), 2)); err != nil {
 					return err

@@ -116,8 +116,8 @@ func minimaOf(job *model.Job) model.Minima {
 	return model.Minima{MinMember: job.MinMember, Roles: job.Roles, Requests: job.Held()}
 }
 
-// Observed returns whether the group was whole, and with what, where its status is behind; known is false where the status
-// says so itself.
+// Observed returns whether the group was whole, and with what, where its status is behind; known is false where the status says
+// so itself.
 func (g *Gangs) Observed(job *model.Job) (started model.Minima, whole, known bool) {
 	observed, ok := g.observed[job.Key]
 	return observed.minima, observed.whole, ok && observed.group == job.UID

@@ -88,8 +88,8 @@ type siege struct {
 // TestAttacks: an account with the role edit in a namespace with a quota tries to stop the scheduler, to get before others, to
 // evict their pods, to hold more than its quota, to hide, to forge, to flood and to get out of its namespace. Each attempt is
 // refused, or does not keep a gang of the other tenant from its start, or end one of its pods. The scheduler goes on, keeps its
-// budgets of writes, and its heap is afterwards what it was before, with the same objects in the cluster. Where the chart's policies
-// that restrict users are not installed the scheduler itself withstands what they refuse.
+// budgets of writes, and its heap is afterwards what it was before, with the same objects in the cluster. Where the chart's
+// policies that restrict users are not installed the scheduler itself withstands what they refuse.
 func TestAttacks(t *testing.T) {
 	t.Parallel()
 	for name, policies := range map[string]bool{"with policies": true, "without policies": false} {
@@ -473,7 +473,8 @@ func (s *siege) sound() {
 	}
 }
 
-// writesInBudget wants no more status writes about any object of the account, and about all of them, in a period than there may be.
+// writesInBudget wants no more status writes about any object of the account, and about all of them, in a period than there may
+// be.
 func (s *siege) writesInBudget(log string) {
 	s.Helper()
 	at, all := map[string][]time.Time{}, map[string][]time.Time{}

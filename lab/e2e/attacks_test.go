@@ -26,7 +26,8 @@ import (
 )
 
 const (
-	// floods is how long each flood lasts, leastOfAFlood how many times it repeats at least what it is made of, on a busy machine too.
+	// floods is how long each flood lasts, leastOfAFlood how many times it repeats at least what it is made of, on a busy
+	// machine too.
 	floods        = 3 * time.Second
 	leastOfAFlood = 10
 )
@@ -321,7 +322,8 @@ func floodings() []attack {
 				return cmp.Or(s.create(pod), s.own.Delete(s.Context(), pod, client.GracePeriodSeconds(0)))
 			})
 		}},
-		// The scheduler makes 5,000 first writes of a namespace and kind in 10 s at most, which no lab reaches: its unit tests do.
+		// The scheduler makes 5,000 first writes of a namespace and kind in 10 s at most, which no lab reaches: its unit tests
+		// do.
 		{name: "pods that each wait for the first time, and go", try: func(s *siege) error {
 			return s.flood(func(i int) error {
 				before := s.alone(fmt.Sprintf("first-%d", i-mostPods/2))

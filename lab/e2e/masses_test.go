@@ -21,12 +21,13 @@ import (
 const (
 	// manyClaims is how many claims the account makes of a kind, endings how many times its whole quota of pods ends.
 	manyClaims, endings = 100, 4
-	// smallObject is what may be held of an object of which no more than its identity counts, slackMemory what the heap may differ.
+	// smallObject is what may be held of an object of which no more than its identity counts, slackMemory what the heap may
+	// differ.
 	smallObject, slackMemory = 8 << 10, 3 << 20
 )
 
-// apart are required anti-affinity terms of a pod, each to other pods with so many labels of its own, in a topology of its own where
-// the key is to differ.
+// apart are required anti-affinity terms of a pod, each to other pods with so many labels of its own, in a topology of its own
+// where the key is to differ.
 func apart(prefix string, terms, labels int, ownTopology bool) harness.PodOption {
 	return func(p *corev1.Pod) {
 		var all []corev1.PodAffinityTerm

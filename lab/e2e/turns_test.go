@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -76,23 +78,19 @@ func (s *siege) delete(namespace string, names ...string) {
 // must wants something to become true soon, and says otherwise what does not hold.
 func (s *siege) must(within time.Duration, what string, ask func() error) {
 	s.Helper()
-	end := time.Now().Add(within)
-	for {
-		err := ask()
-		if err == nil {
-			return
-		}
-		if time.Now().After(end) {
-			s.Errorf("%s: not so within %s: %v", what, within, err)
-			return
-		}
-		time.Sleep(20 * time.Millisecond)
+	var last error
+	err := wait.PollUntilContextTimeout(s.Context(), 20*time.Millisecond, within, true, func(context.Context) (bool, error) {
+		last = ask()
+		return last == nil, nil
+	})
+	if err != nil {
+		s.Errorf("%s: not so within %s: %v", what, within, last)
 	}
 }
 
-// beforeOthers lets pods of the account run on two CPUs of the contested node, while a pod of the other tenant has the other two.
-// Then the account does what may give its waiting pods the first turn, and returns their names. They and a pod of the other tenant of
-// a higher priority wait for two CPUs: when these become idle, the other tenant has them.
+// beforeOthers lets pods of the account run on two CPUs of the contested node, while a pod of the other tenant has the other
+// two. Then the account does what may give its waiting pods the first turn, and returns their names. They and a pod of the other
+// tenant of a higher priority wait for two CPUs: when these become idle, the other tenant has them.
 func (s *siege) beforeOthers(run []client.Object, trick func() (waiting []string, err error)) error {
 	s.lab.Create(s, s.lab.Pod(tenants, "early", there("2", ofClass("meek"))...))
 	defer s.delete(tenants, "early", "rival")
@@ -181,9 +179,9 @@ func turns() []attack {
 	}
 }
 
-// lent is a loan: a gang of the other tenant waits for the whole contested node, which is reserved for it, and a gang of the account
-// has two CPUs of it, since it has said to end in time. What the account does then does not keep the other gang from its start once
-// the pod that it waits for has ended.
+// lent is a loan: a gang of the other tenant waits for the whole contested node, which is reserved for it, and a gang of the
+// account has two CPUs of it, since it has said to end in time. What the account does then does not keep the other gang from its
+// start once the pod that it waits for has ended.
 func (s *siege) lent(stay func()) error {
 	s.lab.Create(s, s.lab.Pod(tenants, "early", there("2", endsAfter(3600))...), group(tenants, "holder", 2))
 	s.lab.Eventually(s, patience, func() error { return s.onNode(tenants, "early") })
@@ -256,6 +254,10 @@ func borrowings() []attack {
 				for i := range 2 {
 					next := s.lab.Pod(attackers, fmt.Sprintf("next-%d", i), there("1", harness.InGroup("borrower"))...)
 					err = errors.Join(err, s.own.Delete(s.Context(), s.alone(fmt.Sprintf("borrower-%d", i)), client.GracePeriodSeconds(0)), s.create(next))
+					s.lab.Eventually(s, patience, func() error { // it was looked at while the other one runs
+						_, err := s.condition(attackers, next.Name)
+						return err
+					})
 				}
 			}), err)
 		}},

@@ -39,6 +39,8 @@ func (q *search) complete() Suggestions {
 // completed returns what is to be done when the members are supposed to be there, which back takes back.
 func (q *search) completed(change *Change, back func()) Suggestions {
 	defer back()
+	defer func(priority int32) { q.job.Priority = priority }(q.job.Priority)
+	q.job.SetPriority() // with them it may need no member of a lower priority any more
 	if !q.isApplicable() {
 		return nil
 	}

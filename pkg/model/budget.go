@@ -15,9 +15,10 @@ type Budget struct {
 	Allowed int32
 }
 
-// Covers reports whether evicting the task counts against the budget.
+// Covers reports whether evicting the task counts against the budget. One that is being deleted does not, as the API server has
+// it (kubernetes/pkg/registry/core/pod/storage/eviction.go).
 func (b *Budget) Covers(task *Task) bool {
-	return task.Namespace == b.Namespace && b.Selector.Matches(labels.Set(task.Pod.Labels))
+	return task.Pod.DeletionTimestamp == nil && task.Namespace == b.Namespace && b.Selector.Matches(labels.Set(task.Pod.Labels))
 }
 
 // CompareBudgets orders budgets by namespace and name.

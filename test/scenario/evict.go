@@ -63,7 +63,7 @@ func (s *environment) takeEvictions(decision model.Decision) error {
 		if s.graces[pod.UID] != min(own, most) {
 			return fmt.Errorf("pod %s, whose grace is %s, is given %s, and at most %s are to be given", pod.Name, own, s.graces[pod.UID], most)
 		}
-		if eviction.Method == model.ByEviction {
+		if eviction.Method == model.ByEviction && pod.DeletionTimestamp == nil { // else the API server asks no budget
 			if err := s.spend(pod); err != nil {
 				return err
 			}

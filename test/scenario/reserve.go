@@ -184,13 +184,13 @@ func (s *environment) checkRoomOf(
 	fresh, respects := o.bound()[room.Name], false
 	used := map[corev1.ResourceName]int64{}
 	for _, pod := range s.world.pods {
-		if s.nodeOf(pod) != room.Name || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || s.leaves(pod) {
+		nominated := s.nodeOf(pod) == "" && s.nominated[pod.UID] == room.Name && s.jobOf(pod) != owner.Key
+		evicted := s.ending[pod.UID] && pod.DeletionTimestamp == nil // in this cycle
+		switch {
+		case !nominated && s.nodeOf(pod) != room.Name, pod.Status.Phase == corev1.PodSucceeded, pod.Status.Phase == corev1.PodFailed,
+			evicted, s.leaves(pod), (nominated || fresh[pod.UID]) && s.passes(o, pod, owner, reservation):
 			continue
-		}
-		if fresh[pod.UID] {
-			if s.passes(o, pod, owner, reservation) {
-				continue
-			}
+		case fresh[pod.UID]:
 			respects = true
 		}
 		requests := pod.Spec.Containers[0].Resources.Requests

@@ -39,13 +39,15 @@ type queues struct {
 // any reports whether there is a Queue object. While there is none all jobs are in one queue, whatever name they say.
 func (q *queues) any() bool { return len(q.objects) > 0 }
 
-// applyQueue takes in a new version of a queue, or its end. What its status says changes nothing while a process runs. The jobs
+// applyQueue takes in a new version of a queue, or its end. What its status says matters only for what is written to it. The jobs
 // that name it are filled again when it takes those of other namespaces, all jobs when the first queue comes or the last one
 // goes.
 func (s *State) applyQueue(object *v1alpha1.Queue, deleted bool) Effect {
 	before := s.queues.objects[object.Name]
 	if before != nil && !deleted && before.object.UID == object.UID && equality.Semantic.DeepEqual(before.object.Spec, object.Spec) {
-		return Effect{}
+		written := !equality.Semantic.DeepEqual(before.object.Status, object.Status)
+		before.object = object
+		return Effect{Report: written}
 	}
 	had := s.queues.any()
 	if delete(s.queues.objects, object.Name); !deleted {
@@ -164,7 +166,8 @@ func (q *queues) list(dimensions *model.ResourceIndex) []*model.Queue {
 			object := known.object
 			queue.UID, queue.Created, queue.Parent = object.UID, object.CreationTimestamp.Time, object.Spec.Parent
 			queue.Guarantee, queue.Limit = boundsOf(dimensions, object.Spec.Guarantee), boundsOf(dimensions, object.Spec.Limit)
-			queue.Paused, queue.Invalid = object.Spec.Paused, q.refusal(name)
+			queue.Paused = object.Spec.Paused
+			queue.Invalid, queue.Inactive = q.refusal(name)
 			if object.Spec.Weight != nil {
 				queue.Weight = max(0, *object.Spec.Weight)
 			}
@@ -204,31 +207,33 @@ func amountOf(name corev1.ResourceName, quantity resource.Quantity) int64 {
 	return quantity.Value()
 }
 
-// refusal returns why no job of a queue starts, nil when they may: it or a queue above it cannot be read, is paused or is
-// missing, or the tree is too deep there or has no end.
-func (q *queues) refusal(name string) *model.Refusal {
-	refuse := func(code model.Code, format string, values ...any) *model.Refusal {
-		return &model.Refusal{Code: code, Detail: fmt.Sprintf(format, values...)}
+// refusal returns why no job of a queue starts, also in one word; nil when they may: it or a queue above it cannot be read, is
+// paused or is missing, or the tree is too deep there or has no end.
+func (q *queues) refusal(name string) (why *model.Refusal, inactive string) {
+	invalid := func(inactive, format string, values ...any) (*model.Refusal, string) {
+		return &model.Refusal{Code: model.QueueInvalid, Detail: fmt.Sprintf(format, values...)}, inactive
 	}
 	var paused *model.Refusal
+	var isPaused string
 	at := name
 	for level := 1; ; level++ {
 		switch known := q.objects[at]; {
 		case known == nil && at == v1alpha1.DefaultQueue:
-			return paused
+			return paused, isPaused
 		case known == nil:
-			return refuse(model.QueueInvalid, "queue %q: a queue above it, %q, does not exist", name, at)
+			return invalid(model.QueueParentNotFound, "queue %q: a queue above it, %q, does not exist", name, at)
 		case known.unreadable != "":
-			return refuse(model.QueueInvalid, "queue %q cannot be read: %s", at, known.unreadable)
+			return invalid(model.QueueUnreadable, "queue %q cannot be read: %s", at, known.unreadable)
 		case level > maxLevels && q.endless(name):
-			return refuse(model.QueueInvalid, "queue %q: the queues above it have no end, since one is above itself", name)
+			return invalid(model.QueueInCycle, "queue %q: the queues above it have no end, since one is above itself", name)
 		case level > maxLevels:
-			return refuse(model.QueueInvalid, "queue %q: the tree has more than %d levels above it", name, maxLevels-1)
+			return invalid(model.QueueTooDeep, "queue %q: the tree has more than %d levels above it", name, maxLevels-1)
 		case known.object.Spec.Paused && paused == nil:
-			paused = refuse(model.QueuePaused, "queue %q is paused", at)
+			paused = &model.Refusal{Code: model.QueuePaused, Detail: fmt.Sprintf("queue %q is paused", at)}
+			isPaused = model.QueueIsPaused
 		}
 		if at = q.objects[at].object.Spec.Parent; at == "" {
-			return paused
+			return paused, isPaused
 		}
 	}
 }

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,13 +26,18 @@ func queue(name string, version string, change func(*v1alpha1.Queue)) *v1alpha1.
 	return q
 }
 
-// TestAStatusOfAQueueChangesNothing: neither a cycle nor a report follows, and no revision is new.
-func TestAStatusOfAQueueChangesNothing(t *testing.T) {
+// TestAStatusOfAQueueDecidesNothing: a report compares it with what is to be written, but no cycle follows, and no revision
+// is new.
+func TestAStatusOfAQueueDecidesNothing(t *testing.T) {
 	s := newState(node("n1", "cpu", "4"), queue("a", "1", nil), pod("p", label(v1alpha1.LabelQueue, "a")))
 	before, revision := s.Snapshot(start).Version, s.snapshot.Journal.Revision()
 	said := queue("a", "2", func(q *v1alpha1.Queue) { q.Status.Running = 7 })
-	if effect := s.Apply(seen(said)); effect != (Effect{}) {
+	if effect := s.Apply(seen(said)); effect != (Effect{Report: true}) || s.Queue("a").Status.Running != 7 {
 		t.Errorf("a status has the effect %+v", effect)
+	}
+	again := queue("a", "2.1", func(q *v1alpha1.Queue) { q.Status.Running = 7 })
+	if effect := s.Apply(seen(again)); effect != (Effect{}) {
+		t.Errorf("a version that says the same has the effect %+v", effect)
 	}
 	if after := s.Snapshot(start); after.Version != before || after.Journal.Revision() != revision {
 		t.Error("a status changes the snapshot")
@@ -72,6 +78,30 @@ func TestQueuesThatCannotBeRead(t *testing.T) {
 	for name, invalid := range map[string]bool{"negative": true, "selector": true, "fine": false, v1alpha1.DefaultQueue: false} {
 		if got := snapshot.Queue(name).Invalid; (got != nil) != invalid || invalid && got.Code != model.QueueInvalid {
 			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestWhyAQueueIsNotActive: each error has a word of its own, also for the queues below.
+func TestWhyAQueueIsNotActive(t *testing.T) {
+	under := func(name, parent string) *v1alpha1.Queue {
+		return queue(name, "1", func(q *v1alpha1.Queue) { q.Spec.Parent = parent })
+	}
+	objects := []any{
+		under("orphan", "missing"), under("of-orphan", "orphan"), under("x", "y"), under("y", "x"),
+		queue("stopped", "1", func(q *v1alpha1.Queue) { q.Spec.Paused = true }), under("of-stopped", "stopped"),
+		queue("negative", "1", func(q *v1alpha1.Queue) { q.Spec.Limit = list("cpu", "-1") }), under("d0", ""),
+	}
+	for i := range 8 {
+		objects = append(objects, under(fmt.Sprintf("d%d", i+1), fmt.Sprintf("d%d", i)))
+	}
+	snapshot := newState(objects...).Snapshot(start)
+	for name, want := range map[string]string{
+		"orphan": "ParentNotFound", "of-orphan": "ParentNotFound", "x": "Cycle", "y": "Cycle", "d7": "", "d8": "TooDeep",
+		"stopped": "Paused", "of-stopped": "Paused", "negative": "Invalid", v1alpha1.DefaultQueue: "",
+	} {
+		if got := snapshot.Queue(name); got.Inactive != want || (got.Invalid == nil) != (want == "") {
+			t.Errorf("%s: %q, want %q; %v", name, got.Inactive, want, got.Invalid)
 		}
 	}
 }

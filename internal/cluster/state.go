@@ -150,6 +150,14 @@ func (s *State) Configure(translators []model.RequestTranslator, maxGrace time.D
 // job has no group (Job.HasGroup).
 func (s *State) Group(key model.JobKey) *v1alpha1.PodGroup { return s.groups[key] }
 
+// Queue returns the Queue object of that name, never to be changed; nil when there is none.
+func (s *State) Queue(name string) *v1alpha1.Queue {
+	if known := s.queues.objects[name]; known != nil {
+		return known.object
+	}
+	return nil
+}
+
 // Job returns a job as the last snapshot shows it, nil when it does not: for callers that may see the last cycle's state.
 func (s *State) Job(key model.JobKey) *model.Job { return s.snapshot.Job(key) }
 

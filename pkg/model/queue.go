@@ -32,6 +32,8 @@ type Queue struct {
 	// Invalid says why no job of the queue starts, whatever it asks for: an error in the tree, or a pause, of the queue or of one
 	// above it; nil when jobs may start.
 	Invalid *Refusal
+	// Inactive is the same in one word, one of those below; empty when jobs may start.
+	Inactive string
 
 	// Inner reports whether another queue is a part of this one, so that it takes no jobs; set by SetQueues.
 	Inner bool
@@ -44,6 +46,20 @@ type Queue struct {
 	// parent is nil for a part of the whole cluster, when there is no such queue, and where the tree has a cycle.
 	parent *Queue
 }
+
+// Why no job of a queue starts: it, or a queue above it.
+const (
+	// QueueParentNotFound: its parent does not exist.
+	QueueParentNotFound = "ParentNotFound"
+	// QueueInCycle: it is above itself.
+	QueueInCycle = "Cycle"
+	// QueueTooDeep: the tree has too many levels above it.
+	QueueTooDeep = "TooDeep"
+	// QueueUnreadable: it cannot be read.
+	QueueUnreadable = "Invalid"
+	// QueueIsPaused: it is paused.
+	QueueIsPaused = "Paused"
+)
 
 // ListedAmount is an amount of one resource, in the unit of its dimension.
 type ListedAmount struct {

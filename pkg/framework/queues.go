@@ -116,7 +116,7 @@ func (s *Session) limitRefusal(key limitKey) *model.Refusal {
 	if s.limits == nil {
 		s.limits = map[limitKey]*model.Refusal{}
 	}
-	s.limits[key] = &model.Refusal{Code: model.QueueLimit, Detail: detail}
+	s.limits[key] = &model.Refusal{Code: model.QueueLimit, Detail: detail, Evictable: key.ask <= key.limit.Amount}
 	return s.limits[key]
 }
 

@@ -76,8 +76,10 @@ func refused(session *framework.Session, candidates []*model.Job) []*model.Job {
 	var jobs []*model.Job
 	for _, job := range candidates {
 		refusal := session.Refusal(job)
-		if refusal == nil || !refusal.Evictable || refusal.Code == model.WaitingForVictims ||
-			session.JobReady(job, framework.Ready) == nil || session.ValidateJob(job) != nil {
+		if refusal == nil || !refusal.Evictable || refusal.Code == model.WaitingForVictims || session.JobReady(job, framework.Ready) == nil {
+			continue
+		}
+		if invalid := session.ValidateJob(job); invalid != nil && !invalid.Evictable { // a limit may leave room after an eviction
 			continue
 		}
 		jobs = append(jobs, job)

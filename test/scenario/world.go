@@ -355,6 +355,13 @@ func (w *world) replaceGroup(name string, group *v1alpha1.PodGroup) {
 	w.tell(cluster.Event{Kind: cluster.KindGroup, Group: group})
 }
 
+func (w *world) replaceQueue(queue *v1alpha1.Queue) {
+	w.revision++
+	queue.ResourceVersion = strconv.Itoa(w.revision)
+	w.queues[queue.Name] = queue
+	w.tell(cluster.Event{Kind: cluster.KindQueue, Queue: queue})
+}
+
 // tellAll tells a state of the world as it is.
 func (w *world) tellAll(state *cluster.State) {
 	for _, class := range w.classes {

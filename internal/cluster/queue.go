@@ -96,8 +96,8 @@ func readQueue(object *v1alpha1.Queue) *queueState {
 	return known
 }
 
-// listed returns the resources that the queue limits or guarantees, by name; none of a queue that does not exist. They are counted also
-// while no node offers them: a job is refused by its limit, and not told to wait for a node that would not help.
+// listed returns the resources that the queue limits or guarantees, by name; none of a queue that does not exist. They are counted
+// also while no node offers them: a job is refused by its limit, and does not wait for a node that would not help.
 func (q *queueState) listed() []corev1.ResourceName {
 	if q == nil {
 		return nil

@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -149,6 +151,9 @@ func (s *State) Configure(translators []model.RequestTranslator, maxGrace time.D
 // Group returns the PodGroup of a job, never to be changed; nil when there is none. It may be that of another scheduler: then the
 // job has no group (Job.HasGroup).
 func (s *State) Group(key model.JobKey) *v1alpha1.PodGroup { return s.groups[key] }
+
+// SchedulerNames returns the names of the schedulers whose pods are ours, sorted.
+func (s *State) SchedulerNames() []string { return slices.Sorted(maps.Keys(s.schedulers)) }
 
 // Queue returns the Queue object of that name, never to be changed; nil when there is none.
 func (s *State) Queue(name string) *v1alpha1.Queue {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -37,7 +38,9 @@ const (
 //
 // Invariant: for an unchanged cluster it writes nothing.
 type QueueReporter struct {
-	object func(name string) *v1alpha1.Queue
+	// schedulers are the names of the schedulers that this process is, at least one.
+	schedulers []string
+	object     func(name string) *v1alpha1.Queue
 	sent   map[types.UID]sentQueue
 	// refused are the queues of which the API server refused the status.
 	refused *backoff.Backoff[types.UID]
@@ -52,11 +55,11 @@ type sentQueue struct {
 	status v1alpha1.QueueStatus
 }
 
-// NewQueueReporter returns a reporter that has written nothing yet. object returns the Queue of a name, never changed; nil when
+// NewQueueReporter returns a reporter that has written nothing yet, for a process with these names, at least one. object returns the Queue of a name, never changed; nil when
 // there is no object.
-func NewQueueReporter(object func(name string) *v1alpha1.Queue) *QueueReporter {
+func NewQueueReporter(schedulers []string, object func(name string) *v1alpha1.Queue) *QueueReporter {
 	return &QueueReporter{
-		object: object, sent: map[types.UID]sentQueue{},
+		schedulers: schedulers, object: object, sent: map[types.UID]sentQueue{},
 		refused: backoff.New[types.UID](backoff.Policy{Min: 10 * time.Second, Max: 10 * time.Minute}),
 	}
 }
@@ -114,7 +117,7 @@ func (r *QueueReporter) due(snapshot *model.Snapshot, refusals map[model.JobKey]
 	counts, offered := countJobs(snapshot.Jobs, refusals), offeredResources(snapshot)
 	for _, queue := range snapshot.Queues {
 		object := r.object(queue.Name)
-		if object == nil || object.DeletionTimestamp != nil {
+		if object == nil || object.DeletionTimestamp != nil || !r.writes(object) {
 			continue
 		}
 		sent := r.sent[object.UID]
@@ -125,6 +128,7 @@ func (r *QueueReporter) due(snapshot *model.Snapshot, refusals map[model.JobKey]
 			current = sent.status
 		}
 		wanted := current.DeepCopy()
+		wanted.SchedulerName = cmp.Or(wanted.SchedulerName, r.schedulers[0])
 		wanted.ObservedGeneration, wanted.Used = object.Generation, used(snapshot.Dimensions, queue)
 		wanted.Waiting, wanted.Running = counts[queue].waiting, counts[queue].running
 		meta.SetStatusCondition(&wanted.Conditions, active(queue, object, counts[queue].own > 0, offered, now))
@@ -153,6 +157,12 @@ func (r *QueueReporter) due(snapshot *model.Snapshot, refusals map[model.JobKey]
 		return a.last.Compare(b.last)
 	})
 	return due
+}
+
+// writes reports whether this process writes the status of a queue: of two schedulers over one cluster, the one that did so first.
+func (r *QueueReporter) writes(object *v1alpha1.Queue) bool {
+	writer := object.Status.SchedulerName
+	return writer == "" || slices.Contains(r.schedulers, writer)
 }
 
 // settle is about a queue of which nothing is to be written: once the watch shows it, what was refused before is over.

@@ -40,7 +40,7 @@ func newQueueDesk(queues ...*model.Queue) *queueDesk {
 		d.objects[queue.Name] = object
 	}
 	d.snapshot.SetQueues(queues)
-	d.QueueReporter = NewQueueReporter(func(name string) *v1alpha1.Queue { return d.objects[name] })
+	d.QueueReporter = NewQueueReporter([]string{"tutti"}, func(name string) *v1alpha1.Queue { return d.objects[name] })
 	return d
 }
 
@@ -206,6 +206,25 @@ func TestARefusedStatusOfAQueueIsTriedAgainLater(t *testing.T) {
 	d.expect(t, "q")
 	d.now = d.now.Add(time.Hour)
 	d.expect(t, "")
+}
+
+// TestAStatusOfAQueueHasOneWriter: of two schedulers over one cluster, the one that wrote it first.
+func TestAStatusOfAQueueHasOneWriter(t *testing.T) {
+	d := newQueueDesk(&model.Queue{Name: "q"})
+	d.expect(t, "q")
+	if got := d.objects["q"].Status.SchedulerName; got != "tutti" {
+		t.Errorf("the writer is %q", got)
+	}
+	d.job("runs", "q", 500)
+	d.now = d.now.Add(time.Hour)
+	object := d.objects["q"].DeepCopy()
+	object.Status.SchedulerName = "another"
+	d.objects["q"] = object
+	d.expect(t, "")
+	object = object.DeepCopy()
+	object.Status.SchedulerName = ""
+	d.objects["q"] = object
+	d.expect(t, "q")
 }
 
 func TestWithoutObjectsNoStatusOfAQueueIsWritten(t *testing.T) {

@@ -127,7 +127,7 @@ func New(
 		reporter: report.NewReporter(report.Source{
 			Group: state.Group, Reservation: state.Reservation, Whole: gangs.Observed, Advice: advice.Advice, List: state.List,
 		}),
-		queues: report.NewQueueReporter(state.Queue), delays: delays, uncertain: uncertainBinds{}, gangs: gangs,
+		queues: report.NewQueueReporter(state.SchedulerNames(), state.Queue), delays: delays, uncertain: uncertainBinds{}, gangs: gangs,
 		advisor: advice, endsConflicts: profile.EvictsOnCPUConflict(), history: &debugapi.History{},
 	}
 }

@@ -101,6 +101,12 @@ type QueueStatus struct {
 	// +kubebuilder:validation:Maximum=9007199254740991
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
+	// schedulerName is the scheduler that writes the status: of several over one cluster the one that did so first. Each of them
+	// holds its own jobs to the limit. For another one to write it, remove the name.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	SchedulerName string `json:"schedulerName,omitempty"`
+
 	// used is what the jobs of the queue, and of the queues below it, hold: on nodes, terminating pods included, and nominated.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=512

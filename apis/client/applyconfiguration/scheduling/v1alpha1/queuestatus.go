@@ -19,6 +19,9 @@ import (
 type QueueStatusApplyConfiguration struct {
 	// observedGeneration is the metadata.generation that the rest of the status is about.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
+	// schedulerName is the scheduler that writes the status: of several over one cluster the one that did so first. Each of them
+	// holds its own jobs to the limit. For another one to write it, remove the name.
+	SchedulerName *string `json:"schedulerName,omitempty"`
 	// used is what the jobs of the queue, and of the queues below it, hold: on nodes, terminating pods included, and nominated.
 	Used *v1.ResourceList `json:"used,omitempty"`
 	// share is what the queue can count on while the others want theirs. It is not written yet.
@@ -45,6 +48,14 @@ func QueueStatus() *QueueStatusApplyConfiguration {
 // If called multiple times, the ObservedGeneration field is set to the value of the last call.
 func (b *QueueStatusApplyConfiguration) WithObservedGeneration(value int64) *QueueStatusApplyConfiguration {
 	b.ObservedGeneration = &value
+	return b
+}
+
+// WithSchedulerName sets the SchedulerName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SchedulerName field is set to the value of the last call.
+func (b *QueueStatusApplyConfiguration) WithSchedulerName(value string) *QueueStatusApplyConfiguration {
+	b.SchedulerName = &value
 	return b
 }
 

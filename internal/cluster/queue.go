@@ -10,10 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -23,8 +23,8 @@ const maxLevels = 8
 // queueState is what is known of one Queue object.
 type queueState struct {
 	object *v1alpha1.Queue
-	// selector is of the namespaces whose jobs may use it; nil when these are the ones that name it themselves.
-	selector labels.Selector
+	// namespaces selects those whose jobs may use it.
+	namespaces labels.Selector
 	// unreadable says what cannot be read of it; empty when all can.
 	unreadable string
 }
@@ -80,11 +80,9 @@ func (s *State) refillJobs(concerned func(*model.Job) bool) {
 // readQueue reads what a queue says, as the rules of the CRD hold it: an object may be older than they are.
 func readQueue(object *v1alpha1.Queue) *queueState {
 	known := &queueState{object: object}
-	if object.Spec.NamespaceSelector != nil {
-		selector, err := metav1.LabelSelectorAsSelector(object.Spec.NamespaceSelector)
-		if known.selector = selector; err != nil {
-			known.selector, known.unreadable = labels.Nothing(), "its namespaceSelector: "+model.OneLine(err)
-		}
+	var err error
+	if known.namespaces, err = groups.NamespacesOf(object); err != nil {
+		known.unreadable = "its namespaceSelector: " + model.OneLine(err)
 	}
 	for _, list := range []corev1.ResourceList{object.Spec.Guarantee, object.Spec.Limit} {
 		for _, name := range slices.Sorted(maps.Keys(list)) {
@@ -96,8 +94,8 @@ func readQueue(object *v1alpha1.Queue) *queueState {
 	return known
 }
 
-// listed returns the resources that the queue limits or guarantees, by name; none of a queue that does not exist. They are counted
-// also while no node offers them: a job is refused by its limit, and does not wait for a node that would not help.
+// listed returns the resources that the queue limits or guarantees, by name; none of a queue that does not exist. They are
+// counted also while no node offers them: a job is refused by its limit, and does not wait for a node that would not help.
 func (q *queueState) listed() []corev1.ResourceName {
 	if q == nil {
 		return nil
@@ -116,15 +114,11 @@ func (s *State) enqueue(job *model.Job, group *v1alpha1.PodGroup) {
 	if !s.queues.any() {
 		return
 	}
-	var ofGroup, ofPod string
-	if group != nil {
-		ofGroup = group.Spec.Queue
-	}
+	var oldest *corev1.Pod
 	if len(job.Tasks) > 0 {
-		ofPod = job.Tasks[0].Pod.Labels[v1alpha1.LabelQueue]
+		oldest = job.Tasks[0].Pod
 	}
-	ofNamespace := s.namespaces[job.Key.Namespace][v1alpha1.LabelQueue]
-	name := cmp.Or(ofGroup, ofPod, ofNamespace, v1alpha1.DefaultQueue)
+	name := groups.QueueOf(group, oldest, s.namespaces[job.Key.Namespace])
 	job.QueueNotAllowed = !s.queues.admits(name, s.namespaces[job.Key.Namespace])
 	s.snapshot.Enqueue(job, name)
 }
@@ -132,13 +126,7 @@ func (s *State) enqueue(job *model.Job, group *v1alpha1.PodGroup) {
 // admits reports whether a queue takes jobs of a namespace with these labels. One that does not exist has nothing against them.
 func (q *queues) admits(name string, namespace map[string]string) bool {
 	known := q.objects[name]
-	switch {
-	case known == nil || name == v1alpha1.DefaultQueue:
-		return true
-	case known.selector != nil:
-		return known.selector.Matches(labels.Set(namespace))
-	}
-	return namespace[v1alpha1.LabelQueue] == name
+	return known == nil || known.namespaces.Matches(labels.Set(namespace))
 }
 
 // patchQueues gives the snapshot the queues, and reports whether they have changed.

@@ -41,7 +41,7 @@ type QueueReporter struct {
 	// schedulers are the names of the schedulers that this process is, at least one.
 	schedulers []string
 	object     func(name string) *v1alpha1.Queue
-	sent   map[types.UID]sentQueue
+	sent       map[types.UID]sentQueue
 	// refused are the queues of which the API server refused the status.
 	refused *backoff.Backoff[types.UID]
 	budget  bucket
@@ -55,8 +55,8 @@ type sentQueue struct {
 	status v1alpha1.QueueStatus
 }
 
-// NewQueueReporter returns a reporter that has written nothing yet, for a process with these names, at least one. object returns the Queue of a name, never changed; nil when
-// there is no object.
+// NewQueueReporter returns a reporter that has written nothing yet, for a process with these names, at least one. object
+// returns the Queue of a name, never changed; nil when there is no object.
 func NewQueueReporter(schedulers []string, object func(name string) *v1alpha1.Queue) *QueueReporter {
 	return &QueueReporter{
 		schedulers: schedulers, object: object, sent: map[types.UID]sentQueue{},
@@ -159,7 +159,8 @@ func (r *QueueReporter) due(snapshot *model.Snapshot, refusals map[model.JobKey]
 	return due
 }
 
-// writes reports whether this process writes the status of a queue: of two schedulers over one cluster, the one that did so first.
+// writes reports whether this process writes the status of a queue: of two schedulers over one cluster, the one that did so
+// first.
 func (r *QueueReporter) writes(object *v1alpha1.Queue) bool {
 	writer := object.Status.SchedulerName
 	return writer == "" || slices.Contains(r.schedulers, writer)

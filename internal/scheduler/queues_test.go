@@ -97,3 +97,21 @@ func TestARefusedStatusOfAQueueRests(t *testing.T) {
 		t.Errorf("%d calls about a queue that is gone", len(calls))
 	}
 }
+
+// TestADegradedGangOfAQueueThatStartsNothingIsNotRestarted: it could not start again. It is, once the queue is active.
+func TestADegradedGangOfAQueueThatStartsNothingIsNotRestarted(t *testing.T) {
+	w := lossy(t, v1alpha1.MemberLossRestart, 60)
+	paused := queueOf("3")
+	paused.Spec.Paused = true
+	w.queue(paused)
+	w.gone("mpi-1")
+	if got := sent(w.playBy(t.Context(), time.Hour, time.Second), commit.CallDeleteStarted); len(got) != 0 {
+		t.Fatalf("deleted %q while the queue is paused", got)
+	}
+	resumed := w.queues[v1alpha1.DefaultQueue].DeepCopy()
+	resumed.Spec.Paused, resumed.Generation = false, 2
+	w.queue(resumed)
+	if got := sent(w.play(t.Context(), 5*time.Second), commit.CallDeleteStarted); len(got) != 2 {
+		t.Errorf("deleted %q once the queue is active, want the two that are left", got)
+	}
+}

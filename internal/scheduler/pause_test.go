@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
 
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -63,6 +64,20 @@ func TestPause(t *testing.T) {
 	w.play(t.Context(), 2*time.Second)
 	if sum("tutti_paused") != 0 || sum("tutti_decisions_total", "kind=evict") == 0 {
 		t.Error("it does not go on")
+	}
+}
+
+// TestAPauseHoldsBackRestarts: a degraded gang is left alone however long the pause is, and restarted when it ends.
+func TestAPauseHoldsBackRestarts(t *testing.T) {
+	w := lossy(t, v1alpha1.MemberLossRestart, 60)
+	w.reconfigure(w.paused(true))
+	w.gone("mpi-1")
+	if got := sent(w.playBy(t.Context(), time.Hour, time.Second), commit.CallDeleteStarted); len(got) != 0 {
+		t.Fatalf("deleted %q in the pause", got)
+	}
+	w.reconfigure(w.paused(false))
+	if got := sent(w.play(t.Context(), 5*time.Second), commit.CallDeleteStarted); len(got) != 2 {
+		t.Errorf("deleted %q after the pause, want the two that are left", got)
 	}
 }
 

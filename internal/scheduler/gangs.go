@@ -17,7 +17,8 @@ import (
 )
 
 // checkGangs undoes the starts whose deadline is over and restarts degraded gangs whose time has come, unless they could
-// not start again, since the scheduler or their queue is paused, or their queue is in error. It returns which gangs the cycle leaves out for that, and when to check again. The snapshot is out of date after it.
+// not start again, since the scheduler or their queue is paused, or their queue is in error. It returns which gangs the cycle
+// leaves out for that, and when to check again. The snapshot is out of date after it.
 func (s *Scheduler) checkGangs(
 	ctx context.Context, snapshot *model.Snapshot, now time.Time,
 ) (held map[model.JobKey]*model.Refusal, wake time.Time) {

@@ -39,7 +39,8 @@ credentials go to the API server alone.`,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl tutti"},
 	}
 	a.addFlags(command.PersistentFlags())
-	command.AddCommand(newWhy(a), newStatus(a), newNodes(a), newCycle(a), newConfig(a), newSubmit(a), newVersion(a))
+	command.AddCommand(newWhy(a), newStatus(a), newQueues(a), newNodes(a), newCycle(a), newConfig(a), newSubmit(a),
+		newVersion(a))
 	return command
 }
 

@@ -9,5 +9,6 @@
 //	main.go, command.go, access.go          the command, its flags, its clients
 //	why.go, status.go, nodes.go, cycle.go   what it shows
 //	watch.go                                the state of all jobs as it changes
+//	queues.go, queuescheck.go               the tree of queues, and the jobs that no queue takes
 //	submit.go, config.go                    a gang submitted, a configuration checked
 package main

@@ -29,6 +29,7 @@ var rules = []rule{
 	{of: "apis/client", client: true},
 	{of: "apis"},
 	{of: "pkg/isolated"},
+	{of: "pkg/shares"},
 	{of: "pkg/argument"},
 	{of: "internal/metrics"},
 	{of: "internal/version"},

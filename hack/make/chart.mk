@@ -8,6 +8,7 @@ HELM ?=
 # What the chart holds copies of, because a chart cannot reach outside its folder: copy=original.
 CHART_COPIES := \
 	$(CHART)/files/crds/scheduling.tutti.dev_podgroups.yaml=config/crd/bases/scheduling.tutti.dev_podgroups.yaml \
+	$(CHART)/files/crds/scheduling.tutti.dev_queues.yaml=config/crd/bases/scheduling.tutti.dev_queues.yaml \
 	$(CHART)/files/scheduler.yaml=apis/config/v1alpha1/default.yaml
 
 # What config/ has of the chart, for those who install without helm: folder/file=templates.

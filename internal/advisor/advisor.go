@@ -192,7 +192,8 @@ func (a *Advisor) questions(snapshot *model.Snapshot, refusals map[model.JobKey]
 // canSuggest reports whether a change could help the job, other than waiting.
 func canSuggest(refusal *model.Refusal) bool {
 	switch refusal.Code {
-	case model.InsufficientResources, model.NodesFiltered, model.NotEnoughMembers, model.SchedulingGated, model.GroupNotFound:
+	case model.InsufficientResources, model.NodesFiltered, model.NotEnoughMembers, model.SchedulingGated, model.GroupNotFound,
+		model.QueueLimit:
 		return true
 	}
 	return false

@@ -58,6 +58,8 @@ func changeOf(change *suggest.Change, dimensions *model.ResourceIndex) v1alpha1.
 		}
 	case suggest.Add:
 		c.Count, c.Resources = int32(min(change.Nodes, maxCount)), firstResources(change.Request)
+	case suggest.RaiseLimit:
+		c.Queue, c.Resources = change.Queue, firstResources(change.Request)
 	case suggest.LowerMinimum, suggest.RaisePriority:
 		c.From, c.To = &change.From, &change.To
 	case suggest.LowerRole:
@@ -103,6 +105,8 @@ func kindOf(kind suggest.Kind) v1alpha1.ChangeKind {
 		return v1alpha1.AllowPreemption
 	case suggest.RaisePriority:
 		return v1alpha1.RaisePriority
+	case suggest.RaiseLimit:
+		return v1alpha1.RaiseLimit
 	}
 	return v1alpha1.LowerMinMember
 }

@@ -166,6 +166,8 @@ func seen(object any) Event {
 		return Event{Kind: KindBudget, Budget: o}
 	case *corev1.Namespace:
 		return Event{Kind: KindNamespace, Namespace: o}
+	case *v1alpha1.Queue:
+		return Event{Kind: KindQueue, Queue: o}
 	}
 	return Event{Kind: KindOther}
 }
@@ -245,6 +247,9 @@ func dump(snapshot *model.Snapshot) string {
 			fmt.Fprintf(&b, " class %d", *j.ClassPriority)
 		}
 		fmt.Fprintf(&b, " reserved %s", rooms(snapshot, j.Reservation))
+		if j.Queue != "" {
+			fmt.Fprintf(&b, " queue %s %t %s", j.Queue, j.Class == (model.Class{}) || j.Class.Queue.Value() == j.Queue, snapshot.QueueRefusal(j))
+		}
 		if j.HasGroup {
 			fmt.Fprintf(&b, " group finished %t waiting since %s", j.StatusFinished, j.WaitingSince)
 		}
@@ -256,6 +261,9 @@ func dump(snapshot *model.Snapshot) string {
 	}
 	for _, hold := range snapshot.Held() {
 		fmt.Fprintln(&b, "hold", hold.Node, hold.Job, hold.Priority, hold.Pod, vector(hold.Request), hold.LentUntil)
+	}
+	for _, q := range snapshot.Queues {
+		fmt.Fprintf(&b, "queue %s %q of %q holds %s releases %s inner %t %s\n", q.Name, q.UID, q.Parent, vector(q.Used), vector(q.Releasing), q.Inner, q.Invalid)
 	}
 	for _, budget := range snapshot.Budgets {
 		fmt.Fprintf(&b, "budget %s/%s of %s allows %d\n", budget.Namespace, budget.Name, budget.Selector, budget.Allowed)

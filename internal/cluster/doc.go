@@ -17,6 +17,7 @@
 //	group.go, owner.go                               a PodGroup, and which scheduler it belongs to
 //	reservation.go, priorityclass.go                 the capacity that is reserved for a PodGroup, its class
 //	budget.go, namespace.go                          disruption budgets; labels of namespaces
+//	queue.go                                         queues, and which one a job is in
 //	assume.go                                        the effect of decisions before the watches show it
 //	snapshot.go, job.go, holds.go                    the snapshot: brought up to date, jobs filled, held capacity
 //	unreadable.go                                    a panic over one object

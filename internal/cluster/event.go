@@ -27,6 +27,7 @@ const (
 	KindNamespace
 	// KindLease is the Lease of a node's agent.
 	KindLease
+	KindQueue
 	// KindOther is an object that the state does not hold, but that kube-scheduler's plugins read from its informer, such
 	// as a claim or a storage class.
 	KindOther
@@ -34,7 +35,7 @@ const (
 
 // String returns the name of the kind, for messages.
 func (k Kind) String() string {
-	return [...]string{"pod", "node", "PodGroup", "PriorityClass", "DeviceClass", "PodDisruptionBudget", "namespace", "Lease", "object"}[k]
+	return [...]string{"pod", "node", "PodGroup", "PriorityClass", "DeviceClass", "PodDisruptionBudget", "namespace", "Lease", "Queue", "object"}[k]
 }
 
 // Event is what a watch saw: an object was added, changed or deleted. Objects are never changed afterwards.
@@ -52,6 +53,7 @@ type Event struct {
 	Budget        *policyv1.PodDisruptionBudget
 	Lease         *coordinationv1.Lease
 	Namespace     *corev1.Namespace
+	Queue         *v1alpha1.Queue
 }
 
 // object returns what the event is about; nil for KindOther, and when the field of the kind is not set.
@@ -73,6 +75,8 @@ func (e *Event) object() metav1.Object {
 		return e.Lease
 	case e.Kind == KindNamespace && e.Namespace != nil:
 		return e.Namespace
+	case e.Kind == KindQueue && e.Queue != nil:
+		return e.Queue
 	}
 	return nil
 }
@@ -94,7 +98,7 @@ func (e Effect) merge(other Effect) Effect {
 //
 // An event is admitted here, once: it is of the newest incarnation of its name, and newer than what was seen of it. From here it
 // goes on to the file of its kind, and does not come back: pod.go, node.go, group.go, priorityclass.go, deviceclass.go,
-// budget.go, lease.go, namespace.go.
+// budget.go, lease.go, namespace.go, queue.go.
 //
 // Invariant I25: an object that cannot be read costs its own job, and no other.
 func (s *State) Apply(event Event) (effect Effect) {
@@ -140,6 +144,8 @@ func (s *State) apply(event *Event, ended types.UID) (effect Effect) {
 		effect = s.applyLease(event.Lease, event.Deleted)
 	case KindNamespace:
 		effect = s.applyNamespace(event.Namespace, event.Deleted)
+	case KindQueue:
+		effect = s.applyQueue(event.Queue, event.Deleted)
 	}
 	return effect
 }

@@ -11,10 +11,13 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
+	"github.com/tutti-sched/tutti/apis/client/clientset/versioned"
 	"github.com/tutti-sched/tutti/apis/client/informers/externalversions"
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 )
@@ -83,6 +86,29 @@ func WatchOthers(kube informers.SharedInformerFactory, push func(Event)) ([]*Sou
 func WatchLeases(kube informers.SharedInformerFactory, push func(Event)) ([]*Source, error) {
 	return register([]informerSpec{{"leases", kube.Coordination().V1().Leases().Informer(), withoutManagedFields, eventHandler(push,
 		func(lease *coordinationv1.Lease) Event { return Event{Kind: KindLease, Lease: lease} })}})
+}
+
+// WatchQueues makes the informer of a factory push the queues. The rules of Watch hold. Without it there are no queues, as
+// where the API server does not serve them.
+func WatchQueues(groups externalversions.SharedInformerFactory, push func(Event)) ([]*Source, error) {
+	return register([]informerSpec{{"queues", groups.Scheduling().V1alpha1().Queues().Informer(), withoutManagedFields, eventHandler(push,
+		func(queue *v1alpha1.Queue) Event { return Event{Kind: KindQueue, Queue: queue} })}})
+}
+
+// ServesQueues asks the API server whether it serves queues to this client: one with an older CRD does not, and one whose roles
+// are of an older chart forbids it. What is forbidden is logged.
+func ServesQueues(ctx context.Context, groups versioned.Interface) (bool, error) {
+	_, err := groups.SchedulingV1alpha1().Queues().List(ctx, metav1.ListOptions{Limit: 1})
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case apierrors.IsForbidden(err):
+		klog.FromContext(ctx).Info("Queues are not looked at: the right to list and watch queues.scheduling.tutti.dev is missing", "reason", err.Error())
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("list of queues: %w", err)
+	}
+	return true, nil
 }
 
 // informerSpec is one informer and what is done with what it sees.

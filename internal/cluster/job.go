@@ -39,6 +39,7 @@ func (s *State) fillJob(job *model.Job) {
 		job.Invalid, job.NeverPreempts = refused, true
 		job.SetPriority()
 	}
+	s.enqueue(job, group)
 }
 
 // readJob works out what the group and the members ask for.

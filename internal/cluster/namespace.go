@@ -4,6 +4,8 @@ import (
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // applyNamespace takes in the labels of a namespace, or its end.
@@ -16,7 +18,10 @@ func (s *State) applyNamespace(namespace *corev1.Namespace, deleted bool) Effect
 		s.namespaces[namespace.Name] = namespace.Labels
 	}
 	s.relabelled = true
-	return Effect{Schedule: true}
+	if s.queues.any() {
+		s.refillJobs(func(job *model.Job) bool { return job.Key.Namespace == namespace.Name })
+	}
+	return Effect{Schedule: true, Report: s.queues.any()}
 }
 
 // patchNamespaces records in the journal that selectors of namespaces may match other pods now.

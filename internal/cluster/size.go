@@ -223,6 +223,9 @@ func stripGroup(group *v1alpha1.PodGroup) *v1alpha1.PodGroup {
 		if len(group.Spec.SchedulerName) <= validation.DNS1123SubdomainMaxLength {
 			kept.Spec.SchedulerName = group.Spec.SchedulerName
 		}
+		if len(group.Spec.Queue) <= validation.DNS1123SubdomainMaxLength {
+			kept.Spec.Queue = group.Spec.Queue
+		}
 	}
 	return kept
 }

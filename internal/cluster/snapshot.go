@@ -26,6 +26,7 @@ func (s *State) refresh(now time.Time) (whole bool) {
 	s.updateProlonged(now)
 	changed := s.patchNamespaces() || s.changed()
 	s.growVectors()
+	changed = s.patchQueues() || changed
 	whole = s.patchNodes()
 	expired := s.patchLeases(now)
 	if whole = s.patchTasks() && whole; !whole {
@@ -61,6 +62,7 @@ func (s *State) growVectors() {
 		return
 	}
 	s.width = s.dimensions.Len()
+	s.queues.dirty = s.queues.dirty || s.queues.any() // they may list resources that have a dimension now
 	for _, node := range s.snapshot.Nodes {
 		node.GrowVectors(s.width)
 	}
@@ -176,7 +178,7 @@ func (s *State) patchTask(entry *podEntry, now time.Time) {
 			t.TerminationOverdue = known.stuck(now, s.maxGrace)
 		})
 	case entry.task != nil:
-		s.snapshot.Update(entry.task, func(t *model.Task) { t.Placement = model.Placement{} })
+		s.snapshot.Update(entry.task, func(t *model.Task) { t.Placement, t.Nominated = model.Placement{}, "" })
 	}
 	if known == nil {
 		delete(s.pods, entry.uid)

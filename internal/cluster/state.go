@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -51,6 +53,7 @@ type State struct {
 	// seenWhole has the implicit groups that this process has seen with their minimum, and what they had last.
 	seenWhole map[model.JobKey]model.Minima
 	budgets   map[types.NamespacedName]model.Budget
+	queues    queues
 	// namespaces has the labels of each.
 	namespaces map[string]map[string]string
 	// leases are those of nodes' agents, conflicts the pods that hold the same isolated CPUs.
@@ -101,7 +104,7 @@ func New(options Options) *State {
 		schedulers: map[string]bool{}, dimensions: dimensions, maxGrace: model.DefaultMaxGrace, incarnations: newIncarnations(),
 		pods: map[types.UID]*podEntry{}, nodes: map[string]*nodeState{},
 		groups: map[model.JobKey]*v1alpha1.PodGroup{}, others: newOthers(), classes: map[string]int32{}, devices: newByClass(), offered: newOffered(),
-		budgets: map[types.NamespacedName]model.Budget{}, reserved: map[model.JobKey]*groupReservation{},
+		budgets: map[types.NamespacedName]model.Budget{}, queues: queues{objects: map[string]*queueState{}}, reserved: map[model.JobKey]*groupReservation{},
 		evicted: map[model.JobKey]bool{}, seenWhole: map[model.JobKey]model.Minima{}, namespaces: map[string]map[string]string{},
 		members: map[model.JobKey]map[types.UID]*podEntry{}, implicit: map[model.JobKey]map[types.UID]*podEntry{}, held: map[string]map[types.UID]*podEntry{},
 		releasing: map[types.UID]*podEntry{}, nominated: map[types.UID]*podEntry{},
@@ -148,6 +151,17 @@ func (s *State) Configure(translators []model.RequestTranslator, maxGrace time.D
 // Group returns the PodGroup of a job, never to be changed; nil when there is none. It may be that of another scheduler: then the
 // job has no group (Job.HasGroup).
 func (s *State) Group(key model.JobKey) *v1alpha1.PodGroup { return s.groups[key] }
+
+// SchedulerNames returns the names of the schedulers whose pods are ours, sorted.
+func (s *State) SchedulerNames() []string { return slices.Sorted(maps.Keys(s.schedulers)) }
+
+// Queue returns the Queue object of that name, never to be changed; nil when there is none.
+func (s *State) Queue(name string) *v1alpha1.Queue {
+	if known := s.queues.objects[name]; known != nil {
+		return known.object
+	}
+	return nil
+}
 
 // Job returns a job as the last snapshot shows it, nil when it does not: for callers that may see the last cycle's state.
 func (s *State) Job(key model.JobKey) *model.Job { return s.snapshot.Job(key) }

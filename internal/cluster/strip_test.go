@@ -54,10 +54,11 @@ func TestStrip(t *testing.T) {
 	}
 	p.Status.Phase = corev1.PodSucceeded
 	metav1.SetMetaDataLabel(&p.ObjectMeta, v1alpha1.LabelRole, "worker")
+	metav1.SetMetaDataLabel(&p.ObjectMeta, v1alpha1.LabelQueue, "q")
 	want = &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "ns", Name: "p", UID: "p", CreationTimestamp: metav1.NewTime(start), OwnerReferences: p.OwnerReferences[1:],
-			Labels:      map[string]string{v1alpha1.LabelPodGroup: "g", v1alpha1.LabelRole: "worker"},
+			Labels:      map[string]string{v1alpha1.LabelPodGroup: "g", v1alpha1.LabelRole: "worker", v1alpha1.LabelQueue: "q"},
 			Annotations: map[string]string{v1alpha1.AnnotationKubeBatchGroup: "g"},
 		},
 		Spec:   corev1.PodSpec{SchedulerName: "tutti"},

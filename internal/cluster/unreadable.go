@@ -83,6 +83,7 @@ func (s *State) Rebuild() {
 		s.view.reset()
 	}
 	s.width, s.second, s.leases.dirty, s.dirtyBudgets = 0, 0, true, true
+	s.queues.dirty = s.queues.any()
 	s.dirtyPods = s.dirtyPods[:0]
 	for uid, entry := range s.pods {
 		if entry.task, entry.dirty = nil, false; entry.record == nil {

@@ -31,14 +31,17 @@ type world struct {
 	classes map[string]*schedulingv1.PriorityClass
 	devices map[string]*resourceapi.DeviceClass
 	budgets map[string]*policyv1.PodDisruptionBudget
-	history []Event
+	queues  map[string]*v1alpha1.Queue
+	// namespace is that of all pods and groups; nil while it does not exist.
+	namespace *corev1.Namespace
+	history   []Event
 }
 
 func newWorld(t *rapid.T) *world {
 	return &world{
 		t: t, pods: map[string]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, groups: map[string]*v1alpha1.PodGroup{},
 		classes: map[string]*schedulingv1.PriorityClass{}, devices: map[string]*resourceapi.DeviceClass{},
-		budgets: map[string]*policyv1.PodDisruptionBudget{},
+		budgets: map[string]*policyv1.PodDisruptionBudget{}, queues: map[string]*v1alpha1.Queue{},
 	}
 }
 
@@ -61,7 +64,7 @@ func (w *world) stamp(object metav1.Object, event func(any) Event) Event {
 
 // step changes one object.
 func (w *world) step() Event {
-	switch w.number(10, "step") {
+	switch w.number(12, "step") {
 	case 0:
 		return w.stepNode()
 	case 1:
@@ -72,6 +75,10 @@ func (w *world) step() Event {
 		return w.stepDeviceClass()
 	case 4:
 		return w.stepBudget()
+	case 5:
+		return w.stepQueue()
+	case 6:
+		return w.stepNamespace()
 	default:
 		return w.stepPod()
 	}
@@ -115,6 +122,9 @@ func (w *world) stepGroup() Event {
 	g := group(name, int32(w.number(3, "min")), className(w.name("c", 2)))
 	if w.chance(2, "reserved") {
 		g.Status.Reservation = reservationOf(w.name("n", 3), w.number(3, "members")+1)
+	}
+	if w.chance(2, "group names a queue") {
+		g.Spec.Queue = w.queueName()
 	}
 	g.Spec.SchedulerName = rapid.SampledFrom([]string{"", "", "tutti", "other"}).Draw(w.t, "scheduler")
 	g.Status.SchedulerName = rapid.SampledFrom([]string{"", "tutti", "other"}).Draw(w.t, "written by")
@@ -172,6 +182,54 @@ func (w *world) stepBudget() Event {
 	return w.stamp(b, seen)
 }
 
+func (w *world) queueName() string {
+	return rapid.SampledFrom([]string{"q0", "q1", "q2", v1alpha1.DefaultQueue}).Draw(w.t, "queue")
+}
+
+// stepQueue changes a queue: its parent, so that there are cycles, missing parents and inner queues, and whose jobs it takes.
+func (w *world) stepQueue() Event {
+	name := w.queueName()
+	old := w.queues[name]
+	if old != nil && w.chance(2, "queue goes") {
+		delete(w.queues, name)
+		return w.stamp(old.DeepCopy(), gone)
+	}
+	q := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(fmt.Sprintf("%s-%d", name, w.version))}}
+	if old != nil {
+		q.UID = old.UID
+	}
+	if w.chance(2, "parent") {
+		q.Spec.Parent = w.queueName()
+	}
+	if w.chance(2, "limit") {
+		q.Spec.Limit = list("cpu", fmt.Sprint(w.number(9, "cpu")-1), "nvidia.com/gpu", "1")
+	}
+	if w.chance(2, "selector") {
+		q.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": w.name("t", 1)}}
+	}
+	q.Spec.Paused = w.chance(4, "paused")
+	w.queues[name] = q
+	return w.stamp(q, seen)
+}
+
+// stepNamespace changes the labels of the namespace.
+func (w *world) stepNamespace() Event {
+	if old := w.namespace; old != nil && w.chance(3, "namespace goes") {
+		w.namespace = nil
+		return w.stamp(old.DeepCopy(), gone)
+	}
+	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", UID: types.UID(fmt.Sprintf("ns-%d", w.version))}}
+	if w.namespace != nil {
+		n.UID = w.namespace.UID
+	}
+	n.Labels = map[string]string{"team": w.name("t", 1)}
+	if w.chance(2, "namespace names a queue") {
+		n.Labels[v1alpha1.LabelQueue] = w.queueName()
+	}
+	w.namespace = n
+	return w.stamp(n, seen)
+}
+
 func (w *world) stepPod() Event {
 	name := w.name("p", 11)
 	old := w.pods[name]
@@ -185,7 +243,9 @@ func (w *world) stepPod() Event {
 		return w.stamp(old.DeepCopy(), gone)
 	}
 	p := old.DeepCopy()
-	switch w.number(9, "change") {
+	switch w.number(10, "change") {
+	case 10:
+		label(v1alpha1.LabelQueue, w.queueName())(p)
 	case 9:
 		w.minMember(p)
 	case 0, 1:
@@ -245,6 +305,9 @@ func (w *world) draw(name string) *corev1.Pod {
 			option(p)
 		}
 	}
+	if w.chance(3, "names a queue") {
+		label(v1alpha1.LabelQueue, w.queueName())(p)
+	}
 	if w.chance(4, "asks") {
 		annotation(isolated.RequestAnnotation, "true")(p)
 	}
@@ -297,6 +360,12 @@ func (w *world) objects() []any {
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.budgets)) {
 		all = append(all, w.budgets[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.queues)) {
+		all = append(all, w.queues[name])
+	}
+	if w.namespace != nil {
+		all = append(all, w.namespace)
 	}
 	return rapid.Permutation(all).Draw(w.t, "order")
 }

@@ -36,6 +36,8 @@ const (
 	CallDelete
 	// CallGroupStatus replaces the status of a PodGroup: one PATCH on podgroups/status.
 	CallGroupStatus
+	// CallQueueStatus replaces the status of a Queue: one PATCH on queues/status.
+	CallQueueStatus
 	// CallPodCondition sets one condition of a pod: one PATCH on pods/status.
 	CallPodCondition
 	// CallEvent records an event, best effort: one POST on events.
@@ -46,8 +48,8 @@ const (
 )
 
 var kindNames = [kinds]string{
-	"Prepare", "Release", "Read", "Undo", "Bind", "Nominate", "Evict", "DisruptionTarget", "Delete", "GroupStatus", "PodCondition", "Event",
-	"DeleteGroup",
+	"Prepare", "Release", "Read", "Undo", "Bind", "Nominate", "Evict", "DisruptionTarget", "Delete", "GroupStatus", "QueueStatus",
+	"PodCondition", "Event", "DeleteGroup",
 }
 
 // String returns the kind's name.
@@ -112,6 +114,7 @@ type Reply struct {
 // Write is one write that is not a decision. Exactly one field is set. Machine and driver share it: it must not be changed.
 type Write struct {
 	Group     *GroupStatus
+	Queue     *QueueStatus
 	Condition *PodCondition
 	Event     *Event
 	Deletion  *GroupDeletion
@@ -122,6 +125,8 @@ func (w Write) kind() Kind {
 	switch {
 	case w.Group != nil:
 		return CallGroupStatus
+	case w.Queue != nil:
+		return CallQueueStatus
 	case w.Condition != nil:
 		return CallPodCondition
 	case w.Deletion != nil:
@@ -136,6 +141,8 @@ func (w Write) namespace() string {
 	switch {
 	case w.Group != nil:
 		return w.Group.Namespace
+	case w.Queue != nil:
+		return ""
 	case w.Condition != nil:
 		return w.Condition.Pod.Namespace
 	case w.Deletion != nil:
@@ -151,6 +158,14 @@ type GroupStatus struct {
 	// UID protects a later group of the same name.
 	UID    types.UID
 	Status v1alpha1.PodGroupStatus
+}
+
+// QueueStatus is the whole new status of a Queue.
+type QueueStatus struct {
+	Name string
+	// UID protects a later queue of the same name.
+	UID    types.UID
+	Status v1alpha1.QueueStatus
 }
 
 // GroupDeletion is the deletion of a PodGroup as it was when that was decided: one that has changed since, or a later one of the
@@ -214,8 +229,8 @@ const (
 	// NominationReleased: an earlier nomination is released. With a message the write failed, and the pod's status may keep
 	// the node.
 	NominationReleased
-	// WriteFailed: a group status or a pod condition was refused permanently, or the one attempt to delete a group has failed.
-	// Events fail silently.
+	// WriteFailed: a status of a group or queue, or a pod condition, was refused permanently, or the one attempt to delete a
+	// group has failed. Events fail silently.
 	WriteFailed
 	// Obsolete: the CallPrepare of the pod, which is in flight, is no longer needed. The driver may cancel it; its reply is
 	// awaited, and the bind's own outcome follows.
@@ -248,7 +263,8 @@ type Outcome struct {
 	Job model.JobKey
 	// Cycle is the number of the cycle that made the decision; zero for what is no part of one.
 	Cycle uint64
-	// Pod is the pod the outcome is about; zero for Committed and VictimsGone and for a group's WriteFailed.
+	// Pod is the pod the outcome is about; zero for Committed and VictimsGone and for the WriteFailed of a group or
+	// queue.
 	Pod model.PodRef
 	// Node is the node of the bind, the nominated node, or the node of a pod that is deleted or evicted; empty for other
 	// outcomes.

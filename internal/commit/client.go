@@ -203,6 +203,8 @@ func (c *Client) request(call Call) (*rest.Request, error) {
 		return c.delete(call), nil
 	case CallGroupStatus:
 		return c.groupStatus(call.Write.Group)
+	case CallQueueStatus:
+		return c.queueStatus(call.Write.Queue)
 	case CallPodCondition:
 		return c.podCondition(call.Write.Condition)
 	case CallEvent:
@@ -289,13 +291,23 @@ type operation struct {
 	Value any    `json:"value"`
 }
 
-// groupStatus replaces the whole status, so that a field that is empty now loses its old value, unlike with a merge patch;
-// and without a resource version, so that a change of the spec causes no conflict.
+// groupStatus replaces the status of a group; see withStatus.
 func (c *Client) groupStatus(status *GroupStatus) (*rest.Request, error) {
-	return withJSON(c.groups.Patch(types.JSONPatchType).
-		Namespace(status.Namespace).Resource("podgroups").Name(status.Name).SubResource("status"), []operation{
-		{Op: "test", Path: "/metadata/uid", Value: status.UID},
-		{Op: "add", Path: "/status", Value: status.Status},
+	patch := c.groups.Patch(types.JSONPatchType).Namespace(status.Namespace).Resource("podgroups").Name(status.Name)
+	return withStatus(patch, status.UID, status.Status)
+}
+
+// queueStatus replaces the status of a queue; see withStatus.
+func (c *Client) queueStatus(status *QueueStatus) (*rest.Request, error) {
+	return withStatus(c.groups.Patch(types.JSONPatchType).Resource("queues").Name(status.Name), status.UID, status.Status)
+}
+
+// withStatus replaces the whole status, so that a field that is empty now loses its old value, unlike with a merge patch;
+// and without a resource version, so that a change of the spec causes no conflict.
+func withStatus(patch *rest.Request, uid types.UID, status any) (*rest.Request, error) {
+	return withJSON(patch.SubResource("status"), []operation{
+		{Op: "test", Path: "/metadata/uid", Value: uid},
+		{Op: "add", Path: "/status", Value: status},
 	})
 }
 

@@ -287,6 +287,11 @@ func TestWritesOnTheWire(t *testing.T) {
 			`[{"op":"test","path":"/metadata/uid","value":"uid-group-g"},` +
 				`{"op":"add","path":"/status","value":{"members":0,"placed":3,"running":0,"succeeded":0,"failed":0}}]`,
 		},
+		"queue status": {
+			queueStatus("q", 3), "PATCH /apis/scheduling.tutti.dev/v1alpha1/queues/q/status",
+			"application/json-patch+json",
+			`[{"op":"test","path":"/metadata/uid","value":"uid-queue-q"},{"op":"add","path":"/status","value":{"running":3}}]`,
+		},
 		"pod condition": {
 			condition("a", "waits"), "PATCH /api/v1/namespaces/ns/pods/a/status",
 			"application/strategic-merge-patch+json",

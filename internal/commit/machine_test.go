@@ -72,6 +72,10 @@ func group(name string, placed int32) Write {
 	}}
 }
 
+func queueStatus(name string, running int32) Write {
+	return Write{Queue: &QueueStatus{Name: name, UID: types.UID("uid-queue-" + name), Status: v1alpha1.QueueStatus{Running: running}}}
+}
+
 func deletion(name string) Write {
 	return Write{Deletion: &GroupDeletion{Namespace: "ns", Name: name, UID: types.UID("uid-group-" + name), ResourceVersion: "7"}}
 }
@@ -137,6 +141,8 @@ func words(calls []Call) string {
 		switch c.Kind {
 		case CallGroupStatus:
 			word += fmt.Sprintf(" %s=%d", c.Write.Group.Name, c.Write.Group.Status.Placed)
+		case CallQueueStatus:
+			word += fmt.Sprintf(" %s=%d", c.Write.Queue.Name, c.Write.Queue.Status.Running)
 		case CallPodCondition:
 			word += " " + c.Write.Condition.Pod.Name + "=" + c.Write.Condition.Condition.Message
 		case CallEvent:
@@ -158,7 +164,7 @@ func words(calls []Call) string {
 func (p *player) reply(name string, err error) {
 	p.t.Helper()
 	for i, c := range p.inFlight {
-		if c.Pod.Name == name || c.Write.Group != nil && c.Write.Group.Name == name ||
+		if c.Pod.Name == name || c.Write.Group != nil && c.Write.Group.Name == name || c.Write.Queue != nil && c.Write.Queue.Name == name ||
 			c.Write.Event != nil && c.Write.Event.Regarding.Name == name ||
 			c.Write.Deletion != nil && c.Write.Deletion.Name == name {
 			p.inFlight = slices.Delete(p.inFlight, i, i+1)

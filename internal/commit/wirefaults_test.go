@@ -23,6 +23,7 @@ import (
 func wireCalls() map[Kind]Call {
 	calls := map[Kind]Call{
 		CallGroupStatus:  {Kind: CallGroupStatus, Write: group("a", 1)},
+		CallQueueStatus:  {Kind: CallQueueStatus, Write: queueStatus("a", 1)},
 		CallPodCondition: {Kind: CallPodCondition, Write: condition("a", "x"), Pod: pod("a")},
 		CallSetCondition: {Kind: CallSetCondition, Write: condition("a", "x"), Pod: pod("a")},
 		CallEvent:        {Kind: CallEvent, Write: event("a", "R", "x")},

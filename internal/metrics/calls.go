@@ -12,8 +12,8 @@ const (
 // calls are the scheduler's metrics of its calls to the API server, and of those to what prepares volumes and devices.
 func calls() []Metric {
 	const kind = "Bind, Undo (the deletion of a bound pod), Read, Nominate, Evict, DisruptionTarget (the condition of a victim) and Delete (of a " +
-		"victim), Prepare and Release (volumes and devices), GroupStatus, PodCondition, Event, DeleteGroup (of a PodGroup that " +
-		"has ended)"
+		"victim), Prepare and Release (volumes and devices), GroupStatus, QueueStatus, PodCondition, Event, DeleteGroup (of a PodGroup " +
+		"that has ended)"
 	return []Metric{
 		{
 			Name: APICalls, Kind: Counter, Program: Scheduler,

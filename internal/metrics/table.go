@@ -191,7 +191,7 @@ func decisions() []Metric {
 			Name: RestartNeeded, Kind: Gauge, Program: Scheduler,
 			Help: "1 when the API server serves something else than when the process started, which it takes into account after a " +
 				"restart only; looked at every hour.",
-			Labels: []Label{{Name: "cause", Values: "version, device-taint-rules"}},
+			Labels: []Label{{Name: "cause", Values: "version, device-taint-rules, queues"}},
 		},
 		{
 			Name: Build, Kind: Gauge, Program: Scheduler, Help: "1, for the version of the program.",

@@ -141,6 +141,9 @@ func (t *Placer) placeInOrder(
 func (t *Placer) placeTask(
 	statement *framework.Statement, task *model.Task, room model.CapacityKind, within []topologyDomain,
 ) *model.Refusal {
+	if refusal := t.session.OverLimit(task, room); refusal != nil {
+		return refusal
+	}
 	t.charge(placeFunc + len(t.session.Snapshot.Nodes)/domainDiscount)
 	node, tally := t.session.SelectNode(task, room, t.nodeCondition(within, task))
 	if node == nil {

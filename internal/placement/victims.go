@@ -2,21 +2,24 @@ package placement
 
 import "github.com/tutti-sched/tutti/pkg/model"
 
-// WaitingForVictims returns the refusal of a job that waits until the pods evicted for it are gone. It names up to a few of
-// them.
+// WaitingForVictims returns the refusal of a job that is nominated to capacity which is being released, naming the pods that
+// are terminating.
 func WaitingForVictims(snapshot *model.Snapshot, job *model.Job) *model.Refusal {
-	names := terminatingPods(snapshot, job)
-	if names == "" {
+	names := model.NameList{Noun: "pod", Reader: job.Key.Namespace}
+	addTerminatingOnNodes(&names, snapshot, job)
+	if names.String() == "" && job.InQueue().Limited() {
+		addTerminatingInQueue(&names, snapshot, job)
+	}
+	if names.String() == "" {
 		return &model.Refusal{Code: model.WaitingForVictims, Detail: "the pods that were evicted for it are gone"}
 	}
 	return &model.Refusal{
-		Code: model.WaitingForVictims, Detail: "waiting for evicted pods to terminate: " + names,
+		Code: model.WaitingForVictims, Detail: "waiting for evicted pods to terminate: " + names.String(),
 	}
 }
 
-// terminatingPods names up to a few terminating pods on the nodes that the job is nominated to; empty when all are gone.
-func terminatingPods(snapshot *model.Snapshot, job *model.Job) string {
-	names := model.NameList{Noun: "pod", Reader: job.Key.Namespace}
+// addTerminatingOnNodes adds the terminating pods on the nodes that the job is nominated to.
+func addTerminatingOnNodes(names *model.NameList, snapshot *model.Snapshot, job *model.Job) {
 	seen := map[string]bool{}
 	for _, task := range job.Tasks {
 		nominated := task.Nominated
@@ -34,5 +37,16 @@ func terminatingPods(snapshot *model.Snapshot, job *model.Job) string {
 			}
 		}
 	}
-	return names.String()
+}
+
+// addTerminatingInQueue adds the terminating pods of the job's queue: the job waits until its limit has room, which they hold
+// wherever they are.
+func addTerminatingInQueue(names *model.NameList, snapshot *model.Snapshot, job *model.Job) {
+	for _, other := range snapshot.Jobs {
+		for _, task := range other.Tasks {
+			if task.Status == model.Releasing && task.InQueue() == job.InQueue() {
+				names.Add(task.Namespace, task.String())
+			}
+		}
+	}
 }

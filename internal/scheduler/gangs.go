@@ -16,8 +16,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// checkGangs undoes the starts whose deadline is over and restarts degraded gangs whose time has come, unless the scheduler is
-// paused. It returns which gangs the cycle leaves out for that, and when to check again. The snapshot is out of date after it.
+// checkGangs undoes the starts whose deadline is over and restarts degraded gangs whose time has come, unless they could
+// not start again, since the scheduler or their queue is paused, or their queue is in error. It returns which gangs the cycle
+// leaves out for that, and when to check again. The snapshot is out of date after it.
 func (s *Scheduler) checkGangs(
 	ctx context.Context, snapshot *model.Snapshot, now time.Time,
 ) (held map[model.JobKey]*model.Refusal, wake time.Time) {
@@ -28,7 +29,8 @@ func (s *Scheduler) checkGangs(
 			continue
 		}
 		refusal := s.quarantineOnPanic(ctx, partStarts, job.Key, now, func() {
-			verdict := s.gangs.Check(job, s.state.Group(job.Key), s.refusals[job.Key], !s.profile.Paused, now)
+			mayStart := !s.profile.Paused && snapshot.QueueRefusal(job) == nil
+			verdict := s.gangs.Check(job, s.state.Group(job.Key), s.refusals[job.Key], mayStart, now)
 			wake = backoff.Sooner(wake, verdict.Again)
 			if verdict.Held != nil {
 				held[job.Key] = verdict.Held

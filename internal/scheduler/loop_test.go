@@ -34,6 +34,7 @@ type world struct {
 	nodes   map[string]*corev1.Node
 	pods    map[types.UID]*corev1.Pod
 	groups  map[string]*v1alpha1.PodGroup
+	queues  map[string]*v1alpha1.Queue
 	calls   []commit.Call
 	// grace is the grace of the members that are created from now on, in seconds; nil is as the API server has it.
 	grace *int64
@@ -63,6 +64,7 @@ func newWorld(t tester) *world {
 	w := &world{
 		t: t, clock: clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0)), mailbox: NewMailbox(),
 		nodes: map[string]*corev1.Node{}, pods: map[types.UID]*corev1.Pod{}, groups: map[string]*v1alpha1.PodGroup{},
+		queues: map[string]*v1alpha1.Queue{},
 	}
 	profile := &framework.Profile{
 		Actions: []framework.Action{allocate.New()},
@@ -84,7 +86,7 @@ func (w *world) Send(call commit.Call) {
 }
 
 func (w *world) serve(call commit.Call) error {
-	writes := call.Kind == commit.CallGroupStatus || call.Kind == commit.CallPodCondition
+	writes := call.Kind == commit.CallGroupStatus || call.Kind == commit.CallQueueStatus || call.Kind == commit.CallPodCondition
 	if writes && w.refuseWrites != nil {
 		return w.refuseWrites(call)
 	}
@@ -125,6 +127,10 @@ func (w *world) serve(call commit.Call) error {
 		group := w.groups[call.Write.Group.Name].DeepCopy()
 		group.Status = call.Write.Group.Status
 		w.group(group)
+	case commit.CallQueueStatus:
+		queue := w.queues[call.Write.Queue.Name].DeepCopy()
+		queue.Status = call.Write.Queue.Status
+		w.queue(queue)
 	}
 	return nil
 }
@@ -163,6 +169,12 @@ func (w *world) group(group *v1alpha1.PodGroup) {
 	w.meta(group)
 	w.groups[group.Name] = group
 	w.mailbox.Event(cluster.Event{Kind: cluster.KindGroup, Group: group})
+}
+
+func (w *world) queue(queue *v1alpha1.Queue) {
+	w.meta(queue)
+	w.queues[queue.Name] = queue
+	w.mailbox.Event(cluster.Event{Kind: cluster.KindQueue, Queue: queue})
 }
 
 func (w *world) node(name, cpu string) {

@@ -61,6 +61,7 @@ func (s *Scheduler) handleOutcome(ctx context.Context, outcome commit.Outcome, n
 	case commit.WriteFailed:
 		klog.FromContext(ctx).Info("Write failed", "reason", outcome.Message)
 		s.reporter.Failed(outcome.Write, now)
+		s.queues.Failed(outcome.Write, now)
 	case commit.StartUndone:
 	default:
 		s.onEvictionOutcome(ctx, &outcome, now)

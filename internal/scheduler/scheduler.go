@@ -61,6 +61,7 @@ type Scheduler struct {
 	endsConflicts bool
 
 	reporter  *report.Reporter
+	queues    *report.QueueReporter
 	delays    *backoff.Delays
 	uncertain uncertainBinds
 	gangs     *lifecycle.Gangs
@@ -126,7 +127,7 @@ func New(
 		reporter: report.NewReporter(report.Source{
 			Group: state.Group, Reservation: state.Reservation, Whole: gangs.Observed, Advice: advice.Advice, List: state.List,
 		}),
-		delays: delays, uncertain: uncertainBinds{}, gangs: gangs,
+		queues: report.NewQueueReporter(state.SchedulerNames(), state.Queue), delays: delays, uncertain: uncertainBinds{}, gangs: gangs,
 		advisor: advice, endsConflicts: profile.EvictsOnCPUConflict(), history: &debugapi.History{},
 	}
 }
@@ -327,6 +328,11 @@ func (s *Scheduler) report(ctx context.Context, now time.Time) {
 	s.gangs.StatusSent(writes)
 	logDeletions(ctx, writes)
 	s.write(now, s.history.Last(), writes...)
+	s.recoverPanic(ctx, partReports, func() {
+		ofQueues, next := s.queues.Report(s.state.Snapshot(now), s.refusals, now)
+		s.write(now, s.history.Last(), ofQueues...)
+		wake = backoff.Sooner(wake, next)
+	})
 	if !wake.IsZero() {
 		s.reports.at(wake)
 	}

@@ -33,6 +33,8 @@ const (
 	AllowPreemption
 	// RaisePriority raises the priority of the members, and of the class of their group if it has one.
 	RaisePriority
+	// RaiseLimit raises limits of a queue.
+	RaiseLimit
 )
 
 // Change is one thing to do.
@@ -53,9 +55,12 @@ type Change struct {
 	Rooms []NodeAmount
 	// Uncordoned are the names of the nodes to uncordon, sorted.
 	Uncordoned []string
-	// Nodes are to be added, each with so much capacity for the job's members.
+	// Nodes are to be added, each with so much capacity for the job's members, as Request says; for RaiseLimit it has the limits of
+	// the queue that are to be raised, as they should be.
 	Nodes   int
 	Request corev1.ResourceList
+	// Queue is the name of the queue, for RaiseLimit.
+	Queue string
 	// From and To are the numbers of LowerMinimum and RaisePriority, and of minMember for LowerRole, which may stay as it is.
 	From, To int32
 

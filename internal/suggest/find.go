@@ -48,6 +48,10 @@ func Suggest(session *framework.Session, job *model.Job, refusal *model.Refusal,
 			if q.isApplicable() && !q.isSchedulable() {
 				advice = q.suggestPlacement()
 			}
+		case model.QueueLimit:
+			if q.membersAnswerable() && q.session.JobReady(q.job, framework.Ready) != nil {
+				advice = q.suggestLimit()
+			}
 		}
 	})
 	return advice, options.Budget - q.left

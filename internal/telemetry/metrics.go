@@ -72,7 +72,7 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 	for _, gauge := range []*prometheus.GaugeVec{m.failing, m.leading, m.paused, m.oldVictims} { // there from the start
 		gauge.WithLabelValues().Set(0)
 	}
-	for _, cause := range []string{"version", "device-taint-rules"} {
+	for _, cause := range []string{"version", "device-taint-rules", "queues"} {
 		m.RestartNeeded(cause, false)
 	}
 	m.build.WithLabelValues(version.Number()).Set(1)

@@ -285,6 +285,7 @@ func runAsInstalled(t *testing.T, lab *harness.Env) {
 	})
 	helmTest(t, lab, program)
 	assertGuarded(t, lab, endpoint)
+	assertQueue(t, lab)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "jobs"}}
 	brief := group("jobs", "brief", 1)
 	brief.Spec.TTLSecondsAfterFinished = new(int32(0))

@@ -20,6 +20,7 @@ type attempt struct{ by, verb, path, body, refusal string }
 const (
 	inGuarded   = "/api/v1/namespaces/guarded/"
 	groupsThere = "/apis/scheduling.tutti.dev/v1alpha1/namespaces/guarded/podgroups"
+	queuesThere = "/apis/scheduling.tutti.dev/v1alpha1/queues"
 	claimsThere = "/apis/resource.k8s.io/v1/namespaces/guarded/resourceclaims"
 	volumes     = "/api/v1/persistentvolumes"
 )
@@ -86,6 +87,7 @@ func guardedObjects() []attempt {
 		post(groupsThere, `{"apiVersion":"scheduling.tutti.dev/v1alpha1","kind":"PodGroup","metadata":{"name":"one"},"spec":{"minMember":9}}`),
 		post(groupsThere, `{"apiVersion":"scheduling.tutti.dev/v1alpha1","kind":"PodGroup","metadata":{"name":"brief"},
 			"spec":{"minMember":9,"ttlSecondsAfterFinished":0}}`),
+		post(queuesThere, `{"apiVersion":"scheduling.tutti.dev/v1alpha1","kind":"Queue","metadata":{"name":"guarded"}}`),
 		post(inGuarded+"persistentvolumeclaims", `{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"mine"},
 			"spec":{"accessModes":["ReadWriteOnce"],"storageClassName":"none","resources":{"requests":{"storage":"1Gi"}}}}`),
 		post("/api/v1/namespaces/kube-system/pods", podText("system", "tutti", "")),
@@ -117,6 +119,8 @@ func forgeries(node string) []attempt {
 		{"user", "PATCH", groupsThere + "/one/status", phase, "is written by schedulers"},
 		{"kubelet", "PATCH", groupsThere + "/one/status", phase, "is written by schedulers"},
 		{"account", "PATCH", groupsThere + "/one/status", phase, ""},
+		{"user", "PATCH", queuesThere + "/guarded/status", `{"status":{"running":7}}`, "is written by schedulers"},
+		{"account", "PATCH", queuesThere + "/guarded/status", `{"status":{"running":7}}`, ""},
 		{"user", "PATCH", groupsThere + "/one", `{"metadata":{"labels":{"a":"b"}}}`, ""},
 		{"user", "PATCH", inGuarded + "pods/ours/status", nominate, byScheduler},
 		{"kubelet", "PATCH", inGuarded + "pods/ours/status", nominate, byScheduler},

@@ -37,7 +37,7 @@ func allowEverything(t *testing.T, lab *harness.Env) {
 	about := metav1.ObjectMeta{Name: everything}
 	lab.Create(t, &rbacv1.ClusterRole{ObjectMeta: about, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{"", "coordination.k8s.io", "resource.k8s.io"}, Resources: []string{"*"}, Verbs: []string{"*"}},
-		{APIGroups: []string{"scheduling.tutti.dev"}, Resources: []string{"podgroups", "podgroups/status"}, Verbs: []string{"*"}},
+		{APIGroups: []string{"scheduling.tutti.dev"}, Resources: []string{"podgroups", "podgroups/status", "queues", "queues/status"}, Verbs: []string{"*"}},
 	}}, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: about, Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: everything}},
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: everything},

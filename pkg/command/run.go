@@ -98,13 +98,14 @@ type process struct {
 	mailbox *scheduler.Mailbox
 	driver  *commit.Driver
 	loop    *scheduler.Scheduler
-	// served is what the API server served at the start, measured the metrics.
-	served   kubeplugins.Served
-	measured *telemetry.Metrics
+	// served is what the API server served at the start, servesQueues whether it served Queues; measured are the metrics.
+	served       kubeplugins.Served
+	servesQueues bool
+	measured     *telemetry.Metrics
 	// live is the configuration, which follows its source.
 	live *configuration.Watcher
 
-	// pods reads pods and the like, client PodGroups.
+	// pods reads pods and the like, client PodGroups and Queues.
 	pods    *kubernetes.Clientset
 	client  *versioned.Clientset
 	sources []*cluster.Source
@@ -167,7 +168,7 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, election *e
 	if p.measured, err = telemetry.New(metrics.Registry); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	if p.sources, err = watch(p, kube, asked); err != nil {
+	if p.sources, err = watch(ctx, p, kube, asked); err != nil {
 		return nil, err
 	}
 	machine := o.wireCommit(p, writer, p.measured.Preparer(kube, clock.RealClock{}))
@@ -234,11 +235,21 @@ func (o *options) wireCommit(p *process, writer *commit.Client, preparer commit.
 	})
 }
 
-// watch returns the sources of the events for the mailbox.
-func watch(p *process, kube, asked *kubeplugins.Plugins) ([]*cluster.Source, error) {
+// watch returns the sources of the events for the mailbox. Queues are among them if the API server serves them.
+func watch(ctx context.Context, p *process, kube, asked *kubeplugins.Plugins) ([]*cluster.Source, error) {
 	ours, err := cluster.Watch(p.informers, p.groups, p.mailbox.Event)
 	if err != nil {
 		return nil, err
+	}
+	if p.servesQueues, err = cluster.ServesQueues(ctx, p.client); err != nil {
+		return nil, err
+	}
+	if p.servesQueues {
+		queues, err := cluster.WatchQueues(p.groups, p.mailbox.Event)
+		if err != nil {
+			return nil, err
+		}
+		ours = append(ours, queues...)
 	}
 	others, err := cluster.WatchOthers(p.informers, p.mailbox.Event)
 	all := append(slices.Concat(ours, others),

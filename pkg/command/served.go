@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
 )
 
@@ -34,13 +35,19 @@ func (p *process) compareServer(ctx context.Context) {
 		klog.FromContext(ctx).Info("What the API server serves could not be read", "reason", err.Error())
 		return
 	}
+	queues, err := cluster.ServesQueues(ctx, p.client)
+	if err != nil {
+		klog.FromContext(ctx).Info("What the API server serves could not be read", "reason", err.Error())
+		return
+	}
 	for cause, differs := range map[string]bool{
 		"version": now.Version != p.served.Version, "device-taint-rules": now.DeviceTaintRules != p.served.DeviceTaintRules,
+		"queues": queues != p.servesQueues,
 	} {
 		p.measured.RestartNeeded(cause, differs)
 		if differs {
 			klog.FromContext(ctx).Info("The API server serves something else than when this process started: restart the scheduler",
-				"cause", cause, "version", now.Version, "versionAtStart", p.served.Version, "deviceTaintRules", now.DeviceTaintRules)
+				"cause", cause, "version", now.Version, "versionAtStart", p.served.Version, "deviceTaintRules", now.DeviceTaintRules, "queues", queues)
 		}
 	}
 }

@@ -1,9 +1,9 @@
 // Package framework is what actions and plugins meet in: the session over one snapshot, the statement that changes it, and
 // the extension points with one rule each for combining answers.
 //
-// It holds no policy of its own except what no configuration may switch off: a task needs capacity on its node, and no
-// statement commits part of a gang. It does no I/O and reads no clock. Everything in it runs on the goroutine that opened
-// the session.
+// It holds no policy of its own except what no configuration may switch off: a task needs capacity on its node and within the
+// limits of its queue, and no statement commits part of a gang. It does no I/O and reads no clock. Everything in it runs on the
+// goroutine that opened the session.
 //
 // The files, in reading order:
 //
@@ -13,6 +13,7 @@
 //	search.go, static.go, ranking.go, tournament.go, closest.go   a node for a task: filters, scores, order
 //	combine.go                                                    how answers of several plugins become one
 //	statement.go, assign.go, decide.go                            changes committed or undone as a whole; decisions
+//	queues.go                                                     limits of queues
 //	victims.go, nominations.go, reserve.go, overstay.go           eviction, nominated capacity, reserved capacity
 //	cache.go, verdicts.go, idle.go                                what sessions hand on to the next one
 //	budget.go                                                     the time of a cycle for what may be slow

@@ -89,6 +89,9 @@ type Session struct {
 	// backoffNodes reports that nodes which jobs avoid are no nodes for them.
 	backoffNodes bool
 
+	// limits are the refusals by limits of queues; nil when there was none.
+	limits map[limitKey]*model.Refusal
+
 	// quarantined are the jobs about which no plugin is asked, since one has panicked over them lately; nil when there are none.
 	quarantined map[model.JobKey]*model.Refusal
 	// currentJob is the job that was passed to a plugin last, to which a panic is attributed; zero when it is about no single job.
@@ -253,8 +256,8 @@ func (s *Session) CompareTasks(a, b *model.Task) int {
 	return firstNonZero(s.slots.taskOrder, TaskOrderer.CompareTasks, model.CompareTasks, a, b)
 }
 
-// ValidateJob returns why the job need not be tried at all: what the live state found wrong with it, that it is held back,
-// else the first validator's refusal.
+// ValidateJob returns why the job need not be tried at all: what the live state found wrong with it, that its queue does not let
+// it start, that it is held back, the first validator's refusal, or that its minimum exceeds a limit of its queue.
 func (s *Session) ValidateJob(job *model.Job) *model.Refusal {
 	s.currentJob = job.Key
 	if job.Invalid != nil {
@@ -263,15 +266,22 @@ func (s *Session) ValidateJob(job *model.Job) *model.Refusal {
 	if alone := s.quarantined[job.Key]; alone != nil {
 		return alone
 	}
+	if refusal := s.queueRefusal(job); refusal != nil {
+		return refusal
+	}
 	if held := s.Snapshot.JobBackoff[job.Key]; held != nil {
 		return held
 	}
-	return firstRefusal(s.slots.jobValid, func(v JobValidator) *model.Refusal {
+	refusal := firstRefusal(s.slots.jobValid, func(v JobValidator) *model.Refusal {
 		start := s.start()
 		refusal := v.ValidateJob(job)
 		s.stop(v, config.JobValid, start)
 		return refusal
 	})
+	if refusal == nil {
+		refusal = s.minimumOverLimit(job)
+	}
+	return refusal
 }
 
 // JobReady returns why the job may not start as it stands now, nil when it may.

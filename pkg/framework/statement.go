@@ -37,8 +37,8 @@ type evictionMark struct {
 // Try runs the body and keeps what it did when it returns nil; when it returns a refusal, nothing ever happened. Calls
 // nest: an inner Try is a checkpoint of the outer one, whose refusal takes the inner's changes back too.
 //
-// When the outermost body returns nil, every gate of every job that got capacity is asked once more, and the decisions leave
-// through the sink. So no action, whatever it does, starts part of a gang.
+// When the outermost body returns nil, every gate of every job that got capacity is asked once more, limits of queues are
+// looked at again, and the decisions leave through the sink. So no action, whatever it does, starts part of a gang.
 func (s *Session) Try(body func(*Statement) *model.Refusal) *model.Refusal {
 	before := s.fingerprint()
 	start, revision := len(s.log), s.Snapshot.Journal.Revision()
@@ -87,6 +87,9 @@ func (st *Statement) assign(task *model.Task, node *model.Node, room model.Capac
 	}
 	if alone := st.session.quarantined[task.Job]; alone != nil {
 		return alone
+	}
+	if refusal := st.session.OverLimit(task, room); refusal != nil {
+		return refusal
 	}
 	st.session.prepareFor(task, room)
 	dimensions := st.session.Snapshot.Dimensions.For(task)
@@ -311,6 +314,9 @@ func (s *Session) checkGates(operations []operation) *model.Refusal {
 	refusal := firstRefusal(jobs, func(key model.JobKey) *model.Refusal {
 		return s.JobReady(s.Snapshot.Job(key), asked[key])
 	})
+	if refusal == nil {
+		refusal = s.checkQueues(operations)
+	}
 	if refusal == nil && len(s.evicted) > 0 {
 		refusal = s.checkEvictions(operations)
 	}

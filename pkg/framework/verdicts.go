@@ -152,7 +152,7 @@ func (s *Session) recall(question Question, job *model.Job, viewpoint model.View
 		switch shared := known[sharedKey(question, viewpoint)]; {
 		case shared.refusal != nil && (!question.Class.Uniform || job.MinMember >= shared.refused):
 			return withMinimum(shared.refusal, job), true
-		case shared.agreed && (!question.Class.Uniform || job.MinMember <= shared.upTo) && s.plain(job):
+		case shared.agreed && (!question.Class.Uniform || job.MinMember <= shared.upTo) && s.plain(job) && !job.InQueue().Limited():
 			return nil, true
 		}
 	}
@@ -161,7 +161,7 @@ func (s *Session) recall(question Question, job *model.Job, viewpoint model.View
 }
 
 // plain reports whether nothing but shapes and capacity decides where members of the job may go, so that it has a place wherever
-// one of its class has.
+// one of its class has, unless a limit of its queue forbids it.
 func (s *Session) plain(job *model.Job) bool {
 	return !slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return !s.FitsByResourcesOnly(task) })
 }

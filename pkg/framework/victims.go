@@ -9,8 +9,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file has the three rules about victims that are the engine's, whatever the tiers say: no system pod is evicted, no pod
-// of the same or a higher priority, but for jobs that overstay (overstay.go), and no gang is cut below its minimum.
+// This file has the four rules about victims that are the engine's, whatever the tiers say: no system pod is evicted, no pod of
+// another queue or for a queue that starts nothing, no pod of the same or a higher priority, but for jobs that overstay
+// (overstay.go), and no gang is cut below its minimum.
 
 // isSystemCritical returns why a task is never evicted for any job, nil when it may be.
 func isSystemCritical(task *model.Task) *model.Refusal {
@@ -48,7 +49,8 @@ func (s *Session) Victims(preemptor *model.Job, units []EvictionUnit) []Eviction
 		return nil
 	}
 	allowed := slices.DeleteFunc(slices.Clone(units), func(unit EvictionUnit) bool {
-		return unit.Priority() >= preemptor.Priority && !s.overstays(unit, preemptor) || unit.Job == preemptor || unit.Job != nil && s.quarantined[unit.Job.Key] != nil ||
+		return unit.Priority() >= preemptor.Priority && !s.overstays(unit, preemptor) || unit.Job == preemptor ||
+			unit.Job != nil && (s.quarantined[unit.Job.Key] != nil || s.Snapshot.CrossesQueues(unit.Job, preemptor)) ||
 			slices.ContainsFunc(unit.Tasks, func(task *model.Task) bool { return isSystemCritical(task) != nil })
 	})
 	for i := range allowed {
@@ -92,6 +94,12 @@ func (s *Session) checkEvictions(operations []operation) *model.Refusal {
 			continue
 		}
 		seen[task.Job] = true
+		if s.Snapshot.CrossesQueues(job, highest) {
+			return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s of queue %q would be evicted for queue %q", task, job.Queue, highest.Queue)}
+		}
+		if refusal := s.Snapshot.QueueRefusal(highest); refusal != nil {
+			return refusal // the queue starts nothing, and loses nothing
+		}
 		left := job.Count(func(t *model.Task) bool { return t.Status.CountsTowardMinimum() && t.Status != model.Succeeded })
 		shielded := job.Priority > highest.Priority || job.Priority == highest.Priority && !overstays
 		if left == 0 && shielded || left > 0 && job.FirstUnmetMinimum(func(t *model.Task) bool { return t.Status.CountsTowardMinimum() }) != nil {

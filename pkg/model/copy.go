@@ -13,7 +13,8 @@ func (s *Snapshot) Copy() *Snapshot {
 	copied.Dimensions, copied.Budgets = s.Dimensions.Clone(), slices.Clone(s.Budgets)
 	copied.JobBackoff, copied.NodeBackoff = maps.Clone(s.JobBackoff), maps.Clone(s.NodeBackoff)
 	copied.BindBackoff, copied.EvictionBackoff = maps.Clone(s.BindBackoff), maps.Clone(s.EvictionBackoff)
-	tasks := newTaskCopies(s)
+	copied.Queues = copyQueues(s.Queues)
+	tasks := newTaskCopies(s, copied.Queues)
 	nodes := make([]Node, len(s.Nodes))
 	copied.Nodes = make([]*Node, len(s.Nodes))
 	for i, node := range s.Nodes {
@@ -27,6 +28,7 @@ func (s *Snapshot) Copy() *Snapshot {
 	for i, job := range s.Jobs {
 		jobs[i] = *job
 		jobs[i].Tasks = tasks.list(job.Tasks)
+		jobs[i].queue = counterpart(job.queue, copied.Queues)
 		copied.Jobs[i] = &jobs[i]
 	}
 	copied.holds, copied.kept = slices.Clone(s.holds), slices.Clone(s.kept)
@@ -43,9 +45,11 @@ type taskCopies struct {
 	tasks    []Task
 	pointers []*Task
 	listed   map[*Task]*Task
+	// queues are the copies of the queues.
+	queues []*Queue
 }
 
-func newTaskCopies(s *Snapshot) *taskCopies {
+func newTaskCopies(s *Snapshot, queues []*Queue) *taskCopies {
 	onNodes, ofJobs, both := 0, 0, 0
 	for _, node := range s.Nodes {
 		onNodes += len(node.Tasks)
@@ -56,6 +60,7 @@ func newTaskCopies(s *Snapshot) *taskCopies {
 	}
 	return &taskCopies{
 		tasks: make([]Task, 0, onNodes+ofJobs-both), pointers: make([]*Task, 0, onNodes+ofJobs), listed: make(map[*Task]*Task, both),
+		queues: queues,
 	}
 }
 
@@ -81,6 +86,7 @@ func (c *taskCopies) copy(task *Task) *Task {
 	} else { // its node is gone
 		copied = new(*task)
 	}
+	copied.queue = counterpart(task.queue, c.queues)
 	if twice {
 		c.listed[task] = copied
 	}

@@ -128,6 +128,10 @@ type Job struct {
 	Invalid *Refusal
 	// Reservation is the capacity reserved for the job; nil when none is.
 	Reservation *Reservation
+	// Queue is the name of the job's queue, whether that exists or not; empty while there are no queues. QueueNotAllowed reports
+	// whether the queue does not take jobs of its namespace.
+	Queue           string
+	QueueNotAllowed bool
 	// GaveUp is when the job's last reservation was given up because the job had not started in time; zero when it was not.
 	GaveUp time.Time
 
@@ -140,6 +144,9 @@ type Job struct {
 	Class Class
 	// Version differs between two states of the job, apart from a session's changes to its tasks. Zero is unknown.
 	Version uint64
+
+	// queue is that of the name; nil when there is none.
+	queue *Queue
 }
 
 // IsSchedulableGroup reports whether the job is a group that can start: its PodGroup exists, or it needs none.

@@ -45,6 +45,18 @@ const (
 	Paused Code = "Paused"
 	// Malformed: an object of the job could not be read.
 	Malformed Code = "Malformed"
+	// QueueNotFound: the queue of the job does not exist.
+	QueueNotFound Code = "QueueNotFound"
+	// QueueNotAllowed: the queue does not take jobs of the namespace.
+	QueueNotAllowed Code = "QueueNotAllowed"
+	// QueueNotLeaf: the queue has queues below it, and takes no jobs itself.
+	QueueNotLeaf Code = "QueueNotLeaf"
+	// QueueInvalid: the queue, or one above it, has no parent, is in a cycle, too deep in the tree, or cannot be read.
+	QueueInvalid Code = "QueueInvalid"
+	// QueuePaused: the queue, or one above it, starts no job that has not begun.
+	QueuePaused Code = "QueuePaused"
+	// QueueLimit: with the job the queue, or one above it, would hold more than its limit.
+	QueueLimit Code = "QueueLimit"
 )
 
 // Refusal says why a request is refused. It is a value, not an error: nothing went wrong. A nil *Refusal means accepted. The

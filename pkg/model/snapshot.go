@@ -39,6 +39,8 @@ type Snapshot struct {
 	EvictionBackoff map[types.UID]*Refusal
 	// Paused reports that no pod is evicted for a job; JobBackoff has the jobs that may not start.
 	Paused bool
+	// Queues are sorted by name; SetQueues replaces them. None means that there is no Queue object.
+	Queues []*Queue
 	// Budgets are the PodDisruptionBudgets, sorted by namespace and name.
 	Budgets []Budget
 	// Journal has the changes.
@@ -131,9 +133,11 @@ func (s *Snapshot) NodeChanged(node *Node) { s.Journal.add(Change{Node: node}) }
 // Invariant: Move(t, Move(t, p)) leaves every byte as it was.
 func (s *Snapshot) Move(task *Task, to Placement) (from Placement) {
 	from = task.Placement
+	task.count(-1)
 	last := s.detach(task)
 	task.Placement = to
 	s.attach(task, last)
+	task.count(1)
 	if s.moved == nil {
 		s.moved = map[*Task]struct{}{}
 	}
@@ -163,9 +167,16 @@ func (s *Snapshot) TakeTouched() []*Task {
 // Update changes any field of a task when the cluster state updates the snapshot; never within a session. It updates
 // accounting and journal.
 func (s *Snapshot) Update(task *Task, change func(*Task)) {
+	queue := task.queue
+	task.count(-1)
 	last := s.detach(task)
 	change(task)
+	task.queue = queue // which Enqueue alone changes
 	s.attach(task, last)
+	task.count(1)
+	if queue != nil {
+		s.Journal.renew(false) // the task may count without a node of the snapshot
+	}
 }
 
 // detach removes a task from its node, which it returns; nil when it has none.
@@ -203,8 +214,8 @@ func (s *Snapshot) ExcludeTerminating(ahead bool) { s.ahead = ahead }
 // ExcludesTerminating returns the last value of ExcludeTerminating.
 func (s *Snapshot) ExcludesTerminating() bool { return s.ahead }
 
-// Check returns an error when the accounting of a node differs from the sum of its tasks. Verify mode calls it after every
-// statement.
+// Check returns an error when the accounting of a node or of a queue differs from the sum of its tasks. Verify mode calls it
+// after every statement.
 func (s *Snapshot) Check() error {
 	kept := map[*Node]Resources{}
 	for i := range s.holds {
@@ -223,7 +234,7 @@ func (s *Snapshot) Check() error {
 			return fmt.Errorf("node %s: kept is %v, its holds sum up to %v", node.Name, node.Reserved, kept[node])
 		}
 	}
-	return nil
+	return s.checkQueues()
 }
 
 func (n *Node) check() error {

@@ -140,6 +140,9 @@ type Task struct {
 	Isolated *isolated.Assignment
 	// Invalid says why the task alone cannot be scheduled, whatever the cluster; nil when it can.
 	Invalid *Refusal
+
+	// queue is where the task counts; nil while there are no queues.
+	queue *Queue
 }
 
 // IsBound reports whether the API server has bound the task, or it has ended: an assumed bind does not count.

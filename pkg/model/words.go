@@ -37,6 +37,15 @@ func (d *ResourceIndex) Format(vector Resources) string {
 	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
 }
 
+// FormatAmount writes an amount of one resource, zero included: "8 nvidia.com/gpu".
+func (d *ResourceIndex) FormatAmount(position int, amount int64) string {
+	var vector Resources
+	if vector.Set(position, amount); amount == 0 {
+		return "0 " + string(d.Name(position))
+	}
+	return d.Format(vector)
+}
+
 // NativeResource reports whether every node has the resource: cpu, memory, ephemeral-storage and pods.
 func NativeResource(name corev1.ResourceName) bool {
 	switch name {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
@@ -70,7 +71,7 @@ func TestAdviceIsTrueAndSmall(t *testing.T) {
 	if total > 5_000 && compared == 0 { // a few of a thousand
 		t.Errorf("none of %d changes was compared with the least that would do", total)
 	}
-	for kind := suggest.Create; kind <= suggest.RaisePriority; kind++ {
+	for kind := suggest.Create; kind <= suggest.RaiseLimit; kind++ {
 		if total > 20_000 && said[kind] == 0 { // some are rare
 			t.Errorf("nothing of kind %d was ever said: %v", kind, said)
 		}
@@ -302,8 +303,27 @@ func smaller(change *suggest.Change) (all []*suggest.Change) {
 		}
 	case suggest.RaisePriority:
 		with(func(less *suggest.Change) { less.To-- })
+	case suggest.RaiseLimit:
+		for name := range change.Request {
+			with(func(less *suggest.Change) {
+				less.Request = change.Request.DeepCopy()
+				amount := less.Request[name]
+				amount.Sub(grainOfResource(name))
+				less.Request[name] = amount
+			})
+		}
 	}
 	return all
+}
+
+func grainOfResource(name corev1.ResourceName) resource.Quantity {
+	switch name {
+	case corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
+		return resource.MustParse("1Mi")
+	case corev1.ResourceCPU:
+		return resource.MustParse("1m")
+	}
+	return resource.MustParse("1")
 }
 
 func grainOf(position int) int64 {
@@ -348,7 +368,7 @@ func (w *world) copied(hear func(cluster.Event)) *world {
 	other.now = w.now.Add(time.Second)
 	other.lives, other.nodes, other.pods = maps.Clone(w.lives), maps.Clone(w.nodes), maps.Clone(w.pods)
 	other.groups, other.classes = maps.Clone(w.groups), maps.Clone(w.classes)
-	other.namespaces, other.budgets = maps.Clone(w.namespaces), maps.Clone(w.budgets)
+	other.namespaces, other.budgets, other.queues = maps.Clone(w.namespaces), maps.Clone(w.budgets), maps.Clone(w.queues)
 	return &other
 }
 
@@ -398,6 +418,10 @@ func (s *environment) apply(job model.JobKey, change *suggest.Change, dimensions
 			}
 		}
 		w.replaceGroup(jobName(job), group)
+	case suggest.RaiseLimit:
+		queue := w.queues[change.Queue].DeepCopy()
+		maps.Copy(queue.Spec.Limit, change.Request)
+		w.replaceQueue(queue)
 	case suggest.AllowPreemption, suggest.RaisePriority:
 		if group := w.groups[jobName(job)]; group != nil {
 			group = group.DeepCopy()

@@ -49,6 +49,9 @@ func (s *environment) check(o *outcome) error {
 	if err := s.checkLimits(o); err != nil {
 		return err
 	}
+	if err := s.checkQueues(o); err != nil {
+		return err
+	}
 	return s.checkWaiting(o)
 }
 

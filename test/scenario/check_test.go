@@ -96,7 +96,7 @@ func TestParseLines(t *testing.T) {
 func TestLinesRefused(t *testing.T) {
 	for _, text := range []string{
 		"pod", "pod p cpus=1", "node n cpu=", "node n taints=gpu", "group g min=x", "group g size=2", "class c worth=2",
-		"queue q weight=1", "pod p affinity=app=x", "pod p spread=app=x@rack", "pod p prefer=ssd", "pod p age=old",
+		"queue q color=red", "queue q limit=cpu", "pod p affinity=app=x", "pod p spread=app=x@rack", "pod p prefer=ssd", "pod p age=old",
 		"pod p ports=http", "pod p labels=",
 	} {
 		if err := newStage().world.apply(text); err == nil {

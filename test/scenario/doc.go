@@ -28,7 +28,7 @@
 //	story TITLE       a new story; lines as cluster
 //	config            the scheduler's configuration, YAML; only before the first cycle of a story, or after a restart
 //	extender          what the story's extender is told from now on (below); a configuration says EXTENDER for where it is
-//	cluster           lines that add or change objects: node, group, pod, class, namespace (below)
+//	cluster           lines that add or change objects: node, group, pod, class, namespace, queue (below)
 //	object            any other Kubernetes objects, YAML; only before the first cycle
 //	cycle             one cycle; what it binds is confirmed before the next command
 //	cycle unconfirmed the same, but the watch says nothing about the binds until "confirm"
@@ -75,6 +75,7 @@
 //	pod p init.cpu=2 sidecar.cpu=1 overhead.cpu=1 pod.cpu=4
 //	class high value=1000 preemption=Never
 //	budget web allowed=1 selector=app=web
+//	queue team-a parent=research weight=3 limit=cpu:4,nvidia.com/gpu:8 guarantee=cpu:2 selector=team=a paused
 //
 // Pods that a cycle evicts are seen to be deleted, and so are nominations, when its binds are confirmed. The grace of a pod that
 // does not say is 30 seconds; that of another is written, as the eviction has it: "evict: POD for JOB within 5m0s". Groups and
@@ -84,6 +85,10 @@
 // controller:
 //
 //	pod w-{0..2} group=w min=3 owner=Job/u1
+//
+// A queue that says selector=* takes jobs of all namespaces. Pods and namespaces name a queue by a label:
+//
+//	namespace one labels=scheduling.tutti.dev/queue=team-a
 //
 // Some words say more. Node affinity and spread, in the words of the API:
 //
@@ -119,6 +124,6 @@
 //	run.go, stage.go                                              a story is played
 //	line.go, objects.go, pod.go, place.go, need.go, isolated.go   its lines become objects
 //	world.go, owner.go, kube.go, extender.go                      what is around the scheduler
-//	evict.go, reserve.go, implicit.go                             evictions, status and groups on the player's own account
+//	evict.go, reserve.go, implicit.go, queue.go                   evictions, status, groups and queues on the player's own account
 //	check.go, idle.go, advise.go                                  what is recorded and checked
 package scenario

@@ -126,7 +126,7 @@ func (d *random) pod(space, words string) string {
 	}
 	line += d.seldom(3, fmt.Sprintf("priority=%d", d.n(-2, 3))) + d.seldom(3, fmt.Sprintf("age=%ds", d.n(0, 9)))
 	line += d.seldom(6, "selector=rack="+d.one("a", "b", "c")) + d.seldom(6, "tolerate="+d.one("*", "gpu=true:NoSchedule"))
-	line += d.seldom(4, "labels=app="+d.one("x", "y")) + d.seldom(9, "ports=80")
+	line += d.seldom(4, "labels=app="+d.one("x", "y")+d.one("", "", ",scheduling.tutti.dev/queue="+d.queueName())) + d.seldom(9, "ports=80")
 	line += d.seldom(5, d.one("affinity", "anti", "near", "apart")+"=app="+d.one("x", "y")+
 		"@"+d.one("rack", "zone", "kubernetes.io/hostname")+d.one("", "", "@*", "@team=a", "@two"))
 	line += d.seldom(8, "spread=app="+d.one("x", "y")+"@"+d.one("rack", "zone")+":1"+d.one("", ":soft"))
@@ -139,7 +139,16 @@ func (d *random) pod(space, words string) string {
 func (d *random) space() string { return d.one("", "", "one/", "two/") }
 
 func (d *random) namespace() string {
-	return "namespace " + d.one("default", "one", "two") + d.seldom(2, "labels=team="+d.one("a", "b"))
+	return "namespace " + d.one("default", "one", "two") + d.seldom(2, "labels=team="+d.one("a", "b")+
+		d.one("", "", ",scheduling.tutti.dev/queue="+d.queueName()))
+}
+
+func (d *random) queueName() string { return d.one("q0", "q1", "q2", "q3") }
+
+func (d *random) queue() string {
+	return "queue " + d.one(d.queueName(), "default") + d.seldom(2, "parent="+d.one(d.queueName(), "default")) +
+		d.seldom(2, fmt.Sprintf("limit=cpu:%d", d.n(0, 9))+d.one("", fmt.Sprintf(",nvidia.com/gpu:%d", d.n(0, 3)), ",pods:2")) +
+		" selector=" + d.one("*", "*", "*", "team=a") + d.seldom(8, "paused")
 }
 
 func (d *random) group() string {
@@ -149,7 +158,7 @@ func (d *random) group() string {
 	if d.n(1, 10) > 1 {
 		line := fmt.Sprintf("group %s%s min=%d age=%ds", space, name, minimum, d.n(0, 9))
 		line += d.seldom(4, fmt.Sprintf("roles=r:%d", d.n(1, minimum)))
-		line += d.seldom(3, fmt.Sprintf("expected=%ds", 20*d.n(1, 4)))
+		line += d.seldom(3, fmt.Sprintf("expected=%ds", 20*d.n(1, 4))) + d.seldom(2, "queue="+d.queueName())
 		lines = append(lines, line+d.seldom(5, "class="+d.one("low", "high", "none")))
 	}
 	says := d.minMember() // of the group as its pods say it, whether or not there is a PodGroup
@@ -172,6 +181,11 @@ func (d *random) minMember() string {
 
 func (d *random) cluster() string {
 	lines := []string{"class low value=-5", "class high value=5", d.namespace()}
+	if d.n(0, 1) == 0 { // else the names of queues have no effect
+		for range d.n(1, 6) {
+			lines = append(lines, d.queue())
+		}
+	}
 	nodes := d.n(0, 5)
 	for i := range nodes {
 		lines = append(lines, d.node(i))
@@ -201,7 +215,13 @@ func (d *random) happen(s *environment) error {
 		}
 		return []string{rapid.SampledFrom(names).Draw(d.t, "pod")}
 	}
-	switch d.n(0, 19) {
+	switch d.n(0, 22) {
+	case 20:
+		return w.apply(d.queue())
+	case 21:
+		return w.remove("queue", some(slices.Sorted(maps.Keys(w.queues))))
+	case 22:
+		return w.changePods(some(all), func(pod *corev1.Pod) { pod.Labels[v1alpha1.LabelQueue] = d.queueName() })
 	case 0:
 		return s.applyEvents("run", some(bound), nil)
 	case 1:

@@ -35,6 +35,7 @@ type world struct {
 	classes map[string]*schedulingv1.PriorityClass
 	// namespaces are those that a line names, and those that pods are in, which have no labels.
 	namespaces map[string]*corev1.Namespace
+	queues     map[string]*v1alpha1.Queue
 	// budgets are by namespace/name.
 	budgets map[string]*model.Budget
 
@@ -50,7 +51,7 @@ func newWorld(hear func(cluster.Event)) *world {
 		now: start, lives: map[string]int{}, onEvent: hear,
 		nodes: map[string]*corev1.Node{}, pods: map[string]*corev1.Pod{},
 		groups: map[string]*v1alpha1.PodGroup{}, classes: map[string]*schedulingv1.PriorityClass{},
-		namespaces: map[string]*corev1.Namespace{}, budgets: map[string]*model.Budget{},
+		namespaces: map[string]*corev1.Namespace{}, budgets: map[string]*model.Budget{}, queues: map[string]*v1alpha1.Queue{},
 	}
 }
 
@@ -144,6 +145,13 @@ func (w *world) applyLine(one line) error {
 		}
 		one.namespace = ""
 		return w.setNamespace(namespace, one)
+	case "queue":
+		queue, err := newQueue(one.words)
+		if err != nil {
+			return err
+		}
+		one.namespace = ""
+		return w.setQueue(queue, one)
 	case "budget":
 		budget, err := newBudget(one)
 		if err != nil {
@@ -279,7 +287,7 @@ func (w *world) remove(kind string, names []string) error {
 		w.revision++
 		version := strconv.Itoa(w.revision)
 		event := cluster.Event{Deleted: true}
-		switch pod, node, group := w.pods[name], w.nodes[name], w.groups[name]; {
+		switch pod, node, group, queue := w.pods[name], w.nodes[name], w.groups[name], w.queues[name]; {
 		case kind == "pod" && pod != nil:
 			event.Kind, event.Pod = cluster.KindPod, cluster.KeptPod(pod)
 			event.Pod.ResourceVersion = version
@@ -295,6 +303,10 @@ func (w *world) remove(kind string, names []string) error {
 			event.Kind, event.Group = cluster.KindGroup, group.DeepCopy()
 			event.Group.ResourceVersion = version
 			delete(w.groups, name)
+		case kind == "queue" && queue != nil:
+			event.Kind, event.Queue = cluster.KindQueue, queue.DeepCopy()
+			event.Queue.ResourceVersion = version
+			delete(w.queues, name)
 		default:
 			return fmt.Errorf("no %s %s", kind, name)
 		}
@@ -343,6 +355,13 @@ func (w *world) replaceGroup(name string, group *v1alpha1.PodGroup) {
 	w.tell(cluster.Event{Kind: cluster.KindGroup, Group: group})
 }
 
+func (w *world) replaceQueue(queue *v1alpha1.Queue) {
+	w.revision++
+	queue.ResourceVersion = strconv.Itoa(w.revision)
+	w.queues[queue.Name] = queue
+	w.tell(cluster.Event{Kind: cluster.KindQueue, Queue: queue})
+}
+
 // tellAll tells a state of the world as it is.
 func (w *world) tellAll(state *cluster.State) {
 	for _, class := range w.classes {
@@ -356,6 +375,9 @@ func (w *world) tellAll(state *cluster.State) {
 	}
 	for _, namespace := range w.namespaces {
 		state.Apply(cluster.Event{Kind: cluster.KindNamespace, Namespace: namespace})
+	}
+	for _, queue := range w.queues {
+		state.Apply(cluster.Event{Kind: cluster.KindQueue, Queue: queue})
 	}
 	for _, pod := range w.pods {
 		state.Apply(cluster.Event{Kind: cluster.KindPod, Pod: cluster.KeptPod(pod)})

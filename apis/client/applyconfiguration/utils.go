@@ -33,6 +33,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &schedulingv1alpha1.PodGroupSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodGroupStatus"):
 		return &schedulingv1alpha1.PodGroupStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Queue"):
+		return &schedulingv1alpha1.QueueApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("QueueSpec"):
+		return &schedulingv1alpha1.QueueSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("QueueStatus"):
+		return &schedulingv1alpha1.QueueStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Reservation"):
 		return &schedulingv1alpha1.ReservationApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ReservedNode"):

@@ -8,6 +8,11 @@ const (
 	// list, counts for spec.minMember only.
 	LabelRole = "scheduling.tutti.dev/role"
 
+	// LabelQueue on a pod names the Queue of its job, unless its PodGroup does so in spec.queue; the oldest member's counts. On a
+	// namespace it names the Queue of the jobs that say nothing themselves, and lets them use it where the Queue has no
+	// namespaceSelector.
+	LabelQueue = "scheduling.tutti.dev/queue"
+
 	// AnnotationMinMember on a pod that names a group says how many members must start together, from 1 up, while there is no
 	// PodGroup of that name: the pods with one controller that name the same group then are an implicit group. Where members
 	// disagree, the highest counts. A PodGroup of the name, as soon as there is one, takes its place.
@@ -22,6 +27,9 @@ const (
 	AnnotationKubeBatchGroup = "scheduling.k8s.io/group-name"
 )
 
+// DefaultQueue is the Queue of jobs for which nothing names one. It exists without an object, and is open to all namespaces.
+const DefaultQueue = "default"
+
 // The types of conditions.
 const (
 	// ConditionScheduled says whether the gang has been started: True in one write as soon as the minimum is bound, False with a
@@ -34,4 +42,10 @@ const (
 
 	// ConditionReserved says whether capacity is reserved for the gang. It is absent until that is so for the first time.
 	ConditionReserved = "Reserved"
+
+	// ConditionActive says on a Queue whether its jobs start.
+	ConditionActive = "Active"
+
+	// ConditionGuaranteeMet says on a Queue whether its jobs within its guarantee run.
+	ConditionGuaranteeMet = "GuaranteeMet"
 )

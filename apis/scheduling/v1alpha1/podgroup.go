@@ -26,6 +26,7 @@ import (
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="the name of a PodGroup has at most 63 characters, because its pods carry it as a label value"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !(has(oldSelf.status.queuedSince) || has(oldSelf.status.waitingSince) || has(oldSelf.status.placed) && oldSelf.status.placed > 0) || (has(self.spec.expectedRunSeconds) ? self.spec.expectedRunSeconds : 0) == (has(oldSelf.spec.expectedRunSeconds) ? oldSelf.spec.expectedRunSeconds : 0)",message="expectedRunSeconds cannot be changed once the group waits for capacity or has started, since other jobs are planned by it",fieldPath=".spec.expectedRunSeconds",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule=`!has(oldSelf.status) || !has(oldSelf.status.phase) || oldSelf.status.phase == "Pending" || (has(self.spec.queue) ? self.spec.queue : "") == (has(oldSelf.spec.queue) ? oldSelf.spec.queue : "")`,message="queue can be changed while the group is Pending; it holds capacity of its queue now",fieldPath=".spec.queue",reason=FieldValueForbidden
 type PodGroup struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard metadata of an object.
@@ -45,7 +46,7 @@ type PodGroup struct {
 //
 // The minima (minMember and the roles) may be changed at any time, as an elastic job does. The next cycle uses the new
 // numbers for a waiting group. A started group with fewer members than a raised minimum becomes Degraded; it is not
-// stopped. The queue may be changed, since it is only shown. The priority class cannot be changed, like that of a pod, and
+// stopped. The queue may be changed while the group is Pending. The priority class cannot be changed, like that of a pod, and
 // neither can the scheduler, once it is named.
 //
 // A limit that is lower than what a stored object has is no obstacle for that object: the API server checks a field only when
@@ -82,8 +83,9 @@ type PodGroupSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="the name of a scheduler consists of lower case letters, digits, '-' and '.', and each part between dots starts and ends with a letter or digit"
 	SchedulerName string `json:"schedulerName,omitempty"`
 
-	// queue is the name of the queue the group is meant for. It is only shown so far: it has no effect on order, limits or
-	// shares. A later version will read it, so name a queue only if you mean it.
+	// queue is the name of the Queue of the group. When it is left out, the label scheduling.tutti.dev/queue of the oldest member
+	// counts, else that of the namespace, else the queue is default. While there is no Queue object at all, the name has no
+	// effect. It can be changed while the phase is Pending.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="the name of a queue consists of lower case letters, digits, '-' and '.', and each part between dots starts and ends with a letter or digit"

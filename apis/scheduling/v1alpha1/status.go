@@ -220,6 +220,8 @@ const (
 	AllowPreemption ChangeKind = "AllowPreemption"
 	// RaisePriority: raise the priority of the pods, from and to a number.
 	RaisePriority ChangeKind = "RaisePriority"
+	// RaiseLimit: raise the limits of a queue to the resources.
+	RaiseLimit ChangeKind = "RaiseLimit"
 )
 
 // Change is one thing to do. Its kind says which of the other fields are set.
@@ -256,7 +258,12 @@ type Change struct {
 	// +kubebuilder:validation:Maximum=2147483647
 	To *int32 `json:"to,omitempty"`
 
-	// resources are what each new node should have for the members: the first 64 of them.
+	// queue is the name of the queue whose limits are to be raised.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Queue string `json:"queue,omitempty"`
+
+	// resources are what each new node should have for the members, or what the limits of the queue should be: the first 64 of them.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	Resources corev1.ResourceList `json:"resources,omitempty"`

@@ -90,6 +90,9 @@ func (s *extraMembers) placeNext(r *cycle) bool {
 		task := s.waiting[0]
 		s.waiting = s.waiting[1:]
 		refusal := task.Invalid
+		if refusal == nil {
+			refusal = session.OverLimit(task, model.Idle)
+		}
 		if refusal == nil && !s.infeasible[task.Shape] {
 			refusal = session.Try(func(statement *framework.Statement) *model.Refusal {
 				node, tally := selectNode(session, s.job, task)

@@ -10,7 +10,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// candidateVictims are all pods that may be evicted for jobs of one priority.
+// candidateVictims are all pods that may be evicted for jobs of one priority and queue.
 type candidateVictims struct {
 	// sources are in the order of their jobs, pods of other schedulers behind them.
 	sources []*victimJob
@@ -47,15 +47,17 @@ type victimUnit struct {
 	cost  cost
 }
 
-// poolKey is what a pool is for: jobs of a priority, or one job that others may be evicted for besides, since they overstay on
-// capacity that is reserved for it.
+// poolKey is what a pool is for: jobs of a priority and a queue, or one job that others may be evicted for besides, since they
+// overstay on capacity that is reserved for it.
 type poolKey struct {
 	priority int32
 	holder   model.JobKey
+	// queue is the name of the queue of these jobs; empty while there are no queues.
+	queue string
 }
 
 func (r *run) poolKey(job *model.Job) poolKey {
-	key := poolKey{priority: job.Priority}
+	key := poolKey{priority: job.Priority, queue: job.Queue}
 	if len(r.session.Overstayed(job)) > 0 {
 		key.holder = job.Key
 	}
@@ -70,7 +72,7 @@ func (r *run) pool(job *model.Job) *candidateVictims {
 	}
 	p := &candidateVictims{of: map[*model.Task]*victimJob{}, byJob: map[*model.Job]*victimJob{}}
 	r.pools[key] = p
-	for _, other := range r.session.Snapshot.Jobs {
+	for _, other := range r.inQueueOf(job) {
 		if other != job && (other.Priority < job.Priority || hasSurplusBelow(other, job.Priority) || slices.Contains(overstayed, other)) {
 			p.sources = appendRemaining(p.sources, r.victimJobOf(other))
 		}
@@ -87,6 +89,20 @@ func (r *run) pool(job *model.Job) *candidateVictims {
 	r.filterVictims(p, job)
 	p.index()
 	return p
+}
+
+// inQueueOf returns the jobs of the queue of a job, all of them while there are no queues, in their order.
+func (r *run) inQueueOf(job *model.Job) []*model.Job {
+	if len(r.session.Snapshot.Queues) == 0 {
+		return r.session.Snapshot.Jobs
+	}
+	if r.byQueue == nil {
+		r.byQueue = map[string][]*model.Job{}
+		for _, other := range r.session.Snapshot.Jobs {
+			r.byQueue[other.Queue] = append(r.byQueue[other.Queue], other)
+		}
+	}
+	return r.byQueue[job.Queue]
 }
 
 // hasSurplusBelow reports whether the job has members beyond its minimum, and members of a priority below this one.

@@ -51,7 +51,7 @@ func (a *action) Resume(session *framework.Session, deferred []*model.Job) { a.p
 
 // MayPreempt reports whether there are possible victims for the job.
 func (a *action) MayPreempt(session *framework.Session, job *model.Job) bool {
-	return !job.NeverPreempts && a.runOf(session).pool(job).pods > 0
+	return !job.NeverPreempts && session.Snapshot.QueueRefusal(job) == nil && a.runOf(session).pool(job).pods > 0
 }
 
 func (a *action) plan(session *framework.Session, candidates []*model.Job) {
@@ -76,8 +76,10 @@ func refused(session *framework.Session, candidates []*model.Job) []*model.Job {
 	var jobs []*model.Job
 	for _, job := range candidates {
 		refusal := session.Refusal(job)
-		if refusal == nil || !refusal.Evictable || refusal.Code == model.WaitingForVictims ||
-			session.JobReady(job, framework.Ready) == nil || session.ValidateJob(job) != nil {
+		if refusal == nil || !refusal.Evictable || refusal.Code == model.WaitingForVictims || session.JobReady(job, framework.Ready) == nil {
+			continue
+		}
+		if invalid := session.ValidateJob(job); invalid != nil && !invalid.Evictable { // a limit may leave room after an eviction
 			continue
 		}
 		jobs = append(jobs, job)
@@ -141,6 +143,8 @@ type run struct {
 	guard     *pdbBudget
 	// pools are by the jobs that others are evicted for.
 	pools map[poolKey]*candidateVictims
+	// byQueue has the jobs of each queue; nil until they are asked for, and while there are no queues.
+	byQueue map[string][]*model.Job
 	// lowest is what lowestPriorityJobs has found, nil before.
 	lowest    []preemptibleJob
 	costHeaps map[heapKey]*nodeCostHeap
@@ -226,9 +230,16 @@ func (r *run) planFor(job *model.Job) *failure {
 		f.why = "preemptionPolicy is Never"
 		return f
 	}
+	if refusal := r.session.Snapshot.QueueRefusal(job); refusal != nil { // of a job that is completed all the same
+		f.why = refusal.Detail
+		return f
+	}
 	pool := r.pool(job)
 	if pool.pods == 0 {
 		f.why = "no lower-priority victims" + r.lowestPriorityHint(job)
+		if len(r.session.Snapshot.Queues) > 0 {
+			f.why = "no lower-priority victims in its queue"
+		}
 		return f
 	}
 	r.session.ApplyReservations(job)

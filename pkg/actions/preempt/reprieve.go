@@ -18,7 +18,7 @@ func (s *search) reprieve(p *plan) *plan {
 	for _, u := range p.units {
 		s.touchedBy = append(s.touchedBy, u.of)
 	}
-	if s.uniform && len(s.places) == 1 && !slices.ContainsFunc(p.units, func(u victimUnit) bool { return len(u.tasks) > 1 }) {
+	if s.uniform && !s.limited && len(s.places) == 1 && !slices.ContainsFunc(p.units, func(u victimUnit) bool { return len(u.tasks) > 1 }) {
 		return p // the victims on one node are minimal, and free capacity nowhere else
 	}
 	units := slices.SortedFunc(slices.Values(p.units), func(a, b victimUnit) int { return byReprieveOrder(&a, &b) })
@@ -79,7 +79,9 @@ func (r *reprieval) needed(units []victimUnit) (needed []victimUnit) {
 // release releases one unit; false when the job cannot start then.
 func (r *reprieval) release(u *victimUnit) bool {
 	refusal := r.session.Try(func(statement *framework.Statement) *model.Refusal {
-		unevict(statement, u)
+		if unevict(statement, u); r.overLimit() != nil {
+			return undone()
+		}
 		return r.moveDisplaced(statement, u)
 	})
 	if refusal == nil || r.uniform || r.placements == 0 {

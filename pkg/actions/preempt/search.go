@@ -18,8 +18,9 @@ type search struct {
 	rounds *extenderRound
 	// costHeaps are the run's, or this search's own when its pool is.
 	costHeaps map[heapKey]*nodeCostHeap
-	// plain reports that shape and capacity alone decide where members may go, uniform that they also are all of one shape.
-	plain, uniform bool
+	// plain reports that shape and capacity alone decide where members may go, uniform that they also are all of one shape,
+	// limited that what the queue of the job holds is limited: then pods may have to go that are on no node of a member.
+	plain, uniform, limited bool
 	// places are where the members went when the job could start.
 	places []memberPlacement
 	// touchedBy are the jobs that plans took victims from.
@@ -38,7 +39,7 @@ func undone() *model.Refusal { return &model.Refusal{} }
 func (r *run) newSearch(job *model.Job, pool *candidateVictims) *search {
 	s := &search{
 		run: r, job: job, pool: pool, trial: placement.New(r.session, job, r.largest, &r.placementBudget), rounds: &extenderRound{},
-		costHeaps: r.costHeaps,
+		costHeaps: r.costHeaps, limited: job.InQueue().Limited(),
 	}
 	members := s.trial.Members()
 	s.plain = !slices.ContainsFunc(members, func(task *model.Task) bool { return !r.session.FitsByResourcesOnly(task) })
@@ -54,7 +55,7 @@ func (s *search) find() *plan {
 		return s.searchExhaustive()
 	}
 	found := s.searchGreedy()
-	if found == nil && !s.uniform {
+	if found == nil && (s.limited || !s.uniform) {
 		found = s.searchClusterWide()
 	}
 	if found != nil {
@@ -137,6 +138,22 @@ func (s *search) takePlaces(statement *framework.Statement) *model.Refusal {
 		}
 	}
 	return s.session.JobReady(s.job, framework.Pipelined)
+}
+
+// overLimit returns why a queue would hold more than its limit with the members where they are nominated; nil when none would.
+func (s *search) overLimit() *model.Refusal {
+	if !s.limited {
+		return nil
+	}
+	for _, task := range s.trial.Members() {
+		if !isPipelined(task) {
+			continue
+		}
+		if refusal := s.session.OverLimit(task, model.FutureIdle); refusal != nil || s.uniform {
+			return refusal
+		}
+	}
+	return nil
 }
 
 // agreed asks the victim pickers about the job itself: what they said before was about the first of its priority.

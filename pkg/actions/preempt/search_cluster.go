@@ -8,7 +8,8 @@ import (
 )
 
 // searchClusterWide takes victims from all over the cluster, those of the lowest priorities, until the job can start as a
-// whole: the way for jobs of which one member's place depends on that of another. What is too much in it reprieve releases.
+// whole: the way for jobs of which one member's place depends on that of another, and for those that a limit of their queue keeps
+// waiting. What is too much in it reprieve releases.
 func (s *search) searchClusterWide() *plan {
 	units := s.unitsByCost()
 	var levels []int // so many units have the lowest priorities, one level after the other

@@ -33,6 +33,9 @@ func (s *search) searchGreedy() *plan {
 		if gate := s.session.JobReady(s.job, framework.Pipelined); gate != nil {
 			return gate
 		}
+		if refusal := s.overLimit(); refusal != nil {
+			return refusal
+		}
 		p = p.mergeWhole()
 		return undone()
 	})

@@ -27,7 +27,9 @@ type ChangeApplyConfiguration struct {
 	From *int32 `json:"from,omitempty"`
 	// to is the number as it should be.
 	To *int32 `json:"to,omitempty"`
-	// resources are what each new node should have for the members: the first 64 of them.
+	// queue is the name of the queue whose limits are to be raised.
+	Queue *string `json:"queue,omitempty"`
+	// resources are what each new node should have for the members, or what the limits of the queue should be: the first 64 of them.
 	Resources *v1.ResourceList `json:"resources,omitempty"`
 	// nodes are the first 16 of the nodes, sorted by name; count is how many there are.
 	Nodes []NodeChangeApplyConfiguration `json:"nodes,omitempty"`
@@ -84,6 +86,14 @@ func (b *ChangeApplyConfiguration) WithFrom(value int32) *ChangeApplyConfigurati
 // If called multiple times, the To field is set to the value of the last call.
 func (b *ChangeApplyConfiguration) WithTo(value int32) *ChangeApplyConfiguration {
 	b.To = &value
+	return b
+}
+
+// WithQueue sets the Queue field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Queue field is set to the value of the last call.
+func (b *ChangeApplyConfiguration) WithQueue(value string) *ChangeApplyConfiguration {
+	b.Queue = &value
 	return b
 }
 

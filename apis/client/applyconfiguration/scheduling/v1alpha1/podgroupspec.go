@@ -17,7 +17,7 @@ import (
 //
 // The minima (minMember and the roles) may be changed at any time, as an elastic job does. The next cycle uses the new
 // numbers for a waiting group. A started group with fewer members than a raised minimum becomes Degraded; it is not
-// stopped. The queue may be changed, since it is only shown. The priority class cannot be changed, like that of a pod, and
+// stopped. The queue may be changed while the group is Pending. The priority class cannot be changed, like that of a pod, and
 // neither can the scheduler, once it is named.
 //
 // A limit that is lower than what a stored object has is no obstacle for that object: the API server checks a field only when
@@ -35,8 +35,9 @@ type PodGroupSpecApplyConfiguration struct {
 	// group has the scheduler of its oldest member, for as long as it has members of that scheduler, and no scheduler writes its
 	// status before a member exists. It can be set while it is empty, and not be changed afterwards.
 	SchedulerName *string `json:"schedulerName,omitempty"`
-	// queue is the name of the queue the group is meant for. It is only shown so far: it has no effect on order, limits or
-	// shares. A later version will read it, so name a queue only if you mean it.
+	// queue is the name of the Queue of the group. When it is left out, the label scheduling.tutti.dev/queue of the oldest member
+	// counts, else that of the namespace, else the queue is default. While there is no Queue object at all, the name has no
+	// effect. It can be changed while the phase is Pending.
 	Queue *string `json:"queue,omitempty"`
 	// priorityClassName is the PriorityClass of the group as a whole, by which waiting groups are ordered. It lowers the group's
 	// priority, and never raises it: that is the highest at which the pods of this priority or above, without scheduling gates,

@@ -13,6 +13,8 @@ import (
 type Interface interface {
 	// PodGroups returns a PodGroupInformer.
 	PodGroups() TypedPodGroupInformer
+	// Queues returns a QueueInformer.
+	Queues() TypedQueueInformer
 }
 
 type version struct {
@@ -29,4 +31,9 @@ func New(f internalinterfaces.SharedInformerFactory, namespace string, tweakList
 // PodGroups returns a TypedPodGroupInformer.
 func (v *version) PodGroups() TypedPodGroupInformer {
 	return &podGroupInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
+}
+
+// Queues returns a TypedQueueInformer.
+func (v *version) Queues() TypedQueueInformer {
+	return &queueInformer{factory: v.factory, tweakListOptions: v.tweakListOptions}
 }

@@ -16,6 +16,7 @@ import (
 type SchedulingV1alpha1Interface interface {
 	RESTClient() rest.Interface
 	PodGroupsGetter
+	QueuesGetter
 }
 
 // SchedulingV1alpha1Client is used to interact with features provided by the scheduling.tutti.dev group.
@@ -25,6 +26,10 @@ type SchedulingV1alpha1Client struct {
 
 func (c *SchedulingV1alpha1Client) PodGroups(namespace string) PodGroupInterface {
 	return newPodGroups(c, namespace)
+}
+
+func (c *SchedulingV1alpha1Client) Queues() QueueInterface {
+	return newQueues(c)
 }
 
 // NewForConfig creates a new SchedulingV1alpha1Client for the given config.

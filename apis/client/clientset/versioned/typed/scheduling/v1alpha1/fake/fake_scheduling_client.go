@@ -19,6 +19,10 @@ func (c *FakeSchedulingV1alpha1) PodGroups(namespace string) v1alpha1.PodGroupIn
 	return newFakePodGroups(c, namespace)
 }
 
+func (c *FakeSchedulingV1alpha1) Queues() v1alpha1.QueueInterface {
+	return newFakeQueues(c)
+}
+
 // RESTClient returns a RESTClient that is used to communicate
 // with API server by this client implementation.
 func (c *FakeSchedulingV1alpha1) RESTClient() rest.Interface {

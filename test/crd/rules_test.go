@@ -3,6 +3,7 @@ package crd
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -25,12 +26,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestPodGroup plays testdata/*.txt: what the API server says of PodGroups that are created, or updated from the last
-// one created. Stored is one that an earlier version of the CRD let in. It uses the API server's own code on the generated CRD.
-// Run with -rewrite to record answers.
-func TestPodGroup(t *testing.T) {
-	server := newServer(t)
+// TestRules plays testdata/*.txt, a file for each kind: what the API server says of objects that are created, or updated from
+// the last one created. Stored is one that an earlier version of the CRD let in. It uses the API server's own code on the
+// generated CRD. Run with -rewrite to record answers.
+func TestRules(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		server := newServer(t, strings.TrimSuffix(filepath.Base(path), ".txt"))
 		var last map[string]any
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			object := parse(t, d.Input)
@@ -65,10 +66,16 @@ func TestPodGroup(t *testing.T) {
 	})
 }
 
-// TestCRDIsAccepted checks that the API server would take the CRD itself: that it is structural, that the rules compile
-// and that none may cost too much.
-func TestCRDIsAccepted(t *testing.T) {
-	crd := readCRD(t)
+// TestCRDsAreAccepted checks that the API server would take the CRDs themselves: that they are structural, that the rules
+// compile and that none may cost too much.
+func TestCRDsAreAccepted(t *testing.T) {
+	for _, kind := range []string{"podgroups", "queues"} {
+		t.Run(kind, func(t *testing.T) { accepted(t, readCRD(t, kind)) })
+	}
+}
+
+func accepted(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition) {
+	t.Helper()
 	apiextensionsv1.SetDefaults_CustomResourceDefinition(crd)
 	apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&crd.Spec)
 	crd.Status.StoredVersions = []string{"v1alpha1"} // as the API server sets it
@@ -83,7 +90,7 @@ func TestCRDIsAccepted(t *testing.T) {
 
 // TestSamplesAreAccepted checks the PodGroups in the samples that users copy.
 func TestSamplesAreAccepted(t *testing.T) {
-	server := newServer(t)
+	server := newServer(t, "podgroups")
 	const dir = "../../config/samples"
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -118,10 +125,11 @@ type server struct {
 	rules  *cel.Validator
 }
 
-func newServer(t *testing.T) *server {
+// newServer returns a server of one kind, which is named in the plural.
+func newServer(t *testing.T, kind string) *server {
 	t.Helper()
 	var props apiextensions.JSONSchemaProps
-	external := readCRD(t).Spec.Versions[0].Schema.OpenAPIV3Schema
+	external := readCRD(t, kind).Spec.Versions[0].Schema.OpenAPIV3Schema
 	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(external, &props, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -156,9 +164,9 @@ func (s *server) validate(object, old map[string]any) field.ErrorList {
 	return broken
 }
 
-func readCRD(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
+func readCRD(t *testing.T, kind string) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
-	text, err := os.ReadFile("../../config/crd/bases/scheduling.tutti.dev_podgroups.yaml")
+	text, err := os.ReadFile("../../config/crd/bases/scheduling.tutti.dev_" + kind + ".yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

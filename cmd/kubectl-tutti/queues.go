@@ -1,0 +1,250 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
+)
+
+func newQueues(a *clientFlags) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "queues [NAME...]",
+		Short: "Show the tree of queues: what each holds of its limit, and how many of its jobs run and wait",
+		Long: `Shows the Queue objects as a tree: whether jobs of a queue start, or why not, how many of its jobs, and of those below it, run and
+wait, and for each resource what they hold of the limit; - is no limit. With names, these queues and those below them.
+
+It needs the right to read Queues. Numbers are those of the objects' status, up to half a minute old.`,
+		Example: `  kubectl tutti queues
+  kubectl tutti queues research -o wide
+  kubectl tutti queues check
+  kubectl tutti queues pause research`,
+		RunE: func(command *cobra.Command, names []string) error {
+			if err := a.checkOutput(outputWide); err != nil {
+				return err
+			}
+			read, _, err := a.reader()
+			if err != nil {
+				return err
+			}
+			queues, err := read.listQueues(command.Context())
+			if err != nil {
+				return err
+			}
+			tree, err := treeOf(queues, names)
+			if err != nil {
+				return err
+			}
+			p := a.command(command)
+			if printed, err := a.structured(p, v1alpha1.QueueList{Items: inTree(tree)}); printed {
+				return err
+			}
+			writeQueues(p, tree, a.output == outputWide)
+			return nil
+		},
+	}
+	command.AddCommand(newQueuesCheck(a), newQueuesPause(a, "pause", true), newQueuesPause(a, "resume", false))
+	return command
+}
+
+// listQueues returns all Queues, sorted by name.
+func (r *reader) listQueues(ctx context.Context) ([]v1alpha1.Queue, error) {
+	list, err := r.groups.SchedulingV1alpha1().Queues().List(ctx, metav1.ListOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("the cluster knows no Queues (%s): is this version of Tutti installed?", v1alpha1.SchemeGroupVersion)
+	case err != nil:
+		return nil, fmt.Errorf("list Queues: %w", err)
+	}
+	slices.SortFunc(list.Items, func(a, b v1alpha1.Queue) int { return cmp.Compare(a.Name, b.Name) })
+	return list.Items, nil
+}
+
+// placedQueue is a queue and how deep in the tree it is.
+type placedQueue struct {
+	*v1alpha1.Queue
+	depth int
+}
+
+// treeOf returns the queues in the order of the tree: each before those below it, equal ones by name. With names, it has these
+// and those below them. A queue whose parent is missing, or that is above itself, begins a tree of its own.
+func treeOf(queues []v1alpha1.Queue, names []string) (tree []placedQueue, err error) {
+	below := map[string][]*v1alpha1.Queue{}
+	known := map[string]*v1alpha1.Queue{}
+	for i := range queues {
+		queue := &queues[i]
+		known[queue.Name] = queue
+		below[queue.Spec.Parent] = append(below[queue.Spec.Parent], queue)
+	}
+	seen := map[string]bool{}
+	var add func(queue *v1alpha1.Queue, depth int)
+	add = func(queue *v1alpha1.Queue, depth int) {
+		if seen[queue.Name] {
+			return
+		}
+		seen[queue.Name] = true
+		tree = append(tree, placedQueue{queue, depth})
+		for _, child := range below[queue.Name] {
+			add(child, depth+1)
+		}
+	}
+	for _, name := range names {
+		if known[name] == nil {
+			return nil, fmt.Errorf("there is no Queue %q", name)
+		}
+		add(known[name], 0)
+	}
+	if len(names) > 0 {
+		return tree, nil
+	}
+	for i := range queues {
+		if parent := queues[i].Spec.Parent; parent == "" || known[parent] == nil {
+			add(&queues[i], 0)
+		}
+	}
+	for i := range queues { // those of a cycle
+		add(&queues[i], 0)
+	}
+	return tree, nil
+}
+
+func inTree(tree []placedQueue) (queues []v1alpha1.Queue) {
+	for _, queue := range tree {
+		queues = append(queues, *queue.Queue)
+	}
+	return queues
+}
+
+func writeQueues(p *printer.Printer, tree []placedQueue, wide bool) {
+	if len(tree) == 0 {
+		p.Printf("There are no Queues: all jobs are in one queue without a limit, whatever name they say.\n")
+		return
+	}
+	resources := resourcesOf(tree)
+	header := []string{"QUEUE", "STATE", "RUNNING", "WAITING"}
+	for _, name := range resources {
+		header = append(header, strings.ToUpper(shortName(name)))
+	}
+	if wide {
+		header = append(header, "WEIGHT", "GUARANTEE", "NAMESPACES", "MESSAGE")
+	}
+	var rows [][]printer.Cell
+	for _, queue := range tree {
+		rows = append(rows, queueRow(queue, resources, wide))
+	}
+	p.Table(header, rows)
+}
+
+// resourcesOf returns the resources that a limit or a guarantee names, or that are CPU or memory, which come first.
+func resourcesOf(tree []placedQueue) []corev1.ResourceName {
+	first := []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
+	more := map[corev1.ResourceName]bool{}
+	for _, queue := range tree {
+		for _, list := range []corev1.ResourceList{queue.Spec.Limit, queue.Spec.Guarantee} {
+			for name := range list {
+				more[name] = !slices.Contains(first, name)
+			}
+		}
+	}
+	maps.DeleteFunc(more, func(_ corev1.ResourceName, shown bool) bool { return !shown })
+	return append(first, slices.Sorted(maps.Keys(more))...)
+}
+
+func queueRow(queue placedQueue, resources []corev1.ResourceName, wide bool) []printer.Cell {
+	state, message := printer.Cell{Text: "-", Style: printer.Dim}, "-"
+	if active := meta.FindStatusCondition(queue.Status.Conditions, v1alpha1.ConditionActive); active != nil {
+		state, message = printer.Cell{Text: active.Reason, Style: printer.Green}, active.Message
+		if active.Status != metav1.ConditionTrue {
+			state.Style = printer.Warning
+		}
+	}
+	row := []printer.Cell{
+		{Text: strings.Repeat("  ", queue.depth) + queue.Name}, state,
+		{Text: strconv.Itoa(int(queue.Status.Running))}, {Text: strconv.Itoa(int(queue.Status.Waiting))},
+	}
+	for _, name := range resources {
+		row = append(row, heldCell(queue.Queue, name))
+	}
+	if wide {
+		weight := int32(1)
+		if queue.Spec.Weight != nil {
+			weight = *queue.Spec.Weight
+		}
+		row = append(row, printer.Cells(strconv.Itoa(int(weight)), amounts(queue.Spec.Guarantee), namespacesOf(queue.Queue), message)...)
+	}
+	return row
+}
+
+// heldCell says what the queue holds of a limit: "24/32"; "24/-" is no limit.
+func heldCell(queue *v1alpha1.Queue, name corev1.ResourceName) printer.Cell {
+	held := queue.Status.Used[name]
+	limit, limited := queue.Spec.Limit[name]
+	if !limited {
+		return printer.Cell{Text: amount(name, held) + "/-"}
+	}
+	cell := printer.Cell{Text: amount(name, held) + "/" + amount(name, limit)}
+	if held.Cmp(limit) >= 0 {
+		cell.Style = printer.Warning
+	}
+	return cell
+}
+
+// namespacesOf says whose jobs the queue takes.
+func namespacesOf(queue *v1alpha1.Queue) string {
+	switch selector := queue.Spec.NamespaceSelector; {
+	case queue.Name == v1alpha1.DefaultQueue:
+		return "all"
+	case selector == nil:
+		return v1alpha1.LabelQueue + "=" + queue.Name
+	case len(selector.MatchLabels)+len(selector.MatchExpressions) == 0:
+		return "all"
+	default:
+		return metav1.FormatLabelSelector(selector)
+	}
+}
+
+func newQueuesPause(a *clientFlags, verb string, paused bool) *cobra.Command {
+	short := "Let no job of the queue start, nor of those below it; what runs goes on"
+	if !paused {
+		short = "Let jobs of the queue start again"
+	}
+	return &cobra.Command{
+		Use:     verb + " NAME",
+		Short:   short,
+		Example: "  kubectl tutti queues " + verb + " research",
+		Args:    oneOf("the name of a Queue"),
+		RunE: func(command *cobra.Command, args []string) error {
+			if err := a.checkOutput(); err != nil {
+				return err
+			}
+			read, _, err := a.reader()
+			if err != nil {
+				return err
+			}
+			patch := fmt.Appendf(nil, `{"spec":{"paused":%t}}`, paused)
+			queue, err := read.groups.SchedulingV1alpha1().Queues().Patch(command.Context(), args[0], types.MergePatchType, patch, metav1.PatchOptions{})
+			if err != nil {
+				return fmt.Errorf("%s Queue %q: %w", verb, args[0], err)
+			}
+			p := a.command(command)
+			if printed, err := a.structured(p, queue); printed {
+				return err
+			}
+			p.Printf("queue %s: paused is %t\n", queue.Name, queue.Spec.Paused)
+			return nil
+		},
+	}
+}

@@ -1,0 +1,41 @@
+package groups
+
+import (
+	"cmp"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+)
+
+// QueueOf returns the name of the queue of a job: the one that its PodGroup names, else its oldest member, else its namespace by
+// a label, else the default. Group and oldest may be nil.
+func QueueOf(group *v1alpha1.PodGroup, oldest *corev1.Pod, namespace map[string]string) string {
+	var ofGroup, ofPod string
+	if group != nil {
+		ofGroup = group.Spec.Queue
+	}
+	if oldest != nil {
+		ofPod = oldest.Labels[v1alpha1.LabelQueue]
+	}
+	return cmp.Or(ofGroup, ofPod, namespace[v1alpha1.LabelQueue], v1alpha1.DefaultQueue)
+}
+
+// NamespacesOf returns what selects, by their labels, the namespaces whose jobs may use a queue: all of them for the default one,
+// without a selector those that name the queue. The error says what is wrong with the selector, which then selects none.
+func NamespacesOf(queue *v1alpha1.Queue) (labels.Selector, error) {
+	switch selector := queue.Spec.NamespaceSelector; {
+	case queue.Name == v1alpha1.DefaultQueue:
+		return labels.Everything(), nil
+	case selector == nil:
+		return labels.SelectorFromSet(labels.Set{v1alpha1.LabelQueue: queue.Name}), nil
+	default:
+		selects, err := metav1.LabelSelectorAsSelector(selector)
+		if err != nil {
+			return labels.Nothing(), err
+		}
+		return selects, nil
+	}
+}

@@ -1,0 +1,128 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/tutti-sched/tutti/apis/client/clientset/versioned/fake"
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+func queue(name string, version string, change func(*v1alpha1.Queue)) *v1alpha1.Queue {
+	q := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), ResourceVersion: version}}
+	if q.Spec.NamespaceSelector = &(metav1.LabelSelector{}); change != nil {
+		change(q)
+	}
+	return q
+}
+
+// TestAStatusOfAQueueDecidesNothing: a report compares it with what is to be written, but no cycle follows, and no revision
+// is new.
+func TestAStatusOfAQueueDecidesNothing(t *testing.T) {
+	s := newState(node("n1", "cpu", "4"), queue("a", "1", nil), pod("p", label(v1alpha1.LabelQueue, "a")))
+	before, revision := s.Snapshot(start).Version, s.snapshot.Journal.Revision()
+	said := queue("a", "2", func(q *v1alpha1.Queue) { q.Status.Running = 7 })
+	if effect := s.Apply(seen(said)); effect != (Effect{Report: true}) || s.Queue("a").Status.Running != 7 {
+		t.Errorf("a status has the effect %+v", effect)
+	}
+	again := queue("a", "2.1", func(q *v1alpha1.Queue) { q.Status.Running = 7 })
+	if effect := s.Apply(seen(again)); effect != (Effect{}) {
+		t.Errorf("a version that says the same has the effect %+v", effect)
+	}
+	if after := s.Snapshot(start); after.Version != before || after.Journal.Revision() != revision {
+		t.Error("a status changes the snapshot")
+	}
+	limited := queue("a", "3", func(q *v1alpha1.Queue) { q.Spec.Limit = list("cpu", "1") })
+	if effect := s.Apply(seen(limited)); !effect.Schedule || !effect.Report {
+		t.Errorf("a limit has the effect %+v", effect)
+	}
+	if after := s.Snapshot(start); after.Version == before || after.Journal.Revision() == revision {
+		t.Error("a limit changes no snapshot")
+	}
+}
+
+// TestALimitAboveWhatAPodMayAskFor: a limit for all nodes together is not cut to what is possible for one pod.
+func TestALimitAboveWhatAPodMayAskFor(t *testing.T) {
+	for _, test := range []struct {
+		name corev1.ResourceName
+		text string
+		want int64
+	}{
+		{"cpu", "1500m", 1500}, {"memory", "15Pi", 15 << 50}, {"memory", "9Ei", 1<<63 - 1}, {"cpu", "99999999999999999999", 1<<63 - 1}, {"cpu", "0", 0},
+	} {
+		if got := amountOf(test.name, list("x", test.text)["x"]); got != test.want {
+			t.Errorf("%s %s is %d, want %d", test.text, test.name, got, test.want)
+		}
+	}
+}
+
+// TestQueuesThatCannotBeRead: each stops itself, and says why.
+func TestQueuesThatCannotBeRead(t *testing.T) {
+	s := newState(
+		queue("negative", "1", func(q *v1alpha1.Queue) { q.Spec.Guarantee = list("cpu", "-1") }),
+		queue("selector", "1", func(q *v1alpha1.Queue) {
+			q.Spec.NamespaceSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Resembles"}}
+		}),
+		queue("fine", "1", nil))
+	snapshot := s.Snapshot(start)
+	for name, invalid := range map[string]bool{"negative": true, "selector": true, "fine": false, v1alpha1.DefaultQueue: false} {
+		if got := snapshot.Queue(name).Invalid; (got != nil) != invalid || invalid && got.Code != model.QueueInvalid {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestWhyAQueueIsNotActive: each error has a word of its own, also for the queues below.
+func TestWhyAQueueIsNotActive(t *testing.T) {
+	under := func(name, parent string) *v1alpha1.Queue {
+		return queue(name, "1", func(q *v1alpha1.Queue) { q.Spec.Parent = parent })
+	}
+	objects := []any{
+		under("orphan", "missing"), under("of-orphan", "orphan"), under("x", "y"), under("y", "x"),
+		queue("stopped", "1", func(q *v1alpha1.Queue) { q.Spec.Paused = true }), under("of-stopped", "stopped"),
+		queue("negative", "1", func(q *v1alpha1.Queue) { q.Spec.Limit = list("cpu", "-1") }), under("d0", ""),
+	}
+	for i := range 8 {
+		objects = append(objects, under(fmt.Sprintf("d%d", i+1), fmt.Sprintf("d%d", i)))
+	}
+	snapshot := newState(objects...).Snapshot(start)
+	for name, want := range map[string]string{
+		"orphan": "ParentNotFound", "of-orphan": "ParentNotFound", "x": "Cycle", "y": "Cycle", "d7": "", "d8": "TooDeep",
+		"stopped": "Paused", "of-stopped": "Paused", "negative": "Invalid", v1alpha1.DefaultQueue: "",
+	} {
+		if got := snapshot.Queue(name); got.Inactive != want || (got.Invalid == nil) != (want == "") {
+			t.Errorf("%s: %q, want %q; %v", name, got.Inactive, want, got.Invalid)
+		}
+	}
+}
+
+// TestServesQueues: where they are not served, or forbidden, there are none; another error is one.
+func TestServesQueues(t *testing.T) {
+	resource := v1alpha1.Resource("queues")
+	for _, test := range []struct {
+		answer         error
+		serves, failed bool
+	}{
+		{nil, true, false}, {apierrors.NewNotFound(resource, ""), false, false},
+		{apierrors.NewForbidden(resource, "", errors.New("no right")), false, false}, {errors.New("down"), false, true},
+	} {
+		client := fake.NewClientset()
+		client.PrependReactor("list", "queues", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, &v1alpha1.QueueList{}, test.answer
+		})
+		serves, err := ServesQueues(context.Background(), client)
+		if serves != test.serves || (err != nil) != test.failed {
+			t.Errorf("the answer is %v: serves %t, %v", test.answer, serves, err)
+		}
+	}
+}

@@ -1,0 +1,292 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/backoff"
+	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file is the status of queues. Users make its numbers change with each job, so it has a budget of its own, whatever the
+// number of queues: a restart reads none of it, and what is not written is computed again later.
+
+const (
+	// queueInterval is how long after the last write about a queue its numbers, or its message, are written again. Whether it is
+	// active, or why not, is written immediately.
+	queueInterval = 30 * time.Second
+	// mostQueues is how many statuses of queues are written in a second, all queues together.
+	mostQueues = 10
+	// maxUsed is how many resources a status lists, as the CRD has it; maxNamed is how many a message names, and maxName how many
+	// bytes of each.
+	maxUsed, maxNamed, maxName = 512, 8, 80
+)
+
+// QueueReporter turns what queues hold into writes: the differences from what the API server has, or has been sent.
+//
+// Invariant: for an unchanged cluster it writes nothing.
+type QueueReporter struct {
+	// schedulers are the names of the schedulers that this process is, at least one.
+	schedulers []string
+	object     func(name string) *v1alpha1.Queue
+	sent       map[types.UID]sentQueue
+	// refused are the queues of which the API server refused the status.
+	refused *backoff.Backoff[types.UID]
+	budget  bucket
+	// generation counts the calls of Report.
+	generation int
+	wake       time.Time
+}
+
+type sentQueue struct {
+	record
+	status v1alpha1.QueueStatus
+}
+
+// NewQueueReporter returns a reporter that has written nothing yet, for a process with these names, at least one. object
+// returns the Queue of a name, never changed; nil when there is no object.
+func NewQueueReporter(schedulers []string, object func(name string) *v1alpha1.Queue) *QueueReporter {
+	return &QueueReporter{
+		schedulers: schedulers, object: object, sent: map[types.UID]sentQueue{},
+		refused: backoff.New[types.UID](backoff.Policy{Min: 10 * time.Second, Max: 10 * time.Minute}),
+	}
+}
+
+// queueWrite is a status that is due.
+type queueWrite struct {
+	object *v1alpha1.Queue
+	status v1alpha1.QueueStatus
+	// urgent reports whether more than a number or a message has changed.
+	urgent bool
+	last   time.Time
+}
+
+// Report returns what is to be written about the queues, and when to call it again at the latest; zero when nothing is delayed.
+// refusals says why each waiting job waits.
+func (r *QueueReporter) Report(
+	snapshot *model.Snapshot, refusals map[model.JobKey]*model.Refusal, now time.Time,
+) (writes []commit.Write, wake time.Time) {
+	r.generation++
+	r.wake = time.Time{}
+	if len(snapshot.Queues) > 0 {
+		for _, write := range r.due(snapshot, refusals, now) {
+			if !r.budget.take(now) {
+				r.requeue(now.Add(time.Second)) // when there are several to be written: each call looks at all jobs
+				break
+			}
+			object := write.object
+			writes = append(writes, commit.Write{Queue: &commit.QueueStatus{Name: object.Name, UID: object.UID, Status: write.status}})
+			r.sent[object.UID] = sentQueue{record: record{at: now, generation: r.generation}, status: write.status}
+		}
+	}
+	for uid, sent := range r.sent {
+		if sent.generation != r.generation {
+			delete(r.sent, uid)
+			r.refused.Reset(uid)
+		}
+	}
+	return writes, r.wake
+}
+
+// Failed records that the API server refused a write. It is tried again later.
+func (r *QueueReporter) Failed(write commit.Write, now time.Time) {
+	if write.Queue == nil {
+		return
+	}
+	sent := r.sent[write.Queue.UID]
+	sent.at, sent.refused = now, true
+	r.sent[write.Queue.UID] = sent
+	r.refused.Fail(write.Queue.UID, nil, now)
+}
+
+// due returns the statuses that differ from what was written and that may be written now: those first that say something new
+// about whether a queue is active, then those that were written longest ago.
+func (r *QueueReporter) due(snapshot *model.Snapshot, refusals map[model.JobKey]*model.Refusal, now time.Time) (due []queueWrite) {
+	counts, offered := countJobs(snapshot.Jobs, refusals), offeredResources(snapshot)
+	for _, queue := range snapshot.Queues {
+		object := r.object(queue.Name)
+		if object == nil || object.DeletionTimestamp != nil || !r.writes(object) {
+			continue
+		}
+		sent := r.sent[object.UID]
+		sent.generation = r.generation
+		r.sent[object.UID] = sent
+		current := object.Status
+		if sent.holds(now) {
+			current = sent.status
+		}
+		wanted := current.DeepCopy()
+		wanted.SchedulerName = cmp.Or(wanted.SchedulerName, r.schedulers[0])
+		wanted.ObservedGeneration, wanted.Used = object.Generation, used(snapshot.Dimensions, queue)
+		wanted.Waiting, wanted.Running = counts[queue].waiting, counts[queue].running
+		meta.SetStatusCondition(&wanted.Conditions, active(queue, object, counts[queue].own > 0, offered, now))
+		if equality.Semantic.DeepEqual(*wanted, current) {
+			r.settle(object, sent, current, now)
+			continue
+		}
+		write := queueWrite{object: object, status: *wanted, urgent: activeChanged(current, *wanted), last: sent.at}
+		at := sent.at.Add(queueInterval)
+		switch {
+		case sent.refused:
+			at = r.refused.Until(object.UID)
+		case write.urgent || sent.at.IsZero():
+			at = now
+		}
+		if at.After(now) {
+			r.requeue(at)
+			continue
+		}
+		due = append(due, write)
+	}
+	slices.SortStableFunc(due, func(a, b queueWrite) int {
+		if a.urgent != b.urgent {
+			return map[bool]int{true: -1, false: 1}[a.urgent]
+		}
+		return a.last.Compare(b.last)
+	})
+	return due
+}
+
+// writes reports whether this process writes the status of a queue: of two schedulers over one cluster, the one that did so
+// first.
+func (r *QueueReporter) writes(object *v1alpha1.Queue) bool {
+	writer := object.Status.SchedulerName
+	return writer == "" || slices.Contains(r.schedulers, writer)
+}
+
+// settle is about a queue of which nothing is to be written: once the watch shows it, what was refused before is over.
+func (r *QueueReporter) settle(object *v1alpha1.Queue, sent sentQueue, current v1alpha1.QueueStatus, now time.Time) {
+	if equality.Semantic.DeepEqual(object.Status, current) {
+		r.refused.Reset(object.UID)
+	} else if sent.holds(now) {
+		r.requeue(sent.at.Add(echoTimeout))
+	}
+}
+
+// requeue asks for the next call of Report.
+func (r *QueueReporter) requeue(at time.Time) { r.wake = backoff.Sooner(r.wake, at) }
+
+// jobCounts is how many jobs of a queue, and of those below it, wait to start or hold capacity; own are those of the queue
+// itself.
+type jobCounts struct{ waiting, running, own int32 }
+
+func countJobs(jobs []*model.Job, refusals map[model.JobKey]*model.Refusal) map[*model.Queue]jobCounts {
+	all := map[*model.Queue]jobCounts{}
+	for _, job := range jobs {
+		own := int32(1)
+		holds := slices.ContainsFunc(job.Tasks, (*model.Task).CountsInQueue)
+		for queue := job.InQueue(); queue != nil; queue = queue.Above() {
+			counts := all[queue]
+			switch {
+			case holds:
+				counts.running++
+			case refusals[job.Key] != nil:
+				counts.waiting++
+			}
+			counts.own += own
+			all[queue], own = counts, 0
+		}
+	}
+	return all
+}
+
+// offeredResources are the resources that a node offers.
+func offeredResources(snapshot *model.Snapshot) map[corev1.ResourceName]bool {
+	offered := map[corev1.ResourceName]bool{}
+	for position := range snapshot.Dimensions.Len() {
+		if slices.ContainsFunc(snapshot.Nodes, func(node *model.Node) bool { return node.Allocatable.At(position) > 0 }) {
+			offered[snapshot.Dimensions.Name(position)] = true
+		}
+	}
+	return offered
+}
+
+// used is what the queue and those below it hold. Of more resources than a status may list the last by name are left out.
+func used(dimensions *model.ResourceIndex, queue *model.Queue) corev1.ResourceList {
+	list := dimensions.List(queue.Used)
+	for _, name := range slices.Sorted(maps.Keys(list))[min(maxUsed, len(list)):] {
+		delete(list, name)
+	}
+	return list
+}
+
+// active is the condition that says whether jobs of the queue start, and if not, why; and what of the object has no effect.
+func active(queue *model.Queue, object *v1alpha1.Queue, hasJobs bool, offered map[corev1.ResourceName]bool, now time.Time) metav1.Condition {
+	condition := metav1.Condition{
+		Type: v1alpha1.ConditionActive, Status: metav1.ConditionTrue, Reason: v1alpha1.ConditionActive,
+		ObservedGeneration: object.Generation, LastTransitionTime: metav1.NewTime(now).Rfc3339Copy(),
+	}
+	says := []string{"jobs of the queue may start"}
+	switch {
+	case queue.Invalid != nil:
+		condition.Status, condition.Reason, says[0] = metav1.ConditionFalse, queue.Inactive, queue.Invalid.Detail
+	case queue.Inner:
+		says[0] = "jobs of the queues below it may start"
+	}
+	if queue.Inner && hasJobs {
+		says = append(says, string(model.QueueNotLeaf)+": jobs name this queue, which has queues below it and takes no jobs itself")
+	}
+	if missing := notOffered(object, offered); len(missing) > 0 {
+		says = append(says, "its limit or guarantee lists what no node offers: "+strings.Join(missing, ", "))
+	}
+	condition.Message = strings.Join(says, "; ")
+	return condition
+}
+
+// notOffered returns the resources that the limit or the guarantee lists and no node offers, by name.
+func notOffered(object *v1alpha1.Queue, offered map[corev1.ResourceName]bool) (names []string) {
+	listed := maps.Clone(object.Spec.Limit)
+	if listed == nil {
+		listed = corev1.ResourceList{}
+	}
+	maps.Copy(listed, object.Spec.Guarantee)
+	for _, name := range slices.Sorted(maps.Keys(listed)) {
+		if !offered[name] {
+			names = append(names, model.Clean(string(name), maxName))
+		}
+	}
+	if more := len(names) - maxNamed; more > 0 {
+		names = append(names[:maxNamed], fmt.Sprintf("and %d more", more))
+	}
+	return names
+}
+
+// activeChanged reports whether a status says something new about whether the queue is active, or is about another version of
+// its spec.
+func activeChanged(current, wanted v1alpha1.QueueStatus) bool {
+	before := meta.FindStatusCondition(current.Conditions, v1alpha1.ConditionActive)
+	after := meta.FindStatusCondition(wanted.Conditions, v1alpha1.ConditionActive)
+	return before == nil || before.Status != after.Status || before.Reason != after.Reason ||
+		current.ObservedGeneration != wanted.ObservedGeneration
+}
+
+// bucket holds up to mostQueues writes, and fills up in a second. The zero value is full.
+type bucket struct {
+	// spent is until when what was taken is still filled up.
+	spent time.Time
+}
+
+// take reports whether there is one more write, and takes it.
+func (b *bucket) take(now time.Time) bool {
+	if full := now.Add(-time.Second); b.spent.Before(full) {
+		b.spent = full
+	}
+	next := b.spent.Add(time.Second / mostQueues)
+	if next.After(now) {
+		return false
+	}
+	b.spent = next
+	return true
+}

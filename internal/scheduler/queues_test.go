@@ -1,0 +1,117 @@
+package scheduler
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/commit"
+)
+
+// queueOf is the default queue with a limit of CPU.
+func queueOf(cpu string) *v1alpha1.Queue {
+	return &v1alpha1.Queue{
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultQueue, UID: types.UID("queue-default"), Generation: 1},
+		Spec:       v1alpha1.QueueSpec{Limit: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}},
+	}
+}
+
+// wantQueue compares the status of the default queue.
+func (w *world) wantQueue(active, cpu string, running, waiting int32) {
+	w.t.Helper()
+	status := w.queues[v1alpha1.DefaultQueue].Status
+	used := status.Used[corev1.ResourceCPU]
+	condition := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionActive)
+	if condition == nil || condition.Reason != active || used.String() != cpu || status.Running != running || status.Waiting != waiting {
+		w.t.Errorf("the queue says %+v, want %s, used %s, running %d, waiting %d", status, active, cpu, running, waiting)
+	}
+}
+
+func TestTheStatusOfAQueueFollowsAndRests(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "8")
+	w.queue(queueOf("3"))
+	w.gang("first", 3, 3)
+	w.play(t.Context(), time.Second)
+	w.gang("second", 2, 2)
+	w.play(t.Context(), 40*time.Second)
+	w.wantQueue("Active", "3", 1, 1)
+	if later := w.play(t.Context(), 5*time.Minute); len(later) != 0 {
+		t.Errorf("%d calls at rest, the first %+v", len(later), later[0])
+	}
+	raised := w.queues[v1alpha1.DefaultQueue].DeepCopy()
+	raised.Spec.Paused, raised.Generation = true, 2
+	raised.Spec.Limit[corev1.ResourceCPU] = resource.MustParse("6")
+	w.queue(raised)
+	if n := kinds(w.play(t.Context(), time.Second))[commit.CallQueueStatus]; n != 1 {
+		t.Errorf("%d writes that the queue is paused, want 1 immediately", n)
+	}
+	w.wantQueue("Paused", "3", 1, 1)
+	again := w.queues[v1alpha1.DefaultQueue].DeepCopy()
+	again.Spec.Paused, again.Generation = false, 3
+	w.queue(again)
+	w.play(t.Context(), 40*time.Second)
+	w.wantQueue("Active", "5", 2, 0)
+}
+
+// TestAStandbyWritesNoStatusOfAQueue: and the next leader nothing that is there already.
+func TestAStandbyWritesNoStatusOfAQueue(t *testing.T) {
+	w := newWorld(t)
+	w.mailbox.take() // the Lease belongs to another process
+	w.node("n1", "8")
+	w.queue(queueOf("3"))
+	if calls := w.play(t.Context(), time.Second); len(calls) != 0 {
+		t.Fatalf("a standby made %d calls", len(calls))
+	}
+	w.mailbox.Lead()
+	if n := kinds(w.play(t.Context(), time.Second))[commit.CallQueueStatus]; n != 1 {
+		t.Errorf("%d writes after taking over, want 1", n)
+	}
+	next := newWorld(t)
+	next.node("n1", "8")
+	next.queue(w.queues[v1alpha1.DefaultQueue])
+	if n := kinds(next.play(t.Context(), time.Minute))[commit.CallQueueStatus]; n != 0 {
+		t.Errorf("%d writes of the next leader, want none", n)
+	}
+}
+
+func TestARefusedStatusOfAQueueRests(t *testing.T) {
+	w := newWorld(t)
+	w.refuseWrites = forbidden
+	w.node("n1", "8")
+	w.queue(queueOf("3"))
+	if n := kinds(w.playBy(t.Context(), time.Hour, 100*time.Millisecond))[commit.CallQueueStatus]; n < 3 || n > 15 {
+		t.Errorf("%d writes in an hour in which they are refused", n)
+	}
+	w.refuseWrites = nil
+	w.mailbox.Event(cluster.Event{Kind: cluster.KindQueue, Queue: w.queues[v1alpha1.DefaultQueue], Deleted: true})
+	delete(w.queues, v1alpha1.DefaultQueue)
+	if calls := w.playBy(t.Context(), time.Hour, 100*time.Millisecond); len(calls) != 0 {
+		t.Errorf("%d calls about a queue that is gone", len(calls))
+	}
+}
+
+// TestADegradedGangOfAQueueThatStartsNothingIsNotRestarted: it could not start again. It is, once the queue is active.
+func TestADegradedGangOfAQueueThatStartsNothingIsNotRestarted(t *testing.T) {
+	w := lossy(t, v1alpha1.MemberLossRestart, 60)
+	paused := queueOf("3")
+	paused.Spec.Paused = true
+	w.queue(paused)
+	w.gone("mpi-1")
+	if got := sent(w.playBy(t.Context(), time.Hour, time.Second), commit.CallDeleteStarted); len(got) != 0 {
+		t.Fatalf("deleted %q while the queue is paused", got)
+	}
+	resumed := w.queues[v1alpha1.DefaultQueue].DeepCopy()
+	resumed.Spec.Paused, resumed.Generation = false, 2
+	w.queue(resumed)
+	if got := sent(w.play(t.Context(), 5*time.Second), commit.CallDeleteStarted); len(got) != 2 {
+		t.Errorf("deleted %q once the queue is active, want the two that are left", got)
+	}
+}

@@ -1,0 +1,145 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/lab/cluster"
+	"github.com/tutti-sched/tutti/lab/harness"
+)
+
+// queueOf is a queue with a limit of CPU, for jobs of all namespaces.
+func queueOf(name, cpu string) *v1alpha1.Queue {
+	return &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.QueueSpec{
+		NamespaceSelector: &metav1.LabelSelector{}, Limit: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)},
+	}}
+}
+
+// changeQueue changes the spec of a queue.
+func changeQueue(t *testing.T, queue *v1alpha1.Queue, change func(*v1alpha1.QueueSpec)) {
+	t.Helper()
+	before := queue.DeepCopy()
+	change(&queue.Spec)
+	if err := env.Client.Patch(t.Context(), queue, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// createQueues makes queues for the time of the test.
+func createQueues(t *testing.T, queues ...*v1alpha1.Queue) {
+	t.Helper()
+	for _, queue := range queues {
+		env.Create(t, queue)
+		t.Cleanup(func() {
+			err := env.Client.Delete(context.WithoutCancel(t.Context()), &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: queue.Name}})
+			if client.IgnoreNotFound(err) != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// isActive is nil when the condition of the queue has that reason, and the queue says how many of its jobs run.
+func isActive(t *testing.T, lab *harness.Env, name, reason string, running int32) error {
+	t.Helper()
+	queue := &v1alpha1.Queue{}
+	if err := lab.Client.Get(t.Context(), client.ObjectKey{Name: name}, queue); err != nil {
+		return err
+	}
+	condition := meta.FindStatusCondition(queue.Status.Conditions, v1alpha1.ConditionActive)
+	if condition == nil || condition.Reason != reason || queue.Status.Running != running {
+		return fmt.Errorf("queue %s says %+v, want %s and %d running", name, queue.Status, reason, running)
+	}
+	return nil
+}
+
+// gangIn makes a gang of so many members with one CPU each in a queue.
+func gangIn(t *testing.T, namespace, queue, name string, n int) *v1alpha1.PodGroup {
+	t.Helper()
+	gang := group(namespace, name, int32(n))
+	gang.Spec.Queue = queue
+	env.Create(t, gang)
+	env.Create(t, members(namespace, name, "", n)...)
+	return gang
+}
+
+// TestQueues: a gang waits for the limit of its queue and starts when it is raised, a paused queue starts nothing and holds up no
+// other one, and a queue that is deleted under running jobs and made again evicts none of them.
+func TestQueues(t *testing.T) {
+	ns := env.Namespace(t)
+	env.Nodes(t, cluster.Nodes("queues", 2, map[string]string{"cpu": "8"})...)
+	vision, speech := queueOf("queues-vision", "4"), queueOf("queues-speech", "4")
+	speech.Spec.Paused = true
+	createQueues(t, vision, speech)
+	env.Scheduler(t, harness.SchedulerOptions{})
+	env.Eventually(t, patience, func() error { return isActive(t, env, vision.Name, "Active", 0) })
+	env.Eventually(t, patience, func() error { return isActive(t, env, speech.Name, "Paused", 0) })
+
+	gangIn(t, ns, vision.Name, "first", 3)
+	env.Eventually(t, patience, func() error { return boundOf(t, ns, "first", 3) })
+	second := gangIn(t, ns, vision.Name, "second", 3)
+	env.Eventually(t, patience, func() error { return waits(t, second, "QueueLimit") })
+	held := gangIn(t, ns, speech.Name, "held", 2)
+	env.Eventually(t, patience, func() error { return waits(t, held, "QueuePaused") })
+
+	changeQueue(t, vision, func(spec *v1alpha1.QueueSpec) { spec.Limit[corev1.ResourceCPU] = resource.MustParse("6") })
+	env.Eventually(t, patience, func() error { return boundOf(t, ns, "second", 3) })
+	env.Eventually(t, patience, func() error {
+		text, err := env.Cluster.Kubectl(t.Context(), "get", "tq", vision.Name, speech.Name, "--no-headers")
+		return saysAll(strings.Join(strings.Fields(text), " "), err, "queues-vision 1 Active", "queues-speech 1 Paused")
+	})
+	changeQueue(t, speech, func(spec *v1alpha1.QueueSpec) { spec.Paused = false })
+	env.Eventually(t, patience, func() error { return boundOf(t, ns, "held", 2) })
+
+	before := uidsIn(t, ns)
+	if err := env.Client.Delete(t.Context(), vision); err != nil {
+		t.Fatal(err)
+	}
+	third := gangIn(t, ns, vision.Name, "third", 1)
+	env.Eventually(t, patience, func() error { return waits(t, third, "QueueNotFound") })
+	createQueues(t, queueOf(vision.Name, "7"))
+	env.Eventually(t, patience, func() error { return boundOf(t, ns, "third", 1) })
+	after := uidsIn(t, ns)
+	for uid, name := range before {
+		if after[uid] != name {
+			t.Errorf("pod %s is gone", name)
+		}
+	}
+}
+
+// uidsIn are the pods of a namespace that are not being deleted.
+func uidsIn(t *testing.T, namespace string) map[types.UID]string {
+	t.Helper()
+	pods, err := env.Pods(t.Context(), namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[types.UID]string{}
+	for i := range pods {
+		if pods[i].DeletionTimestamp == nil {
+			names[pods[i].UID] = pods[i].Name
+		}
+	}
+	return names
+}
+
+// assertQueue wants the scheduler to write the status of the queue of assertGuards, of which another account wrote something.
+func assertQueue(t *testing.T, lab *harness.Env) {
+	t.Helper()
+	lab.Eventually(t, patience, func() error { return isActive(t, lab, "guarded", "Active", 0) })
+	queue := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "guarded"}}
+	if err := lab.Client.Delete(t.Context(), queue); err != nil && !apierrors.IsNotFound(err) {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,151 @@
+package framework
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file has the rules about queues that are the engine's, whatever the tiers say: a job starts only in a queue that takes it,
+// no start or nomination makes a queue hold more than its limit, and pods are evicted for jobs of their own queue alone. While
+// there are no queues none of them costs anything.
+
+// queueRefusal returns why the job may not start in its queue, nil when it may. What has begun is completed all the same, and
+// capacity for which pods were evicted is still used by a job of a paused queue.
+func (s *Session) queueRefusal(job *model.Job) *model.Refusal {
+	if len(s.Snapshot.Queues) == 0 {
+		return nil
+	}
+	refusal := s.Snapshot.QueueRefusal(job)
+	if refusal == nil || s.Snapshot.HasBegun(job) || refusal.Code == model.QueuePaused && hasNomination(job) {
+		return nil
+	}
+	return refusal
+}
+
+func hasNomination(job *model.Job) bool {
+	return slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Nominated != "" })
+}
+
+// minimumOverLimit returns why the minimum of the job would exceed a limit of its queue, once what is being released is free; nil
+// when it would not, or when that depends on the members. It goes by the least that the members which it needs may ask for, so
+// that no job is refused that could start.
+func (s *Session) minimumOverLimit(job *model.Job) *model.Refusal {
+	queue := job.InQueue()
+	if !queue.Limited() || hasNomination(job) {
+		return nil
+	}
+	needs := int(job.MinMember) - job.Count(Ready.Counts)
+	if needs <= 0 {
+		return nil
+	}
+	ask := func(position int) int64 { return leastOf(job, needs, position) }
+	exceeded, limit := queue.Exceeded(ask, false, model.FutureIdle)
+	if exceeded == nil {
+		return nil
+	}
+	return s.limitRefusal(limitKey{
+		queue: exceeded, limit: limit, ask: ask(limit.Position), of: "the minimum",
+		never: needs == int(job.MinMember) && ask(limit.Position) > limit.Amount,
+	})
+}
+
+// maxAsk is as large as a sum of requests can be.
+const maxAsk = math.MaxInt64 / 2
+
+// leastOf returns the least that so many of the waiting members may ask for of a resource; of all of them when there are fewer.
+func leastOf(job *model.Job, needs, position int) (least int64) {
+	if job.Class.Uniform {
+		amount := job.Tasks[0].Request.At(position)
+		return amount * min(int64(needs), maxAsk/max(1, amount))
+	}
+	var amounts []int64
+	for _, task := range job.Tasks {
+		if task.Status == model.Pending && !task.SchedulingGated {
+			amounts = append(amounts, task.Request.At(position))
+		}
+	}
+	slices.Sort(amounts)
+	for _, amount := range amounts[:min(needs, len(amounts))] {
+		least = min(least+amount, maxAsk)
+	}
+	return least
+}
+
+// OverLimit returns why a queue would hold more than its limit if the task got such capacity; nil when none would. What is
+// nominated to the task already counts once.
+func (s *Session) OverLimit(task *model.Task, room model.CapacityKind) *model.Refusal {
+	queue := task.InQueue()
+	if !queue.Limited() {
+		return nil
+	}
+	exceeded, limit := queue.Exceeded(task.Request.At, task.CountsInQueue(), room)
+	if exceeded == nil {
+		return nil
+	}
+	s.narrow(ForJob) // jobs of other queues have other limits
+	return s.limitRefusal(limitKey{queue: exceeded, limit: limit, ask: task.Request.At(limit.Position), of: "a member"})
+}
+
+// limitKey is what a refusal by a limit says.
+type limitKey struct {
+	queue *model.Queue
+	limit model.ListedAmount
+	// used is what the queue holds, ask what is asked for, by the minimum or a member of the job.
+	used, ask int64
+	of        string
+	// never reports that the limit is too low for the job whatever the queue holds.
+	never bool
+}
+
+// limitRefusal returns the refusal, the same for all jobs for which it says the same: many may wait for one limit.
+func (s *Session) limitRefusal(key limitKey) *model.Refusal {
+	key.used = key.queue.Used.At(key.limit.Position)
+	if known := s.limits[key]; known != nil {
+		return known
+	}
+	amount := func(n int64) string { return s.Snapshot.Dimensions.FormatAmount(key.limit.Position, n) }
+	detail := fmt.Sprintf("queue %q holds %s of its limit of %s, and %s needs %s more",
+		key.queue.Name, amount(key.used), amount(key.limit.Amount), key.of, amount(key.ask))
+	if key.never {
+		detail = fmt.Sprintf("queue %q has a limit of %s, and the minimum needs %s: the job cannot start within it",
+			key.queue.Name, amount(key.limit.Amount), amount(key.ask))
+	}
+	if s.limits == nil {
+		s.limits = map[limitKey]*model.Refusal{}
+	}
+	s.limits[key] = &model.Refusal{Code: model.QueueLimit, Detail: detail, Evictable: key.ask <= key.limit.Amount}
+	return s.limits[key]
+}
+
+// checkQueues looks at every job that got capacity, and at the state after the statement.
+//
+// Invariants Q5, Q15: with what is placed no queue holds more than its limit, nor with what is nominated once the terminating
+// pods are gone; no job starts in a queue that does not take it.
+func (s *Session) checkQueues(operations []operation) *model.Refusal {
+	if len(s.Snapshot.Queues) == 0 {
+		return nil
+	}
+	for _, op := range operations {
+		room := model.Idle
+		switch op.task.Status {
+		case model.Allocated:
+		case model.Pipelined:
+			room = model.FutureIdle
+		default:
+			continue
+		}
+		if job := s.Snapshot.Job(op.task.Job); job != nil && !job.LostMembers && s.Snapshot.Begun[job.Key].MinMember == 0 {
+			refusal := s.Snapshot.QueueRefusal(job)
+			if refusal != nil && (refusal.Code != model.QueuePaused || !hasNomination(job)) {
+				return refusal
+			}
+		}
+		if refusal := s.OverLimit(op.task, room); refusal != nil {
+			return refusal
+		}
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package model_test
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// queued returns a snapshot with a node, two queues, one of them a part of the other, and a job of so many pending tasks in the
+// lower one, each of which asks for so many thousandths of a core.
+func queued(tasks int, cpu int64) *model.Snapshot {
+	s := &model.Snapshot{Dimensions: model.NewDimensions()}
+	s.SetNodes([]*model.Node{{
+		Name: "n", Allocatable: model.Resources{1 << 40, 0, 0, 0}, Idle: model.Resources{1 << 40, 0, 0, 0},
+		Releasing: make(model.Resources, 5), Pipelined: make(model.Resources, 5), Reserved: make(model.Resources, 5),
+	}})
+	job := &model.Job{Key: model.JobKey{Namespace: "ns", Name: "job"}}
+	for i := range tasks {
+		name := fmt.Sprintf("%06d", i)
+		job.Tasks = append(job.Tasks, &model.Task{
+			PodRef: model.PodRef{UID: types.UID(name), Name: name}, Job: job.Key, Request: model.Resources{cpu}, Pod: &corev1.Pod{},
+		})
+	}
+	s.Jobs = []*model.Job{job}
+	s.SetQueues([]*model.Queue{{Name: "inner", Limit: []model.ListedAmount{{Position: model.CPU, Amount: 5000}}}, {Name: "leaf", Parent: "inner"}})
+	s.Enqueue(job, "leaf")
+	return s
+}
+
+// TestACopyCountsForItself: what is moved in a copy counts there alone, in all queues above.
+func TestACopyCountsForItself(t *testing.T) {
+	s := queued(2, 1000)
+	s.Move(s.Jobs[0].Tasks[0], model.Placement{Status: model.Running, Node: "n"})
+	copied := s.Copy()
+	copied.Move(copied.Jobs[0].Tasks[1], model.Placement{Status: model.Allocated, Node: "n"})
+	for name, held := range map[string]int64{"inner": 1000, "leaf": 1000} {
+		if got := s.Queue(name).Used.At(model.CPU); got != held {
+			t.Errorf("%s holds %d, want %d", name, got, held)
+		}
+		if got := copied.Queue(name).Used.At(model.CPU); got != 2*held {
+			t.Errorf("the copy of %s holds %d, want %d", name, got, 2*held)
+		}
+	}
+	for what, snapshot := range map[string]*model.Snapshot{"snapshot": s, "copy": copied} {
+		if err := snapshot.Check(); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// TestNoSumOverflows: any user may create pods that name a node, each of which asks for as much as one pod may.
+func TestNoSumOverflows(t *testing.T) {
+	const many = 20_000
+	s := queued(many, model.MaxAmount)
+	for _, task := range s.Jobs[0].Tasks {
+		s.Move(task, model.Placement{Status: model.Bound, Node: "elsewhere"})
+	}
+	leaf := s.Queue("leaf")
+	if exceeded, _ := leaf.Exceeded(func(int) int64 { return 1 }, false, model.Idle); exceeded != s.Queue("inner") || leaf.Used.At(model.CPU) < 0 {
+		t.Errorf("%d pods of %d add up to %d", many, model.MaxAmount, leaf.Used.At(model.CPU))
+	}
+	if err := s.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestACycleOfQueuesEnds: queues above each other are counted once.
+func TestACycleOfQueuesEnds(t *testing.T) {
+	s := queued(1, 1000)
+	s.SetQueues([]*model.Queue{{Name: "a", Parent: "b"}, {Name: "b", Parent: "a"}, {Name: "leaf", Parent: "b"}})
+	s.Move(s.Jobs[0].Tasks[0], model.Placement{Status: model.Running, Node: "n"})
+	for queue, steps := s.Queue("leaf"), 0; queue != nil; queue = queue.Above() {
+		if steps++; steps > 3 || queue.Used.At(model.CPU) != 1000 {
+			t.Fatalf("%s is step %d and holds %d", queue.Name, steps, queue.Used.At(model.CPU))
+		}
+	}
+	if err := s.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWithoutQueuesNothingIsCounted: a move costs no allocation for queues.
+func TestWithoutQueuesNothingIsCounted(t *testing.T) {
+	s := queued(1, 1000)
+	s.SetQueues(nil)
+	if task := s.Jobs[0].Tasks[0]; task.InQueue() != nil || s.QueueRefusal(s.Jobs[0]) != nil || s.CrossesQueues(s.Jobs[0], &model.Job{}) {
+		t.Error("a job has a queue, and there is none")
+	}
+}

@@ -1,0 +1,143 @@
+package scenario
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// history is lines of objects, a cycle after each of them.
+type history []string
+
+// history draws a cluster and what comes later: more jobs, and time.
+func (d *random) history() history {
+	lines := history{d.cluster()}
+	for range d.n(0, 3) {
+		lines = append(lines, strings.Join([]string{d.group(), d.pod(d.space(), ""), d.group()}, "\n"))
+	}
+	return lines
+}
+
+// without leaves out the lines of a kind.
+func (h history) without(kind string) history {
+	var left history
+	for _, lines := range h {
+		kept := ""
+		for _, one := range strings.Split(lines, "\n") {
+			if !strings.HasPrefix(one, kind+" ") {
+				kept += one + "\n"
+			}
+		}
+		left = append(left, kept)
+	}
+	return left
+}
+
+// unnamed leaves out each name of a queue.
+func (h history) unnamed() history {
+	var left history
+	for _, lines := range h {
+		for _, name := range []string{"q0", "q1", "q2", "q3"} {
+			lines = strings.NewReplacer(" queue="+name, "", ",scheduling.tutti.dev/queue="+name, "").Replace(lines)
+		}
+		left = append(left, lines)
+	}
+	return left
+}
+
+// played returns what the cycles decided, those of jobs that are left out by name left out.
+func (h history) played(t *rapid.T, s *environment, configuration []byte, more, leftOut string) string {
+	s.configuration = configuration
+	if err := s.world.apply(more); err != nil {
+		t.Fatal(err)
+	}
+	decided := ""
+	for _, lines := range h {
+		if err := s.world.apply(lines); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			o, err := s.cycle()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, decision := range o.decisions {
+				if leftOut == "" || !strings.HasPrefix(decision.Job.Name, leftOut) {
+					decision.Cycle, decision.Reservation = 0, nil
+					for i := range decision.Binds { // versions count all objects
+						if given := decision.Binds[i].Isolated; given != nil {
+							decision.Binds[i].Isolated = &model.Isolation{Assignment: given.Assignment}
+						}
+					}
+					decided += fmt.Sprintf("%+v\n", decision)
+				}
+			}
+			if err := s.confirm(); err != nil {
+				t.Fatal(err)
+			}
+			s.world.now = s.world.now.Add(5 * time.Second)
+		}
+	}
+	return decided
+}
+
+// TestOneQueueDecidesAsNone is invariant Q4: names of queues mean nothing while there is no object, and one queue for all
+// decides as none does.
+func TestOneQueueDecidesAsNone(t *testing.T) {
+	newStage := openLister(t)
+	rapid.Check(t, func(t *rapid.T) {
+		d := &random{t: t}
+		configuration, named := d.configuration(), d.history().without("queue")
+		want := named.unnamed().played(t, newStage(), configuration, "", "")
+		if got := named.played(t, newStage(), configuration, "", ""); got != want {
+			t.Fatalf("with names of queues:\n%s\nwithout:\n%s", got, want)
+		}
+		if got := named.unnamed().played(t, newStage(), configuration, "queue default weight=7", ""); got != want {
+			t.Fatalf("with one queue:\n%s\nwithout:\n%s", got, want)
+		}
+	})
+}
+
+// bad are queues that start nothing, each in another way, and jobs that name them.
+const bad = `queue bad-lost parent=nowhere selector=*
+queue bad-below parent=bad-lost selector=*
+queue bad-cycle parent=bad-other selector=*
+queue bad-other parent=bad-cycle selector=*
+queue bad-paused paused selector=*
+queue bad-limit limit=cpu:0 selector=*
+queue bad-negative limit=cpu:-1 selector=* parent=default
+group bad-1 min=1 queue=bad-lost
+group bad-2 min=2 queue=bad-below
+group bad-3 min=1 queue=bad-cycle
+group bad-4 min=1 queue=bad-paused
+group bad-5 min=1 queue=bad-limit
+group bad-6 min=1 queue=bad-none
+group bad-7 min=1 queue=bad-negative
+pod bad-{1..2} group=bad-1 cpu=1 priority=5
+pod bad-{3..4} group=bad-2 cpu=1 priority=5
+pod bad-5 group=bad-3 cpu=1 priority=5
+pod bad-6 group=bad-4 cpu=1 priority=5
+pod bad-7 group=bad-5 cpu=1 priority=5
+pod bad-8 group=bad-6 cpu=1 priority=5
+pod bad-9 group=bad-7 cpu=1 priority=5
+`
+
+// TestABadQueueChangesNothingForOthers is invariant Q14: queues in error, paused or full, and the jobs that wait in them,
+// change no decision about jobs of other queues.
+func TestABadQueueChangesNothingForOthers(t *testing.T) {
+	newStage := openLister(t)
+	rapid.Check(t, func(t *rapid.T) {
+		d := &random{t: t}
+		configuration, lived := d.configuration(), d.history()
+		const fine = "queue fine\n"
+		want := lived.played(t, newStage(), configuration, fine, "")
+		if got := lived.played(t, newStage(), configuration, fine+bad, "bad-"); got != want {
+			t.Fatalf("with bad queues:\n%s\nwithout:\n%s", got, want)
+		}
+	})
+}

@@ -90,8 +90,8 @@ func TestChartRendersNoWildcardInRoles(t *testing.T) {
 			}
 		}
 	}
-	if roles != 21 {
-		t.Errorf("%d roles were looked at, want 21, of the default values and of all that can be turned on", roles)
+	if roles != 23 {
+		t.Errorf("%d roles were looked at, want 23, of the default values and of all that can be turned on", roles)
 	}
 }
 

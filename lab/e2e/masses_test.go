@@ -86,9 +86,12 @@ func rules() []attack {
 func (s *siege) heldOf(objects int, before uint64) {
 	s.Helper()
 	s.start() // the watch shows what was created before this gang
-	if now := s.heap(); now > before+uint64(objects)*smallObject+slackMemory {
-		s.Errorf("with %d objects the heap is %d KiB, before it was %d KiB", objects, now>>10, before>>10)
-	}
+	s.lab.Eventually(s, patience, func() error { // what was read of them may be in use for a while
+		if now := s.heap(); now > before+uint64(objects)*smallObject+slackMemory {
+			return fmt.Errorf("with %d objects the heap is %d KiB, before it was %d KiB", objects, now>>10, before>>10)
+		}
+		return nil
+	})
 }
 
 // masses are many large objects that no quota of the account counts.

@@ -85,7 +85,7 @@ func rules() []attack {
 // heldOf fails the test when the heap has grown by more than so many small objects take.
 func (s *siege) heldOf(objects int, before uint64) {
 	s.Helper()
-	s.start() // the watch shows what was created before this gang
+	s.start()                                    // the watch shows what was created before this gang
 	s.lab.Eventually(s, patience, func() error { // what was read of them may be in use for a while
 		if now := s.heap(); now > before+uint64(objects)*smallObject+slackMemory {
 			return fmt.Errorf("with %d objects the heap is %d KiB, before it was %d KiB", objects, now>>10, before>>10)

@@ -13,6 +13,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/plugins/nodeorder"
 	"github.com/tutti-sched/tutti/pkg/plugins/predicates"
 	"github.com/tutti-sched/tutti/pkg/plugins/priority"
+	"github.com/tutti-sched/tutti/pkg/plugins/proportion"
 	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
@@ -49,6 +50,7 @@ func BuiltIn(kube Kube) []framework.PluginRegistration {
 				return factory, err
 			},
 		},
+		{Name: proportion.Name, Summary: proportion.Summary, New: plain(proportion.New)},
 		{
 			Name: isolcpu.Name, Summary: isolcpu.Summary, Arguments: isolcpu.Arguments(),
 			New: func(arguments *config.Reader) (framework.Factory, error) {

@@ -162,8 +162,8 @@ func (q *queues) admits(name string, namespace map[string]string) bool {
 	return known == nil || known.namespaces.Matches(labels.Set(namespace))
 }
 
-// patchQueues gives the snapshot the queues, and reports whether they have changed. When a job of each last started is that of the
-// decisions that were assumed, whatever the last session left.
+// patchQueues gives the snapshot the queues, and reports whether they have changed. When a job of each last started is as the
+// assumed decisions say, whatever the last session left.
 func (s *State) patchQueues() (changed bool) {
 	if changed, s.queues.dirty = s.queues.dirty, false; changed {
 		s.snapshot.SetQueues(s.queues.list(s.dimensions))

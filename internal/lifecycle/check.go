@@ -52,8 +52,8 @@ func (g *Gangs) Concerns(job *model.Job) bool {
 }
 
 // Check returns what is to be done about a gang. group is its PodGroup, nil for an implicit group. lastRefusal is why the
-// last cycle refused it, nil when it did not; mayStart reports whether a gang that is restarted could start again, else none is. A
-// gang that is undone is delayed from then on; the caller carries it out.
+// last cycle refused it, nil when it did not; mayStart reports whether a gang that is restarted could start again, else none
+// is. A gang that is undone is delayed from then on; the caller carries it out.
 func (g *Gangs) Check(job *model.Job, group *v1alpha1.PodGroup, lastRefusal *model.Refusal, mayStart bool, now time.Time) Verdict {
 	job = groups.Stated(job, group)
 	g.follow(job, now)

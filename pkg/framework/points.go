@@ -24,8 +24,8 @@ type QueueOrderer interface {
 	CompareQueues(a, b *model.Queue, jobOfA, jobOfB *model.Job) int
 }
 
-// JobOrderer decides which job of a queue is tried first. Combined: the first non-zero answer in tier order, then creation time, then UID.
-// In a configuration: `jobOrder`.
+// JobOrderer decides which job of a queue is tried first. Combined: the first non-zero answer in tier order, then creation time,
+// then UID. In a configuration: `jobOrder`.
 type JobOrderer interface {
 	Plugin
 	// CompareJobs is negative when a comes before b, zero when the plugin has no opinion.

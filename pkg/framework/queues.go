@@ -55,7 +55,8 @@ func (s *Session) minimumOverLimit(job *model.Job) *model.Refusal {
 // maxAsk is as large as a sum of requests can be.
 const maxAsk = math.MaxInt64 / 2
 
-// LeastRequest returns the least that so many of the waiting members may ask for of a resource; of all of them when there are fewer.
+// LeastRequest returns the least that so many of the waiting members may ask for of a resource; of all of them when there are
+// fewer.
 func LeastRequest(job *model.Job, needs, position int) (least int64) {
 	if job.Class.Uniform {
 		amount := job.Tasks[0].Request.At(position)

@@ -54,7 +54,8 @@ func (a *action) serve(session *framework.Session, jobs []*model.Job) {
 		}
 	}
 	run := &cycle{
-		session: session, largest: placement.MaxAllocatable(session.Snapshot), budget: a.budget, outranking: map[*model.Queue]*outranking{},
+		session: session, largest: placement.MaxAllocatable(session.Snapshot), budget: a.budget,
+		outranking: map[*model.Queue]*outranking{},
 		releasing: slices.ContainsFunc(session.Snapshot.Nodes, (*model.Node).HasReleasing),
 	}
 	for job := range session.InOrder(begun) {
@@ -78,9 +79,9 @@ func (a *action) serve(session *framework.Session, jobs []*model.Job) {
 	run.allocateBeyondMinimum(all)
 }
 
-// partitionByNominated returns those of the waiting jobs that are above any of their queue for which others were evicted, and the
-// rest. They are no later than those in their turn: what is kept is not kept from them, and would have to be taken back by evicting
-// a job that has just begun.
+// partitionByNominated returns those of the waiting jobs that are above any of their queue for which others were evicted, and
+// the rest. They are no later than those in their turn: what is kept is not kept from them, and would have to be taken back by
+// evicting a job that has just begun.
 func partitionByNominated(snapshot *model.Snapshot, waiting, holders []*model.Job) (above, rest []*model.Job) {
 	for _, job := range waiting {
 		if slices.ContainsFunc(holders, func(holder *model.Job) bool {

@@ -9,9 +9,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file defers jobs behind refused jobs of higher priority in their queue. Eviction is planned after this action: a lower job that starts
-// before takes idle capacity that the plan counts on, and more pods are evicted than necessary, often those that have just
-// started.
+// This file defers jobs behind refused jobs of higher priority in their queue. Eviction is planned after this action: a lower
+// job that starts before takes idle capacity that the plan counts on, and more pods are evicted than necessary, often those that
+// have just started.
 
 // outranking knows where eviction may give capacity to jobs of one queue that were refused.
 type outranking struct {

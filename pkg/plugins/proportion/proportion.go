@@ -1,5 +1,5 @@
-// Package proportion orders queues by how much each holds of what it may count on: its guarantee first, and of what is left a part
-// by its weight, as far as its jobs ask for it.
+// Package proportion orders queues by how much each holds of what it may count on: its guarantee first, and of what is left a
+// part by its weight, as far as its jobs ask for it.
 //
 // The arithmetic is package shares; this package says what there is, what is held and what is asked for. It orders queues alone:
 // it keeps no job from idle capacity, and no pod is evicted for a share.
@@ -65,8 +65,8 @@ func (p *plugin) computed() *sharing {
 	return p.shares
 }
 
-// sharing is the shares of one session, and how far each queue is from its own. What queues hold is read when it is asked for; what
-// there is and what is asked for do not change by starting what waited.
+// sharing is the shares of one session, and how far each queue is from its own. What queues hold is read when it is asked for;
+// what there is and what is asked for do not change by starting what waited.
 type sharing struct {
 	tree shares.Tree
 	// numbers are those of the queues in the tree, by index; absent for a queue in error, which starts nothing.
@@ -86,7 +86,8 @@ const absent = -1
 func newSharing(session *framework.Session) *sharing {
 	snapshot := session.Snapshot
 	s := &sharing{
-		numbers: slices.Repeat([]int{absent}, len(snapshot.Queues)), dimensions: snapshot.Dimensions.Len(), asked: map[*model.Job][]int{},
+		numbers: slices.Repeat([]int{absent}, len(snapshot.Queues)), dimensions: snapshot.Dimensions.Len(),
+		asked: map[*model.Job][]int{},
 	}
 	s.tree.Reset(s.dimensions)
 	s.changes = make([]int64, s.dimensions)
@@ -101,7 +102,8 @@ func newSharing(session *framework.Session) *sharing {
 	return s
 }
 
-// add adds a queue to the tree, after those above it, and finds what its own jobs hold. One in error is a part of what is above it.
+// add adds a queue to the tree, after those above it, and finds what its own jobs hold. One in error is a part of what is above
+// it.
 func (s *sharing) add(queue *model.Queue, own []model.Resources) int {
 	if s.numbers[queue.Index] != absent {
 		return s.numbers[queue.Index]

@@ -20,7 +20,7 @@ import (
 // others.
 func (s *Session) InOrder(jobs []*model.Job) iter.Seq[*model.Job] {
 	return func(yield func(*model.Job) bool) {
-		all := s.turnsOf(slices.SortedFunc(slices.Values(jobs), s.CompareJobs))
+		all := s.turnsOf(jobs)
 		for all.offered != nil {
 			job := all.take()
 			if !yield(job) {
@@ -47,20 +47,22 @@ type turns struct {
 	// jobs are the queue's own, in job order. They come before those of the queues below, which is a matter of completing starts: an
 	// inner queue begins none.
 	jobs []*model.Job
-	// below is a heap of those with jobs.
-	below []*turns
+	// below is a heap of those with jobs. second is the position of the one that comes after the first, zero when that is not
+	// known: mostly the first stays where it is, and is compared with no other.
+	below  []*turns
+	second int
 	// offered is the job to be tried next; nil when all have been.
 	offered *model.Job
 	// tookBelow reports whether the last job taken was that of a queue below.
 	tookBelow bool
 }
 
-// turnsOf returns those of the whole cluster, with the jobs in their order.
+// turnsOf returns those of the whole cluster.
 func (s *Session) turnsOf(jobs []*model.Job) *turns {
 	all := &turns{session: s}
 	if len(s.Snapshot.Queues) == 0 {
-		all.jobs = jobs
-		all.offer()
+		all.jobs = slices.Clone(jobs)
+		all.build()
 		return all
 	}
 	known := make([]*turns, len(s.Snapshot.Queues))
@@ -96,7 +98,9 @@ func (t *turns) add(queue *model.Queue) *turns {
 	return added
 }
 
+// build brings everything into its order.
 func (t *turns) build() {
+	slices.SortFunc(t.jobs, t.session.CompareJobs)
 	for _, one := range t.below {
 		one.build()
 	}
@@ -128,10 +132,21 @@ func (t *turns) take() *model.Job {
 // update finds the next job after one was taken and tried: only the queues that it was in have changed.
 func (t *turns) update() {
 	if t.tookBelow {
-		if t.below[0].update(); t.below[0].offered == nil {
+		t.below[0].update()
+		switch {
+		case t.below[0].offered == nil:
 			heap.Pop(t)
-		} else {
-			heap.Fix(t, 0)
+			t.second = 0
+		case len(t.below) > 1:
+			if t.second == 0 {
+				if t.second = 1; len(t.below) > 2 && t.Less(2, 1) {
+					t.second = 2
+				}
+			}
+			if t.Less(t.second, 0) {
+				heap.Fix(t, 0)
+				t.second = 0
+			}
 		}
 	}
 	t.offer()
@@ -149,6 +164,7 @@ func (t *turns) renew() {
 	}
 	t.below = slices.DeleteFunc(t.below, func(one *turns) bool { return one.offered == nil })
 	heap.Init(t)
+	t.second = 0
 	t.offer()
 }
 

@@ -56,7 +56,7 @@ func (a *action) serve(session *framework.Session, jobs []*model.Job) {
 	run := &cycle{
 		session: session, largest: placement.MaxAllocatable(session.Snapshot), budget: a.budget,
 		outranking: map[*model.Queue]*outranking{},
-		releasing: slices.ContainsFunc(session.Snapshot.Nodes, (*model.Node).HasReleasing),
+		releasing:  slices.ContainsFunc(session.Snapshot.Nodes, (*model.Node).HasReleasing),
 	}
 	for job := range session.InOrder(begun) {
 		if !slices.ContainsFunc(job.Tasks, nominated) || !run.allocateNominated(job) {

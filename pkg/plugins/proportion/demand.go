@@ -35,6 +35,8 @@ type demand struct {
 	waiting []model.Resources
 	// fits reports of shapes whether an empty node could run such a pod.
 	fits map[model.Shape]bool
+	// asked is what countMembers has found.
+	asked model.Resources
 }
 
 // newDemand counts both. own is what the jobs of each queue hold; queues without a number in the tree neither have nor ask for
@@ -43,7 +45,7 @@ func newDemand(session *framework.Session, own []model.Resources, numbers []int)
 	snapshot := session.Snapshot
 	d := &demand{
 		session: session, supply: make(model.Resources, snapshot.Dimensions.Len()), waiting: make([]model.Resources, len(own)),
-		fits: map[model.Shape]bool{},
+		fits: map[model.Shape]bool{}, asked: make(model.Resources, snapshot.Dimensions.Len()),
 	}
 	for _, node := range snapshot.Nodes {
 		d.addNode(node)
@@ -55,7 +57,8 @@ func newDemand(session *framework.Session, own []model.Resources, numbers []int)
 	}
 	var waiting []*model.Job
 	for _, job := range snapshot.Jobs {
-		if queue := job.InQueue(); queue == nil || numbers[queue.Index] == absent || job.NothingPending && !session.Uncached() {
+		queue := job.InQueue()
+		if queue == nil || numbers[queue.Index] == absent || job.NothingPending && !session.Uncached() {
 			continue
 		}
 		for _, task := range job.Tasks {
@@ -134,7 +137,7 @@ func schedulable(node *model.Node, now time.Time) bool {
 // addJob adds what a job asks for, if it could start in an empty cluster: what no node can run must not change what others may
 // count on.
 func (d *demand) addJob(job *model.Job) {
-	members, asked := d.membersOf(job)
+	members := d.countMembers(job)
 	if members == 0 {
 		return
 	}
@@ -151,20 +154,38 @@ func (d *demand) addJob(job *model.Job) {
 	if *sum == nil {
 		*sum = make(model.Resources, len(d.supply))
 	}
-	sum.AddCapped(asked)
+	sum.AddCapped(d.asked)
 }
 
-// membersOf returns how many members wait that some node could run, and what they ask for together.
-func (d *demand) membersOf(job *model.Job) (members int, asked model.Resources) {
-	asked = make(model.Resources, len(d.supply))
-	for _, task := range job.Tasks {
-		if task.Status == model.Pending && !task.SchedulingGated && task.Invalid == nil && d.fitsSomewhere(task) {
-			if members++; !task.CountsInQueue() {
-				asked.AddCapped(task.Request)
-			}
+// countMembers returns how many members of the job wait that some node could run. What these ask for together, beyond what the
+// queue holds, is then in asked.
+func (d *demand) countMembers(job *model.Job) (members int) {
+	clear(d.asked)
+	var first *model.Task // of those in a row that are alike
+	alike := int64(0)
+	add := func() {
+		if alike == 0 || !d.fitsSomewhere(first) {
+			return
+		}
+		members += int(alike)
+		for r, amount := range first.Request {
+			d.asked[r] = plus(d.asked[r], min(amount, math.MaxInt64/alike)*alike)
 		}
 	}
-	return members, asked
+	for _, task := range job.Tasks {
+		switch {
+		case task.Status != model.Pending || task.SchedulingGated || task.Invalid != nil:
+		case task.CountsInQueue():
+			members++ // has capacity nominated
+		case alike > 0 && task.Shape == first.Shape:
+			alike++
+		default:
+			add()
+			first, alike = task, 1
+		}
+	}
+	add()
+	return members
 }
 
 // fitsSomewhere reports whether some node could run the task were it empty.

@@ -75,10 +75,19 @@ type sharing struct {
 	// neither.
 	devices, ordinary shares.World
 	dimensions        int
-	// asked are the devices that jobs ask for.
+	// kept are the last standings, by number and world.
+	kept [][worlds]keptStanding
+	// asked are the devices that jobs with unlike members ask for.
 	asked map[*model.Job][]int
-	// changes is what standing needs room for.
-	changes []int64
+}
+
+// worlds is how many there are.
+const worlds = 2
+
+// keptStanding is a standing and what the queue held then, of each resource of the world; none of a queue that was not asked about.
+type keptStanding struct {
+	standing shares.Standing
+	held     []int64
 }
 
 const absent = -1
@@ -90,7 +99,6 @@ func newSharing(session *framework.Session) *sharing {
 		asked: map[*model.Job][]int{},
 	}
 	s.tree.Reset(s.dimensions)
-	s.changes = make([]int64, s.dimensions)
 	s.setWorlds(snapshot)
 	own := make([]model.Resources, len(snapshot.Queues))
 	for _, queue := range snapshot.Queues {
@@ -99,6 +107,7 @@ func newSharing(session *framework.Session) *sharing {
 	d := newDemand(session, own, s.numbers)
 	s.setAmounts(snapshot, own, d.waiting)
 	s.tree.Compute(d.supply)
+	s.kept = make([][worlds]keptStanding, s.tree.Len())
 	return s
 }
 
@@ -153,27 +162,47 @@ func (s *sharing) standing(queue *model.Queue, job *model.Job) shares.Standing {
 	if number == absent {
 		return shares.Standing{Met: shares.Fraction{Q: 1}}
 	}
-	world := s.ordinary
-	contended := func(r int) bool { return s.tree.Among(number, r).Contended }
-	if slices.ContainsFunc(s.devicesOf(job), contended) {
-		world = s.devices
+	world, kept := s.ordinary, &s.kept[number][0]
+	if s.asksForContended(number, job) {
+		world, kept = s.devices, &s.kept[number][1]
 	}
+	if kept.held != nil && !slices.ContainsFunc(world, func(r int) bool { return kept.held[r] != queue.Used.At(r) }) {
+		return kept.standing
+	}
+	kept.held = make([]int64, s.dimensions)
+	changes := make([]int64, s.dimensions)
 	for _, r := range world {
-		s.changes[r] = queue.Used.At(r) - s.tree.Part(number, r).Usage
+		kept.held[r] = queue.Used.At(r)
+		changes[r] = kept.held[r] - s.tree.Part(number, r).Usage
 	}
-	return s.tree.Standing(number, world, s.changes)
+	kept.standing = s.tree.Standing(number, world, changes)
+	return kept.standing
+}
+
+// asksForContended reports whether a waiting member of the job asks for a device of which the queue and its siblings ask for more
+// than there is.
+func (s *sharing) asksForContended(number int, job *model.Job) bool {
+	for _, r := range s.devices {
+		if !s.tree.Among(number, r).Contended {
+			continue
+		}
+		if job.Class.Uniform {
+			if job.Tasks[0].Request.At(r) > 0 {
+				return true
+			}
+		} else if slices.Contains(s.devicesOf(job), r) {
+			return true
+		}
+	}
+	return false
 }
 
 // devicesOf returns the devices that the waiting members of a job ask for.
 func (s *sharing) devicesOf(job *model.Job) []int {
-	if len(s.devices) == 0 {
-		return nil
-	}
 	known, ok := s.asked[job]
 	if !ok {
 		for _, r := range s.devices {
-			asks := func(task *model.Task) bool { return task.Status == model.Pending && task.Request.At(r) > 0 }
-			if job.Class.Uniform && asks(job.Tasks[0]) || !job.Class.Uniform && slices.ContainsFunc(job.Tasks, asks) {
+			if slices.ContainsFunc(job.Pending(), func(task *model.Task) bool { return task.Request.At(r) > 0 }) {
 				known = append(known, r)
 			}
 		}

@@ -50,13 +50,13 @@ func BuiltIn(kube Kube) []framework.PluginRegistration {
 				return factory, err
 			},
 		},
-		{Name: proportion.Name, Summary: proportion.Summary, New: plain(proportion.New)},
 		{
 			Name: isolcpu.Name, Summary: isolcpu.Summary, Arguments: isolcpu.Arguments(),
 			New: func(arguments *config.Reader) (framework.Factory, error) {
 				return isolcpu.New(isolcpu.ReadOptions(arguments)), nil
 			},
 		},
+		{Name: proportion.Name, Summary: proportion.Summary, New: plain(proportion.New)},
 		{
 			Name: extender.Name, Summary: extender.Summary, Arguments: extender.Arguments(),
 			New: func(arguments *config.Reader) (framework.Factory, error) {

@@ -114,8 +114,8 @@ type QueueStatus struct {
 	Used corev1.ResourceList `json:"used,omitempty"`
 
 	// share is what the queue can count on of the resources of which it and the queues beside it ask for more than there is for
-	// them: its guarantee, as far as it asks for that, and by its weight a part of what is left. Of two queues the one that holds less of
-	// its share has the next turn. Of a resource that is not listed there is enough.
+	// them: its guarantee, as far as it asks for that, and by its weight a part of what is left. Of two queues the one that holds
+	// less of its share has the next turn. Of a resource that is not listed there is enough.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=512
 	Share corev1.ResourceList `json:"share,omitempty"`

@@ -105,8 +105,8 @@ func fourLevels() (queues []*model.Queue) {
 	return queues
 }
 
-// BenchmarkCycle is a whole cycle, with and without queues: of a cluster that is full, in which every job is refused once more since
-// a node has changed, and of one in which as many jobs start as there is capacity for.
+// BenchmarkCycle is a whole cycle, with and without queues: of a cluster that is full, in which every job is refused once more
+// since a node has changed, and of one in which as many jobs start as there is capacity for.
 func BenchmarkCycle(b *testing.B) {
 	for _, gangSize := range []int{50, 1} {
 		for _, full := range []bool{true, false} {

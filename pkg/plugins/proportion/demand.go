@@ -29,6 +29,8 @@ func (s *sharing) setWorlds(snapshot *model.Snapshot) {
 // demand is what there is for all queues, and what waits in each.
 type demand struct {
 	session *framework.Session
+	// numbers are those of the queues in the tree; queues without one neither have nor ask for anything.
+	numbers []int
 	// supply is what queues can have, once what others hold is taken off.
 	supply model.Resources
 	// waiting is what the jobs of each queue ask for beyond what they hold, by the queue's index.
@@ -39,26 +41,24 @@ type demand struct {
 	asked model.Resources
 }
 
-// newDemand counts both. own is what the jobs of each queue hold; queues without a number in the tree neither have nor ask for
-// anything.
+// newDemand counts both. own is what the jobs of each queue hold.
 func newDemand(session *framework.Session, own []model.Resources, numbers []int) *demand {
 	snapshot := session.Snapshot
 	d := &demand{
-		session: session, supply: make(model.Resources, snapshot.Dimensions.Len()), waiting: make([]model.Resources, len(own)),
+		session: session, numbers: numbers, supply: make(model.Resources, snapshot.Dimensions.Len()), waiting: make([]model.Resources, len(own)),
 		fits: map[model.Shape]bool{}, asked: make(model.Resources, snapshot.Dimensions.Len()),
 	}
 	for _, node := range snapshot.Nodes {
 		d.addNode(node)
 	}
 	for i := range own {
-		if numbers[i] != absent {
+		if d.counts(snapshot.Queues[i]) {
 			d.addSupply(own[i], 1)
 		}
 	}
 	var waiting []*model.Job
 	for _, job := range snapshot.Jobs {
-		queue := job.InQueue()
-		if queue == nil || numbers[queue.Index] == absent || job.NothingPending && !session.Uncached() {
+		if !d.counts(job.InQueue()) || job.NothingPending && !session.Uncached() {
 			continue
 		}
 		for _, task := range job.Tasks {
@@ -111,12 +111,15 @@ func plus(a, b int64) int64 {
 
 func (d *demand) heldByOthers(node *model.Node, r int) (held int64) {
 	for _, task := range node.Tasks {
-		if task.InQueue() == nil && task.Status.Occupies() {
+		if !d.counts(task.InQueue()) && task.Status.Occupies() {
 			held += task.Request.At(r)
 		}
 	}
 	return held
 }
+
+// counts reports whether the queue is in the tree; no queue is not.
+func (d *demand) counts(queue *model.Queue) bool { return queue != nil && d.numbers[queue.Index] != absent }
 
 // schedulable reports whether a node takes new pods, or will once it is ready again, soon.
 func schedulable(node *model.Node, now time.Time) bool {

@@ -84,7 +84,8 @@ type sharing struct {
 // worlds is how many there are.
 const worlds = 2
 
-// keptStanding is a standing and what the queue held then, of each resource of the world; none of a queue that was not asked about.
+// keptStanding is a standing and what the queue held then, of each resource of the world; none of a queue that was not asked
+// about.
 type keptStanding struct {
 	standing shares.Standing
 	held     []int64

@@ -25,8 +25,8 @@ type QueueStatusApplyConfiguration struct {
 	// used is what the jobs of the queue, and of the queues below it, hold: on nodes, terminating pods included, and nominated.
 	Used *v1.ResourceList `json:"used,omitempty"`
 	// share is what the queue can count on of the resources of which it and the queues beside it ask for more than there is for
-	// them: its guarantee, as far as it asks for that, and by its weight a part of what is left. Of two queues the one that holds less of
-	// its share has the next turn. Of a resource that is not listed there is enough.
+	// them: its guarantee, as far as it asks for that, and by its weight a part of what is left. Of two queues the one that holds
+	// less of its share has the next turn. Of a resource that is not listed there is enough.
 	Share *v1.ResourceList `json:"share,omitempty"`
 	// waiting is how many of its jobs wait to start.
 	Waiting *int32 `json:"waiting,omitempty"`

@@ -146,9 +146,9 @@ func TestABadQueueChangesNothingForOthers(t *testing.T) {
 }
 
 // TestEachQueueHasItsTurn is invariants Q17 and Q18: in a cluster that each round begins empty, a leaf with a job that fits waits
-// for no more rounds than there are leaves that take turns with it, whatever the weights, guarantees and priorities, and whichever
-// scheduler leads. In a tree each job fills the cluster: else a small job of another leaf may take what a turn leaves over, which
-// is the next turn of all that is above it, and a large one waits for its reservation.
+// for no more rounds than there are leaves that take turns with it, whatever the weights, guarantees and priorities, and
+// whichever scheduler leads. In a tree each job fills the cluster: else a small job of another leaf may take what a turn leaves
+// over, which is the next turn of all that is above it, and a large one waits for its reservation.
 func TestEachQueueHasItsTurn(t *testing.T) {
 	newStage := openLister(t)
 	rapid.Check(t, func(t *rapid.T) {

@@ -119,7 +119,9 @@ func (d *demand) heldByOthers(node *model.Node, r int) (held int64) {
 }
 
 // counts reports whether the queue is in the tree; no queue is not.
-func (d *demand) counts(queue *model.Queue) bool { return queue != nil && d.numbers[queue.Index] != absent }
+func (d *demand) counts(queue *model.Queue) bool {
+	return queue != nil && d.numbers[queue.Index] != absent
+}
 
 // schedulable reports whether a node takes new pods, or will once it is ready again, soon.
 func schedulable(node *model.Node, now time.Time) bool {

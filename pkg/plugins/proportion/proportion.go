@@ -77,6 +77,8 @@ type sharing struct {
 	dimensions        int
 	// kept are the last standings, by number and world.
 	kept [][worlds]keptStanding
+	// changes is what standing needs room for.
+	changes []int64
 	// asked are the devices that jobs with unlike members ask for.
 	asked map[*model.Job][]int
 }
@@ -97,7 +99,7 @@ func newSharing(session *framework.Session) *sharing {
 	snapshot := session.Snapshot
 	s := &sharing{
 		numbers: slices.Repeat([]int{absent}, len(snapshot.Queues)), dimensions: snapshot.Dimensions.Len(),
-		asked: map[*model.Job][]int{},
+		changes: make([]int64, snapshot.Dimensions.Len()), asked: map[*model.Job][]int{},
 	}
 	s.tree.Reset(s.dimensions)
 	s.setWorlds(snapshot)
@@ -170,13 +172,14 @@ func (s *sharing) standing(queue *model.Queue, job *model.Job) shares.Standing {
 	if kept.held != nil && !slices.ContainsFunc(world, func(r int) bool { return kept.held[r] != queue.Used.At(r) }) {
 		return kept.standing
 	}
-	kept.held = make([]int64, s.dimensions)
-	changes := make([]int64, s.dimensions)
+	if kept.held == nil {
+		kept.held = make([]int64, s.dimensions)
+	}
 	for _, r := range world {
 		kept.held[r] = queue.Used.At(r)
-		changes[r] = kept.held[r] - s.tree.Part(number, r).Usage
+		s.changes[r] = kept.held[r] - s.tree.Part(number, r).Usage
 	}
-	kept.standing = s.tree.Standing(number, world, changes)
+	kept.standing = s.tree.Standing(number, world, s.changes)
 	return kept.standing
 }
 

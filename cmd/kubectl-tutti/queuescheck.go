@@ -24,10 +24,11 @@ func newQueuesCheck(a *clientFlags) *cobra.Command {
 	var schedulers []string
 	command := &cobra.Command{
 		Use:   "check",
-		Short: "Show the jobs that wait, or would wait, for another queue than there is",
-		Long: `Names the queue of each job that has not ended, and whether that queue takes it: it exists, takes the job's namespace and has no
-queues below it. While there is no Queue object, names of queues mean nothing; with the first one they do. Then, jobs that it names would
-not start, and those that run would go on. It exits with an error when there are such jobs.
+		Short: "Show the jobs that no queue takes, or none would take once there is a Queue",
+		Long: `Lists each job that has not ended and whose queue does not take it: the queue does not exist, does not take jobs of the namespace,
+or has queues below it. Such a job does not start; one that runs goes on. While there is no Queue object the names of queues mean
+nothing: then it lists the jobs that would not start once there is one. It exits with an error when it lists a job. Whether a queue
+is paused or in error, kubectl tutti queues shows.
 
 It needs the right to read Queues, PodGroups, pods and namespaces of the whole cluster.`,
 		Example: `  kubectl tutti queues check`,
@@ -51,7 +52,7 @@ It needs the right to read Queues, PodGroups, pods and namespaces of the whole c
 				return err
 			}
 			if len(found) > 0 {
-				return fmt.Errorf("%d jobs are in no queue that takes them", len(found))
+				return fmt.Errorf("jobs that no queue takes: %d", len(found))
 			}
 			return nil
 		},

@@ -29,7 +29,6 @@ var rules = []rule{
 	{of: "apis/client", client: true},
 	{of: "apis"},
 	{of: "pkg/isolated"},
-	{of: "pkg/shares"},
 	{of: "pkg/argument"},
 	{of: "internal/metrics"},
 	{of: "internal/version"},

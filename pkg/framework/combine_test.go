@@ -201,17 +201,17 @@ func TestFirstDecidedTier(t *testing.T) {
 // TestVictimTiers names the cases that matter most.
 func TestVictimTiers(t *testing.T) {
 	units := []EvictionUnit{{Job: &model.Job{UID: "a"}}, {Job: &model.Job{UID: "b"}}}
-	noEntry, first, abstains := picker{"noEntry", nil, false}, picker{"first", []int{0}, false}, picker{"abstains", nil, true}
+	none, first, abstains := picker{"none", nil, false}, picker{"first", []int{0}, false}, picker{"abstains", nil, true}
 	for name, c := range map[string]struct {
 		tiers [][]picker
 		want  int
 	}{
-		"no plugin, noEntry":              {nil, 0},
-		"all abstain, noEntry":            {[][]picker{{abstains}, {abstains}}, 0},
-		"noEntry is final":                {[][]picker{{noEntry}, {first}}, 0},
-		"the next tier after abstentions": {[][]picker{{abstains}, {first}}, 1},
-		"an abstention does not narrow":   {[][]picker{{abstains, first}}, 1},
-		"noEntry narrows":                 {[][]picker{{first, noEntry}}, 0},
+		"no plugin picks none":             {nil, 0},
+		"where all abstain none is picked": {[][]picker{{abstains}, {abstains}}, 0},
+		"to pick none is final":            {[][]picker{{none}, {first}}, 0},
+		"the next tier after abstentions":  {[][]picker{{abstains}, {first}}, 1},
+		"an abstention does not narrow":    {[][]picker{{abstains, first}}, 1},
+		"to pick none narrows":             {[][]picker{{first, none}}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			profile := &Profile{}

@@ -135,7 +135,7 @@ func TestASessionAtRestIsNotRunAgain(t *testing.T) {
 				}
 			}
 			if asked > 0 && len(wakes) == asked {
-				t.Errorf("the second time noEntry asked to be woken; the first time %v", wakes)
+				t.Errorf("the second time no part asked to be woken; the first time %v", wakes)
 			}
 		})
 	}

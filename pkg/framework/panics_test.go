@@ -385,7 +385,7 @@ func TestPanicsThatAreNotCaught(t *testing.T) {
 		t.Helper()
 		defer func() {
 			if recover() == nil {
-				t.Errorf("%s: noEntry panics", name)
+				t.Errorf("%s: nothing panics", name)
 			}
 		}()
 		run()
@@ -393,7 +393,7 @@ func TestPanicsThatAreNotCaught(t *testing.T) {
 	caught := func(RecoveredPanic) {}
 	b := bomb{named: "bomb", left: new(int)}
 	actions := []Action{greedy{b}}
-	escapes("noEntry wants to hear of it", func() {
+	escapes("without OnPanic", func() {
 		Run(street(2), &Profile{Actions: actions, Tiers: []Tier{{always(grudge{"grudge"})}}}, Options{})
 	})
 	escapes("a broken invariant", func() {

@@ -68,7 +68,7 @@ func play(plugins bool) (looks int, said map[string]time.Duration, chosen string
 func TestStopwatch(t *testing.T) {
 	looks, said, unmeasured := play(false)
 	if looks != 0 || len(said) != 0 {
-		t.Errorf("%d looks at the clock where noEntry measures plugins: %v", looks, said)
+		t.Errorf("%d looks at the clock where no plugin is measured: %v", looks, said)
 	}
 	_, said, measured := play(true)
 	if measured != unmeasured {

@@ -88,7 +88,7 @@ func (s *Session) checkEvictions(operations []operation) *model.Refusal {
 			priority = job.PriorityOf(task)
 		}
 		if highest == nil || priority > highest.Priority || priority == highest.Priority && !overstays {
-			return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s would be evicted for noEntry above it", task)}
+			return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s would be evicted for no job above it", task)}
 		}
 		if task.Job == (model.JobKey{}) || seen[task.Job] {
 			continue

@@ -22,9 +22,9 @@ func newSubcommand(a *clientFlags) *cobra.Command {
 		Short: "Ask Tutti, the gang scheduler, why jobs wait and what it does",
 		Long: `kubectl tutti tells why a job waits, how all jobs stand, and what the scheduler sees and does.
 
-why, status and submit need no more than the right to read (and, for submit, to create) PodGroups and pods, queues that to read Queues. nodes, cycle, config
-show and why -v ask the scheduler itself: they need the Role tutti-scheduler-inspect of its chart, in its namespace. Your own
-credentials go to the API server alone.`,
+why, status, queues and submit need no more than the right to read (and, for submit, to create) PodGroups, pods and Queues. nodes,
+cycle, config show and why -v ask the scheduler itself: they need the Role tutti-scheduler-inspect of its chart, in its namespace.
+Your own credentials go to the API server alone.`,
 		Example: `  # why does this job wait?
   kubectl tutti why train
 

@@ -20,7 +20,7 @@ const (
 	// mostUrgent is how many are the first about their object, or urgent. All pods of a gang of the largest size that is measured
 	// learn in one window that they wait, which autoscalers act on, and thousands of gangs start; a user who creates objects or
 	// changes minMember in a loop makes 500 of the writes a second.
-	mostUrgent = 10_000
+	mostUrgent = 5000
 )
 
 // budget counts the writes of a window, of which most are about one account.

@@ -322,7 +322,7 @@ func floodings() []attack {
 				return cmp.Or(s.create(pod), s.own.Delete(s.Context(), pod, client.GracePeriodSeconds(0)))
 			})
 		}},
-		// The scheduler makes 10,000 first writes of a namespace and kind in 10 s at most, which no lab reaches: its unit tests
+		// The scheduler makes 5,000 first writes of a namespace and kind in 10 s at most, which no lab reaches: its unit tests
 		// do.
 		{name: "pods that each wait for the first time, and go", try: func(s *siege) error {
 			return s.flood(func(i int) error {

@@ -123,6 +123,9 @@ func (s *State) ownGroup(key model.JobKey) *v1alpha1.PodGroup {
 	if group == nil {
 		return nil
 	}
+	if group.Spec.SchedulerName == "" && len(s.members[key]) > 0 && len(s.others.groups[key]) == 0 {
+		return group // it has members, and all are ours
+	}
 	if owner := s.ownerOf(group); !s.schedulers[owner.scheduler] {
 		return nil
 	}

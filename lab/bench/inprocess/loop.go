@@ -32,8 +32,9 @@ const (
 	// settled is how long nothing must have been written before the loop counts as being at rest: longer than it puts off a
 	// message or an answer about what would let a job start, 10 s.
 	settled = 12 * time.Second
-	// patience is how long it may take until then.
-	patience = 2 * time.Minute
+	// patience is how long it may take until then. Of the 10,000 groups that wait in one namespace 500 get their advice in 10 s,
+	// which is the budget of a namespace (docs/decisions/0040): that takes 200 s.
+	patience = 6 * time.Minute
 )
 
 // rest is what the loop did at rest.

@@ -14,8 +14,18 @@ type Plugin interface {
 	Name() string
 }
 
-// JobOrderer decides which job is tried first. Combined: the first non-zero answer in tier order, then creation time, then UID.
-// In a configuration: `jobOrder`.
+// QueueOrderer decides which of the queues with one parent has its turn first. Combined: the first non-zero answer in tier order,
+// then the queue of which a job started longest ago, then the order of the jobs. In a configuration: `queueOrder`.
+type QueueOrderer interface {
+	Plugin
+	// CompareQueues is negative when a comes before b, zero when the plugin has no opinion. The jobs are those that would be tried
+	// next in each, or below it. The answer may change only with what the two queues hold: it is asked again of the queues in which
+	// a job was tried, and of no others.
+	CompareQueues(a, b *model.Queue, jobOfA, jobOfB *model.Job) int
+}
+
+// JobOrderer decides which job of a queue is tried first. Combined: the first non-zero answer in tier order, then creation time,
+// then UID. In a configuration: `jobOrder`.
 type JobOrderer interface {
 	Plugin
 	// CompareJobs is negative when a comes before b, zero when the plugin has no opinion.

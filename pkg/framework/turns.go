@@ -2,7 +2,6 @@ package framework
 
 import (
 	"cmp"
-	"container/heap"
 	"iter"
 	"slices"
 	"time"
@@ -104,7 +103,7 @@ func (t *turns) build() {
 	for _, one := range t.below {
 		one.build()
 	}
-	heap.Init(t)
+	t.order()
 	t.offer()
 }
 
@@ -133,20 +132,17 @@ func (t *turns) take() *model.Job {
 func (t *turns) update() {
 	if t.tookBelow {
 		t.below[0].update()
-		switch {
-		case t.below[0].offered == nil:
-			heap.Pop(t)
+		if t.below[0].offered == nil {
+			last := len(t.below) - 1
+			t.below[0], t.below[last] = t.below[last], nil
+			t.below, t.second = t.below[:last], 0
+		}
+		if t.second == 0 {
+			t.second = t.firstUnder(0)
+		}
+		if t.second > 0 && t.below[t.second].compare(t.below[0]) < 0 {
+			t.sink(0)
 			t.second = 0
-		case len(t.below) > 1:
-			if t.second == 0 {
-				if t.second = 1; len(t.below) > 2 && t.Less(2, 1) {
-					t.second = 2
-				}
-			}
-			if t.Less(t.second, 0) {
-				heap.Fix(t, 0)
-				t.second = 0
-			}
 		}
 	}
 	t.offer()
@@ -163,8 +159,7 @@ func (t *turns) renew() {
 		one.renew()
 	}
 	t.below = slices.DeleteFunc(t.below, func(one *turns) bool { return one.offered == nil })
-	heap.Init(t)
-	t.second = 0
+	t.order()
 	t.offer()
 }
 
@@ -186,31 +181,47 @@ func (t *turns) compareLastStart(other *turns) int {
 	return cmp.Or(t.queue.LastStart.Compare(other.queue.LastStart), t.session.CompareJobs(t.offered, other.offered))
 }
 
-// Len is for package heap.
-func (t *turns) Len() int { return len(t.below) }
+// order makes a heap of below.
+func (t *turns) order() {
+	for i := len(t.below)/2 - 1; i >= 0; i-- {
+		t.sink(i)
+	}
+	t.second = 0
+}
 
-// Less is for package heap.
-func (t *turns) Less(i, j int) bool { return t.below[i].compare(t.below[j]) < 0 }
+// sink moves the one at a position of the heap down to where it belongs.
+func (t *turns) sink(i int) {
+	for {
+		first := t.firstUnder(i)
+		if first == 0 || t.below[first].compare(t.below[i]) >= 0 {
+			return
+		}
+		t.below[i], t.below[first] = t.below[first], t.below[i]
+		i = first
+	}
+}
 
-// Swap is for package heap.
-func (t *turns) Swap(i, j int) { t.below[i], t.below[j] = t.below[j], t.below[i] }
-
-// Push is for package heap.
-func (t *turns) Push(one any) { t.below = append(t.below, one.(*turns)) }
-
-// Pop is for package heap.
-func (t *turns) Pop() any {
-	last := len(t.below) - 1
-	one := t.below[last]
-	t.below[last], t.below = nil, t.below[:last]
-	return one
+// firstUnder returns the position of that which comes first of the two right under a position of the heap, zero when there is
+// none.
+func (t *turns) firstUnder(i int) int {
+	left, right := 2*i+1, 2*i+2
+	switch {
+	case left >= len(t.below):
+		return 0
+	case right < len(t.below) && t.below[right].compare(t.below[left]) < 0:
+		return right
+	}
+	return left
 }
 
 // takeTurn records, in the decision and in the queues, that the job has started in its turn: its minimum, and not the rest of
 // one that has begun, nor members beyond it.
 func (s *Session) takeTurn(decision *model.Decision) {
+	if len(s.Snapshot.Queues) == 0 || decision.MinBinds == 0 {
+		return
+	}
 	job := s.Snapshot.Job(decision.Job)
-	if decision.MinBinds == 0 || job == nil || job.InQueue() == nil || job.LostMembers {
+	if job == nil || job.InQueue() == nil || job.LostMembers {
 		return
 	}
 	had := job.Count(Ready.Counts) - len(decision.Binds)

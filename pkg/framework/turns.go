@@ -1,7 +1,6 @@
 package framework
 
 import (
-	"cmp"
 	"iter"
 	"slices"
 	"time"
@@ -50,8 +49,11 @@ type turns struct {
 	// known: mostly the first stays where it is, and is compared with no other.
 	below  []*turns
 	second int
-	// offered is the job to be tried next; nil when all have been.
-	offered *model.Job
+	// offered is the job to be tried next; nil when all have been. ranks are where the plugins put the queue with it, and lastStart
+	// is the queue's: kept here, where comparing many queues reads little memory.
+	offered   *model.Job
+	ranks     []QueueRank
+	lastStart time.Time
 	// tookBelow reports whether the last job taken was that of a queue below.
 	tookBelow bool
 }
@@ -116,6 +118,18 @@ func (t *turns) offer() {
 	default:
 		t.offered = nil
 	}
+	if t.queue != nil && t.offered != nil {
+		t.rank()
+	}
+}
+
+// rank asks the plugins where the queue is now.
+func (t *turns) rank() {
+	t.session.currentJob = model.JobKey{} // a panic here is about no single job
+	t.lastStart, t.ranks = t.queue.LastStart, t.ranks[:0]
+	for _, plugin := range t.session.slots.queueOrder {
+		t.ranks = append(t.ranks, plugin.RankQueue(t.queue, t.offered))
+	}
 }
 
 // take takes out the offered job.
@@ -172,13 +186,15 @@ func (t *turns) compare(other *turns) int {
 	case other.queue == nil:
 		return -1
 	}
-	t.session.currentJob = model.JobKey{} // a panic here is about no single job
-	ask := func(o QueueOrderer, a, b *turns) int { return o.CompareQueues(a.queue, b.queue, a.offered, b.offered) }
-	return firstNonZero(t.session.slots.queueOrder, ask, (*turns).compareLastStart, t, other)
-}
-
-func (t *turns) compareLastStart(other *turns) int {
-	return cmp.Or(t.queue.LastStart.Compare(other.queue.LastStart), t.session.CompareJobs(t.offered, other.offered))
+	for i := range t.ranks {
+		if order := t.ranks[i].compare(other.ranks[i]); order != 0 {
+			return order
+		}
+	}
+	if order := t.lastStart.Compare(other.lastStart); order != 0 {
+		return order
+	}
+	return t.session.CompareJobs(t.offered, other.offered)
 }
 
 // order makes a heap of below.

@@ -41,10 +41,10 @@ func (*plugin) Name() string { return Name }
 // OpenSession keeps the session.
 func (p *plugin) OpenSession(session *framework.Session) { p.session = session }
 
-// CompareQueues puts the queue of the lower standing first, each in the world of the job that it offers.
-func (p *plugin) CompareQueues(a, b *model.Queue, jobOfA, jobOfB *model.Job) int {
-	s := p.computed()
-	return s.standing(a, jobOfA).Compare(*s.standing(b, jobOfB))
+// RankQueue puts the queue of the lower standing first, each in the world of the job that it offers.
+func (p *plugin) RankQueue(queue *model.Queue, job *model.Job) (rank framework.QueueRank) {
+	rank.First, rank.Second = p.computed().standing(queue, job).Rank()
+	return rank
 }
 
 // CloseSession leaves the shares in the queues, for their status.
@@ -75,31 +75,11 @@ type sharing struct {
 	// neither.
 	devices, ordinary shares.World
 	dimensions        int
-	// kept are the last standings, by the queue's index.
-	kept []keptStanding
 	// changes is what standing needs room for.
 	changes []int64
 	// asked are the devices that jobs with unlike members ask for.
 	asked map[*model.Job][]int
 }
-
-// keptStanding is where a queue was when it was last asked about: most questions are about the queues in which nothing has changed.
-type keptStanding struct {
-	// job was offered then, and the queue held that. Both are nil before.
-	job  *model.Job
-	held model.Resources
-	// standings are by world; known reports which are of what the queue held then. world is that of the job.
-	standings [worlds]shares.Standing
-	known     [worlds]bool
-	world     int
-}
-
-// The worlds.
-const (
-	ofOrdinary = iota
-	ofDevices
-	worlds
-)
 
 const absent = -1
 
@@ -118,7 +98,6 @@ func newSharing(session *framework.Session) *sharing {
 	d := newDemand(session, own, s.numbers)
 	s.setAmounts(snapshot, own, d.waiting)
 	s.tree.Compute(d.supply)
-	s.kept = make([]keptStanding, len(snapshot.Queues))
 	return s
 }
 
@@ -167,37 +146,20 @@ func (s *sharing) setAmounts(snapshot *model.Snapshot, own, waiting []model.Reso
 	}
 }
 
-// standing returns that of a queue in the world of a job: the devices if it asks for one that is contended there. It is right until
-// it is called again.
-func (s *sharing) standing(queue *model.Queue, job *model.Job) *shares.Standing {
-	kept := &s.kept[queue.Index]
-	if kept.job != job || !slices.Equal(kept.held, queue.Used) {
-		s.renew(kept, queue, job)
-	}
-	return &kept.standings[kept.world]
-}
-
-// renew finds where a queue is now.
-func (s *sharing) renew(kept *keptStanding, queue *model.Queue, job *model.Job) {
-	if !slices.Equal(kept.held, queue.Used) || kept.job == nil {
-		kept.held, kept.known = append(kept.held[:0], queue.Used...), [worlds]bool{}
-	}
+// standing returns that of a queue in the world of a job: the devices if it asks for one that is contended there.
+func (s *sharing) standing(queue *model.Queue, job *model.Job) shares.Standing {
 	number := s.numbers[queue.Index]
+	if number == absent {
+		return shares.Standing{Met: shares.Fraction{Q: 1}}
+	}
 	world := s.ordinary
-	if kept.job, kept.world = job, ofOrdinary; number != absent && s.asksForContended(number, job) {
-		world, kept.world = s.devices, ofDevices
+	if s.asksForContended(number, job) {
+		world = s.devices
 	}
-	if kept.known[kept.world] {
-		return
+	for _, r := range world {
+		s.changes[r] = queue.Used.At(r) - s.tree.Part(number, r).Usage
 	}
-	standing := shares.Standing{Met: shares.Fraction{Q: 1}}
-	if number != absent {
-		for _, r := range world {
-			s.changes[r] = queue.Used.At(r) - s.tree.Part(number, r).Usage
-		}
-		standing = s.tree.Standing(number, world, s.changes)
-	}
-	kept.standings[kept.world], kept.known[kept.world] = standing, true
+	return s.tree.Standing(number, world, s.changes)
 }
 
 // asksForContended reports whether a waiting member of the job asks for a device of which the queue and its siblings ask for more

@@ -37,8 +37,8 @@ func (l Level) Compare(o Level) int {
 	return compareFractions(l.amount, l.unit, o.amount, o.unit)
 }
 
-// number is larger for a higher level, in fixed point: the rank in the upper two bits, and below them the level, at most what they
-// can hold.
+// number is larger for a higher level, in fixed point: the rank in the upper two bits, and below them the level, at most what
+// they can hold.
 func (l Level) number() uint64 {
 	switch l.rank {
 	case atFloor:

@@ -24,6 +24,11 @@ func (byUse) RankQueue(queue *model.Queue, job *model.Job) QueueRank {
 	return QueueRank{First: held / 2, Second: held % 2}
 }
 
+func (u byUse) compare(a, b *model.Queue, jobOfA, jobOfB *model.Job) int {
+	x, y := u.RankQueue(a, jobOfA), u.RankQueue(b, jobOfB)
+	return cmp.Or(cmp.Compare(x.First, y.First), cmp.Compare(x.Second, y.Second))
+}
+
 // byPriority orders jobs by priority, which may change.
 type byPriority struct{ named }
 
@@ -83,7 +88,7 @@ func offered(session *Session, queue *model.Queue, left []*model.Job) (next *mod
 			continue
 		}
 		if job := offered(session, child, left); job != nil {
-			if next == nil || cmp.Or(byUse{}.RankQueue(child, job).compare(byUse{}.RankQueue(offering, next)),
+			if next == nil || cmp.Or(byUse{}.compare(child, offering, job, next),
 				child.LastStart.Compare(offering.LastStart), session.CompareJobs(job, next)) < 0 {
 				next, offering = job, child
 			}

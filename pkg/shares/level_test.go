@@ -128,7 +128,15 @@ func TestStandings(t *testing.T) {
 	cpu, devices := World{0}, World{1, 2}
 	order := func(world World) []int {
 		queues := []int{0, 1, 2}
-		slices.SortFunc(queues, func(a, b int) int { return tree.Standing(a, world, nil).Compare(tree.Standing(b, world, nil)) })
+		slices.SortFunc(queues, func(a, b int) int {
+			x, y := tree.Standing(a, world, nil), tree.Standing(b, world, nil)
+			level, met := x.Rank()
+			otherLevel, otherMet := y.Rank()
+			if order := cmp.Or(cmp.Compare(level, otherLevel), cmp.Compare(met, otherMet)); order != x.Compare(y) {
+				t.Errorf("the ranks of %+v and %+v compare as %d", x, y, order)
+			}
+			return x.Compare(y)
+		})
 		return queues
 	}
 	if got := order(cpu); !slices.Equal(got, []int{1, 2, 0}) {
@@ -284,6 +292,9 @@ func TestWide(t *testing.T) {
 			n.Or(n.Lsh(n, 64), new(big.Int).SetUint64(w))
 		}
 		return n
+	}
+	if got := (wide{low: 1 << 22}).fixed(wide{low: 1}, 40); got != 1<<62-1 {
+		t.Errorf("2²² in 62 bits, of which 40 are a fraction, is %d", got)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		var w [4]wide

@@ -25,7 +25,8 @@ func newQueues(a *clientFlags) *cobra.Command {
 		Use:   "queues [NAME...]",
 		Short: "Show the tree of queues: what each holds of its limit, and how many of its jobs run and wait",
 		Long: `Shows the Queue objects as a tree: whether jobs of a queue start, or why not, how many of its jobs, and of those below it, run and
-wait, and for each resource what they hold of the limit; - is no limit. With names, these queues and those below them.
+wait, and for each resource what they hold of the limit; - is no limit. SHARE is what a queue can count on where there is too little
+for all; - is none. With names, these queues and those below them.
 
 It needs the right to read Queues. Numbers are those of the objects' status, up to half a minute old.`,
 		Example: `  kubectl tutti queues
@@ -138,6 +139,7 @@ func writeQueues(p *printer.Printer, tree []placedQueue, wide bool) {
 	for _, name := range resources {
 		header = append(header, strings.ToUpper(shortName(name)))
 	}
+	header = append(header, "SHARE")
 	if wide {
 		header = append(header, "WEIGHT", "GUARANTEE", "NAMESPACES", "MESSAGE")
 	}
@@ -178,6 +180,7 @@ func queueRow(queue placedQueue, resources []corev1.ResourceName, wide bool) []p
 	for _, name := range resources {
 		row = append(row, heldCell(queue.Queue, name))
 	}
+	row = append(row, printer.Cell{Text: amounts(queue.Status.Share)})
 	if wide {
 		weight := int32(1)
 		if queue.Spec.Weight != nil {

@@ -29,6 +29,7 @@ var rules = []rule{
 	{of: "apis/client", client: true},
 	{of: "apis"},
 	{of: "pkg/isolated"},
+	{of: "pkg/shares"},
 	{of: "pkg/argument"},
 	{of: "internal/metrics"},
 	{of: "internal/version"},
@@ -41,6 +42,7 @@ var rules = []rule{
 	{of: "internal/placement", ours: []string{"pkg/framework", "pkg/model"}},
 	{of: "pkg/plugins/predicates", ours: []string{"pkg/framework", "pkg/model", "pkg/argument", "pkg/topology"}, kubernetes: true},
 	{of: "pkg/plugins/nodeorder", ours: []string{"pkg/framework", "pkg/model", "pkg/argument", "pkg/topology"}, kubernetes: true},
+	{of: "pkg/plugins/proportion", ours: []string{"pkg/framework", "pkg/model", "pkg/shares"}},
 	{of: "pkg/plugins/isolcpu", ours: []string{"pkg/framework", "pkg/model", "pkg/argument", "pkg/isolated"}},
 	// The two registries list what lies below them and nothing else; below them no package imports its sibling.
 	{of: "pkg/plugins/", ours: []string{"pkg/framework", "pkg/model", "pkg/argument"}},

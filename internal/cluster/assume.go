@@ -48,6 +48,7 @@ func (s *State) Assume(decision model.Decision) {
 		after.nomination = &nomination.Node
 		s.assume(entry, &after)
 	}
+	s.assumeStart(decision)
 	if decision.Reservation != nil {
 		s.assumeReservation(decision.Job, decision.Reservation)
 	}

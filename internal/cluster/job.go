@@ -12,6 +12,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
+
 // fillJob writes a job again from its members and its group, nil when it has none that is ours. Of a job that cannot be read
 // only the members are known: all of them are taken to be needed, and none is placed.
 func (s *State) fillJob(job *model.Job, members map[types.UID]*podEntry, group *v1alpha1.PodGroup) {

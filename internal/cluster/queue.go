@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -32,8 +33,15 @@ type queueState struct {
 // queues are the Queue objects by name.
 type queues struct {
 	objects map[string]*queueState
+	// lastStart is when a job of each last started in its turn: as this process has decided, or as a status says, whichever is
+	// later. It has what is known of the default queue also while that has no object.
+	lastStart map[string]time.Time
 	// dirty reports that the snapshot has to be given them again.
 	dirty bool
+}
+
+func newQueues() queues {
+	return queues{objects: map[string]*queueState{}, lastStart: map[string]time.Time{}}
 }
 
 // any reports whether there is a Queue object. While there is none all jobs are in one queue, whatever name they say.
@@ -44,6 +52,12 @@ func (q *queues) any() bool { return len(q.objects) > 0 }
 // goes.
 func (s *State) applyQueue(object *v1alpha1.Queue, deleted bool) Effect {
 	before := s.queues.objects[object.Name]
+	if deleted || before != nil && before.object.UID != object.UID {
+		delete(s.queues.lastStart, object.Name)
+	}
+	if !deleted {
+		s.queues.readLastStart(object)
+	}
 	if before != nil && !deleted && before.object.UID == object.UID && equality.Semantic.DeepEqual(before.object.Spec, object.Spec) {
 		written := !equality.Semantic.DeepEqual(before.object.Status, object.Status)
 		before.object = object
@@ -66,6 +80,25 @@ func (s *State) applyQueue(object *v1alpha1.Queue, deleted bool) Effect {
 		s.refillJobs(func(job *model.Job) bool { return job.Queue == object.Name })
 	}
 	return Effect{Schedule: true, Report: true}
+}
+
+// readLastStart takes in when a status says that a job last started: another process may have written it.
+func (q *queues) readLastStart(object *v1alpha1.Queue) {
+	if at := object.Status.LastStart; at != nil && at.After(q.lastStart[object.Name]) {
+		q.lastStart[object.Name] = at.UTC()
+		q.dirty = true
+	}
+}
+
+// assumeStart takes note that a job has started in its turn.
+func (s *State) assumeStart(decision model.Decision) {
+	job := s.snapshot.Job(decision.Job)
+	if job == nil || decision.LastStart.IsZero() {
+		return
+	}
+	for queue := job.InQueue(); queue != nil; queue = queue.Above() {
+		s.queues.lastStart[queue.Name] = decision.LastStart
+	}
 }
 
 // refillJobs fills jobs of the snapshot again; the others are filled when they come into it.
@@ -129,10 +162,14 @@ func (q *queues) admits(name string, namespace map[string]string) bool {
 	return known == nil || known.namespaces.Matches(labels.Set(namespace))
 }
 
-// patchQueues gives the snapshot the queues, and reports whether they have changed.
+// patchQueues gives the snapshot the queues, and reports whether they have changed. When a job of each last started is as the
+// assumed decisions say, whatever the last session left.
 func (s *State) patchQueues() (changed bool) {
 	if changed, s.queues.dirty = s.queues.dirty, false; changed {
 		s.snapshot.SetQueues(s.queues.list(s.dimensions))
+	}
+	for _, queue := range s.snapshot.Queues {
+		queue.LastStart = s.queues.lastStart[queue.Name]
 	}
 	return changed
 }
@@ -158,9 +195,6 @@ func (q *queues) list(dimensions *model.ResourceIndex) []*model.Queue {
 			queue.Invalid, queue.Inactive = q.refusal(name)
 			if object.Spec.Weight != nil {
 				queue.Weight = max(0, *object.Spec.Weight)
-			}
-			if since := object.Status.LastStart; since != nil {
-				queue.LastStart = since.Time
 			}
 		}
 		all = append(all, queue)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -125,4 +126,46 @@ func TestServesQueues(t *testing.T) {
 			t.Errorf("the answer is %v: serves %t, %v", test.answer, serves, err)
 		}
 	}
+}
+
+// TestLastStart: what was decided counts until a status says something later, and ends with the queue.
+func TestLastStart(t *testing.T) {
+	says := func(version string, seconds int) *v1alpha1.Queue {
+		return queue("inner", version, func(q *v1alpha1.Queue) {
+			q.Status.LastStart = &metav1.MicroTime{Time: start.Add(time.Duration(seconds) * time.Second)}
+		})
+	}
+	s := newState(node("n1", "cpu", "4"), says("1", 10), queue("leaf", "1", func(q *v1alpha1.Queue) { q.Spec.Parent = "inner" }),
+		pod("p", label(v1alpha1.LabelQueue, "leaf")))
+	want := func(what string, inner, leaf int) {
+		t.Helper()
+		snapshot := s.Snapshot(start)
+		for name, seconds := range map[string]int{"inner": inner, "leaf": leaf} {
+			wanted := time.Time{}
+			if seconds > 0 {
+				wanted = start.Add(time.Duration(seconds) * time.Second)
+			}
+			if got := snapshot.Queue(name).LastStart; !got.Equal(wanted) {
+				t.Errorf("%s: %s is %s, want %s", what, name, got, wanted)
+			}
+		}
+	}
+	want("as written", 10, 0)
+	decision := bind("p", "n1")
+	decision.Job, decision.LastStart = s.snapshot.Jobs[0].Key, start.Add(20*time.Second)
+	s.Assume(decision)
+	want("decided", 20, 20)
+	s.snapshot.Queue("leaf").LastStart = start.Add(time.Hour)
+	want("left by a session and not decided", 20, 20)
+	s.Apply(seen(says("2", 15)))
+	want("an older status", 20, 20)
+	version := s.Snapshot(start).Version
+	s.Apply(seen(says("3", 30)))
+	want("a later status", 30, 20)
+	if s.Snapshot(start).Version == version {
+		t.Error("a session may rest although the order has changed")
+	}
+	s.Apply(Event{Kind: KindQueue, Queue: queue("leaf", "2", nil), Deleted: true})
+	s.Apply(seen(queue("leaf", "3", func(q *v1alpha1.Queue) { q.UID, q.Spec.Parent = "another", "inner" })))
+	want("made again", 30, 0)
 }

@@ -104,7 +104,7 @@ func New(options Options) *State {
 		schedulers: map[string]bool{}, dimensions: dimensions, maxGrace: model.DefaultMaxGrace, incarnations: newIncarnations(),
 		pods: map[types.UID]*podEntry{}, nodes: map[string]*nodeState{},
 		groups: map[model.JobKey]*v1alpha1.PodGroup{}, others: newOthers(), classes: map[string]int32{}, devices: newByClass(), offered: newOffered(),
-		budgets: map[types.NamespacedName]model.Budget{}, queues: queues{objects: map[string]*queueState{}}, reserved: map[model.JobKey]*groupReservation{},
+		budgets: map[types.NamespacedName]model.Budget{}, queues: newQueues(), reserved: map[model.JobKey]*groupReservation{},
 		evicted: map[model.JobKey]bool{}, seenWhole: map[model.JobKey]model.Minima{}, namespaces: map[string]map[string]string{},
 		members: map[model.JobKey]map[types.UID]*podEntry{}, implicit: map[model.JobKey]map[types.UID]*podEntry{}, held: map[string]map[types.UID]*podEntry{},
 		releasing: map[types.UID]*podEntry{}, nominated: map[types.UID]*podEntry{},

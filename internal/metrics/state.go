@@ -23,6 +23,11 @@ const (
 	StuckVictims    Name = "tutti_stuck_victims"
 	SnapshotObjects Name = "tutti_snapshot_objects"
 	Dimensions      Name = "tutti_dimensions"
+	QueueUsed       Name = "tutti_queue_used"
+	QueueShare      Name = "tutti_queue_share"
+	QueueGuarantee  Name = "tutti_queue_guarantee"
+	QueueLimit      Name = "tutti_queue_limit"
+	QueueJobs       Name = "tutti_queue_jobs"
 )
 
 // The metrics of starts, searches and the calls of others.
@@ -112,6 +117,28 @@ func state() []Metric {
 		},
 		{
 			Name: Dimensions, Kind: Gauge, Program: Scheduler, Help: "Resource names that the accounting of each node has a place for.",
+		},
+	}
+}
+
+// queues are the metrics of queues, counted when they are scraped.
+func queues() []Metric {
+	queue := Label{Name: "queue", Values: "the name of a Queue, or default; only the first 2,000 by name"}
+	amounts := []Label{queue, {Name: "resource", Values: "such as cpu or nvidia.com/gpu"}}
+	return []Metric{
+		{
+			Name: QueueUsed, Kind: Gauge, Program: Scheduler, Labels: amounts,
+			Help: "What the jobs of a queue, and of those below it, hold, as its limit counts it: cores, bytes, or pieces.",
+		},
+		{
+			Name: QueueShare, Kind: Gauge, Program: Scheduler, Labels: amounts,
+			Help: "What a queue can count on of the resources of which it and its siblings ask for more than there is.",
+		},
+		{Name: QueueGuarantee, Kind: Gauge, Program: Scheduler, Labels: amounts, Help: "The guarantee of a queue."},
+		{Name: QueueLimit, Kind: Gauge, Program: Scheduler, Labels: amounts, Help: "The limit of a queue."},
+		{
+			Name: QueueJobs, Kind: Gauge, Program: Scheduler, Help: "Jobs of a queue, and of those below it.",
+			Labels: []Label{queue, {Name: "state", Values: "running (holds capacity), waiting"}},
 		},
 	}
 }

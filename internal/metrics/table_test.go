@@ -38,7 +38,7 @@ func TestTable(t *testing.T) {
 			t.Errorf("what %s says is no sentence: %s", name, m.Help)
 		}
 		for _, label := range m.Labels {
-			if slices.Contains([]string{"pod", "job", "job_id", "job_name", "namespace", "queue"}, label.Name) {
+			if slices.Contains([]string{"pod", "job", "job_id", "job_name", "namespace"}, label.Name) {
 				t.Errorf("%s is labelled with %s", name, label.Name)
 			}
 		}

@@ -21,7 +21,8 @@ import (
 )
 
 // This file is the status of queues. Users make its numbers change with each job, so it has a budget of its own, whatever the
-// number of queues: a restart reads none of it, and what is not written is computed again later.
+// number of queues: what is not written is computed again later. A restart reads one of them, when a job last started, so that of
+// queues which hold the same the turn is right but for the starts that were not written yet.
 
 const (
 	// queueInterval is how long after the last write about a queue its numbers, or its message, are written again. Whether it is
@@ -29,9 +30,9 @@ const (
 	queueInterval = 30 * time.Second
 	// mostQueues is how many statuses of queues are written in a second, all queues together.
 	mostQueues = 10
-	// maxUsed is how many resources a status lists, as the CRD has it; maxNamed is how many a message names, and maxName how many
-	// bytes of each.
-	maxUsed, maxNamed, maxName = 512, 8, 80
+	// maxResources is how many resources a status lists, as the CRD has it; maxNamed is how many a message names, and maxName how
+	// many bytes of each.
+	maxResources, maxNamed, maxName = 512, 8, 80
 )
 
 // QueueReporter turns what queues hold into writes: the differences from what the API server has, or has been sent.
@@ -114,7 +115,7 @@ func (r *QueueReporter) Failed(write commit.Write, now time.Time) {
 // due returns the statuses that differ from what was written and that may be written now: those first that say something new
 // about whether a queue is active, then those that were written longest ago.
 func (r *QueueReporter) due(snapshot *model.Snapshot, refusals map[model.JobKey]*model.Refusal, now time.Time) (due []queueWrite) {
-	counts, offered := countJobs(snapshot.Jobs, refusals), offeredResources(snapshot)
+	counts, offered := CountJobs(snapshot.Jobs, refusals), offeredResources(snapshot)
 	for _, queue := range snapshot.Queues {
 		object := r.object(queue.Name)
 		if object == nil || object.DeletionTimestamp != nil || !r.writes(object) {
@@ -129,8 +130,12 @@ func (r *QueueReporter) due(snapshot *model.Snapshot, refusals map[model.JobKey]
 		}
 		wanted := current.DeepCopy()
 		wanted.SchedulerName = cmp.Or(wanted.SchedulerName, r.schedulers[0])
-		wanted.ObservedGeneration, wanted.Used = object.Generation, used(snapshot.Dimensions, queue)
-		wanted.Waiting, wanted.Running = counts[queue].waiting, counts[queue].running
+		wanted.ObservedGeneration, wanted.Used = object.Generation, cut(snapshot.Dimensions.List(queue.Used))
+		wanted.Share = cut(snapshot.Dimensions.ListOf(queue.Share))
+		if !queue.LastStart.IsZero() {
+			wanted.LastStart = &metav1.MicroTime{Time: queue.LastStart}
+		}
+		wanted.Waiting, wanted.Running = counts[queue].Waiting, counts[queue].Running
 		meta.SetStatusCondition(&wanted.Conditions, active(queue, object, counts[queue].own > 0, offered, now))
 		if equality.Semantic.DeepEqual(*wanted, current) {
 			r.settle(object, sent, current, now)
@@ -178,12 +183,13 @@ func (r *QueueReporter) settle(object *v1alpha1.Queue, sent sentQueue, current v
 // requeue asks for the next call of Report.
 func (r *QueueReporter) requeue(at time.Time) { r.wake = backoff.Sooner(r.wake, at) }
 
-// jobCounts is how many jobs of a queue, and of those below it, wait to start or hold capacity; own are those of the queue
+// JobCounts is how many jobs of a queue, and of those below it, wait to start or hold capacity; own are those of the queue
 // itself.
-type jobCounts struct{ waiting, running, own int32 }
+type JobCounts struct{ Waiting, Running, own int32 }
 
-func countJobs(jobs []*model.Job, refusals map[model.JobKey]*model.Refusal) map[*model.Queue]jobCounts {
-	all := map[*model.Queue]jobCounts{}
+// CountJobs counts the jobs of each queue; refusals says why those wait that do.
+func CountJobs(jobs []*model.Job, refusals map[model.JobKey]*model.Refusal) map[*model.Queue]JobCounts {
+	all := map[*model.Queue]JobCounts{}
 	for _, job := range jobs {
 		own := int32(1)
 		holds := slices.ContainsFunc(job.Tasks, (*model.Task).CountsInQueue)
@@ -191,9 +197,9 @@ func countJobs(jobs []*model.Job, refusals map[model.JobKey]*model.Refusal) map[
 			counts := all[queue]
 			switch {
 			case holds:
-				counts.running++
+				counts.Running++
 			case refusals[job.Key] != nil:
-				counts.waiting++
+				counts.Waiting++
 			}
 			counts.own += own
 			all[queue], own = counts, 0
@@ -213,10 +219,9 @@ func offeredResources(snapshot *model.Snapshot) map[corev1.ResourceName]bool {
 	return offered
 }
 
-// used is what the queue and those below it hold. Of more resources than a status may list the last by name are left out.
-func used(dimensions *model.ResourceIndex, queue *model.Queue) corev1.ResourceList {
-	list := dimensions.List(queue.Used)
-	for _, name := range slices.Sorted(maps.Keys(list))[min(maxUsed, len(list)):] {
+// cut leaves out the last by name of more resources than a status may list.
+func cut(list corev1.ResourceList) corev1.ResourceList {
+	for _, name := range slices.Sorted(maps.Keys(list))[min(maxResources, len(list)):] {
 		delete(list, name)
 	}
 	return list

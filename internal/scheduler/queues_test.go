@@ -13,6 +13,8 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/plugins/proportion"
 )
 
 // queueOf is the default queue with a limit of CPU.
@@ -113,5 +115,36 @@ func TestADegradedGangOfAQueueThatStartsNothingIsNotRestarted(t *testing.T) {
 	w.queue(resumed)
 	if got := sent(w.play(t.Context(), 5*time.Second), commit.CallDeleteStarted); len(got) != 2 {
 		t.Errorf("deleted %q once the queue is active, want the two that are left", got)
+	}
+}
+
+// TestTheStatusOfAQueueHasItsShareAndItsLastStart: the next leader knows when a job of the queue last started.
+func TestTheStatusOfAQueueHasItsShareAndItsLastStart(t *testing.T) {
+	shared := func() *world {
+		w := newWorld(t)
+		w.loop.profile.Tiers = append(w.loop.profile.Tiers, framework.Tier{{Factory: proportion.New}})
+		w.node("n1", "8")
+		return w
+	}
+	w := shared()
+	w.queue(queueOf("30"))
+	w.play(t.Context(), time.Second)
+	if status := w.queues[v1alpha1.DefaultQueue].Status; status.LastStart != nil || len(status.Share) != 0 {
+		t.Fatalf("the queue says %+v before anything has started", status)
+	}
+	started := w.clock.Now()
+	w.gang("first", 6, 6)
+	w.gang("second", 6, 6)
+	w.play(t.Context(), 40*time.Second)
+	status := w.queues[v1alpha1.DefaultQueue].Status
+	if cpu := status.Share[corev1.ResourceCPU]; status.LastStart == nil || status.LastStart.Before(&metav1.MicroTime{Time: started}) ||
+		status.LastStart.After(started.Add(5*time.Second)) || cpu.String() != "8" {
+		t.Fatalf("the queue says %+v, want a start at %s and 8 cpu", status, started)
+	}
+	next := shared()
+	next.queue(w.queues[v1alpha1.DefaultQueue])
+	next.play(t.Context(), time.Second)
+	if got := next.loop.state.Snapshot(next.clock.Now()).Queue(v1alpha1.DefaultQueue).LastStart; !got.Equal(status.LastStart.Time) {
+		t.Errorf("the next leader takes the last start for %s, not %s", got, status.LastStart)
 	}
 }

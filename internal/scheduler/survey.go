@@ -4,7 +4,10 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/internal/telemetry"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -42,16 +45,44 @@ func (s *Scheduler) survey(snapshot *model.Snapshot) *telemetry.Survey {
 	for _, job := range snapshot.Jobs {
 		s.surveyJob(job, seen)
 	}
+	seen.Queues = s.surveyQueues(snapshot)
 	for _, held := range snapshot.Held() {
 		sums := seen.Nominated
 		if held.Reserved() {
 			sums = seen.Reserved
 		}
-		for name, amount := range snapshot.Dimensions.List(held.Request) {
-			sums[string(name)] += amount.AsApproximateFloat64()
+		for name, amount := range approximate(snapshot.Dimensions.List(held.Request)) {
+			sums[name] += amount
 		}
 	}
 	return seen
+}
+
+// mostQueues is of how many queues there are series.
+const mostQueues = 2_000
+
+func (s *Scheduler) surveyQueues(snapshot *model.Snapshot) (seen []telemetry.QueueSurvey) {
+	if len(snapshot.Queues) == 0 {
+		return nil
+	}
+	jobs, dimensions := report.CountJobs(snapshot.Jobs, s.refusals), snapshot.Dimensions
+	for _, queue := range snapshot.Queues[:min(mostQueues, len(snapshot.Queues))] {
+		seen = append(seen, telemetry.QueueSurvey{
+			Name: queue.Name, Used: approximate(dimensions.List(queue.Used)), Share: approximate(dimensions.ListOf(queue.Share)),
+			Guarantee: approximate(dimensions.ListOf(queue.Guarantee)), Limit: approximate(dimensions.ListOf(queue.Limit)),
+			Running: int(jobs[queue].Running), Waiting: int(jobs[queue].Waiting),
+		})
+	}
+	return seen
+}
+
+// approximate returns the amounts by name, in cores, bytes or pieces.
+func approximate(list corev1.ResourceList) map[string]float64 {
+	amounts := make(map[string]float64, len(list))
+	for name, amount := range list {
+		amounts[string(name)] = amount.AsApproximateFloat64()
+	}
+	return amounts
 }
 
 func (s *Scheduler) surveyJob(job *model.Job, seen *telemetry.Survey) {

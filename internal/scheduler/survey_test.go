@@ -10,9 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/metrics"
 	"github.com/tutti-sched/tutti/internal/telemetry"
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/plugins/proportion"
 )
 
 // atOnce is a loop that no goroutine runs: a test steps it, and a scrape in between is answered immediately.
@@ -106,4 +110,27 @@ func TestAHangingLoopIsMeasured(t *testing.T) {
 	if got := <-gathered; !slices.Equal(got, want) {
 		t.Errorf("%q have their values, want %q", got, want)
 	}
+}
+
+// TestQueuesAreCounted, as long as they exist.
+func TestQueuesAreCounted(t *testing.T) {
+	w, sum := newMeasuredWorld(t)
+	w.loop.profile.Tiers = append(w.loop.profile.Tiers, framework.Tier{{Factory: proportion.New}})
+	w.node("n1", "8")
+	queue := queueOf("30")
+	queue.Spec.Guarantee = queueOf("2").Spec.Limit
+	w.queue(queue)
+	w.gang("runs", 6, 6)
+	w.gang("waits", 6, 6)
+	w.play(t.Context(), time.Second)
+	w.runAll()
+	w.play(t.Context(), 10*time.Second)
+	expectMetrics(t, sum, map[string]float64{
+		"tutti_queue_used queue=default resource=cpu": 6, "tutti_queue_limit queue=default resource=cpu": 30,
+		"tutti_queue_guarantee queue=default resource=cpu": 2, "tutti_queue_share queue=default resource=cpu": 8,
+		"tutti_queue_jobs queue=default state=running": 1, "tutti_queue_jobs queue=default state=waiting": 1,
+	})
+	w.mailbox.Event(cluster.Event{Kind: cluster.KindQueue, Queue: w.queues[v1alpha1.DefaultQueue], Deleted: true})
+	w.play(t.Context(), time.Second)
+	expectMetrics(t, sum, map[string]float64{"tutti_queue_used": 0, "tutti_queue_limit": 0, "tutti_queue_share": 0, "tutti_queue_jobs": 0})
 }

@@ -29,6 +29,16 @@ type Survey struct {
 	Unscheduled, Stuck int
 	Nodes, Jobs, Pods  int
 	Dimensions         int
+	// Queues are the first by name, when there are very many.
+	Queues []QueueSurvey
+}
+
+// QueueSurvey is what a leader counted of one queue and of those below it.
+type QueueSurvey struct {
+	Name string
+	// Used and the others are by resource name, in cores, bytes or pieces.
+	Used, Share, Guarantee, Limit map[string]float64
+	Running, Waiting              int
 }
 
 // Loop is what a scrape asks of the scheduler's loop. Any goroutine may call its methods.
@@ -62,6 +72,8 @@ type State struct {
 	unscheduled, nominated, stuck, objects, dims *prometheus.GaugeVec
 	reservations, reserved                       *prometheus.GaugeVec
 	oldWaiting                                   *prometheus.GaugeVec
+	queueUsed, queueShare, queueJobs             *prometheus.GaugeVec
+	queueGuarantee, queueLimit                   *prometheus.GaugeVec
 }
 
 // NewState returns the collector of a loop's state, which the caller registers.
@@ -75,7 +87,9 @@ func NewState(loop Loop, clock clock.Clock) *State {
 		nominated: metrics.NewGauge(metrics.Nominated), stuck: metrics.NewGauge(metrics.StuckVictims),
 		objects: metrics.NewGauge(metrics.SnapshotObjects), dims: metrics.NewGauge(metrics.Dimensions),
 		reservations: metrics.NewGauge(metrics.Reservations), reserved: metrics.NewGauge(metrics.Reserved),
-		oldWaiting: metrics.NewGauge(metrics.OldWaitingJobs),
+		oldWaiting: metrics.NewGauge(metrics.OldWaitingJobs), queueUsed: metrics.NewGauge(metrics.QueueUsed),
+		queueShare: metrics.NewGauge(metrics.QueueShare), queueJobs: metrics.NewGauge(metrics.QueueJobs),
+		queueGuarantee: metrics.NewGauge(metrics.QueueGuarantee), queueLimit: metrics.NewGauge(metrics.QueueLimit),
 	}
 }
 
@@ -88,7 +102,7 @@ func (s *State) ofLoop() []*prometheus.GaugeVec {
 func (s *State) ofSurvey() []*prometheus.GaugeVec {
 	return []*prometheus.GaugeVec{
 		s.waiting, s.oldest, s.blocked, s.podGroups, s.members, s.unscheduled, s.nominated, s.stuck, s.objects, s.dims, s.oldWaiting,
-		s.reservations, s.reserved,
+		s.reservations, s.reserved, s.queueUsed, s.queueShare, s.queueGuarantee, s.queueLimit, s.queueJobs,
 	}
 }
 
@@ -177,4 +191,21 @@ func (s *State) fill(now time.Time) {
 	s.stuck.WithLabelValues().Set(float64(s.last.Stuck))
 	s.dims.WithLabelValues().Set(float64(s.last.Dimensions))
 	s.oldWaiting.WithLabelValues().Set(float64(waiting))
+	for i := range s.last.Queues {
+		s.fillQueue(&s.last.Queues[i])
+	}
+}
+
+func (s *State) fillQueue(queue *QueueSurvey) {
+	set := func(gauge *prometheus.GaugeVec, amounts map[string]float64) {
+		for name, amount := range amounts {
+			gauge.WithLabelValues(queue.Name, name).Set(amount)
+		}
+	}
+	set(s.queueUsed, queue.Used)
+	set(s.queueShare, queue.Share)
+	set(s.queueGuarantee, queue.Guarantee)
+	set(s.queueLimit, queue.Limit)
+	s.queueJobs.WithLabelValues(queue.Name, "running").Set(float64(queue.Running))
+	s.queueJobs.WithLabelValues(queue.Name, "waiting").Set(float64(queue.Waiting))
 }

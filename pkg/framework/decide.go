@@ -57,6 +57,7 @@ func (s *Session) emitDecisions(operations []operation) {
 		}
 		if len(decision.Binds) > 0 {
 			decision.MinBinds = s.minimumOf(decision)
+			s.takeTurn(decision)
 		}
 		s.send(*decision)
 	}

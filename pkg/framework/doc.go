@@ -13,7 +13,7 @@
 //	search.go, static.go, ranking.go, tournament.go, closest.go   a node for a task: filters, scores, order
 //	combine.go                                                    how answers of several plugins become one
 //	statement.go, assign.go, decide.go                            changes committed or undone as a whole; decisions
-//	queues.go                                                     limits of queues
+//	queues.go, turns.go                                           limits of queues, and their order
 //	victims.go, nominations.go, reserve.go, overstay.go           eviction, nominated capacity, reserved capacity
 //	cache.go, verdicts.go, idle.go                                what sessions hand on to the next one
 //	budget.go                                                     the time of a cycle for what may be slow

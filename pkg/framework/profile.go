@@ -36,6 +36,7 @@ type Profile struct {
 // extensionPoints is which plugins each extension point asks, filled again for each session. It is the only such list.
 type extensionPoints struct {
 	all         []Plugin
+	queueOrder  []QueueOrderer
 	jobOrder    []JobOrderer
 	taskOrder   []TaskOrderer
 	jobValid    []JobValidator
@@ -72,6 +73,7 @@ func (p *Profile) resolvePoints() extensionPoints {
 			filled.all = append(filled.all, made.plugin)
 		}
 	}
+	filled.queueOrder = flatten(registered[QueueOrderer](tiers, config.QueueOrder))
 	filled.jobOrder = flatten(registered[JobOrderer](tiers, config.JobOrder))
 	filled.taskOrder = flatten(registered[TaskOrderer](tiers, config.TaskOrder))
 	filled.jobValid = flatten(registered[JobValidator](tiers, config.JobValid))
@@ -129,6 +131,7 @@ type pointDescription struct {
 
 func (s *extensionPoints) pointDescriptions() []pointDescription {
 	return []pointDescription{
+		{config.QueueOrder, "first non-zero, then the last start", names(s.queueOrder)},
 		{config.JobOrder, "first non-zero, then creation time, then UID", names(s.jobOrder)},
 		{config.TaskOrder, "first non-zero, then creation time, then UID", names(s.taskOrder)},
 		{config.JobValid, "first refusal", names(s.jobValid)},

@@ -14,6 +14,12 @@ func inquire(profile *Profile) {
 	snapshot := house(4)
 	job := join(snapshot, "a", 1, 1, model.Resources{1})
 	session := Open(snapshot, profile, Options{Verify: true})
+	snapshot.SetQueues([]*model.Queue{{Name: "q0"}, {Name: "q1"}})
+	snapshot.Enqueue(job, "q0")
+	other := join(snapshot, "b", 1, 1, model.Resources{1})
+	snapshot.Enqueue(other, "q1")
+	for range session.InOrder([]*model.Job{job, other}) {
+	}
 	session.CompareJobs(job, &model.Job{})
 	session.CompareTasks(job.Tasks[0], &model.Task{})
 	session.ValidateJob(job)
@@ -113,6 +119,7 @@ func TestExplain(t *testing.T) {
 actions: allocate, backfill
 
 QUESTION      ASKED, IN ORDER  COMBINED
+queueOrder    all              first non-zero, then the last start
 jobOrder      priority         first non-zero, then creation time, then UID
 taskOrder     all              first non-zero, then creation time, then UID
 jobValid      all              first refusal

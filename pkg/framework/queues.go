@@ -41,7 +41,7 @@ func (s *Session) minimumOverLimit(job *model.Job) *model.Refusal {
 	if needs <= 0 {
 		return nil
 	}
-	ask := func(position int) int64 { return leastOf(job, needs, position) }
+	ask := func(position int) int64 { return LeastRequest(job, needs, position) }
 	exceeded, limit := queue.Exceeded(ask, false, model.FutureIdle)
 	if exceeded == nil {
 		return nil
@@ -55,8 +55,9 @@ func (s *Session) minimumOverLimit(job *model.Job) *model.Refusal {
 // maxAsk is as large as a sum of requests can be.
 const maxAsk = math.MaxInt64 / 2
 
-// leastOf returns the least that so many of the waiting members may ask for of a resource; of all of them when there are fewer.
-func leastOf(job *model.Job, needs, position int) (least int64) {
+// LeastRequest returns the least that so many of the waiting members may ask for of a resource; of all of them when there are
+// fewer.
+func LeastRequest(job *model.Job, needs, position int) (least int64) {
 	if job.Class.Uniform {
 		amount := job.Tasks[0].Request.At(position)
 		return amount * min(int64(needs), maxAsk/max(1, amount))

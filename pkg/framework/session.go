@@ -89,6 +89,9 @@ type Session struct {
 	// backoffNodes reports that nodes which jobs avoid are no nodes for them.
 	backoffNodes bool
 
+	// lastStart is the latest LastStart of all queues; zero before it is asked for.
+	lastStart time.Time
+
 	// limits are the refusals by limits of queues; nil when there was none.
 	limits map[limitKey]*model.Refusal
 
@@ -353,7 +356,3 @@ func (s *Session) WithBackoffNodes(job *model.Job, find func() bool) bool {
 	defer func() { s.backoffNodes = false }()
 	return find()
 }
-
-// OrderIsDynamic reports whether what a statement does may change the order of jobs: a plugin that observes may keep
-// shares and order by them.
-func (s *Session) OrderIsDynamic() bool { return len(s.slots.observe) > 0 }

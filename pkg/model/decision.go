@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
@@ -80,7 +81,10 @@ type Decision struct {
 	// Cycle is the number of the cycle that decided it; zero is unknown.
 	Cycle uint64
 	// MinBinds is how many of Binds must succeed for the job to keep its minimum.
-	MinBinds    int
+	MinBinds int
+	// LastStart is what Queue.LastStart is from now on in the job's queue and in those above, since it has started in its turn;
+	// zero when it has not, and while there are no queues.
+	LastStart   time.Time
 	Binds       []Bind
 	Evictions   []Eviction
 	Nominations []Nomination

@@ -27,7 +27,8 @@ type Queue struct {
 	Guarantee, Limit []ListedAmount
 	// Paused reports whether the object says so; those below a paused queue are not marked.
 	Paused bool
-	// LastStart is when a job of the queue last started in its turn, as its status says; zero when that is not known.
+	// LastStart is when a job of the queue, or of one below it, last started in its turn; zero when that is not known. It orders
+	// the starts of one cycle, too, and may be some microseconds ahead of the time.
 	LastStart time.Time
 	// Invalid says why no job of the queue starts, whatever it asks for: an error in the tree, or a pause, of the queue or of one
 	// above it; nil when jobs may start.
@@ -40,9 +41,12 @@ type Queue struct {
 	// Used is what the jobs of the queue and of those below it hold: on nodes, terminating pods included, and nominated. Releasing
 	// is what of it is being released.
 	Used, Releasing Resources
+	// Share is what the queue may count on of the resources that are contended among its siblings, sorted by position: of the last
+	// session that computed it. It is replaced, never changed.
+	Share []ListedAmount
 
-	// index is the queue's place in Snapshot.Queues.
-	index int
+	// Index is the queue's place in Snapshot.Queues.
+	Index int
 	// parent is nil for a part of the whole cluster, when there is no such queue, and where the tree has a cycle.
 	parent *Queue
 }
@@ -95,6 +99,13 @@ func (q *Queue) Exceeded(ask func(position int) int64, counted bool, after Capac
 	return nil, ListedAmount{}
 }
 
+// SetLastStart sets when a job of the queue last started in its turn, also for those above it.
+func (q *Queue) SetLastStart(at time.Time) {
+	for ; q != nil; q = q.parent {
+		q.LastStart = at
+	}
+}
+
 // Limited reports whether the queue or one above it has a limit.
 func (q *Queue) Limited() bool {
 	for ; q != nil; q = q.parent {
@@ -119,7 +130,7 @@ func (s *Snapshot) Queue(name string) *Queue {
 func (s *Snapshot) SetQueues(queues []*Queue) {
 	s.Queues = queues
 	for i, queue := range queues {
-		queue.index, queue.parent, queue.Inner = i, nil, false
+		queue.Index, queue.parent, queue.Inner = i, nil, false
 		queue.Used, queue.Releasing = make(Resources, s.Dimensions.Len()), make(Resources, s.Dimensions.Len())
 	}
 	for _, queue := range queues {
@@ -239,9 +250,9 @@ func (s *Snapshot) checkQueues() error {
 				return fmt.Errorf("pod %s does not count in the queue of its job", task)
 			}
 			for queue := job.queue; queue != nil && task.CountsInQueue(); queue = queue.parent {
-				fresh[queue.index].Used.addCounted(task.Request, 1)
+				fresh[queue.Index].Used.addCounted(task.Request, 1)
 				if task.ReleasesResources() {
-					fresh[queue.index].Releasing.addCounted(task.Request, 1)
+					fresh[queue.Index].Releasing.addCounted(task.Request, 1)
 				}
 			}
 		}
@@ -276,5 +287,5 @@ func counterpart(queue *Queue, copied []*Queue) *Queue {
 	if queue == nil {
 		return nil
 	}
-	return copied[queue.index]
+	return copied[queue.Index]
 }

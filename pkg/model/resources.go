@@ -142,15 +142,30 @@ func (d *ResourceIndex) List(vector Resources) corev1.ResourceList {
 			for name, each := range d.unoffered {
 				list[name] = *resource.NewQuantity(each.Value()*min(amount, MaxAmount/each.Value()), resource.DecimalSI)
 			}
-		case i == CPU:
-			list[name] = *resource.NewMilliQuantity(amount, resource.DecimalSI)
-		case i == Memory, i == EphemeralStorage, strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix):
-			list[name] = *resource.NewQuantity(amount, resource.BinarySI)
 		default:
-			list[name] = *resource.NewQuantity(amount, resource.DecimalSI)
+			list[name] = d.quantity(i, amount)
 		}
 	}
 	return list
+}
+
+// ListOf converts listed amounts to a resource list, with the zeros.
+func (d *ResourceIndex) ListOf(amounts []ListedAmount) corev1.ResourceList {
+	list := corev1.ResourceList{}
+	for _, one := range amounts {
+		list[d.Name(one.Position)] = d.quantity(one.Position, one.Amount)
+	}
+	return list
+}
+
+func (d *ResourceIndex) quantity(position int, amount int64) resource.Quantity {
+	switch {
+	case position == CPU:
+		return *resource.NewMilliQuantity(amount, resource.DecimalSI)
+	case position == Memory, position == EphemeralStorage, strings.HasPrefix(string(d.Name(position)), corev1.ResourceHugePagesPrefix):
+		return *resource.NewQuantity(amount, resource.BinarySI)
+	}
+	return *resource.NewQuantity(amount, resource.DecimalSI)
 }
 
 // Amount returns a quantity of a resource in the unit of its dimension, cut to what can be counted; ok is false when it had to be

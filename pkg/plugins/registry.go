@@ -13,6 +13,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/plugins/nodeorder"
 	"github.com/tutti-sched/tutti/pkg/plugins/predicates"
 	"github.com/tutti-sched/tutti/pkg/plugins/priority"
+	"github.com/tutti-sched/tutti/pkg/plugins/proportion"
 	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
@@ -55,6 +56,7 @@ func BuiltIn(kube Kube) []framework.PluginRegistration {
 				return isolcpu.New(isolcpu.ReadOptions(arguments)), nil
 			},
 		},
+		{Name: proportion.Name, Summary: proportion.Summary, New: plain(proportion.New)},
 		{
 			Name: extender.Name, Summary: extender.Summary, Arguments: extender.Arguments(),
 			New: func(arguments *config.Reader) (framework.Factory, error) {

@@ -33,7 +33,7 @@
 //	cycle             one cycle; what it binds is confirmed before the next command
 //	cycle unconfirmed the same, but the watch says nothing about the binds until "confirm"
 //	confirm           the watch sees all binds in flight, and what the status of groups says: whether they were
-//	                  whole, since when they wait, what is reserved for them
+//	                  whole, since when they wait, what is reserved for them; and when a job of a queue last started
 //	reject POD...     the binds of these pods have failed; with [hold=30s] their jobs are left alone for so long
 //	run [POD...]      pods, or all that are bound, begin to run
 //	finish POD...     pods succeed

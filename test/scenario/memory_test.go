@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/framework"
 )
 
@@ -20,6 +21,12 @@ func TestNoHistory(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range d.n(2, 8) {
+			if len(s.world.queues) > 0 && s.world.queues[v1alpha1.DefaultQueue] == nil {
+				// Without an object there is no status from which a scheduler that has just started knows the last start.
+				if err := s.world.apply("queue " + v1alpha1.DefaultQueue); err != nil {
+					t.Fatal(err)
+				}
+			}
 			fresh := configured(newStage(), s)
 			fresh.started = maps.Clone(s.started) // a part of the snapshot: a scheduler that finds a start does not know what it began with
 			want := newcomer(t, fresh, s.world)

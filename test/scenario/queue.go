@@ -3,6 +3,7 @@ package scenario
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -68,9 +69,26 @@ func (w *world) setQueue(queue *v1alpha1.Queue, one line) error {
 	if err := w.stamp(queue, known(w.queues[one.name]), one); err != nil {
 		return err
 	}
+	if before := w.queues[one.name]; before != nil {
+		queue.Status = before.Status
+	}
 	w.queues[one.name] = queue
 	w.tell(cluster.Event{Kind: cluster.KindQueue, Queue: queue})
 	return nil
+}
+
+// writeQueues writes what a scheduler that takes over reads of the status of queues.
+func (s *environment) writeQueues() {
+	snapshot := s.state.Snapshot(s.world.now)
+	for _, name := range slices.Sorted(maps.Keys(s.world.queues)) {
+		before, known := s.world.queues[name], snapshot.Queue(name)
+		if known == nil || known.LastStart.IsZero() || before.Status.LastStart != nil && before.Status.LastStart.Equal(&metav1.MicroTime{Time: known.LastStart}) {
+			continue
+		}
+		queue := before.DeepCopy()
+		queue.Status.LastStart = &metav1.MicroTime{Time: known.LastStart}
+		s.world.replaceQueue(queue)
+	}
 }
 
 // queueOf returns the name of a job's queue as the objects are now.

@@ -2,10 +2,13 @@ package scenario
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -68,7 +71,7 @@ func (h history) played(t *rapid.T, s *environment, configuration []byte, more, 
 			}
 			for _, decision := range o.decisions {
 				if leftOut == "" || !strings.HasPrefix(decision.Job.Name, leftOut) {
-					decision.Cycle, decision.Reservation = 0, nil
+					decision.Cycle, decision.Reservation, decision.LastStart = 0, nil, time.Time{}
 					for i := range decision.Binds { // versions count all objects
 						if given := decision.Binds[i].Isolated; given != nil {
 							decision.Binds[i].Isolated = &model.Isolation{Assignment: given.Assignment}
@@ -104,12 +107,12 @@ func TestOneQueueDecidesAsNone(t *testing.T) {
 }
 
 // bad are queues that start nothing, each in another way, and jobs that name them.
-const bad = `queue bad-lost parent=nowhere selector=*
+const bad = `queue bad-lost parent=nowhere selector=* guarantee=cpu:8 weight=9
 queue bad-below parent=bad-lost selector=*
 queue bad-cycle parent=bad-other selector=*
 queue bad-other parent=bad-cycle selector=*
-queue bad-paused paused selector=*
-queue bad-limit limit=cpu:0 selector=*
+queue bad-paused paused selector=* guarantee=cpu:8 weight=9
+queue bad-limit limit=cpu:0 selector=* guarantee=cpu:8 weight=9
 queue bad-negative limit=cpu:-1 selector=* parent=default
 group bad-1 min=1 queue=bad-lost
 group bad-2 min=2 queue=bad-below
@@ -140,4 +143,97 @@ func TestABadQueueChangesNothingForOthers(t *testing.T) {
 			t.Fatalf("with bad queues:\n%s\nwithout:\n%s", got, want)
 		}
 	})
+}
+
+// TestEachQueueHasItsTurn is invariants Q17 and Q18: in a cluster that each round begins empty, a leaf with a job that fits waits
+// for no more rounds than there are leaves that take turns with it, whatever the weights, guarantees and priorities, and
+// whichever scheduler leads. In a tree each job fills the cluster: else a small job of another leaf may take what a turn leaves
+// over, which is the next turn of all that is above it, and a large one waits for its reservation.
+func TestEachQueueHasItsTurn(t *testing.T) {
+	newStage := openLister(t)
+	rapid.Check(t, func(t *rapid.T) {
+		d, s := &random{t: t}, newStage()
+		cores := d.n(1, 4)
+		most := map[string]int{} // how many rounds a leaf may wait
+		lines := fmt.Sprintf("node n1 cpu=%d\n", cores)
+		tops, flat := d.n(2, 3), d.n(0, 1) == 0
+		smallest := cores
+		if flat {
+			smallest = 1
+		}
+		for i := range tops {
+			says := func() string {
+				return fmt.Sprintf(" selector=* weight=%d", d.n(1, 5)) + d.seldom(3, fmt.Sprintf("guarantee=cpu:%d", d.n(1, 5)))
+			}
+			name := fmt.Sprintf("top%d", i)
+			lines += "queue " + name + says() + "\n"
+			below := d.n(0, 2)
+			if flat {
+				below = 0
+			}
+			for j := range below {
+				leaf := fmt.Sprintf("%s-%d", name, j)
+				lines += "queue " + leaf + " parent=" + name + says() + "\n"
+				most[leaf] = tops * below
+			}
+			if below == 0 {
+				most[name] = tops
+			}
+		}
+		if err := s.world.apply(lines); err != nil {
+			t.Fatal(err)
+		}
+		waited, takeover := map[string]int{}, d.n(0, 12)
+		defer func() { s.close() }()
+		for round := range 2*tops + 2 {
+			for _, leaf := range slices.Sorted(maps.Keys(most)) {
+				if waited[leaf] == 0 {
+					if err := s.world.apply(d.turn(leaf, smallest, cores)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				waited[leaf]++
+			}
+			o, err := s.cycle()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, decision := range o.decisions {
+				waited[s.queueOf(decision.Job)] = 0
+			}
+			for leaf, rounds := range waited {
+				if rounds >= most[leaf] {
+					t.Fatalf("queue %s has waited for %d rounds:\n%s%s", leaf, rounds, lines, o)
+				}
+			}
+			if err := s.confirm(); err != nil {
+				t.Fatal(err)
+			}
+			bound := s.world.podNames(func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" })
+			if err := s.applyEvents("finish", bound, nil); err != nil {
+				t.Fatal(err)
+			}
+			if round == takeover {
+				if err := s.restart(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.world.now = s.world.now.Add(time.Second)
+		}
+	})
+}
+
+// turn draws a job of a queue that fits an empty cluster, and sometimes one that does not.
+func (d *random) turn(queue string, smallest, cores int) string {
+	lines := ""
+	job := func(members int) {
+		d.names++
+		lines += fmt.Sprintf("group j%04d min=%d queue=%s\npods j%04d-{1..%d} group=j%04d cpu=1 priority=%d age=%ds\n",
+			d.names, members, queue, d.names, members, d.names, d.n(0, 3), d.n(0, 9))
+	}
+	if d.n(0, 3) == 0 {
+		job(cores + 1)
+	}
+	job(d.n(smallest, cores))
+	return lines
 }

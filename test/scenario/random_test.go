@@ -147,6 +147,8 @@ func (d *random) queueName() string { return d.one("q0", "q1", "q2", "q3") }
 
 func (d *random) queue() string {
 	return "queue " + d.one(d.queueName(), "default") + d.seldom(2, "parent="+d.one(d.queueName(), "default")) +
+		d.seldom(2, fmt.Sprintf("weight=%d", d.n(0, 3))) +
+		d.seldom(3, fmt.Sprintf("guarantee=cpu:%d", d.n(0, 4))+d.one("", fmt.Sprintf(",nvidia.com/gpu:%d", d.n(0, 2)))) +
 		d.seldom(2, fmt.Sprintf("limit=cpu:%d", d.n(0, 9))+d.one("", fmt.Sprintf(",nvidia.com/gpu:%d", d.n(0, 3)), ",pods:2")) +
 		" selector=" + d.one("*", "*", "*", "team=a") + d.seldom(8, "paused")
 }

@@ -266,6 +266,7 @@ func (s *environment) confirm() error {
 		return err
 	}
 	s.writeGroups()
+	s.writeQueues()
 	return s.confirmEvictions()
 }
 

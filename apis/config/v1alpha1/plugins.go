@@ -131,11 +131,11 @@ type kubeBatchSwitch struct {
 	reason string
 }
 
-// switches are kube-batch's nine. Three have no counterpart of their own, and translating them into the nearest one would
+// switches are kube-batch's nine. Two have no counterpart of their own, and translating them into the nearest one would
 // switch off more than was asked for.
 func switches() []kubeBatchSwitch {
 	return []kubeBatchSwitch{
-		{key: "enableQueueOrder", reason: "there are no queues yet"},
+		{key: "enableQueueOrder", point: QueueOrder},
 		{key: "enableJobOrder", point: JobOrder},
 		{key: "enableTaskOrder", point: TaskOrder},
 		{key: "enableJobReady", point: JobGate},

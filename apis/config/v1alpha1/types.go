@@ -62,6 +62,7 @@ type ExtensionPoint string
 
 // The extension points.
 const (
+	QueueOrder ExtensionPoint = "queueOrder"
 	JobOrder   ExtensionPoint = "jobOrder"
 	TaskOrder  ExtensionPoint = "taskOrder"
 	JobValid   ExtensionPoint = "jobValid"
@@ -76,7 +77,7 @@ const (
 // ExtensionPoints returns every extension point, in the order in which documentation and --explain-config list them.
 func ExtensionPoints() []ExtensionPoint {
 	return []ExtensionPoint{
-		JobOrder, TaskOrder, JobValid, JobGate,
+		QueueOrder, JobOrder, TaskOrder, JobValid, JobGate,
 		NodeFilter, NodeScore, Victims, Observe, Requests,
 	}
 }

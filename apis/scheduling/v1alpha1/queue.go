@@ -53,8 +53,8 @@ type QueueSpec struct {
 	Parent string `json:"parent,omitempty"`
 
 	// weight is the part of what the guarantees leave that is meant for the queue, relative to the queues with the same parent: 0
-	// to 1,000,000. A queue of weight 0 is meant to have only what the others do not use. It is only stored so far: shares do not
-	// order jobs yet.
+	// to 1,000,000. A queue of weight 0 is meant to have only what the others do not use. It decides
+	// which queue has the next turn; no pod is evicted for it.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
@@ -62,7 +62,8 @@ type QueueSpec struct {
 	Weight *int32 `json:"weight,omitempty"`
 
 	// guarantee is how much of some resources is meant to be the queue's as soon as its jobs ask for it. Others may use what its
-	// jobs do not. A resource that is not listed is not guaranteed. It is only stored so far: no pod is evicted for it yet.
+	// jobs do not. A resource that is not listed is not guaranteed. A queue that holds less of it than it asks for
+	// has its turn before those that hold more than theirs; no pod is evicted for it yet.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	// +kubebuilder:validation:XValidation:rule="self.all(r, size(r) <= 317)",message="the name of a resource has at most 317 characters"
@@ -112,7 +113,9 @@ type QueueStatus struct {
 	// +kubebuilder:validation:MaxProperties=512
 	Used corev1.ResourceList `json:"used,omitempty"`
 
-	// share is what the queue can count on while the others want theirs. It is not written yet.
+	// share is what the queue can count on of the resources of which it and the queues beside it ask for more than there is for
+	// them: its guarantee, as far as it asks for that, and by its weight a part of what is left. Of two queues the one that holds
+	// less of its share has the next turn. Of a resource that is not listed there is enough.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=512
 	Share corev1.ResourceList `json:"share,omitempty"`
@@ -129,7 +132,8 @@ type QueueStatus struct {
 	// +kubebuilder:validation:Maximum=10000000
 	Running int32 `json:"running,omitempty"`
 
-	// lastStart is when a job of the queue last started in its turn. It is not written yet.
+	// lastStart is when a job of the queue, or of one below it, last started in its turn. Of queues that hold as much of their shares
+	// the one that started a job longest ago has the next turn. It may be some microseconds ahead, to order the starts of one moment.
 	// +optional
 	LastStart *metav1.MicroTime `json:"lastStart,omitempty"`
 

@@ -54,23 +54,24 @@ func (a *action) serve(session *framework.Session, jobs []*model.Job) {
 		}
 	}
 	run := &cycle{
-		session: session, largest: placement.MaxAllocatable(session.Snapshot), budget: a.budget, outranking: newOutranking(),
-		releasing: slices.ContainsFunc(session.Snapshot.Nodes, (*model.Node).HasReleasing),
+		session: session, largest: placement.MaxAllocatable(session.Snapshot), budget: a.budget,
+		outranking: make([]*outranking, 1+len(session.Snapshot.Queues)),
+		releasing:  slices.ContainsFunc(session.Snapshot.Nodes, (*model.Node).HasReleasing),
 	}
-	for job := range jobsInOrder(session, begun) {
+	for job := range session.InOrder(begun) {
 		if !slices.ContainsFunc(job.Tasks, nominated) || !run.allocateNominated(job) {
 			run.tryMinimum(job)
 		}
 	}
-	above, rest := partitionByNominated(waiting, holders)
-	for job := range jobsInOrder(session, slices.Concat(holders, above)) {
+	above, rest := partitionByNominated(session.Snapshot, waiting, holders)
+	for job := range session.InOrder(slices.Concat(holders, above)) {
 		if !slices.ContainsFunc(job.Tasks, nominated) {
 			run.tryMinimum(job)
 		} else if !run.allocateNominated(job) {
 			rest = append(rest, job)
 		}
 	}
-	for job := range jobsInOrder(session, rest) {
+	for job := range session.InOrder(rest) {
 		run.tryMinimum(job)
 	}
 	all := slices.Concat(begun, holders, waiting)
@@ -78,12 +79,14 @@ func (a *action) serve(session *framework.Session, jobs []*model.Job) {
 	run.allocateBeyondMinimum(all)
 }
 
-// partitionByNominated returns those of the waiting jobs that are above any for which others were evicted, and the rest. They
-// are no later than those in their turn: what is kept is not kept from them, and would have to be taken back by evicting a
-// job that has just begun.
-func partitionByNominated(waiting, holders []*model.Job) (above, rest []*model.Job) {
+// partitionByNominated returns those of the waiting jobs that are above any of their queue for which others were evicted, and
+// the rest. They are no later than those in their turn: what is kept is not kept from them, and would have to be taken back by
+// evicting a job that has just begun.
+func partitionByNominated(snapshot *model.Snapshot, waiting, holders []*model.Job) (above, rest []*model.Job) {
 	for _, job := range waiting {
-		if slices.ContainsFunc(holders, func(holder *model.Job) bool { return job.Priority > holder.Priority }) {
+		if slices.ContainsFunc(holders, func(holder *model.Job) bool {
+			return job.Priority > holder.Priority && !snapshot.CrossesQueues(job, holder)
+		}) {
 			above = append(above, job)
 		} else {
 			rest = append(rest, job)
@@ -111,29 +114,6 @@ func pending(task *model.Task) bool { return task.Status == model.Pending }
 
 func nominated(task *model.Task) bool { return task.Nominated != "" }
 
-// jobsInOrder yields the jobs in job order. Where a placement may change the order, the next job is chosen again each time:
-// sorted once, the keys would move underneath.
-func jobsInOrder(session *framework.Session, jobs []*model.Job) func(yield func(*model.Job) bool) {
-	return func(yield func(*model.Job) bool) {
-		left := slices.SortedFunc(slices.Values(jobs), session.CompareJobs)
-		for len(left) > 0 {
-			if session.OrderIsDynamic() {
-				first := 0
-				for i := range left {
-					if session.CompareJobs(left[i], left[first]) < 0 {
-						first = i
-					}
-				}
-				left[0], left[first] = left[first], left[0]
-			}
-			if !yield(left[0]) {
-				return
-			}
-			left = left[1:]
-		}
-	}
-}
-
 // cycle is one execution of the action.
 type cycle struct {
 	session *framework.Session
@@ -141,8 +121,22 @@ type cycle struct {
 	// releasing reports whether any node has capacity that is being released.
 	releasing bool
 	// budget is what exact searches may still look at, for all jobs together.
-	budget     int
-	outranking *outranking
+	budget int
+	// outranking are by queue, the first for jobs in none: priorities of jobs in different queues are not compared. Nil is of a
+	// queue of which nothing is known.
+	outranking []*outranking
+}
+
+// outrankingIn returns what is known of the job's queue.
+func (r *cycle) outrankingIn(job *model.Job) *outranking {
+	at := 0
+	if queue := job.InQueue(); queue != nil {
+		at = 1 + queue.Index
+	}
+	if r.outranking[at] == nil {
+		r.outranking[at] = newOutranking()
+	}
+	return r.outranking[at]
 }
 
 // tryMinimum starts the job if its minimum finds capacity, nominates it to capacity that is being released if it needs that,
@@ -160,7 +154,7 @@ func (r *cycle) tryMinimum(job *model.Job) {
 	refusal := session.Verdict(question, job, func() (*model.Refusal, framework.Reach) { return r.start(job) })
 	if refusal != nil {
 		session.Refuse(job, explainReserved(session, job, refusal))
-		r.outranking.add(job, refusal)
+		r.outrankingIn(job).add(job, refusal)
 	}
 }
 

@@ -9,11 +9,11 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file defers jobs behind refused jobs of higher priority. Eviction is planned after this action: a lower job that starts
-// before takes idle capacity that the plan counts on, and more pods are evicted than necessary, often those that have just
-// started.
+// This file defers jobs behind refused jobs of higher priority in their queue. Eviction is planned after this action: a lower
+// job that starts before takes idle capacity that the plan counts on, and more pods are evicted than necessary, often those that
+// have just started.
 
-// outranking knows where eviction may give capacity to jobs that were refused.
+// outranking knows where eviction may give capacity to jobs of one queue that were refused.
 type outranking struct {
 	// refused are those whose nodes are not in needed yet, top is the highest priority of all that were refused.
 	refused []*model.Job
@@ -87,7 +87,7 @@ func (o *outranking) defers(session *framework.Session, job *model.Job, tasks []
 
 // place places the minimum of a job on idle capacity, unless the job is to be deferred.
 func (r *cycle) place(job *model.Job, trial *placement.Placer) *model.Refusal {
-	if r.outranking.top <= int64(job.Priority) {
+	if r.outrankingIn(job).top <= int64(job.Priority) {
 		return trial.Place(model.Idle)
 	}
 	return r.session.Try(func(*framework.Statement) *model.Refusal {
@@ -100,7 +100,7 @@ func (r *cycle) place(job *model.Job, trial *placement.Placer) *model.Refusal {
 
 // admit returns why a job that tasks were placed for is deferred, nil when it is not.
 func (r *cycle) admit(job *model.Job, tasks []*model.Task) *model.Refusal {
-	if !r.outranking.defers(r.session, job, tasks) {
+	if !r.outrankingIn(job).defers(r.session, job, tasks) {
 		return nil
 	}
 	r.session.Defer(job)

@@ -43,7 +43,7 @@ func (r *cycle) allocateNominated(job *model.Job) bool {
 		session.Refuse(job, waits)
 		return true
 	}
-	r.outranking.add(job, refusal) // its turn comes later, and those of lower jobs may come before
+	r.outrankingIn(job).add(job, refusal) // its turn comes later, and those of lower jobs may come before
 	session.ExpireNominations(job)
 	return false
 }

@@ -25,7 +25,11 @@ func (r *cycle) startWithStandIns(jobs []*model.Job) (restore func()) {
 	if len(refused) == 0 {
 		return func() {}
 	}
-	r.outranking.update(session) // by the priority that the jobs have
+	for _, known := range r.outranking {
+		if known != nil {
+			known.update(session) // by the priority that the jobs have
+		}
+	}
 	own := map[*model.Job]int32{}
 	for _, job := range refused {
 		own[job] = job.Priority
@@ -33,7 +37,7 @@ func (r *cycle) startWithStandIns(jobs []*model.Job) (restore func()) {
 			job.Priority = min(job.Priority, task.Priority)
 		}
 	}
-	for job := range jobsInOrder(session, refused) {
+	for job := range session.InOrder(refused) {
 		if r.startWithAll(job) {
 			session.Refuse(job, nil)
 		} else {
@@ -67,7 +71,7 @@ func (r *cycle) startWithAll(job *model.Job) bool {
 			if refusal := trial.Place(model.Idle); refusal != nil {
 				return refusal
 			}
-			if reach = framework.ForNow; r.outranking.defers(r.session, job, trial.Members()) {
+			if reach = framework.ForNow; r.outrankingIn(job).defers(r.session, job, trial.Members()) {
 				return framework.Deferred
 			}
 			return nil

@@ -50,7 +50,7 @@ func (r *cycle) allocateBeyondMinimum(candidates []*model.Job) {
 	}()
 	for len(jobs) > 0 {
 		var again []*model.Job
-		for job := range jobsInOrder(session, jobs) {
+		for job := range session.InOrder(jobs) {
 			if surpluses[job.Key].placeNext(r) {
 				again = append(again, job)
 			}

@@ -13,9 +13,8 @@ import (
 // lend starts jobs on reserved capacity that will be gone when it is needed, and explains the reservation to those that could
 // start there without it.
 func (r *run) lend(waiting []*model.Job) {
-	slices.SortFunc(waiting, r.session.CompareJobs)
 	l := &backfiller{run: r, work: r.budget, preempting: r.preempting(waiting)}
-	for _, job := range waiting {
+	for job := range r.session.InOrder(waiting) {
 		if l.work <= 0 {
 			l.continueNextCycle()
 			return

@@ -203,12 +203,11 @@ func (r *run) dueAt(job *model.Job) int64 {
 	return since + min(r.reserveAfter, never-since)
 }
 
-// inTurn returns the jobs in job order, but last those that come behind another one.
+// inTurn returns the jobs in the order in which they are tried, but last those that come behind another one.
 func (r *run) inTurn(due []*model.Job) []*model.Job {
-	slices.SortFunc(due, r.session.CompareJobs)
 	var first, last []*model.Job
 	known := map[string]bool{} // by namespace, for those that gave up nothing themselves
-	for _, job := range due {
+	for job := range r.session.InOrder(due) {
 		behind, ok := known[job.Key.Namespace]
 		if !ok || !r.gaveUp(job).IsZero() {
 			behind = slices.ContainsFunc(due, func(other *model.Job) bool { return other != job && r.isBehind(job, other) })

@@ -9,8 +9,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// reserveForOverdueGangs makes reservations for gangs whose time has come, in job order, and wakes the loop when that of
-// another one does.
+// reserveForOverdueGangs makes reservations for gangs whose time has come, in the order in which they are tried, and wakes the
+// loop when that of another one does.
 func (r *run) reserveForOverdueGangs(waiting []*model.Job) {
 	if r.reserveAfter == never || r.reservations == 0 {
 		return
@@ -57,8 +57,8 @@ func (r *run) holds(job *model.Job) *reservedJob {
 	return nil
 }
 
-// reserve gives the job a reservation, if there is one left, or if a job of lower priority has one that may wait indefinitely
-// for the jobs above it.
+// reserve gives the job a reservation, if there is one left, or if a job of lower priority in its queue has one that may wait
+// indefinitely for the jobs above it.
 func (r *run) reserve(job *model.Job) {
 	least := leastRequest(job)
 	if resource := r.overShare(least); resource >= 0 {
@@ -113,23 +113,27 @@ func (r *run) slot(job *model.Job) (instead *reservedJob, free bool) {
 	}
 	i := slices.IndexFunc(r.holders, same)
 	switch {
-	case slices.ContainsFunc(r.starting, same), i < 0 && taken && len(r.holders) == 0:
+	case slices.ContainsFunc(r.starting, same):
 		return nil, false
 	case i >= 0:
 		instead = r.holders[i]
 	case taken:
-		instead = r.lowest()
+		instead = r.lowest(job)
 	default:
 		return nil, true
 	}
-	return instead, instead.job.Priority < job.Priority && !r.isBehind(job, instead.job)
+	return instead, instead != nil && instead.job.Priority < job.Priority &&
+		!r.session.Snapshot.CrossesQueues(instead.job, job) && !r.isBehind(job, instead.job)
 }
 
-// lowest returns the holder of the lowest priority, the last one in job order among equals.
-func (r *run) lowest() *reservedJob {
-	last := r.holders[0]
-	for _, holder := range r.holders[1:] {
-		if holder.job.Priority < last.job.Priority ||
+// lowest returns the holder of the lowest priority in the job's queue, the last one in job order among equals; nil when there is
+// none.
+func (r *run) lowest(job *model.Job) (last *reservedJob) {
+	for _, holder := range r.holders {
+		if r.session.Snapshot.CrossesQueues(holder.job, job) {
+			continue
+		}
+		if last == nil || holder.job.Priority < last.job.Priority ||
 			holder.job.Priority == last.job.Priority && r.session.CompareJobs(holder.job, last.job) > 0 {
 			last = holder
 		}

@@ -24,13 +24,16 @@ type QueueStatusApplyConfiguration struct {
 	SchedulerName *string `json:"schedulerName,omitempty"`
 	// used is what the jobs of the queue, and of the queues below it, hold: on nodes, terminating pods included, and nominated.
 	Used *v1.ResourceList `json:"used,omitempty"`
-	// share is what the queue can count on while the others want theirs. It is not written yet.
+	// share is what the queue can count on of the resources of which it and the queues beside it ask for more than there is for
+	// them: its guarantee, as far as it asks for that, and by its weight a part of what is left. Of two queues the one that holds
+	// less of its share has the next turn. Of a resource that is not listed there is enough.
 	Share *v1.ResourceList `json:"share,omitempty"`
 	// waiting is how many of its jobs wait to start.
 	Waiting *int32 `json:"waiting,omitempty"`
 	// running is how many of its jobs hold capacity.
 	Running *int32 `json:"running,omitempty"`
-	// lastStart is when a job of the queue last started in its turn. It is not written yet.
+	// lastStart is when a job of the queue, or of one below it, last started in its turn. Of queues that hold as much of their shares
+	// the one that started a job longest ago has the next turn. It may be some microseconds ahead, to order the starts of one moment.
 	LastStart *metav1.MicroTime `json:"lastStart,omitempty"`
 	// conditions explain the state. Active says whether jobs of the queue start, and if not, why. GuaranteeMet says whether all jobs
 	// within the guarantee run.

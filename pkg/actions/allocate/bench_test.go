@@ -1,0 +1,157 @@
+package allocate_test
+
+import (
+	"fmt"
+	"testing"
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/pkg/actions/allocate"
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/plugins/gang"
+	"github.com/tutti-sched/tutti/pkg/plugins/priority"
+	"github.com/tutti-sched/tutti/pkg/plugins/proportion"
+)
+
+// backlog is a cluster of 10,000 nodes of three cores with 100,000 pods of 150 shapes that wait, in gangs of that size; those are
+// in 900 leaves of a tree of 1,000 queues in four levels if queued. If it is full, three pods run on each node.
+func backlog(gangSize int, full, queued bool) *model.Snapshot {
+	const nodes, pods, shapes, leaves = 10_000, 100_000, 150, 900
+	snapshot := &model.Snapshot{Dimensions: model.NewDimensions(), Version: 1}
+	snapshot.Dimensions.Index("example.com/device")
+	var running *model.Job
+	for i := range nodes {
+		room := model.Resources{3000, 512 << 30, 0, 110, 0, 8}
+		node := &model.Node{
+			Name: fmt.Sprintf("n%05d", i), Allocatable: room, Idle: room.Clone(), Object: &corev1.Node{},
+			Releasing: make(model.Resources, 6), Pipelined: make(model.Resources, 6), Reserved: make(model.Resources, 6),
+		}
+		snapshot.Nodes = append(snapshot.Nodes, node)
+		for j := range 3 {
+			if !full {
+				continue
+			}
+			if running == nil || len(running.Tasks) == 30 {
+				running = newJob(len(snapshot.Jobs), "job0run")
+				running.NothingPending = true
+				snapshot.Jobs = append(snapshot.Jobs, running)
+			}
+			task := addTask(running, 0, fmt.Sprint("run", i, "-", j))
+			task.Placement = model.Placement{Status: model.Running, Node: node.Name}
+			node.Place(task)
+		}
+	}
+	for i := range pods / gangSize {
+		job := newJob(i, "job1wait")
+		job.MinMember, job.Priority = int32(gangSize), int32(i/leaves%3) // so that each queue has jobs of each
+		for j := range gangSize {
+			addTask(job, i%shapes, fmt.Sprintf("%s-%d", job.Key.Name, j))
+		}
+		job.Class = model.ClassOf(job, func(*model.Task) bool { return false })
+		snapshot.Jobs = append(snapshot.Jobs, job)
+	}
+	if queued {
+		snapshot.SetQueues(fourLevels())
+		for i, job := range snapshot.Jobs {
+			snapshot.Enqueue(job, fmt.Sprintf("leaf%03d", i%leaves))
+		}
+	}
+	return snapshot
+}
+
+func newJob(n int, prefix string) *model.Job {
+	return &model.Job{
+		Key: model.JobKey{Namespace: "default", Name: fmt.Sprintf("%s%06d", prefix, n)}, Version: 1,
+		UID: types.UID(fmt.Sprintf("%s%06d", prefix, n*7919%100_003)), // in memory jobs have another order than that of their turns
+	}
+}
+
+func addTask(job *model.Job, shape int, name string) *model.Task {
+	task := &model.Task{
+		PodRef: model.PodRef{UID: types.UID(name), Namespace: "default", Name: name}, Job: job.Key, Pod: &corev1.Pod{},
+		Priority: job.Priority, Request: model.Resources{1000 + int64(shape), 1 << 30, 0, 1, 0, int64(shape % 2)},
+		Shape: unique.Make(fmt.Sprint("shape", shape)),
+	}
+	job.Tasks = append(job.Tasks, task)
+	return task
+}
+
+// fourLevels is a tree of 1,000 queues, 900 of which are leaves, sorted by name.
+func fourLevels() (queues []*model.Queue) {
+	add := func(name, parent string, n int) {
+		queue := &model.Queue{Name: fmt.Sprintf("%s%03d", name, n), Weight: int32(1 + n%5)}
+		if parent != "" {
+			queue.Parent = parent
+		}
+		if n%4 == 0 {
+			queue.Guarantee = []model.ListedAmount{{Position: model.CPU, Amount: 10_000}}
+		}
+		queues = append(queues, queue)
+	}
+	for i := range 10 {
+		add("a", "", i)
+	}
+	for i := range 30 {
+		add("b", fmt.Sprintf("a%03d", i%10), i)
+	}
+	for i := range 60 {
+		add("c", fmt.Sprintf("b%03d", i%30), i)
+	}
+	for i := range 900 {
+		add("leaf", fmt.Sprintf("c%03d", i%60), i)
+	}
+	return queues
+}
+
+// BenchmarkCycle is a whole cycle, with and without queues: of a cluster that is full, in which every job is refused once more
+// since a node has changed, and of one in which as many jobs start as there is capacity for.
+func BenchmarkCycle(b *testing.B) {
+	for _, gangSize := range []int{50, 1} {
+		for _, full := range []bool{true, false} {
+			for _, queued := range []bool{false, true} {
+				b.Run(fmt.Sprintf("gangs=%d/full=%v/queues=%v", gangSize, full, queued), func(b *testing.B) {
+					measure(b, gangSize, full, queued)
+				})
+			}
+		}
+	}
+}
+
+func measure(b *testing.B, gangSize int, full, queued bool) {
+	b.Helper()
+	profile := &framework.Profile{
+		Actions: []framework.Action{allocate.New()},
+		Tiers:   []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}, {Factory: proportion.New}}},
+	}
+	started := 0
+	var cache *framework.Cache
+	run := func(snapshot *model.Snapshot) {
+		started = 0
+		decide := func(d model.Decision) { started += len(d.Binds) }
+		framework.Run(snapshot, profile, framework.Options{Cache: cache, Decide: decide})
+	}
+	cache = &framework.Cache{}
+	snapshot := backlog(gangSize, full, queued)
+	if full {
+		run(snapshot)
+	}
+	for b.Loop() {
+		b.StopTimer()
+		if full {
+			snapshot.Version++
+			snapshot.NodeChanged(snapshot.Nodes[0])
+		} else {
+			cache, snapshot = &framework.Cache{}, backlog(gangSize, full, queued)
+		}
+		b.StartTimer()
+		run(snapshot)
+	}
+	if started > 0 == full {
+		b.Fatalf("%d pods started", started)
+	}
+	b.ReportMetric(float64(started), "pods")
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/1000, "ms/cycle")
+}

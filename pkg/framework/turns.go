@@ -1,0 +1,267 @@
+package framework
+
+import (
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file is the order in which jobs are tried: queue by queue, and job order in each.
+
+// InOrder yields the jobs in the order in which they are to be tried. In a leaf of the tree of queues that is job order; of the
+// queues with one parent the first is that which the plugins put first, then that of which a job started longest ago, then that
+// of the job which comes first in job order. While there are no queues it is job order.
+//
+// What is done for a job before the next one is asked for may change the order of the queues that the job is in, and of no
+// others.
+func (s *Session) InOrder(jobs []*model.Job) iter.Seq[*model.Job] {
+	return func(yield func(*model.Job) bool) {
+		all := s.turnsOf(jobs)
+		for all.offered != nil {
+			job := all.take()
+			if !yield(job) {
+				return
+			}
+			if s.orderIsDynamic() {
+				all.renew()
+			} else {
+				all.update()
+			}
+		}
+	}
+}
+
+// orderIsDynamic reports whether what a statement does may change the order of jobs: a plugin that observes may keep what it
+// orders by. Sorted once, the keys would move underneath.
+func (s *Session) orderIsDynamic() bool { return len(s.slots.observe) > 0 }
+
+// turns are the jobs of one queue, and of those below it, that have not been tried.
+type turns struct {
+	session *Session
+	// queue is nil for the whole cluster, and for all jobs whose queue does not exist.
+	queue *model.Queue
+	// jobs are the queue's own, in job order. They come before those of the queues below, which is a matter of completing starts: an
+	// inner queue begins none.
+	jobs []*model.Job
+	// below is a heap of those with jobs. second is the position of the one that comes after the first, zero when that is not
+	// known: mostly the first stays where it is, and is compared with no other.
+	below  []*turns
+	second int
+	// offered is the job to be tried next; nil when all have been. ranks are where the plugins put the queue with it, and lastStart
+	// is the queue's: kept here, where comparing many queues reads little memory.
+	offered   *model.Job
+	ranks     []QueueRank
+	lastStart time.Time
+	// tookBelow reports whether the last job taken was that of a queue below.
+	tookBelow bool
+}
+
+// turnsOf returns those of the whole cluster.
+func (s *Session) turnsOf(jobs []*model.Job) *turns {
+	all := &turns{session: s}
+	if len(s.Snapshot.Queues) == 0 {
+		all.jobs = slices.Clone(jobs)
+		all.build()
+		return all
+	}
+	known := make([]*turns, len(s.Snapshot.Queues))
+	var lost *turns
+	for _, job := range jobs {
+		of := lost
+		if queue := job.InQueue(); queue != nil {
+			of = all.of(queue, known)
+		} else if of == nil {
+			lost = all.add(nil)
+			of = lost
+		}
+		of.jobs = append(of.jobs, job)
+	}
+	all.build()
+	return all
+}
+
+// of returns the turns of a queue, made with those of the queues above when it is the first of its jobs.
+func (t *turns) of(queue *model.Queue, known []*turns) *turns {
+	if queue == nil {
+		return t
+	}
+	if known[queue.Index] == nil {
+		known[queue.Index] = t.of(queue.Above(), known).add(queue)
+	}
+	return known[queue.Index]
+}
+
+func (t *turns) add(queue *model.Queue) *turns {
+	added := &turns{session: t.session, queue: queue}
+	t.below = append(t.below, added)
+	return added
+}
+
+// build brings everything into its order.
+func (t *turns) build() {
+	slices.SortFunc(t.jobs, t.session.CompareJobs)
+	for _, one := range t.below {
+		one.build()
+	}
+	t.order()
+	t.offer()
+}
+
+func (t *turns) offer() {
+	switch {
+	case len(t.jobs) > 0:
+		t.offered = t.jobs[0]
+	case len(t.below) > 0:
+		t.offered = t.below[0].offered
+	default:
+		t.offered = nil
+	}
+	if t.queue != nil && t.offered != nil {
+		t.rank()
+	}
+}
+
+// rank asks the plugins where the queue is now.
+func (t *turns) rank() {
+	t.session.currentJob = model.JobKey{} // a panic here is about no single job
+	t.lastStart, t.ranks = t.queue.LastStart, t.ranks[:0]
+	for _, plugin := range t.session.slots.queueOrder {
+		t.ranks = append(t.ranks, plugin.RankQueue(t.queue, t.offered))
+	}
+}
+
+// take takes out the offered job.
+func (t *turns) take() *model.Job {
+	if t.tookBelow = len(t.jobs) == 0; t.tookBelow {
+		return t.below[0].take()
+	}
+	job := t.jobs[0]
+	t.jobs = t.jobs[1:]
+	return job
+}
+
+// update finds the next job after one was taken and tried: only the queues that it was in have changed.
+func (t *turns) update() {
+	if t.tookBelow {
+		t.below[0].update()
+		if t.below[0].offered == nil {
+			last := len(t.below) - 1
+			t.below[0], t.below[last] = t.below[last], nil
+			t.below, t.second = t.below[:last], 0
+		}
+		if t.second == 0 {
+			t.second = t.firstUnder(0)
+		}
+		if t.second > 0 && t.below[t.second].compare(t.below[0]) < 0 {
+			t.sink(0)
+			t.second = 0
+		}
+	}
+	t.offer()
+}
+
+// renew finds the next job where the order of any of them may have changed.
+func (t *turns) renew() {
+	for i := range t.jobs {
+		if t.session.CompareJobs(t.jobs[i], t.jobs[0]) < 0 {
+			t.jobs[0], t.jobs[i] = t.jobs[i], t.jobs[0]
+		}
+	}
+	for _, one := range t.below {
+		one.renew()
+	}
+	t.below = slices.DeleteFunc(t.below, func(one *turns) bool { return one.offered == nil })
+	t.order()
+	t.offer()
+}
+
+// compare is negative when the queue's turn comes before that of another with the same parent. Jobs whose queue does not exist
+// come last.
+func (t *turns) compare(other *turns) int {
+	switch {
+	case t.queue == nil:
+		return 1
+	case other.queue == nil:
+		return -1
+	}
+	for i := range t.ranks {
+		if order := t.ranks[i].compare(other.ranks[i]); order != 0 {
+			return order
+		}
+	}
+	if order := t.lastStart.Compare(other.lastStart); order != 0 {
+		return order
+	}
+	return t.session.CompareJobs(t.offered, other.offered)
+}
+
+// order makes a heap of below.
+func (t *turns) order() {
+	for i := len(t.below)/2 - 1; i >= 0; i-- {
+		t.sink(i)
+	}
+	t.second = 0
+}
+
+// sink moves the one at a position of the heap down to where it belongs.
+func (t *turns) sink(i int) {
+	for {
+		first := t.firstUnder(i)
+		if first == 0 || t.below[first].compare(t.below[i]) >= 0 {
+			return
+		}
+		t.below[i], t.below[first] = t.below[first], t.below[i]
+		i = first
+	}
+}
+
+// firstUnder returns the position of that which comes first of the two right under a position of the heap, zero when there is
+// none.
+func (t *turns) firstUnder(i int) int {
+	left, right := 2*i+1, 2*i+2
+	switch {
+	case left >= len(t.below):
+		return 0
+	case right < len(t.below) && t.below[right].compare(t.below[left]) < 0:
+		return right
+	}
+	return left
+}
+
+// takeTurn records, in the decision and in the queues, that the job has started in its turn: its minimum, and not the rest of
+// one that has begun, nor members beyond it.
+func (s *Session) takeTurn(decision *model.Decision) {
+	if len(s.Snapshot.Queues) == 0 || decision.MinBinds == 0 {
+		return
+	}
+	job := s.Snapshot.Job(decision.Job)
+	if job == nil || job.InQueue() == nil || job.LostMembers {
+		return
+	}
+	had := job.Count(Ready.Counts) - len(decision.Binds)
+	if had > 0 && s.Snapshot.Begun[job.Key].MinMember > 0 {
+		return
+	}
+	decision.LastStart = s.nextStart()
+	job.InQueue().SetLastStart(decision.LastStart)
+}
+
+// nextStart returns a time for a start: that of the snapshot, but later than all before, so that it orders the starts of one
+// cycle, and those of a scheduler whose clock is behind that of the one before it.
+func (s *Session) nextStart() time.Time {
+	if s.lastStart.IsZero() {
+		for _, queue := range s.Snapshot.Queues {
+			if queue.LastStart.After(s.lastStart) {
+				s.lastStart = queue.LastStart
+			}
+		}
+	}
+	at := s.Snapshot.Now.UTC().Truncate(time.Microsecond) // what the status of a queue can say
+	if !at.After(s.lastStart) {
+		at = s.lastStart.Add(time.Microsecond)
+	}
+	s.lastStart = at
+	return at
+}

@@ -1,0 +1,212 @@
+package proportion
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// setWorlds says which resources queues are compared by.
+func (s *sharing) setWorlds(snapshot *model.Snapshot) {
+	for r := range s.dimensions {
+		elsewhere := func(node *model.Node) bool { return node.Allocatable.At(r) >= model.ProvidedByDRA }
+		switch name := string(snapshot.Dimensions.Name(r)); {
+		case r == model.Unoffered || r > model.Unoffered && slices.ContainsFunc(snapshot.Nodes, elsewhere):
+		case strings.Contains(name, "/") && !strings.HasPrefix(name, corev1.ResourceDefaultNamespacePrefix):
+			s.devices = append(s.devices, r)
+		default:
+			s.ordinary = append(s.ordinary, r)
+		}
+	}
+}
+
+// demand is what there is for all queues, and what waits in each.
+type demand struct {
+	session *framework.Session
+	// numbers are those of the queues in the tree; queues without one neither have nor ask for anything.
+	numbers []int
+	// supply is what queues can have, once what others hold is taken off.
+	supply model.Resources
+	// waiting is what the jobs of each queue ask for beyond what they hold, by the queue's index.
+	waiting []model.Resources
+	// fits reports of shapes whether an empty node could run such a pod.
+	fits map[model.Shape]bool
+	// asked is what countMembers has found.
+	asked model.Resources
+}
+
+// newDemand counts both. own is what the jobs of each queue hold.
+func newDemand(session *framework.Session, own []model.Resources, numbers []int) *demand {
+	snapshot := session.Snapshot
+	d := &demand{
+		session: session, numbers: numbers, supply: make(model.Resources, snapshot.Dimensions.Len()), waiting: make([]model.Resources, len(own)),
+		fits: map[model.Shape]bool{}, asked: make(model.Resources, snapshot.Dimensions.Len()),
+	}
+	for _, node := range snapshot.Nodes {
+		d.addNode(node)
+	}
+	for i := range own {
+		if d.counts(snapshot.Queues[i]) {
+			d.addSupply(own[i], 1)
+		}
+	}
+	var waiting []*model.Job
+	for _, job := range snapshot.Jobs {
+		if !d.counts(job.InQueue()) || job.NothingPending && !session.Uncached() {
+			continue
+		}
+		for _, task := range job.Tasks {
+			if task.CountsInQueue() && !task.Status.Occupies() {
+				d.addSupply(task.Request, -1) // held, and idle on its node
+			}
+		}
+		waiting = append(waiting, job)
+	}
+	for _, job := range waiting { // with the supply known
+		d.addJob(job)
+	}
+	return d
+}
+
+// stillCounts is for how long a node counts after it has become not ready: its pods live on for as long.
+const stillCounts = 5 * time.Minute
+
+// addNode adds what a node gives beyond what queues hold there, which is added for all nodes together: what is idle. What others
+// hold beyond what the node has is no debt.
+func (d *demand) addNode(node *model.Node) {
+	if !schedulable(node, d.session.Snapshot.Now) {
+		return
+	}
+	for r := range node.Idle {
+		idle := node.Idle[r]
+		if idle < 0 {
+			idle += max(0, d.heldByOthers(node, r)-node.Allocatable.At(r))
+		}
+		d.supply[r] = plus(d.supply[r], idle)
+	}
+}
+
+func (d *demand) addSupply(amounts model.Resources, sign int64) {
+	for r, amount := range amounts {
+		d.supply[r] = plus(d.supply[r], sign*amount)
+	}
+}
+
+// plus adds; a sum that is too large or too small for its type is as large or as small as can be.
+func plus(a, b int64) int64 {
+	switch {
+	case b > 0 && a > math.MaxInt64-b:
+		return math.MaxInt64
+	case b < 0 && a < math.MinInt64-b:
+		return math.MinInt64
+	}
+	return a + b
+}
+
+func (d *demand) heldByOthers(node *model.Node, r int) (held int64) {
+	for _, task := range node.Tasks {
+		if !d.counts(task.InQueue()) && task.Status.Occupies() {
+			held += task.Request.At(r)
+		}
+	}
+	return held
+}
+
+// counts reports whether the queue is in the tree; no queue is not.
+func (d *demand) counts(queue *model.Queue) bool {
+	return queue != nil && d.numbers[queue.Index] != absent
+}
+
+// schedulable reports whether a node takes new pods, or will once it is ready again, soon.
+func schedulable(node *model.Node, now time.Time) bool {
+	if node.Invalid != nil || node.Object == nil {
+		return node.Invalid == nil
+	}
+	if node.Object.Spec.Unschedulable {
+		return false
+	}
+	for i := range node.Object.Status.Conditions {
+		if c := &node.Object.Status.Conditions[i]; c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue || now.Sub(c.LastTransitionTime.Time) < stillCounts
+		}
+	}
+	return true
+}
+
+// addJob adds what a job asks for, if it could start in an empty cluster: what no node can run must not change what others may
+// count on.
+func (d *demand) addJob(job *model.Job) {
+	members := d.countMembers(job)
+	if members == 0 {
+		return
+	}
+	needs := int(job.MinMember) - job.Count(framework.Pipelined.Counts)
+	if members < needs || !d.waitsForCapacity(job) {
+		return
+	}
+	for r := range d.supply {
+		if needs > 0 && framework.LeastRequest(job, needs, r) > max(0, d.supply[r]) {
+			return
+		}
+	}
+	sum := &d.waiting[job.InQueue().Index]
+	if *sum == nil {
+		*sum = make(model.Resources, len(d.supply))
+	}
+	sum.AddCapped(d.asked)
+}
+
+// countMembers returns how many members of the job wait that some node could run. What these ask for together, beyond what the
+// queue holds, is then in asked.
+func (d *demand) countMembers(job *model.Job) (members int) {
+	clear(d.asked)
+	var first *model.Task // of those in a row that are alike
+	alike := int64(0)
+	add := func() {
+		if alike == 0 || !d.fitsSomewhere(first) {
+			return
+		}
+		members += int(alike)
+		for r, amount := range first.Request {
+			d.asked[r] = plus(d.asked[r], min(amount, math.MaxInt64/alike)*alike)
+		}
+	}
+	for _, task := range job.Tasks {
+		switch {
+		case task.Status != model.Pending || task.SchedulingGated || task.Invalid != nil:
+		case task.CountsInQueue():
+			members++ // has capacity nominated
+		case alike > 0 && task.Shape == first.Shape:
+			alike++
+		default:
+			add()
+			first, alike = task, 1
+		}
+	}
+	add()
+	return members
+}
+
+// fitsSomewhere reports whether some node could run the task were it empty.
+func (d *demand) fitsSomewhere(task *model.Task) bool {
+	fits, known := d.fits[task.Shape]
+	if !known {
+		fits = slices.ContainsFunc(d.session.EligibleNodes(task), func(node *model.Node) bool {
+			return node.Allocatable.Copies(task.Request) > 0
+		})
+		d.fits[task.Shape] = fits
+	}
+	return fits
+}
+
+// waitsForCapacity reports whether the job may start as soon as there is capacity, or its queue holds less.
+func (d *demand) waitsForCapacity(job *model.Job) bool {
+	refusal := d.session.ValidateJob(job)
+	return refusal == nil || refusal.Code == model.QueueLimit && refusal.Evictable
+}

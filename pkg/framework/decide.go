@@ -37,11 +37,19 @@ func (s *Session) emitDecisions(operations []operation) {
 	for _, op := range operations {
 		if known, marked := s.evicted[op.task]; marked && len(order) > 0 {
 			delete(s.evicted, op.task)
+			s.evictions++
+			if order[0].Right = s.right; s.right != "" {
+				if s.reclaimed == nil {
+					s.reclaimed = map[model.JobKey]bool{}
+				}
+				s.reclaimed[order[0].Job] = true
+			}
 			order[0].Evictions = append(order[0].Evictions, model.Eviction{
 				Pod: op.task.PodRef, Job: op.task.Job, Node: op.task.Node, Method: known.method, GraceSeconds: op.task.GraceSeconds,
 			})
 		}
 	}
+	s.right = ""
 	for _, decision := range order {
 		switch {
 		case len(decision.Binds) > 0:

@@ -92,6 +92,12 @@ type Session struct {
 	// lastStart is the latest LastStart of all queues; zero before it is asked for.
 	lastStart time.Time
 
+	// right is by which pods of other queues were evicted in the open statement; empty when none were. reclaimed are the jobs for
+	// which decisions did so, nil when there are none, evictions is how many pods decisions have evicted in all.
+	right     model.Right
+	reclaimed map[model.JobKey]bool
+	evictions int
+
 	// limits are the refusals by limits of queues; nil when there was none.
 	limits map[limitKey]*model.Refusal
 

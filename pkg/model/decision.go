@@ -48,6 +48,17 @@ const (
 	ByDeletion
 )
 
+// Right is why a job may take what another queue holds.
+type Right string
+
+// The rights.
+const (
+	// ByGuarantee: the job's queue, or one above it, has less than it is guaranteed.
+	ByGuarantee Right = "guarantee"
+	// ByShare: the job's queue ends no higher above its share than the one that gives.
+	ByShare Right = "share"
+)
+
 // Eviction is the decision to end a pod for a job.
 type Eviction struct {
 	Pod PodRef
@@ -84,9 +95,11 @@ type Decision struct {
 	MinBinds int
 	// LastStart is what Queue.LastStart is from now on in the job's queue and in those above, since it has started in its turn;
 	// zero when it has not, and while there are no queues.
-	LastStart   time.Time
-	Binds       []Bind
-	Evictions   []Eviction
+	LastStart time.Time
+	Binds     []Bind
+	Evictions []Eviction
+	// Right is by which pods of other queues are evicted; empty when those evicted are of the job's own queue.
+	Right       Right
 	Nominations []Nomination
 	// Reservation replaces the job's reservation; one without nodes ends it, nil leaves it as it is.
 	Reservation *Reservation

@@ -47,21 +47,44 @@ func (t *Tree) ExchangeWorld(parent int, unit, needs []int64, w Worlds) (world W
 //
 // A guarantee of 0 is none, so that a resource that a guarantee does not list decides nothing.
 func (t *Tree) Deciding(buffer []int, queue int, amounts []int64, w Worlds) []int {
-	buffer = t.guaranteedOf(buffer, queue, amounts, w.Devices)
-	if slices.ContainsFunc(w.Devices, func(r int) bool { return of(amounts, r) > 0 && t.guaranteed[r] }) {
-		return buffer
-	}
-	return t.guaranteedOf(buffer, queue, amounts, w.Ordinary)
+	return t.deciding(buffer, amounts, w, func(r int) bool { return t.amounts[t.at(queue, r)].Guarantee > 0 })
 }
 
-func (t *Tree) guaranteedOf(buffer []int, queue int, amounts []int64, world World) []int {
+func (t *Tree) deciding(buffer []int, amounts []int64, w Worlds, guaranteed func(r int) bool) []int {
+	devices, any := t.guaranteedOf(buffer, amounts, w.Devices, guaranteed)
+	if any {
+		return devices
+	}
+	ordinary, _ := t.guaranteedOf(buffer, amounts, w.Ordinary, guaranteed)
+	return ordinary
+}
+
+// guaranteedOf reports, too, whether the amounts have some of a resource that any queue guarantees.
+func (t *Tree) guaranteedOf(buffer []int, amounts []int64, world World, guaranteed func(r int) bool) (decide []int, any bool) {
 	for _, r := range world {
-		if of(amounts, r) > 0 && t.amounts[t.at(queue, r)].Guarantee > 0 {
+		if of(amounts, r) <= 0 {
+			continue
+		}
+		if any = any || t.guaranteed[r]; guaranteed(r) {
 			buffer = append(buffer, r)
 		}
 	}
-	return buffer
+	return buffer, any
 }
+
+// StaysAtFloor reports whether a queue has its floor when its usage has changed by so much, in all resources that decide for a unit
+// with such amounts: as in Deciding, but by what is guaranteed to the queue and to those below it.
+func (t *Tree) StaysAtFloor(queue int, amounts, changes []int64, w Worlds) bool {
+	var buffer [maxInPlace]int
+	deciding := t.deciding(buffer[:0], amounts, w, func(r int) bool { return t.parts[t.at(queue, r)].Guarantee > 0 })
+	return !slices.ContainsFunc(deciding, func(r int) bool {
+		p := &t.parts[t.at(queue, r)]
+		return sum(p.Usage, of(changes, r)) < p.Floor
+	})
+}
+
+// Guaranteed reports whether any queue has a guarantee.
+func (t *Tree) Guaranteed() bool { return slices.Contains(t.guaranteed, true) }
 
 // Kept returns the part of a queue's own guarantee, without those of the queues below it, that it has a use for.
 func (t *Tree) Kept(queue, resource int) int64 {

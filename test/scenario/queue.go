@@ -113,6 +113,11 @@ func (s *environment) queueOf(job model.JobKey) string {
 	return cmp.Or(ofGroup, ofPod, ofNamespace, v1alpha1.DefaultQueue)
 }
 
+// crossesQueues reports whether two jobs are in different queues, as the objects are now.
+func (s *environment) crossesQueues(a, b model.JobKey) bool {
+	return len(s.world.queues) > 0 && s.queueOf(a) != s.queueOf(b)
+}
+
 func olderPod(a, b *corev1.Pod) bool {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID)) < 0
 }
@@ -156,8 +161,9 @@ func (s *environment) checkQueues(o *outcome) error {
 	for _, decision := range o.decisions {
 		queue := s.queueOf(decision.Job)
 		for _, eviction := range decision.Evictions {
-			if eviction.Job != (model.JobKey{}) && decision.Job != (model.JobKey{}) && s.queueOf(eviction.Job) != queue {
-				return fmt.Errorf("invariant Q15: pod %s is evicted for %s of another queue", eviction.Pod, decision.Job)
+			across := eviction.Job != (model.JobKey{}) && decision.Job != (model.JobKey{}) && s.queueOf(eviction.Job) != queue
+			if across != (decision.Right != "") {
+				return fmt.Errorf("invariant Q15: pod %s of %s is evicted for %s by right %q", eviction.Pod, eviction.Job, decision.Job, decision.Right)
 			}
 		}
 		if len(decision.Binds) == 0 {

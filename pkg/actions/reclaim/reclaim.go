@@ -86,7 +86,7 @@ func minRun(seconds int64, unit *framework.EvictionUnit) int64 {
 	if !unit.WholeGang {
 		return seconds
 	}
-	for range unit.Job.Reclaimed {
+	for range unit.Job.Reclaims {
 		if seconds >= maxRunSeconds {
 			break
 		}

@@ -9,11 +9,13 @@ import (
 // were evicted, or reserved for a gang that has waited too long.
 type HeldCapacity struct {
 	Job JobKey
-	// Priority is the job's. Jobs of higher priority ignore the hold, of nominated capacity those of the same queue alone.
+	// Priority is the job's. Jobs of higher priority ignore the hold, unless it is exclusive.
 	Priority int32
-	// Queue is the name of the job's queue; empty while there are no queues.
-	Queue string
-	Node  string
+	// Exclusive reports that priorities do not count: the capacity is nominated, and there are several queues. Between queues no
+	// priority is compared; and in the job's own, a higher job may have no right to what was freed for this one by a right, would
+	// lose it to another queue, and it would be freed again.
+	Exclusive bool
+	Node      string
 	// Pod is the member that the capacity is nominated to; zero when it is reserved.
 	Pod     PodRef
 	Request Resources
@@ -28,7 +30,7 @@ func CompareHeld(a, b *HeldCapacity) int {
 }
 
 func equalHeld(a, b HeldCapacity) bool {
-	return a.Job == b.Job && a.Priority == b.Priority && a.Queue == b.Queue && a.Node == b.Node && a.Pod == b.Pod && a.LentUntil == b.LentUntil &&
+	return a.Job == b.Job && a.Priority == b.Priority && a.Exclusive == b.Exclusive && a.Node == b.Node && a.Pod == b.Pod && a.LentUntil == b.LentUntil &&
 		a.Request.Equal(b.Request)
 }
 
@@ -37,35 +39,22 @@ func equalHeld(a, b HeldCapacity) bool {
 type Viewpoint struct {
 	Job      JobKey
 	Priority int32
-	// Queue is the name of the job's queue; empty while there are no queues.
-	Queue string
 	// EndsBefore is when the job will have ended, in seconds since 1970, if it may use reserved capacity until then; zero if
 	// it may not. UnrestrictedViewpoint is for a check whether reserved capacity would suffice, which uses none, and for
 	// gangs that complete themselves.
 	EndsBefore int64
 }
 
-// noQueue is the name of no queue, not even of the one that all jobs are in while there is no object.
-const noQueue = "/"
-
 // UnrestrictedViewpoint, as Viewpoint.EndsBefore, makes all reserved capacity visible: the job ends before any reservation
 // starts.
 const UnrestrictedViewpoint int64 = -1
 
 // ViewpointOf is the viewpoint of the job.
-func ViewpointOf(job *Job) Viewpoint {
-	return Viewpoint{Job: job.Key, Priority: job.Priority, Queue: job.Queue}
-}
+func ViewpointOf(job *Job) Viewpoint { return Viewpoint{Job: job.Key, Priority: job.Priority} }
 
 // appliesTo reports whether the held capacity counts as used for the viewpoint.
 func (h *HeldCapacity) appliesTo(from Viewpoint) bool {
-	return h.Job != from.Job && (h.Priority >= from.Priority || h.isOfOtherQueue(from)) && !h.isLentTo(from)
-}
-
-// isOfOtherQueue reports whether the capacity was freed for a job of another queue: priorities do not count between queues, and
-// what was freed by a right is not for the queue that has lost it.
-func (h *HeldCapacity) isOfOtherQueue(from Viewpoint) bool {
-	return !h.Reserved() && h.Queue != from.Queue
+	return h.Job != from.Job && (h.Exclusive || h.Priority >= from.Priority) && !h.isLentTo(from)
 }
 
 func (h *HeldCapacity) isLentTo(to Viewpoint) bool {
@@ -110,7 +99,7 @@ func (s *Snapshot) HeldOn(node *Node) []*HeldCapacity {
 }
 
 // SetViewpoint makes the accounting show what the viewpoint may use: capacity held for others of the same or higher priority
-// counts as used, and capacity nominated for other queues. It is no change that a statement makes or undoes; the cost is the difference to the previous viewpoint.
+// counts as used, and what is held exclusively. It is no change that a statement makes or undoes; the cost is the difference to the previous viewpoint.
 func (s *Snapshot) SetViewpoint(viewer Viewpoint) {
 	if viewer != s.viewer {
 		content, fixed := s.Journal.content, s.Journal.fixed
@@ -126,20 +115,16 @@ func (s *Snapshot) EffectiveViewpoint(viewer Viewpoint) Viewpoint {
 	if len(s.holds) == 0 {
 		return Viewpoint{}
 	}
-	owner, above, until := false, false, int64(0)
+	owner, until := false, int64(0)
 	for i := range s.holds {
 		hold := &s.holds[i]
 		owner = owner || hold.Job == viewer.Job
-		above = above || !hold.Reserved() && hold.Priority < viewer.Priority && hold.Queue == viewer.Queue
 		if hold.isLentTo(viewer) && (until == 0 || hold.LentUntil < until) {
 			until = hold.LentUntil
 		}
 	}
 	if !owner {
 		viewer.Job = JobKey{}
-	}
-	if !above { // all that is nominated for others counts as used, whichever other queue it is
-		viewer.Queue = noQueue
 	}
 	if viewer.EndsBefore != UnrestrictedViewpoint {
 		viewer.EndsBefore = until // when the first of the reservations starts that it may use; the others start later

@@ -269,7 +269,8 @@ func (s *environment) confirmEvictions() error {
 	return err
 }
 
-// kept returns what is kept on a node for jobs other than that of a pod and not below it in its queue, by resource, with what was said in
+// kept returns what is kept on a node for jobs other than that of a pod, and not below it unless there are several
+// queues, by resource, with what was said in
 // this cycle by then. Who has started keeps nothing any more. highest is the highest priority of those jobs.
 func (s *environment) kept(
 	o *outcome, node string, from *corev1.Pod, said map[types.UID]string,
@@ -284,7 +285,7 @@ func (s *environment) kept(
 		starts := slices.ContainsFunc(o.decisions, func(d model.Decision) bool { return d.Job == job && len(d.Binds) > 0 })
 		if nominated != node || starts || s.nodeOf(pod) != "" || pod.Status.Phase != corev1.PodPending || pod.Spec.SchedulerName != "tutti" ||
 			pod.DeletionTimestamp != nil || s.ownerOf(pod) == s.ownerOf(from) ||
-			s.priorityOfJob(job) < s.priorityOf(from) && !s.crossesQueues(job, s.jobOf(from)) {
+			s.priorityOfJob(job) < s.priorityOf(from) && !s.severalQueues() {
 			continue
 		}
 		addTo(sums, pod.Spec.Containers[0].Resources.Requests)

@@ -113,9 +113,9 @@ func (s *environment) queueOf(job model.JobKey) string {
 	return cmp.Or(ofGroup, ofPod, ofNamespace, v1alpha1.DefaultQueue)
 }
 
-// crossesQueues reports whether two jobs are in different queues, as the objects are now.
-func (s *environment) crossesQueues(a, b model.JobKey) bool {
-	return len(s.world.queues) > 0 && s.queueOf(a) != s.queueOf(b)
+// severalQueues reports whether there are, with the one that exists without an object.
+func (s *environment) severalQueues() bool {
+	return len(s.world.queues) > 1 || len(s.world.queues) == 1 && s.world.queues[v1alpha1.DefaultQueue] == nil
 }
 
 func olderPod(a, b *corev1.Pod) bool {

@@ -62,7 +62,7 @@ func (s *State) readJob(job *model.Job, group *v1alpha1.PodGroup) {
 		if groups.Fill(job, group); !job.Evicted {
 			delete(s.evicted, job.Key)
 		}
-		if job.Reclaims >= s.reclaims[job.Key] || groups.Reclaims(job) == 0 {
+		if job.Reclaims >= s.reclaims[job.Key] || job.Finished() && !job.Evicted {
 			delete(s.reclaims, job.Key)
 		} else {
 			job.Reclaims = s.reclaims[job.Key]

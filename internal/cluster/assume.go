@@ -26,7 +26,7 @@ func (s *State) Assume(decision model.Decision) {
 		}
 		s.assume(entry, &after)
 	}
-	if decision.Right != "" {
+	if decision.Right() != "" {
 		s.countReclaims(decision.Evictions)
 	}
 	for _, eviction := range decision.Evictions {

@@ -38,15 +38,14 @@ func (s *Session) emitDecisions(operations []operation) {
 		if known, marked := s.evicted[op.task]; marked && len(order) > 0 {
 			delete(s.evicted, op.task)
 			s.evictions++
-			if order[0].Right = s.right; s.right != "" {
-				if s.reclaimed == nil {
-					s.reclaimed = map[model.JobKey]bool{}
-				}
+			eviction := model.Eviction{
+				Pod: op.task.PodRef, Job: op.task.Job, Node: op.task.Node, Method: known.method, GraceSeconds: op.task.GraceSeconds,
+			}
+			if s.right != "" {
+				eviction.Right, eviction.Queue = s.right, s.Snapshot.Job(order[0].Job).Queue
 				s.reclaimed[order[0].Job] = true
 			}
-			order[0].Evictions = append(order[0].Evictions, model.Eviction{
-				Pod: op.task.PodRef, Job: op.task.Job, Node: op.task.Node, Method: known.method, GraceSeconds: op.task.GraceSeconds,
-			})
+			order[0].Evictions = append(order[0].Evictions, eviction)
 		}
 	}
 	s.right = ""

@@ -93,7 +93,7 @@ type Session struct {
 	lastStart time.Time
 
 	// right is by which pods of other queues were evicted in the open statement; empty when none were. reclaimed are the jobs for
-	// which decisions did so, nil when there are none, evictions is how many pods decisions have evicted in all.
+	// which decisions did so, evictions is how many pods decisions have evicted in all.
 	right     model.Right
 	reclaimed map[model.JobKey]bool
 	evictions int
@@ -136,8 +136,8 @@ func newSession(snapshot *model.Snapshot, profile *Profile, options Options) *Se
 		profile:  profile,
 		cache:    options.Cache,
 		evicted:  map[*model.Task]evictionMark{}, borrowers: map[model.JobKey]int64{}, reserved: map[model.JobKey]*model.Reservation{},
-		overstayed: map[model.JobKey][]*model.Job{},
-		renewed:    map[model.JobKey]bool{}, returned: map[model.JobKey]bool{},
+		overstayed: map[model.JobKey][]*model.Job{}, reclaimed: map[model.JobKey]bool{},
+		renewed: map[model.JobKey]bool{}, returned: map[model.JobKey]bool{},
 		nominated: map[types.UID]bool{}, quarantined: quarantinedIn(snapshot), pluginTimings: options.Stopwatch.newTimings(),
 	}
 	if s.cache == nil {

@@ -69,6 +69,10 @@ type Eviction struct {
 	Method EvictionMethod
 	// GraceSeconds is how long the pod may take to end, in seconds, never longer than it asks for; zero is as long as it asks for.
 	GraceSeconds int64
+	// Right is by which the pod goes for a job of another queue, Queue the name of that queue; both are empty when it goes for a job of
+	// its own queue.
+	Right Right
+	Queue string
 	// Message is the reason of an eviction that is for no job: the pod could never run where it is. Then the decision has no
 	// job and no nominations. Empty when the eviction is for the decision's job.
 	Message string
@@ -95,14 +99,20 @@ type Decision struct {
 	MinBinds int
 	// LastStart is what Queue.LastStart is from now on in the job's queue and in those above, since it has started in its turn;
 	// zero when it has not, and while there are no queues.
-	LastStart time.Time
-	Binds     []Bind
-	Evictions []Eviction
-	// Right is by which pods of other queues are evicted; empty when those evicted are of the job's own queue.
-	Right       Right
+	LastStart   time.Time
+	Binds       []Bind
+	Evictions   []Eviction
 	Nominations []Nomination
 	// Reservation replaces the job's reservation; one without nodes ends it, nil leaves it as it is.
 	Reservation *Reservation
+}
+
+// Right returns by which right pods of other queues are evicted; empty when none are.
+func (d *Decision) Right() Right {
+	if len(d.Evictions) == 0 {
+		return ""
+	}
+	return d.Evictions[0].Right
 }
 
 // ReleasesCapacity reports whether it releases nominations or ends a reservation: other jobs may start then, and no watch shows

@@ -49,7 +49,7 @@ func (s *environment) takeEvictions(decision model.Decision) error {
 			return fmt.Errorf("pod %s is evicted twice", eviction.Pod)
 		case pod.Spec.NodeName == "":
 			return fmt.Errorf("pod %s is evicted, and runs nowhere", eviction.Pod)
-		case decision.Right == "" && s.shieldOf(pod, decision) >= s.priorityOfJob(decision.Job) && !s.overstays(pod, decision.Job):
+		case decision.Right() == "" && s.shieldOf(pod, decision) >= s.priorityOfJob(decision.Job) && !s.overstays(pod, decision.Job):
 			return fmt.Errorf("invariant I11: pod %s of priority %d is evicted for %s, which has %d",
 				eviction.Pod, s.shieldOf(pod, decision), decision.Job, s.priorityOfJob(decision.Job))
 		case pod.Namespace == "kube-system" || s.priorityOf(pod) >= 2_000_000_000:

@@ -148,8 +148,8 @@ func (s *environment) checkQueues(o *outcome) error {
 			nominated = pod.Status.NominatedNodeName
 		}
 		holds := s.nodeOf(pod) != "" || nominated != "" && pod.DeletionTimestamp == nil
-		if pod.Spec.SchedulerName != "tutti" || ended || !holds {
-			continue
+		if pod.Spec.SchedulerName != "tutti" || ended || !holds || s.ending[pod.UID] && pod.DeletionTimestamp == nil {
+			continue // what is nominated in the place of those that were evicted in this cycle came after the binds
 		}
 		for _, name := range s.world.above(s.queueOf(s.jobOf(pod))) {
 			if held[name] == nil {
@@ -162,8 +162,8 @@ func (s *environment) checkQueues(o *outcome) error {
 		queue := s.queueOf(decision.Job)
 		for _, eviction := range decision.Evictions {
 			across := eviction.Job != (model.JobKey{}) && decision.Job != (model.JobKey{}) && s.queueOf(eviction.Job) != queue
-			if across != (decision.Right != "") {
-				return fmt.Errorf("invariant Q15: pod %s of %s is evicted for %s by right %q", eviction.Pod, eviction.Job, decision.Job, decision.Right)
+			if across != (decision.Right() != "") {
+				return fmt.Errorf("invariant Q15: pod %s of %s is evicted for %s by right %q", eviction.Pod, eviction.Job, decision.Job, decision.Right())
 			}
 		}
 		if len(decision.Binds) == 0 {

@@ -23,6 +23,8 @@ type economy struct {
 	*random
 	*environment
 	t *rapid.T
+	// lines are what the cluster began as.
+	lines string
 }
 
 const reclaimFreely = `actions: "allocate, %s"
@@ -44,7 +46,7 @@ configurations:
 func (e *economy) draw(levels int) string {
 	lines := ""
 	for i := range e.n(1, 3) {
-		lines += fmt.Sprintf("node n%d cpu=%d nvidia.com/gpu=%d pods=100\n", i, e.n(2, 8), e.n(0, 6))
+		lines += fmt.Sprintf("node n%d cpu=%d memory=%dGi nvidia.com/gpu=%d pods=100\n", i, e.n(2, 8), e.n(2, 8), e.n(0, 6))
 	}
 	var leaves []string
 	queue := func(name, parent string, most int) {
@@ -55,7 +57,7 @@ func (e *economy) draw(levels int) string {
 				lines += fmt.Sprintf(",cpu:%d", e.n(0, most))
 			}
 		} else if e.n(0, 3) == 0 {
-			lines += fmt.Sprintf(" guarantee=cpu:%d", e.n(0, most))
+			lines += fmt.Sprintf(" guarantee=cpu:%d", e.n(0, most)) + e.one("", ",memory:3Gi")
 		} else if e.n(0, 5) == 0 {
 			lines += fmt.Sprintf(" limit=cpu:%d", e.n(2, 12))
 		}
@@ -80,7 +82,8 @@ func (e *economy) draw(levels int) string {
 	for i := range e.n(3, 9) {
 		members := e.n(1, 4)
 		name, leaf := fmt.Sprintf("j%d", i), e.one(leaves...)
-		request := e.one("cpu=1", "cpu=1", "cpu=2", "cpu=1 nvidia.com/gpu=1", "cpu=1 nvidia.com/gpu=1", "nvidia.com/gpu=2")
+		request := e.one("cpu=1", "cpu=1", "cpu=2", "cpu=1 nvidia.com/gpu=1", "cpu=1 nvidia.com/gpu=1", "nvidia.com/gpu=2",
+			"cpu=1 memory=1Gi", "cpu=1 memory=2Gi", "memory=1Gi")
 		lines += fmt.Sprintf("group %s min=%d queue=%s\npods %s-{1..%d} group=%s %s priority=%d age=%dm\n",
 			name, e.n(1, members), leaf, name, members, name, request, e.n(0, 2), e.n(1, 9))
 	}
@@ -245,7 +248,7 @@ func (e *economy) judge(o *outcome, queues map[string]*invariants.Queue, runs ru
 			request, queue := requestOf(model.PodRef{Namespace: pod.Namespace, Name: pod.Name})
 			used[queue].Add(request, -1)
 		}
-		if pod.Status.NominatedNodeName != "" && e.nodeOf(pod) == "" {
+		if pod.Status.NominatedNodeName != "" && pod.Spec.NodeName == "" {
 			placed[pod.UID] = true
 		}
 	}
@@ -277,7 +280,7 @@ func (e *economy) judge(o *outcome, queues map[string]*invariants.Queue, runs ru
 			}
 		}
 		for _, pod := range e.world.pods {
-			if e.jobOf(pod) == decision.Job && placed[pod.UID] && pod.Status.NominatedNodeName != "" && e.nodeOf(pod) == "" {
+			if e.jobOf(pod) == decision.Job && placed[pod.UID] && pod.Status.NominatedNodeName != "" && pod.Spec.NodeName == "" {
 				own.Add(invariants.RequestOf(pod), 1)
 			}
 		}
@@ -296,15 +299,15 @@ func (e *economy) judge(o *outcome, queues map[string]*invariants.Queue, runs ru
 		}
 		before[taker].Add(own, -1)
 		judged := invariants.Reclaim{
-			Queues: queues, Used: before, Supply: e.supply(), Taker: taker, Gains: gains, Right: string(decision.Right), Units: e.units(runs, taken),
+			Queues: queues, Used: before, Supply: e.supply(), Taker: taker, Gains: gains, Right: string(decision.Right()), Units: e.units(runs, taken),
 		}
-		if decision.Right != "" {
+		if decision.Right() != "" {
 			if err := judged.Check(); err != nil {
 				for queue, amounts := range free {
 					judged.Used[queue].Add(amounts, 1)
 				}
 				if len(free) == 0 || judged.Check() != nil {
-					e.t.Fatalf("%v\n%s", err, o)
+					e.t.Fatalf("%v\n%s\n%s\n%+v", err, e.lines, o, judged)
 				}
 				for queue, amounts := range free {
 					judged.Used[queue].Add(amounts, -1)
@@ -340,6 +343,7 @@ func TestReclaimComesToRest(t *testing.T) {
 				actions := e.one("reclaim", "reclaim, preempt")
 				e.environment.configuration = fmt.Appendf(nil, reclaimFreely, actions)
 				lines := e.draw(levels)
+				e.lines = lines
 				if err := e.world.apply(lines); err != nil {
 					t.Fatal(err)
 				}
@@ -362,7 +366,7 @@ func TestReclaimComesToRest(t *testing.T) {
 						t.Fatalf("%v\n%s\n%s", err, lines, history)
 					}
 					for _, decision := range o.decisions {
-						reclaims[decision.Right] += len(decision.Evictions)
+						reclaims[decision.Right()] += len(decision.Evictions)
 					}
 					history += o.String() + "\n"
 					if evicted := e.judge(o, queues, runs); evicted == 0 && len(o.decisions) == 0 {

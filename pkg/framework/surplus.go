@@ -40,8 +40,8 @@ func Surplus(job *model.Job, tasks []*model.Task) (surplus []*model.Task) {
 	return surplus
 }
 
-// CompareVictims orders members that a job can spare: the lowest priority first, then those whose grace ends first, then those that
-// started last.
+// CompareVictims orders members that a job can spare: the lowest priority first, then those whose grace ends first, then those
+// that started last.
 func CompareVictims(a, b *model.Task) int {
 	return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.GraceSeconds, b.GraceSeconds), Started(b).Compare(Started(a)), cmp.Compare(a.UID, b.UID))
 }

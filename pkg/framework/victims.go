@@ -10,8 +10,8 @@ import (
 )
 
 // This file has the four rules about victims that are the engine's, whatever the tiers say: no system pod is evicted, no pod of
-// another queue without a right (reclaim.go), nor for a queue that starts nothing, no pod of the same queue and the same or a higher
-// priority, but for jobs that overstay (overstay.go), and no gang is cut below its minimum.
+// another queue without a right (reclaim.go), nor for a queue that starts nothing, no pod of the same queue and the same or a
+// higher priority, but for jobs that overstay (overstay.go), and no gang is cut below its minimum.
 
 // isSystemCritical returns why a task is never evicted for any job, nil when it may be.
 func isSystemCritical(task *model.Task) *model.Refusal {
@@ -65,7 +65,8 @@ func (s *Session) Victims(preemptor *model.Job, units []EvictionUnit) []Eviction
 // checkEvictions looks at every job that loses a task, and at the job that the task is evicted for.
 //
 // Invariants I11, I12: a victim's priority is lower than that of a job of its queue which gets capacity by the statement, or it
-// overstays there, or it is of another queue, which checkReclaim looks at; what is left of its job is nothing, its minimum, or more.
+// overstays there, or it is of another queue, which checkReclaim looks at; what is left of its job is nothing, its minimum, or
+// more.
 func (s *Session) checkEvictions(operations []operation) *model.Refusal {
 	var highest *model.Job
 	for _, op := range operations {

@@ -67,10 +67,11 @@ type Eviction struct {
 	// Node is the pod's node.
 	Node   string
 	Method EvictionMethod
-	// GraceSeconds is how long the pod may take to end, in seconds, never longer than it asks for; zero is as long as it asks for.
+	// GraceSeconds is how long the pod may take to end, in seconds, never longer than it asks for; zero is as long as it asks
+	// for.
 	GraceSeconds int64
-	// Right is by which the pod goes for a job of another queue, Queue the name of that queue; both are empty when it goes for a job of
-	// its own queue.
+	// Right is by which the pod goes for a job of another queue, Queue the name of that queue; both are empty when it goes for a
+	// job of its own queue.
 	Right Right
 	Queue string
 	// Message is the reason of an eviction that is for no job: the pod could never run where it is. Then the decision has no

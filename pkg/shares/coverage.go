@@ -72,8 +72,8 @@ func (t *Tree) guaranteedOf(buffer []int, amounts []int64, world World, guarante
 	return buffer, any
 }
 
-// StaysAtFloor reports whether a queue has its floor when its usage has changed by so much, in all resources that decide for a unit
-// with such amounts: as in Deciding, but by what is guaranteed to the queue and to those below it.
+// StaysAtFloor reports whether a queue has its floor when its usage has changed by so much, in all resources that decide for a
+// unit with such amounts: as in Deciding, but by what is guaranteed to the queue and to those below it.
 func (t *Tree) StaysAtFloor(queue int, amounts, changes []int64, w Worlds) bool {
 	var buffer [maxInPlace]int
 	deciding := t.deciding(buffer[:0], amounts, w, func(r int) bool { return t.parts[t.at(queue, r)].Guarantee > 0 })

@@ -132,7 +132,8 @@ func (c *reclaim) divide(of string, supply Amounts) {
 		case floors > supply[r]:
 			for _, name := range children {
 				p := c.parts[name][r]
-				p.floor = p.floor * supply[r] / floors
+				scaled := new(big.Int).Mul(big.NewInt(p.floor), big.NewInt(supply[r]))
+				p.floor = scaled.Quo(scaled, big.NewInt(floors)).Int64()
 				shares[name][r] = p.floor
 			}
 			continue
@@ -409,7 +410,7 @@ func (c *reclaim) judge(unit *Unit) string {
 				break
 			}
 		}
-		return "no guarantee has room for it"
+		return "it is within no guarantee"
 	}
 	return c.judgeShare(unit, x, y, meeting)
 }

@@ -27,13 +27,15 @@ const victimsAll, evictDelete, budgetsRespect, budgetsPrefer = "all", "delete", 
 
 // Arguments are all that a configuration may say to the action.
 func Arguments() argument.List {
-	return append(argument.List{
+	shared := PlanArguments()
+	own := argument.List{
 		argument.OneOf("victims", "own", "own", victimsAll).WithHelp("`own`: pods of Tutti's jobs. `all`: pods of other schedulers, " +
 			"too, but those of DaemonSets and static ones, which would be back immediately"),
 		argument.Duration("maxGrace", model.DefaultMaxGrace, time.Second).WithHelp("how long a pod that the scheduler evicts or deletes, " +
 			"also when it undoes or restarts a gang, may take to end where its own grace period is longer. No job counts on the " +
 			"capacity of a pod that is being deleted for 30 s longer than that"),
-	}, PlanArguments()...)
+	}
+	return argument.List{own[0], shared[0], shared[1], own[1], shared[2]}
 }
 
 // PlanArguments are those of them that say how plans are made and carried out.

@@ -1,8 +1,9 @@
 package preempt
 
 // This file is the one order of victims. Searches take units in the order of compareUnits, and the members of a gang in that of
-// framework.CompareVictims; they keep what costs least by cost.compare; what is not needed is released in byReprieveOrder; a search skips
-// what cannot cost less by lowerBoundLess. A change of the order changes all of these, and the stories in testdata/basics.txt.
+// framework.CompareVictims; they keep what costs least by cost.compare; what is not needed is released in byReprieveOrder; a
+// search skips what cannot cost less by lowerBoundLess. A change of the order changes all of these, and the stories in
+// testdata/basics.txt.
 //
 // Invariant: each victim that is added to a set makes it cost more. So what a unit costs alone is a lower bound for every set
 // with it, what a node costs before others have lost members is one for after, and a set of which nothing can be released has
@@ -36,13 +37,14 @@ type cost struct {
 	earliestStart time.Time
 }
 
-// comparePrices orders what other queues pay: fewer of them below their share, fewer gangs that end, those most above their share.
+// comparePrices orders what other queues pay: fewer of them below their share, fewer gangs that end, those most above their
+// share.
 func comparePrices(a, b *framework.Price) int {
 	return cmp.Or(cmp.Compare(a.BelowShare, b.BelowShare), cmp.Compare(a.Gangs, b.Gangs), cmp.Compare(a.Rank, b.Rank))
 }
 
-// compare is negative when a is to be preferred: fewer violated budgets, a lower price for other queues, a lower highest priority,
-// fewer gangs that end, a smaller sum, fewer pods, a grace that ends sooner, a later start.
+// compare is negative when a is to be preferred: fewer violated budgets, a lower price for other queues, a lower highest
+// priority, fewer gangs that end, a smaller sum, fewer pods, a grace that ends sooner, a later start.
 //
 // Broken gangs stand before the sum, since the sum, moved up as it is, counts pods first of all: behind it they would never
 // decide anything.

@@ -1,9 +1,10 @@
-// Package reclaim evicts pods of other queues for jobs that found no capacity, where their queues have a right to it: by a guarantee
-// that they do not have yet, or by a fair share, of which the other queue has more. The whole minimum of a job can then start, or
-// no pod goes.
+// Package reclaim evicts pods of other queues for jobs that found no capacity, where their queues have a right to it: by a
+// guarantee that they do not have yet, or by a fair share, of which the other queue has more. The whole minimum of a job can then
+// start, or no pod goes.
 //
-// Which right a job has, and what it takes, is for the plugin that says what queues may count on; plans are made by package preempt,
-// in the same way as in one queue. This package says how long pods are left alone. While there are no queues it does nothing.
+// Which right a job has, and what it takes, is for the plugin that says what queues may count on; plans are made by package
+// preempt, in the same way as in one queue. This package says how long pods are left alone. While there are no queues it does
+// nothing.
 package reclaim
 
 import (

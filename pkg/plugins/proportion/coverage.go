@@ -28,7 +28,8 @@ type coveredUnit struct {
 	began    int64
 }
 
-// coverageOf divides all jobs into units, and finds the covered ones; the victims are taken as if they were not marked for eviction.
+// coverageOf divides all jobs into units, and finds the covered ones; the victims are taken as if they were not marked for
+// eviction.
 func (s *sharing) coverageOf(victims []framework.EvictionUnit) *coverage {
 	c := &coverage{
 		sharing: s, units: make([][]coveredUnit, len(s.queues)), by: map[*model.Task]map[*model.Queue]bool{}, surplus: map[*model.Task]bool{},

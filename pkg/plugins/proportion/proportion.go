@@ -1,8 +1,8 @@
 // Package proportion orders queues by how much each holds of what it may count on: its guarantee first, and of what is left a
 // part by its weight, as far as its jobs ask for it.
 //
-// The arithmetic is package shares; this package says what there is, what is held and what is asked for. It keeps no job from idle
-// capacity. Which pods may be evicted for jobs of other queues it says when it is asked; the action reclaim makes the plans.
+// The arithmetic is package shares; this package says what there is, what is held and what is asked for. It keeps no job from
+// idle capacity. Which pods may be evicted for jobs of other queues it says when it is asked; the action reclaim makes the plans.
 package proportion
 
 import (
@@ -80,8 +80,8 @@ type sharing struct {
 	dimensions        int
 	// kept are the last standings, by number and world.
 	kept [][worlds]keptStanding
-	// own is what the jobs of each queue held when the shares were computed, brought what the tree has of it now, nil when that is
-	// the same; by index.
+	// own is what the jobs of each queue held when the shares were computed, brought what the tree has of it now, nil when that
+	// is the same; by index.
 	own, brought []model.Resources
 	// highest are the levels that highestAmong has found with what is brought.
 	highest map[highestKey][2]standingOf

@@ -6,17 +6,18 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// fillJob writes a job again from its group and its members. Of a job that cannot be read only the members are known: all of
-// them are taken to be needed, and none is placed.
-func (s *State) fillJob(job *model.Job) {
-	key, tasks, group := job.Key, job.Tasks[:0], s.ownGroup(job.Key)
-	for _, entry := range s.members[key] {
+// fillJob writes a job again from its members and its group, nil when it has none that is ours. Of a job that cannot be read
+// only the members are known: all of them are taken to be needed, and none is placed.
+func (s *State) fillJob(job *model.Job, members map[types.UID]*podEntry, group *v1alpha1.PodGroup) {
+	key, tasks := job.Key, slices.Grow(job.Tasks[:0], len(members))
+	for _, entry := range members {
 		tasks = append(tasks, entry.task)
 	}
 	slices.SortFunc(tasks, model.CompareTasks)

@@ -194,14 +194,14 @@ func (s *State) patchJobs() {
 	}
 	var added, removed []*model.Job
 	for key := range s.dirtyJobs {
-		job, exists := s.snapshot.Job(key), len(s.members[key]) > 0 || s.ownGroup(key) != nil
-		switch {
+		job, members, group := s.snapshot.Job(key), s.members[key], s.ownGroup(key)
+		switch exists := len(members) > 0 || group != nil; {
 		case exists && job == nil:
 			job = &model.Job{Key: key}
 			added = append(added, job)
-			s.fillJob(job)
+			s.fillJob(job, members, group)
 		case exists:
-			s.fillJob(job)
+			s.fillJob(job, members, group)
 		case job != nil:
 			removed = append(removed, job)
 			delete(s.seenWhole, key)

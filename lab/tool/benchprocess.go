@@ -65,6 +65,7 @@ With a size given, one row of each kind that --only names is measured; else the 
 	flags.IntVar(&workload.Existing, "existing", 0, "how many pods there are on nodes")
 	flags.IntVar(&workload.Pending, "pending", 10_000, "how many pods wait")
 	flags.IntVar(&workload.GangSize, "gang-size", 0, "how many pods make a gang that waits; 0 means that all are one")
+	flags.IntVar(&workload.Queues, "queues", 0, "how many queues share the cluster")
 	flags.IntVar(&rounds, "rounds", 3, "how often each is measured; the median counts")
 	flags.StringVar(&docs, "docs", "", docsUsage)
 	flags.StringVar(&options.Profile, "profile", "", "write where the measured cycles spent their time into this file, for go tool pprof")
@@ -73,7 +74,7 @@ With a size given, one row of each kind that --only names is measured; else the 
 
 // sized reports whether a size was given.
 func sized(cmd *cobra.Command) bool {
-	return slices.ContainsFunc([]string{"nodes", "existing", "pending", "gang-size"}, cmd.Flags().Changed)
+	return slices.ContainsFunc([]string{"nodes", "existing", "pending", "gang-size", "queues"}, cmd.Flags().Changed)
 }
 
 func parseKinds(names []string) ([]inprocess.Kind, error) {

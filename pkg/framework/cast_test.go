@@ -25,9 +25,9 @@ type everything struct {
 func (e everything) note(what string) { *e.asked = append(*e.asked, string(e.named)+" "+what) }
 
 func (e everything) CompareJobs(*model.Job, *model.Job) int { e.note("jobOrder"); return 0 }
-func (e everything) CompareQueues(_, _ *model.Queue, _, _ *model.Job) int {
+func (e everything) RankQueue(*model.Queue, *model.Job) QueueRank {
 	e.note("queueOrder")
-	return 0
+	return QueueRank{}
 }
 func (e everything) CompareTasks(*model.Task, *model.Task) int     { e.note("taskOrder"); return 0 }
 func (e everything) ValidateJob(*model.Job) *model.Refusal         { e.note("jobValid"); return nil }

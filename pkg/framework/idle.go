@@ -40,12 +40,12 @@ func (r *idleResult) rearm(options Options) {
 // recordIdle returns what the session came to, nil when the next one may come to something else although nothing changes:
 // because of what this one decided, of what was said from outside, or of objects that are in no snapshot, which may decide
 // about tasks that ask for volumes or devices.
-func (s *Session) recordIdle() *idleResult {
+func (s *Session) recordIdle(refusals map[model.JobKey]*model.Refusal) *idleResult {
 	snapshot := s.Snapshot
 	if s.decided || s.reach == ForNow || snapshot.Version == 0 || snapshot.HasBackoff() {
 		return nil
 	}
-	for _, refusal := range s.refusals {
+	for _, refusal := range refusals {
 		if refusal.Transient {
 			return nil
 		}
@@ -53,7 +53,7 @@ func (s *Session) recordIdle() *idleResult {
 	if expectedStartDrifts(snapshot) {
 		return nil
 	}
-	return &idleResult{snapshot: snapshot, version: snapshot.Version, refusals: s.refusals, wake: s.wake}
+	return &idleResult{snapshot: snapshot, version: snapshot.Version, refusals: refusals, wake: s.wake}
 }
 
 // expectedStartDrifts reports whether the expected start of some job moves with the time: capacity is kept for it, and

@@ -148,7 +148,7 @@ func (s *Session) refuseUnvisited(because *model.Refusal) {
 	}
 	for _, job := range s.Snapshot.Jobs {
 		waits := func(task *model.Task) bool { return task.Status == model.Pending }
-		if s.refusals[job.Key] == nil && job.Count(waits) > 0 {
+		if s.refusals[job] == nil && job.Count(waits) > 0 {
 			s.Refuse(job, refusal)
 		}
 	}

@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"cmp"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -14,14 +15,25 @@ type Plugin interface {
 	Name() string
 }
 
-// QueueOrderer decides which of the queues with one parent has its turn first. Combined: the first non-zero answer in tier order,
-// then the queue of which a job started longest ago, then the order of the jobs. In a configuration: `queueOrder`.
+// QueueOrderer decides which of the queues with one parent has its turn first. Combined: the first ranks that differ, in tier
+// order, then the queue of which a job started longest ago, then the order of the jobs. In a configuration: `queueOrder`.
 type QueueOrderer interface {
 	Plugin
-	// CompareQueues is negative when a comes before b, zero when the plugin has no opinion. The jobs are those that would be tried
-	// next in each, or below it. The answer may change only with what the two queues hold: it is asked again of the queues in which
-	// a job was tried, and of no others.
-	CompareQueues(a, b *model.Queue, jobOfA, jobOfB *model.Job) int
+	// RankQueue returns where the queue is among those with the same parent, the lowest rank first. The job is the one that would
+	// be tried next in the queue, or below it. The answer may change only with the job and with what the queue holds: it is asked
+	// again of the queues in which a job was tried, and of no others.
+	RankQueue(queue *model.Queue, job *model.Job) QueueRank
+}
+
+// QueueRank orders queues: by First, and by Second where that is equal. It is two numbers, and no comparison by the plugin, since
+// each start compares many queues of which nothing has changed.
+type QueueRank struct{ First, Second uint64 }
+
+func (r QueueRank) compare(o QueueRank) int {
+	if r.First != o.First {
+		return cmp.Compare(r.First, o.First)
+	}
+	return cmp.Compare(r.Second, o.Second)
 }
 
 // JobOrderer decides which job of a queue is tried first. Combined: the first non-zero answer in tier order, then creation time,

@@ -60,7 +60,7 @@ type Session struct {
 	slots    extensionPoints
 	log      []operation
 	depth    int
-	refusals map[model.JobKey]*model.Refusal
+	refusals map[*model.Job]*model.Refusal
 	// evicted are the tasks that the open statement has marked for eviction.
 	evicted map[*model.Task]evictionMark
 	// lapsed are the jobs whose nominations of earlier cycles are not enough any more, renewed those that got capacity since, keep
@@ -144,7 +144,7 @@ func newSession(snapshot *model.Snapshot, profile *Profile, options Options) *Se
 		s.cache = &Cache{}
 	}
 	s.cache.begin(profile, snapshot)
-	s.refusals = make(map[model.JobKey]*model.Refusal, s.cache.refused)
+	s.refusals = make(map[*model.Job]*model.Refusal, s.cache.refused)
 	snapshot.AssignIndexes()
 	return s
 }
@@ -183,10 +183,16 @@ func Run(snapshot *model.Snapshot, profile *Profile, options Options) map[model.
 	}
 	s := newSession(snapshot, profile, options)
 	s.cache.clearTrail()
-	if s.runRecovered() {
-		s.verifyRest(before)
+	whole := s.runRecovered()
+	refusals := make(map[model.JobKey]*model.Refusal, len(s.refusals))
+	for job, refusal := range s.refusals {
+		refusals[job.Key] = refusal
 	}
-	return s.refusals
+	if whole {
+		s.verifyRest(before, refusals)
+		s.cache.rest = s.recordIdle(refusals)
+	}
+	return refusals
 }
 
 // run executes the actions.
@@ -198,7 +204,6 @@ func (s *Session) run() {
 	s.execute()
 	s.began(PartClose)
 	s.Close()
-	s.cache.rest = s.recordIdle()
 }
 
 func (s *Session) began(part string) {
@@ -227,17 +232,17 @@ func (s *Session) send(decision model.Decision) {
 
 // Refuse records why a job waits; nil takes the record back. The last word counts.
 func (s *Session) Refuse(job *model.Job, refusal *model.Refusal) {
-	if refusal == nil && s.refusals[job.Key] == nil {
+	if refusal == nil && s.refusals[job] == nil {
 		return
 	}
 	s.addStep(job, refusal)
-	if s.refusals[job.Key] = refusal; refusal == nil {
-		delete(s.refusals, job.Key)
+	if s.refusals[job] = refusal; refusal == nil {
+		delete(s.refusals, job)
 	}
 }
 
 // Refusal returns why a job waits, nil when no action has refused it.
-func (s *Session) Refusal(job *model.Job) *model.Refusal { return s.refusals[job.Key] }
+func (s *Session) Refusal(job *model.Job) *model.Refusal { return s.refusals[job] }
 
 // CompareJobs orders two jobs, in total. Those that are left alone come last.
 func (s *Session) CompareJobs(a, b *model.Job) int {

@@ -1,8 +1,6 @@
 package framework
 
 import (
-	"cmp"
-	"container/heap"
 	"iter"
 	"slices"
 	"time"
@@ -51,8 +49,11 @@ type turns struct {
 	// known: mostly the first stays where it is, and is compared with no other.
 	below  []*turns
 	second int
-	// offered is the job to be tried next; nil when all have been.
-	offered *model.Job
+	// offered is the job to be tried next; nil when all have been. ranks are where the plugins put the queue with it, and lastStart
+	// is the queue's: kept here, where comparing many queues reads little memory.
+	offered   *model.Job
+	ranks     []QueueRank
+	lastStart time.Time
 	// tookBelow reports whether the last job taken was that of a queue below.
 	tookBelow bool
 }
@@ -104,7 +105,7 @@ func (t *turns) build() {
 	for _, one := range t.below {
 		one.build()
 	}
-	heap.Init(t)
+	t.order()
 	t.offer()
 }
 
@@ -116,6 +117,18 @@ func (t *turns) offer() {
 		t.offered = t.below[0].offered
 	default:
 		t.offered = nil
+	}
+	if t.queue != nil && t.offered != nil {
+		t.rank()
+	}
+}
+
+// rank asks the plugins where the queue is now.
+func (t *turns) rank() {
+	t.session.currentJob = model.JobKey{} // a panic here is about no single job
+	t.lastStart, t.ranks = t.queue.LastStart, t.ranks[:0]
+	for _, plugin := range t.session.slots.queueOrder {
+		t.ranks = append(t.ranks, plugin.RankQueue(t.queue, t.offered))
 	}
 }
 
@@ -133,20 +146,17 @@ func (t *turns) take() *model.Job {
 func (t *turns) update() {
 	if t.tookBelow {
 		t.below[0].update()
-		switch {
-		case t.below[0].offered == nil:
-			heap.Pop(t)
+		if t.below[0].offered == nil {
+			last := len(t.below) - 1
+			t.below[0], t.below[last] = t.below[last], nil
+			t.below, t.second = t.below[:last], 0
+		}
+		if t.second == 0 {
+			t.second = t.firstUnder(0)
+		}
+		if t.second > 0 && t.below[t.second].compare(t.below[0]) < 0 {
+			t.sink(0)
 			t.second = 0
-		case len(t.below) > 1:
-			if t.second == 0 {
-				if t.second = 1; len(t.below) > 2 && t.Less(2, 1) {
-					t.second = 2
-				}
-			}
-			if t.Less(t.second, 0) {
-				heap.Fix(t, 0)
-				t.second = 0
-			}
 		}
 	}
 	t.offer()
@@ -163,8 +173,7 @@ func (t *turns) renew() {
 		one.renew()
 	}
 	t.below = slices.DeleteFunc(t.below, func(one *turns) bool { return one.offered == nil })
-	heap.Init(t)
-	t.second = 0
+	t.order()
 	t.offer()
 }
 
@@ -177,40 +186,58 @@ func (t *turns) compare(other *turns) int {
 	case other.queue == nil:
 		return -1
 	}
-	t.session.currentJob = model.JobKey{} // a panic here is about no single job
-	ask := func(o QueueOrderer, a, b *turns) int { return o.CompareQueues(a.queue, b.queue, a.offered, b.offered) }
-	return firstNonZero(t.session.slots.queueOrder, ask, (*turns).compareLastStart, t, other)
+	for i := range t.ranks {
+		if order := t.ranks[i].compare(other.ranks[i]); order != 0 {
+			return order
+		}
+	}
+	if order := t.lastStart.Compare(other.lastStart); order != 0 {
+		return order
+	}
+	return t.session.CompareJobs(t.offered, other.offered)
 }
 
-func (t *turns) compareLastStart(other *turns) int {
-	return cmp.Or(t.queue.LastStart.Compare(other.queue.LastStart), t.session.CompareJobs(t.offered, other.offered))
+// order makes a heap of below.
+func (t *turns) order() {
+	for i := len(t.below)/2 - 1; i >= 0; i-- {
+		t.sink(i)
+	}
+	t.second = 0
 }
 
-// Len is for package heap.
-func (t *turns) Len() int { return len(t.below) }
+// sink moves the one at a position of the heap down to where it belongs.
+func (t *turns) sink(i int) {
+	for {
+		first := t.firstUnder(i)
+		if first == 0 || t.below[first].compare(t.below[i]) >= 0 {
+			return
+		}
+		t.below[i], t.below[first] = t.below[first], t.below[i]
+		i = first
+	}
+}
 
-// Less is for package heap.
-func (t *turns) Less(i, j int) bool { return t.below[i].compare(t.below[j]) < 0 }
-
-// Swap is for package heap.
-func (t *turns) Swap(i, j int) { t.below[i], t.below[j] = t.below[j], t.below[i] }
-
-// Push is for package heap.
-func (t *turns) Push(one any) { t.below = append(t.below, one.(*turns)) }
-
-// Pop is for package heap.
-func (t *turns) Pop() any {
-	last := len(t.below) - 1
-	one := t.below[last]
-	t.below[last], t.below = nil, t.below[:last]
-	return one
+// firstUnder returns the position of that which comes first of the two right under a position of the heap, zero when there is
+// none.
+func (t *turns) firstUnder(i int) int {
+	left, right := 2*i+1, 2*i+2
+	switch {
+	case left >= len(t.below):
+		return 0
+	case right < len(t.below) && t.below[right].compare(t.below[left]) < 0:
+		return right
+	}
+	return left
 }
 
 // takeTurn records, in the decision and in the queues, that the job has started in its turn: its minimum, and not the rest of
 // one that has begun, nor members beyond it.
 func (s *Session) takeTurn(decision *model.Decision) {
+	if len(s.Snapshot.Queues) == 0 || decision.MinBinds == 0 {
+		return
+	}
 	job := s.Snapshot.Job(decision.Job)
-	if decision.MinBinds == 0 || job == nil || job.InQueue() == nil || job.LostMembers {
+	if job == nil || job.InQueue() == nil || job.LostMembers {
 		return
 	}
 	had := job.Count(Ready.Counts) - len(decision.Binds)

@@ -16,14 +16,17 @@ import (
 // byUse puts the queue first that holds less, and takes one that offers a job of odd age for one that holds nothing.
 type byUse struct{ named }
 
-func (byUse) CompareQueues(a, b *model.Queue, jobOfA, jobOfB *model.Job) int {
-	holds := func(queue *model.Queue, job *model.Job) int64 {
-		if job.Created.Unix()%2 != 0 {
-			return 0
-		}
-		return queue.Used.At(model.CPU)
+func (byUse) RankQueue(queue *model.Queue, job *model.Job) QueueRank {
+	if job.Created.Unix()%2 != 0 {
+		return QueueRank{}
 	}
-	return cmp.Compare(holds(a, jobOfA), holds(b, jobOfB))
+	held := uint64(queue.Used.At(model.CPU))
+	return QueueRank{First: held / 2, Second: held % 2}
+}
+
+func (u byUse) compare(a, b *model.Queue, jobOfA, jobOfB *model.Job) int {
+	x, y := u.RankQueue(a, jobOfA), u.RankQueue(b, jobOfB)
+	return cmp.Or(cmp.Compare(x.First, y.First), cmp.Compare(x.Second, y.Second))
 }
 
 // byPriority orders jobs by priority, which may change.
@@ -85,8 +88,8 @@ func offered(session *Session, queue *model.Queue, left []*model.Job) (next *mod
 			continue
 		}
 		if job := offered(session, child, left); job != nil {
-			if next == nil || cmp.Or(byUse{}.CompareQueues(child, offering, job, next), child.LastStart.Compare(offering.LastStart),
-				session.CompareJobs(job, next)) < 0 {
+			if next == nil || cmp.Or(byUse{}.compare(child, offering, job, next),
+				child.LastStart.Compare(offering.LastStart), session.CompareJobs(job, next)) < 0 {
 				next, offering = job, child
 			}
 		}

@@ -2,6 +2,7 @@ package model
 
 import (
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -157,16 +158,7 @@ func (r Resources) minus(other Resources) Resources {
 	return r
 }
 
-func compareUID(a, b *Task) int {
-	switch {
-	case a.UID < b.UID:
-		return -1
-	case a.UID > b.UID:
-		return 1
-	default:
-		return 0
-	}
-}
+func compareUID(a, b *Task) int { return strings.Compare(string(a.UID), string(b.UID)) }
 
 // CopiesThatFit returns how many such requests fit into the node's capacity; an empty request fits any number of times.
 func (n *Node) CopiesThatFit(request Resources, room CapacityKind) int64 {

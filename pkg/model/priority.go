@@ -32,6 +32,7 @@ func (j *Job) SetPriority() {
 // that have gates or are leaving when there is no other.
 func (j *Job) living() (exist []*Task, lowest int32) {
 	var others []*Task
+	exist = make([]*Task, 0, len(j.Tasks))
 	for _, task := range j.Tasks {
 		switch {
 		case task.Status == Failed || task.Status == Succeeded:

@@ -1,10 +1,10 @@
 package model
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -81,7 +81,7 @@ func (s *Snapshot) HasBackoff() bool {
 
 // Node returns the node of that name, nil when there is none.
 func (s *Snapshot) Node(name string) *Node {
-	i, found := slices.BinarySearchFunc(s.Nodes, name, func(n *Node, name string) int { return cmp.Compare(n.Name, name) })
+	i, found := slices.BinarySearchFunc(s.Nodes, name, func(n *Node, name string) int { return strings.Compare(n.Name, name) })
 	if !found {
 		return nil
 	}

@@ -98,6 +98,8 @@ type Placement struct {
 type Task struct {
 	PodRef
 	Placement
+	// queue is where the task counts; nil while there are no queues. It is read with the placement.
+	queue *Queue
 
 	// Job is the key of the job the task belongs to; the zero key for a pod of another scheduler.
 	Job JobKey
@@ -140,9 +142,6 @@ type Task struct {
 	Isolated *isolated.Assignment
 	// Invalid says why the task alone cannot be scheduled, whatever the cluster; nil when it can.
 	Invalid *Refusal
-
-	// queue is where the task counts; nil while there are no queues.
-	queue *Queue
 }
 
 // IsBound reports whether the API server has bound the task, or it has ended: an assumed bind does not count.

@@ -19,6 +19,9 @@ func (f Fraction) Compare(o Fraction) int {
 	return product(uint64(f.P), uint64(o.Q)).compare(product(uint64(o.P), uint64(f.Q)))
 }
 
+// number is larger for a higher fraction, in fixed point.
+func (f Fraction) number() uint64 { return wide{low: uint64(f.P)}.fixed(wide{low: uint64(f.Q)}, 61) }
+
 // Division is how the supply of one resource is divided among siblings.
 type Division struct {
 	// Supply is what is divided.

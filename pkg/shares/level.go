@@ -37,6 +37,18 @@ func (l Level) Compare(o Level) int {
 	return compareFractions(l.amount, l.unit, o.amount, o.unit)
 }
 
+// number is larger for a higher level, in fixed point: the rank in the upper two bits, and below them the level, at most what
+// they can hold.
+func (l Level) number() uint64 {
+	switch l.rank {
+	case atFloor:
+		return 0
+	case aboveFloor:
+		return uint64(l.rank)<<62 | l.amount.fixed(l.unit, 40)
+	}
+	return uint64(l.rank)<<62 | l.amount.fixed(l.unit, 61)
+}
+
 // WithinShare reports whether the queue has no more than its share, before that is rounded up to a whole unit.
 func (l Level) WithinShare() bool {
 	return l.rank == atFloor || l.rank == aboveFloor && l.amount.compare(l.unit) <= 0

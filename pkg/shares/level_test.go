@@ -93,6 +93,14 @@ func TestLevelsCompareAsFractions(t *testing.T) {
 		if got, want := a.Compare(b), cmp.Or(cmp.Compare(first, second), x.Cmp(y)); got != want || b.Compare(a) != -want || a.Compare(a) != 0 {
 			t.Fatalf("%s and %s compare as %d, want %d (%s and %s)", a, b, got, want, x, y)
 		}
+		// The number of 62 bits has 40 of the fraction, so that less of a difference may be lost.
+		number := cmp.Compare(a.number(), b.number())
+		apart := new(big.Rat).Sub(x, y)
+		small := x.Cmp(y) == 0 || apart.Abs(apart).Cmp(big.NewRat(1, 1<<40)) <= 0 || x.Cmp(rational(1<<21)) > 0 && y.Cmp(rational(1<<21)) > 0 ||
+			first != aboveFloor && x.Cmp(rational(1)) > 0 && y.Cmp(rational(1)) > 0
+		if number != a.Compare(b) && (number != 0 || first != second || !small) {
+			t.Fatalf("the numbers of %s and %s compare as %d", x, y, number)
+		}
 		if within := first == atFloor || first == aboveFloor && x.Cmp(rational(1)) <= 0; a.WithinShare() != within {
 			t.Fatalf("%s is within the share: %t", a, !within)
 		}
@@ -120,7 +128,15 @@ func TestStandings(t *testing.T) {
 	cpu, devices := World{0}, World{1, 2}
 	order := func(world World) []int {
 		queues := []int{0, 1, 2}
-		slices.SortFunc(queues, func(a, b int) int { return tree.Standing(a, world, nil).Compare(tree.Standing(b, world, nil)) })
+		slices.SortFunc(queues, func(a, b int) int {
+			x, y := tree.Standing(a, world, nil), tree.Standing(b, world, nil)
+			level, met := x.Rank()
+			otherLevel, otherMet := y.Rank()
+			if order := cmp.Or(cmp.Compare(level, otherLevel), cmp.Compare(met, otherMet)); order != x.Compare(y) {
+				t.Errorf("the ranks of %+v and %+v compare as %d", x, y, order)
+			}
+			return x.Compare(y)
+		})
 		return queues
 	}
 	if got := order(cpu); !slices.Equal(got, []int{1, 2, 0}) {
@@ -277,6 +293,9 @@ func TestWide(t *testing.T) {
 		}
 		return n
 	}
+	if got := (wide{low: 1 << 22}).fixed(wide{low: 1}, 40); got != 1<<62-1 {
+		t.Errorf("2²² in 62 bits, of which 40 are a fraction, is %d", got)
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		var w [4]wide
 		var b [4]*big.Int
@@ -298,6 +317,15 @@ func TestWide(t *testing.T) {
 		if b[1].Sign() > 0 && quotient.Div(b[0], b[1]).BitLen() < 64 {
 			if got := w[0].over(w[1]); got != quotient.Uint64() {
 				t.Fatalf("%s over %s is %d, want %s", b[0], b[1], got, quotient)
+			}
+		}
+		if n := rapid.IntRange(1, 61).Draw(t, "bits"); b[1].Sign() > 0 && b[1].BitLen() < 127 && b[0].BitLen() < 128 {
+			want := quotient.Div(quotient.Lsh(b[0], uint(n)), b[1])
+			if want.BitLen() > 62 {
+				want.SetUint64(1<<62 - 1)
+			}
+			if got := w[0].fixed(w[1], n); got != want.Uint64() {
+				t.Fatalf("%s over %s is %d with %d bits, want %s", b[0], b[1], got, n, want)
 			}
 		}
 	})

@@ -24,6 +24,10 @@ func (s Standing) Compare(o Standing) int {
 	return cmp.Or(s.Level.Compare(o.Level), s.Met.Compare(o.Met))
 }
 
+// Rank returns the standing in two numbers, of which the first that differ order two queues: the level and what is met, each
+// rounded down. Equal standings have equal ranks, and levels that differ by less than 2⁻⁴⁰ of the share may have.
+func (s Standing) Rank() (level, met uint64) { return s.Level.number(), s.Met.number() }
+
 // Standing returns that of a queue after its usage changes by so much of each resource; missing changes are 0.
 func (t *Tree) Standing(queue int, world World, changes []int64) Standing {
 	s := Standing{Met: Fraction{Q: 1}}

@@ -61,6 +61,30 @@ func (a wide) overUp(b uint64) uint64 {
 	return quotient
 }
 
+// fixed returns ⌊a/b·2ⁿ⌋, at most 2⁶²-1. Invariant: b is not zero and below 2¹²⁷, n is below 62.
+func (a wide) fixed(b wide, n int) uint64 {
+	const most = 1<<62 - 1
+	if b.high == 0 && a.high >= b.low {
+		return most // no quotient of 64 bits
+	}
+	whole := a.over(b)
+	if whole >= 1<<(62-n) {
+		return most
+	}
+	rest := a.minus(b.times(wide{low: whole}).lower())
+	if b.high == 0 { // as a rule
+		part, _ := bits.Div64(rest.low>>(64-n), rest.low<<n, b.low)
+		return whole<<n | part
+	}
+	for range n {
+		rest = wide{high: rest.high<<1 | rest.low>>63, low: rest.low << 1}
+		if whole <<= 1; rest.compare(b) >= 0 {
+			rest, whole = rest.minus(b), whole|1
+		}
+	}
+	return whole
+}
+
 // widest is an integer of 256 bits, the lowest 64 first.
 type widest [4]uint64
 

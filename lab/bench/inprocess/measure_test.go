@@ -23,3 +23,26 @@ func TestCyclesBindWhatHasRoom(t *testing.T) {
 		}
 	}
 }
+
+// TestCyclesWithQueuesBindWhatHasRoom does that with gangs in the leaves of a tree.
+func TestCyclesWithQueuesBindWhatHasRoom(t *testing.T) {
+	w := Workload{Kind: Shapes, Nodes: 50, Existing: 200, Pending: 40, GangSize: 2, Queues: 13}
+	objects := w.Objects()
+	inner, used := map[string]bool{}, map[string]bool{}
+	for _, queue := range objects.Queues {
+		inner[queue.Spec.Parent] = true
+	}
+	for _, group := range objects.Pending.Groups {
+		used[group.Spec.Queue] = true
+		if inner[group.Spec.Queue] {
+			t.Errorf("%s is in %s, which is no leaf", group.Name, group.Spec.Queue)
+		}
+	}
+	if len(objects.Queues) != 13 || len(used) != 12 {
+		t.Errorf("%d queues, %d with gangs", len(objects.Queues), len(used))
+	}
+	results, err := Run(t.Context(), []Case{{Goals, First, w, 2, 0}}, Options{Out: io.Discard})
+	if err != nil || results[0].Binds != w.Pending {
+		t.Errorf("%+v: %v", results, err)
+	}
+}

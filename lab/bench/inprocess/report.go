@@ -68,7 +68,7 @@ func writeGoals(b *strings.Builder, rows []Result) {
 		if r.Case.Goal > 0 {
 			goal, met = "≤ "+r.Case.Goal.String(), page.Met(r.Met())
 		}
-		waits, size := fmt.Sprintf("%d, %s", w.Pending, w.Kind), fmt.Sprint(w.GangSize)
+		waits, size := fmt.Sprintf("%d, %s%s", w.Pending, w.Kind, w.inQueues()), fmt.Sprint(w.GangSize)
 		if r.Case.Measure == Unchanged || r.Case.Measure == Changed {
 			waits, size = "none", ""
 		}

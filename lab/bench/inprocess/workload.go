@@ -94,11 +94,23 @@ type Workload struct {
 	Nodes, Existing, Pending int
 	// GangSize is how many members each gang that waits has, and needs.
 	GangSize int
+	// Queues is how many queues share the cluster, in a tree: ten at the top, and ten under each while there are any. The gangs are
+	// in its leaves in turn.
+	Queues int
 }
 
 // String is the workload as a row of a table names it.
 func (w Workload) String() string {
-	return fmt.Sprintf("%s, %d nodes, %d existing, %d pending in gangs of %d", w.Kind, w.Nodes, w.Existing, w.Pending, w.GangSize)
+	return fmt.Sprintf("%s, %d nodes, %d existing, %d pending in gangs of %d%s",
+		w.Kind, w.Nodes, w.Existing, w.Pending, w.GangSize, w.inQueues())
+}
+
+// inQueues names the queues, if there are any.
+func (w Workload) inQueues() string {
+	if w.Queues == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %d queues", w.Queues)
 }
 
 // Gangs is how many gangs wait, the last of them maybe smaller than the others.
@@ -115,6 +127,7 @@ func (w Workload) Starts() int {
 // Objects is what a watch would tell of a workload, and of what waits apart from the rest.
 type Objects struct {
 	Nodes    []*corev1.Node
+	Queues   []*v1alpha1.Queue
 	Existing Batch
 	Pending  Batch
 }
@@ -127,8 +140,11 @@ type Batch struct {
 
 // Objects makes the objects.
 func (w Workload) Objects() Objects {
-	d := objectBuilder{random: rand.New(rand.NewPCG(1, 2)), created: epoch}
+	d := objectBuilder{random: rand.New(rand.NewPCG(1, 2)), created: epoch, queues: w.Queues}
 	var o Objects
+	for i := range w.Queues {
+		o.Queues = append(o.Queues, d.queue(i))
+	}
 	for i := range w.Nodes {
 		o.Nodes = append(o.Nodes, d.node(i))
 	}
@@ -164,6 +180,7 @@ type objectBuilder struct {
 	random  *rand.Rand
 	created time.Time
 	serial  int
+	queues  int
 }
 
 // meta is what the API server would have written into an object.
@@ -185,6 +202,34 @@ func (d *objectBuilder) node(i int) *corev1.Node {
 	meta := d.meta("node-", name)
 	node.UID, node.ResourceVersion, node.CreationTimestamp = meta.UID, meta.ResourceVersion, meta.CreationTimestamp
 	return node
+}
+
+// underOne is how many queues are under one, and at the top.
+const underOne = 10
+
+// queue is one of the tree. Every fourth has a guarantee.
+func (d *objectBuilder) queue(i int) *v1alpha1.Queue {
+	weight := int32(1 + i%5)
+	queue := &v1alpha1.Queue{ObjectMeta: d.meta("queue-", queueName(i)), Spec: v1alpha1.QueueSpec{Weight: &weight, NamespaceSelector: &metav1.LabelSelector{}}}
+	queue.Namespace = ""
+	if i >= underOne {
+		queue.Spec.Parent = queueName(i/underOne - 1)
+	}
+	if i%4 == 0 {
+		queue.Spec.Guarantee = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10")}
+	}
+	return queue
+}
+
+func queueName(i int) string { return fmt.Sprintf("queue-%04d", i) }
+
+// leaf is the name of the queue of a gang; empty when there are no queues.
+func (d *objectBuilder) leaf(gang int) string {
+	if d.queues == 0 {
+		return ""
+	}
+	inner := (d.queues - 1) / underOne
+	return queueName(inner + gang%(d.queues-inner))
 }
 
 // existing fills the nodes evenly.
@@ -232,7 +277,7 @@ func (d *objectBuilder) victims(b *Batch, w Workload) {
 func (d *objectBuilder) gang(b *Batch, name string, size int, finish func(*corev1.Pod)) {
 	d.created = d.created.Add(time.Second)
 	b.Groups = append(b.Groups, &v1alpha1.PodGroup{
-		ObjectMeta: d.meta("group-", name), Spec: v1alpha1.PodGroupSpec{MinMember: int32(size)},
+		ObjectMeta: d.meta("group-", name), Spec: v1alpha1.PodGroupSpec{MinMember: int32(size), Queue: d.leaf(len(b.Groups))},
 	})
 	for i := range size {
 		pod := d.pod(name, i)

@@ -61,6 +61,9 @@ func newWorld(workload Workload) (*world, error) {
 		w.nodes[i] = cluster.StripNode(node)
 		w.state.Apply(cluster.Event{Kind: cluster.KindNode, Node: w.nodes[i]})
 	}
+	for _, queue := range objects.Queues {
+		w.state.Apply(cluster.Event{Kind: cluster.KindQueue, Queue: queue})
+	}
 	w.strip(objects.Existing.Pods)
 	w.strip(objects.Pending.Pods)
 	w.apply(objects.Existing, false)

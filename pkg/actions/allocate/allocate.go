@@ -55,7 +55,7 @@ func (a *action) serve(session *framework.Session, jobs []*model.Job) {
 	}
 	run := &cycle{
 		session: session, largest: placement.MaxAllocatable(session.Snapshot), budget: a.budget,
-		outranking: map[*model.Queue]*outranking{},
+		outranking: make([]*outranking, 1+len(session.Snapshot.Queues)),
 		releasing:  slices.ContainsFunc(session.Snapshot.Nodes, (*model.Node).HasReleasing),
 	}
 	for job := range session.InOrder(begun) {
@@ -122,18 +122,21 @@ type cycle struct {
 	releasing bool
 	// budget is what exact searches may still look at, for all jobs together.
 	budget int
-	// outranking are by queue: priorities of jobs in different queues are not compared.
-	outranking map[*model.Queue]*outranking
+	// outranking are by queue, the first for jobs in none: priorities of jobs in different queues are not compared. Nil is of a
+	// queue of which nothing is known.
+	outranking []*outranking
 }
 
 // outrankingIn returns what is known of the job's queue.
 func (r *cycle) outrankingIn(job *model.Job) *outranking {
-	known := r.outranking[job.InQueue()]
-	if known == nil {
-		known = newOutranking()
-		r.outranking[job.InQueue()] = known
+	at := 0
+	if queue := job.InQueue(); queue != nil {
+		at = 1 + queue.Index
 	}
-	return known
+	if r.outranking[at] == nil {
+		r.outranking[at] = newOutranking()
+	}
+	return r.outranking[at]
 }
 
 // tryMinimum starts the job if its minimum finds capacity, nominates it to capacity that is being released if it needs that,

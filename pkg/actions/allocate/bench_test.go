@@ -46,7 +46,7 @@ func backlog(gangSize int, full, queued bool) *model.Snapshot {
 	}
 	for i := range pods / gangSize {
 		job := newJob(i, "job1wait")
-		job.MinMember, job.Priority = int32(gangSize), int32(i%3)
+		job.MinMember, job.Priority = int32(gangSize), int32(i/leaves%3) // so that each queue has jobs of each
 		for j := range gangSize {
 			addTask(job, i%shapes, fmt.Sprintf("%s-%d", job.Key.Name, j))
 		}
@@ -64,7 +64,8 @@ func backlog(gangSize int, full, queued bool) *model.Snapshot {
 
 func newJob(n int, prefix string) *model.Job {
 	return &model.Job{
-		Key: model.JobKey{Namespace: "default", Name: fmt.Sprintf("%s%06d", prefix, n)}, Version: 1, UID: types.UID(fmt.Sprint(prefix, n)),
+		Key: model.JobKey{Namespace: "default", Name: fmt.Sprintf("%s%06d", prefix, n)}, Version: 1,
+		UID: types.UID(fmt.Sprintf("%s%06d", prefix, n*7919%100_003)), // in memory jobs have another order than that of their turns
 	}
 }
 

@@ -26,7 +26,9 @@ func (r *cycle) startWithStandIns(jobs []*model.Job) (restore func()) {
 		return func() {}
 	}
 	for _, known := range r.outranking {
-		known.update(session) // by the priority that the jobs have
+		if known != nil {
+			known.update(session) // by the priority that the jobs have
+		}
 	}
 	own := map[*model.Job]int32{}
 	for _, job := range refused {

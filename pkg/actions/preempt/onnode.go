@@ -78,7 +78,7 @@ func (s *search) upperBoundSuffices(node *model.Node, lack []model.Shortage) boo
 
 // candidates returns what could leave the node and would help, the least important first.
 func (s *search) candidates(p *plan, node *model.Node, lack []model.Shortage) []candidate {
-	var candidates []candidate
+	candidates := make([]candidate, 0, min(len(node.Tasks), maxPairs))
 	for _, task := range node.Tasks {
 		from := s.pool.of[task]
 		if from == nil || task.Status != model.Bound && task.Status != model.Running {
@@ -239,7 +239,7 @@ func coversShortage(candidates []candidate, lack []model.Shortage) bool {
 }
 
 func (s *search) newVictimSet(p *plan, candidates []candidate) victimSet {
-	var o victimSet
+	o := victimSet{units: make([]victimUnit, 0, len(candidates))}
 	for i := range candidates {
 		o.units = append(o.units, candidates[i].victimUnit)
 	}

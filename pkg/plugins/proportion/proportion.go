@@ -42,10 +42,10 @@ func (*plugin) Name() string { return Name }
 // OpenSession keeps the session.
 func (p *plugin) OpenSession(session *framework.Session) { p.session = session }
 
-// CompareQueues puts the queue of the lower standing first, each in the world of the job that it offers.
-func (p *plugin) CompareQueues(a, b *model.Queue, jobOfA, jobOfB *model.Job) int {
-	s := p.computed()
-	return s.standing(a, jobOfA).Compare(s.standing(b, jobOfB))
+// RankQueue puts the queue of the lower standing first, each in the world of the job that it offers.
+func (p *plugin) RankQueue(queue *model.Queue, job *model.Job) (rank framework.QueueRank) {
+	rank.First, rank.Second = p.computed().standing(queue, job).Rank()
+	return rank
 }
 
 // CloseSession leaves the shares in the queues, for their status.
@@ -78,8 +78,6 @@ type sharing struct {
 	// neither.
 	devices, ordinary shares.World
 	dimensions        int
-	// kept are the last standings, by number and world.
-	kept [][worlds]keptStanding
 	// own is what the jobs of each queue held when the shares were computed, brought what the tree has of it now, nil when that
 	// is the same; by index.
 	own, brought []model.Resources
@@ -89,16 +87,6 @@ type sharing struct {
 	changes []int64
 	// asked are the devices that jobs with unlike members ask for.
 	asked map[*model.Job][]int
-}
-
-// worlds is how many there are.
-const worlds = 2
-
-// keptStanding is a standing and what the queue held then, of each resource of the world; none of a queue that was not asked
-// about.
-type keptStanding struct {
-	standing shares.Standing
-	held     []int64
 }
 
 const absent = -1
@@ -120,7 +108,6 @@ func newSharing(session *framework.Session) *sharing {
 	d := newDemand(session, own, s.numbers)
 	s.setAmounts(snapshot, own, d.waiting)
 	s.tree.Compute(d.supply)
-	s.kept = make([][worlds]keptStanding, s.tree.Len())
 	return s
 }
 
@@ -175,22 +162,14 @@ func (s *sharing) standing(queue *model.Queue, job *model.Job) shares.Standing {
 	if number == absent {
 		return shares.Standing{Met: shares.Fraction{Q: 1}}
 	}
-	world, kept := s.ordinary, &s.kept[number][0]
+	world := s.ordinary
 	if s.asksForContended(number, job) {
-		world, kept = s.devices, &s.kept[number][1]
-	}
-	if kept.held != nil && !slices.ContainsFunc(world, func(r int) bool { return kept.held[r] != queue.Used.At(r) }) {
-		return kept.standing
-	}
-	if kept.held == nil {
-		kept.held = make([]int64, s.dimensions)
+		world = s.devices
 	}
 	for _, r := range world {
-		kept.held[r] = queue.Used.At(r)
-		s.changes[r] = kept.held[r] - s.tree.Part(number, r).Usage
+		s.changes[r] = queue.Used.At(r) - s.tree.Part(number, r).Usage
 	}
-	kept.standing = s.tree.Standing(number, world, s.changes)
-	return kept.standing
+	return s.tree.Standing(number, world, s.changes)
 }
 
 // asksForContended reports whether a waiting member of the job asks for a device of which the queue and its siblings ask for more

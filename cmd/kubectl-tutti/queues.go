@@ -57,7 +57,7 @@ It needs the right to read Queues. Numbers are those of the objects' status, up 
 			return nil
 		},
 	}
-	command.AddCommand(newQueuesCheck(a), newQueuesPause(a, "pause", true), newQueuesPause(a, "resume", false))
+	command.AddCommand(newQueuesCheck(a), newQueuesConvert(a), newQueuesPause(a, "pause", true), newQueuesPause(a, "resume", false))
 	return command
 }
 

@@ -1,8 +1,8 @@
 // Command kubectl-tutti answers users and operators of Tutti: why a job waits, the state of all jobs, what the scheduler sees
 // and does. Under this name on the PATH it is a kubectl plugin: kubectl tutti.
 //
-// This package has the commands, their flags, and their output. Package diagnose explains jobs, and package connect connects
-// to the scheduler.
+// This package has the commands, their flags, and their output. Package diagnose explains jobs, package convert reads the
+// queues of others, and package connect connects to the scheduler.
 //
 // The files, in reading order:
 //
@@ -10,5 +10,6 @@
 //	why.go, status.go, nodes.go, cycle.go   what it shows
 //	watch.go                                the state of all jobs as it changes
 //	queues.go, queuescheck.go               the tree of queues, and the jobs that no queue takes
+//	queuesconvert.go                        the queues of other schedulers
 //	submit.go, config.go                    a gang submitted, a configuration checked
 package main

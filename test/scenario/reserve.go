@@ -137,10 +137,14 @@ func (s *environment) checkLimits(o *outcome) error {
 		if reservation == nil || len(reservation.Nodes) == 0 {
 			continue
 		}
-		if other, known := holders[job.Namespace]; known {
-			return fmt.Errorf("%s and %s of one namespace have capacity reserved", other, job)
+		tenant := job.Namespace
+		if len(s.world.queues) > 0 {
+			tenant = s.queueOf(job)
 		}
-		holders[job.Namespace] = job
+		if other, known := holders[tenant]; known {
+			return fmt.Errorf("%s and %s of one namespace or queue have capacity reserved", other, job)
+		}
+		holders[tenant] = job
 		addTo(sum, o.snapshot.Dimensions.List(reservation.Total()))
 		if late := reservation.Until; late.IsZero() || !late.After(s.world.now.Truncate(time.Second)) {
 			return fmt.Errorf("%s has capacity reserved until %s, and it is %s", job, late, s.world.now)

@@ -25,7 +25,7 @@ func Arguments() argument.List {
 		argument.Int("reserveShare", 80, 1, 100).InUnit("percent").WithHelp("how much of each resource that the nodes offer may be " +
 			"reserved at a time, by all reservations together"),
 		argument.Int("reservations", 1, 0, 100).InUnit("gangs").WithHelp("how many reservations there are at most at a time, one of each " +
-			"namespace. A gang that has one keeps it, unless a gang of higher priority is due"),
+			"queue, and while there are no queues of each namespace. A gang that has one keeps it, unless a gang of higher priority is due"),
 		argument.Int("budget", defaultBudget, 1, 1_000_000_000).InUnit("nodes and pods").WithHelp("what planning, and what looking for " +
 			"borrowers, may each look at in one cycle. With less, capacity may be chosen that is free later than other capacity"),
 	}

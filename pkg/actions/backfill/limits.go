@@ -1,6 +1,7 @@
 package backfill
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -84,7 +85,7 @@ func (r *run) mayReserve(job *model.Job, amount model.Resources, instead *reserv
 		if holder == instead {
 			continue
 		}
-		if holder.job.Key.Namespace == job.Key.Namespace {
+		if tenant(holder.job) == tenant(job) {
 			return false
 		}
 		sum.AddCapped(holder.reservation.Total())
@@ -92,6 +93,10 @@ func (r *run) mayReserve(job *model.Job, amount model.Resources, instead *reserv
 	}
 	return others < r.reservations && r.overShare(sum) < 0
 }
+
+// tenant returns the name of the job's queue, and while there are no queues that of its namespace: who waits with several gangs
+// has one reservation.
+func tenant(job *model.Job) string { return cmp.Or(job.Queue, job.Key.Namespace) }
 
 // The limits of what a PodGroup's status can show of a reservation: how many nodes, how many resources on each of them, and
 // how long it is, in bytes.
@@ -206,14 +211,14 @@ func (r *run) dueAt(job *model.Job) int64 {
 // inTurn returns the jobs in the order in which they are tried, but last those that come behind another one.
 func (r *run) inTurn(due []*model.Job) []*model.Job {
 	var first, last []*model.Job
-	known := map[string]bool{} // by namespace, for those that gave up nothing themselves
+	known := map[string]bool{} // by tenant, for those that gave up nothing themselves
 	for job := range r.session.InOrder(due) {
-		behind, ok := known[job.Key.Namespace]
+		behind, ok := known[tenant(job)]
 		if !ok || !r.gaveUp(job).IsZero() {
 			behind = slices.ContainsFunc(due, func(other *model.Job) bool { return other != job && r.isBehind(job, other) })
 		}
 		if r.gaveUp(job).IsZero() {
-			known[job.Key.Namespace] = behind
+			known[tenant(job)] = behind
 		}
 		if behind {
 			last = append(last, job)
@@ -225,22 +230,22 @@ func (r *run) inTurn(due []*model.Job) []*model.Job {
 }
 
 // isBehind reports whether the job may reserve only after the other, whatever their order is: the other was due when the job gave
-// up a reservation, or when any job of the same namespace did, if the other is of another namespace.
+// up a reservation, or when any job of the same tenant did, if the other is of another tenant.
 func (r *run) isBehind(job, other *model.Job) bool {
 	gaveUp := r.gaveUp(job)
-	if other.Key.Namespace != job.Key.Namespace {
-		gaveUp = r.lastGivenUp()[job.Key.Namespace]
+	if tenant(other) != tenant(job) {
+		gaveUp = r.lastGivenUp()[tenant(job)]
 	}
 	return !gaveUp.IsZero() && r.dueAt(other) <= gaveUp.Unix()
 }
 
-// lastGivenUp returns when a reservation was last given up, by namespace.
+// lastGivenUp returns when a reservation was last given up, by tenant.
 func (r *run) lastGivenUp() map[string]time.Time {
 	if r.givenUp == nil {
 		r.givenUp = map[string]time.Time{}
 		for _, job := range r.session.Snapshot.Jobs {
-			if gaveUp := r.gaveUp(job); gaveUp.After(r.givenUp[job.Key.Namespace]) {
-				r.givenUp[job.Key.Namespace] = gaveUp
+			if gaveUp := r.gaveUp(job); gaveUp.After(r.givenUp[tenant(job)]) {
+				r.givenUp[tenant(job)] = gaveUp
 			}
 		}
 	}

@@ -103,10 +103,10 @@ func (r *run) continueNextCycle() {
 	r.session.WakeAt(time.Unix(r.now+1, 0))
 }
 
-// slot reports whether the job may have a reservation, and in whose place; instead is nil when there is one left. Of a namespace
-// only one job has one.
+// slot reports whether the job may have a reservation, and in whose place; instead is nil when there is one left. Of a tenant only
+// one job has one.
 func (r *run) slot(job *model.Job) (instead *reservedJob, free bool) {
-	same := func(holder *reservedJob) bool { return holder.job.Key.Namespace == job.Key.Namespace }
+	same := func(holder *reservedJob) bool { return tenant(holder.job) == tenant(job) }
 	taken := len(r.holders)+len(r.starting) >= r.reservations
 	if len(r.starting) > 0 && (taken || slices.ContainsFunc(r.starting, same)) {
 		r.session.WakeAt(time.Unix(r.now+1, 0)) // nothing else may tell when the binds have come to their end

@@ -50,6 +50,16 @@ func knows(t *testing.T, program, flag string) bool {
 	return strings.Contains(string(help), flag)
 }
 
+// knowsQueues reports whether a scheduler reads Queues: the plugin that orders them is in its built-in configuration.
+func knowsQueues(t *testing.T, program string) bool {
+	t.Helper()
+	text, err := exec.CommandContext(t.Context(), program, "--explain-config").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s --explain-config: %v", program, err)
+	}
+	return strings.Contains(string(text), "proportion")
+}
+
 // versions returns what starts a version of the scheduler, by the path of its program; empty is this one.
 func versions(t *testing.T) func(path string) *harness.Scheduler {
 	t.Helper()
@@ -135,7 +145,8 @@ func (a *arena) reported(name string) {
 }
 
 // TestUpgradeAndRollback replaces the scheduler of an earlier version (PREVIOUS, its program) by this one, and this one by the
-// earlier one, while there are gangs in every phase. No pod is deleted, evicted, moved or undone, and each wait goes on; then
+// earlier one, while there are gangs in every phase, and where the earlier one reads Queues, a
+// gang that waits for the limit of its queue. No pod is deleted, evicted, moved or undone, and each wait goes on; then
 // this version ends each of the waits.
 func TestUpgradeAndRollback(t *testing.T) {
 	previous := os.Getenv("PREVIOUS")
@@ -148,6 +159,10 @@ func TestUpgradeAndRollback(t *testing.T) {
 	env.Nodes(t, quiet)
 	version := versions(t)
 	running := version(previous)
+	queues := knowsQueues(t, previous)
+	if queues {
+		createQueues(t, queueOf("upgrade", "1"))
+	}
 
 	a.gang("slow", a.low, 2, 2, hasGrace)
 	a.bound("slow", 2)
@@ -177,6 +192,13 @@ func TestUpgradeAndRollback(t *testing.T) {
 	env.Eventually(t, patience, func() error { return a.left("slow", 0) })
 	reserved := a.gang("reserved", a.low, 2, 2)
 	env.Eventually(t, patience, func() error { return a.reserved(reserved, 2) })
+	inQueue := harness.PodLabels(map[string]string{v1alpha1.LabelQueue: "upgrade"})
+	if queues {
+		a.gang("queued", a.high, 2, 2, cpu("500m"), onQuiet, inQueue)
+		a.bound("queued", 2)
+		limited := a.gang("limited", a.high, 1, 1, cpu("500m"), onQuiet, inQueue)
+		env.Eventually(t, patience, func() error { return waits(t, limited, "QueueLimit") })
+	}
 
 	w := a.witness()
 	w.quiet()
@@ -227,6 +249,10 @@ func TestUpgradeAndRollback(t *testing.T) {
 	env.Eventually(t, patience, func() error { return inGroupPhase(t, degraded, v1alpha1.PodGroupRunning) })
 	ends(evicts)
 	a.bound("reserved", 2)
+	if queues {
+		ends(group(a.ns, "queued", 2))
+		a.bound("limited", 1)
+	}
 	if err := errors.Join(a.left("implicit", 2), a.left("isolated", 2), a.left("starts", 2), a.left("slow", 0), boundOf(t, a.ns, "few", 0)); err != nil {
 		t.Error(err)
 	}

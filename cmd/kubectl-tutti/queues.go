@@ -21,34 +21,46 @@ import (
 )
 
 func newQueues(a *clientFlags) *cobra.Command {
+	var watch bool
 	command := &cobra.Command{
 		Use:   "queues [NAME...]",
 		Short: "Show the tree of queues: what each holds of its limit, and how many of its jobs run and wait",
 		Long: `Shows the Queue objects as a tree: whether jobs of a queue start, or why not, how many of its jobs, and of those below it, run and
 wait, and for each resource what they hold of the limit; - is no limit. SHARE is what a queue can count on where there is too little
-for all; - is none. With names, these queues and those below them.
+for all, BORROWED what it holds beyond its guarantee of a resource that is guaranteed to any queue; - is none. With names, these
+queues and those below them. With --watch it goes on until it is interrupted, and shows each queue again that has changed.
 
 It needs the right to read Queues. Numbers are those of the objects' status, up to half a minute old.`,
 		Example: `  kubectl tutti queues
   kubectl tutti queues research -o wide
+  kubectl tutti queues --watch
   kubectl tutti queues check
   kubectl tutti queues pause research`,
 		RunE: func(command *cobra.Command, names []string) error {
 			if err := a.checkOutput(outputWide); err != nil {
 				return err
 			}
+			if watch && a.output != "" && a.output != outputWide {
+				return fmt.Errorf("--output %s: --watch shows tables only", a.output)
+			}
+			if watch {
+				a.overrides.Timeout = "0" // a watch is one long answer
+			}
 			read, _, err := a.reader()
 			if err != nil {
 				return err
+			}
+			if watch {
+				return read.watchQueues(command.Context(), a.command(command), names, a.output == outputWide)
 			}
 			queues, err := read.listQueues(command.Context())
 			if err != nil {
 				return err
 			}
-			tree, err := treeOf(queues, names)
-			if err != nil {
+			if err := allExist(queues, names); err != nil {
 				return err
 			}
+			tree := treeOf(queues, names)
 			p := a.command(command)
 			if printed, err := a.structured(p, v1alpha1.QueueList{Items: inTree(tree)}); printed {
 				return err
@@ -57,6 +69,7 @@ It needs the right to read Queues. Numbers are those of the objects' status, up 
 			return nil
 		},
 	}
+	command.Flags().BoolVarP(&watch, "watch", "w", false, "go on, and show each queue that has changed")
 	command.AddCommand(newQueuesCheck(a), newQueuesConvert(a), newQueuesPause(a, "pause", true), newQueuesPause(a, "resume", false))
 	return command
 }
@@ -70,8 +83,19 @@ func (r *reader) listQueues(ctx context.Context) ([]v1alpha1.Queue, error) {
 	case err != nil:
 		return nil, fmt.Errorf("list Queues: %w", err)
 	}
-	slices.SortFunc(list.Items, func(a, b v1alpha1.Queue) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(list.Items, byName)
 	return list.Items, nil
+}
+
+func byName(a, b v1alpha1.Queue) int { return cmp.Compare(a.Name, b.Name) }
+
+func allExist(queues []v1alpha1.Queue, names []string) error {
+	for _, name := range names {
+		if !slices.ContainsFunc(queues, func(queue v1alpha1.Queue) bool { return queue.Name == name }) {
+			return fmt.Errorf("there is no Queue %q", name)
+		}
+	}
+	return nil
 }
 
 // placedQueue is a queue and how deep in the tree it is.
@@ -81,8 +105,8 @@ type placedQueue struct {
 }
 
 // treeOf returns the queues in the order of the tree: each before those below it, equal ones by name. With names, it has these
-// and those below them. A queue whose parent is missing, or that is above itself, begins a tree of its own.
-func treeOf(queues []v1alpha1.Queue, names []string) (tree []placedQueue, err error) {
+// and those below them, as far as they exist. A queue whose parent is missing, or that is above itself, begins a tree of its own.
+func treeOf(queues []v1alpha1.Queue, names []string) (tree []placedQueue) {
 	below := map[string][]*v1alpha1.Queue{}
 	known := map[string]*v1alpha1.Queue{}
 	for i := range queues {
@@ -103,13 +127,12 @@ func treeOf(queues []v1alpha1.Queue, names []string) (tree []placedQueue, err er
 		}
 	}
 	for _, name := range names {
-		if known[name] == nil {
-			return nil, fmt.Errorf("there is no Queue %q", name)
+		if known[name] != nil {
+			add(known[name], 0)
 		}
-		add(known[name], 0)
 	}
 	if len(names) > 0 {
-		return tree, nil
+		return tree
 	}
 	for i := range queues {
 		if parent := queues[i].Spec.Parent; parent == "" || known[parent] == nil {
@@ -119,7 +142,7 @@ func treeOf(queues []v1alpha1.Queue, names []string) (tree []placedQueue, err er
 	for i := range queues { // those of a cycle
 		add(&queues[i], 0)
 	}
-	return tree, nil
+	return tree
 }
 
 func inTree(tree []placedQueue) (queues []v1alpha1.Queue) {
@@ -134,20 +157,25 @@ func writeQueues(p *printer.Printer, tree []placedQueue, wide bool) {
 		p.Printf("There are no Queues: all jobs are in one queue without a limit, whatever name they say.\n")
 		return
 	}
+	p.Table(queueTable(tree, wide))
+}
+
+// queueTable returns the header, and a row for each queue.
+func queueTable(tree []placedQueue, wide bool) (header []string, rows [][]printer.Cell) {
 	resources := resourcesOf(tree)
-	header := []string{"QUEUE", "STATE", "RUNNING", "WAITING"}
+	header = []string{"QUEUE", "STATE", "RUNNING", "WAITING"}
 	for _, name := range resources {
 		header = append(header, strings.ToUpper(shortName(name)))
 	}
-	header = append(header, "SHARE")
+	header = append(header, "SHARE", "GUARANTEE", "BORROWED")
 	if wide {
-		header = append(header, "WEIGHT", "GUARANTEE", "NAMESPACES", "MESSAGE")
+		header = append(header, "WEIGHT", "NAMESPACES", "MESSAGE")
 	}
-	var rows [][]printer.Cell
+	guarantees, guaranteed := guaranteesOf(tree)
 	for _, queue := range tree {
-		rows = append(rows, queueRow(queue, resources, wide))
+		rows = append(rows, queueRow(queue, resources, borrowed(queue.Queue, guarantees[queue.Name], guaranteed), wide))
 	}
-	p.Table(header, rows)
+	return header, rows
 }
 
 // resourcesOf returns the resources that a limit or a guarantee names, or that are CPU or memory, which come first.
@@ -165,7 +193,7 @@ func resourcesOf(tree []placedQueue) []corev1.ResourceName {
 	return append(first, slices.Sorted(maps.Keys(more))...)
 }
 
-func queueRow(queue placedQueue, resources []corev1.ResourceName, wide bool) []printer.Cell {
+func queueRow(queue placedQueue, resources []corev1.ResourceName, borrowed corev1.ResourceList, wide bool) []printer.Cell {
 	state, message := printer.Cell{Text: "-", Style: printer.Dim}, "-"
 	if active := meta.FindStatusCondition(queue.Status.Conditions, v1alpha1.ConditionActive); active != nil {
 		state, message = printer.Cell{Text: active.Reason, Style: printer.Green}, active.Message
@@ -180,15 +208,59 @@ func queueRow(queue placedQueue, resources []corev1.ResourceName, wide bool) []p
 	for _, name := range resources {
 		row = append(row, heldCell(queue.Queue, name))
 	}
-	row = append(row, printer.Cell{Text: amounts(queue.Status.Share)})
+	row = append(row, printer.Cells(amounts(queue.Status.Share), amounts(queue.Spec.Guarantee), amounts(borrowed))...)
 	if wide {
 		weight := int32(1)
 		if queue.Spec.Weight != nil {
 			weight = *queue.Spec.Weight
 		}
-		row = append(row, printer.Cells(strconv.Itoa(int(weight)), amounts(queue.Spec.Guarantee), namespacesOf(queue.Queue), message)...)
+		row = append(row, printer.Cells(strconv.Itoa(int(weight)), namespacesOf(queue.Queue), message)...)
 	}
 	return row
+}
+
+// guaranteesOf returns what is guaranteed to each queue, by name: its own guarantee, or that of all below it where this is more; and
+// which resources are guaranteed to any queue.
+func guaranteesOf(tree []placedQueue) (guarantees map[string]corev1.ResourceList, guaranteed map[corev1.ResourceName]bool) {
+	guarantees, guaranteed = map[string]corev1.ResourceList{}, map[corev1.ResourceName]bool{}
+	below := map[string]corev1.ResourceList{}
+	for _, queue := range slices.Backward(tree) { // those below come before
+		all := below[queue.Name]
+		if all == nil {
+			all = corev1.ResourceList{}
+		}
+		for name, own := range queue.Spec.Guarantee {
+			guaranteed[name] = true
+			if sum := all[name]; own.Cmp(sum) > 0 {
+				all[name] = own
+			}
+		}
+		guarantees[queue.Name] = all
+		above := below[queue.Spec.Parent]
+		if above == nil {
+			above = corev1.ResourceList{}
+			below[queue.Spec.Parent] = above
+		}
+		for name, amount := range all {
+			sum := above[name].DeepCopy()
+			sum.Add(amount)
+			above[name] = sum
+		}
+	}
+	return guarantees, guaranteed
+}
+
+// borrowed returns what the queue holds beyond what is guaranteed to it, of the resources that are guaranteed to any queue.
+func borrowed(queue *v1alpha1.Queue, guarantee corev1.ResourceList, guaranteed map[corev1.ResourceName]bool) corev1.ResourceList {
+	beyond := corev1.ResourceList{}
+	for name, held := range queue.Status.Used {
+		if held = held.DeepCopy(); guaranteed[name] {
+			if held.Sub(guarantee[name]); held.Sign() > 0 {
+				beyond[name] = held
+			}
+		}
+	}
+	return beyond
 }
 
 // heldCell says what the queue holds of a limit: "24/32"; "24/-" is no limit.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,39 +21,16 @@ import (
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
 )
 
-// settle is how long changes are collected before the jobs are shown again: a gang starts by many of them.
+// settle is how long changes are collected before they are shown: a gang starts by many of them.
 const settle = 500 * time.Millisecond
-
-// watched are the objects that an overview is made of, as they change.
-type watched struct {
-	groups cache.SharedIndexInformer
-	pods   []cache.SharedIndexInformer
-	// changed has a value when something has changed since it was taken.
-	changed chan struct{}
-}
 
 // watch shows all jobs, each one again that has changed, and one that is not there any more a last time, until the context ends.
 // Without the right to watch it fails.
 func (r *reader) watch(ctx context.Context, p *printer.Printer, look *statusView) error {
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	w, err := r.follow(ctx, look.namespace, stop)
-	if err != nil {
-		return err
-	}
+	w := r.watched(look.namespace)
 	shown := map[string]diagnose.Job{} // by what identifies a job
-	for first := true; ; {
-		select {
-		case <-ctx.Done():
-			if err := context.Cause(ctx); apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
-				return fmt.Errorf("watch: %w", err)
-			}
-			return nil
-		case <-w.changed:
-		}
-		if !w.synced() {
-			continue
-		}
+	first := true
+	return follow(ctx, append(w.pods, w.groups), func() {
 		changed := changes(shown, look.collect(w.read()).Jobs)
 		if first {
 			p.Table(look.header(), look.rows(changed))
@@ -60,6 +38,66 @@ func (r *reader) watch(ctx context.Context, p *printer.Printer, look *statusView
 			p.More(look.rows(changed))
 		}
 		first = false
+	})
+}
+
+// watchQueues shows the tree of queues, each queue again that has changed, and one that is not there any more a last time,
+// until the context ends.
+func (r *reader) watchQueues(ctx context.Context, p *printer.Printer, names []string, wide bool) error {
+	queues := groupinformers.NewSharedInformerFactory(r.groups, 0).Scheduling().V1alpha1().Queues().Informer()
+	var shown map[string][]printer.Cell
+	var header []string
+	return follow(ctx, []cache.SharedIndexInformer{queues}, func() {
+		var all []v1alpha1.Queue
+		for _, object := range queues.GetStore().List() {
+			all = append(all, *object.(*v1alpha1.Queue))
+		}
+		slices.SortFunc(all, byName)
+		tree := treeOf(all, names)
+		columns, rows := queueTable(tree, wide)
+		now := map[string][]printer.Cell{}
+		for i, row := range rows {
+			now[tree[i].Name] = row
+		}
+		if slices.Equal(header, columns) {
+			rows = slices.DeleteFunc(rows, func(row []printer.Cell) bool { return slices.Equal(row, shown[strings.TrimSpace(row[0].Text)]) })
+			for _, name := range slices.Sorted(maps.Keys(shown)) {
+				if now[name] == nil {
+					rows = append(rows, printer.Cells(name, "Gone"))
+				}
+			}
+			p.More(rows)
+		} else { // another resource has a column
+			p.Table(columns, rows)
+		}
+		header, shown = columns, now
+	})
+}
+
+// follow watches until the context ends, and calls show when all is known and after each change. A right that is missing is an
+// error.
+func follow(ctx context.Context, all []cache.SharedIndexInformer, show func()) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	changed := make(chan struct{}, 1)
+	for _, informer := range all {
+		if err := start(ctx, informer, changed, stop); err != nil {
+			return fmt.Errorf("watch: %w", err)
+		}
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			if err := context.Cause(ctx); apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+				return fmt.Errorf("watch: %w", err)
+			}
+			return nil
+		case <-changed:
+		}
+		if slices.ContainsFunc(all, func(informer cache.SharedIndexInformer) bool { return !informer.HasSynced() }) {
+			continue
+		}
+		show()
 		timer := time.NewTimer(settle)
 		select {
 		case <-timer.C:
@@ -67,6 +105,43 @@ func (r *reader) watch(ctx context.Context, p *printer.Printer, look *statusView
 			timer.Stop()
 		}
 	}
+}
+
+// start begins to watch. changed has a value when something has changed since it was taken; a right that is missing ends the
+// context.
+func start(ctx context.Context, informer cache.SharedIndexInformer, changed chan struct{}, stop context.CancelCauseFunc) error {
+	notify := func() {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	}
+	if err := informer.SetTransform(strip); err != nil {
+		return err
+	}
+	registered, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { notify() }, UpdateFunc: func(any, any) { notify() }, DeleteFunc: func(any) { notify() },
+	})
+	if err != nil {
+		return err
+	}
+	err = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, reflector *cache.Reflector, err error) {
+		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+			stop(err)
+			return
+		}
+		cache.DefaultWatchErrorHandler(ctx, reflector, err)
+	})
+	if err != nil {
+		return err
+	}
+	go informer.RunWithContext(ctx)
+	go func() { // an empty list is no event
+		if cache.WaitForCacheSync(ctx.Done(), registered.HasSynced) {
+			notify()
+		}
+	}()
+	return nil
 }
 
 // changes returns the jobs that are not as they were shown, those that have gone last, and takes note that they are shown now.
@@ -96,12 +171,15 @@ func changes(shown map[string]diagnose.Job, jobs []diagnose.Job) (changed []diag
 	return changed
 }
 
-// follow begins to watch; a right that is missing ends the context.
-func (r *reader) follow(ctx context.Context, namespace string, stop context.CancelCauseFunc) (*watched, error) {
-	w := &watched{changed: make(chan struct{}, 1)}
+// watched are the objects that an overview is made of, as they change.
+type watched struct {
+	groups cache.SharedIndexInformer
+	pods   []cache.SharedIndexInformer
+}
+
+func (r *reader) watched(namespace string) *watched {
 	groups := groupinformers.NewSharedInformerFactoryWithOptions(r.groups, 0, groupinformers.WithNamespace(namespace))
-	w.groups = groups.Scheduling().V1alpha1().PodGroups().Informer()
-	all := []cache.SharedIndexInformer{w.groups}
+	w := &watched{groups: groups.Scheduling().V1alpha1().PodGroups().Informer()}
 	for _, selected := range unheldPods() {
 		pods := informers.NewSharedInformerFactoryWithOptions(r.pods, 0, informers.WithNamespace(namespace),
 			informers.WithTweakListOptions(func(options *metav1.ListOptions) {
@@ -109,41 +187,7 @@ func (r *reader) follow(ctx context.Context, namespace string, stop context.Canc
 			}))
 		w.pods = append(w.pods, pods.Core().V1().Pods().Informer())
 	}
-	all = append(all, w.pods...)
-	notify := func() {
-		select {
-		case w.changed <- struct{}{}:
-		default:
-		}
-	}
-	for _, informer := range all {
-		if err := informer.SetTransform(strip); err != nil {
-			return nil, fmt.Errorf("watch: %w", err)
-		}
-		registered, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc: func(any) { notify() }, UpdateFunc: func(any, any) { notify() }, DeleteFunc: func(any) { notify() },
-		})
-		if err != nil {
-			return nil, fmt.Errorf("watch: %w", err)
-		}
-		err = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, reflector *cache.Reflector, err error) {
-			if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
-				stop(err)
-				return
-			}
-			cache.DefaultWatchErrorHandler(ctx, reflector, err)
-		})
-		if err != nil {
-			return nil, fmt.Errorf("watch: %w", err)
-		}
-		go informer.RunWithContext(ctx)
-		go func() { // an empty list is no event
-			if cache.WaitForCacheSync(ctx.Done(), registered.HasSynced) {
-				notify()
-			}
-		}()
-	}
-	return w, nil
+	return w
 }
 
 // strip removes what no overview shows and is most of a pod.
@@ -154,14 +198,6 @@ func strip(object any) (any, error) {
 		pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses = nil, nil
 	}
 	return object, nil
-}
-
-func (w *watched) synced() bool {
-	all := w.groups.HasSynced()
-	for _, pods := range w.pods {
-		all = all && pods.HasSynced()
-	}
-	return all
 }
 
 // read returns copies of what is there.

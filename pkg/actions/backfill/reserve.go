@@ -103,8 +103,8 @@ func (r *run) continueNextCycle() {
 	r.session.WakeAt(time.Unix(r.now+1, 0))
 }
 
-// slot reports whether the job may have a reservation, and in whose place; instead is nil when there is one left. Of a tenant only
-// one job has one.
+// slot reports whether the job may have a reservation, and in whose place; instead is nil when there is one left. Of a tenant
+// only one job has one.
 func (r *run) slot(job *model.Job) (instead *reservedJob, free bool) {
 	same := func(holder *reservedJob) bool { return tenant(holder.job) == tenant(job) }
 	taken := len(r.holders)+len(r.starting) >= r.reservations

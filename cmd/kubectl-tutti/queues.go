@@ -219,8 +219,8 @@ func queueRow(queue placedQueue, resources []corev1.ResourceName, borrowed corev
 	return row
 }
 
-// guaranteesOf returns what is guaranteed to each queue, by name: its own guarantee, or that of all below it where this is more; and
-// which resources are guaranteed to any queue.
+// guaranteesOf returns what is guaranteed to each queue, by name: its own guarantee, or that of all below it where this is
+// more; and which resources are guaranteed to any queue.
 func guaranteesOf(tree []placedQueue) (guarantees map[string]corev1.ResourceList, guaranteed map[corev1.ResourceName]bool) {
 	guarantees, guaranteed = map[string]corev1.ResourceList{}, map[corev1.ResourceName]bool{}
 	below := map[string]corev1.ResourceList{}

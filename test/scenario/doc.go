@@ -29,6 +29,7 @@
 //	config            the scheduler's configuration, YAML; only before the first cycle of a story, or after a restart
 //	extender          what the story's extender is told from now on (below); a configuration says EXTENDER for where it is
 //	cluster           lines that add or change objects: node, group, pod, class, namespace, queue (below)
+//	page              the Queues and Namespaces that a page shows: its file, a colon, and the heading above them
 //	object            any other Kubernetes objects, YAML; only before the first cycle
 //	cycle             one cycle; what it binds is confirmed before the next command
 //	cycle unconfirmed the same, but the watch says nothing about the binds until "confirm"

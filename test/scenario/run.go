@@ -175,6 +175,8 @@ func (p *player) applyEvent(d *datadriven.TestData) error {
 		return p.stage.command(d.Input)
 	case "cluster":
 		return p.stage.world.apply(d.Input)
+	case "page":
+		return p.stage.world.applyPage(d.Input)
 	case "confirm":
 		return p.stage.confirm()
 	case "restart":

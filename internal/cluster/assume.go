@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -23,6 +25,9 @@ func (s *State) Assume(decision model.Decision) {
 			after.assignedCPUs = bind.Isolated.Assignment
 		}
 		s.assume(entry, &after)
+	}
+	if decision.Right() != "" {
+		s.countReclaims(decision.Evictions)
 	}
 	for _, eviction := range decision.Evictions {
 		entry, before := s.find(eviction.Pod.UID)
@@ -51,6 +56,28 @@ func (s *State) Assume(decision model.Decision) {
 	s.assumeStart(decision)
 	if decision.Reservation != nil {
 		s.assumeReservation(decision.Job, decision.Reservation)
+	}
+}
+
+// countReclaims counts the groups of which nothing is left.
+func (s *State) countReclaims(evictions []model.Eviction) {
+	goes := map[types.UID]bool{}
+	for _, eviction := range evictions {
+		goes[eviction.Pod.UID] = true
+	}
+	counted := map[model.JobKey]bool{}
+	for _, eviction := range evictions {
+		job := s.snapshot.Job(eviction.Job)
+		if job == nil || s.groups[job.Key] == nil || counted[job.Key] {
+			continue
+		}
+		counted[job.Key] = true
+		stays := func(task *model.Task) bool {
+			return task.Status.Occupies() && task.Status != model.Releasing && !goes[task.UID]
+		}
+		if !slices.ContainsFunc(job.Tasks, stays) {
+			s.reclaims[job.Key] = job.Reclaims + 1
+		}
 	}
 }
 

@@ -116,7 +116,7 @@ func loop() []Metric {
 		{
 			Name: ActionSeconds, Kind: Histogram, Program: Scheduler, Buckets: prometheus.ExponentialBuckets(0.00001, 2, 20),
 			Help:   "How long an action took in a cycle.",
-			Labels: []Label{{Name: "action", Values: "an action of the configuration: allocate, backfill, preempt"}},
+			Labels: []Label{{Name: "action", Values: "an action of the configuration: allocate, backfill, reclaim, preempt"}},
 		},
 		{
 			Name: PluginSeconds, Kind: Histogram, Program: Scheduler, Buckets: prometheus.ExponentialBuckets(0.000001, 4, 13),
@@ -164,7 +164,7 @@ func decisions() []Metric {
 		{
 			Name: Evictions, Kind: Counter, Program: Scheduler,
 			Help:   "Pods that were evicted or deleted, by cause.",
-			Labels: []Label{{Name: "cause", Values: "preemption, undo (of an interrupted start), restart (of a gang that lost members)", Known: []string{"preemption", "undo", "restart"}}},
+			Labels: []Label{{Name: "cause", Values: "preemption, reclaim (for a job of another queue), undo (of an interrupted start), restart (of a gang that lost members)", Known: []string{"preemption", "reclaim", "undo", "restart"}}},
 		},
 		{
 			Name: Quarantined, Kind: Counter, Program: Scheduler,
@@ -246,7 +246,7 @@ func old() []Metric {
 		{
 			Name: OldActionMicroseconds, Kind: Histogram, Program: Scheduler, Buckets: prometheus.ExponentialBuckets(10, 2, 20),
 			Help: "How long an action took in a cycle.", Of: ActionSeconds,
-			Labels: []Label{{Name: "action", Values: "an action of the configuration: allocate, backfill, preempt"}},
+			Labels: []Label{{Name: "action", Values: "an action of the configuration: allocate, backfill, reclaim, preempt"}},
 		},
 		{
 			Name: OldTaskMicroseconds, Kind: Histogram, Program: Scheduler, Buckets: prometheus.ExponentialBuckets(1000, 4, 14),

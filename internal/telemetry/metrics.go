@@ -201,15 +201,29 @@ func (m *Metrics) Outcome(outcome *commit.Outcome, created, now time.Time) {
 		m.oldAttempts.WithLabelValues("error").Inc()
 	case commit.Evicted:
 		if !outcome.PodGone {
-			m.evictions.WithLabelValues(causePreemption).Inc()
+			m.evictions.WithLabelValues(causeOf(outcome.Right)).Inc()
 		}
 	case commit.VictimsGone:
-		m.evictedGroups.WithLabelValues(causePreemption).Add(float64(groupsOf(outcome.Victims)))
+		cause := causePreemption
+		if len(outcome.Victims) > 0 {
+			cause = causeOf(outcome.Victims[0].Right)
+		}
+		m.evictedGroups.WithLabelValues(cause).Add(float64(groupsOf(outcome.Victims)))
 	}
 }
 
-// causePreemption is why pods are evicted for a job, as metrics name it.
-const causePreemption = "preemption"
+// Why pods are evicted for a job, as metrics name it: one of their queue, or of another one.
+const (
+	causePreemption = "preemption"
+	causeReclaim    = "reclaim"
+)
+
+func causeOf(right model.Right) string {
+	if right != "" {
+		return causeReclaim
+	}
+	return causePreemption
+}
 
 // groupsOf returns of how many groups pods are evicted.
 func groupsOf(victims []model.Eviction) int {

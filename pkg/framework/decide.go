@@ -37,11 +37,18 @@ func (s *Session) emitDecisions(operations []operation) {
 	for _, op := range operations {
 		if known, marked := s.evicted[op.task]; marked && len(order) > 0 {
 			delete(s.evicted, op.task)
-			order[0].Evictions = append(order[0].Evictions, model.Eviction{
+			s.evictions++
+			eviction := model.Eviction{
 				Pod: op.task.PodRef, Job: op.task.Job, Node: op.task.Node, Method: known.method, GraceSeconds: op.task.GraceSeconds,
-			})
+			}
+			if s.right != "" {
+				eviction.Right, eviction.Queue = s.right, s.Snapshot.Job(order[0].Job).Queue
+				s.reclaimed[order[0].Job] = true
+			}
+			order[0].Evictions = append(order[0].Evictions, eviction)
 		}
 	}
+	s.right = ""
 	for _, decision := range order {
 		switch {
 		case len(decision.Binds) > 0:
@@ -56,9 +63,8 @@ func (s *Session) emitDecisions(operations []operation) {
 			s.renewed[decision.Job] = true
 		}
 		if len(decision.Binds) > 0 {
-			job := s.Snapshot.Job(decision.Job)
-			decision.MinBinds = minimumOf(job, decision)
-			s.takeTurn(job, decision)
+			decision.MinBinds = s.minimumOf(decision)
+			s.takeTurn(decision)
 		}
 		s.send(*decision)
 	}
@@ -71,8 +77,9 @@ func (s *Session) hasPendingVictims(key model.JobKey) bool {
 }
 
 // minimumOf returns how many of the decision's binds the job cannot do without, those that the minima of its roles take among
-// them; all of them for nil, a job that the snapshot does not list.
-func minimumOf(job *model.Job, decision *model.Decision) int {
+// them; all of them when the snapshot does not list it.
+func (s *Session) minimumOf(decision *model.Decision) int {
+	job := s.Snapshot.Job(decision.Job)
 	if job == nil {
 		return len(decision.Binds)
 	}

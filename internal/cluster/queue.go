@@ -92,8 +92,11 @@ func (q *queues) readLastStart(object *v1alpha1.Queue) {
 
 // assumeStart takes note that a job has started in its turn.
 func (s *State) assumeStart(decision model.Decision) {
+	if decision.LastStart.IsZero() {
+		return
+	}
 	job := s.snapshot.Job(decision.Job)
-	if job == nil || decision.LastStart.IsZero() {
+	if job == nil {
 		return
 	}
 	for queue := job.InQueue(); queue != nil; queue = queue.Above() {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -36,6 +37,19 @@ func onQuiet(p *corev1.Pod) {
 	p.Spec.Tolerations = []corev1.Toleration{{Key: "quiet", Operator: corev1.TolerationOpExists}}
 }
 
+// withoutAgents is the flag with which nodes without an agent of isolated CPUs are used.
+const withoutAgents = "--isolated-cpus-without-agents"
+
+// knows reports whether a program has a flag.
+func knows(t *testing.T, program, flag string) bool {
+	t.Helper()
+	help, err := exec.CommandContext(t.Context(), program, "--help").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s --help: %v", program, err)
+	}
+	return strings.Contains(string(help), flag)
+}
+
 // versions returns what starts a version of the scheduler, by the path of its program; empty is this one.
 func versions(t *testing.T) func(path string) *harness.Scheduler {
 	t.Helper()
@@ -45,8 +59,8 @@ func versions(t *testing.T) func(path string) *harness.Scheduler {
 	}
 	return func(path string) *harness.Scheduler {
 		args := []string{"--config=" + configuration}
-		if path == "" {
-			args = append(args, "--isolated-cpus-without-agents") // which the version before does without being asked
+		if path == "" || knows(t, path, withoutAgents) {
+			args = append(args, withoutAgents) // which versions that do not know it do without being asked
 		}
 		return env.Scheduler(t, harness.SchedulerOptions{Path: path, Args: args})
 	}

@@ -63,8 +63,9 @@ func (s *Session) emitDecisions(operations []operation) {
 			s.renewed[decision.Job] = true
 		}
 		if len(decision.Binds) > 0 {
-			decision.MinBinds = s.minimumOf(decision)
-			s.takeTurn(decision)
+			job := s.Snapshot.Job(decision.Job)
+			decision.MinBinds = minimumOf(job, decision)
+			s.takeTurn(job, decision)
 		}
 		s.send(*decision)
 	}
@@ -77,9 +78,8 @@ func (s *Session) hasPendingVictims(key model.JobKey) bool {
 }
 
 // minimumOf returns how many of the decision's binds the job cannot do without, those that the minima of its roles take among
-// them; all of them when the snapshot does not list it.
-func (s *Session) minimumOf(decision *model.Decision) int {
-	job := s.Snapshot.Job(decision.Job)
+// them; all of them for nil, a job that the snapshot does not list.
+func minimumOf(job *model.Job, decision *model.Decision) int {
 	if job == nil {
 		return len(decision.Binds)
 	}

@@ -232,12 +232,8 @@ func (t *turns) firstUnder(i int) int {
 
 // takeTurn records, in the decision and in the queues, that the job has started in its turn: its minimum, and not the rest of
 // one that has begun, nor members beyond it.
-func (s *Session) takeTurn(decision *model.Decision) {
-	if len(s.Snapshot.Queues) == 0 || decision.MinBinds == 0 {
-		return
-	}
-	job := s.Snapshot.Job(decision.Job)
-	if job == nil || job.InQueue() == nil || job.LostMembers {
+func (s *Session) takeTurn(job *model.Job, decision *model.Decision) {
+	if decision.MinBinds == 0 || job == nil || job.InQueue() == nil || job.LostMembers {
 		return
 	}
 	had := job.Count(Ready.Counts) - len(decision.Binds)

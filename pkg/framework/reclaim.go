@@ -91,7 +91,9 @@ func (s *Session) checkReclaim(taker *model.Job, victims []*model.Task) *model.R
 	}
 	s.currentJob = taker.Key
 	right, refusal := s.slots.reclaim[0].JudgeReclaim(taker, s.unitsOf(victims))
-	s.right = right
+	if refusal == nil {
+		s.right = right
+	}
 	return refusal
 }
 

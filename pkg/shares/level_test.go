@@ -264,7 +264,7 @@ func TestExchangesComeToAnEnd(t *testing.T) {
 			tree.AddUsage(e.Taker, e.Gain)
 			tree.AddUsage(e.Giver, loss)
 			after := sortedLevels(tree, world)
-			if slices.CompareFunc(after, list, CompareLevels) <= 0 {
+			if slices.CompareFunc(after, list, compareLevels) <= 0 {
 				t.Fatalf("%+v: levels %v, then %v", e, list, after)
 			}
 			list, applied = after, applied+1
@@ -277,9 +277,9 @@ func TestExchangesComeToAnEnd(t *testing.T) {
 
 func sortedLevels(tree *Tree, world World) (list [][]Level) {
 	for q := range tree.Len() {
-		list = append(list, tree.Levels(nil, q, world, nil))
+		list = append(list, tree.levels(nil, q, world, nil, 1))
 	}
-	slices.SortFunc(list, CompareLevels)
+	slices.SortFunc(list, compareLevels)
 	return list
 }
 

@@ -54,13 +54,8 @@ func of(changes []int64, resource int) int64 {
 	return 0
 }
 
-// Levels appends the levels of a queue in a world to buffer, the highest first, after its usage changes by so much of each
-// resource; missing changes are 0.
-func (t *Tree) Levels(buffer []Level, queue int, world World, changes []int64) []Level {
-	return t.levels(buffer, queue, world, changes, 1)
-}
-
-// levels takes the changes times sign.
+// levels appends the levels of a queue in a world to buffer, the highest first, after its usage changes by so much of each
+// resource, times sign; missing changes are 0.
 func (t *Tree) levels(buffer []Level, queue int, world World, changes []int64, sign int64) []Level {
 	begin := len(buffer)
 	for _, r := range world {
@@ -70,8 +65,8 @@ func (t *Tree) levels(buffer []Level, queue int, world World, changes []int64, s
 	return buffer
 }
 
-// CompareLevels compares the levels of two queues in one world, both from Levels: by the highest that differ.
-func CompareLevels(a, b []Level) int {
+// compareLevels compares the levels of two queues in one world, both from levels: by the highest that differ.
+func compareLevels(a, b []Level) int {
 	return slices.CompareFunc(a, b, func(x, y Level) int { return x.Compare(y) })
 }
 
@@ -94,15 +89,15 @@ const maxInPlace = 8
 // first, rises with each, so that exchanges come to an end.
 func (t *Tree) EndsNoHigher(e *Exchange, world World) bool {
 	var before, after, giver [maxInPlace]Level
-	was, is := t.Levels(before[:0], e.Taker, world, nil), t.Levels(after[:0], e.Taker, world, e.Gain)
-	if CompareLevels(is, was) <= 0 {
+	was, is := t.levels(before[:0], e.Taker, world, nil, 1), t.levels(after[:0], e.Taker, world, e.Gain, 1)
+	if compareLevels(is, was) <= 0 {
 		return false
 	}
 	other := t.levels(giver[:0], e.Giver, world, e.Loss, -1)
 	if is[0].Compare(was[0]) > 0 {
 		return is[0].Compare(other[0]) <= 0
 	}
-	return CompareLevels(is, other) <= 0
+	return compareLevels(is, other) <= 0
 }
 
 // LowerInOne reports whether the taker is not above the giver after the exchange in at least one contended resource of the world

@@ -85,13 +85,16 @@ func (r *run) planByClaims(f *failure) *failure {
 		return f
 	}
 	var reasons []string
+	transient := false
 	for _, claim := range claims {
 		pool, spared := r.claimPool(f.job, claim)
 		if r.search(f, pool, claim) {
 			return nil
 		}
 		reasons = append(reasons, byRight[claim.Right()]+r.whyNotByClaim(f)+spared)
+		transient = transient || f.transient
 	}
+	f.transient = transient
 	f.why = strings.Join(reasons, "; ")
 	if shares && !f.transient {
 		r.searched[key] = f
@@ -117,6 +120,9 @@ func (r *run) claimPool(job *model.Job, claim framework.Claim) (p *candidateVict
 		}
 	}
 	now, young := r.session.Snapshot.Now.Unix(), 0
+	for _, s := range p.sources {
+		r.spend(len(s.tasks))
+	}
 	units := slices.DeleteFunc(r.session.ReclaimVictims(job, p.units()), func(unit framework.EvictionUnit) bool {
 		if !claim.Takes(&unit, nil) {
 			return true
@@ -130,7 +136,6 @@ func (r *run) claimPool(job *model.Job, claim framework.Claim) (p *candidateVict
 	})
 	r.keep(p, units)
 	p.index()
-	r.spend(p.pods)
 	if young > 0 {
 		spared = fmt.Sprintf(", %d more once they have run for long enough", young)
 	}

@@ -38,7 +38,9 @@ type claim struct {
 	needs model.Resources
 	// path are the queues from the job's up to a topmost one.
 	path []*model.Queue
-	// covered are the tasks of units that a guarantee covers, by the queue up to which that was looked at.
+	// victims are marked for eviction when the claim is made; nil before there is a plan.
+	victims []framework.EvictionUnit
+	// covered is what coverage returns, nil before.
 	covered *coverage
 	// meets are the answers of meet, by index.
 	meets map[int]meeting
@@ -66,7 +68,7 @@ func (s *sharing) claims(job *model.Job, victims []framework.EvictionUnit) (clai
 		}
 	}
 	s.bring(job, victims)
-	c := &claim{sharing: s, job: job, needs: s.needsOf(job, victims != nil), covered: s.coverageOf(victims), meets: map[int]meeting{}}
+	c := &claim{sharing: s, job: job, needs: s.needsOf(job, victims != nil), victims: victims, meets: map[int]meeting{}}
 	for at := queue; at != nil; at = at.Above() {
 		c.path = append(c.path, at)
 	}
@@ -105,9 +107,61 @@ func (s *sharing) needsOf(job *model.Job, nominated bool) model.Resources {
 	return needs
 }
 
+// usage is what the tree has of what queues hold, beyond what it was computed with.
+type usage struct {
+	// revision is that of the snapshot when it was set; only then is set true.
+	revision model.Revision
+	set      bool
+	// own is what the jobs of each queue hold, by index.
+	own []model.Resources
+	// lent is what was added to queues for the job whose claims were made last.
+	lent []lentUsage
+}
+
+type lentUsage struct {
+	number  int
+	amounts []int64
+}
+
 // bring sets the usage of the tree to what queues hold once all that is being released is free, the victims not, and without what
-// is nominated to the job.
+// is nominated to the job. That of other jobs than this one costs something only after a change.
 func (s *sharing) bring(job *model.Job, victims []framework.EvictionUnit) {
+	if len(s.usage.lent) > 0 {
+		s.highest = nil
+	}
+	for _, lent := range s.usage.lent {
+		for r := range lent.amounts {
+			lent.amounts[r] = -lent.amounts[r]
+		}
+		s.tree.AddUsage(lent.number, lent.amounts)
+	}
+	s.usage.lent = s.usage.lent[:0]
+	if revision := s.session.Snapshot.Journal.Revision(); !s.usage.set || s.usage.revision != revision || s.session.Uncached() {
+		s.bringAll()
+		s.usage.set, s.usage.revision = true, revision
+	}
+	for i := range victims {
+		s.lend(victims[i].Job.InQueue(), s.amountsOf(&victims[i]))
+	}
+	for _, task := range job.Tasks {
+		if task.Status == model.Pipelined || task.Status == model.Pending && task.CountsInQueue() {
+			amounts := make([]int64, s.dimensions)
+			for r, amount := range task.Request {
+				amounts[r] = -amount
+			}
+			s.lend(job.InQueue(), amounts)
+		}
+	}
+}
+
+func (s *sharing) lend(queue *model.Queue, amounts []int64) {
+	number := s.numbers[queue.Index]
+	s.tree.AddUsage(number, amounts)
+	s.usage.lent, s.highest = append(s.usage.lent, lentUsage{number, amounts}), nil
+}
+
+// bringAll is the part of bring that is the same for all jobs.
+func (s *sharing) bringAll() {
 	own := make([]model.Resources, len(s.queues))
 	for i, queue := range s.queues {
 		if s.numbers[i] == absent {
@@ -115,45 +169,27 @@ func (s *sharing) bring(job *model.Job, victims []framework.EvictionUnit) {
 		}
 		own[i].Add(queue.Used)
 		own[i].Sub(queue.Releasing)
-	}
-	for i, queue := range s.queues {
-		if s.numbers[i] == absent {
-			continue
-		}
 		if above := queue.Above(); above != nil { // in a queue without error, so is what is above it
 			own[above.Index].Sub(queue.Used)
 			own[above.Index].Add(queue.Releasing)
 		}
 	}
-	for _, unit := range victims {
-		for _, task := range unit.Tasks {
-			own[unit.Job.InQueue().Index].Add(task.Request)
-		}
-	}
-	for _, task := range job.Tasks {
-		if task.Status == model.Pipelined || task.Status == model.Pending && task.CountsInQueue() {
-			own[job.InQueue().Index].Sub(task.Request)
-		}
-	}
 	changes := make([]int64, s.dimensions)
-	for i := range own {
-		number := s.numbers[i]
+	for i, number := range s.numbers {
 		if number == absent {
 			continue
 		}
-		if s.brought[i] == nil {
-			s.brought[i] = s.own[i].Clone()
-		}
 		any := false
 		for r := range changes {
-			changes[r] = own[i].At(r) - s.brought[i].At(r)
+			changes[r] = own[i].At(r) - s.usage.own[i].At(r)
 			any = any || changes[r] != 0
 		}
 		if any {
 			s.tree.AddUsage(number, changes)
-			s.brought[i], s.highest = own[i], nil
+			s.highest = nil
 		}
 	}
+	s.usage.own = own
 }
 
 // meet returns where a queue meets that of the job; ok is false where they do not: it is the same queue, or above it, or it takes
@@ -179,6 +215,15 @@ func (c *claim) meet(queue *model.Queue) meeting {
 	}
 	c.meets[queue.Index] = found
 	return found
+}
+
+// covers reports whether a guarantee covers a unit, up to a queue. The first to be asked about is no part of a plan yet, so that
+// coverage is that of before.
+func (c *claim) covers(unit *framework.EvictionUnit, upTo *model.Queue) bool {
+	if c.covered == nil {
+		c.covered = c.coverageOf(c.victims)
+	}
+	return c.covered.covers(unit, upTo)
 }
 
 // lostBelow adds up what a queue and those below it lose.

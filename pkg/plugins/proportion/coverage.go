@@ -31,6 +31,16 @@ type coveredUnit struct {
 // coverageOf divides all jobs into units, and finds the covered ones; the victims are taken as if they were not marked for
 // eviction.
 func (s *sharing) coverageOf(victims []framework.EvictionUnit) *coverage {
+	if revision := s.session.Snapshot.Journal.Revision(); victims == nil && !s.session.Uncached() {
+		if s.covered == nil || s.coveredRevision != revision {
+			s.covered, s.coveredRevision = s.newCoverage(nil), revision
+		}
+		return s.covered
+	}
+	return s.newCoverage(victims)
+}
+
+func (s *sharing) newCoverage(victims []framework.EvictionUnit) *coverage {
 	c := &coverage{
 		sharing: s, units: make([][]coveredUnit, len(s.queues)), by: map[*model.Task]map[*model.Queue]bool{}, surplus: map[*model.Task]bool{},
 	}

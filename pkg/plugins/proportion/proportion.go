@@ -78,10 +78,11 @@ type sharing struct {
 	// neither.
 	devices, ordinary shares.World
 	dimensions        int
-	// own is what the jobs of each queue held when the shares were computed, brought what the tree has of it now, nil when that
-	// is the same; by index.
-	own, brought []model.Resources
-	// highest are the levels that highestAmong has found with what is brought.
+	usage usage
+	// covered is what coverageOf has found without victims, at a revision of the snapshot; nil before.
+	covered         *coverage
+	coveredRevision model.Revision
+	// highest are the levels that highestAmong has found with the usage as it is.
 	highest map[highestKey][2]standingOf
 	// changes is what standing needs room for.
 	changes []int64
@@ -101,7 +102,7 @@ func newSharing(session *framework.Session) *sharing {
 	s.tree.Reset(s.dimensions)
 	s.setWorlds(snapshot)
 	own := make([]model.Resources, len(snapshot.Queues))
-	s.queues, s.own, s.brought = snapshot.Queues, own, make([]model.Resources, len(snapshot.Queues))
+	s.queues, s.usage.own = snapshot.Queues, own
 	for _, queue := range snapshot.Queues {
 		s.add(queue, own)
 	}

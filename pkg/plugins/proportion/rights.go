@@ -54,7 +54,7 @@ func (c *guaranteeClaim) From(queue *model.Queue) bool {
 // Takes does not depend on what else is lost: it is the job that decides, and what guarantees cover.
 func (c *guaranteeClaim) Takes(unit *framework.EvictionUnit, _ map[*model.Queue]model.Resources) bool {
 	meeting := c.meet(unit.Job.InQueue())
-	return meeting.ok && meeting.place >= c.lowest && c.helps(c.amountsOf(unit)) && !c.covered.covers(unit, meeting.giving)
+	return meeting.ok && meeting.place >= c.lowest && c.helps(c.amountsOf(unit)) && !c.covers(unit, meeting.giving)
 }
 
 // Allows reports whether it takes each of the units.
@@ -190,7 +190,7 @@ func (c *shareClaim) takes(unit *framework.EvictionUnit, m meeting, amounts []in
 	for r, amount := range exchange.Loss {
 		changes[r] = -amount
 	}
-	return c.tree.StaysAtFloor(m.giver, amounts, changes, c.worlds()) && !c.covered.covers(unit, m.giving)
+	return c.tree.StaysAtFloor(m.giver, amounts, changes, c.worlds()) && !c.covers(unit, m.giving)
 }
 
 // noWayBack reports whether at no queue from the meeting point up the unit would be within its guarantee again. losses adds up

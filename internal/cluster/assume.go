@@ -1,8 +1,6 @@
 package cluster
 
 import (
-	"slices"
-
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -25,9 +23,6 @@ func (s *State) Assume(decision model.Decision) {
 			after.assignedCPUs = bind.Isolated.Assignment
 		}
 		s.assume(entry, &after)
-	}
-	if decision.Right() != "" {
-		s.countReclaims(decision.Evictions)
 	}
 	for _, eviction := range decision.Evictions {
 		entry, before := s.find(eviction.Pod.UID)
@@ -59,24 +54,24 @@ func (s *State) Assume(decision model.Decision) {
 	}
 }
 
-// countReclaims counts the groups of which nothing is left.
-func (s *State) countReclaims(evictions []model.Eviction) {
-	goes := map[types.UID]bool{}
-	for _, eviction := range evictions {
-		goes[eviction.Pod.UID] = true
-	}
+// Reclaimed counts the groups of which nothing is left without the pods that were evicted for another queue. An eviction that the
+// API server has refused is forgotten before.
+func (s *State) Reclaimed(victims []model.Eviction) {
 	counted := map[model.JobKey]bool{}
-	for _, eviction := range evictions {
-		job := s.snapshot.Job(eviction.Job)
+	for _, victim := range victims {
+		job := s.snapshot.Job(victim.Job)
 		if job == nil || s.groups[job.Key] == nil || counted[job.Key] {
 			continue
 		}
 		counted[job.Key] = true
-		stays := func(task *model.Task) bool {
-			return task.Status.Occupies() && task.Status != model.Releasing && !goes[task.UID]
+		stays := false
+		for _, entry := range s.members[job.Key] {
+			status := entry.record.task.Status
+			stays = stays || status.Occupies() && status != model.Releasing
 		}
-		if !slices.ContainsFunc(job.Tasks, stays) {
+		if !stays {
 			s.reclaims[job.Key] = job.Reclaims + 1
+			s.dirtyJobs[job.Key] = struct{}{}
 		}
 	}
 }

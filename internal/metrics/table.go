@@ -22,6 +22,7 @@ const (
 	Decisions       Name = "tutti_decisions_total"
 	Outcomes        Name = "tutti_outcomes_total"
 	Evictions       Name = "tutti_evictions_total"
+	Reclaimed       Name = "tutti_reclaimed_pods_total"
 	Quarantined     Name = "tutti_quarantined_total"
 	CycleFailing    Name = "tutti_cycle_failing"
 	Leading         Name = "tutti_leading"
@@ -165,6 +166,11 @@ func decisions() []Metric {
 			Name: Evictions, Kind: Counter, Program: Scheduler,
 			Help:   "Pods that were evicted or deleted, by cause.",
 			Labels: []Label{{Name: "cause", Values: "preemption, reclaim (for a job of another queue), undo (of an interrupted start), restart (of a gang that lost members)", Known: []string{"preemption", "reclaim", "undo", "restart"}}},
+		},
+		{
+			Name: Reclaimed, Kind: Counter, Program: Scheduler,
+			Help:   "Pods that were evicted or deleted for jobs of other queues, by the right of the queue that takes.",
+			Labels: []Label{{Name: "right", Values: "guarantee, share", Known: []string{"guarantee", "share"}}},
 		},
 		{
 			Name: Quarantined, Kind: Counter, Program: Scheduler,

@@ -241,6 +241,9 @@ func (s *environment) take(decision model.Decision) error {
 		return err
 	}
 	s.state.Assume(decision)
+	if decision.Right() != "" {
+		s.state.Reclaimed(decision.Evictions)
+	}
 	return nil
 }
 

@@ -175,11 +175,14 @@ func (s *search) describeTaken(p *plan) string {
 			taken.Add(lost)
 		}
 	}
-	members := int(s.job.MinMember) - s.job.Count(framework.Ready.Counts)
+	members, enough := int(s.job.MinMember)-s.job.Count(framework.Ready.Counts), ", and could not start"
 	for r := range s.session.Snapshot.Dimensions.Len() {
 		needs := framework.LeastRequest(s.job, members, r)
 		if needs == 0 || r == model.Pods {
 			continue
+		}
+		if taken.At(r) < needs {
+			enough = ""
 		}
 		dimensions := s.session.Snapshot.Dimensions
 		number, _, _ := strings.Cut(dimensions.FormatAmount(r, min(taken.At(r), needs)), " ")
@@ -188,5 +191,5 @@ func (s *search) describeTaken(p *plan) string {
 	if len(queues) == 0 {
 		return "there is nothing to take"
 	}
-	return fmt.Sprintf("it could take %s from %s", strings.Join(amounts, ", "), strings.Join(queues, ", "))
+	return fmt.Sprintf("it could take %s from %s%s", strings.Join(amounts, ", "), strings.Join(queues, ", "), enough)
 }

@@ -217,20 +217,21 @@ func (c *claim) meet(queue *model.Queue) meeting {
 	return found
 }
 
-// covers reports whether a guarantee covers a unit, up to a queue. The first to be asked about is no part of a plan yet, so that
-// coverage is that of before.
-func (c *claim) covers(unit *framework.EvictionUnit, upTo *model.Queue) bool {
+// coverage returns what guarantees cover. It is asked for first about a unit that is no part of a plan yet, so that it is that of
+// before.
+func (c *claim) coverage() *coverage {
 	if c.covered == nil {
 		c.covered = c.coverageOf(c.victims)
 	}
-	return c.covered.covers(unit, upTo)
+	return c.covered
 }
 
-// lostBelow adds up what a queue and those below it lose.
-func lostBelow(of *model.Queue, lost map[*model.Queue]model.Resources, sum []int64) {
-	for queue, amounts := range lost {
-		for at := queue; at != nil; at = at.Above() {
-			if at == of {
+// lossOf returns what a queue and those below it lose.
+func (s *sharing) lossOf(queue *model.Queue, lost map[*model.Queue]model.Resources) []int64 {
+	sum := make([]int64, s.dimensions)
+	for of, amounts := range lost {
+		for at := of; at != nil; at = at.Above() {
+			if at == queue {
 				for r, amount := range amounts {
 					sum[r] += amount
 				}
@@ -238,6 +239,7 @@ func lostBelow(of *model.Queue, lost map[*model.Queue]model.Resources, sum []int
 			}
 		}
 	}
+	return sum
 }
 
 // helps reports whether a unit gives something that the job needs.

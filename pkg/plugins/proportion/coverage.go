@@ -180,3 +180,20 @@ func (c *coverage) covers(unit *framework.EvictionUnit, upTo *model.Queue) bool 
 	}
 	return false
 }
+
+// partsOf returns what a unit asks for: one member, or the parts of the whole of a job, its minimum and the members beyond it. Parts
+// that ask for the same are one.
+func (c *coverage) partsOf(unit *framework.EvictionUnit) (parts [][]int64) {
+	var rest framework.EvictionUnit
+	for _, task := range unit.Tasks {
+		if c.surplus[task] {
+			parts = append(parts, c.amountsOf(&framework.EvictionUnit{Tasks: []*model.Task{task}}))
+		} else {
+			rest.Tasks = append(rest.Tasks, task)
+		}
+	}
+	if len(rest.Tasks) > 0 {
+		parts = append(parts, c.amountsOf(&rest))
+	}
+	return slices.CompactFunc(parts, slices.Equal[[]int64])
+}

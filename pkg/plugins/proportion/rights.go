@@ -2,6 +2,7 @@ package proportion
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -54,7 +55,7 @@ func (c *guaranteeClaim) From(queue *model.Queue) bool {
 // Takes does not depend on what else is lost: it is the job that decides, and what guarantees cover.
 func (c *guaranteeClaim) Takes(unit *framework.EvictionUnit, _ map[*model.Queue]model.Resources) bool {
 	meeting := c.meet(unit.Job.InQueue())
-	return meeting.ok && meeting.place >= c.lowest && c.helps(c.amountsOf(unit)) && !c.covers(unit, meeting.giving)
+	return meeting.ok && meeting.place >= c.lowest && c.helps(c.amountsOf(unit)) && !c.coverage().covers(unit, meeting.giving)
 }
 
 // Allows reports whether it takes each of the units.
@@ -162,86 +163,68 @@ func (c *shareClaim) From(queue *model.Queue) bool {
 
 // Takes takes the queue of the job as if all that it needs came on top: what it loses itself to the job would only lower it.
 func (c *shareClaim) Takes(unit *framework.EvictionUnit, lost map[*model.Queue]model.Resources) bool {
-	meeting := c.meet(unit.Job.InQueue())
-	if !meeting.ok {
-		return false
+	with := maps.Clone(lost)
+	if with == nil {
+		with = map[*model.Queue]model.Resources{}
 	}
-	amounts, sum := c.amountsOf(unit), make([]int64, c.dimensions)
-	lostBelow(meeting.giving, lost, sum)
-	for r, amount := range amounts {
-		sum[r] += amount
-	}
-	return c.takes(unit, meeting, amounts, &shares.Exchange{Taker: meeting.taker, Giver: meeting.giver, Gain: c.needs, Loss: sum}) &&
-		c.noWayBack(meeting, amounts, func(of *model.Queue, changes []int64) {
-			lostBelow(of, lost, changes)
-			for r, amount := range amounts {
-				changes[r] += amount
-			}
-		}, c.needs)
-}
-
-// takes looks at the rules about one unit and the two queues.
-func (c *shareClaim) takes(unit *framework.EvictionUnit, m meeting, amounts []int64, exchange *shares.Exchange) bool {
-	world, ok := c.tree.ExchangeWorld(m.parent, amounts, c.needs, c.worlds())
-	if !ok || !c.tree.EndsNoHigher(exchange, world) || !c.tree.LowerInOne(exchange, world, amounts) {
-		return false
-	}
-	changes := make([]int64, c.dimensions)
-	for r, amount := range exchange.Loss {
-		changes[r] = -amount
-	}
-	return c.tree.StaysAtFloor(m.giver, amounts, changes, c.worlds()) && !c.covers(unit, m.giving)
-}
-
-// noWayBack reports whether at no queue from the meeting point up the unit would be within its guarantee again. losses adds up
-// what a queue loses.
-func (c *shareClaim) noWayBack(m meeting, amounts []int64, losses func(of *model.Queue, changes []int64), gain []int64) bool {
-	for at := m.giving.Above(); at != nil; at = at.Above() {
-		changes := make([]int64, c.dimensions)
-		losses(at, changes)
-		for r := range changes {
-			changes[r] = amounts[r] - changes[r]
-			if r < len(gain) {
-				changes[r] += gain[r]
-			}
-		}
-		if c.tree.WithinGuarantee(c.numbers[at.Index], amounts, changes, c.worlds()) {
-			return false
-		}
-	}
-	return true
+	sum := with[unit.Job.InQueue()].Clone()
+	sum.Add(c.amountsOf(unit))
+	with[unit.Job.InQueue()] = sum
+	return c.mayGo(unit, with, c.needs, false)
 }
 
 // Allows looks at the state after all: what the members have in truth, and what the queues lose together.
 func (c *shareClaim) Allows(victims []framework.EvictionUnit) bool {
 	lost := map[*model.Queue]model.Resources{}
 	for i := range victims {
-		queue := victims[i].Job.InQueue()
-		sum := lost[queue]
+		sum := lost[victims[i].Job.InQueue()]
 		sum.Add(c.amountsOf(&victims[i]))
-		lost[queue] = sum
+		lost[victims[i].Job.InQueue()] = sum
 	}
 	gain := c.needsOf(c.job, true)
-	for i := range victims {
-		meeting := c.meet(victims[i].Job.InQueue())
-		if !meeting.ok {
-			return false
+	return !slices.ContainsFunc(victims, func(unit framework.EvictionUnit) bool { return !c.mayGo(&unit, lost, gain, true) })
+}
+
+// mayGo reports whether a unit may be among what the queues lose when the job gains so much. final reports that no more is lost, so
+// that the loss of the job's own queue counts. Each part of the unit is looked at: each may come back without the others.
+func (c *shareClaim) mayGo(unit *framework.EvictionUnit, lost map[*model.Queue]model.Resources, gain model.Resources, final bool) bool {
+	m := c.meet(unit.Job.InQueue())
+	if !m.ok {
+		return false
+	}
+	exchange := &shares.Exchange{Taker: m.taker, Giver: m.giver, Gain: gain, Loss: c.lossOf(m.giving, lost)}
+	if final {
+		exchange.Gain = gain.Clone()
+		for r, amount := range c.lossOf(c.path[m.place], lost) {
+			exchange.Gain[r] -= amount
 		}
-		loss, own := make([]int64, c.dimensions), make([]int64, c.dimensions)
-		lostBelow(meeting.giving, lost, loss)
-		lostBelow(c.path[meeting.place], lost, own)
-		exchange := &shares.Exchange{Taker: meeting.taker, Giver: meeting.giver, Gain: gain.Clone(), Loss: loss}
-		for r := range exchange.Gain {
-			exchange.Gain[r] -= own[r]
-		}
-		amounts := c.amountsOf(&victims[i])
-		if !c.takes(&victims[i], meeting, amounts, exchange) || !c.noWayBack(meeting, amounts, func(of *model.Queue, changes []int64) {
-			lostBelow(of, lost, changes)
-		}, gain) {
+	}
+	changes := make([]int64, c.dimensions)
+	for r, amount := range exchange.Loss {
+		changes[r] = -amount
+	}
+	for _, amounts := range c.coverage().partsOf(unit) {
+		world, ok := c.tree.ExchangeWorld(m.parent, amounts, c.needs, c.worlds())
+		if !ok || !c.tree.EndsNoHigher(exchange, world) || !c.tree.LowerInOne(exchange, world, amounts) ||
+			!c.tree.StaysAtFloor(m.giver, amounts, changes, c.worlds()) || c.comesBack(m, amounts, lost, gain) {
 			return false
 		}
 	}
-	return true
+	return !c.coverage().covers(unit, m.giving)
+}
+
+// comesBack reports whether at some queue from the meeting point up such a part would be within the guarantee again.
+func (c *shareClaim) comesBack(m meeting, amounts []int64, lost map[*model.Queue]model.Resources, gain model.Resources) bool {
+	for at := m.giving.Above(); at != nil; at = at.Above() {
+		changes := c.lossOf(at, lost)
+		for r := range changes {
+			changes[r] = amounts[r] - changes[r] + gain.At(r)
+		}
+		if c.tree.WithinGuarantee(c.numbers[at.Index], amounts, changes, c.worlds()) {
+			return true
+		}
+	}
+	return false
 }
 
 // Price puts those queues first that are most above their share, seen from the top of the tree down.

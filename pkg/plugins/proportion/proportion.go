@@ -78,7 +78,7 @@ type sharing struct {
 	// neither.
 	devices, ordinary shares.World
 	dimensions        int
-	usage usage
+	usage             usage
 	// covered is what coverageOf has found without victims, at a revision of the snapshot; nil before.
 	covered         *coverage
 	coveredRevision model.Revision

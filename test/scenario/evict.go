@@ -20,8 +20,12 @@ import (
 // defaultGrace is how long pods may take to end that do not say.
 const defaultGrace = 30 * time.Second
 
-// evictionLoop is that pods of one job were evicted for another.
-type evictionLoop struct{ victim, beneficiary string }
+// evictionLoop is that pods of one job were evicted for another, by a right if they are of different queues. A job that had its
+// guarantee from another one may give what it has beyond that for the share of the same.
+type evictionLoop struct {
+	victim, beneficiary string
+	right               model.Right
+}
 
 func (w *world) allBudgets() []model.Budget {
 	budgets := make([]model.Budget, 0, len(w.budgets))
@@ -72,9 +76,9 @@ func (s *environment) takeEvictions(decision model.Decision) error {
 			s.turns = s.world.cycle
 			clear(s.past)
 		}
-		between := evictionLoop{victim: s.ownerOf(pod), beneficiary: jobName(decision.Job)}
+		between := evictionLoop{victim: s.ownerOf(pod), beneficiary: jobName(decision.Job), right: decision.Right()}
 		s.past[between] = true
-		if s.past[evictionLoop{victim: between.beneficiary, beneficiary: between.victim}] {
+		if s.past[evictionLoop{victim: between.beneficiary, beneficiary: between.victim, right: between.right}] {
 			return fmt.Errorf("invariant I13: %s and %s are evicted for each other", between.victim, between.beneficiary)
 		}
 	}

@@ -377,7 +377,7 @@ func TestGroupsAreCountedThatAreEvictedForOtherQueues(t *testing.T) {
 	w.loop.profile.Actions = w.loop.profile.Actions[:1]
 	w.high("mpi", 1)
 	w.play(t.Context(), time.Second)
-	reclaim := func() (reclaims int32) {
+	reclaim := func() (calls []commit.Call, reclaims int32) {
 		decision := model.Decision{
 			Job:         model.JobKey{Namespace: "default", Name: "mpi"},
 			Nominations: []model.Nomination{{Pod: ref(w.pods["mpi-0"]), Node: "n0"}},
@@ -389,8 +389,8 @@ func TestGroupsAreCountedThatAreEvictedForOtherQueues(t *testing.T) {
 		}
 		w.loop.state.Assume(decision)
 		w.loop.machine.Submit(w.clock.Now(), decision)
-		w.play(t.Context(), 10*time.Second)
-		return w.loop.state.Snapshot(w.clock.Now()).Job(model.JobKey{Namespace: "default", Name: "old"}).Reclaims
+		calls = w.play(t.Context(), 10*time.Second)
+		return calls, w.loop.state.Snapshot(w.clock.Now()).Job(model.JobKey{Namespace: "default", Name: "old"}).Reclaims
 	}
 	const reclaimed = string(metrics.Reclaimed) + " right=share"
 	w.refusePlan = func(call commit.Call) error {
@@ -399,13 +399,17 @@ func TestGroupsAreCountedThatAreEvictedForOtherQueues(t *testing.T) {
 		}
 		return nil
 	}
-	if n := reclaim(); n != 0 {
+	if _, n := reclaim(); n != 0 {
 		t.Errorf("%d after no pod was evicted", n)
 	}
 	expectMetrics(t, sum, map[string]float64{reclaimed: 0})
 	w.refusePlan = nil
-	if n := reclaim(); n != 1 {
+	calls, n := reclaim()
+	if n != 1 {
 		t.Errorf("%d after all pods were evicted", n)
+	}
+	if got, want := notes(calls, "old-0"), []string{"Normal Reclaimed: Evicted from node n0 to free capacity for queue b, by its share"}; !slices.Equal(got, want) {
+		t.Errorf("the victim was told %q, want %q", got, want)
 	}
 	expectMetrics(t, sum, map[string]float64{reclaimed: 2})
 	if shown := w.groups["old"].Status.Reclaims; shown != 1 {

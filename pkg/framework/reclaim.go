@@ -80,14 +80,19 @@ func (s *Session) ReclaimVictims(taker *model.Job, units []EvictionUnit) []Evict
 // checkReclaim asks the plugin about the tasks of other queues that the statement has marked for eviction.
 //
 // Invariants Q8, Q15: a statement evicts pods of the job's own queue or of other queues, and of these only what the job has a
-// right to, as a whole.
-func (s *Session) checkReclaim(taker *model.Job, victims []*model.Task) *model.Refusal {
+// right to, as a whole; what is freed is for no other job.
+func (s *Session) checkReclaim(taker *model.Job, victims []*model.Task, operations []operation) *model.Refusal {
 	if len(s.slots.reclaim) == 0 {
 		return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s of queue %q would be evicted for queue %q", victims[0],
 			s.Snapshot.Job(victims[0].Job).Queue, taker.Queue)}
 	}
 	if len(victims) < len(s.evicted) {
 		return &model.Refusal{Code: CodeMisuse, Detail: "pods of the job's queue and of others would be evicted together"}
+	}
+	for _, op := range operations {
+		if op.task.Job != taker.Key && (op.task.Status == model.Allocated || op.task.Status == model.Pipelined) {
+			return &model.Refusal{Code: CodeMisuse, Detail: "pods of other queues would be evicted for several jobs together"}
+		}
 	}
 	s.currentJob = taker.Key
 	right, refusal := s.slots.reclaim[0].JudgeReclaim(taker, s.unitsOf(victims))

@@ -111,7 +111,7 @@ func (s *Session) checkEvictions(operations []operation) *model.Refusal {
 		}
 	}
 	if len(reclaimed) > 0 {
-		return s.checkReclaim(highest, reclaimed)
+		return s.checkReclaim(highest, reclaimed, operations)
 	}
 	return nil
 }

@@ -48,18 +48,19 @@ func borrowed(waiting ...int64) *model.Snapshot {
 // TestTheEngineAsksAboutEachStatement, whatever an action has found out before: it evicts for a right alone.
 func TestTheEngineAsksAboutEachStatement(t *testing.T) {
 	for name, c := range map[string]struct {
-		asks    int64
+		asks    []int64
 		victims []string
 		tiers   []framework.Tier
 		says    string
 	}{
-		"to the same level":      {asks: 2, victims: []string{"a0", "a1"}, tiers: []framework.Tier{{{Factory: New}}}},
-		"above the giver":        {asks: 3, victims: []string{"a0", "a1", "a2"}, tiers: []framework.Tier{{{Factory: New}}}, says: "no right to pods of other queues"},
-		"without shares":         {asks: 2, victims: []string{"a0", "a1"}, says: `of queue "a" would be evicted for queue "b"`},
-		"more than without them": {asks: 1, victims: []string{"a0", "a1", "a2", "a3"}, tiers: []framework.Tier{{{Factory: New}}}, says: "not all of the victims may go"},
+		"to the same level":      {asks: []int64{2}, victims: []string{"a0", "a1"}, tiers: []framework.Tier{{{Factory: New}}}},
+		"above the giver":        {asks: []int64{3}, victims: []string{"a0", "a1", "a2"}, tiers: []framework.Tier{{{Factory: New}}}, says: "no right to pods of other queues"},
+		"for two jobs":           {asks: []int64{1, 1}, victims: []string{"a0", "a1"}, tiers: []framework.Tier{{{Factory: New}}}, says: "several jobs"},
+		"without shares":         {asks: []int64{2}, victims: []string{"a0", "a1"}, says: `of queue "a" would be evicted for queue "b"`},
+		"more than without them": {asks: []int64{1}, victims: []string{"a0", "a1", "a2", "a3"}, tiers: []framework.Tier{{{Factory: New}}}, says: "not all of the victims may go"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			snapshot := borrowed(c.asks)
+			snapshot := borrowed(c.asks...)
 			var decided []model.Decision
 			session := framework.Open(snapshot, &framework.Profile{Tiers: c.tiers}, framework.Options{
 				Decide: func(decision model.Decision) { decided = append(decided, decision) },
@@ -73,7 +74,12 @@ func TestTheEngineAsksAboutEachStatement(t *testing.T) {
 						return refusal
 					}
 				}
-				return statement.Pipeline(task("b0"), snapshot.Nodes[0])
+				for i := range c.asks {
+					if refusal := statement.Pipeline(task(fmt.Sprintf("b%d", i)), snapshot.Nodes[0]); refusal != nil {
+						return refusal
+					}
+				}
+				return nil
 			})
 			switch {
 			case c.says != "":

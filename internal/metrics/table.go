@@ -168,11 +168,6 @@ func decisions() []Metric {
 			Labels: []Label{{Name: "cause", Values: "preemption, reclaim (for a job of another queue), undo (of an interrupted start), restart (of a gang that lost members)", Known: []string{"preemption", "reclaim", "undo", "restart"}}},
 		},
 		{
-			Name: Reclaimed, Kind: Counter, Program: Scheduler,
-			Help:   "Pods that were evicted or deleted for jobs of other queues, by the right of the queue that takes.",
-			Labels: []Label{{Name: "right", Values: "guarantee, share", Known: []string{"guarantee", "share"}}},
-		},
-		{
 			Name: Quarantined, Kind: Counter, Program: Scheduler,
 			Help: "Panics that were caught, by the plugin or action they came from; cluster is for objects that could not be read, " +
 				"the six after it for what the loop does beside sessions.",

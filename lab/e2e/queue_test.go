@@ -119,8 +119,8 @@ func TestQueues(t *testing.T) {
 	}
 }
 
-// TestQueuesTakeBackWhatTheyAreGuaranteed: a team that borrows what another one is guaranteed gives a whole gang back, though less
-// would do, and keeps the gang that its own guarantee covers.
+// TestQueuesTakeBackWhatTheyAreGuaranteed: a team that borrows what another one is guaranteed gives a whole gang back, though
+// less would do, and keeps the gang that its own guarantee covers.
 func TestQueuesTakeBackWhatTheyAreGuaranteed(t *testing.T) {
 	a := &arena{t: t, ns: env.Namespace(t)}
 	env.Nodes(t, cluster.Nodes("guaranteed", 2, map[string]string{"cpu": "4"})...)

@@ -12,8 +12,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// borrowed is a node of four CPUs, all used by single pods of queue a, and jobs of queue b that wait: the second number of each is
-// what it asks for.
+// borrowed is a node of four CPUs, all used by single pods of queue a, and pods of queue b that wait for so many each.
 func borrowed(waiting ...int64) *model.Snapshot {
 	snapshot := &model.Snapshot{Dimensions: model.NewDimensions()}
 	offers := model.Resources{4, 0, 0, 100}

@@ -181,8 +181,8 @@ func (c *coverage) covers(unit *framework.EvictionUnit, upTo *model.Queue) bool 
 	return false
 }
 
-// partsOf returns what a unit asks for: one member, or the parts of the whole of a job, its minimum and the members beyond it. Parts
-// that ask for the same are one.
+// partsOf returns what a unit asks for: one member, or the parts of the whole of a job, its minimum and the members beyond it.
+// Parts that ask for the same are one.
 func (c *coverage) partsOf(unit *framework.EvictionUnit) (parts [][]int64) {
 	var rest framework.EvictionUnit
 	for _, task := range unit.Tasks {

@@ -127,8 +127,8 @@ func (d *demand) counts(queue *model.Queue) bool {
 	return queue != nil && d.numbers[queue.Index] != absent
 }
 
-// schedulable reports whether a node takes new pods, or will once it is ready again, soon: until when it counts if it is not; zero
-// is for good.
+// schedulable reports whether a node takes new pods, or will once it is ready again, soon; until is how long it counts when it is
+// not ready, zero for a node that is.
 func schedulable(node *model.Node, now time.Time) (takes bool, until time.Time) {
 	if node.Invalid != nil || node.Object == nil {
 		return node.Invalid == nil, until

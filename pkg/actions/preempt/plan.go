@@ -77,7 +77,9 @@ func (p *plan) lose(u *victimUnit, lost bool) {
 			sum.Sub(task.Request)
 		}
 	}
-	p.lost[u.of.job.InQueue()] = sum
+	if p.lost[u.of.job.InQueue()] = sum; sum.Equal(nil) { // claims look at what is there
+		delete(p.lost, u.of.job.InQueue())
+	}
 }
 
 func (p *plan) roleAdmits(u *victimUnit) bool {

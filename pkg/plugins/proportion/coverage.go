@@ -57,12 +57,16 @@ func (s *sharing) newCoverage(victims []framework.EvictionUnit) *coverage {
 			below[above.Index] = append(below[above.Index], queue)
 		}
 	}
+	guaranteed := s.tree.Guaranteed()
 	for _, job := range snapshot.Jobs {
+		if !guaranteed && len(job.Tasks) <= int(job.MinMember) {
+			continue // nothing is covered, and the job can spare nothing
+		}
 		if queue := job.InQueue(); queue != nil && s.numbers[queue.Index] != absent {
 			c.units[queue.Index] = append(c.units[queue.Index], c.unitsOf(job, evicted)...)
 		}
 	}
-	if !s.tree.Guaranteed() {
+	if !guaranteed {
 		return c
 	}
 	var cover func(queue *model.Queue)
@@ -106,12 +110,14 @@ func (c *coverage) unitsOf(job *model.Job, evicted map[*model.Task]bool) []cover
 	}
 	var units []coveredUnit
 	surplus := framework.Surplus(job, tasks)
-	rest := slices.DeleteFunc(tasks, func(task *model.Task) bool { return slices.Contains(surplus, task) })
+	for _, task := range surplus {
+		c.surplus[task] = true
+	}
+	rest := slices.DeleteFunc(tasks, func(task *model.Task) bool { return c.surplus[task] })
 	if len(rest) > 0 {
 		units = append(units, unit(rest, true))
 	}
 	for _, task := range surplus {
-		c.surplus[task] = true
 		units = append(units, unit([]*model.Task{task}, false))
 	}
 	return units
@@ -196,4 +202,25 @@ func (c *coverage) partsOf(unit *framework.EvictionUnit) (parts [][]int64) {
 		parts = append(parts, c.amountsOf(&rest))
 	}
 	return slices.CompactFunc(parts, slices.Equal[[]int64])
+}
+
+// likeness is the same for units of a queue that ask for the same in the same parts.
+type likeness struct {
+	queue           int
+	shape           model.Shape
+	members, beyond int
+}
+
+// likenessOf returns that of a unit; ok is false when its members differ.
+func (c *coverage) likenessOf(unit *framework.EvictionUnit) (l likeness, ok bool) {
+	l = likeness{queue: unit.Job.InQueue().Index, shape: unit.Tasks[0].Shape, members: len(unit.Tasks)}
+	for _, task := range unit.Tasks {
+		if task.Shape != l.shape {
+			return l, false
+		}
+		if c.surplus[task] {
+			l.beyond++
+		}
+	}
+	return l, true
 }

@@ -55,7 +55,7 @@ func (c *guaranteeClaim) From(queue *model.Queue) bool {
 // Takes does not depend on what else is lost: it is the job that decides, and what guarantees cover.
 func (c *guaranteeClaim) Takes(unit *framework.EvictionUnit, _ map[*model.Queue]model.Resources) bool {
 	meeting := c.meet(unit.Job.InQueue())
-	return meeting.ok && meeting.place >= c.lowest && c.helps(c.amountsOf(unit)) && !c.coverage().covers(unit, meeting.giving)
+	return meeting.ok && meeting.place >= c.lowest && c.helps(c.amountsOf(unit)) && !c.isCovered(unit)
 }
 
 // Allows reports whether it takes each of the units.
@@ -64,7 +64,11 @@ func (c *guaranteeClaim) Allows(victims []framework.EvictionUnit) bool {
 }
 
 // shareClaim takes units of queues that the job's does not end above.
-type shareClaim struct{ *claim }
+type shareClaim struct {
+	*claim
+	// first is what Takes has found of units that would be the first to go.
+	first map[likeness]bool
+}
 
 // byShare returns the claim, nil and why not when the job's queue would end above all others.
 func (c *claim) byShare() (found *shareClaim, why string) {
@@ -81,7 +85,7 @@ func (c *claim) byShare() (found *shareClaim, why string) {
 			}
 			after := c.tree.Standing(taker, world, c.needs)
 			if highest, any := c.highestAmong(parent, i, world, taker); any && after.Level.Compare(highest) <= 0 {
-				return &shareClaim{c}, ""
+				return &shareClaim{claim: c, first: map[likeness]bool{}}, ""
 			}
 			part := c.tree.Part(taker, r)
 			why = fmt.Sprintf("with it queue %q would hold %s, and no other beside it has more of its own",
@@ -163,14 +167,20 @@ func (c *shareClaim) From(queue *model.Queue) bool {
 
 // Takes takes the queue of the job as if all that it needs came on top: what it loses itself to the job would only lower it.
 func (c *shareClaim) Takes(unit *framework.EvictionUnit, lost map[*model.Queue]model.Resources) bool {
-	with := maps.Clone(lost)
-	if with == nil {
-		with = map[*model.Queue]model.Resources{}
+	alike, known := c.coverage().likenessOf(unit)
+	known = known && len(lost) == 0
+	may, found := c.first[alike]
+	if !known || !found {
+		with := map[*model.Queue]model.Resources{}
+		maps.Copy(with, lost)
+		sum := with[unit.Job.InQueue()].Clone()
+		sum.Add(c.amountsOf(unit))
+		with[unit.Job.InQueue()] = sum
+		if may = c.mayGo(unit, with, c.needs, false); known {
+			c.first[alike] = may
+		}
 	}
-	sum := with[unit.Job.InQueue()].Clone()
-	sum.Add(c.amountsOf(unit))
-	with[unit.Job.InQueue()] = sum
-	return c.mayGo(unit, with, c.needs, false)
+	return may && !c.isCovered(unit)
 }
 
 // Allows looks at the state after all: what the members have in truth, and what the queues lose together.
@@ -182,10 +192,17 @@ func (c *shareClaim) Allows(victims []framework.EvictionUnit) bool {
 		lost[victims[i].Job.InQueue()] = sum
 	}
 	gain := c.needsOf(c.job, true)
-	return !slices.ContainsFunc(victims, func(unit framework.EvictionUnit) bool { return !c.mayGo(&unit, lost, gain, true) })
+	return !slices.ContainsFunc(victims, func(unit framework.EvictionUnit) bool {
+		return !c.mayGo(&unit, lost, gain, true) || c.isCovered(&unit)
+	})
 }
 
-// mayGo reports whether a unit may be among what the queues lose when the job gains so much. final reports that no more is lost,
+// isCovered reports whether a guarantee covers a unit, up to the queue that gives it.
+func (c *claim) isCovered(unit *framework.EvictionUnit) bool {
+	return c.coverage().covers(unit, c.meet(unit.Job.InQueue()).giving)
+}
+
+// mayGo reports whether a unit may be among what the queues lose when the job gains so much, but for what is covered. final reports that no more is lost,
 // so that the loss of the job's own queue counts. Each part of the unit is looked at: each may come back without the others.
 func (c *shareClaim) mayGo(unit *framework.EvictionUnit, lost map[*model.Queue]model.Resources, gain model.Resources, final bool) bool {
 	m := c.meet(unit.Job.InQueue())
@@ -210,7 +227,7 @@ func (c *shareClaim) mayGo(unit *framework.EvictionUnit, lost map[*model.Queue]m
 			return false
 		}
 	}
-	return !c.coverage().covers(unit, m.giving)
+	return true
 }
 
 // comesBack reports whether at some queue from the meeting point up such a part would be within the guarantee again.

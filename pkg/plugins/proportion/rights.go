@@ -202,8 +202,9 @@ func (c *claim) isCovered(unit *framework.EvictionUnit) bool {
 	return c.coverage().covers(unit, c.meet(unit.Job.InQueue()).giving)
 }
 
-// mayGo reports whether a unit may be among what the queues lose when the job gains so much, but for what is covered. final reports that no more is lost,
-// so that the loss of the job's own queue counts. Each part of the unit is looked at: each may come back without the others.
+// mayGo reports whether a unit may be among what the queues lose when the job gains so much, but for what is covered. final
+// reports that no more is lost, so that the loss of the job's own queue counts. Each part of the unit is looked at: each may come
+// back without the others.
 func (c *shareClaim) mayGo(unit *framework.EvictionUnit, lost map[*model.Queue]model.Resources, gain model.Resources, final bool) bool {
 	m := c.meet(unit.Job.InQueue())
 	if !m.ok {

@@ -214,12 +214,12 @@ func TestHelpHasExamples(t *testing.T) {
 func TestLintReadsFiles(t *testing.T) {
 	s := newServer(t)
 	file := filepath.Join(t.TempDir(), "scheduler.yaml")
-	text := "actions: allocate, reclaim\ntiers:\n- plugins:\n  - name: gagn\n"
+	text := "actions: allocate, enqueue\ntiers:\n- plugins:\n  - name: gagn\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	said := s.execute(t, "config", "lint", file)
-	for _, want := range []string{"scheduler.yaml:1", "reclaim", "scheduler.yaml:4", `did you mean "gang"?`} {
+	for _, want := range []string{"scheduler.yaml:1", "enqueue", "scheduler.yaml:4", `did you mean "gang"?`} {
 		if !strings.Contains(said, want) {
 			t.Errorf("no %q in\n%s", want, said)
 		}
@@ -230,7 +230,7 @@ func TestLintReadsFiles(t *testing.T) {
 func TestLintForPrograms(t *testing.T) {
 	for name, c := range map[string]struct{ text, want, fails string }{
 		"refused": {
-			"actions: allocate, reclaim\ntiers:\n- plugins:\n  - name: gang\n",
+			"actions: allocate, enqueue\ntiers:\n- plugins:\n  - name: gang\n",
 			`{"file":"stdin","refused":true,"errors":[{"line":1,"text":"*"}],"warnings":[]}`, "the scheduler would refuse it",
 		},
 		"fine": {"actions: allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n", `{"file":"stdin","refused":false,"errors":[],"warnings":[]}`, ""},
@@ -249,7 +249,7 @@ func TestLintForPrograms(t *testing.T) {
 				t.Fatalf("%v in %s", err, out)
 			}
 			for i := range found.Errors {
-				if !strings.Contains(found.Errors[i].Text, "reclaim") {
+				if !strings.Contains(found.Errors[i].Text, "enqueue") {
 					t.Errorf("error %d is %q", i, found.Errors[i].Text)
 				}
 				found.Errors[i].Text = "*"

@@ -46,6 +46,8 @@ var rules = []rule{
 	{of: "pkg/plugins/isolcpu", ours: []string{"pkg/framework", "pkg/model", "pkg/argument", "pkg/isolated"}},
 	// The two registries list what lies below them and nothing else; below them no package imports its sibling.
 	{of: "pkg/plugins/", ours: []string{"pkg/framework", "pkg/model", "pkg/argument"}},
+	// What differs is who may be evicted; how it is planned does not.
+	{of: "pkg/actions/reclaim", ours: []string{"pkg/actions/preempt", "pkg/framework", "pkg/model", "pkg/argument"}},
 	{of: "pkg/actions/", ours: []string{"pkg/framework", "internal/placement", "pkg/model", "pkg/argument"}},
 	{of: "pkg/plugins", ours: []string{"pkg/plugins/", "pkg/framework", "pkg/model", "pkg/topology", "apis/config"}, client: true},
 	{of: "pkg/actions", ours: []string{"pkg/actions/", "pkg/framework", "pkg/model", "apis/config"}},

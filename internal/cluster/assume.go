@@ -54,6 +54,28 @@ func (s *State) Assume(decision model.Decision) {
 	}
 }
 
+// Reclaimed counts the groups of which nothing is left without the pods that were evicted for another queue. An eviction that the
+// API server has refused is forgotten before.
+func (s *State) Reclaimed(victims []model.Eviction) {
+	counted := map[model.JobKey]bool{}
+	for _, victim := range victims {
+		job := s.snapshot.Job(victim.Job)
+		if job == nil || s.groups[job.Key] == nil || counted[job.Key] {
+			continue
+		}
+		counted[job.Key] = true
+		stays := false
+		for _, entry := range s.members[job.Key] {
+			status := entry.record.task.Status
+			stays = stays || status.Occupies() && status != model.Releasing
+		}
+		if !stays {
+			s.reclaims[job.Key] = job.Reclaims + 1
+			s.dirtyJobs[job.Key] = struct{}{}
+		}
+	}
+}
+
 // Forget takes an assumed bind back: the pod is pending again and its capacity free. It reports false when there is none.
 func (s *State) Forget(pod types.UID) bool {
 	entry, before := s.find(pod)

@@ -20,6 +20,7 @@ func (s *State) applyGroup(group *v1alpha1.PodGroup, deleted bool) Effect {
 		s.setGroup(key, nil)
 		delete(s.reserved, key)
 		delete(s.evicted, key)
+		delete(s.reclaims, key)
 		return Effect{Schedule: true, Report: true}
 	}
 	s.setGroup(key, group)

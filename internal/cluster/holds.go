@@ -17,7 +17,7 @@ func (s *State) patchHolds() {
 		task := entry.task
 		job := s.snapshot.Job(task.Job)
 		holds = append(holds, model.HeldCapacity{
-			Job: task.Job, Priority: job.PriorityOf(task), Node: task.Nominated, Pod: task.PodRef, Request: task.Request,
+			Job: task.Job, Priority: job.PriorityOf(task), Exclusive: len(s.snapshot.Queues) > 1, Node: task.Nominated, Pod: task.PodRef, Request: task.Request,
 		})
 	}
 	slices.SortFunc(holds, func(a, b model.HeldCapacity) int { return model.CompareHeld(&a, &b) })

@@ -63,6 +63,11 @@ func (s *State) readJob(job *model.Job, group *v1alpha1.PodGroup) {
 		if groups.Fill(job, group); !job.Evicted {
 			delete(s.evicted, job.Key)
 		}
+		if job.Reclaims >= s.reclaims[job.Key] || job.Finished() && !job.Evicted {
+			delete(s.reclaims, job.Key)
+		} else {
+			job.Reclaims = s.reclaims[job.Key]
+		}
 		if requests := group.Status.StartedRequests; requests != nil && job.Whole {
 			offered, _ := s.divide(requests)
 			job.StartedMinima.Requests, _, _ = s.dimensions.Vector(offered)

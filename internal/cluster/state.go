@@ -50,6 +50,8 @@ type State struct {
 	reserved map[model.JobKey]*groupReservation
 	// evicted are the jobs with a PodGroup of which this process has decided to delete members, until the minimum is bound again.
 	evicted map[model.JobKey]bool
+	// reclaims are how often jobs with a PodGroup were evicted for other queues, as far as their status does not show it yet.
+	reclaims map[model.JobKey]int32
 	// seenWhole has the implicit groups that this process has seen with their minimum, and what they had last.
 	seenWhole map[model.JobKey]model.Minima
 	budgets   map[types.NamespacedName]model.Budget
@@ -105,7 +107,7 @@ func New(options Options) *State {
 		pods: map[types.UID]*podEntry{}, nodes: map[string]*nodeState{},
 		groups: map[model.JobKey]*v1alpha1.PodGroup{}, others: newOthers(), classes: map[string]int32{}, devices: newByClass(), offered: newOffered(),
 		budgets: map[types.NamespacedName]model.Budget{}, queues: newQueues(), reserved: map[model.JobKey]*groupReservation{},
-		evicted: map[model.JobKey]bool{}, seenWhole: map[model.JobKey]model.Minima{}, namespaces: map[string]map[string]string{},
+		evicted: map[model.JobKey]bool{}, reclaims: map[model.JobKey]int32{}, seenWhole: map[model.JobKey]model.Minima{}, namespaces: map[string]map[string]string{},
 		members: map[model.JobKey]map[types.UID]*podEntry{}, implicit: map[model.JobKey]map[types.UID]*podEntry{}, held: map[string]map[types.UID]*podEntry{},
 		releasing: map[types.UID]*podEntry{}, nominated: map[types.UID]*podEntry{},
 		dirtyNodes: map[string]bool{}, dirtyJobs: map[model.JobKey]struct{}{},

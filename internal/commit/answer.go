@@ -38,7 +38,7 @@ func (m *Machine) Reply(now time.Time, reply Reply) []Outcome {
 		m.succeed(now, e)
 	default:
 		if v.protected && e.victimOf.Method == model.ByEvictionOrDeletion {
-			m.continueEviction(now, e, CallSetCondition, deletionMark(now, e.call.Job, e.call.Pod))
+			m.continueEviction(now, e, CallSetCondition, deletionMark(now, e.call.Job, e.victimOf))
 			break
 		}
 		e.refused, e.outdated = v.class == refused, v.outdated
@@ -254,7 +254,7 @@ func (m *Machine) finalizeDecision(now time.Time, e *entry, outcome Outcome) {
 	outcome.Job, outcome.Pod, outcome.Node, outcome.Binder = e.call.Job, e.call.Pod, e.call.Node, e.call.Binder
 	outcome.Cycle = e.batch.cycle
 	if e.victimOf != nil {
-		outcome.Why = e.victimOf.Message
+		outcome.Why, outcome.Right, outcome.Queue = e.victimOf.Message, e.victimOf.Right, e.victimOf.Queue
 	}
 	m.report(now, outcome)
 

@@ -291,6 +291,9 @@ type Outcome struct {
 	Message string
 	// Why is, for an Evicted or EvictFailed, the Message of the eviction; empty when it is for Job.
 	Why string
+	// Right and Queue are those of the eviction, for the same; empty when the pod goes for a job of its own queue.
+	Right model.Right
+	Queue string
 	// Needs is the decision's minimum of binds; the other numbers count its binds by outcome. Only Committed sets these.
 	Needs, Bound, Failed, Uncertain int
 	// Victims are the decision's evictions that took effect, in the order of their confirmation; Members is the number of

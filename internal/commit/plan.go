@@ -46,16 +46,20 @@ func (m *Machine) plan(now time.Time, decision model.Decision) {
 func evictionCall(now time.Time, job model.JobKey, eviction model.Eviction) Call {
 	call := Call{Kind: CallEvict, Job: job, Pod: eviction.Pod, Node: eviction.Node, GraceSeconds: eviction.GraceSeconds}
 	if eviction.Method == model.ByDeletion {
-		call.Kind, call.Write = CallSetCondition, deletionMark(now, job, eviction.Pod)
+		call.Kind, call.Write = CallSetCondition, deletionMark(now, job, &eviction)
 	}
 	return call
 }
 
-// deletionMark says in a victim's status for which job it is deleted.
-func deletionMark(now time.Time, job model.JobKey, pod model.PodRef) Write {
-	return Write{Condition: &PodCondition{Pod: pod, Condition: corev1.PodCondition{
+// deletionMark says in a victim's status for which job it is deleted, or for which other queue.
+func deletionMark(now time.Time, job model.JobKey, victim *model.Eviction) Write {
+	whom := job.Describe()
+	if victim.Right != "" {
+		whom = "queue " + victim.Queue
+	}
+	return Write{Condition: &PodCondition{Pod: victim.Pod, Condition: corev1.PodCondition{
 		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler,
-		Message: "deleted to free capacity for " + job.Describe(), LastTransitionTime: metav1.NewTime(now).Rfc3339Copy(),
+		Message: "deleted to free capacity for " + whom, LastTransitionTime: metav1.NewTime(now).Rfc3339Copy(),
 	}}}
 }
 

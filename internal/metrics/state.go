@@ -143,7 +143,8 @@ func queues() []Metric {
 	}
 }
 
-// starts are the metrics of starts and evictions of whole groups, of searches, and of the calls of others.
+// starts are the metrics of starts and evictions of whole groups, of evictions across queues, of searches, and of the calls of
+// others.
 func starts() []Metric {
 	waits := []float64{.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600}
 	return []Metric{
@@ -157,12 +158,17 @@ func starts() []Metric {
 		{
 			Name: EvictedGroups, Kind: Counter, Program: Scheduler,
 			Help:   "Groups of which pods were evicted or deleted, by cause; each is counted once for each decision.",
-			Labels: []Label{{Name: "cause", Values: "preemption, undo (of an interrupted start), restart (of a gang that lost members)", Known: []string{"preemption", "undo", "restart"}}},
+			Labels: []Label{{Name: "cause", Values: "preemption, reclaim (for a job of another queue), undo (of an interrupted start), restart (of a gang that lost members)", Known: []string{"preemption", "reclaim", "undo", "restart"}}},
+		},
+		{
+			Name: Reclaimed, Kind: Counter, Program: Scheduler,
+			Help:   "Pods that were evicted or deleted for jobs of other queues, by the right of the queue that takes.",
+			Labels: []Label{{Name: "right", Values: "guarantee, share", Known: []string{"guarantee", "share"}}},
 		},
 		{
 			Name: SearchCut, Kind: Counter, Program: Scheduler,
 			Help:   "Searches for nodes or victims of one job that ended because the work of the cycle, or its time for devices, was used up; they go on in a later cycle.",
-			Labels: []Label{{Name: "action", Values: "allocate, backfill, preempt", Known: []string{"allocate", "backfill", "preempt"}}},
+			Labels: []Label{{Name: "action", Values: "allocate, backfill, reclaim, preempt", Known: []string{"allocate", "backfill", "reclaim", "preempt"}}},
 		},
 		{
 			Name: ExtenderSeconds, Kind: Histogram, Program: Scheduler, Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),

@@ -22,6 +22,7 @@ const (
 	Decisions       Name = "tutti_decisions_total"
 	Outcomes        Name = "tutti_outcomes_total"
 	Evictions       Name = "tutti_evictions_total"
+	Reclaimed       Name = "tutti_reclaimed_pods_total"
 	Quarantined     Name = "tutti_quarantined_total"
 	CycleFailing    Name = "tutti_cycle_failing"
 	Leading         Name = "tutti_leading"
@@ -116,7 +117,7 @@ func loop() []Metric {
 		{
 			Name: ActionSeconds, Kind: Histogram, Program: Scheduler, Buckets: prometheus.ExponentialBuckets(0.00001, 2, 20),
 			Help:   "How long an action took in a cycle.",
-			Labels: []Label{{Name: "action", Values: "an action of the configuration: allocate, backfill, preempt"}},
+			Labels: []Label{{Name: "action", Values: "an action of the configuration: allocate, backfill, reclaim, preempt"}},
 		},
 		{
 			Name: PluginSeconds, Kind: Histogram, Program: Scheduler, Buckets: prometheus.ExponentialBuckets(0.000001, 4, 13),
@@ -164,7 +165,7 @@ func decisions() []Metric {
 		{
 			Name: Evictions, Kind: Counter, Program: Scheduler,
 			Help:   "Pods that were evicted or deleted, by cause.",
-			Labels: []Label{{Name: "cause", Values: "preemption, undo (of an interrupted start), restart (of a gang that lost members)", Known: []string{"preemption", "undo", "restart"}}},
+			Labels: []Label{{Name: "cause", Values: "preemption, reclaim (for a job of another queue), undo (of an interrupted start), restart (of a gang that lost members)", Known: []string{"preemption", "reclaim", "undo", "restart"}}},
 		},
 		{
 			Name: Quarantined, Kind: Counter, Program: Scheduler,
@@ -246,7 +247,7 @@ func old() []Metric {
 		{
 			Name: OldActionMicroseconds, Kind: Histogram, Program: Scheduler, Buckets: prometheus.ExponentialBuckets(10, 2, 20),
 			Help: "How long an action took in a cycle.", Of: ActionSeconds,
-			Labels: []Label{{Name: "action", Values: "an action of the configuration: allocate, backfill, preempt"}},
+			Labels: []Label{{Name: "action", Values: "an action of the configuration: allocate, backfill, reclaim, preempt"}},
 		},
 		{
 			Name: OldTaskMicroseconds, Kind: Histogram, Program: Scheduler, Buckets: prometheus.ExponentialBuckets(1000, 4, 14),

@@ -25,6 +25,7 @@ const (
 
 	ReasonPreempted     = "Preempted"
 	ReasonPreempting    = "Preempting"
+	ReasonReclaimed     = "Reclaimed"
 	ReasonStartUndone   = "StartUndone"
 	ReasonRestarted     = "Restarted"
 	ReasonConflict      = "IsolatedCPUConflict"
@@ -41,6 +42,10 @@ func Preempted(outcome *commit.Outcome, job *model.Job, now time.Time) commit.Wr
 	write := podEvent(outcome.Pod, corev1.EventTypeNormal, ReasonPreempted, "", now)
 	write.Event.Action = ReasonPreempting
 	write.Event.Note, write.Event.Related = onBehalfOf("Evicted from node "+outcome.Node, outcome.Job, job)
+	if outcome.Right != "" {
+		write.Event.Reason = ReasonReclaimed
+		write.Event.Note, write.Event.Related = forQueue("Evicted from node "+outcome.Node, outcome.Queue, outcome.Right), nil
+	}
 	return write
 }
 
@@ -51,14 +56,19 @@ func Preemption(outcome *commit.Outcome, jobOf func(model.JobKey) *model.Job, no
 	if job != nil {
 		writes = append(writes, preempting(outcome, job, now))
 	}
-	lost := map[model.JobKey]int{}
+	lost, by := map[model.JobKey]int{}, model.Eviction{}
 	for _, victim := range outcome.Victims {
 		lost[victim.Job]++
+		by = victim
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(lost), model.JobKey.Compare) {
 		if loser := jobOf(key); loser != nil && loser.IsSchedulableGroup() {
 			event := jobEvent(loser, ReasonPreempted, now)
 			event.Note, event.Related = onBehalfOf("Evicted "+countNoun(lost[key], "member"), outcome.Job, job)
+			if by.Right != "" {
+				event.Reason, event.Related = ReasonReclaimed, nil
+				event.Note = forQueue("Evicted "+countNoun(lost[key], "member"), by.Queue, by.Right)
+			}
 			writes = append(writes, commit.Write{Event: event})
 		}
 	}
@@ -73,6 +83,10 @@ func preempting(outcome *commit.Outcome, job *model.Job, now time.Time) commit.W
 	event := jobEvent(job, ReasonPreempting, now)
 	event.Note = fmt.Sprintf("Evicted %s on %s to free capacity for %s: %s", countNoun(len(outcome.Victims), "pod"),
 		countNoun(len(nodes), "node"), countNoun(outcome.Members, "member"), listVictims(outcome.Victims))
+	if right := outcome.Victims[0].Right; right != "" {
+		event.Note = fmt.Sprintf("Evicted %s of other queues on %s to free capacity for %s, by the %s of the queue", countNoun(len(outcome.Victims), "pod"),
+			countNoun(len(nodes), "node"), countNoun(outcome.Members, "member"), right)
+	}
 	if outcome.Failed > 0 {
 		event.Note += fmt.Sprintf("; %s stayed", countNoun(outcome.Failed, "pod"))
 	}
@@ -180,6 +194,11 @@ func onBehalfOf(done string, key model.JobKey, job *model.Job) (note string, rel
 	}
 	reference := referenceTo(job)
 	return fmt.Sprintf("%s, whose priority is %d", note, job.Priority), &reference
+}
+
+// forQueue adds the queue and the right to what was done: whose job it is for is not for the users of another queue to read.
+func forQueue(done, queue string, right model.Right) string {
+	return fmt.Sprintf("%s to free capacity for queue %s, by its %s", done, queue, right)
 }
 
 // maxListed is how many pods a note names.

@@ -285,6 +285,7 @@ func urgent(current, wanted v1alpha1.PodGroupStatus) bool {
 	return current.Phase == "" || scheduledStatus(current) != scheduledStatus(wanted) ||
 		current.StartedMinMember != wanted.StartedMinMember ||
 		(current.DegradedSince == nil) != (wanted.DegradedSince == nil) || current.EvictedAt == nil && wanted.EvictedAt != nil ||
+		current.Reclaims < wanted.Reclaims ||
 		current.FinishedAt != nil && wanted.FinishedAt == nil ||
 		nodesChanged(current.Reservation, wanted.Reservation) || progress(wanted.Phase) > progress(current.Phase)
 }

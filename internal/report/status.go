@@ -31,6 +31,7 @@ func groupStatus(
 	status.OverrunSince = groups.OverrunSince(job, current.OverrunSince, now)
 	status.QueuedSince = groups.QueuedSince(job, &current)
 	status.EvictedAt = groups.EvictedAt(job, current.EvictedAt, now)
+	status.Reclaims = groups.Reclaims(job)
 	status.DegradedSince = groups.DegradedSince(job, current, wasWhole, now)
 	status.ObservedGeneration = group.Generation
 	status.Members = int32(len(job.Tasks))

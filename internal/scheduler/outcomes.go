@@ -181,6 +181,9 @@ func (s *Scheduler) onEvictionOutcome(ctx context.Context, outcome *commit.Outco
 		}
 		log.Info("Evictions carried out", "for", outcome.Job, "evicted", len(outcome.Victims), "stayed", outcome.Failed)
 		if len(outcome.Victims) > 0 {
+			if outcome.Victims[0].Right != "" {
+				s.state.Reclaimed(outcome.Victims)
+			}
 			s.write(now, outcome.Cycle, report.Preemption(outcome, s.state.Job, now)...)
 		}
 	case commit.NominationFailed:

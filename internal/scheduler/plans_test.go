@@ -366,6 +366,57 @@ func TestVictimThatIsDeletedIsToldOnce(t *testing.T) {
 	}
 }
 
+// TestGroupsAreCountedThatAreEvictedForOtherQueues, but not when the API server has refused one of the evictions.
+func TestGroupsAreCountedThatAreEvictedForOtherQueues(t *testing.T) {
+	w, sum := newMeasuredWorld(t)
+	w.node("n0", "2")
+	w.gang("old", 2, 2)
+	w.play(t.Context(), time.Second)
+	w.runAll()
+	w.preempting()
+	w.loop.profile.Actions = w.loop.profile.Actions[:1]
+	w.high("mpi", 1)
+	w.play(t.Context(), time.Second)
+	reclaim := func() (calls []commit.Call, reclaims int32) {
+		decision := model.Decision{
+			Job:         model.JobKey{Namespace: "default", Name: "mpi"},
+			Nominations: []model.Nomination{{Pod: ref(w.pods["mpi-0"]), Node: "n0"}},
+		}
+		for _, name := range []string{"old-0", "old-1"} {
+			decision.Evictions = append(decision.Evictions, model.Eviction{
+				Pod: ref(w.pods[types.UID(name)]), Job: model.JobKey{Namespace: "default", Name: "old"}, Node: "n0", Right: model.ByShare, Queue: "b",
+			})
+		}
+		w.loop.state.Assume(decision)
+		w.loop.machine.Submit(w.clock.Now(), decision)
+		calls = w.play(t.Context(), 10*time.Second)
+		return calls, w.loop.state.Snapshot(w.clock.Now()).Job(model.JobKey{Namespace: "default", Name: "old"}).Reclaims
+	}
+	const reclaimed = string(metrics.Reclaimed) + " right=share"
+	w.refusePlan = func(call commit.Call) error {
+		if call.Kind == commit.CallEvict {
+			return overBudget(call)
+		}
+		return nil
+	}
+	if _, n := reclaim(); n != 0 {
+		t.Errorf("%d after no pod was evicted", n)
+	}
+	expectMetrics(t, sum, map[string]float64{reclaimed: 0})
+	w.refusePlan = nil
+	calls, n := reclaim()
+	if n != 1 {
+		t.Errorf("%d after all pods were evicted", n)
+	}
+	if got, want := notes(calls, "old-0"), []string{"Normal Reclaimed: Evicted from node n0 to free capacity for queue b, by its share"}; !slices.Equal(got, want) {
+		t.Errorf("the victim was told %q, want %q", got, want)
+	}
+	expectMetrics(t, sum, map[string]float64{reclaimed: 2})
+	if shown := w.groups["old"].Status.Reclaims; shown != 1 {
+		t.Errorf("the PodGroup says %d", shown)
+	}
+}
+
 func ref(pod *corev1.Pod) model.PodRef {
 	return model.PodRef{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name}
 }

@@ -22,16 +22,16 @@ import (
 
 // Metrics are the loop's measurements. A nil *Metrics drops them. The loop's goroutine owns them.
 type Metrics struct {
-	cycle, action, plugin, bind, gangWait, podWait      *prometheus.HistogramVec
-	failing, leading, paused, restart, build            *prometheus.GaugeVec
-	refusals, decisions, outcomes, evictions, conflicts *prometheus.CounterVec
-	panics                                              *prometheus.CounterVec
-	oldCycle, oldAction, oldTask                        *prometheus.HistogramVec
-	oldAttempts, oldPreemptions                         *prometheus.CounterVec
-	oldVictims                                          *prometheus.GaugeVec
-	step, running, extender, prepare                    *prometheus.HistogramVec
-	started, evictedGroups, searchCut                   *prometheus.CounterVec
-	calls                                               calls
+	cycle, action, plugin, bind, gangWait, podWait                 *prometheus.HistogramVec
+	failing, leading, paused, restart, build                       *prometheus.GaugeVec
+	refusals, decisions, outcomes, evictions, reclaimed, conflicts *prometheus.CounterVec
+	panics                                                         *prometheus.CounterVec
+	oldCycle, oldAction, oldTask                                   *prometheus.HistogramVec
+	oldAttempts, oldPreemptions                                    *prometheus.CounterVec
+	oldVictims                                                     *prometheus.GaugeVec
+	step, running, extender, prepare                               *prometheus.HistogramVec
+	started, evictedGroups, searchCut                              *prometheus.CounterVec
+	calls                                                          calls
 
 	// cycles counts the cycles, for what is measured in some of them only. last is the address of the refusals that were counted
 	// last: a cycle that had nothing to decide returns the same map.
@@ -52,7 +52,7 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 		leading: metrics.NewGauge(metrics.Leading), paused: metrics.NewGauge(metrics.Paused),
 		restart: metrics.NewGauge(metrics.RestartNeeded), build: metrics.NewGauge(metrics.Build),
 		refusals: metrics.NewCounter(metrics.Refusals), decisions: metrics.NewCounter(metrics.Decisions),
-		outcomes: metrics.NewCounter(metrics.Outcomes), evictions: metrics.NewCounter(metrics.Evictions),
+		outcomes: metrics.NewCounter(metrics.Outcomes), evictions: metrics.NewCounter(metrics.Evictions), reclaimed: metrics.NewCounter(metrics.Reclaimed),
 		conflicts: metrics.NewCounter(metrics.Conflicts), panics: metrics.NewCounter(metrics.Quarantined),
 		oldCycle: metrics.NewHistogram(metrics.OldCycleMilliseconds), oldAction: metrics.NewHistogram(metrics.OldActionMicroseconds),
 		oldTask:     metrics.NewHistogram(metrics.OldTaskMicroseconds),
@@ -82,7 +82,7 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 func (m *Metrics) all() []prometheus.Collector {
 	return append(m.calls.all(),
 		m.cycle, m.action, m.plugin, m.bind, m.gangWait, m.podWait, m.failing, m.leading, m.paused, m.restart, m.build, m.refusals, m.decisions,
-		m.outcomes, m.evictions, m.conflicts, m.panics, m.oldCycle, m.oldAction, m.oldTask, m.oldAttempts, m.oldPreemptions,
+		m.outcomes, m.evictions, m.reclaimed, m.conflicts, m.panics, m.oldCycle, m.oldAction, m.oldTask, m.oldAttempts, m.oldPreemptions,
 		m.oldVictims, m.step, m.running, m.extender, m.prepare, m.started, m.evictedGroups, m.searchCut,
 	)
 }
@@ -201,15 +201,32 @@ func (m *Metrics) Outcome(outcome *commit.Outcome, created, now time.Time) {
 		m.oldAttempts.WithLabelValues("error").Inc()
 	case commit.Evicted:
 		if !outcome.PodGone {
-			m.evictions.WithLabelValues(causePreemption).Inc()
+			m.evictions.WithLabelValues(causeOf(outcome.Right)).Inc()
+			if outcome.Right != "" {
+				m.reclaimed.WithLabelValues(string(outcome.Right)).Inc()
+			}
 		}
 	case commit.VictimsGone:
-		m.evictedGroups.WithLabelValues(causePreemption).Add(float64(groupsOf(outcome.Victims)))
+		cause := causePreemption
+		if len(outcome.Victims) > 0 {
+			cause = causeOf(outcome.Victims[0].Right)
+		}
+		m.evictedGroups.WithLabelValues(cause).Add(float64(groupsOf(outcome.Victims)))
 	}
 }
 
-// causePreemption is why pods are evicted for a job, as metrics name it.
-const causePreemption = "preemption"
+// Why pods are evicted for a job, as metrics name it: one of their queue, or of another one.
+const (
+	causePreemption = "preemption"
+	causeReclaim    = "reclaim"
+)
+
+func causeOf(right model.Right) string {
+	if right != "" {
+		return causeReclaim
+	}
+	return causePreemption
+}
 
 // groupsOf returns of how many groups pods are evicted.
 func groupsOf(victims []model.Eviction) int {

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -116,6 +117,37 @@ func TestQueues(t *testing.T) {
 			t.Errorf("pod %s is gone", name)
 		}
 	}
+}
+
+// TestQueuesTakeBackWhatTheyAreGuaranteed: a team that borrows what another one is guaranteed gives a whole gang back, though
+// less would do, and keeps the gang that its own guarantee covers.
+func TestQueuesTakeBackWhatTheyAreGuaranteed(t *testing.T) {
+	a := &arena{t: t, ns: env.Namespace(t)}
+	env.Nodes(t, cluster.Nodes("guaranteed", 2, map[string]string{"cpu": "4"})...)
+	borrower, lender := queueOf("guaranteed-borrower", "8"), queueOf("guaranteed-lender", "8")
+	for _, queue := range []*v1alpha1.Queue{borrower, lender} {
+		queue.Spec.Guarantee = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}
+	}
+	createQueues(t, borrower, lender)
+	env.Scheduler(t, harness.SchedulerOptions{})
+	gangIn(t, a.ns, borrower.Name, "kept", 4)
+	a.bound("kept", 4)
+	lent := gangIn(t, a.ns, borrower.Name, "lent", 4)
+	a.bound("lent", 4)
+
+	due := gangIn(t, a.ns, lender.Name, "due", 3)
+	a.bound("due", 3)
+	env.Eventually(t, patience, func() error { return inGroupPhase(t, due, v1alpha1.PodGroupRunning) })
+	if err := errors.Join(a.left("kept", 4), a.left("lent", 0)); err != nil {
+		t.Error(err)
+	}
+	env.Eventually(t, patience, func() error {
+		err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(lent), lent)
+		if err == nil && lent.Status.Reclaims != 1 {
+			err = fmt.Errorf("the gang says that it was evicted %d times for other queues", lent.Status.Reclaims)
+		}
+		return errors.Join(err, hasEvent(t, a.ns, "PodGroup", "lent", "Reclaimed"), hasEvent(t, a.ns, "PodGroup", "due", "Preempting"))
+	})
 }
 
 // uidsIn are the pods of a namespace that are not being deleted.

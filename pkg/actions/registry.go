@@ -6,6 +6,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/actions/allocate"
 	"github.com/tutti-sched/tutti/pkg/actions/backfill"
 	"github.com/tutti-sched/tutti/pkg/actions/preempt"
+	"github.com/tutti-sched/tutti/pkg/actions/reclaim"
 	"github.com/tutti-sched/tutti/pkg/framework"
 )
 
@@ -22,6 +23,14 @@ func BuiltIn() []framework.ActionRegistration {
 			Summary:   "keeps large gangs from starving, by reservations, and lets short jobs run around them",
 			Arguments: backfill.Arguments(),
 			New:       func(arguments *config.Reader) (framework.Action, error) { return backfill.New(arguments), nil },
+		},
+		{
+			Name:      reclaim.Name,
+			Summary:   "evicts pods of other queues where a job has a right to their capacity, and can then start as a whole",
+			Arguments: reclaim.Arguments(),
+			New: func(arguments *config.Reader) (framework.Action, error) {
+				return reclaim.New(reclaim.ReadArguments(arguments)), nil
+			},
 		},
 		{
 			Name:      preempt.Name,

@@ -37,11 +37,18 @@ func (s *Session) emitDecisions(operations []operation) {
 	for _, op := range operations {
 		if known, marked := s.evicted[op.task]; marked && len(order) > 0 {
 			delete(s.evicted, op.task)
-			order[0].Evictions = append(order[0].Evictions, model.Eviction{
+			s.evictions++
+			eviction := model.Eviction{
 				Pod: op.task.PodRef, Job: op.task.Job, Node: op.task.Node, Method: known.method, GraceSeconds: op.task.GraceSeconds,
-			})
+			}
+			if s.right != "" {
+				eviction.Right, eviction.Queue = s.right, s.Snapshot.Job(order[0].Job).Queue
+				s.reclaimed[order[0].Job] = true
+			}
+			order[0].Evictions = append(order[0].Evictions, eviction)
 		}
 	}
+	s.right = ""
 	for _, decision := range order {
 		switch {
 		case len(decision.Binds) > 0:

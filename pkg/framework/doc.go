@@ -14,7 +14,9 @@
 //	combine.go                                                    how answers of several plugins become one
 //	statement.go, assign.go, decide.go                            changes committed or undone as a whole; decisions
 //	queues.go, turns.go                                           limits of queues, and their order
-//	victims.go, nominations.go, reserve.go, overstay.go           eviction, nominated capacity, reserved capacity
+//	reclaim.go                                                    what a job may take from other queues
+//	victims.go, surplus.go                                        eviction
+//	nominations.go, reserve.go, overstay.go                       nominated capacity, reserved capacity
 //	cache.go, verdicts.go, idle.go                                what sessions hand on to the next one
 //	budget.go                                                     the time of a cycle for what may be slow
 //	panics.go                                                     a panic ends the session

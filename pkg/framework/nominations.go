@@ -32,6 +32,12 @@ func (s *Session) Expired() []*model.Job {
 // next cycle to find out.
 func (s *Session) KeepNominations(job *model.Job) { s.renewed[job.Key] = true }
 
+// HasReclaimed reports whether pods of other queues were evicted for the job in this session.
+func (s *Session) HasReclaimed(job *model.Job) bool { return s.reclaimed[job.Key] }
+
+// Evictions returns how many pods decisions of this session have evicted by now.
+func (s *Session) Evictions() int { return s.evictions }
+
 // releaseExpired releases what was not nominated again, nor needed in the end.
 func (s *Session) releaseExpired() {
 	for _, job := range s.Expired() {

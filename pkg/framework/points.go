@@ -197,6 +197,9 @@ type EvictionUnit struct {
 	// Overstays reports that the unit may be evicted although its priority is that of the preemptor: it uses capacity that is
 	// reserved for the preemptor, and has run for longer than it said. The session sets it before it asks victim filters.
 	Overstays bool
+	// OtherQueue reports that the unit is of another queue than the preemptor's: a right decides, and no priority. The session sets
+	// it before it asks victim filters.
+	OtherQueue bool
 }
 
 // VictimFilter narrows which units may be evicted. Combined: the intersection inside a tier; the first tier in which a plugin

@@ -52,6 +52,7 @@ type extensionPoints struct {
 	bind        []Binder
 	victims     [][]VictimFilter
 	review      []PreemptionExtender
+	reclaim     []Reclaimer
 	observe     []EventHandler
 	openSession []SessionOpener
 	closeSess   []SessionCloser
@@ -89,6 +90,7 @@ func (p *Profile) resolvePoints() extensionPoints {
 	filled.bind = flatten(registered[Binder](tiers, ""))
 	filled.victims = registered[VictimFilter](tiers, config.Victims)
 	filled.review = flatten(registered[PreemptionExtender](tiers, ""))
+	filled.reclaim = flatten(registered[Reclaimer](tiers, ""))
 	filled.observe = flatten(registered[EventHandler](tiers, config.Observe))
 	filled.openSession = flatten(registered[SessionOpener](tiers, ""))
 	filled.closeSess = flatten(registered[SessionCloser](tiers, ""))
@@ -144,6 +146,7 @@ func (s *extensionPoints) pointDescriptions() []pointDescription {
 		{"bind", "first that is not empty", names(s.bind)},
 		{config.Victims, "intersection in the first tier that decides", names(flatten(s.victims))},
 		{"review", "all must agree on each plan", names(s.review)},
+		{"reclaim", "first answer", names(s.reclaim)},
 		{config.Observe, "all are told", names(s.observe)},
 		{openSession, "all, in tier order", names(s.openSession)},
 		{closeSession, "all, in reverse order", names(s.closeSess)},

@@ -132,6 +132,7 @@ assign        -                first answer
 bind          all              first that is not empty
 victims       -                intersection in the first tier that decides
 review        all              all must agree on each plan
+reclaim       -                first answer
 observe       all              all are told
 openSession   all              all, in tier order
 closeSession  all              all, in reverse order

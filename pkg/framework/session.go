@@ -92,6 +92,12 @@ type Session struct {
 	// lastStart is the latest LastStart of all queues; zero before it is asked for.
 	lastStart time.Time
 
+	// right is by which pods of other queues were evicted in the open statement; empty when none were. reclaimed are the jobs for
+	// which decisions did so, evictions is how many pods decisions have evicted in all.
+	right     model.Right
+	reclaimed map[model.JobKey]bool
+	evictions int
+
 	// limits are the refusals by limits of queues; nil when there was none.
 	limits map[limitKey]*model.Refusal
 
@@ -130,8 +136,8 @@ func newSession(snapshot *model.Snapshot, profile *Profile, options Options) *Se
 		profile:  profile,
 		cache:    options.Cache,
 		evicted:  map[*model.Task]evictionMark{}, borrowers: map[model.JobKey]int64{}, reserved: map[model.JobKey]*model.Reservation{},
-		overstayed: map[model.JobKey][]*model.Job{},
-		renewed:    map[model.JobKey]bool{}, returned: map[model.JobKey]bool{},
+		overstayed: map[model.JobKey][]*model.Job{}, reclaimed: map[model.JobKey]bool{},
+		renewed: map[model.JobKey]bool{}, returned: map[model.JobKey]bool{},
 		nominated: map[types.UID]bool{}, quarantined: quarantinedIn(snapshot), pluginTimings: options.Stopwatch.newTimings(),
 	}
 	if s.cache == nil {

@@ -70,7 +70,7 @@ func (s *Session) turnsOf(jobs []*model.Job) *turns {
 	var lost *turns
 	for _, job := range jobs {
 		of := lost
-		if queue := job.InQueue(); queue != nil {
+		if queue := job.InQueue(); queue != nil && !job.NothingPending { // else its queue would have the turn of a job that needs none
 			of = all.of(queue, known)
 		} else if of == nil {
 			lost = all.add(nil)

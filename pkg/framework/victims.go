@@ -10,8 +10,8 @@ import (
 )
 
 // This file has the four rules about victims that are the engine's, whatever the tiers say: no system pod is evicted, no pod of
-// another queue or for a queue that starts nothing, no pod of the same or a higher priority, but for jobs that overstay
-// (overstay.go), and no gang is cut below its minimum.
+// another queue without a right (reclaim.go), nor for a queue that starts nothing, no pod of the same queue and the same or a
+// higher priority, but for jobs that overstay (overstay.go), and no gang is cut below its minimum.
 
 // isSystemCritical returns why a task is never evicted for any job, nil when it may be.
 func isSystemCritical(task *model.Task) *model.Refusal {
@@ -64,8 +64,9 @@ func (s *Session) Victims(preemptor *model.Job, units []EvictionUnit) []Eviction
 
 // checkEvictions looks at every job that loses a task, and at the job that the task is evicted for.
 //
-// Invariants I11, I12: a victim's priority is lower than that of a job which gets capacity by the statement, or it overstays
-// there, and what is left of its job is nothing, its minimum, or more.
+// Invariants I11, I12: a victim's priority is lower than that of a job of its queue which gets capacity by the statement, or it
+// overstays there, or it is of another queue, which checkReclaim looks at; what is left of its job is nothing, its minimum, or
+// more.
 func (s *Session) checkEvictions(operations []operation) *model.Refusal {
 	var highest *model.Job
 	for _, op := range operations {
@@ -76,35 +77,41 @@ func (s *Session) checkEvictions(operations []operation) *model.Refusal {
 		}
 	}
 	seen := map[model.JobKey]bool{}
+	var reclaimed []*model.Task // those of other queues, each once
+	listed := map[*model.Task]bool{}
 	for _, op := range operations {
 		task := op.task
 		if _, marked := s.evicted[task]; !marked {
 			continue
 		}
 		job := s.Snapshot.Job(task.Job)
+		crosses := job != nil && highest != nil && s.Snapshot.CrossesQueues(job, highest)
+		if crosses && !listed[task] {
+			reclaimed, listed[task] = append(reclaimed, task), true
+		}
 		overstays := highest != nil && slices.Contains(s.overstayed[highest.Key], job)
 		priority := task.Priority
 		if job != nil {
 			priority = job.PriorityOf(task)
 		}
-		if highest == nil || priority > highest.Priority || priority == highest.Priority && !overstays {
+		if highest == nil || !crosses && (priority > highest.Priority || priority == highest.Priority && !overstays) {
 			return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s would be evicted for no job above it", task)}
 		}
 		if task.Job == (model.JobKey{}) || seen[task.Job] {
 			continue
 		}
 		seen[task.Job] = true
-		if s.Snapshot.CrossesQueues(job, highest) {
-			return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s of queue %q would be evicted for queue %q", task, job.Queue, highest.Queue)}
-		}
 		if refusal := s.Snapshot.QueueRefusal(highest); refusal != nil {
 			return refusal // the queue starts nothing, and loses nothing
 		}
 		left := job.Count(func(t *model.Task) bool { return t.Status.CountsTowardMinimum() && t.Status != model.Succeeded })
-		shielded := job.Priority > highest.Priority || job.Priority == highest.Priority && !overstays
+		shielded := !crosses && (job.Priority > highest.Priority || job.Priority == highest.Priority && !overstays)
 		if left == 0 && shielded || left > 0 && job.FirstUnmetMinimum(func(t *model.Task) bool { return t.Status.CountsTowardMinimum() }) != nil {
 			return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("part of %s would be evicted", job.Key)}
 		}
+	}
+	if len(reclaimed) > 0 {
+		return s.checkReclaim(highest, reclaimed, operations)
 	}
 	return nil
 }

@@ -48,6 +48,17 @@ const (
 	ByDeletion
 )
 
+// Right is why a job may take what another queue holds.
+type Right string
+
+// The rights.
+const (
+	// ByGuarantee: the job's queue, or one above it, has less than it is guaranteed.
+	ByGuarantee Right = "guarantee"
+	// ByShare: the job's queue ends no higher above its share than the one that gives.
+	ByShare Right = "share"
+)
+
 // Eviction is the decision to end a pod for a job.
 type Eviction struct {
 	Pod PodRef
@@ -56,8 +67,13 @@ type Eviction struct {
 	// Node is the pod's node.
 	Node   string
 	Method EvictionMethod
-	// GraceSeconds is how long the pod may take to end, in seconds, never longer than it asks for; zero is as long as it asks for.
+	// GraceSeconds is how long the pod may take to end, in seconds, never longer than it asks for; zero is as long as it asks
+	// for.
 	GraceSeconds int64
+	// Right is by which the pod goes for a job of another queue, Queue the name of that queue; both are empty when it goes for a
+	// job of its own queue.
+	Right Right
+	Queue string
 	// Message is the reason of an eviction that is for no job: the pod could never run where it is. Then the decision has no
 	// job and no nominations. Empty when the eviction is for the decision's job.
 	Message string
@@ -90,6 +106,14 @@ type Decision struct {
 	Nominations []Nomination
 	// Reservation replaces the job's reservation; one without nodes ends it, nil leaves it as it is.
 	Reservation *Reservation
+}
+
+// Right returns by which right pods of other queues are evicted; empty when none are.
+func (d *Decision) Right() Right {
+	if len(d.Evictions) == 0 {
+		return ""
+	}
+	return d.Evictions[0].Right
 }
 
 // ReleasesCapacity reports whether it releases nominations or ends a reservation: other jobs may start then, and no watch shows

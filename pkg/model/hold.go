@@ -9,9 +9,13 @@ import (
 // were evicted, or reserved for a gang that has waited too long.
 type HeldCapacity struct {
 	Job JobKey
-	// Priority is the job's. Jobs of higher priority ignore the hold.
+	// Priority is the job's. Jobs of higher priority ignore the hold, unless it is exclusive.
 	Priority int32
-	Node     string
+	// Exclusive reports that priorities do not count: the capacity is nominated, and there are several queues. Between queues no
+	// priority is compared; and in the job's own, a higher job may have no right to what was freed for this one by a right, would
+	// lose it to another queue, and it would be freed again.
+	Exclusive bool
+	Node      string
 	// Pod is the member that the capacity is nominated to; zero when it is reserved.
 	Pod     PodRef
 	Request Resources
@@ -26,7 +30,7 @@ func CompareHeld(a, b *HeldCapacity) int {
 }
 
 func equalHeld(a, b HeldCapacity) bool {
-	return a.Job == b.Job && a.Priority == b.Priority && a.Node == b.Node && a.Pod == b.Pod && a.LentUntil == b.LentUntil &&
+	return a.Job == b.Job && a.Priority == b.Priority && a.Exclusive == b.Exclusive && a.Node == b.Node && a.Pod == b.Pod && a.LentUntil == b.LentUntil &&
 		a.Request.Equal(b.Request)
 }
 
@@ -50,7 +54,7 @@ func ViewpointOf(job *Job) Viewpoint { return Viewpoint{Job: job.Key, Priority: 
 
 // appliesTo reports whether the held capacity counts as used for the viewpoint.
 func (h *HeldCapacity) appliesTo(from Viewpoint) bool {
-	return h.Job != from.Job && h.Priority >= from.Priority && !h.isLentTo(from)
+	return h.Job != from.Job && (h.Exclusive || h.Priority >= from.Priority) && !h.isLentTo(from)
 }
 
 func (h *HeldCapacity) isLentTo(to Viewpoint) bool {
@@ -95,7 +99,8 @@ func (s *Snapshot) HeldOn(node *Node) []*HeldCapacity {
 }
 
 // SetViewpoint makes the accounting show what the viewpoint may use: capacity held for others of the same or higher priority
-// counts as used. It is no change that a statement makes or undoes; the cost is the difference to the previous viewpoint.
+// counts as used, and what is held exclusively. It is no change that a statement makes or undoes; the cost is the difference to
+// the previous viewpoint.
 func (s *Snapshot) SetViewpoint(viewer Viewpoint) {
 	if viewer != s.viewer {
 		content, fixed := s.Journal.content, s.Journal.fixed

@@ -50,7 +50,7 @@ func TestHoldsAreSeenByWhomTheyConcern(t *testing.T) {
 
 func hiddenOn(node *Node, held []HeldCapacity, viewer Viewpoint) (sum int64) {
 	for _, hold := range held {
-		if hold.Node == node.Name && hold.Job != viewer.Job && hold.Priority >= viewer.Priority {
+		if hold.Node == node.Name && hold.Job != viewer.Job && (hold.Priority >= viewer.Priority || hold.Exclusive) {
 			sum += hold.Request.At(0)
 		}
 	}
@@ -62,8 +62,9 @@ func drawHolds(t *rapid.T, jobs []JobKey) []HeldCapacity {
 	for i := range rapid.IntRange(0, 5).Draw(t, "holds") {
 		holds = append(holds, HeldCapacity{
 			Job: rapid.SampledFrom(jobs).Draw(t, "owner"), Priority: rapid.Int32Range(0, 3).Draw(t, "of priority"),
-			Node: rapid.SampledFrom([]string{"n0", "n1", "n2", "gone"}).Draw(t, "node"),
-			Pod:  PodRef{UID: types.UID(fmt.Sprint(i))}, Request: Resources{rapid.Int64Range(0, 4).Draw(t, "request")},
+			Exclusive: rapid.Bool().Draw(t, "exclusive"),
+			Node:      rapid.SampledFrom([]string{"n0", "n1", "n2", "gone"}).Draw(t, "node"),
+			Pod:       PodRef{UID: types.UID(fmt.Sprint(i))}, Request: Resources{rapid.Int64Range(0, 4).Draw(t, "request")},
 		})
 	}
 	slices.SortFunc(holds, func(a, b HeldCapacity) int { return CompareHeld(&a, &b) })

@@ -101,6 +101,8 @@ type Job struct {
 	QueuedSince time.Time
 	// Evicted reports whether the scheduler has deleted members of the group, or decided to, and its minimum is not bound again.
 	Evicted bool
+	// Reclaims is how often all of the group was evicted for jobs of other queues, since it last ended.
+	Reclaims int32
 	// NeverPreempts reports whether no pod may be evicted for the job: its group or one of its pods has preemptionPolicy:
 	// Never.
 	NeverPreempts bool

@@ -158,11 +158,13 @@ func TestViewpoint_isWhatDecides(t *testing.T) {
 	snapshot.SetHeld([]model.HeldCapacity{
 		{Job: key("early"), Priority: 5, Node: "n", Request: model.Resources{1}, LentUntil: 100},
 		{Job: key("late"), Priority: 5, Node: "n", Request: model.Resources{2}, LentUntil: 200},
+		{Job: key("freed"), Priority: 5, Exclusive: true, Node: "n", Pod: model.PodRef{UID: "p"}, Request: model.Resources{4}},
 	})
 	revision := snapshot.Journal.Revision()
 	viewers := []model.Viewpoint{
 		{Job: key("x")}, {Job: key("y")}, {Job: key("early")}, {Job: key("x"), Priority: 6}, {Job: key("x"), EndsBefore: 50},
 		{Job: key("y"), EndsBefore: 90}, {Job: key("x"), EndsBefore: 150}, {Job: key("y"), EndsBefore: 300}, {Job: key("x"), EndsBefore: model.UnrestrictedViewpoint},
+		{Job: key("freed"), Priority: 6},
 	}
 	room := map[model.Viewpoint]int64{}
 	for _, viewer := range viewers {
@@ -173,7 +175,7 @@ func TestViewpoint_isWhatDecides(t *testing.T) {
 		}
 		room[viewpoint] = node.Reserved.At(0)
 	}
-	if len(room) != 6 {
+	if len(room) != 7 {
 		t.Errorf("%d viewpoints: %v", len(room), room)
 	}
 	if snapshot.Journal.Revision() != revision {

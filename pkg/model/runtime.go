@@ -19,7 +19,7 @@ func (t *Task) RunsSince(now int64) int64 {
 	if at, ok := t.boundAt(); ok {
 		return at
 	}
-	if t.Status == Bound || t.Status == Running {
+	if t.Status == Bound || t.Status == Running || t.Status == Releasing {
 		return t.Created.Unix()
 	}
 	return now

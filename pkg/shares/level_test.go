@@ -157,6 +157,132 @@ func TestStandings(t *testing.T) {
 	}
 }
 
+// TestExchanges has one resource, 12 devices: six single ones of queue 0, two gangs of three of queue 1, and a gang of four that
+// waits in queue 2.
+func TestExchanges(t *testing.T) {
+	tree := flat(12, given{1, 0, 6, 0}, given{1, 0, 6, 0}, given{1, 0, 4, 0})
+	tree.AddUsage(0, []int64{6})
+	tree.AddUsage(1, []int64{6})
+	devices := World{0}
+	for _, c := range []struct {
+		giver      int
+		gain, loss int64
+		want       bool
+	}{
+		{giver: 0, gain: 4, loss: 2, want: true}, // 4 and 4
+		{giver: 0, gain: 4, loss: 3},             // 3 and 4
+		{giver: 1, gain: 4, loss: 3},
+		{giver: 0, gain: 2, loss: 2, want: true},
+		{giver: 0, gain: 0, loss: 2},
+	} {
+		e := Exchange{Taker: 2, Giver: c.giver, Gain: []int64{c.gain}, Loss: []int64{c.loss}}
+		if got := tree.EndsNoHigher(&e, devices); got != c.want {
+			t.Errorf("%+v: %t", c, got)
+		}
+		if got := tree.LowerInOne(&e, devices, []int64{1}); got != (c.want && c.gain > 0) {
+			t.Errorf("%+v: lower in one is %t", c, got)
+		}
+		if tree.LowerInOne(&e, devices, nil) || tree.EndsNoHigher(&e, World{}) {
+			t.Errorf("%+v: allowed for a unit or a world without resources", c)
+		}
+	}
+}
+
+// TestExchangesOfSeveralResources has two resources that are contended and one that is not. The floors are 0, and each unit above
+// them is a level of 1/10.
+func TestExchangesOfSeveralResources(t *testing.T) {
+	tree := new(Tree)
+	tree.Reset(3)
+	for q := range 2 {
+		tree.Add(Root, 1)
+		for r := range 2 {
+			tree.SetAmounts(q, r, Amounts{Limit: NoLimit, Demand: 20, Usage: []int64{4, 8, 9, 9}[2*q+r]})
+		}
+	}
+	tree.Compute([]int64{20, 20, 20})
+	all := World{0, 1, 2}
+	for _, c := range []struct {
+		gain, loss, unit []int64
+		noHigher, inOne  bool
+	}{
+		// The highest level does not rise, and (8, 5) is not above (8, 8).
+		{gain: []int64{1}, loss: []int64{1, 1}, unit: []int64{1}, noHigher: true, inOne: true},
+		// The highest level does not rise, (8, 7) is above (8, 6).
+		{gain: []int64{3}, loss: []int64{3, 1}, unit: []int64{3}},
+		// The highest level rises to 9, as high as the giver's other resource, which the taker is not compared in.
+		{gain: []int64{0, 1}, loss: []int64{0, 3}, unit: []int64{0, 3}, noHigher: true},
+		// Only what is not contended is given and gained: the taker does not rise.
+		{gain: []int64{0, 0, 1}, loss: []int64{0, 0, 1}, unit: []int64{0, 0, 1}},
+		// The taker rises in what the unit does not give.
+		{gain: []int64{1}, loss: []int64{0, 1}, unit: []int64{0, 1}, noHigher: true},
+	} {
+		e := Exchange{Taker: 0, Giver: 1, Gain: c.gain, Loss: c.loss}
+		if got := tree.EndsNoHigher(&e, all); got != c.noHigher {
+			t.Errorf("%+v: ends no higher is %t", e, got)
+		}
+		if got := tree.LowerInOne(&e, all, c.unit); got != c.inOne {
+			t.Errorf("%+v: lower in one is %t", e, got)
+		}
+	}
+}
+
+// TestExchangesComeToAnEnd applies exchanges that are allowed, of random queues and amounts: the sorted list of all levels, the
+// lowest first, rises with each.
+func TestExchangesComeToAnEnd(t *testing.T) {
+	applied := 0
+	rapid.Check(t, func(t *rapid.T) {
+		tree := new(Tree)
+		n, resources := rapid.IntRange(2, 5).Draw(t, "queues"), rapid.IntRange(1, 3).Draw(t, "resources")
+		tree.Reset(resources)
+		amounts := rapid.Int64Range(0, 12)
+		var world World
+		var supply []int64
+		for r := range resources {
+			world, supply = append(world, r), append(supply, rapid.Int64Range(4, 24).Draw(t, "supply"))
+		}
+		for q := range n {
+			tree.Add(Root, rapid.Int64Range(0, 3).Draw(t, "weight"))
+			for r := range resources {
+				tree.SetAmounts(q, r, Amounts{
+					Guarantee: rapid.SampledFrom([]int64{0, 0, 3}).Draw(t, "guarantee"), Limit: NoLimit, Usage: amounts.Draw(t, "usage"), Demand: 12,
+				})
+			}
+		}
+		tree.Compute(supply)
+		list := sortedLevels(tree, world)
+		for range 20 {
+			e := Exchange{Taker: rapid.IntRange(0, n-1).Draw(t, "taker"), Giver: rapid.IntRange(0, n-1).Draw(t, "giver")}
+			var loss []int64
+			for r := range resources {
+				e.Gain = append(e.Gain, rapid.Int64Range(0, 4).Draw(t, "gain"))
+				e.Loss = append(e.Loss, min(tree.Part(e.Giver, r).Usage, rapid.Int64Range(0, 4).Draw(t, "loss")))
+				loss = append(loss, -e.Loss[r])
+			}
+			if e.Taker == e.Giver || !tree.EndsNoHigher(&e, world) {
+				continue
+			}
+			tree.AddUsage(e.Taker, e.Gain)
+			tree.AddUsage(e.Giver, loss)
+			after := sortedLevels(tree, world)
+			if slices.CompareFunc(after, list, compareLevels) <= 0 {
+				t.Fatalf("%+v: levels %v, then %v", e, list, after)
+			}
+			list, applied = after, applied+1
+		}
+	})
+	if applied < 50 {
+		t.Errorf("only %d exchanges were allowed", applied)
+	}
+}
+
+func sortedLevels(tree *Tree, world World) (list [][]Level) {
+	for q := range tree.Len() {
+		list = append(list, tree.levels(nil, q, world, nil, 1))
+	}
+	slices.SortFunc(list, compareLevels)
+	return list
+}
+
 // TestWide compares the integers of 128 and 256 bits with integers without bounds.
 func TestWide(t *testing.T) {
 	word := rapid.OneOf(rapid.Uint64(), rapid.Uint64Range(0, 3), rapid.Uint64Range(math.MaxUint64-3, math.MaxUint64), rapid.Just(uint64(1)<<63))

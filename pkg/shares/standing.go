@@ -1,6 +1,9 @@
 package shares
 
-import "cmp"
+import (
+	"cmp"
+	"slices"
+)
 
 // World is the resources, by position, in which queues are compared for a job: the devices, or the others. The caller says which
 // resource is in which world; one standing over all would let a queue that borrows idle CPUs lose its turn for devices.
@@ -49,4 +52,62 @@ func of(changes []int64, resource int) int64 {
 		return changes[resource]
 	}
 	return 0
+}
+
+// levels appends the levels of a queue in a world to buffer, the highest first, after its usage changes by so much of each
+// resource, times sign; missing changes are 0.
+func (t *Tree) levels(buffer []Level, queue int, world World, changes []int64, sign int64) []Level {
+	begin := len(buffer)
+	for _, r := range world {
+		buffer = append(buffer, t.Level(queue, r, sign*of(changes, r)))
+	}
+	slices.SortFunc(buffer[begin:], func(a, b Level) int { return b.Compare(a) })
+	return buffer
+}
+
+// compareLevels compares the levels of two queues in one world, both from levels: by the highest that differ.
+func compareLevels(a, b []Level) int {
+	return slices.CompareFunc(a, b, func(x, y Level) int { return x.Compare(y) })
+}
+
+// Exchange is usage that ends in the subtree of one of two siblings, so that it can begin in that of the other.
+type Exchange struct {
+	// Taker and Giver have one parent.
+	Taker, Giver int
+	// Gain is what the taker will use more of each resource, Loss what the giver will use less: all that ends, not a part of
+	// it. Missing amounts are 0.
+	Gain, Loss []int64
+}
+
+// maxInPlace is for how many resources of a world no memory is allocated.
+const maxInPlace = 8
+
+// EndsNoHigher reports whether the taker rises and is not above the giver after the exchange: by its highest level if that rises,
+// else by all levels. A taker that does not rise has no need of what another gives.
+//
+// Invariant: after such an exchange both are above where the taker was. The sorted list of the levels of all siblings, the lowest
+// first, rises with each, so that exchanges come to an end.
+func (t *Tree) EndsNoHigher(e *Exchange, world World) bool {
+	var before, after, giver [maxInPlace]Level
+	was, is := t.levels(before[:0], e.Taker, world, nil, 1), t.levels(after[:0], e.Taker, world, e.Gain, 1)
+	if compareLevels(is, was) <= 0 {
+		return false
+	}
+	other := t.levels(giver[:0], e.Giver, world, e.Loss, -1)
+	if is[0].Compare(was[0]) > 0 {
+		return is[0].Compare(other[0]) <= 0
+	}
+	return compareLevels(is, other) <= 0
+}
+
+// LowerInOne reports whether the taker is not above the giver after the exchange in at least one contended resource of the world
+// of which it gains some and the unit, a part of the loss, has some.
+func (t *Tree) LowerInOne(e *Exchange, world World, unit []int64) bool {
+	return slices.ContainsFunc(world, func(r int) bool {
+		if of(unit, r) <= 0 || of(e.Gain, r) <= 0 || !t.Among(e.Taker, r).Contended {
+			return false
+		}
+		taker, giver := t.Level(e.Taker, r, of(e.Gain, r)), t.Level(e.Giver, r, -of(e.Loss, r))
+		return taker.Compare(giver) <= 0
+	})
 }

@@ -20,8 +20,12 @@ import (
 // defaultGrace is how long pods may take to end that do not say.
 const defaultGrace = 30 * time.Second
 
-// evictionLoop is that pods of one job were evicted for another.
-type evictionLoop struct{ victim, beneficiary string }
+// evictionLoop is that pods of one job were evicted for another, by a right if they are of different queues. A job that had its
+// guarantee from another one may give what it has beyond that for the share of the same.
+type evictionLoop struct {
+	victim, beneficiary string
+	right               model.Right
+}
 
 func (w *world) allBudgets() []model.Budget {
 	budgets := make([]model.Budget, 0, len(w.budgets))
@@ -49,7 +53,7 @@ func (s *environment) takeEvictions(decision model.Decision) error {
 			return fmt.Errorf("pod %s is evicted twice", eviction.Pod)
 		case pod.Spec.NodeName == "":
 			return fmt.Errorf("pod %s is evicted, and runs nowhere", eviction.Pod)
-		case s.shieldOf(pod, decision) >= s.priorityOfJob(decision.Job) && !s.overstays(pod, decision.Job):
+		case decision.Right() == "" && s.shieldOf(pod, decision) >= s.priorityOfJob(decision.Job) && !s.overstays(pod, decision.Job):
 			return fmt.Errorf("invariant I11: pod %s of priority %d is evicted for %s, which has %d",
 				eviction.Pod, s.shieldOf(pod, decision), decision.Job, s.priorityOfJob(decision.Job))
 		case pod.Namespace == "kube-system" || s.priorityOf(pod) >= 2_000_000_000:
@@ -72,9 +76,9 @@ func (s *environment) takeEvictions(decision model.Decision) error {
 			s.turns = s.world.cycle
 			clear(s.past)
 		}
-		between := evictionLoop{victim: s.ownerOf(pod), beneficiary: jobName(decision.Job)}
+		between := evictionLoop{victim: s.ownerOf(pod), beneficiary: jobName(decision.Job), right: decision.Right()}
 		s.past[between] = true
-		if s.past[evictionLoop{victim: between.beneficiary, beneficiary: between.victim}] {
+		if s.past[evictionLoop{victim: between.beneficiary, beneficiary: between.victim, right: between.right}] {
 			return fmt.Errorf("invariant I13: %s and %s are evicted for each other", between.victim, between.beneficiary)
 		}
 	}
@@ -269,7 +273,8 @@ func (s *environment) confirmEvictions() error {
 	return err
 }
 
-// kept returns what is kept on a node for jobs other than that of a pod and not below it, by resource, with what was said in
+// kept returns what is kept on a node for jobs other than that of a pod, and not below it unless there are several
+// queues, by resource, with what was said in
 // this cycle by then. Who has started keeps nothing any more. highest is the highest priority of those jobs.
 func (s *environment) kept(
 	o *outcome, node string, from *corev1.Pod, said map[types.UID]string,
@@ -283,7 +288,8 @@ func (s *environment) kept(
 		job := s.jobOf(pod)
 		starts := slices.ContainsFunc(o.decisions, func(d model.Decision) bool { return d.Job == job && len(d.Binds) > 0 })
 		if nominated != node || starts || s.nodeOf(pod) != "" || pod.Status.Phase != corev1.PodPending || pod.Spec.SchedulerName != "tutti" ||
-			pod.DeletionTimestamp != nil || s.ownerOf(pod) == s.ownerOf(from) || s.priorityOfJob(job) < s.priorityOf(from) {
+			pod.DeletionTimestamp != nil || s.ownerOf(pod) == s.ownerOf(from) ||
+			s.priorityOfJob(job) < s.priorityOf(from) && !s.severalQueues() {
 			continue
 		}
 		addTo(sums, pod.Spec.Containers[0].Resources.Requests)

@@ -113,6 +113,11 @@ func (s *environment) queueOf(job model.JobKey) string {
 	return cmp.Or(ofGroup, ofPod, ofNamespace, v1alpha1.DefaultQueue)
 }
 
+// severalQueues reports whether there are, with the one that exists without an object.
+func (s *environment) severalQueues() bool {
+	return len(s.world.queues) > 1 || len(s.world.queues) == 1 && s.world.queues[v1alpha1.DefaultQueue] == nil
+}
+
 func olderPod(a, b *corev1.Pod) bool {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID)) < 0
 }
@@ -143,8 +148,8 @@ func (s *environment) checkQueues(o *outcome) error {
 			nominated = pod.Status.NominatedNodeName
 		}
 		holds := s.nodeOf(pod) != "" || nominated != "" && pod.DeletionTimestamp == nil
-		if pod.Spec.SchedulerName != "tutti" || ended || !holds {
-			continue
+		if pod.Spec.SchedulerName != "tutti" || ended || !holds || s.ending[pod.UID] && pod.DeletionTimestamp == nil {
+			continue // what is nominated in the place of those that were evicted in this cycle came after the binds
 		}
 		for _, name := range s.world.above(s.queueOf(s.jobOf(pod))) {
 			if held[name] == nil {
@@ -156,8 +161,9 @@ func (s *environment) checkQueues(o *outcome) error {
 	for _, decision := range o.decisions {
 		queue := s.queueOf(decision.Job)
 		for _, eviction := range decision.Evictions {
-			if eviction.Job != (model.JobKey{}) && decision.Job != (model.JobKey{}) && s.queueOf(eviction.Job) != queue {
-				return fmt.Errorf("invariant Q15: pod %s is evicted for %s of another queue", eviction.Pod, decision.Job)
+			across := eviction.Job != (model.JobKey{}) && decision.Job != (model.JobKey{}) && s.queueOf(eviction.Job) != queue
+			if across != (decision.Right() != "") {
+				return fmt.Errorf("invariant Q15: pod %s of %s is evicted for %s by right %q", eviction.Pod, eviction.Job, decision.Job, decision.Right())
 			}
 		}
 		if len(decision.Binds) == 0 {

@@ -70,12 +70,19 @@ func (d *random) seldom(times int, text string) string {
 	return ""
 }
 
-// configuration is the built-in one, or one by which gangs that wait get capacity reserved immediately, or nodes are liked for
-// other reasons.
+// configuration is the built-in one, or one by which gangs that wait get capacity reserved immediately, pods go for the share of
+// another queue although they have started lately, or nodes are liked for other reasons.
 func (d *random) configuration() []byte {
 	text := string(config.DefaultYAML())
 	if d.n(0, 1) == 0 {
 		text = reserveAtOnce(d.n(1, 2), d.one("reserveShare: 100", "reserveShare: 50", "reserveShare: 100, reserveFor: 3m"))
+	}
+	if d.n(0, 1) == 0 {
+		const none = "configurations: ["
+		freely := none + "{name: reclaim, arguments: {minRunSeconds: 0}}, "
+		if text = strings.Replace(text, none, freely, 1); !strings.Contains(text, none) {
+			text += freely + "]\n"
+		}
 	}
 	if d.n(0, 2) > 0 {
 		return []byte(text)

@@ -38,6 +38,7 @@ func (s *environment) writeGroups() {
 			job, before.Status.WaitingSince, s.refusals[job.Key] != nil, metav1.NewTime(s.world.now))
 		stated := groups.Stated(job, before)
 		group.Status.EvictedAt = groups.EvictedAt(stated, before.Status.EvictedAt, metav1.NewTime(s.world.now))
+		group.Status.Reclaims = groups.Reclaims(stated)
 		group.Status.QueuedSince = groups.QueuedSince(stated, &before.Status)
 		group.Status.OverrunSince = groups.OverrunSince(job, before.Status.OverrunSince, metav1.NewTime(s.world.now))
 		groups.SetReservation(&group.Status, s.state.Reservation(job))

@@ -241,6 +241,9 @@ func (s *environment) take(decision model.Decision) error {
 		return err
 	}
 	s.state.Assume(decision)
+	if decision.Right() != "" {
+		s.state.Reclaimed(decision.Evictions)
+	}
 	return nil
 }
 
@@ -352,6 +355,9 @@ func writeDecision(b *strings.Builder, decision model.Decision) {
 	for _, eviction := range decision.Evictions {
 		how := [...]string{"evict", "evict or delete", "delete"}[eviction.Method]
 		fmt.Fprintf(b, "%s: %s for %s", how, key(eviction.Pod.Namespace, eviction.Pod.Name), jobName(decision.Job))
+		if decision.Right() != "" {
+			fmt.Fprintf(b, " by %s", decision.Right())
+		}
 		if within := time.Duration(eviction.GraceSeconds) * time.Second; within != defaultGrace {
 			fmt.Fprintf(b, " within %s", within)
 		}

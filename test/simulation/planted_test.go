@@ -152,7 +152,7 @@ func plantedBugs() []planted {
 		}}}},
 		{"capacity is nominated to one member, and never released", "I17", Config{Sabotage: nominateOne()}},
 		{"no action places any job who has capacity", "I18", Config{
-			Scheduler: []byte(strings.ReplaceAll(string(config.DefaultYAML()), `"allocate, backfill, preempt"`, "preempt")),
+			Scheduler: []byte(strings.ReplaceAll(string(config.DefaultYAML()), `"allocate, backfill, reclaim, preempt"`, "preempt")),
 		}},
 		{"a node's return is missed", "I18", Config{Sabotage: hide(cluster.KindNode, func(e *cluster.Event) bool {
 			return !e.Deleted && !e.Node.Spec.Unschedulable && len(e.Node.Spec.Taints) == 0 && e.Node.Generation == 1 &&

@@ -22,7 +22,7 @@ func known() Known {
 // built is what the built-in configuration needs.
 func built() Known {
 	all := known()
-	all.Actions, all.Plugins = append(all.Actions, "preempt"), append(all.Plugins, "conformance", "isolcpu", "proportion")
+	all.Actions, all.Plugins = append(all.Actions, "preempt", "reclaim"), append(all.Plugins, "conformance", "isolcpu", "proportion")
 	return all
 }
 
@@ -87,7 +87,7 @@ func TestDefaultDecodesAndWarnsOfNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "4: action allocate\n4: action backfill\n4: action preempt\n7: tier 1: priority\n8: tier 1: gang\n" +
+	want := "4: action allocate\n4: action backfill\n4: action reclaim\n4: action preempt\n7: tier 1: priority\n8: tier 1: gang\n" +
 		"9: tier 1: conformance\n11: tier 2: predicates\n12: tier 2: nodeorder\n13: tier 2: isolcpu\n14: tier 2: proportion\n"
 	if diff := cmp.Diff(want, show(config)); diff != "" {
 		t.Errorf("the built-in configuration (-want +got):\n%s", diff)

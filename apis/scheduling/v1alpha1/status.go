@@ -116,6 +116,13 @@ type PodGroupStatus struct {
 	// +optional
 	EvictedAt *metav1.Time `json:"evictedAt,omitempty"`
 
+	// reclaims is how often all members of the group were evicted for jobs of other queues. With each time the group runs for
+	// longer before it goes for the fair share of another queue. It is not set before, nor once the group has ended.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=10000000
+	Reclaims int32 `json:"reclaims,omitempty"`
+
 	// waitingSince is since when the group has had the members it needs and has waited for capacity. It is not set while
 	// members are missing, nor once the minimum is bound.
 	// +optional

@@ -112,6 +112,7 @@ func Fill(job *model.Job, group *v1alpha1.PodGroup) {
 	} else {
 		job.QueuedSince = job.Created
 	}
+	job.Reclaims = max(0, group.Status.Reclaims)
 	job.ExpectedRunSeconds = group.Spec.ExpectedRunSeconds
 	if since := group.Status.OverrunSince; since != nil {
 		job.OverrunSince = since.Time

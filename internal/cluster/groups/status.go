@@ -11,7 +11,8 @@ import (
 )
 
 // This file is what the status of a PodGroup keeps for the scheduler itself to read after a restart: since when the group has
-// waited with all that it needs, since when it has been degraded, when it has ended, and what is reserved for it or was given up.
+// waited with all that it needs, how often it was evicted for other queues, since when it has been degraded, when it has ended,
+// and what is reserved for it or was given up.
 
 // WaitingSince returns since when the job has had its members and has waited for capacity, as its PodGroup is to show it. before
 // is what it shows, nil when nothing; refused reports whether the last cycle refused the job. It stays as it is between a
@@ -36,6 +37,14 @@ func EvictedAt(job *model.Job, before *metav1.Time, now metav1.Time) *metav1.Tim
 		return &now
 	}
 	return before
+}
+
+// Reclaims returns how often all of the job was evicted for jobs of other queues, as its PodGroup is to show it.
+func Reclaims(job *model.Job) int32 {
+	if job.Finished() && !job.Evicted {
+		return 0
+	}
+	return job.Reclaims
 }
 
 // QueuedSince returns since when the job is in the queue, as its PodGroup is to show it and jobs are ordered by; nil while it

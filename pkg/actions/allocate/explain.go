@@ -15,7 +15,7 @@ func explainReserved(session *framework.Session, job *model.Job, refusal *model.
 	seenOwner, seenNode := map[model.JobKey]bool{}, map[string]bool{}
 	for i := range session.Snapshot.Held() {
 		hold := &session.Snapshot.Held()[i]
-		if hold.Reserved() || hold.Job == job.Key || hold.Priority < job.Priority {
+		if hold.Reserved() || hold.Job == job.Key || hold.Priority < job.Priority && !hold.Exclusive {
 			continue
 		}
 		if !seenOwner[hold.Job] {

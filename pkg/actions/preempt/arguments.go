@@ -27,17 +27,25 @@ const victimsAll, evictDelete, budgetsRespect, budgetsPrefer = "all", "delete", 
 
 // Arguments are all that a configuration may say to the action.
 func Arguments() argument.List {
-	return argument.List{
+	shared := PlanArguments()
+	own := argument.List{
 		argument.OneOf("victims", "own", "own", victimsAll).WithHelp("`own`: pods of Tutti's jobs. `all`: pods of other schedulers, " +
 			"too, but those of DaemonSets and static ones, which would be back immediately"),
+		argument.Duration("maxGrace", model.DefaultMaxGrace, time.Second).WithHelp("how long a pod that the scheduler evicts or deletes, " +
+			"also when it undoes or restarts a gang, may take to end where its own grace period is longer. No job counts on the " +
+			"capacity of a pod that is being deleted for 30 s longer than that"),
+	}
+	return argument.List{own[0], shared[0], shared[1], own[1], shared[2]}
+}
+
+// PlanArguments are those of them that say how plans are made and carried out.
+func PlanArguments() argument.List {
+	return argument.List{
 		argument.OneOf("evict", "api", "api", evictDelete).WithHelp("`api`: by the Eviction API, which asks the " +
 			"PodDisruptionBudgets. `delete`: pods are deleted, and `budgets` is `prefer`"),
 		argument.OneOf("budgets", budgetsRespect, budgetsRespect, budgetsPrefer).WithHelp("`respect`: a plan that asks more of a " +
 			"PodDisruptionBudget than it allows is none. `prefer`: as in kube-scheduler, the plan that asks least more of them comes " +
 			"first, and a victim whose eviction they forbid is deleted"),
-		argument.Duration("maxGrace", model.DefaultMaxGrace, time.Second).WithHelp("how long a pod that the scheduler evicts or deletes, " +
-			"also when it undoes or restarts a gang, may take to end where its own grace period is longer. No job counts on the " +
-			"capacity of a pod that is being deleted for 30 s longer than that"),
 		argument.Int("budget", defaultBudget, 1, 1<<40).InUnit("looks at nodes").WithHelp("how much work planning may be in one cycle; " +
 			"jobs that had no turn are looked at first in the next"),
 	}
@@ -46,6 +54,13 @@ func Arguments() argument.List {
 // ReadArguments reads the action's arguments. What is no good is said by the reader.
 func ReadArguments(r argument.Reader) Options {
 	given := Arguments().Read(r)
+	options := ReadPlanArguments(given, r)
+	options.Foreign, options.MaxGrace = given.Text("victims") == victimsAll, given.Duration("maxGrace")
+	return options
+}
+
+// ReadPlanArguments returns the options that PlanArguments say.
+func ReadPlanArguments(given argument.Values, r argument.Reader) Options {
 	method := model.ByEviction
 	switch {
 	case given.Text("evict") == evictDelete:
@@ -56,7 +71,5 @@ func ReadArguments(r argument.Reader) Options {
 	case given.Text("budgets") == budgetsPrefer:
 		method = model.ByEvictionOrDeletion
 	}
-	return Options{
-		Foreign: given.Text("victims") == victimsAll, Method: method, MaxGrace: given.Duration("maxGrace"), Budget: given.Int("budget"),
-	}
+	return Options{Method: method, Budget: given.Int("budget")}
 }

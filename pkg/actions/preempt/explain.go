@@ -97,7 +97,7 @@ func (s *search) reach(verdict *model.Refusal) framework.Reach {
 func (s *search) explainProtected() *model.Refusal {
 	lax := *s.guard
 	lax.strict = false
-	all := newPlan(&lax)
+	all := newPlan(&lax, s.claim)
 	for _, u := range s.unitsByCost() {
 		s.extend(all, u)
 	}

@@ -96,7 +96,7 @@ func (r *run) reclaimFreeNominations(refused []*model.Job) []*model.Job {
 	var lapsed []*model.Job
 	r.session.Try(func(statement *framework.Statement) *model.Refusal {
 		for _, job := range r.session.Snapshot.Jobs {
-			if job.Priority >= highest.Priority || job.NothingPending || r.planned[job.Key] || !slices.ContainsFunc(job.Tasks, isPipelined) {
+			if job.Priority >= highest.Priority || job.NothingPending || r.planned[job.Key] || r.session.HasReclaimed(job) || !slices.ContainsFunc(job.Tasks, isPipelined) {
 				continue
 			}
 			lapsed = append(lapsed, job)

@@ -48,7 +48,8 @@ func (s *search) victimsOn(p *plan, node *model.Node, request model.Resources) (
 	if ok {
 		most := cheapest.cost
 		candidates = slices.DeleteFunc(candidates, func(b candidate) bool {
-			return b.cost.highest > most.highest || b.cost.pdbViolations > most.pdbViolations
+			return cmp.Or(comparePrices(&b.cost.price, &most.price), cmp.Compare(b.cost.highest, most.highest)) > 0 ||
+				b.cost.pdbViolations > most.pdbViolations
 		})
 	}
 	if few := s.smallestVictims(p, candidates, lack); few != nil {
@@ -114,7 +115,8 @@ func byFreed(candidates []candidate, lack []model.Shortage) []candidate {
 	}
 	candidates = slices.Clone(candidates)
 	slices.SortStableFunc(candidates, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(a.cost.pdbViolations, b.cost.pdbViolations), cmp.Compare(a.cost.highest, b.cost.highest),
+		return cmp.Or(cmp.Compare(a.cost.pdbViolations, b.cost.pdbViolations), comparePrices(&a.cost.price, &b.cost.price),
+			cmp.Compare(a.cost.highest, b.cost.highest),
 			cmp.Compare(a.cost.brokenGangs, b.cost.brokenGangs), cmp.Compare(freed(&b), freed(&a)))
 	})
 	return candidates

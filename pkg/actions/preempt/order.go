@@ -1,8 +1,9 @@
 package preempt
 
 // This file is the one order of victims. Searches take units in the order of compareUnits, and the members of a gang in that of
-// compareMembers; they keep what costs least by cost.compare; what is not needed is released in byReprieveOrder; a search skips
-// what cannot cost less by lowerBoundLess. A change of the order changes all of these, and the stories in testdata/basics.txt.
+// framework.CompareVictims; they keep what costs least by cost.compare; what is not needed is released in byReprieveOrder; a
+// search skips what cannot cost less by lowerBoundLess. A change of the order changes all of these, and the stories in
+// testdata/basics.txt.
 //
 // Invariant: each victim that is added to a set makes it cost more. So what a unit costs alone is a lower bound for every set
 // with it, what a node costs before others have lost members is one for after, and a set of which nothing can be released has
@@ -13,13 +14,15 @@ import (
 	"math"
 	"time"
 
-	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/framework"
 )
 
 // cost is what a set of victims costs, in the terms in which kube-scheduler compares nodes, for a whole plan.
 type cost struct {
 	// pdbViolations is how many pods too many some budget loses.
 	pdbViolations int
+	// price is what it costs other queues; zero for victims of the job's own.
+	price framework.Price
 	// highest is the highest priority among the victims.
 	highest int32
 	// brokenGangs is how many gangs end.
@@ -34,8 +37,14 @@ type cost struct {
 	earliestStart time.Time
 }
 
-// compare is negative when a is to be preferred: fewer violated budgets, a lower highest priority, fewer gangs that end, a
-// smaller sum, fewer pods, a grace that ends sooner, a later start.
+// comparePrices orders what other queues pay: fewer of them below their share, fewer gangs that end, those most above their
+// share.
+func comparePrices(a, b *framework.Price) int {
+	return cmp.Or(cmp.Compare(a.BelowShare, b.BelowShare), cmp.Compare(a.Gangs, b.Gangs), cmp.Compare(a.Rank, b.Rank))
+}
+
+// compare is negative when a is to be preferred: fewer violated budgets, a lower price for other queues, a lower highest
+// priority, fewer gangs that end, a smaller sum, fewer pods, a grace that ends sooner, a later start.
 //
 // Broken gangs stand before the sum, since the sum, moved up as it is, counts pods first of all: behind it they would never
 // decide anything.
@@ -44,15 +53,16 @@ func (a *cost) compare(b *cost) int {
 		return cmp.Compare(a.pods, b.pods)
 	}
 	return cmp.Or(
-		cmp.Compare(a.pdbViolations, b.pdbViolations), cmp.Compare(a.highest, b.highest), cmp.Compare(a.brokenGangs, b.brokenGangs),
-		cmp.Compare(a.sum, b.sum), cmp.Compare(a.pods, b.pods), cmp.Compare(a.grace, b.grace),
+		cmp.Compare(a.pdbViolations, b.pdbViolations), comparePrices(&a.price, &b.price), cmp.Compare(a.highest, b.highest),
+		cmp.Compare(a.brokenGangs, b.brokenGangs), cmp.Compare(a.sum, b.sum), cmp.Compare(a.pods, b.pods), cmp.Compare(a.grace, b.grace),
 		b.earliestStart.Compare(a.earliestStart))
 }
 
 // lowerBoundLess reports whether a is less in the first thing in which they differ that does not add up with more victims.
 func (a *cost) lowerBoundLess(b *cost) bool {
 	return cmp.Or(
-		cmp.Compare(a.pdbViolations, b.pdbViolations), cmp.Compare(a.highest, b.highest), cmp.Compare(a.brokenGangs, b.brokenGangs)) < 0
+		cmp.Compare(a.pdbViolations, b.pdbViolations), comparePrices(&a.price, &b.price), cmp.Compare(a.highest, b.highest),
+		cmp.Compare(a.brokenGangs, b.brokenGangs)) < 0
 }
 
 // plus adds the cost of more victims, but for violations, which do not add up.
@@ -64,6 +74,9 @@ func (a *cost) plus(b *cost) cost {
 		return *a
 	}
 	both := cost{
+		price: framework.Price{
+			BelowShare: max(a.price.BelowShare, b.price.BelowShare), Gangs: a.price.Gangs + b.price.Gangs, Rank: max(a.price.Rank, b.price.Rank),
+		},
 		highest: max(a.highest, b.highest), brokenGangs: a.brokenGangs + b.brokenGangs, sum: a.sum + b.sum, pods: a.pods + b.pods,
 		grace: max(a.grace, b.grace), earliestStart: a.earliestStart,
 	}
@@ -73,22 +86,8 @@ func (a *cost) plus(b *cost) cost {
 	return both
 }
 
-// started returns since when a pod has run, as far as that is known.
-func started(task *model.Task) time.Time {
-	if at := task.Pod.Status.StartTime; at != nil {
-		return at.Time
-	}
-	return task.Created
-}
-
 // weight is a victim's part in the sum.
 func weight(priority int32) int64 { return int64(priority) - math.MinInt32 }
-
-// compareMembers orders the members of one gang that it can spare: the lowest priority first, then those whose grace ends first,
-// then those that started last.
-func compareMembers(a, b *model.Task) int {
-	return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.GraceSeconds, b.GraceSeconds), started(b).Compare(started(a)), cmp.Compare(a.UID, b.UID))
-}
 
 // compareUnits orders units by how little they matter, in total.
 func compareUnits(a, b *victimUnit) int {
@@ -99,8 +98,8 @@ func compareUnits(a, b *victimUnit) int {
 // byReprieveOrder orders units for giving them back: those first that a budget protects, then the most important.
 func byReprieveOrder(a, b *victimUnit) int {
 	return cmp.Or(
-		cmp.Compare(b.cost.pdbViolations, a.cost.pdbViolations), cmp.Compare(b.cost.highest, a.cost.highest),
-		cmp.Compare(b.cost.brokenGangs, a.cost.brokenGangs), cmp.Compare(b.cost.pods, a.cost.pods),
+		cmp.Compare(b.cost.pdbViolations, a.cost.pdbViolations), comparePrices(&b.cost.price, &a.cost.price),
+		cmp.Compare(b.cost.highest, a.cost.highest), cmp.Compare(b.cost.brokenGangs, a.cost.brokenGangs), cmp.Compare(b.cost.pods, a.cost.pods),
 		cmp.Compare(b.cost.grace, a.cost.grace), a.cost.earliestStart.Compare(b.cost.earliestStart),
 		cmp.Compare(a.tasks[0].UID, b.tasks[0].UID), cmp.Compare(len(b.tasks), len(a.tasks)))
 }

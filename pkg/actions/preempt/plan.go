@@ -13,6 +13,9 @@ import (
 // too; where the guard is strict, no budget loses more than it allows.
 type plan struct {
 	guard *pdbBudget
+	// claim says which units of other queues may go, and lost is what their queues lose; both nil for units of the job's own.
+	claim framework.Claim
+	lost  map[*model.Queue]model.Resources
 	units []victimUnit
 	// lossPerJob is what each source gives; covered is by budget.
 	lossPerJob map[*victimJob]jobLoss
@@ -25,13 +28,17 @@ type jobLoss struct {
 	whole  bool
 }
 
-func newPlan(guard *pdbBudget) *plan {
-	return &plan{guard: guard, lossPerJob: map[*victimJob]jobLoss{}, covered: make([]int32, len(guard.budgets))}
+func newPlan(guard *pdbBudget, claim framework.Claim) *plan {
+	p := &plan{guard: guard, claim: claim, lossPerJob: map[*victimJob]jobLoss{}, covered: make([]int32, len(guard.budgets))}
+	if claim != nil {
+		p.lost = map[*model.Queue]model.Resources{}
+	}
+	return p
 }
 
 // clone returns a plan that can be changed by itself.
 func (p *plan) clone() *plan {
-	again := newPlan(p.guard)
+	again := newPlan(p.guard, p.claim)
 	for _, u := range p.units {
 		again.add(u)
 	}
@@ -47,7 +54,32 @@ func (p *plan) admits(u *victimUnit) bool {
 	case !u.whole && (given.single >= u.of.surplus || !p.roleAdmits(u)):
 		return false
 	}
-	return !p.guard.strict || p.violationsWith(u) == 0
+	if p.guard.strict && p.violationsWith(u) > 0 {
+		return false
+	}
+	return p.claim == nil || p.claim.Takes(u.evictionUnit(), p.lost)
+}
+
+func (u *victimUnit) evictionUnit() *framework.EvictionUnit {
+	return &framework.EvictionUnit{Job: u.of.job, Tasks: u.tasks, WholeGang: u.whole}
+}
+
+// lose adds what a unit holds to what its queue loses, or takes it off.
+func (p *plan) lose(u *victimUnit, lost bool) {
+	if p.claim == nil {
+		return
+	}
+	sum := p.lost[u.of.job.InQueue()]
+	for _, task := range u.tasks {
+		if lost {
+			sum.Add(task.Request)
+		} else {
+			sum.Sub(task.Request)
+		}
+	}
+	if p.lost[u.of.job.InQueue()] = sum; sum.Equal(nil) { // claims look at what is there
+		delete(p.lost, u.of.job.InQueue())
+	}
 }
 
 func (p *plan) roleAdmits(u *victimUnit) bool {
@@ -96,6 +128,7 @@ func (p *plan) add(u victimUnit) {
 	}
 	p.lossPerJob[u.of] = given
 	p.markCovered(&u, 1)
+	p.lose(&u, true)
 }
 
 // removeLast takes the last unit out again.
@@ -111,6 +144,7 @@ func (p *plan) removeLast() {
 	}
 	p.lossPerJob[u.of] = given
 	p.markCovered(&u, -1)
+	p.lose(&u, false)
 }
 
 // remainder returns the unit of what a source still has beside the single members that are in the plan.
@@ -129,7 +163,7 @@ func (p *plan) remainder(of *victimJob) victimUnit {
 
 // mergeWhole returns the same plan with each job that goes in parts until nothing is left of it as one unit.
 func (p *plan) mergeWhole() *plan {
-	again := newPlan(p.guard)
+	again := newPlan(p.guard, p.claim)
 	for _, u := range p.units {
 		switch given := p.lossPerJob[u.of]; {
 		case !given.whole:

@@ -37,6 +37,8 @@ type victimJob struct {
 	// wholeOnly is the unit of the whole job, gang that it is one of several members.
 	wholeOnly victimUnit
 	gang      bool
+	// claim has the price of units of another queue; nil for those of the job's own.
+	claim framework.Claim
 }
 
 // victimUnit is what is evicted together: one surplus task, or a whole job.
@@ -185,7 +187,7 @@ func (r *run) victimJobOf(job *model.Job) *victimJob {
 	}
 	s.gang = alive > 1
 	s.surplusMembers()
-	slices.SortFunc(s.tasks, compareMembers)
+	slices.SortFunc(s.tasks, framework.CompareVictims)
 	return s
 }
 
@@ -213,7 +215,11 @@ func (s *victimJob) surplusMembers() {
 
 // filterVictims keeps the tasks that the engine and the victim pickers allow.
 func (r *run) filterVictims(p *candidateVictims, preemptor *model.Job) {
-	var units []framework.EvictionUnit
+	r.keep(p, r.session.Victims(preemptor, p.units()))
+}
+
+// units returns everything that could go, were all of it allowed.
+func (p *candidateVictims) units() (units []framework.EvictionUnit) {
 	for _, s := range p.sources {
 		for _, task := range s.tasks {
 			if s.singles[task] {
@@ -224,8 +230,13 @@ func (r *run) filterVictims(p *candidateVictims, preemptor *model.Job) {
 			units = append(units, framework.EvictionUnit{Job: s.job, Tasks: s.tasks, WholeGang: true})
 		}
 	}
+	return units
+}
+
+// keep leaves of a pool what may go.
+func (r *run) keep(p *candidateVictims, units []framework.EvictionUnit) {
 	single, whole := map[*model.Task]bool{}, map[*model.Task]bool{}
-	for _, picked := range r.session.Victims(preemptor, units) {
+	for _, picked := range units {
 		if picked.WholeGang {
 			whole[picked.Tasks[0]] = true
 		} else {
@@ -253,7 +264,7 @@ func newUnit(s *victimJob, tasks []*model.Task, whole bool) victimUnit {
 		if s.job != nil {
 			priority = s.job.PriorityOf(task)
 		}
-		c := cost{highest: priority, sum: weight(priority), pods: 1, grace: task.GraceSeconds, earliestStart: started(task)}
+		c := cost{highest: priority, sum: weight(priority), pods: 1, grace: task.GraceSeconds, earliestStart: framework.Started(task)}
 		if whole {
 			c.highest = s.priority
 		}
@@ -265,6 +276,9 @@ func newUnit(s *victimJob, tasks []*model.Task, whole bool) victimUnit {
 	}
 	if whole && s.gang {
 		u.cost.brokenGangs = 1
+	}
+	if s.claim != nil {
+		u.cost.price = s.claim.Price(u.evictionUnit())
 	}
 	return u
 }

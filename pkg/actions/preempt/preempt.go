@@ -21,6 +21,8 @@ func New(options Options) framework.Action {
 
 type action struct {
 	options Options
+	// rules are those of another action that plans with the same means; nil for this one.
+	rules Rules
 	// exhaustiveLimit is up to how many possible victims every set of them is tried.
 	exhaustiveLimit int
 	// waited is for how many cycles in a row each job had had no turn when the session began, skipped the same when it ends.
@@ -51,12 +53,21 @@ func (a *action) Resume(session *framework.Session, deferred []*model.Job) { a.p
 
 // MayPreempt reports whether there are possible victims for the job.
 func (a *action) MayPreempt(session *framework.Session, job *model.Job) bool {
-	return !job.NeverPreempts && session.Snapshot.QueueRefusal(job) == nil && a.runOf(session).pool(job).pods > 0
+	if job.NeverPreempts || session.Snapshot.QueueRefusal(job) != nil {
+		return false
+	}
+	if a.rules != nil {
+		claims, _ := session.Claims(job)
+		return len(claims) > 0
+	}
+	return a.runOf(session).pool(job).pods > 0
 }
 
 func (a *action) plan(session *framework.Session, candidates []*model.Job) {
 	r := a.runOf(session)
-	if jobs := refused(session, candidates); len(jobs) > 0 {
+	if a.rules != nil {
+		a.planForQueues(r, candidates)
+	} else if jobs := refused(session, candidates); len(jobs) > 0 {
 		releaseUnplanned(session, jobs)
 		rounds := a.rounds(deferBehind(session, jobs))
 		r.reordered = r.reordered || len(rounds) > 1
@@ -157,13 +168,19 @@ type run struct {
 	searched map[searchKey]*failure
 	// given is what dependencies returns, zero before.
 	given unique.Handle[string]
+	// rules are the action's. evictions is how many pods the session had evicted when the pools were last up to date.
+	rules     Rules
+	evictions int
 }
 
 // runOf returns the run of the session, a new one the first time.
 func (a *action) runOf(session *framework.Session) *run {
+	if a.run != nil && a.run.session == session && a.run.evictions != session.Evictions() {
+		a.run.renew() // another action has evicted pods
+	}
 	if a.run == nil || a.run.session != session {
 		a.run = &run{
-			session: session, options: a.options, exhaustiveLimit: a.exhaustiveLimit, largest: placement.MaxAllocatable(session.Snapshot),
+			session: session, options: a.options, rules: a.rules, evictions: session.Evictions(), exhaustiveLimit: a.exhaustiveLimit, largest: placement.MaxAllocatable(session.Snapshot),
 			placementBudget: placement.Budget, budget: a.options.Budget, reviews: reviewsPerCycle,
 			guard: newPDBBudget(session.Snapshot, a.options.Method == model.ByEviction),
 			pools: map[poolKey]*candidateVictims{}, costHeaps: map[heapKey]*nodeCostHeap{},
@@ -171,6 +188,13 @@ func (a *action) runOf(session *framework.Session) *run {
 		}
 	}
 	return a.run
+}
+
+// renew forgets what is known of pods that may be evicted.
+func (r *run) renew() {
+	r.guard = newPDBBudget(r.session.Snapshot, r.options.Method == model.ByEviction)
+	r.pools, r.costHeaps, r.searched = map[poolKey]*candidateVictims{}, map[heapKey]*nodeCostHeap{}, map[searchKey]*failure{}
+	r.lowest, r.touched, r.evictions = nil, nil, r.session.Evictions()
 }
 
 // planAll gives each of the jobs its turn. A job whose capacity was taken back for one of them, and that does not find as much
@@ -208,7 +232,7 @@ func (a *action) fail(r *run, f *failure) {
 		r.session.WakeAt(r.session.Snapshot.Now.Add(turnDelay))
 	}
 	switch {
-	case !holdsNomination(f.job):
+	case !holdsNomination(f.job), r.rules != nil: // an action behind this one may still plan with them
 	case f.skipped && r.holdsCapacity(f.job):
 		r.session.KeepNominations(f.job)
 	default:
@@ -234,6 +258,9 @@ func (r *run) planFor(job *model.Job) *failure {
 		f.why = refusal.Detail
 		return f
 	}
+	if r.rules != nil {
+		return r.planByClaims(f)
+	}
 	pool := r.pool(job)
 	if pool.pods == 0 {
 		f.why = "no lower-priority victims" + r.lowestPriorityHint(job)
@@ -258,7 +285,7 @@ func (r *run) planFor(job *model.Job) *failure {
 		f.why, f.skipped, f.transient = r.exhausted(), true, true
 		return f
 	}
-	if r.search(f, pool) {
+	if r.search(f, pool, nil) {
 		return nil
 	}
 	if shares && f.why == "" {
@@ -268,8 +295,8 @@ func (r *run) planFor(job *model.Job) *failure {
 }
 
 // search looks for a plan until one is decided, or none is left; then it returns false.
-func (r *run) search(f *failure, pool *candidateVictims) bool {
-	s := r.newSearch(f.job, pool)
+func (r *run) search(f *failure, pool *candidateVictims, claim framework.Claim) bool {
+	s := r.newSearch(f.job, pool, claim)
 	f.revision = r.session.Snapshot.Journal.Revision()
 	for {
 		found := s.find()

@@ -34,7 +34,7 @@ func (s *search) reprieve(p *plan) *plan {
 		s.places = s.pipelined()
 		return undone()
 	})
-	kept := newPlan(s.guard)
+	kept := newPlan(s.guard, s.claim)
 	for _, u := range units {
 		kept.add(u)
 	}

@@ -86,7 +86,7 @@ func (h *extenderRound) rejections() string {
 
 // excludingNodes returns a search for the same job that evicts no pod from the nodes which the extender round excludes.
 func (s *search) excludingNodes() *search {
-	again := s.newSearch(s.job, s.pool.excludingNodes(s.rounds.without))
+	again := s.newSearch(s.job, s.pool.excludingNodes(s.rounds.without), s.claim)
 	again.rounds, again.costHeaps = s.rounds, map[heapKey]*nodeCostHeap{}
 	return again
 }
@@ -163,7 +163,7 @@ func (s *search) revise(p *plan, objections []framework.VictimRejection) *plan {
 
 // planOf returns the plan by which these tasks leave and no others; nil when they may not, or not together.
 func (s *search) planOf(leave map[*model.Task]bool) *plan {
-	p := newPlan(s.guard)
+	p := newPlan(s.guard, s.claim)
 	left := len(leave)
 	for _, from := range s.pool.sources {
 		some := slices.DeleteFunc(slices.Clone(from.tasks), func(task *model.Task) bool { return !leave[task] })
@@ -244,9 +244,9 @@ func (s *search) nodeVictims(p *plan) []framework.NodeVictims {
 			continue
 		}
 		slices.SortFunc(proposal.Victims, func(a, b *model.Task) int {
-			return cmp.Or(cmp.Compare(b.Priority, a.Priority), started(a).Compare(started(b)), cmp.Compare(a.UID, b.UID))
+			return cmp.Or(cmp.Compare(b.Priority, a.Priority), framework.Started(a).Compare(framework.Started(b)), cmp.Compare(a.UID, b.UID))
 		})
-		alone := newPlan(s.guard)
+		alone := newPlan(s.guard, s.claim)
 		alone.markCovered(&victimUnit{tasks: proposal.Victims}, 1)
 		proposal.Violations = s.guard.violationsWith(alone.covered)
 		proposals = append(proposals, *proposal)

@@ -11,8 +11,10 @@ import (
 // search looks for the victims of one job.
 type search struct {
 	*run
-	job   *model.Job
-	pool  *candidateVictims
+	job  *model.Job
+	pool *candidateVictims
+	// claim is by which units of other queues may go; nil for units of the job's own.
+	claim framework.Claim
 	trial *placement.Placer
 	// rounds is what extenders have said about plans for the job.
 	rounds *extenderRound
@@ -23,6 +25,8 @@ type search struct {
 	plain, uniform, limited bool
 	// places are where the members went when the job could start.
 	places []memberPlacement
+	// allowed reports that the job had a right to the units then.
+	allowed bool
 	// touchedBy are the jobs that plans took victims from.
 	touchedBy []*victimJob
 }
@@ -36,10 +40,13 @@ type memberPlacement struct {
 // undone is the refusal that takes back what was done to answer a question.
 func undone() *model.Refusal { return &model.Refusal{} }
 
-func (r *run) newSearch(job *model.Job, pool *candidateVictims) *search {
+func (r *run) newSearch(job *model.Job, pool *candidateVictims, claim framework.Claim) *search {
 	s := &search{
-		run: r, job: job, pool: pool, trial: placement.New(r.session, job, r.largest, &r.placementBudget), rounds: &extenderRound{},
+		run: r, job: job, pool: pool, claim: claim, trial: placement.New(r.session, job, r.largest, &r.placementBudget), rounds: &extenderRound{},
 		costHeaps: r.costHeaps, limited: job.InQueue().Limited(),
+	}
+	if claim != nil {
+		s.costHeaps = map[heapKey]*nodeCostHeap{}
 	}
 	members := s.trial.Members()
 	s.plain = !slices.ContainsFunc(members, func(task *model.Task) bool { return !r.session.FitsByResourcesOnly(task) })
@@ -55,7 +62,7 @@ func (s *search) find() *plan {
 		return s.searchExhaustive()
 	}
 	found := s.searchGreedy()
-	if found == nil && (s.limited || !s.uniform) {
+	if found == nil && (s.limited || !s.uniform || s.claim != nil) {
 		found = s.searchClusterWide()
 	}
 	if found != nil {
@@ -64,8 +71,22 @@ func (s *search) find() *plan {
 	return found
 }
 
-// starts reports whether the job can start when all of a plan leave. It leaves no trace.
-func (s *search) starts(p *plan) bool { return s.whyNot(p.units) == nil }
+// starts reports whether the job can start when all of a plan leave, and they may. It leaves no trace.
+func (s *search) starts(p *plan) bool { return s.whyNot(p.units) == nil && s.allowed }
+
+// allows reports whether the job has a right to the units, as the session stands: they are gone, and the members have their
+// places.
+func (s *search) allows(units []victimUnit) bool {
+	return s.claim == nil || len(units) == 0 || s.claim.Allows(evictionUnits(units))
+}
+
+func evictionUnits(units []victimUnit) []framework.EvictionUnit {
+	all := make([]framework.EvictionUnit, len(units))
+	for i := range units {
+		all[i] = *units[i].evictionUnit()
+	}
+	return all
+}
 
 // whyNot returns why the job cannot start when all of the units leave, nil when it can; then places are where. Nothing else is
 // changed.
@@ -77,7 +98,7 @@ func (s *search) whyNot(units []victimUnit) (why *model.Refusal) {
 	s.session.Try(func(statement *framework.Statement) *model.Refusal {
 		if why = s.evictAll(statement, units); why == nil {
 			if why = s.trial.Place(model.FutureIdle); why == nil {
-				s.places = s.pipelined()
+				s.places, s.allowed = s.pipelined(), s.allows(units)
 			}
 		}
 		return undone()
@@ -121,6 +142,7 @@ func (s *search) decide(p *plan) bool {
 		s.guard.used[i] += p.covered[i]
 	}
 	s.removeEvicted(p.units)
+	s.evictions = s.session.Evictions()
 	s.planned[s.job.Key] = len(p.units) > 0 || holdsNomination(s.job)
 	waits := placement.WaitingForVictims(s.session.Snapshot, s.job)
 	if len(p.units) == 0 { // others have left capacity over since it was refused
@@ -158,9 +180,9 @@ func (s *search) overLimit() *model.Refusal {
 
 // agreed asks the victim pickers about the job itself: what they said before was about the first of its priority.
 func (s *search) agreed(p *plan) bool {
-	units := make([]framework.EvictionUnit, len(p.units))
-	for i, u := range p.units {
-		units[i] = framework.EvictionUnit{Job: u.of.job, Tasks: u.tasks, WholeGang: u.whole}
+	units := evictionUnits(p.units)
+	if s.claim != nil {
+		return len(s.session.ReclaimVictims(s.job, units)) == len(units)
 	}
 	return len(s.session.Victims(s.job, units)) == len(units)
 }

@@ -15,7 +15,8 @@ func (s *search) searchClusterWide() *plan {
 	var levels []int // so many units have the lowest priorities, one level after the other
 	for i := range units {
 		last := i + 1
-		if last == len(units) || units[i].cost.highest != units[last].cost.highest || units[i].cost.pdbViolations != units[last].cost.pdbViolations {
+		if last == len(units) || units[i].cost.highest != units[last].cost.highest ||
+			comparePrices(&units[i].cost.price, &units[last].cost.price) != 0 || units[i].cost.pdbViolations != units[last].cost.pdbViolations {
 			levels = append(levels, last)
 		}
 	}
@@ -28,7 +29,7 @@ func (s *search) searchClusterWide() *plan {
 
 // planOfFirst returns the plan of the first so many units, as far as they may go together.
 func (s *search) planOfFirst(units []victimUnit, many int) *plan {
-	p := newPlan(s.guard)
+	p := newPlan(s.guard, s.claim)
 	for _, u := range units[:many] {
 		s.extend(p, u)
 	}
@@ -42,7 +43,7 @@ func (s *search) restrictToUsedNodes(p *plan) *plan {
 	for _, member := range s.places {
 		nodes[member.node.Name] = true
 	}
-	near := newPlan(s.guard)
+	near := newPlan(s.guard, s.claim)
 	for _, u := range p.units {
 		if slices.ContainsFunc(u.tasks, func(task *model.Task) bool { return nodes[task.Node] }) {
 			near.add(u)

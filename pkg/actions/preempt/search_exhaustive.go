@@ -34,7 +34,7 @@ type costedPlan struct {
 // enumerate returns every set of victims that is allowed, the cheapest first, the empty one before all.
 func (s *search) enumerate() []costedPlan {
 	var plans []costedPlan
-	current := newPlan(s.guard)
+	current := newPlan(s.guard, s.claim)
 	var choose func(i int)
 	choose = func(i int) {
 		if i == len(s.pool.sources) {
@@ -105,7 +105,7 @@ func (s *search) unitsByCost() []victimUnit {
 		}
 	}
 	for i := range units {
-		units[i].cost.pdbViolations = newPlan(s.guard).violationsWith(&units[i])
+		units[i].cost.pdbViolations = newPlan(s.guard, s.claim).violationsWith(&units[i])
 	}
 	slices.SortFunc(units, func(a, b victimUnit) int { return compareUnits(&a, &b) })
 	return units

@@ -10,7 +10,7 @@ import (
 
 // searchGreedy gives one member after the other a place where that costs least, on top of what those before it cost.
 func (s *search) searchGreedy() *plan {
-	p := newPlan(s.guard)
+	p := newPlan(s.guard, s.claim)
 	s.places = nil
 	refusal := s.session.Try(func(statement *framework.Statement) *model.Refusal {
 		hopeless := map[model.Shape]bool{}
@@ -36,7 +36,9 @@ func (s *search) searchGreedy() *plan {
 		if refusal := s.overLimit(); refusal != nil {
 			return refusal
 		}
-		p = p.mergeWhole()
+		if p = p.mergeWhole(); !s.allows(p.units) {
+			return &model.Refusal{Code: model.InsufficientResources}
+		}
 		return undone()
 	})
 	if refusal.Code != "" {

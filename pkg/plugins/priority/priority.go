@@ -40,9 +40,10 @@ func (plugin) CompareJobs(a, b *model.Job) int { return cmp.Compare(b.Priority, 
 // CompareTasks puts the task of higher priority first.
 func (plugin) CompareTasks(a, b *model.Task) int { return cmp.Compare(b.Priority, a.Priority) }
 
-// FilterVictims keeps those of lower priority than the preemptor, and those that overstay on its reserved capacity.
+// FilterVictims keeps those of lower priority than the preemptor, those that overstay on its reserved capacity, and those of
+// other queues, where priorities do not count.
 func (plugin) FilterVictims(preemptor *model.Job, units []framework.EvictionUnit) (picked []framework.EvictionUnit, decided bool) {
 	return slices.DeleteFunc(units, func(unit framework.EvictionUnit) bool {
-		return unit.Priority() >= preemptor.Priority && !unit.Overstays
+		return unit.Priority() >= preemptor.Priority && !unit.Overstays && !unit.OtherQueue
 	}), true
 }

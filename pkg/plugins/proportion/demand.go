@@ -80,8 +80,12 @@ const stillCounts = 5 * time.Minute
 // addNode adds what a node gives beyond what queues hold there, which is added for all nodes together: what is idle. What others
 // hold beyond what the node has is no debt.
 func (d *demand) addNode(node *model.Node) {
-	if !schedulable(node, d.session.Snapshot.Now) {
+	takes, until := schedulable(node, d.session.Snapshot.Now)
+	if !takes {
 		return
+	}
+	if !until.IsZero() { // then there is less for all queues, and one may take from another, though nothing else happens
+		d.session.WakeAt(until)
 	}
 	for r := range node.Idle {
 		idle := node.Idle[r]
@@ -123,20 +127,22 @@ func (d *demand) counts(queue *model.Queue) bool {
 	return queue != nil && d.numbers[queue.Index] != absent
 }
 
-// schedulable reports whether a node takes new pods, or will once it is ready again, soon.
-func schedulable(node *model.Node, now time.Time) bool {
+// schedulable reports whether a node takes new pods, or will once it is ready again, soon; until is how long it counts when it is
+// not ready, zero for a node that is.
+func schedulable(node *model.Node, now time.Time) (takes bool, until time.Time) {
 	if node.Invalid != nil || node.Object == nil {
-		return node.Invalid == nil
+		return node.Invalid == nil, until
 	}
 	if node.Object.Spec.Unschedulable {
-		return false
+		return false, until
 	}
 	for i := range node.Object.Status.Conditions {
-		if c := &node.Object.Status.Conditions[i]; c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue || now.Sub(c.LastTransitionTime.Time) < stillCounts
+		if c := &node.Object.Status.Conditions[i]; c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
+			until = c.LastTransitionTime.Add(stillCounts)
+			return now.Before(until), until
 		}
 	}
-	return true
+	return true, until
 }
 
 // addJob adds what a job asks for, if it could start in an empty cluster: what no node can run must not change what others may

@@ -2,6 +2,7 @@ package proportion
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 	"unique"
@@ -171,4 +172,24 @@ func TestWhatThereIsAndIsAskedFor(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestANodeThatIsNotReadyCountsForAWhile, and the session asks to be woken when it does not count any more.
+func TestANodeThatIsNotReadyCountsForAWhile(t *testing.T) {
+	for minutes, want := range map[time.Duration][]time.Duration{3: {2 * time.Minute}, 5: nil} {
+		snapshot := borrowed(1)
+		snapshot.Now = time.Unix(10_000, 0)
+		snapshot.Nodes[0].Object = &corev1.Node{}
+		snapshot.Nodes[0].Object.Status.Conditions = []corev1.NodeCondition{{
+			Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(snapshot.Now.Add(-minutes * time.Minute)),
+		}}
+		var wakes []time.Duration
+		session := framework.Open(snapshot, &framework.Profile{Tiers: []framework.Tier{{{Factory: New}}}}, framework.Options{
+			Wake: func(at time.Time) { wakes = append(wakes, at.Sub(snapshot.Now)) },
+		})
+		newSharing(session)
+		if !slices.Equal(wakes, want) {
+			t.Errorf("not ready for %d minutes: wakes in %v, want %v", minutes, wakes, want)
+		}
+	}
 }

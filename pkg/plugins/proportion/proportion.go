@@ -1,8 +1,8 @@
 // Package proportion orders queues by how much each holds of what it may count on: its guarantee first, and of what is left a
 // part by its weight, as far as its jobs ask for it.
 //
-// The arithmetic is package shares; this package says what there is, what is held and what is asked for. It orders queues alone:
-// it keeps no job from idle capacity, and no pod is evicted for a share.
+// The arithmetic is package shares; this package says what there is, what is held and what is asked for. It keeps no job from
+// idle capacity. Which pods may be evicted for jobs of other queues it says when it is asked; the action reclaim makes the plans.
 package proportion
 
 import (
@@ -31,6 +31,7 @@ type plugin struct {
 
 var (
 	_ framework.QueueOrderer  = (*plugin)(nil)
+	_ framework.Reclaimer     = (*plugin)(nil)
 	_ framework.SessionOpener = (*plugin)(nil)
 	_ framework.SessionCloser = (*plugin)(nil)
 )
@@ -68,13 +69,21 @@ func (p *plugin) computed() *sharing {
 // sharing is the shares of one session, and how far each queue is from its own. What queues hold is read when it is asked for;
 // what there is and what is asked for do not change by starting what waited.
 type sharing struct {
-	tree shares.Tree
+	session *framework.Session
+	tree    shares.Tree
+	queues  []*model.Queue
 	// numbers are those of the queues in the tree, by index; absent for a queue in error, which starts nothing.
 	numbers []int
 	// devices and ordinary are the two worlds: extended resources, and all others. Resources that are not counted on nodes are in
 	// neither.
 	devices, ordinary shares.World
 	dimensions        int
+	usage             usage
+	// covered is what coverageOf has found without victims, at a revision of the snapshot; nil before.
+	covered         *coverage
+	coveredRevision model.Revision
+	// highest are the levels that highestAmong has found with the usage as it is.
+	highest map[highestKey][2]standingOf
 	// changes is what standing needs room for.
 	changes []int64
 	// asked are the devices that jobs with unlike members ask for.
@@ -86,12 +95,14 @@ const absent = -1
 func newSharing(session *framework.Session) *sharing {
 	snapshot := session.Snapshot
 	s := &sharing{
+		session: session,
 		numbers: slices.Repeat([]int{absent}, len(snapshot.Queues)), dimensions: snapshot.Dimensions.Len(),
 		changes: make([]int64, snapshot.Dimensions.Len()), asked: map[*model.Job][]int{},
 	}
 	s.tree.Reset(s.dimensions)
 	s.setWorlds(snapshot)
 	own := make([]model.Resources, len(snapshot.Queues))
+	s.queues, s.usage.own = snapshot.Queues, own
 	for _, queue := range snapshot.Queues {
 		s.add(queue, own)
 	}

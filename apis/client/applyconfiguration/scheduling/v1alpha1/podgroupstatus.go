@@ -48,6 +48,9 @@ type PodGroupStatusApplyConfiguration struct {
 	// evictedAt is when the scheduler last began to delete members of the group: evicted for another job, a start undone or
 	// restarted. It is not set once the group has its minimum bound again, or has ended.
 	EvictedAt *metav1.Time `json:"evictedAt,omitempty"`
+	// reclaims is how often all members of the group were evicted for jobs of other queues. With each time the group runs for
+	// longer before it goes for the fair share of another queue. It is not set before, nor once the group has ended.
+	Reclaims *int32 `json:"reclaims,omitempty"`
 	// waitingSince is since when the group has had the members it needs and has waited for capacity. It is not set while
 	// members are missing, nor once the minimum is bound.
 	WaitingSince *metav1.Time `json:"waitingSince,omitempty"`
@@ -190,6 +193,14 @@ func (b *PodGroupStatusApplyConfiguration) WithQueuedSince(value metav1.Time) *P
 // If called multiple times, the EvictedAt field is set to the value of the last call.
 func (b *PodGroupStatusApplyConfiguration) WithEvictedAt(value metav1.Time) *PodGroupStatusApplyConfiguration {
 	b.EvictedAt = &value
+	return b
+}
+
+// WithReclaims sets the Reclaims field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Reclaims field is set to the value of the last call.
+func (b *PodGroupStatusApplyConfiguration) WithReclaims(value int32) *PodGroupStatusApplyConfiguration {
+	b.Reclaims = &value
 	return b
 }
 

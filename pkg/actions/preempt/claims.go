@@ -1,0 +1,195 @@
+package preempt
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file is the same planning for an action that evicts pods of other queues. What differs is which pods may go and what they
+// cost, which the claims of the session say, and that jobs have their turns in the order of queues.
+
+// Rules are what such an action has of its own.
+type Rules interface {
+	// Name is the action's; reasons begin with it.
+	Name() string
+	// SparedUntil returns until when a unit is left alone although a claim by that right takes it, in seconds since 1970.
+	SparedUntil(unit *framework.EvictionUnit, right model.Right, now int64) int64
+}
+
+// Planner is an action of which the name is missing.
+type Planner interface {
+	Execute(session *framework.Session)
+	MayPreempt(session *framework.Session, job *model.Job) bool
+	Resume(session *framework.Session, deferred []*model.Job)
+	framework.CacheResetter
+}
+
+// NewPlanner returns what plans by such rules.
+func NewPlanner(options Options, rules Rules) Planner {
+	return &action{options: options, exhaustiveLimit: exhaustivePods, rules: rules}
+}
+
+// planForQueues gives each of the refused jobs its turn, in the order of queues, which every plan changes.
+func (a *action) planForQueues(r *run, candidates []*model.Job) {
+	session := r.session
+	if len(session.Snapshot.Queues) == 0 {
+		return
+	}
+	for _, left := range a.rounds(deferBehind(session, refused(session, candidates))) {
+		had := map[*model.Job]bool{}
+		for len(left) > 0 {
+			for job := range session.InOrder(left) {
+				had[job] = true
+				f := r.planFor(job)
+				if f == nil {
+					break
+				}
+				a.fail(r, f)
+			}
+			left = slices.DeleteFunc(left, func(job *model.Job) bool { return had[job] })
+		}
+	}
+	for _, f := range r.failures {
+		if f.same != nil {
+			f.why, f.blockedByBudgets = f.same.why, f.same.blockedByBudgets
+		}
+		refusal := session.Refusal(f.job).WithNote(r.rules.Name() + ": " + f.why)
+		refusal.Transient = refusal.Transient || f.transient
+		refusal.BlockedByBudgets = refusal.BlockedByBudgets || f.blockedByBudgets
+		session.Refuse(f.job, refusal)
+	}
+	r.failures = nil
+}
+
+// planByClaims looks for a plan by each right of the job, and by one alone.
+func (r *run) planByClaims(f *failure) *failure {
+	claims, why := r.session.Claims(f.job)
+	if len(claims) == 0 {
+		f.why = why
+		return f
+	}
+	r.session.ApplyReservations(f.job)
+	key, shares := r.searchKey(f.job)
+	if same := r.searched[key]; shares && same != nil {
+		f.same = same
+		return f
+	}
+	if r.budget <= 0 {
+		r.session.SearchCut()
+		f.why, f.skipped, f.transient = r.exhausted(), true, true
+		return f
+	}
+	var reasons []string
+	transient := false
+	for _, claim := range claims {
+		pool, spared := r.claimPool(f.job, claim)
+		if r.search(f, pool, claim) {
+			return nil
+		}
+		reasons = append(reasons, byRight[claim.Right()]+r.whyNotByClaim(f)+spared)
+		transient = transient || f.transient
+	}
+	f.transient = transient
+	f.why = strings.Join(reasons, "; ")
+	if shares && !f.transient {
+		r.searched[key] = f
+	}
+	return f
+}
+
+var byRight = map[model.Right]string{model.ByGuarantee: "by its guarantee ", model.ByShare: "by its share "}
+
+// claimPool returns the units of other queues that a claim takes, and how many are left alone for now, in words.
+func (r *run) claimPool(job *model.Job, claim framework.Claim) (p *candidateVictims, spared string) {
+	p = &candidateVictims{of: map[*model.Task]*victimJob{}, byJob: map[*model.Job]*victimJob{}}
+	r.inQueueOf(job)
+	for _, queue := range r.session.Snapshot.Queues {
+		if !claim.From(queue) {
+			continue
+		}
+		for _, other := range r.byQueue[queue.Name] {
+			if s := r.victimJobOf(other); s != nil {
+				s.claim = claim
+				p.sources = append(p.sources, s)
+			}
+		}
+	}
+	now, young := r.session.Snapshot.Now.Unix(), 0
+	for _, s := range p.sources {
+		r.spend(len(s.tasks))
+	}
+	units := slices.DeleteFunc(r.session.ReclaimVictims(job, p.units()), func(unit framework.EvictionUnit) bool {
+		if !claim.Takes(&unit, nil) {
+			return true
+		}
+		until := r.rules.SparedUntil(&unit, claim.Right(), now)
+		if until > now {
+			young++
+			r.session.WakeAt(time.Unix(until, 0))
+		}
+		return until > now
+	})
+	r.keep(p, units)
+	p.index()
+	if young > 0 {
+		spared = fmt.Sprintf(", %d more once they have run for long enough", young)
+	}
+	return p, spared
+}
+
+// whyNotByClaim says why the last search of a job has found no plan: how much there is to take, or what else is in the way.
+func (r *run) whyNotByClaim(f *failure) string {
+	switch {
+	case f.skipped || f.why != "":
+		why := f.why
+		f.why = ""
+		return why
+	case f.search.pool.pods == 0:
+		return "there is nothing to take"
+	}
+	s := f.search
+	most := newPlan(s.guard, s.claim)
+	for _, u := range s.unitsByCost() {
+		s.extend(most, u)
+	}
+	most = most.mergeWhole()
+	if verdict := s.explainProtected(); verdict.BlockedByBudgets {
+		f.blockedByBudgets = true
+		return verdict.Detail
+	}
+	return s.describeTaken(most)
+}
+
+// describeTaken says how much a plan takes of what the job lacks, and from which queues.
+func (s *search) describeTaken(p *plan) string {
+	var queues, amounts []string
+	taken := model.Resources{}
+	for _, queue := range s.session.Snapshot.Queues {
+		if lost := p.lost[queue]; len(lost) > 0 {
+			queues = append(queues, fmt.Sprintf("%q", queue.Name))
+			taken.Add(lost)
+		}
+	}
+	members, enough := int(s.job.MinMember)-s.job.Count(framework.Ready.Counts), ", and could not start"
+	for r := range s.session.Snapshot.Dimensions.Len() {
+		needs := framework.LeastRequest(s.job, members, r)
+		if needs == 0 || r == model.Pods {
+			continue
+		}
+		if taken.At(r) < needs {
+			enough = ""
+		}
+		dimensions := s.session.Snapshot.Dimensions
+		number, _, _ := strings.Cut(dimensions.FormatAmount(r, min(taken.At(r), needs)), " ")
+		amounts = append(amounts, number+" of "+dimensions.FormatAmount(r, needs))
+	}
+	if len(queues) == 0 {
+		return "there is nothing to take"
+	}
+	return fmt.Sprintf("it could take %s from %s%s", strings.Join(amounts, ", "), strings.Join(queues, ", "), enough)
+}

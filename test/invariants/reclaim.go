@@ -1,0 +1,456 @@
+package invariants
+
+import (
+	"cmp"
+	"fmt"
+	"math/big"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// This file judges what was taken from other queues, by the rules in words: with fractions, and all of it computed again for each
+// question. It is slow, and shares no code with the scheduler.
+
+// Queue is one of a tree.
+type Queue struct {
+	Parent           string
+	Weight           int64
+	Guarantee, Limit Amounts
+	// Used is what its own jobs hold before anything is taken, Demand what they hold or wait for.
+	Used, Demand Amounts
+}
+
+// Unit is what ends together: one surplus pod, or the rest of a job.
+type Unit struct {
+	Queue    string
+	Job      string
+	Amounts  Amounts
+	Priority int32
+	Began    int64
+	// Surplus reports that the job can spare it; Taken that it is evicted.
+	Surplus, Taken bool
+}
+
+// Reclaim is one decision that takes from other queues.
+type Reclaim struct {
+	Queues map[string]*Queue
+	// Used is what each queue holds before the decision, when the shares are older than it.
+	Used map[string]Amounts
+	// Supply is what there is for all queues.
+	Supply Amounts
+	// Taker is the queue of the job, Gains what its members get, Right by which.
+	Taker string
+	Gains Amounts
+	Right string
+	Units []Unit
+}
+
+// Check returns what is wrong with the decision, nil when nothing is.
+func (r *Reclaim) Check() error {
+	c := &reclaim{Reclaim: r, parts: map[string]map[corev1.ResourceName]*part{}, lambda: map[string]map[corev1.ResourceName]*big.Rat{},
+		contended: map[string]map[corev1.ResourceName]bool{}, supply: map[string]Amounts{}}
+	c.divide("", r.Supply)
+	for i := range r.Units {
+		if !r.Units[i].Taken {
+			continue
+		}
+		if why := c.judge(&r.Units[i]); why != "" {
+			return fmt.Errorf("invariant Q8: queue %s takes %v of %s of queue %s by %s: %s", r.Taker, r.Units[i].Amounts, r.Units[i].Job, r.Units[i].Queue, r.Right, why)
+		}
+	}
+	return nil
+}
+
+// part is what one queue has of one resource: its guarantee with those below it, the demand within limits, and the part of the
+// guarantee that it has a use for.
+type part struct{ guarantee, ceiling, floor int64 }
+
+type reclaim struct {
+	*Reclaim
+	parts     map[string]map[corev1.ResourceName]*part
+	lambda    map[string]map[corev1.ResourceName]*big.Rat // of the children of a queue
+	contended map[string]map[corev1.ResourceName]bool
+	supply    map[string]Amounts
+}
+
+func (c *reclaim) children(of string) (names []string) {
+	for name, queue := range c.Queues {
+		if queue.Parent == of {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (c *reclaim) resources() (names []corev1.ResourceName) {
+	all := Amounts{}
+	all.Add(c.Supply, 1)
+	all.Add(c.Gains, 1)
+	for name := range all {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (c *reclaim) partOf(queue string, r corev1.ResourceName) *part {
+	q, p := c.Queues[queue], &part{}
+	demand := q.Demand[r]
+	for _, child := range c.children(queue) {
+		below := c.partOf(child, r)
+		p.guarantee, demand = p.guarantee+below.guarantee, demand+below.ceiling
+	}
+	p.guarantee = max(p.guarantee, q.Guarantee[r])
+	p.ceiling = demand
+	if limit, has := q.Limit[r]; has {
+		p.ceiling = min(p.ceiling, limit)
+	}
+	return p
+}
+
+// divide finds floors and rates below a queue that has so much.
+func (c *reclaim) divide(of string, supply Amounts) {
+	c.lambda[of], c.contended[of], c.supply[of] = map[corev1.ResourceName]*big.Rat{}, map[corev1.ResourceName]bool{}, supply
+	shares := map[string]Amounts{}
+	children := c.children(of)
+	for _, name := range children {
+		c.parts[name], shares[name] = map[corev1.ResourceName]*part{}, Amounts{}
+	}
+	for _, r := range c.resources() {
+		floors, ceilings := int64(0), int64(0)
+		for _, name := range children {
+			p := c.partOf(name, r)
+			c.parts[name][r] = p
+			p.floor = min(p.guarantee, p.ceiling)
+			floors, ceilings = floors+p.floor, ceilings+p.ceiling
+		}
+		c.contended[of][r] = ceilings > supply[r]
+		c.lambda[of][r] = new(big.Rat)
+		switch {
+		case floors > supply[r]:
+			for _, name := range children {
+				p := c.parts[name][r]
+				scaled := new(big.Int).Mul(big.NewInt(p.floor), big.NewInt(supply[r]))
+				p.floor = scaled.Quo(scaled, big.NewInt(floors)).Int64()
+				shares[name][r] = p.floor
+			}
+			continue
+		case ceilings <= supply[r]:
+			for _, name := range children {
+				shares[name][r] = c.parts[name][r].ceiling
+			}
+			continue
+		}
+		rate, rest := c.fill(children, r, supply[r]-floors, func(q *Queue) int64 { return q.Weight })
+		c.lambda[of][r] = rate
+		for _, name := range children {
+			shares[name][r] = c.parts[name][r].floor + c.extra(name, r, rate, c.Queues[name].Weight)
+		}
+		left, _ := c.fill(children, r, rest, func(q *Queue) int64 {
+			if q.Weight == 0 {
+				return 1
+			}
+			return 0
+		})
+		for _, name := range children {
+			if c.Queues[name].Weight == 0 {
+				shares[name][r] += c.extra(name, r, left, 1)
+			}
+		}
+	}
+	for _, name := range children {
+		c.divide(name, shares[name])
+	}
+}
+
+// extra is what a queue has above its floor at a rate, rounded up.
+func (c *reclaim) extra(name string, r corev1.ResourceName, rate *big.Rat, weight int64) int64 {
+	p := c.parts[name][r]
+	above := new(big.Rat).Mul(rate, new(big.Rat).SetInt64(weight))
+	whole, remainder := new(big.Int).QuoRem(above.Num(), above.Denom(), new(big.Int))
+	if remainder.Sign() > 0 {
+		whole.Add(whole, big.NewInt(1))
+	}
+	return min(p.ceiling-p.floor, whole.Int64())
+}
+
+// fill finds the highest rate for which there is enough, or that at which all have what they want.
+func (c *reclaim) fill(children []string, r corev1.ResourceName, rest int64, weight func(*Queue) int64) (*big.Rat, int64) {
+	full, rate := map[string]bool{}, new(big.Rat)
+	for {
+		left, weights := rest, int64(0)
+		for _, name := range children {
+			if w := weight(c.Queues[name]); full[name] {
+				left -= c.parts[name][r].ceiling - c.parts[name][r].floor
+			} else {
+				weights += w
+			}
+		}
+		if weights == 0 {
+			return rate, left
+		}
+		next := big.NewRat(left, weights)
+		more := false
+		for _, name := range children {
+			p, w := c.parts[name][r], weight(c.Queues[name])
+			if !full[name] && w > 0 && new(big.Rat).Mul(next, big.NewRat(w, 1)).Cmp(big.NewRat(p.ceiling-p.floor, 1)) >= 0 {
+				full[name], more = true, true
+				if at := big.NewRat(p.ceiling-p.floor, w); at.Cmp(rate) > 0 {
+					rate = at
+				}
+			}
+		}
+		if !more {
+			return next, 0
+		}
+	}
+}
+
+func device(r corev1.ResourceName) bool {
+	switch r {
+	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods:
+		return false
+	}
+	return true
+}
+
+// path is the queue and those above it.
+func (c *reclaim) path(queue string) (names []string) {
+	for ; queue != ""; queue = c.Queues[queue].Parent {
+		names = append(names, queue)
+	}
+	return names
+}
+
+func (c *reclaim) isBelow(queue, of string) bool { return slices.Contains(c.path(queue), of) }
+
+// used is what a queue and those below it hold: before, or after the decision.
+func (c *reclaim) used(queue string, r corev1.ResourceName, after bool) (sum int64) {
+	for name := range c.Queues {
+		if c.isBelow(name, queue) {
+			sum += c.Used[name][r]
+		}
+	}
+	if !after {
+		return sum
+	}
+	if c.isBelow(c.Taker, queue) {
+		sum += c.Gains[r]
+	}
+	for i := range c.Units {
+		if c.Units[i].Taken && c.isBelow(c.Units[i].Queue, queue) {
+			sum -= c.Units[i].Amounts[r]
+		}
+	}
+	return sum
+}
+
+// level is how far a queue is above its floor, and a rank of what no fraction says.
+type level struct {
+	rank int
+	of   *big.Rat
+}
+
+func (l level) compare(o level) int { return cmp.Or(cmp.Compare(l.rank, o.rank), l.of.Cmp(o.of)) }
+
+func (c *reclaim) level(queue string, r corev1.ResourceName, after bool) level {
+	q := c.Queues[queue]
+	above := c.used(queue, r, after) - c.parts[queue][r].floor
+	if !c.contended[q.Parent][r] || above < 0 || above == 0 && q.Weight > 0 {
+		return level{of: new(big.Rat)}
+	}
+	supply, rate := big.NewRat(max(1, c.supply[q.Parent][r]), 1), c.lambda[q.Parent][r]
+	of := big.NewRat(above, 1)
+	switch {
+	case q.Weight == 0:
+		return level{3, of.Quo(of, supply)}
+	case rate.Sign() == 0:
+		return level{2, of.Quo(of, supply.Mul(supply, big.NewRat(q.Weight, 1)))}
+	}
+	return level{1, of.Quo(of, new(big.Rat).Mul(rate, big.NewRat(q.Weight, 1)))}
+}
+
+// levels are those of the resources of a world, the highest first.
+func (c *reclaim) levels(queue string, devices, after bool) (all []level) {
+	for _, r := range c.resources() {
+		if device(r) == devices {
+			all = append(all, c.level(queue, r, after))
+		}
+	}
+	slices.SortFunc(all, func(a, b level) int { return b.compare(a) })
+	return all
+}
+
+func compareLevels(a, b []level) int {
+	return slices.CompareFunc(a, b, func(x, y level) int { return x.compare(y) })
+}
+
+// decides are the resources in which amounts are or are not within a guarantee: devices if any queue guarantees one of them.
+func (c *reclaim) decides(amounts Amounts, guaranteed func(r corev1.ResourceName) bool) (deciding []corev1.ResourceName) {
+	byDevices := false
+	for _, r := range c.resources() {
+		if device(r) && amounts[r] > 0 {
+			for _, queue := range c.Queues {
+				byDevices = byDevices || queue.Guarantee[r] > 0
+			}
+		}
+	}
+	for _, r := range c.resources() {
+		if device(r) == byDevices && amounts[r] > 0 && guaranteed(r) {
+			deciding = append(deciding, r)
+		}
+	}
+	return deciding
+}
+
+func (c *reclaim) own(queue string) func(corev1.ResourceName) bool {
+	return func(r corev1.ResourceName) bool { return c.Queues[queue].Guarantee[r] > 0 }
+}
+
+func (c *reclaim) kept(queue string, r corev1.ResourceName) int64 {
+	return min(c.Queues[queue].Guarantee[r], c.parts[queue][r].floor)
+}
+
+// within reports whether amounts are within the own guarantee of a queue that then holds what it holds after, and more.
+func (c *reclaim) within(queue string, amounts, more Amounts) bool {
+	deciding := c.decides(amounts, c.own(queue))
+	return len(deciding) > 0 && !slices.ContainsFunc(deciding, func(r corev1.ResourceName) bool {
+		return c.used(queue, r, true)+more[r] > c.kept(queue, r)
+	})
+}
+
+// covered reports whether the guarantee of a queue from that of the unit up to another one covers it.
+func (c *reclaim) covered(unit *Unit, upTo string) bool {
+	covers := map[*Unit]bool{}
+	for _, queue := range c.path(unit.Queue) {
+		c.cover(queue, covers)
+		if queue == upTo {
+			break
+		}
+	}
+	return covers[unit]
+}
+
+// cover adds what the guarantees of a queue and of those below it cover.
+func (c *reclaim) cover(queue string, covers map[*Unit]bool) {
+	for _, child := range c.children(queue) {
+		c.cover(child, covers)
+	}
+	var units []*Unit
+	for i := range c.Units {
+		if c.isBelow(c.Units[i].Queue, queue) {
+			units = append(units, &c.Units[i])
+		}
+	}
+	before := map[*Unit]bool{}
+	for u := range covers {
+		before[u] = true
+	}
+	rank := func(u *Unit) int {
+		if before[u] {
+			return 0
+		}
+		return 1
+	}
+	surplus := func(u *Unit) int {
+		if u.Surplus {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(units, func(a, b *Unit) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Began, b.Began),
+			cmp.Compare(surplus(a), surplus(b)), cmp.Compare(a.Job, b.Job))
+	})
+	left := Amounts{}
+	for _, r := range c.resources() {
+		left[r] = c.kept(queue, r)
+	}
+	for _, u := range units {
+		deciding := c.decides(u.Amounts, c.own(queue))
+		if len(deciding) == 0 || slices.ContainsFunc(deciding, func(r corev1.ResourceName) bool { return u.Amounts[r] > left[r] }) {
+			continue
+		}
+		for _, r := range deciding {
+			left[r] -= u.Amounts[r]
+		}
+		covers[u] = true
+	}
+	for _, u := range units { // surplus without its job
+		if u.Surplus && slices.ContainsFunc(units, func(o *Unit) bool { return o.Job == u.Job && !o.Surplus && !covers[o] }) {
+			delete(covers, u)
+		}
+	}
+}
+
+// judge returns what is wrong with one unit that goes.
+func (c *reclaim) judge(unit *Unit) string {
+	x, y, meeting := "", "", ""
+	for _, queue := range c.path(unit.Queue) {
+		for _, mine := range c.path(c.Taker) {
+			if y == "" && queue != mine && c.Queues[queue].Parent == c.Queues[mine].Parent {
+				x, y, meeting = mine, queue, c.Queues[queue].Parent
+			}
+		}
+	}
+	switch {
+	case y == "" || c.isBelow(c.Taker, y) || c.isBelow(unit.Queue, x):
+		return "the queues are one"
+	case c.covered(unit, y):
+		return "a guarantee covers it"
+	}
+	if c.Right == "guarantee" {
+		for _, queue := range c.path(c.Taker) {
+			if c.within(queue, c.Gains, nil) {
+				return ""
+			}
+			if queue == x {
+				break
+			}
+		}
+		return "it is within no guarantee"
+	}
+	return c.judgeShare(unit, x, y, meeting)
+}
+
+func (c *reclaim) judgeShare(unit *Unit, x, y, meeting string) string {
+	devices := slices.ContainsFunc(c.resources(), func(r corev1.ResourceName) bool {
+		return device(r) && unit.Amounts[r] > 0 && c.Gains[r] > 0 && c.contended[meeting][r]
+	})
+	if !devices {
+		for _, above := range append([]string{meeting}, c.path(meeting)...) {
+			if slices.ContainsFunc(c.resources(), func(r corev1.ResourceName) bool {
+				return device(r) && unit.Amounts[r] > 0 && (c.contended[above][r] || c.contended[""][r])
+			}) {
+				return "a device is idled for something else"
+			}
+		}
+	}
+	before, after, giver := c.levels(x, devices, false), c.levels(x, devices, true), c.levels(y, devices, true)
+	switch {
+	case compareLevels(after, before) <= 0:
+		return "the taker does not rise"
+	case after[0].compare(before[0]) > 0 && after[0].compare(giver[0]) > 0:
+		return "the taker ends above the giver"
+	case after[0].compare(before[0]) <= 0 && compareLevels(after, giver) > 0:
+		return "the taker ends above the giver by all levels"
+	case !slices.ContainsFunc(c.resources(), func(r corev1.ResourceName) bool {
+		return device(r) == devices && unit.Amounts[r] > 0 && c.Gains[r] > 0 && c.contended[meeting][r] &&
+			c.level(x, r, true).compare(c.level(y, r, true)) <= 0
+	}):
+		return "the taker is above the giver in all that it gets"
+	}
+	for _, r := range c.decides(unit.Amounts, func(r corev1.ResourceName) bool { return c.parts[y][r].guarantee > 0 }) {
+		if c.used(y, r, true) < c.parts[y][r].floor {
+			return "the giver ends below its guarantee"
+		}
+	}
+	for _, above := range c.path(meeting) {
+		if c.within(above, unit.Amounts, unit.Amounts) {
+			return "it has a right to come back"
+		}
+	}
+	return ""
+}

@@ -144,6 +144,16 @@ func (a *arena) reported(name string) {
 	}
 }
 
+// limited makes a gang that waits for the limit of its queue, which another one uses.
+func (a *arena) limited() {
+	a.t.Helper()
+	inQueue := harness.PodLabels(map[string]string{v1alpha1.LabelQueue: "upgrade"})
+	a.gang("queued", a.high, 2, 2, cpu("500m"), onQuiet, inQueue)
+	a.bound("queued", 2)
+	limited := a.gang("limited", a.high, 1, 1, cpu("500m"), onQuiet, inQueue)
+	env.Eventually(a.t, patience, func() error { return waits(a.t, limited, "QueueLimit") })
+}
+
 // TestUpgradeAndRollback replaces the scheduler of an earlier version (PREVIOUS, its program) by this one, and this one by the
 // earlier one, while there are gangs in every phase, and where the earlier one reads Queues, a
 // gang that waits for the limit of its queue. No pod is deleted, evicted, moved or undone, and each wait goes on; then
@@ -192,12 +202,8 @@ func TestUpgradeAndRollback(t *testing.T) {
 	env.Eventually(t, patience, func() error { return a.left("slow", 0) })
 	reserved := a.gang("reserved", a.low, 2, 2)
 	env.Eventually(t, patience, func() error { return a.reserved(reserved, 2) })
-	inQueue := harness.PodLabels(map[string]string{v1alpha1.LabelQueue: "upgrade"})
 	if queues {
-		a.gang("queued", a.high, 2, 2, cpu("500m"), onQuiet, inQueue)
-		a.bound("queued", 2)
-		limited := a.gang("limited", a.high, 1, 1, cpu("500m"), onQuiet, inQueue)
-		env.Eventually(t, patience, func() error { return waits(t, limited, "QueueLimit") })
+		a.limited()
 	}
 
 	w := a.witness()

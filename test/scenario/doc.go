@@ -124,6 +124,7 @@
 //
 //	run.go, stage.go                                              a story is played
 //	line.go, objects.go, pod.go, place.go, need.go, isolated.go   its lines become objects
+//	page.go                                                       and so does what a page shows
 //	world.go, owner.go, kube.go, extender.go                      what is around the scheduler
 //	evict.go, reserve.go, implicit.go, queue.go                   evictions, status, groups and queues on the player's own account
 //	check.go, idle.go, advise.go                                  what is recorded and checked

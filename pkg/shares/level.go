@@ -71,7 +71,7 @@ func (l Level) String() string {
 
 // Level returns the level of a queue in a resource after its usage changes by so much.
 func (t *Tree) Level(queue, resource int, change int64) Level {
-	division := t.divisions[t.at(t.queues[queue].parent+1, resource)]
+	division := t.among(queue, resource)
 	if !division.Contended {
 		return Level{}
 	}

@@ -32,12 +32,15 @@ func (s Standing) Rank() (level, met uint64) { return s.Level.number(), s.Met.nu
 func (t *Tree) Standing(queue int, world World, changes []int64) Standing {
 	s := Standing{Met: Fraction{Q: 1}}
 	for _, r := range world {
+		if !t.among(queue, r).Contended {
+			continue // at its floor
+		}
 		change := of(changes, r)
 		if level := t.Level(queue, r, change); level.Compare(s.Level) > 0 {
 			s.Level = level
 		}
 		p := &t.parts[t.at(queue, r)]
-		if p.Floor == 0 || !t.Among(queue, r).Contended {
+		if p.Floor == 0 {
 			continue
 		}
 		if met := (Fraction{P: min(p.Floor, sum(p.Usage, change)), Q: p.Floor}); met.Compare(s.Met) > 0 {
@@ -104,7 +107,7 @@ func (t *Tree) EndsNoHigher(e *Exchange, world World) bool {
 // of which it gains some and the unit, a part of the loss, has some.
 func (t *Tree) LowerInOne(e *Exchange, world World, unit []int64) bool {
 	return slices.ContainsFunc(world, func(r int) bool {
-		if of(unit, r) <= 0 || of(e.Gain, r) <= 0 || !t.Among(e.Taker, r).Contended {
+		if of(unit, r) <= 0 || of(e.Gain, r) <= 0 || !t.among(e.Taker, r).Contended {
 			return false
 		}
 		taker, giver := t.Level(e.Taker, r, of(e.Gain, r)), t.Level(e.Giver, r, -of(e.Loss, r))

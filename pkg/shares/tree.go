@@ -125,7 +125,10 @@ func (t *Tree) Part(queue, resource int) Part { return t.parts[t.at(queue, resou
 // 0/0, if there are none.
 func (t *Tree) Division(parent, resource int) Division { return t.divisions[t.at(parent+1, resource)] }
 
-// Among returns how the last Compute divided a resource among a queue and its siblings.
-func (t *Tree) Among(queue, resource int) Division {
-	return t.Division(t.queues[queue].parent, resource)
+// Contended reports whether the last Compute found that a queue and its siblings ask for more of a resource than they can have.
+func (t *Tree) Contended(queue, resource int) bool { return t.among(queue, resource).Contended }
+
+// among is how the last Compute divided a resource among a queue and its siblings.
+func (t *Tree) among(queue, resource int) *Division {
+	return &t.divisions[t.at(t.queues[queue].parent+1, resource)]
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
+	"github.com/tutti-sched/tutti/pkg/shares"
 )
 
 const device = model.Unoffered + 1
@@ -153,7 +154,7 @@ func TestWhatThereIsAndIsAskedFor(t *testing.T) {
 			supply[r] = supplied(snapshot, r)
 		}
 		for _, r := range []int{model.CPU, model.Pods, device} {
-			if got := s.tree.Among(s.numbers[0], r).Supply; got != supply[r] {
+			if got := s.tree.Division(shares.Root, r).Supply; got != supply[r] {
 				t.Fatalf("there is %d of %s, want %d", got, snapshot.Dimensions.Name(r), supply[r])
 			}
 			for _, queue := range snapshot.Queues {

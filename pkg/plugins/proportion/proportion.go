@@ -168,7 +168,9 @@ func (s *sharing) standing(queue *model.Queue, job *model.Job) shares.Standing {
 		world = s.devices
 	}
 	for _, r := range world {
-		s.changes[r] = queue.Used.At(r) - s.tree.Part(number, r).Usage
+		if s.tree.Contended(number, r) { // else what has changed counts nothing
+			s.changes[r] = queue.Used.At(r) - s.tree.Part(number, r).Usage
+		}
 	}
 	return s.tree.Standing(number, world, s.changes)
 }
@@ -177,7 +179,7 @@ func (s *sharing) standing(queue *model.Queue, job *model.Job) shares.Standing {
 // than there is.
 func (s *sharing) asksForContended(number int, job *model.Job) bool {
 	for _, r := range s.devices {
-		if !s.tree.Among(number, r).Contended {
+		if !s.tree.Contended(number, r) {
 			continue
 		}
 		if job.Class.Uniform {
@@ -209,7 +211,7 @@ func (s *sharing) devicesOf(job *model.Job) []int {
 func (s *sharing) contendedShare(queue *model.Queue) (share []model.ListedAmount) {
 	number := s.numbers[queue.Index]
 	for r := range s.dimensions {
-		if number != absent && s.tree.Among(number, r).Contended {
+		if number != absent && s.tree.Contended(number, r) {
 			share = append(share, model.ListedAmount{Position: r, Amount: s.tree.Part(number, r).Share})
 		}
 	}

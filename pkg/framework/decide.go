@@ -62,8 +62,11 @@ func (s *Session) emitDecisions(operations []operation) {
 			decision.Nominations = append(decision.Nominations, s.releaseNominations(s.Snapshot.Job(decision.Job), decision.Nominations)...)
 			s.renewed[decision.Job] = true
 		}
+		job := s.Snapshot.Job(decision.Job)
+		if job != nil && len(decision.Binds)+len(decision.Nominations) > 0 {
+			s.Snapshot.ReleaseHeadroom(job)
+		}
 		if len(decision.Binds) > 0 {
-			job := s.Snapshot.Job(decision.Job)
 			decision.MinBinds = minimumOf(job, decision)
 			s.takeTurn(job, decision)
 		}

@@ -42,12 +42,13 @@ func (s *Session) minimumOverLimit(job *model.Job) *model.Refusal {
 		return nil
 	}
 	ask := func(position int) int64 { return LeastRequest(job, needs, position) }
-	exceeded, limit := queue.Exceeded(ask, false, model.FutureIdle)
+	waits := s.withoutHeadroom(queue, job.Key)
+	exceeded, limit := queue.Exceeded(ask, false, model.FutureIdle, waits)
 	if exceeded == nil {
 		return nil
 	}
 	return s.limitRefusal(limitKey{
-		queue: exceeded, limit: limit, ask: ask(limit.Position), of: "the minimum",
+		queue: exceeded, limit: limit, ask: ask(limit.Position), of: "the minimum", kept: exceeded.KeptFrom(waits, limit.Position),
 		never: needs == int(job.MinMember) && ask(limit.Position) > limit.Amount,
 	})
 }
@@ -82,21 +83,62 @@ func (s *Session) OverLimit(task *model.Task, room model.CapacityKind) *model.Re
 	if !queue.Limited() {
 		return nil
 	}
-	exceeded, limit := queue.Exceeded(task.Request.At, task.CountsInQueue(), room)
+	waits := s.withoutHeadroom(queue, task.Job)
+	exceeded, limit := queue.Exceeded(task.Request.At, task.CountsInQueue(), room, waits)
 	if exceeded == nil {
 		return nil
 	}
 	s.narrow(ForJob) // jobs of other queues have other limits
-	return s.limitRefusal(limitKey{queue: exceeded, limit: limit, ask: task.Request.At(limit.Position), of: "a member"})
+	return s.limitRefusal(limitKey{
+		queue: exceeded, limit: limit, ask: task.Request.At(limit.Position), of: "a member", kept: exceeded.KeptFrom(waits, limit.Position),
+	})
+}
+
+// KeepHeadroom keeps what the minima of the jobs ask for free below the limits of their queues, of the first job below each limit.
+// Other jobs are refused what would leave less, as by the limit itself, but for jobs of a higher priority in the same queue, and
+// for what has begun. It is in force until the session ends or the job starts.
+func (s *Session) KeepHeadroom(jobs []*model.Job) {
+	kept := make([]*model.Headroom, len(s.Snapshot.Queues))
+	for _, job := range jobs {
+		var headroom *model.Headroom
+		for queue := job.InQueue(); queue != nil; queue = queue.Above() {
+			if len(queue.Limit) == 0 || kept[queue.Index] != nil {
+				continue
+			}
+			if headroom == nil {
+				headroom = &model.Headroom{Job: job.Key, Queue: job.Queue, Priority: job.Priority}
+				needs := int(job.MinMember) - job.Count(Ready.Counts)
+				for r := range s.Snapshot.Dimensions.Len() {
+					headroom.Least.Set(r, LeastRequest(job, needs, r))
+				}
+			}
+			kept[queue.Index] = headroom
+		}
+	}
+	s.Snapshot.SetHeadroom(kept)
+}
+
+// withoutHeadroom returns the job if headroom below the limits of its queue may be kept from it: all of them are looked at, but
+// not for a gang that has begun and lacks members, which does not wait for what is only kept free. Else it returns nil.
+func (s *Session) withoutHeadroom(queue *model.Queue, key model.JobKey) *model.Job {
+	if !queue.HasHeadroom() {
+		return nil
+	}
+	job := s.Snapshot.Job(key)
+	if job == nil || s.viewer(job).EndsBefore == model.UnrestrictedViewpoint {
+		return nil
+	}
+	return job
 }
 
 // limitKey is what a refusal by a limit says.
 type limitKey struct {
 	queue *model.Queue
 	limit model.ListedAmount
-	// used is what the queue holds, ask what is asked for, by the minimum or a member of the job.
-	used, ask int64
-	of        string
+	// used is what the queue holds, kept what is kept free for another job, ask what is asked for, by the minimum or a member of the
+	// job.
+	used, kept, ask int64
+	of              string
 	// never reports that the limit is too low for the job whatever the queue holds.
 	never bool
 }
@@ -108,8 +150,12 @@ func (s *Session) limitRefusal(key limitKey) *model.Refusal {
 		return known
 	}
 	amount := func(n int64) string { return s.Snapshot.Dimensions.FormatAmount(key.limit.Position, n) }
-	detail := fmt.Sprintf("queue %q holds %s of its limit of %s, and %s needs %s more",
-		key.queue.Name, amount(key.used), amount(key.limit.Amount), key.of, amount(key.ask))
+	forOther := ""
+	if key.kept > 0 {
+		forOther = fmt.Sprintf(", %s are kept for a job that has waited for long", amount(key.kept))
+	}
+	detail := fmt.Sprintf("queue %q holds %s of its limit of %s%s, and %s needs %s more",
+		key.queue.Name, amount(key.used), amount(key.limit.Amount), forOther, key.of, amount(key.ask))
 	if key.never {
 		detail = fmt.Sprintf("queue %q has a limit of %s, and the minimum needs %s: the job cannot start within it",
 			key.queue.Name, amount(key.limit.Amount), amount(key.ask))
@@ -117,7 +163,7 @@ func (s *Session) limitRefusal(key limitKey) *model.Refusal {
 	if s.limits == nil {
 		s.limits = map[limitKey]*model.Refusal{}
 	}
-	s.limits[key] = &model.Refusal{Code: model.QueueLimit, Detail: detail, Evictable: key.ask <= key.limit.Amount}
+	s.limits[key] = &model.Refusal{Code: model.QueueLimit, Detail: detail, Evictable: key.ask <= key.limit.Amount-key.kept}
 	return s.limits[key]
 }
 

@@ -1,7 +1,6 @@
 package framework
 
 import (
-	"slices"
 	"time"
 
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -16,7 +15,7 @@ type ReservationOwner interface {
 	Action
 	// LimitReservations ends, by Session.Reserve, what is reserved beyond the limits of the configuration: another configuration may
 	// have allowed it, or another client may have written the status that it was read from. It is called on the session's goroutine
-	// before the first action, so that no action respects what is beyond the limits.
+	// before the first action, so that no action respects what is beyond the limits, and calls Session.KeepHeadroom.
 	LimitReservations(session *Session)
 }
 
@@ -65,11 +64,8 @@ func (s *Session) WakeAt(at time.Time) {
 	}
 }
 
-// limitReservations ends what is reserved beyond the limits, and all of it when no action keeps reservations.
+// limitReservations ends what is reserved beyond the limits, and all of it when no action keeps reservations; headroom, too.
 func (s *Session) limitReservations(actions []Action) {
-	if !slices.ContainsFunc(s.Snapshot.Jobs, func(job *model.Job) bool { return job.Reservation != nil }) {
-		return
-	}
 	for _, action := range actions {
 		if owner, keeps := action.(ReservationOwner); keeps {
 			owner.LimitReservations(s)
@@ -81,4 +77,5 @@ func (s *Session) limitReservations(actions []Action) {
 			s.Reserve(job, nil)
 		}
 	}
+	s.KeepHeadroom(nil)
 }

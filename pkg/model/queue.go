@@ -45,6 +45,9 @@ type Queue struct {
 	// session that computed it. It is replaced, never changed.
 	Share []ListedAmount
 
+	// Headroom is what is kept free of the limit for a job that has waited for long; nil when nothing is.
+	Headroom *Headroom
+
 	// Index is the queue's place in Snapshot.Queues.
 	Index int
 	// parent is nil for a part of the whole cluster, when there is no such queue, and where the tree has a cycle.
@@ -71,13 +74,74 @@ type ListedAmount struct {
 	Amount   int64
 }
 
+// Headroom is a part of a limit that is kept free for the minimum of a job. It is replaced, never changed.
+type Headroom struct {
+	Job      JobKey
+	Queue    string
+	Priority int32
+	// Least is the least that the minimum asks for beyond what the job has.
+	Least Resources
+}
+
+// keptFrom reports whether the headroom is not for the job: it is kept from jobs of the same priority or below in the queue of
+// its own job, and from all jobs of other queues.
+func (h *Headroom) keptFrom(job *Job) bool {
+	return h != nil && h.Job != job.Key && (h.Queue != job.Queue || h.Priority >= job.Priority)
+}
+
+// KeptFrom returns how much of a resource is kept free below the limit of the queue for a job other than this one; nothing for
+// nil.
+func (q *Queue) KeptFrom(job *Job, position int) int64 {
+	if job == nil || !q.Headroom.keptFrom(job) {
+		return 0
+	}
+	return q.Headroom.Least.At(position)
+}
+
+// HasHeadroom reports whether anything is kept free below the limit of the queue, or of one above it.
+func (q *Queue) HasHeadroom() bool {
+	for ; q != nil; q = q.parent {
+		if q.Headroom != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// SetHeadroom replaces what is kept free in each queue, by its index.
+func (s *Snapshot) SetHeadroom(kept []*Headroom) {
+	for i, queue := range s.Queues {
+		if before, after := queue.Headroom, kept[i]; before != after && (before == nil || after == nil || !before.equal(after)) {
+			queue.Headroom = after
+			s.Journal.renew(true)
+		}
+	}
+}
+
+func (h *Headroom) equal(o *Headroom) bool {
+	return h.Job == o.Job && h.Queue == o.Queue && h.Priority == o.Priority && h.Least.Equal(o.Least)
+}
+
+// ReleaseHeadroom ends what is kept free for the job, which has started.
+func (s *Snapshot) ReleaseHeadroom(job *Job) {
+	for queue := job.queue; queue != nil; queue = queue.parent {
+		if queue.Headroom != nil && queue.Headroom.Job == job.Key {
+			queue.Headroom = nil
+			s.Journal.renew(true)
+		}
+	}
+}
+
 // Above returns the queue that this one is a part of, nil when there is none.
 func (q *Queue) Above() *Queue { return q.parent }
 
 // Exceeded returns the first queue, from this one up, that would hold more than its limit with what is asked for, and that
 // limit; nil when there is none. Resources that are not asked for do not count. counted reports that what is asked for is a
-// part of what the queue holds already. What is being released is taken as free if after is FutureIdle.
-func (q *Queue) Exceeded(ask func(position int) int64, counted bool, after CapacityKind) (exceeded *Queue, limit ListedAmount) {
+// part of what the queue holds already. What is being released is taken as free if after is FutureIdle. What is kept from the job
+// counts as held; of no job, nil, nothing is.
+func (q *Queue) Exceeded(
+	ask func(position int) int64, counted bool, after CapacityKind, keptFrom *Job,
+) (exceeded *Queue, limit ListedAmount) {
 	for ; q != nil; q = q.parent {
 		for _, limit := range q.Limit {
 			used := q.Used.At(limit.Position)
@@ -88,10 +152,11 @@ func (q *Queue) Exceeded(ask func(position int) int64, counted bool, after Capac
 			if amount <= 0 {
 				continue
 			}
+			kept := q.KeptFrom(keptFrom, limit.Position)
 			if counted {
-				amount = 0
+				amount, kept = 0, 0
 			}
-			if amount > limit.Amount-used {
+			if amount > limit.Amount-used-kept {
 				return q, limit
 			}
 		}

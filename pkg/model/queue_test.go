@@ -60,7 +60,7 @@ func TestNoSumOverflows(t *testing.T) {
 		s.Move(task, model.Placement{Status: model.Bound, Node: "elsewhere"})
 	}
 	leaf := s.Queue("leaf")
-	if exceeded, _ := leaf.Exceeded(func(int) int64 { return 1 }, false, model.Idle); exceeded != s.Queue("inner") || leaf.Used.At(model.CPU) < 0 {
+	if exceeded, _ := leaf.Exceeded(func(int) int64 { return 1 }, false, model.Idle, nil); exceeded != s.Queue("inner") || leaf.Used.At(model.CPU) < 0 {
 		t.Errorf("%d pods of %d add up to %d", many, model.MaxAmount, leaf.Used.At(model.CPU))
 	}
 	if err := s.Check(); err != nil {

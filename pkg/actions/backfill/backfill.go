@@ -58,6 +58,7 @@ func (a *action) Execute(session *framework.Session) {
 		holder.explain(session)
 	}
 	r.explainGivenUp(waiting)
+	r.explainHeadroom(waiting)
 	a.keepForResume(r)
 }
 

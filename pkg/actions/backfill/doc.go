@@ -13,6 +13,7 @@
 //	arguments.go      what a configuration may say
 //	backfill.go       a run of the action
 //	limits.go         how much is reserved at most, for how long, for whom, and which gang is next
+//	headroom.go       what is kept free below limits of queues
 //	reserve.go        reservations for gangs whose time has come
 //	plan.go           the search for capacity in the future
 //	lowerbound.go     what the accounting alone says about that

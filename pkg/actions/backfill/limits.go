@@ -39,6 +39,7 @@ func (a *action) LimitReservations(session *framework.Session) {
 			r.holders = append(r.holders, &reservedJob{job: job, reservation: reservation})
 		}
 	}
+	r.keepHeadroom()
 }
 
 // bounded returns the reservation with times that this configuration and this clock could have given it. One that does not say

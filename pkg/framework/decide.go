@@ -62,15 +62,20 @@ func (s *Session) emitDecisions(operations []operation) {
 			decision.Nominations = append(decision.Nominations, s.releaseNominations(s.Snapshot.Job(decision.Job), decision.Nominations)...)
 			s.renewed[decision.Job] = true
 		}
-		job := s.Snapshot.Job(decision.Job)
-		if job != nil && len(decision.Binds)+len(decision.Nominations) > 0 {
-			s.Snapshot.ReleaseHeadroom(job)
-		}
-		if len(decision.Binds) > 0 {
-			decision.MinBinds = minimumOf(job, decision)
-			s.takeTurn(job, decision)
-		}
+		s.noteStart(decision)
 		s.send(*decision)
+	}
+}
+
+// noteStart ends the headroom of a job that has capacity now, and counts the binds that it cannot do without.
+func (s *Session) noteStart(decision *model.Decision) {
+	job := s.Snapshot.Job(decision.Job)
+	if job != nil && len(decision.Binds)+len(decision.Nominations) > 0 {
+		s.Snapshot.ReleaseHeadroom(job)
+	}
+	if len(decision.Binds) > 0 {
+		decision.MinBinds = minimumOf(job, decision)
+		s.takeTurn(job, decision)
 	}
 }
 

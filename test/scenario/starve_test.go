@@ -145,6 +145,55 @@ func TestALargeGangDoesNotStarve(t *testing.T) {
 	})
 }
 
+// TestALimitDoesNotStarveAGang: under the same stream in a queue with a limit, a gang that fits below it starts no later than
+// reserveAfter after it came, plus as long as the longest of the others runs; plus as long again where nodes are scarce, too: it
+// may find capacity for its members only once it may use it.
+func TestALimitDoesNotStarveAGang(t *testing.T) {
+	newStage := openLister(t)
+	rapid.Check(t, func(t *rapid.T) {
+		s := &stream{random: &random{t: t}, environment: newStage(), spans: map[string]time.Duration{}, largest: 1, lies: true}
+		s.longest = s.n(2, 20)
+		reserveAfter, limit, scarce := s.n(1, 10), s.n(2, 8), s.n(0, 1) == 1
+		s.environment.configuration = fmt.Appendf(nil, "%s\nconfigurations: [{name: backfill, arguments: {reserveAfter: %ds, reserveShare: 100}}]\n",
+			config.DefaultYAML(), reserveAfter)
+		size := 64
+		if scarce {
+			size = limit + 1
+		}
+		members := s.n(1, limit)
+		lines := fmt.Sprintf("node n cpu=%d\nqueue above limit=cpu:%d\nqueue default parent=above", size, limit)
+		if s.n(0, 1) == 1 {
+			lines = fmt.Sprintf("node n cpu=%d\nqueue default limit=cpu:%d", size, limit)
+		}
+		if err := s.world.apply(lines); err != nil {
+			t.Fatal(err)
+		}
+		for range s.n(0, s.longest) {
+			if err := s.second(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.world.apply(fmt.Sprintf("group big min=%d\npods big-{1..%d} group=big cpu=1", members, members)); err != nil {
+			t.Fatal(err)
+		}
+		s.largest = 2 // gangs that came before it would be the first to have headroom
+		began := func() bool { return s.world.pods["big-1"].Spec.NodeName != "" }
+		patience := reserveAfter + s.longest + 2 // it is first looked at a second after it came, and waits from then on
+		if scarce {
+			patience += s.longest
+		}
+		for i := 0; i < patience && !began(); i++ {
+			if err := s.second(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !began() {
+			o := s.session(framework.Options{})
+			t.Fatalf("it waits for %d s, reserveAfter is %d s, the longest runs for %d s:\n%s", patience, reserveAfter, s.longest, o)
+		}
+	})
+}
+
 // TestALargeGangDoesNotStarveAmongOverrunningJobs: every job declares a much shorter run than is true. Then those that came
 // last always seem to be the first to end, and must not drive the gang from node to node indefinitely.
 func TestALargeGangDoesNotStarveAmongOverrunningJobs(t *testing.T) {

@@ -18,7 +18,7 @@ const defaultBudget = 1_000_000
 // Arguments are all that a configuration may say to the action.
 func Arguments() argument.List {
 	return argument.List{
-		argument.Duration("reserveAfter", 10*time.Minute, 0).OrWord("never").WithHelp("how long a gang waits before it gets a reservation; " +
+		argument.Duration("reserveAfter", 10*time.Minute, 0).OrWord("never").WithHelp("how long a gang waits before it gets a reservation, and headroom below the limits of its queue; " +
 			"`0` means immediately, `never` ends those there are"),
 		argument.Duration("reserveFor", 24*time.Hour, time.Second).WithHelp("how long a gang keeps a reservation without a start; then it " +
 			"is given up, and the gang reserves again after those that have waited for `reserveAfter`, too"),

@@ -8,8 +8,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file is what is kept free below limits of queues. A gang whose queue is at its limit would be kept out for ever by small
-// jobs that come later: each takes what another releases.
+// This file is what is kept free below limits of queues. A gang whose queue is at its limit would be kept out indefinitely by
+// small jobs that come later: each takes what another releases.
 
 // keepHeadroom keeps headroom for the gangs that have waited for reserveAfter, in the order in which they are tried. As a
 // reservation it is given up after reserveFor, and kept again after reserveAfter; the time since when a gang waits says which, so
@@ -46,16 +46,16 @@ func (r *run) hasTurnAtLimits(job *model.Job) bool {
 	return true
 }
 
-// mayFitWithinLimits reports whether the job waits for nothing but capacity, of nodes or below limits, and could have it: no limit
-// is too low for its minimum, and each of its members fits a node that is empty.
+// mayFitWithinLimits reports whether the job waits for nothing but capacity, of nodes or below limits, and could have it: no
+// limit is too low for its minimum, and each of its members fits a node that is empty.
 func (r *run) mayFitWithinLimits(job *model.Job) bool {
-	if slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Nominated != "" }) {
+	needs := int(job.MinMember) - job.Count(framework.Ready.Counts)
+	if needs <= 0 || slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Nominated != "" }) {
 		return false
 	}
 	if refusal := r.session.ValidateJob(job); refusal != nil && refusal.Code != model.QueueLimit {
 		return false
 	}
-	needs := int(job.MinMember) - job.Count(framework.Ready.Counts)
 	for queue := job.InQueue(); queue != nil; queue = queue.Above() {
 		if slices.ContainsFunc(queue.Limit, func(limit model.ListedAmount) bool {
 			return framework.LeastRequest(job, needs, limit.Position) > limit.Amount
@@ -75,7 +75,7 @@ func (r *run) mayFitWithinLimits(job *model.Job) bool {
 			return false
 		}
 	}
-	return needs > 0
+	return true
 }
 
 // explainHeadroom says on the refusals of jobs what is kept for them.

@@ -49,7 +49,18 @@ type QueueReporter struct {
 	// generation counts the calls of Report.
 	generation int
 	wake       time.Time
+	missing    Missing
 }
+
+// Missing is what the configuration lacks that queues need. Limits hold in any configuration.
+type Missing struct {
+	// Order reports that no plugin orders queues, Reclaim that no action takes back what queues may count on, or that no plugin
+	// says what that is.
+	Order, Reclaim bool
+}
+
+// Configure sets what the configuration lacks, which the condition of each queue says that it concerns.
+func (r *QueueReporter) Configure(missing Missing) { r.missing = missing }
 
 type sentQueue struct {
 	record
@@ -136,7 +147,7 @@ func (r *QueueReporter) due(snapshot *model.Snapshot, refusals map[model.JobKey]
 			wanted.LastStart = &metav1.MicroTime{Time: queue.LastStart}
 		}
 		wanted.Waiting, wanted.Running = counts[queue].Waiting, counts[queue].Running
-		meta.SetStatusCondition(&wanted.Conditions, active(queue, object, counts[queue].own > 0, offered, now))
+		meta.SetStatusCondition(&wanted.Conditions, r.active(queue, object, counts[queue].own > 0, offered, now))
 		if equality.Semantic.DeepEqual(*wanted, current) {
 			r.settle(object, sent, current, now)
 			continue
@@ -228,7 +239,9 @@ func cut(list corev1.ResourceList) corev1.ResourceList {
 }
 
 // active is the condition that says whether jobs of the queue start, and if not, why; and what of the object has no effect.
-func active(queue *model.Queue, object *v1alpha1.Queue, hasJobs bool, offered map[corev1.ResourceName]bool, now time.Time) metav1.Condition {
+func (r *QueueReporter) active(
+	queue *model.Queue, object *v1alpha1.Queue, hasJobs bool, offered map[corev1.ResourceName]bool, now time.Time,
+) metav1.Condition {
 	condition := metav1.Condition{
 		Type: v1alpha1.ConditionActive, Status: metav1.ConditionTrue, Reason: v1alpha1.ConditionActive,
 		ObservedGeneration: object.Generation, LastTransitionTime: metav1.NewTime(now).Rfc3339Copy(),
@@ -245,6 +258,13 @@ func active(queue *model.Queue, object *v1alpha1.Queue, hasJobs bool, offered ma
 	}
 	if missing := notOffered(object, offered); len(missing) > 0 {
 		says = append(says, "its limit or guarantee lists what no node offers: "+strings.Join(missing, ", "))
+	}
+	if r.missing.Order {
+		says = append(says, "queues take turns whatever they hold, since the configuration has no plugin that orders them, such as proportion")
+	}
+	if r.missing.Reclaim && len(object.Spec.Guarantee) > 0 {
+		says = append(says, "its guarantee is not taken back from other queues, since the configuration does not have both the action reclaim "+
+			"and a plugin that says what may be taken, such as proportion")
 	}
 	condition.Message = strings.Join(says, "; ")
 	return condition

@@ -162,6 +162,30 @@ func TestWhatOfAQueueHasNoEffectIsInItsMessage(t *testing.T) {
 	}
 }
 
+// TestWhatTheConfigurationLacksIsInTheMessage of the queues that it concerns.
+func TestWhatTheConfigurationLacksIsInTheMessage(t *testing.T) {
+	const order = "; queues take turns whatever they hold, since the configuration has no plugin that orders them, such as proportion"
+	const taken = "; its guarantee is not taken back from other queues, since the configuration does not have both the action reclaim and a " +
+		"plugin that says what may be taken, such as proportion"
+	for missing, want := range map[Missing][2]string{
+		{}: {"", ""}, {Order: true}: {order, order}, {Reclaim: true}: {"", taken}, {Order: true, Reclaim: true}: {order, order + taken},
+	} {
+		d := newQueueDesk(&model.Queue{Name: "guaranteed"}, &model.Queue{Name: "plain"})
+		for name := range d.objects {
+			d.objects[name].Spec.Limit = corev1.ResourceList{}
+		}
+		d.objects["guaranteed"].Spec.Guarantee = corev1.ResourceList{"cpu": resource.MustParse("1")}
+		d.Configure(missing)
+		d.expect(t, "guaranteed plain")
+		for i, name := range []string{"plain", "guaranteed"} {
+			_, got, _ := strings.Cut(d.says(name), "may start")
+			if got = strings.ReplaceAll(got, "; its limit or guarantee lists what no node offers: cpu", ""); got != want[i] {
+				t.Errorf("%+v: %s says %q\nwant %q", missing, name, got, want[i])
+			}
+		}
+	}
+}
+
 // TestStatusesOfManyQueuesHaveABudget: ten a second, and those first that say whether a queue is active.
 func TestStatusesOfManyQueuesHaveABudget(t *testing.T) {
 	var queues []*model.Queue

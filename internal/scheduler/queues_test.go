@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/pkg/actions/reclaim"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/plugins/proportion"
 )
@@ -146,5 +148,35 @@ func TestTheStatusOfAQueueHasItsShareAndItsLastStart(t *testing.T) {
 	next.play(t.Context(), time.Second)
 	if got := next.loop.state.Snapshot(next.clock.Now()).Queue(v1alpha1.DefaultQueue).LastStart; !got.Equal(status.LastStart.Time) {
 		t.Errorf("the next leader takes the last start for %s, not %s", got, status.LastStart)
+	}
+}
+
+// TestTheConditionOfAQueueFollowsTheConfiguration: a guarantee that no plugin and no action looks at is not shown as if it had an
+// effect.
+func TestTheConditionOfAQueueFollowsTheConfiguration(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "8")
+	queue := queueOf("6")
+	queue.Spec.Guarantee = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
+	w.queue(queue)
+	complete := profileOf(framework.TierPlugin{Factory: proportion.New})
+	complete.Actions = append(complete.Actions, reclaim.New(reclaim.Options{}))
+	for _, step := range []struct {
+		name           string
+		profile        *framework.Profile
+		order, reclaim bool
+	}{
+		{"as at the start", nil, true, true},
+		{"with both", complete, false, false},
+		{"without reclaim", profileOf(framework.TierPlugin{Factory: proportion.New}), false, true},
+		{"without proportion", &framework.Profile{Actions: complete.Actions, Tiers: profileOf().Tiers}, true, true},
+	} {
+		w.reconfigure(step.profile)
+		w.play(t.Context(), 40*time.Second)
+		condition := meta.FindStatusCondition(w.queues[v1alpha1.DefaultQueue].Status.Conditions, v1alpha1.ConditionActive)
+		if condition == nil || strings.Contains(condition.Message, "take turns") != step.order ||
+			strings.Contains(condition.Message, "not taken back") != step.reclaim {
+			t.Errorf("%s: %+v", step.name, condition)
+		}
 	}
 }

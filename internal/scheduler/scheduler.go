@@ -19,6 +19,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/lifecycle"
 	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/internal/telemetry"
+	"github.com/tutti-sched/tutti/pkg/actions/reclaim"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -122,12 +123,14 @@ func New(
 	advice := advisor.New(advisor.Options{Clock: options.Clock, Deliver: mailbox.advise, Follow: options.Follow})
 	options.Metrics.Expect(profile, options.Clock.Now)
 	options.Metrics.Paused(profile.Paused)
+	queues := report.NewQueueReporter(state.SchedulerNames(), state.Queue)
+	queues.Configure(missingForQueues(profile))
 	return &Scheduler{
 		state: state, machine: machine, profile: profile, sender: sender, mailbox: mailbox, options: options,
 		reporter: report.NewReporter(report.Source{
 			Group: state.Group, Reservation: state.Reservation, Whole: gangs.Observed, Advice: advice.Advice, List: state.List,
 		}),
-		queues: report.NewQueueReporter(state.SchedulerNames(), state.Queue), delays: delays, uncertain: uncertainBinds{}, gangs: gangs,
+		queues: queues, delays: delays, uncertain: uncertainBinds{}, gangs: gangs,
 		advisor: advice, endsConflicts: profile.EvictsOnCPUConflict(), history: &debugapi.History{},
 	}
 }
@@ -220,7 +223,15 @@ func (s *Scheduler) reconfigure(profile *framework.Profile, now time.Time) {
 	s.options.Metrics.Paused(profile.Paused)
 	s.options.Metrics.Expect(profile, s.options.Clock.Now)
 	s.state.Configure(profile.Translators(), profile.MaxGrace())
+	s.queues.Configure(missingForQueues(profile))
 	s.wake(now)
+}
+
+// missingForQueues returns what the profile lacks that queues need.
+func missingForQueues(profile *framework.Profile) report.Missing {
+	order, rights := profile.QueueRules()
+	acts := slices.ContainsFunc(profile.Actions, func(action framework.Action) bool { return action.Name() == reclaim.Name })
+	return report.Missing{Order: !order, Reclaim: !rights || !acts}
 }
 
 // runCycle is one cycle: a session on a snapshot. Decisions are assumed and in flight while it still runs; what becomes

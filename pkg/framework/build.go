@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/argument"
@@ -94,6 +95,12 @@ func (b *build) profile(configuration *config.Configuration) *Profile {
 	for _, step := range configuration.Actions {
 		profile.Actions = append(profile.Actions, b.action(step))
 	}
+	if ordered := preemptorsBehind(profile.Actions); ordered != nil && !slices.Contains(profile.Actions, nil) {
+		b.warnings = append(b.warnings, config.Warning{Position: configuration.Actions[0].Position, Text: fmt.Sprintf(
+			"action %s has no jobs before others have refused them, and runs behind them: write actions: %q",
+			profile.Actions[0].Name(), strings.Join(actionNames(ordered), ", "))})
+		profile.Actions = ordered
+	}
 	for _, tier := range configuration.Tiers {
 		var members Tier
 		for _, entry := range tier.Plugins {
@@ -102,6 +109,30 @@ func (b *build) profile(configuration *config.Configuration) *Profile {
 		profile.Tiers = append(profile.Tiers, members)
 	}
 	return profile
+}
+
+// preemptorsBehind returns the actions in the order in which they run when the first ones evict pods for jobs that were refused,
+// as in kube-batch's own configuration, before any action has refused one; nil when the order stays. Those run behind the last
+// action that evicts none, before the ones there.
+func preemptorsBehind(actions []Action) []Action {
+	preempts := func(action Action) bool { _, is := action.(Preemptor); return is }
+	others := slices.IndexFunc(actions, func(action Action) bool { return !preempts(action) })
+	if others <= 0 {
+		return nil
+	}
+	behind := len(actions)
+	for preempts(actions[behind-1]) {
+		behind--
+	}
+	return slices.Concat(actions[others:behind], actions[:others], actions[behind:])
+}
+
+func actionNames(actions []Action) []string {
+	names := make([]string, len(actions))
+	for i, action := range actions {
+		names[i] = action.Name()
+	}
+	return names
 }
 
 func (b *build) action(step config.Action) Action {

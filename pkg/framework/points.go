@@ -37,11 +37,22 @@ func (r QueueRank) compare(o QueueRank) int {
 }
 
 // JobOrderer decides which job of a queue is tried first. Combined: the first non-zero answer in tier order, then creation time,
-// then UID. In a configuration: `jobOrder`.
+// then UID. One whose answers change with what the session decides is an EventHandler, too: the order is then found again after
+// each job, which costs what waits, unless it is a GroupJobOrderer. In a configuration: `jobOrder`.
 type JobOrderer interface {
 	Plugin
 	// CompareJobs is negative when a comes before b, zero when the plugin has no opinion.
 	CompareJobs(a, b *model.Job) int
+}
+
+// GroupJobOrderer is a JobOrderer that orders the jobs of a queue by what groups of them hold, which changes with each start.
+// The jobs are kept by group, so that after a start the first jobs of some groups are compared, and not all jobs. Of several in a
+// configuration this holds for the first.
+type GroupJobOrderer interface {
+	JobOrderer
+	// GroupOfJob returns the group that the job is in, the same throughout the session. CompareJobs has no opinion about two jobs
+	// of one group in one queue; about others its answer may change only with what the jobs of their groups hold.
+	GroupOfJob(job *model.Job) string
 }
 
 // TaskOrderer decides which task of a job is placed first. Combined like JobOrderer. In a configuration: `taskOrder`.

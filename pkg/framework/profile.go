@@ -35,9 +35,13 @@ type Profile struct {
 
 // extensionPoints is which plugins each extension point asks, filled again for each session. It is the only such list.
 type extensionPoints struct {
-	all         []Plugin
-	queueOrder  []QueueOrderer
-	jobOrder    []JobOrderer
+	all        []Plugin
+	queueOrder []QueueOrderer
+	jobOrder   []JobOrderer
+	// jobGroups is the first of those that orders by groups, nil without one. jobsMove reports that what is decided may change how
+	// another plugin orders jobs or queues.
+	jobGroups   GroupJobOrderer
+	jobsMove    bool
 	taskOrder   []TaskOrderer
 	jobValid    []JobValidator
 	jobGate     []JobReadiness
@@ -94,7 +98,26 @@ func (p *Profile) resolvePoints() extensionPoints {
 	filled.observe = flatten(registered[EventHandler](tiers, config.Observe))
 	filled.openSession = flatten(registered[SessionOpener](tiers, ""))
 	filled.closeSess = flatten(registered[SessionCloser](tiers, ""))
+	filled.findMoving()
 	return filled
+}
+
+// findMoving finds the plugins whose order changes as a session goes on: those that observe may keep what they order by.
+func (s *extensionPoints) findMoving() {
+	for _, orderer := range s.jobOrder {
+		if groups, ok := orderer.(GroupJobOrderer); ok && s.jobGroups == nil {
+			s.jobGroups = groups
+			continue
+		}
+		s.jobsMove = s.jobsMove || observes(s, orderer)
+	}
+	for _, orderer := range s.queueOrder {
+		s.jobsMove = s.jobsMove || observes(s, orderer)
+	}
+}
+
+func observes(s *extensionPoints, plugin Plugin) bool {
+	return slices.ContainsFunc(s.observe, func(observer EventHandler) bool { return observer.Name() == plugin.Name() })
 }
 
 // registered returns, tier by tier, the plugins that implement T and are not disabled at the point.
@@ -163,10 +186,7 @@ func names[T Plugin](plugins []T) []string {
 
 // Names returns the names of its actions and plugins, in their order.
 func (p *Profile) Names() []string {
-	var all []string
-	for _, action := range p.Actions {
-		all = append(all, action.Name())
-	}
+	all := actionNames(p.Actions)
 	for _, tier := range p.Tiers {
 		for _, member := range tier {
 			all = append(all, member.Factory().Name())
@@ -200,11 +220,7 @@ func (p *Profile) UnusedPlugins() []string {
 // Explain returns a table for people: the pipeline, and which plugin answers which question, in the order asked.
 func (p *Profile) Explain() string {
 	var b strings.Builder
-	actions := make([]string, len(p.Actions))
-	for i, action := range p.Actions {
-		actions[i] = action.Name()
-	}
-	fmt.Fprintf(&b, "actions: %s\n\n", strings.Join(actions, ", "))
+	fmt.Fprintf(&b, "actions: %s\n\n", strings.Join(actionNames(p.Actions), ", "))
 	if p.Paused {
 		b.WriteString("paused: no job starts that has not begun, and no pod is evicted\n\n")
 	}

@@ -91,6 +91,12 @@ func (p *Profile) MeasureCalls(timer *CallTimer) {
 	}
 }
 
+// QueueRules reports whether a plugin orders queues, and whether one says what queues may take from each other.
+func (p *Profile) QueueRules() (order, reclaim bool) {
+	filled := p.resolvePoints()
+	return len(filled.queueOrder) > 0, len(filled.reclaim) > 0
+}
+
 // EvictsOnCPUConflict reports whether a pod that another one keeps from its isolated CPUs is evicted.
 func (p *Profile) EvictsOnCPUConflict() bool {
 	filled := p.resolvePoints()

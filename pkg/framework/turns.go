@@ -14,8 +14,8 @@ import (
 // queues with one parent the first is that which the plugins put first, then that of which a job started longest ago, then that
 // of the job which comes first in job order. While there are no queues it is job order.
 //
-// What is done for a job before the next one is asked for may change the order of the queues that the job is in, and of no
-// others.
+// What is done for a job before the next one is asked for may change the order of the queues that the job is in, and of its
+// group there, and of no others.
 func (s *Session) InOrder(jobs []*model.Job) iter.Seq[*model.Job] {
 	return func(yield func(*model.Job) bool) {
 		all := s.turnsOf(jobs)
@@ -24,7 +24,7 @@ func (s *Session) InOrder(jobs []*model.Job) iter.Seq[*model.Job] {
 			if !yield(job) {
 				return
 			}
-			if s.orderIsDynamic() {
+			if s.slots.jobsMove { // sorted once, the keys would move underneath
 				all.renew()
 			} else {
 				all.update()
@@ -33,15 +33,14 @@ func (s *Session) InOrder(jobs []*model.Job) iter.Seq[*model.Job] {
 	}
 }
 
-// orderIsDynamic reports whether what a statement does may change the order of jobs: a plugin that observes may keep what it
-// orders by. Sorted once, the keys would move underneath.
-func (s *Session) orderIsDynamic() bool { return len(s.slots.observe) > 0 }
-
 // turns are the jobs of one queue, and of those below it, that have not been tried.
 type turns struct {
 	session *Session
 	// queue is nil for the whole cluster, and for all jobs whose queue does not exist.
 	queue *model.Queue
+	// isGroup reports that they are those of one group of the jobs of a queue, by which a plugin orders them; isOwn that they are
+	// those of an inner queue itself, where it does. queue is nil then.
+	isGroup, isOwn bool
 	// jobs are the queue's own, in job order. They come before those of the queues below, which is a matter of completing starts: an
 	// inner queue begins none.
 	jobs []*model.Job
@@ -101,12 +100,39 @@ func (t *turns) add(queue *model.Queue) *turns {
 
 // build brings everything into its order.
 func (t *turns) build() {
+	if len(t.jobs) > 1 && !t.isGroup && t.session.slots.jobGroups != nil {
+		t.divide()
+	}
 	slices.SortFunc(t.jobs, t.session.CompareJobs)
 	for _, one := range t.below {
 		one.build()
 	}
 	t.order()
 	t.offer()
+}
+
+// divide puts the jobs of each group below, as if it were a queue, unless there is but one.
+func (t *turns) divide() {
+	if len(t.below) > 0 {
+		t.below = append(t.below, &turns{session: t.session, isOwn: true, jobs: t.jobs})
+		t.jobs = nil
+		return
+	}
+	groups := map[string]*turns{}
+	for _, job := range t.jobs {
+		t.session.currentJob = job.Key
+		name := t.session.slots.jobGroups.GroupOfJob(job)
+		if groups[name] == nil {
+			groups[name] = &turns{session: t.session, isGroup: true}
+			t.below = append(t.below, groups[name])
+		}
+		groups[name].jobs = append(groups[name].jobs, job)
+	}
+	if len(t.below) < 2 {
+		t.below = nil
+		return
+	}
+	t.jobs = nil
 }
 
 func (t *turns) offer() {
@@ -177,10 +203,16 @@ func (t *turns) renew() {
 	t.offer()
 }
 
-// compare is negative when the queue's turn comes before that of another with the same parent. Jobs whose queue does not exist
-// come last.
+// compare is negative when the queue's turn comes before that of another with the same parent, or the group's before that of
+// another in the queue. Jobs whose queue does not exist come last.
 func (t *turns) compare(other *turns) int {
 	switch {
+	case t.isOwn:
+		return -1
+	case other.isOwn:
+		return 1
+	case t.isGroup:
+		return t.session.CompareJobs(t.offered, other.offered)
 	case t.queue == nil:
 		return 1
 	case other.queue == nil:

@@ -34,6 +34,30 @@ type byPriority struct{ named }
 
 func (byPriority) CompareJobs(a, b *model.Job) int { return cmp.Compare(b.Priority, a.Priority) }
 
+// byHeld orders jobs by how much the jobs of their group hold in their queue; it observes, but what it counts the test sets.
+type byHeld struct {
+	named
+	held map[heldKey]int
+	of   func(*model.Job) string
+}
+
+func (byHeld) OnAllocate(*model.Task)                    {}
+func (byHeld) OnEvict(*model.Task)                       {}
+func (byHeld) OnDeallocate(*model.Task, model.Placement) {}
+
+type heldKey struct {
+	queue *model.Queue
+	group string
+}
+
+func (h byHeld) key(job *model.Job) heldKey { return heldKey{job.InQueue(), h.GroupOfJob(job)} }
+
+func (h byHeld) GroupOfJob(job *model.Job) string { return h.of(job) }
+
+func (h byHeld) CompareJobs(a, b *model.Job) int {
+	return cmp.Compare(h.held[h.key(a)], h.held[h.key(b)])
+}
+
 // turnsWorld is a tree of queues, with jobs in any of them and in none.
 func turnsWorld(t *rapid.T) *model.Snapshot {
 	snapshot := &model.Snapshot{Dimensions: model.NewDimensions()}
@@ -47,7 +71,7 @@ func turnsWorld(t *rapid.T) *model.Snapshot {
 	}
 	for i := range rapid.IntRange(0, 20).Draw(t, "jobs") {
 		snapshot.Jobs = append(snapshot.Jobs, &model.Job{
-			Key: model.JobKey{Name: fmt.Sprintf("j%02d", i)}, UID: types.UID(fmt.Sprint(rapid.IntRange(0, 99).Draw(t, "uid"))),
+			Key: model.JobKey{Name: fmt.Sprintf("j%02d", i), Namespace: fmt.Sprint(rapid.IntRange(0, 3).Draw(t, "namespace"))}, UID: types.UID(fmt.Sprint(rapid.IntRange(0, 99).Draw(t, "uid"))),
 			Priority: int32(rapid.IntRange(0, 2).Draw(t, "priority")), Created: time.Unix(int64(rapid.IntRange(0, 3).Draw(t, "age")), 0),
 		})
 	}
@@ -101,17 +125,27 @@ func offered(session *Session, queue *model.Queue, left []*model.Job) (next *mod
 }
 
 // TestInOrder compares the order with one in which all jobs are looked at for each pick, while jobs start, and, where a plugin
-// observes, while the order of jobs changes.
+// that orders observes, while the order of jobs changes.
 func TestInOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		snapshot := turnsWorld(t)
 		var asked []string
-		profile := profileOf(byUse{"use"}, byPriority{"priority"})
+		plugins := []Plugin{byUse{"use"}, byPriority{"priority"}}
+		var groups []byHeld
+		for _, of := range []func(*model.Job) string{
+			func(job *model.Job) string { return job.Key.Namespace },
+			func(job *model.Job) string { return string(job.UID)[:1] },
+		} {
+			if grouped := rapid.IntRange(0, 2).Draw(t, "grouped"); grouped > 0 {
+				groups = append(groups, byHeld{named(fmt.Sprint("by", len(groups))), map[heldKey]int{}, of})
+				plugins = slices.Insert(plugins, grouped, Plugin(groups[len(groups)-1]))
+			}
+		}
 		dynamic := rapid.Bool().Draw(t, "dynamic")
 		if dynamic {
-			profile = profileOf(byUse{"use"}, byPriority{"priority"}, everything{"all", &asked})
+			plugins = append(plugins, everything{"all", &asked})
 		}
-		session := Open(snapshot, profile, Options{})
+		session := Open(snapshot, profileOf(plugins...), Options{})
 		left, starts := slices.Clone(snapshot.Jobs), 0
 		for job := range session.InOrder(snapshot.Jobs) {
 			if want := offered(session, nil, left); job != want {
@@ -120,6 +154,9 @@ func TestInOrder(t *testing.T) {
 			left = slices.DeleteFunc(left, func(other *model.Job) bool { return other == job })
 			if rapid.Bool().Draw(t, "starts") {
 				starts++
+				for _, by := range groups {
+					by.held[by.key(job)]++
+				}
 				job.InQueue().SetLastStart(time.Unix(int64(starts), 0))
 				for queue := job.InQueue(); queue != nil; queue = queue.Above() {
 					queue.Used.Add(model.Resources{int64(rapid.IntRange(1, 3).Draw(t, "asks"))})

@@ -7,6 +7,7 @@ import (
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/plugins/conformance"
+	"github.com/tutti-sched/tutti/pkg/plugins/drf"
 	"github.com/tutti-sched/tutti/pkg/plugins/extender"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
 	"github.com/tutti-sched/tutti/pkg/plugins/isolcpu"
@@ -57,6 +58,12 @@ func BuiltIn(kube Kube) []framework.PluginRegistration {
 			},
 		},
 		{Name: proportion.Name, Summary: proportion.Summary, New: plain(proportion.New)},
+		{
+			Name: drf.Name, Summary: drf.Summary, Arguments: drf.Arguments(),
+			New: func(arguments *config.Reader) (framework.Factory, error) {
+				return drf.New(drf.ReadLabel(arguments)), nil
+			},
+		},
 		{
 			Name: extender.Name, Summary: extender.Summary, Arguments: extender.Arguments(),
 			New: func(arguments *config.Reader) (framework.Factory, error) {

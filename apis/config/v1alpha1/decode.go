@@ -156,8 +156,11 @@ func (d *decoder) actions(value *yaml.Node) []Action {
 		case slices.ContainsFunc(actions, func(a Action) bool { return a.Name == name }):
 			d.errorf(value, "action %s is listed twice", quote(name))
 		default:
-			d.checkName(value, "action", name, d.known.Actions, familyActions(),
-				fmt.Sprintf("take it out of actions on line %d", value.Line))
+			if foreign, is := foreignActions()[name]; is && !slices.Contains(d.known.Actions, name) {
+				d.errorf(value, "action %s is Volcano's, and has no counterpart of that name: %s; %s", quote(name), foreign.because, actionsInstead(text))
+				continue
+			}
+			d.checkName(value, "action", name, d.known.Actions)
 			at := d.position(value)
 			actions = append(actions, Action{Name: name, Arguments: noArguments("action "+plain(name), at), Position: at})
 		}
@@ -195,7 +198,11 @@ func (d *decoder) actionArguments(value *yaml.Node) map[string]actionArguments {
 			d.errorf(nameNode, "action %s is configured twice; the first time is on line %d", quote(name), first.at.Line)
 			continue
 		}
-		d.checkName(nameNode, "action", name, d.known.Actions, familyActions(), takeOut(item))
+		if _, is := foreignActions()[name]; is && !slices.Contains(d.known.Actions, name) {
+			d.errorf(nameNode, "action %s is Volcano's, and has no counterpart of that name: %s", quote(name), takeOut(item))
+			continue
+		}
+		d.checkName(nameNode, "action", name, d.known.Actions)
 		all[name] = actionArguments{arguments: arguments, at: nameNode}
 	}
 	return all
@@ -218,19 +225,6 @@ func (d *decoder) handOut(all map[string]actionArguments, actions []Action) {
 	slices.SortStableFunc(d.warnings, func(a, b Warning) int { return a.Position.Line - b.Position.Line })
 }
 
-// familyActions are the actions that kube-batch and Volcano users know. Those that this build lacks are refused as not
-// built yet, not as unknown.
-func familyActions() []string {
-	return []string{"allocate", "backfill", "enqueue", "preempt", "reclaim"}
-}
-
-// familyPlugins are the plugins of kube-batch, and those the design names; as familyActions.
-func familyPlugins() []string {
-	return []string{
-		"conformance", "drf", "extender", "gang", "isolcpu", "nodeorder", "predicates", "priority", "proportion",
-	}
-}
-
 // takeOut says which lines hold an item of a list.
 func takeOut(item *yaml.Node) string {
 	if last := lastLine(item); last > item.Line {
@@ -248,16 +242,12 @@ func lastLine(n *yaml.Node) int {
 	return last
 }
 
-// checkName records an error unless the name is a known one. suggestion says what to do about one that is not built yet.
-func (d *decoder) checkName(at *yaml.Node, noun, name string, known, family []string, suggestion string) {
+// checkName records an error unless the name is a known one.
+func (d *decoder) checkName(at *yaml.Node, noun, name string, known []string) {
 	if slices.Contains(known, name) {
 		return
 	}
 	sorted := slices.Sorted(slices.Values(known))
-	if slices.Contains(family, name) {
-		d.errorf(at, "%s %s is not built yet: %s; this version has %s", noun, quote(name), suggestion, list(sorted))
-		return
-	}
 	hint := didYouMean(name, sorted)
 	if hint == "" {
 		hint = "; this version has " + list(sorted)

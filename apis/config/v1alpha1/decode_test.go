@@ -97,22 +97,39 @@ func TestDefaultDecodesAndWarnsOfNothing(t *testing.T) {
 	}
 }
 
-func TestEveryFamilyNameIsRefusedUntilItIsKnown(t *testing.T) {
-	for _, name := range familyActions() {
-		text := fmt.Sprintf("actions: %q\ntiers: [{plugins: [{name: gang}]}]", name)
-		if _, _, err := Decode("f", []byte(text), Known{Plugins: []string{"gang"}}); err == nil ||
-			!strings.Contains(err.Error(), "not built yet") {
+// TestEveryForeignNameIsRefusedUntilItIsKnown, and the line that an error about an action says to write in its place is good.
+func TestEveryForeignNameIsRefusedUntilItIsKnown(t *testing.T) {
+	has := Known{Actions: []string{"allocate", "preempt", "reclaim"}, Plugins: []string{"gang"}}
+	file := func(actions, plugin string) []byte {
+		return fmt.Appendf(nil, "actions: %q\ntiers: [{plugins: [{name: gang}, {name: %s}]}]", actions, plugin)
+	}
+	for name := range foreignActions() {
+		text := []byte(strings.ReplaceAll(string(file(name+", allocate, "+name, "gang")), ", {name: gang}", ""))
+		_, _, err := Decode("f", text, has)
+		_, instead, said := strings.Cut(fmt.Sprint(err), "; write ")
+		if instead, _, _ = strings.Cut(instead, "\n"); !said || !strings.Contains(err.Error(), "action "+quote(name)+" is Volcano's") {
 			t.Errorf("action %s, which does not exist: %v", name, err)
 		}
-		if _, _, err := Decode("f", []byte(text), Known{Actions: []string{name}, Plugins: []string{"gang"}}); err != nil {
+		if _, _, err := Decode("f", []byte(instead+"\ntiers: [{plugins: [{name: gang}]}]"), has); err != nil {
+			t.Errorf("in place of action %s: %s: %v", name, instead, err)
+		}
+		if _, _, err := Decode("f", fmt.Appendf(nil, "actions: %s\ntiers: [{plugins: [{name: gang}]}]", name), Known{[]string{name}, has.Plugins}); err != nil {
 			t.Errorf("action %s, which exists: %v", name, err)
 		}
 	}
-	for _, name := range familyPlugins() {
-		text := fmt.Sprintf("actions: allocate\ntiers: [{plugins: [{name: %s}]}]", name)
-		if _, _, err := Decode("f", []byte(text), Known{Actions: []string{"allocate"}}); err == nil ||
-			!strings.Contains(err.Error(), "not built yet") {
+	for name := range foreignPlugins() {
+		_, _, err := Decode("f", file("allocate", name), has)
+		if err == nil || !strings.Contains(err.Error(), "plugin "+quote(name)+" is Volcano's, and has no counterpart of that name: take out line 2") {
 			t.Errorf("plugin %s, which does not exist: %v", name, err)
+		}
+		if _, _, err := Decode("f", file("allocate", name), Known{has.Actions, []string{"gang", name}}); err != nil {
+			t.Errorf("plugin %s, which exists: %v", name, err)
+		}
+	}
+	for name := range foreignSwitches() {
+		_, _, err := Decode("f", file("allocate", "gang, "+name+": true"), has)
+		if err == nil || !strings.Contains(err.Error(), name+" is a switch of Volcano's and has no counterpart") {
+			t.Errorf("switch %s: %v", name, err)
 		}
 	}
 }

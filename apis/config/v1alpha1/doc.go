@@ -20,4 +20,11 @@
 //	  arguments: {reserveAfter: 10m}
 //
 // With apiVersion: config.tutti.dev/v1alpha1 at the top, a plugin may also say disable: [jobOrder].
+//
+// The files, in reading order:
+//
+//	types.go, default.go               what a configuration is, and the built-in one
+//	decode.go, plugins.go, foreign.go  a text becomes one; what users of kube-batch and Volcano write
+//	walk.go, errors.go                 on the way: nodes of YAML, and what is said about them
+//	arguments.go                       what the owner of an argument reads
 package v1alpha1

@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -64,6 +65,9 @@ func (d *decoder) plugin(item *yaml.Node) (Plugin, bool) {
 		fields = append(fields, field{s.key, func(v *yaml.Node) { d.flip(s, v, &plugin) }})
 		fields = append(fields, field{s.formerKey(), func(v *yaml.Node) { d.former(s, v) }})
 	}
+	for _, key := range slices.Sorted(maps.Keys(foreignSwitches())) {
+		fields = append(fields, field{key, func(v *yaml.Node) { d.foreignSwitch(key, v) }})
+	}
 	if _, ok := d.mapping(item, "a plugin", fields); !ok {
 		return plugin, false
 	}
@@ -72,7 +76,11 @@ func (d *decoder) plugin(item *yaml.Node) (Plugin, bool) {
 		return plugin, false
 	}
 	plugin.Name = name
-	d.checkName(nameNode, "plugin", name, d.known.Plugins, familyPlugins(), takeOut(item))
+	if instead, foreign := foreignPlugins()[name]; foreign && !slices.Contains(d.known.Plugins, name) {
+		d.errorf(nameNode, "plugin %s is Volcano's, and has no counterpart of that name: %s%s", quote(name), takeOut(item), behind("; ", instead))
+		return plugin, false
+	}
+	d.checkName(nameNode, "plugin", name, d.known.Plugins)
 	plugin.Arguments = d.arguments(argumentsNode, "plugin "+plain(name), plugin.Position)
 	return plugin, true
 }
@@ -92,8 +100,6 @@ func (d *decoder) disable(value *yaml.Node, plugin *Plugin) {
 		point := ExtensionPoint(name)
 		switch {
 		case !ok:
-		case name == "queueOrder" || name == "queueLimit":
-			d.errorf(item, "extension point %s is not built yet, since there are no queues: take it out of disable", quote(name))
 		case !slices.Contains(points, point):
 			hint := didYouMean(name, points)
 			if hint == "" {
@@ -144,7 +150,8 @@ func switches() []kubeBatchSwitch {
 		{key: "enablePredicate", point: NodeFilter},
 		{key: "enableNodeOrder", point: NodeScore},
 		{key: "enablePreemptable", point: Victims},
-		{key: "enableReclaimable", reason: "there is no reclaim yet"},
+		{key: "enableReclaimable", reason: "what queues take from each other is judged as a whole, by proportion; to evict no pod of " +
+			"another queue take reclaim out of actions"},
 	}
 }
 

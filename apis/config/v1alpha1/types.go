@@ -82,8 +82,8 @@ func ExtensionPoints() []ExtensionPoint {
 	}
 }
 
-// Known is what this build of the scheduler has. A name of the kube-batch family that is not in it is refused as not
-// built yet, any other as unknown.
+// Known is what this build of the scheduler has. A name of Volcano's that is not in it is refused with what to write in its
+// place, any other as unknown.
 type Known struct {
 	Actions []string
 	Plugins []string

@@ -75,14 +75,14 @@ type queueWrite struct {
 }
 
 // Report returns what is to be written about the queues, and when to call it again at the latest; zero when nothing is delayed.
-// refusals says why each waiting job waits.
+// refusals says why each waiting job waits, unenforced why no guarantee is enforced; empty when all are.
 func (r *QueueReporter) Report(
-	snapshot *model.Snapshot, refusals map[model.JobKey]*model.Refusal, now time.Time,
+	snapshot *model.Snapshot, refusals map[model.JobKey]*model.Refusal, unenforced string, now time.Time,
 ) (writes []commit.Write, wake time.Time) {
 	r.generation++
 	r.wake = time.Time{}
 	if len(snapshot.Queues) > 0 {
-		for _, write := range r.due(snapshot, refusals, now) {
+		for _, write := range r.due(snapshot, refusals, unenforced, now) {
 			if !r.budget.take(now) {
 				r.requeue(now.Add(time.Second)) // when there are several to be written: each call looks at all jobs
 				break
@@ -114,7 +114,9 @@ func (r *QueueReporter) Failed(write commit.Write, now time.Time) {
 
 // due returns the statuses that differ from what was written and that may be written now: those first that say something new
 // about whether a queue is active, then those that were written longest ago.
-func (r *QueueReporter) due(snapshot *model.Snapshot, refusals map[model.JobKey]*model.Refusal, now time.Time) (due []queueWrite) {
+func (r *QueueReporter) due(
+	snapshot *model.Snapshot, refusals map[model.JobKey]*model.Refusal, unenforced string, now time.Time,
+) (due []queueWrite) {
 	counts, offered := CountJobs(snapshot.Jobs, refusals), offeredResources(snapshot)
 	for _, queue := range snapshot.Queues {
 		object := r.object(queue.Name)
@@ -131,12 +133,13 @@ func (r *QueueReporter) due(snapshot *model.Snapshot, refusals map[model.JobKey]
 		wanted := current.DeepCopy()
 		wanted.SchedulerName = cmp.Or(wanted.SchedulerName, r.schedulers[0])
 		wanted.ObservedGeneration, wanted.Used = object.Generation, cut(snapshot.Dimensions.List(queue.Used))
-		wanted.Share = cut(snapshot.Dimensions.ListOf(queue.Share))
+		wanted.Share = cut(snapshot.Dimensions.ListOf(queue.ContendedShares()))
 		if !queue.LastStart.IsZero() {
 			wanted.LastStart = &metav1.MicroTime{Time: queue.LastStart}
 		}
 		wanted.Waiting, wanted.Running = counts[queue].Waiting, counts[queue].Running
 		meta.SetStatusCondition(&wanted.Conditions, active(queue, object, counts[queue].own > 0, offered, now))
+		setGuaranteeMet(wanted, queue, object, unenforced, now)
 		if equality.Semantic.DeepEqual(*wanted, current) {
 			r.settle(object, sent, current, now)
 			continue
@@ -248,6 +251,35 @@ func active(queue *model.Queue, object *v1alpha1.Queue, hasJobs bool, offered ma
 	}
 	condition.Message = strings.Join(says, "; ")
 	return condition
+}
+
+// reasonUnenforced is the reason of a guarantee of which it is not known whether it is met.
+const reasonUnenforced = "NotEnforced"
+
+// setGuaranteeMet sets the condition that says whether jobs wait that are within the guarantee of the queue, and why; a queue
+// without a guarantee has none. It changes with the jobs of users, so that it is written as numbers are.
+func setGuaranteeMet(status *v1alpha1.QueueStatus, queue *model.Queue, object *v1alpha1.Queue, unenforced string, now time.Time) {
+	condition := metav1.Condition{
+		Type: v1alpha1.ConditionGuaranteeMet, Status: metav1.ConditionUnknown, ObservedGeneration: object.Generation,
+		LastTransitionTime: metav1.NewTime(now).Rfc3339Copy(),
+	}
+	switch {
+	case len(queue.Guarantee) == 0:
+		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionGuaranteeMet)
+		return
+	case unenforced != "":
+		condition.Reason, condition.Message = reasonUnenforced, unenforced
+	case queue.Invalid != nil:
+		condition.Reason, condition.Message = queue.Inactive, queue.Invalid.Detail
+	case queue.Unmet != nil:
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, queue.Unmet.Reason, queue.Unmet.Message
+	case queue.Parts == nil: // no session has seen the queue as it is
+		return
+	default:
+		condition.Status, condition.Reason = metav1.ConditionTrue, v1alpha1.ConditionGuaranteeMet
+		condition.Message = "no job waits that is within the guarantee"
+	}
+	meta.SetStatusCondition(&status.Conditions, condition)
 }
 
 // notOffered returns the resources that the limit or the guarantee lists and no node offers, by name.

@@ -26,6 +26,8 @@ type queueDesk struct {
 	wake     time.Time
 	// hidden says that the watch shows nothing.
 	hidden bool
+	// unenforced says why no guarantee is enforced.
+	unenforced string
 }
 
 func newQueueDesk(queues ...*model.Queue) *queueDesk {
@@ -61,7 +63,7 @@ func (d *queueDesk) job(name, queue string, holds int64) *model.Job {
 
 // report lets the reporter write, and returns the names of the queues that were written.
 func (d *queueDesk) report() string {
-	writes, wake := d.Report(d.snapshot, d.refusals, d.now)
+	writes, wake := d.Report(d.snapshot, d.refusals, d.unenforced, d.now)
 	var names []string
 	for d.wake = wake; len(writes) > 0; writes = writes[1:] {
 		status := writes[0].Queue
@@ -138,6 +140,52 @@ func TestWhetherAQueueIsActiveIsWrittenImmediately(t *testing.T) {
 	object.Generation = 2
 	d.objects["q"] = object
 	d.expect(t, "q")
+}
+
+// TestWhetherAGuaranteeIsMet is written as numbers are: users change it with each job.
+func TestWhetherAGuaranteeIsMet(t *testing.T) {
+	q := &model.Queue{Name: "q", Guarantee: []model.ListedAmount{{Position: model.CPU, Amount: 1000}}}
+	d := newQueueDesk(q)
+	said := func() string {
+		condition := meta.FindStatusCondition(d.objects["q"].Status.Conditions, v1alpha1.ConditionGuaranteeMet)
+		if condition == nil {
+			return "nothing"
+		}
+		return fmt.Sprintf("%s %s: %s", condition.Status, condition.Reason, condition.Message)
+	}
+	d.expect(t, "q")
+	if got := said(); got != "nothing" {
+		t.Errorf("before a session: %s", got)
+	}
+	for _, step := range []struct {
+		change func()
+		says   string
+	}{
+		{func() { q.Parts = []model.QueuePart{} }, "True GuaranteeMet: no job waits that is within the guarantee"},
+		{func() { q.Unmet = &model.UnmetGuarantee{Reason: model.UnmetBudget, Message: "numbers"} }, "False Budget: numbers"},
+		{func() { q.Unmet = &model.UnmetGuarantee{Reason: model.UnmetBudget, Message: "others"} }, "False Budget: others"},
+		{func() { d.unenforced = "there is no action" }, "Unknown NotEnforced: there is no action"},
+		{func() { d.unenforced, q.Unmet = "", nil }, "True GuaranteeMet: no job waits that is within the guarantee"},
+		{func() { q.Parts = nil }, "True GuaranteeMet: no job waits that is within the guarantee"},
+		{func() { q.Inactive, q.Invalid = model.QueueIsPaused, &model.Refusal{Detail: "why"} }, "Unknown Paused: why"},
+		{func() { q.Guarantee, q.Inactive, q.Invalid = nil, "", nil }, "nothing"},
+	} {
+		before := said()
+		d.now = d.now.Add(time.Second)
+		step.change()
+		if q.Invalid == nil && (q.Guarantee != nil || before == "nothing") { // else whether it is active has changed, too
+			d.expect(t, "")
+		}
+		if step.says == before {
+			continue
+		}
+		d.now = d.now.Add(queueInterval)
+		d.report()
+		if got := said(); got != step.says {
+			t.Errorf("after %s it says %s, want %s", before, got, step.says)
+		}
+		d.expect(t, "")
+	}
 }
 
 func TestWhatOfAQueueHasNoEffectIsInItsMessage(t *testing.T) {

@@ -57,8 +57,9 @@ type Scheduler struct {
 	sender  Sender
 	mailbox *Mailbox
 	options Options
-	// endsConflicts is the profile's.
+	// endsConflicts and unenforced are the profile's.
 	endsConflicts bool
+	unenforced    string
 
 	reporter  *report.Reporter
 	queues    *report.QueueReporter
@@ -128,7 +129,7 @@ func New(
 			Group: state.Group, Reservation: state.Reservation, Whole: gangs.Observed, Advice: advice.Advice, List: state.List,
 		}),
 		queues: report.NewQueueReporter(state.SchedulerNames(), state.Queue), delays: delays, uncertain: uncertainBinds{}, gangs: gangs,
-		advisor: advice, endsConflicts: profile.EvictsOnCPUConflict(), history: &debugapi.History{},
+		advisor: advice, endsConflicts: profile.EvictsOnCPUConflict(), unenforced: profile.Unenforced(), history: &debugapi.History{},
 	}
 }
 
@@ -216,7 +217,7 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 // reconfigure goes on with another profile. What pods request, and nodes offer, is worked out again; what earlier sessions
 // remember is forgotten with the profile it came from; what is bound, nominated or in flight stays.
 func (s *Scheduler) reconfigure(profile *framework.Profile, now time.Time) {
-	s.profile, s.endsConflicts = profile, profile.EvictsOnCPUConflict()
+	s.profile, s.endsConflicts, s.unenforced = profile, profile.EvictsOnCPUConflict(), profile.Unenforced()
 	s.options.Metrics.Paused(profile.Paused)
 	s.options.Metrics.Expect(profile, s.options.Clock.Now)
 	s.state.Configure(profile.Translators(), profile.MaxGrace())
@@ -329,7 +330,7 @@ func (s *Scheduler) report(ctx context.Context, now time.Time) {
 	logDeletions(ctx, writes)
 	s.write(now, s.history.Last(), writes...)
 	s.recoverPanic(ctx, partReports, func() {
-		ofQueues, next := s.queues.Report(s.state.Snapshot(now), s.refusals, now)
+		ofQueues, next := s.queues.Report(s.state.Snapshot(now), s.refusals, s.unenforced, now)
 		s.write(now, s.history.Last(), ofQueues...)
 		wake = backoff.Sooner(wake, next)
 	})

@@ -64,6 +64,26 @@ func (p *Profile) MaxGrace() time.Duration {
 	return model.DefaultMaxGrace
 }
 
+// ClaimUser is an action that evicts pods by Claims.
+type ClaimUser interface {
+	Action
+	// UsesClaims is for nothing but to tell such an action from others.
+	UsesClaims()
+}
+
+// Unenforced says why guarantees of queues do not hold with the profile; empty when they do.
+func (p *Profile) Unenforced() string {
+	switch {
+	case p.Paused:
+		return "the scheduler is paused"
+	case len(p.resolvePoints().reclaim) == 0:
+		return "no plugin of the configuration says what queues can count on, as proportion does"
+	case !slices.ContainsFunc(p.Actions, func(action Action) bool { _, uses := action.(ClaimUser); return uses }):
+		return "no action of the configuration evicts pods of other queues, as reclaim does"
+	}
+	return ""
+}
+
 // Translators returns the plugins that change what pods request and nodes offer, in tier order.
 func (p *Profile) Translators() []model.RequestTranslator {
 	filled := p.resolvePoints()

@@ -148,6 +148,7 @@ func (s *State) Configure(translators []model.RequestTranslator, maxGrace time.D
 		}
 	}
 	s.readNaming(nil)
+	s.queues.dirty = true // what another profile has computed of them is over
 }
 
 // Group returns the PodGroup of a job, never to be changed; nil when there is none. It may be that of another scheduler: then the

@@ -61,6 +61,44 @@ type Isolated struct {
 	Stale bool `json:"stale,omitempty"`
 }
 
+// Queues are the queues at one moment; none while there is no Queue object.
+type Queues struct {
+	At time.Time `json:"at"`
+	// Leading is that of Nodes. Another replica knows no shares, and no order.
+	Leading bool `json:"leading"`
+	// Queues are sorted by name.
+	Queues []Queue `json:"queues"`
+}
+
+// Queue is one queue. Amounts are those of the queue and of all below it; those that are zero are left out.
+type Queue struct {
+	Name   string `json:"name"`
+	Parent string `json:"parent,omitempty"`
+	Weight int32  `json:"weight"`
+	// Inactive says in one word why no job of the queue starts; empty when they may.
+	Inactive string `json:"inactive,omitempty"`
+	// LastStart is when a job last started in its turn; nil when that is not known.
+	LastStart *time.Time `json:"lastStart,omitempty"`
+	// Turn is the place of the queue among those with the same parent of which jobs wait, from 1; 0 when none of its own does.
+	Turn      int                 `json:"turn,omitempty"`
+	Used      corev1.ResourceList `json:"used,omitempty"`
+	Demand    corev1.ResourceList `json:"demand,omitempty"`
+	Guarantee corev1.ResourceList `json:"guarantee,omitempty"`
+	Limit     corev1.ResourceList `json:"limit,omitempty"`
+	// Floor is the part of the guarantee, or of the guarantees below, that the queue has a use for. Share is what it can count on of
+	// what is contended.
+	Floor corev1.ResourceList `json:"floor,omitempty"`
+	Share corev1.ResourceList `json:"share,omitempty"`
+	// Levels say of the contended resources how far the queue is above its floor, relative to its weight: 1 is at its share. With
+	// weight 0, or where only guarantees can be had, they are relative to what there is. The queue stands where its highest level
+	// is, of the devices that a job asks for, else of all others.
+	Levels map[corev1.ResourceName]float64 `json:"levels,omitempty"`
+	// Unmet says why jobs wait that are within the guarantee; empty when there are none.
+	Unmet string `json:"unmet,omitempty"`
+	// Waiting are the kinds, namespaces and names of its own jobs that wait to start, in the order in which they are tried.
+	Waiting []string `json:"waiting,omitempty"`
+}
+
 // Cycles are the last cycles of a scheduler.
 type Cycles struct {
 	Leading bool `json:"leading"`

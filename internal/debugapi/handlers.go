@@ -11,6 +11,7 @@ import (
 // The paths of the documents. They are what roles name under nonResourceURLs.
 const (
 	PathNodes  = "/debug/nodes"
+	PathQueues = "/debug/queues"
 	PathCycles = "/debug/cycles"
 	PathConfig = "/debug/config"
 	// PathRefusals wants the parameters namespace and name.
@@ -37,8 +38,9 @@ const patience = 10 * time.Second
 // Source answers with documents. Its functions are called by many goroutines at the same time and must not be nil; what they
 // return is never changed.
 type Source struct {
-	// Nodes returns an error when the context ends before the loop has had time.
+	// Nodes, and Queues, return an error when the context ends before the loop has had time.
 	Nodes  func(context.Context) (*Nodes, error)
+	Queues func(context.Context) (*Queues, error)
 	Cycles func() *Cycles
 	Config func() *Config
 	// Refusals returns an error as Nodes does.
@@ -49,6 +51,7 @@ type Source struct {
 func (s Source) Handlers() map[string]http.Handler {
 	return map[string]http.Handler{
 		PathNodes:  document(func(ctx context.Context, _ url.Values) (*Nodes, error) { return s.Nodes(ctx) }),
+		PathQueues: document(func(ctx context.Context, _ url.Values) (*Queues, error) { return s.Queues(ctx) }),
 		PathCycles: document(func(context.Context, url.Values) (*Cycles, error) { return s.Cycles(), nil }),
 		PathConfig: document(func(context.Context, url.Values) (*Config, error) { return s.Config(), nil }),
 		PathRefusals: document(func(ctx context.Context, asked url.Values) (*Refusals, error) {

@@ -26,38 +26,46 @@ type Loop interface {
 	Leading() bool
 }
 
-// Inspection reads the snapshot and the refusals of the last session, in the order in which they were recorded; it keeps neither.
-type Inspection func(snapshot *model.Snapshot, trail []framework.Step)
+// Inspection reads what it is shown, and keeps none of it.
+type Inspection func(shown Inspected)
 
-// NodeInspector reports what the loop's snapshot says of the nodes. It is safe for concurrent use, and puts at most one request
-// at a time to the loop.
-type NodeInspector struct {
-	loop  Loop
-	clock clock.PassiveClock
-	// free holds one token while no request is served.
-	free chan struct{}
-	// last is the last copy; the holder of the token may use it.
-	last *nodesCopy
+// Inspected is the loop's state between two cycles.
+type Inspected struct {
+	Snapshot *model.Snapshot
+	// Trail are the refusals of the last session, in the order in which they were recorded.
+	Trail []framework.Step
+	// Waiting returns the jobs that wait to start, in the order in which a cycle would try them now.
+	Waiting func() []*model.Job
 }
 
-// NewNodeInspector returns the inspector of a loop's nodes.
-func NewNodeInspector(loop Loop, clock clock.PassiveClock) *NodeInspector {
-	i := &NodeInspector{loop: loop, clock: clock, free: make(chan struct{}, 1)}
+// inspector reports a part of the loop's state. It is safe for concurrent use, and puts at most one request at a time to the
+// loop.
+type inspector[C any] struct {
+	loop  Loop
+	clock clock.PassiveClock
+	// read copies that part, on the loop's goroutine.
+	read func(Inspected) C
+	// free holds one token while no request is served.
+	free chan struct{}
+	// last is the last copy, nil before; the holder of the token may use it.
+	last *copied[C]
+}
+
+// copied is a copy, when it was made and whether the scheduler that was asked decides.
+type copied[C any] struct {
+	of      C
+	at      time.Time
+	leading bool
+}
+
+func newInspector[C any](loop Loop, clock clock.PassiveClock, read func(Inspected) C) *inspector[C] {
+	i := &inspector[C]{loop: loop, clock: clock, read: read, free: make(chan struct{}, 1)}
 	i.free <- struct{}{}
 	return i
 }
 
-// Nodes returns the document of all nodes, at most maxReportAge old. The error is the context's, when it ends before the loop
-// answers.
-func (i *NodeInspector) Nodes(ctx context.Context) (*Nodes, error) {
-	copied, err := i.copy(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return copied.document(), nil
-}
-
-func (i *NodeInspector) copy(ctx context.Context) (*nodesCopy, error) {
+// copy returns a copy that is at most maxReportAge old. The error is the context's, when it ends before the loop answers.
+func (i *inspector[C]) copy(ctx context.Context) (*copied[C], error) {
 	select {
 	case <-i.free:
 		defer func() { i.free <- struct{}{} }()
@@ -67,22 +75,38 @@ func (i *NodeInspector) copy(ctx context.Context) (*nodesCopy, error) {
 	if i.last != nil && i.clock.Since(i.last.at) < maxReportAge {
 		return i.last, nil
 	}
-	answer := make(chan *nodesCopy, 1)
-	i.loop.Inspect(func(snapshot *model.Snapshot, _ []framework.Step) { answer <- copyNodes(snapshot) })
+	answer := make(chan *copied[C], 1)
+	i.loop.Inspect(func(shown Inspected) { answer <- &copied[C]{of: i.read(shown), at: shown.Snapshot.Now} })
 	select {
-	case copied := <-answer:
-		copied.leading = i.loop.Leading()
-		i.last = copied
-		return copied, nil
+	case i.last = <-answer:
+		i.last.leading = i.loop.Leading()
+		return i.last, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
+// NodeInspector reports what the loop's snapshot says of the nodes. It is safe for concurrent use.
+type NodeInspector struct{ *inspector[*nodesCopy] }
+
+// NewNodeInspector returns the inspector of a loop's nodes.
+func NewNodeInspector(loop Loop, clock clock.PassiveClock) NodeInspector {
+	return NodeInspector{newInspector(loop, clock, copyNodes)}
+}
+
+// Nodes returns the document of all nodes.
+func (i NodeInspector) Nodes(ctx context.Context) (*Nodes, error) {
+	copied, err := i.copy(ctx)
+	if err != nil {
+		return nil, err
+	}
+	document := copied.of.document()
+	document.At, document.Leading = copied.at, copied.leading
+	return document, nil
+}
+
 // nodesCopy is a copy of what a snapshot says of its nodes.
 type nodesCopy struct {
-	at      time.Time
-	leading bool
 	// dimensions are those of the copy: the loop's own may grow.
 	dimensions *model.ResourceIndex
 	nodes      []nodeCopy
@@ -101,8 +125,9 @@ type nodeCopy struct {
 	stale                        bool
 }
 
-func copyNodes(snapshot *model.Snapshot) *nodesCopy {
-	c := &nodesCopy{at: snapshot.Now, dimensions: snapshot.Dimensions.Clone(), nodes: make([]nodeCopy, len(snapshot.Nodes))}
+func copyNodes(shown Inspected) *nodesCopy {
+	snapshot := shown.Snapshot
+	c := &nodesCopy{dimensions: snapshot.Dimensions.Clone(), nodes: make([]nodeCopy, len(snapshot.Nodes))}
 	for i, node := range snapshot.Nodes {
 		copied := &c.nodes[i]
 		*copied = nodeCopy{
@@ -122,7 +147,7 @@ func copyNodes(snapshot *model.Snapshot) *nodesCopy {
 }
 
 func (c *nodesCopy) document() *Nodes {
-	document := &Nodes{At: c.at, Leading: c.leading, Nodes: make([]Node, len(c.nodes))}
+	document := &Nodes{Nodes: make([]Node, len(c.nodes))}
 	index := make(map[string]int, len(c.nodes))
 	for i := range c.nodes {
 		document.Nodes[i] = c.node(&c.nodes[i])

@@ -4,14 +4,13 @@ import (
 	"context"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
-	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // ReadRefusals returns what the actions of the last session said of the jobs of that name. The error is the context's, when it
 // ends before the loop answers.
 func ReadRefusals(ctx context.Context, loop Loop, namespace, name string) (*Refusals, error) {
 	answer := make(chan *Refusals, 1)
-	loop.Inspect(func(_ *model.Snapshot, trail []framework.Step) { answer <- refusalsOf(trail, namespace, name) })
+	loop.Inspect(func(shown Inspected) { answer <- refusalsOf(shown.Trail, namespace, name) })
 	select {
 	case document := <-answer:
 		document.Leading = loop.Leading()

@@ -24,10 +24,12 @@ const (
 	SnapshotObjects Name = "tutti_snapshot_objects"
 	Dimensions      Name = "tutti_dimensions"
 	QueueUsed       Name = "tutti_queue_used"
+	QueueDemand     Name = "tutti_queue_demand"
 	QueueShare      Name = "tutti_queue_share"
 	QueueGuarantee  Name = "tutti_queue_guarantee"
 	QueueLimit      Name = "tutti_queue_limit"
 	QueueJobs       Name = "tutti_queue_jobs"
+	QueueOldestWait Name = "tutti_queue_oldest_wait_seconds"
 )
 
 // The metrics of starts, searches and the calls of others.
@@ -123,12 +125,17 @@ func state() []Metric {
 
 // queues are the metrics of queues, counted when they are scraped.
 func queues() []Metric {
-	queue := Label{Name: "queue", Values: "the name of a Queue, or default; only the first 2,000 by name"}
+	queue := Label{Name: "queue", Values: "the name of a Queue, or default; of more than 2,000 only those without a parent, the first 2,000 by name"}
 	amounts := []Label{queue, {Name: "resource", Values: "such as cpu or nvidia.com/gpu"}}
 	return []Metric{
 		{
 			Name: QueueUsed, Kind: Gauge, Program: Scheduler, Labels: amounts,
 			Help: "What the jobs of a queue, and of those below it, hold, as its limit counts it: cores, bytes, or pieces.",
+		},
+		{
+			Name: QueueDemand, Kind: Gauge, Program: Scheduler, Labels: amounts,
+			Help: "What the jobs of a queue, and of those below it, hold, and what those ask for that wait and could start in an empty " +
+				"cluster, at most the limits of the queues below it. It takes the plugin proportion.",
 		},
 		{
 			Name: QueueShare, Kind: Gauge, Program: Scheduler, Labels: amounts,
@@ -139,6 +146,10 @@ func queues() []Metric {
 		{
 			Name: QueueJobs, Kind: Gauge, Program: Scheduler, Help: "Jobs of a queue, and of those below it.",
 			Labels: []Label{queue, {Name: "state", Values: "running (holds capacity), waiting"}},
+		},
+		{
+			Name: QueueOldestWait, Kind: Gauge, Program: Scheduler, Labels: []Label{queue},
+			Help: "For how long that job of a queue, or of one below it, has waited to start that has waited longest; none while no job waits.",
 		},
 	}
 }

@@ -54,12 +54,13 @@ type QueueReporter struct {
 
 // Missing is what the configuration lacks that queues need. Limits hold in any configuration.
 type Missing struct {
-	// Order reports that no plugin orders queues, Reclaim that no action takes back what queues may count on, or that no plugin
-	// says what that is.
-	Order, Reclaim bool
+	// Order reports that no plugin orders queues.
+	Order bool
+	// Guarantees says why guarantees do not hold; empty when they do.
+	Guarantees string
 }
 
-// Configure sets what the configuration lacks, which the condition of each queue says that it concerns.
+// Configure sets what the configuration lacks, which the conditions of the queues that it concerns say.
 func (r *QueueReporter) Configure(missing Missing) { r.missing = missing }
 
 type sentQueue struct {
@@ -125,7 +126,9 @@ func (r *QueueReporter) Failed(write commit.Write, now time.Time) {
 
 // due returns the statuses that differ from what was written and that may be written now: those first that say something new
 // about whether a queue is active, then those that were written longest ago.
-func (r *QueueReporter) due(snapshot *model.Snapshot, refusals map[model.JobKey]*model.Refusal, now time.Time) (due []queueWrite) {
+func (r *QueueReporter) due(
+	snapshot *model.Snapshot, refusals map[model.JobKey]*model.Refusal, now time.Time,
+) (due []queueWrite) {
 	counts, offered := CountJobs(snapshot.Jobs, refusals), offeredResources(snapshot)
 	for _, queue := range snapshot.Queues {
 		object := r.object(queue.Name)
@@ -142,12 +145,13 @@ func (r *QueueReporter) due(snapshot *model.Snapshot, refusals map[model.JobKey]
 		wanted := current.DeepCopy()
 		wanted.SchedulerName = cmp.Or(wanted.SchedulerName, r.schedulers[0])
 		wanted.ObservedGeneration, wanted.Used = object.Generation, cut(snapshot.Dimensions.List(queue.Used))
-		wanted.Share = cut(snapshot.Dimensions.ListOf(queue.Share))
+		wanted.Share = cut(snapshot.Dimensions.ListOf(queue.ContendedShares()))
 		if !queue.LastStart.IsZero() {
 			wanted.LastStart = &metav1.MicroTime{Time: queue.LastStart}
 		}
 		wanted.Waiting, wanted.Running = counts[queue].Waiting, counts[queue].Running
 		meta.SetStatusCondition(&wanted.Conditions, r.active(queue, object, counts[queue].own > 0, offered, now))
+		r.setGuaranteeMet(wanted, queue, object, now)
 		if equality.Semantic.DeepEqual(*wanted, current) {
 			r.settle(object, sent, current, now)
 			continue
@@ -262,12 +266,37 @@ func (r *QueueReporter) active(
 	if r.missing.Order {
 		says = append(says, "queues take turns whatever they hold, since the configuration has no plugin that orders them, such as proportion")
 	}
-	if r.missing.Reclaim && len(object.Spec.Guarantee) > 0 {
-		says = append(says, "its guarantee is not taken back from other queues, since the configuration does not have both the action reclaim "+
-			"and a plugin that says what may be taken, such as proportion")
-	}
 	condition.Message = strings.Join(says, "; ")
 	return condition
+}
+
+// reasonUnenforced is the reason of a guarantee of which it is not known whether it is met.
+const reasonUnenforced = "NotEnforced"
+
+// setGuaranteeMet sets the condition that says whether jobs wait that are within the guarantee of the queue, and why; a queue
+// without a guarantee has none. It changes with the jobs of users, so that it is written as numbers are.
+func (r *QueueReporter) setGuaranteeMet(status *v1alpha1.QueueStatus, queue *model.Queue, object *v1alpha1.Queue, now time.Time) {
+	condition := metav1.Condition{
+		Type: v1alpha1.ConditionGuaranteeMet, Status: metav1.ConditionUnknown, ObservedGeneration: object.Generation,
+		LastTransitionTime: metav1.NewTime(now).Rfc3339Copy(),
+	}
+	switch {
+	case len(queue.Guarantee) == 0:
+		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionGuaranteeMet)
+		return
+	case r.missing.Guarantees != "":
+		condition.Reason, condition.Message = reasonUnenforced, r.missing.Guarantees
+	case queue.Invalid != nil:
+		condition.Reason, condition.Message = queue.Inactive, queue.Invalid.Detail
+	case queue.Unmet != nil:
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, queue.Unmet.Reason, queue.Unmet.Message
+	case queue.Parts == nil: // no session has seen the queue as it is
+		return
+	default:
+		condition.Status, condition.Reason = metav1.ConditionTrue, v1alpha1.ConditionGuaranteeMet
+		condition.Message = "no job waits that is within the guarantee"
+	}
+	meta.SetStatusCondition(&status.Conditions, condition)
 }
 
 // notOffered returns the resources that the limit or the guarantee lists and no node offers, by name.

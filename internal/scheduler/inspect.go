@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/tutti-sched/tutti/internal/debugapi"
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // Inspect has the loop call read between two cycles. Any goroutine may call Inspect.
@@ -22,8 +24,19 @@ func (s *Scheduler) serveInspections(ctx context.Context, now time.Time) {
 		return
 	}
 	snapshot := s.state.Snapshot(now)
+	waiting := func() []*model.Job {
+		var jobs []*model.Job
+		for _, job := range snapshot.Jobs {
+			if !s.waitsToStart(job).IsZero() {
+				jobs = append(jobs, job)
+			}
+		}
+		return framework.Order(snapshot, s.profile, &s.cache, jobs)
+	}
 	for _, read := range s.inspections {
-		s.recoverPanic(ctx, partInspection, func() { read(snapshot, s.cache.Trail()) })
+		s.recoverPanic(ctx, partInspection, func() {
+			read(debugapi.Inspected{Snapshot: snapshot, Trail: s.cache.Trail(), Waiting: waiting})
+		})
 	}
 	s.inspections = nil
 }

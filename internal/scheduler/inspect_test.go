@@ -2,13 +2,20 @@ package scheduler
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/plugins/proportion"
 )
 
 func TestHistoryTellsWhatACycleDid(t *testing.T) {
@@ -108,7 +115,7 @@ func TestNodesShowWhatIsReserved(t *testing.T) {
 }
 
 // ask requests the nodes of the loop while it runs.
-func (w *world) ask(inspector *debugapi.NodeInspector) *debugapi.Nodes {
+func (w *world) ask(inspector debugapi.NodeInspector) *debugapi.Nodes {
 	w.t.Helper()
 	return inspect(w, func() (*debugapi.Nodes, error) { return inspector.Nodes(w.t.Context()) })
 }
@@ -190,6 +197,57 @@ func TestNodesShowCapacity(t *testing.T) {
 	w.play(t.Context(), 2*time.Second)
 	if later := w.ask(inspector); len(later.Nodes) != 3 {
 		t.Error("the copy is old")
+	}
+}
+
+// TestQueuesShowTheOrderOfTheNextCycle: who is tried first, in each queue and of the queues, and by what numbers. The document is
+// made although nothing has changed since the last cycle, and changes nothing.
+func TestQueuesShowTheOrderOfTheNextCycle(t *testing.T) {
+	w := newWorld(t)
+	w.loop.profile.Tiers = append(w.loop.profile.Tiers, framework.Tier{{Factory: proportion.New}})
+	w.node("n1", "8")
+	for name, parent := range map[string]string{"a": "", "b": "", "below": "b", "rest": "b"} {
+		queue := queueOf("30")
+		queue.Name, queue.UID, queue.Spec.Parent, queue.Spec.NamespaceSelector = name, types.UID(name), parent, &metav1.LabelSelector{}
+		if name == "b" {
+			queue.Spec.Guarantee = queueOf("3").Spec.Limit
+		}
+		w.queue(queue)
+	}
+	in := func(queue, name string, members int) {
+		w.gang(name, members, members)
+		group := w.groups[name].DeepCopy()
+		group.Spec.Queue = queue
+		w.group(group)
+		w.clock.Step(time.Second)
+	}
+	in("a", "a-first", 6)
+	w.play(t.Context(), time.Second)
+	in("a", "a-second", 6)
+	in("rest", "alone", 6)
+	in("below", "below-first", 6)
+	in("below", "below-second", 6)
+	w.play(t.Context(), time.Minute)
+	inspector := debugapi.NewQueueInspector(w.loop, w.clock)
+	document := inspect(w, func() (*debugapi.Queues, error) { return inspector.Queues(t.Context()) })
+	var got []string
+	for _, queue := range document.Queues {
+		got = append(got, fmt.Sprintf("%s %d %s used %s of %s, floor %s, level %.2f: %s", queue.Name, queue.Turn, queue.Parent, queue.Used.Cpu(),
+			queue.Demand.Cpu(), queue.Floor.Cpu(), queue.Levels["cpu"], strings.Join(queue.Waiting, ", ")))
+	}
+	want := []string{
+		"a 2  used 6 of 12, floor 0, level 2.40: PodGroup default/a-second",
+		"b 1  used 0 of 18, floor 3, level 0.00: ",
+		"below 2 b used 0 of 12, floor 0, level 0.00: PodGroup default/below-first, PodGroup default/below-second",
+		"default 0  used 0 of 0, floor 0, level 0.00: ",
+		"rest 1 b used 0 of 6, floor 0, level 0.00: PodGroup default/alone",
+	}
+	if !document.Leading || !slices.Equal(got, want) {
+		t.Errorf("leading %t, it says\n%s\nwant\n%s", document.Leading, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	calls := w.play(t.Context(), time.Hour)
+	if n := kinds(calls)[commit.CallQueueStatus]; n != 0 {
+		t.Errorf("%d statuses of queues after it was asked for", n)
 	}
 }
 

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/pkg/actions/preempt"
 	"github.com/tutti-sched/tutti/pkg/actions/reclaim"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/plugins/proportion"
@@ -162,21 +164,64 @@ func TestTheConditionOfAQueueFollowsTheConfiguration(t *testing.T) {
 	complete := profileOf(framework.TierPlugin{Factory: proportion.New})
 	complete.Actions = append(complete.Actions, reclaim.New(reclaim.Options{}))
 	for _, step := range []struct {
-		name           string
-		profile        *framework.Profile
-		order, reclaim bool
+		name       string
+		profile    *framework.Profile
+		order      bool
+		guarantees string
 	}{
-		{"as at the start", nil, true, true},
-		{"with both", complete, false, false},
-		{"without reclaim", profileOf(framework.TierPlugin{Factory: proportion.New}), false, true},
-		{"without proportion", &framework.Profile{Actions: complete.Actions, Tiers: profileOf().Tiers}, true, true},
+		{"as at the start", nil, true, "no plugin"},
+		{"with both", complete, false, ""},
+		{"without reclaim", profileOf(framework.TierPlugin{Factory: proportion.New}), false, "no action"},
+		{"without proportion", &framework.Profile{Actions: complete.Actions, Tiers: profileOf().Tiers}, true, "no plugin"},
 	} {
-		w.reconfigure(step.profile)
-		w.play(t.Context(), 40*time.Second)
-		condition := meta.FindStatusCondition(w.queues[v1alpha1.DefaultQueue].Status.Conditions, v1alpha1.ConditionActive)
-		if condition == nil || strings.Contains(condition.Message, "take turns") != step.order ||
-			strings.Contains(condition.Message, "not taken back") != step.reclaim {
-			t.Errorf("%s: %+v", step.name, condition)
+		if step.profile != nil {
+			w.reconfigure(step.profile)
 		}
+		w.play(t.Context(), 40*time.Second)
+		conditions := w.queues[v1alpha1.DefaultQueue].Status.Conditions
+		active, met := meta.FindStatusCondition(conditions, v1alpha1.ConditionActive), meta.FindStatusCondition(conditions, v1alpha1.ConditionGuaranteeMet)
+		if active == nil || met == nil || strings.Contains(active.Message, "take turns") != step.order ||
+			!strings.HasPrefix(met.Message, step.guarantees) || (met.Reason == "NotEnforced") != (step.guarantees != "") {
+			t.Errorf("%s: %+v %+v", step.name, active, met)
+		}
+	}
+}
+
+// TestTheStatusOfAQueueSaysWhetherItsGuaranteeIsMet, and nothing more at rest; that it is not enforced, when the configuration
+// changes.
+func TestTheStatusOfAQueueSaysWhetherItsGuaranteeIsMet(t *testing.T) {
+	w := newWorld(t)
+	bare := w.loop.profile
+	full := *bare
+	full.Tiers = append(slices.Clone(bare.Tiers), framework.Tier{{Factory: proportion.New}})
+	full.Actions = append(slices.Clone(bare.Actions), reclaim.New(reclaim.Options{Plan: preempt.Options{Budget: 1000}}))
+	w.reconfigure(&full)
+	w.node("n1", "8")
+	w.node("n2", "8")
+	guaranteed := queueOf("16")
+	guaranteed.Spec.Guarantee = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("16")}
+	w.queue(guaranteed)
+	says := func() string {
+		condition := meta.FindStatusCondition(w.queues[v1alpha1.DefaultQueue].Status.Conditions, v1alpha1.ConditionGuaranteeMet)
+		return string(condition.Status) + " " + condition.Reason
+	}
+	w.play(t.Context(), time.Minute)
+	if got := says(); got != "True GuaranteeMet" {
+		t.Errorf("with no job the queue says %s", got)
+	}
+	for _, name := range []string{"one", "two", "three"} {
+		w.gangOf(name, "5")
+	}
+	w.play(t.Context(), time.Minute)
+	if got := says(); got != "False Fragmentation" {
+		t.Errorf("with 6 of 16 CPUs idle, but not 5 on a node, the queue says %s", got)
+	}
+	if n := kinds(w.play(t.Context(), time.Hour))[commit.CallQueueStatus]; n != 0 {
+		t.Errorf("%d statuses of the queue at rest", n)
+	}
+	w.reconfigure(bare)
+	w.play(t.Context(), time.Minute)
+	if status := w.queues[v1alpha1.DefaultQueue].Status; says() != "Unknown NotEnforced" || len(status.Share) != 0 {
+		t.Errorf("without the plugin the queue says %+v", status)
 	}
 }

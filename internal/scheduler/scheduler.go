@@ -19,7 +19,6 @@ import (
 	"github.com/tutti-sched/tutti/internal/lifecycle"
 	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/internal/telemetry"
-	"github.com/tutti-sched/tutti/pkg/actions/reclaim"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -229,9 +228,7 @@ func (s *Scheduler) reconfigure(profile *framework.Profile, now time.Time) {
 
 // missingForQueues returns what the profile lacks that queues need.
 func missingForQueues(profile *framework.Profile) report.Missing {
-	order, rights := profile.QueueRules()
-	acts := slices.ContainsFunc(profile.Actions, func(action framework.Action) bool { return action.Name() == reclaim.Name })
-	return report.Missing{Order: !order, Reclaim: !rights || !acts}
+	return report.Missing{Order: !profile.OrdersQueues(), Guarantees: profile.Unenforced()}
 }
 
 // runCycle is one cycle: a session on a snapshot. Decisions are assumed and in flight while it still runs; what becomes

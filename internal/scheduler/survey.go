@@ -7,9 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/internal/telemetry"
-	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -19,12 +19,12 @@ import (
 // Survey has the loop count the jobs, pods and nodes between two steps; nil is delivered while it does not lead. Any goroutine
 // may call it; deliver is called on the loop's and must not block.
 func (s *Scheduler) Survey(deliver func(*telemetry.Survey)) {
-	s.mailbox.inspect(func(snapshot *model.Snapshot, _ []framework.Step) {
+	s.mailbox.inspect(func(shown debugapi.Inspected) {
 		if !s.leading {
 			deliver(nil)
 			return
 		}
-		deliver(s.survey(snapshot))
+		deliver(s.survey(shown.Snapshot))
 	})
 }
 
@@ -58,19 +58,32 @@ func (s *Scheduler) survey(snapshot *model.Snapshot) *telemetry.Survey {
 	return seen
 }
 
-// mostQueues is of how many queues there are series.
+// mostQueues is of how many queues there are series; of more there are those of the queues without a parent alone, up to so many.
 const mostQueues = 2_000
 
 func (s *Scheduler) surveyQueues(snapshot *model.Snapshot) (seen []telemetry.QueueSurvey) {
 	if len(snapshot.Queues) == 0 {
 		return nil
 	}
+	oldest := map[*model.Queue]time.Time{}
+	for _, job := range snapshot.Jobs {
+		since := s.waitsToStart(job)
+		for queue := job.InQueue(); queue != nil && !since.IsZero(); queue = queue.Above() {
+			if first, known := oldest[queue]; !known || since.Before(first) {
+				oldest[queue] = since
+			}
+		}
+	}
 	jobs, dimensions := report.CountJobs(snapshot.Jobs, s.refusals), snapshot.Dimensions
-	for _, queue := range snapshot.Queues[:min(mostQueues, len(snapshot.Queues))] {
+	for _, queue := range snapshot.Queues {
+		if len(seen) == mostQueues || len(snapshot.Queues) > mostQueues && queue.Above() != nil {
+			continue
+		}
 		seen = append(seen, telemetry.QueueSurvey{
-			Name: queue.Name, Used: approximate(dimensions.List(queue.Used)), Share: approximate(dimensions.ListOf(queue.Share)),
-			Guarantee: approximate(dimensions.ListOf(queue.Guarantee)), Limit: approximate(dimensions.ListOf(queue.Limit)),
-			Running: int(jobs[queue].Running), Waiting: int(jobs[queue].Waiting),
+			Name: queue.Name, Used: approximate(dimensions.List(queue.Used)), Demand: approximate(dimensions.ListOf(queue.Demand())),
+			Share: approximate(dimensions.ListOf(queue.ContendedShares())), Guarantee: approximate(dimensions.ListOf(queue.Guarantee)),
+			Limit: approximate(dimensions.ListOf(queue.Limit)), Running: int(jobs[queue].Running), Waiting: int(jobs[queue].Waiting),
+			OldestWaiting: oldest[queue],
 		})
 	}
 	return seen
@@ -86,16 +99,12 @@ func approximate(list corev1.ResourceList) map[string]float64 {
 }
 
 func (s *Scheduler) surveyJob(job *model.Job, seen *telemetry.Survey) {
-	var oldest time.Time // of the pods without a node
 	for _, task := range job.Tasks {
 		if !task.Status.HasNode() {
 			seen.Pods++
 		}
 		if task.Status == model.Pending && !task.SchedulingGated {
 			seen.Unscheduled++
-			if oldest.IsZero() {
-				oldest = task.Created // tasks are in the order in which they were created
-			}
 		}
 		if !job.Key.IsPod {
 			seen.Members[memberState(task)]++
@@ -115,16 +124,30 @@ func (s *Scheduler) surveyJob(job *model.Job, seen *telemetry.Survey) {
 	if refusal.BlockedByBudgets {
 		seen.BlockedByBudgets++
 	}
-	since := job.WaitingSince
+	since := s.waitsToStart(job)
 	if since.IsZero() {
-		since = oldest
-	}
-	if since.IsZero() || job.FirstUnmetMinimum((*model.Task).IsBound) == nil {
 		return
 	}
 	if first, known := seen.OldestWaiting[refusal.Code]; !known || since.Before(first) {
 		seen.OldestWaiting[refusal.Code] = since
 	}
+}
+
+// waitsToStart returns since when a job has waited to start: since it has had all members that it needs, else since its oldest
+// pod without a node was created; zero for one that does not.
+func (s *Scheduler) waitsToStart(job *model.Job) (since time.Time) {
+	if s.refusals[job.Key] == nil || len(job.Tasks) == 0 || job.FirstUnmetMinimum((*model.Task).IsBound) == nil {
+		return time.Time{}
+	}
+	if since = job.WaitingSince; !since.IsZero() {
+		return since
+	}
+	for _, task := range job.Tasks { // in the order in which they were created
+		if task.Status == model.Pending && !task.SchedulingGated {
+			return task.Created
+		}
+	}
+	return time.Time{}
 }
 
 // phases are all phases at zero, so that a phase without groups is seen to have none.

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -8,11 +9,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/internal/metrics"
 	"github.com/tutti-sched/tutti/internal/telemetry"
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -26,7 +29,7 @@ func (a atOnce) Survey(deliver func(*telemetry.Survey)) {
 	a.Scheduler.Survey(deliver)
 	letters := a.mailbox.take()
 	for _, read := range letters.inspections {
-		read(a.state.Snapshot(a.options.Clock.Now()), nil)
+		read(debugapi.Inspected{Snapshot: a.state.Snapshot(a.options.Clock.Now())})
 	}
 	letters.inspections = nil
 	a.mailbox.put(func(in *inbox) { *in = letters })
@@ -129,8 +132,38 @@ func TestQueuesAreCounted(t *testing.T) {
 		"tutti_queue_used queue=default resource=cpu": 6, "tutti_queue_limit queue=default resource=cpu": 30,
 		"tutti_queue_guarantee queue=default resource=cpu": 2, "tutti_queue_share queue=default resource=cpu": 8,
 		"tutti_queue_jobs queue=default state=running": 1, "tutti_queue_jobs queue=default state=waiting": 1,
+		"tutti_queue_demand queue=default resource=cpu": 12,
 	})
+	if waits := sum(metrics.QueueOldestWait); waits < 10 || waits > 12 {
+		t.Errorf("a job has waited for %v seconds, want 11", waits)
+	}
 	w.mailbox.Event(cluster.Event{Kind: cluster.KindQueue, Queue: w.queues[v1alpha1.DefaultQueue], Deleted: true})
 	w.play(t.Context(), time.Second)
-	expectMetrics(t, sum, map[string]float64{"tutti_queue_used": 0, "tutti_queue_limit": 0, "tutti_queue_share": 0, "tutti_queue_jobs": 0})
+	expectMetrics(t, sum, map[string]float64{
+		"tutti_queue_used": 0, "tutti_queue_limit": 0, "tutti_queue_share": 0, "tutti_queue_jobs": 0, "tutti_queue_demand": 0,
+		"tutti_queue_oldest_wait_seconds": 0,
+	})
+}
+
+// TestOfVeryManyQueuesTheTopmostAreCounted: the number of series stays bounded, and what they count is whole.
+func TestOfVeryManyQueuesTheTopmostAreCounted(t *testing.T) {
+	w, sum := newMeasuredWorld(t)
+	w.node("n1", "8")
+	top := queueOf("30")
+	top.Name, top.UID = "top", "top"
+	w.queue(top)
+	for i := range mostQueues {
+		below := queueOf("30")
+		below.Name, below.UID, below.Spec.Parent = fmt.Sprintf("a%d", i), types.UID(fmt.Sprintf("a%d", i)), "top"
+		below.Spec.NamespaceSelector = &metav1.LabelSelector{}
+		w.queue(below)
+	}
+	w.gang("runs", 6, 6)
+	inQueue := w.groups["runs"].DeepCopy()
+	inQueue.Spec.Queue = "a7"
+	w.group(inQueue)
+	w.play(t.Context(), time.Second)
+	expectMetrics(t, sum, map[string]float64{
+		"tutti_queue_limit": 30, "tutti_queue_used queue=top resource=cpu": 6, "tutti_queue_jobs": 1, // and the default queue, without a job
+	})
 }

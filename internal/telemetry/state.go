@@ -37,8 +37,10 @@ type Survey struct {
 type QueueSurvey struct {
 	Name string
 	// Used and the others are by resource name, in cores, bytes or pieces.
-	Used, Share, Guarantee, Limit map[string]float64
-	Running, Waiting              int
+	Used, Demand, Share, Guarantee, Limit map[string]float64
+	Running, Waiting                      int
+	// OldestWaiting is since when the job that has waited longest to start has; zero when none waits.
+	OldestWaiting time.Time
 }
 
 // Loop is what a scrape asks of the scheduler's loop. Any goroutine may call its methods.
@@ -74,6 +76,7 @@ type State struct {
 	oldWaiting                                   *prometheus.GaugeVec
 	queueUsed, queueShare, queueJobs             *prometheus.GaugeVec
 	queueGuarantee, queueLimit                   *prometheus.GaugeVec
+	queueDemand, queueOldest                     *prometheus.GaugeVec
 }
 
 // NewState returns the collector of a loop's state, which the caller registers.
@@ -90,6 +93,7 @@ func NewState(loop Loop, clock clock.Clock) *State {
 		oldWaiting: metrics.NewGauge(metrics.OldWaitingJobs), queueUsed: metrics.NewGauge(metrics.QueueUsed),
 		queueShare: metrics.NewGauge(metrics.QueueShare), queueJobs: metrics.NewGauge(metrics.QueueJobs),
 		queueGuarantee: metrics.NewGauge(metrics.QueueGuarantee), queueLimit: metrics.NewGauge(metrics.QueueLimit),
+		queueDemand: metrics.NewGauge(metrics.QueueDemand), queueOldest: metrics.NewGauge(metrics.QueueOldestWait),
 	}
 }
 
@@ -103,6 +107,7 @@ func (s *State) ofSurvey() []*prometheus.GaugeVec {
 	return []*prometheus.GaugeVec{
 		s.waiting, s.oldest, s.blocked, s.podGroups, s.members, s.unscheduled, s.nominated, s.stuck, s.objects, s.dims, s.oldWaiting,
 		s.reservations, s.reserved, s.queueUsed, s.queueShare, s.queueGuarantee, s.queueLimit, s.queueJobs,
+		s.queueDemand, s.queueOldest,
 	}
 }
 
@@ -192,20 +197,24 @@ func (s *State) fill(now time.Time) {
 	s.dims.WithLabelValues().Set(float64(s.last.Dimensions))
 	s.oldWaiting.WithLabelValues().Set(float64(waiting))
 	for i := range s.last.Queues {
-		s.fillQueue(&s.last.Queues[i])
+		s.fillQueue(&s.last.Queues[i], now)
 	}
 }
 
-func (s *State) fillQueue(queue *QueueSurvey) {
+func (s *State) fillQueue(queue *QueueSurvey, now time.Time) {
 	set := func(gauge *prometheus.GaugeVec, amounts map[string]float64) {
 		for name, amount := range amounts {
 			gauge.WithLabelValues(queue.Name, name).Set(amount)
 		}
 	}
 	set(s.queueUsed, queue.Used)
+	set(s.queueDemand, queue.Demand)
 	set(s.queueShare, queue.Share)
 	set(s.queueGuarantee, queue.Guarantee)
 	set(s.queueLimit, queue.Limit)
 	s.queueJobs.WithLabelValues(queue.Name, "running").Set(float64(queue.Running))
 	s.queueJobs.WithLabelValues(queue.Name, "waiting").Set(float64(queue.Waiting))
+	if since := queue.OldestWaiting; !since.IsZero() {
+		s.queueOldest.WithLabelValues(queue.Name).Set(max(0, now.Sub(since)).Seconds())
+	}
 }

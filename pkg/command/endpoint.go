@@ -152,6 +152,7 @@ func revision(version configuration.Version) string {
 func (p *process) documents() debugapi.Source {
 	return debugapi.Source{
 		Nodes:  debugapi.NewNodeInspector(p.loop, clock.RealClock{}).Nodes,
+		Queues: debugapi.NewQueueInspector(p.loop, clock.RealClock{}).Queues,
 		Cycles: p.loop.Cycles,
 		Config: func() *debugapi.Config { return configView(p.live.Report()) },
 		Refusals: func(ctx context.Context, namespace, name string) (*debugapi.Refusals, error) {

@@ -64,6 +64,26 @@ func (p *Profile) MaxGrace() time.Duration {
 	return model.DefaultMaxGrace
 }
 
+// ClaimUser is an action that evicts pods by Claims.
+type ClaimUser interface {
+	Action
+	// UsesClaims is for nothing but to tell such an action from others.
+	UsesClaims()
+}
+
+// Unenforced says why guarantees of queues do not hold with the profile; empty when they do.
+func (p *Profile) Unenforced() string {
+	switch {
+	case p.Paused:
+		return "the scheduler is paused"
+	case len(p.resolvePoints().reclaim) == 0:
+		return "no plugin of the configuration says what queues can count on, as proportion does"
+	case !slices.ContainsFunc(p.Actions, func(action Action) bool { _, uses := action.(ClaimUser); return uses }):
+		return "no action of the configuration evicts pods of other queues, as reclaim does"
+	}
+	return ""
+}
+
 // Translators returns the plugins that change what pods request and nodes offer, in tier order.
 func (p *Profile) Translators() []model.RequestTranslator {
 	filled := p.resolvePoints()
@@ -91,11 +111,8 @@ func (p *Profile) MeasureCalls(timer *CallTimer) {
 	}
 }
 
-// QueueRules reports whether a plugin orders queues, and whether one says what queues may take from each other.
-func (p *Profile) QueueRules() (order, reclaim bool) {
-	filled := p.resolvePoints()
-	return len(filled.queueOrder) > 0, len(filled.reclaim) > 0
-}
+// OrdersQueues reports whether a plugin orders queues.
+func (p *Profile) OrdersQueues() bool { return len(p.resolvePoints().queueOrder) > 0 }
 
 // EvictsOnCPUConflict reports whether a pod that another one keeps from its isolated CPUs is evicted.
 func (p *Profile) EvictsOnCPUConflict() bool {

@@ -33,6 +33,12 @@ func (s *Session) InOrder(jobs []*model.Job) iter.Seq[*model.Job] {
 	}
 }
 
+// Order returns the jobs in the order in which a session on the snapshot would try them now. What it asks decides nothing, and is
+// not closed.
+func Order(snapshot *model.Snapshot, profile *Profile, cache *Cache, jobs []*model.Job) []*model.Job {
+	return slices.Collect(Open(snapshot, profile, Options{Cache: cache}).InOrder(jobs))
+}
+
 // turns are the jobs of one queue, and of those below it, that have not been tried.
 type turns struct {
 	session *Session

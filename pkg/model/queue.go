@@ -41,9 +41,11 @@ type Queue struct {
 	// Used is what the jobs of the queue and of those below it hold: on nodes, terminating pods included, and nominated. Releasing
 	// is what of it is being released.
 	Used, Releasing Resources
-	// Share is what the queue may count on of the resources that are contended among its siblings, sorted by position: of the last
-	// session that computed it. It is replaced, never changed.
-	Share []ListedAmount
+	// Parts are the resources of which the queue is guaranteed, holds or asks for any, sorted by position, as the last session
+	// that computed shares left them; nil before. They are replaced, never changed.
+	Parts []QueuePart
+	// Unmet says why a job waits that is within the guarantee of the queue, as Parts do; nil when no job does.
+	Unmet *UnmetGuarantee
 
 	// Headroom is what is kept free of the limit for a job that has waited for long; nil when nothing is.
 	Headroom *Headroom
@@ -74,66 +76,57 @@ type ListedAmount struct {
 	Amount   int64
 }
 
-// Headroom is a part of a limit that is kept free for the minimum of a job. It is replaced, never changed.
-type Headroom struct {
-	Job      JobKey
-	Queue    string
-	Priority int32
-	// Least is the least that the minimum asks for beyond what the job has.
-	Least Resources
+// QueuePart is what a queue may count on of one resource. The numbers include those of the queues below it.
+type QueuePart struct {
+	Position int
+	// Guarantee is its own, or that of all below it where this is more; Floor the part of it that the queue has a use for.
+	Guarantee, Floor int64
+	// Demand is what its jobs hold and ask for, Share what it may count on while others want theirs.
+	Demand, Share int64
+	// Contended reports whether the queue and its siblings ask for more than there is for them.
+	Contended bool
+	// Level is how far the queue is above its floor, relative to its weight: 1 is at its share; with weight 0, relative to what
+	// there is. It is for people, and rounded.
+	Level float64
 }
 
-// keptFrom reports whether the headroom is not for the job: it is kept from jobs of the same priority or below in the queue of
-// its own job, and from all jobs of other queues.
-func (h *Headroom) keptFrom(job *Job) bool {
-	return h != nil && h.Job != job.Key && (h.Queue != job.Queue || h.Priority >= job.Priority)
-}
+// UnmetGuarantee is why jobs wait that are within a guarantee: one word, and a sentence that names no job.
+type UnmetGuarantee struct{ Reason, Message string }
 
-// KeptFrom returns how much of a resource is kept free below the limit of the queue for a job other than this one; nothing for
-// nil.
-func (q *Queue) KeptFrom(job *Job, position int) int64 {
-	if job == nil || !q.Headroom.keptFrom(job) {
-		return 0
-	}
-	return q.Headroom.Least.At(position)
-}
-
-// HasHeadroom reports whether anything is kept free below the limit of the queue, or of one above it.
-func (q *Queue) HasHeadroom() bool {
-	for ; q != nil; q = q.parent {
-		if q.Headroom != nil {
-			return true
-		}
-	}
-	return false
-}
-
-// SetHeadroom replaces what is kept free in each queue, by its index.
-func (s *Snapshot) SetHeadroom(kept []*Headroom) {
-	for i, queue := range s.Queues {
-		if before, after := queue.Headroom, kept[i]; before != after && (before == nil || after == nil || !before.equal(after)) {
-			queue.Headroom = after
-			s.Journal.renew(true)
-		}
-	}
-}
-
-func (h *Headroom) equal(o *Headroom) bool {
-	return h.Job == o.Job && h.Queue == o.Queue && h.Priority == o.Priority && h.Least.Equal(o.Least)
-}
-
-// ReleaseHeadroom ends what is kept free for the job, which has started.
-func (s *Snapshot) ReleaseHeadroom(job *Job) {
-	for queue := job.queue; queue != nil; queue = queue.parent {
-		if queue.Headroom != nil && queue.Headroom.Job == job.Key {
-			queue.Headroom = nil
-			s.Journal.renew(true)
-		}
-	}
-}
+// Why a guarantee is not met, where it is not the code of the refusal of a job.
+const (
+	// UnmetFragmentation: no set of pods that may be evicted lets the job start on the nodes that it can use.
+	UnmetFragmentation = "Fragmentation"
+	// UnmetBudget: disruption budgets forbid the evictions.
+	UnmetBudget = "Budget"
+	// UnmetProtected: pods that would have to go are never evicted, such as those of the system.
+	UnmetProtected = "Protected"
+	// UnmetLimit: a limit is in the way, of the queue or of one above it.
+	UnmetLimit = "Limit"
+	// UnmetSearch: the search for pods to evict goes on in the next cycle.
+	UnmetSearch = "SearchContinues"
+)
 
 // Above returns the queue that this one is a part of, nil when there is none.
 func (q *Queue) Above() *Queue { return q.parent }
+
+// ContendedShares returns the shares of the resources that are contended, sorted by position.
+func (q *Queue) ContendedShares() (shares []ListedAmount) {
+	for _, part := range q.Parts {
+		if part.Contended {
+			shares = append(shares, ListedAmount{part.Position, part.Share})
+		}
+	}
+	return shares
+}
+
+// Demand returns what the jobs of the queue, and of those below it, hold and ask for, sorted by position.
+func (q *Queue) Demand() (demand []ListedAmount) {
+	for _, part := range q.Parts {
+		demand = append(demand, ListedAmount{part.Position, part.Demand})
+	}
+	return demand
+}
 
 // Exceeded returns the first queue, from this one up, that would hold more than its limit with what is asked for, and that
 // limit; nil when there is none. Resources that are not asked for do not count. counted reports that what is asked for is a

@@ -78,6 +78,8 @@ type Refusal struct {
 	// BlockedByBudgets reports, for the refusal of a whole job, whether pods would be evicted for it if their disruption budgets
 	// allowed that.
 	BlockedByBudgets bool
+	// BlockedByProtected reports, for the refusal of a whole job, whether pods that a guarantee gives it are never evicted.
+	BlockedByProtected bool
 	// NodeReasons counts, for the refusal of a whole job, the nodes by the reason that refused its first member without a
 	// place; most frequent first.
 	NodeReasons []NodeReason

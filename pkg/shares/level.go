@@ -66,7 +66,15 @@ func (l Level) String() string {
 	case weightless:
 		prefix = "weight 0: "
 	}
-	return fmt.Sprintf("%s%.3f", prefix, l.amount.float()/l.unit.float())
+	return fmt.Sprintf("%s%.3f", prefix, l.Float())
+}
+
+// Float is for people: the fraction without what orders it before others, rounded.
+func (l Level) Float() float64 {
+	if l.rank == atFloor {
+		return 0
+	}
+	return l.amount.float() / l.unit.float()
 }
 
 // Level returns the level of a queue in a resource after its usage changes by so much.

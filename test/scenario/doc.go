@@ -48,6 +48,7 @@
 //	advance DURATION  time passes
 //	restart           another scheduler takes over, which knows nothing but the objects
 //	advise            what would let those start that the last cycle has refused, if something small would
+//	guarantees        which guarantees the last cycle has left unmet, and why
 //	explain           who answers which question
 //
 // The extender, whose verbs are filter, prioritize and preempt, takes all nodes, likes none better than another and agrees to

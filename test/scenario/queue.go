@@ -207,3 +207,18 @@ func chargeOf(pod *corev1.Pod) invariants.Amounts {
 	}
 	return request
 }
+
+// guarantees says of each queue with a guarantee whether it is met.
+func (s *environment) guarantees() string {
+	var b strings.Builder
+	for _, queue := range s.state.Snapshot(s.world.now).Queues {
+		switch unmet := queue.Unmet; {
+		case len(queue.Guarantee) == 0:
+		case unmet == nil:
+			fmt.Fprintf(&b, "%s: met\n", queue.Name)
+		default:
+			fmt.Fprintf(&b, "%s: %s: %s\n", queue.Name, unmet.Reason, unmet.Message)
+		}
+	}
+	return b.String()
+}

@@ -85,6 +85,8 @@ func (p *player) play(d *datadriven.TestData) (string, error) {
 		return p.cycle(d.HasArg("unconfirmed"))
 	case "advise":
 		return p.stage.advise(), nil
+	case "guarantees":
+		return p.stage.guarantees(), nil
 	case "explain":
 		if err := p.stage.open(); err != nil {
 			return "", err
@@ -130,7 +132,7 @@ func (p *player) end() error {
 		return nil
 	}
 	for range 2 {
-		before := p.last
+		before, unmet := p.last, p.stage.guarantees()
 		outcome, err := p.stage.cycle()
 		if err != nil {
 			return err
@@ -141,6 +143,9 @@ func (p *player) end() error {
 		// What was decided after a job was told why may have changed the numbers.
 		if before != nil && len(before.decisions) == 0 && before.waits() != outcome.waits() {
 			return fmt.Errorf("one more cycle gives other reasons:\n%s\ninstead of\n%s", outcome.waits(), before.waits())
+		}
+		if after := p.stage.guarantees(); before != nil && len(before.decisions) == 0 && after != unmet {
+			return fmt.Errorf("after one more cycle guarantees are\n%s\ninstead of\n%s", after, unmet)
 		}
 		p.last = outcome
 		if err := p.stage.confirm(); err != nil {

@@ -56,11 +56,12 @@ func (a *action) planForQueues(r *run, candidates []*model.Job) {
 	}
 	for _, f := range r.failures {
 		if f.same != nil {
-			f.why, f.blockedByBudgets = f.same.why, f.same.blockedByBudgets
+			f.why, f.blockedByBudgets, f.blockedByProtected = f.same.why, f.same.blockedByBudgets, f.same.blockedByProtected
 		}
 		refusal := session.Refusal(f.job).WithNote(r.rules.Name() + ": " + f.why)
 		refusal.Transient = refusal.Transient || f.transient
 		refusal.BlockedByBudgets = refusal.BlockedByBudgets || f.blockedByBudgets
+		refusal.BlockedByProtected = f.blockedByProtected
 		session.Refuse(f.job, refusal)
 	}
 	r.failures = nil
@@ -87,11 +88,12 @@ func (r *run) planByClaims(f *failure) *failure {
 	var reasons []string
 	transient := false
 	for _, claim := range claims {
-		pool, spared := r.claimPool(f.job, claim)
+		pool, kept := r.claimPool(f.job, claim)
 		if r.search(f, pool, claim) {
 			return nil
 		}
-		reasons = append(reasons, byRight[claim.Right()]+r.whyNotByClaim(f)+spared)
+		reasons = append(reasons, byRight[claim.Right()]+r.whyNotByClaim(f)+kept.String())
+		f.blockedByProtected = f.blockedByProtected || kept.protected > 0 && claim.Right() == model.ByGuarantee
 		transient = transient || f.transient
 	}
 	f.transient = transient
@@ -104,8 +106,21 @@ func (r *run) planByClaims(f *failure) *failure {
 
 var byRight = map[model.Right]string{model.ByGuarantee: "by its guarantee ", model.ByShare: "by its share "}
 
-// claimPool returns the units of other queues that a claim takes, and how many are left alone for now, in words.
-func (r *run) claimPool(job *model.Job, claim framework.Claim) (p *candidateVictims, spared string) {
+// keptUnits counts the units that a claim takes, and that stay: those left alone for now, and those that are never evicted.
+type keptUnits struct{ spared, protected int }
+
+func (k keptUnits) String() (words string) {
+	if k.spared > 0 {
+		words = fmt.Sprintf(", %d more once they have run for long enough", k.spared)
+	}
+	if k.protected > 0 {
+		words += fmt.Sprintf(", %d more are never evicted", k.protected)
+	}
+	return words
+}
+
+// claimPool returns the units of other queues that a claim takes.
+func (r *run) claimPool(job *model.Job, claim framework.Claim) (p *candidateVictims, kept keptUnits) {
 	p = &candidateVictims{of: map[*model.Task]*victimJob{}, byJob: map[*model.Job]*victimJob{}}
 	r.inQueueOf(job)
 	for _, queue := range r.session.Snapshot.Queues {
@@ -119,27 +134,34 @@ func (r *run) claimPool(job *model.Job, claim framework.Claim) (p *candidateVict
 			}
 		}
 	}
-	now, young := r.session.Snapshot.Now.Unix(), 0
+	now := r.session.Snapshot.Now.Unix()
 	for _, s := range p.sources {
 		r.spend(len(s.tasks))
 	}
-	units := slices.DeleteFunc(r.session.ReclaimVictims(job, p.units()), func(unit framework.EvictionUnit) bool {
+	all := p.units()
+	units := r.session.ReclaimVictims(job, all)
+	for i, picked := 0, 0; i < len(all); i++ { // the picked are some of them, in their order
+		switch {
+		case picked < len(units) && units[picked].WholeGang == all[i].WholeGang && units[picked].Tasks[0] == all[i].Tasks[0]:
+			picked++
+		case claim.Takes(&all[i], nil):
+			kept.protected++
+		}
+	}
+	units = slices.DeleteFunc(units, func(unit framework.EvictionUnit) bool {
 		if !claim.Takes(&unit, nil) {
 			return true
 		}
 		until := r.rules.SparedUntil(&unit, claim.Right(), now)
 		if until > now {
-			young++
+			kept.spared++
 			r.session.WakeAt(time.Unix(until, 0))
 		}
 		return until > now
 	})
 	r.keep(p, units)
 	p.index()
-	if young > 0 {
-		spared = fmt.Sprintf(", %d more once they have run for long enough", young)
-	}
-	return p, spared
+	return p, kept
 }
 
 // whyNotByClaim says why the last search of a job has found no plan: how much there is to take, or what else is in the way.

@@ -20,8 +20,9 @@ type failure struct {
 	verdict *model.Refusal
 	// skipped reports that the job had no turn, transient that the next cycle may come to something else although nothing changes.
 	skipped, transient bool
-	// blockedByBudgets reports that there would be a plan if disruption budgets allowed it.
-	blockedByBudgets bool
+	// blockedByBudgets reports that there would be a plan if disruption budgets allowed it, blockedByProtected that a guarantee
+	// takes pods that are never evicted.
+	blockedByBudgets, blockedByProtected bool
 	// revision is that of the search.
 	revision model.Revision
 }
@@ -68,7 +69,7 @@ func (r *run) explain() {
 		// In the next cycle another job may have its turn in place of this one, if what was kept cannot be used.
 		otherTurns := of.verdict != nil && (r.budget <= 0 || r.reordered)
 		refusal.Transient = refusal.Transient || f.transient || otherTurns
-		refusal.BlockedByBudgets = f.blockedByBudgets
+		refusal.BlockedByBudgets = refusal.BlockedByBudgets || f.blockedByBudgets // of another action, too
 		r.session.Refuse(f.job, refusal)
 	}
 	r.failures = nil

@@ -56,7 +56,11 @@ type action struct{ preempt.Planner }
 var (
 	_ framework.Preemptor = (*action)(nil)
 	_ framework.Resumer   = (*action)(nil)
+	_ framework.ClaimUser = (*action)(nil)
 )
+
+// UsesClaims does nothing.
+func (*action) UsesClaims() {}
 
 // Name returns "reclaim".
 func (*action) Name() string { return Name }

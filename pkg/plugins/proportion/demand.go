@@ -35,6 +35,8 @@ type demand struct {
 	supply model.Resources
 	// waiting is what the jobs of each queue ask for beyond what they hold, by the queue's index.
 	waiting []model.Resources
+	// jobs are those that wait to start.
+	jobs []*model.Job
 	// fits reports of shapes whether an empty node could run such a pod.
 	fits map[model.Shape]bool
 	// asked is what countMembers has found.
@@ -160,6 +162,9 @@ func (d *demand) addJob(job *model.Job) {
 		if needs > 0 && framework.LeastRequest(job, needs, r) > max(0, d.supply[r]) {
 			return
 		}
+	}
+	if needs > 0 {
+		d.jobs = append(d.jobs, job)
 	}
 	sum := &d.waiting[job.InQueue().Index]
 	if *sum == nil {

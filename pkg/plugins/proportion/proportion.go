@@ -48,15 +48,16 @@ func (p *plugin) RankQueue(queue *model.Queue, job *model.Job) (rank framework.Q
 	return rank
 }
 
-// CloseSession leaves the shares in the queues, for their status.
+// CloseSession leaves the shares in the queues, and why guarantees are not met, for their status.
 func (p *plugin) CloseSession(session *framework.Session) {
 	if len(session.Snapshot.Queues) == 0 {
 		return
 	}
 	s := p.computed()
 	for _, queue := range session.Snapshot.Queues {
-		queue.Share = s.contendedShare(queue)
+		queue.Parts, queue.Unmet = s.partsOf(queue), nil
 	}
+	s.findUnmet()
 }
 
 func (p *plugin) computed() *sharing {
@@ -79,6 +80,8 @@ type sharing struct {
 	devices, ordinary shares.World
 	dimensions        int
 	usage             usage
+	// counted are the jobs that waited to start when the session began, and that could in an empty cluster.
+	counted []*model.Job
 	// covered is what coverageOf has found without victims, at a revision of the snapshot; nil before.
 	covered         *coverage
 	coveredRevision model.Revision
@@ -107,6 +110,7 @@ func newSharing(session *framework.Session) *sharing {
 		s.add(queue, own)
 	}
 	d := newDemand(session, own, s.numbers)
+	s.counted = d.jobs
 	s.setAmounts(snapshot, own, d.waiting)
 	s.tree.Compute(d.supply)
 	return s
@@ -207,13 +211,22 @@ func (s *sharing) devicesOf(job *model.Job) []int {
 	return known
 }
 
-// contendedShare returns the share of a queue in the resources of which its siblings ask for more than there is.
-func (s *sharing) contendedShare(queue *model.Queue) (share []model.ListedAmount) {
+// partsOf returns what the session has computed of a queue, none for one in error.
+func (s *sharing) partsOf(queue *model.Queue) []model.QueuePart {
 	number := s.numbers[queue.Index]
-	for r := range s.dimensions {
-		if number != absent && s.tree.Contended(number, r) {
-			share = append(share, model.ListedAmount{Position: r, Amount: s.tree.Part(number, r).Share})
-		}
+	if number == absent {
+		return nil
 	}
-	return share
+	parts := make([]model.QueuePart, 0, len(s.devices)+len(s.ordinary))
+	for r := range s.dimensions {
+		part, used := s.tree.Part(number, r), queue.Used.At(r)
+		if part.Guarantee|part.Demand|used == 0 {
+			continue
+		}
+		parts = append(parts, model.QueuePart{
+			Position: r, Guarantee: part.Guarantee, Floor: part.Floor, Demand: part.Demand, Share: part.Share,
+			Contended: s.tree.Division(s.parentOf(queue), r).Contended, Level: s.tree.Level(number, r, used-part.Usage).Float(),
+		})
+	}
+	return parts
 }

@@ -1,0 +1,98 @@
+package debugapi
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// QueueInspector reports what the loop's snapshot says of the queues, and the order in which jobs are tried. It is safe for
+// concurrent use.
+type QueueInspector struct{ *inspector[*queuesCopy] }
+
+// NewQueueInspector returns the inspector of a loop's queues.
+func NewQueueInspector(loop Loop, clock clock.PassiveClock) QueueInspector {
+	return QueueInspector{newInspector(loop, clock, copyQueues)}
+}
+
+// Queues returns the document of all queues.
+func (i QueueInspector) Queues(ctx context.Context) (*Queues, error) {
+	copied, err := i.copy(ctx)
+	if err != nil {
+		return nil, err
+	}
+	document := &Queues{At: copied.at, Leading: copied.leading, Queues: []Queue{}}
+	for j := range copied.of.queues {
+		document.Queues = append(document.Queues, copied.of.queues[j].document(copied.of.dimensions))
+	}
+	return document, nil
+}
+
+// queuesCopy is a copy of what a snapshot says of its queues.
+type queuesCopy struct {
+	dimensions *model.ResourceIndex
+	queues     []queueCopy
+}
+
+// queueCopy has vectors of its own; what else the queue refers to is never changed.
+type queueCopy struct {
+	model.Queue
+	turn    int
+	waiting []model.JobKey
+}
+
+func copyQueues(shown Inspected) *queuesCopy {
+	queues := shown.Snapshot.Queues
+	c := &queuesCopy{dimensions: shown.Snapshot.Dimensions.Clone(), queues: make([]queueCopy, len(queues))}
+	if len(queues) == 0 {
+		return c
+	}
+	for i, queue := range queues {
+		c.queues[i].Queue = *queue
+		c.queues[i].Used = queue.Used.Clone()
+	}
+	turns := map[*model.Queue]int{} // by the queue above
+	for _, job := range shown.Waiting() {
+		queue := job.InQueue()
+		if queue == nil {
+			continue
+		}
+		c.queues[queue.Index].waiting = append(c.queues[queue.Index].waiting, job.Key)
+		for ; queue != nil && c.queues[queue.Index].turn == 0; queue = queue.Above() {
+			turns[queue.Above()]++
+			c.queues[queue.Index].turn = turns[queue.Above()]
+		}
+	}
+	return c
+}
+
+func (c *queueCopy) document(dimensions *model.ResourceIndex) Queue {
+	queue := Queue{
+		Name: c.Name, Parent: c.Parent, Weight: c.Weight, Inactive: c.Inactive, Turn: c.turn, Used: dimensions.List(c.Used),
+		Guarantee: dimensions.ListOf(c.Guarantee), Limit: dimensions.ListOf(c.Limit), Demand: dimensions.ListOf(c.Demand()),
+		Share: dimensions.ListOf(c.ContendedShares()), Levels: map[corev1.ResourceName]float64{},
+	}
+	var floors []model.ListedAmount
+	for _, part := range c.Parts {
+		if part.Contended {
+			queue.Levels[dimensions.Name(part.Position)] = part.Level
+		}
+		if part.Floor > 0 {
+			floors = append(floors, model.ListedAmount{Position: part.Position, Amount: part.Floor})
+		}
+	}
+	queue.Floor = dimensions.ListOf(floors)
+	if !c.LastStart.IsZero() {
+		queue.LastStart = &c.LastStart
+	}
+	if c.Unmet != nil {
+		queue.Unmet = c.Unmet.Reason + ": " + c.Unmet.Message
+	}
+	for _, key := range c.waiting {
+		queue.Waiting = append(queue.Waiting, key.Describe())
+	}
+	return queue
+}

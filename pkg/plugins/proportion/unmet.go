@@ -1,0 +1,73 @@
+package proportion
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file says which guarantees are not met when a session ends, and why, by what each job was refused with. No job is named:
+// who may read a queue need not be allowed to read the jobs of all namespaces.
+
+// findUnmet finds the queues with a job that waits although the queue would be within its guarantee with it. A job that gives up
+// its right, by preemptionPolicy Never, is not counted.
+func (s *sharing) findUnmet() {
+	if !s.tree.Guaranteed() {
+		return
+	}
+	waiting := make([]int, len(s.queues))
+	for _, job := range s.counted {
+		refusal := s.session.Refusal(job)
+		if refusal == nil || job.NeverPreempts {
+			continue
+		}
+		s.bring(job, nil)
+		needs := s.needsOf(job, slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Status == model.Pipelined }))
+		for queue := job.InQueue(); queue != nil; queue = queue.Above() {
+			number := s.numbers[queue.Index]
+			if !s.tree.WithinGuarantee(number, needs, needs, s.worlds()) {
+				continue
+			}
+			waiting[queue.Index]++
+			starts := string(model.WaitingForVictims) // a job that only waits for that says less than others
+			if reason, why := unmetBy(refusal); queue.Unmet == nil || queue.Unmet.Reason == starts && reason != starts {
+				queue.Unmet = &model.UnmetGuarantee{Reason: reason, Message: s.holdsWith(number, needs) + "; " + why}
+			}
+		}
+	}
+	for i, queue := range s.queues {
+		switch jobs := waiting[i]; {
+		case jobs == 1:
+			queue.Unmet.Message = "1 job waits within the guarantee; with it the queue would hold " + queue.Unmet.Message
+		case jobs > 1:
+			queue.Unmet.Message = fmt.Sprintf("%d jobs wait within the guarantee; with one of them the queue would hold %s", jobs, queue.Unmet.Message)
+		}
+	}
+}
+
+// holdsWith says how much a queue would hold of what decides with a job that needs so much.
+func (s *sharing) holdsWith(number int, needs model.Resources) string {
+	var buffer [8]int
+	r := s.tree.Deciding(buffer[:0], number, needs, s.worlds())[0]
+	return s.ofWhat(r, s.tree.Part(number, r).Usage+needs.At(r), " of its guarantee of ", s.tree.Kept(number, r))
+}
+
+// unmetBy returns why a job waits that has a right to capacity, in one word and in more.
+func unmetBy(refusal *model.Refusal) (reason, why string) {
+	switch {
+	case refusal.Code == model.WaitingForVictims:
+		return string(refusal.Code), "it starts once the pods that are evicted for it have ended"
+	case refusal.Code == model.QueueLimit:
+		return model.UnmetLimit, refusal.Detail
+	case refusal.BlockedByBudgets:
+		return model.UnmetBudget, "disruption budgets forbid to evict the pods that would have to go"
+	case refusal.BlockedByProtected:
+		return model.UnmetProtected, "pods that would have to go are never evicted, such as those of the system"
+	case refusal.Transient:
+		return model.UnmetSearch, "the search for pods to evict goes on in the next cycle"
+	case refusal.Code == model.InsufficientResources, refusal.Code == model.NodesFiltered:
+		return model.UnmetFragmentation, "no set of pods that may be evicted lets it start on the nodes that it can use"
+	}
+	return string(refusal.Code), "it is refused with this reason"
+}

@@ -11,12 +11,17 @@ import (
 // order returns the waiting members in the order to place them. First come as many as the job is short of: the roles' minima
 // before the others, members that others must be near before these, the hardest to place before the easy. The rest replace
 // those that do not fit; members below the job's priority do not, see model.Job.Candidates. Members whose binds were refused
-// lately are among the rest if the job can do without them.
+// lately are among the rest if the job can do without them. Under a limit those come first to which capacity is nominated: it
+// counts in the queue already, and may be all that the limit leaves.
 func order(session *framework.Session, job *model.Job, kinds *equivalenceClasses, largest model.Resources) []*model.Task {
 	waiting := slices.SortedFunc(slices.Values(job.Candidates()), session.CompareTasks)
 	if faulty := session.Snapshot.BindBackoff; len(faulty) > 0 {
 		waiting = slices.Concat(filterTasks(waiting, func(task *model.Task) bool { return faulty[task.UID] == nil }),
 			filterTasks(waiting, func(task *model.Task) bool { return faulty[task.UID] != nil }))
+	}
+	if job.InQueue().Limited() {
+		waiting = slices.Concat(filterTasks(waiting, isNominated),
+			filterTasks(waiting, func(task *model.Task) bool { return !isNominated(task) }))
 	}
 	chosen, rest := splitMinimum(job, waiting)
 	ranks := affinityDepth(chosen, kinds)
@@ -43,6 +48,8 @@ func filterTasks(tasks []*model.Task, condition func(*model.Task) bool) (some []
 	}
 	return some
 }
+
+func isNominated(task *model.Task) bool { return task.Nominated != "" }
 
 // affinityDepth returns by kind of member the length of the chain of siblings in which each must be near the one before: a
 // member has no candidate node until the one before is placed. It is nil when no member must be near another. In a cycle the

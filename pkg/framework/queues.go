@@ -12,17 +12,22 @@ import (
 // no start or nomination makes a queue hold more than its limit, and pods are evicted for jobs of their own queue alone. While
 // there are no queues none of them costs anything.
 
-// queueRefusal returns why the job may not start in its queue, nil when it may. What has begun is completed all the same, and
-// capacity for which pods were evicted is still used by a job of a paused queue.
+// queueRefusal returns why the job may not start in its queue, nil when it may. What has begun is completed all the same, to its
+// minimum, and capacity for which pods were evicted is still used by a job of a paused queue.
 func (s *Session) queueRefusal(job *model.Job) *model.Refusal {
 	if len(s.Snapshot.Queues) == 0 {
 		return nil
 	}
 	refusal := s.Snapshot.QueueRefusal(job)
-	if refusal == nil || s.Snapshot.HasBegun(job) || refusal.Code == model.QueuePaused && hasNomination(job) {
+	if refusal == nil || s.completes(job) || refusal.Code == model.QueuePaused && hasNomination(job) {
 		return nil
 	}
 	return refusal
+}
+
+// completes reports whether the job has begun and is below its minimum.
+func (s *Session) completes(job *model.Job) bool {
+	return s.Snapshot.HasBegun(job) && job.FirstUnmetMinimum(Ready.Counts) != nil
 }
 
 func hasNomination(job *model.Job) bool {

@@ -328,8 +328,7 @@ func (s *Session) ApplyReservations(job *model.Job) {
 func (s *Session) viewer(job *model.Job) model.Viewpoint {
 	viewer := model.ViewpointOf(job)
 	viewer.EndsBefore = s.borrowers[job.Key]
-	if viewer.EndsBefore == 0 && s.Snapshot.HasBegun(job) && job.FirstUnmetMinimum(Ready.Counts) != nil &&
-		(!job.LostMembers || s.precedesReservations(job)) {
+	if viewer.EndsBefore == 0 && s.completes(job) && (!job.LostMembers || s.precedesReservations(job)) {
 		viewer.EndsBefore = model.UnrestrictedViewpoint
 	}
 	return viewer

@@ -9,7 +9,7 @@
 //	resources.go, words.go                                        amounts by dimension, and how they are written
 //	task.go, job.go, priority.go, begun.go, node.go               the nouns, the priority of a gang, and what completes it
 //	class.go                                                      which jobs ask the same question
-//	queue.go, headroom.go                                         the tree of queues, what each holds, and what is kept free of limits
+//	queue.go, headroom.go                                         the tree of queues, what each holds, and what limits keep free
 //	hold.go, reservation.go, runtime.go, isolated.go, budget.go   what is held on nodes, and what may be evicted
 //	snapshot.go, journal.go, copy.go                              the cluster in one session, its changes, and a copy of it
 //	decision.go, refusal.go                                       what a session says

@@ -19,7 +19,7 @@ func (s *sharing) findUnmet() {
 	waiting := make([]int, len(s.queues))
 	for _, job := range s.counted {
 		refusal := s.session.Refusal(job)
-		if refusal == nil || job.NeverPreempts {
+		if refusal == nil || job.NeverPreempts || !hasGuarantee(job.InQueue()) {
 			continue
 		}
 		s.bring(job, nil)
@@ -44,6 +44,16 @@ func (s *sharing) findUnmet() {
 			queue.Unmet.Message = fmt.Sprintf("%d jobs wait within the guarantee; with one of them the queue would hold %s", jobs, queue.Unmet.Message)
 		}
 	}
+}
+
+// hasGuarantee reports whether a queue, or one above it, has a guarantee of its own.
+func hasGuarantee(queue *model.Queue) bool {
+	for ; queue != nil; queue = queue.Above() {
+		if len(queue.Guarantee) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // holdsWith says how much a queue would hold of what decides with a job that needs so much.

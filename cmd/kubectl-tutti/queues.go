@@ -27,7 +27,8 @@ func newQueues(a *clientFlags) *cobra.Command {
 		Short: "Show the tree of queues: what each holds of its limit, and how many of its jobs run and wait",
 		Long: `Shows the Queue objects as a tree: whether jobs of a queue start, or why not, how many of its jobs, and of those below it, run and
 wait, and for each resource what they hold of the limit; - is no limit. SHARE is what a queue can count on where there is too little
-for all, BORROWED what it holds beyond its guarantee of a resource that is guaranteed to any queue; - is none. With names, these
+for all, BORROWED what it holds beyond its guarantee of a resource that is guaranteed to any queue; - is none. A guarantee is unmet while a job waits
+that is within it, and the reason says why. With names, these
 queues and those below them. With --watch it goes on until it is interrupted, and shows each queue again that has changed.
 
 It needs the right to read Queues. Numbers are those of the objects' status, up to half a minute old.`,
@@ -208,7 +209,12 @@ func queueRow(queue placedQueue, resources []corev1.ResourceName, borrowed corev
 	for _, name := range resources {
 		row = append(row, heldCell(queue.Queue, name))
 	}
-	row = append(row, printer.Cells(amounts(queue.Status.Share), amounts(queue.Spec.Guarantee), amounts(borrowed))...)
+	guarantee := printer.Cell{Text: amounts(queue.Spec.Guarantee)}
+	if met := meta.FindStatusCondition(queue.Status.Conditions, v1alpha1.ConditionGuaranteeMet); met != nil && met.Status == metav1.ConditionFalse {
+		guarantee.Text, guarantee.Style = guarantee.Text+", unmet: "+met.Reason, printer.Warning
+		message += "; guarantee: " + met.Message
+	}
+	row = append(row, printer.Cell{Text: amounts(queue.Status.Share)}, guarantee, printer.Cell{Text: amounts(borrowed)})
 	if wide {
 		weight := int32(1)
 		if queue.Spec.Weight != nil {

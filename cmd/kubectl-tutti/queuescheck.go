@@ -13,6 +13,7 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/diagnose"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
+	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -92,9 +93,12 @@ func (r *reader) misplaced(ctx context.Context, schedulers []string) ([]misplace
 	if err != nil {
 		return nil, fmt.Errorf("list namespaces: %w", err)
 	}
-	c := queueCheck{queues: map[string]*v1alpha1.Queue{}, inner: map[string]bool{}, labels: map[string]map[string]string{}}
+	c := queueCheck{
+		queues: map[string]*v1alpha1.Queue{}, labels: map[string]map[string]string{}, tree: model.Snapshot{Dimensions: model.NewDimensions()},
+	}
+	c.tree.SetQueues(cluster.QueuesOf(queues))
 	for i := range queues {
-		c.queues[queues[i].Name], c.inner[queues[i].Spec.Parent] = &queues[i], true
+		c.queues[queues[i].Name] = &queues[i]
 	}
 	for i := range namespaces.Items {
 		c.labels[namespaces.Items[i].Name] = namespaces.Items[i].Labels
@@ -105,8 +109,8 @@ func (r *reader) misplaced(ctx context.Context, schedulers []string) ([]misplace
 // queueCheck knows the tree of queues and the labels of namespaces.
 type queueCheck struct {
 	queues map[string]*v1alpha1.Queue
-	// inner are the names of queues that have others below them.
-	inner  map[string]bool
+	// tree is what the scheduler would make of them.
+	tree   model.Snapshot
 	labels map[string]map[string]string
 }
 
@@ -142,11 +146,11 @@ func (c *queueCheck) collect(podGroups []v1alpha1.PodGroup, pods []corev1.Pod, s
 
 // reason returns the code with which a job of the namespace waits in the queue, empty when the queue takes it.
 func (c *queueCheck) reason(name, namespace string) model.Code {
-	queue := c.queues[name]
+	queue, placed := c.queues[name], c.tree.Queue(name)
 	switch {
 	case queue == nil && name != v1alpha1.DefaultQueue:
 		return model.QueueNotFound
-	case c.inner[name]:
+	case placed != nil && placed.Inner:
 		return model.QueueNotLeaf
 	case queue == nil:
 		return ""

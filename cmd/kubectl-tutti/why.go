@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,7 +26,8 @@ func newWhy(a *clientFlags) *cobra.Command {
 		Short: "Say why a PodGroup or a pod waits, and what would let it start",
 		Long: `Says why a PodGroup or a pod waits: what the scheduler found when it looked at it last, with numbers; the smallest change
 that would let it start; its members, and which of them are missing, gated or have failed; since when it waits; and what capacity is
-kept for it.
+kept for it. Where there are Queues, and the scheduler may be asked (see "kubectl tutti --help"), it says where the job is in the order of
+its queue, and the queue among those beside it.
 
 NAME is the name of a PodGroup, or of a group without an object, else of a pod; podgroup/NAME and pod/NAME say which of the two. With
 --all it says so of every job of the namespace that waits. It needs the right to list the PodGroups and the pods of the namespace.
@@ -75,6 +79,7 @@ func (k *endpointFlags) writeWhy(command *cobra.Command, known *diagnose.Namespa
 	if err != nil {
 		return err
 	}
+	k.findTurn(command.Context(), found)
 	explained := explanation{Diagnosis: found}
 	if verbose {
 		if explained.Refusals, err = k.refusals(command.Context(), found); err != nil {
@@ -90,6 +95,80 @@ func (k *endpointFlags) writeWhy(command *cobra.Command, known *diagnose.Namespa
 		writeRefusals(p, explained.Refusals)
 	}
 	return nil
+}
+
+// turnTimeout is how long the order of queues is waited for, without which the answer is whole but for a line.
+const turnTimeout = 5 * time.Second
+
+// findTurn asks the scheduler where a job that waits is in the order of all. Without the right to ask it finds nothing.
+func (k *endpointFlags) findTurn(ctx context.Context, found *diagnose.Diagnosis) {
+	of := found
+	if of.Group != nil {
+		of = of.Group
+	}
+	if of.State != diagnose.Waiting {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
+	defer cancel()
+	var said debugapi.Queues
+	if k.get(ctx, debugapi.PathQueues, &said) == nil {
+		of.Turn = turnOf(&said, of.Key())
+	}
+}
+
+// turnOf says where a job is in the order of its queue, and each queue above it among its siblings; empty for a job that is in no
+// queue, or does not wait.
+func turnOf(said *debugapi.Queues, job string) string {
+	place := -1
+	own := slices.IndexFunc(said.Queues, func(queue debugapi.Queue) bool {
+		place = slices.Index(queue.Waiting, job)
+		return place >= 0
+	})
+	if own < 0 {
+		return ""
+	}
+	name := said.Queues[own].Name
+	text := "the only waiting job of queue " + name
+	if waiting := len(said.Queues[own].Waiting); waiting > 1 {
+		text = fmt.Sprintf("%s of %d waiting jobs of queue %s", ordinal(place+1), waiting, name)
+	}
+	for range said.Queues { // no further up than there are queues, whatever is wrong with the tree
+		at := slices.IndexFunc(said.Queues, func(queue debugapi.Queue) bool { return queue.Name == name })
+		if at < 0 {
+			break
+		}
+		turn, parent, siblings, below := said.Queues[at].Turn, said.Queues[at].Parent, 0, ""
+		for _, queue := range said.Queues {
+			if queue.Parent == parent && queue.Turn > 0 {
+				siblings++
+			}
+		}
+		if parent != "" {
+			below = " below " + parent
+		}
+		if turn > 0 && siblings > 1 {
+			text += fmt.Sprintf("; %s is %s of %d queues in turn%s", name, ordinal(turn), siblings, below)
+		}
+		name = parent
+	}
+	return text
+}
+
+// ordinal writes 1st, 2nd, 3rd, 4th.
+func ordinal(n int) string {
+	suffix := "th"
+	if tens := n / 10 % 10; tens != 1 {
+		switch n % 10 {
+		case 1:
+			suffix = "st"
+		case 2:
+			suffix = "nd"
+		case 3:
+			suffix = "rd"
+		}
+	}
+	return strconv.Itoa(n) + suffix
 }
 
 // writeWaiting prints why each job of the namespace waits.

@@ -200,8 +200,8 @@ func TestNodesShowCapacity(t *testing.T) {
 	}
 }
 
-// TestQueuesShowTheOrderOfTheNextCycle: who is tried first, in each queue and of the queues, and by what numbers. The document is
-// made although nothing has changed since the last cycle, and changes nothing.
+// TestQueuesShowTheOrderOfTheNextCycle: which job is tried first in each queue, and which queue, and by what numbers. The
+// document is made although nothing has changed since the last cycle, and changes nothing.
 func TestQueuesShowTheOrderOfTheNextCycle(t *testing.T) {
 	w := newWorld(t)
 	w.loop.profile.Tiers = append(w.loop.profile.Tiers, framework.Tier{{Factory: proportion.New}})

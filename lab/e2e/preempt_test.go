@@ -158,6 +158,30 @@ func TestNoPodIsEvictedWithoutAStart(t *testing.T) {
 	}
 }
 
+// keepAll makes a budget that keeps all pods of a group, which run, and waits until it does.
+func (a *arena) keepAll(group string, pods int32) *policyv1.PodDisruptionBudget {
+	a.t.Helper()
+	all := intstr.FromInt32(pods)
+	budget := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: a.ns, Name: "keep-all"},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MinAvailable: &all,
+			Selector:     &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.LabelPodGroup: group}},
+		},
+	}
+	env.Create(a.t, budget)
+	env.Eventually(a.t, patience, func() error { // of pods that do not run yet, a budget protects none
+		if err := env.Client.Get(a.t.Context(), client.ObjectKeyFromObject(budget), budget); err != nil {
+			return err
+		}
+		if now := budget.Status; now.ObservedGeneration != budget.Generation || now.CurrentHealthy != pods {
+			return fmt.Errorf("the budget's status is %+v, want %d healthy", now, pods)
+		}
+		return nil
+	})
+	return budget
+}
+
 // TestABudgetProtects: a plan that a PodDisruptionBudget does not allow is no plan, and the gang says which one it was; when
 // the budget goes, the plan is made.
 func TestABudgetProtects(t *testing.T) {
@@ -165,24 +189,7 @@ func TestABudgetProtects(t *testing.T) {
 	env.Scheduler(t, harness.SchedulerOptions{})
 	a.gang("cheap", a.low, 2, 2)
 	a.bound("cheap", 2)
-	all := intstr.FromInt32(2)
-	budget := &policyv1.PodDisruptionBudget{
-		ObjectMeta: metav1.ObjectMeta{Namespace: a.ns, Name: "keep-all"},
-		Spec: policyv1.PodDisruptionBudgetSpec{
-			MinAvailable: &all,
-			Selector:     &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.LabelPodGroup: "cheap"}},
-		},
-	}
-	env.Create(t, budget)
-	env.Eventually(t, patience, func() error { // of pods that do not run yet, a budget protects none
-		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(budget), budget); err != nil {
-			return err
-		}
-		if now := budget.Status; now.ObservedGeneration != budget.Generation || now.CurrentHealthy != 2 {
-			return fmt.Errorf("the budget's status is %+v, want 2 healthy", now)
-		}
-		return nil
-	})
+	budget := a.keepAll("cheap", 2)
 	dear := a.gang("dear", a.high, 1, 1)
 	env.Eventually(t, patience, func() error { return a.says(dear, "keep-all") })
 	a.witness().quiet()

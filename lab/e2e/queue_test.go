@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/lab/binaries"
 	"github.com/tutti-sched/tutti/lab/cluster"
 	"github.com/tutti-sched/tutti/lab/harness"
 )
@@ -148,6 +149,61 @@ func TestQueuesTakeBackWhatTheyAreGuaranteed(t *testing.T) {
 		}
 		return errors.Join(err, hasEvent(t, a.ns, "PodGroup", "lent", "Reclaimed"), hasEvent(t, a.ns, "PodGroup", "due", "Preempting"))
 	})
+}
+
+// isMet is nil when the condition GuaranteeMet of the queue has that status and reason, and the message these words.
+func isMet(t *testing.T, name, status, reason, words string) error {
+	t.Helper()
+	queue := &v1alpha1.Queue{}
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Name: name}, queue); err != nil {
+		return err
+	}
+	condition := meta.FindStatusCondition(queue.Status.Conditions, v1alpha1.ConditionGuaranteeMet)
+	if condition == nil || string(condition.Status) != status || condition.Reason != reason || !strings.Contains(condition.Message, words) {
+		return fmt.Errorf("queue %s says %+v, want GuaranteeMet %s by %s", name, condition, status, reason)
+	}
+	return nil
+}
+
+// TestAQueueSaysWhetherItsGuaranteeIsMet: a disruption budget keeps it from what it is guaranteed, until the budget is gone.
+// kubectl tutti why says where the job is in the order of queues.
+func TestAQueueSaysWhetherItsGuaranteeIsMet(t *testing.T) {
+	a := &arena{t: t, ns: env.Namespace(t)}
+	env.Nodes(t, cluster.Nodes("unmet", 1, map[string]string{"cpu": "4"})...)
+	borrower, lender := queueOf("unmet-borrower", "8"), queueOf("unmet-lender", "8")
+	lender.Spec.Guarantee = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("3")}
+	createQueues(t, borrower, lender)
+	inspectable(t, a.ns)
+	scheduler := env.Scheduler(t, harness.SchedulerOptions{Args: []string{"--leader-elect-namespace=" + a.ns}})
+	program, err := binaries.Build(t.Context(), t.Output(), binaries.KubectlTutti)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env.Eventually(t, patience, func() error { return isMet(t, lender.Name, "True", "GuaranteeMet", "no job waits") })
+	gangIn(t, a.ns, borrower.Name, "lent", 4)
+	a.bound("lent", 4)
+	budget := a.keepAll("lent", 4)
+
+	due := gangIn(t, a.ns, lender.Name, "due", 3)
+	env.Eventually(t, patience, func() error {
+		return isMet(t, lender.Name, "False", "Budget", "1 job waits within the guarantee; with it the queue would hold 3 of its guarantee of 3 cpu")
+	})
+	env.Eventually(t, patience, func() error {
+		text, err := harness.RunCommand(t.Context(), program, "why", "due", "-n", a.ns, "--kubeconfig", env.Cluster.Kubeconfig(),
+			"--scheduler-server", scheduler.URL, "--scheduler-namespace", a.ns)
+		return saysAll(text, err, "protected by PodDisruptionBudget", "the only waiting job of queue "+lender.Name)
+	})
+	if err := a.left("lent", 4); err != nil {
+		t.Error(err)
+	}
+	if err := isMet(t, borrower.Name, "", "", ""); err == nil {
+		t.Error("a queue without a guarantee says whether it is met")
+	}
+	if err := env.Client.Delete(t.Context(), budget); err != nil {
+		t.Fatal(err)
+	}
+	env.Eventually(t, patience, func() error { return inGroupPhase(t, due, v1alpha1.PodGroupRunning) })
+	env.Eventually(t, patience, func() error { return isMet(t, lender.Name, "True", "GuaranteeMet", "no job waits") })
 }
 
 // uidsIn are the pods of a namespace that are not being deleted.

@@ -48,9 +48,7 @@ type Reclaim struct {
 
 // Check returns what is wrong with the decision, nil when nothing is.
 func (r *Reclaim) Check() error {
-	c := &reclaim{Reclaim: r, parts: map[string]map[corev1.ResourceName]*part{}, lambda: map[string]map[corev1.ResourceName]*big.Rat{},
-		contended: map[string]map[corev1.ResourceName]bool{}, supply: map[string]Amounts{}}
-	c.divide("", r.Supply)
+	c := r.divided()
 	for i := range r.Units {
 		if !r.Units[i].Taken {
 			continue

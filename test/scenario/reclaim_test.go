@@ -331,13 +331,63 @@ func (e *economy) judge(o *outcome, queues map[string]*invariants.Queue, runs ru
 	return evicted
 }
 
+// judgeUnmet is invariant Q16: at rest, a queue says that its guarantee is unmet if and only if a job waits that is within it and
+// could start in an empty cluster, and that no pods are ending for it.
+func (e *economy) judgeUnmet(o *outcome, queues map[string]*invariants.Queue) (unmet int) {
+	want, used := map[string]bool{}, map[string]invariants.Amounts{}
+	for name, queue := range queues {
+		used[name] = queue.Used
+	}
+	for name, group := range e.world.groups {
+		if o.refusals[model.JobKey{Namespace: group.Namespace, Name: name}] == nil {
+			continue
+		}
+		has, waits, needs := int32(0), int32(0), invariants.Amounts{}
+		for _, pod := range e.membersOf(name) {
+			switch request := invariants.RequestOf(pod); {
+			case e.nodeOf(pod) != "":
+				has++
+			case e.fitsEmpty(request):
+				waits++
+				if needs = (invariants.Amounts{}); group.Spec.MinMember > has {
+					needs.Add(request, int64(group.Spec.MinMember-has))
+				}
+			}
+		}
+		possible := waits+has >= group.Spec.MinMember && has < group.Spec.MinMember
+		for r, amount := range needs {
+			possible = possible && amount <= e.supply()[r]
+		}
+		for _, above := range e.world.above(group.Spec.Queue) {
+			for r, limit := range queues[above].Limit {
+				possible = possible && needs[r] <= limit
+			}
+		}
+		if possible {
+			judged := invariants.Reclaim{Queues: queues, Used: used, Supply: e.supply(), Taker: group.Spec.Queue, Gains: needs}
+			for _, queue := range judged.Within() {
+				want[queue] = true
+			}
+		}
+	}
+	for _, queue := range o.snapshot.Queues {
+		if (queue.Unmet != nil) != want[queue.Name] || queue.Unmet != nil && queue.Unmet.Reason == string(model.WaitingForVictims) {
+			e.t.Fatalf("queue %s says %+v, unmet are %v\n%s\n%s", queue.Name, queue.Unmet, want, e.lines, o)
+		}
+		if queue.Unmet != nil {
+			unmet++
+		}
+	}
+	return unmet
+}
+
 // TestReclaimComesToRest is invariants Q8 and Q10: each decision stands on its right, and in a cluster in which no job comes or
 // ends no pod is evicted any more after some rounds, although none is left alone for having started lately, and without preempt.
 func TestReclaimComesToRest(t *testing.T) {
 	newStage := openLister(t)
 	for levels := 1; levels <= 2; levels++ {
 		t.Run(fmt.Sprint(levels, " levels"), func(t *testing.T) {
-			reclaims := map[model.Right]int{}
+			reclaims, unmet := map[model.Right]int{}, 0
 			rapid.Check(t, func(t *rapid.T) {
 				e := &economy{random: &random{t: t}, environment: newStage(), t: t}
 				actions := e.one("reclaim", "reclaim, preempt")
@@ -371,6 +421,7 @@ func TestReclaimComesToRest(t *testing.T) {
 					history += o.String() + "\n"
 					if evicted := e.judge(o, queues, runs); evicted == 0 && len(o.decisions) == 0 {
 						if quiet++; quiet == 2 {
+							unmet += e.judgeUnmet(o, queues)
 							return
 						}
 					} else {
@@ -395,6 +446,9 @@ func TestReclaimComesToRest(t *testing.T) {
 			})
 			if reclaims[model.ByGuarantee] == 0 || reclaims[model.ByShare] == 0 {
 				t.Errorf("pods were evicted %v times", reclaims)
+			}
+			if unmet == 0 {
+				t.Error("no guarantee was ever unmet")
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // Write prints the diagnosis as text. now is the time that ages are relative to.
@@ -43,6 +44,13 @@ func (a *Diagnosis) noun() string {
 		return "implicit group"
 	}
 	return a.Kind
+}
+
+// Key is the kind, namespace and name as the scheduler writes them.
+func (a *Diagnosis) Key() string {
+	return model.JobKey{
+		Namespace: a.Namespace, Name: a.Name, IsPod: a.Kind == kindPod, WithoutPodGroup: a.Kind == kindImplicit,
+	}.Describe()
 }
 
 func (a *Diagnosis) of() string {
@@ -87,6 +95,9 @@ func (a *Diagnosis) rows(now time.Time) [][]printer.Cell {
 	}
 	if a.WaitingSince != nil {
 		add("Waiting since", since(*a.WaitingSince, now)+", with all the members it needs")
+	}
+	if a.Turn != "" {
+		add("Turn", a.Turn)
 	}
 	if a.DegradedSince != nil {
 		add("Degraded since", since(*a.DegradedSince, now))

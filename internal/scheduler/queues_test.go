@@ -198,7 +198,7 @@ func TestTheStatusOfAQueueSaysWhetherItsGuaranteeIsMet(t *testing.T) {
 	w.reconfigure(&full)
 	w.node("n1", "8")
 	w.node("n2", "8")
-	guaranteed := queueOf("16")
+	guaranteed := queueOf("100")
 	guaranteed.Spec.Guarantee = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("16")}
 	w.queue(guaranteed)
 	says := func() string {
@@ -219,9 +219,18 @@ func TestTheStatusOfAQueueSaysWhetherItsGuaranteeIsMet(t *testing.T) {
 	if n := kinds(w.play(t.Context(), time.Hour))[commit.CallQueueStatus]; n != 0 {
 		t.Errorf("%d statuses of the queue at rest", n)
 	}
+	share := func() string { return w.queues[v1alpha1.DefaultQueue].Status.Share.Cpu().String() }
+	if got := share(); got != "0" {
+		t.Errorf("the share is %s of what is not contended", got)
+	}
+	w.gangOf("four", "5")
+	w.play(t.Context(), time.Minute)
+	if got := share(); got != "16" || says() != "False Fragmentation" {
+		t.Errorf("the share is %s, want 16; the queue says %s", got, says())
+	}
 	w.reconfigure(bare)
 	w.play(t.Context(), time.Minute)
-	if status := w.queues[v1alpha1.DefaultQueue].Status; says() != "Unknown NotEnforced" || len(status.Share) != 0 {
-		t.Errorf("without the plugin the queue says %+v", status)
+	if got := share(); got != "0" || says() != "Unknown NotEnforced" {
+		t.Errorf("without the plugin the share is %s, and the queue says %s", got, says())
 	}
 }

@@ -76,7 +76,7 @@ func (q *search) lowerToHeld(limited []*model.Queue, before [][]model.ListedAmou
 		for i, queue := range limited {
 			for j := range queue.Limit {
 				limit := &queue.Limit[j]
-				held := queue.Used.At(limit.Position) - queue.Releasing.At(limit.Position) + queue.KeptFrom(q.job, limit.Position)
+				held := queue.Used.At(limit.Position) - queue.Releasing.At(limit.Position) + queue.KeptFrom(q.job, limit.Position, 0)
 				if limit.Amount = before[i][j].Amount; q.asksFor(limit.Position) {
 					limit.Amount = max(limit.Amount, rounding(limit.Position, held))
 				}

@@ -53,7 +53,8 @@ func (s *Session) minimumOverLimit(job *model.Job) *model.Refusal {
 		return nil
 	}
 	return s.limitRefusal(limitKey{
-		queue: exceeded, limit: limit, ask: ask(limit.Position), of: "the minimum", kept: exceeded.KeptFrom(waits, limit.Position),
+		queue: exceeded, limit: limit, ask: ask(limit.Position), of: "the minimum",
+		kept:  exceeded.KeptFrom(waits, limit.Position, ask(limit.Position)),
 		never: needs == int(job.MinMember) && ask(limit.Position) > limit.Amount,
 	})
 }
@@ -94,14 +95,15 @@ func (s *Session) OverLimit(task *model.Task, room model.CapacityKind) *model.Re
 		return nil
 	}
 	s.narrow(ForJob) // jobs of other queues have other limits
+	ask := task.Request.At(limit.Position)
 	return s.limitRefusal(limitKey{
-		queue: exceeded, limit: limit, ask: task.Request.At(limit.Position), of: "a member", kept: exceeded.KeptFrom(waits, limit.Position),
+		queue: exceeded, limit: limit, ask: ask, of: "a member", kept: exceeded.KeptFrom(waits, limit.Position, ask),
 	})
 }
 
-// KeepHeadroom keeps what the minima of the jobs ask for free below the limits of their queues, of the first job below each
-// limit. Other jobs are refused what would leave less, as by the limit itself, but for jobs of a higher priority in the same
-// queue, and for what has begun. It is in force until the session ends or the job starts.
+// KeepHeadroom keeps what the minima of the jobs ask for free below the limits of their queues, of the first job below each limit.
+// Other jobs are refused what would leave less, as by the limit itself, but for jobs of a higher priority in the same queue, those
+// of other queues within their guarantees, and what has begun. It is in force until it is called again, or the job starts.
 func (s *Session) KeepHeadroom(jobs []*model.Job) {
 	kept := make([]*model.Headroom, len(s.Snapshot.Queues))
 	for _, job := range jobs {
@@ -111,7 +113,10 @@ func (s *Session) KeepHeadroom(jobs []*model.Job) {
 				continue
 			}
 			if headroom == nil {
-				headroom = &model.Headroom{Job: job.Key, Queue: job.Queue, Priority: job.Priority}
+				headroom = &model.Headroom{Job: job.Key, Priority: job.Priority}
+				for own := job.InQueue(); own != nil; own = own.Above() {
+					headroom.Queues = append(headroom.Queues, own.Name)
+				}
 				needs := int(job.MinMember) - job.Count(Ready.Counts)
 				for r := range s.Snapshot.Dimensions.Len() {
 					headroom.Least.Set(r, LeastRequest(job, needs, r))

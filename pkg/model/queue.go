@@ -145,7 +145,7 @@ func (q *Queue) Exceeded(
 			if amount <= 0 {
 				continue
 			}
-			kept := q.KeptFrom(keptFrom, limit.Position)
+			kept := q.KeptFrom(keptFrom, limit.Position, amount)
 			if counted {
 				amount, kept = 0, 0
 			}

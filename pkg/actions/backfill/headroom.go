@@ -1,6 +1,7 @@
 package backfill
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -47,7 +48,7 @@ func (r *run) hasTurnAtLimits(job *model.Job) bool {
 }
 
 // mayFitWithinLimits reports whether the job waits for nothing but capacity, of nodes or below limits, and could have it: no
-// limit is too low for its minimum, and each of its members fits a node that is empty.
+// limit is too low for its minimum and what it holds, and each of its members fits a node that is empty.
 func (r *run) mayFitWithinLimits(job *model.Job) bool {
 	needs := int(job.MinMember) - job.Count(framework.Ready.Counts)
 	if needs <= 0 || slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Nominated != "" }) {
@@ -58,7 +59,7 @@ func (r *run) mayFitWithinLimits(job *model.Job) bool {
 	}
 	for queue := job.InQueue(); queue != nil; queue = queue.Above() {
 		if slices.ContainsFunc(queue.Limit, func(limit model.ListedAmount) bool {
-			return framework.LeastRequest(job, needs, limit.Position) > limit.Amount
+			return framework.LeastRequest(job, needs, limit.Position) > limit.Amount-held(job, limit.Position)
 		}) {
 			return false
 		}
@@ -76,6 +77,16 @@ func (r *run) mayFitWithinLimits(job *model.Job) bool {
 		}
 	}
 	return true
+}
+
+// held returns how much of a resource the job holds in its queue, half of what an int64 can hold at most.
+func held(job *model.Job, position int) (sum int64) {
+	for _, task := range job.Tasks {
+		if task.CountsInQueue() {
+			sum = min(sum+task.Request.At(position), math.MaxInt64/2)
+		}
+	}
+	return sum
 }
 
 // explainHeadroom says on the refusals of jobs what is kept for them.

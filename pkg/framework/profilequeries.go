@@ -64,11 +64,11 @@ func (p *Profile) MaxGrace() time.Duration {
 	return model.DefaultMaxGrace
 }
 
-// ClaimUser is an action that evicts pods by Claims.
+// ClaimUser is an action that may evict pods of other queues.
 type ClaimUser interface {
 	Action
-	// UsesClaims is for nothing but to tell such an action from others.
-	UsesClaims()
+	// EvictsByClaims reports whether it does so, by Claims; asked once per configuration.
+	EvictsByClaims() bool
 }
 
 // Unenforced says why guarantees of queues do not hold with the profile; empty when they do.
@@ -78,10 +78,15 @@ func (p *Profile) Unenforced() string {
 		return "the scheduler is paused"
 	case len(p.resolvePoints().reclaim) == 0:
 		return "no plugin of the configuration says what queues can count on, as proportion does"
-	case !slices.ContainsFunc(p.Actions, func(action Action) bool { _, uses := action.(ClaimUser); return uses }):
+	case !slices.ContainsFunc(p.Actions, evictsByClaims):
 		return "no action of the configuration evicts pods of other queues, as reclaim does"
 	}
 	return ""
+}
+
+func evictsByClaims(action Action) bool {
+	user, is := action.(ClaimUser)
+	return is && user.EvictsByClaims()
 }
 
 // Translators returns the plugins that change what pods request and nodes offer, in tier order.

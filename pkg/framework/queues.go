@@ -101,9 +101,10 @@ func (s *Session) OverLimit(task *model.Task, room model.CapacityKind) *model.Re
 	})
 }
 
-// KeepHeadroom keeps what the minima of the jobs ask for free below the limits of their queues, of the first job below each limit.
-// Other jobs are refused what would leave less, as by the limit itself, but for jobs of a higher priority in the same queue, those
-// of other queues within their guarantees, and what has begun. It is in force until it is called again, or the job starts.
+// KeepHeadroom keeps what the minima of the jobs ask for free below the limits of their queues, of the first job below each
+// limit. Other jobs are refused what would leave less, as by the limit itself, but for jobs of a higher priority in the same
+// queue, those of other queues within their guarantees, and what has begun. It is in force until it is called again, or the job
+// starts.
 func (s *Session) KeepHeadroom(jobs []*model.Job) {
 	kept := make([]*model.Headroom, len(s.Snapshot.Queues))
 	for _, job := range jobs {

@@ -86,6 +86,20 @@ func (s *stream) tick() error {
 	return s.applyEvents("run", nil, nil)
 }
 
+// mustStart lets so many seconds pass at most until the member has started, and fails the test when it has not.
+func (s *stream) mustStart(t *rapid.T, member string, patience, reserveAfter int) {
+	began := func() bool { return s.world.pods[member].Spec.NodeName != "" }
+	for i := 0; i < patience && !began(); i++ {
+		if err := s.second(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !began() {
+		o := s.session(framework.Options{})
+		t.Fatalf("it waits for %d s, reserveAfter is %d s, the longest runs for %d s:\n%s", patience, reserveAfter, s.longest, o)
+	}
+}
+
 // fits reports whether so many members of so much CPU fit nodes of these sizes.
 func fits(members, cpu int, nodes []int) bool {
 	for _, size := range nodes {
@@ -127,21 +141,12 @@ func TestALargeGangDoesNotStarve(t *testing.T) {
 		if err := s.world.apply(big); err != nil {
 			t.Fatal(err)
 		}
-		s.largest = 2 // gangs that came before it would have the one reservation before it
-		began := func() bool { return s.world.pods["big-1"].Spec.NodeName != "" }
+		s.largest = 2                            // gangs that came before it would have the one reservation before it
 		patience := reserveAfter + s.longest + 1 // it is first looked at a second after it came
 		if s.lies {
 			patience += s.longest
 		}
-		for i := 0; i < patience && !began(); i++ {
-			if err := s.second(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if !began() {
-			o := s.session(framework.Options{})
-			t.Fatalf("it waits for %d s, reserveAfter is %d s, the longest runs for %d s:\n%s", patience, reserveAfter, s.longest, o)
-		}
+		s.mustStart(t, "big-1", patience, reserveAfter)
 	})
 }
 
@@ -176,21 +181,12 @@ func TestALimitDoesNotStarveAGang(t *testing.T) {
 		if err := s.world.apply(fmt.Sprintf("group big min=%d\npods big-{1..%d} group=big cpu=1", members, members)); err != nil {
 			t.Fatal(err)
 		}
-		s.largest = 2 // gangs that came before it would be the first to have headroom
-		began := func() bool { return s.world.pods["big-1"].Spec.NodeName != "" }
+		s.largest = 2                            // gangs that came before it would be the first to have headroom
 		patience := reserveAfter + s.longest + 2 // it is first looked at a second after it came, and waits from then on
 		if scarce {
 			patience += s.longest
 		}
-		for i := 0; i < patience && !began(); i++ {
-			if err := s.second(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if !began() {
-			o := s.session(framework.Options{})
-			t.Fatalf("it waits for %d s, reserveAfter is %d s, the longest runs for %d s:\n%s", patience, reserveAfter, s.longest, o)
-		}
+		s.mustStart(t, "big-1", patience, reserveAfter)
 	})
 }
 

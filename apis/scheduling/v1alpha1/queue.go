@@ -53,8 +53,8 @@ type QueueSpec struct {
 	Parent string `json:"parent,omitempty"`
 
 	// weight is the part of what the guarantees leave that is meant for the queue, relative to the queues with the same parent: 0
-	// to 1,000,000. A queue of weight 0 is meant to have only what the others do not use. It decides
-	// which queue has the next turn; no pod is evicted for it.
+	// to 1,000,000. A queue of weight 0 is meant to have only what the others do not use. It decides which queue has the next turn,
+	// and how much another queue may take back, when the action reclaim is configured.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
@@ -62,8 +62,8 @@ type QueueSpec struct {
 	Weight *int32 `json:"weight,omitempty"`
 
 	// guarantee is how much of some resources is meant to be the queue's as soon as its jobs ask for it. Others may use what its
-	// jobs do not. A resource that is not listed is not guaranteed. A queue that holds less of it than it asks for
-	// has its turn before those that hold more than theirs; no pod is evicted for it yet.
+	// jobs do not. A resource that is not listed is not guaranteed. A queue that holds less of it than it asks for has its turn
+	// before those that hold more than theirs, and the action reclaim, when it is configured, evicts pods of those for it.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	// +kubebuilder:validation:XValidation:rule="self.all(r, size(r) <= 317)",message="the name of a resource has at most 317 characters"

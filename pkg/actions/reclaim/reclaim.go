@@ -59,8 +59,8 @@ var (
 	_ framework.ClaimUser = (*action)(nil)
 )
 
-// UsesClaims does nothing.
-func (*action) UsesClaims() {}
+// EvictsByClaims returns true.
+func (*action) EvictsByClaims() bool { return true }
 
 // Name returns "reclaim".
 func (*action) Name() string { return Name }

@@ -25,7 +25,7 @@ const Summary = "which job of a queue goes first: that of the namespace, or valu
 
 const labelArgument = "label"
 
-// Arguments returns what the plugin can be told.
+// Arguments returns the arguments of the plugin.
 func Arguments() argument.List {
 	return argument.List{argument.Text(labelArgument, "").WithFormat("the key of a label").WithHelp("jobs are compared by the value of this " +
 		"label of their oldest pods, and those without it are together; when it is empty, by namespace")}
@@ -144,11 +144,11 @@ func (p *plugin) count() {
 	}
 }
 
-func (p *plugin) of(who holder) *holding {
-	h := p.held[who]
+func (p *plugin) of(key holder) *holding {
+	h := p.held[key]
 	if h == nil {
 		h = &holding{stale: true}
-		p.held[who] = h
+		p.held[key] = h
 	}
 	return h
 }

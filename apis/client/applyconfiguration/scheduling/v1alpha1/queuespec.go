@@ -20,12 +20,12 @@ type QueueSpecApplyConfiguration struct {
 	// parent need not exist yet: until then no job of this queue starts. Trees have up to 8 levels.
 	Parent *string `json:"parent,omitempty"`
 	// weight is the part of what the guarantees leave that is meant for the queue, relative to the queues with the same parent: 0
-	// to 1,000,000. A queue of weight 0 is meant to have only what the others do not use. It decides
-	// which queue has the next turn; no pod is evicted for it.
+	// to 1,000,000. A queue of weight 0 is meant to have only what the others do not use. It decides which queue has the next turn,
+	// and how much another queue may take back, when the action reclaim is configured.
 	Weight *int32 `json:"weight,omitempty"`
 	// guarantee is how much of some resources is meant to be the queue's as soon as its jobs ask for it. Others may use what its
-	// jobs do not. A resource that is not listed is not guaranteed. A queue that holds less of it than it asks for
-	// has its turn before those that hold more than theirs; no pod is evicted for it yet.
+	// jobs do not. A resource that is not listed is not guaranteed. A queue that holds less of it than it asks for has its turn
+	// before those that hold more than theirs, and the action reclaim, when it is configured, evicts pods of those for it.
 	Guarantee *v1.ResourceList `json:"guarantee,omitempty"`
 	// limit is how much of some resources the jobs of the queue, and of the queues below it, may hold at most. No start exceeds
 	// it: pods that are terminating, and capacity that is nominated to a job, count. Zero allows none of a resource; one that is

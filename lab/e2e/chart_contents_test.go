@@ -1,0 +1,106 @@
+package e2e
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/jsonpath"
+)
+
+// TestChartWritesWhatItsValuesSay looks at what the chart makes of values that a server accepts whatever is made of them.
+func TestChartWritesWhatItsValuesSay(t *testing.T) {
+	const (
+		monitor  = "metrics.serviceMonitor.enabled=true,metrics.readers[0].kind=User,metrics.readers[0].name=p"
+		agent    = "isolcpu.enabled=true"
+		selector = `{.spec.template.spec.nodeSelector['kubernetes\.io/os']}`
+		endpoint = "{.spec.endpoints[0]"
+	)
+	for _, c := range []struct{ set, object, path, want string }{
+		{monitor, "ServiceMonitor tutti-scheduler", endpoint + ".tlsConfig}", `{"insecureSkipVerify":true}`},
+		{monitor, "ServiceMonitor tutti-scheduler", endpoint + ".bearerTokenFile}", "/var/run/secrets/kubernetes.io/serviceaccount/token"},
+		{
+			monitor + ",metrics.certificate=given", "ServiceMonitor tutti-scheduler", endpoint + ".tlsConfig}",
+			`{"ca":{"secret":{"key":"ca.crt","name":"given"}},"serverName":"tutti-scheduler-metrics.tutti-system.svc"}`,
+		},
+		{
+			monitor + ",metrics.serviceMonitor.authorization.credentials.name=reader", "ServiceMonitor tutti-scheduler",
+			endpoint + "['authorization','bearerTokenFile']}", `{"credentials":{"name":"reader"}}`,
+		},
+		{monitor + ",metrics.serviceMonitor.tlsConfig.serverName=x", "ServiceMonitor tutti-scheduler", endpoint + ".tlsConfig}", `{"serverName":"x"}`},
+
+		{"extraVolumes[0].name=ca", "Deployment tutti-scheduler", "{.spec.template.spec.volumes}", `[{"name":"ca"}]`},
+		{
+			"extraVolumeMounts[0].name=ca,extraVolumeMounts[0].mountPath=/ca", "Deployment tutti-scheduler",
+			"{.spec.template.spec.containers[0].volumeMounts}", `[{"mountPath":"/ca","name":"ca"}]`,
+		},
+		{
+			"metrics.certificate=given,extraVolumes[0].name=ca", "Deployment tutti-scheduler", "{.spec.template.spec.volumes[*].name}",
+			"certificate ca",
+		},
+		{"extraEnv[0].name=GOGC", "Deployment tutti-scheduler", "{.spec.template.spec.containers[0].env}", `[{"name":"GOGC"}]`},
+
+		{"replicas=2", "Deployment tutti-scheduler", selector, "linux"},
+		{agent, "DaemonSet tutti-agent", selector, "linux"},
+		{agent + ",isolcpu.agent.podSecurityContext.seLinuxOptions.type=spc_t", "DaemonSet tutti-agent",
+			"{.spec.template.spec.securityContext.seLinuxOptions}", `{"type":"spc_t"}`},
+		{agent + ",isolcpu.agent.securityContext.privileged=true", "DaemonSet tutti-agent",
+			"{.spec.template.spec.containers[0].securityContext.privileged}", "true"},
+	} {
+		if got := find(t, render(t, "--set", c.set), c.object, c.path); got != c.want {
+			t.Errorf("--set %s: %s%s is %s\nwant %s", c.set, c.object, c.path, got, c.want)
+		}
+	}
+}
+
+// TestChartPutsTheAgentIntoItsNamespace: what belongs to the agents is there, and the scheduler looks at their Leases there.
+func TestChartPutsTheAgentIntoItsNamespace(t *testing.T) {
+	objects := render(t, "--set", "isolcpu.enabled=true,isolcpu.agent.namespace=agents,isolcpu.agent.podMonitor.enabled=true",
+		"--set", "metrics.readers[0].kind=User,metrics.readers[0].name=p")
+	kinds := map[string]bool{}
+	for _, object := range objects {
+		kind := object.GetKind()
+		if object.GetName() != "tutti-agent" || object.GetNamespace() == "" {
+			continue
+		}
+		kinds[kind] = true
+		if got := object.GetNamespace(); got != "agents" {
+			t.Errorf("%s tutti-agent is in namespace %q", kind, got)
+		}
+	}
+	for _, kind := range []string{"DaemonSet", "ServiceAccount", "Role", "RoleBinding", "NetworkPolicy", "PodMonitor"} {
+		if !kinds[kind] {
+			t.Errorf("the chart makes no %s tutti-agent", kind)
+		}
+	}
+	args := find(t, objects, "Deployment tutti-scheduler", "{.spec.template.spec.containers[0].args}")
+	if want := `"--agent-lease-namespace=agents"`; !strings.Contains(args, want) {
+		t.Errorf("the scheduler has no argument %s: %s", want, args)
+	}
+	for _, kind := range []string{"ClusterRoleBinding", "RoleBinding"} {
+		if got := find(t, objects, kind+" tutti-agent", "{.subjects[*].namespace}"); got != "agents" {
+			t.Errorf("%s tutti-agent is for an account of namespace %q", kind, got)
+		}
+	}
+}
+
+// find returns what an object, "<kind> <name>", has at a path; what is not there is empty.
+func find(t *testing.T, objects []*unstructured.Unstructured, object, path string) string {
+	t.Helper()
+	query := jsonpath.New(object).AllowMissingKeys(true)
+	if err := query.Parse(path); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects {
+		if o.GetKind()+" "+o.GetName() == object {
+			var found bytes.Buffer
+			if err := query.Execute(&found, o.Object); err != nil {
+				t.Fatal(err)
+			}
+			return found.String()
+		}
+	}
+	t.Fatalf("the chart makes no %s", object)
+	return ""
+}

@@ -122,3 +122,22 @@ func TestReservationsEndWithoutAnOwner(t *testing.T) {
 		}
 	}
 }
+
+// TestHeadroomEndsWithTheActionThatKeepsIt: a new configuration may lack it, and the snapshot outlives the session.
+func TestHeadroomEndsWithTheActionThatKeepsIt(t *testing.T) {
+	snapshot := house(4)
+	limit := []model.ListedAmount{{Position: 0, Amount: 4}}
+	snapshot.SetQueues([]*model.Queue{{Name: "q", Limit: limit}})
+	snapshot.Enqueue(join(snapshot, "a", 1, 1, model.Resources{4}), "q")
+	snapshot.AssignIndexes()
+	s := Open(snapshot, profileOf(minimum{"gang"}), Options{Verify: true})
+	s.KeepHeadroom(snapshot.Jobs)
+	if !snapshot.Queues[0].HasHeadroom() {
+		t.Error("nothing is kept")
+	}
+	s.Close()
+	Run(snapshot, profileOf(minimum{"gang"}), Options{Verify: true})
+	if snapshot.Queues[0].HasHeadroom() {
+		t.Error("it is still kept")
+	}
+}

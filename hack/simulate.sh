@@ -32,16 +32,23 @@ simulate() {
 said() { sed -nE 's/^ *[a-z_]+_test\.go:[0-9]+: (.*)/\1/p' "$work/$1.log" | tail -1; }
 
 names=()
-for ((i = 0; i < parts; i++)); do
-	names+=("storms-$i")
-	simulate "storms-$i" TestSimulation "SIM_SEED=$((seed + i * 1000000))" "SIM_STEPS=$(((steps + parts - 1) / parts))"
+for ((i = 0; i < parts; i++)); do # half of the steps with Queues
+	names+=("storms-$i" "queues-$i")
+	share="$(((steps + 2 * parts - 1) / (2 * parts)))"
+	simulate "storms-$i" TestSimulation "SIM_SEED=$((seed + i * 1000000))" "SIM_STEPS=$share"
+	simulate "queues-$i" TestSimulationOfQueues "SIM_SEED=$((seed + i * 1000000))" "SIM_STEPS=$share"
 done
+crashed=()
 for ((i = 1; i <= parts; i++)); do # each its share of the same writes
-	simulate "crashes-$i" TestCrashAfterEveryWrite \
-		"SIM_SEED=$seed" "SIM_CRASH_FIRST=$i" "SIM_CRASH_STRIDE=$parts" "SIM_CRASH_SEEDS=$crashes"
+	crashed+=("crashes-$i" "crashes-queues-$i")
+	given=("SIM_SEED=$seed" "SIM_CRASH_FIRST=$i" "SIM_CRASH_STRIDE=$parts" "SIM_CRASH_SEEDS=$((crashes / 2))")
+	simulate "crashes-$i" TestCrashAfterEveryWrite "${given[@]}"
+	simulate "crashes-queues-$i" TestCrashAfterEveryWriteOfQueues "${given[@]}"
 done
+simulate reclaims TestCrashDuringReclaim "SIM_SEED=$seed" SIM_CRASH_STRIDE=1
 simulate clocks TestClocksChangeNoDecision "SIM_SEED=$seed" SIM_CLOCK_SEEDS=50
 simulate planted TestPlantedBugsAreCaught SIM_SEED=1
+simulate planted-queues TestPlantedBugsAboutQueuesAreCaught SIM_SEED=1
 for name in "${!pids[@]}"; do
 	if ! wait "${pids[$name]}"; then
 		tail -60 "$work/$name.log" >&2
@@ -60,14 +67,16 @@ done
 	done
 	echo "| **all storms together** | **$total steps; violations: 0** | |"
 	total=0
-	for ((i = 1; i <= parts; i++)); do
-		words="$(said "crashes-$i")"
+	for name in "${crashed[@]}"; do
+		words="$(said "$name")"
 		total=$((total + ${words%% *}))
-		echo "| a crash after a write | $words; violations: 0 | $(cat "$work/crashes-$i.command") |"
+		echo "| a crash after a write | $words; violations: 0 | $(cat "$work/$name.command") |"
 	done
 	echo "| **a crash after every write, together** | **$total crashes; violations: 0** | |"
+	echo "| a crash while capacity is taken back | $(said reclaims); as many evictions as one plan needs | $(cat "$work/reclaims.command") |"
 	echo "| clocks a day ahead and a day behind | 50 clusters, the same decisions at the same time | $(cat "$work/clocks.command") |"
 	echo "| planted bugs | each caught under the name of its invariant | $(cat "$work/planted.command") |"
+	echo "| planted bugs about queues | each caught under the name of its invariant | $(cat "$work/planted-queues.command") |"
 } >"$work/rows"
 
 report=docs/reliability.md

@@ -25,7 +25,8 @@
 //	    A request that has left arrives, whatever becomes of the process.
 //	  - process is one life of a replica. It ends by a crash, after a certain write, or with its Lease, and another life begins.
 //	    It may stand still for a while, and its clock may be ahead or behind.
-//	  - world is kubelets, controllers and the disruption controller; plan is what users, nodes and chance do.
+//	  - world is kubelets, controllers and the disruption controller; plan is what users, nodes and chance do; tree is what
+//	    administrators do to Queues, where Config asks for them.
 //
 // # How it goes
 //
@@ -41,6 +42,9 @@
 // flight, what the process holds is what a new one would read, no pod waits for which there is capacity, and nothing is
 // written any more.
 //
+// With Queues: Q5, Q14 and Q15 of what is decided, Q5 again by the server's objects (quota.go), Q11 (victims.go); at rest Q12 and
+// Q21. I16 is Q6 then, no job waits within its limits for which there is capacity, and I29 is Q10, evictions come to an end.
+//
 // What another one did to a node of which the process had not been told when it decided is no violation of I3: it cannot
 // know that. The same for what a request does that arrives after its client has given up.
 //
@@ -53,8 +57,9 @@
 //
 //	simulation.go, plan.go, shrink.go                                        a run, its steps, the shortest that fails
 //	queue.go, random.go                                                      events by time, chance by seed
-//	world.go, faults.go                                                      users, nodes and kubelets; what goes wrong
+//	world.go, tree.go, faults.go                                             users, nodes, kubelets and queues; what goes wrong
 //	server.go, serve.go, stream.go, travel.go                                the API server and the network
 //	process.go, lease.go, filters.go, alarm.go                               one life of a replica
-//	judge.go, binds.go, gangs.go, capacity.go, victims.go, waits.go, rest.go the invariants
+//	judge.go, binds.go, gangs.go, capacity.go, victims.go, waits.go,
+//	quota.go, rest.go                                                        the invariants
 package simulation

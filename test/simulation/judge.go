@@ -21,6 +21,11 @@ type invariantChecker struct {
 	// came is how each pod got its node, shrunk in which version each node last lost capacity.
 	came   map[types.UID]podArrival
 	shrunk map[string]uint64
+	// moved is, by kind, the last version of an object that may have moved a job to another queue, or changed a limit.
+	moved observedVersions
+	// ourVictims are the pods whose deletion a scheduler began, and their groups, by UID; robbed are the groups that lost a member in
+	// another way, whose minimum was raised, or of which the eviction was cut short.
+	ourVictims, robbed map[types.UID]bool
 	// started tells of each group, by UID, that it has had its minimum; hurt that it lost members, or was changed, from outside.
 	started, hurt map[types.UID]bool
 	// decidedFor is the minimum of each group, by UID, as the process knew it that last decided to bind members.
@@ -42,7 +47,8 @@ type podArrival struct {
 func newJudge(s *Simulation) *invariantChecker {
 	return &invariantChecker{
 		Simulation: s, came: map[types.UID]podArrival{}, shrunk: map[string]uint64{},
-		started: map[types.UID]bool{}, hurt: map[types.UID]bool{}, decidedFor: map[types.UID]int32{}, past: map[evictionLoop]bool{}, inPart: map[types.UID]time.Time{}, written: map[types.UID]uint64{},
+		started: map[types.UID]bool{}, hurt: map[types.UID]bool{}, decidedFor: map[types.UID]int32{}, past: map[evictionLoop]bool{}, inPart: map[types.UID]time.Time{},
+		ourVictims: map[types.UID]bool{}, robbed: map[types.UID]bool{}, written: map[types.UID]uint64{},
 	}
 }
 
@@ -59,10 +65,19 @@ func (j *invariantChecker) decided(p *process, decision model.Decision) {
 	j.fitsTheNodes(p, decision)
 	j.choosesEligibleNodes(p, decision)
 	j.checkReservedRespected(p, decision)
+	j.heedsQueues(p, decision)
+	j.plansEvictions(p, decision)
 	if len(decision.Evictions) > 0 {
 		j.result.Evicted += len(decision.Evictions)
+		switch decision.Right() {
+		case model.ByGuarantee:
+			j.result.Guaranteed += len(decision.Evictions)
+		case model.ByShare:
+			j.result.Shared += len(decision.Evictions)
+		}
 		j.evictsForAStart(p, decision)
 		j.checkEvictionUseful(p, decision)
+		j.evictsOnlyWhereNeeded(p, decision)
 		j.evictsTheLower(p, decision)
 		j.leavesWholeGangs(p, decision)
 		j.keepsBudgets(p, decision)
@@ -90,6 +105,7 @@ func (j *invariantChecker) onServed(p *process, call commit.Call, err error) {
 	if call.Kind == commit.CallBind && err == nil {
 		j.result.Bound++
 		j.isBoundOnce(call)
+		j.fitsTheLimits(p, call)
 		j.fitsInFact(p, call)
 	}
 }
@@ -109,6 +125,7 @@ func (j *invariantChecker) changed(before object, now change) {
 	if j.writer != nil {
 		j.written[now.object.GetUID()] = now.version
 	}
+	j.queuesChanged(before, now)
 	switch o := now.object.(type) {
 	case *corev1.Pod:
 		was, _ := before.(*corev1.Pod)
@@ -123,7 +140,7 @@ func (j *invariantChecker) changed(before object, now change) {
 		m := countMembers(j.server.pods(), o, nodeOf)
 		if m.All > 0 && (was == nil || was.Spec.MinMember < o.Spec.MinMember) { // no process of ours has asked for more
 			delete(j.started, o.UID)
-			j.hurt[o.UID] = true
+			j.hurt[o.UID], j.robbed[o.UID] = true, true
 		}
 		j.noteStart(o)
 		j.notePart(o)
@@ -141,6 +158,12 @@ func (j *invariantChecker) podChanged(was, now *corev1.Pod, c change) {
 	if was != nil && was.Spec.NodeName != "" && was.Spec.NodeName != now.Spec.NodeName {
 		j.violated("I5", "pod %s goes from %s to %s", keyOf(now), was.Spec.NodeName, now.Spec.NodeName)
 	}
+	if c.deleted || now.DeletionTimestamp != nil {
+		job := jobKeyOf(now)
+		for _, p := range j.all {
+			j.cutShort(p, &job)
+		}
+	}
 	group := groupFor(jobKeyOf(now), j.server.pods(), j.server.group)
 	if group == nil {
 		return
@@ -148,6 +171,11 @@ func (j *invariantChecker) podChanged(was, now *corev1.Pod, c change) {
 	lost := c.deleted || now.DeletionTimestamp != nil || now.Status.Phase == corev1.PodFailed
 	if lost && now.Spec.NodeName != "" {
 		j.hurt[group.UID] = true
+		if j.writer != nil {
+			j.ourVictims[now.UID], j.ourVictims[group.UID] = true, true
+		} else if !j.ourVictims[now.UID] {
+			j.robbed[group.UID] = true
+		}
 	}
 	j.noteStart(group)
 	j.notePart(group)

@@ -85,7 +85,11 @@ func drawPlan(d rng) []Step {
 
 // take does a step.
 func (s *Simulation) take(step Step) {
-	for _, one := range actionList() {
+	all := actionList()
+	if s.config.Queues {
+		all = append(all, queueActions()...)
+	}
+	for _, one := range all {
 		if one.what == step.What {
 			one.do(s.world, newRandom(step.Random, one.what))
 		}
@@ -111,6 +115,9 @@ func (w *world) newJob(d rng, letter string) *job {
 	}
 	if d.chance(150) {
 		j.selector = map[string]string{"rack": pick(d, "r0", "r1")}
+	}
+	if w.config.Queues {
+		w.chooseQueue(d, j)
 	}
 	return j
 }

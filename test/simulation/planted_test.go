@@ -85,7 +85,8 @@ func hide(kind cluster.Kind, which func(*cluster.Event) bool) FaultInjection {
 
 type planted struct {
 	what, invariant string
-	config          Config
+	// config is tried with its seed first, and then with those after it.
+	config Config
 }
 
 // plantedBugs are bugs that a scheduler, or what it relies on, may have, each with the invariant that it breaks.

@@ -77,6 +77,8 @@ type process struct {
 	chosen    map[types.UID]string
 	seen      map[types.UID]observedVersions
 	nominated map[types.UID]string
+	// evicting are the pods that it has decided to evict, each with its group and the job for which it goes.
+	evicting map[types.UID]plannedVictim
 	// told is the newest that the process has been told of each object, by name.
 	told [kinds]map[string]change
 }
@@ -87,7 +89,7 @@ func (s *Simulation) start(name string) {
 	p := &process{
 		Simulation: s, name: name, life: s.lives, random: newRandom(s.config.Seed, fmt.Sprint("process ", s.lives)),
 		skew: s.config.Ahead, inFlight: map[commit.CallID]commit.Call{}, chosen: map[types.UID]string{},
-		seen: map[types.UID]observedVersions{}, nominated: map[types.UID]string{},
+		seen: map[types.UID]observedVersions{}, nominated: map[types.UID]string{}, evicting: map[types.UID]plannedVictim{},
 	}
 	if s.faults().Skew > 0 {
 		p.skew += p.random.span(-s.faults().Skew, s.faults().Skew)
@@ -108,7 +110,7 @@ func (s *Simulation) start(name string) {
 	for kind := range p.told {
 		p.told[kind] = map[string]change{}
 	}
-	for _, kind := range []cluster.Kind{cluster.KindPod, cluster.KindNode, cluster.KindGroup, cluster.KindBudget} {
+	for _, kind := range s.watched() {
 		stream := &watchStream{
 			process: p, kind: kind, random: newRandom(s.config.Seed, fmt.Sprint("stream ", s.lives, kind)), store: map[string]change{},
 		}
@@ -129,6 +131,7 @@ func (p *process) end(why string) {
 	}
 	p.trace("%s ends: %s", p, why)
 	p.dead = true
+	p.judge.cutShort(p, nil)
 	p.judge.trouble()
 	restart := p.random.span(100*time.Millisecond, 3*time.Second)
 	p.queue.after(restart, "start", func() { p.start(p.name) })
@@ -313,6 +316,20 @@ func (p *process) group(name string) *v1alpha1.PodGroup {
 	return group
 }
 
+// queues are the Queues that the process has been told of.
+func (p *process) queues() tree {
+	all := tree{}
+	for name, one := range p.told[cluster.KindQueue] {
+		all[name] = one.object.(*v1alpha1.Queue)
+	}
+	return all
+}
+
+func (p *process) namespace(name string) *corev1.Namespace {
+	namespace, _ := p.told[cluster.KindNamespace][name].object.(*corev1.Namespace)
+	return namespace
+}
+
 // pods returns the pods that the process has been told of, in order of their names.
 func (p *process) pods() []*corev1.Pod {
 	var pods []*corev1.Pod
@@ -322,17 +339,25 @@ func (p *process) pods() []*corev1.Pod {
 	return pods
 }
 
-// observedVersions is up to which versions a process has been told of pods and nodes.
-type observedVersions struct{ pods, nodes uint64 }
-
-func (p *process) sight() observedVersions {
-	upTo := func(s *watchStream) uint64 {
-		if s.position == 0 {
-			return 0
-		}
-		return p.server.log[s.kind][s.position-1].version
+// watched are the kinds of objects of which processes are told.
+func (s *Simulation) watched() []cluster.Kind {
+	all := []cluster.Kind{cluster.KindPod, cluster.KindNode, cluster.KindGroup, cluster.KindBudget}
+	if s.config.Queues {
+		all = append(all, cluster.KindQueue, cluster.KindNamespace)
 	}
-	return observedVersions{pods: upTo(p.streams[0]), nodes: upTo(p.streams[1])}
+	return all
+}
+
+// observedVersions is up to which versions a process has been told of objects, by kind.
+type observedVersions [kinds]uint64
+
+func (p *process) sight() (seen observedVersions) {
+	for _, s := range p.streams {
+		if s.position > 0 {
+			seen[s.kind] = p.server.log[s.kind][s.position-1].version
+		}
+	}
+	return seen
 }
 
 // task is a pod as the session sees it, also one of another scheduler; nil when it does not see it.

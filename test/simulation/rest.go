@@ -27,6 +27,8 @@ func (j *invariantChecker) atQuiescence() {
 	j.stateIsTheClusters(p)
 	j.noJobWaitsForever(p)
 	j.wroteLittle()
+	j.leavesNoPart()
+	j.saysWhatQueuesHold()
 }
 
 // onTakeover is I23 where a process begins to lead: it knows what those before it have written about what still exists.
@@ -124,11 +126,19 @@ func written(s *model.Snapshot) []string {
 			amounts(node.Allocatable), amounts(node.Idle), amounts(node.Releasing), amounts(node.Pipelined)))
 	}
 	for _, job := range s.Jobs {
-		lines = append(lines, fmt.Sprintf("job %s: needs %d of %d, priority %d, refused %q", job.Key, job.MinMember, len(job.Tasks), job.Priority, job.Invalid))
+		lines = append(lines, fmt.Sprintf("job %s in %q: needs %d of %d, priority %d, refused %q", job.Key, job.Queue, job.MinMember, len(job.Tasks), job.Priority, job.Invalid))
 		for _, task := range job.Tasks {
 			lines = append(lines, fmt.Sprintf("  %s %s on %q, nominated %q, gated %t, asks %s",
 				task.UID, task.Status, task.Node, task.Nominated, task.SchedulingGated, amounts(task.Request)))
 		}
+	}
+	for _, queue := range s.Queues {
+		above := ""
+		if queue.Above() != nil {
+			above = queue.Above().Name
+		}
+		lines = append(lines, fmt.Sprintf("queue %s in %q: weight %d, inner %t, inactive %q, holds %s, releases %s", queue.Name, above,
+			queue.Weight, queue.Inner, queue.Inactive, amounts(queue.Used), amounts(queue.Releasing)))
 	}
 	for _, hold := range s.Held() {
 		lines = append(lines, fmt.Sprintf("hold for %s %s on %s: %s", hold.Job, hold.Pod, hold.Node, amounts(hold.Request)))

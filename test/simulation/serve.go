@@ -38,6 +38,8 @@ func (s *server) serve(call commit.Call) error {
 		return s.patchStatus(call, func(pod *corev1.Pod) { setCondition(pod, call.Write.Condition.Condition) })
 	case commit.CallGroupStatus:
 		return s.serveGroupStatus(call.Write.Group)
+	case commit.CallQueueStatus:
+		return s.serveQueueStatus(call.Write.Queue)
 	case commit.CallEvent:
 		return s.serveEvent(call.Write.Event)
 	}
@@ -192,6 +194,21 @@ func (s *server) serveGroupStatus(status *commit.GroupStatus) error {
 	return nil
 }
 
+func (s *server) serveQueueStatus(status *commit.QueueStatus) error {
+	queue := s.queueOf(status.Name)
+	switch {
+	case queue == nil:
+		return apierrors.NewNotFound(v1alpha1.Resource("queues"), status.Name)
+	case queue.UID != status.UID:
+		return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "patch", v1alpha1.Resource("queues"), status.Name,
+			"the server rejected our request due to an error in our request", 0, false)
+	}
+	queue = queue.DeepCopy()
+	status.Status.DeepCopyInto(&queue.Status)
+	s.update(cluster.KindQueue, queue)
+	return nil
+}
+
 // serveEvent records an event once, under the name that every attempt gives it.
 func (s *server) serveEvent(event *commit.Event) error {
 	name := fmt.Sprint(event.Regarding.UID, event.Reason, event.At.UnixNano())
@@ -215,6 +232,8 @@ func writesTo(call commit.Call) types.UID {
 	switch {
 	case call.Write.Group != nil:
 		return call.Write.Group.UID
+	case call.Write.Queue != nil:
+		return call.Write.Queue.UID
 	case call.Write.Event != nil:
 		return call.Write.Event.Regarding.UID
 	}

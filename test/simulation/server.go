@@ -33,7 +33,7 @@ type change struct {
 }
 
 // kinds is how many kinds of objects there may be.
-const kinds = cluster.KindBudget + 1
+const kinds = cluster.KindQueue + 1
 
 // server is the API server: objects by kind and name, each change with a version of its own, and everything that was ever said
 // about them, for those who watch.
@@ -167,6 +167,25 @@ func (s *server) node(name string) *corev1.Node {
 func (s *server) group(name string) *v1alpha1.PodGroup {
 	group, _ := s.objects[cluster.KindGroup][name].(*v1alpha1.PodGroup)
 	return group
+}
+
+func (s *server) queueOf(name string) *v1alpha1.Queue {
+	queue, _ := s.objects[cluster.KindQueue][name].(*v1alpha1.Queue)
+	return queue
+}
+
+// queues are all Queues.
+func (s *server) queues() tree {
+	all := tree{}
+	for name, one := range s.objects[cluster.KindQueue] {
+		all[name] = one.(*v1alpha1.Queue)
+	}
+	return all
+}
+
+func (s *server) namespace(name string) *corev1.Namespace {
+	namespace, _ := s.objects[cluster.KindNamespace][name].(*corev1.Namespace)
+	return namespace
 }
 
 // pods returns all pods, in order of their names.

@@ -12,6 +12,11 @@ func Shrink(filters *Filters, config Config, result *Result, runs int) (Config, 
 		fewer.Replicas = 1
 		s.try(fewer)
 	}
+	if s.best.Queues {
+		fewer := s.best
+		fewer.Queues = false
+		s.try(fewer)
+	}
 	for again := true; again && s.err == nil && s.runs > 0; {
 		again = s.fewerSteps()
 		for _, faults := range s.best.Faults.without() {

@@ -30,6 +30,8 @@ type Config struct {
 	Replicas int
 	// Workers is how many calls a scheduler has in flight at most; 0 is the default of package commit.
 	Workers int
+	// Queues gives the cluster Queues, and steps that change them.
+	Queues bool
 	// Scheduler is the configuration of the schedulers, YAML; nil is what the seed says.
 	Scheduler []byte
 	// Ahead is how far the clocks of all schedulers are ahead of those of all others, beside what Faults make of it.
@@ -67,8 +69,9 @@ type FaultInjection struct {
 type Result struct {
 	// Steps is how many events happened, Writes how many calls reached the server, Lives how many processes there were.
 	Steps, Writes, Lives int
-	// Bound and Evicted count the pods that were.
-	Bound, Evicted int
+	// Bound and Evicted count the pods that were, Guaranteed and Shared those that were evicted for another queue, by right of a
+	// guarantee or of a share.
+	Bound, Evicted, Guaranteed, Shared int
 	// Partial is the longest that a gang was bound in part before it was whole or undone.
 	Partial time.Duration
 	// Span is how much virtual time passed.
@@ -150,6 +153,9 @@ func newSimulation(filters *Filters, c Config) *Simulation {
 	s.began = s.queue.now
 	if s.text == nil {
 		s.text = drawScheduler(d)
+		if c.Queues {
+			s.text = withReclaim(newRandom(c.Seed, "reclaim"), s.text)
+		}
 	}
 	s.storm = drawFaults(d)
 	if c.Faults != nil {
@@ -164,6 +170,9 @@ func newSimulation(filters *Filters, c Config) *Simulation {
 	s.judge = newJudge(s)
 	s.server.changed = s.changed
 	plan := drawPlan(newRandom(c.Seed, "plan"))
+	if c.Queues {
+		plan = append(plan, drawQueuePlan(newRandom(c.Seed, "plan of queues"))...)
+	}
 	if c.Plan != nil {
 		plan = c.Plan
 	}

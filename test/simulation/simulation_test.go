@@ -46,19 +46,26 @@ func run(t *testing.T, filters *Filters, config Config) *Result {
 }
 
 // TestSimulation plays seed after seed, from SIM_SEED on, until SIM_STEPS steps have been made.
-func TestSimulation(t *testing.T) {
+func TestSimulation(t *testing.T) { playSeeds(t, Config{}) }
+
+// TestSimulationOfQueues does the same with Queues.
+func TestSimulationOfQueues(t *testing.T) { playSeeds(t, Config{Queues: true}) }
+
+func playSeeds(t *testing.T, config Config) {
 	filters := open(t)
 	first, want := setting(t, "SIM_SEED", 1), setting(t, "SIM_STEPS", 25_000)
 	var sum Result
 	seed := first
 	for ; uint64(sum.Steps) < want; seed++ {
-		config := Config{Seed: seed}
+		config.Seed = seed
 		result := run(t, filters, config)
 		sum.Steps += result.Steps
 		sum.Writes += result.Writes
 		sum.Lives += result.Lives
 		sum.Bound += result.Bound
 		sum.Evicted += result.Evicted
+		sum.Guaranteed += result.Guaranteed
+		sum.Shared += result.Shared
 		sum.Span += result.Span
 		if len(result.Violations) > 0 {
 			sum.Violations = append(sum.Violations, result.Violations...)
@@ -68,8 +75,8 @@ func TestSimulation(t *testing.T) {
 			break
 		}
 	}
-	t.Logf("%d steps of %d clusters, seeds %d to %d: %d lives, %d writes, %d bound, %d evicted, %s of virtual time; violations: %d",
-		sum.Steps, seed-first, first, seed-1, sum.Lives, sum.Writes, sum.Bound, sum.Evicted, sum.Span, len(sum.Violations))
+	t.Logf("%d steps of %d clusters, seeds %d to %d: %d lives, %d writes, %d bound, %d evicted (%d and %d by the rights of queues), %s of virtual time; violations: %d",
+		sum.Steps, seed-first, first, seed-1, sum.Lives, sum.Writes, sum.Bound, sum.Evicted, sum.Guaranteed, sum.Shared, sum.Span, len(sum.Violations))
 }
 
 // failure tells what is broken, how to see it again, and what is left of it when it is shrunk.
@@ -84,7 +91,7 @@ func failure(t *testing.T, filters *Filters, config Config, result *Result) stri
 	for _, v := range result.Violations {
 		fmt.Fprintf(&b, "seed %d: %s\n", config.Seed, v)
 	}
-	fmt.Fprintf(&b, "replay: SIM_SEED=%d go test ./test/simulation -run '^TestReplay$' -v\n", config.Seed)
+	fmt.Fprintf(&b, "replay: SIM_SEED=%d SIM_QUEUES=%d go test ./test/simulation -run '^TestReplay$' -v\n", config.Seed, map[bool]int{true: 1}[config.Queues])
 	fmt.Fprintf(&b, "shrunk from %d steps of the plan to %d, %d replicas, faults %+v:\n", len(result.Plan), len(small.Plan), small.Replicas, *small.Faults)
 	for _, step := range small.Plan {
 		fmt.Fprintf(&b, "  {At: %d, What: %q, Random: %d},\n", step.At, step.What, step.Random)
@@ -93,11 +100,11 @@ func failure(t *testing.T, filters *Filters, config Config, result *Result) stri
 	return b.String()
 }
 
-// TestReplay plays one seed, SIM_SEED, and with -v prints everything that happens; with SIM_SHRINK=1 what is left when it is
-// shrunk.
+// TestReplay plays one seed, SIM_SEED, with Queues if SIM_QUEUES=1, and with -v prints everything that happens; with SIM_SHRINK=1
+// what is left when it is shrunk.
 func TestReplay(t *testing.T) {
 	filters := open(t)
-	config := Config{Seed: setting(t, "SIM_SEED", 1)}
+	config := Config{Seed: setting(t, "SIM_SEED", 1), Queues: setting(t, "SIM_QUEUES", 0) > 0}
 	if setting(t, "SIM_SHRINK", 0) > 0 {
 		if result := run(t, filters, config); len(result.Violations) > 0 {
 			config, _, _ = Shrink(filters, config, result, 1000)

@@ -184,6 +184,10 @@ func eventOf(one change) cluster.Event {
 		event.Group = o
 	case *policyv1.PodDisruptionBudget:
 		event.Budget = o
+	case *v1alpha1.Queue:
+		event.Queue = o
+	case *corev1.Namespace:
+		event.Namespace = o
 	}
 	return event
 }

@@ -135,6 +135,8 @@ func saying(call commit.Call) string {
 		return fmt.Sprintf("%q", call.Write.Condition.Condition.Message)
 	case call.Write.Event != nil:
 		return fmt.Sprintf("%s %s %q", call.Write.Event.Regarding.Name, call.Write.Event.Reason, call.Write.Event.Note)
+	case call.Write.Queue != nil:
+		return fmt.Sprintf("%s %+v", call.Write.Queue.Name, call.Write.Queue.Status)
 	case call.Write.Group != nil:
 		text := fmt.Sprintf("%s %s", call.Write.Group.Name, call.Write.Group.Status.Phase)
 		for _, condition := range call.Write.Group.Status.Conditions {
@@ -169,6 +171,9 @@ func (p *process) answer(call commit.Call, err error, delay time.Duration) {
 }
 
 func (p *process) reply(call commit.Call, err error) {
+	if err != nil {
+		p.judge.cutShort(p, &call.Job)
+	}
 	p.underWay--
 	delete(p.inFlight, call.ID)
 	p.answered(commit.Reply{ID: call.ID, Err: err})

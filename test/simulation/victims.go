@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/internal/cluster"
@@ -38,7 +39,7 @@ func (p *process) stays(pod *corev1.Pod, node string, victims map[types.UID]bool
 
 // evictsForAStart is I10: a job for which others are evicted gets its whole minimum nominated, or all members that replace
 // others, in capacity that is there when the victims are gone, and of each job that loses members at least one is evicted from a
-// node to which a member is nominated.
+// node to which a member is nominated, or a limit would be exceeded with them.
 func (j *invariantChecker) evictsForAStart(p *process, decision model.Decision) {
 	nominated := map[types.UID]string{}
 	nodes := map[string]bool{}
@@ -77,7 +78,7 @@ func (j *invariantChecker) evictsForAStart(p *process, decision model.Decision) 
 	}
 	for _, eviction := range decision.Evictions {
 		helps := func(other model.Eviction) bool { return other.Job == eviction.Job && nodes[other.Node] }
-		if !slices.ContainsFunc(decision.Evictions, helps) {
+		if !slices.ContainsFunc(decision.Evictions, helps) && !j.limitsOnly(p, decision, j.spares(p, decision, eviction.Job)) {
 			j.violated("I10", "%s is evicted from %s for %s, which gets no capacity where any of its job leaves", eviction.Pod, eviction.Node, decision.Job)
 		}
 	}
@@ -95,19 +96,78 @@ func (j *invariantChecker) checkEvictionUseful(p *process, decision model.Decisi
 	for _, nomination := range decision.Nominations {
 		nominated[nomination.Pod.UID] = nomination.Node
 	}
-	victims := victimsOf(decision)
 	for _, eviction := range decision.Evictions {
+		spared := j.spares(p, decision, eviction.Job)
 		stays := func(pod *corev1.Pod, node string) bool {
 			task := p.task(pod)
-			spared := victims[pod.UID] && jobKeyOf(pod) == eviction.Job || task != nil && task.TerminationOverdue
 			other := task != nil && task.Status == model.Pipelined && task.Node == node // by the same cycle
-			return nominated[pod.UID] == node || other || p.place(pod) == node && spared || p.stays(pod, node, victims)
+			return nominated[pod.UID] == node || other || spared(pod, node)
 		}
-		if !j.lacksRoom(p, nominated, stays) {
+		if !j.lacksRoom(p, nominated, stays) && !j.limitsOnly(p, decision, spared) {
 			j.violated("I10", "%s is evicted for %s, which fits where it is nominated without that", eviction.Job, decision.Job)
 			return
 		}
 	}
+}
+
+// spares reports of pods whether they were on a node if the victims of one job stayed there.
+func (j *invariantChecker) spares(p *process, decision model.Decision, job model.JobKey) func(pod *corev1.Pod, node string) bool {
+	victims := victimsOf(decision)
+	return func(pod *corev1.Pod, node string) bool {
+		task := p.task(pod)
+		spared := victims[pod.UID] && jobKeyOf(pod) == job || task != nil && task.TerminationOverdue
+		return p.place(pod) == node && spared || p.stays(pod, node, victims)
+	}
+}
+
+// evictsOnlyWhereNeeded is Q11 and Q22: no pod is evicted, by whichever leader, for a job that fits what is idle or terminating
+// and its limits. Members of one shape are counted, where no capacity is held for others and none is in back-off.
+func (j *invariantChecker) evictsOnlyWhereNeeded(p *process, decision model.Decision) {
+	told, gets, victims := p.asTold(), nominatedBy(decision), victimsOf(decision)
+	all := j.spares(p, decision, decision.Job)
+	others := slices.ContainsFunc(p.snapshot.Held(), func(hold model.HeldCapacity) bool { return hold.Job != decision.Job })
+	if others || p.snapshot.HasBackoff() || len(gets) == 0 {
+		return
+	}
+	var first *corev1.Pod
+	for _, pod := range told.pods {
+		switch {
+		case !slices.Contains(gets, pod.UID):
+		case first == nil:
+			first = pod
+		case !equality.Semantic.DeepEqual(first.Spec.Containers, pod.Spec.Containers):
+			return
+		}
+	}
+	if first == nil || told.exceeds(decision.Job, first, len(gets)) {
+		return
+	}
+	room := int64(0)
+	for _, node := range told.nodes {
+		if !invariants.Takes(node, first) {
+			continue
+		}
+		free := invariants.Free(node, told.pods, func(pod *corev1.Pod) bool {
+			if task := p.task(pod); task != nil && task.Status == model.Pipelined {
+				return task.Node == node.Name && !slices.Contains(gets, pod.UID) // by the same cycle
+			}
+			return p.place(pod) == node.Name && victims[pod.UID] || all(pod, node.Name)
+		})
+		room += min(1000, free.Slots(invariants.RequestOf(first)))
+	}
+	if room >= int64(len(gets)) {
+		j.violated("Q11", "pods are evicted for %d members of %s, and there is capacity for %d", len(gets), decision.Job, room)
+	}
+}
+
+// limitsOnly reports whether a limit would be exceeded by the job of a decision beside pods that stay where they are.
+func (j *invariantChecker) limitsOnly(p *process, decision model.Decision, stays func(pod *corev1.Pod, node string) bool) bool {
+	told, gets := p.asTold(), nominatedBy(decision)
+	return slices.ContainsFunc(told.pods, func(pod *corev1.Pod) bool {
+		return slices.Contains(gets, pod.UID) && told.overLimit(decision.Job, pod, func(other *corev1.Pod) bool {
+			return slices.Contains(gets, other.UID) || p.nominatedTo(other) != "" || p.place(other) != "" && stays(other, p.place(other))
+		}) != ""
+	})
 }
 
 // lacksRoom reports whether a pod that is nominated a node lacks capacity there, beside those that are there.
@@ -133,6 +193,12 @@ func (j *invariantChecker) evictsTheLower(p *process, decision model.Decision) {
 			j.violated("I10", "%s is evicted, and is gone", eviction.Pod)
 			continue
 		}
+		if !ours(pod) {
+			j.violated("I11", "%s is evicted for %s, and is another scheduler's", eviction.Pod, decision.Job)
+		}
+		if eviction.Right != "" {
+			continue // of another queue, as heedsQueues sees
+		}
 		job := jobKeyOf(pod)
 		loses := p.priorityOf(job)
 		remains := func(other *corev1.Pod) bool {
@@ -143,9 +209,6 @@ func (j *invariantChecker) evictsTheLower(p *process, decision model.Decision) {
 		}
 		if loses >= priority {
 			j.violated("I11", "%s, of priority %d, is evicted for %s, which is no higher: %d", eviction.Pod, loses, decision.Job, priority)
-		}
-		if !ours(pod) {
-			j.violated("I11", "%s is evicted for %s, and is another scheduler's", eviction.Pod, decision.Job)
 		}
 	}
 }
@@ -262,9 +325,12 @@ func (j *invariantChecker) givesGrace(p *process, call commit.Call) {
 	}
 }
 
-// checkNoEvictionLoop is I13: no two jobs evict each other. Priorities do not change here.
+// checkNoEvictionLoop is I13: no two jobs of one queue evict each other. Priorities do not change here.
 func (j *invariantChecker) checkNoEvictionLoop(decision model.Decision) {
 	for _, eviction := range decision.Evictions {
+		if eviction.Right != "" {
+			continue
+		}
 		j.past[evictionLoop{victim: eviction.Job, beneficiary: decision.Job}] = true
 		if j.past[evictionLoop{victim: decision.Job, beneficiary: eviction.Job}] {
 			j.violated("I13", "%s and %s are evicted for each other", eviction.Job, decision.Job)
@@ -272,8 +338,8 @@ func (j *invariantChecker) checkNoEvictionLoop(decision model.Decision) {
 	}
 }
 
-// checkReservedRespected is I15: who is bound leaves the capacity alone that pods of other jobs of its priority or above say
-// they were nominated, by the process that decides or by one before it.
+// checkReservedRespected is I15: who is bound leaves the capacity alone that pods of other jobs of its priority or above, or of
+// any where there are several queues, say they were nominated, by the process that decides or by one before it.
 func (j *invariantChecker) checkReservedRespected(p *process, decision model.Decision) {
 	for _, bind := range decision.Binds {
 		pod, node := p.pod(bind.Pod.String()), p.node(bind.Node)
@@ -283,7 +349,7 @@ func (j *invariantChecker) checkReservedRespected(p *process, decision model.Dec
 		kept := map[types.UID]bool{}
 		for _, other := range p.pods() {
 			if other.Status.NominatedNodeName == node.Name && jobKeyOf(other) != decision.Job && j.keeps(p, other, node.Name) &&
-				p.priorityOf(jobKeyOf(other)) >= p.priorityOf(decision.Job, boundBy(decision)...) {
+				(p.queues().several() || p.priorityOf(jobKeyOf(other)) >= p.priorityOf(decision.Job, boundBy(decision)...)) {
 				kept[other.UID] = true
 			}
 		}

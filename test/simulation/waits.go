@@ -20,13 +20,20 @@ type expectation struct {
 	pods  []*corev1.Pod
 	nodes []*corev1.Node
 	group func(name string) *v1alpha1.PodGroup
+	// queues are all Queues; namespace is nil where none is watched.
+	queues    tree
+	namespace func(name string) *corev1.Namespace
+	// headroom names the queues below whose limits capacity is kept free for a job, which are looked at no closer.
+	headroom map[string]bool
 	// place is where a pod is or is about to be; empty when nowhere.
 	place func(*corev1.Pod) string
 }
 
 // inFact is the cluster as it is.
 func (j *invariantChecker) inFact() expectation {
-	o := expectation{pods: j.server.pods(), group: j.server.group, place: func(pod *corev1.Pod) string { return pod.Spec.NodeName }}
+	o := expectation{
+		pods: j.server.pods(), group: j.server.group, queues: j.server.queues(), namespace: j.server.namespace, place: nodeOf,
+	}
 	for _, name := range j.server.names(cluster.KindNode) {
 		o.nodes = append(o.nodes, j.server.node(name))
 	}
@@ -35,7 +42,7 @@ func (j *invariantChecker) inFact() expectation {
 
 // asTold is the cluster as a process has been told of it, with what it has assumed.
 func (p *process) asTold() expectation {
-	o := expectation{pods: p.pods(), group: p.group, place: p.place}
+	o := expectation{pods: p.pods(), group: p.group, queues: p.queues(), namespace: p.namespace, place: p.place}
 	for _, name := range sortedNames(p.told[cluster.KindNode]) {
 		o.nodes = append(o.nodes, p.node(name))
 	}
@@ -68,6 +75,9 @@ func (o *expectation) isUseless(mayStart func(*corev1.Pod) bool) string {
 			minimum := lowered(job, group, o.pods, o.place, nil).Spec.MinMember
 			needs = max(1, int(minimum)-countMembers(o.pods, group, o.place).All)
 		}
+		if o.refuses(job) != "" || o.exceeds(job, pods[0], needs) || o.hasHeadroom(job) {
+			continue
+		}
 		if room := o.roomFor(pods[0]); len(pods) >= needs && room >= needs {
 			return fmt.Sprintf("%s waits with %d pods, needs %d, and there is capacity for %d", job, len(pods), needs, room)
 		}
@@ -88,12 +98,13 @@ func (o *expectation) roomFor(pod *corev1.Pod) int {
 	return int(sum)
 }
 
-// noJobWaitsForever is I16, at rest: no job waits for which there is capacity, where no capacity is held.
+// noJobWaitsForever is I16, at rest: no job waits for which there is capacity, where no capacity is held, or kept below its limits.
 func (j *invariantChecker) noJobWaitsForever(p *process) {
 	if len(p.state.Snapshot(p.clock.Now()).Held()) > 0 {
 		return
 	}
 	in := j.inFact()
+	in.headroom = p.headroom()
 	if who := in.isUseless(func(*corev1.Pod) bool { return true }); who != "" {
 		j.violated("I16", "%s", who)
 	}
@@ -103,7 +114,7 @@ func (j *invariantChecker) noJobWaitsForever(p *process) {
 const asleep = 200 * time.Millisecond
 
 // leavesNothingUndone is I18: a loop that has looked at all it has been told of, and goes to sleep, leaves no pod waiting for
-// which there is capacity, unless the pod is held back or capacity is held for a job. While pods terminate nothing is
+// which there is capacity, unless the pod is held back, or capacity is held or kept below a limit for a job. While pods terminate nothing is
 // checked: what is free by then is for the jobs that only lack the rest.
 func (j *invariantChecker) leavesNothingUndone(p *process) {
 	leaves := func(pod *corev1.Pod) bool {
@@ -117,6 +128,7 @@ func (j *invariantChecker) leavesNothingUndone(p *process) {
 		return
 	}
 	told := p.asTold()
+	told.headroom = p.headroom()
 	who := told.isUseless(func(pod *corev1.Pod) bool {
 		job, task := p.snapshot.Job(jobKeyOf(pod)), p.task(pod)
 		if job == nil || task == nil { // unknown to the process: it counts as one that may start

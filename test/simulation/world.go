@@ -38,11 +38,13 @@ type job struct {
 	priority int32
 	mixed    bool
 	// runs is how long a pod runs, zero indefinitely; grace how long it may take to end; recreate that lost pods are made again.
-	runs, grace   time.Duration
-	recreate      bool
-	gated         bool
-	selector      map[string]string
-	tolerant      bool
+	runs, grace time.Duration
+	recreate    bool
+	gated       bool
+	selector    map[string]string
+	tolerant    bool
+	// queue is the one that its PodGroup names, label the one that its pods do; either may be empty.
+	queue, label  string
 	neverPreempts bool
 	ended         bool
 }
@@ -64,6 +66,9 @@ func (w *world) later(delay time.Duration, what string, do func()) {
 func (w *world) found() {
 	for i := range pick(w.random, w.random.number(1, 6), w.random.number(1, 6), w.random.number(6, 12)) {
 		w.addNode(w.random, fmt.Sprintf("n%d", i))
+	}
+	if w.config.Queues {
+		w.foundQueues(newRandom(w.config.Seed, "queues"))
 	}
 }
 
@@ -111,7 +116,7 @@ func (w *world) submit(d rng, j *job) {
 func (j *job) group() *v1alpha1.PodGroup {
 	group := &v1alpha1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: j.namespace, Name: j.name},
-		Spec:       v1alpha1.PodGroupSpec{MinMember: int32(j.min), Roles: j.roles},
+		Spec:       v1alpha1.PodGroupSpec{MinMember: int32(j.min), Roles: j.roles, Queue: j.queue},
 	}
 	if j.min%2 == 1 { // the others have the scheduler of their members
 		group.Spec.SchedulerName = schedulerName
@@ -145,6 +150,9 @@ func (w *world) makePod(j *job) {
 	}
 	if j.gang {
 		pod.Labels[v1alpha1.LabelPodGroup] = j.name
+	}
+	if j.label != "" {
+		pod.Labels[v1alpha1.LabelQueue] = j.label
 	}
 	if j.implicit {
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1alpha1.AnnotationMinMember, fmt.Sprint(j.min))

@@ -1,0 +1,203 @@
+package simulation
+
+import (
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/test/invariants"
+)
+
+// misread lets the scheduler read something else in the Queues than what they say.
+func misread(alter func(*v1alpha1.QueueSpec)) FaultInjection {
+	return FaultInjection{Hide: func(event *cluster.Event) bool {
+		if event.Kind == cluster.KindQueue {
+			event.Queue = event.Queue.DeepCopy()
+			alter(&event.Queue.Spec)
+		}
+		return false
+	}}
+}
+
+// crossing evicts a pod of one queue for a job of another one, if the condition holds, and says by which right; or, where
+// crosses is false, one of the same queue.
+func crossing(crosses bool, right model.Right) FaultInjection {
+	return rogue(func(p *process) (model.Decision, bool) {
+		told := p.asTold()
+		victim, holder := pair(p, func(a, b *corev1.Pod) bool {
+			return len(told.queues) > 0 && *a.Spec.Priority < *b.Spec.Priority && jobKeyOf(a) != jobKeyOf(b) &&
+				(told.queueOf(jobKeyOf(a)) != told.queueOf(jobKeyOf(b))) == crosses
+		})
+		if victim == nil {
+			return model.Decision{}, false
+		}
+		decision := evict(victim, holder)
+		decision.Evictions[0].Right = right
+		return decision, true
+	})
+}
+
+// plantedQueueBugs are bugs about Queues that a scheduler may have, each with the invariant that it breaks.
+func plantedQueueBugs() []planted {
+	return []planted{
+		{"limits are not read", "Q5", Config{Sabotage: misread(func(spec *v1alpha1.QueueSpec) { spec.Limit = nil })}},
+		{"a limit is that of each queue alone", "Q5", Config{Sabotage: misread(func(spec *v1alpha1.QueueSpec) { spec.Parent = "" })}},
+		{"a bind is made of which no decision tells", "Q5", Config{Sabotage: FaultInjection{Rogue: bindsAboveALimit()}}},
+		{"a pause is not read", "Q14", Config{Sabotage: misread(func(spec *v1alpha1.QueueSpec) { spec.Paused = false })}},
+		{"a queue whose parent is missing is one without", "Q14", Config{Seed: 36, Sabotage: misread(func(spec *v1alpha1.QueueSpec) {
+			if spec.Parent == nowhere {
+				spec.Parent = ""
+			}
+		})}},
+		{"queues are opened to all namespaces", "Q14", Config{Sabotage: misread(func(spec *v1alpha1.QueueSpec) {
+			spec.NamespaceSelector = &metav1.LabelSelector{}
+		})}},
+		{"a pod of a queue in error is evicted for another one", "Q14", Config{Sabotage: evictPair(func(p *process, a, b *corev1.Pod) bool {
+			told := p.asTold()
+			_, wrong, _ := told.queues.path(told.queueOf(jobKeyOf(a)))
+			return wrong && told.refuses(jobKeyOf(b)) == "" && *a.Spec.Priority < *b.Spec.Priority
+		})}},
+		{"a job evicts pods of another queue by its priority", "Q15", Config{Sabotage: crossing(true, "")}},
+		{"a right is claimed in one queue", "Q15", Config{Sabotage: crossing(false, model.ByShare)}},
+		{"one member of a gang is evicted, and the others never are", "Q12", Config{Faults: &Faults{}, Sabotage: FaultInjection{Decided: evictsOneOf}}},
+		{"pods are evicted although another node has capacity", "Q11", Config{Sabotage: evictPair(evictsNeedlessly)}},
+		{"what a queue holds is never written", "Q21", Config{Sabotage: FaultInjection{Refuse: func(call commit.Call) error {
+			if call.Kind == commit.CallQueueStatus && len(call.Write.Queue.Status.Used) > 0 {
+				return apierrors.NewForbidden(v1alpha1.Resource("queues"), call.Write.Queue.Name, nil)
+			}
+			return nil
+		}}}},
+		{"a status of a queue is written all the time", "I29", Config{Sabotage: FaultInjection{Rogue: func(p *process) {
+			for _, name := range sortedNames(p.queues()) {
+				queue := p.queues()[name]
+				status := *queue.Status.DeepCopy()
+				status.Waiting = int32(p.clock.Now().Unix() % 1000)
+				p.machine.Write(p.clock.Now(), commit.Write{Queue: &commit.QueueStatus{Name: name, UID: queue.UID, Status: status}})
+			}
+		}}}},
+		{"pods go back and forth between two queues", "I29", Config{Seed: 6, Faults: &Faults{}, Sabotage: FaultInjection{Rogue: swapsForever}}},
+		{"that a limit is higher is missed", "I18", Config{Sabotage: hide(cluster.KindQueue, func(e *cluster.Event) bool {
+			return e.Queue.Generation > 1
+		})}},
+		{"that a queue is gone is missed", "I22", Config{Seed: 32, Sabotage: hide(cluster.KindQueue, func(e *cluster.Event) bool { return e.Deleted })}},
+		{"capacity that is nominated to a job of another queue goes to a higher one", "I15", Config{Sabotage: bindOnOthersRoom()}},
+	}
+}
+
+// bindsAboveALimit binds a pod whose queue has not enough left, past all that judges decisions.
+func bindsAboveALimit() func(*process) {
+	done := false
+	return func(p *process) {
+		told := p.asTold()
+		for _, pod := range told.pods {
+			job := jobKeyOf(pod)
+			if done || !waits(pod) || !job.IsPod || len(pod.Spec.SchedulingGates) > 0 || p.task(pod) == nil || told.refuses(job) != "" || !told.exceeds(job, pod, 1) {
+				continue
+			}
+			for _, node := range told.nodes {
+				free := invariants.Free(node, told.pods, func(other *corev1.Pod) bool { return p.place(other) == node.Name })
+				if !invariants.Takes(node, pod) || free.Slots(invariants.RequestOf(pod)) == 0 {
+					continue
+				}
+				done = true
+				decision := model.Decision{Job: job, MinBinds: 1, Binds: []model.Bind{{Pod: refOf(pod), Node: node.Name}}}
+				p.seen[pod.UID], p.chosen[pod.UID] = p.sight(), node.Name
+				p.state.Assume(decision)
+				p.machine.Submit(p.clock.Now(), decision)
+				return
+			}
+		}
+	}
+}
+
+// evictsOneOf lets one member of each gang be evicted in the place of all, behind the back of all that judges decisions.
+func evictsOneOf(_ *process, decision model.Decision) {
+	for i := range decision.Evictions {
+		if decision.Evictions[i].Job == decision.Evictions[0].Job {
+			decision.Evictions[i] = decision.Evictions[0]
+		}
+	}
+}
+
+// evictsNeedlessly is true of a pod that fits elsewhere, and not where the other one is.
+func evictsNeedlessly(p *process, running, waiting *corev1.Pod) bool {
+	told := p.asTold()
+	if groupOf(waiting) != "" || jobKeyOf(running) == jobKeyOf(waiting) || len(p.snapshot.Held()) > 0 || p.snapshot.HasBackoff() || told.refuses(jobKeyOf(waiting)) != "" || told.exceeds(jobKeyOf(waiting), waiting, 1) {
+		return false
+	}
+	free := func(node *corev1.Node) int64 {
+		return invariants.Free(node, told.pods, func(pod *corev1.Pod) bool { return p.place(pod) == node.Name }).Slots(invariants.RequestOf(waiting))
+	}
+	here := p.node(running.Spec.NodeName)
+	return here != nil && invariants.Takes(here, waiting) && free(here) == 0 && slices.ContainsFunc(told.nodes, func(node *corev1.Node) bool {
+		return invariants.Takes(node, waiting) && free(node) > 0
+	})
+}
+
+// swapsForever evicts a pod of one queue for a waiting one of another, again and again, and tells no one.
+func swapsForever(p *process) {
+	told := p.asTold()
+	if !p.calm || !p.machine.Idle() || len(p.inFlight) > 0 {
+		return
+	}
+	victim, holder := pair(p, func(a, b *corev1.Pod) bool {
+		mine := told.queueOf(jobKeyOf(b))
+		return p.place(a) != "" && jobKeyOf(a).IsPod && told.refuses(jobKeyOf(b)) == "" && told.queueOf(jobKeyOf(a)) != mine
+	})
+	if victim != nil {
+		decision := evict(victim, holder)
+		decision.Nominations = nil
+		p.state.Assume(decision)
+		p.machine.Submit(p.clock.Now(), decision)
+	}
+}
+
+// bindOnOthersRoom binds a pod of a higher priority where capacity is nominated to a job of another queue.
+func bindOnOthersRoom() FaultInjection {
+	return rogue(func(p *process) (model.Decision, bool) {
+		told := p.asTold()
+		for _, holder := range told.pods {
+			node := holder.Status.NominatedNodeName
+			if node == "" || p.node(node) == nil || !p.judge.keeps(p, holder, node) || !told.queues.several() {
+				continue
+			}
+			for _, thief := range told.pods {
+				single := waits(thief) && groupOf(thief) == "" && *thief.Spec.Priority > p.priorityOf(jobKeyOf(holder))
+				if single && !thief.Spec.Containers[0].Resources.Requests.Cpu().IsZero() && p.task(thief) != nil &&
+					told.refuses(jobKeyOf(thief)) == "" && !told.exceeds(jobKeyOf(thief), thief, 1) && invariants.Takes(p.node(node), thief) {
+					return model.Decision{Job: jobKeyOf(thief), MinBinds: 1, Binds: []model.Bind{{Pod: refOf(thief), Node: node}}}, true
+				}
+			}
+		}
+		return model.Decision{}, false
+	})
+}
+
+// TestPlantedBugsAboutQueuesAreCaught sees that each of them is found within some seeds, under the name of its invariant.
+func TestPlantedBugsAboutQueuesAreCaught(t *testing.T) {
+	filters := open(t)
+	for i, bug := range plantedQueueBugs() {
+		t.Run(bug.invariant+" "+bug.what, func(t *testing.T) {
+			found := map[string]int{}
+			for tries := range uint64(60) {
+				config := plantedQueueBugs()[i].config // what it remembers begins again
+				config.Seed, config.Queues = config.Seed+tries, true
+				for _, v := range run(t, filters, config).Violations {
+					found[v.Invariant]++
+				}
+				if found[bug.invariant] > 0 {
+					t.Logf("seed %d", config.Seed)
+					return
+				}
+			}
+			t.Errorf("not caught; found %v", found)
+		})
+	}
+}

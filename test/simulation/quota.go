@@ -1,0 +1,382 @@
+package simulation
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/test/invariants"
+)
+
+// tree is the Queues as one party sees them, by name.
+type tree map[string]*v1alpha1.Queue
+
+// path is a queue and those above it, as far as they exist. wrong says that no job of it may start, since the way up has no end
+// or ends at a queue that does not exist, or since one of them cannot be read.
+func (t tree) path(name string) (path []string, wrong, paused bool) {
+	for at := name; at != ""; at = t[at].Spec.Parent {
+		queue := t[at]
+		switch {
+		case slices.Contains(path, at):
+			return path, true, paused
+		case queue == nil && at == v1alpha1.DefaultQueue:
+			return append(path, at), wrong, paused
+		case queue == nil:
+			return path, true, paused
+		}
+		path = append(path, at)
+		paused = paused || queue.Spec.Paused
+		for _, list := range []corev1.ResourceList{queue.Spec.Guarantee, queue.Spec.Limit} {
+			for _, amount := range list {
+				wrong = wrong || amount.Sign() < 0
+			}
+		}
+	}
+	return path, wrong, paused
+}
+
+// inner reports whether a queue takes no jobs, since it has others below it which are not wrong.
+func (t tree) inner(name string) bool {
+	for below, queue := range t {
+		if _, wrong, _ := t.path(below); queue.Spec.Parent == name && !wrong {
+			return true
+		}
+	}
+	return false
+}
+
+// several reports whether there are, with the default one.
+func (t tree) several() bool { return len(t) > 1 || len(t) == 1 && t[v1alpha1.DefaultQueue] == nil }
+
+// queueOf is the name of the queue of a job. All of its pods name the same one.
+func (o *expectation) queueOf(job model.JobKey) string {
+	var ofGroup, ofPods, ofNamespace string
+	if group := o.group(job.String()); group != nil && !job.IsPod && !job.WithoutPodGroup {
+		ofGroup = group.Spec.Queue
+	}
+	for _, pod := range o.pods {
+		if ours(pod) && jobKeyOf(pod) == job {
+			ofPods = pod.Labels[v1alpha1.LabelQueue]
+			break
+		}
+	}
+	if namespace := o.namespace(job.Namespace); namespace != nil {
+		ofNamespace = namespace.Labels[v1alpha1.LabelQueue]
+	}
+	return cmp.Or(ofGroup, ofPods, ofNamespace, v1alpha1.DefaultQueue)
+}
+
+// refuses says why no job like this one may start in its queue, whatever it asks for; empty when it may.
+func (o *expectation) refuses(job model.JobKey) string {
+	if len(o.queues) == 0 {
+		return ""
+	}
+	name := o.queueOf(job)
+	queue := o.queues[name]
+	_, wrong, paused := o.queues.path(name)
+	switch {
+	case queue == nil && name != v1alpha1.DefaultQueue:
+		return "does not exist"
+	case wrong:
+		return "is in error"
+	case paused:
+		return "is paused"
+	case o.queues.inner(name):
+		return "has queues below it"
+	case queue != nil && name != v1alpha1.DefaultQueue && !admits(queue, o.namespace(job.Namespace)):
+		return "is not for its namespace"
+	}
+	return ""
+}
+
+func admits(queue *v1alpha1.Queue, namespace *corev1.Namespace) bool {
+	var has labels.Set
+	if namespace != nil {
+		has = namespace.Labels
+	}
+	if queue.Spec.NamespaceSelector == nil {
+		return has[v1alpha1.LabelQueue] == queue.Name
+	}
+	selector, err := metav1.LabelSelectorAsSelector(queue.Spec.NamespaceSelector)
+	return err == nil && selector.Matches(has)
+}
+
+// held sums up what the jobs of a queue, and of those below it, ask for of which holds is true.
+func (o *expectation) held(queue string, holds func(*corev1.Pod) bool) invariants.Amounts {
+	sum, inside := invariants.Amounts{}, map[model.JobKey]bool{}
+	for _, pod := range o.pods {
+		if !ours(pod) || finished(pod) || !holds(pod) {
+			continue
+		}
+		job := jobKeyOf(pod)
+		counts, known := inside[job]
+		if !known {
+			path, _, _ := o.queues.path(o.queueOf(job))
+			counts = slices.Contains(path, queue)
+			inside[job] = counts
+		}
+		if counts {
+			sum.Add(invariants.RequestOf(pod), 1)
+		}
+	}
+	return sum
+}
+
+// above are the queues of a job that have a limit, each with it.
+func (o *expectation) above(job model.JobKey) map[string]invariants.Amounts {
+	limits := map[string]invariants.Amounts{}
+	path, _, _ := o.queues.path(o.queueOf(job))
+	for _, name := range path {
+		if queue := o.queues[name]; queue != nil && len(queue.Spec.Limit) > 0 {
+			limits[name] = invariants.AmountsOf(queue.Spec.Limit)
+		}
+	}
+	return limits
+}
+
+// overLimit says which limit is exceeded in something that a pod asks for; empty when none is.
+func (o *expectation) overLimit(job model.JobKey, pod *corev1.Pod, holds func(*corev1.Pod) bool) string {
+	limits := o.above(job)
+	for _, name := range sortedNames(limits) {
+		held := o.held(name, holds)
+		request := invariants.RequestOf(pod)
+		for _, r := range slices.Sorted(maps.Keys(request)) {
+			if most, listed := limits[name][r]; listed && request[r] > 0 && held[r] > most {
+				return fmt.Sprintf("queue %s holds %d %s, and its limit is %d", name, held[r], r, most)
+			}
+		}
+	}
+	return ""
+}
+
+// exceeds reports whether so many more pods like this one would exceed a limit.
+func (o *expectation) exceeds(job model.JobKey, pod *corev1.Pod, more int) bool {
+	limits := o.above(job)
+	for name, limit := range limits {
+		held := o.held(name, func(pod *corev1.Pod) bool { return o.place(pod) != "" })
+		for r, amount := range invariants.RequestOf(pod) {
+			if most, listed := limit[r]; listed && amount > 0 && amount > (most-held[r])/int64(more) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// hasHeadroom reports whether capacity is kept free for a job below a limit of the job's queue, or of one above it.
+func (o *expectation) hasHeadroom(job model.JobKey) bool {
+	path, _, _ := o.queues.path(o.queueOf(job))
+	return slices.ContainsFunc(path, func(name string) bool { return o.headroom[name] })
+}
+
+// headroom names the queues below whose limits the process keeps capacity free, by its last session.
+func (p *process) headroom() map[string]bool {
+	queues := map[string]bool{}
+	for _, queue := range p.snapshot.Queues {
+		if queue.Headroom != nil {
+			queues[queue.Name] = true
+		}
+	}
+	return queues
+}
+
+// nominatedTo is where capacity is nominated to a pod that waits, by what its process has decided since, too.
+func (p *process) nominatedTo(pod *corev1.Pod) string {
+	if !waits(pod) || p.place(pod) != "" {
+		return ""
+	}
+	if since, decided := p.nominated[pod.UID]; decided {
+		return since
+	}
+	if task := p.task(pod); task == nil || task.Nominated == "" {
+		return "" // it was taken back, or the node is gone
+	}
+	return pod.Status.NominatedNodeName
+}
+
+// heedsQueues is Q5, Q14, Q15 and Q20: no start exceeds a limit, with terminating pods and nominations; none is in a queue that
+// starts nothing; a queue in error loses nothing; pods go by a right where they are of another queue, and only there.
+func (j *invariantChecker) heedsQueues(p *process, decision model.Decision) {
+	told := p.asTold()
+	if decision.Job == (model.JobKey{}) || len(told.queues) == 0 {
+		return
+	}
+	mine := told.queueOf(decision.Job)
+	for _, eviction := range decision.Evictions {
+		theirs := told.queueOf(eviction.Job)
+		if crosses := theirs != mine; crosses != (eviction.Right != "") {
+			j.violated("Q15", "%s of queue %s is evicted for %s of queue %s by right %q", eviction.Pod, theirs, decision.Job, mine, eviction.Right)
+		}
+		if _, wrong, _ := told.queues.path(theirs); wrong && theirs != mine {
+			j.violated("Q14", "%s is evicted for %s, and its queue %s is in error", eviction.Pod, decision.Job, theirs)
+		}
+	}
+	if why := told.refuses(decision.Job); why != "" && len(decision.Evictions) > 0 {
+		j.violated("Q14", "pods are evicted for %s, whose queue %s %s", decision.Job, mine, why)
+	} else if why != "" && len(decision.Binds) > 0 && !j.hasBegun(p, decision) {
+		j.violated("Q14", "%s is started, and its queue %s %s", decision.Job, mine, why)
+	}
+	for _, bind := range decision.Binds {
+		pod := p.pod(bind.Pod.String())
+		holds := func(pod *corev1.Pod) bool { return p.place(pod) != "" || p.nominatedTo(pod) != "" }
+		if pod == nil {
+			continue
+		}
+		if over := told.overLimit(decision.Job, pod, holds); over != "" {
+			j.violated("Q5", "%s is bound for %s: %s", bind.Pod, decision.Job, over)
+		}
+	}
+	victims, gets := victimsOf(decision), nominatedBy(decision)
+	for _, nomination := range decision.Nominations {
+		pod := p.pod(nomination.Pod.String())
+		holds := func(pod *corev1.Pod) bool {
+			return p.stays(pod, p.place(pod), victims) && p.place(pod) != "" || p.nominatedTo(pod) != "" || slices.Contains(gets, pod.UID)
+		}
+		if pod == nil || nomination.Releases() {
+			continue
+		}
+		if over := told.overLimit(decision.Job, pod, holds); over != "" {
+			j.violated("Q5", "capacity is nominated to %s of %s: %s", nomination.Pod, decision.Job, over)
+		}
+	}
+}
+
+// hasBegun reports whether a job may be completed although its queue starts nothing: it has members, fewer than it needs or
+// needed; or its queue is paused, and pods were evicted for it.
+func (j *invariantChecker) hasBegun(p *process, decision model.Decision) bool {
+	told, fresh := p.asTold(), boundBy(decision)
+	if _, wrong, paused := told.queues.path(told.queueOf(decision.Job)); paused && !wrong {
+		for _, bind := range decision.Binds {
+			if pod := p.pod(bind.Pod.String()); pod != nil && cmp.Or(p.nominated[pod.UID], pod.Status.NominatedNodeName) != "" {
+				return true
+			}
+		}
+	}
+	group := groupFor(decision.Job, told.pods, told.group)
+	if group == nil {
+		return false
+	}
+	before := func(pod *corev1.Pod) string {
+		if slices.Contains(fresh, pod.UID) {
+			return ""
+		}
+		return p.place(pod)
+	}
+	m := countMembers(told.pods, group, before)
+	needed := group.DeepCopy()
+	needed.Spec.MinMember = max(group.Spec.MinMember, group.Status.StartedMinMember, j.decidedFor[group.UID])
+	return m.All > 0 && m.Unmet(needed) != ""
+}
+
+// fitsTheLimits is Q5 for the cluster itself: with a bind that took effect no queue holds more than its limit on nodes, unless an
+// administrator changed something of which the process had not been told when it decided.
+func (j *invariantChecker) fitsTheLimits(p *process, call commit.Call) {
+	pod := j.server.pod(call.Pod.String())
+	if pod == nil || len(j.server.objects[cluster.KindQueue]) == 0 {
+		return
+	}
+	for kind, version := range j.moved {
+		if version > p.seen[pod.UID][kind] {
+			return
+		}
+	}
+	in := j.inFact()
+	if over := in.overLimit(jobKeyOf(pod), pod, func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" }); over != "" {
+		j.violated("Q5", "now that %s is bound: %s", call.Pod, over)
+	}
+}
+
+// queuesChanged takes down what may move jobs to other queues, or change limits.
+func (j *invariantChecker) queuesChanged(before object, now change) {
+	moves := before == nil || now.deleted
+	switch o := now.object.(type) {
+	case *v1alpha1.Queue:
+		was, _ := before.(*v1alpha1.Queue)
+		moves = moves || !equality.Semantic.DeepEqual(was.Spec, o.Spec)
+	case *v1alpha1.PodGroup:
+		was, _ := before.(*v1alpha1.PodGroup)
+		moves = moves || was.Spec.Queue != o.Spec.Queue
+	case *corev1.Namespace:
+		moves = true
+	default:
+		return
+	}
+	if moves {
+		j.moved[now.kind] = now.version
+	}
+}
+
+// plannedVictim is a pod that is to be evicted: the UID of its group, and the job for which it goes.
+type plannedVictim struct {
+	group types.UID
+	job   model.JobKey
+}
+
+// plansEvictions takes down what a decision evicts, and that it ends an earlier plan for its job.
+func (j *invariantChecker) plansEvictions(p *process, decision model.Decision) {
+	if len(decision.Binds)+len(decision.Nominations) > 0 {
+		j.cutShort(p, &decision.Job)
+	}
+	for _, eviction := range decision.Evictions {
+		if group := p.group(eviction.Job.String()); group != nil {
+			p.evicting[eviction.Pod.UID] = plannedVictim{group.UID, decision.Job}
+		}
+	}
+}
+
+// cutShort takes down that evictions for a job, or all that a process has decided where that is nil, may not be carried out any
+// more: the process has ended, one of them is refused, or the job needs them no more. A gang may be left in part by that.
+func (j *invariantChecker) cutShort(p *process, job *model.JobKey) {
+	for uid, victim := range p.evicting {
+		if job == nil || *job == victim.job {
+			delete(p.evicting, uid)
+			if !j.ourVictims[uid] {
+				j.robbed[victim.group] = true
+			}
+		}
+	}
+}
+
+// leavesNoPart is Q12, at rest: a gang that lost members to other jobs, and no others, has none left, or its minimum.
+func (j *invariantChecker) leavesNoPart() {
+	for _, name := range j.server.names(cluster.KindGroup) {
+		group := j.server.group(name)
+		m := countMembers(j.server.pods(), group, nodeOf)
+		if m.Live > 0 && m.Unmet(group) != "" && j.ourVictims[group.UID] && !j.robbed[group.UID] {
+			j.violated("Q12", "part of %s was evicted: it %s", name, m.Unmet(group))
+		}
+	}
+}
+
+// saysWhatQueuesHold is Q21 as far as it concerns what is said at rest: the status of each queue is what its jobs hold, and
+// whether they start.
+func (j *invariantChecker) saysWhatQueuesHold() {
+	in := j.inFact()
+	for _, name := range sortedNames(in.queues) {
+		queue := in.queues[name]
+		_, wrong, paused := in.queues.path(name)
+		active := meta.FindStatusCondition(queue.Status.Conditions, v1alpha1.ConditionActive)
+		if active == nil || (active.Status == metav1.ConditionTrue) == (wrong || paused) || queue.Status.ObservedGeneration != queue.Generation {
+			j.violated("Q21", "queue %s is said to be %+v, in error %t, paused %t", name, active, wrong, paused)
+		}
+		held := in.held(name, func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" || pod.Status.NominatedNodeName != "" })
+		said := invariants.AmountsOf(queue.Status.Used)
+		for r := range held {
+			if held[r] != said[r] && !wrong {
+				j.violated("Q21", "queue %s is said to hold %d %s, and holds %d", name, said[r], r, held[r])
+			}
+		}
+	}
+}

@@ -126,6 +126,7 @@ func (s *Session) Abandon() {
 		}
 	}
 	s.Snapshot.ExcludeTerminating(false)
+	s.Snapshot.RestoreNominated()
 	if len(s.Snapshot.Held()) > 0 {
 		s.Snapshot.SetViewpoint(model.Viewpoint{})
 	}

@@ -168,6 +168,7 @@ func (s *Session) Close() {
 		closer.CloseSession(s)
 		s.stop(closer, closeSession, start)
 	}
+	s.Snapshot.RestoreNominated()
 	s.reportTimings()
 	s.cache.refused = len(s.refusals)
 }

@@ -9,7 +9,7 @@ import (
 // never change, and are shared. It costs the copy of every node, job and task.
 func (s *Snapshot) Copy() *Snapshot {
 	copied := *s
-	copied.moved, copied.Journal.changes = nil, nil
+	copied.moved, copied.released, copied.Journal.changes = nil, nil, nil
 	copied.Dimensions, copied.Budgets = s.Dimensions.Clone(), slices.Clone(s.Budgets)
 	copied.JobBackoff, copied.NodeBackoff = maps.Clone(s.JobBackoff), maps.Clone(s.NodeBackoff)
 	copied.BindBackoff, copied.EvictionBackoff = maps.Clone(s.BindBackoff), maps.Clone(s.EvictionBackoff)

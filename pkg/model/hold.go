@@ -146,11 +146,42 @@ func (s *Snapshot) recompute(viewer Viewpoint) {
 // ReleaseHeld releases what is held for a job, because it has its capacity or no longer needs it.
 func (s *Snapshot) ReleaseHeld(job JobKey) {
 	s.drop(func(h *HeldCapacity) bool { return h.Job == job })
+	s.release(job)
 }
 
 // ReleaseNominated releases the capacity that is nominated to members of a job.
 func (s *Snapshot) ReleaseNominated(job JobKey) {
 	s.drop(func(h *HeldCapacity) bool { return h.Job == job && !h.Reserved() })
+	s.release(job)
+}
+
+// release takes what is nominated to members of a job off what its queue holds.
+func (s *Snapshot) release(key JobKey) {
+	job := s.Job(key)
+	if job == nil || job.queue == nil {
+		return
+	}
+	for _, task := range job.Tasks {
+		if task.Nominated != "" && !task.released {
+			task.count(-1)
+			task.released = true
+			task.count(1)
+			s.released = append(s.released, task)
+			s.Journal.renew(true)
+		}
+	}
+}
+
+// RestoreNominated makes what was released count in its queues again: the session calls it at its end, since the state has the
+// last word.
+func (s *Snapshot) RestoreNominated() {
+	for _, task := range s.released {
+		task.count(-1)
+		task.released = false
+		task.count(1)
+		s.Journal.renew(true)
+	}
+	s.released = nil
 }
 
 // Reserve replaces the capacity that is reserved for the job.

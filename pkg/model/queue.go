@@ -269,7 +269,7 @@ func (t *Task) InQueue() *Queue { return t.queue }
 // CountsInQueue reports whether what the task asks for is a part of what its queue holds: it has a node, until it is gone, or
 // capacity is nominated to it. Each task counts once.
 func (t *Task) CountsInQueue() bool {
-	return t.queue != nil && (t.Status.HasNode() || t.Status == Pending && t.Nominated != "")
+	return t.queue != nil && (t.Status.HasNode() || t.Status == Pending && t.Nominated != "" && !t.released)
 }
 
 // maxCounted is how much of a resource one task counts for at most, so that the sum of 262,144 tasks fits in an int64: any user

@@ -52,6 +52,8 @@ type Snapshot struct {
 	kept    []*Node
 	viewer  Viewpoint
 	holdsOf uint64
+	// released are the tasks whose nominations do not count in their queues for the rest of the session.
+	released []*Task
 	// ahead reports whether terminating pods are excluded.
 	ahead bool
 

@@ -138,6 +138,8 @@ type Task struct {
 	// Nominated is the node with capacity nominated to the task in an earlier cycle, for which others were evicted; empty
 	// when there is none.
 	Nominated string
+	// released reports that the nomination has ended in this session, which the state does not know yet.
+	released bool
 	// Isolated are the isolated CPUs that the task holds on its node, never changed; nil when it holds none.
 	Isolated *isolated.Assignment
 	// Invalid says why the task alone cannot be scheduled, whatever the cluster; nil when it can.

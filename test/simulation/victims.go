@@ -139,7 +139,7 @@ func (j *invariantChecker) evictsOnlyWhereNeeded(p *process, decision model.Deci
 			return
 		}
 	}
-	if first == nil || told.exceeds(decision.Job, first, len(gets)) {
+	if told.headroom = p.headroom(); first == nil || told.exceeds(decision.Job, first, len(gets)) || told.hasHeadroom(decision.Job) {
 		return
 	}
 	room := int64(0)
@@ -160,9 +160,13 @@ func (j *invariantChecker) evictsOnlyWhereNeeded(p *process, decision model.Deci
 	}
 }
 
-// limitsOnly reports whether a limit would be exceeded by the job of a decision beside pods that stay where they are.
+// limitsOnly reports whether a limit would be exceeded by the job of a decision beside pods that stay where they are, or might
+// be, with the headroom of another job.
 func (j *invariantChecker) limitsOnly(p *process, decision model.Decision, stays func(pod *corev1.Pod, node string) bool) bool {
 	told, gets := p.asTold(), nominatedBy(decision)
+	if told.headroom = p.headroom(); told.hasHeadroom(decision.Job) {
+		return true
+	}
 	return slices.ContainsFunc(told.pods, func(pod *corev1.Pod) bool {
 		return slices.Contains(gets, pod.UID) && told.overLimit(decision.Job, pod, func(other *corev1.Pod) bool {
 			return slices.Contains(gets, other.UID) || p.nominatedTo(other) != "" || p.place(other) != "" && stays(other, p.place(other))

@@ -98,7 +98,8 @@ func (o *expectation) roomFor(pod *corev1.Pod) int {
 	return int(sum)
 }
 
-// noJobWaitsForever is I16, at rest: no job waits for which there is capacity, where no capacity is held, or kept below its limits.
+// noJobWaitsForever is I16, at rest: no job waits for which there is capacity, where no capacity is held, or kept below its
+// limits.
 func (j *invariantChecker) noJobWaitsForever(p *process) {
 	if len(p.state.Snapshot(p.clock.Now()).Held()) > 0 {
 		return
@@ -114,8 +115,8 @@ func (j *invariantChecker) noJobWaitsForever(p *process) {
 const asleep = 200 * time.Millisecond
 
 // leavesNothingUndone is I18: a loop that has looked at all it has been told of, and goes to sleep, leaves no pod waiting for
-// which there is capacity, unless the pod is held back, or capacity is held or kept below a limit for a job. While pods terminate nothing is
-// checked: what is free by then is for the jobs that only lack the rest.
+// which there is capacity, unless the pod is held back, or capacity is held or kept below a limit for a job. While pods terminate
+// nothing is checked: what is free by then is for the jobs that only lack the rest.
 func (j *invariantChecker) leavesNothingUndone(p *process) {
 	leaves := func(pod *corev1.Pod) bool {
 		task := p.task(pod)

@@ -17,7 +17,8 @@ func (s *State) patchHolds() {
 		task := entry.task
 		job := s.snapshot.Job(task.Job)
 		holds = append(holds, model.HeldCapacity{
-			Job: task.Job, Priority: job.PriorityOf(task), Exclusive: len(s.snapshot.Queues) > 1, Node: task.Nominated, Pod: task.PodRef, Request: task.Request,
+			Job: task.Job, Queue: job.InQueue(), Priority: job.PriorityOf(task), Exclusive: len(s.snapshot.Queues) > 1,
+			Node: task.Nominated, Pod: task.PodRef, Request: task.Request,
 		})
 	}
 	slices.SortFunc(holds, func(a, b model.HeldCapacity) int { return model.CompareHeld(&a, &b) })

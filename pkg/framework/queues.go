@@ -138,7 +138,7 @@ func (s *Session) withoutHeadroom(queue *model.Queue, key model.JobKey) *model.J
 		return nil
 	}
 	job := s.Snapshot.Job(key)
-	if job == nil || s.viewer(job).EndsBefore == model.UnrestrictedViewpoint {
+	if job == nil || s.precedesAll(job) {
 		return nil
 	}
 	return job

@@ -19,6 +19,9 @@ type Reclaimer interface {
 	// JudgeReclaim returns the right by which the units may have been evicted for the job, or why not. It is asked at the end of
 	// each statement that evicts pods of other queues: they are marked for eviction, and the members have their capacity.
 	JudgeReclaim(taker *model.Job, victims []EvictionUnit) (model.Right, *model.Refusal)
+	// GuaranteeFor returns the first queue, from the job's up, that is within its guarantee with the minimum of the job, as the
+	// session stands; nil when none is.
+	GuaranteeFor(job *model.Job) *model.Queue
 }
 
 // Claim is what a job may take by one right.

@@ -33,10 +33,13 @@ func (s *Snapshot) Copy() *Snapshot {
 	}
 	copied.holds, copied.kept = slices.Clone(s.holds), slices.Clone(s.kept)
 	for i, node := range copied.kept {
+		copied.holds[i].Queue = counterpart(s.holds[i].Queue, copied.Queues)
 		if node != nil {
 			copied.kept[i] = copied.Nodes[node.Index]
 		}
 	}
+	copied.viewer.Queue = counterpart(s.viewer.Queue, copied.Queues)
+	copied.viewer.Guaranteed = counterpart(s.viewer.Guaranteed, copied.Queues)
 	return &copied
 }
 

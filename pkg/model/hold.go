@@ -9,7 +9,9 @@ import (
 // were evicted, or reserved for a gang that has waited too long.
 type HeldCapacity struct {
 	Job JobKey
-	// Priority is the job's. Jobs of higher priority ignore the hold, unless it is exclusive.
+	// Queue is the job's; nil while there are no queues.
+	Queue *Queue
+	// Priority is the job's. Jobs of higher priority in its queue ignore the hold, unless it is exclusive.
 	Priority int32
 	// Exclusive reports that priorities do not count: the capacity is nominated, and there are several queues. Between queues no
 	// priority is compared; and in the job's own, a higher job may have no right to what was freed for this one by a right, would
@@ -30,7 +32,7 @@ func CompareHeld(a, b *HeldCapacity) int {
 }
 
 func equalHeld(a, b HeldCapacity) bool {
-	return a.Job == b.Job && a.Priority == b.Priority && a.Exclusive == b.Exclusive && a.Node == b.Node && a.Pod == b.Pod && a.LentUntil == b.LentUntil &&
+	return a.Job == b.Job && a.Queue == b.Queue && a.Priority == b.Priority && a.Exclusive == b.Exclusive && a.Node == b.Node && a.Pod == b.Pod && a.LentUntil == b.LentUntil &&
 		a.Request.Equal(b.Request)
 }
 
@@ -38,7 +40,11 @@ func equalHeld(a, b HeldCapacity) bool {
 // capacity.
 type Viewpoint struct {
 	Job      JobKey
+	Queue    *Queue
 	Priority int32
+	// Guaranteed is the first queue, from the job's up, that is within its guarantee with the job: nothing is reserved before that
+	// for jobs outside of it. It is nil when there is none.
+	Guaranteed *Queue
 	// EndsBefore is when the job will have ended, in seconds since 1970, if it may use reserved capacity until then; zero if
 	// it may not. UnrestrictedViewpoint is for a check whether reserved capacity would suffice, which uses none, and for
 	// gangs that complete themselves.
@@ -50,11 +56,22 @@ type Viewpoint struct {
 const UnrestrictedViewpoint int64 = -1
 
 // ViewpointOf is the viewpoint of the job.
-func ViewpointOf(job *Job) Viewpoint { return Viewpoint{Job: job.Key, Priority: job.Priority} }
+func ViewpointOf(job *Job) Viewpoint {
+	return Viewpoint{Job: job.Key, Queue: job.queue, Priority: job.Priority}
+}
 
-// appliesTo reports whether the held capacity counts as used for the viewpoint.
-func (h *HeldCapacity) appliesTo(from Viewpoint) bool {
-	return h.Job != from.Job && (h.Exclusive || h.Priority >= from.Priority) && !h.isLentTo(from)
+// AppliesTo reports whether the held capacity counts as used for the viewpoint. Between queues priorities are not compared: a
+// reservation is kept from all jobs of other queues, but not from what is within a guarantee.
+func (h *HeldCapacity) AppliesTo(from Viewpoint) bool {
+	switch {
+	case h.Job == from.Job || h.isLentTo(from):
+		return false
+	case h.Exclusive:
+		return true
+	case h.Queue == from.Queue:
+		return h.Priority >= from.Priority
+	}
+	return from.Guaranteed == nil || h.Queue.isBelow(from.Guaranteed)
 }
 
 func (h *HeldCapacity) isLentTo(to Viewpoint) bool {
@@ -116,16 +133,20 @@ func (s *Snapshot) EffectiveViewpoint(viewer Viewpoint) Viewpoint {
 	if len(s.holds) == 0 {
 		return Viewpoint{}
 	}
-	owner, until := false, int64(0)
+	owner, compared, until := false, false, int64(0)
 	for i := range s.holds {
 		hold := &s.holds[i]
 		owner = owner || hold.Job == viewer.Job
+		compared = compared || hold.Queue == nil || hold.Queue == viewer.Queue
 		if hold.isLentTo(viewer) && (until == 0 || hold.LentUntil < until) {
 			until = hold.LentUntil
 		}
 	}
 	if !owner {
 		viewer.Job = JobKey{}
+	}
+	if !compared {
+		viewer.Queue, viewer.Priority = nil, 0
 	}
 	if viewer.EndsBefore != UnrestrictedViewpoint {
 		viewer.EndsBefore = until // when the first of the reservations starts that it may use; the others start later
@@ -135,7 +156,7 @@ func (s *Snapshot) EffectiveViewpoint(viewer Viewpoint) Viewpoint {
 
 func (s *Snapshot) recompute(viewer Viewpoint) {
 	for i := range s.holds {
-		if s.holds[i].appliesTo(viewer) {
+		if s.holds[i].AppliesTo(viewer) {
 			s.charge(i)
 		} else {
 			s.uncharge(i)

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
@@ -132,6 +133,39 @@ func (w *world) above(name string) (names []string) {
 		name = w.queues[name].Spec.Parent
 	}
 	return names
+}
+
+// isGuaranteed reports whether what the job got in this cycle fits the guarantee of its queue, or of one above it but not above
+// others, beside what that held before: of each resource that the guarantee lists, and of one at least.
+func (s *environment) isGuaranteed(o *outcome, job *model.Job, queue string, others []string) bool {
+	fresh := map[types.UID]bool{}
+	for _, pods := range o.bound() {
+		maps.Copy(fresh, pods)
+	}
+	return slices.ContainsFunc(s.world.above(queue), func(above string) bool {
+		if slices.Contains(others, above) || s.world.queues[above] == nil {
+			return false
+		}
+		held, gets := invariants.Amounts{}, invariants.Amounts{}
+		for _, pod := range s.world.pods {
+			of := s.jobOf(pod)
+			switch got := fresh[pod.UID] || s.nominated[pod.UID] != "" && s.nodeOf(pod) == ""; {
+			case got && of == job.Key:
+				gets.Add(chargeOf(pod), 1)
+			case !got && s.nodeOf(pod) != "" && !s.leaves(pod) && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed &&
+				slices.Contains(s.world.above(s.queueOf(of)), above):
+				held.Add(chargeOf(pod), 1)
+			}
+		}
+		fits := false
+		for r, amount := range invariants.AmountsOf(s.world.queues[above].Spec.Guarantee) {
+			if gets[r] > 0 && gets[r]+held[r] > amount {
+				return false
+			}
+			fits = fits || gets[r] > 0
+		}
+		return fits
+	})
 }
 
 // checkQueues is invariants Q5 and Q15: a queue in which pods were bound holds no more than its limit of what they ask for,

@@ -237,11 +237,18 @@ func belowMinimum(o *outcome, job *model.Job) bool {
 	return job.FirstUnmetMinimum(before) != nil && job.Count(held) > 0
 }
 
-// passes reports whether a pod need not respect a reservation: it is above it, or will be gone in time, or completes a gang
-// that has begun.
+// passes reports whether a pod need not respect a reservation: it is above it in its queue, or within a guarantee of another one,
+// or will be gone in time, or completes a gang that has begun.
 func (s *environment) passes(o *outcome, pod *corev1.Pod, owner *model.Job, reservation *v1alpha1.Reservation) bool {
 	job := o.snapshot.Job(s.jobOf(pod))
-	if job.Priority > owner.Priority || belowMinimum(o, job) {
+	if belowMinimum(o, job) {
+		return true
+	}
+	if queue := s.queueOf(job.Key); !s.severalQueues() || queue == s.queueOf(owner.Key) {
+		if job.Priority > owner.Priority {
+			return true
+		}
+	} else if s.isGuaranteed(o, job, queue, s.world.above(s.queueOf(owner.Key))) {
 		return true
 	}
 	seconds := pod.Spec.ActiveDeadlineSeconds

@@ -50,7 +50,7 @@ func (l *backfiller) mayFit(job *model.Job) bool {
 func (r *run) blockingReservations(job *model.Job) []*reservedJob {
 	var kept []*reservedJob
 	for _, holder := range r.holders {
-		if holder.job != job && holder.job.Priority >= job.Priority {
+		if r.session.Respects(job, holder.job) {
 			kept = append(kept, holder)
 		}
 	}

@@ -155,11 +155,19 @@ func (r *run) expected(job *model.Job, before time.Time, last int64) time.Time {
 	return time.Unix(cmp.Or(last, r.now), 0).UTC()
 }
 
-// displacesReservation reports whether a task of a job of higher priority came to its node after the capacity there was
-// reserved, and will not be gone in time. A task that came later than now came so by another clock. It cannot be told from the
+// displacesReservation reports whether a task of a job of higher priority, or of another queue by its guarantee, came to its node
+// after the capacity there was reserved, and will not be gone in time. A task that came later than now came so by another clock. It cannot be told from the
 // tasks that were there: what is planned again because of it would be planned again in each cycle.
 func (r *run) displacesReservation(leaving expectedCompletion, job *model.Job, reservation *model.Reservation) bool {
-	if above := r.session.Snapshot.Job(leaving.task.Job); above == nil || above.Priority <= job.Priority {
+	above := r.session.Snapshot.Job(leaving.task.Job)
+	switch {
+	case above == nil:
+		return false
+	case r.session.Snapshot.CrossesQueues(above, job):
+		if above.Overruns(r.now) { // it borrowed the capacity
+			return false
+		}
+	case above.Priority <= job.Priority:
 		return false
 	}
 	if !placement.IsSettledOnNode(leaving.task) {

@@ -30,6 +30,33 @@ func (p *plugin) JudgeReclaim(taker *model.Job, victims []framework.EvictionUnit
 	return "", &model.Refusal{Code: framework.CodeMisuse, Detail: fmt.Sprintf("%s has no right to pods of other queues: %s", taker.Key, why)}
 }
 
+// GuaranteeFor goes by what queues hold once all that is being released is free. It changes nothing of what claims go by.
+func (p *plugin) GuaranteeFor(job *model.Job) *model.Queue {
+	s := p.computed()
+	if !hasGuarantee(job.InQueue()) || s.numbers[job.InQueue().Index] == absent {
+		return nil
+	}
+	needs := s.needsOf(job, slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Status == model.Pipelined }))
+	changes := make([]int64, s.dimensions)
+	for queue := job.InQueue(); queue != nil; queue = queue.Above() {
+		number := s.numbers[queue.Index]
+		for r := range changes {
+			changes[r] = queue.Used.At(r) - queue.Releasing.At(r) + needs.At(r) - s.tree.Part(number, r).Usage
+		}
+		for _, task := range job.Tasks {
+			if task.Status == model.Pipelined || task.Status == model.Pending && task.CountsInQueue() {
+				for r, amount := range task.Request {
+					changes[r] -= amount
+				}
+			}
+		}
+		if s.tree.WithinGuarantee(number, needs, changes, s.worlds()) {
+			return queue
+		}
+	}
+	return nil
+}
+
 // claim is what both rights are about.
 type claim struct {
 	*sharing

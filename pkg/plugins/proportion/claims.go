@@ -45,8 +45,8 @@ func (p *plugin) GuaranteeFor(job *model.Job) *model.Queue {
 		}
 		for _, task := range job.Tasks {
 			if task.Status == model.Pipelined || task.Status == model.Pending && task.CountsInQueue() {
-				for r, amount := range task.Request {
-					changes[r] -= amount
+				for r := range changes {
+					changes[r] -= task.Request.At(r)
 				}
 			}
 		}

@@ -33,7 +33,7 @@ func (s *Session) completes(job *model.Job) bool {
 func isBelowMinimum(job *model.Job) bool { return job.FirstUnmetMinimum(Ready.Counts) != nil }
 
 func hasNomination(job *model.Job) bool {
-	return slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Nominated != "" })
+	return slices.ContainsFunc(job.Tasks, (*model.Task).HoldsNomination)
 }
 
 // minimumOverLimit returns why the minimum of the job would exceed a limit of its queue, once what is being released is free; nil
@@ -59,6 +59,29 @@ func (s *Session) minimumOverLimit(job *model.Job) *model.Refusal {
 		kept:  exceeded.KeptFrom(waits, limit.Position, ask(limit.Position)),
 		never: needs == int(job.MinMember) && ask(limit.Position) > limit.Amount,
 	})
+}
+
+// FitsLimits reports whether no limit is too low for the minimum of the job and what it holds, whatever other jobs hold.
+func (s *Session) FitsLimits(job *model.Job) bool {
+	needs := int(job.MinMember) - job.Count(Ready.Counts)
+	for queue := job.InQueue(); queue != nil && needs > 0; queue = queue.Above() {
+		if slices.ContainsFunc(queue.Limit, func(limit model.ListedAmount) bool {
+			return LeastRequest(job, needs, limit.Position) > limit.Amount-heldBy(job, limit.Position)
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// heldBy returns how much of a resource the job holds in its queue, maxAsk at most.
+func heldBy(job *model.Job, position int) (sum int64) {
+	for _, task := range job.Tasks {
+		if task.CountsInQueue() {
+			sum = min(sum+task.Request.At(position), maxAsk)
+		}
+	}
+	return sum
 }
 
 // maxAsk is as large as a sum of requests can be.
@@ -138,10 +161,39 @@ func (s *Session) withoutHeadroom(queue *model.Queue, key model.JobKey) *model.J
 		return nil
 	}
 	job := s.Snapshot.Job(key)
-	if job == nil || s.precedesAll(job) {
+	if job == nil || s.precedesAll(job) || len(s.slots.queueOrder) > 0 && s.precedesHolders(job) {
 		return nil
 	}
 	return job
+}
+
+// precedesHolders reports whether the queue of the job has its turn before those of the jobs that have headroom below the limits
+// above it, all of which are of other queues. It is so until something is decided.
+func (s *Session) precedesHolders(job *model.Job) (precedes bool) {
+	precedes, known := s.precedes[job.Key]
+	if known {
+		return precedes
+	}
+	precedes = true
+	for queue := job.InQueue(); queue != nil && precedes; queue = queue.Above() {
+		if queue.Headroom == nil {
+			continue
+		}
+		holder := s.Snapshot.Job(queue.Headroom.Job)
+		precedes = holder != nil && s.Snapshot.CrossesQueues(holder, job) && s.first(job, holder) == job
+	}
+	s.precedes[job.Key] = precedes
+	return precedes
+}
+
+// first returns which of two jobs is tried first.
+func (s *Session) first(a, b *model.Job) *model.Job {
+	current := s.currentJob
+	defer func() { s.currentJob = current }()
+	for job := range s.InOrder([]*model.Job{a, b}) {
+		return job
+	}
+	return nil
 }
 
 // limitKey is what a refusal by a limit says.

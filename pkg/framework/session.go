@@ -71,6 +71,8 @@ type Session struct {
 	nominated map[types.UID]bool
 	// borrowers are the jobs that may use capacity which is reserved for others, and when they will be gone.
 	borrowers map[model.JobKey]int64
+	// precedes is what precedesHolders has found since the last decision.
+	precedes map[model.JobKey]bool
 	// reserved is what the session has decided about reservations.
 	reserved map[model.JobKey]*model.Reservation
 	// overstayed are the jobs that may be evicted for a holder of a reservation of the same priority, by the holder.
@@ -135,7 +137,7 @@ func newSession(snapshot *model.Snapshot, profile *Profile, options Options) *Se
 		options:  options,
 		profile:  profile,
 		cache:    options.Cache,
-		evicted:  map[*model.Task]evictionMark{}, borrowers: map[model.JobKey]int64{}, reserved: map[model.JobKey]*model.Reservation{},
+		evicted:  map[*model.Task]evictionMark{}, borrowers: map[model.JobKey]int64{}, precedes: map[model.JobKey]bool{}, reserved: map[model.JobKey]*model.Reservation{},
 		overstayed: map[model.JobKey][]*model.Job{}, reclaimed: map[model.JobKey]bool{},
 		renewed: map[model.JobKey]bool{}, returned: map[model.JobKey]bool{},
 		nominated: map[types.UID]bool{}, quarantined: quarantinedIn(snapshot), pluginTimings: options.Stopwatch.newTimings(),
@@ -224,6 +226,7 @@ func (s *Session) SearchCut() {
 // send sends out a decision.
 func (s *Session) send(decision model.Decision) {
 	s.decided = true
+	clear(s.precedes)
 	if s.options.Decide != nil {
 		s.sending = true
 		s.options.Decide(decision)
@@ -274,6 +277,15 @@ func (s *Session) CompareTasks(a, b *model.Task) int {
 // ValidateJob returns why the job need not be tried at all: what the live state found wrong with it, that its queue does not let
 // it start, that it is held back, the first validator's refusal, or that its minimum exceeds a limit of its queue.
 func (s *Session) ValidateJob(job *model.Job) *model.Refusal {
+	refusal := s.ValidateAlone(job)
+	if refusal == nil {
+		refusal = s.minimumOverLimit(job)
+	}
+	return refusal
+}
+
+// ValidateAlone returns the same, whatever other jobs hold of the limits.
+func (s *Session) ValidateAlone(job *model.Job) *model.Refusal {
 	s.currentJob = job.Key
 	if job.Invalid != nil {
 		return job.Invalid
@@ -287,16 +299,12 @@ func (s *Session) ValidateJob(job *model.Job) *model.Refusal {
 	if held := s.Snapshot.JobBackoff[job.Key]; held != nil {
 		return held
 	}
-	refusal := firstRefusal(s.slots.jobValid, func(v JobValidator) *model.Refusal {
+	return firstRefusal(s.slots.jobValid, func(v JobValidator) *model.Refusal {
 		start := s.start()
 		refusal := v.ValidateJob(job)
 		s.stop(v, config.JobValid, start)
 		return refusal
 	})
-	if refusal == nil {
-		refusal = s.minimumOverLimit(job)
-	}
-	return refusal
 }
 
 // JobReady returns why the job may not start as it stands now, nil when it may.

@@ -269,8 +269,11 @@ func (t *Task) InQueue() *Queue { return t.queue }
 // CountsInQueue reports whether what the task asks for is a part of what its queue holds: it has a node, until it is gone, or
 // capacity is nominated to it. Each task counts once.
 func (t *Task) CountsInQueue() bool {
-	return t.queue != nil && (t.Status.HasNode() || t.Status == Pending && t.Nominated != "" && !t.released)
+	return t.queue != nil && (t.Status.HasNode() || t.Status == Pending && t.HoldsNomination())
 }
+
+// HoldsNomination reports whether capacity is nominated to the task, and has not been released in this session.
+func (t *Task) HoldsNomination() bool { return t.Nominated != "" && !t.released }
 
 // maxCounted is how much of a resource one task counts for at most, so that the sum of 262,144 tasks fits in an int64: any user
 // may create pods that name a node, whatever they ask for.

@@ -1,7 +1,6 @@
 package backfill
 
 import (
-	"math"
 	"slices"
 	"time"
 
@@ -54,39 +53,25 @@ func (r *run) mayFitWithinLimits(job *model.Job) bool {
 	if needs <= 0 || slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Nominated != "" }) {
 		return false
 	}
-	if refusal := r.session.ValidateJob(job); refusal != nil && refusal.Code != model.QueueLimit {
+	if r.session.ValidateAlone(job) != nil {
 		return false
 	}
-	for queue := job.InQueue(); queue != nil; queue = queue.Above() {
-		if slices.ContainsFunc(queue.Limit, func(limit model.ListedAmount) bool {
-			return framework.LeastRequest(job, needs, limit.Position) > limit.Amount-held(job, limit.Position)
-		}) {
-			return false
-		}
+	if !r.session.FitsLimits(job) {
+		return false
 	}
-	fits := map[model.Shape]bool{}
-	for _, task := range job.Pending() {
-		if _, known := fits[task.Shape]; known {
-			continue
-		}
-		fits[task.Shape] = slices.ContainsFunc(r.session.EligibleNodes(task), func(node *model.Node) bool {
-			return node.Allocatable.Copies(task.Request) > 0
-		})
-		if !fits[task.Shape] {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(job.Pending(), func(task *model.Task) bool { return !r.fitsEmptyNode(task) })
 }
 
-// held returns how much of a resource the job holds in its queue, half of what an int64 can hold at most.
-func held(job *model.Job, position int) (sum int64) {
-	for _, task := range job.Tasks {
-		if task.CountsInQueue() {
-			sum = min(sum+task.Request.At(position), math.MaxInt64/2)
-		}
+// fitsEmptyNode reports whether some node could run the task were it empty.
+func (r *run) fitsEmptyNode(task *model.Task) bool {
+	fits, known := r.fitsEmpty[task.Shape]
+	if !known {
+		fits = slices.ContainsFunc(r.session.EligibleNodes(task), func(node *model.Node) bool {
+			return node.Allocatable.Copies(task.Request) > 0
+		})
+		r.fitsEmpty[task.Shape] = fits
 	}
-	return sum
+	return fits
 }
 
 // explainHeadroom says on the refusals of jobs what is kept for them.

@@ -63,40 +63,45 @@ func inPlanningOrder(session *framework.Session, refused, lapsed []*model.Job) [
 	return jobs
 }
 
-// shareNominations makes what the first jobs hold, all of one priority, visible to all of them: it is not enough for any of
+// shareNominations makes what the first jobs hold, all of one priority and in one queue, visible to all of them: it is not enough for any of
 // them, and a plan around capacity that another one then gives back would evict pods for nothing. Each gets in its turn what it
 // needs of it, and gives back the rest. Once it is shared all of them have their turns, whatever is left of the budget.
 func (r *run) shareNominations(turns []*model.Job) {
-	n := 1
-	for n < len(turns) && turns[n].Priority == turns[0].Priority && holdsNomination(turns[n]) {
-		n++
+	equals := turns[:1:1]
+	for _, job := range turns[1:] {
+		if job.Priority != turns[0].Priority || !holdsNomination(job) {
+			break
+		}
+		if !r.session.Snapshot.CrossesQueues(job, turns[0]) {
+			equals = append(equals, job)
+		}
 	}
-	if n == 1 || r.budget <= 0 {
+	if len(equals) == 1 || r.budget <= 0 {
 		return
 	}
-	for _, job := range turns[:n] {
+	for _, job := range equals {
 		r.shared[job.Key] = true
 		r.session.Snapshot.ReleaseNominated(job.Key)
 	}
 }
 
 // reclaimFreeNominations takes back, for now, the nominations that lower jobs got in this cycle without a victim, so that no
-// pod is evicted for want of that capacity. It returns those jobs; when their turn comes they are nominated to what is left. A
+// pod of their queue is evicted for want of that capacity. It returns those jobs; when their turn comes they are nominated to what is left. A
 // plan of this run stands.
 func (r *run) reclaimFreeNominations(refused []*model.Job) []*model.Job {
-	var highest *model.Job
+	highest := map[string]*model.Job{} // by queue
 	for _, job := range refused {
-		if !job.NeverPreempts && (highest == nil || job.Priority > highest.Priority) {
-			highest = job
+		if above := highest[job.Queue]; !job.NeverPreempts && (above == nil || job.Priority > above.Priority) {
+			highest[job.Queue] = job
 		}
 	}
-	if highest == nil {
+	if len(highest) == 0 {
 		return nil
 	}
 	var lapsed []*model.Job
 	r.session.Try(func(statement *framework.Statement) *model.Refusal {
 		for _, job := range r.session.Snapshot.Jobs {
-			if job.Priority >= highest.Priority || job.NothingPending || r.planned[job.Key] || r.session.HasReclaimed(job) || !slices.ContainsFunc(job.Tasks, isPipelined) {
+			if above := highest[job.Queue]; above == nil || job.Priority >= above.Priority || job.NothingPending || r.planned[job.Key] || r.session.HasReclaimed(job) || !slices.ContainsFunc(job.Tasks, isPipelined) {
 				continue
 			}
 			lapsed = append(lapsed, job)

@@ -218,6 +218,5 @@ func (d *demand) fitsSomewhere(task *model.Task) bool {
 
 // waitsForCapacity reports whether the job may start as soon as there is capacity, or its queue holds less.
 func (d *demand) waitsForCapacity(job *model.Job) bool {
-	refusal := d.session.ValidateJob(job)
-	return refusal == nil || refusal.Code == model.QueueLimit && refusal.Evictable
+	return d.session.ValidateAlone(job) == nil && d.session.FitsLimits(job)
 }

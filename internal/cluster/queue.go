@@ -77,7 +77,7 @@ func (s *State) applyQueue(object *v1alpha1.Queue, deleted bool) Effect {
 	case had != s.queues.any():
 		s.refillJobs(func(*model.Job) bool { return true })
 	case before == nil || after == nil || !equality.Semantic.DeepEqual(before.object.Spec.NamespaceSelector, object.Spec.NamespaceSelector):
-		s.refillJobs(func(job *model.Job) bool { return job.Queue == object.Name })
+		s.refillJobs(func(job *model.Job) bool { return job.Queue == object.Name || job.RefusedBy == object.Name })
 	}
 	return Effect{Schedule: true, Report: true}
 }
@@ -155,14 +155,17 @@ func (s *State) enqueue(job *model.Job, group *v1alpha1.PodGroup) {
 		oldest = job.Tasks[0].Pod
 	}
 	name := groups.QueueOf(group, oldest, s.namespaces[job.Key.Namespace])
-	job.QueueNotAllowed = !s.queues.admits(name, s.namespaces[job.Key.Namespace])
+	if job.RefusedBy = ""; !s.queues.admits(name, s.namespaces[job.Key.Namespace]) {
+		job.RefusedBy, name = name, v1alpha1.DefaultQueue
+	}
 	s.snapshot.Enqueue(job, name)
 }
 
-// admits reports whether a queue takes jobs of a namespace with these labels. One that does not exist has nothing against them.
+// admits reports whether a queue takes jobs of a namespace with these labels. One that does not exist, or whose selector cannot be
+// read, has nothing against them.
 func (q *queues) admits(name string, namespace map[string]string) bool {
 	known := q.objects[name]
-	return known == nil || known.namespaces.Matches(labels.Set(namespace))
+	return known == nil || known.unreadable != "" || known.namespaces.Matches(labels.Set(namespace))
 }
 
 // patchQueues gives the snapshot the queues, and reports whether they have changed. When a job of each last started is as the

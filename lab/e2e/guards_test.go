@@ -115,6 +115,7 @@ func forgeries(node string) []attempt {
 	nominate := fmt.Sprintf(`{"status":{"nominatedNodeName":%q}}`, node)
 	phase := `{"status":{"phase":"Running"}}`
 	byScheduler := "status.nominatedNodeName: a pod of this scheduler"
+	queued := `{"metadata":{"labels":{"scheduling.tutti.dev/queue":"guarded"}}}`
 	return []attempt{
 		{"user", "PATCH", groupsThere + "/one/status", phase, "is written by schedulers"},
 		{"kubelet", "PATCH", groupsThere + "/one/status", phase, "is written by schedulers"},
@@ -129,6 +130,11 @@ func forgeries(node string) []attempt {
 		{"user", "PATCH", inGuarded + "pods/ours/status", `{"status":{"nominatedNodeName":"elsewhere"}}`, byScheduler},
 		{"kubelet", "PATCH", inGuarded + "pods/ours/status", `{"status":{"nominatedNodeName":null}}`, ""},
 		{"user", "PATCH", inGuarded + "pods/foreign/status", nominate, ""},
+		{"user", "PATCH", inGuarded + "pods/bound", queued, "it holds capacity of its queue"},
+		{"user", "PATCH", inGuarded + "pods/bound", `{"metadata":{"labels":{"a":"b"}}}`, ""},
+		{"user", "PATCH", inGuarded + "pods/other", queued, ""},
+		{"user", "PATCH", inGuarded + "pods/ours", queued, ""},
+		{"user", "PATCH", inGuarded + "pods/ours", `{"metadata":{"labels":{"scheduling.tutti.dev/queue":null}}}`, ""},
 	}
 }
 

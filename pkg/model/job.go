@@ -130,10 +130,10 @@ type Job struct {
 	Invalid *Refusal
 	// Reservation is the capacity reserved for the job; nil when none is.
 	Reservation *Reservation
-	// Queue is the name of the job's queue, whether that exists or not; empty while there are no queues. QueueNotAllowed reports
-	// whether the queue does not take jobs of its namespace.
-	Queue           string
-	QueueNotAllowed bool
+	// Queue is the name of the job's queue, whether that exists or not; empty while there are no queues. RefusedBy is the name of the
+	// queue that the job names and that does not take jobs of its namespace; empty when there is none. Such a job does not start, and
+	// what runs of it counts in the default queue: nothing that a user names makes another team's queue fuller.
+	Queue, RefusedBy string
 	// GaveUp is when the job's last reservation was given up because the job had not started in time; zero when it was not.
 	GaveUp time.Time
 

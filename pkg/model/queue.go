@@ -245,14 +245,14 @@ func (s *Snapshot) QueueRefusal(job *Job) *Refusal {
 	switch queue := job.queue; {
 	case len(s.Queues) == 0:
 		return nil
+	case job.RefusedBy != "":
+		return &Refusal{Code: QueueNotAllowed, Detail: fmt.Sprintf("queue %q does not take jobs of namespace %q", job.RefusedBy, job.Key.Namespace)}
 	case queue == nil:
 		return &Refusal{Code: QueueNotFound, Detail: fmt.Sprintf("queue %q does not exist", job.Queue)}
 	case queue.Invalid != nil:
 		return queue.Invalid
 	case queue.Inner:
 		return &Refusal{Code: QueueNotLeaf, Detail: fmt.Sprintf("queue %q has queues below it, and takes no jobs itself", job.Queue)}
-	case job.QueueNotAllowed:
-		return &Refusal{Code: QueueNotAllowed, Detail: fmt.Sprintf("queue %q does not take jobs of namespace %q", job.Queue, job.Key.Namespace)}
 	}
 	return nil
 }
@@ -275,7 +275,7 @@ func (t *Task) CountsInQueue() bool {
 // HoldsNomination reports whether capacity is nominated to the task, and has not been released in this session.
 func (t *Task) HoldsNomination() bool { return t.Nominated != "" && !t.released }
 
-// maxCounted is how much of a resource one task counts for at most, so that the sum of 262,144 tasks fits in an int64: any user
+// maxCounted is how much of a resource one task counts for at most, so that the sum of 262,143 tasks fits in an int64: any user
 // may create pods that name a node, whatever they ask for.
 const maxCounted = MaxAmount >> 5
 

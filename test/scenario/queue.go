@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -111,7 +112,24 @@ func (s *environment) queueOf(job model.JobKey) string {
 	if namespace := s.world.namespaces[job.Namespace]; namespace != nil {
 		ofNamespace = namespace.Labels[v1alpha1.LabelQueue]
 	}
-	return cmp.Or(ofGroup, ofPod, ofNamespace, v1alpha1.DefaultQueue)
+	name := cmp.Or(ofGroup, ofPod, ofNamespace, v1alpha1.DefaultQueue)
+	if queue := s.world.queues[name]; queue != nil && !s.admits(queue, job.Namespace) {
+		return v1alpha1.DefaultQueue
+	}
+	return name
+}
+
+// admits reports whether a queue takes jobs of a namespace, as is judged of one whose selector can be read.
+func (s *environment) admits(queue *v1alpha1.Queue, namespace string) bool {
+	var has labels.Set
+	if object := s.world.namespaces[namespace]; object != nil {
+		has = object.Labels
+	}
+	if queue.Spec.NamespaceSelector == nil || queue.Name == v1alpha1.DefaultQueue {
+		return queue.Name == v1alpha1.DefaultQueue || has[v1alpha1.LabelQueue] == queue.Name
+	}
+	selector, err := metav1.LabelSelectorAsSelector(queue.Spec.NamespaceSelector)
+	return err != nil || selector.Matches(has)
 }
 
 // severalQueues reports whether there are, with the one that exists without an object.

@@ -38,13 +38,21 @@ func (t tree) path(name string) (path []string, wrong, paused bool) {
 		}
 		path = append(path, at)
 		paused = paused || queue.Spec.Paused
-		for _, list := range []corev1.ResourceList{queue.Spec.Guarantee, queue.Spec.Limit} {
-			for _, amount := range list {
-				wrong = wrong || amount.Sign() < 0
+		wrong = wrong || unreadable(queue)
+	}
+	return path, wrong, paused
+}
+
+// unreadable reports whether a queue has a negative amount.
+func unreadable(queue *v1alpha1.Queue) bool {
+	for _, list := range []corev1.ResourceList{queue.Spec.Guarantee, queue.Spec.Limit} {
+		for _, amount := range list {
+			if amount.Sign() < 0 {
+				return true
 			}
 		}
 	}
-	return path, wrong, paused
+	return false
 }
 
 // inner reports whether a queue takes no jobs, since it has others below it which are not wrong.
@@ -60,8 +68,19 @@ func (t tree) inner(name string) bool {
 // several reports whether there are, with the default one.
 func (t tree) several() bool { return len(t) > 1 || len(t) == 1 && t[v1alpha1.DefaultQueue] == nil }
 
-// queueOf is the name of the queue of a job. All of its pods name the same one.
+// queueOf is the name of the queue in which a job counts: the one that it names, or the default one where that is not for its
+// namespace.
 func (o *expectation) queueOf(job model.JobKey) string {
+	name := o.namedQueue(job)
+	queue := o.queues[name]
+	if queue != nil && name != v1alpha1.DefaultQueue && !unreadable(queue) && !admits(queue, o.namespace(job.Namespace)) {
+		return v1alpha1.DefaultQueue
+	}
+	return name
+}
+
+// namedQueue is the name of the queue that a job names. All of its pods name the same one.
+func (o *expectation) namedQueue(job model.JobKey) string {
 	var ofGroup, ofPods, ofNamespace string
 	if group := o.group(job.String()); group != nil && !job.IsPod && !job.WithoutPodGroup {
 		ofGroup = group.Spec.Queue
@@ -83,7 +102,7 @@ func (o *expectation) refuses(job model.JobKey) string {
 	if len(o.queues) == 0 {
 		return ""
 	}
-	name := o.queueOf(job)
+	name := o.namedQueue(job)
 	queue := o.queues[name]
 	_, wrong, paused := o.queues.path(name)
 	switch {

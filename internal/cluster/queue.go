@@ -161,8 +161,8 @@ func (s *State) enqueue(job *model.Job, group *v1alpha1.PodGroup) {
 	s.snapshot.Enqueue(job, name)
 }
 
-// admits reports whether a queue takes jobs of a namespace with these labels. One that does not exist, or whose selector cannot be
-// read, has nothing against them.
+// admits reports whether a queue takes jobs of a namespace with these labels. One that does not exist, or whose selector cannot
+// be read, has nothing against them.
 func (q *queues) admits(name string, namespace map[string]string) bool {
 	known := q.objects[name]
 	return known == nil || known.unreadable != "" || known.namespaces.Matches(labels.Set(namespace))

@@ -9,8 +9,8 @@ import (
 )
 
 // This file has the rules about queues that are the engine's, whatever the tiers say: a job starts only in a queue that takes it,
-// no start or nomination makes a queue hold more than its limit, and pods are evicted for jobs of their own queue alone. While
-// there are no queues none of them costs anything.
+// no start or nomination makes a queue hold more than its limit, and what is kept free below a limit is for one job. While there
+// are no queues none of them costs anything.
 
 // queueRefusal returns why the job may not start in its queue, nil when it may. What has begun is completed all the same, to its
 // minimum, and capacity for which pods were evicted is still used by a job of a paused queue, for its minimum.

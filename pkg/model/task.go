@@ -93,8 +93,9 @@ type Placement struct {
 
 // Task is one pod as the scheduler sees it.
 //
-// Invariant: within a session only Snapshot.Move changes a task, and only its Placement; except that a nomination may end until the
-// session does, and that a statement sets a task's isolated CPUs before it places it, and clears them after it has undone that.
+// Invariant: within a session only Snapshot.Move changes a task, and only its Placement; except that a nomination may end until
+// the session does, and that a statement sets a task's isolated CPUs before it places it, and clears them after it has undone
+// that.
 type Task struct {
 	PodRef
 	Placement

@@ -45,8 +45,13 @@
 {{- fail (printf "%s.digest: %s is no digest; write sha256: and 64 hexadecimal digits, or leave it empty and set %s.tag" $name $image.digest $name) }}
 {{- end }}
 {{- end }}
-{{- if and (not .Values.rbac.preemption) (contains "preempt" (toString (include "tutti.config" . | fromYaml).actions)) }}
-{{- fail "rbac.preemption: the configuration's actions name preempt, which evicts pods; leave it out of them, or allow it" }}
+{{- if not .Values.rbac.preemption }}
+{{- $actions := toString (include "tutti.config" . | fromYaml).actions }}
+{{- range list "preempt" "reclaim" }}
+{{- if contains . $actions }}
+{{- fail (printf "rbac.preemption: the configuration's actions name %s, which evicts pods; leave it out of them, or allow it" .) }}
+{{- end }}
+{{- end }}
 {{- end }}
 {{- if and .Values.metrics.certManager.enabled (not .Values.metrics.certManager.issuerRef.name) }}
 {{- fail "metrics.certManager.issuerRef: name the issuer of the certificate, such as {kind: ClusterIssuer, name: internal}" }}

@@ -63,9 +63,10 @@ func inPlanningOrder(session *framework.Session, refused, lapsed []*model.Job) [
 	return jobs
 }
 
-// shareNominations makes what the first jobs hold, all of one priority and in one queue, visible to all of them: it is not enough for any of
-// them, and a plan around capacity that another one then gives back would evict pods for nothing. Each gets in its turn what it
-// needs of it, and gives back the rest. Once it is shared all of them have their turns, whatever is left of the budget.
+// shareNominations makes what the first jobs hold, all of one priority and in one queue, visible to all of them: it is not
+// enough for any of them, and a plan around capacity that another one then gives back would evict pods for nothing. Each gets
+// in its turn what it needs of it, and gives back the rest. Once it is shared all of them have their turns, whatever is left of
+// the budget.
 func (r *run) shareNominations(turns []*model.Job) {
 	equals := turns[:1:1]
 	for _, job := range turns[1:] {
@@ -86,8 +87,8 @@ func (r *run) shareNominations(turns []*model.Job) {
 }
 
 // reclaimFreeNominations takes back, for now, the nominations that lower jobs got in this cycle without a victim, so that no
-// pod of their queue is evicted for want of that capacity. It returns those jobs; when their turn comes they are nominated to what is left. A
-// plan of this run stands.
+// pod of their queue is evicted for want of that capacity. It returns those jobs; when their turn comes they are nominated to
+// what is left. A plan of this run stands.
 func (r *run) reclaimFreeNominations(refused []*model.Job) []*model.Job {
 	highest := map[string]*model.Job{} // by queue
 	for _, job := range refused {

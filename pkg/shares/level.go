@@ -49,11 +49,6 @@ func (l Level) number() uint64 {
 	return uint64(l.rank)<<62 | l.amount.fixed(l.unit, 61)
 }
 
-// WithinShare reports whether the queue has no more than its share, before that is rounded up to a whole unit.
-func (l Level) WithinShare() bool {
-	return l.rank == atFloor || l.rank == aboveFloor && l.amount.compare(l.unit) <= 0
-}
-
 // String is for people, with three digits: "0.250", "weight 0: 0.250".
 func (l Level) String() string {
 	if l.rank == atFloor {

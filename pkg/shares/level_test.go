@@ -37,9 +37,6 @@ func TestLevels(t *testing.T) {
 		if got := level.String(); got != c.want {
 			t.Errorf("queue %d with %d: %s, want %s", c.queue, c.usage, got, c.want)
 		}
-		if within := c.queue < 2 && c.usage <= tree.Part(c.queue, 0).Share-1 || c.want == "0"; level.WithinShare() != within {
-			t.Errorf("queue %d with %d is within its share: %t", c.queue, c.usage, !within)
-		}
 	}
 
 	for name, c := range map[string]struct {
@@ -100,9 +97,6 @@ func TestLevelsCompareAsFractions(t *testing.T) {
 			first != aboveFloor && x.Cmp(rational(1)) > 0 && y.Cmp(rational(1)) > 0
 		if number != a.Compare(b) && (number != 0 || first != second || !small) {
 			t.Fatalf("the numbers of %s and %s compare as %d", x, y, number)
-		}
-		if within := first == atFloor || first == aboveFloor && x.Cmp(rational(1)) <= 0; a.WithinShare() != within {
-			t.Fatalf("%s is within the share: %t", a, !within)
 		}
 	})
 }

@@ -235,8 +235,8 @@ func TestTheStatusOfAQueueSaysWhetherItsGuaranteeIsMet(t *testing.T) {
 	}
 }
 
-// TestThePodsOfAQueueSayWhetherANodeWouldHelp: those that their queue does not let start do not say Unschedulable, and those that find
-// no capacity below the limit do.
+// TestThePodsOfAQueueSayWhetherANodeWouldHelp: those that their queue does not let start do not say Unschedulable, and those that
+// find no capacity below the limit do.
 func TestThePodsOfAQueueSayWhetherANodeWouldHelp(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "8")

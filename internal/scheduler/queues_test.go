@@ -234,3 +234,34 @@ func TestTheStatusOfAQueueSaysWhetherItsGuaranteeIsMet(t *testing.T) {
 		t.Errorf("without the plugin the share is %s, and the queue says %s", got, says())
 	}
 }
+
+// TestThePodsOfAQueueSayWhetherANodeWouldHelp: those that their queue does not let start do not say Unschedulable, and those that
+// find no capacity below the limit do.
+func TestThePodsOfAQueueSayWhetherANodeWouldHelp(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "8")
+	w.queue(queueOf("3"))
+	w.gang("first", 3, 3)
+	w.gang("second", 2, 2)
+	expect := func(when, pod, want string) {
+		t.Helper()
+		w.play(t.Context(), time.Minute)
+		if got := w.told(pod); got == nil || got.Reason != want {
+			t.Errorf("%s %s says %+v, want %s", when, pod, got, want)
+		}
+	}
+	expect("above the limit", "second-0", "QueueLimit")
+	raised := w.queues[v1alpha1.DefaultQueue].DeepCopy()
+	raised.Spec.Limit[corev1.ResourceCPU], raised.Generation = resource.MustParse("100"), 2
+	w.queue(raised)
+	w.gang("large", 9, 9)
+	expect("below the limit", "large-8", corev1.PodReasonUnschedulable)
+	paused := w.queues[v1alpha1.DefaultQueue].DeepCopy()
+	paused.Spec.Paused, paused.Generation = true, 3
+	w.queue(paused)
+	expect("in a paused queue", "large-8", "QueuePaused")
+	resumed := w.queues[v1alpha1.DefaultQueue].DeepCopy()
+	resumed.Spec.Paused, resumed.Generation = false, 4
+	w.queue(resumed)
+	expect("in a queue that is active again", "large-8", corev1.PodReasonUnschedulable)
+}

@@ -340,9 +340,7 @@ func (s *Session) viewer(job *model.Job) model.Viewpoint {
 	if s.precedesAll(job) {
 		viewer.EndsBefore = model.UnrestrictedViewpoint
 	}
-	if len(s.slots.reclaim) > 0 && slices.ContainsFunc(s.Snapshot.Held(), func(hold model.HeldCapacity) bool {
-		return hold.Reserved() && hold.Queue != viewer.Queue
-	}) {
+	if len(s.Snapshot.Queues) > 0 && len(s.slots.reclaim) > 0 && s.Snapshot.ReservesOutside(viewer.Queue) {
 		viewer.Guaranteed = s.slots.reclaim[0].GuaranteeFor(job)
 	}
 	return viewer

@@ -101,6 +101,16 @@ func (s *Snapshot) Viewpoint() Viewpoint { return s.viewer }
 // Held returns all held capacity in CompareHeld order. It must not be changed.
 func (s *Snapshot) Held() []HeldCapacity { return s.holds }
 
+// ReservesOutside reports whether capacity is reserved for a job of another queue than this one.
+func (s *Snapshot) ReservesOutside(queue *Queue) bool {
+	for i := range s.holds {
+		if s.holds[i].Reserved() && s.holds[i].Queue != queue {
+			return true
+		}
+	}
+	return false
+}
+
 // HeldOn returns the held capacity that counts as used on the node for the viewpoint, in CompareHeld order.
 func (s *Snapshot) HeldOn(node *Node) []*HeldCapacity {
 	if len(s.holds) == 0 {

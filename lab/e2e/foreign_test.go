@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/lab/harness"
@@ -44,6 +45,19 @@ func foreign() []attack {
 			}
 			s.clear(attackers)
 			return errors.Join(err, s.lab.Client.Delete(s.Context(), theirs))
+		}},
+		{name: "a pod that runs, in a queue of others", refused: always, try: func(s *siege) error {
+			runs := s.alone("runs")
+			if err := s.create(runs); err != nil {
+				s.Fatal(err)
+			}
+			s.lab.Eventually(s, patience, func() error {
+				if err := s.lab.Client.Get(s.Context(), client.ObjectKeyFromObject(runs), runs); err != nil || runs.Spec.NodeName != "" {
+					return err
+				}
+				return errors.New("it has no node")
+			})
+			return s.merge(runs, `{"metadata":{"labels":{"scheduling.tutti.dev/queue":"theirs"}}}`)
 		}},
 	}
 }

@@ -74,8 +74,11 @@ func TestQueuesThatCannotBeRead(t *testing.T) {
 		queue("selector", "1", func(q *v1alpha1.Queue) {
 			q.Spec.NamespaceSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Resembles"}}
 		}),
-		queue("fine", "1", nil))
+		queue("fine", "1", nil), node("n1", "cpu", "4"), pod("p", label(v1alpha1.LabelQueue, "selector")))
 	snapshot := s.Snapshot(start)
+	if got := snapshot.Jobs[0].Queue; got != "selector" {
+		t.Errorf("a job of a queue whose selector cannot be read counts in %q", got)
+	}
 	for name, invalid := range map[string]bool{"negative": true, "selector": true, "fine": false, v1alpha1.DefaultQueue: false} {
 		if got := snapshot.Queue(name).Invalid; (got != nil) != invalid || invalid && got.Code != model.QueueInvalid {
 			t.Errorf("%s: %v", name, got)

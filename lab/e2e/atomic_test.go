@@ -41,6 +41,14 @@ type register struct {
 func registerOf(t *testing.T, lab *harness.Env, namespace string) *register {
 	t.Helper()
 	r := &register{bound: map[types.UID]*isolcpu.Assignment{}, owners: map[string]types.UID{}}
+	followPods(t, lab, namespace, r.see, r.end)
+	return r
+}
+
+// followPods begins with a namespace without pods, until the test ends: see is called with each change, in the order in which the
+// API server made them, and end when nothing more is seen, both on one goroutine.
+func followPods(t *testing.T, lab *harness.Env, namespace string, see func(watch.Event), end func()) {
+	t.Helper()
 	pods := lab.Clientset.CoreV1().Pods(namespace)
 	list, err := pods.List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(list.Items) > 0 {
@@ -57,15 +65,14 @@ func registerOf(t *testing.T, lab *harness.Env, namespace string) *register {
 	go func() {
 		defer close(done)
 		for event := range stream.ResultChan() {
-			r.see(event)
+			see(event)
 		}
-		r.end()
+		end()
 	}()
 	t.Cleanup(func() {
 		stream.Stop()
 		<-done
 	})
-	return r
 }
 
 // end takes note that nothing more is seen.

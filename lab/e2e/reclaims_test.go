@@ -13,8 +13,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -31,6 +31,7 @@ type ledger struct {
 	mutex  sync.Mutex
 	held   map[string]map[types.UID]bool
 	found  []string
+	broken bool          // the watch has ended
 	begun  chan struct{} // closed when a pod is seen to end
 	ending map[types.UID]bool
 	ended  map[string]int // how many pods of each gang were evicted
@@ -40,23 +41,20 @@ type ledger struct {
 func (l *ledger) follow(t *testing.T, namespace string) {
 	t.Helper()
 	l.held, l.ended, l.ending = map[string]map[types.UID]bool{}, map[string]int{}, map[types.UID]bool{}
-	stream, err := env.Clientset.CoreV1().Pods(namespace).Watch(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for event := range stream.ResultChan() {
-			if pod, ok := event.Object.(*corev1.Pod); ok {
-				l.see(pod, event.Type == "DELETED")
-			}
+	followPods(t, env, namespace, func(event watch.Event) {
+		if pod, ok := event.Object.(*corev1.Pod); ok {
+			l.see(pod, event.Type == watch.Deleted)
+		} else {
+			l.end()
 		}
-	}()
-	t.Cleanup(func() {
-		stream.Stop()
-		<-done
-	})
+	}, l.end)
+}
+
+// end takes note that nothing more is seen: what comes then is not judged.
+func (l *ledger) end() {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.broken = true
 }
 
 func (l *ledger) see(pod *corev1.Pod, gone bool) {
@@ -169,6 +167,9 @@ func TestKilledWhileCapacityIsTakenBack(t *testing.T) {
 	}
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
+	if l.broken {
+		t.Error("the watch of the pods has ended before the test")
+	}
 	for _, found := range l.found {
 		t.Error(found)
 	}

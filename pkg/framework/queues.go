@@ -13,13 +13,14 @@ import (
 // are no queues none of them costs anything.
 
 // queueRefusal returns why the job may not start in its queue, nil when it may. What has begun is completed all the same, to its
-// minimum, and capacity for which pods were evicted is still used by a job of a paused queue, for its minimum.
+// minimum, and capacity for which pods were evicted is still used by a job of a paused queue, for its minimum: with that its
+// nominations end.
 func (s *Session) queueRefusal(job *model.Job) *model.Refusal {
 	if len(s.Snapshot.Queues) == 0 {
 		return nil
 	}
 	refusal := s.Snapshot.QueueRefusal(job)
-	if refusal == nil || s.completes(job) || refusal.Code == model.QueuePaused && isBelowMinimum(job) && hasNomination(job) {
+	if refusal == nil || s.completes(job) || refusal.Code == model.QueuePaused && hasNomination(job) {
 		return nil
 	}
 	return refusal
@@ -27,10 +28,8 @@ func (s *Session) queueRefusal(job *model.Job) *model.Refusal {
 
 // completes reports whether the job has begun and is below its minimum.
 func (s *Session) completes(job *model.Job) bool {
-	return s.Snapshot.HasBegun(job) && isBelowMinimum(job)
+	return s.Snapshot.HasBegun(job) && job.FirstUnmetMinimum(Ready.Counts) != nil
 }
-
-func isBelowMinimum(job *model.Job) bool { return job.FirstUnmetMinimum(Ready.Counts) != nil }
 
 func hasNomination(job *model.Job) bool {
 	return slices.ContainsFunc(job.Tasks, (*model.Task).HoldsNomination)
@@ -152,6 +151,7 @@ func (s *Session) KeepHeadroom(jobs []*model.Job) {
 		}
 	}
 	s.Snapshot.SetHeadroom(kept)
+	clear(s.precedes)
 }
 
 // withoutHeadroom returns the job if headroom below the limits of its queue may be kept from it: all of them are looked at, but

@@ -71,6 +71,8 @@ type Session struct {
 	nominated map[types.UID]bool
 	// borrowers are the jobs that may use capacity which is reserved for others, and when they will be gone.
 	borrowers map[model.JobKey]int64
+	// fitsEmpty is what FitsEmptyNode has found.
+	fitsEmpty map[model.Shape]bool
 	// precedes is what precedesHolders has found since the last decision.
 	precedes map[model.JobKey]bool
 	// reserved is what the session has decided about reservations.
@@ -137,7 +139,7 @@ func newSession(snapshot *model.Snapshot, profile *Profile, options Options) *Se
 		options:  options,
 		profile:  profile,
 		cache:    options.Cache,
-		evicted:  map[*model.Task]evictionMark{}, borrowers: map[model.JobKey]int64{}, precedes: map[model.JobKey]bool{}, reserved: map[model.JobKey]*model.Reservation{},
+		evicted:  map[*model.Task]evictionMark{}, borrowers: map[model.JobKey]int64{}, precedes: map[model.JobKey]bool{}, fitsEmpty: map[model.Shape]bool{}, reserved: map[model.JobKey]*model.Reservation{},
 		overstayed: map[model.JobKey][]*model.Job{}, reclaimed: map[model.JobKey]bool{},
 		renewed: map[model.JobKey]bool{}, returned: map[model.JobKey]bool{},
 		nominated: map[types.UID]bool{}, quarantined: quarantinedIn(snapshot), pluginTimings: options.Stopwatch.newTimings(),

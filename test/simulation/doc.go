@@ -59,7 +59,7 @@
 //	queue.go, random.go                                                      events by time, chance by seed
 //	world.go, tree.go, faults.go                                             users, nodes, kubelets and queues; what goes wrong
 //	server.go, serve.go, stream.go, travel.go                                the API server and the network
-//	process.go, lease.go, filters.go, alarm.go                               one life of a replica
+//	process.go, sight.go, lease.go, filters.go, alarm.go                     one life of a replica
 //	judge.go, binds.go, gangs.go, capacity.go, victims.go, waits.go,
-//	quota.go, rest.go                                                        the invariants
+//	queues.go, quota.go, rest.go                                             the invariants
 package simulation

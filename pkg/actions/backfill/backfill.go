@@ -64,7 +64,7 @@ func (a *action) Execute(session *framework.Session) {
 
 func (a *action) newRun(session *framework.Session) *run {
 	return &run{
-		action: a, session: session, now: session.Snapshot.Now.Unix(), began: map[model.JobKey]int64{}, fitsEmpty: map[model.Shape]bool{},
+		action: a, session: session, now: session.Snapshot.Now.Unix(), began: map[model.JobKey]int64{},
 		work: a.budget, searches: placement.Budget,
 	}
 }
@@ -115,8 +115,6 @@ type run struct {
 	givenUp map[string]time.Time
 	// vacated is what emptied returns; nil until it is asked for.
 	vacated []model.Resources
-	// fitsEmpty is what fitsEmptyNode has found.
-	fitsEmpty map[model.Shape]bool
 	// work is what planning may still look at, searches what its exact searches may.
 	work, searches int
 }

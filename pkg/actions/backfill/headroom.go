@@ -59,19 +59,7 @@ func (r *run) mayFitWithinLimits(job *model.Job) bool {
 	if !r.session.FitsLimits(job) {
 		return false
 	}
-	return !slices.ContainsFunc(job.Pending(), func(task *model.Task) bool { return !r.fitsEmptyNode(task) })
-}
-
-// fitsEmptyNode reports whether some node could run the task were it empty.
-func (r *run) fitsEmptyNode(task *model.Task) bool {
-	fits, known := r.fitsEmpty[task.Shape]
-	if !known {
-		fits = slices.ContainsFunc(r.session.EligibleNodes(task), func(node *model.Node) bool {
-			return node.Allocatable.Copies(task.Request) > 0
-		})
-		r.fitsEmpty[task.Shape] = fits
-	}
-	return fits
+	return !slices.ContainsFunc(job.Pending(), func(task *model.Task) bool { return !r.session.FitsEmptyNode(task) })
 }
 
 // explainHeadroom says on the refusals of jobs what is kept for them.

@@ -37,8 +37,6 @@ type demand struct {
 	waiting []model.Resources
 	// jobs are those that wait to start.
 	jobs []*model.Job
-	// fits reports of shapes whether an empty node could run such a pod.
-	fits map[model.Shape]bool
 	// asked is what countMembers has found.
 	asked model.Resources
 }
@@ -48,7 +46,7 @@ func newDemand(session *framework.Session, own []model.Resources, numbers []int)
 	snapshot := session.Snapshot
 	d := &demand{
 		session: session, numbers: numbers, supply: make(model.Resources, snapshot.Dimensions.Len()), waiting: make([]model.Resources, len(own)),
-		fits: map[model.Shape]bool{}, asked: make(model.Resources, snapshot.Dimensions.Len()),
+		asked: make(model.Resources, snapshot.Dimensions.Len()),
 	}
 	for _, node := range snapshot.Nodes {
 		d.addNode(node)
@@ -180,7 +178,7 @@ func (d *demand) countMembers(job *model.Job) (members int) {
 	var first *model.Task // of those in a row that are alike
 	alike := int64(0)
 	add := func() {
-		if alike == 0 || !d.fitsSomewhere(first) {
+		if alike == 0 || !d.session.FitsEmptyNode(first) {
 			return
 		}
 		members += int(alike)
@@ -202,18 +200,6 @@ func (d *demand) countMembers(job *model.Job) (members int) {
 	}
 	add()
 	return members
-}
-
-// fitsSomewhere reports whether some node could run the task were it empty.
-func (d *demand) fitsSomewhere(task *model.Task) bool {
-	fits, known := d.fits[task.Shape]
-	if !known {
-		fits = slices.ContainsFunc(d.session.EligibleNodes(task), func(node *model.Node) bool {
-			return node.Allocatable.Copies(task.Request) > 0
-		})
-		d.fits[task.Shape] = fits
-	}
-	return fits
 }
 
 // waitsForCapacity reports whether the job may start as soon as there is capacity, or its queue holds less.

@@ -1,0 +1,123 @@
+package simulation
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file is what a process sees: the objects that its watches have delivered, and what it has assumed.
+
+// pod returns the pod as the process has been told of it, nil when it has not.
+func (p *process) pod(name string) *corev1.Pod {
+	pod, _ := p.told[cluster.KindPod][name].object.(*corev1.Pod)
+	return pod
+}
+
+func (p *process) node(name string) *corev1.Node {
+	node, _ := p.told[cluster.KindNode][name].object.(*corev1.Node)
+	return node
+}
+
+func (p *process) group(name string) *v1alpha1.PodGroup {
+	group, _ := p.told[cluster.KindGroup][name].object.(*v1alpha1.PodGroup)
+	return group
+}
+
+// queues are the Queues that the process has been told of.
+func (p *process) queues() tree {
+	all := tree{}
+	for name, one := range p.told[cluster.KindQueue] {
+		all[name] = one.object.(*v1alpha1.Queue)
+	}
+	return all
+}
+
+func (p *process) namespace(name string) *corev1.Namespace {
+	namespace, _ := p.told[cluster.KindNamespace][name].object.(*corev1.Namespace)
+	return namespace
+}
+
+// pods returns the pods that the process has been told of, in order of their names.
+func (p *process) pods() []*corev1.Pod {
+	var pods []*corev1.Pod
+	for _, name := range sortedNames(p.told[cluster.KindPod]) {
+		pods = append(pods, p.pod(name))
+	}
+	return pods
+}
+
+// watched are the kinds of objects of which processes are told.
+func (s *Simulation) watched() []cluster.Kind {
+	all := []cluster.Kind{cluster.KindPod, cluster.KindNode, cluster.KindGroup, cluster.KindBudget}
+	if s.config.Queues {
+		all = append(all, cluster.KindQueue, cluster.KindNamespace)
+	}
+	return all
+}
+
+// observedVersions is up to which versions a process has been told of objects, by kind.
+type observedVersions [kinds]uint64
+
+func (p *process) sight() (seen observedVersions) {
+	for _, s := range p.streams {
+		if s.position > 0 {
+			seen[s.kind] = p.server.log[s.kind][s.position-1].version
+		}
+	}
+	return seen
+}
+
+// task is a pod as the session sees it, also one of another scheduler; nil when it does not see it.
+func (p *process) task(pod *corev1.Pod) *model.Task {
+	var tasks []*model.Task
+	if job := p.snapshot.Job(jobKeyOf(pod)); job != nil {
+		tasks = job.Tasks
+	} else if node := p.snapshot.Node(pod.Spec.NodeName); node != nil {
+		tasks = node.Tasks
+	}
+	if i := slices.IndexFunc(tasks, func(task *model.Task) bool { return task.UID == pod.UID }); i >= 0 {
+		return tasks[i]
+	}
+	return nil
+}
+
+// place is where a pod is or is assumed to be, to this process; empty when nowhere.
+func (p *process) place(pod *corev1.Pod) string {
+	if pod.Spec.NodeName != "" {
+		return pod.Spec.NodeName
+	}
+	if p.state.Assumed(pod.UID) {
+		return p.chosen[pod.UID]
+	}
+	return ""
+}
+
+// headroom names the queues below whose limits the process keeps capacity free, by its last session.
+func (p *process) headroom() map[string]bool {
+	queues := map[string]bool{}
+	for _, queue := range p.snapshot.Queues {
+		if queue.Headroom != nil {
+			queues[queue.Name] = true
+		}
+	}
+	return queues
+}
+
+// nominatedTo is where capacity is nominated to a pod that waits, by what its process has decided since, too.
+func (p *process) nominatedTo(pod *corev1.Pod) string {
+	if !waits(pod) || p.place(pod) != "" {
+		return ""
+	}
+	if since, decided := p.nominated[pod.UID]; decided {
+		return since
+	}
+	if task := p.task(pod); task == nil || task.Nominated == "" {
+		return "" // it was taken back, or the node is gone
+	}
+	return pod.Status.NominatedNodeName
+}

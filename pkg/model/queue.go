@@ -103,6 +103,8 @@ const (
 	UnmetProtected = "Protected"
 	// UnmetLimit: a limit is in the way, of the queue or of one above it.
 	UnmetLimit = "Limit"
+	// UnmetOversubscribed: the guarantees of the queue and of those beside it are more than there is.
+	UnmetOversubscribed = "Oversubscribed"
 	// UnmetSearch: the search for pods to evict goes on in the next cycle.
 	UnmetSearch = "SearchContinues"
 )
@@ -186,6 +188,7 @@ func (s *Snapshot) Queue(name string) *Queue {
 // SetQueues replaces the queues, sorted by name, and counts again what each holds. No queues means that all jobs are in one, of
 // which nothing is known. The cluster state calls it, never within a session.
 func (s *Snapshot) SetQueues(queues []*Queue) {
+	s.SetViewpoint(Viewpoint{}) // the last one is of queues that are replaced
 	s.Queues = queues
 	for i, queue := range queues {
 		queue.Index, queue.parent, queue.Inner = i, nil, false

@@ -91,3 +91,16 @@ func TestWithoutQueuesNothingIsCounted(t *testing.T) {
 		t.Error("a job has a queue, and there is none")
 	}
 }
+
+// TestNoViewpointOutlivesItsQueues: when the queues are replaced, what a session last looked from is not compared with the new ones,
+// and a copy does not look for it among them.
+func TestNoViewpointOutlivesItsQueues(t *testing.T) {
+	s := queued(1, 1000)
+	s.SetHeld([]model.HeldCapacity{{Job: model.JobKey{Name: "holder"}, Queue: s.Queue("inner"), Node: "n", Request: model.Resources{7}}})
+	s.SetViewpoint(model.Viewpoint{Job: s.Jobs[0].Key, Queue: s.Queue("leaf"), Guaranteed: s.Queue("inner")})
+	s.SetQueues(nil)
+	s.SetHeld(nil)
+	if got := s.Copy().Viewpoint(); got != (model.Viewpoint{}) {
+		t.Errorf("the copy is looked at from %+v", got)
+	}
+}

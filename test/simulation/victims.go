@@ -329,10 +329,15 @@ func (j *invariantChecker) givesGrace(p *process, call commit.Call) {
 	}
 }
 
-// checkNoEvictionLoop is I13: no two jobs of one queue evict each other. Priorities do not change here.
-func (j *invariantChecker) checkNoEvictionLoop(decision model.Decision) {
+// checkNoEvictionLoop is I13: no two jobs of one queue evict each other. Priorities do not change here. A member that is of lower
+// priority than others of its job may go for a job between the two; it evicts none itself.
+func (j *invariantChecker) checkNoEvictionLoop(p *process, decision model.Decision) {
 	for _, eviction := range decision.Evictions {
-		if eviction.Right != "" {
+		pod := p.pod(eviction.Pod.String())
+		isAbove := func(other *corev1.Pod) bool {
+			return jobKeyOf(other) == eviction.Job && *other.Spec.Priority > *pod.Spec.Priority
+		}
+		if eviction.Right != "" || pod != nil && slices.ContainsFunc(p.pods(), isAbove) {
 			continue
 		}
 		j.past[evictionLoop{victim: eviction.Job, beneficiary: decision.Job}] = true

@@ -82,6 +82,7 @@ func (t *Tree) gather() {
 			p.Guarantee = max(own.Guarantee, p.Guarantee)
 			p.Usage, p.Demand = sum(p.Usage, own.Usage), sum(p.Demand, own.Demand)
 			p.Ceiling = min(p.Demand, own.Limit)
+			p.AboveLimit = p.Usage > p.Ceiling
 			if parent != Root {
 				of := &t.parts[t.at(parent, r)]
 				of.Guarantee, of.Usage = sum(of.Guarantee, p.Guarantee), sum(of.Usage, p.Usage)
@@ -102,7 +103,7 @@ func (t *Tree) divide(parent int, children []int) {
 		for _, child := range children {
 			p := &t.parts[t.at(child, r)]
 			t.claims = append(t.claims, claim{
-				weight: t.queues[child].weight, wanted: min(p.Guarantee, p.Ceiling), most: p.Ceiling,
+				weight: t.queues[child].weight, guarantee: p.Guarantee, wanted: min(p.Guarantee, p.Ceiling), most: p.Ceiling, held: p.Usage,
 			})
 		}
 		t.divisions[t.at(parent+1, r)] = t.divider.divide(t.available(parent, r), t.claims, t.results)

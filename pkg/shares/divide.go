@@ -30,48 +30,61 @@ type Division struct {
 	// enough, or that at which the last sibling with a weight has all that it asks for. It is 0/1 if the resource is not
 	// contended, if the floors are scaled, and if no sibling has a weight.
 	Rate Fraction
-	// Contended reports that the siblings ask for more than there is.
+	// Contended reports that the siblings ask for more than there is, or hold so much beyond their limits that there is not enough
+	// for what they ask for within them.
 	Contended bool
-	// Scaled reports that the floors alone would be more than there is. They were reduced in proportion.
+	// Scaled reports that the floors alone would be more than there is. They were reduced in proportion to the guarantees.
 	Scaled bool
 }
 
 // claim is what one sibling may claim of one supply.
 type claim struct {
 	weight int64
-	// wanted is the part of the guarantee that is asked for, most all that is. Invariant: 0 ≤ wanted ≤ most.
-	wanted, most int64
+	// guarantee is all that is guaranteed, wanted the part of it that is asked for, most all that is asked for.
+	// Invariant: 0 ≤ wanted ≤ most, wanted ≤ guarantee.
+	guarantee, wanted, most int64
+	// held is what it holds.
+	held int64
 }
 
 // result is what one sibling may count on. Invariant: 0 ≤ floor ≤ share ≤ most of its claim.
 type result struct{ floor, share int64 }
 
 // divider divides supplies, one at a time. It keeps the slice in which it sorts.
-type divider struct{ open []open }
+type divider struct {
+	open []open
+	// weights is the sum of those of open.
+	weights wide
+}
 
 // open is a sibling that does not have all that it asks for yet.
 type open struct {
-	// extra is what it asks for above its floor, weight its part.
+	// extra is what it asks for beyond its share so far, weight its part.
 	extra, weight uint64
 	index         int
 }
 
 // divide writes a result for each claim.
 func (d *divider) divide(supply int64, claims []claim, results []result) Division {
-	var wanted, most wide
+	var wanted, most, held wide
 	for i := range claims {
-		wanted, most = wanted.plus(uint64(claims[i].wanted)), most.plus(uint64(claims[i].most))
+		c := &claims[i]
+		wanted, most, held = wanted.plus(uint64(c.wanted)), most.plus(uint64(c.most)), held.plus(uint64(max(c.most, c.held)))
 	}
 	available := wide{low: uint64(supply)}
 	division := Division{
-		Supply: supply, Rate: Fraction{Q: 1}, Contended: most.compare(available) > 0, Scaled: wanted.compare(available) > 0,
+		Supply: supply, Rate: Fraction{Q: 1}, Contended: held.compare(available) > 0, Scaled: wanted.compare(available) > 0,
 	}
 	switch {
 	case division.Scaled:
 		for i := range claims {
-			// Rounded down: floors must never add up to more than there is.
-			floor := int64(product(uint64(claims[i].wanted), uint64(supply)).over(wanted))
-			results[i] = result{floor: floor, share: floor}
+			results[i] = result{}
+			d.add(i, claims[i].wanted, claims[i].guarantee)
+		}
+		// Rounded down: floors must never add up to more than there is.
+		d.fill(uint64(supply), results, wide.over)
+		for i := range results {
+			results[i].floor = results[i].share
 		}
 	case !division.Contended:
 		for i := range claims {
@@ -80,43 +93,53 @@ func (d *divider) divide(supply int64, claims []claim, results []result) Divisio
 	default:
 		for i := range claims {
 			results[i] = result{floor: claims[i].wanted, share: claims[i].wanted}
+			d.add(i, claims[i].most-claims[i].wanted, claims[i].weight)
 		}
+		// Rounded up: what is left by rounding down would have to be handed out by another rule, and more supply could then lower a
+		// share.
 		var rest uint64
-		division.Rate, rest = d.fill(uint64(supply)-wanted.low, claims, results, true)
-		d.fill(rest, claims, results, false)
+		division.Rate, rest = d.fill(uint64(supply)-wanted.low, results, wide.overUp)
+		for i := range claims {
+			if claims[i].weight == 0 {
+				d.add(i, claims[i].most-claims[i].wanted, 1)
+			}
+		}
+		d.fill(rest, results, wide.overUp)
 	}
 	return division
 }
 
-// fill raises the shares of the siblings that have a weight, or of those that have none and then count the same, until nothing
-// is left or all have what they ask for. It returns what is left, and what each had for a unit of weight.
-func (d *divider) fill(rest uint64, claims []claim, results []result, weighted bool) (rate Fraction, left uint64) {
-	d.open = d.open[:0]
-	weights := uint64(0)
-	for i := range claims {
-		c := &claims[i]
-		if c.weight > 0 == weighted {
-			o := open{extra: uint64(c.most - c.wanted), weight: uint64(max(1, c.weight)), index: i}
-			d.open, weights = append(d.open, o), weights+o.weight
-		}
+// add makes a sibling one of those of the next fill, unless it has no weight.
+func (d *divider) add(index int, extra, weight int64) {
+	if weight > 0 {
+		d.open, d.weights = append(d.open, open{extra: uint64(extra), weight: uint64(weight), index: index}), d.weights.plus(uint64(weight))
 	}
+}
+
+// fill raises the shares of the siblings that were added, by their weights, until nothing is left or all have what they ask for.
+// It returns what is left, and what each had for a unit of weight, 0/1 if the weights do not fit into 64 bits.
+func (d *divider) fill(rest uint64, results []result, round func(amount, parts wide) uint64) (rate Fraction, left uint64) {
 	slices.SortFunc(d.open, func(a, b open) int { return product(a.extra, b.weight).compare(product(b.extra, a.weight)) })
+	rate = Fraction{Q: 1}
 	for i := range d.open {
 		o := &d.open[i]
-		if product(o.extra, weights).compare(product(rest, o.weight)) > 0 {
-			// Neither this one nor those behind it can have all. Rounded up: what is left by rounding down would have to be
-			// handed out by another rule, and more supply could then lower a share.
+		if o.extra > product(rest, o.weight).over(d.weights) {
+			// Neither this one nor those behind it can have all.
 			for _, o := range d.open[i:] {
-				results[o.index].share += int64(product(rest, o.weight).overUp(weights))
+				results[o.index].share += int64(round(product(rest, o.weight), d.weights))
 			}
-			return lowest(rest, weights), 0
+			if d.weights.high == 0 {
+				rate = lowest(rest, d.weights.low)
+			}
+			rest = 0
+			break
 		}
 		results[o.index].share += int64(o.extra)
-		rest, weights = rest-o.extra, weights-o.weight
+		rest, d.weights = rest-o.extra, d.weights.minus(wide{low: o.weight})
+		if i == len(d.open)-1 {
+			rate = lowest(o.extra, o.weight)
+		}
 	}
-	if len(d.open) == 0 {
-		return Fraction{Q: 1}, rest
-	}
-	last := &d.open[len(d.open)-1]
-	return lowest(last.extra, last.weight), rest
+	d.open, d.weights = d.open[:0], wide{}
+	return rate, rest
 }

@@ -27,6 +27,9 @@ const (
 	// weightless is at or above the floor with weight 0: relative to the supply. It includes the floor, or the last unit of such a
 	// queue could not be taken.
 	weightless
+	// aboveLimit is of a queue that held more than limits allow, and would hold at least what they do: relative to the supply. What is
+	// beyond a limit is part of no share, and is given first, up to the last unit.
+	aboveLimit
 )
 
 // Compare returns a negative number when l is the lower level, zero when they are equal.
@@ -38,15 +41,15 @@ func (l Level) Compare(o Level) int {
 }
 
 // number is larger for a higher level, in fixed point: the rank in the upper two bits, and below them the level, at most what
-// they can hold.
+// they can hold. The lowest two ranks share those bits: only that of a queue at its floor is 0.
 func (l Level) number() uint64 {
 	switch l.rank {
 	case atFloor:
 		return 0
 	case aboveFloor:
-		return uint64(l.rank)<<62 | l.amount.fixed(l.unit, 40)
+		return max(1, l.amount.fixed(l.unit, 40))
 	}
-	return uint64(l.rank)<<62 | l.amount.fixed(l.unit, 61)
+	return uint64(l.rank-aboveFloor)<<62 | l.amount.fixed(l.unit, 61)
 }
 
 // String is for people, with three digits: "0.250", "weight 0: 0.250".
@@ -60,6 +63,8 @@ func (l Level) String() string {
 		prefix = "above what is left: "
 	case weightless:
 		prefix = "weight 0: "
+	case aboveLimit:
+		prefix = "above the limit: "
 	}
 	return fmt.Sprintf("%s%.3f", prefix, l.Float())
 }
@@ -79,11 +84,14 @@ func (t *Tree) Level(queue, resource int, change int64) Level {
 		return Level{}
 	}
 	p := &t.parts[t.at(queue, resource)]
-	usage, weight := sum(p.Usage, change), uint64(t.queues[queue].weight)
+	usage, weight, supply := sum(p.Usage, change), uint64(t.queues[queue].weight), uint64(max(1, division.Supply))
+	if p.AboveLimit && usage >= p.Ceiling {
+		return Level{rank: aboveLimit, amount: wide{low: uint64(usage - p.Ceiling)}, unit: wide{low: supply}}
+	}
 	if usage < p.Floor || usage == p.Floor && weight > 0 {
 		return Level{}
 	}
-	above, supply := uint64(usage-p.Floor), uint64(max(1, division.Supply))
+	above := uint64(usage - p.Floor)
 	switch {
 	case weight == 0:
 		return Level{rank: weightless, amount: wide{low: above}, unit: wide{low: supply}}

@@ -57,6 +57,51 @@ func TestLevels(t *testing.T) {
 	}
 }
 
+// TestWhatIsAboveALimitIsTheHighestLevel has 12 of which one queue holds 6 of its limit of 2, one with the same weight all of its
+// share, and one waits for 3: there is enough for what they ask for within their limits, but not for what they hold.
+func TestWhatIsAboveALimitIsTheHighestLevel(t *testing.T) {
+	tree := new(Tree)
+	tree.Reset(1)
+	for i, a := range []Amounts{
+		{Limit: 2, Usage: 6, Demand: 6}, {Limit: NoLimit, Usage: 6, Demand: 6}, {Limit: NoLimit, Demand: 3},
+		{Limit: 1, Usage: 0, Demand: 1},
+	} {
+		tree.Add(Root, []int64{1, 1, 1, 0}[i])
+		tree.SetAmounts(i, 0, a)
+	}
+	tree.Compute([]int64{12})
+	if d := tree.Division(Root, 0); !d.Contended || d.Rate != (Fraction{6, 1}) {
+		t.Errorf("%+v", d)
+	}
+	if _, shares := floorsAndShares(tree); !slices.Equal(shares, []int64{2, 6, 3, 1}) {
+		t.Errorf("shares %d", shares)
+	}
+	for _, c := range []struct {
+		queue  int
+		change int64
+		want   string
+	}{
+		{0, 0, "above the limit: 0.333"},
+		{0, -3, "above the limit: 0.083"},
+		{0, -4, "above the limit: 0.000"},
+		{0, -5, "0.167"},
+		{1, 0, "1.000"},
+		{1, 1, "1.167"}, // a limit has no part in it
+		{2, 3, "0.500"},
+		{3, 1, "weight 0: 0.083"},
+	} {
+		if got := tree.Level(c.queue, 0, c.change).String(); got != c.want {
+			t.Errorf("queue %d with %d more: %s, want %s", c.queue, c.change, got, c.want)
+		}
+	}
+	for i := range 5 { // the order by numbers is the same
+		a, b := tree.Level(0, 0, int64(-i)), tree.Level(1, 0, 2)
+		if cmp.Compare(a.number(), b.number()) != a.Compare(b) {
+			t.Errorf("%s is %d, %s %d", a, a.number(), b, b.number())
+		}
+	}
+}
+
 // TestLevelsCompareAsFractions compares any two levels, of amounts up to the largest, with fractions without bounds.
 func TestLevelsCompareAsFractions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -73,6 +118,8 @@ func TestLevelsCompareAsFractions(t *testing.T) {
 				return unit.Quo(rational(above), unit)
 			}
 			switch {
+			case d.Contended && p.Usage > p.Ceiling && p.Usage+change >= p.Ceiling:
+				return tree.Level(q, 0, change), new(big.Rat).SetFrac64(p.Usage+change-p.Ceiling, max(1, supply)), aboveLimit
 			case !d.Contended, above < 0, above == 0 && weight > 0:
 				return tree.Level(q, 0, change), new(big.Rat), atFloor
 			case weight == 0:
@@ -238,7 +285,8 @@ func TestExchangesComeToAnEnd(t *testing.T) {
 			tree.Add(Root, rapid.Int64Range(0, 3).Draw(t, "weight"))
 			for r := range resources {
 				tree.SetAmounts(q, r, Amounts{
-					Guarantee: rapid.SampledFrom([]int64{0, 0, 3}).Draw(t, "guarantee"), Limit: NoLimit, Usage: amounts.Draw(t, "usage"), Demand: 12,
+					Guarantee: rapid.SampledFrom([]int64{0, 0, 3}).Draw(t, "guarantee"), Usage: amounts.Draw(t, "usage"), Demand: 12,
+					Limit: rapid.SampledFrom([]int64{NoLimit, NoLimit, 4}).Draw(t, "limit"),
 				})
 			}
 		}

@@ -20,38 +20,51 @@ type node struct {
 // oracle computes floors and shares by the definition: in rounds, in each of which all siblings that still want something grow
 // at the same rate until the first of them has all or nothing is left, with fractions without bounds.
 func oracle(supply int64, siblings []*node) (rate *big.Rat) {
-	var floors, most int64
+	floors := int64(0)
 	for _, n := range siblings {
 		n.sum()
 		n.floor = min(n.guarantee, n.most)
-		floors, most = floors+n.floor, most+n.most
+		floors += n.floor
 	}
 	rate = new(big.Rat)
 	parts := map[*node]*big.Rat{}
-	for _, n := range siblings {
-		switch {
-		case floors > supply:
-			scaled := new(big.Int).Mul(big.NewInt(n.floor), big.NewInt(supply))
-			n.floor = scaled.Div(scaled, big.NewInt(floors)).Int64()
-		case most <= supply:
-			parts[n] = rational(n.most - n.floor)
+	switch {
+	case floors > supply: // each grows by its guarantee, up to what it asks for of it
+		rounds(rational(supply), siblings, parts, func(n *node) int64 { return n.floor }, func(n *node) int64 { return n.guarantee })
+		for _, n := range siblings {
+			n.floor = 0
+			if parts[n] != nil {
+				n.floor = new(big.Int).Quo(parts[n].Num(), parts[n].Denom()).Int64()
+			}
 		}
-	}
-	if floors <= supply && supply < most {
-		left := rational(supply - floors)
-		rate = rounds(left, siblings, parts, func(n *node) int64 { return n.weight })
-		rounds(left, siblings, parts, func(n *node) int64 {
+		clear(parts)
+	case supply < held(siblings):
+		left, extra := rational(supply-floors), func(n *node) int64 { return n.most - n.floor }
+		rate = rounds(left, siblings, parts, extra, func(n *node) int64 { return n.weight })
+		rounds(left, siblings, parts, extra, func(n *node) int64 {
 			if n.weight > 0 {
 				return 0
 			}
 			return 1
 		})
+	default:
+		for _, n := range siblings {
+			parts[n] = rational(n.most - n.floor)
+		}
 	}
 	for _, n := range siblings {
 		n.share = n.floor + roundUp(parts[n])
 		oracle(max(0, n.share-n.amounts.Usage), n.children)
 	}
 	return rate
+}
+
+// held is what siblings ask for, or hold if that is more.
+func held(siblings []*node) (sum int64) {
+	for _, n := range siblings {
+		sum += max(n.most, n.usage)
+	}
+	return sum
 }
 
 // sum computes what a queue and all below it want.
@@ -65,8 +78,9 @@ func (n *node) sum() {
 	n.guarantee, n.most = max(children, n.amounts.Guarantee), min(demand, n.amounts.Limit)
 }
 
-// rounds takes from left what each of those with a weight gets above its floor, and returns what each got for a unit of weight.
-func rounds(left *big.Rat, siblings []*node, parts map[*node]*big.Rat, weight func(*node) int64) (rate *big.Rat) {
+// rounds takes from left what each of those with a weight gets of the extra amount that it wants, and returns what each got for a
+// unit of weight.
+func rounds(left *big.Rat, siblings []*node, parts map[*node]*big.Rat, extra, weight func(*node) int64) (rate *big.Rat) {
 	rate = new(big.Rat)
 	for {
 		step, weights := (*big.Rat)(nil), int64(0)
@@ -76,7 +90,7 @@ func rounds(left *big.Rat, siblings []*node, parts map[*node]*big.Rat, weight fu
 			if has == nil {
 				has = new(big.Rat)
 			}
-			want := new(big.Rat).Sub(rational(n.most-n.floor), has)
+			want := new(big.Rat).Sub(rational(extra(n)), has)
 			if weight(n) == 0 || want.Sign() == 0 {
 				continue
 			}

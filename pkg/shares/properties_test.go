@@ -28,7 +28,7 @@ func holdToBounds(t failing, tree *Tree) {
 	t.Helper()
 	for parent := Root; parent < tree.Len(); parent++ {
 		for r := range tree.resources {
-			floors, shares := new(big.Int), new(big.Int)
+			floors, shares, asked, held := new(big.Int), new(big.Int), new(big.Int), new(big.Int)
 			n := int64(0)
 			for i := range tree.Len() {
 				if tree.queues[i].parent != parent {
@@ -40,6 +40,8 @@ func holdToBounds(t failing, tree *Tree) {
 				}
 				floors.Add(floors, big.NewInt(p.Floor))
 				shares.Add(shares, big.NewInt(p.Share))
+				asked.Add(asked, big.NewInt(p.Ceiling))
+				held.Add(held, big.NewInt(max(p.Usage, p.Ceiling)))
 			}
 			d := tree.Division(parent, r)
 			supply := big.NewInt(d.Supply)
@@ -50,8 +52,10 @@ func holdToBounds(t failing, tree *Tree) {
 				t.Fatalf("the floors below %d are more than %d", parent, d.Supply)
 			case shares.Cmp(most) > 0:
 				t.Fatalf("the shares below %d are more than %d and one for each of %d", parent, d.Supply, n)
-			case d.Contended && !d.Scaled && shares.Cmp(supply) < 0:
+			case asked.Cmp(supply) > 0 && !d.Scaled && shares.Cmp(supply) < 0:
 				t.Fatalf("the shares below %d are less than %d, and %d ask for more", parent, d.Supply, n)
+			case d.Contended != (held.Cmp(supply) > 0):
+				t.Fatalf("contended below %d is %t, where %d is held and asked for of %d", parent, d.Contended, held, supply)
 			case d.Rate.P < 0 || d.Rate.Q <= 0:
 				t.Fatalf("a rate of %d/%d below %d", d.Rate.P, d.Rate.Q, parent)
 			}

@@ -31,6 +31,8 @@ type Part struct {
 	Demand int64
 	// Ceiling is the demand as far as the queue's own limit allows.
 	Ceiling int64
+	// AboveLimit reports that the queue held more than its limit, and those of the queues below it, allow when shares were computed.
+	AboveLimit bool
 	// Floor is the part of the guarantee that the queue has a use for, reduced if the floors are scaled.
 	Floor int64
 	// Share is what the queue may count on while others want theirs, rounded up to a whole unit; scaled floors are rounded down.

@@ -53,9 +53,9 @@ func (a wide) over(b wide) uint64 {
 }
 
 // overUp returns ⌈a/b⌉, under the same conditions.
-func (a wide) overUp(b uint64) uint64 {
-	quotient, remainder := bits.Div64(a.high, a.low, b)
-	if remainder > 0 {
+func (a wide) overUp(b wide) uint64 {
+	quotient := a.over(b)
+	if b.times(wide{low: quotient}).lower() != a {
 		quotient++
 	}
 	return quotient

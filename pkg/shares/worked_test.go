@@ -69,6 +69,11 @@ func TestWorkedShares(t *testing.T) {
 			shares: []int64{14, 14, 36}, rate: Fraction{56, 4}},
 		{name: "scaled and rounded down", supply: 7, queues: []given{{1, 9, 9, 0}, {1, 3, 3, 0}, {5, 0, 9, 0}},
 			shares: []int64{5, 1, 0}, floors: []int64{5, 1, 0}, rate: Fraction{0, 1}},
+		// What one has no use for is the other's: it is not scaled by what is asked for, which falls with each pod that ends.
+		{name: "guarantees of which one is not used in full", supply: 8, queues: []given{{1, 8, 4, 0}, {1, 8, 8, 0}},
+			shares: []int64{4, 4}, floors: []int64{4, 4}, rate: Fraction{0, 1}},
+		{name: "guarantees of which one is hardly used", supply: 8, queues: []given{{1, 8, 2, 0}, {1, 8, 8, 0}},
+			shares: []int64{2, 6}, floors: []int64{2, 6}, rate: Fraction{0, 1}},
 		{name: "enough for all", supply: 20, queues: []given{{1, 5, 8, 0}, {0, 0, 12, 0}}, shares: []int64{8, 12}, rate: Fraction{0, 1}, idle: true},
 		{name: "no supply", supply: 0, queues: []given{{1, 5, 8, 0}, {0, 0, 12, 0}}, shares: []int64{0, 0}, floors: []int64{0, 0}, rate: Fraction{0, 1}},
 		{name: "products beyond 64 bits", supply: 3 << 49, queues: []given{{1, 0, 1 << 50, 0}, {1<<14 + 1, 0, 1 << 50, 0}},

@@ -126,7 +126,9 @@ func (c *reclaim) level(queue string, r corev1.ResourceName, after bool) level {
 	}
 	supply, rate := big.NewRat(max(1, c.supply[q.Parent][r]), 1), c.lambda[q.Parent][r]
 	of := big.NewRat(above, 1)
-	switch {
+	switch over := c.used(queue, r, after) - c.parts[queue][r].ceiling; {
+	case over >= 0 && c.holds(queue, r) > c.parts[queue][r].ceiling: // beyond a limit
+		return level{4, big.NewRat(over, 1).Quo(big.NewRat(over, 1), supply)}
 	case q.Weight == 0:
 		return level{3, of.Quo(of, supply)}
 	case rate.Sign() == 0:

@@ -74,25 +74,23 @@ func (c *reclaim) divide(of string, supply Amounts) {
 		c.parts[name], shares[name] = map[corev1.ResourceName]*part{}, Amounts{}
 	}
 	for _, r := range c.resources() {
-		floors, ceilings := int64(0), int64(0)
+		floors, ceilings, held := int64(0), int64(0), int64(0)
 		for _, name := range children {
 			p := c.partOf(name, r)
 			c.parts[name][r] = p
 			p.floor = min(p.guarantee, p.ceiling)
-			floors, ceilings = floors+p.floor, ceilings+p.ceiling
+			floors, ceilings, held = floors+p.floor, ceilings+p.ceiling, held+max(p.ceiling, c.holds(name, r))
 		}
-		c.contended[of][r] = ceilings > supply[r]
+		c.contended[of][r] = held > supply[r]
 		c.lambda[of][r] = new(big.Rat)
 		switch {
 		case floors > supply[r]:
+			c.scale(children, r, supply[r])
 			for _, name := range children {
-				p := c.parts[name][r]
-				scaled := new(big.Int).Mul(big.NewInt(p.floor), big.NewInt(supply[r]))
-				p.floor = scaled.Quo(scaled, big.NewInt(floors)).Int64()
-				shares[name][r] = p.floor
+				shares[name][r] = c.parts[name][r].floor
 			}
 			continue
-		case ceilings <= supply[r]:
+		case ceilings <= supply[r] && !c.contended[of][r]:
 			for _, name := range children {
 				shares[name][r] = c.parts[name][r].ceiling
 			}
@@ -118,6 +116,51 @@ func (c *reclaim) divide(of string, supply Amounts) {
 	for _, name := range children {
 		c.divide(name, shares[name])
 	}
+}
+
+// scale reduces the floors: what there is goes by guarantee to those that have not all of theirs that they ask for, a round for
+// each of them.
+func (c *reclaim) scale(children []string, r corev1.ResourceName, left int64) {
+	full := map[string]bool{}
+	for {
+		guarantees := new(big.Int)
+		for _, name := range children {
+			if !full[name] {
+				guarantees.Add(guarantees, big.NewInt(c.parts[name][r].guarantee))
+			}
+		}
+		more, rest := false, left
+		for _, name := range children {
+			p := c.parts[name][r]
+			if full[name] || p.guarantee == 0 {
+				continue
+			}
+			part := new(big.Int).Mul(big.NewInt(left), big.NewInt(p.guarantee))
+			if part.Quo(part, guarantees).Int64() >= p.floor {
+				full[name], more, rest = true, true, rest-p.floor
+			}
+		}
+		if left = rest; more {
+			continue
+		}
+		for _, name := range children {
+			if p := c.parts[name][r]; !full[name] && p.guarantee > 0 {
+				part := new(big.Int).Mul(big.NewInt(left), big.NewInt(p.guarantee))
+				p.floor = part.Quo(part, guarantees).Int64()
+			}
+		}
+		return
+	}
+}
+
+// holds is what a queue and those below it hold as the shares have it.
+func (c *reclaim) holds(queue string, r corev1.ResourceName) (sum int64) {
+	for name, q := range c.Queues {
+		if c.isBelow(name, queue) {
+			sum += q.Used[r]
+		}
+	}
+	return sum
 }
 
 // extra is what a queue has above its floor at a rate, rounded up.

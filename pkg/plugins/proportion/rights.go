@@ -28,9 +28,8 @@ func (c *claim) byGuarantee() (found *guaranteeClaim, why string) {
 		}
 		var buffer [8]int
 		for _, r := range c.tree.Deciding(buffer[:0], number, c.needs, c.worlds()) {
-			if kept := c.tree.Kept(number, r); why == "" && c.tree.Part(number, r).Usage+c.needs.At(r) > kept {
-				why = fmt.Sprintf("with it queue %q would hold %s", queue.Name,
-					c.ofWhat(r, c.tree.Part(number, r).Usage+c.needs.At(r), " of its guarantee of ", kept))
+			if with := c.tree.Part(number, r).Usage + c.needs.At(r); why == "" && with > c.tree.Kept(number, r) {
+				why = fmt.Sprintf("with it queue %q would hold %s", queue.Name, c.ofGuarantee(queue, r, with))
 			}
 		}
 	}

@@ -32,7 +32,7 @@ func (s *sharing) findUnmet() {
 			waiting[queue.Index]++
 			starts := string(model.WaitingForVictims) // a job that only waits for that says less than others
 			if reason, why := unmetBy(refusal); queue.Unmet == nil || queue.Unmet.Reason == starts && reason != starts {
-				queue.Unmet = &model.UnmetGuarantee{Reason: reason, Message: s.holdsWith(number, needs) + "; " + why}
+				queue.Unmet = &model.UnmetGuarantee{Reason: reason, Message: s.holdsWith(queue, needs) + "; " + why}
 			}
 		}
 	}
@@ -42,8 +42,51 @@ func (s *sharing) findUnmet() {
 			queue.Unmet.Message = "1 job waits within the guarantee; with it the queue would hold " + queue.Unmet.Message
 		case jobs > 1:
 			queue.Unmet.Message = fmt.Sprintf("%d jobs wait within the guarantee; with one of them the queue would hold %s", jobs, queue.Unmet.Message)
+		case s.numbers[i] != absent:
+			queue.Unmet = s.oversubscribed(queue)
 		}
 	}
+}
+
+// oversubscribed says that a queue has not what it asks for within its guarantee since the guarantees are more than there is; nil
+// when that is not so.
+func (s *sharing) oversubscribed(queue *model.Queue) *model.UnmetGuarantee {
+	number := s.numbers[queue.Index]
+	for _, guarantee := range queue.Guarantee {
+		r := guarantee.Position
+		if asked := min(guarantee.Amount, s.tree.Part(number, r).Ceiling); s.isReduced(queue, r) && queue.Used.At(r) < asked {
+			dimensions := s.session.Snapshot.Dimensions
+			return &model.UnmetGuarantee{Reason: model.UnmetOversubscribed, Message: fmt.Sprintf(
+				"with the guarantees of the queues beside it there is not enough for its own: of %s it has a right to %s",
+				dimensions.FormatAmount(r, guarantee.Amount), dimensions.FormatAmount(r, s.tree.Kept(number, r)))}
+		}
+	}
+	return nil
+}
+
+// isReduced reports whether the queue cannot have all that it asks for within its guarantee.
+func (s *sharing) isReduced(queue *model.Queue, r int) bool {
+	number := s.numbers[queue.Index]
+	return s.tree.Division(s.parentOf(queue), r).Scaled && s.tree.Kept(number, r) < min(guaranteeOf(queue, r), s.tree.Part(number, r).Ceiling)
+}
+
+// guaranteeOf returns the queue's own.
+func guaranteeOf(queue *model.Queue, r int) int64 {
+	for _, guarantee := range queue.Guarantee {
+		if guarantee.Position == r {
+			return guarantee.Amount
+		}
+	}
+	return 0
+}
+
+// ofGuarantee says how much of its guarantee a queue would hold: "4 of its guarantee of 8 cpu, reduced to 3 cpu".
+func (s *sharing) ofGuarantee(queue *model.Queue, r int, amount int64) string {
+	words := s.ofWhat(r, amount, " of its guarantee of ", guaranteeOf(queue, r))
+	if s.isReduced(queue, r) {
+		words += ", reduced to " + s.session.Snapshot.Dimensions.FormatAmount(r, s.tree.Kept(s.numbers[queue.Index], r))
+	}
+	return words
 }
 
 // hasGuarantee reports whether a queue, or one above it, has a guarantee of its own.
@@ -57,10 +100,11 @@ func hasGuarantee(queue *model.Queue) bool {
 }
 
 // holdsWith says how much a queue would hold of what decides with a job that needs so much.
-func (s *sharing) holdsWith(number int, needs model.Resources) string {
+func (s *sharing) holdsWith(queue *model.Queue, needs model.Resources) string {
 	var buffer [8]int
+	number := s.numbers[queue.Index]
 	r := s.tree.Deciding(buffer[:0], number, needs, s.worlds())[0]
-	return s.ofWhat(r, s.tree.Part(number, r).Usage+needs.At(r), " of its guarantee of ", s.tree.Kept(number, r))
+	return s.ofGuarantee(queue, r, s.tree.Part(number, r).Usage+needs.At(r))
 }
 
 // unmetBy returns why a job waits that has a right to capacity, in one word and in more.

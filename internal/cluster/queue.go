@@ -48,7 +48,7 @@ func newQueues() queues {
 func (q *queues) any() bool { return len(q.objects) > 0 }
 
 // applyQueue takes in a new version of a queue, or its end. What its status says matters only for what is written to it. The jobs
-// that name it are filled again when it takes those of other namespaces, all jobs when the first queue comes or the last one
+// that name it are filled again when it may take those of other namespaces, all jobs when the first queue comes or the last one
 // goes.
 func (s *State) applyQueue(object *v1alpha1.Queue, deleted bool) Effect {
 	before := s.queues.objects[object.Name]
@@ -76,7 +76,8 @@ func (s *State) applyQueue(object *v1alpha1.Queue, deleted bool) Effect {
 	switch after := s.queues.objects[object.Name]; {
 	case had != s.queues.any():
 		s.refillJobs(func(*model.Job) bool { return true })
-	case before == nil || after == nil || !equality.Semantic.DeepEqual(before.object.Spec.NamespaceSelector, object.Spec.NamespaceSelector):
+	case before == nil || after == nil || before.unreadable != after.unreadable ||
+		!equality.Semantic.DeepEqual(before.object.Spec.NamespaceSelector, object.Spec.NamespaceSelector):
 		s.refillJobs(func(job *model.Job) bool { return job.Queue == object.Name || job.RefusedBy == object.Name })
 	}
 	return Effect{Schedule: true, Report: true}

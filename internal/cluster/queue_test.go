@@ -67,6 +67,29 @@ func TestALimitAboveWhatAPodMayAskFor(t *testing.T) {
 	}
 }
 
+// TestTheQueueOfAJobIsThatOfANewProcess: whatever changes in the object, and in whatever order.
+func TestTheQueueOfAJobIsThatOfANewProcess(t *testing.T) {
+	versions := map[string]func(*v1alpha1.Queue){
+		"open":       func(*v1alpha1.Queue) {},
+		"closed":     func(q *v1alpha1.Queue) { q.Spec.NamespaceSelector = nil },
+		"unreadable": func(q *v1alpha1.Queue) { q.Spec.NamespaceSelector, q.Spec.Limit = nil, list("cpu", "-1") },
+		"paused":     func(q *v1alpha1.Queue) { q.Spec.NamespaceSelector, q.Spec.Paused = nil, true },
+	}
+	named := pod("p", label(v1alpha1.LabelQueue, "a"))
+	for from, before := range versions {
+		for to, after := range versions {
+			s := newState(node("n1", "cpu", "4"), queue("a", "1", before), named)
+			s.Snapshot(start)
+			s.Apply(seen(queue("a", "2", after)))
+			fresh := newState(node("n1", "cpu", "4"), queue("a", "2", after), named)
+			got, want := s.Snapshot(start).Jobs[0], fresh.Snapshot(start).Jobs[0]
+			if got.Queue != want.Queue || got.RefusedBy != want.RefusedBy {
+				t.Errorf("%s, then %s: in %q, refused by %q; want %q, %q", from, to, got.Queue, got.RefusedBy, want.Queue, want.RefusedBy)
+			}
+		}
+	}
+}
+
 // TestQueuesThatCannotBeRead: each stops itself, and says why.
 func TestQueuesThatCannotBeRead(t *testing.T) {
 	s := newState(

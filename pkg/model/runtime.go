@@ -65,7 +65,7 @@ func (j *Job) IsUnheld(now int64) bool {
 	if j.Key.IsPod || j.Key.WithoutPodGroup {
 		return false
 	}
-	first, held := now, true
+	first, held := int64(math.MaxInt64), true // not now, which may be before what another clock has written
 	for _, task := range j.Tasks {
 		if task.Status != Bound && task.Status != Running {
 			continue

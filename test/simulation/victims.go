@@ -39,7 +39,8 @@ func (p *process) stays(pod *corev1.Pod, node string, victims map[types.UID]bool
 
 // evictsForAStart is I10: a job for which others are evicted gets its whole minimum nominated, or all members that replace
 // others, in capacity that is there when the victims are gone, and of each job that loses members at least one is evicted from a
-// node to which a member is nominated, or a limit would be exceeded with them.
+// node to which a member is nominated, or a limit would be exceeded with them, or capacity there is held for others: with what the
+// queue then holds less, the job may be within a guarantee that the reservation has to yield to.
 func (j *invariantChecker) evictsForAStart(p *process, decision model.Decision) {
 	nominated := map[types.UID]string{}
 	nodes := map[string]bool{}
@@ -76,9 +77,12 @@ func (j *invariantChecker) evictsForAStart(p *process, decision model.Decision) 
 			j.violated("I10", "pods are evicted for %s, and %s still has %d too little of %s", decision.Job, node.Name, -free[lacks[0]], lacks[0])
 		}
 	}
+	reserved := func(hold model.HeldCapacity) bool {
+		return hold.Reserved() && hold.Job != decision.Job && nodes[hold.Node]
+	}
 	for _, eviction := range decision.Evictions {
 		helps := func(other model.Eviction) bool { return other.Job == eviction.Job && nodes[other.Node] }
-		if !slices.ContainsFunc(decision.Evictions, helps) && !j.limitsOnly(p, decision, j.spares(p, decision, eviction.Job)) {
+		if !slices.ContainsFunc(decision.Evictions, helps) && !slices.ContainsFunc(p.snapshot.Held(), reserved) && !j.limitsOnly(p, decision, j.spares(p, decision, eviction.Job)) {
 			j.violated("I10", "%s is evicted from %s for %s, which gets no capacity where any of its job leaves", eviction.Pod, eviction.Node, decision.Job)
 		}
 	}

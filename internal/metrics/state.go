@@ -30,6 +30,7 @@ const (
 	QueueLimit      Name = "tutti_queue_limit"
 	QueueJobs       Name = "tutti_queue_jobs"
 	QueueOldestWait Name = "tutti_queue_oldest_wait_seconds"
+	QueueUnmet      Name = "tutti_queue_guarantee_unmet"
 )
 
 // The metrics of starts, searches and the calls of others.
@@ -150,6 +151,11 @@ func queues() []Metric {
 		{
 			Name: QueueOldestWait, Kind: Gauge, Program: Scheduler, Labels: []Label{queue},
 			Help: "For how long that job of a queue, or of one below it, has waited to start that has waited longest; none while no job waits.",
+		},
+		{
+			Name: QueueUnmet, Kind: Gauge, Program: Scheduler,
+			Help:   "1 while jobs wait that are within the guarantee of a queue, as its condition GuaranteeMet says; none while it is met.",
+			Labels: []Label{queue, {Name: "reason", Values: "those of the condition"}},
 		},
 	}
 }

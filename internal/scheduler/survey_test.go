@@ -18,7 +18,9 @@ import (
 	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/internal/metrics"
 	"github.com/tutti-sched/tutti/internal/telemetry"
+	"github.com/tutti-sched/tutti/pkg/actions/reclaim"
 	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/proportion"
 )
 
@@ -121,7 +123,7 @@ func TestQueuesAreCounted(t *testing.T) {
 	w.loop.profile.Tiers = append(w.loop.profile.Tiers, framework.Tier{{Factory: proportion.New}})
 	w.node("n1", "8")
 	queue := queueOf("30")
-	queue.Spec.Guarantee = queueOf("2").Spec.Limit
+	queue.Spec.Guarantee = queueOf("14").Spec.Limit
 	w.queue(queue)
 	w.gang("runs", 6, 6)
 	w.gang("waits", 6, 6)
@@ -130,10 +132,14 @@ func TestQueuesAreCounted(t *testing.T) {
 	w.play(t.Context(), 10*time.Second)
 	expectMetrics(t, sum, map[string]float64{
 		"tutti_queue_used queue=default resource=cpu": 6, "tutti_queue_limit queue=default resource=cpu": 30,
-		"tutti_queue_guarantee queue=default resource=cpu": 2, "tutti_queue_share queue=default resource=cpu": 8,
+		"tutti_queue_guarantee queue=default resource=cpu": 14, "tutti_queue_share queue=default resource=cpu": 8,
 		"tutti_queue_jobs queue=default state=running": 1, "tutti_queue_jobs queue=default state=waiting": 1,
-		"tutti_queue_demand queue=default resource=cpu": 12,
+		"tutti_queue_demand queue=default resource=cpu": 12, "tutti_queue_guarantee_unmet": 0,
 	})
+	w.loop.profile.Actions = append(w.loop.profile.Actions, reclaim.New(reclaim.Options{}))
+	if unmet := sum(metrics.QueueUnmet, "queue=default", "reason="+model.UnmetOversubscribed); unmet != 1 {
+		t.Errorf("the guarantee of 14 of 8 cores counts as unmet %v times, want 1", unmet)
+	}
 	if waits := sum(metrics.QueueOldestWait); waits < 10 || waits > 12 {
 		t.Errorf("a job has waited for %v seconds, want 11", waits)
 	}

@@ -41,6 +41,8 @@ type QueueSurvey struct {
 	Running, Waiting                      int
 	// OldestWaiting is since when the job that has waited longest to start has; zero when none waits.
 	OldestWaiting time.Time
+	// Unmet is the reason for which its guarantee is not met; empty when it is, and while guarantees are not enforced.
+	Unmet string
 }
 
 // Loop is what a scrape asks of the scheduler's loop. Any goroutine may call its methods.
@@ -76,7 +78,7 @@ type State struct {
 	oldWaiting                                   *prometheus.GaugeVec
 	queueUsed, queueShare, queueJobs             *prometheus.GaugeVec
 	queueGuarantee, queueLimit                   *prometheus.GaugeVec
-	queueDemand, queueOldest                     *prometheus.GaugeVec
+	queueDemand, queueOldest, queueUnmet         *prometheus.GaugeVec
 }
 
 // NewState returns the collector of a loop's state, which the caller registers.
@@ -94,6 +96,7 @@ func NewState(loop Loop, clock clock.Clock) *State {
 		queueShare: metrics.NewGauge(metrics.QueueShare), queueJobs: metrics.NewGauge(metrics.QueueJobs),
 		queueGuarantee: metrics.NewGauge(metrics.QueueGuarantee), queueLimit: metrics.NewGauge(metrics.QueueLimit),
 		queueDemand: metrics.NewGauge(metrics.QueueDemand), queueOldest: metrics.NewGauge(metrics.QueueOldestWait),
+		queueUnmet: metrics.NewGauge(metrics.QueueUnmet),
 	}
 }
 
@@ -107,7 +110,7 @@ func (s *State) ofSurvey() []*prometheus.GaugeVec {
 	return []*prometheus.GaugeVec{
 		s.waiting, s.oldest, s.blocked, s.podGroups, s.members, s.unscheduled, s.nominated, s.stuck, s.objects, s.dims, s.oldWaiting,
 		s.reservations, s.reserved, s.queueUsed, s.queueShare, s.queueGuarantee, s.queueLimit, s.queueJobs,
-		s.queueDemand, s.queueOldest,
+		s.queueDemand, s.queueOldest, s.queueUnmet,
 	}
 }
 
@@ -216,5 +219,8 @@ func (s *State) fillQueue(queue *QueueSurvey, now time.Time) {
 	s.queueJobs.WithLabelValues(queue.Name, "waiting").Set(float64(queue.Waiting))
 	if since := queue.OldestWaiting; !since.IsZero() {
 		s.queueOldest.WithLabelValues(queue.Name).Set(max(0, now.Sub(since)).Seconds())
+	}
+	if queue.Unmet != "" {
+		s.queueUnmet.WithLabelValues(queue.Name, queue.Unmet).Set(1)
 	}
 }

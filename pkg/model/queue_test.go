@@ -92,8 +92,8 @@ func TestWithoutQueuesNothingIsCounted(t *testing.T) {
 	}
 }
 
-// TestNoViewpointOutlivesItsQueues: when the queues are replaced, what a session last looked from is not compared with the new ones,
-// and a copy does not look for it among them.
+// TestNoViewpointOutlivesItsQueues: when the queues are replaced, what a session last looked from is not compared with the new
+// ones, and a copy does not look for it among them.
 func TestNoViewpointOutlivesItsQueues(t *testing.T) {
 	s := queued(1, 1000)
 	s.SetHeld([]model.HeldCapacity{{Job: model.JobKey{Name: "holder"}, Queue: s.Queue("inner"), Node: "n", Request: model.Resources{7}}})

@@ -27,8 +27,8 @@ const (
 	// weightless is at or above the floor with weight 0: relative to the supply. It includes the floor, or the last unit of such a
 	// queue could not be taken.
 	weightless
-	// aboveLimit is of a queue that held more than limits allow, and would hold at least what they do: relative to the supply. What is
-	// beyond a limit is part of no share, and is given first, up to the last unit.
+	// aboveLimit is of a queue that held more than limits allow, and would hold at least what they do: relative to the supply. What
+	// is beyond a limit is part of no share, and is given first, up to the last unit.
 	aboveLimit
 )
 

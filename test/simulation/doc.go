@@ -36,11 +36,11 @@
 // # Who judges
 //
 // judge never asks the scheduler's accounting. What is decided is judged by what the process had been told: I1 and I26
-// (gangs.go), I3 and I4 (capacity.go), I10 to I15 and I30 (victims.go). What came of it is judged by the server's objects: I3 and
-// I5. In between: I6, I24 (binds.go), and I9 by verify mode, whose panics are violations, as any panic is one of I25 and a loop
-// without end is of I27. At rest (rest.go): I2, I7, I8, I16, I22, I23 and I29: each waiting pod has a reason, no call is in
-// flight, what the process holds is what a new one would read, no pod waits for which there is capacity, and nothing is
-// written any more.
+// (gangs.go), I3 and I4 (capacity.go), I10 to I15 and I30 (victims.go, loop.go). What came of it is judged by the server's
+// objects: I3 and I5. In between: I6, I24 (binds.go), and I9 by verify mode, whose panics are violations, as any panic is one
+// of I25 and a loop without end is of I27. At rest (rest.go): I2, I7, I8, I16, I22, I23 and I29: each waiting pod has a reason,
+// no call is in flight, what the process holds is what a new one would read, no pod waits for which there is capacity, and
+// nothing is written any more.
 //
 // With Queues: Q5, Q14 and Q15 of what is decided, Q5 again by the server's objects (quota.go), Q11 (victims.go); at rest Q12 and
 // Q21. I16 is Q6 then, no job waits within its limits for which there is capacity, and I29 is Q10, evictions come to an end.
@@ -60,6 +60,6 @@
 //	world.go, tree.go, faults.go                                             users, nodes, kubelets and queues; what goes wrong
 //	server.go, serve.go, stream.go, travel.go                                the API server and the network
 //	process.go, sight.go, lease.go, filters.go, alarm.go                     one life of a replica
-//	judge.go, binds.go, gangs.go, capacity.go, victims.go, waits.go,
+//	judge.go, binds.go, gangs.go, capacity.go, victims.go, loop.go, waits.go,
 //	queues.go, quota.go, rest.go                                             the invariants
 package simulation

@@ -12,8 +12,8 @@ import (
 // evictionLoop is that members of one job were evicted for another.
 type evictionLoop struct{ victim, beneficiary model.JobKey }
 
-// checkNoEvictionLoop is I13: no two jobs of one queue evict each other. Priorities do not change here, but for those of jobs with
-// unlike members, as these end and are made again.
+// checkNoEvictionLoop is I13: no two jobs of one queue evict each other. Priorities do not change here, but for those of jobs
+// with unlike members, as these end and are made again.
 func (j *invariantChecker) checkNoEvictionLoop(p *process, decision model.Decision) {
 	for _, eviction := range decision.Evictions {
 		if eviction.Right != "" || p.hasUnlikePriorities(eviction.Job) || p.hasUnlikePriorities(decision.Job) {

@@ -36,8 +36,8 @@ func (p *process) stays(pod *corev1.Pod, node string, victims map[types.UID]bool
 
 // evictsForAStart is I10: a job for which others are evicted gets its whole minimum nominated, or all members that replace
 // others, in capacity that is there when the victims are gone, and of each job that loses members at least one is evicted from a
-// node to which a member is nominated, or a limit would be exceeded with them, or capacity there is held for others: with what the
-// queue then holds less, the job may be within a guarantee that the reservation has to yield to.
+// node to which a member is nominated, or a limit would be exceeded with them, or capacity there is held for others: with what
+// the queue then holds less, the job may be within a guarantee that the reservation has to yield to.
 func (j *invariantChecker) evictsForAStart(p *process, decision model.Decision) {
 	nominated := map[types.UID]string{}
 	nodes := map[string]bool{}

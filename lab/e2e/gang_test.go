@@ -47,14 +47,20 @@ func boundOf(t *testing.T, namespace, prefix string, want int) error {
 	if err != nil {
 		return err
 	}
-	bound := 0
+	bound, why := 0, ""
 	for _, pod := range pods {
-		if strings.HasPrefix(pod.Name, prefix) && pod.Spec.NodeName != "" {
+		switch {
+		case !strings.HasPrefix(pod.Name, prefix):
+		case pod.Spec.NodeName != "":
 			bound++
+		default:
+			for _, condition := range pod.Status.Conditions {
+				why += fmt.Sprintf("; %s: %s %s", pod.Name, condition.Type, condition.Message)
+			}
 		}
 	}
 	if bound != want {
-		return fmt.Errorf("%d pods %s* are bound, want %d", bound, prefix, want)
+		return fmt.Errorf("%d pods %s* are bound, want %d%s", bound, prefix, want, why)
 	}
 	return nil
 }

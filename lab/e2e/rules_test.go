@@ -61,7 +61,8 @@ func tryRule(t *testing.T, manifest string, want []string) {
 	}
 	for _, line := range want {
 		words := line[strings.LastIndex(line, ": ")+2:]
-		if err == nil || !strings.Contains(err.Error(), words) {
+		onlyNewer := strings.Contains(words, "with format int32") // older API servers check the maximum alone
+		if err == nil || !onlyNewer && !strings.Contains(err.Error(), words) {
 			t.Errorf("want %q, got %v:\n%s", words, err, manifest)
 		}
 	}

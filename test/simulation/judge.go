@@ -75,6 +75,7 @@ func (j *invariantChecker) decided(p *process, decision model.Decision) {
 		case model.ByShare:
 			j.result.Shared += len(decision.Evictions)
 		}
+		j.takesByRight(p, decision)
 		j.evictsForAStart(p, decision)
 		j.checkEvictionUseful(p, decision)
 		j.evictsOnlyWhereNeeded(p, decision)

@@ -14,17 +14,26 @@ import (
 // hold, what there is, and which units run is counted from pods and nodes; which jobs could start in an empty cluster is
 // not found again: what each queue asks for is read from what the session left of it.
 
-// takesByRight takes down a decision that evicts pods of other queues, with what was before it. It is judged after the session.
+// takesByRight takes down a decision that evicts pods of other queues. It is judged after the session.
 func (j *invariantChecker) takesByRight(p *process, decision model.Decision) {
-	told := p.asTold()
-	taker := told.queueOf(decision.Job)
-	e := p.economy(&told)
-	if decision.Right() == "" || e.Queues[taker] == nil { // in error: Q14
+	if decision.Right() == "" {
 		return
 	}
-	e.Taker, e.Right, e.Gains = taker, string(decision.Right()), invariants.Amounts{}
+	if e := p.takes(decision); e != nil { // else its queue is in error: Q14
+		p.taken = append(p.taken, e)
+	}
+}
+
+// takes returns a decision with what was before it; nil where the queue of the job takes no part.
+func (p *process) takes(decision model.Decision) *economy {
+	told := p.asTold()
+	e := p.economy(&told)
+	e.Taker, e.Right, e.Gains = told.queueOf(decision.Job), string(decision.Right()), invariants.Amounts{}
+	if e.Queues[e.Taker] == nil {
+		return nil
+	}
 	e.before(decision)
-	p.taken = append(p.taken, e)
+	return e
 }
 
 // keepsRights is Q8, after a step: each unit that went by right of a guarantee or of a share could go, all of them together.

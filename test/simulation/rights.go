@@ -84,14 +84,15 @@ func (p *process) economy(told *expectation) *economy {
 		if !ours(pod) {
 			queue = nil
 		}
+		onNode := task.Status > model.Allocated && task.Status <= model.Releasing // when the session began
 		switch there := others[task.Node]; {
-		case !task.Status.Occupies():
+		case !onNode:
 		case queue == nil && there != nil:
 			there.Add(request, -1)
 		case queue != nil && there == nil:
 			e.Supply.Add(request, 1)
 		}
-		if queue != nil && (task.Status > model.Allocated && task.Status <= model.Releasing || task.Status <= model.Allocated && task.Nominated != "") {
+		if queue != nil && (onNode || task.Status <= model.Allocated && task.Nominated != "") {
 			queue.Used.Add(request, 1)
 		}
 	}

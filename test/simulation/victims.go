@@ -282,7 +282,7 @@ func (p *process) prioritiesOf(job model.JobKey) []int32 {
 	return slices.Compact(priorities)
 }
 
-// leavesWholeGangs is I12: of a gang that loses members nothing is left, or what it needs.
+// leavesWholeGangs is I12: of a gang that loses members nothing is left, or what it needs, with those that it has lost before.
 func (j *invariantChecker) leavesWholeGangs(p *process, decision model.Decision) {
 	victims := victimsOf(decision)
 	for _, eviction := range decision.Evictions {
@@ -290,6 +290,7 @@ func (j *invariantChecker) leavesWholeGangs(p *process, decision model.Decision)
 		if group == nil {
 			continue
 		}
+		group = lowered(eviction.Job, group, p.pods(), p.place, nil)
 		m := countMembers(p.pods(), group, func(pod *corev1.Pod) string {
 			if node := p.place(pod); p.stays(pod, node, victims) {
 				return node

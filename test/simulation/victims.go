@@ -140,7 +140,8 @@ func (j *invariantChecker) evictsOnlyWhereNeeded(p *process, decision model.Deci
 			return
 		}
 	}
-	if told.headroom = p.headroom(); first == nil || told.exceeds(decision.Job, first, len(gets)) || told.hasHeadroom(decision.Job) {
+	anywhere := func(*corev1.Pod, string) bool { return true }
+	if first == nil || j.limitsOnly(p, decision, anywhere) {
 		return
 	}
 	room := int64(0)

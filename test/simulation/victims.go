@@ -169,10 +169,13 @@ func (j *invariantChecker) limitsOnly(p *process, decision model.Decision, stays
 	if told.headroom = p.headroom(); told.hasHeadroom(decision.Job) {
 		return true
 	}
+	holds := func(pod *corev1.Pod) bool {
+		task := p.task(pod)
+		waits := task != nil && task.Status == model.Pipelined || p.nominatedTo(pod) != "" // also where no pod has to go, of which no decision tells
+		return slices.Contains(gets, pod.UID) || waits || p.place(pod) != "" && stays(pod, p.place(pod))
+	}
 	return slices.ContainsFunc(told.pods, func(pod *corev1.Pod) bool {
-		return slices.Contains(gets, pod.UID) && told.overLimit(decision.Job, pod, func(other *corev1.Pod) bool {
-			return slices.Contains(gets, other.UID) || p.nominatedTo(other) != "" || p.place(other) != "" && stays(other, p.place(other))
-		}) != ""
+		return slices.Contains(gets, pod.UID) && told.overLimit(decision.Job, pod, holds) != ""
 	})
 }
 

@@ -82,7 +82,7 @@ func (j *invariantChecker) decided(p *process, decision model.Decision) {
 		j.evictsTheLower(p, decision)
 		j.leavesWholeGangs(p, decision)
 		j.keepsBudgets(p, decision)
-		j.checkNoEvictionLoop(p, decision)
+		j.checkNoEvictionLoop(decision)
 	}
 	for _, bind := range decision.Binds {
 		p.nominated[bind.Pod.UID] = ""

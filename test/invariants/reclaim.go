@@ -120,15 +120,16 @@ func (l level) compare(o level) int { return cmp.Or(cmp.Compare(l.rank, o.rank),
 
 func (c *reclaim) level(queue string, r corev1.ResourceName, after bool) level {
 	q := c.Queues[queue]
-	above := c.used(queue, r, after) - c.parts[queue][r].floor
-	if !c.contended[q.Parent][r] || above < 0 || above == 0 && q.Weight > 0 {
-		return level{of: new(big.Rat)}
-	}
-	supply, rate := big.NewRat(max(1, c.supply[q.Parent][r]), 1), c.lambda[q.Parent][r]
+	used, part := c.used(queue, r, after), c.parts[queue][r]
+	above, over, supply, rate := used-part.floor, used-part.ceiling, big.NewRat(max(1, c.supply[q.Parent][r]), 1), c.lambda[q.Parent][r]
 	of := big.NewRat(above, 1)
-	switch over := c.used(queue, r, after) - c.parts[queue][r].ceiling; {
-	case over >= 0 && c.holds(queue, r) > c.parts[queue][r].ceiling: // beyond a limit
+	switch {
+	case !c.contended[q.Parent][r]:
+		return level{of: new(big.Rat)}
+	case over >= 0 && c.holds(queue, r) > part.ceiling: // beyond a limit, up to the last unit
 		return level{4, big.NewRat(over, 1).Quo(big.NewRat(over, 1), supply)}
+	case above < 0 || above == 0 && q.Weight > 0:
+		return level{of: new(big.Rat)}
 	case q.Weight == 0:
 		return level{3, of.Quo(of, supply)}
 	case rate.Sign() == 0:

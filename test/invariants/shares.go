@@ -114,6 +114,9 @@ func (c *reclaim) divide(of string, supply Amounts) {
 		}
 	}
 	for _, name := range children {
+		for r, own := range c.Queues[name].Used { // of jobs that the queue has beside those below it
+			shares[name][r] = max(0, shares[name][r]-own)
+		}
 		c.divide(name, shares[name])
 	}
 }

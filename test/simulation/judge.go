@@ -75,13 +75,14 @@ func (j *invariantChecker) decided(p *process, decision model.Decision) {
 		case model.ByShare:
 			j.result.Shared += len(decision.Evictions)
 		}
+		j.takesByRight(p, decision)
 		j.evictsForAStart(p, decision)
 		j.checkEvictionUseful(p, decision)
 		j.evictsOnlyWhereNeeded(p, decision)
 		j.evictsTheLower(p, decision)
 		j.leavesWholeGangs(p, decision)
 		j.keepsBudgets(p, decision)
-		j.checkNoEvictionLoop(p, decision)
+		j.checkNoEvictionLoop(decision)
 	}
 	for _, bind := range decision.Binds {
 		p.nominated[bind.Pod.UID] = ""

@@ -1,10 +1,7 @@
 package simulation
 
 import (
-	"cmp"
 	"slices"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -14,9 +11,9 @@ type evictionLoop struct{ victim, beneficiary model.JobKey }
 
 // checkNoEvictionLoop is I13: no two jobs of one queue evict each other. Priorities do not change here, but for those of jobs
 // with unlike members, as these end and are made again.
-func (j *invariantChecker) checkNoEvictionLoop(p *process, decision model.Decision) {
+func (j *invariantChecker) checkNoEvictionLoop(decision model.Decision) {
 	for _, eviction := range decision.Evictions {
-		if eviction.Right != "" || p.hasUnlikePriorities(eviction.Job) || p.hasUnlikePriorities(decision.Job) {
+		if eviction.Right != "" || j.isMixed(eviction.Job) || j.isMixed(decision.Job) {
 			continue
 		}
 		j.past[evictionLoop{victim: eviction.Job, beneficiary: decision.Job}] = true
@@ -26,14 +23,9 @@ func (j *invariantChecker) checkNoEvictionLoop(p *process, decision model.Decisi
 	}
 }
 
-// hasUnlikePriorities reports whether two members of a job differ in their priority.
-func (p *process) hasUnlikePriorities(job model.JobKey) bool {
-	var first *corev1.Pod
-	return slices.ContainsFunc(p.pods(), func(pod *corev1.Pod) bool {
-		if jobKeyOf(pod) != job {
-			return false
-		}
-		first = cmp.Or(first, pod)
-		return *pod.Spec.Priority != *first.Spec.Priority
+// isMixed reports whether members of a job differ in their priority, now or once they are made again.
+func (j *invariantChecker) isMixed(key model.JobKey) bool {
+	return slices.ContainsFunc(j.world.jobs, func(one *job) bool {
+		return one.mixed && one.namespace == key.Namespace && one.name == key.Name
 	})
 }

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -44,6 +45,28 @@ func crossing(crosses bool, right model.Right) FaultInjection {
 	})
 }
 
+// claiming evicts a pod of one queue for a job of another one by a right of which just that is wrong.
+func claiming(right model.Right, wrong string) FaultInjection {
+	return rogue(func(p *process) (decision model.Decision, found bool) {
+		told := p.asTold()
+		victim, _ := pair(p, func(a, b *corev1.Pod) bool {
+			if told.refuses(jobKeyOf(b)) != "" || !jobKeyOf(a).IsPod || !jobKeyOf(b).IsPod || told.queueOf(jobKeyOf(a)) == told.queueOf(jobKeyOf(b)) {
+				return false
+			}
+			decision = evict(a, b)
+			decision.Evictions[0].Right = right
+			e := p.takes(decision)
+			if e == nil {
+				return false
+			}
+			e.setDemand()
+			err := e.Check()
+			return err != nil && strings.HasSuffix(err.Error(), wrong)
+		})
+		return decision, victim != nil
+	})
+}
+
 // plantedQueueBugs are bugs about Queues that a scheduler may have, each with the invariant that it breaks.
 func plantedQueueBugs() []planted {
 	return []planted{
@@ -66,6 +89,17 @@ func plantedQueueBugs() []planted {
 		})}},
 		{"a job evicts pods of another queue by its priority", "Q15", Config{Sabotage: crossing(true, "")}},
 		{"a right is claimed in one queue", "Q15", Config{Sabotage: crossing(false, model.ByShare)}},
+		{"guarantees are not read", "Q8", Config{Sabotage: misread(func(spec *v1alpha1.QueueSpec) { spec.Guarantee = nil })}},
+		{"a guarantee is more than its queue says", "Q8", Config{Sabotage: misread(func(spec *v1alpha1.QueueSpec) {
+			if len(spec.Guarantee) > 0 {
+				spec.Guarantee = amounts(8, 4)
+			}
+		})}},
+		{"weights are not read", "Q8", Config{Seed: 24, Sabotage: misread(func(spec *v1alpha1.QueueSpec) { spec.Weight = nil })}},
+		{"a share leaves the giver below the taker", "Q8", Config{Seed: 3, Sabotage: claiming(model.ByShare, "the taker ends above the giver")}},
+		{"a share takes what a guarantee covers", "Q8", Config{Sabotage: claiming(model.ByShare, "a guarantee covers it")}},
+		{"a guarantee takes what another one covers", "Q8", Config{Sabotage: claiming(model.ByGuarantee, "a guarantee covers it")}},
+		{"a queue without a guarantee takes by one", "Q8", Config{Sabotage: claiming(model.ByGuarantee, "it is within no guarantee")}},
 		{"one member of a gang is evicted, and the others never are", "Q12", Config{Faults: &Faults{}, Sabotage: FaultInjection{Decided: evictsOneOf}}},
 		{"pods are evicted although another node has capacity", "Q11", Config{Sabotage: evictPair(evictsNeedlessly)}},
 		{"what a queue holds is never written", "Q21", Config{Sabotage: FaultInjection{Refuse: func(call commit.Call) error {

@@ -350,7 +350,7 @@ func feudal() FaultInjection {
 	return FaultInjection{Decided: func(p *process, d model.Decision) {
 		if len(d.Evictions) > 0 && first == nil {
 			first = &evictionLoop{victim: d.Evictions[0].Job, beneficiary: d.Job}
-			p.judge.checkNoEvictionLoop(p, model.Decision{Job: first.victim, Evictions: []model.Eviction{{Job: first.beneficiary}}})
+			p.judge.checkNoEvictionLoop(model.Decision{Job: first.victim, Evictions: []model.Eviction{{Job: first.beneficiary}}})
 		}
 	}}
 }

@@ -77,6 +77,8 @@ type process struct {
 	nominated map[types.UID]string
 	// evicting are the pods that it has decided to evict, each with its group and the job for which it goes.
 	evicting map[types.UID]plannedVictim
+	// taken are the decisions of this step that evict pods of other queues.
+	taken []*economy
 	// told is the newest that the process has been told of each object, by name.
 	told [kinds]map[string]change
 }
@@ -254,6 +256,7 @@ func (p *process) step() {
 	p.stepping, p.mail = true, false
 	p.doStep()
 	p.stepping = false
+	p.judge.keepsRights(p)
 	switch {
 	case p.dead, p.hung:
 		return

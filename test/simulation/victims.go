@@ -140,7 +140,8 @@ func (j *invariantChecker) evictsOnlyWhereNeeded(p *process, decision model.Deci
 			return
 		}
 	}
-	if told.headroom = p.headroom(); first == nil || told.exceeds(decision.Job, first, len(gets)) || told.hasHeadroom(decision.Job) {
+	anywhere := func(*corev1.Pod, string) bool { return true }
+	if first == nil || j.limitsOnly(p, decision, anywhere) {
 		return
 	}
 	room := int64(0)
@@ -168,10 +169,13 @@ func (j *invariantChecker) limitsOnly(p *process, decision model.Decision, stays
 	if told.headroom = p.headroom(); told.hasHeadroom(decision.Job) {
 		return true
 	}
+	holds := func(pod *corev1.Pod) bool {
+		task := p.task(pod)
+		waits := task != nil && task.Status == model.Pipelined || p.nominatedTo(pod) != "" // also where no pod has to go, of which no decision tells
+		return slices.Contains(gets, pod.UID) || waits || p.place(pod) != "" && stays(pod, p.place(pod))
+	}
 	return slices.ContainsFunc(told.pods, func(pod *corev1.Pod) bool {
-		return slices.Contains(gets, pod.UID) && told.overLimit(decision.Job, pod, func(other *corev1.Pod) bool {
-			return slices.Contains(gets, other.UID) || p.nominatedTo(other) != "" || p.place(other) != "" && stays(other, p.place(other))
-		}) != ""
+		return slices.Contains(gets, pod.UID) && told.overLimit(decision.Job, pod, holds) != ""
 	})
 }
 
@@ -282,7 +286,7 @@ func (p *process) prioritiesOf(job model.JobKey) []int32 {
 	return slices.Compact(priorities)
 }
 
-// leavesWholeGangs is I12: of a gang that loses members nothing is left, or what it needs.
+// leavesWholeGangs is I12: of a gang that loses members nothing is left, or what it needs, with those that it has lost before.
 func (j *invariantChecker) leavesWholeGangs(p *process, decision model.Decision) {
 	victims := victimsOf(decision)
 	for _, eviction := range decision.Evictions {
@@ -290,6 +294,7 @@ func (j *invariantChecker) leavesWholeGangs(p *process, decision model.Decision)
 		if group == nil {
 			continue
 		}
+		group = lowered(eviction.Job, group, p.pods(), p.place, nil)
 		m := countMembers(p.pods(), group, func(pod *corev1.Pod) string {
 			if node := p.place(pod); p.stays(pod, node, victims) {
 				return node

@@ -166,13 +166,10 @@ func (c *coverage) cover(queue *model.Queue) {
 }
 
 // covers reports whether the guarantee of a queue covers a unit, or that of one between it and the job's. The whole of a job is
-// covered if what it has beside its surplus is. A member that is no surplus is never one that goes alone.
+// covered if a part of it is: surplus is not where the rest is not. A member that is no surplus is never one that goes alone.
 func (c *coverage) covers(unit *framework.EvictionUnit, upTo *model.Queue) bool {
 	for _, task := range unit.Tasks {
-		switch {
-		case unit.WholeGang && c.surplus[task]:
-			continue
-		case !unit.WholeGang && !c.surplus[task]:
+		if !unit.WholeGang && !c.surplus[task] {
 			return true
 		}
 		for at := unit.Job.InQueue(); at != nil; at = at.Above() {

@@ -267,8 +267,8 @@ func TestExchangesOfSeveralResources(t *testing.T) {
 	}
 }
 
-// TestExchangesComeToAnEnd applies exchanges that are allowed, of random queues and amounts: the sorted list of all levels, the
-// lowest first, rises with each.
+// TestExchangesComeToAnEnd applies exchanges that are allowed, and in which the giver stays at its floors, of random queues and
+// amounts: what there is of the floors rises with each, or the sorted list of all levels, the lowest first.
 func TestExchangesComeToAnEnd(t *testing.T) {
 	applied := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -291,7 +291,7 @@ func TestExchangesComeToAnEnd(t *testing.T) {
 			}
 		}
 		tree.Compute(supply)
-		list := sortedLevels(tree, world)
+		list, filled := sortedLevels(tree, world), filledFloors(tree, world)
 		for range 20 {
 			e := Exchange{Taker: rapid.IntRange(0, n-1).Draw(t, "taker"), Giver: rapid.IntRange(0, n-1).Draw(t, "giver")}
 			var loss []int64
@@ -300,21 +300,36 @@ func TestExchangesComeToAnEnd(t *testing.T) {
 				e.Loss = append(e.Loss, min(tree.Part(e.Giver, r).Usage, rapid.Int64Range(0, 4).Draw(t, "loss")))
 				loss = append(loss, -e.Loss[r])
 			}
-			if e.Taker == e.Giver || !tree.EndsNoHigher(&e, world) {
+			sinks := slices.ContainsFunc(world, func(r int) bool {
+				p := tree.Part(e.Giver, r)
+				return e.Loss[r] > 0 && p.Usage-e.Loss[r] < p.Floor
+			})
+			if e.Taker == e.Giver || sinks || !tree.EndsNoHigher(&e, world) {
 				continue
 			}
 			tree.AddUsage(e.Taker, e.Gain)
 			tree.AddUsage(e.Giver, loss)
-			after := sortedLevels(tree, world)
-			if slices.CompareFunc(after, list, compareLevels) <= 0 {
-				t.Fatalf("%+v: levels %v, then %v", e, list, after)
+			after, has := sortedLevels(tree, world), filledFloors(tree, world)
+			if has < filled || has == filled && slices.CompareFunc(after, list, compareLevels) <= 0 {
+				t.Fatalf("%+v: levels %v and %d of floors, then %v and %d", e, list, filled, after, has)
 			}
-			list, applied = after, applied+1
+			list, filled, applied = after, has, applied+1
 		}
 	})
 	if applied < 50 {
 		t.Errorf("only %d exchanges were allowed", applied)
 	}
+}
+
+// filledFloors is what queues have of their floors.
+func filledFloors(tree *Tree, world World) (sum int64) {
+	for q := range tree.Len() {
+		for _, r := range world {
+			p := tree.Part(q, r)
+			sum += min(p.Usage, p.Floor)
+		}
+	}
+	return sum
 }
 
 func sortedLevels(tree *Tree, world World) (list [][]Level) {

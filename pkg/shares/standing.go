@@ -86,14 +86,16 @@ type Exchange struct {
 const maxInPlace = 8
 
 // EndsNoHigher reports whether the taker rises and is not above the giver after the exchange: by its highest level if that rises,
-// else by all levels. A taker that does not rise has no need of what another gives.
+// else by all levels. A taker that only has more of a floor rises, too, though its level stays the same. One that does not rise
+// has no need of what another gives.
 //
-// Invariant: after such an exchange both are above where the taker was. The sorted list of the levels of all siblings, the lowest
-// first, rises with each, so that exchanges come to an end.
+// Invariant: after an exchange that raises levels both are above where the taker was. What queues have of their floors rises, or
+// stays the same and the sorted list of the levels of all siblings rises, the lowest first, with each exchange in which the giver
+// stays at its floors: exchanges come to an end.
 func (t *Tree) EndsNoHigher(e *Exchange, world World) bool {
 	var before, after, giver [maxInPlace]Level
 	was, is := t.levels(before[:0], e.Taker, world, nil, 1), t.levels(after[:0], e.Taker, world, e.Gain, 1)
-	if compareLevels(is, was) <= 0 {
+	if rises := compareLevels(is, was); rises < 0 || rises == 0 && !t.fillsFloor(e, world) {
 		return false
 	}
 	other := t.levels(giver[:0], e.Giver, world, e.Loss, -1)
@@ -101,6 +103,14 @@ func (t *Tree) EndsNoHigher(e *Exchange, world World) bool {
 		return is[0].Compare(other[0]) <= 0
 	}
 	return compareLevels(is, other) <= 0
+}
+
+// fillsFloor reports whether the taker gains some of what it lacks of a floor.
+func (t *Tree) fillsFloor(e *Exchange, world World) bool {
+	return slices.ContainsFunc(world, func(r int) bool {
+		p := &t.parts[t.at(e.Taker, r)]
+		return of(e.Gain, r) > 0 && p.Usage < p.Floor && t.among(e.Taker, r).Contended
+	})
 }
 
 // LowerInOne reports whether the taker is not above the giver after the exchange in at least one contended resource of the world

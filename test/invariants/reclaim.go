@@ -71,6 +71,20 @@ func (r *Reclaim) Within() (names []string) {
 	return names
 }
 
+// Oversubscribed returns the queues, from the taker's up, that are within their own guarantees with what the job gets as these are
+// written, but not as they are reduced where there is not enough for all.
+func (r *Reclaim) Oversubscribed() (names []string) {
+	c := r.divided()
+	for _, queue := range c.path(r.Taker) {
+		deciding := c.decides(r.Gains, c.own(queue))
+		exceeds := func(r corev1.ResourceName) bool { return c.used(queue, r, true) > c.Queues[queue].Guarantee[r] }
+		if len(deciding) > 0 && !slices.ContainsFunc(deciding, exceeds) && !c.within(queue, c.Gains, nil) {
+			names = append(names, queue)
+		}
+	}
+	return names
+}
+
 func device(r corev1.ResourceName) bool {
 	switch r {
 	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods:
@@ -281,6 +295,13 @@ func (c *reclaim) judge(unit *Unit) string {
 	return c.judgeShare(unit, x, y, meeting)
 }
 
+// fillsFloor reports whether a queue gets some of what it lacks of its floor.
+func (c *reclaim) fillsFloor(x, meeting string, devices bool) bool {
+	return slices.ContainsFunc(c.resources(), func(r corev1.ResourceName) bool {
+		return device(r) == devices && c.contended[meeting][r] && c.used(x, r, false) < c.parts[x][r].floor && c.used(x, r, true) > c.used(x, r, false)
+	})
+}
+
 func (c *reclaim) judgeShare(unit *Unit, x, y, meeting string) string {
 	devices := slices.ContainsFunc(c.resources(), func(r corev1.ResourceName) bool {
 		return device(r) && unit.Amounts[r] > 0 && c.Gains[r] > 0 && c.contended[meeting][r]
@@ -296,7 +317,7 @@ func (c *reclaim) judgeShare(unit *Unit, x, y, meeting string) string {
 	}
 	before, after, giver := c.levels(x, devices, false), c.levels(x, devices, true), c.levels(y, devices, true)
 	switch {
-	case compareLevels(after, before) <= 0:
+	case compareLevels(after, before) < 0, compareLevels(after, before) == 0 && !c.fillsFloor(x, meeting, devices):
 		return "the taker does not rise"
 	case after[0].compare(before[0]) > 0 && after[0].compare(giver[0]) > 0:
 		return "the taker ends above the giver"

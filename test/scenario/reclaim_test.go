@@ -332,9 +332,10 @@ func (e *economy) judge(o *outcome, queues map[string]*invariants.Queue, runs ru
 }
 
 // judgeUnmet is invariant Q16: at rest, a queue says that its guarantee is unmet if and only if a job waits that is within it and
-// could start in an empty cluster, and that no pods are ending for it.
+// could start in an empty cluster, and that no pods are ending for it; and that guarantees are oversubscribed if and only if
+// such a job is within what is written alone.
 func (e *economy) judgeUnmet(o *outcome, queues map[string]*invariants.Queue) (unmet int) {
-	want, used := map[string]bool{}, map[string]invariants.Amounts{}
+	want, written, used := map[string]bool{}, map[string]bool{}, map[string]invariants.Amounts{}
 	for name, queue := range queues {
 		used[name] = queue.Used
 	}
@@ -368,13 +369,19 @@ func (e *economy) judgeUnmet(o *outcome, queues map[string]*invariants.Queue) (u
 			for _, queue := range judged.Within() {
 				want[queue] = true
 			}
+			for _, queue := range judged.Oversubscribed() {
+				written[queue] = true
+			}
 		}
 	}
 	for _, queue := range o.snapshot.Queues {
-		if (queue.Unmet != nil) != want[queue.Name] || queue.Unmet != nil && queue.Unmet.Reason == string(model.WaitingForVictims) {
-			e.t.Fatalf("queue %s says %+v, unmet are %v\n%s\n%s", queue.Name, queue.Unmet, want, e.lines, o)
+		says := queue.Unmet != nil
+		oversubscribed := says && queue.Unmet.Reason == model.UnmetOversubscribed
+		if says != (want[queue.Name] || written[queue.Name]) || oversubscribed != (written[queue.Name] && !want[queue.Name]) ||
+			says && queue.Unmet.Reason == string(model.WaitingForVictims) {
+			e.t.Fatalf("queue %s says %+v, unmet are %v and %v\n%s\n%s", queue.Name, queue.Unmet, want, written, e.lines, o)
 		}
-		if queue.Unmet != nil {
+		if says {
 			unmet++
 		}
 	}

@@ -27,11 +27,14 @@ func (s *sharing) findUnmet() {
 		for queue := job.InQueue(); queue != nil; queue = queue.Above() {
 			number := s.numbers[queue.Index]
 			if !s.tree.WithinGuarantee(number, needs, needs, s.worlds()) {
+				if queue.Unmet == nil {
+					queue.Unmet = s.oversubscribed(queue, needs)
+				}
 				continue
 			}
 			waiting[queue.Index]++
 			starts := string(model.WaitingForVictims) // a job that only waits for that says less than others
-			if reason, why := unmetBy(refusal); queue.Unmet == nil || queue.Unmet.Reason == starts && reason != starts {
+			if reason, why := unmetBy(refusal); waiting[queue.Index] == 1 || queue.Unmet.Reason == starts && reason != starts {
 				queue.Unmet = &model.UnmetGuarantee{Reason: reason, Message: s.holdsWith(queue, needs) + "; " + why}
 			}
 		}
@@ -42,26 +45,27 @@ func (s *sharing) findUnmet() {
 			queue.Unmet.Message = "1 job waits within the guarantee; with it the queue would hold " + queue.Unmet.Message
 		case jobs > 1:
 			queue.Unmet.Message = fmt.Sprintf("%d jobs wait within the guarantee; with one of them the queue would hold %s", jobs, queue.Unmet.Message)
-		case s.numbers[i] != absent:
-			queue.Unmet = s.oversubscribed(queue)
 		}
 	}
 }
 
-// oversubscribed says that a queue has not what it asks for within its guarantee since the guarantees are more than there is; nil
-// when that is not so.
-func (s *sharing) oversubscribed(queue *model.Queue) *model.UnmetGuarantee {
+// oversubscribed says that a job which needs so much is within the guarantee of a queue as its object has it, and not as it is
+// reduced, since there is not enough for all guarantees; nil when that is not so.
+func (s *sharing) oversubscribed(queue *model.Queue, needs model.Resources) *model.UnmetGuarantee {
+	var buffer [8]int
+	var unmet *model.UnmetGuarantee
 	number := s.numbers[queue.Index]
-	for _, guarantee := range queue.Guarantee {
-		r := guarantee.Position
-		if asked := min(guarantee.Amount, s.tree.Part(number, r).Ceiling); s.isReduced(queue, r) && queue.Used.At(r) < asked {
-			dimensions := s.session.Snapshot.Dimensions
-			return &model.UnmetGuarantee{Reason: model.UnmetOversubscribed, Message: fmt.Sprintf(
-				"with the guarantees of the queues beside it there is not enough for its own: of %s it has a right to %s",
-				dimensions.FormatAmount(r, guarantee.Amount), dimensions.FormatAmount(r, s.tree.Kept(number, r)))}
+	for _, r := range s.tree.Deciding(buffer[:0], number, needs, s.worlds()) {
+		with := s.tree.Part(number, r).Usage + needs.At(r)
+		switch {
+		case with > guaranteeOf(queue, r):
+			return nil
+		case unmet == nil && with > s.tree.Kept(number, r) && s.isReduced(queue, r):
+			unmet = &model.UnmetGuarantee{Reason: model.UnmetOversubscribed, Message: fmt.Sprintf(
+				"a job waits; with it the queue would hold %s, since there is not enough for all guarantees", s.ofGuarantee(queue, r, with))}
 		}
 	}
-	return nil
+	return unmet
 }
 
 // isReduced reports whether the queue cannot have all that it asks for within its guarantee.

@@ -77,7 +77,9 @@ func (r *Reclaim) Oversubscribed() (names []string) {
 	c := r.divided()
 	for _, queue := range c.path(r.Taker) {
 		deciding := c.decides(r.Gains, c.own(queue))
-		exceeds := func(r corev1.ResourceName) bool { return c.used(queue, r, true) > c.Queues[queue].Guarantee[r] }
+		exceeds := func(r corev1.ResourceName) bool {
+			return c.used(queue, r, true) > min(c.Queues[queue].Guarantee[r], c.parts[queue][r].ceiling)
+		}
 		if len(deciding) > 0 && !slices.ContainsFunc(deciding, exceeds) && !c.within(queue, c.Gains, nil) {
 			names = append(names, queue)
 		}

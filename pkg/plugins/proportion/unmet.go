@@ -58,7 +58,7 @@ func (s *sharing) oversubscribed(queue *model.Queue, needs model.Resources) *mod
 	for _, r := range s.tree.Deciding(buffer[:0], number, needs, s.worlds()) {
 		with := s.tree.Part(number, r).Usage + needs.At(r)
 		switch {
-		case with > guaranteeOf(queue, r):
+		case with > min(guaranteeOf(queue, r), s.tree.Part(number, r).Ceiling): // beyond it, or beyond a limit below the queue
 			return nil
 		case unmet == nil && with > s.tree.Kept(number, r) && s.isReduced(queue, r):
 			unmet = &model.UnmetGuarantee{Reason: model.UnmetOversubscribed, Message: fmt.Sprintf(

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/commit"
@@ -89,8 +90,8 @@ func plantedQueueBugs() []planted {
 		})}},
 		{"a job evicts pods of another queue by its priority", "Q15", Config{Sabotage: crossing(true, "")}},
 		{"a right is claimed in one queue", "Q15", Config{Sabotage: crossing(false, model.ByShare)}},
-		{"guarantees are not read", "Q8", Config{Sabotage: misread(func(spec *v1alpha1.QueueSpec) { spec.Guarantee = nil })}},
-		{"a guarantee is more than its queue says", "Q8", Config{Sabotage: misread(func(spec *v1alpha1.QueueSpec) {
+		{"guarantees are not read", "Q8", Config{Seed: 2, Sabotage: misread(func(spec *v1alpha1.QueueSpec) { spec.Guarantee = nil })}},
+		{"a guarantee is more than its queue says", "Q8", Config{Seed: 3, Sabotage: misread(func(spec *v1alpha1.QueueSpec) {
 			if len(spec.Guarantee) > 0 {
 				spec.Guarantee = amounts(8, 4)
 			}
@@ -100,6 +101,12 @@ func plantedQueueBugs() []planted {
 		{"a share takes what a guarantee covers", "Q8", Config{Sabotage: claiming(model.ByShare, "a guarantee covers it")}},
 		{"a guarantee takes what another one covers", "Q8", Config{Sabotage: claiming(model.ByGuarantee, "a guarantee covers it")}},
 		{"a queue without a guarantee takes by one", "Q8", Config{Sabotage: claiming(model.ByGuarantee, "it is within no guarantee")}},
+		{"no pod ever goes by right of a guarantee", "Q16", Config{Seed: 22, Scheduler: []byte(strings.Replace(string(config.DefaultYAML()), "reclaim, ", "", 1))}},
+		{"that a guarantee is not met is said of no queue", "Q16", Config{Seed: 9, Sabotage: FaultInjection{Rogue: func(p *process) {
+			for _, queue := range p.snapshot.Queues {
+				queue.Unmet = nil
+			}
+		}}}},
 		{"one member of a gang is evicted, and the others never are", "Q12", Config{Faults: &Faults{}, Sabotage: FaultInjection{Decided: evictsOneOf}}},
 		{"pods are evicted although another node has capacity", "Q11", Config{Sabotage: evictPair(evictsNeedlessly)}},
 		{"what a queue holds is never written", "Q21", Config{Sabotage: FaultInjection{Refuse: func(call commit.Call) error {

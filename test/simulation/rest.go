@@ -29,6 +29,7 @@ func (j *invariantChecker) atQuiescence() {
 	j.wroteLittle()
 	j.leavesNoPart()
 	j.saysWhatQueuesHold()
+	j.meetsGuarantees(p)
 }
 
 // onTakeover is I23 where a process begins to lead: it knows what those before it have written about what still exists.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -217,6 +218,14 @@ func (e *economy) units(runs, taken running) (units []invariants.Unit) {
 			return cmp.Or(cmp.Compare(*a.Spec.Priority, *b.Spec.Priority), cmp.Compare(started(b), started(a)), cmp.Compare(a.UID, b.UID))
 		})
 		spare := max(0, len(pods)-int(group.Spec.MinMember))
+		for i := range pods[:spare] { // any that are alike may be the ones that can be spared
+			like := func(other *corev1.Pod) bool {
+				return taken[other.UID] && reflect.DeepEqual(other.Spec.Containers, pods[i].Spec.Containers)
+			}
+			if at := slices.IndexFunc(pods[spare:], like); at >= 0 && !taken[pods[i].UID] {
+				pods[i], pods[spare+at] = pods[spare+at], pods[i]
+			}
+		}
 		for i, pod := range pods {
 			if i <= spare {
 				units = append(units, invariants.Unit{

@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -192,6 +194,14 @@ func (e *economy) addUnits(job *model.Job, running []*model.Task, victims map[ty
 		u.Began, u.Taken = min(u.Began, task.RunsSince(now)), u.Taken || victims[task.UID]
 	}
 	spare := map[types.UID]bool{}
+	for i, task := range surplus { // any that are alike may be the ones that can be spared
+		like := func(other *model.Task) bool {
+			return victims[other.UID] && !slices.Contains(surplus, other) && other.Role == task.Role && other.Request.Equal(task.Request)
+		}
+		if at := slices.IndexFunc(running, like); at >= 0 && !victims[task.UID] {
+			surplus[i] = running[at]
+		}
+	}
 	for _, task := range surplus {
 		add(unit(job.PriorityOf(task), true), task)
 		spare[task.UID] = true

@@ -166,19 +166,32 @@ func (c *coverage) cover(queue *model.Queue) {
 }
 
 // covers reports whether the guarantee of a queue covers a unit, or that of one between it and the job's. The whole of a job is
-// covered if a part of it is: surplus is not where the rest is not. A member that is no surplus is never one that goes alone.
+// covered if a part of it is: surplus is not where the rest is not. Which members are surplus is a choice among those that are
+// alike: another one that goes alone is covered if any of them is, and if it is like none.
 func (c *coverage) covers(unit *framework.EvictionUnit, upTo *model.Queue) bool {
-	for _, task := range unit.Tasks {
-		if !unit.WholeGang && !c.surplus[task] {
+	return slices.ContainsFunc(unit.Tasks, func(task *model.Task) bool {
+		if unit.WholeGang || c.surplus[task] {
+			return c.coversTask(task, unit.Job, upTo)
+		}
+		alike := false
+		for _, other := range unit.Job.Tasks {
+			if c.surplus[other] && other.Role == task.Role && other.Request.Equal(task.Request) {
+				if alike = true; c.coversTask(other, unit.Job, upTo) {
+					return true
+				}
+			}
+		}
+		return !alike
+	})
+}
+
+func (c *coverage) coversTask(task *model.Task, job *model.Job, upTo *model.Queue) bool {
+	for at := job.InQueue(); at != nil; at = at.Above() {
+		if c.by[task][at] {
 			return true
 		}
-		for at := unit.Job.InQueue(); at != nil; at = at.Above() {
-			if c.by[task][at] {
-				return true
-			}
-			if at == upTo {
-				break
-			}
+		if at == upTo {
+			break
 		}
 	}
 	return false

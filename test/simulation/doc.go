@@ -42,10 +42,10 @@
 // no call is in flight, what the process holds is what a new one would read, no pod waits for which there is capacity, and
 // nothing is written any more.
 //
-// With Queues: Q5, Q14 and Q15 of what is decided, Q5 again by the server's objects (quota.go), Q8 after each session (rights.go),
-// Q11 (victims.go); at rest Q12, Q21, and Q16 of pods by themselves (unmet.go). I16 is Q6 then, no job waits within its limits for
-// which there is capacity, and I29 is Q10, evictions come to an end. For Q8 and Q16 one thing is asked of the scheduler: how much
-// the jobs of each queue ask for that could start in an empty cluster.
+// With Queues: Q5, Q14 and Q15 of what is decided, Q5 again by the server's objects (quota.go), Q8 after each session
+// (rights.go), Q11 (victims.go); at rest Q12, Q21, and Q16 of pods by themselves (unmet.go). I16 is Q6 then, no job waits within
+// its limits for which there is capacity, and I29 is Q10, evictions come to an end. For Q8 and Q16 one thing is asked of the
+// scheduler: how much the jobs of each queue ask for that could start in an empty cluster.
 //
 // What another one did to a node of which the process had not been told when it decided is no violation of I3: it cannot
 // know that. The same for what a request does that arrives after its client has given up.

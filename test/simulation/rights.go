@@ -142,8 +142,8 @@ func (e *economy) place(job model.JobKey) {
 	}
 }
 
-// before counts what queues hold without the decision, once all that terminates is gone, and divides it into units. The session has
-// made the decision already: its victims run, and what is nominated to the job is what it gains.
+// before counts what queues hold without the decision, once all that terminates is gone, and divides it into units. The session
+// has made the decision already: its victims run, and what is nominated to the job is what it gains.
 func (e *economy) before(decision model.Decision) {
 	victims, gets := victimsOf(decision), map[types.UID]bool{}
 	for _, uid := range nominatedBy(decision) {

@@ -10,9 +10,9 @@ import (
 	"github.com/tutti-sched/tutti/test/invariants"
 )
 
-// meetsGuarantees is Q16, at rest: where a pod by itself waits that is within a guarantee and could start in an empty cluster, the
-// queue says that it is not met; and there is no job that could go for it by that right, so that it has capacity. The latter is not
-// looked at where capacity is held, kept below a limit, or in back-off, or a budget may forbid evictions.
+// meetsGuarantees is Q16, at rest: where a pod by itself waits that is within a guarantee and could start in an empty cluster,
+// the queue says that it is not met; and there is no job that could go for it by that right, so that it has capacity. The latter
+// is not looked at where capacity is held, kept below a limit, or in back-off, or a budget may forbid evictions.
 func (j *invariantChecker) meetsGuarantees(p *process) {
 	told := p.asTold()
 	told.headroom = p.headroom()

@@ -71,8 +71,8 @@ func (r *Reclaim) Within() (names []string) {
 	return names
 }
 
-// Oversubscribed returns the queues, from the taker's up, that are within their own guarantees with what the job gets as these are
-// written, but not as they are reduced where there is not enough for all.
+// Oversubscribed returns the queues, from the taker's up, that are within their own guarantees with what the job gets as these
+// are written, but not as they are reduced where there is not enough for all.
 func (r *Reclaim) Oversubscribed() (names []string) {
 	c := r.divided()
 	for _, queue := range c.path(r.Taker) {

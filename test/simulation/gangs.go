@@ -151,12 +151,14 @@ func (j *invariantChecker) staysInItsNamespace(p *process, decision model.Decisi
 
 // startedWholeOrNotAtAll is I2, at rest: of a gang that never had its minimum, and that nothing happened to but decisions of
 // ours, no member has a node. An implicit group of which a container runs counts as one that was whole, since nothing in the
-// API says that it was not; it needs the members that exist.
+// API says that it was not.
 func (j *invariantChecker) startedWholeOrNotAtAll() {
 	pods := j.server.pods()
 	var all []*v1alpha1.PodGroup
 	for _, job := range j.server.implicitGroups() {
-		all = append(all, lowered(job, groupFor(job, pods, j.server.group), pods, nodeOf, nil))
+		if group := groupFor(job, pods, j.server.group); !goesOn(job, group, pods, nodeOf) {
+			all = append(all, group)
+		}
 	}
 	for _, name := range j.server.names(cluster.KindGroup) {
 		all = append(all, j.server.group(name))

@@ -15,6 +15,9 @@ import (
 // is not looked at where capacity is held, kept below a limit, or in back-off, or a budget may forbid evictions.
 func (j *invariantChecker) meetsGuarantees(p *process) {
 	told := p.asTold()
+	if len(told.queues) == 0 {
+		return
+	}
 	told.headroom = p.headroom()
 	free := len(p.snapshot.Held()) == 0 && !p.snapshot.HasBackoff() && len(p.told[cluster.KindBudget]) == 0
 	for _, pod := range told.pods {
@@ -22,7 +25,7 @@ func (j *invariantChecker) meetsGuarantees(p *process) {
 		nodes := slices.DeleteFunc(slices.Clone(told.nodes), func(node *corev1.Node) bool {
 			return node.Spec.Unschedulable || !invariants.Takes(node, pod) || invariants.AmountsOf(node.Status.Allocatable).Slots(request) == 0
 		})
-		if len(told.queues) == 0 || len(nodes) == 0 || !p.waitsForItsRight(&told, pod) {
+		if len(nodes) == 0 || !p.waitsForItsRight(&told, pod) {
 			continue
 		}
 		within := p.taking(pod, nodes[0], nil).Within()

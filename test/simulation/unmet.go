@@ -78,7 +78,9 @@ func (p *process) couldGo(told *expectation, pod *corev1.Pod, node *corev1.Node)
 		if len(victims) == 0 || free.Slots(invariants.RequestOf(pod)) == 0 {
 			continue
 		}
-		if e := p.taking(pod, node, victims); e.Check() == nil {
+		e := p.taking(pod, node, victims)
+		goes := slices.ContainsFunc(e.Units, func(unit invariants.Unit) bool { return unit.Taken }) // no unit of a queue in error is
+		if goes && e.Check() == nil {
 			return job.Key.String()
 		}
 	}

@@ -116,8 +116,8 @@ func (j *invariantChecker) spares(p *process, decision model.Decision, job model
 	victims := victimsOf(decision)
 	return func(pod *corev1.Pod, node string) bool {
 		task := p.task(pod)
-		spared := victims[pod.UID] && jobKeyOf(pod) == job || task != nil && task.TerminationOverdue
-		return p.place(pod) == node && spared || p.stays(pod, node, victims)
+		late := task != nil && (task.TerminationOverdue || pod.DeletionTimestamp != nil && task.Status != model.Releasing) // it counts as one that runs
+		return p.place(pod) == node && (late || victims[pod.UID] && jobKeyOf(pod) == job) || p.stays(pod, node, victims)
 	}
 }
 

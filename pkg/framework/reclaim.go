@@ -46,7 +46,7 @@ type Claim interface {
 type Price struct {
 	// BelowShare is 1 when a queue would be below its share without the unit alone, else 0.
 	BelowShare int
-	// Gangs is how many gangs end.
+	// Gangs is how many gangs end that have their minimum.
 	Gangs int
 	// Rank is the place of the unit's queue among those that may give, from 1; the one that is most above its share comes first.
 	Rank int

@@ -244,11 +244,12 @@ func (c *shareClaim) comesBack(m meeting, amounts []int64, lost map[*model.Queue
 	return false
 }
 
-// Price puts those queues first that are most above their share, seen from the top of the tree down.
+// Price puts those queues first that are most above their share, seen from the top of the tree down. What is left of a gang that
+// is below its minimum is no gang that ends: a scheduler may have been killed between its evictions.
 func (c *claim) Price(unit *framework.EvictionUnit) framework.Price {
 	queue := unit.Job.InQueue()
 	price := framework.Price{Rank: 1 + c.ranks()[queue.Index]}
-	if unit.WholeGang && len(unit.Tasks) > 1 {
+	if unit.WholeGang && len(unit.Tasks) > 1 && !unit.Job.BelowMinimum {
 		price.Gangs = 1
 	}
 	meeting := c.meet(queue)

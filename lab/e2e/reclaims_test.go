@@ -108,9 +108,9 @@ func (l *ledger) forget() {
 }
 
 // TestKilledWhileCapacityIsTakenBack kills the scheduler again and again (RECLAIMS=20) while it takes from one queue what
-// another one is guaranteed. However many schedulers it takes, one of the two gangs that each have the right to all of it starts as
-// a whole, no more pods go than one plan needs, of no more gangs, and no queue ever holds more than its limit. A gang may be left
-// in part only where a scheduler was killed between its evictions.
+// another one is guaranteed. However many schedulers it takes, one of the two gangs that each have the right to all of it starts
+// as a whole, no more pods go than one plan needs, of no more gangs, and no queue ever holds more than its limit. A gang may be
+// left in part only where a scheduler was killed between its evictions.
 func TestKilledWhileCapacityIsTakenBack(t *testing.T) {
 	ns := env.Namespace(t)
 	env.Nodes(t, cluster.Nodes("reclaims", 4, map[string]string{"cpu": "3"})...)

@@ -75,6 +75,7 @@ func (s *Scheduler) surveyQueues(snapshot *model.Snapshot) (seen []telemetry.Que
 		}
 	}
 	jobs, dimensions := report.CountJobs(snapshot.Jobs, s.refusals), snapshot.Dimensions
+	enforced := s.profile.Unenforced() == ""
 	for _, queue := range snapshot.Queues {
 		if len(seen) == mostQueues || len(snapshot.Queues) > mostQueues && queue.Above() != nil {
 			continue
@@ -83,18 +84,13 @@ func (s *Scheduler) surveyQueues(snapshot *model.Snapshot) (seen []telemetry.Que
 			Name: queue.Name, Used: approximate(dimensions.List(queue.Used)), Demand: approximate(dimensions.ListOf(queue.Demand())),
 			Share: approximate(dimensions.ListOf(queue.ContendedShares())), Guarantee: approximate(dimensions.ListOf(queue.Guarantee)),
 			Limit: approximate(dimensions.ListOf(queue.Limit)), Running: int(jobs[queue].Running), Waiting: int(jobs[queue].Waiting),
-			OldestWaiting: oldest[queue], Unmet: s.unmet(queue),
+			OldestWaiting: oldest[queue],
 		})
+		if enforced && queue.Unmet != nil && queue.Invalid == nil {
+			seen[len(seen)-1].Unmet = queue.Unmet.Reason
+		}
 	}
 	return seen
-}
-
-// unmet returns why the guarantee of a queue is not met, empty when it is or while the configuration enforces none.
-func (s *Scheduler) unmet(queue *model.Queue) string {
-	if queue.Unmet == nil || queue.Invalid != nil || s.profile.Unenforced() != "" {
-		return ""
-	}
-	return queue.Unmet.Reason
 }
 
 // approximate returns the amounts by name, in cores, bytes or pieces.

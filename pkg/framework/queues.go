@@ -73,6 +73,16 @@ func (s *Session) FitsLimits(job *model.Job) bool {
 	return true
 }
 
+// FitsEmptyNode reports whether some node could run the task were it empty.
+func (s *Session) FitsEmptyNode(task *model.Task) bool {
+	fits, known := s.fitsEmpty[task.Shape]
+	if !known {
+		fits = slices.ContainsFunc(s.EligibleNodes(task), func(node *model.Node) bool { return node.Allocatable.Copies(task.Request) > 0 })
+		s.fitsEmpty[task.Shape] = fits
+	}
+	return fits
+}
+
 // heldBy returns how much of a resource the job holds in its queue, maxAsk at most.
 func heldBy(job *model.Job, position int) (sum int64) {
 	for _, task := range job.Tasks {

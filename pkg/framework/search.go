@@ -201,16 +201,6 @@ func (s *Session) EligibleNodes(task *model.Task) []*model.Node {
 	return known.static.candidates
 }
 
-// FitsEmptyNode reports whether some node could run the task were it empty.
-func (s *Session) FitsEmptyNode(task *model.Task) bool {
-	fits, known := s.fitsEmpty[task.Shape]
-	if !known {
-		fits = slices.ContainsFunc(s.EligibleNodes(task), func(node *model.Node) bool { return node.Allocatable.Copies(task.Request) > 0 })
-		s.fitsEmpty[task.Shape] = fits
-	}
-	return fits
-}
-
 // ranked returns what is known of the task's shape, brought up to date.
 func (s *Session) ranked(task *model.Task, room model.CapacityKind) (*static, *ranking) {
 	known := s.cache.lookup(task.Shape, len(s.Snapshot.Nodes))

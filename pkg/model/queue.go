@@ -101,9 +101,9 @@ const (
 	UnmetBudget = "Budget"
 	// UnmetProtected: pods that would have to go are never evicted, such as those of the system.
 	UnmetProtected = "Protected"
-	// UnmetLimit: a limit is in the way, of the queue or of one above it.
+	// UnmetLimit: a limit is in the way, of the queue or of one above it, full or lower than the guarantee.
 	UnmetLimit = "Limit"
-	// UnmetOversubscribed: the guarantees of the queue and of those beside it are more than there is.
+	// UnmetOversubscribed: the guarantee of the queue, alone or with those beside it, is more than there is.
 	UnmetOversubscribed = "Oversubscribed"
 	// UnmetSearch: the search for pods to evict goes on in the next cycle.
 	UnmetSearch = "SearchContinues"

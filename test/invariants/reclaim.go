@@ -60,31 +60,33 @@ func (r *Reclaim) Check() error {
 	return nil
 }
 
-// Within returns the queues, from the taker's up, that are within their own guarantees with what the job gets.
-func (r *Reclaim) Within() (names []string) {
-	c := r.divided()
-	for _, queue := range c.path(r.Taker) {
-		if c.within(queue, r.Gains, nil) {
-			names = append(names, queue)
-		}
-	}
-	return names
-}
-
-// Oversubscribed returns the queues, from the taker's up, that are within their own guarantees with what the job gets as these
-// are written, but not as they are reduced where there is not enough for all.
-func (r *Reclaim) Oversubscribed() (names []string) {
+// Within returns the queues, from the taker's up, that are within their own guarantees with what the job gets, and Written those
+// that are so only by what their objects say, where that is reduced for lack of capacity or by a limit above. limited reports that
+// the job waits for a limit. Neither has a queue above one whose own limit does not allow the job.
+func (r *Reclaim) Within(limited bool) (within, written []string) {
 	c := r.divided()
 	for _, queue := range c.path(r.Taker) {
 		deciding := c.decides(r.Gains, c.own(queue))
-		exceeds := func(r corev1.ResourceName) bool {
-			return c.used(queue, r, true) > min(c.Queues[queue].Guarantee[r], c.parts[queue][r].ceiling)
+		has := func(r corev1.ResourceName) bool { return c.used(queue, r, true) <= c.Queues[queue].Guarantee[r] }
+		lacks := func(r corev1.ResourceName) bool {
+			part := c.parts[queue][r]
+			reduced := part.floor < min(c.Queues[queue].Guarantee[r], part.ceiling)
+			return c.Gains[r] > c.Supply[r] || reduced && c.used(queue, r, true) > part.floor
 		}
-		if len(deciding) > 0 && !slices.ContainsFunc(deciding, exceeds) && !c.within(queue, c.Gains, nil) {
-			names = append(names, queue)
+		switch {
+		case c.within(queue, r.Gains, nil):
+			within = append(within, queue)
+		case len(deciding) > 0 && !slices.ContainsFunc(deciding, func(r corev1.ResourceName) bool { return !has(r) }) &&
+			(limited || slices.ContainsFunc(deciding, lacks)):
+			written = append(written, queue)
+		}
+		for r, limit := range c.Queues[queue].Limit {
+			if c.used(queue, r, true) > limit {
+				return within, written
+			}
 		}
 	}
-	return names
+	return within, written
 }
 
 func device(r corev1.ResourceName) bool {

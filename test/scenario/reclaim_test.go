@@ -340,16 +340,17 @@ func (e *economy) judge(o *outcome, queues map[string]*invariants.Queue, runs ru
 	return evicted
 }
 
-// judgeUnmet is invariant Q16: at rest, a queue says that its guarantee is unmet if and only if a job waits that is within it and
-// could start in an empty cluster, and that no pods are ending for it; and that guarantees are oversubscribed if and only if
-// such a job is within what is written alone.
+// judgeUnmet is invariant Q16: at rest, a queue says that its guarantee is unmet if and only if a job waits that lacks nothing but
+// capacity and is within it, or would be if there were enough for all guarantees and no limit above were lower; and that no pods
+// are ending for it.
 func (e *economy) judgeUnmet(o *outcome, queues map[string]*invariants.Queue) (unmet int) {
-	want, written, used := map[string]bool{}, map[string]bool{}, map[string]invariants.Amounts{}
+	want, written, used := map[string]bool{}, map[string][]string{}, map[string]invariants.Amounts{}
 	for name, queue := range queues {
 		used[name] = queue.Used
 	}
 	for name, group := range e.world.groups {
-		if o.refusals[model.JobKey{Namespace: group.Namespace, Name: name}] == nil {
+		refusal := o.refusals[model.JobKey{Namespace: group.Namespace, Name: name}]
+		if refusal == nil {
 			continue
 		}
 		has, waits, needs := int32(0), int32(0), invariants.Amounts{}
@@ -364,30 +365,33 @@ func (e *economy) judgeUnmet(o *outcome, queues map[string]*invariants.Queue) (u
 				}
 			}
 		}
-		possible := waits+has >= group.Spec.MinMember && has < group.Spec.MinMember
-		for r, amount := range needs {
-			possible = possible && amount <= e.supply()[r]
+		if waits+has < group.Spec.MinMember || has >= group.Spec.MinMember {
+			continue
 		}
-		for _, above := range e.world.above(group.Spec.Queue) {
-			for r, limit := range queues[above].Limit {
-				possible = possible && needs[r] <= limit
-			}
+		judged := invariants.Reclaim{Queues: queues, Used: used, Supply: e.supply(), Taker: group.Spec.Queue, Gains: needs}
+		reason := model.UnmetOversubscribed
+		if refusal.Code == model.QueueLimit {
+			reason = model.UnmetLimit
 		}
-		if possible {
-			judged := invariants.Reclaim{Queues: queues, Used: used, Supply: e.supply(), Taker: group.Spec.Queue, Gains: needs}
-			for _, queue := range judged.Within() {
-				want[queue] = true
-			}
-			for _, queue := range judged.Oversubscribed() {
-				written[queue] = true
-			}
+		within, only := judged.Within(reason == model.UnmetLimit)
+		for _, queue := range within {
+			want[queue] = true
+		}
+		for _, queue := range only {
+			written[queue] = append(written[queue], reason)
 		}
 	}
 	for _, queue := range o.snapshot.Queues {
-		says := queue.Unmet != nil
-		oversubscribed := says && queue.Unmet.Reason == model.UnmetOversubscribed
-		if says != (want[queue.Name] || written[queue.Name]) || oversubscribed != (written[queue.Name] && !want[queue.Name]) ||
-			says && queue.Unmet.Reason == string(model.WaitingForVictims) {
+		says, ok := queue.Unmet != nil, false
+		switch {
+		case want[queue.Name]:
+			ok = says && queue.Unmet.Reason != model.UnmetOversubscribed
+		case len(written[queue.Name]) > 0:
+			ok = says && slices.Contains(written[queue.Name], queue.Unmet.Reason)
+		default:
+			ok = !says
+		}
+		if !ok || says && queue.Unmet.Reason == string(model.WaitingForVictims) {
 			e.t.Fatalf("queue %s says %+v, unmet are %v and %v\n%s\n%s", queue.Name, queue.Unmet, want, written, e.lines, o)
 		}
 		if says {

@@ -28,7 +28,7 @@ func (j *invariantChecker) meetsGuarantees(p *process) {
 		if len(nodes) == 0 || !p.waitsForItsRight(&told, pod) {
 			continue
 		}
-		within := p.taking(pod, nodes[0], nil).Within()
+		within, _ := p.taking(pod, nodes[0], nil).Within(false)
 		for _, name := range within {
 			if p.snapshot.Queue(name).Unmet == nil {
 				j.violated("Q16", "%s waits within the guarantee of queue %s, which says nothing of it", key, name)

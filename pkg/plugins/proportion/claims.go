@@ -96,6 +96,11 @@ func (s *sharing) claims(job *model.Job, victims []framework.EvictionUnit) (clai
 	}
 	s.bring(job, victims)
 	c := &claim{sharing: s, job: job, needs: s.needsOf(job, victims != nil), victims: victims, meets: map[int]meeting{}}
+	for _, r := range slices.Concat(s.devices, s.ordinary) {
+		if why := s.exceedsSupply(c.needs, r); why != "" {
+			return nil, why
+		}
+	}
 	for at := queue; at != nil; at = at.Above() {
 		c.path = append(c.path, at)
 	}

@@ -35,7 +35,7 @@ type demand struct {
 	supply model.Resources
 	// waiting is what the jobs of each queue ask for beyond what they hold, by the queue's index.
 	waiting []model.Resources
-	// jobs are those that wait to start.
+	// jobs are those that wait to start, whether or not they count.
 	jobs []*model.Job
 	// asked is what countMembers has found.
 	asked model.Resources
@@ -153,22 +153,30 @@ func (d *demand) addJob(job *model.Job) {
 		return
 	}
 	needs := int(job.MinMember) - job.Count(framework.Pipelined.Counts)
-	if members < needs || !d.waitsForCapacity(job) {
+	if members < needs || d.session.ValidateAlone(job) != nil {
 		return
-	}
-	for r := range d.supply {
-		if needs > 0 && framework.LeastRequest(job, needs, r) > max(0, d.supply[r]) {
-			return
-		}
 	}
 	if needs > 0 {
 		d.jobs = append(d.jobs, job)
+	}
+	if !d.session.FitsLimits(job) || d.exceedsSupply(job, needs) {
+		return
 	}
 	sum := &d.waiting[job.InQueue().Index]
 	if *sum == nil {
 		*sum = make(model.Resources, len(d.supply))
 	}
 	sum.AddCapped(d.asked)
+}
+
+// exceedsSupply reports whether so many members ask for more than there is.
+func (d *demand) exceedsSupply(job *model.Job, members int) bool {
+	for r := range d.supply {
+		if members > 0 && framework.LeastRequest(job, members, r) > max(0, d.supply[r]) {
+			return true
+		}
+	}
+	return false
 }
 
 // countMembers returns how many members of the job wait that some node could run. What these ask for together, beyond what the
@@ -200,9 +208,4 @@ func (d *demand) countMembers(job *model.Job) (members int) {
 	}
 	add()
 	return members
-}
-
-// waitsForCapacity reports whether the job may start as soon as there is capacity, or its queue holds less.
-func (d *demand) waitsForCapacity(job *model.Job) bool {
-	return d.session.ValidateAlone(job) == nil && d.session.FitsLimits(job)
 }

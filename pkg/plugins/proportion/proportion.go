@@ -80,8 +80,8 @@ type sharing struct {
 	devices, ordinary shares.World
 	dimensions        int
 	usage             usage
-	// counted are the jobs that waited to start when the session began, and that could in an empty cluster.
-	counted []*model.Job
+	// waiting are the jobs that waited to start when the session began, and lacked nothing but capacity.
+	waiting []*model.Job
 	// covered is what coverageOf has found without victims, at a revision of the snapshot; nil before.
 	covered         *coverage
 	coveredRevision model.Revision
@@ -110,7 +110,7 @@ func newSharing(session *framework.Session) *sharing {
 		s.add(queue, own)
 	}
 	d := newDemand(session, own, s.numbers)
-	s.counted = d.jobs
+	s.waiting = d.jobs
 	s.setAmounts(snapshot, own, d.waiting)
 	s.tree.Compute(d.supply)
 	return s

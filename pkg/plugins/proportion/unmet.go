@@ -1,10 +1,12 @@
 package proportion
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/shares"
 )
 
 // This file says which guarantees are not met when a session ends, and why, by what each job was refused with. No job is named:
@@ -16,62 +18,89 @@ func (s *sharing) findUnmet() {
 	if !s.tree.Guaranteed() {
 		return
 	}
-	waiting := make([]int, len(s.queues))
-	for _, job := range s.counted {
-		refusal := s.session.Refusal(job)
-		if refusal == nil || job.NeverPreempts || !hasGuarantee(job.InQueue()) {
-			continue
-		}
-		s.bring(job, nil)
-		needs := s.needsOf(job, slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Status == model.Pipelined }))
-		for queue := job.InQueue(); queue != nil; queue = queue.Above() {
-			number := s.numbers[queue.Index]
-			if !s.tree.WithinGuarantee(number, needs, needs, s.worlds()) {
-				if queue.Unmet == nil {
-					queue.Unmet = s.oversubscribed(queue, needs)
-				}
-				continue
-			}
-			waiting[queue.Index]++
-			starts := string(model.WaitingForVictims) // a job that only waits for that says less than others
-			if reason, why := unmetBy(refusal); waiting[queue.Index] == 1 || queue.Unmet.Reason == starts && reason != starts {
-				queue.Unmet = &model.UnmetGuarantee{Reason: reason, Message: s.holdsWith(queue, needs) + "; " + why}
-			}
+	jobs := make([]int, len(s.queues))
+	for _, job := range s.waiting {
+		if refusal := s.session.Refusal(job); refusal != nil && !job.NeverPreempts && hasGuarantee(job.InQueue()) {
+			s.findUnmetBy(job, refusal, jobs)
 		}
 	}
 	for i, queue := range s.queues {
-		switch jobs := waiting[i]; {
-		case jobs == 1:
+		switch {
+		case jobs[i] == 1:
 			queue.Unmet.Message = "1 job waits within the guarantee; with it the queue would hold " + queue.Unmet.Message
-		case jobs > 1:
-			queue.Unmet.Message = fmt.Sprintf("%d jobs wait within the guarantee; with one of them the queue would hold %s", jobs, queue.Unmet.Message)
+		case jobs[i] > 1:
+			queue.Unmet.Message = fmt.Sprintf("%d jobs wait within the guarantee; with one of them the queue would hold %s", jobs[i], queue.Unmet.Message)
 		}
 	}
 }
 
-// oversubscribed says that a job which needs so much is within the guarantee of a queue as its object has it, and not as it is
-// reduced, since there is not enough for all guarantees; nil when that is not so.
-func (s *sharing) oversubscribed(queue *model.Queue, needs model.Resources) *model.UnmetGuarantee {
-	var buffer [8]int
-	var unmet *model.UnmetGuarantee
-	number := s.numbers[queue.Index]
-	for _, r := range s.tree.Deciding(buffer[:0], number, needs, s.worlds()) {
-		with := s.tree.Part(number, r).Usage + needs.At(r)
-		switch {
-		case with > min(guaranteeOf(queue, r), s.tree.Part(number, r).Ceiling): // beyond it, or beyond a limit below the queue
-			return nil
-		case unmet == nil && with > s.tree.Kept(number, r) && s.isReduced(queue, r):
-			unmet = &model.UnmetGuarantee{Reason: model.UnmetOversubscribed, Message: fmt.Sprintf(
-				"a job waits; with it the queue would hold %s, since there is not enough for all guarantees", s.ofGuarantee(queue, r, with))}
+// findUnmetBy looks at the queues above one job, and counts it in those that would be within their guarantees with it. What the
+// limit of a queue does not allow, the queues above it do not owe.
+func (s *sharing) findUnmetBy(job *model.Job, refusal *model.Refusal, jobs []int) {
+	s.bring(job, nil)
+	needs := s.needsOf(job, slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Status == model.Pipelined }))
+	for queue := job.InQueue(); queue != nil; queue = queue.Above() {
+		number := s.numbers[queue.Index]
+		if s.tree.WithinGuarantee(number, needs, needs, s.worlds()) {
+			jobs[queue.Index]++
+			starts := string(model.WaitingForVictims) // a job that only waits for that says less than others
+			if reason, why := unmetBy(refusal); jobs[queue.Index] == 1 || queue.Unmet.Reason == starts && reason != starts {
+				queue.Unmet = &model.UnmetGuarantee{Reason: reason, Message: s.holdsWith(queue, needs) + "; " + why}
+			}
+		} else if queue.Unmet == nil {
+			queue.Unmet = s.unmetAsWritten(queue, needs, refusal)
+		}
+		if slices.ContainsFunc(queue.Limit, func(limit model.ListedAmount) bool {
+			return s.tree.Part(number, limit.Position).Usage+needs.At(limit.Position) > limit.Amount
+		}) {
+			return
 		}
 	}
-	return unmet
+}
+
+// unmetAsWritten says why a job that needs so much waits which is within the guarantee of a queue as its object has it, and not
+// as the tree has it; nil when it is not, and when what lacks is not guaranteed.
+func (s *sharing) unmetAsWritten(queue *model.Queue, needs model.Resources, refusal *model.Refusal) *model.UnmetGuarantee {
+	var buffer [8]int
+	number := s.numbers[queue.Index]
+	deciding := s.tree.Deciding(buffer[:0], number, needs, s.worlds())
+	reason, lacks, reduced := model.UnmetOversubscribed, "", ""
+	for _, r := range deciding {
+		with := s.tree.Part(number, r).Usage + needs.At(r)
+		if with > guaranteeOf(queue, r) {
+			return nil
+		}
+		lacks = cmp.Or(lacks, s.exceedsSupply(needs, r))
+		if with > s.tree.Kept(number, r) && s.isReduced(queue, r) {
+			reduced = "there is not enough for all guarantees"
+		}
+	}
+	why := cmp.Or(lacks, reduced)
+	if refusal.Code == model.QueueLimit {
+		reason, why = model.UnmetLimit, refusal.Detail
+	}
+	if len(deciding) == 0 || why == "" {
+		return nil
+	}
+	return &model.UnmetGuarantee{
+		Reason: reason, Message: fmt.Sprintf("a job waits; with it the queue would hold %s; %s", s.holdsWith(queue, needs), why),
+	}
+}
+
+// exceedsSupply says that a job needs more of a resource than there is; it returns nothing when it does not.
+func (s *sharing) exceedsSupply(needs model.Resources, r int) string {
+	supply := s.tree.Division(shares.Root, r).Supply
+	if needs.At(r) <= supply {
+		return ""
+	}
+	format := s.session.Snapshot.Dimensions.FormatAmount
+	return fmt.Sprintf("its minimum needs %s, and all queues together can have %s", format(r, needs.At(r)), format(r, supply))
 }
 
 // isReduced reports whether the queue cannot have all that it asks for within its guarantee.
 func (s *sharing) isReduced(queue *model.Queue, r int) bool {
 	number := s.numbers[queue.Index]
-	return s.tree.Division(s.parentOf(queue), r).Scaled && s.tree.Kept(number, r) < min(guaranteeOf(queue, r), s.tree.Part(number, r).Ceiling)
+	return s.tree.Kept(number, r) < min(guaranteeOf(queue, r), s.tree.Part(number, r).Ceiling)
 }
 
 // guaranteeOf returns the queue's own.

@@ -7,8 +7,8 @@ import "github.com/tutti-sched/tutti/pkg/model"
 func WaitingForVictims(snapshot *model.Snapshot, job *model.Job) *model.Refusal {
 	names := model.NameList{Noun: "pod", Reader: job.Key.Namespace}
 	addTerminatingOnNodes(&names, snapshot, job)
-	if names.String() == "" && job.InQueue().Limited() {
-		addTerminatingInQueue(&names, snapshot, job)
+	if names.String() == "" {
+		addTerminatingBelowLimit(&names, snapshot, job)
 	}
 	if names.String() == "" {
 		return &model.Refusal{Code: model.WaitingForVictims, Detail: "the pods that were evicted for it are gone"}
@@ -39,12 +39,21 @@ func addTerminatingOnNodes(names *model.NameList, snapshot *model.Snapshot, job 
 	}
 }
 
-// addTerminatingInQueue adds the terminating pods of the job's queue: the job waits until its limit has room, which they hold
-// wherever they are.
-func addTerminatingInQueue(names *model.NameList, snapshot *model.Snapshot, job *model.Job) {
+// addTerminatingBelowLimit adds the terminating pods that hold the limit which the job waits for, wherever they are.
+func addTerminatingBelowLimit(names *model.NameList, snapshot *model.Snapshot, job *model.Job) {
+	asks := func(position int) (most int64) {
+		for _, task := range job.Tasks {
+			most = max(most, task.Request.At(position))
+		}
+		return most
+	}
+	full, _ := job.InQueue().Exceeded(asks, true, model.Idle, nil)
+	if full == nil {
+		return
+	}
 	for _, other := range snapshot.Jobs {
 		for _, task := range other.Tasks {
-			if task.Status == model.Releasing && task.InQueue() == job.InQueue() {
+			if task.Status == model.Releasing && task.InQueue().IsBelow(full) {
 				names.Add(task.Namespace, task.String())
 			}
 		}

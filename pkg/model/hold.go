@@ -71,7 +71,7 @@ func (h *HeldCapacity) AppliesTo(from Viewpoint) bool {
 	case h.Queue == from.Queue:
 		return h.Priority >= from.Priority
 	}
-	return from.Guaranteed == nil || h.Queue.isBelow(from.Guaranteed)
+	return from.Guaranteed == nil || h.Queue.IsBelow(from.Guaranteed)
 }
 
 func (h *HeldCapacity) isLentTo(to Viewpoint) bool {

@@ -196,7 +196,7 @@ func (s *Snapshot) SetQueues(queues []*Queue) {
 	}
 	for _, queue := range queues {
 		parent := s.Queue(queue.Parent)
-		if parent == nil || parent.isBelow(queue) {
+		if parent == nil || parent.IsBelow(queue) {
 			continue
 		}
 		queue.parent = parent
@@ -214,8 +214,8 @@ func (s *Snapshot) SetQueues(queues []*Queue) {
 	s.Journal.renew(true)
 }
 
-// isBelow reports whether the queue is the other one, or below it.
-func (q *Queue) isBelow(other *Queue) bool {
+// IsBelow reports whether the queue is the other one, or below it; no queue, nil, is below none.
+func (q *Queue) IsBelow(other *Queue) bool {
 	for at := q; at != nil; at = at.parent {
 		if at == other {
 			return true

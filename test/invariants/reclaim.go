@@ -61,8 +61,8 @@ func (r *Reclaim) Check() error {
 }
 
 // Within returns the queues, from the taker's up, that are within their own guarantees with what the job gets, and Written those
-// that are so only by what their objects say, where that is reduced for lack of capacity or by a limit above. limited reports that
-// the job waits for a limit. Neither has a queue above one whose own limit does not allow the job.
+// that are so only by what their objects say, where that is reduced for lack of capacity or by a limit above. limited reports
+// that the job waits for a limit. Neither has a queue above one whose own limit does not allow the job.
 func (r *Reclaim) Within(limited bool) (within, written []string) {
 	c := r.divided()
 	for _, queue := range c.path(r.Taker) {

@@ -14,7 +14,7 @@ import (
 type Reclaimer interface {
 	Plugin
 	// Claims returns what the job may take as the session stands, a claim for each of its rights, the one to be tried first
-	// first; none when it may take nothing, and why not. Claims hold until something is decided.
+	// first, and why it has no others; none when it may take nothing. Claims hold until something is decided.
 	Claims(taker *model.Job) (claims []Claim, why string)
 	// JudgeReclaim returns the right by which the units may have been evicted for the job, or why not. It is asked at the end of
 	// each statement that evicts pods of other queues: they are marked for eviction, and the members have their capacity.
@@ -52,7 +52,7 @@ type Price struct {
 	Rank int
 }
 
-// Claims returns what the job may take from other queues, none and why when nothing.
+// Claims returns what the job may take from other queues, and by which rights it may not, and why.
 func (s *Session) Claims(taker *model.Job) (claims []Claim, why string) {
 	if len(s.slots.reclaim) == 0 {
 		return nil, "no plugin says what queues may take from each other"

@@ -86,6 +86,9 @@ func (r *run) planByClaims(f *failure) *failure {
 		return f
 	}
 	var reasons []string
+	if why != "" {
+		reasons = append(reasons, why)
+	}
 	transient := false
 	for _, claim := range claims {
 		pool, kept := r.claimPool(f.job, claim)

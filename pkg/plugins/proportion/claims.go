@@ -112,8 +112,13 @@ func (s *sharing) claims(job *model.Job, victims []framework.EvictionUnit) (clai
 	if share != nil {
 		claims = append(claims, share)
 	}
-	if whyNot != "" {
+	switch {
+	case guarantee != nil:
+		why = ""
+	case whyNot != "" && why != "":
 		why = whyNot + "; " + why
+	default:
+		why = whyNot + why
 	}
 	return claims, why
 }

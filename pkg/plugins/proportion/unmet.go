@@ -140,17 +140,22 @@ func (s *sharing) holdsWith(queue *model.Queue, needs model.Resources) string {
 	return s.ofGuarantee(queue, r, s.tree.Part(number, r).Usage+needs.At(r))
 }
 
-// unmetBy returns why a job waits that has a right to capacity, in one word and in more.
+// unmetBy returns why a job waits that has a right to capacity, in one word and in more. Where a limit is full, what forbids to
+// make room below it says more than the limit.
 func unmetBy(refusal *model.Refusal) (reason, why string) {
+	limit := ""
+	if refusal.Code == model.QueueLimit {
+		limit = refusal.Detail + "; "
+	}
 	switch {
 	case refusal.Code == model.WaitingForVictims:
 		return string(refusal.Code), "it starts once the pods that are evicted for it have ended"
+	case refusal.BlockedByBudgets:
+		return model.UnmetBudget, limit + "disruption budgets forbid to evict the pods that would have to go"
+	case refusal.BlockedByProtected:
+		return model.UnmetProtected, limit + "pods that would have to go are never evicted, such as those of the system"
 	case refusal.Code == model.QueueLimit:
 		return model.UnmetLimit, refusal.Detail
-	case refusal.BlockedByBudgets:
-		return model.UnmetBudget, "disruption budgets forbid to evict the pods that would have to go"
-	case refusal.BlockedByProtected:
-		return model.UnmetProtected, "pods that would have to go are never evicted, such as those of the system"
 	case refusal.Transient:
 		return model.UnmetSearch, "the search for pods to evict goes on in the next cycle"
 	case refusal.Code == model.InsufficientResources, refusal.Code == model.NodesFiltered:

@@ -340,9 +340,9 @@ func (e *economy) judge(o *outcome, queues map[string]*invariants.Queue, runs ru
 	return evicted
 }
 
-// judgeUnmet is invariant Q16: at rest, a queue says that its guarantee is unmet if and only if a job waits that lacks nothing but
-// capacity and is within it, or would be if there were enough for all guarantees and no limit above were lower; and that no pods
-// are ending for it.
+// judgeUnmet is invariant Q16: at rest, a queue says that its guarantee is unmet if and only if a job waits that lacks nothing
+// but capacity and is within it, or would be if there were enough for all guarantees and no limit above were lower; and that no
+// pods are ending for it.
 func (e *economy) judgeUnmet(o *outcome, queues map[string]*invariants.Queue) (unmet int) {
 	want, written, used := map[string]bool{}, map[string][]string{}, map[string]invariants.Amounts{}
 	for name, queue := range queues {

@@ -238,7 +238,8 @@ func (s *Session) limitRefusal(key limitKey) *model.Refusal {
 	if s.limits == nil {
 		s.limits = map[limitKey]*model.Refusal{}
 	}
-	s.limits[key] = &model.Refusal{Code: model.QueueLimit, Detail: detail, Evictable: key.ask <= key.limit.Amount-key.kept}
+	// What would be evicted beyond what is asked for, so that something stays free, would be evicted for no start.
+	s.limits[key] = &model.Refusal{Code: model.QueueLimit, Detail: detail, Evictable: key.kept == 0 && key.ask <= key.limit.Amount}
 	return s.limits[key]
 }
 

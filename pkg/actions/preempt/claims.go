@@ -90,12 +90,15 @@ func (r *run) planByClaims(f *failure) *failure {
 		reasons = append(reasons, why)
 	}
 	transient := false
-	for _, claim := range claims {
+	for i, claim := range claims {
 		pool, kept := r.claimPool(f.job, claim)
 		if r.search(f, pool, claim) {
 			return nil
 		}
-		reasons = append(reasons, byRight[claim.Right()]+r.whyNotByClaim(f)+kept.String())
+		why := byRight[claim.Right()] + r.whyNotByClaim(f) + kept.String()
+		if i == 0 || claims[i-1].Right() != claim.Right() {
+			reasons = append(reasons, why)
+		}
 		f.blockedByProtected = f.blockedByProtected || kept.protected > 0 && claim.Right() == model.ByGuarantee
 		transient = transient || f.transient
 	}

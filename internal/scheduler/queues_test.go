@@ -267,8 +267,8 @@ func TestThePodsOfAQueueSayWhetherANodeWouldHelp(t *testing.T) {
 	expect("in a queue that is active again", "large-8", corev1.PodReasonUnschedulable)
 }
 
-// TestStatusesOfAThousandQueuesAreTenASecond: while more of them change than that, never more in any second; each has its turn; and
-// once nothing changes any more they become true, and then nothing is written.
+// TestStatusesOfAThousandQueuesAreTenASecond: never more in any second, while more of them change than that; each has its turn.
+// Once nothing changes any more they become true, and then nothing is written.
 func TestStatusesOfAThousandQueuesAreTenASecond(t *testing.T) {
 	const queues, perSecond, tick = 1000, 10, 100 * time.Millisecond
 	w := newWorld(t)

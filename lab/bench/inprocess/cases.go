@@ -203,7 +203,7 @@ func Only(cases []Case, kinds []Kind) []Case {
 }
 
 // One is a first cycle of each kind, all of them when none is named, with these sizes; and of those of which most wait also the
-// cycle after it. A gang size of zero makes one gang of all. Where a number of queues is given it is compared with the same without.
+// cycle after it. A gang size of zero makes one gang of all. With a number of queues it is compared with the same without.
 func One(kinds []Kind, workload Workload, rounds int) []Case {
 	if len(kinds) == 0 {
 		kinds = Kinds()

@@ -157,8 +157,8 @@ func (b *bench) rounds(_ context.Context, c Case) (Result, error) {
 	return median(rounds), nil
 }
 
-// compare measures a case, and the same without queues, in turns. Each time the cluster is made again and is the only one, so that
-// the heap holds nothing else.
+// compare measures a case, and the same without queues, in turns. Each time the cluster is made again and is the only one: the
+// heap holds nothing else.
 func (b *bench) compare(c Case) (Result, error) {
 	without := c
 	without.Workload.Queues = 0

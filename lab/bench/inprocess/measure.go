@@ -172,9 +172,7 @@ func (b *bench) compare(c Case) (Result, error) {
 			if err := b.open(one.of.Workload); err != nil {
 				return Result{}, err
 			}
-			collect := debug.SetGCPercent(-1) // else it is chance whether the collector begins within the cycle once more
 			round, err := b.round(one.of)
-			debug.SetGCPercent(collect)
 			if err != nil {
 				return Result{}, err
 			}

@@ -28,7 +28,7 @@ const (
 	// queueInterval is how long after the last write about a queue its numbers, or its message, are written again. Whether it is
 	// active, or why not, is written immediately.
 	queueInterval = 30 * time.Second
-	// mostQueues is how many statuses of queues are written in a second, all queues together.
+	// mostQueues is how many statuses of queues are written in any second, all queues together.
 	mostQueues = 10
 	// maxResources is how many resources a status lists, as the CRD has it; maxNamed is how many a message names, and maxName how
 	// many bytes of each.
@@ -45,7 +45,7 @@ type QueueReporter struct {
 	sent       map[types.UID]sentQueue
 	// refused are the queues of which the API server refused the status.
 	refused *backoff.Backoff[types.UID]
-	budget  bucket
+	budget  window
 	// generation counts the calls of Report.
 	generation int
 	wake       time.Time
@@ -326,21 +326,19 @@ func activeChanged(current, wanted v1alpha1.QueueStatus) bool {
 		current.ObservedGeneration != wanted.ObservedGeneration
 }
 
-// bucket holds up to mostQueues writes, and fills up in a second. The zero value is full.
-type bucket struct {
-	// spent is until when what was taken is still filled up.
-	spent time.Time
+// window admits up to mostQueues writes in any second. The zero value has admitted none.
+type window struct {
+	// admitted are when the last of them were, a ring in which the oldest is next.
+	admitted [mostQueues]time.Time
+	next     int
 }
 
 // take reports whether there is one more write, and takes it.
-func (b *bucket) take(now time.Time) bool {
-	if full := now.Add(-time.Second); b.spent.Before(full) {
-		b.spent = full
-	}
-	next := b.spent.Add(time.Second / mostQueues)
-	if next.After(now) {
+func (w *window) take(now time.Time) bool {
+	if now.Before(w.admitted[w.next].Add(time.Second)) {
 		return false
 	}
-	b.spent = next
+	w.admitted[w.next] = now
+	w.next = (w.next + 1) % mostQueues
 	return true
 }

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -264,4 +265,72 @@ func TestThePodsOfAQueueSayWhetherANodeWouldHelp(t *testing.T) {
 	resumed.Spec.Paused, resumed.Generation = false, 4
 	w.queue(resumed)
 	expect("in a queue that is active again", "large-8", corev1.PodReasonUnschedulable)
+}
+
+// TestStatusesOfAThousandQueuesAreTenASecond: never more in any second, while more of them change than that; each has its turn.
+// Once nothing changes any more they become true, and then nothing is written.
+func TestStatusesOfAThousandQueuesAreTenASecond(t *testing.T) {
+	const queues, perSecond, tick = 1000, 10, 100 * time.Millisecond
+	w := newWorld(t)
+	for i := range 10 {
+		w.node(fmt.Sprintf("n%d", i), "110")
+	}
+	for i := range queues {
+		name := fmt.Sprintf("q%03d", i)
+		w.queue(&v1alpha1.Queue{
+			ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("queue-" + name), Generation: 1},
+			Spec:       v1alpha1.QueueSpec{NamespaceSelector: &metav1.LabelSelector{}},
+		})
+	}
+	written := map[string]int{}
+	var lately []int // writes of each tick
+	started := 0
+	busy := func(changes int) {
+		for range time.Second / tick {
+			for range changes {
+				group := fmt.Sprintf("g%d", started)
+				w.group(&v1alpha1.PodGroup{
+					ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: group, UID: types.UID("group-" + group), Generation: 1},
+					Spec:       v1alpha1.PodGroupSpec{MinMember: 1, SchedulerName: "tutti", Queue: fmt.Sprintf("q%03d", started%queues)},
+				})
+				w.member(group, 0)
+				started++
+			}
+			lately = append(lately, 0)
+			for _, call := range w.playBy(t.Context(), tick, tick) {
+				if call.Kind == commit.CallQueueStatus {
+					written[call.Write.Queue.Name]++
+					lately[len(lately)-1]++
+				}
+			}
+			sum := 0
+			for _, n := range lately[max(0, len(lately)-int(time.Second/tick)):] {
+				sum += n
+			}
+			if sum > perSecond {
+				t.Fatalf("%d statuses of queues in the second before %s", sum, w.clock.Now())
+			}
+		}
+	}
+	for range 20 {
+		busy(2) // each in a queue of its own
+	}
+	if n := len(written); n < 8*20*perSecond/10 {
+		t.Errorf("%d queues were written in 20 seconds", n)
+	}
+	for range queues/perSecond + 60 {
+		busy(0)
+	}
+	wrong := 0
+	for name, queue := range w.queues {
+		if has := name < fmt.Sprintf("q%03d", started); written[name] == 0 || written[name] > 2 || (queue.Status.Running == 1) != has {
+			wrong++
+		}
+	}
+	if wrong > 0 {
+		t.Errorf("%d queues were not written once or twice, or are not true", wrong)
+	}
+	if later := w.playBy(t.Context(), 10*time.Minute, time.Second); len(later) != 0 {
+		t.Errorf("%d calls at rest, the first %+v", len(later), later[0])
+	}
 }

@@ -103,14 +103,26 @@ func LeastRequest(job *model.Job, needs, position int) (least int64) {
 		amount := job.Tasks[0].Request.At(position)
 		return amount * min(int64(needs), maxAsk/max(1, amount))
 	}
-	var amounts []int64
+	asks := func(task *model.Task) bool { return task.Status == model.Pending && !task.SchedulingGated }
+	members := 0
 	for _, task := range job.Tasks {
-		if task.Status == model.Pending && !task.SchedulingGated {
+		if asks(task) {
+			members++
+			least = min(least+task.Request.At(position), maxAsk)
+		}
+	}
+	if needs >= members {
+		return least
+	}
+	amounts := make([]int64, 0, members)
+	for _, task := range job.Tasks {
+		if asks(task) {
 			amounts = append(amounts, task.Request.At(position))
 		}
 	}
 	slices.Sort(amounts)
-	for _, amount := range amounts[:min(needs, len(amounts))] {
+	least = 0
+	for _, amount := range amounts[:needs] {
 		least = min(least+amount, maxAsk)
 	}
 	return least
@@ -251,6 +263,7 @@ func (s *Session) checkQueues(operations []operation) *model.Refusal {
 	if len(s.Snapshot.Queues) == 0 {
 		return nil
 	}
+	var last *model.Task
 	for _, op := range operations {
 		room := model.Idle
 		switch op.task.Status {
@@ -260,15 +273,28 @@ func (s *Session) checkQueues(operations []operation) *model.Refusal {
 		default:
 			continue
 		}
-		if job := s.Snapshot.Job(op.task.Job); job != nil && !job.LostMembers && s.Snapshot.Begun[job.Key].MinMember == 0 {
-			refusal := s.Snapshot.QueueRefusal(job)
-			if refusal != nil && (refusal.Code != model.QueuePaused || !hasNomination(job)) {
+		if last == nil || last.Job != op.task.Job { // else it is the same job as before
+			if refusal := s.mayNotStart(op.task.Job); refusal != nil {
 				return refusal
 			}
 		}
+		last = op.task
 		if refusal := s.OverLimit(op.task, room); refusal != nil {
 			return refusal
 		}
 	}
 	return nil
+}
+
+// mayNotStart returns why no job of the queue of a job starts; nil for one that has begun, and that is nominated in a paused one.
+func (s *Session) mayNotStart(key model.JobKey) *model.Refusal {
+	job := s.Snapshot.Job(key)
+	if job == nil || job.LostMembers || s.Snapshot.Begun[key].MinMember > 0 {
+		return nil
+	}
+	refusal := s.Snapshot.QueueRefusal(job)
+	if refusal != nil && refusal.Code == model.QueuePaused && hasNomination(job) {
+		return nil
+	}
+	return refusal
 }

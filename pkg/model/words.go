@@ -14,7 +14,8 @@ import (
 // Format writes a vector for messages, devices first: "8 nvidia.com/gpu, 4 cpu and 2Gi memory". Zeros are left out.
 func (d *ResourceIndex) Format(vector Resources) string {
 	var devices, words []string
-	for name, amount := range d.List(vector) {
+	list := d.List(vector)
+	for name, amount := range list {
 		if !NativeResource(name) {
 			devices = append(devices, string(name)+" "+amount.String())
 		}
@@ -24,7 +25,6 @@ func (d *ResourceIndex) Format(vector Resources) string {
 		name, amount, _ := strings.Cut(device, " ")
 		words = append(words, amount+" "+name)
 	}
-	list := d.List(vector)
 	for position := CPU; position <= Pods; position++ {
 		name := d.Name(position)
 		if amount, ok := list[name]; ok {
@@ -39,11 +39,11 @@ func (d *ResourceIndex) Format(vector Resources) string {
 
 // FormatAmount writes an amount of one resource, zero included: "8 nvidia.com/gpu".
 func (d *ResourceIndex) FormatAmount(position int, amount int64) string {
-	var vector Resources
-	if vector.Set(position, amount); amount == 0 {
-		return "0 " + string(d.Name(position))
+	if position == Unoffered && amount != 0 { // several names
+		return d.Format(Resources{Unoffered: amount})
 	}
-	return d.Format(vector)
+	quantity := d.quantity(position, amount)
+	return quantity.String() + " " + string(d.Name(position))
 }
 
 // NativeResource reports whether every node has the resource: cpu, memory, ephemeral-storage and pods.

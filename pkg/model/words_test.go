@@ -3,6 +3,9 @@ package model
 import (
 	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 func TestWordsOfAmounts(t *testing.T) {
@@ -60,5 +63,27 @@ func TestCleanTextsAreFitToBeShown(t *testing.T) {
 	refusal := &Refusal{Code: InvalidGroup, Detail: strings.Repeat("\x1b", 1<<18), Note: "x"}
 	if got := refusal.String(); len(got) > MaxMessage || strings.Contains(got, "\x1b") || len(refusal.Summary()) > MaxMessage {
 		t.Errorf("a refusal has %d bytes: %.60q", len(got), got)
+	}
+}
+
+// TestOneAmountIsWrittenAsInAVector: and zero, which a vector leaves out.
+func TestOneAmountIsWrittenAsInAVector(t *testing.T) {
+	d := NewDimensions()
+	d.Index("nvidia.com/gpu")
+	d.Index(corev1.ResourceHugePagesPrefix + "2Mi")
+	for _, task := range []*Task{{}, {Unoffered: corev1.ResourceList{"a.com/x": resource.MustParse("2"), "b.com/y": resource.MustParse("3")}}} {
+		d := d.For(task)
+		for position := range d.Len() {
+			for _, amount := range []int64{1, 7, 1000, 1500, 1 << 30, 3 << 20, MaxAmount} {
+				var vector Resources
+				vector.Set(position, amount)
+				if got, want := d.FormatAmount(position, amount), d.Format(vector); got != want {
+					t.Errorf("%d at %d: %q, in a vector %q", amount, position, got, want)
+				}
+			}
+			if got, want := d.FormatAmount(position, 0), "0 "+string(d.Name(position)); got != want {
+				t.Errorf("zero at %d: %q, want %q", position, got, want)
+			}
+		}
 	}
 }

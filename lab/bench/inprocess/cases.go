@@ -28,7 +28,7 @@ const (
 // Table groups rows.
 type Table string
 
-// The tables. All but Goals are curves: their rows differ in one size.
+// The tables. All but Goals and Queued are curves: their rows differ in one size.
 const (
 	Goals    Table = "goals"
 	Nodes    Table = "nodes"
@@ -37,6 +37,14 @@ const (
 	Gangs    Table = "gangs of the same pods"
 	// Evicting is a curve of nodes, all full.
 	Evicting Table = "nodes full of victims"
+	// Queued compares cycles with those of the same workload without queues.
+	Queued Table = "queues"
+)
+
+// What queues may cost: so many times as much processor time for a cycle, and so many times as much live heap after it.
+const (
+	maxQueuedTime = 1.10
+	maxQueuedHeap = 1.05
 )
 
 // Curves are the tables that are curves, in the order shown.
@@ -96,14 +104,13 @@ func Selection() []Case {
 	hopeless := Workload{Kind: Hopeless, Nodes: 5000, Pending: 80_000, GangSize: 8}
 	minima := Workload{Kind: Minima, Nodes: 5000, Pending: 184_750, GangSize: rareNodes + 1} // 10,000 gangs
 	large := identical(20_000, 200_000, 50, 50)
-	singles := Workload{Kind: Shapes, Nodes: 10_000, Pending: 100_000, GangSize: 1}
-	queued := singles
-	queued.Queues = 1000
+	nothing := evicting(NothingToTake, 1000, 8000, 8)
+	nothing.Queues = 1000
+	reclaim := evicting(Reclaim, 1000, 1000, 1000)
+	reclaim.Queues = 100
 	cases := []Case{
 		{Goals, First, identical(10_000, 0, 10_000, 10_000), 9, 250 * time.Millisecond},
 		{Goals, First, Workload{Kind: Shapes, Nodes: 10_000, Pending: 100_000, GangSize: 50}, 5, 3 * time.Second},
-		{Goals, First, singles, 5, 0},
-		{Goals, First, queued, 5, 0},
 		constrained(Zone), constrained(Host), constrained(Spread),
 		{Goals, First, hopeless, 3, 0},
 		{Goals, Again, hopeless, 9, 5 * time.Millisecond},
@@ -117,8 +124,16 @@ func Selection() []Case {
 		{Goals, First, evicting(VictimsSpread, 5000, 1000, 1000), 3, time.Second},
 		{Goals, First, evicting(VictimsZone, 5000, 1000, 1000), 3, time.Second},
 		{Goals, First, evicting(Victims, 500, 4000, 1), 3, time.Second},
+		{Goals, First, reclaim, 3, 500 * time.Millisecond},
+		{Goals, First, nothing, 9, 0},
+		{Goals, Again, nothing, 9, 5 * time.Millisecond},
 		{Goals, Unchanged, large, 99, 100 * time.Microsecond},
 		{Goals, Changed, large, 9, 10 * time.Millisecond},
+	}
+	for _, size := range []int{50, 1} {
+		cases = append(cases, Case{Table: Queued, Measure: First, Rounds: 5, Workload: Workload{
+			Kind: Shapes, Nodes: 10_000, Pending: 100_000, GangSize: size, Queues: 1000,
+		}})
 	}
 	for _, nodes := range []int{1000, 5000, 10_000, 20_000} {
 		cases = append(cases, Case{Table: Nodes, Measure: First, Workload: identical(nodes, 0, 10_000, 50), Rounds: 11})
@@ -171,7 +186,7 @@ func (w Workload) fits() bool {
 		return w.Existing <= 200*w.Nodes && w.Pending <= 20*w.Nodes
 	case Identical, Hopeless, Minima:
 		return w.Existing+w.Pending <= 300*w.Nodes
-	case Victims, VictimGangs, VictimsHost, VictimsSpread, VictimsZone:
+	case Victims, VictimGangs, VictimsHost, VictimsSpread, VictimsZone, Reclaim, NothingToTake:
 		return w.Existing == 8*w.Nodes && w.Pending <= 8*w.Nodes
 	case Zone, Host, Spread:
 		return w.Existing+w.Pending <= 300*w.Nodes && w.Pending <= 10_000
@@ -187,8 +202,8 @@ func Only(cases []Case, kinds []Kind) []Case {
 	return slices.DeleteFunc(slices.Clone(cases), func(c Case) bool { return !slices.Contains(kinds, c.Workload.Kind) })
 }
 
-// One is a first cycle of each kind, all of them when none is named, with these sizes; and of the hopeless also the cycle
-// after it. A gang size of zero makes one gang of all.
+// One is a first cycle of each kind, all of them when none is named, with these sizes; and of those of which most wait also the
+// cycle after it. A gang size of zero makes one gang of all. With a number of queues it is compared with the same without.
 func One(kinds []Kind, workload Workload, rounds int) []Case {
 	if len(kinds) == 0 {
 		kinds = Kinds()
@@ -198,16 +213,24 @@ func One(kinds []Kind, workload Workload, rounds int) []Case {
 	}
 	var cases []Case
 	for _, kind := range kinds {
+		workload := workload
 		workload.Kind = kind
-		if kind.evicts() {
+		if kind.full() {
 			workload.Existing = 8 * workload.Nodes
 		}
-		cases = append(cases, Case{Table: Goals, Measure: First, Workload: workload, Rounds: rounds})
-		if kind.hopeless() {
+		table := Goals
+		switch {
+		case workload.Queues == 0:
+			workload.Queues = kind.queues()
+		case kind.queues() == 0:
+			table = Queued
+		}
+		cases = append(cases, Case{Table: table, Measure: First, Workload: workload, Rounds: rounds})
+		if kind.waits() {
 			cases = append(cases, Case{Table: Goals, Measure: Again, Workload: workload, Rounds: rounds},
 				Case{Table: Goals, Measure: OneGang, Workload: workload, Rounds: rounds})
 		}
-		if kind.hopeless() && workload.Queues == 0 { // the loop would write the status of queues, which the server does not have
+		if kind.waits() && workload.Queues == 0 { // the loop would write the status of queues, which the server does not have
 			cases = append(cases, Case{Table: Goals, Measure: Loop, Workload: workload, Rounds: 1})
 		}
 	}

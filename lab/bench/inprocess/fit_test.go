@@ -44,10 +44,16 @@ func TestMarkdownShowsGoalsAndExponents(t *testing.T) {
 		row(Goals, 0, 20*time.Millisecond, 30*time.Millisecond), row(Goals, 0, 40*time.Millisecond, 30*time.Millisecond),
 		row(Existing, 0, time.Second, 0), row(Existing, 10, time.Second, 0), row(Existing, 1000, 10*time.Second, 0),
 	}
+	queued := row(Queued, 0, 0, 0)
+	queued.Case.Workload.Queues = 10
+	queued.Processor, queued.Live = 1080*time.Millisecond, 107<<20
+	queued.Without = &Result{Processor: time.Second, Live: 100 << 20}
+	results = append(results, queued)
 	text, pictures := Markdown(results), Pictures(results)
 	for _, want := range []string{
 		"≤ 30ms | yes | 10000 |", "≤ 30ms | **no** | 5000 |", "Exponent of the cycle's time, fastest rounds: 0.50; goal ≤ 0.10; met: **no**.",
-		"(cycle-existing-pods.svg)",
+		"(cycle-existing-pods.svg)", "identical, 10 queues | 50 | 100 | 1s | 1.08s | 1.080 | ≤ 1.10 | yes |",
+		"| 100.0 MB | 107.0 MB | 1.070 | ≤ 1.05 | **no** |",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)

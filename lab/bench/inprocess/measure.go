@@ -3,6 +3,7 @@ package inprocess
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -34,6 +35,11 @@ type Result struct {
 	Binds, Waiting int
 	// Allocated is the memory that one cycle took from the heap, whether it was released or not, in bytes.
 	Allocated uint64
+	// Processor is the median of the processor time of the whole process, Live that of what the heap holds after a cycle, in bytes.
+	// Both are measured where Without is, which is the same workload without queues.
+	Processor time.Duration
+	Live      uint64
+	Without   *Result
 }
 
 // Rate is how many pods were bound per second of the cycle.
@@ -95,6 +101,9 @@ func (b *bench) close() {
 
 // measure measures one case, or takes what was measured for another table.
 func (b *bench) measure(ctx context.Context, c Case) (Result, error) {
+	if c.Table == Queued {
+		return b.compare(c)
+	}
 	key := c
 	key.Table, key.Goal = "", 0
 	result, ok := b.known[key]
@@ -130,8 +139,7 @@ func (b *bench) open(workload Workload) error {
 
 // rounds measures as often as asked for and returns the median.
 func (b *bench) rounds(_ context.Context, c Case) (Result, error) {
-	var result Result
-	var cycles []cycle
+	var rounds []round
 	if c.Measure == Again || c.Measure == OneGang {
 		b.world.arrive()
 		defer b.world.leave()
@@ -140,22 +148,69 @@ func (b *bench) rounds(_ context.Context, c Case) (Result, error) {
 	}
 	runtime.GC()
 	for range c.Rounds {
-		cycle, allocated, err := b.round(c)
+		round, err := b.round(c)
 		if err != nil {
-			return result, err
+			return Result{}, err
 		}
-		cycles = append(cycles, cycle)
-		result.Binds, result.Waiting, result.Allocated = cycle.binds, cycle.waiting, allocated
+		rounds = append(rounds, round)
 	}
-	slices.SortFunc(cycles, func(a, b cycle) int { return cmp.Compare(a.took(), b.took()) })
-	middle := cycles[len(cycles)/2]
-	result.Took, result.Snapshot = middle.took(), middle.snapshot
-	result.Fastest, result.Slowest = cycles[0].took(), cycles[len(cycles)-1].took()
+	return median(rounds), nil
+}
+
+// compare measures a case, and the same without queues, in turns. Each time the cluster is made again and is the only one: the
+// heap holds nothing else.
+func (b *bench) compare(c Case) (Result, error) {
+	without := c
+	without.Workload.Queues = 0
+	var with, rest []round
+	for range c.Rounds {
+		for _, one := range []struct {
+			of     Case
+			rounds *[]round
+		}{{without, &rest}, {c, &with}} {
+			b.close()
+			if err := b.open(one.of.Workload); err != nil {
+				return Result{}, err
+			}
+			round, err := b.round(one.of)
+			if err != nil {
+				return Result{}, err
+			}
+			*one.rounds = append(*one.rounds, round)
+		}
+	}
+	result, beside := median(with), median(rest)
+	result.Case, beside.Case, result.Without = c, without, &beside
 	return result, nil
 }
 
+// round is what was measured once.
+type round struct {
+	cycle
+	allocated uint64
+	// processor is the time of the whole process, live what the heap holds afterwards.
+	processor time.Duration
+	live      uint64
+}
+
+// median sums up rounds of the same.
+func median(rounds []round) Result {
+	middle := func(compare func(a, b round) int) round {
+		slices.SortFunc(rounds, compare)
+		return rounds[len(rounds)/2]
+	}
+	last := rounds[len(rounds)-1]
+	result := Result{Binds: last.binds, Waiting: last.waiting, Allocated: last.allocated}
+	result.Processor = middle(func(a, b round) int { return cmp.Compare(a.processor, b.processor) }).processor
+	result.Live = middle(func(a, b round) int { return cmp.Compare(a.live, b.live) }).live
+	by := middle(func(a, b round) int { return cmp.Compare(a.took(), b.took()) })
+	result.Took, result.Snapshot = by.took(), by.snapshot
+	result.Fastest, result.Slowest = rounds[0].took(), rounds[len(rounds)-1].took()
+	return result
+}
+
 // round measures once, and leaves the cluster as it was.
-func (b *bench) round(c Case) (took cycle, allocated uint64, err error) {
+func (b *bench) round(c Case) (took round, err error) {
 	w := b.world
 	switch c.Measure {
 	case First:
@@ -173,21 +228,32 @@ func (b *bench) round(c Case) (took cycle, allocated uint64, err error) {
 	runtime.ReadMemStats(&before)
 	stop, err := b.profile()
 	if err != nil {
-		return took, 0, err
+		return took, err
+	}
+	start, err := processorTime()
+	if err != nil {
+		return took, err
 	}
 	if c.Measure == First || c.Measure == Again || c.Measure == OneGang {
-		took = w.run()
+		took.cycle = w.run()
 	} else {
-		took = w.look()
+		took.cycle = w.look()
 	}
-	if err := stop(); err != nil {
-		return took, 0, err
+	end, err := processorTime()
+	if err := errors.Join(err, stop()); err != nil {
+		return took, err
 	}
 	runtime.ReadMemStats(&after)
+	took.processor, took.allocated = end-start, after.TotalAlloc-before.TotalAlloc
 	if c.Measure == First && took.binds != c.Workload.Starts() {
-		return took, 0, fmt.Errorf("%d of %d pods were bound", took.binds, c.Workload.Starts())
+		return took, fmt.Errorf("%d of %d pods were bound", took.binds, c.Workload.Starts())
 	}
-	return took, after.TotalAlloc - before.TotalAlloc, nil
+	if c.Table == Queued {
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		took.live = after.HeapAlloc
+	}
+	return took, nil
 }
 
 // loop measures the real loop. It takes the cluster with it.

@@ -10,6 +10,9 @@ func TestCyclesBindWhatHasRoom(t *testing.T) {
 	for _, kind := range Kinds() {
 		w := Workload{Kind: kind, Nodes: 50, Existing: 200, Pending: 40, GangSize: 20}
 		cases := One([]Kind{kind}, w, 2)
+		if kind.waits() {
+			w = cases[0].Workload
+		}
 		cases = append(cases, Case{Goals, Again, w, 1, 0}, Case{Goals, OneGang, w, 1, 0}, Case{Goals, Unchanged, w, 1, 0}, Case{Goals, Changed, w, 1, 0})
 		results, err := Run(t.Context(), cases, Options{Out: io.Discard})
 		if err != nil {
@@ -18,7 +21,7 @@ func TestCyclesBindWhatHasRoom(t *testing.T) {
 		if first := results[0]; first.Binds != w.Starts() || first.Took <= 0 || first.Snapshot <= 0 {
 			t.Errorf("%s: %+v", kind, first)
 		}
-		if again := results[len(results)-3]; again.Binds != 0 || (again.Waiting > 0) != kind.hopeless() {
+		if again := results[len(results)-3]; again.Binds != 0 || (again.Waiting > 0) != kind.waits() {
 			t.Errorf("%s: the cycle after it: %+v", kind, again)
 		}
 	}
@@ -38,11 +41,51 @@ func TestCyclesWithQueuesBindWhatHasRoom(t *testing.T) {
 			t.Errorf("%s is in %s, which is no leaf", group.Name, group.Spec.Queue)
 		}
 	}
-	if len(objects.Queues) != 13 || len(used) != 12 {
+	if len(objects.Queues) != 13 || len(used) != 11 {
 		t.Errorf("%d queues, %d with gangs", len(objects.Queues), len(used))
 	}
 	results, err := Run(t.Context(), []Case{{Goals, First, w, 2, 0}}, Options{Out: io.Discard})
 	if err != nil || results[0].Binds != w.Pending {
 		t.Errorf("%+v: %v", results, err)
+	}
+}
+
+// TestQueuesAreComparedWithNone: both columns are there, of clusters that differ in nothing else.
+func TestQueuesAreComparedWithNone(t *testing.T) {
+	w := Workload{Kind: Shapes, Nodes: 50, Pending: 40, GangSize: 2, Queues: 50}
+	results, err := Run(t.Context(), []Case{{Queued, First, w, 1, 0}}, Options{Out: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	with, without := results[0], results[0].Without
+	if want := (Workload{Kind: Shapes, Nodes: 50, Pending: 40, GangSize: 2}); without.Case.Workload != want || with.Case.Workload != w {
+		t.Errorf("%s beside %s", with.Case, without.Case)
+	}
+	if with.Binds != 40 || without.Binds != 40 || without.Live == 0 || with.Processor <= 0 || without.Processor <= 0 {
+		t.Errorf("%+v beside %+v", with, without)
+	}
+	if with.Live <= without.Live {
+		t.Errorf("50 queues take %d bytes of the heap", int64(with.Live)-int64(without.Live))
+	}
+}
+
+// TestAThousandQueuesHaveFourLevels: and each limit is above what the cluster has.
+func TestAThousandQueuesHaveFourLevels(t *testing.T) {
+	parents, deepest, limits := map[string]string{}, 0, 0
+	for _, queue := range (Workload{Kind: Shapes, Queues: 1000}).Objects().Queues {
+		parents[queue.Name] = queue.Spec.Parent
+		if queue.Spec.Limit != nil {
+			limits++
+		}
+	}
+	for name := range parents {
+		levels := 0
+		for at := name; at != ""; at = parents[at] {
+			levels++
+		}
+		deepest = max(deepest, levels)
+	}
+	if len(parents) != 1000 || deepest != 4 || limits != 334 {
+		t.Errorf("%d queues on %d levels, %d with limits", len(parents), deepest, limits)
 	}
 }

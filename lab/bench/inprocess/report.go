@@ -13,6 +13,7 @@ import (
 func Markdown(results []Result) string {
 	var b strings.Builder
 	writeGoals(&b, table(results, Goals))
+	writeQueued(&b, table(results, Queued))
 	for _, curve := range Curves() {
 		writeCurve(&b, curve, table(results, curve))
 	}
@@ -75,6 +76,26 @@ func writeGoals(b *strings.Builder, rows []Result) {
 		fmt.Fprintf(b, "| %s | %s | %s | %d | %d | %s | %s | %s | %s | %s | %d | %d | %s |\n",
 			r.Case.Measure, waits, size, w.Nodes, w.Existing, seconds(r.Took), span(r), goal, met, rate(r), r.Binds, r.Waiting,
 			bytes(r.Allocated))
+	}
+	b.WriteString("\n")
+}
+
+func writeQueued(b *strings.Builder, rows []Result) {
+	if len(rows) == 0 {
+		return
+	}
+	b.WriteString("### What queues cost\n\n" +
+		"| pods that wait | gang size | nodes | processor time without | with queues | times | goal | met " +
+		"| live heap without | with queues | times | goal | met |\n" +
+		"|---|---:|---:|---:|---:|---:|---:|---|---:|---:|---:|---:|---|\n")
+	times := func(of, without, most float64) string {
+		return fmt.Sprintf("%.3f | ≤ %.2f | %s", of/without, most, page.Met(of <= most*without))
+	}
+	for _, r := range rows {
+		w, without := r.Case.Workload, r.Without
+		fmt.Fprintf(b, "| %d, %s%s | %d | %d | %s | %s | %s | %s | %s | %s |\n", w.Pending, w.Kind, w.inQueues(), w.GangSize, w.Nodes,
+			seconds(without.Processor), seconds(r.Processor), times(r.Processor.Seconds(), without.Processor.Seconds(), maxQueuedTime),
+			bytes(without.Live), bytes(r.Live), times(float64(r.Live), float64(without.Live), maxQueuedHeap))
 	}
 	b.WriteString("\n")
 }

@@ -43,25 +43,56 @@ const (
 	VictimsHost   Kind = "victims host"
 	VictimsSpread Kind = "victims spread"
 	VictimsZone   Kind = "victims zone"
+	// Reclaim: every GPU has a pod of a gang of four, one after the other in another queue; what waits is within the guarantee of one
+	// queue more.
+	Reclaim Kind = "reclaim"
+	// NothingToTake: the same, but what waits are gangs in those queues, of which each has its share already.
+	NothingToTake Kind = "nothing to take"
 )
 
 // Kinds are all of them, in the order of their tables.
 func Kinds() []Kind {
-	return []Kind{Identical, Shapes, Zone, Host, Spread, Hopeless, Minima, Victims, VictimGangs, VictimsHost, VictimsSpread, VictimsZone}
+	return []Kind{
+		Identical, Shapes, Zone, Host, Spread, Hopeless, Minima, Victims, VictimGangs, VictimsHost, VictimsSpread, VictimsZone,
+		Reclaim, NothingToTake,
+	}
 }
 
-// evicts reports whether others must end for those who wait.
-func (k Kind) evicts() bool {
+// full reports whether every GPU has a pod, and all that wait ask for one.
+func (k Kind) full() bool {
 	switch k {
-	case Victims, VictimGangs, VictimsHost, VictimsSpread, VictimsZone:
+	case Victims, VictimGangs, VictimsHost, VictimsSpread, VictimsZone, Reclaim, NothingToTake:
 		return true
 	case Identical, Shapes, Zone, Host, Spread, Hopeless, Minima:
 	}
 	return false
 }
 
-// hopeless reports whether most of what waits has no capacity.
-func (k Kind) hopeless() bool { return k == Hopeless || k == Minima }
+// evicts reports whether others must end for those who wait.
+func (k Kind) evicts() bool { return k.full() && k != NothingToTake }
+
+// waits reports whether most of what waits has no capacity.
+func (k Kind) waits() bool { return k == Hopeless || k == Minima || k == NothingToTake }
+
+// queues is how many queues a kind has where no number is given: none but for those that are about queues.
+func (k Kind) queues() int {
+	if k == Reclaim || k == NothingToTake {
+		return 100
+	}
+	return 0
+}
+
+// runs is how many members the gangs have that run on full nodes.
+func (k Kind) runs() int {
+	switch k {
+	case VictimGangs:
+		return runningGang
+	case Reclaim, NothingToTake:
+		return smallGang
+	case Victims, VictimsHost, VictimsSpread, VictimsZone, Identical, Shapes, Zone, Host, Spread, Hopeless, Minima:
+	}
+	return 1
+}
 
 // What the clusters are made of. Capacity is no matter but where a workload says so.
 const (
@@ -69,6 +100,7 @@ const (
 	manyShapes  = 150
 	runLength   = 1.35
 	runningGang = 50
+	smallGang   = 4
 	namespace   = "bench"
 	// Of the gangs that wait behind hopeless ones.
 	startable, startableSize = 500, 8
@@ -94,8 +126,8 @@ type Workload struct {
 	Nodes, Existing, Pending int
 	// GangSize is how many members each gang that waits has, and needs.
 	GangSize int
-	// Queues is how many queues share the cluster, in a tree: ten at the top, and ten under each while there are any. The gangs are
-	// in its leaves in turn.
+	// Queues is how many queues share the cluster, in a tree: six at the top, and six under each while there are any. The gangs are
+	// in its leaves in turn. Those of Reclaim and NothingToTake have no parents.
 	Queues int
 }
 
@@ -118,8 +150,12 @@ func (w Workload) Gangs() int { return (w.Pending + w.GangSize - 1) / w.GangSize
 
 // Starts is how many of the pods that wait have capacity, or are given that of others.
 func (w Workload) Starts() int {
-	if w.Kind.hopeless() {
+	switch w.Kind {
+	case Hopeless, Minima:
 		return startable * startableSize
+	case NothingToTake:
+		return 0
+	case Identical, Shapes, Zone, Host, Spread, Victims, VictimGangs, VictimsHost, VictimsSpread, VictimsZone, Reclaim:
 	}
 	return w.Pending
 }
@@ -140,20 +176,23 @@ type Batch struct {
 
 // Objects makes the objects.
 func (w Workload) Objects() Objects {
-	d := objectBuilder{random: rand.New(rand.NewPCG(1, 2)), created: epoch, queues: w.Queues}
+	d := objectBuilder{random: rand.New(rand.NewPCG(1, 2)), created: epoch, queues: w.Queues, flat: w.Kind.queues() > 0}
 	var o Objects
 	for i := range w.Queues {
 		o.Queues = append(o.Queues, d.queue(i))
 	}
+	if w.Kind == Reclaim {
+		o.Queues = append(o.Queues, d.taker(w.Pending))
+	}
 	for i := range w.Nodes {
 		o.Nodes = append(o.Nodes, d.node(i))
 	}
-	if w.Kind.evicts() {
+	if w.Kind.full() {
 		d.victims(&o.Existing, w)
 	} else {
 		d.existing(&o.Existing, w)
 	}
-	if w.Kind.hopeless() {
+	if w.Kind == Hopeless || w.Kind == Minima {
 		d.hopeless(&o.Pending, w)
 		return o
 	}
@@ -165,12 +204,17 @@ func (w Workload) Objects() Objects {
 		size := min(w.GangSize, w.Pending-len(o.Pending.Pods))
 		d.gang(&o.Pending, "wait-"+strconv.Itoa(i), size, func(pod *corev1.Pod) {
 			pod.Spec.Containers[0].Resources.Requests = request()
-			if w.Kind.evicts() {
-				*pod.Spec.Priority = urgent
+			if w.Kind.full() {
+				if w.Queues == 0 {
+					*pod.Spec.Priority = urgent
+				}
 				pod.Spec.Containers[0].Resources.Requests[gpu] = one()
 			}
 			w.Kind.constrain(pod)
 		})
+		if w.Kind == Reclaim {
+			o.Pending.Groups[i].Spec.Queue = takerName
+		}
 	}
 	return o
 }
@@ -181,6 +225,8 @@ type objectBuilder struct {
 	created time.Time
 	serial  int
 	queues  int
+	// flat says that the queues have no parents, guarantees and limits, and all the same weight.
+	flat bool
 }
 
 // meta is what the API server would have written into an object.
@@ -204,20 +250,45 @@ func (d *objectBuilder) node(i int) *corev1.Node {
 	return node
 }
 
-// underOne is how many queues are under one, and at the top.
-const underOne = 10
+// underOne is how many queues are under one, and at the top: 1,000 are a tree of four levels.
+const underOne = 6
 
-// queue is one of the tree. Every fourth has a guarantee.
+// queue is one of the tree. Every fourth has a guarantee, and every third a limit that it does not reach.
 func (d *objectBuilder) queue(i int) *v1alpha1.Queue {
-	weight := int32(1 + i%5)
-	queue := &v1alpha1.Queue{ObjectMeta: d.meta("queue-", queueName(i)), Spec: v1alpha1.QueueSpec{Weight: &weight, NamespaceSelector: &metav1.LabelSelector{}}}
-	queue.Namespace = ""
+	queue := d.open(queueName(i))
+	if d.flat {
+		return queue
+	}
+	*queue.Spec.Weight = int32(1 + i%5)
 	if i >= underOne {
 		queue.Spec.Parent = queueName(i/underOne - 1)
 	}
 	if i%4 == 0 {
 		queue.Spec.Guarantee = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10")}
 	}
+	if i%3 == 0 {
+		queue.Spec.Limit = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10M"), gpu: resource.MustParse("1M")}
+	}
+	return queue
+}
+
+// takerName is the queue of the gang that reclaims.
+const takerName = "taker"
+
+// taker is guaranteed so many GPUs.
+func (d *objectBuilder) taker(gpus int) *v1alpha1.Queue {
+	queue := d.open(takerName)
+	queue.Spec.Guarantee = corev1.ResourceList{gpu: *resource.NewQuantity(int64(gpus), resource.DecimalSI)}
+	return queue
+}
+
+// open is a queue that all namespaces may use.
+func (d *objectBuilder) open(name string) *v1alpha1.Queue {
+	weight := int32(1)
+	queue := &v1alpha1.Queue{
+		ObjectMeta: d.meta("queue-", name), Spec: v1alpha1.QueueSpec{Weight: &weight, NamespaceSelector: &metav1.LabelSelector{}},
+	}
+	queue.Namespace = ""
 	return queue
 }
 
@@ -228,7 +299,10 @@ func (d *objectBuilder) leaf(gang int) string {
 	if d.queues == 0 {
 		return ""
 	}
-	inner := (d.queues - 1) / underOne
+	inner := 0
+	if !d.flat {
+		inner = (d.queues - 1) / underOne
+	}
 	return queueName(inner + gang%(d.queues-inner))
 }
 
@@ -253,10 +327,7 @@ func (d *objectBuilder) existing(b *Batch, w Workload) {
 
 // victims gives every GPU to a pod, node by node, as far as the pods go.
 func (d *objectBuilder) victims(b *Batch, w Workload) {
-	size := 1
-	if w.Kind == VictimGangs {
-		size = runningGang
-	}
+	size := w.Kind.runs()
 	for i := 0; len(b.Pods) < w.Existing; i++ {
 		d.gang(b, "run-"+strconv.Itoa(i), min(size, w.Existing-len(b.Pods)), func(pod *corev1.Pod) {
 			pod.Spec.NodeName = fmt.Sprintf("node-%05d", len(b.Pods)%w.Nodes)
@@ -388,6 +459,6 @@ func (k Kind) constrain(pod *corev1.Pod) {
 		pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
 			MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: siblings,
 		}}
-	case Identical, Shapes, Hopeless, Minima, Victims, VictimGangs:
+	case Identical, Shapes, Hopeless, Minima, Victims, VictimGangs, Reclaim, NothingToTake:
 	}
 }

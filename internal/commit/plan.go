@@ -53,7 +53,7 @@ func evictionCall(now time.Time, job model.JobKey, eviction model.Eviction) Call
 
 // deletionMark says in a victim's status for which job it is deleted, or for which other queue.
 func deletionMark(now time.Time, job model.JobKey, victim *model.Eviction) Write {
-	whom := job.Describe()
+	whom := job.DescribeTo(victim.Pod.Namespace)
 	if victim.Right != "" {
 		whom = "queue " + victim.Queue
 	}

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -41,7 +42,7 @@ func Bound(outcome *commit.Outcome, now time.Time) commit.Write {
 func Preempted(outcome *commit.Outcome, job *model.Job, now time.Time) commit.Write {
 	write := podEvent(outcome.Pod, corev1.EventTypeNormal, ReasonPreempted, "", now)
 	write.Event.Action = ReasonPreempting
-	write.Event.Note, write.Event.Related = onBehalfOf("Evicted from node "+outcome.Node, outcome.Job, job)
+	write.Event.Note, write.Event.Related = onBehalfOf("Evicted from node "+outcome.Node, outcome.Pod.Namespace, outcome.Job, job)
 	if outcome.Right != "" {
 		write.Event.Reason = ReasonReclaimed
 		write.Event.Note, write.Event.Related = forQueue("Evicted from node "+outcome.Node, outcome.Queue, outcome.Right), nil
@@ -64,7 +65,7 @@ func Preemption(outcome *commit.Outcome, jobOf func(model.JobKey) *model.Job, no
 	for _, key := range slices.SortedFunc(maps.Keys(lost), model.JobKey.Compare) {
 		if loser := jobOf(key); loser != nil && loser.IsSchedulableGroup() {
 			event := jobEvent(loser, ReasonPreempted, now)
-			event.Note, event.Related = onBehalfOf("Evicted "+countNoun(lost[key], "member"), outcome.Job, job)
+			event.Note, event.Related = onBehalfOf("Evicted "+countNoun(lost[key], "member"), key.Namespace, outcome.Job, job)
 			if by.Right != "" {
 				event.Reason, event.Related = ReasonReclaimed, nil
 				event.Note = forQueue("Evicted "+countNoun(lost[key], "member"), by.Queue, by.Right)
@@ -82,7 +83,7 @@ func preempting(outcome *commit.Outcome, job *model.Job, now time.Time) commit.W
 	}
 	event := jobEvent(job, ReasonPreempting, now)
 	event.Note = fmt.Sprintf("Evicted %s on %s to free capacity for %s: %s", countNoun(len(outcome.Victims), "pod"),
-		countNoun(len(nodes), "node"), countNoun(outcome.Members, "member"), listVictims(outcome.Victims))
+		countNoun(len(nodes), "node"), countNoun(outcome.Members, "member"), listVictims(outcome.Victims, job.Key.Namespace))
 	if right := outcome.Victims[0].Right; right != "" {
 		event.Note = fmt.Sprintf("Evicted %s of other queues on %s to free capacity for %s, by the %s of the queue", countNoun(len(outcome.Victims), "pod"),
 			countNoun(len(nodes), "node"), countNoun(outcome.Members, "member"), right)
@@ -186,14 +187,18 @@ func isBuiltIn(controller *metav1.OwnerReference) bool {
 	return false
 }
 
-// onBehalfOf adds the job to what was done for it; job is nil when it is gone meanwhile.
-func onBehalfOf(done string, key model.JobKey, job *model.Job) (note string, related *corev1.ObjectReference) {
-	note = done + " to free capacity for " + key.Describe()
+// onBehalfOf adds the job to what was done for it, for users of a namespace; job is nil when it is gone meanwhile. One of another
+// namespace is not named, nor related.
+func onBehalfOf(done, reader string, key model.JobKey, job *model.Job) (note string, related *corev1.ObjectReference) {
+	note = done + " to free capacity for " + key.DescribeTo(reader)
 	if job == nil {
 		return note, nil
 	}
-	reference := referenceTo(job)
-	return fmt.Sprintf("%s, whose priority is %d", note, job.Priority), &reference
+	if key.Namespace == reader {
+		reference := referenceTo(job)
+		related = &reference
+	}
+	return fmt.Sprintf("%s, whose priority is %d", note, job.Priority), related
 }
 
 // forQueue adds the queue and the right to what was done: whose job it is for is not for the users of another queue to read.
@@ -204,13 +209,15 @@ func forQueue(done, queue string, right model.Right) string {
 // maxListed is how many pods a note names.
 const maxListed = 3
 
-func listVictims(victims []model.Eviction) string {
-	var names []string
-	for _, victim := range victims {
-		names = append(names, victim.Pod.String())
+// listVictims lists pods to the users of a namespace.
+func listVictims(victims []model.Eviction, reader string) string {
+	names := model.NameList{Noun: "pod", Reader: reader}
+	for _, victim := range slices.SortedFunc(slices.Values(victims), func(a, b model.Eviction) int {
+		return cmp.Compare(a.Pod.String(), b.Pod.String())
+	}) {
+		names.Add(victim.Pod.Namespace, victim.Pod.String())
 	}
-	slices.Sort(names)
-	return listFirst(names)
+	return names.String()
 }
 
 func listMembers(members []model.Eviction) string {

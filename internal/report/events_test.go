@@ -34,6 +34,27 @@ func TestEventsAreAboutObjectsOfKnownKinds(t *testing.T) {
 	}
 }
 
+// TestNotesNameNothingOfOtherNamespaces: neither the victims nor the job that they were evicted for.
+func TestNotesNameNothingOfOtherNamespaces(t *testing.T) {
+	job := &model.Job{Key: model.JobKey{Namespace: "ns", Name: "j"}, UID: "u", Priority: 7}
+	loser := &model.Job{Key: model.JobKey{Namespace: "other", Name: "l"}, UID: "l", HasGroup: true}
+	victims := []model.Eviction{
+		{Pod: model.PodRef{Namespace: "other", Name: "l-1"}, Job: loser.Key, Node: "n"}, {Pod: model.PodRef{Namespace: "ns", Name: "a"}, Node: "n"},
+	}
+	outcome := commit.Outcome{Job: job.Key, Victims: victims, Members: 2, Pod: victims[0].Pod, Node: "n"}
+	jobs := map[model.JobKey]*model.Job{job.Key: job, loser.Key: loser}
+	writes := Preemption(&outcome, func(key model.JobKey) *model.Job { return jobs[key] }, time.Time{})
+	for i, want := range []string{
+		"Evicted 2 pods on 1 node to free capacity for 2 members: ns/a and 1 pod of another namespace",
+		"Evicted 1 member to free capacity for a job of another namespace, whose priority is 7",
+		"Evicted from node n to free capacity for a job of another namespace, whose priority is 7",
+	} {
+		if event := append(writes, Preempted(&outcome, job, time.Time{}))[i].Event; event.Note != want || event.Related != nil {
+			t.Errorf("event %q, related to %v, want %q", event.Note, event.Related, want)
+		}
+	}
+}
+
 func TestNotesNameAFew(t *testing.T) {
 	job := &model.Job{Key: model.JobKey{Namespace: "ns", Name: "p", IsPod: true}, UID: "u"}
 	var pods []model.Eviction

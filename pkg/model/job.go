@@ -39,6 +39,14 @@ func (k JobKey) Describe() string {
 	return "PodGroup " + name
 }
 
+// DescribeTo returns the same for users of a namespace, and of a job of another one no name, which is not disclosed to them.
+func (k JobKey) DescribeTo(namespace string) string {
+	if k.Namespace != namespace {
+		return "a job of another namespace"
+	}
+	return k.Describe()
+}
+
 // PodGroup returns the key of the PodGroup with the name of an implicit group, whether it exists or not.
 func (k JobKey) PodGroup() JobKey { return JobKey{Namespace: k.Namespace, Name: k.Name} }
 

@@ -24,6 +24,8 @@ type stream struct {
 	lies bool
 	// largest is how many members the gangs among them have at most.
 	largest int
+	// queues are those whose jobs they are; empty for the default one.
+	queues []string
 }
 
 // come lets some jobs come, single pods and small gangs. Some say how long they run, and some of these say the truth.
@@ -37,6 +39,7 @@ func (s *stream) come() error {
 			said = s.n(1, s.longest)
 		}
 		lines, rest := "", ""
+		queue := s.queue()
 		if known {
 			rest = fmt.Sprintf(" deadline=%ds", said)
 		}
@@ -47,6 +50,7 @@ func (s *stream) come() error {
 			}
 			rest += " group=" + name
 		}
+		rest += queue
 		for i := range size {
 			pod := fmt.Sprintf("%s-%d", name, i)
 			lines += fmt.Sprintf("\npod %s cpu=%d priority=%d%s", pod, s.n(1, 2), s.n(-1, 0), rest)
@@ -57,6 +61,14 @@ func (s *stream) come() error {
 		}
 	}
 	return nil
+}
+
+// queue draws the queue of a job, as its pods name it.
+func (s *stream) queue() string {
+	if len(s.queues) == 0 {
+		return ""
+	}
+	return " labels=scheduling.tutti.dev/queue=" + s.one(s.queues...)
 }
 
 // second is a tick in which others come.
@@ -86,15 +98,20 @@ func (s *stream) tick() error {
 	return s.applyEvents("run", nil, nil)
 }
 
-// mustStart lets so many seconds pass at most until the member has started, and fails the test when it has not.
-func (s *stream) mustStart(t *rapid.T, member string, patience, reserveAfter int) {
+// starts lets so many seconds pass at most until the member has started, and reports whether it has.
+func (s *stream) starts(t *rapid.T, member string, patience int) bool {
 	began := func() bool { return s.world.pods[member].Spec.NodeName != "" }
 	for i := 0; i < patience && !began(); i++ {
 		if err := s.second(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if !began() {
+	return began()
+}
+
+// mustStart fails the test when the member has not started after so many seconds.
+func (s *stream) mustStart(t *rapid.T, member string, patience, reserveAfter int) {
+	if !s.starts(t, member, patience) {
 		o := s.session(framework.Options{})
 		t.Fatalf("it waits for %d s, reserveAfter is %d s, the longest runs for %d s:\n%s", patience, reserveAfter, s.longest, o)
 	}
@@ -119,8 +136,7 @@ func TestALargeGangDoesNotStarve(t *testing.T) {
 		s := &stream{random: &random{t: t}, environment: newStage(), spans: map[string]time.Duration{}, largest: 1}
 		s.longest, s.lies = s.n(2, 20), s.n(0, 1) == 1
 		reserveAfter := s.n(0, 10)
-		s.environment.configuration = fmt.Appendf(nil, "%s\nconfigurations: [{name: backfill, arguments: {reserveAfter: %ds, reserveShare: 100}}]\n",
-			config.DefaultYAML(), reserveAfter)
+		s.environment.configuration = reservingAfter(reserveAfter)
 		var nodes []int
 		for i := range s.n(1, 4) {
 			nodes = append(nodes, s.n(2, 6))
@@ -159,8 +175,7 @@ func TestALimitDoesNotStarveAGang(t *testing.T) {
 		s := &stream{random: &random{t: t}, environment: newStage(), spans: map[string]time.Duration{}, largest: 1, lies: true}
 		s.longest = s.n(2, 20)
 		reserveAfter, limit, scarce := s.n(1, 10), s.n(2, 8), s.n(0, 1) == 1
-		s.environment.configuration = fmt.Appendf(nil, "%s\nconfigurations: [{name: backfill, arguments: {reserveAfter: %ds, reserveShare: 100}}]\n",
-			config.DefaultYAML(), reserveAfter)
+		s.environment.configuration = reservingAfter(reserveAfter)
 		size := 64
 		if scarce {
 			size = limit + 1
@@ -190,13 +205,106 @@ func TestALimitDoesNotStarveAGang(t *testing.T) {
 	})
 }
 
+// amongQueues plays a stream of pods in several queues, and reports whether a gang of one of them starts in time that fits an
+// empty cluster and below its limit: after reserveAfter, and as long as the longest of the others runs; plus as long again where
+// they do not tell the truth about it, or a limit is full as well as nodes.
+func amongQueues(t *rapid.T, stage *environment) (starts bool, story string) {
+	s := &stream{random: &random{t: t}, environment: stage, spans: map[string]time.Duration{}, largest: 1}
+	defer func() { s.close() }()
+	s.longest, s.lies = s.n(2, 20), s.n(0, 1) == 1
+	reserveAfter := s.n(0, 10)
+	s.environment.configuration = reservingAfter(reserveAfter)
+	lines := ""
+	var nodes []int
+	for i := range s.n(1, 4) {
+		nodes = append(nodes, s.n(2, 6))
+		lines += fmt.Sprintf("node n%d cpu=%d\n", i, nodes[i])
+	}
+	members, cpu := s.n(1, 6), s.n(1, 6)
+	if !fits(members, cpu, nodes) {
+		return true, ""
+	}
+	limited := s.n(0, 1) == 1
+	for i := range s.n(2, 3) {
+		s.queues = append(s.queues, fmt.Sprintf("q%d", i))
+		lines += fmt.Sprintf("queue q%d selector=* weight=%d", i, s.n(1, 3))
+		if i == 0 && limited {
+			lines += fmt.Sprintf(" limit=cpu:%d", members*cpu+s.n(0, 4))
+		}
+		lines += "\n"
+	}
+	if err := s.world.apply(lines); err != nil {
+		t.Fatal(err)
+	}
+	for range s.n(0, s.longest) {
+		if err := s.second(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	big := fmt.Sprintf("group big min=%d queue=q0\npods big-{1..%d} group=big cpu=%d", members, members, cpu)
+	if err := s.world.apply(big); err != nil {
+		t.Fatal(err)
+	}
+	patience := reserveAfter + s.longest + 2
+	if s.lies || limited {
+		patience += s.longest
+	}
+	story = fmt.Sprintf("%s%s\nit waits for %d s, reserveAfter is %d s, the longest runs for %d s", lines, big, patience, reserveAfter, s.longest)
+	return s.starts(t, "big-1", patience), story
+}
+
+// TestNoQueueStarvesAGang is invariant Q17: under an endless stream of small jobs of all queues, a gang starts within a time that
+// is bounded, whatever the weights.
+func TestNoQueueStarvesAGang(t *testing.T) {
+	newStage := openLister(t)
+	rapid.Check(t, func(t *rapid.T) {
+		if starts, story := amongQueues(t, newStage()); !starts {
+			t.Fatal(story)
+		}
+	})
+}
+
+// TestStarvationIsSeen: where capacity is not reserved, pods of another queue keep a gang from starting for as long as they come.
+func TestStarvationIsSeen(t *testing.T) {
+	newStage := openLister(t)
+	for reserveAfter, want := range map[int]bool{5: true, 3600: false} {
+		s := &stream{environment: newStage(), spans: map[string]time.Duration{}}
+		s.environment.configuration = reservingAfter(reserveAfter)
+		if err := s.world.apply("node n cpu=4\nqueue q0 selector=*\nqueue q1 selector=*"); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 40 {
+			name := fmt.Sprintf("small%02d", i)
+			s.spans[name] = 4 * time.Second
+			lines := fmt.Sprintf("pod %s cpu=1 labels=scheduling.tutti.dev/queue=q1", name)
+			if i == 8 {
+				lines += "\ngroup big min=4 queue=q0\npods big-{1..4} group=big cpu=1"
+			}
+			if err := s.world.apply(lines); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.tick(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := s.world.pods["big-1"].Spec.NodeName != ""; got != want {
+			t.Errorf("where capacity is reserved after %d s, the gang starts: %t, want %t", reserveAfter, got, want)
+		}
+		s.close()
+	}
+}
+
+// reservingAfter is the built-in configuration, but that capacity is reserved after so many seconds.
+func reservingAfter(seconds int) []byte {
+	return fmt.Appendf(nil, "%s\nconfigurations: [{name: backfill, arguments: {reserveAfter: %ds, reserveShare: 100}}]\n", config.DefaultYAML(), seconds)
+}
+
 // TestALargeGangDoesNotStarveAmongOverrunningJobs: every job declares a much shorter run than is true. Then those that came
 // last always seem to be the first to end, and must not drive the gang from node to node indefinitely.
 func TestALargeGangDoesNotStarveAmongOverrunningJobs(t *testing.T) {
 	const runs, says, every, nodes = 60, 15, 6, 10
 	s := &stream{environment: openLister(t)(), spans: map[string]time.Duration{}}
-	s.environment.configuration = fmt.Appendf(nil, "%s\nconfigurations: [{name: backfill, arguments: {reserveAfter: 10s, reserveShare: 100}}]\n",
-		config.DefaultYAML())
+	s.environment.configuration = reservingAfter(10)
 	if err := s.world.apply(fmt.Sprintf("node n{1..%d} cpu=4\ngroup big min=2\npods big-{1..2} group=big cpu=4", nodes)); err != nil {
 		t.Fatal(err)
 	}

@@ -43,8 +43,9 @@
 // nothing is written any more.
 //
 // With Queues: Q5, Q14 and Q15 of what is decided, Q5 again by the server's objects (quota.go), Q8 after each session
-// (rights.go), Q11 (victims.go); at rest Q12, Q21, and Q16 of pods by themselves (unmet.go). I16 is Q6 then, no job waits within
-// its limits for which there is capacity, and I29 is Q10, evictions come to an end. For Q8 and Q16 one thing is asked of the
+// (rights.go), Q11 and Q22 (victims.go), Q16 whenever the loop goes to sleep and at rest (unmet.go); at rest Q12 and Q21. I16 is
+// Q6 then, no job waits within its limits for which there is capacity, and I29 is Q10, evictions come to an end. Q23 is of all
+// that is written, with and without Queues (readers.go). For Q8 and Q16 one thing is asked of the
 // scheduler: how much the jobs of each queue ask for that could start in an empty cluster.
 //
 // What another one did to a node of which the process had not been told when it decided is no violation of I3: it cannot
@@ -63,5 +64,5 @@
 //	server.go, serve.go, stream.go, travel.go                                the API server and the network
 //	process.go, sight.go, lease.go, filters.go, alarm.go                     one life of a replica
 //	judge.go, binds.go, gangs.go, capacity.go, victims.go, loop.go, waits.go,
-//	queues.go, quota.go, rights.go, unmet.go, rest.go                        the invariants
+//	queues.go, quota.go, rights.go, unmet.go, readers.go, rest.go            the invariants
 package simulation

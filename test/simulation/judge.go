@@ -31,6 +31,10 @@ type invariantChecker struct {
 	// decidedFor is the minimum of each group, by UID, as the process knew it that last decided to bind members.
 	decidedFor map[types.UID]int32
 	past       map[evictionLoop]bool
+	// evictedBy is the life of the scheduler that last evicted pods for a job.
+	evictedBy map[model.JobKey]int
+	// namespaces are those of all jobs and pods that there have been, by name.
+	namespaces map[string]string
 	// written are the versions that schedulers have brought objects to, by UID.
 	written map[types.UID]uint64
 	// inPart is since when groups have been bound in part, by UID; troubled is when something went wrong last.
@@ -48,6 +52,7 @@ func newJudge(s *Simulation) *invariantChecker {
 	return &invariantChecker{
 		Simulation: s, came: map[types.UID]podArrival{}, shrunk: map[string]uint64{},
 		started: map[types.UID]bool{}, hurt: map[types.UID]bool{}, decidedFor: map[types.UID]int32{}, past: map[evictionLoop]bool{}, inPart: map[types.UID]time.Time{},
+		evictedBy: map[model.JobKey]int{}, namespaces: map[string]string{},
 		ourVictims: map[types.UID]bool{}, robbed: map[types.UID]bool{}, written: map[types.UID]uint64{},
 	}
 }
@@ -96,6 +101,7 @@ func (j *invariantChecker) decided(p *process, decision model.Decision) {
 func (j *invariantChecker) onSend(p *process, call commit.Call) {
 	j.isAssumed(p, call)
 	j.givesGrace(p, call)
+	j.namesOnlyOwn(call)
 }
 
 // onDepart judges a call as it leaves the process.
@@ -127,6 +133,7 @@ func (j *invariantChecker) changed(before object, now change) {
 		j.written[now.object.GetUID()] = now.version
 	}
 	j.queuesChanged(before, now)
+	j.noteNames(now.object)
 	switch o := now.object.(type) {
 	case *corev1.Pod:
 		was, _ := before.(*corev1.Pod)

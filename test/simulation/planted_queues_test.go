@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -107,8 +108,38 @@ func plantedQueueBugs() []planted {
 				queue.Unmet = nil
 			}
 		}}}},
+		{"no gang ever takes by right of a guarantee", "Q16", Config{Seed: 2, Sabotage: FaultInjection{Hide: func(event *cluster.Event) bool {
+			if event.Kind == cluster.KindGroup {
+				never := corev1.PreemptNever
+				event.Group = event.Group.DeepCopy()
+				event.Group.Spec.PreemptionPolicy = &never
+			}
+			return false
+		}}}},
+		{"a guarantee is read late", "Q16", Config{Seed: 8, Sabotage: readsLate()}},
 		{"one member of a gang is evicted, and the others never are", "Q12", Config{Faults: &Faults{}, Sabotage: FaultInjection{Decided: evictsOneOf}}},
 		{"pods are evicted although another node has capacity", "Q11", Config{Sabotage: evictPair(evictsNeedlessly)}},
+		{"a pod is told of one of another namespace", "Q23", Config{Sabotage: FaultInjection{Rogue: func(p *process) {
+			for _, pod := range p.pods() {
+				if other := p.pods()[0]; pod.Namespace != other.Namespace {
+					p.machine.Write(p.clock.Now(), commit.Write{Condition: &commit.PodCondition{Pod: refOf(pod), Condition: corev1.PodCondition{
+						Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "waiting for evicted pods to terminate: " + keyOf(other),
+					}}})
+				}
+			}
+		}}}},
+		{"a queue names a job", "Q23", Config{Sabotage: FaultInjection{Rogue: func(p *process) {
+			for _, name := range sortedNames(p.queues()) {
+				queue := p.queues()[name]
+				status := *queue.Status.DeepCopy()
+				for i := range status.Conditions {
+					if jobs := p.snapshot.Jobs; len(jobs) > 0 {
+						status.Conditions[i].Message = jobs[0].Key.Name + " waits"
+					}
+				}
+				p.machine.Write(p.clock.Now(), commit.Write{Queue: &commit.QueueStatus{Name: name, UID: queue.UID, Status: status}})
+			}
+		}}}},
 		{"what a queue holds is never written", "Q21", Config{Sabotage: FaultInjection{Refuse: func(call commit.Call) error {
 			if call.Kind == commit.CallQueueStatus && len(call.Write.Queue.Status.Used) > 0 {
 				return apierrors.NewForbidden(v1alpha1.Resource("queues"), call.Write.Queue.Name, nil)
@@ -158,12 +189,49 @@ func bindsAboveALimit() func(*process) {
 	}
 }
 
+// readsLate keeps guarantees from all sessions until nothing happens any more, so that plans are made late.
+func readsLate() FaultInjection {
+	kept := map[string][]model.ListedAmount{}
+	return FaultInjection{Rogue: func(p *process) {
+		for _, queue := range p.snapshot.Queues {
+			if !p.calm && len(queue.Guarantee) > 0 {
+				kept[queue.Name], queue.Guarantee = queue.Guarantee, nil
+			} else if p.calm && len(queue.Guarantee) == 0 {
+				queue.Guarantee = kept[queue.Name]
+			}
+		}
+	}}
+}
+
 // evictsOneOf lets one member of each gang be evicted in the place of all, behind the back of all that judges decisions.
 func evictsOneOf(_ *process, decision model.Decision) {
 	for i := range decision.Evictions {
 		if decision.Evictions[i].Job == decision.Evictions[0].Job {
 			decision.Evictions[i] = decision.Evictions[0]
 		}
+	}
+}
+
+// forgetful kills the first leader that takes from another queue, after its evictions have left, and hides something from all
+// later ones.
+func forgetful(hide func(*corev1.Pod)) FaultInjection {
+	killed := false
+	return FaultInjection{
+		Decided: func(p *process, decision model.Decision) {
+			if decision.Right() != "" && !killed {
+				p.after(time.Second, "the end", func() {
+					killed = true
+					p.end("killed")
+				})
+			}
+		},
+		Hide: func(event *cluster.Event) bool {
+			if killed && event.Kind == cluster.KindPod {
+				event.Pod = event.Pod.DeepCopy()
+				hide(event.Pod)
+			}
+			return false
+		},
 	}
 }
 

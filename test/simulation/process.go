@@ -79,6 +79,9 @@ type process struct {
 	evicting map[types.UID]plannedVictim
 	// taken are the decisions of this step that evict pods of other queues.
 	taken []*economy
+	// lastDecided is when it decided something last, claimsSeen what it knew when claims by guarantees were last judged.
+	lastDecided time.Time
+	claimsSeen  observedVersions
 	// told is the newest that the process has been told of each object, by name.
 	told [kinds]map[string]change
 }
@@ -103,7 +106,7 @@ func (s *Simulation) start(name string) {
 	p.snapshot = p.state.Snapshot(p.clock.Now())
 	p.machine = commit.New(commit.Options{Workers: s.config.Workers, RequestTimeout: lease.RequestTimeout + time.Second})
 	p.loop = scheduler.New(p.state, p.machine, profile, p, p.mailbox, scheduler.Options{
-		Clock: p.clock, Period: 5 * time.Second, Verify: true, Decided: p.decided, Follow: s.filters.follow,
+		Clock: p.clock, Period: period, Verify: true, Decided: p.decided, Follow: s.filters.follow,
 	})
 	s.processes[name] = p
 	s.all = append(s.all, p)
@@ -295,6 +298,7 @@ func (p *process) decided(decision model.Decision) {
 		p.chosen[bind.Pod.UID] = bind.Node
 	}
 	p.lastChange = p.queue.now // the write may follow later
+	p.lastDecided = p.queue.now
 	p.judge.decided(p, decision)
 	if alter := p.config.Sabotage.Decided; alter != nil {
 		alter(p, decision)

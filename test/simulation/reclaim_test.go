@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,6 +25,8 @@ type borrowing struct {
 	guarantee int
 	// perPod is the CPU of one pod of the borrower, of which a gang has 3 in all.
 	perPod int
+	// grace is how long the pods of the borrower may take to end.
+	grace time.Duration
 }
 
 // freely is the built-in configuration, by which pods are left alone for a second.
@@ -54,7 +57,7 @@ func (b borrowing) build(w *world) {
 	gang := func(name, queue string, members, cpu int) {
 		w.submit(w.random, &job{
 			namespace: firstNamespace, name: name, gang: true, members: members, min: members, requests: amounts(cpu, 0), queue: queue,
-			grace: 10 * time.Second,
+			grace: b.grace,
 		})
 	}
 	for i := range 4 {
@@ -112,7 +115,10 @@ func (b borrowing) reclaimed(t *testing.T, filters *Filters, c Config) (writes i
 func TestCrashDuringReclaim(t *testing.T) {
 	filters := open(t)
 	stride, crashes := int(setting(t, "SIM_CRASH_STRIDE", 4)), 0
-	for _, b := range []borrowing{{"by a guarantee", 6, 1}, {"by a guarantee, pods of a whole node", 6, 3}, {"by a share", 0, 1}} {
+	for _, b := range []borrowing{
+		{"by a guarantee", 6, 1, 10 * time.Second}, {"by a guarantee, pods of a whole node", 6, 3, 10 * time.Second}, {"by a share", 0, 1, 10 * time.Second},
+		{"by a guarantee, pods that outlast the Lease", 6, 1, 2 * time.Minute},
+	} {
 		t.Run(b.what, func(t *testing.T) {
 			c := Config{Seed: setting(t, "SIM_SEED", 1), Plan: []Step{}, Faults: &Faults{}, Replicas: 1, Queues: true, Scheduler: freely, Punctual: true, Workers: 1}
 			writes, why := b.reclaimed(t, filters, c)
@@ -131,21 +137,35 @@ func TestCrashDuringReclaim(t *testing.T) {
 	t.Logf("%d crashes, each after another write", crashes)
 }
 
-// TestMoreEvictionsThanOnePlanNeedsAreSeen, where a victim of the first plan is refused.
-func TestMoreEvictionsThanOnePlanNeedsAreSeen(t *testing.T) {
+// TestASecondRoundOfEvictionsIsSeen, of a leader that follows one which was killed and takes pods that terminate for running
+// ones; and of a single leader of whose victims one is refused.
+func TestASecondRoundOfEvictionsIsSeen(t *testing.T) {
 	filters := open(t)
-	b := borrowing{"by a guarantee", 6, 1}
-	c := Config{Seed: 1, Plan: []Step{}, Faults: &Faults{}, Replicas: 1, Queues: true, Scheduler: freely, Punctual: true, Workers: 1}
+	b := borrowing{"by a guarantee", 6, 1, 2 * time.Minute}
+	for want, plant := range map[string]func() FaultInjection{
+		"Q22":                           func() FaultInjection { return forgetful(func(pod *corev1.Pod) { pod.DeletionTimestamp = nil }) },
+		"members of lent1 were evicted": refusesTheThird,
+	} {
+		t.Run(want, func(t *testing.T) {
+			c := Config{Seed: 1, Plan: []Step{}, Faults: &Faults{}, Replicas: 1, Queues: true, Scheduler: freely, Punctual: true, Workers: 1}
+			c.Sabotage = plant()
+			_, why := b.reclaimed(t, filters, c)
+			if !strings.Contains(why, want) {
+				t.Errorf("not seen: %s", why)
+			}
+		})
+	}
+}
+
+// refusesTheThird refuses the third eviction.
+func refusesTheThird() FaultInjection {
 	refused := 0
-	c.Sabotage.Refuse = func(call commit.Call) error {
+	return FaultInjection{Refuse: func(call commit.Call) error {
 		if call.Kind == commit.CallEvict {
 			if refused++; refused == 3 {
 				return apierrors.NewForbidden(corev1.Resource("pods"), call.Pod.Name, nil)
 			}
 		}
 		return nil
-	}
-	if _, why := b.reclaimed(t, filters, c); why == "" {
-		t.Error("not seen")
-	}
+	}}
 }

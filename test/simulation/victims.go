@@ -116,14 +116,21 @@ func (j *invariantChecker) spares(p *process, decision model.Decision, job model
 	victims := victimsOf(decision)
 	return func(pod *corev1.Pod, node string) bool {
 		task := p.task(pod)
-		late := task != nil && (task.TerminationOverdue || pod.DeletionTimestamp != nil && task.Status != model.Releasing) // it counts as one that runs
+		prolonged := pod.DeletionTimestamp != nil && *pod.DeletionGracePeriodSeconds > int64(p.maxGrace/time.Second)
+		late := task != nil && (task.TerminationOverdue || prolonged && task.Status != model.Releasing) // it counts as one that runs
 		return p.place(pod) == node && (late || victims[pod.UID] && jobKeyOf(pod) == job) || p.stays(pod, node, victims)
 	}
 }
 
-// evictsOnlyWhereNeeded is Q11 and Q22: no pod is evicted, by whichever leader, for a job that fits what is idle or terminating
-// and its limits. Members of one shape are counted, where no capacity is held for others and none is in back-off.
+// evictsOnlyWhereNeeded is Q11: no pod is evicted for a job that fits what is idle or terminating and its limits. It is Q22 where
+// an earlier leader has evicted pods for the job. Members of one shape are counted, where no capacity is held for others and none
+// is in back-off.
 func (j *invariantChecker) evictsOnlyWhereNeeded(p *process, decision model.Decision) {
+	invariant := "Q11"
+	if life, before := j.evictedBy[decision.Job]; before && life != p.life {
+		invariant = "Q22"
+	}
+	j.evictedBy[decision.Job] = p.life
 	told, gets, victims := p.asTold(), nominatedBy(decision), victimsOf(decision)
 	all := j.spares(p, decision, decision.Job)
 	others := slices.ContainsFunc(p.snapshot.Held(), func(hold model.HeldCapacity) bool { return hold.Job != decision.Job })
@@ -140,8 +147,10 @@ func (j *invariantChecker) evictsOnlyWhereNeeded(p *process, decision model.Deci
 			return
 		}
 	}
-	anywhere := func(*corev1.Pod, string) bool { return true }
-	if first == nil || j.limitsOnly(p, decision, anywhere) {
+	stays := func(pod *corev1.Pod, node string) bool {
+		return p.place(pod) == node && victims[pod.UID] && pod.DeletionTimestamp == nil || all(pod, node)
+	}
+	if first == nil || j.limitsOnly(p, decision, stays) {
 		return
 	}
 	room := int64(0)
@@ -153,12 +162,12 @@ func (j *invariantChecker) evictsOnlyWhereNeeded(p *process, decision model.Deci
 			if task := p.task(pod); task != nil && task.Status == model.Pipelined {
 				return task.Node == node.Name && !slices.Contains(gets, pod.UID) // by the same cycle
 			}
-			return p.place(pod) == node.Name && victims[pod.UID] || all(pod, node.Name)
+			return stays(pod, node.Name)
 		})
 		room += min(1000, free.Slots(invariants.RequestOf(first)))
 	}
 	if room >= int64(len(gets)) {
-		j.violated("Q11", "pods are evicted for %d members of %s, and there is capacity for %d", len(gets), decision.Job, room)
+		j.violated(invariant, "pods are evicted for %d members of %s, and there is capacity for %d", len(gets), decision.Job, room)
 	}
 }
 

@@ -140,6 +140,10 @@ func (j *invariantChecker) leavesNothingUndone(p *process) {
 	if who != "" {
 		j.violated("I18", "%s goes to sleep while %s", p, who)
 	}
+	if seen := p.sight(); seen != p.claimsSeen && p.queue.now.Sub(p.lastDecided) > period {
+		p.claimsSeen = seen
+		j.plansForGuarantees(p)
+	}
 }
 
 // checkNoHoldAndWait is I17, at rest: no waiting job keeps capacity from others, since the job for which they were evicted has

@@ -40,10 +40,16 @@ func Surplus(job *model.Job, tasks []*model.Task) (surplus []*model.Task) {
 	return surplus
 }
 
-// CompareVictims orders members that a job can spare: the lowest priority first, then those whose grace ends first, then those
-// that started last.
+// CompareVictims orders members that a job can spare: those first that a client has deleted, with however long a grace, then the
+// lowest priority, then those whose grace ends first, then those that started last.
 func CompareVictims(a, b *model.Task) int {
-	return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.GraceSeconds, b.GraceSeconds), Started(b).Compare(Started(a)), cmp.Compare(a.UID, b.UID))
+	stays := func(task *model.Task) int {
+		if task.Deleted() {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(stays(a), stays(b)), cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.GraceSeconds, b.GraceSeconds), Started(b).Compare(Started(a)), cmp.Compare(a.UID, b.UID))
 }
 
 // Started returns since when a pod has run, as far as that is known.

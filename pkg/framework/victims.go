@@ -62,6 +62,18 @@ func (s *Session) Victims(preemptor *model.Job, units []EvictionUnit) []Eviction
 	return picked
 }
 
+// losesPart reports whether the job is below its minimum without what is marked for eviction, and what clients have deleted;
+// unless only such members are marked, which go anyway.
+func (s *Session) losesPart(job *model.Job) bool {
+	loses := slices.ContainsFunc(job.Tasks, func(t *model.Task) bool {
+		_, marked := s.evicted[t]
+		return marked && !t.Deleted()
+	})
+	return loses && job.FirstUnmetMinimum(func(t *model.Task) bool {
+		return t.Status.CountsTowardMinimum() && (!t.Deleted() || t.Status == model.Succeeded)
+	}) != nil
+}
+
 // checkEvictions looks at every job that loses a task, and at the job that the task is evicted for.
 //
 // Invariants I11, I12: a victim's priority is lower than that of a job of its queue which gets capacity by the statement, or it
@@ -106,7 +118,7 @@ func (s *Session) checkEvictions(operations []operation) *model.Refusal {
 		}
 		left := job.Count(func(t *model.Task) bool { return t.Status.CountsTowardMinimum() && t.Status != model.Succeeded })
 		shielded := !crosses && (job.Priority > highest.Priority || job.Priority == highest.Priority && !overstays)
-		if left == 0 && shielded || left > 0 && job.FirstUnmetMinimum(func(t *model.Task) bool { return t.Status.CountsTowardMinimum() }) != nil {
+		if left == 0 && shielded || left > 0 && s.losesPart(job) {
 			return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("part of %s would be evicted", job.Key)}
 		}
 	}

@@ -167,6 +167,10 @@ const DefaultMaxGrace = 5 * time.Minute
 // (scheduling.SystemCriticalPriority in k8s.io/kubernetes).
 const systemCritical = 2_000_000_000
 
+// Deleted reports whether a client has deleted the pod, with however long a grace: while that is longer than pods may take to
+// end, the status is that of a pod which runs.
+func (t *Task) Deleted() bool { return t.Pod != nil && t.Pod.DeletionTimestamp != nil }
+
 // IsSystemCritical reports whether the task must never be evicted: it is in the system's namespace, or critical by its
 // priority.
 func (t *Task) IsSystemCritical() bool {

@@ -192,16 +192,23 @@ func (r *run) victimJobOf(job *model.Job) *victimJob {
 }
 
 // surplusMembers counts how many members the job has beyond its minimum and those of its roles. Only members that are on
-// their nodes for certain, or have done their work, are counted on.
+// their nodes for certain, or have done their work, are counted on; not those that a client has deleted, with whatever grace.
+// Where no other can be spared, these can.
 func (s *victimJob) surplusMembers() {
 	stands := func(task *model.Task) bool {
-		return task.Status == model.Bound || task.Status == model.Running || task.Status == model.Succeeded
-	}
-	s.surplus = max(0, s.job.Count(stands)-int(s.job.MinMember))
-	if s.surplus == 0 {
-		return
+		return !task.Deleted() && (task.Status == model.Bound || task.Status == model.Running) || task.Status == model.Succeeded
 	}
 	s.singles, s.roles = map[*model.Task]bool{}, map[string]int{}
+	s.surplus = max(0, s.job.Count(stands)-int(s.job.MinMember))
+	if s.surplus == 0 {
+		for _, task := range s.tasks {
+			if task.Deleted() {
+				s.surplus++
+				s.singles[task] = true
+			}
+		}
+		return
+	}
 	for _, role := range s.job.Roles {
 		has := s.job.Count(func(task *model.Task) bool { return task.Role == role.Name && stands(task) })
 		s.roles[role.Name] = max(0, has-int(role.MinMember))

@@ -116,10 +116,14 @@ func (j *invariantChecker) spares(p *process, decision model.Decision, job model
 	victims := victimsOf(decision)
 	return func(pod *corev1.Pod, node string) bool {
 		task := p.task(pod)
-		prolonged := pod.DeletionTimestamp != nil && *pod.DeletionGracePeriodSeconds > int64(p.maxGrace/time.Second)
-		late := task != nil && (task.TerminationOverdue || prolonged && task.Status != model.Releasing) // it counts as one that runs
+		late := task != nil && (task.TerminationOverdue || p.prolongs(pod) && task.Status != model.Releasing) // it counts as one that runs
 		return p.place(pod) == node && (late || victims[pod.UID] && jobKeyOf(pod) == job) || p.stays(pod, node, victims)
 	}
+}
+
+// prolongs reports whether a client has deleted the pod with a longer grace than pods may have.
+func (p *process) prolongs(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil && *pod.DeletionGracePeriodSeconds > int64(p.maxGrace/time.Second)
 }
 
 // evictsOnlyWhereNeeded is Q11: no pod is evicted for a job that fits what is idle or terminating and its limits. It is Q22 where
@@ -148,7 +152,7 @@ func (j *invariantChecker) evictsOnlyWhereNeeded(p *process, decision model.Deci
 		}
 	}
 	stays := func(pod *corev1.Pod, node string) bool {
-		return p.place(pod) == node && victims[pod.UID] && pod.DeletionTimestamp == nil || all(pod, node)
+		return p.place(pod) == node && victims[pod.UID] && (pod.DeletionTimestamp == nil || p.prolongs(pod)) || all(pod, node)
 	}
 	if first == nil || j.limitsOnly(p, decision, stays) {
 		return

@@ -67,9 +67,8 @@ type shareClaim struct {
 	*claim
 	// first is what Takes has found of units that would be the first to go.
 	first map[likeness]bool
-	// nearest is what the queue of the job, and those above it, may lose to it themselves, by their places in the path: they gain less
-	// by that much. Then units of the queues that meet the job's at a lower place go first, before others are looked for. It is nil
-	// in the claim that is tried first.
+	// nearest is what the queues above the job's may lose to it themselves, by their places in the path: they gain less by that much.
+	// Then units of queues that meet the job's at a lower place go before others. It is nil in the claim that is tried first.
 	nearest []model.Resources
 }
 

@@ -44,8 +44,6 @@ type Claim interface {
 // Price is what it costs the other queues that units go: the lower is preferred. The zero Price is that of victims of the job's
 // own queue.
 type Price struct {
-	// Distance is how far up the tree the unit's queue and the job's meet, where what goes below lets more go above; else 0.
-	Distance int
 	// BelowShare is 1 when a queue would be below its share without the unit alone, else 0.
 	BelowShare int
 	// Gangs is how many gangs end that have their minimum.

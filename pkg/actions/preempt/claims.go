@@ -90,15 +90,12 @@ func (r *run) planByClaims(f *failure) *failure {
 		reasons = append(reasons, why)
 	}
 	transient := false
-	for i, claim := range claims {
+	for _, claim := range claims {
 		pool, kept := r.claimPool(f.job, claim)
 		if r.search(f, pool, claim) {
 			return nil
 		}
-		why := byRight[claim.Right()] + r.whyNotByClaim(f) + kept.String()
-		if i == 0 || claims[i-1].Right() != claim.Right() {
-			reasons = append(reasons, why)
-		}
+		reasons = append(reasons, byRight[claim.Right()]+r.whyNotByClaim(f)+kept.String())
 		f.blockedByProtected = f.blockedByProtected || kept.protected > 0 && claim.Right() == model.ByGuarantee
 		transient = transient || f.transient
 	}

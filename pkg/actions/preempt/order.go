@@ -37,11 +37,10 @@ type cost struct {
 	earliestStart time.Time
 }
 
-// comparePrices orders what other queues pay: the nearest where they must be first, fewer of them below their share, fewer gangs
-// that end, those most above their share.
+// comparePrices orders what other queues pay: fewer of them below their share, fewer gangs that end, those most above their
+// share.
 func comparePrices(a, b *framework.Price) int {
-	return cmp.Or(
-		cmp.Compare(a.Distance, b.Distance), cmp.Compare(a.BelowShare, b.BelowShare), cmp.Compare(a.Gangs, b.Gangs), cmp.Compare(a.Rank, b.Rank))
+	return cmp.Or(cmp.Compare(a.BelowShare, b.BelowShare), cmp.Compare(a.Gangs, b.Gangs), cmp.Compare(a.Rank, b.Rank))
 }
 
 // compare is negative when a is to be preferred: fewer violated budgets, a lower price for other queues, a lower highest
@@ -76,7 +75,6 @@ func (a *cost) plus(b *cost) cost {
 	}
 	both := cost{
 		price: framework.Price{
-			Distance:   max(a.price.Distance, b.price.Distance),
 			BelowShare: max(a.price.BelowShare, b.price.BelowShare), Gangs: a.price.Gangs + b.price.Gangs, Rank: max(a.price.Rank, b.price.Rank),
 		},
 		highest: max(a.highest, b.highest), brokenGangs: a.brokenGangs + b.brokenGangs, sum: a.sum + b.sum, pods: a.pods + b.pods,

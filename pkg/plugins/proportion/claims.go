@@ -111,9 +111,6 @@ func (s *sharing) claims(job *model.Job, victims []framework.EvictionUnit) (clai
 	share, why := c.byShare()
 	if share != nil {
 		claims = append(claims, share)
-		if near := c.nearestFirst(); near != nil {
-			claims = append(claims, near)
-		}
 	}
 	switch {
 	case guarantee != nil:

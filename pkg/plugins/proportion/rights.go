@@ -67,9 +67,6 @@ type shareClaim struct {
 	*claim
 	// first is what Takes has found of units that would be the first to go.
 	first map[likeness]bool
-	// nearest is what the queues above the job's may lose to it themselves, by their places in the path: they gain less by that much.
-	// Then units of queues that meet the job's at a lower place go before others. It is nil in the claim that is tried first.
-	nearest []model.Resources
 }
 
 // byShare returns the claim, nil and why not when the job's queue would end above all others.
@@ -95,34 +92,6 @@ func (c *claim) byShare() (found *shareClaim, why string) {
 		}
 	}
 	return nil, why
-}
-
-// nearestFirst returns the same claim for a job that starts only if queues beside its own and others further up the tree lose
-// units together: the more the former lose, the more the latter may. It is nil when no queue beside it, or beside one above but
-// the topmost, has more than its share of what the job needs.
-func (c *claim) nearestFirst() *shareClaim {
-	near := &shareClaim{claim: c, first: map[likeness]bool{}, nearest: make([]model.Resources, len(c.path))}
-	found := false
-	for place := 1; place < len(c.path); place++ {
-		sum := near.nearest[place-1].Clone()
-		for _, queue := range c.queues {
-			if queue.Above() != c.path[place] || queue == c.path[place-1] || c.numbers[queue.Index] == absent {
-				continue
-			}
-			for r, amount := range c.needs {
-				part := c.tree.Part(c.numbers[queue.Index], r)
-				if beyond := min(part.Usage-part.Share, amount-sum.At(r)); beyond > 0 {
-					sum.Set(r, sum.At(r)+beyond)
-					found = true
-				}
-			}
-		}
-		near.nearest[place] = sum
-	}
-	if !found {
-		return nil
-	}
-	return near
 }
 
 // contendedNeed returns a resource of the world that the job needs and that is contended below a queue, -1 when there is none.
@@ -195,8 +164,7 @@ func (c *shareClaim) From(queue *model.Queue) bool {
 	})
 }
 
-// Takes takes the queue of the job as if all that it needs came on top, but for what is nearest: what it loses itself to the job
-// would only lower it.
+// Takes takes the queue of the job as if all that it needs came on top: what it loses itself to the job would only lower it.
 func (c *shareClaim) Takes(unit *framework.EvictionUnit, lost map[*model.Queue]model.Resources) bool {
 	alike, known := c.coverage().likenessOf(unit)
 	known = known && len(lost) == 0
@@ -207,31 +175,11 @@ func (c *shareClaim) Takes(unit *framework.EvictionUnit, lost map[*model.Queue]m
 		sum := with[unit.Job.InQueue()].Clone()
 		sum.Add(c.amountsOf(unit))
 		with[unit.Job.InQueue()] = sum
-		if may = c.mayGo(unit, with, c.gainOf(unit), false); known {
+		if may = c.mayGo(unit, with, c.needs, false); known {
 			c.first[alike] = may
 		}
 	}
 	return may && !c.isCovered(unit)
-}
-
-// gainOf returns what the queue gains that a unit is taken for, where its own and the job's meet.
-func (c *shareClaim) gainOf(unit *framework.EvictionUnit) model.Resources {
-	m := c.meet(unit.Job.InQueue())
-	if c.nearest == nil || !m.ok {
-		return c.needs
-	}
-	gain := c.needs.Clone()
-	gain.Sub(c.nearest[m.place])
-	return gain
-}
-
-// Price puts the nearest first where they must be.
-func (c *shareClaim) Price(unit *framework.EvictionUnit) framework.Price {
-	price := c.claim.Price(unit)
-	if c.nearest != nil {
-		price.Distance = c.meet(unit.Job.InQueue()).place
-	}
-	return price
 }
 
 // Allows looks at the state after all: what the members have in truth, and what the queues lose together.

@@ -61,29 +61,30 @@ func (r *Reclaim) Check() error {
 }
 
 // Within returns the queues, from the taker's up, that are within their own guarantees with what the job gets, and Written those
-// that are so only by what their objects say, where that is reduced for lack of capacity or by a limit above. limited reports
-// that the job waits for a limit. Neither has a queue above one whose own limit does not allow the job.
-func (r *Reclaim) Within(limited bool) (within, written []string) {
+// that are so only by what their objects say, where that is reduced for lack of capacity or by a limit above. Neither has a queue
+// whose limit does not allow the job, nor one above that. possible reports that nodes could run the members, else only a lack of
+// what is guaranteed counts; limited that the job waits for a limit.
+func (r *Reclaim) Within(possible, limited bool) (within, written []string) {
 	c := r.divided()
 	for _, queue := range c.path(r.Taker) {
+		for r, limit := range c.Queues[queue].Limit {
+			if c.Gains[r] > 0 && c.used(queue, r, true) > limit {
+				return within, written
+			}
+		}
 		deciding := c.decides(r.Gains, c.own(queue))
 		has := func(r corev1.ResourceName) bool { return c.used(queue, r, true) <= c.Queues[queue].Guarantee[r] }
 		lacks := func(r corev1.ResourceName) bool {
 			part := c.parts[queue][r]
 			reduced := part.floor < min(c.Queues[queue].Guarantee[r], part.ceiling)
-			return c.Gains[r] > c.Supply[r] || reduced && c.used(queue, r, true) > part.floor
+			return c.Gains[r] > c.Supply[r] || possible && reduced && c.used(queue, r, true) > part.floor
 		}
 		switch {
-		case c.within(queue, r.Gains, nil):
+		case possible && c.within(queue, r.Gains, nil):
 			within = append(within, queue)
 		case len(deciding) > 0 && !slices.ContainsFunc(deciding, func(r corev1.ResourceName) bool { return !has(r) }) &&
-			(limited || slices.ContainsFunc(deciding, lacks)):
+			(limited && possible || slices.ContainsFunc(deciding, lacks)):
 			written = append(written, queue)
-		}
-		for r, limit := range c.Queues[queue].Limit {
-			if c.used(queue, r, true) > limit {
-				return within, written
-			}
 		}
 	}
 	return within, written

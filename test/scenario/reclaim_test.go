@@ -353,16 +353,18 @@ func (e *economy) judgeUnmet(o *outcome, queues map[string]*invariants.Queue) (u
 		if refusal == nil {
 			continue
 		}
-		has, waits, needs := int32(0), int32(0), invariants.Amounts{}
+		has, waits, fits, needs := int32(0), int32(0), int32(0), invariants.Amounts{}
 		for _, pod := range e.membersOf(name) {
-			switch request := invariants.RequestOf(pod); {
-			case e.nodeOf(pod) != "":
+			request := invariants.RequestOf(pod)
+			if e.nodeOf(pod) != "" {
 				has++
-			case e.fitsEmpty(request):
-				waits++
-				if needs = (invariants.Amounts{}); group.Spec.MinMember > has {
-					needs.Add(request, int64(group.Spec.MinMember-has))
-				}
+				continue
+			}
+			if waits++; e.fitsEmpty(request) {
+				fits++
+			}
+			if needs = (invariants.Amounts{}); group.Spec.MinMember > has {
+				needs.Add(request, int64(group.Spec.MinMember-has))
 			}
 		}
 		if waits+has < group.Spec.MinMember || has >= group.Spec.MinMember {
@@ -373,7 +375,7 @@ func (e *economy) judgeUnmet(o *outcome, queues map[string]*invariants.Queue) (u
 		if refusal.Code == model.QueueLimit {
 			reason = model.UnmetLimit
 		}
-		within, only := judged.Within(reason == model.UnmetLimit)
+		within, only := judged.Within(fits+has >= group.Spec.MinMember, reason == model.UnmetLimit)
 		for _, queue := range within {
 			want[queue] = true
 		}

@@ -85,7 +85,7 @@ func (p *process) claims() (all []claim) {
 		for r, amount := range request {
 			possible = possible && amount <= max(0, e.Supply[r])/needs
 		}
-		if claim.within, _ = e.Within(false); possible && len(claim.within) > 0 {
+		if claim.within, _ = e.Within(true, false); possible && len(claim.within) > 0 {
 			all = append(all, claim)
 		}
 	}

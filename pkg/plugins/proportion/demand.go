@@ -148,18 +148,14 @@ func schedulable(node *model.Node, now time.Time) (takes bool, until time.Time) 
 // addJob adds what a job asks for, if it could start in an empty cluster: what no node can run must not change what others may
 // count on.
 func (d *demand) addJob(job *model.Job) {
-	members := d.countMembers(job)
-	if members == 0 {
-		return
-	}
-	needs := int(job.MinMember) - job.Count(framework.Pipelined.Counts)
-	if members < needs || d.session.ValidateAlone(job) != nil {
+	members, needs := d.countMembers(job), int(job.MinMember)-job.Count(framework.Pipelined.Counts)
+	if members == 0 && needs <= 0 || d.session.ValidateAlone(job) != nil {
 		return
 	}
 	if needs > 0 {
 		d.jobs = append(d.jobs, job)
 	}
-	if !d.session.FitsLimits(job) || d.exceedsSupply(job, needs) {
+	if members == 0 || members < needs || !d.session.FitsLimits(job) || d.exceedsSupply(job, needs) {
 		return
 	}
 	sum := &d.waiting[job.InQueue().Index]

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/shares"
 )
@@ -35,32 +36,43 @@ func (s *sharing) findUnmet() {
 }
 
 // findUnmetBy looks at the queues above one job, and counts it in those that would be within their guarantees with it. What the
-// limit of a queue does not allow, the queues above it do not owe.
+// limit of a queue does not allow, neither that queue owes nor those above it. A job of which no node could run the members counts
+// only where there is not enough of what is guaranteed.
 func (s *sharing) findUnmetBy(job *model.Job, refusal *model.Refusal, jobs []int) {
 	s.bring(job, nil)
 	needs := s.needsOf(job, slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Status == model.Pipelined }))
+	possible := s.fitsEmptyNodes(job)
 	for queue := job.InQueue(); queue != nil; queue = queue.Above() {
 		number := s.numbers[queue.Index]
-		if s.tree.WithinGuarantee(number, needs, needs, s.worlds()) {
+		if slices.ContainsFunc(queue.Limit, func(limit model.ListedAmount) bool {
+			ask := needs.At(limit.Position)
+			return ask > 0 && s.tree.Part(number, limit.Position).Usage+ask > limit.Amount
+		}) {
+			return
+		}
+		if possible && s.tree.WithinGuarantee(number, needs, needs, s.worlds()) {
 			jobs[queue.Index]++
 			starts := string(model.WaitingForVictims) // a job that only waits for that says less than others
 			if reason, why := unmetBy(refusal); jobs[queue.Index] == 1 || queue.Unmet.Reason == starts && reason != starts {
 				queue.Unmet = &model.UnmetGuarantee{Reason: reason, Message: s.holdsWith(queue, needs) + "; " + why}
 			}
 		} else if queue.Unmet == nil {
-			queue.Unmet = s.unmetAsWritten(queue, needs, refusal)
-		}
-		if slices.ContainsFunc(queue.Limit, func(limit model.ListedAmount) bool {
-			return s.tree.Part(number, limit.Position).Usage+needs.At(limit.Position) > limit.Amount
-		}) {
-			return
+			queue.Unmet = s.unmetAsWritten(queue, needs, refusal, possible)
 		}
 	}
 }
 
+// fitsEmptyNodes reports whether some node could run each of as many waiting members as the job needs, were it empty.
+func (s *sharing) fitsEmptyNodes(job *model.Job) bool {
+	return job.Count(func(task *model.Task) bool {
+		return framework.Pipelined.Counts(task) || task.CountsInQueue() ||
+			task.Status == model.Pending && !task.SchedulingGated && task.Invalid == nil && s.session.FitsEmptyNode(task)
+	}) >= int(job.MinMember)
+}
+
 // unmetAsWritten says why a job that needs so much waits which is within the guarantee of a queue as its object has it, and not
-// as the tree has it; nil when it is not, and when what lacks is not guaranteed.
-func (s *sharing) unmetAsWritten(queue *model.Queue, needs model.Resources, refusal *model.Refusal) *model.UnmetGuarantee {
+// as the tree has it; nil when it is not, and when what lacks is not guaranteed. possible reports that nodes could run its members.
+func (s *sharing) unmetAsWritten(queue *model.Queue, needs model.Resources, refusal *model.Refusal, possible bool) *model.UnmetGuarantee {
 	var buffer [8]int
 	number := s.numbers[queue.Index]
 	deciding := s.tree.Deciding(buffer[:0], number, needs, s.worlds())
@@ -71,12 +83,12 @@ func (s *sharing) unmetAsWritten(queue *model.Queue, needs model.Resources, refu
 			return nil
 		}
 		lacks = cmp.Or(lacks, s.exceedsSupply(needs, r))
-		if with > s.tree.Kept(number, r) && s.isReduced(queue, r) {
+		if possible && with > s.tree.Kept(number, r) && s.isReduced(queue, r) {
 			reduced = "there is not enough for all guarantees"
 		}
 	}
 	why := cmp.Or(lacks, reduced)
-	if refusal.Code == model.QueueLimit {
+	if refusal.Code == model.QueueLimit && possible {
 		reason, why = model.UnmetLimit, refusal.Detail
 	}
 	if len(deciding) == 0 || why == "" {

@@ -225,8 +225,7 @@ func (s *Simulation) play() {
 	}
 	s.until(s.began.Add(end + time.Second))
 	s.stopFaults()
-	s.runToQuiescence()
-	if len(s.result.Violations) == 0 {
+	if s.runToQuiescence() && len(s.result.Violations) == 0 {
 		s.judge.atQuiescence()
 	}
 }
@@ -244,19 +243,24 @@ func (s *Simulation) stopFaults() {
 	}
 }
 
-// runToQuiescence waits until nothing has changed for a minute.
-func (s *Simulation) runToQuiescence() {
+// runToQuiescence waits until nothing has changed for a minute, and reports whether that came. It need not where the server's clock
+// is an hour behind: all pods seem to have run for as long as reclaim leaves them alone at most, so that jobs may go on to take
+// turns.
+func (s *Simulation) runToQuiescence() bool {
 	const quiet, most, mostSteps = 70 * time.Second, 45 * time.Minute, 100_000
 	calm, steps := s.queue.now, s.result.Steps
 	for s.until(s.queue.now.Add(10 * time.Second)) {
 		if s.queue.now.Sub(s.lastChange) >= quiet && s.world.pending == 0 {
-			return
+			return true
 		}
 		if s.queue.now.Sub(calm) > most || s.result.Steps-steps > mostSteps {
-			s.violated("I29", "something is written all the time although nothing happens")
-			return
+			if s.world.server.jumped > -time.Hour {
+				s.violated("I29", "something is written all the time although nothing happens")
+			}
+			return false
 		}
 	}
+	return true
 }
 
 // until lets everything happen until then; false when the simulation has ended.

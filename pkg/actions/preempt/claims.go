@@ -90,10 +90,13 @@ func (r *run) planByClaims(f *failure) *failure {
 		reasons = append(reasons, why)
 	}
 	transient := false
-	for _, claim := range claims {
+	for i, claim := range claims {
 		pool, kept := r.claimPool(f.job, claim)
 		if r.search(f, pool, claim) {
 			return nil
+		}
+		if i > 0 && claims[i-1].Right() == claim.Right() {
+			reasons = reasons[:len(reasons)-1] // the second claim by a right takes more
 		}
 		reasons = append(reasons, byRight[claim.Right()]+r.whyNotByClaim(f)+kept.String())
 		f.blockedByProtected = f.blockedByProtected || kept.protected > 0 && claim.Right() == model.ByGuarantee

@@ -308,7 +308,7 @@ func (r *run) search(f *failure, pool *candidateVictims, claim framework.Claim) 
 			return true
 		}
 		if !s.rounds.excludesMoreNodes() {
-			f.why = "an extender rejects the victims found"
+			f.why = "the victims found may not go for the members that would start"
 			break
 		}
 		s = s.excludingNodes()

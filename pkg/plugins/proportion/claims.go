@@ -106,7 +106,7 @@ func (s *sharing) claims(job *model.Job, victims []framework.EvictionUnit) (clai
 	}
 	guarantee, whyNot := c.byGuarantee()
 	if guarantee != nil {
-		claims = append(claims, guarantee)
+		claims = append(claims, &guaranteeClaim{claim: c, lowest: guarantee.lowest, spares: true}, guarantee)
 	}
 	share, why := c.byShare()
 	if share != nil {

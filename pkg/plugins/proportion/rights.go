@@ -17,6 +17,9 @@ type guaranteeClaim struct {
 	*claim
 	// lowest is the place in the path of the lowest queue that has room.
 	lowest int
+	// spares reports that no queue loses so much that it is below its share, but for what is left of gangs below their minimum, which
+	// is of no use there: that is tried first.
+	spares bool
 }
 
 // byGuarantee returns the claim, nil when there is none, and why not where a guarantee is asked for.
@@ -51,15 +54,43 @@ func (c *guaranteeClaim) From(queue *model.Queue) bool {
 	return meeting.ok && meeting.place >= c.lowest
 }
 
-// Takes does not depend on what else is lost: it is the job that decides, and what guarantees cover.
-func (c *guaranteeClaim) Takes(unit *framework.EvictionUnit, _ map[*model.Queue]model.Resources) bool {
+// Takes depends on what else is lost only where shares are spared: it is the job that decides, and what guarantees cover.
+func (c *guaranteeClaim) Takes(unit *framework.EvictionUnit, lost map[*model.Queue]model.Resources) bool {
 	meeting := c.meet(unit.Job.InQueue())
-	return meeting.ok && meeting.place >= c.lowest && c.helps(c.amountsOf(unit)) && !c.isCovered(unit)
+	amounts := c.amountsOf(unit)
+	return meeting.ok && meeting.place >= c.lowest && c.helps(amounts) && !c.isCovered(unit) &&
+		!(c.spares && !unit.Job.BelowMinimum && c.goesBelowShare(meeting, amounts, lost))
 }
 
-// Allows reports whether it takes each of the units.
+// goesBelowShare reports whether a queue that meets the job's would be below its share without these amounts and what is lost.
+func (c *claim) goesBelowShare(m meeting, amounts []int64, lost map[*model.Queue]model.Resources) bool {
+	loses := c.lossOf(m.giving, lost)
+	for r, amount := range amounts {
+		part := c.tree.Part(m.giver, r)
+		if amount > 0 && c.needs.At(r) > 0 && c.tree.Division(m.parent, r).Contended && part.Usage-loses[r]-amount < part.Share {
+			return true
+		}
+	}
+	return false
+}
+
+// Allows reports whether it takes each of the units, beside those before it.
 func (c *guaranteeClaim) Allows(victims []framework.EvictionUnit) bool {
-	return !slices.ContainsFunc(victims, func(unit framework.EvictionUnit) bool { return !c.Takes(&unit, nil) })
+	lost := map[*model.Queue]model.Resources{}
+	for i := range victims {
+		if !c.Takes(&victims[i], lost) {
+			return false
+		}
+		c.lose(lost, &victims[i])
+	}
+	return true
+}
+
+// lose adds what a unit holds to what its queue loses.
+func (c *claim) lose(lost map[*model.Queue]model.Resources, unit *framework.EvictionUnit) {
+	sum := lost[unit.Job.InQueue()]
+	sum.Add(c.amountsOf(unit))
+	lost[unit.Job.InQueue()] = sum
 }
 
 // shareClaim takes units of queues that the job's does not end above.
@@ -186,9 +217,7 @@ func (c *shareClaim) Takes(unit *framework.EvictionUnit, lost map[*model.Queue]m
 func (c *shareClaim) Allows(victims []framework.EvictionUnit) bool {
 	lost := map[*model.Queue]model.Resources{}
 	for i := range victims {
-		sum := lost[victims[i].Job.InQueue()]
-		sum.Add(c.amountsOf(&victims[i]))
-		lost[victims[i].Job.InQueue()] = sum
+		c.lose(lost, &victims[i])
 	}
 	gain := c.needsOf(c.job, true)
 	return !slices.ContainsFunc(victims, func(unit framework.EvictionUnit) bool {
@@ -256,10 +285,8 @@ func (c *claim) Price(unit *framework.EvictionUnit) framework.Price {
 	if !meeting.ok {
 		return price
 	}
-	for r, amount := range c.amountsOf(unit) {
-		if part := c.tree.Part(meeting.giver, r); amount > 0 && c.needs.At(r) > 0 && c.tree.Division(meeting.parent, r).Contended && part.Usage-amount < part.Share {
-			price.BelowShare = 1
-		}
+	if c.goesBelowShare(meeting, c.amountsOf(unit), nil) {
+		price.BelowShare = 1
 	}
 	return price
 }

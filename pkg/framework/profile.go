@@ -28,6 +28,8 @@ type Profile struct {
 	Tiers   []Tier
 	// Paused reports that no job is started that has not begun, and no pod evicted.
 	Paused bool
+	// SourcesOff are the foreign sources of groups whose marks on pods mean nothing, by the names of the configuration.
+	SourcesOff []string
 	// Replica is the same configuration with plugins of its own, for sessions that decide nothing, on a copy of the snapshot and
 	// another goroutine; nil when there are none.
 	Replica *Profile

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
 )
 
 // draft is a pod that is being read from a line. What its main, its init and its sidecar container ask for, its runtime and
@@ -94,6 +95,8 @@ func (d *draft) readIdentity(w word) (done bool, err error) {
 	switch w.key {
 	case "group":
 		pod.Labels[v1alpha1.LabelPodGroup] = w.value
+	case "coscheduling":
+		pod.Labels[groups.LabelCoscheduling] = w.value
 	case "min":
 		pod.Annotations[v1alpha1.AnnotationMinMember] = w.value
 	case "role":

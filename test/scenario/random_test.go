@@ -383,7 +383,7 @@ func rest(t *rapid.T, s *environment) {
 func checkIdleRoom(t *rapid.T, s *environment, o *outcome) {
 	for key, refusal := range o.refusals {
 		job := o.snapshot.Job(key)
-		if !key.IsPod || refusal.Code != "InsufficientResources" || !plain(job.Tasks[0].Pod) {
+		if !key.IsPod() || refusal.Code != "InsufficientResources" || !plain(job.Tasks[0].Pod) {
 			continue
 		}
 		for _, node := range o.snapshot.Nodes {

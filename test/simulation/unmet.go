@@ -50,7 +50,7 @@ func (j *invariantChecker) meetsGuarantees(p *process) {
 func (p *process) waitsForItsRight(told *expectation, pod *corev1.Pod) bool {
 	key := jobKeyOf(pod)
 	job, task := p.snapshot.Job(key), p.task(pod)
-	if !waits(pod) || !key.IsPod || p.place(pod) != "" || len(pod.Spec.SchedulingGates) > 0 || told.refuses(key) != "" || job == nil {
+	if !waits(pod) || !key.IsPod() || p.place(pod) != "" || len(pod.Spec.SchedulingGates) > 0 || told.refuses(key) != "" || job == nil {
 		return false
 	}
 	for _, limit := range told.above(key) {

@@ -40,7 +40,7 @@ type gang struct {
 
 // GroupName returns the name of the group that a pod names, empty when it names none.
 func GroupName(pod *corev1.Pod) string {
-	if m := groups.Of(pod); !m.Job.IsPod {
+	if m := groups.Of(pod); !m.Job.IsPod() {
 		return m.Job.Name
 	}
 	return ""

@@ -192,7 +192,7 @@ func (a *Diagnosis) mislabelledPods(namespace *Namespace) []string {
 	lost := map[string][]string{}
 	for i := range namespace.Pods {
 		pod := &namespace.Pods[i]
-		if m := groups.Of(pod); !m.Job.IsPod && m.Job.Name != a.Name && m.Implicit == (model.JobKey{}) && namespace.group(m.Job.Name) == nil {
+		if m := groups.Of(pod); !m.Job.IsPod() && m.Job.Name != a.Name && m.Implicit == (model.JobKey{}) && namespace.group(m.Job.Name) == nil {
 			named := m.Job.Name
 			lost[named] = append(lost[named], pod.Name)
 		}

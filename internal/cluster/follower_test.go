@@ -93,10 +93,12 @@ func (f *foreignServer) change(served, forbidden bool, down error) {
 // await returns the next event.
 func (f *foreignServer) await(t *testing.T) Event {
 	t.Helper()
+	timer := time.NewTimer(time.Minute)
+	defer timer.Stop()
 	select {
 	case event := <-f.events:
 		return event
-	case <-time.After(time.Minute):
+	case <-timer.C:
 		t.Fatal("no event")
 	}
 	return Event{}

@@ -116,7 +116,7 @@ func TestAForeignGroupThatChangesWhileTheSessionGoesOn(t *testing.T) {
 	}
 }
 
-// TestAStatusOfAForeignGroupCostsNoCycle, whoever writes it.
+// TestAStatusOfAForeignGroupCostsNoCycle, by any writer.
 func TestAStatusOfAForeignGroupCostsNoCycle(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "1")

@@ -150,11 +150,9 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, election *e
 	if err != nil {
 		return nil, err
 	}
-	foreign, err := dynamic.NewForConfig(restConfig)
-	if err != nil {
-		return nil, fmt.Errorf("client for groups of other projects: %w", err)
+	if err := p.followForeign(restConfig); err != nil {
+		return nil, err
 	}
-	p.foreign = cluster.NewFollower(client.Discovery(), foreign, p.mailbox.Event)
 	state := cluster.New(cluster.Options{SchedulerNames: o.schedulerNames, Dimensions: model.NewDimensions(), AgentLeases: o.agentLeases()})
 	preparing, err := kubernetes.NewForConfig(prepareConfig(readConfig, election.mayWrite))
 	if err != nil {
@@ -189,6 +187,16 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, election *e
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	return p, nil
+}
+
+// followForeign makes what reads the groups of other projects.
+func (p *process) followForeign(restConfig *rest.Config) error {
+	client, err := dynamic.NewForConfig(restConfig)
+	if err != nil {
+		return fmt.Errorf("client for groups of other projects: %w", err)
+	}
+	p.foreign = cluster.NewFollower(p.pods.Discovery(), client, p.mailbox.Event)
+	return nil
 }
 
 // openKube builds kube-scheduler's plugins, of what the API server serves and lets be read: those of the loop, and those that are

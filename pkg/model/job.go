@@ -20,6 +20,9 @@ const (
 	SourceImplicit
 	// SourceCoscheduling is a PodGroup of scheduling.x-k8s.io; this source and those after it are foreign.
 	SourceCoscheduling
+
+	// LastSource is the last of them.
+	LastSource = SourceCoscheduling
 )
 
 // Kind returns the kind of what stands for a job of the source, as messages name it.

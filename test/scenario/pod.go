@@ -75,6 +75,10 @@ func (d *draft) read(w word) error {
 	if d.readIsolated(w) {
 		return nil
 	}
+	if w.key == "coscheduling" {
+		d.pod.Labels[groups.LabelCoscheduling] = w.value
+		return nil
+	}
 	part, key, _ := strings.Cut(w.key, ".")
 	switch part {
 	case "init":
@@ -95,8 +99,6 @@ func (d *draft) readIdentity(w word) (done bool, err error) {
 	switch w.key {
 	case "group":
 		pod.Labels[v1alpha1.LabelPodGroup] = w.value
-	case "coscheduling":
-		pod.Labels[groups.LabelCoscheduling] = w.value
 	case "min":
 		pod.Annotations[v1alpha1.AnnotationMinMember] = w.value
 	case "role":

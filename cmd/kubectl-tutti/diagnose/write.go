@@ -54,6 +54,8 @@ func (a *Diagnosis) Key() string {
 		source = model.SourcePod
 	case kindImplicit:
 		source = model.SourceImplicit
+	case model.SourceCoscheduling.Kind():
+		source = model.SourceCoscheduling
 	}
 	return model.JobKey{Namespace: a.Namespace, Name: a.Name, Source: source}.Describe()
 }

@@ -75,7 +75,9 @@ func TestCoscheduling(t *testing.T) {
 	ns := env.Namespace(t)
 	env.Nodes(t, cluster.Nodes("coscheduling", 1, map[string]string{"cpu": "3"})...)
 	env.Create(t, coscheduledPods(ns, "train", 0, 3)...)
-	env.Eventually(t, patience, func() error { return saysWhy(t, ns, "train-0", "GroupNotFound", "the CRD of this kind is not installed") })
+	env.Eventually(t, patience, func() error {
+		return saysWhy(t, ns, "train-0", "GroupNotFound", "the CRD of this kind is not installed")
+	})
 
 	installCoscheduling(t)
 	group := coscheduled(ns, "train", 4)

@@ -2,6 +2,7 @@ package groups
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"pgregory.net/rapid"
 
+	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -35,6 +37,17 @@ func TestMarksOfSources(t *testing.T) {
 		if got := Without(c.off).Of(pod); got.Job != c.want || got.Implicit != (model.JobKey{}) || got.Malformed != nil {
 			t.Errorf("%s: %+v, want %v", name, got, c.want)
 		}
+	}
+}
+
+// TestSourcesHaveTheNamesOfTheConfiguration, but for our own, which is always on.
+func TestSourcesHaveTheNamesOfTheConfiguration(t *testing.T) {
+	var names []string
+	for _, source := range All()[1:] {
+		names = append(names, source.Name())
+	}
+	if want := config.SourceNames(); !slices.Equal(names, want) {
+		t.Errorf("sources %q, and a configuration has %q", names, want)
 	}
 }
 

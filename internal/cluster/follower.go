@@ -42,7 +42,8 @@ type Follower struct {
 	// off are the sources that are off.
 	off      atomic.Pointer[[]string]
 	followed []*followed
-	interval time.Duration
+	// interval and timeout are askInterval and firstReadTimeout, except in tests.
+	interval, timeout time.Duration
 }
 
 // followed is one kind of objects. One goroutine owns it, but for settled.
@@ -63,7 +64,7 @@ type followed struct {
 
 // NewFollower returns a follower of all foreign sources. push must not block.
 func NewFollower(served discovery.ServerResourcesInterface, client dynamic.Interface, push func(Event)) *Follower {
-	f := &Follower{served: served, client: client, push: push, interval: askInterval}
+	f := &Follower{served: served, client: client, push: push, interval: askInterval, timeout: firstReadTimeout}
 	for _, source := range groups.All() {
 		for _, watch := range source.Watches() {
 			one := &followed{Watch: watch, name: source.Name(), wake: make(chan struct{}, 1)}
@@ -107,7 +108,7 @@ func (f *Follower) Run(ctx context.Context) error {
 }
 
 func (f *Follower) follow(ctx context.Context, one *followed) {
-	settle := time.AfterFunc(firstReadTimeout, func() { one.settled.Store(true) })
+	settle := time.AfterFunc(f.timeout, func() { one.settled.Store(true) })
 	defer settle.Stop()
 	for ctx.Err() == nil {
 		f.look(ctx, one)

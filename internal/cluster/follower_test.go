@@ -16,6 +16,7 @@ import (
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -214,6 +215,22 @@ func TestAFollowerRuns(t *testing.T) {
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestTheFirstCycleWaitsForALimitedTime for a source of which nothing is known.
+func TestTheFirstCycleWaitsForALimitedTime(t *testing.T) {
+	f := newForeignServer()
+	f.change(false, false, errors.New("down"))
+	f.follower.timeout = time.Millisecond
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	go func() { _ = f.follower.Run(ctx) }()
+	if source := f.follower.Sources()[0]; !cache.WaitForCacheSync(ctx.Done(), source.HasSynced) || source.Ready() != nil {
+		t.Error("it waits still:", source.Ready())
+	}
+	if len(f.events) > 0 {
+		t.Errorf("and nothing was known: %+v", <-f.events)
 	}
 }
 

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,6 +40,22 @@ func TestEventsOfAForeignGroup(t *testing.T) {
 	job := &model.Job{Key: model.JobKey{Namespace: "ns", Name: "g", Source: model.SourceCoscheduling}, UID: "u"}
 	if got := referenceTo(job); got.APIVersion+" "+got.Kind+" "+got.Name != "scheduling.x-k8s.io/v1alpha1 PodGroup g" || got.UID != "u" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestARemarkIsToldOnThePods where no status has a place for it.
+func TestARemarkIsToldOnThePods(t *testing.T) {
+	d := newDesk()
+	key := d.gang("a", "g", 2, model.InsufficientResources)
+	job := d.jobs[0]
+	job.HasGroup, job.Key.Source, job.Warning = false, model.SourceCoscheduling, "noted"
+	d.refusals[job.Key] = d.refusals[key]
+	d.after(time.Minute)
+	if first := model.PodScheduled(job.Tasks[0].Pod); first == nil || !strings.HasSuffix(first.Message, "; noted") {
+		t.Errorf("the oldest says %+v", first)
+	}
+	if second := model.PodScheduled(job.Tasks[1].Pod); second == nil || strings.Contains(second.Message, "noted") {
+		t.Errorf("another one says %+v", second)
 	}
 }
 

@@ -54,19 +54,26 @@ func coscheduledPods(namespace, group string, from, to int) (pods []client.Objec
 	return pods
 }
 
-// saysWhy is nil when the pod waits with that reason and words.
-func saysWhy(t *testing.T, namespace, name, reason, words string) error {
+// saysWhy is nil when a pod whose name begins so waits with that reason and words: of a gang the oldest has the numbers.
+func saysWhy(t *testing.T, namespace, prefix, reason, words string) error {
 	t.Helper()
-	pod := &corev1.Pod{}
-	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, pod); err != nil {
+	pods, err := env.Pods(t.Context(), namespace)
+	if err != nil {
 		return err
 	}
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodScheduled && condition.Reason == reason && strings.Contains(condition.Message, words) {
-			return nil
+	said := ""
+	for _, pod := range pods {
+		for _, condition := range pod.Status.Conditions {
+			if !strings.HasPrefix(pod.Name, prefix) || condition.Type != corev1.PodScheduled {
+				continue
+			}
+			if condition.Reason == reason && strings.Contains(condition.Message, words) {
+				return nil
+			}
+			said += fmt.Sprintf("; %s: %s %s", pod.Name, condition.Reason, condition.Message)
 		}
 	}
-	return fmt.Errorf("pod %s on node %q says %+v, want %s: %s", name, pod.Spec.NodeName, pod.Status.Conditions, reason, words)
+	return fmt.Errorf("no pod %s* says %s: %s%s", prefix, reason, words, said)
 }
 
 // TestCoscheduling is groups of scheduling.x-k8s.io, whose CRD is installed while the scheduler runs.
@@ -76,13 +83,13 @@ func TestCoscheduling(t *testing.T) {
 	env.Nodes(t, cluster.Nodes("coscheduling", 1, map[string]string{"cpu": "3"})...)
 	env.Create(t, coscheduledPods(ns, "train", 0, 3)...)
 	env.Eventually(t, patience, func() error {
-		return saysWhy(t, ns, "train-0", "GroupNotFound", "the CRD of this kind is not installed")
+		return saysWhy(t, ns, "train-", "GroupNotFound", "the CRD of this kind is not installed")
 	})
 
 	installCoscheduling(t)
 	group := coscheduled(ns, "train", 4)
 	env.Eventually(t, patience, func() error { return env.Client.Create(t.Context(), group.DeepCopy()) })
-	env.Eventually(t, appears, func() error { return saysWhy(t, ns, "train-0", "NotEnoughMembers", "needs 4, 3 exist") })
+	env.Eventually(t, appears, func() error { return saysWhy(t, ns, "train-", "NotEnoughMembers", "needs 4, 3 exist") })
 	minimum := func(n int) {
 		t.Helper()
 		if err := env.Client.Patch(t.Context(), group.DeepCopy(), client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"minMember":%d}}`, n))); err != nil {
@@ -125,7 +132,7 @@ func TestCoscheduling(t *testing.T) {
 	env.Create(t, coscheduled(ns, "short", 2))
 	env.Create(t, coscheduledPods(ns, "short", 0, 2)...)
 	env.Nodes(t, cluster.Nodes("coscheduling-short", 1, map[string]string{"cpu": "1"})...)
-	env.Eventually(t, patience, func() error { return saysWhy(t, ns, "short-0", "Unschedulable", "needs 2, 1 placed") })
+	env.Eventually(t, patience, func() error { return saysWhy(t, ns, "short-", "Unschedulable", "needs 2, 1 placed") })
 	if err := boundOf(t, ns, "short-", 0); err != nil {
 		t.Error(err)
 	}
@@ -168,7 +175,7 @@ func TestCoschedulingForbidden(t *testing.T) {
 	env.Eventually(t, patience, func() error { return env.Client.Create(t.Context(), group.DeepCopy()) })
 	env.Create(t, append(coscheduledPods(ns, "train", 0, 2), env.Pod(ns, "alone", oneCPU))...)
 	env.Eventually(t, patience, func() error {
-		return errors.Join(boundOf(t, ns, "alone", 1), saysWhy(t, ns, "train-0", "GroupNotFound", "the scheduler lacks the right to list and watch objects of this kind"))
+		return errors.Join(boundOf(t, ns, "alone", 1), saysWhy(t, ns, "train-", "GroupNotFound", "the scheduler lacks the right to list and watch objects of this kind"))
 	})
 	if err := boundOf(t, ns, "train-", 0); err != nil {
 		t.Error(err)

@@ -147,10 +147,7 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, election *e
 	writer, err := commit.NewClient(commit.Fenced(commit.ClientConfig(restConfig), election.mayWrite), commit.Reporter{
 		Controller: o.schedulerNames[0], Instance: instance(),
 	})
-	if err != nil {
-		return nil, err
-	}
-	if err := p.followForeign(restConfig); err != nil {
+	if err := errors.Join(err, p.followForeign(restConfig)); err != nil {
 		return nil, err
 	}
 	state := cluster.New(cluster.Options{SchedulerNames: o.schedulerNames, Dimensions: model.NewDimensions(), AgentLeases: o.agentLeases()})

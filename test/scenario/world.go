@@ -166,6 +166,8 @@ func (w *world) applyLine(one line) error {
 		return nil
 	case "coscheduling":
 		return w.setForeign(one)
+	case "read":
+		return w.read(one.name, one.words[0].key)
 	case "pod":
 		pod, err := newPod(one.words)
 		if err != nil {

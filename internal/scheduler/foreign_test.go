@@ -2,11 +2,13 @@ package scheduler
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -112,6 +114,52 @@ func TestAForeignGroupThatChangesWhileTheSessionGoesOn(t *testing.T) {
 		w.coscheduling("mpi", 3, 3)
 		if got := sent(w.play(t.Context(), time.Minute), commit.CallBind); len(got) != 0 {
 			t.Errorf("%s: bound %q", name, got)
+		}
+	}
+}
+
+// TestForeignGroupsAfterARestart: what a new process does with a gang follows from its pods and its object. One of which all are
+// bound is no interrupted start, though nothing of it runs yet, and of one whose object is not known nothing is deleted.
+func TestForeignGroupsAfterARestart(t *testing.T) {
+	for name, c := range map[string]struct {
+		bound   int
+		runs    bool
+		reading cluster.Reading
+		gone    bool
+		want    []string
+	}{
+		"all are bound, and nothing runs":  {bound: 3, reading: cluster.IsRead},
+		"in part, and nothing runs":        {bound: 2, reading: cluster.IsRead, want: []string{"mpi-0 n1", "mpi-1 n1"}},
+		"in part, and one runs":            {bound: 2, runs: true, reading: cluster.IsRead},
+		"in part, and its object is gone":  {bound: 2, reading: cluster.IsRead, gone: true},
+		"in part, and it cannot be read":   {bound: 2, reading: cluster.NotAllowed, gone: true},
+		"in part, and it is not read yet ": {bound: 2, reading: cluster.NotRead, gone: true},
+	} {
+		w := newWorld(t)
+		w.node("n1", "8")
+		w.coscheduling("mpi", c.bound, 3)
+		if c.gone {
+			spec := &groups.Spec{Source: model.SourceCoscheduling}
+			spec.Namespace, spec.Name, spec.UID = "default", "mpi", "foreign-mpi"
+			w.meta(spec)
+			event := cluster.ForeignEvent(spec)
+			event.Deleted = true
+			w.mailbox.Event(event)
+		}
+		w.cannotRead(c.reading)
+		for i := range c.bound {
+			w.change(fmt.Sprintf("mpi-%d", i), func(pod *corev1.Pod) {
+				pod.Spec.NodeName = "n1"
+				pod.Status.Conditions = []corev1.PodCondition{{
+					Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.clock.Now().Add(-time.Hour)),
+				}}
+				if i == 0 && c.runs {
+					pod.Status.Phase = corev1.PodRunning
+				}
+			})
+		}
+		if got := sent(w.play(t.Context(), 2*time.Minute), commit.CallDeleteStarted); !slices.Equal(got, c.want) {
+			t.Errorf("%s: undone %q, want %q", name, got, c.want)
 		}
 	}
 }

@@ -25,8 +25,8 @@ func inDialect(dialect, name string, members []string, minimum, age int) string 
 	return strings.Join(lines, "\n")
 }
 
-// TestDialectsGiveTheSameDecisions: one history of gangs and single pods has, in each dialect, the same pods on the same nodes after
-// each cycle, whatever happens to members in between.
+// TestDialectsGiveTheSameDecisions: one history of gangs and single pods has, in each dialect, the same pods on the same nodes
+// after each cycle, whatever happens to members in between.
 func TestDialectsGiveTheSameDecisions(t *testing.T) {
 	newStage := openLister(t)
 	rapid.Check(t, func(t *rapid.T) {

@@ -9,8 +9,8 @@ import (
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
 )
 
-// reportingPod is the pod with the scheduler's full message of an implicit or foreign group: the oldest that waits without a reason
-// of its own. It is nil when there is none, or it has no message yet; a PodGroup has its own status.
+// reportingPod is the pod with the scheduler's full message of an implicit or foreign group: the oldest that waits without a
+// reason of its own. It is nil when there is none, or it has no message yet; a PodGroup has its own status.
 func (g *gang) reportingPod() *corev1.Pod {
 	if !g.byPods {
 		return nil

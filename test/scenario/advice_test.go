@@ -400,6 +400,9 @@ func (s *environment) apply(job model.JobKey, change *suggest.Change, dimensions
 	case suggest.Add:
 		return s.addNodes(w.pods[key(change.Template[0].Namespace, change.Template[0].Name)], change)
 	case suggest.LowerMinimum:
+		if job.IsForeign() {
+			return w.apply(fmt.Sprintf("coscheduling %s/%s min=%d", job.Namespace, job.Name, change.To))
+		}
 		group := w.groups[jobName(job)].DeepCopy()
 		if group == nil { // all of its pods say it, and the highest counts
 			all := w.podNames(func(pod *corev1.Pod) bool { return s.jobOf(pod) == job })

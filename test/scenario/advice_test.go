@@ -369,6 +369,7 @@ func (w *world) copied(hear func(cluster.Event)) *world {
 	other.lives, other.nodes, other.pods = maps.Clone(w.lives), maps.Clone(w.nodes), maps.Clone(w.pods)
 	other.groups, other.classes = maps.Clone(w.groups), maps.Clone(w.classes)
 	other.namespaces, other.budgets, other.queues = maps.Clone(w.namespaces), maps.Clone(w.budgets), maps.Clone(w.queues)
+	other.foreign, other.readings = maps.Clone(w.foreign), maps.Clone(w.readings)
 	return &other
 }
 

@@ -11,15 +11,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tutti-sched/tutti/apis/client/clientset/versioned"
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/diagnose"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // clientFlags are the common flags of all commands: how to reach the cluster, and how to print.
@@ -102,6 +103,8 @@ func (a *clientFlags) load() (*rest.Config, string, error) {
 type reader struct {
 	pods   kubernetes.Interface
 	groups versioned.Interface
+	// foreign reads groups of other projects.
+	foreign dynamic.Interface
 }
 
 func (a *clientFlags) reader() (*reader, string, error) {
@@ -117,7 +120,11 @@ func (a *clientFlags) reader() (*reader, string, error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("client: %w", err)
 	}
-	return &reader{pods: pods, groups: groups}, namespace, nil
+	foreign, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, "", fmt.Errorf("client: %w", err)
+	}
+	return &reader{pods: pods, groups: groups, foreign: foreign}, namespace, nil
 }
 
 // page is the page size of lists.
@@ -168,19 +175,46 @@ func (r *reader) listPods(
 func unheldPods() []metav1.ListOptions {
 	return []metav1.ListOptions{
 		{LabelSelector: v1alpha1.LabelPodGroup},
-		{LabelSelector: "!" + v1alpha1.LabelPodGroup, FieldSelector: "status.phase=" + string(corev1.PodPending)},
+		{LabelSelector: "!" + v1alpha1.LabelPodGroup + "," + groups.LabelCoscheduling},
+		{
+			LabelSelector: "!" + v1alpha1.LabelPodGroup + ",!" + groups.LabelCoscheduling,
+			FieldSelector: "status.phase=" + string(corev1.PodPending),
+		},
 	}
 }
 
 // unheld returns what keeps the pods that name none of the groups.
-func unheld(groups []v1alpha1.PodGroup) func(*corev1.Pod) bool {
-	held := make(map[types.NamespacedName]bool, len(groups))
-	for i := range groups {
-		held[types.NamespacedName{Namespace: groups[i].Namespace, Name: groups[i].Name}] = true
+func unheld(podGroups []v1alpha1.PodGroup) func(*corev1.Pod) bool {
+	held := make(map[model.JobKey]bool, len(podGroups))
+	for i := range podGroups {
+		held[groups.Key(&podGroups[i])] = true
 	}
-	return func(pod *corev1.Pod) bool {
-		return !held[types.NamespacedName{Namespace: pod.Namespace, Name: diagnose.GroupName(pod)}]
+	return func(pod *corev1.Pod) bool { return !held[groups.Of(pod).Job] }
+}
+
+// listForeign returns what the groups of other projects say that the pods name. Without the right to read them, or where there is
+// no such kind, nothing is known of them.
+func (r *reader) listForeign(ctx context.Context, namespace string, pods []corev1.Pod) (specs []*groups.Spec, err error) {
+	for _, source := range groups.All() {
+		for _, watch := range source.Watches() {
+			names := func(pod corev1.Pod) bool { return groups.Of(&pod).Job.Source == watch.Source }
+			for options := (metav1.ListOptions{Limit: page}); slices.ContainsFunc(pods, names); {
+				list, err := r.foreign.Resource(watch.Resource).Namespace(namespace).List(ctx, options)
+				if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+					break
+				} else if err != nil {
+					return nil, fmt.Errorf("list %s: %w", watch.Resource.GroupResource(), err)
+				}
+				for i := range list.Items {
+					specs = append(specs, watch.Decode(&list.Items[i]))
+				}
+				if options.Continue = list.GetContinue(); options.Continue == "" {
+					break
+				}
+			}
+		}
 	}
+	return specs, nil
 }
 
 // listUnheld returns the pods that no PodGroup's status covers.

@@ -133,8 +133,11 @@ func (c *queueCheck) collect(podGroups []v1alpha1.PodGroup, pods []corev1.Pod, s
 		}
 		key := job.Namespace + "/" + job.Name
 		group, pod := ofJob[key], oldest[key]
-		if job.Kind == "Pod" {
+		switch job.Kind {
+		case "Pod":
 			group, pod = nil, oldest[key+"/"]
+		case model.SourceCoscheduling.Kind():
+			group, pod = nil, oldest[key+"/"+job.Kind]
 		}
 		queue := groups.QueueOf(group, pod, c.labels[job.Namespace])
 		if reason := c.reason(queue, job.Namespace); reason != "" {

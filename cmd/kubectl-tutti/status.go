@@ -18,6 +18,8 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/diagnose"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 func newStatus(a *clientFlags) *cobra.Command {
@@ -90,25 +92,34 @@ func (r *reader) overview(ctx context.Context, look *statusView) (*diagnose.Over
 	if err != nil {
 		return nil, err
 	}
-	return look.collect(groups, pods), nil
+	foreign, err := r.listForeign(ctx, look.namespace, pods)
+	if err != nil {
+		return nil, err
+	}
+	return look.collect(groups, pods, foreign...), nil
 }
 
 // collect counts the jobs that the view selects. A group without an object is selected with all its pods.
-func (look *statusView) collect(groups []v1alpha1.PodGroup, pods []corev1.Pod) *diagnose.Overview {
+func (look *statusView) collect(podGroups []v1alpha1.PodGroup, pods []corev1.Pod, foreign ...*groups.Spec) *diagnose.Overview {
 	selected := map[types.NamespacedName]bool{}
 	for i := range pods {
 		if look.selector.Matches(labels.Set(pods[i].Labels)) {
 			selected[gangOf(&pods[i])] = true
 		}
 	}
-	groups = slices.DeleteFunc(groups, func(group v1alpha1.PodGroup) bool { return !look.selector.Matches(labels.Set(group.Labels)) })
+	podGroups = slices.DeleteFunc(podGroups, func(group v1alpha1.PodGroup) bool { return !look.selector.Matches(labels.Set(group.Labels)) })
 	pods = slices.DeleteFunc(pods, func(pod corev1.Pod) bool { return !selected[gangOf(&pod)] })
-	return diagnose.Collect(groups, pods, look.schedulers)
+	return diagnose.Collect(podGroups, pods, look.schedulers, foreign...)
 }
 
-// gangOf is the namespace and name of the pod's group, or of a pod without one, which ends in a slash as no group's does.
+// gangOf is the namespace and name of the pod's group, of a foreign one with a slash and its kind, or of a pod without one, which
+// ends in a slash as no group's does.
 func gangOf(pod *corev1.Pod) types.NamespacedName {
-	return types.NamespacedName{Namespace: pod.Namespace, Name: cmp.Or(diagnose.GroupName(pod), pod.Name+"/")}
+	name := cmp.Or(diagnose.GroupName(pod), pod.Name+"/")
+	if job := groups.Of(pod).Job; job.IsForeign() {
+		name += "/" + job.Source.Kind()
+	}
+	return types.NamespacedName{Namespace: pod.Namespace, Name: name}
 }
 
 // statusView is the options of the overview.
@@ -159,8 +170,11 @@ func (look *statusView) rows(jobs []diagnose.Job) [][]printer.Cell {
 
 func (look *statusView) row(job *diagnose.Job) []printer.Cell {
 	name, phase := job.Name, printer.Cell{Text: cmp.Or(job.Phase, "-")}
-	if job.Kind == "Pod" {
+	switch job.Kind {
+	case "Pod":
 		name = "pod/" + name
+	case model.SourceCoscheduling.Kind():
+		name = "podgroup.scheduling.x-k8s.io/" + name
 	}
 	if job.Owner != "" {
 		name = fmt.Sprintf("%s (%s)", name, job.Owner)

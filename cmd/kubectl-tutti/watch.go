@@ -31,7 +31,12 @@ func (r *reader) watch(ctx context.Context, p *printer.Printer, look *statusView
 	shown := map[string]diagnose.Job{} // by what identifies a job
 	first := true
 	return follow(ctx, append(w.pods, w.groups), func() {
-		changed := changes(shown, look.collect(w.read()).Jobs)
+		groups, pods := w.read()
+		foreign, err := r.listForeign(ctx, look.namespace, pods)
+		if err != nil {
+			return // it is asked again with the next change
+		}
+		changed := changes(shown, look.collect(groups, pods, foreign...).Jobs)
 		if first {
 			p.Table(look.header(), look.rows(changed))
 		} else if len(changed) > 0 {

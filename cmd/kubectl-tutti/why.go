@@ -253,6 +253,9 @@ func (a *clientFlags) namespace(ctx context.Context) (*diagnose.Namespace, error
 	if known.Pods, err = read.listPods(ctx, namespace, metav1.ListOptions{}, nil); err != nil {
 		return nil, err
 	}
+	if known.Foreign, err = read.listForeign(ctx, namespace, known.Pods); err != nil {
+		return nil, err
+	}
 	return known, nil
 }
 
@@ -264,7 +267,7 @@ func diagnoseName(known *diagnose.Namespace, what string) (*diagnose.Diagnosis, 
 	return diagnose.Diagnose(known, kind, name)
 }
 
-// kindAndName splits "train", "podgroup/train" or "pod/train-0"; the first has no kind.
+// kindAndName splits "train", "podgroup/train", "podgroup.scheduling.x-k8s.io/train" or "pod/train-0"; the first has no kind.
 func kindAndName(what string) (diagnose.Kind, string, error) {
 	kind, name, ok := strings.Cut(what, "/")
 	if !ok {
@@ -275,6 +278,8 @@ func kindAndName(what string) (diagnose.Kind, string, error) {
 		return diagnose.PodGroup, name, nil
 	case "pod", "pods", "po":
 		return diagnose.Pod, name, nil
+	case "podgroup.scheduling.x-k8s.io", "podgroups.scheduling.x-k8s.io":
+		return diagnose.Coscheduling, name, nil
 	}
 	return diagnose.Any, "", fmt.Errorf("%q: say the name of a PodGroup or a pod, podgroup/NAME or pod/NAME", what)
 }

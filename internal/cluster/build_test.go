@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -168,6 +169,8 @@ func seen(object any) Event {
 		return Event{Kind: KindNamespace, Namespace: o}
 	case *v1alpha1.Queue:
 		return Event{Kind: KindQueue, Queue: o}
+	case *groups.Spec:
+		return ForeignEvent(o)
 	}
 	return Event{Kind: KindOther}
 }
@@ -223,7 +226,9 @@ func tasksIn(snapshot *model.Snapshot) []*model.Task {
 
 func ns(name string) model.JobKey { return model.JobKey{Namespace: "ns", Name: name} }
 
-func alone(name string) model.JobKey { return model.JobKey{Namespace: "ns", Name: name, IsPod: true} }
+func alone(name string) model.JobKey {
+	return model.JobKey{Namespace: "ns", Name: name, Source: model.SourcePod}
+}
 
 // dump writes a snapshot down so that two of them are the same exactly when their texts are. Vectors are written by
 // resource name, since the positions tell only which name was met first.
@@ -241,7 +246,7 @@ func dump(snapshot *model.Snapshot) string {
 		}
 	}
 	for _, j := range snapshot.Jobs {
-		fmt.Fprintf(&b, "job %s single=%t implicit=%t %q priority %d min %d %v since %s %s", j.Key, j.Key.IsPod, j.Key.WithoutPodGroup, j.UID, j.Priority,
+		fmt.Fprintf(&b, "job %s single=%t implicit=%t %q priority %d min %d %v since %s %s", j.Key, j.Key.IsPod(), j.Key.IsImplicit(), j.UID, j.Priority,
 			j.MinMember, j.Roles, j.Created.UTC(), j.Invalid)
 		if j.ClassPriority != nil {
 			fmt.Fprintf(&b, " class %d", *j.ClassPriority)
@@ -253,7 +258,7 @@ func dump(snapshot *model.Snapshot) string {
 		if j.HasGroup {
 			fmt.Fprintf(&b, " group finished %t waiting since %s", j.StatusFinished, j.WaitingSince)
 		}
-		fmt.Fprintf(&b, " whole %t lowered %t settled %t below its minimum %t", j.Whole, j.Lowered, j.NothingPending, j.BelowMinimum)
+		fmt.Fprintf(&b, " warning %q whole %t lowered %t settled %t below its minimum %t", j.Warning, j.Whole, j.Stated != nil, j.NothingPending, j.BelowMinimum)
 		b.WriteByte('\n')
 		for _, task := range j.Tasks {
 			fmt.Fprintf(&b, "  %s\n", task.UID)

@@ -8,13 +8,14 @@
 // The files, in reading order:
 //
 //	state.go                                         what the state holds, and what may be asked of it
-//	informers.go, relist.go                          the edge: watches push events
+//	informers.go, relist.go, follower.go             the edge: watches push events
 //	strip.go, size.go, template.go                   objects without what is not read, bounded, and what they share
 //	event.go, incarnations.go                        events, and how one is admitted
 //	pod.go, podchange.go, index.go                   a pod: read, compared with its last version, put in its place
 //	request.go, offered.go, shape.go, isolated.go    what a pod asks of a node: amounts, constraints, isolated CPUs
 //	node.go, deviceclass.go, lease.go                a node: what it offers, which devices, whether its agent is there
 //	group.go, owner.go                               a PodGroup, and which scheduler it belongs to
+//	foreign.go                                       groups of other projects
 //	reservation.go, priorityclass.go                 the capacity that is reserved for a PodGroup, its class
 //	budget.go, namespace.go                          disruption budgets; labels of namespaces
 //	queue.go                                         queues, and which one a job is in

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // Kind says which object an event is about.
@@ -28,14 +30,41 @@ const (
 	// KindLease is the Lease of a node's agent.
 	KindLease
 	KindQueue
+	// KindReading is no object: the objects of a foreign source can be read, or not any more.
+	KindReading
 	// KindOther is an object that the state does not hold, but that kube-scheduler's plugins read from its informer, such
 	// as a claim or a storage class.
 	KindOther
+	// KindForeign is a group of the first foreign source; those of the others follow in their order.
+	KindForeign
 )
+
+// kindOf returns the kind of the objects of a foreign source.
+func kindOf(source model.Source) Kind { return KindForeign + Kind(source-model.SourceCoscheduling) }
+
+// IsGroup reports whether events of the kind may change what a gang needs: those are taken in during a session, too.
+func (k Kind) IsGroup() bool { return k == KindGroup || k == KindReading || k >= KindForeign }
+
+// ForeignEvent returns the event of a new version of a foreign object.
+func ForeignEvent(spec *groups.Spec) Event { return Event{Kind: kindOf(spec.Source), Foreign: spec} }
+
+// GroupKey returns the key of the group that the event is about; ok is false when it is about none, or about all of a source.
+func (e *Event) GroupKey() (key model.JobKey, ok bool) {
+	switch {
+	case e.Kind == KindGroup:
+		return groups.Key(e.Group), true
+	case e.Kind >= KindForeign:
+		return e.Foreign.Key(), true
+	}
+	return model.JobKey{}, false
+}
 
 // String returns the name of the kind, for messages.
 func (k Kind) String() string {
-	return [...]string{"pod", "node", "PodGroup", "PriorityClass", "DeviceClass", "PodDisruptionBudget", "namespace", "Lease", "Queue", "object"}[k]
+	if k >= KindForeign {
+		return (model.SourceCoscheduling + model.Source(k-KindForeign)).Kind()
+	}
+	return [...]string{"pod", "node", "PodGroup", "PriorityClass", "DeviceClass", "PodDisruptionBudget", "namespace", "Lease", "Queue", "reading", "object"}[k]
 }
 
 // Event is what a watch saw: an object was added, changed or deleted. Objects are never changed afterwards.
@@ -44,7 +73,7 @@ type Event struct {
 	// Deleted reports that the object is gone; it is then the last that was seen of it.
 	Deleted bool
 
-	// Exactly the field of the kind is set; none for KindOther.
+	// Exactly the field of the kind is set; none for KindOther and KindReading.
 	Pod           *corev1.Pod
 	Node          *corev1.Node
 	Group         *v1alpha1.PodGroup
@@ -54,9 +83,14 @@ type Event struct {
 	Lease         *coordinationv1.Lease
 	Namespace     *corev1.Namespace
 	Queue         *v1alpha1.Queue
+	Foreign       *groups.Spec
+
+	// Source and Reading are those of KindReading.
+	Source  model.Source
+	Reading Reading
 }
 
-// object returns what the event is about; nil for KindOther, and when the field of the kind is not set.
+// object returns what the event is about; nil for KindOther and KindReading, and when the field of the kind is not set.
 func (e *Event) object() metav1.Object {
 	switch {
 	case e.Kind == KindPod && e.Pod != nil:
@@ -77,6 +111,8 @@ func (e *Event) object() metav1.Object {
 		return e.Namespace
 	case e.Kind == KindQueue && e.Queue != nil:
 		return e.Queue
+	case e.Kind >= KindForeign && e.Foreign != nil:
+		return e.Foreign
 	}
 	return nil
 }
@@ -98,12 +134,15 @@ func (e Effect) merge(other Effect) Effect {
 //
 // An event is admitted here, once: it is of the newest incarnation of its name, and newer than what was seen of it. From here it
 // goes on to the file of its kind, and does not come back: pod.go, node.go, group.go, priorityclass.go, deviceclass.go,
-// budget.go, lease.go, namespace.go, queue.go.
+// budget.go, lease.go, namespace.go, queue.go, foreign.go.
 //
 // Invariant I25: an object that cannot be read costs its own job, and no other.
 func (s *State) Apply(event Event) (effect Effect) {
-	if event.Kind == KindOther {
+	switch event.Kind {
+	case KindOther:
 		return Effect{Schedule: true} // an object that the state does not hold
+	case KindReading:
+		return s.applyReading(event.Source, event.Reading)
 	}
 	object := event.object()
 	if object == nil {
@@ -146,6 +185,8 @@ func (s *State) apply(event *Event, ended types.UID) (effect Effect) {
 		effect = s.applyNamespace(event.Namespace, event.Deleted)
 	case KindQueue:
 		effect = s.applyQueue(event.Queue, event.Deleted)
+	default:
+		effect = s.applyForeign(event.Foreign, event.Deleted)
 	}
 	return effect
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"maps"
 	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,6 +30,11 @@ type identity struct {
 
 func identityOf(kind Kind, object metav1.Object) identity {
 	return identity{kind, object.GetNamespace(), object.GetName()}
+}
+
+// forget drops what was seen of the objects of a kind, which will be read from the beginning.
+func (l *incarnations) forget(kind Kind) {
+	maps.DeleteFunc(l.newest, func(id identity, _ observation) bool { return id.kind == kind })
 }
 
 // String returns the object's kind and name, for messages.

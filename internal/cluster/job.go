@@ -28,8 +28,11 @@ func (s *State) fillJob(job *model.Job, members map[types.UID]*podEntry, group *
 	switch {
 	case group != nil:
 		known.UID, known.Created = group.UID, group.CreationTimestamp.Time
-	case key.IsPod:
+	case key.IsPod():
 		kind, known.UID, known.Created = KindPod, tasks[0].UID, tasks[0].Created
+	case s.foreign.specs[key] != nil:
+		spec := s.foreign.specs[key]
+		kind, known.UID, known.Created = kindOf(key.Source), spec.UID, spec.CreationTimestamp.Time
 	default:
 		known.UID, known.Created = key.Owner, tasks[0].Created
 	}
@@ -47,14 +50,16 @@ func (s *State) fillJob(job *model.Job, members map[types.UID]*podEntry, group *
 func (s *State) readJob(job *model.Job, group *v1alpha1.PodGroup) {
 	class := ""
 	switch {
-	case job.Key.IsPod:
-	case job.Key.WithoutPodGroup:
+	case job.Key.IsPod():
+	case job.Key.IsForeign():
+		s.readForeign(job)
+	case job.Key.IsImplicit():
 		groups.FillImplicit(job)
 		s.seeWhole(job)
 	case group == nil && s.groups[job.Key] != nil:
 		job.Invalid = s.otherScheduler(s.groups[job.Key], job.Tasks[0])
 	case group == nil: // the minimum is not known any more, so that no running member counts as surplus
-		job.Invalid = &model.Refusal{Code: model.GroupNotFound, Detail: job.Key.Name}
+		job.Invalid = &model.Refusal{Code: model.GroupNotFound, Detail: fmt.Sprintf("%s %q does not exist in this namespace", job.Key.Source.Kind(), job.Key.Name)}
 	default:
 		if group.Status.EvictedAt != nil || slices.ContainsFunc(job.Tasks, marked) {
 			s.evicted[job.Key] = true
@@ -118,8 +123,11 @@ func (s *State) readClass(job *model.Job, class string) {
 	case ok && value > job.Priority:
 		warning = fmt.Sprintf("PriorityClass %q (%d) counts as %d, the priority of the pods", class, value, job.Priority)
 	}
-	job.Warning = strings.Join(slices.DeleteFunc([]string{warning, job.Warning}, isEmpty), "; ")
+	job.Warning = joinNotes(warning, job.Warning)
 }
+
+// joinNotes joins those that say something.
+func joinNotes(notes ...string) string { return strings.Join(slices.DeleteFunc(notes, isEmpty), "; ") }
 
 // hasTerms reports whether a pod says something about other pods, or about objects that are not in the snapshot.
 func hasTerms(task *model.Task) bool {

@@ -64,7 +64,7 @@ func (s *State) followOther(uid types.UID, pod *corev1.Pod) (effect Effect) {
 	before, known := s.others.pods[uid]
 	after := member{}
 	if pod != nil && !s.schedulers[pod.Spec.SchedulerName] {
-		if key := groups.Of(pod).Job; !key.IsPod {
+		if key := s.sources.Of(pod).Job; !key.IsPod() {
 			after = memberOf(key, pod)
 		}
 	}
@@ -88,6 +88,10 @@ func (s *State) followOther(uid types.UID, pod *corev1.Pod) (effect Effect) {
 		if group := s.groups[key]; group != nil {
 			s.dirtyJobs[key] = struct{}{}
 			effect = effect.merge(Effect{Schedule: group.Spec.SchedulerName == "", Report: true})
+		}
+		if s.foreign.specs[key] != nil && len(s.members[key]) > 0 {
+			s.dirtyJobs[key] = struct{}{}
+			effect.Report = true
 		}
 	}
 	return effect

@@ -176,7 +176,7 @@ func (s *State) readPod(pod *corev1.Pod, before *podState) *podState {
 	t.PodRef = model.PodRef{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name}
 	t.Created, t.Pod, t.GraceSeconds = pod.CreationTimestamp.Time, pod, s.graceSeconds(pod)
 	if s.schedulers[pod.Spec.SchedulerName] {
-		r.membership, t.Role = groups.Of(pod), groups.Role(pod)
+		r.membership, t.Role = s.sources.Of(pod), groups.Role(pod)
 	}
 	s.membershipOf(r)
 	t.Started = hasStarted(pod)
@@ -296,7 +296,7 @@ func (r *podState) derivePosition() {
 	t := &r.task
 	t.Placement, t.Nominated = r.position(), ""
 	t.Isolated = r.isolated()
-	if t.Invalid = r.invalid; t.Invalid == nil && (t.Job.WithoutPodGroup || t.Job.IsPod) {
+	if t.Invalid = r.invalid; t.Invalid == nil && (t.Job.IsImplicit() || t.Job.IsPod()) {
 		t.Invalid = r.membership.Malformed
 	}
 	if t.Invalid == nil && r.awaitsNewerVersion {

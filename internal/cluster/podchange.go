@@ -49,9 +49,10 @@ func differentQuestion(a, b *corev1.Pod, waits, expected bool) bool {
 			!equality.Semantic.DeepEqual(a.Status.ResourceClaimStatuses, b.Status.ResourceClaimStatuses))
 }
 
-// makesWhole reports whether a container of an implicit group has begun to run that was not known to have been whole.
+// makesWhole reports whether a container of a group without a status of ours has begun to run that was not known to have been
+// whole.
 func (s *State) makesWhole(before, after *podState) bool {
-	if key := after.task.Job; key.WithoutPodGroup && after.task.Started && !before.task.Started {
+	if key := after.task.Job; (key.IsImplicit() || key.IsForeign()) && after.task.Started && !before.task.Started {
 		job := s.snapshot.Job(key)
 		return job != nil && !job.Whole
 	}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -34,6 +35,8 @@ type State struct {
 	schedulers  map[string]bool
 	dimensions  *model.ResourceIndex
 	translators []model.RequestTranslator
+	// sources say which job a pod belongs to.
+	sources groups.Sources
 	// maxGrace is how long a pod that is being deleted may take at most before it is overdue.
 	maxGrace time.Duration
 
@@ -41,6 +44,7 @@ type State struct {
 	pods         map[types.UID]*podEntry
 	nodes        map[string]*nodeState
 	groups       map[model.JobKey]*v1alpha1.PodGroup
+	foreign      foreign
 	others       others
 	classes      map[string]int32
 	devices      deviceClassResources
@@ -103,9 +107,9 @@ func New(options Options) *State {
 		dimensions = model.NewDimensions()
 	}
 	s := &State{
-		schedulers: map[string]bool{}, dimensions: dimensions, maxGrace: model.DefaultMaxGrace, incarnations: newIncarnations(),
+		schedulers: map[string]bool{}, dimensions: dimensions, sources: groups.All(), maxGrace: model.DefaultMaxGrace, incarnations: newIncarnations(),
 		pods: map[types.UID]*podEntry{}, nodes: map[string]*nodeState{},
-		groups: map[model.JobKey]*v1alpha1.PodGroup{}, others: newOthers(), classes: map[string]int32{}, devices: newByClass(), offered: newOffered(),
+		groups: map[model.JobKey]*v1alpha1.PodGroup{}, foreign: newForeign(), others: newOthers(), classes: map[string]int32{}, devices: newByClass(), offered: newOffered(),
 		budgets: map[types.NamespacedName]model.Budget{}, queues: newQueues(), reserved: map[model.JobKey]*groupReservation{},
 		evicted: map[model.JobKey]bool{}, reclaims: map[model.JobKey]int32{}, seenWhole: map[model.JobKey]model.Minima{}, namespaces: map[string]map[string]string{},
 		members: map[model.JobKey]map[types.UID]*podEntry{}, implicit: map[model.JobKey]map[types.UID]*podEntry{}, held: map[string]map[types.UID]*podEntry{},
@@ -134,11 +138,11 @@ func (s *State) setTranslators(translators []model.RequestTranslator) {
 // others write from now on mean nothing.
 func (s *State) Lead() { s.leading = true }
 
-// Configure replaces the translators and how long pods may take to end, at least a second, and reads every pod and node again;
-// the next snapshot shows it.
-func (s *State) Configure(translators []model.RequestTranslator, maxGrace time.Duration) {
+// Configure replaces the translators, how long pods may take to end, at least a second, and which foreign sources are off, and
+// reads every pod and node again; the next snapshot shows it.
+func (s *State) Configure(translators []model.RequestTranslator, maxGrace time.Duration, sourcesOff ...string) {
 	s.setTranslators(translators)
-	s.maxGrace = maxGrace
+	s.maxGrace, s.sources = maxGrace, groups.Without(sourcesOff)
 	for name := range s.nodes {
 		s.readNodeAgain(name)
 	}
@@ -154,6 +158,9 @@ func (s *State) Configure(translators []model.RequestTranslator, maxGrace time.D
 // Group returns the PodGroup of a job, never to be changed; nil when there is none. It may be that of another scheduler: then the
 // job has no group (Job.HasGroup).
 func (s *State) Group(key model.JobKey) *v1alpha1.PodGroup { return s.groups[key] }
+
+// Foreign returns what the foreign object of a job says, never to be changed; nil when it is not known.
+func (s *State) Foreign(key model.JobKey) *groups.Spec { return s.foreign.specs[key] }
 
 // SchedulerNames returns the names of the schedulers whose pods are ours, sorted.
 func (s *State) SchedulerNames() []string { return slices.Sorted(maps.Keys(s.schedulers)) }

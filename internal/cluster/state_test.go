@@ -109,7 +109,7 @@ func TestMembershipOfGroups(t *testing.T) {
 func TestGroupComesAndGoes(t *testing.T) {
 	s := newState(node("n"), pod("new", of("g"), created(start.Add(time.Minute))), pod("old", of("g"), on("n"), phase("Running")))
 	job := snap(t, s, start).Job(ns("g"))
-	want := &model.Refusal{Code: model.GroupNotFound, Detail: "g"}
+	want := &model.Refusal{Code: model.GroupNotFound, Detail: `PodGroup "g" does not exist in this namespace`}
 	if diff := cmp.Diff(want, job.Invalid); diff != "" {
 		t.Errorf("refusal without group (-want +got):\n%s", diff)
 	}

@@ -63,7 +63,7 @@ func StripNode(node *corev1.Node) *corev1.Node {
 func stripFinished(pod *corev1.Pod) *corev1.Pod {
 	meta := stripMeta(&pod.ObjectMeta)
 	meta.OwnerReferences = shortController(&pod.ObjectMeta)
-	for _, key := range []string{v1alpha1.LabelPodGroup, v1alpha1.LabelRole, v1alpha1.LabelQueue} {
+	for _, key := range []string{v1alpha1.LabelPodGroup, v1alpha1.LabelRole, v1alpha1.LabelQueue, groups.LabelCoscheduling} {
 		if value, ok := pod.Labels[key]; ok {
 			metav1.SetMetaDataLabel(&meta, key, value)
 		}

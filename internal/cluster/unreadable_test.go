@@ -45,7 +45,7 @@ func TestPanicOverAPodCostsItAlone(t *testing.T) {
 	apply(pod("good"))
 	apply(pod("bound"))
 	snap(t, s, start)
-	s.Assume(model.Decision{Job: model.JobKey{Namespace: "ns", Name: "bound", IsPod: true}, Binds: []model.Bind{
+	s.Assume(model.Decision{Job: model.JobKey{Namespace: "ns", Name: "bound", Source: model.SourcePod}, Binds: []model.Bind{
 		{Pod: model.PodRef{UID: "bound", Namespace: "ns", Name: "bound"}, Node: "n"}}})
 	for _, name := range []string{"bad", "bound"} {
 		effect := apply(pod(name, tripOver))
@@ -56,7 +56,7 @@ func TestPanicOverAPodCostsItAlone(t *testing.T) {
 	}
 	snapshot := snap(t, s, start)
 	if bad := taskIn(snapshot, "bad"); bad == nil || bad.Invalid == nil || bad.Invalid.Code != model.Malformed ||
-		bad.Job != (model.JobKey{Namespace: "ns", Name: "bad", IsPod: true}) {
+		bad.Job != (model.JobKey{Namespace: "ns", Name: "bad", Source: model.SourcePod}) {
 		t.Errorf("the malformed pod is %+v", bad)
 	}
 	if good := taskIn(snapshot, "good"); good.Invalid != nil || snapshot.Job(good.Job).Invalid != nil {

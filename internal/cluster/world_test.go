@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -32,6 +33,7 @@ type world struct {
 	devices map[string]*resourceapi.DeviceClass
 	budgets map[string]*policyv1.PodDisruptionBudget
 	queues  map[string]*v1alpha1.Queue
+	foreign map[string]*groups.Spec
 	// namespace is that of all pods and groups; nil while it does not exist.
 	namespace *corev1.Namespace
 	history   []Event
@@ -42,6 +44,7 @@ func newWorld(t *rapid.T) *world {
 		t: t, pods: map[string]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, groups: map[string]*v1alpha1.PodGroup{},
 		classes: map[string]*schedulingv1.PriorityClass{}, devices: map[string]*resourceapi.DeviceClass{},
 		budgets: map[string]*policyv1.PodDisruptionBudget{}, queues: map[string]*v1alpha1.Queue{},
+		foreign: map[string]*groups.Spec{},
 	}
 }
 
@@ -64,7 +67,7 @@ func (w *world) stamp(object metav1.Object, event func(any) Event) Event {
 
 // step changes one object.
 func (w *world) step() Event {
-	switch w.number(12, "step") {
+	switch w.number(13, "step") {
 	case 0:
 		return w.stepNode()
 	case 1:
@@ -79,6 +82,8 @@ func (w *world) step() Event {
 		return w.stepQueue()
 	case 6:
 		return w.stepNamespace()
+	case 7:
+		return w.stepForeign()
 	default:
 		return w.stepPod()
 	}
@@ -186,6 +191,30 @@ func (w *world) queueName() string {
 	return rapid.SampledFrom([]string{"q0", "q1", "q2", v1alpha1.DefaultQueue}).Draw(w.t, "queue")
 }
 
+// stepForeign changes a group of another project: what it says, or only what others write to it.
+func (w *world) stepForeign() Event {
+	name := w.name("g", 2)
+	old := w.foreign[name]
+	if old != nil && w.chance(3, "foreign group goes") {
+		delete(w.foreign, name)
+		last := *old
+		return w.stamp(&last, gone)
+	}
+	g := foreignSpec(name, 0, int32(1+w.number(2, "min")))
+	g.UID = types.UID(fmt.Sprintf("foreign-%s-%d", name, w.version))
+	if old != nil && w.chance(2, "changed") {
+		g.UID = old.UID
+	}
+	if w.chance(3, "resources") {
+		g.MinResources = list("cpu", fmt.Sprint(w.number(4, "cpu")), "nvidia.com/gpu", "1")
+	}
+	if w.chance(5, "contradiction") {
+		g.Contradiction = "it contradicts itself"
+	}
+	w.foreign[name] = g
+	return w.stamp(g, seen)
+}
+
 // stepQueue changes a queue: its parent, so that there are cycles, missing parents and inner queues, and whose jobs it takes.
 func (w *world) stepQueue() Event {
 	name := w.queueName()
@@ -243,7 +272,9 @@ func (w *world) stepPod() Event {
 		return w.stamp(old.DeepCopy(), gone)
 	}
 	p := old.DeepCopy()
-	switch w.number(10, "change") {
+	switch w.number(11, "change") {
+	case 11:
+		label(groups.LabelCoscheduling, w.name("g", 3))(p)
 	case 10:
 		label(v1alpha1.LabelQueue, w.queueName())(p)
 	case 9:
@@ -300,7 +331,7 @@ func (w *world) draw(name string) *corev1.Pod {
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: w.name("claim", 1)},
 		}}}
 	}
-	for _, option := range []podOption{by("other"), gated, on(w.name("n", 4)), of(w.name("g", 3)), priority(7), nominated(w.name("n", 4))} {
+	for _, option := range []podOption{by("other"), gated, on(w.name("n", 4)), of(w.name("g", 3)), ofForeign(w.name("g", 3)), priority(7), nominated(w.name("n", 4))} {
 		if w.chance(3, "option") {
 			option(p)
 		}
@@ -363,6 +394,9 @@ func (w *world) objects() []any {
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.queues)) {
 		all = append(all, w.queues[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.foreign)) {
+		all = append(all, w.foreign[name])
 	}
 	if w.namespace != nil {
 		all = append(all, w.namespace)

@@ -188,7 +188,7 @@ func TestDeletionNamesUIDAndLeavesTheGraceToThePod(t *testing.T) {
 }
 
 func TestPatchesOfPodsOnTheWire(t *testing.T) {
-	mark := evictionCall(start, model.JobKey{Namespace: "ns", Name: "a", IsPod: true}, model.Eviction{Pod: pod("v"), Method: model.ByDeletion})
+	mark := evictionCall(start, model.JobKey{Namespace: "ns", Name: "a", Source: model.SourcePod}, model.Eviction{Pod: pod("v"), Method: model.ByDeletion})
 	mark.Write.Condition.Condition.LastTransitionTime = metav1.Time{} // its zone is the machine's
 	for name, test := range map[string]struct {
 		call Call

@@ -55,7 +55,7 @@ func (g *Gangs) Concerns(job *model.Job) bool {
 // cycle refused it, nil when it did not; mayStart reports whether a gang that is restarted could start again, else none is. A
 // gang that is undone is delayed from then on; the caller carries it out.
 func (g *Gangs) Check(job *model.Job, group *v1alpha1.PodGroup, lastRefusal *model.Refusal, mayStart bool, now time.Time) Verdict {
-	job = groups.Stated(job, group)
+	job = groups.Stated(job)
 	g.follow(job, now)
 	if until, awaits := g.awaitsReset(job, now); awaits {
 		return Verdict{Again: until, Held: &model.Refusal{

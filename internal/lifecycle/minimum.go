@@ -15,16 +15,22 @@ type Allowance struct {
 	Why   string
 }
 
-// Recheck returns the allowance of a start as the newest PodGroup, or the pods of an implicit group, have it: until its first
-// bind is sent, the minimum may be raised after the snapshot of the decision. job is the live job and group the PodGroup of its
-// name, nil when there is none. ok is false when nothing follows from them.
-func Recheck(key model.JobKey, job *model.Job, group *v1alpha1.PodGroup) (allowance Allowance, ok bool) {
+// Recheck returns the allowance of a start as the newest group, or the pods of an implicit one, have it: until its first bind is
+// sent, the minimum may be raised after the snapshot of the decision. job is the live job, group the PodGroup of its name and
+// spec what its foreign object says, nil when there is none. ok is false when nothing follows from them.
+func Recheck(key model.JobKey, job *model.Job, group *v1alpha1.PodGroup, spec *groups.Spec) (allowance Allowance, ok bool) {
 	switch {
-	case key.WithoutPodGroup && group != nil:
+	case key.IsForeign() && (spec == nil || job == nil || job.UID != spec.UID):
+		return Allowance{Spare: -1, Why: "its group is not there any more"}, true
+	case key.IsForeign():
+		newest := *job
+		groups.FillForeign(&newest, spec)
+		return minimumOf(&newest, "its group has changed")
+	case key.IsImplicit() && group != nil:
 		return Allowance{Spare: -1, Why: "there is a PodGroup of its name by now"}, true
-	case key.WithoutPodGroup && job == nil:
+	case key.IsImplicit() && job == nil:
 		return Allowance{}, false // its members are gone, and their binds were cancelled
-	case key.WithoutPodGroup:
+	case key.IsImplicit():
 		return minimumOf(job, "its pods have changed")
 	case group == nil || job == nil || job.UID != group.UID:
 		return Allowance{Spare: -1, Why: "its PodGroup is not there any more"}, true

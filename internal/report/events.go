@@ -156,17 +156,20 @@ func jobEvent(job *model.Job, reason string, now time.Time) *commit.Event {
 	}
 }
 
-// referenceTo names the object that a job is to its users: its PodGroup, or its only pod; of an implicit group the
+// referenceTo names the object that a job is to its users: its group object, or its only pod; of an implicit group the
 // controller, or its oldest pod when that is of no kind that we know.
 func referenceTo(job *model.Job) corev1.ObjectReference {
 	reference := corev1.ObjectReference{
 		APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "PodGroup",
 		Namespace: job.Key.Namespace, Name: job.Key.Name, UID: job.UID,
 	}
-	if job.Key.IsPod {
+	switch job.Key.Source {
+	case model.SourcePod:
 		reference.APIVersion, reference.Kind = "v1", "Pod"
+	case model.SourceCoscheduling:
+		reference.APIVersion = "scheduling.x-k8s.io/v1alpha1"
 	}
-	if job.Key.WithoutPodGroup && len(job.Tasks) > 0 {
+	if job.Key.IsImplicit() && len(job.Tasks) > 0 {
 		oldest := job.Tasks[0].Pod
 		reference.APIVersion, reference.Kind, reference.Name, reference.UID = "v1", "Pod", oldest.Name, oldest.UID
 		if controller := metav1.GetControllerOf(oldest); controller != nil && isBuiltIn(controller) {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,7 +27,7 @@ func TestEventsAreAboutObjectsOfKnownKinds(t *testing.T) {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "p", OwnerReferences: []metav1.OwnerReference{
 			{APIVersion: c.version, Kind: c.kind, Name: "c", UID: "c", Controller: &yes},
 		}}}
-		job := &model.Job{Key: model.JobKey{Name: "g", WithoutPodGroup: true}, Tasks: []*model.Task{{Pod: pod}}}
+		job := &model.Job{Key: model.JobKey{Name: "g", Source: model.SourceImplicit}, Tasks: []*model.Task{{Pod: pod}}}
 		got := referenceTo(job)
 		if text := got.APIVersion + " " + got.Kind + " " + got.Name; text != c.want || got.Name != string(got.UID) {
 			t.Errorf("%s %s: event about %s, want %s", c.version, c.kind, text, c.want)
@@ -55,8 +56,32 @@ func TestNotesNameNothingOfOtherNamespaces(t *testing.T) {
 	}
 }
 
+// TestEventsOfAForeignGroup are about its object.
+func TestEventsOfAForeignGroup(t *testing.T) {
+	job := &model.Job{Key: model.JobKey{Namespace: "ns", Name: "g", Source: model.SourceCoscheduling}, UID: "u"}
+	if got := referenceTo(job); got.APIVersion+" "+got.Kind+" "+got.Name != "scheduling.x-k8s.io/v1alpha1 PodGroup g" || got.UID != "u" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestARemarkIsToldOnThePods where no status has a place for it.
+func TestARemarkIsToldOnThePods(t *testing.T) {
+	d := newDesk()
+	key := d.gang("a", "g", 2, model.InsufficientResources)
+	job := d.jobs[0]
+	job.HasGroup, job.Key.Source, job.Warning = false, model.SourceCoscheduling, "noted"
+	d.refusals[job.Key] = d.refusals[key]
+	d.after(time.Minute)
+	if first := model.PodScheduled(job.Tasks[0].Pod); first == nil || !strings.HasSuffix(first.Message, "; noted") {
+		t.Errorf("the oldest says %+v", first)
+	}
+	if second := model.PodScheduled(job.Tasks[1].Pod); second == nil || strings.Contains(second.Message, "noted") {
+		t.Errorf("another one says %+v", second)
+	}
+}
+
 func TestNotesNameAFew(t *testing.T) {
-	job := &model.Job{Key: model.JobKey{Namespace: "ns", Name: "p", IsPod: true}, UID: "u"}
+	job := &model.Job{Key: model.JobKey{Namespace: "ns", Name: "p", Source: model.SourcePod}, UID: "u"}
 	var pods []model.Eviction
 	for i, name := range []string{"d", "a", "c", "b"} {
 		pods = append(pods, model.Eviction{Pod: model.PodRef{Namespace: "ns", Name: name}, Node: fmt.Sprint(i % 2)})

@@ -10,13 +10,13 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// reportPods writes to each waiting pod why it waits; the API server does so for gated ones. An implicit group has no status
-// for the numbers, which change often: only its first waiting member shows them.
+// reportPods writes to each waiting pod why it waits; the API server does so for gated ones. An implicit or foreign group has
+// no status of ours for the numbers, which change often: only its first waiting member shows them.
 func (r *Reporter) reportPods(job *model.Job, refusal *model.Refusal, now time.Time) {
 	shown, oldest := false, true
 	for _, task := range job.Tasks {
 		if task.Status == model.Pending && !task.SchedulingGated && task.Node == "" {
-			numbers := !job.HasGroup && (!job.Key.WithoutPodGroup || !shown && task.Invalid == nil)
+			numbers := !job.HasGroup && (!job.IsSchedulableGroup() || !shown && task.Invalid == nil)
 			shown = shown || numbers
 			r.reportPod(job, task, refusal, numbers, oldest, now)
 			oldest = false

@@ -29,7 +29,7 @@ func TestOnlyARefusalAboutCapacityIsUnschedulable(t *testing.T) {
 		key := d.gang("a", string(c.code), 2, c.code)
 		without := d.gang("b", string(c.code), 1, c.code)
 		job := d.jobs[len(d.jobs)-1]
-		job.HasGroup, job.Key.WithoutPodGroup = false, true
+		job.HasGroup, job.Key.Source = false, model.SourceImplicit
 		d.refusals[job.Key] = d.refusals[without]
 		d.after(time.Minute)
 		for member := range 2 {

@@ -149,6 +149,9 @@ func (r *Reporter) reportJob(job *model.Job, refusal *model.Refusal, now time.Ti
 		if advice != nil && refusal.Code == model.GroupNotFound { // no status has a field for it
 			refusal = refusal.WithNote(advice.Message)
 		}
+		if !job.HasGroup && job.Warning != "" {
+			refusal = refusal.WithNote(job.Warning)
+		}
 		r.reportPods(job, refusal, now)
 	}
 }
@@ -180,7 +183,7 @@ func (r *Reporter) reportGroup(job *model.Job, group *v1alpha1.PodGroup, refusal
 		was = meta.IsStatusConditionTrue(current.Conditions, v1alpha1.ConditionScheduled)
 	}
 	wanted := groupStatus(job, group, current, was, refusal, r.source.Advice(job), metav1.NewTime(now).Rfc3339Copy())
-	groups.StartedMinima(&wanted, groups.Stated(job, group), &v1alpha1.PodGroup{Spec: group.Spec, Status: current}, started, r.source.List)
+	groups.StartedMinima(&wanted, groups.Stated(job), &v1alpha1.PodGroup{Spec: group.Spec, Status: current}, started, r.source.List)
 	groups.SetReservation(&wanted, r.source.Reservation(job))
 	setReserved(&wanted, group.Generation, metav1.NewTime(now).Rfc3339Copy())
 	boundConditions(&wanted)

@@ -27,7 +27,7 @@ func groupStatus(
 		status.Advice = advice.DeepCopy()
 	}
 
-	job = groups.Stated(job, group)
+	job = groups.Stated(job)
 	status.OverrunSince = groups.OverrunSince(job, current.OverrunSince, now)
 	status.QueuedSince = groups.QueuedSince(job, &current)
 	status.EvictedAt = groups.EvictedAt(job, current.EvictedAt, now)

@@ -33,8 +33,8 @@ func (s *Scheduler) handleEvent(event cluster.Event, now time.Time) (outcomes []
 		return s.machine.Cancel(now, event.Pod.UID)
 	case event.Kind == cluster.KindPod && effect.Schedule:
 		return s.recheckMember(event, now)
-	case event.Kind == cluster.KindGroup && effect.Schedule:
-		return s.recheckGroup(groups.Key(event.Group), func() *model.Snapshot { return s.state.Snapshot(now) }, now)
+	case event.Kind.IsGroup() && effect.Schedule:
+		return s.recheckGroups(event, func() *model.Snapshot { return s.state.Snapshot(now) }, now)
 	}
 	return nil
 }
@@ -47,19 +47,22 @@ func (s *Scheduler) logMalformed(ctx context.Context) {
 	}
 }
 
-// drainGroupEvents takes in events about PodGroups during a session, and holds its decisions to them, the one that was just
-// sent included. changed are the PodGroups that have changed since the session's snapshot. It returns what became final, and
+// drainGroupEvents takes in events about groups during a session, and holds its decisions to them, the one that was just
+// sent included. changed are the groups that have changed since the session's snapshot. It returns what became final, and
 // whether another cycle is due.
 func (s *Scheduler) drainGroupEvents(
 	snapshot *model.Snapshot, decided model.JobKey, changed map[model.JobKey]bool, now time.Time,
 ) (outcomes []commit.Outcome, again bool) {
 	for _, event := range s.mailbox.takeGroups() {
-		if key := groups.Key(event.Group); s.state.Apply(event).Schedule {
-			again, changed[key] = true, true
-			outcomes = append(outcomes, s.recheckGroup(key, func() *model.Snapshot { return snapshot }, now)...)
+		if s.state.Apply(event).Schedule {
+			again = true
+			if key, ok := event.GroupKey(); ok {
+				changed[key] = true
+			}
+			outcomes = append(outcomes, s.recheckGroups(event, func() *model.Snapshot { return snapshot }, now)...)
 		}
 	}
-	if !decided.IsPod && changed[decided.PodGroup()] {
+	if changed[decided.Object()] {
 		outcomes = append(outcomes, s.updateMinimum(snapshot, decided, now)...)
 	}
 	return outcomes, again
@@ -77,9 +80,11 @@ func (s *Scheduler) recheckMember(event cluster.Event, now time.Time) []commit.O
 	return s.updateMinimum(s.state.Snapshot(now), member.Implicit, now)
 }
 
-// recheckGroup rechecks the starts of a PodGroup and of the implicit groups that it replaces.
-func (s *Scheduler) recheckGroup(key model.JobKey, look func() *model.Snapshot, now time.Time) (outcomes []commit.Outcome) {
-	named := func(job model.JobKey) bool { return !job.IsPod && job.PodGroup() == key }
+// recheckGroups rechecks the starts of the group that an event is about, and of the implicit groups that it replaces; of all
+// groups of a source when it is about that.
+func (s *Scheduler) recheckGroups(event cluster.Event, look func() *model.Snapshot, now time.Time) (outcomes []commit.Outcome) {
+	key, one := event.GroupKey()
+	named := func(job model.JobKey) bool { return one && job.Object() == key || !one && job.Source == event.Source }
 	for _, job := range s.machine.StartingOf(named) {
 		outcomes = append(outcomes, s.updateMinimum(look(), job, now)...)
 	}
@@ -88,7 +93,7 @@ func (s *Scheduler) recheckGroup(key model.JobKey, look func() *model.Snapshot, 
 
 // updateMinimum holds the binds of a job that are not sent yet to its minimum of now.
 func (s *Scheduler) updateMinimum(snapshot *model.Snapshot, key model.JobKey, now time.Time) []commit.Outcome {
-	allowance, ok := lifecycle.Recheck(key, snapshot.Job(key), s.state.Group(key.PodGroup()))
+	allowance, ok := lifecycle.Recheck(key, snapshot.Job(key), s.state.Group(key.Object()), s.state.Foreign(key))
 	if !ok {
 		return nil
 	}

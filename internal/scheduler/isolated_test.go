@@ -133,7 +133,7 @@ func TestAgentThatIsGoneGetsNoIsolatedPods(t *testing.T) {
 	if n := kinds(w.play(t.Context(), time.Second))[commit.CallBind]; n != 0 {
 		t.Fatalf("%d binds without an agent", n)
 	}
-	if refusal := w.loop.refusals[model.JobKey{Namespace: "default", Name: "p", IsPod: true}]; refusal == nil ||
+	if refusal := w.loop.refusals[model.JobKey{Namespace: "default", Name: "p", Source: model.SourcePod}]; refusal == nil ||
 		!strings.Contains(refusal.String(), "isolcpu agent not ready") {
 		t.Errorf("it waits because %s", refusal)
 	}

@@ -22,7 +22,7 @@ type Mailbox struct {
 // inbox is what came in since the last look, each kind in its order.
 type inbox struct {
 	events []cluster.Event
-	// groups are the events about PodGroups; no order between them and the others matters.
+	// groups are the events about what gangs need; no order between them and the others matters.
 	groups  []cluster.Event
 	replies []commit.Reply
 	// profiles are what makes the next profiles.
@@ -40,7 +40,7 @@ func NewMailbox() *Mailbox { return &Mailbox{ready: make(chan struct{}, 1)} }
 // Event delivers what a watch saw.
 func (m *Mailbox) Event(event cluster.Event) {
 	m.put(func(l *inbox) {
-		if event.Kind == cluster.KindGroup {
+		if event.Kind.IsGroup() {
 			l.groups = append(l.groups, event)
 		} else {
 			l.events = append(l.events, event)
@@ -92,7 +92,7 @@ func (m *Mailbox) put(write func(*inbox)) {
 	}
 }
 
-// takeGroups takes the events about PodGroups and leaves the rest.
+// takeGroups takes the events about what gangs need and leaves the rest.
 func (m *Mailbox) takeGroups() []cluster.Event {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -221,7 +221,7 @@ func (s *Scheduler) reconfigure(profile *framework.Profile, now time.Time) {
 	s.profile, s.endsConflicts = profile, profile.EvictsOnCPUConflict()
 	s.options.Metrics.Paused(profile.Paused)
 	s.options.Metrics.Expect(profile, s.options.Clock.Now)
-	s.state.Configure(profile.Translators(), profile.MaxGrace())
+	s.state.Configure(profile.Translators(), profile.MaxGrace(), profile.SourcesOff...)
 	s.queues.Configure(missingForQueues(profile))
 	s.wake(now)
 }

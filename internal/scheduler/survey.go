@@ -110,7 +110,7 @@ func (s *Scheduler) surveyJob(job *model.Job, seen *telemetry.Survey) {
 		if task.Status == model.Pending && !task.SchedulingGated {
 			seen.Unscheduled++
 		}
-		if !job.Key.IsPod {
+		if !job.Key.IsPod() {
 			seen.Members[memberState(task)]++
 		}
 	}

@@ -183,7 +183,7 @@ func kindsOf(tasks []*model.Task) []*model.Task {
 func (q *search) lowerMinimum(placed int64) func() *Change {
 	return func() *Change {
 		job, from, priority := q.job, q.job.MinMember, q.job.Priority
-		if job.Lowered { // its group states another minimum, which is not what it waits for
+		if job.Stated != nil { // its group states another minimum, which is not what it waits for
 			return nil
 		}
 		defer func() { job.MinMember, job.Priority = from, priority }()

@@ -11,8 +11,12 @@ import (
 const mostNames = 2000
 
 // Name returns what to do for pods whose group does not exist, and what it has cost, in names looked at: the label may be
-// misspelt, or the group is yet to be created.
+// misspelt, or the group is yet to be created. A foreign group is what an operator writes, which misspells nothing: there is
+// nothing to do.
 func Name(snapshot *model.Snapshot, key model.JobKey) (words string, looks int) {
+	if key.IsForeign() {
+		return "", 0
+	}
 	jobs := snapshot.Jobs
 	first := sort.Search(len(jobs), func(i int) bool { return jobs[i].Key.Namespace >= key.Namespace })
 	best, nearest := "", 1+max(1, min(3, len(key.Name)/3))

@@ -12,7 +12,7 @@ import (
 // minMember alone helps.
 func (q *search) lowerRole() *Change {
 	job, roles, from, priority := q.job, q.job.Roles, q.job.MinMember, q.job.Priority
-	if job.Lowered {
+	if job.Stated != nil {
 		return nil
 	}
 	defer func() { job.Roles, job.MinMember, job.Priority = roles, from, priority }()

@@ -232,7 +232,7 @@ func causeOf(right model.Right) string {
 func groupsOf(victims []model.Eviction) int {
 	groups := map[model.JobKey]bool{}
 	for i := range victims {
-		if job := victims[i].Job; job != (model.JobKey{}) && !job.IsPod {
+		if job := victims[i].Job; job != (model.JobKey{}) && !job.IsPod() {
 			groups[job] = true
 		}
 	}

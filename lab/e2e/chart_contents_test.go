@@ -16,6 +16,7 @@ func TestChartWritesWhatItsValuesSay(t *testing.T) {
 		agent    = "isolcpu.enabled=true"
 		selector = `{.spec.template.spec.nodeSelector['kubernetes\.io/os']}`
 		endpoint = "{.spec.endpoints[0]"
+		rights   = `{.rules[?(@.apiGroups[0]=="scheduling.x-k8s.io")].verbs}`
 	)
 	for _, c := range []struct{ set, object, path, want string }{
 		{monitor, "ServiceMonitor tutti-scheduler", endpoint + ".tlsConfig}", `{"insecureSkipVerify":true}`},
@@ -42,6 +43,8 @@ func TestChartWritesWhatItsValuesSay(t *testing.T) {
 		{"extraEnv[0].name=GOGC", "Deployment tutti-scheduler", "{.spec.template.spec.containers[0].env}", `[{"name":"GOGC"}]`},
 
 		{"replicas=2", "Deployment tutti-scheduler", selector, "linux"},
+		{"sources.coscheduling=true", "ClusterRole tutti-scheduler", rights, `["list","watch"]`},
+		{"sources.coscheduling=false", "ClusterRole tutti-scheduler", rights, ""},
 		{agent, "DaemonSet tutti-agent", selector, "linux"},
 		{agent + ",isolcpu.agent.podSecurityContext.seLinuxOptions.type=spc_t", "DaemonSet tutti-agent",
 			"{.spec.template.spec.securityContext.seLinuxOptions}", `{"type":"spc_t"}`},
@@ -50,6 +53,16 @@ func TestChartWritesWhatItsValuesSay(t *testing.T) {
 	} {
 		if got := find(t, render(t, "--set", c.set), c.object, c.path); got != c.want {
 			t.Errorf("--set %s: %s%s is %s\nwant %s", c.set, c.object, c.path, got, c.want)
+		}
+	}
+}
+
+// TestChartTurnsASourceOff in the configuration that it writes.
+func TestChartTurnsASourceOff(t *testing.T) {
+	for value, want := range map[string]bool{"true": false, "false": true} {
+		text := find(t, render(t, "--set", "sources.coscheduling="+value), "ConfigMap tutti-scheduler", `{.data.scheduler\.yaml}`)
+		if got := strings.Contains(text, "\nsources: {coscheduling: false}"); got != want {
+			t.Errorf("sources.coscheduling=%s: off %t in\n%s", value, got, text)
 		}
 	}
 }

@@ -61,6 +61,7 @@ func TestChartRefuses(t *testing.T) {
 		"global.imageRegistry=,image.registry=localhost,isolcpu.enabled=true":       "isolcpu.agent.image.registry: the image tutti-agent names no registry",
 		"rbac.preemption=false":                                                     "the configuration's actions name preempt",
 		"rbac.preemption=false,config=tiers: []\nactions: reclaim":                  "the configuration's actions name reclaim",
+		"sources.coscheduling=false,config=tiers: []":                               "sources.coscheduling: without the right to read these groups their pods wait",
 		"metrics.certManager.enabled=true":                                          "name the issuer of the certificate",
 		"image.registry=registry.example.com/":                                      "does not match pattern",
 		"metrics.serviceMonitor.enabled=true":                                       "metrics.readers is empty, so that no pod reaches the metrics",

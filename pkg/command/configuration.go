@@ -46,7 +46,10 @@ func (o *options) configure(
 	p.live, err = configuration.New(source, configuration.Options{
 		Catalogue: configuration.Catalogue(kube, o.extra...), Replica: configuration.Catalogue(asked, o.extra...),
 		Clock: clock.RealClock{}, Client: client, Handover: p.mailbox.Reconfigure,
-		OnActive:   func(profile *framework.Profile) { writer.UseBinders(profile.PodBinders()) },
+		OnActive: func(profile *framework.Profile) {
+			writer.UseBinders(profile.PodBinders())
+			p.foreign.Use(profile.SourcesOff)
+		},
 		MayWrite:   p.election.mayWrite,
 		Controller: o.schedulerNames[0], Instance: instance(), Registry: metrics.Registry,
 	})

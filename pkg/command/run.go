@@ -13,6 +13,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -109,6 +110,8 @@ type process struct {
 	pods    *kubernetes.Clientset
 	client  *versioned.Clientset
 	sources []*cluster.Source
+	// foreign reads the groups of other projects.
+	foreign *cluster.Follower
 	synced  atomic.Bool
 
 	// certificate is the endpoint's own, and published the ConfigMaps of the namespace where it is made known; nil for nowhere.
@@ -144,7 +147,7 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, election *e
 	writer, err := commit.NewClient(commit.Fenced(commit.ClientConfig(restConfig), election.mayWrite), commit.Reporter{
 		Controller: o.schedulerNames[0], Instance: instance(),
 	})
-	if err != nil {
+	if err := errors.Join(err, p.followForeign(restConfig)); err != nil {
 		return nil, err
 	}
 	state := cluster.New(cluster.Options{SchedulerNames: o.schedulerNames, Dimensions: model.NewDimensions(), AgentLeases: o.agentLeases()})
@@ -163,7 +166,8 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, election *e
 	}
 	kube.Freeze()
 	asked.Freeze()
-	state.Configure(profile.Translators(), profile.MaxGrace())
+	state.Configure(profile.Translators(), profile.MaxGrace(), profile.SourcesOff...)
+	p.foreign.Use(profile.SourcesOff)
 	writer.UseBinders(profile.PodBinders())
 	if p.measured, err = telemetry.New(metrics.Registry); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
@@ -180,6 +184,16 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, election *e
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	return p, nil
+}
+
+// followForeign makes what reads the groups of other projects.
+func (p *process) followForeign(restConfig *rest.Config) error {
+	client, err := dynamic.NewForConfig(restConfig)
+	if err != nil {
+		return fmt.Errorf("client for groups of other projects: %w", err)
+	}
+	p.foreign = cluster.NewFollower(p.pods.Discovery(), client, p.mailbox.Event)
+	return nil
 }
 
 // openKube builds kube-scheduler's plugins, of what the API server serves and lets be read: those of the loop, and those that are
@@ -252,7 +266,7 @@ func watch(ctx context.Context, p *process, kube, asked *kubeplugins.Plugins) ([
 		ours = append(ours, queues...)
 	}
 	others, err := cluster.WatchOthers(p.informers, p.mailbox.Event)
-	all := append(slices.Concat(ours, others),
+	all := append(slices.Concat(ours, others, p.foreign.Sources()),
 		&cluster.Source{Name: "volumes and devices", HasSynced: kube.HasSynced},
 		&cluster.Source{Name: "volumes and devices for advice", HasSynced: asked.HasSynced},
 		&cluster.Source{Name: "configuration", HasSynced: p.live.HasSynced})
@@ -338,6 +352,7 @@ func (p *process) run(ctx context.Context, mgr manager.Manager, elected <-chan s
 	parts := []manager.RunnableFunc{
 		p.loop.Run,
 		p.live.Run,
+		p.foreign.Run,
 		func(ctx context.Context) error { p.driver.Run(ctx); return nil },
 		p.watchServer,
 		func(ctx context.Context) error { return p.follow(ctx, elected) },

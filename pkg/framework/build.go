@@ -91,7 +91,7 @@ type build struct {
 
 // profile is complete only if there are no errors.
 func (b *build) profile(configuration *config.Configuration) *Profile {
-	profile := &Profile{Paused: configuration.Pause}
+	profile := &Profile{Paused: configuration.Pause, SourcesOff: configuration.SourcesOff}
 	for _, step := range configuration.Actions {
 		profile.Actions = append(profile.Actions, b.action(step))
 	}

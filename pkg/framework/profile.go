@@ -28,6 +28,8 @@ type Profile struct {
 	Tiers   []Tier
 	// Paused reports that no job is started that has not begun, and no pod evicted.
 	Paused bool
+	// SourcesOff are the foreign sources of groups whose marks on pods mean nothing, by the names of the configuration.
+	SourcesOff []string
 	// Replica is the same configuration with plugins of its own, for sessions that decide nothing, on a copy of the snapshot and
 	// another goroutine; nil when there are none.
 	Replica *Profile
@@ -223,6 +225,9 @@ func (p *Profile) Explain() string {
 	fmt.Fprintf(&b, "actions: %s\n\n", strings.Join(actionNames(p.Actions), ", "))
 	if p.Paused {
 		b.WriteString("paused: no job starts that has not begun, and no pod is evicted\n\n")
+	}
+	if len(p.SourcesOff) > 0 {
+		fmt.Fprintf(&b, "groups of other projects that are not read: %s\n\n", strings.Join(p.SourcesOff, ", "))
 	}
 	filled := p.resolvePoints()
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

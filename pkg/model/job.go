@@ -7,36 +7,70 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// JobKey names a job: a PodGroup, an implicit group, or a pod without either.
-type JobKey struct {
-	Namespace string
-	Name      string
-	// IsPod reports whether the job is one plain pod; Name is the pod's.
-	IsPod bool
-	// WithoutPodGroup reports whether the job is an implicit group: Name is its name in the pods' annotations, Owner the UID
-	// of their controller, empty when they have none.
-	WithoutPodGroup bool
-	Owner           types.UID
+// Source is what makes pods members of a job: an object that they name, or what they say themselves.
+type Source int8
+
+// The sources.
+const (
+	// SourcePodGroup is a PodGroup of ours.
+	SourcePodGroup Source = iota
+	// SourcePod is a pod that is a job of its own.
+	SourcePod
+	// SourceImplicit is the annotations of pods, which need no object.
+	SourceImplicit
+	// SourceCoscheduling is a PodGroup of scheduling.x-k8s.io; this source and those after it are foreign.
+	SourceCoscheduling
+
+	// LastSource is the last of them.
+	LastSource = SourceCoscheduling
+)
+
+// Kind returns the kind of what stands for a job of the source, as messages name it.
+func (s Source) Kind() string {
+	return [...]string{"PodGroup", "pod", "implicit group", "PodGroup.scheduling.x-k8s.io"}[s]
 }
 
-// String returns namespace/name, for an implicit group with a controller namespace/name/UID of the controller.
+// JobKey names a job. Its zero Source is that of a PodGroup of ours.
+type JobKey struct {
+	Namespace string
+	// Name is that of the group, as its members name it, or of the only pod.
+	Name   string
+	Source Source
+	// Owner is the UID of the controller of an implicit group; empty when its pods have none, and for other sources.
+	Owner types.UID
+}
+
+// IsPod reports whether the job is one plain pod.
+func (k JobKey) IsPod() bool { return k.Source == SourcePod }
+
+// IsImplicit reports whether the job is an implicit group.
+func (k JobKey) IsImplicit() bool { return k.Source == SourceImplicit }
+
+// IsForeign reports whether the job is a group that stands in an object of another project.
+func (k JobKey) IsForeign() bool { return k.Source >= SourceCoscheduling }
+
+// String returns namespace/name, for an implicit group with a controller namespace/name/UID of the controller, and for a foreign
+// group namespace/name/kind.
 func (k JobKey) String() string {
-	if k.Owner != "" {
+	switch {
+	case k.Owner != "":
 		return k.Namespace + "/" + k.Name + "/" + string(k.Owner)
+	case k.IsForeign():
+		return k.Namespace + "/" + k.Name + "/" + k.Source.Kind()
 	}
 	return k.Namespace + "/" + k.Name
 }
 
 // Describe returns the kind and name: "PodGroup ns/name", "implicit group ns/name" or "pod ns/name".
-func (k JobKey) Describe() string {
-	name := k.Namespace + "/" + k.Name
-	switch {
-	case k.IsPod:
-		return "pod " + name
-	case k.WithoutPodGroup:
-		return "implicit group " + name
+func (k JobKey) Describe() string { return k.Source.Kind() + " " + k.Namespace + "/" + k.Name }
+
+// Object returns the key of the group whose object decides about the job: of an implicit group the PodGroup with its name,
+// whether it exists or not, else the job's own.
+func (k JobKey) Object() JobKey {
+	if k.IsImplicit() {
+		return JobKey{Namespace: k.Namespace, Name: k.Name}
 	}
-	return "PodGroup " + name
+	return k
 }
 
 // DescribeTo returns the same for users of a namespace, and of a job of another one no name, which is not disclosed to them.
@@ -47,23 +81,10 @@ func (k JobKey) DescribeTo(namespace string) string {
 	return k.Describe()
 }
 
-// PodGroup returns the key of the PodGroup with the name of an implicit group, whether it exists or not.
-func (k JobKey) PodGroup() JobKey { return JobKey{Namespace: k.Namespace, Name: k.Name} }
-
-// Compare orders keys by namespace, name, kind and owner.
+// Compare orders keys by namespace, name, source and owner.
 func (k JobKey) Compare(other JobKey) int {
 	return cmp.Or(cmp.Compare(k.Namespace, other.Namespace), cmp.Compare(k.Name, other.Name),
-		cmp.Compare(k.kind(), other.kind()), cmp.Compare(k.Owner, other.Owner))
-}
-
-func (k JobKey) kind() int {
-	switch {
-	case k.IsPod:
-		return 1
-	case k.WithoutPodGroup:
-		return 2
-	}
-	return 0
+		cmp.Compare(k.Source, other.Source), cmp.Compare(k.Owner, other.Owner))
 }
 
 // Role is a named part of a job with a minimum of its own.
@@ -101,8 +122,9 @@ type Job struct {
 	// ones ask for no more than those did.
 	StartedMinima Minima
 	LostMembers   bool
-	// Lowered reports whether MinMember and Roles are below the group's spec, since a gang that was whole lacks members.
-	Lowered bool
+	// Stated are the minima that its group states while MinMember and Roles are below them, since a gang that was whole lacks
+	// members; nil while they are not.
+	Stated  *Minima
 	Created time.Time
 	// QueuedSince is since when the job has had the members it needs, an eviction or undo by the scheduler not counted; while it
 	// lacks some, since when it exists.
@@ -159,8 +181,10 @@ type Job struct {
 	queue *Queue
 }
 
-// IsSchedulableGroup reports whether the job is a group that can start: its PodGroup exists, or it needs none.
-func (j *Job) IsSchedulableGroup() bool { return j.HasGroup || j.Key.WithoutPodGroup }
+// IsSchedulableGroup reports whether the job is a group that can start: its object exists, or it needs none.
+func (j *Job) IsSchedulableGroup() bool {
+	return j.HasGroup || j.Key.IsImplicit() || j.Key.IsForeign() && j.UID != ""
+}
 
 // Count returns how many tasks satisfy the condition.
 func (j *Job) Count(condition func(*Task) bool) int {

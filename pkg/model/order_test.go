@@ -30,9 +30,9 @@ func few(t *rapid.T, what string) string {
 func soon(t *rapid.T) time.Time { return time.Unix(rapid.Int64Range(0, 2).Draw(t, "created"), 0) }
 
 func someJob(t *rapid.T) *Job {
-	kind := rapid.IntRange(0, 2).Draw(t, "kind")
-	key := JobKey{Namespace: few(t, "namespace"), Name: few(t, "name"), IsPod: kind == 1, WithoutPodGroup: kind == 2}
-	if key.WithoutPodGroup {
+	kind := rapid.IntRange(0, int(LastSource)).Draw(t, "kind")
+	key := JobKey{Namespace: few(t, "namespace"), Name: few(t, "name"), Source: Source(kind)}
+	if key.IsImplicit() {
 		key.Owner = types.UID(rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "owner"))
 	}
 	return &Job{Key: key, UID: types.UID(rapid.SampledFrom([]string{"", "u", "v"}).Draw(t, "uid")), Created: soon(t), QueuedSince: soon(t)}

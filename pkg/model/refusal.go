@@ -172,8 +172,6 @@ func (r *Refusal) lead() string {
 	switch r.Code {
 	case NotEnoughMembers:
 		return fmt.Sprintf("needs %d, %d exist%s", r.Needs, r.Has, rolePhrase(r.Detail))
-	case GroupNotFound:
-		return fmt.Sprintf("PodGroup %q does not exist in this namespace", r.Detail)
 	case InsufficientResources, NodesFiltered:
 		if r.Needs != 0 {
 			return fmt.Sprintf("needs %d, %d placed%s", r.Needs, r.Has, rolePhrase(r.Detail))

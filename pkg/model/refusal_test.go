@@ -12,7 +12,7 @@ func TestRefusalSentence(t *testing.T) {
 		"":                               nil,
 		"needs 3, 2 exist":               {Code: NotEnoughMembers, Needs: 3, Has: 2},
 		"needs 2, 1 exist (role worker)": {Code: NotEnoughMembers, Needs: 2, Has: 1, Detail: "role worker"},
-		`PodGroup "mpi" does not exist in this namespace`: {Code: GroupNotFound, Detail: "mpi"},
+		`PodGroup "mpi" does not exist in this namespace`: {Code: GroupNotFound, Detail: `PodGroup "mpi" does not exist in this namespace`},
 		"needs 12, 9 placed; 31 nodes lack nvidia.com/gpu, 1 node: untolerated taint": {
 			Code: InsufficientResources, Needs: 12, Has: 9, NodeReasons: []NodeReason{
 				{InsufficientResources, "nvidia.com/gpu", 31}, {NodesFiltered, "untolerated taint", 1},

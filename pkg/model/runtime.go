@@ -62,7 +62,7 @@ func (j *Job) OverrunsAt(now int64) (at int64, ok bool) {
 // after the first member came to its node, and a member on a node has no deadline, or one that has passed. A group of the same
 // second counts as one of before if it says something.
 func (j *Job) IsUnheld(now int64) bool {
-	if j.Key.IsPod || j.Key.WithoutPodGroup {
+	if j.Key.Source != SourcePodGroup {
 		return false
 	}
 	first, held := int64(math.MaxInt64), true // not now, which may be before what another clock has written

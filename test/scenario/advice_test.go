@@ -369,6 +369,7 @@ func (w *world) copied(hear func(cluster.Event)) *world {
 	other.lives, other.nodes, other.pods = maps.Clone(w.lives), maps.Clone(w.nodes), maps.Clone(w.pods)
 	other.groups, other.classes = maps.Clone(w.groups), maps.Clone(w.classes)
 	other.namespaces, other.budgets, other.queues = maps.Clone(w.namespaces), maps.Clone(w.budgets), maps.Clone(w.queues)
+	other.foreign, other.readings = maps.Clone(w.foreign), maps.Clone(w.readings)
 	return &other
 }
 
@@ -400,6 +401,9 @@ func (s *environment) apply(job model.JobKey, change *suggest.Change, dimensions
 	case suggest.Add:
 		return s.addNodes(w.pods[key(change.Template[0].Namespace, change.Template[0].Name)], change)
 	case suggest.LowerMinimum:
+		if job.IsForeign() {
+			return w.apply(fmt.Sprintf("coscheduling %s/%s min=%d", job.Namespace, job.Name, change.To))
+		}
 		group := w.groups[jobName(job)].DeepCopy()
 		if group == nil { // all of its pods say it, and the highest counts
 			all := w.podNames(func(pod *corev1.Pod) bool { return s.jobOf(pod) == job })

@@ -71,7 +71,7 @@ func (o *outcome) bound() map[string]map[types.UID]bool {
 
 // checkMinimum is invariant I1: with the decision's binds, enough members have a node or have done their work.
 func (s *environment) checkMinimum(decision model.Decision) error {
-	if decision.Job.IsPod || !bytes.Contains(s.configuration, []byte("name: "+gang.Name)) {
+	if decision.Job.IsPod() || !bytes.Contains(s.configuration, []byte("name: "+gang.Name)) {
 		return nil
 	}
 	group := s.groupOfJob(decision.Job)
@@ -105,7 +105,7 @@ func (s *environment) lacksMembers(job model.JobKey, group *v1alpha1.PodGroup) b
 		all++
 		roles[pod.Labels[v1alpha1.LabelRole]]++
 		left = left || pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodSucceeded
-		whole = whole || job.WithoutPodGroup && (pod.Status.Phase == corev1.PodRunning || pod.Status.Phase == corev1.PodSucceeded)
+		whole = whole || (job.IsImplicit() || job.IsForeign()) && (pod.Status.Phase == corev1.PodRunning || pod.Status.Phase == corev1.PodSucceeded)
 	}
 	lacks := func(role v1alpha1.Role) bool { return roles[role.Name] < int(role.MinMember) }
 	return whole && left && (all < int(group.Spec.MinMember) || slices.ContainsFunc(group.Spec.Roles, lacks))

@@ -36,7 +36,7 @@ func decide(job model.JobKey, binds ...string) model.Decision {
 
 // TestPlayerSeesBrokenInvariants gives the player decisions that no scheduler should make.
 func TestPlayerSeesBrokenInvariants(t *testing.T) {
-	single := model.JobKey{Namespace: "default", Name: "big", IsPod: true}
+	single := model.JobKey{Namespace: "default", Name: "big", Source: model.SourcePod}
 	why := &model.Refusal{Code: model.InsufficientResources}
 	for want, c := range map[string]struct {
 		decisions []model.Decision

@@ -44,6 +44,7 @@
 //	leave [POD...]    pods, or all that are being deleted, are gone
 //	ungate POD...     scheduling gates are taken away
 //	delete KIND NAME...
+//	read SOURCE yes   the objects of a foreign source can be read from now on; notyet, absent, forbidden: they cannot
 //	cordon NODE..., uncordon NODE...
 //	advance DURATION  time passes
 //	restart           another scheduler takes over, which knows nothing but the objects
@@ -88,6 +89,11 @@
 //
 //	pod w-{0..2} group=w min=3 owner=Job/u1
 //
+// Groups of other projects, whose objects cannot be read before "read coscheduling yes"; such a group is written NAME/KIND:
+//
+//	coscheduling train min=3 resources.cpu=8
+//	pod train-{0..2} coscheduling=train
+//
 // A queue that says selector=* takes jobs of all namespaces. Pods and namespaces name a queue by a label:
 //
 //	namespace one labels=scheduling.tutti.dev/queue=team-a
@@ -127,6 +133,7 @@
 //	line.go, objects.go, pod.go, place.go, need.go, isolated.go   its lines become objects
 //	page.go                                                       and so does what a page shows
 //	world.go, owner.go, kube.go, extender.go                      what is around the scheduler
+//	foreign.go                                                    groups of other projects
 //	evict.go, reserve.go, implicit.go, queue.go                   evictions, status, groups and queues on the player's own account
 //	check.go, idle.go, advise.go                                  what is recorded and checked
 package scenario

@@ -134,7 +134,7 @@ func (s *environment) spend(pod *corev1.Pod) error {
 func (s *environment) checkRemains(decision model.Decision) error {
 	for _, eviction := range decision.Evictions {
 		group := s.groupOfJob(eviction.Job)
-		if eviction.Job.IsPod || group == nil {
+		if eviction.Job.IsPod() || group == nil {
 			continue
 		}
 		var left invariants.Members
@@ -202,7 +202,7 @@ func (s *environment) priorityOfJob(job model.JobKey) int32 {
 		members, lives = append(members, others...), len(others)
 	}
 	group := s.groupOfJob(job)
-	if job.IsPod {
+	if job.IsPod() {
 		group = nil
 	}
 	priority := invariants.PriorityOf(group, members)

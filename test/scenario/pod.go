@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
 )
 
 // draft is a pod that is being read from a line. What its main, its init and its sidecar container ask for, its runtime and
@@ -72,6 +73,10 @@ func (d *draft) read(w word) error {
 		return err
 	}
 	if d.readIsolated(w) {
+		return nil
+	}
+	if w.key == "coscheduling" {
+		d.pod.Labels[groups.LabelCoscheduling] = w.value
 		return nil
 	}
 	part, key, _ := strings.Cut(w.key, ".")

@@ -16,6 +16,7 @@ import (
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/isolated"
+	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins"
 )
 
@@ -164,6 +165,9 @@ func (d *random) group() string {
 	d.names++
 	name, space, minimum := fmt.Sprintf("g%03d", d.names), d.space(), d.n(1, 4)
 	var lines []string
+	if d.n(1, 5) == 1 {
+		return d.foreignGroup(space, name, minimum)
+	}
 	if d.n(1, 10) > 1 {
 		line := fmt.Sprintf("group %s%s min=%d age=%ds", space, name, minimum, d.n(0, 9))
 		line += d.seldom(4, fmt.Sprintf("roles=r:%d", d.n(1, minimum)))
@@ -180,6 +184,18 @@ func (d *random) group() string {
 	return strings.Join(lines, "\n")
 }
 
+// foreignGroup is a group of another project, or pods that name one which does not exist.
+func (d *random) foreignGroup(space, name string, minimum int) string {
+	var lines []string
+	if d.n(1, 10) > 1 {
+		lines = append(lines, fmt.Sprintf("coscheduling %s%s min=%d age=%ds", space, name, minimum, d.n(0, 9))+d.seldom(4, "resources.cpu=3"))
+	}
+	for range d.n(0, 6) {
+		lines = append(lines, d.pod(space, "coscheduling="+name+d.seldom(8, "group=g001")))
+	}
+	return strings.Join(lines, "\n")
+}
+
 // minMember is what the members of an implicit group say, of one controller or another.
 func (d *random) minMember() string {
 	if d.n(1, 3) > 1 {
@@ -189,7 +205,7 @@ func (d *random) minMember() string {
 }
 
 func (d *random) cluster() string {
-	lines := []string{"class low value=-5", "class high value=5", d.namespace()}
+	lines := []string{"class low value=-5", "class high value=5", d.namespace(), "read coscheduling yes"}
 	if d.n(0, 1) == 0 { // else the names of queues have no effect
 		for range d.n(1, 6) {
 			lines = append(lines, d.queue())
@@ -224,7 +240,13 @@ func (d *random) happen(s *environment) error {
 		}
 		return []string{rapid.SampledFrom(names).Draw(d.t, "pod")}
 	}
-	switch d.n(0, 22) {
+	switch d.n(0, 24) {
+	case 23:
+		return d.changeForeign(w, func(name string) error {
+			return w.apply(fmt.Sprintf("coscheduling %s min=%s", name, d.one("0", "1", "2", "5", "-1")))
+		})
+	case 24:
+		return d.changeForeign(w, func(name string) error { return w.remove("coscheduling", []string{name}) })
 	case 20:
 		return w.apply(d.queue())
 	case 21:
@@ -273,6 +295,16 @@ func (d *random) happen(s *environment) error {
 		w.now = w.now.Add(15 * time.Second)
 		return nil
 	}
+}
+
+// changeForeign changes one of the groups of other projects, if there is any.
+func (d *random) changeForeign(w *world, change func(name string) error) error {
+	jobs := slices.SortedFunc(maps.Keys(w.foreign), model.JobKey.Compare)
+	if len(jobs) == 0 {
+		return nil
+	}
+	job := rapid.SampledFrom(jobs).Draw(d.t, "foreign group")
+	return change(job.Namespace + "/" + job.Name)
 }
 
 // replaceNode lets a node go and another one come under its name, before a cycle sees it.
@@ -383,7 +415,7 @@ func rest(t *rapid.T, s *environment) {
 func checkIdleRoom(t *rapid.T, s *environment, o *outcome) {
 	for key, refusal := range o.refusals {
 		job := o.snapshot.Job(key)
-		if !key.IsPod || refusal.Code != "InsufficientResources" || !plain(job.Tasks[0].Pod) {
+		if !key.IsPod() || refusal.Code != "InsufficientResources" || !plain(job.Tasks[0].Pod) {
 			continue
 		}
 		for _, node := range o.snapshot.Nodes {

@@ -36,7 +36,7 @@ func (s *environment) writeGroups() {
 		group := before.DeepCopy()
 		group.Status.WaitingSince = groups.WaitingSince(
 			job, before.Status.WaitingSince, s.refusals[job.Key] != nil, metav1.NewTime(s.world.now))
-		stated := groups.Stated(job, before)
+		stated := groups.Stated(job)
 		group.Status.EvictedAt = groups.EvictedAt(stated, before.Status.EvictedAt, metav1.NewTime(s.world.now))
 		group.Status.Reclaims = groups.Reclaims(stated)
 		group.Status.QueuedSince = groups.QueuedSince(stated, &before.Status)

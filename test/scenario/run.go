@@ -251,6 +251,8 @@ func (s *environment) applyEvents(command string, names []string, options map[st
 		return w.changePods(names, func(pod *corev1.Pod) { pod.Spec.SchedulingGates = nil })
 	case "delete":
 		return w.remove(names[0], names[1:])
+	case "read":
+		return w.read(names[0], names[1])
 	case "cordon", "uncordon":
 		return w.cordon(names, command == "cordon")
 	case "spare":

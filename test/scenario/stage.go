@@ -114,7 +114,7 @@ func (s *environment) open() error {
 	if s.profile, err = catalogue.Build(configuration); err != nil {
 		return err
 	}
-	s.state.Configure(s.profile.Translators(), s.profile.MaxGrace())
+	s.state.Configure(s.profile.Translators(), s.profile.MaxGrace(), s.profile.SourcesOff...)
 	return s.start()
 }
 

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -29,10 +30,13 @@ type world struct {
 	// lives counts the incarnations of each name, so that UIDs follow from names and their order.
 	lives map[string]int
 
-	nodes   map[string]*corev1.Node
-	pods    map[string]*corev1.Pod
-	groups  map[string]*v1alpha1.PodGroup
-	classes map[string]*schedulingv1.PriorityClass
+	nodes  map[string]*corev1.Node
+	pods   map[string]*corev1.Pod
+	groups map[string]*v1alpha1.PodGroup
+	// foreign are the group objects of other projects, and readings how far those of each source can be read.
+	foreign  map[model.JobKey]*unstructured.Unstructured
+	readings map[model.Source]cluster.Reading
+	classes  map[string]*schedulingv1.PriorityClass
 	// namespaces are those that a line names, and those that pods are in, which have no labels.
 	namespaces map[string]*corev1.Namespace
 	queues     map[string]*v1alpha1.Queue
@@ -50,6 +54,7 @@ func newWorld(hear func(cluster.Event)) *world {
 	return &world{
 		now: start, lives: map[string]int{}, onEvent: hear,
 		nodes: map[string]*corev1.Node{}, pods: map[string]*corev1.Pod{},
+		foreign: map[model.JobKey]*unstructured.Unstructured{}, readings: map[model.Source]cluster.Reading{},
 		groups: map[string]*v1alpha1.PodGroup{}, classes: map[string]*schedulingv1.PriorityClass{},
 		namespaces: map[string]*corev1.Namespace{}, budgets: map[string]*model.Budget{}, queues: map[string]*v1alpha1.Queue{},
 	}
@@ -159,6 +164,10 @@ func (w *world) applyLine(one line) error {
 		}
 		w.budgets[key(one.namespace, one.name)] = budget
 		return nil
+	case "coscheduling":
+		return w.setForeign(one)
+	case "read":
+		return w.read(one.name, one.words[0].key)
 	case "pod":
 		pod, err := newPod(one.words)
 		if err != nil {
@@ -283,6 +292,9 @@ func (w *world) changePods(names []string, change func(*corev1.Pod)) error {
 
 // remove deletes objects of one kind. Like an API server, it tells of the end under a version of its own.
 func (w *world) remove(kind string, names []string) error {
+	if kind == "coscheduling" {
+		return w.removeForeign(kind, names)
+	}
 	for _, name := range names {
 		w.revision++
 		version := strconv.Itoa(w.revision)
@@ -376,6 +388,7 @@ func (w *world) tellAll(state *cluster.State) {
 	for _, namespace := range w.namespaces {
 		state.Apply(cluster.Event{Kind: cluster.KindNamespace, Namespace: namespace})
 	}
+	w.tellForeign(func(event cluster.Event) { state.Apply(event) })
 	for _, queue := range w.queues {
 		state.Apply(cluster.Event{Kind: cluster.KindQueue, Queue: queue})
 	}

@@ -30,9 +30,9 @@ func countMembers(pods []*corev1.Pod, group *v1alpha1.PodGroup, place func(*core
 // when neither says anything, as of a plain pod.
 func groupFor(job model.JobKey, pods []*corev1.Pod, named func(string) *v1alpha1.PodGroup) *v1alpha1.PodGroup {
 	switch {
-	case job.IsPod:
+	case job.IsPod():
 		return nil
-	case !job.WithoutPodGroup:
+	case !job.IsImplicit():
 		return named(job.String())
 	}
 	group := &v1alpha1.PodGroup{
@@ -52,7 +52,7 @@ func groupFor(job model.JobKey, pods []*corev1.Pod, named func(string) *v1alpha1
 // implicitGroups returns the keys of those of the server's pods, in their order.
 func (s *server) implicitGroups() (jobs []model.JobKey) {
 	for _, pod := range s.pods() {
-		if job := jobKeyOf(pod); job.WithoutPodGroup && !slices.Contains(jobs, job) {
+		if job := jobKeyOf(pod); job.IsImplicit() && !slices.Contains(jobs, job) {
 			jobs = append(jobs, job)
 		}
 	}
@@ -61,7 +61,7 @@ func (s *server) implicitGroups() (jobs []model.JobKey) {
 
 // checkMinimum is I1: with the decision's binds, enough members have a place.
 func (j *invariantChecker) checkMinimum(p *process, decision model.Decision) {
-	if decision.Job.IsPod || len(decision.Binds) == 0 {
+	if decision.Job.IsPod() || len(decision.Binds) == 0 {
 		return
 	}
 	group := groupFor(decision.Job, p.pods(), p.group)
@@ -92,7 +92,7 @@ func goesOn(job model.JobKey, group *v1alpha1.PodGroup, pods []*corev1.Pod, plac
 	for _, pod := range pods {
 		if jobKeyOf(pod) == job && ours(pod) {
 			left = left || placed(pod) != "" && !finished(pod) && pod.DeletionTimestamp == nil
-			whole = whole || job.WithoutPodGroup && (pod.Status.Phase == corev1.PodRunning || pod.Status.Phase == corev1.PodSucceeded)
+			whole = whole || job.IsImplicit() && (pod.Status.Phase == corev1.PodRunning || pod.Status.Phase == corev1.PodSucceeded)
 		}
 	}
 	return whole && left

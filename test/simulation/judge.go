@@ -235,12 +235,12 @@ func groupOf(pod *corev1.Pod) string { return pod.Labels[v1alpha1.LabelPodGroup]
 func jobKeyOf(pod *corev1.Pod) model.JobKey {
 	if group := groupOf(pod); group != "" {
 		job := model.JobKey{Namespace: pod.Namespace, Name: group}
-		if _, job.WithoutPodGroup = pod.Annotations[v1alpha1.AnnotationMinMember]; job.WithoutPodGroup { // no PodGroup is ever of its name here
-			job.Owner = metav1.GetControllerOf(pod).UID
+		if _, implicit := pod.Annotations[v1alpha1.AnnotationMinMember]; implicit { // no PodGroup is ever of its name here
+			job.Source, job.Owner = model.SourceImplicit, metav1.GetControllerOf(pod).UID
 		}
 		return job
 	}
-	return model.JobKey{Namespace: pod.Namespace, Name: pod.Name, IsPod: true}
+	return model.JobKey{Namespace: pod.Namespace, Name: pod.Name, Source: model.SourcePod}
 }
 
 func ours(pod *corev1.Pod) bool { return pod.Spec.SchedulerName == schedulerName }

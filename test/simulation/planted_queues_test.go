@@ -52,7 +52,7 @@ func claiming(right model.Right, wrong string) FaultInjection {
 	return rogue(func(p *process) (decision model.Decision, found bool) {
 		told := p.asTold()
 		victim, _ := pair(p, func(a, b *corev1.Pod) bool {
-			if told.refuses(jobKeyOf(b)) != "" || !jobKeyOf(a).IsPod || !jobKeyOf(b).IsPod || told.queueOf(jobKeyOf(a)) == told.queueOf(jobKeyOf(b)) {
+			if told.refuses(jobKeyOf(b)) != "" || !jobKeyOf(a).IsPod() || !jobKeyOf(b).IsPod() || told.queueOf(jobKeyOf(a)) == told.queueOf(jobKeyOf(b)) {
 				return false
 			}
 			decision = evict(a, b)
@@ -170,7 +170,7 @@ func bindsAboveALimit() func(*process) {
 		told := p.asTold()
 		for _, pod := range told.pods {
 			job := jobKeyOf(pod)
-			if done || !waits(pod) || !job.IsPod || len(pod.Spec.SchedulingGates) > 0 || p.task(pod) == nil || told.refuses(job) != "" || !told.exceeds(job, pod, 1) {
+			if done || !waits(pod) || !job.IsPod() || len(pod.Spec.SchedulingGates) > 0 || p.task(pod) == nil || told.refuses(job) != "" || !told.exceeds(job, pod, 1) {
 				continue
 			}
 			for _, node := range told.nodes {
@@ -258,7 +258,7 @@ func swapsForever(p *process) {
 	}
 	victim, holder := pair(p, func(a, b *corev1.Pod) bool {
 		mine := told.queueOf(jobKeyOf(b))
-		return p.place(a) != "" && jobKeyOf(a).IsPod && told.refuses(jobKeyOf(b)) == "" && told.queueOf(jobKeyOf(a)) != mine
+		return p.place(a) != "" && jobKeyOf(a).IsPod() && told.refuses(jobKeyOf(b)) == "" && told.queueOf(jobKeyOf(a)) != mine
 	})
 	if victim != nil {
 		decision := evict(victim, holder)

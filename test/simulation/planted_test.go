@@ -289,7 +289,7 @@ func refuseOneOf(letter string) FaultInjection {
 		if call.Kind == commit.CallDeleteStarted {
 			return refusal(call, conflicts, newRandom(1, "undo"))
 		}
-		if call.Kind != commit.CallBind || call.Job.IsPod || !strings.HasPrefix(call.Job.Name, letter) {
+		if call.Kind != commit.CallBind || call.Job.IsPod() || !strings.HasPrefix(call.Job.Name, letter) {
 			return nil
 		}
 		if refused[call.Job.String()] == "" {

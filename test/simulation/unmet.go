@@ -99,7 +99,7 @@ func (p *process) lacking(told *expectation, job *model.Job) []*corev1.Pod {
 		return nil
 	}
 	needs := 1
-	if !job.Key.IsPod {
+	if !job.Key.IsPod() {
 		group := groupFor(job.Key, told.pods, told.group)
 		if group == nil || len(group.Spec.Roles) > 0 || group.Spec.MinMember < 1 || countMembers(told.pods, group, told.place).All > 0 {
 			return nil

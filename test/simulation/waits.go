@@ -67,7 +67,7 @@ func (o *expectation) isUseless(mayStart func(*corev1.Pod) bool) string {
 	slices.SortFunc(keys, model.JobKey.Compare)
 	for _, job := range keys {
 		pods, needs := waiting[job], 1
-		if !job.IsPod {
+		if !job.IsPod() {
 			group := groupFor(job, o.pods, o.group)
 			if group == nil || group.Spec.MinMember < 1 || len(group.Spec.Roles) > 0 {
 				continue

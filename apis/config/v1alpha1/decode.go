@@ -85,6 +85,7 @@ func (d *decoder) configuration(root *yaml.Node) *Configuration {
 		{"actions", func(v *yaml.Node) { config.Actions = d.actions(v) }},
 		{"tiers", func(v *yaml.Node) { config.Tiers = d.tiers(v) }},
 		{"pause", func(v *yaml.Node) { config.Pause = d.pause(v) }},
+		{"sources", func(v *yaml.Node) { config.SourcesOff = d.sources(v) }},
 		{"configurations", func(v *yaml.Node) { arguments = d.actionArguments(v) }},
 	})
 	if !ok {
@@ -123,13 +124,11 @@ func (d *decoder) version(root *yaml.Node) {
 
 // pause decodes whether the scheduler starts nothing.
 func (d *decoder) pause(value *yaml.Node) bool {
-	var paused bool
-	switch {
-	case !d.versioned:
+	if !d.versioned {
 		d.errorf(value, "pause needs, at the top, apiVersion: %s", APIVersion)
-	case value.Kind != yaml.ScalarNode || value.ShortTag() != "!!bool" || value.Decode(&paused) != nil:
-		d.errorf(value, "pause must be true or false")
+		return false
 	}
+	paused, _ := d.boolean(value, "pause")
 	return paused
 }
 

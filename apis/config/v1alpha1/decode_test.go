@@ -58,6 +58,9 @@ func show(c *Configuration) string {
 	if c.Pause {
 		out.WriteString("paused\n")
 	}
+	if len(c.SourcesOff) > 0 {
+		fmt.Fprintf(&out, "sources that are off: %s\n", list(c.SourcesOff))
+	}
 	for _, a := range c.Actions {
 		fmt.Fprintf(&out, "%d: action %s%s\n", a.Position.Line, a.Name, showArguments(a.Arguments))
 	}

@@ -19,12 +19,14 @@
 //	- name: backfill
 //	  arguments: {reserveAfter: 10m}
 //
-// With apiVersion: config.tutti.dev/v1alpha1 at the top, a plugin may also say disable: [jobOrder].
+// With apiVersion: config.tutti.dev/v1alpha1 at the top, a plugin may also say disable: [jobOrder], and the file pause: true and
+// sources: {coscheduling: false}.
 //
 // The files, in reading order:
 //
 //	types.go, default.go               what a configuration is, and the built-in one
 //	decode.go, plugins.go, foreign.go  a text becomes one; what users of kube-batch and Volcano write
+//	sources.go                         which groups of other projects are read
 //	walk.go, errors.go                 on the way: nodes of YAML, and what is said about them
 //	arguments.go                       what the owner of an argument reads
 package v1alpha1

@@ -26,6 +26,10 @@ type Configuration struct {
 
 	// Pause holds back all jobs that have not begun.
 	Pause bool
+
+	// SourcesOff are the foreign sources of groups that are off, sorted: their marks on pods mean nothing. Each is one of
+	// SourceNames.
+	SourcesOff []string
 }
 
 // Action is one step of the pipeline.

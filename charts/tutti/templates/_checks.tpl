@@ -16,6 +16,12 @@
 {{- fail "config: that is no configuration: it has no list of tiers; give the text of one with --set-file config=FILE, which `kubectl tutti config lint FILE` checks" }}
 {{- end }}
 {{- end }}
+{{- if not .Values.sources.coscheduling }}
+{{- $sources := (include "tutti.config" . | fromYaml).sources | default dict }}
+{{- if ne (toString $sources.coscheduling) "false" }}
+{{- fail "sources.coscheduling: without the right to read these groups their pods wait; write sources: {coscheduling: false} in config, too, so that their label means nothing" }}
+{{- end }}
+{{- end }}
 {{- range .Values.scheduler.names }}
 {{- if eq . "default-scheduler" }}
 {{- fail "scheduler.names: default-scheduler is kube-scheduler's; two schedulers for one name place pods twice" }}

@@ -116,4 +116,7 @@ annotations:
 {{/* The text of the configuration. */}}
 {{- define "tutti.config" -}}
 {{- .Values.config | default (.Files.Get "files/scheduler.yaml") | trim -}}
+{{- if not (or .Values.config .Values.sources.coscheduling) }}
+sources: {coscheduling: false}
+{{- end -}}
 {{- end }}

@@ -48,7 +48,7 @@ const notEnough = "NotEnoughMembers"
 func (g *gang) waits() bool {
 	m := countMembers(g)
 	if g.group == nil {
-		return g.implicit && m.Exist >= m.Needs && m.Bound < m.Needs && m.Running+m.Succeeded == 0
+		return g.byPods && m.Exist >= m.Needs && m.Bound < m.Needs && m.Running+m.Succeeded == 0
 	}
 	condition := meta.FindStatusCondition(g.group.Status.Conditions, v1alpha1.ConditionScheduled)
 	return m.Exist >= m.Needs && condition != nil && condition.Status == metav1.ConditionFalse && condition.Reason != notEnough

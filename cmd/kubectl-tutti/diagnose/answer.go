@@ -34,11 +34,12 @@ const (
 
 // Diagnosis is the diagnosis of a PodGroup or a pod.
 type Diagnosis struct {
-	// Kind is PodGroup, ImplicitGroup or Pod.
+	// Kind is PodGroup, ImplicitGroup, Pod, or that of a group of another project: PodGroup.scheduling.x-k8s.io.
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Owner is the controller of an implicit group's pods, such as Job/train; empty when they have none, and for other kinds.
+	// Owner is the controller of the pods of an implicit or a foreign group, such as Job/train; empty when they have none, and for
+	// other kinds.
 	Owner string `json:"owner,omitempty"`
 	State State  `json:"state"`
 	// Reason is the scheduler's stable code; empty when it has reported nothing.

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -9,10 +10,12 @@ import (
 	"github.com/cockroachdb/datadriven"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
 )
 
 // TestAnswers plays testdata: "cluster" has the objects of one namespace, as YAML; "why NAME" and "why kind=pod NAME" print
@@ -54,6 +57,19 @@ func read(t *testing.T, text string) *Namespace {
 			t.Fatal(err)
 		}
 		var err error
+		if kind.APIVersion == "scheduling.x-k8s.io/v1alpha1" {
+			object := &unstructured.Unstructured{}
+			text, converted := yaml.YAMLToJSON([]byte(document))
+			if err := errors.Join(converted, object.UnmarshalJSON(text)); err != nil {
+				t.Fatal(err)
+			}
+			for _, source := range groups.All() {
+				for _, watch := range source.Watches() {
+					namespace.Foreign = append(namespace.Foreign, watch.Decode(object))
+				}
+			}
+			continue
+		}
 		switch kind.Kind {
 		case "PodGroup":
 			var group v1alpha1.PodGroup

@@ -18,29 +18,34 @@ import (
 type Namespace struct {
 	Name   string
 	Groups []v1alpha1.PodGroup
-	Pods   []corev1.Pod
+	// Foreign are groups of other projects, as far as they could be read.
+	Foreign []*groups.Spec
+	Pods    []corev1.Pod
 
-	// members are the pods by the name of their group, oldest first, computed on first use.
-	members map[string][]*corev1.Pod
+	// members are the pods by their group, oldest first, computed on first use.
+	members map[model.JobKey][]*corev1.Pod
 }
 
-// gang is the pods of one group name: of a PodGroup; of one controller, as an implicit group; or, with neither, pods that
-// wait for a PodGroup which does not exist.
+// gang is the pods of one group name: of a PodGroup; of a group of another project; of one controller, as an implicit group; or,
+// with none of these, pods that wait for a PodGroup which does not exist.
 type gang struct {
 	name string
 	// group is nil when there is no such object.
 	group *v1alpha1.PodGroup
-	// implicit reports whether the pods are an implicit group. owner is their controller, as Kind/name, empty when they have
-	// none.
-	implicit bool
-	owner    string
+	// byPods reports whether the pods say what a status of a PodGroup would: they are an implicit group, or a foreign one. owner is
+	// their controller, as Kind/name, empty when they have none.
+	byPods bool
+	owner  string
+	// source is that of a foreign group, and spec what its object says; nil when that is not known.
+	source model.Source
+	spec   *groups.Spec
 	// pods are in the order in which the scheduler takes them.
 	pods []*corev1.Pod
 }
 
 // GroupName returns the name of the group that a pod names, empty when it names none.
 func GroupName(pod *corev1.Pod) string {
-	if m := groups.Of(pod); !m.Job.IsPod {
+	if m := groups.Of(pod); !m.Job.IsPod() {
 		return m.Job.Name
 	}
 	return ""
@@ -83,23 +88,40 @@ func (n *Namespace) podNames() []string {
 }
 
 // gangs returns the gangs of a name: the one with a PodGroup, else one for each controller of the pods of implicit groups, by
-// the age of their oldest pods, and last the pods that wait for a PodGroup.
-func (n *Namespace) gangs(name string) []gang {
-	named := n.membersByName()[name]
+// the age of their oldest pods, and the pods that wait for a PodGroup; last those of other projects.
+func (n *Namespace) gangs(name string) (all []gang) {
+	key := model.JobKey{Namespace: n.Name, Name: name}
 	if group := n.group(name); group != nil {
-		return []gang{{name: name, group: group, pods: named}}
+		all = []gang{{name: name, group: group, pods: n.membersOf()[key]}}
+	} else {
+		all = withoutObject(name, n.membersOf()[key])
 	}
-	return withoutObject(name, named)
+	for key.Source = model.SourceCoscheduling; key.Source <= model.LastSource; key.Source++ {
+		if pods := n.membersOf()[key]; len(pods) > 0 {
+			all = append(all, gang{name: name, byPods: true, owner: ownerOf(pods[0]), source: key.Source, spec: n.spec(key), pods: pods})
+		}
+	}
+	return all
 }
 
-func (n *Namespace) membersByName() map[string][]*corev1.Pod {
+// spec returns what the object of a foreign group says; nil when that is not known.
+func (n *Namespace) spec(key model.JobKey) *groups.Spec {
+	for _, spec := range n.Foreign {
+		if spec.Key() == key {
+			return spec
+		}
+	}
+	return nil
+}
+
+func (n *Namespace) membersOf() map[model.JobKey][]*corev1.Pod {
 	if n.members != nil {
 		return n.members
 	}
-	n.members = map[string][]*corev1.Pod{}
+	n.members = map[model.JobKey][]*corev1.Pod{}
 	for i := range n.Pods {
-		if name := GroupName(&n.Pods[i]); name != "" {
-			n.members[name] = append(n.members[name], &n.Pods[i])
+		if key := groups.Of(&n.Pods[i]).Job; !key.IsPod() {
+			n.members[key] = append(n.members[key], &n.Pods[i])
 		}
 	}
 	for _, pods := range n.members {
@@ -111,8 +133,8 @@ func (n *Namespace) membersByName() map[string][]*corev1.Pod {
 // named returns the names of the groups that exist or that pods name, sorted.
 func (n *Namespace) named() []string {
 	names := n.groupNames()
-	for name := range n.membersByName() {
-		names = append(names, name)
+	for key := range n.membersOf() {
+		names = append(names, key.Name)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
@@ -133,7 +155,7 @@ func withoutObject(name string, pods []*corev1.Pod) []gang {
 		if !met {
 			i = len(found)
 			at[implicit.Owner] = i
-			found = append(found, gang{name: name, implicit: true, owner: ownerOf(pod)})
+			found = append(found, gang{name: name, byPods: true, owner: ownerOf(pod)})
 		}
 		found[i].pods = append(found[i].pods, pod)
 	}
@@ -166,7 +188,10 @@ func (g *gang) needs() int {
 	if g.group != nil {
 		return int(g.group.Spec.MinMember)
 	}
-	if !g.implicit {
+	switch {
+	case g.spec != nil:
+		return int(g.spec.MinMember)
+	case !g.byPods || g.source != model.SourcePodGroup:
 		return 0
 	}
 	needs := int32(1)
@@ -174,6 +199,17 @@ func (g *gang) needs() int {
 		needs = max(needs, groups.Of(pod).MinMember)
 	}
 	return int(needs)
+}
+
+// kind is that of a Diagnosis.
+func (g *gang) kind() string {
+	switch {
+	case g.source != model.SourcePodGroup:
+		return g.source.Kind()
+	case g.byPods:
+		return kindImplicit
+	}
+	return kindPodGroup
 }
 
 // created is when the object was created, or the oldest pod.

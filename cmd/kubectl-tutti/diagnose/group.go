@@ -52,6 +52,8 @@ func (a *Diagnosis) label() string {
 	switch {
 	case a.Kind == kindPodGroup:
 		return "pods that wait for a PodGroup"
+	case a.Kind != kindImplicit:
+		return "a " + a.Kind
 	case a.Owner == "":
 		return "pods without a controller"
 	}
@@ -60,16 +62,16 @@ func (a *Diagnosis) label() string {
 
 // newDiagnosis diagnoses one gang.
 func newDiagnosis(namespace *Namespace, g *gang) *Diagnosis {
-	a := &Diagnosis{Kind: kindPodGroup, Namespace: namespace.Name, Name: g.name, Members: countMembers(g)}
+	a := &Diagnosis{Kind: g.kind(), Namespace: namespace.Name, Name: g.name, Members: countMembers(g)}
 	switch {
 	case g.group != nil:
 		status := &g.group.Status
 		a.SmallestChange, a.Advice, a.Reservation = smallestChange(status), status.Advice, status.Reservation
 		a.WaitingSince, a.DegradedSince = at(status.WaitingSince), at(status.DegradedSince)
 		a.diagnose(g.group)
-	case g.implicit:
-		a.Kind, a.Owner = kindImplicit, g.owner
-		a.diagnoseImplicit(g)
+	case g.byPods:
+		a.Owner = g.owner
+		a.diagnoseByPods(g)
 	default:
 		a.diagnoseDegraded(namespace, g)
 		return a
@@ -192,7 +194,7 @@ func (a *Diagnosis) mislabelledPods(namespace *Namespace) []string {
 	lost := map[string][]string{}
 	for i := range namespace.Pods {
 		pod := &namespace.Pods[i]
-		if m := groups.Of(pod); !m.Job.IsPod && m.Job.Name != a.Name && m.Implicit == (model.JobKey{}) && namespace.group(m.Job.Name) == nil {
+		if m := groups.Of(pod); !m.Job.IsPod() && m.Job.Name != a.Name && m.Implicit == (model.JobKey{}) && namespace.group(m.Job.Name) == nil {
 			named := m.Job.Name
 			lost[named] = append(lost[named], pod.Name)
 		}

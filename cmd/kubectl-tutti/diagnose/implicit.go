@@ -9,10 +9,10 @@ import (
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
 )
 
-// reportingPod is the pod with the scheduler's full message of an implicit group: the oldest that waits without a reason of
-// its own. It is nil when there is none, or it has no message yet; a PodGroup has its own status.
+// reportingPod is the pod with the scheduler's full message of an implicit or foreign group: the oldest that waits without a
+// reason of its own. It is nil when there is none, or it has no message yet; a PodGroup has its own status.
 func (g *gang) reportingPod() *corev1.Pod {
-	if !g.implicit {
+	if !g.byPods {
 		return nil
 	}
 	for _, pod := range g.pods {
@@ -29,19 +29,21 @@ func (g *gang) reportingPod() *corev1.Pod {
 // isRepeated reports whether a pod's condition only says that it waits with its group.
 func isRepeated(g *gang, condition *corev1.PodCondition) bool {
 	return strings.HasPrefix(condition.Message, fmt.Sprintf("waits with its PodGroup %q", g.name)) ||
-		g.implicit && strings.HasPrefix(condition.Message, fmt.Sprintf("waits with its group %q", g.name))
+		g.byPods && strings.HasPrefix(condition.Message, fmt.Sprintf("waits with its group %q", g.name))
 }
 
-// diagnoseImplicit diagnoses an implicit group from its pods.
-func (a *Diagnosis) diagnoseImplicit(g *gang) {
+// diagnoseByPods diagnoses an implicit or a foreign group from its pods.
+func (a *Diagnosis) diagnoseByPods(g *gang) {
 	m := a.Members
 	var said []string
 	if speaker := g.reportingPod(); speaker != nil {
 		condition := waits(speaker)
 		a.Reason, said = condition.Reason, conditions(condition.Message)
 	}
-	whole := m.Bound >= m.Needs
+	whole := m.Needs > 0 && m.Bound >= m.Needs
 	switch {
+	case m.Needs == 0 && m.Bound > 0 && len(m.Waiting) == 0: // its object is not known, which matters to what waits
+		a.State, a.Details = Started, []string{fmt.Sprintf("%d pods are bound", m.Bound)}
 	case m.Exist == m.Succeeded && len(m.Gated) == 0:
 		a.State, a.Reason = Ended, ""
 		a.Details = []string{fmt.Sprintf("%d members have succeeded, %d have failed", m.Succeeded, len(m.Failed))}

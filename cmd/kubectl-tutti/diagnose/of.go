@@ -14,11 +14,19 @@ const (
 	Any      Kind = ""
 	PodGroup Kind = "PodGroup"
 	Pod      Kind = "pod"
+	// Coscheduling is a PodGroup of another project.
+	Coscheduling Kind = "PodGroup.scheduling.x-k8s.io"
 )
 
 // Diagnose diagnoses the object of that name in the namespace. The error says that there is none, and gives the most similar
 // name.
 func Diagnose(namespace *Namespace, kind Kind, name string) (*Diagnosis, error) {
+	if kind == Coscheduling {
+		if a := diagnoseForeign(namespace, kind, name); a != nil {
+			return a, nil
+		}
+		return nil, fmt.Errorf("no pod names a %s %q in namespace %s", kind, name, namespace.Name)
+	}
 	if kind != Pod {
 		if a := DiagnoseGroup(namespace, name); a != nil && (a.Reason != groupNotFound || kind == PodGroup || namespace.pod(name) == nil) {
 			return a, nil
@@ -40,6 +48,17 @@ func Diagnose(namespace *Namespace, kind Kind, name string) (*Diagnosis, error) 
 		text += fmt.Sprintf("; did you mean pod %q?", near)
 	}
 	return nil, errors.New(text)
+}
+
+// diagnoseForeign diagnoses the group of another project of that kind and name; nil when no pod names one.
+func diagnoseForeign(namespace *Namespace, kind Kind, name string) *Diagnosis {
+	gangs := namespace.gangs(name)
+	for i := range gangs {
+		if gangs[i].kind() == string(kind) {
+			return newDiagnosis(namespace, &gangs[i])
+		}
+	}
+	return nil
 }
 
 // AllWaiting diagnoses the jobs of the namespace that wait: PodGroups, groups without an object, and pods without a group, in

@@ -33,9 +33,9 @@ type Totals struct {
 type Job struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Kind is PodGroup, ImplicitGroup or Pod.
+	// Kind is PodGroup, ImplicitGroup, Pod, or that of a group of another project: PodGroup.scheduling.x-k8s.io.
 	Kind string `json:"kind"`
-	// Owner is the controller of an implicit group's pods, such as Job/train; empty for other kinds.
+	// Owner is the controller of the pods of an implicit or a foreign group, such as Job/train; empty for other kinds.
 	Owner string `json:"owner,omitempty"`
 	// Phase is the PodGroup's; empty for one that does not exist. Pods in the overview are pending.
 	Phase   string `json:"phase"`
@@ -55,7 +55,7 @@ type Job struct {
 
 // Collect counts PodGroups; groups without an object; and the pods without a node and without a group, of the given
 // schedulers. It needs the pods that wait and those that name a group without an object; more do no harm.
-func Collect(podGroups []v1alpha1.PodGroup, pods []corev1.Pod, schedulers []string) *Overview {
+func Collect(podGroups []v1alpha1.PodGroup, pods []corev1.Pod, schedulers []string, foreign ...*groups.Spec) *Overview {
 	o := &Overview{Namespaces: []Totals{}, Jobs: []Job{}}
 	for i := range podGroups {
 		o.Jobs = append(o.Jobs, jobOf(&podGroups[i]))
@@ -63,6 +63,9 @@ func Collect(podGroups []v1alpha1.PodGroup, pods []corev1.Pod, schedulers []stri
 	namespaces := map[string]*Namespace{}
 	for i := range podGroups {
 		of(namespaces, podGroups[i].Namespace).Groups = append(of(namespaces, podGroups[i].Namespace).Groups, podGroups[i])
+	}
+	for _, spec := range foreign {
+		of(namespaces, spec.Namespace).Foreign = append(of(namespaces, spec.Namespace).Foreign, spec)
 	}
 	for i := range pods {
 		pod := &pods[i]
@@ -98,12 +101,9 @@ func of(namespaces map[string]*Namespace, name string) *Namespace {
 func (n *Namespace) withoutObjects() []Job {
 	var jobs []Job
 	for _, name := range n.named() {
-		if n.group(name) != nil {
-			continue
-		}
 		gangs := n.gangs(name)
 		for i := range gangs {
-			if g := &gangs[i]; g.implicit || slices.ContainsFunc(g.pods, func(p *corev1.Pod) bool { return p.Spec.NodeName == "" }) {
+			if g := &gangs[i]; g.group == nil && (g.byPods || slices.ContainsFunc(g.pods, func(p *corev1.Pod) bool { return p.Spec.NodeName == "" })) {
 				jobs = append(jobs, jobOfGang(n, g))
 			}
 		}
@@ -118,13 +118,13 @@ func jobOfGang(namespace *Namespace, g *gang) Job {
 		Bound: a.Members.Bound, Running: a.Members.Running, Created: g.created().UTC(),
 	}
 	for _, pod := range g.pods {
-		if condition := waits(pod); condition != nil && (!g.implicit || pod == g.reportingPod()) {
+		if condition := waits(pod); condition != nil && (!g.byPods || pod == g.reportingPod()) {
 			job.Reason, job.Message = condition.Reason, condition.Message
 			break
 		}
 	}
 	switch {
-	case !g.implicit: // its PodGroup does not exist yet
+	case !g.byPods: // its PodGroup does not exist yet
 	case a.State == Degraded:
 		job.Phase = string(v1alpha1.PodGroupDegraded)
 	case a.State == Started && a.Members.Running+a.Members.Succeeded < a.Members.Needs:

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
 )
 
 // DiagnosePod diagnoses the pod of that name, and its group when it has one. It returns nil when there is no such pod.
@@ -38,8 +40,8 @@ func (a *Diagnosis) diagnosePod(pod *corev1.Pod) {
 	case foreign(pod):
 		a.State = OtherScheduler
 		a.Details = []string{fmt.Sprintf("its spec.schedulerName is %q: Tutti leaves it alone", pod.Spec.SchedulerName)}
-		if group := GroupName(pod); group != "" {
-			a.Notes = append(a.Notes, fmt.Sprintf("it names PodGroup %q, of which it is no member therefore", group))
+		if job := groups.Of(pod).Job; !job.IsPod() {
+			a.Notes = append(a.Notes, fmt.Sprintf("it names %s %q, of which it is no member therefore", job.Source.Kind(), job.Name))
 		}
 	case len(pod.Spec.SchedulingGates) > 0:
 		a.State, a.Reason = Waiting, corev1.PodReasonSchedulingGated

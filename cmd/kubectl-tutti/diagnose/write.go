@@ -48,9 +48,16 @@ func (a *Diagnosis) noun() string {
 
 // Key is the kind, namespace and name as the scheduler writes them.
 func (a *Diagnosis) Key() string {
-	return model.JobKey{
-		Namespace: a.Namespace, Name: a.Name, IsPod: a.Kind == kindPod, WithoutPodGroup: a.Kind == kindImplicit,
-	}.Describe()
+	source := model.SourcePodGroup
+	switch a.Kind {
+	case kindPod:
+		source = model.SourcePod
+	case kindImplicit:
+		source = model.SourceImplicit
+	case model.SourceCoscheduling.Kind():
+		source = model.SourceCoscheduling
+	}
+	return model.JobKey{Namespace: a.Namespace, Name: a.Name, Source: source}.Describe()
 }
 
 func (a *Diagnosis) of() string {

@@ -1,19 +1,12 @@
-// Package groups says which job a pod belongs to and what a PodGroup object means for its job; groups without an object, too.
-// Another kind of group object gets its rules here. It only reads objects: it holds no state and knows nothing of nodes or
-// rooms.
 package groups
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -21,7 +14,7 @@ import (
 
 // Membership is what a pod says of the job it belongs to.
 type Membership struct {
-	// Job is that of the PodGroup which the pod names, always in its own namespace, or one of its own.
+	// Job is that of the group which the pod names, always in its own namespace, or one of its own.
 	Job model.JobKey
 	// Implicit is the job that it belongs to while there is no such PodGroup; zero when it waits for it.
 	Implicit model.JobKey
@@ -30,47 +23,6 @@ type Membership struct {
 	// Malformed says what cannot be read of that, or that the group's name cannot be one: the pod waits alone then. nil when all is
 	// well.
 	Malformed *model.Refusal
-}
-
-// Of returns what a pod says of the job it belongs to.
-func Of(pod *corev1.Pod) Membership {
-	written := pod.Annotations[v1alpha1.AnnotationKubeBatchGroup]
-	name := cmp.Or(pod.Labels[v1alpha1.LabelPodGroup], written)
-	alone := Membership{Job: model.JobKey{Namespace: pod.Namespace, Name: pod.Name, IsPod: true}}
-	if name == "" {
-		return alone
-	}
-	if problems := validation.IsValidLabelValue(name); len(problems) > 0 {
-		alone.Malformed = &model.Refusal{Code: model.InvalidGroup, Detail: fmt.Sprintf(
-			"pod %s/%s: annotation %s is %q, which cannot be the value of a label", pod.Namespace, pod.Name,
-			v1alpha1.AnnotationKubeBatchGroup, model.Brief(written, maxQuoted))}
-		return alone
-	}
-	m := Membership{Job: model.JobKey{Namespace: pod.Namespace, Name: name}}
-	minimum, implicit := pod.Annotations[v1alpha1.AnnotationMinMember]
-	if !implicit {
-		return m
-	}
-	m.Implicit = model.JobKey{Namespace: pod.Namespace, Name: name, WithoutPodGroup: true, Owner: owner(pod)}
-	minMember, err := strconv.ParseInt(minimum, 10, 32)
-	if err != nil || minMember < 1 {
-		m.Malformed = &model.Refusal{Code: model.InvalidGroup, Detail: fmt.Sprintf(
-			"annotation %s is %q, it must be a whole number from 1 up", v1alpha1.AnnotationMinMember, model.Brief(minimum, maxQuoted))}
-		return m
-	}
-	m.MinMember = int32(minMember)
-	return m
-}
-
-// maxQuoted is how much of a text that users wrote a message quotes, in bytes.
-const maxQuoted = 43
-
-// owner returns the UID of the pod's controller, empty when it has none.
-func owner(pod *corev1.Pod) types.UID {
-	if controller := metav1.GetControllerOf(pod); controller != nil {
-		return controller.UID
-	}
-	return ""
 }
 
 // FillImplicit writes what its members say into a job without a PodGroup: identity and minimum, which is the highest that any
@@ -83,6 +35,22 @@ func FillImplicit(job *model.Job) {
 	if len(job.Tasks) > 0 {
 		job.Created = job.Tasks[0].Created
 	}
+	fillFromPods(job)
+}
+
+// FillForeign writes what a foreign object says into its job: identity, age, minimum, and a refusal when it contradicts itself.
+// What no status of ours has is read from the pods, as for an implicit group.
+func FillForeign(job *model.Job, spec *Spec) {
+	job.UID, job.Created, job.MinMember = spec.UID, spec.CreationTimestamp.Time, spec.MinMember
+	job.Invalid = nil
+	if spec.Contradiction != "" {
+		job.Invalid = &model.Refusal{Code: model.InvalidGroup, Detail: job.Key.Describe() + ": " + spec.Contradiction}
+	}
+	fillFromPods(job)
+}
+
+// fillFromPods works out since when a job is in the queue, and whether it was whole, where no status says so.
+func fillFromPods(job *model.Job) {
 	job.QueuedSince = latest(job.Created, completeAt(job))
 	job.Whole = slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Started && task.IsBound() })
 }

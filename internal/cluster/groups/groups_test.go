@@ -18,9 +18,9 @@ func TestOf(t *testing.T) {
 		labels, annotations map[string]string
 		want                model.JobKey
 	}{
-		"alone":       {nil, nil, model.JobKey{Namespace: "ns", Name: "p", IsPod: true}},
+		"alone":       {nil, nil, model.JobKey{Namespace: "ns", Name: "p", Source: model.SourcePod}},
 		"label":       {map[string]string{v1alpha1.LabelPodGroup: "g"}, nil, model.JobKey{Namespace: "ns", Name: "g"}},
-		"empty label": {map[string]string{v1alpha1.LabelPodGroup: ""}, nil, model.JobKey{Namespace: "ns", Name: "p", IsPod: true}},
+		"empty label": {map[string]string{v1alpha1.LabelPodGroup: ""}, nil, model.JobKey{Namespace: "ns", Name: "p", Source: model.SourcePod}},
 		"annotation":  {nil, map[string]string{v1alpha1.AnnotationKubeBatchGroup: "g"}, model.JobKey{Namespace: "ns", Name: "g"}},
 		"both": {map[string]string{v1alpha1.LabelPodGroup: "g"}, map[string]string{v1alpha1.AnnotationKubeBatchGroup: "x"},
 			model.JobKey{Namespace: "ns", Name: "g"}},
@@ -42,7 +42,7 @@ func TestTheNameOfAGroupIsAValueOfALabel(t *testing.T) {
 		got := Of(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", Annotations: map[string]string{
 			v1alpha1.AnnotationKubeBatchGroup: name, v1alpha1.AnnotationMinMember: "3"}}})
 		want := "pod ns/p: annotation scheduling.k8s.io/group-name is " + shown + ", which cannot be the value of a label"
-		if !got.Job.IsPod || got.Implicit != (model.JobKey{}) || got.Malformed == nil || got.Malformed.Code != model.InvalidGroup || got.Malformed.Detail != want {
+		if !got.Job.IsPod() || got.Implicit != (model.JobKey{}) || got.Malformed == nil || got.Malformed.Code != model.InvalidGroup || got.Malformed.Detail != want {
 			t.Errorf("%.20q: %+v, %v", name, got, got.Malformed)
 		}
 	}
@@ -51,7 +51,7 @@ func TestTheNameOfAGroupIsAValueOfALabel(t *testing.T) {
 func TestOfImplicitGroups(t *testing.T) {
 	group := model.JobKey{Namespace: "ns", Name: "g"}
 	implicit := func(owner types.UID) model.JobKey {
-		return model.JobKey{Namespace: "ns", Name: "g", WithoutPodGroup: true, Owner: owner}
+		return model.JobKey{Namespace: "ns", Name: "g", Source: model.SourceImplicit, Owner: owner}
 	}
 	for name, c := range map[string]struct {
 		written string
@@ -85,7 +85,7 @@ func TestOfImplicitGroups(t *testing.T) {
 	alone := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: "p", Annotations: map[string]string{v1alpha1.AnnotationMinMember: "2"},
 	}}
-	if got := Of(alone); got != (Membership{Job: model.JobKey{Namespace: "ns", Name: "p", IsPod: true}}) {
+	if got := Of(alone); got != (Membership{Job: model.JobKey{Namespace: "ns", Name: "p", Source: model.SourcePod}}) {
 		t.Errorf("the annotation alone makes %+v", got)
 	}
 }

@@ -111,18 +111,27 @@ func Lower(job *model.Job) {
 	})
 	if before.FirstUnmetMinimum(counts) != nil {
 		job.LostMembers = before.CompletesWithin(job.StartedMinima.Requests)
-		job.Lowered = before.MinMember < job.MinMember || !slices.Equal(before.Roles, job.Roles)
+		if before.MinMember < job.MinMember || !slices.Equal(before.Roles, job.Roles) {
+			keepStated(job)
+		}
 		job.MinMember, job.Roles = before.MinMember, before.Roles
 	}
 	if !slices.ContainsFunc(job.Tasks, waits) || job.FirstUnmetMinimum((*model.Task).Exists) == nil {
 		return
 	}
 	usable := func(task *model.Task) bool { return counts(task) || waits(task) }
-	job.Lowered = true
+	keepStated(job)
 	job.MinMember = min(job.MinMember, int32(job.Count(usable)))
 	job.Roles = lowered(job.Roles, func(role string) int {
 		return job.Count(func(task *model.Task) bool { return task.Role == role && usable(task) })
 	})
+}
+
+// keepStated keeps the minima that the group states before they are lowered.
+func keepStated(job *model.Job) {
+	if job.Stated == nil {
+		job.Stated = &model.Minima{MinMember: job.MinMember, Roles: job.Roles}
+	}
 }
 
 // lowered returns the roles with no minimum above the limit for it; those that need no member are left out.
@@ -136,19 +145,14 @@ func lowered(roles []model.Role, limit func(role string) int) []model.Role {
 	return left
 }
 
-// Stated returns the job with the minima that its group states: the job itself unless they were lowered. group is nil for an
-// implicit group.
-func Stated(job *model.Job, group *v1alpha1.PodGroup) *model.Job {
-	if !job.Lowered {
+// Stated returns the job with the minima that its group states: the job itself unless they were lowered.
+func Stated(job *model.Job) *model.Job {
+	if job.Stated == nil {
 		return job
 	}
 	stated := *job
-	stated.Lowered, stated.BelowMinimum = false, true // or nothing would have been lowered
-	if group == nil {
-		FillImplicit(&stated)
-	} else {
-		Fill(&stated, group)
-	}
+	stated.MinMember, stated.Roles, stated.Stated = job.Stated.MinMember, job.Stated.Roles, nil
+	stated.BelowMinimum = true // or nothing would have been lowered
 	return &stated
 }
 

@@ -63,8 +63,8 @@ func TestLower(t *testing.T) {
 			if job.MinMember != c.want || !slices.Equal(job.Roles, c.left) {
 				t.Errorf("minimum %d, roles %v; want %d, %v", job.MinMember, job.Roles, c.want, c.left)
 			}
-			if lowered := c.want != 4 || c.left != nil; job.Lowered != lowered {
-				t.Errorf("lowered %v, want %v", job.Lowered, lowered)
+			if lowered := c.want != 4 || c.left != nil; (job.Stated != nil) != lowered {
+				t.Errorf("it stated %v, want lowered: %v", job.Stated, lowered)
 			}
 		})
 	}

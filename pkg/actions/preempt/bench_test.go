@@ -114,7 +114,7 @@ func BenchmarkSingles(b *testing.B) {
 				snapshot := full(nodes, 1)
 				for i := range 8 * nodes {
 					job := &model.Job{
-						Key: model.JobKey{Namespace: "default", Name: fmt.Sprintf("z%04d", i), IsPod: true}, MinMember: 1, Priority: 10, Version: 1,
+						Key: model.JobKey{Namespace: "default", Name: fmt.Sprintf("z%04d", i), Source: model.SourcePod}, MinMember: 1, Priority: 10, Version: 1,
 					}
 					device(job, fmt.Sprintf("z%04d", i))
 					snapshot.Jobs = append(snapshot.Jobs, job)
@@ -155,7 +155,7 @@ func BenchmarkHopeless(b *testing.B) {
 		snapshot := full(5000, 4)
 		for i := range 1000 {
 			job := &model.Job{
-				Key: model.JobKey{Namespace: "default", Name: fmt.Sprintf("z%04d", i), IsPod: true}, MinMember: 1, Priority: 10, Version: 1,
+				Key: model.JobKey{Namespace: "default", Name: fmt.Sprintf("z%04d", i), Source: model.SourcePod}, MinMember: 1, Priority: 10, Version: 1,
 			}
 			task := device(job, fmt.Sprintf("z%04d", i))
 			task.Request, task.Shape = model.Resources{int64(i), 0, 0, 1, 9}, unique.Make(task.Name)

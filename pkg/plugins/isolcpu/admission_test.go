@@ -272,7 +272,7 @@ func TestDiscardRestoresTheIDs(t *testing.T) {
 			for _, task := range slices.Clone(node.Tasks) {
 				statement.Evict(task)
 			}
-			if refusal := statement.Pipeline(s.Snapshot.Job(model.JobKey{Namespace: "default", Name: "p", IsPod: true}).Tasks[0], node); refusal != nil {
+			if refusal := statement.Pipeline(s.Snapshot.Job(model.JobKey{Namespace: "default", Name: "p", Source: model.SourcePod}).Tasks[0], node); refusal != nil {
 				t.Errorf("no nomination: %s", refusal)
 			}
 			return &model.Refusal{}

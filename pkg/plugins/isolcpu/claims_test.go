@@ -82,7 +82,7 @@ func (y *yard) confirmAll() {
 
 // task returns the only task of a pod's job.
 func task(snapshot *model.Snapshot, name string) *model.Task {
-	return snapshot.Job(model.JobKey{Namespace: "default", Name: name, IsPod: true}).Tasks[0]
+	return snapshot.Job(model.JobKey{Namespace: "default", Name: name, Source: model.SourcePod}).Tasks[0]
 }
 
 // promise fills the node, and nominates up to three other pods to the capacity of evicted ones. It returns them; none when

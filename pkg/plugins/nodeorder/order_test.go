@@ -239,7 +239,7 @@ func (p *profile) compare(t *testing.T, o *objects, count map[string]int) string
 		state := o.state()
 		p.view.SharedLister = state.View()
 		snapshot := state.Snapshot(time.Unix(1, 0))
-		task := snapshot.Job(model.JobKey{Namespace: pod.Namespace, Name: pod.Name, IsPod: true}).Tasks[0]
+		task := snapshot.Job(model.JobKey{Namespace: pod.Namespace, Name: pod.Name, Source: model.SourcePod}).Tasks[0]
 		if failure := p.compareScores(t, snapshot, task, says, count); failure != "" {
 			return fmt.Sprintf("pod %d: %s", i, failure)
 		}

@@ -342,7 +342,7 @@ func (c *contest) open() *framework.Session {
 }
 
 func task(session *framework.Session, pod *corev1.Pod) *model.Task {
-	return session.Snapshot.Job(model.JobKey{Namespace: pod.Namespace, Name: pod.Name, IsPod: true}).Tasks[0]
+	return session.Snapshot.Job(model.JobKey{Namespace: pod.Namespace, Name: pod.Name, Source: model.SourcePod}).Tasks[0]
 }
 
 // scratches reports whether a claim is created with the pod and for no other.

@@ -58,7 +58,7 @@ func (p *plugin) newState(task *model.Task) fwk.CycleState {
 // groupOf returns the shared state of the task's job, nil when there is nothing to share: only a device claim can be
 // allocated to several pods before the API server has it.
 func (p *plugin) groupOf(task *model.Task) fwk.PodGroupCycleState {
-	if task.Job.IsPod || !hasResourceClaims(task.Pod) {
+	if task.Job.IsPod() || !hasResourceClaims(task.Pod) {
 		return nil
 	}
 	group := p.groups[task.Job]

@@ -23,7 +23,7 @@ func borrowed(waiting ...int64) *model.Snapshot {
 	snapshot.Nodes = []*model.Node{node}
 	snapshot.SetQueues([]*model.Queue{{Name: "a", Weight: 1}, {Name: "b", Weight: 1}})
 	add := func(name, queue string, cpu int64, runs bool) {
-		job := &model.Job{Key: model.JobKey{Name: name, IsPod: true}, MinMember: 1}
+		job := &model.Job{Key: model.JobKey{Name: name, Source: model.SourcePod}, MinMember: 1}
 		task := &model.Task{
 			PodRef: model.PodRef{Name: name, UID: types.UID(name)}, Job: job.Key, Pod: &corev1.Pod{}, Request: model.Resources{cpu, 0, 0, 1},
 		}
@@ -65,7 +65,7 @@ func TestTheEngineAsksAboutEachStatement(t *testing.T) {
 				Decide: func(decision model.Decision) { decided = append(decided, decision) },
 			})
 			task := func(name string) *model.Task {
-				return snapshot.Job(model.JobKey{Name: name, IsPod: true}).Tasks[0]
+				return snapshot.Job(model.JobKey{Name: name, Source: model.SourcePod}).Tasks[0]
 			}
 			refusal := session.Try(func(statement *framework.Statement) *model.Refusal {
 				for _, victim := range c.victims {

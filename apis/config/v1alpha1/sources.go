@@ -1,0 +1,39 @@
+package v1alpha1
+
+import (
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// SourceNames returns the foreign sources of groups, which a configuration may turn off: coscheduling is PodGroups of
+// scheduling.x-k8s.io.
+func SourceNames() []string { return []string{"coscheduling"} }
+
+// sources decodes which foreign sources of groups are off, sorted.
+func (d *decoder) sources(value *yaml.Node) (off []string) {
+	if !d.versioned {
+		d.errorf(value, "sources needs, at the top, apiVersion: %s", APIVersion)
+		return nil
+	}
+	var names []field
+	for _, name := range SourceNames() {
+		names = append(names, field{name, func(v *yaml.Node) {
+			if on, ok := d.boolean(v, name); ok && !on {
+				off = append(off, name)
+			}
+		}})
+	}
+	d.mapping(value, "sources", names)
+	slices.Sort(off)
+	return off
+}
+
+// boolean returns true or false, or not ok after having recorded that it is neither.
+func (d *decoder) boolean(value *yaml.Node, what string) (is, ok bool) {
+	if value.Kind != yaml.ScalarNode || value.ShortTag() != "!!bool" || value.Decode(&is) != nil {
+		d.errorf(value, "%s must be true or false", what)
+		return false, false
+	}
+	return is, true
+}

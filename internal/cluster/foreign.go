@@ -1,0 +1,132 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file keeps what the objects of foreign sources say, and how far they can be read.
+
+// Reading is how far the objects of a foreign source can be read.
+type Reading int8
+
+// The readings.
+const (
+	// NotRead: not yet, or the source is off.
+	NotRead Reading = iota
+	// IsRead: all of them were read, and are watched.
+	IsRead
+	// NotServed: the API server does not have the kind.
+	NotServed
+	// NotAllowed: the right to list and watch them is missing.
+	NotAllowed
+)
+
+// String returns what it is, for logs.
+func (r Reading) String() string {
+	return [...]string{"not read", "read", "not served", "forbidden"}[r]
+}
+
+// foreign is what the objects of foreign sources say.
+type foreign struct {
+	specs    map[model.JobKey]*groups.Spec
+	readings map[model.Source]Reading
+}
+
+func newForeign() foreign {
+	return foreign{specs: map[model.JobKey]*groups.Spec{}, readings: map[model.Source]Reading{}}
+}
+
+// applyForeign takes in a new version of a foreign object, or its end. A version that says the same changes nothing, and so does
+// an object without members.
+func (s *State) applyForeign(spec *groups.Spec, deleted bool) Effect {
+	key := spec.Key()
+	switch {
+	case deleted:
+		delete(s.foreign.specs, key)
+	case spec.Same(s.foreign.specs[key]):
+		return Effect{}
+	default:
+		s.foreign.specs[key] = spec
+	}
+	return s.readForeignAgain(key)
+}
+
+func (s *State) readForeignAgain(key model.JobKey) Effect {
+	if len(s.members[key]) == 0 {
+		return Effect{}
+	}
+	s.dirtyJobs[key] = struct{}{}
+	return Effect{Schedule: true, Report: true}
+}
+
+// applyReading takes note of how far the objects of a source can be read. What is not watched any more is not known any more: it
+// will be read from the beginning.
+func (s *State) applyReading(source model.Source, reading Reading) (effect Effect) {
+	if s.foreign.readings[source] == reading {
+		return Effect{}
+	}
+	s.foreign.readings[source] = reading
+	if reading != IsRead {
+		s.incarnations.forget(kindOf(source))
+	}
+	for key := range s.foreign.specs {
+		if key.Source == source && reading != IsRead {
+			delete(s.foreign.specs, key)
+		}
+	}
+	for key := range s.members {
+		if key.Source == source {
+			effect = effect.merge(s.readForeignAgain(key))
+		}
+	}
+	return effect
+}
+
+// readForeign works out what a foreign object and the members ask for. Without the object they wait, and never start alone.
+func (s *State) readForeign(job *model.Job) {
+	spec := s.foreign.specs[job.Key]
+	if spec == nil {
+		job.Invalid = s.foreign.missing(job.Key)
+		return
+	}
+	groups.FillForeign(job, spec)
+	s.seeWhole(job)
+	job.Warning = s.others.warning(job.Key)
+	if !job.Whole && job.FirstUnmetMinimum((*model.Task).Exists) == nil && s.wantsMore(job, spec) {
+		job.Warning = joinNotes(job.Warning, "its minResources are more than its members request; only the capacity for these is waited for")
+	}
+}
+
+// missing is why the members of a group wait whose object is not known.
+func (f *foreign) missing(key model.JobKey) *model.Refusal {
+	kind := key.Source.Kind()
+	why := fmt.Sprintf("%s %q does not exist in this namespace", kind, key.Name)
+	switch f.readings[key.Source] {
+	case NotRead:
+		why = fmt.Sprintf("%s %q is not known: objects of this kind are not read yet", kind, key.Name)
+	case NotServed:
+		why = fmt.Sprintf("%s %q does not exist: the CRD of this kind is not installed", kind, key.Name)
+	case NotAllowed:
+		why = fmt.Sprintf("%s %q is not known: the scheduler lacks the right to list and watch objects of this kind", kind, key.Name)
+	}
+	return &model.Refusal{Code: model.GroupNotFound, Detail: why}
+}
+
+// wantsMore reports whether the object asks for more of a resource than all members request together.
+func (s *State) wantsMore(job *model.Job, spec *groups.Spec) bool {
+	offered, rest := s.divide(spec.MinResources)
+	if rest != nil {
+		return true
+	}
+	wanted, _, _ := s.dimensions.Vector(offered)
+	for _, task := range job.Tasks {
+		if task.Exists() {
+			wanted.Sub(task.Request)
+		}
+	}
+	return slices.ContainsFunc(wanted, func(amount int64) bool { return amount > 0 })
+}

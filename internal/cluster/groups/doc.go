@@ -1,0 +1,15 @@
+// Package groups says which job a pod belongs to and what a group object means for its job; groups without an object, too.
+// Another kind of group object gets its rules here. It only reads objects: it holds no state and knows nothing of nodes or
+// rooms.
+//
+// The files, in reading order:
+//
+//	source.go          what a source of groups is, and which there are
+//	own.go             PodGroups of ours, and implicit groups
+//	coscheduling.go    PodGroups of scheduling.x-k8s.io
+//	fields.go          how a field of a foreign object is read
+//	groups.go          what the object, or the pods, mean for the job
+//	whole.go           what a gang needs that was whole and has lost members
+//	status.go          what the status of a PodGroup keeps for the scheduler itself
+//	queue.go           the queue of a job
+package groups

@@ -1,0 +1,182 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// coscheduling makes pods that name a group of scheduling.x-k8s.io.
+func (w *world) coscheduling(name string, members, minMember int) {
+	w.cosched(name, minMember)
+	for i := range members {
+		w.member(name, i)
+		w.change(fmt.Sprintf("%s-%d", name, i), func(pod *corev1.Pod) {
+			delete(pod.Labels, v1alpha1.LabelPodGroup)
+			pod.Labels[groups.LabelCoscheduling] = name
+		})
+	}
+}
+
+// cosched makes or changes the object of such a group.
+func (w *world) cosched(name string, minMember int) {
+	spec := &groups.Spec{Source: model.SourceCoscheduling, MinMember: int32(minMember)}
+	spec.Namespace, spec.Name, spec.UID = "default", name, types.UID("foreign-"+name)
+	w.meta(spec)
+	w.mailbox.Event(cluster.ForeignEvent(spec))
+}
+
+func (w *world) cannotRead(how cluster.Reading) {
+	w.mailbox.Event(cluster.Event{Kind: cluster.KindReading, Source: model.SourceCoscheduling, Reading: how})
+}
+
+// TestAForeignGroupStartsAsAWhole, and its pods say why it does not.
+func TestAForeignGroupStartsAsAWhole(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "2")
+	w.coscheduling("mpi", 3, 3)
+	w.cannotRead(cluster.IsRead)
+	if got := sent(w.play(t.Context(), time.Minute), commit.CallBind); len(got) != 0 {
+		t.Errorf("bound %q on capacity for two", got)
+	}
+	first, second := w.told("mpi-0"), w.told("mpi-1")
+	if first == nil || !strings.HasPrefix(first.Message, "needs 3, 2 placed") {
+		t.Errorf("the oldest says %+v", first)
+	}
+	if want := `waits with its group "mpi": InsufficientResources; the oldest of its pods that wait says more`; second == nil || second.Message != want {
+		t.Errorf("another one says %+v", second)
+	}
+	w.node("n2", "2")
+	if got := sent(w.play(t.Context(), time.Minute), commit.CallBind); len(got) != 3 {
+		t.Errorf("bound %q", got)
+	}
+}
+
+// TestAForeignMinimumRaisedWhileVolumesArePrepared is not missed, nor is a group that cannot be read any more.
+func TestAForeignMinimumRaisedWhileVolumesArePrepared(t *testing.T) {
+	for name, happens := range map[string]func(*world){
+		"raised":       func(w *world) { w.cosched("mpi", 4) },
+		"not served":   func(w *world) { w.cannotRead(cluster.NotServed) },
+		"not readable": func(w *world) { w.cannotRead(cluster.NotAllowed) },
+	} {
+		k := newKeeper(t)
+		k.node("n1", "8")
+		k.cannotRead(cluster.IsRead)
+		k.coscheduling("mpi", 3, 3)
+		k.keep["mpi-2"] = commit.Call{}
+		k.play(t.Context(), time.Minute)
+		happens(k.world)
+		calls := order(k.play(t.Context(), time.Minute))
+		if strings.Contains(calls, "Bind") || strings.Count(calls, "Release") != 3 {
+			t.Errorf("%s: calls: %s, want everything given back and no bind", name, calls)
+		}
+	}
+}
+
+// intruder does something while a session is open, after the session's snapshot was taken.
+type intruder struct {
+	does func()
+	done bool
+}
+
+func (*intruder) Name() string { return "intruder" }
+
+func (i *intruder) Execute(*framework.Session) {
+	if !i.done {
+		i.done = true
+		i.does()
+	}
+}
+
+// TestAForeignGroupThatChangesWhileTheSessionGoesOn holds back what that has decided.
+func TestAForeignGroupThatChangesWhileTheSessionGoesOn(t *testing.T) {
+	for name, happens := range map[string]func(*world){
+		"raised":     func(w *world) { w.cosched("mpi", 4) },
+		"not served": func(w *world) { w.cannotRead(cluster.NotServed) },
+	} {
+		w := newWorld(t)
+		w.loop.profile.Actions = append([]framework.Action{&intruder{does: func() { happens(w) }}}, w.loop.profile.Actions...)
+		w.node("n1", "8")
+		w.cannotRead(cluster.IsRead)
+		w.coscheduling("mpi", 3, 3)
+		if got := sent(w.play(t.Context(), time.Minute), commit.CallBind); len(got) != 0 {
+			t.Errorf("%s: bound %q", name, got)
+		}
+	}
+}
+
+// TestForeignGroupsAfterARestart: what a new process does with a gang follows from its pods and its object. One of which all are
+// bound is no interrupted start, though nothing of it runs yet, and of one whose object is not known nothing is deleted.
+func TestForeignGroupsAfterARestart(t *testing.T) {
+	for name, c := range map[string]struct {
+		bound   int
+		runs    bool
+		reading cluster.Reading
+		gone    bool
+		want    []string
+	}{
+		"all are bound, and nothing runs":  {bound: 3, reading: cluster.IsRead},
+		"in part, and nothing runs":        {bound: 2, reading: cluster.IsRead, want: []string{"mpi-0 n1", "mpi-1 n1"}},
+		"in part, and one runs":            {bound: 2, runs: true, reading: cluster.IsRead},
+		"in part, and its object is gone":  {bound: 2, reading: cluster.IsRead, gone: true},
+		"in part, and it cannot be read":   {bound: 2, reading: cluster.NotAllowed, gone: true},
+		"in part, and it is not read yet ": {bound: 2, reading: cluster.NotRead, gone: true},
+	} {
+		w := newWorld(t)
+		w.node("n1", "8")
+		w.coscheduling("mpi", c.bound, 3)
+		if c.gone {
+			spec := &groups.Spec{Source: model.SourceCoscheduling}
+			spec.Namespace, spec.Name, spec.UID = "default", "mpi", "foreign-mpi"
+			w.meta(spec)
+			event := cluster.ForeignEvent(spec)
+			event.Deleted = true
+			w.mailbox.Event(event)
+		}
+		w.cannotRead(c.reading)
+		for i := range c.bound {
+			w.change(fmt.Sprintf("mpi-%d", i), func(pod *corev1.Pod) {
+				pod.Spec.NodeName = "n1"
+				pod.Status.Conditions = []corev1.PodCondition{{
+					Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.clock.Now().Add(-time.Hour)),
+				}}
+				if i == 0 && c.runs {
+					pod.Status.Phase = corev1.PodRunning
+				}
+			})
+		}
+		if got := sent(w.play(t.Context(), 2*time.Minute), commit.CallDeleteStarted); !slices.Equal(got, c.want) {
+			t.Errorf("%s: undone %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestAStatusOfAForeignGroupCostsNoCycle, by any writer.
+func TestAStatusOfAForeignGroupCostsNoCycle(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "1")
+	w.coscheduling("mpi", 3, 3)
+	w.cannotRead(cluster.IsRead)
+	w.play(t.Context(), time.Minute)
+	before := w.loop.state.Snapshot(w.clock.Now()).Version
+	for range 10 {
+		w.cosched("mpi", 3)
+		w.play(t.Context(), time.Second)
+	}
+	if after := w.loop.state.Snapshot(w.clock.Now()).Version; after != before {
+		t.Errorf("version %d became %d", before, after)
+	}
+}

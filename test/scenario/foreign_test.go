@@ -1,0 +1,123 @@
+package scenario
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// inDialect writes a gang in one of the ways in which it may say how many of it start together: by annotations of its pods, or by
+// an object of another project.
+func inDialect(dialect, name string, members []string, minimum, age int) string {
+	var lines []string
+	mark := fmt.Sprintf("group=%s min=%d owner=Job/default/%s", name, minimum, name)
+	if dialect == "coscheduling" {
+		lines, mark = append(lines, fmt.Sprintf("coscheduling %s min=%d age=%ds", name, minimum, age)), "coscheduling="+name
+	}
+	for _, member := range members {
+		lines = append(lines, member+" "+mark)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// TestDialectsGiveTheSameDecisions: one history of gangs and single pods has, in each dialect, the same pods on the same nodes
+// after each cycle, whatever happens to members in between.
+func TestDialectsGiveTheSameDecisions(t *testing.T) {
+	newStage := openLister(t)
+	rapid.Check(t, func(t *rapid.T) {
+		d := &random{t: t}
+		type gang struct {
+			name    string
+			members []string
+			minimum int
+		}
+		var (
+			gangs []gang
+			lines = []string{"read coscheduling yes", "class low value=-5", "class high value=5"}
+			steps [][]string
+		)
+		for i := range d.n(1, 4) {
+			lines = append(lines, d.node(i))
+		}
+		for i := range d.n(1, 4) {
+			g := gang{name: fmt.Sprintf("g%d", i), minimum: d.n(1, 4)}
+			for m := range d.n(1, 5) {
+				g.members = append(g.members, fmt.Sprintf("pod %s-%d age=%ds cpu=%d priority=%d", g.name, m, 100*(9-i)-m, d.n(0, 2), d.n(0, 1)))
+			}
+			gangs = append(gangs, g)
+		}
+		for i := range d.n(0, 2) {
+			lines = append(lines, fmt.Sprintf("pod single-%d cpu=%d age=%ds", i, d.n(0, 2), 150*i+50))
+		}
+		for range d.n(1, 5) {
+			steps = append(steps, []string{d.one("run", "finish", "fail", "leave", "node", "later"), fmt.Sprint(d.n(0, 9))})
+		}
+		var first string
+		for _, dialect := range []string{"annotations", "coscheduling"} {
+			s := newStage()
+			s.configuration = plainConfiguration()
+			all := slices.Clone(lines)
+			for i, g := range gangs {
+				all = append(all, inDialect(dialect, g.name, g.members, g.minimum, 100*(9-i)))
+			}
+			if err := s.world.apply(strings.Join(all, "\n")); err != nil {
+				t.Fatal(err)
+			}
+			text := ""
+			for _, step := range steps {
+				if _, err := s.cycle(); err != nil {
+					t.Fatal(err)
+				}
+				if err := s.confirm(); err != nil {
+					t.Fatal(err)
+				}
+				for _, name := range slices.Sorted(maps.Keys(s.world.pods)) {
+					text += name + "=" + s.world.pods[name].Spec.NodeName + " "
+				}
+				text += "\n"
+				if err := happens(s, step[0], step[1]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if first == "" {
+				first = text
+			} else if text != first {
+				t.Fatalf("%s:\n%s\ninstead of\n%s\nof %v %v", dialect, text, first, lines, gangs)
+			}
+		}
+	})
+}
+
+// plainConfiguration is one without what needs a PodGroup of ours.
+func plainConfiguration() []byte {
+	return []byte("actions: \"allocate, preempt\"\ntiers:\n- plugins: [{name: priority}, {name: gang}, {name: predicates}, {name: nodeorder}]\n")
+}
+
+// happens does something to a pod that has a node, or to the cluster.
+func happens(s *environment, what, which string) error {
+	bound := []string{}
+	for _, name := range slices.Sorted(maps.Keys(s.world.pods)) {
+		if pod := s.world.pods[name]; pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil {
+			bound = append(bound, name)
+		}
+	}
+	switch {
+	case what == "node":
+		return s.world.apply("node more" + which + " cpu=2")
+	case what == "later":
+		s.world.now = s.world.now.Add(15 * time.Second)
+		return nil
+	case len(bound) == 0:
+		return nil
+	}
+	at := bound[int(which[0]-'0')%len(bound)]
+	if what == "leave" {
+		return s.world.remove("pod", []string{at})
+	}
+	return s.applyEvents(what, []string{at}, nil)
+}

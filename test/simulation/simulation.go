@@ -243,9 +243,9 @@ func (s *Simulation) stopFaults() {
 	}
 }
 
-// runToQuiescence waits until nothing has changed for a minute, and reports whether that came. It need not where the server's clock
-// is an hour behind: all pods seem to have run for as long as reclaim leaves them alone at most, so that jobs may go on to take
-// turns.
+// runToQuiescence waits until nothing has changed for a minute, and reports whether that came. It need not where the server's
+// clock is an hour behind: all pods seem to have run for as long as reclaim leaves them alone at most, so that jobs may go on to
+// take turns.
 func (s *Simulation) runToQuiescence() bool {
 	const quiet, most, mostSteps = 70 * time.Second, 45 * time.Minute, 100_000
 	calm, steps := s.queue.now, s.result.Steps

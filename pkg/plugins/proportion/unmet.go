@@ -71,7 +71,8 @@ func (s *sharing) fitsEmptyNodes(job *model.Job) bool {
 }
 
 // unmetAsWritten says why a job that needs so much waits which is within the guarantee of a queue as its object has it, and not
-// as the tree has it; nil when it is not, and when what lacks is not guaranteed. possible reports that nodes could run its members.
+// as the tree has it; nil when it is not, and when what lacks is not guaranteed. possible reports that nodes could run its
+// members.
 func (s *sharing) unmetAsWritten(queue *model.Queue, needs model.Resources, refusal *model.Refusal, possible bool) *model.UnmetGuarantee {
 	var buffer [8]int
 	number := s.numbers[queue.Index]

@@ -36,8 +36,8 @@ func (s *sharing) findUnmet() {
 }
 
 // findUnmetBy looks at the queues above one job, and counts it in those that would be within their guarantees with it. What the
-// limit of a queue does not allow, neither that queue owes nor those above it. A job of which no node could run the members counts
-// only where there is not enough of what is guaranteed.
+// limit of a queue does not allow, neither that queue owes nor those above it. A job of which no node could run the members
+// counts only where there is not enough of what is guaranteed.
 func (s *sharing) findUnmetBy(job *model.Job, refusal *model.Refusal, jobs []int) {
 	s.bring(job, nil)
 	needs := s.needsOf(job, slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Status == model.Pipelined }))

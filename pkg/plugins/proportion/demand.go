@@ -1,6 +1,7 @@
 package proportion
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -12,7 +13,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// setWorlds says which resources queues are compared by.
+// setWorlds says which resources queues are compared by, sorted by name: which of several a reason names must not depend on which
+// was seen first.
 func (s *sharing) setWorlds(snapshot *model.Snapshot) {
 	for r := range s.dimensions {
 		elsewhere := func(node *model.Node) bool { return node.Allocatable.At(r) >= model.ProvidedByDRA }
@@ -24,6 +26,9 @@ func (s *sharing) setWorlds(snapshot *model.Snapshot) {
 			s.ordinary = append(s.ordinary, r)
 		}
 	}
+	byName := func(a, b int) int { return cmp.Compare(snapshot.Dimensions.Name(a), snapshot.Dimensions.Name(b)) }
+	slices.SortFunc(s.devices, byName)
+	slices.SortFunc(s.ordinary, byName)
 }
 
 // demand is what there is for all queues, and what waits in each.

@@ -3,4 +3,15 @@
 // What is measured is a cycle: bring the snapshot up to date, run a session on it, assume what it decides.
 //
 // It measures no API server and no loop; lab/bench/speed does. It judges no decision; stories and lab/audit do.
+//
+// The files, in the order in which a row is made:
+//
+//	cases.go     which rows there are, and their goals
+//	workload.go  what a row is about: a cluster, and what waits in it
+//	objects.go   the objects of a workload
+//	world.go     the live state that they fill, and a cycle on it
+//	measure.go   rounds, medians, and the same without queues
+//	loop.go      the scheduler's loop, at rest
+//	fit.go       the exponent of a curve
+//	report.go    the pages
 package inprocess

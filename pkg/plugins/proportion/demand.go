@@ -40,7 +40,7 @@ type demand struct {
 	supply model.Resources
 	// waiting is what the jobs of each queue ask for beyond what they hold, by the queue's index.
 	waiting []model.Resources
-	// jobs are those that wait to start, whether or not they count.
+	// jobs are those that wait to start, whether or not what they ask for counts.
 	jobs []*model.Job
 	// asked is what countMembers has found.
 	asked model.Resources

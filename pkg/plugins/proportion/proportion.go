@@ -80,7 +80,8 @@ type sharing struct {
 	devices, ordinary shares.World
 	dimensions        int
 	usage             usage
-	// waiting are the jobs that waited to start when the session began, and lacked nothing but capacity.
+	// waiting are the jobs that waited to start when the session began, and lacked nothing but capacity, or a node that could run
+	// them.
 	waiting []*model.Job
 	// covered is what coverageOf has found without victims, at a revision of the snapshot; nil before.
 	covered         *coverage

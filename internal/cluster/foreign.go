@@ -2,7 +2,7 @@ package cluster
 
 import (
 	"fmt"
-	"slices"
+	"maps"
 
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -96,7 +96,7 @@ func (s *State) readForeign(job *model.Job) {
 	groups.FillForeign(job, spec)
 	s.seeWhole(job)
 	job.Warning = s.others.warning(job.Key)
-	if !job.Whole && job.FirstUnmetMinimum((*model.Task).Exists) == nil && s.wantsMore(job, spec) {
+	if !job.Whole && job.FirstUnmetMinimum((*model.Task).Exists) == nil && wantsMore(job, spec) {
 		job.Warning = joinNotes(job.Warning, "its minResources are more than its members request; only the capacity for these is waited for")
 	}
 }
@@ -116,17 +116,23 @@ func (f *foreign) missing(key model.JobKey) *model.Refusal {
 	return &model.Refusal{Code: model.GroupNotFound, Detail: why}
 }
 
-// wantsMore reports whether the object asks for more of a resource than all members request together.
-func (s *State) wantsMore(job *model.Job, spec *groups.Spec) bool {
-	offered, rest := s.divide(spec.MinResources)
-	if rest != nil {
-		return true
+// wantsMore reports whether the object asks for more of a resource than all members request together. It reads the pods and not
+// what the tasks take, which depends on what the nodes offer.
+func wantsMore(job *model.Job, spec *groups.Spec) bool {
+	if len(spec.MinResources) == 0 {
+		return false
 	}
-	wanted, _, _ := s.dimensions.Vector(offered)
+	wanted := maps.Clone(spec.MinResources)
 	for _, task := range job.Tasks {
-		if task.Exists() {
-			wanted.Sub(task.Request)
+		if !task.Exists() {
+			continue
+		}
+		for name, amount := range requestsOf(task.Pod, requests) {
+			if rest, there := wanted[name]; there {
+				rest.Sub(amount)
+				wanted[name] = rest
+			}
 		}
 	}
-	return slices.ContainsFunc(wanted, func(amount int64) bool { return amount > 0 })
+	return len(namesIn(wanted)) > 0
 }

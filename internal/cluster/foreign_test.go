@@ -125,15 +125,17 @@ func TestRemarksOnAForeignGroup(t *testing.T) {
 		others    bool
 		want      string
 	}{
-		"nothing":               {},
-		"as much":               {resources: list("cpu", "2")},
-		"more":                  {resources: list("cpu", "2001m"), want: more},
-		"of what no node has":   {resources: list("example.com/none", "1"), want: more},
-		"of another scheduler":  {others: true, want: `pods with another schedulerName are no members: "c" has "other"`},
-		"both":                  {resources: list("cpu", "3"), others: true, want: `pods with another schedulerName are no members: "c" has "other"; ` + more},
-		"nothing of it, really": {resources: list("example.com/none", "0")},
+		"nothing":                     {},
+		"as much":                     {resources: list("cpu", "2")},
+		"more":                        {resources: list("cpu", "2001m"), want: more},
+		"of what no node has":         {resources: list("example.com/none", "1"), want: more},
+		"of another scheduler":        {others: true, want: `pods with another schedulerName are no members: "c" has "other"`},
+		"both":                        {resources: list("cpu", "3"), others: true, want: `pods with another schedulerName are no members: "c" has "other"; ` + more},
+		"nothing of it, really":       {resources: list("example.com/none", "0")},
+		"as much of what no node has": {resources: list("example.com/rare", "2")},
 	} {
-		s := newState(node("n"), pod("a", ofForeign("g")), pod("b", ofForeign("g")))
+		rare := asking("cpu", "1", "example.com/rare", "1")
+		s := newState(node("n"), pod("a", ofForeign("g"), rare), pod("b", ofForeign("g"), rare))
 		spec := foreignSpec("g", 1, 2)
 		spec.MinResources = c.resources
 		s.Apply(seen(spec))

@@ -139,7 +139,11 @@ func (c *queueCheck) collect(podGroups []v1alpha1.PodGroup, pods []corev1.Pod, s
 		case model.SourceCoscheduling.Kind():
 			group, pod = nil, oldest[key+"/"+job.Kind]
 		}
-		queue := groups.QueueOf(group, pod, c.labels[job.Namespace])
+		named := ""
+		if group != nil {
+			named = group.Spec.Queue
+		}
+		queue := groups.QueueOf(named, pod, c.labels[job.Namespace])
 		if reason := c.reason(queue, job.Namespace); reason != "" {
 			found = append(found, misplacedJob{job.Namespace, job.Name, job.Kind, queue, reason})
 		}

@@ -317,3 +317,10 @@ func dumpView(v *View) string {
 func amounts(dimensions *model.ResourceIndex, vector model.Resources) string {
 	return requestText(dimensions, &model.Task{Request: vector})
 }
+
+func role(name string) podOption {
+	return func(p *corev1.Pod) {
+		label(v1alpha1.LabelRole, name)(p)
+		label(groups.VolcanoTaskSpec, name)(p)
+	}
+}

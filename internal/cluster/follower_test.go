@@ -53,6 +53,7 @@ func newForeignServer() *foreignServer {
 		return false, nil, nil
 	})
 	f.follower = NewFollower(f, f.client, func(event Event) { f.events <- event })
+	f.follower.followed = f.follower.followed[:1]
 	return f
 }
 

@@ -48,6 +48,7 @@ func (s *State) applyForeign(spec *groups.Spec, deleted bool) Effect {
 	case deleted:
 		delete(s.foreign.specs, key)
 	case spec.Same(s.foreign.specs[key]):
+		s.foreign.specs[key] = spec
 		return Effect{}
 	default:
 		s.foreign.specs[key] = spec
@@ -86,25 +87,30 @@ func (s *State) applyReading(source model.Source, reading Reading) (effect Effec
 	return effect
 }
 
-// readForeign works out what a foreign object and the members ask for. Without the object they wait, and never start alone.
-func (s *State) readForeign(job *model.Job) {
+// readForeign works out what a foreign object and the members ask for, and returns the priority class that it names. Without the
+// object they wait, and never start alone.
+func (s *State) readForeign(job *model.Job) (class string) {
 	spec := s.foreign.specs[job.Key]
 	if spec == nil {
 		job.Invalid = s.foreign.missing(job.Key)
-		return
+		return ""
 	}
 	groups.FillForeign(job, spec)
 	s.seeWhole(job)
-	job.Warning = s.others.warning(job.Key)
+	job.Warning = joinNotes(spec.Remark, s.others.warning(job.Key))
 	if !job.Whole && job.FirstUnmetMinimum((*model.Task).Exists) == nil && wantsMore(job, spec) {
 		job.Warning = joinNotes(job.Warning, "its minResources are more than its members request; only the capacity for these is waited for")
 	}
+	return spec.PriorityClassName
 }
 
 // missing is why the members of a group wait whose object is not known.
 func (f *foreign) missing(key model.JobKey) *model.Refusal {
 	kind := key.Source.Kind()
 	why := fmt.Sprintf("%s %q does not exist in this namespace", kind, key.Name)
+	if key.Source == model.SourceVolcano {
+		why = fmt.Sprintf("neither PodGroup nor %s %q exists in this namespace", kind, key.Name)
+	}
 	switch f.readings[key.Source] {
 	case NotRead:
 		why = fmt.Sprintf("%s %q is not known: objects of this kind are not read yet", kind, key.Name)

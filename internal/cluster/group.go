@@ -32,7 +32,8 @@ func (s *State) applyGroup(group *v1alpha1.PodGroup, deleted bool) Effect {
 	return Effect{Schedule: asks, Report: asks || !equality.Semantic.DeepEqual(before.Status, group.Status)}
 }
 
-// setGroup takes note of a PodGroup; nil makes it gone. Pods that can do without it change sides as it comes and goes.
+// setGroup takes note of a PodGroup; nil makes it gone. Pods that are in another job without it change sides as it comes and
+// goes.
 func (s *State) setGroup(key model.JobKey, group *v1alpha1.PodGroup) {
 	existed := s.groups[key] != nil
 	if group == nil {
@@ -43,7 +44,7 @@ func (s *State) setGroup(key model.JobKey, group *v1alpha1.PodGroup) {
 	if existed == (group != nil) {
 		return
 	}
-	for _, entry := range slices.Collect(maps.Values(s.implicit[key])) {
+	for _, entry := range slices.Collect(maps.Values(s.uncertain[key])) {
 		after := *entry.record
 		s.membershipOf(&after)
 		if !after.finished() {

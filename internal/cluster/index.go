@@ -66,7 +66,7 @@ func (s *State) put(entry *podEntry, after *podState) Effect {
 
 // indexKeys are where the indexes have a pod. A zero key is nowhere.
 type indexKeys struct {
-	job, implicit        model.JobKey
+	job, uncertain       model.JobKey
 	node                 string
 	releasing, nominated bool
 }
@@ -80,8 +80,8 @@ func placesOf(r *podState) indexKeys {
 		job: t.Job, node: t.Node,
 		releasing: t.Status.Occupies() && t.Pod.DeletionTimestamp != nil, nominated: t.Nominated != "",
 	}
-	if r.membership.Implicit != (model.JobKey{}) {
-		p.implicit = r.membership.Job
+	if r.membership.Otherwise != nil {
+		p.uncertain = r.membership.Job
 	}
 	return p
 }
@@ -89,7 +89,7 @@ func placesOf(r *podState) indexKeys {
 // list moves a pod in the indexes. Most changes of a pod leave it where it is in most of them, and those are not touched.
 func (s *State) list(entry *podEntry, from, to indexKeys) {
 	reindex(s.members, entry, from.job, to.job)
-	reindex(s.implicit, entry, from.implicit, to.implicit)
+	reindex(s.uncertain, entry, from.uncertain, to.uncertain)
 	reindex(s.held, entry, from.node, to.node)
 	if from.nominated != to.nominated {
 		updateIndex(s.nominated, entry, to.nominated)

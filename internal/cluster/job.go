@@ -52,7 +52,7 @@ func (s *State) readJob(job *model.Job, group *v1alpha1.PodGroup) {
 	switch {
 	case job.Key.IsPod():
 	case job.Key.IsForeign():
-		s.readForeign(job)
+		class = s.readForeign(job)
 	case job.Key.IsImplicit():
 		groups.FillImplicit(job)
 		s.seeWhole(job)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,7 +26,8 @@ const maxQuoted = 40
 
 // member is a pod that names a group.
 type member struct {
-	group model.JobKey
+	// groups are the group that it names, and those that it is in while that does not exist; zero where there is none.
+	groups [3]model.JobKey
 	// created is in seconds since 1970.
 	created   int64
 	uid       types.UID
@@ -35,12 +37,21 @@ type member struct {
 	ended int8
 }
 
-func memberOf(key model.JobKey, pod *corev1.Pod) member {
-	m := member{key, pod.CreationTimestamp.Unix(), pod.UID, pod.Name, model.Brief(pod.Spec.SchedulerName, maxName), 0}
+func memberOf(named [3]model.JobKey, pod *corev1.Pod) member {
+	m := member{named, pod.CreationTimestamp.Unix(), pod.UID, pod.Name, model.Brief(pod.Spec.SchedulerName, maxName), 0}
 	if terminal(pod) {
 		m.ended = 1
 	}
 	return m
+}
+
+// keys returns the groups that there are.
+func (m *member) keys() []model.JobKey {
+	n := 0
+	for n < len(m.groups) && m.groups[n] != (model.JobKey{}) {
+		n++
+	}
+	return m.groups[:n]
 }
 
 // compare puts those that live before those that have ended, and the older ones first.
@@ -64,8 +75,14 @@ func (s *State) followOther(uid types.UID, pod *corev1.Pod) (effect Effect) {
 	before, known := s.others.pods[uid]
 	after := member{}
 	if pod != nil && !s.schedulers[pod.Spec.SchedulerName] {
-		if key := s.sources.Of(pod).Job; !key.IsPod() {
-			after = memberOf(key, pod)
+		if membership := s.sources.Of(pod); !membership.Job.IsPod() {
+			var named [3]model.JobKey
+			i := 0
+			for one := range membership.All() {
+				named[i] = one.Job
+				i++
+			}
+			after = memberOf(named, pod)
 		}
 	}
 	if before == after {
@@ -73,18 +90,22 @@ func (s *State) followOther(uid types.UID, pod *corev1.Pod) (effect Effect) {
 	}
 	if known {
 		delete(s.others.pods, uid)
-		if delete(s.others.groups[before.group], uid); len(s.others.groups[before.group]) == 0 {
-			delete(s.others.groups, before.group)
+		for _, key := range before.keys() {
+			if delete(s.others.groups[key], uid); len(s.others.groups[key]) == 0 {
+				delete(s.others.groups, key)
+			}
 		}
 	}
 	if after != (member{}) {
 		s.others.pods[uid] = after
-		if s.others.groups[after.group] == nil {
-			s.others.groups[after.group] = map[types.UID]member{}
+		for _, key := range after.keys() {
+			if s.others.groups[key] == nil {
+				s.others.groups[key] = map[types.UID]member{}
+			}
+			s.others.groups[key][uid] = after
 		}
-		s.others.groups[after.group][uid] = after
 	}
-	for _, key := range []model.JobKey{before.group, after.group} {
+	for _, key := range slices.Concat(before.keys(), after.keys()) {
 		if group := s.groups[key]; group != nil {
 			s.dirtyJobs[key] = struct{}{}
 			effect = effect.merge(Effect{Schedule: group.Spec.SchedulerName == "", Report: true})
@@ -157,7 +178,7 @@ func (s *State) ownerOf(group *v1alpha1.PodGroup) owner {
 		holds = holds || other.scheduler == writer
 	}
 	for _, entry := range s.members[key] {
-		one := memberOf(key, entry.record.task.Pod)
+		one := memberOf([3]model.JobKey{key}, entry.record.task.Pod)
 		holds = holds || one.scheduler == writer
 		if first == (member{}) || one.compare(first) < 0 {
 			first = one

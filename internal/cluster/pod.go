@@ -22,8 +22,10 @@ const stuckAfter = 30 * time.Second
 type podState struct {
 	// task is what the snapshot shows, but for Stuck, which depends on its time.
 	task model.Task
-	// membership is what the pod says of its job; zero when it is not ours.
+	// membership is what the pod says of its job; zero when it is not ours. malformed is what cannot be read of the one that
+	// holds: see membershipOf.
 	membership groups.Membership
+	malformed  *model.Refusal
 	// bind is the node of an assumed bind, empty when there is none.
 	bind string
 	// assignedCPUs are the isolated CPUs that the pod is being bound with, heldCPUs those that stand on it and count; nil when there
@@ -176,7 +178,7 @@ func (s *State) readPod(pod *corev1.Pod, before *podState) *podState {
 	t.PodRef = model.PodRef{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name}
 	t.Created, t.Pod, t.GraceSeconds = pod.CreationTimestamp.Time, pod, s.graceSeconds(pod)
 	if s.schedulers[pod.Spec.SchedulerName] {
-		r.membership, t.Role = s.sources.Of(pod), groups.Role(pod)
+		r.membership = s.sources.Of(pod)
 	}
 	s.membershipOf(r)
 	t.Started = hasStarted(pod)
@@ -228,11 +230,13 @@ func (s *State) readRequest(r, before *podState) {
 
 // membershipOf says which job a pod belongs to, and what it says of that.
 func (s *State) membershipOf(r *podState) {
-	t, m := &r.task, &r.membership
-	t.Job, t.MinMember, t.MayDoWithoutGroup = m.Job, 0, m.Implicit != (model.JobKey{})
-	if m.Implicit != (model.JobKey{}) && s.groups[m.Job] == nil {
-		t.Job, t.MinMember = m.Implicit, m.MinMember
+	m := &r.membership
+	for m.Otherwise != nil && s.groups[m.Job] == nil {
+		m = m.Otherwise
 	}
+	r.malformed = m.Malformed
+	t := &r.task
+	t.Job, t.Role, t.MinMember, t.MayDoWithoutGroup = m.Job, m.Role, m.MinMember, r.membership.Otherwise != nil
 }
 
 // hasStarted reports whether a container of the pod runs, or has done its work.
@@ -296,8 +300,8 @@ func (r *podState) derivePosition() {
 	t := &r.task
 	t.Placement, t.Nominated = r.position(), ""
 	t.Isolated = r.isolated()
-	if t.Invalid = r.invalid; t.Invalid == nil && (t.Job.IsImplicit() || t.Job.IsPod()) {
-		t.Invalid = r.membership.Malformed
+	if t.Invalid = r.invalid; t.Invalid == nil {
+		t.Invalid = r.malformed
 	}
 	if t.Invalid == nil && r.awaitsNewerVersion {
 		t.Invalid = &model.Refusal{Code: model.BindFailed, Detail: "the pod has changed while it was being bound, and is about to be looked at again"}

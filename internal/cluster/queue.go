@@ -151,11 +151,17 @@ func (s *State) enqueue(job *model.Job, group *v1alpha1.PodGroup) {
 	if !s.queues.any() {
 		return
 	}
+	named := ""
+	if group != nil {
+		named = group.Spec.Queue
+	} else if spec := s.foreign.specs[job.Key]; spec != nil {
+		named = spec.Queue
+	}
 	var oldest *corev1.Pod
 	if len(job.Tasks) > 0 {
 		oldest = job.Tasks[0].Pod
 	}
-	name := groups.QueueOf(group, oldest, s.namespaces[job.Key.Namespace])
+	name := groups.QueueOf(named, oldest, s.namespaces[job.Key.Namespace])
 	if job.RefusedBy = ""; !s.queues.admits(name, s.namespaces[job.Key.Namespace]) {
 		job.RefusedBy, name = name, v1alpha1.DefaultQueue
 	}

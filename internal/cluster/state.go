@@ -66,10 +66,10 @@ type State struct {
 	leases    leases
 	conflicts conflicts
 
-	// Indexes over pods: by job, by the PodGroup that they can do without, by node, those that are being deleted, and those that
-	// a nomination was written for.
+	// Indexes over pods: by job, by the PodGroup that they are in once it exists, by node, those that are being deleted, and
+	// those that a nomination was written for.
 	members   map[model.JobKey]map[types.UID]*podEntry
-	implicit  map[model.JobKey]map[types.UID]*podEntry
+	uncertain map[model.JobKey]map[types.UID]*podEntry
 	held      map[string]map[types.UID]*podEntry
 	releasing map[types.UID]*podEntry
 	nominated map[types.UID]*podEntry
@@ -112,7 +112,7 @@ func New(options Options) *State {
 		groups: map[model.JobKey]*v1alpha1.PodGroup{}, foreign: newForeign(), others: newOthers(), classes: map[string]int32{}, devices: newByClass(), offered: newOffered(),
 		budgets: map[types.NamespacedName]model.Budget{}, queues: newQueues(), reserved: map[model.JobKey]*groupReservation{},
 		evicted: map[model.JobKey]bool{}, reclaims: map[model.JobKey]int32{}, seenWhole: map[model.JobKey]model.Minima{}, namespaces: map[string]map[string]string{},
-		members: map[model.JobKey]map[types.UID]*podEntry{}, implicit: map[model.JobKey]map[types.UID]*podEntry{}, held: map[string]map[types.UID]*podEntry{},
+		members: map[model.JobKey]map[types.UID]*podEntry{}, uncertain: map[model.JobKey]map[types.UID]*podEntry{}, held: map[string]map[types.UID]*podEntry{},
 		releasing: map[types.UID]*podEntry{}, nominated: map[types.UID]*podEntry{},
 		dirtyNodes: map[string]bool{}, dirtyJobs: map[model.JobKey]struct{}{},
 		snapshot: &model.Snapshot{Dimensions: dimensions}, leases: newLeases(options.AgentLeases), conflicts: newConflicts(),

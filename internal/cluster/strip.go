@@ -15,6 +15,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
+// marks are what sources read of pods.
+var marks = groups.All().Marks()
+
 // StripPod returns what the state and kube-scheduler's plugins read of a pod, and nothing else: a cluster has many. A
 // finished pod keeps name, UID, group, role, owner and phase. The pod itself is not changed. It is for the transform of an
 // informer and safe for concurrent use.
@@ -63,17 +66,20 @@ func StripNode(node *corev1.Node) *corev1.Node {
 func stripFinished(pod *corev1.Pod) *corev1.Pod {
 	meta := stripMeta(&pod.ObjectMeta)
 	meta.OwnerReferences = shortController(&pod.ObjectMeta)
-	for _, key := range []string{v1alpha1.LabelPodGroup, v1alpha1.LabelRole, v1alpha1.LabelQueue, groups.LabelCoscheduling} {
+	for _, key := range marks.Labels {
 		if value, ok := pod.Labels[key]; ok {
 			metav1.SetMetaDataLabel(&meta, key, value)
 		}
 	}
-	if name, ok := pod.Annotations[v1alpha1.AnnotationKubeBatchGroup]; ok && len(name) <= validation.LabelValueMaxLength {
-		metav1.SetMetaDataAnnotation(&meta, v1alpha1.AnnotationKubeBatchGroup, name)
+	for _, key := range marks.Annotations {
+		if value, ok := pod.Annotations[key]; ok && len(value) <= validation.DNS1123SubdomainMaxLength {
+			metav1.SetMetaDataAnnotation(&meta, key, value)
+		}
 	}
 	if minimum, ok := pod.Annotations[v1alpha1.AnnotationMinMember]; ok {
-		if read := groups.Of(pod).MinMember; read > 0 && len(minimum) > validation.LabelValueMaxLength {
-			minimum = strconv.Itoa(int(read)) // of a number with very many zeros in front
+		membership := groups.Of(pod)
+		if implicit := membership.Implicit(); implicit != nil && implicit.MinMember > 0 && len(minimum) > validation.LabelValueMaxLength {
+			minimum = strconv.Itoa(int(implicit.MinMember)) // of a number with very many zeros in front
 		}
 		metav1.SetMetaDataAnnotation(&meta, v1alpha1.AnnotationMinMember, model.Brief(minimum, validation.LabelValueMaxLength))
 	}
@@ -95,7 +101,7 @@ func stripMeta(meta *metav1.ObjectMeta) metav1.ObjectMeta {
 func keepAnnotations(annotations map[string]string) map[string]string {
 	var kept map[string]string
 	for key, value := range annotations {
-		if isOwnAnnotation(key) || key == v1alpha1.AnnotationKubeBatchGroup {
+		if isOwnAnnotation(key) || slices.Contains(marks.Annotations, key) {
 			if kept == nil {
 				kept = map[string]string{}
 			}

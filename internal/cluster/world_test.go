@@ -194,13 +194,20 @@ func (w *world) queueName() string {
 // stepForeign changes a group of another project: what it says, or only what others write to it.
 func (w *world) stepForeign() Event {
 	name := w.name("g", 2)
-	old := w.foreign[name]
+	source := rapid.SampledFrom([]model.Source{model.SourceCoscheduling, model.SourceVolcano}).Draw(w.t, "source")
+	place := fmt.Sprint(name, source)
+	old := w.foreign[place]
 	if old != nil && w.chance(3, "foreign group goes") {
-		delete(w.foreign, name)
+		delete(w.foreign, place)
 		last := *old
 		return w.stamp(&last, gone)
 	}
 	g := foreignSpec(name, 0, int32(1+w.number(2, "min")))
+	if g.Source = source; source == model.SourceVolcano {
+		g.Queue = w.queueName()
+		g.Roles = []model.Role{{Name: "worker", MinMember: int32(w.number(2, "of role"))}}
+		g.Shown.Phase = rapid.SampledFrom([]string{"", groups.VolcanoPending, groups.VolcanoInqueue}).Draw(w.t, "phase")
+	}
 	g.UID = types.UID(fmt.Sprintf("foreign-%s-%d", name, w.version))
 	if old != nil && w.chance(2, "changed") {
 		g.UID = old.UID
@@ -211,7 +218,7 @@ func (w *world) stepForeign() Event {
 	if w.chance(5, "contradiction") {
 		g.Contradiction = "it contradicts itself"
 	}
-	w.foreign[name] = g
+	w.foreign[place] = g
 	return w.stamp(g, seen)
 }
 
@@ -272,7 +279,9 @@ func (w *world) stepPod() Event {
 		return w.stamp(old.DeepCopy(), gone)
 	}
 	p := old.DeepCopy()
-	switch w.number(11, "change") {
+	switch w.number(12, "change") {
+	case 12:
+		annotation(v1alpha1.AnnotationKubeBatchGroup, w.name("g", 3))(p)
 	case 11:
 		label(groups.LabelCoscheduling, w.name("g", 3))(p)
 	case 10:
@@ -331,7 +340,7 @@ func (w *world) draw(name string) *corev1.Pod {
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: w.name("claim", 1)},
 		}}}
 	}
-	for _, option := range []podOption{by("other"), gated, on(w.name("n", 4)), of(w.name("g", 3)), ofForeign(w.name("g", 3)), priority(7), nominated(w.name("n", 4))} {
+	for _, option := range []podOption{by("other"), gated, on(w.name("n", 4)), of(w.name("g", 3)), ofForeign(w.name("g", 3)), annotation(v1alpha1.AnnotationKubeBatchGroup, w.name("g", 3)), role("worker"), priority(7), nominated(w.name("n", 4))} {
 		if w.chance(3, "option") {
 			option(p)
 		}

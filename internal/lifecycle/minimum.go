@@ -19,15 +19,16 @@ type Allowance struct {
 // sent, the minimum may be raised after the snapshot of the decision. job is the live job, group the PodGroup of its name and
 // spec what its foreign object says, nil when there is none. ok is false when nothing follows from them.
 func Recheck(key model.JobKey, job *model.Job, group *v1alpha1.PodGroup, spec *groups.Spec) (allowance Allowance, ok bool) {
+	_, replaced := groups.Replacement(key)
 	switch {
+	case replaced && group != nil:
+		return Allowance{Spare: -1, Why: "there is a PodGroup of its name by now"}, true
 	case key.IsForeign() && (spec == nil || job == nil || job.UID != spec.UID):
 		return Allowance{Spare: -1, Why: "its group is not there any more"}, true
 	case key.IsForeign():
 		newest := *job
 		groups.FillForeign(&newest, spec)
 		return minimumOf(&newest, "its group has changed")
-	case key.IsImplicit() && group != nil:
-		return Allowance{Spare: -1, Why: "there is a PodGroup of its name by now"}, true
 	case key.IsImplicit() && job == nil:
 		return Allowance{}, false // its members are gone, and their binds were cancelled
 	case key.IsImplicit():

@@ -62,7 +62,7 @@ func (s *Scheduler) drainGroupEvents(
 			outcomes = append(outcomes, s.recheckGroups(event, func() *model.Snapshot { return snapshot }, now)...)
 		}
 	}
-	if changed[decided.Object()] {
+	if replacement, ok := groups.Replacement(decided); changed[decided] || ok && changed[replacement] {
 		outcomes = append(outcomes, s.updateMinimum(snapshot, decided, now)...)
 	}
 	return outcomes, again
@@ -70,21 +70,24 @@ func (s *Scheduler) drainGroupEvents(
 
 // recheckMember rechecks the start of an implicit group when one of its pods states a larger minimum.
 func (s *Scheduler) recheckMember(event cluster.Event, now time.Time) []commit.Outcome {
-	member := groups.Of(event.Pod)
-	if member.MinMember == 0 || !s.machine.Starting(member.Implicit) {
+	member := groups.Of(event.Pod).Implicit()
+	if member == nil || member.MinMember == 0 || !s.machine.Starting(member.Job) {
 		return nil
 	}
-	if known := s.state.Job(member.Implicit); known != nil && known.MinMember >= member.MinMember {
+	if known := s.state.Job(member.Job); known != nil && known.MinMember >= member.MinMember {
 		return nil
 	}
-	return s.updateMinimum(s.state.Snapshot(now), member.Implicit, now)
+	return s.updateMinimum(s.state.Snapshot(now), member.Job, now)
 }
 
-// recheckGroups rechecks the starts of the group that an event is about, and of the implicit groups that it replaces; of all
-// groups of a source when it is about that.
+// recheckGroups rechecks the starts of the group that an event is about, and of those that it takes the place of; of all groups
+// of a source when it is about that.
 func (s *Scheduler) recheckGroups(event cluster.Event, look func() *model.Snapshot, now time.Time) (outcomes []commit.Outcome) {
 	key, one := event.GroupKey()
-	named := func(job model.JobKey) bool { return one && job.Object() == key || !one && job.Source == event.Source }
+	named := func(job model.JobKey) bool {
+		replacement, ok := groups.Replacement(job)
+		return one && (job == key || ok && replacement == key) || !one && job.Source == event.Source
+	}
 	for _, job := range s.machine.StartingOf(named) {
 		outcomes = append(outcomes, s.updateMinimum(look(), job, now)...)
 	}
@@ -93,7 +96,11 @@ func (s *Scheduler) recheckGroups(event cluster.Event, look func() *model.Snapsh
 
 // updateMinimum holds the binds of a job that are not sent yet to its minimum of now.
 func (s *Scheduler) updateMinimum(snapshot *model.Snapshot, key model.JobKey, now time.Time) []commit.Outcome {
-	allowance, ok := lifecycle.Recheck(key, snapshot.Job(key), s.state.Group(key.Object()), s.state.Foreign(key))
+	object := key
+	if replacement, ok := groups.Replacement(key); ok {
+		object = replacement
+	}
+	allowance, ok := lifecycle.Recheck(key, snapshot.Job(key), s.state.Group(object), s.state.Foreign(key))
 	if !ok {
 		return nil
 	}

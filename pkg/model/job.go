@@ -20,14 +20,16 @@ const (
 	SourceImplicit
 	// SourceCoscheduling is a PodGroup of scheduling.x-k8s.io; this source and those after it are foreign.
 	SourceCoscheduling
+	// SourceVolcano is a PodGroup of scheduling.volcano.sh.
+	SourceVolcano
 
 	// LastSource is the last of them.
-	LastSource = SourceCoscheduling
+	LastSource = SourceVolcano
 )
 
 // Kind returns the kind of what stands for a job of the source, as messages name it.
 func (s Source) Kind() string {
-	return [...]string{"PodGroup", "pod", "implicit group", "PodGroup.scheduling.x-k8s.io"}[s]
+	return [...]string{"PodGroup", "pod", "implicit group", "PodGroup.scheduling.x-k8s.io", "PodGroup.scheduling.volcano.sh"}[s]
 }
 
 // JobKey names a job. Its zero Source is that of a PodGroup of ours.
@@ -63,15 +65,6 @@ func (k JobKey) String() string {
 
 // Describe returns the kind and name: "PodGroup ns/name", "implicit group ns/name" or "pod ns/name".
 func (k JobKey) Describe() string { return k.Source.Kind() + " " + k.Namespace + "/" + k.Name }
-
-// Object returns the key of the group whose object decides about the job: of an implicit group the PodGroup with its name,
-// whether it exists or not, else the job's own.
-func (k JobKey) Object() JobKey {
-	if k.IsImplicit() {
-		return JobKey{Namespace: k.Namespace, Name: k.Name}
-	}
-	return k
-}
 
 // DescribeTo returns the same for users of a namespace, and of a job of another one no name, which is not disclosed to them.
 func (k JobKey) DescribeTo(namespace string) string {

@@ -251,7 +251,7 @@ func (p *process) priorityOf(job model.JobKey, used ...types.UID) int32 {
 	}
 	var members []invariants.Ranked
 	for _, pod := range p.pods() {
-		member := invariants.Ranked{Standing: invariants.Waits, Role: groups.Role(pod)}
+		member := invariants.Ranked{Standing: invariants.Waits, Role: groups.Of(pod).Role}
 		switch {
 		case jobKeyOf(pod) != job || pod.Status.Phase == corev1.PodFailed || len(pod.Spec.SchedulingGates) > 0 || pod.DeletionTimestamp != nil:
 			continue

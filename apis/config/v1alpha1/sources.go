@@ -7,8 +7,8 @@ import (
 )
 
 // SourceNames returns the foreign sources of groups, which a configuration may turn off: coscheduling is PodGroups of
-// scheduling.x-k8s.io.
-func SourceNames() []string { return []string{"coscheduling"} }
+// scheduling.x-k8s.io, volcano those of scheduling.volcano.sh.
+func SourceNames() []string { return []string{"coscheduling", "volcano"} }
 
 // sources decodes which foreign sources of groups are off, sorted.
 func (d *decoder) sources(value *yaml.Node) (off []string) {

@@ -16,10 +16,10 @@
 {{- fail "config: that is no configuration: it has no list of tiers; give the text of one with --set-file config=FILE, which `kubectl tutti config lint FILE` checks" }}
 {{- end }}
 {{- end }}
-{{- if not .Values.sources.coscheduling }}
 {{- $sources := (include "tutti.config" . | fromYaml).sources | default dict }}
-{{- if ne (toString $sources.coscheduling) "false" }}
-{{- fail "sources.coscheduling: without the right to read these groups their pods wait; write sources: {coscheduling: false} in config, too, so that their label means nothing" }}
+{{- range $name, $on := .Values.sources }}
+{{- if not (or $on (eq (toString (get $sources $name)) "false")) }}
+{{- fail (printf "sources.%s: without the right to read these groups their pods wait; write sources: {%s: false} in config, too, so that their marks mean nothing" $name $name) }}
 {{- end }}
 {{- end }}
 {{- range .Values.scheduler.names }}

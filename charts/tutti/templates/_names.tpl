@@ -116,7 +116,9 @@ annotations:
 {{/* The text of the configuration. */}}
 {{- define "tutti.config" -}}
 {{- .Values.config | default (.Files.Get "files/scheduler.yaml") | trim -}}
-{{- if not (or .Values.config .Values.sources.coscheduling) }}
-sources: {coscheduling: false}
+{{- $off := list -}}
+{{- range $name, $on := .Values.sources }}{{ if not $on }}{{ $off = append $off (printf "%s: false" $name) }}{{ end }}{{ end -}}
+{{- if and $off (not .Values.config) }}
+sources: {{ printf "{%s}" (join ", " $off) }}
 {{- end -}}
 {{- end }}

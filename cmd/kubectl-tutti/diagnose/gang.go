@@ -146,15 +146,15 @@ func withoutObject(name string, pods []*corev1.Pod) []gang {
 	lost := gang{name: name}
 	at := map[types.UID]int{}
 	for _, pod := range pods {
-		implicit := groups.Of(pod).Implicit
-		if implicit == (model.JobKey{}) {
+		implicit := groups.Of(pod).Implicit()
+		if implicit == nil {
 			lost.pods = append(lost.pods, pod)
 			continue
 		}
-		i, met := at[implicit.Owner]
+		i, met := at[implicit.Job.Owner]
 		if !met {
 			i = len(found)
-			at[implicit.Owner] = i
+			at[implicit.Job.Owner] = i
 			found = append(found, gang{name: name, byPods: true, owner: ownerOf(pod)})
 		}
 		found[i].pods = append(found[i].pods, pod)
@@ -196,7 +196,9 @@ func (g *gang) needs() int {
 	}
 	needs := int32(1)
 	for _, pod := range g.pods {
-		needs = max(needs, groups.Of(pod).MinMember)
+		if implicit := groups.Of(pod).Implicit(); implicit != nil {
+			needs = max(needs, implicit.MinMember)
+		}
 	}
 	return int(needs)
 }
@@ -231,7 +233,7 @@ func (g *gang) priority() int32 {
 	for _, pod := range g.pods {
 		if own := pod.Spec.Priority; own != nil && !foreign(pod) {
 			job.Tasks = append(job.Tasks, &model.Task{
-				Role: groups.Role(pod), Priority: *own, SchedulingGated: len(pod.Spec.SchedulingGates) > 0,
+				Role: groups.Of(pod).Role, Priority: *own, SchedulingGated: len(pod.Spec.SchedulingGates) > 0,
 				Placement: model.Placement{Status: statusOf(pod)},
 			})
 		}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
-	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // The scheduler's codes and reasons that this package handles specially.
@@ -194,7 +193,7 @@ func (a *Diagnosis) mislabelledPods(namespace *Namespace) []string {
 	lost := map[string][]string{}
 	for i := range namespace.Pods {
 		pod := &namespace.Pods[i]
-		if m := groups.Of(pod); !m.Job.IsPod() && m.Job.Name != a.Name && m.Implicit == (model.JobKey{}) && namespace.group(m.Job.Name) == nil {
+		if m := groups.Of(pod); !m.Job.IsPod() && m.Job.Name != a.Name && m.Implicit() == nil && namespace.group(m.Job.Name) == nil {
 			named := m.Job.Name
 			lost[named] = append(lost[named], pod.Name)
 		}

@@ -16,7 +16,7 @@ func (g *gang) reportingPod() *corev1.Pod {
 		return nil
 	}
 	for _, pod := range g.pods {
-		if foreign(pod) || len(pod.Spec.SchedulingGates) > 0 || groups.Of(pod).Malformed != nil {
+		if foreign(pod) || len(pod.Spec.SchedulingGates) > 0 || malformed(pod) {
 			continue
 		}
 		if condition := waits(pod); condition != nil && !isRepeated(g, condition) {
@@ -63,4 +63,11 @@ func (a *Diagnosis) diagnoseByPods(g *gang) {
 	default:
 		a.State, a.Details = Unprocessed, []string{"the scheduler has not said anything about it yet"}
 	}
+}
+
+// malformed reports whether a pod says something of its group that cannot be read.
+func malformed(pod *corev1.Pod) bool {
+	membership := groups.Of(pod)
+	implicit := membership.Implicit()
+	return membership.Malformed != nil || implicit != nil && implicit.Malformed != nil
 }

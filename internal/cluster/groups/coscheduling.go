@@ -5,6 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -19,8 +20,12 @@ func (coscheduling) Name() string { return "coscheduling" }
 
 func (coscheduling) Of(pod *corev1.Pod) (Membership, bool) {
 	name := pod.Labels[LabelCoscheduling]
-	return Membership{Job: model.JobKey{Namespace: pod.Namespace, Name: name, Source: model.SourceCoscheduling}}, name != ""
+	return Membership{
+		Job: model.JobKey{Namespace: pod.Namespace, Name: name, Source: model.SourceCoscheduling}, Role: pod.Labels[v1alpha1.LabelRole],
+	}, name != ""
 }
+
+func (coscheduling) Marks() Marks { return Marks{Labels: []string{LabelCoscheduling}} }
 
 func (coscheduling) Watches() []Watch {
 	return []Watch{{

@@ -29,22 +29,25 @@ func TestMarksOfSources(t *testing.T) {
 		"an empty label":                {labels: map[string]string{LabelCoscheduling: ""}, want: lonely},
 		"off":                           {labels: map[string]string{LabelCoscheduling: "f"}, off: []string{"coscheduling"}, want: lonely},
 		"our label, too":                {labels: map[string]string{LabelCoscheduling: "f", v1alpha1.LabelPodGroup: "g"}, want: ours},
-		"kube-batch's annotation, too":  {labels: map[string]string{LabelCoscheduling: "f"}, annotations: map[string]string{v1alpha1.AnnotationKubeBatchGroup: "g"}, want: ours},
+		"kube-batch's annotation, too":  {labels: map[string]string{LabelCoscheduling: "f"}, annotations: map[string]string{v1alpha1.AnnotationKubeBatchGroup: "g"}, want: foreign},
+		"that, and the label off":       {labels: map[string]string{LabelCoscheduling: "f"}, annotations: map[string]string{v1alpha1.AnnotationKubeBatchGroup: "g"}, off: []string{"coscheduling", "volcano"}, want: ours},
 		"a label of no source":          {labels: map[string]string{"scheduling.sigs.k8s.io/pod-group": "f"}, want: lonely},
 		"our own source cannot be off ": {labels: map[string]string{v1alpha1.LabelPodGroup: "g"}, off: []string{"coscheduling"}, want: ours},
 	} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", Labels: c.labels, Annotations: c.annotations}}
-		if got := Without(c.off).Of(pod); got.Job != c.want || got.Implicit != (model.JobKey{}) || got.Malformed != nil {
+		if got := Without(c.off).Of(pod); got.Job != c.want || got.Otherwise != nil || got.Malformed != nil {
 			t.Errorf("%s: %+v, want %v", name, got, c.want)
 		}
 	}
 }
 
-// TestSourcesHaveTheNamesOfTheConfiguration, but for our own, which is always on.
+// TestSourcesHaveTheNamesOfTheConfiguration, but for our own, which are always on.
 func TestSourcesHaveTheNamesOfTheConfiguration(t *testing.T) {
 	var names []string
-	for _, source := range All()[1:] {
-		names = append(names, source.Name())
+	for _, source := range All() {
+		if source != (own{}) && source != (kubeBatch{}) {
+			names = append(names, source.Name())
+		}
 	}
 	if want := config.SourceNames(); !slices.Equal(names, want) {
 		t.Errorf("sources %q, and a configuration has %q", names, want)
@@ -106,7 +109,7 @@ func TestDecodeNeverPanics(t *testing.T) {
 				return []any{value(depth+1).Draw(t, "item")}
 			default:
 				object := map[string]any{}
-				for _, key := range []string{"spec", "metadata", "minMember", "minResources", "cpu", "name", "uid", "creationTimestamp"} {
+				for _, key := range []string{"spec", "metadata", "minMember", "minResources", "minTaskMember", "networkTopology", "conditions", "type", "cpu", "name", "uid", "creationTimestamp"} {
 					if rapid.Bool().Draw(t, key) {
 						object[key] = value(depth+1).Draw(t, "value")
 					}
@@ -116,10 +119,13 @@ func TestDecodeNeverPanics(t *testing.T) {
 		})
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		object := map[string]any{"spec": value(0).Draw(t, "spec"), "metadata": value(0).Draw(t, "metadata")}
-		spec := decodeCoscheduling(&unstructured.Unstructured{Object: object})
-		if spec.MinMember < 1 {
-			t.Fatalf("%+v of %v", spec, object)
+		object := map[string]any{"spec": value(0).Draw(t, "spec"), "metadata": value(0).Draw(t, "metadata"), "status": value(0).Draw(t, "status")}
+		for _, source := range All() {
+			for _, watch := range source.Watches() {
+				if spec := watch.Decode(&unstructured.Unstructured{Object: object}); spec.MinMember < 1 || spec.Source != watch.Source {
+					t.Fatalf("%+v of %v", spec, object)
+				}
+			}
 		}
 	})
 }

@@ -7,6 +7,7 @@
 //	source.go          what a source of groups is, and which there are
 //	own.go             PodGroups of ours, and implicit groups
 //	coscheduling.go    PodGroups of scheduling.x-k8s.io
+//	volcano.go         PodGroups of scheduling.volcano.sh
 //	fields.go          how a field of a foreign object is read
 //	groups.go          what the object, or the pods, mean for the job
 //	whole.go           what a gang needs that was whole and has lost members

@@ -3,10 +3,11 @@ package groups
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -16,13 +17,35 @@ import (
 type Membership struct {
 	// Job is that of the group which the pod names, always in its own namespace, or one of its own.
 	Job model.JobKey
-	// Implicit is the job that it belongs to while there is no such PodGroup; zero when it waits for it.
-	Implicit model.JobKey
-	// MinMember is how many members the implicit group needs as far as this pod says; zero when it says nothing that can be read.
+	// Role is the role that the pod plays in it; empty when it names none.
+	Role string
+	// MinMember is how many members an implicit group needs as far as this pod says; zero when it says nothing that can be read.
 	MinMember int32
 	// Malformed says what cannot be read of that, or that the group's name cannot be one: the pod waits alone then. nil when all is
 	// well.
 	Malformed *model.Refusal
+	// Otherwise is what holds in its place while the object of Job does not exist, since the same mark may mean another group; nil
+	// when the pod waits for the object.
+	Otherwise *Membership
+}
+
+// All returns the membership and those that hold in its place, in their order.
+func (m *Membership) All() iter.Seq[*Membership] {
+	return func(yield func(*Membership) bool) {
+		for ; m != nil && yield(m); m = m.Otherwise {
+		}
+	}
+}
+
+// Implicit returns what holds while no PodGroup of the name exists and the pod says what its group needs; nil when it waits for
+// the PodGroup.
+func (m Membership) Implicit() *Membership {
+	for one := range m.All() {
+		if one.Job.IsImplicit() {
+			return one
+		}
+	}
+	return nil
 }
 
 // FillImplicit writes what its members say into a job without a PodGroup: identity and minimum, which is the highest that any
@@ -41,7 +64,7 @@ func FillImplicit(job *model.Job) {
 // FillForeign writes what a foreign object says into its job: identity, age, minimum, and a refusal when it contradicts itself.
 // What no status of ours has is read from the pods, as for an implicit group.
 func FillForeign(job *model.Job, spec *Spec) {
-	job.UID, job.Created, job.MinMember = spec.UID, spec.CreationTimestamp.Time, spec.MinMember
+	job.UID, job.Created, job.MinMember, job.Roles = spec.UID, spec.CreationTimestamp.Time, spec.MinMember, spec.Roles
 	job.Invalid = nil
 	if spec.Contradiction != "" {
 		job.Invalid = &model.Refusal{Code: model.InvalidGroup, Detail: job.Key.Describe() + ": " + spec.Contradiction}
@@ -55,8 +78,12 @@ func fillFromPods(job *model.Job) {
 	job.Whole = slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Started && task.IsBound() })
 }
 
-// Role returns the role that a pod plays in its group; empty when it names none.
-func Role(pod *corev1.Pod) string { return pod.Labels[v1alpha1.LabelRole] }
+// Replacement returns the key of the PodGroup of ours that takes the place of the job's group once it exists; ok is false when
+// the members of the job are in no other group whatever exists.
+func Replacement(job model.JobKey) (key model.JobKey, ok bool) {
+	ok = job.IsImplicit() || job.Source == model.SourceVolcano && len(job.Name) <= validation.LabelValueMaxLength
+	return model.JobKey{Namespace: job.Namespace, Name: job.Name}, ok
+}
 
 // Key returns the key of the job that a PodGroup stands for.
 func Key(group *v1alpha1.PodGroup) model.JobKey {

@@ -27,7 +27,7 @@ func TestOf(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", Labels: c.labels, Annotations: c.annotations}}
-			if got := Of(pod); got != (Membership{Job: c.want}) {
+			if got := Without([]string{"volcano"}).Of(pod); got != (Membership{Job: c.want}) {
 				t.Errorf("job %+v, want %+v", got, c.want)
 			}
 		})
@@ -42,7 +42,7 @@ func TestTheNameOfAGroupIsAValueOfALabel(t *testing.T) {
 		got := Of(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", Annotations: map[string]string{
 			v1alpha1.AnnotationKubeBatchGroup: name, v1alpha1.AnnotationMinMember: "3"}}})
 		want := "pod ns/p: annotation scheduling.k8s.io/group-name is " + shown + ", which cannot be the value of a label"
-		if !got.Job.IsPod() || got.Implicit != (model.JobKey{}) || got.Malformed == nil || got.Malformed.Code != model.InvalidGroup || got.Malformed.Detail != want {
+		if !got.Job.IsPod() || got.Otherwise != nil || got.Malformed == nil || got.Malformed.Code != model.InvalidGroup || got.Malformed.Detail != want {
 			t.Errorf("%.20q: %+v, %v", name, got, got.Malformed)
 		}
 	}
@@ -53,32 +53,35 @@ func TestOfImplicitGroups(t *testing.T) {
 	implicit := func(owner types.UID) model.JobKey {
 		return model.JobKey{Namespace: "ns", Name: "g", Source: model.SourceImplicit, Owner: owner}
 	}
+	otherwise := func(owner types.UID, minMember int32) Membership {
+		return Membership{Job: group, Otherwise: &Membership{Job: implicit(owner), MinMember: minMember}}
+	}
 	for name, c := range map[string]struct {
 		written string
 		owners  []metav1.OwnerReference
 		want    Membership
 		problem string
 	}{
-		"of a controller": {"3", []metav1.OwnerReference{{UID: "other"}, {UID: "u", Controller: new(true)}}, Membership{Job: group, Implicit: implicit("u"), MinMember: 3}, ""},
-		"of unowned":      {"1", nil, Membership{Job: group, Implicit: implicit(""), MinMember: 1}, ""},
-		"not controlled":  {"1", []metav1.OwnerReference{{UID: "other"}}, Membership{Job: group, Implicit: implicit(""), MinMember: 1}, ""},
-		"none":            {"0", nil, Membership{Job: group, Implicit: implicit("")}, `annotation scheduling.tutti.dev/min-member is "0", it must be a whole number from 1 up`},
-		"words":           {"all", nil, Membership{Job: group, Implicit: implicit("")}, `annotation scheduling.tutti.dev/min-member is "all", it must be a whole number from 1 up`},
-		"too many":        {"2147483648", nil, Membership{Job: group, Implicit: implicit("")}, `annotation scheduling.tutti.dev/min-member is "2147483648", it must be a whole number from 1 up`},
-		"empty":           {"", nil, Membership{Job: group, Implicit: implicit("")}, `annotation scheduling.tutti.dev/min-member is "", it must be a whole number from 1 up`},
-		"a book":          {strings.Repeat("é", 1000), nil, Membership{Job: group, Implicit: implicit("")}, `annotation scheduling.tutti.dev/min-member is "` + strings.Repeat("é", 20) + `…", it must be a whole number from 1 up`},
+		"of a controller": {"3", []metav1.OwnerReference{{UID: "other"}, {UID: "u", Controller: new(true)}}, otherwise("u", 3), ""},
+		"of unowned":      {"1", nil, otherwise("", 1), ""},
+		"not controlled":  {"1", []metav1.OwnerReference{{UID: "other"}}, otherwise("", 1), ""},
+		"none":            {"0", nil, otherwise("", 0), `annotation scheduling.tutti.dev/min-member is "0", it must be a whole number from 1 up`},
+		"words":           {"all", nil, otherwise("", 0), `annotation scheduling.tutti.dev/min-member is "all", it must be a whole number from 1 up`},
+		"too many":        {"2147483648", nil, otherwise("", 0), `annotation scheduling.tutti.dev/min-member is "2147483648", it must be a whole number from 1 up`},
+		"empty":           {"", nil, otherwise("", 0), `annotation scheduling.tutti.dev/min-member is "", it must be a whole number from 1 up`},
+		"a book":          {strings.Repeat("é", 1000), nil, otherwise("", 0), `annotation scheduling.tutti.dev/min-member is "` + strings.Repeat("é", 20) + `…", it must be a whole number from 1 up`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Of(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 				Namespace: "ns", Name: "p", OwnerReferences: c.owners, Labels: map[string]string{v1alpha1.LabelPodGroup: "g"},
 				Annotations: map[string]string{v1alpha1.AnnotationMinMember: c.written},
 			}})
-			if got.Malformed.String() != c.problem {
-				t.Errorf("problem %q, want %q", got.Malformed, c.problem)
+			if malformed := got.Implicit().Malformed; malformed.String() != c.problem || got.Malformed != nil {
+				t.Errorf("problem %q, want %q", malformed, c.problem)
 			}
-			got.Malformed = nil
-			if got != c.want {
-				t.Errorf("got %+v, want %+v", got, c.want)
+			got.Otherwise.Malformed = nil
+			if got.Job != c.want.Job || *got.Otherwise != *c.want.Otherwise {
+				t.Errorf("got %+v, %+v, want %+v, %+v", got, got.Otherwise, c.want, c.want.Otherwise)
 			}
 		})
 	}

@@ -1,7 +1,6 @@
 package groups
 
 import (
-	"cmp"
 	"fmt"
 	"strconv"
 
@@ -14,41 +13,63 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// own is our own label, and kube-batch's annotation: of a PodGroup, or of an implicit group. The two are one source, since the
-// same mark means one or the other, as the PodGroup exists or not.
+// own is our own label: of a PodGroup, or of an implicit group. The two are one source, since the same mark means one or the
+// other, as the PodGroup exists or not.
 type own struct{}
 
-func (own) Name() string { return "tutti" }
+// kubeBatch is the annotation of kube-batch, which means the same as our label. It comes last: volcano has the same annotation.
+type kubeBatch struct{}
 
-func (own) Watches() []Watch { return nil }
+func (own) Name() string       { return "tutti" }
+func (kubeBatch) Name() string { return "kube-batch" }
+
+func (own) Watches() []Watch       { return nil }
+func (kubeBatch) Watches() []Watch { return nil }
+
+func (own) Marks() Marks {
+	return Marks{
+		Labels:      []string{v1alpha1.LabelPodGroup, v1alpha1.LabelRole, v1alpha1.LabelQueue},
+		Annotations: []string{v1alpha1.AnnotationMinMember},
+	}
+}
+func (kubeBatch) Marks() Marks {
+	return Marks{Annotations: []string{v1alpha1.AnnotationKubeBatchGroup}}
+}
 
 func (own) Of(pod *corev1.Pod) (Membership, bool) {
-	written := pod.Annotations[v1alpha1.AnnotationKubeBatchGroup]
-	name := cmp.Or(pod.Labels[v1alpha1.LabelPodGroup], written)
-	if name == "" {
-		return Membership{}, false
-	}
+	name := pod.Labels[v1alpha1.LabelPodGroup]
+	return ofPodGroup(pod, name), name != ""
+}
+
+func (kubeBatch) Of(pod *corev1.Pod) (Membership, bool) {
+	name := pod.Annotations[v1alpha1.AnnotationKubeBatchGroup]
 	if problems := validation.IsValidLabelValue(name); len(problems) > 0 {
 		m := alone(pod)
 		m.Malformed = &model.Refusal{Code: model.InvalidGroup, Detail: fmt.Sprintf(
 			"pod %s/%s: annotation %s is %q, which cannot be the value of a label", pod.Namespace, pod.Name,
-			v1alpha1.AnnotationKubeBatchGroup, model.Brief(written, maxQuoted))}
+			v1alpha1.AnnotationKubeBatchGroup, model.Brief(name, maxQuoted))}
 		return m, true
 	}
-	m := Membership{Job: model.JobKey{Namespace: pod.Namespace, Name: name}}
+	return ofPodGroup(pod, name), name != ""
+}
+
+// ofPodGroup is the membership in a PodGroup of ours, and in an implicit group while that does not exist and the pod says how
+// many members it needs.
+func ofPodGroup(pod *corev1.Pod, name string) Membership {
+	m := Membership{Job: model.JobKey{Namespace: pod.Namespace, Name: name}, Role: pod.Labels[v1alpha1.LabelRole]}
 	minimum, implicit := pod.Annotations[v1alpha1.AnnotationMinMember]
 	if !implicit {
-		return m, true
+		return m
 	}
-	m.Implicit = model.JobKey{Namespace: pod.Namespace, Name: name, Source: model.SourceImplicit, Owner: owner(pod)}
+	m.Otherwise = &Membership{Job: model.JobKey{Namespace: pod.Namespace, Name: name, Source: model.SourceImplicit, Owner: owner(pod)}, Role: m.Role}
 	minMember, err := strconv.ParseInt(minimum, 10, 32)
 	if err != nil || minMember < 1 {
-		m.Malformed = &model.Refusal{Code: model.InvalidGroup, Detail: fmt.Sprintf(
+		m.Otherwise.Malformed = &model.Refusal{Code: model.InvalidGroup, Detail: fmt.Sprintf(
 			"annotation %s is %q, it must be a whole number from 1 up", v1alpha1.AnnotationMinMember, model.Brief(minimum, maxQuoted))}
-		return m, true
+		return m
 	}
-	m.MinMember = int32(minMember)
-	return m, true
+	m.Otherwise.MinMember = int32(minMember)
+	return m
 }
 
 // maxQuoted is how much of a text that users wrote a message quotes, in bytes.

@@ -10,13 +10,10 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 )
 
-// QueueOf returns the name of the queue of a job: the one that its PodGroup names, else its oldest member, else its namespace by
-// a label, else the default. Group and oldest may be nil.
-func QueueOf(group *v1alpha1.PodGroup, oldest *corev1.Pod, namespace map[string]string) string {
-	var ofGroup, ofPod string
-	if group != nil {
-		ofGroup = group.Spec.Queue
-	}
+// QueueOf returns the name of the queue of a job: the one that its group names, empty when it names none, else its oldest member,
+// else its namespace by a label, else the default. oldest may be nil.
+func QueueOf(ofGroup string, oldest *corev1.Pod, namespace map[string]string) string {
+	var ofPod string
 	if oldest != nil {
 		ofPod = oldest.Labels[v1alpha1.LabelQueue]
 	}

@@ -21,7 +21,12 @@ type Source interface {
 	Of(pod *corev1.Pod) (m Membership, ok bool)
 	// Watches returns the foreign objects that it reads; nil when pods and our own PodGroups say all.
 	Watches() []Watch
+	// Marks returns what Of reads of a pod.
+	Marks() Marks
 }
+
+// Marks are the keys of labels and annotations.
+type Marks struct{ Labels, Annotations []string }
 
 // Watch is a kind of foreign objects, and what is kept of them.
 type Watch struct {
@@ -39,12 +44,27 @@ type Spec struct {
 	// ObjectMeta is its identity, version and age, and nothing else.
 	metav1.ObjectMeta
 	Source model.Source
-	// MinMember is how many members must start together, at least 1.
+	// MinMember is how many members must start together, at least 1; Roles are the minima of its parts, by name.
 	MinMember int32
+	Roles     []model.Role
+	// PriorityClassName and Queue are those that it names; empty when it names none.
+	PriorityClassName, Queue string
 	// MinResources are what it wants to be free before the first member starts; nil when it says nothing.
 	MinResources corev1.ResourceList
-	// Contradiction says which field cannot be read or followed, and why; empty when all is well.
-	Contradiction string
+	// Contradiction says which field cannot be read, and why; empty when all is well. Remark says what of it is not followed.
+	Contradiction, Remark string
+	// Shown is what its status shows, for those who write it; zero of a kind whose status we do not write.
+	Shown Shown
+}
+
+// Shown is what the status of a foreign object shows.
+type Shown struct {
+	// Phase is as the object's kind names it; empty when it has none.
+	Phase string
+	// Type, Status, Reason and Message are those of the condition that a scheduler has written last; empty when there is none.
+	Type, Status, Reason, Message string
+	// Running, Succeeded and Failed are how many members it counts.
+	Running, Succeeded, Failed int32
 }
 
 // Identity is what is kept of the metadata of a foreign object.
@@ -62,7 +82,9 @@ func (s *Spec) Key() model.JobKey {
 
 // Same reports whether two versions say the same: a job is not looked at again for what others write to a status.
 func (s *Spec) Same(other *Spec) bool {
-	return other != nil && s.UID == other.UID && s.MinMember == other.MinMember && s.Contradiction == other.Contradiction &&
+	return other != nil && s.UID == other.UID && s.MinMember == other.MinMember && slices.Equal(s.Roles, other.Roles) &&
+		s.PriorityClassName == other.PriorityClassName && s.Queue == other.Queue &&
+		s.Contradiction == other.Contradiction && s.Remark == other.Remark &&
 		equality.Semantic.DeepEqual(s.MinResources, other.MinResources)
 }
 
@@ -71,11 +93,20 @@ func (s *Spec) Same(other *Spec) bool {
 type Sources []Source
 
 // All returns the sources in their order: the word of a user comes before what an operator writes.
-func All() Sources { return Sources{own{}, coscheduling{}} }
+func All() Sources { return Sources{own{}, coscheduling{}, volcano{}, kubeBatch{}} }
 
 // Without returns all sources but those that are off, by name.
 func Without(off []string) Sources {
 	return slices.DeleteFunc(All(), func(source Source) bool { return slices.Contains(off, source.Name()) })
+}
+
+// Marks returns what the sources read of a pod.
+func (s Sources) Marks() (all Marks) {
+	for _, source := range s {
+		marks := source.Marks()
+		all.Labels, all.Annotations = append(all.Labels, marks.Labels...), append(all.Annotations, marks.Annotations...)
+	}
+	return all
 }
 
 // Of returns what a pod says while all sources are on.

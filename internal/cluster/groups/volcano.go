@@ -1,0 +1,170 @@
+package groups
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// VolcanoTaskSpec is the annotation, or label, of pods that names their role in a PodGroup of scheduling.volcano.sh.
+const VolcanoTaskSpec = "volcano.sh/task-spec"
+
+// volcano is the PodGroup of Volcano, which its own jobs, KubeRay, LeaderWorkerSet, training-operator and Spark write. Its mark
+// is the annotation of kube-batch: a PodGroup of ours with the name comes first. Names may be longer than those of ours.
+type volcano struct{}
+
+func (volcano) Name() string { return "volcano" }
+
+func (volcano) Marks() Marks {
+	return Marks{Labels: []string{VolcanoTaskSpec}, Annotations: []string{v1alpha1.AnnotationKubeBatchGroup, VolcanoTaskSpec}}
+}
+
+// Of leaves to kubeBatch what cannot be the name of an object, and pods that say how many members their implicit group needs.
+func (volcano) Of(pod *corev1.Pod) (Membership, bool) {
+	name := pod.Annotations[v1alpha1.AnnotationKubeBatchGroup]
+	if _, implicit := pod.Annotations[v1alpha1.AnnotationMinMember]; implicit || len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return Membership{}, false
+	}
+	m := Membership{
+		Job:  model.JobKey{Namespace: pod.Namespace, Name: name, Source: model.SourceVolcano},
+		Role: cmp.Or(pod.Annotations[VolcanoTaskSpec], pod.Labels[VolcanoTaskSpec]),
+	}
+	if len(name) > validation.LabelValueMaxLength {
+		return m, true
+	}
+	ours := ofPodGroup(pod, name)
+	ours.Otherwise = &m
+	return ours, true
+}
+
+func (volcano) Watches() []Watch {
+	return []Watch{{
+		Source:   model.SourceVolcano,
+		Resource: schema.GroupVersionResource{Group: "scheduling.volcano.sh", Version: "v1beta1", Resource: "podgroups"},
+		Decode:   decodeVolcano,
+	}}
+}
+
+// decodeVolcano reads one as Volcano's scheduler does (pkg/scheduler/api/job_info.go): a minMember of 0, which KubeRay, Spark and
+// jobs without the webhook write, is a gang of one; minTaskMember counts where minMember is at least their sum, and is nothing
+// else. The queue default is what the CRD adds where none is named.
+func decodeVolcano(object *unstructured.Unstructured) *Spec {
+	f := fields{object: object.Object}
+	spec := &Spec{
+		ObjectMeta: Identity(object), Source: model.SourceVolcano, MinMember: f.minimum("spec", "minMember"),
+		MinResources: f.resources("spec", "minResources"), PriorityClassName: f.text("spec", "priorityClassName"),
+	}
+	if queue := f.text("spec", "queue"); queue != v1alpha1.DefaultQueue {
+		spec.Queue = queue
+	}
+	var remarks []string
+	roles, sum := f.minima("spec", "minTaskMember")
+	if spec.Roles = roles; sum > int64(spec.MinMember) {
+		spec.Roles = nil
+		remarks = append(remarks, fmt.Sprintf("minTaskMember is not followed: its sum of %d is more than minMember: %d", sum, spec.MinMember))
+	}
+	if mode := f.text("spec", "networkTopology", "mode"); mode == "hard" || mode == "" && f.value("spec", "networkTopology") != nil {
+		remarks = append(remarks, "networkTopology is not followed: members may be placed anywhere")
+	}
+	if f.value("spec", "subGroupPolicy") != nil {
+		remarks = append(remarks, "subGroupPolicy is not followed")
+	}
+	spec.Remark, spec.Contradiction = strings.Join(remarks, "; "), f.contradiction
+	spec.Shown = shownByVolcano(object)
+	return spec
+}
+
+// shownByVolcano reads the status; what cannot be read of it counts as absent, since it says nothing about the group.
+func shownByVolcano(object *unstructured.Unstructured) Shown {
+	f := fields{object: object.Object}
+	shown := Shown{
+		Phase: f.text("status", "phase"), Running: f.integer("status", "running"), Succeeded: f.integer("status", "succeeded"),
+		Failed: f.integer("status", "failed"),
+	}
+	conditions, _ := f.value("status", "conditions").([]any)
+	for _, condition := range slices.Backward(conditions) {
+		fields, ok := condition.(map[string]any)
+		if kind, _ := fields["type"].(string); ok && (kind == VolcanoScheduled || kind == VolcanoUnschedulable) {
+			text := func(name string) string {
+				value, _ := fields[name].(string)
+				return model.Brief(value, maxShown)
+			}
+			shown.Type, shown.Status, shown.Reason, shown.Message = kind, text("status"), text("reason"), text("message")
+			break
+		}
+	}
+	return shown
+}
+
+// maxShown is how much of a text of a status is kept, in bytes; what is written is shorter.
+const maxShown = 2048
+
+// The types of the conditions that Volcano's scheduler writes, and of its phases those that a scheduler sets.
+const (
+	VolcanoScheduled     = "Scheduled"
+	VolcanoUnschedulable = "Unschedulable"
+
+	VolcanoPending   = "Pending"
+	VolcanoInqueue   = "Inqueue"
+	VolcanoRunning   = "Running"
+	VolcanoCompleted = "Completed"
+)
+
+// minimum returns a number of members that start together; a number below 0 is a contradiction, and what is not stated is 1.
+func (f *fields) minimum(path ...string) int32 {
+	n := f.integer(path...)
+	if n < 0 {
+		f.contradict("%s is %d, it must be at least 0", strings.Join(path, "."), n)
+	}
+	return max(1, n)
+}
+
+// maxRoles is how many roles a group may have.
+const maxRoles = 256
+
+// minima returns the minima of roles by name, and their sum; roles that need no member are left out.
+func (f *fields) minima(path ...string) (roles []model.Role, sum int64) {
+	at := strings.Join(path, ".")
+	switch value := f.value(path...).(type) {
+	case nil:
+	case map[string]any:
+		if len(value) > maxRoles {
+			f.contradict("%s names %d roles, at most %d are supported", at, len(value), maxRoles)
+			return nil, 0
+		}
+		for _, name := range slices.Sorted(maps.Keys(value)) {
+			n := f.integer(append(slices.Clone(path), name)...)
+			if n < 0 {
+				f.contradict("%s.%s is %d, it must be at least 0", at, model.Brief(name, maxQuoted), n)
+			}
+			if n > 0 {
+				roles, sum = append(roles, model.Role{Name: name, MinMember: n}), sum+int64(n)
+			}
+		}
+	default:
+		f.contradict("%s is %s, it must be a list of minima by role", at, typeOf(value))
+	}
+	return roles, sum
+}
+
+// text returns a text of at most the length of a name; empty when there is none.
+func (f *fields) text(path ...string) string {
+	switch value := f.value(path...).(type) {
+	case nil:
+	case string:
+		return model.Brief(value, validation.DNS1123SubdomainMaxLength)
+	default:
+		f.contradict("%s is %s, it must be a text", strings.Join(path, "."), typeOf(value))
+	}
+	return ""
+}

@@ -53,7 +53,26 @@ func (s *State) applyForeign(spec *groups.Spec, deleted bool) Effect {
 	default:
 		s.foreign.specs[key] = spec
 	}
-	return s.readForeignAgain(key)
+	effect := s.readForeignAgain(key)
+	if key.Source != model.SourceJobSet && key.Source != model.SourceMPIJob {
+		return effect
+	}
+	for _, source := range []model.Source{model.SourceCoscheduling, model.SourceVolcano} { // whose late roles it may say
+		effect = effect.merge(s.readForeignAgain(model.JobKey{Namespace: key.Namespace, Name: key.Name, Source: source}))
+	}
+	return effect
+}
+
+// spec returns what the object of a group says, with the late roles of its parent; nil when it is not known.
+func (f *foreign) spec(key model.JobKey) *groups.Spec {
+	spec := f.specs[key]
+	if spec == nil {
+		return nil
+	}
+	if parent, ok := spec.Parent(); ok {
+		return spec.WithLate(f.specs[parent])
+	}
+	return spec
 }
 
 func (s *State) readForeignAgain(key model.JobKey) Effect {
@@ -80,7 +99,7 @@ func (s *State) applyReading(source model.Source, reading Reading) (effect Effec
 		}
 	}
 	for key := range s.members {
-		if key.Source == source {
+		if key.IsForeign() { // the object may be the parent of another one
 			effect = effect.merge(s.readForeignAgain(key))
 		}
 	}
@@ -90,7 +109,7 @@ func (s *State) applyReading(source model.Source, reading Reading) (effect Effec
 // readForeign works out what a foreign object and the members ask for, and returns the priority class that it names. Without the
 // object they wait, and never start alone.
 func (s *State) readForeign(job *model.Job) (class string) {
-	spec := s.foreign.specs[job.Key]
+	spec := s.foreign.spec(job.Key)
 	if spec == nil {
 		job.Invalid = s.foreign.missing(job.Key)
 		return ""
@@ -101,7 +120,17 @@ func (s *State) readForeign(job *model.Job) (class string) {
 	if !job.Whole && job.FirstUnmetMinimum((*model.Task).Exists) == nil && wantsMore(job, spec) {
 		job.Warning = joinNotes(job.Warning, "its minResources are more than its members request; only the capacity for these is waited for")
 	}
+	if parent, ok := spec.Parent(); ok && s.foreign.specs[parent] == nil && job.FirstUnmetMinimum((*model.Task).Exists) != nil {
+		job.Warning = joinNotes(job.Warning, fmt.Sprintf("%s %q is not read, so that it is not known which pods are made only when others run", parent.Source.Kind(), parent.Name)+
+			settingOf[parent.Source])
+	}
 	return spec.PriorityClassName
+}
+
+// settingOf is how users say what a parent that is not read would say.
+var settingOf = map[model.Source]string{
+	model.SourceMPIJob: "; with launcherCreationPolicy: WaitForWorkersReady set runPolicy.schedulingPolicy.minAvailable to the number of workers",
+	model.SourceJobSet: "; a runtime whose steps depend on each other must not have a podGroupPolicy",
 }
 
 // missing is why the members of a group wait whose object is not known.

@@ -160,7 +160,7 @@ func (s *State) Configure(translators []model.RequestTranslator, maxGrace time.D
 func (s *State) Group(key model.JobKey) *v1alpha1.PodGroup { return s.groups[key] }
 
 // Foreign returns what the foreign object of a job says, never to be changed; nil when it is not known.
-func (s *State) Foreign(key model.JobKey) *groups.Spec { return s.foreign.specs[key] }
+func (s *State) Foreign(key model.JobKey) *groups.Spec { return s.foreign.spec(key) }
 
 // SchedulerNames returns the names of the schedulers whose pods are ours, sorted.
 func (s *State) SchedulerNames() []string { return slices.Sorted(maps.Keys(s.schedulers)) }

@@ -194,7 +194,7 @@ func (w *world) queueName() string {
 // stepForeign changes a group of another project: what it says, or only what others write to it.
 func (w *world) stepForeign() Event {
 	name := w.name("g", 2)
-	source := rapid.SampledFrom([]model.Source{model.SourceCoscheduling, model.SourceVolcano}).Draw(w.t, "source")
+	source := rapid.SampledFrom([]model.Source{model.SourceCoscheduling, model.SourceVolcano, model.SourceMPIJob}).Draw(w.t, "source")
 	place := fmt.Sprint(name, source)
 	old := w.foreign[place]
 	if old != nil && w.chance(3, "foreign group goes") {
@@ -203,7 +203,13 @@ func (w *world) stepForeign() Event {
 		return w.stamp(&last, gone)
 	}
 	g := foreignSpec(name, 0, int32(1+w.number(2, "min")))
-	if g.Source = source; source == model.SourceVolcano {
+	switch g.Source = source; {
+	case source == model.SourceMPIJob:
+		g.Roles = []model.Role{{Name: "launcher", MinMember: 1, Late: w.chance(2, "late")}}
+	case w.chance(2, "controlled"):
+		g.OwnerReferences = []metav1.OwnerReference{{Kind: "MPIJob", Name: name, Controller: new(true)}}
+	}
+	if source == model.SourceVolcano {
 		g.Queue = w.queueName()
 		g.Roles = []model.Role{{Name: "worker", MinMember: int32(w.number(2, "of role"))}}
 		g.Shown.Phase = rapid.SampledFrom([]string{"", groups.VolcanoPending, groups.VolcanoInqueue}).Draw(w.t, "phase")
@@ -340,7 +346,7 @@ func (w *world) draw(name string) *corev1.Pod {
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: w.name("claim", 1)},
 		}}}
 	}
-	for _, option := range []podOption{by("other"), gated, on(w.name("n", 4)), of(w.name("g", 3)), ofForeign(w.name("g", 3)), annotation(v1alpha1.AnnotationKubeBatchGroup, w.name("g", 3)), role("worker"), priority(7), nominated(w.name("n", 4))} {
+	for _, option := range []podOption{by("other"), gated, on(w.name("n", 4)), of(w.name("g", 3)), ofForeign(w.name("g", 3)), annotation(v1alpha1.AnnotationKubeBatchGroup, w.name("g", 3)), inMPIJob(w.name("g", 3), "worker"), inMPIJob(w.name("g", 3), "launcher"), role("worker"), priority(7), nominated(w.name("n", 4))} {
 		if w.chance(3, "option") {
 			option(p)
 		}

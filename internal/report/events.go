@@ -166,8 +166,10 @@ func referenceTo(job *model.Job) corev1.ObjectReference {
 	switch job.Key.Source {
 	case model.SourcePod:
 		reference.APIVersion, reference.Kind = "v1", "Pod"
-	case model.SourceCoscheduling:
-		reference.APIVersion = "scheduling.x-k8s.io/v1alpha1"
+	}
+	if watch, ok := groups.WatchOf(job.Key.Source); ok {
+		reference.APIVersion = watch.Resource.GroupVersion().String()
+		reference.Kind, _, _ = strings.Cut(job.Key.Source.Kind(), ".")
 	}
 	if job.Key.IsImplicit() && len(job.Tasks) > 0 {
 		oldest := job.Tasks[0].Pod

@@ -19,7 +19,7 @@ func TestHasBegun(t *testing.T) {
 		"of another resource":               {Minima{MinMember: 2, Requests: Resources{4}}, 2, nil, []Resources{{1, 1}}, false},
 		"the largest that wait count":       {Minima{MinMember: 2, Requests: Resources{4}}, 2, nil, []Resources{{1}, {3}}, false},
 		"as many as are missing count":      {Minima{MinMember: 2, Requests: Resources{4}}, 2, nil, []Resources{{2}, {2}}, true},
-		"of a gang with roles all count":    {Minima{MinMember: 2, Requests: Resources{4}}, 2, []Role{{"a", 1}}, []Resources{{2}, {1}}, false},
+		"of a gang with roles all count":    {Minima{MinMember: 2, Requests: Resources{4}}, 2, []Role{{Name: "a", MinMember: 1}}, []Resources{{2}, {1}}, false},
 		"it has its minimum":                {Minima{MinMember: 1, Requests: Resources{2}}, 1, nil, []Resources{{2}}, false},
 		"fewer wait than are missing there": {Minima{MinMember: 4, Requests: Resources{8}}, 4, nil, []Resources{{2}}, true},
 	} {

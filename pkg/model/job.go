@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -22,14 +23,24 @@ const (
 	SourceCoscheduling
 	// SourceVolcano is a PodGroup of scheduling.volcano.sh.
 	SourceVolcano
+	// These own pods, and need no group object.
+	SourceJobSet
+	SourceMPIJob
+	SourcePyTorchJob
+	SourceTFJob
+	SourceXGBoostJob
+	SourcePaddleJob
+	SourceJAXJob
+	SourceRayCluster
 
 	// LastSource is the last of them.
-	LastSource = SourceVolcano
+	LastSource = SourceRayCluster
 )
 
 // Kind returns the kind of what stands for a job of the source, as messages name it.
 func (s Source) Kind() string {
-	return [...]string{"PodGroup", "pod", "implicit group", "PodGroup.scheduling.x-k8s.io", "PodGroup.scheduling.volcano.sh"}[s]
+	return [...]string{"PodGroup", "pod", "implicit group", "PodGroup.scheduling.x-k8s.io", "PodGroup.scheduling.volcano.sh",
+		"JobSet", "MPIJob", "PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob", "RayCluster"}[s]
 }
 
 // JobKey names a job. Its zero Source is that of a PodGroup of ours.
@@ -84,6 +95,9 @@ func (k JobKey) Compare(other JobKey) int {
 type Role struct {
 	Name      string
 	MinMember int32
+	// Late reports whether its members are made only when others run, and none has a node yet. While its minimum is 0 they wait until
+	// the job has all else that it needs.
+	Late bool
 }
 
 // Minima are how many members start together, in all and by role.
@@ -230,11 +244,17 @@ func (j *Job) FirstUnmetMinimum(counts func(*Task) bool) *UnmetMinimum {
 	return nil
 }
 
-// Pending returns the tasks that need a node: pending, not gated, in CompareTasks order.
+// InLateRole reports whether the task is in a role that is late.
+func (j *Job) InLateRole(task *Task) bool {
+	return slices.ContainsFunc(j.Roles, func(role Role) bool { return role.Late && role.Name == task.Role })
+}
+
+// Pending returns the tasks that need a node: pending, not gated, and not in a late role without a minimum, in CompareTasks order.
 func (j *Job) Pending() []*Task {
 	var waiting []*Task
 	for _, task := range j.Tasks {
-		if task.Status == Pending && !task.SchedulingGated {
+		held := func(role Role) bool { return role.Late && role.MinMember == 0 && role.Name == task.Role }
+		if task.Status == Pending && !task.SchedulingGated && !slices.ContainsFunc(j.Roles, held) {
 			waiting = append(waiting, task)
 		}
 	}

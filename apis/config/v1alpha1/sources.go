@@ -7,8 +7,11 @@ import (
 )
 
 // SourceNames returns the foreign sources of groups, which a configuration may turn off: coscheduling is PodGroups of
-// scheduling.x-k8s.io, volcano those of scheduling.volcano.sh.
-func SourceNames() []string { return []string{"coscheduling", "volcano"} }
+// scheduling.x-k8s.io, volcano those of scheduling.volcano.sh; the others are objects that own pods: kubeflow is MPIJob, PyTorchJob
+// and its family.
+func SourceNames() []string {
+	return []string{"coscheduling", "volcano", "jobset", "kubeflow", "raycluster"}
+}
 
 // sources decodes which foreign sources of groups are off, sorted.
 func (d *decoder) sources(value *yaml.Node) (off []string) {

@@ -5,7 +5,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -21,7 +20,7 @@ func (coscheduling) Name() string { return "coscheduling" }
 func (coscheduling) Of(pod *corev1.Pod) (Membership, bool) {
 	name := pod.Labels[LabelCoscheduling]
 	return Membership{
-		Job: model.JobKey{Namespace: pod.Namespace, Name: name, Source: model.SourceCoscheduling}, Role: pod.Labels[v1alpha1.LabelRole],
+		Job: model.JobKey{Namespace: pod.Namespace, Name: name, Source: model.SourceCoscheduling}, Role: foreignRole(pod),
 	}, name != ""
 }
 

@@ -8,6 +8,8 @@
 //	own.go             PodGroups of ours, and implicit groups
 //	coscheduling.go    PodGroups of scheduling.x-k8s.io
 //	volcano.go         PodGroups of scheduling.volcano.sh
+//	owners.go          objects that own pods and need no group object
+//	late.go            roles whose members are made only when others run
 //	fields.go          how a field of a foreign object is read
 //	groups.go          what the object, or the pods, mean for the job
 //	whole.go           what a gang needs that was whole and has lost members

@@ -1,6 +1,7 @@
 package groups
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -16,13 +17,18 @@ import (
 // fields reads an object whose schema belongs to others. What has another type than it should is a contradiction and counts as
 // absent; the first one is kept.
 type fields struct {
-	object        map[string]any
+	object map[string]any
+	// at is where in the whole object this one is, with a dot behind it, and whole that object's fields; empty and nil of the whole.
+	at            string
+	whole         *fields
 	contradiction string
 }
 
+// contradict takes note of a field that cannot be read, by its path.
 func (f *fields) contradict(format string, args ...any) {
-	if f.contradiction == "" {
-		f.contradiction = fmt.Sprintf(format, args...)
+	whole := cmp.Or(f.whole, f)
+	if whole.contradiction == "" {
+		whole.contradiction = f.at + fmt.Sprintf(format, args...)
 	}
 }
 
@@ -55,6 +61,53 @@ func (f *fields) integer(path ...string) int32 {
 		f.contradict("%s is %s, it must be a whole number", strings.Join(path, "."), typeOf(value))
 	}
 	return 0
+}
+
+// integerOr returns a whole number of 32 bits; the default when there is none.
+func (f *fields) integerOr(otherwise int32, path ...string) int32 {
+	if f.value(path...) == nil {
+		return otherwise
+	}
+	return f.integer(path...)
+}
+
+// keys returns the keys of an object, sorted; none when there is none.
+func (f *fields) keys(path ...string) []string {
+	switch value := f.value(path...).(type) {
+	case nil:
+	case map[string]any:
+		if len(value) <= maxRoles {
+			return slices.Sorted(maps.Keys(value))
+		}
+		f.contradict("%s has %d fields, at most %d are supported", strings.Join(path, "."), len(value), maxRoles)
+	default:
+		f.contradict("%s is %s, it must be an object", strings.Join(path, "."), typeOf(value))
+	}
+	return nil
+}
+
+// list returns the objects of a list; none when there is none.
+func (f *fields) list(path ...string) (items []*fields) {
+	at := strings.Join(path, ".")
+	switch value := f.value(path...).(type) {
+	case nil:
+	case []any:
+		if len(value) > maxRoles {
+			f.contradict("%s has %d items, at most %d are supported", at, len(value), maxRoles)
+			return nil
+		}
+		for i, item := range value {
+			object, ok := item.(map[string]any)
+			if !ok {
+				f.contradict("%s[%d] is %s, it must be an object", at, i, typeOf(item))
+				return nil
+			}
+			items = append(items, &fields{object: object, at: fmt.Sprintf("%s%s[%d].", f.at, at, i), whole: cmp.Or(f.whole, f)})
+		}
+	default:
+		f.contradict("%s is %s, it must be a list", at, typeOf(value))
+	}
+	return items
 }
 
 // maxResources is how many resources a list may name, and maxResourceName how long a name may be, in bytes.

@@ -65,6 +65,7 @@ func FillImplicit(job *model.Job) {
 // What no status of ours has is read from the pods, as for an implicit group.
 func FillForeign(job *model.Job, spec *Spec) {
 	job.UID, job.Created, job.MinMember, job.Roles = spec.UID, spec.CreationTimestamp.Time, spec.MinMember, spec.Roles
+	countLate(job)
 	job.Invalid = nil
 	if spec.Contradiction != "" {
 		job.Invalid = &model.Refusal{Code: model.InvalidGroup, Detail: job.Key.Describe() + ": " + spec.Contradiction}

@@ -41,7 +41,7 @@ type Watch struct {
 
 // Spec is all that is kept of a foreign object.
 type Spec struct {
-	// ObjectMeta is its identity, version and age, and nothing else.
+	// ObjectMeta is its identity, version, age and controller, and nothing else.
 	metav1.ObjectMeta
 	Source model.Source
 	// MinMember is how many members must start together, at least 1; Roles are the minima of its parts, by name.
@@ -69,10 +69,46 @@ type Shown struct {
 
 // Identity is what is kept of the metadata of a foreign object.
 func Identity(object *unstructured.Unstructured) metav1.ObjectMeta {
-	return metav1.ObjectMeta{
+	meta := metav1.ObjectMeta{
 		Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(),
 		ResourceVersion: object.GetResourceVersion(), CreationTimestamp: object.GetCreationTimestamp(),
 	}
+	if controller := metav1.GetControllerOf(object); controller != nil {
+		meta.OwnerReferences = []metav1.OwnerReference{*controller}
+	}
+	return meta
+}
+
+// Parent returns the key of the job of the object that controls a group object and says which roles are late; ok is false when
+// there is none. The JobSet of a TrainJob has its name (pkg/runtime of kubeflow/trainer).
+func (s *Spec) Parent() (key model.JobKey, ok bool) {
+	for _, controller := range s.OwnerReferences {
+		switch key = (model.JobKey{Namespace: s.Namespace, Name: controller.Name}); controller.Kind {
+		case "MPIJob":
+			key.Source = model.SourceMPIJob
+		case "JobSet", "TrainJob":
+			key.Source = model.SourceJobSet
+		}
+	}
+	return key, key.Source != model.SourcePodGroup
+}
+
+// WithLate returns the spec with the late roles of its parent, which may be nil.
+func (s *Spec) WithLate(parent *Spec) *Spec {
+	if parent == nil || !slices.ContainsFunc(parent.Roles, isLate) {
+		return s
+	}
+	all := *s
+	all.Roles = slices.Clone(s.Roles)
+	for _, role := range parent.Roles {
+		if known := slices.IndexFunc(all.Roles, func(own model.Role) bool { return own.Name == role.Name }); known >= 0 {
+			all.Roles[known].Late = role.Late
+		} else if role.Late {
+			all.Roles = append(all.Roles, role)
+		}
+	}
+	all.sortRoles()
+	return &all
 }
 
 // Key returns the key of the job that the object stands for.
@@ -82,7 +118,8 @@ func (s *Spec) Key() model.JobKey {
 
 // Same reports whether two versions say the same: a job is not looked at again for what others write to a status.
 func (s *Spec) Same(other *Spec) bool {
-	return other != nil && s.UID == other.UID && s.MinMember == other.MinMember && slices.Equal(s.Roles, other.Roles) &&
+	return other != nil && s.UID == other.UID && equality.Semantic.DeepEqual(s.OwnerReferences, other.OwnerReferences) &&
+		s.MinMember == other.MinMember && slices.Equal(s.Roles, other.Roles) &&
 		s.PriorityClassName == other.PriorityClassName && s.Queue == other.Queue &&
 		s.Contradiction == other.Contradiction && s.Remark == other.Remark &&
 		equality.Semantic.DeepEqual(s.MinResources, other.MinResources)
@@ -93,7 +130,12 @@ func (s *Spec) Same(other *Spec) bool {
 type Sources []Source
 
 // All returns the sources in their order: the word of a user comes before what an operator writes.
-func All() Sources { return Sources{own{}, coscheduling{}, volcano{}, kubeBatch{}} }
+func All() Sources {
+	return Sources{
+		own{}, coscheduling{}, volcano{}, kubeBatch{},
+		jobSet, mpiJob, pyTorchJob, tfJob, xgBoostJob, paddleJob, jaxJob, rayCluster,
+	}
+}
 
 // Without returns all sources but those that are off, by name.
 func Without(off []string) Sources {
@@ -124,4 +166,16 @@ func (s Sources) Of(pod *corev1.Pod) Membership {
 
 func alone(pod *corev1.Pod) Membership {
 	return Membership{Job: model.JobKey{Namespace: pod.Namespace, Name: pod.Name, Source: model.SourcePod}}
+}
+
+// WatchOf returns the objects that stand for jobs of a source; ok is false when none do, or our own.
+func WatchOf(source model.Source) (watch Watch, ok bool) {
+	for _, one := range All() {
+		for _, watch := range one.Watches() {
+			if watch.Source == source {
+				return watch, true
+			}
+		}
+	}
+	return Watch{}, false
 }

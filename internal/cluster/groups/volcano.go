@@ -37,7 +37,7 @@ func (volcano) Of(pod *corev1.Pod) (Membership, bool) {
 	}
 	m := Membership{
 		Job:  model.JobKey{Namespace: pod.Namespace, Name: name, Source: model.SourceVolcano},
-		Role: cmp.Or(pod.Annotations[VolcanoTaskSpec], pod.Labels[VolcanoTaskSpec]),
+		Role: cmp.Or(pod.Annotations[VolcanoTaskSpec], pod.Labels[VolcanoTaskSpec], foreignRole(pod)),
 	}
 	if len(name) > validation.LabelValueMaxLength {
 		return m, true

@@ -51,7 +51,7 @@ func Seen(job *model.Job, before model.Minima) model.Minima {
 	case !slices.ContainsFunc(job.Tasks, hasNode):
 		return model.Minima{}
 	case job.FirstUnmetMinimum(counts) == nil:
-		return model.Minima{MinMember: job.MinMember, Requests: job.Held()}
+		return model.Minima{MinMember: job.MinMember, Roles: job.Roles, Requests: job.Held()}
 	}
 	return before
 }
@@ -95,6 +95,9 @@ const (
 // no more is needed than that: what was raised since waits in its turn. If it also has a member that waits, no more is needed
 // than the members that exist.
 //
+// Late roles are part of that as a whole or not at all: they count nothing while other members are missing, and in full
+// otherwise.
+//
 // Invariant: a job that was never whole keeps its minima, and so does one that has what it was whole with and whose minima the
 // existing members reach.
 func Lower(job *model.Job) {
@@ -102,9 +105,9 @@ func Lower(job *model.Job) {
 		return
 	}
 	before := *job
-	before.MinMember, before.Roles = min(job.MinMember, job.StartedMinima.MinMember), lowered(job.Roles, func(role string) int {
-		i := slices.IndexFunc(job.StartedMinima.Roles, func(started model.Role) bool { return started.Name == role })
-		if i < 0 {
+	before.MinMember, before.Roles = min(job.MinMember, job.StartedMinima.MinMember), lowered(job.Roles, func(role model.Role) int {
+		i := slices.IndexFunc(job.StartedMinima.Roles, func(started model.Role) bool { return started.Name == role.Name })
+		if i < 0 || role.Late {
 			return 0
 		}
 		return int(job.StartedMinima.Roles[i].MinMember)
@@ -116,14 +119,18 @@ func Lower(job *model.Job) {
 		}
 		job.MinMember, job.Roles = before.MinMember, before.Roles
 	}
-	if !slices.ContainsFunc(job.Tasks, waits) || job.FirstUnmetMinimum((*model.Task).Exists) == nil {
+	replaces := func(task *model.Task) bool { return waits(task) && !job.InLateRole(task) }
+	if !slices.ContainsFunc(job.Tasks, replaces) || job.FirstUnmetMinimum((*model.Task).Exists) == nil {
 		return
 	}
-	usable := func(task *model.Task) bool { return counts(task) || waits(task) }
+	usable := func(task *model.Task) bool { return counts(task) || replaces(task) }
 	keepStated(job)
 	job.MinMember = min(job.MinMember, int32(job.Count(usable)))
-	job.Roles = lowered(job.Roles, func(role string) int {
-		return job.Count(func(task *model.Task) bool { return task.Role == role && usable(task) })
+	job.Roles = lowered(job.Roles, func(role model.Role) int {
+		if role.Late {
+			return 0
+		}
+		return job.Count(func(task *model.Task) bool { return task.Role == role.Name && usable(task) })
 	})
 }
 
@@ -134,11 +141,11 @@ func keepStated(job *model.Job) {
 	}
 }
 
-// lowered returns the roles with no minimum above the limit for it; those that need no member are left out.
-func lowered(roles []model.Role, limit func(role string) int) []model.Role {
+// lowered returns the roles with no minimum above the limit for it; those that need no member are left out, but for late ones.
+func lowered(roles []model.Role, limit func(role model.Role) int) []model.Role {
 	var left []model.Role
 	for _, role := range roles {
-		if role.MinMember = min(role.MinMember, int32(limit(role.Name))); role.MinMember > 0 {
+		if role.MinMember = min(role.MinMember, int32(limit(role))); role.MinMember > 0 || role.Late {
 			left = append(left, role)
 		}
 	}

@@ -1,0 +1,50 @@
+package groups
+
+import (
+	"slices"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file is about roles whose members are made only when others run: a launcher that waits for its workers, a Job that depends on
+// another. Before its first member exists such a role counts nothing, or the gang would wait for what waits for it. From then on it
+// counts in full: its members start together, once the gang has all else that it needs.
+//
+// Invariant: no member of a late role starts before all of its members exist that the role needs.
+
+// countLate leaves out of the minima the late roles without a member, and marks as late only those of which none has a node.
+func countLate(job *model.Job) {
+	var counted []model.Role
+	for _, role := range job.Roles {
+		member := func(task *model.Task) bool { return task.Role == role.Name && task.Status != model.Failed }
+		if role.Late && !slices.ContainsFunc(job.Tasks, member) {
+			job.MinMember = max(1, job.MinMember-role.MinMember)
+			continue
+		}
+		begun := func(task *model.Task) bool {
+			return member(task) && (hasNode(task) || task.Status.CountsTowardMinimum())
+		}
+		role.Late = role.Late && !slices.ContainsFunc(job.Tasks, begun)
+		counted = append(counted, role)
+	}
+	job.Roles = counted
+}
+
+// WithoutLate returns the job without its late roles: itself when it has none.
+func WithoutLate(job *model.Job) *model.Job {
+	if !slices.ContainsFunc(job.Roles, isLate) {
+		return job
+	}
+	begun := *job
+	begun.Roles = nil
+	for _, role := range job.Roles {
+		if role.Late {
+			begun.MinMember = max(1, begun.MinMember-role.MinMember)
+		} else {
+			begun.Roles = append(begun.Roles, role)
+		}
+	}
+	return &begun
+}
+
+func isLate(role model.Role) bool { return role.Late }

@@ -1,0 +1,115 @@
+package groups
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// TestObjectsThatOwnPods: how many of their pods start together, by role.
+func TestObjectsThatOwnPods(t *testing.T) {
+	late := func(name string, n int32) model.Role { return model.Role{Name: name, MinMember: n, Late: true} }
+	role := func(name string, n int32) model.Role { return model.Role{Name: name, MinMember: n} }
+	for name, c := range map[string]struct {
+		source        model.Source
+		object        string
+		minMember     int32
+		roles         []model.Role
+		contradiction string
+		remark        string
+	}{
+		"jobset": {model.SourceJobSet, `{spec: {replicatedJobs: [{name: w, replicas: 2, template: {spec: {parallelism: 3}}}, {name: d, template: {spec: {completions: 1}}}]}}`,
+			7, []model.Role{role("d", 1), role("w", 6)}, "", ""},
+		"fewer completions":  {model.SourceJobSet, `{spec: {replicatedJobs: [{name: w, template: {spec: {parallelism: 3, completions: 2}}}]}}`, 2, []model.Role{role("w", 2)}, "", ""},
+		"a job with parents": {model.SourceJobSet, `{spec: {replicatedJobs: [{name: a}, {name: b, replicas: 8, dependsOn: [{name: a, status: Complete}]}]}}`, 9, []model.Role{role("a", 1), late("b", 8)}, "", ""},
+		"in order": {model.SourceJobSet, `{spec: {startupPolicy: {startupPolicyOrder: InOrder}, replicatedJobs: [{name: b}, {name: a, replicas: 2}]}}`, 3,
+			[]model.Role{late("a", 2), role("b", 1)}, "", ""},
+		"exclusive": {model.SourceJobSet, `{metadata: {annotations: {alpha.jobset.sigs.k8s.io/exclusive-topology: rack}}, spec: {replicatedJobs: [{name: w, replicas: 4}]}}`, 1, nil, "",
+			"with an exclusive topology most pods are made when others have a node: each starts when it fits"},
+		"no jobs": {model.SourceJobSet, `{spec: {}}`, 1, nil, "", ""},
+		"no pods": {model.SourceJobSet, `{spec: {replicatedJobs: [{name: w, replicas: 0}]}}`, 1, nil, "", ""},
+		"stated":  {model.SourceJobSet, `{metadata: {annotations: {scheduling.tutti.dev/min-member: "2"}}, spec: {replicatedJobs: [{name: w, replicas: 4}]}}`, 2, nil, "", ""},
+		"not one": {model.SourceJobSet, `{metadata: {annotations: {scheduling.tutti.dev/min-member: "0"}}, spec: {replicatedJobs: [{name: w, replicas: 4}]}}`, 1, nil, "", ""},
+		"misstated": {model.SourceJobSet, `{metadata: {annotations: {scheduling.tutti.dev/min-member: all}}, spec: {}}`, 1, nil,
+			`annotation scheduling.tutti.dev/min-member is "all", it must be a whole number from 0 up`, ""},
+		"another type": {model.SourceJobSet, `{spec: {replicatedJobs: [{name: w}, {name: x, replicas: many}]}}`, 1, []model.Role{role("w", 1)},
+			"spec.replicatedJobs[1].replicas is a text, it must be a whole number", ""},
+		"another list": {model.SourceJobSet, `{spec: {replicatedJobs: [w]}}`, 1, nil, "spec.replicatedJobs[0] is a text, it must be an object", ""},
+		"very many": {model.SourceJobSet, `{spec: {replicatedJobs: [{name: w, replicas: 2000000000, template: {spec: {parallelism: 2000000000}}}]}}`, 1, nil,
+			"the members of all roles are more than 2147483647", ""},
+
+		"mpi":         {model.SourceMPIJob, `{spec: {mpiReplicaSpecs: {Launcher: {replicas: 1}, Worker: {replicas: 4}}}}`, 5, []model.Role{role("launcher", 1), role("worker", 4)}, "", ""},
+		"mpi, late":   {model.SourceMPIJob, `{spec: {launcherCreationPolicy: WaitForWorkersReady, mpiReplicaSpecs: {Worker: {replicas: 4}}}}`, 5, []model.Role{late("launcher", 1), role("worker", 4)}, "", ""},
+		"mpi, stated": {model.SourceMPIJob, `{spec: {launcherCreationPolicy: WaitForWorkersReady, runPolicy: {schedulingPolicy: {minAvailable: 4}}, mpiReplicaSpecs: {Worker: {replicas: 4}}}}`, 4, nil, "", ""},
+
+		"pytorch": {model.SourcePyTorchJob, `{spec: {pytorchReplicaSpecs: {Master: {}, Worker: {replicas: 3}}}}`, 4, []model.Role{role("master", 1), role("worker", 3)}, "", ""},
+		"elastic": {model.SourcePyTorchJob, `{spec: {elasticPolicy: {minReplicas: 2}, pytorchReplicaSpecs: {Master: {replicas: 1}, Worker: {replicas: 8}}}}`, 3, []model.Role{role("master", 1), role("worker", 2)}, "", ""},
+		"tf":      {model.SourceTFJob, `{spec: {tfReplicaSpecs: {Evaluator: {replicas: 1}, PS: {replicas: 2}, Worker: {replicas: 3}}}}`, 5, []model.Role{role("ps", 2), role("worker", 3)}, "", ""},
+		"jax":     {model.SourceJAXJob, `{spec: {jaxReplicaSpecs: {Worker: {replicas: 3}}, runPolicy: {schedulingPolicy: {minAvailable: 2}}}}`, 2, nil, "", ""},
+
+		"ray": {model.SourceRayCluster, `{spec: {workerGroupSpecs: [{groupName: a, replicas: 2}, {groupName: b, replicas: 1, numOfHosts: 4}, {groupName: c, replicas: 9, suspend: true}]}}`, 7,
+			[]model.Role{role("a", 2), role("b", 4), role("headgroup", 1)}, "", ""},
+		"ray, autoscaled": {model.SourceRayCluster, `{spec: {enableInTreeAutoscaling: true, workerGroupSpecs: [{groupName: a, replicas: 5, minReplicas: 2}, {groupName: b, replicas: 3}]}}`, 3,
+			[]model.Role{role("a", 2), role("headgroup", 1)}, "", ""},
+	} {
+		var object map[string]any
+		if err := yaml.Unmarshal([]byte(c.object), &object); err != nil {
+			t.Fatal(err)
+		}
+		watch, _ := WatchOf(c.source)
+		got := watch.Decode(&unstructured.Unstructured{Object: asRead(object).(map[string]any)})
+		if diff := cmp.Diff(&Spec{Source: c.source, MinMember: c.minMember, Roles: c.roles, Contradiction: c.contradiction, Remark: c.remark}, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// asRead returns the value with whole numbers as the dynamic client reads them.
+func asRead(value any) any {
+	switch value := value.(type) {
+	case float64:
+		return int64(value)
+	case []any:
+		for i := range value {
+			value[i] = asRead(value[i])
+		}
+	case map[string]any:
+		for key := range value {
+			value[key] = asRead(value[key])
+		}
+	}
+	return value
+}
+
+// TestPodsOfOwners are known by their labels, and by their controller where others have the label, too.
+func TestPodsOfOwners(t *testing.T) {
+	kubeflow := func(operator, role string) map[string]string {
+		return map[string]string{kubeflowJob: "j", kubeflowOperator: operator, kubeflowRole: role, kubeflowReplica: "worker"}
+	}
+	for name, c := range map[string]struct {
+		labels     map[string]string
+		controller string
+		want, role string
+	}{
+		"jobset":          {map[string]string{"jobset.sigs.k8s.io/jobset-name": "s", jobSetRole: "w"}, "Job", "JobSet ns/s", "w"},
+		"mpi":             {kubeflow("mpi-operator", "launcher"), "Job", "MPIJob ns/j", "launcher"},
+		"pytorch":         {kubeflow("pytorchjob-controller", "master"), "PyTorchJob", "PyTorchJob ns/j", "worker"},
+		"mpi v1":          {kubeflow("mpijob-controller", ""), "MPIJob", "pod ns/p", ""},
+		"ray":             {map[string]string{"ray.io/cluster": "r", "ray.io/group": "headgroup"}, "RayCluster", "RayCluster ns/r", "headgroup"},
+		"ray's submitter": {map[string]string{"ray.io/cluster": "r"}, "Job", "pod ns/p", ""},
+		"a group, too":    {map[string]string{"jobset.sigs.k8s.io/jobset-name": "s", jobSetRole: "w", LabelCoscheduling: "g"}, "Job", "PodGroup.scheduling.x-k8s.io ns/g", "w"},
+	} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: "p", Labels: c.labels, OwnerReferences: []metav1.OwnerReference{{Kind: c.controller, Name: "o", Controller: new(true)}},
+		}}
+		if m := Of(pod); m.Job.Describe() != c.want || m.Role != c.role {
+			t.Errorf("%s: %s as %q, want %s as %q", name, m.Job.Describe(), m.Role, c.want, c.role)
+		}
+	}
+}

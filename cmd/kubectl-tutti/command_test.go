@@ -16,6 +16,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
@@ -54,6 +55,10 @@ func newServer(t *testing.T) *server {
 		asJSON, err := yaml.YAMLToJSON([]byte(text))
 		if err != nil {
 			t.Errorf("%s: %v", request.URL.Path, err)
+		}
+		var status metav1.Status
+		if json.Unmarshal(asJSON, &status) == nil && status.Kind == "Status" && known {
+			w.WriteHeader(int(status.Code))
 		}
 		_, _ = w.Write(asJSON)
 	}))

@@ -103,7 +103,7 @@ func (k *endpointFlags) diagnoseOwned(
 		return nil, err
 	}
 	refs := referencesOf(known)
-	chain := read.Climb(ctx, known.Name, refs, object)
+	chain := read.Climb(ctx, known.Name, known.Pods, refs, object)
 	found := diagnose.DiagnoseOwned(known, object.Kind.Kind, object.Name, chain.Leads, chain.Unread)
 	found.Namespace = object.Namespace
 	switch {

@@ -46,8 +46,8 @@ func launch(t *testing.T, job *unstructured.Unstructured, workers int) {
 	})...)
 }
 
-// TestWhyOfAnOwner asks why an MPIJob waits, whose launcher is a pod of a Job of its own: with the rights of a user, before there are
-// pods, while they wait, and when they have started; and without the right to read what is between.
+// TestWhyOfAnOwner asks why an MPIJob waits, whose launcher is a pod of a Job of its own: with the rights of a user, before there
+// are pods, while they wait, and when they have started; and without the right to read what is between.
 func TestWhyOfAnOwner(t *testing.T) {
 	installCoscheduling(t)
 	crd := filepath.Join("testdata", "operators", "mpijob.yaml")

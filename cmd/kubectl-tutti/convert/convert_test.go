@@ -36,7 +36,8 @@ func TestQueues(t *testing.T) {
 	})
 }
 
-// TestFile plays testdata: "convert" translates its input, and prints what is remarked. A translation has nothing left to translate.
+// TestFile plays testdata: "convert" translates its input, and prints what is remarked. A translation has nothing left to
+// translate.
 func TestFile(t *testing.T) {
 	datadriven.RunTest(t, "testdata/kube-batch.txt", func(t *testing.T, d *datadriven.TestData) string {
 		input := strings.ReplaceAll(d.Input, "<tab>", "\t")

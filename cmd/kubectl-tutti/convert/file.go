@@ -32,8 +32,8 @@ func (r Remark) String() string {
 	return text + r.Text
 }
 
-// File translates a file of kube-batch's, in YAML or JSON, of one or several documents. A document without anything of kube-batch's is
-// returned as it is. The error has all that cannot be translated.
+// File translates a file of kube-batch's, in YAML or JSON, of one or several documents. A document without anything of
+// kube-batch's is returned as it is. The error has all that cannot be translated.
 func File(text []byte) (translated []byte, remarks []Remark, err error) {
 	var out bytes.Buffer
 	var wrong []error

@@ -19,8 +19,8 @@ const (
 	annotationMinMember = "scheduling.k8s.io/group-min-member"
 )
 
-// walk translates what is of kube-batch below a node. Where pods are described differs from kind to kind, and what describes them does
-// not: a schedulerName, and annotations beside labels. What an alias stands for is translated where it is written.
+// walk translates what is of kube-batch below a node. Where pods are described differs from kind to kind, and what describes them
+// does not: a schedulerName, and annotations beside labels. What an alias stands for is translated where it is written.
 func (t *translation) walk(node *yaml.Node, path string) {
 	switch node.Kind {
 	case yaml.SequenceNode:
@@ -124,8 +124,8 @@ func (t *translation) fields(node *yaml.Node, path string, without ...string) {
 	}
 }
 
-// membership makes the label of the annotation that names a group. It keeps its comments. Where others share the annotations or the
-// labels, such as the selector of a Deployment, it is left to fields to say that the annotation stays.
+// membership makes the label of the annotation that names a group. It keeps its comments. Where others share the annotations or
+// the labels, such as the selector of a Deployment, it is left to fields to say that the annotation stays.
 func (t *translation) membership(node *yaml.Node, path string) {
 	annotations, labels := find(node, "annotations"), find(node, "labels")
 	named := value(annotations, v1alpha1.AnnotationKubeBatchGroup)

@@ -104,17 +104,19 @@ func (k *endpointFlags) diagnoseOwned(
 	}
 	refs := referencesOf(known)
 	chain := read.Climb(ctx, known.Name, known.Pods, refs, object)
-	found := diagnose.DiagnoseOwned(known, object.Kind.Kind, object.Name, chain.Leads, chain.Unread)
-	found.Namespace = object.Namespace
+	unread := chain.Unread
 	switch {
-	case apierrors.IsNotFound(object.Unread) && len(found.Jobs)+found.Pods == 0:
-		return nil, noObject(object, refs)
 	case apierrors.IsNotFound(object.Unread):
-		found.Notes = append(found.Notes, "it does not exist any more; these name it still")
+		unread = append(unread, "it does not exist any more; these name it still")
 	case apierrors.IsForbidden(object.Unread):
-		found.Notes = append(found.Notes, fmt.Sprintf("you may not get %s: whether it exists is not known", object.Kind.String()))
+		unread = append(unread, fmt.Sprintf("you may not get %s: whether it exists is not known", object.Kind.String()))
 	case object.Unread != nil:
-		found.Notes = append(found.Notes, "it cannot be read: "+object.Unread.Error())
+		unread = append(unread, "it cannot be read: "+object.Unread.Error())
+	}
+	found := diagnose.DiagnoseOwned(known, object.Kind.Kind, object.Name, chain.Leads, unread)
+	found.Namespace = object.Namespace
+	if apierrors.IsNotFound(object.Unread) && len(found.Jobs)+found.Pods == 0 {
+		return nil, noObject(object, refs)
 	}
 	return found, nil
 }

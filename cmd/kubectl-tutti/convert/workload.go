@@ -109,9 +109,6 @@ func (t *translation) mapping(node *yaml.Node, path string) {
 func (t *translation) fields(node *yaml.Node, path string, without ...string) {
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key, content := node.Content[i], node.Content[i+1]
-		if key.Tag == "!!merge" {
-			key.Tag = "" // it would be written out
-		}
 		switch at := join(path, key.Value); {
 		case slices.Contains(without, key.Value):
 		case key.Value == "schedulerName" && content.Kind == yaml.ScalarNode && content.Value == schedulerKubeBatch:

@@ -2,7 +2,6 @@ package convert
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -107,7 +106,7 @@ func (t *translation) translate(text string, before int) (string, error) {
 	}
 	var root, more yaml.Node
 	// The blank lines make those of errors the file's own.
-	decoder := yaml.NewDecoder(io.MultiReader(strings.NewReader(strings.Repeat("\n", before+strings.Count(text[:above], "\n"))), spaced(text[above:])))
+	decoder := yaml.NewDecoder(io.MultiReader(strings.NewReader(strings.Repeat("\n", before+strings.Count(text[:above], "\n"))), strings.NewReader(text[above:])))
 	switch err := decoder.Decode(&root); {
 	case errors.Is(err, io.EOF): // comments
 		return text, nil
@@ -129,13 +128,4 @@ func (t *translation) translate(text string, before int) (string, error) {
 		return "", errors.New(Remark{Document: t.document, Text: err.Error()}.String())
 	}
 	return out.String(), nil
-}
-
-// spaced reads JSON without tabs, which YAML does not take.
-func spaced(text string) io.Reader {
-	var out bytes.Buffer
-	if json.Indent(&out, []byte(text), "", "  ") == nil {
-		return &out
-	}
-	return strings.NewReader(text)
 }

@@ -192,13 +192,21 @@ func unheld(podGroups []v1alpha1.PodGroup) func(*corev1.Pod) bool {
 	return func(pod *corev1.Pod) bool { return !held[groups.Of(pod).Job] }
 }
 
-// listForeign returns what the groups of other projects say that the pods name. Without the right to read them, or where there is
-// no such kind, nothing is known of them.
-func (r *reader) listForeign(ctx context.Context, namespace string, pods []corev1.Pod) (specs []*groups.Spec, err error) {
+// namedBy reports of which sources the pods name a group.
+func namedBy(pods []corev1.Pod) func(model.Source) bool {
+	named := map[model.Source]bool{}
+	for i := range pods {
+		named[groups.Of(&pods[i]).Job.Source] = true
+	}
+	return func(source model.Source) bool { return named[source] }
+}
+
+// listForeign returns what the groups of other projects say, of the sources that are wanted, and who owns them. Without the right
+// to read them, or where there is no such kind, nothing is known of them.
+func (r *reader) listForeign(ctx context.Context, namespace string, wanted func(model.Source) bool) (specs []*groups.Spec, err error) {
 	for _, source := range groups.All() {
 		for _, watch := range source.Watches() {
-			names := func(pod corev1.Pod) bool { return groups.Of(&pod).Job.Source == watch.Source }
-			for options := (metav1.ListOptions{Limit: page}); slices.ContainsFunc(pods, names); {
+			for options := (metav1.ListOptions{Limit: page}); wanted(watch.Source); {
 				list, err := r.foreign.Resource(watch.Resource).Namespace(namespace).List(ctx, options)
 				if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 					break
@@ -206,7 +214,9 @@ func (r *reader) listForeign(ctx context.Context, namespace string, pods []corev
 					return nil, fmt.Errorf("list %s: %w", watch.Resource.GroupResource(), err)
 				}
 				for i := range list.Items {
-					specs = append(specs, watch.Decode(&list.Items[i]))
+					spec := watch.Decode(&list.Items[i])
+					spec.OwnerReferences = list.Items[i].GetOwnerReferences()
+					specs = append(specs, spec)
 				}
 				if options.Continue = list.GetContinue(); options.Continue == "" {
 					break

@@ -22,11 +22,15 @@ func newSubcommand(a *clientFlags) *cobra.Command {
 		Short: "Ask Tutti, the gang scheduler, why jobs wait and what it does",
 		Long: `kubectl tutti tells why a job waits, how all jobs stand, and what the scheduler sees and does.
 
-why, status, queues and submit need no more than the right to read (and, for submit, to create) PodGroups, pods and Queues. nodes,
+why, status, queues and submit need no more than the right to read (and, for submit, to create) PodGroups, pods and Queues, and why
+KIND/NAME to read that object. config lint, queues convert and convert read files alone. nodes,
 cycle, config show and why -v ask the scheduler itself: they need the Role tutti-scheduler-inspect of its chart, in its namespace.
 Your own credentials go to the API server alone.`,
 		Example: `  # why does this job wait?
   kubectl tutti why train
+
+  # and why does this one, that an operator runs?
+  kubectl tutti why mpijob/train
 
   # how do all jobs of all namespaces stand?
   kubectl tutti status -A
@@ -39,7 +43,7 @@ Your own credentials go to the API server alone.`,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl tutti"},
 	}
 	a.addFlags(command.PersistentFlags())
-	command.AddCommand(newWhy(a), newStatus(a), newQueues(a), newNodes(a), newCycle(a), newConfig(a), newSubmit(a),
+	command.AddCommand(newWhy(a), newStatus(a), newQueues(a), newNodes(a), newCycle(a), newConfig(a), newSubmit(a), newConvert(a),
 		newVersion(a))
 	return command
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
@@ -54,6 +55,10 @@ func newServer(t *testing.T) *server {
 		asJSON, err := yaml.YAMLToJSON([]byte(text))
 		if err != nil {
 			t.Errorf("%s: %v", request.URL.Path, err)
+		}
+		var status metav1.Status
+		if json.Unmarshal(asJSON, &status) == nil && status.Kind == "Status" && known {
+			w.WriteHeader(int(status.Code))
 		}
 		_, _ = w.Write(asJSON)
 	}))
@@ -207,7 +212,7 @@ func TestHelpHasExamples(t *testing.T) {
 			}
 		}
 	}
-	look("", []string{"why", "status", "nodes", "cycle", "config", "submit", "version"})
+	look("", []string{"why", "status", "nodes", "cycle", "config", "submit", "convert", "version"})
 	look("config", []string{"show", "lint", "explain"})
 }
 
@@ -271,5 +276,60 @@ func TestWithoutKubeconfig(t *testing.T) {
 	err := command.ExecuteContext(t.Context())
 	if err == nil || !strings.Contains(err.Error(), missing) || strings.Contains(err.Error(), "KUBERNETES_MASTER") {
 		t.Errorf("without a kubeconfig: %v", err)
+	}
+}
+
+// TestConvert: what files become is on one stream, and what is remarked on the other; an error leaves nothing on the first.
+func TestConvert(t *testing.T) {
+	directory := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(directory, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	group := file("group.yaml", "apiVersion: scheduling.sigs.dev/v1alpha2\nkind: PodGroup\nmetadata: {name: g}\nspec: {minMember: 2, minResources: {cpu: 1}}\n")
+	bare, broken := file("bare.yaml", "a:   1"), file("broken.yaml", "a: [\n---\nmetadata: {annotations: {scheduling.k8s.io/group-name: a b}}\n")
+	ours := "apiVersion: scheduling.tutti.dev/v1alpha1\nkind: PodGroup\nmetadata: {name: g}\nspec: {minMember: 2}\n"
+	lost := "group.yaml: document 1: PodGroup g: spec.minResources: not taken over: "
+	for name, c := range map[string]struct {
+		args           []string
+		out            string
+		remarks, fails []string
+	}{
+		"several":     {[]string{group, bare, group, "-"}, ours + "---\na:   1\n---\n" + ours + "---\nspec: {schedulerName: tutti}\n", []string{lost, lost}, nil},
+		"as YAML":     {[]string{group, "-o", "yaml"}, ours, []string{lost}, nil},
+		"broken":      {[]string{group, broken}, "", []string{lost}, []string{"broken.yaml: document 1: yaml: line 1: ", "broken.yaml: document 2: metadata.annotations["}},
+		"not there":   {[]string{group, filepath.Join(directory, "none")}, "", []string{lost}, []string{"no such file"}},
+		"as JSON":     {[]string{group, "-o", "json"}, "", nil, []string{`--output "json"`}},
+		"without any": {nil, "", nil, []string{"give a file"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			command, out, remarks := newCommand(), &strings.Builder{}, &strings.Builder{}
+			command.SetArgs(append([]string{"convert"}, c.args...))
+			command.SetIn(strings.NewReader("spec: {schedulerName: kube-batch}\n"))
+			command.SetOut(out)
+			command.SetErr(remarks)
+			err := command.ExecuteContext(t.Context())
+			if (err == nil) != (c.fails == nil) {
+				t.Errorf("failed with %v, want %q", err, c.fails)
+			}
+			for _, want := range c.fails {
+				if err != nil && !strings.Contains(err.Error(), want) {
+					t.Errorf("failed with %v, want %q", err, want)
+				}
+			}
+			if out.String() != c.out {
+				t.Errorf("got\n%s\nwant\n%s", out, c.out)
+			}
+			lines := strings.Split(strings.TrimSuffix(remarks.String(), "\n"), "\n")
+			if remarks.Len() == 0 {
+				lines = nil
+			}
+			if !slices.EqualFunc(lines, c.remarks, func(line, want string) bool { return strings.Contains(line, want) }) {
+				t.Errorf("remarks %q, want %q", lines, c.remarks)
+			}
+		})
 	}
 }

@@ -1,15 +1,16 @@
 // Command kubectl-tutti answers users and operators of Tutti: why a job waits, the state of all jobs, what the scheduler sees
 // and does. Under this name on the PATH it is a kubectl plugin: kubectl tutti.
 //
-// This package has the commands, their flags, and their output. Package diagnose explains jobs, package convert reads the
-// queues of others, and package connect connects to the scheduler.
+// This package has the commands, their flags, and their output. Package diagnose explains jobs, package owners finds the
+// objects that pods come from, package convert reads the files of others, and package connect connects to the scheduler.
 //
 // The files, in reading order:
 //
 //	main.go, command.go, access.go          the command, its flags, its clients
 //	why.go, status.go, nodes.go, cycle.go   what it shows
+//	owner.go                                the jobs of an object of any kind
 //	watch.go                                the state of all jobs as it changes
 //	queues.go, queuescheck.go               the tree of queues, and the jobs that no queue takes
-//	queuesconvert.go                        the queues of other schedulers
+//	convert.go, queuesconvert.go            files of kube-batch, the queues of other schedulers
 //	submit.go, config.go                    a gang submitted, a configuration checked
 package main

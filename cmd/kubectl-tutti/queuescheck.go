@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -133,10 +134,10 @@ func (c *queueCheck) collect(podGroups []v1alpha1.PodGroup, pods []corev1.Pod, s
 		}
 		key := job.Namespace + "/" + job.Name
 		group, pod := ofJob[key], oldest[key]
-		switch job.Kind {
-		case "Pod":
+		switch {
+		case job.Kind == "Pod":
 			group, pod = nil, oldest[key+"/"]
-		case model.SourceCoscheduling.Kind():
+		case strings.Contains(job.Kind, "."): // of another project
 			group, pod = nil, oldest[key+"/"+job.Kind]
 		}
 		named := ""

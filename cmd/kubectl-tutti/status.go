@@ -19,7 +19,6 @@ import (
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/diagnose"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
-	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 func newStatus(a *clientFlags) *cobra.Command {
@@ -92,7 +91,7 @@ func (r *reader) overview(ctx context.Context, look *statusView) (*diagnose.Over
 	if err != nil {
 		return nil, err
 	}
-	foreign, err := r.listForeign(ctx, look.namespace, pods)
+	foreign, err := r.listForeign(ctx, look.namespace, namedBy(pods))
 	if err != nil {
 		return nil, err
 	}
@@ -170,11 +169,8 @@ func (look *statusView) rows(jobs []diagnose.Job) [][]printer.Cell {
 
 func (look *statusView) row(job *diagnose.Job) []printer.Cell {
 	name, phase := job.Name, printer.Cell{Text: cmp.Or(job.Phase, "-")}
-	switch job.Kind {
-	case "Pod":
-		name = "pod/" + name
-	case model.SourceCoscheduling.Kind():
-		name = "podgroup.scheduling.x-k8s.io/" + name
+	if job.Kind == "Pod" || strings.Contains(job.Kind, ".") { // of another project
+		name = strings.ToLower(job.Kind) + "/" + name
 	}
 	if job.Owner != "" {
 		name = fmt.Sprintf("%s (%s)", name, job.Owner)

@@ -32,7 +32,7 @@ func (r *reader) watch(ctx context.Context, p *printer.Printer, look *statusView
 	first := true
 	return follow(ctx, append(w.pods, w.groups), func() {
 		groups, pods := w.read()
-		foreign, err := r.listForeign(ctx, look.namespace, pods)
+		foreign, err := r.listForeign(ctx, look.namespace, namedBy(pods))
 		if err != nil {
 			return // it is asked again with the next change
 		}

@@ -16,15 +16,16 @@ import (
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/diagnose"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
 	"github.com/tutti-sched/tutti/internal/debugapi"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 func newWhy(a *clientFlags) *cobra.Command {
 	k := &endpointFlags{clientFlags: a}
 	var verbose, all bool
 	command := &cobra.Command{
-		Use:   "why NAME | --all",
-		Short: "Say why a PodGroup or a pod waits, and what would let it start",
-		Long: `Says why a PodGroup or a pod waits: what the scheduler found when it looked at it last, with numbers; the smallest change
+		Use:   "why NAME | KIND/NAME | --all",
+		Short: "Say why a job waits, and what would let it start",
+		Long: `Says why a PodGroup, a pod, or what an operator has made of an object waits: what the scheduler found when it looked at it last, with numbers; the smallest change
 that would let it start; its members, and which of them are missing, gated or have failed; since when it waits; and what capacity is
 kept for it. Where there are Queues, and the scheduler may be asked (see "kubectl tutti --help"), it says where the job is in the order of
 its queue, and the queue among those beside it.
@@ -32,23 +33,22 @@ its queue, and the queue among those beside it.
 NAME is the name of a PodGroup, or of a group without an object, else of a pod; podgroup/NAME and pod/NAME say which of the two. With
 --all it says so of every job of the namespace that waits. It needs the right to list the PodGroups and the pods of the namespace.
 
+KIND/NAME is an object of any other kind: a Job, an MPIJob, a RayCluster, a LeaderWorkerSet. It answers for the jobs of the pods to which
+its controllers lead, and for the group objects that it owns. KIND is the kind, its plural or a short name, if need be with its API
+group, as in job.batch/NAME. It needs the right to get that object, and the objects between it and its pods, such as the Job of a
+launcher; what may not be read is said. Of more than 20 jobs it prints those that wait first, and with -o json all.
+
 With -v it also shows how the scheduler came to its reason: what each action of the last cycle said, in order; the last line of a
 job is its reason. "engine" is no action: a panic has ended the cycle before the job had its turn. That asks the scheduler; see
 "kubectl tutti --help" for the rights it takes.`,
 		Example: `  kubectl tutti why train
   kubectl tutti why -n ml pod/train-3
+  kubectl tutti why mpijob/train
+  kubectl tutti why leaderworkersets.leaderworkerset.x-k8s.io/serve
   kubectl tutti why --all
   kubectl tutti why train -v
   kubectl tutti why train -o json | jq -r .smallestChange`,
-		Args: func(command *cobra.Command, args []string) error {
-			switch {
-			case all && len(args) > 0:
-				return errors.New("--all: give no name beside it")
-			case all:
-				return nil
-			}
-			return oneOf("the name of a PodGroup or a pod")(command, args)
-		},
+		Args:              func(command *cobra.Command, args []string) error { return whyArguments(command, args, all) },
 		ValidArgsFunction: a.completeGroups,
 		RunE: func(command *cobra.Command, args []string) error {
 			if err := a.checkOutput(); err != nil {
@@ -64,7 +64,11 @@ job is its reason. "engine" is no action: a panic has ended the cycle before the
 			if all {
 				return a.writeWaiting(a.command(command), known)
 			}
-			return k.writeWhy(command, known, args[0], verbose)
+			kind, name, ours := kindAndName(args[0])
+			if ours {
+				return k.writeWhy(command, known, kind, name, verbose)
+			}
+			return k.writeWhyOwner(command, known, args[0], verbose)
 		},
 	}
 	k.addFlags(command.Flags())
@@ -73,9 +77,21 @@ job is its reason. "engine" is no action: a panic has ended the cycle before the
 	return command
 }
 
+func whyArguments(command *cobra.Command, args []string, all bool) error {
+	switch {
+	case all && len(args) > 0:
+		return errors.New("--all: give no name beside it")
+	case all:
+		return nil
+	}
+	return oneOf("the name of a PodGroup or a pod, or KIND/NAME of what makes pods")(command, args)
+}
+
 // writeWhy prints why an object waits and, if verbose is set, what each action said.
-func (k *endpointFlags) writeWhy(command *cobra.Command, known *diagnose.Namespace, what string, verbose bool) error {
-	found, err := diagnoseName(known, what)
+func (k *endpointFlags) writeWhy(
+	command *cobra.Command, known *diagnose.Namespace, kind diagnose.Kind, name string, verbose bool,
+) error {
+	found, err := diagnose.Diagnose(known, kind, name)
 	if err != nil {
 		return err
 	}
@@ -100,20 +116,27 @@ func (k *endpointFlags) writeWhy(command *cobra.Command, known *diagnose.Namespa
 // turnTimeout is how long the order of queues is waited for, without which the answer is whole but for a line.
 const turnTimeout = 5 * time.Second
 
-// findTurn asks the scheduler where a job that waits is in the order of all. Without the right to ask it finds nothing.
-func (k *endpointFlags) findTurn(ctx context.Context, found *diagnose.Diagnosis) {
-	of := found
-	if of.Group != nil {
-		of = of.Group
+// findTurn asks the scheduler where jobs that wait are in the order of all. Without the right to ask it finds nothing.
+func (k *endpointFlags) findTurn(ctx context.Context, jobs ...*diagnose.Diagnosis) {
+	var waiting []*diagnose.Diagnosis
+	for _, of := range jobs {
+		if of.Group != nil {
+			of = of.Group
+		}
+		if of.State == diagnose.Waiting {
+			waiting = append(waiting, of)
+		}
 	}
-	if of.State != diagnose.Waiting {
+	if len(waiting) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
 	defer cancel()
 	var said debugapi.Queues
 	if k.get(ctx, debugapi.PathQueues, &said) == nil {
-		of.Turn = turnOf(&said, of.Key())
+		for _, of := range waiting {
+			of.Turn = turnOf(&said, of.Key())
+		}
 	}
 }
 
@@ -253,33 +276,31 @@ func (a *clientFlags) namespace(ctx context.Context) (*diagnose.Namespace, error
 	if known.Pods, err = read.listPods(ctx, namespace, metav1.ListOptions{}, nil); err != nil {
 		return nil, err
 	}
-	if known.Foreign, err = read.listForeign(ctx, namespace, known.Pods); err != nil {
+	if known.Foreign, err = read.listForeign(ctx, namespace, namedBy(known.Pods)); err != nil {
 		return nil, err
 	}
 	return known, nil
 }
 
-func diagnoseName(known *diagnose.Namespace, what string) (*diagnose.Diagnosis, error) {
-	kind, name, err := kindAndName(what)
-	if err != nil {
-		return nil, err
-	}
-	return diagnose.Diagnose(known, kind, name)
-}
-
-// kindAndName splits "train", "podgroup/train", "podgroup.scheduling.x-k8s.io/train" or "pod/train-0"; the first has no kind.
-func kindAndName(what string) (diagnose.Kind, string, error) {
-	kind, name, ok := strings.Cut(what, "/")
+// kindAndName splits "train", "podgroup/train", "podgroup.scheduling.x-k8s.io/train" or "pod/train-0"; the first has no kind. It
+// reports whether the kind is one of these, of which the cluster need not be asked.
+func kindAndName(what string) (kind diagnose.Kind, name string, ours bool) {
+	word, name, ok := strings.Cut(what, "/")
 	if !ok {
-		return diagnose.Any, what, nil
+		return diagnose.Any, what, true
 	}
-	switch strings.ToLower(kind) {
+	word = strings.ToLower(word)
+	switch word {
 	case "podgroup", "podgroups", "tpg", "podgroup.scheduling.tutti.dev", "podgroups.scheduling.tutti.dev":
-		return diagnose.PodGroup, name, nil
+		return diagnose.PodGroup, name, true
 	case "pod", "pods", "po":
-		return diagnose.Pod, name, nil
-	case "podgroup.scheduling.x-k8s.io", "podgroups.scheduling.x-k8s.io":
-		return diagnose.Coscheduling, name, nil
+		return diagnose.Pod, name, true
 	}
-	return diagnose.Any, "", fmt.Errorf("%q: say the name of a PodGroup or a pod, podgroup/NAME or pod/NAME", what)
+	for source := model.SourceCoscheduling; source <= model.LastSource; source++ {
+		singular := strings.ToLower(source.Kind())
+		if word == singular || word == strings.Replace(singular, ".", "s.", 1) {
+			return diagnose.Kind(source.Kind()), name, true
+		}
+	}
+	return diagnose.Any, name, false
 }

@@ -1,4 +1,5 @@
-// Package convert writes the Queues that the queues of kube-batch and Volcano become.
+// Package convert writes the Queues that the queues of kube-batch and Volcano become (convert.go), and what whole files of
+// kube-batch's become: file.go has the documents of a file, workload.go pods wherever they are described, podgroup.go PodGroups.
 //
 // Their fields are those of staging/src/volcano.sh/apis/pkg/apis/scheduling/v1beta1/types.go in Volcano and of
 // pkg/apis/scheduling/v1alpha1/types.go in kube-batch.

@@ -18,7 +18,7 @@ import (
 type Namespace struct {
 	Name   string
 	Groups []v1alpha1.PodGroup
-	// Foreign are groups of other projects, as far as they could be read.
+	// Foreign are groups of other projects, as far as they could be read, with their owners.
 	Foreign []*groups.Spec
 	Pods    []corev1.Pod
 
@@ -33,7 +33,7 @@ type gang struct {
 	// group is nil when there is no such object.
 	group *v1alpha1.PodGroup
 	// byPods reports whether the pods say what a status of a PodGroup would: they are an implicit group, or a foreign one. owner is
-	// their controller, as Kind/name, empty when they have none.
+	// the controller of its object, or else of the oldest pod, as Kind/name, empty when there is none.
 	byPods bool
 	owner  string
 	// source is that of a foreign group, and spec what its object says; nil when that is not known.
@@ -98,10 +98,20 @@ func (n *Namespace) gangs(name string) (all []gang) {
 	}
 	for key.Source = model.SourceCoscheduling; key.Source <= model.LastSource; key.Source++ {
 		if pods := n.membersOf()[key]; len(pods) > 0 {
-			all = append(all, gang{name: name, byPods: true, owner: ownerOf(pods[0]), source: key.Source, spec: n.spec(key), pods: pods})
+			all = append(all, foreignGang(n.spec(key), key, pods))
 		}
 	}
 	return all
+}
+
+// foreignGang is a group of another project. Its owner is that of its object, which more often is what the user submitted than
+// the controller of its oldest pod: a launcher has a Job between.
+func foreignGang(spec *groups.Spec, key model.JobKey, pods []*corev1.Pod) gang {
+	g := gang{name: key.Name, byPods: true, owner: ownerOf(pods[0]), source: key.Source, spec: spec, pods: pods}
+	if spec != nil {
+		g.owner = cmp.Or(ownerOf(spec), g.owner)
+	}
+	return g
 }
 
 // spec returns what the object of a foreign group says; nil when that is not known.
@@ -165,8 +175,8 @@ func withoutObject(name string, pods []*corev1.Pod) []gang {
 	return found
 }
 
-func ownerOf(pod *corev1.Pod) string {
-	if controller := metav1.GetControllerOf(pod); controller != nil {
+func ownerOf(object metav1.Object) string {
+	if controller := metav1.GetControllerOf(object); controller != nil {
 		return controller.Kind + "/" + controller.Name
 	}
 	return ""

@@ -71,6 +71,9 @@ func newDiagnosis(namespace *Namespace, g *gang) *Diagnosis {
 	case g.byPods:
 		a.Owner = g.owner
 		a.diagnoseByPods(g)
+		if a.State != Ended && a.Reason != groupNotFound && g.source != model.SourcePodGroup && g.spec == nil {
+			a.Notes = append(a.Notes, fmt.Sprintf("its minimum is not known: there is no %s %q, or you may not list such objects", a.Kind, a.Name))
+		}
 	default:
 		a.diagnoseDegraded(namespace, g)
 		return a

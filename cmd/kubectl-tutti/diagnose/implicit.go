@@ -42,6 +42,9 @@ func (a *Diagnosis) diagnoseByPods(g *gang) {
 	}
 	whole := m.Needs > 0 && m.Bound >= m.Needs
 	switch {
+	case len(m.Foreign) == len(g.pods):
+		a.State = OtherScheduler
+		a.Details = []string{fmt.Sprintf("spec.schedulerName of its pods is %q: Tutti leaves them alone", g.pods[0].Spec.SchedulerName)}
 	case m.Needs == 0 && m.Bound > 0 && len(m.Waiting) == 0: // its object is not known, which matters to what waits
 		a.State, a.Details = Started, []string{fmt.Sprintf("%d pods are bound", m.Bound)}
 	case m.Exist == m.Succeeded && len(m.Gated) == 0:

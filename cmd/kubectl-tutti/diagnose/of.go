@@ -9,19 +9,17 @@ import (
 // Kind is the kind of the named object.
 type Kind string
 
-// The kinds; Any is a PodGroup, else a pod.
+// The kinds; Any is a PodGroup, else a pod. That of a group of another project is what model.Source calls it.
 const (
 	Any      Kind = ""
 	PodGroup Kind = "PodGroup"
 	Pod      Kind = "pod"
-	// Coscheduling is a PodGroup of another project.
-	Coscheduling Kind = "PodGroup.scheduling.x-k8s.io"
 )
 
 // Diagnose diagnoses the object of that name in the namespace. The error says that there is none, and gives the most similar
 // name.
 func Diagnose(namespace *Namespace, kind Kind, name string) (*Diagnosis, error) {
-	if kind == Coscheduling {
+	if kind != Any && kind != PodGroup && kind != Pod {
 		if a := diagnoseForeign(namespace, kind, name); a != nil {
 			return a, nil
 		}

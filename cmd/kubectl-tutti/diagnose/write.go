@@ -54,8 +54,11 @@ func (a *Diagnosis) Key() string {
 		source = model.SourcePod
 	case kindImplicit:
 		source = model.SourceImplicit
-	case model.SourceCoscheduling.Kind():
-		source = model.SourceCoscheduling
+	}
+	for foreign := model.SourceCoscheduling; foreign <= model.LastSource; foreign++ {
+		if a.Kind == foreign.Kind() {
+			source = foreign
+		}
 	}
 	return model.JobKey{Namespace: a.Namespace, Name: a.Name, Source: source}.Describe()
 }

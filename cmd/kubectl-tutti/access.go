@@ -170,33 +170,40 @@ func (r *reader) listPods(
 	}
 }
 
-// unheldPods select the pods that the status of a PodGroup may not cover: those that name a group, and those that wait and name
-// none.
+// unheldPods select the pods that the status of a PodGroup may not cover; see unheld. Not all marks of groups are labels.
 func unheldPods() []metav1.ListOptions {
 	return []metav1.ListOptions{
 		{LabelSelector: v1alpha1.LabelPodGroup},
-		{LabelSelector: "!" + v1alpha1.LabelPodGroup + "," + groups.LabelCoscheduling},
-		{
-			LabelSelector: "!" + v1alpha1.LabelPodGroup + ",!" + groups.LabelCoscheduling,
-			FieldSelector: "status.phase=" + string(corev1.PodPending),
-		},
+		{LabelSelector: "!" + v1alpha1.LabelPodGroup},
 	}
 }
 
-// unheld returns what keeps the pods that name none of the groups.
+// unheld returns what keeps the pods that name none of the groups: those of another group, and those that wait and name none.
 func unheld(podGroups []v1alpha1.PodGroup) func(*corev1.Pod) bool {
 	held := make(map[model.JobKey]bool, len(podGroups))
 	for i := range podGroups {
 		held[groups.Key(&podGroups[i])] = true
 	}
-	return func(pod *corev1.Pod) bool { return !held[groups.Of(pod).Job] }
+	return func(pod *corev1.Pod) bool {
+		job := groups.Of(pod).Job
+		return !held[job] && (!job.IsPod() || waits(pod))
+	}
+}
+
+// waits reports whether the pod does not run, and has not ended.
+func waits(pod *corev1.Pod) bool {
+	phase := pod.Status.Phase
+	return phase != corev1.PodRunning && phase != corev1.PodSucceeded && phase != corev1.PodFailed
 }
 
 // namedBy reports of which sources the pods name a group.
 func namedBy(pods []corev1.Pod) func(model.Source) bool {
 	named := map[model.Source]bool{}
 	for i := range pods {
-		named[groups.Of(&pods[i]).Job.Source] = true
+		membership := groups.Of(&pods[i])
+		for one := range membership.All() {
+			named[one.Job.Source] = true
+		}
 	}
 	return func(source model.Source) bool { return named[source] }
 }

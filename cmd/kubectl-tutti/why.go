@@ -298,6 +298,9 @@ func kindAndName(what string) (kind diagnose.Kind, name string, ours bool) {
 	}
 	for source := model.SourceCoscheduling; source <= model.LastSource; source++ {
 		singular := strings.ToLower(source.Kind())
+		if isGroup := strings.Contains(singular, "."); !isGroup {
+			continue // it owns pods, and may own groups
+		}
 		if word == singular || word == strings.Replace(singular, ".", "s.", 1) {
 			return diagnose.Kind(source.Kind()), name, true
 		}

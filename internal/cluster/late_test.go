@@ -27,8 +27,8 @@ func inMPIJob(name, role string) podOption {
 	}
 }
 
-// TestALateRole counts nothing before its first member exists, and in full from then on: for the object that owns the pods, and for
-// a group that it controls.
+// TestALateRole counts nothing before its first member exists, and in full from then on: for the object that owns the pods,
+// and for a group that it controls.
 func TestALateRole(t *testing.T) {
 	controlled := foreignSpec("j", 1, 3)
 	controlled.OwnerReferences = []metav1.OwnerReference{{Kind: "MPIJob", Name: "j", Controller: new(true)}}

@@ -249,7 +249,8 @@ func (j *Job) InLateRole(task *Task) bool {
 	return slices.ContainsFunc(j.Roles, func(role Role) bool { return role.Late && role.Name == task.Role })
 }
 
-// Pending returns the tasks that need a node: pending, not gated, and not in a late role without a minimum, in CompareTasks order.
+// Pending returns the tasks that need a node: pending, not gated, and not in a late role without a minimum, in CompareTasks
+// order.
 func (j *Job) Pending() []*Task {
 	var waiting []*Task
 	for _, task := range j.Tasks {

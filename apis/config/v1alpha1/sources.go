@@ -7,8 +7,8 @@ import (
 )
 
 // SourceNames returns the foreign sources of groups, which a configuration may turn off: coscheduling is PodGroups of
-// scheduling.x-k8s.io, volcano those of scheduling.volcano.sh; the others are objects that own pods: kubeflow is MPIJob, PyTorchJob
-// and its family.
+// scheduling.x-k8s.io, volcano those of scheduling.volcano.sh; the others are objects that own pods: kubeflow is MPIJob,
+// PyTorchJob and its family.
 func SourceNames() []string {
 	return []string{"coscheduling", "volcano", "jobset", "kubeflow", "raycluster"}
 }

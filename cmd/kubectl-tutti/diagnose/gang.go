@@ -130,7 +130,7 @@ func (n *Namespace) membersOf() map[model.JobKey][]*corev1.Pod {
 	}
 	n.members = map[model.JobKey][]*corev1.Pod{}
 	for i := range n.Pods {
-		if key := groups.Of(&n.Pods[i]).Job; !key.IsPod() {
+		if key := n.jobOf(&n.Pods[i]); !key.IsPod() {
 			n.members[key] = append(n.members[key], &n.Pods[i])
 		}
 	}
@@ -139,6 +139,17 @@ func (n *Namespace) membersOf() map[model.JobKey][]*corev1.Pod {
 	}
 	return n.members
 }
+
+// jobOf returns the group that a pod is in: the one that it names, or what holds while that does not exist.
+func (n *Namespace) jobOf(pod *corev1.Pod) model.JobKey {
+	m := groups.Of(pod)
+	for m.Otherwise != nil && m.Otherwise.Job.IsForeign() && n.group(m.Job.Name) == nil {
+		m = *m.Otherwise
+	}
+	return m.Job
+}
+
+func (g *gang) isForeign() bool { return g.source != model.SourcePodGroup }
 
 // named returns the names of the groups that exist or that pods name, sorted.
 func (n *Namespace) named() []string {

@@ -71,7 +71,7 @@ func newDiagnosis(namespace *Namespace, g *gang) *Diagnosis {
 	case g.byPods:
 		a.Owner = g.owner
 		a.diagnoseByPods(g)
-		if a.State != Ended && a.Reason != groupNotFound && g.source != model.SourcePodGroup && g.spec == nil {
+		if a.State != Ended && a.Reason != groupNotFound && g.isForeign() && g.spec == nil {
 			a.Notes = append(a.Notes, fmt.Sprintf("its minimum is not known: there is no %s %q, or you may not list such objects", a.Kind, a.Name))
 		}
 	default:
@@ -196,7 +196,7 @@ func (a *Diagnosis) mislabelledPods(namespace *Namespace) []string {
 	lost := map[string][]string{}
 	for i := range namespace.Pods {
 		pod := &namespace.Pods[i]
-		if m := groups.Of(pod); !m.Job.IsPod() && m.Job.Name != a.Name && m.Implicit() == nil && namespace.group(m.Job.Name) == nil {
+		if m := groups.Of(pod); !m.Job.IsPod() && m.Job.Name != a.Name && m.Otherwise == nil && namespace.group(m.Job.Name) == nil {
 			named := m.Job.Name
 			lost[named] = append(lost[named], pod.Name)
 		}

@@ -6,9 +6,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file is about roles whose members are made only when others run: a launcher that waits for its workers, a Job that depends on
-// another. Before its first member exists such a role counts nothing, or the gang would wait for what waits for it. From then on it
-// counts in full: its members start together, once the gang has all else that it needs.
+// This file is about roles whose members are made only when others run: a launcher that waits for its workers, a Job that
+// depends on another. Before its first member exists such a role counts nothing, or the gang would wait for what waits for it.
+// From then on it counts in full: its members start together, once the gang has all else that it needs.
 //
 // Invariant: no member of a late role starts before all of its members exist that the role needs.
 

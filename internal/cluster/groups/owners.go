@@ -88,7 +88,8 @@ func (s *Spec) sortRoles() {
 	}
 }
 
-// foreignRole returns the role of a pod in a group object of its operator: ours, or by the labels of those whose roles may be late.
+// foreignRole returns the role of a pod in a group object of its operator: ours, or by the labels of those whose roles may be
+// late.
 func foreignRole(pod *corev1.Pod) string {
 	return cmp.Or(pod.Labels[v1alpha1.LabelRole], pod.Labels[kubeflowRole], pod.Labels[jobSetRole])
 }

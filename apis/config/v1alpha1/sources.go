@@ -6,9 +6,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// SourceNames returns the foreign sources of groups, which a configuration may turn off: coscheduling is PodGroups of
-// scheduling.x-k8s.io, volcano those of scheduling.volcano.sh.
-func SourceNames() []string { return []string{"coscheduling", "volcano"} }
+// SourceNames returns the sources of groups beside our own, in the order of their precedence, which a configuration may turn off:
+// kubernetes is PodGroups of scheduling.k8s.io, coscheduling those of scheduling.x-k8s.io, volcano those of
+// scheduling.volcano.sh; leaderworkerset and kueue are the marks of these projects on pods.
+func SourceNames() []string {
+	return []string{"kubernetes", "coscheduling", "volcano", "leaderworkerset", "kueue"}
+}
 
 // sources decodes which foreign sources of groups are off, sorted.
 func (d *decoder) sources(value *yaml.Node) (off []string) {

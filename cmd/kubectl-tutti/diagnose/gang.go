@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -96,10 +97,12 @@ func (n *Namespace) gangs(name string) (all []gang) {
 	} else {
 		all = withoutObject(name, n.membersOf()[key])
 	}
-	for key.Source = model.SourceCoscheduling; key.Source <= model.LastSource; key.Source++ {
-		if pods := n.membersOf()[key]; len(pods) > 0 {
-			all = append(all, gang{name: name, byPods: true, owner: ownerOf(pods[0]), source: key.Source, spec: n.spec(key), pods: pods})
-		}
+	marked := slices.DeleteFunc(slices.Collect(maps.Keys(n.membersOf())), func(key model.JobKey) bool {
+		return key.Namespace != n.Name || key.Name != name || key.Source <= model.SourceImplicit
+	})
+	for _, key := range slices.SortedFunc(slices.Values(marked), model.JobKey.Compare) {
+		pods := n.membersOf()[key]
+		all = append(all, gang{name: name, byPods: true, owner: ownerOf(pods[0]), source: key.Source, spec: n.spec(key), pods: pods})
 	}
 	return all
 }
@@ -120,7 +123,7 @@ func (n *Namespace) membersOf() map[model.JobKey][]*corev1.Pod {
 	}
 	n.members = map[model.JobKey][]*corev1.Pod{}
 	for i := range n.Pods {
-		if key := groups.Of(&n.Pods[i]).Job; !key.IsPod() {
+		if key := n.jobOf(&n.Pods[i]); !key.IsPod() {
 			n.members[key] = append(n.members[key], &n.Pods[i])
 		}
 	}
@@ -128,6 +131,23 @@ func (n *Namespace) membersOf() map[model.JobKey][]*corev1.Pod {
 		slices.SortFunc(pods, olderPod)
 	}
 	return n.members
+}
+
+// jobOf returns the job that the pod names: what its other marks say where that of Kubernetes' own is known to be no gang.
+func (n *Namespace) jobOf(pod *corev1.Pod) model.JobKey {
+	m := groups.Of(pod)
+	if spec := n.spec(m.Job); spec != nil && spec.NoGang {
+		return m.Otherwise.Job
+	}
+	return m.Job
+}
+
+// groupName returns the name of the group that the pod is in; empty when it is in none.
+func (n *Namespace) groupName(pod *corev1.Pod) string {
+	if job := n.jobOf(pod); !job.IsPod() {
+		return job.Name
+	}
+	return ""
 }
 
 // named returns the names of the groups that exist or that pods name, sorted.
@@ -174,7 +194,7 @@ func ownerOf(pod *corev1.Pod) string {
 
 // gangOf returns the pod's gang. The pod names a group.
 func (n *Namespace) gangOf(pod *corev1.Pod) gang {
-	gangs := n.gangs(GroupName(pod))
+	gangs := n.gangs(n.groupName(pod))
 	i := slices.IndexFunc(gangs, func(g gang) bool { return slices.Contains(g.pods, pod) })
 	return gangs[i]
 }
@@ -191,7 +211,7 @@ func (g *gang) needs() int {
 	switch {
 	case g.spec != nil:
 		return int(g.spec.MinMember)
-	case !g.byPods || g.source != model.SourcePodGroup:
+	case !g.byPods || g.source >= model.SourceCoscheduling:
 		return 0
 	}
 	needs := int32(1)

@@ -54,8 +54,11 @@ func (a *Diagnosis) Key() string {
 		source = model.SourcePod
 	case kindImplicit:
 		source = model.SourceImplicit
-	case model.SourceCoscheduling.Kind():
-		source = model.SourceCoscheduling
+	}
+	for marked := model.SourceLeaderWorkerSet; marked <= model.LastSource; marked++ {
+		if a.Kind == marked.Kind() {
+			source = marked
+		}
 	}
 	return model.JobKey{Namespace: a.Namespace, Name: a.Name, Source: source}.Describe()
 }

@@ -8,6 +8,8 @@
 //	own.go             PodGroups of ours, and implicit groups
 //	coscheduling.go    PodGroups of scheduling.x-k8s.io
 //	volcano.go         PodGroups of scheduling.volcano.sh
+//	native.go          PodGroups of scheduling.k8s.io, Kubernetes' own
+//	marked.go          groups of LeaderWorkerSet and of Kueue, which pods alone describe
 //	fields.go          how a field of a foreign object is read
 //	groups.go          what the object, or the pods, mean for the job
 //	whole.go           what a gang needs that was whole and has lost members

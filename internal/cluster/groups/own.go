@@ -64,12 +64,17 @@ func ofPodGroup(pod *corev1.Pod, name string) Membership {
 	m.Otherwise = &Membership{Job: model.JobKey{Namespace: pod.Namespace, Name: name, Source: model.SourceImplicit, Owner: owner(pod)}, Role: m.Role}
 	minMember, err := strconv.ParseInt(minimum, 10, 32)
 	if err != nil || minMember < 1 {
-		m.Otherwise.Malformed = &model.Refusal{Code: model.InvalidGroup, Detail: fmt.Sprintf(
-			"annotation %s is %q, it must be a whole number from 1 up", v1alpha1.AnnotationMinMember, model.Brief(minimum, maxQuoted))}
+		m.Otherwise.Malformed = noMinimum(v1alpha1.AnnotationMinMember, minimum)
 		return m
 	}
 	m.Otherwise.MinMember = int32(minMember)
 	return m
+}
+
+// noMinimum refuses a pod whose annotation cannot be read as the minimum of its group.
+func noMinimum(annotation, value string) *model.Refusal {
+	return &model.Refusal{Code: model.InvalidGroup, Detail: fmt.Sprintf(
+		"annotation %s is %q, it must be a whole number from 1 up", annotation, model.Brief(value, maxQuoted))}
 }
 
 // maxQuoted is how much of a text that users wrote a message quotes, in bytes.

@@ -49,6 +49,9 @@ type Spec struct {
 	Roles     []model.Role
 	// PriorityClassName and Queue are those that it names; empty when it names none.
 	PriorityClassName, Queue string
+	// NoGang reports that it is no gang: its pods are in what their other marks say. NeverPreempts reports that it wants no pod
+	// evicted for it.
+	NoGang, NeverPreempts bool
 	// MinResources are what it wants to be free before the first member starts; nil when it says nothing.
 	MinResources corev1.ResourceList
 	// Contradiction says which field cannot be read, and why; empty when all is well. Remark says what of it is not followed.
@@ -83,7 +86,8 @@ func (s *Spec) Key() model.JobKey {
 // Same reports whether two versions say the same: a job is not looked at again for what others write to a status.
 func (s *Spec) Same(other *Spec) bool {
 	return other != nil && s.UID == other.UID && s.MinMember == other.MinMember && slices.Equal(s.Roles, other.Roles) &&
-		s.PriorityClassName == other.PriorityClassName && s.Queue == other.Queue &&
+		s.PriorityClassName == other.PriorityClassName && s.Queue == other.Queue && s.NoGang == other.NoGang &&
+		s.NeverPreempts == other.NeverPreempts &&
 		s.Contradiction == other.Contradiction && s.Remark == other.Remark &&
 		equality.Semantic.DeepEqual(s.MinResources, other.MinResources)
 }
@@ -92,8 +96,12 @@ func (s *Spec) Same(other *Spec) bool {
 // sources are never merged.
 type Sources []Source
 
-// All returns the sources in their order: the word of a user comes before what an operator writes.
-func All() Sources { return Sources{own{}, coscheduling{}, volcano{}, kubeBatch{}} }
+// All returns the sources in their order: the word of a user comes before what an operator writes, the field of the API before
+// labels and annotations, those that name an object before those of pods alone, and those of the operator that made the pods
+// before those that Kueue adds to them.
+func All() Sources {
+	return Sources{own{}, native{}, coscheduling{}, volcano{}, kubeBatch{}, leaderWorkerSet{}, kueue{}}
+}
 
 // Without returns all sources but those that are off, by name.
 func Without(off []string) Sources {
@@ -112,12 +120,19 @@ func (s Sources) Marks() (all Marks) {
 // Of returns what a pod says while all sources are on.
 func Of(pod *corev1.Pod) Membership { return All().Of(pod) }
 
-// Of returns what a pod says of the job it belongs to: one of its own when it has no mark.
+// Of returns what a pod says of the job it belongs to: one of its own when it has no mark. A PodGroup of Kubernetes may be no
+// gang, and the marks of the sources after it hold then.
 func (s Sources) Of(pod *corev1.Pod) Membership {
-	for _, source := range s {
-		if m, ok := source.Of(pod); ok {
-			return m
+	for i, source := range s {
+		m, ok := source.Of(pod)
+		if !ok {
+			continue
 		}
+		if m.Job.Source == model.SourceNative {
+			rest := s[i+1:].Of(pod)
+			m.Otherwise = &rest
+		}
+		return m
 	}
 	return alone(pod)
 }

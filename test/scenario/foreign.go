@@ -200,7 +200,7 @@ func (w *world) read(source, how string) error {
 		return fmt.Errorf("no reading %s", how)
 	}
 	w.readings[watch.Source] = reading
-	w.tellForeign(w.tell)
+	w.tellOfSource(watch, w.tell)
 	return nil
 }
 
@@ -208,13 +208,17 @@ func (w *world) read(source, how string) error {
 func (w *world) tellForeign(tell func(cluster.Event)) {
 	for _, source := range groups.All() {
 		for _, watch := range source.Watches() {
-			reading := w.readings[watch.Source]
-			tell(cluster.Event{Kind: cluster.KindReading, Source: watch.Source, Reading: reading})
-			for job, object := range w.foreign {
-				if job.Source == watch.Source && reading == cluster.IsRead {
-					tell(cluster.ForeignEvent(watch.Decode(object)))
-				}
-			}
+			w.tellOfSource(watch, tell)
+		}
+	}
+}
+
+func (w *world) tellOfSource(watch groups.Watch, tell func(cluster.Event)) {
+	reading := w.readings[watch.Source]
+	tell(cluster.Event{Kind: cluster.KindReading, Source: watch.Source, Reading: reading})
+	for job, object := range w.foreign {
+		if job.Source == watch.Source && reading == cluster.IsRead {
+			tell(cluster.ForeignEvent(watch.Decode(object)))
 		}
 	}
 }

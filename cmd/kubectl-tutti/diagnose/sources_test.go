@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -59,4 +60,28 @@ func TestEachPodIsInOneJob(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestWhyNamesTheMarksThatDoNotCount of a group that waits; a group that is no gang is none of them.
+func TestWhyNamesTheMarksThatDoNotCount(t *testing.T) {
+	native := "g"
+	pod := corev1.Pod{}
+	pod.Namespace, pod.Name, pod.Spec.SchedulerName = "ns", "p", "tutti"
+	pod.Labels = map[string]string{groups.LabelCoscheduling: "s"}
+	pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &native}
+	for _, c := range []struct {
+		basic bool
+		kind  Kind
+		want  []string
+	}{
+		{false, "PodGroup.scheduling.k8s.io", []string{`p: also names PodGroup.scheduling.x-k8s.io "s", which does not count`}},
+		{true, Coscheduling, nil},
+	} {
+		spec := &groups.Spec{Source: model.SourceNative, MinMember: 2, NoGang: c.basic}
+		spec.Namespace, spec.Name = "ns", native
+		waiting := AllWaiting(&Namespace{Name: "ns", Pods: []corev1.Pod{pod}, Foreign: []*groups.Spec{spec}})
+		if len(waiting) != 1 || waiting[0].Kind != string(c.kind) || !slices.Equal(waiting[0].Notes, c.want) {
+			t.Errorf("basic %t: %+v", c.basic, waiting[0])
+		}
+	}
 }

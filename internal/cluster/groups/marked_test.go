@@ -109,3 +109,38 @@ func TestGroupsOfMarksHaveNoReplacement(t *testing.T) {
 		}
 	}
 }
+
+// TestMarksThatDoNotCount are those of other groups than the one that a pod is in.
+func TestMarksThatDoNotCount(t *testing.T) {
+	annotation := texts{v1alpha1.AnnotationKubeBatchGroup: "v"}
+	for name, c := range map[string]struct {
+		group               *corev1.PodSchedulingGroup
+		labels, annotations texts
+		want                string
+	}{
+		"one mark":                     {labels: texts{LabelCoscheduling: "g"}},
+		"an annotation":                {annotations: annotation},
+		"our label, and the same name": {labels: texts{v1alpha1.LabelPodGroup: "v"}, annotations: annotation},
+		"our label, and another name":  {labels: texts{v1alpha1.LabelPodGroup: "g"}, annotations: annotation, want: "PodGroup.scheduling.volcano.sh ns/v"},
+		"three": {group: inGroup("g"), labels: texts{LabelCoscheduling: "s"}, annotations: annotation,
+			want: "PodGroup.scheduling.x-k8s.io ns/s; PodGroup.scheduling.volcano.sh ns/v"},
+		"a count alone":                {labels: texts{LabelCoscheduling: "g"}, annotations: texts{KueueTotal: "3"}},
+		"a LeaderWorkerSet, and Kueue": {labels: texts{LWSGroupKey: "k", KueueGroup: "q"}, annotations: texts{LWSSize: "1"}, want: "Kueue pod group ns/q"},
+	} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", Labels: c.labels, Annotations: c.annotations}}
+		pod.Spec.SchedulingGroup = c.group
+		var got []string
+		for _, other := range All().PassedOver(pod, Of(pod).Job) {
+			got = append(got, other.Describe())
+		}
+		if got := strings.Join(got, "; "); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", Labels: texts{LabelCoscheduling: "s"}}}
+	pod.Spec.SchedulingGroup = inGroup("basic")
+	basic := All().PassedOver(pod, model.JobKey{Namespace: "ns", Name: "s", Source: model.SourceCoscheduling})
+	if len(basic) != 1 || basic[0].Source != model.SourceNative {
+		t.Errorf("in the second: %v", basic)
+	}
+}

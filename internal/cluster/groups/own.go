@@ -43,6 +43,9 @@ func (own) Of(pod *corev1.Pod) (Membership, bool) {
 
 func (kubeBatch) Of(pod *corev1.Pod) (Membership, bool) {
 	name := pod.Annotations[v1alpha1.AnnotationKubeBatchGroup]
+	if name == "" {
+		return Membership{}, false
+	}
 	if problems := validation.IsValidLabelValue(name); len(problems) > 0 {
 		m := alone(pod)
 		m.Malformed = &model.Refusal{Code: model.InvalidGroup, Detail: fmt.Sprintf(
@@ -50,7 +53,7 @@ func (kubeBatch) Of(pod *corev1.Pod) (Membership, bool) {
 			v1alpha1.AnnotationKubeBatchGroup, model.Brief(name, maxQuoted))}
 		return m, true
 	}
-	return ofPodGroup(pod, name), name != ""
+	return ofPodGroup(pod, name), true
 }
 
 // ofPodGroup is the membership in a PodGroup of ours, and in an implicit group while that does not exist and the pod says how

@@ -137,6 +137,27 @@ func (s Sources) Of(pod *corev1.Pod) Membership {
 	return alone(pod)
 }
 
+// PassedOver returns the groups that marks of a pod name and that it is not in: for each mark the last one that it may mean. job is
+// the one that it is in.
+func (s Sources) PassedOver(pod *corev1.Pod, job model.JobKey) (others []model.JobKey) {
+	met := []model.JobKey{}
+	for _, source := range s {
+		m, ok := source.Of(pod)
+		if !ok || slices.Contains(met, m.Job) {
+			continue // the second source of the same mark
+		}
+		met = append(met, m.Job)
+		last, isIn := m.Job, false
+		for one := range m.All() {
+			last, isIn = one.Job, isIn || one.Job == job
+		}
+		if !isIn && !last.IsPod() {
+			others = append(others, last)
+		}
+	}
+	return others
+}
+
 func alone(pod *corev1.Pod) Membership {
 	return Membership{Job: model.JobKey{Namespace: pod.Namespace, Name: pod.Name, Source: model.SourcePod}}
 }

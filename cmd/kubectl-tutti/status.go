@@ -112,8 +112,8 @@ func (look *statusView) collect(podGroups []v1alpha1.PodGroup, pods []corev1.Pod
 	return diagnose.Collect(podGroups, pods, look.schedulers, foreign...)
 }
 
-// gangOf is the namespace and name of the pod's group, of one whose marks are not ours with a slash and its kind, or of a pod without one, which
-// ends in a slash as no group's does.
+// gangOf is the namespace and name of the pod's group, of one whose marks are not ours with a slash and its kind, or of a pod
+// without one, which ends in a slash as no group's does.
 func gangOf(pod *corev1.Pod) types.NamespacedName {
 	name := cmp.Or(diagnose.GroupName(pod), pod.Name+"/")
 	if job := groups.Of(pod).Job; job.Source > model.SourceImplicit {

@@ -137,8 +137,8 @@ func (s Sources) Of(pod *corev1.Pod) Membership {
 	return alone(pod)
 }
 
-// PassedOver returns the groups that marks of a pod name and that it is not in: for each mark the last one that it may mean. job is
-// the one that it is in.
+// PassedOver returns the groups that marks of a pod name and that it is not in: for each mark the last one that it may mean. job
+// is the one that it is in.
 func (s Sources) PassedOver(pod *corev1.Pod, job model.JobKey) (others []model.JobKey) {
 	met := []model.JobKey{}
 	for _, source := range s {

@@ -19,6 +19,7 @@ import (
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/diagnose"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 func newStatus(a *clientFlags) *cobra.Command {
@@ -111,11 +112,11 @@ func (look *statusView) collect(podGroups []v1alpha1.PodGroup, pods []corev1.Pod
 	return diagnose.Collect(podGroups, pods, look.schedulers, foreign...)
 }
 
-// gangOf is the namespace and name of the pod's group, of a foreign one with a slash and its kind, or of a pod without one, which
-// ends in a slash as no group's does.
+// gangOf is the namespace and name of the pod's group, of one whose marks are not ours with a slash and its kind, or of a pod
+// without one, which ends in a slash as no group's does.
 func gangOf(pod *corev1.Pod) types.NamespacedName {
 	name := cmp.Or(diagnose.GroupName(pod), pod.Name+"/")
-	if job := groups.Of(pod).Job; job.IsForeign() {
+	if job := groups.Of(pod).Job; job.Source > model.SourceImplicit {
 		name += "/" + job.Source.Kind()
 	}
 	return types.NamespacedName{Namespace: pod.Namespace, Name: name}

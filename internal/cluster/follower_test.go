@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -53,7 +54,7 @@ func newForeignServer() *foreignServer {
 		return false, nil, nil
 	})
 	f.follower = NewFollower(f, f.client, func(event Event) { f.events <- event })
-	f.follower.followed = f.follower.followed[:1]
+	f.follower.followed = slices.DeleteFunc(f.follower.followed, func(one *followed) bool { return one.Source != model.SourceCoscheduling })
 	return f
 }
 

@@ -44,6 +44,7 @@ func newForeign() foreign {
 // an object without members.
 func (s *State) applyForeign(spec *groups.Spec, deleted bool) Effect {
 	key := spec.Key()
+	wasNoGang := s.foreign.isNoGang(key)
 	switch {
 	case deleted:
 		delete(s.foreign.specs, key)
@@ -54,6 +55,9 @@ func (s *State) applyForeign(spec *groups.Spec, deleted bool) Effect {
 		s.foreign.specs[key] = spec
 	}
 	effect := s.readForeignAgain(key)
+	if s.foreign.isNoGang(key) != wasNoGang {
+		effect = effect.merge(s.readUncertainAgain(key))
+	}
 	if key.Source != model.SourceJobSet && key.Source != model.SourceMPIJob {
 		return effect
 	}
@@ -73,6 +77,12 @@ func (f *foreign) spec(key model.JobKey) *groups.Spec {
 		return spec.WithLate(f.specs[parent])
 	}
 	return spec
+}
+
+// isNoGang reports whether the object of a group is known, and says that it is no gang.
+func (f *foreign) isNoGang(key model.JobKey) bool {
+	spec := f.specs[key]
+	return spec != nil && spec.NoGang
 }
 
 func (s *State) readForeignAgain(key model.JobKey) Effect {
@@ -96,6 +106,7 @@ func (s *State) applyReading(source model.Source, reading Reading) (effect Effec
 	for key := range s.foreign.specs {
 		if key.Source == source && reading != IsRead {
 			delete(s.foreign.specs, key)
+			effect = effect.merge(s.readUncertainAgain(key))
 		}
 	}
 	for key := range s.members {
@@ -145,6 +156,9 @@ func (f *foreign) missing(key model.JobKey) *model.Refusal {
 		why = fmt.Sprintf("%s %q is not known: objects of this kind are not read yet", kind, key.Name)
 	case NotServed:
 		why = fmt.Sprintf("%s %q does not exist: the CRD of this kind is not installed", kind, key.Name)
+		if key.Source == model.SourceNative {
+			why = fmt.Sprintf("%s %q does not exist: the API server does not serve this kind", kind, key.Name)
+		}
 	case NotAllowed:
 		why = fmt.Sprintf("%s %q is not known: the scheduler lacks the right to list and watch objects of this kind", kind, key.Name)
 	}

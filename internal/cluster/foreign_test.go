@@ -5,9 +5,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
 
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -165,4 +168,131 @@ func TestAForeignGroupThatCannotBeRead(t *testing.T) {
 	if why := s.TakeMalformed(); len(why) == 0 || !strings.HasPrefix(why[0], "PodGroup.scheduling.x-k8s.io ns/g could not be read") {
 		t.Errorf("%q", why)
 	}
+}
+
+// ofNative names a group of Kubernetes' own.
+func ofNative(name string) podOption {
+	return func(p *corev1.Pod) { p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &name} }
+}
+
+func nativeSpec(name string, version int, minMember int32, noGang bool) *groups.Spec {
+	spec := foreignSpec(name, version, minMember)
+	spec.Source, spec.NoGang = model.SourceNative, noGang
+	return spec
+}
+
+// TestAGroupThatIsNoGang: its pods are where their other marks say, as both objects come and go; while it is not known they wait
+// for it.
+func TestAGroupThatIsNoGang(t *testing.T) {
+	native := model.JobKey{Namespace: "ns", Name: "g", Source: model.SourceNative}
+	volcano := model.JobKey{Namespace: "ns", Name: "v", Source: model.SourceVolcano}
+	s := newState(node("n"), pod("marked", ofNative("g"), annotation(v1alpha1.AnnotationKubeBatchGroup, "v")), pod("single", ofNative("g")))
+	kind := func(reading Reading) Event {
+		return Event{Kind: KindReading, Source: model.SourceNative, Reading: reading}
+	}
+	basic, gang := nativeSpec("g", 2, 1, true), nativeSpec("g", 5, 2, false)
+	again := nativeSpec("g", 4, 1, true)
+	again.UID, gang.UID = "again", "another"
+	for _, c := range []struct {
+		name           string
+		event          Event
+		marked, single model.JobKey
+	}{
+		{"nothing is known", kind(IsRead), native, native},
+		{"it is no gang", seen(basic), volcano, alone("single")},
+		{"a PodGroup of ours", seen(group("v", 1)), ns("v"), alone("single")},
+		{"it goes", gone(nativeSpec("g", 3, 1, true)), native, native},
+		{"it is no gang again", seen(again), ns("v"), alone("single")},
+		{"the PodGroup goes", gone(group("v", 1)), volcano, alone("single")},
+		{"the kind goes", kind(NotServed), native, native},
+		{"the kind comes", kind(IsRead), native, native},
+		{"it is a gang", seen(gang), native, native},
+	} {
+		version := s.Snapshot(start).Version
+		effect := s.Apply(c.event)
+		snapshot := snap(t, s, start)
+		if changed := snapshot.Version != version; changed != effect.Schedule || changed != effect.Report {
+			t.Errorf("%s: effect %+v, and a new version: %t", c.name, effect, changed)
+		}
+		for name, want := range map[string]model.JobKey{"marked": c.marked, "single": c.single} {
+			if got := s.record(types.UID(name)).task.Job; got != want {
+				t.Errorf("%s: %s is in %v, want %v", c.name, name, got, want)
+			}
+		}
+		if job := snapshot.Job(native); (job != nil) != (c.single == native) || job != nil && (job.Invalid != nil) != (c.name != "it is a gang") {
+			t.Errorf("%s: %+v", c.name, job)
+		}
+	}
+	for _, name := range []string{"marked", "single"} {
+		s.Apply(gone(pod(name)))
+	}
+	if snap(t, s, start); len(s.uncertain)+len(s.members) != 0 {
+		t.Errorf("left over: %v", s.uncertain)
+	}
+}
+
+// TestAGroupThatNeverPreempts wants no pod evicted, whatever its pods say.
+func TestAGroupThatNeverPreempts(t *testing.T) {
+	spec := nativeSpec("g", 1, 1, false)
+	for _, never := range []bool{false, true} {
+		spec.NeverPreempts = never
+		job := snap(t, newState(node("n"), pod("a", ofNative("g")), spec), start).Job(spec.Key())
+		if job.NeverPreempts != never {
+			t.Errorf("never: %t, and it is %t", never, job.NeverPreempts)
+		}
+	}
+}
+
+// TestGroupsThatPodsDescribe need no object, and are not those of a PodGroup of ours with their name.
+func TestGroupsThatPodsDescribe(t *testing.T) {
+	lws := func(name, index, revision string) *corev1.Pod {
+		return pod(name, label(groups.LWSGroupKey, "k"), label(groups.LWSRevision, revision), label(groups.LWSName, "w"), label(groups.LWSGroupIndex, "0"),
+			label(groups.LWSWorkerIndex, index), annotation(groups.LWSSize, "2"))
+	}
+	member := func(name string) *corev1.Pod {
+		return pod(name, label(groups.KueueGroup, "w-0"), annotation(groups.KueueTotal, "2"))
+	}
+	s := newState(node("n"), group("w-0", 1), lws("a", "0", "1"), lws("b", "1", "1"), lws("c", "0", "2"), member("d"), member("e"), pod("f", label(groups.KueueGroup, "w-0")))
+	first := model.JobKey{Namespace: "ns", Name: "w-0", Source: model.SourceLeaderWorkerSet, Owner: "k/1"}
+	second := first
+	second.Owner = "k/2"
+	for key, want := range map[model.JobKey]int{first: 2, second: 1, {Namespace: "ns", Name: "w-0", Source: model.SourceKueue}: 3} {
+		job := snap(t, s, start).Job(key)
+		if job == nil || len(job.Tasks) != want || job.MinMember != 2 || job.Invalid != nil || !job.IsSchedulableGroup() || job.HasGroup {
+			t.Errorf("%v: %+v", key, job)
+		}
+	}
+	if invalid := s.record("f").task.Invalid; invalid == nil || !strings.Contains(invalid.String(), groups.KueueTotal) {
+		t.Errorf("a pod without a count: %v", invalid)
+	}
+	s.Apply(seen(func() *corev1.Pod { p := lws("a", "0", "1"); on("n")(p); phase("Running")(p); return p }()))
+	if !snap(t, s, start).Job(first).Whole {
+		t.Error("a container of it runs, and it was never whole")
+	}
+}
+
+// TestMarksSurviveTheEnd of a pod: it counts where it counted.
+func TestMarksSurviveTheEnd(t *testing.T) {
+	marks := []podOption{
+		of("g"), ofForeign("g"), ofNative("g"), annotation(v1alpha1.AnnotationKubeBatchGroup, strings.Repeat("g", 70)),
+		label(groups.KueueGroup, "g"), annotation(groups.KueueGroup, "g"), annotation(groups.KueueTotal, "2"),
+		annotation(groups.KueueServing, "true"), label(groups.LWSGroupKey, "k"), label(groups.LWSRevision, "r"), label(groups.LWSName, "n"),
+		label(groups.LWSGroupIndex, "1"), label(groups.LWSWorkerIndex, "0"), annotation(groups.LWSSize, "2"),
+		annotation(groups.LWSExclusiveTopology, "rack"), annotation(groups.VolcanoTaskSpec, "w"), label(v1alpha1.LabelRole, "r"),
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		whole := pod("p")
+		for _, mark := range rapid.SliceOfN(rapid.SampledFrom(marks), 1, 6).Draw(t, "marks") {
+			mark(whole)
+		}
+		if rapid.Bool().Draw(t, "bound") {
+			on("n")(whole)
+		}
+		for _, now := range []corev1.PodPhase{corev1.PodRunning, corev1.PodSucceeded} {
+			phase(now)(whole)
+			if diff := cmp.Diff(groups.Of(whole), groups.Of(StripPod(whole))); diff != "" {
+				t.Fatalf("%s: %s", now, diff)
+			}
+		}
+	})
 }

@@ -41,15 +41,20 @@ func (s *State) setGroup(key model.JobKey, group *v1alpha1.PodGroup) {
 	} else {
 		s.groups[key] = group
 	}
-	if existed == (group != nil) {
-		return
+	if existed != (group != nil) {
+		s.readUncertainAgain(key)
 	}
+}
+
+// readUncertainAgain lets pods change sides that are in the group or in another one, as its object says.
+func (s *State) readUncertainAgain(key model.JobKey) (effect Effect) {
 	for _, entry := range slices.Collect(maps.Values(s.uncertain[key])) {
 		after := *entry.record
 		s.membershipOf(&after)
 		if !after.finished() {
 			after.derivePosition()
 		}
-		s.put(entry, &after)
+		effect = effect.merge(s.put(entry, &after))
 	}
+	return effect
 }

@@ -64,9 +64,10 @@ func (s *State) put(entry *podEntry, after *podState) Effect {
 	return effect
 }
 
-// indexKeys are where the indexes have a pod. A zero key is nowhere.
+// indexKeys are where the indexes have a pod. A zero key is nowhere. ours and native are the groups that it is in as their
+// objects say.
 type indexKeys struct {
-	job, uncertain       model.JobKey
+	job, ours, native    model.JobKey
 	node                 string
 	releasing, nominated bool
 }
@@ -80,8 +81,14 @@ func placesOf(r *podState) indexKeys {
 		job: t.Job, node: t.Node,
 		releasing: t.Status.Occupies() && t.Pod.DeletionTimestamp != nil, nominated: t.Nominated != "",
 	}
-	if r.membership.Otherwise != nil {
-		p.uncertain = r.membership.Job
+	for m := range r.membership.All() {
+		switch {
+		case m.Otherwise == nil:
+		case m.Job.IsForeign():
+			p.native = m.Job
+		default:
+			p.ours = m.Job
+		}
 	}
 	return p
 }
@@ -89,7 +96,8 @@ func placesOf(r *podState) indexKeys {
 // list moves a pod in the indexes. Most changes of a pod leave it where it is in most of them, and those are not touched.
 func (s *State) list(entry *podEntry, from, to indexKeys) {
 	reindex(s.members, entry, from.job, to.job)
-	reindex(s.uncertain, entry, from.uncertain, to.uncertain)
+	reindex(s.uncertain, entry, from.ours, to.ours)
+	reindex(s.uncertain, entry, from.native, to.native)
 	reindex(s.held, entry, from.node, to.node)
 	if from.nominated != to.nominated {
 		updateIndex(s.nominated, entry, to.nominated)

@@ -84,7 +84,7 @@ func (s *State) readJob(job *model.Job, group *v1alpha1.PodGroup) {
 	}
 	groups.Lower(job)
 	s.readClass(job, class)
-	job.NeverPreempts = neverPreempts(job, group)
+	job.NeverPreempts = neverPreempts(job, group) || s.foreign.specs[job.Key] != nil && s.foreign.specs[job.Key].NeverPreempts
 	job.NothingPending = nothingPending(job)
 	job.BelowMinimum = belowMinimum(job)
 	job.Class = model.ClassOf(job, hasTerms)

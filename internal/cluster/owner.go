@@ -79,8 +79,10 @@ func (s *State) followOther(uid types.UID, pod *corev1.Pod) (effect Effect) {
 			var named [3]model.JobKey
 			i := 0
 			for one := range membership.All() {
-				named[i] = one.Job
-				i++
+				if !one.Job.IsPod() {
+					named[i] = one.Job
+					i++
+				}
 			}
 			after = memberOf(named, pod)
 		}

@@ -231,12 +231,21 @@ func (s *State) readRequest(r, before *podState) {
 // membershipOf says which job a pod belongs to, and what it says of that.
 func (s *State) membershipOf(r *podState) {
 	m := &r.membership
-	for m.Otherwise != nil && s.groups[m.Job] == nil {
+	for m.Otherwise != nil && !s.holds(m.Job) {
 		m = m.Otherwise
 	}
 	r.malformed = m.Malformed
 	t := &r.task
 	t.Job, t.Role, t.MinMember, t.MayDoWithoutGroup = m.Job, m.Role, m.MinMember, r.membership.Otherwise != nil
+}
+
+// holds reports whether pods are in the group that they may be in: a PodGroup of ours that exists, or a foreign one unless it
+// exists and is no gang.
+func (s *State) holds(job model.JobKey) bool {
+	if job.IsForeign() {
+		return !s.foreign.isNoGang(job)
+	}
+	return s.groups[job] != nil
 }
 
 // hasStarted reports whether a container of the pod runs, or has done its work.

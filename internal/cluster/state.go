@@ -66,7 +66,7 @@ type State struct {
 	leases    leases
 	conflicts conflicts
 
-	// Indexes over pods: by job, by the PodGroup that they are in once it exists, by node, those that are being deleted, and
+	// Indexes over pods: by job, by the groups that they are in or not as the object says, by node, those that are being deleted, and
 	// those that a nomination was written for.
 	members   map[model.JobKey]map[types.UID]*podEntry
 	uncertain map[model.JobKey]map[types.UID]*podEntry

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
@@ -78,16 +79,24 @@ func stripFinished(pod *corev1.Pod) *corev1.Pod {
 	}
 	if minimum, ok := pod.Annotations[v1alpha1.AnnotationMinMember]; ok {
 		membership := groups.Of(pod)
-		if implicit := membership.Implicit(); implicit != nil && implicit.MinMember > 0 && len(minimum) > validation.LabelValueMaxLength {
+		if implicit := membership.Implicit(); implicit != nil && implicit.Job.Source == model.SourceImplicit && implicit.MinMember > 0 && len(minimum) > validation.LabelValueMaxLength {
 			minimum = strconv.Itoa(int(implicit.MinMember)) // of a number with very many zeros in front
 		}
 		metav1.SetMetaDataAnnotation(&meta, v1alpha1.AnnotationMinMember, model.Brief(minimum, validation.LabelValueMaxLength))
 	}
 	return &corev1.Pod{
 		ObjectMeta: meta,
-		Spec:       corev1.PodSpec{SchedulerName: model.Brief(pod.Spec.SchedulerName, maxName)},
+		Spec:       corev1.PodSpec{SchedulerName: model.Brief(pod.Spec.SchedulerName, maxName), SchedulingGroup: shortGroup(pod)},
 		Status:     corev1.PodStatus{Phase: pod.Status.Phase},
 	}
+}
+
+// shortGroup returns the group of Kubernetes' own that the pod names; nil when it names none that can exist.
+func shortGroup(pod *corev1.Pod) *corev1.PodSchedulingGroup {
+	if group := pod.Spec.SchedulingGroup; group != nil && len(ptr.Deref(group.PodGroupName, "")) <= validation.DNS1123SubdomainMaxLength {
+		return group
+	}
+	return nil
 }
 
 func stripMeta(meta *metav1.ObjectMeta) metav1.ObjectMeta {

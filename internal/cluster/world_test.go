@@ -194,7 +194,7 @@ func (w *world) queueName() string {
 // stepForeign changes a group of another project: what it says, or only what others write to it.
 func (w *world) stepForeign() Event {
 	name := w.name("g", 2)
-	source := rapid.SampledFrom([]model.Source{model.SourceCoscheduling, model.SourceVolcano, model.SourceMPIJob}).Draw(w.t, "source")
+	source := rapid.SampledFrom([]model.Source{model.SourceCoscheduling, model.SourceVolcano, model.SourceNative, model.SourceMPIJob}).Draw(w.t, "source")
 	place := fmt.Sprint(name, source)
 	old := w.foreign[place]
 	if old != nil && w.chance(3, "foreign group goes") {
@@ -213,6 +213,9 @@ func (w *world) stepForeign() Event {
 		g.Queue = w.queueName()
 		g.Roles = []model.Role{{Name: "worker", MinMember: int32(w.number(2, "of role"))}}
 		g.Shown.Phase = rapid.SampledFrom([]string{"", groups.VolcanoPending, groups.VolcanoInqueue}).Draw(w.t, "phase")
+	}
+	if source == model.SourceNative {
+		g.NoGang, g.NeverPreempts = w.chance(2, "basic"), w.chance(4, "never preempts")
 	}
 	g.UID = types.UID(fmt.Sprintf("foreign-%s-%d", name, w.version))
 	if old != nil && w.chance(2, "changed") {
@@ -285,7 +288,9 @@ func (w *world) stepPod() Event {
 		return w.stamp(old.DeepCopy(), gone)
 	}
 	p := old.DeepCopy()
-	switch w.number(12, "change") {
+	switch w.number(13, "change") {
+	case 13:
+		w.mark(p)
 	case 12:
 		annotation(v1alpha1.AnnotationKubeBatchGroup, w.name("g", 3))(p)
 	case 11:
@@ -346,7 +351,7 @@ func (w *world) draw(name string) *corev1.Pod {
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: w.name("claim", 1)},
 		}}}
 	}
-	for _, option := range []podOption{by("other"), gated, on(w.name("n", 4)), of(w.name("g", 3)), ofForeign(w.name("g", 3)), annotation(v1alpha1.AnnotationKubeBatchGroup, w.name("g", 3)), inMPIJob(w.name("g", 3), "worker"), inMPIJob(w.name("g", 3), "launcher"), role("worker"), priority(7), nominated(w.name("n", 4))} {
+	for _, option := range []podOption{by("other"), gated, on(w.name("n", 4)), of(w.name("g", 3)), ofForeign(w.name("g", 3)), ofNative(w.name("g", 3)), w.mark, annotation(v1alpha1.AnnotationKubeBatchGroup, w.name("g", 3)), inMPIJob(w.name("g", 3), "worker"), inMPIJob(w.name("g", 3), "launcher"), role("worker"), priority(7), nominated(w.name("n", 4))} {
 		if w.chance(3, "option") {
 			option(p)
 		}
@@ -367,6 +372,23 @@ func (w *world) draw(name string) *corev1.Pod {
 		p.Spec.Affinity = w.drawAffinity()
 	}
 	return p
+}
+
+// mark puts the marks of Kueue, or of a LeaderWorkerSet, on a pod.
+func (w *world) mark(p *corev1.Pod) {
+	total := rapid.SampledFrom([]string{"1", "2", "3", "0", "all"}).Draw(w.t, "total")
+	if w.chance(2, "Kueue") {
+		label(groups.KueueGroup, w.name("g", 3))(p)
+		annotation(groups.KueueTotal, total)(p)
+		return
+	}
+	label(groups.LWSGroupKey, w.name("g", 3))(p)
+	label(groups.LWSRevision, w.name("r", 1))(p)
+	label(groups.LWSWorkerIndex, fmt.Sprint(w.number(2, "index")))(p)
+	annotation(groups.LWSSize, total)(p)
+	if w.chance(3, "exclusive") {
+		annotation(groups.LWSExclusiveTopology, "zone")(p)
+	}
 }
 
 // minMember lets a pod say how many its group needs, in words that may be none.

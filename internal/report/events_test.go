@@ -58,9 +58,13 @@ func TestNotesNameNothingOfOtherNamespaces(t *testing.T) {
 
 // TestEventsOfAForeignGroup are about its object.
 func TestEventsOfAForeignGroup(t *testing.T) {
-	job := &model.Job{Key: model.JobKey{Namespace: "ns", Name: "g", Source: model.SourceCoscheduling}, UID: "u"}
-	if got := referenceTo(job); got.APIVersion+" "+got.Kind+" "+got.Name != "scheduling.x-k8s.io/v1alpha1 PodGroup g" || got.UID != "u" {
-		t.Errorf("%+v", got)
+	for source, want := range map[model.Source]string{
+		model.SourceCoscheduling: "scheduling.x-k8s.io/v1alpha1 PodGroup g", model.SourceNative: "scheduling.k8s.io/v1beta1 PodGroup g",
+	} {
+		job := &model.Job{Key: model.JobKey{Namespace: "ns", Name: "g", Source: source}, UID: "u"}
+		if got := referenceTo(job); got.APIVersion+" "+got.Kind+" "+got.Name != want || got.UID != "u" {
+			t.Errorf("%+v", got)
+		}
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/util/jsonpath"
+
+	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 )
 
 // TestChartWritesWhatItsValuesSay looks at what the chart makes of values that a server accepts whatever is made of them.
@@ -17,6 +19,8 @@ func TestChartWritesWhatItsValuesSay(t *testing.T) {
 		selector = `{.spec.template.spec.nodeSelector['kubernetes\.io/os']}`
 		endpoint = "{.spec.endpoints[0]"
 		rights   = `{.rules[?(@.apiGroups[0]=="scheduling.x-k8s.io")].verbs}`
+
+		nativeRights = `{.rules[?(@.apiGroups[0]=="scheduling.k8s.io")].verbs}`
 	)
 	for _, c := range []struct{ set, object, path, want string }{
 		{monitor, "ServiceMonitor tutti-scheduler", endpoint + ".tlsConfig}", `{"insecureSkipVerify":true}`},
@@ -45,6 +49,8 @@ func TestChartWritesWhatItsValuesSay(t *testing.T) {
 		{"replicas=2", "Deployment tutti-scheduler", selector, "linux"},
 		{"sources.coscheduling=true", "ClusterRole tutti-scheduler", rights, `["list","watch"]`},
 		{"sources.coscheduling=false", "ClusterRole tutti-scheduler", rights, ""},
+		{"sources.kubernetes=true", "ClusterRole tutti-scheduler", nativeRights, `["list","watch"] ["patch"]`},
+		{"sources.kubernetes=false", "ClusterRole tutti-scheduler", nativeRights, ""},
 		{agent, "DaemonSet tutti-agent", selector, "linux"},
 		{agent + ",isolcpu.agent.podSecurityContext.seLinuxOptions.type=spc_t", "DaemonSet tutti-agent",
 			"{.spec.template.spec.securityContext.seLinuxOptions}", `{"type":"spc_t"}`},
@@ -59,10 +65,12 @@ func TestChartWritesWhatItsValuesSay(t *testing.T) {
 
 // TestChartTurnsASourceOff in the configuration that it writes.
 func TestChartTurnsASourceOff(t *testing.T) {
-	for value, want := range map[string]bool{"true": false, "false": true} {
-		text := find(t, render(t, "--set", "sources.coscheduling="+value), "ConfigMap tutti-scheduler", `{.data.scheduler\.yaml}`)
-		if got := strings.Contains(text, "\nsources: {coscheduling: false}"); got != want {
-			t.Errorf("sources.coscheduling=%s: off %t in\n%s", value, got, text)
+	for _, name := range config.SourceNames() {
+		for value, want := range map[string]bool{"true": false, "false": true} {
+			text := find(t, render(t, "--set", "sources."+name+"="+value), "ConfigMap tutti-scheduler", `{.data.scheduler\.yaml}`)
+			if got := strings.Contains(text, "\nsources: {"+name+": false}"); got != want {
+				t.Errorf("sources.%s=%s: off %t in\n%s", name, value, got, text)
+			}
 		}
 	}
 }

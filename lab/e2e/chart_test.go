@@ -63,6 +63,7 @@ func TestChartRefuses(t *testing.T) {
 		"rbac.preemption=false,config=tiers: []\nactions: reclaim":                  "the configuration's actions name reclaim",
 		"sources.coscheduling=false,config=tiers: []":                               "sources.coscheduling: without the right to read these groups their pods wait",
 		"sources.volcano=false,config=tiers: []":                                    "sources.volcano: without the right to read these groups their pods wait",
+		"sources.kueue=false,config=tiers: []":                                      "sources.kueue: write sources: {kueue: false} in config, too",
 		"metrics.certManager.enabled=true":                                          "name the issuer of the certificate",
 		"image.registry=registry.example.com/":                                      "does not match pattern",
 		"metrics.serviceMonitor.enabled=true":                                       "metrics.readers is empty, so that no pod reaches the metrics",

@@ -19,10 +19,15 @@ const (
 	SourcePod
 	// SourceImplicit is the annotations of pods, which need no object.
 	SourceImplicit
+	// SourceLeaderWorkerSet is the marks of LeaderWorkerSet on pods, and SourceKueue those of Kueue: these need no object, too.
+	SourceLeaderWorkerSet
+	SourceKueue
 	// SourceCoscheduling is a PodGroup of scheduling.x-k8s.io; this source and those after it are foreign.
 	SourceCoscheduling
 	// SourceVolcano is a PodGroup of scheduling.volcano.sh.
 	SourceVolcano
+	// SourceNative is a PodGroup of scheduling.k8s.io, Kubernetes' own.
+	SourceNative
 	// These own pods, and need no group object.
 	SourceJobSet
 	SourceMPIJob
@@ -39,8 +44,11 @@ const (
 
 // Kind returns the kind of what stands for a job of the source, as messages name it.
 func (s Source) Kind() string {
-	return [...]string{"PodGroup", "pod", "implicit group", "PodGroup.scheduling.x-k8s.io", "PodGroup.scheduling.volcano.sh",
-		"JobSet", "MPIJob", "PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob", "RayCluster"}[s]
+	return [...]string{
+		"PodGroup", "pod", "implicit group", "LeaderWorkerSet group", "Kueue pod group",
+		"PodGroup.scheduling.x-k8s.io", "PodGroup.scheduling.volcano.sh", "PodGroup.scheduling.k8s.io",
+		"JobSet", "MPIJob", "PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob", "RayCluster",
+	}[s]
 }
 
 // JobKey names a job. Its zero Source is that of a PodGroup of ours.
@@ -49,29 +57,31 @@ type JobKey struct {
 	// Name is that of the group, as its members name it, or of the only pod.
 	Name   string
 	Source Source
-	// Owner is the UID of the controller of an implicit group; empty when its pods have none, and for other sources.
+	// Owner tells apart two implicit groups of a name: the UID of the controller, empty when the pods have none, or the key and
+	// revision of a group of a LeaderWorkerSet. It is empty for other sources.
 	Owner types.UID
 }
 
 // IsPod reports whether the job is one plain pod.
 func (k JobKey) IsPod() bool { return k.Source == SourcePod }
 
-// IsImplicit reports whether the job is an implicit group.
-func (k JobKey) IsImplicit() bool { return k.Source == SourceImplicit }
+// IsImplicit reports whether the job is an implicit group: its pods say all, and it has no object.
+func (k JobKey) IsImplicit() bool { return k.Source >= SourceImplicit && k.Source < SourceCoscheduling }
 
 // IsForeign reports whether the job is a group that stands in an object of another project.
 func (k JobKey) IsForeign() bool { return k.Source >= SourceCoscheduling }
 
-// String returns namespace/name, for an implicit group with a controller namespace/name/UID of the controller, and for a foreign
-// group namespace/name/kind.
+// String returns namespace/name, with an Owner namespace/name/owner, and for a group whose marks are not ours with its kind at
+// the end.
 func (k JobKey) String() string {
-	switch {
-	case k.Owner != "":
-		return k.Namespace + "/" + k.Name + "/" + string(k.Owner)
-	case k.IsForeign():
-		return k.Namespace + "/" + k.Name + "/" + k.Source.Kind()
+	text := k.Namespace + "/" + k.Name
+	if k.Owner != "" {
+		text += "/" + string(k.Owner)
 	}
-	return k.Namespace + "/" + k.Name
+	if k.Source > SourceImplicit {
+		text += "/" + k.Source.Kind()
+	}
+	return text
 }
 
 // Describe returns the kind and name: "PodGroup ns/name", "implicit group ns/name" or "pod ns/name".

@@ -1,6 +1,7 @@
 package invariants
 
 import (
+	"cmp"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,7 +29,12 @@ func (m *Members) Add(pod *corev1.Pod, placed bool) {
 		m.Roles = map[string]int{}
 	}
 	m.All++
-	m.Roles[pod.Labels[v1alpha1.LabelRole]]++
+	m.Roles[RoleOf(pod)]++
+}
+
+// RoleOf is the role of a pod, by our label, or as Volcano's jobs write it.
+func RoleOf(pod *corev1.Pod) string {
+	return cmp.Or(pod.Labels[v1alpha1.LabelRole], pod.Annotations["volcano.sh/task-spec"])
 }
 
 // Unmet says which minimum of a group the members do not meet, empty when they meet all.

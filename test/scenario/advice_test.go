@@ -402,13 +402,13 @@ func (s *environment) apply(job model.JobKey, change *suggest.Change, dimensions
 		return s.addNodes(w.pods[key(change.Template[0].Namespace, change.Template[0].Name)], change)
 	case suggest.LowerMinimum:
 		if job.IsForeign() {
-			return w.apply(fmt.Sprintf("coscheduling %s/%s min=%d", job.Namespace, job.Name, change.To))
+			return w.setForeignMinimum(job, int64(change.To))
 		}
 		group := w.groups[jobName(job)].DeepCopy()
 		if group == nil { // all of its pods say it, and the highest counts
 			all := w.podNames(func(pod *corev1.Pod) bool { return s.jobOf(pod) == job })
 			return w.changePods(all, func(pod *corev1.Pod) {
-				pod.Annotations[v1alpha1.AnnotationMinMember] = strconv.Itoa(int(change.To))
+				pod.Annotations[minimumOf[job.Source]] = strconv.Itoa(int(change.To))
 			})
 		}
 		group.Spec.MinMember = change.To

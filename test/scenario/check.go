@@ -103,7 +103,7 @@ func (s *environment) lacksMembers(job model.JobKey, group *v1alpha1.PodGroup) b
 			continue
 		}
 		all++
-		roles[pod.Labels[v1alpha1.LabelRole]]++
+		roles[invariants.RoleOf(pod)]++
 		left = left || pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodSucceeded
 		whole = whole || (job.IsImplicit() || job.IsForeign()) && (pod.Status.Phase == corev1.PodRunning || pod.Status.Phase == corev1.PodSucceeded)
 	}

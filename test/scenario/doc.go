@@ -93,6 +93,17 @@
 //
 //	coscheduling train min=3 resources.cpu=8
 //	pod train-{0..2} coscheduling=train
+//	volcano train min=3 tasks=ps:1,worker:2 queue=q class=high resources.cpu=8 topology=hard
+//	pod train-{0..2} volcano=train task=worker
+//	kubernetes train min=3 class=high preemption=Never
+//	kubernetes web basic
+//	pod train-{0..2} kubernetes=train
+//
+// and those that pods alone describe: of Kueue, and of a LeaderWorkerSet, whose group is written SET/INDEX:
+//
+//	pod train-{0..2} kueue=train total=3 serving
+//	pod serve-0 leader=serve/0 size=3 revision=r1 exclusive=rack
+//	pod serve-0-{1..2} worker=serve/0 size=3 revision=r1
 //
 // A queue that says selector=* takes jobs of all namespaces. Pods and namespaces name a queue by a label:
 //

@@ -182,7 +182,7 @@ func (s *environment) priorityOfJob(job model.JobKey) int32 {
 		if pod.Namespace != job.Namespace || s.ownerOf(pod) != jobName(job) {
 			continue
 		}
-		member := invariants.Ranked{Standing: invariants.Waits, Role: pod.Labels[v1alpha1.LabelRole], Priority: s.priorityOf(pod)}
+		member := invariants.Ranked{Standing: invariants.Waits, Role: invariants.RoleOf(pod), Priority: s.priorityOf(pod)}
 		switch {
 		case pod.Status.Phase == corev1.PodFailed:
 			continue
@@ -206,7 +206,7 @@ func (s *environment) priorityOfJob(job model.JobKey) int32 {
 		group = nil
 	}
 	priority := invariants.PriorityOf(group, members)
-	if group := s.world.groups[jobName(job)]; group != nil {
+	if group != nil {
 		if class := s.world.classes[group.Spec.PriorityClassName]; class != nil && (lives == 0 || class.Value < priority) {
 			priority = class.Value
 		}

@@ -2,11 +2,13 @@ package scenario
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -25,39 +27,139 @@ func watchOf(name string) (watch groups.Watch, err error) {
 	return watch, fmt.Errorf("no foreign source %s", name)
 }
 
-// setForeign adds or changes an object of a source: min= is spec.minMember, a number or else a text, and resources.cpu= an
-// amount of spec.minResources.
+// foreignWords says where the words of a line go, by the source that the line is of. A number is one, what is no number a text,
+// and a word without a value an empty object; a.b=1 is b within what a is, and a=b:1,c:2 several of these.
+var foreignWords = map[string]map[string][]string{
+	"coscheduling": {"min": {"spec", "minMember"}, "resources": {"spec", "minResources"}},
+	"volcano": {
+		"min": {"spec", "minMember"}, "tasks": {"spec", "minTaskMember"}, "queue": {"spec", "queue"}, "class": {"spec", "priorityClassName"},
+		"resources": {"spec", "minResources"}, "topology": {"spec", "networkTopology", "mode"},
+	},
+	"kubernetes": {
+		"min": {"spec", "schedulingPolicy", "gang", "minCount"}, "basic": {"spec", "schedulingPolicy", "basic"},
+		"class": {"spec", "priorityClassName"}, "preemption": {"spec", "preemptionPolicy"}, "disruption": {"spec", "disruptionMode"},
+	},
+}
+
+// setForeign adds or changes an object of a source.
 func (w *world) setForeign(one line) error {
 	watch, err := watchOf(one.kind)
 	if err != nil {
 		return err
 	}
-	spec, resources := map[string]any{}, map[string]any{}
+	object := &unstructured.Unstructured{Object: map[string]any{}}
 	for _, word := range one.words {
-		name, isResource := strings.CutPrefix(word.key, "resources.")
-		switch minimum, err := strconv.ParseInt(word.value, 10, 64); {
-		case isResource:
-			resources[name] = word.value
-		case word.key == "min" && err != nil:
-			spec["minMember"] = word.value
-		case word.key == "min":
-			spec["minMember"] = minimum
-		case word.key != "age":
+		name, within, inner := strings.Cut(word.key, ".")
+		path, known := foreignWords[one.kind][name]
+		switch {
+		case word.key == "age":
+			continue
+		case !known:
 			return fmt.Errorf("no word %s", word.key)
+		case inner:
+			path = append(slices.Clone(path), within)
+		}
+		if err := unstructured.SetNestedField(object.Object, valueOf(word), path...); err != nil {
+			return fmt.Errorf("%s: %w", word.key, err)
 		}
 	}
-	if len(resources) > 0 {
-		spec["minResources"] = resources
-	}
-	w.cycle++
 	job := model.JobKey{Namespace: one.namespace, Name: one.name, Source: watch.Source}
-	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	if err := w.stamp(object, known(w.foreign[job]), one); err != nil {
 		return err
 	}
-	w.foreign[job] = object
-	w.tell(cluster.ForeignEvent(watch.Decode(object)))
+	w.tellOfForeign(watch, job, object)
 	return nil
+}
+
+func valueOf(w word) any {
+	if w.value == "" {
+		return map[string]any{}
+	}
+	if strings.Contains(w.value, ":") {
+		several := map[string]any{}
+		for _, item := range strings.Split(w.value, ",") {
+			name, value, _ := strings.Cut(item, ":")
+			several[name] = valueOf(word{name, value})
+		}
+		return several
+	}
+	if n, err := strconv.ParseInt(w.value, 10, 64); err == nil {
+		return n
+	}
+	return w.value
+}
+
+func (w *world) tellOfForeign(watch groups.Watch, job model.JobKey, object *unstructured.Unstructured) {
+	w.cycle++
+	w.foreign[job] = object
+	if w.readings[job.Source] == cluster.IsRead {
+		w.tell(cluster.ForeignEvent(watch.Decode(object)))
+	}
+}
+
+// setForeignMinimum changes the minimum of an object that exists, and nothing else.
+func (w *world) setForeignMinimum(job model.JobKey, minimum int64) error {
+	name := sourceName(job.Source)
+	watch, err := watchOf(name)
+	if err != nil {
+		return err
+	}
+	object := w.foreign[job].DeepCopy()
+	if err := unstructured.SetNestedField(object.Object, minimum, foreignWords[name]["min"]...); err != nil {
+		return fmt.Errorf("minimum of %s: %w", job, err)
+	}
+	w.revision++
+	object.SetResourceVersion(strconv.Itoa(w.revision))
+	w.tellOfForeign(watch, job, object)
+	return nil
+}
+
+// sourceName is how lines name the source of a foreign object.
+func sourceName(of model.Source) string {
+	for _, source := range groups.All() {
+		if watches := source.Watches(); len(watches) > 0 && watches[0].Source == of {
+			return source.Name()
+		}
+	}
+	return ""
+}
+
+// foreignGroup is a foreign object as a PodGroup of ours would say it; nil when it is not known.
+func (w *world) foreignGroup(job model.JobKey) *v1alpha1.PodGroup {
+	object := w.foreign[job]
+	if object == nil || w.readings[job.Source] != cluster.IsRead {
+		return nil
+	}
+	at := func(word string) any {
+		value, _, _ := unstructured.NestedFieldNoCopy(object.Object, foreignWords[sourceName(job.Source)][word]...)
+		return value
+	}
+	group := &v1alpha1.PodGroup{Spec: v1alpha1.PodGroupSpec{MinMember: 1}}
+	if minimum, ok := at("min").(int64); ok {
+		group.Spec.MinMember = int32(max(1, minimum))
+	}
+	group.Spec.PriorityClassName, _ = at("class").(string)
+	group.Spec.Queue, _ = at("queue").(string)
+	sum, tasks := int64(0), []v1alpha1.Role{}
+	several, _ := at("tasks").(map[string]any)
+	for name, minimum := range several {
+		n, _ := minimum.(int64)
+		tasks, sum = append(tasks, v1alpha1.Role{Name: name, MinMember: int32(n)}), sum+n
+	}
+	if sum <= int64(group.Spec.MinMember) {
+		group.Spec.Roles = tasks
+	}
+	return group
+}
+
+// isBasic reports whether the group of Kubernetes is known, and says that it is no gang.
+func (w *world) isBasic(job model.JobKey) bool {
+	object := w.foreign[job]
+	if object == nil || w.readings[job.Source] != cluster.IsRead {
+		return false
+	}
+	policy, _, _ := unstructured.NestedMap(object.Object, "spec", "schedulingPolicy")
+	return policy["basic"] != nil && policy["gang"] == nil
 }
 
 // removeForeign deletes objects of a source.
@@ -78,8 +180,9 @@ func (w *world) removeForeign(source string, names []string) error {
 		last := object.DeepCopy()
 		last.SetResourceVersion(strconv.Itoa(w.revision))
 		event := cluster.ForeignEvent(watch.Decode(last))
-		event.Deleted = true
-		w.tell(event)
+		if event.Deleted = true; w.readings[job.Source] == cluster.IsRead {
+			w.tell(event)
+		}
 	}
 	return nil
 }
@@ -97,7 +200,7 @@ func (w *world) read(source, how string) error {
 		return fmt.Errorf("no reading %s", how)
 	}
 	w.readings[watch.Source] = reading
-	w.tellForeign(w.tell)
+	w.tellOfSource(watch, w.tell)
 	return nil
 }
 
@@ -105,13 +208,17 @@ func (w *world) read(source, how string) error {
 func (w *world) tellForeign(tell func(cluster.Event)) {
 	for _, source := range groups.All() {
 		for _, watch := range source.Watches() {
-			reading := w.readings[watch.Source]
-			tell(cluster.Event{Kind: cluster.KindReading, Source: watch.Source, Reading: reading})
-			for job, object := range w.foreign {
-				if job.Source == watch.Source && reading == cluster.IsRead {
-					tell(cluster.ForeignEvent(watch.Decode(object)))
-				}
-			}
+			w.tellOfSource(watch, tell)
+		}
+	}
+}
+
+func (w *world) tellOfSource(watch groups.Watch, tell func(cluster.Event)) {
+	reading := w.readings[watch.Source]
+	tell(cluster.Event{Kind: cluster.KindReading, Source: watch.Source, Reading: reading})
+	for job, object := range w.foreign {
+		if job.Source == watch.Source && reading == cluster.IsRead {
+			tell(cluster.ForeignEvent(watch.Decode(object)))
 		}
 	}
 }

@@ -11,16 +11,27 @@ import (
 	"pgregory.net/rapid"
 )
 
-// inDialect writes a gang in one of the ways in which it may say how many of it start together: by annotations of its pods, or by
-// an object of another project.
+// dialects are the ways in which a gang may say how many of it start together.
+var dialects = []string{"annotations", "coscheduling", "volcano", "kubernetes", "kueue", "leaderworkerset"}
+
+// inDialect writes a gang in one of them: by what stands on its pods, or by an object of another project.
 func inDialect(dialect, name string, members []string, minimum, age int) string {
 	var lines []string
-	mark := fmt.Sprintf("group=%s min=%d owner=Job/default/%s", name, minimum, name)
-	if dialect == "coscheduling" {
-		lines, mark = append(lines, fmt.Sprintf("coscheduling %s min=%d age=%ds", name, minimum, age)), "coscheduling="+name
+	mark := func(int) string { return fmt.Sprintf("%s=%s", dialect, name) }
+	switch dialect {
+	case "annotations":
+		mark = func(int) string { return fmt.Sprintf("group=%s min=%d owner=Job/default/%s", name, minimum, name) }
+	case "kueue":
+		mark = func(int) string { return fmt.Sprintf("kueue=%s total=%d", name, minimum) }
+	case "leaderworkerset":
+		mark = func(i int) string {
+			return fmt.Sprintf("%s=%s/0 size=%d revision=r", []string{"leader", "worker"}[min(i, 1)], name, minimum)
+		}
+	default:
+		lines = append(lines, fmt.Sprintf("%s %s min=%d age=%ds", dialect, name, minimum, age))
 	}
-	for _, member := range members {
-		lines = append(lines, member+" "+mark)
+	for i, member := range members {
+		lines = append(lines, member+" "+mark(i))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -38,7 +49,7 @@ func TestDialectsGiveTheSameDecisions(t *testing.T) {
 		}
 		var (
 			gangs []gang
-			lines = []string{"read coscheduling yes", "class low value=-5", "class high value=5"}
+			lines = []string{"read coscheduling yes", "read volcano yes", "read kubernetes yes", "class low value=-5", "class high value=5"}
 			steps [][]string
 		)
 		for i := range d.n(1, 4) {
@@ -58,7 +69,7 @@ func TestDialectsGiveTheSameDecisions(t *testing.T) {
 			steps = append(steps, []string{d.one("run", "finish", "fail", "leave", "node", "later"), fmt.Sprint(d.n(0, 9))})
 		}
 		var first string
-		for _, dialect := range []string{"annotations", "coscheduling"} {
+		for _, dialect := range dialects {
 			s := newStage()
 			s.configuration = plainConfiguration()
 			all := slices.Clone(lines)

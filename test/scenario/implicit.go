@@ -2,13 +2,14 @@ package scenario
 
 import (
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -16,13 +17,37 @@ import (
 
 // jobOf is the job of a pod as the objects are now.
 func (s *environment) jobOf(pod *corev1.Pod) model.JobKey {
-	name := groupOf(pod)
-	if name == "" {
-		if foreign := pod.Labels["scheduling.x-k8s.io/pod-group"]; foreign != "" {
-			return model.JobKey{Namespace: pod.Namespace, Name: foreign, Source: model.SourceCoscheduling}
-		}
-		return model.JobKey{Namespace: pod.Namespace, Name: pod.Name, Source: model.SourcePod}
+	of := func(source model.Source, name string) model.JobKey {
+		return model.JobKey{Namespace: pod.Namespace, Name: name, Source: source}
 	}
+	if name := pod.Labels[v1alpha1.LabelPodGroup]; name != "" {
+		return s.ourJob(pod, name)
+	}
+	if group := pod.Spec.SchedulingGroup; group != nil && !s.world.isBasic(of(model.SourceNative, *group.PodGroupName)) {
+		return of(model.SourceNative, *group.PodGroupName)
+	}
+	if name := pod.Labels["scheduling.x-k8s.io/pod-group"]; name != "" {
+		return of(model.SourceCoscheduling, name)
+	}
+	if name := pod.Annotations[v1alpha1.AnnotationKubeBatchGroup]; name != "" {
+		if _, implicit := pod.Annotations[v1alpha1.AnnotationMinMember]; implicit || s.world.groups[key(pod.Namespace, name)] != nil {
+			return s.ourJob(pod, name)
+		}
+		return of(model.SourceVolcano, name)
+	}
+	if group := pod.Labels[groups.LWSGroupKey]; group != "" {
+		job := of(model.SourceLeaderWorkerSet, pod.Labels[groups.LWSName]+"-"+pod.Labels[groups.LWSGroupIndex])
+		job.Owner = types.UID(group + "/" + pod.Labels[groups.LWSRevision])
+		return job
+	}
+	if name := pod.Labels[groups.KueueGroup]; name != "" && pod.Annotations[groups.KueueServing] != "true" {
+		return of(model.SourceKueue, name)
+	}
+	return of(model.SourcePod, pod.Name)
+}
+
+// ourJob is a PodGroup of ours, or an implicit group.
+func (s *environment) ourJob(pod *corev1.Pod, name string) model.JobKey {
 	job := model.JobKey{Namespace: pod.Namespace, Name: name}
 	if _, implicit := pod.Annotations[v1alpha1.AnnotationMinMember]; !implicit || s.world.groups[jobName(job)] != nil {
 		return job
@@ -34,33 +59,33 @@ func (s *environment) jobOf(pod *corev1.Pod) model.JobKey {
 	return job
 }
 
-// groupOfJob is the PodGroup of a job, or what its pods say in the place of one; nil when none of them says anything.
+// groupOfJob is the PodGroup of a job, or what its pods or a foreign object say in the place of one; nil when none of them says
+// anything.
 func (s *environment) groupOfJob(job model.JobKey) *v1alpha1.PodGroup {
-	if object := s.world.foreign[job]; object != nil && s.world.readings[job.Source] == cluster.IsRead {
-		minimum, _, _ := unstructured.NestedInt64(object.Object, "spec", "minMember")
-		return &v1alpha1.PodGroup{Spec: v1alpha1.PodGroupSpec{MinMember: int32(max(1, minimum))}}
-	}
-	if !job.IsImplicit() {
+	switch {
+	case job.IsForeign():
+		return s.world.foreignGroup(job)
+	case !job.IsImplicit():
 		return s.world.groups[jobName(job)]
 	}
 	group := &v1alpha1.PodGroup{Spec: v1alpha1.PodGroupSpec{MinMember: 1}}
 	for _, pod := range s.world.pods {
-		if s.jobOf(pod) == job {
-			if asked, err := strconv.ParseInt(pod.Annotations[v1alpha1.AnnotationMinMember], 10, 32); err == nil {
-				group.Spec.MinMember = max(group.Spec.MinMember, int32(asked))
-			}
+		if s.jobOf(pod) != job {
+			continue
+		}
+		_, exclusive := pod.Annotations[groups.LWSExclusiveTopology]
+		leads := job.Source == model.SourceLeaderWorkerSet && exclusive && pod.Labels[groups.LWSWorkerIndex] == "0"
+		if asked, err := strconv.ParseInt(pod.Annotations[minimumOf[job.Source]], 10, 32); err == nil && !leads {
+			group.Spec.MinMember = max(group.Spec.MinMember, int32(asked))
 		}
 	}
 	return group
 }
 
-// jobName is how a story names a job: an implicit group with its controller, a foreign group with its kind.
-func jobName(job model.JobKey) string {
-	if job.IsForeign() {
-		return key(job.Namespace, job.Name) + "/" + job.Source.Kind()
-	}
-	if job.Owner != "" {
-		return key(job.Namespace, job.Name) + "/" + string(job.Owner)
-	}
-	return key(job.Namespace, job.Name)
+// minimumOf is the annotation that says how many members a group without an object needs.
+var minimumOf = map[model.Source]string{
+	model.SourceImplicit: v1alpha1.AnnotationMinMember, model.SourceLeaderWorkerSet: groups.LWSSize, model.SourceKueue: groups.KueueTotal,
 }
+
+// jobName is how a story names a job: as it is written anywhere, without the default namespace.
+func jobName(job model.JobKey) string { return strings.TrimPrefix(job.String(), "default/") }

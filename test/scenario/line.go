@@ -33,8 +33,8 @@ func parseLines(text string) ([]line, error) {
 		}
 		for _, name := range names {
 			one := line{kind: strings.TrimSuffix(fields[0], "s"), words: parseWords(fields[2:])}
-			if fields[0] == "class" {
-				one.kind = "class"
+			if fields[0] == "class" || fields[0] == "kubernetes" {
+				one.kind = fields[0]
 			}
 			one.namespace, one.name = splitName(name)
 			all = append(all, one)

@@ -75,8 +75,7 @@ func (d *draft) read(w word) error {
 	if d.readIsolated(w) {
 		return nil
 	}
-	if w.key == "coscheduling" {
-		d.pod.Labels[groups.LabelCoscheduling] = w.value
+	if d.readMarks(w) {
 		return nil
 	}
 	part, key, _ := strings.Cut(w.key, ".")
@@ -91,6 +90,40 @@ func (d *draft) read(w word) error {
 		return amount(d.overall, word{key, w.value})
 	}
 	return amount(d.requests, w)
+}
+
+// readMarks reads what puts the pod into a group of another project.
+func (d *draft) readMarks(w word) bool {
+	pod := d.pod
+	switch w.key {
+	case "coscheduling":
+		pod.Labels[groups.LabelCoscheduling] = w.value
+	case "volcano":
+		pod.Annotations[v1alpha1.AnnotationKubeBatchGroup] = w.value
+	case "task":
+		pod.Annotations[groups.VolcanoTaskSpec] = w.value
+	case "kubernetes":
+		pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &w.value}
+	case "kueue":
+		pod.Labels[groups.KueueGroup] = w.value
+	case "total":
+		pod.Annotations[groups.KueueTotal] = w.value
+	case "serving":
+		pod.Annotations[groups.KueueServing] = "true"
+	case "leader", "worker":
+		set, index, _ := strings.Cut(w.value, "/")
+		pod.Labels[groups.LWSName], pod.Labels[groups.LWSGroupIndex], pod.Labels[groups.LWSGroupKey] = set, index, "k"+index
+		pod.Labels[groups.LWSWorkerIndex] = map[string]string{"leader": "0", "worker": "1"}[w.key]
+	case "size":
+		pod.Annotations[groups.LWSSize] = w.value
+	case "revision":
+		pod.Labels[groups.LWSRevision] = w.value
+	case "exclusive":
+		pod.Annotations[groups.LWSExclusiveTopology] = w.value
+	default:
+		return false
+	}
+	return true
 }
 
 // readIdentity reads who the pod is and where it stands.

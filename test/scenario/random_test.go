@@ -187,11 +187,38 @@ func (d *random) group() string {
 // foreignGroup is a group of another project, or pods that name one which does not exist.
 func (d *random) foreignGroup(space, name string, minimum int) string {
 	var lines []string
-	if d.n(1, 10) > 1 {
-		lines = append(lines, fmt.Sprintf("coscheduling %s%s min=%d age=%ds", space, name, minimum, d.n(0, 9))+d.seldom(4, "resources.cpu=3"))
+	kind := d.one("coscheduling", "volcano", "kubernetes", "kueue", "leaderworkerset")
+	object := fmt.Sprintf("%s %s%s min=%d age=%ds", kind, space, name, minimum, d.n(0, 9))
+	mark := kind + "=" + name
+	switch kind {
+	case "coscheduling":
+		object += d.seldom(4, "resources.cpu=3")
+	case "volcano":
+		object += d.seldom(3, fmt.Sprintf("tasks=r:%d", d.n(1, 3))) + d.seldom(3, "queue="+d.queueName()) + d.seldom(5, "class="+d.one("low", "high", "none"))
+	case "kubernetes":
+		if d.n(1, 4) == 1 {
+			object = fmt.Sprintf("%s %s%s basic", kind, space, name)
+		}
+		object += d.seldom(5, "class="+d.one("low", "high", "none"))
+		mark += d.seldom(3, "volcano="+name) + d.seldom(4, "kueue="+name+" total=2")
+	case "kueue":
+		object, mark = "", fmt.Sprintf("kueue=%s total=%d", name, minimum)+d.seldom(5, "serving")
+	default:
+		object = ""
 	}
-	for range d.n(0, 6) {
-		lines = append(lines, d.pod(space, "coscheduling="+name+d.seldom(8, "group=g001")))
+	if object != "" && d.n(1, 10) > 1 {
+		lines = append(lines, object)
+	}
+	for i := range d.n(0, 6) {
+		if kind == "leaderworkerset" {
+			role := d.one("worker", "worker", "leader")
+			mark = fmt.Sprintf("%s=%s/%d size=%d revision=r%d", role, name, d.n(0, 1), minimum, d.n(0, 1)) + d.seldom(6, "exclusive=zone")
+		}
+		more := d.seldom(8, "group=g001")
+		if kind == "volcano" && i%2 == 0 {
+			more += " task=r"
+		}
+		lines = append(lines, d.pod(space, mark+more))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -205,7 +232,7 @@ func (d *random) minMember() string {
 }
 
 func (d *random) cluster() string {
-	lines := []string{"class low value=-5", "class high value=5", d.namespace(), "read coscheduling yes"}
+	lines := []string{"class low value=-5", "class high value=5", d.namespace(), "read coscheduling yes", "read volcano yes", "read kubernetes yes"}
 	if d.n(0, 1) == 0 { // else the names of queues have no effect
 		for range d.n(1, 6) {
 			lines = append(lines, d.queue())
@@ -242,11 +269,11 @@ func (d *random) happen(s *environment) error {
 	}
 	switch d.n(0, 24) {
 	case 23:
-		return d.changeForeign(w, func(name string) error {
-			return w.apply(fmt.Sprintf("coscheduling %s min=%s", name, d.one("0", "1", "2", "5", "-1")))
+		return d.changeForeign(w, func(kind, name string) error {
+			return w.apply(fmt.Sprintf("%s %s %s", kind, name, d.one("min=0", "min=1", "min=2", "min=5", "min=-1")))
 		})
 	case 24:
-		return d.changeForeign(w, func(name string) error { return w.remove("coscheduling", []string{name}) })
+		return d.changeForeign(w, func(kind, name string) error { return w.remove(kind, []string{name}) })
 	case 20:
 		return w.apply(d.queue())
 	case 21:
@@ -298,13 +325,13 @@ func (d *random) happen(s *environment) error {
 }
 
 // changeForeign changes one of the groups of other projects, if there is any.
-func (d *random) changeForeign(w *world, change func(name string) error) error {
+func (d *random) changeForeign(w *world, change func(kind, name string) error) error {
 	jobs := slices.SortedFunc(maps.Keys(w.foreign), model.JobKey.Compare)
 	if len(jobs) == 0 {
 		return nil
 	}
 	job := rapid.SampledFrom(jobs).Draw(d.t, "foreign group")
-	return change(job.Namespace + "/" + job.Name)
+	return change(sourceName(job.Source), job.Namespace+"/"+job.Name)
 }
 
 // replaceNode lets a node go and another one come under its name, before a cycle sees it.

@@ -164,7 +164,7 @@ func (w *world) applyLine(one line) error {
 		}
 		w.budgets[key(one.namespace, one.name)] = budget
 		return nil
-	case "coscheduling":
+	case "coscheduling", "volcano", "kubernetes":
 		return w.setForeign(one)
 	case "read":
 		return w.read(one.name, one.words[0].key)
@@ -292,7 +292,7 @@ func (w *world) changePods(names []string, change func(*corev1.Pod)) error {
 
 // remove deletes objects of one kind. Like an API server, it tells of the end under a version of its own.
 func (w *world) remove(kind string, names []string) error {
-	if kind == "coscheduling" {
+	if foreignWords[kind] != nil {
 		return w.removeForeign(kind, names)
 	}
 	for _, name := range names {

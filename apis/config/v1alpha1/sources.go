@@ -6,11 +6,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// SourceNames returns the foreign sources of groups, which a configuration may turn off: coscheduling is PodGroups of
-// scheduling.x-k8s.io, volcano those of scheduling.volcano.sh; the others are objects that own pods: kubeflow is MPIJob,
-// PyTorchJob and its family.
+// SourceNames returns the sources of groups beside our own, in the order of their precedence, which a configuration may turn off:
+// kubernetes is PodGroups of scheduling.k8s.io, coscheduling those of scheduling.x-k8s.io, volcano those of
+// scheduling.volcano.sh; leaderworkerset and kueue are the marks of these projects on pods; jobset, kubeflow (MPIJob, PyTorchJob
+// and its family) and raycluster are objects that own pods.
 func SourceNames() []string {
-	return []string{"coscheduling", "volcano", "jobset", "kubeflow", "raycluster"}
+	return []string{"kubernetes", "coscheduling", "volcano", "leaderworkerset", "kueue", "jobset", "kubeflow", "raycluster"}
 }
 
 // sources decodes which foreign sources of groups are off, sorted.

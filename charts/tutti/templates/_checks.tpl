@@ -19,7 +19,8 @@
 {{- $sources := (include "tutti.config" . | fromYaml).sources | default dict }}
 {{- range $name, $on := .Values.sources }}
 {{- if not (or $on (eq (toString (get $sources $name)) "false")) }}
-{{- fail (printf "sources.%s: without the right to read these groups their pods wait; write sources: {%s: false} in config, too, so that their marks mean nothing" $name $name) }}
+{{- $why := ternary "" "without the right to read these groups their pods wait; " (has $name (list "kueue" "leaderworkerset")) }}
+{{- fail (printf "sources.%s: %swrite sources: {%s: false} in config, too, so that their marks mean nothing" $name $why $name) }}
 {{- end }}
 {{- end }}
 {{- range .Values.scheduler.names }}

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -96,10 +97,12 @@ func (n *Namespace) gangs(name string) (all []gang) {
 	} else {
 		all = withoutObject(name, n.membersOf()[key])
 	}
-	for key.Source = model.SourceCoscheduling; key.Source <= model.LastSource; key.Source++ {
-		if pods := n.membersOf()[key]; len(pods) > 0 {
-			all = append(all, foreignGang(n.spec(key), key, pods))
-		}
+	marked := slices.DeleteFunc(slices.Collect(maps.Keys(n.membersOf())), func(key model.JobKey) bool {
+		return key.Namespace != n.Name || key.Name != name || key.Source <= model.SourceImplicit
+	})
+	for _, key := range slices.SortedFunc(slices.Values(marked), model.JobKey.Compare) {
+		pods := n.membersOf()[key]
+		all = append(all, foreignGang(n.spec(key), key, pods))
 	}
 	return all
 }
@@ -140,16 +143,34 @@ func (n *Namespace) membersOf() map[model.JobKey][]*corev1.Pod {
 	return n.members
 }
 
-// jobOf returns the group that a pod is in: the one that it names, or what holds while that does not exist.
+// jobOf returns the job that the pod is in: the one that it names, or what holds while that does not exist, or is known to be no
+// gang.
 func (n *Namespace) jobOf(pod *corev1.Pod) model.JobKey {
 	m := groups.Of(pod)
-	for m.Otherwise != nil && m.Otherwise.Job.IsForeign() && n.group(m.Job.Name) == nil {
+	for m.Otherwise != nil && !m.Otherwise.Job.IsImplicit() && !n.holds(m.Job) {
 		m = *m.Otherwise
 	}
 	return m.Job
 }
 
+// holds reports whether a group that pods may do without is one.
+func (n *Namespace) holds(key model.JobKey) bool {
+	if key.IsForeign() {
+		spec := n.spec(key)
+		return spec == nil || !spec.NoGang
+	}
+	return n.group(key.Name) != nil
+}
+
 func (g *gang) isForeign() bool { return g.source != model.SourcePodGroup }
+
+// groupName returns the name of the group that the pod is in; empty when it is in none.
+func (n *Namespace) groupName(pod *corev1.Pod) string {
+	if job := n.jobOf(pod); !job.IsPod() {
+		return job.Name
+	}
+	return ""
+}
 
 // named returns the names of the groups that exist or that pods name, sorted.
 func (n *Namespace) named() []string {
@@ -195,7 +216,7 @@ func ownerOf(object metav1.Object) string {
 
 // gangOf returns the pod's gang. The pod names a group.
 func (n *Namespace) gangOf(pod *corev1.Pod) gang {
-	gangs := n.gangs(GroupName(pod))
+	gangs := n.gangs(n.groupName(pod))
 	i := slices.IndexFunc(gangs, func(g gang) bool { return slices.Contains(g.pods, pod) })
 	return gangs[i]
 }
@@ -212,7 +233,7 @@ func (g *gang) needs() int {
 	switch {
 	case g.spec != nil:
 		return int(g.spec.MinMember)
-	case !g.byPods || g.source != model.SourcePodGroup:
+	case !g.byPods || g.source >= model.SourceCoscheduling:
 		return 0
 	}
 	needs := int32(1)

@@ -82,7 +82,7 @@ func newDiagnosis(namespace *Namespace, g *gang) *Diagnosis {
 		a.Notes = append(a.Notes, ownReasons(g)...)
 	}
 	if a.State == Waiting || a.State == Unprocessed {
-		a.Notes = append(a.Notes, a.mislabelledPods(namespace)...)
+		a.Notes = append(append(a.Notes, a.mislabelledPods(namespace)...), namespace.passedOver(g)...)
 	}
 	if a.State == Waiting && a.Members.Exist >= a.Members.Needs {
 		a.Notes = append(a.Notes, queuePosition(namespace, g)...)
@@ -179,6 +179,20 @@ func ownReasons(g *gang) []string {
 		notes = append(notes, fmt.Sprintf("%s: %s", few(names), text))
 	}
 	slices.Sort(notes)
+	return notes
+}
+
+// passedOver says which groups marks of the oldest pod name beside the one that it is in.
+func (n *Namespace) passedOver(g *gang) (notes []string) {
+	if len(g.pods) == 0 {
+		return nil
+	}
+	job := n.jobOf(g.pods[0])
+	for _, other := range groups.All().PassedOver(g.pods[0], job) {
+		if spec := n.spec(other); spec == nil || !spec.NoGang {
+			notes = append(notes, fmt.Sprintf("%s: also names %s %q, which does not count", g.pods[0].Name, other.Source.Kind(), other.Name))
+		}
+	}
 	return notes
 }
 

@@ -76,7 +76,7 @@ func AllWaiting(namespace *Namespace) []*Diagnosis {
 	}
 	var alone []string
 	for i := range namespace.Pods {
-		if pod := &namespace.Pods[i]; GroupName(pod) == "" && pod.Spec.NodeName == "" {
+		if pod := &namespace.Pods[i]; namespace.groupName(pod) == "" && pod.Spec.NodeName == "" {
 			alone = append(alone, pod.Name)
 		}
 	}

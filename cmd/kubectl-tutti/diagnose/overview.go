@@ -71,7 +71,7 @@ func Collect(podGroups []v1alpha1.PodGroup, pods []corev1.Pod, schedulers []stri
 		pod := &pods[i]
 		switch {
 		case !slices.Contains(schedulers, pod.Spec.SchedulerName):
-		case GroupName(pod) != "":
+		case of(namespaces, pod.Namespace).groupName(pod) != "":
 			of(namespaces, pod.Namespace).Pods = append(of(namespaces, pod.Namespace).Pods, *pod)
 		case pod.Spec.NodeName == "":
 			o.Jobs = append(o.Jobs, jobOfPod(pod))

@@ -17,7 +17,7 @@ func DiagnosePod(namespace *Namespace, name string) *Diagnosis {
 	}
 	a := &Diagnosis{Kind: kindPod, Namespace: namespace.Name, Name: name}
 	a.diagnosePod(pod)
-	if GroupName(pod) != "" && !foreign(pod) {
+	if namespace.groupName(pod) != "" && !foreign(pod) {
 		g := namespace.gangOf(pod)
 		a.Group = newDiagnosis(namespace, &g)
 		if condition := waits(pod); a.Reason == groupNotFound || pod == g.reportingPod() || condition != nil && isRepeated(&g, condition) {

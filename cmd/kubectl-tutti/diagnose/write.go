@@ -55,9 +55,9 @@ func (a *Diagnosis) Key() string {
 	case kindImplicit:
 		source = model.SourceImplicit
 	}
-	for foreign := model.SourceCoscheduling; foreign <= model.LastSource; foreign++ {
-		if a.Kind == foreign.Kind() {
-			source = foreign
+	for marked := model.SourceLeaderWorkerSet; marked <= model.LastSource; marked++ {
+		if a.Kind == marked.Kind() {
+			source = marked
 		}
 	}
 	return model.JobKey{Namespace: a.Namespace, Name: a.Name, Source: source}.Describe()

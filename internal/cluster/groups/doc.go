@@ -8,6 +8,8 @@
 //	own.go             PodGroups of ours, and implicit groups
 //	coscheduling.go    PodGroups of scheduling.x-k8s.io
 //	volcano.go         PodGroups of scheduling.volcano.sh
+//	native.go          PodGroups of scheduling.k8s.io, Kubernetes' own
+//	marked.go          groups of LeaderWorkerSet and of Kueue, which pods alone describe
 //	owners.go          objects that own pods and need no group object
 //	late.go            roles whose members are made only when others run
 //	fields.go          how a field of a foreign object is read

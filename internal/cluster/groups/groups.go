@@ -24,8 +24,8 @@ type Membership struct {
 	// Malformed says what cannot be read of that, or that the group's name cannot be one: the pod waits alone then. nil when all is
 	// well.
 	Malformed *model.Refusal
-	// Otherwise is what holds in its place while the object of Job does not exist, since the same mark may mean another group; nil
-	// when the pod waits for the object.
+	// Otherwise is what holds in its place: while the PodGroup of ours does not exist, since the same mark may mean another group,
+	// or once the foreign object says that it is no gang. nil when nothing does, and the pod waits for the object.
 	Otherwise *Membership
 }
 
@@ -37,8 +37,7 @@ func (m *Membership) All() iter.Seq[*Membership] {
 	}
 }
 
-// Implicit returns what holds while no PodGroup of the name exists and the pod says what its group needs; nil when it waits for
-// the PodGroup.
+// Implicit returns what holds while the pod says what its group needs; nil when it waits for an object.
 func (m Membership) Implicit() *Membership {
 	for one := range m.All() {
 		if one.Job.IsImplicit() {
@@ -57,6 +56,10 @@ func FillImplicit(job *model.Job) {
 	}
 	if len(job.Tasks) > 0 {
 		job.Created = job.Tasks[0].Created
+	}
+	if slices.ContainsFunc(job.Tasks, workersAreLate) && job.MinMember > 1 {
+		job.Roles = []model.Role{{Name: RoleWorker, MinMember: job.MinMember - 1, Late: true}}
+		countLate(job)
 	}
 	fillFromPods(job)
 }
@@ -82,7 +85,7 @@ func fillFromPods(job *model.Job) {
 // Replacement returns the key of the PodGroup of ours that takes the place of the job's group once it exists; ok is false when
 // the members of the job are in no other group whatever exists.
 func Replacement(job model.JobKey) (key model.JobKey, ok bool) {
-	ok = job.IsImplicit() || job.Source == model.SourceVolcano && len(job.Name) <= validation.LabelValueMaxLength
+	ok = job.Source == model.SourceImplicit || job.Source == model.SourceVolcano && len(job.Name) <= validation.LabelValueMaxLength
 	return model.JobKey{Namespace: job.Namespace, Name: job.Name}, ok
 }
 

@@ -43,6 +43,9 @@ func (own) Of(pod *corev1.Pod) (Membership, bool) {
 
 func (kubeBatch) Of(pod *corev1.Pod) (Membership, bool) {
 	name := pod.Annotations[v1alpha1.AnnotationKubeBatchGroup]
+	if name == "" {
+		return Membership{}, false
+	}
 	if problems := validation.IsValidLabelValue(name); len(problems) > 0 {
 		m := alone(pod)
 		m.Malformed = &model.Refusal{Code: model.InvalidGroup, Detail: fmt.Sprintf(
@@ -50,7 +53,7 @@ func (kubeBatch) Of(pod *corev1.Pod) (Membership, bool) {
 			v1alpha1.AnnotationKubeBatchGroup, model.Brief(name, maxQuoted))}
 		return m, true
 	}
-	return ofPodGroup(pod, name), name != ""
+	return ofPodGroup(pod, name), true
 }
 
 // ofPodGroup is the membership in a PodGroup of ours, and in an implicit group while that does not exist and the pod says how
@@ -64,12 +67,17 @@ func ofPodGroup(pod *corev1.Pod, name string) Membership {
 	m.Otherwise = &Membership{Job: model.JobKey{Namespace: pod.Namespace, Name: name, Source: model.SourceImplicit, Owner: owner(pod)}, Role: m.Role}
 	minMember, err := strconv.ParseInt(minimum, 10, 32)
 	if err != nil || minMember < 1 {
-		m.Otherwise.Malformed = &model.Refusal{Code: model.InvalidGroup, Detail: fmt.Sprintf(
-			"annotation %s is %q, it must be a whole number from 1 up", v1alpha1.AnnotationMinMember, model.Brief(minimum, maxQuoted))}
+		m.Otherwise.Malformed = noMinimum(v1alpha1.AnnotationMinMember, minimum)
 		return m
 	}
 	m.Otherwise.MinMember = int32(minMember)
 	return m
+}
+
+// noMinimum refuses a pod whose annotation cannot be read as the minimum of its group.
+func noMinimum(annotation, value string) *model.Refusal {
+	return &model.Refusal{Code: model.InvalidGroup, Detail: fmt.Sprintf(
+		"annotation %s is %q, it must be a whole number from 1 up", annotation, model.Brief(value, maxQuoted))}
 }
 
 // maxQuoted is how much of a text that users wrote a message quotes, in bytes.

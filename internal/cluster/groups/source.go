@@ -49,6 +49,9 @@ type Spec struct {
 	Roles     []model.Role
 	// PriorityClassName and Queue are those that it names; empty when it names none.
 	PriorityClassName, Queue string
+	// NoGang reports that it is no gang: its pods are in what their other marks say. NeverPreempts reports that it wants no pod
+	// evicted for it.
+	NoGang, NeverPreempts bool
 	// MinResources are what it wants to be free before the first member starts; nil when it says nothing.
 	MinResources corev1.ResourceList
 	// Contradiction says which field cannot be read, and why; empty when all is well. Remark says what of it is not followed.
@@ -120,7 +123,8 @@ func (s *Spec) Key() model.JobKey {
 func (s *Spec) Same(other *Spec) bool {
 	return other != nil && s.UID == other.UID && equality.Semantic.DeepEqual(s.OwnerReferences, other.OwnerReferences) &&
 		s.MinMember == other.MinMember && slices.Equal(s.Roles, other.Roles) &&
-		s.PriorityClassName == other.PriorityClassName && s.Queue == other.Queue &&
+		s.PriorityClassName == other.PriorityClassName && s.Queue == other.Queue && s.NoGang == other.NoGang &&
+		s.NeverPreempts == other.NeverPreempts &&
 		s.Contradiction == other.Contradiction && s.Remark == other.Remark &&
 		equality.Semantic.DeepEqual(s.MinResources, other.MinResources)
 }
@@ -129,10 +133,12 @@ func (s *Spec) Same(other *Spec) bool {
 // sources are never merged.
 type Sources []Source
 
-// All returns the sources in their order: the word of a user comes before what an operator writes.
+// All returns the sources in their order: the word of a user comes before what an operator writes, the field of the API before
+// labels and annotations, those that name an object before those of pods alone, those of the operator that made the pods before
+// those that Kueue adds to them, and the objects that own pods last.
 func All() Sources {
 	return Sources{
-		own{}, coscheduling{}, volcano{}, kubeBatch{},
+		own{}, native{}, coscheduling{}, volcano{}, kubeBatch{}, leaderWorkerSet{}, kueue{},
 		jobSet, mpiJob, pyTorchJob, tfJob, xgBoostJob, paddleJob, jaxJob, rayCluster,
 	}
 }
@@ -154,14 +160,42 @@ func (s Sources) Marks() (all Marks) {
 // Of returns what a pod says while all sources are on.
 func Of(pod *corev1.Pod) Membership { return All().Of(pod) }
 
-// Of returns what a pod says of the job it belongs to: one of its own when it has no mark.
+// Of returns what a pod says of the job it belongs to: one of its own when it has no mark. A PodGroup of Kubernetes may be no
+// gang, and the marks of the sources after it hold then.
 func (s Sources) Of(pod *corev1.Pod) Membership {
-	for _, source := range s {
-		if m, ok := source.Of(pod); ok {
-			return m
+	for i, source := range s {
+		m, ok := source.Of(pod)
+		if !ok {
+			continue
 		}
+		if m.Job.Source == model.SourceNative {
+			rest := s[i+1:].Of(pod)
+			m.Otherwise = &rest
+		}
+		return m
 	}
 	return alone(pod)
+}
+
+// PassedOver returns the groups that marks of a pod name and that it is not in: for each mark the last one that it may mean. job
+// is the one that it is in.
+func (s Sources) PassedOver(pod *corev1.Pod, job model.JobKey) (others []model.JobKey) {
+	met := []model.JobKey{}
+	for _, source := range s {
+		m, ok := source.Of(pod)
+		if !ok || slices.Contains(met, m.Job) {
+			continue // the second source of the same mark
+		}
+		met = append(met, m.Job)
+		last, isIn := m.Job, false
+		for one := range m.All() {
+			last, isIn = one.Job, isIn || one.Job == job
+		}
+		if !isIn && !last.IsPod() {
+			others = append(others, last)
+		}
+	}
+	return others
 }
 
 func alone(pod *corev1.Pod) Membership {

@@ -32,6 +32,9 @@ func (volcano) Marks() Marks {
 // Of leaves to kubeBatch what cannot be the name of an object, and pods that say how many members their implicit group needs.
 func (volcano) Of(pod *corev1.Pod) (Membership, bool) {
 	name := pod.Annotations[v1alpha1.AnnotationKubeBatchGroup]
+	if name == "" {
+		return Membership{}, false
+	}
 	if _, implicit := pod.Annotations[v1alpha1.AnnotationMinMember]; implicit || len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return Membership{}, false
 	}
@@ -87,14 +90,18 @@ func decodeVolcano(object *unstructured.Unstructured) *Spec {
 // shownByVolcano reads the status; what cannot be read of it counts as absent, since it says nothing about the group.
 func shownByVolcano(object *unstructured.Unstructured) Shown {
 	f := fields{object: object.Object}
-	shown := Shown{
-		Phase: f.text("status", "phase"), Running: f.integer("status", "running"), Succeeded: f.integer("status", "succeeded"),
-		Failed: f.integer("status", "failed"),
-	}
+	shown := f.condition(VolcanoScheduled, VolcanoUnschedulable)
+	shown.Phase = f.text("status", "phase")
+	shown.Running, shown.Succeeded, shown.Failed = f.integer("status", "running"), f.integer("status", "succeeded"), f.integer("status", "failed")
+	return shown
+}
+
+// condition reads the last condition of the status that is of one of the types.
+func (f *fields) condition(types ...string) (shown Shown) {
 	conditions, _ := f.value("status", "conditions").([]any)
 	for _, condition := range slices.Backward(conditions) {
 		fields, ok := condition.(map[string]any)
-		if kind, _ := fields["type"].(string); ok && (kind == VolcanoScheduled || kind == VolcanoUnschedulable) {
+		if kind, _ := fields["type"].(string); ok && slices.Contains(types, kind) {
 			text := func(name string) string {
 				value, _ := fields[name].(string)
 				return model.Brief(value, maxShown)

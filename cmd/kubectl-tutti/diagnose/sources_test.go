@@ -1,0 +1,87 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// TestEachPodIsInOneJob, whatever marks it has: in the overview, and in the answer to why it waits.
+func TestEachPodIsInOneJob(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		labels := []string{v1alpha1.LabelPodGroup, groups.LabelCoscheduling, groups.KueueGroup, groups.LWSGroupKey, groups.LWSRevision}
+		annotations := []string{v1alpha1.AnnotationKubeBatchGroup, v1alpha1.AnnotationMinMember, groups.KueueTotal, groups.LWSSize}
+		name := rapid.SampledFrom([]string{"", "a", "2"})
+		var pods []corev1.Pod
+		for i := range rapid.IntRange(1, 6).Draw(t, "pods") {
+			pod := corev1.Pod{}
+			pod.Namespace, pod.Name, pod.UID = "ns", fmt.Sprint("p", i), "u"
+			pod.Labels, pod.Annotations, pod.Spec.SchedulerName = map[string]string{}, map[string]string{}, "tutti"
+			for _, key := range labels {
+				if value := name.Draw(t, key); value != "" {
+					pod.Labels[key] = value
+				}
+			}
+			for _, key := range annotations {
+				if value := name.Draw(t, key); value != "" {
+					pod.Annotations[key] = value
+				}
+			}
+			if group := name.Draw(t, "group"); group != "" {
+				pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &group}
+			}
+			pods = append(pods, pod)
+		}
+		var specs []*groups.Spec
+		if rapid.Bool().Draw(t, "known") {
+			spec := &groups.Spec{Source: model.SourceNative, MinMember: 2, NoGang: rapid.Bool().Draw(t, "basic")}
+			spec.Namespace, spec.Name = "ns", "a"
+			specs = append(specs, spec)
+		}
+		members := 0
+		for _, job := range Collect(nil, pods, []string{"tutti"}, specs...).Jobs {
+			members += job.Members
+		}
+		if members != len(pods) {
+			t.Fatalf("%d members of %d pods", members, len(pods))
+		}
+		namespace := &Namespace{Name: "ns", Pods: pods, Foreign: specs}
+		AllWaiting(namespace)
+		for i := range pods {
+			if _, err := Diagnose(namespace, Pod, pods[i].Name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// TestWhyNamesTheMarksThatDoNotCount of a group that waits; a group that is no gang is none of them.
+func TestWhyNamesTheMarksThatDoNotCount(t *testing.T) {
+	native := "g"
+	pod := corev1.Pod{}
+	pod.Namespace, pod.Name, pod.Spec.SchedulerName = "ns", "p", "tutti"
+	pod.Labels = map[string]string{groups.LabelCoscheduling: "s"}
+	pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &native}
+	for _, c := range []struct {
+		basic bool
+		kind  Kind
+		want  []string
+	}{
+		{false, "PodGroup.scheduling.k8s.io", []string{`p: also names PodGroup.scheduling.x-k8s.io "s", which does not count`}},
+		{true, Kind(model.SourceCoscheduling.Kind()), nil},
+	} {
+		spec := &groups.Spec{Source: model.SourceNative, MinMember: 2, NoGang: c.basic}
+		spec.Namespace, spec.Name = "ns", native
+		waiting := AllWaiting(&Namespace{Name: "ns", Pods: []corev1.Pod{pod}, Foreign: []*groups.Spec{spec}})
+		if len(waiting) != 1 || waiting[0].Kind != string(c.kind) || !slices.Equal(waiting[0].Notes, c.want) {
+			t.Errorf("basic %t: %+v", c.basic, waiting[0])
+		}
+	}
+}

@@ -49,7 +49,7 @@ func TestChartWritesWhatItsValuesSay(t *testing.T) {
 		{"replicas=2", "Deployment tutti-scheduler", selector, "linux"},
 		{"sources.coscheduling=true", "ClusterRole tutti-scheduler", rights, `["list","watch"]`},
 		{"sources.coscheduling=false", "ClusterRole tutti-scheduler", rights, ""},
-		{"sources.kubernetes=true", "ClusterRole tutti-scheduler", nativeRights, `["list","watch"] ["list","watch"] ["patch"]`},
+		{"sources.kubernetes=true", "ClusterRole tutti-scheduler", nativeRights, `["list","watch"] ["patch"] ["list","watch"]`},
 		{"sources.kubernetes=false", "ClusterRole tutti-scheduler", nativeRights, `["list","watch"]`},
 		{agent, "DaemonSet tutti-agent", selector, "linux"},
 		{agent + ",isolcpu.agent.podSecurityContext.seLinuxOptions.type=spc_t", "DaemonSet tutti-agent",

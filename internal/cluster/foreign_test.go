@@ -282,7 +282,7 @@ func TestMarksSurviveTheEnd(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		whole := pod("p")
-		for _, mark := range rapid.SliceOfN(rapid.SampledFrom(marks), 1, 6).Draw(t, "marks") {
+		for _, mark := range rapid.SliceOfN(rapid.SampledFrom(marks), 1, 20).Draw(t, "marks") {
 			mark(whole)
 		}
 		if rapid.Bool().Draw(t, "bound") {

@@ -168,6 +168,8 @@ func referenceTo(job *model.Job) corev1.ObjectReference {
 		reference.APIVersion, reference.Kind = "v1", "Pod"
 	case model.SourceCoscheduling:
 		reference.APIVersion = "scheduling.x-k8s.io/v1alpha1"
+	case model.SourceVolcano:
+		reference.APIVersion = "scheduling.volcano.sh/v1beta1"
 	}
 	if job.Key.IsImplicit() && len(job.Tasks) > 0 {
 		oldest := job.Tasks[0].Pod

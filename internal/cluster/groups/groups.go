@@ -67,7 +67,7 @@ func FillForeign(job *model.Job, spec *Spec) {
 	job.UID, job.Created, job.MinMember, job.Roles = spec.UID, spec.CreationTimestamp.Time, spec.MinMember, spec.Roles
 	job.Invalid = nil
 	if spec.Contradiction != "" {
-		job.Invalid = &model.Refusal{Code: model.InvalidGroup, Detail: job.Key.Describe() + ": " + spec.Contradiction}
+		job.Invalid = spec.Refusal()
 	}
 	fillFromPods(job)
 }

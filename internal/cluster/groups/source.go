@@ -59,10 +59,14 @@ type Spec struct {
 
 // Shown is what the status of a foreign object shows.
 type Shown struct {
+	// HasStatus and HasConditions report that it has a status, and a list of conditions.
+	HasStatus, HasConditions bool
 	// Phase is as the object's kind names it; empty when it has none.
 	Phase string
 	// Type, Status, Reason and Message are those of the condition that a scheduler has written last; empty when there is none.
 	Type, Status, Reason, Message string
+	// At is the position of that condition in the list.
+	At int
 	// Running, Succeeded and Failed are how many members it counts.
 	Running, Succeeded, Failed int32
 }
@@ -80,6 +84,11 @@ func (s *Spec) Key() model.JobKey {
 	return model.JobKey{Namespace: s.Namespace, Name: s.Name, Source: s.Source}
 }
 
+// Refusal is why no member of a group that contradicts itself starts.
+func (s *Spec) Refusal() *model.Refusal {
+	return &model.Refusal{Code: model.InvalidGroup, Detail: s.Key().Describe() + ": " + s.Contradiction}
+}
+
 // Same reports whether two versions say the same: a job is not looked at again for what others write to a status.
 func (s *Spec) Same(other *Spec) bool {
 	return other != nil && s.UID == other.UID && s.MinMember == other.MinMember && slices.Equal(s.Roles, other.Roles) &&
@@ -91,6 +100,21 @@ func (s *Spec) Same(other *Spec) bool {
 // Sources are those that are on. The first one that finds a mark on a pod decides: a pod belongs to one job, and marks of two
 // sources are never merged.
 type Sources []Source
+
+// WritesStatus reports whether the status of the objects of a source is ours to write.
+func WritesStatus(source model.Source) bool { return source == model.SourceVolcano }
+
+// Resource returns what the objects of a foreign source are.
+func Resource(source model.Source) (resource schema.GroupVersionResource) {
+	for _, one := range All() {
+		for _, watch := range one.Watches() {
+			if watch.Source == source {
+				resource = watch.Resource
+			}
+		}
+	}
+	return resource
+}
 
 // All returns the sources in their order: the word of a user comes before what an operator writes.
 func All() Sources { return Sources{own{}, coscheduling{}, volcano{}, kubeBatch{}} }

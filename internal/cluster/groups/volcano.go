@@ -89,25 +89,27 @@ func shownByVolcano(object *unstructured.Unstructured) Shown {
 	f := fields{object: object.Object}
 	shown := Shown{
 		Phase: f.text("status", "phase"), Running: f.integer("status", "running"), Succeeded: f.integer("status", "succeeded"),
-		Failed: f.integer("status", "failed"),
+		Failed: f.integer("status", "failed"), HasStatus: f.value("status") != nil,
 	}
-	conditions, _ := f.value("status", "conditions").([]any)
-	for _, condition := range slices.Backward(conditions) {
+	conditions, listed := f.value("status", "conditions").([]any)
+	shown.HasConditions = listed
+	for at, condition := range slices.Backward(conditions) {
 		fields, ok := condition.(map[string]any)
 		if kind, _ := fields["type"].(string); ok && (kind == VolcanoScheduled || kind == VolcanoUnschedulable) {
 			text := func(name string) string {
 				value, _ := fields[name].(string)
-				return model.Brief(value, maxShown)
+				return model.Brief(value, MaxShown)
 			}
 			shown.Type, shown.Status, shown.Reason, shown.Message = kind, text("status"), text("reason"), text("message")
+			shown.At = at
 			break
 		}
 	}
 	return shown
 }
 
-// maxShown is how much of a text of a status is kept, in bytes; what is written is shorter.
-const maxShown = 2048
+// MaxShown is how much of a text of a status is kept, in bytes; what is written is shorter.
+const MaxShown = 2048
 
 // The types of the conditions that Volcano's scheduler writes, and of its phases those that a scheduler sets.
 const (

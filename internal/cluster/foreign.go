@@ -43,8 +43,8 @@ func newForeign() foreign {
 	return foreign{specs: map[model.JobKey]*groups.Spec{}, readings: map[model.Source]Reading{}, news: map[model.JobKey]bool{}}
 }
 
-// applyForeign takes in a new version of a foreign object, or its end. A version that says the same changes no answer, and so does
-// an object without members.
+// applyForeign takes in a new version of a foreign object, or its end. One that says the same changes no answer, and so does one
+// without members.
 func (s *State) applyForeign(spec *groups.Spec, deleted bool) (effect Effect) {
 	key := spec.Key()
 	before := s.foreign.specs[key]
@@ -81,8 +81,8 @@ func (s *State) newsOf(key model.JobKey) Effect {
 	return Effect{Report: true}
 }
 
-// TakeForeignNews returns the groups with a status of ours whose objects have changed since the last call, or that have lost their
-// last member, in no order.
+// TakeForeignNews returns the groups with a status of ours whose objects have changed since the last call, or that have lost
+// their last member, in no order.
 func (s *State) TakeForeignNews() []model.JobKey {
 	news := slices.Collect(maps.Keys(s.foreign.news))
 	s.foreign.news = emptyLike(s.foreign.news)

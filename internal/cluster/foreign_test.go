@@ -91,8 +91,8 @@ func volcanoSpec(name string, version int, phase string) *groups.Spec {
 
 func ofVolcano(name string) podOption { return annotation(v1alpha1.AnnotationKubeBatchGroup, name) }
 
-// TestNewsOfForeignGroups: of a source whose status is ours, each change of an object asks for a report, also without members, and
-// what changes no answer for nothing else. A version that shows the same is no news.
+// TestNewsOfForeignGroups: of a source whose status is ours, each change of an object asks for a report, also without members.
+// A version that shows the same is no news.
 func TestNewsOfForeignGroups(t *testing.T) {
 	s := newState(node("n"))
 	s.Lead()

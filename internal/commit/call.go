@@ -269,8 +269,8 @@ const (
 	// NominationReleased: an earlier nomination is released. With a message the write failed, and the pod's status may keep
 	// the node.
 	NominationReleased
-	// WriteFailed: a status of a group, also of another project, or of a queue, or a pod condition, was refused permanently, or the one attempt to delete a
-	// group has failed. Events fail silently.
+	// WriteFailed: a status of a group, also of another project, or of a queue, or a pod condition, was refused permanently, or the
+	// one attempt to delete a group has failed. Events fail silently.
 	WriteFailed
 	// Obsolete: the CallPrepare of the pod, which is in flight, is no longer needed. The driver may cancel it; its reply is
 	// awaited, and the bind's own outcome follows.

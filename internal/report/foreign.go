@@ -64,8 +64,8 @@ type ForeignSource struct {
 // ForeignReporter turns the state of groups of other projects into writes: the differences from what the API server has. A group
 // has one write at a time: the next one follows when the watch has shown the last.
 //
-// Invariant: for an unchanged cluster it writes nothing. What it writes depends on members and specs; the status that an object has
-// decides only what is left out, and from which phase it goes on.
+// Invariant: for an unchanged cluster it writes nothing. What it writes depends on members and specs; the status that an object
+// has decides only what is left out, and from which phase it goes on.
 type ForeignReporter struct {
 	source ForeignSource
 	sent   map[model.JobKey]sentForeign
@@ -273,8 +273,8 @@ func said(shown groups.Shown) groups.Shown {
 // phaseOf is what a status says in few words.
 func phaseOf(shown groups.Shown) string { return shown.Phase + " " + shown.Type + " " + shown.Reason }
 
-// foreignStatus returns what the status of a group is to show: a function of its object, of the live job, nil without members, and
-// of why that waits, nil when it was not refused. The phase goes on from the one that is shown. What the status does not say
+// foreignStatus returns what the status of a group is to show: a function of its object, of the live job, nil without members,
+// and of why that waits, nil when it was not refused. The phase goes on from the one that is shown. What the status does not say
 // clearly stays: Unknown makes operators restart jobs, and is never written.
 func foreignStatus(spec *groups.Spec, job *model.Job, refusal *model.Refusal) groups.Shown {
 	wanted := spec.Shown

@@ -13,7 +13,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// foreignDesk is a reporter of foreign groups with virtual time, and an API server that takes every write and shows it immediately.
+// foreignDesk is a reporter of foreign groups with virtual time, and an API server that takes every write and shows it.
 type foreignDesk struct {
 	*ForeignReporter
 	now      time.Time

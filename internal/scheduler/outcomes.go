@@ -67,8 +67,8 @@ func (s *Scheduler) handleOutcome(ctx context.Context, outcome commit.Outcome, n
 	s.options.Metrics.Outcome(&outcome, s.createdAt(outcome.Pod.UID), now)
 }
 
-// onWriteFailed acts on a status that was refused. Those of groups of other projects may be refused for all of them, if the right is
-// missing: the log says so once, and each group by an event.
+// onWriteFailed acts on a status that was refused. Those of groups of other projects may all be refused, if the right is missing:
+// the log says so once, and each group by an event.
 func (s *Scheduler) onWriteFailed(ctx context.Context, outcome *commit.Outcome, now time.Time) {
 	log := klog.FromContext(ctx)
 	if outcome.Write.Foreign == nil {

@@ -227,7 +227,7 @@ func contestedVolcanoGroup(t *testing.T, ns string) {
 	group := volcanoGroup(ns, "contested", 2, "Pending")
 	env.Create(t, group)
 	back := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"phase":"Pending"}}`))
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, 2*patience, func() error { // what is replaced before a report has seen it is waited for half a minute, twice
 		if words, _, err := volcanoShows(t, ns, group.GetName()); err != nil || words == "Inqueue" {
 			return errors.Join(err, env.Client.Patch(t.Context(), group.DeepCopy(), back), errors.New("it was Inqueue"))
 		}

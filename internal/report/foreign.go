@@ -292,7 +292,7 @@ func foreignStatus(spec *groups.Spec, job *model.Job, refusal *model.Refusal) gr
 	switch {
 	case ended && job.FirstUnmetMinimum(succeeded) == nil:
 		wanted.Phase = groups.VolcanoCompleted
-	case !ended && bound:
+	case bound:
 		wanted.Phase = groups.VolcanoRunning
 	case wanted.Phase == "" || wanted.Phase == groups.VolcanoPending:
 		wanted.Phase = groups.VolcanoInqueue

@@ -234,6 +234,14 @@ func TestWhatAForeignStatusShows(t *testing.T) {
 	}
 }
 
+// TestNumbersOfAGroupWithoutMembers: none of it runs; what has ended stays counted.
+func TestNumbersOfAGroupWithoutMembers(t *testing.T) {
+	d := newForeignDesk()
+	d.object("g", func(s *groups.Spec) { s.Shown = groups.Shown{HasStatus: true, Phase: "Running", Running: 2, Succeeded: 1} })
+	d.expect(t, "g 0/1/0")
+	d.rests(t)
+}
+
 // TestAContradictionIsNotAdmitted, and says why.
 func TestAContradictionIsNotAdmitted(t *testing.T) {
 	d := newForeignDesk()

@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -34,35 +35,39 @@ func (r Reading) String() string {
 type foreign struct {
 	specs    map[model.JobKey]*groups.Spec
 	readings map[model.Source]Reading
+	// news are the groups with a status of ours whose objects have changed, or that have lost their last member, since it was taken.
+	news map[model.JobKey]bool
 }
 
 func newForeign() foreign {
-	return foreign{specs: map[model.JobKey]*groups.Spec{}, readings: map[model.Source]Reading{}}
+	return foreign{specs: map[model.JobKey]*groups.Spec{}, readings: map[model.Source]Reading{}, news: map[model.JobKey]bool{}}
 }
 
-// applyForeign takes in a new version of a foreign object, or its end. A version that says the same changes nothing, and so does
-// an object without members.
-func (s *State) applyForeign(spec *groups.Spec, deleted bool) Effect {
+// applyForeign takes in a new version of a foreign object, or its end. One that says the same changes no answer, and so does one
+// without members.
+func (s *State) applyForeign(spec *groups.Spec, deleted bool) (effect Effect) {
 	key := spec.Key()
-	wasNoGang := s.foreign.isNoGang(key)
-	switch {
-	case deleted:
-		delete(s.foreign.specs, key)
-	case spec.Same(s.foreign.specs[key]):
-		s.foreign.specs[key] = spec
-		return Effect{}
-	default:
+	before, wasNoGang := s.foreign.specs[key], s.foreign.isNoGang(key)
+	if deleted {
+		s.dropForeign(key)
+	} else {
 		s.foreign.specs[key] = spec
 	}
-	effect := s.readForeignAgain(key)
+	same := !deleted && spec.Same(before)
+	if !deleted && (!same || spec.Shown != before.Shown) {
+		effect = s.newsOf(key)
+	}
+	if same {
+		return effect
+	}
+	effect = effect.merge(s.readForeignAgain(key))
 	if s.foreign.isNoGang(key) != wasNoGang {
 		effect = effect.merge(s.readUncertainAgain(key))
 	}
-	if key.Source != model.SourceJobSet && key.Source != model.SourceMPIJob {
-		return effect
-	}
-	for _, source := range []model.Source{model.SourceCoscheduling, model.SourceVolcano} { // whose late roles it may say
-		effect = effect.merge(s.readForeignAgain(model.JobKey{Namespace: key.Namespace, Name: key.Name, Source: source}))
+	if key.Source == model.SourceJobSet || key.Source == model.SourceMPIJob {
+		for _, source := range []model.Source{model.SourceCoscheduling, model.SourceVolcano} { // whose late roles it may say
+			effect = effect.merge(s.readForeignAgain(model.JobKey{Namespace: key.Namespace, Name: key.Name, Source: source}))
+		}
 	}
 	return effect
 }
@@ -85,6 +90,37 @@ func (f *foreign) isNoGang(key model.JobKey) bool {
 	return spec != nil && spec.NoGang
 }
 
+// dropForeign forgets a foreign object.
+func (s *State) dropForeign(key model.JobKey) {
+	s.newsOf(key)
+	delete(s.foreign.specs, key)
+	if !s.leading { // who leads forgets what it has written; a standby would only keep the name
+		delete(s.foreign.news, key)
+	}
+}
+
+// newsOf takes note that the status of a group may have to show something else.
+func (s *State) newsOf(key model.JobKey) Effect {
+	if !groups.WritesStatus(key.Source) || s.foreign.specs[key] == nil {
+		return Effect{}
+	}
+	s.foreign.news[key] = true
+	return Effect{Report: true}
+}
+
+// TakeForeignNews returns the groups with a status of ours whose objects have changed since the last call, or that have lost
+// their last member, in no order.
+func (s *State) TakeForeignNews() []model.JobKey {
+	news := slices.Collect(maps.Keys(s.foreign.news))
+	s.foreign.news = emptyLike(s.foreign.news)
+	return news
+}
+
+// OfOthers reports whether a group has no members of ours, and some of other schedulers.
+func (s *State) OfOthers(key model.JobKey) bool {
+	return len(s.members[key]) == 0 && len(s.others.groups[key]) > 0
+}
+
 func (s *State) readForeignAgain(key model.JobKey) Effect {
 	if len(s.members[key]) == 0 {
 		return Effect{}
@@ -105,7 +141,7 @@ func (s *State) applyReading(source model.Source, reading Reading) (effect Effec
 	}
 	for key := range s.foreign.specs {
 		if key.Source == source && reading != IsRead {
-			delete(s.foreign.specs, key)
+			s.dropForeign(key)
 			effect = effect.merge(s.readUncertainAgain(key))
 		}
 	}

@@ -84,6 +84,94 @@ func TestEffectOfForeignEvents(t *testing.T) {
 	}
 }
 
+// volcanoSpec is a group of scheduling.volcano.sh that shows a phase.
+func volcanoSpec(name string, version int, phase string) *groups.Spec {
+	spec := foreignSpec(name, version, 2)
+	spec.Source, spec.Shown.Phase = model.SourceVolcano, phase
+	return spec
+}
+
+func ofVolcano(name string) podOption { return annotation(v1alpha1.AnnotationKubeBatchGroup, name) }
+
+// TestNewsOfForeignGroups: of a source whose status is ours, each change of an object asks for a report, also without members.
+// A version that shows the same is no news.
+func TestNewsOfForeignGroups(t *testing.T) {
+	s := newState(node("n"))
+	s.Lead()
+	all, report, none := Effect{Schedule: true, Report: true}, Effect{Report: true}, Effect{}
+	two := func(version int, phase string) *groups.Spec {
+		spec := volcanoSpec("g", version, phase)
+		spec.MinMember = 3
+		return spec
+	}
+	for _, c := range []struct {
+		name  string
+		event Event
+		want  Effect
+		news  bool
+	}{
+		{"made", seen(volcanoSpec("g", 1, "")), report, true},
+		{"written", seen(volcanoSpec("g", 2, "Inqueue")), report, true},
+		{"a label", seen(volcanoSpec("g", 3, "Inqueue")), none, false},
+		{"a pod of another scheduler", seen(pod("o", ofVolcano("g"), by("other"))), report, true},
+		{"that goes", gone(pod("o", ofVolcano("g"), by("other"))), report, true},
+		{"a member", seen(pod("a", ofVolcano("g"))), all, false},
+		{"written with members", seen(volcanoSpec("g", 4, "Running")), report, true},
+		{"another minimum", seen(two(5, "Running")), all, true},
+		{"the last member goes", gone(pod("a", ofVolcano("g"))), all, true},
+		{"of a source whose status is not ours", seen(foreignSpec("c", 6, 2)), none, false},
+		{"deleted", gone(two(7, "Running")), none, true},
+		{"deleted again", gone(two(8, "Running")), none, false},
+	} {
+		if got := s.Apply(c.event); got != c.want {
+			t.Errorf("%s: effect %+v, want %+v", c.name, got, c.want)
+		}
+		snap(t, s, start)
+		if news := s.TakeForeignNews(); (len(news) > 0) != c.news || c.news && news[0].Name != "g" {
+			t.Errorf("%s: news %v", c.name, news)
+		}
+	}
+	s.Apply(seen(volcanoSpec("later", 9, "")))
+	s.Apply(Event{Kind: KindReading, Source: model.SourceVolcano, Reading: IsRead})
+	s.TakeForeignNews()
+	s.Apply(Event{Kind: KindReading, Source: model.SourceVolcano, Reading: NotServed})
+	if news := s.TakeForeignNews(); len(news) != 1 {
+		t.Errorf("a kind that vanishes: news %v", news)
+	}
+}
+
+// TestAStandbyKeepsNoNewsOfGroupsThatAreGone, and of the others as much as there are.
+func TestAStandbyKeepsNoNewsOfGroupsThatAreGone(t *testing.T) {
+	s := newState(node("n"))
+	for i := range 100 {
+		s.Apply(seen(volcanoSpec(fmt.Sprint("g", i), 2*i+1, "")))
+		s.Apply(gone(volcanoSpec(fmt.Sprint("g", i), 2*i+2, "")))
+	}
+	s.Apply(seen(volcanoSpec("stays", 300, "Inqueue")))
+	if news := s.TakeForeignNews(); len(news) != 1 || news[0].Name != "stays" {
+		t.Errorf("news %v", news)
+	}
+}
+
+// TestMembersOfOthersAlone: a group is another scheduler's while it has members, and none of ours.
+func TestMembersOfOthersAlone(t *testing.T) {
+	s := newState(node("n"), volcanoSpec("g", 1, ""))
+	key := volcanoSpec("g", 1, "").Key()
+	for _, c := range []struct {
+		event Event
+		want  bool
+	}{
+		{seen(pod("o", ofVolcano("g"), by("other"))), true},
+		{seen(pod("a", ofVolcano("g"))), false},
+		{gone(pod("a", ofVolcano("g"))), true},
+		{gone(pod("o", ofVolcano("g"), by("other"))), false},
+	} {
+		if s.Apply(c.event); s.OfOthers(key) != c.want {
+			t.Errorf("after %+v: of others %t", c.event.Pod.Name, !c.want)
+		}
+	}
+}
+
 // TestAKindThatVanishesIsForgotten: the same objects are news when they can be read again.
 func TestAKindThatVanishesIsForgotten(t *testing.T) {
 	s := newState(node("n"), pod("a", ofForeign("g")), foreignSpec("g", 7, 1), group("g", 1))

@@ -205,6 +205,7 @@ func (s *State) patchJobs() {
 		case job != nil:
 			removed = append(removed, job)
 			delete(s.seenWhole, key)
+			s.newsOf(key)
 		}
 	}
 	s.dirtyJobs = emptyLike(s.dirtyJobs)

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -36,6 +38,8 @@ const (
 	CallDelete
 	// CallGroupStatus replaces the status of a PodGroup: one PATCH on podgroups/status.
 	CallGroupStatus
+	// CallForeignStatus changes what a scheduler owns of the status of a group of another project: one PATCH of the object.
+	CallForeignStatus
 	// CallQueueStatus replaces the status of a Queue: one PATCH on queues/status.
 	CallQueueStatus
 	// CallPodCondition sets one condition of a pod: one PATCH on pods/status.
@@ -48,8 +52,8 @@ const (
 )
 
 var kindNames = [kinds]string{
-	"Prepare", "Release", "Read", "Undo", "Bind", "Nominate", "Evict", "DisruptionTarget", "Delete", "GroupStatus", "QueueStatus",
-	"PodCondition", "Event", "DeleteGroup",
+	"Prepare", "Release", "Read", "Undo", "Bind", "Nominate", "Evict", "DisruptionTarget", "Delete", "GroupStatus", "ForeignStatus",
+	"QueueStatus", "PodCondition", "Event", "DeleteGroup",
 }
 
 // String returns the kind's name.
@@ -114,6 +118,7 @@ type Reply struct {
 // Write is one write that is not a decision. Exactly one field is set. Machine and driver share it: it must not be changed.
 type Write struct {
 	Group     *GroupStatus
+	Foreign   *ForeignStatus
 	Queue     *QueueStatus
 	Condition *PodCondition
 	Event     *Event
@@ -125,6 +130,8 @@ func (w Write) kind() Kind {
 	switch {
 	case w.Group != nil:
 		return CallGroupStatus
+	case w.Foreign != nil:
+		return CallForeignStatus
 	case w.Queue != nil:
 		return CallQueueStatus
 	case w.Condition != nil:
@@ -141,6 +148,8 @@ func (w Write) namespace() string {
 	switch {
 	case w.Group != nil:
 		return w.Group.Namespace
+	case w.Foreign != nil:
+		return w.Foreign.Group.Namespace
 	case w.Queue != nil:
 		return ""
 	case w.Condition != nil:
@@ -158,6 +167,37 @@ type GroupStatus struct {
 	// UID protects a later group of the same name.
 	UID    types.UID
 	Status v1alpha1.PodGroupStatus
+}
+
+// ForeignStatus is what a scheduler owns of the status of a group of another project; all else of it stays as it is. What it says
+// of the status before is what was seen: the API server refuses the write where that is no longer so.
+type ForeignStatus struct {
+	Resource schema.GroupVersionResource
+	Group    model.JobKey
+	// UID protects a later group of the same name.
+	UID types.UID
+	// HasStatus and HasConditions report that there are a status and a list of conditions already.
+	HasStatus, HasConditions bool
+	// Phase is empty when it stays as it is.
+	Phase                      string
+	Running, Succeeded, Failed int32
+	// Condition is nil when the conditions stay as they are.
+	Condition *ForeignCondition
+}
+
+// ForeignCondition is the one condition of a scheduler in a list that may have others.
+type ForeignCondition struct {
+	// Replaces is the type of the condition at the position At that it takes the place of; empty when it is added.
+	Replaces string `json:"-"`
+	At       int    `json:"-"`
+
+	Type   string                 `json:"type"`
+	Status corev1.ConditionStatus `json:"status"`
+	// TransitionID and LastTransitionTime are zero when only reason and message change.
+	TransitionID       types.UID   `json:"transitionID"`
+	LastTransitionTime metav1.Time `json:"lastTransitionTime"`
+	Reason             string      `json:"reason"`
+	Message            string      `json:"message"`
 }
 
 // QueueStatus is the whole new status of a Queue.
@@ -229,8 +269,8 @@ const (
 	// NominationReleased: an earlier nomination is released. With a message the write failed, and the pod's status may keep
 	// the node.
 	NominationReleased
-	// WriteFailed: a status of a group or queue, or a pod condition, was refused permanently, or the one attempt to delete a
-	// group has failed. Events fail silently.
+	// WriteFailed: a status of a group, also of another project, or of a queue, or a pod condition, was refused permanently, or the
+	// one attempt to delete a group has failed. Events fail silently.
 	WriteFailed
 	// Obsolete: the CallPrepare of the pod, which is in flight, is no longer needed. The driver may cancel it; its reply is
 	// awaited, and the bind's own outcome follows.

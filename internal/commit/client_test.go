@@ -8,12 +8,14 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -270,11 +272,78 @@ func TestRefusalsOnTheWire(t *testing.T) {
 	}
 }
 
+// foreignCondition sets the condition of a group of another project that has a status, and nothing of its phase.
+func foreignCondition(condition *ForeignCondition) Write {
+	write := foreign("g", "")
+	write.Foreign.HasStatus, write.Foreign.Condition = true, condition
+	return write
+}
+
+// TestConditionsOfOthersKeepTheirPlaces: the patch is applied to lists with conditions of other writers.
+func TestConditionsOfOthersKeepTheirPlaces(t *testing.T) {
+	const other, ours = `{"type":"Other","status":"x"}`, `{"lastTransitionTime":"then","message":"old","reason":"old","status":"True","transitionID":"old","type":"Unschedulable"}`
+	again := &ForeignCondition{Replaces: "Unschedulable", Type: "Unschedulable", Status: "True", Reason: "r", Message: "m"}
+	turned := &ForeignCondition{Replaces: "Unschedulable", Type: "Scheduled", Status: "True", TransitionID: "id", Reason: "r", Message: "m"}
+	added := &ForeignCondition{Type: "Scheduled", Status: "True", TransitionID: "id", Reason: "r", Message: "m"}
+	const whole = `{"type":"Scheduled","status":"True","transitionID":"id","lastTransitionTime":null,"reason":"r","message":"m"}`
+	for name, c := range map[string]struct {
+		condition *ForeignCondition
+		at        int
+		listed    bool
+		status    string
+		// conditions are those afterwards; empty is a patch that is refused.
+		conditions string
+	}{
+		"the first":                  {added, 0, false, `{}`, `[` + whole + `]`},
+		"added":                      {added, 0, true, `{"conditions":[` + other + `]}`, `[` + other + `,` + whole + `]`},
+		"added to an empty list":     {added, 0, true, `{"conditions":[]}`, `[` + whole + `]`},
+		"turned":                     {turned, 1, true, `{"conditions":[` + other + `,` + ours + `,` + other + `]}`, `[` + other + `,` + whole + `,` + other + `]`},
+		"the same with other words":  {again, 0, true, `{"conditions":[` + ours + `]}`, `[` + strings.ReplaceAll(strings.Replace(ours, `"message":"old","reason":"old"`, `"message":"m","reason":"r"`, 1), " ", "") + `]`},
+		"another writer was first":   {added, 0, false, `{"conditions":[` + other + `]}`, ""},
+		"one before it has gone":     {turned, 1, true, `{"conditions":[` + ours + `]}`, ""},
+		"one before it was added":    {turned, 0, true, `{"conditions":[` + other + `,` + ours + `]}`, ""},
+		"one before it was added, 2": {again, 0, true, `{"conditions":[` + other + `,` + ours + `]}`, ""},
+		"the list has gone":          {again, 0, true, `{}`, ""},
+	} {
+		condition := *c.condition
+		condition.At = c.at
+		write := foreignCondition(&condition)
+		write.Foreign.HasConditions = c.listed
+		s, client := serve(t, success)
+		if err := client.Do(t.Context(), Call{Kind: write.kind(), Write: write}); err != nil {
+			t.Fatal(err)
+		}
+		patch, err := jsonpatch.DecodePatch(s.only(t).body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after, err := patch.Apply([]byte(`{"metadata":{"uid":"uid-foreign-g"},"status":` + c.status + `}`))
+		var got struct {
+			Status struct{ Conditions json.RawMessage }
+		}
+		if err == nil {
+			err = json.Unmarshal(after, &got)
+		}
+		var wanted, found any
+		if c.conditions == "" {
+			if err == nil {
+				t.Errorf("%s: the patch is applied: %s", name, after)
+			}
+			continue
+		}
+		if err := errors.Join(err, json.Unmarshal([]byte(c.conditions), &wanted), json.Unmarshal(got.Status.Conditions, &found)); err != nil || !reflect.DeepEqual(wanted, found) {
+			t.Errorf("%s: %v, the conditions are %s, want %s", name, err, got.Status.Conditions, c.conditions)
+		}
+	}
+}
+
 func TestWritesOnTheWire(t *testing.T) {
 	long := strings.Repeat("ä", 600)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
 	happening := event("a", "Scheduled", long)
 	happening.Event.At = at
+	const numbers = `{"op":"add","path":"/status/running","value":0},{"op":"add","path":"/status/succeeded","value":0},{"op":"add","path":"/status/failed","value":0}`
+	const whole = `{"type":"T","status":"True","transitionID":"id","lastTransitionTime":null,"reason":"r","message":"m"}`
 	onNode := Write{Event: &Event{Regarding: corev1.ObjectReference{Kind: "Node", Name: "n"}, Reason: "R"}}
 	tests := map[string]struct {
 		write             Write
@@ -286,6 +355,21 @@ func TestWritesOnTheWire(t *testing.T) {
 			"application/json-patch+json",
 			`[{"op":"test","path":"/metadata/uid","value":"uid-group-g"},` +
 				`{"op":"add","path":"/status","value":{"members":0,"placed":3,"running":0,"succeeded":0,"failed":0}}]`,
+		},
+		"first status of a group of another project": {
+			foreign("g", "Inqueue"), "PATCH /apis/scheduling.volcano.sh/v1beta1/namespaces/ns/podgroups/g", "application/json-patch+json",
+			`[{"op":"test","path":"/metadata/uid","value":"uid-foreign-g"},{"op":"test","path":"/status","value":null},` +
+				`{"op":"add","path":"/status","value":{}},{"op":"add","path":"/status/phase","value":"Inqueue"},` + numbers + `]`,
+		},
+		"numbers of a group of another project": {
+			foreignCondition(nil), "PATCH /apis/scheduling.volcano.sh/v1beta1/namespaces/ns/podgroups/g", "application/json-patch+json",
+			`[{"op":"test","path":"/metadata/uid","value":"uid-foreign-g"},` + numbers + `]`,
+		},
+		"first condition of a group of another project": {
+			foreignCondition(&ForeignCondition{Type: "T", Status: "True", TransitionID: "id", Reason: "r", Message: "m"}),
+			"PATCH /apis/scheduling.volcano.sh/v1beta1/namespaces/ns/podgroups/g", "application/json-patch+json",
+			`[{"op":"test","path":"/metadata/uid","value":"uid-foreign-g"},` + numbers + `,{"op":"test","path":"/status/conditions","value":null},` +
+				`{"op":"add","path":"/status/conditions","value":[` + whole + `]}]`,
 		},
 		"queue status": {
 			queueStatus("q", 3), "PATCH /apis/scheduling.tutti.dev/v1alpha1/queues/q/status",

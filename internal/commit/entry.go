@@ -150,6 +150,8 @@ func (e *entry) target() target {
 	switch {
 	case e.call.Write.Group != nil:
 		return target{uid: e.call.Write.Group.UID}
+	case e.call.Write.Foreign != nil:
+		return target{uid: e.call.Write.Foreign.UID}
 	case e.call.Write.Queue != nil:
 		return target{uid: e.call.Write.Queue.UID}
 	case e.call.Write.Deletion != nil:

@@ -120,6 +120,10 @@ func subjects() map[string]subject {
 			"409 other UID": "WriteFailed  gone", "409 assigned": again, "409 being deleted": again,
 			"404": "WriteFailed  gone", "422": "WriteFailed ", "422 other UID": "WriteFailed  gone", "403": "WriteFailed ",
 		})},
+		"ForeignStatus": {func(p *player) { p.write(foreign("a", "Inqueue")) }, "ForeignStatus a=Inqueue", "", with(map[string]string{
+			"409 other UID": "WriteFailed  gone", "409 assigned": again, "409 being deleted": again,
+			"404": "WriteFailed  gone", "422": "WriteFailed ", "422 other UID": "WriteFailed  gone", "403": "WriteFailed ",
+		})},
 		"QueueStatus": {func(p *player) { p.write(queueStatus("a", 1)) }, "QueueStatus a=1", "", with(map[string]string{
 			"409 other UID": "WriteFailed  gone", "409 assigned": again, "409 being deleted": again,
 			"404": "WriteFailed  gone", "422": "WriteFailed ", "422 other UID": "WriteFailed  gone", "403": "WriteFailed ",
@@ -238,7 +242,7 @@ func TestEveryFaultAfterTheDeadline(t *testing.T) {
 // decision about it still has one outcome.
 func TestEveryFaultAfterThePodIsGone(t *testing.T) {
 	for kind, s := range subjects() {
-		if kind == "GroupStatus" || kind == "QueueStatus" || kind == "Event" {
+		if kind == "GroupStatus" || kind == "ForeignStatus" || kind == "QueueStatus" || kind == "Event" {
 			continue // which are not about a pod
 		}
 		for _, f := range append([]fault{{"yes", nil, 0}}, faults...) {

@@ -72,6 +72,14 @@ func group(name string, placed int32) Write {
 	}}
 }
 
+// foreign is the first status of a group of another project.
+func foreign(name, phase string) Write {
+	return Write{Foreign: &ForeignStatus{
+		Resource: schema.GroupVersionResource{Group: "scheduling.volcano.sh", Version: "v1beta1", Resource: "podgroups"},
+		Group:    model.JobKey{Namespace: "ns", Name: name, Source: model.SourceVolcano}, UID: types.UID("uid-foreign-" + name), Phase: phase,
+	}}
+}
+
 func queueStatus(name string, running int32) Write {
 	return Write{Queue: &QueueStatus{Name: name, UID: types.UID("uid-queue-" + name), Status: v1alpha1.QueueStatus{Running: running}}}
 }
@@ -141,6 +149,8 @@ func words(calls []Call) string {
 		switch c.Kind {
 		case CallGroupStatus:
 			word += fmt.Sprintf(" %s=%d", c.Write.Group.Name, c.Write.Group.Status.Placed)
+		case CallForeignStatus:
+			word += fmt.Sprintf(" %s=%s", c.Write.Foreign.Group.Name, c.Write.Foreign.Phase)
 		case CallQueueStatus:
 			word += fmt.Sprintf(" %s=%d", c.Write.Queue.Name, c.Write.Queue.Status.Running)
 		case CallPodCondition:
@@ -165,7 +175,7 @@ func (p *player) reply(name string, err error) {
 	p.t.Helper()
 	for i, c := range p.inFlight {
 		if c.Pod.Name == name || c.Write.Group != nil && c.Write.Group.Name == name || c.Write.Queue != nil && c.Write.Queue.Name == name ||
-			c.Write.Event != nil && c.Write.Event.Regarding.Name == name ||
+			c.Write.Foreign != nil && c.Write.Foreign.Group.Name == name || c.Write.Event != nil && c.Write.Event.Regarding.Name == name ||
 			c.Write.Deletion != nil && c.Write.Deletion.Name == name {
 			p.inFlight = slices.Delete(p.inFlight, i, i+1)
 			p.heard(p.Reply(p.now, Reply{ID: c.ID, Err: err}))

@@ -86,7 +86,7 @@ func (w *world) submit() {
 func (w *world) write() {
 	name := w.pod().Name
 	write := rapid.SampledFrom([]Write{
-		group(name, 1), condition(name, "x"), event(name, "Scheduled", "x"), deletion(name), queueStatus(name, 1),
+		group(name, 1), condition(name, "x"), event(name, "Scheduled", "x"), deletion(name), queueStatus(name, 1), foreign(name, "x"),
 	}).Draw(w.t, "write")
 	switch {
 	case write.Group != nil:

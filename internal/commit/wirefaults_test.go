@@ -22,11 +22,12 @@ import (
 // wireCalls are calls of all kinds that the client sends to the API server.
 func wireCalls() map[Kind]Call {
 	calls := map[Kind]Call{
-		CallGroupStatus:  {Kind: CallGroupStatus, Write: group("a", 1)},
-		CallQueueStatus:  {Kind: CallQueueStatus, Write: queueStatus("a", 1)},
-		CallPodCondition: {Kind: CallPodCondition, Write: condition("a", "x"), Pod: pod("a")},
-		CallSetCondition: {Kind: CallSetCondition, Write: condition("a", "x"), Pod: pod("a")},
-		CallEvent:        {Kind: CallEvent, Write: event("a", "R", "x")},
+		CallGroupStatus:   {Kind: CallGroupStatus, Write: group("a", 1)},
+		CallForeignStatus: {Kind: CallForeignStatus, Write: foreign("a", "Inqueue")},
+		CallQueueStatus:   {Kind: CallQueueStatus, Write: queueStatus("a", 1)},
+		CallPodCondition:  {Kind: CallPodCondition, Write: condition("a", "x"), Pod: pod("a")},
+		CallSetCondition:  {Kind: CallSetCondition, Write: condition("a", "x"), Pod: pod("a")},
+		CallEvent:         {Kind: CallEvent, Write: event("a", "R", "x")},
 	}
 	for _, kind := range []Kind{CallGetPod, CallDeleteStarted, CallBind, CallNominate, CallEvict, CallDelete} {
 		calls[kind] = Call{Kind: kind, Pod: pod("a"), Node: "n"}

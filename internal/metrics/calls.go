@@ -12,7 +12,7 @@ const (
 // calls are the scheduler's metrics of its calls to the API server, and of those to what prepares volumes and devices.
 func calls() []Metric {
 	const kind = "Bind, Undo (the deletion of a bound pod), Read, Nominate, Evict, DisruptionTarget (the condition of a victim) and Delete (of a " +
-		"victim), Prepare and Release (volumes and devices), GroupStatus, QueueStatus, PodCondition, Event, DeleteGroup (of a PodGroup " +
+		"victim), Prepare and Release (volumes and devices), GroupStatus, ForeignStatus, QueueStatus, PodCondition, Event, DeleteGroup (of a PodGroup " +
 		"that has ended)"
 	return []Metric{
 		{

@@ -30,7 +30,7 @@ type budget struct {
 	ends  time.Time
 }
 
-// account is what a budget is for: the groups of a namespace, or its pods.
+// account is what a budget is for: the groups of a namespace, its pods, or its groups of other projects.
 type account struct {
 	namespace string
 	kind      accountKind
@@ -41,6 +41,7 @@ type accountKind int8
 const (
 	ofGroups accountKind = iota
 	ofPods
+	ofForeign
 )
 
 // take reports whether one more write is in the budget, and counts it.

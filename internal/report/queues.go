@@ -74,6 +74,7 @@ func NewQueueReporter(schedulers []string, object func(name string) *v1alpha1.Qu
 	return &QueueReporter{
 		schedulers: schedulers, object: object, sent: map[types.UID]sentQueue{},
 		refused: backoff.New[types.UID](backoff.Policy{Min: 10 * time.Second, Max: 10 * time.Minute}),
+		budget:  newWindow(mostQueues),
 	}
 }
 
@@ -326,19 +327,24 @@ func activeChanged(current, wanted v1alpha1.QueueStatus) bool {
 		current.ObservedGeneration != wanted.ObservedGeneration
 }
 
-// window admits up to mostQueues writes in any second. The zero value has admitted none.
+// window admits so many writes in any second.
 type window struct {
 	// admitted are when the last of them were, a ring in which the oldest is next.
-	admitted [mostQueues]time.Time
+	admitted []time.Time
 	next     int
 }
 
+func newWindow(most int) window { return window{admitted: make([]time.Time, most)} }
+
+// free returns when there is one more write.
+func (w *window) free() time.Time { return w.admitted[w.next].Add(time.Second) }
+
 // take reports whether there is one more write, and takes it.
 func (w *window) take(now time.Time) bool {
-	if now.Before(w.admitted[w.next].Add(time.Second)) {
+	if now.Before(w.free()) {
 		return false
 	}
 	w.admitted[w.next] = now
-	w.next = (w.next + 1) % mostQueues
+	w.next = (w.next + 1) % len(w.admitted)
 	return true
 }

@@ -35,6 +35,7 @@ type world struct {
 	pods    map[types.UID]*corev1.Pod
 	groups  map[string]*v1alpha1.PodGroup
 	queues  map[string]*v1alpha1.Queue
+	foreign map[string]*groups.Spec // of scheduling.volcano.sh
 	calls   []commit.Call
 	// grace is the grace of the members that are created from now on, in seconds; nil is as the API server has it.
 	grace *int64
@@ -64,7 +65,7 @@ func newWorld(t tester) *world {
 	w := &world{
 		t: t, clock: clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0)), mailbox: NewMailbox(),
 		nodes: map[string]*corev1.Node{}, pods: map[types.UID]*corev1.Pod{}, groups: map[string]*v1alpha1.PodGroup{},
-		queues: map[string]*v1alpha1.Queue{},
+		queues: map[string]*v1alpha1.Queue{}, foreign: map[string]*groups.Spec{},
 	}
 	profile := &framework.Profile{
 		Actions: []framework.Action{allocate.New()},
@@ -86,7 +87,7 @@ func (w *world) Send(call commit.Call) {
 }
 
 func (w *world) serve(call commit.Call) error {
-	writes := call.Kind == commit.CallGroupStatus || call.Kind == commit.CallQueueStatus || call.Kind == commit.CallPodCondition
+	writes := call.Kind == commit.CallGroupStatus || call.Kind == commit.CallQueueStatus || call.Kind == commit.CallForeignStatus || call.Kind == commit.CallPodCondition
 	if writes && w.refuseWrites != nil {
 		return w.refuseWrites(call)
 	}
@@ -127,6 +128,8 @@ func (w *world) serve(call commit.Call) error {
 		group := w.groups[call.Write.Group.Name].DeepCopy()
 		group.Status = call.Write.Group.Status
 		w.group(group)
+	case commit.CallForeignStatus:
+		return w.serveForeign(call.Write.Foreign)
 	case commit.CallQueueStatus:
 		queue := w.queues[call.Write.Queue.Name].DeepCopy()
 		queue.Status = call.Write.Queue.Status

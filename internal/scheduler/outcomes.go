@@ -59,14 +59,31 @@ func (s *Scheduler) handleOutcome(ctx context.Context, outcome commit.Outcome, n
 		klog.FromContext(ctx).Info("Undo failed", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
 		s.wake(now)
 	case commit.WriteFailed:
-		klog.FromContext(ctx).Info("Write failed", "reason", outcome.Message)
-		s.reporter.Failed(outcome.Write, now)
-		s.queues.Failed(outcome.Write, now)
+		s.onWriteFailed(ctx, &outcome, now)
 	case commit.StartUndone:
 	default:
 		s.onEvictionOutcome(ctx, &outcome, now)
 	}
 	s.options.Metrics.Outcome(&outcome, s.createdAt(outcome.Pod.UID), now)
+}
+
+// onWriteFailed acts on a status that was refused. Those of groups of other projects may all be refused, if the right is missing:
+// the log says so once, and each group by an event.
+func (s *Scheduler) onWriteFailed(ctx context.Context, outcome *commit.Outcome, now time.Time) {
+	log := klog.FromContext(ctx)
+	if outcome.Write.Foreign == nil {
+		log.Info("Write failed", "reason", outcome.Message)
+	}
+	s.reporter.Failed(outcome.Write, now)
+	s.queues.Failed(outcome.Write, now)
+	events, first := s.foreign.Failed(outcome, now)
+	if first {
+		log.Error(nil, "The status of groups of another project is refused: operators that wait for it make no pods", "reason", outcome.Message)
+	}
+	s.write(now, s.history.Last(), events...)
+	if outcome.Write.Foreign != nil {
+		s.reports.debounce(now, reportEvery, reportEvery)
+	}
 }
 
 // onBindFailed acts on a bind that has failed: what was assumed is forgotten, and pod and node are tried again later, if at

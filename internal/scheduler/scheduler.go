@@ -62,6 +62,7 @@ type Scheduler struct {
 
 	reporter  *report.Reporter
 	queues    *report.QueueReporter
+	foreign   *report.ForeignReporter
 	delays    *backoff.Delays
 	uncertain uncertainBinds
 	gangs     *lifecycle.Gangs
@@ -129,7 +130,8 @@ func New(
 		reporter: report.NewReporter(report.Source{
 			Group: state.Group, Reservation: state.Reservation, Whole: gangs.Observed, Advice: advice.Advice, List: state.List,
 		}),
-		queues: queues, delays: delays, uncertain: uncertainBinds{}, gangs: gangs,
+		foreign: report.NewForeignReporter(report.ForeignSource{News: state.TakeForeignNews, Spec: state.Foreign, OfOthers: state.OfOthers}),
+		queues:  queues, delays: delays, uncertain: uncertainBinds{}, gangs: gangs,
 		advisor: advice, endsConflicts: profile.EvictsOnCPUConflict(), history: &debugapi.History{},
 	}
 }
@@ -339,6 +341,13 @@ func (s *Scheduler) report(ctx context.Context, now time.Time) {
 	s.recoverPanic(ctx, partReports, func() {
 		ofQueues, next := s.queues.Report(s.state.Snapshot(now), s.refusals, now)
 		s.write(now, s.history.Last(), ofQueues...)
+		wake = backoff.Sooner(wake, next)
+	})
+	s.recoverPanic(ctx, partReports, func() {
+		ofForeign, next := s.foreign.Report(s.state.Snapshot(now), s.refusals, now, func(key model.JobKey, look func()) {
+			s.quarantineOnPanic(ctx, partReports, key, now, look)
+		})
+		s.write(now, s.history.Last(), ofForeign...)
 		wake = backoff.Sooner(wake, next)
 	})
 	if !wake.IsZero() {

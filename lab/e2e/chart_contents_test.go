@@ -21,7 +21,9 @@ func TestChartWritesWhatItsValuesSay(t *testing.T) {
 		rights   = `{.rules[?(@.apiGroups[0]=="scheduling.x-k8s.io")].verbs}`
 
 		nativeRights = `{.rules[?(@.apiGroups[0]=="scheduling.k8s.io")].verbs}`
+		patches      = `{.rules[?(@.apiGroups[0]=="scheduling.volcano.sh")].verbs}`
 	)
+	const keep = `{.metadata.annotations['helm\.sh/resource-policy']}`
 	for _, c := range []struct{ set, object, path, want string }{
 		{monitor, "ServiceMonitor tutti-scheduler", endpoint + ".tlsConfig}", `{"insecureSkipVerify":true}`},
 		{monitor, "ServiceMonitor tutti-scheduler", endpoint + ".bearerTokenFile}", "/var/run/secrets/kubernetes.io/serviceaccount/token"},
@@ -51,6 +53,18 @@ func TestChartWritesWhatItsValuesSay(t *testing.T) {
 		{"sources.coscheduling=false", "ClusterRole tutti-scheduler", rights, ""},
 		{"sources.kubernetes=true", "ClusterRole tutti-scheduler", nativeRights, `["list","watch"] ["patch"] ["list","watch"]`},
 		{"sources.kubernetes=false", "ClusterRole tutti-scheduler", nativeRights, `["list","watch"]`},
+		{"sources.coscheduling=false", "ClusterRole tutti-scheduler", patches, `["list","watch","patch"]`},
+		{"sources.volcano=true", "ClusterRole tutti-scheduler", patches, `["list","watch","patch"]`},
+		{"sources.volcano=false", "ClusterRole tutti-scheduler", patches, ""},
+		{"sources.volcano=false", "ClusterRole tutti-scheduler", rights, `["list","watch"]`},
+		{"sources.crds.volcano=true", "ClusterRole tutti-scheduler", patches, `["list","watch","patch"]`},
+		{"sources.crds.volcano=true", "CustomResourceDefinition podgroups.scheduling.volcano.sh", keep, "keep"},
+		{"sources.crds.volcano=true", "CustomResourceDefinition queues.scheduling.volcano.sh", keep, "keep"},
+		{"sources.crds.coscheduling=true", "CustomResourceDefinition podgroups.scheduling.x-k8s.io", keep, "keep"},
+		{
+			"sources.crds.coscheduling=true,crds.annotations.note=x", "CustomResourceDefinition podgroups.scheduling.x-k8s.io",
+			"{.metadata.annotations['note','api-approved\\.kubernetes\\.io']}", "x https://github.com/kubernetes-sigs/scheduler-plugins/pull/50",
+		},
 		{agent, "DaemonSet tutti-agent", selector, "linux"},
 		{agent + ",isolcpu.agent.podSecurityContext.seLinuxOptions.type=spc_t", "DaemonSet tutti-agent",
 			"{.spec.template.spec.securityContext.seLinuxOptions}", `{"type":"spc_t"}`},
@@ -59,6 +73,27 @@ func TestChartWritesWhatItsValuesSay(t *testing.T) {
 	} {
 		if got := find(t, render(t, "--set", c.set), c.object, c.path); got != c.want {
 			t.Errorf("--set %s: %s%s is %s\nwant %s", c.set, c.object, c.path, got, c.want)
+		}
+	}
+}
+
+// TestChartInstallsForeignCRDsOnDemand: with each switch those of its source, and none without.
+func TestChartInstallsForeignCRDsOnDemand(t *testing.T) {
+	for set, want := range map[string]string{
+		"sources.crds.coscheduling=false": "",
+		"sources.crds.coscheduling=true":  "podgroups.scheduling.x-k8s.io",
+		"sources.crds.volcano=true":       "podgroups.scheduling.volcano.sh queues.scheduling.volcano.sh",
+		"sources.crds.volcano=true,sources.crds.coscheduling=true,crds.install=false": "podgroups.scheduling.x-k8s.io podgroups.scheduling.volcano.sh " +
+			"queues.scheduling.volcano.sh",
+	} {
+		var names []string
+		for _, object := range render(t, "--set", set) {
+			if name := object.GetName(); object.GetKind() == "CustomResourceDefinition" && !strings.HasSuffix(name, ".tutti.dev") {
+				names = append(names, name)
+			}
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("--set %s: %s, want %s", set, got, want)
 		}
 	}
 }

@@ -24,7 +24,7 @@ const appears = 90 * time.Second
 
 func installCoscheduling(t *testing.T) {
 	t.Helper()
-	if text, err := env.Cluster.Kubectl(t.Context(), "apply", "-f", filepath.Join("testdata", "coscheduling.yaml")); err != nil {
+	if text, err := env.Cluster.Kubectl(t.Context(), "apply", "-f", filepath.Join(chartFolder(t), "files", "sources", "coscheduling")); err != nil {
 		t.Fatal(text, err)
 	}
 	t.Cleanup(func() {

@@ -18,7 +18,7 @@
 {{- end }}
 {{- $sources := (include "tutti.config" . | fromYaml).sources | default dict }}
 {{- range $name, $on := .Values.sources }}
-{{- if not (or $on (eq (toString (get $sources $name)) "false")) }}
+{{- if not (or (kindIs "map" $on) $on (eq (toString (get $sources $name)) "false")) }}
 {{- $why := ternary "" "without the right to read these groups their pods wait; " (has $name (list "kueue" "leaderworkerset")) }}
 {{- fail (printf "sources.%s: %swrite sources: {%s: false} in config, too, so that their marks mean nothing" $name $why $name) }}
 {{- end }}

@@ -117,7 +117,7 @@ annotations:
 {{- define "tutti.config" -}}
 {{- .Values.config | default (.Files.Get "files/scheduler.yaml") | trim -}}
 {{- $off := list -}}
-{{- range $name, $on := .Values.sources }}{{ if not $on }}{{ $off = append $off (printf "%s: false" $name) }}{{ end }}{{ end -}}
+{{- range $name, $on := .Values.sources }}{{ if not (or (kindIs "map" $on) $on) }}{{ $off = append $off (printf "%s: false" $name) }}{{ end }}{{ end -}}
 {{- if and $off (not .Values.config) }}
 sources: {{ printf "{%s}" (join ", " $off) }}
 {{- end -}}

@@ -71,7 +71,7 @@ func FillForeign(job *model.Job, spec *Spec) {
 	countLate(job)
 	job.Invalid = nil
 	if spec.Contradiction != "" {
-		job.Invalid = &model.Refusal{Code: model.InvalidGroup, Detail: job.Key.Describe() + ": " + spec.Contradiction}
+		job.Invalid = spec.Refusal()
 	}
 	fillFromPods(job)
 }

@@ -62,10 +62,14 @@ type Spec struct {
 
 // Shown is what the status of a foreign object shows.
 type Shown struct {
+	// HasStatus and HasConditions report that it has a status, and a list of conditions.
+	HasStatus, HasConditions bool
 	// Phase is as the object's kind names it; empty when it has none.
 	Phase string
 	// Type, Status, Reason and Message are those of the condition that a scheduler has written last; empty when there is none.
 	Type, Status, Reason, Message string
+	// At is the position of that condition in the list.
+	At int
 	// Running, Succeeded and Failed are how many members it counts.
 	Running, Succeeded, Failed int32
 }
@@ -119,6 +123,11 @@ func (s *Spec) Key() model.JobKey {
 	return model.JobKey{Namespace: s.Namespace, Name: s.Name, Source: s.Source}
 }
 
+// Refusal is why no member of a group that contradicts itself starts.
+func (s *Spec) Refusal() *model.Refusal {
+	return &model.Refusal{Code: model.InvalidGroup, Detail: s.Key().Describe() + ": " + s.Contradiction}
+}
+
 // Same reports whether two versions say the same: a job is not looked at again for what others write to a status.
 func (s *Spec) Same(other *Spec) bool {
 	return other != nil && s.UID == other.UID && equality.Semantic.DeepEqual(s.OwnerReferences, other.OwnerReferences) &&
@@ -132,6 +141,9 @@ func (s *Spec) Same(other *Spec) bool {
 // Sources are those that are on. The first one that finds a mark on a pod decides: a pod belongs to one job, and marks of two
 // sources are never merged.
 type Sources []Source
+
+// WritesStatus reports whether the status of the objects of a source is ours to write.
+func WritesStatus(source model.Source) bool { return source == model.SourceVolcano }
 
 // All returns the sources in their order: the word of a user comes before what an operator writes, the field of the API before
 // labels and annotations, those that name an object before those of pods alone, those of the operator that made the pods before

@@ -91,30 +91,32 @@ func decodeVolcano(object *unstructured.Unstructured) *Spec {
 func shownByVolcano(object *unstructured.Unstructured) Shown {
 	f := fields{object: object.Object}
 	shown := f.condition(VolcanoScheduled, VolcanoUnschedulable)
-	shown.Phase = f.text("status", "phase")
+	shown.Phase, shown.HasStatus = f.text("status", "phase"), f.value("status") != nil
 	shown.Running, shown.Succeeded, shown.Failed = f.integer("status", "running"), f.integer("status", "succeeded"), f.integer("status", "failed")
 	return shown
 }
 
 // condition reads the last condition of the status that is of one of the types.
 func (f *fields) condition(types ...string) (shown Shown) {
-	conditions, _ := f.value("status", "conditions").([]any)
-	for _, condition := range slices.Backward(conditions) {
+	conditions, listed := f.value("status", "conditions").([]any)
+	shown.HasConditions = listed
+	for at, condition := range slices.Backward(conditions) {
 		fields, ok := condition.(map[string]any)
 		if kind, _ := fields["type"].(string); ok && slices.Contains(types, kind) {
 			text := func(name string) string {
 				value, _ := fields[name].(string)
-				return model.Brief(value, maxShown)
+				return model.Brief(value, MaxShown)
 			}
 			shown.Type, shown.Status, shown.Reason, shown.Message = kind, text("status"), text("reason"), text("message")
+			shown.At = at
 			break
 		}
 	}
 	return shown
 }
 
-// maxShown is how much of a text of a status is kept, in bytes; what is written is shorter.
-const maxShown = 2048
+// MaxShown is how much of a text of a status is kept, in bytes; what is written is shorter.
+const MaxShown = 2048
 
 // The types of the conditions that Volcano's scheduler writes, and of its phases those that a scheduler sets.
 const (

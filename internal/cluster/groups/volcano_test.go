@@ -97,9 +97,12 @@ func TestDecodeVolcano(t *testing.T) {
 		"a status": {object{"status": object{"phase": "Inqueue", "running": int64(2), "conditions": []any{
 			object{"type": "Scheduled", "status": "True"}, object{"type": "Unschedulable", "status": "True", "reason": "NotEnoughTasks", "message": "m"}, object{"type": "x"}}}},
 			spec(1, func(s *Spec) {
-				s.Shown = Shown{Phase: "Inqueue", Running: 2, Type: "Unschedulable", Status: "True", Reason: "NotEnoughTasks", Message: "m"}
+				s.Shown = Shown{Phase: "Inqueue", Running: 2, Type: "Unschedulable", Status: "True", Reason: "NotEnoughTasks", Message: "m", At: 1, HasStatus: true, HasConditions: true}
 			})},
-		"a status of another type": {object{"status": object{"phase": int64(1), "running": "two", "conditions": object{}}}, spec(1, nil)},
+		"a status of another type": {object{"status": object{"phase": int64(1), "running": "two", "conditions": object{}}}, spec(1, func(s *Spec) { s.Shown.HasStatus = true })},
+		"an empty status":          {object{"status": object{}}, spec(1, func(s *Spec) { s.Shown.HasStatus = true })},
+		"an empty list of conditions": {object{"status": object{"conditions": []any{}}},
+			spec(1, func(s *Spec) { s.Shown.HasStatus, s.Shown.HasConditions = true, true })},
 	} {
 		if diff := cmp.Diff(c.want, decodeVolcano(&unstructured.Unstructured{Object: c.object})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)

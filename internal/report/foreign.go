@@ -1,0 +1,364 @@
+package report
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/internal/backoff"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file is the status of groups of other projects, as their operators wait for it: a group is Inqueue as soon as it is seen,
+// since its operator makes no pods before, then Running, then Completed, and never goes back. Others may write the same fields.
+
+const (
+	// mostForeign is how many statuses are written in any second; a namespace has 500 of those of ten seconds, as of the other
+	// statuses. An operator that makes hundreds of jobs waits for them.
+	mostForeign = 100
+	// foreignMessageInterval is how long after the last write about a group its message is written again, and
+	// foreignCountInterval its numbers of members: in an hour most of them change many times, and no operator waits for them. A
+	// phase, or another reason, is written immediately. A group that is queued, waits for members and then for capacity, starts, and
+	// ends, is written at most six times, the numbers once.
+	foreignMessageInterval = 30 * time.Second
+	foreignCountInterval   = time.Minute
+	// maxForeignMessage is how long a message is at most, in bytes: less than is kept of it when it is read.
+	maxForeignMessage = 1024
+	// maxReverted is how often what was written about a group may be replaced by another writer before it is written no more.
+	maxReverted = 2
+)
+
+// The reasons of events about the status of a group of another project.
+const (
+	// ReasonStatusRefused: the API server does not take it.
+	ReasonStatusRefused = "StatusRefused"
+	// ReasonStatusContested: another program writes it, too.
+	ReasonStatusContested = "StatusContested"
+)
+
+// The reasons of conditions, as Volcano's own scheduler writes them.
+const (
+	reasonNotEnoughResources = "NotEnoughResources"
+	reasonNotEnoughTasks     = "NotEnoughTasks"
+)
+
+// ForeignSource knows what the jobs do not say.
+type ForeignSource struct {
+	// News returns the groups whose objects have changed since its last call, or that have lost their last member.
+	News func() []model.JobKey
+	// Spec returns what the object of a group says, never changed; nil when there is none.
+	Spec func(model.JobKey) *groups.Spec
+	// OfOthers reports whether a group without members of ours has some of other schedulers.
+	OfOthers func(model.JobKey) bool
+}
+
+// ForeignReporter turns the state of groups of other projects into writes: the differences from what the API server has. A group
+// has one write at a time: the next one follows when the watch has shown the last.
+//
+// Invariant: for an unchanged cluster it writes nothing. What it writes depends on members and specs; the status that an object
+// has decides only what is left out, and from which phase it goes on.
+type ForeignReporter struct {
+	source ForeignSource
+	sent   map[model.JobKey]sentForeign
+	// open are the groups of which something is to be written, or to be seen.
+	open    map[model.JobKey]bool
+	refused *backoff.Backoff[types.UID]
+	// failing reports that the API server has refused the last write of which the result is known.
+	failing bool
+	most    window
+	budget  budget
+	due     []foreignWrite
+	events  []commit.Write
+	wake    time.Time
+}
+
+// sentForeign is what is kept of a group that was written, as long as its object exists.
+type sentForeign struct {
+	record
+	uid types.UID
+	// said is what was written last, or what another writer has put in its place; version is that of the object by then.
+	said    groups.Shown
+	version string
+	// awaited reports that the watch has not shown it, told that an event says that the API server refuses it. reverted is how often
+	// another writer has replaced it.
+	awaited  bool
+	told     bool
+	reverted int
+}
+
+// foreignWrite is a status that is due.
+type foreignWrite struct {
+	spec   *groups.Spec
+	wanted groups.Shown
+	sent   sentForeign
+}
+
+// NewForeignReporter returns a reporter that has written nothing yet.
+func NewForeignReporter(source ForeignSource) *ForeignReporter {
+	return &ForeignReporter{
+		source: source, sent: map[model.JobKey]sentForeign{}, open: map[model.JobKey]bool{},
+		refused: backoff.New[types.UID](backoff.Policy{Min: time.Second, Max: 10 * time.Minute}),
+		most:    newWindow(mostForeign), budget: budget{most: mostRepeated},
+	}
+}
+
+// Report returns what is to be written, and when to call it again at the latest; zero when nothing is delayed. refusals says why
+// each waiting job waits. guard looks at one group, and answers a panic over it.
+func (r *ForeignReporter) Report(
+	snapshot *model.Snapshot, refusals map[model.JobKey]*model.Refusal, now time.Time, guard func(key model.JobKey, look func()),
+) (writes []commit.Write, wake time.Time) {
+	r.due, r.events, r.wake = nil, nil, time.Time{}
+	for _, key := range r.source.News() {
+		r.open[key] = true
+	}
+	for _, job := range snapshot.Jobs {
+		if groups.WritesStatus(job.Key.Source) {
+			guard(job.Key, func() { r.look(job.Key, job, refusals[job.Key], now) })
+		}
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(r.open), model.JobKey.Compare) {
+		if snapshot.Job(key) == nil {
+			guard(key, func() { r.look(key, nil, nil, now) })
+		}
+	}
+	return append(r.events, r.writes(now)...), r.wake
+}
+
+// Failed records that the API server refused a write. It is tried again later. It returns the event that says so, when the write
+// before about the same group was not refused, too; first reports that no other group's was.
+func (r *ForeignReporter) Failed(outcome *commit.Outcome, now time.Time) (events []commit.Write, first bool) {
+	write := outcome.Write.Foreign
+	if write == nil {
+		return nil, false
+	}
+	spec, sent := r.source.Spec(write.Group), r.sent[write.Group]
+	if spec == nil || spec.UID != write.UID {
+		return nil, false
+	}
+	if !sent.told && !outcome.PodGone {
+		sent.told = true
+		events = append(events, foreignEvent(spec, ReasonStatusRefused, now,
+			"The API server refuses the status of this group, without which its operator may make no pods: "+outcome.Message))
+		first, r.failing = !r.failing, true
+	}
+	sent.at, sent.refused, sent.awaited, sent.said = now, true, false, said(spec.Shown)
+	r.sent[write.Group], r.open[write.Group] = sent, true
+	r.refused.Fail(spec.UID, nil, now)
+	return events, first
+}
+
+// look works out what is to be written about a group, if it is one for us. job is nil when it has no members.
+func (r *ForeignReporter) look(key model.JobKey, job *model.Job, refusal *model.Refusal, now time.Time) {
+	spec := r.source.Spec(key)
+	sent := r.sent[key]
+	if spec == nil || sent.uid != spec.UID {
+		delete(r.sent, key)
+		r.refused.Reset(sent.uid)
+		sent = sentForeign{}
+	}
+	if delete(r.open, key); spec == nil || job == nil && r.source.OfOthers(key) {
+		return
+	}
+	wanted := foreignStatus(spec, job, refusal)
+	if !sent.at.IsZero() {
+		if !r.follow(&sent, spec, wanted, now) {
+			return
+		}
+		r.sent[key] = sent
+	}
+	if wanted == spec.Shown {
+		return
+	}
+	interval := foreignMessageInterval
+	if said(wanted) == said(spec.Shown) {
+		interval = foreignCountInterval
+	}
+	due := sent.delay(phaseOf(spec.Shown), phaseOf(wanted), interval)
+	if sent.refused {
+		due = r.refused.Until(spec.UID)
+	}
+	if r.open[key] = true; due.After(now) {
+		r.requeue(due)
+		return
+	}
+	sent.uid = spec.UID
+	r.due = append(r.due, foreignWrite{spec: spec, wanted: wanted, sent: sent})
+}
+
+// follow compares what was written about a group with what it shows now. It returns false while nothing more is to be written:
+// the watch has not shown the last write, or another writer contests it.
+func (r *ForeignReporter) follow(sent *sentForeign, spec *groups.Spec, wanted groups.Shown, now time.Time) bool {
+	key, shown := spec.Key(), said(spec.Shown)
+	switch {
+	case sent.reverted >= maxReverted:
+		return false
+	case shown == sent.said:
+		if sent.awaited {
+			sent.awaited, sent.told, r.failing = false, false, false
+			r.refused.Reset(spec.UID)
+		}
+		return true
+	case sent.awaited && now.Sub(sent.at) < echoTimeout:
+		r.open[key] = true
+		r.requeue(sent.at.Add(echoTimeout))
+		return false
+	case sent.awaited && spec.ResourceVersion == sent.version: // the watch shows nothing
+		sent.awaited = false
+		return true
+	}
+	if sent.awaited, sent.said = false, shown; shown == said(wanted) {
+		return true
+	}
+	if sent.reverted++; sent.reverted >= maxReverted {
+		r.sent[key] = *sent
+		r.events = append(r.events, foreignEvent(spec, ReasonStatusContested, now,
+			"Another program writes the status of this group, too: it is written no more. Give the group one scheduler"))
+		return false
+	}
+	return true
+}
+
+// writes returns the writes that are in their budgets: those first that change a phase, then those about the groups that were
+// written longest ago.
+func (r *ForeignReporter) writes(now time.Time) (writes []commit.Write) {
+	slices.SortFunc(r.due, func(a, b foreignWrite) int {
+		return cmp.Or(
+			cmp.Compare(urgency(a), urgency(b)), a.sent.at.Compare(b.sent.at), a.spec.Key().Compare(b.spec.Key()))
+	})
+	for _, write := range r.due {
+		spec, from := write.spec, account{write.spec.Namespace, ofForeign}
+		if at := r.most.free(); at.After(now) {
+			r.requeue(at)
+			break
+		}
+		if !r.budget.take(from, now) {
+			r.requeue(r.budget.ends)
+			continue
+		}
+		r.most.take(now)
+		sent := write.sent
+		sent.record = sent.next(0, phaseOf(spec.Shown), phaseOf(write.wanted), "", now)
+		sent.said, sent.version, sent.awaited = said(write.wanted), spec.ResourceVersion, true
+		r.sent[spec.Key()] = sent
+		r.requeue(now.Add(echoTimeout))
+		writes = append(writes, commit.Write{Foreign: foreignPatch(spec, write.wanted, now)})
+	}
+	return writes
+}
+
+func urgency(w foreignWrite) int {
+	if w.wanted.Phase != w.spec.Shown.Phase {
+		return 0
+	}
+	return 1
+}
+
+// requeue asks for the next call of Report.
+func (r *ForeignReporter) requeue(at time.Time) { r.wake = backoff.Sooner(r.wake, at) }
+
+// said is the part of a status that says more than numbers.
+func said(shown groups.Shown) groups.Shown {
+	return groups.Shown{Phase: shown.Phase, Type: shown.Type, Status: shown.Status, Reason: shown.Reason, Message: shown.Message}
+}
+
+// phaseOf is what a status says in few words.
+func phaseOf(shown groups.Shown) string { return shown.Phase + " " + shown.Type + " " + shown.Reason }
+
+// foreignStatus returns what the status of a group is to show: a function of its object, of the live job, nil without members,
+// and of why that waits, nil when it was not refused. The phase goes on from the one that is shown. What the status does not say
+// clearly stays: Unknown makes operators restart jobs, and is never written.
+func foreignStatus(spec *groups.Spec, job *model.Job, refusal *model.Refusal) groups.Shown {
+	wanted := spec.Shown
+	ended, bound := false, false
+	if wanted.Running = 0; job != nil {
+		wanted.Running = count(job, func(t *model.Task) bool { return t.Status == model.Running })
+		wanted.Succeeded, wanted.Failed = count(job, succeeded), count(job, failed)
+		ended, bound = job.Finished(), job.FirstUnmetMinimum((*model.Task).IsBound) == nil
+	}
+	if spec.Contradiction != "" {
+		why := spec.Refusal()
+		say(&wanted, groups.VolcanoUnschedulable, string(why.Code), why.String())
+		return wanted
+	}
+	switch {
+	case ended && job.FirstUnmetMinimum(succeeded) == nil:
+		wanted.Phase = groups.VolcanoCompleted
+	case bound:
+		wanted.Phase = groups.VolcanoRunning
+	case wanted.Phase == "" || wanted.Phase == groups.VolcanoPending:
+		wanted.Phase = groups.VolcanoInqueue
+	}
+	switch {
+	case job == nil || ended:
+	case bound:
+		say(&wanted, groups.VolcanoScheduled, ReasonScheduled, "the minimum is bound", job.Warning)
+	case refusal != nil && !job.Whole:
+		reason := reasonNotEnoughResources
+		switch refusal.Code {
+		case model.NotEnoughMembers:
+			reason = reasonNotEnoughTasks
+		case model.InvalidGroup:
+			reason = string(refusal.Code)
+		}
+		say(&wanted, groups.VolcanoUnschedulable, reason, refusal.String(), job.Warning)
+	}
+	return wanted
+}
+
+// say sets the condition, which is always true, with a message and notes to it.
+func say(shown *groups.Shown, kind, reason string, message ...string) {
+	shown.Type, shown.Status, shown.Reason, shown.Message = kind, string(corev1.ConditionTrue), reason, ""
+	for _, part := range message {
+		if part != "" && shown.Message != "" {
+			shown.Message += "; "
+		}
+		shown.Message += part
+	}
+	shown.Message = model.Clean(shown.Message, maxForeignMessage)
+}
+
+// foreignPatch is the write that makes a status show what is wanted.
+func foreignPatch(spec *groups.Spec, wanted groups.Shown, now time.Time) *commit.ForeignStatus {
+	shown := spec.Shown
+	watch, _ := groups.WatchOf(spec.Source) // it is one with a status of ours
+	status := &commit.ForeignStatus{
+		Resource: watch.Resource, Group: spec.Key(), UID: spec.UID,
+		HasStatus: shown.HasStatus, HasConditions: shown.HasConditions,
+		Running: wanted.Running, Succeeded: wanted.Succeeded, Failed: wanted.Failed,
+	}
+	if wanted.Phase != shown.Phase {
+		status.Phase = wanted.Phase
+	}
+	if wanted.Type != shown.Type || wanted.Status != shown.Status || wanted.Reason != shown.Reason || wanted.Message != shown.Message {
+		status.Condition = &commit.ForeignCondition{
+			Replaces: shown.Type, At: shown.At,
+			Type: wanted.Type, Status: corev1.ConditionStatus(wanted.Status), Reason: wanted.Reason, Message: wanted.Message,
+		}
+		if wanted.Type != shown.Type || wanted.Status != shown.Status {
+			status.Condition.TransitionID, status.Condition.LastTransitionTime = transitionID(spec.UID, now), metav1.NewTime(now).Rfc3339Copy()
+		}
+	}
+	return status
+}
+
+// transitionID is a UID that no other transition has.
+func transitionID(group types.UID, now time.Time) types.UID {
+	sum := sha256.Sum256([]byte(string(group) + now.Format(time.RFC3339Nano)))
+	return types.UID(fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16]))
+}
+
+func foreignEvent(spec *groups.Spec, reason string, now time.Time, note string) commit.Write {
+	return commit.Write{Event: &commit.Event{
+		Regarding: referenceTo(&model.Job{Key: spec.Key(), UID: spec.UID}),
+		Type:      corev1.EventTypeWarning, Reason: reason, Action: "Reporting", Note: note, At: now,
+	}}
+}

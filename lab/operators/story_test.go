@@ -10,10 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/yaml"
 
 	"github.com/tutti-sched/tutti/lab/binaries"
@@ -33,8 +35,20 @@ type story struct {
 
 var oneCPU = harness.Requests(map[string]string{"cpu": "1"})
 
+func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard())
+	release, err := Lock()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	release()
+	os.Exit(code)
+}
+
 // in starts a cluster with an operator, and with Tutti as its scheduler.
-func in(t *testing.T, operator Operator, scheduler string) *harness.Env {
+func in(t *testing.T, row row) *harness.Env {
 	t.Helper()
 	root, err := binaries.Root()
 	if err != nil {
@@ -56,11 +70,11 @@ func in(t *testing.T, operator Operator, scheduler string) *harness.Env {
 		t.Fatal(err)
 	}
 	start := time.Now()
-	p, err := Install(t.Context(), c, os.Stderr, operator)
+	p, err := Install(t.Context(), c, os.Stderr, row.operator)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%s runs after %s", operator.Name, time.Since(start).Round(time.Millisecond))
+	t.Logf("%s runs after %s", row.operator.Name, time.Since(start).Round(time.Millisecond))
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(p.Failure())
@@ -70,11 +84,11 @@ func in(t *testing.T, operator Operator, scheduler string) *harness.Env {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lab.Scheduler(t, harness.SchedulerOptions{Args: []string{"--scheduler-name=" + scheduler}})
+	lab.Scheduler(t, harness.SchedulerOptions{Args: []string{"--scheduler-name=" + row.scheduler}})
 	return lab
 }
 
-// begin submits a job as a user does, changed as change says.
+// begin submits a job as a user does; change may change its spec before.
 func begin(t *testing.T, lab *harness.Env, row row, change func(spec map[string]any)) *story {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", row.manifest))
@@ -91,6 +105,16 @@ func begin(t *testing.T, lab *harness.Env, row row, change func(spec map[string]
 	s.job.SetNamespace(s.namespace)
 	lab.Create(t, s.job.DeepCopy())
 	return s
+}
+
+// beside submits the same job under another name, in the same namespace.
+func (s *story) beside(name string) *story {
+	s.Helper()
+	other := *s
+	other.job = s.job.DeepCopy()
+	other.job.SetName(name)
+	s.lab.Create(s, other.job.DeepCopy())
+	return &other
 }
 
 // eventually is for what programs do within seconds.
@@ -157,7 +181,7 @@ func (s *story) refused(exist, bound int, reason, words string) {
 	})
 	for range 2 {
 		s.cycles++
-		s.lab.AfterCycle(s, s.lab.Pod(s.namespace, fmt.Sprint("cycle-", s.cycles), harness.ScheduledBy(s.scheduler)))
+		s.lab.AfterCycle(s, s.lab.Pod(s.namespace, fmt.Sprintf("cycle-%s-%d", s.job.GetName(), s.cycles), harness.ScheduledBy(s.scheduler)))
 	}
 	if err := s.bound(exist, bound); err != nil {
 		s.Error(err)
@@ -263,4 +287,31 @@ func (s *story) remove(pod *corev1.Pod) {
 func (s *story) annotate(pod *corev1.Pod, annotation string) {
 	s.Helper()
 	s.patch(pod, fmt.Sprintf(`{"metadata":{"annotations":{%q:"0s"}}}`, annotation))
+}
+
+// why wants words in what kubectl tutti why says of the job, and the job in what kubectl tutti status lists.
+func (s *story) why(words ...string) {
+	s.Helper()
+	program, err := binaries.Build(s.Context(), s.Output(), binaries.KubectlTutti)
+	if err != nil {
+		s.Fatal(err)
+	}
+	ask := func(args ...string) string {
+		text, err := harness.RunCommand(s.Context(), program, append(args, "--kubeconfig", s.lab.Cluster.Kubeconfig(), "-n", s.namespace)...)
+		if err != nil {
+			s.Error(err)
+		}
+		s.Log(text)
+		return text
+	}
+	said := ask("why", s.job.GetName())
+	for _, word := range words {
+		if !strings.Contains(said, word) {
+			s.Errorf("kubectl tutti why does not say %q:\n%s", word, said)
+		}
+	}
+	listed := ask("status", "--scheduler-name="+s.scheduler)
+	if name := "podgroup.scheduling.x-k8s.io/" + s.job.GetName(); !strings.Contains(listed, name) {
+		s.Errorf("kubectl tutti status does not list %s:\n%s", name, listed)
+	}
 }

@@ -2,8 +2,10 @@ package operators
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
+	"github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/lab/cluster"
 	"github.com/tutti-sched/tutti/lab/harness"
 )
@@ -11,10 +13,14 @@ import (
 // row is an operator, and one of its jobs.
 type row struct {
 	operator Operator
-	// scheduler is the schedulerName of its pods.
-	scheduler string
-	manifest  string
-	pods      int
+	// scheduler is the schedulerName of its pods, and group that of the API of its PodGroups.
+	scheduler, group string
+	// prefix and suffix are around the job's name in that of its PodGroup.
+	prefix, suffix string
+	manifest       string
+	// change changes the spec before it is submitted; nil leaves it as it is.
+	change func(spec map[string]any)
+	pods   int
 	// first and second are how the names of two of its pods begin; the job ends with the first, when it does.
 	first, second string
 	// running, suspended and ended are conditions of the job; one that never ends has no condition for it.
@@ -23,9 +29,40 @@ type row struct {
 	suspend []string
 }
 
+// The groups of the API that operators write a PodGroup of.
+const (
+	coscheduling = "scheduling.x-k8s.io"
+	volcano      = "scheduling.volcano.sh"
+)
+
+// forVolcano is a job whose operator writes PodGroups of Volcano's kind. Tutti reads them where it has that source. Where it does not,
+// none of the job's pods starts, if the operator makes any.
+func forVolcano(t *testing.T, row row) {
+	lab := in(t, row)
+	if slices.Contains(v1alpha1.SourceNames(), "volcano") {
+		t.Run("life", func(t *testing.T) { life(t, lab, row) })
+		t.Run("two", func(t *testing.T) { two(t, lab, row) })
+		return
+	}
+	s := begin(t, lab, row)
+	s.nodes("enough", row.pods)
+	s.eventually(func() error {
+		_, err := lab.Cluster.Kubectl(t.Context(), "get", "podgroups."+row.group, "-n", s.namespace, s.groupName())
+		return err
+	})
+	s.cyclesPass()
+	members, err := s.members()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.bound(len(members), 0); err != nil {
+		t.Error(err)
+	}
+}
+
 // life is what happens to a job: one place short, started, a pod lost, suspended, resumed, ended.
 func life(t *testing.T, lab *harness.Env, row row) {
-	s := begin(t, lab, row, nil)
+	s := begin(t, lab, row)
 	s.nodes("first", row.pods-1)
 
 	// One place short, nothing starts; with one more, all does.
@@ -57,7 +94,7 @@ func life(t *testing.T, lab *harness.Env, row row) {
 
 // two jobs have places for one of them and for all but one pod of the other: one starts, and when it is gone the other does.
 func two(t *testing.T, lab *harness.Env, row row) {
-	one := begin(t, lab, row, nil)
+	one := begin(t, lab, row)
 	other := one.beside("other")
 	one.nodes("shared", 2*row.pods-1)
 	short := fmt.Sprintf("needs %d, %d placed", row.pods, row.pods-1)

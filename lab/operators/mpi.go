@@ -15,7 +15,7 @@ const patience = 2 * time.Minute
 func MPI(scheduler string) Operator {
 	return Operator{
 		Name: "mpi-operator", Package: "github.com/kubeflow/mpi-operator/cmd/mpi-operator",
-		CRDs: []File{{"github.com/kubeflow/mpi-operator", "manifests/base/kubeflow.org_mpijobs.yaml"}, coscheduling},
+		CRDs: []File{{"github.com/kubeflow/mpi-operator", "manifests/base/kubeflow.org_mpijobs.yaml"}, groups(scheduler)},
 		Start: func(ctx context.Context, i *Installation) (*process.Process, error) {
 			p, err := i.run("-gang-scheduling="+scheduler, "-lock-namespace=kube-system")
 			if err != nil {

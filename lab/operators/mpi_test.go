@@ -8,26 +8,29 @@ import (
 	"github.com/tutti-sched/tutti/lab/harness"
 )
 
-func mpiJob() row {
+func mpiJob(scheduler, group string) row {
 	return row{
-		operator: MPI("tutti"), scheduler: "tutti", manifest: "mpijob.yaml", pods: 5, first: "pi-launcher", second: "pi-worker-2",
+		operator: MPI(scheduler), scheduler: scheduler, group: group, manifest: "mpijob.yaml", pods: 5, first: "pi-launcher", second: "pi-worker-2",
 		running: "Running", suspended: "Suspended", ended: "Succeeded", suspend: []string{"spec", "runPolicy", "suspend"},
 	}
 }
 
 func TestMPIOperator(t *testing.T) {
-	lab := in(t, mpiJob())
-	t.Run("life", func(t *testing.T) { life(t, lab, mpiJob()) })
-	t.Run("two", func(t *testing.T) { two(t, lab, mpiJob()) })
-	t.Run("elastic", func(t *testing.T) { elasticMPI(t, lab) })
-	t.Run("launcher", func(t *testing.T) { launcherFails(t, lab) })
-	t.Run("late launcher", func(t *testing.T) { lateLauncher(t, lab) })
+	job := mpiJob("tutti", coscheduling)
+	lab := in(t, job)
+	t.Run("life", func(t *testing.T) { life(t, lab, job) })
+	t.Run("two", func(t *testing.T) { two(t, lab, job) })
+	t.Run("elastic", func(t *testing.T) { elasticMPI(t, lab, job) })
+	t.Run("launcher", func(t *testing.T) { launcherFails(t, lab, job) })
+	t.Run("late launcher", func(t *testing.T) { lateLauncher(t, lab, job) })
 }
+
+func TestMPIOperatorForVolcano(t *testing.T) { forVolcano(t, mpiJob(Volcano, volcano)) }
 
 // elasticMPI changes the number of workers, and with it the minimum: fewer start what waits, and more take nothing from what runs.
 // Those that are added are all needed by then, so that they start together.
-func elasticMPI(t *testing.T, lab *harness.Env) {
-	s := begin(t, lab, mpiJob(), nil)
+func elasticMPI(t *testing.T, lab *harness.Env, job row) {
+	s := begin(t, lab, job)
 	s.nodes("first", 4)
 	s.refused(5, 0, "Unschedulable", "needs 5, 4 placed")
 	s.workers(3)
@@ -48,8 +51,8 @@ func (s *story) workers(n int) {
 }
 
 // launcherFails: its batch Job makes another one, which joins the workers that run, or waits for a place.
-func launcherFails(t *testing.T, lab *harness.Env) {
-	s := begin(t, lab, mpiJob(), nil)
+func launcherFails(t *testing.T, lab *harness.Env, job row) {
+	s := begin(t, lab, job)
 	s.nodes("first", 5)
 	s.starts()
 	failed := s.member("pi-launcher")
@@ -72,18 +75,20 @@ func launcherFails(t *testing.T, lab *harness.Env) {
 
 // lateLauncher is a launcher that is made when all workers are ready: the group as the operator writes it never has its minimum.
 // That of the workers alone starts them, and the launcher joins.
-func lateLauncher(t *testing.T, lab *harness.Env) {
-	late := func(spec map[string]any) { spec["launcherCreationPolicy"] = "WaitForWorkersReady" }
-	s := begin(t, lab, mpiJob(), late)
+func lateLauncher(t *testing.T, lab *harness.Env, job row) {
+	job.change = func(spec map[string]any) { spec["launcherCreationPolicy"] = "WaitForWorkersReady" }
+	s := begin(t, lab, job)
 	s.nodes("first", 5)
 	s.refused(4, 0, "NotEnoughMembers", "needs 5, 4 exist")
 	if err := lab.Client.Delete(t.Context(), s.job.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}
-	s = begin(t, lab, mpiJob(), func(spec map[string]any) {
+	late := job.change
+	job.change = func(spec map[string]any) {
 		late(spec)
 		spec["runPolicy"] = map[string]any{"schedulingPolicy": map[string]any{"minAvailable": int64(4)}}
-	})
+	}
+	s = begin(t, lab, job)
 	s.starts()
 	s.says("Running", "True")
 }

@@ -32,7 +32,7 @@ type Operator struct {
 	Start func(context.Context, *Installation) (*process.Process, error)
 }
 
-// File is a file or folder of a module that the operator's program is built from.
+// File is a file or folder of a module that the operator's program is built from; without a module, of this package.
 type File struct{ Module, Path string }
 
 // Installation is an operator that is being installed in a cluster.
@@ -66,6 +66,10 @@ func (o Operator) folder() string { return filepath.Join("operators", "modules",
 
 // path is where a file of a module is.
 func (i *Installation) path(ctx context.Context, file File) (string, error) {
+	if file.Module == "" {
+		root, err := binaries.Root()
+		return filepath.Join(root, "lab", "operators", file.Path), err
+	}
 	dir, err := binaries.FilesOf(ctx, i.operator.folder(), file.Module)
 	if err != nil {
 		return "", err
@@ -79,8 +83,16 @@ func (i *Installation) run(args ...string) (*process.Process, error) {
 	return i.Run(i.operator.Name, "env", append([]string{"KUBECONFIG=" + i.Kubeconfig(), i.program}, args...)...)
 }
 
-// coscheduling is the kind PodGroup of scheduling.x-k8s.io.
-var coscheduling = File{"sigs.k8s.io/scheduler-plugins", "manifests/coscheduling/crd.yaml"}
+// Volcano is the name of the scheduler for which operators write groups of Volcano's kind; for others, those of scheduler-plugins.
+const Volcano = "volcano"
+
+// groups is the kind PodGroup that an operator writes for a scheduler.
+func groups(scheduler string) File {
+	if scheduler == Volcano {
+		return File{Path: "crds/volcano.yaml"}
+	}
+	return File{"sigs.k8s.io/scheduler-plugins", "manifests/coscheduling/crd.yaml"}
+}
 
 // Lock waits until no other process runs operators, and keeps others out until release is called or this process ends.
 func Lock() (release func(), err error) {

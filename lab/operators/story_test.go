@@ -88,8 +88,8 @@ func in(t *testing.T, row row) *harness.Env {
 	return lab
 }
 
-// begin submits a job as a user does; change may change its spec before.
-func begin(t *testing.T, lab *harness.Env, row row, change func(spec map[string]any)) *story {
+// begin submits a job as a user does.
+func begin(t *testing.T, lab *harness.Env, row row) *story {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", row.manifest))
 	if err != nil {
@@ -99,8 +99,8 @@ func begin(t *testing.T, lab *harness.Env, row row, change func(spec map[string]
 	if err := yaml.Unmarshal(text, &s.job.Object); err != nil {
 		t.Fatal(err)
 	}
-	if change != nil {
-		change(s.job.Object["spec"].(map[string]any))
+	if row.change != nil {
+		row.change(s.job.Object["spec"].(map[string]any))
 	}
 	s.job.SetNamespace(s.namespace)
 	lab.Create(t, s.job.DeepCopy())
@@ -115,6 +115,11 @@ func (s *story) beside(name string) *story {
 	other.job.SetName(name)
 	s.lab.Create(s, other.job.DeepCopy())
 	return &other
+}
+
+// groupName is the name of the job's PodGroup.
+func (s *story) groupName() string {
+	return s.prefix + s.job.GetName() + s.suffix
 }
 
 // eventually is for what programs do within seconds.
@@ -179,12 +184,18 @@ func (s *story) refused(exist, bound int, reason, words string) {
 		}
 		return fmt.Errorf("no pod says %s: %s%s", reason, words, said)
 	})
+	s.cyclesPass()
+	if err := s.bound(exist, bound); err != nil {
+		s.Error(err)
+	}
+}
+
+// cyclesPass waits for two cycles that know what this test has done.
+func (s *story) cyclesPass() {
+	s.Helper()
 	for range 2 {
 		s.cycles++
 		s.lab.AfterCycle(s, s.lab.Pod(s.namespace, fmt.Sprintf("cycle-%s-%d", s.job.GetName(), s.cycles), harness.ScheduledBy(s.scheduler)))
-	}
-	if err := s.bound(exist, bound); err != nil {
-		s.Error(err)
 	}
 }
 
@@ -304,14 +315,14 @@ func (s *story) why(words ...string) {
 		s.Log(text)
 		return text
 	}
-	said := ask("why", s.job.GetName())
+	said := ask("why", s.groupName())
 	for _, word := range words {
 		if !strings.Contains(said, word) {
 			s.Errorf("kubectl tutti why does not say %q:\n%s", word, said)
 		}
 	}
 	listed := ask("status", "--scheduler-name="+s.scheduler)
-	if name := "podgroup.scheduling.x-k8s.io/" + s.job.GetName(); !strings.Contains(listed, name) {
+	if name := "podgroup." + s.group + "/" + s.groupName(); !strings.Contains(listed, name) {
 		s.Errorf("kubectl tutti status does not list %s:\n%s", name, listed)
 	}
 }

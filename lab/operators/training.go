@@ -20,7 +20,7 @@ const trainingModule = "github.com/kubeflow/training-operator"
 func Training(scheduler string) Operator {
 	return Operator{
 		Name: "training-operator", Package: trainingModule + "/cmd/training-operator.v1",
-		CRDs: []File{{trainingModule, "manifests/base/crds"}, coscheduling},
+		CRDs: []File{{trainingModule, "manifests/base/crds"}, groups(scheduler)},
 		Start: func(ctx context.Context, i *Installation) (*process.Process, error) {
 			return startTraining(ctx, i, scheduler)
 		},

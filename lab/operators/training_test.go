@@ -1,16 +1,36 @@
 package operators
 
-import "testing"
+import (
+	"testing"
 
-func pyTorchJob() row {
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+func pyTorchJob(scheduler, group string) row {
 	return row{
-		operator: Training("tutti"), scheduler: "tutti", manifest: "pytorchjob.yaml", pods: 4, first: "bert-master-0", second: "bert-worker-1",
+		operator: Training(scheduler), scheduler: "tutti", group: group, manifest: "pytorchjob.yaml", pods: 4, first: "bert-master-0", second: "bert-worker-1",
 		running: "Running", suspended: "Suspended", ended: "Succeeded", suspend: []string{"spec", "runPolicy", "suspend"},
 	}
 }
 
 func TestTrainingOperator(t *testing.T) {
-	lab := in(t, pyTorchJob())
-	t.Run("life", func(t *testing.T) { life(t, lab, pyTorchJob()) })
-	t.Run("two", func(t *testing.T) { two(t, lab, pyTorchJob()) })
+	job := pyTorchJob("tutti", coscheduling)
+	lab := in(t, job)
+	t.Run("life", func(t *testing.T) { life(t, lab, job) })
+	t.Run("two", func(t *testing.T) { two(t, lab, job) })
+}
+
+// TestTrainingOperatorForVolcano: the operator makes no pod before the phase of the group is Inqueue.
+func TestTrainingOperatorForVolcano(t *testing.T) {
+	job := pyTorchJob(Volcano, volcano)
+	job.change = func(spec map[string]any) {
+		// Where a template names no scheduler, the operator gives its pods to Volcano.
+		for _, part := range []string{"Master", "Worker"} {
+			path := []string{"pytorchReplicaSpecs", part, "template", "spec", "schedulerName"}
+			if err := unstructured.SetNestedField(spec, job.scheduler, path...); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	forVolcano(t, job)
 }

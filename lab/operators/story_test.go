@@ -248,10 +248,10 @@ func (s *story) setSuspended(suspended bool) {
 	s.patch(s.job.DeepCopy(), string(text))
 }
 
-// nodes adds a node with so many CPUs.
+// nodes adds a node with so many CPUs, and memory for what operators add to pods.
 func (s *story) nodes(name string, cpus int) {
 	s.Helper()
-	s.lab.Nodes(s, cluster.Nodes(name, 1, map[string]string{"cpu": fmt.Sprint(cpus)})...)
+	s.lab.Nodes(s, cluster.Nodes(name, 1, map[string]string{"cpu": fmt.Sprint(cpus), "memory": "64Gi"})...)
 }
 
 // fill takes one place with a pod of no job.

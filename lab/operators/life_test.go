@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/lab/cluster"
 	"github.com/tutti-sched/tutti/lab/harness"
@@ -25,6 +27,8 @@ type row struct {
 	first, second string
 	// running, suspended and ended are conditions of the job; one that never ends has no condition for it.
 	running, suspended, ended string
+	// left is how many pods are left when it has ended. By then the PodGroup is deleted.
+	left int
 	// suspend is the field that suspends it.
 	suspend []string
 }
@@ -47,7 +51,7 @@ func forVolcano(t *testing.T, row row) {
 	s := begin(t, lab, row)
 	s.nodes("enough", row.pods)
 	s.eventually(func() error {
-		_, err := lab.Cluster.Kubectl(t.Context(), "get", "podgroups."+row.group, "-n", s.namespace, s.groupName())
+		_, err := s.findGroup()
 		return err
 	})
 	s.cyclesPass()
@@ -61,7 +65,7 @@ func forVolcano(t *testing.T, row row) {
 }
 
 // life is what happens to a job: one place short, started, a pod lost, suspended, resumed, ended.
-func life(t *testing.T, lab *harness.Env, row row) {
+func life(t *testing.T, lab *stage, row row) {
 	s := begin(t, lab, row)
 	s.nodes("first", row.pods-1)
 
@@ -73,6 +77,7 @@ func life(t *testing.T, lab *harness.Env, row row) {
 	s.starts()
 	s.says(row.running, "True")
 
+	s.restart()
 	s.losesAPod()
 
 	// Suspended, it has no pods. It resumes as a whole.
@@ -89,11 +94,23 @@ func life(t *testing.T, lab *harness.Env, row row) {
 	if row.ended != "" {
 		s.annotate(s.member(row.first), cluster.RunFor)
 		s.says(row.ended, "True")
+		s.eventually(func() error { return s.bound(row.left, row.left) })
+		s.eventually(func() error {
+			_, err := s.findGroup()
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return fmt.Errorf("the PodGroup is still there: %w", err)
+		})
+		s.cyclesPass()
+		if err := s.bound(row.left, row.left); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
 // two jobs have places for one of them and for all but one pod of the other: one starts, and when it is gone the other does.
-func two(t *testing.T, lab *harness.Env, row row) {
+func two(t *testing.T, lab *stage, row row) {
 	one := begin(t, lab, row)
 	other := one.beside("other")
 	one.nodes("shared", 2*row.pods-1)

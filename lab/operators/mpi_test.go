@@ -5,13 +5,12 @@ import (
 	"testing"
 
 	"github.com/tutti-sched/tutti/lab/cluster"
-	"github.com/tutti-sched/tutti/lab/harness"
 )
 
 func mpiJob(scheduler, group string) row {
 	return row{
 		operator: MPI(scheduler), scheduler: scheduler, group: group, manifest: "mpijob.yaml", pods: 5, first: "pi-launcher", second: "pi-worker-2",
-		running: "Running", suspended: "Suspended", ended: "Succeeded", suspend: []string{"spec", "runPolicy", "suspend"},
+		running: "Running", suspended: "Suspended", ended: "Succeeded", left: 1, suspend: []string{"spec", "runPolicy", "suspend"},
 	}
 }
 
@@ -29,7 +28,7 @@ func TestMPIOperatorForVolcano(t *testing.T) { forVolcano(t, mpiJob(Volcano, vol
 
 // elasticMPI changes the number of workers, and with it the minimum: fewer start what waits, and more take nothing from what runs.
 // Those that are added are all needed by then, so that they start together.
-func elasticMPI(t *testing.T, lab *harness.Env, job row) {
+func elasticMPI(t *testing.T, lab *stage, job row) {
 	s := begin(t, lab, job)
 	s.nodes("first", 4)
 	s.refused(5, 0, "Unschedulable", "needs 5, 4 placed")
@@ -51,7 +50,7 @@ func (s *story) workers(n int) {
 }
 
 // launcherFails: its batch Job makes another one, which joins the workers that run, or waits for a place.
-func launcherFails(t *testing.T, lab *harness.Env, job row) {
+func launcherFails(t *testing.T, lab *stage, job row) {
 	s := begin(t, lab, job)
 	s.nodes("first", 5)
 	s.starts()
@@ -75,7 +74,7 @@ func launcherFails(t *testing.T, lab *harness.Env, job row) {
 
 // lateLauncher is a launcher that is made when all workers are ready: the group as the operator writes it never has its minimum.
 // That of the workers alone starts them, and the launcher joins.
-func lateLauncher(t *testing.T, lab *harness.Env, job row) {
+func lateLauncher(t *testing.T, lab *stage, job row) {
 	job.change = func(spec map[string]any) { spec["launcherCreationPolicy"] = "WaitForWorkersReady" }
 	s := begin(t, lab, job)
 	s.nodes("first", 5)

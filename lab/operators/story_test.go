@@ -23,11 +23,18 @@ import (
 	"github.com/tutti-sched/tutti/lab/harness"
 )
 
+// stage is a cluster with an operator, and with Tutti as its scheduler.
+type stage struct {
+	*harness.Env
+	options harness.SchedulerOptions
+	tutti   *harness.Scheduler
+}
+
 // story is a job of an operator, and the cluster that it is in.
 type story struct {
 	*testing.T
 	row
-	lab       *harness.Env
+	lab       *stage
 	namespace string
 	job       *unstructured.Unstructured
 	cycles    int // that were waited for
@@ -47,8 +54,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// in starts a cluster with an operator, and with Tutti as its scheduler.
-func in(t *testing.T, row row) *harness.Env {
+// in starts a cluster with an operator and Tutti.
+func in(t *testing.T, row row) *stage {
 	t.Helper()
 	root, err := binaries.Root()
 	if err != nil {
@@ -84,12 +91,12 @@ func in(t *testing.T, row row) *harness.Env {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lab.Scheduler(t, harness.SchedulerOptions{Args: []string{"--scheduler-name=" + row.scheduler}})
-	return lab
+	options := harness.SchedulerOptions{Args: []string{"--scheduler-name=" + row.scheduler}}
+	return &stage{Env: lab, options: options, tutti: lab.Scheduler(t, options)}
 }
 
 // begin submits a job as a user does.
-func begin(t *testing.T, lab *harness.Env, row row) *story {
+func begin(t *testing.T, lab *stage, row row) *story {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", row.manifest))
 	if err != nil {
@@ -120,6 +127,25 @@ func (s *story) beside(name string) *story {
 // groupName is the name of the job's PodGroup.
 func (s *story) groupName() string {
 	return s.prefix + s.job.GetName() + s.suffix
+}
+
+// findGroup returns the job's PodGroup.
+func (s *story) findGroup() (*unstructured.Unstructured, error) {
+	version := map[string]string{coscheduling: "v1alpha1", volcano: "v1beta1"}[s.group]
+	group := &unstructured.Unstructured{}
+	group.SetAPIVersion(s.group + "/" + version)
+	group.SetKind("PodGroup")
+	return group, s.lab.Client.Get(s.Context(), client.ObjectKey{Namespace: s.namespace, Name: s.groupName()}, group)
+}
+
+// restart ends the scheduler, and starts another one, which knows what the API says and no more.
+func (s *story) restart() {
+	s.Helper()
+	s.lab.tutti.Kill()
+	var err error
+	if s.lab.tutti, err = harness.StartScheduler(s.Context(), s.lab.Cluster, s.lab.options); err != nil {
+		s.Fatal(err)
+	}
 }
 
 // eventually is for what programs do within seconds.

@@ -9,7 +9,7 @@ import (
 func pyTorchJob(scheduler, group string) row {
 	return row{
 		operator: Training(scheduler), scheduler: "tutti", group: group, manifest: "pytorchjob.yaml", pods: 4, first: "bert-master-0", second: "bert-worker-1",
-		running: "Running", suspended: "Suspended", ended: "Succeeded", suspend: []string{"spec", "runPolicy", "suspend"},
+		running: "Running", suspended: "Suspended", ended: "Succeeded", left: 4, suspend: []string{"spec", "runPolicy", "suspend"},
 	}
 }
 

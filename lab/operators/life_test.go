@@ -2,12 +2,10 @@ package operators
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/lab/cluster"
 	"github.com/tutti-sched/tutti/lab/harness"
 )
@@ -38,31 +36,6 @@ const (
 	coscheduling = "scheduling.x-k8s.io"
 	volcano      = "scheduling.volcano.sh"
 )
-
-// forVolcano is a job whose operator writes PodGroups of Volcano's kind. Tutti reads them where it has that source. Where it does not,
-// none of the job's pods starts, if the operator makes any.
-func forVolcano(t *testing.T, row row) {
-	lab := in(t, row)
-	if slices.Contains(v1alpha1.SourceNames(), "volcano") {
-		t.Run("life", func(t *testing.T) { life(t, lab, row) })
-		t.Run("two", func(t *testing.T) { two(t, lab, row) })
-		return
-	}
-	s := begin(t, lab, row)
-	s.nodes("enough", row.pods)
-	s.eventually(func() error {
-		_, err := s.findGroup()
-		return err
-	})
-	s.cyclesPass()
-	members, err := s.members()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.bound(len(members), 0); err != nil {
-		t.Error(err)
-	}
-}
 
 // life is what happens to a job: one place short, started, a pod lost, suspended, resumed, ended.
 func life(t *testing.T, lab *stage, row row) {

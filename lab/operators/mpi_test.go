@@ -24,7 +24,12 @@ func TestMPIOperator(t *testing.T) {
 	t.Run("late launcher", func(t *testing.T) { lateLauncher(t, lab, job) })
 }
 
-func TestMPIOperatorForVolcano(t *testing.T) { forVolcano(t, mpiJob(Volcano, volcano)) }
+func TestMPIOperatorForVolcano(t *testing.T) {
+	job := mpiJob(Volcano, volcano)
+	lab := in(t, job)
+	t.Run("life", func(t *testing.T) { life(t, lab, job) })
+	t.Run("two", func(t *testing.T) { two(t, lab, job) })
+}
 
 // elasticMPI changes the number of workers, and with it the minimum: fewer start what waits, and more take nothing from what runs.
 // Those that are added are all needed by then, so that they start together.

@@ -42,9 +42,14 @@ type Installation struct {
 	program  string
 }
 
+// Build builds the operator's program where it is not built yet, and returns its file.
+func (o Operator) Build(ctx context.Context, out io.Writer) (string, error) {
+	return binaries.BuildOf(ctx, out, o.folder(), o.Package)
+}
+
 // Install builds an operator, installs it in a cluster, and starts it. It ends with the cluster.
 func Install(ctx context.Context, c *cluster.Cluster, out io.Writer, o Operator) (*process.Process, error) {
-	program, err := binaries.BuildOf(ctx, out, o.folder(), o.Package)
+	program, err := o.Build(ctx, out)
 	if err != nil {
 		return nil, err
 	}

@@ -19,5 +19,7 @@ func TestKubeRay(t *testing.T) {
 func TestKubeRayForVolcano(t *testing.T) {
 	job := rayCluster(Volcano, volcano)
 	job.prefix, job.suffix = "ray-", "-pg"
-	forVolcano(t, job)
+	lab := in(t, job)
+	t.Run("life", func(t *testing.T) { life(t, lab, job) })
+	t.Run("two", func(t *testing.T) { two(t, lab, job) })
 }

@@ -3,6 +3,7 @@ package operators
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -28,6 +29,7 @@ type stage struct {
 	*harness.Env
 	options harness.SchedulerOptions
 	tutti   *harness.Scheduler
+	kubectl string // kubectl-tutti
 }
 
 // story is a job of an operator, and the cluster that it is in.
@@ -61,6 +63,13 @@ func in(t *testing.T, row row) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// What takes minutes comes before anything that others wait for.
+	_, operatorErr := row.operator.Build(t.Context(), os.Stderr)
+	scheduler, schedulerErr := binaries.Build(t.Context(), os.Stderr, binaries.TuttiScheduler)
+	kubectl, err := binaries.Build(t.Context(), os.Stderr, binaries.KubectlTutti)
+	if err := errors.Join(operatorErr, schedulerErr, err); err != nil {
+		t.Fatal(err)
+	}
 	c, err := cluster.Start(t.Context(), cluster.Options{
 		Kubernetes: os.Getenv("K8S"), ControllerManager: true, Kwok: true, JobsRun: true,
 		Dir: filepath.Join(root, "build", "operators", t.Name()), Out: os.Stderr,
@@ -91,8 +100,8 @@ func in(t *testing.T, row row) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	options := harness.SchedulerOptions{Args: []string{"--scheduler-name=" + row.scheduler}}
-	return &stage{Env: lab, options: options, tutti: lab.Scheduler(t, options)}
+	options := harness.SchedulerOptions{Path: scheduler, Args: []string{"--scheduler-name=" + row.scheduler}}
+	return &stage{Env: lab, options: options, tutti: lab.Scheduler(t, options), kubectl: kubectl}
 }
 
 // begin submits a job as a user does.
@@ -329,12 +338,8 @@ func (s *story) annotate(pod *corev1.Pod, annotation string) {
 // why wants words in what kubectl tutti why says of the job, and the job in what kubectl tutti status lists.
 func (s *story) why(words ...string) {
 	s.Helper()
-	program, err := binaries.Build(s.Context(), s.Output(), binaries.KubectlTutti)
-	if err != nil {
-		s.Fatal(err)
-	}
 	ask := func(args ...string) string {
-		text, err := harness.RunCommand(s.Context(), program, append(args, "--kubeconfig", s.lab.Cluster.Kubeconfig(), "-n", s.namespace)...)
+		text, err := harness.RunCommand(s.Context(), s.lab.kubectl, append(args, "--kubeconfig", s.lab.Cluster.Kubeconfig(), "-n", s.namespace)...)
 		if err != nil {
 			s.Error(err)
 		}

@@ -20,7 +20,8 @@ func TestTrainingOperator(t *testing.T) {
 	t.Run("two", func(t *testing.T) { two(t, lab, job) })
 }
 
-// TestTrainingOperatorForVolcano: the operator makes no pod before the phase of the group is Inqueue.
+// TestTrainingOperatorForVolcano: the operator makes no pod before the phase of the group is Inqueue, which Tutti does not write. Where
+// it does, this is life and two.
 func TestTrainingOperatorForVolcano(t *testing.T) {
 	job := pyTorchJob(Volcano, volcano)
 	job.change = func(spec map[string]any) {
@@ -32,5 +33,15 @@ func TestTrainingOperatorForVolcano(t *testing.T) {
 			}
 		}
 	}
-	forVolcano(t, job)
+	lab := in(t, job)
+	s := begin(t, lab, job)
+	s.nodes("enough", job.pods)
+	s.eventually(func() error {
+		_, err := s.findGroup()
+		return err
+	})
+	s.cyclesPass()
+	if err := s.bound(0, 0); err != nil {
+		t.Error(err)
+	}
 }

@@ -31,8 +31,8 @@ func TestMPIOperatorForVolcano(t *testing.T) {
 	t.Run("two", func(t *testing.T) { two(t, lab, job) })
 }
 
-// elasticMPI changes the number of workers, and with it the minimum: fewer start what waits, and more take nothing from what runs.
-// Those that are added are all needed by then, so that they start together.
+// elasticMPI changes the number of workers, and with it the minimum: fewer start what waits, and more take nothing from what
+// runs. Those that are added are all needed by then, so that they start together.
 func elasticMPI(t *testing.T, lab *stage, job row) {
 	s := begin(t, lab, job)
 	s.nodes("first", 4)

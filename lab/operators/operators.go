@@ -1,8 +1,8 @@
-// Package operators runs the controllers of other projects, as they were released, in the lab's cluster, so that tests see what they
-// write and wait for. Each is built from its Go module, in a module of its own below modules, which pins its versions: they differ
-// from ours, and from one another.
+// Package operators runs the controllers of other projects, as they were released, in the lab's cluster, so that tests see what
+// they write and wait for. Each is built from its Go module, in a module of its own below modules, which pins its versions: they
+// differ from ours, and from one another.
 //
-// Reading order: operators.go, mpi.go, training.go, certificates.go.
+// Reading order: operators.go, mpi.go, training.go, certificates.go, ray.go.
 //
 // Some of them have ports and folders that no flag changes. Lock keeps other processes out while one runs.
 package operators
@@ -88,7 +88,8 @@ func (i *Installation) run(args ...string) (*process.Process, error) {
 	return i.Run(i.operator.Name, "env", append([]string{"KUBECONFIG=" + i.Kubeconfig(), i.program}, args...)...)
 }
 
-// Volcano is the name of the scheduler for which operators write groups of Volcano's kind; for others, those of scheduler-plugins.
+// Volcano is the name of the scheduler for which operators write groups of Volcano's kind; for others, those of
+// scheduler-plugins.
 const Volcano = "volcano"
 
 // groups is the kind PodGroup that an operator writes for a scheduler.

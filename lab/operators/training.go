@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/tutti-sched/tutti/lab/cluster"
-	"github.com/tutti-sched/tutti/lab/process"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/tutti-sched/tutti/lab/cluster"
+	"github.com/tutti-sched/tutti/lab/process"
 )
 
 const trainingModule = "github.com/kubeflow/training-operator"
@@ -27,8 +28,8 @@ func Training(scheduler string) Operator {
 	}
 }
 
-// startTraining does what the operator's manifests do: a namespace, a secret for the certificate that the operator signs itself, a
-// service in front of its webhook, and the webhook's configuration.
+// startTraining does what the operator's manifests do: a namespace, a secret for the certificate that the operator signs itself,
+// a service in front of its webhook, and the webhook's configuration.
 func startTraining(ctx context.Context, i *Installation, scheduler string) (*process.Process, error) {
 	const namespace, name, secret = "kubeflow", "training-operator", "training-operator-webhook-cert"
 	port, err := cluster.FreePort()

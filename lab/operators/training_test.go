@@ -20,8 +20,8 @@ func TestTrainingOperator(t *testing.T) {
 	t.Run("two", func(t *testing.T) { two(t, lab, job) })
 }
 
-// TestTrainingOperatorForVolcano: the operator makes no pod before the phase of the group is Inqueue, which Tutti does not write. Where
-// it does, this is life and two.
+// TestTrainingOperatorForVolcano: the operator makes no pod before the phase of the group is Inqueue, which Tutti does not write.
+// Where it does, this is life and two.
 func TestTrainingOperatorForVolcano(t *testing.T) {
 	job := pyTorchJob(Volcano, volcano)
 	job.change = func(spec map[string]any) {

@@ -27,6 +27,11 @@ promtool: ## Take promtool from Debian's package, for the test of the alerts.
 e2e: ## Test in a real cluster (K8S=1.35.4 for another version).
 	cd lab && K8S=$(K8S) go test -count=1 -v -timeout 60m ./e2e/...
 
+# The operators are built from their modules the first time, which takes many minutes.
+.PHONY: operators
+operators: tools ## Let operators of other projects, as released, run their jobs in a real cluster (K8S=1.35.4 for another version).
+	cd lab && K8S=$(K8S) go test -count=1 -v -timeout 90m ./operators
+
 # The commit whose scheduler an upgrade begins with, and a rollback ends with: the last one before the API got its present form.
 FROM ?= 015edae
 

@@ -1,0 +1,64 @@
+package house
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+)
+
+var (
+	// operatorRow is a row of the table of operators that were tested with their own controllers.
+	operatorRow = regexp.MustCompile(`(?m)^\| \[[^]]*\]\(https://([^)]*)\).*\| real controller (v\S+) \|$`)
+	// toolPackage is the program that a module of the lab builds.
+	toolPackage = regexp.MustCompile(`(?m)^tool (\S+)$`)
+	// required is a module at a version.
+	required = regexp.MustCompile(`(?m)^\s*(?:require )?(\S+\.\S+/\S+) (v\S+)(?: // indirect)?$`)
+)
+
+// TestThePageOfOperatorsSaysWhichRan: a row says "real controller" and a version where the lab has a module that builds that
+// version, and there is such a row for each of these modules.
+func TestThePageOfOperatorsSaysWhichRan(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, "docs/operators.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := map[string]string{}
+	for _, row := range operatorRow.FindAllStringSubmatch(string(page), -1) {
+		said[row[1]] = row[2]
+	}
+	files, err := filepath.Glob(filepath.Join(root, "lab/operators/modules/*/go.mod"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("found no module of an operator: %v", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tool := toolPackage.FindStringSubmatch(string(text))
+		if tool == nil {
+			t.Errorf("%s names no tool", file)
+			continue
+		}
+		built := ""
+		for _, m := range required.FindAllStringSubmatch(string(text), -1) {
+			if under(tool[1], m[1]) {
+				built = m[2]
+			}
+		}
+		row := ""
+		for link := range said {
+			if under(tool[1], link) {
+				row = link
+			}
+		}
+		if built == "" || row == "" || said[row] != built {
+			t.Errorf("docs/operators.md has %q as the version of %s that ran, and the lab builds %q", said[row], tool[1], built)
+		}
+		delete(said, row)
+	}
+	for link, version := range said {
+		t.Errorf("docs/operators.md says that %s %s ran; no module of the lab builds it", link, version)
+	}
+}

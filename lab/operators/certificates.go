@@ -1,0 +1,66 @@
+package operators
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+)
+
+// onThisMachine is a service whose webhook the API server finds on this machine, under the service's own name, which is the one
+// that the certificate has.
+func onThisMachine(name string, port int) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeExternalName, ExternalName: "localhost",
+			Ports: []corev1.ServicePort{{Port: int32(port)}},
+		},
+	}
+}
+
+// mount is a secret as a kubelet mounts it: its keys are files in a folder.
+type mount struct {
+	client            kubernetes.Interface
+	namespace, secret string
+	dir               string
+}
+
+// empty makes the folder, without what an earlier run left there.
+func (m mount) empty() error {
+	if err := os.RemoveAll(m.dir); err != nil {
+		return fmt.Errorf("folder of certificates: %w", err)
+	}
+	if err := os.MkdirAll(m.dir, 0o700); err != nil {
+		return fmt.Errorf("folder of certificates: %w", err)
+	}
+	return nil
+}
+
+// fill waits until the secret has data, and writes it. The certificate comes last: an operator may wait for its file alone.
+func (m mount) fill(ctx context.Context) error {
+	var data map[string][]byte
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		secret, err := m.client.CoreV1().Secrets(m.namespace).Get(ctx, m.secret, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		data = secret.Data
+		return data[corev1.TLSCertKey] != nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("certificate in secret %s/%s: %w", m.namespace, m.secret, err)
+	}
+	for _, name := range []string{corev1.TLSPrivateKeyKey, corev1.TLSCertKey} {
+		if err := os.WriteFile(filepath.Join(m.dir, name), data[name], 0o600); err != nil {
+			return fmt.Errorf("certificate: %w", err)
+		}
+	}
+	return nil
+}

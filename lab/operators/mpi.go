@@ -1,0 +1,27 @@
+package operators
+
+import (
+	"context"
+	"time"
+
+	"github.com/tutti-sched/tutti/lab/cluster"
+	"github.com/tutti-sched/tutti/lab/process"
+)
+
+// patience is how long an operator may take to be ready.
+const patience = 2 * time.Minute
+
+// MPI is mpi-operator, which gives the pods of an MPIJob to a scheduler of that name.
+func MPI(scheduler string) Operator {
+	return Operator{
+		Name: "mpi-operator", Package: "github.com/kubeflow/mpi-operator/cmd/mpi-operator",
+		CRDs: []File{{"github.com/kubeflow/mpi-operator", "manifests/base/kubeflow.org_mpijobs.yaml"}, groups(scheduler)},
+		Start: func(ctx context.Context, i *Installation) (*process.Process, error) {
+			p, err := i.run("-gang-scheduling="+scheduler, "-lock-namespace=kube-system")
+			if err != nil {
+				return nil, err
+			}
+			return p, cluster.WaitReady(ctx, p, "http://127.0.0.1:8080/healthz", patience) // no flag changes its port
+		},
+	}
+}

@@ -1,0 +1,97 @@
+package operators
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/tutti-sched/tutti/lab/cluster"
+)
+
+func mpiJob(scheduler, group string) row {
+	return row{
+		operator: MPI(scheduler), scheduler: scheduler, group: group, manifest: "mpijob.yaml", pods: 5, first: "pi-launcher", second: "pi-worker-2",
+		running: "Running", suspended: "Suspended", ended: "Succeeded", left: 1, suspend: []string{"spec", "runPolicy", "suspend"},
+	}
+}
+
+func TestMPIOperator(t *testing.T) {
+	job := mpiJob("tutti", coscheduling)
+	lab := in(t, job)
+	t.Run("life", func(t *testing.T) { life(t, lab, job) })
+	t.Run("two", func(t *testing.T) { two(t, lab, job) })
+	t.Run("elastic", func(t *testing.T) { elasticMPI(t, lab, job) })
+	t.Run("launcher", func(t *testing.T) { launcherFails(t, lab, job) })
+	t.Run("late launcher", func(t *testing.T) { lateLauncher(t, lab, job) })
+}
+
+func TestMPIOperatorForVolcano(t *testing.T) {
+	job := mpiJob(Volcano, volcano)
+	lab := in(t, job)
+	t.Run("life", func(t *testing.T) { life(t, lab, job) })
+	t.Run("two", func(t *testing.T) { two(t, lab, job) })
+}
+
+// elasticMPI changes the number of workers, and with it the minimum: fewer start what waits, and more take nothing from what
+// runs. The operator makes them one by one: were there a place for one, that could start before the next exists.
+func elasticMPI(t *testing.T, lab *stage, job row) {
+	s := begin(t, lab, job)
+	s.nodes("first", 4)
+	s.refused(5, 0, "Unschedulable", "needs 5, 4 placed")
+	s.workers(3)
+	s.starts()
+	s.says("Running", "True")
+	s.workers(5)
+	s.refused(6, 4, "Unschedulable", "needs 6, 4 placed")
+	s.nodes("second", 2)
+	s.starts()
+}
+
+// workers changes how many workers an MPIJob has.
+func (s *story) workers(n int) {
+	s.Helper()
+	s.pods = n + 1
+	s.patch(s.job.DeepCopy(), fmt.Sprintf(`{"spec":{"mpiReplicaSpecs":{"Worker":{"replicas":%d}}}}`, n))
+}
+
+// launcherFails: its batch Job makes another one, which joins the workers that run, or waits for a place.
+func launcherFails(t *testing.T, lab *stage, job row) {
+	s := begin(t, lab, job)
+	s.nodes("first", 5)
+	s.starts()
+	failed := s.member("pi-launcher")
+	s.annotate(failed, cluster.FailAfter)
+	s.eventually(func() error {
+		members, err := s.members()
+		delete(members, failed.Name)
+		for name, pod := range members {
+			if pod.Spec.NodeName == "" {
+				err = fmt.Errorf("%s has no node", name)
+			}
+		}
+		if err == nil && len(members) != 5 {
+			err = fmt.Errorf("%d pods besides the one that failed", len(members))
+		}
+		return err
+	})
+	s.says("Running", "True")
+}
+
+// lateLauncher is a launcher that is made when all workers are ready: the group as the operator writes it never has its minimum.
+// That of the workers alone starts them, and the launcher joins.
+func lateLauncher(t *testing.T, lab *stage, job row) {
+	job.change = func(spec map[string]any) { spec["launcherCreationPolicy"] = "WaitForWorkersReady" }
+	s := begin(t, lab, job)
+	s.nodes("first", 5)
+	s.refused(4, 0, "NotEnoughMembers", "needs 5, 4 exist")
+	if err := lab.Client.Delete(t.Context(), s.job.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	late := job.change
+	job.change = func(spec map[string]any) {
+		late(spec)
+		spec["runPolicy"] = map[string]any{"schedulingPolicy": map[string]any{"minAvailable": int64(4)}}
+	}
+	s = begin(t, lab, job)
+	s.starts()
+	s.says("Running", "True")
+}

@@ -19,9 +19,12 @@ func (coscheduling) Name() string { return "coscheduling" }
 
 func (coscheduling) Of(pod *corev1.Pod) (Membership, bool) {
 	name := pod.Labels[LabelCoscheduling]
+	if name == "" {
+		return Membership{}, false
+	}
 	return Membership{
 		Job: model.JobKey{Namespace: pod.Namespace, Name: name, Source: model.SourceCoscheduling}, Role: foreignRole(pod),
-	}, name != ""
+	}, true
 }
 
 func (coscheduling) Marks() Marks { return Marks{Labels: []string{LabelCoscheduling}} }

@@ -119,3 +119,15 @@ func TestWaitingSinceIsNotBeforeTheMembers(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkOf reads the marks of a pod that has none, but many labels.
+func BenchmarkOf(b *testing.B) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", Labels: map[string]string{}, Annotations: map[string]string{"a": "b"}}}
+	for i := range 10 {
+		pod.Labels[strings.Repeat("l", i+1)] = "v"
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		Of(pod)
+	}
+}

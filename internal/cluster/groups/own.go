@@ -38,7 +38,10 @@ func (kubeBatch) Marks() Marks {
 
 func (own) Of(pod *corev1.Pod) (Membership, bool) {
 	name := pod.Labels[v1alpha1.LabelPodGroup]
-	return ofPodGroup(pod, name), name != ""
+	if name == "" {
+		return Membership{}, false
+	}
+	return ofPodGroup(pod, name), true
 }
 
 func (kubeBatch) Of(pod *corev1.Pod) (Membership, bool) {

@@ -36,9 +36,10 @@ func (o *owned) Marks() Marks { return Marks{Labels: append([]string{o.job, o.ro
 
 func (o *owned) Of(pod *corev1.Pod) (Membership, bool) {
 	name := pod.Labels[o.job]
-	return Membership{
-		Job: model.JobKey{Namespace: pod.Namespace, Name: name, Source: o.source}, Role: pod.Labels[o.role],
-	}, name != "" && o.is(pod)
+	if name == "" || !o.is(pod) {
+		return Membership{}, false
+	}
+	return Membership{Job: model.JobKey{Namespace: pod.Namespace, Name: name, Source: o.source}, Role: pod.Labels[o.role]}, true
 }
 
 func (o *owned) Watches() []Watch {

@@ -148,11 +148,11 @@ func WritesStatus(source model.Source) bool { return source == model.SourceVolca
 // All returns the sources in their order: the word of a user comes before what an operator writes, the field of the API before
 // labels and annotations, those that name an object before those of pods alone, those of the operator that made the pods before
 // those that Kueue adds to them, and the objects that own pods last.
-func All() Sources {
-	return Sources{
-		own{}, native{}, coscheduling{}, volcano{}, kubeBatch{}, leaderWorkerSet{}, kueue{},
-		jobSet, mpiJob, pyTorchJob, tfJob, xgBoostJob, paddleJob, jaxJob, rayCluster,
-	}
+func All() Sources { return slices.Clone(all) }
+
+var all = Sources{
+	own{}, native{}, coscheduling{}, volcano{}, kubeBatch{}, leaderWorkerSet{}, kueue{},
+	jobSet, mpiJob, pyTorchJob, tfJob, xgBoostJob, paddleJob, jaxJob, rayCluster,
 }
 
 // Without returns all sources but those that are off, by name.
@@ -170,7 +170,7 @@ func (s Sources) Marks() (all Marks) {
 }
 
 // Of returns what a pod says while all sources are on.
-func Of(pod *corev1.Pod) Membership { return All().Of(pod) }
+func Of(pod *corev1.Pod) Membership { return all.Of(pod) }
 
 // Of returns what a pod says of the job it belongs to: one of its own when it has no mark. A PodGroup of Kubernetes may be no
 // gang, and the marks of the sources after it hold then.

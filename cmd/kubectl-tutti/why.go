@@ -298,8 +298,8 @@ func kindAndName(what string) (kind diagnose.Kind, name string, ours bool) {
 	}
 	for source := model.SourceCoscheduling; source <= model.LastSource; source++ {
 		singular := strings.ToLower(source.Kind())
-		if isGroup := strings.Contains(singular, "."); !isGroup {
-			continue // it owns pods, and may own groups
+		if source.OwnsPods() {
+			continue // it may own groups, too
 		}
 		if word == singular || word == strings.Replace(singular, ".", "s.", 1) {
 			return diagnose.Kind(source.Kind()), name, true

@@ -65,6 +65,9 @@ type JobKey struct {
 // IsPod reports whether the job is one plain pod.
 func (k JobKey) IsPod() bool { return k.Source == SourcePod }
 
+// OwnsPods reports whether the objects of the source own pods, and are no groups.
+func (s Source) OwnsPods() bool { return s >= SourceJobSet }
+
 // IsImplicit reports whether the job is an implicit group: its pods say all, and it has no object.
 func (k JobKey) IsImplicit() bool { return k.Source >= SourceImplicit && k.Source < SourceCoscheduling }
 
@@ -257,6 +260,17 @@ func (j *Job) FirstUnmetMinimum(counts func(*Task) bool) *UnmetMinimum {
 // InLateRole reports whether the task is in a role that is late.
 func (j *Job) InLateRole(task *Task) bool {
 	return slices.ContainsFunc(j.Roles, func(role Role) bool { return role.Late && role.Name == task.Role })
+}
+
+// HeldRole returns a late role without a minimum of which a member waits, empty when there is none.
+func (j *Job) HeldRole() string {
+	for _, role := range j.Roles {
+		waits := func(task *Task) bool { return task.Status == Pending && task.Role == role.Name }
+		if role.Late && role.MinMember == 0 && slices.ContainsFunc(j.Tasks, waits) {
+			return role.Name
+		}
+	}
+	return ""
 }
 
 // Pending returns the tasks that need a node: pending, not gated, and not in a late role without a minimum, in CompareTasks

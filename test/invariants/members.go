@@ -32,9 +32,9 @@ func (m *Members) Add(pod *corev1.Pod, placed bool) {
 	m.Roles[RoleOf(pod)]++
 }
 
-// RoleOf is the role of a pod, by our label, or as Volcano's jobs write it.
+// RoleOf is the role of a pod, by our label, or as Volcano's jobs and JobSets write it.
 func RoleOf(pod *corev1.Pod) string {
-	return cmp.Or(pod.Labels[v1alpha1.LabelRole], pod.Annotations["volcano.sh/task-spec"])
+	return cmp.Or(pod.Labels[v1alpha1.LabelRole], pod.Annotations["volcano.sh/task-spec"], pod.Labels["jobset.sigs.k8s.io/replicatedjob-name"])
 }
 
 // Unmet says which minimum of a group the members do not meet, empty when they meet all.

@@ -99,6 +99,11 @@
 //	kubernetes web basic
 //	pod train-{0..2} kubernetes=train
 //
+// JobSets, with the pods of each of their jobs; one that is later depends on the one before it:
+//
+//	jobset train prepare=1 work=3:later
+//	pod work-{0..2} jobset=train/work
+//
 // and those that pods alone describe: of Kueue, and of a LeaderWorkerSet, whose group is written SET/INDEX:
 //
 //	pod train-{0..2} kueue=train total=3 serving

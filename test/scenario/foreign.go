@@ -2,16 +2,19 @@ package scenario
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/test/invariants"
 )
 
 // This file plays group objects of other projects: as the API server holds them, without a schema, and what the scheduler keeps
@@ -48,6 +51,10 @@ func (w *world) setForeign(one line) error {
 		return err
 	}
 	object := &unstructured.Unstructured{Object: map[string]any{}}
+	if one.kind == "jobset" {
+		object.Object["spec"] = map[string]any{"replicatedJobs": replicatedJobs(one.words)}
+		one.words = slices.DeleteFunc(slices.Clone(one.words), func(w word) bool { return w.key != "age" })
+	}
 	for _, word := range one.words {
 		name, within, inner := strings.Cut(word.key, ".")
 		path, known := foreignWords[one.kind][name]
@@ -69,6 +76,57 @@ func (w *world) setForeign(one line) error {
 	}
 	w.tellOfForeign(watch, job, object)
 	return nil
+}
+
+// replicatedJobs are those of a JobSet, from words such as prepare=1 and train=3:later; what is later depends on the one before.
+func replicatedJobs(words []word) (jobs []any) {
+	before := ""
+	for _, w := range words {
+		if w.key == "age" {
+			continue
+		}
+		replicas, later, _ := strings.Cut(w.value, ":")
+		n, _ := strconv.ParseInt(replicas, 10, 64)
+		job := map[string]any{"name": w.key, "replicas": n}
+		if later != "" {
+			job["dependsOn"] = []any{map[string]any{"name": before, "status": "Ready"}}
+		}
+		jobs, before = append(jobs, job), w.key
+	}
+	return jobs
+}
+
+// jobSetGroup is a JobSet as a PodGroup of ours would say it. Jobs that are later count once one of their pods exists; where the
+// JobSet has begun, once one has a place.
+func (s *environment) jobSetGroup(job model.JobKey) *v1alpha1.PodGroup {
+	object := s.world.foreign[job]
+	if object == nil || s.world.readings[job.Source] != cluster.IsRead {
+		return nil
+	}
+	group := &v1alpha1.PodGroup{}
+	jobs, _, _ := unstructured.NestedSlice(object.Object, "spec", "replicatedJobs")
+	begun := slices.ContainsFunc(slices.Collect(maps.Values(s.world.pods)), func(pod *corev1.Pod) bool {
+		return s.jobOf(pod) == job && pod.Status.Phase == corev1.PodRunning
+	})
+	for _, one := range jobs {
+		fields := one.(map[string]any)
+		role := v1alpha1.Role{Name: fields["name"].(string), MinMember: int32(fields["replicas"].(int64))}
+		later, exist, placed := fields["dependsOn"] != nil, 0, int32(0)
+		for _, pod := range s.world.pods {
+			if s.jobOf(pod) == job && invariants.RoleOf(pod) == role.Name && pod.Status.Phase != corev1.PodFailed {
+				exist++
+				if s.hasPlace(pod) {
+					placed++
+				}
+			}
+		}
+		if !later || placed > 0 || exist > 0 && !begun {
+			group.Spec.MinMember += role.MinMember
+			group.Spec.Roles = append(group.Spec.Roles, role)
+		}
+	}
+	group.Spec.MinMember = max(1, group.Spec.MinMember)
+	return group
 }
 
 func valueOf(w word) any {

@@ -43,6 +43,9 @@ func (s *environment) jobOf(pod *corev1.Pod) model.JobKey {
 	if name := pod.Labels[groups.KueueGroup]; name != "" && pod.Annotations[groups.KueueServing] != "true" {
 		return of(model.SourceKueue, name)
 	}
+	if name := pod.Labels["jobset.sigs.k8s.io/jobset-name"]; name != "" {
+		return of(model.SourceJobSet, name)
+	}
 	return of(model.SourcePod, pod.Name)
 }
 
@@ -63,6 +66,8 @@ func (s *environment) ourJob(pod *corev1.Pod, name string) model.JobKey {
 // anything.
 func (s *environment) groupOfJob(job model.JobKey) *v1alpha1.PodGroup {
 	switch {
+	case job.Source == model.SourceJobSet:
+		return s.jobSetGroup(job)
 	case job.IsForeign():
 		return s.world.foreignGroup(job)
 	case !job.IsImplicit():

@@ -114,6 +114,9 @@ func (d *draft) readMarks(w word) bool {
 		set, index, _ := strings.Cut(w.value, "/")
 		pod.Labels[groups.LWSName], pod.Labels[groups.LWSGroupIndex], pod.Labels[groups.LWSGroupKey] = set, index, "k"+index
 		pod.Labels[groups.LWSWorkerIndex] = map[string]string{"leader": "0", "worker": "1"}[w.key]
+	case "jobset":
+		name, role, _ := strings.Cut(w.value, "/")
+		pod.Labels["jobset.sigs.k8s.io/jobset-name"], pod.Labels["jobset.sigs.k8s.io/replicatedjob-name"] = name, role
 	case "size":
 		pod.Annotations[groups.LWSSize] = w.value
 	case "revision":

@@ -47,4 +47,15 @@ func WithoutLate(job *model.Job) *model.Job {
 	return &begun
 }
 
+// holdLate lets the members of late roles wait, and the minima do without them.
+func holdLate(job *model.Job) {
+	job.MinMember = WithoutLate(job).MinMember
+	job.Roles = slices.Clone(job.Roles)
+	for i := range job.Roles {
+		if job.Roles[i].Late {
+			job.Roles[i].MinMember = 0
+		}
+	}
+}
+
 func isLate(role model.Role) bool { return role.Late }

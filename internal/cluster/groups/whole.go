@@ -44,14 +44,15 @@ func startedMinima(group *v1alpha1.PodGroup) model.Minima {
 	return minima
 }
 
-// Seen returns what an implicit group is known to have been whole with: what it has now while that is enough for its minimum,
-// else what was known before, nothing once no member has a node.
+// Seen returns what an implicit group is known to have been whole with: what it has now while that is enough for its minimum, that
+// of late roles not counted, else what was known before, nothing once no member has a node.
 func Seen(job *model.Job, before model.Minima) model.Minima {
+	begun := WithoutLate(job)
 	switch {
 	case !slices.ContainsFunc(job.Tasks, hasNode):
 		return model.Minima{}
-	case job.FirstUnmetMinimum(counts) == nil:
-		return model.Minima{MinMember: job.MinMember, Roles: job.Roles, Requests: job.Held()}
+	case begun.FirstUnmetMinimum(counts) == nil:
+		return model.Minima{MinMember: begun.MinMember, Roles: begun.Roles, Requests: job.Held()}
 	}
 	return before
 }
@@ -103,6 +104,10 @@ const (
 func Lower(job *model.Job) {
 	if !Left(job) {
 		return
+	}
+	if begun := WithoutLate(job); begun != job && begun.FirstUnmetMinimum(counts) != nil {
+		keepStated(job)
+		holdLate(job)
 	}
 	before := *job
 	before.MinMember, before.Roles = min(job.MinMember, job.StartedMinima.MinMember), lowered(job.Roles, func(role model.Role) int {

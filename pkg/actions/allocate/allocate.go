@@ -6,6 +6,7 @@
 package allocate
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/tutti-sched/tutti/internal/placement"
@@ -77,6 +78,13 @@ func (a *action) serve(session *framework.Session, jobs []*model.Job) {
 	all := slices.Concat(begun, holders, waiting)
 	defer run.startWithStandIns(all)()
 	run.allocateBeyondMinimum(all)
+	for _, job := range all {
+		if role := job.HeldRole(); role != "" && session.Refusal(job) == nil {
+			session.Refuse(job, &model.Refusal{
+				Code: model.InsufficientResources, Detail: fmt.Sprintf("role %s starts when the others have what they have lost", role),
+			})
+		}
+	}
 }
 
 // partitionByNominated returns those of the waiting jobs that are above any of their queue for which others were evicted, and

@@ -74,15 +74,23 @@ func (s *environment) groupOfJob(job model.JobKey) *v1alpha1.PodGroup {
 		return s.world.groups[jobName(job)]
 	}
 	group := &v1alpha1.PodGroup{Spec: v1alpha1.PodGroupSpec{MinMember: 1}}
+	exclusive, begun, worker, placed := false, false, false, false
 	for _, pod := range s.world.pods {
 		if s.jobOf(pod) != job {
 			continue
 		}
-		_, exclusive := pod.Annotations[groups.LWSExclusiveTopology]
-		leads := job.Source == model.SourceLeaderWorkerSet && exclusive && pod.Labels[groups.LWSWorkerIndex] == "0"
-		if asked, err := strconv.ParseInt(pod.Annotations[minimumOf[job.Source]], 10, 32); err == nil && !leads {
+		if asked, err := strconv.ParseInt(pod.Annotations[minimumOf[job.Source]], 10, 32); err == nil {
 			group.Spec.MinMember = max(group.Spec.MinMember, int32(asked))
 		}
+		_, excludes := pod.Annotations[groups.LWSExclusiveTopology]
+		exclusive = exclusive || excludes && job.Source == model.SourceLeaderWorkerSet
+		begun = begun || pod.Status.Phase == corev1.PodRunning
+		if pod.Labels[groups.LWSWorkerIndex] != "0" && pod.Status.Phase != corev1.PodFailed {
+			worker, placed = true, placed || s.hasPlace(pod)
+		}
+	}
+	if exclusive && !placed && (!worker || begun) {
+		group.Spec.MinMember = 1 // workers are made when the leader has a node
 	}
 	return group
 }

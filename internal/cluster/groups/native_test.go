@@ -100,7 +100,7 @@ func TestDecodeNative(t *testing.T) {
 		"a status": {object{"spec": object{"schedulingPolicy": gang(int64(2))}, "status": object{"conditions": []any{
 			object{"type": "PodGroupInitiallyScheduled", "status": "False", "reason": "Unschedulable", "message": "m"}, object{"type": "DisruptionTarget"}}}},
 			spec(2, func(s *Spec) {
-				s.Shown = Shown{Type: "PodGroupInitiallyScheduled", Status: "False", Reason: "Unschedulable", Message: "m"}
+				s.Shown = Shown{HasConditions: true, Type: "PodGroupInitiallyScheduled", Status: "False", Reason: "Unschedulable", Message: "m"}
 			})},
 		"a status of another type": {object{"spec": object{"schedulingPolicy": gang(int64(2))}, "status": "good"}, spec(2, func(*Spec) {})},
 	} {

@@ -187,8 +187,8 @@ var (
 	jaxJob     = trainingJob(model.SourceJAXJob, "jaxjobs", "jaxjob-controller", "jaxReplicaSpecs")
 )
 
-// rayCluster is a RayCluster of KubeRay (ray-operator/controllers/ray/utils): its head and the workers of all groups; with the
-// autoscaler as many as each group has at least.
+// rayCluster is a RayCluster of KubeRay (ray-operator/controllers/ray/utils): its head and the workers of all groups, of each
+// no fewer and no more than it says; with the autoscaler as many as each group has at least.
 var rayCluster = &owned{
 	name: "raycluster", source: model.SourceRayCluster, job: "ray.io/cluster", role: "ray.io/group",
 	resource: schema.GroupVersionResource{Group: "ray.io", Version: "v1", Resource: "rayclusters"},
@@ -200,9 +200,10 @@ var rayCluster = &owned{
 		autoscales := f.value("spec", "enableInTreeAutoscaling") == true
 		spec.addRole(f, model.Role{Name: "headgroup"}, 1)
 		for _, group := range f.list("spec", "workerGroupSpecs") {
-			n := group.integerOr(1, "replicas")
-			if least := group.integer("minReplicas"); autoscales {
-				n = least
+			least, most := group.integer("minReplicas"), group.integerOr(math.MaxInt32, "maxReplicas")
+			n := min(max(group.integerOr(least, "replicas"), least), most)
+			if autoscales {
+				n = min(least, most)
 			}
 			if group.value("suspend") != true {
 				spec.addRole(f, model.Role{Name: group.text("groupName")}, int64(n)*int64(max(1, group.integer("numOfHosts"))))

@@ -55,6 +55,8 @@ func TestObjectsThatOwnPods(t *testing.T) {
 
 		"ray": {model.SourceRayCluster, `{spec: {workerGroupSpecs: [{groupName: a, replicas: 2}, {groupName: b, replicas: 1, numOfHosts: 4}, {groupName: c, replicas: 9, suspend: true}]}}`, 7,
 			[]model.Role{role("a", 2), role("b", 4), role("headgroup", 1)}, "", ""},
+		"ray, beyond its bounds": {model.SourceRayCluster, `{spec: {workerGroupSpecs: [{groupName: a, replicas: 5, maxReplicas: 3}, {groupName: b, replicas: 1, minReplicas: 2}, {groupName: c, minReplicas: 4}]}}`, 10,
+			[]model.Role{role("a", 3), role("b", 2), role("c", 4), role("headgroup", 1)}, "", ""},
 		"ray, autoscaled": {model.SourceRayCluster, `{spec: {enableInTreeAutoscaling: true, workerGroupSpecs: [{groupName: a, replicas: 5, minReplicas: 2}, {groupName: b, replicas: 3}]}}`, 3,
 			[]model.Role{role("a", 2), role("headgroup", 1)}, "", ""},
 	} {

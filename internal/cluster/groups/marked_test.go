@@ -79,7 +79,7 @@ func TestMarksOfLeaderWorkerSet(t *testing.T) {
 		"another key":      {func(l, _ texts) { l[LWSGroupKey] = "m" }, key("serve-2", "m/r"), RoleWorker, 4, ""},
 		"no index":         {func(l, _ texts) { delete(l, LWSGroupIndex) }, key("k", "k/r"), RoleWorker, 4, ""},
 		"a leader whose workers come later": {func(l, a texts) { l[LWSWorkerIndex], a[LWSExclusiveTopology] = "0", "rack" },
-			key("serve-2", "k/r"), RoleLeader, 1, ""},
+			key("serve-2", "k/r"), RoleLeader, 4, ""},
 		"its worker": {func(_, a texts) { a[LWSExclusiveTopology] = "rack" }, key("serve-2", "k/r"), RoleWorker, 4, ""},
 		"no size": {func(_, a texts) { delete(a, LWSSize) }, key("serve-2", "k/r"), RoleWorker, 0,
 			`annotation leaderworkerset.sigs.k8s.io/size is "", it must be a whole number from 1 up`},

@@ -100,8 +100,8 @@ func labelled(key, value string) func(*corev1.Pod) bool {
 }
 
 // jobSet is a JobSet, whose Jobs start together; those that depend on others are made later (pkg/controllers/jobset_controller.go
-// of kubernetes-sigs/jobset), and may begin when the pods of those that have succeeded are gone. With an exclusive topology its webhook admits most pods only when the first one of each Job has a
-// node: no minimum can hold then.
+// of kubernetes-sigs/jobset), and may begin when the pods of those that have succeeded are gone. With an exclusive topology its
+// webhook admits most pods only when the first one of each Job has a node: no minimum can hold then.
 var jobSet = &owned{
 	name: "jobset", source: model.SourceJobSet, job: "jobset.sigs.k8s.io/jobset-name", role: jobSetRole,
 	resource: schema.GroupVersionResource{Group: "jobset.x-k8s.io", Version: "v1alpha2", Resource: "jobsets"},

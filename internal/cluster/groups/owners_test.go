@@ -155,7 +155,7 @@ func TestStepsThatAreDone(t *testing.T) {
 		"one is gone":           {tasks(model.Succeeded), 9},
 		"both are gone":         {tasks(), 8},
 		"only a failed is left": {tasks(model.Failed), 8},
-		"it has begun anew":     {tasks(model.Pending), 10},
+		"it has begun again":    {tasks(model.Pending), 10},
 	} {
 		for _, spec := range []*Spec{done, (&Spec{MinMember: 10}).WithLate(done)} {
 			job := &model.Job{Tasks: c.tasks}

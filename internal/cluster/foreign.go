@@ -35,12 +35,39 @@ func (r Reading) String() string {
 type foreign struct {
 	specs    map[model.JobKey]*groups.Spec
 	readings map[model.Source]Reading
+	// children are the groups that name a parent, whether that is known or not.
+	children map[model.JobKey]map[model.JobKey]bool
 	// news are the groups with a status of ours whose objects have changed, or that have lost their last member, since it was taken.
 	news map[model.JobKey]bool
 }
 
 func newForeign() foreign {
-	return foreign{specs: map[model.JobKey]*groups.Spec{}, readings: map[model.Source]Reading{}, news: map[model.JobKey]bool{}}
+	return foreign{
+		specs: map[model.JobKey]*groups.Spec{}, readings: map[model.Source]Reading{},
+		children: map[model.JobKey]map[model.JobKey]bool{}, news: map[model.JobKey]bool{},
+	}
+}
+
+// set takes note of a foreign object; nil makes it gone.
+func (f *foreign) set(key model.JobKey, spec *groups.Spec) {
+	if before := f.specs[key]; before != nil {
+		if parent, ok := before.Parent(); ok {
+			if delete(f.children[parent], key); len(f.children[parent]) == 0 {
+				delete(f.children, parent)
+			}
+		}
+	}
+	if spec == nil {
+		delete(f.specs, key)
+		return
+	}
+	f.specs[key] = spec
+	if parent, ok := spec.Parent(); ok {
+		if f.children[parent] == nil {
+			f.children[parent] = map[model.JobKey]bool{}
+		}
+		f.children[parent][key] = true
+	}
 }
 
 // applyForeign takes in a new version of a foreign object, or its end. One that says the same changes no answer, and so does one
@@ -51,7 +78,7 @@ func (s *State) applyForeign(spec *groups.Spec, deleted bool) (effect Effect) {
 	if deleted {
 		s.dropForeign(key)
 	} else {
-		s.foreign.specs[key] = spec
+		s.foreign.set(key, spec)
 	}
 	same := !deleted && spec.Same(before)
 	if !deleted && (!same || spec.Shown != before.Shown) {
@@ -64,10 +91,8 @@ func (s *State) applyForeign(spec *groups.Spec, deleted bool) (effect Effect) {
 	if s.foreign.isNoGang(key) != wasNoGang {
 		effect = effect.merge(s.readUncertainAgain(key))
 	}
-	if key.Source == model.SourceJobSet || key.Source == model.SourceMPIJob {
-		for _, source := range []model.Source{model.SourceCoscheduling, model.SourceVolcano} { // whose late roles it may say
-			effect = effect.merge(s.readForeignAgain(model.JobKey{Namespace: key.Namespace, Name: key.Name, Source: source}))
-		}
+	for child := range s.foreign.children[key] { // whose late roles it may say
+		effect = effect.merge(s.readForeignAgain(child))
 	}
 	return effect
 }
@@ -93,7 +118,7 @@ func (f *foreign) isNoGang(key model.JobKey) bool {
 // dropForeign forgets a foreign object.
 func (s *State) dropForeign(key model.JobKey) {
 	s.newsOf(key)
-	delete(s.foreign.specs, key)
+	s.foreign.set(key, nil)
 	if !s.leading { // who leads forgets what it has written; a standby would only keep the name
 		delete(s.foreign.news, key)
 	}

@@ -206,8 +206,11 @@ func (w *world) stepForeign() Event {
 	switch g.Source = source; {
 	case source == model.SourceMPIJob:
 		g.Roles = []model.Role{{Name: "launcher", MinMember: 1, Late: w.chance(2, "late")}}
+		if w.chance(3, "done") {
+			g.Done = []string{"launcher"}
+		}
 	case w.chance(2, "controlled"):
-		g.OwnerReferences = []metav1.OwnerReference{{Kind: "MPIJob", Name: name, Controller: new(true)}}
+		g.OwnerReferences = []metav1.OwnerReference{{Kind: "MPIJob", Name: w.name("g", 2), Controller: new(true)}}
 	}
 	if source == model.SourceVolcano {
 		g.Queue = w.queueName()

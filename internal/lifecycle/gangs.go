@@ -19,6 +19,7 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/backoff"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -74,14 +75,16 @@ func New(deadline time.Duration, delays *backoff.Delays) *Gangs {
 	}
 }
 
-// Lead records when this process begins to lead, and the groups that are whole and whose status does not say so.
+// Lead records when this process begins to lead, and the groups that are whole and whose status does not say so: late roles are
+// no part of that.
 func (g *Gangs) Lead(snapshot *model.Snapshot, now time.Time) {
 	g.leadingSince = now
 	for _, job := range snapshot.Jobs {
+		begun := groups.WithoutLate(job)
 		switch {
 		case !job.IsSchedulableGroup() || job.Whole:
-		case job.FirstUnmetMinimum((*model.Task).IsBound) == nil:
-			g.observe(job, true, now)
+		case begun.FirstUnmetMinimum((*model.Task).IsBound) == nil:
+			g.observe(begun, true, now)
 		case job.BelowMinimum:
 			g.due(job, now)
 		}
@@ -91,7 +94,10 @@ func (g *Gangs) Lead(snapshot *model.Snapshot, now time.Time) {
 // Begin records that a decision starts a gang, or adds to one. What only looks like a start of a gang, such as a running pod that
 // gets the label of a waiting one, is neither completed before others nor undone.
 func (g *Gangs) Begin(job *model.Job) {
-	if job.IsSchedulableGroup() && !g.whole(job) && g.starts[job.Key].group != job.UID {
+	if !job.IsSchedulableGroup() || g.whole(job) {
+		return
+	}
+	if begun, known := g.starts[job.Key]; !known || begun.group != job.UID { // the UID may be empty
 		g.starts[job.Key] = start{group: job.UID, minima: minimaOf(job)}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -160,6 +161,77 @@ func TestInterruptedStartOfAnImplicitGroupIsUndone(t *testing.T) {
 	w.play(t.Context(), 10*time.Minute)
 	if !w.loop.machine.Idle() || w.loop.sizes() != (sizes{}) {
 		t.Errorf("kept at rest: %+v", w.loop.sizes())
+	}
+}
+
+// TestAnInterruptedStartWithoutAnOwnerIsUndone, too: bare pods have no controller, and those of Kueue none that counts.
+func TestAnInterruptedStartWithoutAnOwnerIsUndone(t *testing.T) {
+	for name, mark := range map[string]func(*corev1.Pod){
+		"implicit": func(pod *corev1.Pod) { pod.OwnerReferences = nil },
+		"kueue": func(pod *corev1.Pod) {
+			pod.OwnerReferences, pod.Annotations = nil, map[string]string{groups.KueueTotal: "3"}
+			pod.Labels = map[string]string{groups.KueueGroup: "mpi"}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.node("n1", "8")
+			w.play(t.Context(), time.Minute) // or it is taken for one that was found
+			w.refuseTo("mpi-1")
+			w.implicit("mpi", 3, 3)
+			for i := range 3 {
+				w.change(fmt.Sprintf("mpi-%d", i), mark)
+			}
+			if got := sent(w.play(t.Context(), 29*time.Second), commit.CallDeleteStarted); len(got) != 0 {
+				t.Errorf("undone before the deadline: %q", got)
+			}
+			if got := sent(w.play(t.Context(), 2*time.Second), commit.CallDeleteStarted); !slices.Equal(got, []string{"mpi-0 n1", "mpi-2 n1"}) {
+				t.Errorf("undone %q, want the two that were bound", got)
+			}
+		})
+	}
+}
+
+// leaderWorkers makes the leader of a group of a LeaderWorkerSet with an exclusive topology, bound so long ago, or its workers.
+func (w *world) leaderWorkers(name string, size int, from, to int, alter func(*corev1.Pod)) {
+	for i := from; i < to; i++ {
+		w.member(name, i)
+		w.change(fmt.Sprintf("%s-%d", name, i), func(pod *corev1.Pod) {
+			pod.Labels = map[string]string{groups.LWSGroupKey: name, groups.LWSRevision: "r", groups.LWSWorkerIndex: fmt.Sprint(i)}
+			pod.Annotations = map[string]string{groups.LWSSize: fmt.Sprint(size), groups.LWSExclusiveTopology: "zone"}
+			alter(pod)
+		})
+	}
+}
+
+// TestALateRoleAfterARestart: what had all that it needed is no interrupted start, although no container runs yet: a bind of the
+// late part that fails undoes nothing.
+func TestALateRoleAfterARestart(t *testing.T) {
+	for _, others := range []bool{false, true} {
+		w := newWorld(t)
+		w.node("n1", "8")
+		w.leaderWorkers("lws", 3, 0, 1, func(pod *corev1.Pod) {
+			pod.Spec.NodeName = "n1"
+			pod.Status.Conditions = []corev1.PodCondition{{
+				Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.clock.Now().Add(-time.Hour)),
+			}}
+		})
+		workers := func() { w.leaderWorkers("lws", 3, 1, 3, func(*corev1.Pod) {}) }
+		w.refuseTo("lws-2")
+		if others { // before the process begins to lead
+			workers()
+		}
+		calls := w.play(t.Context(), time.Minute)
+		if !others {
+			workers()
+			calls = append(calls, w.play(t.Context(), 5*time.Minute)...)
+		}
+		if got := sent(calls, commit.CallDeleteStarted); len(got) != 0 {
+			t.Errorf("workers there %t: undone %q", others, got)
+		}
+		if n := w.boundPods(); n != 2 {
+			t.Errorf("workers there %t: %d are bound", others, n)
+		}
 	}
 }
 

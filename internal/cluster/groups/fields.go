@@ -128,8 +128,8 @@ func (f *fields) resources(path ...string) corev1.ResourceList {
 		}
 		list := corev1.ResourceList{}
 		for _, name := range slices.Sorted(maps.Keys(value)) {
-			amount, err := resource.ParseQuantity(fmt.Sprint(value[name]))
-			if err != nil || len(name) > maxResourceName {
+			amount, ok := amountOf(fmt.Sprint(value[name]))
+			if !ok || len(name) > maxResourceName {
 				f.contradict("%s.%s is no amount of a resource", at, model.Brief(name, maxQuoted))
 				return nil
 			}
@@ -141,6 +141,22 @@ func (f *fields) resources(path ...string) corev1.ResourceList {
 	}
 	return nil
 }
+
+// amountOf reads an amount. One with a long exponent is none: to add 1 to 1e99999999, which the schemas of other projects take,
+// makes a number with as many digits.
+func amountOf(text string) (amount resource.Quantity, ok bool) {
+	if exponent := strings.LastIndexAny(text, "eE"); len(text) > maxAmount || exponent >= 0 && len(text)-exponent > maxExponent {
+		return amount, false
+	}
+	amount, err := resource.ParseQuantity(text)
+	return amount, err == nil
+}
+
+// maxAmount is how long the text of an amount may be, maxExponent that of its exponent with the letter and a sign.
+const (
+	maxAmount   = 64
+	maxExponent = len("e+18")
+)
 
 // typeOf names the type of a value of JSON.
 func typeOf(value any) string {

@@ -68,6 +68,7 @@ func FillImplicit(job *model.Job) {
 // What no status of ours has is read from the pods, as for an implicit group.
 func FillForeign(job *model.Job, spec *Spec) {
 	job.UID, job.Created, job.MinMember, job.Roles = spec.UID, spec.CreationTimestamp.Time, spec.MinMember, spec.Roles
+	countDone(job, spec.Done)
 	countLate(job)
 	job.Invalid = nil
 	if spec.Contradiction != "" {

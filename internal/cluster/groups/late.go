@@ -6,9 +6,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file is about roles whose members are made only when others run: a launcher that waits for its workers, a Job that
-// depends on another. Before its first member exists such a role counts nothing, or the gang would wait for what waits for it.
-// From then on it counts in full: its members start together, once the gang has all else that it needs.
+// This file is about roles whose members are made only when others run, or have succeeded: a launcher that waits for its workers,
+// a Job that depends on another. Before its first member exists such a role counts nothing, or the gang would wait for what waits
+// for it. From then on it counts in full: its members start together, once the gang has all else that it needs.
 //
 // Invariant: no member of a late role starts before all of its members exist that the role needs.
 
@@ -25,6 +25,29 @@ func countLate(job *model.Job) {
 			return member(task) && (hasNode(task) || task.Status.CountsTowardMinimum())
 		}
 		role.Late = role.Late && !slices.ContainsFunc(job.Tasks, begun)
+		counted = append(counted, role)
+	}
+	job.Roles = counted
+}
+
+// countDone counts of roles that are done only the members that are there: those that have succeeded may be deleted, are not
+// replaced, and must not be waited for. A role with a member that has not ended is not done: it has begun again.
+func countDone(job *model.Job, done []string) {
+	if len(done) == 0 {
+		return
+	}
+	var counted []model.Role
+	for _, role := range job.Roles {
+		lives := func(task *model.Task) bool {
+			return task.Role == role.Name && task.Status != model.Succeeded && task.Status != model.Failed
+		}
+		if slices.Contains(done, role.Name) && !slices.ContainsFunc(job.Tasks, lives) {
+			has := int32(job.Count(func(task *model.Task) bool { return task.Role == role.Name && task.Status == model.Succeeded }))
+			job.MinMember = max(1, job.MinMember-max(0, role.MinMember-has))
+			if role.MinMember = min(role.MinMember, has); has == 0 {
+				continue
+			}
+		}
 		counted = append(counted, role)
 	}
 	job.Roles = counted

@@ -48,7 +48,7 @@ func (o *owned) Watches() []Watch {
 		spec := &Spec{ObjectMeta: Identity(object), Source: o.source}
 		o.decode(&f, spec)
 		if text, ok := object.GetAnnotations()[v1alpha1.AnnotationMinMember]; ok {
-			spec.MinMember, spec.Roles = f.override(text), nil
+			spec.MinMember, spec.Roles, spec.Done = f.override(text), nil, nil
 		}
 		spec.MinMember, spec.Contradiction = max(1, spec.MinMember), f.contradiction
 		return spec
@@ -101,8 +101,8 @@ func labelled(key, value string) func(*corev1.Pod) bool {
 }
 
 // jobSet is a JobSet, whose Jobs start together; those that depend on others are made later (pkg/controllers/jobset_controller.go
-// of kubernetes-sigs/jobset). With an exclusive topology its webhook admits most pods only when the first one of each Job has a
-// node: no minimum can hold then.
+// of kubernetes-sigs/jobset), and may begin when the pods of those that have succeeded are gone. With an exclusive topology its
+// webhook admits most pods only when the first one of each Job has a node: no minimum can hold then.
 var jobSet = &owned{
 	name: "jobset", source: model.SourceJobSet, job: "jobset.sigs.k8s.io/jobset-name", role: jobSetRole,
 	resource: schema.GroupVersionResource{Group: "jobset.x-k8s.io", Version: "v1alpha2", Resource: "jobsets"},
@@ -110,6 +110,11 @@ var jobSet = &owned{
 	decode: func(f *fields, spec *Spec) {
 		inOrder := f.text("spec", "startupPolicy", "startupPolicyOrder") == "InOrder"
 		exclusive := f.value("metadata", "annotations", exclusiveTopology) != nil
+		succeeded := map[string]int32{} // replicated jobs, by name
+		status := fields{object: f.object}
+		for _, jobs := range status.list("status", "replicatedJobsStatus") {
+			succeeded[jobs.text("name")] = jobs.integer("succeeded")
+		}
 		for i, job := range f.list("spec", "replicatedJobs") {
 			parallelism := job.integerOr(1, "template", "spec", "parallelism")
 			if completions := job.value("template", "spec", "completions"); completions != nil {
@@ -117,11 +122,15 @@ var jobSet = &owned{
 			}
 			late := inOrder && i > 0 || len(job.list("dependsOn")) > 0
 			exclusive = exclusive || job.value("template", "metadata", "annotations", exclusiveTopology) != nil
-			spec.addRole(f, model.Role{Name: job.text("name"), Late: late}, int64(job.integerOr(1, "replicas"))*int64(parallelism))
+			replicas := job.integerOr(1, "replicas")
+			spec.addRole(f, model.Role{Name: job.text("name"), Late: late}, int64(replicas)*int64(parallelism))
+			if replicas > 0 && succeeded[job.text("name")] >= replicas {
+				spec.Done = append(spec.Done, job.text("name"))
+			}
 		}
 		spec.sortRoles()
 		if exclusive {
-			spec.MinMember, spec.Roles = 1, nil
+			spec.MinMember, spec.Roles, spec.Done = 1, nil, nil
 			spec.Remark = "with an exclusive topology most pods are made when others have a node: each starts when it fits"
 		}
 	},
@@ -188,8 +197,8 @@ var (
 	jaxJob     = trainingJob(model.SourceJAXJob, "jaxjobs", "jaxjob-controller", "jaxReplicaSpecs")
 )
 
-// rayCluster is a RayCluster of KubeRay (ray-operator/controllers/ray/utils): its head and the workers of all groups; with the
-// autoscaler as many as each group has at least.
+// rayCluster is a RayCluster of KubeRay (ray-operator/controllers/ray/utils): its head and the workers of all groups, of each
+// no fewer and no more than it says; with the autoscaler as many as each group has at least.
 var rayCluster = &owned{
 	name: "raycluster", source: model.SourceRayCluster, job: "ray.io/cluster", role: "ray.io/group",
 	resource: schema.GroupVersionResource{Group: "ray.io", Version: "v1", Resource: "rayclusters"},
@@ -201,9 +210,10 @@ var rayCluster = &owned{
 		autoscales := f.value("spec", "enableInTreeAutoscaling") == true
 		spec.addRole(f, model.Role{Name: "headgroup"}, 1)
 		for _, group := range f.list("spec", "workerGroupSpecs") {
-			n := group.integerOr(1, "replicas")
-			if least := group.integer("minReplicas"); autoscales {
-				n = least
+			least, most := group.integer("minReplicas"), group.integerOr(math.MaxInt32, "maxReplicas")
+			n := min(max(group.integerOr(least, "replicas"), least), most)
+			if autoscales {
+				n = min(least, most)
 			}
 			if group.value("suspend") != true {
 				spec.addRole(f, model.Role{Name: group.text("groupName")}, int64(n)*int64(max(1, group.integer("numOfHosts"))))

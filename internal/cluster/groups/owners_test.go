@@ -1,6 +1,7 @@
 package groups
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -55,6 +56,8 @@ func TestObjectsThatOwnPods(t *testing.T) {
 
 		"ray": {model.SourceRayCluster, `{spec: {workerGroupSpecs: [{groupName: a, replicas: 2}, {groupName: b, replicas: 1, numOfHosts: 4}, {groupName: c, replicas: 9, suspend: true}]}}`, 7,
 			[]model.Role{role("a", 2), role("b", 4), role("headgroup", 1)}, "", ""},
+		"ray, beyond its bounds": {model.SourceRayCluster, `{spec: {workerGroupSpecs: [{groupName: a, replicas: 5, maxReplicas: 3}, {groupName: b, replicas: 1, minReplicas: 2}, {groupName: c, minReplicas: 4}]}}`, 10,
+			[]model.Role{role("a", 3), role("b", 2), role("c", 4), role("headgroup", 1)}, "", ""},
 		"ray, autoscaled": {model.SourceRayCluster, `{spec: {enableInTreeAutoscaling: true, workerGroupSpecs: [{groupName: a, replicas: 5, minReplicas: 2}, {groupName: b, replicas: 3}]}}`, 3,
 			[]model.Role{role("a", 2), role("headgroup", 1)}, "", ""},
 	} {
@@ -110,6 +113,55 @@ func TestPodsOfOwners(t *testing.T) {
 		}}
 		if m := Of(pod); m.Job.Describe() != c.want || m.Role != c.role {
 			t.Errorf("%s: %s as %q, want %s as %q", name, m.Job.Describe(), m.Role, c.want, c.role)
+		}
+	}
+}
+
+// TestStepsThatAreDone are in no minimum: their pods may be gone, and those of the next step must not wait for them.
+func TestStepsThatAreDone(t *testing.T) {
+	decode := func(succeeded int) *Spec {
+		var object map[string]any
+		text := `{spec: {replicatedJobs: [{name: a, replicas: 2}, {name: b, replicas: 8, dependsOn: [{name: a, status: Complete}]}]},
+			status: {replicatedJobsStatus: [{name: a, succeeded: ` + strconv.Itoa(succeeded) + `}, {name: b}]}}`
+		if err := yaml.Unmarshal([]byte(text), &object); err != nil {
+			t.Fatal(err)
+		}
+		watch, _ := WatchOf(model.SourceJobSet)
+		return watch.Decode(&unstructured.Unstructured{Object: asRead(object).(map[string]any)})
+	}
+	a, b := model.Role{Name: "a", MinMember: 2}, model.Role{Name: "b", MinMember: 8, Late: true}
+	want := &Spec{Source: model.SourceJobSet, MinMember: 10, Roles: []model.Role{a, b}}
+	begun, done := decode(1), decode(2)
+	if diff := cmp.Diff(want, begun); diff != "" {
+		t.Errorf("one of two (-want +got):\n%s", diff)
+	}
+	if want.Done = []string{"a"}; cmp.Diff(want, done) != "" || done.Same(begun) {
+		t.Errorf("all: the same %t, (-want +got):\n%s", done.Same(begun), cmp.Diff(want, done))
+	}
+	tasks := func(statuses ...model.Status) (tasks []*model.Task) {
+		for _, status := range statuses {
+			tasks = append(tasks, &model.Task{Role: "a", Placement: model.Placement{Status: status}, Pod: &corev1.Pod{}})
+		}
+		for range 8 {
+			tasks = append(tasks, &model.Task{Role: "b", Placement: model.Placement{Status: model.Pending}, Pod: &corev1.Pod{}})
+		}
+		return tasks
+	}
+	for name, c := range map[string]struct {
+		tasks     []*model.Task
+		minMember int32
+	}{
+		"both are there":        {tasks(model.Succeeded, model.Succeeded), 10},
+		"one is gone":           {tasks(model.Succeeded), 9},
+		"both are gone":         {tasks(), 8},
+		"only a failed is left": {tasks(model.Failed), 8},
+		"it has begun again":    {tasks(model.Pending), 10},
+	} {
+		for _, spec := range []*Spec{done, (&Spec{MinMember: 10}).WithLate(done)} {
+			job := &model.Job{Tasks: c.tasks}
+			if FillForeign(job, spec); job.MinMember != c.minMember {
+				t.Errorf("%s: needs %d, %v, want %d", name, job.MinMember, job.Roles, c.minMember)
+			}
 		}
 	}
 }

@@ -47,6 +47,8 @@ type Spec struct {
 	// MinMember is how many members must start together, at least 1; Roles are the minima of its parts, by name.
 	MinMember int32
 	Roles     []model.Role
+	// Done are the roles of which the object says that all members have succeeded.
+	Done []string
 	// PriorityClassName and Queue are those that it names; empty when it names none.
 	PriorityClassName, Queue string
 	// NoGang reports that it is no gang: its pods are in what their other marks say. NeverPreempts reports that it wants no pod
@@ -100,17 +102,18 @@ func (s *Spec) Parent() (key model.JobKey, ok bool) {
 	return key, key.Source != model.SourcePodGroup
 }
 
-// WithLate returns the spec with the late roles of its parent, which may be nil.
+// WithLate returns the spec with the late roles of its parent, which may be nil, and those that are done.
 func (s *Spec) WithLate(parent *Spec) *Spec {
-	if parent == nil || !slices.ContainsFunc(parent.Roles, isLate) {
+	if parent == nil || len(parent.Done) == 0 && !slices.ContainsFunc(parent.Roles, isLate) {
 		return s
 	}
 	all := *s
 	all.Roles = slices.Clone(s.Roles)
+	all.Done = parent.Done
 	for _, role := range parent.Roles {
 		if known := slices.IndexFunc(all.Roles, func(own model.Role) bool { return own.Name == role.Name }); known >= 0 {
 			all.Roles[known].Late = role.Late
-		} else if role.Late {
+		} else if role.Late || slices.Contains(parent.Done, role.Name) {
 			all.Roles = append(all.Roles, role)
 		}
 	}
@@ -131,7 +134,7 @@ func (s *Spec) Refusal() *model.Refusal {
 // Same reports whether two versions say the same: a job is not looked at again for what others write to a status.
 func (s *Spec) Same(other *Spec) bool {
 	return other != nil && s.UID == other.UID && equality.Semantic.DeepEqual(s.OwnerReferences, other.OwnerReferences) &&
-		s.MinMember == other.MinMember && slices.Equal(s.Roles, other.Roles) &&
+		s.MinMember == other.MinMember && slices.Equal(s.Roles, other.Roles) && slices.Equal(s.Done, other.Done) &&
 		s.PriorityClassName == other.PriorityClassName && s.Queue == other.Queue && s.NoGang == other.NoGang &&
 		s.NeverPreempts == other.NeverPreempts &&
 		s.Contradiction == other.Contradiction && s.Remark == other.Remark &&

@@ -20,7 +20,7 @@ func Ray(scheduler string) Operator {
 	}
 	return Operator{
 		Name: "ray-operator", Package: rayModule,
-		CRDs: []File{{rayModule, "config/crd/bases"}, groups(scheduler)},
+		CRDs: append(groups(scheduler), File{rayModule, "config/crd/bases"}),
 		Start: func(ctx context.Context, i *Installation) (*process.Process, error) {
 			health, err := cluster.FreeAddress()
 			if err != nil {

@@ -162,14 +162,19 @@ func (s *story) phase(want string) {
 	})
 }
 
-// scheduledBy returns the change of a job whose templates name a scheduler, which are those of its parts below a field of the spec.
+// scheduledBy returns the change of a job whose templates name a scheduler: those of its parts below a field of the spec.
 func scheduledBy(scheduler, field string, parts ...string) func(spec map[string]any) {
 	return func(spec map[string]any) {
 		for _, part := range parts {
-			if err := unstructured.SetNestedField(spec, scheduler, field, part, "template", "spec", "schedulerName"); err != nil {
-				panic(err) // of the manifest
-			}
+			setScheduler(scheduler, spec, field, part)
 		}
+	}
+}
+
+// setScheduler names a scheduler in the template of a part.
+func setScheduler(scheduler string, part map[string]any, path ...string) {
+	if err := unstructured.SetNestedField(part, scheduler, append(path, "template", "spec", "schedulerName")...); err != nil {
+		panic(err) // of the manifest
 	}
 }
 

@@ -11,11 +11,12 @@ import (
 // patience is how long an operator may take to be ready.
 const patience = 2 * time.Minute
 
-// MPI is mpi-operator, which gives the pods of an MPIJob to a scheduler of that name.
+// MPI is mpi-operator, which gives the pods of an MPIJob to a scheduler of that name. Without a name it writes no groups, and pods
+// have the scheduler of their templates.
 func MPI(scheduler string) Operator {
 	return Operator{
 		Name: "mpi-operator", Package: "github.com/kubeflow/mpi-operator/cmd/mpi-operator",
-		CRDs: []File{{"github.com/kubeflow/mpi-operator", "manifests/base/kubeflow.org_mpijobs.yaml"}, groups(scheduler)},
+		CRDs: append(groups(scheduler), File{"github.com/kubeflow/mpi-operator", "manifests/base/kubeflow.org_mpijobs.yaml"}),
 		Start: func(ctx context.Context, i *Installation) (*process.Process, error) {
 			p, err := i.run("-gang-scheduling="+scheduler, "-lock-namespace=kube-system")
 			if err != nil {

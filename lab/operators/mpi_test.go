@@ -29,6 +29,17 @@ func TestMPIOperatorForVolcano(t *testing.T) {
 	lab := in(t, job)
 	t.Run("life", func(t *testing.T) { life(t, lab, job) })
 	t.Run("two", func(t *testing.T) { two(t, lab, job) })
+	t.Run("late launcher", func(t *testing.T) { lateLauncher(t, lab, job) })
+}
+
+// TestMPIOperatorAlone: without a gang scheduler the operator writes no group.
+func TestMPIOperatorAlone(t *testing.T) {
+	job := mpiJob("", "")
+	job.scheduler, job.change = "tutti", scheduledBy("tutti", "mpiReplicaSpecs", "Launcher", "Worker")
+	lab := in(t, job)
+	t.Run("life", func(t *testing.T) { life(t, lab, job) })
+	t.Run("two", func(t *testing.T) { two(t, lab, job) })
+	t.Run("late launcher", func(t *testing.T) { lateLauncher(t, lab, job) })
 }
 
 // elasticMPI changes the number of workers, and with it the minimum: fewer start what waits, and more take nothing from what
@@ -76,22 +87,39 @@ func launcherFails(t *testing.T, lab *stage, job row) {
 	s.says("Running", "True")
 }
 
-// lateLauncher is a launcher that is made when all workers are ready: the group as the operator writes it never has its minimum.
-// That of the workers alone starts them, and the launcher joins.
+// lateLauncher is a launcher that is made when all workers are ready: the minimum of the group, as the operator writes it, counts
+// it. The workers start as a whole without it, and it joins them.
 func lateLauncher(t *testing.T, lab *stage, job row) {
-	job.change = func(spec map[string]any) { spec["launcherCreationPolicy"] = "WaitForWorkersReady" }
-	s := begin(t, lab, job)
-	s.nodes("first", 5)
-	s.refused(4, 0, "NotEnoughMembers", "needs 5, 4 exist")
-	if err := lab.Client.Delete(t.Context(), s.job.DeepCopy()); err != nil {
-		t.Fatal(err)
-	}
-	late := job.change
+	change := job.change
 	job.change = func(spec map[string]any) {
-		late(spec)
-		spec["runPolicy"] = map[string]any{"schedulingPolicy": map[string]any{"minAvailable": int64(4)}}
+		spec["launcherCreationPolicy"] = "WaitForWorkersReady"
+		if change != nil {
+			change(spec)
+		}
 	}
-	s = begin(t, lab, job)
+	s := begin(t, lab, job)
+	s.nodes("first", 3)
+	s.refused(4, 0, "Unschedulable", "needs 4, 3 placed")
+	s.why("needs 4, 3 placed", "0 bound, 4 waiting")
+	s.nodes("second", 1)
+	s.refused(5, 4, "Unschedulable", "cpu") // the launcher
+	s.phase("Running")
+	s.restart()
+	s.cyclesPass()
+	if err := s.bound(5, 4); err != nil {
+		t.Error(err)
+	}
+	s.nodes("third", 1)
 	s.starts()
-	s.says("Running", "True")
+	s.says(job.running, "True")
+
+	// Suspended before it has ended, its launcher is made again with the workers.
+	s.setSuspended(true)
+	s.eventually(func() error { return s.bound(0, 0) })
+	s.setSuspended(false)
+	s.starts()
+	s.says(job.running, "True")
+	s.annotate(s.member(job.first), cluster.RunFor)
+	s.says(job.ended, "True")
+	s.eventually(func() error { return s.bound(job.left, job.left) })
 }

@@ -92,12 +92,15 @@ func (i *Installation) run(args ...string) (*process.Process, error) {
 // scheduler-plugins.
 const Volcano = "volcano"
 
-// groups is the kind PodGroup that an operator writes for a scheduler.
-func groups(scheduler string) File {
-	if scheduler == Volcano {
-		return File{Path: "crds/volcano.yaml"}
+// groups are the kinds PodGroup that an operator writes for a scheduler: none where it is given no name of one.
+func groups(scheduler string) []File {
+	switch scheduler {
+	case "":
+		return nil
+	case Volcano:
+		return []File{{Path: "crds/volcano.yaml"}}
 	}
-	return File{"sigs.k8s.io/scheduler-plugins", "manifests/coscheduling/crd.yaml"}
+	return []File{{"sigs.k8s.io/scheduler-plugins", "manifests/coscheduling/crd.yaml"}}
 }
 
 // Lock waits until no other process runs operators, and keeps others out until release is called or this process ends.

@@ -12,15 +12,16 @@ const rayModule = "github.com/ray-project/kuberay/ray-operator"
 // SchedulerPlugins is the scheduler that KubeRay gives its pods to where that is not Volcano: no flag changes these names.
 const SchedulerPlugins = "scheduler-plugins-scheduler"
 
-// Ray is KubeRay's operator, which gives the pods of a RayCluster to Volcano or to SchedulerPlugins.
+// Ray is KubeRay's operator, which gives the pods of a RayCluster to Volcano or to SchedulerPlugins. Without a name it writes no
+// groups, and pods have the scheduler of their templates.
 func Ray(scheduler string) Operator {
-	kind := "scheduler-plugins"
-	if scheduler == Volcano {
-		kind = Volcano
+	kind := scheduler
+	if scheduler == SchedulerPlugins {
+		kind = "scheduler-plugins"
 	}
 	return Operator{
 		Name: "ray-operator", Package: rayModule,
-		CRDs: []File{{rayModule, "config/crd/bases"}, groups(scheduler)},
+		CRDs: append(groups(scheduler), File{rayModule, "config/crd/bases"}),
 		Start: func(ctx context.Context, i *Installation) (*process.Process, error) {
 			health, err := cluster.FreeAddress()
 			if err != nil {

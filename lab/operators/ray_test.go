@@ -23,3 +23,16 @@ func TestKubeRayForVolcano(t *testing.T) {
 	t.Run("life", func(t *testing.T) { life(t, lab, job) })
 	t.Run("two", func(t *testing.T) { two(t, lab, job) })
 }
+
+// TestKubeRayAlone: without a batch scheduler the operator writes no group.
+func TestKubeRayAlone(t *testing.T) {
+	job := rayCluster("", "")
+	job.scheduler = "tutti"
+	job.change = func(spec map[string]any) {
+		setScheduler("tutti", spec, "headGroupSpec")
+		setScheduler("tutti", spec["workerGroupSpecs"].([]any)[0].(map[string]any))
+	}
+	lab := in(t, job)
+	t.Run("life", func(t *testing.T) { life(t, lab, job) })
+	t.Run("two", func(t *testing.T) { two(t, lab, job) })
+}

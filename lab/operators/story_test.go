@@ -147,6 +147,37 @@ func (s *story) findGroup() (*unstructured.Unstructured, error) {
 	return group, s.lab.Client.Get(s.Context(), client.ObjectKey{Namespace: s.namespace, Name: s.groupName()}, group)
 }
 
+// phase waits until the PodGroup has a phase, if it is of the kind that has one.
+func (s *story) phase(want string) {
+	s.Helper()
+	if s.group != volcano {
+		return
+	}
+	s.eventually(func() error {
+		group, err := s.findGroup()
+		if phase, _, _ := unstructured.NestedString(group.Object, "status", "phase"); phase != want {
+			return fmt.Errorf("the phase of the PodGroup is %q, want %q %w", phase, want, err)
+		}
+		return err
+	})
+}
+
+// scheduledBy returns the change of a job whose templates name a scheduler: those of its parts below a field of the spec.
+func scheduledBy(scheduler, field string, parts ...string) func(spec map[string]any) {
+	return func(spec map[string]any) {
+		for _, part := range parts {
+			setScheduler(scheduler, spec, field, part)
+		}
+	}
+}
+
+// setScheduler names a scheduler in the template of a part.
+func setScheduler(scheduler string, part map[string]any, path ...string) {
+	if err := unstructured.SetNestedField(part, scheduler, append(path, "template", "spec", "schedulerName")...); err != nil {
+		panic(err) // of the manifest
+	}
+}
+
 // restart ends the scheduler, and starts another one, which knows what the API says and no more.
 func (s *story) restart() {
 	s.Helper()
@@ -335,7 +366,16 @@ func (s *story) annotate(pod *corev1.Pod, annotation string) {
 	s.patch(pod, fmt.Sprintf(`{"metadata":{"annotations":{%q:"0s"}}}`, annotation))
 }
 
-// why wants words in what kubectl tutti why says of the job, and the job in what kubectl tutti status lists.
+// listed is how kubectl tutti status names the job.
+func (s *story) listed() string {
+	if s.group == "" {
+		return s.job.GetName()
+	}
+	return fmt.Sprintf("podgroup.%s/%s (%s/%s)", s.group, s.groupName(), s.job.GetKind(), s.job.GetName())
+}
+
+// why wants words in what kubectl tutti why says of the job, by the name of its group and of its own, and the job in what kubectl
+// tutti status lists.
 func (s *story) why(words ...string) {
 	s.Helper()
 	ask := func(args ...string) string {
@@ -346,14 +386,16 @@ func (s *story) why(words ...string) {
 		s.Log(text)
 		return text
 	}
-	said := ask("why", s.groupName())
-	for _, word := range words {
-		if !strings.Contains(said, word) {
-			s.Errorf("kubectl tutti why does not say %q:\n%s", word, said)
+	for _, name := range []string{s.groupName(), s.job.GetKind() + "/" + s.job.GetName()} {
+		said := ask("why", name)
+		for _, word := range words {
+			if !strings.Contains(said, word) {
+				s.Errorf("kubectl tutti why %s does not say %q:\n%s", name, word, said)
+			}
 		}
 	}
 	listed := ask("status", "--scheduler-name="+s.scheduler)
-	if name := "podgroup." + s.group + "/" + s.groupName(); !strings.Contains(listed, name) {
+	if name := s.listed(); !strings.Contains(listed, name) {
 		s.Errorf("kubectl tutti status does not list %s:\n%s", name, listed)
 	}
 }

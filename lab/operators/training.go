@@ -17,11 +17,11 @@ import (
 const trainingModule = "github.com/kubeflow/training-operator"
 
 // Training is training-operator v1, which gives the pods of a PyTorchJob, and of jobs of other frameworks, to a scheduler of that
-// name where their templates have none.
+// name where their templates have none. Without a name it writes no groups.
 func Training(scheduler string) Operator {
 	return Operator{
 		Name: "training-operator", Package: trainingModule + "/cmd/training-operator.v1",
-		CRDs: []File{{trainingModule, "manifests/base/crds"}, groups(scheduler)},
+		CRDs: append(groups(scheduler), File{trainingModule, "manifests/base/crds"}),
 		Start: func(ctx context.Context, i *Installation) (*process.Process, error) {
 			return startTraining(ctx, i, scheduler)
 		},

@@ -182,13 +182,17 @@ func ownReasons(g *gang) []string {
 	return notes
 }
 
-// passedOver says which groups marks of the oldest pod name beside the one that it is in.
+// passedOver says which groups marks of the oldest pod name beside the one that it is in. What owns the group is none of them: its
+// operator puts both marks on each pod.
 func (n *Namespace) passedOver(g *gang) (notes []string) {
 	if len(g.pods) == 0 {
 		return nil
 	}
 	job := n.jobOf(g.pods[0])
 	for _, other := range groups.All().PassedOver(g.pods[0], job) {
+		if isOwner := g.owner == other.Source.Kind()+"/"+other.Name; isOwner {
+			continue
+		}
 		if spec := n.spec(other); spec == nil || !spec.NoGang {
 			notes = append(notes, fmt.Sprintf("%s: also names %s %q, which does not count", g.pods[0].Name, other.Source.Kind(), other.Name))
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -81,9 +82,33 @@ func TestWhyNamesTheMarksThatDoNotCount(t *testing.T) {
 	} {
 		spec := &groups.Spec{Source: model.SourceNative, MinMember: 2, NoGang: c.basic}
 		spec.Namespace, spec.Name = "ns", native
-		waiting := AllWaiting(&Namespace{Name: "ns", Pods: []corev1.Pod{pod}, Foreign: []*groups.Spec{spec}})
+		marked := &groups.Spec{Source: model.SourceCoscheduling, MinMember: 2}
+		marked.Namespace, marked.Name = "ns", "s"
+		waiting := AllWaiting(&Namespace{Name: "ns", Pods: []corev1.Pod{pod}, Foreign: []*groups.Spec{spec, marked}})
 		if len(waiting) != 1 || waiting[0].Kind != string(c.kind) || !slices.Equal(waiting[0].Notes, c.want) {
 			t.Errorf("basic %t: %+v", c.basic, waiting[0])
+		}
+	}
+}
+
+// TestWhyDoesNotNameTheOwnerOfTheGroup among the marks that do not count; another job that a pod names is one.
+func TestWhyDoesNotNameTheOwnerOfTheGroup(t *testing.T) {
+	controller := true
+	pod := corev1.Pod{}
+	pod.Namespace, pod.Name, pod.Spec.SchedulerName = "ns", "p", "tutti"
+	pod.Labels = map[string]string{
+		groups.LabelCoscheduling: "train", "training.kubeflow.org/job-name": "train", "training.kubeflow.org/operator-name": "mpi-operator",
+	}
+	for owner, want := range map[string][]string{
+		"train": nil,
+		"other": {`p: also names MPIJob "train", which does not count`},
+	} {
+		spec := &groups.Spec{Source: model.SourceCoscheduling, MinMember: 2}
+		spec.Namespace, spec.Name = "ns", "train"
+		spec.OwnerReferences = []metav1.OwnerReference{{Kind: "MPIJob", Name: owner, Controller: &controller}}
+		waiting := AllWaiting(&Namespace{Name: "ns", Pods: []corev1.Pod{pod}, Foreign: []*groups.Spec{spec}})
+		if len(waiting) != 1 || !slices.Equal(waiting[0].Notes, want) {
+			t.Errorf("of MPIJob %s: %+v", owner, waiting[0])
 		}
 	}
 }

@@ -136,9 +136,9 @@ func hasTerms(task *model.Task) bool {
 		len(spec.TopologySpreadConstraints) > 0 || len(claims(task.Pod)) > 0
 }
 
-// belowMinimum reports whether the gang holds capacity and is below its minimum; what is late it need not have.
+// belowMinimum reports whether the gang holds capacity and is below its minimum; what is made later it need not have.
 func belowMinimum(job *model.Job) bool {
-	job = groups.WithoutLate(job)
+	job = groups.First(job)
 	holds := func(task *model.Task) bool { return task.Status == model.Bound || task.Status == model.Running }
 	return job.FirstUnmetMinimum(func(task *model.Task) bool { return task.Status.CountsTowardMinimum() }) != nil && job.Count(holds) > 0
 }

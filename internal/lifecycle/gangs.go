@@ -80,7 +80,7 @@ func New(deadline time.Duration, delays *backoff.Delays) *Gangs {
 func (g *Gangs) Lead(snapshot *model.Snapshot, now time.Time) {
 	g.leadingSince = now
 	for _, job := range snapshot.Jobs {
-		begun := groups.WithoutLate(job)
+		begun := groups.First(job)
 		switch {
 		case !job.IsSchedulableGroup() || job.Whole:
 		case begun.FirstUnmetMinimum((*model.Task).IsBound) == nil:

@@ -235,6 +235,23 @@ func TestALateRoleAfterARestart(t *testing.T) {
 	}
 }
 
+// TestALatePartThatHasBegun before the process leads, and has no room for the rest: nothing is undone for it.
+func TestALatePartThatHasBegun(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "2")
+	w.leaderWorkers("lws", 3, 0, 2, func(pod *corev1.Pod) {
+		pod.Spec.NodeName = "n1"
+		pod.Status.Conditions = []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.clock.Now().Add(-time.Hour)),
+		}}
+	})
+	w.leaderWorkers("lws", 3, 2, 3, func(*corev1.Pod) {})
+	calls := w.play(t.Context(), 5*time.Minute)
+	if got := sent(calls, commit.CallDeleteStarted); len(got) != 0 || w.boundPods() != 2 {
+		t.Errorf("undone %q, and %d are bound", got, w.boundPods())
+	}
+}
+
 // TestImplicitGroupsAfterARestart: what a new process does with a gang in part follows from the pods alone. One of which
 // nothing runs is an interrupted start; one that runs has been whole, and is left alone.
 func TestImplicitGroupsAfterARestart(t *testing.T) {

@@ -111,6 +111,8 @@ type Role struct {
 	// Late reports whether its members are made only when others run, and none has a node yet. While its minimum is 0 they wait until
 	// the job has all else that it needs.
 	Late bool
+	// MadeLater reports whether its members are made only when others run, whether one has a node or not.
+	MadeLater bool
 }
 
 // Minima are how many members start together, in all and by role.

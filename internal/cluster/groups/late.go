@@ -21,6 +21,7 @@ func countLate(job *model.Job) {
 			job.MinMember = max(1, job.MinMember-role.MinMember)
 			continue
 		}
+		role.MadeLater = role.Late
 		begun := func(task *model.Task) bool {
 			return member(task) && (hasNode(task) || task.Status.CountsTowardMinimum())
 		}
@@ -55,13 +56,23 @@ func countDone(job *model.Job, done []string) {
 
 // WithoutLate returns the job without its late roles: itself when it has none.
 func WithoutLate(job *model.Job) *model.Job {
-	if !slices.ContainsFunc(job.Roles, isLate) {
+	return without(job, func(role model.Role) bool { return role.Late })
+}
+
+// First returns the job without the roles that are made later, begun or not: what was started together at first. What is made later
+// and has begun in part is completed, and nothing is undone for it.
+func First(job *model.Job) *model.Job {
+	return without(job, func(role model.Role) bool { return role.MadeLater })
+}
+
+func without(job *model.Job, is func(model.Role) bool) *model.Job {
+	if !slices.ContainsFunc(job.Roles, is) {
 		return job
 	}
 	begun := *job
 	begun.Roles = nil
 	for _, role := range job.Roles {
-		if role.Late {
+		if is(role) {
 			begun.MinMember = max(1, begun.MinMember-role.MinMember)
 		} else {
 			begun.Roles = append(begun.Roles, role)

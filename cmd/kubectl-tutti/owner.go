@@ -82,7 +82,7 @@ func groupKind(object *owners.Object) diagnose.Kind {
 	}
 	for _, source := range groups.All() {
 		for _, watch := range source.Watches() {
-			if object.Group == watch.Resource.Group && object.Resource == watch.Resource.Resource && isGroup(watch.Source) {
+			if object.Group == watch.Resource.Group && object.Resource == watch.Resource.Resource && !watch.Source.OwnsPods() {
 				return diagnose.Kind(watch.Source.Kind())
 			}
 		}

@@ -298,8 +298,8 @@ func kindAndName(what string) (kind diagnose.Kind, name string, ours bool) {
 	}
 	for source := model.SourceCoscheduling; source <= model.LastSource; source++ {
 		singular := strings.ToLower(source.Kind())
-		if !isGroup(source) {
-			continue
+		if source.OwnsPods() {
+			continue // it may own groups, too
 		}
 		if word == singular || word == strings.Replace(singular, ".", "s.", 1) {
 			return diagnose.Kind(source.Kind()), name, true
@@ -307,6 +307,3 @@ func kindAndName(what string) (kind diagnose.Kind, name string, ours bool) {
 	}
 	return diagnose.Any, name, false
 }
-
-// isGroup reports whether a foreign source is a group object. The others own pods, and may own groups.
-func isGroup(source model.Source) bool { return strings.Contains(source.Kind(), ".") }

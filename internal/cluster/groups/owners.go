@@ -140,8 +140,8 @@ const (
 	kubeflowReplica  = "training.kubeflow.org/replica-type"
 )
 
-// mpiJob is an MPIJob of mpi-operator (pkg/controller/podgroup.go of kubeflow/mpi-operator): its workers and the launcher. A stated
-// minimum that is below the number of both says nothing of roles.
+// mpiJob is an MPIJob of mpi-operator (pkg/controller/podgroup.go of kubeflow/mpi-operator): its workers and the launcher. A
+// stated minimum that is below the number of both says nothing of roles.
 var mpiJob = &owned{
 	name: "kubeflow", source: model.SourceMPIJob, job: kubeflowJob, role: kubeflowRole, marks: []string{kubeflowOperator},
 	resource: schema.GroupVersionResource{Group: "kubeflow.org", Version: "v2beta1", Resource: "mpijobs"},

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"testing"
 )
 
@@ -23,9 +24,9 @@ func TestThePageOfOperatorsSaysWhichRan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := map[string]string{}
+	said := map[string][]string{} // by operator: the versions of its rows
 	for _, row := range operatorRow.FindAllStringSubmatch(string(page), -1) {
-		said[row[1]] = row[2]
+		said[row[1]] = append(said[row[1]], row[2])
 	}
 	files, err := filepath.Glob(filepath.Join(root, "lab/operators/modules/*/go.mod"))
 	if err != nil || len(files) == 0 {
@@ -53,12 +54,13 @@ func TestThePageOfOperatorsSaysWhichRan(t *testing.T) {
 				row = link
 			}
 		}
-		if built == "" || row == "" || said[row] != built {
-			t.Errorf("docs/operators.md has %q as the version of %s that ran, and the lab builds %q", said[row], tool[1], built)
+		other := func(version string) bool { return version != built }
+		if built == "" || row == "" || slices.ContainsFunc(said[row], other) {
+			t.Errorf("docs/operators.md has %q as the versions of %s that ran, and the lab builds %q", said[row], tool[1], built)
 		}
 		delete(said, row)
 	}
-	for link, version := range said {
-		t.Errorf("docs/operators.md says that %s %s ran; no module of the lab builds it", link, version)
+	for link, versions := range said {
+		t.Errorf("docs/operators.md says that %s %s ran; no module of the lab builds it", link, versions)
 	}
 }

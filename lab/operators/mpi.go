@@ -11,8 +11,8 @@ import (
 // patience is how long an operator may take to be ready.
 const patience = 2 * time.Minute
 
-// MPI is mpi-operator, which gives the pods of an MPIJob to a scheduler of that name. Without a name it writes no groups, and pods
-// have the scheduler of their templates.
+// MPI is mpi-operator, which gives the pods of an MPIJob to a scheduler of that name. Without a name it writes no groups,
+// and pods have the scheduler of their templates.
 func MPI(scheduler string) Operator {
 	return Operator{
 		Name: "mpi-operator", Package: "github.com/kubeflow/mpi-operator/cmd/mpi-operator",

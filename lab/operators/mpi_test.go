@@ -22,6 +22,7 @@ func TestMPIOperator(t *testing.T) {
 	t.Run("elastic", func(t *testing.T) { elasticMPI(t, lab, job) })
 	t.Run("launcher", func(t *testing.T) { launcherFails(t, lab, job) })
 	t.Run("late launcher", func(t *testing.T) { lateLauncher(t, lab, job) })
+	t.Run("stated minimum", func(t *testing.T) { statedMinimum(t, lab, job) })
 }
 
 func TestMPIOperatorForVolcano(t *testing.T) {
@@ -87,16 +88,37 @@ func launcherFails(t *testing.T, lab *stage, job row) {
 	s.says("Running", "True")
 }
 
+// late has the launcher made when all workers are ready; other is another change, or nil.
+func late(other func(spec map[string]any)) func(spec map[string]any) {
+	return func(spec map[string]any) {
+		spec["launcherCreationPolicy"] = "WaitForWorkersReady"
+		if other != nil {
+			other(spec)
+		}
+	}
+}
+
+// statedMinimum: where the job states its minimum, that of the workers starts them without the launcher, and so does that of all.
+func statedMinimum(t *testing.T, lab *stage, job row) {
+	for n := int64(4); n <= 5; n++ {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			job.change = late(func(spec map[string]any) {
+				spec["runPolicy"] = map[string]any{"schedulingPolicy": map[string]any{"minAvailable": n}}
+			})
+			s := begin(t, lab, job)
+			s.nodes("first", 3)
+			s.refused(4, 0, "Unschedulable", "needs 4, 3 placed")
+			s.nodes("second", 2)
+			s.starts()
+			s.says(job.running, "True")
+		})
+	}
+}
+
 // lateLauncher is a launcher that is made when all workers are ready: the minimum of the group, as the operator writes it, counts
 // it. The workers start as a whole without it, and it joins them.
 func lateLauncher(t *testing.T, lab *stage, job row) {
-	change := job.change
-	job.change = func(spec map[string]any) {
-		spec["launcherCreationPolicy"] = "WaitForWorkersReady"
-		if change != nil {
-			change(spec)
-		}
-	}
+	job.change = late(job.change)
 	s := begin(t, lab, job)
 	s.nodes("first", 3)
 	s.refused(4, 0, "Unschedulable", "needs 4, 3 placed")

@@ -368,10 +368,11 @@ func (s *story) annotate(pod *corev1.Pod, annotation string) {
 
 // listed is how kubectl tutti status names the job.
 func (s *story) listed() string {
+	owner := fmt.Sprintf("(%s/%s)", s.job.GetKind(), s.job.GetName())
 	if s.group == "" {
-		return s.job.GetName()
+		return s.job.GetName() + " " + owner
 	}
-	return fmt.Sprintf("podgroup.%s/%s (%s/%s)", s.group, s.groupName(), s.job.GetKind(), s.job.GetName())
+	return fmt.Sprintf("podgroup.%s/%s %s", s.group, s.groupName(), owner)
 }
 
 // why wants words in what kubectl tutti why says of the job, by the name of its group and of its own, and the job in what kubectl

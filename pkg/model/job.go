@@ -51,6 +51,9 @@ func (s Source) Kind() string {
 	}[s]
 }
 
+// OwnsPods reports whether a job of the source is an object that owns pods, and may own groups, too.
+func (s Source) OwnsPods() bool { return s >= SourceJobSet }
+
 // JobKey names a job. Its zero Source is that of a PodGroup of ours.
 type JobKey struct {
 	Namespace string

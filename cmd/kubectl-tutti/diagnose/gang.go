@@ -108,10 +108,13 @@ func (n *Namespace) gangs(name string) (all []gang) {
 }
 
 // foreignGang is a group of another project. Its owner is that of its object, which more often is what the user submitted than
-// the controller of its oldest pod: a launcher has a Job between.
+// the controller of its oldest pod: a launcher has a Job between. What owns its pods itself is its own.
 func foreignGang(spec *groups.Spec, key model.JobKey, pods []*corev1.Pod) gang {
 	g := gang{name: key.Name, byPods: true, owner: ownerOf(pods[0]), source: key.Source, spec: spec, pods: pods}
-	if spec != nil {
+	switch {
+	case key.Source.OwnsPods():
+		g.owner = key.Source.Kind() + "/" + key.Name
+	case spec != nil:
 		g.owner = cmp.Or(ownerOf(spec), g.owner)
 	}
 	return g

@@ -182,8 +182,8 @@ func ownReasons(g *gang) []string {
 	return notes
 }
 
-// passedOver says which groups marks of the oldest pod name beside the one that it is in. What owns the group is none of them: its
-// operator puts both marks on each pod.
+// passedOver says which groups marks of the oldest pod name beside the one that it is in. What owns the group is none of them:
+// its operator puts both marks on each pod.
 func (n *Namespace) passedOver(g *gang) (notes []string) {
 	if len(g.pods) == 0 {
 		return nil

@@ -63,8 +63,9 @@ func (a *Diagnosis) Key() string {
 	return model.JobKey{Namespace: a.Namespace, Name: a.Name, Source: source}.Describe()
 }
 
+// of is the owner behind the name; none for what owns its pods itself.
 func (a *Diagnosis) of() string {
-	if a.Owner == "" {
+	if a.Owner == "" || a.Owner == a.Kind+"/"+a.Name {
 		return ""
 	}
 	return " of " + a.Owner

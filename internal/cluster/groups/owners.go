@@ -150,7 +150,8 @@ const (
 	kubeflowReplica  = "training.kubeflow.org/replica-type"
 )
 
-// mpiJob is an MPIJob of mpi-operator (pkg/controller/podgroup.go of kubeflow/mpi-operator): its workers and the launcher.
+// mpiJob is an MPIJob of mpi-operator (pkg/controller/podgroup.go of kubeflow/mpi-operator): its workers and the launcher. A
+// stated minimum that is below the number of both says nothing of roles.
 var mpiJob = &owned{
 	name: "kubeflow", source: model.SourceMPIJob, job: kubeflowJob, role: kubeflowRole, marks: []string{kubeflowOperator},
 	resource: schema.GroupVersionResource{Group: "kubeflow.org", Version: "v2beta1", Resource: "mpijobs"},
@@ -159,7 +160,10 @@ var mpiJob = &owned{
 		spec.addRole(f, model.Role{Name: "launcher", Late: f.text("spec", "launcherCreationPolicy") == "WaitForWorkersReady"}, 1)
 		spec.addRole(f, model.Role{Name: "worker"}, int64(f.integerOr(0, "spec", "mpiReplicaSpecs", "Worker", "replicas")))
 		if stated := f.integer("spec", "runPolicy", "schedulingPolicy", "minAvailable"); stated > 0 {
-			spec.MinMember, spec.Roles = stated, nil
+			if stated < spec.MinMember {
+				spec.Roles = nil
+			}
+			spec.MinMember = stated
 		}
 	},
 }

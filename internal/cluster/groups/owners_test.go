@@ -45,9 +45,10 @@ func TestObjectsThatOwnPods(t *testing.T) {
 		"very many": {model.SourceJobSet, `{spec: {replicatedJobs: [{name: w, replicas: 2000000000, template: {spec: {parallelism: 2000000000}}}]}}`, 1, nil,
 			"the members of all roles are more than 2147483647", ""},
 
-		"mpi":         {model.SourceMPIJob, `{spec: {mpiReplicaSpecs: {Launcher: {replicas: 1}, Worker: {replicas: 4}}}}`, 5, []model.Role{role("launcher", 1), role("worker", 4)}, "", ""},
-		"mpi, late":   {model.SourceMPIJob, `{spec: {launcherCreationPolicy: WaitForWorkersReady, mpiReplicaSpecs: {Worker: {replicas: 4}}}}`, 5, []model.Role{late("launcher", 1), role("worker", 4)}, "", ""},
-		"mpi, stated": {model.SourceMPIJob, `{spec: {launcherCreationPolicy: WaitForWorkersReady, runPolicy: {schedulingPolicy: {minAvailable: 4}}, mpiReplicaSpecs: {Worker: {replicas: 4}}}}`, 4, nil, "", ""},
+		"mpi":                   {model.SourceMPIJob, `{spec: {mpiReplicaSpecs: {Launcher: {replicas: 1}, Worker: {replicas: 4}}}}`, 5, []model.Role{role("launcher", 1), role("worker", 4)}, "", ""},
+		"mpi, late":             {model.SourceMPIJob, `{spec: {launcherCreationPolicy: WaitForWorkersReady, mpiReplicaSpecs: {Worker: {replicas: 4}}}}`, 5, []model.Role{late("launcher", 1), role("worker", 4)}, "", ""},
+		"mpi, late, all stated": {model.SourceMPIJob, `{spec: {launcherCreationPolicy: WaitForWorkersReady, runPolicy: {schedulingPolicy: {minAvailable: 5}}, mpiReplicaSpecs: {Worker: {replicas: 4}}}}`, 5, []model.Role{late("launcher", 1), role("worker", 4)}, "", ""},
+		"mpi, stated":           {model.SourceMPIJob, `{spec: {launcherCreationPolicy: WaitForWorkersReady, runPolicy: {schedulingPolicy: {minAvailable: 4}}, mpiReplicaSpecs: {Worker: {replicas: 4}}}}`, 4, nil, "", ""},
 
 		"pytorch": {model.SourcePyTorchJob, `{spec: {pytorchReplicaSpecs: {Master: {}, Worker: {replicas: 3}}}}`, 4, []model.Role{role("master", 1), role("worker", 3)}, "", ""},
 		"elastic": {model.SourcePyTorchJob, `{spec: {elasticPolicy: {minReplicas: 2}, pytorchReplicaSpecs: {Master: {replicas: 1}, Worker: {replicas: 8}}}}`, 3, []model.Role{role("master", 1), role("worker", 2)}, "", ""},

@@ -68,9 +68,6 @@ type JobKey struct {
 // IsPod reports whether the job is one plain pod.
 func (k JobKey) IsPod() bool { return k.Source == SourcePod }
 
-// OwnsPods reports whether the objects of the source own pods, and are no groups.
-func (s Source) OwnsPods() bool { return s >= SourceJobSet }
-
 // IsImplicit reports whether the job is an implicit group: its pods say all, and it has no object.
 func (k JobKey) IsImplicit() bool { return k.Source >= SourceImplicit && k.Source < SourceCoscheduling }
 

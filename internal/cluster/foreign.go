@@ -189,7 +189,7 @@ func (s *State) readForeign(job *model.Job) (class string) {
 	groups.FillForeign(job, spec)
 	s.seeWhole(job)
 	job.Warning = joinNotes(spec.Remark, s.others.warning(job.Key))
-	if !job.Whole && job.FirstUnmetMinimum((*model.Task).Exists) == nil && wantsMore(job, spec) {
+	if !job.Whole && !spec.HasLate() && job.FirstUnmetMinimum((*model.Task).Exists) == nil && wantsMore(job, spec) {
 		job.Warning = joinNotes(job.Warning, "its minResources are more than its members request; only the capacity for these is waited for")
 	}
 	if parent, ok := spec.Parent(); ok && s.foreign.specs[parent] == nil && job.FirstUnmetMinimum((*model.Task).Exists) != nil {

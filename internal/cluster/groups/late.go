@@ -59,8 +59,8 @@ func WithoutLate(job *model.Job) *model.Job {
 	return without(job, func(role model.Role) bool { return role.Late })
 }
 
-// First returns the job without the roles that are made later, begun or not: what was started together at first. What is made later
-// and has begun in part is completed, and nothing is undone for it.
+// First returns the job without the roles that are made later, begun or not: what was started together at first. What is made
+// later and has begun in part is completed, and nothing is undone for it.
 func First(job *model.Job) *model.Job {
 	return without(job, func(role model.Role) bool { return role.MadeLater })
 }
@@ -93,3 +93,6 @@ func holdLate(job *model.Job) {
 }
 
 func isLate(role model.Role) bool { return role.Late }
+
+// HasLate reports whether members of the group are made only when others run.
+func (s *Spec) HasLate() bool { return slices.ContainsFunc(s.Roles, isLate) }

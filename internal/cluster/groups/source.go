@@ -104,7 +104,7 @@ func (s *Spec) Parent() (key model.JobKey, ok bool) {
 
 // WithLate returns the spec with the late roles of its parent, which may be nil, and those that are done.
 func (s *Spec) WithLate(parent *Spec) *Spec {
-	if parent == nil || len(parent.Done) == 0 && !slices.ContainsFunc(parent.Roles, isLate) {
+	if parent == nil || len(parent.Done) == 0 && !parent.HasLate() {
 		return s
 	}
 	all := *s

@@ -44,8 +44,8 @@ func startedMinima(group *v1alpha1.PodGroup) model.Minima {
 	return minima
 }
 
-// Seen returns what an implicit group is known to have been whole with: what it has now while that is enough for its minimum, that
-// of late roles not counted, else what was known before, nothing once no member has a node.
+// Seen returns what an implicit group is known to have been whole with: what it has now while that is enough for its minimum,
+// that of late roles not counted, else what was known before, nothing once no member has a node.
 func Seen(job *model.Job, before model.Minima) model.Minima {
 	begun := WithoutLate(job)
 	switch {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,6 +29,7 @@ type server struct {
 	*httptest.Server
 	objects map[string]string
 	created []string
+	lock sync.Mutex
 	// queries has the last query of each path.
 	queries map[string]string
 }
@@ -35,6 +37,8 @@ type server struct {
 func newServer(t *testing.T) *server {
 	s := &server{objects: map[string]string{}, queries: map[string]string{}}
 	s.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		s.lock.Lock() // discovery asks for several groups at a time
+		defer s.lock.Unlock()
 		w.Header().Set("Content-Type", "application/json")
 		if request.Method == http.MethodPost {
 			body, err := io.ReadAll(request.Body)

@@ -29,7 +29,7 @@ type server struct {
 	*httptest.Server
 	objects map[string]string
 	created []string
-	lock sync.Mutex
+	lock    sync.Mutex
 	// queries has the last query of each path.
 	queries map[string]string
 }

@@ -286,69 +286,6 @@ func (c *Client) delete(call Call) *rest.Request {
 		Body(deleteOptions(call))
 }
 
-// operation is one step of a JSON patch.
-type operation struct {
-	Op    string `json:"op"`
-	Path  string `json:"path"`
-	Value any    `json:"value"`
-}
-
-// groupStatus replaces the status of a group; see withStatus.
-func (c *Client) groupStatus(status *GroupStatus) (*rest.Request, error) {
-	patch := c.groups.Patch(types.JSONPatchType).Namespace(status.Namespace).Resource("podgroups").Name(status.Name)
-	return withStatus(patch, status.UID, status.Status)
-}
-
-// queueStatus replaces the status of a queue; see withStatus.
-func (c *Client) queueStatus(status *QueueStatus) (*rest.Request, error) {
-	return withStatus(c.groups.Patch(types.JSONPatchType).Resource("queues").Name(status.Name), status.UID, status.Status)
-}
-
-// withStatus replaces the whole status, so that a field that is empty now loses its old value, unlike with a merge patch;
-// and without a resource version, so that a change of the spec causes no conflict.
-func withStatus(patch *rest.Request, uid types.UID, status any) (*rest.Request, error) {
-	return withJSON(patch.SubResource("status"), []operation{
-		{Op: "test", Path: "/metadata/uid", Value: uid},
-		{Op: "add", Path: "/status", Value: status},
-	})
-}
-
-// foreignStatus changes the object itself, whose kind has no status subresource: nothing but what is the scheduler's, and without
-// a resource version, so that no other change of the object is a conflict. Conditions of others keep their places in the list;
-// where one was added or has gone meanwhile, the tests refuse the patch.
-func (c *Client) foreignStatus(status *ForeignStatus) (*rest.Request, error) {
-	patch := []operation{{"test", "/metadata/uid", status.UID}}
-	if !status.HasStatus {
-		patch = append(patch, operation{"test", "/status", nil}, operation{"add", "/status", struct{}{}})
-	}
-	if status.Phase != "" {
-		patch = append(patch, operation{"add", "/status/phase", status.Phase})
-	}
-	patch = append(patch, operation{"add", "/status/running", status.Running},
-		operation{"add", "/status/succeeded", status.Succeeded}, operation{"add", "/status/failed", status.Failed})
-	if status.Condition != nil {
-		patch = append(patch, status.Condition.patch(status.HasConditions)...)
-	}
-	resource := status.Resource
-	return withJSON(c.groups.Patch(types.JSONPatchType).
-		AbsPath("/apis", resource.Group, resource.Version, "namespaces", status.Group.Namespace, resource.Resource, status.Group.Name), patch)
-}
-
-// patch returns what puts the condition into the list; listed reports that there is one.
-func (c *ForeignCondition) patch(listed bool) []operation {
-	at := fmt.Sprintf("/status/conditions/%d", c.At)
-	same := operation{"test", at + "/type", c.Replaces}
-	switch {
-	case !listed:
-		return []operation{{"test", "/status/conditions", nil}, {"add", "/status/conditions", []*ForeignCondition{c}}}
-	case c.Replaces == "":
-		return []operation{{"add", "/status/conditions/-", c}}
-	case c.TransitionID == "":
-		return []operation{same, {"add", at + "/reason", c.Reason}, {"add", at + "/message", c.Message}}
-	}
-	return []operation{same, {"replace", at, c}}
-}
-
 // deleteGroup leaves what the group owns to the garbage collector.
 func (c *Client) deleteGroup(group *GroupDeletion) *rest.Request {
 	background := metav1.DeletePropagationBackground

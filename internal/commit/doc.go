@@ -26,6 +26,7 @@
 //	recheck.go, undo.go, read.go    a changed minimum, starts taken back, answers that were lost
 //	queue.go, turns.go, counts.go   timers, fair order between decisions, totals
 //	driver.go, client.go, fence.go  the workers, the API over HTTP, and what keeps a process that lost its Lease from writing
+//	status.go                       statuses of groups and queues, as patches
 //
 // It does not decide what is bound or written (see the session and the scheduler's loop), nor keep what is assumed (see
 // internal/cluster): an Outcome reports what happened, its reader acts on it.

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -402,7 +403,7 @@ func (s *environment) apply(job model.JobKey, change *suggest.Change, dimensions
 		return s.addNodes(w.pods[key(change.Template[0].Namespace, change.Template[0].Name)], change)
 	case suggest.LowerMinimum:
 		if job.IsForeign() {
-			return w.setForeignMinimum(job, int64(change.To))
+			return w.changeForeign(job, "min", int64(change.To))
 		}
 		group := w.groups[jobName(job)].DeepCopy()
 		if group == nil { // all of its pods say it, and the highest counts
@@ -414,6 +415,11 @@ func (s *environment) apply(job model.JobKey, change *suggest.Change, dimensions
 		group.Spec.MinMember = change.To
 		w.replaceGroup(jobName(job), group)
 	case suggest.LowerRole:
+		if job.IsForeign() {
+			return errors.Join(w.changeForeign(job, "min", int64(change.To)), w.changeForeign(job, "tasks", map[string]any{
+				change.PerRole[0].Name: int64(change.PerRole[0].MinMember),
+			}))
+		}
 		group := w.groups[jobName(job)].DeepCopy()
 		group.Spec.MinMember = change.To
 		for i := range group.Spec.Roles {
@@ -434,6 +440,15 @@ func (s *environment) apply(job model.JobKey, change *suggest.Change, dimensions
 				group.Spec.PriorityClassName = ""
 			}
 			w.replaceGroup(jobName(job), group)
+		}
+		if w.foreign[job] != nil {
+			err := w.changeForeign(job, "preemption", nil)
+			if change.Kind == suggest.RaisePriority {
+				err = errors.Join(err, w.changeForeign(job, "class", nil))
+			}
+			if err != nil {
+				return err
+			}
 		}
 		return each(func(pod *corev1.Pod) {
 			pod.Spec.PreemptionPolicy = nil

@@ -155,16 +155,24 @@ func (w *world) tellOfForeign(watch groups.Watch, job model.JobKey, object *unst
 	}
 }
 
-// setForeignMinimum changes the minimum of an object that exists, and nothing else.
-func (w *world) setForeignMinimum(job model.JobKey, minimum int64) error {
+// changeForeign gives a word of an object that exists another value, and changes nothing else; nil removes the word, if there is one.
+func (w *world) changeForeign(job model.JobKey, word string, value any) error {
 	name := sourceName(job.Source)
 	watch, err := watchOf(name)
 	if err != nil {
 		return err
 	}
+	path, known := foreignWords[name][word]
 	object := w.foreign[job].DeepCopy()
-	if err := unstructured.SetNestedField(object.Object, minimum, foreignWords[name]["min"]...); err != nil {
-		return fmt.Errorf("minimum of %s: %w", job, err)
+	switch {
+	case value == nil:
+		unstructured.RemoveNestedField(object.Object, path...)
+	case !known:
+		return fmt.Errorf("%s: no word %s", job, word)
+	default:
+		if err := unstructured.SetNestedField(object.Object, value, path...); err != nil {
+			return fmt.Errorf("%s of %s: %w", word, job, err)
+		}
 	}
 	w.revision++
 	object.SetResourceVersion(strconv.Itoa(w.revision))

@@ -165,6 +165,8 @@ func (w *world) changeForeign(job model.JobKey, word string, value any) error {
 	path, known := foreignWords[name][word]
 	object := w.foreign[job].DeepCopy()
 	switch {
+	case value == nil && !known:
+		return nil
 	case value == nil:
 		unstructured.RemoveNestedField(object.Object, path...)
 	case !known:

@@ -13,7 +13,8 @@ import (
 	"testing"
 )
 
-// reasonsPage is where operators look a reason up, and autoscalingPage where they look up for which of them autoscalers add nodes.
+// reasonsPage is where operators look a reason up, and autoscalingPage where they look up for which of them autoscalers add
+// nodes.
 const (
 	reasonsPage     = "docs/operations.md"
 	autoscalingPage = "docs/autoscaling.md"

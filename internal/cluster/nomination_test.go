@@ -9,9 +9,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// TestANominationOfOthersIsNotTakenOver: an autoscaler may nominate a node as a hint, for which no pod was evicted. A process that
-// begins to lead holds nothing for it and does not take it back; what a process before it wrote holds capacity, whatever else is
-// noted about the pod, and so does a nomination of which nothing is noted.
+// TestANominationOfOthersIsNotTakenOver: an autoscaler may nominate a node as a hint, for which no pod was evicted. A process
+// that begins to lead holds nothing for it and does not take it back; what a process before it wrote holds capacity, whatever
+// else is noted about the pod, and so does a nomination of which nothing is noted.
 func TestANominationOfOthersIsNotTakenOver(t *testing.T) {
 	const nomination, conditions = `{"f:status":{"f:nominatedNodeName":{}}}`, `{"f:status":{"f:conditions":{"k:{\"type\":\"PodScheduled\"}":{".":{}}}}}`
 	by := func(manager, fields string) metav1.ManagedFieldsEntry {

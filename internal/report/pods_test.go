@@ -48,8 +48,8 @@ func TestOnlyARefusalAboutCapacityIsUnschedulable(t *testing.T) {
 	}
 }
 
-// TestAllOfAGangIsUnschedulableWithinAWindow, also one of the largest size that is measured whose members lacked others before: an
-// autoscaler that sees a part of them adds nodes for a part. What is said of them later is bounded as before.
+// TestAllOfAGangIsUnschedulableWithinAWindow, also one of the largest size that is measured whose members lacked others before:
+// an autoscaler that sees a part of them adds nodes for a part. What is said of them later is bounded as before.
 func TestAllOfAGangIsUnschedulableWithinAWindow(t *testing.T) {
 	const members = mostUrgent
 	d := newDesk()

@@ -19,8 +19,8 @@ import (
 	"github.com/tutti-sched/tutti/lab/harness"
 )
 
-// autoscaler adds a node for each pod of a namespace that asks for one by the rule of Cluster Autoscaler and Karpenter, as soon as any
-// version of the pod does. A node has capacity for one such pod.
+// autoscaler adds a node for each pod of a namespace that asks for one by the rule of Cluster Autoscaler and Karpenter, as soon
+// as any version of the pod does. A node has capacity for one such pod.
 type autoscaler struct {
 	t         *testing.T
 	namespace string
@@ -32,9 +32,10 @@ type autoscaler struct {
 // accelerator is a resource that no node has before the autoscaler adds one.
 const accelerator = "autoscaler.example/accelerator"
 
-// asksForANode is the rule: Cluster Autoscaler takes pods without a node, not being deleted, with the condition PodScheduled=False of
-// the reason Unschedulable (cluster-autoscaler/utils/kubernetes/listers.go), and no more those that are nominated; Karpenter the same
-// unless they are nominated or owned by a DaemonSet or a node (pkg/utils/pod/scheduling.go, IsProvisionable).
+// asksForANode is the rule: Cluster Autoscaler takes pods without a node, not being deleted, with the condition
+// PodScheduled=False of the reason Unschedulable (cluster-autoscaler/utils/kubernetes/listers.go), and no more those that are
+// nominated; Karpenter the same unless they are nominated or owned by a DaemonSet or a node (pkg/utils/pod/scheduling.go,
+// IsProvisionable).
 func asksForANode(pod *corev1.Pod) bool {
 	if pod.Spec.NodeName != "" || pod.Status.NominatedNodeName != "" || pod.DeletionTimestamp != nil {
 		return false
@@ -134,8 +135,8 @@ func (a *autoscaler) say(prefix, reason string, want int) error {
 	return nil
 }
 
-// TestAGangScalesFromNothing: an autoscaler adds a node for each member of a gang that waits for capacity, its surplus too, from none,
-// and no node for a gang that waits for its queue or its members.
+// TestAGangScalesFromNothing: an autoscaler adds a node for each member of a gang that waits for capacity, its surplus too,
+// from none, and no node for a gang that waits for its queue or its members.
 func TestAGangScalesFromNothing(t *testing.T) {
 	ns := env.Namespace(t)
 	open, held := queueOf("autoscaler-open", "100"), queueOf("autoscaler-held", "2")

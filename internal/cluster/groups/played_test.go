@@ -30,8 +30,8 @@ type played struct {
 // TestWhatOperatorsWriteIsRead: the marks of the pods lead to the group, and the group says how many start together. The
 // objects are as the controllers write them:
 //
-//   - KubeRay 1.6.1, ray-operator/controllers/ray/batchscheduler/volcano/volcano_scheduler.go (createPodGroup, populateAnnotations,
-//     getAppPodGroupName), raycluster_controller.go and rayjob_controller.go (createK8sJobIfNeed, constructRayClusterForRayJob);
+//   - KubeRay 1.6.1, ray-operator/controllers/ray: batchscheduler/volcano/volcano_scheduler.go (createPodGroup, and
+//     populateAnnotations), raycluster_controller.go, rayjob_controller.go (createK8sJobIfNeed, constructRayClusterForRayJob);
 //   - Volcano, pkg/controllers/job/job_controller_util.go (createJobPod) and job_controller_actions.go (createOrUpdatePodGroup);
 //   - spark-operator v2, internal/scheduler/kubescheduler/scheduler.go and internal/scheduler/volcano/scheduler.go (Schedule);
 //     Spark itself adds the labels of driver and executors, and makes the driver the controller of executors.

@@ -13,31 +13,40 @@ import (
 	"testing"
 )
 
-// reasonsPage is where operators look a reason up.
-const reasonsPage = "docs/operations.md"
+// reasonsPage is where operators look a reason up, and autoscalingPage where they look up for which of them autoscalers add
+// nodes.
+const (
+	reasonsPage     = "docs/operations.md"
+	autoscalingPage = "docs/autoscaling.md"
+)
 
-// TestOperatorsFindEveryReason wants the table of reasons to name every code of a refusal once, and none that does not exist.
+// TestOperatorsFindEveryReason wants the tables of reasons to name every code of a refusal once, and none that does not exist.
 func TestOperatorsFindEveryReason(t *testing.T) {
 	codes := reasonCodes(t)
 	if len(codes) < 10 {
 		t.Fatalf("pkg/model has only the codes %q", codes)
 	}
-	text, err := os.ReadFile(filepath.Join(root, reasonsPage))
-	if err != nil {
-		t.Fatal(err)
-	}
-	shown := map[string]int{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `([A-Z][A-Za-z]+)` \\| [^|]+ \\| [^|]+ \\|$").FindAllStringSubmatch(string(text), -1) {
-		shown[row[1]]++
-	}
-	for _, code := range codes {
-		if shown[code] != 1 {
-			t.Errorf("%s: the table of reasons has %d rows for %s, want 1", reasonsPage, shown[code], code)
+	for page, row := range map[string]string{
+		reasonsPage:     "(?m)^\\| `([A-Z][A-Za-z]+)` \\| [^|]+ \\| [^|]+ \\|$",
+		autoscalingPage: "(?m)^\\| `([A-Z][A-Za-z]+)` \\| (?:yes|no)\\b[^|]* \\|$",
+	} {
+		text, err := os.ReadFile(filepath.Join(root, page))
+		if err != nil {
+			t.Fatal(err)
 		}
-		delete(shown, code)
-	}
-	for _, code := range slices.Sorted(maps.Keys(shown)) {
-		t.Errorf("%s: no refusal has the code %s", reasonsPage, code)
+		shown := map[string]int{}
+		for _, row := range regexp.MustCompile(row).FindAllStringSubmatch(string(text), -1) {
+			shown[row[1]]++
+		}
+		for _, code := range codes {
+			if shown[code] != 1 {
+				t.Errorf("%s: the table of reasons has %d rows for %s, want 1", page, shown[code], code)
+			}
+			delete(shown, code)
+		}
+		for _, code := range slices.Sorted(maps.Keys(shown)) {
+			t.Errorf("%s: no refusal has the code %s", page, code)
+		}
 	}
 }
 

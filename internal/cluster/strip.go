@@ -51,7 +51,7 @@ func StripPod(pod *corev1.Pod) *corev1.Pod {
 			Containers: stripContainers(spec.Containers), InitContainers: stripContainers(spec.InitContainers),
 			Volumes: stripVolumes(spec.Volumes),
 		},
-		Status: stripStatus(&pod.Status),
+		Status: stripStatus(&pod.Status, nominatedNode(pod)),
 	}
 }
 
@@ -166,9 +166,9 @@ func stripVolumes(volumes []corev1.Volume) []corev1.Volume {
 	return kept
 }
 
-func stripStatus(status *corev1.PodStatus) corev1.PodStatus {
+func stripStatus(status *corev1.PodStatus, nominated string) corev1.PodStatus {
 	stripped := corev1.PodStatus{
-		Phase: status.Phase, StartTime: status.StartTime, NominatedNodeName: status.NominatedNodeName,
+		Phase: status.Phase, StartTime: status.StartTime, NominatedNodeName: nominated,
 		Resize: status.Resize, Resources: wholeUnits(status.Resources), AllocatedResources: plainList(status.AllocatedResources),
 		ResourceClaimStatuses:                status.ResourceClaimStatuses,
 		ExtendedResourceClaimStatus:          status.ExtendedResourceClaimStatus,

@@ -244,7 +244,11 @@ func (c *Client) nominate(call Call) (*rest.Request, error) {
 	if call.Node != "" {
 		patch.Status.Node = &call.Node
 	}
-	return c.patchPodStatus(call.Pod, patch)
+	request, err := c.patchPodStatus(call.Pod, patch)
+	if err != nil {
+		return nil, err
+	}
+	return request.Param("fieldManager", model.NominationManager), nil
 }
 
 // uidPrecondition makes a patch fail on another pod of the same name.

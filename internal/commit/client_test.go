@@ -31,8 +31,8 @@ import (
 
 // request is a request that a server got.
 type request struct {
-	line, contentType, userAgent string
-	body                         []byte
+	line, query, contentType, userAgent string
+	body                                []byte
 }
 
 // server answers with the result of the handler, nil being success, and keeps the requests.
@@ -52,7 +52,7 @@ func serve(t *testing.T, answer func() *metav1.Status) (*server, *Client) {
 		}
 		s.mu.Lock()
 		s.requests = append(s.requests, request{
-			r.Method + " " + r.URL.Path, r.Header.Get("Content-Type"), r.UserAgent(), body,
+			r.Method + " " + r.URL.Path, r.URL.RawQuery, r.Header.Get("Content-Type"), r.UserAgent(), body,
 		})
 		s.mu.Unlock()
 		status := answer()
@@ -232,6 +232,9 @@ func TestPatchesOfPodsOnTheWire(t *testing.T) {
 			r.expect(t, "PATCH /api/v1/namespaces/ns/pods/v/status", "application/strategic-merge-patch+json")
 			if string(r.body) != test.body {
 				t.Errorf("body:\n got %s\nwant %s", r.body, test.body)
+			}
+			if named := r.query == "fieldManager="+model.NominationManager; named != (test.call.Kind == CallNominate) {
+				t.Errorf("query %q: nominations, and no other patch, have a field manager of their own", r.query)
 			}
 		})
 	}

@@ -143,7 +143,7 @@ func TestAReasonThatFlipsBackIsWrittenOnce(t *testing.T) {
 	if got := d.reason(key, 1); got != "InsufficientResources Unschedulable" {
 		t.Errorf("in the end %s", got)
 	}
-	d.says(key, model.Reserved)
+	d.says(key, model.QueueLimit)
 	expect("another one", time.Second, told{1, 3, 2})
 	expect("at rest", time.Minute, told{})
 }
@@ -157,7 +157,7 @@ func TestAFloodStaysWithinItsBudget(t *testing.T) {
 	if got := d.after(0)["flood"]; got != (told{1, members, 2}) {
 		t.Errorf("at first %+v: the first word about an object is outside of this budget", got)
 	}
-	reasons := []model.Code{model.NotEnoughMembers, model.Reserved, model.InsufficientResources}
+	reasons := []model.Code{model.NotEnoughMembers, model.QueueLimit, model.InsufficientResources}
 	window := told{}
 	for step := range 200 { // of a second
 		if step%10 == 0 {
@@ -169,7 +169,8 @@ func TestAFloodStaysWithinItsBudget(t *testing.T) {
 		}
 		got := d.after(time.Second)
 		window = told{window.groups + got["flood"].groups, window.pods + got["flood"].pods, window.events + got["flood"].events}
-		if window.groups > mostRepeated || window.pods > mostRepeated || window.events > mostRepeated {
+		// A pod is marked Unschedulable without this budget, at most as often as it got another reason within it.
+		if window.groups > mostRepeated || window.pods > 2*mostRepeated || window.events > mostRepeated {
 			t.Fatalf("%+v of one namespace within %s", window, budgetWindow)
 		}
 		if step == 100 && got["quiet"] != (told{1, 100, 2}) {
@@ -303,12 +304,12 @@ func TestADelayedReasonIsTheNewest(t *testing.T) {
 	}
 	d.says(key, model.NotEnoughMembers)
 	d.after(time.Second)
-	d.says(key, model.Reserved)
+	d.says(key, model.QueueLimit)
 	d.after(time.Second)
 	if got := d.reason(key, 0); got != "InsufficientResources Unschedulable" {
 		t.Errorf("beyond the budget: %s", got)
 	}
-	if got := d.after(d.wake.Sub(d.now))["a"]; got != (told{1, 1, 2}) || d.reason(key, 0) != "Reserved Reserved" {
+	if got := d.after(d.wake.Sub(d.now))["a"]; got != (told{1, 1, 2}) || d.reason(key, 0) != "QueueLimit QueueLimit" {
 		t.Errorf("%+v, %s", got, d.reason(key, 0))
 	}
 	var refused commit.Write

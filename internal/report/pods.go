@@ -63,7 +63,7 @@ func (r *Reporter) reportPod(job *model.Job, task *model.Task, refusal *model.Re
 	sent.generation = r.generation
 	r.pods[task.UID] = sent
 	next := sentCondition{record: sent.next(r.generation, before, wanted.Reason, wanted.Reason, now), condition: wanted}
-	urgent := before == "" || before == corev1.PodReasonSchedulingGated
+	urgent := before == "" || before == corev1.PodReasonSchedulingGated || wanted.Reason == corev1.PodReasonUnschedulable && before != wanted.Reason
 	r.write(budgeted{from: from, urgent: urgent, last: sent.at, writes: writes, sent: func() {
 		r.pods[task.UID] = next
 		if oldest && len(writes) > 1 {

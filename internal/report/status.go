@@ -208,9 +208,9 @@ func degraded(job *model.Job, refusal *model.Refusal) string {
 	return fmt.Sprintf("needs %d, %d bound", short.Needs, short.Has)
 }
 
-// podCondition returns the condition PodScheduled=False of a waiting pod. Autoscalers act on the reason Unschedulable, so
-// only a refusal about capacity has it. A member's message names its group and leaves the numbers to the group's condition,
-// so that it need not change with each node; where no group shows them, one pod does, and numbers is true for it.
+// podCondition returns the condition PodScheduled=False of a waiting pod. A member's message names its group and leaves the
+// numbers to the group's condition, so that it need not change with each node; where no group shows them, one pod does, and
+// numbers is true for it.
 func podCondition(
 	job *model.Job, task *model.Task, current *corev1.PodCondition, refusal *model.Refusal, numbers bool, now metav1.Time,
 ) corev1.PodCondition {
@@ -237,9 +237,12 @@ func podCondition(
 	return condition
 }
 
+// podReason returns the reason of the condition. Autoscalers add nodes for pods that are Unschedulable, so that only a refusal
+// has it which another node may end: nodes lack capacity, do not match, or are reserved for another job. The table in
+// docs/autoscaling.md is of this.
 func podReason(refusal *model.Refusal) string {
 	switch refusal.Code {
-	case model.InsufficientResources, model.NodesFiltered:
+	case model.InsufficientResources, model.NodesFiltered, model.Reserved:
 		return corev1.PodReasonUnschedulable
 	default:
 		return string(refusal.Code)

@@ -171,7 +171,9 @@ func (r *Refusal) WithNote(note string) *Refusal {
 func (r *Refusal) lead() string {
 	switch r.Code {
 	case NotEnoughMembers:
-		return fmt.Sprintf("needs %d, %d exist%s", r.Needs, r.Has, rolePhrase(r.Detail))
+		if r.Needs != 0 {
+			return fmt.Sprintf("needs %d, %d exist%s", r.Needs, r.Has, rolePhrase(r.Detail))
+		}
 	case InsufficientResources, NodesFiltered:
 		if r.Needs != 0 {
 			return fmt.Sprintf("needs %d, %d placed%s", r.Needs, r.Has, rolePhrase(r.Detail))

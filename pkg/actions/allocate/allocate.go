@@ -81,7 +81,7 @@ func (a *action) serve(session *framework.Session, jobs []*model.Job) {
 	for _, job := range all {
 		if role := job.HeldRole(); role != "" && session.Refusal(job) == nil {
 			session.Refuse(job, &model.Refusal{
-				Code: model.InsufficientResources, Detail: fmt.Sprintf("role %s starts when the others have what they have lost", role),
+				Code: model.NotEnoughMembers, Detail: fmt.Sprintf("role %s starts when the others have what they have lost", role),
 			})
 		}
 	}

@@ -146,7 +146,9 @@ func (s *Spec) Same(other *Spec) bool {
 type Sources []Source
 
 // WritesStatus reports whether the status of the objects of a source is ours to write.
-func WritesStatus(source model.Source) bool { return source == model.SourceVolcano }
+func WritesStatus(source model.Source) bool {
+	return source == model.SourceVolcano || source == model.SourceNative
+}
 
 // All returns the sources in their order: the word of a user comes before what an operator writes, the field of the API before
 // labels and annotations, those that name an object before those of pods alone, those of the operator that made the pods before

@@ -197,7 +197,7 @@ type ForeignCondition struct {
 
 	Type   string                 `json:"type"`
 	Status corev1.ConditionStatus `json:"status"`
-	// LastTransitionTime is zero when only reason and message change. TransitionID is empty of a kind without one.
+	// TransitionID and LastTransitionTime are zero when only reason and message change, and the first also of a kind without one.
 	TransitionID       types.UID   `json:"transitionID,omitempty"`
 	LastTransitionTime metav1.Time `json:"lastTransitionTime"`
 	Reason             string      `json:"reason"`

@@ -285,7 +285,8 @@ func foreignStatus(spec *groups.Spec, job *model.Job, refusal *model.Refusal) gr
 }
 
 // nativeStatus is that of a group of Kubernetes, as kube-scheduler writes it (pkg/scheduler/schedule_one_podgroup.go): nothing
-// before the group has all members, since those may be of other schedulers, then whether it was placed; once it was, that stays.
+// before a place was looked for, which takes all members that are needed, then whether there was one. Once it was placed, that
+// stays, whatever becomes of its members.
 func nativeStatus(spec *groups.Spec, job *model.Job, refusal *model.Refusal) groups.Shown {
 	wanted := spec.Shown
 	switch {

@@ -51,7 +51,7 @@ func TestChartWritesWhatItsValuesSay(t *testing.T) {
 		{"replicas=2", "Deployment tutti-scheduler", selector, "linux"},
 		{"sources.coscheduling=true", "ClusterRole tutti-scheduler", rights, `["list","watch"]`},
 		{"sources.coscheduling=false", "ClusterRole tutti-scheduler", rights, ""},
-		{"sources.kubernetes=true", "ClusterRole tutti-scheduler", nativeRights, `["list","watch"] ["list","watch"]`},
+		{"sources.kubernetes=true", "ClusterRole tutti-scheduler", nativeRights, `["list","watch"] ["patch"] ["list","watch"]`},
 		{"sources.kubernetes=false", "ClusterRole tutti-scheduler", nativeRights, `["list","watch"]`},
 		{"sources.coscheduling=false", "ClusterRole tutti-scheduler", patches, `["list","watch","patch"]`},
 		{"sources.volcano=true", "ClusterRole tutti-scheduler", patches, `["list","watch","patch"]`},

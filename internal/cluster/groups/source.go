@@ -180,10 +180,13 @@ func (s Sources) Marks() (all Marks) {
 	return all
 }
 
-// Of returns what a pod says while those sources are on that are on by default.
-func Of(pod *corev1.Pod) Membership { return byDefault.Of(pod) }
+// Default returns the sources that are on by default.
+func Default() Sources { return slices.Clone(byDefault) }
 
 var byDefault = Without(config.SourcesOffByDefault())
+
+// Of returns what a pod says while the sources are on that are on by default.
+func Of(pod *corev1.Pod) Membership { return byDefault.Of(pod) }
 
 // Of returns what a pod says of the job it belongs to: one of its own when it has no mark. A PodGroup of Kubernetes may be no
 // gang, and the marks of the sources after it hold then.

@@ -209,9 +209,10 @@ func namedBy(pods []corev1.Pod) func(model.Source) bool {
 }
 
 // listForeign returns what the groups of other projects say, of the sources that are wanted, and who owns them. Without the right
-// to read them, or where there is no such kind, nothing is known of them.
+// to read them, or where there is no such kind, nothing is known of them. Whether a source is on that is off by default is not
+// known here: its pods are shown as if it were off, with the reasons that the scheduler has written to them.
 func (r *reader) listForeign(ctx context.Context, namespace string, wanted func(model.Source) bool) (specs []*groups.Spec, err error) {
-	for _, source := range groups.All() {
+	for _, source := range groups.Default() {
 		for _, watch := range source.Watches() {
 			for options := (metav1.ListOptions{Limit: page}); wanted(watch.Source); {
 				list, err := r.foreign.Resource(watch.Resource).Namespace(namespace).List(ctx, options)

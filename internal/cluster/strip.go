@@ -78,7 +78,7 @@ func stripFinished(pod *corev1.Pod) *corev1.Pod {
 		}
 	}
 	if minimum, ok := pod.Annotations[v1alpha1.AnnotationMinMember]; ok {
-		membership := groups.Of(pod)
+		membership := groups.All().Of(pod)
 		if implicit := membership.Implicit(); implicit != nil && implicit.Job.Source == model.SourceImplicit && implicit.MinMember > 0 && len(minimum) > validation.LabelValueMaxLength {
 			minimum = strconv.Itoa(int(implicit.MinMember)) // of a number with very many zeros in front
 		}

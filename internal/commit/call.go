@@ -193,25 +193,29 @@ type ForeignStatus struct {
 	Group    model.JobKey
 	// UID protects a later group of the same name.
 	UID types.UID
+	// Subresource reports that the status is one of its own, and not written with the object.
+	Subresource bool
 	// HasStatus and HasConditions report that there are a status and a list of conditions already.
 	HasStatus, HasConditions bool
-	// Phase is empty when it stays as it is.
-	Phase                      string
-	Running, Succeeded, Failed int32
-	// Condition is nil when the conditions stay as they are.
+	// Phase is empty when it stays as it is, and Counts and Condition are nil then.
+	Phase     string
+	Counts    *ForeignCounts
 	Condition *ForeignCondition
 }
 
+// ForeignCounts are how many members a group has.
+type ForeignCounts struct{ Running, Succeeded, Failed int32 }
+
 // ForeignCondition is the one condition of a scheduler in a list that may have others.
 type ForeignCondition struct {
-	// Replaces is the type of the condition at the position At that it takes the place of; empty when it is added.
-	Replaces string `json:"-"`
-	At       int    `json:"-"`
+	// Replaces and Was are type and status of the condition at the position At that it takes the place of; empty when it is added.
+	Replaces, Was string `json:"-"`
+	At            int    `json:"-"`
 
 	Type   string                 `json:"type"`
 	Status corev1.ConditionStatus `json:"status"`
-	// TransitionID and LastTransitionTime are zero when only reason and message change.
-	TransitionID       types.UID   `json:"transitionID"`
+	// TransitionID and LastTransitionTime are zero when only reason and message change, and the first also of a kind without one.
+	TransitionID       types.UID   `json:"transitionID,omitempty"`
 	LastTransitionTime metav1.Time `json:"lastTransitionTime"`
 	Reason             string      `json:"reason"`
 	Message            string      `json:"message"`

@@ -20,6 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -301,10 +302,11 @@ func foreignCondition(condition *ForeignCondition) Write {
 // TestConditionsOfOthersKeepTheirPlaces: the patch is applied to lists with conditions of other writers.
 func TestConditionsOfOthersKeepTheirPlaces(t *testing.T) {
 	const other, ours = `{"type":"Other","status":"x"}`, `{"lastTransitionTime":"then","message":"old","reason":"old","status":"True","transitionID":"old","type":"Unschedulable"}`
-	again := &ForeignCondition{Replaces: "Unschedulable", Type: "Unschedulable", Status: "True", Reason: "r", Message: "m"}
-	turned := &ForeignCondition{Replaces: "Unschedulable", Type: "Scheduled", Status: "True", TransitionID: "id", Reason: "r", Message: "m"}
-	added := &ForeignCondition{Type: "Scheduled", Status: "True", TransitionID: "id", Reason: "r", Message: "m"}
-	const whole = `{"type":"Scheduled","status":"True","transitionID":"id","lastTransitionTime":null,"reason":"r","message":"m"}`
+	then := metav1.Unix(0, 0)
+	again := &ForeignCondition{Replaces: "Unschedulable", Was: "True", Type: "Unschedulable", Status: "True", Reason: "r", Message: "m"}
+	turned := &ForeignCondition{Replaces: "Unschedulable", Was: "True", Type: "Scheduled", Status: "True", TransitionID: "id", LastTransitionTime: then, Reason: "r", Message: "m"}
+	added := &ForeignCondition{Type: "Scheduled", Status: "True", TransitionID: "id", LastTransitionTime: then, Reason: "r", Message: "m"}
+	const whole = `{"type":"Scheduled","status":"True","transitionID":"id","lastTransitionTime":"1970-01-01T00:00:00Z","reason":"r","message":"m"}`
 	for name, c := range map[string]struct {
 		condition *ForeignCondition
 		at        int
@@ -313,16 +315,18 @@ func TestConditionsOfOthersKeepTheirPlaces(t *testing.T) {
 		// conditions are those afterwards; empty is a patch that is refused.
 		conditions string
 	}{
-		"the first":                  {added, 0, false, `{}`, `[` + whole + `]`},
-		"added":                      {added, 0, true, `{"conditions":[` + other + `]}`, `[` + other + `,` + whole + `]`},
-		"added to an empty list":     {added, 0, true, `{"conditions":[]}`, `[` + whole + `]`},
-		"turned":                     {turned, 1, true, `{"conditions":[` + other + `,` + ours + `,` + other + `]}`, `[` + other + `,` + whole + `,` + other + `]`},
-		"the same with other words":  {again, 0, true, `{"conditions":[` + ours + `]}`, `[` + strings.ReplaceAll(strings.Replace(ours, `"message":"old","reason":"old"`, `"message":"m","reason":"r"`, 1), " ", "") + `]`},
-		"another writer was first":   {added, 0, false, `{"conditions":[` + other + `]}`, ""},
-		"one before it has gone":     {turned, 1, true, `{"conditions":[` + ours + `]}`, ""},
-		"one before it was added":    {turned, 0, true, `{"conditions":[` + other + `,` + ours + `]}`, ""},
-		"one before it was added, 2": {again, 0, true, `{"conditions":[` + other + `,` + ours + `]}`, ""},
-		"the list has gone":          {again, 0, true, `{}`, ""},
+		"the first":                   {added, 0, false, `{}`, `[` + whole + `]`},
+		"added":                       {added, 0, true, `{"conditions":[` + other + `]}`, `[` + other + `,` + whole + `]`},
+		"added to an empty list":      {added, 0, true, `{"conditions":[]}`, `[` + whole + `]`},
+		"turned":                      {turned, 1, true, `{"conditions":[` + other + `,` + ours + `,` + other + `]}`, `[` + other + `,` + whole + `,` + other + `]`},
+		"the same with other words":   {again, 0, true, `{"conditions":[` + ours + `]}`, `[` + strings.ReplaceAll(strings.Replace(ours, `"message":"old","reason":"old"`, `"message":"m","reason":"r"`, 1), " ", "") + `]`},
+		"another writer was first":    {added, 0, false, `{"conditions":[` + other + `]}`, ""},
+		"one before it has gone":      {turned, 1, true, `{"conditions":[` + ours + `]}`, ""},
+		"one before it was added":     {turned, 0, true, `{"conditions":[` + other + `,` + ours + `]}`, ""},
+		"one before it was added, 2":  {again, 0, true, `{"conditions":[` + other + `,` + ours + `]}`, ""},
+		"the list has gone":           {again, 0, true, `{}`, ""},
+		"another writer turned it":    {again, 0, true, `{"conditions":[` + strings.Replace(ours, `"status":"True"`, `"status":"False"`, 1) + `]}`, ""},
+		"another writer turned it, 2": {turned, 0, true, `{"conditions":[` + strings.Replace(ours, `"status":"True"`, `"status":"False"`, 1) + `]}`, ""},
 	} {
 		condition := *c.condition
 		condition.At = c.at
@@ -361,8 +365,13 @@ func TestWritesOnTheWire(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
 	happening := event("a", "Scheduled", long)
 	happening.Event.At = at
-	const numbers = `{"op":"add","path":"/status/running","value":0},{"op":"add","path":"/status/succeeded","value":0},{"op":"add","path":"/status/failed","value":0}`
-	const whole = `{"type":"T","status":"True","transitionID":"id","lastTransitionTime":null,"reason":"r","message":"m"}`
+	numbers := foreignCondition(nil)
+	numbers.Foreign.Counts = &ForeignCounts{Running: 1, Succeeded: 2, Failed: 3}
+	native := foreignCondition(&ForeignCondition{
+		Replaces: "T", Was: "False", Type: "T", Status: "True", LastTransitionTime: metav1.Unix(0, 0), Reason: "r", Message: "m",
+	})
+	native.Foreign.Resource = schedulingv1beta1.SchemeGroupVersion.WithResource("podgroups")
+	native.Foreign.HasConditions, native.Foreign.Subresource = true, true
 	onNode := Write{Event: &Event{Regarding: corev1.ObjectReference{Kind: "Node", Name: "n"}, Reason: "R"}}
 	tests := map[string]struct {
 		write             Write
@@ -378,17 +387,25 @@ func TestWritesOnTheWire(t *testing.T) {
 		"first status of a group of another project": {
 			foreign("g", "Inqueue"), "PATCH /apis/scheduling.volcano.sh/v1beta1/namespaces/ns/podgroups/g", "application/json-patch+json",
 			`[{"op":"test","path":"/metadata/uid","value":"uid-foreign-g"},{"op":"test","path":"/status","value":null},` +
-				`{"op":"add","path":"/status","value":{}},{"op":"add","path":"/status/phase","value":"Inqueue"},` + numbers + `]`,
+				`{"op":"add","path":"/status","value":{}},{"op":"add","path":"/status/phase","value":"Inqueue"}]`,
 		},
 		"numbers of a group of another project": {
-			foreignCondition(nil), "PATCH /apis/scheduling.volcano.sh/v1beta1/namespaces/ns/podgroups/g", "application/json-patch+json",
-			`[{"op":"test","path":"/metadata/uid","value":"uid-foreign-g"},` + numbers + `]`,
+			numbers, "PATCH /apis/scheduling.volcano.sh/v1beta1/namespaces/ns/podgroups/g", "application/json-patch+json",
+			`[{"op":"test","path":"/metadata/uid","value":"uid-foreign-g"},{"op":"add","path":"/status/running","value":1},` +
+				`{"op":"add","path":"/status/succeeded","value":2},{"op":"add","path":"/status/failed","value":3}]`,
 		},
 		"first condition of a group of another project": {
 			foreignCondition(&ForeignCondition{Type: "T", Status: "True", TransitionID: "id", Reason: "r", Message: "m"}),
 			"PATCH /apis/scheduling.volcano.sh/v1beta1/namespaces/ns/podgroups/g", "application/json-patch+json",
-			`[{"op":"test","path":"/metadata/uid","value":"uid-foreign-g"},` + numbers + `,{"op":"test","path":"/status/conditions","value":null},` +
-				`{"op":"add","path":"/status/conditions","value":[` + whole + `]}]`,
+			`[{"op":"test","path":"/metadata/uid","value":"uid-foreign-g"},{"op":"test","path":"/status/conditions","value":null},` +
+				`{"op":"add","path":"/status/conditions","value":[` +
+				`{"type":"T","status":"True","transitionID":"id","lastTransitionTime":null,"reason":"r","message":"m"}]}]`,
+		},
+		"condition of a group of Kubernetes": {
+			native, "PATCH /apis/scheduling.k8s.io/v1beta1/namespaces/ns/podgroups/g/status", "application/json-patch+json",
+			`[{"op":"test","path":"/metadata/uid","value":"uid-foreign-g"},{"op":"test","path":"/status/conditions/0/type","value":"T"},` +
+				`{"op":"test","path":"/status/conditions/0/status","value":"False"},{"op":"replace","path":"/status/conditions/0","value":` +
+				`{"type":"T","status":"True","lastTransitionTime":"1970-01-01T00:00:00Z","reason":"r","message":"m"}}]`,
 		},
 		"queue status": {
 			queueStatus("q", 3), "PATCH /apis/scheduling.tutti.dev/v1alpha1/queues/q/status",

@@ -36,9 +36,9 @@ func withStatus(patch *rest.Request, uid types.UID, status any) (*rest.Request, 
 	})
 }
 
-// foreignStatus changes the object itself, whose kind has no status subresource: nothing but what is the scheduler's, and without
-// a resource version, so that no other change of the object is a conflict. Conditions of others keep their places in the list;
-// where one was added or has gone meanwhile, the tests refuse the patch.
+// foreignStatus changes nothing but what is the scheduler's, in the object itself where its kind has no status subresource, and
+// without a resource version, so that no other change of the object is a conflict. Conditions of others keep their places in the
+// list; where one was added or has gone meanwhile, or another writer has turned ours, the tests refuse the patch.
 func (c *Client) foreignStatus(status *ForeignStatus) (*rest.Request, error) {
 	patch := []operation{{"test", "/metadata/uid", status.UID}}
 	if !status.HasStatus {
@@ -47,27 +47,35 @@ func (c *Client) foreignStatus(status *ForeignStatus) (*rest.Request, error) {
 	if status.Phase != "" {
 		patch = append(patch, operation{"add", "/status/phase", status.Phase})
 	}
-	patch = append(patch, operation{"add", "/status/running", status.Running},
-		operation{"add", "/status/succeeded", status.Succeeded}, operation{"add", "/status/failed", status.Failed})
+	if n := status.Counts; n != nil {
+		patch = append(patch, operation{"add", "/status/running", n.Running},
+			operation{"add", "/status/succeeded", n.Succeeded}, operation{"add", "/status/failed", n.Failed})
+	}
 	if status.Condition != nil {
 		patch = append(patch, status.Condition.patch(status.HasConditions)...)
 	}
 	resource := status.Resource
-	return withJSON(c.groups.Patch(types.JSONPatchType).
-		AbsPath("/apis", resource.Group, resource.Version, "namespaces", status.Group.Namespace, resource.Resource, status.Group.Name), patch)
+	path := []string{"/apis", resource.Group, resource.Version, "namespaces", status.Group.Namespace, resource.Resource, status.Group.Name}
+	if status.Subresource {
+		path = append(path, "status")
+	}
+	return withJSON(c.groups.Patch(types.JSONPatchType).AbsPath(path...), patch)
 }
 
 // patch returns what puts the condition into the list; listed reports that there is one.
 func (c *ForeignCondition) patch(listed bool) []operation {
 	at := fmt.Sprintf("/status/conditions/%d", c.At)
-	same := operation{"test", at + "/type", c.Replaces}
+	same := []operation{{"test", at + "/type", c.Replaces}}
+	if c.Was != "" {
+		same = append(same, operation{"test", at + "/status", c.Was})
+	}
 	switch {
 	case !listed:
 		return []operation{{"test", "/status/conditions", nil}, {"add", "/status/conditions", []*ForeignCondition{c}}}
 	case c.Replaces == "":
 		return []operation{{"add", "/status/conditions/-", c}}
-	case c.TransitionID == "":
-		return []operation{same, {"add", at + "/reason", c.Reason}, {"add", at + "/message", c.Message}}
+	case c.LastTransitionTime.IsZero():
+		return append(same, operation{"add", at + "/reason", c.Reason}, operation{"add", at + "/message", c.Message})
 	}
-	return []operation{same, {"replace", at, c}}
+	return append(same, operation{"replace", at, c})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -18,8 +19,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file is the status of groups of other projects, as their operators wait for it: a group is Inqueue as soon as it is seen,
-// since its operator makes no pods before, then Running, then Completed, and never goes back. Others may write the same fields.
+// This file is the status of groups of other projects, as their schedulers write it. One of Volcano is Inqueue as soon as it is
+// seen, since its operator makes no pods before, then Running, then Completed, and never goes back. One of Kubernetes has a
+// condition that says whether it was placed. Others may write the same fields.
 
 const (
 	// mostForeign is how many statuses are written in any second; a namespace has 500 of those of ten seconds, as of the other
@@ -45,7 +47,7 @@ const (
 	ReasonStatusContested = "StatusContested"
 )
 
-// The reasons of conditions, as Volcano's own scheduler writes them.
+// The reasons of conditions of Volcano's groups, as its own scheduler writes them.
 const (
 	reasonNotEnoughResources = "NotEnoughResources"
 	reasonNotEnoughTasks     = "NotEnoughTasks"
@@ -147,7 +149,7 @@ func (r *ForeignReporter) Failed(outcome *commit.Outcome, now time.Time) (events
 	if !sent.told && !outcome.PodGone {
 		sent.told = true
 		events = append(events, foreignEvent(spec, ReasonStatusRefused, now,
-			"The API server refuses the status of this group, without which its operator may make no pods: "+outcome.Message))
+			"The API server refuses the status of this group, for which its operator may wait: "+outcome.Message))
 		first, r.failing = !r.failing, true
 	}
 	sent.at, sent.refused, sent.awaited, sent.said = now, true, false, said(spec.Shown)
@@ -274,9 +276,45 @@ func said(shown groups.Shown) groups.Shown {
 func phaseOf(shown groups.Shown) string { return shown.Phase + " " + shown.Type + " " + shown.Reason }
 
 // foreignStatus returns what the status of a group is to show: a function of its object, of the live job, nil without members,
-// and of why that waits, nil when it was not refused. The phase goes on from the one that is shown. What the status does not say
-// clearly stays: Unknown makes operators restart jobs, and is never written.
+// and of why that waits, nil when it was not refused.
 func foreignStatus(spec *groups.Spec, job *model.Job, refusal *model.Refusal) groups.Shown {
+	if spec.Source == model.SourceNative {
+		return nativeStatus(spec, job, refusal)
+	}
+	return volcanoStatus(spec, job, refusal)
+}
+
+// nativeStatus is that of a group of Kubernetes, as kube-scheduler writes it (pkg/scheduler/schedule_one_podgroup.go): nothing
+// before a place was looked for, which takes all members that are needed, then whether there was one. Once it was placed, that
+// stays, whatever becomes of its members.
+func nativeStatus(spec *groups.Spec, job *model.Job, refusal *model.Refusal) groups.Shown {
+	wanted := spec.Shown
+	switch {
+	case job == nil || wanted.Status == string(corev1.ConditionTrue):
+	case job.Invalid == nil && job.FirstUnmetMinimum((*model.Task).IsBound) == nil:
+		say(&wanted, schedulingv1beta1.PodGroupInitiallyScheduled, corev1.ConditionTrue, ReasonScheduled, minimumIsBound, job.Warning)
+	case refusal == nil || job.Whole:
+	default:
+		reason := schedulingv1beta1.PodGroupReasonUnschedulable
+		switch refusal.Code {
+		case model.NotEnoughMembers, model.SchedulingGated:
+			if wanted.Type == "" {
+				return wanted
+			}
+		case model.InvalidGroup, model.InvalidRequest, model.Malformed, model.Quarantined, model.CycleFailed:
+			reason = schedulingv1beta1.PodGroupReasonSchedulerError
+		}
+		say(&wanted, schedulingv1beta1.PodGroupInitiallyScheduled, corev1.ConditionFalse, reason, refusal.String(), job.Warning)
+	}
+	return wanted
+}
+
+// minimumIsBound is the message of a group that has started.
+const minimumIsBound = "the minimum is bound"
+
+// volcanoStatus is that of a group of Volcano. The phase goes on from the one that is shown. What the status does not say clearly
+// stays: Unknown makes operators restart jobs, and is never written.
+func volcanoStatus(spec *groups.Spec, job *model.Job, refusal *model.Refusal) groups.Shown {
 	wanted := spec.Shown
 	ended, bound := false, false
 	if wanted.Running = 0; job != nil {
@@ -286,7 +324,7 @@ func foreignStatus(spec *groups.Spec, job *model.Job, refusal *model.Refusal) gr
 	}
 	if spec.Contradiction != "" {
 		why := spec.Refusal()
-		say(&wanted, groups.VolcanoUnschedulable, string(why.Code), why.String())
+		say(&wanted, groups.VolcanoUnschedulable, corev1.ConditionTrue, string(why.Code), why.String())
 		return wanted
 	}
 	switch {
@@ -300,7 +338,7 @@ func foreignStatus(spec *groups.Spec, job *model.Job, refusal *model.Refusal) gr
 	switch {
 	case job == nil || ended:
 	case bound:
-		say(&wanted, groups.VolcanoScheduled, ReasonScheduled, "the minimum is bound", job.Warning)
+		say(&wanted, groups.VolcanoScheduled, corev1.ConditionTrue, ReasonScheduled, minimumIsBound, job.Warning)
 	case refusal != nil && !job.Whole:
 		reason := reasonNotEnoughResources
 		switch refusal.Code {
@@ -309,14 +347,14 @@ func foreignStatus(spec *groups.Spec, job *model.Job, refusal *model.Refusal) gr
 		case model.InvalidGroup:
 			reason = string(refusal.Code)
 		}
-		say(&wanted, groups.VolcanoUnschedulable, reason, refusal.String(), job.Warning)
+		say(&wanted, groups.VolcanoUnschedulable, corev1.ConditionTrue, reason, refusal.String(), job.Warning)
 	}
 	return wanted
 }
 
-// say sets the condition, which is always true, with a message and notes to it.
-func say(shown *groups.Shown, kind, reason string, message ...string) {
-	shown.Type, shown.Status, shown.Reason, shown.Message = kind, string(corev1.ConditionTrue), reason, ""
+// say sets the condition, with a message and notes to it.
+func say(shown *groups.Shown, kind string, status corev1.ConditionStatus, reason string, message ...string) {
+	shown.Type, shown.Status, shown.Reason, shown.Message = kind, string(status), reason, ""
 	for _, part := range message {
 		if part != "" && shown.Message != "" {
 			shown.Message += "; "
@@ -331,20 +369,25 @@ func foreignPatch(spec *groups.Spec, wanted groups.Shown, now time.Time) *commit
 	shown := spec.Shown
 	watch, _ := groups.WatchOf(spec.Source) // it is one with a status of ours
 	status := &commit.ForeignStatus{
-		Resource: watch.Resource, Group: spec.Key(), UID: spec.UID,
+		Resource: watch.Resource, Group: spec.Key(), UID: spec.UID, Subresource: spec.Source == model.SourceNative,
 		HasStatus: shown.HasStatus, HasConditions: shown.HasConditions,
-		Running: wanted.Running, Succeeded: wanted.Succeeded, Failed: wanted.Failed,
+	}
+	counts := commit.ForeignCounts{Running: wanted.Running, Succeeded: wanted.Succeeded, Failed: wanted.Failed}
+	if before := (commit.ForeignCounts{Running: shown.Running, Succeeded: shown.Succeeded, Failed: shown.Failed}); counts != before {
+		status.Counts = &counts
 	}
 	if wanted.Phase != shown.Phase {
 		status.Phase = wanted.Phase
 	}
 	if wanted.Type != shown.Type || wanted.Status != shown.Status || wanted.Reason != shown.Reason || wanted.Message != shown.Message {
 		status.Condition = &commit.ForeignCondition{
-			Replaces: shown.Type, At: shown.At,
+			Replaces: shown.Type, Was: shown.Status, At: shown.At,
 			Type: wanted.Type, Status: corev1.ConditionStatus(wanted.Status), Reason: wanted.Reason, Message: wanted.Message,
 		}
 		if wanted.Type != shown.Type || wanted.Status != shown.Status {
-			status.Condition.TransitionID, status.Condition.LastTransitionTime = transitionID(spec.UID, now), metav1.NewTime(now).Rfc3339Copy()
+			if status.Condition.LastTransitionTime = metav1.NewTime(now).Rfc3339Copy(); spec.Source == model.SourceVolcano {
+				status.Condition.TransitionID = transitionID(spec.UID, now)
+			}
 		}
 	}
 	return status

@@ -16,6 +16,7 @@ import (
 // foreignDesk is a reporter of foreign groups with virtual time, and an API server that takes every write and shows it.
 type foreignDesk struct {
 	*ForeignReporter
+	source   model.Source
 	now      time.Time
 	specs    map[model.JobKey]*groups.Spec
 	news     []model.JobKey
@@ -34,9 +35,12 @@ func volcanoKey(name string) model.JobKey {
 	return model.JobKey{Namespace: "ns", Name: name, Source: model.SourceVolcano}
 }
 
-func newForeignDesk(names ...string) *foreignDesk {
+func newForeignDesk(names ...string) *foreignDesk { return newDeskOf(model.SourceVolcano, names...) }
+
+func newDeskOf(source model.Source, names ...string) *foreignDesk {
 	d := &foreignDesk{
-		now: time.Unix(1_700_000_000, 0), specs: map[model.JobKey]*groups.Spec{}, refusals: map[model.JobKey]*model.Refusal{},
+		source: source,
+		now:    time.Unix(1_700_000_000, 0), specs: map[model.JobKey]*groups.Spec{}, refusals: map[model.JobKey]*model.Refusal{},
 		others: map[model.JobKey]bool{}, snapshot: &model.Snapshot{Dimensions: model.NewDimensions()},
 	}
 	d.ForeignReporter = NewForeignReporter(ForeignSource{
@@ -50,9 +54,13 @@ func newForeignDesk(names ...string) *foreignDesk {
 	return d
 }
 
+func (d *foreignDesk) key(name string) model.JobKey {
+	return model.JobKey{Namespace: "ns", Name: name, Source: d.source}
+}
+
 // object adds or changes the object of a group.
 func (d *foreignDesk) object(name string, change func(*groups.Spec)) {
-	spec := &groups.Spec{Source: model.SourceVolcano, MinMember: 2}
+	spec := &groups.Spec{Source: d.source, MinMember: 2}
 	spec.Namespace, spec.Name, spec.UID = "ns", name, types.UID(name)
 	if before := d.specs[spec.Key()]; before != nil {
 		*spec = *before
@@ -75,7 +83,7 @@ func (d *foreignDesk) shows(name, phase, kind, reason string) {
 
 // members sets the members of a group by their states; none takes the job away.
 func (d *foreignDesk) members(name string, states ...model.Status) *model.Job {
-	job := &model.Job{Key: volcanoKey(name), MinMember: 2}
+	job := &model.Job{Key: d.key(name), MinMember: 2}
 	for _, state := range states {
 		job.Tasks = append(job.Tasks, &model.Task{Placement: model.Placement{Status: state}})
 		job.Whole = job.Whole || state == model.Running
@@ -89,7 +97,7 @@ func (d *foreignDesk) members(name string, states ...model.Status) *model.Job {
 }
 
 func (d *foreignDesk) refuse(name string, refusal *model.Refusal) {
-	d.refusals[volcanoKey(name)] = refusal
+	d.refusals[d.key(name)] = refusal
 }
 
 // report lets the reporter write, and returns what was written.
@@ -107,8 +115,8 @@ func (d *foreignDesk) report() string {
 		if status.Phase != "" {
 			words += " " + status.Phase
 		}
-		if status.Running+status.Succeeded+status.Failed > 0 {
-			words += fmt.Sprintf(" %d/%d/%d", status.Running, status.Succeeded, status.Failed)
+		if n := status.Counts; n != nil {
+			words += fmt.Sprintf(" %d/%d/%d", n.Running, n.Succeeded, n.Failed)
 		}
 		if c := status.Condition; c != nil {
 			words += fmt.Sprintf(" %s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message)
@@ -126,7 +134,9 @@ func (d *foreignDesk) take(status *commit.ForeignStatus) {
 		if status.Phase != "" {
 			s.Shown.Phase = status.Phase
 		}
-		s.Shown.Running, s.Shown.Succeeded, s.Shown.Failed = status.Running, status.Succeeded, status.Failed
+		if n := status.Counts; n != nil {
+			s.Shown.Running, s.Shown.Succeeded, s.Shown.Failed = n.Running, n.Succeeded, n.Failed
+		}
 		if c := status.Condition; c != nil {
 			s.Shown.HasConditions = true
 			s.Shown.Type, s.Shown.Status, s.Shown.Reason, s.Shown.Message = c.Type, string(c.Status), c.Reason, c.Message

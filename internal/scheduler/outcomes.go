@@ -78,7 +78,7 @@ func (s *Scheduler) onWriteFailed(ctx context.Context, outcome *commit.Outcome, 
 	s.queues.Failed(outcome.Write, now)
 	events, first := s.foreign.Failed(outcome, now)
 	if first {
-		log.Error(nil, "The status of groups of another project is refused: operators that wait for it make no pods", "reason", outcome.Message)
+		log.Error(nil, "The status of groups of another project is refused: operators may wait for it", "reason", outcome.Message)
 	}
 	s.write(now, s.history.Last(), events...)
 	if outcome.Write.Foreign != nil {

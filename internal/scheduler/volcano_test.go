@@ -19,8 +19,13 @@ import (
 
 // volcano makes or changes a group of scheduling.volcano.sh.
 func (w *world) volcano(name string, change func(*groups.Spec)) {
-	spec := &groups.Spec{Source: model.SourceVolcano, MinMember: 2}
-	spec.Namespace, spec.Name, spec.UID = "default", name, types.UID("volcano-"+name)
+	w.foreignGroup(model.SourceVolcano, name, change)
+}
+
+// foreignGroup makes or changes a group of two of a foreign source.
+func (w *world) foreignGroup(source model.Source, name string, change func(*groups.Spec)) {
+	spec := &groups.Spec{Source: source, MinMember: 2}
+	spec.Namespace, spec.Name, spec.UID = "default", name, types.UID("foreign-"+name)
 	if before := w.foreign[name]; before != nil {
 		*spec = *before
 	}
@@ -49,9 +54,12 @@ func (w *world) serveForeign(status *commit.ForeignStatus) error {
 	case spec.Shown.HasStatus != status.HasStatus || spec.Shown.HasConditions != status.HasConditions && status.Condition != nil:
 		w.t.Errorf("the patch of %s does not fit its status %+v", status.Group, spec.Shown)
 	}
-	w.volcano(status.Group.Name, func(spec *groups.Spec) {
+	w.foreignGroup(status.Group.Source, status.Group.Name, func(spec *groups.Spec) {
 		shown := &spec.Shown
-		shown.HasStatus, shown.Running, shown.Succeeded, shown.Failed = true, status.Running, status.Succeeded, status.Failed
+		shown.HasStatus = true
+		if n := status.Counts; n != nil {
+			shown.Running, shown.Succeeded, shown.Failed = n.Running, n.Succeeded, n.Failed
+		}
 		if status.Phase != "" {
 			shown.Phase = status.Phase
 		}

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,6 +22,7 @@ func TestChartWritesWhatItsValuesSay(t *testing.T) {
 		rights   = `{.rules[?(@.apiGroups[0]=="scheduling.x-k8s.io")].verbs}`
 
 		nativeRights = `{.rules[?(@.apiGroups[0]=="scheduling.k8s.io")].verbs}`
+		jobRights    = `{.rules[?(@.apiGroups[0]=="batch")].verbs}`
 		patches      = `{.rules[?(@.apiGroups[0]=="scheduling.volcano.sh")].verbs}`
 	)
 	const keep = `{.metadata.annotations['helm\.sh/resource-policy']}`
@@ -51,11 +53,13 @@ func TestChartWritesWhatItsValuesSay(t *testing.T) {
 		{"replicas=2", "Deployment tutti-scheduler", selector, "linux"},
 		{"sources.coscheduling=true", "ClusterRole tutti-scheduler", rights, `["list","watch"]`},
 		{"sources.coscheduling=false", "ClusterRole tutti-scheduler", rights, ""},
-		{"sources.kubernetes=true", "ClusterRole tutti-scheduler", nativeRights, `["list","watch"] ["list","watch"]`},
+		{"sources.kubernetes=true", "ClusterRole tutti-scheduler", nativeRights, `["list","watch"] ["patch"] ["list","watch"]`},
 		{"sources.kubernetes=false", "ClusterRole tutti-scheduler", nativeRights, `["list","watch"]`},
 		{"sources.coscheduling=false", "ClusterRole tutti-scheduler", patches, `["list","watch","patch"]`},
 		{"sources.volcano=true", "ClusterRole tutti-scheduler", patches, `["list","watch","patch"]`},
 		{"sources.volcano=false", "ClusterRole tutti-scheduler", patches, ""},
+		{"sources.job=true", "ClusterRole tutti-scheduler", jobRights, `["list","watch"]`},
+		{"sources.job=false", "ClusterRole tutti-scheduler", jobRights, ""},
 		{"sources.volcano=false", "ClusterRole tutti-scheduler", rights, `["list","watch"]`},
 		{"sources.crds.volcano=true", "ClusterRole tutti-scheduler", patches, `["list","watch","patch"]`},
 		{"sources.crds.volcano=true", "CustomResourceDefinition podgroups.scheduling.volcano.sh", keep, "keep"},
@@ -98,13 +102,17 @@ func TestChartInstallsForeignCRDsOnDemand(t *testing.T) {
 	}
 }
 
-// TestChartTurnsASourceOff in the configuration that it writes.
+// TestChartTurnsASourceOff in the configuration that it writes, and on that is off by default.
 func TestChartTurnsASourceOff(t *testing.T) {
 	for _, name := range config.SourceNames() {
 		for value, want := range map[string]bool{"true": false, "false": true} {
 			text := find(t, render(t, "--set", "sources."+name+"="+value), "ConfigMap tutti-scheduler", `{.data.scheduler\.yaml}`)
-			if got := strings.Contains(text, "\nsources: {"+name+": false}"); got != want {
-				t.Errorf("sources.%s=%s: off %t in\n%s", name, value, got, text)
+			said, other := "\nsources: {"+name+": false}", want
+			if slices.Contains(config.SourcesOffByDefault(), name) { // it says what is not the default
+				said, other = "\nsources: {"+name+": true}", !want
+			}
+			if got := strings.Contains(text, said); got != other || got != strings.Contains(text, "sources:") {
+				t.Errorf("sources.%s=%s: said %t in\n%s", name, value, got, text)
 			}
 		}
 	}

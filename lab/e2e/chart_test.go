@@ -62,6 +62,7 @@ func TestChartRefuses(t *testing.T) {
 		"rbac.preemption=false":                                                     "the configuration's actions name preempt",
 		"rbac.preemption=false,config=tiers: []\nactions: reclaim":                  "the configuration's actions name reclaim",
 		"sources.coscheduling=false,config=tiers: []":                               "sources.coscheduling: without the right to read these groups their pods wait",
+		"config=tiers: []\nsources: {job: true}":                                    "sources.job: without the right to read these groups their pods wait",
 		"sources.volcano=false,config=tiers: []":                                    "sources.volcano: without the right to read these groups their pods wait",
 		"sources.kueue=false,config=tiers: []":                                      "sources.kueue: write sources: {kueue: false} in config, too",
 		"metrics.certManager.enabled=true":                                          "name the issuer of the certificate",

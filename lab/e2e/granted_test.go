@@ -84,6 +84,7 @@ var unseen = map[permission]bool{
 	{"get", "", "pods"}:                                     true, // when the answer to a bind was lost
 	{"delete", "", "pods"}:                                  true, // when a start is undone
 	{"patch", "scheduling.volcano.sh", "podgroups"}:         true, // where the kind is installed
+	{"patch", "scheduling.k8s.io", "podgroups/status"}:      true, // where the kind is served
 }
 
 // isOfSource reports whether the right is to read the objects of a source of groups, none of which is installed here.

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -69,7 +70,7 @@ func bareCluster(t *testing.T, policy string, options cluster.Options) (*harness
 	if err != nil {
 		t.Fatal(err)
 	}
-	options.Kubernetes = os.Getenv("K8S")
+	options.Kubernetes = cmp.Or(options.Kubernetes, os.Getenv("K8S"))
 	options.APIServerArgs = append(options.APIServerArgs, "--audit-policy-file="+rules, "--audit-log-path="+writes.file)
 	c, err := cluster.Start(t.Context(), options)
 	if err != nil {

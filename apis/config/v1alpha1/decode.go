@@ -78,7 +78,7 @@ func (d *decoder) parse(data []byte) *yaml.Node {
 // configuration decodes the root. What it returns is complete only if no error was recorded.
 func (d *decoder) configuration(root *yaml.Node) *Configuration {
 	d.version(root)
-	config := &Configuration{}
+	config := &Configuration{SourcesOff: SourcesOffByDefault()}
 	arguments := map[string]actionArguments{}
 	seen, ok := d.mapping(root, "the configuration", []field{
 		{"apiVersion", nothing}, {"kind", nothing}, // read by version, before everything else

@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,7 +59,7 @@ func show(c *Configuration) string {
 	if c.Pause {
 		out.WriteString("paused\n")
 	}
-	if len(c.SourcesOff) > 0 {
+	if !slices.Equal(c.SourcesOff, SourcesOffByDefault()) {
 		fmt.Fprintf(&out, "sources that are off: %s\n", list(c.SourcesOff))
 	}
 	for _, a := range c.Actions {

@@ -18,7 +18,8 @@
 {{- end }}
 {{- $sources := (include "tutti.config" . | fromYaml).sources | default dict }}
 {{- range $name, $on := .Values.sources }}
-{{- if not (or (kindIs "map" $on) $on (eq (toString (get $sources $name)) "false")) }}
+{{- $said := toString (get $sources $name) }}
+{{- if not (or (kindIs "map" $on) $on (ternary (ne $said "true") (eq $said "false") (eq $name "job"))) }}
 {{- $why := ternary "" "without the right to read these groups their pods wait; " (has $name (list "kueue" "leaderworkerset")) }}
 {{- fail (printf "sources.%s: %swrite sources: {%s: false} in config, too, so that their marks mean nothing" $name $why $name) }}
 {{- end }}

@@ -116,9 +116,9 @@ annotations:
 {{/* The text of the configuration. */}}
 {{- define "tutti.config" -}}
 {{- .Values.config | default (.Files.Get "files/scheduler.yaml") | trim -}}
-{{- $off := list -}}
-{{- range $name, $on := .Values.sources }}{{ if not (or (kindIs "map" $on) $on) }}{{ $off = append $off (printf "%s: false" $name) }}{{ end }}{{ end -}}
-{{- if and $off (not .Values.config) }}
-sources: {{ printf "{%s}" (join ", " $off) }}
+{{- $other := list -}}
+{{- range $name, $on := .Values.sources }}{{ if and (not (kindIs "map" $on)) (eq (eq $name "job") $on) }}{{ $other = append $other (printf "%s: %t" $name $on) }}{{ end }}{{ end -}}
+{{- if and $other (not .Values.config) }}
+sources: {{ printf "{%s}" (join ", " $other) }}
 {{- end -}}
 {{- end }}

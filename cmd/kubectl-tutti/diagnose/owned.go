@@ -102,8 +102,13 @@ func (g *gang) owners() []metav1.OwnerReference {
 // Shown is how many jobs of an object are printed as text.
 const Shown = 20
 
-// Write prints the diagnosis of each job as text. now is the time that ages are relative to.
+// Write prints the diagnosis of each job as text, below a line about the object unless that of its only job names it already. now
+// is the time that ages are relative to.
 func (o *Owned) Write(p *printer.Printer, now time.Time) {
+	if len(o.Jobs) == 1 && len(o.Details)+len(o.Notes) == 0 && o.Jobs[0].names(o) {
+		o.Jobs[0].Write(p, now)
+		return
+	}
 	name := o.Name
 	if o.Namespace != "" {
 		name = o.Namespace + "/" + o.Name
@@ -128,6 +133,12 @@ func (o *Owned) Write(p *printer.Printer, now time.Time) {
 		}
 		job.Write(p, now)
 	}
+}
+
+// names reports whether the first line of the diagnosis names the object: it is the job, or its owner. A pod of a group has a line
+// of its own.
+func (a *Diagnosis) names(o *Owned) bool {
+	return a.Group == nil && (a.Kind == o.Kind && a.Name == o.Name || a.Owner == o.Kind+"/"+o.Name)
 }
 
 // summary is how its jobs stand, in one line.

@@ -69,6 +69,7 @@ func FillImplicit(job *model.Job) {
 func FillForeign(job *model.Job, spec *Spec) {
 	job.UID, job.Created, job.MinMember, job.Roles = spec.UID, spec.CreationTimestamp.Time, spec.MinMember, spec.Roles
 	countDone(job, spec.Done)
+	countLeft(job, spec.Left)
 	countLate(job)
 	job.Invalid = nil
 	if spec.Contradiction != "" {

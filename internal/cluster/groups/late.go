@@ -54,6 +54,15 @@ func countDone(job *model.Job, done []string) {
 	job.Roles = counted
 }
 
+// countLeft lets no more members be needed than have still to succeed, beside those that have and are there: others may be
+// deleted, and are not replaced. left is zero when the object does not say.
+func countLeft(job *model.Job, left int32) {
+	if left > 0 {
+		has := job.Count(func(task *model.Task) bool { return task.Status == model.Succeeded })
+		job.MinMember = min(job.MinMember, left+int32(has))
+	}
+}
+
 // WithoutLate returns the job without its late roles: itself when it has none.
 func WithoutLate(job *model.Job) *model.Job {
 	return without(job, func(role model.Role) bool { return role.Late })

@@ -66,5 +66,8 @@ func decodeNative(object *unstructured.Unstructured) *Spec {
 		remarks = append(remarks, "disruptionMode is not followed: members beyond the minimum may be evicted alone")
 	}
 	spec.Remark, spec.Contradiction = strings.Join(remarks, "; "), f.contradiction
+	status := fields{object: object.Object}
+	spec.Shown = status.condition(schedulingv1beta1.PodGroupInitiallyScheduled)
+	spec.Shown.HasStatus = status.value("status") != nil
 	return spec
 }

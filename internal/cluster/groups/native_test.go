@@ -99,8 +99,13 @@ func TestDecodeNative(t *testing.T) {
 			spec(2, func(s *Spec) { s.Name = "g" })},
 		"a status": {object{"spec": object{"schedulingPolicy": gang(int64(2))}, "status": object{"conditions": []any{
 			object{"type": "PodGroupInitiallyScheduled", "status": "False", "reason": "Unschedulable", "message": "m"}, object{"type": "DisruptionTarget"}}}},
-			spec(2, func(*Spec) {})},
-		"a status of another type": {object{"spec": object{"schedulingPolicy": gang(int64(2))}, "status": "good"}, spec(2, func(*Spec) {})},
+			spec(2, func(s *Spec) {
+				s.Shown = Shown{HasStatus: true, HasConditions: true, Type: "PodGroupInitiallyScheduled", Status: "False", Reason: "Unschedulable", Message: "m"}
+			})},
+		"no condition yet": {object{"spec": object{"schedulingPolicy": gang(int64(2))}, "status": object{}},
+			spec(2, func(s *Spec) { s.Shown.HasStatus = true })},
+		"a status of another type": {object{"spec": object{"schedulingPolicy": gang(int64(2))}, "status": "good"},
+			spec(2, func(s *Spec) { s.Shown.HasStatus = true })},
 	} {
 		if diff := cmp.Diff(c.want, decodeNative(&unstructured.Unstructured{Object: c.object})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,7 +23,8 @@ type owned struct {
 	name     string
 	source   model.Source
 	resource schema.GroupVersionResource
-	// job and role are the labels with the name of the object and with the role; is reports whether the pod is of this kind.
+	// job and role are the labels with the name of the object and with the role, empty when there are none; is reports whether the
+	// pod is of this kind.
 	job, role string
 	is        func(pod *corev1.Pod) bool
 	marks     []string
@@ -32,7 +34,13 @@ type owned struct {
 
 func (o *owned) Name() string { return o.name }
 
-func (o *owned) Marks() Marks { return Marks{Labels: append([]string{o.job, o.role}, o.marks...)} }
+func (o *owned) Marks() Marks {
+	labels := append([]string{o.job}, o.marks...)
+	if o.role != "" {
+		labels = append(labels, o.role)
+	}
+	return Marks{Labels: labels}
+}
 
 func (o *owned) Of(pod *corev1.Pod) (Membership, bool) {
 	name := pod.Labels[o.job]
@@ -226,3 +234,28 @@ var rayCluster = &owned{
 		spec.sortRoles()
 	},
 }
+
+// indexedJob is a Job of Kubernetes whose pods have an index each and run together: as many at a time as there are indexes. One
+// that goes on without some of its indexes is no gang, and nor is that of a controller that knows more of its pods than it says;
+// a CronJob does not. Pods of other Jobs have no index.
+var indexedJob = &owned{
+	name: "job", source: model.SourceJob, job: batchv1.JobNameLabel, marks: []string{jobIndex},
+	resource: batchv1.SchemeGroupVersion.WithResource("jobs"),
+	is: func(pod *corev1.Pod) bool {
+		controller := metav1.GetControllerOf(pod)
+		return controller != nil && controller.Kind == "Job" && pod.Labels[jobIndex] != ""
+	},
+	decode: func(f *fields, spec *Spec) {
+		parallelism, completions := f.integerOr(1, "spec", "parallelism"), f.integer("spec", "completions")
+		owned := slices.ContainsFunc(spec.OwnerReferences, func(by metav1.OwnerReference) bool { return by.Kind != "CronJob" })
+		indexed := f.text("spec", "completionMode") == string(batchv1.IndexedCompletion)
+		if indexed && parallelism == completions && !owned && f.value("spec", "backoffLimitPerIndex") == nil && f.value("spec", "successPolicy") == nil {
+			spec.MinMember = parallelism
+		}
+		status := fields{object: f.object}
+		spec.Left = max(0, completions-status.integer("status", "succeeded"))
+	},
+}
+
+// jobIndex is the label of pods of an indexed Job.
+const jobIndex = batchv1.JobCompletionIndexAnnotation

@@ -1,6 +1,7 @@
 package groups
 
 import (
+	"fmt"
 	"strconv"
 	"testing"
 
@@ -61,6 +62,19 @@ func TestObjectsThatOwnPods(t *testing.T) {
 			[]model.Role{role("a", 3), role("b", 2), role("c", 4), role("headgroup", 1)}, "", ""},
 		"ray, autoscaled": {model.SourceRayCluster, `{spec: {enableInTreeAutoscaling: true, workerGroupSpecs: [{groupName: a, replicas: 5, minReplicas: 2}, {groupName: b, replicas: 3}]}}`, 3,
 			[]model.Role{role("a", 2), role("headgroup", 1)}, "", ""},
+
+		"job":                  {model.SourceJob, `{spec: {completionMode: Indexed, parallelism: 4, completions: 4}}`, 4, nil, "", ""},
+		"job, of a CronJob":    {model.SourceJob, `{metadata: {ownerReferences: [{kind: CronJob, controller: true}]}, spec: {completionMode: Indexed, parallelism: 4, completions: 4}}`, 4, nil, "", ""},
+		"job, of another":      {model.SourceJob, `{metadata: {ownerReferences: [{kind: JobSet, controller: true}]}, spec: {completionMode: Indexed, parallelism: 4, completions: 4}}`, 1, nil, "", ""},
+		"job, not indexed":     {model.SourceJob, `{spec: {completionMode: NonIndexed, parallelism: 4, completions: 4}}`, 1, nil, "", ""},
+		"job, more indexes":    {model.SourceJob, `{spec: {completionMode: Indexed, parallelism: 4, completions: 8}}`, 1, nil, "", ""},
+		"job, fewer indexes":   {model.SourceJob, `{spec: {completionMode: Indexed, parallelism: 4, completions: 2}}`, 1, nil, "", ""},
+		"job, by index":        {model.SourceJob, `{spec: {completionMode: Indexed, parallelism: 4, completions: 4, backoffLimitPerIndex: 1}}`, 1, nil, "", ""},
+		"job, some suffice":    {model.SourceJob, `{spec: {completionMode: Indexed, parallelism: 4, completions: 4, successPolicy: {rules: []}}}`, 1, nil, "", ""},
+		"job, stated":          {model.SourceJob, `{metadata: {annotations: {scheduling.tutti.dev/min-member: "2"}}, spec: {completionMode: Indexed, parallelism: 4, completions: 8}}`, 2, nil, "", ""},
+		"job, of one":          {model.SourceJob, `{spec: {completionMode: Indexed, completions: 1}}`, 1, nil, "", ""},
+		"job, stopped":         {model.SourceJob, `{spec: {completionMode: Indexed, parallelism: 0, completions: 0}}`, 1, nil, "", ""},
+		"job, of another type": {model.SourceJob, `{spec: {completionMode: Indexed, parallelism: few, completions: 4}}`, 1, nil, "spec.parallelism is a text, it must be a whole number", ""},
 	} {
 		var object map[string]any
 		if err := yaml.Unmarshal([]byte(c.object), &object); err != nil {
@@ -68,6 +82,7 @@ func TestObjectsThatOwnPods(t *testing.T) {
 		}
 		watch, _ := WatchOf(c.source)
 		got := watch.Decode(&unstructured.Unstructured{Object: asRead(object).(map[string]any)})
+		got.OwnerReferences, got.Left = nil, 0
 		if diff := cmp.Diff(&Spec{Source: c.source, MinMember: c.minMember, Roles: c.roles, Contradiction: c.contradiction, Remark: c.remark}, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
@@ -107,13 +122,63 @@ func TestPodsOfOwners(t *testing.T) {
 		"mpi v1":          {kubeflow("mpijob-controller", ""), "MPIJob", "pod ns/p", ""},
 		"ray":             {map[string]string{"ray.io/cluster": "r", "ray.io/group": "headgroup"}, "RayCluster", "RayCluster ns/r", "headgroup"},
 		"ray's submitter": {map[string]string{"ray.io/cluster": "r"}, "Job", "pod ns/p", ""},
+		"job":             {map[string]string{"batch.kubernetes.io/job-name": "j", jobIndex: "0"}, "Job", "Job ns/j", ""},
+		"job, no index":   {map[string]string{"batch.kubernetes.io/job-name": "j"}, "Job", "pod ns/p", ""},
+		"labels alone":    {map[string]string{"batch.kubernetes.io/job-name": "j", jobIndex: "0"}, "Mine", "pod ns/p", ""},
+		"job of a jobset": {map[string]string{"batch.kubernetes.io/job-name": "j", jobIndex: "0", "jobset.sigs.k8s.io/jobset-name": "s"}, "Job", "JobSet ns/s", ""},
 		"a group, too":    {map[string]string{"jobset.sigs.k8s.io/jobset-name": "s", jobSetRole: "w", LabelCoscheduling: "g"}, "Job", "PodGroup.scheduling.x-k8s.io ns/g", "w"},
 	} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "ns", Name: "p", Labels: c.labels, OwnerReferences: []metav1.OwnerReference{{Kind: c.controller, Name: "o", Controller: new(true)}},
 		}}
-		if m := Of(pod); m.Job.Describe() != c.want || m.Role != c.role {
+		if m := All().Of(pod); m.Job.Describe() != c.want || m.Role != c.role {
 			t.Errorf("%s: %s as %q, want %s as %q", name, m.Job.Describe(), m.Role, c.want, c.role)
+		}
+		if m := Of(pod); m.Job.Source == model.SourceJob {
+			t.Errorf("%s: %s by default", name, m.Job.Describe())
+		}
+	}
+}
+
+// TestIndexesThatAreDone are not needed where their pods are gone; a status that cannot be read says nothing.
+func TestIndexesThatAreDone(t *testing.T) {
+	for name, c := range map[string]struct {
+		completions int
+		status      string
+		tasks       []model.Status
+		minMember   int32
+	}{
+		"none":                       {4, "{}", []model.Status{model.Pending}, 4},
+		"two, whose pods are there":  {4, "{succeeded: 2}", []model.Status{model.Succeeded, model.Succeeded, model.Pending}, 4},
+		"two, of which one is there": {4, "{succeeded: 2}", []model.Status{model.Succeeded, model.Pending}, 3},
+		"two, whose pods are gone":   {4, "{succeeded: 2}", []model.Status{model.Pending}, 2},
+		"the status lags":            {4, "{succeeded: 1}", []model.Status{model.Succeeded, model.Succeeded, model.Pending}, 4},
+		"all":                        {4, "{succeeded: 4}", []model.Status{model.Succeeded}, 4},
+		"no number":                  {4, "{succeeded: two}", []model.Status{model.Pending}, 4},
+		"stated, enough are left":    {8, "{succeeded: 3}", []model.Status{model.Pending}, 4},
+		"stated, fewer are left":     {5, "{succeeded: 4}", []model.Status{model.Pending}, 1},
+	} {
+		var object map[string]any
+		text := fmt.Sprintf(`{metadata: {annotations: {scheduling.tutti.dev/min-member: "4"}}, spec: {completionMode: Indexed, parallelism: 4, completions: %d}, status: %s}`,
+			c.completions, c.status)
+		if err := yaml.Unmarshal([]byte(text), &object); err != nil {
+			t.Fatal(err)
+		}
+		watch, _ := WatchOf(model.SourceJob)
+		spec := watch.Decode(&unstructured.Unstructured{Object: asRead(object).(map[string]any)})
+		job := &model.Job{}
+		for _, status := range c.tasks {
+			job.Tasks = append(job.Tasks, &model.Task{Placement: model.Placement{Status: status}, Pod: &corev1.Pod{}})
+		}
+		if FillForeign(job, spec); job.MinMember != c.minMember || job.Invalid != nil {
+			t.Errorf("%s: needs %d, %v, want %d", name, job.MinMember, job.Invalid, c.minMember)
+		}
+		if c.completions == 4 {
+			if other := *spec; spec.Left != 0 {
+				if other.Left--; spec.Same(&other) {
+					t.Errorf("%s: fewer that are left is the same", name)
+				}
+			}
 		}
 	}
 }

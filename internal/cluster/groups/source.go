@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -47,8 +48,10 @@ type Spec struct {
 	// MinMember is how many members must start together, at least 1; Roles are the minima of its parts, by name.
 	MinMember int32
 	Roles     []model.Role
-	// Done are the roles of which the object says that all members have succeeded.
+	// Done are the roles of which the object says that all members have succeeded. Left is how many members have still to succeed,
+	// zero when it does not say.
 	Done []string
+	Left int32
 	// PriorityClassName and Queue are those that it names; empty when it names none.
 	PriorityClassName, Queue string
 	// NoGang reports that it is no gang: its pods are in what their other marks say. NeverPreempts reports that it wants no pod
@@ -91,6 +94,9 @@ func Identity(object *unstructured.Unstructured) metav1.ObjectMeta {
 // Parent returns the key of the job of the object that controls a group object and says which roles are late; ok is false when
 // there is none. The JobSet of a TrainJob has its name (pkg/runtime of kubeflow/trainer).
 func (s *Spec) Parent() (key model.JobKey, ok bool) {
+	if s.Source.OwnsPods() {
+		return key, false
+	}
 	for _, controller := range s.OwnerReferences {
 		switch key = (model.JobKey{Namespace: s.Namespace, Name: controller.Name}); controller.Kind {
 		case "MPIJob":
@@ -134,7 +140,7 @@ func (s *Spec) Refusal() *model.Refusal {
 // Same reports whether two versions say the same: a job is not looked at again for what others write to a status.
 func (s *Spec) Same(other *Spec) bool {
 	return other != nil && s.UID == other.UID && equality.Semantic.DeepEqual(s.OwnerReferences, other.OwnerReferences) &&
-		s.MinMember == other.MinMember && slices.Equal(s.Roles, other.Roles) && slices.Equal(s.Done, other.Done) &&
+		s.MinMember == other.MinMember && slices.Equal(s.Roles, other.Roles) && slices.Equal(s.Done, other.Done) && s.Left == other.Left &&
 		s.PriorityClassName == other.PriorityClassName && s.Queue == other.Queue && s.NoGang == other.NoGang &&
 		s.NeverPreempts == other.NeverPreempts &&
 		s.Contradiction == other.Contradiction && s.Remark == other.Remark &&
@@ -146,7 +152,9 @@ func (s *Spec) Same(other *Spec) bool {
 type Sources []Source
 
 // WritesStatus reports whether the status of the objects of a source is ours to write.
-func WritesStatus(source model.Source) bool { return source == model.SourceVolcano }
+func WritesStatus(source model.Source) bool {
+	return source == model.SourceVolcano || source == model.SourceNative
+}
 
 // All returns the sources in their order: the word of a user comes before what an operator writes, the field of the API before
 // labels and annotations, those that name an object before those of pods alone, those of the operator that made the pods before
@@ -155,7 +163,7 @@ func All() Sources { return slices.Clone(all) }
 
 var all = Sources{
 	own{}, native{}, coscheduling{}, volcano{}, kubeBatch{}, leaderWorkerSet{}, kueue{},
-	jobSet, mpiJob, pyTorchJob, tfJob, xgBoostJob, paddleJob, jaxJob, rayCluster,
+	jobSet, mpiJob, pyTorchJob, tfJob, xgBoostJob, paddleJob, jaxJob, rayCluster, indexedJob,
 }
 
 // Without returns all sources but those that are off, by name.
@@ -172,8 +180,13 @@ func (s Sources) Marks() (all Marks) {
 	return all
 }
 
-// Of returns what a pod says while all sources are on.
-func Of(pod *corev1.Pod) Membership { return all.Of(pod) }
+// Default returns the sources that are on by default.
+func Default() Sources { return slices.Clone(byDefault) }
+
+var byDefault = Without(config.SourcesOffByDefault())
+
+// Of returns what a pod says while the sources are on that are on by default.
+func Of(pod *corev1.Pod) Membership { return byDefault.Of(pod) }
 
 // Of returns what a pod says of the job it belongs to: one of its own when it has no mark. A PodGroup of Kubernetes may be no
 // gang, and the marks of the sources after it hold then.

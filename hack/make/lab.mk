@@ -38,9 +38,9 @@ FROM ?= 015edae
 .PHONY: upgrade
 upgrade: tools ## Change between the scheduler of a commit and this one in a real cluster, with gangs in every phase (FROM=015edae).
 	rm -rf build/previous && git worktree prune && git worktree add --detach build/previous $(FROM)
-	cd build/previous && go build -o ../previous-scheduler ./cmd/tutti-scheduler
+	cd build/previous && go build -o ../before/tutti-scheduler ./cmd/tutti-scheduler
 	git worktree remove --force build/previous
-	cd lab && PREVIOUS=$(CURDIR)/build/previous-scheduler K8S=$(K8S) go test -count=1 -v -timeout 20m -run '^TestUpgradeAndRollback$$' ./e2e
+	cd lab && PREVIOUS=$(CURDIR)/build/before/tutti-scheduler K8S=$(K8S) go test -count=1 -v -timeout 20m -run '^TestUpgradeAndRollback$$' ./e2e
 
 .PHONY: demo
 demo: ## Show a gang start in a real cluster (KEEP=1 keeps the cluster up).

@@ -26,9 +26,9 @@ func TestANominationOfOthersIsNotTakenOver(t *testing.T) {
 		noted []metav1.ManagedFieldsEntry
 		want  string
 	}{
-		"ours":             {[]metav1.ManagedFieldsEntry{by("kubelet", conditions), by(model.NominationManager, nomination)}, "n"},
-		"of an autoscaler": {[]metav1.ManagedFieldsEntry{by(model.NominationManager, conditions), by("karpenter", nomination)}, ""},
-		"the same by both": {[]metav1.ManagedFieldsEntry{by("karpenter", nomination), by(model.NominationManager, nomination)}, "n"},
+		"ours":                          {[]metav1.ManagedFieldsEntry{by("kubelet", conditions), by(model.NominationManager, nomination)}, "n"},
+		"of an autoscaler":              {[]metav1.ManagedFieldsEntry{by(model.NominationManager, conditions), by("karpenter", nomination)}, ""},
+		"the same by both":              {[]metav1.ManagedFieldsEntry{by("karpenter", nomination), by(model.NominationManager, nomination)}, "n"},
 		"nothing is noted":              {nil, "n"},
 		"nothing is noted of this":      {[]metav1.ManagedFieldsEntry{by("karpenter", conditions)}, "n"},
 		"a key that looks like a field": {[]metav1.ManagedFieldsEntry{by("karpenter", `{"f:status":{"k:{\"f:nominatedNodeName\":1}":{}}}`)}, "n"},

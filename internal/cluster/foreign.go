@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -232,17 +234,37 @@ func wantsMore(job *model.Job, spec *groups.Spec) bool {
 	if len(spec.MinResources) == 0 {
 		return false
 	}
-	wanted := maps.Clone(spec.MinResources)
+	rest := spec.MinResources.DeepCopy() // the number of an amount may be behind a pointer
 	for _, task := range job.Tasks {
-		if !task.Exists() {
-			continue
-		}
-		for name, amount := range requestsOf(task.Pod, requests) {
-			if rest, there := wanted[name]; there {
-				rest.Sub(amount)
-				wanted[name] = rest
-			}
+		if task.Exists() {
+			subtractRequests(rest, task.Pod)
 		}
 	}
-	return len(namesIn(wanted)) > 0
+	for _, amount := range rest {
+		if amount.Sign() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// subtractRequests takes what a pod requests off the amounts of a list.
+func subtractRequests(rest corev1.ResourceList, pod *corev1.Pod) {
+	if !isSumOfContainers(pod) {
+		subtract(rest, requestsOf(pod, requests))
+		return
+	}
+	for i := range pod.Spec.Containers {
+		subtract(rest, pod.Spec.Containers[i].Resources.Requests)
+	}
+	subtract(rest, pod.Spec.Overhead)
+}
+
+func subtract(rest, list corev1.ResourceList) {
+	for name, amount := range rest {
+		if part, named := list[name]; named {
+			amount.Sub(part)
+			rest[name] = amount
+		}
+	}
 }

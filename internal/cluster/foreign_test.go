@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
@@ -237,6 +238,42 @@ func TestRemarksOnAForeignGroup(t *testing.T) {
 			t.Errorf("%s: %q, want %q; %v", name, job.Warning, c.want, job.Invalid)
 		}
 	}
+}
+
+// TestRemarksAreTheSameTwice: amounts whose number is behind a pointer stay what the object says, so that the job is read as before and
+// a version that says the same is no news.
+func TestRemarksAreTheSameTwice(t *testing.T) {
+	spec := func(version int) *groups.Spec {
+		one := foreignSpec("g", version, 2)
+		one.MinResources = list("memory", "3.5Gi")
+		return one
+	}
+	member := func(name string, of int32) *corev1.Pod {
+		return pod(name, ofForeign("g"), asking("memory", "1.25Gi"), priority(of))
+	}
+	s := newState(node("n"), member("a", 1), member("b", 1), spec(1))
+	before := snap(t, s, start).Job(foreignKey("g")).Warning
+	if effect := s.Apply(seen(spec(2))); effect != (Effect{}) {
+		t.Errorf("the same again asks for %+v", effect)
+	}
+	s.Apply(seen(member("a", 2)))
+	if after := snap(t, s, start).Job(foreignKey("g")).Warning; before == "" || after != before {
+		t.Errorf("%q became %q", before, after)
+	}
+}
+
+// TestSubtractedRequests are what kube-scheduler counts for the pod, also where they are added up without it.
+func TestSubtractedRequests(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawPodWithRequests(t)
+		got := drawList(t, "wanted")
+		want := got.DeepCopy()
+		subtract(want, requestsOf(p.DeepCopy(), requests))
+		subtractRequests(got, p)
+		if !equality.Semantic.DeepEqual(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+	})
 }
 
 // TestAForeignGroupThatCannotBeRead costs its own job.

@@ -23,8 +23,18 @@ func (b *Batch) writtenBy(source model.Source) {
 	if !ok {
 		return
 	}
+	at := 0
 	for _, group := range b.Groups {
-		text, err := json.Marshal(foreignObject(source, group))
+		wanted := corev1.ResourceList{}
+		for range group.Spec.MinMember {
+			for name, amount := range b.Pods[at].Spec.Containers[0].Resources.Requests {
+				sum := wanted[name]
+				sum.Add(amount)
+				wanted[name] = sum
+			}
+			at++
+		}
+		text, err := json.Marshal(foreignObject(source, group, wanted))
 		if err != nil {
 			panic(fmt.Sprintf("%s: %v", source.Kind(), err)) // it is made of texts and numbers
 		}
@@ -40,8 +50,8 @@ func (b *Batch) writtenBy(source model.Source) {
 	}
 }
 
-// foreignObject is the object of such a group as its operator writes it.
-func foreignObject(source model.Source, group *v1alpha1.PodGroup) map[string]any {
+// foreignObject is the object of such a group as its operator writes it. minResources are what all members request.
+func foreignObject(source model.Source, group *v1alpha1.PodGroup, minResources corev1.ResourceList) map[string]any {
 	operated := true
 	meta := metav1.ObjectMeta{
 		Namespace: group.Namespace, Name: group.Name, UID: group.UID, ResourceVersion: group.ResourceVersion,
@@ -51,9 +61,7 @@ func foreignObject(source model.Source, group *v1alpha1.PodGroup) map[string]any
 		}}},
 	}
 	members := group.Spec.MinMember
-	object := map[string]any{"metadata": meta, "spec": map[string]any{
-		"minMember": members, "minResources": map[string]any{"cpu": "100m", "memory": "500Mi"},
-	}}
+	object := map[string]any{"metadata": meta, "spec": map[string]any{"minMember": members, "minResources": minResources}}
 	switch source {
 	case model.SourcePyTorchJob:
 		object["apiVersion"], object["kind"] = "kubeflow.org/v1", "PyTorchJob"

@@ -234,22 +234,20 @@ func wantsMore(job *model.Job, spec *groups.Spec) bool {
 	if len(spec.MinResources) == 0 {
 		return false
 	}
-	rest := spec.MinResources.DeepCopy() // the number of an amount may be behind a pointer
+	rest := make([]groups.Amount, len(spec.MinResources))
+	for i, amount := range spec.MinResources {
+		rest[i] = groups.Amount{Name: amount.Name, Quantity: amount.Quantity.DeepCopy()} // its number may be behind a pointer
+	}
 	for _, task := range job.Tasks {
 		if task.Exists() {
 			subtractRequests(rest, task.Pod)
 		}
 	}
-	for _, amount := range rest {
-		if amount.Sign() > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(rest, func(amount groups.Amount) bool { return amount.Quantity.Sign() > 0 })
 }
 
 // subtractRequests takes what a pod requests off the amounts of a list.
-func subtractRequests(rest corev1.ResourceList, pod *corev1.Pod) {
+func subtractRequests(rest []groups.Amount, pod *corev1.Pod) {
 	if !isSumOfContainers(pod) {
 		subtract(rest, requestsOf(pod, requests))
 		return
@@ -260,11 +258,10 @@ func subtractRequests(rest corev1.ResourceList, pod *corev1.Pod) {
 	subtract(rest, pod.Spec.Overhead)
 }
 
-func subtract(rest, list corev1.ResourceList) {
-	for name, amount := range rest {
-		if part, named := list[name]; named {
-			amount.Sub(part)
-			rest[name] = amount
+func subtract(rest []groups.Amount, list corev1.ResourceList) {
+	for i := range rest {
+		if part, named := list[rest[i].Name]; named {
+			rest[i].Quantity.Sub(part)
 		}
 	}
 }

@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,6 +24,14 @@ func foreignSpec(name string, version int, minMember int32) *groups.Spec {
 	spec.Namespace, spec.Name, spec.UID = "ns", name, types.UID("foreign-"+name)
 	spec.ResourceVersion = fmt.Sprint(version)
 	return spec
+}
+
+// amountsIn returns the amounts of a list, by name.
+func amountsIn(list corev1.ResourceList) (amounts []groups.Amount) {
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		amounts = append(amounts, groups.Amount{Name: name, Quantity: list[name]})
+	}
+	return amounts
 }
 
 func ofForeign(name string) podOption { return label(groups.LabelCoscheduling, name) }
@@ -229,7 +239,7 @@ func TestRemarksOnAForeignGroup(t *testing.T) {
 		rare := asking("cpu", "1", "example.com/rare", "1")
 		s := newState(node("n"), pod("a", ofForeign("g"), rare), pod("b", ofForeign("g"), rare))
 		spec := foreignSpec("g", 1, 2)
-		spec.MinResources = c.resources
+		spec.MinResources = amountsIn(c.resources)
 		s.Apply(seen(spec))
 		if c.others {
 			s.Apply(seen(pod("c", ofForeign("g"), by("other"))))
@@ -245,7 +255,7 @@ func TestRemarksOnAForeignGroup(t *testing.T) {
 func TestRemarksAreTheSameTwice(t *testing.T) {
 	spec := func(version int) *groups.Spec {
 		one := foreignSpec("g", version, 2)
-		one.MinResources = list("memory", "3.5Gi")
+		one.MinResources = amountsIn(list("memory", "3.5Gi"))
 		return one
 	}
 	member := func(name string, of int32) *corev1.Pod {
@@ -266,8 +276,8 @@ func TestRemarksAreTheSameTwice(t *testing.T) {
 func TestSubtractedRequests(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawPodWithRequests(t)
-		got := drawList(t, "wanted")
-		want := got.DeepCopy()
+		wanted := drawList(t, "wanted")
+		got, want := amountsIn(wanted.DeepCopy()), amountsIn(wanted)
 		subtract(want, requestsOf(p.DeepCopy(), requests))
 		subtractRequests(got, p)
 		if !equality.Semantic.DeepEqual(got, want) {

@@ -115,7 +115,7 @@ func TestAVolcanoStatusCostsNoCycle(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "1")
 	w.volcano("waits", func(spec *groups.Spec) {
-		spec.MinResources = corev1.ResourceList{"memory": resource.MustParse("1.5Gi")}
+		spec.MinResources = []groups.Amount{{Name: "memory", Quantity: resource.MustParse("1.5Gi")}}
 	})
 	w.volcanoMember("waits", 0)
 	w.volcanoMember("waits", 1)

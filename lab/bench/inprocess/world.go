@@ -238,6 +238,7 @@ func (w *world) run() cycle {
 		},
 	})
 	c.session = time.Since(start) - c.snapshot
+	w.state.TakeForeignNews() // as each report does
 	c.waiting = len(refusals)
 	if w.workload.Kind.evicts() {
 		c.binds = nominated(snapshot, refusals)

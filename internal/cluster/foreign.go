@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -191,7 +191,7 @@ func (s *State) readForeign(job *model.Job) (class string) {
 	groups.FillForeign(job, spec)
 	s.seeWhole(job)
 	job.Warning = joinNotes(spec.Remark, s.others.warning(job.Key))
-	if !job.Whole && !spec.HasLate() && job.FirstUnmetMinimum((*model.Task).Exists) == nil && wantsMore(job, spec) {
+	if !job.Whole && !spec.HasLate() && job.FirstUnmetMinimum((*model.Task).Exists) == nil && s.wantsMore(job, spec) {
 		job.Warning = joinNotes(job.Warning, "its minResources are more than its members request; only the capacity for these is waited for")
 	}
 	if parent, ok := spec.Parent(); ok && s.foreign.specs[parent] == nil && job.FirstUnmetMinimum((*model.Task).Exists) != nil {
@@ -228,40 +228,39 @@ func (f *foreign) missing(key model.JobKey) *model.Refusal {
 	return &model.Refusal{Code: model.GroupNotFound, Detail: why}
 }
 
-// wantsMore reports whether the object asks for more of a resource than all members request together. It reads the pods and not
-// what the tasks take, which depends on what the nodes offer.
-func wantsMore(job *model.Job, spec *groups.Spec) bool {
-	if len(spec.MinResources) == 0 {
-		return false
-	}
-	rest := make([]groups.Amount, len(spec.MinResources))
-	for i, amount := range spec.MinResources {
-		rest[i] = groups.Amount{Name: amount.Name, Quantity: amount.Quantity.DeepCopy()} // its number may be behind a pointer
-	}
-	for _, task := range job.Tasks {
-		if task.Exists() {
-			subtractRequests(rest, task.Pod)
-		}
-	}
-	return slices.ContainsFunc(rest, func(amount groups.Amount) bool { return amount.Quantity.Sign() > 0 })
+// wantsMore reports whether the object asks for more of a resource than all members request together. It reads the pods where the
+// tasks do not take as much, since what these take depends on what the nodes offer.
+func (s *State) wantsMore(job *model.Job, spec *groups.Spec) bool {
+	lacks := func(wanted groups.Amount) bool { return !s.take(job.Tasks, wanted) }
+	return slices.ContainsFunc(spec.MinResources, lacks) && requestLess(job.Tasks, spec.MinResources)
 }
 
-// subtractRequests takes what a pod requests off the amounts of a list.
-func subtractRequests(rest []groups.Amount, pod *corev1.Pod) {
-	if !isSumOfContainers(pod) {
-		subtract(rest, requestsOf(pod, requests))
-		return
-	}
-	for i := range pod.Spec.Containers {
-		subtract(rest, pod.Spec.Containers[i].Resources.Requests)
-	}
-	subtract(rest, pod.Spec.Overhead)
-}
-
-func subtract(rest []groups.Amount, list corev1.ResourceList) {
-	for i := range rest {
-		if part, named := list[rest[i].Name]; named {
-			rest[i].Quantity.Sub(part)
+// take reports whether tasks take an amount together.
+func (s *State) take(tasks []*model.Task, wanted groups.Amount) bool {
+	position, offered := s.dimensions.Find(wanted.Name)
+	rest, counted := model.Amount(wanted.Name, wanted.Quantity)
+	for i := 0; i < len(tasks) && rest > 0 && offered; i++ {
+		if tasks[i].Exists() {
+			rest -= tasks[i].Request.At(position)
 		}
 	}
+	return counted && rest <= 0
+}
+
+// requestLess reports whether the pods of tasks request less than one of the amounts.
+func requestLess(tasks []*model.Task, wanted []groups.Amount) bool {
+	rest := make([]resource.Quantity, len(wanted))
+	for i := range wanted {
+		rest[i] = wanted[i].Quantity.DeepCopy() // its number may be behind a pointer
+	}
+	for _, task := range tasks {
+		if !task.Exists() {
+			continue
+		}
+		requested := requestsOf(task.Pod, requests)
+		for i := range wanted {
+			rest[i].Sub(requested[wanted[i].Name])
+		}
+	}
+	return slices.ContainsFunc(rest, func(amount resource.Quantity) bool { return amount.Sign() > 0 })
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
@@ -272,16 +272,35 @@ func TestRemarksAreTheSameTwice(t *testing.T) {
 	}
 }
 
-// TestSubtractedRequests are what kube-scheduler counts for the pod, also where they are added up without it.
-func TestSubtractedRequests(t *testing.T) {
+// TestWhatTasksTakeSaysWhatPodsRequest, but for less than a unit of each: the remark is the same as if all pods were read.
+func TestWhatTasksTakeSaysWhatPodsRequest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := drawPodWithRequests(t)
-		wanted := drawList(t, "wanted")
-		got, want := amountsIn(wanted.DeepCopy()), amountsIn(wanted)
-		subtract(want, requestsOf(p.DeepCopy(), requests))
-		subtractRequests(got, p)
-		if !equality.Semantic.DeepEqual(got, want) {
-			t.Errorf("%v, want %v", got, want)
+		s := newState(node("n", "nvidia.com/gpu", "8"))
+		spec := foreignSpec("g", 1, 1)
+		spec.MinResources = amountsIn(drawList(t, "wanted"))
+		s.Apply(seen(spec))
+		members := rapid.IntRange(1, 3).Draw(t, "members")
+		for i := range members {
+			p := drawPodWithRequests(t)
+			p.Name, p.UID, p.Spec.NodeName = fmt.Sprint("p", i), types.UID(fmt.Sprint("p", i)), ""
+			p.Labels = map[string]string{groups.LabelCoscheduling: "g"}
+			s.Apply(seen(p))
+		}
+		tasks := s.Snapshot(start).Job(foreignKey("g")).Tasks
+		got := s.wantsMore(&model.Job{Tasks: tasks}, spec)
+		less := slices.Clone(spec.MinResources)
+		for i := range less {
+			unit := resource.MustParse("1")
+			if less[i].Name == "cpu" {
+				unit = resource.MustParse("1m")
+			}
+			less[i].Quantity = less[i].Quantity.DeepCopy()
+			for range members {
+				less[i].Quantity.Sub(unit)
+			}
+		}
+		if most, least := requestLess(tasks, spec.MinResources), requestLess(tasks, less); got && !most || !got && least {
+			t.Errorf("wants more: %t; by the pods %t, without the units that are rounded %t", got, most, least)
 		}
 	})
 }

@@ -34,13 +34,6 @@ func requestsOf(pod *corev1.Pod, options resource.PodResourcesOptions) corev1.Re
 	return list
 }
 
-// isSumOfContainers reports whether a pod requests what its containers do, and its overhead, and nothing else is in it: requestsOf is
-// then their sum.
-func isSumOfContainers(pod *corev1.Pod) bool {
-	return len(pod.Spec.InitContainers) == 0 && pod.Spec.Resources == nil && !hasInPlaceResize(&pod.Status) &&
-		len(pod.Status.NodeAllocatableResourceClaimStatuses) == 0
-}
-
 // defaultContainerRequest is what kube-scheduler's scores take a container to use that does not say.
 func defaultContainerRequest() corev1.ResourceList {
 	return corev1.ResourceList{

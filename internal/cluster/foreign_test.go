@@ -250,8 +250,8 @@ func TestRemarksOnAForeignGroup(t *testing.T) {
 	}
 }
 
-// TestRemarksAreTheSameTwice: amounts whose number is behind a pointer stay what the object says, so that the job is read as before and
-// a version that says the same is no news.
+// TestRemarksAreTheSameTwice: amounts whose number is behind a pointer stay what the object says, so that the job is read as
+// before and a version that says the same is no news.
 func TestRemarksAreTheSameTwice(t *testing.T) {
 	spec := func(version int) *groups.Spec {
 		one := foreignSpec("g", version, 2)

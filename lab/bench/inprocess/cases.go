@@ -45,8 +45,8 @@ const (
 	Foreign Table = "groups of others"
 )
 
-// What queues, and groups of others, may cost: so many times as much processor time for a cycle, and so many times as much live heap
-// after it.
+// What queues, and groups of others, may cost: so many times as much processor time for a cycle, and so many times as much live
+// heap after it.
 const (
 	maxQueuedTime, maxQueuedHeap   = 1.10, 1.05
 	maxForeignTime, maxForeignHeap = 1.10, 1.10
@@ -233,8 +233,8 @@ func Only(cases []Case, kinds []Kind) []Case {
 }
 
 // One is a first cycle of each kind, all of them when none is named, with these sizes; and of those of which most wait also the
-// cycle after it. A gang size of zero makes one gang of all. With a number of queues it is compared with the same without, and with a
-// source of groups with PodGroups of ours.
+// cycle after it. A gang size of zero makes one gang of all. With queues it is compared with the same without; with a source of
+// groups, with PodGroups of ours.
 func One(kinds []Kind, workload Workload, rounds int) []Case {
 	if len(kinds) == 0 {
 		kinds = Kinds()

@@ -110,7 +110,7 @@ func TestAnOperatorThatWaitsForInqueue(t *testing.T) {
 	again.wantVolcano("ray", "Completed Scheduled Scheduled")
 }
 
-// TestAVolcanoStatusCostsNoCycle, whoever writes what of it: no cycle runs, and no job is read again.
+// TestAVolcanoStatusCostsNoCycle, whatever is written in it by another program: no cycle runs, and no job is read again.
 func TestAVolcanoStatusCostsNoCycle(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "1")

@@ -16,7 +16,6 @@ import (
 func benchProcessCommand() *cobra.Command {
 	var (
 		only     []string
-		source   string
 		full     bool
 		workload inprocess.Workload
 		rounds   int
@@ -34,9 +33,6 @@ With a size given, one row of each kind that --only names is measured; else the 
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			kinds, err := parseKinds(only)
 			if err != nil {
-				return err
-			}
-			if workload.Source, err = parseSource(source); err != nil {
 				return err
 			}
 			cases := inprocess.Selection()
@@ -71,7 +67,7 @@ With a size given, one row of each kind that --only names is measured; else the 
 	flags.IntVar(&workload.Pending, "pending", 10_000, "how many pods wait")
 	flags.IntVar(&workload.GangSize, "gang-size", 0, "how many pods make a gang that waits; 0 means that all are one")
 	flags.IntVar(&workload.Queues, "queues", 0, "how many queues share the cluster")
-	flags.StringVar(&source, "groups", "", "whose groups those are that wait, beside PodGroups of Tutti's: "+sourceNames())
+	flags.Func("groups", "whose groups those are that wait, beside PodGroups of Tutti's: "+sourceNames(), func(kind string) (err error) { workload.Source, err = parseSource(kind); return err })
 	flags.IntVar(&rounds, "rounds", 3, "how often each is measured; the median counts")
 	flags.StringVar(&docs, "docs", "", docsUsage)
 	flags.StringVar(&options.Profile, "profile", "", "write where the measured cycles spent their time into this file, for go tool pprof")

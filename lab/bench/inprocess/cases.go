@@ -159,12 +159,7 @@ func Selection() []Case {
 			Kind: Shapes, Nodes: 10_000, Pending: 100_000, GangSize: size, Queues: 1000,
 		}})
 	}
-	for _, source := range Sources() {
-		w := Workload{Kind: Identical, Nodes: 5000, Pending: 100_000, GangSize: 10, Source: source}
-		cases = append(cases, Case{Table: Foreign, Measure: First, Workload: w, Rounds: 5})
-		w.Kind = Hopeless
-		cases = append(cases, Case{Table: Foreign, Measure: OneGang, Workload: w, Rounds: 5})
-	}
+	cases = append(cases, foreign()...)
 	for _, nodes := range []int{1000, 5000, 10_000, 20_000} {
 		cases = append(cases, Case{Table: Nodes, Measure: First, Workload: identical(nodes, 0, 10_000, 50), Rounds: 11})
 	}
@@ -179,6 +174,17 @@ func Selection() []Case {
 	}
 	for _, nodes := range []int{500, 1000, 2000, 5000} {
 		cases = append(cases, Case{Table: Evicting, Measure: First, Workload: evicting(Victims, nodes, 1000, 1000), Rounds: 3})
+	}
+	return cases
+}
+
+// foreign are the rows in groups of others.
+func foreign() (cases []Case) {
+	for _, source := range Sources() {
+		w := Workload{Kind: Identical, Nodes: 5000, Pending: 100_000, GangSize: 10, Source: source}
+		cases = append(cases, Case{Table: Foreign, Measure: First, Workload: w, Rounds: 5})
+		w.Kind = Hopeless
+		cases = append(cases, Case{Table: Foreign, Measure: OneGang, Workload: w, Rounds: 5})
 	}
 	return cases
 }

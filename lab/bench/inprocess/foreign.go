@@ -2,7 +2,6 @@ package inprocess
 
 import (
 	"encoding/json"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,12 +34,9 @@ func (b *Batch) writtenBy(source model.Source) {
 			at++
 		}
 		text, err := json.Marshal(foreignObject(source, group, wanted))
-		if err != nil {
-			panic(fmt.Sprintf("%s: %v", source.Kind(), err)) // it is made of texts and numbers
-		}
 		object := &unstructured.Unstructured{}
-		if err := object.UnmarshalJSON(text); err != nil {
-			panic(fmt.Sprintf("%s: %v", source.Kind(), err))
+		if err != nil || object.UnmarshalJSON(text) != nil {
+			continue // its members do not start then, which is an error of the round
 		}
 		b.Foreign = append(b.Foreign, watch.Decode(object))
 	}

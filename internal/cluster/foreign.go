@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -189,7 +191,7 @@ func (s *State) readForeign(job *model.Job) (class string) {
 	groups.FillForeign(job, spec)
 	s.seeWhole(job)
 	job.Warning = joinNotes(spec.Remark, s.others.warning(job.Key))
-	if !job.Whole && !spec.HasLate() && job.FirstUnmetMinimum((*model.Task).Exists) == nil && wantsMore(job, spec) {
+	if !job.Whole && !spec.HasLate() && job.FirstUnmetMinimum((*model.Task).Exists) == nil && s.wantsMore(job, spec) {
 		job.Warning = joinNotes(job.Warning, "its minResources are more than its members request; only the capacity for these is waited for")
 	}
 	if parent, ok := spec.Parent(); ok && s.foreign.specs[parent] == nil && job.FirstUnmetMinimum((*model.Task).Exists) != nil {
@@ -226,23 +228,39 @@ func (f *foreign) missing(key model.JobKey) *model.Refusal {
 	return &model.Refusal{Code: model.GroupNotFound, Detail: why}
 }
 
-// wantsMore reports whether the object asks for more of a resource than all members request together. It reads the pods and not
-// what the tasks take, which depends on what the nodes offer.
-func wantsMore(job *model.Job, spec *groups.Spec) bool {
-	if len(spec.MinResources) == 0 {
-		return false
+// wantsMore reports whether the object asks for more of a resource than all members request together. It reads the pods where the
+// tasks do not take as much, since what these take depends on what the nodes offer.
+func (s *State) wantsMore(job *model.Job, spec *groups.Spec) bool {
+	lacks := func(wanted groups.Amount) bool { return !s.take(job.Tasks, wanted) }
+	return slices.ContainsFunc(spec.MinResources, lacks) && requestLess(job.Tasks, spec.MinResources)
+}
+
+// take reports whether tasks take an amount together.
+func (s *State) take(tasks []*model.Task, wanted groups.Amount) bool {
+	position, offered := s.dimensions.Find(wanted.Name)
+	rest, counted := model.Amount(wanted.Name, wanted.Quantity)
+	for i := 0; i < len(tasks) && rest > 0 && offered; i++ {
+		if tasks[i].Exists() {
+			rest -= tasks[i].Request.At(position)
+		}
 	}
-	wanted := maps.Clone(spec.MinResources)
-	for _, task := range job.Tasks {
+	return counted && rest <= 0
+}
+
+// requestLess reports whether the pods of tasks request less than one of the amounts.
+func requestLess(tasks []*model.Task, wanted []groups.Amount) bool {
+	rest := make([]resource.Quantity, len(wanted))
+	for i := range wanted {
+		rest[i] = wanted[i].Quantity.DeepCopy() // its number may be behind a pointer
+	}
+	for _, task := range tasks {
 		if !task.Exists() {
 			continue
 		}
-		for name, amount := range requestsOf(task.Pod, requests) {
-			if rest, there := wanted[name]; there {
-				rest.Sub(amount)
-				wanted[name] = rest
-			}
+		requested := requestsOf(task.Pod, requests)
+		for i := range wanted {
+			rest[i].Sub(requested[wanted[i].Name])
 		}
 	}
-	return len(namesIn(wanted)) > 0
+	return slices.ContainsFunc(rest, func(amount resource.Quantity) bool { return amount.Sign() > 0 })
 }

@@ -2,11 +2,14 @@ package cluster
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
@@ -21,6 +24,14 @@ func foreignSpec(name string, version int, minMember int32) *groups.Spec {
 	spec.Namespace, spec.Name, spec.UID = "ns", name, types.UID("foreign-"+name)
 	spec.ResourceVersion = fmt.Sprint(version)
 	return spec
+}
+
+// amountsIn returns the amounts of a list, by name.
+func amountsIn(list corev1.ResourceList) (amounts []groups.Amount) {
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		amounts = append(amounts, groups.Amount{Name: name, Quantity: list[name]})
+	}
+	return amounts
 }
 
 func ofForeign(name string) podOption { return label(groups.LabelCoscheduling, name) }
@@ -228,7 +239,7 @@ func TestRemarksOnAForeignGroup(t *testing.T) {
 		rare := asking("cpu", "1", "example.com/rare", "1")
 		s := newState(node("n"), pod("a", ofForeign("g"), rare), pod("b", ofForeign("g"), rare))
 		spec := foreignSpec("g", 1, 2)
-		spec.MinResources = c.resources
+		spec.MinResources = amountsIn(c.resources)
 		s.Apply(seen(spec))
 		if c.others {
 			s.Apply(seen(pod("c", ofForeign("g"), by("other"))))
@@ -237,6 +248,61 @@ func TestRemarksOnAForeignGroup(t *testing.T) {
 			t.Errorf("%s: %q, want %q; %v", name, job.Warning, c.want, job.Invalid)
 		}
 	}
+}
+
+// TestRemarksAreTheSameTwice: amounts whose number is behind a pointer stay what the object says, so that the job is read as
+// before and a version that says the same is no news.
+func TestRemarksAreTheSameTwice(t *testing.T) {
+	spec := func(version int) *groups.Spec {
+		one := foreignSpec("g", version, 2)
+		one.MinResources = amountsIn(list("memory", "3.5Gi"))
+		return one
+	}
+	member := func(name string, of int32) *corev1.Pod {
+		return pod(name, ofForeign("g"), asking("memory", "1.25Gi"), priority(of))
+	}
+	s := newState(node("n"), member("a", 1), member("b", 1), spec(1))
+	before := snap(t, s, start).Job(foreignKey("g")).Warning
+	if effect := s.Apply(seen(spec(2))); effect != (Effect{}) {
+		t.Errorf("the same again asks for %+v", effect)
+	}
+	s.Apply(seen(member("a", 2)))
+	if after := snap(t, s, start).Job(foreignKey("g")).Warning; before == "" || after != before {
+		t.Errorf("%q became %q", before, after)
+	}
+}
+
+// TestWhatTasksTakeSaysWhatPodsRequest, but for less than a unit of each: the remark is the same as if all pods were read.
+func TestWhatTasksTakeSaysWhatPodsRequest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newState(node("n", "nvidia.com/gpu", "8"))
+		spec := foreignSpec("g", 1, 1)
+		spec.MinResources = amountsIn(drawList(t, "wanted"))
+		s.Apply(seen(spec))
+		members := rapid.IntRange(1, 3).Draw(t, "members")
+		for i := range members {
+			p := drawPodWithRequests(t)
+			p.Name, p.UID, p.Spec.NodeName = fmt.Sprint("p", i), types.UID(fmt.Sprint("p", i)), ""
+			p.Labels = map[string]string{groups.LabelCoscheduling: "g"}
+			s.Apply(seen(p))
+		}
+		tasks := s.Snapshot(start).Job(foreignKey("g")).Tasks
+		got := s.wantsMore(&model.Job{Tasks: tasks}, spec)
+		less := slices.Clone(spec.MinResources)
+		for i := range less {
+			unit := resource.MustParse("1")
+			if less[i].Name == "cpu" {
+				unit = resource.MustParse("1m")
+			}
+			less[i].Quantity = less[i].Quantity.DeepCopy()
+			for range members {
+				less[i].Quantity.Sub(unit)
+			}
+		}
+		if most, least := requestLess(tasks, spec.MinResources), requestLess(tasks, less); got && !most || !got && least {
+			t.Errorf("wants more: %t; by the pods %t, without the units that are rounded %t", got, most, least)
+		}
+	})
 }
 
 // TestAForeignGroupThatCannotBeRead costs its own job.

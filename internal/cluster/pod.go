@@ -179,6 +179,7 @@ func (s *State) readPod(pod *corev1.Pod, before *podState) *podState {
 	t.Created, t.Pod, t.GraceSeconds = pod.CreationTimestamp.Time, pod, s.graceSeconds(pod)
 	if s.schedulers[pod.Spec.SchedulerName] {
 		r.membership = s.sources.Of(pod)
+		s.shareOtherwise(&r.membership)
 	}
 	s.membershipOf(r)
 	t.Started = hasStarted(pod)
@@ -237,6 +238,19 @@ func (s *State) membershipOf(r *podState) {
 	r.malformed = m.Malformed
 	t := &r.task
 	t.Job, t.Role, t.MinMember, t.MayDoWithoutGroup = m.Job, m.Role, m.MinMember, r.membership.Otherwise != nil
+}
+
+// shareOtherwise lets the members of a group hold one copy of what holds in its place, if they say the same.
+func (s *State) shareOtherwise(m *groups.Membership) {
+	if m.Otherwise == nil {
+		return
+	}
+	for _, entry := range s.uncertain[m.Job] {
+		if other := entry.record.membership.Otherwise; other != nil && *m.Otherwise == *other {
+			m.Otherwise = other
+		}
+		return // one is enough: they differ in their roles at most
+	}
 }
 
 // holds reports whether pods are in the group that they may be in: a PodGroup of ours that exists, or a foreign one unless it

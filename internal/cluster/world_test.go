@@ -225,7 +225,7 @@ func (w *world) stepForeign() Event {
 		g.UID = old.UID
 	}
 	if w.chance(3, "resources") {
-		g.MinResources = list("cpu", fmt.Sprint(w.number(4, "cpu")), "nvidia.com/gpu", "1")
+		g.MinResources = amountsIn(list("cpu", fmt.Sprint(w.number(4, "cpu")), "nvidia.com/gpu", "1"))
 	}
 	if w.chance(5, "contradiction") {
 		g.Contradiction = "it contradicts itself"

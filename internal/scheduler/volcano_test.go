@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -115,6 +116,42 @@ func TestAnOperatorThatWaitsForInqueue(t *testing.T) {
 	}
 	again.play(t.Context(), 2*time.Second)
 	again.wantVolcano("ray", "Completed Scheduled Scheduled")
+}
+
+// TestAVolcanoStatusCostsNoCycle, whatever is written in it by another program: no cycle runs, and no job is read again.
+func TestAVolcanoStatusCostsNoCycle(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "1")
+	w.volcano("waits", func(spec *groups.Spec) {
+		spec.MinResources = []groups.Amount{{Name: "memory", Quantity: resource.MustParse("1.5Gi")}}
+	})
+	w.volcanoMember("waits", 0)
+	w.volcanoMember("waits", 1)
+	w.volcano("later", nil) // has no members
+	w.play(t.Context(), 2*resyncPeriod+5*time.Second)
+	look := func() (version, cycles uint64, job *model.Job) {
+		snapshot := w.loop.state.Snapshot(w.clock.Now())
+		return snapshot.Version, w.loop.history.Last(), snapshot.Job(w.foreign["waits"].Key())
+	}
+	version, cycles, job := look()
+	read := job.Version
+	for name, change := range map[string]func(*groups.Spec){
+		"phase":      func(spec *groups.Spec) { spec.Shown.Phase = groups.VolcanoRunning },
+		"numbers":    func(spec *groups.Spec) { spec.Shown.Running, spec.Shown.Failed = 7, 8 },
+		"message":    func(spec *groups.Spec) { spec.Shown.Message = "of another writer" },
+		"conditions": func(spec *groups.Spec) { spec.Shown.At++ },
+		"no status":  func(spec *groups.Spec) { spec.Shown = groups.Shown{} },
+		"the rest":   func(*groups.Spec) {},
+	} {
+		for _, group := range []string{"waits", "later"} {
+			w.volcano(group, change)
+			w.play(t.Context(), 2*time.Second)
+		}
+		if after, ran, job := look(); after != version || ran != cycles || job.Version != read {
+			t.Errorf("%s: version %d became %d, cycle %d became %d, the job's %d became %d", name, version, after, cycles, ran, read, job.Version)
+			version, cycles, read = after, ran, job.Version
+		}
+	}
 }
 
 // TestAStandbyWritesNoForeignStatus; who leads then writes all that is due.

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tutti-sched/tutti/lab/bench/inprocess"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // benchProcessCommand measures cycles in process.
@@ -66,6 +67,7 @@ With a size given, one row of each kind that --only names is measured; else the 
 	flags.IntVar(&workload.Pending, "pending", 10_000, "how many pods wait")
 	flags.IntVar(&workload.GangSize, "gang-size", 0, "how many pods make a gang that waits; 0 means that all are one")
 	flags.IntVar(&workload.Queues, "queues", 0, "how many queues share the cluster")
+	flags.Func("groups", "whose groups those are that wait, beside PodGroups of Tutti's: "+sourceNames(), func(kind string) (err error) { workload.Source, err = parseSource(kind); return err })
 	flags.IntVar(&rounds, "rounds", 3, "how often each is measured; the median counts")
 	flags.StringVar(&docs, "docs", "", docsUsage)
 	flags.StringVar(&options.Profile, "profile", "", "write where the measured cycles spent their time into this file, for go tool pprof")
@@ -74,7 +76,7 @@ With a size given, one row of each kind that --only names is measured; else the 
 
 // sized reports whether a size was given.
 func sized(cmd *cobra.Command) bool {
-	return slices.ContainsFunc([]string{"nodes", "existing", "pending", "gang-size", "queues"}, cmd.Flags().Changed)
+	return slices.ContainsFunc([]string{"nodes", "existing", "pending", "gang-size", "queues", "groups"}, cmd.Flags().Changed)
 }
 
 func parseKinds(names []string) ([]inprocess.Kind, error) {
@@ -87,6 +89,24 @@ func parseKinds(names []string) ([]inprocess.Kind, error) {
 		kinds = append(kinds, kind)
 	}
 	return kinds, nil
+}
+
+// parseSource returns the source whose groups have that kind; empty means our own.
+func parseSource(kind string) (model.Source, error) {
+	for _, source := range append(inprocess.Sources(), model.SourcePodGroup) {
+		if kind == source.Kind() || kind == "" && source == model.SourcePodGroup {
+			return source, nil
+		}
+	}
+	return 0, fmt.Errorf("--groups %q: there are %s", kind, sourceNames())
+}
+
+func sourceNames() string {
+	var names []string
+	for _, source := range inprocess.Sources() {
+		names = append(names, source.Kind())
+	}
+	return strings.Join(names, ", ")
 }
 
 func kindNames() string {

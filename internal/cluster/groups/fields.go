@@ -116,8 +116,8 @@ const (
 	maxResourceName = 317
 )
 
-// resources returns a list of amounts; nil when there is none.
-func (f *fields) resources(path ...string) corev1.ResourceList {
+// resources returns a list of amounts by name; nil when there is none.
+func (f *fields) resources(path ...string) []Amount {
 	at := strings.Join(path, ".")
 	switch value := f.value(path...).(type) {
 	case nil:
@@ -126,14 +126,14 @@ func (f *fields) resources(path ...string) corev1.ResourceList {
 			f.contradict("%s names %d resources, at most %d are supported", at, len(value), maxResources)
 			return nil
 		}
-		list := corev1.ResourceList{}
+		list := make([]Amount, 0, len(value))
 		for _, name := range slices.Sorted(maps.Keys(value)) {
 			amount, ok := amountOf(fmt.Sprint(value[name]))
 			if !ok || len(name) > maxResourceName {
 				f.contradict("%s.%s is no amount of a resource", at, model.Brief(name, maxQuoted))
 				return nil
 			}
-			list[corev1.ResourceName(name)] = amount
+			list = append(list, Amount{corev1.ResourceName(name), amount})
 		}
 		return list
 	default:

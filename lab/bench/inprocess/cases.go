@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // Measure is what is timed.
@@ -28,7 +30,7 @@ const (
 // Table groups rows.
 type Table string
 
-// The tables. All but Goals and Queued are curves: their rows differ in one size.
+// The tables. All but Goals, Queued and Foreign are curves: their rows differ in one size.
 const (
 	Goals    Table = "goals"
 	Nodes    Table = "nodes"
@@ -39,13 +41,35 @@ const (
 	Evicting Table = "nodes full of victims"
 	// Queued compares cycles with those of the same workload without queues.
 	Queued Table = "queues"
+	// Foreign compares cycles with those of the same workload in PodGroups of ours.
+	Foreign Table = "groups of others"
 )
 
-// What queues may cost: so many times as much processor time for a cycle, and so many times as much live heap after it.
+// What queues, and groups of others, may cost: so many times as much processor time for a cycle, and so many times as much live
+// heap after it.
 const (
-	maxQueuedTime = 1.10
-	maxQueuedHeap = 1.05
+	maxQueuedTime, maxQueuedHeap   = 1.10, 1.05
+	maxForeignTime, maxForeignHeap = 1.10, 1.10
 )
+
+// compares reports whether the rows of the table are compared with those of another workload.
+func (t Table) compares() bool { return t == Queued || t == Foreign }
+
+// base is what a workload of such a table is compared with.
+func (t Table) base(w Workload) Workload {
+	if t == Queued {
+		w.Queues = 0
+	} else {
+		w.Source = model.SourcePodGroup
+	}
+	return w
+}
+
+// Sources are those whose groups are compared with PodGroups of ours: one without a status that we write, one with it, and one of
+// objects that own pods.
+func Sources() []model.Source {
+	return []model.Source{model.SourceCoscheduling, model.SourceVolcano, model.SourcePyTorchJob}
+}
 
 // Curves are the tables that are curves, in the order shown.
 func Curves() []Table { return []Table{Nodes, Existing, Pending, Gangs, Evicting} }
@@ -135,6 +159,7 @@ func Selection() []Case {
 			Kind: Shapes, Nodes: 10_000, Pending: 100_000, GangSize: size, Queues: 1000,
 		}})
 	}
+	cases = append(cases, foreign()...)
 	for _, nodes := range []int{1000, 5000, 10_000, 20_000} {
 		cases = append(cases, Case{Table: Nodes, Measure: First, Workload: identical(nodes, 0, 10_000, 50), Rounds: 11})
 	}
@@ -149,6 +174,17 @@ func Selection() []Case {
 	}
 	for _, nodes := range []int{500, 1000, 2000, 5000} {
 		cases = append(cases, Case{Table: Evicting, Measure: First, Workload: evicting(Victims, nodes, 1000, 1000), Rounds: 3})
+	}
+	return cases
+}
+
+// foreign are the rows in groups of others.
+func foreign() (cases []Case) {
+	for _, source := range Sources() {
+		w := Workload{Kind: Identical, Nodes: 5000, Pending: 100_000, GangSize: 10, Source: source}
+		cases = append(cases, Case{Table: Foreign, Measure: First, Workload: w, Rounds: 5})
+		w.Kind = Hopeless
+		cases = append(cases, Case{Table: Foreign, Measure: OneGang, Workload: w, Rounds: 5})
 	}
 	return cases
 }
@@ -203,7 +239,8 @@ func Only(cases []Case, kinds []Kind) []Case {
 }
 
 // One is a first cycle of each kind, all of them when none is named, with these sizes; and of those of which most wait also the
-// cycle after it. A gang size of zero makes one gang of all. With a number of queues it is compared with the same without.
+// cycle after it. A gang size of zero makes one gang of all. With queues it is compared with the same without; with a source of
+// groups, with PodGroups of ours.
 func One(kinds []Kind, workload Workload, rounds int) []Case {
 	if len(kinds) == 0 {
 		kinds = Kinds()
@@ -220,12 +257,18 @@ func One(kinds []Kind, workload Workload, rounds int) []Case {
 		}
 		table := Goals
 		switch {
+		case workload.Source != model.SourcePodGroup:
+			table = Foreign
 		case workload.Queues == 0:
 			workload.Queues = kind.queues()
 		case kind.queues() == 0:
 			table = Queued
 		}
 		cases = append(cases, Case{Table: table, Measure: First, Workload: workload, Rounds: rounds})
+		if kind.waits() && table == Foreign {
+			cases = append(cases, Case{Table: table, Measure: OneGang, Workload: workload, Rounds: rounds})
+			continue
+		}
 		if kind.waits() {
 			cases = append(cases, Case{Table: Goals, Measure: Again, Workload: workload, Rounds: rounds},
 				Case{Table: Goals, Measure: OneGang, Workload: workload, Rounds: rounds})

@@ -9,6 +9,7 @@
 //	cases.go     which rows there are, and their goals
 //	workload.go  what a row is about: a cluster, and what waits in it
 //	objects.go   the objects of a workload
+//	foreign.go   the same in groups of others
 //	world.go     the live state that they fill, and a cycle on it
 //	measure.go   rounds, medians, and the same without queues
 //	loop.go      the scheduler's loop, at rest

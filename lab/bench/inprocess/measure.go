@@ -36,7 +36,7 @@ type Result struct {
 	// Allocated is the memory that one cycle took from the heap, whether it was released or not, in bytes.
 	Allocated uint64
 	// Processor is the median of the processor time of the whole process, Live that of what the heap holds after a cycle, in bytes.
-	// Both are measured where Without is, which is the same workload without queues.
+	// Both are measured where Without is, which is the workload that it is compared with.
 	Processor time.Duration
 	Live      uint64
 	Without   *Result
@@ -101,7 +101,7 @@ func (b *bench) close() {
 
 // measure measures one case, or takes what was measured for another table.
 func (b *bench) measure(ctx context.Context, c Case) (Result, error) {
-	if c.Table == Queued {
+	if c.Table.compares() {
 		return b.compare(c)
 	}
 	key := c
@@ -140,11 +140,8 @@ func (b *bench) open(workload Workload) error {
 // rounds measures as often as asked for and returns the median.
 func (b *bench) rounds(_ context.Context, c Case) (Result, error) {
 	var rounds []round
-	if c.Measure == Again || c.Measure == OneGang {
-		b.world.arrive()
+	if b.remember(c) {
 		defer b.world.leave()
-		b.world.run()
-		b.world.run() // what the first one decided changes the snapshot once more
 	}
 	runtime.GC()
 	for range c.Rounds {
@@ -157,11 +154,22 @@ func (b *bench) rounds(_ context.Context, c Case) (Result, error) {
 	return median(rounds), nil
 }
 
-// compare measures a case, and the same without queues, in turns. Each time the cluster is made again and is the only one: the
-// heap holds nothing else.
+// remember runs the cycles before the one that is measured, and reports whether there are any: what waits is there then.
+func (b *bench) remember(c Case) bool {
+	if c.Measure != Again && c.Measure != OneGang {
+		return false
+	}
+	b.world.arrive()
+	b.world.run()
+	b.world.run() // what the first one decided changes the snapshot once more
+	return true
+}
+
+// compare measures a case, and the same without what it is about, in turns. Each time the cluster is made again and is the only
+// one: the heap holds nothing else.
 func (b *bench) compare(c Case) (Result, error) {
 	without := c
-	without.Workload.Queues = 0
+	without.Workload = c.Table.base(c.Workload)
 	var with, rest []round
 	for range c.Rounds {
 		for _, one := range []struct {
@@ -172,6 +180,8 @@ func (b *bench) compare(c Case) (Result, error) {
 			if err := b.open(one.of.Workload); err != nil {
 				return Result{}, err
 			}
+			b.remember(one.of)
+			runtime.GC()
 			round, err := b.round(one.of)
 			if err != nil {
 				return Result{}, err
@@ -248,7 +258,7 @@ func (b *bench) round(c Case) (took round, err error) {
 	if c.Measure == First && took.binds != c.Workload.Starts() {
 		return took, fmt.Errorf("%d of %d pods were bound", took.binds, c.Workload.Starts())
 	}
-	if c.Table == Queued {
+	if c.Table.compares() {
 		runtime.GC()
 		runtime.ReadMemStats(&after)
 		took.live = after.HeapAlloc

@@ -69,6 +69,25 @@ func TestQueuesAreComparedWithNone(t *testing.T) {
 	}
 }
 
+// TestGroupsOfOthersAreComparedWithOurs: what waits starts as with PodGroups of ours.
+func TestGroupsOfOthersAreComparedWithOurs(t *testing.T) {
+	for _, source := range Sources() {
+		w := Workload{Kind: Identical, Nodes: 50, Pending: 40, GangSize: 4, Source: source}
+		hopeless := Workload{Kind: Hopeless, Nodes: 50, Pending: 40, GangSize: 8, Source: source}
+		results, err := Run(t.Context(), []Case{{Foreign, First, w, 1, 0}, {Foreign, OneGang, hopeless, 1, 0}}, Options{Out: io.Discard})
+		if err != nil {
+			t.Fatalf("%s: %v", source.Kind(), err)
+		}
+		first, without := results[0], results[0].Without
+		if without.Case.Workload.Source != 0 || first.Binds != 40 || without.Binds != 40 || first.Live == 0 || first.Waiting != 0 {
+			t.Errorf("%s: %+v beside %+v", source.Kind(), first, without)
+		}
+		if again := results[1]; again.Waiting != again.Without.Waiting || again.Waiting == 0 {
+			t.Errorf("%s: %d wait, %d with PodGroups of ours", source.Kind(), again.Waiting, again.Without.Waiting)
+		}
+	}
+}
+
 // TestAThousandQueuesHaveFourLevels: and each limit is above what the cluster has.
 func TestAThousandQueuesHaveFourLevels(t *testing.T) {
 	parents, deepest, limits := map[string]string{}, 0, 0

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/lab/cluster"
 	"github.com/tutti-sched/tutti/lab/harness"
 )
@@ -29,11 +30,20 @@ type Objects struct {
 // Batch is gangs and pods.
 type Batch struct {
 	Groups []*v1alpha1.PodGroup
-	Pods   []*corev1.Pod
+	// Foreign are groups of others, in place of ours.
+	Foreign []*groups.Spec
+	Pods    []*corev1.Pod
 }
 
 // Objects makes the objects.
 func (w Workload) Objects() Objects {
+	o := w.inPodGroups()
+	o.Pending.writtenBy(w.Source)
+	return o
+}
+
+// inPodGroups makes the objects with PodGroups of ours.
+func (w Workload) inPodGroups() Objects {
 	d := objectBuilder{random: rand.New(rand.NewPCG(1, 2)), created: epoch, queues: w.Queues, flat: w.Kind.queues() > 0}
 	var o Objects
 	for i := range w.Queues {

@@ -14,6 +14,7 @@ func Markdown(results []Result) string {
 	var b strings.Builder
 	writeGoals(&b, table(results, Goals))
 	writeQueued(&b, table(results, Queued))
+	writeForeign(&b, table(results, Foreign))
 	for _, curve := range Curves() {
 		writeCurve(&b, curve, table(results, curve))
 	}
@@ -88,14 +89,34 @@ func writeQueued(b *strings.Builder, rows []Result) {
 		"| pods that wait | gang size | nodes | processor time without | with queues | times | goal | met " +
 		"| live heap without | with queues | times | goal | met |\n" +
 		"|---|---:|---:|---:|---:|---:|---:|---|---:|---:|---:|---:|---|\n")
-	times := func(of, without, most float64) string {
-		return fmt.Sprintf("%.3f | ≤ %.2f | %s", of/without, most, page.Met(of <= most*without))
-	}
 	for _, r := range rows {
 		w, without := r.Case.Workload, r.Without
 		fmt.Fprintf(b, "| %d, %s%s | %d | %d | %s | %s | %s | %s | %s | %s |\n", w.Pending, w.Kind, w.inQueues(), w.GangSize, w.Nodes,
 			seconds(without.Processor), seconds(r.Processor), times(r.Processor.Seconds(), without.Processor.Seconds(), maxQueuedTime),
 			bytes(without.Live), bytes(r.Live), times(float64(r.Live), float64(without.Live), maxQueuedHeap))
+	}
+	b.WriteString("\n")
+}
+
+// times is a column of how many times as much something is, and two of what it may be.
+func times(of, without, most float64) string {
+	return fmt.Sprintf("%.3f | ≤ %.2f | %s", of/without, most, page.Met(of <= most*without))
+}
+
+func writeForeign(b *strings.Builder, rows []Result) {
+	if len(rows) == 0 {
+		return
+	}
+	b.WriteString("### What groups of others cost\n\n" +
+		"| groups | measured | pods that wait | gang size | nodes | processor time in PodGroups of ours | in groups of others | times | goal | met " +
+		"| live heap in PodGroups of ours | in groups of others | times | goal | met |\n" +
+		"|---|---|---|---:|---:|---:|---:|---:|---:|---|---:|---:|---:|---:|---|\n")
+	for _, r := range rows {
+		w, ours := r.Case.Workload, r.Without
+		fmt.Fprintf(b, "| %s | %s | %d, %s | %d | %d | %s | %s | %s | %s | %s | %s |\n", w.Source.Kind(), r.Case.Measure, w.Pending, w.Kind,
+			w.GangSize, w.Nodes,
+			seconds(ours.Processor), seconds(r.Processor), times(r.Processor.Seconds(), ours.Processor.Seconds(), maxForeignTime),
+			bytes(ours.Live), bytes(r.Live), times(float64(r.Live), float64(ours.Live), maxForeignHeap))
 	}
 	b.WriteString("\n")
 }

@@ -3,6 +3,8 @@ package inprocess
 import (
 	"fmt"
 	"time"
+
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // Kind is what the pods that wait are like.
@@ -118,12 +120,22 @@ type Workload struct {
 	// Queues is how many queues share the cluster, in a tree: six at the top, and six under each while there are any. The gangs are
 	// in its leaves in turn. Those of Reclaim and NothingToTake have no parents.
 	Queues int
+	// Source is whose groups the gangs that wait are; zero means PodGroups of ours.
+	Source model.Source
 }
 
 // String is the workload as a row of a table names it.
 func (w Workload) String() string {
-	return fmt.Sprintf("%s, %d nodes, %d existing, %d pending in gangs of %d%s",
-		w.Kind, w.Nodes, w.Existing, w.Pending, w.GangSize, w.inQueues())
+	return fmt.Sprintf("%s, %d nodes, %d existing, %d pending in gangs of %d%s%s",
+		w.Kind, w.Nodes, w.Existing, w.Pending, w.GangSize, w.inQueues(), w.ofSource())
+}
+
+// ofSource names the source of the groups, if they are not ours.
+func (w Workload) ofSource() string {
+	if w.Source == model.SourcePodGroup {
+		return ""
+	}
+	return ", " + w.Source.Kind()
 }
 
 // inQueues names the queues, if there are any.

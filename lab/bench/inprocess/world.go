@@ -64,6 +64,9 @@ func newWorld(workload Workload) (*world, error) {
 	for _, queue := range objects.Queues {
 		w.state.Apply(cluster.Event{Kind: cluster.KindQueue, Queue: queue})
 	}
+	if source := workload.Source; source != model.SourcePodGroup {
+		w.state.Apply(cluster.Event{Kind: cluster.KindReading, Source: source, Reading: cluster.IsRead})
+	}
 	w.strip(objects.Existing.Pods)
 	w.strip(objects.Pending.Pods)
 	w.apply(objects.Existing, false)
@@ -119,6 +122,11 @@ func (w *world) apply(b Batch, deleted bool) {
 	for _, group := range b.Groups {
 		w.state.Apply(cluster.Event{Kind: cluster.KindGroup, Group: group, Deleted: deleted})
 	}
+	for _, spec := range b.Foreign {
+		event := cluster.ForeignEvent(spec)
+		event.Deleted = deleted
+		w.state.Apply(event)
+	}
 	for _, pod := range b.Pods {
 		w.state.Apply(cluster.Event{Kind: cluster.KindPod, Pod: pod, Deleted: deleted})
 	}
@@ -137,6 +145,11 @@ func (w *world) renewPending() {
 		next := *group
 		w.reset(&next.ObjectMeta)
 		w.pending.Groups[i] = &next
+	}
+	for i, spec := range w.pending.Foreign {
+		next := *spec
+		w.reset(&next.ObjectMeta)
+		w.pending.Foreign[i] = &next
 	}
 	for i, pod := range w.pending.Pods {
 		next := *pod
@@ -225,6 +238,7 @@ func (w *world) run() cycle {
 		},
 	})
 	c.session = time.Since(start) - c.snapshot
+	w.state.TakeForeignNews() // as each report does
 	c.waiting = len(refusals)
 	if w.workload.Kind.evicts() {
 		c.binds = nominated(snapshot, refusals)

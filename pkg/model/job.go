@@ -37,9 +37,11 @@ const (
 	SourcePaddleJob
 	SourceJAXJob
 	SourceRayCluster
+	// SourceLeaderWorkerSetObject owns the groups of SourceLeaderWorkerSet. It is no job itself.
+	SourceLeaderWorkerSetObject
 
 	// LastSource is the last of them.
-	LastSource = SourceRayCluster
+	LastSource = SourceLeaderWorkerSetObject
 )
 
 // Kind returns the kind of what stands for a job of the source, as messages name it.
@@ -47,7 +49,7 @@ func (s Source) Kind() string {
 	return [...]string{
 		"PodGroup", "pod", "implicit group", "LeaderWorkerSet group", "Kueue pod group",
 		"PodGroup.scheduling.x-k8s.io", "PodGroup.scheduling.volcano.sh", "PodGroup.scheduling.k8s.io",
-		"JobSet", "MPIJob", "PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob", "RayCluster",
+		"JobSet", "MPIJob", "PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob", "RayCluster", "LeaderWorkerSet",
 	}[s]
 }
 

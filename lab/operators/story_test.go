@@ -1,6 +1,7 @@
 package operators
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -282,9 +283,12 @@ func (s *story) starts() {
 	})
 }
 
-// says waits until the job has a condition.
+// says waits until the job has a condition, if it is of a kind that has it.
 func (s *story) says(condition, status string) {
 	s.Helper()
+	if condition == "" {
+		return
+	}
 	s.eventually(func() error {
 		job := s.job.DeepCopy()
 		if err := s.lab.Client.Get(s.Context(), client.ObjectKeyFromObject(job), job); err != nil {
@@ -368,9 +372,9 @@ func (s *story) annotate(pod *corev1.Pod, annotation string) {
 
 // listed is how kubectl tutti status names the job.
 func (s *story) listed() string {
-	owner := fmt.Sprintf("(%s/%s)", s.job.GetKind(), s.job.GetName())
+	owner := "(" + cmp.Or(s.owner, s.job.GetKind()+"/"+s.job.GetName()) + ")"
 	if s.group == "" {
-		return s.job.GetName() + " " + owner
+		return s.groupName() + " " + owner
 	}
 	return fmt.Sprintf("podgroup.%s/%s %s", s.group, s.groupName(), owner)
 }

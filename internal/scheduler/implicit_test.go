@@ -346,8 +346,8 @@ func TestMinimumRaisedBeforeTheDecisionOfTheSameSession(t *testing.T) {
 	}
 }
 
-// TestALeaderWithoutWorkersAfterARestart is no interrupted start, also while its LeaderWorkerSet is not read. One with some of its
-// workers is.
+// TestALeaderWithoutWorkersAfterARestart is no interrupted start, also while its LeaderWorkerSet is not read. One with some of
+// its workers is.
 func TestALeaderWithoutWorkersAfterARestart(t *testing.T) {
 	for bound, want := range map[int][]string{1: nil, 2: {"lws-0 n1", "lws-1 n1"}} {
 		w := newWorld(t)

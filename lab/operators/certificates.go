@@ -31,8 +31,8 @@ func onThisMachine(name string, port int) *corev1.Service {
 // servingCertificates is the folder that controller-runtime reads the certificate of webhooks from.
 const servingCertificates = "/tmp/k8s-webhook-server/serving-certs"
 
-// runWithWebhooks starts an operator that signs the certificate of its webhooks itself, mounts that, and waits until it is ready, as
-// it says at the address health.
+// runWithWebhooks starts an operator that signs the certificate of its webhooks itself, mounts that, and waits until it is
+// ready, as it says at the address health.
 func (i *Installation) runWithWebhooks(ctx context.Context, mount mount, health string, args ...string) (*process.Process, error) {
 	if err := mount.empty(); err != nil {
 		return nil, err

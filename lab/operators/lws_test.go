@@ -82,8 +82,8 @@ func (s *story) leader() types.UID {
 	return members["serve-0"].UID
 }
 
-// leaderReady: the workers are made when the leader is ready. It starts without them, and they start together, also when the group is
-// made again.
+// leaderReady: the workers are made when the leader is ready. It starts without them, and they start together, also when the
+// group is made again.
 func leaderReady(t *testing.T, lab *stage, job row) {
 	job.change = func(spec map[string]any) {
 		recreate(spec)

@@ -25,8 +25,8 @@ func LeaderWorkerSet() Operator {
 	return scaffold{name: "lws", module: "sigs.k8s.io/lws", program: "/cmd", crds: "config/crd/bases"}.operator()
 }
 
-// scaffold is an operator whose repository was made by kubebuilder: config/default has its manifests, all of whose names begin with
-// its own. It signs the certificate of its webhooks itself.
+// scaffold is an operator whose repository was made by kubebuilder: config/default has its manifests, all of whose names begin
+// with its own. It signs the certificate of its webhooks itself.
 type scaffold struct {
 	name, module string
 	// program is the folder of its main function in the module, and crds that of its kinds.

@@ -156,7 +156,8 @@ func (w *world) tellOfForeign(watch groups.Watch, job model.JobKey, object *unst
 	}
 }
 
-// changeForeign gives a word of an object that exists another value, and changes nothing else; nil removes the word, if there is one.
+// changeForeign gives a word of an object that exists another value, and changes nothing else; nil removes the word, if there
+// is one.
 func (w *world) changeForeign(job model.JobKey, word string, value any) error {
 	name := sourceName(job.Source)
 	watch, err := watchOf(name)

@@ -33,8 +33,8 @@ const (
 	RoleWorker = "worker"
 )
 
-// leaderWorkerSet is a group of a LeaderWorkerSet: its leader and workers, of one revision of the template. The pods say all of it
-// but one thing, for which the object is read: whether the workers are made only when the leader is ready (startupPolicy in
+// leaderWorkerSet is a group of a LeaderWorkerSet: its leader and workers, of one revision of the template. The pods say all but
+// one thing, for which the object is read: whether the workers are made only when the leader is ready (startupPolicy in
 // pkg/controllers/pod_controller.go of kubernetes-sigs/lws).
 type leaderWorkerSet struct{}
 

@@ -230,15 +230,15 @@ func (w *world) isBasic(job model.JobKey) bool {
 	return policy["basic"] != nil && policy["gang"] == nil
 }
 
-// isLeaderReady reports whether the LeaderWorkerSet of a group is known, and makes workers when the leader is ready.
-func (w *world) isLeaderReady(job model.JobKey) bool {
+// startupPolicy is that of the LeaderWorkerSet of a group; known is false when that cannot be read.
+func (w *world) startupPolicy(job model.JobKey) (policy string, known bool) {
 	set := job
 	set.Source, set.Owner, set.Name = model.SourceLeaderWorkerSetObject, "", job.Name[:max(0, strings.LastIndex(job.Name, "-"))]
 	if w.foreign[set] == nil || w.readings[set.Source] != cluster.IsRead {
-		return false
+		return "", false
 	}
-	policy, _, _ := unstructured.NestedString(w.foreign[set].Object, "spec", "startupPolicy")
-	return policy == "LeaderReady"
+	policy, _, _ = unstructured.NestedString(w.foreign[set].Object, "spec", "startupPolicy")
+	return policy, true
 }
 
 // removeForeign deletes objects of a source.

@@ -270,7 +270,11 @@ func (d *random) happen(s *environment) error {
 	switch d.n(0, 24) {
 	case 23:
 		return d.changeForeign(w, func(kind, name string) error {
-			return w.apply(fmt.Sprintf("%s %s %s", kind, name, d.one("min=0", "min=1", "min=2", "min=5", "min=-1")))
+			says := d.one("min=0", "min=1", "min=2", "min=5", "min=-1")
+			if kind == "leaderworkerset" {
+				says = "startup=" + d.one("LeaderReady", "LeaderCreated")
+			}
+			return w.apply(fmt.Sprintf("%s %s %s", kind, name, says))
 		})
 	case 24:
 		return d.changeForeign(w, func(kind, name string) error { return w.remove(kind, []string{name}) })

@@ -15,10 +15,9 @@ type row struct {
 	operator Operator
 	// scheduler is the schedulerName of its pods, and group that of the API of its PodGroups; empty when it writes none.
 	scheduler, group string
-	// prefix and suffix are around the job's name in that of its PodGroup, or of its group without an object. owner is how its
-	// owner is listed; empty when it is the job.
-	prefix, suffix, owner string
-	manifest              string
+	// prefix and suffix are around the job's name in that of its PodGroup, or of its group without an object.
+	prefix, suffix string
+	manifest       string
 	// change changes the spec before it is submitted; nil leaves it as it is.
 	change func(spec map[string]any)
 	pods   int

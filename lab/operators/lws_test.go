@@ -6,11 +6,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/lab/harness"
 )
 
 func leaderWorkerSet() row {
 	return row{
-		operator: LeaderWorkerSet(), scheduler: "tutti", manifest: "lws.yaml", suffix: "-0", owner: "StatefulSet/serve",
+		operator: LeaderWorkerSet(), scheduler: "tutti", manifest: "lws.yaml", suffix: "-0",
 		pods: 4, second: "serve-0-2", running: "Available",
 	}
 }
@@ -48,7 +50,8 @@ func recreated(t *testing.T, lab *stage, job row) {
 	s := begin(t, lab, job)
 	s.nodes("first", 4)
 	s.starts()
-	filler := s.fill()
+	filler := s.lab.Pod(s.namespace, "filler", oneCPU, harness.ScheduledBy(s.scheduler))
+	s.lab.Create(s, filler) // it is older than the pods of the new group, and has its place before them
 	s.remakeGroup()
 	s.refused(4, 0, "Unschedulable", "needs 4, 3 placed")
 	s.remove(filler)

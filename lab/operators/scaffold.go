@@ -67,7 +67,12 @@ webhook: {port: %d}
 		return nil, err
 	}
 	mount := mount{client: client, namespace: s.name + "-system", secret: s.name + "-webhook-server-cert", dir: servingCertificates}
-	return i.runWithWebhooks(ctx, mount, health, "--config="+config)
+	p, err := i.runWithWebhooks(ctx, mount, health, "--config="+config)
+	if err != nil {
+		return nil, err
+	}
+	// Not all say that they are ready when the webhooks are. One without a body is answered, with an error in the answer.
+	return p, cluster.WaitReady(ctx, p, fmt.Sprintf("https://127.0.0.1:%d/validate--v1-pod", port), patience)
 }
 
 // install creates the namespace, the secret for the certificate, the service and the webhooks, as config/default has them. The

@@ -1,7 +1,6 @@
 package operators
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -372,7 +371,7 @@ func (s *story) annotate(pod *corev1.Pod, annotation string) {
 
 // listed is how kubectl tutti status names the job.
 func (s *story) listed() string {
-	owner := "(" + cmp.Or(s.owner, s.job.GetKind()+"/"+s.job.GetName()) + ")"
+	owner := fmt.Sprintf("(%s/%s)", s.job.GetKind(), s.job.GetName())
 	if s.group == "" {
 		return s.groupName() + " " + owner
 	}

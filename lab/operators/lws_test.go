@@ -97,7 +97,7 @@ func leaderReady(t *testing.T, lab *stage, job row) {
 	s.eventually(func() error { return s.bound(4, 1) })
 	s.nodes("second", 2)
 	s.refused(4, 1, "Unschedulable", "needs 4, 3 placed")
-	s.why("needs 4, 3 placed", "1 bound, 3 waiting")
+	s.why("needs 4, 3 placed", "1 bound, 1 running, 3 waiting")
 	s.restart()
 	s.cyclesPass()
 	if err := s.bound(4, 1); err != nil {

@@ -169,8 +169,6 @@ func (n *Namespace) holds(key model.JobKey) bool {
 	return n.group(key.Name) != nil
 }
 
-func (g *gang) isForeign() bool { return g.source != model.SourcePodGroup }
-
 // groupName returns the name of the group that the pod is in; empty when it is in none.
 func (n *Namespace) groupName(pod *corev1.Pod) string {
 	if job := n.jobOf(pod); !job.IsPod() {

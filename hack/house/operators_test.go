@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -50,7 +51,7 @@ func TestThePageOfOperatorsSaysWhichRan(t *testing.T) {
 		}
 		row := ""
 		for link := range said {
-			if under(tool[1], link) {
+			if under(strings.Replace(tool[1], "sigs.k8s.io/", "github.com/kubernetes-sigs/", 1), link) {
 				row = link
 			}
 		}

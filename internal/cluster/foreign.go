@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -96,7 +97,26 @@ func (s *State) applyForeign(spec *groups.Spec, deleted bool) (effect Effect) {
 	for child := range s.foreign.children[key] { // whose late roles it may say
 		effect = effect.merge(s.readForeignAgain(child))
 	}
+	for _, job := range s.jobsOf(key) {
+		effect = effect.merge(s.readForeignAgain(job.Key))
+	}
 	return effect
+}
+
+// jobsOf returns jobs among which are the groups of a LeaderWorkerSet: those whose names begin with its own.
+func (s *State) jobsOf(set model.JobKey) []*model.Job {
+	if set.Source != model.SourceLeaderWorkerSetObject {
+		return nil
+	}
+	jobs, prefix := s.snapshot.Jobs, set.Name+"-"
+	from, _ := slices.BinarySearchFunc(jobs, model.JobKey{Namespace: set.Namespace, Name: prefix}, func(job *model.Job, key model.JobKey) int {
+		return job.Key.Compare(key)
+	})
+	to := from
+	for to < len(jobs) && jobs[to].Key.Namespace == set.Namespace && strings.HasPrefix(jobs[to].Key.Name, prefix) {
+		to++
+	}
+	return jobs[from:to]
 }
 
 // spec returns what the object of a group says, with the late roles of its parent; nil when it is not known.
@@ -173,7 +193,7 @@ func (s *State) applyReading(source model.Source, reading Reading) (effect Effec
 		}
 	}
 	for key := range s.members {
-		if key.IsForeign() { // the object may be the parent of another one
+		if _, ofSet := groups.SetOf(key); ofSet || key.IsForeign() { // the object may be the parent of another one
 			effect = effect.merge(s.readForeignAgain(key))
 		}
 	}
@@ -194,17 +214,37 @@ func (s *State) readForeign(job *model.Job) (class string) {
 	if !job.Whole && !spec.HasLate() && job.FirstUnmetMinimum((*model.Task).Exists) == nil && s.wantsMore(job, spec) {
 		job.Warning = joinNotes(job.Warning, "its minResources are more than its members request; only the capacity for these is waited for")
 	}
-	if parent, ok := spec.Parent(); ok && s.foreign.specs[parent] == nil && job.FirstUnmetMinimum((*model.Task).Exists) != nil {
-		job.Warning = joinNotes(job.Warning, fmt.Sprintf("%s %q is not read, so that it is not known which pods are made only when others run", parent.Source.Kind(), parent.Name)+
-			settingOf[parent.Source])
+	if parent, ok := spec.Parent(); ok {
+		job.Warning = joinNotes(job.Warning, s.foreign.unread(job, parent))
 	}
 	return spec.PriorityClassName
+}
+
+// readImplicit works out what the pods of a group without an object ask for, and the LeaderWorkerSet that they are of.
+func (s *State) readImplicit(job *model.Job) {
+	set, ok := groups.SetOf(job.Key)
+	groups.FillImplicit(job, s.foreign.specs[set])
+	s.seeWhole(job)
+	if ok {
+		job.Warning = s.foreign.unread(job, set)
+	}
+}
+
+// unread says of a job that lacks members that its parent is not read, and which setting ends the wait; empty when it is read.
+func (f *foreign) unread(job *model.Job, parent model.JobKey) string {
+	if f.specs[parent] != nil || job.FirstUnmetMinimum((*model.Task).Exists) == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s %q is not read, so that it is not known which pods are made only when others run%s",
+		parent.Source.Kind(), parent.Name, settingOf[parent.Source])
 }
 
 // settingOf is how users say what a parent that is not read would say.
 var settingOf = map[model.Source]string{
 	model.SourceMPIJob: "; with launcherCreationPolicy: WaitForWorkersReady set runPolicy.schedulingPolicy.minAvailable to the number of workers",
 	model.SourceJobSet: "; a runtime whose steps depend on each other must not have a podGroupPolicy",
+	model.SourceLeaderWorkerSetObject: "; with startupPolicy: LeaderReady turn the source leaderworkerset off, or set " +
+		"gangSchedulingManagement.schedulerProvider: volcano in the configuration of LeaderWorkerSet",
 }
 
 // missing is why the members of a group wait whose object is not known.

@@ -54,8 +54,7 @@ func (s *State) readJob(job *model.Job, group *v1alpha1.PodGroup) {
 	case job.Key.IsForeign():
 		class = s.readForeign(job)
 	case job.Key.IsImplicit():
-		groups.FillImplicit(job)
-		s.seeWhole(job)
+		s.readImplicit(job)
 	case group == nil && s.groups[job.Key] != nil:
 		job.Invalid = s.otherScheduler(s.groups[job.Key], job.Tasks[0])
 	case group == nil: // the minimum is not known any more, so that no running member counts as surplus

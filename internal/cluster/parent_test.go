@@ -1,9 +1,15 @@
 package cluster
 
 import (
+	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // TestAParentOfAnotherName: what a job says does not depend on which object was seen first, whatever their names.
@@ -25,5 +31,48 @@ func TestAParentOfAnotherName(t *testing.T) {
 	}
 	if first, second := minimum(true), minimum(false); first != 2 || second != 2 {
 		t.Errorf("minimum %d when the group is seen first, else %d, want 2", first, second)
+	}
+}
+
+// TestALeaderWorkerSetIsRead for which of its groups' workers are late, whether the pods or it are seen first, and for its own
+// groups alone.
+func TestALeaderWorkerSetIsRead(t *testing.T) {
+	set := &groups.Spec{Source: model.SourceLeaderWorkerSetObject, MinMember: 1, NoGang: true, Roles: []model.Role{{Name: groups.RoleWorker, MinMember: 1, Late: true}}}
+	set.Namespace, set.Name, set.UID = "ns", "serve", "set"
+	leader := func(name string) *corev1.Pod {
+		set, index, _ := strings.Cut(name, "/")
+		return pod(set+index, label(groups.LWSGroupKey, "k"+index), label(groups.LWSRevision, "r"), label(groups.LWSName, set), label(groups.LWSGroupIndex, index),
+			label(groups.LWSWorkerIndex, "0"), annotation(groups.LWSSize, "4"))
+	}
+	s := newState(node("n"), leader("serve/0"), leader("serve/1"), leader("serve-0/0"), leader("server/0"), leader("s/0"), pod("serve-x"))
+	look := func(when string, late int32) {
+		t.Helper()
+		for name, want := range map[string]int32{"serve-0/k0": late, "serve-1/k1": late, "serve-0-0/k0": 4, "server-0/k0": 4, "s-0/k0": 4} {
+			name, key, _ := strings.Cut(name, "/")
+			job := snap(t, s, start).Job(model.JobKey{Namespace: "ns", Name: name, Source: model.SourceLeaderWorkerSet, Owner: types.UID(key + "/r")})
+			unread := strings.Contains(job.Warning, "is not read") && strings.Contains(job.Warning, "LeaderReady")
+			if job.MinMember != want || unread != (want > 1) {
+				t.Errorf("%s: %s has the minimum %d, want %d, and says %q", when, name, job.MinMember, want, job.Warning)
+			}
+		}
+	}
+	again := *set
+	again.UID = "again"
+	look("before", 4)
+	for _, c := range []struct {
+		when  string
+		event Event
+		late  int32
+	}{
+		{"seen", seen(set), 1},
+		{"gone", gone(set), 4},
+		{"made again", seen(&again), 1},
+		{"read", Event{Kind: KindReading, Source: set.Source, Reading: IsRead}, 1},
+		{"forbidden", Event{Kind: KindReading, Source: set.Source, Reading: NotAllowed}, 4},
+	} {
+		if effect := s.Apply(c.event); effect != (Effect{Schedule: true, Report: true}) && c.when != "read" {
+			t.Errorf("%s: effect %+v", c.when, effect)
+		}
+		look(c.when, c.late)
 	}
 }

@@ -194,7 +194,7 @@ func (w *world) queueName() string {
 // stepForeign changes a group of another project: what it says, or only what others write to it.
 func (w *world) stepForeign() Event {
 	name := w.name("g", 2)
-	source := rapid.SampledFrom([]model.Source{model.SourceCoscheduling, model.SourceVolcano, model.SourceNative, model.SourceMPIJob}).Draw(w.t, "source")
+	source := rapid.SampledFrom([]model.Source{model.SourceCoscheduling, model.SourceVolcano, model.SourceNative, model.SourceMPIJob, model.SourceLeaderWorkerSetObject}).Draw(w.t, "source")
 	place := fmt.Sprint(name, source)
 	old := w.foreign[place]
 	if old != nil && w.chance(3, "foreign group goes") {
@@ -209,6 +209,8 @@ func (w *world) stepForeign() Event {
 		if w.chance(3, "done") {
 			g.Done = []string{"launcher"}
 		}
+	case source == model.SourceLeaderWorkerSetObject:
+		g.NoGang, g.Roles = true, []model.Role{{Name: groups.RoleWorker, MinMember: 1, Late: w.chance(2, "late")}}
 	case w.chance(2, "controlled"):
 		g.OwnerReferences = []metav1.OwnerReference{{Kind: "MPIJob", Name: w.name("g", 2), Controller: new(true)}}
 	}
@@ -388,6 +390,10 @@ func (w *world) mark(p *corev1.Pod) {
 	label(groups.LWSGroupKey, w.name("g", 3))(p)
 	label(groups.LWSRevision, w.name("r", 1))(p)
 	label(groups.LWSWorkerIndex, fmt.Sprint(w.number(2, "index")))(p)
+	if w.chance(2, "set") {
+		label(groups.LWSName, w.name("g", 2))(p)
+		label(groups.LWSGroupIndex, fmt.Sprint(w.number(2, "group")))(p)
+	}
 	annotation(groups.LWSSize, total)(p)
 	if w.chance(3, "exclusive") {
 		annotation(groups.LWSExclusiveTopology, "zone")(p)

@@ -348,3 +348,22 @@ func TestMinimumRaisedBeforeTheDecisionOfTheSameSession(t *testing.T) {
 		t.Errorf("bound %q although the gang mpi needs 4 by then", got)
 	}
 }
+
+// TestALeaderWithoutWorkersAfterARestart is no interrupted start, also while its LeaderWorkerSet is not read. One with some of
+// its workers is.
+func TestALeaderWithoutWorkersAfterARestart(t *testing.T) {
+	for bound, want := range map[int][]string{1: nil, 2: {"lws-0 n1", "lws-1 n1"}} {
+		w := newWorld(t)
+		w.node("n1", "8")
+		w.leaderWorkers("lws", 3, 0, bound, func(pod *corev1.Pod) {
+			delete(pod.Annotations, groups.LWSExclusiveTopology)
+			pod.Spec.NodeName = "n1"
+			pod.Status.Conditions = []corev1.PodCondition{{
+				Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.clock.Now().Add(-time.Hour)),
+			}}
+		})
+		if got := sent(w.play(t.Context(), 2*time.Minute), commit.CallDeleteStarted); !slices.Equal(got, want) {
+			t.Errorf("of %d: undone %q, want %q", bound, got, want)
+		}
+	}
+}

@@ -11,6 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/tutti-sched/tutti/lab/cluster"
+	"github.com/tutti-sched/tutti/lab/process"
 )
 
 // onThisMachine is a service whose webhook the API server finds on this machine, under the service's own name, which is the one
@@ -23,6 +26,25 @@ func onThisMachine(name string, port int) *corev1.Service {
 			Ports: []corev1.ServicePort{{Port: int32(port)}},
 		},
 	}
+}
+
+// servingCertificates is the folder that controller-runtime reads the certificate of webhooks from.
+const servingCertificates = "/tmp/k8s-webhook-server/serving-certs"
+
+// runWithWebhooks starts an operator that signs the certificate of its webhooks itself, mounts that, and waits until it is
+// ready, as it says at the address health.
+func (i *Installation) runWithWebhooks(ctx context.Context, mount mount, health string, args ...string) (*process.Process, error) {
+	if err := mount.empty(); err != nil {
+		return nil, err
+	}
+	p, err := i.run(args...)
+	if err != nil {
+		return nil, err
+	}
+	if err := mount.fill(ctx); err != nil {
+		return nil, fmt.Errorf("%w\n%w", err, p.Failure())
+	}
+	return p, cluster.WaitReady(ctx, p, "http://"+health+"/readyz", patience)
 }
 
 // mount is a secret as a kubelet mounts it: its keys are files in a folder.

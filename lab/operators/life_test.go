@@ -15,7 +15,7 @@ type row struct {
 	operator Operator
 	// scheduler is the schedulerName of its pods, and group that of the API of its PodGroups; empty when it writes none.
 	scheduler, group string
-	// prefix and suffix are around the job's name in that of its PodGroup.
+	// prefix and suffix are around the job's name in that of its PodGroup, or of its group without an object.
 	prefix, suffix string
 	manifest       string
 	// change changes the spec before it is submitted; nil leaves it as it is.
@@ -23,7 +23,8 @@ type row struct {
 	pods   int
 	// first and second are how the names of two of its pods begin; the job ends with the first, when it does.
 	first, second string
-	// running, suspended and ended are conditions of the job; one that never ends has no condition for it.
+	// running, suspended and ended are conditions of the job. One that never ends has no condition for it, and so it is with one
+	// that cannot be suspended, or does not say that it runs.
 	running, suspended, ended string
 	// left is how many pods are left when it has ended. By then the PodGroup is deleted.
 	left int
@@ -56,15 +57,17 @@ func life(t *testing.T, lab *stage, row row) {
 	s.losesAPod()
 
 	// Suspended, it has no pods. It resumes as a whole.
-	s.setSuspended(true)
-	s.eventually(func() error { return s.bound(0, 0) })
-	s.says(row.suspended, "True")
-	filler := s.fill()
-	s.setSuspended(false)
-	s.refused(row.pods, 0, "Unschedulable", short)
-	s.remove(filler)
-	s.starts()
-	s.says(row.running, "True")
+	if row.suspended != "" {
+		s.setSuspended(true)
+		s.eventually(func() error { return s.bound(0, 0) })
+		s.says(row.suspended, "True")
+		filler := s.fill()
+		s.setSuspended(false)
+		s.refused(row.pods, 0, "Unschedulable", short)
+		s.remove(filler)
+		s.starts()
+		s.says(row.running, "True")
+	}
 
 	if row.ended != "" {
 		s.annotate(s.member(row.first), cluster.RunFor)

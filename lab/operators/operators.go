@@ -2,7 +2,7 @@
 // they write and wait for. Each is built from its Go module, in a module of its own below modules, which pins its versions: they
 // differ from ours, and from one another.
 //
-// Reading order: operators.go, mpi.go, training.go, certificates.go, ray.go.
+// Reading order: operators.go, mpi.go, training.go, certificates.go, ray.go, scaffold.go.
 //
 // Some of them have ports and folders that no flag changes. Lock keeps other processes out while one runs.
 package operators

@@ -67,19 +67,9 @@ func startTraining(ctx context.Context, i *Installation, scheduler string) (*pro
 	if _, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, webhooks, create); err != nil {
 		return nil, fmt.Errorf("webhooks of %s: %w", name, err)
 	}
-	mount := mount{client: client, namespace: namespace, secret: secret, dir: "/tmp/k8s-webhook-server/serving-certs"}
-	if err := mount.empty(); err != nil {
-		return nil, err
-	}
-	p, err := i.run("--gang-scheduler-name="+scheduler, "--metrics-bind-address=0", "--health-probe-bind-address="+health,
-		fmt.Sprintf("--webhook-server-port=%d", port))
-	if err != nil {
-		return nil, err
-	}
-	if err := mount.fill(ctx); err != nil {
-		return nil, fmt.Errorf("%w\n%w", err, p.Failure())
-	}
-	return p, cluster.WaitReady(ctx, p, "http://"+health+"/readyz", patience)
+	mount := mount{client: client, namespace: namespace, secret: secret, dir: servingCertificates}
+	return i.runWithWebhooks(ctx, mount, health, "--gang-scheduler-name="+scheduler, "--metrics-bind-address=0",
+		"--health-probe-bind-address="+health, fmt.Sprintf("--webhook-server-port=%d", port))
 }
 
 // trainingWebhooks are the webhooks as the module has them: its kustomization gives them name and service.

@@ -38,9 +38,11 @@ const (
 	SourceJAXJob
 	SourceRayCluster
 	SourceJob
+	// SourceLeaderWorkerSetObject owns the groups of SourceLeaderWorkerSet. It is no job itself.
+	SourceLeaderWorkerSetObject
 
 	// LastSource is the last of them.
-	LastSource = SourceJob
+	LastSource = SourceLeaderWorkerSetObject
 )
 
 // Kind returns the kind of what stands for a job of the source, as messages name it.
@@ -48,7 +50,7 @@ func (s Source) Kind() string {
 	return [...]string{
 		"PodGroup", "pod", "implicit group", "LeaderWorkerSet group", "Kueue pod group",
 		"PodGroup.scheduling.x-k8s.io", "PodGroup.scheduling.volcano.sh", "PodGroup.scheduling.k8s.io",
-		"JobSet", "MPIJob", "PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob", "RayCluster", "Job",
+		"JobSet", "MPIJob", "PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob", "RayCluster", "Job", "LeaderWorkerSet",
 	}[s]
 }
 

@@ -109,6 +109,7 @@
 //	pod train-{0..2} kueue=train total=3 serving
 //	pod serve-0 leader=serve/0 size=3 revision=r1 exclusive=rack
 //	pod serve-0-{1..2} worker=serve/0 size=3 revision=r1
+//	leaderworkerset serve startup=LeaderReady
 //
 // A queue that says selector=* takes jobs of all namespaces. Pods and namespaces name a queue by a label:
 //

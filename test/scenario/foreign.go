@@ -42,6 +42,7 @@ var foreignWords = map[string]map[string][]string{
 		"min": {"spec", "schedulingPolicy", "gang", "minCount"}, "basic": {"spec", "schedulingPolicy", "basic"},
 		"class": {"spec", "priorityClassName"}, "preemption": {"spec", "preemptionPolicy"}, "disruption": {"spec", "disruptionMode"},
 	},
+	"leaderworkerset": {"startup": {"spec", "startupPolicy"}},
 }
 
 // setForeign adds or changes an object of a source.
@@ -229,6 +230,17 @@ func (w *world) isBasic(job model.JobKey) bool {
 	}
 	policy, _, _ := unstructured.NestedMap(object.Object, "spec", "schedulingPolicy")
 	return policy["basic"] != nil && policy["gang"] == nil
+}
+
+// startupPolicy is that of the LeaderWorkerSet of a group; known is false when that cannot be read.
+func (w *world) startupPolicy(job model.JobKey) (policy string, known bool) {
+	set := job
+	set.Source, set.Owner, set.Name = model.SourceLeaderWorkerSetObject, "", job.Name[:max(0, strings.LastIndex(job.Name, "-"))]
+	if w.foreign[set] == nil || w.readings[set.Source] != cluster.IsRead {
+		return "", false
+	}
+	policy, _, _ = unstructured.NestedString(w.foreign[set].Object, "spec", "startupPolicy")
+	return policy, true
 }
 
 // removeForeign deletes objects of a source.

@@ -74,7 +74,7 @@ func (s *environment) groupOfJob(job model.JobKey) *v1alpha1.PodGroup {
 		return s.world.groups[jobName(job)]
 	}
 	group := &v1alpha1.PodGroup{Spec: v1alpha1.PodGroupSpec{MinMember: 1}}
-	exclusive, begun, worker, placed := false, false, false, false
+	exclusive, begun, leads, workers, lives, placed := false, false, false, false, false, false
 	for _, pod := range s.world.pods {
 		if s.jobOf(pod) != job {
 			continue
@@ -83,14 +83,21 @@ func (s *environment) groupOfJob(job model.JobKey) *v1alpha1.PodGroup {
 			group.Spec.MinMember = max(group.Spec.MinMember, int32(asked))
 		}
 		_, excludes := pod.Annotations[groups.LWSExclusiveTopology]
-		exclusive = exclusive || excludes && job.Source == model.SourceLeaderWorkerSet
+		exclusive = exclusive || excludes
 		begun = begun || pod.Status.Phase == corev1.PodRunning
-		if pod.Labels[groups.LWSWorkerIndex] != "0" && pod.Status.Phase != corev1.PodFailed {
-			worker, placed = true, placed || s.hasPlace(pod)
+		switch isWorker := pod.Labels[groups.LWSWorkerIndex] != "0"; {
+		case !isWorker:
+			leads = leads || pod.Status.Phase != corev1.PodSucceeded && s.hasPlace(pod)
+		case pod.Status.Phase != corev1.PodFailed:
+			workers, lives, placed = true, true, placed || s.hasPlace(pod)
+		default:
+			workers = true
 		}
 	}
-	if exclusive && !placed && (!worker || begun) {
-		group.Spec.MinMember = 1 // workers are made when the leader has a node
+	policy, known := s.world.startupPolicy(job)
+	late := exclusive || policy == "LeaderReady" || !known && leads && !workers
+	if job.Source == model.SourceLeaderWorkerSet && late && !placed && (!lives || begun) {
+		group.Spec.MinMember = 1 // workers are made when the leader has a node, or is ready
 	}
 	return group
 }

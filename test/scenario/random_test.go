@@ -204,7 +204,7 @@ func (d *random) foreignGroup(space, name string, minimum int) string {
 	case "kueue":
 		object, mark = "", fmt.Sprintf("kueue=%s total=%d", name, minimum)+d.seldom(5, "serving")
 	default:
-		object = ""
+		object = strings.TrimSpace(d.seldom(2, fmt.Sprintf("leaderworkerset %s%s startup=%s", space, name, d.one("LeaderReady", "LeaderCreated"))))
 	}
 	if object != "" && d.n(1, 10) > 1 {
 		lines = append(lines, object)
@@ -232,7 +232,7 @@ func (d *random) minMember() string {
 }
 
 func (d *random) cluster() string {
-	lines := []string{"class low value=-5", "class high value=5", d.namespace(), "read coscheduling yes", "read volcano yes", "read kubernetes yes"}
+	lines := []string{"class low value=-5", "class high value=5", d.namespace(), "read coscheduling yes", "read volcano yes", "read kubernetes yes", "read leaderworkerset yes"}
 	if d.n(0, 1) == 0 { // else the names of queues have no effect
 		for range d.n(1, 6) {
 			lines = append(lines, d.queue())
@@ -270,7 +270,11 @@ func (d *random) happen(s *environment) error {
 	switch d.n(0, 24) {
 	case 23:
 		return d.changeForeign(w, func(kind, name string) error {
-			return w.apply(fmt.Sprintf("%s %s %s", kind, name, d.one("min=0", "min=1", "min=2", "min=5", "min=-1")))
+			says := d.one("min=0", "min=1", "min=2", "min=5", "min=-1")
+			if kind == "leaderworkerset" {
+				says = "startup=" + d.one("LeaderReady", "LeaderCreated")
+			}
+			return w.apply(fmt.Sprintf("%s %s %s", kind, name, says))
 		})
 	case 24:
 		return d.changeForeign(w, func(kind, name string) error { return w.remove(kind, []string{name}) })

@@ -164,7 +164,7 @@ func (w *world) applyLine(one line) error {
 		}
 		w.budgets[key(one.namespace, one.name)] = budget
 		return nil
-	case "coscheduling", "volcano", "kubernetes", "jobset":
+	case "coscheduling", "volcano", "kubernetes", "jobset", "leaderworkerset":
 		return w.setForeign(one)
 	case "read":
 		return w.read(one.name, one.words[0].key)

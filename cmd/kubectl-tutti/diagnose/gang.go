@@ -108,10 +108,14 @@ func (n *Namespace) gangs(name string) (all []gang) {
 }
 
 // foreignGang is a group of another project. Its owner is that of its object, which more often is what the user submitted than
-// the controller of its oldest pod: a launcher has a Job between. What owns its pods itself is its own.
+// the controller of its oldest pod: a launcher has a Job between. What owns its pods itself is its own, and a group of a
+// LeaderWorkerSet, of which leader and workers have different controllers, names that.
 func foreignGang(spec *groups.Spec, key model.JobKey, pods []*corev1.Pod) gang {
 	g := gang{name: key.Name, byPods: true, owner: ownerOf(pods[0]), source: key.Source, spec: spec, pods: pods}
+	set, ofSet := groups.SetOf(key)
 	switch {
+	case ofSet:
+		g.owner = set.Source.Kind() + "/" + set.Name
 	case key.Source.OwnsPods():
 		g.owner = key.Source.Kind() + "/" + key.Name
 	case spec != nil:
@@ -164,8 +168,6 @@ func (n *Namespace) holds(key model.JobKey) bool {
 	}
 	return n.group(key.Name) != nil
 }
-
-func (g *gang) isForeign() bool { return g.source != model.SourcePodGroup }
 
 // groupName returns the name of the group that the pod is in; empty when it is in none.
 func (n *Namespace) groupName(pod *corev1.Pod) string {

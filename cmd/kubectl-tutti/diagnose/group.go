@@ -11,6 +11,7 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // The scheduler's codes and reasons that this package handles specially.
@@ -71,7 +72,7 @@ func newDiagnosis(namespace *Namespace, g *gang) *Diagnosis {
 	case g.byPods:
 		a.Owner = g.owner
 		a.diagnoseByPods(g)
-		if a.State != Ended && a.Reason != groupNotFound && g.isForeign() && g.spec == nil {
+		if a.State != Ended && a.Reason != groupNotFound && g.source >= model.SourceCoscheduling && g.spec == nil {
 			a.Notes = append(a.Notes, fmt.Sprintf("its minimum is not known: there is no %s %q, or you may not list such objects", a.Kind, a.Name))
 		}
 	default:

@@ -82,7 +82,7 @@ func (o *Owned) addGroups(namespace *Namespace, pods map[string]*corev1.Pod, own
 		}
 	}
 	for _, spec := range namespace.Foreign {
-		if kind := spec.Source.Kind(); slices.ContainsFunc(spec.OwnerReferences, owns) && !seen[kind+"/"+spec.Name] {
+		if kind := spec.Source.Kind(); !spec.NoGang && slices.ContainsFunc(spec.OwnerReferences, owns) && !seen[kind+"/"+spec.Name] {
 			o.Details = append(o.Details, fmt.Sprintf("it owns %s %q, which has minMember %d and no pods", kind, spec.Name, spec.MinMember))
 		}
 	}

@@ -48,8 +48,9 @@ func (m Membership) Implicit() *Membership {
 }
 
 // FillImplicit writes what its members say into a job without a PodGroup: identity and minimum, which is the highest that any
-// of them asks for. A member that says nothing that can be read is refused on its own account.
-func FillImplicit(job *model.Job) {
+// of them asks for. A member that says nothing that can be read is refused on its own account. set is what the LeaderWorkerSet of
+// the group says; nil when that is not known, or the group is of none.
+func FillImplicit(job *model.Job, set *Spec) {
 	job.UID, job.MinMember = job.Key.Owner, 1
 	for _, task := range job.Tasks {
 		job.MinMember = max(job.MinMember, task.MinMember)
@@ -57,7 +58,7 @@ func FillImplicit(job *model.Job) {
 	if len(job.Tasks) > 0 {
 		job.Created = job.Tasks[0].Created
 	}
-	if slices.ContainsFunc(job.Tasks, workersAreLate) && job.MinMember > 1 {
+	if job.MinMember > 1 && workersAreLate(job, set) {
 		job.Roles = []model.Role{{Name: RoleWorker, MinMember: job.MinMember - 1, Late: true}}
 		countLate(job)
 	}

@@ -3,9 +3,13 @@ package groups
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -29,11 +33,27 @@ const (
 	RoleWorker = "worker"
 )
 
-// leaderWorkerSet is a group of a LeaderWorkerSet: its leader and workers, of one revision of the template.
+// leaderWorkerSet is a group of a LeaderWorkerSet: its leader and workers, of one revision of the template. The pods say all but
+// one thing, for which the object is read: whether the workers are made only when the leader is ready (startupPolicy in
+// pkg/controllers/pod_controller.go of kubernetes-sigs/lws).
 type leaderWorkerSet struct{}
 
-func (leaderWorkerSet) Name() string     { return "leaderworkerset" }
-func (leaderWorkerSet) Watches() []Watch { return nil }
+func (leaderWorkerSet) Name() string { return "leaderworkerset" }
+
+func (leaderWorkerSet) Watches() []Watch {
+	return []Watch{{
+		Source:   model.SourceLeaderWorkerSetObject,
+		Resource: schema.GroupVersionResource{Group: "leaderworkerset.x-k8s.io", Version: "v1", Resource: "leaderworkersets"},
+		Decode: func(object *unstructured.Unstructured) *Spec {
+			f := fields{object: object.Object}
+			spec := &Spec{ObjectMeta: Identity(object), Source: model.SourceLeaderWorkerSetObject, MinMember: 1, NoGang: true}
+			if f.text("spec", "startupPolicy") == "LeaderReady" {
+				spec.Roles = []model.Role{{Name: RoleWorker, MinMember: 1, Late: true}}
+			}
+			return spec
+		},
+	}}
+}
 
 func (leaderWorkerSet) Marks() Marks {
 	return Marks{
@@ -62,10 +82,31 @@ func (leaderWorkerSet) Of(pod *corev1.Pod) (Membership, bool) {
 	return m, true
 }
 
-// workersAreLate reports whether the task is of a group of a LeaderWorkerSet whose workers are made once the leader has a node.
-func workersAreLate(task *model.Task) bool {
-	_, exclusive := task.Pod.Annotations[LWSExclusiveTopology]
-	return exclusive && task.Job.Source == model.SourceLeaderWorkerSet
+// SetOf returns the key of the LeaderWorkerSet that a group is of, by the group's name; ok is false for other jobs.
+func SetOf(job model.JobKey) (set model.JobKey, ok bool) {
+	at := strings.LastIndexByte(job.Name, '-')
+	if job.Source != model.SourceLeaderWorkerSet || at < 0 {
+		return set, false
+	}
+	return model.JobKey{Namespace: job.Namespace, Name: job.Name[:at], Source: model.SourceLeaderWorkerSetObject}, true
+}
+
+// workersAreLate reports whether the job is a group of a LeaderWorkerSet whose workers are made once the leader has a node, or is
+// ready. set is what the LeaderWorkerSet says; while that is not known, a leader that has a node, and no workers, was started
+// without them.
+func workersAreLate(job *model.Job, set *Spec) bool {
+	exclusive := func(task *model.Task) bool { _, is := task.Pod.Annotations[LWSExclusiveTopology]; return is }
+	alone := func(task *model.Task) bool { return task.Role == RoleLeader && hasNode(task) }
+	isWorker := func(task *model.Task) bool { return task.Role == RoleWorker }
+	switch {
+	case job.Key.Source != model.SourceLeaderWorkerSet:
+		return false
+	case slices.ContainsFunc(job.Tasks, exclusive):
+		return true
+	case set != nil:
+		return set.HasLate()
+	}
+	return slices.ContainsFunc(job.Tasks, alone) && !slices.ContainsFunc(job.Tasks, isWorker)
 }
 
 // The label, or annotation, that names a pod's group to Kueue, and annotations beside it.

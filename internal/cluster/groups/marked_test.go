@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -142,5 +143,25 @@ func TestMarksThatDoNotCount(t *testing.T) {
 	basic := All().PassedOver(pod, model.JobKey{Namespace: "ns", Name: "s", Source: model.SourceCoscheduling})
 	if len(basic) != 1 || basic[0].Source != model.SourceNative {
 		t.Errorf("in the second: %v", basic)
+	}
+}
+
+// TestALeaderWorkerSetSaysWhichPodsAreLate, and is no gang itself.
+func TestALeaderWorkerSetSaysWhichPodsAreLate(t *testing.T) {
+	watch, _ := WatchOf(model.SourceLeaderWorkerSetObject)
+	group := model.JobKey{Namespace: "ns", Name: "serve-a-12", Source: model.SourceLeaderWorkerSet, Owner: "k/r"}
+	for policy, late := range map[any]bool{"LeaderReady": true, "LeaderCreated": false, "": false, nil: false, int64(1): false} {
+		object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"startupPolicy": policy}}}
+		object.SetNamespace("ns")
+		object.SetName("serve-a")
+		spec := watch.Decode(object)
+		if set, ok := SetOf(group); !ok || spec.Key() != set || spec.HasLate() != late || !spec.NoGang {
+			t.Errorf("%v: %+v", policy, spec)
+		}
+	}
+	for _, other := range []model.JobKey{{Name: "serve", Source: model.SourceLeaderWorkerSet}, {Name: "serve-0"}, {Name: "serve-0", Source: model.SourceKueue}} {
+		if _, ok := SetOf(other); ok {
+			t.Errorf("%v is of a LeaderWorkerSet", other)
+		}
 	}
 }

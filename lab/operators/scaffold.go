@@ -1,0 +1,133 @@
+package operators
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/tutti-sched/tutti/lab/cluster"
+	"github.com/tutti-sched/tutti/lab/process"
+)
+
+// JobSet is the controller of JobSet, with its webhooks.
+func JobSet() Operator {
+	return scaffold{name: "jobset", module: "sigs.k8s.io/jobset", crds: "config/components/crd/bases"}.operator()
+}
+
+// LeaderWorkerSet is the controller of LeaderWorkerSet, with its webhooks.
+func LeaderWorkerSet() Operator {
+	return scaffold{name: "lws", module: "sigs.k8s.io/lws", program: "/cmd", crds: "config/crd/bases"}.operator()
+}
+
+// scaffold is an operator whose repository was made by kubebuilder: config/default has its manifests, all of whose names begin
+// with its own. It signs the certificate of its webhooks itself.
+type scaffold struct {
+	name, module string
+	// program is the folder of its main function in the module, and crds that of its kinds.
+	program, crds string
+}
+
+func (s scaffold) operator() Operator {
+	return Operator{Name: s.name, Package: s.module + s.program, CRDs: []File{{s.module, s.crds}}, Start: s.start}
+}
+
+// start makes what the manifests have for the webhooks, and starts the program with a configuration of its own kind.
+func (s scaffold) start(ctx context.Context, i *Installation) (*process.Process, error) {
+	port, err := cluster.FreePort()
+	if err != nil {
+		return nil, err
+	}
+	health, err := cluster.FreeAddress()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.install(ctx, i, port); err != nil {
+		return nil, err
+	}
+	config := filepath.Join(i.Dir(), "kubeconfig", s.name+".yaml")
+	text := fmt.Sprintf(`apiVersion: config.%s.x-k8s.io/v1alpha1
+kind: Configuration
+leaderElection: {leaderElect: false}
+internalCertManagement: {enable: true}
+metrics: {bindAddress: "0"}
+health: {healthProbeBindAddress: %q}
+webhook: {port: %d}
+`, s.name, health, port)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		return nil, fmt.Errorf("configuration of %s: %w", s.name, err)
+	}
+	client, err := i.Client()
+	if err != nil {
+		return nil, err
+	}
+	mount := mount{client: client, namespace: s.name + "-system", secret: s.name + "-webhook-server-cert", dir: servingCertificates}
+	p, err := i.runWithWebhooks(ctx, mount, health, "--config="+config)
+	if err != nil {
+		return nil, err
+	}
+	// Not all say that they are ready when the webhooks are. One without a body is answered, with an error in the answer.
+	return p, cluster.WaitReady(ctx, p, fmt.Sprintf("https://127.0.0.1:%d/validate--v1-pod", port), patience)
+}
+
+// install creates the namespace, the secret for the certificate, the service and the webhooks, as config/default has them. The
+// port of the webhooks is the one given.
+func (s scaffold) install(ctx context.Context, i *Installation, port int) error {
+	path, err := i.path(ctx, File{s.module, "config/default"})
+	if err != nil {
+		return err
+	}
+	text, err := i.Kubectl(ctx, "kustomize", path)
+	if err != nil {
+		return fmt.Errorf("manifests of %s: %w", s.name, err)
+	}
+	writer, err := client.New(i.Config(), client.Options{})
+	if err != nil {
+		return fmt.Errorf("client for %s: %w", s.name, err)
+	}
+	for _, document := range strings.Split(text, "\n---\n") {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
+			return fmt.Errorf("manifests of %s: %w", s.name, err)
+		}
+		if err := s.create(ctx, writer, object, port); err != nil {
+			return fmt.Errorf("%s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// create creates an object if it is for the webhooks.
+func (s scaffold) create(ctx context.Context, writer client.Writer, object *unstructured.Unstructured, port int) error {
+	switch object.GetKind() {
+	case "Namespace", "Secret":
+		return writer.Create(ctx, object)
+	case "Service":
+		if object.GetName() != s.name+"-webhook-service" {
+			return nil
+		}
+		service := onThisMachine(object.GetName(), port)
+		service.Namespace = object.GetNamespace()
+		return writer.Create(ctx, service)
+	case "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration":
+		webhooks, _, err := unstructured.NestedSlice(object.Object, "webhooks")
+		if err != nil {
+			return err
+		}
+		for _, webhook := range webhooks {
+			if err := unstructured.SetNestedField(webhook.(map[string]any), int64(port), "clientConfig", "service", "port"); err != nil {
+				return err
+			}
+		}
+		if err := unstructured.SetNestedSlice(object.Object, webhooks, "webhooks"); err != nil {
+			return err
+		}
+		return writer.Create(ctx, object)
+	}
+	return nil
+}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // world is all others that write to the server: kubelets, controllers, and users.
@@ -32,8 +33,10 @@ type job struct {
 	// gang reports that it has a PodGroup, or is an implicit group; foreign that its pods are another scheduler's.
 	gang, implicit, foreign bool
 	members, min            int
-	roles                   []v1alpha1.Role
-	requests                corev1.ResourceList
+	// source is the project whose operator made it; zero when a user did.
+	source   model.Source
+	roles    []v1alpha1.Role
+	requests corev1.ResourceList
 	// priority is that of its pods; every third one of a mixed job has the lowest.
 	priority int32
 	mixed    bool
@@ -99,8 +102,10 @@ func (w *world) changeNode(name string, alter func(*corev1.Node)) {
 func (w *world) submit(d rng, j *job) {
 	w.jobs = append(w.jobs, j)
 	group := func() {
-		if j.gang && !j.implicit {
-			w.server.create(cluster.KindGroup, j.group())
+		if object := j.object(); object != nil {
+			w.server.create(j.kind(), object)
+		} else if j.gang && !j.implicit && j.source == model.SourcePodGroup {
+			w.server.create(j.kind(), j.group())
 		}
 	}
 	if d.chance(200) {
@@ -111,6 +116,14 @@ func (w *world) submit(d rng, j *job) {
 	for range j.members {
 		w.later(d.span(0, pick(d, time.Millisecond, 100*time.Millisecond, 2*time.Second)), "a pod is made", func() { w.makePod(j) })
 	}
+}
+
+// kind is that of the object that describes the job.
+func (j *job) kind() cluster.Kind {
+	if j.source < model.SourceCoscheduling {
+		return cluster.KindGroup
+	}
+	return kindOf(j.source)
 }
 
 func (j *job) group() *v1alpha1.PodGroup {
@@ -148,9 +161,6 @@ func (w *world) makePod(j *job) {
 		},
 		Status: corev1.PodStatus{Phase: corev1.PodPending},
 	}
-	if j.gang {
-		pod.Labels[v1alpha1.LabelPodGroup] = j.name
-	}
 	if j.label != "" {
 		pod.Labels[v1alpha1.LabelQueue] = j.label
 	}
@@ -160,6 +170,9 @@ func (w *world) makePod(j *job) {
 	}
 	if len(j.roles) > 0 {
 		pod.Labels[v1alpha1.LabelRole] = j.roles[w.made%len(j.roles)].Name
+	}
+	if j.gang {
+		w.mark(j, pod)
 	}
 	if j.gated {
 		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "wait.example.com"}}

@@ -45,7 +45,9 @@ func TestCrashAfterEveryWrite(t *testing.T) { crashAfterWrites(t, Config{}, 2) }
 func TestCrashAfterEveryWriteOfQueues(t *testing.T) { crashAfterWrites(t, Config{Queues: true}, 1) }
 
 // TestCrashAfterEveryWriteOfForeignGroups does the same with groups of other projects.
-func TestCrashAfterEveryWriteOfForeignGroups(t *testing.T) { crashAfterWrites(t, Config{Foreign: true}, 1) }
+func TestCrashAfterEveryWriteOfForeignGroups(t *testing.T) {
+	crashAfterWrites(t, Config{Foreign: true}, 1)
+}
 
 func crashAfterWrites(t *testing.T, config Config, runs uint64) {
 	filters := open(t)

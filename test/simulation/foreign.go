@@ -268,10 +268,8 @@ func (s *server) serveForeignStatus(status *commit.ForeignStatus) error {
 	refused := func(code int) error {
 		return apierrors.NewGenericServerResponse(code, "patch", status.Resource.GroupResource(), status.Group.Name, "refused", 0, false)
 	}
-	switch how := s.unread[kind]; {
-	case how == cluster.NotAllowed:
-		return refused(http.StatusForbidden)
-	case how != cluster.NotRead, before == nil:
+	switch {
+	case s.unread[kind] == cluster.NotServed, before == nil:
 		return refused(http.StatusNotFound)
 	case before.GetUID() != status.UID:
 		return refused(http.StatusUnprocessableEntity)

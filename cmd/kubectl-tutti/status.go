@@ -19,7 +19,6 @@ import (
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/diagnose"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
-	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 func newStatus(a *clientFlags) *cobra.Command {
@@ -116,7 +115,7 @@ func (look *statusView) collect(podGroups []v1alpha1.PodGroup, pods []corev1.Pod
 // without one, which ends in a slash as no group's does.
 func gangOf(pod *corev1.Pod) types.NamespacedName {
 	name := cmp.Or(diagnose.GroupName(pod), pod.Name+"/")
-	if job := groups.Of(pod).Job; job.Source > model.SourceImplicit {
+	if job := groups.Of(pod).Job; job.MarkedByOthers() {
 		name += "/" + job.Source.Kind()
 	}
 	return types.NamespacedName{Namespace: pod.Namespace, Name: name}

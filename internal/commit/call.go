@@ -1,6 +1,7 @@
 package commit
 
 import (
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -103,6 +104,22 @@ type Call struct {
 	Isolated *model.Isolation
 	// Write is the content of CallSetCondition and of the kinds that are not decisions; zero for the others.
 	Write Write
+}
+
+// Annotations returns what CallBind writes on the pod in one transaction with its node; nil when that is nothing.
+func (c *Call) Annotations() map[string]string {
+	var annotations map[string]string
+	if c.Isolated != nil {
+		annotations = c.Isolated.Annotations
+	}
+	if c.Job.MarkedByOthers() {
+		annotations = maps.Clone(annotations) // those of the decision are shared
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[v1alpha1.AnnotationJob] = c.Job.String()
+	}
+	return annotations
 }
 
 // Reply is the answer to one call, plain data.

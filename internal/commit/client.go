@@ -225,8 +225,9 @@ func (c *Client) bind(call Call) *rest.Request {
 		ObjectMeta: metav1.ObjectMeta{Namespace: call.Pod.Namespace, Name: call.Pod.Name, UID: call.Pod.UID},
 		Target:     corev1.ObjectReference{Kind: "Node", Name: call.Node},
 	}
+	binding.Annotations = call.Annotations()
 	if call.Isolated != nil {
-		binding.Annotations, binding.ResourceVersion = call.Isolated.Annotations, call.Isolated.ResourceVersion
+		binding.ResourceVersion = call.Isolated.ResourceVersion
 	}
 	return c.core.Post().Namespace(call.Pod.Namespace).Resource("pods").Name(call.Pod.Name).SubResource("binding").Body(binding)
 }

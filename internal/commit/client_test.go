@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -24,6 +25,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -120,20 +122,34 @@ func TestBindNamesUIDAndNode(t *testing.T) {
 	}
 }
 
-// TestBindCarriesAnnotations: they are written with the node, only for the given version of the pod.
+// TestBindCarriesAnnotations: they are written with the node. Those of isolated CPUs are for the given version of the pod, and
+// the job is named where marks of other projects name the group.
 func TestBindCarriesAnnotations(t *testing.T) {
-	s, client := serve(t, success)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	call := Call{Kind: CallBind, Pod: pod("a"), Node: "n", Isolated: &model.Isolation{
-		Annotations: map[string]string{"x/y": "z"}, ResourceVersion: "7",
-	}}
-	if err := client.Do(ctx, call); err != nil {
-		t.Fatal(err)
+	isolated := &model.Isolation{Annotations: map[string]string{"x/y": "z"}, ResourceVersion: "7"}
+	own := model.JobKey{Namespace: "default", Name: "train"}
+	foreign := model.JobKey{Namespace: "default", Name: "train", Source: model.SourceJobSet}
+	for _, c := range []struct {
+		isolated *model.Isolation
+		job      model.JobKey
+		want     map[string]string
+		version  string
+	}{
+		{nil, own, nil, ""},
+		{isolated, own, map[string]string{"x/y": "z"}, "7"},
+		{nil, foreign, map[string]string{v1alpha1.AnnotationJob: "default/train/JobSet"}, ""},
+		{isolated, foreign, map[string]string{"x/y": "z", v1alpha1.AnnotationJob: "default/train/JobSet"}, "7"},
+	} {
+		s, client := serve(t, success)
+		if err := client.Do(t.Context(), Call{Kind: CallBind, Pod: pod("a"), Node: "n", Isolated: c.isolated, Job: c.job}); err != nil {
+			t.Fatal(err)
+		}
+		binding := decode(t, s.only(t).body, &corev1.Binding{})
+		if binding.UID != "uid-a" || binding.ResourceVersion != c.version || !maps.Equal(binding.Annotations, c.want) {
+			t.Errorf("%v, isolated %t: binding: got %+v", c.job, c.isolated != nil, binding)
+		}
 	}
-	binding := decode(t, s.only(t).body, &corev1.Binding{})
-	if binding.UID != "uid-a" || binding.ResourceVersion != "7" || binding.Annotations["x/y"] != "z" {
-		t.Errorf("binding: got %+v", binding)
+	if len(isolated.Annotations) != 1 {
+		t.Errorf("what the decision shares is changed: %v", isolated.Annotations)
 	}
 }
 

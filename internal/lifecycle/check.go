@@ -65,7 +65,7 @@ func (g *Gangs) Check(job *model.Job, group *v1alpha1.PodGroup, lastRefusal *mod
 	if !job.BelowMinimum {
 		return Verdict{}
 	}
-	restart, which := false, boundByScheduler
+	restart, which := false, boundFor(job)
 	due, ok := g.due(job, now)
 	if !ok && g.whole(job) {
 		restart, which = true, onNode
@@ -150,22 +150,27 @@ func (g *Gangs) due(job *model.Job, now time.Time) (at time.Time, ok bool) {
 // firstBound returns when the first of the members that are on a node was bound, as the API server recorded it; zero when none
 // was.
 func firstBound(job *model.Job) (first time.Time) {
+	bound := boundFor(job)
 	for _, task := range job.Tasks {
-		if boundByScheduler(task) {
+		if bound(task) {
 			first = backoff.Sooner(first, model.PodScheduled(task.Pod).LastTransitionTime.Time)
 		}
 	}
 	return first
 }
 
-// boundByScheduler reports whether a task is on a node since it was bound there. The API server does not mark a pod so that was
-// created with its node.
-func boundByScheduler(task *model.Task) bool {
-	if !onNode(task) {
-		return false
+// boundFor returns what reports whether a task is on a node since it was bound there as a member of the job. The API server does
+// not mark a pod so that was created with its node; and where others' marks name the group, a version that did not know them
+// may have bound pods one by one.
+func boundFor(job *model.Job) func(*model.Task) bool {
+	marked, name := job.Key.MarkedByOthers(), job.Key.String()
+	return func(task *model.Task) bool {
+		if !onNode(task) || marked && task.Pod.Annotations[v1alpha1.AnnotationJob] != name {
+			return false
+		}
+		condition := model.PodScheduled(task.Pod)
+		return condition != nil && condition.Status == corev1.ConditionTrue
 	}
-	condition := model.PodScheduled(task.Pod)
-	return condition != nil && condition.Status == corev1.ConditionTrue
 }
 
 func onNode(task *model.Task) bool { return task.Status == model.Bound || task.Status == model.Running }
@@ -198,7 +203,7 @@ const (
 
 // undone is why the start of a gang is undone; cause is why its other members were not bound.
 func undone(job *model.Job, cause string) *model.Refusal {
-	detail := fmt.Sprintf("%sonly %d of %d%s", undonePrefix, job.Count(boundByScheduler), job.MinMember, undoneSuffix)
+	detail := fmt.Sprintf("%sonly %d of %d%s", undonePrefix, job.Count(boundFor(job)), job.MinMember, undoneSuffix)
 	if cause != "" {
 		detail += ": " + cause
 	}

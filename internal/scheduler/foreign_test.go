@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -126,10 +125,12 @@ func TestForeignGroupsAfterARestart(t *testing.T) {
 		runs    bool
 		reading cluster.Reading
 		gone    bool
+		singly  bool
 		want    []string
 	}{
 		"all are bound, and nothing runs":  {bound: 3, reading: cluster.IsRead},
 		"in part, and nothing runs":        {bound: 2, reading: cluster.IsRead, want: []string{"mpi-0 n1", "mpi-1 n1"}},
+		"in part, bound one by one":        {bound: 2, reading: cluster.IsRead, singly: true},
 		"in part, and one runs":            {bound: 2, runs: true, reading: cluster.IsRead},
 		"in part, and its object is gone":  {bound: 2, reading: cluster.IsRead, gone: true},
 		"in part, and it cannot be read":   {bound: 2, reading: cluster.NotAllowed, gone: true},
@@ -149,10 +150,10 @@ func TestForeignGroupsAfterARestart(t *testing.T) {
 		w.cannotRead(c.reading)
 		for i := range c.bound {
 			w.change(fmt.Sprintf("mpi-%d", i), func(pod *corev1.Pod) {
-				pod.Spec.NodeName = "n1"
-				pod.Status.Conditions = []corev1.PodCondition{{
-					Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.clock.Now().Add(-time.Hour)),
-				}}
+				w.boundAnHourAgo(pod)
+				if c.singly {
+					delete(pod.Annotations, v1alpha1.AnnotationJob)
+				}
 				if i == 0 && c.runs {
 					pod.Status.Phase = corev1.PodRunning
 				}

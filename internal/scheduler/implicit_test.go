@@ -192,6 +192,18 @@ func TestAnInterruptedStartWithoutAnOwnerIsUndone(t *testing.T) {
 	}
 }
 
+// boundAnHourAgo makes a pod one that a process before has bound to n1 for its job.
+func (w *world) boundAnHourAgo(pod *corev1.Pod) {
+	pod.Spec.NodeName = "n1"
+	pod.Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.clock.Now().Add(-time.Hour)),
+	}}
+	call := commit.Call{Job: groups.Of(pod).Job}
+	for key, value := range call.Annotations() {
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, key, value)
+	}
+}
+
 // leaderWorkers makes the leader of a group of a LeaderWorkerSet with an exclusive topology, bound so long ago, or its workers.
 func (w *world) leaderWorkers(name string, size int, from, to int, alter func(*corev1.Pod)) {
 	for i := from; i < to; i++ {
@@ -211,10 +223,7 @@ func TestALateRoleAfterARestart(t *testing.T) {
 		w := newWorld(t)
 		w.node("n1", "8")
 		w.leaderWorkers("lws", 3, 0, 1, func(pod *corev1.Pod) {
-			pod.Spec.NodeName = "n1"
-			pod.Status.Conditions = []corev1.PodCondition{{
-				Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.clock.Now().Add(-time.Hour)),
-			}}
+			w.boundAnHourAgo(pod)
 		})
 		workers := func() { w.leaderWorkers("lws", 3, 1, 3, func(*corev1.Pod) {}) }
 		w.refuseTo("lws-2")
@@ -240,10 +249,7 @@ func TestALatePartThatHasBegun(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "2")
 	w.leaderWorkers("lws", 3, 0, 2, func(pod *corev1.Pod) {
-		pod.Spec.NodeName = "n1"
-		pod.Status.Conditions = []corev1.PodCondition{{
-			Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.clock.Now().Add(-time.Hour)),
-		}}
+		w.boundAnHourAgo(pod)
 	})
 	w.leaderWorkers("lws", 3, 2, 3, func(*corev1.Pod) {})
 	calls := w.play(t.Context(), 5*time.Minute)
@@ -274,10 +280,7 @@ func TestImplicitGroupsAfterARestart(t *testing.T) {
 			w.implicit("mpi", 2, 3)
 			for i := range 2 {
 				w.change(fmt.Sprintf("mpi-%d", i), func(pod *corev1.Pod) {
-					pod.Spec.NodeName = "n1"
-					pod.Status.Conditions = []corev1.PodCondition{{
-						Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.clock.Now().Add(-time.Hour)),
-					}}
+					w.boundAnHourAgo(pod)
 					if i == 0 {
 						c.first(pod)
 					}

@@ -103,6 +103,9 @@ func (w *world) serve(call commit.Call) error {
 			w.t.Errorf("pod %s is bound twice", call.Pod)
 		}
 		pod.Spec.NodeName, pod.Status.NominatedNodeName = call.Node, ""
+		for key, value := range call.Annotations() {
+			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, key, value)
+		}
 		pod.Status.Conditions = []corev1.PodCondition{{
 			Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.clock.Now()).Rfc3339Copy(),
 		}}

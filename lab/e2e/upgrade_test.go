@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/lab/cluster"
 	"github.com/tutti-sched/tutti/lab/harness"
 	isolcpu "github.com/tutti-sched/tutti/pkg/isolated"
@@ -85,7 +86,7 @@ func (a *arena) state() (lines []string, err error) {
 		return nil, err
 	}
 	for _, pod := range pods {
-		if pod.Labels[v1alpha1.LabelPodGroup] == "" {
+		if pod.Labels[v1alpha1.LabelPodGroup] == "" && pod.Labels[groups.KueueGroup] == "" {
 			continue
 		}
 		lines = append(lines, fmt.Sprintf("pod %s %s on %q, nominated to %q, CPUs %q, terminates %t, %s", pod.Name, pod.UID,
@@ -194,6 +195,9 @@ func TestUpgradeAndRollback(t *testing.T) {
 	env.Eventually(t, patience, func() error { return inGroupPhase(t, isolated, v1alpha1.PodGroupRunning) })
 	starts := a.gang("starts", a.high, 2, 2, cpu("1"), onQuiet, harness.PodAnnotations(map[string]string{cluster.StartAfter: "1h"}))
 	env.Eventually(t, patience, func() error { return inGroupPhase(t, starts, v1alpha1.PodGroupStarting) })
+	// A version that knows no groups of Kueue binds what there is of one, and no container of it runs.
+	kueue := func(p *corev1.Pod) { p.Labels[groups.KueueGroup], p.Annotations[groups.KueueTotal] = "kueue", "2" }
+	env.Create(t, env.Pod(a.ns, "kueue-0", cpu("100m"), ofClass(a.high), onQuiet, harness.PodAnnotations(map[string]string{cluster.StartAfter: "1h"}), kueue))
 	few := a.gang("few", a.high, 3, 1)
 	env.Eventually(t, patience, func() error { return waits(t, few, "NotEnoughMembers") })
 	// One node is idle, since the lost member was there; the others are in use.
@@ -206,6 +210,7 @@ func TestUpgradeAndRollback(t *testing.T) {
 		a.limited()
 	}
 
+	t.Logf("a member of a group of Kueue that is not complete: %v", boundOf(t, a.ns, "kueue-", 1))
 	w := a.witness()
 	w.quiet()
 	a.reported("before")

@@ -74,6 +74,9 @@ func (k JobKey) IsImplicit() bool { return k.Source >= SourceImplicit && k.Sourc
 // IsForeign reports whether the job is a group that stands in an object of another project.
 func (k JobKey) IsForeign() bool { return k.Source >= SourceCoscheduling }
 
+// MarkedByOthers reports whether the job is a group that pods name by marks of other projects.
+func (k JobKey) MarkedByOthers() bool { return k.Source > SourceImplicit }
+
 // String returns namespace/name, with an Owner namespace/name/owner, and for a group whose marks are not ours with its kind at
 // the end.
 func (k JobKey) String() string {
@@ -81,7 +84,7 @@ func (k JobKey) String() string {
 	if k.Owner != "" {
 		text += "/" + string(k.Owner)
 	}
-	if k.Source > SourceImplicit {
+	if k.MarkedByOthers() {
 		text += "/" + k.Source.Kind()
 	}
 	return text

@@ -155,7 +155,8 @@ func (w *world) tellOfForeign(watch groups.Watch, job model.JobKey, object *unst
 	}
 }
 
-// changeForeign gives a word of an object that exists another value, and changes nothing else; nil removes the word, if there is one.
+// changeForeign gives a word of an object that exists another value, and changes nothing else; nil removes the word, if there
+// is one.
 func (w *world) changeForeign(job model.JobKey, word string, value any) error {
 	name := sourceName(job.Source)
 	watch, err := watchOf(name)
@@ -165,6 +166,8 @@ func (w *world) changeForeign(job model.JobKey, word string, value any) error {
 	path, known := foreignWords[name][word]
 	object := w.foreign[job].DeepCopy()
 	switch {
+	case value == nil && !known:
+		return nil
 	case value == nil:
 		unstructured.RemoveNestedField(object.Object, path...)
 	case !known:

@@ -69,6 +69,9 @@ func (s *server) serveBind(call commit.Call) error {
 	s.bound[pod.UID]++
 	s.changePod(name, pod.UID, func(pod *corev1.Pod) {
 		pod.Spec.NodeName, pod.Status.NominatedNodeName = call.Node, ""
+		for key, value := range call.Annotations() {
+			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, key, value)
+		}
 		setCondition(pod, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: s.now()})
 	})
 	return nil

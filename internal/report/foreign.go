@@ -133,8 +133,9 @@ func (r *ForeignReporter) Report(
 	return append(r.events, r.writes(now)...), r.wake
 }
 
-// Failed records that the API server refused a write. It is tried again later. It returns the event that says so, when the write
-// before about the same group was not refused, too; first reports that no other group's was.
+// Failed records that the API server refused a write. It is tried again later. It returns the event that says so, by the second
+// refusal in a row: one alone may be of a write that took effect before, and whose answer was lost, or that another writer was
+// faster than. first reports that no other group's was refused.
 func (r *ForeignReporter) Failed(outcome *commit.Outcome, now time.Time) (events []commit.Write, first bool) {
 	write := outcome.Write.Foreign
 	if write == nil {
@@ -144,7 +145,7 @@ func (r *ForeignReporter) Failed(outcome *commit.Outcome, now time.Time) (events
 	if spec == nil || spec.UID != write.UID {
 		return nil, false
 	}
-	if !sent.told && !outcome.PodGone {
+	if again := !r.refused.Until(spec.UID).IsZero(); again && !sent.told && !outcome.PodGone {
 		sent.told = true
 		events = append(events, foreignEvent(spec, ReasonStatusRefused, now,
 			"The API server refuses the status of this group, without which its operator may make no pods: "+outcome.Message))
@@ -203,8 +204,7 @@ func (r *ForeignReporter) follow(sent *sentForeign, spec *groups.Spec, wanted gr
 		return false
 	case shown == sent.said:
 		if sent.awaited {
-			sent.awaited, sent.told, r.failing = false, false, false
-			r.refused.Reset(spec.UID)
+			r.taken(sent, spec.UID)
 		}
 		return true
 	case sent.awaited && now.Sub(sent.at) < echoTimeout:
@@ -216,6 +216,7 @@ func (r *ForeignReporter) follow(sent *sentForeign, spec *groups.Spec, wanted gr
 		return true
 	}
 	if sent.awaited, sent.said = false, shown; shown == said(wanted) {
+		r.taken(sent, spec.UID)
 		return true
 	}
 	if sent.reverted++; sent.reverted >= maxReverted {
@@ -225,6 +226,12 @@ func (r *ForeignReporter) follow(sent *sentForeign, spec *groups.Spec, wanted gr
 		return false
 	}
 	return true
+}
+
+// taken records that a group shows what was written, or is to be.
+func (r *ForeignReporter) taken(sent *sentForeign, group types.UID) {
+	sent.awaited, sent.told, r.failing = false, false, false
+	r.refused.Reset(group)
 }
 
 // writes returns the writes that are in their budgets: those first that change a phase, then those about the groups that were

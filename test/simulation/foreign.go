@@ -330,6 +330,9 @@ func (j *invariantChecker) saysPhases() {
 		if asGroup(model.SourceVolcano, object).Spec.MinMember >= 0 && rank(phase) == 0 {
 			j.violated("I7", "group %s has the phase %q, for which its operator makes no pods", name, phase)
 		}
+		if j.server.recorded[object.GetUID()]["StatusContested"] > 0 {
+			j.violated("I7", "the status of %s is said to be contested, and only schedulers of ours write it", name)
+		}
 	}
 }
 

@@ -90,9 +90,11 @@ type sentForeign struct {
 	version string
 	// awaited reports that the watch has not shown it, told that an event says that the API server refuses it. reverted is how often
 	// another writer has replaced it.
-	awaited  bool
-	told     bool
-	reverted int
+	awaited bool
+	told    bool
+	// refusedSince is the first refusal in a row; zero when there is none.
+	refusedSince time.Time
+	reverted     int
 }
 
 // foreignWrite is a status that is due.
@@ -133,9 +135,9 @@ func (r *ForeignReporter) Report(
 	return append(r.events, r.writes(now)...), r.wake
 }
 
-// Failed records that the API server refused a write. It is tried again later. It returns the event that says so, by the second
-// refusal in a row: one alone may be of a write that took effect before, and whose answer was lost, or that another writer was
-// faster than. first reports that no other group's was refused.
+// Failed records that the API server refused a write. It is tried again later. It returns the event that says so, once it
+// was refused for as long as a watch may take: it may have taken effect before, with its answer lost, or another writer was
+// faster. first reports that no other group's was refused.
 func (r *ForeignReporter) Failed(outcome *commit.Outcome, now time.Time) (events []commit.Write, first bool) {
 	write := outcome.Write.Foreign
 	if write == nil {
@@ -145,7 +147,10 @@ func (r *ForeignReporter) Failed(outcome *commit.Outcome, now time.Time) (events
 	if spec == nil || spec.UID != write.UID {
 		return nil, false
 	}
-	if again := !r.refused.Until(spec.UID).IsZero(); again && !sent.told && !outcome.PodGone {
+	if sent.refusedSince.IsZero() {
+		sent.refusedSince = now
+	}
+	if !sent.told && !outcome.PodGone && now.Sub(sent.refusedSince) >= echoTimeout {
 		sent.told = true
 		events = append(events, foreignEvent(spec, ReasonStatusRefused, now,
 			"The API server refuses the status of this group, without which its operator may make no pods: "+outcome.Message))
@@ -230,7 +235,7 @@ func (r *ForeignReporter) follow(sent *sentForeign, spec *groups.Spec, wanted gr
 
 // taken records that a group shows what was written, or is to be.
 func (r *ForeignReporter) taken(sent *sentForeign, group types.UID) {
-	sent.awaited, sent.told, r.failing = false, false, false
+	sent.awaited, sent.told, sent.refusedSince, r.failing = false, false, time.Time{}, false
 	r.refused.Reset(group)
 }
 

@@ -344,7 +344,7 @@ func TestARefusalOfWhatIsWrittenAlready(t *testing.T) {
 	}
 }
 
-// TestARefusedForeignStatus is tried again with a back-off, and said once about each group, by the second refusal in a row.
+// TestARefusedForeignStatus is tried again with a back-off, and said once about each group, when it has lasted as long as a watch may take.
 func TestARefusedForeignStatus(t *testing.T) {
 	d := newForeignDesk("a", "b")
 	d.hidden = true
@@ -354,14 +354,17 @@ func TestARefusedForeignStatus(t *testing.T) {
 		events, first := d.Failed(&commit.Outcome{Kind: commit.WriteFailed, Write: write, PodGone: gone, Message: "no"}, d.now)
 		return len(events), first
 	}
+	began := d.now
 	for _, c := range []struct {
 		name  string
 		told  int
 		first bool
 	}{{"a", 1, true}, {"b", 1, false}} {
+		d.now = began
 		if told, first := fail(c.name, false); told != 0 || first {
 			t.Errorf("%s: %d events by the first refusal, first %t", c.name, told, first)
 		}
+		d.now = began.Add(echoTimeout)
 		if told, first := fail(c.name, false); told != c.told || first != c.first {
 			t.Errorf("%s: %d events, first %t", c.name, told, first)
 		}

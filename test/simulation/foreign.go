@@ -122,9 +122,10 @@ func asGroup(source model.Source, object *unstructured.Unstructured) *v1alpha1.P
 	for _, name := range sortedNames(minima) {
 		group.Spec.Roles = append(group.Spec.Roles, v1alpha1.Role{Name: name, MinMember: int32(minima[name].(int64))})
 	}
+	if minimum == 0 && source != model.SourceNative && source != model.SourceMPIJob {
+		group.Spec.MinMember = 1 // clients leave it out
+	}
 	switch {
-	case minimum == 0 && source != model.SourceNative:
-		group.Spec.MinMember = 1 // which clients leave out
 	case source == model.SourceMPIJob:
 		group.Spec.MinMember++
 		group.Spec.Roles = []v1alpha1.Role{{Name: "launcher", MinMember: 1}, {Name: "worker", MinMember: int32(minimum)}}

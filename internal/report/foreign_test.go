@@ -325,8 +325,8 @@ func TestAWriteThatTheWatchDoesNotShow(t *testing.T) {
 	d.rests(t)
 }
 
-// TestARefusalOfWhatIsWrittenAlready: a write that took effect, and whose answer was lost, is refused when it is sent again. That is
-// no refusal of the status.
+// TestARefusalOfWhatIsWrittenAlready: a write that took effect, and whose answer was lost, is refused when it is sent
+// again. That is no refusal of the status.
 func TestARefusalOfWhatIsWrittenAlready(t *testing.T) {
 	d := newForeignDesk("a")
 	refused := &commit.Outcome{
@@ -344,7 +344,8 @@ func TestARefusalOfWhatIsWrittenAlready(t *testing.T) {
 	}
 }
 
-// TestARefusedForeignStatus is tried again with a back-off, and said once about each group, when it has lasted as long as a watch may take.
+// TestARefusedForeignStatus is tried again with a back-off, and said once about each group, when it has lasted
+// as long as a watch may take.
 func TestARefusedForeignStatus(t *testing.T) {
 	d := newForeignDesk("a", "b")
 	d.hidden = true

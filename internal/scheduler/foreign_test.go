@@ -279,8 +279,8 @@ func bindsOf(t *testing.T, source model.Source, most int) *world {
 	return w
 }
 
-// TestALeaderKilledAfterTheLastBind of a group of another project, before any container runs, leaves a gang that is whole: the next
-// one takes it for no interrupted start, whenever it can read the object.
+// TestALeaderKilledAfterTheLastBind of a group of another project, before any container runs, leaves a gang that is whole:
+// the next one takes it for no interrupted start, whenever it can read the object.
 func TestALeaderKilledAfterTheLastBind(t *testing.T) {
 	for _, source := range sourcesOfGroups() {
 		for _, unread := range []time.Duration{0, 5 * time.Second, time.Minute} {

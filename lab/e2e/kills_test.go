@@ -25,8 +25,8 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	newWorld(t, noLog, cluster.Options{}).killAgainAndAgain(number(t, "KILLS", 5), "kills")
 }
 
-// TestKilledWhileForeignGroupsStart does the same (FOREIGN=20) with gangs of which all but some are described by objects and marks
-// of other projects.
+// TestKilledWhileForeignGroupsStart does the same (FOREIGN=20) with gangs of which all but some are described by objects and
+// marks of other projects.
 func TestKilledWhileForeignGroupsStart(t *testing.T) {
 	t.Parallel()
 	w := allKinds(t)

@@ -60,7 +60,7 @@
 //
 //	simulation.go, plan.go, shrink.go                                        a run, its steps, the shortest that fails
 //	queue.go, random.go                                                      events by time, chance by seed
-//	world.go, tree.go, foreign.go, faults.go                                 users, nodes, kubelets, queues, operators; what goes wrong
+//	world.go, tree.go, foreign.go, faults.go                                 users, nodes, kubelets, queues; what goes wrong
 //	server.go, serve.go, stream.go, travel.go                                the API server and the network
 //	process.go, sight.go, lease.go, filters.go, alarm.go                     one life of a replica
 //	judge.go, binds.go, gangs.go, capacity.go, victims.go, loop.go, waits.go,

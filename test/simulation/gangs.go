@@ -153,8 +153,8 @@ func (j *invariantChecker) staysInItsNamespace(p *process, decision model.Decisi
 }
 
 // startedWholeOrNotAtAll is I2, at rest: of a gang that never had its minimum, and that nothing happened to but decisions of
-// ours, no member has a node. A group without a PodGroup of ours of which a container runs counts as one that was whole, since nothing in the
-// API says that it was not.
+// ours, no member has a node. A group without a PodGroup of ours of which a container runs counts as one that was whole,
+// since nothing in the API says that it was not.
 func (j *invariantChecker) startedWholeOrNotAtAll() {
 	pods := j.server.pods()
 	var all []*v1alpha1.PodGroup
@@ -179,8 +179,8 @@ func (j *invariantChecker) startedWholeOrNotAtAll() {
 	}
 }
 
-// undoesParts is I2, too: the start of a gang is not undone that has had its minimum on nodes for a while, as the process has been
-// told, whichever process has bound it, and before any container runs.
+// undoesParts is I2, too: the start of a gang is not undone that has had its minimum on nodes for a while, as the process has
+// been told, whichever process has bound it, and before any container runs.
 func (j *invariantChecker) undoesParts(p *process, call commit.Call) {
 	whole := p.gangs[call.Job].whole
 	if call.Kind == commit.CallDeleteStarted && !whole.IsZero() && j.queue.now.Sub(whole) > 5*time.Second {

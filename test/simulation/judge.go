@@ -244,7 +244,7 @@ func (j *invariantChecker) panicked(p *process, reason any, stack []byte) {
 	p.dead = true
 }
 
-// groupOf is the name of the group of a pod, whoever describes it; empty when it has none.
+// groupOf is the name of the group of a pod, of whichever source; empty when it has none.
 func groupOf(pod *corev1.Pod) string {
 	if job := jobKeyOf(pod); !job.IsPod() {
 		return job.Name

@@ -100,11 +100,8 @@ func plantedForeignBugs() []planted {
 			},
 		}}},
 		{"a gang that is whole is taken for an interrupted start", "I2", Config{Sabotage: FaultInjection{Rogue: undoesWhole}}},
-		{"a phase is taken for written", "I7", Config{Faults: &Faults{}, Sabotage: misreads(func(event *cluster.Event) bool {
-			if event.Foreign != nil && event.Foreign.Source == model.SourceVolcano {
-				event.Foreign.Shown = groups.Shown{HasStatus: true, Phase: groups.VolcanoInqueue}
-			}
-			return false
+		{"no phase is written of what is not seen", "I7", Config{Faults: &Faults{}, Sabotage: misreads(func(event *cluster.Event) bool {
+			return event.Foreign != nil && event.Foreign.Source == model.SourceVolcano
 		})}},
 		{"a phase goes back", "I7", Config{Sabotage: FaultInjection{Rogue: setsBack}}},
 		{"the objects of a kind are never read", "I16", Config{Faults: &Faults{}, Sabotage: misreads(func(event *cluster.Event) bool {

@@ -107,8 +107,8 @@ func failure(t *testing.T, filters *Filters, config Config, result *Result) stri
 	return b.String()
 }
 
-// TestReplay plays one seed, SIM_SEED, with Queues if SIM_QUEUES=1, with groups of other projects if SIM_FOREIGN=1, and with -v prints everything that happens; with SIM_SHRINK=1
-// what is left when it is shrunk.
+// TestReplay plays one seed, SIM_SEED, with Queues if SIM_QUEUES=1, with groups of other projects if SIM_FOREIGN=1, and with -v
+// prints everything that happens; with SIM_SHRINK=1 what is left when it is shrunk.
 func TestReplay(t *testing.T) {
 	filters := open(t)
 	config := Config{Seed: setting(t, "SIM_SEED", 1), Queues: setting(t, "SIM_QUEUES", 0) > 0, Foreign: setting(t, "SIM_FOREIGN", 0) > 0}

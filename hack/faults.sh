@@ -6,7 +6,7 @@
 # All of it takes two hours on two cores.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-kills="${KILLS:-200}" handovers="${HANDOVERS:-50}" outages="${OUTAGES:-20}" reclaims="${RECLAIMS:-20}" strangers="${STRANGERS:-10m}"
+kills="${KILLS:-200}" foreign="${FOREIGN:-20}" handovers="${HANDOVERS:-50}" outages="${OUTAGES:-20}" reclaims="${RECLAIMS:-20}" strangers="${STRANGERS:-10m}"
 page=docs/reliability.md
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
@@ -35,6 +35,7 @@ row() {
 logs=("$@" "")
 row kills kills TestKilledAtAnyMoment "KILLS=$kills"
 row large kills TestKilledAtAnyMoment KILLS=100 NODES=1000 PODS=10000
+row foreign foreign TestKilledWhileForeignGroupsStart "FOREIGN=$foreign"
 row handovers handovers TestHandOvers "HANDOVERS=$handovers"
 row outages outages TestOutages "OUTAGES=$outages"
 row reclaims reclaims TestKilledWhileCapacityIsTakenBack "RECLAIMS=$reclaims"

@@ -69,14 +69,15 @@ CRASHES ?= 12
 simulate: ## Simulate under faults for so many steps (STEPS=1000000 SEED=1), and write docs/reliability.md.
 	STEPS=$(STEPS) CRASHES=$(CRASHES) SEED=$(SEED) hack/simulate.sh
 
-# How often the scheduler is killed on a real API server, its leader replaced, and kube-apiserver and etcd killed, the scheduler
+# How often the scheduler is killed on a real API server, and while groups of other projects start, its leader replaced, and kube-apiserver and etcd killed, the scheduler
 # while it takes capacity back from a queue, and how long another scheduler binds beside it.
 KILLS ?= 200
+FOREIGN ?= 20
 HANDOVERS ?= 50
 OUTAGES ?= 20
 RECLAIMS ?= 20
 STRANGERS ?= 10m
 
 .PHONY: faults
-faults: tools ## Break things on a real API server (KILLS=200 HANDOVERS=50 OUTAGES=20 RECLAIMS=20 STRANGERS=10m), and write docs/reliability.md.
-	KILLS=$(KILLS) HANDOVERS=$(HANDOVERS) OUTAGES=$(OUTAGES) RECLAIMS=$(RECLAIMS) STRANGERS=$(STRANGERS) hack/faults.sh
+faults: tools ## Break things on a real API server (KILLS=200 FOREIGN=20 HANDOVERS=50 OUTAGES=20 RECLAIMS=20 STRANGERS=10m), and write docs/reliability.md.
+	KILLS=$(KILLS) FOREIGN=$(FOREIGN) HANDOVERS=$(HANDOVERS) OUTAGES=$(OUTAGES) RECLAIMS=$(RECLAIMS) STRANGERS=$(STRANGERS) hack/faults.sh

@@ -126,9 +126,13 @@ func (g *Gangs) due(job *model.Job, now time.Time) (at time.Time, ok bool) {
 		return at, false
 	}
 	interrupted, known := g.starts[job.Key]
+	repaired := g.leadingSince.Add(g.repair)
 	if !known || interrupted.group != job.UID {
-		if now.After(g.leadingSince.Add(g.repair)) {
+		switch late := now.After(repaired); {
+		case late && !job.Key.MarkedByOthers():
 			return at, false // this process has begun no such start, and found none
+		case late: // its object could not be read before, and the pods say for what they were bound
+			repaired = now.Add(g.repair)
 		}
 		interrupted = start{group: job.UID, minima: model.Minima{MinMember: job.MinMember}}
 	}
@@ -139,7 +143,7 @@ func (g *Gangs) due(job *model.Job, now time.Time) (at time.Time, ok bool) {
 		}
 		deadline := commit.Deadline(g.deadline, int(job.MinMember))
 		interrupted.deadline = now.Add(deadline - min(deadline, max(0, now.Sub(first))))
-		if repaired := g.leadingSince.Add(g.repair); interrupted.deadline.Before(repaired) {
+		if interrupted.deadline.Before(repaired) {
 			interrupted.deadline = repaired
 		}
 		g.starts[job.Key] = interrupted

@@ -92,9 +92,11 @@ type sentForeign struct {
 	version string
 	// awaited reports that the watch has not shown it, told that an event says that the API server refuses it. reverted is how often
 	// another writer has replaced it.
-	awaited  bool
-	told     bool
-	reverted int
+	awaited bool
+	told    bool
+	// refusedSince is the first refusal in a row; zero when there is none.
+	refusedSince time.Time
+	reverted     int
 }
 
 // foreignWrite is a status that is due.
@@ -135,8 +137,9 @@ func (r *ForeignReporter) Report(
 	return append(r.events, r.writes(now)...), r.wake
 }
 
-// Failed records that the API server refused a write. It is tried again later. It returns the event that says so, when the write
-// before about the same group was not refused, too; first reports that no other group's was.
+// Failed records that the API server refused a write. It is tried again later. It returns the event that says so, once it
+// was refused for as long as a watch may take: it may have taken effect before, with its answer lost, or another writer was
+// faster. first reports that no other group's was refused.
 func (r *ForeignReporter) Failed(outcome *commit.Outcome, now time.Time) (events []commit.Write, first bool) {
 	write := outcome.Write.Foreign
 	if write == nil {
@@ -146,7 +149,10 @@ func (r *ForeignReporter) Failed(outcome *commit.Outcome, now time.Time) (events
 	if spec == nil || spec.UID != write.UID {
 		return nil, false
 	}
-	if !sent.told && !outcome.PodGone {
+	if sent.refusedSince.IsZero() {
+		sent.refusedSince = now
+	}
+	if !sent.told && !outcome.PodGone && now.Sub(sent.refusedSince) >= echoTimeout {
 		sent.told = true
 		events = append(events, foreignEvent(spec, ReasonStatusRefused, now,
 			"The API server refuses the status of this group, for which its operator may wait: "+outcome.Message))
@@ -205,8 +211,7 @@ func (r *ForeignReporter) follow(sent *sentForeign, spec *groups.Spec, wanted gr
 		return false
 	case shown == sent.said:
 		if sent.awaited {
-			sent.awaited, sent.told, r.failing = false, false, false
-			r.refused.Reset(spec.UID)
+			r.taken(sent, spec.UID)
 		}
 		return true
 	case sent.awaited && now.Sub(sent.at) < echoTimeout:
@@ -218,6 +223,7 @@ func (r *ForeignReporter) follow(sent *sentForeign, spec *groups.Spec, wanted gr
 		return true
 	}
 	if sent.awaited, sent.said = false, shown; shown == said(wanted) {
+		r.taken(sent, spec.UID)
 		return true
 	}
 	if sent.reverted++; sent.reverted >= maxReverted {
@@ -227,6 +233,12 @@ func (r *ForeignReporter) follow(sent *sentForeign, spec *groups.Spec, wanted gr
 		return false
 	}
 	return true
+}
+
+// taken records that a group shows what was written, or is to be.
+func (r *ForeignReporter) taken(sent *sentForeign, group types.UID) {
+	sent.awaited, sent.told, sent.refusedSince, r.failing = false, false, time.Time{}, false
+	r.refused.Reset(group)
 }
 
 // writes returns the writes that are in their budgets: those first that change a phase, then those about the groups that were

@@ -29,6 +29,8 @@ type foreignDesk struct {
 	hidden bool
 	told   []string
 	total  int
+	// last is the last write.
+	last *commit.ForeignStatus
 }
 
 func volcanoKey(name string) model.JobKey {
@@ -111,6 +113,7 @@ func (d *foreignDesk) report() string {
 		}
 		d.total++
 		status := writes[0].Foreign
+		d.last = status
 		words := status.Group.Name
 		if status.Phase != "" {
 			words += " " + status.Phase
@@ -332,7 +335,27 @@ func TestAWriteThatTheWatchDoesNotShow(t *testing.T) {
 	d.rests(t)
 }
 
-// TestARefusedForeignStatus is tried again with a back-off, and said once about each group.
+// TestARefusalOfWhatIsWrittenAlready: a write that took effect, and whose answer was lost, is refused when it is sent
+// again. That is no refusal of the status.
+func TestARefusalOfWhatIsWrittenAlready(t *testing.T) {
+	d := newForeignDesk("a")
+	refused := &commit.Outcome{
+		Kind: commit.WriteFailed, Write: commit.Write{Foreign: &commit.ForeignStatus{Group: volcanoKey("a"), UID: "a"}}, Message: "the test failed",
+	}
+	for _, states := range [][]model.Status{nil, {model.Bound, model.Bound}, {model.Succeeded, model.Succeeded}} {
+		d.members("a", states...)
+		d.hidden = true
+		written := d.report()
+		if events, first := d.Failed(refused, d.now); written == "" || len(events) != 0 || first {
+			t.Errorf("%v: written %q, events %v, first %t", states, written, events, first)
+		}
+		d.take(d.last) // the watch is late
+		d.rests(t)
+	}
+}
+
+// TestARefusedForeignStatus is tried again with a back-off, and said once about each group, when it has lasted
+// as long as a watch may take.
 func TestARefusedForeignStatus(t *testing.T) {
 	d := newForeignDesk("a", "b")
 	d.hidden = true
@@ -342,11 +365,17 @@ func TestARefusedForeignStatus(t *testing.T) {
 		events, first := d.Failed(&commit.Outcome{Kind: commit.WriteFailed, Write: write, PodGone: gone, Message: "no"}, d.now)
 		return len(events), first
 	}
+	began := d.now
 	for _, c := range []struct {
 		name  string
 		told  int
 		first bool
 	}{{"a", 1, true}, {"b", 1, false}} {
+		d.now = began
+		if told, first := fail(c.name, false); told != 0 || first {
+			t.Errorf("%s: %d events by the first refusal, first %t", c.name, told, first)
+		}
+		d.now = began.Add(echoTimeout)
 		if told, first := fail(c.name, false); told != c.told || first != c.first {
 			t.Errorf("%s: %d events, first %t", c.name, told, first)
 		}

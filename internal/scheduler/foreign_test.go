@@ -181,3 +181,141 @@ func TestAStatusOfAForeignGroupCostsNoCycle(t *testing.T) {
 		t.Errorf("version %d became %d", before, after)
 	}
 }
+
+// marked gives a pod the marks of a group of a source, of three members.
+func marked(source model.Source, pod *corev1.Pod, group string, i int) {
+	delete(pod.Labels, v1alpha1.LabelPodGroup)
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	switch source {
+	case model.SourceCoscheduling:
+		pod.Labels[groups.LabelCoscheduling] = group
+	case model.SourceVolcano:
+		pod.Annotations[v1alpha1.AnnotationKubeBatchGroup] = group
+	case model.SourceNative:
+		pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &group}
+	case model.SourceKueue:
+		pod.Labels[groups.KueueGroup], pod.Annotations[groups.KueueTotal] = group, "3"
+	case model.SourceLeaderWorkerSet:
+		pod.Labels[groups.LWSGroupKey], pod.Labels[groups.LWSWorkerIndex], pod.Annotations[groups.LWSSize] = group, fmt.Sprint(i), "3"
+	case model.SourceJobSet:
+		pod.Labels["jobset.sigs.k8s.io/jobset-name"], pod.Labels["jobset.sigs.k8s.io/replicatedjob-name"] = group, "workers"
+	case model.SourceMPIJob:
+		pod.Labels["training.kubeflow.org/job-name"], pod.Labels["training.kubeflow.org/operator-name"] = group, "mpi-operator"
+		pod.Labels["training.kubeflow.org/job-role"] = []string{"launcher", "worker", "worker"}[i]
+	}
+}
+
+// foreignObject shows the object of a group of three, if its source has one, and that objects of its kind can be read.
+func (w *world) foreignObject(source model.Source, name string) {
+	if source < model.SourceCoscheduling {
+		return
+	}
+	spec := &groups.Spec{Source: source, MinMember: 3}
+	spec.Namespace, spec.Name, spec.UID = "default", name, types.UID("foreign-"+name)
+	switch source {
+	case model.SourceVolcano:
+		w.foreign[name] = spec
+	case model.SourceJobSet:
+		spec.Roles = []model.Role{{Name: "workers", MinMember: 3}}
+	case model.SourceMPIJob:
+		spec.Roles = []model.Role{{Name: "launcher", MinMember: 1}, {Name: "worker", MinMember: 2}}
+	}
+	w.meta(spec)
+	w.mailbox.Event(cluster.ForeignEvent(spec))
+	w.mailbox.Event(cluster.Event{Kind: cluster.KindReading, Source: source, Reading: cluster.IsRead})
+}
+
+// next is a new process with the nodes and pods that this one has left.
+func (w *world) next(t tester) *world {
+	next := newWorld(t)
+	next.clock.SetTime(w.clock.Now())
+	next.version = w.version
+	for name := range w.nodes {
+		next.node(name, w.nodes[name].Status.Allocatable.Cpu().String())
+	}
+	for _, pod := range w.pods {
+		next.pod(pod.DeepCopy())
+	}
+	return next
+}
+
+// sourcesOfGroups are those whose groups other projects describe.
+func sourcesOfGroups() []model.Source {
+	return []model.Source{
+		model.SourceCoscheduling, model.SourceVolcano, model.SourceNative, model.SourceKueue, model.SourceLeaderWorkerSet,
+		model.SourceJobSet, model.SourceMPIJob,
+	}
+}
+
+// bindsOf lets a process bind so many members of a gang of three, none of which runs, and ends it then.
+func bindsOf(t *testing.T, source model.Source, most int) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.node("n1", "3")
+	w.foreignObject(source, "mpi")
+	for i := range 3 {
+		w.member("mpi", i)
+		w.change(fmt.Sprintf("mpi-%d", i), func(pod *corev1.Pod) { marked(source, pod, "mpi", i) })
+	}
+	binds := 0
+	w.drop = func(call commit.Call) bool {
+		if call.Kind == commit.CallBind {
+			binds++
+		}
+		return binds > most || binds == 3 && call.Kind != commit.CallBind // it is killed by then
+	}
+	w.play(t.Context(), 10*time.Second)
+	bound := 0
+	for _, pod := range w.pods {
+		if pod.Spec.NodeName != "" {
+			bound++
+		}
+	}
+	if bound != most {
+		t.Fatalf("%s: bound %d, want %d", source.Kind(), bound, most)
+	}
+	return w
+}
+
+// TestALeaderKilledAfterTheLastBind of a group of another project, before any container runs, leaves a gang that is whole:
+// the next one takes it for no interrupted start, whenever it can read the object.
+func TestALeaderKilledAfterTheLastBind(t *testing.T) {
+	for _, source := range sourcesOfGroups() {
+		for _, unread := range []time.Duration{0, 5 * time.Second, time.Minute} {
+			next := bindsOf(t, source, 3).next(t)
+			calls := next.play(t.Context(), unread)
+			next.foreignObject(source, "mpi")
+			calls = append(calls, next.play(t.Context(), 5*time.Minute)...)
+			if done := kinds(calls); done[commit.CallDeleteStarted]+done[commit.CallDelete]+done[commit.CallEvict] > 0 || len(next.pods) != 3 {
+				t.Errorf("%s, read after %s: %v, %d pods left", source.Kind(), unread, done, len(next.pods))
+			}
+		}
+	}
+}
+
+// TestALeaderKilledInTheMiddleOfAForeignGroup leaves an interrupted start: the next one completes it where there is capacity, and
+// undoes it where there is none, whenever it can read the object.
+func TestALeaderKilledInTheMiddleOfAForeignGroup(t *testing.T) {
+	for _, source := range sourcesOfGroups() {
+		for _, unread := range []time.Duration{0, 5 * time.Second, time.Minute} {
+			for _, cpu := range []string{"3", "2"} {
+				next := bindsOf(t, source, 2).next(t)
+				next.node("n1", cpu)
+				next.play(t.Context(), unread)
+				next.foreignObject(source, "mpi")
+				next.play(t.Context(), 5*time.Minute)
+				bound := 0
+				for _, pod := range next.pods {
+					if pod.Spec.NodeName != "" {
+						bound++
+					}
+				}
+				if want := map[string]int{"3": 3, "2": 0}[cpu]; bound != want {
+					t.Errorf("%s, read after %s, %s CPUs: %d are bound, want %d", source.Kind(), unread, cpu, bound, want)
+				}
+			}
+		}
+	}
+}

@@ -17,7 +17,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 	toolswatch "k8s.io/client-go/tools/watch"
 
-	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/test/invariants"
 )
 
@@ -43,6 +42,9 @@ type History struct {
 	// gaps counts how often the server could not say what had happened since it was last asked.
 	gaps int
 }
+
+// LabelGang names the gang of a pod to a History, whatever makes it one.
+const LabelGang = "audit.tutti.dev/gang"
 
 // podOnNode is a pod on a node.
 type podOnNode struct {
@@ -198,7 +200,7 @@ func (c *History) podArrived(pod *corev1.Pod) {
 		}
 		node.last[pod.Spec.SchedulerName] = arrived
 	}
-	l.gang = pod.Namespace + "/" + pod.Labels[v1alpha1.LabelPodGroup]
+	l.gang = pod.Namespace + "/" + pod.Labels[LabelGang]
 	if g := c.gangs[l.gang]; g != nil {
 		g.members[pod.UID] = true
 		g.evaluate(c.last)

@@ -18,7 +18,7 @@ func told(steps ...string) *History {
 	c.Expect("n", "g", 2)
 	for _, step := range steps {
 		pod := members("g", 1, "2", "a")[0]
-		pod.Name, pod.UID = step[1:], types.UID(step[1:])
+		pod.Name, pod.UID, pod.Labels = step[1:], types.UID(step[1:]), map[string]string{LabelGang: "g"}
 		switch step[0] {
 		case '~':
 			pod.Spec.SchedulerName, pod.Labels = "default-scheduler", nil
@@ -82,6 +82,7 @@ func TestChronicleTellsOfMoments(t *testing.T) {
 		t.Error("a gang in part has been so for no time")
 	}
 	four := members("g", 1, "1", "a")[0]
+	four.Labels = map[string]string{LabelGang: "g"}
 	for _, name := range []string{"y", "z"} {
 		select {
 		case <-more:

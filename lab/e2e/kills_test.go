@@ -22,8 +22,24 @@ const firstDecision = 10 * time.Second
 // a pod is bound again. NODES=1000 PODS=10000 is the size for which this is promised.
 func TestKilledAtAnyMoment(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, noLog, cluster.Options{})
-	kills, early, undone := number(t, "KILLS", 5), 0, 0
+	newWorld(t, noLog, cluster.Options{}).killAgainAndAgain(number(t, "KILLS", 5), "kills")
+}
+
+// TestKilledWhileForeignGroupsStart does the same (FOREIGN=20) with gangs of which all but some are described by objects and
+// marks of other projects.
+func TestKilledWhileForeignGroupsStart(t *testing.T) {
+	t.Parallel()
+	w := allKinds(t)
+	w.killAgainAndAgain(number(t, "FOREIGN", 4), "foreign")
+	if foreign := sum(w.torn) - w.torn[ourKind().name]; foreign == 0 {
+		t.Error("no kill came in the middle of a gang of another project")
+	}
+}
+
+// killAgainAndAgain kills the scheduler so often.
+func (w *world) killAgainAndAgain(kills int, label string) {
+	w.Helper()
+	early, undone := 0, 0
 	var first takings
 	// Where few binds are under way at a time the kill comes between them more often, where many are more of them have no answer.
 	start := func() *harness.Scheduler {
@@ -57,18 +73,19 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		w.end()
 		some = w.begin()
 		if kill%10 == 0 || kill == kills {
-			t.Logf("%d kills, %d with gangs of which only some were bound, %d while the next one began; first bind %s; in part for at most %s",
+			w.Logf("%d kills, %d with gangs of which only some were bound, %d while the next one began; first bind %s; in part for at most %s",
 				kill, w.strikes, early, first, w.chronicle.LongestPartial().Round(time.Millisecond))
 		}
 	}
 	undone += w.settled(patience)
 	w.audited()
-	first.check(t, "the first bind of a scheduler", firstDecision)
+	first.check(w.T, "the first bind of a scheduler", firstDecision)
 	if w.strikes == 0 {
-		t.Error("no kill came in the middle of a gang")
+		w.Error("no kill came in the middle of a gang")
 	}
-	t.Logf("RESULT kills: %d SIGKILLs at %d nodes and %d pods, %d of them with gangs bound in part, %d while the next scheduler began; "+
+	w.Logf("RESULT %s: %d SIGKILLs at %d nodes and %d pods, %d of them with gangs bound in part (%s), %d while the next scheduler began; "+
 		"gangs left in part 0, nodes that held too much at any moment 0, starts undone %d; a gang was in part for at most %s; "+
-		"from the start of the next scheduler to its first bind %s", kills, w.nodes, w.pods, w.strikes, early, undone,
+		"from the start of the next scheduler to its first bind %s", label, kills, w.nodes, w.pods, w.strikes,
+		byKind(w.torn), early, undone,
 		w.chronicle.LongestPartial().Round(time.Millisecond), first)
 }

@@ -200,9 +200,9 @@ func (w *world) replace() {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.gangs)) {
-		for i := range w.gangs[name] {
+		for i := range w.gangs[name].size {
 			if member := fmt.Sprintf("%s-%d", name, i); !there[member] {
-				w.lab.Create(w.T, w.lab.Pod(metav1.NamespaceDefault, member, oneCPU, harness.InGroup(name)))
+				w.lab.Create(w.T, w.member(name, i))
 			}
 		}
 	}
@@ -210,8 +210,8 @@ func (w *world) replace() {
 
 // started reports whether all members of all gangs of the batch are bound.
 func (w *world) started() bool {
-	for name, size := range w.gangs {
-		if w.chronicle.Bound(metav1.NamespaceDefault, name) != size {
+	for name, gang := range w.gangs {
+		if w.chronicle.Bound(metav1.NamespaceDefault, name) != gang.size {
 			return false
 		}
 	}

@@ -23,11 +23,11 @@ func calmPlanOf(seed uint64, steps int) []Step {
 const mostWrites = 500
 
 // longPlan is one with as many writes as it may have, or a few less.
-func longPlan(t *testing.T, filters *Filters, seed uint64, queues bool) Config {
+func longPlan(t *testing.T, filters *Filters, config Config) Config {
 	t.Helper()
 	var longest Config
 	for steps := 20; ; steps++ {
-		config := Config{Seed: seed, Plan: calmPlanOf(seed, steps), Faults: &Faults{}, Replicas: 1, Queues: queues}
+		config.Plan = calmPlanOf(config.Seed, steps)
 		if run(t, filters, config).Writes > mostWrites {
 			return longest
 		}
@@ -39,21 +39,26 @@ func longPlan(t *testing.T, filters *Filters, seed uint64, queues bool) Config {
 // apart, of runs without other faults; after that everything goes on as if nothing had happened, no gang stays in part for
 // longer than the bound, nothing is bound twice and no capacity is lost. The last of several runs, SIM_CRASH_SEEDS in number, is
 // as long as may be.
-func TestCrashAfterEveryWrite(t *testing.T) { crashAfterWrites(t, false, 2) }
+func TestCrashAfterEveryWrite(t *testing.T) { crashAfterWrites(t, Config{}, 2) }
 
 // TestCrashAfterEveryWriteOfQueues does the same with Queues.
-func TestCrashAfterEveryWriteOfQueues(t *testing.T) { crashAfterWrites(t, true, 1) }
+func TestCrashAfterEveryWriteOfQueues(t *testing.T) { crashAfterWrites(t, Config{Queues: true}, 1) }
 
-func crashAfterWrites(t *testing.T, queues bool, runs uint64) {
+// TestCrashAfterEveryWriteOfForeignGroups does the same with groups of other projects.
+func TestCrashAfterEveryWriteOfForeignGroups(t *testing.T) {
+	crashAfterWrites(t, Config{Foreign: true}, 1)
+}
+
+func crashAfterWrites(t *testing.T, config Config, runs uint64) {
 	filters := open(t)
 	stride := int(setting(t, "SIM_CRASH_STRIDE", 16))
 	from := int(setting(t, "SIM_CRASH_FIRST", 1))
 	first, seeds := setting(t, "SIM_SEED", 1), setting(t, "SIM_CRASH_SEEDS", runs)
 	crashes, most, part := 0, 0, time.Duration(0)
 	for seed := first; seed < first+seeds; seed++ {
-		config := Config{Seed: seed, Plan: calmPlan(seed), Faults: &Faults{}, Replicas: 1, Queues: queues}
+		config.Seed, config.Plan, config.Faults, config.Replicas, config.CrashAfterWrite = seed, calmPlan(seed), &Faults{}, 1, 0
 		if seed == first+seeds-1 && seeds > 1 {
-			config = longPlan(t, filters, seed, queues)
+			config = longPlan(t, filters, config)
 		}
 		writes := run(t, filters, config).Writes
 		most = max(most, writes)

@@ -1,8 +1,10 @@
 package simulation
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,6 +13,7 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/test/invariants"
 )
@@ -28,12 +31,12 @@ func countMembers(pods []*corev1.Pod, group *v1alpha1.PodGroup, place func(*core
 
 // groupFor returns what a job's group needs: its PodGroup, or what the pods of an implicit group say in the place of one; nil
 // when neither says anything, as of a plain pod.
-func groupFor(job model.JobKey, pods []*corev1.Pod, named func(string) *v1alpha1.PodGroup) *v1alpha1.PodGroup {
+func groupFor(job model.JobKey, pods []*corev1.Pod, named func(model.JobKey) *v1alpha1.PodGroup) *v1alpha1.PodGroup {
 	switch {
 	case job.IsPod():
 		return nil
 	case !job.IsImplicit():
-		return named(job.String())
+		return named(job)
 	}
 	group := &v1alpha1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name, UID: types.UID("implicit " + job.String())},
@@ -41,7 +44,7 @@ func groupFor(job model.JobKey, pods []*corev1.Pod, named func(string) *v1alpha1
 	}
 	for _, pod := range pods {
 		if jobKeyOf(pod) == job {
-			if asked, err := strconv.ParseInt(pod.Annotations[v1alpha1.AnnotationMinMember], 10, 32); err == nil {
+			if asked, err := strconv.ParseInt(cmp.Or(pod.Annotations[v1alpha1.AnnotationMinMember], pod.Annotations[kueueTotal], pod.Annotations[lwsSize]), 10, 32); err == nil {
 				group.Spec.MinMember = max(group.Spec.MinMember, int32(asked))
 			}
 		}
@@ -64,7 +67,7 @@ func (j *invariantChecker) checkMinimum(p *process, decision model.Decision) {
 	if decision.Job.IsPod() || len(decision.Binds) == 0 {
 		return
 	}
-	group := groupFor(decision.Job, p.pods(), p.group)
+	group := groupFor(decision.Job, p.pods(), p.groupOf)
 	if group == nil {
 		j.violated("I1", "%s has no group, and is started", decision.Job)
 		return
@@ -92,7 +95,7 @@ func goesOn(job model.JobKey, group *v1alpha1.PodGroup, pods []*corev1.Pod, plac
 	for _, pod := range pods {
 		if jobKeyOf(pod) == job && ours(pod) {
 			left = left || placed(pod) != "" && !finished(pod) && pod.DeletionTimestamp == nil
-			whole = whole || job.IsImplicit() && (pod.Status.Phase == corev1.PodRunning || pod.Status.Phase == corev1.PodSucceeded)
+			whole = whole || job.Source != model.SourcePodGroup && (pod.Status.Phase == corev1.PodRunning || pod.Status.Phase == corev1.PodSucceeded)
 		}
 	}
 	return whole && left
@@ -150,23 +153,37 @@ func (j *invariantChecker) staysInItsNamespace(p *process, decision model.Decisi
 }
 
 // startedWholeOrNotAtAll is I2, at rest: of a gang that never had its minimum, and that nothing happened to but decisions of
-// ours, no member has a node. An implicit group of which a container runs counts as one that was whole, since nothing in the
-// API says that it was not.
+// ours, no member has a node. A group without a PodGroup of ours of which a container runs counts as one that was whole,
+// since nothing in the API says that it was not.
 func (j *invariantChecker) startedWholeOrNotAtAll() {
 	pods := j.server.pods()
 	var all []*v1alpha1.PodGroup
 	for _, job := range j.server.implicitGroups() {
-		if group := groupFor(job, pods, j.server.group); !goesOn(job, group, pods, nodeOf) {
+		if group := groupFor(job, pods, j.server.groupOf); !goesOn(job, group, pods, nodeOf) {
 			all = append(all, group)
 		}
 	}
 	for _, name := range j.server.names(cluster.KindGroup) {
 		all = append(all, j.server.group(name))
 	}
+	for _, job := range j.server.foreignGroups() {
+		if group := j.server.groupOf(job); !goesOn(job, group, pods, nodeOf) {
+			all = append(all, group)
+		}
+	}
 	for _, group := range all {
 		m := countMembers(pods, group, nodeOf)
 		if m.Live > 0 && m.Unmet(group) != "" && !j.started[group.UID] && !j.hurt[group.UID] {
 			j.violated("I2", "part of %s runs for good: it %s", keyOf(group), m.Unmet(group))
 		}
+	}
+}
+
+// undoesParts is I2, too: the start of a gang is not undone that has had its minimum on nodes for a while, as the process has
+// been told, whichever process has bound it, and before any container runs.
+func (j *invariantChecker) undoesParts(p *process, call commit.Call) {
+	whole := p.gangs[call.Job].whole
+	if call.Kind == commit.CallDeleteStarted && !whole.IsZero() && j.queue.now.Sub(whole) > 5*time.Second {
+		j.violated("I2", "%s of %s, which has had its minimum for %s", call.Kind, call.Job, j.queue.now.Sub(whole))
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -62,7 +63,7 @@ func (j *invariantChecker) decided(p *process, decision model.Decision) {
 	for _, bind := range decision.Binds {
 		p.seen[bind.Pod.UID] = p.sight()
 	}
-	if group := p.group(decision.Job.String()); group != nil && len(decision.Binds) > 0 {
+	if group := p.groupOf(decision.Job); group != nil && len(decision.Binds) > 0 {
 		j.decidedFor[group.UID] = group.Spec.MinMember
 	}
 	j.checkMinimum(p, decision)
@@ -102,6 +103,7 @@ func (j *invariantChecker) onSend(p *process, call commit.Call) {
 	j.isAssumed(p, call)
 	j.givesGrace(p, call)
 	j.namesOnlyOwn(call)
+	j.undoesParts(p, call)
 }
 
 // onDepart judges a call as it leaves the process.
@@ -145,14 +147,26 @@ func (j *invariantChecker) changed(before object, now change) {
 		}
 	case *v1alpha1.PodGroup:
 		was, _ := before.(*v1alpha1.PodGroup)
-		m := countMembers(j.server.pods(), o, nodeOf)
-		if m.All > 0 && (was == nil || was.Spec.MinMember < o.Spec.MinMember) { // no process of ours has asked for more
-			delete(j.started, o.UID)
-			j.hurt[o.UID], j.robbed[o.UID] = true, true
+		j.groupChanged(jobOf(now), was, o)
+	case *unstructured.Unstructured:
+		was, _ := before.(*unstructured.Unstructured)
+		var group *v1alpha1.PodGroup
+		if was != nil {
+			group = asGroup(sourceOf(now.kind), was)
+			j.goesForward(was, o)
 		}
-		j.noteStart(o)
-		j.notePart(o)
+		j.groupChanged(jobOf(now), group, asGroup(sourceOf(now.kind), o))
 	}
+}
+
+func (j *invariantChecker) groupChanged(job model.JobKey, was, now *v1alpha1.PodGroup) {
+	m := countMembers(j.server.pods(), now, nodeOf)
+	if m.All > 0 && (was == nil || was.Spec.MinMember < now.Spec.MinMember) { // no process of ours has asked for more
+		delete(j.started, now.UID)
+		j.hurt[now.UID], j.robbed[now.UID] = true, true
+	}
+	j.noteStart(now)
+	j.notePart(job, now)
 }
 
 func (j *invariantChecker) podChanged(was, now *corev1.Pod, c change) {
@@ -167,12 +181,13 @@ func (j *invariantChecker) podChanged(was, now *corev1.Pod, c change) {
 		j.violated("I5", "pod %s goes from %s to %s", keyOf(now), was.Spec.NodeName, now.Spec.NodeName)
 	}
 	if c.deleted || now.DeletionTimestamp != nil {
-		job := jobKeyOf(now)
+		its := jobKeyOf(now)
 		for _, p := range j.all {
-			j.cutShort(p, &job)
+			j.cutShort(p, &its)
 		}
 	}
-	group := groupFor(jobKeyOf(now), j.server.pods(), j.server.group)
+	job := jobKeyOf(now)
+	group := groupFor(job, j.server.pods(), j.server.groupOf)
 	if group == nil {
 		return
 	}
@@ -186,7 +201,7 @@ func (j *invariantChecker) podChanged(was, now *corev1.Pod, c change) {
 		}
 	}
 	j.noteStart(group)
-	j.notePart(group)
+	j.notePart(job, group)
 }
 
 // noteStart takes down that a group has its minimum, or had it as far as the process knew that bound its members: the minimum
@@ -229,15 +244,24 @@ func (j *invariantChecker) panicked(p *process, reason any, stack []byte) {
 	p.dead = true
 }
 
-func groupOf(pod *corev1.Pod) string { return pod.Labels[v1alpha1.LabelPodGroup] }
+// groupOf is the name of the group of a pod, of whichever source; empty when it has none.
+func groupOf(pod *corev1.Pod) string {
+	if job := jobKeyOf(pod); !job.IsPod() {
+		return job.Name
+	}
+	return ""
+}
 
 // jobKeyOf is the job of a pod.
 func jobKeyOf(pod *corev1.Pod) model.JobKey {
-	if group := groupOf(pod); group != "" {
+	if group := pod.Labels[v1alpha1.LabelPodGroup]; group != "" {
 		job := model.JobKey{Namespace: pod.Namespace, Name: group}
 		if _, implicit := pod.Annotations[v1alpha1.AnnotationMinMember]; implicit { // no PodGroup is ever of its name here
 			job.Source, job.Owner = model.SourceImplicit, metav1.GetControllerOf(pod).UID
 		}
+		return job
+	}
+	if job, ok := foreignJobOf(pod); ok {
 		return job
 	}
 	return model.JobKey{Namespace: pod.Namespace, Name: pod.Name, Source: model.SourcePod}

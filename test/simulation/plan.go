@@ -89,6 +89,9 @@ func (s *Simulation) take(step Step) {
 	if s.config.Queues {
 		all = append(all, queueActions()...)
 	}
+	if s.config.Foreign {
+		all = append(all, foreignActions()...)
+	}
 	for _, one := range all {
 		if one.what == step.What {
 			one.do(s.world, newRandom(step.Random, one.what))
@@ -134,6 +137,9 @@ func (w *world) submitJob(d rng) {
 	}
 	j.mixed = w.made%4 == 0
 	j.implicit = w.made%3 == 0 && len(j.roles) == 0 && !j.neverPreempts
+	if w.config.Foreign {
+		w.chooseSource(d, j)
+	}
 	w.submit(d, j)
 }
 
@@ -182,7 +188,7 @@ func (w *world) deleteJob(d rng) {
 	j := w.jobs[d.IntN(len(w.jobs))]
 	j.ended = true
 	if d.chance(700) {
-		w.server.remove(cluster.KindGroup, key(j.namespace, j.name))
+		w.server.remove(j.kind(), key(j.namespace, j.name))
 	}
 	for _, pod := range w.server.pods() {
 		if w.jobOf(pod) == j {

@@ -117,7 +117,7 @@ func plantedBugs() []planted {
 			}
 		}}}},
 		{"a pod is evicted for a job that needs more than that", "I10", Config{Sabotage: evictPair(func(p *process, a, b *corev1.Pod) bool {
-			group := p.group(jobKeyOf(b).String())
+			group := p.groupOf(jobKeyOf(b))
 			return lower(a, b) && group != nil && group.Spec.MinMember > 1 && countMembers(p.pods(), group, p.place).All == 0
 		})}},
 		{"a pod is evicted that is not in the way", "I10", Config{Sabotage: evictPair(func(p *process, a, b *corev1.Pod) bool {
@@ -135,7 +135,7 @@ func plantedBugs() []planted {
 			return lower(a, b) && *a.Spec.Priority >= p.priorityOf(jobKeyOf(b)) && len(p.prioritiesOf(jobKeyOf(a))) == 1
 		})}},
 		{"one member of a gang is evicted", "I12", Config{Sabotage: evictPair(func(p *process, a, b *corev1.Pod) bool {
-			group := p.group(jobKeyOf(a).String())
+			group := p.groupOf(jobKeyOf(a))
 			return lower(a, b) && group != nil && group.Spec.MinMember > 1 &&
 				countMembers(p.pods(), group, p.place).All == int(group.Spec.MinMember)
 		})}},

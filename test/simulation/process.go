@@ -77,6 +77,8 @@ type process struct {
 	nominated map[types.UID]string
 	// evicting are the pods that it has decided to evict, each with its group and the job for which it goes.
 	evicting map[types.UID]plannedVictim
+	// gangs is what the process has seen of each gang.
+	gangs map[model.JobKey]gangSeen
 	// taken are the decisions of this step that evict pods of other queues.
 	taken []*economy
 	// lastDecided is when it decided something last, claimsSeen what it knew when claims by guarantees were last judged.
@@ -93,6 +95,7 @@ func (s *Simulation) start(name string) {
 		Simulation: s, name: name, life: s.lives, random: newRandom(s.config.Seed, fmt.Sprint("process ", s.lives)),
 		skew: s.config.Ahead, inFlight: map[commit.CallID]commit.Call{}, chosen: map[types.UID]string{},
 		seen: map[types.UID]observedVersions{}, nominated: map[types.UID]string{}, evicting: map[types.UID]plannedVictim{},
+		gangs: map[model.JobKey]gangSeen{},
 	}
 	if s.faults().Skew > 0 {
 		p.skew += p.random.span(-s.faults().Skew, s.faults().Skew)
@@ -119,6 +122,9 @@ func (s *Simulation) start(name string) {
 		}
 		p.streams = append(p.streams, stream)
 		stream.connect(p.random.span(5*time.Millisecond, 500*time.Millisecond))
+		if isForeign(kind) {
+			stream.ask()
+		}
 	}
 	p.election = lease.New("ns", p.String(), p.instant)
 	p.watchdog = lease.NewWatchdog(stepLimit, p.progress)
@@ -209,7 +215,12 @@ func (p *process) onWatchEnd(one change) {
 	case !one.deleted && (!ok || one.version > known.version):
 		p.told[one.kind][name] = one
 	}
-	event := eventOf(one)
+	p.receiveEvent(eventOf(one))
+	p.noteWhole(jobOf(one))
+}
+
+// receiveEvent puts what a watch has seen into the mailbox.
+func (p *process) receiveEvent(event cluster.Event) {
 	if hide := p.config.Sabotage.Hide; hide != nil && hide(&event) {
 		return
 	}
@@ -300,6 +311,7 @@ func (p *process) decided(decision model.Decision) {
 	p.lastChange = p.queue.now // the write may follow later
 	p.lastDecided = p.queue.now
 	p.judge.decided(p, decision)
+	p.noteWhole(decision.Job)
 	if alter := p.config.Sabotage.Decided; alter != nil {
 		alter(p, decision)
 	}

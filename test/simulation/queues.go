@@ -79,7 +79,7 @@ func (o *expectation) queueOf(job model.JobKey) string {
 // namedQueue is the name of the queue that a job names. All of its pods name the same one.
 func (o *expectation) namedQueue(job model.JobKey) string {
 	var ofGroup, ofPods, ofNamespace string
-	if group := o.group(job.String()); group != nil && !job.IsPod() && !job.IsImplicit() {
+	if group := o.group(job); group != nil && !job.IsPod() && !job.IsImplicit() {
 		ofGroup = group.Spec.Queue
 	}
 	for _, pod := range o.pods {

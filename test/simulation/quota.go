@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -121,6 +122,7 @@ func (j *invariantChecker) queuesChanged(before object, now change) {
 		moves = moves || was.Spec.Queue != o.Spec.Queue
 	case *corev1.Namespace:
 		moves = true
+	case *unstructured.Unstructured:
 	default:
 		return
 	}
@@ -141,7 +143,7 @@ func (j *invariantChecker) plansEvictions(p *process, decision model.Decision) {
 		j.cutShort(p, &decision.Job)
 	}
 	for _, eviction := range decision.Evictions {
-		if group := p.group(eviction.Job.String()); group != nil {
+		if group := p.groupOf(eviction.Job); group != nil {
 			p.evicting[eviction.Pod.UID] = plannedVictim{group.UID, decision.Job}
 		}
 	}
@@ -162,11 +164,17 @@ func (j *invariantChecker) cutShort(p *process, job *model.JobKey) {
 
 // leavesNoPart is Q12, at rest: a gang that lost members to other jobs, and no others, has none left, or its minimum.
 func (j *invariantChecker) leavesNoPart() {
+	var all []*v1alpha1.PodGroup
 	for _, name := range j.server.names(cluster.KindGroup) {
-		group := j.server.group(name)
+		all = append(all, j.server.group(name))
+	}
+	for _, job := range j.server.foreignGroups() {
+		all = append(all, j.server.groupOf(job))
+	}
+	for _, group := range all {
 		m := countMembers(j.server.pods(), group, nodeOf)
 		if m.Live > 0 && m.Unmet(group) != "" && j.ourVictims[group.UID] && !j.robbed[group.UID] {
-			j.violated("Q12", "part of %s was evicted: it %s", name, m.Unmet(group))
+			j.violated("Q12", "part of %s was evicted: it %s", keyOf(group), m.Unmet(group))
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/commit"
@@ -18,8 +19,8 @@ func (j *invariantChecker) noteNames(o object) {
 		if group := groupOf(o); group != "" {
 			j.namespaces[group] = o.Namespace
 		}
-	case *v1alpha1.PodGroup:
-		j.namespaces[o.Name] = o.Namespace
+	case *v1alpha1.PodGroup, *unstructured.Unstructured:
+		j.namespaces[o.GetName()] = o.GetNamespace()
 	}
 }
 
@@ -55,6 +56,11 @@ func messagesOf(call commit.Call) (namespace string, messages []string) {
 		return write.Event.Regarding.Namespace, messages
 	case write.Group != nil:
 		namespace, conditions = write.Group.Namespace, write.Group.Status.Conditions
+	case write.Foreign != nil:
+		if condition := write.Foreign.Condition; condition != nil {
+			messages = append(messages, condition.Message)
+		}
+		return write.Foreign.Group.Namespace, messages
 	case write.Queue != nil:
 		conditions = write.Queue.Status.Conditions
 	}

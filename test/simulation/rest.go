@@ -23,6 +23,7 @@ func (j *invariantChecker) atQuiescence() {
 	j.startedWholeOrNotAtAll()
 	j.checkNoHoldAndWait()
 	j.checkReasonReported()
+	j.saysPhases()
 	j.checkNoLeftovers(p)
 	j.stateIsTheClusters(p)
 	j.noJobWaitsForever(p)
@@ -88,6 +89,9 @@ func (j *invariantChecker) stateIsTheClusters(p *process) {
 	fresh := cluster.New(cluster.Options{SchedulerNames: []string{schedulerName}})
 	fresh.Configure(j.profile(p).Translators(), j.profile(p).MaxGrace())
 	for _, stream := range p.streams {
+		if isForeign(stream.kind) {
+			fresh.Apply(cluster.Event{Kind: cluster.KindReading, Source: sourceOf(stream.kind), Reading: cluster.IsRead})
+		}
 		for _, name := range j.server.names(stream.kind) {
 			fresh.Apply(eventOf(change{kind: stream.kind, object: j.server.objects[stream.kind][name]}))
 		}

@@ -38,6 +38,8 @@ func (s *server) serve(call commit.Call) error {
 		return s.patchStatus(call, func(pod *corev1.Pod) { setCondition(pod, call.Write.Condition.Condition) })
 	case commit.CallGroupStatus:
 		return s.serveGroupStatus(call.Write.Group)
+	case commit.CallForeignStatus:
+		return s.serveForeignStatus(call.Write.Foreign)
 	case commit.CallQueueStatus:
 		return s.serveQueueStatus(call.Write.Queue)
 	case commit.CallEvent:
@@ -235,6 +237,8 @@ func writesTo(call commit.Call) types.UID {
 	switch {
 	case call.Write.Group != nil:
 		return call.Write.Group.UID
+	case call.Write.Foreign != nil:
+		return call.Write.Foreign.UID
 	case call.Write.Queue != nil:
 		return call.Write.Queue.UID
 	case call.Write.Event != nil:

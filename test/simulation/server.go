@@ -11,11 +11,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // object is anything that the server stores.
@@ -33,7 +35,7 @@ type change struct {
 }
 
 // kinds is how many kinds of objects there may be.
-const kinds = cluster.KindQueue + 1
+const kinds = cluster.KindForeign + cluster.Kind(model.LastSource-model.SourceCoscheduling) + 1
 
 // server is the API server: objects by kind and name, each change with a version of its own, and everything that was ever said
 // about them, for those who watch.
@@ -55,6 +57,8 @@ type server struct {
 	bound map[types.UID]int
 	// careless lets pods be bound again, as a server must not; for sabotage.
 	careless bool
+	// unread are the kinds that cannot be read, and why.
+	unread map[cluster.Kind]cluster.Reading
 
 	// changed is told of each change.
 	changed func(before object, now change)
@@ -63,7 +67,7 @@ type server struct {
 func newServer(q *queue, seed uint64) *server {
 	s := &server{
 		queue: q, random: newRandom(seed, "server"), events: map[string]bool{}, recorded: map[types.UID]map[string]int{},
-		bound: map[types.UID]int{},
+		bound: map[types.UID]int{}, unread: map[cluster.Kind]cluster.Reading{},
 	}
 	for kind := range s.objects {
 		s.objects[kind] = map[string]object{}
@@ -167,6 +171,29 @@ func (s *server) node(name string) *corev1.Node {
 func (s *server) group(name string) *v1alpha1.PodGroup {
 	group, _ := s.objects[cluster.KindGroup][name].(*v1alpha1.PodGroup)
 	return group
+}
+
+// groupOf is what the object of a group says; nil when there is none, or the pods say all.
+func (s *server) groupOf(job model.JobKey) *v1alpha1.PodGroup {
+	if !job.IsForeign() {
+		return s.group(job.String())
+	}
+	object, _ := s.objects[kindOf(job.Source)][key(job.Namespace, job.Name)].(*unstructured.Unstructured)
+	if object == nil {
+		return nil
+	}
+	return asGroup(job.Source, object)
+}
+
+// foreignGroups are the jobs that objects of other projects stand for.
+func (s *server) foreignGroups() (jobs []model.JobKey) {
+	for _, source := range objectSources() {
+		for _, name := range s.names(kindOf(source)) {
+			o := s.objects[kindOf(source)][name]
+			jobs = append(jobs, model.JobKey{Namespace: o.GetNamespace(), Name: o.GetName(), Source: source})
+		}
+	}
+	return jobs
 }
 
 func (s *server) queueOf(name string) *v1alpha1.Queue {

@@ -17,6 +17,11 @@ func Shrink(filters *Filters, config Config, result *Result, runs int) (Config, 
 		fewer.Queues = false
 		s.try(fewer)
 	}
+	if s.best.Foreign {
+		fewer := s.best
+		fewer.Foreign = false
+		s.try(fewer)
+	}
 	for again := true; again && s.err == nil && s.runs > 0; {
 		again = s.fewerSteps()
 		for _, faults := range s.best.Faults.without() {

@@ -2,8 +2,10 @@ package simulation
 
 import (
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
@@ -26,6 +28,64 @@ func (p *process) node(name string) *corev1.Node {
 func (p *process) group(name string) *v1alpha1.PodGroup {
 	group, _ := p.told[cluster.KindGroup][name].object.(*v1alpha1.PodGroup)
 	return group
+}
+
+// groupOf is what the object of a group says, as the process has been told of it, and with what a group of another project was
+// whole before, as far as the process has seen that; nil when there is none, or the pods say all.
+func (p *process) groupOf(job model.JobKey) *v1alpha1.PodGroup {
+	if !job.IsForeign() {
+		return p.group(job.String())
+	}
+	object, _ := p.told[kindOf(job.Source)][key(job.Namespace, job.Name)].object.(*unstructured.Unstructured)
+	if object == nil {
+		return nil
+	}
+	group := asGroup(job.Source, object)
+	group.Status.StartedMinMember, group.Status.StartedRoles = p.gangs[job].least, p.gangs[job].roles
+	return group
+}
+
+// gangSeen is what a process has seen of a gang: since when all of its minimum is on nodes, zero while it is not; and with what
+// lowest minima it was whole while members of it had places, binds that are assumed among them.
+type gangSeen struct {
+	whole time.Time
+	least int32
+	roles []v1alpha1.Role
+}
+
+// noteWhole takes down whether a gang is whole, as the process has been told.
+func (p *process) noteWhole(job model.JobKey) {
+	if job.IsPod() || job == (model.JobKey{}) {
+		return
+	}
+	group, pods := groupFor(job, p.pods(), p.groupOf), p.pods()
+	seen := p.gangs[job]
+	switch whole := group != nil && countMembers(pods, group, nodeOf).Unmet(group) == ""; {
+	case !whole:
+		seen.whole = time.Time{}
+	case seen.whole.IsZero():
+		seen.whole = p.queue.now
+	}
+	if group != nil && countMembers(pods, group, p.place).Unmet(group) == "" && (seen.least == 0 || group.Spec.MinMember < seen.least) {
+		seen.least, seen.roles = group.Spec.MinMember, group.Spec.Roles
+	}
+	if !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return jobKeyOf(pod) == job && p.place(pod) != "" }) {
+		seen.least, seen.roles = 0, nil
+	}
+	p.gangs[job] = seen
+}
+
+// jobOf is the job that a change is about; none when it is about none.
+func jobOf(one change) model.JobKey {
+	switch o := one.object.(type) {
+	case *corev1.Pod:
+		return jobKeyOf(o)
+	case *v1alpha1.PodGroup:
+		return model.JobKey{Namespace: o.Namespace, Name: o.Name}
+	case *unstructured.Unstructured:
+		return model.JobKey{Namespace: o.GetNamespace(), Name: o.GetName(), Source: sourceOf(one.kind)}
+	}
+	return model.JobKey{}
 }
 
 // queues are the Queues that the process has been told of.
@@ -56,6 +116,11 @@ func (s *Simulation) watched() []cluster.Kind {
 	all := []cluster.Kind{cluster.KindPod, cluster.KindNode, cluster.KindGroup, cluster.KindBudget}
 	if s.config.Queues {
 		all = append(all, cluster.KindQueue, cluster.KindNamespace)
+	}
+	if s.config.Foreign {
+		for _, source := range objectSources() {
+			all = append(all, kindOf(source))
+		}
 	}
 	return all
 }

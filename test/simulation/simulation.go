@@ -32,6 +32,8 @@ type Config struct {
 	Workers int
 	// Queues gives the cluster Queues, and steps that change them.
 	Queues bool
+	// Foreign makes most gangs groups of other projects, and adds steps that change their objects.
+	Foreign bool
 	// Scheduler is the configuration of the schedulers, YAML; nil is what the seed says.
 	Scheduler []byte
 	// Ahead is how far the clocks of all schedulers are ahead of those of all others, beside what Faults make of it.
@@ -173,6 +175,9 @@ func newSimulation(filters *Filters, c Config) *Simulation {
 	if c.Queues {
 		plan = append(plan, drawQueuePlan(newRandom(c.Seed, "plan of queues"))...)
 	}
+	if c.Foreign {
+		plan = append(plan, drawForeignPlan(newRandom(c.Seed, "plan of foreign groups"))...)
+	}
 	if c.Plan != nil {
 		plan = c.Plan
 	}
@@ -236,6 +241,7 @@ func (s *Simulation) stopFaults() {
 	s.calm = true
 	s.judge.trouble()
 	clear(s.apart)
+	clear(s.server.unread)
 	for _, name := range sortedNames(s.processes) {
 		for _, stream := range s.processes[name].streams {
 			stream.stalled = s.queue.now

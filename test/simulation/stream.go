@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
@@ -26,22 +27,62 @@ type watchStream struct {
 	listed, open, pumping bool
 	// stalled is until when nothing is delivered.
 	stalled time.Time
+	// reading is what the process was told last of a kind of another project.
+	reading cluster.Reading
 }
 
 // connect lists, after a while, and then watches. A first list may be an old one, as from an API server that lags behind.
 func (s *watchStream) connect(delay time.Duration) {
 	s.process.after(delay, "list", func() {
+		if !s.mayRead() {
+			return
+		}
 		log := s.process.server.log[s.kind]
 		position := len(log)
 		if stale := s.process.faults().StaleList; s.random.chance(stale) {
 			position -= min(position-s.position, s.random.number(0, 20))
 		}
-		if position > s.position || !s.listed {
+		if position > s.position || !s.listed || isForeign(s.kind) && s.reading != cluster.IsRead {
 			s.list(position)
 		}
+		s.say(cluster.IsRead)
 		s.listed, s.open = true, true
 		s.process.synced()
 		s.pump()
+	})
+}
+
+// mayRead reports whether the kind can be read. One that cannot is given up: the process is told so, and forgets the objects.
+func (s *watchStream) mayRead() bool {
+	reading := s.process.server.unread[s.kind]
+	if reading == cluster.NotRead {
+		return true
+	}
+	s.open, s.listed = false, true
+	clear(s.store)
+	clear(s.process.told[s.kind])
+	s.say(reading)
+	s.process.synced()
+	return false
+}
+
+// say tells the process how far the objects of another project can be read.
+func (s *watchStream) say(reading cluster.Reading) {
+	if isForeign(s.kind) && s.reading != reading {
+		s.reading = reading
+		s.process.receiveEvent(cluster.Event{Kind: cluster.KindReading, Source: sourceOf(s.kind), Reading: reading})
+	}
+}
+
+// ask looks within a minute, and again and again, whether objects of another project can be read.
+func (s *watchStream) ask() {
+	s.process.after(s.random.span(time.Second, time.Minute), "ask", func() {
+		s.process.whenThawed(func() {
+			if s.mayRead() && s.listed && s.reading != cluster.IsRead {
+				s.connect(0)
+			}
+			s.ask()
+		})
 	})
 }
 
@@ -75,6 +116,9 @@ func (s *watchStream) lose(delay time.Duration, expired bool) {
 		return
 	}
 	s.process.after(delay, "watch", func() {
+		if isForeign(s.kind) && s.reading != cluster.IsRead { // it was given up
+			return
+		}
 		s.open = true
 		s.pump()
 	})
@@ -175,6 +219,9 @@ func (s *watchStream) deliver(one change) {
 // eventOf is what an informer makes of a change.
 func eventOf(one change) cluster.Event {
 	event := cluster.Event{Kind: one.kind, Deleted: one.deleted}
+	if object, ok := one.object.(*unstructured.Unstructured); ok {
+		event.Foreign = decoded(one.kind, object)
+	}
 	switch o := one.object.(type) {
 	case *corev1.Pod:
 		event.Pod = cluster.KeptPod(o)

@@ -46,9 +46,11 @@ func queueActions() []step {
 }
 
 // drawQueuePlan chooses some of them, over the time of a plan.
-func drawQueuePlan(d rng) []Step {
+func drawQueuePlan(d rng) []Step { return drawPlanOf(d, queueActions()) }
+
+func drawPlanOf(d rng, actions []step) []Step {
 	var all []string
-	for _, one := range queueActions() {
+	for _, one := range actions {
 		for range one.weight {
 			all = append(all, one.what)
 		}

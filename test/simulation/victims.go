@@ -50,7 +50,7 @@ func (j *invariantChecker) evictsForAStart(p *process, decision model.Decision) 
 		j.violated("I10", "pods are evicted for %s, which has no nomination, or starts already", decision.Job)
 		return
 	}
-	if group := groupFor(decision.Job, p.pods(), p.group); group != nil {
+	if group := groupFor(decision.Job, p.pods(), p.groupOf); group != nil {
 		group = lowered(decision.Job, group, p.pods(), p.place, nil)
 		place := func(pod *corev1.Pod) string { return nominated[pod.UID] + p.place(pod) }
 		if lacks := countMembers(p.pods(), group, place).Unmet(group); lacks != "" {
@@ -245,7 +245,7 @@ func (j *invariantChecker) mayHaveOverstayed(p *process, holder model.JobKey) bo
 // priorityOf is the priority of the job by its members that have not ended. used are those that a decision gives capacity, which
 // have none before it.
 func (p *process) priorityOf(job model.JobKey, used ...types.UID) int32 {
-	group := groupFor(job, p.pods(), p.group)
+	group := groupFor(job, p.pods(), p.groupOf)
 	if group != nil {
 		group = lowered(job, group, p.pods(), p.place, used)
 	}
@@ -303,7 +303,7 @@ func (p *process) prioritiesOf(job model.JobKey) []int32 {
 func (j *invariantChecker) leavesWholeGangs(p *process, decision model.Decision) {
 	victims := victimsOf(decision)
 	for _, eviction := range decision.Evictions {
-		group := groupFor(eviction.Job, p.pods(), p.group)
+		group := groupFor(eviction.Job, p.pods(), p.groupOf)
 		if group == nil {
 			continue
 		}

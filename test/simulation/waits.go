@@ -19,7 +19,7 @@ import (
 type expectation struct {
 	pods  []*corev1.Pod
 	nodes []*corev1.Node
-	group func(name string) *v1alpha1.PodGroup
+	group func(job model.JobKey) *v1alpha1.PodGroup
 	// queues are all Queues; namespace is nil where none is watched.
 	queues    tree
 	namespace func(name string) *corev1.Namespace
@@ -32,7 +32,7 @@ type expectation struct {
 // inFact is the cluster as it is.
 func (j *invariantChecker) inFact() expectation {
 	o := expectation{
-		pods: j.server.pods(), group: j.server.group, queues: j.server.queues(), namespace: j.server.namespace, place: nodeOf,
+		pods: j.server.pods(), group: j.server.groupOf, queues: j.server.queues(), namespace: j.server.namespace, place: nodeOf,
 	}
 	for _, name := range j.server.names(cluster.KindNode) {
 		o.nodes = append(o.nodes, j.server.node(name))
@@ -42,7 +42,7 @@ func (j *invariantChecker) inFact() expectation {
 
 // asTold is the cluster as a process has been told of it, with what it has assumed.
 func (p *process) asTold() expectation {
-	o := expectation{pods: p.pods(), group: p.group, queues: p.queues(), namespace: p.namespace, place: p.place}
+	o := expectation{pods: p.pods(), group: p.groupOf, queues: p.queues(), namespace: p.namespace, place: p.place}
 	for _, name := range sortedNames(p.told[cluster.KindNode]) {
 		o.nodes = append(o.nodes, p.node(name))
 	}
@@ -165,9 +165,11 @@ const longestPart = 30*time.Second + lease.Duration + lease.RequestTimeout
 func (j *invariantChecker) trouble() { j.troubled = j.queue.now }
 
 // notePart takes down since when a group has been bound in part, if it never was whole, and no other client took part in it.
-func (j *invariantChecker) notePart(group *v1alpha1.PodGroup) {
-	m := countMembers(j.server.pods(), group, nodeOf)
-	inPart := m.Live > 0 && m.Unmet(group) != "" && !j.started[group.UID] && !j.hurt[group.UID] && j.server.group(keyOf(group)) != nil
+func (j *invariantChecker) notePart(job model.JobKey, group *v1alpha1.PodGroup) {
+	pods := j.server.pods()
+	m := countMembers(pods, group, nodeOf)
+	inPart := m.Live > 0 && m.Unmet(group) != "" && !j.started[group.UID] && !j.hurt[group.UID] && j.server.groupOf(job) != nil &&
+		(!job.IsForeign() || !goesOn(job, group, pods, nodeOf))
 	since, known := j.inPart[group.UID]
 	switch {
 	case inPart && !known:

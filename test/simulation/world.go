@@ -13,6 +13,7 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // world is all others that write to the server: kubelets, controllers, and users.
@@ -24,6 +25,8 @@ type world struct {
 	made int
 	// pending is how many things kubelets and controllers are about to do.
 	pending int
+	// starts is how long a kubelet takes at most to start a pod.
+	starts time.Duration
 }
 
 // job is what a user has asked for: so many pods alike, which a controller keeps there while they have work to do.
@@ -32,8 +35,10 @@ type job struct {
 	// gang reports that it has a PodGroup, or is an implicit group; foreign that its pods are another scheduler's.
 	gang, implicit, foreign bool
 	members, min            int
-	roles                   []v1alpha1.Role
-	requests                corev1.ResourceList
+	// source is the project whose operator made it; zero when a user did.
+	source   model.Source
+	roles    []v1alpha1.Role
+	requests corev1.ResourceList
 	// priority is that of its pods; every third one of a mixed job has the lowest.
 	priority int32
 	mixed    bool
@@ -50,7 +55,11 @@ type job struct {
 }
 
 func newWorld(s *Simulation) *world {
-	return &world{Simulation: s, random: newRandom(s.config.Seed, "world")}
+	w := &world{Simulation: s, random: newRandom(s.config.Seed, "world"), starts: 3 * time.Second}
+	if s.config.Foreign && s.config.Seed%4 > 1 { // a gang of which a container runs counts as one that was whole
+		w.starts = 90 * time.Second
+	}
+	return w
 }
 
 // later plans something that a kubelet or controller does.
@@ -99,8 +108,10 @@ func (w *world) changeNode(name string, alter func(*corev1.Node)) {
 func (w *world) submit(d rng, j *job) {
 	w.jobs = append(w.jobs, j)
 	group := func() {
-		if j.gang && !j.implicit {
-			w.server.create(cluster.KindGroup, j.group())
+		if object := j.object(); object != nil {
+			w.server.create(j.kind(), object)
+		} else if j.gang && !j.implicit && j.source == model.SourcePodGroup {
+			w.server.create(j.kind(), j.group())
 		}
 	}
 	if d.chance(200) {
@@ -111,6 +122,14 @@ func (w *world) submit(d rng, j *job) {
 	for range j.members {
 		w.later(d.span(0, pick(d, time.Millisecond, 100*time.Millisecond, 2*time.Second)), "a pod is made", func() { w.makePod(j) })
 	}
+}
+
+// kind is that of the object that describes the job.
+func (j *job) kind() cluster.Kind {
+	if j.source < model.SourceCoscheduling {
+		return cluster.KindGroup
+	}
+	return kindOf(j.source)
 }
 
 func (j *job) group() *v1alpha1.PodGroup {
@@ -148,9 +167,6 @@ func (w *world) makePod(j *job) {
 		},
 		Status: corev1.PodStatus{Phase: corev1.PodPending},
 	}
-	if j.gang {
-		pod.Labels[v1alpha1.LabelPodGroup] = j.name
-	}
 	if j.label != "" {
 		pod.Labels[v1alpha1.LabelQueue] = j.label
 	}
@@ -160,6 +176,9 @@ func (w *world) makePod(j *job) {
 	}
 	if len(j.roles) > 0 {
 		pod.Labels[v1alpha1.LabelRole] = j.roles[w.made%len(j.roles)].Name
+	}
+	if j.gang {
+		w.mark(j, pod)
 	}
 	if j.gated {
 		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "wait.example.com"}}
@@ -206,7 +225,7 @@ func (w *world) podChanged(before, now *corev1.Pod, deleted bool) {
 		}
 		w.later(w.random.span(least, max(least, most)), "a pod ends", func() { w.recordDeletion(name, uid) })
 	case now.Spec.NodeName != "" && was.Spec.NodeName == "":
-		w.later(w.random.span(10*time.Millisecond, 3*time.Second), "a kubelet starts a pod", func() { w.run(name, uid) })
+		w.later(w.random.span(10*time.Millisecond, w.starts), "a kubelet starts a pod", func() { w.run(name, uid) })
 	case finished(now) && !finished(&was):
 		if now.Status.Phase == corev1.PodFailed {
 			w.replaceLost(now)

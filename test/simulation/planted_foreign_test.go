@@ -1,0 +1,149 @@
+package simulation
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// misreads changes what the scheduler reads of objects of other projects; true hides it.
+func misreads(alter func(*cluster.Event) bool) FaultInjection {
+	return FaultInjection{Hide: func(event *cluster.Event) bool {
+		if event.Kind != cluster.KindReading && event.Foreign == nil {
+			return false
+		}
+		if event.Foreign != nil {
+			spec := *event.Foreign
+			event.Foreign = &spec
+		}
+		return alter(event)
+	}}
+}
+
+// lowestMinima lets the scheduler miss that a minimum is raised.
+func lowestMinima() FaultInjection {
+	lowest := map[string]int32{}
+	return misreads(func(event *cluster.Event) bool {
+		if spec := event.Foreign; spec != nil && !event.Deleted {
+			if before, known := lowest[string(spec.UID)]; known && len(spec.Roles) == 0 {
+				spec.MinMember = min(spec.MinMember, before)
+			}
+			lowest[string(spec.UID)] = spec.MinMember
+		}
+		return false
+	})
+}
+
+// undoesWhole undoes a gang of another project that has had its minimum for a while, and of which no container runs.
+func undoesWhole(p *process) {
+	for _, pod := range p.pods() {
+		job := jobKeyOf(pod)
+		whole := p.gangs[job].whole
+		if job.IsForeign() && !whole.IsZero() && p.queue.now.Sub(whole) > 5*time.Second && nodeOf(pod) != "" && pod.Status.Phase == corev1.PodPending {
+			victim := []model.Eviction{{Pod: refOf(pod), Job: job, Node: pod.Spec.NodeName, Method: model.ByDeletion}}
+			p.machine.Undo(p.clock.Now(), job, victim)
+			p.state.Assume(model.Decision{Job: job, Evictions: victim})
+			return
+		}
+	}
+}
+
+// setsBack writes a phase for which operators make no pods.
+func setsBack(p *process) {
+	for _, job := range p.server.foreignGroups() {
+		if p.calm && job.Source == model.SourceVolcano {
+			watch, _ := groups.WatchOf(job.Source)
+			group := p.server.groupOf(job)
+			p.machine.Write(p.clock.Now(), commit.Write{Foreign: &commit.ForeignStatus{
+				Resource: watch.Resource, Group: job, UID: group.UID, HasStatus: true, Phase: groups.VolcanoPending,
+			}})
+		}
+	}
+}
+
+// hidingPlan is jobs for more capacity than there is, whose kinds cannot be read any more when there is more.
+func hidingPlan() (plan []Step) {
+	d := newRandom(1, "hiding plan")
+	for i := range 60 {
+		step := Step{At: time.Duration(i) * time.Second, What: "submit a job", Random: d.Uint64()}
+		if i >= 30 {
+			step.What = pick(d, "a kind cannot be read", "a kind cannot be read", "add a node")
+		}
+		plan = append(plan, step)
+	}
+	for i := range 10 {
+		plan = append(plan, Step{At: time.Duration(120+i) * time.Second, What: "add a node", Random: d.Uint64()})
+	}
+	return plan
+}
+
+// plantedForeignBugs are those about groups of other projects.
+func plantedForeignBugs() []planted {
+	ofOthers := refuseOneOf("g")
+	return []planted{
+		{"a minimum that is raised is missed", "I1", Config{Sabotage: lowestMinima()}},
+		{"it is missed that a kind cannot be read any more", "I1", Config{Plan: hidingPlan(), Sabotage: misreads(func(event *cluster.Event) bool {
+			return event.Kind == cluster.KindReading && event.Reading != cluster.IsRead
+		})}},
+		{"a member is never let in, nor what is bound undone", "I2", Config{Faults: &Faults{}, Sabotage: FaultInjection{
+			Refuse: func(call commit.Call) error {
+				if !call.Job.MarkedByOthers() {
+					return nil
+				}
+				return ofOthers.Refuse(call)
+			},
+		}}},
+		{"a gang that is whole is taken for an interrupted start", "I2", Config{Sabotage: FaultInjection{Rogue: undoesWhole}}},
+		{"no phase is written of what is not seen", "I7", Config{Faults: &Faults{}, Sabotage: misreads(func(event *cluster.Event) bool {
+			return event.Foreign != nil && event.Foreign.Source == model.SourceVolcano
+		})}},
+		{"a phase goes back", "I7", Config{Sabotage: FaultInjection{Rogue: setsBack}}},
+		{"the objects of a kind are never read", "I16", Config{Faults: &Faults{}, Sabotage: misreads(func(event *cluster.Event) bool {
+			return event.Foreign != nil && event.Foreign.Source == model.SourceCoscheduling
+		})}},
+		{"the end of an object is missed", "I1", Config{Sabotage: misreads(func(event *cluster.Event) bool {
+			return event.Foreign != nil && event.Deleted
+		})}},
+		{"the marks of a project are not read", "I26", Config{Sabotage: FaultInjection{Hide: func(event *cluster.Event) bool {
+			if event.Pod != nil && event.Pod.Labels[coschedulingMark] != "" {
+				event.Pod = event.Pod.DeepCopy()
+				delete(event.Pod.Labels, coschedulingMark)
+			}
+			return false
+		}}}},
+		{"of a role of an object none is needed", "I1", Config{Sabotage: misreads(func(event *cluster.Event) bool {
+			if event.Foreign != nil {
+				event.Foreign.Roles = nil
+			}
+			return false
+		})}},
+	}
+}
+
+// TestPlantedBugsAboutForeignGroupsAreCaught sees that each of them is found within a few seeds, under the name of its invariant.
+func TestPlantedBugsAboutForeignGroupsAreCaught(t *testing.T) {
+	filters := open(t)
+	for i, bug := range plantedForeignBugs() {
+		t.Run(bug.invariant+" "+bug.what, func(t *testing.T) {
+			found := map[string]int{}
+			for seed := uint64(1); seed <= 60; seed++ {
+				config := plantedForeignBugs()[i].config // what it remembers begins again
+				config.Seed, config.Foreign = seed, true
+				for _, v := range run(t, filters, config).Violations {
+					found[v.Invariant]++
+				}
+				if found[bug.invariant] > 0 {
+					t.Logf("seed %d", seed)
+					return
+				}
+			}
+			t.Errorf("not caught; found %v", found)
+		})
+	}
+}

@@ -285,7 +285,9 @@ func (s *server) serveForeignStatus(status *commit.ForeignStatus) error {
 	if status.Phase != "" {
 		fields["phase"] = status.Phase
 	}
-	fields["running"], fields["succeeded"], fields["failed"] = int64(status.Running), int64(status.Succeeded), int64(status.Failed)
+	if n := status.Counts; n != nil {
+		fields["running"], fields["succeeded"], fields["failed"] = int64(n.Running), int64(n.Succeeded), int64(n.Failed)
+	}
 	if status.Condition != nil && !setForeignCondition(fields, status) {
 		return refused(http.StatusUnprocessableEntity)
 	}
@@ -307,7 +309,11 @@ func setForeignCondition(fields map[string]any, status *commit.ForeignStatus) bo
 		fields["conditions"] = append(slices.Clone(list), next)
 		return true
 	}
-	if at := status.Condition.At; at >= len(list) || list[at].(map[string]any)["type"] != status.Condition.Replaces {
+	if status.Condition.At >= len(list) {
+		return false
+	}
+	before := list[status.Condition.At].(map[string]any)
+	if before["type"] != status.Condition.Replaces || status.Condition.Was != "" && before["status"] != status.Condition.Was {
 		return false
 	}
 	list[status.Condition.At] = next

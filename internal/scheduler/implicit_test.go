@@ -357,10 +357,7 @@ func TestALeaderWithoutWorkersAfterARestart(t *testing.T) {
 		w.node("n1", "8")
 		w.leaderWorkers("lws", 3, 0, bound, func(pod *corev1.Pod) {
 			delete(pod.Annotations, groups.LWSExclusiveTopology)
-			pod.Spec.NodeName = "n1"
-			pod.Status.Conditions = []corev1.PodCondition{{
-				Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.clock.Now().Add(-time.Hour)),
-			}}
+			w.boundAnHourAgo(pod)
 		})
 		if got := sent(w.play(t.Context(), 2*time.Minute), commit.CallDeleteStarted); !slices.Equal(got, want) {
 			t.Errorf("of %d: undone %q, want %q", bound, got, want)

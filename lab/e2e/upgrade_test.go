@@ -145,6 +145,15 @@ func (a *arena) reported(name string) {
 	}
 }
 
+// partOfKueue makes a member of a group of Kueue that is not complete. A version that does not know these groups binds it, and no
+// container of it runs.
+func (a *arena) partOfKueue() {
+	a.t.Helper()
+	kueue := func(p *corev1.Pod) { p.Labels[groups.KueueGroup], p.Annotations[groups.KueueTotal] = "kueue", "2" }
+	later := harness.PodAnnotations(map[string]string{cluster.StartAfter: "1h"})
+	env.Create(a.t, env.Pod(a.ns, "kueue-0", cpu("100m"), ofClass(a.high), onQuiet, later, kueue))
+}
+
 // limited makes a gang that waits for the limit of its queue, which another one uses.
 func (a *arena) limited() {
 	a.t.Helper()
@@ -195,9 +204,7 @@ func TestUpgradeAndRollback(t *testing.T) {
 	env.Eventually(t, patience, func() error { return inGroupPhase(t, isolated, v1alpha1.PodGroupRunning) })
 	starts := a.gang("starts", a.high, 2, 2, cpu("1"), onQuiet, harness.PodAnnotations(map[string]string{cluster.StartAfter: "1h"}))
 	env.Eventually(t, patience, func() error { return inGroupPhase(t, starts, v1alpha1.PodGroupStarting) })
-	// A version that knows no groups of Kueue binds what there is of one, and no container of it runs.
-	kueue := func(p *corev1.Pod) { p.Labels[groups.KueueGroup], p.Annotations[groups.KueueTotal] = "kueue", "2" }
-	env.Create(t, env.Pod(a.ns, "kueue-0", cpu("100m"), ofClass(a.high), onQuiet, harness.PodAnnotations(map[string]string{cluster.StartAfter: "1h"}), kueue))
+	a.partOfKueue()
 	few := a.gang("few", a.high, 3, 1)
 	env.Eventually(t, patience, func() error { return waits(t, few, "NotEnoughMembers") })
 	// One node is idle, since the lost member was there; the others are in use.

@@ -227,7 +227,7 @@ func (p *Profile) Explain() string {
 		b.WriteString("paused: no job starts that has not begun, and no pod is evicted\n\n")
 	}
 	if len(p.SourcesOff) > 0 {
-		fmt.Fprintf(&b, "groups of other projects that are not read: %s\n\n", strings.Join(p.SourcesOff, ", "))
+		fmt.Fprintf(&b, "sources of groups that are off: %s\n\n", strings.Join(p.SourcesOff, ", "))
 	}
 	filled := p.resolvePoints()
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

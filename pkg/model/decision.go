@@ -79,8 +79,8 @@ type Eviction struct {
 	Message string
 }
 
-// NominationManager is the field manager of the nominations of this scheduler: by that a later process tells them from what others
-// have written. It is also the name of the program, which was the manager before it was stated.
+// NominationManager is the field manager of the nominations of this scheduler: by that a later process tells them from what
+// others have written. It is also the name of the program, which was the manager before it was stated.
 const NominationManager = "tutti-scheduler"
 
 // Nomination is the decision to hold capacity on a node for a pod until those evicted for it are gone. An empty node releases

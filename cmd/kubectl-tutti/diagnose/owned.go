@@ -135,8 +135,8 @@ func (o *Owned) Write(p *printer.Printer, now time.Time) {
 	}
 }
 
-// names reports whether the first line of the diagnosis names the object: it is the job, or its owner. A pod of a group has a line
-// of its own.
+// names reports whether the first line of the diagnosis names the object: it is the job, or its owner. A pod of a group has a
+// line of its own.
 func (a *Diagnosis) names(o *Owned) bool {
 	return a.Group == nil && (a.Kind == o.Kind && a.Name == o.Name || a.Owner == o.Kind+"/"+o.Name)
 }

@@ -371,11 +371,11 @@ func (e *economy) judgeUnmet(o *outcome, queues map[string]*invariants.Queue) (u
 			continue
 		}
 		judged := invariants.Reclaim{Queues: queues, Used: used, Supply: e.supply(), Taker: group.Spec.Queue, Gains: needs}
-		reason := model.UnmetOversubscribed
-		if refusal.Code == model.QueueLimit {
+		reason, possible := model.UnmetOversubscribed, fits+has >= group.Spec.MinMember
+		if refusal.Code == model.QueueLimit && possible {
 			reason = model.UnmetLimit
 		}
-		within, only := judged.Within(fits+has >= group.Spec.MinMember, reason == model.UnmetLimit)
+		within, only := judged.Within(possible, reason == model.UnmetLimit)
 		for _, queue := range within {
 			want[queue] = true
 		}

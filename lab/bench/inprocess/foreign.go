@@ -52,9 +52,10 @@ func foreignObject(source model.Source, group *v1alpha1.PodGroup, minResources c
 	meta := metav1.ObjectMeta{
 		Namespace: group.Namespace, Name: group.Name, UID: group.UID, ResourceVersion: group.ResourceVersion,
 		CreationTimestamp: group.CreationTimestamp, Generation: 1, Labels: map[string]string{"app": group.Name},
-		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "operator", Operation: metav1.ManagedFieldsOperationUpdate, FieldsV1: &metav1.FieldsV1{
-			Raw: []byte(`{"f:spec":{"f:minMember":{},"f:minResources":{}}}`),
-		}}},
+		ManagedFields: []metav1.ManagedFieldsEntry{{
+			Manager: "operator", Operation: metav1.ManagedFieldsOperationUpdate,
+			FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:minMember":{},"f:minResources":{}}}`),
+		}},
 	}
 	members := group.Spec.MinMember
 	object := map[string]any{"metadata": meta, "spec": map[string]any{"minMember": members, "minResources": minResources}}

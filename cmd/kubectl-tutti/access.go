@@ -203,6 +203,9 @@ func namedBy(pods []corev1.Pod) func(model.Source) bool {
 		membership := groups.Of(&pods[i])
 		for one := range membership.All() {
 			named[one.Job.Source] = true
+			if set, ofSet := groups.SetOf(one.Job); ofSet {
+				named[set.Source] = true
+			}
 		}
 	}
 	return func(source model.Source) bool { return named[source] }

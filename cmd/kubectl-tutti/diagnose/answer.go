@@ -69,6 +69,8 @@ type Diagnosis struct {
 type Members struct {
 	// Needs is the minimum; zero when it is unknown, since there is no PodGroup.
 	Needs int `json:"needs"`
+	// late is how many of these are made only when others run, and none of them has a node.
+	late int
 	// Exist is the number of members that count towards it: bound, succeeded, or waiting for a node.
 	Exist     int `json:"exist"`
 	Bound     int `json:"bound"`

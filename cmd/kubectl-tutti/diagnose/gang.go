@@ -37,7 +37,8 @@ type gang struct {
 	// the controller of its object, or else of the oldest pod, as Kind/name, empty when there is none.
 	byPods bool
 	owner  string
-	// source is that of a foreign group, and spec what its object says; nil when that is not known.
+	// source is that of a foreign group, and spec what its object says, or the LeaderWorkerSet that it is of; nil when that is not
+	// known.
 	source model.Source
 	spec   *groups.Spec
 	// pods are in the order in which the scheduler takes them.
@@ -102,7 +103,11 @@ func (n *Namespace) gangs(name string) (all []gang) {
 	})
 	for _, key := range slices.SortedFunc(slices.Values(marked), model.JobKey.Compare) {
 		pods := n.membersOf()[key]
-		all = append(all, foreignGang(n.spec(key), key, pods))
+		object := key
+		if set, ofSet := groups.SetOf(key); ofSet {
+			object = set
+		}
+		all = append(all, foreignGang(n.spec(object), key, pods))
 	}
 	return all
 }
@@ -230,24 +235,35 @@ func olderPod(a, b *corev1.Pod) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID), cmp.Compare(a.Name, b.Name))
 }
 
-// needs is the minimum; zero when it is not known.
-func (g *gang) needs() int {
+// needs is the minimum, and late how many of it are made only when others run, and none of them has a node; zero when it is not
+// known.
+func (g *gang) needs() (minimum, late int) {
 	if g.group != nil {
-		return int(g.group.Spec.MinMember)
+		return int(g.group.Spec.MinMember), 0
 	}
-	switch {
-	case g.spec != nil:
-		return int(g.spec.MinMember)
-	case !g.byPods || g.source >= model.SourceCoscheduling:
-		return 0
+	if !g.byPods || g.spec == nil && g.source >= model.SourceCoscheduling {
+		return 0, 0
 	}
-	needs := int32(1)
+	job := &model.Job{Key: model.JobKey{Name: g.name, Source: cmp.Or(g.source, model.SourceImplicit)}}
 	for _, pod := range g.pods {
-		if implicit := groups.Of(pod).Implicit(); implicit != nil {
-			needs = max(needs, implicit.MinMember)
+		if foreign(pod) {
+			continue
 		}
+		task := &model.Task{Pod: pod, Placement: model.Placement{Status: statusOf(pod)}}
+		membership := groups.Of(pod)
+		for one := range membership.All() {
+			if one.Job.Source == job.Key.Source {
+				task.Role, task.MinMember = one.Role, one.MinMember
+			}
+		}
+		job.Tasks = append(job.Tasks, task)
 	}
-	return int(needs)
+	if job.Key.IsForeign() {
+		groups.FillForeign(job, g.spec)
+	} else {
+		groups.FillImplicit(job, g.spec)
+	}
+	return int(job.MinMember), int(job.MinMember - groups.WithoutLate(job).MinMember)
 }
 
 // kind is that of a Diagnosis.
@@ -271,7 +287,8 @@ func (g *gang) created() time.Time {
 
 // priority is that of the members together; a PriorityClass of the group, which is no object of the namespace, may lower it.
 func (g *gang) priority() int32 {
-	job := &model.Job{MinMember: int32(g.needs())}
+	minimum, _ := g.needs()
+	job := &model.Job{MinMember: int32(minimum)}
 	if g.group != nil {
 		for _, role := range g.group.Spec.Roles {
 			job.Roles = append(job.Roles, model.Role{Name: role.Name, MinMember: role.MinMember})

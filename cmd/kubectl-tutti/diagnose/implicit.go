@@ -40,7 +40,7 @@ func (a *Diagnosis) diagnoseByPods(g *gang) {
 		condition := waits(speaker)
 		a.Reason, said = condition.Reason, conditions(condition.Message)
 	}
-	whole := m.Needs > 0 && m.Bound >= m.Needs
+	whole := m.Needs > 0 && m.Bound >= m.Needs-m.late
 	switch {
 	case len(m.Foreign) == len(g.pods):
 		a.State = OtherScheduler
@@ -52,9 +52,12 @@ func (a *Diagnosis) diagnoseByPods(g *gang) {
 		a.Details = []string{fmt.Sprintf("%d members have succeeded, %d have failed", m.Succeeded, len(m.Failed))}
 	case whole:
 		a.State = Started
-		a.Details = []string{fmt.Sprintf("the minimum of %d is bound", m.Needs)}
-		if len(m.Waiting) > 0 {
-			a.Details = append(append(a.Details, fmt.Sprintf("members beyond the minimum that wait: %d", len(m.Waiting))), said...)
+		a.Details = []string{fmt.Sprintf("the minimum of %d is bound", m.Needs-m.late)}
+		if which := "beyond the minimum"; len(m.Waiting) > 0 {
+			if m.Bound < m.Needs {
+				which = "made later"
+			}
+			a.Details = append(append(a.Details, fmt.Sprintf("members %s that wait: %d", which, len(m.Waiting))), said...)
 		}
 	case m.Running+m.Succeeded > 0:
 		a.State = Degraded

@@ -30,7 +30,8 @@ func standingOf(pod *corev1.Pod) standing {
 
 // countMembers counts the pods of a gang.
 func countMembers(g *gang) *Members {
-	m := &Members{Needs: g.needs()}
+	m := &Members{}
+	m.Needs, m.late = g.needs()
 	if g.group != nil {
 		for _, role := range g.group.Spec.Roles {
 			m.Roles = append(m.Roles, Role{Name: role.Name, Needs: int(role.MinMember)})

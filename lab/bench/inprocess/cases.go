@@ -60,7 +60,7 @@ func (t Table) base(w Workload) Workload {
 	if t == Queued {
 		w.Queues = 0
 	} else {
-		w.Source = model.SourcePodGroup
+		w.Roles, w.Source = w.Source.OwnsPods(), model.SourcePodGroup
 	}
 	return w
 }

@@ -81,17 +81,32 @@ func foreignObject(source model.Source, group *v1alpha1.PodGroup, minResources c
 	return object
 }
 
-// mark makes a pod a member as its operator does: the first of a PyTorchJob is its master.
+// inRoles gives PodGroups of ours and their members the roles of a PyTorchJob.
+func (b *Batch) inRoles() {
+	for _, group := range b.Groups {
+		group.Spec.Roles = []v1alpha1.Role{{Name: "master", MinMember: 1}, {Name: "worker", MinMember: group.Spec.MinMember - 1}}
+	}
+	for _, pod := range b.Pods {
+		pod.Labels[v1alpha1.LabelRole] = roleOf(pod)
+	}
+}
+
+// roleOf is the role of a member as a PyTorchJob has it: the first is the master.
+func roleOf(pod *corev1.Pod) string {
+	if pod.Labels["batch.kubernetes.io/job-completion-index"] == "0" {
+		return "master"
+	}
+	return "worker"
+}
+
+// mark makes a pod a member as its operator does.
 func mark(source model.Source, pod *corev1.Pod) {
 	name := pod.Labels[v1alpha1.LabelPodGroup]
 	delete(pod.Labels, v1alpha1.LabelPodGroup)
 	switch source {
 	case model.SourcePyTorchJob:
 		pod.Labels["training.kubeflow.org/job-name"], pod.Labels["training.kubeflow.org/operator-name"] = name, "pytorchjob-controller"
-		pod.Labels["training.kubeflow.org/replica-type"] = "worker"
-		if pod.Labels["batch.kubernetes.io/job-completion-index"] == "0" {
-			pod.Labels["training.kubeflow.org/replica-type"] = "master"
-		}
+		pod.Labels["training.kubeflow.org/replica-type"] = roleOf(pod)
 	case model.SourceVolcano:
 		pod.Annotations = map[string]string{v1alpha1.AnnotationKubeBatchGroup: name}
 	default:

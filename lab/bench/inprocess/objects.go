@@ -39,6 +39,9 @@ type Batch struct {
 func (w Workload) Objects() Objects {
 	o := w.inPodGroups()
 	o.Pending.writtenBy(w.Source)
+	if w.Roles {
+		o.Pending.inRoles()
+	}
 	return o
 }
 

@@ -122,6 +122,8 @@ type Workload struct {
 	Queues int
 	// Source is whose groups the gangs that wait are; zero means PodGroups of ours.
 	Source model.Source
+	// Roles gives these PodGroups the roles of a PyTorchJob, one master and workers.
+	Roles bool
 }
 
 // String is the workload as a row of a table names it.

@@ -211,13 +211,15 @@ func namedBy(pods []corev1.Pod) func(model.Source) bool {
 	return func(source model.Source) bool { return named[source] }
 }
 
-// listForeign returns what the groups of other projects say, of the sources that are wanted, and who owns them. Without the right
+// listForeign returns what the groups of other projects say, of the sources that are wanted and of those of their parents, which
+// come after them, and who owns them. Without the right
 // to read them, or where there is no such kind, nothing is known of them. Whether a source is on that is off by default is not
 // known here: its pods are shown as if it were off, with the reasons that the scheduler has written to them.
 func (r *reader) listForeign(ctx context.Context, namespace string, wanted func(model.Source) bool) (specs []*groups.Spec, err error) {
+	parents := map[model.Source]bool{}
 	for _, source := range groups.Default() {
 		for _, watch := range source.Watches() {
-			for options := (metav1.ListOptions{Limit: page}); wanted(watch.Source); {
+			for options := (metav1.ListOptions{Limit: page}); wanted(watch.Source) || parents[watch.Source]; {
 				list, err := r.foreign.Resource(watch.Resource).Namespace(namespace).List(ctx, options)
 				if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 					break
@@ -228,6 +230,9 @@ func (r *reader) listForeign(ctx context.Context, namespace string, wanted func(
 					spec := watch.Decode(&list.Items[i])
 					spec.OwnerReferences = list.Items[i].GetOwnerReferences()
 					specs = append(specs, spec)
+					if parent, ok := spec.Parent(); ok {
+						parents[parent.Source] = true
+					}
 				}
 				if options.Continue = list.GetContinue(); options.Continue == "" {
 					break

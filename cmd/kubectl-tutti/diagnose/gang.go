@@ -129,14 +129,17 @@ func foreignGang(spec *groups.Spec, key model.JobKey, pods []*corev1.Pod) gang {
 	return g
 }
 
-// spec returns what the object of a foreign group says; nil when that is not known.
+// spec returns what the object of a foreign group says, with the late roles of its parent; nil when that is not known.
 func (n *Namespace) spec(key model.JobKey) *groups.Spec {
-	for _, spec := range n.Foreign {
-		if spec.Key() == key {
-			return spec
-		}
+	at := slices.IndexFunc(n.Foreign, func(spec *groups.Spec) bool { return spec.Key() == key })
+	if at < 0 {
+		return nil
 	}
-	return nil
+	spec := n.Foreign[at]
+	if parent, ok := spec.Parent(); ok {
+		return spec.WithLate(n.spec(parent))
+	}
+	return spec
 }
 
 func (n *Namespace) membersOf() map[model.JobKey][]*corev1.Pod {

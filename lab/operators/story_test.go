@@ -232,6 +232,9 @@ func (s *story) bound(exist, want int) error {
 func (s *story) refused(exist, bound int, reason, words string) {
 	s.Helper()
 	s.eventually(func() error {
+		if err := s.bound(exist, bound); err != nil { // what was said before is about another state
+			return err
+		}
 		members, err := s.members()
 		if err != nil {
 			return err

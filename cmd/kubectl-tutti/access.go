@@ -212,9 +212,9 @@ func namedBy(pods []corev1.Pod) func(model.Source) bool {
 }
 
 // listForeign returns what the groups of other projects say, of the sources that are wanted and of those of their parents, which
-// come after them, and who owns them. Without the right
-// to read them, or where there is no such kind, nothing is known of them. Whether a source is on that is off by default is not
-// known here: its pods are shown as if it were off, with the reasons that the scheduler has written to them.
+// come after them, and who owns them. Without the right to read them, or where there is no such kind, nothing is known of them.
+// Whether a source is on that is off by default is not known here: its pods are shown as if it were off, with the reasons that
+// the scheduler has written to them.
 func (r *reader) listForeign(ctx context.Context, namespace string, wanted func(model.Source) bool) (specs []*groups.Spec, err error) {
 	parents := map[model.Source]bool{}
 	for _, source := range groups.Default() {

@@ -98,7 +98,9 @@ func (s *State) applyForeign(spec *groups.Spec, deleted bool) (effect Effect) {
 		effect = effect.merge(s.readForeignAgain(child))
 	}
 	for _, job := range s.jobsOf(key) {
-		effect = effect.merge(s.readForeignAgain(job.Key))
+		if set, _ := groups.SetOf(job.Key); set == key {
+			effect = effect.merge(s.readForeignAgain(job.Key))
+		}
 	}
 	return effect
 }
@@ -148,7 +150,7 @@ func (s *State) dropForeign(key model.JobKey) {
 
 // newsOf takes note that the status of a group may have to show something else.
 func (s *State) newsOf(key model.JobKey) Effect {
-	if !groups.WritesStatus(key.Source) || s.foreign.specs[key] == nil {
+	if !groups.WritesStatus(key.Source) || s.foreign.specs[key] == nil || s.foreign.isNoGang(key) {
 		return Effect{}
 	}
 	s.foreign.news[key] = true

@@ -43,7 +43,7 @@ func (g *Gangs) Concerns(job *model.Job) bool {
 	if !job.IsSchedulableGroup() {
 		return false
 	}
-	if job.BelowMinimum || !job.NothingPending {
+	if job.BelowMinimum || !job.NothingPending || g.unread[job.Key] {
 		return true
 	}
 	_, observed := g.observed[job.Key]
@@ -56,6 +56,10 @@ func (g *Gangs) Concerns(job *model.Job) bool {
 // gang that is undone is delayed from then on; the caller carries it out.
 func (g *Gangs) Check(job *model.Job, group *v1alpha1.PodGroup, lastRefusal *model.Refusal, mayStart bool, now time.Time) Verdict {
 	job = groups.Stated(job)
+	if g.unread[job.Key] {
+		delete(g.unread, job.Key)
+		g.find(job, now)
+	}
 	g.follow(job, now)
 	if until, awaits := g.awaitsReset(job, now); awaits {
 		return Verdict{Again: until, Held: &model.Refusal{
@@ -65,8 +69,8 @@ func (g *Gangs) Check(job *model.Job, group *v1alpha1.PodGroup, lastRefusal *mod
 	if !job.BelowMinimum {
 		return Verdict{}
 	}
-	restart, which := false, boundFor(job)
 	due, ok := g.due(job, now)
+	restart, which := false, g.starts[job.Key].boundFor(job)
 	if !ok && g.whole(job) {
 		restart, which = true, onNode
 		due, ok = groups.RestartAt(group)
@@ -83,7 +87,7 @@ func (g *Gangs) Check(job *model.Job, group *v1alpha1.PodGroup, lastRefusal *mod
 	if restart {
 		why = restarted(job, group.Status.DegradedSince.Time)
 	} else {
-		why = undone(job, g.cause(job, lastRefusal))
+		why = undone(job, job.Count(which), g.cause(job, lastRefusal))
 	}
 	if job.Count(binding) > 0 { // until the result of these binds is known
 		return Verdict{Held: why}
@@ -98,6 +102,9 @@ func (g *Gangs) follow(job *model.Job, now time.Time) {
 	observed, known := g.observed[job.Key]
 	if known && (job.UID != observed.group || job.Whole == observed.whole || observed.whole && !groups.Remains(job)) {
 		delete(g.observed, job.Key)
+	}
+	if begun, known := g.starts[job.Key]; known && begun.group == job.UID && begun.isOver(now) && job.FirstUnmetMinimum((*model.Task).IsBound) == nil {
+		g.observe(job, true, now) // nothing was bound for it since: its minimum was lowered
 	}
 	if start, known := g.starts[job.Key]; known && (job.UID != start.group || g.whole(job) || !groups.Remains(job)) {
 		delete(g.starts, job.Key)
@@ -125,36 +132,42 @@ func (g *Gangs) due(job *model.Job, now time.Time) (at time.Time, ok bool) {
 	if g.whole(job) {
 		return at, false
 	}
-	interrupted, known := g.starts[job.Key]
-	repaired := g.leadingSince.Add(g.repair)
-	if !known || interrupted.group != job.UID {
-		switch late := now.After(repaired); {
-		case late && !job.Key.MarkedByOthers():
+	begun, known := g.starts[job.Key]
+	if !known || begun.group != job.UID {
+		if now.After(g.leadingSince.Add(g.repair)) {
 			return at, false // this process has begun no such start, and found none
-		case late: // its object could not be read before, and the pods say for what they were bound
-			repaired = now.Add(g.repair)
 		}
-		interrupted = start{group: job.UID, minima: model.Minima{MinMember: job.MinMember}}
+		begun = start{group: job.UID, minima: model.Minima{MinMember: job.MinMember}, found: g.leadingSince}
 	}
-	if interrupted.deadline.IsZero() {
-		first := firstBound(job)
+	if begun.deadline.IsZero() {
+		first := firstBound(job, begun.boundFor(job))
 		if first.IsZero() {
-			return at, false // no scheduler has bound them: they were created with their nodes
+			return at, false
 		}
 		deadline := commit.Deadline(g.deadline, int(job.MinMember))
-		interrupted.deadline = now.Add(deadline - min(deadline, max(0, now.Sub(first))))
-		if interrupted.deadline.Before(repaired) {
-			interrupted.deadline = repaired
+		begun.deadline = now.Add(deadline - min(deadline, max(0, now.Sub(first))))
+		if repaired := g.since(begun).Add(g.repair); begun.deadline.Before(repaired) {
+			begun.deadline = repaired
 		}
-		g.starts[job.Key] = interrupted
+		g.starts[job.Key] = begun
 	}
-	return interrupted.deadline, true
+	return begun.deadline, true
 }
 
-// firstBound returns when the first of the members that are on a node was bound, as the API server recorded it; zero when none
-// was.
-func firstBound(job *model.Job) (first time.Time) {
-	bound := boundFor(job)
+// since is from when on this process may complete a start: since it found it, or began to lead.
+func (g *Gangs) since(begun start) time.Time {
+	if begun.found.After(g.leadingSince) {
+		return begun.found
+	}
+	return g.leadingSince
+}
+
+// isOver reports whether the start can be completed no more.
+func (s start) isOver(now time.Time) bool { return !s.deadline.IsZero() && now.After(s.deadline) }
+
+// firstBound returns when the first of such tasks was bound, as the API server recorded it; zero when none was: they were created
+// with their nodes.
+func firstBound(job *model.Job, bound func(*model.Task) bool) (first time.Time) {
 	for _, task := range job.Tasks {
 		if bound(task) {
 			first = backoff.Sooner(first, model.PodScheduled(task.Pod).LastTransitionTime.Time)
@@ -164,12 +177,12 @@ func firstBound(job *model.Job) (first time.Time) {
 }
 
 // boundFor returns what reports whether a task is on a node since it was bound there as a member of the job. The API server does
-// not mark a pod so that was created with its node; and where others' marks name the group, a version that did not know them
-// may have bound pods one by one.
-func boundFor(job *model.Job) func(*model.Task) bool {
-	marked, name := job.Key.MarkedByOthers(), job.Key.String()
+// not mark a pod so that was created with its node. Where a process before has begun the start, and others mark the group, the
+// pod must say for which job it was bound: a version that did not know the group may have bound its pods one by one.
+func (s start) boundFor(job *model.Job) func(*model.Task) bool {
+	says, name := !s.found.IsZero() && job.Key.MarkedByOthers(), job.Key.String()
 	return func(task *model.Task) bool {
-		if !onNode(task) || marked && task.Pod.Annotations[v1alpha1.AnnotationJob] != name {
+		if !onNode(task) || says && task.Pod.Annotations[v1alpha1.AnnotationJob] != name {
 			return false
 		}
 		condition := model.PodScheduled(task.Pod)
@@ -205,9 +218,9 @@ const (
 	undoneSuffix = " were bound in time"
 )
 
-// undone is why the start of a gang is undone; cause is why its other members were not bound.
-func undone(job *model.Job, cause string) *model.Refusal {
-	detail := fmt.Sprintf("%sonly %d of %d%s", undonePrefix, job.Count(boundFor(job)), job.MinMember, undoneSuffix)
+// undone is why the start of a gang is undone of which so many are bound; cause is why its other members were not.
+func undone(job *model.Job, bound int, cause string) *model.Refusal {
+	detail := fmt.Sprintf("%sonly %d of %d%s", undonePrefix, bound, job.MinMember, undoneSuffix)
 	if cause != "" {
 		detail += ": " + cause
 	}

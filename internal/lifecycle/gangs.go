@@ -5,7 +5,7 @@
 //
 // All it goes by is in the API: the group's condition Scheduled says that the gang was whole, the condition PodScheduled of its
 // pods when they were bound. So it makes no difference which process began a start. An implicit group has no condition;
-// see groups.Whole for what says so in its place.
+// see groups.Whole for what says so in its place. Pods that others mark say by an annotation for which job they were bound.
 //
 // The package decides and the loop carries out; it has no client, and its state belongs to the loop's goroutine.
 package lifecycle
@@ -42,7 +42,10 @@ type Gangs struct {
 	starts map[model.JobKey]start
 	// observed says of groups whose status is behind whether they are whole: had their minimum bound, and have members left.
 	observed map[model.JobKey]observation
-	delays   *backoff.Delays
+	// unread are groups that others mark whose objects were not known when this process began to lead: what it finds of them is
+	// looked for when they are.
+	unread map[model.JobKey]bool
+	delays *backoff.Delays
 }
 
 // start is a start that has begun. Its deadline is computed once, when a member is seen to be bound: a clock that jumps later
@@ -52,6 +55,8 @@ type start struct {
 	// minima are the minimum of the decision, and what its members request where this process has decided it.
 	minima   model.Minima
 	deadline time.Time
+	// found is when this process found a start that one before it has begun; zero when it has begun it itself.
+	found time.Time
 }
 
 type observation struct {
@@ -71,22 +76,35 @@ func New(deadline time.Duration, delays *backoff.Delays) *Gangs {
 	}
 	return &Gangs{
 		deadline: deadline, repair: min(deadline, MaxRepair), delays: delays,
-		starts: map[model.JobKey]start{}, observed: map[model.JobKey]observation{},
+		starts: map[model.JobKey]start{}, observed: map[model.JobKey]observation{}, unread: map[model.JobKey]bool{},
 	}
 }
 
-// Lead records when this process begins to lead, and the groups that are whole and whose status does not say so: late roles are
-// no part of that.
+// Lead looks for what a process before this one has left: see find.
 func (g *Gangs) Lead(snapshot *model.Snapshot, now time.Time) {
 	g.leadingSince = now
 	for _, job := range snapshot.Jobs {
-		begun := groups.First(job)
 		switch {
-		case !job.IsSchedulableGroup() || job.Whole:
-		case begun.FirstUnmetMinimum((*model.Task).IsBound) == nil:
-			g.observe(begun, true, now)
-		case job.BelowMinimum:
-			g.due(job, now)
+		case job.IsSchedulableGroup():
+			g.find(job, now)
+		case job.Key.MarkedByOthers():
+			g.unread[job.Key] = true
+		}
+	}
+}
+
+// find records a gang that is whole and whose status does not say so, or whose start was interrupted: late roles are no part of
+// that.
+func (g *Gangs) find(job *model.Job, now time.Time) {
+	begun := groups.First(job)
+	switch {
+	case job.Whole:
+	case begun.FirstUnmetMinimum((*model.Task).IsBound) == nil:
+		g.observe(begun, true, now)
+	case job.BelowMinimum:
+		g.starts[job.Key] = start{group: job.UID, minima: model.Minima{MinMember: job.MinMember}, found: now}
+		if _, ok := g.due(job, now); !ok {
+			delete(g.starts, job.Key)
 		}
 	}
 }
@@ -168,11 +186,12 @@ func (g *Gangs) Prune(snapshot *model.Snapshot) {
 		return job == nil || !job.IsSchedulableGroup()
 	}
 	maps.DeleteFunc(g.observed, func(key model.JobKey, _ observation) bool { return gone(key) })
+	maps.DeleteFunc(g.unread, func(key model.JobKey, _ bool) bool { return snapshot.Job(key) == nil })
 	maps.DeleteFunc(g.starts, func(key model.JobKey, _ start) bool { return gone(key) })
 }
 
 // Len returns how many gangs are followed.
-func (g *Gangs) Len() int { return len(g.starts) + len(g.observed) }
+func (g *Gangs) Len() int { return len(g.starts) + len(g.observed) + len(g.unread) }
 
 func (g *Gangs) observe(job *model.Job, whole bool, now time.Time) {
 	if last := g.observed[job.Key]; last.group != job.UID || last.whole != whole || last.since.IsZero() {

@@ -219,7 +219,7 @@ func (r *ForeignReporter) follow(sent *sentForeign, spec *groups.Spec, wanted gr
 		r.requeue(sent.at.Add(echoTimeout))
 		return false
 	case sent.awaited && spec.ResourceVersion == sent.version: // the watch shows nothing
-		sent.awaited = false
+		sent.awaited, sent.said = false, shown
 		return true
 	}
 	if sent.awaited, sent.said = false, shown; shown == said(wanted) {

@@ -32,6 +32,14 @@ tiers:
 - plugins: [{name: predicates}, {name: nodeorder}, {name: isolcpu}]
 `
 
+// quietPool makes the node with isolated CPUs.
+func quietPool(t *testing.T) {
+	t.Helper()
+	quiet := quietNodes(t, "upgrade-quiet", 1)[0]
+	quiet.Labels["pool"], quiet.Spec.Taints = "quiet", []corev1.Taint{{Key: "quiet", Effect: corev1.TaintEffectNoSchedule}}
+	env.Nodes(t, quiet)
+}
+
 // onQuiet lets a pod go to the node with isolated CPUs alone.
 func onQuiet(p *corev1.Pod) {
 	p.Spec.NodeSelector = map[string]string{"pool": "quiet"}
@@ -174,9 +182,7 @@ func TestUpgradeAndRollback(t *testing.T) {
 		t.Skip("needs the program of an earlier version in PREVIOUS: make upgrade FROM=<commit>")
 	}
 	a := newArena(t, "upgrade", 8)
-	quiet := quietNodes(t, "upgrade-quiet", 1)[0]
-	quiet.Labels["pool"], quiet.Spec.Taints = "quiet", []corev1.Taint{{Key: "quiet", Effect: corev1.TaintEffectNoSchedule}}
-	env.Nodes(t, quiet)
+	quietPool(t)
 	version := versions(t)
 	running := version(previous)
 	queues := knowsQueues(t, previous)

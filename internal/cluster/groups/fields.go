@@ -116,7 +116,12 @@ const (
 	maxResourceName = 317
 )
 
-// resources returns a list of amounts by name; nil when there is none.
+// isOfQuota reports whether a resource is one that quotas count and no pod requests: Volcano's Job controller writes them, too.
+func isOfQuota(name string) bool {
+	return name == "pods" || strings.HasPrefix(name, "count/") || strings.HasPrefix(name, "requests.") || strings.HasPrefix(name, "limits.")
+}
+
+// resources returns a list of amounts by name, without those of quotas; nil when there is none.
 func (f *fields) resources(path ...string) []Amount {
 	at := strings.Join(path, ".")
 	switch value := f.value(path...).(type) {
@@ -133,7 +138,9 @@ func (f *fields) resources(path ...string) []Amount {
 				f.contradict("%s.%s is no amount of a resource", at, model.Brief(name, maxQuoted))
 				return nil
 			}
-			list = append(list, Amount{corev1.ResourceName(name), amount})
+			if !isOfQuota(name) {
+				list = append(list, Amount{corev1.ResourceName(name), amount})
+			}
 		}
 		return list
 	default:

@@ -3,6 +3,8 @@ package groups
 import (
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -55,12 +57,23 @@ func countDone(job *model.Job, done []string) {
 }
 
 // countLeft lets no more members be needed than have still to succeed, beside those that have and are there: others may be
-// deleted, and are not replaced. left is zero when the object does not say.
+// deleted, and are not replaced. Those of an object of the same name before it, whose UID their controller has, count for none of
+// these. left is zero when the object does not say.
 func countLeft(job *model.Job, left int32) {
-	if left > 0 {
-		has := job.Count(func(task *model.Task) bool { return task.Status == model.Succeeded })
-		job.MinMember = min(job.MinMember, left+int32(has))
+	if left == 0 {
+		return
 	}
+	has, before := int32(0), int32(0)
+	for _, task := range job.Tasks {
+		switch controller := metav1.GetControllerOfNoCopy(task.Pod); {
+		case task.Status != model.Succeeded:
+		case controller == nil || controller.UID == job.UID:
+			has++
+		default:
+			before++
+		}
+	}
+	job.MinMember = min(job.MinMember, left+has) + before
 }
 
 // WithoutLate returns the job without its late roles: itself when it has none.

@@ -3,7 +3,6 @@ package groups
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -92,21 +91,28 @@ func SetOf(job model.JobKey) (set model.JobKey, ok bool) {
 }
 
 // workersAreLate reports whether the job is a group of a LeaderWorkerSet whose workers are made once the leader has a node, or is
-// ready. set is what the LeaderWorkerSet says; while that is not known, a leader that has a node, and no workers, was started
-// without them.
+// ready. set is what the LeaderWorkerSet says. While that is not known, it was so where the leader has a node and there are no
+// workers, or it runs and none of them has a node.
 func workersAreLate(job *model.Job, set *Spec) bool {
-	exclusive := func(task *model.Task) bool { _, is := task.Pod.Annotations[LWSExclusiveTopology]; return is }
-	alone := func(task *model.Task) bool { return task.Role == RoleLeader && hasNode(task) }
-	isWorker := func(task *model.Task) bool { return task.Role == RoleWorker }
-	switch {
-	case job.Key.Source != model.SourceLeaderWorkerSet:
+	if job.Key.Source != model.SourceLeaderWorkerSet {
 		return false
-	case slices.ContainsFunc(job.Tasks, exclusive):
-		return true
-	case set != nil:
+	}
+	leads, runs, workers, placed := false, false, false, false
+	for _, task := range job.Tasks {
+		if _, exclusive := task.Pod.Annotations[LWSExclusiveTopology]; exclusive {
+			return true
+		}
+		switch task.Role {
+		case RoleLeader:
+			leads, runs = hasNode(task), hasNode(task) && task.Started
+		case RoleWorker:
+			workers, placed = true, placed || hasNode(task)
+		}
+	}
+	if set != nil {
 		return set.HasLate()
 	}
-	return slices.ContainsFunc(job.Tasks, alone) && !slices.ContainsFunc(job.Tasks, isWorker)
+	return leads && !workers || runs && !placed
 }
 
 // The label, or annotation, that names a pod's group to Kueue, and annotations beside it.

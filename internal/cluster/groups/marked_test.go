@@ -165,3 +165,34 @@ func TestALeaderWorkerSetSaysWhichPodsAreLate(t *testing.T) {
 		}
 	}
 }
+
+// TestWorkersOfALeaderWorkerSetThatIsNotRead are late where the leader was started without them.
+func TestWorkersOfALeaderWorkerSetThatIsNotRead(t *testing.T) {
+	const waits, bound = model.Pending, model.Bound
+	for name, c := range map[string]struct {
+		leader  model.Status
+		runs    bool
+		workers []model.Status
+		late    bool
+	}{
+		"the leader waits":                        {waits, false, nil, false},
+		"the leader waits with its workers":       {waits, false, []model.Status{waits}, false},
+		"the leader has a node and no workers":    {bound, false, nil, true},
+		"the start of all is not complete":        {bound, false, []model.Status{waits}, false},
+		"the leader runs, and workers exist":      {bound, true, []model.Status{waits}, true},
+		"the leader runs, and one is bound":       {bound, true, []model.Status{waits, bound}, false},
+		"the leader is bound as some of them are": {bound, false, []model.Status{waits, bound}, false},
+	} {
+		task := func(role string, status model.Status, started bool) *model.Task {
+			return &model.Task{Pod: &corev1.Pod{}, Role: role, Started: started, Placement: model.Placement{Status: status}}
+		}
+		job := &model.Job{Key: model.JobKey{Source: model.SourceLeaderWorkerSet}}
+		job.Tasks = append(job.Tasks, task(RoleLeader, c.leader, c.runs))
+		for _, status := range c.workers {
+			job.Tasks = append(job.Tasks, task(RoleWorker, status, false))
+		}
+		if got := workersAreLate(job, nil); got != c.late {
+			t.Errorf("%s: late %t, want %t", name, got, c.late)
+		}
+	}
+}

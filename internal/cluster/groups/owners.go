@@ -58,6 +58,9 @@ func (o *owned) Watches() []Watch {
 		if text, ok := object.GetAnnotations()[v1alpha1.AnnotationMinMember]; ok {
 			spec.MinMember, spec.Roles, spec.Done = f.override(text), nil, nil
 		}
+		if spec.NoGang = o.source == model.SourceJob && spec.MinMember == 0 && f.contradiction == ""; spec.NoGang {
+			spec.Left = 0 // what is not read is no change of it
+		}
 		spec.MinMember, spec.Contradiction = max(1, spec.MinMember), f.contradiction
 		return spec
 	}}}
@@ -237,7 +240,7 @@ var rayCluster = &owned{
 
 // indexedJob is a Job of Kubernetes whose pods have an index each and run together: as many at a time as there are indexes. One
 // that goes on without some of its indexes is no gang, and nor is that of a controller that knows more of its pods than it says;
-// a CronJob does not. Pods of other Jobs have no index.
+// a CronJob does not. The pods of one that is no gang are jobs of their own, and pods of other Jobs have no index.
 var indexedJob = &owned{
 	name: "job", source: model.SourceJob, job: batchv1.JobNameLabel, marks: []string{jobIndex},
 	resource: batchv1.SchemeGroupVersion.WithResource("jobs"),
@@ -252,7 +255,7 @@ var indexedJob = &owned{
 		if indexed && parallelism == completions && !owned && f.value("spec", "backoffLimitPerIndex") == nil && f.value("spec", "successPolicy") == nil {
 			spec.MinMember = parallelism
 		}
-		status := fields{object: f.object}
+		status := fields{object: f.object} // what cannot be read of it is no contradiction
 		spec.Left = max(0, completions-status.integer("status", "succeeded"))
 	},
 }

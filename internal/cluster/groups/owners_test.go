@@ -21,7 +21,7 @@ func TestObjectsThatOwnPods(t *testing.T) {
 	for name, c := range map[string]struct {
 		source        model.Source
 		object        string
-		minMember     int32
+		minMember     int32 // 0 is no gang
 		roles         []model.Role
 		contradiction string
 		remark        string
@@ -65,15 +65,15 @@ func TestObjectsThatOwnPods(t *testing.T) {
 
 		"job":                  {model.SourceJob, `{spec: {completionMode: Indexed, parallelism: 4, completions: 4}}`, 4, nil, "", ""},
 		"job, of a CronJob":    {model.SourceJob, `{metadata: {ownerReferences: [{kind: CronJob, controller: true}]}, spec: {completionMode: Indexed, parallelism: 4, completions: 4}}`, 4, nil, "", ""},
-		"job, of another":      {model.SourceJob, `{metadata: {ownerReferences: [{kind: JobSet, controller: true}]}, spec: {completionMode: Indexed, parallelism: 4, completions: 4}}`, 1, nil, "", ""},
-		"job, not indexed":     {model.SourceJob, `{spec: {completionMode: NonIndexed, parallelism: 4, completions: 4}}`, 1, nil, "", ""},
-		"job, more indexes":    {model.SourceJob, `{spec: {completionMode: Indexed, parallelism: 4, completions: 8}}`, 1, nil, "", ""},
-		"job, fewer indexes":   {model.SourceJob, `{spec: {completionMode: Indexed, parallelism: 4, completions: 2}}`, 1, nil, "", ""},
-		"job, by index":        {model.SourceJob, `{spec: {completionMode: Indexed, parallelism: 4, completions: 4, backoffLimitPerIndex: 1}}`, 1, nil, "", ""},
-		"job, some suffice":    {model.SourceJob, `{spec: {completionMode: Indexed, parallelism: 4, completions: 4, successPolicy: {rules: []}}}`, 1, nil, "", ""},
+		"job, of another":      {model.SourceJob, `{metadata: {ownerReferences: [{kind: JobSet, controller: true}]}, spec: {completionMode: Indexed, parallelism: 4, completions: 4}}`, 0, nil, "", ""},
+		"job, not indexed":     {model.SourceJob, `{spec: {completionMode: NonIndexed, parallelism: 4, completions: 4}}`, 0, nil, "", ""},
+		"job, more indexes":    {model.SourceJob, `{spec: {completionMode: Indexed, parallelism: 4, completions: 8}}`, 0, nil, "", ""},
+		"job, fewer indexes":   {model.SourceJob, `{spec: {completionMode: Indexed, parallelism: 4, completions: 2}}`, 0, nil, "", ""},
+		"job, by index":        {model.SourceJob, `{spec: {completionMode: Indexed, parallelism: 4, completions: 4, backoffLimitPerIndex: 1}}`, 0, nil, "", ""},
+		"job, some suffice":    {model.SourceJob, `{spec: {completionMode: Indexed, parallelism: 4, completions: 4, successPolicy: {rules: []}}}`, 0, nil, "", ""},
 		"job, stated":          {model.SourceJob, `{metadata: {annotations: {scheduling.tutti.dev/min-member: "2"}}, spec: {completionMode: Indexed, parallelism: 4, completions: 8}}`, 2, nil, "", ""},
 		"job, of one":          {model.SourceJob, `{spec: {completionMode: Indexed, completions: 1}}`, 1, nil, "", ""},
-		"job, stopped":         {model.SourceJob, `{spec: {completionMode: Indexed, parallelism: 0, completions: 0}}`, 1, nil, "", ""},
+		"job, stopped":         {model.SourceJob, `{spec: {completionMode: Indexed, parallelism: 0, completions: 0}}`, 0, nil, "", ""},
 		"job, of another type": {model.SourceJob, `{spec: {completionMode: Indexed, parallelism: few, completions: 4}}`, 1, nil, "spec.parallelism is a text, it must be a whole number", ""},
 	} {
 		var object map[string]any
@@ -83,7 +83,9 @@ func TestObjectsThatOwnPods(t *testing.T) {
 		watch, _ := WatchOf(c.source)
 		got := watch.Decode(&unstructured.Unstructured{Object: asRead(object).(map[string]any)})
 		got.OwnerReferences, got.Left = nil, 0
-		if diff := cmp.Diff(&Spec{Source: c.source, MinMember: c.minMember, Roles: c.roles, Contradiction: c.contradiction, Remark: c.remark}, got); diff != "" {
+		if diff := cmp.Diff(&Spec{
+			Source: c.source, MinMember: max(1, c.minMember), NoGang: c.minMember == 0, Roles: c.roles, Contradiction: c.contradiction, Remark: c.remark,
+		}, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
@@ -137,6 +139,19 @@ func TestPodsOfOwners(t *testing.T) {
 		if m := Of(pod); m.Job.Source == model.SourceJob {
 			t.Errorf("%s: %s by default", name, m.Job.Describe())
 		}
+	}
+}
+
+// TestPodsOfAJobBefore, of the same name, do not count for the one that was made again.
+func TestPodsOfAJobBefore(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: "Job", Name: "train", UID: "before", Controller: new(true)}}}}
+	job := &model.Job{}
+	for _, status := range []model.Status{model.Succeeded, model.Succeeded, model.Succeeded, model.Pending} {
+		job.Tasks = append(job.Tasks, &model.Task{Placement: model.Placement{Status: status}, Pod: pod})
+	}
+	FillForeign(job, &Spec{ObjectMeta: metav1.ObjectMeta{UID: "now"}, Source: model.SourceJob, MinMember: 3, Left: 3})
+	if job.MinMember != 6 {
+		t.Errorf("needs %d, want 3 beside the 3 of before", job.MinMember)
 	}
 }
 

@@ -200,15 +200,15 @@ var byDefault = Without(config.SourcesOffByDefault())
 // Of returns what a pod says while the sources are on that are on by default.
 func Of(pod *corev1.Pod) Membership { return byDefault.Of(pod) }
 
-// Of returns what a pod says of the job it belongs to: one of its own when it has no mark. A PodGroup of Kubernetes may be no
-// gang, and the marks of the sources after it hold then.
+// Of returns what a pod says of the job it belongs to: one of its own when it has no mark. A PodGroup or a Job of Kubernetes may
+// be no gang, and the marks of the sources after it hold then.
 func (s Sources) Of(pod *corev1.Pod) Membership {
 	for i, source := range s {
 		m, ok := source.Of(pod)
 		if !ok {
 			continue
 		}
-		if m.Job.Source == model.SourceNative {
+		if m.Job.Source == model.SourceNative || m.Job.Source == model.SourceJob {
 			rest := s[i+1:].Of(pod)
 			m.Otherwise = &rest
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -113,7 +114,8 @@ func (j *invariantChecker) stateIsTheClusters(p *process) {
 	}
 }
 
-// written writes down what a snapshot says, line by line.
+// written writes down what a snapshot says, line by line. A minimum is as it is stated: with how many members a gang of another
+// project has started is not in the API.
 func written(s *model.Snapshot) []string {
 	var lines []string
 	amounts := func(r model.Resources) string {
@@ -131,7 +133,7 @@ func written(s *model.Snapshot) []string {
 			amounts(node.Allocatable), amounts(node.Idle), amounts(node.Releasing), amounts(node.Pipelined)))
 	}
 	for _, job := range s.Jobs {
-		lines = append(lines, fmt.Sprintf("job %s in %q: needs %d of %d, priority %d, refused %q", job.Key, job.Queue, job.MinMember, len(job.Tasks), job.Priority, job.Invalid))
+		lines = append(lines, fmt.Sprintf("job %s in %q: needs %d of %d, priority %d, refused %q", job.Key, job.Queue, groups.Stated(job).MinMember, len(job.Tasks), job.Priority, job.Invalid))
 		for _, task := range job.Tasks {
 			lines = append(lines, fmt.Sprintf("  %s %s on %q, nominated %q, gated %t, asks %s",
 				task.UID, task.Status, task.Node, task.Nominated, task.SchedulingGated, amounts(task.Request)))

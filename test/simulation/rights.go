@@ -189,22 +189,22 @@ func (e *economy) addUnits(job *model.Job, running []*model.Task, victims map[ty
 		})
 		return &e.Units[len(e.Units)-1]
 	}
+	instead := map[types.UID]bool{} // victims that go in the place of surplus that is like them
 	add := func(u *invariants.Unit, task *model.Task) {
 		u.Amounts.Add(e.requests[task.UID], 1)
-		u.Began, u.Taken = min(u.Began, task.RunsSince(now)), u.Taken || victims[task.UID]
+		u.Began, u.Taken = min(u.Began, task.RunsSince(now)), u.Taken || victims[task.UID] && !instead[task.UID]
 	}
 	spare := map[types.UID]bool{}
-	for i, task := range surplus { // any that are alike may be the ones that can be spared
-		like := func(other *model.Task) bool {
-			return victims[other.UID] && !slices.Contains(surplus, other) && other.Role == task.Role && other.Request.Equal(task.Request)
-		}
-		if at := slices.IndexFunc(running, like); at >= 0 && !victims[task.UID] {
-			surplus[i] = running[at]
-		}
-	}
 	for _, task := range surplus {
-		add(unit(job.PriorityOf(task), true), task)
+		u := unit(job.PriorityOf(task), true)
+		add(u, task)
 		spare[task.UID] = true
+		like := func(other *model.Task) bool {
+			return victims[other.UID] && !instead[other.UID] && !slices.Contains(surplus, other) && other.Role == task.Role && other.Request.Equal(task.Request)
+		}
+		if at := slices.IndexFunc(running, like); at >= 0 && !u.Taken {
+			u.Taken, instead[running[at].UID] = true, true
+		}
 	}
 	if len(surplus) == len(running) {
 		return

@@ -1,6 +1,7 @@
 package commit
 
 import (
+	"fmt"
 	"maps"
 	"time"
 
@@ -102,6 +103,8 @@ type Call struct {
 	// Isolated is what CallBind writes in one transaction with the node, for which version of the pod; nil to write only the
 	// node, for any version.
 	Isolated *model.Isolation
+	// MinBinds is that of the decision of a bind.
+	MinBinds int
 	// Write is the content of CallSetCondition and of the kinds that are not decisions; zero for the others.
 	Write Write
 }
@@ -117,7 +120,7 @@ func (c *Call) Annotations() map[string]string {
 		if annotations == nil {
 			annotations = map[string]string{}
 		}
-		annotations[v1alpha1.AnnotationJob] = c.Job.String()
+		annotations[v1alpha1.AnnotationJob] = fmt.Sprintf("%s %d", c.Job, c.MinBinds)
 	}
 	return annotations
 }

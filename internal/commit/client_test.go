@@ -137,11 +137,11 @@ func TestBindCarriesAnnotations(t *testing.T) {
 	}{
 		{nil, own, nil, ""},
 		{isolated, own, map[string]string{"x/y": "z"}, "7"},
-		{nil, foreign, map[string]string{v1alpha1.AnnotationJob: "default/train/JobSet"}, ""},
-		{isolated, foreign, map[string]string{"x/y": "z", v1alpha1.AnnotationJob: "default/train/JobSet"}, "7"},
+		{nil, foreign, map[string]string{v1alpha1.AnnotationJob: "default/train/JobSet 3"}, ""},
+		{isolated, foreign, map[string]string{"x/y": "z", v1alpha1.AnnotationJob: "default/train/JobSet 3"}, "7"},
 	} {
 		s, client := serve(t, success)
-		if err := client.Do(t.Context(), Call{Kind: CallBind, Pod: pod("a"), Node: "n", Isolated: c.isolated, Job: c.job}); err != nil {
+		if err := client.Do(t.Context(), Call{Kind: CallBind, Pod: pod("a"), Node: "n", Isolated: c.isolated, Job: c.job, MinBinds: 3}); err != nil {
 			t.Fatal(err)
 		}
 		binding := decode(t, s.only(t).body, &corev1.Binding{})

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -180,14 +181,36 @@ func firstBound(job *model.Job, bound func(*model.Task) bool) (first time.Time) 
 // not mark a pod so that was created with its node. Where a process before has begun the start, and others mark the group, the
 // pod must say for which job it was bound: a version that did not know the group may have bound its pods one by one.
 func (s start) boundFor(job *model.Job) func(*model.Task) bool {
-	says, name := !s.found.IsZero() && job.Key.MarkedByOthers(), job.Key.String()
+	says := !s.found.IsZero() && job.Key.MarkedByOthers()
 	return func(task *model.Task) bool {
-		if !onNode(task) || says && task.Pod.Annotations[v1alpha1.AnnotationJob] != name {
+		if _, said := saidBinds(job, task); !onNode(task) || says && !said {
 			return false
 		}
 		condition := model.PodScheduled(task.Pod)
 		return condition != nil && condition.Status == corev1.ConditionTrue
 	}
+}
+
+// saidBinds returns how many binds the job needed when the task was bound for it, as its pod says; ok is false when it says
+// nothing of this job.
+func saidBinds(job *model.Job, task *model.Task) (needed int, ok bool) {
+	name, number, ok := strings.Cut(strings.TrimPrefix(task.Pod.Annotations[v1alpha1.AnnotationJob], job.Key.String()), " ")
+	if !ok || name != "" {
+		return 0, false
+	}
+	needed, err := strconv.Atoi(number)
+	return needed, err == nil
+}
+
+// wasComplete reports whether as many members are bound as some start of the job needed: its minimum was raised since.
+func wasComplete(job *model.Job) bool {
+	bound, needed := 0, 0
+	for _, task := range job.Tasks {
+		if binds, ok := saidBinds(job, task); ok && onNode(task) {
+			bound, needed = bound+1, max(needed, binds)
+		}
+	}
+	return needed > 0 && bound >= needed
 }
 
 func onNode(task *model.Task) bool { return task.Status == model.Bound || task.Status == model.Running }

@@ -99,7 +99,7 @@ func (g *Gangs) find(job *model.Job, now time.Time) {
 	begun := groups.First(job)
 	switch {
 	case job.Whole:
-	case begun.FirstUnmetMinimum((*model.Task).IsBound) == nil:
+	case begun.FirstUnmetMinimum((*model.Task).IsBound) == nil, wasComplete(job):
 		g.observe(begun, true, now)
 	case job.BelowMinimum:
 		g.starts[job.Key] = start{group: job.UID, minima: model.Minima{MinMember: job.MinMember}, found: now}

@@ -126,10 +126,12 @@ func TestForeignGroupsAfterARestart(t *testing.T) {
 		reading cluster.Reading
 		gone    bool
 		singly  bool
+		raised  bool
 		want    []string
 	}{
 		"all are bound, and nothing runs":  {bound: 3, reading: cluster.IsRead},
 		"in part, and nothing runs":        {bound: 2, reading: cluster.IsRead, want: []string{"mpi-0 n1", "mpi-1 n1"}},
+		"all, before the minimum was 4":    {bound: 3, raised: true, reading: cluster.IsRead},
 		"in part, bound one by one":        {bound: 2, reading: cluster.IsRead, singly: true},
 		"in part, and one runs":            {bound: 2, runs: true, reading: cluster.IsRead},
 		"in part, and its object is gone":  {bound: 2, reading: cluster.IsRead, gone: true},
@@ -139,6 +141,9 @@ func TestForeignGroupsAfterARestart(t *testing.T) {
 		w := newWorld(t)
 		w.node("n1", "8")
 		w.coscheduling("mpi", c.bound, 3)
+		if c.raised {
+			w.object("foreign-mpi", 4, false)
+		}
 		if c.gone {
 			spec := &groups.Spec{Source: model.SourceCoscheduling}
 			spec.Namespace, spec.Name, spec.UID = "default", "mpi", "foreign-mpi"

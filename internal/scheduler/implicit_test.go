@@ -198,7 +198,7 @@ func (w *world) boundAnHourAgo(pod *corev1.Pod) {
 	pod.Status.Conditions = []corev1.PodCondition{{
 		Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.clock.Now().Add(-time.Hour)),
 	}}
-	call := commit.Call{Job: groups.Of(pod).Job}
+	call := commit.Call{Job: groups.Of(pod).Job, MinBinds: 3}
 	for key, value := range call.Annotations() {
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, key, value)
 	}

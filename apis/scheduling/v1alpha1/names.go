@@ -23,8 +23,9 @@ const (
 	AnnotationCycle = "scheduling.tutti.dev/cycle"
 
 	// AnnotationJob is written on a pod with its bind, where other marks than Tutti's name its group: the job that it was bound for,
-	// as namespace/name/kind. A start that was interrupted is known by it after a restart; a pod of such a group without it was not
-	// bound for the group, and is never deleted as a part of its start. A pod that an extender binds has none.
+	// as namespace/name/kind, a space, and how many binds the job needed then. A start that was interrupted is known by it after a
+	// restart; a pod of such a group without it was not bound for the group, and is never deleted as a part of its start. A pod that
+	// an extender binds has none.
 	AnnotationJob = "scheduling.tutti.dev/job"
 
 	// AnnotationKubeBatchGroup is kube-batch's way to say what LabelPodGroup says, accepted so that its jobs run

@@ -9,10 +9,11 @@ import (
 
 // lowerRole returns the first role, by name, with a lower minimum of which the job would start: the highest that would do,
 // and with it the highest minMember, which may not be below the roles' minima together. It is for jobs that no lower
-// minMember alone helps.
+// minMember alone helps. The workers of a LeaderWorkerSet, which are the only role of pods without an object, have no minimum of
+// their own.
 func (q *search) lowerRole() *Change {
 	job, roles, from, priority := q.job, q.job.Roles, q.job.MinMember, q.job.Priority
-	if job.Stated != nil {
+	if job.Stated != nil || job.Key.IsImplicit() {
 		return nil
 	}
 	defer func() { job.Roles, job.MinMember, job.Priority = roles, from, priority }()

@@ -406,11 +406,8 @@ func (s *environment) apply(job model.JobKey, change *suggest.Change, dimensions
 			return w.changeForeign(job, "min", int64(change.To))
 		}
 		group := w.groups[jobName(job)].DeepCopy()
-		if group == nil { // all of its pods say it, and the highest counts
-			all := w.podNames(func(pod *corev1.Pod) bool { return s.jobOf(pod) == job })
-			return w.changePods(all, func(pod *corev1.Pod) {
-				pod.Annotations[minimumOf[job.Source]] = strconv.Itoa(int(change.To))
-			})
+		if group == nil {
+			return s.say(job, change.To)
 		}
 		group.Spec.MinMember = change.To
 		w.replaceGroup(jobName(job), group)
@@ -458,6 +455,12 @@ func (s *environment) apply(job model.JobKey, change *suggest.Change, dimensions
 		})
 	}
 	return nil
+}
+
+// say gives a group without an object another minimum: all of its pods say it, and the highest counts.
+func (s *environment) say(job model.JobKey, minMember int32) error {
+	all := s.world.podNames(func(pod *corev1.Pod) bool { return s.jobOf(pod) == job })
+	return s.world.changePods(all, func(pod *corev1.Pod) { pod.Annotations[minimumOf[job.Source]] = strconv.Itoa(int(minMember)) })
 }
 
 // offer makes a node offer so much more.

@@ -17,6 +17,7 @@ import (
 	"github.com/tutti-sched/tutti/lab/cluster"
 	"github.com/tutti-sched/tutti/lab/demo/release"
 	"github.com/tutti-sched/tutti/lab/harness"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // natives is a cluster whose API server serves PodGroups of Kubernetes, without kube-scheduler.
@@ -104,18 +105,22 @@ func (n *natives) bound(group string, want int) error {
 	return nil
 }
 
-// says is nil when a pod waits with words.
-func (n *natives) says(name, words string) error {
-	pod := &corev1.Pod{}
-	if err := n.Client.Get(n.t.Context(), client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: name}, pod); err != nil {
+// says is nil when a pod whose name begins so waits with words. Of a group that is the oldest, and of those that are as old the
+// one with the lowest UID.
+func (n *natives) says(prefix, words string) error {
+	pods, err := n.Pods(n.t.Context(), metav1.NamespaceDefault)
+	if err != nil {
 		return err
 	}
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && strings.Contains(c.Message, words) {
-			return nil
+	var said []string
+	for _, pod := range pods {
+		if c := model.PodScheduled(&pod); c != nil && strings.HasPrefix(pod.Name, prefix) {
+			if said = append(said, pod.Name+": "+c.Message); strings.Contains(c.Message, words) {
+				return nil
+			}
 		}
 	}
-	return fmt.Errorf("pod %s says %+v, want %s", name, pod.Status.Conditions, words)
+	return fmt.Errorf("pods %s say %q, want %s", prefix, said, words)
 }
 
 // wrote wants the scheduler to have written so many statuses of a group, after it has reported once more.
@@ -151,7 +156,7 @@ func TestGroupsOfKubernetes(t *testing.T) {
 	n.Nodes(t, cluster.Nodes("native", 1, map[string]string{"cpu": "3"})...)
 	n.group("train", gangOf(4))
 	n.members("train", 0, 3)
-	n.Eventually(t, appears, func() error { return n.says("train-0", "needs 4, 3 exist") })
+	n.Eventually(t, appears, func() error { return n.says("train-", "needs 4, 3 exist") })
 	if err := n.shows("train", ""); err != nil {
 		t.Error(err)
 	}

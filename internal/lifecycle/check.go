@@ -183,8 +183,13 @@ func firstBound(job *model.Job, bound func(*model.Task) bool) (first time.Time) 
 func (s start) boundFor(job *model.Job) func(*model.Task) bool {
 	says := !s.found.IsZero() && job.Key.MarkedByOthers()
 	return func(task *model.Task) bool {
-		if _, said := saidBinds(job, task); !onNode(task) || says && !said {
+		if !onNode(task) {
 			return false
+		}
+		if says {
+			if _, said := saidBinds(job, task); !said {
+				return false
+			}
 		}
 		condition := model.PodScheduled(task.Pod)
 		return condition != nil && condition.Status == corev1.ConditionTrue
@@ -202,8 +207,12 @@ func saidBinds(job *model.Job, task *model.Task) (needed int, ok bool) {
 	return needed, err == nil
 }
 
-// wasComplete reports whether as many members are bound as some start of the job needed: its minimum was raised since.
+// wasComplete reports whether as many members are bound as some start of the job needed: its minimum was raised since. Only of
+// groups that others mark do the pods say so.
 func wasComplete(job *model.Job) bool {
+	if !job.Key.MarkedByOthers() {
+		return false
+	}
 	bound, needed := 0, 0
 	for _, task := range job.Tasks {
 		if binds, ok := saidBinds(job, task); ok && onNode(task) {

@@ -48,21 +48,19 @@ func (s *Scheduler) logMalformed(ctx context.Context) {
 }
 
 // drainGroupEvents takes in events about groups during a session, and holds its decisions to them, the one that was just
-// sent included. changed are the groups that have changed since the session's snapshot. It returns what became final, and
-// whether another cycle is due.
+// sent included. changed are the groups, the objects of operators, and without a name the sources that have changed since the
+// session's snapshot. It returns what became final, and whether another cycle is due.
 func (s *Scheduler) drainGroupEvents(
 	snapshot *model.Snapshot, decided model.JobKey, changed map[model.JobKey]bool, now time.Time,
 ) (outcomes []commit.Outcome, again bool) {
 	for _, event := range s.mailbox.takeGroups() {
 		if s.state.Apply(event).Schedule {
 			again = true
-			if key, ok := event.GroupKey(); ok {
-				changed[key] = true
-			}
+			changed[event.GroupKey()] = true
 			outcomes = append(outcomes, s.recheckGroups(event, func() *model.Snapshot { return snapshot }, now)...)
 		}
 	}
-	if replacement, ok := groups.Replacement(decided); changed[decided] || ok && changed[replacement] {
+	if s.readFrom(decided, changed) {
 		outcomes = append(outcomes, s.updateMinimum(snapshot, decided, now)...)
 	}
 	return outcomes, again
@@ -80,18 +78,21 @@ func (s *Scheduler) recheckMember(event cluster.Event, now time.Time) []commit.O
 	return s.updateMinimum(s.state.Snapshot(now), member.Job, now)
 }
 
-// recheckGroups rechecks the starts of the group that an event is about, and of those that it takes the place of; of all groups
-// of a source when it is about that.
+// recheckGroups rechecks the starts of jobs that need what the object says that an event is about, or one of its source when it
+// is about all of that.
 func (s *Scheduler) recheckGroups(event cluster.Event, look func() *model.Snapshot, now time.Time) (outcomes []commit.Outcome) {
-	key, one := event.GroupKey()
-	named := func(job model.JobKey) bool {
-		replacement, ok := groups.Replacement(job)
-		return one && (job == key || ok && replacement == key) || !one && job.Source == event.Source
-	}
-	for _, job := range s.machine.StartingOf(named) {
+	changed := map[model.JobKey]bool{event.GroupKey(): true}
+	for _, job := range s.machine.StartingOf(func(job model.JobKey) bool { return s.readFrom(job, changed) }) {
 		outcomes = append(outcomes, s.updateMinimum(look(), job, now)...)
 	}
 	return outcomes
+}
+
+// readFrom reports whether one of the objects has changed, or the reading of their source, that say what a job needs.
+func (s *Scheduler) readFrom(job model.JobKey, changed map[model.JobKey]bool) bool {
+	return len(changed) > 0 && s.state.ReadFrom(job, func(object model.JobKey) bool {
+		return changed[object] || changed[model.JobKey{Source: object.Source}]
+	})
 }
 
 // updateMinimum holds the binds of a job that are not sent yet to its minimum of now.

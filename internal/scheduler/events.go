@@ -17,7 +17,8 @@ import (
 // raised since the snapshot that the decision comes from, during the session or while volumes are prepared.
 
 // handleEvent takes in an event between two cycles.
-func (s *Scheduler) handleEvent(event cluster.Event, now time.Time) (outcomes []commit.Outcome) {
+func (s *Scheduler) handleEvent(ctx context.Context, event cluster.Event, now time.Time) (outcomes []commit.Outcome) {
+	assumed := event.Kind == cluster.KindPod && s.state.Assumed(event.Pod.UID)
 	effect := s.state.Apply(event)
 	if effect.Schedule {
 		s.wake(now)
@@ -27,6 +28,9 @@ func (s *Scheduler) handleEvent(event cluster.Event, now time.Time) (outcomes []
 		if event.Kind == cluster.KindGroup && s.gangs.AwaitsStatus(groups.Key(event.Group)) {
 			s.wake(now)
 		}
+	}
+	if assumed && !s.state.Assumed(event.Pod.UID) {
+		s.shown(ctx, event.Pod.UID, now)
 	}
 	switch {
 	case event.Kind == cluster.KindPod && event.Deleted:

@@ -198,7 +198,7 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 		if event.Kind == cluster.KindOther {
 			s.echo = now.Add(ownEventDelay)
 		}
-		s.handleOutcomes(ctx, s.handleEvent(event, now))
+		s.handleOutcomes(ctx, s.handleEvent(ctx, event, now))
 	}
 	for _, answers := range received.advice {
 		s.takeAdvice(ctx, answers, now)

@@ -48,8 +48,8 @@ func (k Kind) IsGroup() bool { return k == KindGroup || k == KindReading || k >=
 // ForeignEvent returns the event of a new version of a foreign object.
 func ForeignEvent(spec *groups.Spec) Event { return Event{Kind: kindOf(spec.Source), Foreign: spec} }
 
-// GroupKey returns the key of the group, or of the object that owns pods or groups, that an event of such a kind is about; without
-// a name when it is about all of a source.
+// GroupKey returns the key of the group, or of the object that owns pods or groups, that an event of such a kind is about;
+// without a name when it is about all of a source.
 func (e *Event) GroupKey() model.JobKey {
 	switch e.Kind {
 	case KindGroup:

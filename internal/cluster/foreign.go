@@ -124,10 +124,13 @@ func (s *State) jobsOf(set model.JobKey) []*model.Job {
 // parentOf returns the key of the object that says which members of a job are made later, where another one says the rest; ok is
 // false when there is none.
 func (f *foreign) parentOf(job model.JobKey) (parent model.JobKey, ok bool) {
+	if !job.IsForeign() {
+		return groups.SetOf(job)
+	}
 	if spec := f.specs[job]; spec != nil {
 		return spec.Parent()
 	}
-	return groups.SetOf(job)
+	return parent, false
 }
 
 // spec returns what the object of a group says, with the late roles of its parent; of a group whose pods say the rest what the

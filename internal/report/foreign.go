@@ -242,8 +242,8 @@ func (r *ForeignReporter) follow(sent *sentForeign, spec *groups.Spec, wanted gr
 	return true
 }
 
-// keptInPart reports whether the API server has kept part of what was written, as it does where a CRD lacks the other fields: each
-// is as it was written, or as it was before.
+// keptInPart reports whether the API server has kept part of what was written, as it does where a CRD lacks the other fields:
+// each is as it was written, or as it was before.
 func keptInPart(shown, before, written groups.Shown) bool {
 	return shown != before &&
 		either(shown.Phase, before.Phase, written.Phase) &&

@@ -322,8 +322,8 @@ func TestMessagesOfAForeignGroup(t *testing.T) {
 	d.rests(t)
 }
 
-// TestAWriteThatTheWatchDoesNotShow is waited for. It is not made again, since the API server has taken it, but what is to be said
-// by then is written. A watch that lags is no other writer.
+// TestAWriteThatTheWatchDoesNotShow is waited for. It is not made again, since the API server has taken it, but what is to be
+// said by then is written. A watch that lags is no other writer.
 func TestAWriteThatTheWatchDoesNotShow(t *testing.T) {
 	d := newForeignDesk("g")
 	d.hidden = true

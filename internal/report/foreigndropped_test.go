@@ -9,7 +9,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// pruned is a desk whose API server keeps of a status only what keep leaves of it. One of which nothing is left changes no object.
+// pruned is a desk whose API server keeps of a status only what keep leaves of it. One of which nothing is left changes no
+// object.
 func pruned(keep func(*commit.ForeignStatus)) *foreignDesk {
 	d := newForeignDesk("g")
 	d.hidden = true

@@ -64,7 +64,9 @@ func (s *Scheduler) drainGroupEvents(
 			outcomes = append(outcomes, s.recheckGroups(event, func() *model.Snapshot { return snapshot }, now)...)
 		}
 	}
-	if s.readFrom(decided, changed) {
+	if len(changed) > 0 && s.state.ReadFrom(decided, func(object model.JobKey) bool {
+		return changed[object] || changed[model.JobKey{Source: object.Source}]
+	}) {
 		outcomes = append(outcomes, s.updateMinimum(snapshot, decided, now)...)
 	}
 	return outcomes, again
@@ -85,18 +87,14 @@ func (s *Scheduler) recheckMember(event cluster.Event, now time.Time) []commit.O
 // recheckGroups rechecks the starts of jobs that need what the object says that an event is about, or one of its source when it
 // is about all of that.
 func (s *Scheduler) recheckGroups(event cluster.Event, look func() *model.Snapshot, now time.Time) (outcomes []commit.Outcome) {
-	changed := map[model.JobKey]bool{event.GroupKey(): true}
-	for _, job := range s.machine.StartingOf(func(job model.JobKey) bool { return s.readFrom(job, changed) }) {
+	key := event.GroupKey()
+	named := func(object model.JobKey) bool {
+		return object == key || key.Name == "" && object.Source == key.Source
+	}
+	for _, job := range s.machine.StartingOf(func(job model.JobKey) bool { return s.state.ReadFrom(job, named) }) {
 		outcomes = append(outcomes, s.updateMinimum(look(), job, now)...)
 	}
 	return outcomes
-}
-
-// readFrom reports whether one of the objects has changed, or the reading of their source, that say what a job needs.
-func (s *Scheduler) readFrom(job model.JobKey, changed map[model.JobKey]bool) bool {
-	return len(changed) > 0 && s.state.ReadFrom(job, func(object model.JobKey) bool {
-		return changed[object] || changed[model.JobKey{Source: object.Source}]
-	})
 }
 
 // updateMinimum holds the binds of a job that are not sent yet to its minimum of now.

@@ -149,7 +149,10 @@ func (r *ForeignReporter) Failed(outcome *commit.Outcome, now time.Time) (events
 			"The API server refuses the status of this group, for which its operator may wait: "+outcome.Message))
 		first = true
 		for other, known := range r.sent {
-			first = first && !(known.told && other.Source == spec.Source)
+			if known.told && other.Source == spec.Source {
+				first = false
+				break
+			}
 		}
 	}
 	sent.at, sent.refused, sent.awaited, sent.said, sent.version = now, true, false, said(spec.Shown), ""

@@ -53,7 +53,10 @@ func DiagnoseOwned(namespace *Namespace, kind, name string, owns func(metav1.Own
 		if pod := pods[name]; foreign(pod) {
 			left[pod.Spec.SchedulerName] = append(left[pod.Spec.SchedulerName], name)
 		} else {
-			o.Jobs = append(o.Jobs, DiagnosePod(namespace, name))
+			o.Jobs = append(o.Jobs, diagnosePod(namespace, pod))
+			if off := namespace.turnedOff(pod); off != "" && !slices.Contains(o.Details, off) {
+				o.Details = append(o.Details, off)
+			}
 		}
 	}
 	for _, scheduler := range slices.Sorted(maps.Keys(left)) {

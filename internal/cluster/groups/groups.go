@@ -59,7 +59,7 @@ func FillImplicit(job *model.Job, set *Spec) {
 		job.Created = job.Tasks[0].Created
 	}
 	if job.MinMember > 1 && workersAreLate(job, set) {
-		job.Roles = []model.Role{{Name: RoleWorker, MinMember: job.MinMember - 1, Late: true}}
+		job.Roles = []model.Role{{Name: RoleWorker, MinMember: job.MinMember - 1, MadeLater: true}}
 		countLate(job)
 	}
 	fillFromPods(job)
@@ -82,7 +82,7 @@ func FillForeign(job *model.Job, spec *Spec) {
 // fillFromPods works out since when a job is in the queue, and whether it was whole, where no status says so.
 func fillFromPods(job *model.Job) {
 	job.QueuedSince = latest(job.Created, completeAt(job))
-	job.Whole = slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Started && hasNode(task) })
+	job.Whole = hasStarted(job)
 }
 
 // Replacement returns the key of the PodGroup of ours that takes the place of the job's group once it exists; ok is false when

@@ -131,10 +131,10 @@ var jobSet = &owned{
 			if completions := job.value("template", "spec", "completions"); completions != nil {
 				parallelism = min(parallelism, job.integer("template", "spec", "completions"))
 			}
-			late := inOrder && i > 0 || len(job.list("dependsOn")) > 0
+			later := inOrder && i > 0 || len(job.list("dependsOn")) > 0
 			exclusive = exclusive || job.value("template", "metadata", "annotations", exclusiveTopology) != nil
 			replicas := job.integerOr(1, "replicas")
-			spec.addRole(f, model.Role{Name: job.text("name"), Late: late}, int64(replicas)*int64(parallelism))
+			spec.addRole(f, model.Role{Name: job.text("name"), MadeLater: later}, int64(replicas)*int64(parallelism))
 			if replicas > 0 && succeeded[job.text("name")] >= replicas {
 				spec.Done = append(spec.Done, job.text("name"))
 			}
@@ -168,7 +168,7 @@ var mpiJob = &owned{
 	resource: schema.GroupVersionResource{Group: "kubeflow.org", Version: "v2beta1", Resource: "mpijobs"},
 	is:       labelled(kubeflowOperator, "mpi-operator"),
 	decode: func(f *fields, spec *Spec) {
-		spec.addRole(f, model.Role{Name: "launcher", Late: f.text("spec", "launcherCreationPolicy") == "WaitForWorkersReady"}, 1)
+		spec.addRole(f, model.Role{Name: "launcher", MadeLater: f.text("spec", "launcherCreationPolicy") == "WaitForWorkersReady"}, 1)
 		spec.addRole(f, model.Role{Name: "worker"}, int64(f.integerOr(0, "spec", "mpiReplicaSpecs", "Worker", "replicas")))
 		if stated := f.integer("spec", "runPolicy", "schedulingPolicy", "minAvailable"); stated > 0 {
 			if stated < spec.MinMember {

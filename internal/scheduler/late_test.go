@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -182,6 +183,31 @@ func TestALeaderKilledInTheMiddleOfALateStep(t *testing.T) {
 			next.play(t.Context(), 5*time.Minute)
 			if got := next.bound(); !slices.Equal(got, c.want) {
 				t.Errorf("%s, read after %s: bound are %q, want %q", name, unread, got, c.want)
+			}
+		}
+	}
+}
+
+// TestAForgedJobOfABind on a pod that a PodGroup of ours has as a member, or one without a PodGroup, changes nothing: only where other
+// projects mark the group does a scheduler write it.
+func TestAForgedJobOfABind(t *testing.T) {
+	for _, forged := range []string{"", "default/mpi 1", "default/mpi 2", "default/mpi 99", "default/mpi/JobSet 2"} {
+		for _, implicit := range []bool{false, true} {
+			w := newWorld(t)
+			w.node("n1", "8")
+			if implicit {
+				w.implicit("mpi", 2, 3)
+			} else {
+				w.gang("mpi", 2, 3)
+			}
+			for _, name := range []string{"mpi-0", "mpi-1"} {
+				w.change(name, func(pod *corev1.Pod) {
+					w.boundAnHourAgo(pod)
+					metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1alpha1.AnnotationJob, forged)
+				})
+			}
+			if got := sent(w.play(t.Context(), time.Minute), commit.CallDeleteStarted); !slices.Equal(got, []string{"mpi-0 n1", "mpi-1 n1"}) {
+				t.Errorf("%q, implicit %t: undone %q", forged, implicit, got)
 			}
 		}
 	}

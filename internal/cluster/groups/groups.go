@@ -69,14 +69,16 @@ func FillImplicit(job *model.Job, set *Spec) {
 // What no status of ours has is read from the pods, as for an implicit group.
 func FillForeign(job *model.Job, spec *Spec) {
 	job.UID, job.Created, job.MinMember, job.Roles = spec.UID, spec.CreationTimestamp.Time, spec.MinMember, spec.Roles
-	countDone(job, spec.Done)
-	countLeft(job, spec.Left)
-	countLate(job)
 	job.Invalid = nil
 	if spec.Contradiction != "" {
 		job.Invalid = spec.Refusal()
 	}
-	fillFromPods(job)
+	withoutEarlier(job, func() {
+		countDone(job, spec.Done)
+		countLeft(job, spec.Left)
+		countLate(job)
+		fillFromPods(job)
+	})
 }
 
 // fillFromPods works out since when a job is in the queue, and whether it was whole, where no status says so.

@@ -3,6 +3,7 @@ package groups
 import (
 	"iter"
 	"slices"
+	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -21,7 +22,9 @@ import (
 func countLate(job *model.Job) {
 	var counted []model.Role
 	for _, role := range job.Roles {
-		member := func(task *model.Task) bool { return task.Role == role.Name && task.Status != model.Failed }
+		member := func(task *model.Task) bool {
+			return task.Role == role.Name && task.Status != model.Failed && task.Status != model.Releasing
+		}
 		if role.MadeLater && !slices.ContainsFunc(job.Tasks, member) {
 			job.MinMember = max(1, job.MinMember-role.MinMember)
 			continue
@@ -76,6 +79,41 @@ func countLeft(job *model.Job, left int32) {
 		}
 	}
 	job.MinMember = min(job.MinMember, left+has) + before
+}
+
+// withoutEarlier counts as if there were no members of an earlier attempt of a JobSet. Its controller deletes these, and until
+// they are gone the minima are higher by as many, so that they never count for the attempt of now.
+func withoutEarlier(job *model.Job, count func()) {
+	newest := 0
+	for _, task := range job.Tasks {
+		newest = max(newest, attempt(task))
+	}
+	isEarlier := func(task *model.Task) bool { return attempt(task) >= 0 && attempt(task) < newest }
+	if newest == 0 || !slices.ContainsFunc(job.Tasks, isEarlier) {
+		count()
+		return
+	}
+	all := job.Tasks
+	job.Tasks = selected(all, func(task *model.Task) bool { return !isEarlier(task) })
+	count()
+	job.Tasks = all
+	for _, task := range all {
+		if !isEarlier(task) || !task.Exists() {
+			continue
+		}
+		job.MinMember++
+		if i := slices.IndexFunc(job.Roles, func(role model.Role) bool { return role.Name == task.Role }); i >= 0 {
+			job.Roles[i].MinMember++
+		}
+	}
+}
+
+// attempt is the attempt of its JobSet in which a pod was made, -1 when it does not say so.
+func attempt(task *model.Task) int {
+	if n, err := strconv.Atoi(task.Pod.Labels[jobSetAttempt]); err == nil {
+		return n
+	}
+	return -1
 }
 
 // HasLate reports whether members of the group are made only when others run.

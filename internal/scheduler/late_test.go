@@ -188,8 +188,8 @@ func TestALeaderKilledInTheMiddleOfALateStep(t *testing.T) {
 	}
 }
 
-// TestAForgedJobOfABind on a pod that a PodGroup of ours has as a member, or one without a PodGroup, changes nothing: only where other
-// projects mark the group does a scheduler write it.
+// TestAForgedJobOfABind on a pod that a PodGroup of ours has as a member, or one without a PodGroup, changes nothing: only where
+// other projects mark the group does a scheduler write it.
 func TestAForgedJobOfABind(t *testing.T) {
 	for _, forged := range []string{"", "default/mpi 1", "default/mpi 2", "default/mpi 99", "default/mpi/JobSet 2"} {
 		for _, implicit := range []bool{false, true} {

@@ -303,10 +303,11 @@ func (s *Scheduler) decide(ctx context.Context, r *runningCycle, decision model.
 	s.state.Assume(decision)
 	s.options.Decided(decision)
 	s.options.Metrics.Decided(&decision)
-	if job := r.snapshot.Job(decision.Job); job != nil && len(decision.Binds) > 0 {
+	job := r.snapshot.Job(decision.Job)
+	if job != nil && len(decision.Binds) > 0 {
 		s.gangs.Begin(job)
 	}
-	s.machine.SubmitUntil(r.now, decision, s.gangs.Deadline(decision.Job))
+	s.machine.SubmitUntil(r.now, decision, s.gangs.Deadline(job))
 	late, again := s.drainGroupEvents(r.snapshot, decision.Job, r.changed, r.now)
 	r.outcomes, r.repeat = append(r.outcomes, late...), r.repeat || again || decision.ReleasesCapacity()
 	for _, reply := range s.mailbox.takeReplies() {

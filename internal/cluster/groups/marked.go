@@ -47,7 +47,7 @@ func (leaderWorkerSet) Watches() []Watch {
 			f := fields{object: object.Object}
 			spec := &Spec{ObjectMeta: Identity(object), Source: model.SourceLeaderWorkerSetObject, MinMember: 1, NoGang: true}
 			if f.text("spec", "startupPolicy") == "LeaderReady" {
-				spec.Roles = []model.Role{{Name: RoleWorker, MinMember: 1, Late: true}}
+				spec.Roles = []model.Role{{Name: RoleWorker, MinMember: 1, MadeLater: true}}
 			}
 			return spec
 		},

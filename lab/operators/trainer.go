@@ -17,7 +17,7 @@ import (
 const trainerModule = "github.com/kubeflow/trainer/v2"
 
 // Trainer is the controller of Trainer v2, with its webhooks. It makes a JobSet of a TrainJob, and a PodGroup of either kind, as the
-// runtime of the TrainJob says: it ends at its start where one of the kinds is missing.
+// runtime of the TrainJob says. Of these kinds it watches those that are there when it starts.
 func Trainer() Operator {
 	return Operator{
 		Name: "trainer", Package: trainerModule + "/cmd/trainer-controller-manager", Needs: []Operator{JobSet()},

@@ -28,8 +28,8 @@ func onThisMachine(name string, port int) *corev1.Service {
 	}
 }
 
-// servingCertificates is where operators wait for their certificate to be mounted. Their webhooks read it from a folder of that name
-// among the temporary files, which are here only where a process has no other folder for them: so two operators may run.
+// servingCertificates is where operators wait for their certificate to be mounted. Their webhooks read it from a folder of that
+// name among the temporary files, which are here only where a process has no other folder for them: so two operators may run.
 const servingCertificates = "/tmp/k8s-webhook-server/serving-certs"
 
 // runWithWebhooks starts an operator that signs the certificate of its webhooks itself, mounts that, and waits until it is

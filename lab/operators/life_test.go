@@ -20,8 +20,8 @@ type row struct {
 	// change changes the spec before it is submitted; nil leaves it as it is.
 	change func(spec map[string]any)
 	pods   int
-	// first and second are how the names of two of its pods begin; the job ends with the first, or with all whose names begin so, when
-	// it does.
+	// first and second are how the names of two of its pods begin; the job ends with the first, or with all whose names begin so,
+	// when it does.
 	first, second string
 	// running, suspended and ended are conditions of the job. One that never ends has no condition for it, and so it is with one
 	// that cannot be suspended, or does not say that it runs.

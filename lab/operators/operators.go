@@ -1,10 +1,3 @@
-// Package operators runs the controllers of other projects, as they were released, in the lab's cluster, so that tests see what
-// they write and wait for. Each is built from its Go module, in a module of its own below modules, which pins its versions: they
-// differ from ours, and from one another.
-//
-// Reading order: operators.go, mpi.go, training.go, certificates.go, ray.go, manifests.go, scaffold.go, trainer.go, spark.go.
-//
-// Some of them have ports and folders that no flag changes. Lock keeps other processes out while one runs.
 package operators
 
 import (
@@ -106,8 +99,8 @@ func (i *Installation) run(args ...string) (*process.Process, error) {
 	return i.runAs(i.operator.Name, nil, args...)
 }
 
-// runAs starts the operator's program under a name, with variables in its environment. Its kubeconfig is there, too: for some that is
-// before any flag, and an evaluator may have one there.
+// runAs starts the operator's program under a name, with variables in its environment. Its kubeconfig is there, too: for some
+// that is before any flag, and an evaluator may have one there.
 func (i *Installation) runAs(name string, variables []string, args ...string) (*process.Process, error) {
 	if err := os.MkdirAll(i.temporary(), 0o700); err != nil {
 		return nil, fmt.Errorf("temporary files of %s: %w", name, err)

@@ -69,8 +69,8 @@ func startSpark(ctx context.Context, i *Installation, scheduler string) (*proces
 	return p, cluster.WaitReady(ctx, p, "http://"+health+"/readyz", patience)
 }
 
-// startSparkWebhooks makes what the manifests have for the webhooks, which write the schedulerName of the pods, starts the program
-// that serves them, and waits until the API server trusts the certificate that it has signed.
+// startSparkWebhooks makes what the manifests have for the webhooks, which write the schedulerName of the pods, starts the
+// program that serves them, and waits until the API server trusts the certificate that it has signed.
 func startSparkWebhooks(ctx context.Context, i *Installation) error {
 	port, err := cluster.FreePort()
 	if err != nil {
@@ -118,8 +118,8 @@ func startSparkWebhooks(ctx context.Context, i *Installation) error {
 	return nil
 }
 
-// sparkWebhooks are the configurations of the webhooks: first the mutating one. The manifests limit them to the namespace default,
-// as an installation would name its own namespaces.
+// sparkWebhooks are the configurations of the webhooks: first the mutating one. The manifests limit them to the namespace
+// default, as an installation would name its own namespaces.
 func sparkWebhooks(ctx context.Context, i *Installation, port int) ([]*unstructured.Unstructured, error) {
 	objects, err := i.manifests(ctx, File{sparkModule, "config/webhook"})
 	if err != nil {

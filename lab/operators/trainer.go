@@ -16,8 +16,8 @@ import (
 
 const trainerModule = "github.com/kubeflow/trainer/v2"
 
-// Trainer is the controller of Trainer v2, with its webhooks. It makes a JobSet of a TrainJob, and a PodGroup of either kind, as the
-// runtime of the TrainJob says. Of these kinds it watches those that are there when it starts.
+// Trainer is the controller of Trainer v2, with its webhooks. It makes a JobSet of a TrainJob, and a PodGroup of either kind, as
+// the runtime of the TrainJob says. Of these kinds it watches those that are there when it starts.
 func Trainer() Operator {
 	return Operator{
 		Name: "trainer", Package: trainerModule + "/cmd/trainer-controller-manager", Needs: []Operator{JobSet()},
@@ -26,8 +26,8 @@ func Trainer() Operator {
 	}
 }
 
-// startTrainer does what the operator's manifests do: a namespace, a secret for the certificate that it signs itself, a service in
-// front of its webhooks, and their configurations; and starts it with a configuration of its own kind.
+// startTrainer does what the operator's manifests do: a namespace, a secret for the certificate that it signs itself, a service
+// in front of its webhooks, and their configurations; and starts it with a configuration of its own kind.
 func startTrainer(ctx context.Context, i *Installation) (*process.Process, error) {
 	const namespace, name, secret = "kubeflow-system", "kubeflow-trainer-controller-manager", "kubeflow-trainer-webhook-cert"
 	port, err := cluster.FreePort()

@@ -1,6 +1,6 @@
 // Package spark is what spark-submit and a driver of Apache Spark do in a cluster, as far as pods are concerned: spark-submit
-// creates the driver's pod and a ConfigMap with the properties, and the driver creates its executors, as the properties say. Spark
-// itself is a program for a Java machine, which no module has; everything that spark-operator does is done by the real one.
+// creates the driver's pod and a ConfigMap with the properties, and the driver creates its executors, as the properties say.
+// Spark itself is a program for a Java machine, which no module has; everything that spark-operator does is done by the real one.
 package spark
 
 import (

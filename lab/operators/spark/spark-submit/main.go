@@ -1,5 +1,5 @@
-// Spark-submit does what that of Apache Spark does in cluster mode, as far as pods are concerned: it creates the driver's pod, with
-// its properties in a ConfigMap, and ends.
+// Spark-submit does what that of Apache Spark does in cluster mode, as far as pods are concerned: it creates the driver's pod,
+// with its properties in a ConfigMap, and ends.
 package main
 
 import (

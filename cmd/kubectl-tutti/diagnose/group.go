@@ -194,8 +194,8 @@ func ownReasons(g *gang) []string {
 	return notes
 }
 
-// passedOver says which groups marks of the oldest pod name beside the one that it is in. What owns the group is none of them:
-// its operator puts both marks on each pod.
+// passedOver says which groups marks of the oldest pod name beside the one that it is in. What owns the group is none of them,
+// nor what has the same owner: its operator puts both marks on each pod.
 func (n *Namespace) passedOver(g *gang) (notes []string) {
 	if len(g.pods) == 0 {
 		return nil
@@ -205,7 +205,11 @@ func (n *Namespace) passedOver(g *gang) (notes []string) {
 		if isOwner := g.owner == other.Source.Kind()+"/"+other.Name; isOwner {
 			continue
 		}
-		if spec := n.spec(other); spec == nil || !spec.NoGang {
+		spec := n.spec(other)
+		if spec != nil && slices.ContainsFunc(spec.OwnerReferences, func(by metav1.OwnerReference) bool { return by.Kind+"/"+by.Name == g.owner }) {
+			continue
+		}
+		if spec == nil || !spec.NoGang {
 			notes = append(notes, fmt.Sprintf("%s: also names %s %q, which does not count", g.pods[0].Name, other.Source.Kind(), other.Name))
 		}
 	}

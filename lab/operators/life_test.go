@@ -14,6 +14,8 @@ type row struct {
 	operator Operator
 	// scheduler is the schedulerName of its pods, and group that of the API of its PodGroups; empty when it writes none.
 	scheduler, group string
+	// args are other flags of Tutti.
+	args []string
 	// prefix and suffix are around the job's name in that of its PodGroup, or of its group without an object.
 	prefix, suffix string
 	manifest       string

@@ -100,12 +100,20 @@ func in(t *testing.T, row row) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	options := harness.SchedulerOptions{Path: scheduler, Args: []string{"--scheduler-name=" + row.scheduler}}
+	options := harness.SchedulerOptions{Path: scheduler, Args: append([]string{"--scheduler-name=" + row.scheduler}, row.args...)}
 	return &stage{Env: lab, options: options, tutti: lab.Scheduler(t, options), kubectl: kubectl}
 }
 
 // begin submits a job as a user does.
 func begin(t *testing.T, lab *stage, row row) *story {
+	t.Helper()
+	s := read(t, lab, row)
+	lab.Create(t, s.job.DeepCopy())
+	return s
+}
+
+// read is a job in a namespace of its own, which is not submitted yet.
+func read(t *testing.T, lab *stage, row row) *story {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", row.manifest))
 	if err != nil {
@@ -123,7 +131,6 @@ func begin(t *testing.T, lab *stage, row row) *story {
 		account := client.ObjectKey{Namespace: s.namespace, Name: "default"}
 		return lab.Client.Get(t.Context(), account, &corev1.ServiceAccount{})
 	})
-	lab.Create(t, s.job.DeepCopy())
 	return s
 }
 
@@ -403,24 +410,32 @@ func (s *story) listed() string {
 // tutti status lists.
 func (s *story) why(words ...string) {
 	s.Helper()
-	ask := func(args ...string) string {
-		text, err := harness.RunCommand(s.Context(), s.lab.kubectl, append(args, "--kubeconfig", s.lab.Cluster.Kubeconfig(), "-n", s.namespace)...)
-		if err != nil {
-			s.Error(err)
-		}
-		s.Log(text)
-		return text
-	}
-	for _, name := range []string{s.groupName(), s.job.GetKind() + "/" + s.job.GetName()} {
-		said := ask("why", name)
-		for _, word := range words {
-			if !strings.Contains(said, word) {
-				s.Errorf("kubectl tutti why %s does not say %q:\n%s", name, word, said)
-			}
-		}
-	}
-	listed := ask("status", "--scheduler-name="+s.scheduler)
+	s.answers(s.groupName(), words...)
+	s.answers(s.job.GetKind()+"/"+s.job.GetName(), words...)
+	listed := s.ask("status", "--scheduler-name="+s.scheduler)
 	if name := s.listed(); !strings.Contains(listed, name) {
 		s.Errorf("kubectl tutti status does not list %s:\n%s", name, listed)
 	}
+}
+
+// answers wants words in what kubectl tutti why says of a name.
+func (s *story) answers(name string, words ...string) {
+	s.Helper()
+	said := s.ask("why", name)
+	for _, word := range words {
+		if !strings.Contains(said, word) {
+			s.Errorf("kubectl tutti why %s does not say %q:\n%s", name, word, said)
+		}
+	}
+}
+
+// ask runs kubectl tutti in the job's namespace.
+func (s *story) ask(args ...string) string {
+	s.Helper()
+	text, err := harness.RunCommand(s.Context(), s.lab.kubectl, append(args, "--kubeconfig", s.lab.Cluster.Kubeconfig(), "-n", s.namespace)...)
+	if err != nil {
+		s.Error(err)
+	}
+	s.Log(text)
+	return text
 }

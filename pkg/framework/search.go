@@ -329,13 +329,17 @@ func addScore(sums []int64, score NodeScore, candidates []*model.Node) {
 	}
 }
 
-// checks returns what the plugins want to hold of a node for the task, and, while that is asked for, that it is not avoided.
+// checks returns what the plugins want to hold of a node for the task, that it is in the domains which the task has to share, and,
+// while that is asked for, that it is not avoided.
 func (s *Session) checks(task *model.Task, scope FilterScope) ([]NodeFilterFunc, *model.Refusal) {
 	var all []NodeFilterFunc
 	if s.backoffNodes && scope == ClusterWide {
 		if avoided := s.Snapshot.NodeBackoff[task.Job]; len(avoided) > 0 {
 			all = append(all, func(node *model.Node) *model.Refusal { return avoided[node.Name] })
 		}
+	}
+	if scope == ClusterWide {
+		all = append(all, s.domainChecks(task)...)
 	}
 	for _, filter := range s.slots.nodeFilter {
 		start := s.start()

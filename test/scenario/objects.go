@@ -71,6 +71,10 @@ func newGroup(words []word) (*v1alpha1.PodGroup, error) {
 				n, err = number(word{role, minimum})
 				group.Spec.Roles = append(group.Spec.Roles, v1alpha1.Role{Name: name, MinMember: n})
 			}
+		case "topology": // rack,block~@leader+worker: ~ is preferred, the roles come after @
+			for _, entry := range strings.Split(w.value, ",") {
+				group.Spec.Topology = append(group.Spec.Topology, sharedDomain(entry))
+			}
 		case "class":
 			group.Spec.PriorityClassName = w.value
 		case "scheduler": // - is that of its members
@@ -91,6 +95,18 @@ func newGroup(words []word) (*v1alpha1.PodGroup, error) {
 		}
 	}
 	return group, nil
+}
+
+func sharedDomain(entry string) v1alpha1.TopologyConstraint {
+	level, roles, some := strings.Cut(entry, "@")
+	shared := v1alpha1.TopologyConstraint{Level: strings.TrimSuffix(level, "~"), Mode: v1alpha1.TopologyRequired}
+	if level != shared.Level {
+		shared.Mode = v1alpha1.TopologyPreferred
+	}
+	if some {
+		shared.Roles = strings.Split(roles, "+")
+	}
+	return shared
 }
 
 func newNamespace(words []word) (*corev1.Namespace, error) {

@@ -80,10 +80,18 @@ type reservations interface {
 	Release(ctx context.Context, pod types.UID) error
 }
 
+// topologies are those of a story without a configuration of its own. They change nothing for jobs that name no level.
+const topologies = `topologies:
+- name: fabric
+  levels: [{name: block, label: block}, {name: rack, label: rack}]
+- name: nvlink
+  levels: [{name: clique, label: clique}]
+`
+
 func newStage() *environment {
 	s := &environment{
 		state:         cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}}),
-		configuration: config.DefaultYAML(), close: func() {}, start: func() error { return nil }, coming: map[types.UID]string{}, started: map[model.JobKey]model.Minima{},
+		configuration: slices.Concat(config.DefaultYAML(), []byte(topologies)), close: func() {}, start: func() error { return nil }, coming: map[types.UID]string{}, started: map[model.JobKey]model.Minima{},
 		ending: map[types.UID]bool{}, graces: map[types.UID]time.Duration{}, nominated: map[types.UID]string{}, past: map[evictionLoop]bool{}, spared: map[types.UID]*model.Refusal{},
 		held: map[model.JobKey]time.Time{}, given: map[types.UID]map[string]string{},
 	}

@@ -180,7 +180,7 @@ func (t *Placer) domains(of *requiredColocation, chosen []topologyDomain, room m
 	size := map[string]int64{}
 	for i, sharing := range t.representatives(of) {
 		values, nodes := t.groupByDomain(sharing[0], of.key, chosen)
-		needed, holds := t.minimumOfShape(of.members, sharing[0].Shape), map[string]int64{}
+		needed, holds := t.minimumOfShape(of, sharing[0].Shape), map[string]int64{}
 		for _, value := range values {
 			holds[value] = capacityFor(sharing, nodes[value], room)
 		}
@@ -228,15 +228,9 @@ func (t *Placer) groupByDomain(task *model.Task, key string, chosen []topologyDo
 	return values, nodes
 }
 
-// minimumOfShape returns how many members of a shape among those kinds the minimum needs, at least one.
-func (t *Placer) minimumOfShape(of map[equivalenceClass]bool, shape model.Shape) int64 {
-	others := t.job.Count(framework.Ready.Counts)
-	for _, task := range t.members {
-		if task.Shape != shape || !of[t.kinds.of(task)] {
-			others++
-		}
-	}
-	return max(1, int64(t.job.MinMember)-int64(others))
+// minimumOfShape returns how many members of a shape in the tie the minimum needs, at least one.
+func (t *Placer) minimumOfShape(of *requiredColocation, shape model.Shape) int64 {
+	return max(1, t.minimumOf(func(task *model.Task) bool { return task.Shape == shape && of.members[t.kinds.of(task)] }))
 }
 
 // capacityFor returns an upper bound of how many members of some kinds, all of one shape, fit on the nodes: by their

@@ -21,7 +21,9 @@ type part struct {
 	levels []*framework.Domains
 	// members are the kinds of the members.
 	members map[equivalenceClass]bool
-	shapes  []shapeOfPart
+	// needs is how many of them the minimum needs at least.
+	needs  int64
+	shapes []shapeOfPart
 }
 
 // shapeOfPart is the waiting members of a part that have one shape.
@@ -39,6 +41,8 @@ type domainSet struct {
 	nodes []bool
 	// domain is the number of the domain that they are, or are in.
 	domain int
+	// suffices reports whether it has capacity for what the minimum needs at least.
+	suffices bool
 	// fits is how many of the existing members fit; broken how many of the domains around it are whole, itself included, by level
 	// from the widest; left for how many more there is capacity.
 	fits   int64
@@ -85,6 +89,7 @@ func (t *Placer) parts(room model.CapacityKind) (required, preferred []part) {
 		if p.shapes = t.shapesOf(p.members, room); len(p.shapes) == 0 {
 			continue
 		}
+		p.needs = max(t.minimumOf(func(task *model.Task) bool { return p.members[t.kinds.of(task)] }), t.minimumOfRoles(shared.Roles))
 		if shared.Preferred {
 			p.levels = append(p.levels, t.session.LevelsAbove(shared.Level)...)
 			preferred = append(preferred, p)
@@ -111,7 +116,9 @@ func (t *Placer) shapesOf(kinds map[equivalenceClass]bool, room model.CapacityKi
 		i := slices.IndexFunc(shapes, func(one shapeOfPart) bool { return one.tasks[0].Shape == task.Shape })
 		if i < 0 {
 			i = len(shapes)
-			shapes = append(shapes, shapeOfPart{needs: t.minimumOfShape(kinds, task.Shape)})
+			shapes = append(shapes, shapeOfPart{needs: t.minimumOf(func(other *model.Task) bool {
+				return other.Shape == task.Shape && kinds[t.kinds.of(other)]
+			})})
 		}
 		if shapes[i].exists++; !seen[of] {
 			seen[of] = true
@@ -149,6 +156,9 @@ func (t *Placer) placeParts(parts []part, chosen []topologyDomain, room model.Ca
 			}
 		}
 	}
+	if p.needs == 0 && len(parts)+len(chosen) > 1 && t.placeParts(parts[1:], chosen, room) {
+		return true // without any of its members
+	}
 	if !p.shared.Preferred || t.exhausted() {
 		return false
 	}
@@ -161,23 +171,7 @@ func (t *Placer) placeParts(parts []part, chosen []topologyDomain, room model.Ca
 // order.
 func (t *Placer) domainSets(p *part, level *framework.Domains, chosen []topologyDomain, room model.CapacityKind) []domainSet {
 	t.charge(len(t.session.Snapshot.Nodes) / domainDiscount)
-	inside := t.nodesOf(nil, 0, p, chosen)
-	sets := make([]domainSet, level.Len())
-	for i := range sets {
-		sets[i].domain = i
-	}
-	for i := range p.shapes {
-		one := &p.shapes[i]
-		fits := t.sum(one, level, inside)
-		for j := range sets {
-			if fits[j] < one.needs {
-				sets[j].domain = -1
-			}
-			sets[j].fits += min(fits[j], one.exists)
-			sets[j].left += max(0, fits[j]-one.exists)
-		}
-	}
-	sets = slices.DeleteFunc(sets, func(set domainSet) bool { return set.domain < 0 })
+	sets := slices.DeleteFunc(t.capacities(p, level, chosen), func(set domainSet) bool { return !set.suffices })
 	if len(sets) == 0 {
 		return nil
 	}
@@ -187,6 +181,28 @@ func (t *Placer) domainSets(p *part, level *framework.Domains, chosen []topology
 	}
 	slices.SortStableFunc(sets, domainSet.compare)
 	t.preferBestNode(p, level, sets, room)
+	return sets
+}
+
+// capacities returns what fits into each domain of a level, by its number.
+func (t *Placer) capacities(p *part, level *framework.Domains, chosen []topologyDomain) []domainSet {
+	inside := t.nodesOf(nil, 0, p, chosen)
+	sets := make([]domainSet, level.Len())
+	for i := range sets {
+		sets[i].domain, sets[i].suffices = i, true
+	}
+	for i := range p.shapes {
+		one := &p.shapes[i]
+		for domain, fits := range t.sum(one, level, inside) {
+			set := &sets[domain]
+			set.suffices = set.suffices && fits >= one.needs
+			set.fits += min(fits, one.exists)
+			set.left += max(0, fits-one.exists)
+		}
+	}
+	for i := range sets {
+		sets[i].suffices = sets[i].suffices && sets[i].fits >= p.needs
+	}
 	return sets
 }
 
@@ -226,7 +242,7 @@ func (t *Placer) fewestBelow(p *part, levels []*framework.Domains, nodes []bool)
 	}
 	one := &p.shapes[0]
 	for _, level := range slices.Backward(levels) {
-		taken := fewest(t.sum(one, level, nodes), one.needs)
+		taken := fewest(t.sum(one, level, nodes), max(1, p.needs))
 		if taken == nil {
 			return few
 		}
@@ -291,35 +307,62 @@ func (t *Placer) nodesOf(level *framework.Domains, domain int, p *part, chosen [
 // noDomain says which domains come nearest to what a part needs; nil when one has enough by numbers, so that something else keeps
 // its members out.
 func (t *Placer) noDomain(p *part) *model.Refusal {
-	level, one := t.session.Domains(p.shared.Level), &p.shapes[0]
-	fits := t.sum(one, level, t.nodesOf(nil, 0, p, nil))
-	order := make([]int, len(fits))
-	var most, total int64
-	for domain, n := range fits {
-		order[domain], most, total = domain, max(most, n), min(total+n, model.MaxAmount)
-	}
-	if most >= one.needs {
+	level := t.session.Domains(p.shared.Level)
+	sets := t.capacities(p, level, nil)
+	if p.needs == 0 || slices.ContainsFunc(sets, func(set domainSet) bool { return set.suffices }) {
 		return nil
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(fits[b], fits[a]) })
+	slices.SortStableFunc(sets, func(a, b domainSet) int { return cmp.Compare(b.fits, a.fits) })
+	var total int64
+	for _, set := range sets {
+		total = min(total+set.fits+set.left, model.MaxAmount)
+	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "needs %d in one %s", one.needs, level.Level)
+	fmt.Fprintf(&b, "needs %d in one %s", p.needs, level.Level)
 	if roles := p.shared.Roles; roles != nil {
 		fmt.Fprintf(&b, " (role %s)", strings.Join(roles, ", "))
 	}
 	separator := ": "
-	for _, domain := range order[:min(len(order), maxDomainsNamed)] {
-		fmt.Fprintf(&b, "%s%s has capacity for %d", separator, level.Name(domain), fits[domain])
+	for _, set := range sets[:min(len(sets), maxDomainsNamed)] {
+		fmt.Fprintf(&b, "%s%s has capacity for %d", separator, level.Name(set.domain), set.fits)
 		separator = ", "
 	}
-	if more := len(order) - maxDomainsNamed; more > 0 {
+	if more := len(sets) - maxDomainsNamed; more > 0 {
 		fmt.Fprintf(&b, ", %d more for as many or fewer", more)
 	}
-	fmt.Fprintf(&b, "; all together for %d", total)
+	if total >= p.needs {
+		fmt.Fprintf(&b, "; all together for %d", total)
+	}
 	if none := level.Unlabelled(); none > 0 {
 		fmt.Fprintf(&b, "; nodes without a label of this level: %d", none)
 	}
-	return &model.Refusal{Code: model.NoDomainFits, Detail: b.String(), Needs: one.needs, Has: most, Evictable: true}
+	refusal := &model.Refusal{Code: model.NoDomainFits, Detail: b.String(), Needs: p.needs, Evictable: true}
+	if len(sets) > 0 {
+		refusal.Has = sets[0].fits
+	}
+	return refusal
+}
+
+// minimumOf returns how many of those members the minimum needs at least.
+func (t *Placer) minimumOf(is func(*model.Task) bool) int64 {
+	others := t.job.Count(framework.Ready.Counts)
+	for _, task := range t.members {
+		if !is(task) {
+			others++
+		}
+	}
+	return max(0, int64(t.job.MinMember)-int64(others))
+}
+
+// minimumOfRoles returns how many more members of the roles their minima need.
+func (t *Placer) minimumOfRoles(roles []string) (needs int64) {
+	for _, role := range t.job.Roles {
+		if slices.Contains(roles, role.Name) {
+			has := t.job.Count(func(task *model.Task) bool { return task.Role == role.Name && framework.Ready.Counts(task) })
+			needs += max(0, int64(role.MinMember)-int64(has))
+		}
+	}
+	return needs
 }
 
 // maxDomainsNamed is how many domains a message names.

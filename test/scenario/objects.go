@@ -97,18 +97,6 @@ func newGroup(words []word) (*v1alpha1.PodGroup, error) {
 	return group, nil
 }
 
-func sharedDomain(entry string) v1alpha1.TopologyConstraint {
-	level, roles, some := strings.Cut(entry, "@")
-	shared := v1alpha1.TopologyConstraint{Level: strings.TrimSuffix(level, "~"), Mode: v1alpha1.TopologyRequired}
-	if level != shared.Level {
-		shared.Mode = v1alpha1.TopologyPreferred
-	}
-	if some {
-		shared.Roles = strings.Split(roles, "+")
-	}
-	return shared
-}
-
 func newNamespace(words []word) (*corev1.Namespace, error) {
 	namespace := &corev1.Namespace{}
 	for _, w := range words {

@@ -80,14 +80,6 @@ type reservations interface {
 	Release(ctx context.Context, pod types.UID) error
 }
 
-// topologies are those of a story without a configuration of its own. They change nothing for jobs that name no level.
-const topologies = `topologies:
-- name: fabric
-  levels: [{name: block, label: block}, {name: rack, label: rack}]
-- name: nvlink
-  levels: [{name: clique, label: clique}]
-`
-
 func newStage() *environment {
 	s := &environment{
 		state:         cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}}),

@@ -152,6 +152,14 @@ func (t *Placer) placeTask(
 	if refusal := t.session.OverLimit(task, room); refusal != nil {
 		return refusal
 	}
+	if list, ok := t.listedIn(within, task); ok {
+		t.charge(placeFunc + len(list)/domainDiscount)
+		node := t.session.SelectAmong(task, room, list)
+		if node == nil {
+			return noneOfDomain
+		}
+		return take(statement, task, node, room)
+	}
 	t.charge(placeFunc + len(t.session.Snapshot.Nodes)/domainDiscount)
 	node, tally := t.session.SelectNode(task, room, t.nodeCondition(within, task))
 	if node == nil {

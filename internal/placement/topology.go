@@ -3,6 +3,7 @@ package placement
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -14,32 +15,35 @@ import (
 // a node; here a domain is chosen for those of which none has. It is chosen by numbers alone, from how many members fit on each
 // node. For members of one shape these decide: where they allow none, there is none.
 
-// part is members that share a domain of one level and of which none has a node.
-type part struct {
+// levelTie is members that share a domain of one level, of which none has a node.
+type levelTie struct {
 	shared *model.TopologyConstraint
-	// levels are those whose domains are tried, the narrowest first: up to that of the part, and beyond a preferred one.
+	// levels are those whose domains are tried, the narrowest first: up to that of the tie, and beyond a preferred one.
 	levels []*framework.Domains
 	// members are the kinds of the members.
 	members map[equivalenceClass]bool
 	// needs is how many of them the minimum needs at least.
 	needs  int64
-	shapes []shapeOfPart
+	shapes []tiedShape
 }
 
-// shapeOfPart is the waiting members of a part that have one shape.
-type shapeOfPart struct {
+// tiedShape is the waiting members of a tie that have one shape.
+type tiedShape struct {
 	// tasks are one of each kind.
 	tasks []*model.Task
 	// needs is how many the minimum needs at least, exists how many there are.
 	needs, exists int64
-	// fits is how many fit on each node, by its index.
-	fits []int64
+	// fits is how many fit on each node, by its index; table has the same by domain, nil where they keep apart from each other.
+	fits  []int32
+	table *framework.Fits
 }
 
-// domainSet is nodes on which a part may be placed.
+// noneOfDomain is the refusal of a member in one of the domains that are tried, which is not reported.
+var noneOfDomain = &model.Refusal{Code: model.NoDomainFits, Evictable: true}
+
+// domainSet is a domain in which a tie may be placed.
 type domainSet struct {
-	nodes []bool
-	// domain is the number of the domain that they are, or are in.
+	// domain is its number.
 	domain int
 	// suffices reports whether it has capacity for what the minimum needs at least.
 	suffices bool
@@ -50,18 +54,18 @@ type domainSet struct {
 	left   int64
 }
 
-// placeByTopology tries to start the job in domains that its parts share: first in those that they prefer. The refusal says which
+// placeByTopology tries to start the job in domains that its ties share: first in those that they prefer. The refusal says which
 // domain is lacking; without one, something else decides.
 func (t *Placer) placeByTopology(room model.CapacityKind) (placed bool, refusal *model.Refusal) {
-	required, preferred := t.parts(room)
-	if len(preferred) > 0 && t.placeParts(slices.Concat(preferred, required), nil, room) {
+	required, preferred := t.ties(room)
+	if len(preferred) > 0 && t.placeTied(slices.Concat(preferred, required), nil, room) {
 		return true, nil
 	}
 	if len(required) == 0 {
 		return false, nil
 	}
 	t.tries = 0
-	if t.placeParts(required, nil, room) {
+	if t.placeTied(required, nil, room) {
 		return true, nil
 	}
 	for i := range required {
@@ -72,32 +76,32 @@ func (t *Placer) placeByTopology(room model.CapacityKind) (placed bool, refusal 
 	return false, nil
 }
 
-// parts returns the parts of the job: those that must share a domain, and those that prefer to. The levels with the most domains
+// ties returns the ties of the job: those that must share a domain, and those that prefer to. The levels with the most domains
 // come first: members that share a rack share the block, too.
-func (t *Placer) parts(room model.CapacityKind) (required, preferred []part) {
+func (t *Placer) ties(room model.CapacityKind) (required, preferred []levelTie) {
 	for i := range t.job.Topology {
 		shared := &t.job.Topology[i]
 		if t.session.Domains(shared.Level) == nil || t.session.SharedDomain(t.job, shared) >= 0 {
 			continue
 		}
-		p := part{shared: shared, members: map[equivalenceClass]bool{}, levels: t.session.LevelsUpTo(shared.Level)}
+		tie := levelTie{shared: shared, members: map[equivalenceClass]bool{}, levels: t.session.LevelsUpTo(shared.Level)}
 		for _, task := range t.members {
 			if shared.Covers(task) {
-				p.members[t.kinds.of(task)] = true
+				tie.members[t.kinds.of(task)] = true
 			}
 		}
-		if p.shapes = t.shapesOf(p.members, room); len(p.shapes) == 0 {
+		if tie.shapes = t.shapesOf(tie.members, room); len(tie.shapes) == 0 {
 			continue
 		}
-		p.needs = max(t.minimumOf(func(task *model.Task) bool { return p.members[t.kinds.of(task)] }), t.minimumOfRoles(shared.Roles))
+		tie.needs = max(t.minimumOf(func(task *model.Task) bool { return tie.members[t.kinds.of(task)] }), t.minimumOfRoles(shared.Roles))
 		if shared.Preferred {
-			p.levels = append(p.levels, t.session.LevelsAbove(shared.Level)...)
-			preferred = append(preferred, p)
+			tie.levels = append(tie.levels, t.session.LevelsAbove(shared.Level)...)
+			preferred = append(preferred, tie)
 		} else {
-			required = append(required, p)
+			required = append(required, tie)
 		}
 	}
-	byDomains := func(a, b part) int {
+	byDomains := func(a, b levelTie) int {
 		return cmp.Compare(t.session.Domains(b.shared.Level).Len(), t.session.Domains(a.shared.Level).Len())
 	}
 	slices.SortStableFunc(required, byDomains)
@@ -106,17 +110,17 @@ func (t *Placer) parts(room model.CapacityKind) (required, preferred []part) {
 }
 
 // shapesOf returns the waiting members of those kinds by shape, in their order.
-func (t *Placer) shapesOf(kinds map[equivalenceClass]bool, room model.CapacityKind) (shapes []shapeOfPart) {
+func (t *Placer) shapesOf(kinds map[equivalenceClass]bool, room model.CapacityKind) (shapes []tiedShape) {
 	seen := map[equivalenceClass]bool{}
 	for _, task := range t.members {
 		of := t.kinds.of(task)
 		if !kinds[of] {
 			continue
 		}
-		i := slices.IndexFunc(shapes, func(one shapeOfPart) bool { return one.tasks[0].Shape == task.Shape })
+		i := slices.IndexFunc(shapes, func(one tiedShape) bool { return one.tasks[0].Shape == task.Shape })
 		if i < 0 {
 			i = len(shapes)
-			shapes = append(shapes, shapeOfPart{needs: t.minimumOf(func(other *model.Task) bool {
+			shapes = append(shapes, tiedShape{needs: t.minimumOf(func(other *model.Task) bool {
 				return other.Shape == task.Shape && kinds[t.kinds.of(other)]
 			})})
 		}
@@ -126,74 +130,82 @@ func (t *Placer) shapesOf(kinds map[equivalenceClass]bool, room model.CapacityKi
 		}
 	}
 	for i := range shapes {
-		shapes[i].fits = make([]int64, len(t.session.Snapshot.Nodes))
-		for _, node := range t.session.EligibleNodes(shapes[i].tasks[0]) {
-			shapes[i].fits[node.Index] = capacityFor(shapes[i].tasks, []*model.Node{node}, room)
+		one := &shapes[i]
+		if len(hostPorts(one.tasks[0].Pod.Spec.Containers)) == 0 && len(mutualAntiAffinityKeys(one.tasks)) == 0 {
+			one.table = t.session.Fits(one.tasks[0], room)
+			one.fits = one.table.Each()
+			continue
+		}
+		one.fits = make([]int32, len(t.session.Snapshot.Nodes))
+		for _, node := range t.session.EligibleNodes(one.tasks[0]) {
+			one.fits[node.Index] = int32(min(capacityFor(one.tasks, []*model.Node{node}, room), math.MaxInt32))
 		}
 	}
 	return shapes
 }
 
-// placeParts tries the sets of domains of the parts, within those that were chosen before. Every choice counts against the limit.
-func (t *Placer) placeParts(parts []part, chosen []topologyDomain, room model.CapacityKind) bool {
-	if len(parts) == 0 {
+// placeTied tries the sets of domains of the ties, within those that were chosen before. Every choice counts against the limit.
+func (t *Placer) placeTied(ties []levelTie, chosen []topologyDomain, room model.CapacityKind) bool {
+	if len(ties) == 0 {
 		return t.placeInDomain(chosen, room)
 	}
-	p := &parts[0]
-	try := func(nodes []bool) bool {
+	tie := &ties[0]
+	try := func(list []int) bool {
 		t.tries++
-		return t.placeParts(parts[1:], append(slices.Clip(chosen), topologyDomain{of: p.members, nodes: nodes}), room)
+		within := topologyDomain{of: tie.members, nodes: make([]bool, len(t.session.Snapshot.Nodes)), list: list}
+		for _, node := range list {
+			within.nodes[node] = true
+		}
+		return t.placeTied(ties[1:], append(slices.Clip(chosen), within), room)
 	}
-	for i, level := range p.levels {
-		for _, set := range t.domainSets(p, level, chosen, room) {
+	for i, level := range tie.levels {
+		for _, set := range t.domainSets(tie, level, chosen, room) {
 			if t.exhausted() {
 				t.incomplete = true
 				return false
 			}
-			set.nodes = t.nodesOf(level, set.domain, p, chosen)
-			if few := t.fewestBelow(p, p.levels[:i], set.nodes); few != nil && try(few) || try(set.nodes) {
+			all := t.inside(level.Nodes(set.domain), tie, chosen)
+			if few := t.fewestBelow(tie, tie.levels[:i], all); few != nil && try(few) || try(all) {
 				return true
 			}
 		}
 	}
-	if p.needs == 0 && len(parts)+len(chosen) > 1 && t.placeParts(parts[1:], chosen, room) {
+	if tie.needs == 0 && len(ties)+len(chosen) > 1 && t.placeTied(ties[1:], chosen, room) {
 		return true // without any of its members
 	}
-	if !p.shared.Preferred || t.exhausted() {
+	if !tie.shared.Preferred || t.exhausted() {
 		return false
 	}
-	few := t.fewestBelow(p, p.levels, t.nodesOf(nil, 0, p, chosen))
+	few := t.fewestBelow(tie, tie.levels, t.inside(t.everywhere(), tie, chosen))
 	return few != nil && try(few)
 }
 
-// domainSets returns the domains of a level that have capacity for the part, the best first: those with capacity for most of the
+// domainSets returns the domains of a level that have capacity for the tie, the best first: those with capacity for most of the
 // members that exist; where fewest whole domains are broken; with least capacity left; with the best node for the first member; in
 // order.
-func (t *Placer) domainSets(p *part, level *framework.Domains, chosen []topologyDomain, room model.CapacityKind) []domainSet {
+func (t *Placer) domainSets(tie *levelTie, level *framework.Domains, chosen []topologyDomain, room model.CapacityKind) []domainSet {
 	t.charge(len(t.session.Snapshot.Nodes) / domainDiscount)
-	sets := slices.DeleteFunc(t.capacities(p, level, chosen), func(set domainSet) bool { return !set.suffices })
+	sets := slices.DeleteFunc(t.capacities(tie, level, chosen), func(set domainSet) bool { return !set.suffices })
 	if len(sets) == 0 {
 		return nil
 	}
-	whole := t.session.WholeDomains(level)
 	for i := range sets {
-		sets[i].broken = whole[sets[i].domain]
+		sets[i].broken = t.session.Whole(level, sets[i].domain)
 	}
 	slices.SortStableFunc(sets, domainSet.compare)
-	t.preferBestNode(p, level, sets, room)
+	t.preferBestNode(tie, level, sets, room)
 	return sets
 }
 
 // capacities returns what fits into each domain of a level, by its number.
-func (t *Placer) capacities(p *part, level *framework.Domains, chosen []topologyDomain) []domainSet {
-	inside := t.nodesOf(nil, 0, p, chosen)
+func (t *Placer) capacities(tie *levelTie, level *framework.Domains, chosen []topologyDomain) []domainSet {
 	sets := make([]domainSet, level.Len())
 	for i := range sets {
 		sets[i].domain, sets[i].suffices = i, true
 	}
-	for i := range p.shapes {
-		one := &p.shapes[i]
-		for domain, fits := range t.sum(one, level, inside) {
+	for i := range tie.shapes {
+		one := &tie.shapes[i]
+		for domain, fits := range t.sum(one, level, tie, chosen) {
 			set := &sets[domain]
 			set.suffices = set.suffices && fits >= one.needs
 			set.fits += min(fits, one.exists)
@@ -201,7 +213,7 @@ func (t *Placer) capacities(p *part, level *framework.Domains, chosen []topology
 		}
 	}
 	for i := range sets {
-		sets[i].suffices = sets[i].suffices && sets[i].fits >= p.needs
+		sets[i].suffices = sets[i].suffices && sets[i].fits >= tie.needs
 	}
 	return sets
 }
@@ -211,19 +223,17 @@ func (s domainSet) compare(other domainSet) int {
 }
 
 // preferBestNode moves to the front the set that has the best node for the first member, of those that are as good as the first.
-func (t *Placer) preferBestNode(p *part, level *framework.Domains, sets []domainSet, room model.CapacityKind) {
-	equal := make([]bool, level.Len())
+func (t *Placer) preferBestNode(tie *levelTie, level *framework.Domains, sets []domainSet, room model.CapacityKind) {
+	var list []int
 	n := 0
 	for ; n < len(sets) && sets[n].compare(sets[0]) == 0; n++ {
-		equal[sets[n].domain] = true
+		list = append(list, level.Nodes(sets[n].domain)...)
 	}
 	if n < 2 {
 		return
 	}
-	node, _ := t.session.SelectNode(p.shapes[0].tasks[0], room, func(node *model.Node) bool {
-		in := level.Of(node)
-		return in >= 0 && equal[in]
-	})
+	slices.Sort(list)
+	node := t.session.SelectAmong(tie.shapes[0].tasks[0], room, list)
 	if node == nil {
 		return
 	}
@@ -236,21 +246,19 @@ func (t *Placer) preferBestNode(p *part, level *framework.Domains, sets []domain
 // fewestBelow returns those of the nodes that are in as few domains of each of the levels as suffice for the minimum, from the
 // widest level on. levels are the narrowest first. It returns nil where that is of no use: there is none, or several shapes need
 // capacity.
-func (t *Placer) fewestBelow(p *part, levels []*framework.Domains, nodes []bool) (few []bool) {
-	if len(p.shapes) > 1 {
+func (t *Placer) fewestBelow(tie *levelTie, levels []*framework.Domains, nodes []int) (few []int) {
+	if len(tie.shapes) > 1 {
 		return nil
 	}
-	one := &p.shapes[0]
 	for _, level := range slices.Backward(levels) {
-		taken := fewest(t.sum(one, level, nodes), max(1, p.needs))
+		taken := fewest(sumOver(&tie.shapes[0], level, t.session.Snapshot.Nodes, nodes), max(1, tie.needs))
 		if taken == nil {
 			return few
 		}
-		few = make([]bool, len(nodes))
-		for i, node := range t.session.Snapshot.Nodes {
-			domain := level.Of(node)
-			few[i] = nodes[i] && domain >= 0 && taken[domain]
-		}
+		few = slices.DeleteFunc(slices.Clone(nodes), func(node int) bool {
+			domain := level.Of(t.session.Snapshot.Nodes[node])
+			return domain < 0 || !taken[domain]
+		})
 		nodes = few
 	}
 	return few
@@ -283,33 +291,48 @@ func fewest(fits []int64, needs int64) (taken []bool) {
 	return nil
 }
 
-// sum returns how many members of a shape fit on those of the nodes that are in each domain of a level.
-func (t *Placer) sum(one *shapeOfPart, level *framework.Domains, nodes []bool) []int64 {
+// sum returns how many members of a shape fit into each domain of a level, inside the domains that were chosen.
+func (t *Placer) sum(one *tiedShape, level *framework.Domains, tie *levelTie, chosen []topologyDomain) []int64 {
+	if one.table != nil && len(chosen) == 0 {
+		return one.table.In(level)
+	}
+	return sumOver(one, level, t.session.Snapshot.Nodes, t.inside(t.everywhere(), tie, chosen))
+}
+
+// sumOver returns how many members of a shape fit into each domain of a level, on the nodes of the list.
+func sumOver(one *tiedShape, level *framework.Domains, nodes []*model.Node, list []int) []int64 {
 	fits := make([]int64, level.Len())
-	for i, node := range t.session.Snapshot.Nodes {
-		if domain := level.Of(node); domain >= 0 && nodes[i] {
-			fits[domain] = min(fits[domain]+one.fits[i], model.MaxAmount)
+	for _, node := range list {
+		if domain := level.Of(nodes[node]); domain >= 0 {
+			fits[domain] += int64(one.fits[node])
 		}
 	}
 	return fits
 }
 
-// nodesOf returns the nodes of a domain, of all where the level is nil, that are in the domains which were chosen for the part.
-func (t *Placer) nodesOf(level *framework.Domains, domain int, p *part, chosen []topologyDomain) []bool {
-	inside := t.nodeCondition(chosen, p.shapes[0].tasks[0])
-	in := make([]bool, len(t.session.Snapshot.Nodes))
-	for i, node := range t.session.Snapshot.Nodes {
-		in[i] = (level == nil || level.Of(node) == domain) && (inside == nil || inside(node))
+func (t *Placer) everywhere() []int {
+	all := make([]int, len(t.session.Snapshot.Nodes))
+	for i := range all {
+		all[i] = i
 	}
-	return in
+	return all
 }
 
-// noDomain says which domains come nearest to what a part needs; nil when one has enough by numbers, so that something else keeps
+// inside returns those of the nodes that are in the domains which were chosen for the members of the tie.
+func (t *Placer) inside(list []int, tie *levelTie, chosen []topologyDomain) []int {
+	inside := t.nodeCondition(chosen, tie.shapes[0].tasks[0])
+	if inside == nil {
+		return list
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(node int) bool { return !inside(t.session.Snapshot.Nodes[node]) })
+}
+
+// noDomain says which domains come nearest to what a tie needs; nil when one has enough by numbers, so that something else keeps
 // its members out.
-func (t *Placer) noDomain(p *part) *model.Refusal {
-	level := t.session.Domains(p.shared.Level)
-	sets := t.capacities(p, level, nil)
-	if p.needs == 0 || slices.ContainsFunc(sets, func(set domainSet) bool { return set.suffices }) {
+func (t *Placer) noDomain(tie *levelTie) *model.Refusal {
+	level := t.session.Domains(tie.shared.Level)
+	sets := t.capacities(tie, level, nil)
+	if tie.needs == 0 || slices.ContainsFunc(sets, func(set domainSet) bool { return set.suffices }) {
 		return nil
 	}
 	slices.SortStableFunc(sets, func(a, b domainSet) int { return cmp.Compare(b.fits, a.fits) })
@@ -318,8 +341,8 @@ func (t *Placer) noDomain(p *part) *model.Refusal {
 		total = min(total+set.fits+set.left, model.MaxAmount)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "needs %d in one %s", p.needs, level.Level)
-	if roles := p.shared.Roles; roles != nil {
+	fmt.Fprintf(&b, "needs %d in one %s", tie.needs, level.Level)
+	if roles := tie.shared.Roles; roles != nil {
 		fmt.Fprintf(&b, " (role %s)", strings.Join(roles, ", "))
 	}
 	separator := ": "
@@ -330,13 +353,13 @@ func (t *Placer) noDomain(p *part) *model.Refusal {
 	if more := len(sets) - maxDomainsNamed; more > 0 {
 		fmt.Fprintf(&b, ", %d more for as many or fewer", more)
 	}
-	if total >= p.needs {
+	if total >= tie.needs {
 		fmt.Fprintf(&b, "; all together for %d", total)
 	}
 	if none := level.Unlabelled(); none > 0 {
 		fmt.Fprintf(&b, "; nodes without a label of this level: %d", none)
 	}
-	refusal := &model.Refusal{Code: model.NoDomainFits, Detail: b.String(), Needs: p.needs, Evictable: true}
+	refusal := &model.Refusal{Code: model.NoDomainFits, Detail: b.String(), Needs: tie.needs, Evictable: true}
 	if len(sets) > 0 {
 		refusal.Has = sets[0].fits
 	}

@@ -34,6 +34,8 @@ type shapeCache struct {
 	static static
 	// rankings are by model.CapacityKind; nil until one is asked for.
 	rankings [2]*ranking
+	// fits are the same of how many fit on each node; nil until they are asked for.
+	fits [2]*Fits
 	// asked is the number of the last question about the shape.
 	asked uint64
 }

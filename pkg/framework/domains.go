@@ -29,8 +29,17 @@ type Domains struct {
 	nodes []*model.Node
 	path  []string
 	of    []int32
-	// paths are the domains in their order.
-	paths []string
+	// paths are the domains in their order, members the indexes of their nodes.
+	paths   []string
+	members [][]int
+	// layout counts how often the domains changed.
+	layout uint64
+	// used reports of which nodes a member of a job holds something, usedNodes how many these are in each domain, as of usedMark;
+	// for the domains of usedLayout.
+	used       []bool
+	usedNodes  []int
+	usedMark   model.Cursor
+	usedLayout uint64
 }
 
 // Len returns how many domains there are.
@@ -38,6 +47,9 @@ func (d *Domains) Len() int { return len(d.paths) }
 
 // Of returns the number of the domain that the node is in, in the natural order of their paths; -1 when it is in none.
 func (d *Domains) Of(node *model.Node) int { return int(d.of[node.Index]) }
+
+// Nodes returns the indexes of the nodes of a domain, which must not be changed.
+func (d *Domains) Nodes(domain int) []int { return d.members[domain] }
 
 // Name returns the name of a domain as messages show it: "rack b1/r3".
 func (d *Domains) Name(domain int) string { return d.Level + " " + d.paths[domain] }
@@ -90,12 +102,45 @@ func (d *Domains) number(path []string) {
 	for i, one := range d.paths {
 		numbers[one] = int32(i)
 	}
-	d.of = make([]int32, len(path))
+	d.of, d.members = make([]int32, len(path)), make([][]int, len(d.paths))
 	for i, one := range path {
 		d.of[i] = -1
 		if one != "" {
 			d.of[i] = numbers[one]
+			d.members[d.of[i]] = append(d.members[d.of[i]], i)
 		}
+	}
+	d.layout++
+}
+
+// updateUsed counts the nodes of which a member of a job holds something: those that have changed again.
+func (d *Domains) updateUsed(snapshot *model.Snapshot) {
+	changes, ok := snapshot.Journal.Since(d.usedMark)
+	if !ok || d.usedLayout != d.layout || len(changes) >= len(snapshot.Nodes) {
+		d.used, d.usedNodes = make([]bool, len(snapshot.Nodes)), make([]int, len(d.paths))
+		for _, node := range snapshot.Nodes {
+			d.setUsed(node)
+		}
+		changes = nil
+	}
+	for i := range changes {
+		d.setUsed(changes[i].Node)
+	}
+	d.usedMark, d.usedLayout = snapshot.Journal.Cursor(), d.layout
+}
+
+func (d *Domains) setUsed(node *model.Node) {
+	used, domain := isUsed(node), d.of[node.Index]
+	if used == d.used[node.Index] {
+		return
+	}
+	d.used[node.Index] = used
+	switch {
+	case domain < 0:
+	case used:
+		d.usedNodes[domain]++
+	default:
+		d.usedNodes[domain]--
 	}
 }
 
@@ -230,36 +275,19 @@ func (s *Session) tree(level string) (above, below []*Domains) {
 	return above, below
 }
 
-// WholeDomains returns by domain of a level how many of the domains that it is in are whole, by level of the tree from the widest
-// to this one: 1 or 0 each. In a whole domain no member of any job holds a device, or anything on nodes without devices.
-func (s *Session) WholeDomains(level *Domains) [][]int {
+// Whole returns how many of the domains that one is in are whole, by level of the tree from the widest to its own: 1 or 0 each. In a
+// whole domain no member of any job holds a device, or anything on nodes without devices.
+func (s *Session) Whole(level *Domains, domain int) (whole []int) {
 	above, _ := s.tree(level.Level)
-	slices.Reverse(above)
-	used := make([]bool, len(s.Snapshot.Nodes))
-	for i, node := range s.Snapshot.Nodes {
-		used[i] = isUsed(node)
-	}
-	whole := make([][]int, level.Len())
-	for _, one := range append(above, level) {
-		broken := make([]bool, one.Len())
-		within := make([]int, level.Len()) // the domain around each of the level
-		for i, node := range s.Snapshot.Nodes {
-			around, domain := one.Of(node), level.Of(node)
-			if around >= 0 && used[i] {
-				broken[around] = true
-			}
-			if domain >= 0 {
-				within[domain] = around
-			}
+	for _, one := range append([]*Domains{level}, above...) {
+		one.updateUsed(s.Snapshot)
+		around, n := one.of[level.members[domain][0]], 0
+		if around >= 0 && one.usedNodes[around] == 0 {
+			n = 1
 		}
-		for domain, around := range within {
-			n := 0
-			if around >= 0 && !broken[around] {
-				n = 1
-			}
-			whole[domain] = append(whole[domain], n)
-		}
+		whole = append(whole, n)
 	}
+	slices.Reverse(whole)
 	return whole
 }
 
@@ -333,27 +361,60 @@ func (s *Session) SharedDomain(job *model.Job, shared *model.TopologyConstraint)
 }
 
 func (s *Session) sharedDomain(job *model.Job, shared *model.TopologyConstraint, domains *Domains) int {
-	var count map[int]int
-	for _, task := range job.Tasks {
-		if !task.Status.HasNode() || task.Status == model.Releasing || !shared.Covers(task) {
-			continue
+	known := s.standing[shared]
+	if known == nil {
+		known = &memberCount{domains: domains, members: map[int]int{}}
+		for _, task := range job.Tasks {
+			if shared.Covers(task) {
+				known.add(s.Snapshot, task.Placement, 1)
+			}
 		}
-		node := s.Snapshot.Node(task.Node)
-		if node == nil || domains.Of(node) < 0 {
-			continue
+		if s.standing == nil {
+			s.standing = map[*model.TopologyConstraint]*memberCount{}
 		}
-		if count == nil {
-			count = map[int]int{}
-		}
-		count[domains.Of(node)]++
+		s.standing[shared] = known
 	}
 	most := -1
-	for domain, members := range count {
-		if most < 0 || members > count[most] || members == count[most] && domain < most {
+	for domain, members := range known.members {
+		if most < 0 || members > known.members[most] || members == known.members[most] && domain < most {
 			most = domain
 		}
 	}
 	return most
+}
+
+// memberCount is how many members that share a domain stand in each one.
+type memberCount struct {
+	domains *Domains
+	members map[int]int
+}
+
+func (c *memberCount) add(snapshot *model.Snapshot, at model.Placement, by int) {
+	if !at.Status.HasNode() || at.Status == model.Releasing {
+		return
+	}
+	node := snapshot.Node(at.Node)
+	if node == nil || c.domains.Of(node) < 0 {
+		return
+	}
+	domain := c.domains.Of(node)
+	if c.members[domain] += by; c.members[domain] == 0 {
+		delete(c.members, domain)
+	}
+}
+
+// moveShared follows the move of a task that shares domains.
+func (s *Session) moveShared(task *model.Task, before model.Placement) {
+	job := s.sharing[task.Job]
+	if job == nil {
+		return
+	}
+	for i := range job.Topology {
+		if known := s.standing[&job.Topology[i]]; known != nil && job.Topology[i].Covers(task) {
+			known.add(s.Snapshot, before, -1)
+			known.add(s.Snapshot, task.Placement, 1)
+		}
+	}
 }
 
 // sharingIn returns the jobs of which members share domains; nil when there are none.

@@ -11,9 +11,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// A job may say that its members share a domain of a level: a rack, a block. Filters keep members in the domain of those that have
-// a node; here a domain is chosen for those of which none has. It is chosen by numbers alone, from how many members fit on each
-// node. For members of one shape these decide: where they allow none, there is none.
+// A job may say that its members share a domain of a level: a rack, a block. Filters keep members in the domain of those that
+// have a node; here a domain is chosen for those of which none has. It is chosen by numbers alone, from how many members fit on
+// each node. For members of one shape these decide: where they allow none, there is none.
 
 // levelTie is members that share a domain of one level, of which none has a node.
 type levelTie struct {
@@ -181,8 +181,8 @@ func (t *Placer) placeTied(ties []levelTie, chosen []topologyDomain, room model.
 }
 
 // domainSets returns the domains of a level that have capacity for the tie, the best first: those with capacity for most of the
-// members that exist; where fewest whole domains are broken; with least capacity left; with the best node for the first member; in
-// order.
+// members that exist; where fewest whole domains are broken; with least capacity left; with the best node for the first member;
+// in order.
 func (t *Placer) domainSets(tie *levelTie, level *framework.Domains, chosen []topologyDomain, room model.CapacityKind) []domainSet {
 	t.charge(len(t.session.Snapshot.Nodes) / domainDiscount)
 	sets := slices.DeleteFunc(t.capacities(tie, level, chosen), func(set domainSet) bool { return !set.suffices })

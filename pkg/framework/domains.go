@@ -24,8 +24,8 @@ type Domains struct {
 	// domain: two racks of one name in two blocks are two domains.
 	labels []string
 	mark   model.Cursor
-	// nodes are those that were looked at; by their positions: path, empty for a node without a value for the level itself, and of,
-	// the number of the domain, or -1.
+	// nodes are those that were looked at; by their positions: path, empty for a node without a value for the level itself, and
+	// of, the number of the domain, or -1.
 	nodes []*model.Node
 	path  []string
 	of    []int32
@@ -243,8 +243,8 @@ func (s *Session) Domains(level string) *Domains {
 	return known
 }
 
-// LevelsUpTo returns the domains of a level and of the narrower ones of its tree, the narrowest first. Single nodes are a level only
-// where they are asked for.
+// LevelsUpTo returns the domains of a level and of the narrower ones of its tree, the narrowest first. Single nodes are a level
+// only where they are asked for.
 func (s *Session) LevelsUpTo(level string) []*Domains {
 	_, below := s.tree(level)
 	return append(below, s.Domains(level))
@@ -275,8 +275,8 @@ func (s *Session) tree(level string) (above, below []*Domains) {
 	return above, below
 }
 
-// Whole returns how many of the domains that one is in are whole, by level of the tree from the widest to its own: 1 or 0 each. In a
-// whole domain no member of any job holds a device, or anything on nodes without devices.
+// Whole returns how many of the domains that one is in are whole, by level of the tree from the widest to its own: 1 or 0 each.
+// In a whole domain no member of any job holds a device, or anything on nodes without devices.
 func (s *Session) Whole(level *Domains, domain int) (whole []int) {
 	above, _ := s.tree(level.Level)
 	for _, one := range append([]*Domains{level}, above...) {

@@ -376,8 +376,8 @@ func addScore(sums []int64, score NodeScore, candidates []*model.Node) {
 	}
 }
 
-// checks returns what the plugins want to hold of a node for the task, that it is in the domains which the task has to share, and,
-// while that is asked for, that it is not avoided.
+// checks returns what the plugins want to hold of a node for the task, that it is in the domains which the task has to share,
+// and, while that is asked for, that it is not avoided.
 func (s *Session) checks(task *model.Task, scope FilterScope) ([]NodeFilterFunc, *model.Refusal) {
 	var all []NodeFilterFunc
 	if s.backoffNodes && scope == ClusterWide {

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Topology is a tree of domains, such as racks in blocks: nodes with the same values of the labels of its levels are in one domain.
-// Trees need not nest in each other.
+// Topology is a tree of domains, such as racks in blocks: nodes with the same values of the labels of its levels are in one
+// domain. Trees need not nest in each other.
 type Topology struct {
 	Name string
 	// Levels are at least one, the widest first.

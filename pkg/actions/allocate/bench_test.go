@@ -157,8 +157,8 @@ func measure(b *testing.B, gangSize int, full, queued bool) {
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/1000, "ms/cycle")
 }
 
-// BenchmarkTopology is a cycle of 10,000 nodes in racks of 20 in blocks of 50 racks: a gang of 1,000 in one block, one that no rack
-// holds, with nothing known and with one node changed, and 500 gangs of 20 each in a rack.
+// BenchmarkTopology is a cycle of 10,000 nodes in racks of 20 in blocks of 50 racks: a gang of 1,000 in one block, one that no
+// rack holds, with nothing known and with one node changed, and 500 gangs of 20 each in a rack.
 func BenchmarkTopology(b *testing.B) {
 	for _, c := range []struct {
 		name        string

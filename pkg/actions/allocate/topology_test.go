@@ -131,8 +131,8 @@ func fits(nodes []*model.Node) (n int64) {
 	return n
 }
 
-// TestOneShapeStartsWhereADomainHasCapacity: a gang of one shape starts if and only if the nodes that are in one domain of each of
-// its levels have capacity for all of it; then in one rack if one of these has, else in as few racks as any block needs.
+// TestOneShapeStartsWhereADomainHasCapacity: a gang of one shape starts if and only if the nodes that are in one domain of each
+// of its levels have capacity for all of it; then in one rack if one of these has, else in as few racks as any block needs.
 func TestOneShapeStartsWhereADomainHasCapacity(t *testing.T) {
 	started, waited := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -201,8 +201,8 @@ func (p *places) holdFewestRacks(t *rapid.T, at map[string]*model.Node) {
 	}
 }
 
-// TestFewMembersAreFoundADomainExactly compares with a solver that tries everything: members of several shapes and roles, and nodes
-// that filters rule out.
+// TestFewMembersAreFoundADomainExactly compares with a solver that tries everything: members of several shapes and roles, and
+// nodes that filters rule out.
 func TestFewMembersAreFoundADomainExactly(t *testing.T) {
 	started, waited := 0, 0
 	rapid.Check(t, func(t *rapid.T) {

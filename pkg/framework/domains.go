@@ -24,8 +24,8 @@ type Domains struct {
 	// domain: two racks of one name in two blocks are two domains.
 	labels []string
 	mark   model.Cursor
-	// nodes are those that were looked at; by their positions: path, empty for a node without a value for the level itself, and
-	// of, the number of the domain, or -1.
+	// nodes are those that were looked at; by their positions: path, empty for a node without a value for the level itself, and of,
+	// the number of the domain, or -1.
 	nodes []*model.Node
 	path  []string
 	of    []int32

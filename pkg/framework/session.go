@@ -21,9 +21,8 @@ type Options struct {
 	// Wake receives when time alone may change an answer of the session, as often as a plugin or an action says so; nil drops it.
 	// It is called on the session's goroutine.
 	Wake func(at time.Time)
-	// OnAction is called when a part of the session begins, with its name: an action, or PartOpen and PartClose. It is for
-	// callers that measure, since the session reads no clock; nil reports nothing. A session that has nothing to do has no
-	// parts.
+	// OnAction is called when a part of the session begins, with its name: an action, or PartOpen and PartClose. It is for callers
+	// that measure, since the session reads no clock; nil reports nothing. A session that has nothing to do has no parts.
 	OnAction func(part string)
 	// OnSearchCut is called when the search of an action for one job has ended because the work of the cycle, or a plugin's time
 	// in it, is used up, with the action's name; for callers that measure. Nil reports nothing.
@@ -64,8 +63,8 @@ type Session struct {
 	refusals map[*model.Job]*model.Refusal
 	// evicted are the tasks that the open statement has marked for eviction.
 	evicted map[*model.Task]evictionMark
-	// lapsed are the jobs whose nominations of earlier cycles are not enough any more, renewed those that got capacity since,
-	// keep what they have or have given it back; returned are those that have given it back.
+	// lapsed are the jobs whose nominations of earlier cycles are not enough any more, renewed those that got capacity since, keep
+	// what they have or have given it back; returned are those that have given it back.
 	lapsed            []*model.Job
 	renewed, returned map[model.JobKey]bool
 	// nominated are the pods to which a decision of this session has nominated capacity beyond it.
@@ -112,15 +111,15 @@ type Session struct {
 	sharing map[model.JobKey]*model.Job
 	// standing counts the members that have a node, for the entries of topology that were asked for.
 	standing map[*model.TopologyConstraint]*memberCount
-	// currentJob is the job that was passed to a plugin last, to which a panic is attributed; zero when it is about no single
-	// job. While comparing, it is about two jobs, and about more while victims are picked of some units. reserving is the task
-	// that reservers are asked about.
+	// currentJob is the job that was passed to a plugin last, to which a panic is attributed; zero when it is about no single job.
+	// While comparing, it is about two jobs, and about more while victims are picked of some units. reserving is the task that
+	// reservers are asked about.
 	currentJob model.JobKey
 	comparing  bool
 	picking    []EvictionUnit
 	reserving  *model.Task
-	// deferred are the jobs that were deferred since the pipeline ran last, each once (isDeferred); resumed those it runs for
-	// now, nil the first time.
+	// deferred are the jobs that were deferred since the pipeline ran last, each once (isDeferred); resumed those it runs for now,
+	// nil the first time.
 	deferred, resumed []*model.Job
 	isDeferred        map[*model.Job]bool
 	highestDeferred   int32

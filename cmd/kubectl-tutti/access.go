@@ -196,11 +196,11 @@ func waits(pod *corev1.Pod) bool {
 	return phase != corev1.PodRunning && phase != corev1.PodSucceeded && phase != corev1.PodFailed
 }
 
-// namedBy reports of which sources the pods name a group.
-func namedBy(pods []corev1.Pod) func(model.Source) bool {
+// namedBy reports of which sources the pods name a group. sources are those that are on.
+func namedBy(sources groups.Sources, pods []corev1.Pod) func(model.Source) bool {
 	named := map[model.Source]bool{}
 	for i := range pods {
-		membership := groups.Of(&pods[i])
+		membership := sources.Of(&pods[i])
 		for one := range membership.All() {
 			named[one.Job.Source] = true
 			if set, ofSet := groups.SetOf(one.Job); ofSet {
@@ -213,11 +213,13 @@ func namedBy(pods []corev1.Pod) func(model.Source) bool {
 
 // listForeign returns what the groups of other projects say, of the sources that are wanted and of those of their parents, which
 // come after them, and who owns them. Without the right to read them, or where there is no such kind, nothing is known of them.
-// Whether a source is on that is off by default is not known here: its pods are shown as if it were off, with the reasons that
+// sources are those that are on; pods that name a group of another one are shown as if they were in none, with the reasons that
 // the scheduler has written to them.
-func (r *reader) listForeign(ctx context.Context, namespace string, wanted func(model.Source) bool) (specs []*groups.Spec, err error) {
+func (r *reader) listForeign(
+	ctx context.Context, namespace string, sources groups.Sources, wanted func(model.Source) bool,
+) (specs []*groups.Spec, err error) {
 	parents := map[model.Source]bool{}
-	for _, source := range groups.Default() {
+	for _, source := range sources {
 		for _, watch := range source.Watches() {
 			for options := (metav1.ListOptions{Limit: page}); wanted(watch.Source) || parents[watch.Source]; {
 				list, err := r.foreign.Resource(watch.Resource).Namespace(namespace).List(ctx, options)

@@ -98,7 +98,7 @@ func (k *endpointFlags) diagnoseOwned(
 	if err != nil {
 		return nil, err
 	}
-	known.Foreign, err = others.listForeign(ctx, known.Name, func(model.Source) bool { return true })
+	known.Foreign, err = others.listForeign(ctx, known.Name, known.On(), func(model.Source) bool { return true })
 	if err != nil {
 		return nil, err
 	}

@@ -83,19 +83,19 @@ goes on until it is interrupted, and shows each job again when something of it h
 
 // overview reads the state of all jobs.
 func (r *reader) overview(ctx context.Context, look *statusView) (*diagnose.Overview, error) {
-	groups, err := r.listGroups(ctx, look.namespace)
+	podGroups, err := r.listGroups(ctx, look.namespace)
 	if err != nil {
 		return nil, err
 	}
-	pods, err := r.listUnheld(ctx, look.namespace, groups)
+	pods, err := r.listUnheld(ctx, look.namespace, podGroups)
 	if err != nil {
 		return nil, err
 	}
-	foreign, err := r.listForeign(ctx, look.namespace, namedBy(pods))
+	foreign, err := r.listForeign(ctx, look.namespace, groups.Default(), namedBy(groups.Default(), pods))
 	if err != nil {
 		return nil, err
 	}
-	return look.collect(groups, pods, foreign...), nil
+	return look.collect(podGroups, pods, foreign...), nil
 }
 
 // collect counts the jobs that the view selects. A group without an object is selected with all its pods.

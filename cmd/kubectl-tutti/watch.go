@@ -19,6 +19,7 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/diagnose"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
 )
 
 // settle is how long changes are collected before they are shown: a gang starts by many of them.
@@ -31,12 +32,12 @@ func (r *reader) watch(ctx context.Context, p *printer.Printer, look *statusView
 	shown := map[string]diagnose.Job{} // by what identifies a job
 	first := true
 	return follow(ctx, append(w.pods, w.groups), func() {
-		groups, pods := w.read()
-		foreign, err := r.listForeign(ctx, look.namespace, namedBy(pods))
+		podGroups, pods := w.read()
+		foreign, err := r.listForeign(ctx, look.namespace, groups.Default(), namedBy(groups.Default(), pods))
 		if err != nil {
 			return // it is asked again with the next change
 		}
-		changed := changes(shown, look.collect(groups, pods, foreign...).Jobs)
+		changed := changes(shown, look.collect(podGroups, pods, foreign...).Jobs)
 		if first {
 			p.Table(look.header(), look.rows(changed))
 		} else if len(changed) > 0 {

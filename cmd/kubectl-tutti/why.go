@@ -11,10 +11,13 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/diagnose"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -28,7 +31,7 @@ func newWhy(a *clientFlags) *cobra.Command {
 		Long: `Says why a PodGroup, a pod, or what an operator has made of an object waits: what the scheduler found when it looked at it last, with numbers; the smallest change
 that would let it start; its members, and which of them are missing, gated or have failed; since when it waits; and what capacity is
 kept for it. Where there are Queues, and the scheduler may be asked (see "kubectl tutti --help"), it says where the job is in the order of
-its queue, and the queue among those beside it.
+its queue, and the queue among those beside it. A source of groups that the scheduler's configuration turns off is named, too.
 
 NAME is the name of a PodGroup, or of a group without an object, else of a pod; podgroup/NAME and pod/NAME say which of the two. With
 --all it says so of every job of the namespace that waits. It needs the right to list the PodGroups and the pods of the namespace.
@@ -57,7 +60,7 @@ job is its reason. "engine" is no action: a panic has ended the cycle before the
 			if all && verbose {
 				return errors.New("--all: -v asks the scheduler about one job; give its name")
 			}
-			known, err := a.namespace(command.Context())
+			known, err := k.namespace(command.Context())
 			if err != nil {
 				return err
 			}
@@ -264,8 +267,8 @@ func writeRefusals(p *printer.Printer, said *debugapi.Refusals) {
 }
 
 // namespace reads the PodGroups and the pods of the namespace.
-func (a *clientFlags) namespace(ctx context.Context) (*diagnose.Namespace, error) {
-	read, namespace, err := a.reader()
+func (k *endpointFlags) namespace(ctx context.Context) (*diagnose.Namespace, error) {
+	read, namespace, err := k.reader()
 	if err != nil {
 		return nil, err
 	}
@@ -276,10 +279,35 @@ func (a *clientFlags) namespace(ctx context.Context) (*diagnose.Namespace, error
 	if known.Pods, err = read.listPods(ctx, namespace, metav1.ListOptions{}, nil); err != nil {
 		return nil, err
 	}
-	if known.Foreign, err = read.listForeign(ctx, namespace, namedBy(known.Pods)); err != nil {
+	known.Sources = k.sources(ctx, known.Pods)
+	if known.Foreign, err = read.listForeign(ctx, namespace, known.On(), namedBy(known.On(), known.Pods)); err != nil {
 		return nil, err
 	}
 	return known, nil
+}
+
+// sources asks the scheduler which sources its configuration turns on, if pods have marks of others than ours. It is nil where
+// there are none, and without the right to ask.
+func (k *endpointFlags) sources(ctx context.Context, pods []corev1.Pod) groups.Sources {
+	named := namedBy(groups.All(), pods)
+	others := false
+	for source := model.SourceLeaderWorkerSet; source <= model.LastSource; source++ {
+		others = others || named(source)
+	}
+	if !others {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
+	defer cancel()
+	var said debugapi.Config
+	if k.get(ctx, debugapi.PathConfig, &said) != nil {
+		return nil
+	}
+	configuration, _, _ := config.DecodePart(said.Source, []byte(said.Text), config.Known{}) // names of others are not checked here
+	if configuration == nil {
+		return nil
+	}
+	return groups.Without(configuration.SourcesOff)
 }
 
 // kindAndName splits "train", "podgroup/train", "podgroup.scheduling.x-k8s.io/train" or "pod/train-0"; the first has no kind. It

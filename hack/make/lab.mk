@@ -23,11 +23,14 @@ promtool: ## Take promtool from Debian's package, for the test of the alerts.
 		tail -3 "$$dir/log" >&2; echo 'promtool: not to be had here; the tests of the alerts are skipped, and fail with CI=true' >&2; \
 	fi
 
+# Two operators are among them, each with one test: those that hold a job back until its group says so, or write groups of launcher
+# and workers. They are built from their modules the first time.
 .PHONY: e2e
-e2e: ## Test in a real cluster (K8S=1.35.4 for another version).
+e2e: ## Test in a real cluster, with two operators of other projects (K8S=1.35.4 for another version).
 	cd lab && K8S=$(K8S) go test -count=1 -v -timeout 60m ./e2e/...
+	cd lab && K8S=$(K8S) go test -count=1 -v -timeout 60m -run '^Test(MPI|Training)OperatorForVolcano$$/^life$$' ./operators
 
-# The operators are built from their modules the first time, which takes many minutes.
+# All of them are built the first time, each in minutes of its own.
 .PHONY: operators
 operators: tools ## Let operators of other projects, as released, run their jobs in a real cluster (K8S=1.35.4 for another version).
 	cd lab && K8S=$(K8S) go test -count=1 -v -timeout 90m ./operators

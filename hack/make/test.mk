@@ -3,7 +3,8 @@
 .PHONY: test unit lab memory soak
 test: no-skips verify lint unit example chart lab ## Run every test: generated files, lint, unit, stories, chart, and a real API server.
 	@if [ -s $(SKIPS) ]; then echo "test: $$(wc -l <$(SKIPS)) tests were skipped:"; cat $(SKIPS); fi
-	@echo "test: all passed; longer runs have targets of their own: make soak, faults, fuzz, bench, memory, upgrade, operators"
+	@echo "test: all passed; longer runs have targets of their own: make soak, faults, fuzz, bench, memory, upgrade"
+	@echo "test: no operator of another project ran, since each takes minutes to build: make e2e has two of them, make operators all"
 
 # gotest is go test, and says which tests were skipped, and why.
 SKIPS := $(CURDIR)/build/skips

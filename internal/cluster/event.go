@@ -48,15 +48,16 @@ func (k Kind) IsGroup() bool { return k == KindGroup || k == KindReading || k >=
 // ForeignEvent returns the event of a new version of a foreign object.
 func ForeignEvent(spec *groups.Spec) Event { return Event{Kind: kindOf(spec.Source), Foreign: spec} }
 
-// GroupKey returns the key of the group that the event is about; ok is false when it is about none, or about all of a source.
-func (e *Event) GroupKey() (key model.JobKey, ok bool) {
-	switch {
-	case e.Kind == KindGroup:
-		return groups.Key(e.Group), true
-	case e.Kind >= KindForeign:
-		return e.Foreign.Key(), true
+// GroupKey returns the key of the group, or of the object that owns pods or groups, that an event of such a kind is about;
+// without a name when it is about all of a source.
+func (e *Event) GroupKey() model.JobKey {
+	switch e.Kind {
+	case KindGroup:
+		return groups.Key(e.Group)
+	case KindReading:
+		return model.JobKey{Source: e.Source}
 	}
-	return model.JobKey{}, false
+	return e.Foreign.Key()
 }
 
 // String returns the name of the kind, for messages.

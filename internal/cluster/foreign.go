@@ -121,13 +121,27 @@ func (s *State) jobsOf(set model.JobKey) []*model.Job {
 	return jobs[from:to]
 }
 
-// spec returns what the object of a group says, with the late roles of its parent; nil when it is not known.
+// parentOf returns the key of the object that says which members of a job are made later, where another one says the rest; ok is
+// false when there is none.
+func (f *foreign) parentOf(job model.JobKey) (parent model.JobKey, ok bool) {
+	if !job.IsForeign() {
+		return groups.SetOf(job)
+	}
+	if spec := f.specs[job]; spec != nil {
+		return spec.Parent()
+	}
+	return parent, false
+}
+
+// spec returns what the object of a group says, with the late roles of its parent; of a group whose pods say the rest what the
+// parent says. It is nil when that is not known.
 func (f *foreign) spec(key model.JobKey) *groups.Spec {
 	spec := f.specs[key]
-	if spec == nil {
-		return nil
-	}
-	if parent, ok := spec.Parent(); ok {
+	parent, ok := f.parentOf(key)
+	switch {
+	case ok && spec == nil:
+		return f.specs[parent]
+	case ok:
 		return spec.WithLate(f.specs[parent])
 	}
 	return spec
@@ -224,10 +238,9 @@ func (s *State) readForeign(job *model.Job) (class string) {
 
 // readImplicit works out what the pods of a group without an object ask for, and the LeaderWorkerSet that they are of.
 func (s *State) readImplicit(job *model.Job) {
-	set, ok := groups.SetOf(job.Key)
-	groups.FillImplicit(job, s.foreign.specs[set])
+	groups.FillImplicit(job, s.foreign.spec(job.Key))
 	s.seeWhole(job)
-	if ok {
+	if set, ok := groups.SetOf(job.Key); ok {
 		job.Warning = s.foreign.unread(job, set)
 	}
 }

@@ -85,7 +85,7 @@ func (s *State) readJob(job *model.Job, group *v1alpha1.PodGroup) {
 	s.readClass(job, class)
 	job.NeverPreempts = neverPreempts(job, group) || s.foreign.specs[job.Key] != nil && s.foreign.specs[job.Key].NeverPreempts
 	job.NothingPending = nothingPending(job)
-	job.BelowMinimum = belowMinimum(job)
+	job.BelowMinimum = groups.BelowMinimum(groups.First(job)) // what is made later it need not have
 	job.Class = model.ClassOf(job, hasTerms)
 }
 
@@ -133,13 +133,6 @@ func hasTerms(task *model.Task) bool {
 	spec := &task.Pod.Spec
 	return spec.Affinity != nil && (spec.Affinity.PodAffinity != nil || spec.Affinity.PodAntiAffinity != nil) ||
 		len(spec.TopologySpreadConstraints) > 0 || len(claims(task.Pod)) > 0
-}
-
-// belowMinimum reports whether the gang holds capacity and is below its minimum; what is made later it need not have.
-func belowMinimum(job *model.Job) bool {
-	job = groups.First(job)
-	holds := func(task *model.Task) bool { return task.Status == model.Bound || task.Status == model.Running }
-	return job.FirstUnmetMinimum(func(task *model.Task) bool { return task.Status.CountsTowardMinimum() }) != nil && job.Count(holds) > 0
 }
 
 // neverPreempts reports whether the group, or a pod of it that has not ended, wants no pod evicted for it.

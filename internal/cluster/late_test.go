@@ -15,7 +15,7 @@ import (
 func mpiJob(name string, workers int32) *groups.Spec {
 	spec := foreignSpec(name, 1, workers+1)
 	spec.Source, spec.UID = model.SourceMPIJob, "mpi"
-	spec.Roles = []model.Role{{Name: "launcher", MinMember: 1, Late: true}, {Name: "worker", MinMember: workers}}
+	spec.Roles = []model.Role{{Name: "launcher", MinMember: 1, MadeLater: true}, {Name: "worker", MinMember: workers}}
 	return spec
 }
 

@@ -37,7 +37,7 @@ func TestAParentOfAnotherName(t *testing.T) {
 // TestALeaderWorkerSetIsRead for which of its groups' workers are late, whether the pods or it are seen first, and for its own
 // groups alone.
 func TestALeaderWorkerSetIsRead(t *testing.T) {
-	set := &groups.Spec{Source: model.SourceLeaderWorkerSetObject, MinMember: 1, NoGang: true, Roles: []model.Role{{Name: groups.RoleWorker, MinMember: 1, Late: true}}}
+	set := &groups.Spec{Source: model.SourceLeaderWorkerSetObject, MinMember: 1, NoGang: true, Roles: []model.Role{{Name: groups.RoleWorker, MinMember: 1, MadeLater: true}}}
 	set.Namespace, set.Name, set.UID = "ns", "serve", "set"
 	leader := func(name string) *corev1.Pod {
 		set, index, _ := strings.Cut(name, "/")

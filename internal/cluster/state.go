@@ -162,6 +162,19 @@ func (s *State) Group(key model.JobKey) *v1alpha1.PodGroup { return s.groups[key
 // Foreign returns what the foreign object of a job says, never to be changed; nil when it is not known.
 func (s *State) Foreign(key model.JobKey) *groups.Spec { return s.foreign.spec(key) }
 
+// ReadFrom reports whether what a job needs is read from an object that satisfies is: that of its group, the PodGroup of ours
+// that takes the place of it, or the object of its operator that says which members are made later.
+func (s *State) ReadFrom(job model.JobKey, is func(object model.JobKey) bool) bool {
+	if is(job) {
+		return true
+	}
+	if replacement, ok := groups.Replacement(job); ok && is(replacement) {
+		return true
+	}
+	parent, ok := s.foreign.parentOf(job)
+	return ok && is(parent)
+}
+
 // SchedulerNames returns the names of the schedulers whose pods are ours, sorted.
 func (s *State) SchedulerNames() []string { return slices.Sorted(maps.Keys(s.schedulers)) }
 

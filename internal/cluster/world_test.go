@@ -205,12 +205,12 @@ func (w *world) stepForeign() Event {
 	g := foreignSpec(name, 0, int32(1+w.number(2, "min")))
 	switch g.Source = source; {
 	case source == model.SourceMPIJob:
-		g.Roles = []model.Role{{Name: "launcher", MinMember: 1, Late: w.chance(2, "late")}}
+		g.Roles = []model.Role{{Name: "launcher", MinMember: 1, MadeLater: w.chance(2, "late")}}
 		if w.chance(3, "done") {
 			g.Done = []string{"launcher"}
 		}
 	case source == model.SourceLeaderWorkerSetObject:
-		g.NoGang, g.Roles = true, []model.Role{{Name: groups.RoleWorker, MinMember: 1, Late: w.chance(2, "late")}}
+		g.NoGang, g.Roles = true, []model.Role{{Name: groups.RoleWorker, MinMember: 1, MadeLater: w.chance(2, "late")}}
 	case w.chance(2, "controlled"):
 		g.OwnerReferences = []metav1.OwnerReference{{Kind: "MPIJob", Name: w.name("g", 2), Controller: new(true)}}
 	}

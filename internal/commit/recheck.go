@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -26,6 +28,11 @@ func (m *Machine) Recheck(now time.Time, job model.JobKey, spare int, why string
 
 // Starting reports whether binds of the job have no final answer yet.
 func (m *Machine) Starting(job model.JobKey) bool { return len(m.starts[job]) > 0 }
+
+// Releasing reports whether what is reserved for a pod is being released, or is to be.
+func (m *Machine) Releasing(pod types.UID) bool {
+	return slices.ContainsFunc(m.targetQueues[target{uid: pod}], func(e *entry) bool { return e.call.Kind == CallRelease })
+}
 
 // StartingOf returns the jobs that satisfy asked and have binds without a final answer, sorted.
 func (m *Machine) StartingOf(asked func(model.JobKey) bool) []model.JobKey {

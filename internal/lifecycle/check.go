@@ -2,11 +2,9 @@ package lifecycle
 
 import (
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/backoff"
@@ -47,32 +45,66 @@ func (g *Gangs) Concerns(job *model.Job) bool {
 	if job.BelowMinimum || !job.NothingPending || g.unread[job.Key] {
 		return true
 	}
-	_, observed := g.observed[job.Key]
-	_, started := g.starts[job.Key]
+	if g.follows(partID{job: job.Key}) {
+		return true
+	}
+	return slices.ContainsFunc(job.Roles, func(role model.Role) bool { return role.MadeLater && g.follows(partID{job.Key, role.Name}) })
+}
+
+func (g *Gangs) follows(id partID) bool {
+	_, observed := g.observed[id]
+	_, started := g.starts[id]
 	return observed || started
 }
 
 // Check returns what is to be done about a gang. group is its PodGroup, nil for an implicit group. lastRefusal is why the last
 // cycle refused it, nil when it did not; mayStart reports whether a gang that is restarted could start again, else none is. A
 // gang that is undone is delayed from then on; the caller carries it out.
-func (g *Gangs) Check(job *model.Job, group *v1alpha1.PodGroup, lastRefusal *model.Refusal, mayStart bool, now time.Time) Verdict {
+func (g *Gangs) Check(job *model.Job, group *v1alpha1.PodGroup, lastRefusal *model.Refusal, mayStart bool, now time.Time) (all Verdict) {
 	job = groups.Stated(job)
 	if g.unread[job.Key] {
 		delete(g.unread, job.Key)
 		g.find(job, now)
 	}
-	g.follow(job, now)
-	if until, awaits := g.awaitsReset(job, now); awaits {
+	for p := range partsOf(job) {
+		all.add(g.checkPart(p, group, lastRefusal, mayStart, now))
+		if all.Undo != nil && p.id.isFirst() { // the others are undone with it
+			break
+		}
+	}
+	if all.Undo != nil {
+		g.delays.Undone.Fail(backoff.Of(job), all.Undo.Why, now)
+	}
+	return all
+}
+
+// add adds what is to be done about another part of the gang.
+func (v *Verdict) add(other Verdict) {
+	v.Again = backoff.Sooner(v.Again, other.Again)
+	if v.Held == nil {
+		v.Held = other.Held
+	}
+	switch {
+	case v.Undo == nil:
+		v.Undo = other.Undo
+	case other.Undo != nil:
+		v.Undo.Members = append(v.Undo.Members, other.Undo.Members...)
+	}
+}
+
+func (g *Gangs) checkPart(p part, group *v1alpha1.PodGroup, lastRefusal *model.Refusal, mayStart bool, now time.Time) Verdict {
+	g.follow(p, now)
+	if until, awaits := g.awaitsReset(p, now); awaits {
 		return Verdict{Again: until, Held: &model.Refusal{
 			Code: model.MembersLost, Detail: "no bound member is left; the gang starts again when its status says so",
 		}}
 	}
-	if !job.BelowMinimum {
+	if !p.BelowMinimum {
 		return Verdict{}
 	}
-	due, ok := g.due(job, now)
-	restart, which := false, g.starts[job.Key].boundFor(job)
-	if !ok && g.whole(job) {
+	due, ok := g.due(p, now)
+	restart, which := false, g.starts[p.id].bindsOf(p.Job).has
+	if !ok && g.whole(p) {
 		restart, which = true, onNode
 		due, ok = groups.RestartAt(group)
 	}
@@ -81,76 +113,75 @@ func (g *Gangs) Check(job *model.Job, group *v1alpha1.PodGroup, lastRefusal *mod
 		return Verdict{}
 	case due.After(now):
 		return Verdict{Again: due}
-	case g.delays.Undone.Delayed(backoff.Of(job), now): // the API server has refused the deletion
+	case g.delays.Undone.Delayed(backoff.Of(p.Job), now): // the API server has refused the deletion
 		return Verdict{}
 	}
 	var why *model.Refusal
 	if restart {
-		why = restarted(job, group.Status.DegradedSince.Time)
+		why = restarted(p.Job, group.Status.DegradedSince.Time)
 	} else {
-		why = undone(job, job.Count(which), g.cause(job, lastRefusal))
+		why = undone(p, p.Count(which), g.cause(p.Job, lastRefusal))
 	}
-	if job.Count(binding) > 0 { // until the result of these binds is known
+	if p.undone().Count(binding) > 0 { // until the result of these binds is known
 		return Verdict{Held: why}
 	}
-	g.delays.Undone.Fail(backoff.Of(job), why, now)
-	delete(g.starts, job.Key)
-	return Verdict{Undo: &Undo{Why: why, Members: members(job, which)}}
+	delete(g.starts, p.id)
+	return Verdict{Undo: &Undo{Why: why, Members: members(p.undone(), which)}}
 }
 
 // follow records a group that has lost all its members before its status says so, and drops what is no longer needed.
-func (g *Gangs) follow(job *model.Job, now time.Time) {
-	observed, known := g.observed[job.Key]
-	if known && (job.UID != observed.group || job.Whole == observed.whole || observed.whole && !groups.Remains(job)) {
-		delete(g.observed, job.Key)
+func (g *Gangs) follow(p part, now time.Time) {
+	observed, known := g.observed[p.id]
+	if known && (p.UID != observed.group || p.Whole == observed.whole || observed.whole && !groups.Remains(p.Job)) {
+		delete(g.observed, p.id)
 	}
-	if begun, known := g.starts[job.Key]; known && begun.group == job.UID && begun.isOver(now) && job.FirstUnmetMinimum((*model.Task).IsBound) == nil {
-		g.observe(job, true, now) // nothing was bound for it since: its minimum was lowered
+	if begun, known := g.starts[p.id]; known && begun.group == p.UID && begun.isOver(now) && p.FirstUnmetMinimum((*model.Task).IsBound) == nil {
+		g.observe(p, true, now) // nothing was bound for it since: its minimum was lowered
 	}
-	if start, known := g.starts[job.Key]; known && (job.UID != start.group || g.whole(job) || !groups.Remains(job)) {
-		delete(g.starts, job.Key)
+	if start, known := g.starts[p.id]; known && (p.UID != start.group || g.whole(p) || !groups.Remains(p.Job)) {
+		delete(g.starts, p.id)
 	}
-	if !job.NothingPending && job.Whole && !groups.Remains(job) {
-		g.observe(job, false, now)
+	if !p.NothingPending && p.Whole && !groups.Remains(p.Job) {
+		g.observe(p, false, now)
 	}
 }
 
 // awaitsReset reports whether a group that could start again waits until its status no longer says that it is whole, and until
 // when at most: after a crash, part of the new start would be taken for the rest of the old gang, and left alone. A status that
 // cannot be written delays the group by no more than MaxStatusWait.
-func (g *Gangs) awaitsReset(job *model.Job, now time.Time) (until time.Time, awaits bool) {
-	observed := g.observed[job.Key]
-	if observed.group != job.UID || observed.whole || !job.Whole || groups.Remains(job) ||
-		job.FirstUnmetMinimum((*model.Task).Exists) != nil {
+func (g *Gangs) awaitsReset(p part, now time.Time) (until time.Time, awaits bool) {
+	observed := g.observed[p.id]
+	if observed.group != p.UID || observed.whole || !p.Whole || groups.Remains(p.Job) ||
+		p.FirstUnmetMinimum((*model.Task).Exists) != nil {
 		return until, false
 	}
 	until = observed.since.Add(MaxStatusWait)
 	return until, until.After(now)
 }
 
-// due returns until when the start of a gang below its minimum may be completed; ok is false when it is no interrupted start.
-func (g *Gangs) due(job *model.Job, now time.Time) (at time.Time, ok bool) {
-	if g.whole(job) {
+// due returns until when the start of a part below its minimum may be completed; ok is false when it is no interrupted start.
+func (g *Gangs) due(p part, now time.Time) (at time.Time, ok bool) {
+	if g.whole(p) {
 		return at, false
 	}
-	begun, known := g.starts[job.Key]
-	if !known || begun.group != job.UID {
+	begun, known := g.starts[p.id]
+	if !known || begun.group != p.UID {
 		if now.After(g.leadingSince.Add(g.repair)) {
 			return at, false // this process has begun no such start, and found none
 		}
-		begun = start{group: job.UID, minima: model.Minima{MinMember: job.MinMember}, found: g.leadingSince}
+		begun = start{group: p.UID, minima: model.Minima{MinMember: p.minima().MinMember}, found: g.leadingSince}
 	}
 	if begun.deadline.IsZero() {
-		first := firstBound(job, begun.boundFor(job))
+		first := begun.bindsOf(p.Job).first()
 		if first.IsZero() {
 			return at, false
 		}
-		deadline := commit.Deadline(g.deadline, int(job.MinMember))
+		deadline := commit.Deadline(g.deadline, int(p.MinMember))
 		begun.deadline = now.Add(deadline - min(deadline, max(0, now.Sub(first))))
 		if repaired := g.since(begun).Add(g.repair); begun.deadline.Before(repaired) {
 			begun.deadline = repaired
 		}
-		g.starts[job.Key] = begun
+		g.starts[p.id] = begun
 	}
 	return begun.deadline, true
 }
@@ -165,66 +196,6 @@ func (g *Gangs) since(begun start) time.Time {
 
 // isOver reports whether the start can be completed no more.
 func (s start) isOver(now time.Time) bool { return !s.deadline.IsZero() && now.After(s.deadline) }
-
-// firstBound returns when the first of such tasks was bound, as the API server recorded it; zero when none was: they were created
-// with their nodes.
-func firstBound(job *model.Job, bound func(*model.Task) bool) (first time.Time) {
-	for _, task := range job.Tasks {
-		if bound(task) {
-			first = backoff.Sooner(first, model.PodScheduled(task.Pod).LastTransitionTime.Time)
-		}
-	}
-	return first
-}
-
-// boundFor returns what reports whether a task is on a node since it was bound there as a member of the job. The API server does
-// not mark a pod so that was created with its node. Where a process before has begun the start, and others mark the group, the
-// pod must say for which job it was bound: a version that did not know the group may have bound its pods one by one.
-func (s start) boundFor(job *model.Job) func(*model.Task) bool {
-	says := !s.found.IsZero() && job.Key.MarkedByOthers()
-	return func(task *model.Task) bool {
-		if !onNode(task) {
-			return false
-		}
-		if says {
-			if _, said := saidBinds(job, task); !said {
-				return false
-			}
-		}
-		condition := model.PodScheduled(task.Pod)
-		return condition != nil && condition.Status == corev1.ConditionTrue
-	}
-}
-
-// saidBinds returns how many binds the job needed when the task was bound for it, as its pod says; ok is false when it says
-// nothing of this job.
-func saidBinds(job *model.Job, task *model.Task) (needed int, ok bool) {
-	name, number, ok := strings.Cut(strings.TrimPrefix(task.Pod.Annotations[v1alpha1.AnnotationJob], job.Key.String()), " ")
-	if !ok || name != "" {
-		return 0, false
-	}
-	needed, err := strconv.Atoi(number)
-	return needed, err == nil
-}
-
-// wasComplete reports whether as many members are bound as some start of the job needed: its minimum was raised since. Only of
-// groups that others mark do the pods say so.
-func wasComplete(job *model.Job) bool {
-	if !job.Key.MarkedByOthers() {
-		return false
-	}
-	bound, needed := 0, 0
-	for _, task := range job.Tasks {
-		if binds, ok := saidBinds(job, task); ok && onNode(task) {
-			bound, needed = bound+1, max(needed, binds)
-		}
-	}
-	return needed > 0 && bound >= needed
-}
-
-func onNode(task *model.Task) bool { return task.Status == model.Bound || task.Status == model.Running }
-
-func binding(task *model.Task) bool { return task.Status == model.Binding }
 
 func members(job *model.Job, which func(*model.Task) bool) (members []model.Eviction) {
 	for _, task := range job.Tasks {
@@ -250,9 +221,13 @@ const (
 	undoneSuffix = " were bound in time"
 )
 
-// undone is why the start of a gang is undone of which so many are bound; cause is why its other members were not.
-func undone(job *model.Job, bound int, cause string) *model.Refusal {
-	detail := fmt.Sprintf("%sonly %d of %d%s", undonePrefix, bound, job.MinMember, undoneSuffix)
+// undone is why the start of a part is undone of which so many are bound; cause is why its other members were not.
+func undone(p part, bound int, cause string) *model.Refusal {
+	of := ""
+	if !p.id.isFirst() {
+		of = " of role " + p.id.role
+	}
+	detail := fmt.Sprintf("%sonly %d of %d%s%s", undonePrefix, bound, p.MinMember, of, undoneSuffix)
 	if cause != "" {
 		detail += ": " + cause
 	}

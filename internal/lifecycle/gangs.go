@@ -12,6 +12,7 @@ package lifecycle
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -38,10 +39,10 @@ type Gangs struct {
 	// is how long any may take at least after this process began to lead.
 	deadline, repair time.Duration
 	leadingSince     time.Time
-	// starts are those that have begun and are not complete.
-	starts map[model.JobKey]start
-	// observed says of groups whose status is behind whether they are whole: had their minimum bound, and have members left.
-	observed map[model.JobKey]observation
+	// starts are those of parts that have begun and are not complete.
+	starts map[partID]start
+	// observed says of parts whose status is behind whether they are whole: had their minimum bound, and have members left.
+	observed map[partID]observation
 	// unread are groups that others mark whose objects were not known when this process began to lead: what it finds of them is
 	// looked for when they are.
 	unread map[model.JobKey]bool
@@ -76,7 +77,7 @@ func New(deadline time.Duration, delays *backoff.Delays) *Gangs {
 	}
 	return &Gangs{
 		deadline: deadline, repair: min(deadline, MaxRepair), delays: delays,
-		starts: map[model.JobKey]start{}, observed: map[model.JobKey]observation{}, unread: map[model.JobKey]bool{},
+		starts: map[partID]start{}, observed: map[partID]observation{}, unread: map[model.JobKey]bool{},
 	}
 }
 
@@ -93,118 +94,143 @@ func (g *Gangs) Lead(snapshot *model.Snapshot, now time.Time) {
 	}
 }
 
-// find records a gang that is whole and whose status does not say so, or whose start was interrupted: late roles are no part of
-// that.
+// find records parts of a gang that are whole and of which no status says so, or whose start was interrupted.
 func (g *Gangs) find(job *model.Job, now time.Time) {
-	begun := groups.First(job)
-	switch {
-	case job.Whole:
-	case begun.FirstUnmetMinimum((*model.Task).IsBound) == nil, wasComplete(job):
-		g.observe(begun, true, now)
-	case job.BelowMinimum:
-		g.starts[job.Key] = start{group: job.UID, minima: model.Minima{MinMember: job.MinMember}, found: now}
-		if _, ok := g.due(job, now); !ok {
-			delete(g.starts, job.Key)
+	for p := range partsOf(job) {
+		switch {
+		case p.Whole:
+		case p.FirstUnmetMinimum((*model.Task).IsBound) == nil, start{}.bindsOf(p.Job).wereEnough():
+			g.observe(p, true, now)
+		case p.BelowMinimum:
+			g.starts[p.id] = start{group: p.UID, minima: model.Minima{MinMember: p.minima().MinMember}, found: now}
+			if _, ok := g.due(p, now); !ok {
+				delete(g.starts, p.id)
+			}
 		}
 	}
 }
 
-// Begin records that a decision starts a gang, or adds to one. What only looks like a start of a gang, such as a running pod that
+// Begin records that a decision starts parts of a gang, or adds to them. What only looks like a start, such as a running pod that
 // gets the label of a waiting one, is neither completed before others nor undone.
 func (g *Gangs) Begin(job *model.Job) {
-	if !job.IsSchedulableGroup() || g.whole(job) {
+	if !job.IsSchedulableGroup() {
 		return
 	}
-	if begun, known := g.starts[job.Key]; !known || begun.group != job.UID { // the UID may be empty
-		g.starts[job.Key] = start{group: job.UID, minima: minimaOf(job)}
+	for p := range partsOf(job) {
+		begun, known := g.starts[p.id]
+		if !g.whole(p) && p.Count(counts) > 0 && (!known || begun.group != p.UID) { // the UID may be empty
+			g.starts[p.id] = start{group: p.UID, minima: p.minima()}
+		}
 	}
 }
 
 // Begun returns the jobs of which a start has begun and is to be completed, or was completed and the status does not say so yet,
-// and the minimum of the start.
+// and the minimum of the start; of several parts that of all of them.
 func (g *Gangs) Begun() map[model.JobKey]model.Minima {
 	begun := make(map[model.JobKey]model.Minima, len(g.starts))
-	for key, start := range g.starts {
-		begun[key] = start.minima
-	}
-	for key, observed := range g.observed {
-		if observed.whole {
-			begun[key] = observed.minima
+	add := func(job model.JobKey, minima model.Minima) {
+		if minima.MinMember >= begun[job].MinMember {
+			begun[job] = minima
 		}
 	}
+	for id, observed := range g.observed {
+		if observed.whole {
+			add(id.job, observed.minima)
+		}
+	}
+	for id, start := range g.starts {
+		add(id.job, start.minima)
+	}
 	return begun
-}
-
-// minimaOf returns the minima of the job and what its members on nodes request.
-func minimaOf(job *model.Job) model.Minima {
-	return model.Minima{MinMember: job.MinMember, Roles: job.Roles, Requests: job.Held()}
 }
 
 // Observed returns whether the group was whole, and with what, where its status is behind; known is false where the status says
 // so itself.
 func (g *Gangs) Observed(job *model.Job) (started model.Minima, whole, known bool) {
-	observed, ok := g.observed[job.Key]
-	return observed.minima, observed.whole, ok && observed.group == job.UID
+	return g.observedPart(partID{job: job.Key}, job.UID)
+}
+
+func (g *Gangs) observedPart(id partID, group types.UID) (started model.Minima, whole, known bool) {
+	observed, ok := g.observed[id]
+	return observed.minima, observed.whole, ok && observed.group == group
 }
 
 // StatusSent records the statuses that are about to be written.
 func (g *Gangs) StatusSent(writes []commit.Write) {
 	for _, write := range writes {
 		if group := write.Group; group != nil && meta.IsStatusConditionTrue(group.Status.Conditions, v1alpha1.ConditionScheduled) {
-			key := model.JobKey{Namespace: group.Namespace, Name: group.Name}
-			seen := g.observed[key]
+			id := partID{job: model.JobKey{Namespace: group.Namespace, Name: group.Name}}
+			seen := g.observed[id]
 			seen.minima.MinMember = group.Status.StartedMinMember
-			g.observed[key] = observation{group: group.UID, whole: true, minima: seen.minima}
+			g.observed[id] = observation{group: group.UID, whole: true, minima: seen.minima}
 		}
 	}
 }
 
 // AwaitsStatus reports whether the group is to be checked again as soon as its status has changed.
 func (g *Gangs) AwaitsStatus(key model.JobKey) bool {
-	observed, known := g.observed[key]
+	observed, known := g.observed[partID{job: key}]
 	return known && !observed.whole
 }
 
-// Committed records a gang whose minimum is bound, as the API server has confirmed: one that loses a member before its status
-// says so is no interrupted start. It reports whether the gang has started with it.
+// Committed records the parts of a gang whose minimum is bound, as the API server has confirmed: one that loses a member before
+// its status says so is no interrupted start. It reports whether the gang has started with it.
 func (g *Gangs) Committed(job *model.Job, now time.Time) (started bool) {
-	if !job.IsSchedulableGroup() || job.FirstUnmetMinimum(counts) != nil {
+	if !job.IsSchedulableGroup() {
 		return false
 	}
-	started = !g.whole(job)
-	g.observe(job, true, now)
+	for p := range partsOf(job) {
+		if p.FirstUnmetMinimum(counts) == nil {
+			started = started || p.id.isFirst() && !g.whole(p)
+			g.observe(p, true, now)
+		}
+	}
 	return started
 }
 
-// Deadline returns until when the binds of a decision about the job may be sent; zero when it begins a start of its own.
-func (g *Gangs) Deadline(key model.JobKey) time.Time { return g.starts[key].deadline }
+// Deadline returns until when the binds of a decision about the job may be sent; zero when it begins a start of its own, or there
+// is no job.
+func (g *Gangs) Deadline(job *model.Job) (at time.Time) {
+	if job == nil {
+		return at
+	}
+	at = g.starts[partID{job: job.Key}].deadline
+	for _, role := range job.Roles {
+		at = backoff.Sooner(at, g.starts[partID{job.Key, role.Name}].deadline)
+	}
+	return at
+}
 
 // Prune forgets jobs that are gone, or are no gangs any more.
 func (g *Gangs) Prune(snapshot *model.Snapshot) {
-	gone := func(key model.JobKey) bool {
-		job := snapshot.Job(key)
-		return job == nil || !job.IsSchedulableGroup()
+	gone := func(id partID) bool {
+		job := snapshot.Job(id.job)
+		if job == nil || !job.IsSchedulableGroup() {
+			return true
+		}
+		is := func(role model.Role) bool { return role.MadeLater && role.Name == id.role }
+		return !id.isFirst() && !slices.ContainsFunc(groups.Stated(job).Roles, is)
 	}
-	maps.DeleteFunc(g.observed, func(key model.JobKey, _ observation) bool { return gone(key) })
+	maps.DeleteFunc(g.observed, func(id partID, _ observation) bool { return gone(id) })
 	maps.DeleteFunc(g.unread, func(key model.JobKey, _ bool) bool { return snapshot.Job(key) == nil })
-	maps.DeleteFunc(g.starts, func(key model.JobKey, _ start) bool { return gone(key) })
+	maps.DeleteFunc(g.starts, func(id partID, _ start) bool { return gone(id) })
 }
 
 // Len returns how many gangs are followed.
 func (g *Gangs) Len() int { return len(g.starts) + len(g.observed) + len(g.unread) }
 
-func (g *Gangs) observe(job *model.Job, whole bool, now time.Time) {
-	if last := g.observed[job.Key]; last.group != job.UID || last.whole != whole || last.since.IsZero() {
-		g.observed[job.Key] = observation{group: job.UID, whole: whole, minima: minimaOf(job), since: now}
+func (g *Gangs) observe(p part, whole bool, now time.Time) {
+	if last := g.observed[p.id]; last.group != p.UID || last.whole != whole || last.since.IsZero() {
+		g.observed[p.id] = observation{group: p.UID, whole: whole, minima: p.minima(), since: now}
 	}
 }
 
-// whole reports whether the group has had its minimum bound, and has members left since.
-func (g *Gangs) whole(job *model.Job) bool {
-	if _, whole, known := g.Observed(job); known {
+// whole reports whether the part has had its minimum bound, and has members left since.
+func (g *Gangs) whole(p part) bool {
+	if _, whole, known := g.observedPart(p.id, p.UID); known {
 		return whole
 	}
-	return job.Whole
+	return p.Whole
 }
 
 func counts(task *model.Task) bool { return task.Status.CountsTowardMinimum() }

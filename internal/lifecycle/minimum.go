@@ -17,7 +17,7 @@ type Allowance struct {
 
 // Recheck returns the allowance of a start as the newest group, or the pods of an implicit one, have it: until its first bind is
 // sent, the minimum may be raised after the snapshot of the decision. job is the live job, group the PodGroup of its name and
-// spec what its foreign object says, nil when there is none. ok is false when nothing follows from them.
+// spec what its foreign object says, or its LeaderWorkerSet, nil when there is none. ok is false when nothing follows from them.
 func Recheck(key model.JobKey, job *model.Job, group *v1alpha1.PodGroup, spec *groups.Spec) (allowance Allowance, ok bool) {
 	_, replaced := groups.Replacement(key)
 	switch {
@@ -32,7 +32,9 @@ func Recheck(key model.JobKey, job *model.Job, group *v1alpha1.PodGroup, spec *g
 	case key.IsImplicit() && job == nil:
 		return Allowance{}, false // its members are gone, and their binds were cancelled
 	case key.IsImplicit():
-		return minimumOf(job, "its pods have changed")
+		newest := *job
+		groups.FillImplicit(&newest, spec)
+		return minimumOf(&newest, "its pods have changed")
 	case group == nil || job == nil || job.UID != group.UID:
 		return Allowance{Spare: -1, Why: "its PodGroup is not there any more"}, true
 	}

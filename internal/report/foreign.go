@@ -63,8 +63,6 @@ type ForeignReporter struct {
 	// open are the groups of which something is to be written, or to be seen.
 	open    map[model.JobKey]bool
 	refused *backoff.Backoff[types.UID]
-	// failing reports that the API server has refused the last write of which the result is known.
-	failing bool
 	most    window
 	budget  budget
 	due     []foreignWrite
@@ -76,16 +74,20 @@ type ForeignReporter struct {
 type sentForeign struct {
 	record
 	uid types.UID
-	// said is what was written last, or what another writer has put in its place; version is that of the object by then.
-	said    groups.Shown
-	version string
-	// awaited reports that the watch has not shown it, told that an event says that the API server refuses it. reverted is how often
-	// another writer has replaced it.
-	awaited bool
-	told    bool
-	// refusedSince is the first refusal in a row; zero when there is none.
+	// said is what was written last, or what another writer has put in its place.
+	said groups.Shown
+	// written is what the group was to show with the last write, before what it showed until then. version is that of the object by
+	// then, or the one that shows what the API server has kept. What was written of a version is not written again, unless it was
+	// refused.
+	written, before groups.Shown
+	version         string
+	// awaited reports that the watch has not shown it. reverted is how often another writer has replaced it.
+	awaited  bool
+	reverted int
+	// refusedSince is the first refusal since the group showed what it is to show, or a write was taken; zero when there is none.
+	// told reports that an event says so.
 	refusedSince time.Time
-	reverted     int
+	told         bool
 }
 
 // foreignWrite is a status that is due.
@@ -128,7 +130,7 @@ func (r *ForeignReporter) Report(
 
 // Failed records that the API server refused a write. It is tried again later. It returns the event that says so, once it
 // was refused for as long as a watch may take: it may have taken effect before, with its answer lost, or another writer was
-// faster. first reports that no other group's was refused.
+// faster. first reports that no event says so of another group of the kind, for which it still holds.
 func (r *ForeignReporter) Failed(outcome *commit.Outcome, now time.Time) (events []commit.Write, first bool) {
 	write := outcome.Write.Foreign
 	if write == nil {
@@ -145,9 +147,15 @@ func (r *ForeignReporter) Failed(outcome *commit.Outcome, now time.Time) (events
 		sent.told = true
 		events = append(events, foreignEvent(spec, ReasonStatusRefused, now,
 			"The API server refuses the status of this group, for which its operator may wait: "+outcome.Message))
-		first, r.failing = !r.failing, true
+		first = true
+		for other, known := range r.sent {
+			if known.told && other.Source == spec.Source {
+				first = false
+				break
+			}
+		}
 	}
-	sent.at, sent.refused, sent.awaited, sent.said = now, true, false, said(spec.Shown)
+	sent.at, sent.refused, sent.awaited, sent.said, sent.version = now, true, false, said(spec.Shown), ""
 	r.sent[write.Group], r.open[write.Group] = sent, true
 	r.refused.Fail(spec.UID, nil, now)
 	return events, first
@@ -172,8 +180,15 @@ func (r *ForeignReporter) look(key model.JobKey, job *model.Job, refusal *model.
 		}
 		r.sent[key] = sent
 	}
-	if wanted == spec.Shown {
+	switch {
+	case wanted == spec.Shown:
+		if sent.refused {
+			r.taken(&sent, spec.UID)
+			r.sent[key] = sent
+		}
 		return
+	case content(wanted) == sent.written && spec.ResourceVersion == sent.version:
+		return // the API server has dropped it
 	}
 	interval := foreignMessageInterval
 	if said(wanted) == said(spec.Shown) {
@@ -200,6 +215,7 @@ func (r *ForeignReporter) follow(sent *sentForeign, spec *groups.Spec, wanted gr
 		return false
 	case shown == sent.said:
 		if sent.awaited {
+			sent.version = spec.ResourceVersion
 			r.taken(sent, spec.UID)
 		}
 		return true
@@ -208,7 +224,12 @@ func (r *ForeignReporter) follow(sent *sentForeign, spec *groups.Spec, wanted gr
 		r.requeue(sent.at.Add(echoTimeout))
 		return false
 	case sent.awaited && spec.ResourceVersion == sent.version: // the watch shows nothing
-		sent.awaited, sent.said = false, shown
+		sent.said = shown
+		r.taken(sent, spec.UID)
+		return true
+	case sent.awaited && keptInPart(content(spec.Shown), sent.before, sent.written):
+		sent.said, sent.version = shown, spec.ResourceVersion
+		r.taken(sent, spec.UID)
 		return true
 	}
 	if sent.awaited, sent.said = false, shown; shown == said(wanted) {
@@ -224,9 +245,22 @@ func (r *ForeignReporter) follow(sent *sentForeign, spec *groups.Spec, wanted gr
 	return true
 }
 
-// taken records that a group shows what was written, or is to be.
+// keptInPart reports whether the API server has kept part of what was written, as it does where a CRD lacks the other fields:
+// each is as it was written, or as it was before.
+func keptInPart(shown, before, written groups.Shown) bool {
+	return shown != before &&
+		either(shown.Phase, before.Phase, written.Phase) &&
+		either(shown.Type, before.Type, written.Type) && either(shown.Status, before.Status, written.Status) &&
+		either(shown.Reason, before.Reason, written.Reason) && either(shown.Message, before.Message, written.Message) &&
+		either(shown.Running, before.Running, written.Running) && either(shown.Succeeded, before.Succeeded, written.Succeeded) &&
+		either(shown.Failed, before.Failed, written.Failed)
+}
+
+func either[T comparable](value, one, other T) bool { return value == one || value == other }
+
+// taken records that the API server has taken the last write, or that a group shows what is to be written.
 func (r *ForeignReporter) taken(sent *sentForeign, group types.UID) {
-	sent.awaited, sent.told, sent.refusedSince, r.failing = false, false, time.Time{}, false
+	sent.awaited, sent.refused, sent.told, sent.refusedSince = false, false, false, time.Time{}
 	r.refused.Reset(group)
 }
 
@@ -250,7 +284,8 @@ func (r *ForeignReporter) writes(now time.Time) (writes []commit.Write) {
 		r.most.take(now)
 		sent := write.sent
 		sent.record = sent.next(0, phaseOf(spec.Shown), phaseOf(write.wanted), "", now)
-		sent.said, sent.version, sent.awaited = said(write.wanted), spec.ResourceVersion, true
+		sent.said, sent.written, sent.before = said(write.wanted), content(write.wanted), content(spec.Shown)
+		sent.version, sent.awaited = spec.ResourceVersion, true
 		r.sent[spec.Key()] = sent
 		r.requeue(now.Add(echoTimeout))
 		writes = append(writes, commit.Write{Foreign: foreignPatch(spec, write.wanted, now)})
@@ -268,9 +303,17 @@ func urgency(w foreignWrite) int {
 // requeue asks for the next call of Report.
 func (r *ForeignReporter) requeue(at time.Time) { r.wake = backoff.Sooner(r.wake, at) }
 
+// content is a status without where it says so.
+func content(shown groups.Shown) groups.Shown {
+	shown.HasStatus, shown.HasConditions, shown.At = false, false, 0
+	return shown
+}
+
 // said is the part of a status that says more than numbers.
 func said(shown groups.Shown) groups.Shown {
-	return groups.Shown{Phase: shown.Phase, Type: shown.Type, Status: shown.Status, Reason: shown.Reason, Message: shown.Message}
+	shown = content(shown)
+	shown.Running, shown.Succeeded, shown.Failed = 0, 0, 0
+	return shown
 }
 
 // phaseOf is what a status says in few words.

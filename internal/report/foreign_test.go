@@ -29,8 +29,9 @@ type foreignDesk struct {
 	hidden bool
 	told   []string
 	total  int
-	// last is the last write.
-	last *commit.ForeignStatus
+	// last is the last write, and prune what an API server does with each that drops something.
+	last  *commit.ForeignStatus
+	prune func(commit.ForeignStatus)
 }
 
 func volcanoKey(name string) model.JobKey {
@@ -126,6 +127,9 @@ func (d *foreignDesk) report() string {
 		}
 		if said = append(said, words); !d.hidden {
 			d.take(status)
+		}
+		if d.prune != nil {
+			d.prune(*status)
 		}
 	}
 	return strings.Join(said, ", ")
@@ -318,19 +322,22 @@ func TestMessagesOfAForeignGroup(t *testing.T) {
 	d.rests(t)
 }
 
-// TestAWriteThatTheWatchDoesNotShow is waited for, and then made again.
+// TestAWriteThatTheWatchDoesNotShow is waited for. It is not made again, since the API server has taken it, but what is to be
+// said by then is written. A watch that lags is no other writer.
 func TestAWriteThatTheWatchDoesNotShow(t *testing.T) {
 	d := newForeignDesk("g")
 	d.hidden = true
+	d.expect(t, "g Inqueue")
 	for range 5 {
-		d.expect(t, "g Inqueue")
 		d.members("g", model.Bound, model.Bound)
 		d.expect(t, "") // it would be based on a status that is about to change
 		d.members("g")
-		d.now = d.wake
+		d.now = d.now.Add(echoTimeout / 5)
 	}
-	if d.hidden = false; d.report() != "g Inqueue" || len(d.told) != 0 {
-		t.Errorf("a watch that lags is no other writer: %q", d.told)
+	d.rests(t)
+	d.members("g", model.Bound, model.Bound)
+	if d.hidden = false; d.report() != "g Running Scheduled=True Scheduled: the minimum is bound" || len(d.told) != 0 {
+		t.Errorf("after a write that was not shown: told %q", d.told)
 	}
 	d.rests(t)
 }
@@ -490,4 +497,79 @@ func TestManyForeignGroupsAtATime(t *testing.T) {
 		t.Errorf("%d writes, want one for each group", d.total)
 	}
 	d.rests(t)
+}
+
+// refusedAt records that the API server refuses what is written about a group, and returns how many events say so.
+func (d *foreignDesk) refusedAt(key model.JobKey) (told int, first bool) {
+	events, first := d.Failed(&commit.Outcome{
+		Kind: commit.WriteFailed, Message: "no",
+		Write: commit.Write{Foreign: &commit.ForeignStatus{Group: key, UID: d.specs[key].UID}},
+	}, d.now)
+	return len(events), first
+}
+
+// TestOneRefusalLongAfterAnother is none that lasts: between the two the group showed what it was to show, or a write was taken.
+func TestOneRefusalLongAfterAnother(t *testing.T) {
+	for name, between := range map[string]func(*foreignDesk){
+		"another writer has written it":      func(d *foreignDesk) { d.shows("g", groups.VolcanoInqueue, "", "") },
+		"it is taken":                        func(d *foreignDesk) { d.hidden = false },
+		"it is taken, and dropped":           func(*foreignDesk) {},
+		"there is nothing to say until then": func(d *foreignDesk) { d.shows("g", groups.VolcanoRunning, "", "") },
+	} {
+		d := newForeignDesk("g")
+		d.hidden = true
+		d.expect(t, "g Inqueue")
+		if told, _ := d.refusedAt(volcanoKey("g")); told != 0 {
+			t.Errorf("%s: the first refusal is told", name)
+		}
+		between(d)
+		for end := d.now.Add(time.Hour); d.now.Before(end); d.now = d.now.Add(time.Second) {
+			d.report()
+		}
+		d.members("g", model.Bound, model.Bound)
+		if d.hidden = true; d.report() == "" {
+			t.Fatalf("%s: nothing is written", name)
+		}
+		if told, _ := d.refusedAt(volcanoKey("g")); told != 0 {
+			t.Errorf("%s: one refusal an hour later is told", name)
+		}
+		d.now = d.now.Add(echoTimeout)
+		d.report()
+		if told, first := d.refusedAt(volcanoKey("g")); told != 1 || !first {
+			t.Errorf("%s: %d events of a refusal that lasts, first %t", name, told, first)
+		}
+	}
+}
+
+// TestAKindThatIsRefused is said once, whatever is said of another kind, and once more when it was taken in between.
+func TestAKindThatIsRefused(t *testing.T) {
+	d := newForeignDesk("a", "b")
+	d.hidden = true
+	other := model.JobKey{Namespace: "ns", Name: "c", Source: model.SourceNative}
+	d.specs[other] = &groups.Spec{Source: other.Source}
+	d.specs[other].Namespace, d.specs[other].Name, d.specs[other].UID = "ns", "c", "c"
+	d.expect(t, "a Inqueue, b Inqueue")
+	lasts := func(key model.JobKey) bool {
+		d.refusedAt(key)
+		d.now = d.now.Add(echoTimeout)
+		told, first := d.refusedAt(key)
+		if told != 1 {
+			t.Errorf("%s: %d events", key, told)
+		}
+		return first
+	}
+	if !lasts(volcanoKey("a")) || lasts(volcanoKey("b")) || !lasts(other) {
+		t.Error("want the first of each kind")
+	}
+	d.shows("a", groups.VolcanoInqueue, "", "")
+	if d.report(); lasts(volcanoKey("a")) {
+		t.Error("another one of the kind is refused still")
+	}
+	for _, name := range []string{"a", "b"} {
+		d.shows(name, groups.VolcanoInqueue, "", "")
+	}
+	d.report()
+	if !lasts(volcanoKey("b")) {
+		t.Error("all of the kind were taken in between")
+	}
 }

@@ -17,7 +17,8 @@ import (
 // raised since the snapshot that the decision comes from, during the session or while volumes are prepared.
 
 // handleEvent takes in an event between two cycles.
-func (s *Scheduler) handleEvent(event cluster.Event, now time.Time) (outcomes []commit.Outcome) {
+func (s *Scheduler) handleEvent(ctx context.Context, event cluster.Event, now time.Time) (outcomes []commit.Outcome) {
+	assumed := event.Kind == cluster.KindPod && s.state.Assumed(event.Pod.UID)
 	effect := s.state.Apply(event)
 	if effect.Schedule {
 		s.wake(now)
@@ -27,6 +28,9 @@ func (s *Scheduler) handleEvent(event cluster.Event, now time.Time) (outcomes []
 		if event.Kind == cluster.KindGroup && s.gangs.AwaitsStatus(groups.Key(event.Group)) {
 			s.wake(now)
 		}
+	}
+	if assumed && !s.state.Assumed(event.Pod.UID) {
+		s.shown(ctx, event.Pod.UID, now)
 	}
 	switch {
 	case event.Kind == cluster.KindPod && event.Deleted:
@@ -48,21 +52,21 @@ func (s *Scheduler) logMalformed(ctx context.Context) {
 }
 
 // drainGroupEvents takes in events about groups during a session, and holds its decisions to them, the one that was just
-// sent included. changed are the groups that have changed since the session's snapshot. It returns what became final, and
-// whether another cycle is due.
+// sent included. changed are the groups, the objects of operators, and without a name the sources that have changed since the
+// session's snapshot. It returns what became final, and whether another cycle is due.
 func (s *Scheduler) drainGroupEvents(
 	snapshot *model.Snapshot, decided model.JobKey, changed map[model.JobKey]bool, now time.Time,
 ) (outcomes []commit.Outcome, again bool) {
 	for _, event := range s.mailbox.takeGroups() {
 		if s.state.Apply(event).Schedule {
 			again = true
-			if key, ok := event.GroupKey(); ok {
-				changed[key] = true
-			}
+			changed[event.GroupKey()] = true
 			outcomes = append(outcomes, s.recheckGroups(event, func() *model.Snapshot { return snapshot }, now)...)
 		}
 	}
-	if replacement, ok := groups.Replacement(decided); changed[decided] || ok && changed[replacement] {
+	if len(changed) > 0 && s.state.ReadFrom(decided, func(object model.JobKey) bool {
+		return changed[object] || changed[model.JobKey{Source: object.Source}]
+	}) {
 		outcomes = append(outcomes, s.updateMinimum(snapshot, decided, now)...)
 	}
 	return outcomes, again
@@ -80,15 +84,14 @@ func (s *Scheduler) recheckMember(event cluster.Event, now time.Time) []commit.O
 	return s.updateMinimum(s.state.Snapshot(now), member.Job, now)
 }
 
-// recheckGroups rechecks the starts of the group that an event is about, and of those that it takes the place of; of all groups
-// of a source when it is about that.
+// recheckGroups rechecks the starts of jobs that need what the object says that an event is about, or one of its source when it
+// is about all of that.
 func (s *Scheduler) recheckGroups(event cluster.Event, look func() *model.Snapshot, now time.Time) (outcomes []commit.Outcome) {
-	key, one := event.GroupKey()
-	named := func(job model.JobKey) bool {
-		replacement, ok := groups.Replacement(job)
-		return one && (job == key || ok && replacement == key) || !one && job.Source == event.Source
+	key := event.GroupKey()
+	named := func(object model.JobKey) bool {
+		return object == key || key.Name == "" && object.Source == key.Source
 	}
-	for _, job := range s.machine.StartingOf(named) {
+	for _, job := range s.machine.StartingOf(func(job model.JobKey) bool { return s.state.ReadFrom(job, named) }) {
 		outcomes = append(outcomes, s.updateMinimum(look(), job, now)...)
 	}
 	return outcomes

@@ -66,14 +66,22 @@ func (s *Scheduler) checkOverdue(ctx context.Context, now time.Time) {
 	}
 }
 
-// onCommitted records a gang whose minimum the API server has confirmed to be bound.
+// onCommitted records a gang whose minimum the API server has confirmed to be bound, or the watch has shown to be.
 func (s *Scheduler) onCommitted(outcome *commit.Outcome, now time.Time) {
-	if outcome.Needs == 0 || outcome.Bound < outcome.Needs {
-		return
+	if outcome.Needs > 0 && (outcome.Bound >= outcome.Needs || !s.machine.Starting(outcome.Job)) {
+		s.recordStart(outcome.Job, now)
 	}
-	uncertain := func(task *model.Task) bool { _, is := s.uncertain[task.UID]; return is }
-	job := s.state.Snapshot(now).Job(outcome.Job)
-	if job != nil && !slices.ContainsFunc(job.Tasks, uncertain) && s.gangs.Committed(job, now) {
+}
+
+// recordStart records a gang whose minimum is bound, unless the result of a bind is not known, or what was reserved for one that
+// has failed is still being released. The caller knows of those that are under way.
+func (s *Scheduler) recordStart(key model.JobKey, now time.Time) {
+	open := func(task *model.Task) bool {
+		_, uncertain := s.uncertain[task.UID]
+		return uncertain || s.machine.Releasing(task.UID)
+	}
+	job := s.state.Snapshot(now).Job(key)
+	if job != nil && !slices.ContainsFunc(job.Tasks, open) && s.gangs.Committed(job, now) {
 		s.options.Metrics.Started(job, now)
 	}
 }

@@ -216,8 +216,8 @@ func (w *world) leaderWorkers(name string, size int, from, to int, alter func(*c
 	}
 }
 
-// TestALateRoleAfterARestart: what had all that it needed is no interrupted start, although no container runs yet: a bind of the
-// late part that fails undoes nothing.
+// TestALateRoleAfterARestart: what had all that it needed is no interrupted start, although no container runs yet. A bind of the
+// late part that fails undoes that part alone.
 func TestALateRoleAfterARestart(t *testing.T) {
 	for _, others := range []bool{false, true} {
 		w := newWorld(t)
@@ -235,16 +235,13 @@ func TestALateRoleAfterARestart(t *testing.T) {
 			workers()
 			calls = append(calls, w.play(t.Context(), 5*time.Minute)...)
 		}
-		if got := sent(calls, commit.CallDeleteStarted); len(got) != 0 {
-			t.Errorf("workers there %t: undone %q", others, got)
-		}
-		if n := w.boundPods(); n != 2 {
-			t.Errorf("workers there %t: %d are bound", others, n)
+		if got := sent(calls, commit.CallDeleteStarted); !slices.Equal(got, []string{"lws-1 n1"}) || !slices.Equal(w.bound(), []string{"lws-0"}) {
+			t.Errorf("workers there %t: undone %q, and %q are bound", others, got, w.bound())
 		}
 	}
 }
 
-// TestALatePartThatHasBegun before the process leads, and has no room for the rest: nothing is undone for it.
+// TestALatePartThatHasBegun before the process leads, and has no room for the rest: it is undone, and its leader is not.
 func TestALatePartThatHasBegun(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "2")
@@ -253,8 +250,8 @@ func TestALatePartThatHasBegun(t *testing.T) {
 	})
 	w.leaderWorkers("lws", 3, 2, 3, func(*corev1.Pod) {})
 	calls := w.play(t.Context(), 5*time.Minute)
-	if got := sent(calls, commit.CallDeleteStarted); len(got) != 0 || w.boundPods() != 2 {
-		t.Errorf("undone %q, and %d are bound", got, w.boundPods())
+	if got := sent(calls, commit.CallDeleteStarted); !slices.Equal(got, []string{"lws-1 n1"}) || !slices.Equal(w.bound(), []string{"lws-0"}) {
+		t.Errorf("undone %q, and %q are bound", got, w.bound())
 	}
 }
 

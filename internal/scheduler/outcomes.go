@@ -46,7 +46,7 @@ func (s *Scheduler) handleOutcome(ctx context.Context, outcome commit.Outcome, n
 		s.onBindFailed(ctx, outcome, now)
 	case commit.BindUncertain:
 		klog.FromContext(ctx).Info("Bind uncertain", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
-		s.uncertain.add(outcome, now)
+		s.awaitWatch(outcome, now)
 	case commit.Committed:
 		if outcome.Failed == 0 {
 			if job := s.state.Job(outcome.Job); job != nil {
@@ -78,7 +78,8 @@ func (s *Scheduler) onWriteFailed(ctx context.Context, outcome *commit.Outcome, 
 	s.queues.Failed(outcome.Write, now)
 	events, first := s.foreign.Failed(outcome, now)
 	if first {
-		log.Error(nil, "The status of groups of another project is refused: operators may wait for it", "reason", outcome.Message)
+		log.Error(nil, "The status of groups of another project is refused: operators may wait for it",
+			"kind", outcome.Write.Foreign.Group.Source.Kind(), "reason", outcome.Message)
 	}
 	s.write(now, s.history.Last(), events...)
 	if outcome.Write.Foreign != nil {
@@ -116,9 +117,26 @@ func (s *Scheduler) bound(outcome commit.Outcome, now time.Time) {
 	if outcome.Binder == "" {
 		s.options.Reservations.Confirm(outcome.Pod.UID)
 	} else {
-		s.uncertain.add(outcome, now)
+		s.awaitWatch(outcome, now)
 	}
 	s.write(now, outcome.Cycle, report.Bound(&outcome, now))
+}
+
+// awaitWatch takes note of a bind that only the watch can confirm, unless it has.
+func (s *Scheduler) awaitWatch(outcome commit.Outcome, now time.Time) {
+	if s.state.Assumed(outcome.Pod.UID) {
+		s.uncertain.add(outcome, now)
+	} else {
+		s.options.Reservations.Confirm(outcome.Pod.UID)
+	}
+}
+
+// shown ends the time of a bind, if it is uncertain, of which the watch has just shown what became of it.
+func (s *Scheduler) shown(ctx context.Context, pod types.UID, now time.Time) {
+	if bind, is := s.uncertain[pod]; is {
+		delete(s.uncertain, pod)
+		s.resolve(ctx, bind, now)
+	}
 }
 
 // resolve ends the time of an uncertain bind: either the watch has shown the bind, or it is taken for failed.
@@ -133,6 +151,9 @@ func (s *Scheduler) resolveOne(bind uncertainBind, now time.Time) {
 	switch {
 	case !s.state.Assumed(bind.pod.UID):
 		s.options.Reservations.Confirm(bind.pod.UID)
+		if !bind.job.IsPod() && !s.machine.Starting(bind.job) { // the minimum may be bound with it
+			s.recordStart(bind.job, now)
+		}
 	case bind.holds:
 		s.machine.ReleasePrepared(now, bind.pod) // until then it stays assumed
 	case s.state.Forget(bind.pod.UID):

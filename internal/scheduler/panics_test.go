@@ -285,8 +285,8 @@ func TestAPanicOverAnOutcomeCostsItsJob(t *testing.T) {
 			t.Errorf("%s is %+v, and all of it is bound", name, c)
 		}
 	}
-	if n := sum("tutti_quarantined_total"); n != 2 {
-		t.Errorf("%v panics counted, want one for each member", n)
+	if n := sum("tutti_quarantined_total"); n != 4 {
+		t.Errorf("%v panics counted, want one for each member and answer, and one when the watch shows it", n)
 	}
 	w.play(t.Context(), time.Minute)
 	if fragile.asked < 4 || w.loop.sizes().uncertain != 2 {

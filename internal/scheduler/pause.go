@@ -15,7 +15,7 @@ func (s *Scheduler) holdPaused(snapshot *model.Snapshot) {
 	why := &model.Refusal{Code: model.Paused, Detail: "the configuration of the scheduler says pause: true"}
 	nominated := func(task *model.Task) bool { return task.Nominated != "" }
 	for _, job := range snapshot.Jobs {
-		begun := !s.gangs.Deadline(job.Key).IsZero() || slices.ContainsFunc(job.Tasks, nominated)
+		begun := !s.gangs.Deadline(job).IsZero() || slices.ContainsFunc(job.Tasks, nominated)
 		if !job.NothingPending && !begun && snapshot.JobBackoff[job.Key] == nil {
 			snapshot.JobBackoff[job.Key] = why
 		}

@@ -198,7 +198,7 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 		if event.Kind == cluster.KindOther {
 			s.echo = now.Add(ownEventDelay)
 		}
-		s.handleOutcomes(ctx, s.handleEvent(event, now))
+		s.handleOutcomes(ctx, s.handleEvent(ctx, event, now))
 	}
 	for _, answers := range received.advice {
 		s.takeAdvice(ctx, answers, now)
@@ -286,7 +286,7 @@ type runningCycle struct {
 	watch    *debugapi.Recorder
 	now      time.Time
 	number   uint64
-	// changed are the PodGroups that have changed since the snapshot.
+	// changed is what has changed since the snapshot of the objects that say what gangs need: see drainGroupEvents.
 	changed  map[model.JobKey]bool
 	outcomes []commit.Outcome
 	// repeat reports that other jobs may start, or one may be planned for again, and no watch shows it.
@@ -303,10 +303,11 @@ func (s *Scheduler) decide(ctx context.Context, r *runningCycle, decision model.
 	s.state.Assume(decision)
 	s.options.Decided(decision)
 	s.options.Metrics.Decided(&decision)
-	if job := r.snapshot.Job(decision.Job); job != nil && len(decision.Binds) > 0 {
+	job := r.snapshot.Job(decision.Job)
+	if job != nil && len(decision.Binds) > 0 {
 		s.gangs.Begin(job)
 	}
-	s.machine.SubmitUntil(r.now, decision, s.gangs.Deadline(decision.Job))
+	s.machine.SubmitUntil(r.now, decision, s.gangs.Deadline(job))
 	late, again := s.drainGroupEvents(r.snapshot, decision.Job, r.changed, r.now)
 	r.outcomes, r.repeat = append(r.outcomes, late...), r.repeat || again || decision.ReleasesCapacity()
 	for _, reply := range s.mailbox.takeReplies() {

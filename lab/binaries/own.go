@@ -14,6 +14,8 @@ const (
 	Lab            = "lab"
 	// HangingScheduler is a scheduler with a plugin that hangs.
 	HangingScheduler = "hanging-scheduler"
+	// SparkSubmit creates the pod of a driver, as Apache Spark's program of that name does.
+	SparkSubmit = "spark-submit"
 )
 
 // Build compiles a program of this repository into build/bin, says on out what it does, and returns the program's file.
@@ -28,6 +30,8 @@ func Build(ctx context.Context, out io.Writer, name string) (string, error) {
 		dir, pkg = filepath.Join(root, "lab"), "./tool"
 	case HangingScheduler:
 		dir, pkg = filepath.Join(root, "lab"), "./hang"
+	case SparkSubmit:
+		dir, pkg = filepath.Join(root, "lab"), "./operators/spark/spark-submit"
 	}
 	b := builder{root: root, out: out, dir: filepath.Join(root, "build", "bin")}
 	target := filepath.Join(b.dir, name)

@@ -63,6 +63,8 @@ func TestChartRefuses(t *testing.T) {
 		"rbac.preemption=false,config=tiers: []\nactions: reclaim":                  "the configuration's actions name reclaim",
 		"sources.coscheduling=false,config=tiers: []":                               "sources.coscheduling: without the right to read these groups their pods wait",
 		"config=tiers: []\nsources: {job: true}":                                    "sources.job: without the right to read these groups their pods wait",
+		"sources.job=true,config=tiers: []":                                         "sources.job: write sources: {job: true} in config, too",
+		"sources.job=true,config=tiers: []\nsources: {job: false}":                  "sources.job: write sources: {job: true} in config, too",
 		"sources.volcano=false,config=tiers: []":                                    "sources.volcano: without the right to read these groups their pods wait",
 		"sources.kueue=false,config=tiers: []":                                      "sources.kueue: write sources: {kueue: false} in config, too",
 		"metrics.certManager.enabled=true":                                          "name the issuer of the certificate",
@@ -74,6 +76,27 @@ func TestChartRefuses(t *testing.T) {
 		_, err := env.Cluster.Helm(t.Context(), "template", "tutti", chartFolder(t), "--set", placeholder, "--set", set)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("--set %s: %v\nwant %q in it", set, err, want)
+		}
+	}
+}
+
+// TestChartNotesRightsThatAreNotUsed: of sources that the configuration turns off, and the values do not, since they are on by
+// default.
+func TestChartNotesRightsThatAreNotUsed(t *testing.T) {
+	for set, want := range map[string]string{
+		"config=tiers: []\nsources: {volcano: false}":                       "sources.volcano is true, and the configuration turns it off",
+		"config=tiers: []\nsources: {volcano: true}":                        "",
+		"config=tiers: []\nsources: {volcano: false},sources.volcano=false": "",
+		"sources.volcano=false":                                             "",
+		"sources.job=true":                                                  "",
+	} {
+		out, err := env.Cluster.Helm(t.Context(), "install", "tutti", chartFolder(t), "--dry-run=client", "--set", placeholder, "--set", set)
+		if err != nil {
+			t.Errorf("--set %s: %v", set, err)
+		}
+		_, notes, _ := strings.Cut(out, "NOTES:")
+		if n := strings.Count(notes, "and the configuration turns it off"); !strings.Contains(notes, want) || want == "" && n > 0 || n > 1 {
+			t.Errorf("--set %s: want %q once in\n%s", set, want, notes)
 		}
 	}
 }

@@ -28,12 +28,14 @@ func onThisMachine(name string, port int) *corev1.Service {
 	}
 }
 
-// servingCertificates is the folder that controller-runtime reads the certificate of webhooks from.
+// servingCertificates is where operators wait for their certificate to be mounted. Their webhooks read it from a folder of that
+// name among the temporary files, which are here only where a process has no other folder for them: so two operators may run.
 const servingCertificates = "/tmp/k8s-webhook-server/serving-certs"
 
 // runWithWebhooks starts an operator that signs the certificate of its webhooks itself, mounts that, and waits until it is
 // ready, as it says at the address health.
 func (i *Installation) runWithWebhooks(ctx context.Context, mount mount, health string, args ...string) (*process.Process, error) {
+	mount.dirs = []string{filepath.Join(i.temporary(), "k8s-webhook-server", "serving-certs"), servingCertificates}
 	if err := mount.empty(); err != nil {
 		return nil, err
 	}
@@ -47,25 +49,28 @@ func (i *Installation) runWithWebhooks(ctx context.Context, mount mount, health 
 	return p, cluster.WaitReady(ctx, p, "http://"+health+"/readyz", patience)
 }
 
-// mount is a secret as a kubelet mounts it: its keys are files in a folder.
+// mount is a secret as a kubelet mounts it: its keys are files in folders.
 type mount struct {
 	client            kubernetes.Interface
 	namespace, secret string
-	dir               string
+	dirs              []string
 }
 
-// empty makes the folder, without what an earlier run left there.
+// empty makes the folders, without what an earlier run left there.
 func (m mount) empty() error {
-	if err := os.RemoveAll(m.dir); err != nil {
-		return fmt.Errorf("folder of certificates: %w", err)
-	}
-	if err := os.MkdirAll(m.dir, 0o700); err != nil {
-		return fmt.Errorf("folder of certificates: %w", err)
+	for _, dir := range m.dirs {
+		if err := os.RemoveAll(dir); err != nil {
+			return fmt.Errorf("folder of certificates: %w", err)
+		}
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return fmt.Errorf("folder of certificates: %w", err)
+		}
 	}
 	return nil
 }
 
-// fill waits until the secret has data, and writes it. The certificate comes last: an operator may wait for its file alone.
+// fill waits until the secret has data, and writes it. The certificate in the last folder comes last: an operator may wait for
+// that file alone.
 func (m mount) fill(ctx context.Context) error {
 	var data map[string][]byte
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
@@ -79,9 +84,11 @@ func (m mount) fill(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("certificate in secret %s/%s: %w", m.namespace, m.secret, err)
 	}
-	for _, name := range []string{corev1.TLSPrivateKeyKey, corev1.TLSCertKey} {
-		if err := os.WriteFile(filepath.Join(m.dir, name), data[name], 0o600); err != nil {
-			return fmt.Errorf("certificate: %w", err)
+	for _, dir := range m.dirs {
+		for _, name := range []string{corev1.TLSPrivateKeyKey, corev1.TLSCertKey} {
+			if err := os.WriteFile(filepath.Join(dir, name), data[name], 0o600); err != nil {
+				return fmt.Errorf("certificate: %w", err)
+			}
 		}
 	}
 	return nil

@@ -6,7 +6,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/tutti-sched/tutti/lab/cluster"
 	"github.com/tutti-sched/tutti/lab/harness"
 )
 
@@ -21,13 +20,15 @@ type row struct {
 	// change changes the spec before it is submitted; nil leaves it as it is.
 	change func(spec map[string]any)
 	pods   int
-	// first and second are how the names of two of its pods begin; the job ends with the first, when it does.
+	// first and second are how the names of two of its pods begin; the job ends with the first, or with all whose names begin so,
+	// when it does.
 	first, second string
 	// running, suspended and ended are conditions of the job. One that never ends has no condition for it, and so it is with one
 	// that cannot be suspended, or does not say that it runs.
 	running, suspended, ended string
-	// left is how many pods are left when it has ended. By then the PodGroup is deleted.
+	// left is how many pods are left when it has ended. By then the PodGroup is deleted, unless it is kept.
 	left int
+	kept bool
 	// suspend is the field that suspends it.
 	suspend []string
 }
@@ -70,10 +71,10 @@ func life(t *testing.T, lab *stage, row row) {
 	}
 
 	if row.ended != "" {
-		s.annotate(s.member(row.first), cluster.RunFor)
+		s.ends(row.first)
 		s.says(row.ended, "True")
 		s.eventually(func() error { return s.bound(row.left, row.left) })
-		if row.group != "" {
+		if row.group != "" && !row.kept {
 			s.eventually(func() error {
 				_, err := s.findGroup()
 				if apierrors.IsNotFound(err) {

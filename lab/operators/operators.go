@@ -1,10 +1,3 @@
-// Package operators runs the controllers of other projects, as they were released, in the lab's cluster, so that tests see what
-// they write and wait for. Each is built from its Go module, in a module of its own below modules, which pins its versions: they
-// differ from ours, and from one another.
-//
-// Reading order: operators.go, mpi.go, training.go, certificates.go, ray.go, scaffold.go.
-//
-// Some of them have ports and folders that no flag changes. Lock keeps other processes out while one runs.
 package operators
 
 import (
@@ -13,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/tutti-sched/tutti/lab/binaries"
@@ -28,6 +22,8 @@ type Operator struct {
 	Package string
 	// CRDs are files and folders with the kinds that it reads and writes.
 	CRDs []File
+	// Needs are other operators that it needs, which are installed before it.
+	Needs []Operator
 	// Start makes what its installation makes beside CRDs, starts it, and returns when it is ready.
 	Start func(context.Context, *Installation) (*process.Process, error)
 }
@@ -42,14 +38,30 @@ type Installation struct {
 	program  string
 }
 
-// Build builds the operator's program where it is not built yet, and returns its file.
-func (o Operator) Build(ctx context.Context, out io.Writer) (string, error) {
+// Build builds the operator's program, and those of the operators that it needs, where they are not built yet.
+func (o Operator) Build(ctx context.Context, out io.Writer) error {
+	for _, other := range o.Needs {
+		if err := other.Build(ctx, out); err != nil {
+			return err
+		}
+	}
+	_, err := o.program(ctx, out)
+	return err
+}
+
+// program builds the operator's program and returns its file.
+func (o Operator) program(ctx context.Context, out io.Writer) (string, error) {
 	return binaries.BuildOf(ctx, out, o.folder(), o.Package)
 }
 
-// Install builds an operator, installs it in a cluster, and starts it. It ends with the cluster.
+// Install builds an operator, installs it in a cluster after those that it needs, and starts it. It ends with the cluster.
 func Install(ctx context.Context, c *cluster.Cluster, out io.Writer, o Operator) (*process.Process, error) {
-	program, err := o.Build(ctx, out)
+	for _, other := range o.Needs {
+		if _, err := Install(ctx, c, out, other); err != nil {
+			return nil, err
+		}
+	}
+	program, err := o.program(ctx, out)
 	if err != nil {
 		return nil, err
 	}
@@ -82,10 +94,24 @@ func (i *Installation) path(ctx context.Context, file File) (string, error) {
 	return filepath.Join(dir, filepath.FromSlash(file.Path)), nil
 }
 
-// run starts the operator's program. Its kubeconfig is in its environment: for some that is before any flag, and an evaluator may
-// have one there.
+// run starts the operator's program.
 func (i *Installation) run(args ...string) (*process.Process, error) {
-	return i.Run(i.operator.Name, "env", append([]string{"KUBECONFIG=" + i.Kubeconfig(), i.program}, args...)...)
+	return i.runAs(i.operator.Name, nil, args...)
+}
+
+// runAs starts the operator's program under a name, with variables in its environment. Its kubeconfig is there, too: for some
+// that is before any flag, and an evaluator may have one there.
+func (i *Installation) runAs(name string, variables []string, args ...string) (*process.Process, error) {
+	if err := os.MkdirAll(i.temporary(), 0o700); err != nil {
+		return nil, fmt.Errorf("temporary files of %s: %w", name, err)
+	}
+	own := []string{"KUBECONFIG=" + i.Kubeconfig(), "TMPDIR=" + i.temporary()}
+	return i.Run(name, "env", slices.Concat(own, variables, []string{i.program}, args)...)
+}
+
+// temporary is the folder for the operator's temporary files.
+func (i *Installation) temporary() string {
+	return filepath.Join(i.Dir(), "temporary", i.operator.Name)
 }
 
 // Volcano is the name of the scheduler for which operators write groups of Volcano's kind; for others, those of

@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/tutti-sched/tutti/lab/cluster"
 	"github.com/tutti-sched/tutti/lab/process"
@@ -66,7 +64,7 @@ webhook: {port: %d}
 	if err != nil {
 		return nil, err
 	}
-	mount := mount{client: client, namespace: s.name + "-system", secret: s.name + "-webhook-server-cert", dir: servingCertificates}
+	mount := mount{client: client, namespace: s.name + "-system", secret: s.name + "-webhook-server-cert"}
 	p, err := i.runWithWebhooks(ctx, mount, health, "--config="+config)
 	if err != nil {
 		return nil, err
@@ -78,23 +76,15 @@ webhook: {port: %d}
 // install creates the namespace, the secret for the certificate, the service and the webhooks, as config/default has them. The
 // port of the webhooks is the one given.
 func (s scaffold) install(ctx context.Context, i *Installation, port int) error {
-	path, err := i.path(ctx, File{s.module, "config/default"})
+	objects, err := i.manifests(ctx, File{s.module, "config/default"})
 	if err != nil {
 		return err
-	}
-	text, err := i.Kubectl(ctx, "kustomize", path)
-	if err != nil {
-		return fmt.Errorf("manifests of %s: %w", s.name, err)
 	}
 	writer, err := client.New(i.Config(), client.Options{})
 	if err != nil {
 		return fmt.Errorf("client for %s: %w", s.name, err)
 	}
-	for _, document := range strings.Split(text, "\n---\n") {
-		object := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
-			return fmt.Errorf("manifests of %s: %w", s.name, err)
-		}
+	for _, object := range objects {
 		if err := s.create(ctx, writer, object, port); err != nil {
 			return fmt.Errorf("%s %s: %w", object.GetKind(), object.GetName(), err)
 		}
@@ -114,17 +104,8 @@ func (s scaffold) create(ctx context.Context, writer client.Writer, object *unst
 		service := onThisMachine(object.GetName(), port)
 		service.Namespace = object.GetNamespace()
 		return writer.Create(ctx, service)
-	case "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration":
-		webhooks, _, err := unstructured.NestedSlice(object.Object, "webhooks")
-		if err != nil {
-			return err
-		}
-		for _, webhook := range webhooks {
-			if err := unstructured.SetNestedField(webhook.(map[string]any), int64(port), "clientConfig", "service", "port"); err != nil {
-				return err
-			}
-		}
-		if err := unstructured.SetNestedSlice(object.Object, webhooks, "webhooks"); err != nil {
+	case mutating, validating:
+		if err := reachWebhooks(object, s.name+"-system", port); err != nil {
 			return err
 		}
 		return writer.Create(ctx, object)

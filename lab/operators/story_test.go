@@ -64,7 +64,7 @@ func in(t *testing.T, row row) *stage {
 		t.Fatal(err)
 	}
 	// What takes minutes comes before anything that others wait for.
-	_, operatorErr := row.operator.Build(t.Context(), os.Stderr)
+	operatorErr := row.operator.Build(t.Context(), os.Stderr)
 	scheduler, schedulerErr := binaries.Build(t.Context(), os.Stderr, binaries.TuttiScheduler)
 	kubectl, err := binaries.Build(t.Context(), os.Stderr, binaries.KubectlTutti)
 	if err := errors.Join(operatorErr, schedulerErr, err); err != nil {
@@ -119,6 +119,10 @@ func begin(t *testing.T, lab *stage, row row) *story {
 		row.change(s.job.Object["spec"].(map[string]any))
 	}
 	s.job.SetNamespace(s.namespace)
+	s.eventually(func() error { // without it, pods of the namespace are refused
+		account := client.ObjectKey{Namespace: s.namespace, Name: "default"}
+		return lab.Client.Get(t.Context(), account, &corev1.ServiceAccount{})
+	})
 	lab.Create(t, s.job.DeepCopy())
 	return s
 }
@@ -370,6 +374,20 @@ func (s *story) remove(pod *corev1.Pod) {
 func (s *story) annotate(pod *corev1.Pod, annotation string) {
 	s.Helper()
 	s.patch(pod, fmt.Sprintf(`{"metadata":{"annotations":{%q:"0s"}}}`, annotation))
+}
+
+// ends lets the pods of the job end whose names begin so.
+func (s *story) ends(prefix string) {
+	s.Helper()
+	members, err := s.members()
+	if err != nil {
+		s.Fatal(err)
+	}
+	for name, pod := range members {
+		if strings.HasPrefix(name, prefix) {
+			s.annotate(&pod, cluster.RunFor)
+		}
+	}
 }
 
 // listed is how kubectl tutti status names the job.

@@ -67,7 +67,7 @@ func startTraining(ctx context.Context, i *Installation, scheduler string) (*pro
 	if _, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, webhooks, create); err != nil {
 		return nil, fmt.Errorf("webhooks of %s: %w", name, err)
 	}
-	mount := mount{client: client, namespace: namespace, secret: secret, dir: servingCertificates}
+	mount := mount{client: client, namespace: namespace, secret: secret}
 	return i.runWithWebhooks(ctx, mount, health, "--gang-scheduler-name="+scheduler, "--metrics-bind-address=0",
 		"--health-probe-bind-address="+health, fmt.Sprintf("--webhook-server-port=%d", port))
 }

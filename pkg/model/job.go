@@ -114,11 +114,9 @@ func (k JobKey) Compare(other JobKey) int {
 type Role struct {
 	Name      string
 	MinMember int32
-	// Late reports whether its members are made only when others run, and none has a node yet. While its minimum is 0 they wait until
-	// the job has all else that it needs.
-	Late bool
-	// MadeLater reports whether its members are made only when others run, whether one has a node or not.
-	MadeLater bool
+	// MadeLater reports whether its members are made only when others run. Late is set in a job while none of them has a node; while
+	// its minimum is 0 then, they wait until the job has all else that it needs.
+	MadeLater, Late bool
 }
 
 // Minima are how many members start together, in all and by role.

@@ -114,7 +114,7 @@ func (s *environment) jobSetGroup(job model.JobKey) *v1alpha1.PodGroup {
 		role := v1alpha1.Role{Name: fields["name"].(string), MinMember: int32(fields["replicas"].(int64))}
 		later, exist, placed := fields["dependsOn"] != nil, 0, int32(0)
 		for _, pod := range s.world.pods {
-			if s.jobOf(pod) == job && invariants.RoleOf(pod) == role.Name && pod.Status.Phase != corev1.PodFailed {
+			if s.jobOf(pod) == job && invariants.RoleOf(pod) == role.Name && pod.Status.Phase != corev1.PodFailed && pod.DeletionTimestamp == nil {
 				exist++
 				if s.hasPlace(pod) {
 					placed++

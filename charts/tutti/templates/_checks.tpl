@@ -16,10 +16,11 @@
 {{- fail "config: that is no configuration: it has no list of tiers; give the text of one with --set-file config=FILE, which `kubectl tutti config lint FILE` checks" }}
 {{- end }}
 {{- end }}
-{{- $sources := (include "tutti.config" . | fromYaml).sources | default dict }}
+{{- if and .Values.sources.job (include "tutti.sourceIsOff" (list $ "job")) }}
+{{- fail "sources.job: write sources: {job: true} in config, too; until then pods of Jobs start one by one, and the right to read Jobs is not used" }}
+{{- end }}
 {{- range $name, $on := .Values.sources }}
-{{- $said := toString (get $sources $name) }}
-{{- if not (or (kindIs "map" $on) $on (ternary (ne $said "true") (eq $said "false") (eq $name "job"))) }}
+{{- if not (or (kindIs "map" $on) $on (include "tutti.sourceIsOff" (list $ $name))) }}
 {{- $why := ternary "" "without the right to read these groups their pods wait; " (has $name (list "kueue" "leaderworkerset")) }}
 {{- fail (printf "sources.%s: %swrite sources: {%s: false} in config, too, so that their marks mean nothing" $name $why $name) }}
 {{- end }}
@@ -71,6 +72,13 @@
 {{- end }}
 {{- end }}
 {{- end }}
+{{- end }}
+
+{{/* Whether the configuration turns a source off, or leaves the one off that is by default: not empty if so. */}}
+{{- define "tutti.sourceIsOff" -}}
+{{- $name := index . 1 -}}
+{{- $said := toString (get ((include "tutti.config" (index . 0) | fromYaml).sources | default dict) $name) -}}
+{{- if ternary (ne $said "true") (eq $said "false") (eq $name "job") }}off{{ end -}}
 {{- end }}
 
 {{/* The seconds of a duration such as 1m30s. */}}

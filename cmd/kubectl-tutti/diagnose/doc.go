@@ -7,6 +7,7 @@
 //	answer.go                                            what is found
 //	of.go, nearest.go                                    from a name to an object
 //	pod.go, group.go, implicit.go, gang.go, members.go   one job
+//	off.go                                               the sources that a configuration turns off
 //	owned.go                                             the jobs of one object, such as an MPIJob
 //	ahead.go, overview.go                                all jobs
 //	write.go                                             in words

@@ -2,7 +2,6 @@ package diagnose
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
@@ -22,8 +21,14 @@ type Namespace struct {
 	// Foreign are groups of other projects, as far as they could be read, with their owners.
 	Foreign []*groups.Spec
 	Pods    []corev1.Pod
+	// Sources are those that the scheduler's configuration turns on, nil when that is not known; it is as by default then.
+	Sources groups.Sources
 
-	// members are the pods by their group, oldest first, computed on first use.
+	// byName finds groups, and marked are the groups without an object of ours that pods name, by name; bySpec are the foreign ones,
+	// and members the pods by their group, oldest first. Each is computed on first use.
+	byName  map[string]*v1alpha1.PodGroup
+	marked  map[string][]model.JobKey
+	bySpec  map[model.JobKey]*groups.Spec
 	members map[model.JobKey][]*corev1.Pod
 }
 
@@ -41,8 +46,9 @@ type gang struct {
 	// known.
 	source model.Source
 	spec   *groups.Spec
-	// pods are in the order in which the scheduler takes them.
-	pods []*corev1.Pod
+	// pods are in the order in which the scheduler takes them, and sources are what names them.
+	pods    []*corev1.Pod
+	sources groups.Sources
 }
 
 // GroupName returns the name of the group that a pod names, empty when it names none.
@@ -55,12 +61,13 @@ func GroupName(pod *corev1.Pod) string {
 
 // group returns the PodGroup of that name, nil when there is none.
 func (n *Namespace) group(name string) *v1alpha1.PodGroup {
-	for i := range n.Groups {
-		if n.Groups[i].Name == name {
-			return &n.Groups[i]
+	if n.byName == nil {
+		n.byName = map[string]*v1alpha1.PodGroup{}
+		for i := range n.Groups {
+			n.byName[n.Groups[i].Name] = &n.Groups[i]
 		}
 	}
-	return nil
+	return n.byName[name]
 }
 
 func (n *Namespace) groupNames() []string {
@@ -96,18 +103,18 @@ func (n *Namespace) gangs(name string) (all []gang) {
 	if group := n.group(name); group != nil {
 		all = []gang{{name: name, group: group, pods: n.membersOf()[key]}}
 	} else {
-		all = withoutObject(name, n.membersOf()[key])
+		all = n.withoutObject(name, n.membersOf()[key])
 	}
-	marked := slices.DeleteFunc(slices.Collect(maps.Keys(n.membersOf())), func(key model.JobKey) bool {
-		return key.Namespace != n.Name || key.Name != name || key.Source <= model.SourceImplicit
-	})
-	for _, key := range slices.SortedFunc(slices.Values(marked), model.JobKey.Compare) {
+	for _, key := range n.marked[name] {
 		pods := n.membersOf()[key]
 		object := key
 		if set, ofSet := groups.SetOf(key); ofSet {
 			object = set
 		}
 		all = append(all, foreignGang(n.spec(object), key, pods))
+	}
+	for i := range all {
+		all[i].sources = n.On()
 	}
 	return all
 }
@@ -131,11 +138,16 @@ func foreignGang(spec *groups.Spec, key model.JobKey, pods []*corev1.Pod) gang {
 
 // spec returns what the object of a foreign group says, with the late roles of its parent; nil when that is not known.
 func (n *Namespace) spec(key model.JobKey) *groups.Spec {
-	at := slices.IndexFunc(n.Foreign, func(spec *groups.Spec) bool { return spec.Key() == key })
-	if at < 0 {
+	if n.bySpec == nil {
+		n.bySpec = map[model.JobKey]*groups.Spec{}
+		for _, spec := range n.Foreign {
+			n.bySpec[spec.Key()] = spec
+		}
+	}
+	spec := n.bySpec[key]
+	if spec == nil {
 		return nil
 	}
-	spec := n.Foreign[at]
 	if parent, ok := spec.Parent(); ok {
 		return spec.WithLate(n.spec(parent))
 	}
@@ -152,8 +164,15 @@ func (n *Namespace) membersOf() map[model.JobKey][]*corev1.Pod {
 			n.members[key] = append(n.members[key], &n.Pods[i])
 		}
 	}
-	for _, pods := range n.members {
+	n.marked = map[string][]model.JobKey{}
+	for key, pods := range n.members {
 		slices.SortFunc(pods, olderPod)
+		if key.Namespace == n.Name && key.Source > model.SourceImplicit {
+			n.marked[key.Name] = append(n.marked[key.Name], key)
+		}
+	}
+	for _, keys := range n.marked {
+		slices.SortFunc(keys, model.JobKey.Compare)
 	}
 	return n.members
 }
@@ -161,11 +180,19 @@ func (n *Namespace) membersOf() map[model.JobKey][]*corev1.Pod {
 // jobOf returns the job that the pod is in: the one that it names, or what holds while that does not exist, or is known to be no
 // gang.
 func (n *Namespace) jobOf(pod *corev1.Pod) model.JobKey {
-	m := groups.Of(pod)
+	m := n.On().Of(pod)
 	for m.Otherwise != nil && !m.Otherwise.Job.IsImplicit() && !n.holds(m.Job) {
 		m = *m.Otherwise
 	}
 	return m.Job
+}
+
+// On returns the sources that are on: those by whose marks pods are in groups.
+func (n *Namespace) On() groups.Sources {
+	if n.Sources == nil {
+		return groups.Default()
+	}
+	return n.Sources
 }
 
 // holds reports whether a group that pods may do without is one.
@@ -196,12 +223,12 @@ func (n *Namespace) named() []string {
 }
 
 // withoutObject groups the pods that name a group without an object into gangs.
-func withoutObject(name string, pods []*corev1.Pod) []gang {
+func (n *Namespace) withoutObject(name string, pods []*corev1.Pod) []gang {
 	var found []gang
 	lost := gang{name: name}
 	at := map[types.UID]int{}
 	for _, pod := range pods {
-		implicit := groups.Of(pod).Implicit()
+		implicit := n.On().Of(pod).Implicit()
 		if implicit == nil {
 			lost.pods = append(lost.pods, pod)
 			continue
@@ -253,7 +280,7 @@ func (g *gang) needs() (minimum, late int) {
 			continue
 		}
 		task := &model.Task{Pod: pod, Placement: model.Placement{Status: statusOf(pod)}}
-		membership := groups.Of(pod)
+		membership := g.sources.Of(pod)
 		for one := range membership.All() {
 			if one.Job.Source == job.Key.Source {
 				task.Role, task.MinMember = one.Role, one.MinMember
@@ -300,7 +327,7 @@ func (g *gang) priority() int32 {
 	for _, pod := range g.pods {
 		if own := pod.Spec.Priority; own != nil && !foreign(pod) {
 			job.Tasks = append(job.Tasks, &model.Task{
-				Role: groups.Of(pod).Role, Priority: *own, SchedulingGated: len(pod.Spec.SchedulingGates) > 0,
+				Role: g.sources.Of(pod).Role, Priority: *own, SchedulingGated: len(pod.Spec.SchedulingGates) > 0,
 				Placement: model.Placement{Status: statusOf(pod)},
 			})
 		}

@@ -60,8 +60,32 @@ func (a *Diagnosis) label() string {
 	return "the pods of " + a.Owner
 }
 
-// newDiagnosis diagnoses one gang.
+// newDiagnosis diagnoses one gang, with what else may matter to it.
 func newDiagnosis(namespace *Namespace, g *gang) *Diagnosis {
+	a := readGang(namespace, g)
+	if g.group == nil && !g.byPods {
+		return a
+	}
+	if g.byPods && a.State != Ended && a.Reason != groupNotFound && g.source >= model.SourceCoscheduling && g.spec == nil {
+		a.Notes = append(a.Notes, fmt.Sprintf("its minimum is not known: there is no %s %q, or you may not list such objects", a.Kind, a.Name))
+	}
+	if a.State == Waiting || a.State == Unprocessed || a.State == Degraded {
+		a.Notes = append(a.Notes, namespace.mayBeOff(g)...)
+	}
+	if a.State == Waiting || a.State == Degraded || a.State == Started {
+		a.Notes = append(a.Notes, ownReasons(g)...)
+	}
+	if a.State == Waiting || a.State == Unprocessed {
+		a.Notes = append(append(a.Notes, a.mislabelledPods(namespace)...), namespace.passedOver(g)...)
+	}
+	if a.State == Waiting && a.Members.Exist >= a.Members.Needs {
+		a.Notes = append(a.Notes, queuePosition(namespace, g)...)
+	}
+	return a
+}
+
+// readGang says how one gang stands.
+func readGang(namespace *Namespace, g *gang) *Diagnosis {
 	a := &Diagnosis{Kind: g.kind(), Namespace: namespace.Name, Name: g.name, Members: countMembers(g)}
 	switch {
 	case g.group != nil:
@@ -72,21 +96,8 @@ func newDiagnosis(namespace *Namespace, g *gang) *Diagnosis {
 	case g.byPods:
 		a.Owner = g.owner
 		a.diagnoseByPods(g)
-		if a.State != Ended && a.Reason != groupNotFound && g.source >= model.SourceCoscheduling && g.spec == nil {
-			a.Notes = append(a.Notes, fmt.Sprintf("its minimum is not known: there is no %s %q, or you may not list such objects", a.Kind, a.Name))
-		}
 	default:
 		a.diagnoseDegraded(namespace, g)
-		return a
-	}
-	if a.State == Waiting || a.State == Degraded || a.State == Started {
-		a.Notes = append(a.Notes, ownReasons(g)...)
-	}
-	if a.State == Waiting || a.State == Unprocessed {
-		a.Notes = append(append(a.Notes, a.mislabelledPods(namespace)...), namespace.passedOver(g)...)
-	}
-	if a.State == Waiting && a.Members.Exist >= a.Members.Needs {
-		a.Notes = append(a.Notes, queuePosition(namespace, g)...)
 	}
 	return a
 }
@@ -183,18 +194,22 @@ func ownReasons(g *gang) []string {
 	return notes
 }
 
-// passedOver says which groups marks of the oldest pod name beside the one that it is in. What owns the group is none of them:
-// its operator puts both marks on each pod.
+// passedOver says which groups marks of the oldest pod name beside the one that it is in. What owns the group is none of them,
+// nor what has the same owner: its operator puts both marks on each pod.
 func (n *Namespace) passedOver(g *gang) (notes []string) {
 	if len(g.pods) == 0 {
 		return nil
 	}
 	job := n.jobOf(g.pods[0])
-	for _, other := range groups.All().PassedOver(g.pods[0], job) {
+	for _, other := range n.On().PassedOver(g.pods[0], job) {
 		if isOwner := g.owner == other.Source.Kind()+"/"+other.Name; isOwner {
 			continue
 		}
-		if spec := n.spec(other); spec == nil || !spec.NoGang {
+		spec := n.spec(other)
+		if spec != nil && slices.ContainsFunc(spec.OwnerReferences, func(by metav1.OwnerReference) bool { return by.Kind+"/"+by.Name == g.owner }) {
+			continue
+		}
+		if spec == nil || !spec.NoGang {
 			notes = append(notes, fmt.Sprintf("%s: also names %s %q, which does not count", g.pods[0].Name, other.Source.Kind(), other.Name))
 		}
 	}
@@ -215,7 +230,7 @@ func (a *Diagnosis) mislabelledPods(namespace *Namespace) []string {
 	lost := map[string][]string{}
 	for i := range namespace.Pods {
 		pod := &namespace.Pods[i]
-		if m := groups.Of(pod); !m.Job.IsPod() && m.Job.Name != a.Name && m.Otherwise == nil && namespace.group(m.Job.Name) == nil {
+		if m := namespace.On().Of(pod); !m.Job.IsPod() && m.Job.Name != a.Name && m.Otherwise == nil && namespace.group(m.Job.Name) == nil {
 			named := m.Job.Name
 			lost[named] = append(lost[named], pod.Name)
 		}

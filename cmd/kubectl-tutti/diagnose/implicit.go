@@ -5,8 +5,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
 )
 
 // reportingPod is the pod with the scheduler's full message of an implicit or foreign group: the oldest that waits without a
@@ -16,7 +14,7 @@ func (g *gang) reportingPod() *corev1.Pod {
 		return nil
 	}
 	for _, pod := range g.pods {
-		if foreign(pod) || len(pod.Spec.SchedulingGates) > 0 || malformed(pod) {
+		if foreign(pod) || len(pod.Spec.SchedulingGates) > 0 || g.malformed(pod) {
 			continue
 		}
 		if condition := waits(pod); condition != nil && !isRepeated(g, condition) {
@@ -57,11 +55,11 @@ func (a *Diagnosis) diagnoseByPods(g *gang) {
 			if m.Bound < m.Needs {
 				which = "made later"
 			}
-			a.Details = append(append(a.Details, fmt.Sprintf("members %s that wait: %d", which, len(m.Waiting))), said...)
+			a.Details = append(append(a.Details, fmt.Sprintf("members %s that wait: %d", which, len(m.Waiting))), ofWaiting(said)...)
 		}
 	case m.Running+m.Succeeded > 0:
 		a.State = Degraded
-		a.Details = append([]string{fmt.Sprintf("below its minimum: needs %d, %d bound", m.Needs, m.Bound)}, said...)
+		a.Details = append([]string{fmt.Sprintf("below its minimum: needs %d, %d bound", m.Needs, m.Bound)}, ofWaiting(said)...)
 	case said != nil:
 		a.State, a.Details = Waiting, said
 	case m.Exist < m.Needs:
@@ -71,9 +69,21 @@ func (a *Diagnosis) diagnoseByPods(g *gang) {
 	}
 }
 
+// ofWaiting says of a reason that it is that of the members that wait: its numbers are those of the group with them.
+func ofWaiting(said []string) []string {
+	if len(said) == 0 {
+		return nil
+	}
+	why := said[0]
+	if numbers, ok := strings.CutPrefix(why, "needs "); ok {
+		why = "with them the group needs " + numbers
+	}
+	return append([]string{"why they wait: " + why}, said[1:]...)
+}
+
 // malformed reports whether a pod says something of its group that cannot be read.
-func malformed(pod *corev1.Pod) bool {
-	membership := groups.Of(pod)
+func (g *gang) malformed(pod *corev1.Pod) bool {
+	membership := g.sources.Of(pod)
 	implicit := membership.Implicit()
 	return membership.Malformed != nil || implicit != nil && implicit.Malformed != nil
 }

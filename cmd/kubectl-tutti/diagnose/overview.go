@@ -112,7 +112,7 @@ func (n *Namespace) withoutObjects() []Job {
 }
 
 func jobOfGang(namespace *Namespace, g *gang) Job {
-	a := newDiagnosis(namespace, g)
+	a := readGang(namespace, g)
 	job := Job{
 		Namespace: namespace.Name, Name: g.name, Kind: a.Kind, Owner: a.Owner, Needs: a.Members.Needs, Members: a.Members.Exist,
 		Bound: a.Members.Bound, Running: a.Members.Running, Created: g.created().UTC(),

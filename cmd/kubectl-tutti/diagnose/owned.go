@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
 )
 
 // Owned is what is found of an object whose controllers make pods, such as an MPIJob.
@@ -53,7 +54,10 @@ func DiagnoseOwned(namespace *Namespace, kind, name string, owns func(metav1.Own
 		if pod := pods[name]; foreign(pod) {
 			left[pod.Spec.SchedulerName] = append(left[pod.Spec.SchedulerName], name)
 		} else {
-			o.Jobs = append(o.Jobs, DiagnosePod(namespace, name))
+			o.Jobs = append(o.Jobs, diagnosePod(namespace, pod))
+			if off := namespace.turnedOff(pod); off != "" && !slices.Contains(o.Details, off) {
+				o.Details = append(o.Details, off)
+			}
 		}
 	}
 	for _, scheduler := range slices.Sorted(maps.Keys(left)) {
@@ -64,9 +68,10 @@ func DiagnoseOwned(namespace *Namespace, kind, name string, owns func(metav1.Own
 	return o
 }
 
-// addGroups adds the groups that have a pod of it, or whose object it owns, and takes the pods of these.
+// addGroups adds the groups that have a pod of it, or whose object it owns, and takes the pods of these. A group object that the
+// pods name besides is no job of its own: a TrainJob has a PodGroup and a JobSet.
 func (o *Owned) addGroups(namespace *Namespace, pods map[string]*corev1.Pod, owns func(metav1.OwnerReference) bool) {
-	seen := map[string]bool{}
+	seen := map[string]bool{} // by kind and name
 	for _, name := range namespace.named() {
 		gangs := namespace.gangs(name)
 		for i := range gangs {
@@ -77,6 +82,9 @@ func (o *Owned) addGroups(namespace *Namespace, pods map[string]*corev1.Pod, own
 			seen[g.kind()+"/"+g.name] = true
 			o.Jobs = append(o.Jobs, newDiagnosis(namespace, g))
 			for _, pod := range g.pods {
+				for _, other := range groups.All().PassedOver(pod, namespace.jobOf(pod)) {
+					seen[other.Source.Kind()+"/"+other.Name] = true
+				}
 				delete(pods, pod.Name)
 			}
 		}

@@ -5,8 +5,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
 )
 
 // DiagnosePod diagnoses the pod of that name, and its group when it has one. It returns nil when there is no such pod.
@@ -15,8 +13,16 @@ func DiagnosePod(namespace *Namespace, name string) *Diagnosis {
 	if pod == nil {
 		return nil
 	}
-	a := &Diagnosis{Kind: kindPod, Namespace: namespace.Name, Name: name}
-	a.diagnosePod(pod)
+	a := diagnosePod(namespace, pod)
+	if off := namespace.turnedOff(pod); off != "" {
+		a.Notes = append(a.Notes, off)
+	}
+	return a
+}
+
+func diagnosePod(namespace *Namespace, pod *corev1.Pod) *Diagnosis {
+	a := &Diagnosis{Kind: kindPod, Namespace: namespace.Name, Name: pod.Name}
+	a.readPod(namespace, pod)
 	if namespace.groupName(pod) != "" && !foreign(pod) {
 		g := namespace.gangOf(pod)
 		a.Group = newDiagnosis(namespace, &g)
@@ -27,7 +33,7 @@ func DiagnosePod(namespace *Namespace, name string) *Diagnosis {
 	return a
 }
 
-func (a *Diagnosis) diagnosePod(pod *corev1.Pod) {
+func (a *Diagnosis) readPod(namespace *Namespace, pod *corev1.Pod) {
 	condition := waits(pod)
 	switch {
 	case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
@@ -40,7 +46,7 @@ func (a *Diagnosis) diagnosePod(pod *corev1.Pod) {
 	case foreign(pod):
 		a.State = OtherScheduler
 		a.Details = []string{fmt.Sprintf("its spec.schedulerName is %q: Tutti leaves it alone", pod.Spec.SchedulerName)}
-		if job := groups.Of(pod).Job; !job.IsPod() {
+		if job := namespace.On().Of(pod).Job; !job.IsPod() {
 			a.Notes = append(a.Notes, fmt.Sprintf("it names %s %q, of which it is no member therefore", job.Source.Kind(), job.Name))
 		}
 	case len(pod.Spec.SchedulingGates) > 0:

@@ -53,7 +53,7 @@ func TestEachPodIsInOneJob(t *testing.T) {
 		if members != len(pods) {
 			t.Fatalf("%d members of %d pods", members, len(pods))
 		}
-		namespace := &Namespace{Name: "ns", Pods: pods, Foreign: specs}
+		namespace := &Namespace{Name: "ns", Sources: groups.Default(), Pods: pods, Foreign: specs}
 		AllWaiting(namespace)
 		for i := range pods {
 			if _, err := Diagnose(namespace, Pod, pods[i].Name); err != nil {
@@ -82,7 +82,7 @@ func TestWhyNamesTheMarksThatDoNotCount(t *testing.T) {
 		spec.Namespace, spec.Name = "ns", native
 		marked := &groups.Spec{Source: model.SourceCoscheduling, MinMember: 2}
 		marked.Namespace, marked.Name = "ns", "s"
-		waiting := AllWaiting(&Namespace{Name: "ns", Pods: []corev1.Pod{pod}, Foreign: []*groups.Spec{spec, marked}})
+		waiting := AllWaiting(&Namespace{Name: "ns", Sources: groups.Default(), Pods: []corev1.Pod{pod}, Foreign: []*groups.Spec{spec, marked}})
 		if len(waiting) != 1 || waiting[0].Kind != string(c.kind) || !slices.Equal(waiting[0].Notes, c.want) {
 			t.Errorf("basic %t: %+v", c.basic, waiting[0])
 		}
@@ -104,7 +104,7 @@ func TestWhyDoesNotNameTheOwnerOfTheGroup(t *testing.T) {
 		spec := &groups.Spec{Source: model.SourceCoscheduling, MinMember: 2}
 		spec.Namespace, spec.Name = "ns", "train"
 		spec.OwnerReferences = []metav1.OwnerReference{{Kind: "MPIJob", Name: owner, Controller: &controller}}
-		waiting := AllWaiting(&Namespace{Name: "ns", Pods: []corev1.Pod{pod}, Foreign: []*groups.Spec{spec}})
+		waiting := AllWaiting(&Namespace{Name: "ns", Sources: groups.Default(), Pods: []corev1.Pod{pod}, Foreign: []*groups.Spec{spec}})
 		if len(waiting) != 1 || !slices.Equal(waiting[0].Notes, want) {
 			t.Errorf("of MPIJob %s: %+v", owner, waiting[0])
 		}

@@ -59,7 +59,7 @@ func FillImplicit(job *model.Job, set *Spec) {
 		job.Created = job.Tasks[0].Created
 	}
 	if job.MinMember > 1 && workersAreLate(job, set) {
-		job.Roles = []model.Role{{Name: RoleWorker, MinMember: job.MinMember - 1, Late: true}}
+		job.Roles = []model.Role{{Name: RoleWorker, MinMember: job.MinMember - 1, MadeLater: true}}
 		countLate(job)
 	}
 	fillFromPods(job)
@@ -69,20 +69,22 @@ func FillImplicit(job *model.Job, set *Spec) {
 // What no status of ours has is read from the pods, as for an implicit group.
 func FillForeign(job *model.Job, spec *Spec) {
 	job.UID, job.Created, job.MinMember, job.Roles = spec.UID, spec.CreationTimestamp.Time, spec.MinMember, spec.Roles
-	countDone(job, spec.Done)
-	countLeft(job, spec.Left)
-	countLate(job)
 	job.Invalid = nil
 	if spec.Contradiction != "" {
 		job.Invalid = spec.Refusal()
 	}
-	fillFromPods(job)
+	withoutEarlier(job, func() {
+		countDone(job, spec.Done)
+		countLeft(job, spec.Left)
+		countLate(job)
+		fillFromPods(job)
+	})
 }
 
 // fillFromPods works out since when a job is in the queue, and whether it was whole, where no status says so.
 func fillFromPods(job *model.Job) {
 	job.QueuedSince = latest(job.Created, completeAt(job))
-	job.Whole = slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Started && hasNode(task) })
+	job.Whole = hasStarted(job)
 }
 
 // Replacement returns the key of the PodGroup of ours that takes the place of the job's group once it exists; ok is false when

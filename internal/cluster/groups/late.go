@@ -1,7 +1,9 @@
 package groups
 
 import (
+	"iter"
 	"slices"
+	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -12,22 +14,25 @@ import (
 // a Job that depends on another. Before its first member exists such a role counts nothing, or the gang would wait for what waits
 // for it. From then on it counts in full: its members start together, once the gang has all else that it needs.
 //
+// A job with such roles has parts: what is made first, and each of these roles. Each part starts as a whole.
+//
 // Invariant: no member of a late role starts before all of its members exist that the role needs.
 
-// countLate leaves out of the minima the late roles without a member, and marks as late only those of which none has a node.
+// countLate leaves out of the minima the late roles without a member, and marks as late those of which none has a node.
 func countLate(job *model.Job) {
 	var counted []model.Role
 	for _, role := range job.Roles {
-		member := func(task *model.Task) bool { return task.Role == role.Name && task.Status != model.Failed }
-		if role.Late && !slices.ContainsFunc(job.Tasks, member) {
+		member := func(task *model.Task) bool {
+			return task.Role == role.Name && task.Status != model.Failed && task.Status != model.Releasing
+		}
+		if role.MadeLater && !slices.ContainsFunc(job.Tasks, member) {
 			job.MinMember = max(1, job.MinMember-role.MinMember)
 			continue
 		}
-		role.MadeLater = role.Late
 		begun := func(task *model.Task) bool {
 			return member(task) && (hasNode(task) || task.Status.CountsTowardMinimum())
 		}
-		role.Late = role.Late && !slices.ContainsFunc(job.Tasks, begun)
+		role.Late = role.MadeLater && !slices.ContainsFunc(job.Tasks, begun)
 		counted = append(counted, role)
 	}
 	job.Roles = counted
@@ -76,45 +81,104 @@ func countLeft(job *model.Job, left int32) {
 	job.MinMember = min(job.MinMember, left+has) + before
 }
 
+// withoutEarlier counts as if there were no members of an earlier attempt of a JobSet. Its controller deletes these, and until
+// they are gone the minima are higher by as many, so that they never count for the attempt of now.
+func withoutEarlier(job *model.Job, count func()) {
+	newest := 0
+	for _, task := range job.Tasks {
+		newest = max(newest, attempt(task))
+	}
+	isEarlier := func(task *model.Task) bool { return attempt(task) >= 0 && attempt(task) < newest }
+	if newest == 0 || !slices.ContainsFunc(job.Tasks, isEarlier) {
+		count()
+		return
+	}
+	all := job.Tasks
+	job.Tasks = selected(all, func(task *model.Task) bool { return !isEarlier(task) })
+	count()
+	job.Tasks = all
+	for _, task := range all {
+		if !isEarlier(task) || !task.Exists() {
+			continue
+		}
+		job.MinMember++
+		if i := slices.IndexFunc(job.Roles, func(role model.Role) bool { return role.Name == task.Role }); i >= 0 {
+			job.Roles[i].MinMember++
+		}
+	}
+}
+
+// attempt is the attempt of its JobSet in which a pod was made, -1 when it does not say so.
+func attempt(task *model.Task) int {
+	if n, err := strconv.Atoi(task.Pod.Labels[jobSetAttempt]); err == nil {
+		return n
+	}
+	return -1
+}
+
+// HasLate reports whether members of the group are made only when others run.
+func (s *Spec) HasLate() bool { return slices.ContainsFunc(s.Roles, madeLater) }
+
 // WithoutLate returns the job without its late roles: itself when it has none.
-func WithoutLate(job *model.Job) *model.Job {
-	return without(job, func(role model.Role) bool { return role.Late })
+func WithoutLate(job *model.Job) *model.Job { return without(job, isLate) }
+
+// Parts returns the parts of a job by the name of their role: what is made first, without a name, and each role that is made
+// later and has a member. A job without such roles is its only part.
+func Parts(job *model.Job) iter.Seq2[string, *model.Job] {
+	return func(yield func(string, *model.Job) bool) {
+		if !yield("", First(job)) {
+			return
+		}
+		for _, role := range job.Roles {
+			if role.MadeLater && !yield(role.Name, onlyRole(job, role)) {
+				return
+			}
+		}
+	}
 }
 
-// First returns the job without the roles that are made later, begun or not: what was started together at first. What is made
-// later and has begun in part is completed, and nothing is undone for it.
-func First(job *model.Job) *model.Job {
-	return without(job, func(role model.Role) bool { return role.MadeLater })
-}
+// First returns the part of the job that is made first: itself when none is made later.
+func First(job *model.Job) *model.Job { return without(job, madeLater) }
 
+func isLate(role model.Role) bool    { return role.Late }
+func madeLater(role model.Role) bool { return role.MadeLater }
+
+// without returns the job without such roles and their members, itself when there are none.
 func without(job *model.Job, is func(model.Role) bool) *model.Job {
 	if !slices.ContainsFunc(job.Roles, is) {
 		return job
 	}
-	begun := *job
-	begun.Roles = nil
+	rest := *job
+	rest.Roles, rest.Tasks = nil, nil
+	left := func(task *model.Task) bool {
+		return !slices.ContainsFunc(job.Roles, func(role model.Role) bool { return role.Name == task.Role && is(role) })
+	}
 	for _, role := range job.Roles {
 		if is(role) {
-			begun.MinMember = max(1, begun.MinMember-role.MinMember)
+			rest.MinMember = max(1, rest.MinMember-role.MinMember)
 		} else {
-			begun.Roles = append(begun.Roles, role)
+			rest.Roles = append(rest.Roles, role)
 		}
 	}
-	return &begun
+	rest.Tasks = selected(job.Tasks, left)
+	rest.BelowMinimum = BelowMinimum(&rest)
+	return &rest
 }
 
-// holdLate lets the members of late roles wait, and the minima do without them.
-func holdLate(job *model.Job) {
-	job.MinMember = WithoutLate(job).MinMember
-	job.Roles = slices.Clone(job.Roles)
-	for i := range job.Roles {
-		if job.Roles[i].Late {
-			job.Roles[i].MinMember = 0
+// onlyRole returns the job as if there were nothing but one of its roles.
+func onlyRole(job *model.Job, role model.Role) *model.Job {
+	part := *job
+	part.MinMember, part.Roles = role.MinMember, nil
+	part.Tasks = selected(job.Tasks, func(task *model.Task) bool { return task.Role == role.Name })
+	part.Whole, part.BelowMinimum = hasStarted(&part), BelowMinimum(&part)
+	return &part
+}
+
+func selected(tasks []*model.Task, is func(*model.Task) bool) (these []*model.Task) {
+	for _, task := range tasks {
+		if is(task) {
+			these = append(these, task)
 		}
 	}
+	return these
 }
-
-func isLate(role model.Role) bool { return role.Late }
-
-// HasLate reports whether members of the group are made only when others run.
-func (s *Spec) HasLate() bool { return slices.ContainsFunc(s.Roles, isLate) }

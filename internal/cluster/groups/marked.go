@@ -47,7 +47,7 @@ func (leaderWorkerSet) Watches() []Watch {
 			f := fields{object: object.Object}
 			spec := &Spec{ObjectMeta: Identity(object), Source: model.SourceLeaderWorkerSetObject, MinMember: 1, NoGang: true}
 			if f.text("spec", "startupPolicy") == "LeaderReady" {
-				spec.Roles = []model.Role{{Name: RoleWorker, MinMember: 1, Late: true}}
+				spec.Roles = []model.Role{{Name: RoleWorker, MinMember: 1, MadeLater: true}}
 			}
 			return spec
 		},
@@ -83,8 +83,11 @@ func (leaderWorkerSet) Of(pod *corev1.Pod) (Membership, bool) {
 
 // SetOf returns the key of the LeaderWorkerSet that a group is of, by the group's name; ok is false for other jobs.
 func SetOf(job model.JobKey) (set model.JobKey, ok bool) {
+	if job.Source != model.SourceLeaderWorkerSet {
+		return set, false
+	}
 	at := strings.LastIndexByte(job.Name, '-')
-	if job.Source != model.SourceLeaderWorkerSet || at < 0 {
+	if at < 0 {
 		return set, false
 	}
 	return model.JobKey{Namespace: job.Namespace, Name: job.Name[:at], Source: model.SourceLeaderWorkerSetObject}, true

@@ -115,7 +115,7 @@ func labelled(key, value string) func(*corev1.Pod) bool {
 // of kubernetes-sigs/jobset), and may begin when the pods of those that have succeeded are gone. With an exclusive topology its
 // webhook admits most pods only when the first one of each Job has a node: no minimum can hold then.
 var jobSet = &owned{
-	name: "jobset", source: model.SourceJobSet, job: "jobset.sigs.k8s.io/jobset-name", role: jobSetRole,
+	name: "jobset", source: model.SourceJobSet, job: "jobset.sigs.k8s.io/jobset-name", role: jobSetRole, marks: []string{jobSetAttempt},
 	resource: schema.GroupVersionResource{Group: "jobset.x-k8s.io", Version: "v1alpha2", Resource: "jobsets"},
 	is:       func(*corev1.Pod) bool { return true },
 	decode: func(f *fields, spec *Spec) {
@@ -131,10 +131,10 @@ var jobSet = &owned{
 			if completions := job.value("template", "spec", "completions"); completions != nil {
 				parallelism = min(parallelism, job.integer("template", "spec", "completions"))
 			}
-			late := inOrder && i > 0 || len(job.list("dependsOn")) > 0
+			later := inOrder && i > 0 || len(job.list("dependsOn")) > 0
 			exclusive = exclusive || job.value("template", "metadata", "annotations", exclusiveTopology) != nil
 			replicas := job.integerOr(1, "replicas")
-			spec.addRole(f, model.Role{Name: job.text("name"), Late: late}, int64(replicas)*int64(parallelism))
+			spec.addRole(f, model.Role{Name: job.text("name"), MadeLater: later}, int64(replicas)*int64(parallelism))
 			if replicas > 0 && succeeded[job.text("name")] >= replicas {
 				spec.Done = append(spec.Done, job.text("name"))
 			}
@@ -147,9 +147,10 @@ var jobSet = &owned{
 	},
 }
 
-// The label with the role of a pod of a JobSet, and the annotation of an exclusive topology.
+// The labels with the role of a pod of a JobSet and with the attempt, and the annotation of an exclusive topology.
 const (
 	jobSetRole        = "jobset.sigs.k8s.io/replicatedjob-name"
+	jobSetAttempt     = "jobset.sigs.k8s.io/restart-attempt"
 	exclusiveTopology = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 )
 
@@ -168,7 +169,7 @@ var mpiJob = &owned{
 	resource: schema.GroupVersionResource{Group: "kubeflow.org", Version: "v2beta1", Resource: "mpijobs"},
 	is:       labelled(kubeflowOperator, "mpi-operator"),
 	decode: func(f *fields, spec *Spec) {
-		spec.addRole(f, model.Role{Name: "launcher", Late: f.text("spec", "launcherCreationPolicy") == "WaitForWorkersReady"}, 1)
+		spec.addRole(f, model.Role{Name: "launcher", MadeLater: f.text("spec", "launcherCreationPolicy") == "WaitForWorkersReady"}, 1)
 		spec.addRole(f, model.Role{Name: "worker"}, int64(f.integerOr(0, "spec", "mpiReplicaSpecs", "Worker", "replicas")))
 		if stated := f.integer("spec", "runPolicy", "schedulingPolicy", "minAvailable"); stated > 0 {
 			if stated < spec.MinMember {

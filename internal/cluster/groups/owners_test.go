@@ -16,7 +16,7 @@ import (
 
 // TestObjectsThatOwnPods: how many of their pods start together, by role.
 func TestObjectsThatOwnPods(t *testing.T) {
-	late := func(name string, n int32) model.Role { return model.Role{Name: name, MinMember: n, Late: true} }
+	late := func(name string, n int32) model.Role { return model.Role{Name: name, MinMember: n, MadeLater: true} }
 	role := func(name string, n int32) model.Role { return model.Role{Name: name, MinMember: n} }
 	for name, c := range map[string]struct {
 		source        model.Source
@@ -210,7 +210,7 @@ func TestStepsThatAreDone(t *testing.T) {
 		watch, _ := WatchOf(model.SourceJobSet)
 		return watch.Decode(&unstructured.Unstructured{Object: asRead(object).(map[string]any)})
 	}
-	a, b := model.Role{Name: "a", MinMember: 2}, model.Role{Name: "b", MinMember: 8, Late: true}
+	a, b := model.Role{Name: "a", MinMember: 2}, model.Role{Name: "b", MinMember: 8, MadeLater: true}
 	want := &Spec{Source: model.SourceJobSet, MinMember: 10, Roles: []model.Role{a, b}}
 	begun, done := decode(1), decode(2)
 	if diff := cmp.Diff(want, begun); diff != "" {

@@ -130,8 +130,8 @@ func (s *Spec) WithLate(parent *Spec) *Spec {
 	all.Done = parent.Done
 	for _, role := range parent.Roles {
 		if known := slices.IndexFunc(all.Roles, func(own model.Role) bool { return own.Name == role.Name }); known >= 0 {
-			all.Roles[known].Late = role.Late
-		} else if role.Late || slices.Contains(parent.Done, role.Name) {
+			all.Roles[known].MadeLater = role.MadeLater
+		} else if role.MadeLater || slices.Contains(parent.Done, role.Name) {
 			all.Roles = append(all.Roles, role)
 		}
 	}

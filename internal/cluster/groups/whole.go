@@ -107,7 +107,12 @@ func Lower(job *model.Job) {
 	}
 	if begun := WithoutLate(job); begun != job && begun.FirstUnmetMinimum(counts) != nil {
 		keepStated(job)
-		holdLate(job)
+		job.MinMember, job.Roles = begun.MinMember, lowered(job.Roles, func(role model.Role) int {
+			if role.Late {
+				return 0
+			}
+			return int(role.MinMember)
+		})
 	}
 	before := *job
 	before.MinMember, before.Roles = min(job.MinMember, job.StartedMinima.MinMember), lowered(job.Roles, func(role model.Role) int {
@@ -170,6 +175,17 @@ func Stated(job *model.Job) *model.Job {
 
 // Left reports whether the job was whole and has a member with a node: it is not held back by lack of members.
 func Left(job *model.Job) bool { return job.Whole && slices.ContainsFunc(job.Tasks, hasNode) }
+
+// BelowMinimum reports whether the job holds capacity, not only by binds in flight, and is below its minimum.
+func BelowMinimum(job *model.Job) bool {
+	holds := func(task *model.Task) bool { return task.Status == model.Bound || task.Status == model.Running }
+	return job.FirstUnmetMinimum(counts) != nil && slices.ContainsFunc(job.Tasks, holds)
+}
+
+// hasStarted reports whether a member with a node has a container that runs, or has ended.
+func hasStarted(job *model.Job) bool {
+	return slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Started && hasNode(task) })
+}
 
 // hasNode reports whether the task has a node, or a bind to one is in flight.
 func hasNode(task *model.Task) bool {

@@ -1,0 +1,123 @@
+package lifecycle
+
+import (
+	"iter"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/backoff"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// part is what of a gang starts as a whole: what is made first, or a role that is made later. Most gangs are one part.
+type part struct {
+	// Job is the gang as if there were nothing but the part, all is the gang itself.
+	*model.Job
+	all *model.Job
+	id  partID
+}
+
+// partID names a part; its role is empty for what is made first.
+type partID struct {
+	job  model.JobKey
+	role string
+}
+
+func (id partID) isFirst() bool { return id.role == "" }
+
+// partsOf returns the parts of a gang, the first one first.
+func partsOf(job *model.Job) iter.Seq[part] {
+	return func(yield func(part) bool) {
+		for role, only := range groups.Parts(job) {
+			if !yield(part{Job: only, all: job, id: partID{job.Key, role}}) {
+				return
+			}
+		}
+	}
+}
+
+// minima are those of the gang once the part has begun, and what its members on nodes request.
+func (p part) minima() model.Minima {
+	job := p.all
+	if p.id.isFirst() {
+		job = p.Job
+	}
+	return model.Minima{MinMember: job.MinMember, Roles: job.Roles, Requests: job.Held()}
+}
+
+// undone is the part, with all that was made since it had begun.
+func (p part) undone() *model.Job {
+	if p.id.isFirst() {
+		return p.all
+	}
+	return p.Job
+}
+
+// binds is what the API says of the binds of a job, or of a part.
+type binds struct {
+	job *model.Job
+	// named reports that only a pod counts that says for which job it was bound.
+	named bool
+}
+
+// bindsOf: where a process before has begun the start, and others mark the group, its pods must say for which job they were
+// bound: a version that did not know the group may have bound them one by one.
+func (s start) bindsOf(job *model.Job) binds {
+	return binds{job: job, named: !s.found.IsZero() && job.Key.MarkedByOthers()}
+}
+
+// has reports whether a task is on a node since it was bound there as a member of the job. The API server does not mark a pod so
+// that was created with its node.
+func (b binds) has(task *model.Task) bool {
+	if !onNode(task) {
+		return false
+	}
+	if _, named := b.needed(task); b.named && !named {
+		return false
+	}
+	condition := model.PodScheduled(task.Pod)
+	return condition != nil && condition.Status == corev1.ConditionTrue
+}
+
+// first returns when the first of the members was bound, as the API server recorded it; zero when none was: they were created
+// with their nodes.
+func (b binds) first() (at time.Time) {
+	for _, task := range b.job.Tasks {
+		if b.has(task) {
+			at = backoff.Sooner(at, model.PodScheduled(task.Pod).LastTransitionTime.Time)
+		}
+	}
+	return at
+}
+
+// wereEnough reports whether as many members are bound as some start needed: the minimum was raised since. Only of groups that
+// others mark do the pods say so.
+func (b binds) wereEnough() bool {
+	bound, most := 0, 0
+	for _, task := range b.job.Tasks {
+		if needed, named := b.needed(task); named && onNode(task) {
+			bound, most = bound+1, max(most, needed)
+		}
+	}
+	return most > 0 && bound >= most
+}
+
+// needed returns how many binds the job needed when the task was bound for it, as its pod says; named is false when it says
+// nothing of this job. What a pod says that marks of ours name is not written by a scheduler.
+func (b binds) needed(task *model.Task) (n int, named bool) {
+	name, number, ok := strings.Cut(strings.TrimPrefix(task.Pod.Annotations[v1alpha1.AnnotationJob], b.job.Key.String()), " ")
+	if !ok || name != "" || !b.job.Key.MarkedByOthers() {
+		return 0, false
+	}
+	n, err := strconv.Atoi(number)
+	return n, err == nil
+}
+
+func onNode(task *model.Task) bool { return task.Status == model.Bound || task.Status == model.Running }
+
+func binding(task *model.Task) bool { return task.Status == model.Binding }

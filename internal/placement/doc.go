@@ -8,6 +8,7 @@
 //	order.go               the order of the members, and those that make up the minimum
 //	classes.go, terms.go   members that are interchangeable; inter-pod affinity between members
 //	colocated.go           one domain that members prefer to share
+//	topology.go            domains that the job says members share
 //	domain.go              domains that members must share
 //	exhaustive.go          every combination, for few members
 //	victims.go             the refusal of a job whose victims are terminating

@@ -18,6 +18,8 @@ type topologyDomain struct {
 	of map[equivalenceClass]bool
 	// nodes reports by a node's index whether it is in the domain: this is read for every member.
 	nodes []bool
+	// list are the nodes in it, by index; nil where all nodes are looked at instead.
+	list []int
 }
 
 func (t *Placer) domain(key, value string, of map[equivalenceClass]bool) topologyDomain {
@@ -48,6 +50,22 @@ func (t *Placer) nodeCondition(within []topologyDomain, task *model.Task) func(*
 	return func(node *model.Node) bool {
 		return !slices.ContainsFunc(bound, func(d topologyDomain) bool { return !d.has(node) })
 	}
+}
+
+// listedIn returns the nodes to which the domains confine the task; ok is false where none of them lists its nodes.
+func (t *Placer) listedIn(within []topologyDomain, task *model.Task) (list []int, ok bool) {
+	inside := t.nodeCondition(within, task)
+	for i := range within {
+		if d := &within[i]; d.list != nil && d.of[t.kinds.of(task)] && (!ok || len(d.list) < len(list)) {
+			list, ok = d.list, true
+		}
+	}
+	nodes := t.session.Snapshot.Nodes
+	outside := func(node int) bool { return !inside(nodes[node]) }
+	if ok && slices.ContainsFunc(list, outside) {
+		list = slices.DeleteFunc(slices.Clone(list), outside)
+	}
+	return list, ok
 }
 
 const (
@@ -230,13 +248,7 @@ func (t *Placer) groupByDomain(task *model.Task, key string, chosen []topologyDo
 
 // minimumOfShape returns how many members of a shape in the tie the minimum needs, at least one.
 func (t *Placer) minimumOfShape(of *requiredColocation, shape model.Shape) int64 {
-	others := t.job.Count(framework.Ready.Counts)
-	for _, task := range t.members {
-		if task.Shape != shape || !of.members[t.kinds.of(task)] {
-			others++
-		}
-	}
-	return max(1, int64(t.job.MinMember)-int64(others))
+	return max(1, t.minimumOf(func(task *model.Task) bool { return task.Shape == shape && of.members[t.kinds.of(task)] }))
 }
 
 // capacityFor returns an upper bound of how many members of some kinds, all of one shape, fit on the nodes: by their

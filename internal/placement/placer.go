@@ -17,8 +17,8 @@ type Placer struct {
 	// budget is how many nodes searches may still visit for this job, overall how many for all jobs together.
 	budget  int
 	overall *int
-	// cut is set when a search failed because other jobs had used up the budget.
-	cut bool
+	// cut is set when a search failed because other jobs had used up the budget, incomplete when not all domains were tried.
+	cut, incomplete bool
 }
 
 // New returns a Placer of the job's waiting members of its priority in the session's present state. largest is the result of
@@ -50,6 +50,11 @@ func (t *Placer) Place(room model.CapacityKind) *model.Refusal {
 func (t *Placer) place(room model.CapacityKind) *model.Refusal {
 	t.session.ApplyReservations(t.job)
 	t.tries, t.budget = 0, searchBudget
+	if len(t.job.Topology) > 0 {
+		if placed, refusal := t.placeByTopology(room); placed || refusal != nil {
+			return refusal
+		}
+	}
 	if t.placeColocated(room) {
 		return nil
 	}
@@ -58,6 +63,9 @@ func (t *Placer) place(room model.CapacityKind) *model.Refusal {
 	})
 	if refusal == nil || t.placeInDomains(t.requiredColocations(), nil, room) || t.placeExhaustively(room) {
 		return nil
+	}
+	if t.incomplete {
+		return refusal.WithNote("not all possibilities were tried")
 	}
 	return refusal
 }
@@ -143,6 +151,14 @@ func (t *Placer) placeTask(
 ) *model.Refusal {
 	if refusal := t.session.OverLimit(task, room); refusal != nil {
 		return refusal
+	}
+	if list, ok := t.listedIn(within, task); ok {
+		t.charge(placeFunc + len(list)/domainDiscount)
+		node := t.session.SelectAmong(task, room, list)
+		if node == nil {
+			return noneOfDomain
+		}
+		return take(statement, task, node, room)
 	}
 	t.charge(placeFunc + len(t.session.Snapshot.Nodes)/domainDiscount)
 	node, tally := t.session.SelectNode(task, room, t.nodeCondition(within, task))

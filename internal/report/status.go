@@ -242,7 +242,7 @@ func podCondition(
 // docs/autoscaling.md is of this.
 func podReason(refusal *model.Refusal) string {
 	switch refusal.Code {
-	case model.InsufficientResources, model.NodesFiltered, model.Reserved:
+	case model.InsufficientResources, model.NodesFiltered, model.NoDomainFits, model.Reserved:
 		return corev1.PodReasonUnschedulable
 	default:
 		return string(refusal.Code)

@@ -91,7 +91,7 @@ type build struct {
 
 // profile is complete only if there are no errors.
 func (b *build) profile(configuration *config.Configuration) *Profile {
-	profile := &Profile{Paused: configuration.Pause, SourcesOff: configuration.SourcesOff}
+	profile := &Profile{Paused: configuration.Pause, SourcesOff: configuration.SourcesOff, Topologies: configuration.Topologies}
 	for _, step := range configuration.Actions {
 		profile.Actions = append(profile.Actions, b.action(step))
 	}

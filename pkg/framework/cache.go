@@ -12,6 +12,10 @@ import (
 type Cache struct {
 	profile *Profile
 	shapes  map[model.Shape]*shapeCache
+	// levels are the levels of the profile, nil before they are asked for; domains are those of the levels that were asked for, by
+	// the level's name.
+	levels  levels
+	domains map[string]*Domains
 	// asked counts questions, to find the shape that was not asked about for longest.
 	asked uint64
 	// refused is how many jobs the last session refused.
@@ -30,6 +34,8 @@ type shapeCache struct {
 	static static
 	// rankings are by model.CapacityKind; nil until one is asked for.
 	rankings [2]*ranking
+	// fits are the same of how many fit on each node; nil until they are asked for.
+	fits [2]*Fits
 	// asked is the number of the last question about the shape.
 	asked uint64
 }
@@ -51,7 +57,7 @@ func (c *Cache) begin(profile *Profile, snapshot *model.Snapshot) {
 
 // forget drops everything but the trail.
 func (c *Cache) forget() {
-	c.shapes, c.rest, c.verdicts, c.emptied = nil, nil, verdicts{}, verdicts{}
+	c.shapes, c.levels, c.domains, c.rest, c.verdicts, c.emptied = nil, nil, nil, nil, verdicts{}, verdicts{}
 }
 
 // lookup returns what is remembered of the shape, a new entry if there is none.

@@ -30,6 +30,8 @@ type Profile struct {
 	Paused bool
 	// SourcesOff are the foreign sources of groups whose marks on pods mean nothing, by the names of the configuration.
 	SourcesOff []string
+	// Topologies are the trees of domains that jobs may name levels of.
+	Topologies []config.Topology
 	// Replica is the same configuration with plugins of its own, for sessions that decide nothing, on a copy of the snapshot and
 	// another goroutine; nil when there are none.
 	Replica *Profile
@@ -228,6 +230,13 @@ func (p *Profile) Explain() string {
 	}
 	if len(p.SourcesOff) > 0 {
 		fmt.Fprintf(&b, "sources of groups that are off: %s\n\n", strings.Join(p.SourcesOff, ", "))
+	}
+	for _, tree := range p.Topologies {
+		names := make([]string, len(tree.Levels))
+		for i, level := range tree.Levels {
+			names[i] = fmt.Sprintf("%s (label %s)", level.Name, level.Label)
+		}
+		fmt.Fprintf(&b, "topology %s: %s\n\n", tree.Name, strings.Join(names, ", "))
 	}
 	filled := p.resolvePoints()
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

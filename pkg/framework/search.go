@@ -39,6 +39,53 @@ func (s *Session) SelectNode(
 	return nil, s.explain(task, room, answer, order, &question)
 }
 
+// SelectAmong returns the best of some nodes, by their indexes in ascending order; nil when there is none.
+func (s *Session) SelectAmong(task *model.Task, room model.CapacityKind, nodes []int) *model.Node {
+	s.prepareFor(task, room)
+	if s.quarantined[task.Job] != nil {
+		return nil
+	}
+	if s.options.Afresh {
+		best, _ := s.chooseUncached(task, room, func(node *model.Node) bool {
+			_, is := slices.BinarySearch(nodes, node.Index)
+			return is
+		})
+		return best
+	}
+	answer, order := s.ranked(task, room)
+	question, refused := s.question(task, answer, order)
+	if refused != nil {
+		return nil
+	}
+	if _, any := order.best(); !any {
+		return nil
+	}
+	s.rank(&question, task, answer, order)
+	return s.bestAmong(answer, order, &question, nodes)
+}
+
+func (s *Session) bestAmong(answer *static, order *ranking, question *nodeQuery, nodes []int) (best *model.Node) {
+	var bestScore int64
+	for _, position := range nodes {
+		score := order.at(position)
+		if score == infeasible || !question.scores() && best != nil && score <= bestScore {
+			continue
+		}
+		node := answer.nodes[position]
+		if question.check(node) != nil {
+			continue
+		}
+		if question.scores() {
+			candidate, _ := slices.BinarySearch(answer.positions, position)
+			score += question.score(node) + question.bound(candidate)
+		}
+		if best == nil || score > bestScore {
+			best, bestScore = node, score
+		}
+	}
+	return best
+}
+
 // BestNode returns the best node like SelectNode, without saying why there is none, which costs a look at every node.
 func (s *Session) BestNode(task *model.Task, room model.CapacityKind) *model.Node {
 	s.prepareFor(task, room)
@@ -329,13 +376,17 @@ func addScore(sums []int64, score NodeScore, candidates []*model.Node) {
 	}
 }
 
-// checks returns what the plugins want to hold of a node for the task, and, while that is asked for, that it is not avoided.
+// checks returns what the plugins want to hold of a node for the task, that it is in the domains which the task has to share,
+// and, while that is asked for, that it is not avoided.
 func (s *Session) checks(task *model.Task, scope FilterScope) ([]NodeFilterFunc, *model.Refusal) {
 	var all []NodeFilterFunc
 	if s.backoffNodes && scope == ClusterWide {
 		if avoided := s.Snapshot.NodeBackoff[task.Job]; len(avoided) > 0 {
 			all = append(all, func(node *model.Node) *model.Refusal { return avoided[node.Name] })
 		}
+	}
+	if scope == ClusterWide {
+		all = append(all, s.domainChecks(task)...)
 	}
 	for _, filter := range s.slots.nodeFilter {
 		start := s.start()

@@ -107,6 +107,10 @@ type Session struct {
 
 	// quarantined are the jobs about which no plugin is asked, since one has panicked over them lately; nil when there are none.
 	quarantined map[model.JobKey]*model.Refusal
+	// sharing are the jobs of which members share domains; nil when there are none.
+	sharing map[model.JobKey]*model.Job
+	// standing counts the members that have a node, for the entries of topology that were asked for.
+	standing map[*model.TopologyConstraint]*memberCount
 	// currentJob is the job that was passed to a plugin last, to which a panic is attributed; zero when it is about no single job.
 	// While comparing, it is about two jobs, and about more while victims are picked of some units. reserving is the task that
 	// reservers are asked about.
@@ -143,7 +147,7 @@ func newSession(snapshot *model.Snapshot, profile *Profile, options Options) *Se
 		fitsEmpty: map[model.Shape]bool{}, reserved: map[model.JobKey]*model.Reservation{},
 		overstayed: map[model.JobKey][]*model.Job{}, reclaimed: map[model.JobKey]bool{},
 		renewed: map[model.JobKey]bool{}, returned: map[model.JobKey]bool{},
-		nominated: map[types.UID]bool{}, quarantined: quarantinedIn(snapshot), pluginTimings: options.Stopwatch.newTimings(),
+		nominated: map[types.UID]bool{}, quarantined: quarantinedIn(snapshot), sharing: sharingIn(snapshot), pluginTimings: options.Stopwatch.newTimings(),
 	}
 	if s.cache == nil {
 		s.cache = &Cache{}
@@ -278,7 +282,8 @@ func (s *Session) CompareTasks(a, b *model.Task) int {
 }
 
 // ValidateJob returns why the job need not be tried at all: what the live state found wrong with it, that its queue does not let
-// it start, that it is held back, the first validator's refusal, or that its minimum exceeds a limit of its queue.
+// it start, that it names a level which is unknown, that it is held back, the first validator's refusal, or that its minimum
+// exceeds a limit of its queue.
 func (s *Session) ValidateJob(job *model.Job) *model.Refusal {
 	refusal := s.ValidateAlone(job)
 	if refusal == nil {
@@ -298,6 +303,9 @@ func (s *Session) ValidateAlone(job *model.Job) *model.Refusal {
 	}
 	if refusal := s.queueRefusal(job); refusal != nil {
 		return refusal
+	}
+	if unknown := s.unknownLevel(job); unknown != nil {
+		return unknown
 	}
 	if held := s.Snapshot.JobBackoff[job.Key]; held != nil {
 		return held

@@ -249,6 +249,7 @@ func (s *Session) binder(task *model.Task) string {
 
 func (s *Session) move(op operation, to model.Placement) {
 	op.before = s.Snapshot.Move(op.task, to)
+	s.moveShared(op.task, op.before)
 	s.log = append(s.log, op)
 }
 
@@ -258,6 +259,7 @@ func (s *Session) undo(checkpoint int) {
 	for _, op := range slices.Backward(s.log[checkpoint:]) {
 		s.about(op.task)
 		was := s.Snapshot.Move(op.task, op.before)
+		s.moveShared(op.task, was)
 		if op.isolation != nil {
 			op.task.Isolated = nil
 		}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"unique"
@@ -10,9 +11,10 @@ import (
 // has a node. Two jobs of one class get the same answer as long as their members depend only on nodes and the capacity on
 // them. It is compared in full. The zero Class is that of jobs without a class.
 type Class struct {
-	// Members are the shapes of the members and, unless Uniform, their number, roles and minima.
+	// Members are the shapes of the members and, unless Uniform, their number, roles and minima, and the job's topology.
 	Members unique.Handle[string]
-	// Uniform reports whether the members are interchangeable: all of one shape, without roles. Members is the shape then.
+	// Uniform reports whether the members are interchangeable: all of one shape, without roles and topology. Members is the shape
+	// then.
 	Uniform bool
 	// Terms reports whether members have terms about other pods or objects. A job with terms may wait for another reason than a
 	// job without.
@@ -35,7 +37,7 @@ func ClassOf(job *Job, hasTerms func(*Task) bool) (class Class) {
 		return class
 	}
 	first, terms := job.Tasks[0], false
-	uniform := len(job.Roles) == 0
+	uniform := len(job.Roles) == 0 && len(job.Topology) == 0
 	for _, task := range job.Tasks {
 		if task.Status != Pending || task.SchedulingGated || task.Invalid != nil {
 			return class
@@ -60,13 +62,16 @@ func (c Class) Placement() Class {
 	return Class{Members: c.Members, Uniform: c.Uniform, Terms: c.Terms, MinMember: c.MinMember}
 }
 
-// describeMembers writes the minima of roles and the members in their order, runs of equal members together.
+// describeMembers writes the minima of roles, the topology and the members in their order, runs of equal members together.
 func describeMembers(job *Job) string {
 	var b strings.Builder
 	number := func(n int64) { b.WriteString(strconv.FormatInt(n, 10)) }
 	for _, role := range job.Roles {
 		b.WriteString(strconv.Quote(role.Name))
 		number(int64(role.MinMember))
+	}
+	for _, shared := range job.Topology {
+		fmt.Fprintf(&b, "%q %v %q\n", shared.Level, shared.Preferred, shared.Roles)
 	}
 	count := int64(0)
 	for i, task := range job.Tasks {

@@ -141,6 +141,8 @@ type Job struct {
 	MinMember int32
 	// Roles are the minima of the job's parts, by name; nil when it has none.
 	Roles []Role
+	// Topology says which members share a domain of nodes; all of it holds together. Nil when none do.
+	Topology []TopologyConstraint
 	// Whole reports whether the gang has had its minimum bound, according to the API; members may have been lost since.
 	Whole bool
 	// StartedMinima are those that it was whole with, according to the API, and of an implicit group what this process has seen;

@@ -18,6 +18,8 @@ const (
 	InsufficientResources Code = "InsufficientResources"
 	// NodesFiltered: selectors, taints, affinity, volumes or the like leave no node for a member.
 	NodesFiltered Code = "NodesFiltered"
+	// NoDomainFits: no domain of a level that members share has capacity for all of them that must start together.
+	NoDomainFits Code = "NoDomainFits"
 	// WaitingForVictims: the whole start is nominated to capacity that is being released.
 	WaitingForVictims Code = "WaitingForVictims"
 	// GroupNotFound: the pod names a PodGroup that does not exist in its namespace.

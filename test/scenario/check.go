@@ -37,6 +37,9 @@ func (s *environment) check(o *outcome) error {
 			return err
 		}
 	}
+	if err := s.checkShared(o); err != nil {
+		return err
+	}
 	if err := s.checkKept(o); err != nil {
 		return err
 	}

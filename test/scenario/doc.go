@@ -152,5 +152,5 @@
 //	world.go, owner.go, kube.go, extender.go                      what is around the scheduler
 //	foreign.go                                                    groups of other projects
 //	evict.go, reserve.go, implicit.go, queue.go                   evictions, status, groups and queues on the player's own account
-//	check.go, idle.go, advise.go                                  what is recorded and checked
+//	check.go, share.go, idle.go, advise.go                        what is recorded and checked
 package scenario

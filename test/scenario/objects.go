@@ -71,6 +71,10 @@ func newGroup(words []word) (*v1alpha1.PodGroup, error) {
 				n, err = number(word{role, minimum})
 				group.Spec.Roles = append(group.Spec.Roles, v1alpha1.Role{Name: name, MinMember: n})
 			}
+		case "topology": // rack,block~@leader+worker: ~ is preferred, the roles come after @
+			for _, entry := range strings.Split(w.value, ",") {
+				group.Spec.Topology = append(group.Spec.Topology, sharedDomain(entry))
+			}
 		case "class":
 			group.Spec.PriorityClassName = w.value
 		case "scheduler": // - is that of its members

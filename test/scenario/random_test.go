@@ -74,7 +74,7 @@ func (d *random) seldom(times int, text string) string {
 // configuration is the built-in one, or one by which gangs that wait get capacity reserved immediately, pods go for the share of
 // another queue although they have started lately, or nodes are liked for other reasons.
 func (d *random) configuration() []byte {
-	text := string(config.DefaultYAML())
+	text := string(config.DefaultYAML()) + topologies
 	if d.n(0, 1) == 0 {
 		text = reserveAtOnce(d.n(1, 2), d.one("reserveShare: 100", "reserveShare: 50", "reserveShare: 100, reserveFor: 3m"))
 	}
@@ -101,12 +101,12 @@ func (d *random) configuration() []byte {
 // reserveAtOnce is a configuration with so many reservations at most, and other limits.
 func reserveAtOnce(reservations int, limits string) string {
 	return fmt.Sprintf("%s\nconfigurations: [{name: backfill, arguments: {reserveAfter: \"0\", reservations: %d, %s}}]\n",
-		config.DefaultYAML(), reservations, limits)
+		string(config.DefaultYAML())+topologies, reservations, limits)
 }
 
 func (d *random) node(i int) string {
 	line := fmt.Sprintf("node n%d cpu=%d memory=%dGi", i, d.n(0, 8), d.n(0, 8))
-	line += " labels=" + d.one("rack=a", "rack=b", "zone=c", "rack=a,zone=c", "rack=b,zone=c")
+	line += " labels=" + d.one("rack=a", "rack=b", "zone=c", "rack=a,zone=c", "rack=b,zone=c") + d.one("", ",block=x", ",block=y", ",block=x,clique=c")
 	line += d.seldom(2, fmt.Sprintf("nvidia.com/gpu=%d", d.n(0, 4))) + d.seldom(4, fmt.Sprintf("pods=%d", d.n(0, 4)))
 	line += d.seldom(3, fmt.Sprintf("example.com/fpga=%d", d.n(0, 4))) + d.seldom(3, fmt.Sprintf("acme.com/tpu=%d", d.n(0, 4)))
 	line += d.seldom(4, "taints=gpu=true:"+d.one("NoSchedule", "PreferNoSchedule")) + d.seldom(8, "unschedulable")
@@ -170,7 +170,7 @@ func (d *random) group() string {
 	}
 	if d.n(1, 10) > 1 {
 		line := fmt.Sprintf("group %s%s min=%d age=%ds", space, name, minimum, d.n(0, 9))
-		line += d.seldom(4, fmt.Sprintf("roles=r:%d", d.n(1, minimum)))
+		line += d.seldom(4, fmt.Sprintf("roles=r:%d", d.n(1, minimum))) + d.seldom(3, "topology="+d.topology()+d.one("", "", ","+d.topology()))
 		line += d.seldom(3, fmt.Sprintf("expected=%ds", 20*d.n(1, 4))) + d.seldom(2, "queue="+d.queueName())
 		lines = append(lines, line+d.seldom(5, "class="+d.one("low", "high", "none")))
 	}
@@ -182,6 +182,11 @@ func (d *random) group() string {
 		lines = append(lines, d.pod(space, "group="+name+d.seldom(3, "role=r")+says))
 	}
 	return strings.Join(lines, "\n")
+}
+
+// topology is one domain that members share.
+func (d *random) topology() string {
+	return d.one("rack", "rack", "block", "block", "host", "clique", "rack~", "block~", "zone/x", "none", "rack@r")
 }
 
 // foreignGroup is a group of another project, or pods that name one which does not exist.

@@ -83,7 +83,7 @@ type reservations interface {
 func newStage() *environment {
 	s := &environment{
 		state:         cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}}),
-		configuration: config.DefaultYAML(), close: func() {}, start: func() error { return nil }, coming: map[types.UID]string{}, started: map[model.JobKey]model.Minima{},
+		configuration: slices.Concat(config.DefaultYAML(), []byte(topologies)), close: func() {}, start: func() error { return nil }, coming: map[types.UID]string{}, started: map[model.JobKey]model.Minima{},
 		ending: map[types.UID]bool{}, graces: map[types.UID]time.Duration{}, nominated: map[types.UID]string{}, past: map[evictionLoop]bool{}, spared: map[types.UID]*model.Refusal{},
 		held: map[model.JobKey]time.Time{}, given: map[types.UID]map[string]string{},
 	}

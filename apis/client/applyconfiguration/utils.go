@@ -47,6 +47,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &schedulingv1alpha1.RoleApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Suggestion"):
 		return &schedulingv1alpha1.SuggestionApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TopologyConstraint"):
+		return &schedulingv1alpha1.TopologyConstraintApplyConfiguration{}
 
 	}
 	return nil

@@ -199,7 +199,7 @@ func (r *Reader) OneOf(name, def string, choices ...string) string {
 		return def
 	}
 	if !slices.Contains(choices, v.text) {
-		r.refuse(name, v, "must be one of "+list(choices), didYouMean(v.text, choices))
+		r.refuse(name, v, "must be one of "+list(choices), DidYouMean(v.text, choices))
 		return def
 	}
 	return v.text
@@ -307,7 +307,7 @@ func (r *Reader) problems() []*Error {
 		if r.path != "" {
 			text += " in " + r.path
 		}
-		switch hint := didYouMean(name, r.asked); {
+		switch hint := DidYouMean(name, r.asked); {
 		case hint != "":
 			text += hint
 		case len(r.asked) == 0:

@@ -86,6 +86,7 @@ func (d *decoder) configuration(root *yaml.Node) *Configuration {
 		{"tiers", func(v *yaml.Node) { config.Tiers = d.tiers(v) }},
 		{"pause", func(v *yaml.Node) { config.Pause = d.pause(v) }},
 		{"sources", func(v *yaml.Node) { config.SourcesOff = d.sources(v) }},
+		{"topologies", func(v *yaml.Node) { config.Topologies = d.topologies(v) }},
 		{"configurations", func(v *yaml.Node) { arguments = d.actionArguments(v) }},
 	})
 	if !ok {
@@ -247,7 +248,7 @@ func (d *decoder) checkName(at *yaml.Node, noun, name string, known []string) {
 		return
 	}
 	sorted := slices.Sorted(slices.Values(known))
-	hint := didYouMean(name, sorted)
+	hint := DidYouMean(name, sorted)
 	if hint == "" {
 		hint = "; this version has " + list(sorted)
 	}

@@ -62,6 +62,9 @@ func show(c *Configuration) string {
 	if !slices.Equal(c.SourcesOff, SourcesOffByDefault()) {
 		fmt.Fprintf(&out, "sources that are off: %s\n", list(c.SourcesOff))
 	}
+	for _, tree := range c.Topologies {
+		fmt.Fprintf(&out, "topology %s: %v\n", tree.Name, tree.Levels)
+	}
 	for _, a := range c.Actions {
 		fmt.Fprintf(&out, "%d: action %s%s\n", a.Position.Line, a.Name, showArguments(a.Arguments))
 	}

@@ -27,6 +27,7 @@
 //	types.go, default.go               what a configuration is, and the built-in one
 //	decode.go, plugins.go, foreign.go  a text becomes one; what users of kube-batch and Volcano write
 //	sources.go                         which groups of other projects are read
+//	topologies.go                      the racks, blocks and other domains of nodes
 //	walk.go, errors.go                 on the way: nodes of YAML, and what is said about them
 //	arguments.go                       what the owner of an argument reads
 package v1alpha1

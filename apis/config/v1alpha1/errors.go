@@ -74,8 +74,8 @@ func plain(s string) string {
 	return s
 }
 
-// didYouMean returns "; did you mean ...?" with the choice closest to the name, or "" when none is close.
-func didYouMean[S ~string](name string, choices []S) string {
+// DidYouMean returns "; did you mean ...?" with the choice closest to the name, or "" when none is close.
+func DidYouMean[S ~string](name string, choices []S) string {
 	best, least := "", max(2, len(name)/3)+1
 	if len(name) > longestShown {
 		return ""

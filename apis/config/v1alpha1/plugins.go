@@ -101,7 +101,7 @@ func (d *decoder) disable(value *yaml.Node, plugin *Plugin) {
 		switch {
 		case !ok:
 		case !slices.Contains(points, point):
-			hint := didYouMean(name, points)
+			hint := DidYouMean(name, points)
 			if hint == "" {
 				hint = "; there are " + list(points)
 			}

@@ -30,6 +30,9 @@ type Configuration struct {
 	// SourcesOff are the foreign sources of groups that are off, sorted: their marks on pods mean nothing. Each is one of
 	// SourceNames.
 	SourcesOff []string
+
+	// Topologies are the trees of domains that jobs may name levels of.
+	Topologies []Topology
 }
 
 // Action is one step of the pipeline.

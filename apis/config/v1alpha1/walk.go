@@ -30,7 +30,7 @@ func (d *decoder) mapping(node *yaml.Node, what string, fields []field) (map[str
 	d.pairs(node, what, func(key, value *yaml.Node) {
 		read, known := byKey[key.Value]
 		if !known {
-			d.errorf(key, "unknown key %s in %s%s", quote(key.Value), what, didYouMean(key.Value, keys))
+			d.errorf(key, "unknown key %s in %s%s", quote(key.Value), what, DidYouMean(key.Value, keys))
 			return
 		}
 		seen[key.Value] = true

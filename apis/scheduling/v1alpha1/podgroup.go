@@ -53,6 +53,7 @@ type PodGroup struct {
 // it changes.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.roles) || self.roles.map(r, r.minMember).sum() <= self.minMember",message="the roles need more members together than minMember; raise minMember or lower that of a role",fieldPath=".minMember",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="!has(self.topology) || self.topology.all(t, !has(t.roles) || t.roles.all(r, has(self.roles) && self.roles.exists(role, role.name == r)))",message="a role of an entry of topology is none of the group's roles",fieldPath=".topology",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!has(self.memberLossTimeoutSeconds) || has(self.onMemberLoss) && self.onMemberLoss == 'Restart'",message="memberLossTimeoutSeconds is for onMemberLoss: Restart; nothing ends the wait of others",fieldPath=".memberLossTimeoutSeconds",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!has(self.memberLoss) || !has(self.onMemberLoss)",message="onMemberLoss is the old form of memberLoss; leave it out",fieldPath=".onMemberLoss",reason=FieldValueForbidden
 // +kubebuilder:validation:XValidation:rule=`(has(self.priorityClassName) ? self.priorityClassName : "") == (has(oldSelf.priorityClassName) ? oldSelf.priorityClassName : "")`,message="priorityClassName cannot be changed, like that of a pod; delete the PodGroup and create it again",fieldPath=".priorityClassName",reason=FieldValueForbidden
@@ -73,6 +74,14 @@ type PodGroupSpec struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
 	Roles []Role `json:"roles,omitempty"`
+
+	// topology says which members share a domain of nodes, such as a rack. All entries hold together. Members that are bound stay
+	// where they are when it changes; it holds for the members that are placed afterwards.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:XValidation:rule="self.all(t, self.exists_one(other, other == t))",message="two entries of topology are alike"
+	Topology []TopologyConstraint `json:"topology,omitempty"`
 
 	// schedulerName is the scheduler of the group, which alone writes its status. A pod with another spec.schedulerName that names
 	// the group is no member: if its scheduler is a Tutti, it waits with the reason InvalidGroup. When schedulerName is empty, the
@@ -189,6 +198,44 @@ type Role struct {
 	// +kubebuilder:validation:Maximum=100000
 	MinMember int32 `json:"minMember"`
 }
+
+// TopologyConstraint says that members of a group share a domain of one level.
+type TopologyConstraint struct {
+	// level is the name of a level in the scheduler's configuration, such as rack; or host, a single node; or the key of a node
+	// label with a prefix, such as topology.kubernetes.io/zone. A group that names a level which the scheduler does not know waits
+	// with the reason InvalidGroup.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	Level string `json:"level"`
+
+	// mode is Required, the default: the members are in one domain, also those that are placed later. Or it is Preferred: the group
+	// starts in one domain if one has capacity for its minimum, else in as few as possible.
+	// +optional
+	// +kubebuilder:default=Required
+	// +kubebuilder:validation:Enum=Required;Preferred
+	Mode TopologyMode `json:"mode,omitempty"`
+
+	// roles are the roles of the members that share the domain. When it is left out, all members do.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	Roles []string `json:"roles,omitempty"`
+}
+
+// TopologyMode is whether members must share a domain.
+type TopologyMode string
+
+const (
+	// TopologyRequired keeps members in one domain.
+	TopologyRequired TopologyMode = "Required"
+
+	// TopologyPreferred starts members in one domain if one has capacity for them.
+	TopologyPreferred TopologyMode = "Preferred"
+)
 
 // PodGroupList is a list of PodGroups.
 //

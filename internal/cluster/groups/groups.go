@@ -109,7 +109,7 @@ func Fill(job *model.Job, group *v1alpha1.PodGroup) {
 	if since := group.Status.WaitingSince; since != nil {
 		job.WaitingSince = latest(since.Time, group.CreationTimestamp.Time, completeAt(job))
 	}
-	job.Roles = rolesOf(group.Spec.Roles)
+	job.Roles, job.Topology = rolesOf(group.Spec.Roles), topologyOf(group.Spec.Topology)
 	job.Evicted = job.Evicted && job.FirstUnmetMinimum(bound) != nil
 	if since := QueuedSince(job, &group.Status); since != nil {
 		job.QueuedSince = latest(since.Time, job.Created)
@@ -137,6 +137,16 @@ func rolesOf(listed []v1alpha1.Role) (roles []model.Role) {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.MinMember, b.MinMember))
 	})
 	return roles
+}
+
+// topologyOf returns which members share a domain.
+func topologyOf(listed []v1alpha1.TopologyConstraint) (topology []model.TopologyConstraint) {
+	for _, one := range listed {
+		topology = append(topology, model.TopologyConstraint{
+			Level: one.Level, Preferred: one.Mode == v1alpha1.TopologyPreferred, Roles: slices.Sorted(slices.Values(one.Roles)),
+		})
+	}
+	return topology
 }
 
 // completeAt returns when the last of the members had been created that the job needs, the oldest ones counted; zero while it
@@ -181,6 +191,13 @@ func contradiction(group *v1alpha1.PodGroup, roles []model.Role) string {
 			return fmt.Sprintf("role %q is listed twice", role.Name)
 		}
 		sum += int64(role.MinMember)
+	}
+	for _, one := range group.Spec.Topology {
+		for _, name := range one.Roles {
+			if !slices.ContainsFunc(roles, func(role model.Role) bool { return role.Name == name }) {
+				return fmt.Sprintf("topology %s: role %q is none of the group's roles", one.Level, model.Brief(name, maxQuoted))
+			}
+		}
 	}
 	if sum > int64(group.Spec.MinMember) {
 		return fmt.Sprintf("the roles need %d members together, which is more than minMember: %d", sum, group.Spec.MinMember)

@@ -188,7 +188,7 @@ func (r *cycle) start(job *model.Job) (*model.Refusal, framework.Reach) {
 		again := *refusal
 		again.Transient, refusal = true, &again
 	}
-	if len(refusal.NodeReasons) == 0 || job.Class.Uniform && refusal.Needs != int64(job.MinMember) {
+	if refusal.Code != model.NoDomainFits && len(refusal.NodeReasons) == 0 || job.Class.Uniform && refusal.Needs != int64(job.MinMember) {
 		return refusal, framework.ForJob // it is not nodes, or not their number, that it lacks
 	}
 	return refusal, framework.ForClass

@@ -6,6 +6,7 @@ import (
 	"unique"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/pkg/actions/allocate"
@@ -154,4 +155,79 @@ func measure(b *testing.B, gangSize int, full, queued bool) {
 	}
 	b.ReportMetric(float64(started), "pods")
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/1000, "ms/cycle")
+}
+
+// BenchmarkTopology is a cycle of 10,000 nodes in racks of 20 in blocks of 50 racks: a gang of 1,000 in one block, one that no
+// rack holds, with nothing known and with one node changed, and 500 gangs of 20 each in a rack.
+func BenchmarkTopology(b *testing.B) {
+	for _, c := range []struct {
+		name        string
+		level       string
+		gangs, size int
+		full, kept  bool
+	}{
+		{"block of 1000", "block", 1, 1000, false, false}, {"racks of 20", "rack", 500, 20, false, false},
+		{"without", "", 500, 20, false, false}, {"hopeless first", "rack", 10_000, 21, false, false},
+		{"hopeless without", "", 10_000, 21, true, false}, {"hopeless one node changed", "rack", 10_000, 21, false, true},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			profile := &framework.Profile{
+				Actions: []framework.Action{allocate.New()}, Tiers: []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}}}, Topologies: trees(),
+			}
+			cache, started := &framework.Cache{}, 0
+			run := func(snapshot *model.Snapshot) {
+				started = 0
+				framework.Run(snapshot, profile, framework.Options{Cache: cache, Decide: func(d model.Decision) { started += len(d.Binds) }})
+			}
+			snapshot := inRacks(c.gangs, c.size, c.level, c.full)
+			if c.kept {
+				run(snapshot)
+			}
+			for b.Loop() {
+				b.StopTimer()
+				if c.kept {
+					snapshot.Version++
+					snapshot.NodeChanged(snapshot.Nodes[0])
+				} else {
+					cache, snapshot = &framework.Cache{}, inRacks(c.gangs, c.size, c.level, c.full)
+				}
+				b.StartTimer()
+				run(snapshot)
+			}
+			b.ReportMetric(float64(started), "pods")
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/1000, "ms/cycle")
+		})
+	}
+}
+
+// inRacks is a cluster of 10,000 nodes of one place each, none if full, and gangs that wait.
+func inRacks(gangs, size int, level string, full bool) *model.Snapshot {
+	snapshot := &model.Snapshot{Dimensions: model.NewDimensions(), Version: 1}
+	snapshot.Dimensions.Index("example.com/device")
+	for i := range 10_000 {
+		room := model.Resources{1000, 64 << 30, 0, 110, 0, 1}
+		if full {
+			room[0] = 0
+		}
+		snapshot.Nodes = append(snapshot.Nodes, &model.Node{
+			Name: fmt.Sprintf("n%05d", i), Allocatable: room, Idle: room.Clone(), Releasing: make(model.Resources, 6),
+			Pipelined: make(model.Resources, 6), Reserved: make(model.Resources, 6),
+			Object: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{
+				"block": fmt.Sprint("b", i/1000), "rack": fmt.Sprint("r", i/20%50), "a": "b", "c": "d", "e": "f", "g": "h",
+			}}},
+		})
+	}
+	for i := range gangs {
+		job := newJob(i, "job1wait")
+		job.MinMember = int32(size)
+		if level != "" {
+			job.Topology = []model.TopologyConstraint{{Level: level}}
+		}
+		for j := range size {
+			addTask(job, i%150, fmt.Sprintf("%s-%d", job.Key.Name, j)).Request[model.CPU] = 1000 - int64(i%150)
+		}
+		job.Class = model.ClassOf(job, func(*model.Task) bool { return false })
+		snapshot.Jobs = append(snapshot.Jobs, job)
+	}
+	return snapshot
 }

@@ -30,6 +30,9 @@ type PodGroupSpecApplyConfiguration struct {
 	// minima of the roles may add up to less than minMember, never to more. The role of a member is its label
 	// scheduling.tutti.dev/role.
 	Roles []RoleApplyConfiguration `json:"roles,omitempty"`
+	// topology says which members share a domain of nodes, such as a rack. All entries hold together. Members that are bound stay
+	// where they are when it changes; it holds for the members that are placed afterwards.
+	Topology []TopologyConstraintApplyConfiguration `json:"topology,omitempty"`
 	// schedulerName is the scheduler of the group, which alone writes its status. A pod with another spec.schedulerName that names
 	// the group is no member: if its scheduler is a Tutti, it waits with the reason InvalidGroup. When schedulerName is empty, the
 	// group has the scheduler of its oldest member, for as long as it has members of that scheduler, and no scheduler writes its
@@ -91,6 +94,19 @@ func (b *PodGroupSpecApplyConfiguration) WithRoles(values ...*RoleApplyConfigura
 			panic("nil value passed to WithRoles")
 		}
 		b.Roles = append(b.Roles, *values[i])
+	}
+	return b
+}
+
+// WithTopology adds the given value to the Topology field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Topology field.
+func (b *PodGroupSpecApplyConfiguration) WithTopology(values ...*TopologyConstraintApplyConfiguration) *PodGroupSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithTopology")
+		}
+		b.Topology = append(b.Topology, *values[i])
 	}
 	return b
 }

@@ -1,0 +1,432 @@
+package framework
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file knows which nodes are in which domain, and keeps members in the domain that they have to share. No configuration may
+// switch that off: a job that says what it needs never starts without it.
+
+// Domains are the domains of one level, and which nodes are in them. They are valid until the session closes.
+//
+// Invariant: after update they are what the labels of the nodes say.
+type Domains struct {
+	// Level is the name of the level.
+	Level string
+	// labels are those of the levels of the tree from the widest to this one, none for single nodes. The values are the path of a
+	// domain: two racks of one name in two blocks are two domains.
+	labels []string
+	mark   model.Cursor
+	// nodes are those that were looked at; by their positions: path, empty for a node without a value for the level itself, and of,
+	// the number of the domain, or -1.
+	nodes []*model.Node
+	path  []string
+	of    []int32
+	// paths are the domains in their order, members the indexes of their nodes.
+	paths   []string
+	members [][]int
+	// layout counts how often the domains changed.
+	layout uint64
+	// used reports of which nodes a member of a job holds something, usedNodes how many these are in each domain, as of usedMark;
+	// for the domains of usedLayout.
+	used       []bool
+	usedNodes  []int
+	usedMark   model.Cursor
+	usedLayout uint64
+}
+
+// Len returns how many domains there are.
+func (d *Domains) Len() int { return len(d.paths) }
+
+// Of returns the number of the domain that the node is in, in the natural order of their paths; -1 when it is in none.
+func (d *Domains) Of(node *model.Node) int { return int(d.of[node.Index]) }
+
+// Nodes returns the indexes of the nodes of a domain, which must not be changed.
+func (d *Domains) Nodes(domain int) []int { return d.members[domain] }
+
+// Name returns the name of a domain as messages show it: "rack b1/r3".
+func (d *Domains) Name(domain int) string { return d.Level + " " + d.paths[domain] }
+
+// Unlabelled returns how many nodes are in no domain.
+func (d *Domains) Unlabelled() int {
+	n := 0
+	for _, domain := range d.of {
+		if domain < 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// update reads the labels of nodes that are new or have changed.
+func (d *Domains) update(snapshot *model.Snapshot) {
+	if snapshot.Journal.SameNodes(d.mark) {
+		return
+	}
+	same, nodes := len(d.nodes) == len(snapshot.Nodes), snapshot.Nodes
+	path := make([]string, len(nodes))
+	before := 0
+	for i, node := range nodes {
+		for before < len(d.nodes) && d.nodes[before] != node && d.nodes[before].Name < node.Name {
+			before++
+		}
+		if before < len(d.nodes) && d.nodes[before] == node && node.ObjectChanged <= d.mark.Number() {
+			path[i] = d.path[before]
+		} else {
+			path[i] = d.read(node)
+		}
+		same = same && path[i] == d.path[i]
+	}
+	if !same {
+		d.number(path)
+	}
+	d.nodes, d.path, d.mark = slices.Clone(nodes), path, snapshot.Journal.Cursor()
+}
+
+// number gives each domain its number.
+func (d *Domains) number(path []string) {
+	numbers := map[string]int32{}
+	for _, one := range path {
+		if one != "" {
+			numbers[one] = 0
+		}
+	}
+	d.paths = slices.SortedFunc(maps.Keys(numbers), compareNatural)
+	for i, one := range d.paths {
+		numbers[one] = int32(i)
+	}
+	d.of, d.members = make([]int32, len(path)), make([][]int, len(d.paths))
+	for i, one := range path {
+		d.of[i] = -1
+		if one != "" {
+			d.of[i] = numbers[one]
+			d.members[d.of[i]] = append(d.members[d.of[i]], i)
+		}
+	}
+	d.layout++
+}
+
+// updateUsed counts the nodes of which a member of a job holds something: those that have changed again.
+func (d *Domains) updateUsed(snapshot *model.Snapshot) {
+	changes, ok := snapshot.Journal.Since(d.usedMark)
+	if !ok || d.usedLayout != d.layout || len(changes) >= len(snapshot.Nodes) {
+		d.used, d.usedNodes = make([]bool, len(snapshot.Nodes)), make([]int, len(d.paths))
+		for _, node := range snapshot.Nodes {
+			d.setUsed(node)
+		}
+		changes = nil
+	}
+	for i := range changes {
+		d.setUsed(changes[i].Node)
+	}
+	d.usedMark, d.usedLayout = snapshot.Journal.Cursor(), d.layout
+}
+
+func (d *Domains) setUsed(node *model.Node) {
+	used, domain := isUsed(node), d.of[node.Index]
+	if used == d.used[node.Index] {
+		return
+	}
+	d.used[node.Index] = used
+	switch {
+	case domain < 0:
+	case used:
+		d.usedNodes[domain]++
+	default:
+		d.usedNodes[domain]--
+	}
+}
+
+// read returns the path of the node's domain; empty when it has no value for the level itself. A value of a label has no slash.
+func (d *Domains) read(node *model.Node) string {
+	switch n := len(d.labels); {
+	case n == 0:
+		return node.Name
+	case node.Object.Labels[d.labels[n-1]] == "":
+		return ""
+	case n == 1:
+		return node.Object.Labels[d.labels[0]]
+	}
+	var b strings.Builder
+	for i, label := range d.labels {
+		if i > 0 {
+			b.WriteByte('/')
+		}
+		b.WriteString(node.Object.Labels[label])
+	}
+	return b.String()
+}
+
+// compareNatural orders names so that r2 comes before r10.
+func compareNatural(a, b string) int {
+	for x, y := a, b; ; x, y = x[1:], y[1:] {
+		switch {
+		case x == "" || y == "":
+			return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(a, b))
+		case isDigit(x[0]) && isDigit(y[0]):
+			m, n := number(x), number(y)
+			if order := cmp.Or(cmp.Compare(len(m), len(n)), cmp.Compare(m, n)); order != 0 {
+				return order
+			}
+			x, y = x[digits(x)-1:], y[digits(y)-1:]
+		case x[0] != y[0]:
+			return cmp.Compare(x[0], y[0])
+		}
+	}
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// digits returns how many digits the text begins with.
+func digits(text string) int {
+	return len(text) - len(strings.TrimLeft(text, "0123456789"))
+}
+
+// number returns the number that the text begins with, without zeros in front.
+func number(text string) string { return strings.TrimLeft(text[:digits(text)], "0") }
+
+// levels are the labels of the levels of a configuration, by name, each with those of the wider levels of its tree in front.
+type levels map[string][]string
+
+func levelsOf(trees []config.Topology) levels {
+	all := levels{config.LevelHost: nil}
+	for _, tree := range trees {
+		var labels []string
+		for _, level := range tree.Levels {
+			labels = append(labels, level.Label)
+			all[level.Name] = slices.Clone(labels)
+		}
+	}
+	return all
+}
+
+// labelsOf returns the labels of a level; ok is false when it is unknown. The key of a label with a prefix is a level, too.
+func (l levels) labelsOf(level string) (labels []string, ok bool) {
+	if labels, ok = l[level]; ok {
+		return labels, true
+	}
+	return []string{level}, strings.Contains(level, "/")
+}
+
+func (s *Session) levels() levels {
+	if s.cache.levels == nil {
+		s.cache.levels = levelsOf(s.profile.Topologies)
+	}
+	return s.cache.levels
+}
+
+// maxLabelLevels is for how many levels domains are kept beyond those of the configuration: users name keys of labels.
+const maxLabelLevels = 16
+
+// Domains returns the domains of a level; nil when it is unknown.
+func (s *Session) Domains(level string) *Domains {
+	labels, ok := s.levels().labelsOf(level)
+	if !ok {
+		return nil
+	}
+	known := s.cache.domains[level]
+	if known == nil {
+		if s.cache.domains == nil || len(s.cache.domains) >= len(s.levels())+maxLabelLevels {
+			s.cache.domains = map[string]*Domains{}
+		}
+		known = &Domains{Level: level, labels: labels}
+		s.cache.domains[level] = known
+	}
+	known.update(s.Snapshot)
+	return known
+}
+
+// LevelsUpTo returns the domains of a level and of the narrower ones of its tree, the narrowest first. Single nodes are a level
+// only where they are asked for.
+func (s *Session) LevelsUpTo(level string) []*Domains {
+	_, below := s.tree(level)
+	return append(below, s.Domains(level))
+}
+
+// LevelsAbove returns the domains of the wider levels of the level's tree, the narrowest first.
+func (s *Session) LevelsAbove(level string) []*Domains {
+	above, _ := s.tree(level)
+	return above
+}
+
+// tree returns the domains of the levels above and below one in its tree, the narrowest first; none when it is in none.
+func (s *Session) tree(level string) (above, below []*Domains) {
+	for _, tree := range s.profile.Topologies {
+		at := slices.IndexFunc(tree.Levels, func(one config.Level) bool { return one.Name == level })
+		if at < 0 {
+			continue
+		}
+		for i, one := range slices.Backward(tree.Levels) {
+			switch {
+			case i > at:
+				below = append(below, s.Domains(one.Name))
+			case i < at:
+				above = append(above, s.Domains(one.Name))
+			}
+		}
+	}
+	return above, below
+}
+
+// Whole returns how many of the domains that one is in are whole, by level of the tree from the widest to its own: 1 or 0 each.
+// In a whole domain no member of any job holds a device, or anything on nodes without devices.
+func (s *Session) Whole(level *Domains, domain int) (whole []int) {
+	above, _ := s.tree(level.Level)
+	for _, one := range append([]*Domains{level}, above...) {
+		one.updateUsed(s.Snapshot)
+		around, n := one.of[level.members[domain][0]], 0
+		if around >= 0 && one.usedNodes[around] == 0 {
+			n = 1
+		}
+		whole = append(whole, n)
+	}
+	slices.Reverse(whole)
+	return whole
+}
+
+// isUsed reports whether a member of a job holds a device of the node, or anything of a node without devices.
+func isUsed(node *model.Node) bool {
+	devices := false
+	for position := model.Unoffered + 1; position < len(node.Allocatable); position++ {
+		if offered := node.Allocatable.At(position); offered > 0 {
+			if devices = true; node.Idle.At(position) < offered {
+				return true
+			}
+		}
+	}
+	return !devices && slices.ContainsFunc(node.Tasks, func(task *model.Task) bool { return task.Job != model.JobKey{} })
+}
+
+// unknownLevel refuses a job that names a level which no configuration has; nil when it names none. What is not understood is
+// never left out: the job would start where it must not.
+func (s *Session) unknownLevel(job *model.Job) *model.Refusal {
+	for _, shared := range job.Topology {
+		known := s.levels()
+		if _, ok := known.labelsOf(shared.Level); ok {
+			continue
+		}
+		names := slices.Sorted(maps.Keys(known))
+		return &model.Refusal{Code: model.InvalidGroup, Detail: fmt.Sprintf("topology: there is no level %q; the scheduler knows %s%s",
+			model.Brief(shared.Level, maxLevelName), strings.Join(names, ", "), config.DidYouMean(shared.Level, names))}
+	}
+	return nil
+}
+
+// maxLevelName is how much of a name that users wrote a message quotes, in bytes.
+const maxLevelName = 63
+
+// domainChecks keep a task in the domains in which members stand that it has to share them with. As long as none stands, it may
+// go to any domain.
+func (s *Session) domainChecks(task *model.Task) (checks []NodeFilterFunc) {
+	job := s.sharing[task.Job]
+	if job == nil {
+		return nil
+	}
+	for i := range job.Topology {
+		shared := &job.Topology[i]
+		if shared.Preferred || !shared.Covers(task) {
+			continue
+		}
+		domains := s.Domains(shared.Level)
+		if domains == nil {
+			unknown := s.unknownLevel(job)
+			return append(checks, func(*model.Node) *model.Refusal { return unknown })
+		}
+		at := s.sharedDomain(job, shared, domains)
+		outside := &model.Refusal{Code: model.NodesFiltered, Detail: "no label of the level " + domains.Level}
+		if at >= 0 {
+			outside = &model.Refusal{Code: model.NodesFiltered, Detail: "not in " + domains.Name(at) + ", where the other members are"}
+		}
+		checks = append(checks, func(node *model.Node) *model.Refusal {
+			if in := domains.Of(node); in == at && at >= 0 || in >= 0 && at < 0 {
+				return nil
+			}
+			return outside
+		})
+	}
+	return checks
+}
+
+// SharedDomain returns the number of the domain in which most of the members stand that share one, the first in order of several;
+// -1 when none stands in one. Members that are being deleted do not count.
+func (s *Session) SharedDomain(job *model.Job, shared *model.TopologyConstraint) int {
+	return s.sharedDomain(job, shared, s.Domains(shared.Level))
+}
+
+func (s *Session) sharedDomain(job *model.Job, shared *model.TopologyConstraint, domains *Domains) int {
+	known := s.standing[shared]
+	if known == nil {
+		known = &memberCount{domains: domains, members: map[int]int{}}
+		for _, task := range job.Tasks {
+			if shared.Covers(task) {
+				known.add(s.Snapshot, task.Placement, 1)
+			}
+		}
+		if s.standing == nil {
+			s.standing = map[*model.TopologyConstraint]*memberCount{}
+		}
+		s.standing[shared] = known
+	}
+	most := -1
+	for domain, members := range known.members {
+		if most < 0 || members > known.members[most] || members == known.members[most] && domain < most {
+			most = domain
+		}
+	}
+	return most
+}
+
+// memberCount is how many members that share a domain stand in each one.
+type memberCount struct {
+	domains *Domains
+	members map[int]int
+}
+
+func (c *memberCount) add(snapshot *model.Snapshot, at model.Placement, by int) {
+	if !at.Status.HasNode() || at.Status == model.Releasing {
+		return
+	}
+	node := snapshot.Node(at.Node)
+	if node == nil || c.domains.Of(node) < 0 {
+		return
+	}
+	domain := c.domains.Of(node)
+	if c.members[domain] += by; c.members[domain] == 0 {
+		delete(c.members, domain)
+	}
+}
+
+// moveShared follows the move of a task that shares domains.
+func (s *Session) moveShared(task *model.Task, before model.Placement) {
+	job := s.sharing[task.Job]
+	if job == nil {
+		return
+	}
+	for i := range job.Topology {
+		if known := s.standing[&job.Topology[i]]; known != nil && job.Topology[i].Covers(task) {
+			known.add(s.Snapshot, before, -1)
+			known.add(s.Snapshot, task.Placement, 1)
+		}
+	}
+}
+
+// sharingIn returns the jobs of which members share domains; nil when there are none.
+func sharingIn(snapshot *model.Snapshot) (jobs map[model.JobKey]*model.Job) {
+	for _, job := range snapshot.Jobs {
+		if len(job.Topology) == 0 {
+			continue
+		}
+		if jobs == nil {
+			jobs = map[model.JobKey]*model.Job{}
+		}
+		jobs[job.Key] = job
+	}
+	return jobs
+}

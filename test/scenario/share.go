@@ -1,0 +1,100 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/test/invariants"
+)
+
+// topologies are those of stories and of random clusters. They change nothing for jobs that name no level.
+const topologies = `topologies:
+- name: fabric
+  levels: [{name: block, label: block}, {name: rack, label: rack}]
+- name: nvlink
+  levels: [{name: clique, label: clique}]
+`
+
+// placeOf returns the domain of a level that the node is in, as its labels say it; empty when it is in none.
+func placeOf(node *corev1.Node, level string) string {
+	switch level {
+	case "host":
+		return node.Name
+	case "rack":
+		if rack := node.Labels["rack"]; rack != "" {
+			return node.Labels["block"] + "/" + rack
+		}
+		return ""
+	}
+	return node.Labels[level]
+}
+
+// checkShared holds that members which must share a domain do: those that a cycle has given a node are in one, together with most
+// of the members that had one before.
+func (s *environment) checkShared(o *outcome) error {
+	fresh := map[types.UID]bool{}
+	for _, pods := range o.bound() {
+		for uid := range pods {
+			fresh[uid] = true
+		}
+	}
+	for _, decision := range o.decisions {
+		if len(decision.Binds) == 0 || decision.Job.IsForeign() {
+			continue
+		}
+		group := s.groupOfJob(decision.Job)
+		if group == nil {
+			continue
+		}
+		for _, shared := range group.Spec.Topology {
+			if shared.Mode == v1alpha1.TopologyPreferred {
+				continue
+			}
+			before, now := map[string]int{}, map[string]bool{}
+			for _, pod := range s.world.pods {
+				node := s.world.nodes[s.nodeOf(pod)]
+				if s.jobOf(pod) != decision.Job || node == nil || pod.DeletionTimestamp != nil || ended(pod) ||
+					shared.Roles != nil && !slices.Contains(shared.Roles, invariants.RoleOf(pod)) {
+					continue
+				}
+				if place := placeOf(node, shared.Level); fresh[pod.UID] {
+					now[place] = true
+				} else if place != "" {
+					before[place]++
+				}
+			}
+			if now[""] || len(now) > 1 {
+				return fmt.Errorf("invariant I30: %s must share a %s, and is started in %v", decision.Job, shared.Level, now)
+			}
+			for place := range now {
+				for other, members := range before {
+					if members > before[place] {
+						return fmt.Errorf("invariant I30: %s must share a %s: %d members are in %s, new ones in %s", decision.Job, shared.Level, members, other, place)
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func ended(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+func sharedDomain(entry string) v1alpha1.TopologyConstraint {
+	level, roles, some := strings.Cut(entry, "@")
+	shared := v1alpha1.TopologyConstraint{Level: strings.TrimSuffix(level, "~"), Mode: v1alpha1.TopologyRequired}
+	if level != shared.Level {
+		shared.Mode = v1alpha1.TopologyPreferred
+	}
+	if some {
+		shared.Roles = strings.Split(roles, "+")
+	}
+	return shared
+}

@@ -16,8 +16,8 @@ import (
 	"github.com/tutti-sched/tutti/lab/harness"
 )
 
-// TestAGangSharesARack: a gang waits while no rack has capacity for all of it, starts in one, and stays there: through a restart of
-// the scheduler, and a member that is lost.
+// TestAGangSharesARack: a gang waits while no rack has capacity for all of it, starts in one, and stays there: through a restart
+// of the scheduler, and a member that is lost.
 func TestAGangSharesARack(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "scheduler.yaml")
 	text, err := os.ReadFile(filepath.Join(chartFolder(t), "files", "scheduler.yaml"))

@@ -52,7 +52,7 @@ func TestAGangSharesARack(t *testing.T) {
 	env.Eventually(t, patience, func() error { return inRack(t, ns, "train-", "b2-r10", 3) })
 
 	scheduler.Kill()
-	scheduler = env.Scheduler(t, options)
+	env.Scheduler(t, options)
 	if err := env.Client.Delete(t.Context(), env.Pod(ns, "train-0"), client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,10 @@ func (g *Gangs) Concerns(job *model.Job) bool {
 	if !job.IsSchedulableGroup() {
 		return false
 	}
-	if job.BelowMinimum || !job.NothingPending || g.unread[job.Key] {
+	if job.BelowMinimum || !job.NothingPending {
+		return true
+	}
+	if _, is := g.isNowRead(job); is {
 		return true
 	}
 	if g.follows(partID{job: job.Key}) {
@@ -62,9 +65,9 @@ func (g *Gangs) follows(id partID) bool {
 // gang that is undone is delayed from then on; the caller carries it out.
 func (g *Gangs) Check(job *model.Job, group *v1alpha1.PodGroup, lastRefusal *model.Refusal, mayStart bool, now time.Time) (all Verdict) {
 	job = groups.Stated(job)
-	if g.unread[job.Key] {
+	if firstFound, is := g.isNowRead(job); is {
 		delete(g.unread, job.Key)
-		g.find(job, now)
+		g.find(job, firstFound, now)
 	}
 	for p := range partsOf(job) {
 		all.add(g.checkPart(p, group, lastRefusal, mayStart, now))
@@ -132,7 +135,7 @@ func (g *Gangs) checkPart(p part, group *v1alpha1.PodGroup, lastRefusal *model.R
 // follow records a group that has lost all its members before its status says so, and drops what is no longer needed.
 func (g *Gangs) follow(p part, now time.Time) {
 	observed, known := g.observed[p.id]
-	if known && (p.UID != observed.group || p.Whole == observed.whole || observed.whole && !groups.Remains(p.Job)) {
+	if known && (p.UID != observed.group || p.Whole == observed.whole || observed.whole && !groups.Remains(p.undone())) {
 		delete(g.observed, p.id)
 	}
 	if begun, known := g.starts[p.id]; known && begun.group == p.UID && begun.isOver(now) && p.FirstUnmetMinimum((*model.Task).IsBound) == nil {
@@ -141,7 +144,7 @@ func (g *Gangs) follow(p part, now time.Time) {
 	if start, known := g.starts[p.id]; known && (p.UID != start.group || g.whole(p) || !groups.Remains(p.Job)) {
 		delete(g.starts, p.id)
 	}
-	if !p.NothingPending && p.Whole && !groups.Remains(p.Job) {
+	if !p.NothingPending && p.Whole && !groups.Remains(p.undone()) {
 		g.observe(p, false, now)
 	}
 }
@@ -151,7 +154,7 @@ func (g *Gangs) follow(p part, now time.Time) {
 // cannot be written delays the group by no more than MaxStatusWait.
 func (g *Gangs) awaitsReset(p part, now time.Time) (until time.Time, awaits bool) {
 	observed := g.observed[p.id]
-	if observed.group != p.UID || observed.whole || !p.Whole || groups.Remains(p.Job) ||
+	if observed.group != p.UID || observed.whole || !p.Whole || groups.Remains(p.undone()) ||
 		p.FirstUnmetMinimum((*model.Task).Exists) != nil {
 		return until, false
 	}

@@ -43,8 +43,8 @@ type Gangs struct {
 	starts map[partID]start
 	// observed says of parts whose status is behind whether they are whole: had their minimum bound, and have members left.
 	observed map[partID]observation
-	// unread are groups that others mark whose objects were not known when this process began to lead: what it finds of them is
-	// looked for when they are.
+	// unread are groups that others mark whose objects were not known when this process began to lead, or not those that say which
+	// members are made later: what it finds of them is looked for when they are. True means that what is made first was looked for.
 	unread map[model.JobKey]bool
 	delays *backoff.Delays
 }
@@ -87,18 +87,33 @@ func (g *Gangs) Lead(snapshot *model.Snapshot, now time.Time) {
 	for _, job := range snapshot.Jobs {
 		switch {
 		case job.IsSchedulableGroup():
-			g.find(job, now)
+			g.find(job, false, now)
+			if job.Key.MarkedByOthers() && !madeInParts(job) {
+				g.unread[job.Key] = true
+			}
 		case job.Key.MarkedByOthers():
-			g.unread[job.Key] = true
+			g.unread[job.Key] = false
 		}
 	}
 }
 
-// find records parts of a gang that are whole and of which no status says so, or whose start was interrupted.
-func (g *Gangs) find(job *model.Job, now time.Time) {
+// isNowRead reports whether the object of a gang, or the one that says which members are made later, has become known since this
+// process began to lead; firstFound that what is made first was looked for.
+func (g *Gangs) isNowRead(job *model.Job) (firstFound, is bool) {
+	firstFound, unread := g.unread[job.Key]
+	return firstFound, unread && (!firstFound || madeInParts(job))
+}
+
+func madeInParts(job *model.Job) bool {
+	return slices.ContainsFunc(job.Roles, func(role model.Role) bool { return role.MadeLater })
+}
+
+// find records parts of a gang that are whole and of which no status says so, or whose start was interrupted; only those that are
+// made later if the first was looked for.
+func (g *Gangs) find(job *model.Job, firstFound bool, now time.Time) {
 	for p := range partsOf(job) {
 		switch {
-		case p.Whole:
+		case p.Whole, firstFound && p.id.isFirst():
 		case p.FirstUnmetMinimum((*model.Task).IsBound) == nil, start{}.bindsOf(p.Job).wereEnough():
 			g.observe(p, true, now)
 		case p.BelowMinimum:

@@ -66,9 +66,10 @@ func (s *Scheduler) checkOverdue(ctx context.Context, now time.Time) {
 	}
 }
 
-// onCommitted records a gang whose minimum the API server has confirmed to be bound, or the watch has shown to be.
+// onCommitted records a gang whose minimum the API server has confirmed to be bound, or the watch has shown to be. While other
+// binds of it are under way, they do not count.
 func (s *Scheduler) onCommitted(outcome *commit.Outcome, now time.Time) {
-	if outcome.Needs > 0 && (outcome.Bound >= outcome.Needs || !s.machine.Starting(outcome.Job)) {
+	if !s.machine.Starting(outcome.Job) {
 		s.recordStart(outcome.Job, now)
 	}
 }

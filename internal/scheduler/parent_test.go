@@ -67,7 +67,7 @@ func parents() map[string]parent {
 			},
 			object: func(late bool) *groups.Spec {
 				spec := &groups.Spec{Source: model.SourceMPIJob, MinMember: 4, Roles: []model.Role{
-					{Name: "launcher", MinMember: 1, Late: late}, {Name: "worker", MinMember: 3},
+					{Name: "launcher", MinMember: 1, MadeLater: late}, {Name: "worker", MinMember: 3},
 				}}
 				spec.Namespace, spec.Name, spec.UID = "default", "mpi", "owner"
 				return spec
@@ -85,7 +85,7 @@ func parents() map[string]parent {
 			object: func(late bool) *groups.Spec {
 				spec := &groups.Spec{Source: model.SourceLeaderWorkerSetObject, MinMember: 1, NoGang: true}
 				if late {
-					spec.Roles = []model.Role{{Name: groups.RoleWorker, MinMember: 1, Late: true}}
+					spec.Roles = []model.Role{{Name: groups.RoleWorker, MinMember: 1, MadeLater: true}}
 				}
 				spec.Namespace, spec.Name, spec.UID = "default", "mpi", "owner"
 				return spec

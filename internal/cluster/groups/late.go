@@ -170,7 +170,9 @@ func onlyRole(job *model.Job, role model.Role) *model.Job {
 	part := *job
 	part.MinMember, part.Roles = role.MinMember, nil
 	part.Tasks = selected(job.Tasks, func(task *model.Task) bool { return task.Role == role.Name })
-	part.Whole, part.BelowMinimum = hasStarted(&part), BelowMinimum(&part)
+	succeeded := func(task *model.Task) bool { return task.Status == model.Succeeded }
+	part.Whole = hasStarted(&part) || slices.ContainsFunc(part.Tasks, succeeded)
+	part.BelowMinimum = BelowMinimum(&part)
 	return &part
 }
 

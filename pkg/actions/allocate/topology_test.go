@@ -21,10 +21,7 @@ import (
 )
 
 // places is a cluster of blocks with racks, and of cliques across them, in which a gang waits.
-type places struct {
-	problem
-	levels []string
-}
+type places struct{ problem }
 
 func (p *places) label(node *model.Node, level string) string {
 	labels := node.Object.Labels

@@ -162,9 +162,8 @@ func (t *Placer) placeInDomains(ties []requiredColocation, chosen []topologyDoma
 }
 
 // placeInDomain tries to start with the members that must share a domain in their domains; if others take their places there,
-// with those members first.
+// with the members first that have the fewest nodes to go to.
 func (t *Placer) placeInDomain(within []topologyDomain, room model.CapacityKind) bool {
-	free := func(task *model.Task) bool { return t.nodeCondition(within, task) == nil }
 	try := func(members []*model.Task) bool {
 		return t.session.Try(func(statement *framework.Statement) *model.Refusal {
 			return t.placeInOrder(statement, members, room, within)
@@ -173,11 +172,30 @@ func (t *Placer) placeInDomain(within []topologyDomain, room model.CapacityKind)
 	if try(t.members) {
 		return true
 	}
-	if !slices.ContainsFunc(t.members, free) {
-		return false
+	confined, differ := t.mostConfinedFirst(within)
+	return differ && try(confined)
+}
+
+// mostConfinedFirst returns the members by how many nodes the domains leave them; differ is false when that is the same for all.
+func (t *Placer) mostConfinedFirst(within []topologyDomain) (members []*model.Task, differ bool) {
+	nodes := map[equivalenceClass]int{}
+	count := func(task *model.Task) int {
+		n, known := nodes[t.kinds.of(task)]
+		if !known {
+			n = len(t.session.Snapshot.Nodes)
+			if list, ok := t.listedIn(within, task); ok {
+				n = len(list)
+			} else if t.nodeCondition(within, task) != nil {
+				n--
+			}
+			nodes[t.kinds.of(task)] = n
+		}
+		return n
 	}
-	bound := filterTasks(t.members, func(task *model.Task) bool { return !free(task) })
-	return try(append(bound, filterTasks(t.members, free)...))
+	differ = slices.ContainsFunc(t.members, func(task *model.Task) bool { return count(task) != count(t.members[0]) })
+	members = slices.Clone(t.members)
+	slices.SortStableFunc(members, func(a, b *model.Task) int { return cmp.Compare(count(a), count(b)) })
+	return members, differ
 }
 
 // charge takes visited nodes off the budget, and one more, once the free choices are used up.

@@ -50,9 +50,11 @@ func (t *Placer) Place(room model.CapacityKind) *model.Refusal {
 func (t *Placer) place(room model.CapacityKind) *model.Refusal {
 	t.session.ApplyReservations(t.job)
 	t.tries, t.budget = 0, searchBudget
+	var lacking *model.Refusal
 	if len(t.job.Topology) > 0 {
-		if placed, refusal := t.placeByTopology(room); placed || refusal != nil {
-			return refusal
+		var placed, possible bool
+		if placed, possible, lacking = t.placeByTopology(room); placed || !possible {
+			return lacking
 		}
 	}
 	if t.placeColocated(room) {
@@ -64,8 +66,8 @@ func (t *Placer) place(room model.CapacityKind) *model.Refusal {
 	if refusal == nil || t.placeInDomains(t.requiredColocations(), nil, room) || t.placeExhaustively(room) {
 		return nil
 	}
-	if t.incomplete {
-		return refusal.WithNote("not all possibilities were tried")
+	if lacking != nil {
+		return lacking
 	}
 	return refusal
 }

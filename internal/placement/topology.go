@@ -54,30 +54,39 @@ type domainSet struct {
 	left   int64
 }
 
-// placeByTopology tries to start the job in domains that its ties share: first in those that they prefer. The refusal says which
-// domain is lacking; without one, something else decides.
-func (t *Placer) placeByTopology(room model.CapacityKind) (placed bool, refusal *model.Refusal) {
+// placeByTopology tries to start the job in domains that its ties share: first in those that they prefer, which takes nothing from
+// the search for the others. The refusal says what is lacking; possible reports that each tie has a domain by numbers, so that
+// members may start in another way.
+func (t *Placer) placeByTopology(room model.CapacityKind) (placed, possible bool, refusal *model.Refusal) {
 	required, preferred := t.ties(room)
+	budget := t.budget
 	if len(preferred) > 0 && t.placeTied(slices.Concat(preferred, required), nil, room) {
-		return true, nil
+		return true, true, nil
 	}
+	t.tries, t.budget, t.incomplete = 0, budget, false
 	if len(required) == 0 {
-		return false, nil
+		return false, true, nil
 	}
-	t.tries = 0
 	if t.placeTied(required, nil, room) {
-		return true, nil
+		return true, true, nil
 	}
 	for i := range required {
 		if refusal = t.noDomain(&required[i]); refusal != nil {
-			return false, refusal
+			return false, false, refusal
 		}
 	}
-	return false, nil
+	refusal = &model.Refusal{
+		Code: model.NoDomainFits, Needs: int64(t.job.MinMember), Evictable: true,
+		Detail: "each level of its topology has a domain with capacity for the members that share it; no choice of these domains has a place for all of them",
+	}
+	if t.incomplete {
+		refusal.Note = "not all possibilities were tried"
+	}
+	return false, true, refusal
 }
 
 // ties returns the ties of the job: those that must share a domain, and those that prefer to. The levels with the most domains
-// come first: members that share a rack share the block, too.
+// come last: a rack is looked for in the block that was chosen.
 func (t *Placer) ties(room model.CapacityKind) (required, preferred []levelTie) {
 	for i := range t.job.Topology {
 		shared := &t.job.Topology[i]
@@ -102,7 +111,7 @@ func (t *Placer) ties(room model.CapacityKind) (required, preferred []levelTie) 
 		}
 	}
 	byDomains := func(a, b levelTie) int {
-		return cmp.Compare(t.session.Domains(b.shared.Level).Len(), t.session.Domains(a.shared.Level).Len())
+		return cmp.Compare(t.session.Domains(a.shared.Level).Len(), t.session.Domains(b.shared.Level).Len())
 	}
 	slices.SortStableFunc(required, byDomains)
 	slices.SortStableFunc(preferred, byDomains)
@@ -320,11 +329,19 @@ func (t *Placer) everywhere() []int {
 
 // inside returns those of the nodes that are in the domains which were chosen for the members of the tie.
 func (t *Placer) inside(list []int, tie *levelTie, chosen []topologyDomain) []int {
-	inside := t.nodeCondition(chosen, tie.shapes[0].tasks[0])
-	if inside == nil {
-		return list
+	var conditions []func(*model.Node) bool
+	for i := range tie.shapes {
+		for _, task := range tie.shapes[i].tasks {
+			condition := t.nodeCondition(chosen, task)
+			if condition == nil {
+				return list
+			}
+			conditions = append(conditions, condition)
+		}
 	}
-	return slices.DeleteFunc(slices.Clone(list), func(node int) bool { return !inside(t.session.Snapshot.Nodes[node]) })
+	return slices.DeleteFunc(slices.Clone(list), func(node int) bool {
+		return !slices.ContainsFunc(conditions, func(is func(*model.Node) bool) bool { return is(t.session.Snapshot.Nodes[node]) })
+	})
 }
 
 // noDomain says which domains come nearest to what a tie needs; nil when one has enough by numbers, so that something else keeps

@@ -241,10 +241,8 @@ func podCondition(
 // has it which another node may end: nodes lack capacity, do not match, or are reserved for another job. The table in
 // docs/autoscaling.md is of this.
 func podReason(refusal *model.Refusal) string {
-	switch refusal.Code {
-	case model.InsufficientResources, model.NodesFiltered, model.NoDomainFits, model.Reserved:
+	if refusal.LacksPlace() || refusal.Code == model.Reserved {
 		return corev1.PodReasonUnschedulable
-	default:
-		return string(refusal.Code)
 	}
+	return string(refusal.Code)
 }

@@ -165,7 +165,7 @@ func (s *Scheduler) resolveOne(bind uncertainBind, now time.Time) {
 func (s *Scheduler) releaseOrphanedClaims(ctx context.Context, snapshot *model.Snapshot, now time.Time) {
 	for _, job := range snapshot.Jobs {
 		refusal := s.refusals[job.Key]
-		if refusal == nil || refusal.Code != model.NodesFiltered && refusal.Code != model.InsufficientResources {
+		if !refusal.LacksPlace() {
 			continue
 		}
 		holds := func(task *model.Task) bool { return task.MayUseDeviceClass || len(task.Pod.Spec.ResourceClaims) > 0 }

@@ -117,6 +117,11 @@ func (r *Refusal) String() string {
 	return Clean(words, MaxMessage)
 }
 
+// LacksPlace reports whether what the job lacks is nodes: capacity, nodes that match, or a domain with capacity for all.
+func (r *Refusal) LacksPlace() bool {
+	return r != nil && (r.Code == InsufficientResources || r.Code == NodesFiltered || r.Code == NoDomainFits)
+}
+
 // Summary is String without the amounts and without the note.
 func (r *Refusal) Summary() string { return Clean(r.summary(), MaxMessage) }
 

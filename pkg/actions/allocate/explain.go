@@ -8,7 +8,7 @@ import (
 // explainReserved adds to a refusal the jobs that capacity is held for: those that others were evicted for and that the job is
 // not above. What backfill reserves it explains itself.
 func explainReserved(session *framework.Session, job *model.Job, refusal *model.Refusal) *model.Refusal {
-	if len(session.Snapshot.Held()) == 0 || refusal.Code != model.InsufficientResources {
+	if len(session.Snapshot.Held()) == 0 || refusal.Code != model.InsufficientResources && refusal.Code != model.NoDomainFits {
 		return refusal
 	}
 	owners, nodes := model.NameList{Noun: "job", Reader: job.Key.Namespace}, model.NameList{Noun: "node"}

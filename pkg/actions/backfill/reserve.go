@@ -45,7 +45,7 @@ func (r *run) reservationDue(job *model.Job) int64 {
 // waitsForRoom reports whether a job was refused that other nodes, or emptier ones, could run. One that waits for pods to leave
 // has its capacity already.
 func waitsForRoom(refusal *model.Refusal) bool {
-	return refusal != nil && (refusal.Code == model.InsufficientResources || refusal.Code == model.NodesFiltered)
+	return refusal.LacksPlace()
 }
 
 func (r *run) holds(job *model.Job) *reservedJob {

@@ -171,7 +171,7 @@ func unmetBy(refusal *model.Refusal) (reason, why string) {
 		return model.UnmetLimit, refusal.Detail
 	case refusal.Transient:
 		return model.UnmetSearch, "the search for pods to evict goes on in the next cycle"
-	case refusal.Code == model.InsufficientResources, refusal.Code == model.NodesFiltered:
+	case refusal.LacksPlace():
 		return model.UnmetFragmentation, "no set of pods that may be evicted lets it start on the nodes that it can use"
 	}
 	return string(refusal.Code), "it is refused with this reason"

@@ -54,9 +54,9 @@ type domainSet struct {
 	left   int64
 }
 
-// placeByTopology tries to start the job in domains that its ties share: first in those that they prefer, which takes nothing from
-// the search for the others. The refusal says what is lacking; possible reports that each tie has a domain by numbers, so that
-// members may start in another way.
+// placeByTopology tries to start the job in domains that its ties share: first in those that they prefer, which takes nothing
+// from the search for the others. The refusal says what is lacking; possible reports that each tie has a domain by numbers, so
+// that members may start in another way.
 func (t *Placer) placeByTopology(room model.CapacityKind) (placed, possible bool, refusal *model.Refusal) {
 	required, preferred := t.ties(room)
 	budget := t.budget

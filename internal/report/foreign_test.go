@@ -573,3 +573,16 @@ func TestAKindThatIsRefused(t *testing.T) {
 		t.Error("all of the kind were taken in between")
 	}
 }
+
+// TestAGroupRunsWithoutWhatIsMadeLater: what is made first has started, and a launcher that was made since waits for a place. The
+// phase says that the group runs, whichever of the two was seen first.
+func TestAGroupRunsWithoutWhatIsMadeLater(t *testing.T) {
+	d := newForeignDesk("g")
+	d.expect(t, "g Inqueue")
+	d.now = d.now.Add(time.Minute)
+	job := d.members("g", model.Bound, model.Bound, model.Pending)
+	job.MinMember, job.Roles = 3, []model.Role{{Name: "launcher", MinMember: 1, Late: true, MadeLater: true}}
+	job.Tasks[2].Role = "launcher"
+	d.refuse("g", &model.Refusal{Code: model.InsufficientResources, Needs: 3, Has: 2})
+	d.expect(t, "g Running Unschedulable=True NotEnoughResources: needs 3, 2 placed")
+}

@@ -64,11 +64,12 @@ const minimumIsBound = "the minimum is bound"
 // stays: Unknown makes operators restart jobs, and is never written.
 func volcanoStatus(spec *groups.Spec, job *model.Job, refusal *model.Refusal) groups.Shown {
 	wanted := spec.Shown
-	ended, bound := false, false
+	ended, bound, begun := false, false, false
 	if wanted.Running = 0; job != nil {
 		wanted.Running = count(job, func(t *model.Task) bool { return t.Status == model.Running })
 		wanted.Succeeded, wanted.Failed = count(job, succeeded), count(job, failed)
 		ended, bound = job.Finished(), job.FirstUnmetMinimum((*model.Task).IsBound) == nil
+		begun = groups.First(job).FirstUnmetMinimum((*model.Task).IsBound) == nil // what is made later may wait
 	}
 	if spec.Contradiction != "" {
 		why := spec.Refusal()
@@ -78,7 +79,7 @@ func volcanoStatus(spec *groups.Spec, job *model.Job, refusal *model.Refusal) gr
 	switch {
 	case ended && job.FirstUnmetMinimum(succeeded) == nil:
 		wanted.Phase = groups.VolcanoCompleted
-	case bound:
+	case begun:
 		wanted.Phase = groups.VolcanoRunning
 	case wanted.Phase == "" || wanted.Phase == groups.VolcanoPending:
 		wanted.Phase = groups.VolcanoInqueue

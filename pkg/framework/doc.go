@@ -11,7 +11,8 @@
 //	build.go, profile.go                                          from a configuration to a profile
 //	session.go, defer.go                                          one cycle: plugins are asked, actions run
 //	search.go, static.go, ranking.go, tournament.go, closest.go   a node for a task: filters, scores, order
-//	domains.go, fits.go                                           the domains that members share, and what fits into them
+//	query.go                                                      what is asked about a task and its candidates
+//	domains.go, fits.go, sharing.go                               domains, what fits into them, and the members that share one
 //	combine.go                                                    how answers of several plugins become one
 //	statement.go, assign.go, decide.go                            changes committed or undone as a whole; decisions
 //	queues.go, turns.go                                           limits of queues, and their order

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -230,10 +231,27 @@ func (s *State) readForeign(job *model.Job) (class string) {
 	if !job.Whole && !spec.HasLate() && job.FirstUnmetMinimum((*model.Task).Exists) == nil && s.wantsMore(job, spec) {
 		job.Warning = joinNotes(job.Warning, "its minResources are more than its members request; only the capacity for these is waited for")
 	}
-	if parent, ok := spec.Parent(); ok {
+	parent, ok := spec.Parent()
+	if ok {
 		job.Warning = joinNotes(job.Warning, s.foreign.unread(job, parent))
 	}
+	if job.Key.Source == model.SourceJobSet || parent.Source == model.SourceJobSet {
+		job.Warning = joinNotes(job.Warning, lacksGone(job))
+	}
 	return spec.PriorityClassName
+}
+
+// lacksGone says of a job of a JobSet that lacks members how its wait ends if these are not made again: no object says that pods
+// of a Job have succeeded and are gone. It is empty when the job lacks none.
+func lacksGone(job *model.Job) string {
+	if len(job.Tasks) == 0 || job.FirstUnmetMinimum((*model.Task).Exists) == nil {
+		return ""
+	}
+	note := "pods that have succeeded and are gone are not made again: if it waits for such, delete the Job of the step, which is then made again"
+	if job.Key.Source == model.SourceJobSet {
+		note += fmt.Sprintf("; or set the annotation %s: \"0\" on the JobSet, and each pod starts when it fits", v1alpha1.AnnotationMinMember)
+	}
+	return note
 }
 
 // readImplicit works out what the pods of a group without an object ask for, and the LeaderWorkerSet that they are of.

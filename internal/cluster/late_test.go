@@ -96,3 +96,36 @@ func TestAParentThatIsNotRead(t *testing.T) {
 		t.Errorf("minimum %d, %q", job.MinMember, job.Warning)
 	}
 }
+
+// TestAStepThatHasLostWhatSucceeded names what ends its wait: pods that have succeeded and are gone are not made again, and no
+// object says how many they were.
+func TestAStepThatHasLostWhatSucceeded(t *testing.T) {
+	set := foreignSpec("s", 1, 3)
+	set.Source = model.SourceJobSet
+	set.Roles = []model.Role{{Name: "first", MinMember: 1}, {Name: "step", MinMember: 2, MadeLater: true}}
+	key := model.JobKey{Namespace: "ns", Name: "s", Source: model.SourceJobSet}
+	member := func(name, role string, more ...podOption) any {
+		return seen(pod(name, append(more, label("jobset.sigs.k8s.io/jobset-name", "s"), label("jobset.sigs.k8s.io/replicatedjob-name", role))...))
+	}
+	s := newState(node("n"), set)
+	warning := func(when, want string) {
+		t.Helper()
+		if job := snap(t, s, start).Job(key); (want == "") != (job.Warning == "") || !strings.Contains(job.Warning, want) {
+			t.Errorf("%s: minimum %d %v, warning %q, want %q in it", when, job.MinMember, job.Roles, job.Warning, want)
+		}
+	}
+	apply := func(event any) { s.Apply(event.(Event)) }
+	apply(member("f", "first", on("n"), phase("Running")))
+	warning("before the step", "")
+	apply(member("s0", "step", on("n"), phase("Succeeded")))
+	apply(member("s1", "step", on("n"), phase("Running")))
+	warning("the step runs", "")
+	s.Apply(gone(pod("s0")))
+	s.Apply(gone(pod("s1")))
+	apply(member("s1b", "step"))
+	warning("one of two is made again", `annotation scheduling.tutti.dev/min-member: "0" on the JobSet`)
+	each := *set
+	each.MinMember, each.Roles, each.ResourceVersion = 1, nil, "2"
+	s.Apply(seen(&each))
+	warning("the annotation is there", "")
+}

@@ -71,7 +71,7 @@ func describeMembers(job *Job) string {
 		number(int64(role.MinMember))
 	}
 	for _, shared := range job.Topology {
-		fmt.Fprintf(&b, "%q %v %q\n", shared.Level, shared.Preferred, shared.Roles)
+		fmt.Fprintf(&b, "%q %v %q %d %d\n", shared.Level, shared.Preferred, shared.Roles, shared.SliceSize, shared.WaitSeconds)
 	}
 	count := int64(0)
 	for i, task := range job.Tasks {

@@ -10,6 +10,10 @@ type TopologyConstraint struct {
 	Preferred bool
 	// Roles are those of the members, sorted; nil when it is all members.
 	Roles []string
+	// SliceSize is how many of them share a domain, by their indexes; 0 is all of them.
+	SliceSize int32
+	// WaitSeconds is for how long the job waits for one domain that it prefers.
+	WaitSeconds int32
 }
 
 // Covers reports whether the task is one of the members that share the domain.

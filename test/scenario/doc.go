@@ -71,6 +71,7 @@
 //	node n1 cpu=8 memory=32Gi nvidia.com/gpu=8 pods=10 labels=rack=a,zone=b taints=gpu=true:NoSchedule unschedulable
 //	node n2 allocatable=none
 //	group mpi min=3 roles=launcher:1,worker:2 class=high queue=q age=10m expected=60s
+//	group a min=8 topology=block,rack:4,rack@launcher+worker,rack~!600   slices of 4 in a rack; a rack is waited for 600 s
 //	pod mpi-0 group=mpi role=worker cpu=2 memory=1Gi priority=10 class=high age=10m scheduler=other node=n1 phase=Running
 //	pod p gates=a.b/c labels=app=x selector=rack=a prefer=rack=a tolerate=gpu=true:NoSchedule tolerate=* ports=8080
 //	pod p affinity=app=x@rack anti=app=x@kubernetes.io/hostname near=app=x@rack apart=app=x@rack spread=app=x@rack:1

@@ -3,6 +3,7 @@ package scenario
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -87,7 +88,10 @@ func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
+// sharedDomain reads an entry of spec.topology: LEVEL, LEVEL~ if it is preferred, with @ROLE+ROLE, then :SLICESIZE or !WAITSECONDS.
 func sharedDomain(entry string) v1alpha1.TopologyConstraint {
+	entry, wait, _ := strings.Cut(entry, "!")
+	entry, size, _ := strings.Cut(entry, ":")
 	level, roles, some := strings.Cut(entry, "@")
 	shared := v1alpha1.TopologyConstraint{Level: strings.TrimSuffix(level, "~"), Mode: v1alpha1.TopologyRequired}
 	if level != shared.Level {
@@ -96,5 +100,11 @@ func sharedDomain(entry string) v1alpha1.TopologyConstraint {
 	if some {
 		shared.Roles = strings.Split(roles, "+")
 	}
+	shared.SliceSize, shared.WaitSeconds = wholeNumber(size), wholeNumber(wait)
 	return shared
+}
+
+func wholeNumber(text string) int32 {
+	n, _ := strconv.ParseInt(text, 10, 32)
+	return int32(n)
 }

@@ -144,6 +144,7 @@ func topologyOf(listed []v1alpha1.TopologyConstraint) (topology []model.Topology
 	for _, one := range listed {
 		topology = append(topology, model.TopologyConstraint{
 			Level: one.Level, Preferred: one.Mode == v1alpha1.TopologyPreferred, Roles: slices.Sorted(slices.Values(one.Roles)),
+			SliceSize: max(0, one.SliceSize), WaitSeconds: max(0, one.WaitSeconds),
 		})
 	}
 	return topology

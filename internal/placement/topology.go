@@ -34,6 +34,8 @@ type tiedShape struct {
 	// fits is how many fit on each node, by its index; table has the same by domain, nil where they keep apart from each other.
 	fits  []int32
 	table *framework.Fits
+	// slices are the levels of the slices that all of them are in; nil where they are in none, or in slices with others.
+	slices []cellLevel
 }
 
 // noneOfDomain is the refusal of a member in one of the domains that are tried, which is not reported.
@@ -53,23 +55,32 @@ type domainSet struct {
 }
 
 // placeByTopology tries to start the job in domains that its ties share: first in those that they prefer, which takes nothing
-// from the search for the others. The refusal says what is lacking; possible reports that each tie has a domain by numbers, so
-// that members may start in another way.
+// from the search for the others. The refusal says what is lacking; possible reports that there is a domain for each tie and slice
+// by numbers, so that members may start in another way.
 func (t *Placer) placeByTopology(room model.CapacityKind) (placed, possible bool, refusal *model.Refusal) {
-	required, preferred := t.ties(room)
+	if refusal = t.invalidSlices(); refusal != nil {
+		return false, false, refusal
+	}
+	required, preferred, settled := t.ties(room)
+	sliced := t.slicedOf(room)
 	budget := t.budget
-	if len(preferred) > 0 && t.placeTied(slices.Concat(preferred, required), nil, room) {
+	if len(preferred) > 0 && t.placeTied(slices.Concat(preferred, required), settled, room) {
 		return true, true, nil
 	}
 	t.tries, t.budget, t.incomplete = 0, budget, false
-	if len(required) == 0 {
+	if len(required)+len(sliced) == 0 {
 		return false, true, nil
 	}
-	if t.placeTied(required, nil, room) {
+	if t.placeTied(required, settled, room) {
 		return true, true, nil
 	}
 	for i := range required {
-		if refusal = t.noDomain(&required[i]); refusal != nil {
+		if refusal = t.noDomain(&required[i], settled); refusal != nil {
+			return false, false, refusal
+		}
+	}
+	for i := range sliced {
+		if refusal = t.noSlices(&sliced[i], settled, room); refusal != nil {
 			return false, false, refusal
 		}
 	}
@@ -83,21 +94,23 @@ func (t *Placer) placeByTopology(room model.CapacityKind) (placed, possible bool
 	return false, true, refusal
 }
 
-// ties returns the ties of the job: those that must share a domain, and those that prefer to. The levels with the most domains
-// come last: a rack is looked for in the block that was chosen.
-func (t *Placer) ties(room model.CapacityKind) (required, preferred []levelTie) {
+// ties returns the ties of the job: those that must share a domain, and those that prefer to; and the domains of those whose other
+// members have a node. The levels with the most domains come last: a rack is looked for in the block that was chosen.
+func (t *Placer) ties(room model.CapacityKind) (required, preferred []levelTie, settled []topologyDomain) {
+	sliced := t.slicedOf(room)
 	for i := range t.job.Topology {
 		shared := &t.job.Topology[i]
-		if t.session.Domains(shared.Level) == nil || t.session.SharedDomain(t.job, shared) >= 0 {
+		if shared.SliceSize > 0 || t.session.Domains(shared.Level) == nil {
 			continue
 		}
-		tie := levelTie{shared: shared, members: map[equivalenceClass]bool{}, levels: t.session.LevelsUpTo(shared.Level)}
-		for _, task := range t.members {
-			if shared.Covers(task) {
-				tie.members[t.kinds.of(task)] = true
+		tie := levelTie{shared: shared, members: t.membersOf(shared.Covers), levels: t.session.LevelsUpTo(shared.Level)}
+		if at := t.session.SharedDomain(t.job, shared, 0); at >= 0 {
+			if !shared.Preferred {
+				settled = append(settled, t.within(tie.members, t.session.Domains(shared.Level).Nodes(at)))
 			}
+			continue
 		}
-		if tie.shapes = t.shapesOf(tie.members, room); len(tie.shapes) == 0 {
+		if tie.shapes = t.shapesOf(tie.members, sliced, room); len(tie.shapes) == 0 {
 			continue
 		}
 		tie.needs = max(t.minimumOf(func(task *model.Task) bool { return tie.members[t.kinds.of(task)] }), t.minimumOfRoles(shared.Roles))
@@ -108,16 +121,61 @@ func (t *Placer) ties(room model.CapacityKind) (required, preferred []levelTie) 
 			required = append(required, tie)
 		}
 	}
+	for i := range sliced {
+		if tie := t.nearSlices(&sliced[i], sliced, room); tie != nil {
+			preferred = append(preferred, *tie)
+		}
+	}
 	byDomains := func(a, b levelTie) int {
 		return cmp.Compare(t.session.Domains(a.shared.Level).Len(), t.session.Domains(b.shared.Level).Len())
 	}
 	slices.SortStableFunc(required, byDomains)
 	slices.SortStableFunc(preferred, byDomains)
-	return required, preferred
+	return required, preferred, settled
 }
 
-// shapesOf returns the waiting members of those kinds by shape, in their order.
-func (t *Placer) shapesOf(kinds map[equivalenceClass]bool, room model.CapacityKind) (shapes []tiedShape) {
+// nearSlices ties slices that no other entry keeps together to the level above their own, as if they preferred that; nil where
+// there is none.
+func (t *Placer) nearSlices(m *slicedMembers, all []slicedMembers, room model.CapacityKind) *levelTie {
+	above := t.session.LevelsAbove(m.entries[0].shared.Level)
+	for i := range t.job.Topology {
+		if shared := &t.job.Topology[i]; shared.SliceSize == 0 && slices.ContainsFunc(m.tasks, shared.Covers) {
+			return nil
+		}
+	}
+	if len(above) == 0 || !m.regular {
+		return nil
+	}
+	tie := &levelTie{
+		shared: &model.TopologyConstraint{Level: above[0].Level, Preferred: true}, levels: above, needs: int64(len(m.tasks)),
+		members: t.membersOf(func(task *model.Task) bool { return slices.Contains(m.tasks, task) }),
+	}
+	tie.shapes = t.shapesOf(tie.members, all, room)
+	return tie
+}
+
+// membersOf returns the kinds of the waiting members for which a condition holds.
+func (t *Placer) membersOf(is func(*model.Task) bool) map[equivalenceClass]bool {
+	kinds := map[equivalenceClass]bool{}
+	for _, task := range t.members {
+		if is(task) {
+			kinds[t.kinds.of(task)] = true
+		}
+	}
+	return kinds
+}
+
+// within returns the domain of these nodes for those kinds of members.
+func (t *Placer) within(members map[equivalenceClass]bool, list []int) topologyDomain {
+	d := topologyDomain{of: members, nodes: make([]bool, len(t.session.Snapshot.Nodes)), list: list}
+	for _, node := range list {
+		d.nodes[node] = true
+	}
+	return d
+}
+
+// shapesOf returns the waiting members of those kinds by shape, in their order. sliced are all members in slices.
+func (t *Placer) shapesOf(kinds map[equivalenceClass]bool, sliced []slicedMembers, room model.CapacityKind) (shapes []tiedShape) {
 	seen := map[equivalenceClass]bool{}
 	for _, task := range t.members {
 		of := t.kinds.of(task)
@@ -137,33 +195,35 @@ func (t *Placer) shapesOf(kinds map[equivalenceClass]bool, room model.CapacityKi
 		}
 	}
 	for i := range shapes {
-		one := &shapes[i]
-		if len(hostPorts(one.tasks[0].Pod.Spec.Containers)) == 0 && len(mutualAntiAffinityKeys(one.tasks)) == 0 {
-			one.table = t.session.Fits(one.tasks[0], room)
-			one.fits = one.table.Each()
-			continue
-		}
-		one.fits = make([]int32, len(t.session.Snapshot.Nodes))
-		for _, node := range t.session.EligibleNodes(one.tasks[0]) {
-			one.fits[node.Index] = int32(min(capacityFor(one.tasks, []*model.Node{node}, room), math.MaxInt32))
-		}
+		shapes[i].fits, shapes[i].table = t.fits(shapes[i].tasks, room)
+		shapes[i].slices = t.slicesOf(&shapes[i], kinds, sliced, room)
 	}
 	return shapes
+}
+
+// fits returns how many members of one shape fit on each node, of which tasks are one of each kind. table has the same by domain, and
+// is nil where they keep apart from each other.
+func (t *Placer) fits(tasks []*model.Task, room model.CapacityKind) (each []int32, table *framework.Fits) {
+	if len(hostPorts(tasks[0].Pod.Spec.Containers)) == 0 && len(mutualAntiAffinityKeys(tasks)) == 0 {
+		table = t.session.Fits(tasks[0], room)
+		return table.Each(), table
+	}
+	each = make([]int32, len(t.session.Snapshot.Nodes))
+	for _, node := range t.session.EligibleNodes(tasks[0]) {
+		each[node.Index] = int32(min(capacityFor(tasks, []*model.Node{node}, room), math.MaxInt32))
+	}
+	return each, nil
 }
 
 // placeTied tries the sets of domains of the ties, within those that were chosen before. Every choice counts against the limit.
 func (t *Placer) placeTied(ties []levelTie, chosen []topologyDomain, room model.CapacityKind) bool {
 	if len(ties) == 0 {
-		return t.placeInDomain(chosen, room)
+		return t.placeInRankOrder(room, func() bool { return t.placeChosen(chosen, room) })
 	}
 	tie := &ties[0]
 	try := func(list []int) bool {
 		t.tries++
-		within := topologyDomain{of: tie.members, nodes: make([]bool, len(t.session.Snapshot.Nodes)), list: list}
-		for _, node := range list {
-			within.nodes[node] = true
-		}
-		return t.placeTied(ties[1:], append(slices.Clip(chosen), within), room)
+		return t.placeTied(ties[1:], append(slices.Clip(chosen), t.within(tie.members, list)), room)
 	}
 	for i, level := range tie.levels {
 		for _, set := range t.domainSets(tie, level, chosen, room) {
@@ -185,6 +245,14 @@ func (t *Placer) placeTied(ties []levelTie, chosen []topologyDomain, room model.
 	}
 	few := t.fewestBelow(tie, tie.levels, t.inside(t.everywhere(), tie, chosen))
 	return few != nil && try(few)
+}
+
+// placeChosen tries to start in the domains that were chosen.
+func (t *Placer) placeChosen(chosen []topologyDomain, room model.CapacityKind) bool {
+	if len(t.slicedOf(room)) > 0 {
+		return t.placeSliced(chosen, room)
+	}
+	return t.placeInDomain(chosen, room)
 }
 
 // domainSets returns the domains of a level that have capacity for the tie, the best first: those with capacity for most of the
@@ -300,15 +368,21 @@ func fewest(fits []int64, needs int64) (taken []bool) {
 
 // sum returns how many members of a shape fit into each domain of a level, inside the domains that were chosen.
 func (t *Placer) sum(one *tiedShape, level *framework.Domains, tie *levelTie, chosen []topologyDomain) []int64 {
-	if one.table != nil && len(chosen) == 0 {
+	if one.table != nil && len(chosen) == 0 && one.slices == nil {
 		return one.table.In(level)
 	}
 	return sumOver(one, level, t.session.Snapshot.Nodes, t.inside(t.everywhere(), tie, chosen))
 }
 
-// sumOver returns how many members of a shape fit into each domain of a level, on the nodes of the list.
+// sumOver returns how many members of a shape fit into each domain of a level, on the nodes of the list, in their slices.
 func sumOver(one *tiedShape, level *framework.Domains, nodes []*model.Node, list []int) []int64 {
 	fits := make([]int64, level.Len())
+	if one.slices != nil {
+		for _, part := range divided(func(node int) int { return level.Of(nodes[node]) }, one.fits, list) {
+			fits[level.Of(nodes[part[0]])] = newCell(one.slices, one.fits, part).holds
+		}
+		return fits
+	}
 	for _, node := range list {
 		if domain := level.Of(nodes[node]); domain >= 0 {
 			fits[domain] += int64(one.fits[node])
@@ -327,15 +401,22 @@ func (t *Placer) everywhere() []int {
 
 // inside returns those of the nodes that are in the domains which were chosen for the members of the tie.
 func (t *Placer) inside(list []int, tie *levelTie, chosen []topologyDomain) []int {
-	var conditions []func(*model.Node) bool
+	var tasks []*model.Task
 	for i := range tie.shapes {
-		for _, task := range tie.shapes[i].tasks {
-			condition := t.nodeCondition(chosen, task)
-			if condition == nil {
-				return list
-			}
-			conditions = append(conditions, condition)
+		tasks = append(tasks, tie.shapes[i].tasks...)
+	}
+	return t.insideFor(list, tasks, chosen)
+}
+
+// insideFor returns those of the nodes that are in the domains which were chosen for any of the tasks.
+func (t *Placer) insideFor(list []int, tasks []*model.Task, chosen []topologyDomain) []int {
+	var conditions []func(*model.Node) bool
+	for _, task := range tasks {
+		condition := t.nodeCondition(chosen, task)
+		if condition == nil {
+			return list
 		}
+		conditions = append(conditions, condition)
 	}
 	return slices.DeleteFunc(slices.Clone(list), func(node int) bool {
 		return !slices.ContainsFunc(conditions, func(is func(*model.Node) bool) bool { return is(t.session.Snapshot.Nodes[node]) })

@@ -1,7 +1,6 @@
 package framework
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -96,7 +95,7 @@ func (d *Domains) number(path []string) {
 			numbers[one] = 0
 		}
 	}
-	d.paths = slices.SortedFunc(maps.Keys(numbers), compareNatural)
+	d.paths = slices.SortedFunc(maps.Keys(numbers), model.CompareNatural)
 	for i, one := range d.paths {
 		numbers[one] = int32(i)
 	}
@@ -161,34 +160,6 @@ func (d *Domains) read(node *model.Node) string {
 	}
 	return b.String()
 }
-
-// compareNatural orders names so that r2 comes before r10.
-func compareNatural(a, b string) int {
-	for x, y := a, b; ; x, y = x[1:], y[1:] {
-		switch {
-		case x == "" || y == "":
-			return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(a, b))
-		case isDigit(x[0]) && isDigit(y[0]):
-			m, n := number(x), number(y)
-			if order := cmp.Or(cmp.Compare(len(m), len(n)), cmp.Compare(m, n)); order != 0 {
-				return order
-			}
-			x, y = x[digits(x)-1:], y[digits(y)-1:]
-		case x[0] != y[0]:
-			return cmp.Compare(x[0], y[0])
-		}
-	}
-}
-
-func isDigit(c byte) bool { return '0' <= c && c <= '9' }
-
-// digits returns how many digits the text begins with.
-func digits(text string) int {
-	return len(text) - len(strings.TrimLeft(text, "0123456789"))
-}
-
-// number returns the number that the text begins with, without zeros in front.
-func number(text string) string { return strings.TrimLeft(text[:digits(text)], "0") }
 
 // levels are the labels of the levels of a configuration, by name, each with those of the wider levels of its tree in front.
 type levels map[string][]string

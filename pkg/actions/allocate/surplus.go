@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -88,6 +89,12 @@ func (s *extraMembers) placeNext(r *cycle) bool {
 		s.lower()
 		session.ApplyReservations(s.job)
 		task := s.waiting[0]
+		if slice := placement.StartTogether(session, s.job, task, s.waiting); len(slice) > 1 {
+			if s.placeSlice(r, slice) {
+				return true
+			}
+			continue
+		}
 		s.waiting = s.waiting[1:]
 		refusal := task.Invalid
 		if refusal == nil {
@@ -116,6 +123,26 @@ func (s *extraMembers) placeNext(r *cycle) bool {
 	}
 	if s.reason != nil {
 		session.Refuse(s.job, s.explain())
+	}
+	return false
+}
+
+// placeSlice places members that start together, or none of them.
+func (s *extraMembers) placeSlice(r *cycle, slice []*model.Task) bool {
+	s.waiting = slices.DeleteFunc(s.waiting, func(task *model.Task) bool { return slices.Contains(slice, task) })
+	trial := placement.New(r.session, s.job, r.largest, &r.budget)
+	refusal := r.session.Try(func(statement *framework.Statement) *model.Refusal {
+		if refusal := trial.PlaceSlice(statement, slice); refusal != nil {
+			return refusal
+		}
+		return r.admit(s.job, slice)
+	})
+	if refusal == nil {
+		return true
+	}
+	s.refused += len(slice)
+	if s.reason == nil {
+		s.reason = refusal
 	}
 	return false
 }

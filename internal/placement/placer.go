@@ -66,10 +66,14 @@ func (t *Placer) place(room model.CapacityKind) *model.Refusal {
 	if refusal == nil || t.placeInDomains(t.requiredColocations(), nil, room) || t.placeExhaustively(room) {
 		return nil
 	}
-	if lacking != nil {
+	switch {
+	case lacking == nil:
+		return refusal
+	case t.triedAll(room):
 		return lacking
+	default:
+		return lacking.WithNote("not all possibilities were tried")
 	}
-	return refusal
 }
 
 // spend takes visited nodes off the budget.

@@ -2,8 +2,11 @@ package placement
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -16,6 +19,8 @@ import (
 // levelTie is members that share a domain of one level, of which none has a node.
 type levelTie struct {
 	shared *model.TopologyConstraint
+	// mayPart reports that they may be in several domains if none has capacity for them.
+	mayPart bool
 	// levels are those whose domains are tried, the narrowest first: up to that of the tie, and beyond a preferred one.
 	levels []*framework.Domains
 	// members are the kinds of the members.
@@ -63,6 +68,7 @@ func (t *Placer) placeByTopology(room model.CapacityKind) (placed, possible bool
 	}
 	required, preferred, settled := t.ties(room)
 	sliced := t.slicedOf(room)
+	until := t.awaited(required)
 	budget := t.budget
 	if len(preferred) > 0 && t.placeTied(slices.Concat(preferred, required), settled, room) {
 		return true, true, nil
@@ -74,6 +80,11 @@ func (t *Placer) placeByTopology(room model.CapacityKind) (placed, possible bool
 	if t.placeTied(required, settled, room) {
 		return true, true, nil
 	}
+	defer func() {
+		if !placed && !until.IsZero() {
+			possible, refusal = false, t.waitsFor(refusal, until)
+		}
+	}()
 	for i := range required {
 		if refusal = t.noDomain(&required[i], settled); refusal != nil {
 			return false, false, refusal
@@ -88,10 +99,32 @@ func (t *Placer) placeByTopology(room model.CapacityKind) (placed, possible bool
 		Code: model.NoDomainFits, Needs: int64(t.job.MinMember), Evictable: true,
 		Detail: "each level of its topology has a domain with capacity for the members that share it; no choice of these domains has a place for all of them",
 	}
-	if t.incomplete {
-		refusal.Note = "not all possibilities were tried"
-	}
 	return false, true, refusal
+}
+
+// triedAll reports whether every choice of domains was tried, or numbers decide, so that the job cannot start at all.
+func (t *Placer) triedAll(room model.CapacityKind) bool {
+	switch {
+	case t.incomplete, !t.hasBudget():
+		return false
+	case len(t.members) <= exactMembers:
+		return true
+	}
+	required, _, _ := t.ties(room)
+	for i := range required {
+		for j := range required[:i] {
+			if !maps.Equal(required[i].members, required[j].members) && !t.nested(required[i].shared.Level, required[j].shared.Level) {
+				return false // members of one shape in domains that cross each other
+			}
+		}
+	}
+	return sameShape(t.members) && !slices.ContainsFunc(t.members, constrainsSiblings)
+}
+
+// nested reports whether two levels are of one tree.
+func (t *Placer) nested(a, b string) bool {
+	is := func(level *framework.Domains) bool { return level.Level == b }
+	return slices.ContainsFunc(t.session.LevelsUpTo(a), is) || slices.ContainsFunc(t.session.LevelsAbove(a), is)
 }
 
 // ties returns the ties of the job: those that must share a domain, and those that prefer to; and the domains of those whose other
@@ -114,8 +147,8 @@ func (t *Placer) ties(room model.CapacityKind) (required, preferred []levelTie, 
 			continue
 		}
 		tie.needs = max(t.minimumOf(func(task *model.Task) bool { return tie.members[t.kinds.of(task)] }), t.minimumOfRoles(shared.Roles))
-		if shared.Preferred {
-			tie.levels = append(tie.levels, t.session.LevelsAbove(shared.Level)...)
+		if shared.Preferred && !t.session.Snapshot.Now.Before(waitsUntil(t.job, shared)) {
+			tie.levels, tie.mayPart = append(tie.levels, t.session.LevelsAbove(shared.Level)...), true
 			preferred = append(preferred, tie)
 		} else {
 			required = append(required, tie)
@@ -134,6 +167,34 @@ func (t *Placer) ties(room model.CapacityKind) (required, preferred []levelTie, 
 	return required, preferred, settled
 }
 
+// waitsUntil returns until when a job waits for a domain that it prefers; zero when it does not.
+func waitsUntil(job *model.Job, shared *model.TopologyConstraint) (at time.Time) {
+	if shared.WaitSeconds == 0 {
+		return at
+	}
+	return job.QueuedSince.Add(time.Duration(shared.WaitSeconds) * time.Second)
+}
+
+// awaited returns until when the job waits for domains that it prefers, the soonest of several times; zero when it does not.
+func (t *Placer) awaited(required []levelTie) (until time.Time) {
+	for i := range required {
+		if at := waitsUntil(t.job, required[i].shared); !at.IsZero() && (until.IsZero() || at.Before(until)) {
+			until = at
+		}
+	}
+	if !until.IsZero() {
+		t.session.WaitUntil(until)
+	}
+	return until
+}
+
+// waitsFor adds to a refusal until when the job waits. No pod is evicted and no capacity reserved for what it only prefers.
+func (t *Placer) waitsFor(refusal *model.Refusal, until time.Time) *model.Refusal {
+	waits := refusal.WithNote(fmt.Sprintf("it prefers that, and waits for it until %s", until.UTC().Format(time.RFC3339)))
+	waits.Code, waits.Evictable = model.WaitingForDomain, false
+	return waits
+}
+
 // nearSlices ties slices that no other entry keeps together to the level above their own, as if they preferred that; nil where
 // there is none.
 func (t *Placer) nearSlices(m *slicedMembers, all []slicedMembers, room model.CapacityKind) *levelTie {
@@ -147,7 +208,7 @@ func (t *Placer) nearSlices(m *slicedMembers, all []slicedMembers, room model.Ca
 		return nil
 	}
 	tie := &levelTie{
-		shared: &model.TopologyConstraint{Level: above[0].Level, Preferred: true}, levels: above, needs: int64(len(m.tasks)),
+		shared: &model.TopologyConstraint{Level: above[0].Level, Preferred: true}, mayPart: true, levels: above, needs: int64(len(m.tasks)),
 		members: t.membersOf(func(task *model.Task) bool { return slices.Contains(m.tasks, task) }),
 	}
 	tie.shapes = t.shapesOf(tie.members, all, room)
@@ -220,6 +281,9 @@ func (t *Placer) placeTied(ties []levelTie, chosen []topologyDomain, room model.
 	if len(ties) == 0 {
 		return t.placeInRankOrder(room, func() bool { return t.placeChosen(chosen, room) })
 	}
+	if packed, possible := t.placePacked(ties, chosen, room); packed || !possible {
+		return packed
+	}
 	tie := &ties[0]
 	try := func(list []int) bool {
 		t.tries++
@@ -240,7 +304,7 @@ func (t *Placer) placeTied(ties []levelTie, chosen []topologyDomain, room model.
 	if tie.needs == 0 && len(ties)+len(chosen) > 1 && t.placeTied(ties[1:], chosen, room) {
 		return true // without any of its members
 	}
-	if !tie.shared.Preferred || t.exhausted() {
+	if !tie.mayPart || t.exhausted() {
 		return false
 	}
 	few := t.fewestBelow(tie, tie.levels, t.inside(t.everywhere(), tie, chosen))

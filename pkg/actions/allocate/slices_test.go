@@ -3,6 +3,7 @@ package allocate_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -107,7 +108,10 @@ func TestSlicesOfOneShapeStartIfTheyCan(t *testing.T) {
 		p := drawSlices(t)
 		g := newTiling(p)
 		possible := g.possible(0, 0, make([]string, len(g.entries)))
-		at := p.start()
+		at, refusal := p.cycle()
+		if !possible && strings.Contains(refusal.String(), notAll) {
+			t.Fatalf("%+v: %s\n%s", p.job.Topology, refusal, p)
+		}
 		if got := len(at) == int(p.job.MinMember); got != possible || len(at) > 0 && !got {
 			t.Fatalf("%+v: %d of %d members are bound; possible: %v\n%s", p.job.Topology, len(at), p.job.MinMember, possible, p)
 		}

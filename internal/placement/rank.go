@@ -57,12 +57,12 @@ func (t *Placer) dealByRank(found []seat) {
 	}
 	groups := map[group][]int{}
 	for i, one := range found {
-		if !usesVolumesOrDevices(one.task) {
+		if !hasOwnStorage(one.task) {
 			of := group{t.kinds.of(one.task), t.cellsOf(one)}
 			groups[of] = append(groups[of], i)
 		}
 	}
-	levels := t.dealtLevels()
+	levels := t.session.LevelsFor(t.job)
 	for _, at := range groups {
 		members, nodes := make([]*model.Task, len(at)), make([]*model.Node, len(at))
 		for i, position := range at {
@@ -82,17 +82,6 @@ func (t *Placer) cellsOf(one seat) (cells string) {
 		cells += entry.domains.Name(entry.domains.Of(one.node)) + " "
 	}
 	return cells
-}
-
-// dealtLevels returns the levels of the trees that the job's topology names, from the widest to the narrowest of each.
-func (t *Placer) dealtLevels() (levels []*framework.Domains) {
-	for i := range t.job.Topology {
-		level := t.job.Topology[i].Level
-		tree := append(t.session.LevelsUpTo(level), t.session.LevelsAbove(level)...)
-		slices.Reverse(tree)
-		levels = append(levels, tree...)
-	}
-	return levels
 }
 
 // compareByTree orders nodes by their domains, and by the natural order of their names.

@@ -87,7 +87,11 @@ func (t *Placer) slice(shared *model.TopologyConstraint, task *model.Task) int {
 	return t.index(shared, task) / int(shared.SliceSize)
 }
 
-// slicesKey returns the slices that a task is in; empty when it is in none.
+// SlicesOf returns which slices a task is in, as text that is equal for tasks in the same ones; empty when it is in none.
+func SlicesOf(session *framework.Session, job *model.Job, task *model.Task) string {
+	return (&Placer{session: session, job: job}).slicesKey(task)
+}
+
 func (t *Placer) slicesKey(task *model.Task) (key string) {
 	for _, entry := range t.entriesOf(task) {
 		key += fmt.Sprint(" ", t.slice(entry.shared, task))

@@ -118,7 +118,7 @@ func (t *Placer) triedAll(room model.CapacityKind) bool {
 			}
 		}
 	}
-	return sameShape(t.members) && !slices.ContainsFunc(t.members, constrainsSiblings)
+	return sameShape(t.members) && !slices.ContainsFunc(t.members, constrainsSiblings) && !slices.ContainsFunc(t.members, hasOwnStorage)
 }
 
 // nested reports whether two levels are of one tree.
@@ -243,11 +243,11 @@ func (t *Placer) shapesOf(kinds map[equivalenceClass]bool, sliced []slicedMember
 		if !kinds[of] {
 			continue
 		}
-		i := slices.IndexFunc(shapes, func(one tiedShape) bool { return one.tasks[0].Shape == task.Shape })
+		i := slices.IndexFunc(shapes, func(one tiedShape) bool { return countsAlike(one.tasks[0], task) })
 		if i < 0 {
 			i = len(shapes)
 			shapes = append(shapes, tiedShape{needs: t.minimumOf(func(other *model.Task) bool {
-				return other.Shape == task.Shape && kinds[t.kinds.of(other)]
+				return countsAlike(task, other) && kinds[t.kinds.of(other)]
 			})})
 		}
 		if shapes[i].exists++; !seen[of] {
@@ -262,15 +262,25 @@ func (t *Placer) shapesOf(kinds map[equivalenceClass]bool, sliced []slicedMember
 	return shapes
 }
 
+// countsAlike reports whether two members are counted together: they have one shape, or volumes or claims of their own and the same
+// request. Of the latter the nodes that they may use are not known by numbers.
+func countsAlike(a, b *model.Task) bool {
+	return a.Shape == b.Shape || hasOwnStorage(a) && hasOwnStorage(b) && a.Request.Equal(b.Request)
+}
+
 // fits returns how many members of one shape fit on each node, of which tasks are one of each kind. table has the same by domain, and
 // is nil where they keep apart from each other.
 func (t *Placer) fits(tasks []*model.Task, room model.CapacityKind) (each []int32, table *framework.Fits) {
-	if len(hostPorts(tasks[0].Pod.Spec.Containers)) == 0 && len(mutualAntiAffinityKeys(tasks)) == 0 {
+	if len(hostPorts(tasks[0].Pod.Spec.Containers)) == 0 && len(mutualAntiAffinityKeys(tasks)) == 0 && !hasOwnStorage(tasks[0]) {
 		table = t.session.Fits(tasks[0], room)
 		return table.Each(), table
 	}
 	each = make([]int32, len(t.session.Snapshot.Nodes))
-	for _, node := range t.session.EligibleNodes(tasks[0]) {
+	eligible := t.session.EligibleNodes(tasks[0])
+	if hasOwnStorage(tasks[0]) {
+		eligible = t.session.Snapshot.Nodes
+	}
+	for _, node := range eligible {
 		each[node.Index] = int32(min(capacityFor(tasks, []*model.Node{node}, room), math.MaxInt32))
 	}
 	return each, nil

@@ -56,7 +56,7 @@ func (s *Session) domainChecks(task *model.Task) (checks []NodeFilterFunc) {
 			return append(checks, func(*model.Node) *model.Refusal { return members.invalid })
 		}
 		slice := members.slice(task)
-		at, domains := members.domain(slice), members.domains
+		at, domains := s.SharedDomain(job, shared, slice), members.domains
 		outside := &model.Refusal{Code: model.NodesFiltered, Detail: "no label of the level " + domains.Level}
 		switch {
 		case at >= 0 && members.indexes != nil:
@@ -65,7 +65,7 @@ func (s *Session) domainChecks(task *model.Task) (checks []NodeFilterFunc) {
 			outside.Detail = "not in " + domains.Name(at) + ", where the other members are"
 		}
 		checks = append(checks, func(node *model.Node) *model.Refusal {
-			if in := domains.Of(node); in == at && at >= 0 || in >= 0 && at < 0 {
+			if in := domains.Of(node); in == at && at >= 0 || in >= 0 && at < 0 || in < 0 && s.isKeptFor(task, job, node) {
 				return nil
 			}
 			return outside
@@ -74,15 +74,53 @@ func (s *Session) domainChecks(task *model.Task) (checks []NodeFilterFunc) {
 	return checks
 }
 
+// isKeptFor reports whether the node is nominated to the task, or reserved for its job: it was chosen for its domain, and stays chosen
+// while its label is gone.
+func (s *Session) isKeptFor(task *model.Task, job *model.Job, node *model.Node) bool {
+	if task.Nominated == node.Name {
+		return true
+	}
+	held, _ := s.Reservation(job)
+	return held != nil && slices.ContainsFunc(held.Nodes, func(reserved model.ReservedNode) bool { return reserved.Node == node.Name })
+}
+
 // SharedDomain returns the number of the domain in which most of the members stand that share one, the first in order of several;
 // -1 when none stands in one, and where the level is unknown. slice is which of the members are meant, 0 when they are in no
 // slices. Members that are being deleted do not count.
+//
+// Where entries contradict each other, as after an edit, the one with the fewest domains decides first: those of the others are
+// looked for inside of its domain.
 func (s *Session) SharedDomain(job *model.Job, shared *model.TopologyConstraint, slice int) int {
 	members := s.sharers(job, shared)
 	if members.invalid != nil {
 		return -1
 	}
-	return members.domain(slice)
+	var around []settledDomain
+	for i := range job.Topology {
+		wider := &job.Topology[i]
+		if wider == shared || !wider.IncludesAll(shared) {
+			continue
+		}
+		of := s.sharers(job, wider)
+		if of.invalid != nil || of.domains.Len() >= members.domains.Len() {
+			continue
+		}
+		if at := s.SharedDomain(job, wider, slice*int(shared.SliceSize)/max(1, int(wider.SliceSize))); at >= 0 {
+			around = append(around, settledDomain{of.domains, at})
+		}
+	}
+	return members.domain(slice, around)
+}
+
+// settledDomain is a domain in which members stand.
+type settledDomain struct {
+	domains *Domains
+	at      int
+}
+
+// meets reports whether any node of a domain of another level is in this one; one whose labels are gone meets all.
+func (d settledDomain) meets(level *Domains, domain int) bool {
+	return domain == level.goneDomain() || d.at == d.domains.goneDomain() || slices.ContainsFunc(level.members[domain], func(node int) bool { return int(d.domains.of[node]) == d.at })
 }
 
 // Index returns the index of a task among the members that an entry with slices covers; ok is false for a task that has none, and
@@ -154,11 +192,12 @@ func (m *sharers) slice(task *model.Task) int {
 	return -1
 }
 
-// domain returns the domain in which most members of the slice stand; -1 when none does.
-func (m *sharers) domain(slice int) int {
+// domain returns the domain in which most members of the slice stand, of those that meet others; -1 when none does.
+func (m *sharers) domain(slice int, around []settledDomain) int {
 	most, standing := -1, m.standing[slice]
 	for domain, members := range standing {
-		if most < 0 || members > standing[most] || members == standing[most] && domain < most {
+		better := most < 0 || members > standing[most] || members == standing[most] && domain < most
+		if better && !slices.ContainsFunc(around, func(other settledDomain) bool { return !other.meets(m.domains, domain) }) {
 			most = domain
 		}
 	}
@@ -171,10 +210,13 @@ func (m *sharers) add(snapshot *model.Snapshot, task *model.Task, at model.Place
 		return
 	}
 	node := snapshot.Node(at.Node)
-	if node == nil || m.domains.Of(node) < 0 {
+	if node == nil {
 		return
 	}
-	domain, slice := m.domains.Of(node), m.slice(task)
+	domain, slice := m.domains.ofMember(task, node), m.slice(task)
+	if domain < 0 {
+		return
+	}
 	if m.standing[slice] == nil {
 		m.standing[slice] = map[int]int{}
 	}

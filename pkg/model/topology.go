@@ -28,3 +28,11 @@ func (c *TopologyConstraint) Nests(other *TopologyConstraint) bool {
 	}
 	return c.Roles != nil && other.Roles != nil && !slices.ContainsFunc(c.Roles, func(role string) bool { return slices.Contains(other.Roles, role) })
 }
+
+// IncludesAll reports whether members that share a domain by another entry all share one by this entry, too.
+func (c *TopologyConstraint) IncludesAll(other *TopologyConstraint) bool {
+	if c.Preferred || c.SliceSize > 0 && (other.SliceSize == 0 || c.SliceSize < other.SliceSize) {
+		return false
+	}
+	return c.Roles == nil || other.Roles != nil && !slices.ContainsFunc(other.Roles, func(role string) bool { return !slices.Contains(c.Roles, role) })
+}

@@ -171,9 +171,37 @@ func TestOneShapeStartsWhereADomainHasCapacity(t *testing.T) {
 		if slices.Equal(levels, []string{"block"}) {
 			p.holdFewestRacks(t, at)
 		}
+		p.holdRankOrder(t, at)
 	})
 	if started == 0 || waited == 0 {
 		t.Errorf("%d gangs started and %d waited: one kind is missing", started, waited)
+	}
+}
+
+// holdRankOrder holds that from each member to the next one by index another domain is entered as seldom as possible: of the
+// topology that the group names first, and of single nodes.
+func (p *places) holdRankOrder(t *rapid.T, at map[string]*model.Node) {
+	levels := []string{"block", "rack", "host"}
+	if p.job.Topology[0].Level == "clique" {
+		levels = []string{"clique", "host"}
+	}
+	for i, level := range levels {
+		key := func(member int) (path string) {
+			for _, one := range levels[:i+1] {
+				path += "/" + p.label(at[fmt.Sprint("m", member)], one)
+			}
+			return path
+		}
+		entered, seen := 0, map[string]bool{}
+		for member := range len(p.job.Tasks) {
+			if member == 0 || key(member) != key(member-1) {
+				entered++
+			}
+			seen[key(member)] = true
+		}
+		if entered != len(seen) {
+			t.Fatalf("%+v: a %s is entered %d times, of which there are %d\n%s", p.job.Topology, level, entered, len(seen), p)
+		}
 	}
 }
 

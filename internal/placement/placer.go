@@ -186,6 +186,9 @@ func take(statement *framework.Statement, task *model.Task, node *model.Node, ro
 // given amount, by name of the node. It leaves no trace.
 func (t *Placer) FitsWithin(rooms map[string]model.Resources) bool {
 	t.session.ApplyReservations(t.job)
+	if fits, known := t.slicesFitWithin(rooms); known {
+		return fits
+	}
 	left := map[string]model.Resources{}
 	for name, room := range rooms {
 		left[name] = room.Clone()

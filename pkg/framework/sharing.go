@@ -17,11 +17,10 @@ import (
 // never left out: the job would start where it must not.
 func (s *Session) unknownLevel(job *model.Job) *model.Refusal {
 	for _, shared := range job.Topology {
-		known := s.levels()
-		if _, ok := known.labelsOf(shared.Level); ok {
+		if _, ok := s.labelsOf(shared.Level); ok {
 			continue
 		}
-		names := slices.Sorted(maps.Keys(known))
+		names := slices.Sorted(maps.Keys(s.levels()))
 		return &model.Refusal{Code: model.InvalidGroup, Detail: fmt.Sprintf("topology: there is no level %q; the scheduler knows %s%s",
 			model.Brief(shared.Level, maxLevelName), strings.Join(names, ", "), config.DidYouMean(shared.Level, names))}
 	}

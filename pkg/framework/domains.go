@@ -222,8 +222,8 @@ func (s *Session) levels() levels {
 	return s.cache.levels
 }
 
-// labelsOf returns the labels of a level from the widest of its tree on, none for single nodes; ok is false when it is unknown. The
-// key of a label is a level, too.
+// labelsOf returns the labels of a level from the widest of its tree on, none for single nodes; ok is false when it is unknown.
+// The key of a label is a level, too.
 func (s *Session) labelsOf(level string) (labels []string, ok bool) {
 	if labels, ok = s.levels()[level]; ok {
 		return labels, true

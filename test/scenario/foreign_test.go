@@ -16,8 +16,8 @@ import (
 // dialects are the ways in which a gang may say how many of it start together.
 var dialects = []string{"annotations", "coscheduling", "volcano", "kubernetes", "kueue", "leaderworkerset"}
 
-// inDialect writes a gang in one of them: by what stands on its pods, or by an object of another project. label is that of which the
-// nodes of all members have one value, empty when there is none.
+// inDialect writes a gang in one of them: by what stands on its pods, or by an object of another project. label is that of which
+// the nodes of all members have one value, empty when there is none.
 func inDialect(dialect, name string, members []string, minimum, age int, label string) string {
 	var lines []string
 	shares, ofObject := "", ""

@@ -118,7 +118,8 @@ func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// sharedDomain reads an entry of spec.topology: LEVEL, LEVEL~ if it is preferred, with @ROLE+ROLE, then :SLICESIZE or !WAITSECONDS.
+// sharedDomain reads an entry of spec.topology: LEVEL, LEVEL~ if it is preferred, with @ROLE+ROLE, then :SLICESIZE or
+// !WAITSECONDS.
 func sharedDomain(entry string) v1alpha1.TopologyConstraint {
 	entry, wait, _ := strings.Cut(entry, "!")
 	entry, ofLabel := strings.CutPrefix(entry, "label:")

@@ -15,15 +15,15 @@ import (
 
 // This file reads the annotations that say which members share a domain.
 
-// The annotations of KAI (docs/topology of kai-scheduler/KAI-Scheduler) name a level for all pods of a workload. Without a slash it
-// may be the alias of a level, which KAI's Topology explains: it has to be the name of a level here.
+// The annotations of KAI (docs/topology of kai-scheduler/KAI-Scheduler) name a level for all pods of a workload. Without a slash
+// it may be the alias of a level, which KAI's Topology explains: it has to be the name of a level here.
 const (
 	KAIRequired  = "kai.scheduler/topology-required-placement"
 	KAIPreferred = "kai.scheduler/topology-preferred-placement"
 )
 
-// The annotations of Kueue (apis/kueue/v1beta2/topology_types.go of kubernetes-sigs/kueue) name keys of labels for the pods of one
-// template; templates that name the same KueueRoles share one domain.
+// The annotations of Kueue (apis/kueue/v1beta2/topology_types.go of kubernetes-sigs/kueue) name keys of labels for the pods of
+// one template; templates that name the same KueueRoles share one domain.
 const (
 	KueueRequired  = "kueue.x-k8s.io/podset-required-topology"
 	KueuePreferred = "kueue.x-k8s.io/podset-preferred-topology"
@@ -32,8 +32,8 @@ const (
 	KueueSlices    = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
 	KueueRoles     = "kueue.x-k8s.io/podset-group-name"
 
-	// KueueGivesPlace is the label of pods that Kueue has given a place by these annotations: a node selector says which, of each pod
-	// maybe another one.
+	// KueueGivesPlace is the label of pods that Kueue has given a place by these annotations: a node selector says which, of each
+	// pod maybe another one.
 	KueueGivesPlace = "kueue.x-k8s.io/tas"
 )
 
@@ -187,7 +187,8 @@ type slice struct {
 	Size     int64  `json:"size"`
 }
 
-// readKueueSlices reads one level of slices, or a list of them. Slices of one pod need nothing: each of their domains has one pod.
+// readKueueSlices reads one level of slices, or a list of them. Slices of one pod need nothing: each of their domains has one
+// pod.
 func readKueueSlices(annotations map[string]string) (wishes []wish, problem string) {
 	list, annotation := []slice{}, KueueSlices
 	size, sized := annotations[KueueSliceSize]

@@ -37,8 +37,8 @@ func (native) Watches() []Watch {
 }
 
 // decodeNative reads one. One that is being deleted counts: a finalizer keeps it until its pods have ended. Its priority is not
-// read: of a group without a class it is zero whatever its pods have. A basic one whose pods share a domain is a gang of one: each
-// of them starts when it fits, in that domain.
+// read: of a group without a class it is zero whatever its pods have. A basic one whose pods share a domain is a gang of one:
+// each of them starts when it fits, in that domain.
 func decodeNative(object *unstructured.Unstructured) *Spec {
 	f := fields{object: object.Object}
 	spec := &Spec{

@@ -13,8 +13,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file works out which members share a domain where annotations say it, of pods and of objects that own them. All that is said
-// holds together. What cannot be read, or is not the same on two members, refuses the job: it would start where it must not.
+// This file works out which members share a domain where annotations say it, of pods and of objects that own them. All that is
+// said holds together. What cannot be read, or is not the same on two members, refuses the job: it would start where it must
+// not.
 
 // dialect is annotations by which pods say which members share a domain.
 type dialect struct {
@@ -121,7 +122,8 @@ func lives(task *model.Task) bool {
 	return task.Pod != nil && (task.Status == model.Pending || task.Status.HasNode()) && task.Status != model.Releasing
 }
 
-// rolesIn returns the names of the roles of a job: those that have a minimum, and those of its members, of which one may be empty.
+// rolesIn returns the names of the roles of a job: those that have a minimum, and those of its members, of which one may be
+// empty.
 func rolesIn(job *model.Job) []string {
 	names := map[string]bool{}
 	for _, role := range job.Roles {

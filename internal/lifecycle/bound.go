@@ -30,8 +30,10 @@ type partID struct {
 
 func (id partID) isFirst() bool { return id.role == "" }
 
-// partsOf returns the parts of a gang, the first one first.
+// partsOf returns the parts of a gang with the minima that its group states, the first one first. Members of an earlier attempt of a
+// JobSet are in none.
 func partsOf(job *model.Job) iter.Seq[part] {
+	job = groups.NewestAttempt(groups.Stated(job))
 	return func(yield func(part) bool) {
 		for role, only := range groups.Parts(job) {
 			if !yield(part{Job: only, all: job, id: partID{job.Key, role}}) {

@@ -51,7 +51,7 @@ func (g *Gangs) Concerns(job *model.Job) bool {
 	if g.follows(partID{job: job.Key}) {
 		return true
 	}
-	return slices.ContainsFunc(job.Roles, func(role model.Role) bool { return role.MadeLater && g.follows(partID{job.Key, role.Name}) })
+	return slices.ContainsFunc(groups.Stated(job).Roles, func(role model.Role) bool { return role.MadeLater && g.follows(partID{job.Key, role.Name}) })
 }
 
 func (g *Gangs) follows(id partID) bool {
@@ -64,7 +64,6 @@ func (g *Gangs) follows(id partID) bool {
 // cycle refused it, nil when it did not; mayStart reports whether a gang that is restarted could start again, else none is. A
 // gang that is undone is delayed from then on; the caller carries it out.
 func (g *Gangs) Check(job *model.Job, group *v1alpha1.PodGroup, lastRefusal *model.Refusal, mayStart bool, now time.Time) (all Verdict) {
-	job = groups.Stated(job)
 	if firstFound, is := g.isNowRead(job); is {
 		delete(g.unread, job.Key)
 		g.find(job, firstFound, now)

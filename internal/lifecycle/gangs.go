@@ -105,7 +105,7 @@ func (g *Gangs) isNowRead(job *model.Job) (firstFound, is bool) {
 }
 
 func madeInParts(job *model.Job) bool {
-	return slices.ContainsFunc(job.Roles, func(role model.Role) bool { return role.MadeLater })
+	return slices.ContainsFunc(groups.Stated(job).Roles, func(role model.Role) bool { return role.MadeLater })
 }
 
 // find records parts of a gang that are whole and of which no status says so, or whose start was interrupted; only those that are

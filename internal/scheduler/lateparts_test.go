@@ -1,0 +1,146 @@
+package scheduler
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// The tests of this file are about parts of a gang that lacks members elsewhere, or whose object says something else meanwhile.
+
+// firstStepOf runs the first step, of two, of a JobSet with such steps after it, and lets pass more than the time in which a new
+// leader looks for starts.
+func (w *world) firstStepOf(later ...model.Role) {
+	w.stepsOf(append([]model.Role{{Name: "prepare", MinMember: 2}}, later...)...)
+	w.step("prepare", "p-0", "p-1")
+	w.play(w.t.Context(), time.Minute)
+	w.run("p-0", "p-1")
+	w.play(w.t.Context(), time.Minute)
+}
+
+// twoLateSteps are two that depend on the first one.
+func twoLateSteps() []model.Role {
+	return []model.Role{{Name: "side", MinMember: 2, MadeLater: true}, {Name: "work", MinMember: 3, MadeLater: true}}
+}
+
+// refuseToAll refuses the binds of some pods, to all nodes.
+func (w *world) refuseToAll(pods ...string) {
+	w.refuse = func(call commit.Call) error {
+		if slices.Contains(pods, call.Pod.Name) {
+			return forbidden(call)
+		}
+		return nil
+	}
+}
+
+// attempt says of pods in which attempt of their JobSet they were made.
+func (w *world) attempt(n string, names ...string) {
+	for _, name := range names {
+		w.change(name, func(pod *corev1.Pod) { pod.Labels["jobset.sigs.k8s.io/restart-attempt"] = n })
+	}
+}
+
+// wantBound are all pods with a node.
+func (w *world) wantBound(when string, names ...string) {
+	w.t.Helper()
+	if got := w.bound(); !slices.Equal(got, names) {
+		w.t.Errorf("%s: bound are %q, want %q", when, got, names)
+	}
+}
+
+// TestALateStepIsFoundWhileMembersAreMissing: a process that begins to lead finds two of three bound, and a replacement of the first
+// step that waits. That lowers what is needed in this cycle, and does not make the later step whole.
+func TestALateStepIsFoundWhileMembersAreMissing(t *testing.T) {
+	w := stepKilled(t, 2)
+	w.gone("w-2")
+	w.gone("p-1")
+	next := w.next(t)
+	next.node("n1", "4")
+	next.inSteps()
+	next.step("prepare", "p-2")
+	next.play(t.Context(), time.Second)
+	next.step("work", "w-3")
+	next.play(t.Context(), 2*time.Minute)
+	next.wantBound("no capacity for the third", "p-0", "p-2")
+}
+
+// TestABindThatAddsToALateStep does not make it whole while a member is missing, also where a replacement of the first step waits.
+func TestABindThatAddsToALateStep(t *testing.T) {
+	work := model.Role{Name: "work", MinMember: 4, MadeLater: true}
+	w := newWorld(t)
+	w.node("n1", "6")
+	w.firstStepOf(work)
+	w.refuseToAll("w-1", "w-3")
+	w.step("work", "w-0", "w-1", "w-2", "w-3")
+	w.play(t.Context(), time.Second)
+	w.gone("w-1")
+	w.gone("p-1")
+	next := w.next(t)
+	next.refuseTo("p-2")
+	next.stepsOf(model.Role{Name: "prepare", MinMember: 2}, work)
+	next.step("prepare", "p-2")
+	next.play(t.Context(), 5*time.Second)
+	next.wantBound("one is added", "p-0", "w-0", "w-2", "w-3")
+	next.node("n1", "5")
+	next.refuse = nil
+	next.step("work", "w-4")
+	next.play(t.Context(), 2*time.Minute)
+	next.wantBound("no capacity for the fourth", "p-0", "p-2")
+}
+
+// TestALateStepWithoutPodsThatWait is undone also while another one lacks a member.
+func TestALateStepWithoutPodsThatWait(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "7")
+	w.firstStepOf(twoLateSteps()...)
+	w.step("side", "s-0", "s-1")
+	w.play(t.Context(), time.Minute)
+	w.run("s-0", "s-1")
+	w.play(t.Context(), time.Minute)
+	w.refuseTo("w-1")
+	w.step("work", "w-0", "w-1", "w-2")
+	w.play(t.Context(), 5*time.Second)
+	w.gone("w-1")
+	w.gone("s-1")
+	w.play(t.Context(), 2*time.Minute)
+	w.wantBound("neither is made again", "p-0", "p-1", "s-0")
+}
+
+// TestAnEarlierAttemptMakesNoStepWhole: a member of it that has succeeded, or is bound and was whole with others, says nothing of the
+// attempt of now.
+func TestAnEarlierAttemptMakesNoStepWhole(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "8")
+	w.inSteps()
+	w.step("work", "o-0")
+	w.change("o-0", func(pod *corev1.Pod) { pod.Spec.NodeName, pod.Status.Phase = "n1", corev1.PodSucceeded })
+	w.attempt("0", "o-0")
+	w.step("prepare", "p-0", "p-1")
+	w.attempt("1", "p-0", "p-1")
+	w.play(t.Context(), time.Minute)
+	w.run("p-0", "p-1")
+	w.play(t.Context(), time.Minute)
+	w.refuseTo("w-1")
+	w.step("work", "w-0", "w-1", "w-2")
+	w.attempt("1", "w-0", "w-1", "w-2")
+	w.play(t.Context(), time.Minute)
+	w.wantBound("one has succeeded", "o-0", "p-0", "p-1")
+
+	w = newWorld(t)
+	w.node("n1", "8")
+	w.inSteps()
+	w.step("prepare", "o-0", "o-1")
+	w.attempt("0", "o-0", "o-1")
+	w.play(t.Context(), time.Minute)
+	w.gone("o-0")
+	w.refuseTo("p-1")
+	w.step("prepare", "p-0", "p-1")
+	w.attempt("1", "p-0", "p-1")
+	w.play(t.Context(), time.Minute)
+	w.wantBound("one is bound", "o-1")
+}

@@ -74,9 +74,6 @@ func (g *Gangs) Check(job *model.Job, group *v1alpha1.PodGroup, lastRefusal *mod
 			break
 		}
 	}
-	if all.Undo != nil {
-		g.delays.Undone.Fail(backoff.Of(job), all.Undo.Why, now)
-	}
 	return all
 }
 
@@ -115,7 +112,7 @@ func (g *Gangs) checkPart(p part, group *v1alpha1.PodGroup, lastRefusal *model.R
 		return Verdict{}
 	case due.After(now):
 		return Verdict{Again: due}
-	case g.delays.Undone.Delayed(backoff.Of(p.Job), now): // the API server has refused the deletion
+	case restart && g.delays.Undone.Delayed(backoff.Of(p.Job), now): // the API server has refused the deletion
 		return Verdict{}
 	}
 	var why *model.Refusal
@@ -127,7 +124,11 @@ func (g *Gangs) checkPart(p part, group *v1alpha1.PodGroup, lastRefusal *model.R
 	if p.undone().Count(binding) > 0 { // until the result of these binds is known
 		return Verdict{Held: why}
 	}
-	delete(g.starts, p.id)
+	g.delays.Undone.Fail(backoff.Of(p.Job), why, now)
+	if begun, known := g.starts[p.id]; known { // if the API server refuses the deletion, it may be completed then, or is undone again
+		begun.undone, begun.deadline = true, g.delays.Undone.Until(backoff.Of(p.Job)).Add(g.repair)
+		g.starts[p.id] = begun
+	}
 	return Verdict{Undo: &Undo{Why: why, Members: members(p.undone(), which)}}
 }
 
@@ -140,7 +141,7 @@ func (g *Gangs) follow(p part, now time.Time) {
 	if begun, known := g.starts[p.id]; known && begun.group == p.UID && begun.isOver(now) && p.FirstUnmetMinimum((*model.Task).IsBound) == nil {
 		g.observe(p, true, now) // nothing was bound for it since: its minimum was lowered
 	}
-	if start, known := g.starts[p.id]; known && (p.UID != start.group || g.whole(p) || !groups.Remains(p.Job)) {
+	if start, known := g.starts[p.id]; known && (p.UID != start.group || g.whole(p) || !start.isLeft(p.Job)) {
 		delete(g.starts, p.id)
 	}
 	if !p.NothingPending && p.Whole && !groups.Remains(p.undone()) {

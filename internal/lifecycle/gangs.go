@@ -58,6 +58,8 @@ type start struct {
 	deadline time.Time
 	// found is when this process found a start that one before it has begun; zero when it has begun it itself.
 	found time.Time
+	// undone reports that what is bound of it is to be deleted.
+	undone bool
 }
 
 type observation struct {

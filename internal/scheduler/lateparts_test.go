@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -143,4 +145,55 @@ func TestAnEarlierAttemptMakesNoStepWhole(t *testing.T) {
 	w.attempt("1", "p-0", "p-1")
 	w.play(t.Context(), time.Minute)
 	w.wantBound("one is bound", "o-1")
+}
+
+// TestAnUndoThatIsRefusedIsTriedAgainWithoutCapacity, where nothing is bound for the start any more: of a gang, and of a later step.
+func TestAnUndoThatIsRefusedIsTriedAgainWithoutCapacity(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		w := newWorld(t)
+		cpus := 3
+		left := []string(nil)
+		if late {
+			w = firstStepRuns(t)
+			cpus, left = 5, []string{"p-0", "p-1"}
+			w.refuseTo("w-1")
+		} else {
+			w.node("n1", "3")
+			w.refuseTo("mpi-1")
+			w.gang("mpi", 3, 3)
+		}
+		w.play(t.Context(), 20*time.Millisecond)
+		w.node("n1", fmt.Sprint(cpus-1))
+		w.refuse, w.refuseUndo = nil, forbidden
+		w.play(t.Context(), time.Minute)
+		w.refuseUndo = nil
+		w.play(t.Context(), 5*time.Minute)
+		w.wantBound(fmt.Sprintf("late %t", late), left...)
+	}
+}
+
+// TestTwoLateStepsHaveDeadlinesOfTheirOwn: one is bound 20 s after the other, since an answer was lost for as long. That the other is
+// undone does not put off its own undo.
+func TestTwoLateStepsHaveDeadlinesOfTheirOwn(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "7")
+	w.firstStepOf(twoLateSteps()...)
+	lost := true
+	w.refuse = func(call commit.Call) error {
+		switch {
+		case call.Pod.Name == "w-1" || call.Pod.Name == "s-1":
+			return forbidden(call)
+		case call.Pod.Name == "s-0" && lost:
+			return errors.New("connection reset")
+		}
+		return nil
+	}
+	w.step("work", "w-0", "w-1", "w-2")
+	w.step("side", "s-0", "s-1")
+	w.play(t.Context(), 20*time.Second)
+	lost = false
+	w.play(t.Context(), 9*time.Second)
+	w.wantBound("in part", "p-0", "p-1", "s-0", "w-0", "w-2")
+	w.play(t.Context(), 29*time.Second)
+	w.wantBound("both deadlines are over", "p-0", "p-1")
 }

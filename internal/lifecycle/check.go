@@ -138,10 +138,14 @@ func (g *Gangs) follow(p part, now time.Time) {
 	if known && (p.UID != observed.group || p.Whole == observed.whole || observed.whole && !groups.Remains(p.undone())) {
 		delete(g.observed, p.id)
 	}
-	if begun, known := g.starts[p.id]; known && begun.group == p.UID && begun.isOver(now) && p.FirstUnmetMinimum((*model.Task).IsBound) == nil {
+	if begun, known := g.starts[p.id]; known && begun.group != p.UID { // its object was made again
+		begun.group = p.UID
+		g.starts[p.id] = begun
+	}
+	if begun, known := g.starts[p.id]; known && begun.isOver(now) && p.FirstUnmetMinimum((*model.Task).IsBound) == nil {
 		g.observe(p, true, now) // nothing was bound for it since: its minimum was lowered
 	}
-	if start, known := g.starts[p.id]; known && (p.UID != start.group || g.whole(p) || !start.isLeft(p.Job)) {
+	if start, known := g.starts[p.id]; known && (g.whole(p) || !start.isLeft(p.Job)) {
 		delete(g.starts, p.id)
 	}
 	if !p.NothingPending && p.Whole && !groups.Remains(p.undone()) {

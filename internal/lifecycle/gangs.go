@@ -218,15 +218,20 @@ func (g *Gangs) Deadline(job *model.Job) (at time.Time) {
 	return at
 }
 
-// Prune forgets jobs that are gone, or are no gangs any more.
+// Prune forgets jobs that are gone, and what is no part of a gang any more and has no members left: that the object which says so is
+// not there may be for a while only.
 func (g *Gangs) Prune(snapshot *model.Snapshot) {
 	gone := func(id partID) bool {
 		job := snapshot.Job(id.job)
-		if job == nil || !job.IsSchedulableGroup() {
+		if job == nil {
 			return true
 		}
+		isLeft := func(task *model.Task) bool {
+			return (id.isFirst() || task.Role == id.role) && (task.IsBound() || binding(task) || isToBeDeleted(task))
+		}
 		is := func(role model.Role) bool { return role.MadeLater && role.Name == id.role }
-		return !id.isFirst() && !slices.ContainsFunc(groups.Stated(job).Roles, is)
+		isPart := job.IsSchedulableGroup() && (id.isFirst() || slices.ContainsFunc(groups.Stated(job).Roles, is))
+		return !isPart && !slices.ContainsFunc(job.Tasks, isLeft)
 	}
 	maps.DeleteFunc(g.observed, func(id partID, _ observation) bool { return gone(id) })
 	maps.DeleteFunc(g.unread, func(key model.JobKey, _ bool) bool { return snapshot.Job(key) == nil })

@@ -8,7 +8,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -196,4 +199,109 @@ func TestTwoLateStepsHaveDeadlinesOfTheirOwn(t *testing.T) {
 	w.wantBound("in part", "p-0", "p-1", "s-0", "w-0", "w-2")
 	w.play(t.Context(), 29*time.Second)
 	w.wantBound("both deadlines are over", "p-0", "p-1")
+}
+
+// jobSetUnread lets no JobSet be read for so long.
+func (w *world) jobSetUnread(d time.Duration) {
+	w.mailbox.Event(cluster.Event{Kind: cluster.KindReading, Source: model.SourceJobSet, Reading: cluster.NotServed})
+	w.play(w.t.Context(), d)
+	w.inSteps()
+}
+
+// TestAStartWhoseObjectIsNotReadForAWhile, or is made again, is not forgotten: one of three has no node and no capacity, and what
+// is bound is undone as soon as that is known.
+func TestAStartWhoseObjectIsNotReadForAWhile(t *testing.T) {
+	steps := func(w *world) {
+		w.firstStepOf(model.Role{Name: "work", MinMember: 3, MadeLater: true})
+		w.refuseTo("w-1")
+		w.step("work", "w-0", "w-1", "w-2")
+	}
+	train := func(w *world) {
+		w.foreignGroup(model.SourceCoscheduling, "train", func(spec *groups.Spec) {
+			spec.MinMember = 5
+			spec.OwnerReferences = []metav1.OwnerReference{{Kind: "TrainJob", Name: "train", Controller: new(true)}}
+		})
+		w.cannotRead(cluster.IsRead)
+		w.inSteps()
+		step := func(role string, names ...string) {
+			w.step(role, names...)
+			for _, name := range names {
+				w.change(name, func(pod *corev1.Pod) { pod.Labels[groups.LabelCoscheduling] = "train" })
+			}
+			w.play(t.Context(), 20*time.Millisecond)
+		}
+		step("prepare", "p-0", "p-1")
+		w.run("p-0", "p-1")
+		w.play(t.Context(), time.Minute)
+		w.refuseTo("w-1")
+		step("work", "w-0", "w-1", "w-2")
+	}
+	gang := func(w *world) {
+		w.cannotRead(cluster.IsRead)
+		w.coscheduling("other", 2, 2)
+		w.play(t.Context(), time.Minute)
+		w.refuseTo("mpi-1")
+		w.coscheduling("mpi", 3, 3)
+	}
+	notRead := func(w *world) { w.jobSetUnread(2 * time.Minute) }
+	for name, c := range map[string]struct {
+		begins, happens func(*world)
+		left            []string
+	}{
+		"a JobSet":                 {steps, notRead, []string{"p-0", "p-1"}},
+		"the JobSet of a TrainJob": {train, notRead, []string{"p-0", "p-1"}},
+		"a group that is not served": {gang, func(w *world) {
+			w.cannotRead(cluster.NotServed)
+			w.play(t.Context(), 2*time.Minute)
+			w.cosched("other", 2)
+			w.object("foreign-mpi", 3, false)
+			w.cannotRead(cluster.IsRead)
+		}, []string{"other-0", "other-1"}},
+		"a group that is made again": {gang, func(w *world) {
+			w.object("foreign-mpi", 3, true)
+			w.play(t.Context(), time.Second)
+			w.object("another", 3, false)
+		}, []string{"other-0", "other-1"}},
+	} {
+		w := newWorld(t)
+		w.node("n1", "5")
+		c.begins(w)
+		w.play(t.Context(), 20*time.Millisecond)
+		w.node("n1", "4")
+		w.refuse = nil
+		w.play(t.Context(), 5*time.Second)
+		if n := w.boundPods(); n != 4 {
+			t.Fatalf("%s: %d are bound", name, n)
+		}
+		c.happens(w)
+		w.play(t.Context(), 2*time.Minute)
+		w.wantBound(name, c.left...)
+	}
+}
+
+// TestALateStepThatWasWholeBeforeItsObjectWasNotRead is no interrupted start when it loses a member afterwards.
+func TestALateStepThatWasWholeBeforeItsObjectWasNotRead(t *testing.T) {
+	w := firstStepRuns(t)
+	w.play(t.Context(), time.Minute)
+	w.jobSetUnread(2 * time.Minute)
+	w.play(t.Context(), time.Minute)
+	w.gone("w-1")
+	w.refuseTo("w-3")
+	w.step("work", "w-3")
+	if deleted := sent(w.play(t.Context(), 2*time.Minute), commit.CallDeleteStarted); len(deleted) != 0 {
+		t.Errorf("deleted %q", deleted)
+	}
+}
+
+// TestAnUndoOfALateStepThatIsRefused is tried again also where no pod of the step waits.
+func TestAnUndoOfALateStepThatIsRefused(t *testing.T) {
+	w := firstStepRuns(t)
+	w.refuseTo("w-1")
+	w.play(t.Context(), 20*time.Millisecond)
+	w.gone("w-1")
+	w.refuseUndo = forbidden
+	w.play(t.Context(), time.Minute)
+	w.refuseUndo = nil
+	w.play(t.Context(), 5*time.Minute)
+	w.wantBound("refused for a minute", "p-0", "p-1")
 }

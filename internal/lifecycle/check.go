@@ -135,7 +135,8 @@ func (g *Gangs) checkPart(p part, group *v1alpha1.PodGroup, lastRefusal *model.R
 // follow records a group that has lost all its members before its status says so, and drops what is no longer needed.
 func (g *Gangs) follow(p part, now time.Time) {
 	observed, known := g.observed[p.id]
-	if known && (p.UID != observed.group || p.Whole == observed.whole || observed.whole && !groups.Remains(p.undone())) {
+	shown := p.Whole == observed.whole && (p.HasGroup || !observed.whole || !g.mayFind(now)) // no longer, once a container has ended
+	if known && (p.UID != observed.group || shown || observed.whole && !groups.Remains(p.undone())) {
 		delete(g.observed, p.id)
 	}
 	if begun, known := g.starts[p.id]; known && begun.group != p.UID { // its object was made again
@@ -173,7 +174,7 @@ func (g *Gangs) due(p part, now time.Time) (at time.Time, ok bool) {
 	}
 	begun, known := g.starts[p.id]
 	if !known || begun.group != p.UID {
-		if now.After(g.leadingSince.Add(g.repair)) {
+		if !g.mayFind(now) {
 			return at, false // this process has begun no such start, and found none
 		}
 		begun = start{group: p.UID, minima: model.Minima{MinMember: p.minima().MinMember}, found: g.leadingSince}
@@ -192,6 +193,9 @@ func (g *Gangs) due(p part, now time.Time) (at time.Time, ok bool) {
 	}
 	return begun.deadline, true
 }
+
+// mayFind reports whether a start that is not known may be one of a process before this one.
+func (g *Gangs) mayFind(now time.Time) bool { return !now.After(g.leadingSince.Add(g.repair)) }
 
 // since is from when on this process may complete a start: since it found it, or began to lead.
 func (g *Gangs) since(begun start) time.Time {

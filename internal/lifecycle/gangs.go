@@ -115,7 +115,9 @@ func madeInParts(job *model.Job) bool {
 func (g *Gangs) find(job *model.Job, firstFound bool, now time.Time) {
 	for p := range partsOf(job) {
 		switch {
-		case p.Whole, firstFound && p.id.isFirst():
+		case firstFound && p.id.isFirst(), p.Whole && job.HasGroup:
+		case p.Whole: // it is not known with what
+			g.observed[p.id] = observation{group: p.UID, whole: true, since: now}
 		case p.FirstUnmetMinimum((*model.Task).IsBound) == nil, start{}.bindsOf(p.Job).wereEnough():
 			g.observe(p, true, now)
 		case p.BelowMinimum:
@@ -128,14 +130,16 @@ func (g *Gangs) find(job *model.Job, firstFound bool, now time.Time) {
 }
 
 // Begin records that a decision starts parts of a gang, or adds to them. What only looks like a start, such as a running pod that
-// gets the label of a waiting one, is neither completed before others nor undone.
+// gets the label of a waiting one, is neither completed before others nor undone. Nor is what joins bound members of a start that is
+// not known, where no status says that these were whole: they were, if a container has run and has ended.
 func (g *Gangs) Begin(job *model.Job) {
 	if !job.IsSchedulableGroup() {
 		return
 	}
 	for p := range partsOf(job) {
 		begun, known := g.starts[p.id]
-		if !g.whole(p) && p.Count(counts) > 0 && (!known || begun.group != p.UID) { // the UID may be empty
+		joins := !job.HasGroup && p.Count(binds{job: p.Job}.has) > 0
+		if !g.whole(p) && p.Count(counts) > 0 && !joins && (!known || begun.group != p.UID) { // the UID may be empty
 			g.starts[p.id] = start{group: p.UID, minima: p.minima()}
 		}
 	}

@@ -305,3 +305,47 @@ func TestAnUndoOfALateStepThatIsRefused(t *testing.T) {
 	w.play(t.Context(), 5*time.Minute)
 	w.wantBound("refused for a minute", "p-0", "p-1")
 }
+
+// TestAPartOfWhichAContainerHasRun was whole, also when that container has ended before those of the others run: a replacement that
+// is refused makes no interrupted start of it, in the next process either.
+func TestAPartOfWhichAContainerHasRun(t *testing.T) {
+	for name, c := range map[string]struct {
+		object func(w *world)
+		member func(w *world, i int)
+	}{
+		"a later step":              {(*world).inSteps, func(w *world, i int) { w.step("work", fmt.Sprint("w-", i)) }},
+		"a group without an object": {func(*world) {}, func(w *world, i int) { w.implied("w", i, 3) }},
+		"a group of another project": {
+			func(w *world) { w.foreignObject(model.SourceCoscheduling, "w") },
+			func(w *world, i int) {
+				w.member("w", i)
+				w.change(fmt.Sprint("w-", i), func(pod *corev1.Pod) { marked(model.SourceCoscheduling, pod, "w", i) })
+			},
+		},
+	} {
+		for _, next := range []bool{false, true} {
+			w := newWorld(t)
+			w.node("n1", "8")
+			w.firstStepOf(model.Role{Name: "work", MinMember: 3, MadeLater: true})
+			c.object(w)
+			for i := range 3 {
+				c.member(w, i)
+			}
+			w.play(t.Context(), time.Minute)
+			w.run("w-0")
+			w.play(t.Context(), time.Minute)
+			if next {
+				w = w.next(t)
+				w.inSteps()
+				c.object(w)
+				w.play(t.Context(), time.Second)
+			}
+			w.gone("w-0")
+			w.refuseTo("w-3")
+			c.member(w, 3)
+			if deleted := sent(w.play(t.Context(), 2*time.Minute), commit.CallDeleteStarted); len(deleted) != 0 {
+				t.Errorf("%s, in the next process %t: deleted %q", name, next, deleted)
+			}
+		}
+	}
+}

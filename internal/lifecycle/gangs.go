@@ -209,15 +209,16 @@ func (g *Gangs) Committed(job *model.Job, now time.Time) (started bool) {
 	return started
 }
 
-// Deadline returns until when the binds of a decision about the job may be sent; zero when it begins a start of its own, or there
-// is no job.
-func (g *Gangs) Deadline(job *model.Job) (at time.Time) {
+// Deadline returns until when binds of the job's tasks that satisfy bound may be sent: the first deadline of the parts that they are
+// in; zero when they begin starts of their own, or there is no job.
+func (g *Gangs) Deadline(job *model.Job, bound func(*model.Task) bool) (at time.Time) {
 	if job == nil {
 		return at
 	}
-	at = g.starts[partID{job: job.Key}].deadline
-	for _, role := range job.Roles {
-		at = backoff.Sooner(at, g.starts[partID{job.Key, role.Name}].deadline)
+	for p := range partsOf(job) {
+		if deadline := g.starts[p.id].deadline; !deadline.IsZero() && slices.ContainsFunc(p.Tasks, bound) {
+			at = backoff.Sooner(at, deadline)
+		}
 	}
 	return at
 }

@@ -349,3 +349,32 @@ func TestAPartOfWhichAContainerHasRun(t *testing.T) {
 		}
 	}
 }
+
+// TestADeadlineOfAnotherStep that is over, while the result of a bind of it is not known, does not end what is prepared for a step.
+func TestADeadlineOfAnotherStep(t *testing.T) {
+	k := newKeeper(t)
+	k.node("n1", "7")
+	k.firstStepOf(twoLateSteps()...)
+	attempts := 0
+	k.refuse = func(call commit.Call) error {
+		if call.Pod.Name != "w-1" {
+			return nil
+		}
+		if attempts++; attempts == 1 {
+			return forbidden(call)
+		}
+		return errors.New("connection reset")
+	}
+	k.refuseRead = forbidden
+	k.step("work", "w-0", "w-1", "w-2")
+	k.play(t.Context(), 40*time.Second)
+	if len(k.loop.uncertain) != 1 {
+		t.Fatalf("uncertain are %d binds", len(k.loop.uncertain))
+	}
+	k.keep["s-0"] = commit.Call{}
+	k.step("side", "s-0", "s-1")
+	k.play(t.Context(), time.Second)
+	k.mailbox.Reply(commit.Reply{ID: k.keep["s-0"].ID})
+	k.play(t.Context(), time.Second)
+	k.wantBound("prepared in a second", "p-0", "p-1", "s-0", "s-1", "w-0", "w-2")
+}

@@ -30,8 +30,8 @@ type partID struct {
 
 func (id partID) isFirst() bool { return id.role == "" }
 
-// partsOf returns the parts of a gang with the minima that its group states, the first one first. Members of an earlier attempt of a
-// JobSet are in none.
+// partsOf returns the parts of a gang with the minima that its group states, the first one first. Members of an earlier attempt
+// of a JobSet are in none.
 func partsOf(job *model.Job) iter.Seq[part] {
 	job = groups.NewestAttempt(groups.Stated(job))
 	return func(yield func(part) bool) {
@@ -97,8 +97,8 @@ func (b binds) first() (at time.Time) {
 	return at
 }
 
-// isLeft reports whether a member of the part that was started is bound or about to be, or has succeeded; once it is undone, whether
-// one is left of which it is not known that the API server deletes it.
+// isLeft reports whether a member of the part that was started is bound or about to be, or has succeeded; once it is undone,
+// whether one is left of which it is not known that the API server deletes it.
 func (s start) isLeft(job *model.Job) bool {
 	if !s.undone {
 		return groups.Remains(job)

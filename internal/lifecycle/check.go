@@ -143,8 +143,11 @@ func (g *Gangs) follow(p part, now time.Time) {
 		begun.group = p.UID
 		g.starts[p.id] = begun
 	}
-	if begun, known := g.starts[p.id]; known && begun.isOver(now) && p.FirstUnmetMinimum((*model.Task).IsBound) == nil {
-		g.observe(p, true, now) // nothing was bound for it since: its minimum was lowered
+	if begun, known := g.starts[p.id]; known && p.FirstUnmetMinimum((*model.Task).IsBound) == nil {
+		if begun.bound = true; begun.isOver(now) {
+			g.observe(p, true, now) // nothing was bound for it since: its minimum was lowered
+		}
+		g.starts[p.id] = begun
 	}
 	if start, known := g.starts[p.id]; known && (g.whole(p) || !start.isLeft(p.Job)) {
 		delete(g.starts, p.id)
@@ -169,10 +172,10 @@ func (g *Gangs) awaitsReset(p part, now time.Time) (until time.Time, awaits bool
 
 // due returns until when the start of a part below its minimum may be completed; ok is false when it is no interrupted start.
 func (g *Gangs) due(p part, now time.Time) (at time.Time, ok bool) {
-	if g.whole(p) {
+	begun, known := g.starts[p.id]
+	if g.whole(p) || begun.bound {
 		return at, false
 	}
-	begun, known := g.starts[p.id]
 	if !known || begun.group != p.UID {
 		if !g.mayFind(now) {
 			return at, false // this process has begun no such start, and found none

@@ -58,6 +58,8 @@ type start struct {
 	deadline time.Time
 	// found is when this process found a start that one before it has begun; zero when it has begun it itself.
 	found time.Time
+	// bound reports that its minimum was seen to be bound, while the answer to another bind may be awaited: it is complete.
+	bound bool
 	// undone reports that what is bound of it is to be deleted.
 	undone bool
 }
@@ -130,8 +132,8 @@ func (g *Gangs) find(job *model.Job, firstFound bool, now time.Time) {
 }
 
 // Begin records that a decision starts parts of a gang, or adds to them. What only looks like a start, such as a running pod that
-// gets the label of a waiting one, is neither completed before others nor undone. Nor is what joins bound members of a start that is
-// not known, where no status says that these were whole: they were, if a container has run and has ended.
+// gets the label of a waiting one, is neither completed before others nor undone. Nor is what joins bound members of a start that
+// is not known, where no status says that these were whole: they were, if a container has run and has ended.
 func (g *Gangs) Begin(job *model.Job) {
 	if !job.IsSchedulableGroup() {
 		return
@@ -209,8 +211,8 @@ func (g *Gangs) Committed(job *model.Job, now time.Time) (started bool) {
 	return started
 }
 
-// Deadline returns until when binds of the job's tasks that satisfy bound may be sent: the first deadline of the parts that they are
-// in; zero when they begin starts of their own, or there is no job.
+// Deadline returns until when binds of the job's tasks that satisfy bound may be sent: the first deadline of the parts that they
+// are in; zero when they begin starts of their own, or there is no job.
 func (g *Gangs) Deadline(job *model.Job, bound func(*model.Task) bool) (at time.Time) {
 	if job == nil {
 		return at
@@ -223,8 +225,8 @@ func (g *Gangs) Deadline(job *model.Job, bound func(*model.Task) bool) (at time.
 	return at
 }
 
-// Prune forgets jobs that are gone, and what is no part of a gang any more and has no members left: that the object which says so is
-// not there may be for a while only.
+// Prune forgets jobs that are gone, and what is no part of a gang any more and has no members left: that the object which says so
+// is not there may be for a while only.
 func (g *Gangs) Prune(snapshot *model.Snapshot) {
 	gone := func(id partID) bool {
 		job := snapshot.Job(id.job)

@@ -58,8 +58,8 @@ func (w *world) wantBound(when string, names ...string) {
 	}
 }
 
-// TestALateStepIsFoundWhileMembersAreMissing: a process that begins to lead finds two of three bound, and a replacement of the first
-// step that waits. That lowers what is needed in this cycle, and does not make the later step whole.
+// TestALateStepIsFoundWhileMembersAreMissing: a process that begins to lead finds two of three bound, and a replacement of the
+// first step that waits. That lowers what is needed in this cycle, and does not make the later step whole.
 func TestALateStepIsFoundWhileMembersAreMissing(t *testing.T) {
 	w := stepKilled(t, 2)
 	w.gone("w-2")
@@ -74,7 +74,8 @@ func TestALateStepIsFoundWhileMembersAreMissing(t *testing.T) {
 	next.wantBound("no capacity for the third", "p-0", "p-2")
 }
 
-// TestABindThatAddsToALateStep does not make it whole while a member is missing, also where a replacement of the first step waits.
+// TestABindThatAddsToALateStep does not make it whole while a member is missing, also where a replacement of the first step
+// waits.
 func TestABindThatAddsToALateStep(t *testing.T) {
 	work := model.Role{Name: "work", MinMember: 4, MadeLater: true}
 	w := newWorld(t)
@@ -116,8 +117,8 @@ func TestALateStepWithoutPodsThatWait(t *testing.T) {
 	w.wantBound("neither is made again", "p-0", "p-1", "s-0")
 }
 
-// TestAnEarlierAttemptMakesNoStepWhole: a member of it that has succeeded, or is bound and was whole with others, says nothing of the
-// attempt of now.
+// TestAnEarlierAttemptMakesNoStepWhole: a member of it that has succeeded, or is bound and was whole with others, says nothing of
+// the attempt of now.
 func TestAnEarlierAttemptMakesNoStepWhole(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "8")
@@ -150,7 +151,8 @@ func TestAnEarlierAttemptMakesNoStepWhole(t *testing.T) {
 	w.wantBound("one is bound", "o-1")
 }
 
-// TestAnUndoThatIsRefusedIsTriedAgainWithoutCapacity, where nothing is bound for the start any more: of a gang, and of a later step.
+// TestAnUndoThatIsRefusedIsTriedAgainWithoutCapacity, where nothing is bound for the start any more: of a gang, and of a later
+// step.
 func TestAnUndoThatIsRefusedIsTriedAgainWithoutCapacity(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		w := newWorld(t)
@@ -175,8 +177,8 @@ func TestAnUndoThatIsRefusedIsTriedAgainWithoutCapacity(t *testing.T) {
 	}
 }
 
-// TestTwoLateStepsHaveDeadlinesOfTheirOwn: one is bound 20 s after the other, since an answer was lost for as long. That the other is
-// undone does not put off its own undo.
+// TestTwoLateStepsHaveDeadlinesOfTheirOwn: one is bound 20 s after the other, since an answer was lost for as long. That the other
+// is undone does not put off its own undo.
 func TestTwoLateStepsHaveDeadlinesOfTheirOwn(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "7")
@@ -306,8 +308,8 @@ func TestAnUndoOfALateStepThatIsRefused(t *testing.T) {
 	w.wantBound("refused for a minute", "p-0", "p-1")
 }
 
-// TestAPartOfWhichAContainerHasRun was whole, also when that container has ended before those of the others run: a replacement that
-// is refused makes no interrupted start of it, in the next process either.
+// TestAPartOfWhichAContainerHasRun was whole, also when that container has ended before those of the others run: a replacement
+// that is refused makes no interrupted start of it, in the next process either.
 func TestAPartOfWhichAContainerHasRun(t *testing.T) {
 	for name, c := range map[string]struct {
 		object func(w *world)
@@ -350,7 +352,8 @@ func TestAPartOfWhichAContainerHasRun(t *testing.T) {
 	}
 }
 
-// TestADeadlineOfAnotherStep that is over, while the result of a bind of it is not known, does not end what is prepared for a step.
+// TestADeadlineOfAnotherStep that is over, while the result of a bind of it is not known, does not end what is prepared for a
+// step.
 func TestADeadlineOfAnotherStep(t *testing.T) {
 	k := newKeeper(t)
 	k.node("n1", "7")
@@ -377,4 +380,35 @@ func TestADeadlineOfAnotherStep(t *testing.T) {
 	k.mailbox.Reply(commit.Reply{ID: k.keep["s-0"].ID})
 	k.play(t.Context(), time.Second)
 	k.wantBound("prepared in a second", "p-0", "p-1", "s-0", "s-1", "w-0", "w-2")
+}
+
+// TestAPartThatTheWatchHasShownToBeWhole is no interrupted start when it loses a member, also while the answer to a bind of another
+// member is awaited.
+func TestAPartThatTheWatchHasShownToBeWhole(t *testing.T) {
+	for name, c := range map[string]struct {
+		lost, gone string
+		begin      func(*world)
+	}{
+		"a later step beside another": {"s-0", "w-1", func(w *world) {
+			w.firstStepOf(twoLateSteps()...)
+			w.step("work", "w-0", "w-1", "w-2")
+			w.step("side", "s-0", "s-1")
+		}},
+		"a gang with a member more": {"mpi-3", "mpi-1", func(w *world) { w.implicit("mpi", 4, 3) }},
+	} {
+		w := newWorld(t)
+		w.node("n1", "7")
+		w.refuse = func(call commit.Call) error {
+			if call.Pod.Name == c.lost {
+				return errors.New("connection reset")
+			}
+			return nil
+		}
+		c.begin(w)
+		w.play(t.Context(), 10*time.Second)
+		w.gone(c.gone)
+		if deleted := sent(w.play(t.Context(), 2*time.Minute), commit.CallDeleteStarted); slices.ContainsFunc(deleted, func(pod string) bool { return pod[0] != 's' }) {
+			t.Errorf("%s: deleted %q", name, deleted)
+		}
+	}
 }

@@ -177,8 +177,8 @@ func TestAnUndoThatIsRefusedIsTriedAgainWithoutCapacity(t *testing.T) {
 	}
 }
 
-// TestTwoLateStepsHaveDeadlinesOfTheirOwn: one is bound 20 s after the other, since an answer was lost for as long. That the other
-// is undone does not put off its own undo.
+// TestTwoLateStepsHaveDeadlinesOfTheirOwn: one is bound 20 s after the other, since an answer was lost for as long. That the
+// other is undone does not put off its own undo.
 func TestTwoLateStepsHaveDeadlinesOfTheirOwn(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "7")
@@ -382,8 +382,8 @@ func TestADeadlineOfAnotherStep(t *testing.T) {
 	k.wantBound("prepared in a second", "p-0", "p-1", "s-0", "s-1", "w-0", "w-2")
 }
 
-// TestAPartThatTheWatchHasShownToBeWhole is no interrupted start when it loses a member, also while the answer to a bind of another
-// member is awaited.
+// TestAPartThatTheWatchHasShownToBeWhole is no interrupted start when it loses a member, also while the answer to a bind of
+// another member is awaited.
 func TestAPartThatTheWatchHasShownToBeWhole(t *testing.T) {
 	for name, c := range map[string]struct {
 		lost, gone string

@@ -44,7 +44,7 @@ func lowestMinima() FaultInjection {
 func undoesWhole(p *process) {
 	for _, pod := range p.pods() {
 		job := jobKeyOf(pod)
-		whole := p.gangs[job].whole
+		whole := p.gangs[partKey{job: job}].whole
 		if job.IsForeign() && !whole.IsZero() && p.queue.now.Sub(whole) > 5*time.Second && nodeOf(pod) != "" && pod.Status.Phase == corev1.PodPending {
 			victim := []model.Eviction{{Pod: refOf(pod), Job: job, Node: pod.Spec.NodeName, Method: model.ByDeletion}}
 			p.machine.Undo(p.clock.Now(), job, victim)

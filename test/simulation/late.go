@@ -32,7 +32,7 @@ type steps struct {
 	// first is how many pods are made first; zero when none are made later.
 	first int
 	// afterSuccess reports that the others are made when the first have succeeded, else when they run; cleans that those that have
-	// succeeded are deleted; refused that the binds of some of the others are refused for a while.
+	// succeeded are deleted; refused that the binds of some of the others are refused for a while, and they all take long to begin to run.
 	afterSuccess, cleans, refused bool
 	// attempt counts failures that made it begin again, succeeded the pods of this attempt that were made first and have succeeded;
 	// begun reports that the others are made.
@@ -42,10 +42,12 @@ type steps struct {
 
 // takeSteps makes a part of a job of JobSet or mpi-operator one that is made later.
 func (j *job) takeSteps(d rng) {
-	j.members = max(2, j.members)
+	if j.members = max(2, j.members); j.source == model.SourceJobSet {
+		j.members = max(3, j.members)
+	}
 	j.min, j.mixed, j.first = j.members, false, j.members-1
 	if j.source == model.SourceJobSet {
-		j.first, j.afterSuccess, j.cleans, j.refused = d.number(1, max(1, j.members-2)), d.chance(500), d.chance(500), d.chance(500)
+		j.first, j.afterSuccess, j.cleans, j.refused = d.number(1, j.members-2), d.chance(500), d.chance(500), d.chance(500)
 		if j.afterSuccess && j.runs == 0 {
 			j.runs = 5 * time.Second
 		}
@@ -144,8 +146,16 @@ func (w *world) isOfThisAttempt(j *job, pod *corev1.Pod) bool {
 // refuseSome lets the server refuse the binds of some pods that are made later, for a while.
 func (w *world) refuseSome(j *job, pod *corev1.Pod) {
 	if j.refused && stepOf(pod) == j.laterRole() && w.random.chance(400) {
-		w.server.refused[pod.UID] = w.queue.now.Add(w.random.span(10*time.Second, 90*time.Second))
+		w.server.refused[pod.UID] = w.queue.now.Add(w.random.span(35*time.Second, 90*time.Second))
 	}
+}
+
+// startsIn is how long a kubelet takes to start a pod.
+func (w *world) startsIn(pod *corev1.Pod) time.Duration {
+	if j := w.jobOf(pod); j != nil && j.refused && stepOf(pod) == j.laterRole() {
+		return w.random.span(20*time.Second, 90*time.Second)
+	}
+	return w.random.span(10*time.Millisecond, w.starts)
 }
 
 // makeTheRest makes the other pods of a job once those that are made first run, or have succeeded.

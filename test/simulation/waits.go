@@ -69,7 +69,7 @@ func (o *expectation) isUseless(mayStart func(*corev1.Pod) bool) string {
 	for _, job := range keys {
 		pods, needs := waiting[job], 1
 		if !job.IsPod() {
-			next := o.next(partsOf(job, o.pods, o.group))
+			next := o.next(job)
 			if next == nil || next.Spec.MinMember < 1 {
 				continue
 			}
@@ -89,8 +89,14 @@ func (o *expectation) isUseless(mayStart func(*corev1.Pod) bool) string {
 }
 
 // next returns the part of a gang that may start next: of one that is made in parts what is made first while nothing else is
-// there, and what is made later once the first is complete; nil when there is none, or it has roles.
-func (o *expectation) next(parts []part) *part {
+// there, and what is made later once the first is complete; nil when there is none, it has roles, or pods of an earlier attempt are
+// still to be deleted.
+func (o *expectation) next(job model.JobKey) *part {
+	parts := partsOf(job, o.pods, o.group)
+	earlier := func(pod *corev1.Pod) bool { return jobKeyOf(pod) == job && !slices.Contains(parts[0].runs, pod) }
+	if len(parts) > 1 && slices.ContainsFunc(o.pods, earlier) {
+		return nil
+	}
 	for i := range slices.Backward(parts) {
 		one := &parts[i]
 		switch {

@@ -232,7 +232,7 @@ func (w *world) podChanged(before, now *corev1.Pod, deleted bool) {
 		}
 		w.later(w.random.span(least, max(least, most)), "a pod ends", func() { w.recordDeletion(name, uid) })
 	case now.Spec.NodeName != "" && was.Spec.NodeName == "":
-		w.later(w.random.span(10*time.Millisecond, w.starts), "a kubelet starts a pod", func() { w.run(name, uid) })
+		w.later(w.startsIn(now), "a kubelet starts a pod", func() { w.run(name, uid) })
 	case finished(now) && !finished(&was):
 		if now.Status.Phase == corev1.PodFailed {
 			w.replaceLost(now)

@@ -56,11 +56,11 @@ func isForeign(kind cluster.Kind) bool { return kind >= cluster.KindForeign }
 
 // chooseSource makes some jobs those of an operator.
 func (w *world) chooseSource(d rng, j *job) {
-	inSteps := w.config.Seed%3 == 1 // a cluster in which most jobs are made in parts
+	inSteps := w.config.Seed%3 > 0 // a cluster in which many jobs are made in parts
 	switch {
 	case d.chance(300):
 		return
-	case inSteps && d.chance(700):
+	case inSteps && d.chance(600):
 		j.source = pick(d, model.SourceJobSet, model.SourceJobSet, model.SourceMPIJob)
 	default:
 		j.source = pick(d, append(objectSources(), model.SourceKueue, model.SourceLeaderWorkerSet, model.SourceJobSet)...)

@@ -56,14 +56,14 @@ func isForeign(kind cluster.Kind) bool { return kind >= cluster.KindForeign }
 
 // chooseSource makes some jobs those of an operator.
 func (w *world) chooseSource(d rng, j *job) {
-	inSteps := w.config.Seed%3 > 0 // a cluster in which many jobs are made in parts
+	inSteps := w.config.Seed%3 == 1 // a cluster in which most jobs are made in parts
 	switch {
 	case d.chance(300):
 		return
-	case inSteps && d.chance(600):
+	case inSteps && d.chance(700):
 		j.source = pick(d, model.SourceJobSet, model.SourceJobSet, model.SourceMPIJob)
 	default:
-		j.source = pick(d, append(objectSources(), model.SourceKueue, model.SourceLeaderWorkerSet, model.SourceJobSet)...)
+		j.source = pick(d, append(objectSources(), model.SourceKueue, model.SourceLeaderWorkerSet)...)
 	}
 	j.implicit, j.neverPreempts = false, false
 	j.label, j.queue = cmp.Or(j.label, j.queue), "" // their pods name it
@@ -74,7 +74,7 @@ func (w *world) chooseSource(d rng, j *job) {
 		j.takeSteps(d)
 	case model.SourceMPIJob:
 		j.min, j.members = max(2, j.min), max(2, j.members)
-		if d.chance(500) {
+		if inSteps {
 			j.takeSteps(d)
 		}
 		j.roles = []v1alpha1.Role{{Name: "launcher", MinMember: 1}, {Name: "worker", MinMember: int32(j.min - 1)}}

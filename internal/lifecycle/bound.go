@@ -95,8 +95,8 @@ func (b binds) first() (at time.Time) {
 	return at
 }
 
-// wereEnough reports whether as many members are bound, or have succeeded since, as some start needed: the minimum was raised since.
-// Only of groups that others mark do the pods say so.
+// wereEnough reports whether as many members are bound, or have succeeded since, as some start needed: the minimum was
+// raised since. Only of groups that others mark do the pods say so.
 func (b binds) wereEnough() bool {
 	bound, most := 0, 0
 	for _, task := range b.job.Tasks {

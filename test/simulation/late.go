@@ -31,8 +31,9 @@ const mostAttempts = 3
 type steps struct {
 	// first is how many pods are made first; zero when none are made later.
 	first int
-	// afterSuccess reports that the others are made when the first have succeeded, else when they run; cleans that those that have
-	// succeeded are deleted; refused that the binds of some of the others are refused for a while, and they all take long to begin to run.
+	// afterSuccess reports that the others are made when the first have succeeded, else when they run; cleans that those
+	// that have succeeded are deleted; refused that the binds of some of the others are refused for a while, and they all
+	// take long to begin to run.
 	afterSuccess, cleans, refused bool
 	// attempt counts failures that made it begin again, succeeded the pods of this attempt that were made first and have succeeded;
 	// begun reports that the others are made.

@@ -37,8 +37,8 @@ func onePart(job model.JobKey, group *v1alpha1.PodGroup, pods []*corev1.Pod) par
 	return part{PodGroup: group, job: job, pods: pods, runs: pods}
 }
 
-// partsOf returns the parts of a job, what is made first before those that are made later, whether these have members or not; none
-// when nothing says what the job needs.
+// partsOf returns the parts of a job, what is made first before those that are made later, whether these have members or
+// not; none when nothing says what the job needs.
 func partsOf(job model.JobKey, pods []*corev1.Pod, named func(model.JobKey) *v1alpha1.PodGroup) []part {
 	group := groupFor(job, pods, named)
 	switch {
@@ -129,8 +129,8 @@ func except(place func(*corev1.Pod) string, fresh []types.UID) func(*corev1.Pod)
 	}
 }
 
-// lacking says what is lacking of the parts of a gang in which these pods get a place, and of what is made first where another part
-// begins with that; empty when nothing is.
+// lacking says what is lacking of the parts of a gang in which these pods get a place, and of what is made first where
+// another part begins with that; empty when nothing is.
 func lacking(parts []part, place func(*corev1.Pod) string, fresh []types.UID) string {
 	for i := range parts {
 		one := &parts[i]

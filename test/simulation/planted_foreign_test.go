@@ -133,7 +133,7 @@ func plantedForeignBugs() []planted {
 			}
 			return false
 		}}}},
-		{"of a role of an object none is needed", "I1", Config{Plan: calmPlanOf(1, 80), Sabotage: misreads(func(event *cluster.Event) bool {
+		{"of a role of an object none is needed", "I1", Config{Plan: calmPlanOf(1, 50), Sabotage: misreads(func(event *cluster.Event) bool {
 			if event.Foreign != nil && !event.Foreign.HasLate() {
 				event.Foreign.Roles = nil
 			}

@@ -46,9 +46,9 @@ func (p *process) groupOf(job model.JobKey) *v1alpha1.PodGroup {
 	return group
 }
 
-// gangSeen is what a process has seen of a part of a gang: since when all of its minimum is on nodes, or a container shows that it
-// was whole, zero while neither is so; and with what lowest minima it was whole while members of it had places, binds that are
-// assumed among them.
+// gangSeen is what a process has seen of a part of a gang: since when all of its minimum is on nodes, or a container shows
+// that it was whole, zero while neither is so; and with what lowest minima it was whole while members of it had places,
+// binds that are assumed among them.
 type gangSeen struct {
 	whole time.Time
 	least int32

@@ -89,8 +89,8 @@ func (o *expectation) isUseless(mayStart func(*corev1.Pod) bool) string {
 }
 
 // next returns the part of a gang that may start next: of one that is made in parts what is made first while nothing else is
-// there, and what is made later once the first is complete; nil when there is none, it has roles, or pods of an earlier attempt are
-// still to be deleted.
+// there, and what is made later once the first is complete; nil when there is none, it has roles, or pods of an earlier
+// attempt are still to be deleted.
 func (o *expectation) next(job model.JobKey) *part {
 	parts := partsOf(job, o.pods, o.group)
 	earlier := func(pod *corev1.Pod) bool { return jobKeyOf(pod) == job && !slices.Contains(parts[0].runs, pod) }

@@ -11,23 +11,23 @@
 // is a test. (Only kube-scheduler's filters are made once for all simulations. They read pods and nodes through a lister that
 // shows those of the process that is at work.)
 //
-//			plan, kubelets,                             ┌──────────── process ────────────┐
-//			controllers     ──► server ──► stream ────► │ Mailbox ► Scheduler ► Machine   │
-//			                      ▲    (list, watch)    │            State                │
-//			                      │                     └───────────────────────┬─────────┘
-//			                      └───────── travel (lost, late, refused) ◄─────┘ Send
+//		plan, kubelets,                             ┌──────────── process ────────────┐
+//		controllers     ──► server ──► stream ────► │ Mailbox ► Scheduler ► Machine   │
+//		                      ▲    (list, watch)    │            State                │
+//		                      │                     └───────────────────────┬─────────┘
+//		                      └───────── travel (lost, late, refused) ◄─────┘ Send
 //
-//		  - server stores objects by version and answers binds, evictions, patches and events in the real one's words: preconditions,
-//		    gates, pods that leave, budgets.
-//		  - stream is an informer: a list, then a watch that delivers late, twice, and out of order where objects differ; that breaks
-//		    and goes on, or lists again, with what was in between left out; and whose first list may be an old one.
-//		  - travel is the network: requests and answers that are lost or take long, and 401, 409, 429, 500 and 503 for no good reason.
-//		    A request that has left arrives, whatever becomes of the process.
-//		  - process is one life of a replica. It ends by a crash, after a certain write, or with its Lease, and another life begins.
-//		    It may stand still for a while, and its clock may be ahead or behind.
-//		  - world is kubelets, controllers and the disruption controller; plan is what users, nodes and chance do; tree is what
-//		    administrators do to Queues, foreign what operators of other projects write, and late the jobs of which they make a part
-//	    later, where Config asks for them.
+//	  - server stores objects by version and answers binds, evictions, patches and events in the real one's words: preconditions,
+//	    gates, pods that leave, budgets.
+//	  - stream is an informer: a list, then a watch that delivers late, twice, and out of order where objects differ; that breaks
+//	    and goes on, or lists again, with what was in between left out; and whose first list may be an old one.
+//	  - travel is the network: requests and answers that are lost or take long, and 401, 409, 429, 500 and 503 for no good reason.
+//	    A request that has left arrives, whatever becomes of the process.
+//	  - process is one life of a replica. It ends by a crash, after a certain write, or with its Lease, and another life begins.
+//	    It may stand still for a while, and its clock may be ahead or behind.
+//	  - world is kubelets, controllers and the disruption controller; plan is what users, nodes and chance do; tree is what
+//	    administrators do to Queues, foreign what operators of other projects write, late jobs of which they make a part later,
+//	    where Config asks for them.
 //
 // # How it goes
 //

@@ -106,12 +106,12 @@ func (s start) isLeft(job *model.Job) bool {
 	return job.Count(s.bindsOf(job).has) > 0 || job.Count(isToBeDeleted) > 0
 }
 
-// wereEnough reports whether as many members are bound as some start needed: the minimum was raised since. Only of groups that
-// others mark do the pods say so.
+// wereEnough reports whether as many members are bound, or have succeeded since, as some start needed: the minimum was
+// raised since. Only of groups that others mark do the pods say so.
 func (b binds) wereEnough() bool {
 	bound, most := 0, 0
 	for _, task := range b.job.Tasks {
-		if needed, named := b.needed(task); named && onNode(task) {
+		if needed, named := b.needed(task); named && task.IsBound() {
 			bound, most = bound+1, max(most, needed)
 		}
 	}

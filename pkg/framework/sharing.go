@@ -63,6 +63,9 @@ func (s *Session) domainChecks(task *model.Task) (checks []NodeFilterFunc) {
 	return checks
 }
 
+// NamesLevels reports whether the task's job names levels of a topology.
+func (s *Session) NamesLevels(task *model.Task) bool { return s.sharing[task.Job] != nil }
+
 // SharedDomain returns the number of the domain in which most of the members stand that share one, the first in order of several;
 // -1 when none stands in one. Members that are being deleted do not count.
 func (s *Session) SharedDomain(job *model.Job, shared *model.TopologyConstraint) int {

@@ -39,7 +39,7 @@ func (r *ranking) update(s *Session, task *model.Task, a *static) {
 	}
 	journal := &s.Snapshot.Journal
 	changes, ok := journal.Since(r.mark)
-	if !ok || r.version != a.version || len(changes) >= len(a.nodes) || !r.followLevels() {
+	if !ok || r.version != a.version || len(changes) >= len(a.nodes) {
 		r.rankAll(task, a)
 		changes = nil
 	}
@@ -49,11 +49,14 @@ func (r *ranking) update(s *Session, task *model.Task, a *static) {
 			r.set(node.Index, r.combine(task, node, a.scoreOf(node.Index)))
 		}
 	}
+	if !r.followLevels() { // after the changes, so that nodes which are full now are left out
+		r.rankAll(task, a)
+	}
 	r.rebuild()
 	r.mark, r.version = journal.Cursor(), a.version // last, so that what a panic interrupts is begun again
 }
 
-// followLevels changes the sums of the nodes in domains that turned whole or broken; it returns false when that may be all of them.
+// followLevels changes the sums of the nodes in domains that turned whole or broken; it returns false when these may be all.
 func (r *ranking) followLevels() bool {
 	for i := range r.levels {
 		if !r.levels[i].follow(&r.winnerTree) {

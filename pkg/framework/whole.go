@@ -91,9 +91,9 @@ func (d *Domains) isWhole(node int) bool {
 // pointsPerLevel are the points of one level in a BrokenScore: each level is a score of its own, of 0 or 100.
 const pointsPerLevel = 100
 
-// BrokenScore returns the score of a NodeScorer that prefers nodes where a pod breaks few whole domains: 100 points for each level
-// of the configuration at which the node is in no whole domain, single nodes not counted. Its scope is NodeWithPods. ok is false when
-// the configuration has no levels.
+// BrokenScore returns the score of a NodeScorer that prefers nodes where a pod breaks few whole domains: 100 points for each
+// level of the configuration at which the node is in no whole domain, single nodes not counted. Its scope is NodeWithPods. ok is
+// false when the configuration has no levels.
 func (s *Session) BrokenScore(name string, weight int64) (score NodeScore, ok bool) {
 	var levels []*Domains
 	for _, tree := range s.profile.Topologies {
@@ -124,7 +124,8 @@ type followedLevel struct {
 	turn   uint64
 }
 
-// pointsOf returns what the node of that index has.
+// pointsOf returns what the node of that index has. Domains are numbered again with node objects alone, after which all nodes are
+// ranked again.
 func (f *followedLevel) pointsOf(node int) int64 {
 	if domain := f.level.of[node]; domain >= 0 && !f.broken[domain] {
 		return 0

@@ -112,7 +112,7 @@ func (d *objectBuilder) meta(prefix, name string) metav1.ObjectMeta {
 func (d *objectBuilder) node(i int) *corev1.Node {
 	name := fmt.Sprintf("node-%05d", i)
 	node := cluster.Node(name, map[string]string{"cpu": "64", "memory": "512Gi", "pods": "500", gpu: "8"},
-		cluster.NodeLabels(map[string]string{corev1.LabelTopologyZone: "zone-" + strconv.Itoa(i%zones), "block": strconv.Itoa(i/1000), "rack": strconv.Itoa(i/20%50), "clique": strconv.Itoa(i/18)}))
+		cluster.NodeLabels(map[string]string{corev1.LabelTopologyZone: "zone-" + strconv.Itoa(i%zones)}))
 	if i < rareNodes {
 		node.Status.Allocatable[rare], node.Status.Capacity[rare] = one(), one()
 	}

@@ -80,8 +80,6 @@ func (w *world) strip(pods []*corev1.Pod) {
 	}
 }
 
-var Conf = string(config.DefaultYAML())
-
 // open builds kube-scheduler's plugins over an API server that holds the namespace, and the built-in profile.
 func (w *world) open() error {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -105,7 +103,7 @@ func (w *world) open() error {
 		return errors.New("kube-scheduler's plugins did not sync")
 	}
 	catalogue := framework.Registry{Actions: actions.BuiltIn(), Plugins: plugins.BuiltIn(kube)}
-	configuration, _, err := config.Decode("built-in", []byte(Conf), catalogue.Names())
+	configuration, _, err := config.Decode("built-in", config.DefaultYAML(), catalogue.Names())
 	if err != nil {
 		return fmt.Errorf("built-in configuration: %w", err)
 	}

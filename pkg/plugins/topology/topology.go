@@ -1,5 +1,5 @@
-// Package topology keeps pods without a wish for a domain out of whole ones: of the nodes that may run a pod it prefers those whose
-// rack, block and so on is in use already, so that the others stay whole for gangs that need one.
+// Package topology keeps pods without a wish for a domain out of whole ones: of the nodes that may run a pod it prefers those
+// whose rack, block and so on is in use already, so that the others stay whole for gangs that need one.
 //
 // Which levels there are is declared in the configuration; without topologies it gives no score. Members of jobs that name levels
 // themselves get none either: internal/placement chooses a domain for them. Which domains are whole, the framework says.
@@ -15,7 +15,7 @@ import (
 const Name = "topology"
 
 // Summary is what the plugin does, in half a sentence.
-const Summary = "that pods of jobs which name no level of a topology keep out of racks and blocks in which no job holds anything"
+const Summary = "that pods of jobs which name no level of a topology keep out of whole racks and blocks. Not in the default"
 
 // brokenWeight is the name of the argument.
 const brokenWeight = "broken.weight"

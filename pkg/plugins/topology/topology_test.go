@@ -199,8 +199,8 @@ func name(node *model.Node) string {
 	return fmt.Sprint(node.Name, " ", node.Object.Labels)
 }
 
-// TestScoreIsThatOfANaiveRecount: whatever happens within sessions and between them, a task of a job that names no level goes to the
-// node with the most broken levels, counted again from labels and pods; that of a job that names one is not affected.
+// TestScoreIsThatOfANaiveRecount: whatever happens within sessions and between them, a task of a job that names no level goes to
+// the node with the most broken levels, counted again from labels and pods; that of a job that names one is not affected.
 func TestScoreIsThatOfANaiveRecount(t *testing.T) {
 	told := 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -204,8 +204,8 @@ func BenchmarkTopology(b *testing.B) {
 }
 
 // BenchmarkTopologyScore is a cycle in which 10,000 single pods that name no level start on as many nodes: how many times as long
-// it takes with the score that keeps them out of whole domains of three levels as without it, by the shortest of each. Pods are of
-// one shape, or of 150; nothing is known of the nodes before, or all.
+// it takes with the score that keeps them out of whole domains of three levels as without it, by the shortest of each. Pods are
+// of one shape, or of 150; nothing is known of the nodes before, or all.
 func BenchmarkTopologyScore(b *testing.B) {
 	for _, shapes := range []int{1, 150} {
 		for _, kept := range []bool{false, true} {

@@ -266,13 +266,17 @@ func (s *Session) EligibleNodes(task *model.Task) []*model.Node {
 func (s *Session) ranked(task *model.Task, room model.CapacityKind) (*static, *ranking) {
 	known := s.cache.lookup(task.Shape, len(s.Snapshot.Nodes))
 	known.static.update(s, task)
-	if known.rankings[room] == nil {
-		known.rankings[room] = &ranking{room: room}
+	order := &known.rankings[room][0]
+	if s.NamesLevels(task) {
+		order = &known.rankings[room][1]
+	}
+	if *order == nil {
+		*order = &ranking{room: room}
 	}
 	if known.static.refused == nil {
-		known.rankings[room].update(s, task, &known.static)
+		(*order).update(s, task, &known.static)
 	}
-	return &known.static, known.rankings[room]
+	return &known.static, *order
 }
 
 // explain counts what kept the task from each node.

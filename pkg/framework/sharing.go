@@ -73,6 +73,9 @@ func (s *Session) domainChecks(task *model.Task) (checks []NodeFilterFunc) {
 	return checks
 }
 
+// NamesLevels reports whether the task's job names levels of a topology.
+func (s *Session) NamesLevels(task *model.Task) bool { return s.sharing[task.Job] != nil }
+
 // isKeptFor reports whether the node is nominated to the task, or reserved for its job: it was chosen for its domain, and stays chosen
 // while its label is gone.
 func (s *Session) isKeptFor(task *model.Task, job *model.Job, node *model.Node) bool {

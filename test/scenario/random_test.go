@@ -86,6 +86,9 @@ func (d *random) configuration() []byte {
 			text += freely + "]\n"
 		}
 	}
+	if d.n(0, 1) == 0 {
+		text = strings.Replace(text, "  - name: nodeorder\n", "  - name: nodeorder\n  - name: topology\n", 1)
+	}
 	if d.n(0, 2) > 0 {
 		return []byte(text)
 	}

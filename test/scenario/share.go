@@ -17,7 +17,8 @@ import (
 	"github.com/tutti-sched/tutti/test/invariants"
 )
 
-// topologies are those of stories and of random clusters. They change nothing for jobs that name no level.
+// topologies are those of stories and of random clusters. They change nothing for jobs that name no level, unless the plugin
+// topology is configured.
 const topologies = `topologies:
 - name: fabric
   levels: [{name: block, label: block}, {name: rack, label: rack}]

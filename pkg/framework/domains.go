@@ -213,31 +213,36 @@ func (l levels) labelsOf(level string) (labels []string, ok bool) {
 	return []string{level}, strings.Contains(level, "/")
 }
 
-func (s *Session) levels() levels {
-	if s.cache.levels == nil {
-		s.cache.levels = levelsOf(s.profile.Topologies)
+// levelsKnown returns the levels of the profile.
+func (c *Cache) levelsKnown() levels {
+	if c.levels == nil {
+		c.levels = levelsOf(c.profile.Topologies)
 	}
-	return s.cache.levels
+	return c.levels
 }
+
+func (s *Session) levels() levels { return s.cache.levelsKnown() }
 
 // maxLabelLevels is for how many levels domains are kept beyond those of the configuration: users name keys of labels.
 const maxLabelLevels = 16
 
 // Domains returns the domains of a level; nil when it is unknown.
-func (s *Session) Domains(level string) *Domains {
-	labels, ok := s.levels().labelsOf(level)
+func (s *Session) Domains(level string) *Domains { return s.cache.domainsOf(s.Snapshot, level) }
+
+func (c *Cache) domainsOf(snapshot *model.Snapshot, level string) *Domains {
+	labels, ok := c.levelsKnown().labelsOf(level)
 	if !ok {
 		return nil
 	}
-	known := s.cache.domains[level]
+	known := c.domains[level]
 	if known == nil {
-		if s.cache.domains == nil || len(s.cache.domains) >= len(s.levels())+maxLabelLevels {
-			s.cache.domains = map[string]*Domains{}
+		if c.domains == nil || len(c.domains) >= len(c.levels)+maxLabelLevels {
+			c.domains = map[string]*Domains{}
 		}
 		known = &Domains{Level: level, labels: labels}
-		s.cache.domains[level] = known
+		c.domains[level] = known
 	}
-	known.update(s.Snapshot)
+	known.update(snapshot)
 	return known
 }
 

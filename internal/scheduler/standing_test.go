@@ -1,0 +1,111 @@
+package scheduler
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/commit"
+)
+
+// inRacks gives the configuration blocks and racks, by the labels "block" and "rack".
+func (w *world) inRacks() {
+	profile := profileOf()
+	profile.Topologies = []config.Topology{{Name: "fabric", Levels: []config.Level{{Name: "block", Label: "block"}, {Name: "rack", Label: "rack"}}}}
+	w.reconfigure(profile)
+}
+
+// label gives a node the labels of a block and a rack; an empty one is none.
+func (w *world) label(name, block, rack string) {
+	node := w.nodes[name].DeepCopy()
+	node.Labels = map[string]string{"block": block, "rack": rack}
+	w.meta(node)
+	w.nodes[name] = node
+	w.mailbox.Event(cluster.Event{Kind: cluster.KindNode, Node: node})
+}
+
+// shares makes the members of a group share domains.
+func (w *world) shares(group string, entries ...v1alpha1.TopologyConstraint) {
+	w.alter(group, func(g *v1alpha1.PodGroup) { g.Spec.Topology = entries })
+}
+
+// places is the status.topology of a group.
+func (w *world) places(group string) string {
+	text := ""
+	for _, entry := range w.groups[group].Status.Topology {
+		text += fmt.Sprintf("%s%v %d/%d %v;", entry.Level, entry.Roles, entry.Domains, entry.Least, entry.Names)
+	}
+	return text
+}
+
+// TestAGroupShowsWhereItsMembersAre: the domains, and how many would do by what nodes offer. The status is not written again
+// while the members stay, although the cluster grows; a label that changes, and members that end, are shown.
+func TestAGroupShowsWhereItsMembersAre(t *testing.T) {
+	w := newWorld(t)
+	w.inRacks()
+	for i, at := range []struct{ rack, cpu string }{{"r1", "2"}, {"r2", "1"}, {"r10", "1"}} {
+		name := fmt.Sprint("n", i)
+		w.node(name, at.cpu)
+		w.label(name, "b1", at.rack)
+	}
+	w.gang("train", 4, 4)
+	w.shares("train", v1alpha1.TopologyConstraint{Level: "rack", Mode: v1alpha1.TopologyPreferred}, v1alpha1.TopologyConstraint{Level: "block"})
+	w.play(t.Context(), time.Second)
+	if got, want := w.places("train"), "rack[] 3/3 [b1/r1 b1/r2 b1/r10];block[] 1/1 [b1];"; got != want {
+		t.Fatalf("%s, want %s", got, want)
+	}
+	w.runAll()
+	w.play(t.Context(), time.Minute)
+	w.node("large", "64")
+	w.label("large", "b1", "r3")
+	if calls := sent(w.play(t.Context(), time.Minute), commit.CallGroupStatus); len(calls) != 0 {
+		t.Errorf("the cluster grows, and %d statuses are written", len(calls))
+	}
+	w.label("n2", "b1", "r2")
+	w.play(t.Context(), time.Minute)
+	if got, want := w.places("train"), "rack[] 2/1 [b1/r1 b1/r2];block[] 1/1 [b1];"; got != want {
+		t.Errorf("with another label %s, want %s", got, want)
+	}
+	w.label("n2", "b1", "")
+	w.play(t.Context(), time.Minute)
+	if got, want := w.places("train"), "rack[] 2/1 [b1/r1 b1/r2];block[] 1/1 [b1];"; got != want {
+		t.Errorf("without a label %s, want %s", got, want)
+	}
+	for i := range 4 {
+		w.inPhase(fmt.Sprint("train-", i), "Succeeded")
+	}
+	w.play(t.Context(), time.Minute)
+	if got, want := w.places("train"), "rack[] 2/1 [b1/r1 b1/r2];block[] 1/1 [b1];"; got != want {
+		t.Errorf("when it has ended %s, want %s", got, want)
+	}
+}
+
+// TestAGroupThatWaitsShowsNoPlaces, nor does one without topology; a level that the configuration has lost says no domain.
+func TestAGroupThatWaitsShowsNoPlaces(t *testing.T) {
+	w := newWorld(t)
+	w.inRacks()
+	w.node("n1", "4")
+	w.label("n1", "b1", "r1")
+	for _, name := range []string{"plain", "near"} {
+		w.gang(name, 2, 2)
+	}
+	w.gang("big", 9, 9)
+	w.shares("near", v1alpha1.TopologyConstraint{Level: "rack"})
+	w.shares("big", v1alpha1.TopologyConstraint{Level: "rack"})
+	w.play(t.Context(), time.Second)
+	if got := w.places("plain") + w.places("big"); got != "" {
+		t.Errorf("they show %s", got)
+	}
+	if got, want := w.places("near"), "rack[] 1/1 [b1/r1];"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	w.reconfigure(profileOf())
+	w.node("n2", "1")
+	w.play(t.Context(), time.Minute)
+	if got, want := w.places("near"), "rack[] 0/0 [];"; got != want {
+		t.Errorf("without the level %s, want %s", got, want)
+	}
+}

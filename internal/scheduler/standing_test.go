@@ -5,10 +5,13 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/debugapi"
 )
 
 // inRacks gives the configuration blocks and racks, by the labels "block" and "rack".
@@ -107,5 +110,48 @@ func TestAGroupThatWaitsShowsNoPlaces(t *testing.T) {
 	w.play(t.Context(), time.Minute)
 	if got, want := w.places("near"), "rack[] 0/0 [];"; got != want {
 		t.Errorf("without the level %s, want %s", got, want)
+	}
+}
+
+// TestDomainsAreShown: which are whole, what is idle in them, and how many nodes are in none.
+func TestDomainsAreShown(t *testing.T) {
+	w := newWorld(t)
+	w.inRacks()
+	for name, at := range map[string][2]string{"n1": {"b1", "r1"}, "n2": {"b1", "r2"}, "n3": {"b1", "r2"}, "n4": {"", "r9"}, "n5": {"b2", ""}} {
+		w.node(name, "4")
+		w.label(name, at[0], at[1])
+	}
+	cordoned := w.nodes["n3"].DeepCopy()
+	cordoned.Spec.Unschedulable = true
+	w.meta(cordoned)
+	w.mailbox.Event(cluster.Event{Kind: cluster.KindNode, Node: cordoned})
+	w.gang("train", 2, 2)
+	for i := range 2 {
+		w.change(fmt.Sprint("train-", i), func(pod *corev1.Pod) { pod.Spec.NodeName, pod.Status.Phase = "n2", corev1.PodRunning })
+	}
+	w.play(t.Context(), time.Second)
+	inspector := debugapi.NewTopologyInspector(w.loop, w.clock)
+	shown := inspect(w, func() (*debugapi.Topologies, error) { return inspector.Topologies(t.Context()) })
+	text := ""
+	for _, topology := range shown.Topologies {
+		text += topology.Name + "\n"
+		for _, level := range topology.Levels {
+			text += fmt.Sprintf("%s without %d\n", level.Name, level.Unlabelled)
+			for _, domain := range level.Domains {
+				text += fmt.Sprintf("%s nodes=%d used=%d cpu=%s/%s\n", domain.Path, domain.Nodes, domain.Used, domain.Idle.Cpu(), domain.Allocatable.Cpu())
+			}
+		}
+	}
+	want := `fabric
+block without 1
+b1 nodes=3 used=1 cpu=6/12
+b2 nodes=1 used=0 cpu=4/4
+rack without 1
+/r9 nodes=1 used=0 cpu=4/4
+b1/r1 nodes=1 used=0 cpu=4/4
+b1/r2 nodes=2 used=1 cpu=2/8
+`
+	if text != want || !shown.Leading {
+		t.Errorf("shown, leading: %v\n%s\nwant\n%s", shown.Leading, text, want)
 	}
 }

@@ -155,3 +155,49 @@ b1/r2 nodes=2 used=1 cpu=2/8
 		t.Errorf("shown, leading: %v\n%s\nwant\n%s", shown.Leading, text, want)
 	}
 }
+
+// TestDomainsAndPreferencesAreMeasured: how many domains are whole, and whether those that start are in one domain that they prefer.
+func TestDomainsAndPreferencesAreMeasured(t *testing.T) {
+	w, sum := newMeasuredWorld(t)
+	if n := sum("tutti_domains"); n != 0 {
+		t.Errorf("%v domains of no topology", n)
+	}
+	w.inRacks()
+	for i, rack := range []string{"r1", "r1", "r2", "r3"} {
+		name := fmt.Sprint("n", i)
+		w.node(name, "2")
+		w.label(name, "b1", rack)
+	}
+	w.node("lone", "1")
+	prefers := func(levels ...string) (entries []v1alpha1.TopologyConstraint) {
+		for _, level := range levels {
+			entries = append(entries, v1alpha1.TopologyConstraint{Level: level, Mode: v1alpha1.TopologyPreferred})
+		}
+		return entries
+	}
+	w.play(t.Context(), time.Second)
+	expectMetrics(t, sum, map[string]float64{
+		"tutti_domains level=rack state=whole": 3, "tutti_domains level=rack state=broken": 0, "tutti_domains level=block state=whole": 1,
+	})
+	w.gang("near", 4, 4)
+	w.shares("near", append(prefers("rack"), v1alpha1.TopologyConstraint{Level: "block"})...)
+	w.play(t.Context(), time.Second)
+	expectMetrics(t, sum, map[string]float64{
+		"tutti_domains level=rack state=whole": 2, "tutti_domains level=rack state=broken": 1,
+		"tutti_domains level=block state=whole": 0, "tutti_domains level=block state=broken": 1,
+		"tutti_preferred_starts_total level=rack result=met": 1, "tutti_preferred_starts_total": 1,
+	})
+	w.gang("far", 4, 4)
+	w.shares("far", prefers("block", "rack", "host")...)
+	w.play(t.Context(), time.Second)
+	w.gang("row", 1, 1)
+	w.shares("row", prefers("rack", "example.com/row")...)
+	w.play(t.Context(), time.Second)
+	expectMetrics(t, sum, map[string]float64{
+		"tutti_domains level=rack state=whole": 0, "tutti_domains level=rack state=broken": 3,
+		"tutti_preferred_starts_total level=block result=met": 1, "tutti_preferred_starts_total level=block result=unmet": 0,
+		"tutti_preferred_starts_total level=rack result=met": 1, "tutti_preferred_starts_total level=rack result=unmet": 2,
+		"tutti_preferred_starts_total level=host result=unmet": 1, "tutti_preferred_starts_total level=label result=unmet": 1,
+		"tutti_preferred_starts_total": 6, "tutti_started_gangs_total": 3,
+	})
+}

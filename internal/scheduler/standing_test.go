@@ -156,7 +156,8 @@ b1/r2 nodes=2 used=1 cpu=2/8
 	}
 }
 
-// TestDomainsAndPreferencesAreMeasured: how many domains are whole, and whether those that start are in one domain that they prefer.
+// TestDomainsAndPreferencesAreMeasured: how many domains are whole, and whether gangs that start are in one domain that they
+// prefer.
 func TestDomainsAndPreferencesAreMeasured(t *testing.T) {
 	w, sum := newMeasuredWorld(t)
 	if n := sum("tutti_domains"); n != 0 {

@@ -12,8 +12,8 @@ type Tree struct {
 	Levels []*Domains
 }
 
-// Trees returns the trees of the configuration; none where none is declared. It is called between sessions, and what it returns is
-// valid until the next one.
+// Trees returns the trees of the configuration; none where none is declared. It is called between sessions, and what it returns
+// is valid until the next one.
 func Trees(snapshot *model.Snapshot, profile *Profile, cache *Cache) (trees []Tree) {
 	for i := range profile.Topologies {
 		if i == 0 {
@@ -32,9 +32,9 @@ func Trees(snapshot *model.Snapshot, profile *Profile, cache *Cache) (trees []Tr
 // Path returns the path of a domain, such as "b1/r3".
 func (d *Domains) Path(domain int) string { return d.paths[domain] }
 
-// UsedNodes returns, by the number of the domain, on how many of its nodes a member of a job holds a device, or anything on a node
-// without devices. A domain is whole where that is none, else broken. The slice must not be changed. It costs what has changed
-// since it was asked for.
+// UsedNodes returns, by the number of the domain, on how many of its nodes a member of a job holds a device, or anything on a
+// node without devices. A domain is whole where that is none, else broken. The slice must not be changed. It costs what has
+// changed since it was asked for.
 func (d *Domains) UsedNodes(snapshot *model.Snapshot) []int {
 	d.updateUsed(snapshot)
 	return d.usedNodes

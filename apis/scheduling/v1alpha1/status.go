@@ -272,6 +272,10 @@ const (
 	RaisePriority ChangeKind = "RaisePriority"
 	// RaiseLimit: raise the limits of a queue to the resources.
 	RaiseLimit ChangeKind = "RaiseLimit"
+	// ProvideCapacity: provide capacity for count more members in a domain that they share; the message names it.
+	ProvideCapacity ChangeKind = "ProvideCapacity"
+	// WidenTopology: name a wider level in an entry of spec.topology; the message says which.
+	WidenTopology ChangeKind = "WidenTopology"
 )
 
 // Change is one thing to do. Its kind says which of the other fields are set.
@@ -285,7 +289,7 @@ type Change struct {
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message"`
 
-	// count is how many pods or nodes it is about, or, with a role, what the minimum of the role should be.
+	// count is how many pods, members or nodes it is about, or, with a role, what the minimum of the role should be.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000000

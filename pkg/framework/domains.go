@@ -208,20 +208,23 @@ func levelsOf(trees []config.Topology) levels {
 	return all
 }
 
-func (s *Session) levels() levels {
-	if s.cache.levels == nil {
-		s.cache.levels = levelsOf(s.profile.Topologies)
+// levelsKnown returns the levels of the profile.
+func (c *Cache) levelsKnown() levels {
+	if c.levels == nil {
+		c.levels = levelsOf(c.profile.Topologies)
 	}
-	return s.cache.levels
+	return c.levels
 }
+
+func (s *Session) levels() levels { return s.cache.levelsKnown() }
 
 // labelsOf returns the labels of a level from the widest of its tree on, none for single nodes; ok is false when it is unknown.
 // The key of a label is a level, too.
-func (s *Session) labelsOf(level string) (labels []string, ok bool) {
-	if labels, ok = s.levels()[level]; ok {
+func (c *Cache) labelsOf(level string) (labels []string, ok bool) {
+	if labels, ok = c.levelsKnown()[level]; ok {
 		return labels, true
 	}
-	if known := s.cache.domains[level]; known != nil {
+	if known := c.domains[level]; known != nil {
 		return known.labels, true
 	}
 	key, isLabel := model.LevelLabel(level)
@@ -232,32 +235,34 @@ func (s *Session) labelsOf(level string) (labels []string, ok bool) {
 const maxLabelLevels = 16
 
 // Domains returns the domains of a level; nil when it is unknown.
-func (s *Session) Domains(level string) *Domains {
-	labels, ok := s.labelsOf(level)
+func (s *Session) Domains(level string) *Domains { return s.cache.domainsOf(s.Snapshot, level) }
+
+func (c *Cache) domainsOf(snapshot *model.Snapshot, level string) *Domains {
+	labels, ok := c.labelsOf(level)
 	if !ok {
 		return nil
 	}
-	known := s.cache.domains[level]
+	known := c.domains[level]
 	if known == nil {
-		if s.cache.domains == nil {
-			s.cache.domains = map[string]*Domains{}
+		if c.domains == nil {
+			c.domains = map[string]*Domains{}
 		}
-		if len(s.cache.domains) >= len(s.levels())+maxLabelLevels {
-			maps.DeleteFunc(s.cache.domains, func(name string, _ *Domains) bool {
-				_, declared := s.levels()[name]
+		if len(c.domains) >= len(c.levels)+maxLabelLevels {
+			maps.DeleteFunc(c.domains, func(name string, _ *Domains) bool {
+				_, declared := c.levels[name]
 				return !declared
 			})
 		}
-		known = &Domains{Level: level, tree: s.treeOf(level), labels: labels}
-		s.cache.domains[level] = known
+		known = &Domains{Level: level, tree: c.treeOf(level), labels: labels}
+		c.domains[level] = known
 	}
-	known.update(s.Snapshot)
+	known.update(snapshot)
 	return known
 }
 
 // treeOf returns the name of the topology that has the level; empty when none has.
-func (s *Session) treeOf(level string) string {
-	for _, tree := range s.profile.Topologies {
+func (c *Cache) treeOf(level string) string {
+	for _, tree := range c.profile.Topologies {
 		if slices.ContainsFunc(tree.Levels, func(one config.Level) bool { return one.Name == level }) {
 			return tree.Name
 		}
@@ -269,7 +274,7 @@ func (s *Session) treeOf(level string) string {
 func (s *Session) LevelsFor(job *model.Job) (levels []*Domains) {
 	var names []string
 	for i := range job.Topology {
-		names = append(names, s.treeOf(job.Topology[i].Level))
+		names = append(names, s.cache.treeOf(job.Topology[i].Level))
 	}
 	for _, tree := range s.profile.Topologies {
 		names = append(names, tree.Name)

@@ -10,6 +10,7 @@
 //	colocated.go           one domain that members prefer to share
 //	topology.go            domains that the job says members share
 //	nodomain.go            what they need, and which domains come nearest to it
+//	confined.go            a domain that was chosen before
 //	domain.go              domains that members must share
 //	exhaustive.go          every combination, for few members
 //	victims.go             the refusal of a job whose victims are terminating

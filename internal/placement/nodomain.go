@@ -12,11 +12,11 @@ import (
 
 // This file says what members that share a domain need, and which domains come nearest to it.
 
-// noDomain says which domains come nearest to what a tie needs; nil when one has enough by numbers, so that something else keeps
-// its members out.
-func (t *Placer) noDomain(tie *levelTie) *model.Refusal {
+// noDomain says which domains come nearest to what a tie needs, within those that were chosen before; nil when one has enough by
+// numbers, so that something else keeps its members out.
+func (t *Placer) noDomain(tie *levelTie, chosen []topologyDomain) *model.Refusal {
 	level := t.session.Domains(tie.shared.Level)
-	sets := t.capacities(tie, level, nil)
+	sets := t.capacities(tie, level, chosen)
 	if tie.needs == 0 || slices.ContainsFunc(sets, func(set domainSet) bool { return set.suffices }) {
 		return nil
 	}

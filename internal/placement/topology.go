@@ -57,19 +57,20 @@ type domainSet struct {
 // that members may start in another way.
 func (t *Placer) placeByTopology(room model.CapacityKind) (placed, possible bool, refusal *model.Refusal) {
 	required, preferred := t.ties(room)
+	within := t.confinement(required)
 	budget := t.budget
-	if len(preferred) > 0 && t.placeTied(slices.Concat(preferred, required), nil, room) {
+	if len(preferred) > 0 && t.placeTied(slices.Concat(preferred, required), within, room) {
 		return true, true, nil
 	}
 	t.tries, t.budget, t.incomplete = 0, budget, false
 	if len(required) == 0 {
 		return false, true, nil
 	}
-	if t.placeTied(required, nil, room) {
+	if t.placeTied(required, within, room) {
 		return true, true, nil
 	}
 	for i := range required {
-		if refusal = t.noDomain(&required[i]); refusal != nil {
+		if refusal = t.noDomain(&required[i], within); refusal != nil {
 			return false, false, refusal
 		}
 	}
@@ -88,7 +89,7 @@ func (t *Placer) placeByTopology(room model.CapacityKind) (placed, possible bool
 func (t *Placer) ties(room model.CapacityKind) (required, preferred []levelTie) {
 	for i := range t.job.Topology {
 		shared := &t.job.Topology[i]
-		if t.session.Domains(shared.Level) == nil || t.session.SharedDomain(t.job, shared) >= 0 {
+		if t.session.Domains(shared.Level) == nil || t.session.SharedDomain(t.job, shared) >= 0 && t.session.Confined(shared) < 0 {
 			continue
 		}
 		tie := levelTie{shared: shared, members: map[equivalenceClass]bool{}, levels: t.session.LevelsUpTo(shared.Level)}
@@ -159,11 +160,7 @@ func (t *Placer) placeTied(ties []levelTie, chosen []topologyDomain, room model.
 	tie := &ties[0]
 	try := func(list []int) bool {
 		t.tries++
-		within := topologyDomain{of: tie.members, nodes: make([]bool, len(t.session.Snapshot.Nodes)), list: list}
-		for _, node := range list {
-			within.nodes[node] = true
-		}
-		return t.placeTied(ties[1:], append(slices.Clip(chosen), within), room)
+		return t.placeTied(ties[1:], append(slices.Clip(chosen), t.listed(tie.members, list)), room)
 	}
 	for i, level := range tie.levels {
 		for _, set := range t.domainSets(tie, level, chosen, room) {

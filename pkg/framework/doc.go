@@ -12,7 +12,7 @@
 //	session.go, defer.go                                          one cycle: plugins are asked, actions run
 //	search.go, static.go, ranking.go, tournament.go, closest.go   a node for a task: filters, scores, order
 //	query.go                                                      what is asked about a task and its candidates
-//	domains.go, fits.go, sharing.go                               domains, what fits into them, and the members that share one
+//	domains.go, fits.go, sharing.go, confine.go                   domains, what fits into them, and the members that share one
 //	combine.go                                                    how answers of several plugins become one
 //	statement.go, assign.go, decide.go                            changes committed or undone as a whole; decisions
 //	queues.go, turns.go                                           limits of queues, and their order

@@ -111,6 +111,8 @@ type Session struct {
 	sharing map[model.JobKey]*model.Job
 	// standing counts the members that have a node, for the entries of topology that were asked for.
 	standing map[*model.TopologyConstraint]*memberCount
+	// confined is the domain in which members are kept for now.
+	confined confinement
 	// currentJob is the job that was passed to a plugin last, to which a panic is attributed; zero when it is about no single job.
 	// While comparing, it is about two jobs, and about more while victims are picked of some units. reserving is the task that
 	// reservers are asked about.

@@ -70,6 +70,9 @@ func (s *Session) SharedDomain(job *model.Job, shared *model.TopologyConstraint)
 }
 
 func (s *Session) sharedDomain(job *model.Job, shared *model.TopologyConstraint, domains *Domains) int {
+	if confined := s.Confined(shared); confined >= 0 {
+		return confined
+	}
 	known := s.standing[shared]
 	if known == nil {
 		known = &memberCount{domains: domains, members: map[int]int{}}

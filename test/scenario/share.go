@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/test/invariants"
 )
 
@@ -77,6 +78,41 @@ func (s *environment) checkShared(o *outcome) error {
 					if members > before[place] {
 						return fmt.Errorf("invariant I30: %s must share a %s: %d members are in %s, new ones in %s", decision.Job, shared.Level, members, other, place)
 					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// checkVictimsShare holds that of each job that loses pods for a gang whose members must share a domain one pod is in that domain. Where
+// a limit keeps the gang waiting, pods may go that hold no capacity there.
+func (s *environment) checkVictimsShare(o *outcome) error {
+	for _, decision := range o.decisions {
+		group := s.groupOfJob(decision.Job)
+		if len(decision.Evictions) == 0 || decision.Job.IsForeign() || group == nil || s.hasLimit(s.queueOf(decision.Job)) {
+			continue
+		}
+		for _, shared := range group.Spec.Topology {
+			if shared.Mode == v1alpha1.TopologyPreferred || shared.Roles != nil {
+				continue
+			}
+			start, inside := map[string]bool{}, map[model.JobKey]bool{}
+			for _, nomination := range decision.Nominations {
+				if nomination.Node != "" { // else it is taken back
+					start[placeOf(s.world.nodes[nomination.Node], shared.Level)] = true
+				}
+			}
+			for _, eviction := range decision.Evictions {
+				node := s.world.nodes[s.world.pods[key(eviction.Pod.Namespace, eviction.Pod.Name)].Spec.NodeName]
+				inside[eviction.Job] = inside[eviction.Job] || node != nil && start[placeOf(node, shared.Level)]
+			}
+			if len(start) != 1 || start[""] {
+				return fmt.Errorf("invariant I31: %s must share a %s, and is nominated to %v", decision.Job, shared.Level, start)
+			}
+			for job := range inside {
+				if !inside[job] {
+					return fmt.Errorf("invariant I31: %s must share a %s, is nominated to %v, and %s loses pods elsewhere", decision.Job, shared.Level, start, job)
 				}
 			}
 		}

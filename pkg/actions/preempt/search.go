@@ -67,13 +67,23 @@ func (s *search) compareMembers() {
 }
 
 // find returns the plan, nil when there is none.
-func (s *search) find() (found *plan) {
-	if shared := s.trial.Unsettled(); shared != nil {
-		if found = s.searchDomains(shared); found != nil || !s.limited {
-			return found
-		}
+func (s *search) find() *plan {
+	shared := s.trial.Unsettled()
+	if shared == nil {
+		return s.findOnNodes()
 	}
-	return s.findOnNodes()
+	inside := s.searchDomains(shared)
+	if !s.limited || inside != nil && s.session.ValidateJob(s.job) == nil {
+		return inside
+	}
+	places := s.places
+	anywhere := s.findOnNodes() // its limit may keep the job waiting, not capacity in a domain
+	if inside != nil && !anywhere.isCheaperThan(inside) {
+		s.places = places
+		return inside
+	}
+	s.shared = nil
+	return anywhere
 }
 
 // findOnNodes returns the plan on the nodes that are searched.

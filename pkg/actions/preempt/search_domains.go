@@ -40,21 +40,18 @@ func (s *search) searchDomains(shared *model.TopologyConstraint) (best *plan) {
 	s.session.Confine(shared, domains[0].domain)
 	inside := *s
 	inside.compareMembers()
-	var least cost
 	for i := range domains {
 		in := &domains[i]
-		if best != nil && (s.budget <= 0 || in.least.compare(&least) >= 0) {
-			break
+		if best != nil {
+			if least := best.cost(); s.budget <= 0 || in.least.compare(&least) >= 0 {
+				break
+			}
 		}
 		s.session.Confine(shared, in.domain)
 		one := inside
 		one.pool, one.costHeaps, one.nodes = s.pool.inDomain(in), map[heapKey]*nodeCostHeap{}, level.Nodes(in.domain)
-		found := one.findOnNodes()
-		if found == nil {
-			continue
-		}
-		if costs := found.cost(); best == nil || costs.compare(&least) < 0 {
-			best, least = found, costs
+		if found := one.findOnNodes(); found != nil && (best == nil || found.isCheaperThan(best)) {
+			best = found
 			s.shared, s.domain, s.places = shared, in.domain, one.places
 		}
 	}

@@ -294,8 +294,14 @@ func (b *domainBound) bestTimes(pods, highest int, leave func(domainVictim) bool
 	var graces []int64
 	var starts []time.Time
 	for i := range b.victims {
-		if one := &b.victims[i]; leave(*one) {
+		one := &b.victims[i]
+		switch {
+		case !leave(*one):
+		case one.from.singles[one.task]:
 			graces, starts = append(graces, one.task.GraceSeconds), append(starts, framework.Started(one.task))
+		default: // all of its gang goes with it
+			all := &one.from.wholeOnly.cost
+			graces, starts = append(graces, all.grace), append(starts, all.earliestStart)
 		}
 	}
 	slices.Sort(graces)

@@ -22,7 +22,7 @@ import (
 // This file holds plans for a gang in one rack to what each rack would cost by itself.
 
 func racks() []config.Topology {
-	return []config.Topology{{Name: "fabric", Levels: []config.Level{{Name: "rack", Label: "rack"}}}}
+	return []config.Topology{{Name: "fabric", Levels: []config.Level{{Name: "block", Label: "block"}, {Name: "rack", Label: "rack"}}}}
 }
 
 // tape gives the same numbers again.

@@ -16,8 +16,8 @@ type ShapeNeed struct {
 	Members int64
 }
 
-// Unsettled returns the entry of the job's topology by which all waiting members must share a domain that none has yet, of several
-// that with the most domains; nil when there is none.
+// Unsettled returns the entry of the job's topology by which all waiting members must share a domain that none has yet, of
+// several that with the most domains; nil when there is none.
 func (t *Placer) Unsettled() (narrowest *model.TopologyConstraint) {
 	most := -1
 	for i := range t.job.Topology {

@@ -9,8 +9,8 @@ type confinement struct {
 	domain int
 }
 
-// Confine keeps the members that share a domain in this one until Unconfine, whichever domain they would choose: a plan of victims in
-// one domain is for a start in that one. The number is that of Domains for the level.
+// Confine keeps the members that share a domain in this one until Unconfine, whichever domain they would choose: a plan of
+// victims in one domain is for a start in that one. The number is that of Domains for the level.
 func (s *Session) Confine(shared *model.TopologyConstraint, domain int) {
 	s.confined = confinement{shared: shared, domain: domain}
 }

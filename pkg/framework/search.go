@@ -205,8 +205,8 @@ func (s *Session) FeasibleOn(task *model.Task, node *model.Node, room model.Capa
 }
 
 // FitsByResourcesOnly reports whether, as the session stands, nothing but the task's shape and the capacity on each node decides
-// where it may go: what holds for it holds for every task of its shape that is plain too, and for the others all the more. Of a task
-// that is confined to a domain it answers for the nodes of the domain.
+// where it may go: what holds for it holds for every task of its shape that is plain too, and for the others all the more. Of a
+// task that is confined to a domain it answers for the nodes of the domain.
 func (s *Session) FitsByResourcesOnly(task *model.Task) bool {
 	if s.currentJob = task.Job; s.quarantined[task.Job] != nil {
 		return false

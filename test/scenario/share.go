@@ -85,8 +85,8 @@ func (s *environment) checkShared(o *outcome) error {
 	return nil
 }
 
-// checkVictimsShare holds that of each job that loses pods for a gang whose members must share a domain one pod is in that domain. Where
-// a limit keeps the gang waiting, pods may go that hold no capacity there.
+// checkVictimsShare holds that each job that loses pods for a gang whose members must share a domain loses one there at least.
+// Where a limit keeps the gang waiting, pods may go that hold no capacity there.
 func (s *environment) checkVictimsShare(o *outcome) error {
 	for _, decision := range o.decisions {
 		group := s.groupOfJob(decision.Job)

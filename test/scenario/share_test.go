@@ -23,13 +23,28 @@ func (f *fight) gangInADomain() string {
 	return strings.Join(lines, "\n")
 }
 
-// TestVictimsAreInTheDomainOfTheStart keeps invariants I30 and I31, which the player checks after each cycle, on random clusters in
-// which gangs that share a domain come while others run, wait for their victims, and lose members.
+// inQueues lets the groups and the other pods be in queues that may take from each other.
+func (f *fight) inQueues(lines string) string {
+	all := []string{"queue q0 selector=* guarantee=cpu:3", "queue q1 selector=* guarantee=cpu:2", "queue q2 selector=* weight=3"}
+	for one := range strings.SplitSeq(lines, "\n") {
+		switch {
+		case strings.HasPrefix(one, "group "):
+			one += " queue=" + f.one("q0", "q1", "q2")
+		case strings.HasPrefix(one, "pod ") && !strings.Contains(one, " group="):
+			one = strings.Replace(one, " labels=", " labels=scheduling.tutti.dev/queue="+f.one("q0", "q1", "q2")+",", 1)
+		}
+		all = append(all, one)
+	}
+	return strings.Join(all, "\n")
+}
+
+// TestVictimsAreInTheDomainOfTheStart keeps invariants I30 and I31, which the player checks after each cycle, on random clusters
+// in which gangs that share a domain come while others run, wait for their victims, and lose members.
 func TestVictimsAreInTheDomainOfTheStart(t *testing.T) {
 	newStage, evicted := openLister(t), 0
 	rapid.Check(t, func(t *rapid.T) {
 		f := &fight{random: &random{t: t}, stage: newStage(), budgets: rapid.Bool().Draw(t, "budgets")}
-		lines := f.cluster()
+		queues, lines := rapid.Bool().Draw(t, "queues"), f.cluster()
 		for i := range f.n(3, 8) {
 			lines += fmt.Sprintf("\nnode n%d cpu=%d memory=%dGi labels=block=%s,rack=%s,clique=%s",
 				i, f.n(1, 5), f.n(1, 5), f.one("x", "x", "y"), f.one("a", "b", "c"), f.one("c", "d"))
@@ -38,6 +53,9 @@ func TestVictimsAreInTheDomainOfTheStart(t *testing.T) {
 			lines += "\n" + f.gang(0)
 		}
 		for range f.n(2, 5) {
+			if queues {
+				lines = f.inQueues(lines)
+			}
 			if err := f.stage.world.apply(lines); err != nil {
 				t.Fatal(err)
 			}

@@ -107,8 +107,8 @@ func BenchmarkGang(b *testing.B) {
 	}
 }
 
-// BenchmarkDomains is one gang on 10,000 nodes in 10 blocks of 50 racks, full of gangs: of members that take a device or a whole node
-// each, anywhere or in one domain.
+// BenchmarkDomains is one gang on 10,000 nodes in 10 blocks of 50 racks, full of gangs: of members that take a device or a whole
+// node each, anywhere or in one domain.
 func BenchmarkDomains(b *testing.B) {
 	for _, of := range []struct {
 		level            string

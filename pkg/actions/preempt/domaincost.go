@@ -10,8 +10,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file finds a lower bound of what victims in one domain cost, by numbers alone: how many members of a shape would fit on each
-// node without the pods up to a priority, and how many pods have to leave for that at least.
+// This file finds a lower bound of what victims in one domain cost, by numbers alone: how many members of a shape would fit on
+// each node without the pods up to a priority, and how many pods have to leave for that at least.
 //
 // Invariant: no plan by which the job starts in the domain costs less.
 
@@ -162,8 +162,8 @@ func (b *domainBound) release(free []int64, victim *domainVictim) {
 // maxPrioritySteps is for how many priorities it is counted how many pods of them and above have to leave.
 const maxPrioritySteps = 8
 
-// leastAbove returns, by priority, how many pods of that priority and above have to leave at least, none above the last; for all but
-// the highest priorities, and the lowest, it is what holds for a higher one.
+// leastAbove returns, by priority, how many pods of that priority and above have to leave at least, none above the last; for all
+// but the highest priorities, and the lowest, it is what holds for a higher one.
 func (b *domainBound) leastAbove(priorities []int32) []int64 {
 	above := make([]int64, len(priorities))
 	for i := len(priorities) - 1; i >= 0; i-- {
@@ -216,8 +216,8 @@ func (b *domainBound) leastBetween(from, to int32) int64 {
 	return (parts + podParts - 1) / podParts
 }
 
-// cheapest returns the lowest cost of a member on a node: as if the pods that free most of a resource freed most of each. freed is
-// space to work in.
+// cheapest returns the lowest cost of a member on a node: as if the pods that free most of a resource freed most of each. freed
+// is space to work in.
 func (b *domainBound) cheapest(free []int64, freed [][]int64, victims []domainVictim) (best ratio) {
 	before := b.fits(free)
 	for i, position := range b.positions {
@@ -289,7 +289,7 @@ func (b *domainBound) leastGangs(pods int64, leave func(domainVictim) bool, coun
 	return gangs
 }
 
-// bestTimes returns the shortest time in which so many pods end, and the latest time since when so many of the highest priority run.
+// bestTimes returns the shortest grace with which so many pods end, and the latest start of so many of the highest priority.
 func (b *domainBound) bestTimes(pods, highest int, leave func(domainVictim) bool) (grace int64, start time.Time) {
 	var graces []int64
 	var starts []time.Time

@@ -79,8 +79,8 @@ func (p *problem) inRack(rack string) *problem {
 }
 
 // price is what victims cost, by the criteria of preemption in their order: violations, the highest priority, gangs that end, the
-// sum of priorities, moved up by so much that more pods cost more, the longest grace, and for how long those of the highest priority
-// have run.
+// sum of priorities, moved up by so much that more pods cost more, the longest grace, and for how long those of the highest
+// priority have run.
 type price [6]int64
 
 func (p *problem) priceOf(victims map[types.UID]bool) price {
@@ -180,8 +180,8 @@ func TestTheCheapestRackIsFound(t *testing.T) {
 	}
 }
 
-// TestEachRackAloneCostsNoLess compares with the same search for a gang that may start anywhere, on each of the racks alone: for equal
-// members one by one where that costs least, as on large clusters.
+// TestEachRackAloneCostsNoLess compares with the same search for a gang that may start anywhere, on each of the racks alone: for
+// equal members one by one where that costs least, as on large clusters.
 func TestEachRackAloneCostsNoLess(t *testing.T) {
 	plans := 0
 	rapid.Check(t, func(t *rapid.T) {

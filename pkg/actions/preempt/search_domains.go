@@ -26,8 +26,8 @@ type domainVictim struct {
 	priority int32
 }
 
-// searchDomains looks for a plan in each domain of a level in which the job could start, from the one that can cost least on, until no
-// other can cost less than the best plan, or the budget is used up. It sets in which domain the job starts.
+// searchDomains looks for a plan in each domain of a level in which the job could start, from the one that can cost least on,
+// until no other can cost less than the best plan, or the budget is used up. It sets in which domain the job starts.
 //
 // Invariant T2: each unit of the plan has a pod in that domain.
 func (s *search) searchDomains(shared *model.TopologyConstraint) (best *plan) {
@@ -65,8 +65,8 @@ func (s *search) searchDomains(shared *model.TopologyConstraint) (best *plan) {
 	return best
 }
 
-// possibleDomains returns the domains of a level in which the job could start if all victims there left, those first that can cost
-// least.
+// possibleDomains returns the domains of a level in which the job could start if all victims there left, those first that can
+// cost least.
 func (s *search) possibleDomains(level *framework.Domains) []domainVictims {
 	domains := make([]domainVictims, level.Len())
 	for i := range domains {

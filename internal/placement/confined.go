@@ -23,7 +23,7 @@ func (t *Placer) Unsettled() (narrowest *model.TopologyConstraint) {
 	for i := range t.job.Topology {
 		shared := &t.job.Topology[i]
 		level := t.session.Domains(shared.Level)
-		if shared.Preferred || shared.SliceSize > 0 || level == nil || level.Len() <= most || t.session.SharedDomain(t.job, shared) >= 0 ||
+		if shared.Preferred || shared.SliceSize > 0 || level == nil || level.Len() <= most || t.session.SharedDomain(t.job, shared, 0) >= 0 ||
 			slices.ContainsFunc(t.members, func(task *model.Task) bool { return !shared.Covers(task) }) {
 			continue
 		}
@@ -41,23 +41,4 @@ func (t *Placer) Needs() (needs []ShapeNeed) {
 		}
 	}
 	return needs
-}
-
-// confinement returns the domain in which the session keeps the members of one of the ties; none where it keeps them in none.
-func (t *Placer) confinement(ties []levelTie) []topologyDomain {
-	for i := range ties {
-		if domain := t.session.Confined(ties[i].shared); domain >= 0 {
-			return []topologyDomain{t.listed(ties[i].members, t.session.Domains(ties[i].shared.Level).Nodes(domain))}
-		}
-	}
-	return nil
-}
-
-// listed returns the domain of these nodes, for members of those kinds.
-func (t *Placer) listed(members map[equivalenceClass]bool, list []int) topologyDomain {
-	d := topologyDomain{of: members, nodes: make([]bool, len(t.session.Snapshot.Nodes)), list: list}
-	for _, node := range list {
-		d.nodes[node] = true
-	}
-	return d
 }

@@ -66,10 +66,14 @@ func (t *Placer) place(room model.CapacityKind) *model.Refusal {
 	if refusal == nil || t.placeInDomains(t.requiredColocations(), nil, room) || t.placeExhaustively(room) {
 		return nil
 	}
-	if lacking != nil {
+	switch {
+	case lacking == nil:
+		return refusal
+	case t.triedAll(room):
 		return lacking
+	default:
+		return lacking.WithNote("not all possibilities were tried")
 	}
-	return refusal
 }
 
 // spend takes visited nodes off the budget.
@@ -182,6 +186,9 @@ func take(statement *framework.Statement, task *model.Task, node *model.Node, ro
 // given amount, by name of the node. It leaves no trace.
 func (t *Placer) FitsWithin(rooms map[string]model.Resources) bool {
 	t.session.ApplyReservations(t.job)
+	if fits, known := t.slicesFitWithin(rooms); known {
+		return fits
+	}
 	left := map[string]model.Resources{}
 	for name, room := range rooms {
 		left[name] = room.Clone()

@@ -1,12 +1,12 @@
 package framework
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strings"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -18,6 +18,8 @@ import (
 type Domains struct {
 	// Level is the name of the level.
 	Level string
+	// tree is the name of the topology, empty for single nodes and the key of a label.
+	tree string
 	// labels are those of the levels of the tree from the widest to this one, none for single nodes. The values are the path of a
 	// domain: two racks of one name in two blocks are two domains.
 	labels []string
@@ -46,11 +48,46 @@ func (d *Domains) Len() int { return len(d.paths) }
 // Of returns the number of the domain that the node is in, in the natural order of their paths; -1 when it is in none.
 func (d *Domains) Of(node *model.Node) int { return int(d.of[node.Index]) }
 
-// Nodes returns the indexes of the nodes of a domain, which must not be changed.
-func (d *Domains) Nodes(domain int) []int { return d.members[domain] }
+// Nodes returns the indexes of the nodes of a domain, which must not be changed; none of one whose labels are gone.
+func (d *Domains) Nodes(domain int) []int {
+	if domain == d.goneDomain() {
+		return nil
+	}
+	return d.members[domain]
+}
 
 // Name returns the name of a domain as messages show it: "rack b1/r3".
-func (d *Domains) Name(domain int) string { return d.Level + " " + d.paths[domain] }
+func (d *Domains) Name(domain int) string {
+	if domain == d.goneDomain() {
+		return "a " + d.Level + " whose label no node has any more"
+	}
+	return d.Level + " " + d.paths[domain]
+}
+
+// goneDomain stands for the domain of members whose path no node has any more.
+func (d *Domains) goneDomain() int { return len(d.paths) }
+
+// ofMember returns the domain in which a task stands that has this node: that of the node, or, while the node has no label of the level,
+// that which was written on the pod with its bind. Programs that label nodes take labels away for some seconds when they start again.
+func (d *Domains) ofMember(task *model.Task, node *model.Node) int {
+	in := d.Of(node)
+	if in >= 0 || d.tree == "" {
+		return in
+	}
+	for _, one := range strings.Split(task.Pod.Annotations[v1alpha1.AnnotationDomain], ",") {
+		name, path, _ := strings.Cut(one, "=")
+		values := strings.Split(path, "/")
+		if name != d.tree || len(values) < len(d.labels) {
+			continue
+		}
+		at, known := slices.BinarySearchFunc(d.paths, strings.Join(values[:len(d.labels)], "/"), model.CompareNatural)
+		if !known {
+			return d.goneDomain()
+		}
+		return at
+	}
+	return -1
+}
 
 // Unlabelled returns how many nodes are in no domain.
 func (d *Domains) Unlabelled() int {
@@ -96,7 +133,7 @@ func (d *Domains) number(path []string) {
 			numbers[one] = 0
 		}
 	}
-	d.paths = slices.SortedFunc(maps.Keys(numbers), compareNatural)
+	d.paths = slices.SortedFunc(maps.Keys(numbers), model.CompareNatural)
 	for i, one := range d.paths {
 		numbers[one] = int32(i)
 	}
@@ -162,34 +199,6 @@ func (d *Domains) read(node *model.Node) string {
 	return b.String()
 }
 
-// compareNatural orders names so that r2 comes before r10.
-func compareNatural(a, b string) int {
-	for x, y := a, b; ; x, y = x[1:], y[1:] {
-		switch {
-		case x == "" || y == "":
-			return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(a, b))
-		case isDigit(x[0]) && isDigit(y[0]):
-			m, n := number(x), number(y)
-			if order := cmp.Or(cmp.Compare(len(m), len(n)), cmp.Compare(m, n)); order != 0 {
-				return order
-			}
-			x, y = x[digits(x)-1:], y[digits(y)-1:]
-		case x[0] != y[0]:
-			return cmp.Compare(x[0], y[0])
-		}
-	}
-}
-
-func isDigit(c byte) bool { return '0' <= c && c <= '9' }
-
-// digits returns how many digits the text begins with.
-func digits(text string) int {
-	return len(text) - len(strings.TrimLeft(text, "0123456789"))
-}
-
-// number returns the number that the text begins with, without zeros in front.
-func number(text string) string { return strings.TrimLeft(text[:digits(text)], "0") }
-
 // levels are the labels of the levels of a configuration, by name, each with those of the wider levels of its tree in front.
 type levels map[string][]string
 
@@ -231,14 +240,54 @@ func (s *Session) Domains(level string) *Domains {
 	}
 	known := s.cache.domains[level]
 	if known == nil {
-		if s.cache.domains == nil || len(s.cache.domains) >= len(s.levels())+maxLabelLevels {
+		if s.cache.domains == nil {
 			s.cache.domains = map[string]*Domains{}
 		}
-		known = &Domains{Level: level, labels: labels}
+		if len(s.cache.domains) >= len(s.levels())+maxLabelLevels {
+			maps.DeleteFunc(s.cache.domains, func(name string, _ *Domains) bool {
+				_, declared := s.levels()[name]
+				return !declared
+			})
+		}
+		known = &Domains{Level: level, tree: s.treeOf(level), labels: labels}
 		s.cache.domains[level] = known
 	}
 	known.update(s.Snapshot)
 	return known
+}
+
+// treeOf returns the name of the topology that has the level; empty when none has.
+func (s *Session) treeOf(level string) string {
+	for _, tree := range s.profile.Topologies {
+		if slices.ContainsFunc(tree.Levels, func(one config.Level) bool { return one.Name == level }) {
+			return tree.Name
+		}
+	}
+	return ""
+}
+
+// LevelsFor returns the levels of all topologies, from the widest of each on; first those of which the job names one, in that order.
+func (s *Session) LevelsFor(job *model.Job) (levels []*Domains) {
+	var names []string
+	for i := range job.Topology {
+		names = append(names, s.treeOf(job.Topology[i].Level))
+	}
+	for _, tree := range s.profile.Topologies {
+		names = append(names, tree.Name)
+	}
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			continue
+		}
+		for _, tree := range s.profile.Topologies {
+			for _, level := range tree.Levels {
+				if tree.Name == name {
+					levels = append(levels, s.Domains(level.Name))
+				}
+			}
+		}
+	}
+	return levels
 }
 
 // LevelsUpTo returns the domains of a level and of the narrower ones of its tree, the narrowest first. Single nodes are a level

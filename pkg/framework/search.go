@@ -222,6 +222,21 @@ func (s *Session) FitsByResourcesOnly(task *model.Task) bool {
 	return true
 }
 
+// IsPlainInDomain reports whether, as the session stands, nothing decides where the task may go but what FitsByResourcesOnly means
+// and the domains that it shares: what holds for it holds for every plain task of its shape that shares the same.
+func (s *Session) IsPlainInDomain(task *model.Task) bool {
+	if s.currentJob = task.Job; s.quarantined[task.Job] != nil {
+		return false
+	}
+	s.Snapshot.ExcludeTerminating(false) // as FitsByResourcesOnly does
+	checks, refused := s.checks(task, NodeWithPods)
+	if len(checks) > 0 || refused != nil {
+		return false
+	}
+	checks, refused = s.checks(task, ClusterWide)
+	return len(checks) == len(s.domainChecks(task)) && refused == nil
+}
+
 // FiltersDependOnSnapshotOnly reports whether where the task may go follows from the snapshot alone: as long as that is the
 // same, so is the answer.
 func (s *Session) FiltersDependOnSnapshotOnly(task *model.Task) bool {

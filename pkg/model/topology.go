@@ -20,3 +20,19 @@ type TopologyConstraint struct {
 func (c *TopologyConstraint) Covers(task *Task) bool {
 	return c.Roles == nil || slices.Contains(c.Roles, task.Role)
 }
+
+// Nests reports whether the slices of two entries fit into each other: the sizes divide, or no member is in both.
+func (c *TopologyConstraint) Nests(other *TopologyConstraint) bool {
+	if c.SliceSize == 0 || other.SliceSize == 0 || c.SliceSize%other.SliceSize == 0 || other.SliceSize%c.SliceSize == 0 {
+		return true
+	}
+	return c.Roles != nil && other.Roles != nil && !slices.ContainsFunc(c.Roles, func(role string) bool { return slices.Contains(other.Roles, role) })
+}
+
+// IncludesAll reports whether members that share a domain by another entry all share one by this entry, too.
+func (c *TopologyConstraint) IncludesAll(other *TopologyConstraint) bool {
+	if c.Preferred || c.SliceSize > 0 && (other.SliceSize == 0 || c.SliceSize < other.SliceSize) {
+		return false
+	}
+	return c.Roles == nil || other.Roles != nil && !slices.ContainsFunc(other.Roles, func(role string) bool { return !slices.Contains(c.Roles, role) })
+}

@@ -186,7 +186,7 @@ func (d *random) group() string {
 
 // topology is one domain that members share.
 func (d *random) topology() string {
-	return d.one("rack", "rack", "block", "block", "host", "clique", "rack~", "block~", "zone/x", "none", "rack@r")
+	return d.one("rack", "rack", "block", "block", "host", "clique", "rack~", "block~", "zone/x", "none", "rack@r", "rack:2", "block:2", "clique:2", "rack:3", "rack~!30", "rack@r:2")
 }
 
 // foreignGroup is a group of another project, or pods that name one which does not exist.

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,32 +58,86 @@ func (s *environment) checkShared(o *outcome) error {
 			if shared.Mode == v1alpha1.TopologyPreferred {
 				continue
 			}
-			before, now := map[string]int{}, map[string]bool{}
-			for _, pod := range s.world.pods {
-				node := s.world.nodes[s.nodeOf(pod)]
-				if s.jobOf(pod) != decision.Job || node == nil || pod.DeletionTimestamp != nil || ended(pod) ||
-					shared.Roles != nil && !slices.Contains(shared.Roles, invariants.RoleOf(pod)) {
-					continue
-				}
-				if place := placeOf(node, shared.Level); fresh[pod.UID] {
-					now[place] = true
-				} else if place != "" {
-					before[place]++
-				}
-			}
-			if now[""] || len(now) > 1 {
-				return fmt.Errorf("invariant I30: %s must share a %s, and is started in %v", decision.Job, shared.Level, now)
-			}
-			for place := range now {
-				for other, members := range before {
-					if members > before[place] {
-						return fmt.Errorf("invariant I30: %s must share a %s: %d members are in %s, new ones in %s", decision.Job, shared.Level, members, other, place)
-					}
-				}
+			if err := s.checkSlices(decision.Job, shared, fresh); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
+}
+
+// standing is where the members are that must share a domain: how many have a node since earlier cycles, by domain, and in which
+// domains a cycle has placed some.
+type standing struct {
+	before map[string]int
+	now    map[string]bool
+}
+
+func (s *environment) checkSlices(job model.JobKey, shared v1alpha1.TopologyConstraint, fresh map[types.UID]bool) error {
+	slicesOf, owner := map[int]standing{}, map[int]string{}
+	for _, pod := range s.world.pods {
+		node := s.world.nodes[s.nodeOf(pod)]
+		if s.jobOf(pod) != job || node == nil || pod.DeletionTimestamp != nil || ended(pod) ||
+			shared.Roles != nil && !slices.Contains(shared.Roles, invariants.RoleOf(pod)) {
+			continue
+		}
+		slice := 0
+		if shared.SliceSize > 0 {
+			index, err := s.indexOf(pod)
+			if err != nil && fresh[pod.UID] {
+				return fmt.Errorf("invariant I30: pod %s must share a %s with a slice, and has no index: %w", pod.Name, shared.Level, err)
+			}
+			if err != nil {
+				continue // it was bound before the entry had slices
+			}
+			if other := owner[index]; other != "" && fresh[pod.UID] {
+				return fmt.Errorf("invariant I30: pods %s and %s have the index %d", pod.Name, other, index)
+			}
+			owner[index], slice = pod.Name, index/int(shared.SliceSize)
+		}
+		at, known := slicesOf[slice]
+		if !known {
+			at = standing{map[string]int{}, map[string]bool{}}
+			slicesOf[slice] = at
+		}
+		if place := placeOf(node, shared.Level); fresh[pod.UID] {
+			at.now[place] = true
+		} else if place != "" {
+			at.before[place]++
+		}
+	}
+	for _, slice := range slices.Sorted(maps.Keys(slicesOf)) {
+		if at := slicesOf[slice]; at.now[""] || len(at.now) > 1 {
+			return fmt.Errorf("invariant I30: slice %d of %s must share a %s, and is started in %v", slice, job, shared.Level, at.now)
+		} else if err := at.followsMost(); err != nil {
+			return fmt.Errorf("invariant I30: slice %d of %s must share a %s: %w", slice, job, shared.Level, err)
+		}
+	}
+	return nil
+}
+
+// followsMost holds that new members are where most of the others are.
+func (at standing) followsMost() error {
+	for place := range at.now {
+		for other, members := range at.before {
+			if members > at.before[place] {
+				return fmt.Errorf("%d members are in %s, new ones in %s", members, other, place)
+			}
+		}
+	}
+	return nil
+}
+
+// indexOf returns the index of a member that is bound, as its label or what was written with its bind says.
+func (s *environment) indexOf(pod *corev1.Pod) (int, error) {
+	text := pod.Labels[v1alpha1.LabelIndex]
+	if text == "" {
+		text = s.given[pod.UID][v1alpha1.LabelIndex]
+	}
+	if text == "" {
+		text = pod.Annotations[v1alpha1.LabelIndex]
+	}
+	return strconv.Atoi(text)
 }
 
 // checkVictimsShare holds that each job that loses pods for a gang whose members must share a domain loses one there at least.
@@ -94,7 +149,7 @@ func (s *environment) checkVictimsShare(o *outcome) error {
 			continue
 		}
 		for _, shared := range group.Spec.Topology {
-			if shared.Mode == v1alpha1.TopologyPreferred || shared.Roles != nil {
+			if shared.Mode == v1alpha1.TopologyPreferred || shared.Roles != nil || shared.SliceSize > 0 {
 				continue
 			}
 			start, inside := map[string]bool{}, map[model.JobKey]bool{}

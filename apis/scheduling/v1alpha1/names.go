@@ -8,6 +8,19 @@ const (
 	// list, counts for spec.minMember only.
 	LabelRole = "scheduling.tutti.dev/role"
 
+	// LabelIndex on a member is its index in the group, from 0 up: members with neighbouring indexes are near each other, and slices
+	// are counted by it. Members without it have the index that their controller has given them, or their place in the order of
+	// names. The annotation of the same name is written on a member with its bind, where an entry of spec.topology has a sliceSize.
+	LabelIndex = "scheduling.tutti.dev/index"
+
+	// AnnotationDomain is written on a member with its bind, where the group has a topology: the domain of its node in each topology
+	// of the configuration, as fabric=b1/r3,nvlink=c7.
+	AnnotationDomain = "scheduling.tutti.dev/domain"
+
+	// AnnotationSlice is written on a member with its bind, where an entry of spec.topology has a sliceSize: the number of its slice,
+	// from 0 up, of the smallest slices that it is in.
+	AnnotationSlice = "scheduling.tutti.dev/slice"
+
 	// LabelQueue on a pod names the Queue of its job, unless its PodGroup does so in spec.queue; the oldest member's counts. On a
 	// namespace it names the Queue of the jobs that say nothing themselves, and lets them use it where the Queue has no
 	// namespaceSelector.

@@ -75,7 +75,7 @@ func measure(b *testing.B, cluster func() *model.Snapshot, victims int) {
 		snapshot.AssignIndexes()
 		profile := &framework.Profile{
 			Actions: []framework.Action{refusing{}, preempt.New(preempt.DefaultOptions())}, Topologies: racks(),
-			Tiers:   []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}, {Factory: conformance.New}}},
+			Tiers: []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}, {Factory: conformance.New}}},
 		}
 		evicted := 0
 		options := framework.Options{Decide: func(d model.Decision) { evicted += len(d.Evictions) }}

@@ -307,7 +307,10 @@ func (s *Scheduler) decide(ctx context.Context, r *runningCycle, decision model.
 	if job != nil && len(decision.Binds) > 0 {
 		s.gangs.Begin(job)
 	}
-	s.machine.SubmitUntil(r.now, decision, s.gangs.Deadline(job))
+	bound := func(task *model.Task) bool {
+		return slices.ContainsFunc(decision.Binds, func(bind model.Bind) bool { return bind.Pod.UID == task.UID })
+	}
+	s.machine.SubmitUntil(r.now, decision, s.gangs.Deadline(job, bound))
 	late, again := s.drainGroupEvents(r.snapshot, decision.Job, r.changed, r.now)
 	r.outcomes, r.repeat = append(r.outcomes, late...), r.repeat || again || decision.ReleasesCapacity()
 	for _, reply := range s.mailbox.takeReplies() {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -87,6 +89,14 @@ func (d *Domains) ofMember(task *model.Task, node *model.Node) int {
 		return at
 	}
 	return -1
+}
+
+// Label returns the key of the label whose values are the names of the domains; empty for single nodes.
+func (d *Domains) Label() string {
+	if len(d.labels) == 0 {
+		return ""
+	}
+	return d.labels[len(d.labels)-1]
 }
 
 // Unlabelled returns how many nodes are in no domain.
@@ -214,14 +224,6 @@ func levelsOf(trees []config.Topology) levels {
 	return all
 }
 
-// labelsOf returns the labels of a level; ok is false when it is unknown. The key of a label with a prefix is a level, too.
-func (l levels) labelsOf(level string) (labels []string, ok bool) {
-	if labels, ok = l[level]; ok {
-		return labels, true
-	}
-	return []string{level}, strings.Contains(level, "/")
-}
-
 func (s *Session) levels() levels {
 	if s.cache.levels == nil {
 		s.cache.levels = levelsOf(s.profile.Topologies)
@@ -229,12 +231,25 @@ func (s *Session) levels() levels {
 	return s.cache.levels
 }
 
+// labelsOf returns the labels of a level from the widest of its tree on, none for single nodes; ok is false when it is unknown.
+// The key of a label is a level, too.
+func (s *Session) labelsOf(level string) (labels []string, ok bool) {
+	if labels, ok = s.levels()[level]; ok {
+		return labels, true
+	}
+	if known := s.cache.domains[level]; known != nil {
+		return known.labels, true
+	}
+	key, isLabel := model.LevelLabel(level)
+	return []string{key}, isLabel && len(validation.IsQualifiedName(key)) == 0
+}
+
 // maxLabelLevels is for how many levels domains are kept beyond those of the configuration: users name keys of labels.
 const maxLabelLevels = 16
 
 // Domains returns the domains of a level; nil when it is unknown.
 func (s *Session) Domains(level string) *Domains {
-	labels, ok := s.levels().labelsOf(level)
+	labels, ok := s.labelsOf(level)
 	if !ok {
 		return nil
 	}

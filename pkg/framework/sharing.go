@@ -20,9 +20,8 @@ import (
 func (s *Session) invalidTopology(job *model.Job) *model.Refusal {
 	for i := range job.Topology {
 		shared := &job.Topology[i]
-		known := s.levels()
-		if _, ok := known.labelsOf(shared.Level); !ok {
-			names := slices.Sorted(maps.Keys(known))
+		if _, ok := s.labelsOf(shared.Level); !ok {
+			names := slices.Sorted(maps.Keys(s.levels()))
 			return &model.Refusal{Code: model.InvalidGroup, Detail: fmt.Sprintf("topology: there is no level %q; the scheduler knows %s%s",
 				model.Brief(shared.Level, maxLevelName), strings.Join(names, ", "), config.DidYouMean(shared.Level, names))}
 		}

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/test/invariants"
 )
@@ -25,6 +27,9 @@ const topologies = `topologies:
 
 // placeOf returns the domain of a level that the node is in, as its labels say it; empty when it is in none.
 func placeOf(node *corev1.Node, level string) string {
+	if label, ok := strings.CutPrefix(level, "label:"); ok {
+		return node.Labels[label]
+	}
 	switch level {
 	case "host":
 		return node.Name
@@ -47,14 +52,10 @@ func (s *environment) checkShared(o *outcome) error {
 		}
 	}
 	for _, decision := range o.decisions {
-		if len(decision.Binds) == 0 || decision.Job.IsForeign() {
+		if len(decision.Binds) == 0 {
 			continue
 		}
-		group := s.groupOfJob(decision.Job)
-		if group == nil {
-			continue
-		}
-		for _, shared := range group.Spec.Topology {
+		for _, shared := range s.sharedBy(decision.Job) {
 			if shared.Mode == v1alpha1.TopologyPreferred {
 				continue
 			}
@@ -140,15 +141,42 @@ func (s *environment) indexOf(pod *corev1.Pod) (int, error) {
 	return strconv.Atoi(text)
 }
 
+// sharedBy returns which members of a job share a domain, as its group says it, and as its pods do where that is not one of ours.
+func (s *environment) sharedBy(job model.JobKey) (all []v1alpha1.TopologyConstraint) {
+	group := s.groupOfJob(job)
+	if group == nil {
+		return nil
+	}
+	for _, shared := range group.Spec.Topology {
+		if job.Source == model.SourceNative {
+			shared.Level = "label:" + shared.Level
+		}
+		all = append(all, shared)
+	}
+	for _, pod := range s.world.pods {
+		if s.jobOf(pod) != job || job.Source == model.SourcePodGroup || job.IsPod() || pod.DeletionTimestamp != nil || ended(pod) {
+			continue
+		}
+		var said []v1alpha1.TopologyConstraint
+		if json.Unmarshal([]byte(pod.Annotations[v1alpha1.AnnotationTopology]), &said) == nil {
+			all = append(all, said...)
+		}
+		label := pod.Annotations[groups.KueueRequired]
+		if label != "" && pod.Labels[groups.KueueGivesPlace] == "" && job.Source == model.SourceKueue {
+			all = append(all, v1alpha1.TopologyConstraint{Level: "label:" + label})
+		}
+	}
+	return all
+}
+
 // checkVictimsShare holds that each job that loses pods for a gang whose members must share a domain loses one there at least.
 // Where a limit keeps the gang waiting, pods may go that hold no capacity there.
 func (s *environment) checkVictimsShare(o *outcome) error {
 	for _, decision := range o.decisions {
-		group := s.groupOfJob(decision.Job)
-		if len(decision.Evictions) == 0 || decision.Job.IsForeign() || group == nil || s.hasLimit(s.queueOf(decision.Job)) {
+		if len(decision.Evictions) == 0 || s.hasLimit(s.queueOf(decision.Job)) {
 			continue
 		}
-		for _, shared := range group.Spec.Topology {
+		for _, shared := range s.sharedBy(decision.Job) {
 			if shared.Mode == v1alpha1.TopologyPreferred || shared.Roles != nil || shared.SliceSize > 0 {
 				continue
 			}
@@ -179,14 +207,19 @@ func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// sharedDomain reads an entry of spec.topology: LEVEL, LEVEL~ if it is preferred, with @ROLE+ROLE, then :SLICESIZE or !WAITSECONDS.
+// sharedDomain reads an entry of spec.topology: LEVEL, LEVEL~ if it is preferred, with @ROLE+ROLE, then :SLICESIZE or
+// !WAITSECONDS.
 func sharedDomain(entry string) v1alpha1.TopologyConstraint {
 	entry, wait, _ := strings.Cut(entry, "!")
+	entry, ofLabel := strings.CutPrefix(entry, "label:")
 	entry, size, _ := strings.Cut(entry, ":")
 	level, roles, some := strings.Cut(entry, "@")
 	shared := v1alpha1.TopologyConstraint{Level: strings.TrimSuffix(level, "~"), Mode: v1alpha1.TopologyRequired}
 	if level != shared.Level {
 		shared.Mode = v1alpha1.TopologyPreferred
+	}
+	if ofLabel {
+		shared.Level = "label:" + shared.Level
 	}
 	if some {
 		shared.Roles = strings.Split(roles, "+")

@@ -13,7 +13,7 @@
 //	search.go, static.go, ranking.go, tournament.go, closest.go   a node for a task: filters, scores, order
 //	query.go                                                      what is asked about a task and its candidates
 //	domains.go, whole.go, fits.go                                 domains, which of them are whole, and what fits into them
-//	sharing.go                                                    the members that share a domain
+//	sharing.go, confine.go                                        the members that share a domain
 //	standing.go, trees.go                                         where members are, and all domains, between sessions
 //	combine.go                                                    how answers of several plugins become one
 //	statement.go, assign.go, decide.go                            changes committed or undone as a whole; decisions

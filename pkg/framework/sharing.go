@@ -93,6 +93,9 @@ func (s *Session) isKeptFor(task *model.Task, job *model.Job, node *model.Node) 
 // Where entries contradict each other, as after an edit, the one with the fewest domains decides first: those of the others are
 // looked for inside of its domain.
 func (s *Session) SharedDomain(job *model.Job, shared *model.TopologyConstraint, slice int) int {
+	if confined := s.Confined(shared); confined >= 0 {
+		return confined
+	}
 	members := s.sharers(job, shared)
 	if members.invalid != nil {
 		return -1

@@ -170,6 +170,40 @@ func (s *environment) sharedBy(job model.JobKey) (all []v1alpha1.TopologyConstra
 	return all
 }
 
+// checkVictimsShare holds that each job that loses pods for a gang whose members must share a domain loses one there at least.
+// Where a limit keeps the gang waiting, pods may go that hold no capacity there.
+func (s *environment) checkVictimsShare(o *outcome) error {
+	for _, decision := range o.decisions {
+		if len(decision.Evictions) == 0 || s.hasLimit(s.queueOf(decision.Job)) {
+			continue
+		}
+		for _, shared := range s.sharedBy(decision.Job) {
+			if shared.Mode == v1alpha1.TopologyPreferred || shared.Roles != nil || shared.SliceSize > 0 {
+				continue
+			}
+			start, inside := map[string]bool{}, map[model.JobKey]bool{}
+			for _, nomination := range decision.Nominations {
+				if nomination.Node != "" { // else it is taken back
+					start[placeOf(s.world.nodes[nomination.Node], shared.Level)] = true
+				}
+			}
+			for _, eviction := range decision.Evictions {
+				node := s.world.nodes[s.world.pods[key(eviction.Pod.Namespace, eviction.Pod.Name)].Spec.NodeName]
+				inside[eviction.Job] = inside[eviction.Job] || node != nil && start[placeOf(node, shared.Level)]
+			}
+			if len(start) != 1 || start[""] {
+				return fmt.Errorf("invariant I31: %s must share a %s, and is nominated to %v", decision.Job, shared.Level, start)
+			}
+			for job := range inside {
+				if !inside[job] {
+					return fmt.Errorf("invariant I31: %s must share a %s, is nominated to %v, and %s loses pods elsewhere", decision.Job, shared.Level, start, job)
+				}
+			}
+		}
+	}
+	return nil
+}
+
 func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }

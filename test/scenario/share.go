@@ -56,11 +56,12 @@ func (s *environment) checkShared(o *outcome) error {
 		if len(decision.Binds) == 0 {
 			continue
 		}
-		for _, shared := range s.sharedBy(decision.Job) {
+		all := s.sharedBy(decision.Job)
+		for _, shared := range all {
 			if shared.Mode == v1alpha1.TopologyPreferred {
 				continue
 			}
-			if err := s.checkSlices(decision.Job, shared, fresh); err != nil {
+			if err := s.checkSlices(decision.Job, shared, all, fresh); err != nil {
 				return err
 			}
 		}
@@ -75,7 +76,9 @@ type standing struct {
 	now    map[string]bool
 }
 
-func (s *environment) checkSlices(job model.JobKey, shared v1alpha1.TopologyConstraint, fresh map[types.UID]bool) error {
+func (s *environment) checkSlices(
+	job model.JobKey, shared v1alpha1.TopologyConstraint, all []v1alpha1.TopologyConstraint, fresh map[types.UID]bool,
+) error {
 	slicesOf, owner := map[int]standing{}, map[int]string{}
 	for _, pod := range s.world.pods {
 		node := s.world.nodes[s.nodeOf(pod)]
@@ -102,27 +105,88 @@ func (s *environment) checkSlices(job model.JobKey, shared v1alpha1.TopologyCons
 			at = standing{map[string]int{}, map[string]bool{}}
 			slicesOf[slice] = at
 		}
-		if place := placeOf(node, shared.Level); fresh[pod.UID] {
-			at.now[place] = true
-		} else if place != "" {
+		if fresh[pod.UID] {
+			at.now[placeOf(node, shared.Level)] = true
+		} else if place := standsIn(pod, node, shared.Level); place != "" {
 			at.before[place]++
 		}
 	}
 	for _, slice := range slices.Sorted(maps.Keys(slicesOf)) {
 		if at := slicesOf[slice]; at.now[""] || len(at.now) > 1 {
 			return fmt.Errorf("invariant I30: slice %d of %s must share a %s, and is started in %v", slice, job, shared.Level, at.now)
-		} else if err := at.followsMost(); err != nil {
+		} else if err := at.followsMost(s.insideWider(job, shared, all, fresh)); err != nil {
 			return fmt.Errorf("invariant I30: slice %d of %s must share a %s: %w", slice, job, shared.Level, err)
 		}
 	}
 	return nil
 }
 
-// followsMost holds that new members are where most of the others are.
-func (at standing) followsMost() error {
+// standsIn returns the domain of a member that has had its node before this cycle: while the node has no label, what was written on the
+// pod with its bind.
+func standsIn(pod *corev1.Pod, node *corev1.Node, level string) string {
+	place := placeOf(node, level)
+	depth := map[string]int{"block": 1, "rack": 2, "clique": 1}[level]
+	for _, one := range strings.Split(pod.Annotations[v1alpha1.AnnotationDomain], ",") {
+		tree, path, _ := strings.Cut(one, "=")
+		if values := strings.Split(path, "/"); place == "" && (tree == "nvlink") == (level == "clique") && depth > 0 && len(values) >= depth {
+			place = strings.Join(values[:depth], "/")
+		}
+	}
+	return place
+}
+
+// insideWider returns which domains of an entry have nodes in the domains of most members by entries for at least the same members
+// with fewer domains: where entries contradict each other, these decide first. Where they have no such domain all have.
+func (s *environment) insideWider(
+	job model.JobKey, shared v1alpha1.TopologyConstraint, all []v1alpha1.TopologyConstraint, fresh map[types.UID]bool,
+) func(place string) bool {
+	places := func(level string) map[string]bool {
+		found := map[string]bool{}
+		for _, node := range s.world.nodes {
+			if place := placeOf(node, level); place != "" {
+				found[place] = true
+			}
+		}
+		return found
+	}
+	var around []func(string) bool
+	for _, wider := range all {
+		if wider.Mode == v1alpha1.TopologyPreferred || wider.Level == shared.Level || len(places(wider.Level)) >= len(places(shared.Level)) {
+			continue
+		}
+		before := map[string]int{}
+		for _, pod := range s.world.pods {
+			node := s.world.nodes[s.nodeOf(pod)]
+			if s.jobOf(pod) == job && node != nil && !fresh[pod.UID] && pod.DeletionTimestamp == nil && !ended(pod) &&
+				(wider.Roles == nil || slices.Contains(wider.Roles, invariants.RoleOf(pod))) {
+				before[standsIn(pod, node, wider.Level)]++
+			}
+		}
+		delete(before, "")
+		for one, members := range before {
+			if members < slices.Max(slices.Collect(maps.Values(before))) {
+				continue
+			}
+			around = append(around, func(place string) bool {
+				for _, node := range s.world.nodes {
+					if placeOf(node, shared.Level) == place && placeOf(node, wider.Level) == one {
+						return true
+					}
+				}
+				return false
+			})
+		}
+	}
+	return func(place string) bool {
+		return !slices.ContainsFunc(around, func(inside func(string) bool) bool { return !inside(place) })
+	}
+}
+
+// followsMost holds that new members are where most of the others are, of the domains that count.
+func (at standing) followsMost(counts func(place string) bool) error {
 	for place := range at.now {
 		for other, members := range at.before {
-			if members > at.before[place] {
+			if members > at.before[place] && counts(other) {
 				return fmt.Errorf("%d members are in %s, new ones in %s", members, other, place)
 			}
 		}

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// This file counts whole slices. A slice is members with neighbouring indexes that share a domain; slices of several sizes nest in
-// each other. A cell is the nodes that are in one domain of each of the levels whose slices are as large as its own, or larger.
-// For members of one shape, with sizes that divide each other, the numbers decide: from the smallest slices upwards, each domain
-// has capacity for as many whole ones as its capacity for smaller ones allows. Only the last slice may be smaller than its size;
-// a cell has capacity for every number of members up to holds.
+// This file counts whole slices. A slice is members with neighbouring indexes that share a domain; slices of several sizes nest
+// in each other. A cell is the nodes that are in one domain of each of the levels whose slices are as large as its own, or
+// larger. For members of one shape, with sizes that divide each other, the numbers decide: from the smallest slices upwards, each
+// domain has capacity for as many whole ones as its capacity for smaller ones allows. Only the last slice may be smaller than its
+// size; a cell has capacity for every number of members up to holds.
 
 // cell is nodes in which slices of one size are placed, or, at the leaves, single members.
 type cell struct {
@@ -83,8 +83,8 @@ type share struct {
 	members int64
 }
 
-// deal returns where so many members go, no more than the cell holds, in the order of their indexes: into as few parts as possible,
-// these in their order; the last slice, if it is smaller than the others, in the last part.
+// deal returns where so many members go, no more than the cell holds, in the order of their indexes: into as few parts as
+// possible, these in their order; the last slice, if it is smaller than the others, in the last part.
 func (c *cell) deal(members int64) (shares []share) {
 	if c.size == 0 {
 		return []share{{c.nodes, members}}
@@ -130,7 +130,8 @@ func (c *cell) deal(members int64) (shares []share) {
 	return shares
 }
 
-// besides returns how many whole slices a part has capacity for beside a smaller one of so many members; -1 when it has none for that.
+// besides returns how many whole slices a part has capacity for beside a smaller one of so many members; -1 when it has none for
+// that.
 func (c *cell) besides(part *cell, smaller int64) int64 {
 	if part.rest(c.size) >= smaller {
 		return part.slots(c.size)
@@ -138,8 +139,8 @@ func (c *cell) besides(part *cell, smaller int64) int64 {
 	return part.slots(c.size) - 1
 }
 
-// lastPart returns the part for the slice that is smaller: of those that leave capacity for the others, one with which they take the
-// fewest parts, and of these the one with the least left over.
+// lastPart returns the part for the slice that is smaller: of those that leave capacity for the others, one with which they take
+// the fewest parts, and of these the one with the least left over.
 func (c *cell) lastPart(roomiest []*cell, count, smaller int64) (last *cell) {
 	sums := []int64{0} // whole slices in the first of the roomiest
 	for _, part := range roomiest {

@@ -8,7 +8,7 @@
 //	order.go               the order of the members, and those that make up the minimum
 //	classes.go, terms.go   members that are interchangeable; inter-pod affinity between members
 //	colocated.go           one domain that members prefer to share
-//	topology.go            domains that the job says members share
+//	topology.go, ties.go   domains that the job says members share
 //	pack.go                domains for parts that share no members, by numbers
 //	sliced.go, cells.go    slices of members that share domains, and how many whole ones fit
 //	rank.go                members that are alike, in the order of their indexes

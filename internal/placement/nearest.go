@@ -16,8 +16,8 @@ type NearestDomain struct {
 	// Lacks is for how many more members it would need capacity. Like is one of them.
 	Lacks int64
 	Like  *model.Task
-	// Nodes are those of its nodes that would take such members if they were empty, those with least capacity for them first; without
-	// nodes that are overdrawn, where more capacity is no capacity for more members.
+	// Nodes are those of its nodes that would take such members if they were empty, those with least capacity for them first;
+	// without nodes that are overdrawn, where more capacity is no capacity for more members.
 	Nodes []*model.Node
 }
 

@@ -52,8 +52,8 @@ func slicing(job *model.Job) *model.TopologyConstraint {
 	return nil
 }
 
-// byIndex orders members by their index, so that those that make up the minimum are in whole slices; members that the entry does not
-// cover stay before them.
+// byIndex orders members by their index, so that those that make up the minimum are in whole slices; members that the entry does
+// not cover stay before them.
 func byIndex(session *framework.Session, job *model.Job, shared *model.TopologyConstraint, tasks []*model.Task) []*model.Task {
 	index := func(task *model.Task) int {
 		if n, ok := session.Index(job, shared, task); ok && shared.Covers(task) {

@@ -34,8 +34,8 @@ func (t *Placer) placePacked(ties []levelTie, chosen []topologyDomain, room mode
 	return t.placeTied(nil, chosen, room), true
 }
 
-// arePacked reports whether the ties must share domains of one level, share no members with each other, and have one shape without
-// slices, so that numbers decide about all of them together.
+// arePacked reports whether the ties must share domains of one level, share no members with each other, and have one shape
+// without slices, so that numbers decide about all of them together.
 func arePacked(ties []levelTie) bool {
 	if len(ties) < 2 {
 		return false
@@ -58,8 +58,8 @@ func arePacked(ties []levelTie) bool {
 // maxPackSteps bounds the search for a choice of domains for several parts; up to eight parts stay far below it.
 const maxPackSteps = 100_000
 
-// packing is the search for domains for parts, such as the members of one role each, that do not share members. All have one shape,
-// so that numbers decide.
+// packing is the search for domains for parts, such as the members of one role each, that do not share members. All have one
+// shape, so that numbers decide.
 type packing struct {
 	// sizes are those of the parts, the largest first; left is what the domains have capacity for still.
 	sizes, left []int64
@@ -69,10 +69,10 @@ type packing struct {
 	steps int
 }
 
-// pack returns for parts of these sizes in which domain each may be; nil when there is no such choice. exact is false when not all
-// choices were tried. First each part goes to the domain with the least capacity that suffices, the largest part first, so that
-// little is left over. If that fails all choices are tried, among the roomiest domains alone, as many as there are parts: where any
-// choice suffices, one of these does.
+// pack returns for parts of these sizes in which domain each may be; nil when there is no such choice. exact is false when not
+// all choices were tried. First each part goes to the domain with the least capacity that suffices, the largest part first, so
+// that little is left over. If that fails all choices are tried, among the roomiest domains alone, as many as there are parts:
+// where any choice suffices, one of these does.
 func pack(sizes, capacities []int64) (at []int, exact bool) {
 	order := descending(sizes)
 	if at = bestFit(sizes, order, capacities); at != nil {

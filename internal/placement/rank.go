@@ -8,23 +8,23 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// Neighbours by index exchange most in a ring or a mesh. Members that are alike are dealt to the nodes that were found for them in
-// the order of their indexes, nodes of one domain after the other.
+// Neighbours by index exchange most in a ring or a mesh. Members that are alike are dealt to the nodes that were found for them
+// in the order of their indexes, nodes of one domain after the other.
 
-// seat is a member and the node that was found for it.
-type seat struct {
+// choice is a member and the node that was found for it.
+type choice struct {
 	task *model.Task
 	node *model.Node
 }
 
 // placeInRankOrder places members as the function does, and those that are alike in the order of their indexes.
 func (t *Placer) placeInRankOrder(room model.CapacityKind, place func() bool) bool {
-	var found []seat
+	var found []choice
 	t.session.Try(func(*framework.Statement) *model.Refusal {
 		if place() {
 			for _, task := range t.members {
 				if task.Status.HasNode() {
-					found = append(found, seat{task, t.session.Snapshot.Node(task.Node)})
+					found = append(found, choice{task, t.session.Snapshot.Node(task.Node)})
 				}
 			}
 		}
@@ -48,9 +48,9 @@ func (t *Placer) placeInRankOrder(room model.CapacityKind, place func() bool) bo
 	return dealt == nil || place()
 }
 
-// dealByRank deals the nodes that members of one kind have in the domains of one choice of slices. Members with volumes or claims of
-// their own keep theirs.
-func (t *Placer) dealByRank(found []seat) {
+// dealByRank deals the nodes that members of one kind have in the domains of one choice of slices. Members with volumes or claims
+// of their own keep theirs.
+func (t *Placer) dealByRank(found []choice) {
 	type group struct {
 		kind  equivalenceClass
 		cells string
@@ -71,13 +71,13 @@ func (t *Placer) dealByRank(found []seat) {
 		slices.SortFunc(members, model.CompareRank)
 		slices.SortFunc(nodes, func(a, b *model.Node) int { return compareByTree(levels, a, b) })
 		for i, position := range at {
-			found[position] = seat{members[i], nodes[i]}
+			found[position] = choice{members[i], nodes[i]}
 		}
 	}
 }
 
 // cellsOf returns the domains that the entries with slices of a member have for its node.
-func (t *Placer) cellsOf(one seat) (cells string) {
+func (t *Placer) cellsOf(one choice) (cells string) {
 	for _, entry := range t.entriesOf(one.task) {
 		cells += entry.domains.Name(entry.domains.Of(one.node)) + " "
 	}

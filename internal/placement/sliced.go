@@ -9,9 +9,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// A job may say that every so many members share a domain. Filters keep a member in the domain of its slice once another one of it
-// has a node; here domains are chosen for the slices of which none has. For members of one shape, in whole slices, numbers decide
-// (cells.go). Slices of members that differ, or that have lost some, are tried one after the other.
+// A job may say that every so many members share a domain. Filters keep a member in the domain of its slice once another one of
+// it has a node; here domains are chosen for the slices of which none has. For members of one shape, in whole slices, numbers
+// decide (cells.go). Slices of members that differ, or that have lost some, are tried one after the other.
 
 // sliceEntry is an entry of the topology with slices.
 type sliceEntry struct {
@@ -99,8 +99,8 @@ func (t *Placer) slicesKey(task *model.Task) (key string) {
 	return key
 }
 
-// inWholeSlices reports whether the members are in slices of which no other member has a node, all as large as they are to be, but
-// for the last one.
+// inWholeSlices reports whether the members are in slices of which no other member has a node, all as large as they are to be,
+// but for the last one.
 func (t *Placer) inWholeSlices(m *slicedMembers) bool {
 	for _, entry := range m.entries {
 		size, number := int(entry.shared.SliceSize), -1
@@ -292,8 +292,8 @@ func (t *Placer) apart(m *slicedMembers) (parts [][]*model.Task) {
 	return parts
 }
 
-// placeOneByOne places slices one after the other, each in the domain with the least capacity that suffices, and takes a choice back
-// where a later slice finds none.
+// placeOneByOne places slices one after the other, each in the domain with the least capacity that suffices, and takes a choice
+// back where a later slice finds none.
 func (t *Placer) placeOneByOne(statement *framework.Statement, parts [][]*model.Task, chosen []topologyDomain, room model.CapacityKind) bool {
 	if len(parts) == 0 {
 		return true

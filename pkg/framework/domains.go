@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
-	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -64,14 +63,15 @@ func (d *Domains) Name(domain int) string {
 // goneDomain stands for the domain of members whose path no node has any more.
 func (d *Domains) goneDomain() int { return len(d.paths) }
 
-// ofMember returns the domain in which a task stands that has this node: that of the node, or, while the node has no label of the level,
-// that which was written on the pod with its bind. Programs that label nodes take labels away for some seconds when they start again.
+// ofMember returns the domain in which a task stands that has this node: that of the node, or, while the node has no label of the
+// level, that which was written on the pod with its bind. Programs that label nodes take labels away for some seconds when they
+// start again.
 func (d *Domains) ofMember(task *model.Task, node *model.Node) int {
 	in := d.Of(node)
 	if in >= 0 || d.tree == "" {
 		return in
 	}
-	for _, one := range strings.Split(task.Pod.Annotations[v1alpha1.AnnotationDomain], ",") {
+	for _, one := range strings.Split(task.Pod.Annotations[model.AnnotationDomain], ",") {
 		name, path, _ := strings.Cut(one, "=")
 		values := strings.Split(path, "/")
 		if name != d.tree || len(values) < len(d.labels) {
@@ -270,7 +270,8 @@ func (c *Cache) treeOf(level string) string {
 	return ""
 }
 
-// LevelsFor returns the levels of all topologies, from the widest of each on; first those of which the job names one, in that order.
+// LevelsFor returns the levels of all topologies, from the widest of each on; first those of which the job names one, in that
+// order.
 func (s *Session) LevelsFor(job *model.Job) (levels []*Domains) {
 	var names []string
 	for i := range job.Topology {

@@ -222,8 +222,8 @@ func (s *Session) FitsByResourcesOnly(task *model.Task) bool {
 	return true
 }
 
-// IsPlainInDomain reports whether, as the session stands, nothing decides where the task may go but what FitsByResourcesOnly means
-// and the domains that it shares: what holds for it holds for every plain task of its shape that shares the same.
+// IsPlainInDomain reports whether, as the session stands, nothing decides where the task may go but what FitsByResourcesOnly
+// means and the domains that it shares: what holds for it holds for every plain task of its shape that shares the same.
 func (s *Session) IsPlainInDomain(task *model.Task) bool {
 	if s.currentJob = task.Job; s.quarantined[task.Job] != nil {
 		return false

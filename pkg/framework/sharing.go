@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
-	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -76,7 +75,8 @@ func (s *Session) domainChecks(task *model.Task) (checks []NodeFilterFunc) {
 // NamesLevels reports whether the task's job names levels of a topology.
 func (s *Session) NamesLevels(task *model.Task) bool { return s.sharing[task.Job] != nil }
 
-// isKeptFor reports whether the node is nominated to the task, or reserved for its job, where labels that are gone are overlooked.
+// isKeptFor reports whether the node is nominated to the task, or reserved for its job, where labels that are gone are
+// overlooked.
 func (s *Session) isKeptFor(task *model.Task, job *model.Job, node *model.Node) bool {
 	if !s.overlooks {
 		return false
@@ -88,9 +88,9 @@ func (s *Session) isKeptFor(task *model.Task, job *model.Job, node *model.Node) 
 	return held != nil && slices.ContainsFunc(held.Nodes, func(reserved model.ReservedNode) bool { return reserved.Node == node.Name })
 }
 
-// OverlookLostLabels calls the function, and returns its result; until it ends a node that is nominated to a task, or reserved for
-// its job, may have lost the label of a level: it was chosen for its domain. Programs that label nodes take labels away for some
-// seconds when they start again.
+// OverlookLostLabels calls the function, and returns its result; until it ends a node that is nominated to a task, or reserved
+// for its job, may have lost the label of a level: it was chosen for its domain. Programs that label nodes take labels away for
+// some seconds when they start again.
 func (s *Session) OverlookLostLabels(is func() bool) bool {
 	s.overlooks = true
 	defer func() { s.overlooks = false }()
@@ -241,7 +241,8 @@ func (m *sharers) add(snapshot *model.Snapshot, task *model.Task, at model.Place
 	}
 }
 
-// placeOf returns the annotations that say in which domains a placed task is, and in which slice; nil where its job has no topology.
+// placeOf returns the annotations that say in which domains a placed task is, and in which slice; nil where its job has no
+// topology.
 func (s *Session) placeOf(task *model.Task) map[string]string {
 	job := s.sharing[task.Job]
 	if job == nil {
@@ -249,7 +250,7 @@ func (s *Session) placeOf(task *model.Task) map[string]string {
 	}
 	place := map[string]string{}
 	if domains := s.domainsOf(s.Snapshot.Node(task.Node)); domains != "" {
-		place[v1alpha1.AnnotationDomain] = domains
+		place[model.AnnotationDomain] = domains
 	}
 	smallest := 0
 	for i := range job.Topology {
@@ -260,7 +261,7 @@ func (s *Session) placeOf(task *model.Task) map[string]string {
 		members := s.sharers(job, shared)
 		if slice := members.slice(task); slice >= 0 && members.indexes != nil {
 			index, _ := members.indexes.Of(task)
-			place[v1alpha1.AnnotationSlice], place[v1alpha1.LabelIndex] = strconv.Itoa(slice), strconv.Itoa(index)
+			place[model.AnnotationSlice], place[model.LabelIndex] = strconv.Itoa(slice), strconv.Itoa(index)
 			smallest = members.size
 		}
 	}

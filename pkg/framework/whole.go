@@ -19,7 +19,8 @@ type usage struct {
 	usedNodes  []int
 	usedMark   model.Cursor
 	usedLayout uint64
-	// turns counts how often a domain turned whole or broken, or all were counted again. turned are those that turned last, in order.
+	// turns counts how often a domain turned whole or broken, or all were counted again. turned are those that turned last, in
+	// order.
 	turns  uint64
 	turned []int32
 }

@@ -21,8 +21,8 @@ type Class struct {
 	Terms bool
 	// MinMember is how many members must start together.
 	MinMember int32
-	// Queue is the name of the job's queue; zero while there are no queues. It decides which pods may be evicted for the job, and not
-	// where it may be placed: what a limit has a part in holds for one job alone.
+	// Queue is the name of the job's queue; zero while there are no queues. It decides which pods may be evicted for the job, and
+	// not where it may be placed: what a limit has a part in holds for one job alone.
 	Queue unique.Handle[string]
 	// Priority is the job's; NeverPreempts reports whether the job may evict nothing.
 	Priority      int32

@@ -8,8 +8,14 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+)
 
-	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+// The marks by which a pod says where it is in the topology, as apis/scheduling/v1alpha1 describes them. The annotation with the
+// index has the name of the label.
+const (
+	LabelIndex       = "scheduling.tutti.dev/index"
+	AnnotationDomain = "scheduling.tutti.dev/domain"
+	AnnotationSlice  = "scheduling.tutti.dev/slice"
 )
 
 // indexLabels are those with which controllers number the pods that they make, by kind: training-operator and mpi-operator,
@@ -54,14 +60,14 @@ func Numbered(members []*Task) *Indexes {
 		}
 		if other := owner[index]; other != nil && x.Invalid == nil {
 			x.Invalid = &Refusal{Code: InvalidGroup, Detail: fmt.Sprintf(
-				"topology: pods %s and %s both have the index %d; give them the label %s, or the entry its roles", other.Name, task.Name, index, v1alpha1.LabelIndex)}
+				"topology: pods %s and %s both have the index %d; give them the label %s, or the entry its roles", other.Name, task.Name, index, LabelIndex)}
 		}
 		owner[index], x.of[task] = task, index
 	}
 	slices.SortFunc(without, func(a, b *Task) int { return cmp.Or(CompareNatural(a.Name, b.Name), cmp.Compare(a.UID, b.UID)) })
 	var open []*Task
 	for _, task := range without { // what stands comes first: it is in its slice already
-		index, err := strconv.Atoi(task.Pod.Annotations[v1alpha1.LabelIndex])
+		index, err := strconv.Atoi(task.Pod.Annotations[LabelIndex])
 		if err != nil || index < 0 || index > maxIndex || owner[index] != nil || !task.Status.HasNode() && task.Status != Succeeded {
 			open = append(open, task)
 			continue
@@ -80,11 +86,11 @@ func Numbered(members []*Task) *Indexes {
 
 // stated returns the index that labels of the pod say. perJob is how many pods each Job of a JobSet has.
 func (x *Indexes) stated(task *Task, perJob map[string]int) (index int, ok bool) {
-	if text, is := task.Pod.Labels[v1alpha1.LabelIndex]; is {
+	if text, is := task.Pod.Labels[LabelIndex]; is {
 		index, ok = readIndex(text)
 		if !ok && x.Invalid == nil {
 			x.Invalid = &Refusal{Code: InvalidGroup, Detail: fmt.Sprintf(
-				"topology: label %s of pod %s is %q, it must be a whole number from 0 to %d", v1alpha1.LabelIndex, task.Name, Brief(text, maxQuotedIndex), maxIndex)}
+				"topology: label %s of pod %s is %q, it must be a whole number from 0 to %d", LabelIndex, task.Name, Brief(text, maxQuotedIndex), maxIndex)}
 		}
 		return index, ok
 	}
@@ -148,4 +154,4 @@ func rank(pod *corev1.Pod) (ofJob, index int) {
 	return ofJob, 0
 }
 
-var rankLabels = append([]string{v1alpha1.LabelIndex, batchv1.JobCompletionIndexAnnotation}, indexLabels...)
+var rankLabels = append([]string{LabelIndex, batchv1.JobCompletionIndexAnnotation}, indexLabels...)

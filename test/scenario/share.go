@@ -121,8 +121,8 @@ func (s *environment) checkSlices(
 	return nil
 }
 
-// standsIn returns the domain of a member that has had its node before this cycle: while the node has no label, what was written on the
-// pod with its bind.
+// standsIn returns the domain of a member that has had its node before this cycle: while the node has no label, what was written
+// on the pod with its bind.
 func standsIn(pod *corev1.Pod, node *corev1.Node, level string) string {
 	place := placeOf(node, level)
 	depth := map[string]int{"block": 1, "rack": 2, "clique": 1}[level]
@@ -135,8 +135,8 @@ func standsIn(pod *corev1.Pod, node *corev1.Node, level string) string {
 	return place
 }
 
-// insideWider returns which domains of an entry have nodes in the domains of most members by entries for at least the same members
-// with fewer domains: where entries contradict each other, these decide first. Where they have no such domain all have.
+// insideWider returns which domains of an entry have nodes in the domains of most members by entries for at least the same
+// members with fewer domains: where entries contradict each other, these decide first. Where they have no such domain all have.
 func (s *environment) insideWider(
 	job model.JobKey, shared v1alpha1.TopologyConstraint, all []v1alpha1.TopologyConstraint, fresh map[types.UID]bool,
 ) func(place string) bool {

@@ -17,8 +17,8 @@ const (
 	// of the configuration, as fabric=b1/r3,nvlink=c7.
 	AnnotationDomain = "scheduling.tutti.dev/domain"
 
-	// AnnotationSlice is written on a member with its bind, where an entry of spec.topology has a sliceSize: the number of its slice,
-	// from 0 up, of the smallest slices that it is in.
+	// AnnotationSlice is written on a member with its bind, where an entry of spec.topology has a sliceSize: the number of its
+	// slice, from 0 up, of the smallest slices that it is in.
 	AnnotationSlice = "scheduling.tutti.dev/slice"
 
 	// LabelQueue on a pod names the Queue of its job, unless its PodGroup does so in spec.queue; the oldest member's counts. On a

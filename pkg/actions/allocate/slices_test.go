@@ -11,8 +11,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// drawSlices draws a gang of one shape with slices of one or two sizes, of which one is a multiple of the other, and with or without
-// domains that all members share.
+// drawSlices draws a gang of one shape with slices of one or two sizes, of which one is a multiple of the other, and with or
+// without domains that all members share.
 func drawSlices(t *rapid.T) *places {
 	p := drawPlaces(t)
 	levels := []string{"block", "rack", "rack", "clique", "host"}

@@ -107,6 +107,7 @@ func (w *world) open() error {
 	if err != nil {
 		return fmt.Errorf("built-in configuration: %w", err)
 	}
+	configuration.Topologies = w.workload.Topology.levels()
 	if w.profile, err = catalogue.Build(configuration); err != nil {
 		return fmt.Errorf("built-in profile: %w", err)
 	}
@@ -135,6 +136,11 @@ func (w *world) apply(b Batch, deleted bool) {
 // arrive lets what waits come to be, to a scheduler that remembers nothing.
 func (w *world) arrive() {
 	w.cache = &framework.Cache{}
+	w.come()
+}
+
+// come lets what waits come to be, to a scheduler that remembers what it does.
+func (w *world) come() {
 	w.renewPending()
 	w.apply(w.pending, false)
 }
@@ -183,11 +189,7 @@ func (w *world) change(meta *metav1.ObjectMeta) {
 // churn tells of one in so many nodes and pods on nodes, each with a changed label, which is not the others'.
 func (w *world) churn(oneIn int) {
 	for i := 0; i < len(w.nodes); i += oneIn {
-		node := *w.nodes[i]
-		node.Labels = relabel(node.Labels, w.serial)
-		w.change(&node.ObjectMeta)
-		w.nodes[i] = &node
-		w.state.Apply(cluster.Event{Kind: cluster.KindNode, Node: &node})
+		w.changeNode(i)
 	}
 	for i := 0; i < len(w.existing.Pods); i += oneIn {
 		pod := *w.existing.Pods[i]
@@ -196,6 +198,15 @@ func (w *world) churn(oneIn int) {
 		w.existing.Pods[i] = &pod
 		w.state.Apply(cluster.Event{Kind: cluster.KindPod, Pod: &pod})
 	}
+}
+
+// changeNode tells of a changed label of a node.
+func (w *world) changeNode(i int) {
+	node := *w.nodes[i]
+	node.Labels = relabel(node.Labels, w.serial)
+	w.change(&node.ObjectMeta)
+	w.nodes[i] = &node
+	w.state.Apply(cluster.Event{Kind: cluster.KindNode, Node: &node})
 }
 
 // touch tells of a changed label of the first pod that waits.

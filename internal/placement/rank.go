@@ -20,20 +20,24 @@ type seat struct {
 // placeInRankOrder places members as the function does, and those that are alike in the order of their indexes.
 func (t *Placer) placeInRankOrder(room model.CapacityKind, place func() bool) bool {
 	var found []seat
-	t.session.Try(func(*framework.Statement) *model.Refusal {
-		if place() {
-			for _, task := range t.members {
-				if task.Status.HasNode() {
-					found = append(found, seat{task, t.session.Snapshot.Node(task.Node)})
-				}
+	refusal := t.session.Try(func(*framework.Statement) *model.Refusal {
+		if !place() {
+			return noneOfDomain
+		}
+		for _, task := range t.members {
+			if task.Status.HasNode() {
+				found = append(found, seat{task, t.session.Snapshot.Node(task.Node)})
 			}
+		}
+		placed := slices.Clone(found)
+		if t.dealByRank(found); slices.Equal(found, placed) && t.placesInOrder() {
+			return nil
 		}
 		return noneOfDomain // undo: only the nodes count
 	})
-	if found == nil {
-		return false
+	if refusal == nil || found == nil {
+		return refusal == nil
 	}
-	t.dealByRank(found)
 	dealt := t.session.Try(func(statement *framework.Statement) *model.Refusal {
 		for _, one := range found {
 			if t.session.SelectAmong(one.task, room, []int{one.node.Index}) == nil {
@@ -46,6 +50,18 @@ func (t *Placer) placeInRankOrder(room model.CapacityKind, place func() bool) bo
 		return t.session.JobReady(t.job, readinessFor(room))
 	})
 	return dealt == nil || place()
+}
+
+// placesInOrder reports whether slices are placed in the order of the members, which is that of the decisions.
+func (t *Placer) placesInOrder() bool {
+	var tasks []*model.Task
+	for i := range t.sliced {
+		if !t.sliced[i].regular {
+			return false
+		}
+		tasks = append(tasks, t.sliced[i].tasks...)
+	}
+	return slices.Equal(tasks, t.members[:len(tasks)])
 }
 
 // dealByRank deals the nodes that members of one kind have in the domains of one choice of slices. Members with volumes or claims of

@@ -67,14 +67,13 @@ func (t *Placer) placeByTopology(room model.CapacityKind) (placed, possible bool
 		return false, false, refusal
 	}
 	required, preferred, settled := t.ties(room)
-	sliced := t.slicedOf(room)
 	until := t.awaited(required)
 	budget := t.budget
 	if len(preferred) > 0 && t.placeTied(slices.Concat(preferred, required), settled, room) {
 		return true, true, nil
 	}
 	t.tries, t.budget, t.incomplete = 0, budget, false
-	if len(required)+len(sliced) == 0 {
+	if len(required)+len(t.sliced) == 0 {
 		return false, true, nil
 	}
 	if t.placeTied(required, settled, room) {
@@ -90,8 +89,8 @@ func (t *Placer) placeByTopology(room model.CapacityKind) (placed, possible bool
 			return false, false, refusal
 		}
 	}
-	for i := range sliced {
-		if refusal = t.noSlices(&sliced[i], settled, room); refusal != nil {
+	for i := range t.sliced {
+		if refusal = t.noSlices(&t.sliced[i], settled, room); refusal != nil {
 			return false, false, refusal
 		}
 	}
@@ -130,7 +129,7 @@ func (t *Placer) nested(a, b string) bool {
 // ties returns the ties of the job: those that must share a domain, and those that prefer to; and the domains of those whose other
 // members have a node. The levels with the most domains come last: a rack is looked for in the block that was chosen.
 func (t *Placer) ties(room model.CapacityKind) (required, preferred []levelTie, settled []topologyDomain) {
-	sliced := t.slicedOf(room)
+	t.sliced = t.slicedOf(room)
 	for i := range t.job.Topology {
 		shared := &t.job.Topology[i]
 		if shared.SliceSize > 0 || t.session.Domains(shared.Level) == nil {
@@ -143,7 +142,7 @@ func (t *Placer) ties(room model.CapacityKind) (required, preferred []levelTie, 
 			}
 			continue
 		}
-		if tie.shapes = t.shapesOf(tie.members, sliced, room); len(tie.shapes) == 0 {
+		if tie.shapes = t.shapesOf(tie.members, room); len(tie.shapes) == 0 {
 			continue
 		}
 		tie.needs = max(t.minimumOf(func(task *model.Task) bool { return tie.members[t.kinds.of(task)] }), t.minimumOfRoles(shared.Roles))
@@ -154,8 +153,8 @@ func (t *Placer) ties(room model.CapacityKind) (required, preferred []levelTie, 
 			required = append(required, tie)
 		}
 	}
-	for i := range sliced {
-		if tie := t.nearSlices(&sliced[i], sliced, room); tie != nil {
+	for i := range t.sliced {
+		if tie := t.nearSlices(&t.sliced[i], room); tie != nil {
 			preferred = append(preferred, *tie)
 		}
 	}
@@ -197,7 +196,7 @@ func (t *Placer) waitsFor(refusal *model.Refusal, until time.Time) *model.Refusa
 
 // nearSlices ties slices that no other entry keeps together to the level above their own, as if they preferred that; nil where
 // there is none.
-func (t *Placer) nearSlices(m *slicedMembers, all []slicedMembers, room model.CapacityKind) *levelTie {
+func (t *Placer) nearSlices(m *slicedMembers, room model.CapacityKind) *levelTie {
 	above := t.session.LevelsAbove(m.entries[0].shared.Level)
 	for i := range t.job.Topology {
 		if shared := &t.job.Topology[i]; shared.SliceSize == 0 && slices.ContainsFunc(m.tasks, shared.Covers) {
@@ -211,7 +210,7 @@ func (t *Placer) nearSlices(m *slicedMembers, all []slicedMembers, room model.Ca
 		shared: &model.TopologyConstraint{Level: above[0].Level, Preferred: true}, mayPart: true, levels: above, needs: int64(len(m.tasks)),
 		members: t.membersOf(func(task *model.Task) bool { return slices.Contains(m.tasks, task) }),
 	}
-	tie.shapes = t.shapesOf(tie.members, all, room)
+	tie.shapes = t.shapesOf(tie.members, room)
 	return tie
 }
 
@@ -235,8 +234,8 @@ func (t *Placer) within(members map[equivalenceClass]bool, list []int) topologyD
 	return d
 }
 
-// shapesOf returns the waiting members of those kinds by shape, in their order. sliced are all members in slices.
-func (t *Placer) shapesOf(kinds map[equivalenceClass]bool, sliced []slicedMembers, room model.CapacityKind) (shapes []tiedShape) {
+// shapesOf returns the waiting members of those kinds by shape, in their order.
+func (t *Placer) shapesOf(kinds map[equivalenceClass]bool, room model.CapacityKind) (shapes []tiedShape) {
 	seen := map[equivalenceClass]bool{}
 	for _, task := range t.members {
 		of := t.kinds.of(task)
@@ -257,7 +256,7 @@ func (t *Placer) shapesOf(kinds map[equivalenceClass]bool, sliced []slicedMember
 	}
 	for i := range shapes {
 		shapes[i].fits, shapes[i].table = t.fits(shapes[i].tasks, room)
-		shapes[i].slices = t.slicesOf(&shapes[i], kinds, sliced, room)
+		shapes[i].slices = t.slicesOf(&shapes[i], kinds, room)
 	}
 	return shapes
 }
@@ -323,7 +322,7 @@ func (t *Placer) placeTied(ties []levelTie, chosen []topologyDomain, room model.
 
 // placeChosen tries to start in the domains that were chosen.
 func (t *Placer) placeChosen(chosen []topologyDomain, room model.CapacityKind) bool {
-	if len(t.slicedOf(room)) > 0 {
+	if len(t.sliced) > 0 {
 		return t.placeSliced(chosen, room)
 	}
 	return t.placeInDomain(chosen, room)
@@ -338,8 +337,9 @@ func (t *Placer) domainSets(tie *levelTie, level *framework.Domains, chosen []to
 	if len(sets) == 0 {
 		return nil
 	}
+	whole := t.session.Whole(level)
 	for i := range sets {
-		sets[i].broken = t.session.Whole(level, sets[i].domain)
+		sets[i].broken = whole(sets[i].domain)
 	}
 	slices.SortStableFunc(sets, domainSet.compare)
 	t.preferBestNode(tie, level, sets, room)

@@ -181,21 +181,20 @@ func (d *Domains) setUsed(node *model.Node) {
 
 // read returns the path of the node's domain; empty when it has no value for the level itself. A value of a label has no slash.
 func (d *Domains) read(node *model.Node) string {
-	switch n := len(d.labels); {
-	case n == 0:
+	n := len(d.labels)
+	if n == 0 {
 		return node.Name
-	case node.Object.Labels[d.labels[n-1]] == "":
-		return ""
-	case n == 1:
-		return node.Object.Labels[d.labels[0]]
+	}
+	own := node.Object.Labels[d.labels[n-1]]
+	if own == "" || n == 1 {
+		return own
 	}
 	var b strings.Builder
-	for i, label := range d.labels {
-		if i > 0 {
-			b.WriteByte('/')
-		}
+	for _, label := range d.labels[:n-1] {
 		b.WriteString(node.Object.Labels[label])
+		b.WriteByte('/')
 	}
+	b.WriteString(own)
 	return b.String()
 }
 
@@ -322,20 +321,25 @@ func (s *Session) tree(level string) (above, below []*Domains) {
 	return above, below
 }
 
-// Whole returns how many of the domains that one is in are whole, by level of the tree from the widest to its own: 1 or 0 each.
-// In a whole domain no member of any job holds a device, or anything on nodes without devices.
-func (s *Session) Whole(level *Domains, domain int) (whole []int) {
-	above, _ := s.tree(level.Level)
-	for _, one := range append([]*Domains{level}, above...) {
+// Whole returns a function, valid until the next statement, that says how many of the domains that one of the level is in are
+// whole, by level of the tree from the widest to its own: 1 or 0 each. In a whole domain no member of any job holds a device, or
+// anything on nodes without devices.
+func (s *Session) Whole(level *Domains) func(domain int) []int {
+	levels, _ := s.tree(level.Level)
+	slices.Reverse(levels)
+	levels = append(levels, level)
+	for _, one := range levels {
 		one.updateUsed(s.Snapshot)
-		around, n := one.of[level.members[domain][0]], 0
-		if around >= 0 && one.usedNodes[around] == 0 {
-			n = 1
-		}
-		whole = append(whole, n)
 	}
-	slices.Reverse(whole)
-	return whole
+	return func(domain int) []int {
+		whole := make([]int, len(levels))
+		for i, one := range levels {
+			if around := one.of[level.members[domain][0]]; around >= 0 && one.usedNodes[around] == 0 {
+				whole[i] = 1
+			}
+		}
+		return whole
+	}
 }
 
 // isUsed reports whether a member of a job holds a device of the node, or anything of a node without devices.

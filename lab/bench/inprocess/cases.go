@@ -21,7 +21,7 @@ const (
 	Again Measure = "cycle, nothing changed"
 	// OneGang is a cycle like that, but for a gang that waits: one of its members is not what it was.
 	OneGang Measure = "cycle, one waiting gang changed"
-	// OneNode is a cycle like that, but for a label of a node.
+	// OneNode is a cycle like that, but for a small pod of another scheduler that has come to a node, or has gone from it, in turns.
 	OneNode Measure = "cycle, one node changed"
 	// Loop is what the scheduler's real loop uses of the processor when it is woken at rest by what changes no answer. It
 	// must write nothing, and run no cycle.

@@ -243,7 +243,7 @@ func (b *bench) round(c Case) (took round, err error) {
 	case OneGang:
 		w.touch()
 	case OneNode:
-		w.changeNode(0)
+		w.visit()
 	case Again, Unchanged, Loop:
 	}
 	var before, after runtime.MemStats

@@ -41,6 +41,8 @@ type world struct {
 	serial   int
 	// evicted are the pods that a cycle decided to evict, which they are spared afterwards.
 	evicted []types.UID
+	// visitor is a pod of another scheduler that is on the first node; nil when it is not.
+	visitor *corev1.Pod
 	stop    func()
 }
 
@@ -189,7 +191,11 @@ func (w *world) change(meta *metav1.ObjectMeta) {
 // churn tells of one in so many nodes and pods on nodes, each with a changed label, which is not the others'.
 func (w *world) churn(oneIn int) {
 	for i := 0; i < len(w.nodes); i += oneIn {
-		w.changeNode(i)
+		node := *w.nodes[i]
+		node.Labels = relabel(node.Labels, w.serial)
+		w.change(&node.ObjectMeta)
+		w.nodes[i] = &node
+		w.state.Apply(cluster.Event{Kind: cluster.KindNode, Node: &node})
 	}
 	for i := 0; i < len(w.existing.Pods); i += oneIn {
 		pod := *w.existing.Pods[i]
@@ -200,13 +206,21 @@ func (w *world) churn(oneIn int) {
 	}
 }
 
-// changeNode tells of a changed label of a node.
-func (w *world) changeNode(i int) {
-	node := *w.nodes[i]
-	node.Labels = relabel(node.Labels, w.serial)
-	w.change(&node.ObjectMeta)
-	w.nodes[i] = &node
-	w.state.Apply(cluster.Event{Kind: cluster.KindNode, Node: &node})
+// visit tells of a pod of another scheduler that has come to the first node, or has gone from it, in turns.
+func (w *world) visit() {
+	pod := w.visitor
+	if pod != nil {
+		w.visitor = nil
+		w.state.Apply(cluster.Event{Kind: cluster.KindPod, Pod: pod, Deleted: true})
+		return
+	}
+	pod = w.pending.Pods[0].DeepCopy()
+	w.reset(&pod.ObjectMeta)
+	pod.Name, pod.Labels, pod.Spec.SchedulerName = "visitor", nil, corev1.DefaultSchedulerName
+	pod.Spec.NodeName, pod.Status.Phase = w.nodes[0].Name, corev1.PodRunning
+	pod.Spec.Containers[0].Resources.Requests = small()
+	w.visitor = pod
+	w.state.Apply(cluster.Event{Kind: cluster.KindPod, Pod: pod})
 }
 
 // touch tells of a changed label of the first pod that waits.

@@ -15,13 +15,13 @@ type Measure string
 const (
 	// First is the cycle in which what waits has just come, with nothing remembered of an earlier one.
 	First Measure = "cycle"
-	// Kept is a cycle like that, of a scheduler that has run it before: the same has come once more, and all has left again in between.
+	// Kept is a cycle like that, of a scheduler that has run it before: all has left again, and the same has come once more.
 	Kept Measure = "cycle, the same again"
 	// Again is the cycle after that, in which nothing has changed.
 	Again Measure = "cycle, nothing changed"
 	// OneGang is a cycle like that, but for a gang that waits: one of its members is not what it was.
 	OneGang Measure = "cycle, one waiting gang changed"
-	// OneNode is a cycle like that, but for a small pod of another scheduler that has come to a node, or has gone from it, in turns.
+	// OneNode is a cycle like that, but for a small pod of another scheduler that has come to a node, or has gone from it.
 	OneNode Measure = "cycle, one node changed"
 	// Loop is what the scheduler's real loop uses of the processor when it is woken at rest by what changes no answer. It
 	// must write nothing, and run no cycle.
@@ -51,8 +51,8 @@ const (
 	Levels Table = "topologies"
 )
 
-// What queues, groups of others and topologies may cost: so many times as much processor time for a cycle, and so many times as much live
-// heap after it.
+// What queues, groups of others and topologies may cost: so many times as much processor time for a cycle, and so many times as
+// much live heap after it.
 const (
 	maxQueuedTime, maxQueuedHeap   = 1.10, 1.05
 	maxForeignTime, maxForeignHeap = 1.10, 1.10

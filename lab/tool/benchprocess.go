@@ -35,11 +35,10 @@ With a size given, one row of each kind that --only names is measured; else the 
 			if err != nil {
 				return err
 			}
-			cases := inprocess.Selection()
+			cases := inprocess.Only(inprocess.Selection(), kinds)
 			if full {
-				cases = inprocess.Full()
+				cases = inprocess.Only(inprocess.Full(), kinds)
 			}
-			cases = inprocess.Only(cases, kinds)
 			if sized(cmd) {
 				cases = inprocess.One(kinds, workload, rounds)
 			} else if cmd.Flags().Changed("rounds") {

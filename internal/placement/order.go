@@ -55,13 +55,14 @@ func slicing(job *model.Job) *model.TopologyConstraint {
 // byIndex orders members by their index, so that those that make up the minimum are in whole slices; members that the entry does
 // not cover stay before them.
 func byIndex(session *framework.Session, job *model.Job, shared *model.TopologyConstraint, tasks []*model.Task) []*model.Task {
-	index := func(task *model.Task) int {
+	indexes := make(map[*model.Task]int, len(tasks))
+	for _, task := range tasks {
+		indexes[task] = -1
 		if n, ok := session.Index(job, shared, task); ok && shared.Covers(task) {
-			return n
+			indexes[task] = n
 		}
-		return -1
 	}
-	slices.SortStableFunc(tasks, func(a, b *model.Task) int { return cmp.Compare(index(a), index(b)) })
+	slices.SortStableFunc(tasks, func(a, b *model.Task) int { return cmp.Compare(indexes[a], indexes[b]) })
 	return tasks
 }
 

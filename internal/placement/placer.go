@@ -12,6 +12,8 @@ type Placer struct {
 	// members are the waiting tasks in the order to place them.
 	members []*model.Task
 	kinds   *equivalenceClasses
+	// sliced are the members of the minimum that are in slices, as of the start of the current Place.
+	sliced []slicedMembers
 	// tries is how many domains were chosen by the current Place.
 	tries int
 	// budget is how many nodes searches may still visit for this job, overall how many for all jobs together.
@@ -124,6 +126,7 @@ func (t *Placer) placeInOrder(
 	var reason *model.Refusal
 	evictable := false // whether an eviction could help any member without a place
 	hopeless := map[model.Shape]bool{}
+	lists := map[equivalenceClass][]int{}
 	short := int64(0) // how many more must be placed before the gates can agree
 	for i, task := range members {
 		if short <= 0 {
@@ -141,7 +144,7 @@ func (t *Placer) placeInOrder(
 		}
 		refusal := task.Invalid
 		if refusal == nil {
-			refusal = t.placeTask(statement, task, room, within)
+			refusal = t.placeTask(statement, task, room, within, lists)
 		}
 		if refusal != nil {
 			// A defect of one pod says nothing about others of its shape.
@@ -159,13 +162,14 @@ func (t *Placer) placeInOrder(
 	return t.explain(standing, gate, reason, evictable)
 }
 
+// placeTask places or nominates a member. lists are the nodes to which the domains confine each kind, as far as they are known.
 func (t *Placer) placeTask(
-	statement *framework.Statement, task *model.Task, room model.CapacityKind, within []topologyDomain,
+	statement *framework.Statement, task *model.Task, room model.CapacityKind, within []topologyDomain, lists map[equivalenceClass][]int,
 ) *model.Refusal {
 	if refusal := t.session.OverLimit(task, room); refusal != nil {
 		return refusal
 	}
-	if list, ok := t.listedIn(within, task); ok {
+	if list := t.knownList(within, task, lists); list != nil {
 		t.charge(placeFunc + len(list)/domainDiscount)
 		node := t.session.SelectAmong(task, room, list)
 		if node == nil {
@@ -179,6 +183,20 @@ func (t *Placer) placeTask(
 		return tally.Refusal(0, 0, task.Role)
 	}
 	return take(statement, task, node, room)
+}
+
+// knownList returns what listedIn does, once for each kind; nil where none of the domains lists its nodes.
+func (t *Placer) knownList(within []topologyDomain, task *model.Task, lists map[equivalenceClass][]int) []int {
+	if len(within) == 0 {
+		return nil
+	}
+	of := t.kinds.of(task)
+	list, known := lists[of]
+	if !known {
+		list, _ = t.listedIn(within, task)
+		lists[of] = list
+	}
+	return list
 }
 
 // take places on idle capacity, and nominates on capacity that is still being released.

@@ -8,8 +8,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// Neighbours by index exchange most in a ring or a mesh. Members that are alike are dealt to the nodes that were found for them
-// in the order of their indexes, nodes of one domain after the other.
+// Neighbours by index exchange most in a ring or a mesh. Members that are alike are dealt to the nodes that were found for them in
+// the order of their indexes, nodes of one domain after the other.
 
 // choice is a member and the node that was found for it.
 type choice struct {
@@ -20,20 +20,24 @@ type choice struct {
 // placeInRankOrder places members as the function does, and those that are alike in the order of their indexes.
 func (t *Placer) placeInRankOrder(room model.CapacityKind, place func() bool) bool {
 	var found []choice
-	t.session.Try(func(*framework.Statement) *model.Refusal {
-		if place() {
-			for _, task := range t.members {
-				if task.Status.HasNode() {
-					found = append(found, choice{task, t.session.Snapshot.Node(task.Node)})
-				}
+	refusal := t.session.Try(func(*framework.Statement) *model.Refusal {
+		if !place() {
+			return noneOfDomain
+		}
+		for _, task := range t.members {
+			if task.Status.HasNode() {
+				found = append(found, choice{task, t.session.Snapshot.Node(task.Node)})
 			}
+		}
+		placed := slices.Clone(found)
+		if t.dealByRank(found); slices.Equal(found, placed) && t.placesInOrder() {
+			return nil
 		}
 		return noneOfDomain // undo: only the nodes count
 	})
-	if found == nil {
-		return false
+	if refusal == nil || found == nil {
+		return refusal == nil
 	}
-	t.dealByRank(found)
 	dealt := t.session.Try(func(statement *framework.Statement) *model.Refusal {
 		for _, one := range found {
 			if t.session.SelectAmong(one.task, room, []int{one.node.Index}) == nil {
@@ -48,8 +52,20 @@ func (t *Placer) placeInRankOrder(room model.CapacityKind, place func() bool) bo
 	return dealt == nil || place()
 }
 
-// dealByRank deals the nodes that members of one kind have in the domains of one choice of slices. Members with volumes or claims
-// of their own keep theirs.
+// placesInOrder reports whether slices are placed in the order of the members, which is that of the decisions.
+func (t *Placer) placesInOrder() bool {
+	var tasks []*model.Task
+	for i := range t.sliced {
+		if !t.sliced[i].regular {
+			return false
+		}
+		tasks = append(tasks, t.sliced[i].tasks...)
+	}
+	return slices.Equal(tasks, t.members[:len(tasks)])
+}
+
+// dealByRank deals the nodes that members of one kind have in the domains of one choice of slices. Members with volumes or claims of
+// their own keep theirs.
 func (t *Placer) dealByRank(found []choice) {
 	type group struct {
 		kind  equivalenceClass

@@ -137,8 +137,8 @@ func (m *slicedMembers) levels(nodes []*model.Node) (levels []cellLevel) {
 
 // slicesOf returns the levels of the slices that the members of one shape in a tie are in, where they alone are in them, and in
 // whole ones.
-func (t *Placer) slicesOf(one *tiedShape, kinds map[equivalenceClass]bool, sliced []slicedMembers, room model.CapacityKind) []cellLevel {
-	i := slices.IndexFunc(sliced, func(m slicedMembers) bool { return m.regular && m.tasks[0].Shape == one.tasks[0].Shape })
+func (t *Placer) slicesOf(one *tiedShape, kinds map[equivalenceClass]bool, room model.CapacityKind) []cellLevel {
+	i := slices.IndexFunc(t.sliced, func(m slicedMembers) bool { return m.regular && m.tasks[0].Shape == one.tasks[0].Shape })
 	if i < 0 {
 		return nil
 	}
@@ -148,15 +148,15 @@ func (t *Placer) slicesOf(one *tiedShape, kinds map[equivalenceClass]bool, slice
 			alike++
 		}
 	}
-	if alike != len(sliced[i].tasks) {
+	if alike != len(t.sliced[i].tasks) {
 		return nil
 	}
-	return sliced[i].levels(t.session.Snapshot.Nodes)
+	return t.sliced[i].levels(t.session.Snapshot.Nodes)
 }
 
 // placeSliced tries to start with the slices in domains of their own, within those that were chosen.
 func (t *Placer) placeSliced(chosen []topologyDomain, room model.CapacityKind) bool {
-	all := t.slicedOf(room)
+	all := slices.Clone(t.sliced)
 	try := func() bool {
 		return t.session.Try(func(statement *framework.Statement) *model.Refusal {
 			for i := range all {

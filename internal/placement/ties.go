@@ -43,7 +43,7 @@ type tiedShape struct {
 // ties returns the ties of the job: those that must share a domain, and those that prefer to; and the domains of those whose
 // other members have a node. The levels with the most domains come last: a rack is looked for in the block that was chosen.
 func (t *Placer) ties(room model.CapacityKind) (required, preferred []levelTie, settled []topologyDomain) {
-	sliced := t.slicedOf(room)
+	t.sliced = t.slicedOf(room)
 	for i := range t.job.Topology {
 		shared := &t.job.Topology[i]
 		if shared.SliceSize > 0 || t.session.Domains(shared.Level) == nil {
@@ -58,7 +58,7 @@ func (t *Placer) ties(room model.CapacityKind) (required, preferred []levelTie, 
 				continue
 			}
 		}
-		if tie.shapes = t.shapesOf(tie.members, sliced, room); len(tie.shapes) == 0 {
+		if tie.shapes = t.shapesOf(tie.members, room); len(tie.shapes) == 0 {
 			continue
 		}
 		tie.needs = max(t.minimumOf(func(task *model.Task) bool { return tie.members[t.kinds.of(task)] }), t.minimumOfRoles(shared.Roles))
@@ -69,8 +69,8 @@ func (t *Placer) ties(room model.CapacityKind) (required, preferred []levelTie, 
 			required = append(required, tie)
 		}
 	}
-	for i := range sliced {
-		if tie := t.nearSlices(&sliced[i], sliced, room); tie != nil {
+	for i := range t.sliced {
+		if tie := t.nearSlices(&t.sliced[i], room); tie != nil {
 			preferred = append(preferred, *tie)
 		}
 	}
@@ -84,7 +84,7 @@ func (t *Placer) ties(room model.CapacityKind) (required, preferred []levelTie, 
 
 // nearSlices ties slices that no other entry keeps together to the level above their own, as if they preferred that; nil where
 // there is none.
-func (t *Placer) nearSlices(m *slicedMembers, all []slicedMembers, room model.CapacityKind) *levelTie {
+func (t *Placer) nearSlices(m *slicedMembers, room model.CapacityKind) *levelTie {
 	above := t.session.LevelsAbove(m.entries[0].shared.Level)
 	for i := range t.job.Topology {
 		if shared := &t.job.Topology[i]; shared.SliceSize == 0 && slices.ContainsFunc(m.tasks, shared.Covers) {
@@ -98,7 +98,7 @@ func (t *Placer) nearSlices(m *slicedMembers, all []slicedMembers, room model.Ca
 		shared: &model.TopologyConstraint{Level: above[0].Level, Preferred: true}, mayPart: true, levels: above, needs: int64(len(m.tasks)),
 		members: t.membersOf(func(task *model.Task) bool { return slices.Contains(m.tasks, task) }),
 	}
-	tie.shapes = t.shapesOf(tie.members, all, room)
+	tie.shapes = t.shapesOf(tie.members, room)
 	return tie
 }
 
@@ -122,8 +122,8 @@ func (t *Placer) within(members map[equivalenceClass]bool, list []int) topologyD
 	return d
 }
 
-// shapesOf returns the waiting members of those kinds by shape, in their order. sliced are all members in slices.
-func (t *Placer) shapesOf(kinds map[equivalenceClass]bool, sliced []slicedMembers, room model.CapacityKind) (shapes []tiedShape) {
+// shapesOf returns the waiting members of those kinds by shape, in their order.
+func (t *Placer) shapesOf(kinds map[equivalenceClass]bool, room model.CapacityKind) (shapes []tiedShape) {
 	seen := map[equivalenceClass]bool{}
 	for _, task := range t.members {
 		of := t.kinds.of(task)
@@ -144,7 +144,7 @@ func (t *Placer) shapesOf(kinds map[equivalenceClass]bool, sliced []slicedMember
 	}
 	for i := range shapes {
 		shapes[i].fits, shapes[i].table = t.fits(shapes[i].tasks, room)
-		shapes[i].slices = t.slicesOf(&shapes[i], kinds, sliced, room)
+		shapes[i].slices = t.slicesOf(&shapes[i], kinds, room)
 	}
 	return shapes
 }

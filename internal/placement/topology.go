@@ -37,14 +37,13 @@ func (t *Placer) placeByTopology(room model.CapacityKind) (placed, possible bool
 		return false, false, refusal
 	}
 	required, preferred, settled := t.ties(room)
-	sliced := t.slicedOf(room)
 	until := t.awaited(required)
 	budget := t.budget
 	if len(preferred) > 0 && t.placeTied(slices.Concat(preferred, required), settled, room) {
 		return true, true, nil
 	}
 	t.tries, t.budget, t.incomplete = 0, budget, false
-	if len(required)+len(sliced) == 0 {
+	if len(required)+len(t.sliced) == 0 {
 		return false, true, nil
 	}
 	if t.placeTied(required, settled, room) {
@@ -60,8 +59,8 @@ func (t *Placer) placeByTopology(room model.CapacityKind) (placed, possible bool
 			return false, false, refusal
 		}
 	}
-	for i := range sliced {
-		if refusal = t.noSlices(&sliced[i], settled, room); refusal != nil {
+	for i := range t.sliced {
+		if refusal = t.noSlices(&t.sliced[i], settled, room); refusal != nil {
 			return false, false, refusal
 		}
 	}
@@ -134,7 +133,7 @@ func (t *Placer) placeTied(ties []levelTie, chosen []topologyDomain, room model.
 
 // placeChosen tries to start in the domains that were chosen.
 func (t *Placer) placeChosen(chosen []topologyDomain, room model.CapacityKind) bool {
-	if len(t.slicedOf(room)) > 0 {
+	if len(t.sliced) > 0 {
 		return t.placeSliced(chosen, room)
 	}
 	return t.placeInDomain(chosen, room)
@@ -149,8 +148,9 @@ func (t *Placer) domainSets(tie *levelTie, level *framework.Domains, chosen []to
 	if len(sets) == 0 {
 		return nil
 	}
+	whole := t.session.Whole(level)
 	for i := range sets {
-		sets[i].broken = t.session.Whole(level, sets[i].domain)
+		sets[i].broken = whole(sets[i].domain)
 	}
 	slices.SortStableFunc(sets, domainSet.compare)
 	t.preferBestNode(tie, level, sets, room)

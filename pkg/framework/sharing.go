@@ -55,21 +55,30 @@ func (s *Session) domainChecks(task *model.Task) (checks []NodeFilterFunc) {
 		}
 		slice := members.slice(task)
 		at, domains := s.SharedDomain(job, shared, slice), members.domains
-		outside := &model.Refusal{Code: model.NodesFiltered, Detail: "no label of the level " + domains.Level}
-		switch {
-		case at >= 0 && members.indexes != nil:
-			outside.Detail = fmt.Sprintf("not in %s, where the other members of slice %d are", domains.Name(at), slice)
-		case at >= 0:
-			outside.Detail = "not in " + domains.Name(at) + ", where the other members are"
-		}
+		var outside *model.Refusal // made once a node needs it
 		checks = append(checks, func(node *model.Node) *model.Refusal {
 			if in := domains.Of(node); in == at && at >= 0 || in >= 0 && at < 0 || in < 0 && s.isKeptFor(task, job, node) {
 				return nil
+			}
+			if outside == nil {
+				outside = members.outside(at, slice)
 			}
 			return outside
 		})
 	}
 	return checks
+}
+
+// outside is the refusal of a node that is not in the domain in which members of a slice stand, -1 where none does.
+func (m *sharers) outside(at, slice int) *model.Refusal {
+	refusal := &model.Refusal{Code: model.NodesFiltered, Detail: "no label of the level " + m.domains.Level}
+	switch {
+	case at >= 0 && m.indexes != nil:
+		refusal.Detail = fmt.Sprintf("not in %s, where the other members of slice %d are", m.domains.Name(at), slice)
+	case at >= 0:
+		refusal.Detail = "not in " + m.domains.Name(at) + ", where the other members are"
+	}
+	return refusal
 }
 
 // NamesLevels reports whether the task's job names levels of a topology.

@@ -165,19 +165,24 @@ func (f *followedLevel) follow(sums *winnerTree) bool {
 	return ok
 }
 
-// Whole returns how many of the domains that one is in are whole, by level of the tree from the widest to its own: 1 or 0 each.
-func (s *Session) Whole(level *Domains, domain int) (whole []int) {
-	above, _ := s.tree(level.Level)
-	for _, one := range append([]*Domains{level}, above...) {
+// Whole returns a function, valid until the next statement, that says how many of the domains that one of the level is in are
+// whole, by level of the tree from the widest to its own: 1 or 0 each.
+func (s *Session) Whole(level *Domains) func(domain int) []int {
+	levels, _ := s.tree(level.Level)
+	slices.Reverse(levels)
+	levels = append(levels, level)
+	for _, one := range levels {
 		one.updateUsed(s.Snapshot)
-		n := 0
-		if one.isWhole(level.members[domain][0]) {
-			n = 1
-		}
-		whole = append(whole, n)
 	}
-	slices.Reverse(whole)
-	return whole
+	return func(domain int) []int {
+		whole := make([]int, len(levels))
+		for i, one := range levels {
+			if one.isWhole(level.members[domain][0]) {
+				whole[i] = 1
+			}
+		}
+		return whole
+	}
 }
 
 // isUsed reports whether a member of a job holds a device of the node, or anything of a node without devices.

@@ -20,14 +20,15 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/lab/cluster"
 	"github.com/tutti-sched/tutti/lab/harness"
+	"github.com/tutti-sched/tutti/lab/levels"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // TestAGangSharesARack: a gang waits while no rack has capacity for all of it, starts in one, and stays there: through a restart
 // of the scheduler, and a member that is lost.
 func TestAGangSharesARack(t *testing.T) {
-	const levels = "topologies:\n- name: fabric\n  levels: [{name: block, label: example.com/block}, {name: rack, label: example.com/rack}]\n"
-	options := harness.SchedulerOptions{Args: []string{"--config=" + configuredWith(t, levels)}}
+	const topologies = "topologies:\n- name: fabric\n  levels: [{name: block, label: example.com/block}, {name: rack, label: example.com/rack}]\n"
+	options := harness.SchedulerOptions{Args: []string{"--config=" + configuredWith(t, topologies)}}
 	scheduler := env.Scheduler(t, options)
 	ns := env.Namespace(t)
 	racks := func(block, rack string, nodes int) {
@@ -117,21 +118,21 @@ type hall struct {
 	scheduler *harness.Scheduler
 }
 
-func readLevels(t *testing.T) *cluster.Levels {
+func readLevels(t *testing.T) *levels.Cluster {
 	t.Helper()
-	levels, err := cluster.ReadLevels(filepath.Join(rootFolder(t), "lab", "levels.yaml"))
+	read, err := levels.Read(filepath.Join(rootFolder(t), "lab", "levels.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return levels
+	return read
 }
 
 func newHall(t *testing.T) *hall {
 	t.Helper()
-	levels := readLevels(t)
+	read := readLevels(t)
 	h := &hall{arena: &arena{t: t, ns: env.Namespace(t)}, nodes: map[string]*corev1.Node{}}
-	h.options.Args = []string{"--config=" + configuredWith(t, levels.Configuration())}
-	h.add(levels.Nodes()...)
+	h.options.Args = []string{"--config=" + configuredWith(t, read.Configuration())}
+	h.add(read.Nodes()...)
 	h.scheduler = env.Scheduler(t, h.options)
 	return h
 }
@@ -299,8 +300,8 @@ func TestSlicesAreInCliques(t *testing.T) {
 	sliced(&h.placed("train-again-", 1)[0], 5)
 }
 
-// TestAReplacementWaitsForTheRackOfTheOthers: a node is lost with a member, and no capacity is left in their rack. The member that
-// comes instead waits, although other racks are empty, and starts when the node is back.
+// TestAReplacementWaitsForTheRackOfTheOthers: a node is lost with a member, and no capacity is left in their rack. The member
+// that comes instead waits, although other racks are empty, and starts when the node is back.
 func TestAReplacementWaitsForTheRackOfTheOthers(t *testing.T) {
 	h := newHall(t)
 	gang := h.train("train", 4, inOneRack())
@@ -353,8 +354,8 @@ func TestAGangThatIsBoundInPartKeepsItsRack(t *testing.T) {
 	env.Eventually(t, patience, func() error { return inGroupPhase(t, gang, v1alpha1.PodGroupRunning) })
 }
 
-// TestAPreferredRackIsWaitedFor: two gangs of five wait, and no rack has more than four nodes. A restart of the scheduler does not
-// make the wait begin again. The first gang gets its rack in time; the second one starts in several when its time is over.
+// TestAPreferredRackIsWaitedFor: two gangs of five wait, and no rack has more than four nodes. A restart of the scheduler does
+// not make the wait begin again. The first gang gets its rack in time; the second one starts in several when its time is over.
 func TestAPreferredRackIsWaitedFor(t *testing.T) {
 	h := newHall(t)
 	inTime := h.train("in-time", 5, preferringARack(600))

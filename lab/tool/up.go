@@ -8,6 +8,7 @@ import (
 
 	"github.com/tutti-sched/tutti/lab/binaries"
 	"github.com/tutti-sched/tutti/lab/cluster"
+	"github.com/tutti-sched/tutti/lab/levels"
 )
 
 // upCommand starts a cluster and keeps it until it is interrupted.
@@ -62,9 +63,9 @@ func nodesOf(file string, count int, resources map[string]string) (nodes []*core
 	if file == "" {
 		return cluster.Nodes("node", count, resources), "", nil
 	}
-	levels, err := cluster.ReadLevels(file)
+	read, err := levels.Read(file)
 	if err != nil {
 		return nil, "", err
 	}
-	return levels.Nodes(), "For the scheduler's configuration:\n\n" + levels.Configuration() + "\n", nil
+	return read.Nodes(), "For the scheduler's configuration:\n\n" + read.Configuration() + "\n", nil
 }

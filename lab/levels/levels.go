@@ -1,4 +1,6 @@
-package cluster
+// Package levels makes the nodes of a cluster with blocks, racks and cliques, and what the scheduler's configuration says of them,
+// from a file. Nodes that all are alike are made by lab/cluster.
+package levels
 
 import (
 	"errors"
@@ -10,10 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
+
+	"github.com/tutti-sched/tutti/lab/cluster"
 )
 
-// Levels describe nodes in blocks, racks and cliques, as lab/levels.yaml does.
-type Levels struct {
+// Cluster describes nodes in blocks, racks and cliques, as lab/levels.yaml does.
+type Cluster struct {
 	// Blocks, RacksPerBlock and NodesPerRack are at least 1.
 	Blocks        int `json:"blocks"`
 	RacksPerBlock int `json:"racksPerBlock"`
@@ -23,36 +27,36 @@ type Levels struct {
 	// Capacity is what each node offers.
 	Capacity map[string]resource.Quantity `json:"capacity"`
 	// Labels are the keys of the labels with the names of the domains.
-	Labels LevelLabels `json:"labels"`
+	Labels Labels `json:"labels"`
 }
 
-// LevelLabels are keys of node labels, by level.
-type LevelLabels struct {
+// Labels are keys of node labels, by level.
+type Labels struct {
 	Block string `json:"block"`
 	Rack  string `json:"rack"`
 	// Clique is empty where there are no cliques.
 	Clique string `json:"clique"`
 }
 
-// ReadLevels reads a file. Its error says what is wrong with it.
-func ReadLevels(path string) (*Levels, error) {
+// Read reads a file. Its error says what is wrong with it.
+func Read(path string) (*Cluster, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("levels: %w", err)
 	}
-	l := &Levels{}
-	if err := errors.Join(yaml.UnmarshalStrict(text, l), l.check()); err != nil {
+	c := &Cluster{}
+	if err := errors.Join(yaml.UnmarshalStrict(text, c), c.check()); err != nil {
 		return nil, fmt.Errorf("levels of %s: %w", path, err)
 	}
-	return l, nil
+	return c, nil
 }
 
-func (l *Levels) check() error {
+func (c *Cluster) check() error {
 	var wrong []error
-	if min(l.Blocks, l.RacksPerBlock, l.NodesPerRack) < 1 || l.NodesPerClique < 0 {
+	if min(c.Blocks, c.RacksPerBlock, c.NodesPerRack) < 1 || c.NodesPerClique < 0 {
 		wrong = append(wrong, errors.New("blocks, racksPerBlock and nodesPerRack must be at least 1, nodesPerClique at least 0"))
 	}
-	for _, tree := range l.trees() {
+	for _, tree := range c.trees() {
 		for _, level := range tree.levels {
 			if problems := validation.IsQualifiedName(level.label); len(problems) > 0 {
 				wrong = append(wrong, fmt.Errorf("labels.%s %q: %s", level.name, level.label, strings.Join(problems, "; ")))
@@ -63,19 +67,19 @@ func (l *Levels) check() error {
 }
 
 // Nodes are the nodes: b1-r1-n1, b1-r1-n2, and so on.
-func (l *Levels) Nodes() (nodes []*corev1.Node) {
+func (c *Cluster) Nodes() (nodes []*corev1.Node) {
 	capacity := map[string]string{}
-	for name, amount := range l.Capacity {
+	for name, amount := range c.Capacity {
 		capacity[name] = amount.String()
 	}
-	for block := 1; block <= l.Blocks; block++ {
-		for rack := 1; rack <= l.RacksPerBlock; rack++ {
-			for number := 1; number <= l.NodesPerRack; number++ {
-				labels := map[string]string{l.Labels.Block: fmt.Sprint("b", block), l.Labels.Rack: fmt.Sprint("r", rack)}
-				if l.NodesPerClique > 0 {
-					labels[l.Labels.Clique] = fmt.Sprint("c", 1+len(nodes)/l.NodesPerClique)
+	for block := 1; block <= c.Blocks; block++ {
+		for rack := 1; rack <= c.RacksPerBlock; rack++ {
+			for number := 1; number <= c.NodesPerRack; number++ {
+				labels := map[string]string{c.Labels.Block: fmt.Sprint("b", block), c.Labels.Rack: fmt.Sprint("r", rack)}
+				if c.NodesPerClique > 0 {
+					labels[c.Labels.Clique] = fmt.Sprint("c", 1+len(nodes)/c.NodesPerClique)
 				}
-				nodes = append(nodes, Node(fmt.Sprintf("b%d-r%d-n%d", block, rack, number), capacity, NodeLabels(labels)))
+				nodes = append(nodes, cluster.Node(fmt.Sprintf("b%d-r%d-n%d", block, rack, number), capacity, cluster.NodeLabels(labels)))
 			}
 		}
 	}
@@ -83,10 +87,10 @@ func (l *Levels) Nodes() (nodes []*corev1.Node) {
 }
 
 // Configuration is what the scheduler's configuration says of the levels: topologies, as YAML.
-func (l *Levels) Configuration() string {
+func (c *Cluster) Configuration() string {
 	var text strings.Builder
 	text.WriteString("topologies:\n")
-	for _, tree := range l.trees() {
+	for _, tree := range c.trees() {
 		fmt.Fprintf(&text, "- name: %s\n  levels:\n", tree.name)
 		for _, level := range tree.levels {
 			fmt.Fprintf(&text, "  - {name: %s, label: %s}\n", level.name, level.label)
@@ -95,18 +99,18 @@ func (l *Levels) Configuration() string {
 	return text.String()
 }
 
-// levelTree is a topology of the configuration; its levels are the widest first.
-type levelTree struct {
+// tree is a topology of the configuration; its levels are the widest first.
+type tree struct {
 	name   string
-	levels []namedLevel
+	levels []level
 }
 
-type namedLevel struct{ name, label string }
+type level struct{ name, label string }
 
-func (l *Levels) trees() []levelTree {
-	trees := []levelTree{{"fabric", []namedLevel{{"block", l.Labels.Block}, {"rack", l.Labels.Rack}}}}
-	if l.NodesPerClique > 0 {
-		trees = append(trees, levelTree{"nvlink", []namedLevel{{"clique", l.Labels.Clique}}})
+func (c *Cluster) trees() []tree {
+	trees := []tree{{"fabric", []level{{"block", c.Labels.Block}, {"rack", c.Labels.Rack}}}}
+	if c.NodesPerClique > 0 {
+		trees = append(trees, tree{"nvlink", []level{{"clique", c.Labels.Clique}}})
 	}
 	return trees
 }

@@ -1,4 +1,4 @@
-package cluster
+package levels
 
 import (
 	"os"
@@ -9,14 +9,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestLevels reads the file that comes with the lab.
-func TestLevels(t *testing.T) {
-	levels, err := ReadLevels(filepath.Join("..", "levels.yaml"))
+// TestRead reads the file that comes with the lab.
+func TestRead(t *testing.T) {
+	c, err := Read(filepath.Join("..", "levels.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	nodes := map[string]*corev1.Node{}
-	for _, node := range levels.Nodes() {
+	for _, node := range c.Nodes() {
 		nodes[node.Name] = node
 	}
 	if len(nodes) != 16 {
@@ -45,15 +45,15 @@ func TestLevels(t *testing.T) {
   levels:
   - {name: clique, label: nvidia.com/gpu.clique}
 `
-	if got := levels.Configuration(); got != want {
+	if got := c.Configuration(); got != want {
 		t.Errorf("the configuration is\n%s\nwant\n%s", got, want)
 	}
 }
 
-// TestLevelsSayWhatIsWrong: and without cliques there is no topology of them.
-func TestLevelsSayWhatIsWrong(t *testing.T) {
+// TestReadSaysWhatIsWrong: and without cliques there is no topology of them.
+func TestReadSaysWhatIsWrong(t *testing.T) {
 	const right = "blocks: 1\nracksPerBlock: 1\nnodesPerRack: 2\ncapacity: {cpu: 2}\nlabels: {block: a/block, rack: a/rack}\n"
-	for _, c := range []struct{ old, new, want string }{
+	for _, change := range []struct{ old, new, want string }{
 		{"", "", ""},
 		{"racksPerBlock: 1", "racks: 1", `unknown field "racks"`},
 		{"racksPerBlock: 1", "racksPerBlock: 0", "at least 1"},
@@ -62,17 +62,17 @@ func TestLevelsSayWhatIsWrong(t *testing.T) {
 		{"a/rack", "a/b/rack", `labels.rack "a/b/rack"`},
 	} {
 		file := filepath.Join(t.TempDir(), "levels.yaml")
-		if err := os.WriteFile(file, []byte(strings.Replace(right, c.old, c.new, 1)), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(strings.Replace(right, change.old, change.new, 1)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		levels, err := ReadLevels(file)
+		c, err := Read(file)
 		switch {
-		case c.want == "":
-			if err != nil || len(levels.Nodes()) != 2 || strings.Contains(levels.Configuration(), "clique") {
-				t.Errorf("levels without cliques: %+v, %v", levels, err)
+		case change.want == "":
+			if err != nil || len(c.Nodes()) != 2 || strings.Contains(c.Configuration(), "clique") {
+				t.Errorf("levels without cliques: %+v, %v", c, err)
 			}
-		case err == nil || !strings.Contains(err.Error(), c.want):
-			t.Errorf("%s instead of %s: %v, want %s", c.new, c.old, err, c.want)
+		case err == nil || !strings.Contains(err.Error(), change.want):
+			t.Errorf("%s instead of %s: %v, want %s", change.new, change.old, err, change.want)
 		}
 	}
 }

@@ -331,9 +331,10 @@ func TestAReplacementWaitsForTheRackOfTheOthers(t *testing.T) {
 }
 
 // TestAGangThatIsBoundInPartKeepsItsRack: the scheduler is killed when three of four members are bound. The next one binds the
-// fourth to the one node that is left in their rack.
+// fourth to the one node that is left in their rack, which is not the best one.
 func TestAGangThatIsBoundInPartKeepsItsRack(t *testing.T) {
 	h := newHall(t)
+	h.add(cluster.Node("b2-r2-n5", map[string]string{"cpu": "64"}, cluster.NodeLabels(h.nodes["b2-r2-n4"].Labels))) // the best node by score
 	allow := refuse(t, h.ns, `request.name == "train-3" || request.name == "probe"`, "probe", "nowhere")
 	gang := h.train("train", 4, inOneRack())
 	first := h.racks(h.placed("train-", 3))

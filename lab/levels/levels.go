@@ -1,5 +1,5 @@
-// Package levels makes the nodes of a cluster with blocks, racks and cliques, and what the scheduler's configuration says of them,
-// from a file. Nodes that all are alike are made by lab/cluster.
+// Package levels makes the nodes of a cluster with blocks, racks and cliques from a file, and what the scheduler's configuration
+// says of them. Nodes that are all alike are made by lab/cluster.
 package levels
 
 import (

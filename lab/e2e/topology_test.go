@@ -258,7 +258,7 @@ func TestTopologySaysWhyAGangWaits(t *testing.T) {
 			h.waitsSaying(five, "NoDomainFits", "needs 5 in one rack: rack b1/r1 has capacity for 4"),
 			h.waitsSaying(preferring, "WaitingForDomain", "it prefers that, and waits for it until "),
 			h.waitsSaying(unknown, "InvalidGroup", `did you mean "rack"?`),
-			h.waitsSaying(twice, "InvalidGroup", "pods twice-0 and twice-1 both have the index 1"),
+			h.waitsSaying(twice, "InvalidGroup", "both have the index 1; give them the label scheduling.tutti.dev/index"),
 			h.waitsSaying(sizes, "InvalidGroup", "one size must be a multiple of the other"),
 		)
 	})

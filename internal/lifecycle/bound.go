@@ -30,8 +30,10 @@ type partID struct {
 
 func (id partID) isFirst() bool { return id.role == "" }
 
-// partsOf returns the parts of a gang, the first one first.
+// partsOf returns the parts of a gang with the minima that its group states, the first one first. Members of an earlier attempt
+// of a JobSet are in none.
 func partsOf(job *model.Job) iter.Seq[part] {
+	job = groups.NewestAttempt(groups.Stated(job))
 	return func(yield func(part) bool) {
 		for role, only := range groups.Parts(job) {
 			if !yield(part{Job: only, all: job, id: partID{job.Key, role}}) {
@@ -95,12 +97,21 @@ func (b binds) first() (at time.Time) {
 	return at
 }
 
-// wereEnough reports whether as many members are bound as some start needed: the minimum was raised since. Only of groups that
-// others mark do the pods say so.
+// isLeft reports whether a member of the part that was started is bound or about to be, or has succeeded; once it is undone,
+// whether one is left of which it is not known that the API server deletes it.
+func (s start) isLeft(job *model.Job) bool {
+	if !s.undone {
+		return groups.Remains(job)
+	}
+	return job.Count(s.bindsOf(job).has) > 0 || job.Count(isToBeDeleted) > 0
+}
+
+// wereEnough reports whether as many members are bound, or have succeeded since, as some start needed: the minimum was
+// raised since. Only of groups that others mark do the pods say so.
 func (b binds) wereEnough() bool {
 	bound, most := 0, 0
 	for _, task := range b.job.Tasks {
-		if needed, named := b.needed(task); named && onNode(task) {
+		if needed, named := b.needed(task); named && task.IsBound() {
 			bound, most = bound+1, max(most, needed)
 		}
 	}
@@ -119,5 +130,8 @@ func (b binds) needed(task *model.Task) (n int, named bool) {
 }
 
 func onNode(task *model.Task) bool { return task.Status == model.Bound || task.Status == model.Running }
+
+// isToBeDeleted reports whether the task's deletion is assumed, and may still be refused.
+func isToBeDeleted(task *model.Task) bool { return task.Status == model.Releasing && !task.Deleted() }
 
 func binding(task *model.Task) bool { return task.Status == model.Binding }

@@ -51,7 +51,7 @@ func (g *Gangs) Concerns(job *model.Job) bool {
 	if g.follows(partID{job: job.Key}) {
 		return true
 	}
-	return slices.ContainsFunc(job.Roles, func(role model.Role) bool { return role.MadeLater && g.follows(partID{job.Key, role.Name}) })
+	return slices.ContainsFunc(groups.Stated(job).Roles, func(role model.Role) bool { return role.MadeLater && g.follows(partID{job.Key, role.Name}) })
 }
 
 func (g *Gangs) follows(id partID) bool {
@@ -64,7 +64,6 @@ func (g *Gangs) follows(id partID) bool {
 // cycle refused it, nil when it did not; mayStart reports whether a gang that is restarted could start again, else none is. A
 // gang that is undone is delayed from then on; the caller carries it out.
 func (g *Gangs) Check(job *model.Job, group *v1alpha1.PodGroup, lastRefusal *model.Refusal, mayStart bool, now time.Time) (all Verdict) {
-	job = groups.Stated(job)
 	if firstFound, is := g.isNowRead(job); is {
 		delete(g.unread, job.Key)
 		g.find(job, firstFound, now)
@@ -74,9 +73,6 @@ func (g *Gangs) Check(job *model.Job, group *v1alpha1.PodGroup, lastRefusal *mod
 		if all.Undo != nil && p.id.isFirst() { // the others are undone with it
 			break
 		}
-	}
-	if all.Undo != nil {
-		g.delays.Undone.Fail(backoff.Of(job), all.Undo.Why, now)
 	}
 	return all
 }
@@ -116,7 +112,7 @@ func (g *Gangs) checkPart(p part, group *v1alpha1.PodGroup, lastRefusal *model.R
 		return Verdict{}
 	case due.After(now):
 		return Verdict{Again: due}
-	case g.delays.Undone.Delayed(backoff.Of(p.Job), now): // the API server has refused the deletion
+	case restart && g.delays.Undone.Delayed(backoff.Of(p.Job), now): // the API server has refused the deletion
 		return Verdict{}
 	}
 	var why *model.Refusal
@@ -128,20 +124,32 @@ func (g *Gangs) checkPart(p part, group *v1alpha1.PodGroup, lastRefusal *model.R
 	if p.undone().Count(binding) > 0 { // until the result of these binds is known
 		return Verdict{Held: why}
 	}
-	delete(g.starts, p.id)
+	g.delays.Undone.Fail(backoff.Of(p.Job), why, now)
+	if begun, known := g.starts[p.id]; known { // if the API server refuses the deletion, it may be completed then, or is undone again
+		begun.undone, begun.deadline = true, g.delays.Undone.Until(backoff.Of(p.Job)).Add(g.repair)
+		g.starts[p.id] = begun
+	}
 	return Verdict{Undo: &Undo{Why: why, Members: members(p.undone(), which)}}
 }
 
 // follow records a group that has lost all its members before its status says so, and drops what is no longer needed.
 func (g *Gangs) follow(p part, now time.Time) {
 	observed, known := g.observed[p.id]
-	if known && (p.UID != observed.group || p.Whole == observed.whole || observed.whole && !groups.Remains(p.undone())) {
+	shown := p.Whole == observed.whole && (p.HasGroup || !observed.whole || !g.mayFind(now)) // no longer, once a container has ended
+	if known && (p.UID != observed.group || shown || observed.whole && !groups.Remains(p.undone())) {
 		delete(g.observed, p.id)
 	}
-	if begun, known := g.starts[p.id]; known && begun.group == p.UID && begun.isOver(now) && p.FirstUnmetMinimum((*model.Task).IsBound) == nil {
-		g.observe(p, true, now) // nothing was bound for it since: its minimum was lowered
+	if begun, known := g.starts[p.id]; known && begun.group != p.UID { // its object was made again
+		begun.group = p.UID
+		g.starts[p.id] = begun
 	}
-	if start, known := g.starts[p.id]; known && (p.UID != start.group || g.whole(p) || !groups.Remains(p.Job)) {
+	if begun, known := g.starts[p.id]; known && p.FirstUnmetMinimum((*model.Task).IsBound) == nil {
+		if begun.bound = true; begun.isOver(now) {
+			g.observe(p, true, now) // nothing was bound for it since: its minimum was lowered
+		}
+		g.starts[p.id] = begun
+	}
+	if start, known := g.starts[p.id]; known && (g.whole(p) || !start.isLeft(p.Job)) {
 		delete(g.starts, p.id)
 	}
 	if !p.NothingPending && p.Whole && !groups.Remains(p.undone()) {
@@ -164,12 +172,12 @@ func (g *Gangs) awaitsReset(p part, now time.Time) (until time.Time, awaits bool
 
 // due returns until when the start of a part below its minimum may be completed; ok is false when it is no interrupted start.
 func (g *Gangs) due(p part, now time.Time) (at time.Time, ok bool) {
-	if g.whole(p) {
+	begun, known := g.starts[p.id]
+	if g.whole(p) || begun.bound {
 		return at, false
 	}
-	begun, known := g.starts[p.id]
 	if !known || begun.group != p.UID {
-		if now.After(g.leadingSince.Add(g.repair)) {
+		if !g.mayFind(now) {
 			return at, false // this process has begun no such start, and found none
 		}
 		begun = start{group: p.UID, minima: model.Minima{MinMember: p.minima().MinMember}, found: g.leadingSince}
@@ -188,6 +196,9 @@ func (g *Gangs) due(p part, now time.Time) (at time.Time, ok bool) {
 	}
 	return begun.deadline, true
 }
+
+// mayFind reports whether a start that is not known may be one of a process before this one.
+func (g *Gangs) mayFind(now time.Time) bool { return !now.After(g.leadingSince.Add(g.repair)) }
 
 // since is from when on this process may complete a start: since it found it, or began to lead.
 func (g *Gangs) since(begun start) time.Time {

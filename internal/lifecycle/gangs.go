@@ -58,6 +58,10 @@ type start struct {
 	deadline time.Time
 	// found is when this process found a start that one before it has begun; zero when it has begun it itself.
 	found time.Time
+	// bound reports that its minimum was seen to be bound, while the answer to another bind may be awaited: it is complete.
+	bound bool
+	// undone reports that what is bound of it is to be deleted.
+	undone bool
 }
 
 type observation struct {
@@ -105,7 +109,7 @@ func (g *Gangs) isNowRead(job *model.Job) (firstFound, is bool) {
 }
 
 func madeInParts(job *model.Job) bool {
-	return slices.ContainsFunc(job.Roles, func(role model.Role) bool { return role.MadeLater })
+	return slices.ContainsFunc(groups.Stated(job).Roles, func(role model.Role) bool { return role.MadeLater })
 }
 
 // find records parts of a gang that are whole and of which no status says so, or whose start was interrupted; only those that are
@@ -113,7 +117,9 @@ func madeInParts(job *model.Job) bool {
 func (g *Gangs) find(job *model.Job, firstFound bool, now time.Time) {
 	for p := range partsOf(job) {
 		switch {
-		case p.Whole, firstFound && p.id.isFirst():
+		case firstFound && p.id.isFirst(), p.Whole && job.HasGroup:
+		case p.Whole: // it is not known with what
+			g.observed[p.id] = observation{group: p.UID, whole: true, since: now}
 		case p.FirstUnmetMinimum((*model.Task).IsBound) == nil, start{}.bindsOf(p.Job).wereEnough():
 			g.observe(p, true, now)
 		case p.BelowMinimum:
@@ -126,14 +132,16 @@ func (g *Gangs) find(job *model.Job, firstFound bool, now time.Time) {
 }
 
 // Begin records that a decision starts parts of a gang, or adds to them. What only looks like a start, such as a running pod that
-// gets the label of a waiting one, is neither completed before others nor undone.
+// gets the label of a waiting one, is neither completed before others nor undone. Nor is what joins bound members of a start that
+// is not known, where no status says that these were whole: they were, if a container has run and has ended.
 func (g *Gangs) Begin(job *model.Job) {
 	if !job.IsSchedulableGroup() {
 		return
 	}
 	for p := range partsOf(job) {
 		begun, known := g.starts[p.id]
-		if !g.whole(p) && p.Count(counts) > 0 && (!known || begun.group != p.UID) { // the UID may be empty
+		joins := !job.HasGroup && p.Count(binds{job: p.Job}.has) > 0
+		if !g.whole(p) && p.Count(counts) > 0 && !joins && (!known || begun.group != p.UID) { // the UID may be empty
 			g.starts[p.id] = start{group: p.UID, minima: p.minima()}
 		}
 	}
@@ -203,28 +211,34 @@ func (g *Gangs) Committed(job *model.Job, now time.Time) (started bool) {
 	return started
 }
 
-// Deadline returns until when the binds of a decision about the job may be sent; zero when it begins a start of its own, or there
-// is no job.
-func (g *Gangs) Deadline(job *model.Job) (at time.Time) {
+// Deadline returns until when binds of the job's tasks that satisfy bound may be sent: the first deadline of the parts that they
+// are in; zero when they begin starts of their own, or there is no job.
+func (g *Gangs) Deadline(job *model.Job, bound func(*model.Task) bool) (at time.Time) {
 	if job == nil {
 		return at
 	}
-	at = g.starts[partID{job: job.Key}].deadline
-	for _, role := range job.Roles {
-		at = backoff.Sooner(at, g.starts[partID{job.Key, role.Name}].deadline)
+	for p := range partsOf(job) {
+		if deadline := g.starts[p.id].deadline; !deadline.IsZero() && slices.ContainsFunc(p.Tasks, bound) {
+			at = backoff.Sooner(at, deadline)
+		}
 	}
 	return at
 }
 
-// Prune forgets jobs that are gone, or are no gangs any more.
+// Prune forgets jobs that are gone, and what is no part of a gang any more and has no members left: that the object which says so
+// is not there may be for a while only.
 func (g *Gangs) Prune(snapshot *model.Snapshot) {
 	gone := func(id partID) bool {
 		job := snapshot.Job(id.job)
-		if job == nil || !job.IsSchedulableGroup() {
+		if job == nil {
 			return true
 		}
+		isLeft := func(task *model.Task) bool {
+			return (id.isFirst() || task.Role == id.role) && (task.IsBound() || binding(task) || isToBeDeleted(task))
+		}
 		is := func(role model.Role) bool { return role.MadeLater && role.Name == id.role }
-		return !id.isFirst() && !slices.ContainsFunc(groups.Stated(job).Roles, is)
+		isPart := job.IsSchedulableGroup() && (id.isFirst() || slices.ContainsFunc(groups.Stated(job).Roles, is))
+		return !isPart && !slices.ContainsFunc(job.Tasks, isLeft)
 	}
 	maps.DeleteFunc(g.observed, func(id partID, _ observation) bool { return gone(id) })
 	maps.DeleteFunc(g.unread, func(key model.JobKey, _ bool) bool { return snapshot.Job(key) == nil })

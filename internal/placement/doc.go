@@ -13,6 +13,8 @@
 //	sliced.go, cells.go    slices of members that share domains, and how many whole ones fit
 //	rank.go                members that are alike, in the order of their indexes
 //	nodomain.go            what they need, and which domains come nearest to it
+//	nearest.go             how much the nearest of them lacks
+//	confined.go            a domain that was chosen before
 //	domain.go              domains that members must share
 //	exhaustive.go          every combination, for few members
 //	victims.go             the refusal of a job whose victims are terminating

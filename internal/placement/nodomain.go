@@ -37,7 +37,11 @@ func (t *Placer) noDomain(tie *levelTie, settled []topologyDomain) *model.Refusa
 	if total >= tie.needs {
 		fmt.Fprintf(&b, "; all together for %d", total)
 	}
-	if none := level.Unlabelled(); none > 0 {
+	none := level.Unlabelled()
+	switch {
+	case len(sets) == 0 && level.Label() != "":
+		fmt.Fprintf(&b, ": no node has the label %s", level.Label())
+	case none > 0:
 		fmt.Fprintf(&b, "; nodes without a label of this level: %d", none)
 	}
 	refusal := &model.Refusal{Code: model.NoDomainFits, Detail: b.String(), Needs: tie.needs, Evictable: true}

@@ -90,7 +90,14 @@ func (t *Placer) hasBudget() bool {
 
 // NominationsSuffice reports whether the job's nominations of an earlier cycle still suffice for it to start, once the
 // terminating pods are gone. It leaves no trace.
+//
+// While evicted pods are still terminating, a nominated node may have lost the label of a level that members share.
 func (t *Placer) NominationsSuffice() bool {
+	return t.nominationsStand() || len(t.job.Topology) > 0 && areTerminating(t.session.Snapshot, t.job) &&
+		t.session.OverlookLostLabels(t.nominationsStand)
+}
+
+func (t *Placer) nominationsStand() bool {
 	stands := false
 	t.session.Try(func(statement *framework.Statement) *model.Refusal {
 		for _, task := range t.members {
@@ -183,9 +190,18 @@ func take(statement *framework.Statement, task *model.Task, node *model.Node, ro
 }
 
 // FitsWithin reports whether the job would start on idle or releasing capacity, if it took on each node no more than the
-// given amount, by name of the node. It leaves no trace.
+// given amount, by name of the node. A node of a reservation may have lost the label of a level that members share, until the
+// reservation ends. It leaves no trace.
 func (t *Placer) FitsWithin(rooms map[string]model.Resources) bool {
+	fits := func() bool { return t.fitsWithin(rooms) }
+	return fits() || len(t.job.Topology) > 0 && t.session.OverlookLostLabels(fits)
+}
+
+func (t *Placer) fitsWithin(rooms map[string]model.Resources) bool {
 	t.session.ApplyReservations(t.job)
+	if fits, known := t.slicesFitWithin(rooms); known {
+		return fits
+	}
 	left := map[string]model.Resources{}
 	for name, room := range rooms {
 		left[name] = room.Clone()

@@ -87,7 +87,7 @@ func (t *Placer) cellsOf(one seat) (cells string) {
 // compareByTree orders nodes by their domains, and by the natural order of their names.
 func compareByTree(levels []*framework.Domains, a, b *model.Node) int {
 	for _, level := range levels {
-		if order := cmp.Compare(level.Of(a), level.Of(b)); order != 0 {
+		if order := cmp.Compare(uint(level.Of(a)), uint(level.Of(b))); order != 0 { // nodes in no domain come last
 			return order
 		}
 	}

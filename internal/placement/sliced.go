@@ -250,6 +250,35 @@ func (t *Placer) PlaceSlice(statement *framework.Statement, members []*model.Tas
 		"slice %d: no %s has capacity for its %d members", t.slice(smallest, members[0]), smallest.Level, len(members))}
 }
 
+// slicesFitWithin reports whether slices that are the whole minimum fit into the given amounts, in one domain of an entry for all
+// members; known is false where numbers do not decide.
+func (t *Placer) slicesFitWithin(rooms map[string]model.Resources) (fits, known bool) {
+	sliced, minimum := t.slicedOf(model.FutureIdle), t.minimum(model.FutureIdle)
+	required, _, _ := t.ties(model.FutureIdle)
+	if len(sliced) != 1 || !sliced[0].regular || len(sliced[0].tasks) != len(minimum) || len(required) > 1 {
+		return false, false
+	}
+	m := &sliced[0]
+	each := slices.Clone(t.fitsOf(m.tasks, model.FutureIdle))
+	var nodes []int
+	for _, node := range t.session.Snapshot.Nodes {
+		room, ok := rooms[node.Name]
+		if !ok {
+			continue
+		}
+		nodes = append(nodes, node.Index)
+		each[node.Index] = int32(min(int64(each[node.Index]), room.Copies(m.tasks[0].Request)))
+	}
+	around := [][]int{nodes}
+	if len(required) == 1 {
+		level := t.session.Domains(required[0].shared.Level)
+		around = divided(func(node int) int { return level.Of(t.session.Snapshot.Nodes[node]) }, each, nodes)
+	}
+	return slices.ContainsFunc(around, func(nodes []int) bool {
+		return newCell(m.levels(t.session.Snapshot.Nodes), each, nodes).holds >= int64(len(minimum))
+	}), true
+}
+
 // apart returns the members of each of the smallest slices, the largest first.
 func (t *Placer) apart(m *slicedMembers) (parts [][]*model.Task) {
 	smallest := m.entries[len(m.entries)-1].shared

@@ -141,7 +141,9 @@ func (t *Placer) ties(room model.CapacityKind) (required, preferred []levelTie, 
 			if !shared.Preferred {
 				settled = append(settled, t.within(tie.members, t.session.Domains(shared.Level).Nodes(at)))
 			}
-			continue
+			if t.session.Confined(shared) < 0 {
+				continue
+			}
 		}
 		if tie.shapes = t.shapesOf(tie.members, sliced, room); len(tie.shapes) == 0 {
 			continue

@@ -122,7 +122,7 @@ func TestAForeignGroupThatChangesWhileTheSessionGoesOn(t *testing.T) {
 func TestForeignGroupsAfterARestart(t *testing.T) {
 	for name, c := range map[string]struct {
 		bound   int
-		runs    bool
+		first   corev1.PodPhase
 		reading cluster.Reading
 		gone    bool
 		singly  bool
@@ -132,8 +132,9 @@ func TestForeignGroupsAfterARestart(t *testing.T) {
 		"all are bound, and nothing runs":  {bound: 3, reading: cluster.IsRead},
 		"in part, and nothing runs":        {bound: 2, reading: cluster.IsRead, want: []string{"mpi-0 n1", "mpi-1 n1"}},
 		"all, before the minimum was 4":    {bound: 3, raised: true, reading: cluster.IsRead},
+		"as before, and one has succeeded": {bound: 3, first: corev1.PodSucceeded, raised: true, reading: cluster.IsRead},
 		"in part, bound one by one":        {bound: 2, reading: cluster.IsRead, singly: true},
-		"in part, and one runs":            {bound: 2, runs: true, reading: cluster.IsRead},
+		"in part, and one runs":            {bound: 2, first: corev1.PodRunning, reading: cluster.IsRead},
 		"in part, and its object is gone":  {bound: 2, reading: cluster.IsRead, gone: true},
 		"in part, and it cannot be read":   {bound: 2, reading: cluster.NotAllowed, gone: true},
 		"in part, and it is not read yet ": {bound: 2, reading: cluster.NotRead, gone: true},
@@ -159,8 +160,8 @@ func TestForeignGroupsAfterARestart(t *testing.T) {
 				if c.singly {
 					delete(pod.Annotations, v1alpha1.AnnotationJob)
 				}
-				if i == 0 && c.runs {
-					pod.Status.Phase = corev1.PodRunning
+				if i == 0 {
+					pod.Status.Phase = c.first
 				}
 			})
 		}

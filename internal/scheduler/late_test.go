@@ -20,9 +20,15 @@ import (
 
 // inSteps shows a JobSet whose role work, of three, is made when the two of prepare run.
 func (w *world) inSteps() {
-	spec := &groups.Spec{Source: model.SourceJobSet, MinMember: 5, Roles: []model.Role{
-		{Name: "prepare", MinMember: 2}, {Name: "work", MinMember: 3, MadeLater: true},
-	}}
+	w.stepsOf(model.Role{Name: "prepare", MinMember: 2}, model.Role{Name: "work", MinMember: 3, MadeLater: true})
+}
+
+// stepsOf shows a JobSet with such roles, by name.
+func (w *world) stepsOf(roles ...model.Role) {
+	spec := &groups.Spec{Source: model.SourceJobSet, Roles: roles}
+	for _, role := range roles {
+		spec.MinMember += role.MinMember
+	}
 	spec.Namespace, spec.Name, spec.UID = "default", "train", "foreign-train"
 	w.meta(spec)
 	w.mailbox.Event(cluster.ForeignEvent(spec))

@@ -13,9 +13,10 @@ func (s *Scheduler) holdPaused(snapshot *model.Snapshot) {
 		return
 	}
 	why := &model.Refusal{Code: model.Paused, Detail: "the configuration of the scheduler says pause: true"}
+	waits := func(task *model.Task) bool { return task.Status == model.Pending }
 	nominated := func(task *model.Task) bool { return task.Nominated != "" }
 	for _, job := range snapshot.Jobs {
-		begun := !s.gangs.Deadline(job).IsZero() || slices.ContainsFunc(job.Tasks, nominated)
+		begun := !s.gangs.Deadline(job, waits).IsZero() || slices.ContainsFunc(job.Tasks, nominated)
 		if !job.NothingPending && !begun && snapshot.JobBackoff[job.Key] == nil {
 			snapshot.JobBackoff[job.Key] = why
 		}

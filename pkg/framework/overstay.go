@@ -68,11 +68,12 @@ func (s *Session) precedesReservations(job *model.Job) bool {
 	})
 }
 
-// guestsOn returns the tasks of our jobs that came to the node after that moment, in seconds since 1970, the last first.
+// guestsOn returns the tasks of our jobs that came to the node after that moment, in seconds since 1970, the last first. One that
+// came later than now came so by another clock: it cannot be told from those that were there before.
 func guestsOn(node *model.Node, since, now int64) []*model.Task {
 	guests := slices.DeleteFunc(slices.Clone(node.Tasks), func(task *model.Task) bool {
 		runs := task.Status == model.Bound || task.Status == model.Running
-		return !runs || task.Job == model.JobKey{} || task.RunsSince(now) <= since
+		return !runs || task.Job == model.JobKey{} || task.RunsSince(now) <= since || task.RunsSince(now) > now
 	})
 	slices.SortFunc(guests, func(a, b *model.Task) int {
 		return cmp.Or(cmp.Compare(b.RunsSince(now), a.RunsSince(now)), cmp.Compare(a.UID, b.UID))

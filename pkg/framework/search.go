@@ -205,14 +205,17 @@ func (s *Session) FeasibleOn(task *model.Task, node *model.Node, room model.Capa
 }
 
 // FitsByResourcesOnly reports whether, as the session stands, nothing but the task's shape and the capacity on each node decides
-// where it may go: what holds for it holds for every task of its shape that is plain too, and for the others all the more.
+// where it may go: what holds for it holds for every task of its shape that is plain too, and for the others all the more. Of a
+// task that is confined to a domain it answers for the nodes of the domain.
 func (s *Session) FitsByResourcesOnly(task *model.Task) bool {
 	if s.currentJob = task.Job; s.quarantined[task.Job] != nil {
 		return false
 	}
 	s.Snapshot.ExcludeTerminating(false) // a terminating task may keep others away still
+	hold := s.confinedChecks(task)
 	for _, scope := range []FilterScope{NodeWithPods, ClusterWide} {
-		if checks, refused := s.checks(task, scope); len(checks) > 0 || refused != nil {
+		checks, refused := s.checks(task, scope)
+		if hold -= len(checks); hold < 0 || refused != nil {
 			return false
 		}
 	}
@@ -266,13 +269,17 @@ func (s *Session) EligibleNodes(task *model.Task) []*model.Node {
 func (s *Session) ranked(task *model.Task, room model.CapacityKind) (*static, *ranking) {
 	known := s.cache.lookup(task.Shape, len(s.Snapshot.Nodes))
 	known.static.update(s, task)
-	if known.rankings[room] == nil {
-		known.rankings[room] = &ranking{room: room}
+	order := &known.rankings[room][0]
+	if s.NamesLevels(task) {
+		order = &known.rankings[room][1]
+	}
+	if *order == nil {
+		*order = &ranking{room: room}
 	}
 	if known.static.refused == nil {
-		known.rankings[room].update(s, task, &known.static)
+		(*order).update(s, task, &known.static)
 	}
-	return &known.static, known.rankings[room]
+	return &known.static, *order
 }
 
 // explain counts what kept the task from each node.

@@ -111,6 +111,10 @@ type Session struct {
 	sharing map[model.JobKey]*model.Job
 	// shared are the members that entries of topologies cover, for those that were asked for.
 	shared map[*model.TopologyConstraint]*sharers
+	// overlooks reports that labels of nodes which were chosen before may be gone.
+	overlooks bool
+	// confined is the domain in which members are kept for now.
+	confined confinement
 	// currentJob is the job that was passed to a plugin last, to which a panic is attributed; zero when it is about no single job.
 	// While comparing, it is about two jobs, and about more while victims are picked of some units. reserving is the task that
 	// reservers are asked about.

@@ -20,9 +20,8 @@ import (
 func (s *Session) invalidTopology(job *model.Job) *model.Refusal {
 	for i := range job.Topology {
 		shared := &job.Topology[i]
-		known := s.levels()
-		if _, ok := known.labelsOf(shared.Level); !ok {
-			names := slices.Sorted(maps.Keys(known))
+		if _, ok := s.cache.labelsOf(shared.Level); !ok {
+			names := slices.Sorted(maps.Keys(s.levels()))
 			return &model.Refusal{Code: model.InvalidGroup, Detail: fmt.Sprintf("topology: there is no level %q; the scheduler knows %s%s",
 				model.Brief(shared.Level, maxLevelName), strings.Join(names, ", "), config.DidYouMean(shared.Level, names))}
 		}
@@ -74,14 +73,28 @@ func (s *Session) domainChecks(task *model.Task) (checks []NodeFilterFunc) {
 	return checks
 }
 
-// isKeptFor reports whether the node is nominated to the task, or reserved for its job: it was chosen for its domain, and stays chosen
-// while its label is gone.
+// NamesLevels reports whether the task's job names levels of a topology.
+func (s *Session) NamesLevels(task *model.Task) bool { return s.sharing[task.Job] != nil }
+
+// isKeptFor reports whether the node is nominated to the task, or reserved for its job, where labels that are gone are overlooked.
 func (s *Session) isKeptFor(task *model.Task, job *model.Job, node *model.Node) bool {
+	if !s.overlooks {
+		return false
+	}
 	if task.Nominated == node.Name {
 		return true
 	}
 	held, _ := s.Reservation(job)
 	return held != nil && slices.ContainsFunc(held.Nodes, func(reserved model.ReservedNode) bool { return reserved.Node == node.Name })
+}
+
+// OverlookLostLabels calls the function, and returns its result; until it ends a node that is nominated to a task, or reserved for
+// its job, may have lost the label of a level: it was chosen for its domain. Programs that label nodes take labels away for some
+// seconds when they start again.
+func (s *Session) OverlookLostLabels(is func() bool) bool {
+	s.overlooks = true
+	defer func() { s.overlooks = false }()
+	return is()
 }
 
 // SharedDomain returns the number of the domain in which most of the members stand that share one, the first in order of several;
@@ -91,6 +104,9 @@ func (s *Session) isKeptFor(task *model.Task, job *model.Job, node *model.Node) 
 // Where entries contradict each other, as after an edit, the one with the fewest domains decides first: those of the others are
 // looked for inside of its domain.
 func (s *Session) SharedDomain(job *model.Job, shared *model.TopologyConstraint, slice int) int {
+	if confined := s.Confined(shared); confined >= 0 {
+		return confined
+	}
 	members := s.sharers(job, shared)
 	if members.invalid != nil {
 		return -1

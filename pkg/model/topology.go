@@ -1,10 +1,13 @@
 package model
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // TopologyConstraint says that members of a job share a domain of nodes, such as a rack.
 type TopologyConstraint struct {
-	// Level is the name of a level, or the key of a node label.
+	// Level is the name of a level, or that of a node label, see LabelLevel.
 	Level string
 	// Preferred reports that they may be in several domains if none has capacity for them.
 	Preferred bool
@@ -35,4 +38,25 @@ func (c *TopologyConstraint) IncludesAll(other *TopologyConstraint) bool {
 		return false
 	}
 	return c.Roles == nil || other.Roles != nil && !slices.ContainsFunc(other.Roles, func(role string) bool { return !slices.Contains(c.Roles, role) })
+}
+
+// labelPrefix is in front of the key of a label that could be the name of a level.
+const labelPrefix = "label:"
+
+// LabelLevel returns the level whose domains are the nodes with the same value of a label, by its key: the key itself if it has a
+// prefix, which no name of a level has.
+func LabelLevel(key string) string {
+	if strings.Contains(key, "/") {
+		return key
+	}
+	return labelPrefix + key
+}
+
+// LevelLabel returns the key of the label whose values are the domains of a level, which may be no valid one; ok is false when
+// the level is named.
+func LevelLabel(level string) (key string, ok bool) {
+	if key, ok = strings.CutPrefix(level, labelPrefix); ok {
+		return key, true
+	}
+	return level, strings.Contains(level, "/")
 }

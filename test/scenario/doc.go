@@ -88,7 +88,7 @@
 // Pods that name a group and say min=3 need no group line; an implicit group is written NAME, or NAME/UID with that of its
 // controller:
 //
-//	pod w-{0..2} group=w min=3 owner=Job/u1
+//	pod w-{0..2} group=w min=3 owner=Job/u1 topology=rack,block~   as that of a group, in an annotation
 //
 // Groups of other projects, whose objects cannot be read before "read coscheduling yes"; such a group is written NAME/KIND:
 //
@@ -97,7 +97,7 @@
 //	volcano train min=3 tasks=ps:1,worker:2 queue=q class=high resources.cpu=8 topology=hard
 //	pod train-{0..2} volcano=train task=worker
 //	kubernetes train min=3 class=high preemption=Never
-//	kubernetes web basic
+//	kubernetes web basic topology=rack                              labels of which the nodes of all members have one value
 //	pod train-{0..2} kubernetes=train
 //
 // JobSets, with the pods of each of their jobs; one that is later depends on the one before it:

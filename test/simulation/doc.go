@@ -26,7 +26,8 @@
 //	  - process is one life of a replica. It ends by a crash, after a certain write, or with its Lease, and another life begins.
 //	    It may stand still for a while, and its clock may be ahead or behind.
 //	  - world is kubelets, controllers and the disruption controller; plan is what users, nodes and chance do; tree is what
-//	    administrators do to Queues, foreign what operators of other projects write, where Config asks for them.
+//	    administrators do to Queues, foreign what operators of other projects write, late jobs of which they make a part later,
+//	    where Config asks for them.
 //
 // # How it goes
 //
@@ -60,9 +61,9 @@
 //
 //	simulation.go, plan.go, shrink.go                                        a run, its steps, the shortest that fails
 //	queue.go, random.go                                                      events by time, chance by seed
-//	world.go, tree.go, foreign.go, faults.go                                 users, nodes, kubelets, queues; what goes wrong
+//	world.go, tree.go, foreign.go, late.go, faults.go                        users, nodes, kubelets, queues; what goes wrong
 //	server.go, serve.go, stream.go, travel.go                                the API server and the network
 //	process.go, sight.go, lease.go, filters.go, alarm.go                     one life of a replica
-//	judge.go, binds.go, gangs.go, capacity.go, victims.go, loop.go, waits.go,
+//	judge.go, binds.go, gangs.go, parts.go, capacity.go, victims.go, loop.go, waits.go,
 //	queues.go, quota.go, rights.go, unmet.go, readers.go, rest.go            the invariants
 package simulation

@@ -40,7 +40,7 @@ const (
 
 // objectSources are the sources with objects that are played.
 func objectSources() []model.Source {
-	return []model.Source{model.SourceCoscheduling, model.SourceVolcano, model.SourceNative, model.SourceMPIJob}
+	return []model.Source{model.SourceCoscheduling, model.SourceVolcano, model.SourceNative, model.SourceMPIJob, model.SourceJobSet}
 }
 
 // kindOf returns the kind of the objects of a foreign source, sourceOf the source of a kind; isForeign reports whether it is one.
@@ -56,16 +56,27 @@ func isForeign(kind cluster.Kind) bool { return kind >= cluster.KindForeign }
 
 // chooseSource makes some jobs those of an operator.
 func (w *world) chooseSource(d rng, j *job) {
-	if d.chance(300) {
+	inSteps := w.config.Seed%3 == 1 // a cluster in which most jobs are made in parts
+	switch {
+	case d.chance(300):
 		return
+	case inSteps && d.chance(700):
+		j.source = pick(d, model.SourceJobSet, model.SourceJobSet, model.SourceMPIJob)
+	default:
+		j.source = pick(d, append(objectSources(), model.SourceKueue, model.SourceLeaderWorkerSet)...)
 	}
-	j.source = pick(d, append(objectSources(), model.SourceKueue, model.SourceLeaderWorkerSet)...)
 	j.implicit, j.neverPreempts = false, false
 	j.label, j.queue = cmp.Or(j.label, j.queue), "" // their pods name it
 	switch j.source {
 	case model.SourceVolcano:
+	case model.SourceJobSet:
+		j.roles = nil
+		j.takeSteps(d)
 	case model.SourceMPIJob:
 		j.min, j.members = max(2, j.min), max(2, j.members)
+		if inSteps {
+			j.takeSteps(d)
+		}
 		j.roles = []v1alpha1.Role{{Name: "launcher", MinMember: 1}, {Name: "worker", MinMember: int32(j.min - 1)}}
 	default:
 		j.roles = nil
@@ -80,13 +91,21 @@ func (j *job) object() *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{}}}
 	object.SetNamespace(j.namespace)
 	object.SetName(j.name)
+	spec := object.Object["spec"].(map[string]any)
+	switch {
+	case j.source == model.SourceJobSet:
+		object.Object["spec"] = j.jobSetSpec()
+		return object
+	case j.first > 0:
+		spec["launcherCreationPolicy"] = "WaitForWorkersReady"
+	}
 	setMinimum(object, j.source, int32(j.min))
 	if j.source == model.SourceVolcano && len(j.roles) > 0 {
 		minima := map[string]any{}
 		for _, role := range j.roles {
 			minima[role.Name] = int64(role.MinMember)
 		}
-		object.Object["spec"].(map[string]any)["minTaskMember"] = minima
+		spec["minTaskMember"] = minima
 	}
 	return object
 }
@@ -116,6 +135,10 @@ func asGroup(source model.Source, object *unstructured.Unstructured) *v1alpha1.P
 		ObjectMeta: metav1.ObjectMeta{Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID()},
 		Spec:       v1alpha1.PodGroupSpec{MinMember: int32(minimum)},
 	}
+	if source == model.SourceJobSet {
+		jobSetAsGroup(object, group)
+		return group
+	}
 	minima, _, _ := unstructured.NestedMap(object.Object, "spec", "minTaskMember")
 	for _, name := range sortedNames(minima) {
 		group.Spec.Roles = append(group.Spec.Roles, v1alpha1.Role{Name: name, MinMember: int32(minima[name].(int64))})
@@ -127,6 +150,9 @@ func asGroup(source model.Source, object *unstructured.Unstructured) *v1alpha1.P
 	case source == model.SourceMPIJob:
 		group.Spec.MinMember++
 		group.Spec.Roles = []v1alpha1.Role{{Name: "launcher", MinMember: 1}, {Name: "worker", MinMember: int32(minimum)}}
+		if _, later, _ := unstructured.NestedString(object.Object, "spec", "launcherCreationPolicy"); later {
+			group.Labels = map[string]string{"launcher": isMadeLater}
+		}
 	case len(group.Spec.Roles) > 0 && sumOf(group.Spec.Roles) > group.Spec.MinMember:
 		group.Spec.Roles = nil // as Volcano has it
 	}
@@ -140,8 +166,8 @@ func sumOf(roles []v1alpha1.Role) (sum int32) {
 	return sum
 }
 
-// mark puts on a pod what its operator does.
-func (w *world) mark(j *job, pod *corev1.Pod) {
+// mark puts on a pod what its operator does. role is that of a pod of a job of which a part is made later.
+func (w *world) mark(j *job, pod *corev1.Pod, role string) {
 	switch j.source {
 	case model.SourceCoscheduling:
 		pod.Labels[coschedulingMark] = j.name
@@ -152,14 +178,10 @@ func (w *world) mark(j *job, pod *corev1.Pod) {
 		}
 	case model.SourceNative:
 		pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &j.name}
+	case model.SourceJobSet:
+		pod.Labels[jobSetMark], pod.Labels[jobSetRole], pod.Labels[jobSetAttempt] = j.name, role, fmt.Sprint(j.attempt)
 	case model.SourceMPIJob:
-		role := "launcher"
-		for _, other := range w.server.pods() {
-			if w.jobOf(other) == j && other.Labels[mpiRole] == role && !finished(other) {
-				role = "worker"
-				break
-			}
-		}
+		role = cmp.Or(role, w.missingRole(j))
 		pod.Labels[mpiMark], pod.Labels[mpiOperator], pod.Labels[mpiRole], pod.Labels[v1alpha1.LabelRole] = j.name, "mpi-operator", role, role
 	case model.SourceKueue:
 		pod.Labels[kueueMark] = j.name
@@ -170,6 +192,16 @@ func (w *world) mark(j *job, pod *corev1.Pod) {
 	default:
 		pod.Labels[v1alpha1.LabelPodGroup] = j.name
 	}
+}
+
+// missingRole is the role of the next pod of an MPIJob.
+func (w *world) missingRole(j *job) string {
+	for _, other := range w.server.pods() {
+		if w.jobOf(other) == j && other.Labels[mpiRole] == "launcher" && !finished(other) {
+			return "worker"
+		}
+	}
+	return "launcher"
 }
 
 // foreignJobOf is the job of a pod by the marks of other projects; ok is false when it has none.
@@ -189,6 +221,8 @@ func foreignJobOf(pod *corev1.Pod) (job model.JobKey, ok bool) {
 		job.Name, job.Source = pod.Labels[kueueMark], model.SourceKueue
 	case pod.Labels[mpiMark] != "":
 		job.Name, job.Source = pod.Labels[mpiMark], model.SourceMPIJob
+	case pod.Labels[jobSetMark] != "":
+		job.Name, job.Source = pod.Labels[jobSetMark], model.SourceJobSet
 	}
 	return job, job.Source != model.SourcePodGroup
 }
@@ -225,7 +259,7 @@ func (w *world) someObject(d rng) (*unstructured.Unstructured, model.Source, boo
 // editForeign moves the minimum of a group, below what is possible too.
 func (w *world) editForeign(d rng) {
 	object, source, ok := w.someObject(d)
-	if !ok {
+	if !ok || source == model.SourceJobSet { // which cannot be changed
 		return
 	}
 	minimum := asGroup(source, object).Spec.MinMember + pick[int32](d, -2, -1, 1, 2)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/test/invariants"
@@ -67,13 +66,12 @@ func (j *invariantChecker) checkMinimum(p *process, decision model.Decision) {
 	if decision.Job.IsPod() || len(decision.Binds) == 0 {
 		return
 	}
-	group := groupFor(decision.Job, p.pods(), p.groupOf)
-	if group == nil {
+	parts := p.partsOf(decision.Job)
+	if len(parts) == 0 {
 		j.violated("I1", "%s has no group, and is started", decision.Job)
 		return
 	}
-	group = lowered(decision.Job, group, p.pods(), p.place, boundBy(decision))
-	if lacks := countMembers(p.pods(), group, p.place).Unmet(group); lacks != "" {
+	if lacks := lacking(parts, p.place, boundBy(decision)); lacks != "" {
 		j.violated("I1", "%s is started and %s", decision.Job, lacks)
 	}
 }
@@ -88,31 +86,11 @@ func existing(place func(*corev1.Pod) string) func(*corev1.Pod) string {
 	}
 }
 
-// goesOn reports whether a gang was whole, as the API says, and has a live member with a node besides those that a decision has
-// just bound: it is not held to all that it states.
-func goesOn(job model.JobKey, group *v1alpha1.PodGroup, pods []*corev1.Pod, placed func(*corev1.Pod) string) bool {
-	whole, left := groups.Whole(group), false
-	for _, pod := range pods {
-		if jobKeyOf(pod) == job && ours(pod) {
-			left = left || placed(pod) != "" && !finished(pod) && pod.DeletionTimestamp == nil
-			whole = whole || job.Source != model.SourcePodGroup && (pod.Status.Phase == corev1.PodRunning || pod.Status.Phase == corev1.PodSucceeded)
-		}
-	}
-	return whole && left
-}
-
-// lowered returns the group with the minima that its next members are held to. Where the gang goes on and lacks members of
-// what it was whole with, it is that; and no more than the members that exist.
-func lowered(
-	job model.JobKey, group *v1alpha1.PodGroup, pods []*corev1.Pod, place func(*corev1.Pod) string, fresh []types.UID,
-) *v1alpha1.PodGroup {
-	placed := func(pod *corev1.Pod) string {
-		if slices.Contains(fresh, pod.UID) {
-			return ""
-		}
-		return place(pod)
-	}
-	if !goesOn(job, group, pods, placed) {
+// lowered returns what the next members of the part are held to. Where it goes on and lacks members of what it was whole with, it
+// is that; and no more than the members that exist.
+func (p *part) lowered(place func(*corev1.Pod) string, fresh []types.UID) *v1alpha1.PodGroup {
+	group, pods, placed := p.PodGroup, p.pods, except(place, fresh)
+	if !p.goesOn(placed) {
 		return group
 	}
 	if started := limited(group, int(group.Status.StartedMinMember), startedRoles(group)); group.Status.StartedMinMember > 0 &&
@@ -156,34 +134,37 @@ func (j *invariantChecker) staysInItsNamespace(p *process, decision model.Decisi
 // ours, no member has a node. A group without a PodGroup of ours of which a container runs counts as one that was whole,
 // since nothing in the API says that it was not.
 func (j *invariantChecker) startedWholeOrNotAtAll() {
-	pods := j.server.pods()
-	var all []*v1alpha1.PodGroup
-	for _, job := range j.server.implicitGroups() {
-		if group := groupFor(job, pods, j.server.groupOf); !goesOn(job, group, pods, nodeOf) {
-			all = append(all, group)
-		}
-	}
-	for _, name := range j.server.names(cluster.KindGroup) {
-		all = append(all, j.server.group(name))
-	}
-	for _, job := range j.server.foreignGroups() {
-		if group := j.server.groupOf(job); !goesOn(job, group, pods, nodeOf) {
-			all = append(all, group)
-		}
-	}
-	for _, group := range all {
-		m := countMembers(pods, group, nodeOf)
-		if m.Live > 0 && m.Unmet(group) != "" && !j.started[group.UID] && !j.hurt[group.UID] {
-			j.violated("I2", "part of %s runs for good: it %s", keyOf(group), m.Unmet(group))
+	for _, one := range j.server.gangs(append(j.server.implicitGroups(), j.server.foreignGroups()...)) {
+		m := one.members(nodeOf)
+		whole := one.job.Source != model.SourcePodGroup && one.goesOn(nodeOf)
+		if m.Live > 0 && m.Unmet(one.PodGroup) != "" && !whole && !j.started[one.UID] && !j.hurt[one.UID] {
+			j.violated("I2", "part of %s runs for good: it %s", keyOf(one), m.Unmet(one.PodGroup))
 		}
 	}
 }
 
+// gangs returns the parts of all gangs with a PodGroup, and of others.
+func (s *server) gangs(others []model.JobKey) (all []part) {
+	for _, name := range s.names(cluster.KindGroup) {
+		group := s.group(name)
+		all = append(all, s.partsOf(model.JobKey{Namespace: group.Namespace, Name: group.Name})...)
+	}
+	for _, job := range others {
+		all = append(all, s.partsOf(job)...)
+	}
+	return all
+}
+
 // undoesParts is I2, too: the start of a gang is not undone that has had its minimum on nodes for a while, as the process has
-// been told, whichever process has bound it, and before any container runs.
+// been told, whichever process has bound it, and before any container runs; nor that of one part for the sake of another.
 func (j *invariantChecker) undoesParts(p *process, call commit.Call) {
-	whole := p.gangs[call.Job].whole
-	if call.Kind == commit.CallDeleteStarted && !whole.IsZero() && j.queue.now.Sub(whole) > 5*time.Second {
-		j.violated("I2", "%s of %s, which has had its minimum for %s", call.Kind, call.Job, j.queue.now.Sub(whole))
+	if call.Kind != commit.CallDeleteStarted {
+		return
+	}
+	for _, one := range p.partsOf(call.Job) {
+		whole := p.gangs[one.key()].whole
+		if one.has([]types.UID{call.Pod.UID}) && !whole.IsZero() && j.queue.now.Sub(whole) > 5*time.Second {
+			j.violated("I2", "%s of %s, and %q of it has been whole for %s", call.Kind, call.Pod, one.role, j.queue.now.Sub(whole))
+		}
 	}
 }

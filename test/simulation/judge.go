@@ -63,8 +63,10 @@ func (j *invariantChecker) decided(p *process, decision model.Decision) {
 	for _, bind := range decision.Binds {
 		p.seen[bind.Pod.UID] = p.sight()
 	}
-	if group := p.groupOf(decision.Job); group != nil && len(decision.Binds) > 0 {
-		j.decidedFor[group.UID] = group.Spec.MinMember
+	if p.groupOf(decision.Job) != nil && len(decision.Binds) > 0 {
+		for _, one := range p.partsOf(decision.Job) {
+			j.decidedFor[one.UID] = one.Spec.MinMember
+		}
 	}
 	j.checkMinimum(p, decision)
 	j.staysInItsNamespace(p, decision)
@@ -160,13 +162,16 @@ func (j *invariantChecker) changed(before object, now change) {
 }
 
 func (j *invariantChecker) groupChanged(job model.JobKey, was, now *v1alpha1.PodGroup) {
-	m := countMembers(j.server.pods(), now, nodeOf)
-	if m.All > 0 && (was == nil || was.Spec.MinMember < now.Spec.MinMember) { // no process of ours has asked for more
-		delete(j.started, now.UID)
-		j.hurt[now.UID], j.robbed[now.UID] = true, true
+	pods := j.server.pods()
+	before := partsOf(job, pods, func(model.JobKey) *v1alpha1.PodGroup { return was })
+	for i, one := range partsOf(job, pods, func(model.JobKey) *v1alpha1.PodGroup { return now }) {
+		if one.members(nodeOf).All > 0 && (was == nil || before[i].Spec.MinMember < one.Spec.MinMember) { // no process of ours has asked for more
+			delete(j.started, one.UID)
+			j.hurt[one.UID], j.robbed[one.UID] = true, true
+		}
+		j.noteStart(&one)
+		j.notePart(&one)
 	}
-	j.noteStart(now)
-	j.notePart(job, now)
 }
 
 func (j *invariantChecker) podChanged(was, now *corev1.Pod, c change) {
@@ -192,26 +197,31 @@ func (j *invariantChecker) podChanged(was, now *corev1.Pod, c change) {
 		return
 	}
 	lost := c.deleted || now.DeletionTimestamp != nil || now.Status.Phase == corev1.PodFailed
+	its := uidOf(group, now)
 	if lost && now.Spec.NodeName != "" {
-		j.hurt[group.UID] = true
+		j.hurt[its] = true
 		if j.writer != nil {
-			j.ourVictims[now.UID], j.ourVictims[group.UID] = true, true
+			j.ourVictims[now.UID], j.ourVictims[its] = true, true
 		} else if !j.ourVictims[now.UID] {
-			j.robbed[group.UID] = true
+			j.robbed[its] = true
 		}
 	}
-	j.noteStart(group)
-	j.notePart(job, group)
+	delete(j.inPart, its) // of an earlier attempt, which counts no more
+	for _, one := range j.server.partsOf(job) {
+		j.noteStart(&one)
+		j.notePart(&one)
+	}
 }
 
 // noteStart takes down that a group has its minimum, or had it as far as the process knew that bound its members: the minimum
 // may have been raised just before.
-func (j *invariantChecker) noteStart(group *v1alpha1.PodGroup) {
+func (j *invariantChecker) noteStart(one *part) {
+	group := one.PodGroup
 	if decidedFor, known := j.decidedFor[group.UID]; known && decidedFor < group.Spec.MinMember {
 		group = group.DeepCopy()
 		group.Spec.MinMember = decidedFor
 	}
-	if count := countMembers(j.server.pods(), group, nodeOf); count.Unmet(group) == "" {
+	if one.members(nodeOf).Unmet(group) == "" {
 		j.started[group.UID] = true
 	}
 }

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -42,10 +43,25 @@ func lowestMinima() FaultInjection {
 
 // undoesWhole undoes a gang of another project that has had its minimum for a while, and of which no container runs.
 func undoesWhole(p *process) {
+	undoes(p, func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodPending })
+}
+
+// undoesWhatRuns undoes what is made first of a JobSet when what is made later has begun and does not run.
+func undoesWhatRuns(p *process) {
+	undoes(p, func(pod *corev1.Pod) bool {
+		begins := func(other *corev1.Pod) bool {
+			return jobKeyOf(other) == jobKeyOf(pod) && stepOf(other) == secondStep && nodeOf(other) != "" && other.Status.Phase == corev1.PodPending
+		}
+		return stepOf(pod) == firstStep && slices.ContainsFunc(p.pods(), begins)
+	})
+}
+
+// undoes undoes such a pod of what is made first of a gang that has had its minimum for a while.
+func undoes(p *process, such func(*corev1.Pod) bool) {
 	for _, pod := range p.pods() {
 		job := jobKeyOf(pod)
-		whole := p.gangs[job].whole
-		if job.IsForeign() && !whole.IsZero() && p.queue.now.Sub(whole) > 5*time.Second && nodeOf(pod) != "" && pod.Status.Phase == corev1.PodPending {
+		whole := p.gangs[partKey{job: job}].whole
+		if job.IsForeign() && !whole.IsZero() && p.queue.now.Sub(whole) > 5*time.Second && nodeOf(pod) != "" && such(pod) {
 			victim := []model.Eviction{{Pod: refOf(pod), Job: job, Node: pod.Spec.NodeName, Method: model.ByDeletion}}
 			p.machine.Undo(p.clock.Now(), job, victim)
 			p.state.Assume(model.Decision{Job: job, Evictions: victim})
@@ -117,12 +133,22 @@ func plantedForeignBugs() []planted {
 			}
 			return false
 		}}}},
-		{"of a role of an object none is needed", "I1", Config{Sabotage: misreads(func(event *cluster.Event) bool {
-			if event.Foreign != nil {
+		{"of a role of an object none is needed", "I1", Config{Plan: calmPlanOf(1, 50), Sabotage: misreads(func(event *cluster.Event) bool {
+			if event.Foreign != nil && !event.Foreign.HasLate() {
 				event.Foreign.Roles = nil
 			}
 			return false
 		})}},
+		{"a role counts before its first member is made", "I18", Config{Faults: &Faults{}, Sabotage: misreads(func(event *cluster.Event) bool {
+			if event.Foreign != nil {
+				event.Foreign.Roles = slices.Clone(event.Foreign.Roles)
+				for i := range event.Foreign.Roles {
+					event.Foreign.Roles[i].MadeLater = false
+				}
+			}
+			return false
+		})}},
+		{"what runs is undone with what is made later", "I2", Config{Sabotage: FaultInjection{Rogue: undoesWhatRuns}}},
 	}
 }
 

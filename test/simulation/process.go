@@ -77,8 +77,8 @@ type process struct {
 	nominated map[types.UID]string
 	// evicting are the pods that it has decided to evict, each with its group and the job for which it goes.
 	evicting map[types.UID]plannedVictim
-	// gangs is what the process has seen of each gang.
-	gangs map[model.JobKey]gangSeen
+	// gangs is what the process has seen of each part of a gang.
+	gangs map[partKey]gangSeen
 	// taken are the decisions of this step that evict pods of other queues.
 	taken []*economy
 	// lastDecided is when it decided something last, claimsSeen what it knew when claims by guarantees were last judged.
@@ -95,7 +95,7 @@ func (s *Simulation) start(name string) {
 		Simulation: s, name: name, life: s.lives, random: newRandom(s.config.Seed, fmt.Sprint("process ", s.lives)),
 		skew: s.config.Ahead, inFlight: map[commit.CallID]commit.Call{}, chosen: map[types.UID]string{},
 		seen: map[types.UID]observedVersions{}, nominated: map[types.UID]string{}, evicting: map[types.UID]plannedVictim{},
-		gangs: map[model.JobKey]gangSeen{},
+		gangs: map[partKey]gangSeen{},
 	}
 	if s.faults().Skew > 0 {
 		p.skew += p.random.span(-s.faults().Skew, s.faults().Skew)

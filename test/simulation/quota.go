@@ -131,7 +131,7 @@ func (j *invariantChecker) queuesChanged(before object, now change) {
 	}
 }
 
-// plannedVictim is a pod that is to be evicted: the UID of its group, and the job for which it goes.
+// plannedVictim is a pod that is to be evicted: the UID of its group, or of its part, and the job for which it goes.
 type plannedVictim struct {
 	group types.UID
 	job   model.JobKey
@@ -143,8 +143,8 @@ func (j *invariantChecker) plansEvictions(p *process, decision model.Decision) {
 		j.cutShort(p, &decision.Job)
 	}
 	for _, eviction := range decision.Evictions {
-		if group := p.groupOf(eviction.Job); group != nil {
-			p.evicting[eviction.Pod.UID] = plannedVictim{group.UID, decision.Job}
+		if group, pod := p.groupOf(eviction.Job), p.pod(eviction.Pod.String()); group != nil && pod != nil {
+			p.evicting[eviction.Pod.UID] = plannedVictim{uidOf(group, pod), decision.Job}
 		}
 	}
 }
@@ -164,17 +164,10 @@ func (j *invariantChecker) cutShort(p *process, job *model.JobKey) {
 
 // leavesNoPart is Q12, at rest: a gang that lost members to other jobs, and no others, has none left, or its minimum.
 func (j *invariantChecker) leavesNoPart() {
-	var all []*v1alpha1.PodGroup
-	for _, name := range j.server.names(cluster.KindGroup) {
-		all = append(all, j.server.group(name))
-	}
-	for _, job := range j.server.foreignGroups() {
-		all = append(all, j.server.groupOf(job))
-	}
-	for _, group := range all {
-		m := countMembers(j.server.pods(), group, nodeOf)
-		if m.Live > 0 && m.Unmet(group) != "" && j.ourVictims[group.UID] && !j.robbed[group.UID] {
-			j.violated("Q12", "part of %s was evicted: it %s", keyOf(group), m.Unmet(group))
+	for _, one := range j.server.gangs(j.server.foreignGroups()) {
+		m := one.members(nodeOf)
+		if m.Live > 0 && m.Unmet(one.PodGroup) != "" && j.ourVictims[one.UID] && !j.robbed[one.UID] {
+			j.violated("Q12", "part of %s was evicted: it %s", keyOf(one), m.Unmet(one.PodGroup))
 		}
 	}
 }

@@ -66,6 +66,9 @@ func (s *server) serveBind(call commit.Call) error {
 	case len(pod.Spec.SchedulingGates) > 0:
 		return conflict("pod %v has non-empty .spec.schedulingGates", pod.Name)
 	}
+	if s.queue.now.Before(s.refused[pod.UID]) {
+		return apierrors.NewForbidden(corev1.Resource("pods/binding"), call.Pod.Name, errors.New("denied by an admission policy"))
+	}
 	s.bound[pod.UID]++
 	s.changePod(name, pod.UID, func(pod *corev1.Pod) {
 		pod.Spec.NodeName, pod.Status.NominatedNodeName = call.Node, ""

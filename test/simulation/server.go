@@ -57,6 +57,8 @@ type server struct {
 	bound map[types.UID]int
 	// careless lets pods be bound again, as a server must not; for sabotage.
 	careless bool
+	// refused are pods, by UID, that may not be bound yet, and until when.
+	refused map[types.UID]time.Time
 	// unread are the kinds that cannot be read, and why.
 	unread map[cluster.Kind]cluster.Reading
 
@@ -67,7 +69,7 @@ type server struct {
 func newServer(q *queue, seed uint64) *server {
 	s := &server{
 		queue: q, random: newRandom(seed, "server"), events: map[string]bool{}, recorded: map[types.UID]map[string]int{},
-		bound: map[types.UID]int{}, unread: map[cluster.Kind]cluster.Reading{},
+		bound: map[types.UID]int{}, refused: map[types.UID]time.Time{}, unread: map[cluster.Kind]cluster.Reading{},
 	}
 	for kind := range s.objects {
 		s.objects[kind] = map[string]object{}

@@ -41,12 +41,14 @@ func (p *process) groupOf(job model.JobKey) *v1alpha1.PodGroup {
 		return nil
 	}
 	group := asGroup(job.Source, object)
-	group.Status.StartedMinMember, group.Status.StartedRoles = p.gangs[job].least, p.gangs[job].roles
+	first := p.gangs[partKey{job: job}]
+	group.Status.StartedMinMember, group.Status.StartedRoles = first.least, first.roles
 	return group
 }
 
-// gangSeen is what a process has seen of a gang: since when all of its minimum is on nodes, zero while it is not; and with what
-// lowest minima it was whole while members of it had places, binds that are assumed among them.
+// gangSeen is what a process has seen of a part of a gang: since when all of its minimum is on nodes, or a container shows
+// that it was whole, zero while neither is so; and with what lowest minima it was whole while members of it had places,
+// binds that are assumed among them.
 type gangSeen struct {
 	whole time.Time
 	least int32
@@ -58,21 +60,29 @@ func (p *process) noteWhole(job model.JobKey) {
 	if job.IsPod() || job == (model.JobKey{}) {
 		return
 	}
-	group, pods := groupFor(job, p.pods(), p.groupOf), p.pods()
-	seen := p.gangs[job]
-	switch whole := group != nil && countMembers(pods, group, nodeOf).Unmet(group) == ""; {
-	case !whole:
-		seen.whole = time.Time{}
-	case seen.whole.IsZero():
-		seen.whole = p.queue.now
+	parts := p.partsOf(job)
+	for key, seen := range p.gangs {
+		if key.job == job && len(parts) == 0 {
+			seen.whole = time.Time{}
+			p.gangs[key] = seen
+		}
 	}
-	if group != nil && countMembers(pods, group, p.place).Unmet(group) == "" && (seen.least == 0 || group.Spec.MinMember < seen.least) {
-		seen.least, seen.roles = group.Spec.MinMember, group.Spec.Roles
+	for _, one := range parts {
+		seen := p.gangs[one.key()]
+		switch whole := one.members(nodeOf).Unmet(one.PodGroup) == "" || job.IsForeign() && one.goesOn(nodeOf); {
+		case !whole:
+			seen.whole = time.Time{}
+		case seen.whole.IsZero():
+			seen.whole = p.queue.now
+		}
+		if one.members(p.place).Unmet(one.PodGroup) == "" && (seen.least == 0 || one.Spec.MinMember < seen.least) {
+			seen.least, seen.roles = one.Spec.MinMember, one.Spec.Roles
+		}
+		if !slices.ContainsFunc(one.pods, func(pod *corev1.Pod) bool { return jobKeyOf(pod) == job && p.place(pod) != "" }) {
+			seen.least, seen.roles = 0, nil
+		}
+		p.gangs[one.key()] = seen
 	}
-	if !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return jobKeyOf(pod) == job && p.place(pod) != "" }) {
-		seen.least, seen.roles = 0, nil
-	}
-	p.gangs[job] = seen
 }
 
 // jobOf is the job that a change is about; none when it is about none.

@@ -51,12 +51,16 @@ func TestSimulation(t *testing.T) { playSeeds(t, Config{}) }
 // TestSimulationOfQueues does the same with Queues.
 func TestSimulationOfQueues(t *testing.T) { playSeeds(t, Config{Queues: true}) }
 
-// TestSimulationOfForeignGroups does the same with groups of other projects, of every second cluster with Queues.
+// TestSimulationOfForeignGroups does the same with groups of other projects, of every second cluster with Queues, for more steps.
 func TestSimulationOfForeignGroups(t *testing.T) { playSeeds(t, Config{Foreign: true}) }
 
 func playSeeds(t *testing.T, config Config) {
 	filters := open(t)
-	first, want := setting(t, "SIM_SEED", 1), setting(t, "SIM_STEPS", 25_000)
+	steps := uint64(25_000)
+	if config.Foreign {
+		steps = 40_000
+	}
+	first, want := setting(t, "SIM_SEED", 1), setting(t, "SIM_STEPS", steps)
 	var sum Result
 	seed := first
 	for ; uint64(sum.Steps) < want; seed++ {

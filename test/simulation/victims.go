@@ -50,12 +50,9 @@ func (j *invariantChecker) evictsForAStart(p *process, decision model.Decision) 
 		j.violated("I10", "pods are evicted for %s, which has no nomination, or starts already", decision.Job)
 		return
 	}
-	if group := groupFor(decision.Job, p.pods(), p.groupOf); group != nil {
-		group = lowered(decision.Job, group, p.pods(), p.place, nil)
-		place := func(pod *corev1.Pod) string { return nominated[pod.UID] + p.place(pod) }
-		if lacks := countMembers(p.pods(), group, place).Unmet(group); lacks != "" {
-			j.violated("I10", "pods are evicted for %s, which %s", decision.Job, lacks)
-		}
+	place := func(pod *corev1.Pod) string { return nominated[pod.UID] + p.place(pod) }
+	if lacks := lacking(p.partsOf(decision.Job), place, nominatedBy(decision)); lacks != "" {
+		j.violated("I10", "pods are evicted for %s, which %s", decision.Job, lacks)
 	}
 	victims := victimsOf(decision)
 	for _, pod := range p.pods() {
@@ -247,7 +244,8 @@ func (j *invariantChecker) mayHaveOverstayed(p *process, holder model.JobKey) bo
 func (p *process) priorityOf(job model.JobKey, used ...types.UID) int32 {
 	group := groupFor(job, p.pods(), p.groupOf)
 	if group != nil {
-		group = lowered(job, group, p.pods(), p.place, used)
+		all := onePart(job, group, p.pods()) // members of one that is made in parts have one priority
+		group = all.lowered(p.place, used)
 	}
 	var members []invariants.Ranked
 	for _, pod := range p.pods() {
@@ -303,19 +301,20 @@ func (p *process) prioritiesOf(job model.JobKey) []int32 {
 func (j *invariantChecker) leavesWholeGangs(p *process, decision model.Decision) {
 	victims := victimsOf(decision)
 	for _, eviction := range decision.Evictions {
-		group := groupFor(eviction.Job, p.pods(), p.groupOf)
-		if group == nil {
-			continue
-		}
-		group = lowered(eviction.Job, group, p.pods(), p.place, nil)
-		m := countMembers(p.pods(), group, func(pod *corev1.Pod) string {
+		parts := p.partsOf(eviction.Job)
+		left := func(pod *corev1.Pod) string {
 			if node := p.place(pod); p.stays(pod, node, victims) {
 				return node
 			}
 			return ""
-		})
-		if lacks := m.Unmet(group); lacks != "" && m.Live > 0 {
-			j.violated("I12", "part of %s is evicted for %s: it %s", eviction.Job, decision.Job, lacks)
+		}
+		live := slices.ContainsFunc(parts, func(one part) bool { return one.members(left).Live > 0 })
+		for _, one := range parts {
+			group := one.lowered(p.place, nil)
+			lacks := countMembers(one.pods, group, left).Unmet(group)
+			if lacks != "" && live && one.members(p.place).Live > 0 {
+				j.violated("I12", "part of %s is evicted for %s: it %s", eviction.Job, decision.Job, lacks)
+			}
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
@@ -68,12 +69,14 @@ func (o *expectation) isUseless(mayStart func(*corev1.Pod) bool) string {
 	for _, job := range keys {
 		pods, needs := waiting[job], 1
 		if !job.IsPod() {
-			group := groupFor(job, o.pods, o.group)
-			if group == nil || group.Spec.MinMember < 1 || len(group.Spec.Roles) > 0 {
+			next := o.next(job)
+			if next == nil || next.Spec.MinMember < 1 {
 				continue
 			}
-			minimum := lowered(job, group, o.pods, o.place, nil).Spec.MinMember
-			needs = max(1, int(minimum)-countMembers(o.pods, group, o.place).All)
+			if pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return !next.has([]types.UID{pod.UID}) }); len(pods) == 0 {
+				continue
+			}
+			needs = max(1, int(next.lowered(o.place, nil).Spec.MinMember)-next.members(o.place).All)
 		}
 		if o.refuses(job) != "" || o.exceeds(job, pods[0], needs) || o.hasHeadroom(job) {
 			continue
@@ -83,6 +86,28 @@ func (o *expectation) isUseless(mayStart func(*corev1.Pod) bool) string {
 		}
 	}
 	return ""
+}
+
+// next returns the part of a gang that may start next: of one that is made in parts what is made first while nothing else is
+// there, and what is made later once the first is complete; nil when there is none, it has roles, or pods of an earlier
+// attempt are still to be deleted.
+func (o *expectation) next(job model.JobKey) *part {
+	parts := partsOf(job, o.pods, o.group)
+	earlier := func(pod *corev1.Pod) bool { return jobKeyOf(pod) == job && !slices.Contains(parts[0].runs, pod) }
+	if len(parts) > 1 && slices.ContainsFunc(o.pods, earlier) {
+		return nil
+	}
+	for i := range slices.Backward(parts) {
+		one := &parts[i]
+		switch {
+		case i > 0 && one.members(existing(o.place)).All == 0:
+		case i > 0 && parts[0].members(o.place).Unmet(parts[0].PodGroup) != "", i == 0 && len(parts) == 1 && len(one.Spec.Roles) > 0:
+			return nil
+		default:
+			return one
+		}
+	}
+	return nil
 }
 
 // roomFor returns how many pods like this one the nodes have capacity for now.
@@ -165,11 +190,10 @@ const longestPart = 30*time.Second + lease.Duration + lease.RequestTimeout
 func (j *invariantChecker) trouble() { j.troubled = j.queue.now }
 
 // notePart takes down since when a group has been bound in part, if it never was whole, and no other client took part in it.
-func (j *invariantChecker) notePart(job model.JobKey, group *v1alpha1.PodGroup) {
-	pods := j.server.pods()
-	m := countMembers(pods, group, nodeOf)
-	inPart := m.Live > 0 && m.Unmet(group) != "" && !j.started[group.UID] && !j.hurt[group.UID] && j.server.groupOf(job) != nil &&
-		(!job.IsForeign() || !goesOn(job, group, pods, nodeOf))
+func (j *invariantChecker) notePart(group *part) {
+	m := group.members(nodeOf)
+	inPart := m.Live > 0 && m.Unmet(group.PodGroup) != "" && !j.started[group.UID] && !j.hurt[group.UID] && j.server.groupOf(group.job) != nil &&
+		(!group.job.IsForeign() || !group.goesOn(nodeOf))
 	since, known := j.inPart[group.UID]
 	switch {
 	case inPart && !known:

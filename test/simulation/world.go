@@ -9,6 +9,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -52,6 +53,7 @@ type job struct {
 	queue, label  string
 	neverPreempts bool
 	ended         bool
+	steps
 }
 
 func newWorld(s *Simulation) *world {
@@ -119,8 +121,8 @@ func (w *world) submit(d rng, j *job) {
 	} else {
 		group()
 	}
-	for range j.members {
-		w.later(d.span(0, pick(d, time.Millisecond, 100*time.Millisecond, 2*time.Second)), "a pod is made", func() { w.makePod(j) })
+	for range j.ofRole(j.firstRole()) {
+		w.later(d.span(0, pick(d, time.Millisecond, 100*time.Millisecond, 2*time.Second)), "a pod is made", func() { w.makePod(j, j.firstRole()) })
 	}
 }
 
@@ -147,8 +149,8 @@ func (j *job) group() *v1alpha1.PodGroup {
 	return group
 }
 
-// makePod makes one pod of a job.
-func (w *world) makePod(j *job) {
+// makePod makes one pod of a job; role is empty where none are made later.
+func (w *world) makePod(j *job, role string) {
 	if j.ended {
 		return
 	}
@@ -178,7 +180,7 @@ func (w *world) makePod(j *job) {
 		pod.Labels[v1alpha1.LabelRole] = j.roles[w.made%len(j.roles)].Name
 	}
 	if j.gang {
-		w.mark(j, pod)
+		w.mark(j, pod, role)
 	}
 	if j.gated {
 		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "wait.example.com"}}
@@ -194,6 +196,7 @@ func (w *world) makePod(j *job) {
 		pod.Spec.SchedulerName, pod.Spec.NodeName = "another", names[w.random.IntN(len(names))]
 	}
 	w.server.create(cluster.KindPod, pod)
+	w.refuseSome(j, pod)
 }
 
 // changed lets kubelets and controllers see what was stored.
@@ -205,6 +208,10 @@ func (w *world) changed(before object, now change) {
 	case *corev1.Node:
 		if now.deleted {
 			w.later(w.random.span(time.Second, 20*time.Second), "pods of a node that is gone are collected", w.collect)
+		}
+	case *unstructured.Unstructured:
+		if before == nil {
+			w.objectMade(o)
 		}
 	}
 }
@@ -225,11 +232,14 @@ func (w *world) podChanged(before, now *corev1.Pod, deleted bool) {
 		}
 		w.later(w.random.span(least, max(least, most)), "a pod ends", func() { w.recordDeletion(name, uid) })
 	case now.Spec.NodeName != "" && was.Spec.NodeName == "":
-		w.later(w.random.span(10*time.Millisecond, w.starts), "a kubelet starts a pod", func() { w.run(name, uid) })
+		w.later(w.startsIn(now), "a kubelet starts a pod", func() { w.run(name, uid) })
 	case finished(now) && !finished(&was):
 		if now.Status.Phase == corev1.PodFailed {
 			w.replaceLost(now)
 		}
+	}
+	if j := w.jobOf(now); j != nil && !deleted {
+		w.control(j, &was, now)
 	}
 	if deleted || now.Status.Phase != was.Status.Phase || now.DeletionTimestamp != was.DeletionTimestamp {
 		w.countBudgets()
@@ -262,8 +272,11 @@ func (w *world) run(name string, uid types.UID) {
 	if j == nil || j.runs == 0 {
 		return
 	}
-	phase := corev1.PodSucceeded
-	if w.random.chance(100) {
+	phase, fails := corev1.PodSucceeded, 100
+	if j.first > 0 {
+		fails = 250
+	}
+	if w.random.chance(fails) {
 		phase = corev1.PodFailed
 	}
 	w.later(j.runs+w.random.span(0, time.Second), "a pod has done its work", func() {
@@ -277,16 +290,22 @@ func (w *world) run(name string, uid types.UID) {
 func (w *world) replaceLost(lost *corev1.Pod) {
 	if j := w.jobOf(lost); j != nil && j.recreate && !j.ended && lost.Status.Phase != corev1.PodSucceeded {
 		w.later(w.random.span(10*time.Millisecond, 2*time.Second), "a lost pod is created again", func() {
-			if w.living(j) < j.members {
-				w.makePod(j)
+			if role := stepOf(lost); j.first > 0 && w.isOfThisAttempt(j, lost) && w.living(j, role) < j.ofRole(role) {
+				w.makePod(j, role)
+			} else if j.first == 0 && w.living(j, "") < j.members {
+				w.makePod(j, "")
 			}
 		})
 	}
 }
 
-func (w *world) living(j *job) int {
+// living counts the pods of a job that have not failed, of one of its roles where part of it is made later.
+func (w *world) living(j *job, role string) int {
 	n := 0
 	for _, pod := range w.server.pods() {
+		if j.first > 0 && (stepOf(pod) != role || !w.isOfThisAttempt(j, pod)) {
+			continue
+		}
 		if pod.Namespace == j.namespace && pod.Labels["job"] == j.name && pod.Status.Phase != corev1.PodFailed {
 			n++
 		}

@@ -31,6 +31,10 @@ const (
 	// disagree, the highest counts. A PodGroup of the name, as soon as there is one, takes its place.
 	AnnotationMinMember = "scheduling.tutti.dev/min-member"
 
+	// AnnotationTopology on a member of a group that has no PodGroup of Tutti's says which members share a domain of nodes: a list
+	// as in spec.topology of a PodGroup, as JSON. All members that have it must have the same one.
+	AnnotationTopology = "scheduling.tutti.dev/topology"
+
 	// AnnotationCycle on an event of the scheduler is the number of the cycle that led to it, as the scheduler's log has it. It
 	// counts from 1 in each process.
 	AnnotationCycle = "scheduling.tutti.dev/cycle"

@@ -84,33 +84,63 @@ func countLeft(job *model.Job, left int32) {
 // withoutEarlier counts as if there were no members of an earlier attempt of a JobSet. Its controller deletes these, and until
 // they are gone the minima are higher by as many, so that they never count for the attempt of now.
 func withoutEarlier(job *model.Job, count func()) {
-	newest := 0
-	for _, task := range job.Tasks {
-		newest = max(newest, attempt(task))
-	}
-	isEarlier := func(task *model.Task) bool { return attempt(task) >= 0 && attempt(task) < newest }
-	if newest == 0 || !slices.ContainsFunc(job.Tasks, isEarlier) {
-		count()
-		return
-	}
 	all := job.Tasks
-	job.Tasks = selected(all, func(task *model.Task) bool { return !isEarlier(task) })
+	newest, earlier := byAttempt(all)
+	job.Tasks = newest
 	count()
 	job.Tasks = all
+	addToMinima(job, earlier, 1)
+}
+
+// NewestAttempt returns a job as if there were no members of an earlier attempt of its JobSet: itself when there are none.
+func NewestAttempt(job *model.Job) *model.Job {
+	if !job.Key.IsForeign() {
+		return job
+	}
+	newest, earlier := byAttempt(job.Tasks)
+	if len(earlier) == 0 {
+		return job
+	}
+	rest := *job
+	rest.Tasks, rest.Roles = newest, slices.Clone(job.Roles)
+	addToMinima(&rest, earlier, -1)
+	rest.BelowMinimum = BelowMinimum(&rest)
+	return &rest
+}
+
+// byAttempt returns the tasks of the newest attempt of a JobSet, or of none, and those of earlier ones.
+func byAttempt(all []*model.Task) (newest, earlier []*model.Task) {
+	last := 0
 	for _, task := range all {
-		if !isEarlier(task) || !task.Exists() {
+		last = max(last, attempt(task))
+	}
+	isEarlier := func(task *model.Task) bool { return attempt(task) >= 0 && attempt(task) < last }
+	if last == 0 || !slices.ContainsFunc(all, isEarlier) {
+		return all, nil
+	}
+	return selected(all, func(task *model.Task) bool { return !isEarlier(task) }), selected(all, isEarlier)
+}
+
+// addToMinima adds so many for each of the tasks that exist, in all and for its role.
+func addToMinima(job *model.Job, tasks []*model.Task, each int32) {
+	for _, task := range tasks {
+		if !task.Exists() {
 			continue
 		}
-		job.MinMember++
+		job.MinMember += each
 		if i := slices.IndexFunc(job.Roles, func(role model.Role) bool { return role.Name == task.Role }); i >= 0 {
-			job.Roles[i].MinMember++
+			job.Roles[i].MinMember += each
 		}
 	}
 }
 
 // attempt is the attempt of its JobSet in which a pod was made, -1 when it does not say so.
 func attempt(task *model.Task) int {
-	if n, err := strconv.Atoi(task.Pod.Labels[jobSetAttempt]); err == nil {
+	text := task.Pod.Labels[jobSetAttempt]
+	if text == "" {
+		return -1
+	}
+	if n, err := strconv.Atoi(text); err == nil {
 		return n
 	}
 	return -1

@@ -256,7 +256,7 @@ func (p *parts) watch(span, tick time.Duration) {
 	for range span / tick {
 		p.look()
 		p.loop.Step(p.draw.Context())
-		p.note(p.everWhole)
+		p.note(p.everWhole, !p.loop.machine.Idle() || len(p.loop.uncertain) > 0)
 		p.clock.Step(tick)
 	}
 }
@@ -268,8 +268,8 @@ func (p *parts) look() {
 		}
 	}
 	p.unknown = p.unknown && !p.read
-	p.note(p.whole)
-	p.note(p.everWhole)
+	p.note(p.whole, false)
+	p.note(p.everWhole, !p.loop.machine.Idle() || len(p.loop.uncertain) > 0)
 	now := p.clock.Now()
 	for _, part := range p.kind.parts {
 		inPart := len(p.of(part, isBound)) > 0 && !p.everWhole[part]
@@ -284,11 +284,11 @@ func (p *parts) look() {
 	}
 }
 
-// note takes note of which parts are whole, or were and have members left.
-func (p *parts) note(whole map[string]bool) {
+// note takes note of which parts are whole, or were and have members left, or may get one by a bind that is under way.
+func (p *parts) note(whole map[string]bool, binding bool) {
 	for part, need := range p.kind.needs {
 		n := len(p.of(part, isBound))
-		whole[part] = n > 0 && (n >= need || whole[part] || p.read && p.shows(part))
+		whole[part] = (n > 0 || binding) && (n >= need || whole[part] || p.read && p.shows(part))
 	}
 }
 

@@ -414,8 +414,8 @@ func TestAPartThatTheWatchHasShownToBeWhole(t *testing.T) {
 	}
 }
 
-// TestADeadlineThatIsOver does not end what is prepared for a replacement: the start is complete, also where that was not recorded,
-// since the answer to the bind of one more member was lost and two are gone since.
+// TestADeadlineThatIsOver does not end what is prepared for a replacement: the start is complete, also where that was not
+// recorded, since the answer to the bind of one more member was lost and two are gone since.
 func TestADeadlineThatIsOver(t *testing.T) {
 	k := newKeeper(t)
 	k.node("n1", "7")
@@ -459,8 +459,8 @@ func TestAStepThatIsCompleteWhileItsObjectIsNotRead(t *testing.T) {
 	w.wantBound("read again", "p-0", "p-1", "w-0", "w-2")
 }
 
-// workersOf makes so many workers of a group of a LeaderWorkerSet whose leader runs on n1, and lets the scheduler lack the right to
-// read the set. Bound says which workers were bound an hour ago.
+// workersOf makes so many workers of a group of a LeaderWorkerSet whose leader runs on n1, and lets the scheduler lack the
+// right to read the set. Bound says which workers were bound an hour ago.
 func (w *world) workersOf(cpu string, bound bool) {
 	in := func(pod *corev1.Pod) {
 		delete(pod.Annotations, groups.LWSExclusiveTopology)
@@ -498,8 +498,8 @@ func TestWorkersThatWereCompleteBeforeTheirSetIsRead(t *testing.T) {
 	}
 }
 
-// TestAWorkerThatIsBoundWhileItsSetIsNotRead stays while the other has no node: whether they were complete is not known. The reason
-// says which right is missing, and the start is undone once the set is read.
+// TestAWorkerThatIsBoundWhileItsSetIsNotRead stays while the other has no node: whether they were complete is not known. The
+// reason says which right is missing, and the start is undone once the set is read.
 func TestAWorkerThatIsBoundWhileItsSetIsNotRead(t *testing.T) {
 	w := newWorld(t)
 	w.workersOf("3", false)

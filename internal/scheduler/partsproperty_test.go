@@ -15,9 +15,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// TestPartsUnderFaults: the members of a gang come and go while binds and deletions are refused, or their answers are lost, while the
-// object that says what is made later is not read, and while another process begins to lead. No part is deleted that the API server
-// has shown to be whole, and none stays bound in part. When the faults are over all members are bound.
+// TestPartsUnderFaults: the members of a gang come and go while binds and deletions are refused, or their answers are lost,
+// while the object that says what is made later is not read, and while another process begins to lead. No part is deleted that
+// the API server has shown to be whole, and none stays bound in part. When the faults are over all members are bound.
 func TestPartsUnderFaults(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
@@ -31,7 +31,7 @@ func TestPartsUnderFaults(t *testing.T) {
 		p.come(p.kind.parts[0])
 		t.Repeat(map[string]func(*rapid.T){
 			"come": p.does(p.grow), "refuse": p.does(p.refuseOne), "lose": p.does(p.loseOne), "run": p.does(p.run), "go": p.does(p.remove),
-			"fail": p.does(p.fail), "room": p.does(p.room), "hide": p.does(p.hide), "restart": p.does(p.restart), "end": p.does(p.end), "keep": p.does(p.keep),
+			"fail": p.does(p.fail), "capacity": p.does(p.capacity), "hide": p.does(p.hide), "restart": p.does(p.restart), "end": p.does(p.end), "keep": p.does(p.keep),
 			"pass": p.does(p.pass), "wait": p.does(p.pass), "grow": p.does(p.grow),
 		})
 		p.finish()
@@ -172,7 +172,7 @@ func (p *parts) fail() {
 	}
 }
 
-func (p *parts) room() { p.node("n1", fmt.Sprint(rapid.IntRange(2, 7).Draw(p.draw, "cpu"))) }
+func (p *parts) capacity() { p.node("n1", fmt.Sprint(rapid.IntRange(2, 7).Draw(p.draw, "cpu"))) }
 
 // end ends faults of binds.
 func (p *parts) end() {
@@ -292,8 +292,8 @@ func (p *parts) note(whole map[string]bool, binding bool) {
 	}
 }
 
-// finish ends first what keeps a start from being undone, and lets so much time pass that it is. Then it ends all faults and waits
-// until all members are bound.
+// finish ends first what keeps a start from being undone, and lets so much time pass that it is. Then it ends all faults and
+// waits until all members are bound.
 func (p *parts) finish() {
 	clear(p.lost)
 	p.undoRefused = false

@@ -263,13 +263,22 @@ func (s *State) readImplicit(job *model.Job) {
 	}
 }
 
-// unread says of a job that lacks members that its parent is not read, and which setting ends the wait; empty when it is read.
+// unread says of a job that lacks members, or of which some are bound, that its parent is not read, and what ends the wait; empty
+// when it is read.
 func (f *foreign) unread(job *model.Job, parent model.JobKey) string {
-	if f.specs[parent] != nil || job.FirstUnmetMinimum((*model.Task).Exists) == nil {
+	begun := groups.BelowMinimum(job)
+	if f.specs[parent] != nil || !begun && job.FirstUnmetMinimum((*model.Task).Exists) == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s %q is not read, so that it is not known which pods are made only when others run%s",
-		parent.Source.Kind(), parent.Name, settingOf[parent.Source])
+	kept, right := "", ""
+	if begun {
+		kept = ", and what is bound of those is kept until it is read"
+	}
+	if f.readings[parent.Source] == NotAllowed {
+		right = "; give the scheduler the right to list and watch objects of this kind"
+	}
+	return fmt.Sprintf("%s %q is not read, so that it is not known which pods are made only when others run%s%s%s",
+		parent.Source.Kind(), parent.Name, kept, right, settingOf[parent.Source])
 }
 
 // settingOf is how users say what a parent that is not read would say.

@@ -97,6 +97,24 @@ func (b binds) first() (at time.Time) {
 	return at
 }
 
+// foundStart is a start of a part that a process before has begun. It is not known what its members requested.
+func foundStart(p part, found time.Time) start {
+	minima := p.minima()
+	return start{group: p.UID, minima: model.Minima{MinMember: minima.MinMember, Roles: minima.Roles}, found: found}
+}
+
+// isComplete reports whether the minimum of the part that was started is bound of a job that does not say now what its parts are.
+func (s start) isComplete(id partID, job *model.Job) bool {
+	then := *groups.NewestAttempt(job)
+	then.MinMember, then.Roles = s.minima.MinMember, s.minima.Roles
+	for role, only := range groups.Parts(&then) {
+		if role == id.role {
+			return only.FirstUnmetMinimum((*model.Task).IsBound) == nil
+		}
+	}
+	return false
+}
+
 // isLeft reports whether a member of the part that was started is bound or about to be, or has succeeded; once it is undone,
 // whether one is left of which it is not known that the API server deletes it.
 func (s start) isLeft(job *model.Job) bool {

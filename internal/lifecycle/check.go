@@ -180,7 +180,7 @@ func (g *Gangs) due(p part, now time.Time) (at time.Time, ok bool) {
 		if !g.mayFind(now) {
 			return at, false // this process has begun no such start, and found none
 		}
-		begun = start{group: p.UID, minima: model.Minima{MinMember: p.minima().MinMember}, found: g.leadingSince}
+		begun = foundStart(p, g.leadingSince)
 	}
 	if begun.deadline.IsZero() {
 		first := begun.bindsOf(p.Job).first()

@@ -43,8 +43,9 @@ type Gangs struct {
 	starts map[partID]start
 	// observed says of parts whose status is behind whether they are whole: had their minimum bound, and have members left.
 	observed map[partID]observation
-	// unread are groups that others mark whose objects were not known when this process began to lead, or not those that say which
-	// members are made later: what it finds of them is looked for when they are. True means that what is made first was looked for.
+	// unread are groups that others mark whose objects were not known when this process began to lead, or that lacked members while
+	// it was not known which are made later: what it finds of them is looked for when it is. True means that what is made first was
+	// looked for.
 	unread map[model.JobKey]bool
 	delays *backoff.Delays
 }
@@ -92,7 +93,7 @@ func (g *Gangs) Lead(snapshot *model.Snapshot, now time.Time) {
 		switch {
 		case job.IsSchedulableGroup():
 			g.find(job, false, now)
-			if job.Key.MarkedByOthers() && !madeInParts(job) {
+			if job.Key.MarkedByOthers() && !madeInParts(job) && groups.Stated(job).FirstUnmetMinimum((*model.Task).IsBound) != nil {
 				g.unread[job.Key] = true
 			}
 		case job.Key.MarkedByOthers():
@@ -123,7 +124,7 @@ func (g *Gangs) find(job *model.Job, firstFound bool, now time.Time) {
 		case p.FirstUnmetMinimum((*model.Task).IsBound) == nil, start{}.bindsOf(p.Job).wereEnough():
 			g.observe(p, true, now)
 		case p.BelowMinimum:
-			g.starts[p.id] = start{group: p.UID, minima: model.Minima{MinMember: p.minima().MinMember}, found: now}
+			g.starts[p.id] = foundStart(p, now)
 			if _, ok := g.due(p, now); !ok {
 				delete(g.starts, p.id)
 			}
@@ -212,13 +213,14 @@ func (g *Gangs) Committed(job *model.Job, now time.Time) (started bool) {
 }
 
 // Deadline returns until when binds of the job's tasks that satisfy bound may be sent: the first deadline of the parts that they
-// are in; zero when they begin starts of their own, or there is no job.
-func (g *Gangs) Deadline(job *model.Job, bound func(*model.Task) bool) (at time.Time) {
+// are in; zero when they begin starts of their own, or there is no job. One that is over ends nothing: Check has left the start
+// alone, since it is complete, or waits for results.
+func (g *Gangs) Deadline(job *model.Job, bound func(*model.Task) bool, now time.Time) (at time.Time) {
 	if job == nil {
 		return at
 	}
 	for p := range partsOf(job) {
-		if deadline := g.starts[p.id].deadline; !deadline.IsZero() && slices.ContainsFunc(p.Tasks, bound) {
+		if deadline := g.starts[p.id].deadline; deadline.After(now) && slices.ContainsFunc(p.Tasks, bound) {
 			at = backoff.Sooner(at, deadline)
 		}
 	}
@@ -226,7 +228,7 @@ func (g *Gangs) Deadline(job *model.Job, bound func(*model.Task) bool) (at time.
 }
 
 // Prune forgets jobs that are gone, and what is no part of a gang any more and has no members left: that the object which says so
-// is not there may be for a while only.
+// is not there may be for a while only. What of that has its minimum bound meanwhile is complete.
 func (g *Gangs) Prune(snapshot *model.Snapshot) {
 	gone := func(id partID) bool {
 		job := snapshot.Job(id.job)
@@ -236,13 +238,23 @@ func (g *Gangs) Prune(snapshot *model.Snapshot) {
 		isLeft := func(task *model.Task) bool {
 			return (id.isFirst() || task.Role == id.role) && (task.IsBound() || binding(task) || isToBeDeleted(task))
 		}
-		is := func(role model.Role) bool { return role.MadeLater && role.Name == id.role }
-		isPart := job.IsSchedulableGroup() && (id.isFirst() || slices.ContainsFunc(groups.Stated(job).Roles, is))
-		return !isPart && !slices.ContainsFunc(job.Tasks, isLeft)
+		return !isPart(id, job) && !slices.ContainsFunc(job.Tasks, isLeft)
 	}
 	maps.DeleteFunc(g.observed, func(id partID, _ observation) bool { return gone(id) })
 	maps.DeleteFunc(g.unread, func(key model.JobKey, _ bool) bool { return snapshot.Job(key) == nil })
 	maps.DeleteFunc(g.starts, func(id partID, _ start) bool { return gone(id) })
+	for id, begun := range g.starts {
+		if job := snapshot.Job(id.job); !begun.bound && !isPart(id, job) && begun.isComplete(id, job) {
+			begun.bound = true
+			g.starts[id] = begun
+		}
+	}
+}
+
+// isPart reports whether a job has such a part, as far as is known now.
+func isPart(id partID, job *model.Job) bool {
+	is := func(role model.Role) bool { return role.MadeLater && role.Name == id.role }
+	return job.IsSchedulableGroup() && (id.isFirst() || slices.ContainsFunc(groups.Stated(job).Roles, is))
 }
 
 // Len returns how many gangs are followed.

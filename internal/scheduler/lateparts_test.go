@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -411,4 +412,111 @@ func TestAPartThatTheWatchHasShownToBeWhole(t *testing.T) {
 			t.Errorf("%s: deleted %q", name, deleted)
 		}
 	}
+}
+
+// TestADeadlineThatIsOver does not end what is prepared for a replacement: the start is complete, also where that was not
+// recorded, since the answer to the bind of one more member was lost and two are gone since.
+func TestADeadlineThatIsOver(t *testing.T) {
+	k := newKeeper(t)
+	k.node("n1", "7")
+	k.refuseTo("mpi-1")
+	k.implicit("mpi", 3, 3)
+	k.play(t.Context(), 5*time.Second)
+	k.refuse = func(call commit.Call) error {
+		if call.Pod.Name == "mpi-3" {
+			return errors.New("connection reset")
+		}
+		return nil
+	}
+	k.implied("mpi", 3, 3)
+	k.node("n2", "7")
+	k.play(t.Context(), 10*time.Second)
+	k.wantBound("the minimum", "mpi-0", "mpi-1", "mpi-2")
+	k.gone("mpi-1")
+	k.gone("mpi-3")
+	k.play(t.Context(), 2*time.Minute)
+	k.keep["mpi-4"] = commit.Call{}
+	k.implied("mpi", 4, 3)
+	k.play(t.Context(), time.Second)
+	k.mailbox.Reply(commit.Reply{ID: k.keep["mpi-4"].ID})
+	k.play(t.Context(), time.Second)
+	k.wantBound("prepared in a second", "mpi-0", "mpi-2", "mpi-4")
+}
+
+// TestAStepThatIsCompleteWhileItsObjectIsNotRead is no interrupted start when the object is read again, although it has lost a
+// member.
+func TestAStepThatIsCompleteWhileItsObjectIsNotRead(t *testing.T) {
+	w := firstStepRuns(t)
+	for len(w.bound()) < 5 {
+		w.play(t.Context(), 10*time.Millisecond)
+	}
+	w.mailbox.Event(cluster.Event{Kind: cluster.KindReading, Source: model.SourceJobSet, Reading: cluster.NotServed})
+	w.play(t.Context(), time.Minute)
+	w.gone("w-1")
+	w.play(t.Context(), time.Minute)
+	w.inSteps()
+	w.play(t.Context(), 2*time.Minute)
+	w.wantBound("read again", "p-0", "p-1", "w-0", "w-2")
+}
+
+// workersOf makes so many workers of a group of a LeaderWorkerSet whose leader runs on n1, and lets the scheduler lack the
+// right to read the set. Bound says which workers were bound an hour ago.
+func (w *world) workersOf(cpu string, bound bool) {
+	in := func(pod *corev1.Pod) {
+		delete(pod.Annotations, groups.LWSExclusiveTopology)
+		pod.Labels[groups.LWSName], pod.Labels[groups.LWSGroupIndex] = "mpi", "0"
+		if bound || pod.Labels[groups.LWSWorkerIndex] == "0" {
+			w.boundAnHourAgo(pod)
+		}
+	}
+	w.node("n1", cpu)
+	w.mailbox.Event(cluster.Event{Kind: cluster.KindReading, Source: model.SourceLeaderWorkerSetObject, Reading: cluster.NotAllowed})
+	w.leaderWorkers("lws", 3, 0, 1, in)
+	w.run("lws-0")
+	w.leaderWorkers("lws", 3, 1, 3, in)
+}
+
+// setIsRead shows the LeaderWorkerSet.
+func (w *world) setIsRead() {
+	parents()["LeaderWorkerSet"].show(w, true)
+	w.mailbox.Event(cluster.Event{Kind: cluster.KindReading, Source: model.SourceLeaderWorkerSetObject, Reading: cluster.IsRead})
+}
+
+// TestWorkersThatWereCompleteBeforeTheirSetIsRead are no interrupted start when one is lost before that, whichever process has
+// bound them.
+func TestWorkersThatWereCompleteBeforeTheirSetIsRead(t *testing.T) {
+	for _, bound := range []bool{false, true} {
+		w := newWorld(t)
+		w.workersOf("3", bound)
+		w.play(t.Context(), time.Minute)
+		w.wantBound("all", "lws-0", "lws-1", "lws-2")
+		w.gone("lws-1")
+		w.play(t.Context(), time.Minute)
+		w.setIsRead()
+		w.play(t.Context(), 2*time.Minute)
+		w.wantBound(fmt.Sprintf("bound an hour ago %t", bound), "lws-0", "lws-2")
+	}
+}
+
+// TestAWorkerThatIsBoundWhileItsSetIsNotRead stays while the other has no node: whether they were complete is not known. The
+// reason says which right is missing, and the start is undone once the set is read.
+func TestAWorkerThatIsBoundWhileItsSetIsNotRead(t *testing.T) {
+	w := newWorld(t)
+	w.workersOf("3", false)
+	w.refuseTo("lws-2")
+	w.play(t.Context(), 20*time.Millisecond)
+	w.node("n1", "2")
+	w.play(t.Context(), 2*time.Minute)
+	w.wantBound("not read", "lws-0", "lws-1")
+	for _, want := range []string{
+		`LeaderWorkerSet "mpi" is not read`, "what is bound of those is kept until it is read",
+		"give the scheduler the right to list and watch objects of this kind",
+	} {
+		if told := w.told("lws-2"); told == nil || !strings.Contains(told.Message, want) {
+			t.Errorf("told %+v, want %q", told, want)
+		}
+	}
+	w.setIsRead()
+	w.play(t.Context(), time.Minute)
+	w.wantBound("read", "lws-0")
 }

@@ -2,13 +2,14 @@ package scheduler
 
 import (
 	"slices"
+	"time"
 
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // holdPaused holds back, while the configuration says so, all jobs but those that have begun: interrupted starts, which are
 // completed or undone, and those for whose nominations pods are gone already.
-func (s *Scheduler) holdPaused(snapshot *model.Snapshot) {
+func (s *Scheduler) holdPaused(snapshot *model.Snapshot, now time.Time) {
 	if snapshot.Paused = s.profile.Paused; !snapshot.Paused {
 		return
 	}
@@ -16,7 +17,7 @@ func (s *Scheduler) holdPaused(snapshot *model.Snapshot) {
 	waits := func(task *model.Task) bool { return task.Status == model.Pending }
 	nominated := func(task *model.Task) bool { return task.Nominated != "" }
 	for _, job := range snapshot.Jobs {
-		begun := !s.gangs.Deadline(job, waits).IsZero() || slices.ContainsFunc(job.Tasks, nominated)
+		begun := !s.gangs.Deadline(job, waits, now).IsZero() || slices.ContainsFunc(job.Tasks, nominated)
 		if !job.NothingPending && !begun && snapshot.JobBackoff[job.Key] == nil {
 			snapshot.JobBackoff[job.Key] = why
 		}

@@ -311,7 +311,7 @@ func (s *Scheduler) decide(ctx context.Context, r *runningCycle, decision model.
 	bound := func(task *model.Task) bool {
 		return slices.ContainsFunc(decision.Binds, func(bind model.Bind) bool { return bind.Pod.UID == task.UID })
 	}
-	s.machine.SubmitUntil(r.now, decision, s.gangs.Deadline(job, bound))
+	s.machine.SubmitUntil(r.now, decision, s.gangs.Deadline(job, bound, r.now))
 	late, again := s.drainGroupEvents(r.snapshot, decision.Job, r.changed, r.now)
 	r.outcomes, r.repeat = append(r.outcomes, late...), r.repeat || again || decision.ReleasesCapacity()
 	for _, reply := range s.mailbox.takeReplies() {
@@ -328,7 +328,7 @@ func (s *Scheduler) look(ctx context.Context, now time.Time) (snapshot *model.Sn
 	snapshot = s.state.Snapshot(now)
 	snapshot.Journal.BeginCycle()
 	until := s.delays.Apply(snapshot, func(pod types.UID) bool { return s.state.Pod(pod) != nil }, asOf)
-	s.holdPaused(snapshot)
+	s.holdPaused(snapshot, now)
 	maps.Copy(snapshot.JobBackoff, held)
 	snapshot.Begun = s.gangs.Begun()
 	return snapshot, backoff.Sooner(pass, until)

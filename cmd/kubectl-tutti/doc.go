@@ -8,6 +8,7 @@
 //
 //	main.go, command.go, access.go          the command, its flags, its clients
 //	why.go, status.go, nodes.go, cycle.go   what it shows
+//	topology.go                             the domains of nodes
 //	owner.go                                the jobs of an object of any kind
 //	watch.go                                the state of all jobs as it changes
 //	queues.go, queuescheck.go               the tree of queues, and the jobs that no queue takes

@@ -54,6 +54,7 @@ func (k *endpointFlags) get(ctx context.Context, path string, into any) error {
 
 func newNodes(a *clientFlags) *cobra.Command {
 	k := &endpointFlags{clientFlags: a}
+	var topology bool
 	command := &cobra.Command{
 		Use:   "nodes [NAME...]",
 		Short: "Show the capacity of nodes as the scheduler sees it",
@@ -61,13 +62,32 @@ func newNodes(a *clientFlags) *cobra.Command {
 evicted, and what is reserved for gangs that have waited long (both are part of what is idle, or about to be); and the isolated
 CPUs. A node that is marked ! takes no pods.
 
+With --topology it shows the domains of each topology that the configuration declares, such as racks inside of blocks: how many nodes
+each has, and on how many of them members of jobs hold a device (or anything, where nodes have no devices). A domain without any
+is whole. The last column is what is idle, on nodes that may take a pod, of the extended resource that is scarcest, or of cpu. NAME
+is a domain then, such as b1, and those inside of it are shown.
+
 It asks the scheduler; see "kubectl tutti --help" for the rights it takes.`,
 		Example: `  kubectl tutti nodes
   kubectl tutti nodes gpu-7 -o wide
+  kubectl tutti nodes --topology
+  kubectl tutti nodes --topology b1
   kubectl tutti nodes --scheduler-server https://10.0.0.7:8443`,
 		RunE: func(command *cobra.Command, names []string) error {
 			if err := k.checkOutput(outputWide); err != nil {
 				return err
+			}
+			p := k.command(command)
+			if topology {
+				all, err := k.topologies(command.Context(), names)
+				if err != nil {
+					return err
+				}
+				if printed, err := k.structured(p, all); printed {
+					return err
+				}
+				writeTopologies(p, all)
+				return nil
 			}
 			var nodes debugapi.Nodes
 			if err := k.get(command.Context(), debugapi.PathNodes, &nodes); err != nil {
@@ -76,7 +96,6 @@ It asks the scheduler; see "kubectl tutti --help" for the rights it takes.`,
 			if err := selectNodes(&nodes, names); err != nil {
 				return err
 			}
-			p := k.command(command)
 			if printed, err := k.structured(p, nodes); printed {
 				return err
 			}
@@ -85,6 +104,7 @@ It asks the scheduler; see "kubectl tutti --help" for the rights it takes.`,
 		},
 	}
 	k.addFlags(command.Flags())
+	command.Flags().BoolVar(&topology, "topology", false, "show the domains of the topologies that the configuration declares")
 	return command
 }
 

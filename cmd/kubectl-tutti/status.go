@@ -154,7 +154,7 @@ func (look *statusView) header() []string {
 		header = append([]string{"NAMESPACE"}, header...)
 	}
 	if look.wide {
-		header = append(header, "SMALLEST CHANGE", "MESSAGE")
+		header = append(header, "TOPOLOGY", "SMALLEST CHANGE", "MESSAGE")
 	}
 	return header
 }
@@ -204,7 +204,8 @@ func (look *statusView) row(job *diagnose.Job) []printer.Cell {
 		row = append([]printer.Cell{{Text: job.Namespace}}, row...)
 	}
 	if look.wide {
-		row = append(row, printer.Cell{Text: cmp.Or(job.SmallestChange, "-")}, printer.Cell{Text: cmp.Or(job.Message, "-")})
+		places := strings.Join(diagnose.Places(job.Topology), "; ")
+		row = append(row, printer.Cells(cmp.Or(places, "-"), cmp.Or(job.SmallestChange, "-"), cmp.Or(job.Message, "-"))...)
 	}
 	return row
 }

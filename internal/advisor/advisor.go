@@ -193,7 +193,7 @@ func (a *Advisor) questions(snapshot *model.Snapshot, refusals map[model.JobKey]
 func canSuggest(refusal *model.Refusal) bool {
 	switch refusal.Code {
 	case model.InsufficientResources, model.NodesFiltered, model.NotEnoughMembers, model.SchedulingGated, model.GroupNotFound,
-		model.QueueLimit:
+		model.QueueLimit, model.NoDomainFits:
 		return true
 	}
 	return false

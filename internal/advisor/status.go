@@ -44,7 +44,7 @@ func describe(found suggest.Suggestions, dimensions *model.ResourceIndex) *v1alp
 func changeOf(change *suggest.Change, dimensions *model.ResourceIndex) v1alpha1.Change {
 	c := v1alpha1.Change{Kind: kindOf(change.Kind), Message: model.Clean(change.String(), maxChangeMessage)}
 	switch change.Kind {
-	case suggest.Create, suggest.Ungate:
+	case suggest.Create, suggest.Ungate, suggest.Provide:
 		c.Count = int32(min(change.Members, maxCount))
 	case suggest.Free:
 		c.Count = int32(len(change.Rooms))
@@ -107,6 +107,10 @@ func kindOf(kind suggest.Kind) v1alpha1.ChangeKind {
 		return v1alpha1.RaisePriority
 	case suggest.RaiseLimit:
 		return v1alpha1.RaiseLimit
+	case suggest.Provide:
+		return v1alpha1.ProvideCapacity
+	case suggest.Widen:
+		return v1alpha1.WidenTopology
 	}
 	return v1alpha1.LowerMinMember
 }

@@ -56,10 +56,10 @@ func TestAdviceHasNumbers(t *testing.T) {
 		t.Error("there is advice where none was found")
 	}
 	kinds := map[v1alpha1.ChangeKind]bool{}
-	for kind := suggest.Create; kind <= suggest.RaisePriority; kind++ {
+	for kind := suggest.Create; kind <= suggest.Widen; kind++ {
 		kinds[kindOf(kind)] = true
 	}
-	if len(kinds) != int(suggest.RaisePriority) { // both that lower a minimum are one
+	if len(kinds) != int(suggest.Widen) { // both that lower a minimum are one
 		t.Errorf("%d kinds: %v", len(kinds), kinds)
 	}
 }

@@ -248,6 +248,7 @@ func dump(snapshot *model.Snapshot) string {
 	for _, j := range snapshot.Jobs {
 		fmt.Fprintf(&b, "job %s single=%t implicit=%t %q priority %d min %d %v since %s %s", j.Key, j.Key.IsPod(), j.Key.IsImplicit(), j.UID, j.Priority,
 			j.MinMember, j.Roles, j.Created.UTC(), j.Invalid)
+		fmt.Fprintf(&b, " shares %q", fmt.Sprint(j.Topology))
 		if j.ClassPriority != nil {
 			fmt.Fprintf(&b, " class %d", *j.ClassPriority)
 		}

@@ -20,6 +20,9 @@ func (s *State) Snapshot(now time.Time) *model.Snapshot {
 	return s.snapshot
 }
 
+// LastSnapshot returns the snapshot as the last call of Snapshot has left it: for readers that are called for each job.
+func (s *State) LastSnapshot() *model.Snapshot { return s.snapshot }
+
 // refresh brings the snapshot up to date with what has changed. It reports false when that has panicked over a pod or a node:
 // the state does not hold that any more, and half of it may be in the snapshot.
 func (s *State) refresh(now time.Time) (whole bool) {

@@ -16,8 +16,11 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// marks are what sources read of pods.
-var marks = groups.All().Marks()
+// marks are what sources read of pods, and topology what is read of those that have not ended.
+var (
+	marks    = groups.All().Marks()
+	topology = groups.TopologyAnnotations()
+)
 
 // StripPod returns what the state and kube-scheduler's plugins read of a pod, and nothing else: a cluster has many. A
 // finished pod keeps name, UID, group, role, owner and phase. The pod itself is not changed. It is for the transform of an
@@ -110,7 +113,7 @@ func stripMeta(meta *metav1.ObjectMeta) metav1.ObjectMeta {
 func keepAnnotations(annotations map[string]string) map[string]string {
 	var kept map[string]string
 	for key, value := range annotations {
-		if isOwnAnnotation(key) || slices.Contains(marks.Annotations, key) {
+		if isOwnAnnotation(key) || slices.Contains(marks.Annotations, key) || slices.Contains(topology, key) {
 			if kept == nil {
 				kept = map[string]string{}
 			}

@@ -221,6 +221,7 @@ func (w *world) stepForeign() Event {
 	}
 	if source == model.SourceNative {
 		g.NoGang, g.NeverPreempts = w.chance(2, "basic"), w.chance(4, "never preempts")
+		g.Topology = []model.TopologyConstraint{{Level: w.name("label:", 1)}}
 	}
 	g.UID = types.UID(fmt.Sprintf("foreign-%s-%d", name, w.version))
 	if old != nil && w.chance(2, "changed") {
@@ -293,9 +294,11 @@ func (w *world) stepPod() Event {
 		return w.stamp(old.DeepCopy(), gone)
 	}
 	p := old.DeepCopy()
-	switch w.number(13, "change") {
+	switch w.number(14, "change") {
 	case 13:
 		w.mark(p)
+	case 14:
+		w.shares(p)
 	case 12:
 		annotation(v1alpha1.AnnotationKubeBatchGroup, w.name("g", 3))(p)
 	case 11:
@@ -356,7 +359,7 @@ func (w *world) draw(name string) *corev1.Pod {
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: w.name("claim", 1)},
 		}}}
 	}
-	for _, option := range []podOption{by("other"), gated, on(w.name("n", 4)), of(w.name("g", 3)), ofForeign(w.name("g", 3)), ofNative(w.name("g", 3)), w.mark, annotation(v1alpha1.AnnotationKubeBatchGroup, w.name("g", 3)), inMPIJob(w.name("g", 3), "worker"), inMPIJob(w.name("g", 3), "launcher"), role("worker"), priority(7), nominated(w.name("n", 4))} {
+	for _, option := range []podOption{by("other"), gated, on(w.name("n", 4)), of(w.name("g", 3)), ofForeign(w.name("g", 3)), ofNative(w.name("g", 3)), w.mark, w.shares, annotation(v1alpha1.AnnotationKubeBatchGroup, w.name("g", 3)), inMPIJob(w.name("g", 3), "worker"), inMPIJob(w.name("g", 3), "launcher"), role("worker"), priority(7), nominated(w.name("n", 4))} {
 		if w.chance(3, "option") {
 			option(p)
 		}
@@ -398,6 +401,20 @@ func (w *world) mark(p *corev1.Pod) {
 	if w.chance(3, "exclusive") {
 		annotation(groups.LWSExclusiveTopology, "zone")(p)
 	}
+}
+
+// shares lets a pod say with which others it shares a domain, in one of the ways or in words that cannot be read.
+func (w *world) shares(p *corev1.Pod) {
+	if w.chance(8, "placed by Kueue") {
+		label(groups.KueueGivesPlace, "true")(p)
+	}
+	level := w.name("rack", 1)
+	said := rapid.SampledFrom([][2]string{
+		{v1alpha1.AnnotationTopology, `[{"level":"` + level + `"}]`}, {v1alpha1.AnnotationTopology, `[{"level":"rack","roles":["worker"]}]`},
+		{v1alpha1.AnnotationTopology, level}, {groups.KAIRequired, level}, {groups.KAIPreferred, level}, {groups.KueueRequired, level},
+		{groups.KueuePreferred, "a/b/c"}, {groups.KueueSlice, level}, {groups.KueueSliceSize, "2"},
+	}).Draw(w.t, "says")
+	annotation(said[0], said[1])(p)
 }
 
 // minMember lets a pod say how many its group needs, in words that may be none.

@@ -103,6 +103,8 @@ type Call struct {
 	// Isolated is what CallBind writes in one transaction with the node, for which version of the pod; nil to write only the
 	// node, for any version.
 	Isolated *model.Isolation
+	// Place is annotations that CallBind writes in the same transaction; nil when there are none.
+	Place map[string]string
 	// MinBinds is that of the decision of a bind.
 	MinBinds int
 	// Write is the content of CallSetCondition and of the kinds that are not decisions; zero for the others.
@@ -111,18 +113,21 @@ type Call struct {
 
 // Annotations returns what CallBind writes on the pod in one transaction with its node; nil when that is nothing.
 func (c *Call) Annotations() map[string]string {
-	var annotations map[string]string
-	if c.Isolated != nil {
-		annotations = c.Isolated.Annotations
-	}
-	if c.Job.MarkedByOthers() {
-		annotations = maps.Clone(annotations) // those of the decision are shared
-		if annotations == nil {
-			annotations = map[string]string{}
+	var all map[string]string
+	add := func(more map[string]string) {
+		if all == nil && len(more) > 0 {
+			all = map[string]string{} // those of the decision are shared
 		}
-		annotations[v1alpha1.AnnotationJob] = fmt.Sprintf("%s %d", c.Job, c.MinBinds)
+		maps.Copy(all, more)
 	}
-	return annotations
+	if c.Isolated != nil {
+		add(c.Isolated.Annotations)
+	}
+	add(c.Place)
+	if c.Job.MarkedByOthers() {
+		add(map[string]string{v1alpha1.AnnotationJob: fmt.Sprintf("%s %d", c.Job, c.MinBinds)})
+	}
+	return all
 }
 
 // Reply is the answer to one call, plain data.

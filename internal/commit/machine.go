@@ -78,7 +78,7 @@ func (m *Machine) SubmitUntil(now time.Time, decision model.Decision, until time
 	}
 	for _, bind := range decision.Binds {
 		binds.add(Call{
-			Kind: CallBind, Job: decision.Job, Pod: bind.Pod, Node: bind.Node, Binder: bind.Binder, Isolated: bind.Isolated,
+			Kind: CallBind, Job: decision.Job, Pod: bind.Pod, Node: bind.Node, Binder: bind.Binder, Isolated: bind.Isolated, Place: bind.Place,
 			MinBinds: decision.MinBinds,
 		})
 		binds.entries[len(binds.entries)-1].holds = bind.NeedsPreBind

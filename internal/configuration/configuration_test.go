@@ -198,7 +198,7 @@ func TestExamplesInTheDocumentationAreGood(t *testing.T) {
 			}
 		}
 	}
-	if seen < 3 {
-		t.Errorf("%d examples were found, want at least three", seen)
+	if seen < 10 {
+		t.Errorf("%d examples were found, want at least 10", seen)
 	}
 }

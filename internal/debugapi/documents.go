@@ -61,6 +61,42 @@ type Isolated struct {
 	Stale bool `json:"stale,omitempty"`
 }
 
+// Topologies are the domains of all levels that the configuration declares, at one moment.
+type Topologies struct {
+	At time.Time `json:"at"`
+	// Leading is that of Nodes.
+	Leading    bool       `json:"leading"`
+	Topologies []Topology `json:"topologies"`
+}
+
+// Topology is one tree of levels, the widest first.
+type Topology struct {
+	Name   string          `json:"name"`
+	Levels []TopologyLevel `json:"levels"`
+}
+
+// TopologyLevel is one level and its domains.
+type TopologyLevel struct {
+	Name string `json:"name"`
+	// Unlabelled is how many nodes are in no domain of the level.
+	Unlabelled int `json:"unlabelled"`
+	// Domains are in the natural order of their paths.
+	Domains []TopologyDomain `json:"domains"`
+}
+
+// TopologyDomain is one domain and the capacity of its nodes. Amounts that are zero are left out.
+type TopologyDomain struct {
+	// Path names the domain, with the domains around it in front: "b1/r3".
+	Path  string `json:"path"`
+	Nodes int    `json:"nodes"`
+	// Used is on how many of them a member of a job holds a device, or anything on a node without devices. A domain with none is
+	// whole, any other is broken.
+	Used        int                 `json:"used"`
+	Allocatable corev1.ResourceList `json:"allocatable"`
+	// Idle is what no pod uses, of the nodes that may take a pod.
+	Idle corev1.ResourceList `json:"idle"`
+}
+
 // Queues are the queues at one moment; none while there is no Queue object.
 type Queues struct {
 	At time.Time `json:"at"`

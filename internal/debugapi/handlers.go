@@ -14,6 +14,8 @@ const (
 	PathQueues = "/debug/queues"
 	PathCycles = "/debug/cycles"
 	PathConfig = "/debug/config"
+	// PathTopology is that of the domains of all levels.
+	PathTopology = "/debug/topology"
 	// PathRefusals wants the parameters namespace and name.
 	PathRefusals = "/debug/refusals"
 )
@@ -38,11 +40,12 @@ const patience = 10 * time.Second
 // Source answers with documents. Its functions are called by many goroutines at the same time and must not be nil; what they
 // return is never changed.
 type Source struct {
-	// Nodes, and Queues, return an error when the context ends before the loop has had time.
-	Nodes  func(context.Context) (*Nodes, error)
-	Queues func(context.Context) (*Queues, error)
-	Cycles func() *Cycles
-	Config func() *Config
+	// Nodes, Queues and Topologies return an error when the context ends before the loop has had time.
+	Nodes      func(context.Context) (*Nodes, error)
+	Queues     func(context.Context) (*Queues, error)
+	Topologies func(context.Context) (*Topologies, error)
+	Cycles     func() *Cycles
+	Config     func() *Config
 	// Refusals returns an error as Nodes does.
 	Refusals func(ctx context.Context, namespace, name string) (*Refusals, error)
 }
@@ -50,10 +53,11 @@ type Source struct {
 // Handlers returns what serves the documents, by path.
 func (s Source) Handlers() map[string]http.Handler {
 	return map[string]http.Handler{
-		PathNodes:  document(func(ctx context.Context, _ url.Values) (*Nodes, error) { return s.Nodes(ctx) }),
-		PathQueues: document(func(ctx context.Context, _ url.Values) (*Queues, error) { return s.Queues(ctx) }),
-		PathCycles: document(func(context.Context, url.Values) (*Cycles, error) { return s.Cycles(), nil }),
-		PathConfig: document(func(context.Context, url.Values) (*Config, error) { return s.Config(), nil }),
+		PathNodes:    document(func(ctx context.Context, _ url.Values) (*Nodes, error) { return s.Nodes(ctx) }),
+		PathQueues:   document(func(ctx context.Context, _ url.Values) (*Queues, error) { return s.Queues(ctx) }),
+		PathTopology: document(func(ctx context.Context, _ url.Values) (*Topologies, error) { return s.Topologies(ctx) }),
+		PathCycles:   document(func(context.Context, url.Values) (*Cycles, error) { return s.Cycles(), nil }),
+		PathConfig:   document(func(context.Context, url.Values) (*Config, error) { return s.Config(), nil }),
 		PathRefusals: document(func(ctx context.Context, asked url.Values) (*Refusals, error) {
 			return s.Refusals(ctx, asked.Get("namespace"), asked.Get("name"))
 		}),

@@ -36,6 +36,8 @@ type Inspected struct {
 	Trail []framework.Step
 	// Waiting returns the jobs that wait to start, in the order in which a cycle would try them now.
 	Waiting func() []*model.Job
+	// Trees returns the levels that the configuration declares, and their domains.
+	Trees func() []framework.Tree
 }
 
 // inspector reports a part of the loop's state. It is safe for concurrent use, and puts at most one request at a time to the

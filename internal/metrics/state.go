@@ -31,11 +31,13 @@ const (
 	QueueJobs       Name = "tutti_queue_jobs"
 	QueueOldestWait Name = "tutti_queue_oldest_wait_seconds"
 	QueueUnmet      Name = "tutti_queue_guarantee_unmet"
+	Domains         Name = "tutti_domains"
 )
 
 // The metrics of starts, searches and the calls of others.
 const (
 	StartedGangs    Name = "tutti_started_gangs_total"
+	PreferredStarts Name = "tutti_preferred_starts_total"
 	StartToRunning  Name = "tutti_start_to_running_seconds"
 	EvictedGroups   Name = "tutti_evicted_groups_total"
 	SearchCut       Name = "tutti_search_cut_total"
@@ -156,6 +158,28 @@ func queues() []Metric {
 			Name: QueueUnmet, Kind: Gauge, Program: Scheduler,
 			Help:   "1 while jobs wait that are within the guarantee of a queue, as its condition GuaranteeMet says; none while it is met.",
 			Labels: []Label{queue, {Name: "reason", Values: "those of the condition"}},
+		},
+	}
+}
+
+// topologies are the metrics of domains, counted when they are scraped, and of starts by preferences for them.
+func topologies() []Metric {
+	return []Metric{
+		{
+			Name: Domains, Kind: Gauge, Program: Scheduler,
+			Help: "Domains of the levels that the configuration declares.",
+			Labels: []Label{
+				{Name: "level", Values: "a level of the configuration"},
+				{Name: "state", Values: "whole (no member of a job holds a device in it, or anything on nodes without devices), broken"},
+			},
+		},
+		{
+			Name: PreferredStarts, Kind: Counter, Program: Scheduler,
+			Help: "Groups whose minimum was bound for the first time, once for each entry of their topology with mode Preferred.",
+			Labels: []Label{
+				{Name: "level", Values: "a level of the configuration, host, or label for all keys of labels"},
+				{Name: "result", Values: "met (all bound members of the entry are in one domain of the level), unmet"},
+			},
 		},
 	}
 }

@@ -104,7 +104,7 @@ type Metric struct {
 
 // Table returns all metrics, those of one program together.
 func Table() []Metric {
-	return slices.Concat(loop(), steps(), state(), queues(), decisions(), starts(), calls(), configuration(), old(), agent())
+	return slices.Concat(loop(), steps(), state(), queues(), topologies(), decisions(), starts(), calls(), configuration(), old(), agent())
 }
 
 // loop are the scheduler's metrics of durations.

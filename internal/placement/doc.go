@@ -8,8 +8,13 @@
 //	order.go               the order of the members, and those that make up the minimum
 //	classes.go, terms.go   members that are interchangeable; inter-pod affinity between members
 //	colocated.go           one domain that members prefer to share
-//	topology.go            domains that the job says members share
+//	topology.go, ties.go   domains that the job says members share
+//	pack.go                domains for parts that share no members, by numbers
+//	sliced.go, cells.go    slices of members that share domains, and how many whole ones fit
+//	rank.go                members that are alike, in the order of their indexes
 //	nodomain.go            what they need, and which domains come nearest to it
+//	nearest.go             how much the nearest of them lacks
+//	confined.go            a domain that was chosen before
 //	domain.go              domains that members must share
 //	exhaustive.go          every combination, for few members
 //	victims.go             the refusal of a job whose victims are terminating

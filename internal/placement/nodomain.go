@@ -14,9 +14,9 @@ import (
 
 // noDomain says which domains come nearest to what a tie needs; nil when one has enough by numbers, so that something else keeps
 // its members out.
-func (t *Placer) noDomain(tie *levelTie) *model.Refusal {
+func (t *Placer) noDomain(tie *levelTie, settled []topologyDomain) *model.Refusal {
 	level := t.session.Domains(tie.shared.Level)
-	sets := t.capacities(tie, level, nil)
+	sets := t.capacities(tie, level, settled)
 	if tie.needs == 0 || slices.ContainsFunc(sets, func(set domainSet) bool { return set.suffices }) {
 		return nil
 	}
@@ -30,18 +30,18 @@ func (t *Placer) noDomain(tie *levelTie) *model.Refusal {
 	if roles := tie.shared.Roles; roles != nil {
 		fmt.Fprintf(&b, " (role %s)", strings.Join(roles, ", "))
 	}
-	separator := ": "
-	for _, set := range sets[:min(len(sets), maxDomainsNamed)] {
-		fmt.Fprintf(&b, "%s%s has capacity for %d", separator, level.Name(set.domain), set.fits)
-		separator = ", "
+	if size := tie.sliceSize(); size > 0 {
+		fmt.Fprintf(&b, ", in slices of %d", size)
 	}
-	if more := len(sets) - maxDomainsNamed; more > 0 {
-		fmt.Fprintf(&b, ", %d more for as many or fewer", more)
-	}
+	nameDomains(&b, level, len(sets), func(i int) (domain int, holds int64) { return sets[i].domain, sets[i].fits })
 	if total >= tie.needs {
 		fmt.Fprintf(&b, "; all together for %d", total)
 	}
-	if none := level.Unlabelled(); none > 0 {
+	none := level.Unlabelled()
+	switch {
+	case len(sets) == 0 && level.Label() != "":
+		fmt.Fprintf(&b, ": no node has the label %s", level.Label())
+	case none > 0:
 		fmt.Fprintf(&b, "; nodes without a label of this level: %d", none)
 	}
 	refusal := &model.Refusal{Code: model.NoDomainFits, Detail: b.String(), Needs: tie.needs, Evictable: true}
@@ -49,6 +49,59 @@ func (t *Placer) noDomain(tie *levelTie) *model.Refusal {
 		refusal.Has = sets[0].fits
 	}
 	return refusal
+}
+
+// nameDomains writes for how many members the first of the domains have capacity, of which there are n.
+func nameDomains(b *strings.Builder, level *framework.Domains, n int, of func(i int) (domain int, holds int64)) {
+	separator := ": "
+	for i := range min(n, maxDomainsNamed) {
+		domain, holds := of(i)
+		fmt.Fprintf(b, "%s%s has capacity for %d", separator, level.Name(domain), holds)
+		separator = ", "
+	}
+	if more := n - maxDomainsNamed; more > 0 {
+		fmt.Fprintf(b, ", %d more for as many or fewer", more)
+	}
+}
+
+// sliceSize returns the size of the smallest slices that members of the tie are in; 0 when they are in none.
+func (tie *levelTie) sliceSize() (size int64) {
+	for i := range tie.shapes {
+		for _, level := range tie.shapes[i].slices {
+			size = level.size
+		}
+	}
+	return size
+}
+
+// noSlices says which domains come nearest to what slices need; nil when there is capacity for all of them by numbers, and where
+// numbers do not decide.
+func (t *Placer) noSlices(m *slicedMembers, settled []topologyDomain, room model.CapacityKind) *model.Refusal {
+	if !m.regular {
+		return nil
+	}
+	cells := newCell(m.levels(t.session.Snapshot.Nodes), t.fitsOf(m.tasks, room), t.confined(m.tasks, settled))
+	needs := int64(len(m.tasks))
+	if cells.holds >= needs {
+		return nil
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "needs %d", needs)
+	for i, entry := range m.entries {
+		joint := " in"
+		if i > 0 {
+			joint = ", and in"
+		}
+		fmt.Fprintf(&b, "%s slices of %d, each in one %s", joint, entry.shared.SliceSize, entry.shared.Level)
+	}
+	slices.SortStableFunc(cells.parts, func(a, b *cell) int { return cmp.Compare(b.holds, a.holds) })
+	widest := m.entries[0].domains
+	nameDomains(&b, widest, len(cells.parts), func(i int) (int, int64) { return cells.parts[i].domain, cells.parts[i].holds })
+	fmt.Fprintf(&b, "; all together for %d", cells.holds)
+	if none := widest.Unlabelled(); none > 0 {
+		fmt.Fprintf(&b, "; nodes without a label of this level: %d", none)
+	}
+	return &model.Refusal{Code: model.NoDomainFits, Detail: b.String(), Needs: needs, Has: cells.holds, Evictable: true}
 }
 
 // minimumOf returns how many of those members the minimum needs at least.

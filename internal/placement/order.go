@@ -23,6 +23,9 @@ func order(session *framework.Session, job *model.Job, kinds *equivalenceClasses
 		waiting = slices.Concat(filterTasks(waiting, isNominated),
 			filterTasks(waiting, func(task *model.Task) bool { return !isNominated(task) }))
 	}
+	if slicesOf := slicing(job); slicesOf != nil {
+		waiting = byIndex(session, job, slicesOf, waiting)
+	}
 	chosen, rest := splitMinimum(job, waiting)
 	ranks := affinityDepth(chosen, kinds)
 	hardness := map[model.Shape]difficulty{}
@@ -37,6 +40,30 @@ func order(session *framework.Session, job *model.Job, kinds *equivalenceClasses
 		})
 	}
 	return append(chosen, rest...)
+}
+
+// slicing returns an entry of the job's topology with slices; nil when there is none.
+func slicing(job *model.Job) *model.TopologyConstraint {
+	for i := range job.Topology {
+		if shared := &job.Topology[i]; shared.SliceSize > 0 && !shared.Preferred {
+			return shared
+		}
+	}
+	return nil
+}
+
+// byIndex orders members by their index, so that those that make up the minimum are in whole slices; members that the entry does
+// not cover stay before them.
+func byIndex(session *framework.Session, job *model.Job, shared *model.TopologyConstraint, tasks []*model.Task) []*model.Task {
+	indexes := make(map[*model.Task]int, len(tasks))
+	for _, task := range tasks {
+		indexes[task] = -1
+		if n, ok := session.Index(job, shared, task); ok && shared.Covers(task) {
+			indexes[task] = n
+		}
+	}
+	slices.SortStableFunc(tasks, func(a, b *model.Task) int { return cmp.Compare(indexes[a], indexes[b]) })
+	return tasks
 }
 
 // filterTasks returns the tasks that satisfy the condition, in their order.

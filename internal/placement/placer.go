@@ -12,6 +12,8 @@ type Placer struct {
 	// members are the waiting tasks in the order to place them.
 	members []*model.Task
 	kinds   *equivalenceClasses
+	// sliced are the members of the minimum that are in slices, as of the start of the current Place.
+	sliced []slicedMembers
 	// tries is how many domains were chosen by the current Place.
 	tries int
 	// budget is how many nodes searches may still visit for this job, overall how many for all jobs together.
@@ -66,10 +68,14 @@ func (t *Placer) place(room model.CapacityKind) *model.Refusal {
 	if refusal == nil || t.placeInDomains(t.requiredColocations(), nil, room) || t.placeExhaustively(room) {
 		return nil
 	}
-	if lacking != nil {
+	switch {
+	case lacking == nil:
+		return refusal
+	case t.triedAll(room):
 		return lacking
+	default:
+		return lacking.WithNote("not all possibilities were tried")
 	}
-	return refusal
 }
 
 // spend takes visited nodes off the budget.
@@ -86,7 +92,14 @@ func (t *Placer) hasBudget() bool {
 
 // NominationsSuffice reports whether the job's nominations of an earlier cycle still suffice for it to start, once the
 // terminating pods are gone. It leaves no trace.
+//
+// While evicted pods are still terminating, a nominated node may have lost the label of a level that members share.
 func (t *Placer) NominationsSuffice() bool {
+	return t.nominationsStand() || len(t.job.Topology) > 0 && areTerminating(t.session.Snapshot, t.job) &&
+		t.session.OverlookLostLabels(t.nominationsStand)
+}
+
+func (t *Placer) nominationsStand() bool {
 	stands := false
 	t.session.Try(func(statement *framework.Statement) *model.Refusal {
 		for _, task := range t.members {
@@ -113,6 +126,7 @@ func (t *Placer) placeInOrder(
 	var reason *model.Refusal
 	evictable := false // whether an eviction could help any member without a place
 	hopeless := map[model.Shape]bool{}
+	lists := map[equivalenceClass][]int{}
 	short := int64(0) // how many more must be placed before the gates can agree
 	for i, task := range members {
 		if short <= 0 {
@@ -130,7 +144,7 @@ func (t *Placer) placeInOrder(
 		}
 		refusal := task.Invalid
 		if refusal == nil {
-			refusal = t.placeTask(statement, task, room, within)
+			refusal = t.placeTask(statement, task, room, within, lists)
 		}
 		if refusal != nil {
 			// A defect of one pod says nothing about others of its shape.
@@ -148,13 +162,14 @@ func (t *Placer) placeInOrder(
 	return t.explain(standing, gate, reason, evictable)
 }
 
+// placeTask places or nominates a member. lists are the nodes to which the domains confine each kind, as far as they are known.
 func (t *Placer) placeTask(
-	statement *framework.Statement, task *model.Task, room model.CapacityKind, within []topologyDomain,
+	statement *framework.Statement, task *model.Task, room model.CapacityKind, within []topologyDomain, lists map[equivalenceClass][]int,
 ) *model.Refusal {
 	if refusal := t.session.OverLimit(task, room); refusal != nil {
 		return refusal
 	}
-	if list, ok := t.listedIn(within, task); ok {
+	if list := t.knownList(within, task, lists); list != nil {
 		t.charge(placeFunc + len(list)/domainDiscount)
 		node := t.session.SelectAmong(task, room, list)
 		if node == nil {
@@ -170,6 +185,20 @@ func (t *Placer) placeTask(
 	return take(statement, task, node, room)
 }
 
+// knownList returns what listedIn does, once for each kind; nil where none of the domains lists its nodes.
+func (t *Placer) knownList(within []topologyDomain, task *model.Task, lists map[equivalenceClass][]int) []int {
+	if len(within) == 0 {
+		return nil
+	}
+	of := t.kinds.of(task)
+	list, known := lists[of]
+	if !known {
+		list, _ = t.listedIn(within, task)
+		lists[of] = list
+	}
+	return list
+}
+
 // take places on idle capacity, and nominates on capacity that is still being released.
 func take(statement *framework.Statement, task *model.Task, node *model.Node, room model.CapacityKind) *model.Refusal {
 	if room == model.FutureIdle {
@@ -179,9 +208,18 @@ func take(statement *framework.Statement, task *model.Task, node *model.Node, ro
 }
 
 // FitsWithin reports whether the job would start on idle or releasing capacity, if it took on each node no more than the
-// given amount, by name of the node. It leaves no trace.
+// given amount, by name of the node. A node of a reservation may have lost the label of a level that members share, until the
+// reservation ends. It leaves no trace.
 func (t *Placer) FitsWithin(rooms map[string]model.Resources) bool {
+	fits := func() bool { return t.fitsWithin(rooms) }
+	return fits() || len(t.job.Topology) > 0 && t.session.OverlookLostLabels(fits)
+}
+
+func (t *Placer) fitsWithin(rooms map[string]model.Resources) bool {
 	t.session.ApplyReservations(t.job)
+	if fits, known := t.slicesFitWithin(rooms); known {
+		return fits
+	}
 	left := map[string]model.Resources{}
 	for name, room := range rooms {
 		left[name] = room.Clone()

@@ -173,3 +173,10 @@ func hasPrivateClaims(task *model.Task) bool {
 func sameLabels(tasks []*model.Task) bool {
 	return !slices.ContainsFunc(tasks, func(task *model.Task) bool { return !maps.Equal(task.Pod.Labels, tasks[0].Pod.Labels) })
 }
+
+// hasOwnStorage reports whether the task has volumes or claims that may bind it to some nodes, unlike others of its kind.
+func hasOwnStorage(task *model.Task) bool {
+	return len(task.Pod.Spec.ResourceClaims) > 0 || slices.ContainsFunc(task.Pod.Spec.Volumes, func(volume corev1.Volume) bool {
+		return volume.PersistentVolumeClaim != nil || volume.Ephemeral != nil
+	})
+}

@@ -2,7 +2,7 @@ package placement
 
 import (
 	"cmp"
-	"math"
+	"maps"
 	"slices"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -12,29 +12,6 @@ import (
 // A job may say that its members share a domain of a level: a rack, a block. Filters keep members in the domain of those that
 // have a node; here a domain is chosen for those of which none has. It is chosen by numbers alone, from how many members fit on
 // each node. For members of one shape these decide: where they allow none, there is none.
-
-// levelTie is members that share a domain of one level, of which none has a node.
-type levelTie struct {
-	shared *model.TopologyConstraint
-	// levels are those whose domains are tried, the narrowest first: up to that of the tie, and beyond a preferred one.
-	levels []*framework.Domains
-	// members are the kinds of the members.
-	members map[equivalenceClass]bool
-	// needs is how many of them the minimum needs at least.
-	needs  int64
-	shapes []tiedShape
-}
-
-// tiedShape is the waiting members of a tie that have one shape.
-type tiedShape struct {
-	// tasks are one of each kind.
-	tasks []*model.Task
-	// needs is how many the minimum needs at least, exists how many there are.
-	needs, exists int64
-	// fits is how many fit on each node, by its index; table has the same by domain, nil where they keep apart from each other.
-	fits  []int32
-	table *framework.Fits
-}
 
 // noneOfDomain is the refusal of a member in one of the domains that are tried, which is not reported.
 var noneOfDomain = &model.Refusal{Code: model.NoDomainFits, Evictable: true}
@@ -53,23 +30,37 @@ type domainSet struct {
 }
 
 // placeByTopology tries to start the job in domains that its ties share: first in those that they prefer, which takes nothing
-// from the search for the others. The refusal says what is lacking; possible reports that each tie has a domain by numbers, so
-// that members may start in another way.
+// from the search for the others. The refusal says what is lacking; possible reports that there is a domain for each tie and
+// slice by numbers, so that members may start in another way.
 func (t *Placer) placeByTopology(room model.CapacityKind) (placed, possible bool, refusal *model.Refusal) {
-	required, preferred := t.ties(room)
+	if refusal = t.invalidSlices(); refusal != nil {
+		return false, false, refusal
+	}
+	required, preferred, settled := t.ties(room)
+	until := t.awaited(required)
 	budget := t.budget
-	if len(preferred) > 0 && t.placeTied(slices.Concat(preferred, required), nil, room) {
+	if len(preferred) > 0 && t.placeTied(slices.Concat(preferred, required), settled, room) {
 		return true, true, nil
 	}
 	t.tries, t.budget, t.incomplete = 0, budget, false
-	if len(required) == 0 {
+	if len(required)+len(t.sliced) == 0 {
 		return false, true, nil
 	}
-	if t.placeTied(required, nil, room) {
+	if t.placeTied(required, settled, room) {
 		return true, true, nil
 	}
+	defer func() {
+		if !placed && !until.IsZero() {
+			possible, refusal = false, t.waitsFor(refusal, until)
+		}
+	}()
 	for i := range required {
-		if refusal = t.noDomain(&required[i]); refusal != nil {
+		if refusal = t.noDomain(&required[i], settled); refusal != nil {
+			return false, false, refusal
+		}
+	}
+	for i := range t.sliced {
+		if refusal = t.noSlices(&t.sliced[i], settled, room); refusal != nil {
 			return false, false, refusal
 		}
 	}
@@ -77,93 +68,46 @@ func (t *Placer) placeByTopology(room model.CapacityKind) (placed, possible bool
 		Code: model.NoDomainFits, Needs: int64(t.job.MinMember), Evictable: true,
 		Detail: "each level of its topology has a domain with capacity for the members that share it; no choice of these domains has a place for all of them",
 	}
-	if t.incomplete {
-		refusal.Note = "not all possibilities were tried"
-	}
 	return false, true, refusal
 }
 
-// ties returns the ties of the job: those that must share a domain, and those that prefer to. The levels with the most domains
-// come last: a rack is looked for in the block that was chosen.
-func (t *Placer) ties(room model.CapacityKind) (required, preferred []levelTie) {
-	for i := range t.job.Topology {
-		shared := &t.job.Topology[i]
-		if t.session.Domains(shared.Level) == nil || t.session.SharedDomain(t.job, shared) >= 0 {
-			continue
-		}
-		tie := levelTie{shared: shared, members: map[equivalenceClass]bool{}, levels: t.session.LevelsUpTo(shared.Level)}
-		for _, task := range t.members {
-			if shared.Covers(task) {
-				tie.members[t.kinds.of(task)] = true
+// triedAll reports whether every choice of domains was tried, or numbers decide, so that the job cannot start at all.
+func (t *Placer) triedAll(room model.CapacityKind) bool {
+	switch {
+	case t.incomplete, !t.hasBudget():
+		return false
+	case len(t.members) <= exactMembers:
+		return true
+	}
+	required, _, _ := t.ties(room)
+	for i := range required {
+		for j := range required[:i] {
+			if !maps.Equal(required[i].members, required[j].members) && !t.nested(required[i].shared.Level, required[j].shared.Level) {
+				return false // members of one shape in domains that cross each other
 			}
 		}
-		if tie.shapes = t.shapesOf(tie.members, room); len(tie.shapes) == 0 {
-			continue
-		}
-		tie.needs = max(t.minimumOf(func(task *model.Task) bool { return tie.members[t.kinds.of(task)] }), t.minimumOfRoles(shared.Roles))
-		if shared.Preferred {
-			tie.levels = append(tie.levels, t.session.LevelsAbove(shared.Level)...)
-			preferred = append(preferred, tie)
-		} else {
-			required = append(required, tie)
-		}
 	}
-	byDomains := func(a, b levelTie) int {
-		return cmp.Compare(t.session.Domains(a.shared.Level).Len(), t.session.Domains(b.shared.Level).Len())
-	}
-	slices.SortStableFunc(required, byDomains)
-	slices.SortStableFunc(preferred, byDomains)
-	return required, preferred
+	return sameShape(t.members) && !slices.ContainsFunc(t.members, constrainsSiblings) && !slices.ContainsFunc(t.members, hasOwnStorage)
 }
 
-// shapesOf returns the waiting members of those kinds by shape, in their order.
-func (t *Placer) shapesOf(kinds map[equivalenceClass]bool, room model.CapacityKind) (shapes []tiedShape) {
-	seen := map[equivalenceClass]bool{}
-	for _, task := range t.members {
-		of := t.kinds.of(task)
-		if !kinds[of] {
-			continue
-		}
-		i := slices.IndexFunc(shapes, func(one tiedShape) bool { return one.tasks[0].Shape == task.Shape })
-		if i < 0 {
-			i = len(shapes)
-			shapes = append(shapes, tiedShape{needs: t.minimumOf(func(other *model.Task) bool {
-				return other.Shape == task.Shape && kinds[t.kinds.of(other)]
-			})})
-		}
-		if shapes[i].exists++; !seen[of] {
-			seen[of] = true
-			shapes[i].tasks = append(shapes[i].tasks, task)
-		}
-	}
-	for i := range shapes {
-		one := &shapes[i]
-		if len(hostPorts(one.tasks[0].Pod.Spec.Containers)) == 0 && len(mutualAntiAffinityKeys(one.tasks)) == 0 {
-			one.table = t.session.Fits(one.tasks[0], room)
-			one.fits = one.table.Each()
-			continue
-		}
-		one.fits = make([]int32, len(t.session.Snapshot.Nodes))
-		for _, node := range t.session.EligibleNodes(one.tasks[0]) {
-			one.fits[node.Index] = int32(min(capacityFor(one.tasks, []*model.Node{node}, room), math.MaxInt32))
-		}
-	}
-	return shapes
+// nested reports whether two levels are of one tree.
+func (t *Placer) nested(a, b string) bool {
+	is := func(level *framework.Domains) bool { return level.Level == b }
+	return slices.ContainsFunc(t.session.LevelsUpTo(a), is) || slices.ContainsFunc(t.session.LevelsAbove(a), is)
 }
 
 // placeTied tries the sets of domains of the ties, within those that were chosen before. Every choice counts against the limit.
 func (t *Placer) placeTied(ties []levelTie, chosen []topologyDomain, room model.CapacityKind) bool {
 	if len(ties) == 0 {
-		return t.placeInDomain(chosen, room)
+		return t.placeInRankOrder(room, func() bool { return t.placeChosen(chosen, room) })
+	}
+	if packed, possible := t.placePacked(ties, chosen, room); packed || !possible {
+		return packed
 	}
 	tie := &ties[0]
 	try := func(list []int) bool {
 		t.tries++
-		within := topologyDomain{of: tie.members, nodes: make([]bool, len(t.session.Snapshot.Nodes)), list: list}
-		for _, node := range list {
-			within.nodes[node] = true
-		}
-		return t.placeTied(ties[1:], append(slices.Clip(chosen), within), room)
+		return t.placeTied(ties[1:], append(slices.Clip(chosen), t.within(tie.members, list)), room)
 	}
 	for i, level := range tie.levels {
 		for _, set := range t.domainSets(tie, level, chosen, room) {
@@ -180,11 +124,19 @@ func (t *Placer) placeTied(ties []levelTie, chosen []topologyDomain, room model.
 	if tie.needs == 0 && len(ties)+len(chosen) > 1 && t.placeTied(ties[1:], chosen, room) {
 		return true // without any of its members
 	}
-	if !tie.shared.Preferred || t.exhausted() {
+	if !tie.mayPart || t.exhausted() {
 		return false
 	}
 	few := t.fewestBelow(tie, tie.levels, t.inside(t.everywhere(), tie, chosen))
 	return few != nil && try(few)
+}
+
+// placeChosen tries to start in the domains that were chosen.
+func (t *Placer) placeChosen(chosen []topologyDomain, room model.CapacityKind) bool {
+	if len(t.sliced) > 0 {
+		return t.placeSliced(chosen, room)
+	}
+	return t.placeInDomain(chosen, room)
 }
 
 // domainSets returns the domains of a level that have capacity for the tie, the best first: those with capacity for most of the
@@ -196,32 +148,12 @@ func (t *Placer) domainSets(tie *levelTie, level *framework.Domains, chosen []to
 	if len(sets) == 0 {
 		return nil
 	}
+	whole := t.session.Whole(level)
 	for i := range sets {
-		sets[i].broken = t.session.Whole(level, sets[i].domain)
+		sets[i].broken = whole(sets[i].domain)
 	}
 	slices.SortStableFunc(sets, domainSet.compare)
 	t.preferBestNode(tie, level, sets, room)
-	return sets
-}
-
-// capacities returns what fits into each domain of a level, by its number.
-func (t *Placer) capacities(tie *levelTie, level *framework.Domains, chosen []topologyDomain) []domainSet {
-	sets := make([]domainSet, level.Len())
-	for i := range sets {
-		sets[i].domain, sets[i].suffices = i, true
-	}
-	for i := range tie.shapes {
-		one := &tie.shapes[i]
-		for domain, fits := range t.sum(one, level, tie, chosen) {
-			set := &sets[domain]
-			set.suffices = set.suffices && fits >= one.needs
-			set.fits += min(fits, one.exists)
-			set.left += max(0, fits-one.exists)
-		}
-	}
-	for i := range sets {
-		sets[i].suffices = sets[i].suffices && sets[i].fits >= tie.needs
-	}
 	return sets
 }
 
@@ -296,48 +228,4 @@ func fewest(fits []int64, needs int64) (taken []bool) {
 		return taken
 	}
 	return nil
-}
-
-// sum returns how many members of a shape fit into each domain of a level, inside the domains that were chosen.
-func (t *Placer) sum(one *tiedShape, level *framework.Domains, tie *levelTie, chosen []topologyDomain) []int64 {
-	if one.table != nil && len(chosen) == 0 {
-		return one.table.In(level)
-	}
-	return sumOver(one, level, t.session.Snapshot.Nodes, t.inside(t.everywhere(), tie, chosen))
-}
-
-// sumOver returns how many members of a shape fit into each domain of a level, on the nodes of the list.
-func sumOver(one *tiedShape, level *framework.Domains, nodes []*model.Node, list []int) []int64 {
-	fits := make([]int64, level.Len())
-	for _, node := range list {
-		if domain := level.Of(nodes[node]); domain >= 0 {
-			fits[domain] += int64(one.fits[node])
-		}
-	}
-	return fits
-}
-
-func (t *Placer) everywhere() []int {
-	all := make([]int, len(t.session.Snapshot.Nodes))
-	for i := range all {
-		all[i] = i
-	}
-	return all
-}
-
-// inside returns those of the nodes that are in the domains which were chosen for the members of the tie.
-func (t *Placer) inside(list []int, tie *levelTie, chosen []topologyDomain) []int {
-	var conditions []func(*model.Node) bool
-	for i := range tie.shapes {
-		for _, task := range tie.shapes[i].tasks {
-			condition := t.nodeCondition(chosen, task)
-			if condition == nil {
-				return list
-			}
-			conditions = append(conditions, condition)
-		}
-	}
-	return slices.DeleteFunc(slices.Clone(list), func(node int) bool {
-		return !slices.ContainsFunc(conditions, func(is func(*model.Node) bool) bool { return is(t.session.Snapshot.Nodes[node]) })
-	})
 }

@@ -18,6 +18,13 @@ func WaitingForVictims(snapshot *model.Snapshot, job *model.Job) *model.Refusal 
 	}
 }
 
+// areTerminating reports whether pods that were evicted for the job are still on the nodes that it is nominated to.
+func areTerminating(snapshot *model.Snapshot, job *model.Job) bool {
+	names := model.NameList{Noun: "pod", Reader: job.Key.Namespace}
+	addTerminatingOnNodes(&names, snapshot, job)
+	return names.String() != ""
+}
+
 // addTerminatingOnNodes adds the terminating pods on the nodes that the job is nominated to.
 func addTerminatingOnNodes(names *model.NameList, snapshot *model.Snapshot, job *model.Job) {
 	seen := map[string]bool{}

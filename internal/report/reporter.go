@@ -61,6 +61,9 @@ type Source struct {
 	Whole func(*model.Job) (started model.Minima, whole, known bool)
 	// Advice returns what would let a waiting job start, never changed; nil when nothing is known.
 	Advice func(*model.Job) *v1alpha1.Advice
+	// Standing returns in which domains the members of a job are that are bound and share one, and how many domains they would need
+	// at least, which costs a look at every node; nil where the level is not known. Nil says it of no job.
+	Standing func(*model.Job, *model.TopologyConstraint) (in Standing, least func() int)
 	// List writes down a request; nil writes none.
 	List func(model.Resources) corev1.ResourceList
 }
@@ -185,6 +188,7 @@ func (r *Reporter) reportGroup(job *model.Job, group *v1alpha1.PodGroup, refusal
 	wanted := groupStatus(job, group, current, was, refusal, r.source.Advice(job), metav1.NewTime(now).Rfc3339Copy())
 	groups.StartedMinima(&wanted, groups.Stated(job), &v1alpha1.PodGroup{Spec: group.Spec, Status: current}, started, r.source.List)
 	groups.SetReservation(&wanted, r.source.Reservation(job))
+	r.setTopology(&wanted, job, current)
 	setReserved(&wanted, group.Generation, metav1.NewTime(now).Rfc3339Copy())
 	boundConditions(&wanted)
 	if at, ok := job.OverrunsAt(now.Unix()); ok && wanted.OverrunSince == nil {

@@ -18,6 +18,7 @@
 //	outcomes.go, uncertain.go   what became of calls
 //	gangs.go, conflicts.go      starts that are completed or undone; pods with the wrong CPUs
 //	advice.go                   what would let waiting jobs start
+//	standing.go                 in which domains members are
 //	panics.go                   a panic in a cycle or a step
 //	progress.go, survey.go      whether the loop goes on, and what metrics count of the cluster
 //	inspect.go, simulate.go     for the debug endpoint and for simulators

@@ -84,6 +84,7 @@ func (s *Scheduler) recordStart(key model.JobKey, now time.Time) {
 	job := s.state.Snapshot(now).Job(key)
 	if job != nil && !slices.ContainsFunc(job.Tasks, open) && s.gangs.Committed(job, now) {
 		s.options.Metrics.Started(job, now)
+		s.countPreferences(job)
 	}
 }
 

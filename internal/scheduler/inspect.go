@@ -33,9 +33,10 @@ func (s *Scheduler) serveInspections(ctx context.Context, now time.Time) {
 		}
 		return framework.Order(snapshot, s.profile, &s.cache, jobs)
 	}
+	trees := func() []framework.Tree { return framework.Trees(snapshot, s.profile, &s.cache) }
 	for _, read := range s.inspections {
 		s.recoverPanic(ctx, partInspection, func() {
-			read(debugapi.Inspected{Snapshot: snapshot, Trail: s.cache.Trail(), Waiting: waiting})
+			read(debugapi.Inspected{Snapshot: snapshot, Trail: s.cache.Trail(), Waiting: waiting, Trees: trees})
 		})
 	}
 	s.inspections = nil

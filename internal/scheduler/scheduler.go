@@ -125,15 +125,16 @@ func New(
 	options.Metrics.Paused(profile.Paused)
 	queues := report.NewQueueReporter(state.SchedulerNames(), state.Queue)
 	queues.Configure(missingForQueues(profile))
-	return &Scheduler{
+	s := &Scheduler{
 		state: state, machine: machine, profile: profile, sender: sender, mailbox: mailbox, options: options,
-		reporter: report.NewReporter(report.Source{
-			Group: state.Group, Reservation: state.Reservation, Whole: gangs.Observed, Advice: advice.Advice, List: state.List,
-		}),
 		foreign: report.NewForeignReporter(report.ForeignSource{News: state.TakeForeignNews, Spec: state.Foreign, OfOthers: state.OfOthers}),
 		queues:  queues, delays: delays, uncertain: uncertainBinds{}, gangs: gangs,
 		advisor: advice, endsConflicts: profile.EvictsOnCPUConflict(), history: &debugapi.History{},
 	}
+	s.reporter = report.NewReporter(report.Source{
+		Group: state.Group, Reservation: state.Reservation, Whole: gangs.Observed, Advice: advice.Advice, Standing: s.standing, List: state.List,
+	})
+	return s
 }
 
 // Run is the loop, until the context ends. It follows the cluster from the start and decides once it leads.

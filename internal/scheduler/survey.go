@@ -10,6 +10,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/internal/telemetry"
+	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -45,7 +46,7 @@ func (s *Scheduler) survey(snapshot *model.Snapshot) *telemetry.Survey {
 	for _, job := range snapshot.Jobs {
 		s.surveyJob(job, seen)
 	}
-	seen.Queues = s.surveyQueues(snapshot)
+	seen.Queues, seen.Levels = s.surveyQueues(snapshot), s.surveyLevels(snapshot)
 	for _, held := range snapshot.Held() {
 		sums := seen.Nominated
 		if held.Reserved() {
@@ -53,6 +54,24 @@ func (s *Scheduler) survey(snapshot *model.Snapshot) *telemetry.Survey {
 		}
 		for name, amount := range approximate(snapshot.Dimensions.List(held.Request)) {
 			sums[name] += amount
+		}
+	}
+	return seen
+}
+
+// surveyLevels counts the domains. Which nodes of them are in use follows the changes since the last scrape.
+func (s *Scheduler) surveyLevels(snapshot *model.Snapshot) (seen []telemetry.LevelSurvey) {
+	for _, tree := range framework.Trees(snapshot, s.profile, &s.cache) {
+		for _, level := range tree.Levels {
+			one := telemetry.LevelSurvey{Name: level.Level}
+			for _, used := range level.UsedNodes(snapshot) {
+				if used == 0 {
+					one.Whole++
+				} else {
+					one.Broken++
+				}
+			}
+			seen = append(seen, one)
 		}
 	}
 	return seen

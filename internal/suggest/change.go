@@ -35,13 +35,17 @@ const (
 	RaisePriority
 	// RaiseLimit raises limits of a queue.
 	RaiseLimit
+	// Provide brings capacity for members into a domain that they share.
+	Provide
+	// Widen names a wider level that members share.
+	Widen
 )
 
 // Change is one thing to do.
 type Change struct {
 	Kind Kind
-	// Members are to be created, for Create, or ungated, for Ungate; PerRole says how many of those to be created must be of a
-	// role, and, for LowerRole, what the minimum of one is to be.
+	// Members are to be created, for Create, or ungated, for Ungate; for Provide, so many lack capacity. PerRole says how many of
+	// those to be created must be of a role, and, for LowerRole, what the minimum of one is to be.
 	Members int
 	PerRole []model.Role
 	// Template are the members that the ones to be created are taken to be like, one for each; for Add, the one member that the
@@ -51,7 +55,7 @@ type Change struct {
 	Verified bool
 	// Constraint is what to drop.
 	Constraint *PodConstraint
-	// Rooms are what to free, by name of the node.
+	// Rooms are what to free, by name of the node; for Provide, where capacity was supposed.
 	Rooms []NodeAmount
 	// Uncordoned are the names of the nodes to uncordon, sorted.
 	Uncordoned []string
@@ -61,6 +65,9 @@ type Change struct {
 	Request corev1.ResourceList
 	// Queue is the name of the queue, for RaiseLimit.
 	Queue string
+	// Entry is the place in the job's topology of what is to be widened, Level the level that it should name, for Widen.
+	Entry int
+	Level string
 	// From and To are the numbers of LowerMinimum and RaisePriority, and of minMember for LowerRole, which may stay as it is.
 	From, To int32
 

@@ -14,6 +14,7 @@
 //	wish.go, names.go           a constraint of the pods to drop, a label to correct
 //	cordon.go                   nodes to uncordon
 //	capacity.go, priority.go    capacity to free, a priority to raise
+//	domain.go                   capacity in a domain that members share, a wider domain
 //	limit.go                    limits of queues to raise
 //	words.go                    how it is said
 package suggest

@@ -48,6 +48,10 @@ func Suggest(session *framework.Session, job *model.Job, refusal *model.Refusal,
 			if q.isApplicable() && !q.isSchedulable() {
 				advice = q.suggestPlacement()
 			}
+		case model.NoDomainFits:
+			if q.isApplicable() && !q.isSchedulable() {
+				advice = q.suggestDomain()
+			}
 		case model.QueueLimit:
 			if q.membersAnswerable() && q.session.JobReady(q.job, framework.Ready) != nil {
 				advice = q.suggestLimit()
@@ -83,13 +87,25 @@ func (q *search) suggestPlacement() Suggestions {
 		free = q.verified(q.addNodes(placed))
 	}
 	own := drop
-	for _, find := range []func() *Change{q.lowerMinimum(placed), q.lowerRole, q.preemption} {
-		if own == nil {
-			own = q.verified(find)
+	if own == nil {
+		own = q.first(q.lowerMinimum(placed), q.lowerRole, q.preemption)
+	}
+	return alternatives(free, own)
+}
+
+// first returns what the first of them finds.
+func (q *search) first(finds ...func() *Change) *Change {
+	for _, find := range finds {
+		if change := q.verified(find); change != nil {
+			return change
 		}
 	}
-	var advice Suggestions
-	for _, change := range []*Change{free, own} {
+	return nil
+}
+
+// alternatives returns those changes that were found.
+func alternatives(changes ...*Change) (advice Suggestions) {
+	for _, change := range changes {
 		if change != nil {
 			advice = append(advice, Suggestion{change})
 		}

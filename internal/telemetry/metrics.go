@@ -30,7 +30,7 @@ type Metrics struct {
 	oldAttempts, oldPreemptions                                    *prometheus.CounterVec
 	oldVictims                                                     *prometheus.GaugeVec
 	step, running, extender, prepare                               *prometheus.HistogramVec
-	started, evictedGroups, searchCut                              *prometheus.CounterVec
+	started, preferred, evictedGroups, searchCut                   *prometheus.CounterVec
 	calls                                                          calls
 
 	// cycles counts the cycles, for what is measured in some of them only. last is the address of the refusals that were counted
@@ -61,8 +61,8 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 		step:       metrics.NewHistogram(metrics.StepSeconds), running: metrics.NewHistogram(metrics.StartToRunning),
 		extender: metrics.NewHistogram(metrics.ExtenderSeconds), prepare: metrics.NewHistogram(metrics.PrepareSeconds),
 		started: metrics.NewCounter(metrics.StartedGangs), evictedGroups: metrics.NewCounter(metrics.EvictedGroups),
-		searchCut: metrics.NewCounter(metrics.SearchCut),
-		calls:     newCalls(),
+		searchCut: metrics.NewCounter(metrics.SearchCut), preferred: metrics.NewCounter(metrics.PreferredStarts),
+		calls: newCalls(),
 	}
 	for _, collector := range m.all() {
 		if err := registry.Register(collector); err != nil {
@@ -83,11 +83,11 @@ func (m *Metrics) all() []prometheus.Collector {
 	return append(m.calls.all(),
 		m.cycle, m.action, m.plugin, m.bind, m.gangWait, m.podWait, m.failing, m.leading, m.paused, m.restart, m.build, m.refusals, m.decisions,
 		m.outcomes, m.evictions, m.reclaimed, m.conflicts, m.panics, m.oldCycle, m.oldAction, m.oldTask, m.oldAttempts, m.oldPreemptions,
-		m.oldVictims, m.step, m.running, m.extender, m.prepare, m.started, m.evictedGroups, m.searchCut,
+		m.oldVictims, m.step, m.running, m.extender, m.prepare, m.started, m.preferred, m.evictedGroups, m.searchCut,
 	)
 }
 
-// Expect makes the counts of panics of a profile's actions and plugins, at zero: no alert fires on the first value of a series.
+// Expect makes the counts of a profile's actions, plugins and levels, at zero: no alert fires on the first value of a series.
 // It measures the calls of its plugins to other processes by that clock.
 func (m *Metrics) Expect(profile *framework.Profile, now func() time.Time) {
 	if m == nil {
@@ -98,6 +98,12 @@ func (m *Metrics) Expect(profile *framework.Profile, now func() time.Time) {
 	}})
 	for _, name := range profile.Names() {
 		m.panics.WithLabelValues(name)
+	}
+	for _, tree := range profile.Topologies {
+		for _, level := range tree.Levels {
+			m.preferred.WithLabelValues(level.Name, resultMet)
+			m.preferred.WithLabelValues(level.Name, resultUnmet)
+		}
 	}
 }
 
@@ -307,6 +313,25 @@ func (m *Metrics) Started(job *model.Job, now time.Time) {
 	}
 	m.gangWait.WithLabelValues().Observe(max(0, now.Sub(since)).Seconds())
 }
+
+// Preferred counts a gang whose minimum is bound for the first time, and that prefers to be in one domain of a level: met reports
+// that it is.
+func (m *Metrics) Preferred(level string, met bool) {
+	if m == nil {
+		return
+	}
+	if met {
+		m.preferred.WithLabelValues(level, resultMet).Inc()
+	} else {
+		m.preferred.WithLabelValues(level, resultUnmet).Inc()
+	}
+}
+
+// The results of a preference.
+const (
+	resultMet   = "met"
+	resultUnmet = "unmet"
+)
 
 // Panicked counts a recovered panic, by where it happened.
 func (m *Metrics) Panicked(where string) {

@@ -31,6 +31,14 @@ type Survey struct {
 	Dimensions         int
 	// Queues are the first by name, when there are very many.
 	Queues []QueueSurvey
+	// Levels are those that the configuration declares.
+	Levels []LevelSurvey
+}
+
+// LevelSurvey is how many domains of a level are whole, and how many are broken.
+type LevelSurvey struct {
+	Name          string
+	Whole, Broken int
 }
 
 // QueueSurvey is what a leader counted of one queue and of those below it.
@@ -79,6 +87,7 @@ type State struct {
 	queueUsed, queueShare, queueJobs             *prometheus.GaugeVec
 	queueGuarantee, queueLimit                   *prometheus.GaugeVec
 	queueDemand, queueOldest, queueUnmet         *prometheus.GaugeVec
+	domains                                      *prometheus.GaugeVec
 }
 
 // NewState returns the collector of a loop's state, which the caller registers.
@@ -96,7 +105,7 @@ func NewState(loop Loop, clock clock.Clock) *State {
 		queueShare: metrics.NewGauge(metrics.QueueShare), queueJobs: metrics.NewGauge(metrics.QueueJobs),
 		queueGuarantee: metrics.NewGauge(metrics.QueueGuarantee), queueLimit: metrics.NewGauge(metrics.QueueLimit),
 		queueDemand: metrics.NewGauge(metrics.QueueDemand), queueOldest: metrics.NewGauge(metrics.QueueOldestWait),
-		queueUnmet: metrics.NewGauge(metrics.QueueUnmet),
+		queueUnmet: metrics.NewGauge(metrics.QueueUnmet), domains: metrics.NewGauge(metrics.Domains),
 	}
 }
 
@@ -110,7 +119,7 @@ func (s *State) ofSurvey() []*prometheus.GaugeVec {
 	return []*prometheus.GaugeVec{
 		s.waiting, s.oldest, s.blocked, s.podGroups, s.members, s.unscheduled, s.nominated, s.stuck, s.objects, s.dims, s.oldWaiting,
 		s.reservations, s.reserved, s.queueUsed, s.queueShare, s.queueGuarantee, s.queueLimit, s.queueJobs,
-		s.queueDemand, s.queueOldest, s.queueUnmet,
+		s.queueDemand, s.queueOldest, s.queueUnmet, s.domains,
 	}
 }
 
@@ -201,6 +210,10 @@ func (s *State) fill(now time.Time) {
 	s.oldWaiting.WithLabelValues().Set(float64(waiting))
 	for i := range s.last.Queues {
 		s.fillQueue(&s.last.Queues[i], now)
+	}
+	for _, level := range s.last.Levels {
+		s.domains.WithLabelValues(level.Name, "whole").Set(float64(level.Whole))
+		s.domains.WithLabelValues(level.Name, "broken").Set(float64(level.Broken))
 	}
 }
 

@@ -171,6 +171,9 @@ func (b *progress) count(g *gang, at time.Time) {
 		g.starts++
 		b.say(g.name, "STARTS    %d of %d bound, %s from first to last: %s",
 			len(g.bound), g.min, short(g.spread()), b.where(g))
+		if domains := g.domains(); domains != "" {
+			b.say(g.name, "DOMAIN    %s: %s", v1alpha1.AnnotationDomain, domains)
+		}
 	}
 }
 
@@ -244,6 +247,21 @@ func (b *progress) where(g *gang) string {
 		}
 	}
 	return strings.TrimSpace(text.String())
+}
+
+// domains says which domains the members of a gang have in their annotations: "fabric=a on 8 pods"; empty when they have none.
+func (g *gang) domains() string {
+	pods := map[string]int{}
+	for name := range g.bound {
+		if domain := g.pods[name].Annotations[v1alpha1.AnnotationDomain]; domain != "" {
+			pods[domain]++
+		}
+	}
+	var text []string
+	for _, domain := range slices.Sorted(maps.Keys(pods)) {
+		text = append(text, fmt.Sprintf("%s on %d pods", domain, pods[domain]))
+	}
+	return strings.Join(text, ", ")
 }
 
 // onRacks are the racks that members of a gang are in.

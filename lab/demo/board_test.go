@@ -42,6 +42,13 @@ func (s *spectator) pod(group, role, name, node string) corev1.Pod {
 	return pod
 }
 
+// inDomain lets a pod be bound, with the annotation of its domain.
+func (s *spectator) inDomain(group, name, node, domain string) {
+	pod := s.pod(group, "", name, "")
+	pod.Spec.NodeName, pod.Annotations = node, map[string]string{v1alpha1.AnnotationDomain: domain}
+	s.see(change{pod: &pod, at: s.now})
+}
+
 // evict lets a pod be evicted, and go.
 func (s *spectator) evict(group, name string) {
 	pod := *s.gang(group).pods[name]
@@ -142,7 +149,7 @@ func TestBoundNothing(t *testing.T) {
 			s.group("g", spec, metav1.ConditionFalse, c.reason, "needs 2, 0 placed")
 		}
 		pods := []corev1.Pod{s.pod("g", "", "p0", ""), s.pod("g", "", "p1", c.node)}
-		if got := boundNothing(s.gang("g"), pods); got != c.want {
+		if got := boundNothing(s.gang("g"), pods, insufficientResources); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
@@ -166,6 +173,11 @@ func TestVerdictOnTheWholePlay(t *testing.T) {
 			s.group(name, v1alpha1.PodGroupSpec{MinMember: 1}, metav1.ConditionTrue, "Scheduled", "")
 			s.pod(name, "", name+"-0", "n1")
 		}
+		s.group(near, v1alpha1.PodGroupSpec{MinMember: 2}, metav1.ConditionTrue, "Scheduled", "")
+		s.inDomain(near, "near-0", "n1", "fabric=a")
+		s.inDomain(near, "near-1", "n2", "fabric=a")
+		s.group(tooMany, v1alpha1.PodGroupSpec{MinMember: 1}, metav1.ConditionFalse, noDomainFits, "needs 1")
+		many := s.pod(tooMany, "", "too-many-0", "")
 		s.evict(sweep, "sweep-0")
 		s.gang(sweep).kept = []string{"n1"}
 		s.pod(sweep, "", "sweep-0-again", "n1")
@@ -175,7 +187,7 @@ func TestVerdictOnTheWholePlay(t *testing.T) {
 		wide := s.pod(tooWide, "", "too-wide-0", "")
 		change(s)
 		var all []string
-		for _, c := range checks(s.progress, []corev1.Pod{waiting, wide, holding(0, "4-6", "0"), holding(1, "12-14", "1")}, &audit.Report{Found: found}, "") {
+		for _, c := range checks(s.progress, []corev1.Pod{many, waiting, wide, holding(0, "4-6", "0"), holding(1, "12-14", "1")}, &audit.Report{Found: found}, "") {
 			if c.problem != "" {
 				all = append(all, c.claim+": "+c.problem)
 			}
@@ -188,6 +200,11 @@ func TestVerdictOnTheWholePlay(t *testing.T) {
 	}
 	if got, want := problems(nothing, map[audit.Check][]string{audit.Overcommitted: {"n1: 8 too much"}}),
 		"no overcommitted nodes: n1: 8 too much"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	apart := func(s *spectator) { s.inDomain(near, "near-2", "n3", "fabric=b") }
+	if got, want := problems(apart, nil),
+		`near is in one rack, and its pods say in which: it is in the racks a b, and its pods say "fabric=a on 2 pods, fabric=b on 1 pods"`; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	another := func(s *spectator) { s.evict(mpi, "mpi-0") }
@@ -207,7 +224,7 @@ func TestVerdictOnTheWholePlay(t *testing.T) {
 // TestManifests wants every pod of every manifest to belong to the manifest's own group, in one of its roles, and to
 // ask for the scheduler.
 func TestManifests(t *testing.T) {
-	for _, name := range []string{"mpi", "pytorch", "too-big", "job", "urgent", "short", "endless", "quiet", "too-wide"} {
+	for _, name := range []string{"mpi", "near", "too-many", "pytorch", "too-big", "job", "urgent", "short", "endless", "quiet", "too-wide"} {
 		all, err := objects(name)
 		if err != nil {
 			t.Fatal(err)

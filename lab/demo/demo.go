@@ -22,7 +22,7 @@ import (
 	"github.com/tutti-sched/tutti/lab/process"
 )
 
-// schedulerConfiguration is the built-in one, but for the time after which a gang gets a reservation.
+// schedulerConfiguration is the built-in one, but for the time after which a gang gets a reservation, and the level of the racks.
 //
 //go:embed scheduler.yaml
 var schedulerConfiguration []byte
@@ -142,7 +142,7 @@ func (s *demo) install(ctx context.Context) error {
 	}
 	s.screen.say("chart", "helm upgrade --install %s charts/tutti -n %s --create-namespace --wait --set global.imageRegistry=%s --set isolcpu.enabled=true --set-file config=scheduler.yaml",
 		release.Name, release.Namespace, release.Registry)
-	s.screen.say("", "(the built-in configuration, but that a gang gets a reservation after two seconds, not ten minutes)")
+	s.screen.say("", "(the built-in configuration, but that a gang gets a reservation after two seconds, not ten minutes, and that racks are a level)")
 	stop := s.screen.heartbeat("chart", "waiting for its pods")
 	defer stop()
 	return release.Install(ctx, s.cluster, chart, "--set", "isolcpu.enabled=true", "--set-file", "config="+configuration)

@@ -20,6 +20,8 @@ const patience = 45 * time.Second
 // The gangs of the demo: the names of their manifests, but for the Job's, and of their PodGroups.
 const (
 	mpi     = "mpi"
+	near    = "near"
+	tooMany = "too-many"
 	pytorch = "pytorch"
 	tooBig  = "too-big"
 	sweep   = "sweep"
@@ -34,6 +36,7 @@ const (
 const (
 	notEnoughMembers      = "NotEnoughMembers"
 	insufficientResources = "InsufficientResources"
+	noDomainFits          = "NoDomainFits"
 	reserved              = "Reserved"
 )
 
@@ -45,12 +48,13 @@ func (s *demo) play(ctx context.Context) error {
 		play  func(context.Context) error
 	}{
 		{"1. An MPI job: a launcher and eight workers. First the workers alone.", s.playMPI},
-		{"2. A PyTorch job: a master and three workers, eight GPUs each: half of all GPUs.", s.playPyTorch},
-		{"3. A gang of twelve times eight GPUs, in a cluster that has eight times eight.", s.playTooBig},
-		{"4. A batch/v1 Job of six times eight GPUs. It has to wait until the PyTorch job is done.", s.playJob},
-		{"5. An urgent job of four times eight GPUs, and two such nodes are idle. One gang has to go, as a whole.", s.playUrgent},
-		{"6. The Job created its pods again, and waits. Capacity is reserved for it; only jobs that end in time may use it.", s.playReserved},
-		{"7. Two pods of three isolated CPUs each, which no other pod may use; then a pod of two on one NUMA node.", s.playIsolated},
+		{"2. A gang of eight pods of four GPUs each, all in one rack. Then one of ten, and no rack has capacity for that.", s.playNear},
+		{"3. A PyTorch job: a master and three workers, eight GPUs each: half of all GPUs.", s.playPyTorch},
+		{"4. A gang of twelve times eight GPUs, in a cluster that has eight times eight.", s.playTooBig},
+		{"5. A batch/v1 Job of six times eight GPUs. It has to wait until the PyTorch job is done.", s.playJob},
+		{"6. An urgent job of four times eight GPUs, and two such nodes are idle. One gang has to go, as a whole.", s.playUrgent},
+		{"7. The Job created its pods again, and waits. Capacity is reserved for it; only jobs that end in time may use it.", s.playReserved},
+		{"8. Two pods of three isolated CPUs each, which no other pod may use; then a pod of two on one NUMA node.", s.playIsolated},
 	} {
 		s.screen.title(act.title)
 		if err := act.play(ctx); err != nil {
@@ -85,6 +89,22 @@ func (s *demo) playMPI(ctx context.Context) error {
 		return err
 	}
 	return s.watch(ctx, patience, func() bool { return s.running(mpi) })
+}
+
+func (s *demo) playNear(ctx context.Context) error {
+	if err := s.submitFile(ctx, near, "near"); err != nil {
+		return err
+	}
+	if err := s.watch(ctx, patience, func() bool { return s.running(near) }); err != nil {
+		return err
+	}
+	if err := s.submitFile(ctx, tooMany, "too-many"); err != nil {
+		return err
+	}
+	if err := s.watch(ctx, patience, func() bool { return s.board.gang(tooMany).waitsFor(noDomainFits) }); err != nil {
+		return err
+	}
+	return s.finish(ctx, near)
 }
 
 func (s *demo) playPyTorch(ctx context.Context) error {

@@ -55,7 +55,7 @@ func (s *demo) verdict(ctx context.Context) error {
 func (s *demo) table() {
 	out := tabwriter.NewWriter(s.options.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(out, "  GANG\tMIN\tPODS\tBOUND\tWAITED\tFIRST TO LAST BIND\tRACKS\tPHASE\tREASON")
-	for _, name := range []string{mpi, pytorch, tooBig, sweep, urgent, quick, endless, quiet, tooWide} {
+	for _, name := range []string{mpi, near, tooMany, pytorch, tooBig, sweep, urgent, quick, endless, quiet, tooWide} {
 		g := s.board.gang(name)
 		waited, spread, racks, reason := "until the end", "-", "-", "-"
 		if !g.whole.IsZero() {
@@ -78,15 +78,17 @@ type check struct{ claim, problem string }
 // checks judges what was seen.
 func checks(b *progress, pods []corev1.Pod, report *audit.Report, log string) []check {
 	var all []check
-	for _, name := range []string{mpi, pytorch, sweep, urgent, quick, endless, quiet} {
+	for _, name := range []string{mpi, near, pytorch, sweep, urgent, quick, endless, quiet} {
 		all = append(all, check{name + " started as a whole", startedWhole(b.gang(name))})
 	}
 	all = append(all,
-		check{tooBig + " bound nothing, and says why", boundNothing(b.gang(tooBig), pods)},
+		check{near + " is in one rack, and its pods say in which", inOneRack(b, b.gang(near))},
+		check{tooMany + " bound nothing, and says why", boundNothing(b.gang(tooMany), pods, noDomainFits)},
+		check{tooBig + " bound nothing, and says why", boundNothing(b.gang(tooBig), pods, insufficientResources)},
 		check{"the urgent job's capacity came from " + sweep + " alone, all of it", evictedOnly(b, sweep)},
 		check{sweep + " had capacity reserved, and started again", startedAgain(b.gang(sweep))},
 		check{quiet + " has isolated CPUs, of one NUMA node each, and no other pod has them", ownCPUs(pods)},
-		check{tooWide + " bound nothing, and says why", boundNothing(b.gang(tooWide), pods)},
+		check{tooWide + " bound nothing, and says why", boundNothing(b.gang(tooWide), pods, insufficientResources)},
 		check{"the chart's roles are enough: nothing was forbidden", forbidden(log)},
 	)
 	// The same judge that follows benchmarks looks at the cluster from outside.
@@ -113,8 +115,16 @@ func startedWhole(g *gang) string {
 	}
 }
 
-// boundNothing says what is wrong with a gang that must wait.
-func boundNothing(g *gang, pods []corev1.Pod) string {
+// inOneRack says what is wrong with the rack of a gang that has to be in one.
+func inOneRack(b *progress, g *gang) string {
+	if got, want := g.domains(), fmt.Sprintf("fabric=%s on %d pods", b.onRacks(g), g.min); got != want {
+		return fmt.Sprintf("it is in the racks %s, and its pods say %q", b.onRacks(g), got)
+	}
+	return ""
+}
+
+// boundNothing says what is wrong with a gang that must wait for that reason.
+func boundNothing(g *gang, pods []corev1.Pod, reason string) string {
 	mine := 0
 	for i := range pods {
 		if g.pods[pods[i].Name] == nil {
@@ -132,7 +142,7 @@ func boundNothing(g *gang, pods []corev1.Pod) string {
 		return fmt.Sprintf("%d pods exist, %d needed to prove anything", mine, g.min)
 	case g.scheduled() == nil:
 		return "it does not say why"
-	case !g.waitsFor(insufficientResources):
+	case !g.waitsFor(reason):
 		return fmt.Sprintf("it says %s: %s", g.scheduled().Reason, g.scheduled().Message)
 	default:
 		return ""

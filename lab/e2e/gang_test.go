@@ -207,6 +207,11 @@ func TestOneBadJobHurtsNoOtherJob(t *testing.T) {
 func TestTheServerExplainsWhatIsWrongWithAGroup(t *testing.T) {
 	ns := env.Namespace(t)
 	worker := v1alpha1.Role{Name: "worker", MinMember: 2}
+	sharing := func(name string, constraint v1alpha1.TopologyConstraint) *v1alpha1.PodGroup {
+		gang := group(ns, name, 4)
+		gang.Spec.Topology = []v1alpha1.TopologyConstraint{constraint}
+		return gang
+	}
 	for _, c := range []struct {
 		group *v1alpha1.PodGroup
 		says  string
@@ -215,6 +220,8 @@ func TestTheServerExplainsWhatIsWrongWithAGroup(t *testing.T) {
 		{group(ns, "twice", 4, worker, worker), "Duplicate value"},
 		{group(ns, "more", 2, worker, v1alpha1.Role{Name: "launcher", MinMember: 1}), "raise minMember"},
 		{group(ns, strings.Repeat("x", 64), 1), "at most 63 characters"},
+		{sharing("sliced", v1alpha1.TopologyConstraint{Level: "rack", Mode: v1alpha1.TopologyPreferred, SliceSize: 2}), "sliceSize needs mode: Required"},
+		{sharing("waiting", v1alpha1.TopologyConstraint{Level: "rack", WaitSeconds: 60}), "waitSeconds needs mode: Preferred"},
 	} {
 		if err := env.Client.Create(t.Context(), c.group); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("group %s: %v, want a message with %q", c.group.Name, err, c.says)

@@ -37,6 +37,8 @@ type sample struct {
 	waits map[string]string
 	// reserved names the group that has capacity reserved in the end.
 	reserved string
+	// told are the annotations of Tutti, without its prefix, that all pods have in the end.
+	told []string
 }
 
 func samples(t *testing.T) []sample {
@@ -61,6 +63,7 @@ func samples(t *testing.T) []sample {
 			first: 4, bound: map[string]int{"small-": 4, "large-": 0},
 			waits: map[string]string{"large": "InsufficientResources"}, reserved: "large",
 		},
+		{file: "topology.yaml", nodes: readLevels(t).Nodes(), bound: map[string]int{"ring-": 8}, told: []string{"domain", "slice", "index"}},
 	}
 }
 
@@ -80,7 +83,7 @@ func TestSamples(t *testing.T) {
 		}
 	}
 	configuration := filepath.Join(t.TempDir(), "scheduler.yaml")
-	text := "actions: \"allocate, backfill, preempt\"\n" +
+	text := "apiVersion: config.tutti.dev/v1alpha1\nactions: \"allocate, backfill, preempt\"\n" + readLevels(t).Configuration() +
 		"configurations:\n- name: backfill\n  arguments: {reserveAfter: 2s, reserveShare: 100}\n" +
 		"tiers:\n- plugins:\n  - name: priority\n  - name: gang\n  - name: conformance\n" +
 		"- plugins:\n  - name: predicates\n  - name: nodeorder\n  - name: isolcpu\n"
@@ -174,7 +177,15 @@ func (s *sample) asItSays(t *testing.T, ns string) error {
 			wrong = append(wrong, fmt.Errorf("reservation %+v, want one with an expected start", r))
 		}
 	}
-	return errors.Join(wrong...)
+	pods, err := env.Pods(t.Context(), ns)
+	for i := range pods {
+		for _, name := range s.told {
+			if pods[i].Annotations["scheduling.tutti.dev/"+name] == "" {
+				wrong = append(wrong, fmt.Errorf("pod %s has no annotation %s", pods[i].Name, name))
+			}
+		}
+	}
+	return errors.Join(append(wrong, err)...)
 }
 
 // applyClasses applies the priority classes of a file.

@@ -35,11 +35,10 @@ With a size given, one row of each kind that --only names is measured; else the 
 			if err != nil {
 				return err
 			}
-			cases := inprocess.Selection()
+			cases := inprocess.Only(inprocess.Selection(), kinds)
 			if full {
-				cases = inprocess.Full()
+				cases = inprocess.Only(inprocess.Full(), kinds)
 			}
-			cases = inprocess.Only(cases, kinds)
 			if sized(cmd) {
 				cases = inprocess.One(kinds, workload, rounds)
 			} else if cmd.Flags().Changed("rounds") {
@@ -68,6 +67,7 @@ With a size given, one row of each kind that --only names is measured; else the 
 	flags.IntVar(&workload.GangSize, "gang-size", 0, "how many pods make a gang that waits; 0 means that all are one")
 	flags.IntVar(&workload.Queues, "queues", 0, "how many queues share the cluster")
 	flags.Func("groups", "whose groups those are that wait, beside PodGroups of Tutti's: "+sourceNames(), func(kind string) (err error) { workload.Source, err = parseSource(kind); return err })
+	flags.Func("topology", "levels of the cluster, and what gangs that wait say about them: "+topologyNames(), func(name string) (err error) { workload.Topology, err = parseTopology(name); return err })
 	flags.IntVar(&rounds, "rounds", 3, "how often each is measured; the median counts")
 	flags.StringVar(&docs, "docs", "", docsUsage)
 	flags.StringVar(&options.Profile, "profile", "", "write where the measured cycles spent their time into this file, for go tool pprof")
@@ -76,7 +76,7 @@ With a size given, one row of each kind that --only names is measured; else the 
 
 // sized reports whether a size was given.
 func sized(cmd *cobra.Command) bool {
-	return slices.ContainsFunc([]string{"nodes", "existing", "pending", "gang-size", "queues", "groups"}, cmd.Flags().Changed)
+	return slices.ContainsFunc([]string{"nodes", "existing", "pending", "gang-size", "queues", "groups", "topology"}, cmd.Flags().Changed)
 }
 
 func parseKinds(names []string) ([]inprocess.Kind, error) {
@@ -105,6 +105,21 @@ func sourceNames() string {
 	var names []string
 	for _, source := range inprocess.Sources() {
 		names = append(names, source.Kind())
+	}
+	return strings.Join(names, ", ")
+}
+
+func parseTopology(name string) (inprocess.Topology, error) {
+	if topology := inprocess.Topology(name); slices.Contains(inprocess.Topologies(), topology) {
+		return topology, nil
+	}
+	return "", fmt.Errorf("--topology %q: there are %s", name, topologyNames())
+}
+
+func topologyNames() string {
+	var names []string
+	for _, topology := range inprocess.Topologies() {
+		names = append(names, string(topology))
 	}
 	return strings.Join(names, ", ")
 }

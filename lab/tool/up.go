@@ -4,9 +4,11 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tutti-sched/tutti/lab/binaries"
 	"github.com/tutti-sched/tutti/lab/cluster"
+	"github.com/tutti-sched/tutti/lab/levels"
 )
 
 // upCommand starts a cluster and keeps it until it is interrupted.
@@ -15,6 +17,7 @@ func upCommand() *cobra.Command {
 		options   cluster.Options
 		nodes     int
 		resources map[string]string
+		nodesFile string
 	)
 	cmd := &cobra.Command{
 		Use:   "up",
@@ -23,16 +26,20 @@ func upCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
 			options.Out = cmd.ErrOrStderr()
+			list, note, err := nodesOf(nodesFile, nodes, resources)
+			if err != nil {
+				return err
+			}
 			c, err := cluster.Start(ctx, options)
 			if err != nil {
 				return err
 			}
 			defer c.Stop()
-			if err := c.CreateNodes(ctx, cluster.Nodes("node", nodes, resources)...); err != nil {
+			if err := c.CreateNodes(ctx, list...); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%d nodes. In another shell:\n\n  export KUBECONFIG=%s\n  %s get nodes\n\nCtrl-C ends it.\n",
-				nodes, c.Kubeconfig(), c.Program(binaries.Kubectl))
+			fmt.Fprintf(cmd.OutOrStdout(), "%s%d nodes. In another shell:\n\n  export KUBECONFIG=%s\n  %s get nodes\n\nCtrl-C ends it.\n",
+				note, len(list), c.Kubeconfig(), c.Program(binaries.Kubectl))
 			return c.Wait(ctx)
 		},
 	}
@@ -44,5 +51,21 @@ func upCommand() *cobra.Command {
 	flags.StringVar(&options.Dir, "dir", "", "keep logs and kubeconfigs in this folder")
 	flags.IntVar(&nodes, "nodes", 3, "how many nodes to create")
 	flags.StringToStringVar(&resources, "resources", map[string]string{"cpu": "8", "memory": "64Gi"}, "what each node offers")
+	flags.StringVar(&nodesFile, "nodes-file", "",
+		"create nodes in the blocks, racks and cliques of this file, such as levels.yaml, and print the topologies for the scheduler's configuration")
+	cmd.MarkFlagsMutuallyExclusive("nodes-file", "nodes")
+	cmd.MarkFlagsMutuallyExclusive("nodes-file", "resources")
 	return cmd
+}
+
+// nodesOf returns the nodes of a file, and what to say of them; without a file so many nodes that offer the same.
+func nodesOf(file string, count int, resources map[string]string) (nodes []*corev1.Node, note string, err error) {
+	if file == "" {
+		return cluster.Nodes("node", count, resources), "", nil
+	}
+	read, err := levels.Read(file)
+	if err != nil {
+		return nil, "", err
+	}
+	return read.Nodes(), "For the scheduler's configuration:\n\n" + read.Configuration() + "\n", nil
 }

@@ -151,10 +151,11 @@ func revision(version configuration.Version) string {
 // documents is where what the endpoint shows comes from.
 func (p *process) documents() debugapi.Source {
 	return debugapi.Source{
-		Nodes:  debugapi.NewNodeInspector(p.loop, clock.RealClock{}).Nodes,
-		Queues: debugapi.NewQueueInspector(p.loop, clock.RealClock{}).Queues,
-		Cycles: p.loop.Cycles,
-		Config: func() *debugapi.Config { return configView(p.live.Report()) },
+		Nodes:      debugapi.NewNodeInspector(p.loop, clock.RealClock{}).Nodes,
+		Queues:     debugapi.NewQueueInspector(p.loop, clock.RealClock{}).Queues,
+		Topologies: debugapi.NewTopologyInspector(p.loop, clock.RealClock{}).Topologies,
+		Cycles:     p.loop.Cycles,
+		Config:     func() *debugapi.Config { return configView(p.live.Report()) },
 		Refusals: func(ctx context.Context, namespace, name string) (*debugapi.Refusals, error) {
 			return debugapi.ReadRefusals(ctx, p.loop, namespace, name)
 		},

@@ -32,6 +32,7 @@ func (s *Session) allocateCPUs(op *operation, task *model.Task, node *model.Node
 func (s *Session) bindOf(op *operation) model.Bind {
 	return model.Bind{
 		Pod: op.task.PodRef, Node: op.task.Node, NeedsPreBind: op.prepare, Binder: s.binder(op.task), Isolated: op.isolation,
+		Place: s.placeOf(op.task),
 	}
 }
 

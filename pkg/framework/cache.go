@@ -32,8 +32,8 @@ type Cache struct {
 // shapeCache is what is remembered of one shape.
 type shapeCache struct {
 	static static
-	// rankings are by model.CapacityKind; nil until one is asked for.
-	rankings [2]*ranking
+	// rankings are by model.CapacityKind, those of jobs that name levels of a topology second; nil until one is asked for.
+	rankings [2][2]*ranking
 	// fits are the same of how many fit on each node; nil until they are asked for.
 	fits [2]*Fits
 	// asked is the number of the last question about the shape.

@@ -12,7 +12,9 @@
 //	session.go, defer.go                                          one cycle: plugins are asked, actions run
 //	search.go, static.go, ranking.go, tournament.go, closest.go   a node for a task: filters, scores, order
 //	query.go                                                      what is asked about a task and its candidates
-//	domains.go, fits.go, sharing.go                               domains, what fits into them, and the members that share one
+//	domains.go, whole.go, fits.go                                 domains, which of them are whole, and what fits into them
+//	sharing.go, confine.go                                        the members that share a domain
+//	standing.go, trees.go                                         where members are, and all domains, between sessions
 //	combine.go                                                    how answers of several plugins become one
 //	statement.go, assign.go, decide.go                            changes committed or undone as a whole; decisions
 //	queues.go, turns.go                                           limits of queues, and their order

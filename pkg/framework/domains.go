@@ -1,10 +1,11 @@
 package framework
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -18,6 +19,8 @@ import (
 type Domains struct {
 	// Level is the name of the level.
 	Level string
+	// tree is the name of the topology, empty for single nodes and the key of a label.
+	tree string
 	// labels are those of the levels of the tree from the widest to this one, none for single nodes. The values are the path of a
 	// domain: two racks of one name in two blocks are two domains.
 	labels []string
@@ -32,12 +35,7 @@ type Domains struct {
 	members [][]int
 	// layout counts how often the domains changed.
 	layout uint64
-	// used reports of which nodes a member of a job holds something, usedNodes how many these are in each domain, as of usedMark;
-	// for the domains of usedLayout.
-	used       []bool
-	usedNodes  []int
-	usedMark   model.Cursor
-	usedLayout uint64
+	usage
 }
 
 // Len returns how many domains there are.
@@ -46,11 +44,55 @@ func (d *Domains) Len() int { return len(d.paths) }
 // Of returns the number of the domain that the node is in, in the natural order of their paths; -1 when it is in none.
 func (d *Domains) Of(node *model.Node) int { return int(d.of[node.Index]) }
 
-// Nodes returns the indexes of the nodes of a domain, which must not be changed.
-func (d *Domains) Nodes(domain int) []int { return d.members[domain] }
+// Nodes returns the indexes of the nodes of a domain, which must not be changed; none of one whose labels are gone.
+func (d *Domains) Nodes(domain int) []int {
+	if domain == d.goneDomain() {
+		return nil
+	}
+	return d.members[domain]
+}
 
 // Name returns the name of a domain as messages show it: "rack b1/r3".
-func (d *Domains) Name(domain int) string { return d.Level + " " + d.paths[domain] }
+func (d *Domains) Name(domain int) string {
+	if domain == d.goneDomain() {
+		return "a " + d.Level + " whose label no node has any more"
+	}
+	return d.Level + " " + d.paths[domain]
+}
+
+// goneDomain stands for the domain of members whose path no node has any more.
+func (d *Domains) goneDomain() int { return len(d.paths) }
+
+// ofMember returns the domain in which a task stands that has this node: that of the node, or, while the node has no label of the
+// level, that which was written on the pod with its bind. Programs that label nodes take labels away for some seconds when they
+// start again.
+func (d *Domains) ofMember(task *model.Task, node *model.Node) int {
+	in := d.Of(node)
+	if in >= 0 || d.tree == "" {
+		return in
+	}
+	for _, one := range strings.Split(task.Pod.Annotations[model.AnnotationDomain], ",") {
+		name, path, _ := strings.Cut(one, "=")
+		values := strings.Split(path, "/")
+		if name != d.tree || len(values) < len(d.labels) {
+			continue
+		}
+		at, known := slices.BinarySearchFunc(d.paths, strings.Join(values[:len(d.labels)], "/"), model.CompareNatural)
+		if !known {
+			return d.goneDomain()
+		}
+		return at
+	}
+	return -1
+}
+
+// Label returns the key of the label whose values are the names of the domains; empty for single nodes.
+func (d *Domains) Label() string {
+	if len(d.labels) == 0 {
+		return ""
+	}
+	return d.labels[len(d.labels)-1]
+}
 
 // Unlabelled returns how many nodes are in no domain.
 func (d *Domains) Unlabelled() int {
@@ -69,7 +111,7 @@ func (d *Domains) update(snapshot *model.Snapshot) {
 		return
 	}
 	same, nodes := len(d.nodes) == len(snapshot.Nodes), snapshot.Nodes
-	path := make([]string, len(nodes))
+	path, reader := make([]string, len(nodes)), pathReader{labels: d.labels, paths: map[string]string{}}
 	before := 0
 	for i, node := range nodes {
 		for before < len(d.nodes) && d.nodes[before] != node && d.nodes[before].Name < node.Name {
@@ -78,7 +120,7 @@ func (d *Domains) update(snapshot *model.Snapshot) {
 		if before < len(d.nodes) && d.nodes[before] == node && node.ObjectChanged <= d.mark.Number() {
 			path[i] = d.path[before]
 		} else {
-			path[i] = d.read(node)
+			path[i] = reader.read(node)
 		}
 		same = same && path[i] == d.path[i]
 	}
@@ -90,105 +132,66 @@ func (d *Domains) update(snapshot *model.Snapshot) {
 
 // number gives each domain its number.
 func (d *Domains) number(path []string) {
-	numbers := map[string]int32{}
-	for _, one := range path {
-		if one != "" {
-			numbers[one] = 0
-		}
-	}
-	d.paths = slices.SortedFunc(maps.Keys(numbers), compareNatural)
-	for i, one := range d.paths {
-		numbers[one] = int32(i)
-	}
-	d.of, d.members = make([]int32, len(path)), make([][]int, len(d.paths))
+	d.of, d.paths = make([]int32, len(path)), nil
+	seen := map[string]int32{} // the domains as they are met
 	for i, one := range path {
 		d.of[i] = -1
-		if one != "" {
-			d.of[i] = numbers[one]
+		if one == "" {
+			continue
+		}
+		domain, known := seen[one]
+		if !known {
+			domain = int32(len(d.paths))
+			seen[one], d.paths = domain, append(d.paths, one)
+		}
+		d.of[i] = domain
+	}
+	slices.SortFunc(d.paths, model.CompareNatural)
+	numbers := make([]int32, len(d.paths))
+	for i, one := range d.paths {
+		numbers[seen[one]] = int32(i)
+	}
+	d.members = make([][]int, len(d.paths))
+	for i, domain := range d.of {
+		if domain >= 0 {
+			d.of[i] = numbers[domain]
 			d.members[d.of[i]] = append(d.members[d.of[i]], i)
 		}
 	}
 	d.layout++
 }
 
-// updateUsed counts the nodes of which a member of a job holds something: those that have changed again.
-func (d *Domains) updateUsed(snapshot *model.Snapshot) {
-	changes, ok := snapshot.Journal.Since(d.usedMark)
-	if !ok || d.usedLayout != d.layout || len(changes) >= len(snapshot.Nodes) {
-		d.used, d.usedNodes = make([]bool, len(snapshot.Nodes)), make([]int, len(d.paths))
-		for _, node := range snapshot.Nodes {
-			d.setUsed(node)
-		}
-		changes = nil
-	}
-	for i := range changes {
-		d.setUsed(changes[i].Node)
-	}
-	d.usedMark, d.usedLayout = snapshot.Journal.Cursor(), d.layout
-}
-
-func (d *Domains) setUsed(node *model.Node) {
-	used, domain := isUsed(node), d.of[node.Index]
-	if used == d.used[node.Index] {
-		return
-	}
-	d.used[node.Index] = used
-	switch {
-	case domain < 0:
-	case used:
-		d.usedNodes[domain]++
-	default:
-		d.usedNodes[domain]--
-	}
+// pathReader reads the paths of the domains of nodes, and makes a text of each domain once.
+type pathReader struct {
+	labels []string
+	buffer []byte
+	paths  map[string]string
 }
 
 // read returns the path of the node's domain; empty when it has no value for the level itself. A value of a label has no slash.
-func (d *Domains) read(node *model.Node) string {
-	switch n := len(d.labels); {
-	case n == 0:
+func (r *pathReader) read(node *model.Node) string {
+	if len(r.labels) == 0 {
 		return node.Name
-	case node.Object.Labels[d.labels[n-1]] == "":
-		return ""
-	case n == 1:
-		return node.Object.Labels[d.labels[0]]
 	}
-	var b strings.Builder
-	for i, label := range d.labels {
+	r.buffer = r.buffer[:0]
+	value := ""
+	for i, label := range r.labels {
 		if i > 0 {
-			b.WriteByte('/')
+			r.buffer = append(r.buffer, '/')
 		}
-		b.WriteString(node.Object.Labels[label])
+		value = node.Object.Labels[label]
+		r.buffer = append(r.buffer, value...)
 	}
-	return b.String()
-}
-
-// compareNatural orders names so that r2 comes before r10.
-func compareNatural(a, b string) int {
-	for x, y := a, b; ; x, y = x[1:], y[1:] {
-		switch {
-		case x == "" || y == "":
-			return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(a, b))
-		case isDigit(x[0]) && isDigit(y[0]):
-			m, n := number(x), number(y)
-			if order := cmp.Or(cmp.Compare(len(m), len(n)), cmp.Compare(m, n)); order != 0 {
-				return order
-			}
-			x, y = x[digits(x)-1:], y[digits(y)-1:]
-		case x[0] != y[0]:
-			return cmp.Compare(x[0], y[0])
-		}
+	if value == "" {
+		return ""
 	}
+	path, known := r.paths[string(r.buffer)]
+	if !known {
+		path = string(r.buffer)
+		r.paths[path] = path
+	}
+	return path
 }
-
-func isDigit(c byte) bool { return '0' <= c && c <= '9' }
-
-// digits returns how many digits the text begins with.
-func digits(text string) int {
-	return len(text) - len(strings.TrimLeft(text, "0123456789"))
-}
-
-// number returns the number that the text begins with, without zeros in front.
-func number(text string) string { return strings.TrimLeft(text[:digits(text)], "0") }
 
 // levels are the labels of the levels of a configuration, by name, each with those of the wider levels of its tree in front.
 type levels map[string][]string
@@ -205,40 +208,91 @@ func levelsOf(trees []config.Topology) levels {
 	return all
 }
 
-// labelsOf returns the labels of a level; ok is false when it is unknown. The key of a label with a prefix is a level, too.
-func (l levels) labelsOf(level string) (labels []string, ok bool) {
-	if labels, ok = l[level]; ok {
-		return labels, true
+// levelsKnown returns the levels of the profile.
+func (c *Cache) levelsKnown() levels {
+	if c.levels == nil {
+		c.levels = levelsOf(c.profile.Topologies)
 	}
-	return []string{level}, strings.Contains(level, "/")
+	return c.levels
 }
 
-func (s *Session) levels() levels {
-	if s.cache.levels == nil {
-		s.cache.levels = levelsOf(s.profile.Topologies)
+func (s *Session) levels() levels { return s.cache.levelsKnown() }
+
+// labelsOf returns the labels of a level from the widest of its tree on, none for single nodes; ok is false when it is unknown.
+// The key of a label is a level, too.
+func (c *Cache) labelsOf(level string) (labels []string, ok bool) {
+	if labels, ok = c.levelsKnown()[level]; ok {
+		return labels, true
 	}
-	return s.cache.levels
+	if known := c.domains[level]; known != nil {
+		return known.labels, true
+	}
+	key, isLabel := model.LevelLabel(level)
+	return []string{key}, isLabel && len(validation.IsQualifiedName(key)) == 0
 }
 
 // maxLabelLevels is for how many levels domains are kept beyond those of the configuration: users name keys of labels.
 const maxLabelLevels = 16
 
 // Domains returns the domains of a level; nil when it is unknown.
-func (s *Session) Domains(level string) *Domains {
-	labels, ok := s.levels().labelsOf(level)
+func (s *Session) Domains(level string) *Domains { return s.cache.domainsOf(s.Snapshot, level) }
+
+func (c *Cache) domainsOf(snapshot *model.Snapshot, level string) *Domains {
+	labels, ok := c.labelsOf(level)
 	if !ok {
 		return nil
 	}
-	known := s.cache.domains[level]
+	known := c.domains[level]
 	if known == nil {
-		if s.cache.domains == nil || len(s.cache.domains) >= len(s.levels())+maxLabelLevels {
-			s.cache.domains = map[string]*Domains{}
+		if c.domains == nil {
+			c.domains = map[string]*Domains{}
 		}
-		known = &Domains{Level: level, labels: labels}
-		s.cache.domains[level] = known
+		if len(c.domains) >= len(c.levels)+maxLabelLevels {
+			maps.DeleteFunc(c.domains, func(name string, _ *Domains) bool {
+				_, declared := c.levels[name]
+				return !declared
+			})
+		}
+		known = &Domains{Level: level, tree: c.treeOf(level), labels: labels}
+		c.domains[level] = known
 	}
-	known.update(s.Snapshot)
+	known.update(snapshot)
 	return known
+}
+
+// treeOf returns the name of the topology that has the level; empty when none has.
+func (c *Cache) treeOf(level string) string {
+	for _, tree := range c.profile.Topologies {
+		if slices.ContainsFunc(tree.Levels, func(one config.Level) bool { return one.Name == level }) {
+			return tree.Name
+		}
+	}
+	return ""
+}
+
+// LevelsFor returns the levels of all topologies, from the widest of each on; first those of which the job names one, in that
+// order.
+func (s *Session) LevelsFor(job *model.Job) (levels []*Domains) {
+	var names []string
+	for i := range job.Topology {
+		names = append(names, s.cache.treeOf(job.Topology[i].Level))
+	}
+	for _, tree := range s.profile.Topologies {
+		names = append(names, tree.Name)
+	}
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			continue
+		}
+		for _, tree := range s.profile.Topologies {
+			for _, level := range tree.Levels {
+				if tree.Name == name {
+					levels = append(levels, s.Domains(level.Name))
+				}
+			}
+		}
+	}
+	return levels
 }
 
 // LevelsUpTo returns the domains of a level and of the narrower ones of its tree, the narrowest first. Single nodes are a level
@@ -271,33 +325,4 @@ func (s *Session) tree(level string) (above, below []*Domains) {
 		}
 	}
 	return above, below
-}
-
-// Whole returns how many of the domains that one is in are whole, by level of the tree from the widest to its own: 1 or 0 each.
-// In a whole domain no member of any job holds a device, or anything on nodes without devices.
-func (s *Session) Whole(level *Domains, domain int) (whole []int) {
-	above, _ := s.tree(level.Level)
-	for _, one := range append([]*Domains{level}, above...) {
-		one.updateUsed(s.Snapshot)
-		around, n := one.of[level.members[domain][0]], 0
-		if around >= 0 && one.usedNodes[around] == 0 {
-			n = 1
-		}
-		whole = append(whole, n)
-	}
-	slices.Reverse(whole)
-	return whole
-}
-
-// isUsed reports whether a member of a job holds a device of the node, or anything of a node without devices.
-func isUsed(node *model.Node) bool {
-	devices := false
-	for position := model.Unoffered + 1; position < len(node.Allocatable); position++ {
-		if offered := node.Allocatable.At(position); offered > 0 {
-			if devices = true; node.Idle.At(position) < offered {
-				return true
-			}
-		}
-	}
-	return !devices && slices.ContainsFunc(node.Tasks, func(task *model.Task) bool { return task.Job != model.JobKey{} })
 }

@@ -101,7 +101,8 @@ const (
 	// called again only for a node that has changed, a score for all nodes when any has changed.
 	NodeOnly FilterScope = iota
 	// NodeWithPods: also on the pods of that node, as the snapshot has them. The answer is kept, also for other tasks of the
-	// shape and beyond the session, until a pod comes to the node or leaves it.
+	// shape and beyond the session, until a pod comes to the node or leaves it. A score may depend on whether the task's job names
+	// levels of a topology, too; see Session.NamesLevels.
 	NodeWithPods
 	// ClusterWide: on anything else too. The filter is called again for every task.
 	ClusterWide
@@ -153,6 +154,8 @@ type NodeScore struct {
 	Normalization Normalization
 	// Score returns the score of a node before normalisation.
 	Score func(node *model.Node) int64
+	// levels are those whose whole domains the score counts, see Session.BrokenScore; nil for others.
+	levels []*Domains
 }
 
 // NodeScorer prefers nodes. Combined: Σ weight × score normalised to 0…100; ties go to the lower node name. In a configuration:

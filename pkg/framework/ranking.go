@@ -1,6 +1,8 @@
 package framework
 
 import (
+	"slices"
+
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -19,6 +21,8 @@ type ranking struct {
 	// bounded are local scores that need all candidates to be normalised; they are not in the sums.
 	bounded []NodeScore
 	refused *model.Refusal
+	// levels are those whose broken domains have points, which are in the sums.
+	levels []followedLevel
 
 	// tournament is of so many nodes, by their positions.
 	winnerTree
@@ -29,6 +33,9 @@ type ranking struct {
 func (r *ranking) update(s *Session, task *model.Task, a *static) {
 	if r.session != s {
 		r.ask(s, task, a)
+	}
+	for i := range r.levels {
+		r.levels[i].level.updateUsed(s.Snapshot)
 	}
 	journal := &s.Snapshot.Journal
 	changes, ok := journal.Since(r.mark)
@@ -42,8 +49,21 @@ func (r *ranking) update(s *Session, task *model.Task, a *static) {
 			r.set(node.Index, r.combine(task, node, a.scoreOf(node.Index)))
 		}
 	}
+	if !r.followLevels() { // after the changes, so that nodes which are full now are left out
+		r.rankAll(task, a)
+	}
 	r.rebuild()
 	r.mark, r.version = journal.Cursor(), a.version // last, so that what a panic interrupts is begun again
+}
+
+// followLevels changes the sums of the nodes in domains that turned whole or broken; it returns false when these may be all.
+func (r *ranking) followLevels() bool {
+	for i := range r.levels {
+		if !r.levels[i].follow(&r.winnerTree) {
+			return false
+		}
+	}
+	return true
 }
 
 // ask gets the questions that this session puts to a node.
@@ -52,12 +72,22 @@ func (r *ranking) ask(s *Session, task *model.Task, a *static) {
 	if r.checks.checks, r.refused = s.checks(task, NodeWithPods); r.refused != nil {
 		return
 	}
+	var levels []followedLevel
 	for _, score := range s.scores(task, NodeWithPods, a.candidates) {
-		if score.Normalization == NormalizeNone {
+		switch {
+		case score.levels != nil:
+			for _, level := range score.levels {
+				levels = append(levels, followedLevel{level: level, points: score.Weight * pointsPerLevel})
+			}
+		case score.Normalization == NormalizeNone:
 			r.checks.perNode = append(r.checks.perNode, score)
-		} else {
+		default:
 			r.bounded = append(r.bounded, score)
 		}
+	}
+	same := func(a, b followedLevel) bool { return a.level == b.level && a.points == b.points }
+	if !slices.EqualFunc(levels, r.levels, same) {
+		r.levels, r.mark = levels, model.Cursor{} // so that all are ranked again
 	}
 }
 
@@ -66,12 +96,19 @@ func (r *ranking) combine(task *model.Task, node *model.Node, static int32) int6
 	if static == infeasible || node.InsufficientResource(task.Request, r.room) >= 0 || r.checks.check(node) != nil {
 		return infeasible
 	}
-	return min(max(int64(static)+r.checks.score(node), infeasible+1), maxSum)
+	sum := int64(static) + r.checks.score(node)
+	for i := range r.levels {
+		sum += r.levels[i].pointsOf(node.Index)
+	}
+	return min(max(sum, infeasible+1), maxSum)
 }
 
 func (r *ranking) rankAll(task *model.Task, a *static) {
 	if r.nodes != len(a.nodes) {
 		r.nodes, r.winnerTree = len(a.nodes), newTournament(len(a.nodes))
+	}
+	for i := range r.levels {
+		r.levels[i].reset()
 	}
 	for i, node := range a.nodes {
 		r.set(i, r.combine(task, node, a.scoreOf(i)))

@@ -64,6 +64,12 @@ func (s *Session) WakeAt(at time.Time) {
 	}
 }
 
+// WaitUntil is WakeAt for an answer about a job that is not kept, since it is another one at that moment.
+func (s *Session) WaitUntil(at time.Time) {
+	s.narrow(ForNow)
+	s.WakeAt(at)
+}
+
 // limitReservations ends what is reserved beyond the limits, and all of it when no action keeps reservations; headroom, too.
 func (s *Session) limitReservations(actions []Action) {
 	for _, action := range actions {

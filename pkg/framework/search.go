@@ -205,18 +205,36 @@ func (s *Session) FeasibleOn(task *model.Task, node *model.Node, room model.Capa
 }
 
 // FitsByResourcesOnly reports whether, as the session stands, nothing but the task's shape and the capacity on each node decides
-// where it may go: what holds for it holds for every task of its shape that is plain too, and for the others all the more.
+// where it may go: what holds for it holds for every task of its shape that is plain too, and for the others all the more. Of a
+// task that is confined to a domain it answers for the nodes of the domain.
 func (s *Session) FitsByResourcesOnly(task *model.Task) bool {
 	if s.currentJob = task.Job; s.quarantined[task.Job] != nil {
 		return false
 	}
 	s.Snapshot.ExcludeTerminating(false) // a terminating task may keep others away still
+	hold := s.confinedChecks(task)
 	for _, scope := range []FilterScope{NodeWithPods, ClusterWide} {
-		if checks, refused := s.checks(task, scope); len(checks) > 0 || refused != nil {
+		checks, refused := s.checks(task, scope)
+		if hold -= len(checks); hold < 0 || refused != nil {
 			return false
 		}
 	}
 	return true
+}
+
+// IsPlainInDomain reports whether, as the session stands, nothing decides where the task may go but what FitsByResourcesOnly
+// means and the domains that it shares: what holds for it holds for every plain task of its shape that shares the same.
+func (s *Session) IsPlainInDomain(task *model.Task) bool {
+	if s.currentJob = task.Job; s.quarantined[task.Job] != nil {
+		return false
+	}
+	s.Snapshot.ExcludeTerminating(false) // as FitsByResourcesOnly does
+	checks, refused := s.checks(task, NodeWithPods)
+	if len(checks) > 0 || refused != nil {
+		return false
+	}
+	checks, refused = s.checks(task, ClusterWide)
+	return len(checks) == len(s.domainChecks(task)) && refused == nil
 }
 
 // FiltersDependOnSnapshotOnly reports whether where the task may go follows from the snapshot alone: as long as that is the
@@ -251,13 +269,17 @@ func (s *Session) EligibleNodes(task *model.Task) []*model.Node {
 func (s *Session) ranked(task *model.Task, room model.CapacityKind) (*static, *ranking) {
 	known := s.cache.lookup(task.Shape, len(s.Snapshot.Nodes))
 	known.static.update(s, task)
-	if known.rankings[room] == nil {
-		known.rankings[room] = &ranking{room: room}
+	order := &known.rankings[room][0]
+	if s.NamesLevels(task) {
+		order = &known.rankings[room][1]
+	}
+	if *order == nil {
+		*order = &ranking{room: room}
 	}
 	if known.static.refused == nil {
-		known.rankings[room].update(s, task, &known.static)
+		(*order).update(s, task, &known.static)
 	}
-	return &known.static, known.rankings[room]
+	return &known.static, *order
 }
 
 // explain counts what kept the task from each node.

@@ -109,8 +109,12 @@ type Session struct {
 	quarantined map[model.JobKey]*model.Refusal
 	// sharing are the jobs of which members share domains; nil when there are none.
 	sharing map[model.JobKey]*model.Job
-	// standing counts the members that have a node, for the entries of topology that were asked for.
-	standing map[*model.TopologyConstraint]*memberCount
+	// shared are the members that entries of topologies cover, for those that were asked for.
+	shared map[*model.TopologyConstraint]*sharers
+	// overlooks reports that labels of nodes which were chosen before may be gone.
+	overlooks bool
+	// confined is the domain in which members are kept for now.
+	confined confinement
 	// currentJob is the job that was passed to a plugin last, to which a panic is attributed; zero when it is about no single job.
 	// While comparing, it is about two jobs, and about more while victims are picked of some units. reserving is the task that
 	// reservers are asked about.
@@ -304,8 +308,8 @@ func (s *Session) ValidateAlone(job *model.Job) *model.Refusal {
 	if refusal := s.queueRefusal(job); refusal != nil {
 		return refusal
 	}
-	if unknown := s.unknownLevel(job); unknown != nil {
-		return unknown
+	if invalid := s.invalidTopology(job); invalid != nil {
+		return invalid
 	}
 	if held := s.Snapshot.JobBackoff[job.Key]; held != nil {
 		return held

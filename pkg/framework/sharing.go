@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
@@ -13,17 +14,22 @@ import (
 // This file keeps members in the domain that they have to share. No configuration may switch that off: a job that says what it
 // needs never starts without it.
 
-// unknownLevel refuses a job that names a level which no configuration has; nil when it names none. What is not understood is
-// never left out: the job would start where it must not.
-func (s *Session) unknownLevel(job *model.Job) *model.Refusal {
-	for _, shared := range job.Topology {
-		known := s.levels()
-		if _, ok := known.labelsOf(shared.Level); ok {
-			continue
+// invalidTopology refuses a job that names a level which no configuration has, or slices that do not fit into each other; nil
+// when all is well. What is not understood is never left out: the job would start where it must not.
+func (s *Session) invalidTopology(job *model.Job) *model.Refusal {
+	for i := range job.Topology {
+		shared := &job.Topology[i]
+		if _, ok := s.cache.labelsOf(shared.Level); !ok {
+			names := slices.Sorted(maps.Keys(s.levels()))
+			return &model.Refusal{Code: model.InvalidGroup, Detail: fmt.Sprintf("topology: there is no level %q; the scheduler knows %s%s",
+				model.Brief(shared.Level, maxLevelName), strings.Join(names, ", "), config.DidYouMean(shared.Level, names))}
 		}
-		names := slices.Sorted(maps.Keys(known))
-		return &model.Refusal{Code: model.InvalidGroup, Detail: fmt.Sprintf("topology: there is no level %q; the scheduler knows %s%s",
-			model.Brief(shared.Level, maxLevelName), strings.Join(names, ", "), config.DidYouMean(shared.Level, names))}
+		for j := range job.Topology[:i] {
+			if other := &job.Topology[j]; !shared.Nests(other) {
+				return &model.Refusal{Code: model.InvalidGroup, Detail: fmt.Sprintf("topology: slices of %d in one %s and of %d in one %s: one size must be a multiple of the other",
+					other.SliceSize, model.Brief(other.Level, maxLevelName), shared.SliceSize, model.Brief(shared.Level, maxLevelName))}
+			}
+		}
 	}
 	return nil
 }
@@ -43,19 +49,19 @@ func (s *Session) domainChecks(task *model.Task) (checks []NodeFilterFunc) {
 		if shared.Preferred || !shared.Covers(task) {
 			continue
 		}
-		domains := s.Domains(shared.Level)
-		if domains == nil {
-			unknown := s.unknownLevel(job)
-			return append(checks, func(*model.Node) *model.Refusal { return unknown })
+		members := s.sharers(job, shared)
+		if members.invalid != nil {
+			return append(checks, func(*model.Node) *model.Refusal { return members.invalid })
 		}
-		at := s.sharedDomain(job, shared, domains)
-		outside := &model.Refusal{Code: model.NodesFiltered, Detail: "no label of the level " + domains.Level}
-		if at >= 0 {
-			outside = &model.Refusal{Code: model.NodesFiltered, Detail: "not in " + domains.Name(at) + ", where the other members are"}
-		}
+		slice := members.slice(task)
+		at, domains := s.SharedDomain(job, shared, slice), members.domains
+		var outside *model.Refusal // made once a node needs it
 		checks = append(checks, func(node *model.Node) *model.Refusal {
-			if in := domains.Of(node); in == at && at >= 0 || in >= 0 && at < 0 {
+			if in := domains.Of(node); in == at && at >= 0 || in >= 0 && at < 0 || in < 0 && s.isKeptFor(task, job, node) {
 				return nil
+			}
+			if outside == nil {
+				outside = members.outside(at, slice)
 			}
 			return outside
 		})
@@ -63,53 +69,226 @@ func (s *Session) domainChecks(task *model.Task) (checks []NodeFilterFunc) {
 	return checks
 }
 
-// SharedDomain returns the number of the domain in which most of the members stand that share one, the first in order of several;
-// -1 when none stands in one. Members that are being deleted do not count.
-func (s *Session) SharedDomain(job *model.Job, shared *model.TopologyConstraint) int {
-	return s.sharedDomain(job, shared, s.Domains(shared.Level))
+// outside is the refusal of a node that is not in the domain in which members of a slice stand, -1 where none does.
+func (m *sharers) outside(at, slice int) *model.Refusal {
+	refusal := &model.Refusal{Code: model.NodesFiltered, Detail: "no label of the level " + m.domains.Level}
+	switch {
+	case at >= 0 && m.indexes != nil:
+		refusal.Detail = fmt.Sprintf("not in %s, where the other members of slice %d are", m.domains.Name(at), slice)
+	case at >= 0:
+		refusal.Detail = "not in " + m.domains.Name(at) + ", where the other members are"
+	}
+	return refusal
 }
 
-func (s *Session) sharedDomain(job *model.Job, shared *model.TopologyConstraint, domains *Domains) int {
-	known := s.standing[shared]
-	if known == nil {
-		known = &memberCount{domains: domains, members: map[int]int{}}
-		for _, task := range job.Tasks {
-			if shared.Covers(task) {
-				known.add(s.Snapshot, task.Placement, 1)
-			}
-		}
-		if s.standing == nil {
-			s.standing = map[*model.TopologyConstraint]*memberCount{}
-		}
-		s.standing[shared] = known
+// NamesLevels reports whether the task's job names levels of a topology.
+func (s *Session) NamesLevels(task *model.Task) bool { return s.sharing[task.Job] != nil }
+
+// isKeptFor reports whether the node is nominated to the task, or reserved for its job, where labels that are gone are
+// overlooked.
+func (s *Session) isKeptFor(task *model.Task, job *model.Job, node *model.Node) bool {
+	if !s.overlooks {
+		return false
 	}
-	most := -1
-	for domain, members := range known.members {
-		if most < 0 || members > known.members[most] || members == known.members[most] && domain < most {
+	if task.Nominated == node.Name {
+		return true
+	}
+	held, _ := s.Reservation(job)
+	return held != nil && slices.ContainsFunc(held.Nodes, func(reserved model.ReservedNode) bool { return reserved.Node == node.Name })
+}
+
+// OverlookLostLabels calls the function, and returns its result; until it ends a node that is nominated to a task, or reserved
+// for its job, may have lost the label of a level: it was chosen for its domain. Programs that label nodes take labels away for
+// some seconds when they start again.
+func (s *Session) OverlookLostLabels(is func() bool) bool {
+	s.overlooks = true
+	defer func() { s.overlooks = false }()
+	return is()
+}
+
+// SharedDomain returns the number of the domain in which most of the members stand that share one, the first in order of several;
+// -1 when none stands in one, and where the level is unknown. slice is which of the members are meant, 0 when they are in no
+// slices. Members that are being deleted do not count.
+//
+// Where entries contradict each other, as after an edit, the one with the fewest domains decides first: those of the others are
+// looked for inside of its domain.
+func (s *Session) SharedDomain(job *model.Job, shared *model.TopologyConstraint, slice int) int {
+	if confined := s.Confined(shared); confined >= 0 {
+		return confined
+	}
+	members := s.sharers(job, shared)
+	if members.invalid != nil {
+		return -1
+	}
+	var around []settledDomain
+	for i := range job.Topology {
+		wider := &job.Topology[i]
+		if wider == shared || !wider.IncludesAll(shared) {
+			continue
+		}
+		of := s.sharers(job, wider)
+		if of.invalid != nil || of.domains.Len() >= members.domains.Len() {
+			continue
+		}
+		if at := s.SharedDomain(job, wider, slice*int(shared.SliceSize)/max(1, int(wider.SliceSize))); at >= 0 {
+			around = append(around, settledDomain{of.domains, at})
+		}
+	}
+	return members.domain(slice, around)
+}
+
+// settledDomain is a domain in which members stand.
+type settledDomain struct {
+	domains *Domains
+	at      int
+}
+
+// meets reports whether any node of a domain of another level is in this one; one whose labels are gone meets all.
+func (d settledDomain) meets(level *Domains, domain int) bool {
+	return domain == level.goneDomain() || d.at == d.domains.goneDomain() || slices.ContainsFunc(level.members[domain], func(node int) bool { return int(d.domains.of[node]) == d.at })
+}
+
+// Index returns the index of a task among the members that an entry with slices covers; ok is false for a task that has none, and
+// where the entry has no slices.
+func (s *Session) Index(job *model.Job, shared *model.TopologyConstraint, task *model.Task) (index int, ok bool) {
+	members := s.sharers(job, shared)
+	if members.indexes == nil {
+		return 0, false
+	}
+	return members.indexes.Of(task)
+}
+
+// InvalidSlices returns why no slices can be formed of the members; nil when they can, and when the entry has none.
+func (s *Session) InvalidSlices(job *model.Job, shared *model.TopologyConstraint) *model.Refusal {
+	return s.sharers(job, shared).invalid
+}
+
+// sharers are the members of a job that an entry of its topology covers.
+type sharers struct {
+	// invalid is why no domain is known for them: the level is unknown, or they cannot be told apart; nil otherwise.
+	invalid *model.Refusal
+	domains *Domains
+	// indexes are those of the members, nil where all of them share one domain; size is how many a slice has.
+	indexes *model.Indexes
+	size    int
+	// standing is how many members stand in each domain, by slice.
+	standing map[int]map[int]int
+}
+
+// sharers returns the members that an entry covers, as the session stands.
+func (s *Session) sharers(job *model.Job, shared *model.TopologyConstraint) *sharers {
+	known := s.shared[shared]
+	if known != nil {
+		return known
+	}
+	known = &sharers{domains: s.Domains(shared.Level), standing: map[int]map[int]int{}}
+	if s.shared == nil {
+		s.shared = map[*model.TopologyConstraint]*sharers{}
+	}
+	s.shared[shared] = known
+	if known.domains == nil {
+		known.invalid = s.invalidTopology(job)
+		return known
+	}
+	var members []*model.Task
+	for _, task := range job.Tasks {
+		if shared.Covers(task) {
+			members = append(members, task)
+		}
+	}
+	if shared.SliceSize > 0 {
+		known.indexes, known.size = model.Numbered(members), int(shared.SliceSize)
+		known.invalid = known.indexes.Invalid
+	}
+	for _, task := range members {
+		known.add(s.Snapshot, task, task.Placement, 1)
+	}
+	return known
+}
+
+// slice returns the number of the task's slice; 0 where all members share one domain, -1 for a task that has no index.
+func (m *sharers) slice(task *model.Task) int {
+	if m.indexes == nil {
+		return 0
+	}
+	if index, ok := m.indexes.Of(task); ok {
+		return index / m.size
+	}
+	return -1
+}
+
+// domain returns the domain in which most members of the slice stand, of those that meet others; -1 when none does.
+func (m *sharers) domain(slice int, around []settledDomain) int {
+	most, standing := -1, m.standing[slice]
+	for domain, members := range standing {
+		better := most < 0 || members > standing[most] || members == standing[most] && domain < most
+		if better && !slices.ContainsFunc(around, func(other settledDomain) bool { return !other.meets(m.domains, domain) }) {
 			most = domain
 		}
 	}
 	return most
 }
 
-// memberCount is how many members that share a domain stand in each one.
-type memberCount struct {
-	domains *Domains
-	members map[int]int
-}
-
-func (c *memberCount) add(snapshot *model.Snapshot, at model.Placement, by int) {
+// add counts a member that stands at a place, or no longer does.
+func (m *sharers) add(snapshot *model.Snapshot, task *model.Task, at model.Placement, by int) {
 	if !at.Status.HasNode() || at.Status == model.Releasing {
 		return
 	}
 	node := snapshot.Node(at.Node)
-	if node == nil || c.domains.Of(node) < 0 {
+	if node == nil {
 		return
 	}
-	domain := c.domains.Of(node)
-	if c.members[domain] += by; c.members[domain] == 0 {
-		delete(c.members, domain)
+	domain, slice := m.domains.ofMember(task, node), m.slice(task)
+	if domain < 0 {
+		return
 	}
+	if m.standing[slice] == nil {
+		m.standing[slice] = map[int]int{}
+	}
+	if m.standing[slice][domain] += by; m.standing[slice][domain] == 0 {
+		delete(m.standing[slice], domain)
+	}
+}
+
+// placeOf returns the annotations that say in which domains a placed task is, and in which slice; nil where its job has no
+// topology.
+func (s *Session) placeOf(task *model.Task) map[string]string {
+	job := s.sharing[task.Job]
+	if job == nil {
+		return nil
+	}
+	place := map[string]string{}
+	if domains := s.domainsOf(s.Snapshot.Node(task.Node)); domains != "" {
+		place[model.AnnotationDomain] = domains
+	}
+	smallest := 0
+	for i := range job.Topology {
+		shared := &job.Topology[i]
+		if shared.SliceSize == 0 || !shared.Covers(task) || smallest > 0 && int(shared.SliceSize) >= smallest {
+			continue
+		}
+		members := s.sharers(job, shared)
+		if slice := members.slice(task); slice >= 0 && members.indexes != nil {
+			index, _ := members.indexes.Of(task)
+			place[model.AnnotationSlice], place[model.LabelIndex] = strconv.Itoa(slice), strconv.Itoa(index)
+			smallest = members.size
+		}
+	}
+	return place
+}
+
+// domainsOf returns the node's domain in each topology of the configuration, as fabric=b1/r3,nvlink=c7.
+func (s *Session) domainsOf(node *model.Node) string {
+	var all []string
+	for _, tree := range s.profile.Topologies {
+		for _, level := range slices.Backward(tree.Levels) {
+			if domains := s.Domains(level.Name); domains.Of(node) >= 0 {
+				all = append(all, tree.Name+"="+domains.paths[domains.Of(node)])
+				break
+			}
+		}
+	}
+	return strings.Join(all, ",")
 }
 
 // moveShared follows the move of a task that shares domains.
@@ -119,9 +298,9 @@ func (s *Session) moveShared(task *model.Task, before model.Placement) {
 		return
 	}
 	for i := range job.Topology {
-		if known := s.standing[&job.Topology[i]]; known != nil && job.Topology[i].Covers(task) {
-			known.add(s.Snapshot, before, -1)
-			known.add(s.Snapshot, task.Placement, 1)
+		if known := s.shared[&job.Topology[i]]; known != nil && known.domains != nil && job.Topology[i].Covers(task) {
+			known.add(s.Snapshot, task, before, -1)
+			known.add(s.Snapshot, task, task.Placement, 1)
 		}
 	}
 }

@@ -21,8 +21,8 @@ type Class struct {
 	Terms bool
 	// MinMember is how many members must start together.
 	MinMember int32
-	// Queue is the name of the job's queue; zero while there are no queues. It decides which pods may be evicted for the job, and not
-	// where it may be placed: what a limit has a part in holds for one job alone.
+	// Queue is the name of the job's queue; zero while there are no queues. It decides which pods may be evicted for the job, and
+	// not where it may be placed: what a limit has a part in holds for one job alone.
 	Queue unique.Handle[string]
 	// Priority is the job's; NeverPreempts reports whether the job may evict nothing.
 	Priority      int32
@@ -71,7 +71,7 @@ func describeMembers(job *Job) string {
 		number(int64(role.MinMember))
 	}
 	for _, shared := range job.Topology {
-		fmt.Fprintf(&b, "%q %v %q\n", shared.Level, shared.Preferred, shared.Roles)
+		fmt.Fprintf(&b, "%q %v %q %d %d\n", shared.Level, shared.Preferred, shared.Roles, shared.SliceSize, shared.WaitSeconds)
 	}
 	count := int64(0)
 	for i, task := range job.Tasks {

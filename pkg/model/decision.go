@@ -19,6 +19,8 @@ type Bind struct {
 	Binder string
 	// Isolated is the assignment of isolated CPUs; nil when the pod gets none.
 	Isolated *Isolation
+	// Place are annotations that say where in the topology the pod is; nil where its job has none.
+	Place map[string]string
 }
 
 // Isolation is written with a bind that assigns isolated CPUs.

@@ -20,6 +20,8 @@ const (
 	NodesFiltered Code = "NodesFiltered"
 	// NoDomainFits: no domain of a level that members share has capacity for all of them that must start together.
 	NoDomainFits Code = "NoDomainFits"
+	// WaitingForDomain: a domain that members prefer to share is waited for, as long as the group says.
+	WaitingForDomain Code = "WaitingForDomain"
 	// WaitingForVictims: the whole start is nominated to capacity that is being released.
 	WaitingForVictims Code = "WaitingForVictims"
 	// GroupNotFound: the pod names a PodGroup that does not exist in its namespace.

@@ -15,6 +15,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/plugins/predicates"
 	"github.com/tutti-sched/tutti/pkg/plugins/priority"
 	"github.com/tutti-sched/tutti/pkg/plugins/proportion"
+	whole "github.com/tutti-sched/tutti/pkg/plugins/topology"
 	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
@@ -55,6 +56,12 @@ func BuiltIn(kube Kube) []framework.PluginRegistration {
 			Name: isolcpu.Name, Summary: isolcpu.Summary, Arguments: isolcpu.Arguments(),
 			New: func(arguments *config.Reader) (framework.Factory, error) {
 				return isolcpu.New(isolcpu.ReadOptions(arguments)), nil
+			},
+		},
+		{
+			Name: whole.Name, Summary: whole.Summary, Arguments: whole.Arguments(),
+			New: func(arguments *config.Reader) (framework.Factory, error) {
+				return whole.New(whole.ReadWeight(arguments)), nil
 			},
 		},
 		{Name: proportion.Name, Summary: proportion.Summary, New: plain(proportion.New)},

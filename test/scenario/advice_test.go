@@ -72,7 +72,7 @@ func TestAdviceIsTrueAndSmall(t *testing.T) {
 	if total > 5_000 && compared == 0 { // a few of a thousand
 		t.Errorf("none of %d changes was compared with the least that would do", total)
 	}
-	for kind := suggest.Create; kind <= suggest.RaiseLimit; kind++ {
+	for kind := suggest.Create; kind <= suggest.Widen; kind++ {
 		if total > 20_000 && said[kind] == 0 { // some are rare
 			t.Errorf("nothing of kind %d was ever said: %v", kind, said)
 		}
@@ -85,7 +85,7 @@ func (d *random) others() string {
 	nodes := d.n(1, 4)
 	for i := range nodes {
 		lines = append(lines, fmt.Sprintf("node n%d cpu=%d nvidia.com/gpu=%d", i, d.n(2, 8), d.n(0, 4))+d.seldom(3, "taints=gpu=true:NoSchedule")+
-			d.seldom(3, "unschedulable")+" labels=rack="+d.one("a", "b"))
+			d.seldom(3, "unschedulable")+" labels=block=x,rack="+d.one("a", "b"))
 	}
 	for i := range d.n(1, 6) {
 		lines = append(lines, fmt.Sprintf("pod old%d cpu=%d priority=%d phase=Running node=n%d tolerate=*", i, d.n(1, 3), d.n(0, 3), d.n(0, nodes-1))+
@@ -104,6 +104,11 @@ func (d *random) others() string {
 		for j := range members {
 			odd := d.seldom(9, fmt.Sprintf("memory=%dMi", d.n(1, 3)))
 			lines = append(lines, fmt.Sprintf("pod g%d-%d group=g%d role=r %s", i, j, i, words)+odd)
+		}
+	}
+	for i, line := range lines { // in the end, so that seeds stay what they were
+		if strings.HasPrefix(line, "group ") {
+			lines[i] += d.seldom(3, "topology="+d.one("rack", "host"))
 		}
 	}
 	return strings.Join(lines, "\n")
@@ -284,6 +289,15 @@ func smaller(change *suggest.Change) (all []*suggest.Change) {
 				})
 			}
 		}
+	case suggest.Provide:
+		with(func(less *suggest.Change) { // one member less on the first node, which has most of them
+			on := int64((change.Members + len(change.Rooms) - 1) / len(change.Rooms))
+			less.Rooms = slices.Clone(change.Rooms)
+			less.Rooms[0].Amount = change.Rooms[0].Amount.Clone()
+			for position, amount := range change.Rooms[0].Amount {
+				less.Rooms[0].Amount[position] -= amount / on
+			}
+		})
 	case suggest.Uncordon:
 		for i := range change.Uncordoned {
 			with(func(less *suggest.Change) { less.Uncordoned = slices.Delete(slices.Clone(change.Uncordoned), i, i+1) })
@@ -391,7 +405,11 @@ func (s *environment) apply(job model.JobKey, change *suggest.Change, dimensions
 		return s.applyEvents("ungate", members, nil)
 	case suggest.Drop:
 		return each(func(pod *corev1.Pod) { change.Constraint.Remove(&pod.Spec) })
-	case suggest.Free:
+	case suggest.Widen:
+		group := w.groups[jobName(job)].DeepCopy()
+		group.Spec.Topology[change.Entry].Level = change.Level
+		w.replaceGroup(jobName(job), group)
+	case suggest.Free, suggest.Provide:
 		for _, room := range change.Rooms {
 			if err := w.changeNodes([]string{room.Node}, func(node *corev1.Node) { offer(node, dimensions.List(room.Amount)) }); err != nil {
 				return err

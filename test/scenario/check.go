@@ -40,6 +40,9 @@ func (s *environment) check(o *outcome) error {
 	if err := s.checkShared(o); err != nil {
 		return err
 	}
+	if err := s.checkVictimsShare(o); err != nil {
+		return err
+	}
 	if err := s.checkKept(o); err != nil {
 		return err
 	}

@@ -71,6 +71,7 @@
 //	node n1 cpu=8 memory=32Gi nvidia.com/gpu=8 pods=10 labels=rack=a,zone=b taints=gpu=true:NoSchedule unschedulable
 //	node n2 allocatable=none
 //	group mpi min=3 roles=launcher:1,worker:2 class=high queue=q age=10m expected=60s
+//	group a min=8 topology=block,rack:4,rack@launcher+worker,rack~!600   slices of 4 in a rack; a rack is waited for 600 s
 //	pod mpi-0 group=mpi role=worker cpu=2 memory=1Gi priority=10 class=high age=10m scheduler=other node=n1 phase=Running
 //	pod p gates=a.b/c labels=app=x selector=rack=a prefer=rack=a tolerate=gpu=true:NoSchedule tolerate=* ports=8080
 //	pod p affinity=app=x@rack anti=app=x@kubernetes.io/hostname near=app=x@rack apart=app=x@rack spread=app=x@rack:1
@@ -87,7 +88,7 @@
 // Pods that name a group and say min=3 need no group line; an implicit group is written NAME, or NAME/UID with that of its
 // controller:
 //
-//	pod w-{0..2} group=w min=3 owner=Job/u1
+//	pod w-{0..2} group=w min=3 owner=Job/u1 topology=rack,block~   as that of a group, in an annotation
 //
 // Groups of other projects, whose objects cannot be read before "read coscheduling yes"; such a group is written NAME/KIND:
 //
@@ -96,7 +97,7 @@
 //	volcano train min=3 tasks=ps:1,worker:2 queue=q class=high resources.cpu=8 topology=hard
 //	pod train-{0..2} volcano=train task=worker
 //	kubernetes train min=3 class=high preemption=Never
-//	kubernetes web basic
+//	kubernetes web basic topology=rack                              labels of which the nodes of all members have one value
 //	pod train-{0..2} kubernetes=train
 //
 // JobSets, with the pods of each of their jobs; one that is later depends on the one before it:

@@ -41,6 +41,7 @@ var foreignWords = map[string]map[string][]string{
 	"kubernetes": {
 		"min": {"spec", "schedulingPolicy", "gang", "minCount"}, "basic": {"spec", "schedulingPolicy", "basic"},
 		"class": {"spec", "priorityClassName"}, "preemption": {"spec", "preemptionPolicy"}, "disruption": {"spec", "disruptionMode"},
+		"topology": {"spec", "schedulingConstraints", "topology"},
 	},
 	"leaderworkerset": {"startup": {"spec", "startupPolicy"}},
 }
@@ -67,7 +68,11 @@ func (w *world) setForeign(one line) error {
 		case inner:
 			path = append(slices.Clone(path), within)
 		}
-		if err := unstructured.SetNestedField(object.Object, valueOf(word), path...); err != nil {
+		value := valueOf(word)
+		if one.kind == "kubernetes" && name == "topology" {
+			value = labelsShared(word.value)
+		}
+		if err := unstructured.SetNestedField(object.Object, value, path...); err != nil {
 			return fmt.Errorf("%s: %w", word.key, err)
 		}
 	}
@@ -128,6 +133,14 @@ func (s *environment) jobSetGroup(job model.JobKey) *v1alpha1.PodGroup {
 	}
 	group.Spec.MinMember = max(1, group.Spec.MinMember)
 	return group
+}
+
+// labelsShared are the constraints of a PodGroup of Kubernetes, from keys of labels with commas between them.
+func labelsShared(keys string) (topology []any) {
+	for _, key := range strings.Split(keys, ",") {
+		topology = append(topology, map[string]any{"key": key})
+	}
+	return topology
 }
 
 func valueOf(w word) any {
@@ -219,6 +232,11 @@ func (w *world) foreignGroup(job model.JobKey) *v1alpha1.PodGroup {
 	if sum <= int64(group.Spec.MinMember) {
 		group.Spec.Roles = tasks
 	}
+	shared, _ := at("topology").([]any) // of Volcano it is a mode
+	for _, one := range shared {
+		key, _ := one.(map[string]any)["key"].(string)
+		group.Spec.Topology = append(group.Spec.Topology, v1alpha1.TopologyConstraint{Level: key})
+	}
 	return group
 }
 
@@ -229,7 +247,8 @@ func (w *world) isBasic(job model.JobKey) bool {
 		return false
 	}
 	policy, _, _ := unstructured.NestedMap(object.Object, "spec", "schedulingPolicy")
-	return policy["basic"] != nil && policy["gang"] == nil
+	constraints, _, _ := unstructured.NestedMap(object.Object, "spec", "schedulingConstraints")
+	return policy["basic"] != nil && policy["gang"] == nil && constraints["topology"] == nil
 }
 
 // startupPolicy is that of the LeaderWorkerSet of a group; known is false when that cannot be read.

@@ -9,14 +9,28 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
 )
 
 // dialects are the ways in which a gang may say how many of it start together.
 var dialects = []string{"annotations", "coscheduling", "volcano", "kubernetes", "kueue", "leaderworkerset"}
 
-// inDialect writes a gang in one of them: by what stands on its pods, or by an object of another project.
-func inDialect(dialect, name string, members []string, minimum, age int) string {
+// inDialect writes a gang in one of them: by what stands on its pods, or by an object of another project. label is that of which
+// the nodes of all members have one value, empty when there is none.
+func inDialect(dialect, name string, members []string, minimum, age int, label string) string {
 	var lines []string
+	shares, ofObject := "", ""
+	if label != "" {
+		switch shares = " topology=label:" + label; dialect {
+		case "kubernetes":
+			shares, ofObject = "", " topology="+label
+		case "kueue":
+			shares = " annotations=" + groups.KueueRequired + "=" + label
+		case "coscheduling":
+			shares = " annotations=" + groups.KAIRequired + "=label:" + label
+		}
+	}
 	mark := func(int) string { return fmt.Sprintf("%s=%s", dialect, name) }
 	switch dialect {
 	case "annotations":
@@ -28,10 +42,10 @@ func inDialect(dialect, name string, members []string, minimum, age int) string 
 			return fmt.Sprintf("%s=%s/0 size=%d revision=r", []string{"leader", "worker"}[min(i, 1)], name, minimum)
 		}
 	default:
-		lines = append(lines, fmt.Sprintf("%s %s min=%d age=%ds", dialect, name, minimum, age))
+		lines = append(lines, fmt.Sprintf("%s %s min=%d age=%ds%s", dialect, name, minimum, age, ofObject))
 	}
 	for i, member := range members {
-		lines = append(lines, member+" "+mark(i))
+		lines = append(lines, member+" "+mark(i)+shares)
 	}
 	return strings.Join(lines, "\n")
 }
@@ -46,6 +60,7 @@ func TestDialectsGiveTheSameDecisions(t *testing.T) {
 			name    string
 			members []string
 			minimum int
+			label   string
 		}
 		var (
 			gangs []gang
@@ -56,7 +71,7 @@ func TestDialectsGiveTheSameDecisions(t *testing.T) {
 			lines = append(lines, d.node(i))
 		}
 		for i := range d.n(1, 4) {
-			g := gang{name: fmt.Sprintf("g%d", i), minimum: d.n(1, 4)}
+			g := gang{name: fmt.Sprintf("g%d", i), minimum: d.n(1, 4), label: d.one("", "", "rack")}
 			for m := range d.n(1, 5) {
 				g.members = append(g.members, fmt.Sprintf("pod %s-%d age=%ds cpu=%d priority=%d", g.name, m, 100*(9-i)-m, d.n(0, 2), d.n(0, 1)))
 			}
@@ -74,7 +89,7 @@ func TestDialectsGiveTheSameDecisions(t *testing.T) {
 			s.configuration = plainConfiguration()
 			all := slices.Clone(lines)
 			for i, g := range gangs {
-				all = append(all, inDialect(dialect, g.name, g.members, g.minimum, 100*(9-i)))
+				all = append(all, inDialect(dialect, g.name, g.members, g.minimum, 100*(9-i), g.label))
 			}
 			if err := s.world.apply(strings.Join(all, "\n")); err != nil {
 				t.Fatal(err)

@@ -30,6 +30,15 @@ func FuzzObjects(f *testing.F) {
 		[]byte(`{"metadata": {"annotations": {"isolcpu.tutti.dev/topology": "{}"}}, "status": {"allocatable": {"cpu": "-1"}}}`),
 		[]byte(`{"spec": {"minMember": 0, "expectedRunSeconds": -1, "priorityClassName": "none", "queue": "q"},
 		"status": {"reservation": {"nodes": [{}]}}}`))
+	for _, annotations := range []string{
+		`"scheduling.tutti.dev/topology": "[{\"level\":\"rack\",\"sliceSize\":2},{\"level\":\"zone\",\"mode\":\"Preferred\",\"waitSeconds\":9}]"`,
+		`"scheduling.tutti.dev/topology": "[{\"levle\":\"rack\",\"roles\":[\"r\"]}]", "kai.scheduler/topology-required-placement": "zone"`,
+		`"kueue.x-k8s.io/podset-required-topology": "zone", "kueue.x-k8s.io/podset-slice-required-topology": "rack", "kueue.x-k8s.io/podset-slice-size": "2"`,
+		`"kueue.x-k8s.io/podset-slice-required-topology-constraints": "[{\"topology\":\"a/b/c\",\"size\":-9}]", "kueue.x-k8s.io/podset-group-name": "x"`,
+	} {
+		f.Add([]byte(`{"metadata": {"labels": {"scheduling.tutti.dev/pod-group": "odd"}, "annotations": {"scheduling.tutti.dev/min-member": "1", `+annotations+`}}}`),
+			[]byte(oddNode), []byte(oddGroup))
+	}
 	for _, seed := range manyRules() {
 		f.Add([]byte(seed), []byte(oddNode), []byte(oddGroup))
 	}

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"encoding/json"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -117,6 +118,13 @@ func (d *draft) readMarks(w word) bool {
 	case "jobset":
 		name, role, _ := strings.Cut(w.value, "/")
 		pod.Labels["jobset.sigs.k8s.io/jobset-name"], pod.Labels["jobset.sigs.k8s.io/replicatedjob-name"] = name, role
+	case "topology": // as that of a group
+		var list []v1alpha1.TopologyConstraint
+		for _, entry := range strings.Split(w.value, ",") {
+			list = append(list, sharedDomain(entry))
+		}
+		text, _ := json.Marshal(list) // of texts and numbers
+		pod.Annotations[v1alpha1.AnnotationTopology] = string(text)
 	case "size":
 		pod.Annotations[groups.LWSSize] = w.value
 	case "revision":

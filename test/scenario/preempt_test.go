@@ -126,6 +126,22 @@ func (f *fight) shake() error {
 	}
 }
 
+// end lets all pods go that have to, and the cluster come to rest.
+func (f *fight) end(t *rapid.T) {
+	for range 8 {
+		if _, err := f.stage.cycle(); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.stage.confirm(); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.stage.applyEvents("leave", nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rest(t, f.stage)
+}
+
 // TestPreemption keeps invariants I9 to I15 on random clusters over several cycles, with victims that take their time and come
 // back: the player checks I11 to I15 after each cycle, verify mode I9, and the solver below I10.
 //
@@ -152,18 +168,7 @@ func TestPreemption(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for range 8 { // at last all pods go that have to
-			if _, err := f.stage.cycle(); err != nil {
-				t.Fatal(err)
-			}
-			if err := f.stage.confirm(); err != nil {
-				t.Fatal(err)
-			}
-			if err := f.stage.applyEvents("leave", nil, nil); err != nil {
-				t.Fatal(err)
-			}
-		}
-		rest(t, f.stage)
+		f.end(t)
 	})
 	t.Logf("%d pods were evicted", evicted)
 	if evicted == 0 {

@@ -153,6 +153,13 @@ func (w *world) above(name string) (names []string) {
 	return names
 }
 
+// hasLimit reports whether a queue or one above it has a limit.
+func (s *environment) hasLimit(queue string) bool {
+	return slices.ContainsFunc(s.world.above(queue), func(name string) bool {
+		return s.world.queues[name] != nil && len(s.world.queues[name].Spec.Limit) > 0
+	})
+}
+
 // isGuaranteed reports whether what the job got in this cycle fits the guarantee of its queue, or of one above it but not above
 // others, beside what that held before: of each resource that the guarantee lists, and of one at least.
 func (s *environment) isGuaranteed(o *outcome, job *model.Job, queue string, others []string) bool {

@@ -15,6 +15,7 @@ import (
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins"
@@ -84,6 +85,9 @@ func (d *random) configuration() []byte {
 		if text = strings.Replace(text, none, freely, 1); !strings.Contains(text, none) {
 			text += freely + "]\n"
 		}
+	}
+	if d.n(0, 1) == 0 {
+		text = strings.Replace(text, "  - name: nodeorder\n", "  - name: nodeorder\n  - name: topology\n", 1)
 	}
 	if d.n(0, 2) > 0 {
 		return []byte(text)
@@ -174,19 +178,29 @@ func (d *random) group() string {
 		line += d.seldom(3, fmt.Sprintf("expected=%ds", 20*d.n(1, 4))) + d.seldom(2, "queue="+d.queueName())
 		lines = append(lines, line+d.seldom(5, "class="+d.one("low", "high", "none")))
 	}
+	shares := d.shares()
 	says := d.minMember() // of the group as its pods say it, whether or not there is a PodGroup
 	for range d.n(0, 6) {
 		if d.n(1, 8) == 1 {
 			says = d.minMember()
 		}
-		lines = append(lines, d.pod(space, "group="+name+d.seldom(3, "role=r")+says))
+		lines = append(lines, d.pod(space, "group="+name+d.seldom(3, "role=r")+says+shares))
 	}
 	return strings.Join(lines, "\n")
 }
 
 // topology is one domain that members share.
 func (d *random) topology() string {
-	return d.one("rack", "rack", "block", "block", "host", "clique", "rack~", "block~", "zone/x", "none", "rack@r")
+	return d.one("rack", "rack", "block", "block", "host", "clique", "rack~", "block~", "zone/x", "none", "rack@r", "rack:2", "block:2", "clique:2", "rack:3", "rack~!30", "rack@r:2")
+}
+
+// shares is what pods say of the domains that they share.
+func (d *random) shares() string {
+	return d.seldom(4, d.one(
+		"topology="+d.topology(), "topology=label:rack,"+d.topology(), "annotations="+groups.KueueRequired+"="+d.one("rack", "block", "a/b/c"),
+		"annotations="+groups.KueuePreferred+"=rack,"+groups.KueueSlice+"=rack", "annotations="+groups.KAIRequired+"="+d.one("rack", "none"),
+		"annotations="+v1alpha1.AnnotationTopology+"={}",
+	))
 }
 
 // foreignGroup is a group of another project, or pods that name one which does not exist.
@@ -204,7 +218,7 @@ func (d *random) foreignGroup(space, name string, minimum int) string {
 		if d.n(1, 4) == 1 {
 			object = fmt.Sprintf("%s %s%s basic", kind, space, name)
 		}
-		object += d.seldom(5, "class="+d.one("low", "high", "none"))
+		object += d.seldom(5, "class="+d.one("low", "high", "none")) + d.seldom(4, "topology="+d.one("rack", "zone", "rack,zone"))
 		mark += d.seldom(3, "volcano="+name) + d.seldom(4, "kueue="+name+" total=2")
 	case "kueue":
 		object, mark = "", fmt.Sprintf("kueue=%s total=%d", name, minimum)+d.seldom(5, "serving")
@@ -214,12 +228,13 @@ func (d *random) foreignGroup(space, name string, minimum int) string {
 	if object != "" && d.n(1, 10) > 1 {
 		lines = append(lines, object)
 	}
+	shares := d.shares()
 	for i := range d.n(0, 6) {
 		if kind == "leaderworkerset" {
 			role := d.one("worker", "worker", "leader")
 			mark = fmt.Sprintf("%s=%s/%d size=%d revision=r%d", role, name, d.n(0, 1), minimum, d.n(0, 1)) + d.seldom(6, "exclusive=zone")
 		}
-		more := d.seldom(8, "group=g001")
+		more := shares + d.seldom(8, "group=g001")
 		if kind == "volcano" && i%2 == 0 {
 			more += " task=r"
 		}
@@ -272,7 +287,7 @@ func (d *random) happen(s *environment) error {
 		}
 		return []string{rapid.SampledFrom(names).Draw(d.t, "pod")}
 	}
-	switch d.n(0, 24) {
+	switch d.n(0, 25) {
 	case 23:
 		return d.changeForeign(w, func(kind, name string) error {
 			says := d.one("min=0", "min=1", "min=2", "min=5", "min=-1")
@@ -325,6 +340,10 @@ func (d *random) happen(s *environment) error {
 		return w.changePods(some(pending), d.widen)
 	case 18:
 		return w.changePods(some(all), func(pod *corev1.Pod) { pod.Annotations[v1alpha1.AnnotationMinMember] = d.one("1", "2", "3", "many") })
+	case 25:
+		return w.changePods(some(all), func(pod *corev1.Pod) {
+			pod.Annotations[v1alpha1.AnnotationTopology] = d.one(`[{"level":"rack"}]`, `[{"level":"block"}]`, `[]`, `{}`)
+		})
 	case 17:
 		return w.apply("class " + d.one("low", "high") + " value=" + fmt.Sprint(d.n(-9, 9)))
 	default:

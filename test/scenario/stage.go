@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/backoff"
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/lifecycle"
@@ -233,8 +234,12 @@ func (s *environment) take(decision model.Decision) error {
 		if job := s.state.Job(decision.Job); job != nil && !job.Whole {
 			s.started[decision.Job] = model.Minima{MinMember: job.MinMember, Requests: job.Held()}
 		}
+		s.given[pod.UID] = maps.Clone(bind.Place)
 		if bind.Isolated != nil {
-			s.given[pod.UID] = bind.Isolated.Annotations
+			if s.given[pod.UID] == nil {
+				s.given[pod.UID] = map[string]string{}
+			}
+			maps.Copy(s.given[pod.UID], bind.Isolated.Annotations)
 		}
 	}
 	if err := s.takeEvictions(decision); err != nil {
@@ -348,6 +353,9 @@ func writeDecision(b *strings.Builder, decision model.Decision) {
 			fmt.Fprintf(b, "%s %s → %s", comma, key(bind.Pod.Namespace, bind.Pod.Name), bind.Node)
 			if bind.Isolated != nil {
 				fmt.Fprintf(b, " on %s", bind.Isolated.Assignment.CPUs)
+			}
+			if slice, ok := bind.Place[v1alpha1.AnnotationSlice]; ok {
+				fmt.Fprintf(b, " in slice %s", slice)
 			}
 		}
 		b.WriteByte('\n')

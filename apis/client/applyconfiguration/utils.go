@@ -49,6 +49,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &schedulingv1alpha1.SuggestionApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TopologyConstraint"):
 		return &schedulingv1alpha1.TopologyConstraintApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TopologyStatus"):
+		return &schedulingv1alpha1.TopologyStatusApplyConfiguration{}
 
 	}
 	return nil

@@ -8,6 +8,19 @@ const (
 	// list, counts for spec.minMember only.
 	LabelRole = "scheduling.tutti.dev/role"
 
+	// LabelIndex on a member is its index in the group, from 0 up: members with neighbouring indexes are near each other, and slices
+	// are counted by it. Members without it have the index that their controller has given them, or their place in the order of
+	// names. The annotation of the same name is written on a member with its bind, where an entry of spec.topology has a sliceSize.
+	LabelIndex = "scheduling.tutti.dev/index"
+
+	// AnnotationDomain is written on a member with its bind, where the group has a topology: the domain of its node in each topology
+	// of the configuration, as fabric=b1/r3,nvlink=c7.
+	AnnotationDomain = "scheduling.tutti.dev/domain"
+
+	// AnnotationSlice is written on a member with its bind, where an entry of spec.topology has a sliceSize: the number of its
+	// slice, from 0 up, of the smallest slices that it is in.
+	AnnotationSlice = "scheduling.tutti.dev/slice"
+
 	// LabelQueue on a pod names the Queue of its job, unless its PodGroup does so in spec.queue; the oldest member's counts. On a
 	// namespace it names the Queue of the jobs that say nothing themselves, and lets them use it where the Queue has no
 	// namespaceSelector.
@@ -17,6 +30,10 @@ const (
 	// PodGroup of that name: the pods with one controller that name the same group then are an implicit group. Where members
 	// disagree, the highest counts. A PodGroup of the name, as soon as there is one, takes its place.
 	AnnotationMinMember = "scheduling.tutti.dev/min-member"
+
+	// AnnotationTopology on a member of a group that has no PodGroup of Tutti's says which members share a domain of nodes: a list
+	// as in spec.topology of a PodGroup, as JSON. All members that have it must have the same one.
+	AnnotationTopology = "scheduling.tutti.dev/topology"
 
 	// AnnotationCycle on an event of the scheduler is the number of the cycle that led to it, as the scheduler's log has it. It
 	// counts from 1 in each process.

@@ -200,6 +200,9 @@ type Role struct {
 }
 
 // TopologyConstraint says that members of a group share a domain of one level.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.sliceSize) || !has(self.mode) || self.mode == 'Required'",message="sliceSize needs mode: Required",fieldPath=".sliceSize"
+// +kubebuilder:validation:XValidation:rule="!has(self.waitSeconds) || has(self.mode) && self.mode == 'Preferred'",message="waitSeconds needs mode: Preferred",fieldPath=".waitSeconds"
 type TopologyConstraint struct {
 	// level is the name of a level in the scheduler's configuration, such as rack; or host, a single node; or the key of a node
 	// label with a prefix, such as topology.kubernetes.io/zone. A group that names a level which the scheduler does not know waits
@@ -224,6 +227,22 @@ type TopologyConstraint struct {
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
 	Roles []string `json:"roles,omitempty"`
+
+	// sliceSize is how many members share a domain: those with the indexes 0 to sliceSize-1 share one, the next sliceSize members
+	// share one, and so on; the last slice may be smaller. When it is left out, all of the members share one domain. The index of a
+	// member is its label scheduling.tutti.dev/index, else the one that its controller has given it, else its place in the order of
+	// names. Of two entries with sliceSize for the same members, one size must be a multiple of the other.
+	// +optional
+	// +kubebuilder:validation:Minimum=2
+	// +kubebuilder:validation:Maximum=100000
+	SliceSize int32 `json:"sliceSize,omitempty"`
+
+	// waitSeconds is for how long the group waits, since it has all the members it needs, for one domain that has capacity for it,
+	// before it starts in several: at most a week. When it is left out, the group does not wait for that.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=604800
+	WaitSeconds int32 `json:"waitSeconds,omitempty"`
 }
 
 // TopologyMode is whether members must share a domain.

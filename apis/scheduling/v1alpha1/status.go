@@ -142,6 +142,13 @@ type PodGroupStatus struct {
 	// +optional
 	OverrunSince *metav1.Time `json:"overrunSince,omitempty"`
 
+	// topology says in which domains the bound members are: one entry for each of spec.topology, in its order. It is not set while no
+	// member is bound, and stays when the group has ended. A field that is not there says nothing: earlier versions do not write it.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	Topology []TopologyStatus `json:"topology,omitempty"`
+
 	// reservation is the capacity that is reserved for a group that has waited for a long time. It is not set when nothing
 	// is reserved.
 	// +optional
@@ -174,6 +181,42 @@ type PodGroupStatus struct {
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
+}
+
+// TopologyStatus says in which domains of a level the bound members are that one entry of spec.topology is about.
+type TopologyStatus struct {
+	// level is the level of the entry.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	Level string `json:"level"`
+
+	// roles are the roles of the entry, sorted. It is not set when the entry is about all members.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MaxLength=63
+	Roles []string `json:"roles,omitempty"`
+
+	// domains is in how many domains of the level the members are. One on a node without a label of the level is in none.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=10000000
+	Domains int32 `json:"domains"`
+
+	// least is how many domains the members would need at least if the cluster was empty. It is a lower bound: it counts what nodes
+	// offer, for members with one request at a time, as the nodes were when the members were placed. That few may not be enough.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=10000000
+	Least int32 `json:"least"`
+
+	// names are the first 8 of the domains in natural order, each with the domains around it in front, such as b1/r3.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:items:MaxLength=511
+	Names []string `json:"names,omitempty"`
 }
 
 // Advice is what would let a waiting group start, tried with the scheduler's own engine on the cluster as it was.
@@ -229,6 +272,10 @@ const (
 	RaisePriority ChangeKind = "RaisePriority"
 	// RaiseLimit: raise the limits of a queue to the resources.
 	RaiseLimit ChangeKind = "RaiseLimit"
+	// ProvideCapacity: provide capacity for count more members in a domain that they share; the message names it.
+	ProvideCapacity ChangeKind = "ProvideCapacity"
+	// WidenTopology: name a wider level in an entry of spec.topology; the message says which.
+	WidenTopology ChangeKind = "WidenTopology"
 )
 
 // Change is one thing to do. Its kind says which of the other fields are set.
@@ -242,7 +289,7 @@ type Change struct {
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message"`
 
-	// count is how many pods or nodes it is about, or, with a role, what the minimum of the role should be.
+	// count is how many pods, members or nodes it is about, or, with a role, what the minimum of the role should be.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000000

@@ -59,6 +59,8 @@ type Diagnosis struct {
 	DegradedSince *time.Time `json:"degradedSince,omitempty"`
 	// Turn is where it is in the order of the jobs that wait, as the scheduler says when it is asked; empty when that is not known.
 	Turn string `json:"turn,omitempty"`
+	// Topology is in which domains its members are; nil where the scheduler has said nothing of it.
+	Topology []v1alpha1.TopologyStatus `json:"topology,omitempty"`
 	// Reservation is the capacity reserved for it; nil when there is none.
 	Reservation *v1alpha1.Reservation `json:"reservation,omitempty"`
 	// Group is the diagnosis of a pod's group, nil when it has none.

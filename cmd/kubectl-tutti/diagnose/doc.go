@@ -10,5 +10,5 @@
 //	off.go                                               the sources that a configuration turns off
 //	owned.go                                             the jobs of one object, such as an MPIJob
 //	ahead.go, overview.go                                all jobs
-//	write.go                                             in words
+//	write.go, places.go                                  in words
 package diagnose

@@ -91,6 +91,7 @@ func readGang(namespace *Namespace, g *gang) *Diagnosis {
 	case g.group != nil:
 		status := &g.group.Status
 		a.SmallestChange, a.Advice, a.Reservation = smallestChange(status), status.Advice, status.Reservation
+		a.Topology = status.Topology
 		a.WaitingSince, a.DegradedSince = at(status.WaitingSince), at(status.DegradedSince)
 		a.diagnose(g.group)
 	case g.byPods:

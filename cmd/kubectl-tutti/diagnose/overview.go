@@ -51,6 +51,8 @@ type Job struct {
 	Advice       *v1alpha1.Advice `json:"advice,omitempty"`
 	WaitingSince *time.Time       `json:"waitingSince,omitempty"`
 	Created      time.Time        `json:"created"`
+	// Topology is in which domains its members are; nil where the scheduler has said nothing of it.
+	Topology []v1alpha1.TopologyStatus `json:"topology,omitempty"`
 }
 
 // Collect counts PodGroups; groups without an object; and the pods without a node and without a group, of the given
@@ -148,6 +150,7 @@ func jobOf(group *v1alpha1.PodGroup) Job {
 		Needs: int(group.Spec.MinMember), Members: int(status.Members), Bound: int(status.Placed), Running: int(status.Running),
 		Advice: status.Advice, SmallestChange: smallestChange(status), WaitingSince: at(status.WaitingSince), Created: group.CreationTimestamp.UTC(),
 	}
+	job.Topology = status.Topology
 	condition := groups.Explanation(status.Conditions)
 	if condition != nil {
 		job.Reason, job.Message = condition.Reason, condition.Message

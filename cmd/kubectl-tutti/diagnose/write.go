@@ -116,6 +116,13 @@ func (a *Diagnosis) rows(now time.Time) [][]printer.Cell {
 	if a.Members != nil {
 		rows = append(rows, a.Members.rows(a.State != Ended)...)
 	}
+	for i, place := range Places(a.Topology) {
+		if i == 0 {
+			add("Topology", place)
+		} else {
+			add("", place)
+		}
+	}
 	if a.Reservation != nil {
 		add("Reservation", reservation(a.Reservation, now))
 	}

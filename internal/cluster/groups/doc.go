@@ -13,6 +13,8 @@
 //	owners.go          objects that own pods and need no group object
 //	late.go            roles whose members are made only when others run
 //	fields.go          how a field of a foreign object is read
+//	topology.go        which members share a domain, as annotations say it
+//	dialects.go        these annotations: ours, KAI's and Kueue's
 //	groups.go          what the object, or the pods, mean for the job
 //	whole.go           what a gang needs that was whole and has lost members
 //	status.go          what the status of a PodGroup keeps for the scheduler itself

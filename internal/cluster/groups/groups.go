@@ -47,11 +47,11 @@ func (m Membership) Implicit() *Membership {
 	return nil
 }
 
-// FillImplicit writes what its members say into a job without a PodGroup: identity and minimum, which is the highest that any
-// of them asks for. A member that says nothing that can be read is refused on its own account. set is what the LeaderWorkerSet of
-// the group says; nil when that is not known, or the group is of none.
+// FillImplicit writes what its members say into a job without a PodGroup: identity and minimum, which is the highest that any of
+// them asks for, and which of them share a domain. A member that says nothing of the minimum that can be read is refused on its
+// own account. set is what the LeaderWorkerSet of the group says; nil when that is not known, or the group is of none.
 func FillImplicit(job *model.Job, set *Spec) {
-	job.UID, job.MinMember = job.Key.Owner, 1
+	job.UID, job.MinMember, job.Invalid = job.Key.Owner, 1, nil
 	for _, task := range job.Tasks {
 		job.MinMember = max(job.MinMember, task.MinMember)
 	}
@@ -63,10 +63,11 @@ func FillImplicit(job *model.Job, set *Spec) {
 		countLate(job)
 	}
 	fillFromPods(job)
+	fillTopology(job, nil)
 }
 
-// FillForeign writes what a foreign object says into its job: identity, age, minimum, and a refusal when it contradicts itself.
-// What no status of ours has is read from the pods, as for an implicit group.
+// FillForeign writes what a foreign object says into its job: identity, age, minimum, which members share a domain, and a refusal
+// when it contradicts itself. What no status of ours has is read from the pods, as for an implicit group.
 func FillForeign(job *model.Job, spec *Spec) {
 	job.UID, job.Created, job.MinMember, job.Roles = spec.UID, spec.CreationTimestamp.Time, spec.MinMember, spec.Roles
 	job.Invalid = nil
@@ -79,6 +80,7 @@ func FillForeign(job *model.Job, spec *Spec) {
 		countLate(job)
 		fillFromPods(job)
 	})
+	fillTopology(job, spec.Topology)
 }
 
 // fillFromPods works out since when a job is in the queue, and whether it was whole, where no status says so.
@@ -144,6 +146,7 @@ func topologyOf(listed []v1alpha1.TopologyConstraint) (topology []model.Topology
 	for _, one := range listed {
 		topology = append(topology, model.TopologyConstraint{
 			Level: one.Level, Preferred: one.Mode == v1alpha1.TopologyPreferred, Roles: slices.Sorted(slices.Values(one.Roles)),
+			SliceSize: max(0, one.SliceSize), WaitSeconds: max(0, one.WaitSeconds),
 		})
 	}
 	return topology

@@ -1,6 +1,7 @@
 package groups
 
 import (
+	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,7 +37,8 @@ func (native) Watches() []Watch {
 }
 
 // decodeNative reads one. One that is being deleted counts: a finalizer keeps it until its pods have ended. Its priority is not
-// read: of a group without a class it is zero whatever its pods have.
+// read: of a group without a class it is zero whatever its pods have. A basic one whose pods share a domain is a gang of one:
+// each of them starts when it fits, in that domain.
 func decodeNative(object *unstructured.Unstructured) *Spec {
 	f := fields{object: object.Object}
 	spec := &Spec{
@@ -55,11 +57,17 @@ func decodeNative(object *unstructured.Unstructured) *Spec {
 		}
 		spec.MinMember = max(1, minCount)
 	}
-	spec.NoGang = basic && f.contradiction == ""
+	spec.Topology = f.nativeTopology()
+	spec.NoGang = basic && spec.Topology == nil && f.contradiction == ""
 	var remarks []string
-	for _, name := range []string{"parentCompositePodGroupName", "schedulingConstraints", "resourceClaims"} {
+	for _, name := range []string{"parentCompositePodGroupName", "resourceClaims"} {
 		if f.value("spec", name) != nil {
 			remarks = append(remarks, name+" is not followed")
+		}
+	}
+	for _, name := range f.keys("spec", "schedulingConstraints") {
+		if name != "topology" {
+			remarks = append(remarks, fmt.Sprintf("schedulingConstraints.%s is not followed", model.Brief(name, maxQuoted)))
 		}
 	}
 	if f.value("spec", "disruptionMode", "all") != nil {
@@ -70,4 +78,28 @@ func decodeNative(object *unstructured.Unstructured) *Spec {
 	spec.Shown = status.condition(schedulingv1beta1.PodGroupInitiallyScheduled)
 	spec.Shown.HasStatus = status.value("status") != nil
 	return spec
+}
+
+// nativeTopology reads the label whose value the nodes of all members have in common; nil when there is none. There is one at
+// most, and nothing is known of it but its key: two of them may mean anything.
+func (f *fields) nativeTopology() (topology []model.TopologyConstraint) {
+	list := f.list("spec", "schedulingConstraints", "topology")
+	if len(list) > 1 {
+		f.contradict("spec.schedulingConstraints.topology has %d entries, at most 1 is supported", len(list))
+		return nil
+	}
+	for _, entry := range list {
+		for _, name := range entry.keys() {
+			if name != "key" {
+				entry.contradict("%s is not known", model.Brief(name, maxQuoted))
+			}
+		}
+		key, _ := entry.value("key").(string)
+		if len(validation.IsQualifiedName(key)) > 0 {
+			entry.contradict("key is %q, which cannot be the key of a label", model.Brief(key, maxQuoted))
+			return nil
+		}
+		topology = []model.TopologyConstraint{{Level: model.LabelLevel(key)}}
+	}
+	return topology
 }

@@ -89,11 +89,39 @@ func TestDecodeNative(t *testing.T) {
 			spec(2, func(s *Spec) { s.PriorityClassName, s.NeverPreempts = "high", true })},
 		"it preempts": {object{"spec": object{"schedulingPolicy": gang(int64(2)), "preemptionPolicy": "PreemptLowerPriority", "disruptionMode": object{"single": object{}}}},
 			spec(2, func(*Spec) {})},
-		"what is not followed": {object{"spec": object{"schedulingPolicy": gang(int64(2)), "schedulingConstraints": object{}, "resourceClaims": []any{},
+		"what is not followed": {object{"spec": object{"schedulingPolicy": gang(int64(2)), "schedulingConstraints": object{"nearness": true}, "resourceClaims": []any{},
 			"parentCompositePodGroupName": "c", "disruptionMode": object{"all": object{}}}},
 			spec(2, func(s *Spec) {
-				s.Remark = "parentCompositePodGroupName is not followed; schedulingConstraints is not followed; resourceClaims is not followed; " +
+				s.Remark = "parentCompositePodGroupName is not followed; resourceClaims is not followed; schedulingConstraints.nearness is not followed; " +
 					"disruptionMode is not followed: members beyond the minimum may be evicted alone"
+			})},
+		"a label that nodes share": {object{"spec": object{"schedulingPolicy": gang(int64(2)), "schedulingConstraints": sharing("example.com/rack")}},
+			spec(2, func(s *Spec) { s.Topology = []model.TopologyConstraint{{Level: "example.com/rack"}} })},
+		"a label without a prefix is not the level of that name": {object{"spec": object{"schedulingPolicy": gang(int64(2)), "schedulingConstraints": sharing("rack")}},
+			spec(2, func(s *Spec) { s.Topology = []model.TopologyConstraint{{Level: "label:rack"}} })},
+		"basic, in one domain": {object{"spec": object{"schedulingPolicy": object{"basic": object{}}, "schedulingConstraints": sharing("rack")}},
+			spec(1, func(s *Spec) { s.Topology = []model.TopologyConstraint{{Level: "label:rack"}} })},
+		"no constraint": {object{"spec": object{"schedulingPolicy": gang(int64(2)), "schedulingConstraints": sharing()}}, spec(2, func(*Spec) {})},
+		"two labels": {object{"spec": object{"schedulingPolicy": gang(int64(2)), "schedulingConstraints": sharing("a", "b")}},
+			spec(2, func(s *Spec) {
+				s.Contradiction = "spec.schedulingConstraints.topology has 2 entries, at most 1 is supported"
+			})},
+		"basic, and two labels": {object{"spec": object{"schedulingPolicy": object{"basic": object{}}, "schedulingConstraints": sharing("a", "b")}},
+			spec(1, func(s *Spec) {
+				s.Contradiction = "spec.schedulingConstraints.topology has 2 entries, at most 1 is supported"
+			})},
+		"an empty key": {object{"spec": object{"schedulingPolicy": gang(int64(2)), "schedulingConstraints": sharing("")}},
+			spec(2, func(s *Spec) {
+				s.Contradiction = "spec.schedulingConstraints.topology[0].key is \"\", which cannot be the key of a label"
+			})},
+		"no key": {object{"spec": object{"schedulingPolicy": gang(int64(2)), "schedulingConstraints": object{"topology": []any{object{}}}}},
+			spec(2, func(s *Spec) {
+				s.Contradiction = "spec.schedulingConstraints.topology[0].key is \"\", which cannot be the key of a label"
+			})},
+		"a key and a mode": {object{"spec": object{"schedulingPolicy": gang(int64(2)),
+			"schedulingConstraints": object{"topology": []any{object{"key": "a", "mode": "Preferred"}}}}},
+			spec(2, func(s *Spec) {
+				s.Topology, s.Contradiction = []model.TopologyConstraint{{Level: "label:a"}}, "spec.schedulingConstraints.topology[0].mode is not known"
 			})},
 		"it is being deleted": {object{"metadata": object{"name": "g", "deletionTimestamp": "2026-01-05T08:00:00Z"}, "spec": object{"schedulingPolicy": gang(int64(2))}},
 			spec(2, func(s *Spec) { s.Name = "g" })},
@@ -113,10 +141,22 @@ func TestDecodeNative(t *testing.T) {
 	}
 }
 
+// sharing are constraints with these keys of labels.
+func sharing(keys ...string) map[string]any {
+	list := []any{}
+	for _, key := range keys {
+		list = append(list, map[string]any{"key": key})
+	}
+	return map[string]any{"topology": list}
+}
+
 // TestOtherFieldsOfSpecs: two specs that differ in one field are not the same.
 func TestOtherFieldsOfSpecs(t *testing.T) {
 	first := Spec{MinMember: 1}
-	for _, change := range []func(*Spec){func(s *Spec) { s.NoGang = true }, func(s *Spec) { s.NeverPreempts = true }} {
+	for _, change := range []func(*Spec){
+		func(s *Spec) { s.NoGang = true }, func(s *Spec) { s.NeverPreempts = true },
+		func(s *Spec) { s.Topology = []model.TopologyConstraint{{Level: "rack"}} },
+	} {
 		other := first
 		if change(&other); first.Same(&other) || other.Same(&first) {
 			t.Errorf("%+v", other)

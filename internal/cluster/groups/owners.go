@@ -58,6 +58,7 @@ func (o *owned) Watches() []Watch {
 		if text, ok := object.GetAnnotations()[v1alpha1.AnnotationMinMember]; ok {
 			spec.MinMember, spec.Roles, spec.Done = f.override(text), nil, nil
 		}
+		spec.readTopology(&f, object.GetAnnotations())
 		if spec.NoGang = o.source == model.SourceJob && spec.MinMember == 0 && f.contradiction == ""; spec.NoGang {
 			spec.Left = 0 // what is not read is no change of it
 		}

@@ -49,6 +49,8 @@ type Spec struct {
 	// MinMember is how many members must start together, at least 1; Roles are the minima of its parts, by name.
 	MinMember int32
 	Roles     []model.Role
+	// Topology says which members share a domain, as the object says it; nil when it says nothing.
+	Topology []model.TopologyConstraint
 	// Done are the roles of which the object says that all members have succeeded. Left is how many members have still to succeed,
 	// zero when it does not say.
 	Done []string
@@ -154,7 +156,7 @@ func (s *Spec) Same(other *Spec) bool {
 	return other != nil && s.UID == other.UID && equality.Semantic.DeepEqual(s.OwnerReferences, other.OwnerReferences) &&
 		s.MinMember == other.MinMember && slices.Equal(s.Roles, other.Roles) && slices.Equal(s.Done, other.Done) && s.Left == other.Left &&
 		s.PriorityClassName == other.PriorityClassName && s.Queue == other.Queue && s.NoGang == other.NoGang &&
-		s.NeverPreempts == other.NeverPreempts &&
+		s.NeverPreempts == other.NeverPreempts && equality.Semantic.DeepEqual(s.Topology, other.Topology) &&
 		s.Contradiction == other.Contradiction && s.Remark == other.Remark &&
 		slices.EqualFunc(s.MinResources, other.MinResources, Amount.equal)
 }

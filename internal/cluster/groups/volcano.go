@@ -77,7 +77,7 @@ func decodeVolcano(object *unstructured.Unstructured) *Spec {
 		remarks = append(remarks, fmt.Sprintf("minTaskMember is not followed: its sum of %d is more than minMember: %d", sum, spec.MinMember))
 	}
 	if mode := f.text("spec", "networkTopology", "mode"); mode == "hard" || mode == "" && f.value("spec", "networkTopology") != nil {
-		remarks = append(remarks, "networkTopology is not followed: members may be placed anywhere")
+		remarks = append(remarks, "networkTopology is not followed; the annotation "+v1alpha1.AnnotationTopology+" of its pods is")
 	}
 	if f.value("spec", "subGroupPolicy") != nil {
 		remarks = append(remarks, "subGroupPolicy is not followed")

@@ -89,9 +89,13 @@ func TestDecodeVolcano(t *testing.T) {
 		"roles of another type": {object{"spec": object{"minMember": int64(2), "minTaskMember": []any{}}},
 			spec(2, func(s *Spec) { s.Contradiction = "spec.minTaskMember is a list, it must be a list of minima by role" })},
 		"hard topology": {object{"spec": object{"networkTopology": object{"mode": "hard"}}},
-			spec(1, func(s *Spec) { s.Remark = "networkTopology is not followed: members may be placed anywhere" })},
+			spec(1, func(s *Spec) {
+				s.Remark = "networkTopology is not followed; the annotation scheduling.tutti.dev/topology of its pods is"
+			})},
 		"hard by default": {object{"spec": object{"networkTopology": object{"highestTierAllowed": int64(1)}}},
-			spec(1, func(s *Spec) { s.Remark = "networkTopology is not followed: members may be placed anywhere" })},
+			spec(1, func(s *Spec) {
+				s.Remark = "networkTopology is not followed; the annotation scheduling.tutti.dev/topology of its pods is"
+			})},
 		"soft topology": {object{"spec": object{"networkTopology": object{"mode": "soft"}}}, spec(1, nil)},
 		"sub-groups":    {object{"spec": object{"subGroupPolicy": []any{}}}, spec(1, func(s *Spec) { s.Remark = "subGroupPolicy is not followed" })},
 		"a status": {object{"status": object{"phase": "Inqueue", "running": int64(2), "conditions": []any{

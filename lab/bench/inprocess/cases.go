@@ -15,10 +15,14 @@ type Measure string
 const (
 	// First is the cycle in which what waits has just come, with nothing remembered of an earlier one.
 	First Measure = "cycle"
+	// Kept is a cycle like that, of a scheduler that has run it before: all has left again, and the same has come once more.
+	Kept Measure = "cycle, the same again"
 	// Again is the cycle after that, in which nothing has changed.
 	Again Measure = "cycle, nothing changed"
 	// OneGang is a cycle like that, but for a gang that waits: one of its members is not what it was.
 	OneGang Measure = "cycle, one waiting gang changed"
+	// OneNode is a cycle like that, but for a small pod of another scheduler that has come to a node, or has gone from it.
+	OneNode Measure = "cycle, one node changed"
 	// Loop is what the scheduler's real loop uses of the processor when it is woken at rest by what changes no answer. It
 	// must write nothing, and run no cycle.
 	Loop Measure = "loop, woken by a heartbeat"
@@ -30,7 +34,7 @@ const (
 // Table groups rows.
 type Table string
 
-// The tables. All but Goals, Queued and Foreign are curves: their rows differ in one size.
+// The tables. All but Goals, Queued, Foreign and Levels are curves: their rows differ in one size.
 const (
 	Goals    Table = "goals"
 	Nodes    Table = "nodes"
@@ -43,23 +47,31 @@ const (
 	Queued Table = "queues"
 	// Foreign compares cycles with those of the same workload in PodGroups of ours.
 	Foreign Table = "groups of others"
+	// Levels compares cycles with those of the same workload without levels in the configuration, and without gangs that name one.
+	Levels Table = "topologies"
 )
 
-// What queues, and groups of others, may cost: so many times as much processor time for a cycle, and so many times as much live
-// heap after it.
+// What queues, groups of others and topologies may cost: so many times as much processor time for a cycle, and so many times as
+// much live heap after it.
 const (
 	maxQueuedTime, maxQueuedHeap   = 1.10, 1.05
 	maxForeignTime, maxForeignHeap = 1.10, 1.10
+	maxLevelsTime, maxLevelsHeap   = 1.10, 1.05
+	// Where gangs name levels.
+	maxDomainsTime = 1.20
 )
 
 // compares reports whether the rows of the table are compared with those of another workload.
-func (t Table) compares() bool { return t == Queued || t == Foreign }
+func (t Table) compares() bool { return t == Queued || t == Foreign || t == Levels }
 
 // base is what a workload of such a table is compared with.
 func (t Table) base(w Workload) Workload {
-	if t == Queued {
+	switch t {
+	case Queued:
 		w.Queues = 0
-	} else {
+	case Levels:
+		w.Topology = Labelled
+	default:
 		w.Roles, w.Source = w.Source.OwnsPods(), model.SourcePodGroup
 	}
 	return w
@@ -160,6 +172,7 @@ func Selection() []Case {
 		}})
 	}
 	cases = append(cases, foreign()...)
+	cases = append(cases, topologies()...)
 	for _, nodes := range []int{1000, 5000, 10_000, 20_000} {
 		cases = append(cases, Case{Table: Nodes, Measure: First, Workload: identical(nodes, 0, 10_000, 50), Rounds: 11})
 	}
@@ -187,6 +200,30 @@ func foreign() (cases []Case) {
 		cases = append(cases, Case{Table: Foreign, Measure: OneGang, Workload: w, Rounds: 5})
 	}
 	return cases
+}
+
+// topologies are the rows with levels: 10 blocks of 50 racks of 20 nodes, and 556 cliques of 18.
+func topologies() []Case {
+	whole := func(pending, gangSize int, topology Topology) Workload {
+		return Workload{Kind: WholeNodes, Nodes: 10_000, Pending: pending, GangSize: gangSize, Topology: topology}
+	}
+	hopeless := Workload{Kind: Hopeless, Nodes: 10_000, Pending: 80_000, GangSize: 8, Topology: InRacks}
+	victims, single, large := evicting(Victims, 10_000, 1000, 1000), identical(10_000, 0, 10_000, 1), identical(20_000, 200_000, 10_000, 50)
+	victims.Topology, single.Topology, large.Topology = InBlock, Declared, Declared
+	return []Case{
+		{Goals, First, whole(1000, 1000, InBlock), 9, 50 * time.Millisecond},
+		{Goals, Kept, whole(1000, 1000, InBlock), 9, 10 * time.Millisecond},
+		{Goals, First, whole(992, 992, InCliques), 9, 50 * time.Millisecond},
+		{Goals, Kept, whole(992, 992, InCliques), 9, 10 * time.Millisecond},
+		{Goals, First, whole(1000, 1000, InRoles), 9, 100 * time.Millisecond},
+		{Goals, First, whole(10_000, 20, InRacks), 5, 300 * time.Millisecond},
+		{Goals, Again, hopeless, 9, 5 * time.Millisecond},
+		{Goals, OneNode, hopeless, 9, 100 * time.Millisecond},
+		{Goals, First, victims, 3, 500 * time.Millisecond},
+		{Table: Levels, Measure: First, Workload: hopeless, Rounds: 5},
+		{Table: Levels, Measure: First, Workload: single, Rounds: 9},
+		{Table: Levels, Measure: First, Workload: large, Rounds: 5},
+	}
 }
 
 // evicting is a cluster whose GPUs all have a pod, eight on each node.
@@ -224,6 +261,8 @@ func (w Workload) fits() bool {
 		return w.Existing+w.Pending <= 300*w.Nodes
 	case Victims, VictimGangs, VictimsHost, VictimsSpread, VictimsZone, Reclaim, NothingToTake:
 		return w.Existing == 8*w.Nodes && w.Pending <= 8*w.Nodes
+	case WholeNodes:
+		return w.Existing <= 300*w.Nodes && w.Pending <= w.Nodes
 	case Zone, Host, Spread:
 		return w.Existing+w.Pending <= 300*w.Nodes && w.Pending <= 10_000
 	}
@@ -240,7 +279,7 @@ func Only(cases []Case, kinds []Kind) []Case {
 
 // One is a first cycle of each kind, all of them when none is named, with these sizes; and of those of which most wait also the
 // cycle after it. A gang size of zero makes one gang of all. With queues it is compared with the same without; with a source of
-// groups, with PodGroups of ours.
+// groups, with PodGroups of ours; with levels that are declared alone, with the same that are not.
 func One(kinds []Kind, workload Workload, rounds int) []Case {
 	if len(kinds) == 0 {
 		kinds = Kinds()
@@ -259,6 +298,8 @@ func One(kinds []Kind, workload Workload, rounds int) []Case {
 		switch {
 		case workload.Source != model.SourcePodGroup:
 			table = Foreign
+		case workload.Topology == Declared:
+			table = Levels
 		case workload.Queues == 0:
 			workload.Queues = kind.queues()
 		case kind.queues() == 0:
@@ -271,7 +312,8 @@ func One(kinds []Kind, workload Workload, rounds int) []Case {
 		}
 		if kind.waits() {
 			cases = append(cases, Case{Table: Goals, Measure: Again, Workload: workload, Rounds: rounds},
-				Case{Table: Goals, Measure: OneGang, Workload: workload, Rounds: rounds})
+				Case{Table: Goals, Measure: OneGang, Workload: workload, Rounds: rounds},
+				Case{Table: Goals, Measure: OneNode, Workload: workload, Rounds: rounds})
 		}
 		if kind.waits() && workload.Queues == 0 { // the loop would write the status of queues, which the server does not have
 			cases = append(cases, Case{Table: Goals, Measure: Loop, Workload: workload, Rounds: 1})

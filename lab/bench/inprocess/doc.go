@@ -10,8 +10,9 @@
 //	workload.go  what a row is about: a cluster, and what waits in it
 //	objects.go   the objects of a workload
 //	foreign.go   the same in groups of others
+//	topology.go  the levels of a cluster, and what gangs say about them
 //	world.go     the live state that they fill, and a cycle on it
-//	measure.go   rounds, medians, and the same without queues
+//	measure.go   rounds, medians, and the same without queues or topologies
 //	loop.go      the scheduler's loop, at rest
 //	fit.go       the exponent of a curve
 //	report.go    the pages

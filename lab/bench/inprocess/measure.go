@@ -154,15 +154,21 @@ func (b *bench) rounds(_ context.Context, c Case) (Result, error) {
 	return median(rounds), nil
 }
 
-// remember runs the cycles before the one that is measured, and reports whether there are any: what waits is there then.
+// remember runs the cycles before the one that is measured, and reports whether what waits is there then.
 func (b *bench) remember(c Case) bool {
-	if c.Measure != Again && c.Measure != OneGang {
-		return false
+	switch c.Measure {
+	case Again, OneGang, OneNode:
+		b.world.arrive()
+		b.world.run()
+		b.world.run() // what the first one decided changes the snapshot once more
+		return true
+	case Kept:
+		b.world.arrive()
+		b.world.run()
+		b.world.leave()
+	case First, Loop, Unchanged, Changed:
 	}
-	b.world.arrive()
-	b.world.run()
-	b.world.run() // what the first one decided changes the snapshot once more
-	return true
+	return false
 }
 
 // compare measures a case, and the same without what it is about, in turns. Each time the cluster is made again and is the only
@@ -227,11 +233,17 @@ func (b *bench) round(c Case) (took round, err error) {
 		w.arrive()
 		defer w.leave()
 		runtime.GC()
+	case Kept:
+		w.come()
+		defer w.leave()
+		runtime.GC()
 	case Changed:
 		w.churn(100)
 		runtime.GC()
 	case OneGang:
 		w.touch()
+	case OneNode:
+		w.visit()
 	case Again, Unchanged, Loop:
 	}
 	var before, after runtime.MemStats
@@ -244,10 +256,10 @@ func (b *bench) round(c Case) (took round, err error) {
 	if err != nil {
 		return took, err
 	}
-	if c.Measure == First || c.Measure == Again || c.Measure == OneGang {
-		took.cycle = w.run()
-	} else {
+	if c.Measure == Unchanged || c.Measure == Changed {
 		took.cycle = w.look()
+	} else {
+		took.cycle = w.run()
 	}
 	end, err := processorTime()
 	if err := errors.Join(err, stop()); err != nil {
@@ -255,7 +267,7 @@ func (b *bench) round(c Case) (took round, err error) {
 	}
 	runtime.ReadMemStats(&after)
 	took.processor, took.allocated = end-start, after.TotalAlloc-before.TotalAlloc
-	if c.Measure == First && took.binds != c.Workload.Starts() {
+	if (c.Measure == First || c.Measure == Kept) && took.binds != c.Workload.Starts() {
 		return took, fmt.Errorf("%d of %d pods were bound", took.binds, c.Workload.Starts())
 	}
 	if c.Table.compares() {

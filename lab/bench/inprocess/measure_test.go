@@ -2,6 +2,7 @@ package inprocess
 
 import (
 	"io"
+	"strings"
 	"testing"
 )
 
@@ -106,5 +107,39 @@ func TestAThousandQueuesHaveFourLevels(t *testing.T) {
 	}
 	if len(parents) != 1000 || deepest != 4 || limits != 334 {
 		t.Errorf("%d queues on %d levels, %d with limits", len(parents), deepest, limits)
+	}
+}
+
+// TestGangsShareDomains: gangs start in their domains, for the first time and again, and not where no domain has capacity.
+func TestGangsShareDomains(t *testing.T) {
+	for _, topology := range Topologies() {
+		size := 40
+		if topology == InRacks {
+			size = 20
+		}
+		w := Workload{Kind: WholeNodes, Nodes: 50, Pending: 40, GangSize: size, Topology: topology}
+		if _, err := Run(t.Context(), []Case{{Goals, First, w, 1, 0}, {Goals, Kept, w, 2, 0}}, Options{Out: io.Discard}); err != nil {
+			t.Error(err)
+		}
+	}
+	tooMany := Workload{Kind: WholeNodes, Nodes: 50, Pending: 42, GangSize: 21, Topology: InRacks}
+	if _, err := Run(t.Context(), []Case{{Goals, First, tooMany, 1, 0}}, Options{Out: io.Discard}); err == nil {
+		t.Error("gangs of 21 start in racks of 20")
+	}
+}
+
+// TestTopologiesAreComparedWithNone: hopeless gangs that share racks wait as those that share nothing do.
+func TestTopologiesAreComparedWithNone(t *testing.T) {
+	w := Workload{Kind: Hopeless, Nodes: 50, Pending: 40, GangSize: 8, Topology: InRacks}
+	results, err := Run(t.Context(), []Case{{Levels, First, w, 1, 0}, {Goals, OneNode, w, 1, 0}}, Options{Out: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	with, without, changed := results[0], results[0].Without, results[1]
+	if without.Case.Workload.Topology != Labelled || with.Waiting != 5 || without.Waiting != 5 || with.Binds != without.Binds || changed.Waiting != 5 {
+		t.Errorf("%+v beside %+v, then %+v", with, without, changed)
+	}
+	if text := Markdown(results); !strings.Contains(text, "### What topologies cost") || !strings.Contains(text, "| 40, hopeless, topology: racks | 8 | 50 | 0 |") {
+		t.Error(text)
 	}
 }

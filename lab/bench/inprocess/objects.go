@@ -38,6 +38,10 @@ type Batch struct {
 // Objects makes the objects.
 func (w Workload) Objects() Objects {
 	o := w.inPodGroups()
+	for i, node := range o.Nodes {
+		w.Topology.label(node, i)
+	}
+	o.Pending.share(w)
 	o.Pending.writtenBy(w.Source)
 	if w.Roles {
 		o.Pending.inRoles()
@@ -68,8 +72,11 @@ func (w Workload) inPodGroups() Objects {
 		return o
 	}
 	request := func() corev1.ResourceList { return small() }
-	if w.Kind == Shapes {
+	switch w.Kind {
+	case Shapes:
 		request = d.interleaved()
+	case WholeNodes:
+		request = func() corev1.ResourceList { return devices(w.Topology.gpus()) }
 	}
 	for i := 0; len(o.Pending.Pods) < w.Pending; i++ {
 		size := min(w.GangSize, w.Pending-len(o.Pending.Pods))
@@ -286,6 +293,13 @@ func small() corev1.ResourceList {
 	}
 }
 
+// devices is a request of so many GPUs.
+func devices(n int64) corev1.ResourceList {
+	list := small()
+	list[gpu] = *resource.NewQuantity(n, resource.DecimalSI)
+	return list
+}
+
 // interleaved returns the requests of one pod after another: any of many shapes, each as likely, with the shape of the
 // pod before it in runs of the usual length.
 func (d *objectBuilder) interleaved() func() corev1.ResourceList {
@@ -330,6 +344,6 @@ func (k Kind) constrain(pod *corev1.Pod) {
 		pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
 			MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: siblings,
 		}}
-	case Identical, Shapes, Hopeless, Minima, Victims, VictimGangs, Reclaim, NothingToTake:
+	case Identical, Shapes, Hopeless, Minima, Victims, VictimGangs, Reclaim, NothingToTake, WholeNodes:
 	}
 }

@@ -15,6 +15,7 @@ func Markdown(results []Result) string {
 	writeGoals(&b, table(results, Goals))
 	writeQueued(&b, table(results, Queued))
 	writeForeign(&b, table(results, Foreign))
+	writeLevels(&b, table(results, Levels))
 	for _, curve := range Curves() {
 		writeCurve(&b, curve, table(results, curve))
 	}
@@ -70,7 +71,7 @@ func writeGoals(b *strings.Builder, rows []Result) {
 		if r.Case.Goal > 0 {
 			goal, met = "≤ "+r.Case.Goal.String(), page.Met(r.Met())
 		}
-		waits, size := fmt.Sprintf("%d, %s%s", w.Pending, w.Kind, w.inQueues()), fmt.Sprint(w.GangSize)
+		waits, size := fmt.Sprintf("%d, %s%s%s", w.Pending, w.Kind, w.inQueues(), w.inDomains()), fmt.Sprint(w.GangSize)
 		if r.Case.Measure == Unchanged || r.Case.Measure == Changed {
 			waits, size = "none", ""
 		}
@@ -121,6 +122,26 @@ func writeForeign(b *strings.Builder, rows []Result) {
 	b.WriteString("\n")
 }
 
+func writeLevels(b *strings.Builder, rows []Result) {
+	if len(rows) == 0 {
+		return
+	}
+	b.WriteString("### What topologies cost\n\n" +
+		"| pods that wait | gang size | nodes | existing pods | processor time without | with topologies | times | goal | met " +
+		"| live heap without | with topologies | times | goal | met |\n" +
+		"|---|---:|---:|---:|---:|---:|---:|---:|---|---:|---:|---:|---:|---|\n")
+	for _, r := range rows {
+		w, without, most := r.Case.Workload, r.Without, maxLevelsTime
+		if w.Topology != Declared {
+			most = maxDomainsTime
+		}
+		fmt.Fprintf(b, "| %d, %s%s | %d | %d | %d | %s | %s | %s | %s | %s | %s |\n", w.Pending, w.Kind, w.inDomains(), w.GangSize, w.Nodes, w.Existing,
+			seconds(without.Processor), seconds(r.Processor), times(r.Processor.Seconds(), without.Processor.Seconds(), most),
+			bytes(without.Live), bytes(r.Live), times(float64(r.Live), float64(without.Live), maxLevelsHeap))
+	}
+	b.WriteString("\n")
+}
+
 func writeCurve(b *strings.Builder, curve Table, rows []Result) {
 	if len(rows) == 0 {
 		return
@@ -162,7 +183,7 @@ func writeRows(b *strings.Builder, rows []Result) {
 }
 
 func rate(r Result) string {
-	if r.Case.Measure != First {
+	if r.Case.Measure != First && r.Case.Measure != Kept {
 		return ""
 	}
 	return fmt.Sprintf("%.0f", r.Rate())

@@ -37,6 +37,8 @@ const (
 	// Reclaim: every GPU has a pod of a gang of four, one after the other in another queue; what waits is within the guarantee of one
 	// queue more.
 	Reclaim Kind = "reclaim"
+	// WholeNodes are pods that have all GPUs of a node each, or half of them where the topology says so.
+	WholeNodes Kind = "whole nodes"
 	// NothingToTake: the same, but what waits are gangs in those queues, of which each has its share already.
 	NothingToTake Kind = "nothing to take"
 )
@@ -45,7 +47,7 @@ const (
 func Kinds() []Kind {
 	return []Kind{
 		Identical, Shapes, Zone, Host, Spread, Hopeless, Minima, Victims, VictimGangs, VictimsHost, VictimsSpread, VictimsZone,
-		Reclaim, NothingToTake,
+		Reclaim, NothingToTake, WholeNodes,
 	}
 }
 
@@ -54,7 +56,7 @@ func (k Kind) full() bool {
 	switch k {
 	case Victims, VictimGangs, VictimsHost, VictimsSpread, VictimsZone, Reclaim, NothingToTake:
 		return true
-	case Identical, Shapes, Zone, Host, Spread, Hopeless, Minima:
+	case Identical, Shapes, Zone, Host, Spread, Hopeless, Minima, WholeNodes:
 	}
 	return false
 }
@@ -80,7 +82,7 @@ func (k Kind) runs() int {
 		return runningGang
 	case Reclaim, NothingToTake:
 		return smallGang
-	case Victims, VictimsHost, VictimsSpread, VictimsZone, Identical, Shapes, Zone, Host, Spread, Hopeless, Minima:
+	case Victims, VictimsHost, VictimsSpread, VictimsZone, Identical, Shapes, Zone, Host, Spread, Hopeless, Minima, WholeNodes:
 	}
 	return 1
 }
@@ -124,12 +126,15 @@ type Workload struct {
 	Source model.Source
 	// Roles gives these PodGroups the roles of a PyTorchJob, one master and workers.
 	Roles bool
+	// Topology is what the cluster is labelled with, and what the gangs that wait say about it, but for those that start behind
+	// hopeless ones.
+	Topology Topology
 }
 
 // String is the workload as a row of a table names it.
 func (w Workload) String() string {
-	return fmt.Sprintf("%s, %d nodes, %d existing, %d pending in gangs of %d%s%s",
-		w.Kind, w.Nodes, w.Existing, w.Pending, w.GangSize, w.inQueues(), w.ofSource())
+	return fmt.Sprintf("%s, %d nodes, %d existing, %d pending in gangs of %d%s%s%s",
+		w.Kind, w.Nodes, w.Existing, w.Pending, w.GangSize, w.inQueues(), w.ofSource(), w.inDomains())
 }
 
 // ofSource names the source of the groups, if they are not ours.
@@ -148,6 +153,14 @@ func (w Workload) inQueues() string {
 	return fmt.Sprintf(", %d queues", w.Queues)
 }
 
+// inDomains names the topology, if there is any.
+func (w Workload) inDomains() string {
+	if w.Topology == Unlabelled {
+		return ""
+	}
+	return ", topology: " + string(w.Topology)
+}
+
 // Gangs is how many gangs wait, the last of them maybe smaller than the others.
 func (w Workload) Gangs() int { return (w.Pending + w.GangSize - 1) / w.GangSize }
 
@@ -158,7 +171,7 @@ func (w Workload) Starts() int {
 		return startable * startableSize
 	case NothingToTake:
 		return 0
-	case Identical, Shapes, Zone, Host, Spread, Victims, VictimGangs, VictimsHost, VictimsSpread, VictimsZone, Reclaim:
+	case Identical, Shapes, Zone, Host, Spread, Victims, VictimGangs, VictimsHost, VictimsSpread, VictimsZone, Reclaim, WholeNodes:
 	}
 	return w.Pending
 }

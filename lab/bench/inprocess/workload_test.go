@@ -101,3 +101,24 @@ func TestHopelessGangsHaveRoomForSomeMembers(t *testing.T) {
 		t.Error("those that start are not younger")
 	}
 }
+
+func TestLevelsCrossEachOther(t *testing.T) {
+	o := Workload{Kind: WholeNodes, Nodes: 10_000, Pending: 1, GangSize: 1, Topology: Labelled}.Objects()
+	racks, cliques, crossing := map[string]int{}, map[string]int{}, map[string]bool{}
+	first := map[string]string{}
+	for _, node := range o.Nodes {
+		rack := node.Labels[levelPrefix+blockLevel] + "/" + node.Labels[levelPrefix+rackLevel]
+		clique := node.Labels[levelPrefix+cliqueLevel]
+		racks[rack]++
+		cliques[clique]++
+		if first[clique] == "" {
+			first[clique] = rack
+		}
+		if first[clique] != rack {
+			crossing[clique] = true
+		}
+	}
+	if len(racks) != 500 || racks["b9/r49"] != 20 || len(cliques) != 556 || cliques["c0"] != 18 || len(crossing) < 400 {
+		t.Errorf("%d racks, %d cliques, %d of them across racks", len(racks), len(cliques), len(crossing))
+	}
+}

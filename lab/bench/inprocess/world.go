@@ -41,6 +41,8 @@ type world struct {
 	serial   int
 	// evicted are the pods that a cycle decided to evict, which they are spared afterwards.
 	evicted []types.UID
+	// visitor is a pod of another scheduler that is on the first node; nil when it is not.
+	visitor *corev1.Pod
 	stop    func()
 }
 
@@ -107,6 +109,7 @@ func (w *world) open() error {
 	if err != nil {
 		return fmt.Errorf("built-in configuration: %w", err)
 	}
+	configuration.Topologies = w.workload.Topology.levels()
 	if w.profile, err = catalogue.Build(configuration); err != nil {
 		return fmt.Errorf("built-in profile: %w", err)
 	}
@@ -135,6 +138,11 @@ func (w *world) apply(b Batch, deleted bool) {
 // arrive lets what waits come to be, to a scheduler that remembers nothing.
 func (w *world) arrive() {
 	w.cache = &framework.Cache{}
+	w.come()
+}
+
+// come lets what waits come to be, to a scheduler that remembers what it does.
+func (w *world) come() {
 	w.renewPending()
 	w.apply(w.pending, false)
 }
@@ -196,6 +204,23 @@ func (w *world) churn(oneIn int) {
 		w.existing.Pods[i] = &pod
 		w.state.Apply(cluster.Event{Kind: cluster.KindPod, Pod: &pod})
 	}
+}
+
+// visit tells of a pod of another scheduler that has come to the first node, or has gone from it, in turns.
+func (w *world) visit() {
+	pod := w.visitor
+	if pod != nil {
+		w.visitor = nil
+		w.state.Apply(cluster.Event{Kind: cluster.KindPod, Pod: pod, Deleted: true})
+		return
+	}
+	pod = w.pending.Pods[0].DeepCopy()
+	w.reset(&pod.ObjectMeta)
+	pod.Name, pod.Labels, pod.Spec.SchedulerName = "visitor", nil, corev1.DefaultSchedulerName
+	pod.Spec.NodeName, pod.Status.Phase = w.nodes[0].Name, corev1.PodRunning
+	pod.Spec.Containers[0].Resources.Requests = small()
+	w.visitor = pod
+	w.state.Apply(cluster.Event{Kind: cluster.KindPod, Pod: pod})
 }
 
 // touch tells of a changed label of the first pod that waits.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -16,7 +17,7 @@ type extraMembers struct {
 	// waiting are those that have not been looked at, in task order. Capacity only shrinks while surplus is handed out, so no
 	// task needs a second look.
 	waiting    []*model.Task
-	infeasible map[model.Shape]bool
+	infeasible map[alike]bool
 	// refused counts those that found no capacity, reason is why the first of them did not.
 	refused int
 	reason  *model.Refusal
@@ -38,7 +39,7 @@ func (r *cycle) allocateBeyondMinimum(candidates []*model.Job) {
 		}
 		jobs = append(jobs, job)
 		surpluses[job.Key] = &extraMembers{
-			job: job, priority: job.Priority, infeasible: map[model.Shape]bool{},
+			job: job, priority: job.Priority, infeasible: map[alike]bool{},
 			waiting: slices.SortedFunc(slices.Values(job.Pending()), session.CompareTasks),
 		}
 		surpluses[job.Key].lower()
@@ -88,12 +89,18 @@ func (s *extraMembers) placeNext(r *cycle) bool {
 		s.lower()
 		session.ApplyReservations(s.job)
 		task := s.waiting[0]
+		if slice := placement.StartTogether(session, s.job, task, s.waiting); len(slice) > 1 {
+			if s.placeSlice(r, slice) {
+				return true
+			}
+			continue
+		}
 		s.waiting = s.waiting[1:]
 		refusal := task.Invalid
 		if refusal == nil {
 			refusal = session.OverLimit(task, model.Idle)
 		}
-		if refusal == nil && !s.infeasible[task.Shape] {
+		if refusal == nil && !s.infeasible[s.alike(r, task)] {
 			refusal = session.Try(func(statement *framework.Statement) *model.Refusal {
 				node, tally := selectNode(session, s.job, task)
 				if node == nil {
@@ -107,7 +114,7 @@ func (s *extraMembers) placeNext(r *cycle) bool {
 			if refusal == nil {
 				return true
 			}
-			s.infeasible[task.Shape] = session.FitsByResourcesOnly(task)
+			s.infeasible[s.alike(r, task)] = session.IsPlainInDomain(task)
 		}
 		s.refused++
 		if s.reason == nil {
@@ -116,6 +123,40 @@ func (s *extraMembers) placeNext(r *cycle) bool {
 	}
 	if s.reason != nil {
 		session.Refuse(s.job, s.explain())
+	}
+	return false
+}
+
+// alike is what members have in common for which capacity alone decides: their shape, and with which others they share domains.
+type alike struct {
+	shape  model.Shape
+	role   string
+	slices string
+}
+
+func (s *extraMembers) alike(r *cycle, task *model.Task) alike {
+	if len(s.job.Topology) == 0 {
+		return alike{shape: task.Shape}
+	}
+	return alike{task.Shape, task.Role, placement.SlicesOf(r.session, s.job, task)}
+}
+
+// placeSlice places members that start together, or none of them.
+func (s *extraMembers) placeSlice(r *cycle, slice []*model.Task) bool {
+	s.waiting = slices.DeleteFunc(s.waiting, func(task *model.Task) bool { return slices.Contains(slice, task) })
+	trial := placement.New(r.session, s.job, r.largest, &r.budget)
+	refusal := r.session.Try(func(statement *framework.Statement) *model.Refusal {
+		if refusal := trial.PlaceSlice(statement, slice); refusal != nil {
+			return refusal
+		}
+		return r.admit(s.job, slice)
+	})
+	if refusal == nil {
+		return true
+	}
+	s.refused += len(slice)
+	if s.reason == nil {
+		s.reason = refusal
 	}
 	return false
 }

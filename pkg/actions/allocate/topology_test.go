@@ -88,18 +88,27 @@ func (p *places) drawLevels(t *rapid.T, roles []string) {
 
 // start returns the nodes of the members that a cycle binds.
 func (p *places) start() map[string]*model.Node {
-	at := map[string]*model.Node{}
+	at, _ := p.cycle()
+	return at
+}
+
+// cycle returns the nodes of the members that a cycle binds, and why the gang waits.
+func (p *places) cycle() (at map[string]*model.Node, refusal *model.Refusal) {
+	at = map[string]*model.Node{}
 	profile := &framework.Profile{
 		Actions: []framework.Action{allocate.New()}, Topologies: trees(),
 		Tiers: []framework.Tier{{{Factory: gang.New}, {Factory: func() framework.Plugin { return barred{} }}}},
 	}
-	framework.Run(p.snapshot, profile, framework.Options{Verify: true, Decide: func(d model.Decision) {
+	refusals := framework.Run(p.snapshot, profile, framework.Options{Verify: true, Decide: func(d model.Decision) {
 		for _, bind := range d.Binds {
 			at[bind.Pod.Name] = p.snapshot.Node(bind.Node)
 		}
 	}})
-	return at
+	return at, refusals[p.job.Key]
 }
+
+// notAll is what a reason says that is not exact.
+const notAll = "not all possibilities were tried"
 
 // combinations returns the sets of nodes that are in one domain of each of the levels.
 func (p *places) combinations(levels []string) map[string][]*model.Node {
@@ -142,7 +151,10 @@ func TestOneShapeStartsWhereADomainHasCapacity(t *testing.T) {
 		for _, nodes := range p.combinations(levels) {
 			possible = possible || fits(nodes) >= int64(p.job.MinMember)
 		}
-		at := p.start()
+		at, refusal := p.cycle()
+		if !possible && strings.Contains(refusal.String(), notAll) {
+			t.Fatalf("%v: %s", levels, refusal)
+		}
 		if got := len(at) == int(p.job.MinMember); got != possible || len(at) > 0 && !got {
 			t.Fatalf("%v: %d of %d members are bound; a domain with capacity exists: %v", levels, len(at), p.job.MinMember, possible)
 		}
@@ -159,9 +171,37 @@ func TestOneShapeStartsWhereADomainHasCapacity(t *testing.T) {
 		if slices.Equal(levels, []string{"block"}) {
 			p.holdFewestRacks(t, at)
 		}
+		p.holdRankOrder(t, at)
 	})
 	if started == 0 || waited == 0 {
 		t.Errorf("%d gangs started and %d waited: one kind is missing", started, waited)
+	}
+}
+
+// holdRankOrder holds that from each member to the next one by index another domain is entered as seldom as possible: of the
+// topology that the group names first, and of single nodes.
+func (p *places) holdRankOrder(t *rapid.T, at map[string]*model.Node) {
+	levels := []string{"block", "rack", "host"}
+	if p.job.Topology[0].Level == "clique" {
+		levels = []string{"clique", "host"}
+	}
+	for i, level := range levels {
+		key := func(member int) (path string) {
+			for _, one := range levels[:i+1] {
+				path += "/" + p.label(at[fmt.Sprint("m", member)], one)
+			}
+			return path
+		}
+		entered, seen := 0, map[string]bool{}
+		for member := range len(p.job.Tasks) {
+			if member == 0 || key(member) != key(member-1) {
+				entered++
+			}
+			seen[key(member)] = true
+		}
+		if entered != len(seen) {
+			t.Fatalf("%+v: a %s is entered %d times, of which there are %d\n%s", p.job.Topology, level, entered, len(seen), p)
+		}
 	}
 }
 
@@ -210,7 +250,10 @@ func TestFewMembersAreFoundADomainExactly(t *testing.T) {
 		}
 		p.drawLevels(t, []string{"r", ""})
 		possible := p.solve(map[*model.Task]*model.Node{}, 0)
-		at := p.start()
+		at, refusal := p.cycle()
+		if !possible && strings.Contains(refusal.String(), notAll) {
+			t.Fatalf("%+v: %s\n%s", p.job.Topology, refusal, p)
+		}
 		if (len(at) > 0) != possible {
 			t.Fatalf("%+v: %d members are bound; possible: %v\n%s", p.job.Topology, len(at), possible, p)
 		}
@@ -285,4 +328,98 @@ func (p *places) hasPlace(task *model.Task, node *model.Node, at map[*model.Task
 		}
 	}
 	return true
+}
+
+// drawParts draws a gang whose roles each share a rack of their own, and all of them a block, or not.
+func drawParts(t *rapid.T) *places {
+	p := &places{problem: problem{snapshot: &model.Snapshot{Dimensions: model.NewDimensions()}}}
+	racks := rapid.IntRange(1, 6).Draw(t, "racks")
+	for i := range rapid.IntRange(racks, 20).Draw(t, "nodes") {
+		room := model.Resources{rapid.Int64Range(1, 3).Draw(t, "cpu"), 0, 0, 0}
+		rack := i % racks
+		p.snapshot.Nodes = append(p.snapshot.Nodes, &model.Node{
+			Name: fmt.Sprintf("n%02d", i), Allocatable: room, Idle: room.Clone(),
+			Releasing: make(model.Resources, 4), Pipelined: make(model.Resources, 4),
+			Object: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"block": fmt.Sprint(rack % 2), "rack": fmt.Sprint(rack)}}},
+		})
+	}
+	p.job = &model.Job{Key: model.JobKey{Namespace: "default", Name: "gang"}, UID: "gang"}
+	for i := range rapid.IntRange(2, 8).Draw(t, "parts") {
+		role := fmt.Sprint("r", i)
+		n := rapid.Int32Range(1, 5).Draw(t, "members")
+		p.job.Roles = append(p.job.Roles, model.Role{Name: role, MinMember: n})
+		p.job.MinMember += n
+		for range n {
+			p.job.Tasks = append(p.job.Tasks, &model.Task{
+				PodRef: model.PodRef{UID: types.UID(fmt.Sprintf("m%03d", len(p.job.Tasks))), Name: fmt.Sprint("m", len(p.job.Tasks))}, Job: p.job.Key,
+				Role: role, Pod: &corev1.Pod{}, Request: model.Resources{1}, Shape: unique.Make("one"),
+			})
+		}
+		p.job.Topology = append(p.job.Topology, model.TopologyConstraint{Level: "rack", Roles: []string{role}})
+	}
+	if rapid.Bool().Draw(t, "in a block") {
+		p.job.Topology = append(p.job.Topology, model.TopologyConstraint{Level: "block"})
+	}
+	p.snapshot.Jobs = []*model.Job{p.job}
+	return p
+}
+
+// packs reports whether parts from one on fit into what is left of the racks.
+func packs(parts []int64, left []int64, seen map[string]bool) bool {
+	if len(parts) == 0 {
+		return true
+	}
+	state := fmt.Sprint(len(parts), left)
+	if seen[state] {
+		return false
+	}
+	for i := range left {
+		if left[i] >= parts[0] {
+			left[i] -= parts[0]
+			if packs(parts[1:], left, seen) {
+				return true
+			}
+			left[i] += parts[0]
+		}
+	}
+	seen[state] = true
+	return false
+}
+
+// TestPartsOfOneShapeArePackedExactly: up to eight parts, each in one of six racks, start if and only if any choice of racks has
+// capacity for all of them.
+func TestPartsOfOneShapeArePackedExactly(t *testing.T) {
+	started, waited := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawParts(t)
+		var parts []int64
+		for _, role := range p.job.Roles {
+			parts = append(parts, int64(role.MinMember))
+		}
+		levels, possible := []string{"rack"}, false
+		around := map[string][]*model.Node{"": p.snapshot.Nodes}
+		if len(p.job.Topology) > len(p.job.Roles) {
+			around = p.combinations([]string{"block"})
+		}
+		for _, nodes := range around {
+			inside := &places{problem: problem{snapshot: &model.Snapshot{Nodes: nodes}}}
+			var left []int64
+			for _, rack := range inside.combinations(levels) {
+				left = append(left, fits(rack))
+			}
+			possible = possible || packs(parts, left, map[string]bool{})
+		}
+		at, refusal := p.cycle()
+		if got := len(at) == len(p.job.Tasks); got != possible || len(at) > 0 && !got {
+			t.Fatalf("%v: %d of %d members are bound; possible: %v; %s\n%s", parts, len(at), p.job.MinMember, possible, refusal, p)
+		}
+		if possible {
+			started++
+		} else if waited++; strings.Contains(refusal.String(), notAll) {
+			t.Fatalf("%v: %s", parts, refusal)
+		}
+	})
+	if started == 0 || waited == 0 {
+		t.Errorf("%d gangs started and %d waited: one kind is missing", started, waited)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"unique"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/pkg/actions/preempt"
@@ -73,8 +74,8 @@ func measure(b *testing.B, cluster func() *model.Snapshot, victims int) {
 		snapshot := cluster()
 		snapshot.AssignIndexes()
 		profile := &framework.Profile{
-			Actions: []framework.Action{refusing{}, preempt.New(preempt.DefaultOptions())},
-			Tiers:   []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}, {Factory: conformance.New}}},
+			Actions: []framework.Action{refusing{}, preempt.New(preempt.DefaultOptions())}, Topologies: racks(),
+			Tiers: []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}, {Factory: conformance.New}}},
 		}
 		evicted := 0
 		options := framework.Options{Decide: func(d model.Decision) { evicted += len(d.Evictions) }}
@@ -102,6 +103,40 @@ func BenchmarkGang(b *testing.B) {
 				snapshot.Jobs = append(snapshot.Jobs, job)
 				return snapshot
 			}, 1000)
+		})
+	}
+}
+
+// BenchmarkDomains is one gang on 10,000 nodes in 10 blocks of 50 racks, full of gangs: of members that take a device or a whole
+// node each, anywhere or in one domain.
+func BenchmarkDomains(b *testing.B) {
+	for _, of := range []struct {
+		level            string
+		members, devices int
+	}{{"", 1000, 1}, {"block", 1000, 1}, {"", 1000, 8}, {"block", 1000, 8}, {"rack", 20, 8}, {"rack", 20, 1}} {
+		b.Run(fmt.Sprintf("level=%s/members=%d/devices=%d", of.level, of.members, of.devices), func(b *testing.B) {
+			measure(b, func() *model.Snapshot {
+				snapshot := full(10_000, 4)
+				for i, node := range snapshot.Nodes {
+					node.Object = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{
+						"block": fmt.Sprint("b", i/1000), "rack": fmt.Sprint("r", i/20%50),
+					}}}
+				}
+				job := &model.Job{Key: model.JobKey{Namespace: "default", Name: "z"}, MinMember: int32(of.members), Priority: 10, Version: 1}
+				if of.level != "" {
+					job.Topology = []model.TopologyConstraint{{Level: of.level}}
+				}
+				for i := range of.members {
+					task := device(job, fmt.Sprintf("z%04d", i))
+					for position := range task.Request {
+						if position != model.Pods {
+							task.Request[position] *= int64(of.devices)
+						}
+					}
+				}
+				snapshot.Jobs = append(snapshot.Jobs, job)
+				return snapshot
+			}, of.members*of.devices)
 		})
 	}
 }

@@ -18,6 +18,8 @@
 //	budget.go             what plans take from disruption budgets
 //	plan.go               a set of units that may go together
 //	search.go             how a plan is looked for, and carried out
+//	search_domains.go     domain by domain, for members that share one
+//	domaincost.go         the least that victims in a domain can cost
 //	search_exhaustive.go  all sets, in small clusters
 //	search_greedy.go      member by member, where it costs least
 //	nodecost.go           the cheapest node for one more member

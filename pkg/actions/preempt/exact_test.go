@@ -17,7 +17,7 @@ import (
 )
 
 func profileOf(action framework.Action) *framework.Profile {
-	return &framework.Profile{Actions: []framework.Action{placing{}, action}, Tiers: []framework.Tier{{
+	return &framework.Profile{Actions: []framework.Action{placing{}, action}, Topologies: racks(), Tiers: []framework.Tier{{
 		{Factory: priority.New}, {Factory: gang.New}, {Factory: conformance.New}, {Factory: func() framework.Plugin { return barred{} }},
 	}}}
 }

@@ -75,7 +75,7 @@ func (s *search) nodeCosts(p *plan, task *model.Task) *nodeCostHeap {
 }
 
 func (s *search) newNodeCosts(task *model.Task) *nodeCostHeap {
-	nodes := s.session.EligibleNodes(task)
+	nodes := s.eligible(task)
 	b := &nodeCostHeap{
 		request: task.Request, nodes: nodes, at: make([]int32, len(s.session.Snapshot.Nodes)),
 		costs: make([]cost, len(nodes)), where: make([]int32, len(nodes)), parked: map[int32]bool{},

@@ -185,6 +185,15 @@ func (p *plan) cost() cost {
 	return sum
 }
 
+// isCheaperThan reports whether a plan costs less than another one; nil, which is none, does not.
+func (p *plan) isCheaperThan(other *plan) bool {
+	if p == nil {
+		return false
+	}
+	own, its := p.cost(), other.cost()
+	return own.compare(&its) < 0
+}
+
 // evict marks a unit's pods for eviction, as the arguments say.
 func (r *run) evict(statement *framework.Statement, u *victimUnit) *model.Refusal {
 	for _, task := range u.tasks {

@@ -114,7 +114,7 @@ func (r *reprieval) moveDisplaced(statement *framework.Statement, u *victimUnit)
 			if (r.plain || r.session.FeasibleOn(member, node, model.FutureIdle)) && statement.Pipeline(member, node) == nil {
 				continue
 			}
-			other := r.session.BestNode(member, model.FutureIdle)
+			other := r.bestNodeFor(member)
 			if other == nil {
 				return undone()
 			}

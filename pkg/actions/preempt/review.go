@@ -93,6 +93,10 @@ func (s *search) excludingNodes() *search {
 
 // applyOrRevise decides a plan, or what reviewers make of it; false when that comes to nothing.
 func (s *search) applyOrRevise(p *plan) bool {
+	if s.shared != nil {
+		s.session.Confine(s.shared, s.domain)
+		defer s.session.Unconfine()
+	}
 	var before []framework.VictimRejection
 	for {
 		s.rounds.objections = nil

@@ -23,6 +23,11 @@ type search struct {
 	// plain reports that shape and capacity alone decide where members may go, uniform that they also are all of one shape,
 	// limited that what the queue of the job holds is limited: then pods may have to go that are on no node of a member.
 	plain, uniform, limited bool
+	// shared and domain are the domain of the victims, which is where the job starts; shared is nil where the victims are anywhere.
+	// nodes are its nodes by index while they alone are searched, else nil.
+	shared *model.TopologyConstraint
+	domain int
+	nodes  []int
 	// places are where the members went when the job could start.
 	places []memberPlacement
 	// allowed reports that the job had a right to the units then.
@@ -48,16 +53,41 @@ func (r *run) newSearch(job *model.Job, pool *candidateVictims, claim framework.
 	if claim != nil {
 		s.costHeaps = map[heapKey]*nodeCostHeap{}
 	}
+	s.compareMembers()
+	return s
+}
+
+// compareMembers sets what the members have in common, as the session stands.
+func (s *search) compareMembers() {
 	members := s.trial.Members()
-	s.plain = !slices.ContainsFunc(members, func(task *model.Task) bool { return !r.session.FitsByResourcesOnly(task) })
+	s.plain = !slices.ContainsFunc(members, func(task *model.Task) bool { return !s.session.FitsByResourcesOnly(task) })
 	s.uniform = s.plain && !slices.ContainsFunc(members, func(task *model.Task) bool {
 		return task.Shape != members[0].Shape || task.Role != members[0].Role || task.Invalid != nil
 	})
-	return s
 }
 
 // find returns the plan, nil when there is none.
 func (s *search) find() *plan {
+	shared := s.trial.Unsettled()
+	if shared == nil {
+		return s.findOnNodes()
+	}
+	inside := s.searchDomains(shared)
+	if !s.limited || inside != nil && s.session.ValidateJob(s.job) == nil {
+		return inside
+	}
+	places := s.places
+	anywhere := s.findOnNodes() // its limit may keep the job waiting, not capacity in a domain
+	if inside != nil && !anywhere.isCheaperThan(inside) {
+		s.places = places
+		return inside
+	}
+	s.shared = nil
+	return anywhere
+}
+
+// findOnNodes returns the plan on the nodes that are searched.
+func (s *search) findOnNodes() *plan {
 	if s.pool.pods <= s.exhaustiveLimit && len(s.session.Snapshot.Nodes) <= exhaustiveNodes {
 		return s.searchExhaustive()
 	}

@@ -50,8 +50,12 @@ type taste struct {
 }
 
 func draw(t *rapid.T, like taste) *problem {
+	return problemOf(func(least, most int, what string) int { return rapid.IntRange(least, most).Draw(t, what) }, like)
+}
+
+// problemOf returns the problem that numbers make.
+func problemOf(n func(least, most int, what string) int, like taste) *problem {
 	p := &problem{snapshot: &model.Snapshot{Dimensions: model.NewDimensions()}}
-	n := func(least, most int, what string) int { return rapid.IntRange(least, most).Draw(t, what) }
 	for i := range n(1, like.nodes, "nodes") {
 		room := model.Resources{int64(n(1, 6, "cpu")), int64(n(2, 6, "memory")), 0, 0}
 		p.snapshot.Nodes = append(p.snapshot.Nodes, &model.Node{

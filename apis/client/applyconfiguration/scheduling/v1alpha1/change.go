@@ -19,7 +19,7 @@ type ChangeApplyConfiguration struct {
 	Kind *schedulingv1alpha1.ChangeKind `json:"kind,omitempty"`
 	// message says the change in one line.
 	Message *string `json:"message,omitempty"`
-	// count is how many pods or nodes it is about, or, with a role, what the minimum of the role should be.
+	// count is how many pods, members or nodes it is about, or, with a role, what the minimum of the role should be.
 	Count *int32 `json:"count,omitempty"`
 	// role is the role whose minimum is to be lowered.
 	Role *string `json:"role,omitempty"`

@@ -62,6 +62,9 @@ type PodGroupStatusApplyConfiguration struct {
 	// overrunSince is since when the group has run for longer than spec.expectedRunSeconds. It stays when the group starts again: no
 	// reserved capacity is lent to the group any more, unless its pods have a deadline.
 	OverrunSince *metav1.Time `json:"overrunSince,omitempty"`
+	// topology says in which domains the bound members are: one entry for each of spec.topology, in its order. It is not set while no
+	// member is bound, and stays when the group has ended. A field that is not there says nothing: earlier versions do not write it.
+	Topology []TopologyStatusApplyConfiguration `json:"topology,omitempty"`
 	// reservation is the capacity that is reserved for a group that has waited for a long time. It is not set when nothing
 	// is reserved.
 	Reservation *ReservationApplyConfiguration `json:"reservation,omitempty"`
@@ -233,6 +236,19 @@ func (b *PodGroupStatusApplyConfiguration) WithFinishedAt(value metav1.Time) *Po
 // If called multiple times, the OverrunSince field is set to the value of the last call.
 func (b *PodGroupStatusApplyConfiguration) WithOverrunSince(value metav1.Time) *PodGroupStatusApplyConfiguration {
 	b.OverrunSince = &value
+	return b
+}
+
+// WithTopology adds the given value to the Topology field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Topology field.
+func (b *PodGroupStatusApplyConfiguration) WithTopology(values ...*TopologyStatusApplyConfiguration) *PodGroupStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithTopology")
+		}
+		b.Topology = append(b.Topology, *values[i])
+	}
 	return b
 }
 

@@ -23,6 +23,14 @@ type TopologyConstraintApplyConfiguration struct {
 	Mode *schedulingv1alpha1.TopologyMode `json:"mode,omitempty"`
 	// roles are the roles of the members that share the domain. When it is left out, all members do.
 	Roles []string `json:"roles,omitempty"`
+	// sliceSize is how many members share a domain: those with the indexes 0 to sliceSize-1 share one, the next sliceSize members
+	// share one, and so on; the last slice may be smaller. When it is left out, all of the members share one domain. The index of a
+	// member is its label scheduling.tutti.dev/index, else the one that its controller has given it, else its place in the order of
+	// names. Of two entries with sliceSize for the same members, one size must be a multiple of the other.
+	SliceSize *int32 `json:"sliceSize,omitempty"`
+	// waitSeconds is for how long the group waits, since it has all the members it needs, for one domain that has capacity for it,
+	// before it starts in several: at most a week. When it is left out, the group does not wait for that.
+	WaitSeconds *int32 `json:"waitSeconds,omitempty"`
 }
 
 // TopologyConstraintApplyConfiguration constructs a declarative configuration of the TopologyConstraint type for use with
@@ -54,5 +62,21 @@ func (b *TopologyConstraintApplyConfiguration) WithRoles(values ...string) *Topo
 	for i := range values {
 		b.Roles = append(b.Roles, values[i])
 	}
+	return b
+}
+
+// WithSliceSize sets the SliceSize field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SliceSize field is set to the value of the last call.
+func (b *TopologyConstraintApplyConfiguration) WithSliceSize(value int32) *TopologyConstraintApplyConfiguration {
+	b.SliceSize = &value
+	return b
+}
+
+// WithWaitSeconds sets the WaitSeconds field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the WaitSeconds field is set to the value of the last call.
+func (b *TopologyConstraintApplyConfiguration) WithWaitSeconds(value int32) *TopologyConstraintApplyConfiguration {
+	b.WaitSeconds = &value
 	return b
 }

@@ -1,0 +1,111 @@
+package placement
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// Neighbours by index exchange most in a ring or a mesh. Members that are alike are dealt to the nodes that were found for them in
+// the order of their indexes, nodes of one domain after the other.
+
+// choice is a member and the node that was found for it.
+type choice struct {
+	task *model.Task
+	node *model.Node
+}
+
+// placeInRankOrder places members as the function does, and those that are alike in the order of their indexes.
+func (t *Placer) placeInRankOrder(room model.CapacityKind, place func() bool) bool {
+	var found []choice
+	refusal := t.session.Try(func(*framework.Statement) *model.Refusal {
+		if !place() {
+			return noneOfDomain
+		}
+		for _, task := range t.members {
+			if task.Status.HasNode() {
+				found = append(found, choice{task, t.session.Snapshot.Node(task.Node)})
+			}
+		}
+		placed := slices.Clone(found)
+		if t.dealByRank(found); slices.Equal(found, placed) && t.placesInOrder() {
+			return nil
+		}
+		return noneOfDomain // undo: only the nodes count
+	})
+	if refusal == nil || found == nil {
+		return refusal == nil
+	}
+	dealt := t.session.Try(func(statement *framework.Statement) *model.Refusal {
+		for _, one := range found {
+			if t.session.SelectAmong(one.task, room, []int{one.node.Index}) == nil {
+				return noneOfDomain
+			}
+			if refusal := take(statement, one.task, one.node, room); refusal != nil {
+				return refusal
+			}
+		}
+		return t.session.JobReady(t.job, readinessFor(room))
+	})
+	return dealt == nil || place()
+}
+
+// placesInOrder reports whether slices are placed in the order of the members, which is that of the decisions.
+func (t *Placer) placesInOrder() bool {
+	var tasks []*model.Task
+	for i := range t.sliced {
+		if !t.sliced[i].regular {
+			return false
+		}
+		tasks = append(tasks, t.sliced[i].tasks...)
+	}
+	return slices.Equal(tasks, t.members[:len(tasks)])
+}
+
+// dealByRank deals the nodes that members of one kind have in the domains of one choice of slices. Members with volumes or claims of
+// their own keep theirs.
+func (t *Placer) dealByRank(found []choice) {
+	type group struct {
+		kind  equivalenceClass
+		cells string
+	}
+	groups := map[group][]int{}
+	for i, one := range found {
+		if !hasOwnStorage(one.task) {
+			of := group{t.kinds.of(one.task), t.cellsOf(one)}
+			groups[of] = append(groups[of], i)
+		}
+	}
+	levels := t.session.LevelsFor(t.job)
+	for _, at := range groups {
+		members, nodes := make([]*model.Task, len(at)), make([]*model.Node, len(at))
+		for i, position := range at {
+			members[i], nodes[i] = found[position].task, found[position].node
+		}
+		slices.SortFunc(members, model.CompareRank)
+		slices.SortFunc(nodes, func(a, b *model.Node) int { return compareByTree(levels, a, b) })
+		for i, position := range at {
+			found[position] = choice{members[i], nodes[i]}
+		}
+	}
+}
+
+// cellsOf returns the domains that the entries with slices of a member have for its node.
+func (t *Placer) cellsOf(one choice) (cells string) {
+	for _, entry := range t.entriesOf(one.task) {
+		cells += entry.domains.Name(entry.domains.Of(one.node)) + " "
+	}
+	return cells
+}
+
+// compareByTree orders nodes by their domains, and by the natural order of their names.
+func compareByTree(levels []*framework.Domains, a, b *model.Node) int {
+	for _, level := range levels {
+		if order := cmp.Compare(uint(level.Of(a)), uint(level.Of(b))); order != 0 { // nodes in no domain come last
+			return order
+		}
+	}
+	return model.CompareNatural(a.Name, b.Name)
+}

@@ -1,0 +1,377 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// A job may say that every so many members share a domain. Filters keep a member in the domain of its slice once another one of
+// it has a node; here domains are chosen for the slices of which none has. For members of one shape, in whole slices, numbers
+// decide (cells.go). Slices of members that differ, or that have lost some, are tried one after the other.
+
+// sliceEntry is an entry of the topology with slices.
+type sliceEntry struct {
+	shared  *model.TopologyConstraint
+	domains *framework.Domains
+}
+
+// slicedMembers are waiting members of the minimum that the same entries cover.
+type slicedMembers struct {
+	// entries have the largest slices first, and of one size the level with the fewest domains.
+	entries []sliceEntry
+	// tasks are in the order of their indexes.
+	tasks []*model.Task
+	// regular reports that they have one shape and are in whole slices, but for the last one.
+	regular bool
+}
+
+// slicedOf returns the members of the minimum that are in slices, by the entries that cover them; those with most members first.
+func (t *Placer) slicedOf(room model.CapacityKind) (all []slicedMembers) {
+	for _, task := range t.minimum(room) {
+		entries := t.entriesOf(task)
+		if len(entries) == 0 {
+			continue
+		}
+		same := func(one slicedMembers) bool { return slices.Equal(one.entries, entries) }
+		i := slices.IndexFunc(all, same)
+		if i < 0 {
+			i = len(all)
+			all = append(all, slicedMembers{entries: entries})
+		}
+		all[i].tasks = append(all[i].tasks, task)
+	}
+	for i := range all {
+		one := &all[i]
+		slices.SortStableFunc(one.tasks, func(a, b *model.Task) int {
+			return cmp.Compare(t.index(one.entries[0].shared, a), t.index(one.entries[0].shared, b))
+		})
+		one.regular = sameShape(one.tasks) && t.inWholeSlices(one)
+	}
+	slices.SortStableFunc(all, func(a, b slicedMembers) int { return cmp.Compare(len(b.tasks), len(a.tasks)) })
+	return all
+}
+
+// minimum returns the waiting members that make up the minimum.
+func (t *Placer) minimum(room model.CapacityKind) []*model.Task {
+	short := int(t.job.MinMember) - t.job.Count(readinessFor(room).Counts)
+	return t.members[:min(max(0, short), len(t.members))]
+}
+
+// entriesOf returns the entries with slices that cover a task.
+func (t *Placer) entriesOf(task *model.Task) (entries []sliceEntry) {
+	for i := range t.job.Topology {
+		if shared := &t.job.Topology[i]; shared.SliceSize > 0 && !shared.Preferred && shared.Covers(task) {
+			entries = append(entries, sliceEntry{shared, t.session.Domains(shared.Level)})
+		}
+	}
+	slices.SortStableFunc(entries, func(a, b sliceEntry) int {
+		return cmp.Or(cmp.Compare(b.shared.SliceSize, a.shared.SliceSize), cmp.Compare(a.domains.Len(), b.domains.Len()))
+	})
+	return entries
+}
+
+// index returns the index of a task; -1 when it has none.
+func (t *Placer) index(shared *model.TopologyConstraint, task *model.Task) int {
+	if index, ok := t.session.Index(t.job, shared, task); ok {
+		return index
+	}
+	return -1
+}
+
+// slice returns the number of a task's slice.
+func (t *Placer) slice(shared *model.TopologyConstraint, task *model.Task) int {
+	return t.index(shared, task) / int(shared.SliceSize)
+}
+
+// SlicesOf returns which slices a task is in, as text that is equal for tasks in the same ones; empty when it is in none.
+func SlicesOf(session *framework.Session, job *model.Job, task *model.Task) string {
+	return (&Placer{session: session, job: job}).slicesKey(task)
+}
+
+func (t *Placer) slicesKey(task *model.Task) (key string) {
+	for _, entry := range t.entriesOf(task) {
+		key += fmt.Sprint(" ", t.slice(entry.shared, task))
+	}
+	return key
+}
+
+// inWholeSlices reports whether the members are in slices of which no other member has a node, all as large as they are to be,
+// but for the last one.
+func (t *Placer) inWholeSlices(m *slicedMembers) bool {
+	for _, entry := range m.entries {
+		size, number := int(entry.shared.SliceSize), -1
+		for i, task := range m.tasks {
+			slice := t.slice(entry.shared, task)
+			if slice == number != (i%size > 0) || t.session.SharedDomain(t.job, entry.shared, slice) >= 0 {
+				return false
+			}
+			number = slice
+		}
+	}
+	return true
+}
+
+// invalidSlices returns why the job's slices cannot be formed; nil when they can.
+func (t *Placer) invalidSlices() *model.Refusal {
+	for i := range t.job.Topology {
+		if refusal := t.session.InvalidSlices(t.job, &t.job.Topology[i]); refusal != nil {
+			return refusal
+		}
+	}
+	return nil
+}
+
+// levels are those of the entries, for cells.
+func (m *slicedMembers) levels(nodes []*model.Node) (levels []cellLevel) {
+	for _, entry := range m.entries {
+		levels = append(levels, cellLevel{
+			size: int64(entry.shared.SliceSize), domain: func(node int) int { return entry.domains.Of(nodes[node]) },
+		})
+	}
+	return levels
+}
+
+// slicesOf returns the levels of the slices that the members of one shape in a tie are in, where they alone are in them, and in
+// whole ones.
+func (t *Placer) slicesOf(one *tiedShape, kinds map[equivalenceClass]bool, room model.CapacityKind) []cellLevel {
+	i := slices.IndexFunc(t.sliced, func(m slicedMembers) bool { return m.regular && m.tasks[0].Shape == one.tasks[0].Shape })
+	if i < 0 {
+		return nil
+	}
+	alike := 0
+	for _, task := range t.minimum(room) {
+		if task.Shape == one.tasks[0].Shape && kinds[t.kinds.of(task)] {
+			alike++
+		}
+	}
+	if alike != len(t.sliced[i].tasks) {
+		return nil
+	}
+	return t.sliced[i].levels(t.session.Snapshot.Nodes)
+}
+
+// placeSliced tries to start with the slices in domains of their own, within those that were chosen.
+func (t *Placer) placeSliced(chosen []topologyDomain, room model.CapacityKind) bool {
+	all := slices.Clone(t.sliced)
+	try := func() bool {
+		return t.session.Try(func(statement *framework.Statement) *model.Refusal {
+			for i := range all {
+				if !t.placeSlices(statement, &all[i], chosen, room) {
+					return noneOfDomain
+				}
+			}
+			return t.placeInOrder(statement, filterTasks(t.members, isPending), room, chosen)
+		}) == nil
+	}
+	if try() {
+		return true
+	}
+	if len(all) < 2 {
+		return false
+	}
+	t.incomplete = true
+	slices.Reverse(all)
+	return try()
+}
+
+func isPending(task *model.Task) bool { return task.Status == model.Pending }
+
+// placeSlices places members in their slices.
+func (t *Placer) placeSlices(statement *framework.Statement, m *slicedMembers, chosen []topologyDomain, room model.CapacityKind) bool {
+	if m.regular {
+		cells := newCell(m.levels(t.session.Snapshot.Nodes), t.fitsOf(m.tasks, room), t.confined(m.tasks, chosen))
+		if cells.holds < int64(len(m.tasks)) {
+			return false
+		}
+		left := m.tasks
+		for _, share := range cells.deal(int64(len(m.tasks))) {
+			if !t.placeAll(statement, left[:share.members], share.nodes, room) {
+				return false
+			}
+			left = left[share.members:]
+		}
+		return true
+	}
+	t.incomplete = t.incomplete || !sameShape(m.tasks)
+	return t.placeOneByOne(statement, t.apart(m), chosen, room)
+}
+
+// placeAll places each of the members on one of the nodes.
+func (t *Placer) placeAll(statement *framework.Statement, members []*model.Task, nodes []int, room model.CapacityKind) bool {
+	for _, task := range members {
+		t.charge(placeFunc + len(nodes)/domainDiscount)
+		if task.Invalid != nil || t.session.OverLimit(task, room) != nil {
+			return false
+		}
+		node := t.session.SelectAmong(task, room, nodes)
+		if node == nil || take(statement, task, node, room) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// StartTogether returns those of the waiting members that a member starts with: those of its slice while none of that has a node,
+// else the member alone.
+func StartTogether(session *framework.Session, job *model.Job, task *model.Task, waiting []*model.Task) []*model.Task {
+	alone := []*model.Task{task}
+	if slicing(job) == nil {
+		return alone
+	}
+	t := &Placer{session: session, job: job}
+	entries := t.entriesOf(task)
+	if len(entries) == 0 {
+		return alone
+	}
+	smallest := entries[len(entries)-1].shared
+	slice := t.slice(smallest, task)
+	if session.SharedDomain(job, smallest, slice) >= 0 {
+		return alone
+	}
+	return filterTasks(waiting, func(other *model.Task) bool {
+		return smallest.Covers(other) && t.slice(smallest, other) == slice
+	})
+}
+
+// PlaceSlice places the members of a slice of which none has a node, all of them or none.
+func (t *Placer) PlaceSlice(statement *framework.Statement, members []*model.Task) *model.Refusal {
+	t.tries, t.budget = 0, searchBudget
+	_, _, settled := t.ties(model.Idle)
+	if t.placeOneByOne(statement, [][]*model.Task{members}, settled, model.Idle) {
+		return nil
+	}
+	entries := t.entriesOf(members[0])
+	smallest := entries[len(entries)-1].shared
+	return &model.Refusal{Code: model.NoDomainFits, Evictable: true, Detail: fmt.Sprintf(
+		"slice %d: no %s has capacity for its %d members", t.slice(smallest, members[0]), smallest.Level, len(members))}
+}
+
+// slicesFitWithin reports whether slices that are the whole minimum fit into the given amounts, in one domain of an entry for all
+// members; known is false where numbers do not decide.
+func (t *Placer) slicesFitWithin(rooms map[string]model.Resources) (fits, known bool) {
+	sliced, minimum := t.slicedOf(model.FutureIdle), t.minimum(model.FutureIdle)
+	required, _, _ := t.ties(model.FutureIdle)
+	if len(sliced) != 1 || !sliced[0].regular || len(sliced[0].tasks) != len(minimum) || len(required) > 1 {
+		return false, false
+	}
+	m := &sliced[0]
+	each := slices.Clone(t.fitsOf(m.tasks, model.FutureIdle))
+	var nodes []int
+	for _, node := range t.session.Snapshot.Nodes {
+		room, ok := rooms[node.Name]
+		if !ok {
+			continue
+		}
+		nodes = append(nodes, node.Index)
+		each[node.Index] = int32(min(int64(each[node.Index]), room.Copies(m.tasks[0].Request)))
+	}
+	around := [][]int{nodes}
+	if len(required) == 1 {
+		level := t.session.Domains(required[0].shared.Level)
+		around = divided(func(node int) int { return level.Of(t.session.Snapshot.Nodes[node]) }, each, nodes)
+	}
+	return slices.ContainsFunc(around, func(nodes []int) bool {
+		return newCell(m.levels(t.session.Snapshot.Nodes), each, nodes).holds >= int64(len(minimum))
+	}), true
+}
+
+// apart returns the members of each of the smallest slices, the largest first.
+func (t *Placer) apart(m *slicedMembers) (parts [][]*model.Task) {
+	smallest := m.entries[len(m.entries)-1].shared
+	for i, task := range m.tasks {
+		if i == 0 || t.slice(smallest, task) != t.slice(smallest, m.tasks[i-1]) {
+			parts = append(parts, nil)
+		}
+		parts[len(parts)-1] = append(parts[len(parts)-1], task)
+	}
+	slices.SortStableFunc(parts, func(a, b []*model.Task) int { return cmp.Compare(len(b), len(a)) })
+	return parts
+}
+
+// placeOneByOne places slices one after the other, each in the domain with the least capacity that suffices, and takes a choice
+// back where a later slice finds none.
+func (t *Placer) placeOneByOne(statement *framework.Statement, parts [][]*model.Task, chosen []topologyDomain, room model.CapacityKind) bool {
+	if len(parts) == 0 {
+		return true
+	}
+	for _, nodes := range t.tightest(parts[0], chosen, room) {
+		if t.exhausted() {
+			t.incomplete = true
+			return false
+		}
+		t.tries++
+		refusal := t.session.Try(func(inner *framework.Statement) *model.Refusal {
+			if !t.placeAll(inner, parts[0], nodes, room) || !t.placeOneByOne(inner, parts[1:], chosen, room) {
+				return noneOfDomain
+			}
+			return nil
+		})
+		if refusal == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// tightest returns the nodes of the domains that have capacity for the members of a slice, shape by shape, those with the least
+// first. Members that filters keep in a domain have that alone.
+func (t *Placer) tightest(members []*model.Task, chosen []topologyDomain, room model.CapacityKind) (domains [][]int) {
+	entries := t.entriesOf(members[0])
+	level := entries[len(entries)-1].domains
+	holds := map[int]int64{}
+	byDomain := divided(func(node int) int { return level.Of(t.session.Snapshot.Nodes[node]) }, t.anyFits(members, room), t.confined(members, chosen))
+	for _, nodes := range byDomain {
+		suffices := true
+		for _, alike := range byShape(members) {
+			fits, sum := t.fitsOf(alike, room), int64(0)
+			for _, node := range nodes {
+				sum += int64(fits[node])
+			}
+			suffices = suffices && sum >= int64(len(alike))
+			holds[nodes[0]] += sum
+		}
+		if suffices {
+			domains = append(domains, nodes)
+		}
+	}
+	slices.SortStableFunc(domains, func(a, b []int) int { return cmp.Compare(holds[a[0]], holds[b[0]]) })
+	return domains
+}
+
+func byShape(members []*model.Task) (alike [][]*model.Task) {
+	for _, task := range members {
+		i := slices.IndexFunc(alike, func(these []*model.Task) bool { return these[0].Shape == task.Shape })
+		if i < 0 {
+			i = len(alike)
+			alike = append(alike, nil)
+		}
+		alike[i] = append(alike[i], task)
+	}
+	return alike
+}
+
+// anyFits returns on which nodes any of the members fits.
+func (t *Placer) anyFits(members []*model.Task, room model.CapacityKind) []int32 {
+	any := make([]int32, len(t.session.Snapshot.Nodes))
+	for _, alike := range byShape(members) {
+		for node, fits := range t.fitsOf(alike, room) {
+			any[node] = max(any[node], fits)
+		}
+	}
+	return any
+}
+
+// fitsOf returns how many members of one shape fit on each node, by its index, as the session stands. It must not be changed.
+func (t *Placer) fitsOf(members []*model.Task, room model.CapacityKind) []int32 {
+	fits, _ := t.fits(t.kinds.first(members), room)
+	return fits
+}
+
+// confined returns the nodes of the domains that were chosen for any of the members.
+func (t *Placer) confined(members []*model.Task, chosen []topologyDomain) []int {
+	return t.insideFor(t.everywhere(), t.kinds.first(members), chosen)
+}

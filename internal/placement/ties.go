@@ -1,0 +1,280 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file finds out which members share a domain, and how many of them fit into each one.
+
+// levelTie is members that share a domain of one level, of which none has a node.
+type levelTie struct {
+	shared *model.TopologyConstraint
+	// mayPart reports that they may be in several domains if none has capacity for them.
+	mayPart bool
+	// levels are those whose domains are tried, the narrowest first: up to that of the tie, and beyond a preferred one.
+	levels []*framework.Domains
+	// members are the kinds of the members.
+	members map[equivalenceClass]bool
+	// needs is how many of them the minimum needs at least.
+	needs  int64
+	shapes []tiedShape
+}
+
+// tiedShape is the waiting members of a tie that have one shape.
+type tiedShape struct {
+	// tasks are one of each kind.
+	tasks []*model.Task
+	// needs is how many the minimum needs at least, exists how many there are.
+	needs, exists int64
+	// fits is how many fit on each node, by its index; table has the same by domain, nil where they keep apart from each other.
+	fits  []int32
+	table *framework.Fits
+	// slices are the levels of the slices that all of them are in; nil where they are in none, or in slices with others.
+	slices []cellLevel
+}
+
+// ties returns the ties of the job: those that must share a domain, and those that prefer to; and the domains of those whose
+// other members have a node. The levels with the most domains come last: a rack is looked for in the block that was chosen.
+func (t *Placer) ties(room model.CapacityKind) (required, preferred []levelTie, settled []topologyDomain) {
+	t.sliced = t.slicedOf(room)
+	for i := range t.job.Topology {
+		shared := &t.job.Topology[i]
+		if shared.SliceSize > 0 || t.session.Domains(shared.Level) == nil {
+			continue
+		}
+		tie := levelTie{shared: shared, members: t.membersOf(shared.Covers), levels: t.session.LevelsUpTo(shared.Level)}
+		if at := t.session.SharedDomain(t.job, shared, 0); at >= 0 {
+			if !shared.Preferred {
+				settled = append(settled, t.within(tie.members, t.session.Domains(shared.Level).Nodes(at)))
+			}
+			if t.session.Confined(shared) < 0 {
+				continue
+			}
+		}
+		if tie.shapes = t.shapesOf(tie.members, room); len(tie.shapes) == 0 {
+			continue
+		}
+		tie.needs = max(t.minimumOf(func(task *model.Task) bool { return tie.members[t.kinds.of(task)] }), t.minimumOfRoles(shared.Roles))
+		if shared.Preferred && !t.session.Snapshot.Now.Before(waitsUntil(t.job, shared)) {
+			tie.levels, tie.mayPart = append(tie.levels, t.session.LevelsAbove(shared.Level)...), true
+			preferred = append(preferred, tie)
+		} else {
+			required = append(required, tie)
+		}
+	}
+	for i := range t.sliced {
+		if tie := t.nearSlices(&t.sliced[i], room); tie != nil {
+			preferred = append(preferred, *tie)
+		}
+	}
+	byDomains := func(a, b levelTie) int {
+		return cmp.Compare(t.session.Domains(a.shared.Level).Len(), t.session.Domains(b.shared.Level).Len())
+	}
+	slices.SortStableFunc(required, byDomains)
+	slices.SortStableFunc(preferred, byDomains)
+	return required, preferred, settled
+}
+
+// nearSlices ties slices that no other entry keeps together to the level above their own, as if they preferred that; nil where
+// there is none.
+func (t *Placer) nearSlices(m *slicedMembers, room model.CapacityKind) *levelTie {
+	above := t.session.LevelsAbove(m.entries[0].shared.Level)
+	for i := range t.job.Topology {
+		if shared := &t.job.Topology[i]; shared.SliceSize == 0 && slices.ContainsFunc(m.tasks, shared.Covers) {
+			return nil
+		}
+	}
+	if len(above) == 0 || !m.regular {
+		return nil
+	}
+	tie := &levelTie{
+		shared: &model.TopologyConstraint{Level: above[0].Level, Preferred: true}, mayPart: true, levels: above, needs: int64(len(m.tasks)),
+		members: t.membersOf(func(task *model.Task) bool { return slices.Contains(m.tasks, task) }),
+	}
+	tie.shapes = t.shapesOf(tie.members, room)
+	return tie
+}
+
+// membersOf returns the kinds of the waiting members for which a condition holds.
+func (t *Placer) membersOf(is func(*model.Task) bool) map[equivalenceClass]bool {
+	kinds := map[equivalenceClass]bool{}
+	for _, task := range t.members {
+		if is(task) {
+			kinds[t.kinds.of(task)] = true
+		}
+	}
+	return kinds
+}
+
+// within returns the domain of these nodes for those kinds of members.
+func (t *Placer) within(members map[equivalenceClass]bool, list []int) topologyDomain {
+	d := topologyDomain{of: members, nodes: make([]bool, len(t.session.Snapshot.Nodes)), list: list}
+	for _, node := range list {
+		d.nodes[node] = true
+	}
+	return d
+}
+
+// shapesOf returns the waiting members of those kinds by shape, in their order.
+func (t *Placer) shapesOf(kinds map[equivalenceClass]bool, room model.CapacityKind) (shapes []tiedShape) {
+	seen := map[equivalenceClass]bool{}
+	for _, task := range t.members {
+		of := t.kinds.of(task)
+		if !kinds[of] {
+			continue
+		}
+		i := slices.IndexFunc(shapes, func(one tiedShape) bool { return countsAlike(one.tasks[0], task) })
+		if i < 0 {
+			i = len(shapes)
+			shapes = append(shapes, tiedShape{needs: t.minimumOf(func(other *model.Task) bool {
+				return countsAlike(task, other) && kinds[t.kinds.of(other)]
+			})})
+		}
+		if shapes[i].exists++; !seen[of] {
+			seen[of] = true
+			shapes[i].tasks = append(shapes[i].tasks, task)
+		}
+	}
+	for i := range shapes {
+		shapes[i].fits, shapes[i].table = t.fits(shapes[i].tasks, room)
+		shapes[i].slices = t.slicesOf(&shapes[i], kinds, room)
+	}
+	return shapes
+}
+
+// countsAlike reports whether two members are counted together: they have one shape, or volumes or claims of their own and the
+// same request. Of the latter the nodes that they may use are not known by numbers.
+func countsAlike(a, b *model.Task) bool {
+	return a.Shape == b.Shape || hasOwnStorage(a) && hasOwnStorage(b) && a.Request.Equal(b.Request)
+}
+
+// fits returns how many members of one shape fit on each node, of which tasks are one of each kind. table has the same by domain,
+// and is nil where they keep apart from each other.
+func (t *Placer) fits(tasks []*model.Task, room model.CapacityKind) (each []int32, table *framework.Fits) {
+	if len(hostPorts(tasks[0].Pod.Spec.Containers)) == 0 && len(mutualAntiAffinityKeys(tasks)) == 0 && !hasOwnStorage(tasks[0]) {
+		table = t.session.Fits(tasks[0], room)
+		return table.Each(), table
+	}
+	each = make([]int32, len(t.session.Snapshot.Nodes))
+	eligible := t.session.EligibleNodes(tasks[0])
+	if hasOwnStorage(tasks[0]) {
+		eligible = t.session.Snapshot.Nodes
+	}
+	for _, node := range eligible {
+		each[node.Index] = int32(min(capacityFor(tasks, []*model.Node{node}, room), math.MaxInt32))
+	}
+	return each, nil
+}
+
+// waitsUntil returns until when a job waits for a domain that it prefers; zero when it does not.
+func waitsUntil(job *model.Job, shared *model.TopologyConstraint) (at time.Time) {
+	if shared.WaitSeconds == 0 {
+		return at
+	}
+	return job.QueuedSince.Add(time.Duration(shared.WaitSeconds) * time.Second)
+}
+
+// awaited returns until when the job waits for domains that it prefers, the soonest of several times; zero when it does not.
+func (t *Placer) awaited(required []levelTie) (until time.Time) {
+	for i := range required {
+		if at := waitsUntil(t.job, required[i].shared); !at.IsZero() && (until.IsZero() || at.Before(until)) {
+			until = at
+		}
+	}
+	if !until.IsZero() {
+		t.session.WaitUntil(until)
+	}
+	return until
+}
+
+// waitsFor adds to a refusal until when the job waits. No pod is evicted and no capacity reserved for what it only prefers.
+func (t *Placer) waitsFor(refusal *model.Refusal, until time.Time) *model.Refusal {
+	waits := refusal.WithNote(fmt.Sprintf("it prefers that, and waits for it until %s", until.UTC().Format(time.RFC3339)))
+	waits.Code, waits.Evictable = model.WaitingForDomain, false
+	return waits
+}
+
+// capacities returns what fits into each domain of a level, by its number.
+func (t *Placer) capacities(tie *levelTie, level *framework.Domains, chosen []topologyDomain) []domainSet {
+	sets := make([]domainSet, level.Len())
+	for i := range sets {
+		sets[i].domain, sets[i].suffices = i, true
+	}
+	for i := range tie.shapes {
+		one := &tie.shapes[i]
+		for domain, fits := range t.sum(one, level, tie, chosen) {
+			set := &sets[domain]
+			set.suffices = set.suffices && fits >= one.needs
+			set.fits += min(fits, one.exists)
+			set.left += max(0, fits-one.exists)
+		}
+	}
+	for i := range sets {
+		sets[i].suffices = sets[i].suffices && sets[i].fits >= tie.needs
+	}
+	return sets
+}
+
+// sum returns how many members of a shape fit into each domain of a level, inside the domains that were chosen.
+func (t *Placer) sum(one *tiedShape, level *framework.Domains, tie *levelTie, chosen []topologyDomain) []int64 {
+	if one.table != nil && len(chosen) == 0 && one.slices == nil {
+		return one.table.In(level)
+	}
+	return sumOver(one, level, t.session.Snapshot.Nodes, t.inside(t.everywhere(), tie, chosen))
+}
+
+// sumOver returns how many members of a shape fit into each domain of a level, on the nodes of the list, in their slices.
+func sumOver(one *tiedShape, level *framework.Domains, nodes []*model.Node, list []int) []int64 {
+	fits := make([]int64, level.Len())
+	if one.slices != nil {
+		for _, part := range divided(func(node int) int { return level.Of(nodes[node]) }, one.fits, list) {
+			fits[level.Of(nodes[part[0]])] = newCell(one.slices, one.fits, part).holds
+		}
+		return fits
+	}
+	for _, node := range list {
+		if domain := level.Of(nodes[node]); domain >= 0 {
+			fits[domain] += int64(one.fits[node])
+		}
+	}
+	return fits
+}
+
+func (t *Placer) everywhere() []int {
+	all := make([]int, len(t.session.Snapshot.Nodes))
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+// inside returns those of the nodes that are in the domains which were chosen for the members of the tie.
+func (t *Placer) inside(list []int, tie *levelTie, chosen []topologyDomain) []int {
+	var tasks []*model.Task
+	for i := range tie.shapes {
+		tasks = append(tasks, tie.shapes[i].tasks...)
+	}
+	return t.insideFor(list, tasks, chosen)
+}
+
+// insideFor returns those of the nodes that are in the domains which were chosen for any of the tasks.
+func (t *Placer) insideFor(list []int, tasks []*model.Task, chosen []topologyDomain) []int {
+	var conditions []func(*model.Node) bool
+	for _, task := range tasks {
+		condition := t.nodeCondition(chosen, task)
+		if condition == nil {
+			return list
+		}
+		conditions = append(conditions, condition)
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(node int) bool {
+		return !slices.ContainsFunc(conditions, func(is func(*model.Node) bool) bool { return is(t.session.Snapshot.Nodes[node]) })
+	})
+}

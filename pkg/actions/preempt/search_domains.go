@@ -1,0 +1,161 @@
+package preempt
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// domainVictims are the pods in one domain that may be evicted.
+type domainVictims struct {
+	domain int
+	// victims are in the order of their sources.
+	victims []domainVictim
+	// least is a lower bound of what a plan costs by which the job starts in this domain.
+	least cost
+}
+
+// domainVictim is one of them.
+type domainVictim struct {
+	task *model.Task
+	from *victimJob
+	node *model.Node
+	// priority is the lowest that the highest of a plan with it can be.
+	priority int32
+}
+
+// searchDomains looks for a plan in each domain of a level in which the job could start, from the one that can cost least on,
+// until no other can cost less than the best plan, or the budget is used up. It sets in which domain the job starts.
+//
+// Invariant T2: each unit of the plan has a pod in that domain.
+func (s *search) searchDomains(shared *model.TopologyConstraint) (best *plan) {
+	level := s.session.Domains(shared.Level)
+	domains := s.possibleDomains(level)
+	if len(domains) == 0 {
+		return nil
+	}
+	defer s.session.Unconfine()
+	s.session.Confine(shared, domains[0].domain)
+	inside := *s
+	inside.compareMembers()
+	for i := range domains {
+		in := &domains[i]
+		if best != nil {
+			if least := best.cost(); s.budget <= 0 || in.least.compare(&least) >= 0 {
+				break
+			}
+		}
+		s.session.Confine(shared, in.domain)
+		one := inside
+		one.pool, one.costHeaps, one.nodes = s.pool.inDomain(in), map[heapKey]*nodeCostHeap{}, level.Nodes(in.domain)
+		if found := one.findOnNodes(); found != nil && (best == nil || found.isCheaperThan(best)) {
+			best = found
+			s.shared, s.domain, s.places = shared, in.domain, one.places
+		}
+	}
+	if best != nil {
+		for i := range best.units {
+			if of := best.units[i].of.job; of != nil {
+				s.touchedBy = append(s.touchedBy, s.pool.byJob[of])
+			}
+		}
+	}
+	return best
+}
+
+// possibleDomains returns the domains of a level in which the job could start if all victims there left, those first that can
+// cost least.
+func (s *search) possibleDomains(level *framework.Domains) []domainVictims {
+	domains := make([]domainVictims, level.Len())
+	for i := range domains {
+		domains[i].domain = i
+	}
+	for _, from := range s.pool.sources {
+		for _, task := range from.tasks {
+			node := s.session.Snapshot.Node(task.Node)
+			if node == nil || level.Of(node) < 0 { // it is gone, and its pod not yet
+				continue
+			}
+			in := &domains[level.Of(node)]
+			in.victims = append(in.victims, domainVictim{task: task, from: from, node: node, priority: from.priorityOf(task)})
+		}
+	}
+	s.spend(len(s.session.Snapshot.Nodes) / 8)
+	needs := s.domainNeeds()
+	possible := domains[:0]
+	for _, in := range domains {
+		var starts bool
+		if in.least, starts = s.leastCost(&in, level.Nodes(in.domain), needs); starts {
+			possible = append(possible, in)
+		}
+	}
+	slices.SortStableFunc(possible, func(a, b domainVictims) int { return a.least.compare(&b.least) })
+	return possible
+}
+
+// priorityOf returns the lowest priority that a unit with the task has.
+func (s *victimJob) priorityOf(task *model.Task) int32 {
+	if s.singles[task] {
+		return s.job.PriorityOf(task)
+	}
+	return s.priority
+}
+
+// inDomain returns the pool of what can leave in one domain: single members there, and whole jobs with members there.
+func (p *candidateVictims) inDomain(in *domainVictims) *candidateVictims {
+	left := &candidateVictims{of: map[*model.Task]*victimJob{}, byJob: map[*model.Job]*victimJob{}}
+	for i := 0; i < len(in.victims); {
+		from, first := in.victims[i].from, i
+		for i < len(in.victims) && in.victims[i].from == from {
+			i++
+		}
+		if i-first < len(from.tasks) {
+			from = from.partOf(in.victims[first:i])
+		}
+		left.sources = append(left.sources, from)
+	}
+	left.index()
+	return left
+}
+
+// partOf returns the source of which single members leave only where these are.
+func (s *victimJob) partOf(these []domainVictim) *victimJob {
+	part := *s
+	part.singles, part.tasks = map[*model.Task]bool{}, nil
+	for i := range these {
+		if task := these[i].task; s.singles[task] {
+			part.singles[task] = true
+			part.tasks = append(part.tasks, task)
+		}
+	}
+	if s.wholeUnit {
+		part.tasks = s.tasks
+	}
+	return &part
+}
+
+// eligible returns the nodes that are searched and could run the task were they empty, by name.
+func (s *search) eligible(task *model.Task) []*model.Node {
+	all := s.session.EligibleNodes(task)
+	if s.nodes == nil {
+		return all
+	}
+	var some []*model.Node
+	for _, index := range s.nodes {
+		at, is := slices.BinarySearchFunc(all, index, func(node *model.Node, index int) int { return cmp.Compare(node.Index, index) })
+		if is {
+			some = append(some, all[at])
+		}
+	}
+	return some
+}
+
+// bestNodeFor returns the best of the nodes that are searched; nil when the task has no place on any.
+func (s *search) bestNodeFor(task *model.Task) *model.Node {
+	if s.nodes == nil {
+		return s.session.BestNode(task, model.FutureIdle)
+	}
+	return s.session.SelectAmong(task, model.FutureIdle, s.nodes)
+}

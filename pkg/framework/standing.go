@@ -1,0 +1,110 @@
+package framework
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file says in which domains members are. It is for what is shown of a job; nothing is decided by it.
+
+// Standing is in which domains of a level the members are that share one.
+type Standing struct {
+	domains *Domains
+	// in are the domains, in their order; members are those of which the node is in one.
+	in      []int
+	members []*model.Task
+	nodes   []*model.Node
+}
+
+// StandingOf returns in which domains those members are that the constraint covers, that have a node and that count; nil when the
+// level is not known. It is called between sessions, and what it returns is valid until the next one.
+func StandingOf(
+	snapshot *model.Snapshot, profile *Profile, cache *Cache, job *model.Job, shared *model.TopologyConstraint, counts func(*model.Task) bool,
+) *Standing {
+	cache.begin(profile, snapshot)
+	snapshot.AssignIndexes()
+	domains := cache.domainsOf(snapshot, shared.Level)
+	if domains == nil {
+		return nil
+	}
+	s := &Standing{domains: domains, nodes: snapshot.Nodes}
+	seen := map[int]bool{}
+	for _, task := range job.Tasks {
+		if !task.Status.HasNode() || !shared.Covers(task) || !counts(task) {
+			continue
+		}
+		node := snapshot.Node(task.Node)
+		if node == nil || domains.Of(node) < 0 {
+			continue
+		}
+		s.members = append(s.members, task)
+		if in := domains.Of(node); !seen[in] {
+			seen[in] = true
+			s.in = append(s.in, in)
+		}
+	}
+	slices.Sort(s.in)
+	return s
+}
+
+// Members returns how many members are in a domain.
+func (s *Standing) Members() int { return len(s.members) }
+
+// Len returns in how many domains they are.
+func (s *Standing) Len() int { return len(s.in) }
+
+// Paths returns the paths of the first of the domains, such as "b1/r3", in natural order; nil when there are none.
+func (s *Standing) Paths(most int) (paths []string) {
+	for _, in := range s.in[:min(len(s.in), most)] {
+		paths = append(paths, s.domains.paths[in])
+	}
+	return paths
+}
+
+// maxRequests is for how many different requests of members Least counts.
+const maxRequests = 16
+
+// Least returns a lower bound of how many domains the members would need in an empty cluster of these nodes, at most as many as
+// they are in. Of the members with one request it takes the domains that hold most by what nodes offer, until these hold as many.
+// The bound is the largest of those of all requests: members with other requests take nothing from each other, and whether a node
+// is for such pods at all is not asked.
+func (s *Standing) Least() (least int) {
+	type alike struct {
+		request model.Resources
+		members int64
+	}
+	var kinds []alike
+	for _, task := range s.members {
+		i := slices.IndexFunc(kinds, func(one alike) bool { return one.request.Equal(task.Request) })
+		if i < 0 && len(kinds) == maxRequests {
+			continue
+		}
+		if i < 0 {
+			i = len(kinds)
+			kinds = append(kinds, alike{request: task.Request})
+		}
+		kinds[i].members++
+	}
+	for _, one := range kinds {
+		least = max(least, s.domains.fewestFor(s.nodes, one.request, one.members))
+	}
+	return min(least, len(s.in))
+}
+
+// fewestFor returns how many domains hold so many requests at least, by what the nodes offer; all when they do not.
+func (d *Domains) fewestFor(nodes []*model.Node, request model.Resources, members int64) (few int) {
+	holds := make([]int64, len(d.paths))
+	for domain, list := range d.members {
+		for _, node := range list {
+			holds[domain] = min(holds[domain]+nodes[node].Allocatable.Copies(request), model.MaxAmount)
+		}
+	}
+	slices.SortFunc(holds, func(a, b int64) int { return cmp.Compare(b, a) })
+	for few < len(holds) && members > 0 {
+		members -= holds[few]
+		few++
+	}
+	return few
+}

@@ -1,0 +1,64 @@
+// Package topology keeps pods without a wish for a domain out of whole ones: of the nodes that may run a pod it prefers those
+// whose rack, block and so on is in use already, so that the others stay whole for gangs that need one.
+//
+// Which levels there are is declared in the configuration; without topologies it gives no score. Members of jobs that name levels
+// themselves get none either: internal/placement chooses a domain for them. Which domains are whole, the framework says.
+package topology
+
+import (
+	"github.com/tutti-sched/tutti/pkg/argument"
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// Name is the plugin's name in the configuration.
+const Name = "topology"
+
+// Summary is what the plugin does, in half a sentence.
+const Summary = "that pods of jobs which name no level of a topology keep out of whole racks and blocks. Not in the default"
+
+// brokenWeight is the name of the argument.
+const brokenWeight = "broken.weight"
+
+// Arguments are the plugin's arguments.
+func Arguments() argument.List {
+	const def, most = 2, 10_000
+	return argument.List{argument.Int(brokenWeight, def, 0, most).WithHelp("prefers, for pods of jobs that name no level of a topology, nodes " +
+		"in domains that are broken already, or in none: 100 points for each such level, `host` not counted. 0 turns it off")}
+}
+
+// ReadWeight reads the plugin's arguments. The reader reports errors.
+func ReadWeight(r argument.Reader) int64 { return Arguments().Read(r).Int(brokenWeight) }
+
+// New returns the factory of the plugin, with the weight of its score; of weight 0 it is not computed.
+func New(weight int64) framework.Factory {
+	return func() framework.Plugin { return &plugin{weight: weight} }
+}
+
+// plugin is the plugin of one session.
+type plugin struct {
+	weight  int64
+	session *framework.Session
+}
+
+var (
+	_ framework.NodeScorer    = (*plugin)(nil)
+	_ framework.SessionOpener = (*plugin)(nil)
+)
+
+// Name returns "topology".
+func (p *plugin) Name() string { return Name }
+
+// OpenSession remembers the session.
+func (p *plugin) OpenSession(session *framework.Session) { p.session = session }
+
+// PreScore returns the score for a task whose job names no level; see framework.NodeScorer.
+func (p *plugin) PreScore(task *model.Task, scope framework.FilterScope, _ []*model.Node) []framework.NodeScore {
+	if scope != framework.NodeWithPods || p.weight == 0 || p.session.NamesLevels(task) {
+		return nil
+	}
+	if score, ok := p.session.BrokenScore("broken", p.weight); ok {
+		return []framework.NodeScore{score}
+	}
+	return nil
+}

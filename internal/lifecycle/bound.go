@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -116,6 +117,14 @@ func (b binds) wereEnough() bool {
 		}
 	}
 	return most > 0 && bound >= most
+}
+
+// haveWorked reports whether a member has succeeded: that a container has run shows that the job was whole.
+func (b binds) haveWorked() bool {
+	return slices.ContainsFunc(b.job.Tasks, func(task *model.Task) bool {
+		_, named := b.needed(task)
+		return task.Status == model.Succeeded && (named || !b.job.Key.MarkedByOthers())
+	})
 }
 
 // needed returns how many binds the job needed when the task was bound for it, as its pod says; named is false when it says

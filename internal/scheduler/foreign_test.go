@@ -135,6 +135,7 @@ func TestForeignGroupsAfterARestart(t *testing.T) {
 		"as before, and one has succeeded": {bound: 3, first: corev1.PodSucceeded, raised: true, reading: cluster.IsRead},
 		"in part, bound one by one":        {bound: 2, reading: cluster.IsRead, singly: true},
 		"in part, and one runs":            {bound: 2, first: corev1.PodRunning, reading: cluster.IsRead},
+		"in part, and one has succeeded":   {bound: 2, first: corev1.PodSucceeded, reading: cluster.IsRead},
 		"in part, and its object is gone":  {bound: 2, reading: cluster.IsRead, gone: true},
 		"in part, and it cannot be read":   {bound: 2, reading: cluster.NotAllowed, gone: true},
 		"in part, and it is not read yet ": {bound: 2, reading: cluster.NotRead, gone: true},

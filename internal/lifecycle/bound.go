@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"iter"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -119,14 +118,6 @@ func (b binds) wereEnough() bool {
 	return most > 0 && bound >= most
 }
 
-// haveWorked reports whether a member has succeeded: that a container has run shows that the job was whole.
-func (b binds) haveWorked() bool {
-	return slices.ContainsFunc(b.job.Tasks, func(task *model.Task) bool {
-		_, named := b.needed(task)
-		return task.Status == model.Succeeded && (named || !b.job.Key.MarkedByOthers())
-	})
-}
-
 // needed returns how many binds the job needed when the task was bound for it, as its pod says; named is false when it says
 // nothing of this job. What a pod says that marks of ours name is not written by a scheduler.
 func (b binds) needed(task *model.Task) (n int, named bool) {
@@ -144,3 +135,5 @@ func onNode(task *model.Task) bool { return task.Status == model.Bound || task.S
 func isToBeDeleted(task *model.Task) bool { return task.Status == model.Releasing && !task.Deleted() }
 
 func binding(task *model.Task) bool { return task.Status == model.Binding }
+
+func succeeded(task *model.Task) bool { return task.Status == model.Succeeded }

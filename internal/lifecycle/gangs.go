@@ -122,7 +122,7 @@ func (g *Gangs) find(job *model.Job, firstFound bool, now time.Time) {
 			g.observed[p.id] = observation{group: p.UID, whole: true, since: now}
 		case p.FirstUnmetMinimum((*model.Task).IsBound) == nil, start{}.bindsOf(p.Job).wereEnough():
 			g.observe(p, true, now)
-		case p.BelowMinimum && !p.HasGroup && start{}.bindsOf(p.Job).haveWorked():
+		case p.BelowMinimum && !p.HasGroup && p.Count(succeeded) > 0: // as if the container ran
 			g.observed[p.id] = observation{group: p.UID, whole: true, since: now}
 		case p.BelowMinimum:
 			g.starts[p.id] = start{group: p.UID, minima: model.Minima{MinMember: p.minima().MinMember}, found: now}

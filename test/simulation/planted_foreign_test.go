@@ -174,8 +174,8 @@ func TestPlantedBugsAboutForeignGroupsAreCaught(t *testing.T) {
 	}
 }
 
-// TestRestBeginsWhenAllFaultsHaveEnded, however long nothing has changed by then: a kind of another project that cannot be read is
-// asked for within a minute.
+// TestRestBeginsWhenAllFaultsHaveEnded, however long nothing has changed by then: a kind of another project that cannot be
+// read is asked for within a minute.
 func TestRestBeginsWhenAllFaultsHaveEnded(t *testing.T) {
 	c := Config{Seed: 1, Plan: []Step{{At: 3 * time.Minute, What: "open gates"}}, Faults: &Faults{}, Replicas: 1, Foreign: true}
 	s := newSimulation(open(t), c)

@@ -82,7 +82,8 @@ type process struct {
 	gangs map[partKey]gangSeen
 	// taken are the decisions of this step that evict pods of other queues.
 	taken []*economy
-	// lastDecided is when it decided something last, or was told that a bind had taken effect, claimsSeen what it knew when claims by guarantees were last judged.
+	// lastDecided is when it decided something last, or was told that a bind had taken effect; claimsSeen what it knew when
+	// claims by guarantees were last judged.
 	lastDecided time.Time
 	claimsSeen  observedVersions
 	// told is the newest that the process has been told of each object, by name.

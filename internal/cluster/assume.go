@@ -109,6 +109,9 @@ func (s *State) Assumed(pod types.UID) bool {
 	return record != nil && record.bind != ""
 }
 
+// HasAssumedBinds reports whether there is such a pod.
+func (s *State) HasAssumedBinds() bool { return s.binds > 0 }
+
 // ForgetEviction takes an assumed eviction back: the pod holds its capacity as before. It reports false when there is none.
 func (s *State) ForgetEviction(pod types.UID) bool {
 	entry, before := s.find(pod)

@@ -52,6 +52,7 @@ func (s *State) markDirty(entry *podEntry) {
 func (s *State) put(entry *podEntry, after *podState) Effect {
 	before := entry.record
 	entry.record = after
+	s.binds += after.binds() - before.binds()
 	s.conflicts.markNodes(before, after)
 	s.list(entry, placesOf(before), placesOf(after))
 	s.markDirty(entry)
@@ -62,6 +63,14 @@ func (s *State) put(entry *podEntry, after *podState) Effect {
 		}
 	}
 	return effect
+}
+
+// binds is 1 where a bind of the pod is assumed, else 0.
+func (r *podState) binds() int {
+	if r == nil || r.bind == "" {
+		return 0
+	}
+	return 1
 }
 
 // indexKeys are where the indexes have a pod. A zero key is nowhere. ours and native are the groups that it is in as their

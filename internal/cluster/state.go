@@ -73,6 +73,8 @@ type State struct {
 	held      map[string]map[types.UID]*podEntry
 	releasing map[types.UID]*podEntry
 	nominated map[types.UID]*podEntry
+	// binds is how many are assumed.
+	binds int
 
 	// What changed since the last snapshot. Of a node, true reports that a pod could mind.
 	dirtyPods  []*podEntry

@@ -153,3 +153,5 @@ func onNode(task *model.Task) bool { return task.Status == model.Bound || task.S
 func isToBeDeleted(task *model.Task) bool { return task.Status == model.Releasing && !task.Deleted() }
 
 func binding(task *model.Task) bool { return task.Status == model.Binding }
+
+func succeeded(task *model.Task) bool { return task.Status == model.Succeeded }

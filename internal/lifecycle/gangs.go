@@ -123,6 +123,8 @@ func (g *Gangs) find(job *model.Job, firstFound bool, now time.Time) {
 			g.observed[p.id] = observation{group: p.UID, whole: true, since: now}
 		case p.FirstUnmetMinimum((*model.Task).IsBound) == nil, start{}.bindsOf(p.Job).wereEnough():
 			g.observe(p, true, now)
+		case p.BelowMinimum && !p.HasGroup && p.Count(succeeded) > 0: // as if the container ran
+			g.observed[p.id] = observation{group: p.UID, whole: true, since: now}
 		case p.BelowMinimum:
 			g.starts[p.id] = foundStart(p, now)
 			if _, ok := g.due(p, now); !ok {

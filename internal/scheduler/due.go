@@ -22,7 +22,8 @@ type lastCycle struct {
 // more sources than the watches that wake the loop.
 const resyncPeriod = time.Minute
 
-// transientRetry is how long a refusal is believed that came from outside the cluster; see model.Refusal.Transient.
+// transientRetry is how long a refusal is believed that came from outside the cluster, see model.Refusal.Transient; and how long
+// any is while a bind is assumed: the pod is no victim until the watch shows it on its node, which makes no cycle.
 const transientRetry = 5 * time.Second
 
 // ownEventDelay is how long after an event about an object that only kube-scheduler's plugins read there is one more cycle.
@@ -58,6 +59,7 @@ func (s *Scheduler) wake(now time.Time) {
 func (s *Scheduler) expireAnswers(pass, now time.Time) {
 	s.last.expireBy(pass, !pass.IsZero())
 	s.last.expireBy(now.Add(transientRetry), slices.ContainsFunc(slices.Collect(maps.Values(s.refusals)), expiresSoon))
+	s.last.expireBy(now.Add(transientRetry), len(s.refusals) > 0 && s.state.HasAssumedBinds())
 	s.last.expireBy(s.state.NextWake(now))
 	s.last.expireBy(s.echo, s.echo.After(now))
 }

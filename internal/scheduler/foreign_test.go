@@ -135,6 +135,7 @@ func TestForeignGroupsAfterARestart(t *testing.T) {
 		"as before, and one has succeeded": {bound: 3, first: corev1.PodSucceeded, raised: true, reading: cluster.IsRead},
 		"in part, bound one by one":        {bound: 2, reading: cluster.IsRead, singly: true},
 		"in part, and one runs":            {bound: 2, first: corev1.PodRunning, reading: cluster.IsRead},
+		"in part, and one has succeeded":   {bound: 2, first: corev1.PodSucceeded, reading: cluster.IsRead},
 		"in part, and its object is gone":  {bound: 2, reading: cluster.IsRead, gone: true},
 		"in part, and it cannot be read":   {bound: 2, reading: cluster.NotAllowed, gone: true},
 		"in part, and it is not read yet ": {bound: 2, reading: cluster.NotRead, gone: true},
@@ -157,7 +158,7 @@ func TestForeignGroupsAfterARestart(t *testing.T) {
 		for i := range c.bound {
 			w.change(fmt.Sprintf("mpi-%d", i), func(pod *corev1.Pod) {
 				w.boundAnHourAgo(pod)
-				if c.singly {
+				if c.singly || i == 0 && c.first == corev1.PodSucceeded { // nothing of it is kept once a pod has ended
 					delete(pod.Annotations, v1alpha1.AnnotationJob)
 				}
 				if i == 0 {

@@ -461,3 +461,18 @@ func (w *world) carryOut(call commit.Call) {
 	}
 	w.pod(pod)
 }
+
+// TestAVictimWhoseBindTheWatchShowsLate may go soon after that: what the cycles before have found holds no longer.
+func TestAVictimWhoseBindTheWatchShowsLate(t *testing.T) {
+	w := newWorld(t)
+	w.preempting()
+	w.node("n1", "1")
+	w.late = func(pod *corev1.Pod) bool { return pod.Name == "low" && pod.Spec.NodeName != "" }
+	w.low("low", "")
+	w.play(t.Context(), time.Second)
+	w.high("high", 1)
+	w.expect("the watch has not shown it", w.play(t.Context(), 20*time.Second), "")
+	w.late = nil
+	w.pod(w.pods["low"].DeepCopy())
+	w.expect("the watch has shown it", w.play(t.Context(), 2*transientRetry), "Nominate high-0 n1, Evict low n1")
+}

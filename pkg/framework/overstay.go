@@ -64,7 +64,7 @@ func (s *Session) overstayedOn(holder *model.Job, held *model.Reservation) (jobs
 func (s *Session) precedesReservations(job *model.Job) bool {
 	now := s.Snapshot.Now.Unix()
 	return s.reservedSince == 0 || !slices.ContainsFunc(job.Tasks, func(task *model.Task) bool {
-		return (task.Status == model.Bound || task.Status == model.Running) && task.RunsSince(now) > s.reservedSince
+		return (task.Status == model.Bound || task.Status == model.Running) && task.OnNodeSince(now) > s.reservedSince
 	})
 }
 
@@ -73,10 +73,10 @@ func (s *Session) precedesReservations(job *model.Job) bool {
 func guestsOn(node *model.Node, since, now int64) []*model.Task {
 	guests := slices.DeleteFunc(slices.Clone(node.Tasks), func(task *model.Task) bool {
 		runs := task.Status == model.Bound || task.Status == model.Running
-		return !runs || task.Job == model.JobKey{} || task.RunsSince(now) <= since || task.RunsSince(now) > now
+		return !runs || task.Job == model.JobKey{} || task.OnNodeSince(now) <= since || task.OnNodeSince(now) > now
 	})
 	slices.SortFunc(guests, func(a, b *model.Task) int {
-		return cmp.Or(cmp.Compare(b.RunsSince(now), a.RunsSince(now)), cmp.Compare(a.UID, b.UID))
+		return cmp.Or(cmp.Compare(b.OnNodeSince(now), a.OnNodeSince(now)), cmp.Compare(a.UID, b.UID))
 	})
 	return guests
 }

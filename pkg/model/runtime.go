@@ -25,6 +25,15 @@ func (t *Task) RunsSince(now int64) int64 {
 	return now
 }
 
+// OnNodeSince returns when a task came to its node, in seconds since 1970: when it was bound, or as RunsSince where that is not
+// known. It may begin to run much later.
+func (t *Task) OnNodeSince(now int64) int64 {
+	if at, ok := t.boundAt(); ok {
+		return at
+	}
+	return t.RunsSince(now)
+}
+
 // boundAt returns when the API server bound the task, in seconds since 1970; ok is false when that is not known.
 func (t *Task) boundAt() (at int64, ok bool) {
 	if c := PodScheduled(t.Pod); c != nil && c.Status == corev1.ConditionTrue {

@@ -173,3 +173,21 @@ func TestPlantedBugsAboutForeignGroupsAreCaught(t *testing.T) {
 		})
 	}
 }
+
+// TestRestBeginsWhenAllFaultsHaveEnded, however long nothing has changed by then: a kind of another project that cannot be
+// read is asked for within a minute.
+func TestRestBeginsWhenAllFaultsHaveEnded(t *testing.T) {
+	c := Config{Seed: 1, Plan: []Step{{At: 3 * time.Minute, What: "open gates"}}, Faults: &Faults{}, Replicas: 1, Foreign: true}
+	s := newSimulation(open(t), c)
+	s.queue.after(time.Second, "a gang whose kind is not served", func() {
+		s.server.unread[kindOf(model.SourceCoscheduling)] = cluster.NotServed
+		s.world.submit(s.world.random, &job{
+			namespace: firstNamespace, name: "gang", gang: true, source: model.SourceCoscheduling, members: 1, min: 2, requests: amounts(1, 0),
+		})
+		s.server.remove(kindOf(model.SourceCoscheduling), key(firstNamespace, "gang"))
+	})
+	s.play()
+	for _, v := range s.result.Violations {
+		t.Error(v)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -81,7 +82,8 @@ type process struct {
 	gangs map[partKey]gangSeen
 	// taken are the decisions of this step that evict pods of other queues.
 	taken []*economy
-	// lastDecided is when it decided something last, claimsSeen what it knew when claims by guarantees were last judged.
+	// lastDecided is when it decided something last, or was told that a bind had taken effect; claimsSeen what it knew when
+	// claims by guarantees were last judged.
 	lastDecided time.Time
 	claimsSeen  observedVersions
 	// told is the newest that the process has been told of each object, by name.
@@ -209,6 +211,9 @@ func (p *process) onWatchEnd(one change) {
 	name := keyOf(one.object)
 	known, ok := p.told[one.kind][name]
 	same := ok && known.object.GetUID() == one.object.GetUID()
+	if pod, is := one.object.(*corev1.Pod); is && same && pod.Spec.NodeName != p.pod(name).Spec.NodeName {
+		p.lastDecided = p.queue.now
+	}
 	switch {
 	case one.deleted && same: // final, whatever version of it was seen last
 		delete(p.told[one.kind], name)

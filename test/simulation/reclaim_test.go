@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // borrowing is a cluster of two teams with 12 CPUs: one borrows all of them with gangs of 3, then the other one submits a gang of
@@ -32,14 +34,14 @@ type borrowing struct {
 // freely is the built-in configuration, by which pods are left alone for a second.
 var freely = []byte(string(config.DefaultYAML()) + "configurations: [{name: reclaim, arguments: {minRunSeconds: 1}}]\n")
 
-// build makes it in the place of what the seed says.
-func (b borrowing) build(w *world) {
+// found makes nodes and queues in the place of what the seed says.
+func (b borrowing) found(w *world, nodes int) {
 	for _, kind := range []cluster.Kind{cluster.KindNode, cluster.KindQueue} {
 		for _, name := range w.server.names(kind) {
 			w.server.remove(kind, name)
 		}
 	}
-	for i := range 4 {
+	for i := range nodes {
 		has := amounts(3, 0)
 		has[corev1.ResourcePods] = resource.MustParse("20")
 		w.server.create(cluster.KindNode, &corev1.Node{
@@ -54,6 +56,11 @@ func (b borrowing) build(w *world) {
 		}
 		w.server.create(cluster.KindQueue, queue)
 	}
+}
+
+// build makes all of it.
+func (b borrowing) build(w *world) {
+	b.found(w, 4)
 	gang := func(name, queue string, members, cpu int) {
 		w.submit(w.random, &job{
 			namespace: firstNamespace, name: name, gang: true, members: members, min: members, requests: amounts(cpu, 0), queue: queue,
@@ -168,4 +175,39 @@ func refusesTheThird() FaultInjection {
 		}
 		return nil
 	}}
+}
+
+// TestAPodThatIsNotOnItsNodeForCertainCouldNotGo is Q16 where the watch has not told of a bind when a queue gets a guarantee: the
+// pod is no victim until then.
+func TestAPodThatIsNotOnItsNodeForCertainCouldNotGo(t *testing.T) {
+	filters := open(t)
+	c := Config{Seed: 1, Plan: []Step{}, Faults: &Faults{}, Replicas: 1, Queues: true, Scheduler: freely, Punctual: true, Workers: 1}
+	c.Sabotage.Decided = func(p *process, decision model.Decision) {
+		if len(decision.Binds) > 0 && strings.HasPrefix(decision.Job.Name, "first") {
+			p.streams[slices.IndexFunc(p.streams, func(s *watchStream) bool { return s.kind == cluster.KindPod })].stall(time.Minute)
+		}
+	}
+	s := newSimulation(filters, c)
+	if _, err := filters.build(s.text); err != nil {
+		t.Fatal(err)
+	}
+	s.queue.after(0, "two jobs of the size of the node", func() {
+		borrowing{}.found(s.world, 1)
+		s.world.setQueue("lender", func(spec *v1alpha1.QueueSpec) { spec.Paused = true })
+		single := func(name, queue string) {
+			s.world.submit(s.world.random, &job{namespace: firstNamespace, name: name, members: 1, requests: amounts(3, 0), label: queue})
+		}
+		single("second", "lender")
+		s.queue.after(5*time.Second, "the first job", func() { single("first", "borrower") })
+	})
+	s.queue.after(30*time.Second, "a guarantee", func() {
+		s.world.setQueue("lender", func(spec *v1alpha1.QueueSpec) { spec.Paused, spec.Guarantee = false, amounts(3, 0) })
+	})
+	s.play()
+	if _, started := s.endsOf("second"); started != 1 {
+		t.Error("the second job never starts")
+	}
+	for _, v := range s.result.Violations {
+		t.Error(v)
+	}
 }

@@ -130,7 +130,7 @@ type Simulation struct {
 	// writer is the process whose call the server is carrying out; nil when the change is by another client.
 	writer *process
 	writes int
-	// lastChange is when the server stored something last, or a process decided something.
+	// lastChange is when the server stored something last, a process decided something, or all faults ended.
 	lastChange time.Time
 }
 
@@ -238,7 +238,7 @@ func (s *Simulation) play() {
 // stopFaults ends everything that goes wrong.
 func (s *Simulation) stopFaults() {
 	s.trace("calm")
-	s.calm = true
+	s.calm, s.lastChange = true, s.queue.now
 	s.judge.trouble()
 	clear(s.apart)
 	clear(s.server.unread)
@@ -249,14 +249,14 @@ func (s *Simulation) stopFaults() {
 	}
 }
 
-// runToQuiescence waits until nothing has changed for a minute, and reports whether that came. It need not where the server's
-// clock is an hour behind, and pods go on to be evicted by share: all seem to have run for as long as reclaim leaves them alone
-// at most, so that jobs may take turns.
+// runToQuiescence waits until nothing has changed for a minute, and no job is delayed after a failure, and reports whether
+// that came. It need not where the server's clock is an hour behind, and pods go on to be evicted by share: all seem to have
+// run for as long as reclaim leaves them alone at most, so that jobs may take turns.
 func (s *Simulation) runToQuiescence() bool {
 	const quiet, most, mostSteps = 70 * time.Second, 45 * time.Minute, 100_000
 	calm, steps, shared := s.queue.now, s.result.Steps, s.result.Shared
 	for s.until(s.queue.now.Add(10 * time.Second)) {
-		if s.queue.now.Sub(s.lastChange) >= quiet && s.world.pending == 0 {
+		if s.queue.now.Sub(s.lastChange) >= quiet && s.world.pending == 0 && !s.delays() {
 			return true
 		}
 		if s.queue.now.Sub(calm) > most || s.result.Steps-steps > mostSteps {
@@ -267,6 +267,16 @@ func (s *Simulation) runToQuiescence() bool {
 		}
 	}
 	return true
+}
+
+// delays reports whether a leader delays a job, such as one of which a start was undone.
+func (s *Simulation) delays() bool {
+	for _, p := range s.processes {
+		if !p.dead && p.leading && len(p.snapshot.JobBackoff) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // until lets everything happen until then; false when the simulation has ended.

@@ -135,7 +135,7 @@ func (p *process) lacking(told *expectation, job *model.Job) []*corev1.Pod {
 }
 
 // couldGo returns jobs which, if all of each were gone, would leave capacity for a job that has a right to it; none when there
-// are no such jobs.
+// are no such jobs. A pod of which no watch has told yet that it is on its node is no victim, and protects its gang.
 func (p *process) couldGo(told *expectation, claim claim) (names []string) {
 	others := func(pod *corev1.Pod) bool {
 		return ours(pod) && p.place(pod) != "" && !finished(pod) && told.queueOf(jobKeyOf(pod)) != told.queueOf(claim.job)
@@ -146,7 +146,8 @@ func (p *process) couldGo(told *expectation, claim claim) (names []string) {
 	var all []*corev1.Pod
 	for _, job := range p.snapshot.Jobs {
 		victims := slices.DeleteFunc(slices.Clone(told.pods), func(pod *corev1.Pod) bool { return jobKeyOf(pod) != job.Key || !others(pod) })
-		if len(victims) > 0 && p.taking(claim, victims).isAllowed() {
+		uncertain := slices.ContainsFunc(victims, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" })
+		if len(victims) > 0 && !uncertain && p.taking(claim, victims).isAllowed() {
 			all, names = append(all, victims...), append(names, job.Key.String())
 		}
 	}
@@ -186,5 +187,5 @@ func (p *process) taking(claim claim, victims []*corev1.Pod) *economy {
 	return e
 }
 
-// period is that of the loop: a cycle follows within it after one that has decided something.
+// period is that of the loop: a cycle follows within it after one that has decided something, or while a bind was assumed.
 const period = 5 * time.Second

@@ -97,7 +97,7 @@ const (
 // than the members that exist.
 //
 // Late roles are part of that as a whole or not at all: they count nothing while other members are missing, and in full
-// otherwise.
+// otherwise. One that has begun since the job was whole counts in full, too: those of its members that wait start together.
 //
 // Invariant: a job that was never whole keeps its minima, and so does one that has what it was whole with and whose minima the
 // existing members reach.
@@ -123,6 +123,7 @@ func Lower(job *model.Job) {
 		return int(job.StartedMinima.Roles[i].MinMember)
 	})
 	if before.FirstUnmetMinimum(counts) != nil {
+		before.MinMember, before.Roles = withBegun(job, &before)
 		job.LostMembers = before.CompletesWithin(job.StartedMinima.Requests)
 		if before.MinMember < job.MinMember || !slices.Equal(before.Roles, job.Roles) {
 			keepStated(job)
@@ -142,6 +143,22 @@ func Lower(job *model.Job) {
 		}
 		return job.Count(func(task *model.Task) bool { return task.Role == role.Name && usable(task) })
 	})
+}
+
+// withBegun returns what a job was whole with, and the minima of the roles made later that have begun since, in the job's order.
+func withBegun(job, before *model.Job) (minMember int32, roles []model.Role) {
+	minMember = before.MinMember
+	for _, role := range job.Roles {
+		i := slices.IndexFunc(before.Roles, func(known model.Role) bool { return known.Name == role.Name })
+		switch {
+		case i >= 0:
+			roles = append(roles, before.Roles[i])
+		case role.MadeLater: // and not late: lowered keeps those
+			roles = append(roles, role)
+			minMember += role.MinMember
+		}
+	}
+	return min(minMember, job.MinMember), roles
 }
 
 // keepStated keeps the minima that the group states before they are lowered.

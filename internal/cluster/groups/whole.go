@@ -45,16 +45,37 @@ func startedMinima(group *v1alpha1.PodGroup) model.Minima {
 }
 
 // Seen returns what an implicit group is known to have been whole with: what it has now while that is enough for its minimum,
-// that of late roles not counted, else what was known before, nothing once no member has a node.
-func Seen(job *model.Job, before model.Minima) model.Minima {
+// that of late roles not counted, else what was known before, nothing once no member has a node. spec is what its object says;
+// nil when there is none. Of a role that is done it was whole with all that the object says, however many of these still exist.
+func Seen(job *model.Job, before model.Minima, spec *Spec) model.Minima {
 	begun := WithoutLate(job)
 	switch {
 	case !slices.ContainsFunc(job.Tasks, hasNode):
 		return model.Minima{}
 	case begun.FirstUnmetMinimum(counts) == nil:
-		return model.Minima{MinMember: begun.MinMember, Roles: begun.Roles, Requests: job.Held()}
+		return withDone(model.Minima{MinMember: begun.MinMember, Roles: begun.Roles, Requests: begun.Held()}, spec)
 	}
 	return before
+}
+
+// withDone returns the minima with those of roles that are done as the object says them.
+func withDone(minima model.Minima, spec *Spec) model.Minima {
+	if spec == nil || len(spec.Done) == 0 {
+		return minima
+	}
+	minima.Roles = slices.Clone(minima.Roles)
+	for _, role := range spec.Roles {
+		i := slices.IndexFunc(minima.Roles, func(left model.Role) bool { return left.Name == role.Name })
+		switch {
+		case !slices.Contains(spec.Done, role.Name):
+		case i < 0:
+			minima.MinMember, minima.Roles = minima.MinMember+role.MinMember, append(minima.Roles, role)
+		case minima.Roles[i].MinMember < role.MinMember:
+			minima.MinMember += role.MinMember - minima.Roles[i].MinMember
+			minima.Roles[i].MinMember = role.MinMember
+		}
+	}
+	return minima
 }
 
 // StartedMinima writes the minima that the group was whole with, and what its members requested: those of the job, as its group

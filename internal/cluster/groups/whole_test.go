@@ -70,8 +70,8 @@ func TestLower(t *testing.T) {
 	}
 }
 
-// TestLowerWithARoleThatHasBegunSince: a role made later that has begun in part after the job was whole counts in full, also while
-// a member of the others is lost: no member of it is surplus.
+// TestLowerWithARoleThatHasBegunSince: a role made later that has begun in part after the job was whole counts in full, also
+// while a member of the others is lost: no member of it is surplus.
 func TestLowerWithARoleThatHasBegunSince(t *testing.T) {
 	task := func(status model.Status, role string) *model.Task {
 		return &model.Task{Role: role, Placement: model.Placement{Status: status}}

@@ -250,8 +250,8 @@ func (c *closed) PreFilter(task *model.Task, scope framework.FilterScope) ([]fra
 	return []framework.NodeFilterFunc{func(*model.Node) *model.Refusal { return &model.Refusal{Code: model.NodesFiltered} }}, nil
 }
 
-// TestDomainsWithoutAPlanAreSearchedWithinTheBudget: where no domain has a plan and the budget is used up, it costs one search over
-// all nodes more, and not one for each domain.
+// TestDomainsWithoutAPlanAreSearchedWithinTheBudget: where no domain has a plan and the budget is used up, it costs one search
+// over all nodes more, and not one for each domain.
 func TestDomainsWithoutAPlanAreSearchedWithinTheBudget(t *testing.T) {
 	asked := func(topology ...model.TopologyConstraint) int {
 		snapshot, filter := full(300, 1), &closed{}

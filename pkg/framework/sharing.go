@@ -204,8 +204,8 @@ func (s *Session) sharers(job *model.Job, shared *model.TopologyConstraint) *sha
 	return known
 }
 
-// numberedTwice refuses members without an index in slices of two entries for different roles: each would give them another index,
-// and one is written on the pod; nil when all is well.
+// numberedTwice refuses members without an index in slices of two entries for different roles: each would give them another
+// index, and one is written on the pod; nil when all is well.
 func numberedTwice(job *model.Job, shared *model.TopologyConstraint) *model.Refusal {
 	for i := range job.Topology {
 		other := &job.Topology[i]

@@ -61,6 +61,9 @@ func (t *Placer) placeByTopology(room model.CapacityKind) (placed, possible bool
 	}
 	for i := range t.sliced {
 		if refusal = t.noSlices(&t.sliced[i], settled, room); refusal != nil {
+			if t.mayStartWithOthers(room) {
+				refusal = refusal.WithNote("not all possibilities were tried")
+			}
 			return false, false, refusal
 		}
 	}
@@ -134,7 +137,7 @@ func (t *Placer) placeTied(ties []levelTie, chosen []topologyDomain, room model.
 // placeChosen tries to start in the domains that were chosen.
 func (t *Placer) placeChosen(chosen []topologyDomain, room model.CapacityKind) bool {
 	if len(t.sliced) > 0 {
-		return t.placeSliced(chosen, room)
+		return t.placeSliced(chosen, room) || t.placeOtherSlices(chosen, room)
 	}
 	return t.placeInDomain(chosen, room)
 }

@@ -71,7 +71,7 @@ func (d *Domains) ofMember(task *model.Task, node *model.Node) int {
 	if in >= 0 || d.tree == "" {
 		return in
 	}
-	for _, one := range strings.Split(task.Pod.Annotations[model.AnnotationDomain], ",") {
+	for _, one := range strings.Split(task.PlaceMark(model.AnnotationDomain), ",") {
 		name, path, _ := strings.Cut(one, "=")
 		values := strings.Split(path, "/")
 		if name != d.tree || len(values) < len(d.labels) {

@@ -37,7 +37,7 @@ func (t *Placer) placeByTopology(room model.CapacityKind) (placed, possible bool
 		return false, false, refusal
 	}
 	required, preferred, settled := t.ties(room)
-	until := t.awaited(required)
+	awaited := t.awaited(required)
 	budget := t.budget
 	if len(preferred) > 0 && t.placeTied(slices.Concat(preferred, required), settled, room) {
 		return true, true, nil
@@ -50,8 +50,8 @@ func (t *Placer) placeByTopology(room model.CapacityKind) (placed, possible bool
 		return true, true, nil
 	}
 	defer func() {
-		if !placed && !until.IsZero() {
-			possible, refusal = false, t.waitsFor(refusal, until)
+		if !placed && awaited != nil {
+			possible, refusal = false, t.waitsFor(refusal, awaited)
 		}
 	}()
 	for i := range required {

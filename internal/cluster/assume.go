@@ -18,7 +18,7 @@ func (s *State) Assume(decision model.Decision) {
 			continue
 		}
 		after := *before
-		after.bind, after.assignedCPUs = bind.Node, nil
+		after.bind, after.assignedCPUs, after.task.Place = bind.Node, nil, bind.Place
 		if bind.Isolated != nil {
 			after.assignedCPUs = bind.Isolated.Assignment
 		}
@@ -83,7 +83,7 @@ func (s *State) Forget(pod types.UID) bool {
 		return false
 	}
 	after := *before
-	after.bind, after.assignedCPUs, after.evicted = "", nil, false
+	after.bind, after.assignedCPUs, after.task.Place, after.evicted = "", nil, nil, false
 	if before.chargedAtBind() {
 		after = *s.readPod(after.task.Pod, &after) // it may have come to ask for something else
 	}

@@ -296,6 +296,7 @@ func (r *podState) assume(before *podState, seen time.Time) {
 	pod := r.task.Pod
 	if before != nil {
 		if pod.Spec.NodeName == "" {
+			r.task.Place = before.task.Place
 			if r.bind, r.assignedCPUs = before.bind, before.assignedCPUs; r.chargedAtBind() {
 				r.task.Request = before.task.Request
 			}

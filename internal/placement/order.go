@@ -23,8 +23,8 @@ func order(session *framework.Session, job *model.Job, kinds *equivalenceClasses
 		waiting = slices.Concat(filterTasks(waiting, isNominated),
 			filterTasks(waiting, func(task *model.Task) bool { return !isNominated(task) }))
 	}
-	if slicesOf := slicing(job); slicesOf != nil {
-		waiting = byIndex(session, job, slicesOf, waiting)
+	if slicing(job) != nil {
+		waiting = byIndex(session, job, waiting)
 	}
 	chosen, rest := splitMinimum(job, waiting)
 	ranks := affinityDepth(chosen, kinds)
@@ -52,17 +52,24 @@ func slicing(job *model.Job) *model.TopologyConstraint {
 	return nil
 }
 
-// byIndex orders members by their index, so that those that make up the minimum are in whole slices; members that the entry does
-// not cover stay before them.
-func byIndex(session *framework.Session, job *model.Job, shared *model.TopologyConstraint, tasks []*model.Task) []*model.Task {
-	indexes := make(map[*model.Task]int, len(tasks))
+// byIndex orders members by the entry with slices that covers them, and by their index, so that those that make up the minimum
+// are in whole slices; members that none covers stay before them.
+func byIndex(session *framework.Session, job *model.Job, tasks []*model.Task) []*model.Task {
+	type rank struct{ entry, index int }
+	ranks := make(map[*model.Task]rank, len(tasks))
 	for _, task := range tasks {
-		indexes[task] = -1
-		if n, ok := session.Index(job, shared, task); ok && shared.Covers(task) {
-			indexes[task] = n
+		ranks[task] = rank{-1, -1}
+		for i := range job.Topology {
+			shared := &job.Topology[i]
+			if n, ok := session.Index(job, shared, task); ok && !shared.Preferred && shared.Covers(task) {
+				ranks[task] = rank{i, n}
+				break
+			}
 		}
 	}
-	slices.SortStableFunc(tasks, func(a, b *model.Task) int { return cmp.Compare(indexes[a], indexes[b]) })
+	slices.SortStableFunc(tasks, func(a, b *model.Task) int {
+		return cmp.Or(cmp.Compare(ranks[a].entry, ranks[b].entry), cmp.Compare(ranks[a].index, ranks[b].index))
+	})
 	return tasks
 }
 

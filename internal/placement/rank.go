@@ -8,8 +8,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// Neighbours by index exchange most in a ring or a mesh. Members that are alike are dealt to the nodes that were found for them in
-// the order of their indexes, nodes of one domain after the other.
+// Neighbours by index exchange most in a ring or a mesh. Members that are alike are dealt to the nodes that were found for them
+// in the order of their indexes, nodes of one domain after the other.
 
 // choice is a member and the node that was found for it.
 type choice struct {
@@ -64,8 +64,8 @@ func (t *Placer) placesInOrder() bool {
 	return slices.Equal(tasks, t.members[:len(tasks)])
 }
 
-// dealByRank deals the nodes that members of one kind have in the domains of one choice of slices. Members with volumes or claims of
-// their own keep theirs.
+// dealByRank deals the nodes that members of one kind have in the domains of one choice of slices. Members with volumes or claims
+// of their own keep theirs.
 func (t *Placer) dealByRank(found []choice) {
 	type group struct {
 		kind  equivalenceClass

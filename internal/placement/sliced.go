@@ -178,6 +178,52 @@ func (t *Placer) placeSliced(chosen []topologyDomain, room model.CapacityKind) b
 	return try()
 }
 
+// mayStartWithOthers reports whether there are members beyond the minimum that may have a place where those of the minimum have
+// none, since they differ.
+func (t *Placer) mayStartWithOthers(room model.CapacityKind) bool {
+	return len(t.members) > len(t.minimum(room)) &&
+		(!sameShape(t.members) || slices.ContainsFunc(t.members, func(task *model.Task) bool { return task.Invalid != nil }))
+}
+
+// placeOtherSlices tries to start with whichever slices have a domain, in their order, and the members that are in none.
+func (t *Placer) placeOtherSlices(chosen []topologyDomain, room model.CapacityKind) bool {
+	if !t.mayStartWithOthers(room) {
+		return false
+	}
+	t.incomplete = true
+	type slice struct {
+		entry  *model.TopologyConstraint
+		number int
+	}
+	var single []*model.Task
+	var parts []slice
+	members := map[slice][]*model.Task{}
+	for _, task := range t.members {
+		entries := t.entriesOf(task)
+		if len(entries) == 0 {
+			single = append(single, task)
+			continue
+		}
+		smallest := entries[len(entries)-1].shared
+		of := slice{smallest, t.slice(smallest, task)}
+		if members[of] == nil {
+			parts = append(parts, of)
+		}
+		members[of] = append(members[of], task)
+	}
+	return t.session.Try(func(statement *framework.Statement) *model.Refusal {
+		refusal := t.placeInOrder(statement, single, room, chosen)
+		for _, of := range parts {
+			if refusal == nil {
+				return nil
+			}
+			t.placeOneByOne(statement, [][]*model.Task{members[of]}, chosen, room)
+			refusal = t.session.JobReady(t.job, readinessFor(room))
+		}
+		return refusal
+	}) == nil
+}
+
 func isPending(task *model.Task) bool { return task.Status == model.Pending }
 
 // placeSlices places members in their slices.

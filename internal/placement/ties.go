@@ -181,22 +181,25 @@ func waitsUntil(job *model.Job, shared *model.TopologyConstraint) (at time.Time)
 	return job.QueuedSince.Add(time.Duration(shared.WaitSeconds) * time.Second)
 }
 
-// awaited returns until when the job waits for domains that it prefers, the soonest of several times; zero when it does not.
-func (t *Placer) awaited(required []levelTie) (until time.Time) {
+// awaited returns the entry whose preferred domain the job waits for, that with the soonest end of several; nil when it waits for
+// none.
+func (t *Placer) awaited(required []levelTie) (shared *model.TopologyConstraint) {
 	for i := range required {
-		if at := waitsUntil(t.job, required[i].shared); !at.IsZero() && (until.IsZero() || at.Before(until)) {
-			until = at
+		one := required[i].shared
+		if one.WaitSeconds > 0 && (shared == nil || one.WaitSeconds < shared.WaitSeconds) {
+			shared = one
 		}
 	}
-	if !until.IsZero() {
-		t.session.WaitUntil(until)
+	if shared != nil {
+		t.session.WaitUntil(waitsUntil(t.job, shared))
 	}
-	return until
+	return shared
 }
 
 // waitsFor adds to a refusal until when the job waits. No pod is evicted and no capacity reserved for what it only prefers.
-func (t *Placer) waitsFor(refusal *model.Refusal, until time.Time) *model.Refusal {
-	waits := refusal.WithNote(fmt.Sprintf("it prefers that, and waits for it until %s", until.UTC().Format(time.RFC3339)))
+func (t *Placer) waitsFor(refusal *model.Refusal, shared *model.TopologyConstraint) *model.Refusal {
+	until := waitsUntil(t.job, shared).UTC().Format(time.RFC3339)
+	waits := refusal.WithNote(fmt.Sprintf("it prefers one %s, and waits for that until %s", shared.Level, until))
 	waits.Code, waits.Evictable = model.WaitingForDomain, false
 	return waits
 }

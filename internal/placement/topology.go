@@ -37,7 +37,7 @@ func (t *Placer) placeByTopology(room model.CapacityKind) (placed, possible bool
 		return false, false, refusal
 	}
 	required, preferred, settled := t.ties(room)
-	until := t.awaited(required)
+	awaited := t.awaited(required)
 	budget := t.budget
 	if len(preferred) > 0 && t.placeTied(slices.Concat(preferred, required), settled, room) {
 		return true, true, nil
@@ -50,8 +50,8 @@ func (t *Placer) placeByTopology(room model.CapacityKind) (placed, possible bool
 		return true, true, nil
 	}
 	defer func() {
-		if !placed && !until.IsZero() {
-			possible, refusal = false, t.waitsFor(refusal, until)
+		if !placed && awaited != nil {
+			possible, refusal = false, t.waitsFor(refusal, awaited)
 		}
 	}()
 	for i := range required {
@@ -61,6 +61,9 @@ func (t *Placer) placeByTopology(room model.CapacityKind) (placed, possible bool
 	}
 	for i := range t.sliced {
 		if refusal = t.noSlices(&t.sliced[i], settled, room); refusal != nil {
+			if t.mayStartWithOthers(room) {
+				refusal = refusal.WithNote("not all possibilities were tried")
+			}
 			return false, false, refusal
 		}
 	}
@@ -134,7 +137,7 @@ func (t *Placer) placeTied(ties []levelTie, chosen []topologyDomain, room model.
 // placeChosen tries to start in the domains that were chosen.
 func (t *Placer) placeChosen(chosen []topologyDomain, room model.CapacityKind) bool {
 	if len(t.sliced) > 0 {
-		return t.placeSliced(chosen, room)
+		return t.placeSliced(chosen, room) || t.placeOtherSlices(chosen, room)
 	}
 	return t.placeInDomain(chosen, room)
 }

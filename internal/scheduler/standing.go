@@ -1,8 +1,6 @@
 package scheduler
 
 import (
-	"strings"
-
 	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -34,7 +32,7 @@ func (s *Scheduler) countPreferences(job *model.Job) {
 			continue
 		}
 		level := shared.Level
-		if strings.Contains(level, "/") {
+		if _, isLabel := model.LevelLabel(level); isLabel {
 			level = "label"
 		}
 		s.options.Metrics.Preferred(level, known.Len() == 1 && known.Members() == members)

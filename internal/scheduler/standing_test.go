@@ -87,6 +87,30 @@ func TestAGroupShowsWhereItsMembersAre(t *testing.T) {
 	}
 }
 
+// TestALabelThatIsGoneForSomeSecondsWritesNoStatus: the member stays in the domain for which it was bound, as filters see it.
+func TestALabelThatIsGoneForSomeSecondsWritesNoStatus(t *testing.T) {
+	w := newWorld(t)
+	w.inRacks()
+	for i, rack := range []string{"r1", "r2", "r2"} {
+		name := fmt.Sprint("n", i)
+		w.node(name, []string{"1", "1", "100m"}[i])
+		w.label(name, "b1", rack)
+	}
+	w.gang("train", 2, 2)
+	w.shares("train", v1alpha1.TopologyConstraint{Level: "rack", Mode: v1alpha1.TopologyPreferred})
+	w.play(t.Context(), time.Second)
+	w.runAll()
+	w.play(t.Context(), time.Minute)
+	const want = "rack[] 2/2 [b1/r1 b1/r2];"
+	if got := w.places("train"); got != want {
+		t.Fatalf("%s, want %s", got, want)
+	}
+	w.label("n1", "b1", "")
+	if calls := sent(w.play(t.Context(), time.Minute), commit.CallGroupStatus); len(calls) != 0 || w.places("train") != want {
+		t.Errorf("a label is gone, %d statuses are written: %s, want %s", len(calls), w.places("train"), want)
+	}
+}
+
 // TestAGroupThatWaitsShowsNoPlaces, nor does one without topology; a level that the configuration has lost says no domain.
 func TestAGroupThatWaitsShowsNoPlaces(t *testing.T) {
 	w := newWorld(t)
@@ -193,14 +217,14 @@ func TestDomainsAndPreferencesAreMeasured(t *testing.T) {
 	w.shares("far", prefers("block", "rack", "host")...)
 	w.play(t.Context(), time.Second)
 	w.gang("row", 1, 1)
-	w.shares("row", prefers("rack", "example.com/row")...)
+	w.shares("row", prefers("rack", "example.com/row", "label:row")...)
 	w.play(t.Context(), time.Second)
 	expectMetrics(t, sum, map[string]float64{
 		"tutti_domains level=rack state=whole": 0, "tutti_domains level=rack state=broken": 3,
 		"tutti_preferred_starts_total level=block result=met": 1, "tutti_preferred_starts_total level=block result=unmet": 0,
 		"tutti_preferred_starts_total level=rack result=met": 1, "tutti_preferred_starts_total level=rack result=unmet": 2,
-		"tutti_preferred_starts_total level=host result=unmet": 1, "tutti_preferred_starts_total level=label result=unmet": 1,
-		"tutti_preferred_starts_total": 6, "tutti_started_gangs_total": 3,
+		"tutti_preferred_starts_total level=host result=unmet": 1, "tutti_preferred_starts_total level=label result=unmet": 2,
+		"tutti_preferred_starts_total": 7, "tutti_started_gangs_total": 3,
 	})
 }
 

@@ -256,7 +256,7 @@ func TestTopologySaysWhyAGangWaits(t *testing.T) {
 	env.Eventually(t, patience, func() error {
 		return errors.Join(
 			h.waitsSaying(five, "NoDomainFits", "needs 5 in one rack: rack b1/r1 has capacity for 4"),
-			h.waitsSaying(preferring, "WaitingForDomain", "it prefers that, and waits for it until "),
+			h.waitsSaying(preferring, "WaitingForDomain", "it prefers one rack, and waits for that until "),
 			h.waitsSaying(unknown, "InvalidGroup", `did you mean "rack"?`),
 			h.waitsSaying(twice, "InvalidGroup", "both have the index 1; give them the label scheduling.tutti.dev/index"),
 			h.waitsSaying(sizes, "InvalidGroup", "one size must be a multiple of the other"),

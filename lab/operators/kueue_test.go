@@ -1,6 +1,7 @@
 package operators
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tutti-sched/tutti/lab/binaries"
@@ -372,7 +375,18 @@ func (s *story) workload(name, condition, status string) {
 // while another was gated, or did not exist.
 func (s *story) asAWhole() (wait func()) {
 	s.Helper()
-	members, err := s.lab.Clientset.CoreV1().Pods(s.namespace).Watch(s.Context(), metav1.ListOptions{LabelSelector: kueueGroup})
+	pods := s.lab.Clientset.CoreV1().Pods(s.namespace)
+	known, err := pods.List(s.Context(), metav1.ListOptions{LabelSelector: kueueGroup})
+	if err != nil {
+		s.Fatal(err)
+	}
+	// The API server ends the watch of a client that is slow for a moment; this one goes on where it was.
+	members, err := watchtools.NewRetryWatcherWithContext(s.Context(), known.ResourceVersion, &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			options.LabelSelector = kueueGroup
+			return pods.Watch(ctx, options)
+		},
+	})
 	if err != nil {
 		s.Fatal(err)
 	}

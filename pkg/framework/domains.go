@@ -71,7 +71,7 @@ func (d *Domains) ofMember(task *model.Task, node *model.Node) int {
 	if in >= 0 || d.tree == "" {
 		return in
 	}
-	for _, one := range strings.Split(task.Pod.Annotations[model.AnnotationDomain], ",") {
+	for _, one := range strings.Split(task.PlaceMark(model.AnnotationDomain), ",") {
 		name, path, _ := strings.Cut(one, "=")
 		values := strings.Split(path, "/")
 		if name != d.tree || len(values) < len(d.labels) {
@@ -248,16 +248,28 @@ func (c *Cache) domainsOf(snapshot *model.Snapshot, level string) *Domains {
 			c.domains = map[string]*Domains{}
 		}
 		if len(c.domains) >= len(c.levels)+maxLabelLevels {
-			maps.DeleteFunc(c.domains, func(name string, _ *Domains) bool {
-				_, declared := c.levels[name]
-				return !declared
-			})
+			c.forgetLabels()
 		}
 		known = &Domains{Level: level, tree: c.treeOf(level), labels: labels}
 		c.domains[level] = known
 	}
 	known.update(snapshot)
 	return known
+}
+
+// forgetLabels drops the domains of levels that the configuration does not declare, and what fits into them.
+func (c *Cache) forgetLabels() {
+	maps.DeleteFunc(c.domains, func(name string, _ *Domains) bool {
+		_, declared := c.levels[name]
+		return !declared
+	})
+	for _, known := range c.shapes {
+		for _, fits := range known.fits {
+			if fits != nil {
+				fits.sums = nil
+			}
+		}
+	}
 }
 
 // treeOf returns the name of the topology that has the level; empty when none has.

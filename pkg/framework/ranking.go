@@ -70,6 +70,7 @@ func (r *ranking) followLevels() bool {
 func (r *ranking) ask(s *Session, task *model.Task, a *static) {
 	r.session, r.checks, r.bounded = s, nodeQuery{}, nil
 	if r.checks.checks, r.refused = s.checks(task, NodeWithPods); r.refused != nil {
+		r.levels = nil // they are of the nodes of an earlier session
 		return
 	}
 	var levels []followedLevel

@@ -130,7 +130,7 @@ func (s *Session) SharedDomain(job *model.Job, shared *model.TopologyConstraint,
 		if of.invalid != nil || of.domains.Len() >= members.domains.Len() {
 			continue
 		}
-		if at := s.SharedDomain(job, wider, slice*int(shared.SliceSize)/max(1, int(wider.SliceSize))); at >= 0 {
+		if at := s.SharedDomain(job, wider, of.slice(members.first[slice])); at >= 0 {
 			around = append(around, settledDomain{of.domains, at})
 		}
 	}
@@ -171,6 +171,8 @@ type sharers struct {
 	// indexes are those of the members, nil where all of them share one domain; size is how many a slice has.
 	indexes *model.Indexes
 	size    int
+	// first is the first member of each slice: entries for other members number theirs in another way.
+	first map[int]*model.Task
 	// standing is how many members stand in each domain, by slice.
 	standing map[int]map[int]int
 }
@@ -181,7 +183,7 @@ func (s *Session) sharers(job *model.Job, shared *model.TopologyConstraint) *sha
 	if known != nil {
 		return known
 	}
-	known = &sharers{domains: s.Domains(shared.Level), standing: map[int]map[int]int{}}
+	known = &sharers{domains: s.Domains(shared.Level), first: map[int]*model.Task{}, standing: map[int]map[int]int{}}
 	if s.shared == nil {
 		s.shared = map[*model.TopologyConstraint]*sharers{}
 	}
@@ -198,12 +200,31 @@ func (s *Session) sharers(job *model.Job, shared *model.TopologyConstraint) *sha
 	}
 	if shared.SliceSize > 0 {
 		known.indexes, known.size = model.Numbered(members), int(shared.SliceSize)
-		known.invalid = known.indexes.Invalid
+		if known.invalid = known.indexes.Invalid; known.invalid == nil && known.indexes.Derived {
+			known.invalid = numberedTwice(job, shared)
+		}
 	}
 	for _, task := range members {
+		if slice := known.slice(task); known.first[slice] == nil {
+			known.first[slice] = task
+		}
 		known.add(s.Snapshot, task, task.Placement, 1)
 	}
 	return known
+}
+
+// numberedTwice refuses members without an index in slices of two entries for different roles: each would give them another
+// index, and one is written on the pod; nil when all is well.
+func numberedTwice(job *model.Job, shared *model.TopologyConstraint) *model.Refusal {
+	for i := range job.Topology {
+		other := &job.Topology[i]
+		if other.SliceSize > 0 && other.HasMembersOf(shared) && !slices.Equal(other.Roles, shared.Roles) {
+			return &model.Refusal{Code: model.InvalidGroup, Detail: fmt.Sprintf(
+				"topology: members are in slices of %d in one %s and of %d in one %s; give these entries the same roles, or all pods the label %s",
+				shared.SliceSize, model.Brief(shared.Level, maxLevelName), other.SliceSize, model.Brief(other.Level, maxLevelName), model.LabelIndex)}
+		}
+	}
+	return nil
 }
 
 // slice returns the number of the task's slice; 0 where all members share one domain, -1 for a task that has no index.

@@ -12,7 +12,7 @@ import (
 // Standing is in which domains of a level the members are that share one.
 type Standing struct {
 	domains *Domains
-	// in are the domains, in their order; members are those of which the node is in one.
+	// in are the domains, in their order; members are those that are in one.
 	in      []int
 	members []*model.Task
 	nodes   []*model.Node
@@ -36,11 +36,15 @@ func StandingOf(
 			continue
 		}
 		node := snapshot.Node(task.Node)
-		if node == nil || domains.Of(node) < 0 {
+		if node == nil {
+			continue
+		}
+		in := domains.ofMember(task, node)
+		if in < 0 || in == domains.goneDomain() {
 			continue
 		}
 		s.members = append(s.members, task)
-		if in := domains.Of(node); !seen[in] {
+		if !seen[in] {
 			seen[in] = true
 			s.in = append(s.in, in)
 		}

@@ -2,7 +2,11 @@ package framework
 
 import (
 	"slices"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -34,19 +38,19 @@ func (d *Domains) updateUsed(snapshot *model.Snapshot) {
 	if !ok || d.usedLayout != d.layout || len(changes) >= len(snapshot.Nodes) {
 		d.used, d.usedNodes = make([]bool, len(snapshot.Nodes)), make([]int, len(d.paths))
 		for _, node := range snapshot.Nodes {
-			d.setUsed(node)
+			d.setUsed(snapshot.Dimensions, node)
 		}
 		d.turns, d.turned = d.turns+1, d.turned[:0] // any of them may have turned
 		changes = nil
 	}
 	for i := range changes {
-		d.setUsed(changes[i].Node)
+		d.setUsed(snapshot.Dimensions, changes[i].Node)
 	}
 	d.usedMark, d.usedLayout = snapshot.Journal.Cursor(), d.layout
 }
 
-func (d *Domains) setUsed(node *model.Node) {
-	used, domain := isUsed(node), d.of[node.Index]
+func (d *Domains) setUsed(dimensions *model.ResourceIndex, node *model.Node) {
+	used, domain := isUsed(dimensions, node), d.of[node.Index]
 	if used == d.used[node.Index] {
 		return
 	}
@@ -186,14 +190,19 @@ func (s *Session) Whole(level *Domains) func(domain int) []int {
 }
 
 // isUsed reports whether a member of a job holds a device of the node, or anything of a node without devices.
-func isUsed(node *model.Node) bool {
+func isUsed(dimensions *model.ResourceIndex, node *model.Node) bool {
 	devices := false
 	for position := model.Unoffered + 1; position < len(node.Allocatable); position++ {
-		if offered := node.Allocatable.At(position); offered > 0 {
+		if offered := node.Allocatable.At(position); offered > 0 && isDevice(dimensions.Name(position)) {
 			if devices = true; node.Idle.At(position) < offered {
 				return true
 			}
 		}
 	}
 	return !devices && slices.ContainsFunc(node.Tasks, func(task *model.Task) bool { return task.Job != model.JobKey{} })
+}
+
+// isDevice reports whether what a name stands for is a device: memory in large pages is none, nor are isolated CPUs.
+func isDevice(name corev1.ResourceName) bool {
+	return strings.Contains(string(name), "/") && name != isolated.Resource
 }

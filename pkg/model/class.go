@@ -72,6 +72,9 @@ func describeMembers(job *Job) string {
 	}
 	for _, shared := range job.Topology {
 		fmt.Fprintf(&b, "%q %v %q %d %d\n", shared.Level, shared.Preferred, shared.Roles, shared.SliceSize, shared.WaitSeconds)
+		if shared.SliceSize > 0 {
+			describeIndexes(&b, job, &shared)
+		}
 	}
 	count := int64(0)
 	for i, task := range job.Tasks {
@@ -91,4 +94,23 @@ func describeMembers(job *Job) string {
 		count = 0
 	}
 	return b.String()
+}
+
+// describeIndexes writes the indexes of the members that an entry with slices covers, in their order; of those that follow each
+// other the first.
+func describeIndexes(b *strings.Builder, job *Job, shared *TopologyConstraint) {
+	var members []*Task
+	for _, task := range job.Tasks {
+		if shared.Covers(task) {
+			members = append(members, task)
+		}
+	}
+	indexes, next := Numbered(members), 0
+	for i, task := range members {
+		index, _ := indexes.Of(task)
+		if index != next {
+			fmt.Fprintf(b, "%d: %d\n", i, index)
+		}
+		next = index + 1
+	}
 }

@@ -33,6 +33,8 @@ const maxIndex = 1_000_000
 // Indexes are the indexes of the members of a job.
 type Indexes struct {
 	of map[*Task]int
+	// Derived reports that some have an index that no label says.
+	Derived bool
 	// Invalid says which members contradict each other, or have a label that cannot be read; nil when all is well.
 	Invalid *Refusal
 }
@@ -55,7 +57,7 @@ func Numbered(members []*Task) *Indexes {
 		}
 		index, ok := x.stated(task, perJob)
 		if !ok {
-			without = append(without, task)
+			without, x.Derived = append(without, task), true
 			continue
 		}
 		if other := owner[index]; other != nil && x.Invalid == nil {
@@ -67,7 +69,7 @@ func Numbered(members []*Task) *Indexes {
 	slices.SortFunc(without, func(a, b *Task) int { return cmp.Or(CompareNatural(a.Name, b.Name), cmp.Compare(a.UID, b.UID)) })
 	var open []*Task
 	for _, task := range without { // what stands comes first: it is in its slice already
-		index, err := strconv.Atoi(task.Pod.Annotations[LabelIndex])
+		index, err := strconv.Atoi(task.PlaceMark(LabelIndex))
 		if err != nil || index < 0 || index > maxIndex || owner[index] != nil || !task.Status.HasNode() && task.Status != Succeeded {
 			open = append(open, task)
 			continue

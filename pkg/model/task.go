@@ -141,6 +141,9 @@ type Task struct {
 	Nominated string
 	// released reports that the nomination has ended in this session, which the state does not know yet.
 	released bool
+	// Place are the annotations that are written with an assumed bind and say where in the topology the pod is, never changed; nil
+	// when there are none.
+	Place map[string]string
 	// Isolated are the isolated CPUs that the task holds on its node, never changed; nil when it holds none.
 	Isolated *isolated.Assignment
 	// Invalid says why the task alone cannot be scheduled, whatever the cluster; nil when it can.
@@ -150,6 +153,15 @@ type Task struct {
 // IsBound reports whether the API server has bound the task, or it has ended: an assumed bind does not count.
 func (t *Task) IsBound() bool {
 	return t.Status == Bound || t.Status == Running || t.Status == Succeeded
+}
+
+// PlaceMark returns an annotation that says where in the topology the task is, as it is on the pod, or is written with its bind;
+// empty when there is none.
+func (t *Task) PlaceMark(key string) string {
+	if mark, ok := t.Place[key]; ok {
+		return mark
+	}
+	return t.Pod.Annotations[key]
 }
 
 // Exists reports whether the task counts towards the minimum, or would if it had a node.

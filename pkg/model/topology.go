@@ -29,7 +29,12 @@ func (c *TopologyConstraint) Nests(other *TopologyConstraint) bool {
 	if c.SliceSize == 0 || other.SliceSize == 0 || c.SliceSize%other.SliceSize == 0 || other.SliceSize%c.SliceSize == 0 {
 		return true
 	}
-	return c.Roles != nil && other.Roles != nil && !slices.ContainsFunc(c.Roles, func(role string) bool { return slices.Contains(other.Roles, role) })
+	return !c.HasMembersOf(other)
+}
+
+// HasMembersOf reports whether some members may be covered by both entries.
+func (c *TopologyConstraint) HasMembersOf(other *TopologyConstraint) bool {
+	return c.Roles == nil || other.Roles == nil || slices.ContainsFunc(c.Roles, func(role string) bool { return slices.Contains(other.Roles, role) })
 }
 
 // IncludesAll reports whether members that share a domain by another entry all share one by this entry, too.

@@ -191,5 +191,8 @@ func (r *cycle) start(job *model.Job) (*model.Refusal, framework.Reach) {
 	if refusal.Code != model.NoDomainFits && len(refusal.NodeReasons) == 0 || job.Class.Uniform && refusal.Needs != int64(job.MinMember) {
 		return refusal, framework.ForJob // it is not nodes, or not their number, that it lacks
 	}
+	if slices.ContainsFunc(job.Topology, func(shared model.TopologyConstraint) bool { return shared.WaitSeconds > 0 }) {
+		return refusal, framework.ForJob // others like it may wait for a domain, and evict nothing as long as they do
+	}
 	return refusal, framework.ForClass
 }

@@ -16,7 +16,10 @@ type extraMembers struct {
 	priority int32
 	// waiting are those that have not been looked at, in task order. Capacity only shrinks while surplus is handed out, so no
 	// task needs a second look.
-	waiting    []*model.Task
+	waiting []*model.Task
+	// trial places slices, made for members of the priority tried; nil before the first.
+	trial      *placement.Placer
+	tried      int32
 	infeasible map[alike]bool
 	// refused counts those that found no capacity, reason is why the first of them did not.
 	refused int
@@ -144,9 +147,11 @@ func (s *extraMembers) alike(r *cycle, task *model.Task) alike {
 // placeSlice places members that start together, or none of them.
 func (s *extraMembers) placeSlice(r *cycle, slice []*model.Task) bool {
 	s.waiting = slices.DeleteFunc(s.waiting, func(task *model.Task) bool { return slices.Contains(slice, task) })
-	trial := placement.New(r.session, s.job, r.largest, &r.budget)
+	if s.trial == nil || s.tried != s.job.Priority {
+		s.trial, s.tried = placement.New(r.session, s.job, r.largest, &r.budget), s.job.Priority
+	}
 	refusal := r.session.Try(func(statement *framework.Statement) *model.Refusal {
-		if refusal := trial.PlaceSlice(statement, slice); refusal != nil {
+		if refusal := s.trial.PlaceSlice(statement, slice); refusal != nil {
 			return refusal
 		}
 		return r.admit(s.job, slice)

@@ -86,12 +86,6 @@ func (p *places) drawLevels(t *rapid.T, roles []string) {
 	}
 }
 
-// start returns the nodes of the members that a cycle binds.
-func (p *places) start() map[string]*model.Node {
-	at, _ := p.cycle()
-	return at
-}
-
 // cycle returns the nodes of the members that a cycle binds, and why the gang waits.
 func (p *places) cycle() (at map[string]*model.Node, refusal *model.Refusal) {
 	at = map[string]*model.Node{}

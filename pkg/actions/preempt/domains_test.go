@@ -16,7 +16,10 @@ import (
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/actions/preempt"
+	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/plugins/gang"
+	"github.com/tutti-sched/tutti/pkg/plugins/priority"
 )
 
 // This file holds plans for a gang in one rack to what each rack would cost by itself.
@@ -231,5 +234,44 @@ func (p *problem) keepOutside(rack string) {
 			}
 		}
 		task.Shape = unique.Make(fmt.Sprint(task.Request, task.Pod.Annotations))
+	}
+}
+
+// closed is a filter that lets members of gangs that wait onto no node, and counts how often it is asked about a member.
+type closed struct{ asked int }
+
+func (*closed) Name() string { return "closed" }
+
+func (c *closed) PreFilter(task *model.Task, scope framework.FilterScope) ([]framework.NodeFilterFunc, *model.Refusal) {
+	if scope != framework.ClusterWide || task.Priority == 0 {
+		return nil, nil
+	}
+	c.asked++
+	return []framework.NodeFilterFunc{func(*model.Node) *model.Refusal { return &model.Refusal{Code: model.NodesFiltered} }}, nil
+}
+
+// TestDomainsWithoutAPlanAreSearchedWithinTheBudget: where no domain has a plan and the budget is used up, it costs one search
+// over all nodes more, and not one for each domain.
+func TestDomainsWithoutAPlanAreSearchedWithinTheBudget(t *testing.T) {
+	asked := func(topology ...model.TopologyConstraint) int {
+		snapshot, filter := full(300, 1), &closed{}
+		for _, node := range snapshot.Nodes {
+			node.Object = &corev1.Node{}
+		}
+		job := &model.Job{Key: model.JobKey{Namespace: "default", Name: "z"}, MinMember: 4, Priority: 10, Version: 1, Topology: topology}
+		for i := range job.MinMember {
+			device(job, fmt.Sprint("z", i))
+		}
+		snapshot.Jobs = append(snapshot.Jobs, job)
+		framework.Run(snapshot, &framework.Profile{
+			Actions: []framework.Action{refusing{}, preempt.New(preempt.Options{Budget: 1})},
+			Tiers: []framework.Tier{{
+				{Factory: priority.New}, {Factory: gang.New}, {Factory: func() framework.Plugin { return filter }},
+			}},
+		}, framework.Options{})
+		return filter.asked
+	}
+	if anywhere, onOne := asked(), asked(model.TopologyConstraint{Level: config.LevelHost}); onOne > 3*anywhere {
+		t.Errorf("%d questions for a gang on one node, %d for one on any", onOne, anywhere)
 	}
 }

@@ -72,12 +72,12 @@ func (s *search) find() *plan {
 	if shared == nil {
 		return s.findOnNodes()
 	}
-	inside := s.searchDomains(shared)
-	if !s.limited || inside != nil && s.session.ValidateJob(s.job) == nil {
+	inside, all := s.searchDomains(shared)
+	if !s.limited && (inside != nil || all) || inside != nil && s.session.ValidateJob(s.job) == nil {
 		return inside
 	}
 	places := s.places
-	anywhere := s.findOnNodes() // its limit may keep the job waiting, not capacity in a domain
+	anywhere := s.findOnNodes() // its limit may keep the job waiting, not capacity in a domain; or there are too many domains
 	if inside != nil && !anywhere.isCheaperThan(inside) {
 		s.places = places
 		return inside

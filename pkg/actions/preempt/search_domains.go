@@ -27,25 +27,30 @@ type domainVictim struct {
 }
 
 // searchDomains looks for a plan in each domain of a level in which the job could start, from the one that can cost least on,
-// until no other can cost less than the best plan, or the budget is used up. It sets in which domain the job starts.
+// until no other can cost less than the best plan; all is false where the budget is used up before. It sets in which domain the
+// job starts.
 //
 // Invariant T2: each unit of the plan has a pod in that domain.
-func (s *search) searchDomains(shared *model.TopologyConstraint) (best *plan) {
+func (s *search) searchDomains(shared *model.TopologyConstraint) (best *plan, all bool) {
 	level := s.session.Domains(shared.Level)
 	domains := s.possibleDomains(level)
 	if len(domains) == 0 {
-		return nil
+		return nil, true
 	}
 	defer s.session.Unconfine()
 	s.session.Confine(shared, domains[0].domain)
 	inside := *s
 	inside.compareMembers()
+	all = true
 	for i := range domains {
 		in := &domains[i]
 		if best != nil {
-			if least := best.cost(); s.budget <= 0 || in.least.compare(&least) >= 0 {
+			if least := best.cost(); in.least.compare(&least) >= 0 {
 				break
 			}
+		}
+		if all = i == 0 || s.budget > 0; !all {
+			break
 		}
 		s.session.Confine(shared, in.domain)
 		one := inside
@@ -62,7 +67,7 @@ func (s *search) searchDomains(shared *model.TopologyConstraint) (best *plan) {
 			}
 		}
 	}
-	return best
+	return best, all
 }
 
 // possibleDomains returns the domains of a level in which the job could start if all victims there left, those first that can

@@ -14,6 +14,7 @@ import (
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/topology"
 )
@@ -260,6 +261,60 @@ func TestWithoutLevelsItGivesNoScore(t *testing.T) {
 				t.Errorf("%d scores, want %d", len(scores), c.scores)
 			}
 		})
+	}
+}
+
+// refusing is a filter that may refuse all nodes.
+type refusing struct{ refuses bool }
+
+func (*refusing) Name() string { return "refusing" }
+
+func (r *refusing) PreFilter(_ *model.Task, scope framework.FilterScope) ([]framework.NodeFilterFunc, *model.Refusal) {
+	if r.refuses && scope == framework.NodeWithPods {
+		return nil, &model.Refusal{Code: model.NodesFiltered}
+	}
+	return nil, nil
+}
+
+// TestAFilterThatRefusesAllNodesWhenThereAreMore: the scores of earlier nodes are dropped with them.
+func TestAFilterThatRefusesAllNodesWhenThereAreMore(t *testing.T) {
+	filter := &refusing{}
+	profile := profile(2, trees())
+	profile.Tiers[0] = append(profile.Tiers[0], framework.TierPlugin{Factory: func() framework.Plugin { return filter }})
+	snapshot, cache := &model.Snapshot{Dimensions: model.NewDimensions(), Jobs: []*model.Job{{Key: plain}}}, framework.Cache{}
+	task := &model.Task{Pod: &corev1.Pod{}, Job: plain, Shape: unique.Make("plain")}
+	var nodes []*model.Node
+	for i, refuses := range []bool{false, true, false} {
+		nodes = append(nodes, &model.Node{Name: fmt.Sprint("n", i), Object: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"clique": "c1"}}}})
+		snapshot.SetNodes(slices.Clone(nodes))
+		filter.refuses = refuses
+		session := framework.Open(snapshot, profile, framework.Options{Cache: &cache})
+		if node, _ := session.SelectNode(task, model.Idle, nil); (node == nil) != refuses {
+			t.Errorf("of %d nodes it chose %v", len(nodes), name(node))
+		}
+		session.Close()
+	}
+}
+
+// TestPodsBreakDomainsWithoutDevices: what nodes offer of memory in large pages, and of isolated CPUs, is no device.
+func TestPodsBreakDomainsWithoutDevices(t *testing.T) {
+	for _, offered := range []corev1.ResourceName{"hugepages-2Mi", isolated.Resource} {
+		snapshot := &model.Snapshot{Dimensions: model.NewDimensions(), Jobs: []*model.Job{{Key: plain}}}
+		position := snapshot.Dimensions.Index(offered)
+		for _, rack := range []string{"r1", "r2"} {
+			node := &model.Node{Name: rack, Object: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"rack": rack}}}}
+			node.Allocatable.Set(position, 8)
+			node.Idle = node.Allocatable.Clone()
+			snapshot.Nodes = append(snapshot.Nodes, node)
+		}
+		snapshot.SetNodes(snapshot.Nodes)
+		pod := &model.Task{PodRef: model.PodRef{UID: "running"}, Pod: &corev1.Pod{}, Job: plain}
+		snapshot.Update(pod, func(task *model.Task) { task.Placement = model.Placement{Status: model.Running, Node: "r2"} })
+		session := framework.Open(snapshot, profile(2, trees()), framework.Options{})
+		if node, _ := session.SelectNode(&model.Task{Pod: &corev1.Pod{}, Job: plain}, model.Idle, nil); node == nil || node.Name != "r2" {
+			t.Errorf("%s: a pod goes to %s, and the other rack is broken already", offered, name(node))
+		}
+		session.Close()
 	}
 }
 

@@ -226,7 +226,7 @@ func (s *State) readForeign(job *model.Job) (class string) {
 		return ""
 	}
 	groups.FillForeign(job, spec)
-	s.seeWhole(job)
+	s.seeWhole(job, spec)
 	job.Warning = joinNotes(spec.Remark, s.others.warning(job.Key))
 	if !job.Whole && !spec.HasLate() && job.FirstUnmetMinimum((*model.Task).Exists) == nil && s.wantsMore(job, spec) {
 		job.Warning = joinNotes(job.Warning, "its minResources are more than its members request; only the capacity for these is waited for")
@@ -257,7 +257,7 @@ func lacksGone(job *model.Job) string {
 // readImplicit works out what the pods of a group without an object ask for, and the LeaderWorkerSet that they are of.
 func (s *State) readImplicit(job *model.Job) {
 	groups.FillImplicit(job, s.foreign.spec(job.Key))
-	s.seeWhole(job)
+	s.seeWhole(job, nil)
 	if set, ok := groups.SetOf(job.Key); ok {
 		job.Warning = s.foreign.unread(job, set)
 	}

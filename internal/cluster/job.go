@@ -89,9 +89,10 @@ func (s *State) readJob(job *model.Job, group *v1alpha1.PodGroup) {
 	job.Class = model.ClassOf(job, hasTerms)
 }
 
-// seeWhole follows what an implicit group has been whole with. Nothing in the API says it, so that a restart forgets it.
-func (s *State) seeWhole(job *model.Job) {
-	if job.StartedMinima = groups.Seen(job, s.seenWhole[job.Key]); job.StartedMinima.MinMember > 0 {
+// seeWhole follows what an implicit group has been whole with. Nothing in the API says it, so that a restart forgets it. spec is
+// what its object says; nil when there is none.
+func (s *State) seeWhole(job *model.Job, spec *groups.Spec) {
+	if job.StartedMinima = groups.Seen(job, s.seenWhole[job.Key], spec); job.StartedMinima.MinMember > 0 {
 		s.seenWhole[job.Key] = job.StartedMinima
 	} else {
 		delete(s.seenWhole, job.Key)

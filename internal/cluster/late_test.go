@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -128,4 +129,68 @@ func TestAStepThatHasLostWhatSucceeded(t *testing.T) {
 	each.MinMember, each.Roles, each.ResourceVersion = 1, nil, "2"
 	s.Apply(seen(&each))
 	warning("the annotation is there", "")
+}
+
+// stepsState is a JobSet of two steps, and how events of its pods are applied.
+func stepsState(first, second int32) (s *State, key model.JobKey, set *groups.Spec, member func(name, role string, more ...podOption)) {
+	set = foreignSpec("s", 1, first+second)
+	set.Source = model.SourceJobSet
+	set.Roles = []model.Role{{Name: "first", MinMember: first}, {Name: "second", MinMember: second, MadeLater: true}}
+	s = newState(node("n"), set)
+	member = func(name, role string, more ...podOption) {
+		more = append(more, label("jobset.sigs.k8s.io/jobset-name", "s"), label("jobset.sigs.k8s.io/replicatedjob-name", role))
+		s.Apply(seen(pod(name, more...)))
+	}
+	return s, model.JobKey{Namespace: "ns", Name: "s", Source: model.SourceJobSet}, set, member
+}
+
+// wantRoles compares the minima of a job.
+func wantRoles(t *testing.T, s *State, key model.JobKey, when string, minMember int32, waiting int, roles ...model.Role) {
+	t.Helper()
+	if job := snap(t, s, start).Job(key); job.MinMember != minMember || !slices.Equal(job.Roles, roles) || len(job.Pending()) != waiting {
+		t.Errorf("%s: minimum %d %v, %d can be placed; want %d %v, %d", when, job.MinMember, job.Roles, len(job.Pending()), minMember, roles, waiting)
+	}
+}
+
+// TestALateStepOfWhichOneIsBoundAndOneIsLost never was whole, and keeps its minimum until a container of it runs. A replacement
+// of the first step does not wait for it.
+func TestALateStepOfWhichOneIsBoundAndOneIsLost(t *testing.T) {
+	s, key, _, member := stepsState(2, 3)
+	first, second := model.Role{Name: "first", MinMember: 2}, model.Role{Name: "second", MinMember: 3, MadeLater: true}
+	late, held := second, second
+	late.Late, held.Late, held.MinMember = true, true, 0
+	member("f0", "first", on("n"), phase("Running"))
+	member("f1", "first", on("n"), phase("Running"))
+	member("s0", "second", on("n"))
+	member("s1", "second")
+	wantRoles(t, s, key, "the third is lost", 5, 1, first, late)
+	s.Apply(gone(pod("f1")))
+	member("f2", "first")
+	wantRoles(t, s, key, "and one of the first", 2, 1, first, held)
+	member("f2", "first", on("n"), phase("Running"))
+	member("s0", "second", on("n"), phase("Running"))
+	second.MinMember = 2
+	wantRoles(t, s, key, "a container runs", 4, 1, first, second)
+}
+
+// TestAStepThatIsDoneWasWholeWithAllOfIt: when it is made again, those of its members that wait start together, however many of
+// it were left when it was done.
+func TestAStepThatIsDoneWasWholeWithAllOfIt(t *testing.T) {
+	s, key, set, member := stepsState(3, 2)
+	done := *set
+	done.Done, done.ResourceVersion = []string{"first"}, "2"
+	s.Apply(seen(&done))
+	member("f0", "first", on("n"), phase("Succeeded"))
+	member("s0", "second", on("n"), phase("Running"))
+	member("s1", "second", on("n"), phase("Running"))
+	second := model.Role{Name: "second", MinMember: 2, MadeLater: true}
+	wantRoles(t, s, key, "one is left", 3, 0, model.Role{Name: "first", MinMember: 1}, second)
+	again := *set
+	again.ResourceVersion = "3"
+	s.Apply(seen(&again))
+	s.Apply(gone(pod("f0")))
+	for _, name := range []string{"f1", "f2", "f3"} {
+		member(name, "first")
+	}
+	wantRoles(t, s, key, "made again", 5, 3, model.Role{Name: "first", MinMember: 3}, second)
 }

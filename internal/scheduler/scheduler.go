@@ -313,11 +313,20 @@ func (s *Scheduler) decide(ctx context.Context, r *runningCycle, decision model.
 	}
 	s.machine.SubmitUntil(r.now, decision, s.gangs.Deadline(job, bound, r.now))
 	late, again := s.drainGroupEvents(r.snapshot, decision.Job, r.changed, r.now)
-	r.outcomes, r.repeat = append(r.outcomes, late...), r.repeat || again || decision.ReleasesCapacity()
+	released := decision.ReleasesCapacity() || job != nil && leavesNomination(job, bound)
+	r.outcomes, r.repeat = append(r.outcomes, late...), r.repeat || again || released
 	for _, reply := range s.mailbox.takeReplies() {
 		r.outcomes = append(r.outcomes, s.machine.Reply(s.options.Clock.Now(), reply)...)
 	}
 	s.send()
+}
+
+// leavesNomination reports whether one of the tasks that are bound had capacity nominated to it on another node: jobs that had
+// their turn before may start there, and no watch shows it.
+func leavesNomination(job *model.Job, bound func(*model.Task) bool) bool {
+	return slices.ContainsFunc(job.Tasks, func(task *model.Task) bool {
+		return bound(task) && task.Nominated != "" && task.Nominated != task.Node
+	})
 }
 
 // look takes the snapshot of a cycle and marks the jobs, nodes and pods in it that are held back. pass is when the first of these

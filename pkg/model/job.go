@@ -114,8 +114,8 @@ func (k JobKey) Compare(other JobKey) int {
 type Role struct {
 	Name      string
 	MinMember int32
-	// MadeLater reports whether its members are made only when others run. Late is set in a job while none of them has a node; while
-	// its minimum is 0 then, they wait until the job has all else that it needs.
+	// MadeLater reports whether its members are made only when others run. Late is set in a job until its minimum has nodes or one of
+	// them has run; while its minimum is 0 then, they wait until the job has all else that it needs.
 	MadeLater, Late bool
 }
 

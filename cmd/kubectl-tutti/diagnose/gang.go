@@ -265,7 +265,7 @@ func olderPod(a, b *corev1.Pod) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID), cmp.Compare(a.Name, b.Name))
 }
 
-// needs is the minimum, and late how many of it are made only when others run, and none of them has a node; zero when it is not
+// needs is the minimum, and late how many of it are made only when others run, and have not begun; zero when it is not
 // known.
 func (g *gang) needs() (minimum, late int) {
 	if g.group != nil {

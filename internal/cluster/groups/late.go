@@ -18,7 +18,7 @@ import (
 //
 // Invariant: no member of a late role starts before all of its members exist that the role needs.
 
-// countLate leaves out of the minima the late roles without a member, and marks as late those of which none has a node.
+// countLate leaves out of the minima the late roles without a member, and marks as late those that have not begun.
 func countLate(job *model.Job) {
 	var counted []model.Role
 	for _, role := range job.Roles {
@@ -29,14 +29,14 @@ func countLate(job *model.Job) {
 			job.MinMember = max(1, job.MinMember-role.MinMember)
 			continue
 		}
-		begun := func(task *model.Task) bool {
-			return member(task) && (hasNode(task) || task.Status.CountsTowardMinimum())
-		}
-		role.Late = role.MadeLater && !slices.ContainsFunc(job.Tasks, begun)
+		role.Late = role.MadeLater && !hasBegun(onlyRole(job, role))
 		counted = append(counted, role)
 	}
 	job.Roles = counted
 }
+
+// hasBegun reports whether a part has begun as a whole: all that it needs have a node, or a container of it has run.
+func hasBegun(part *model.Job) bool { return part.Whole || part.FirstUnmetMinimum(counts) == nil }
 
 // countDone counts of roles that are done only the members that are there: those that have succeeded may be deleted, are not
 // replaced, and must not be waited for. A role with a member that has not ended is not done: it has begun again.

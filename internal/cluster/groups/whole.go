@@ -45,16 +45,37 @@ func startedMinima(group *v1alpha1.PodGroup) model.Minima {
 }
 
 // Seen returns what an implicit group is known to have been whole with: what it has now while that is enough for its minimum,
-// that of late roles not counted, else what was known before, nothing once no member has a node.
-func Seen(job *model.Job, before model.Minima) model.Minima {
+// that of late roles not counted, else what was known before, nothing once no member has a node. spec is what its object says;
+// nil when there is none. Of a role that is done it was whole with all that the object says, however many of these still exist.
+func Seen(job *model.Job, before model.Minima, spec *Spec) model.Minima {
 	begun := WithoutLate(job)
 	switch {
 	case !slices.ContainsFunc(job.Tasks, hasNode):
 		return model.Minima{}
 	case begun.FirstUnmetMinimum(counts) == nil:
-		return model.Minima{MinMember: begun.MinMember, Roles: begun.Roles, Requests: job.Held()}
+		return withDone(model.Minima{MinMember: begun.MinMember, Roles: begun.Roles, Requests: begun.Held()}, spec)
 	}
 	return before
+}
+
+// withDone returns the minima with those of roles that are done as the object says them.
+func withDone(minima model.Minima, spec *Spec) model.Minima {
+	if spec == nil || len(spec.Done) == 0 {
+		return minima
+	}
+	minima.Roles = slices.Clone(minima.Roles)
+	for _, role := range spec.Roles {
+		i := slices.IndexFunc(minima.Roles, func(left model.Role) bool { return left.Name == role.Name })
+		switch {
+		case !slices.Contains(spec.Done, role.Name):
+		case i < 0:
+			minima.MinMember, minima.Roles = minima.MinMember+role.MinMember, append(minima.Roles, role)
+		case minima.Roles[i].MinMember < role.MinMember:
+			minima.MinMember += role.MinMember - minima.Roles[i].MinMember
+			minima.Roles[i].MinMember = role.MinMember
+		}
+	}
+	return minima
 }
 
 // StartedMinima writes the minima that the group was whole with, and what its members requested: those of the job, as its group
@@ -97,7 +118,7 @@ const (
 // than the members that exist.
 //
 // Late roles are part of that as a whole or not at all: they count nothing while other members are missing, and in full
-// otherwise.
+// otherwise. One that has begun since the job was whole counts in full, too: those of its members that wait start together.
 //
 // Invariant: a job that was never whole keeps its minima, and so does one that has what it was whole with and whose minima the
 // existing members reach.
@@ -123,6 +144,7 @@ func Lower(job *model.Job) {
 		return int(job.StartedMinima.Roles[i].MinMember)
 	})
 	if before.FirstUnmetMinimum(counts) != nil {
+		before.MinMember, before.Roles = withBegun(job, &before)
 		job.LostMembers = before.CompletesWithin(job.StartedMinima.Requests)
 		if before.MinMember < job.MinMember || !slices.Equal(before.Roles, job.Roles) {
 			keepStated(job)
@@ -142,6 +164,22 @@ func Lower(job *model.Job) {
 		}
 		return job.Count(func(task *model.Task) bool { return task.Role == role.Name && usable(task) })
 	})
+}
+
+// withBegun returns what a job was whole with, and the minima of the roles made later that have begun since, in the job's order.
+func withBegun(job, before *model.Job) (minMember int32, roles []model.Role) {
+	minMember = before.MinMember
+	for _, role := range job.Roles {
+		i := slices.IndexFunc(before.Roles, func(known model.Role) bool { return known.Name == role.Name })
+		switch {
+		case i >= 0:
+			roles = append(roles, before.Roles[i])
+		case role.MadeLater: // and not late: lowered keeps those
+			roles = append(roles, role)
+			minMember += role.MinMember
+		}
+	}
+	return min(minMember, job.MinMember), roles
 }
 
 // keepStated keeps the minima that the group states before they are lowered.

@@ -69,3 +69,29 @@ func TestLower(t *testing.T) {
 		})
 	}
 }
+
+// TestLowerWithARoleThatHasBegunSince: a role made later that has begun in part after the job was whole counts in full, also
+// while a member of the others is lost: no member of it is surplus.
+func TestLowerWithARoleThatHasBegunSince(t *testing.T) {
+	task := func(status model.Status, role string) *model.Task {
+		return &model.Task{Role: role, Placement: model.Placement{Status: status}}
+	}
+	begun := []*model.Task{
+		task(model.Running, "first"), task(model.Running, "second"), task(model.Pending, "second"), task(model.Pending, "second"),
+	}
+	second := model.Role{Name: "second", MinMember: 3, MadeLater: true}
+	for name, c := range map[string]struct {
+		tasks []*model.Task
+		want  int32
+		left  []model.Role
+	}{
+		"the lost member is not replaced": {begun, 4, []model.Role{{Name: "first", MinMember: 1}, second}},
+		"the lost member is replaced":     {append(slices.Clone(begun), task(model.Pending, "first")), 5, []model.Role{{Name: "first", MinMember: 2}, second}},
+	} {
+		job := &model.Job{MinMember: 5, Whole: true, Roles: []model.Role{{Name: "first", MinMember: 2}, second}, Tasks: c.tasks}
+		job.StartedMinima = model.Minima{MinMember: 2, Roles: []model.Role{{Name: "first", MinMember: 2}}}
+		if Lower(job); job.MinMember != c.want || !slices.Equal(job.Roles, c.left) {
+			t.Errorf("%s: minimum %d, roles %v; want %d, %v", name, job.MinMember, job.Roles, c.want, c.left)
+		}
+	}
+}

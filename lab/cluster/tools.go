@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/tutti-sched/tutti/lab/binaries"
@@ -26,11 +27,20 @@ func (c *Cluster) ApplyCRDs(ctx context.Context, dir string) error {
 	if err != nil {
 		return fmt.Errorf("custom resources in %s: %w", dir, err)
 	}
-	// Served is a moment before established.
-	if _, err := c.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"); err != nil {
+	if err := c.AwaitKinds(ctx); err != nil {
 		return fmt.Errorf("custom resources in %s: %w", dir, err)
 	}
 	return nil
+}
+
+// AwaitKinds returns when all CustomResourceDefinitions are established, after a minute with an error. kubectl fails over one
+// that has no conditions yet.
+func (c *Cluster) AwaitKinds(ctx context.Context) (err error) {
+	_ = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		_, err = c.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+		return err == nil, nil
+	})
+	return err
 }
 
 // Kubectl runs kubectl as the administrator and returns what it printed.

@@ -106,7 +106,7 @@ func (s scaffold) install(ctx context.Context, i *Installation, port int) error 
 			return fmt.Errorf("%s %s: %w", object.GetKind(), object.GetName(), err)
 		}
 	}
-	if _, err := i.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"); err != nil {
+	if err := i.AwaitKinds(ctx); err != nil {
 		return fmt.Errorf("kinds of %s: %w", s.name, err)
 	}
 	return nil

@@ -64,17 +64,17 @@ func (t *Placer) placesInOrder() bool {
 	return slices.Equal(tasks, t.members[:len(tasks)])
 }
 
-// dealByRank deals the nodes that members of one kind have in the domains of one choice of slices. Members with volumes or claims
+// dealByRank deals the nodes that members which are alike have in the domains of one choice of slices. Members with volumes or claims
 // of their own keep theirs.
 func (t *Placer) dealByRank(found []choice) {
 	type group struct {
-		kind  equivalenceClass
-		cells string
+		shape              model.Shape
+		constraints, cells string
 	}
 	groups := map[group][]int{}
 	for i, one := range found {
 		if !hasOwnStorage(one.task) {
-			of := group{t.kinds.of(one.task), t.cellsOf(one)}
+			of := group{one.task.Shape, t.constraintsOf(one.task), t.cellsOf(one)}
 			groups[of] = append(groups[of], i)
 		}
 	}
@@ -90,6 +90,20 @@ func (t *Placer) dealByRank(found []choice) {
 			found[position] = choice{members[i], nodes[i]}
 		}
 	}
+}
+
+// constraintsOf returns what decides beside its shape where a member may go: not its role, but the entries that cover it, and what it
+// and others say of each other.
+func (t *Placer) constraintsOf(task *model.Task) string {
+	var text []byte
+	for i := range t.job.Topology {
+		covered := byte('0')
+		if t.job.Topology[i].Covers(task) {
+			covered = '1'
+		}
+		text = append(text, covered)
+	}
+	return string(t.kinds.encode(text, task.Pod))
 }
 
 // cellsOf returns the domains that the entries with slices of a member have for its node.

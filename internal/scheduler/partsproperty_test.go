@@ -24,6 +24,7 @@ func TestPartsUnderFaults(t *testing.T) {
 		p := &parts{
 			world: w, draw: t, kind: rapid.SampledFrom(kindsOfParts()).Draw(t, "kind"), read: true,
 			refused: map[string]bool{}, lost: map[string]bool{}, whole: map[string]bool{}, everWhole: map[string]bool{}, partSince: map[string]time.Time{},
+			wholeSince: map[string]time.Time{}, noted: map[string]bool{},
 		}
 		p.serveFaults()
 		p.node("n1", "7")
@@ -91,6 +92,10 @@ type parts struct {
 	unknown bool
 	// whole are the parts that were whole when a step began, so that the process knows it, everWhole also those that it may not.
 	whole, everWhole map[string]bool
+	// wholeSince is since when all of a part is bound, noted whether that was so for as long as there was a cycle in it, in which
+	// the process takes note of it: there is one every five seconds.
+	wholeSince map[string]time.Time
+	noted      map[string]bool
 	// partSince is since when a part is bound in part.
 	partSince map[string]time.Time
 }
@@ -235,7 +240,7 @@ func (p *parts) serveFaults() {
 	}
 	p.refuseUndo = func(call commit.Call) error {
 		part, first := partOf(p.pods[call.Pod.UID]), p.kind.parts[0]
-		if p.whole[part] && p.whole[first] {
+		if p.noted[part] && p.noted[first] {
 			p.t.Errorf("%s: %s is deleted, and part %q was whole", p.clock.Now().Format("04:05.0"), call.Pod.Name, part)
 		}
 		if p.undoRefused {
@@ -271,6 +276,15 @@ func (p *parts) look() {
 	p.note(p.whole, false)
 	p.note(p.everWhole, !p.loop.machine.Idle() || len(p.loop.uncertain) > 0)
 	now := p.clock.Now()
+	for part, need := range p.kind.needs {
+		switch since := p.wholeSince[part]; {
+		case len(p.of(part, isBound)) < need && !(p.read && p.shows(part)):
+			delete(p.wholeSince, part)
+		case since.IsZero():
+			p.wholeSince[part] = now
+		}
+		p.noted[part] = p.whole[part] && (p.noted[part] || !p.wholeSince[part].IsZero() && now.Sub(p.wholeSince[part]) > 6*time.Second)
+	}
 	for _, part := range p.kind.parts {
 		inPart := len(p.of(part, isBound)) > 0 && !p.everWhole[part]
 		switch since := p.partSince[part]; {

@@ -361,7 +361,7 @@ func TestAPreferredRackIsWaitedFor(t *testing.T) {
 	h := newHall(t)
 	inTime := h.train("in-time", 5, preferringARack(600))
 	env.Eventually(t, patience, func() error { return h.waitsSaying(inTime, "WaitingForDomain", "all together for 16") })
-	until := "waits for it until " + inTime.Status.QueuedSince.Add(600*time.Second).UTC().Format(time.RFC3339)
+	until := "waits for that until " + inTime.Status.QueuedSince.Add(600*time.Second).UTC().Format(time.RFC3339)
 	if err := h.says(inTime, until); err != nil {
 		t.Fatal(err)
 	}

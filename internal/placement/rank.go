@@ -64,8 +64,8 @@ func (t *Placer) placesInOrder() bool {
 	return slices.Equal(tasks, t.members[:len(tasks)])
 }
 
-// dealByRank deals the nodes that members which are alike have in the domains of one choice of slices. Members with volumes or claims
-// of their own keep theirs.
+// dealByRank deals the nodes that members which are alike have in the domains of one choice of slices. Members with volumes or
+// claims of their own keep theirs.
 func (t *Placer) dealByRank(found []choice) {
 	type group struct {
 		shape              model.Shape
@@ -92,8 +92,8 @@ func (t *Placer) dealByRank(found []choice) {
 	}
 }
 
-// constraintsOf returns what decides beside its shape where a member may go: not its role, but the entries that cover it, and what it
-// and others say of each other.
+// constraintsOf returns what decides beside its shape where a member may go: not its role, but the entries that cover it, and
+// what it and others say of each other.
 func (t *Placer) constraintsOf(task *model.Task) string {
 	var text []byte
 	for i := range t.job.Topology {

@@ -11,6 +11,7 @@
 //	topology.go, ties.go   domains that the job says members share
 //	pack.go                domains for parts that share no members, by numbers
 //	sliced.go, cells.go    slices of members that share domains, and how many whole ones fit
+//	sliceplace.go          how they are placed
 //	rank.go                members that are alike, in the order of their indexes
 //	nodomain.go            what they need, and which domains come nearest to it
 //	nearest.go             how much the nearest of them lacks

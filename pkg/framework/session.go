@@ -337,41 +337,6 @@ func (s *Session) JobReady(job *model.Job, standing Readiness) *model.Refusal {
 	})
 }
 
-// ApplyReservations makes the accounting of all nodes show the capacity that the job may use: what is kept for others of its
-// priority or above, or of other queues, is taken. But nothing that is only reserved is kept from a job of another queue within
-// its guarantee. And nothing that is only reserved is kept from a gang that has begun and is below its minimum: the job that
-// has it reserved may wait for the end of that gang, which does not come without the members it lacks. A gang that has lost
-// members is such a one only if those that it has were there before: others may have come by borrowing, and borrow again.
-// SelectNode, Feasible and statements do so for the task's job; a caller that reads the accounting of nodes calls it first.
-func (s *Session) ApplyReservations(job *model.Job) {
-	if len(s.Snapshot.Held()) > 0 {
-		s.Snapshot.SetViewpoint(s.viewer(job))
-	}
-}
-
-func (s *Session) viewer(job *model.Job) model.Viewpoint {
-	viewer := model.ViewpointOf(job)
-	viewer.EndsBefore = s.borrowers[job.Key]
-	if s.precedesAll(job) {
-		viewer.EndsBefore = model.UnrestrictedViewpoint
-	}
-	if len(s.Snapshot.Queues) > 0 && len(s.slots.reclaim) > 0 && s.Snapshot.ReservesOutside(viewer.Queue) {
-		viewer.Guaranteed = s.slots.reclaim[0].GuaranteeFor(job)
-	}
-	return viewer
-}
-
-// precedesAll reports whether nothing that is only kept free is kept from the job.
-func (s *Session) precedesAll(job *model.Job) bool {
-	return s.borrowers[job.Key] == 0 && s.completes(job) && (!job.LostMembers || s.precedesReservations(job))
-}
-
-// Respects reports whether what is reserved for the holder is kept from the job.
-func (s *Session) Respects(job, holder *model.Job) bool {
-	hold := model.HeldCapacity{Job: holder.Key, Queue: holder.InQueue(), Priority: holder.Priority}
-	return hold.AppliesTo(s.viewer(job))
-}
-
 // prepareFor makes the accounting and the filters show what the task may use: on future capacity, without the terminating tasks.
 func (s *Session) prepareFor(task *model.Task, room model.CapacityKind) {
 	s.currentJob = task.Job

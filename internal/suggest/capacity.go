@@ -333,13 +333,16 @@ func (f *shortageSearch) covers(node *model.Node, task *model.Task) bool {
 }
 
 // addNodes returns what finds how many nodes would have to be added, for a job of whose members so many have capacity, and which
-// are all alike and ask for nothing but nodes and their capacity; nothing for others. The nodes are no larger than the largest
-// there is, unless one member is.
+// are all alike and ask for nothing but nodes and their capacity; nothing for others, nor for a job that waits for a domain: in
+// which one added nodes are is not known. The nodes are no larger than the largest there is, unless one member is.
 func (q *search) addNodes(placed int64) func() *Change {
 	return func() *Change {
 		waiting := q.job.Pending()
 		short := int64(q.job.MinMember) - placed
 		special := func(task *model.Task) bool { return !q.session.FitsByResourcesOnly(task) }
+		if slices.ContainsFunc(q.job.Topology, func(c model.TopologyConstraint) bool { return !c.Preferred || c.WaitSeconds > 0 }) {
+			return nil
+		}
 		if len(kindsOf(waiting)) != 1 || slices.ContainsFunc(waiting, special) || short <= 0 || short > int64(len(waiting)) {
 			return nil
 		}

@@ -228,7 +228,7 @@ func (c *trial) run() {
 		return
 	}
 	for _, part := range c.suggestion {
-		for _, less := range smaller(part) {
+		for _, less := range c.smaller(part) {
 			why := c.starts(func(change *suggest.Change) *suggest.Change {
 				if change == part {
 					return less
@@ -267,7 +267,7 @@ func (c *trial) amongMixed() bool {
 }
 
 // smaller returns changes of the same kind that are a little less.
-func smaller(change *suggest.Change) (all []*suggest.Change) {
+func (c *trial) smaller(change *suggest.Change) (all []*suggest.Change) {
 	with := func(alter func(*suggest.Change)) {
 		less := *change
 		alter(&less)
@@ -312,6 +312,7 @@ func smaller(change *suggest.Change) (all []*suggest.Change) {
 		with(func(less *suggest.Change) {
 			less.PerRole = slices.Clone(change.PerRole)
 			less.PerRole[0].MinMember++
+			less.To = max(less.To, c.together(less.PerRole[0])) // a lower one contradicts the roles, which Volcano then does not follow
 		})
 		if change.To < change.From {
 			with(func(less *suggest.Change) { less.To++ })
@@ -329,6 +330,17 @@ func smaller(change *suggest.Change) (all []*suggest.Change) {
 		}
 	}
 	return all
+}
+
+// together returns the minima of the job's roles together, with one of them changed.
+func (c *trial) together(changed model.Role) (sum int32) {
+	for _, role := range c.stage.state.Snapshot(c.stage.world.now).Job(c.job).Roles {
+		if role.Name == changed.Name {
+			role = changed
+		}
+		sum += role.MinMember
+	}
+	return sum
 }
 
 func grainOfResource(name corev1.ResourceName) resource.Quantity {

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
@@ -400,6 +402,32 @@ func (w *world) copied(hear func(cluster.Event)) *world {
 	return &other
 }
 
+// widen names another level where the group says which members share one: its object does, or else its pods.
+func (s *environment) widen(job model.JobKey, change *suggest.Change) error {
+	stated := 0
+	if group := s.world.groups[jobName(job)].DeepCopy(); group != nil {
+		if stated = len(group.Spec.Topology); change.Entry < stated {
+			group.Spec.Topology[change.Entry].Level = change.Level
+			s.world.replaceGroup(jobName(job), group)
+			return nil
+		}
+	} else if job.Source == model.SourceNative {
+		keys, _, _ := unstructured.NestedSlice(s.world.foreign[job].Object, foreignWords["kubernetes"]["topology"]...)
+		if stated = len(keys); change.Entry < stated {
+			keys[change.Entry] = map[string]any{"key": change.Level}
+			return s.world.changeForeign(job, "topology", keys)
+		}
+	}
+	return s.world.changePods(s.world.podNames(func(pod *corev1.Pod) bool { return s.jobOf(pod) == job }), func(pod *corev1.Pod) {
+		var list []v1alpha1.TopologyConstraint
+		if err := json.Unmarshal([]byte(pod.Annotations[v1alpha1.AnnotationTopology]), &list); err == nil {
+			list[change.Entry-stated].Level = change.Level
+		}
+		text, _ := json.Marshal(list) // of texts and numbers
+		pod.Annotations[v1alpha1.AnnotationTopology] = string(text)
+	})
+}
+
 // apply does to the objects what the change says.
 func (s *environment) apply(job model.JobKey, change *suggest.Change, dimensions *model.ResourceIndex) error {
 	w := s.world
@@ -418,9 +446,7 @@ func (s *environment) apply(job model.JobKey, change *suggest.Change, dimensions
 	case suggest.Drop:
 		return each(func(pod *corev1.Pod) { change.Constraint.Remove(&pod.Spec) })
 	case suggest.Widen:
-		group := w.groups[jobName(job)].DeepCopy()
-		group.Spec.Topology[change.Entry].Level = change.Level
-		w.replaceGroup(jobName(job), group)
+		return s.widen(job, change)
 	case suggest.Free, suggest.Provide:
 		for _, room := range change.Rooms {
 			if err := w.changeNodes([]string{room.Node}, func(node *corev1.Node) { offer(node, dimensions.List(room.Amount)) }); err != nil {

@@ -48,6 +48,10 @@ func (q *search) completed(change *Change, back func()) Suggestions {
 	if q.isSchedulable() {
 		return Suggestions{{change}}
 	}
+	if claims, _ := q.session.Claims(q.job); len(claims) > 0 { // what it lacks then may be taken from other queues
+		change.Verified = false
+		return nil
+	}
 	for _, find := range []func() *Change{q.freeResources, q.drop, q.addNodes(q.placed)} {
 		if more := q.verified(find); more != nil {
 			return Suggestions{{change, more}}

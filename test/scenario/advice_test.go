@@ -20,6 +20,7 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/suggest"
+	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -524,6 +525,9 @@ func offer(node *corev1.Node, more corev1.ResourceList) {
 	offered := corev1.ResourceList{}
 	maps.Copy(offered, node.Status.Allocatable)
 	for name, amount := range more {
+		if name == isolated.Resource { // which a node offers as CPUs
+			name = corev1.ResourceCPU
+		}
 		amount.Add(offered[name])
 		offered[name] = amount
 	}

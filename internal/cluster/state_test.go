@@ -189,19 +189,24 @@ func TestPriorityOfJobs(t *testing.T) {
 }
 
 func TestPriorityClassComesAndGoes(t *testing.T) {
-	s := newState(group("g", 1, className("c")), pod("a", of("g"), priority(9)))
-	snap(t, s, start)
-	for _, step := range []struct {
-		event    Event
-		want     int32
-		schedule bool
-	}{
-		{seen(class("c", 5)), 5, true}, {seen(class("c", 5)), 5, false}, {seen(class("other", 1)), 5, false},
-		{seen(class("c", 4)), 4, true}, {gone(class("c", 4)), 9, true},
+	foreign := volcanoSpec("g", 1, "")
+	foreign.PriorityClassName = "c"
+	for _, s := range []*State{
+		newState(group("g", 1, className("c")), pod("a", of("g"), priority(9))), newState(foreign, pod("a", ofVolcano("g"), priority(9))),
 	} {
-		effect := s.Apply(step.event)
-		if job := snap(t, s, start).Job(ns("g")); job.Priority != step.want || effect.Schedule != step.schedule {
-			t.Errorf("after %+v: priority %d, effect %+v, want %d %t", step.event, job.Priority, effect, step.want, step.schedule)
+		snap(t, s, start)
+		for _, step := range []struct {
+			event    Event
+			want     int32
+			schedule bool
+		}{
+			{seen(class("c", 5)), 5, true}, {seen(class("c", 5)), 5, false}, {seen(class("other", 1)), 5, false},
+			{seen(class("c", 4)), 4, true}, {gone(class("c", 4)), 9, true},
+		} {
+			effect := s.Apply(step.event)
+			if job := snap(t, s, start).Jobs[0]; job.Priority != step.want || effect.Schedule != step.schedule {
+				t.Errorf("%s after %+v: priority %d, effect %+v, want %d %t", job.Key, step.event, job.Priority, effect, step.want, step.schedule)
+			}
 		}
 	}
 }

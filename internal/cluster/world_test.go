@@ -223,6 +223,9 @@ func (w *world) stepForeign() Event {
 		g.NoGang, g.NeverPreempts = w.chance(2, "basic"), w.chance(4, "never preempts")
 		g.Topology = []model.TopologyConstraint{{Level: w.name("label:", 1)}}
 	}
+	if source == model.SourceVolcano || source == model.SourceNative {
+		g.PriorityClassName = w.name("c", 2)
+	}
 	g.UID = types.UID(fmt.Sprintf("foreign-%s-%d", name, w.version))
 	if old != nil && w.chance(2, "changed") {
 		g.UID = old.UID

@@ -167,9 +167,9 @@ func terminal(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// hasEndedByEviction reports whether a pod that is evicted has ended with the exit code 0, as many programs do when they are told to
-// end. It has not done its work, and what controls it makes another one: until it is gone it would count in the place of that, and a
-// part of its gang would start. A Job counts it as done, and makes none.
+// hasEndedByEviction reports whether a pod that is evicted has ended with the exit code 0, as many programs do on SIGTERM. It has
+// not done its work, and what controls it makes another one: until it is gone it would count in the place of that, and a part
+// of its gang would start. A Job counts it as done, and makes none.
 func hasEndedByEviction(pod *corev1.Pod) bool {
 	controller := metav1.GetControllerOfNoCopy(pod)
 	return pod.Status.Phase == corev1.PodSucceeded && isEvicted(pod) && (controller == nil || controller.Kind != "Job")

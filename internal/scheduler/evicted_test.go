@@ -68,7 +68,7 @@ func TestMembersThatEndWhileTheyAreEvicted(t *testing.T) {
 			c.member(w, 3+i)
 		}
 		if got := sent(w.play(t.Context(), time.Minute), commit.CallBind); !slices.Equal(got, c.first) {
-			t.Errorf("%s: bound %q where one has room, want %q", name, got, c.first)
+			t.Errorf("%s: bound %q where there is capacity for one, want %q", name, got, c.first)
 		}
 		if group := w.groups["mpi"]; group != nil && group.Status.Phase != v1alpha1.PodGroupPending {
 			t.Errorf("%s: phase %s", name, group.Status.Phase)

@@ -11,8 +11,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file is about members of before: of an earlier attempt of a JobSet, or made for an object of the same name that was deleted.
-// Their deletion takes a while, and until then they have the marks of the group of now.
+// This file is about members of before: of an earlier attempt of a JobSet, or made for an object of the same name that was
+// deleted. Their deletion takes a while, and until then they have the marks of the group of now.
 //
 // Invariant: no member of before counts for the group of now.
 
@@ -43,8 +43,8 @@ func NewestAttempt(job *model.Job) *model.Job {
 	return &rest
 }
 
-// byIncarnation returns the tasks that were made for the object of now, in the newest attempt of a JobSet or in none, and those of
-// before.
+// byIncarnation returns the tasks that were made for the object of now, in the newest attempt of a JobSet or in none, and those
+// of before.
 func byIncarnation(job *model.Job) (newest, earlier []*model.Task) {
 	objects, last := newestObjects(job), 0
 	isGone := func(task *model.Task) bool {
@@ -66,8 +66,8 @@ func byIncarnation(job *model.Job) (newest, earlier []*model.Task) {
 // object names what pods are made for.
 type object struct{ kind, name string }
 
-// newestObjects returns the UIDs of the objects that the tasks are made for: that of the job where it is one of them, else that of
-// the youngest task.
+// newestObjects returns the UIDs of the objects that the tasks are made for: that of the job where it is one of them, else that
+// of the youngest task.
 func newestObjects(job *model.Job) map[object]types.UID {
 	newest := map[object]types.UID{}
 	for _, task := range job.Tasks { // in the order in which they were created
@@ -80,8 +80,8 @@ func newestObjects(job *model.Job) map[object]types.UID {
 	return newest
 }
 
-// madeFor returns the object that a pod is made for: its JobSet, by the label that its controller writes, else what controls it.
-// Both are empty when nothing does.
+// madeFor returns the object that a pod is made for: its JobSet, by the label that its controller writes, else what controls
+// it. Both are empty when nothing does.
 func madeFor(task *model.Task) (of object, uid types.UID) {
 	if uid := task.Pod.Labels[jobSetUID]; uid != "" {
 		return object{model.SourceJobSet.Kind(), task.Pod.Labels[jobSetName]}, types.UID(uid)

@@ -76,7 +76,40 @@ func TestAnObjectThatIsMadeAgain(t *testing.T) {
 	}
 }
 
-// TestAGroupWhoseOwnerIsMadeAgain: pods that say that they were made for the one before count for nothing in a group object, too.
+// TestPodsThatAreSeenBeforeTheirObject is: they are no replacements in the gang before them, and wait for one another.
+func TestPodsThatAreSeenBeforeTheirObject(t *testing.T) {
+	for source := model.SourceJobSet; source < model.SourceLeaderWorkerSetObject; source++ {
+		spec := foreignSpec("j", 1, 3)
+		spec.Source, spec.UID = source, "old"
+		s := newState(node("n"), spec)
+		member := func(name, uid string, at time.Duration, more ...podOption) {
+			s.Apply(seen(pod(name, append(more, ofObject(source, uid), created(start.Add(at)))...)))
+		}
+		for i := range 3 {
+			member(fmt.Sprint("old-", i), "old", 0, on("n"), phase(corev1.PodRunning))
+		}
+		snap(t, s, start)
+		look := func(when string, complete bool) {
+			t.Helper()
+			job := snap(t, s, start).Job(spec.Key())
+			if exist := job.FirstUnmetMinimum((*model.Task).Exists) == nil; job.Whole || exist != complete {
+				t.Errorf("%s, %s: minimum %d, whole %t", source.Kind(), when, job.MinMember, job.Whole)
+			}
+		}
+		member("new-0", "new", time.Second)
+		look("one", false)
+		again := *spec
+		again.UID, again.ResourceVersion = "new", "2"
+		s.Apply(seen(&again))
+		look("one, and the object", false)
+		member("new-1", "new", time.Second)
+		member("new-2", "new", 2*time.Second)
+		look("all", true)
+	}
+}
+
+// TestAGroupWhoseOwnerIsMadeAgain: pods that say that they were made for the one before count for nothing in a group object,
+// either.
 func TestAGroupWhoseOwnerIsMadeAgain(t *testing.T) {
 	for name, of := range map[string]func(uid string) podOption{
 		"JobSet": func(uid string) podOption { return ofObject(model.SourceJobSet, uid) },

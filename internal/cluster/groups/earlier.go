@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -66,16 +67,15 @@ func byIncarnation(job *model.Job) (newest, earlier []*model.Task) {
 // object names what pods are made for.
 type object struct{ kind, name string }
 
-// newestObjects returns the UIDs of the objects that the tasks are made for: that of the job where it is one of them, else that
-// of the youngest task.
+// newestObjects returns the UIDs of the objects that the tasks are made for, of those of a name that of the youngest task: it may
+// be seen before its object is. Of tasks of the same age it is that of the job.
 func newestObjects(job *model.Job) map[object]types.UID {
-	newest := map[object]types.UID{}
+	newest, since := map[object]types.UID{}, map[object]time.Time{}
 	for _, task := range job.Tasks { // in the order in which they were created
 		object, uid := madeFor(task)
-		newest[object] = uid
-	}
-	if job.Key.Source.OwnsPods() && job.UID != "" {
-		newest[object{job.Key.Source.Kind(), job.Key.Name}] = job.UID
+		if _, known := newest[object]; !known || task.Created.After(since[object]) || uid == job.UID {
+			newest[object], since[object] = uid, task.Created
+		}
 	}
 	return newest
 }

@@ -49,6 +49,9 @@ func NewestAttempt(job *model.Job) *model.Job {
 func byIncarnation(job *model.Job) (newest, earlier []*model.Task) {
 	objects, last := newestObjects(job), 0
 	isGone := func(task *model.Task) bool {
+		if objects == nil {
+			return false
+		}
 		object, uid := madeFor(task)
 		return uid != objects[object]
 	}
@@ -58,7 +61,7 @@ func byIncarnation(job *model.Job) (newest, earlier []*model.Task) {
 		}
 	}
 	isEarlier := func(task *model.Task) bool { return isGone(task) || attempt(task) >= 0 && attempt(task) < last }
-	if !slices.ContainsFunc(job.Tasks, isEarlier) {
+	if objects == nil && last == 0 || !slices.ContainsFunc(job.Tasks, isEarlier) {
 		return job.Tasks, nil
 	}
 	return selected(job.Tasks, func(task *model.Task) bool { return !isEarlier(task) }), selected(job.Tasks, isEarlier)
@@ -68,8 +71,12 @@ func byIncarnation(job *model.Job) (newest, earlier []*model.Task) {
 type object struct{ kind, name string }
 
 // newestObjects returns the UIDs of the objects that the tasks are made for, of those of a name that of the youngest task: it may
-// be seen before its object is. Of tasks of the same age it is that of the job.
+// be seen before its object is. Of tasks of the same age it is that of the job. It is nil where no two have a name, as nearly
+// always.
 func newestObjects(job *model.Job) map[object]types.UID {
+	if !haveSameName(job.Tasks) {
+		return nil
+	}
 	newest, since := map[object]types.UID{}, map[object]time.Time{}
 	for _, task := range job.Tasks { // in the order in which they were created
 		object, uid := madeFor(task)
@@ -78,6 +85,24 @@ func newestObjects(job *model.Job) map[object]types.UID {
 		}
 	}
 	return newest
+}
+
+// haveSameName reports whether two objects of a name are among those that the tasks are made for. Most tasks are made for that of
+// the task before them.
+func haveSameName(tasks []*model.Task) bool {
+	uids, before := map[object]types.UID{}, types.UID("")
+	for _, task := range tasks {
+		uid := objectUID(task)
+		if uid == before {
+			continue
+		}
+		object, _ := madeFor(task)
+		if other, known := uids[object]; known && other != uid {
+			return true
+		}
+		uids[object], before = uid, uid
+	}
+	return false
 }
 
 // madeFor returns the object that a pod is made for: its JobSet, by the label that its controller writes, else what controls
@@ -90,6 +115,14 @@ func madeFor(task *model.Task) (of object, uid types.UID) {
 		return object{controller.Kind, controller.Name}, controller.UID
 	}
 	return of, uid
+}
+
+// objectUID returns the UID alone.
+func objectUID(task *model.Task) types.UID {
+	if uid := task.Pod.Labels[jobSetUID]; uid != "" {
+		return types.UID(uid)
+	}
+	return owner(task.Pod)
 }
 
 // addToMinima adds so many for each of the tasks that exist, in all and for its role.

@@ -385,6 +385,31 @@ func TestAGroupThatIsNoGang(t *testing.T) {
 	}
 }
 
+// TestAPodWithTheMarksOfTwoKindsThatMayBeNoGang is where these say, whichever object comes last.
+func TestAPodWithTheMarksOfTwoKindsThatMayBeNoGang(t *testing.T) {
+	native, job := nativeSpec("g", 1, 1, true), foreignSpec("j", 1, 2)
+	job.Source, job.UID = model.SourceJob, "job"
+	noGang := *job
+	noGang.NoGang = true
+	for name, c := range map[string]struct {
+		objects []any
+		want    model.JobKey
+	}{
+		"the group comes last": {[]any{job, native}, job.Key()},
+		"the Job comes last":   {[]any{native, job}, job.Key()},
+		"neither is a gang":    {[]any{&noGang, native}, alone("p")},
+		"nor the other way":    {[]any{native, &noGang}, alone("p")},
+	} {
+		s := newState(node("n"), pod("p", ofObject(model.SourceJob, "job"), ofNative("g")))
+		for _, object := range c.objects {
+			s.Apply(seen(object))
+		}
+		if got := s.record("p").task.Job; got != c.want {
+			t.Errorf("%s: it is in %v, want %v", name, got, c.want)
+		}
+	}
+}
+
 // TestAGroupThatNeverPreempts wants no pod evicted, whatever its pods say.
 func TestAGroupThatNeverPreempts(t *testing.T) {
 	spec := nativeSpec("g", 1, 1, false)

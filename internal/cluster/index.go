@@ -73,10 +73,11 @@ func (r *podState) binds() int {
 	return 1
 }
 
-// indexKeys are where the indexes have a pod. A zero key is nowhere. ours and native are the groups that it is in as their
+// indexKeys are where the indexes have a pod. A zero key is nowhere. ours, native and owner are the groups that it is in as their
 // objects say.
 type indexKeys struct {
-	job, ours, native    model.JobKey
+	job                  model.JobKey
+	ours, native, owner  model.JobKey
 	node                 string
 	releasing, nominated bool
 }
@@ -93,6 +94,8 @@ func placesOf(r *podState) indexKeys {
 	for m := range r.membership.All() {
 		switch {
 		case m.Otherwise == nil:
+		case m.Job.Source.OwnsPods():
+			p.owner = m.Job
 		case m.Job.IsForeign():
 			p.native = m.Job
 		default:
@@ -107,6 +110,7 @@ func (s *State) list(entry *podEntry, from, to indexKeys) {
 	reindex(s.members, entry, from.job, to.job)
 	reindex(s.uncertain, entry, from.ours, to.ours)
 	reindex(s.uncertain, entry, from.native, to.native)
+	reindex(s.uncertain, entry, from.owner, to.owner)
 	reindex(s.held, entry, from.node, to.node)
 	if from.nominated != to.nominated {
 		updateIndex(s.nominated, entry, to.nominated)

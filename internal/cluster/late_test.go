@@ -194,3 +194,16 @@ func TestAStepThatIsDoneWasWholeWithAllOfIt(t *testing.T) {
 	}
 	wantRoles(t, s, key, "made again", 5, 3, model.Role{Name: "first", MinMember: 3}, second)
 }
+
+// TestALatePartThatBeginsToRun is late no more.
+func TestALatePartThatBeginsToRun(t *testing.T) {
+	s, key, _, member := stepsState(1, 3)
+	member("f0", "first", on("n"), phase("Running"))
+	member("s0", "second", on("n"))
+	member("s1", "second")
+	snap(t, s, start)
+	member("s0", "second", on("n"), phase("Running"))
+	if job := snap(t, s, start).Job(key); job.Roles[1].Late {
+		t.Errorf("%v", job.Roles)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"unique"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -154,7 +155,7 @@ func (s *State) counts(pod *corev1.Pod) bool {
 	ours := s.schedulers[pod.Spec.SchedulerName]
 	switch {
 	case terminal(pod):
-		return ours
+		return ours && !hasEndedByEviction(pod)
 	case pod.Spec.NodeName != "":
 		return true
 	default:
@@ -164,6 +165,21 @@ func (s *State) counts(pod *corev1.Pod) bool {
 
 func terminal(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// hasEndedByEviction reports whether a pod that is evicted has ended with the exit code 0, as many programs do on SIGTERM. It has
+// not done its work, and what controls it makes another one: until it is gone it would count in the place of that, and a part
+// of its gang would start. A Job counts it as done, and makes none.
+func hasEndedByEviction(pod *corev1.Pod) bool {
+	controller := metav1.GetControllerOfNoCopy(pod)
+	return pod.Status.Phase == corev1.PodSucceeded && isEvicted(pod) && (controller == nil || controller.Kind != "Job")
+}
+
+// isEvicted reports whether a pod is being deleted by an eviction, a scheduler or another controller of nodes.
+func isEvicted(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil && slices.ContainsFunc(pod.Status.Conditions, func(condition corev1.PodCondition) bool {
+		return condition.Type == corev1.DisruptionTarget && condition.Status == corev1.ConditionTrue
+	})
 }
 
 // readPod reads a pod. What was assumed about it before stays as long as the pod does not say otherwise, and what was worked out

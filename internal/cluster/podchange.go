@@ -51,11 +51,11 @@ func differentQuestion(a, b *corev1.Pod, waits, expected bool) bool {
 }
 
 // makesWhole reports whether a container of a group without a status of ours has begun to run that was not known to have been
-// whole.
+// whole, or of which this was not known of the part that the pod is in.
 func (s *State) makesWhole(before, after *podState) bool {
 	if key := after.task.Job; (key.IsImplicit() || key.IsForeign()) && after.task.Started && !before.task.Started {
 		job := s.snapshot.Job(key)
-		return job != nil && !job.Whole
+		return job != nil && (!job.Whole || job.InLateRole(&after.task))
 	}
 	return false
 }

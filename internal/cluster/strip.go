@@ -23,8 +23,8 @@ var (
 )
 
 // StripPod returns what the state and kube-scheduler's plugins read of a pod, and nothing else: a cluster has many. A
-// finished pod keeps name, UID, group, role, owner and phase. The pod itself is not changed. It is for the transform of an
-// informer and safe for concurrent use.
+// finished pod keeps name, UID, group, role, owner and phase, and that it is evicted. The pod itself is not changed. It is for
+// the transform of an informer and safe for concurrent use.
 func StripPod(pod *corev1.Pod) *corev1.Pod {
 	if terminal(pod) {
 		return stripFinished(pod)
@@ -87,11 +87,15 @@ func stripFinished(pod *corev1.Pod) *corev1.Pod {
 		}
 		metav1.SetMetaDataAnnotation(&meta, v1alpha1.AnnotationMinMember, model.Brief(minimum, validation.LabelValueMaxLength))
 	}
-	return &corev1.Pod{
+	stripped := &corev1.Pod{
 		ObjectMeta: meta,
 		Spec:       corev1.PodSpec{SchedulerName: model.Brief(pod.Spec.SchedulerName, maxName), SchedulingGroup: shortGroup(pod)},
 		Status:     corev1.PodStatus{Phase: pod.Status.Phase},
 	}
+	if isEvicted(pod) {
+		stripped.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}}
+	}
+	return stripped
 }
 
 // shortGroup returns the group of Kubernetes' own that the pod names; nil when it names none that can exist.

@@ -12,6 +12,7 @@
 //	marked.go          groups of LeaderWorkerSet and of Kueue, which pods alone describe
 //	owners.go          objects that own pods and need no group object
 //	late.go            roles whose members are made only when others run
+//	earlier.go         members of before: of an earlier attempt, or of an object of the same name that was deleted
 //	fields.go          how a field of a foreign object is read
 //	topology.go        which members share a domain, as annotations say it
 //	dialects.go        these annotations: ours, KAI's and Kueue's

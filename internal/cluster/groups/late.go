@@ -3,9 +3,6 @@ package groups
 import (
 	"iter"
 	"slices"
-	"strconv"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -62,88 +59,13 @@ func countDone(job *model.Job, done []string) {
 }
 
 // countLeft lets no more members be needed than have still to succeed, beside those that have and are there: others may be
-// deleted, and are not replaced. Those of an object of the same name before it, whose UID their controller has, count for none of
-// these. left is zero when the object does not say.
+// deleted, and are not replaced. left is zero when the object does not say.
 func countLeft(job *model.Job, left int32) {
 	if left == 0 {
 		return
 	}
-	has, before := int32(0), int32(0)
-	for _, task := range job.Tasks {
-		switch controller := metav1.GetControllerOfNoCopy(task.Pod); {
-		case task.Status != model.Succeeded:
-		case controller == nil || controller.UID == job.UID:
-			has++
-		default:
-			before++
-		}
-	}
-	job.MinMember = min(job.MinMember, left+has) + before
-}
-
-// withoutEarlier counts as if there were no members of an earlier attempt of a JobSet. Its controller deletes these, and until
-// they are gone the minima are higher by as many, so that they never count for the attempt of now.
-func withoutEarlier(job *model.Job, count func()) {
-	all := job.Tasks
-	newest, earlier := byAttempt(all)
-	job.Tasks = newest
-	count()
-	job.Tasks = all
-	addToMinima(job, earlier, 1)
-}
-
-// NewestAttempt returns a job as if there were no members of an earlier attempt of its JobSet: itself when there are none.
-func NewestAttempt(job *model.Job) *model.Job {
-	if !job.Key.IsForeign() {
-		return job
-	}
-	newest, earlier := byAttempt(job.Tasks)
-	if len(earlier) == 0 {
-		return job
-	}
-	rest := *job
-	rest.Tasks, rest.Roles = newest, slices.Clone(job.Roles)
-	addToMinima(&rest, earlier, -1)
-	rest.BelowMinimum = BelowMinimum(&rest)
-	return &rest
-}
-
-// byAttempt returns the tasks of the newest attempt of a JobSet, or of none, and those of earlier ones.
-func byAttempt(all []*model.Task) (newest, earlier []*model.Task) {
-	last := 0
-	for _, task := range all {
-		last = max(last, attempt(task))
-	}
-	isEarlier := func(task *model.Task) bool { return attempt(task) >= 0 && attempt(task) < last }
-	if last == 0 || !slices.ContainsFunc(all, isEarlier) {
-		return all, nil
-	}
-	return selected(all, func(task *model.Task) bool { return !isEarlier(task) }), selected(all, isEarlier)
-}
-
-// addToMinima adds so many for each of the tasks that exist, in all and for its role.
-func addToMinima(job *model.Job, tasks []*model.Task, each int32) {
-	for _, task := range tasks {
-		if !task.Exists() {
-			continue
-		}
-		job.MinMember += each
-		if i := slices.IndexFunc(job.Roles, func(role model.Role) bool { return role.Name == task.Role }); i >= 0 {
-			job.Roles[i].MinMember += each
-		}
-	}
-}
-
-// attempt is the attempt of its JobSet in which a pod was made, -1 when it does not say so.
-func attempt(task *model.Task) int {
-	text := task.Pod.Labels[jobSetAttempt]
-	if text == "" {
-		return -1
-	}
-	if n, err := strconv.Atoi(text); err == nil {
-		return n
-	}
-	return -1
+	has := int32(job.Count(func(task *model.Task) bool { return task.Status == model.Succeeded }))
+	job.MinMember = min(job.MinMember-has, left) + has
 }
 
 // HasLate reports whether members of the group are made only when others run.

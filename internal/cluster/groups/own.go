@@ -88,7 +88,7 @@ const maxQuoted = 43
 
 // owner returns the UID of the pod's controller, empty when it has none.
 func owner(pod *corev1.Pod) types.UID {
-	if controller := metav1.GetControllerOf(pod); controller != nil {
+	if controller := metav1.GetControllerOfNoCopy(pod); controller != nil {
 		return controller.UID
 	}
 	return ""

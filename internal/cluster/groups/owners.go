@@ -116,7 +116,7 @@ func labelled(key, value string) func(*corev1.Pod) bool {
 // of kubernetes-sigs/jobset), and may begin when the pods of those that have succeeded are gone. With an exclusive topology its
 // webhook admits most pods only when the first one of each Job has a node: no minimum can hold then.
 var jobSet = &owned{
-	name: "jobset", source: model.SourceJobSet, job: "jobset.sigs.k8s.io/jobset-name", role: jobSetRole, marks: []string{jobSetAttempt},
+	name: "jobset", source: model.SourceJobSet, job: jobSetName, role: jobSetRole, marks: []string{jobSetUID, jobSetAttempt},
 	resource: schema.GroupVersionResource{Group: "jobset.x-k8s.io", Version: "v1alpha2", Resource: "jobsets"},
 	is:       func(*corev1.Pod) bool { return true },
 	decode: func(f *fields, spec *Spec) {
@@ -148,8 +148,11 @@ var jobSet = &owned{
 	},
 }
 
-// The labels with the role of a pod of a JobSet and with the attempt, and the annotation of an exclusive topology.
+// The labels of a pod of a JobSet with the name and UID of that, with the role and with the attempt, and the annotation of an
+// exclusive topology.
 const (
+	jobSetName        = "jobset.sigs.k8s.io/jobset-name"
+	jobSetUID         = "jobset.sigs.k8s.io/jobset-uid"
 	jobSetRole        = "jobset.sigs.k8s.io/replicatedjob-name"
 	jobSetAttempt     = "jobset.sigs.k8s.io/restart-attempt"
 	exclusiveTopology = "alpha.jobset.sigs.k8s.io/exclusive-topology"

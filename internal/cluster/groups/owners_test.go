@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -144,11 +145,14 @@ func TestPodsOfOwners(t *testing.T) {
 
 // TestPodsOfAJobBefore, of the same name, do not count for the one that was made again.
 func TestPodsOfAJobBefore(t *testing.T) {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: "Job", Name: "train", UID: "before", Controller: new(true)}}}}
-	job := &model.Job{}
-	for _, status := range []model.Status{model.Succeeded, model.Succeeded, model.Succeeded, model.Pending} {
-		job.Tasks = append(job.Tasks, &model.Task{Placement: model.Placement{Status: status}, Pod: pod})
+	of := func(uid types.UID) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: "Job", Name: "train", UID: uid, Controller: new(true)}}}}
 	}
+	job := &model.Job{Key: model.JobKey{Namespace: "ns", Name: "train", Source: model.SourceJob}}
+	for _, status := range []model.Status{model.Succeeded, model.Succeeded, model.Succeeded} {
+		job.Tasks = append(job.Tasks, &model.Task{Placement: model.Placement{Status: status}, Pod: of("before")})
+	}
+	job.Tasks = append(job.Tasks, &model.Task{Placement: model.Placement{Status: model.Pending}, Pod: of("now")})
 	FillForeign(job, &Spec{ObjectMeta: metav1.ObjectMeta{UID: "now"}, Source: model.SourceJob, MinMember: 3, Left: 3})
 	if job.MinMember != 6 {
 		t.Errorf("needs %d, want 3 beside the 3 of before", job.MinMember)

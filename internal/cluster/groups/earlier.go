@@ -1,0 +1,154 @@
+package groups
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file is about members of before: of an earlier attempt of a JobSet, or made for an object of the same name that was
+// deleted. Their deletion takes a while, and until then they have the marks of the group of now.
+//
+// Invariant: no member of before counts for the group of now.
+
+// withoutEarlier counts as if there were no members of before. They are about to be deleted, and until they are gone the minima
+// are higher by as many.
+func withoutEarlier(job *model.Job, count func()) {
+	all := job.Tasks
+	newest, earlier := byIncarnation(job)
+	job.Tasks = newest
+	count()
+	job.Tasks = all
+	addToMinima(job, earlier, 1)
+}
+
+// NewestAttempt returns a job as if there were no members of before: itself when there are none.
+func NewestAttempt(job *model.Job) *model.Job {
+	if !job.Key.IsForeign() {
+		return job
+	}
+	newest, earlier := byIncarnation(job)
+	if len(earlier) == 0 {
+		return job
+	}
+	rest := *job
+	rest.Tasks, rest.Roles = newest, slices.Clone(job.Roles)
+	addToMinima(&rest, earlier, -1)
+	rest.BelowMinimum = BelowMinimum(&rest)
+	return &rest
+}
+
+// byIncarnation returns the tasks that were made for the object of now, in the newest attempt of a JobSet or in none, and those
+// of before.
+func byIncarnation(job *model.Job) (newest, earlier []*model.Task) {
+	objects, last := newestObjects(job), 0
+	isGone := func(task *model.Task) bool {
+		if objects == nil {
+			return false
+		}
+		object, uid := madeFor(task)
+		return uid != objects[object]
+	}
+	for _, task := range job.Tasks {
+		if !isGone(task) {
+			last = max(last, attempt(task))
+		}
+	}
+	isEarlier := func(task *model.Task) bool { return isGone(task) || attempt(task) >= 0 && attempt(task) < last }
+	if objects == nil && last == 0 || !slices.ContainsFunc(job.Tasks, isEarlier) {
+		return job.Tasks, nil
+	}
+	return selected(job.Tasks, func(task *model.Task) bool { return !isEarlier(task) }), selected(job.Tasks, isEarlier)
+}
+
+// object names what pods are made for.
+type object struct{ kind, name string }
+
+// newestObjects returns the UIDs of the objects that the tasks are made for, of those of a name that of the youngest task: it may
+// be seen before its object is. Of tasks of the same age it is that of the job. It is nil where no two have a name, as nearly
+// always.
+func newestObjects(job *model.Job) map[object]types.UID {
+	if !haveSameName(job.Tasks) {
+		return nil
+	}
+	newest, since := map[object]types.UID{}, map[object]time.Time{}
+	for _, task := range job.Tasks { // in the order in which they were created
+		object, uid := madeFor(task)
+		if _, known := newest[object]; !known || task.Created.After(since[object]) || uid == job.UID {
+			newest[object], since[object] = uid, task.Created
+		}
+	}
+	return newest
+}
+
+// haveSameName reports whether two objects of a name are among those that the tasks are made for. Most tasks are made for that of
+// the task before them.
+func haveSameName(tasks []*model.Task) bool {
+	uids, before := map[object]types.UID{}, types.UID("")
+	for _, task := range tasks {
+		uid := objectUID(task)
+		if uid == before {
+			continue
+		}
+		object, _ := madeFor(task)
+		if other, known := uids[object]; known && other != uid {
+			return true
+		}
+		uids[object], before = uid, uid
+	}
+	return false
+}
+
+// madeFor returns the object that a pod is made for: its JobSet, by the label that its controller writes, else what controls
+// it. Both are empty when nothing does.
+func madeFor(task *model.Task) (of object, uid types.UID) {
+	if uid := task.Pod.Labels[jobSetUID]; uid != "" {
+		return object{model.SourceJobSet.Kind(), task.Pod.Labels[jobSetName]}, types.UID(uid)
+	}
+	if controller := metav1.GetControllerOfNoCopy(task.Pod); controller != nil {
+		return object{controller.Kind, controller.Name}, controller.UID
+	}
+	return of, uid
+}
+
+// objectUID returns the UID alone.
+func objectUID(task *model.Task) types.UID {
+	if uid := task.Pod.Labels[jobSetUID]; uid != "" {
+		return types.UID(uid)
+	}
+	return owner(task.Pod)
+}
+
+// addToMinima adds so many for each of the tasks that exist, in all and for its role.
+func addToMinima(job *model.Job, tasks []*model.Task, each int32) {
+	for _, task := range tasks {
+		if !task.Exists() {
+			continue
+		}
+		add(&job.MinMember, each)
+		if i := slices.IndexFunc(job.Roles, func(role model.Role) bool { return role.Name == task.Role }); i >= 0 {
+			add(&job.Roles[i].MinMember, each)
+		}
+	}
+}
+
+// add adds to a minimum, up to the largest number that there is.
+func add(minimum *int32, n int32) { *minimum = int32(min(int64(*minimum)+int64(n), math.MaxInt32)) }
+
+// attempt is the attempt of its JobSet in which a pod was made, -1 when it does not say so.
+func attempt(task *model.Task) int {
+	text := task.Pod.Labels[jobSetAttempt]
+	if text == "" {
+		return -1
+	}
+	if n, err := strconv.Atoi(text); err == nil {
+		return n
+	}
+	return -1
+}

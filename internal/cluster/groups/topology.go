@@ -81,13 +81,13 @@ func (d *dialect) difference(a, b *corev1.Pod) string {
 }
 
 // fillTopology writes which members share a domain: as the object of the group says it, nil when it says nothing, and as members
-// say it.
-func fillTopology(job *model.Job, stated []model.TopologyConstraint) {
+// say it. named are the roles that the group has by its object: one whose members are made later, or are gone, may have none now.
+func fillTopology(job *model.Job, stated []model.TopologyConstraint, named []model.Role) {
 	job.Topology = slices.Clone(stated)
 	if len(stated) == 0 && !slices.ContainsFunc(job.Tasks, saysTopology) {
 		return
 	}
-	roles, problem := rolesIn(job), ""
+	roles, problem := rolesIn(job, named), ""
 	for i := range dialects {
 		said, wrong := dialects[i].saidIn(job, roles)
 		problem = cmp.Or(problem, wrong)
@@ -122,11 +122,11 @@ func lives(task *model.Task) bool {
 	return task.Pod != nil && (task.Status == model.Pending || task.Status.HasNode()) && task.Status != model.Releasing
 }
 
-// rolesIn returns the names of the roles of a job: those that have a minimum, and those of its members, of which one may be
+// rolesIn returns the names of the roles of a job: those that its object names, and those of its members, of which one may be
 // empty.
-func rolesIn(job *model.Job) []string {
+func rolesIn(job *model.Job, named []model.Role) []string {
 	names := map[string]bool{}
-	for _, role := range job.Roles {
+	for _, role := range named {
 		names[role.Name] = true
 	}
 	for _, task := range job.Tasks {

@@ -58,10 +58,23 @@ func (t *Placer) noDomainOf(m *slicedMembers, settled []topologyDomain, room mod
 	return nil
 }
 
+// noDomainForSlice refuses a slice, and says in which domains it has to be since others of the gang are there.
 func (t *Placer) noDomainForSlice(m *slicedMembers, part []*model.Task) *model.Refusal {
-	smallest := m.entries[len(m.entries)-1].shared
+	smallest, around := m.entries[len(m.entries)-1].shared, ""
+	for i := range t.job.Topology {
+		wider, slice := &t.job.Topology[i], 0
+		if wider == smallest || wider.Preferred || !wider.Covers(part[0]) {
+			continue
+		}
+		if wider.SliceSize > 0 {
+			slice = t.slice(wider, part[0])
+		}
+		if at := t.session.SharedDomain(t.job, wider, slice); at >= 0 {
+			around += " in " + t.session.Domains(wider.Level).Name(at)
+		}
+	}
 	return &model.Refusal{Code: model.NoDomainFits, Evictable: true, Detail: fmt.Sprintf(
-		"slice %d: no %s has capacity for its %d members", t.slice(smallest, part[0]), smallest.Level, len(part))}
+		"slice %d: no %s%s has capacity for its %d members", t.slice(smallest, part[0]), smallest.Level, around, len(part))}
 }
 
 // lacksBesideOthers reports whether a slice has too little capacity, by numbers, in the domain in which some of it stand.

@@ -83,7 +83,7 @@ func (t *Placer) ties(room model.CapacityKind) (required, preferred []levelTie, 
 // hasBegun reports whether a member that the entry covers has a node, in whichever domain, or in none.
 func (t *Placer) hasBegun(shared *model.TopologyConstraint) bool {
 	return slices.ContainsFunc(t.job.Tasks, func(task *model.Task) bool {
-		return shared.Covers(task) && task.Status.HasNode() && task.Status != model.Releasing
+		return shared.Covers(task) && task.Status.HasNode() && task.Status != model.Releasing && !task.Deleted()
 	})
 }
 

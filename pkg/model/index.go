@@ -52,7 +52,7 @@ func Numbered(members []*Task) *Indexes {
 	owner, perJob := map[int]*Task{}, podsPerJob(members)
 	var without []*Task
 	for _, task := range members {
-		if task.Status == Failed || task.Status == Releasing {
+		if task.Status == Failed || task.Status == Releasing || task.Deleted() {
 			continue
 		}
 		index, ok := x.stated(task, perJob)

@@ -99,7 +99,7 @@ func fillTopology(job *model.Job, stated []model.TopologyConstraint, named []mod
 	}
 	for _, shared := range job.Topology {
 		for _, role := range shared.Roles {
-			if !slices.Contains(roles, role) {
+			if !job.Whole && !slices.Contains(roles, role) { // members of one that has run may be gone
 				problem = cmp.Or(problem, fmt.Sprintf("annotation %s: role %q is none of the group's roles", v1alpha1.AnnotationTopology, role))
 			}
 		}
@@ -119,7 +119,7 @@ func saysTopology(task *model.Task) bool {
 }
 
 func lives(task *model.Task) bool {
-	return task.Pod != nil && (task.Status == model.Pending || task.Status.HasNode()) && task.Status != model.Releasing
+	return task.Pod != nil && (task.Status == model.Pending || task.Status.HasNode()) && task.Status != model.Releasing && !task.Deleted()
 }
 
 // rolesIn returns the names of the roles of a job: those that its object names, and those of its members, of which one may be

@@ -17,8 +17,8 @@ import (
 // mostDomains is about how many domains of a topology are printed.
 const mostDomains = 100
 
-// topologies reads the domains; those that have these names or are inside of them, when there are names. Nodes without a label are
-// those in the domains with the names then.
+// topologies reads the domains; those that have these names or are inside of them, when there are names. Then the nodes without a
+// label are those in the domains with the names.
 func (k *endpointFlags) topologies(ctx context.Context, names []string) (*debugapi.Topologies, error) {
 	var all debugapi.Topologies
 	if err := k.get(ctx, debugapi.PathTopology, &all); err != nil || len(names) == 0 {

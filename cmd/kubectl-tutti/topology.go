@@ -17,7 +17,8 @@ import (
 // mostDomains is about how many domains of a topology are printed.
 const mostDomains = 100
 
-// topologies reads the domains; those that have these names or are inside of them, when there are names.
+// topologies reads the domains; those that have these names or are inside of them, when there are names. Then the nodes without a
+// label are those in the domains with the names.
 func (k *endpointFlags) topologies(ctx context.Context, names []string) (*debugapi.Topologies, error) {
 	var all debugapi.Topologies
 	if err := k.get(ctx, debugapi.PathTopology, &all); err != nil || len(names) == 0 {
@@ -34,9 +35,18 @@ func (k *endpointFlags) topologies(ctx context.Context, names []string) (*debuga
 		return outside
 	}
 	for i := range all.Topologies {
-		topology := &all.Topologies[i]
+		topology, named := &all.Topologies[i], 0 // nodes in domains with the names, of this level and wider ones
 		for j := range topology.Levels {
-			topology.Levels[j].Domains = slices.DeleteFunc(topology.Levels[j].Domains, isOutside)
+			level := &topology.Levels[j]
+			level.Domains, level.Unlabelled = slices.DeleteFunc(level.Domains, isOutside), 0
+			for k := range level.Domains {
+				domain := &level.Domains[k]
+				level.Unlabelled -= domain.Nodes
+				if isOutermost(domain.Path, names) {
+					named += domain.Nodes
+				}
+			}
+			level.Unlabelled += named
 		}
 		topology.Levels = slices.DeleteFunc(topology.Levels, func(level debugapi.TopologyLevel) bool { return len(level.Domains) == 0 })
 	}
@@ -47,6 +57,11 @@ func (k *endpointFlags) topologies(ctx context.Context, names []string) (*debuga
 		}
 	}
 	return &all, nil
+}
+
+// isOutermost reports whether a domain has one of the names, and is inside of none.
+func isOutermost(path string, names []string) bool {
+	return slices.Contains(names, path) && !slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(path, name+"/") })
 }
 
 func writeTopologies(p *printer.Printer, all *debugapi.Topologies) {

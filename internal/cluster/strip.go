@@ -16,15 +16,17 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// marks are what sources read of pods, and topology what is read of those that have not ended.
+// marks are what sources read of pods, topology is what is read of those that have not ended. indexes are the labels with the
+// index of a pod: that of one that has succeeded is not free for another one.
 var (
 	marks    = groups.All().Marks()
 	topology = groups.TopologyAnnotations()
+	indexes  = model.IndexLabels()
 )
 
 // StripPod returns what the state and kube-scheduler's plugins read of a pod, and nothing else: a cluster has many. A
-// finished pod keeps name, UID, group, role, owner and phase, and that it is evicted. The pod itself is not changed. It is for
-// the transform of an informer and safe for concurrent use.
+// finished pod keeps name, UID, group, role, index, owner and phase, and that it is evicted. The pod itself is not changed. It is
+// for the transform of an informer and safe for concurrent use.
 func StripPod(pod *corev1.Pod) *corev1.Pod {
 	if terminal(pod) {
 		return stripFinished(pod)
@@ -70,12 +72,12 @@ func StripNode(node *corev1.Node) *corev1.Node {
 func stripFinished(pod *corev1.Pod) *corev1.Pod {
 	meta := stripMeta(&pod.ObjectMeta)
 	meta.OwnerReferences = shortController(&pod.ObjectMeta)
-	for _, key := range marks.Labels {
+	for _, key := range slices.Concat(marks.Labels, indexes) {
 		if value, ok := pod.Labels[key]; ok {
 			metav1.SetMetaDataLabel(&meta, key, value)
 		}
 	}
-	for _, key := range marks.Annotations {
+	for _, key := range append(slices.Clip(marks.Annotations), model.LabelIndex) {
 		if value, ok := pod.Annotations[key]; ok && len(value) <= validation.DNS1123SubdomainMaxLength {
 			metav1.SetMetaDataAnnotation(&meta, key, value)
 		}

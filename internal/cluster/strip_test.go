@@ -55,11 +55,13 @@ func TestStrip(t *testing.T) {
 	p.Status.Phase = corev1.PodSucceeded
 	metav1.SetMetaDataLabel(&p.ObjectMeta, v1alpha1.LabelRole, "worker")
 	metav1.SetMetaDataLabel(&p.ObjectMeta, v1alpha1.LabelQueue, "q")
+	metav1.SetMetaDataLabel(&p.ObjectMeta, "volcano.sh/task-index", "3")
+	metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1alpha1.LabelIndex, "4")
 	want = &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "ns", Name: "p", UID: "p", CreationTimestamp: metav1.NewTime(start), OwnerReferences: p.OwnerReferences[1:],
-			Labels:      map[string]string{v1alpha1.LabelPodGroup: "g", v1alpha1.LabelRole: "worker", v1alpha1.LabelQueue: "q"},
-			Annotations: map[string]string{v1alpha1.AnnotationKubeBatchGroup: "g"},
+			Labels:      map[string]string{v1alpha1.LabelPodGroup: "g", v1alpha1.LabelRole: "worker", v1alpha1.LabelQueue: "q", "volcano.sh/task-index": "3"},
+			Annotations: map[string]string{v1alpha1.AnnotationKubeBatchGroup: "g", v1alpha1.LabelIndex: "4"},
 		},
 		Spec:   corev1.PodSpec{SchedulerName: "tutti"},
 		Status: corev1.PodStatus{Phase: corev1.PodSucceeded},

@@ -30,14 +30,14 @@ func (t *Placer) Nearest(room model.CapacityKind) *NearestDomain {
 		tie := &required[i]
 		level := t.session.Domains(tie.shared.Level)
 		sets := t.capacities(tie, level, settled)
-		if tie.needs == 0 || slices.ContainsFunc(sets, func(set domainSet) bool { return set.suffices }) {
+		if tie.needs == 0 || slices.ContainsFunc(sets, domainSet.suffices) {
 			continue
 		}
 		if len(sets) == 0 || len(tie.shapes) != 1 || tie.sliceSize() > 0 {
 			return nil
 		}
 		best := slices.MaxFunc(sets, func(a, b domainSet) int { return cmp.Compare(a.fits, b.fits) }) // the first of several
-		nearest := &NearestDomain{Name: level.Name(best.domain), Lacks: tie.needs - best.fits, Like: tie.shapes[0].tasks[0]}
+		nearest := &NearestDomain{Name: level.Name(best.domain), Lacks: best.lacks, Like: tie.shapes[0].tasks[0]}
 		for _, node := range t.session.EligibleNodes(nearest.Like) {
 			if level.Of(node) == best.domain && !isOverdrawn(node, nearest.Like.Request, room) {
 				nearest.Nodes = append(nearest.Nodes, node)

@@ -17,14 +17,11 @@ import (
 func (t *Placer) noDomain(tie *levelTie, settled []topologyDomain) *model.Refusal {
 	level := t.session.Domains(tie.shared.Level)
 	sets := t.capacities(tie, level, settled)
-	if tie.needs == 0 || slices.ContainsFunc(sets, func(set domainSet) bool { return set.suffices }) {
+	if tie.needs == 0 || slices.ContainsFunc(sets, domainSet.suffices) {
 		return nil
 	}
-	slices.SortStableFunc(sets, func(a, b domainSet) int { return cmp.Compare(b.fits, a.fits) })
-	var total int64
-	for _, set := range sets {
-		total = min(total+set.fits+set.left, model.MaxAmount)
-	}
+	slices.SortStableFunc(sets, func(a, b domainSet) int { return cmp.Compare(a.lacks, b.lacks) })
+	total := t.together(tie, level, settled)
 	var b strings.Builder
 	fmt.Fprintf(&b, "needs %d in one %s", tie.needs, level.Level)
 	if roles := tie.shared.Roles; roles != nil {
@@ -33,7 +30,7 @@ func (t *Placer) noDomain(tie *levelTie, settled []topologyDomain) *model.Refusa
 	if size := tie.sliceSize(); size > 0 {
 		fmt.Fprintf(&b, ", in slices of %d", size)
 	}
-	nameDomains(&b, level, len(sets), func(i int) (domain int, holds int64) { return sets[i].domain, sets[i].fits })
+	nameDomains(&b, level, len(sets), func(i int) (domain int, holds int64) { return sets[i].domain, tie.needs - sets[i].lacks })
 	if total >= tie.needs {
 		fmt.Fprintf(&b, "; all together for %d", total)
 	}
@@ -46,9 +43,67 @@ func (t *Placer) noDomain(tie *levelTie, settled []topologyDomain) *model.Refusa
 	}
 	refusal := &model.Refusal{Code: model.NoDomainFits, Detail: b.String(), Needs: tie.needs, Evictable: true}
 	if len(sets) > 0 {
-		refusal.Has = sets[0].fits
+		refusal.Has = tie.needs - sets[0].lacks
 	}
 	return refusal
+}
+
+// noDomainOf says which of the smallest slices has no domain with capacity for its members; nil when each has one by numbers.
+func (t *Placer) noDomainOf(m *slicedMembers, settled []topologyDomain, room model.CapacityKind) *model.Refusal {
+	for _, part := range t.apart(m) {
+		if len(t.tightest(part, settled, room)) == 0 {
+			return t.noDomainForSlice(m, part)
+		}
+	}
+	return nil
+}
+
+// noDomainForSlice refuses a slice, and says in which domains it has to be since others of the gang are there.
+func (t *Placer) noDomainForSlice(m *slicedMembers, part []*model.Task) *model.Refusal {
+	smallest, around := m.entries[len(m.entries)-1].shared, ""
+	for i := range t.job.Topology {
+		wider, slice := &t.job.Topology[i], 0
+		if wider == smallest || wider.Preferred || !wider.Covers(part[0]) {
+			continue
+		}
+		if wider.SliceSize > 0 {
+			slice = t.slice(wider, part[0])
+		}
+		if at := t.session.SharedDomain(t.job, wider, slice); at >= 0 {
+			around += " in " + t.session.Domains(wider.Level).Name(at)
+		}
+	}
+	return &model.Refusal{Code: model.NoDomainFits, Evictable: true, Detail: fmt.Sprintf(
+		"slice %d: no %s%s has capacity for its %d members", t.slice(smallest, part[0]), smallest.Level, around, len(part))}
+}
+
+// lacksBesideOthers reports whether a slice has too little capacity, by numbers, in the domain in which some of it stand.
+func (t *Placer) lacksBesideOthers(m *slicedMembers, settled []topologyDomain, room model.CapacityKind) bool {
+	smallest := m.entries[len(m.entries)-1]
+	return !m.regular && slices.ContainsFunc(t.apart(m), func(part []*model.Task) bool {
+		at := t.session.SharedDomain(t.job, smallest.shared, t.slice(smallest.shared, part[0]))
+		if at < 0 {
+			return false
+		}
+		there := t.within(t.membersOf(func(task *model.Task) bool { return slices.Contains(part, task) }), smallest.domains.Nodes(at))
+		return len(t.tightest(part, append(slices.Clip(settled), there), room)) == 0
+	})
+}
+
+// together returns for how many members all domains of a level have capacity; 0 where some of what the minimum needs fits into
+// none of them.
+func (t *Placer) together(tie *levelTie, level *framework.Domains, settled []topologyDomain) (total int64) {
+	for i := range tie.shapes {
+		sum := int64(0)
+		for _, fits := range t.sum(&tie.shapes[i], level, tie, settled) {
+			sum = min(sum+fits, model.MaxAmount)
+		}
+		if sum < tie.shapes[i].needs {
+			return 0
+		}
+		total = min(total+sum, model.MaxAmount)
+	}
+	return total
 }
 
 // nameDomains writes for how many members the first of the domains have capacity, of which there are n.
@@ -74,11 +129,10 @@ func (tie *levelTie) sliceSize() (size int64) {
 	return size
 }
 
-// noSlices says which domains come nearest to what slices need; nil when there is capacity for all of them by numbers, and where
-// numbers do not decide.
+// noSlices says which domains come nearest to what slices need; nil when there is capacity for each of them by numbers.
 func (t *Placer) noSlices(m *slicedMembers, settled []topologyDomain, room model.CapacityKind) *model.Refusal {
 	if !m.regular {
-		return nil
+		return t.noDomainOf(m, settled, room)
 	}
 	cells := newCell(m.levels(t.session.Snapshot.Nodes), t.fitsOf(m.tasks, room), t.confined(m.tasks, settled))
 	needs := int64(len(m.tasks))
@@ -104,26 +158,36 @@ func (t *Placer) noSlices(m *slicedMembers, settled []topologyDomain, room model
 	return &model.Refusal{Code: model.NoDomainFits, Detail: b.String(), Needs: needs, Has: cells.holds, Evictable: true}
 }
 
-// minimumOf returns how many of those members the minimum needs at least.
+// minimumOf returns how many of those members the minimum, and those of the roles, need at least.
 func (t *Placer) minimumOf(is func(*model.Task) bool) int64 {
-	others := t.job.Count(framework.Ready.Counts)
+	needs, roles := int64(t.job.MinMember), slices.Clone(t.job.Roles)
+	of := make([]int32, len(roles)) // how many of those members each role has
+	roleOf := func(task *model.Task) int {
+		return slices.IndexFunc(roles, func(role model.Role) bool { return role.Name == task.Role })
+	}
+	without := func(task *model.Task) {
+		needs--
+		if i := roleOf(task); i >= 0 {
+			roles[i].MinMember--
+		}
+	}
+	for _, task := range t.job.Tasks {
+		if framework.Ready.Counts(task) {
+			without(task)
+		}
+	}
 	for _, task := range t.members {
 		if !is(task) {
-			others++
+			without(task)
+		} else if i := roleOf(task); i >= 0 {
+			of[i]++
 		}
 	}
-	return max(0, int64(t.job.MinMember)-int64(others))
-}
-
-// minimumOfRoles returns how many more members of the roles their minima need.
-func (t *Placer) minimumOfRoles(roles []string) (needs int64) {
-	for _, role := range t.job.Roles {
-		if slices.Contains(roles, role.Name) {
-			has := t.job.Count(func(task *model.Task) bool { return task.Role == role.Name && framework.Ready.Counts(task) })
-			needs += max(0, int64(role.MinMember)-int64(has))
-		}
+	ofRoles := int64(0)
+	for i := range roles {
+		ofRoles += int64(max(0, min(roles[i].MinMember, of[i])))
 	}
-	return needs
+	return max(0, needs, ofRoles)
 }
 
 // maxDomainsNamed is how many domains a message names.

@@ -211,15 +211,14 @@ func take(statement *framework.Statement, task *model.Task, node *model.Node, ro
 // given amount, by name of the node. A node of a reservation may have lost the label of a level that members share, until the
 // reservation ends. It leaves no trace.
 func (t *Placer) FitsWithin(rooms map[string]model.Resources) bool {
-	fits := func() bool { return t.fitsWithin(rooms) }
-	return fits() || len(t.job.Topology) > 0 && t.session.OverlookLostLabels(fits)
+	t.session.ApplyReservations(t.job)
+	if fits, known := t.slicesFitWithin(rooms); fits || !known && t.fitsWithin(rooms) {
+		return true
+	}
+	return len(t.job.Topology) > 0 && t.session.OverlookLostLabels(func() bool { return t.fitsWithin(rooms) })
 }
 
 func (t *Placer) fitsWithin(rooms map[string]model.Resources) bool {
-	t.session.ApplyReservations(t.job)
-	if fits, known := t.slicesFitWithin(rooms); known {
-		return fits
-	}
 	left := map[string]model.Resources{}
 	for name, room := range rooms {
 		left[name] = room.Clone()

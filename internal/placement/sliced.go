@@ -29,15 +29,14 @@ type slicedMembers struct {
 	regular bool
 }
 
-// slicedOf returns the members of the minimum that are in slices, by the entries that cover them; those with most members first.
-func (t *Placer) slicedOf(room model.CapacityKind) (all []slicedMembers) {
-	for _, task := range t.minimum(room) {
+// slicedOf returns those of the members that are in slices, by the entries that cover them; those with most members first.
+func (t *Placer) slicedOf(members []*model.Task) (all []slicedMembers) {
+	for _, task := range members {
 		entries := t.entriesOf(task)
 		if len(entries) == 0 {
 			continue
 		}
-		same := func(one slicedMembers) bool { return slices.Equal(one.entries, entries) }
-		i := slices.IndexFunc(all, same)
+		i := slices.IndexFunc(all, func(one slicedMembers) bool { return sameEntries(one.entries, entries) })
 		if i < 0 {
 			i = len(all)
 			all = append(all, slicedMembers{entries: entries})
@@ -45,14 +44,22 @@ func (t *Placer) slicedOf(room model.CapacityKind) (all []slicedMembers) {
 		all[i].tasks = append(all[i].tasks, task)
 	}
 	for i := range all {
-		one := &all[i]
-		slices.SortStableFunc(one.tasks, func(a, b *model.Task) int {
-			return cmp.Compare(t.index(one.entries[0].shared, a), t.index(one.entries[0].shared, b))
-		})
-		one.regular = sameShape(one.tasks) && t.inWholeSlices(one)
+		t.arrange(&all[i])
 	}
 	slices.SortStableFunc(all, func(a, b slicedMembers) int { return cmp.Compare(len(b.tasks), len(a.tasks)) })
 	return all
+}
+
+func sameEntries(a, b []sliceEntry) bool {
+	return slices.EqualFunc(a, b, func(a, b sliceEntry) bool { return a.shared == b.shared })
+}
+
+// arrange sorts the members by their indexes, and sets whether numbers decide about them.
+func (t *Placer) arrange(m *slicedMembers) {
+	slices.SortStableFunc(m.tasks, func(a, b *model.Task) int {
+		return cmp.Compare(t.index(m.entries[0].shared, a), t.index(m.entries[0].shared, b))
+	})
+	m.regular = sameShape(m.tasks) && t.inWholeSlices(m)
 }
 
 // minimum returns the waiting members that make up the minimum.

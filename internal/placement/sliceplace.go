@@ -11,10 +11,10 @@ import (
 
 // This file places members in their slices: those of the minimum together, and those beyond it slice by slice.
 
-// placeSliced tries to start with the slices in domains of their own, within those that were chosen.
+// placeSliced tries to start with the slices in domains of their own, within those that were chosen: with all members of the
+// slices that the minimum has some of, so that the others find places beside these, and else with the minimum.
 func (t *Placer) placeSliced(chosen []topologyDomain, room model.CapacityKind) bool {
-	all := slices.Clone(t.sliced)
-	try := func() bool {
+	try := func(all []slicedMembers) bool {
 		return t.session.Try(func(statement *framework.Statement) *model.Refusal {
 			for i := range all {
 				if !t.placeSlices(statement, &all[i], chosen, room) {
@@ -24,15 +24,46 @@ func (t *Placer) placeSliced(chosen []topologyDomain, room model.CapacityKind) b
 			return t.placeInOrder(statement, filterTasks(t.members, isPending), room, chosen)
 		}) == nil
 	}
-	if try() {
+	if whole := t.wholeSlices(room); whole != nil && try(whole) || try(t.sliced) {
 		return true
 	}
-	if len(all) < 2 {
+	if len(t.sliced) < 2 {
 		return false
 	}
 	t.incomplete = true
-	slices.Reverse(all)
-	return try()
+	reversed := slices.Clone(t.sliced)
+	slices.Reverse(reversed)
+	return try(reversed)
+}
+
+// sliceNumber is one slice of an entry.
+type sliceNumber struct {
+	entry  *model.TopologyConstraint
+	number int
+}
+
+// wholeSlices returns the members of the minimum that are in slices, with those that are in a slice with them; nil when there are
+// no more, and on capacity that is being released.
+func (t *Placer) wholeSlices(room model.CapacityKind) []slicedMembers {
+	members := slices.Clip(t.minimum(room))
+	if room != model.Idle || len(members) == len(t.members) {
+		return nil
+	}
+	begun := map[sliceNumber]bool{}
+	for _, task := range members {
+		for _, entry := range t.entriesOf(task) {
+			begun[sliceNumber{entry.shared, t.slice(entry.shared, task)}] = true
+		}
+	}
+	more := filterTasks(t.members[len(members):], func(task *model.Task) bool {
+		return slices.ContainsFunc(t.entriesOf(task), func(entry sliceEntry) bool {
+			return begun[sliceNumber{entry.shared, t.slice(entry.shared, task)}]
+		})
+	})
+	if len(more) == 0 {
+		return nil
+	}
+	return t.slicedOf(append(members, more...))
 }
 
 // mayStartWithOthers reports whether there are members beyond the minimum that may have a place where those of the minimum have
@@ -48,13 +79,9 @@ func (t *Placer) placeOtherSlices(chosen []topologyDomain, room model.CapacityKi
 		return false
 	}
 	t.incomplete = true
-	type slice struct {
-		entry  *model.TopologyConstraint
-		number int
-	}
 	var single []*model.Task
-	var parts []slice
-	members := map[slice][]*model.Task{}
+	var parts []sliceNumber
+	members := map[sliceNumber][]*model.Task{}
 	for _, task := range t.members {
 		entries := t.entriesOf(task)
 		if len(entries) == 0 {
@@ -62,7 +89,7 @@ func (t *Placer) placeOtherSlices(chosen []topologyDomain, room model.CapacityKi
 			continue
 		}
 		smallest := entries[len(entries)-1].shared
-		of := slice{smallest, t.slice(smallest, task)}
+		of := sliceNumber{smallest, t.slice(smallest, task)}
 		if members[of] == nil {
 			parts = append(parts, of)
 		}
@@ -118,8 +145,8 @@ func (t *Placer) placeAll(statement *framework.Statement, members []*model.Task,
 	return true
 }
 
-// StartTogether returns those of the waiting members that a member starts with: those of its slice while none of that has a node,
-// else the member alone.
+// StartTogether returns those of the waiting members that a member starts with: those of the largest of its slices of which none
+// has a node, else the member alone.
 func StartTogether(session *framework.Session, job *model.Job, task *model.Task, waiting []*model.Task) []*model.Task {
 	alone := []*model.Task{task}
 	if slicing(job) == nil {
@@ -127,36 +154,60 @@ func StartTogether(session *framework.Session, job *model.Job, task *model.Task,
 	}
 	t := &Placer{session: session, job: job}
 	entries := t.entriesOf(task)
-	if len(entries) == 0 {
-		return alone
+	for i, entry := range entries {
+		slice := t.slice(entry.shared, task)
+		if session.SharedDomain(job, entry.shared, slice) >= 0 {
+			continue
+		}
+		together := filterTasks(waiting, func(other *model.Task) bool {
+			return entry.shared.Covers(other) && t.slice(entry.shared, other) == slice
+		})
+		differs := func(other *model.Task) bool { return !sameEntries(t.entriesOf(other), entries) }
+		if i == len(entries)-1 || !slices.ContainsFunc(together, differs) {
+			return together
+		}
 	}
-	smallest := entries[len(entries)-1].shared
-	slice := t.slice(smallest, task)
-	if session.SharedDomain(job, smallest, slice) >= 0 {
-		return alone
-	}
-	return filterTasks(waiting, func(other *model.Task) bool {
-		return smallest.Covers(other) && t.slice(smallest, other) == slice
-	})
+	return alone
 }
 
-// PlaceSlice places the members of a slice of which none has a node, all of them or none.
+// PlaceSlice places the members that StartTogether returns, all of them or none.
 func (t *Placer) PlaceSlice(statement *framework.Statement, members []*model.Task) *model.Refusal {
+	for _, task := range members {
+		if task.Invalid != nil {
+			return task.Invalid
+		}
+	}
+	if refusal := t.session.SliceOverLimit(members); refusal != nil {
+		return refusal
+	}
 	t.tries, t.budget = 0, searchBudget
 	_, _, settled := t.ties(model.Idle)
-	if t.placeOneByOne(statement, [][]*model.Task{members}, settled, model.Idle) {
+	m := &slicedMembers{entries: t.entriesOf(members[0]), tasks: slices.Clone(members)}
+	t.arrange(m)
+	placed := t.session.Try(func(inner *framework.Statement) *model.Refusal {
+		if !t.placeSlices(inner, m, settled, model.Idle) {
+			return noneOfDomain
+		}
+		return nil
+	})
+	// Filters may leave other domains than numbers choose.
+	if placed == nil || m.regular && t.placeOneByOne(statement, t.apart(m), settled, model.Idle) {
 		return nil
 	}
-	entries := t.entriesOf(members[0])
-	smallest := entries[len(entries)-1].shared
-	return &model.Refusal{Code: model.NoDomainFits, Evictable: true, Detail: fmt.Sprintf(
-		"slice %d: no %s has capacity for its %d members", t.slice(smallest, members[0]), smallest.Level, len(members))}
+	lacking := t.noSlices(m, settled, model.Idle)
+	switch {
+	case lacking == nil:
+		return t.noDomainForSlice(m, m.tasks)
+	case m.regular:
+		lacking.Detail = fmt.Sprintf("slice %d: %s", t.slice(m.entries[len(m.entries)-1].shared, m.tasks[0]), lacking.Detail)
+	}
+	return lacking
 }
 
 // slicesFitWithin reports whether slices that are the whole minimum fit into the given amounts, in one domain of an entry for all
 // members; known is false where numbers do not decide.
 func (t *Placer) slicesFitWithin(rooms map[string]model.Resources) (fits, known bool) {
-	sliced, minimum := t.slicedOf(model.FutureIdle), t.minimum(model.FutureIdle)
+	sliced, minimum := t.slicedOf(t.minimum(model.FutureIdle)), t.minimum(model.FutureIdle)
 	required, _, _ := t.ties(model.FutureIdle)
 	if len(sliced) != 1 || !sliced[0].regular || len(sliced[0].tasks) != len(minimum) || len(required) > 1 {
 		return false, false

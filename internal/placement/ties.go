@@ -43,17 +43,15 @@ type tiedShape struct {
 // ties returns the ties of the job: those that must share a domain, and those that prefer to; and the domains of those whose
 // other members have a node. The levels with the most domains come last: a rack is looked for in the block that was chosen.
 func (t *Placer) ties(room model.CapacityKind) (required, preferred []levelTie, settled []topologyDomain) {
-	t.sliced = t.slicedOf(room)
+	t.sliced = t.slicedOf(t.minimum(room))
 	for i := range t.job.Topology {
 		shared := &t.job.Topology[i]
-		if shared.SliceSize > 0 || t.session.Domains(shared.Level) == nil {
+		if shared.SliceSize > 0 || t.session.Domains(shared.Level) == nil || shared.Preferred && t.hasBegun(shared) {
 			continue
 		}
 		tie := levelTie{shared: shared, members: t.membersOf(shared.Covers), levels: t.session.LevelsUpTo(shared.Level)}
 		if at := t.session.SharedDomain(t.job, shared, 0); at >= 0 {
-			if !shared.Preferred {
-				settled = append(settled, t.within(tie.members, t.session.Domains(shared.Level).Nodes(at)))
-			}
+			settled = append(settled, t.within(tie.members, t.session.Domains(shared.Level).Nodes(at)))
 			if t.session.Confined(shared) < 0 {
 				continue
 			}
@@ -61,7 +59,7 @@ func (t *Placer) ties(room model.CapacityKind) (required, preferred []levelTie, 
 		if tie.shapes = t.shapesOf(tie.members, room); len(tie.shapes) == 0 {
 			continue
 		}
-		tie.needs = max(t.minimumOf(func(task *model.Task) bool { return tie.members[t.kinds.of(task)] }), t.minimumOfRoles(shared.Roles))
+		tie.needs = t.minimumOf(func(task *model.Task) bool { return tie.members[t.kinds.of(task)] })
 		if shared.Preferred && !t.session.Snapshot.Now.Before(waitsUntil(t.job, shared)) {
 			tie.levels, tie.mayPart = append(tie.levels, t.session.LevelsAbove(shared.Level)...), true
 			preferred = append(preferred, tie)
@@ -80,6 +78,13 @@ func (t *Placer) ties(room model.CapacityKind) (required, preferred []levelTie, 
 	slices.SortStableFunc(required, byDomains)
 	slices.SortStableFunc(preferred, byDomains)
 	return required, preferred, settled
+}
+
+// hasBegun reports whether a member that the entry covers has a node, in whichever domain, or in none.
+func (t *Placer) hasBegun(shared *model.TopologyConstraint) bool {
+	return slices.ContainsFunc(t.job.Tasks, func(task *model.Task) bool {
+		return shared.Covers(task) && task.Status.HasNode() && task.Status != model.Releasing && !task.Deleted()
+	})
 }
 
 // nearSlices ties slices that no other entry keeps together to the level above their own, as if they preferred that; nil where
@@ -208,19 +213,19 @@ func (t *Placer) waitsFor(refusal *model.Refusal, shared *model.TopologyConstrai
 func (t *Placer) capacities(tie *levelTie, level *framework.Domains, chosen []topologyDomain) []domainSet {
 	sets := make([]domainSet, level.Len())
 	for i := range sets {
-		sets[i].domain, sets[i].suffices = i, true
+		sets[i].domain = i
 	}
 	for i := range tie.shapes {
 		one := &tie.shapes[i]
 		for domain, fits := range t.sum(one, level, tie, chosen) {
 			set := &sets[domain]
-			set.suffices = set.suffices && fits >= one.needs
+			set.lacks += max(0, one.needs-fits)
 			set.fits += min(fits, one.exists)
 			set.left += max(0, fits-one.exists)
 		}
 	}
 	for i := range sets {
-		sets[i].suffices = sets[i].suffices && sets[i].fits >= tie.needs
+		sets[i].lacks = max(sets[i].lacks, tie.needs-sets[i].fits)
 	}
 	return sets
 }

@@ -20,8 +20,8 @@ var noneOfDomain = &model.Refusal{Code: model.NoDomainFits, Evictable: true}
 type domainSet struct {
 	// domain is its number.
 	domain int
-	// suffices reports whether it has capacity for what the minimum needs at least.
-	suffices bool
+	// lacks is for how many more of what the minimum needs at least it would have to have capacity; none when it is not positive.
+	lacks int64
 	// fits is how many of the existing members fit; broken how many of the domains around it are whole, itself included, by level
 	// from the widest; left for how many more there is capacity.
 	fits   int64
@@ -60,6 +60,9 @@ func (t *Placer) placeByTopology(room model.CapacityKind) (placed, possible bool
 		}
 	}
 	for i := range t.sliced {
+		if t.lacksBesideOthers(&t.sliced[i], settled, room) && awaited == nil {
+			return false, true, nil // filters say of each node why
+		}
 		if refusal = t.noSlices(&t.sliced[i], settled, room); refusal != nil {
 			if t.mayStartWithOthers(room) {
 				refusal = refusal.WithNote("not all possibilities were tried")
@@ -130,8 +133,9 @@ func (t *Placer) placeTied(ties []levelTie, chosen []topologyDomain, room model.
 	if !tie.mayPart || t.exhausted() {
 		return false
 	}
-	few := t.fewestBelow(tie, tie.levels, t.inside(t.everywhere(), tie, chosen))
-	return few != nil && try(few)
+	all := t.inside(t.everywhere(), tie, chosen)
+	few := t.fewestBelow(tie, tie.levels, all)
+	return few != nil && try(few) || len(ties)+len(chosen) > 1 && try(all) // what others prefer may be had all the same
 }
 
 // placeChosen tries to start in the domains that were chosen.
@@ -147,7 +151,7 @@ func (t *Placer) placeChosen(chosen []topologyDomain, room model.CapacityKind) b
 // in order.
 func (t *Placer) domainSets(tie *levelTie, level *framework.Domains, chosen []topologyDomain, room model.CapacityKind) []domainSet {
 	t.charge(len(t.session.Snapshot.Nodes) / domainDiscount)
-	sets := slices.DeleteFunc(t.capacities(tie, level, chosen), func(set domainSet) bool { return !set.suffices })
+	sets := slices.DeleteFunc(t.capacities(tie, level, chosen), func(set domainSet) bool { return !set.suffices() })
 	if len(sets) == 0 {
 		return nil
 	}
@@ -159,6 +163,9 @@ func (t *Placer) domainSets(tie *levelTie, level *framework.Domains, chosen []to
 	t.preferBestNode(tie, level, sets, room)
 	return sets
 }
+
+// suffices reports whether it has capacity for what the minimum needs at least.
+func (s domainSet) suffices() bool { return s.lacks <= 0 }
 
 func (s domainSet) compare(other domainSet) int {
 	return cmp.Or(cmp.Compare(other.fits, s.fits), slices.Compare(s.broken, other.broken), cmp.Compare(s.left, other.left))

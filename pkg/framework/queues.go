@@ -135,15 +135,38 @@ func (s *Session) OverLimit(task *model.Task, room model.CapacityKind) *model.Re
 	if !queue.Limited() {
 		return nil
 	}
-	waits := s.withoutHeadroom(queue, task.Job)
-	exceeded, limit := queue.Exceeded(task.Request.At, task.CountsInQueue(), room, waits)
+	return s.overLimit(queue, task.Job, task.Request.At, task.CountsInQueue(), room, "a member")
+}
+
+// SliceOverLimit is OverLimit, for idle capacity, of members of a job that start together.
+func (s *Session) SliceOverLimit(tasks []*model.Task) *model.Refusal {
+	queue := tasks[0].InQueue()
+	if !queue.Limited() {
+		return nil
+	}
+	ask := func(position int) (sum int64) {
+		for _, task := range tasks {
+			if !task.CountsInQueue() {
+				sum = min(sum+task.Request.At(position), maxAsk)
+			}
+		}
+		return sum
+	}
+	return s.overLimit(queue, tasks[0].Job, ask, false, model.Idle, "a slice")
+}
+
+func (s *Session) overLimit(
+	queue *model.Queue, job model.JobKey, ask func(position int) int64, counted bool, room model.CapacityKind, of string,
+) *model.Refusal {
+	waits := s.withoutHeadroom(queue, job)
+	exceeded, limit := queue.Exceeded(ask, counted, room, waits)
 	if exceeded == nil {
 		return nil
 	}
 	s.narrow(ForJob) // jobs of other queues have other limits
-	ask := task.Request.At(limit.Position)
+	amount := ask(limit.Position)
 	return s.limitRefusal(limitKey{
-		queue: exceeded, limit: limit, ask: ask, of: "a member", kept: exceeded.KeptFrom(waits, limit.Position, ask),
+		queue: exceeded, limit: limit, ask: amount, of: of, kept: exceeded.KeptFrom(waits, limit.Position, amount),
 	})
 }
 

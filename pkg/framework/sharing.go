@@ -252,7 +252,7 @@ func (m *sharers) domain(slice int, around []settledDomain) int {
 
 // add counts a member that stands at a place, or no longer does.
 func (m *sharers) add(snapshot *model.Snapshot, task *model.Task, at model.Placement, by int) {
-	if !at.Status.HasNode() || at.Status == model.Releasing {
+	if !at.Status.HasNode() || at.Status == model.Releasing || task.Deleted() { // also with a grace so long that it counts as running
 		return
 	}
 	node := snapshot.Node(at.Node)

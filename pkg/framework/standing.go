@@ -2,6 +2,7 @@ package framework
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -11,6 +12,8 @@ import (
 
 // Standing is in which domains of a level the members are that share one.
 type Standing struct {
+	job     *model.Job
+	shared  *model.TopologyConstraint
 	domains *Domains
 	// in are the domains, in their order; members are those that are in one.
 	in      []int
@@ -29,7 +32,7 @@ func StandingOf(
 	if domains == nil {
 		return nil
 	}
-	s := &Standing{domains: domains, nodes: snapshot.Nodes}
+	s := &Standing{job: job, shared: shared, domains: domains, nodes: snapshot.Nodes}
 	seen := map[int]bool{}
 	for _, task := range job.Tasks {
 		if !task.Status.HasNode() || !shared.Covers(task) || !counts(task) {
@@ -70,16 +73,39 @@ func (s *Standing) Paths(most int) (paths []string) {
 // maxRequests is for how many different requests of members Least counts.
 const maxRequests = 16
 
+// alike are members with one request.
+type alike struct {
+	request model.Resources
+	members int64
+	// slices are how many of them are in each slice, by its number.
+	slices map[int]int64
+}
+
 // Least returns a lower bound of how many domains the members would need in an empty cluster of these nodes, at most as many as
-// they are in. Of the members with one request it takes the domains that hold most by what nodes offer, until these hold as many.
-// The bound is the largest of those of all requests: members with other requests take nothing from each other, and whether a node
-// is for such pods at all is not asked.
+// they are in. Of the members with one request it takes the domains that hold most by what nodes offer, until these hold as many,
+// and as many slices of a size. The bound is the largest of those of all requests: members with other requests take nothing from
+// each other, and whether a node is for such pods at all is not asked.
 func (s *Standing) Least() (least int) {
-	type alike struct {
-		request model.Resources
-		members int64
+	kinds := s.kinds()
+	for i := range kinds {
+		one := &kinds[i]
+		holds := s.domains.holds(s.nodes, one.request)
+		least = max(least, fewestFor(holds, one.members, 1))
+		sizes := slices.Sorted(maps.Values(one.slices))
+		for _, size := range slices.Compact(slices.Clone(sizes)) {
+			smaller, _ := slices.BinarySearch(sizes, size)
+			least = max(least, fewestFor(holds, int64(len(sizes)-smaller), size))
+		}
 	}
-	var kinds []alike
+	return min(least, len(s.in))
+}
+
+// kinds returns the members by their requests.
+func (s *Standing) kinds() (kinds []alike) {
+	indexes := &model.Indexes{}
+	if s.shared.SliceSize > 0 {
+		indexes = model.Numbered(slices.DeleteFunc(slices.Clone(s.job.Tasks), func(task *model.Task) bool { return !s.shared.Covers(task) }))
+	}
 	for _, task := range s.members {
 		i := slices.IndexFunc(kinds, func(one alike) bool { return one.request.Equal(task.Request) })
 		if i < 0 && len(kinds) == maxRequests {
@@ -87,18 +113,18 @@ func (s *Standing) Least() (least int) {
 		}
 		if i < 0 {
 			i = len(kinds)
-			kinds = append(kinds, alike{request: task.Request})
+			kinds = append(kinds, alike{request: task.Request, slices: map[int]int64{}})
 		}
 		kinds[i].members++
+		if index, ok := indexes.Of(task); ok {
+			kinds[i].slices[index/int(s.shared.SliceSize)]++
+		}
 	}
-	for _, one := range kinds {
-		least = max(least, s.domains.fewestFor(s.nodes, one.request, one.members))
-	}
-	return min(least, len(s.in))
+	return kinds
 }
 
-// fewestFor returns how many domains hold so many requests at least, by what the nodes offer; all when they do not.
-func (d *Domains) fewestFor(nodes []*model.Node, request model.Resources, members int64) (few int) {
+// holds returns how many such requests each domain holds, by what the nodes offer, the most first.
+func (d *Domains) holds(nodes []*model.Node, request model.Resources) []int64 {
 	holds := make([]int64, len(d.paths))
 	for domain, list := range d.members {
 		for _, node := range list {
@@ -106,8 +132,13 @@ func (d *Domains) fewestFor(nodes []*model.Node, request model.Resources, member
 		}
 	}
 	slices.SortFunc(holds, func(a, b int64) int { return cmp.Compare(b, a) })
-	for few < len(holds) && members > 0 {
-		members -= holds[few]
+	return holds
+}
+
+// fewestFor returns how many domains hold so many slices of a size at least; all when they do not.
+func fewestFor(holds []int64, count, size int64) (few int) {
+	for few < len(holds) && count > 0 {
+		count -= holds[few] / size
 		few++
 	}
 	return few

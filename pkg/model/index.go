@@ -52,7 +52,7 @@ func Numbered(members []*Task) *Indexes {
 	owner, perJob := map[int]*Task{}, podsPerJob(members)
 	var without []*Task
 	for _, task := range members {
-		if task.Status == Failed || task.Status == Releasing {
+		if task.Status == Failed || task.Status == Releasing || task.Deleted() {
 			continue
 		}
 		index, ok := x.stated(task, perJob)
@@ -155,5 +155,8 @@ func rank(pod *corev1.Pod) (ofJob, index int) {
 	}
 	return ofJob, 0
 }
+
+// IndexLabels returns the keys of the labels by which the index of a pod is told.
+func IndexLabels() []string { return append([]string{jobSetJobIndex}, rankLabels...) }
 
 var rankLabels = append([]string{LabelIndex, batchv1.JobCompletionIndexAnnotation}, indexLabels...)

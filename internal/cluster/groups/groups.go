@@ -58,12 +58,14 @@ func FillImplicit(job *model.Job, set *Spec) {
 	if len(job.Tasks) > 0 {
 		job.Created = job.Tasks[0].Created
 	}
+	var roles []model.Role
 	if job.MinMember > 1 && workersAreLate(job, set) {
-		job.Roles = []model.Role{{Name: RoleWorker, MinMember: job.MinMember - 1, MadeLater: true}}
+		roles = []model.Role{{Name: RoleWorker, MinMember: job.MinMember - 1, MadeLater: true}}
+		job.Roles = roles
 		countLate(job)
 	}
 	fillFromPods(job)
-	fillTopology(job, nil)
+	fillTopology(job, nil, roles)
 }
 
 // FillForeign writes what a foreign object says into its job: identity, age, minimum, which members share a domain, and a refusal
@@ -80,7 +82,7 @@ func FillForeign(job *model.Job, spec *Spec) {
 		countLate(job)
 		fillFromPods(job)
 	})
-	fillTopology(job, spec.Topology)
+	fillTopology(job, spec.Topology, spec.Roles)
 }
 
 // fillFromPods works out since when a job is in the queue, and whether it was whole, where no status says so.

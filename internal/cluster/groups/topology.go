@@ -81,13 +81,13 @@ func (d *dialect) difference(a, b *corev1.Pod) string {
 }
 
 // fillTopology writes which members share a domain: as the object of the group says it, nil when it says nothing, and as members
-// say it.
-func fillTopology(job *model.Job, stated []model.TopologyConstraint) {
+// say it. named are the roles that the group has by its object: one whose members are made later, or are gone, may have none now.
+func fillTopology(job *model.Job, stated []model.TopologyConstraint, named []model.Role) {
 	job.Topology = slices.Clone(stated)
 	if len(stated) == 0 && !slices.ContainsFunc(job.Tasks, saysTopology) {
 		return
 	}
-	roles, problem := rolesIn(job), ""
+	roles, problem := rolesIn(job, named), ""
 	for i := range dialects {
 		said, wrong := dialects[i].saidIn(job, roles)
 		problem = cmp.Or(problem, wrong)
@@ -99,7 +99,7 @@ func fillTopology(job *model.Job, stated []model.TopologyConstraint) {
 	}
 	for _, shared := range job.Topology {
 		for _, role := range shared.Roles {
-			if !slices.Contains(roles, role) {
+			if !job.Whole && !slices.Contains(roles, role) { // members of one that has run may be gone
 				problem = cmp.Or(problem, fmt.Sprintf("annotation %s: role %q is none of the group's roles", v1alpha1.AnnotationTopology, role))
 			}
 		}
@@ -119,14 +119,14 @@ func saysTopology(task *model.Task) bool {
 }
 
 func lives(task *model.Task) bool {
-	return task.Pod != nil && (task.Status == model.Pending || task.Status.HasNode()) && task.Status != model.Releasing
+	return task.Pod != nil && (task.Status == model.Pending || task.Status.HasNode()) && task.Status != model.Releasing && !task.Deleted()
 }
 
-// rolesIn returns the names of the roles of a job: those that have a minimum, and those of its members, of which one may be
+// rolesIn returns the names of the roles of a job: those that its object names, and those of its members, of which one may be
 // empty.
-func rolesIn(job *model.Job) []string {
+func rolesIn(job *model.Job, named []model.Role) []string {
 	names := map[string]bool{}
-	for _, role := range job.Roles {
+	for _, role := range named {
 		names[role.Name] = true
 	}
 	for _, task := range job.Tasks {

@@ -168,6 +168,10 @@ func TestAnObjectSaysWhatItsPodsShare(t *testing.T) {
 		"what cannot be read": {set(map[string]any{v1alpha1.AnnotationTopology: "rack"}), nil,
 			`InvalidGroup: JobSet ns/s: annotation scheduling.tutti.dev/topology: it is "rack", it must be a list in JSON`},
 		"a role that comes later": {set(nil), []*model.Task{said("a", "v", ours+`[{"level":"rack","roles":["w"]}]`)}, `rack@["w"]`},
+		"a role made later": {&Spec{MinMember: 2, Roles: []model.Role{{Name: "v", MinMember: 1}, {Name: "w", MinMember: 1, MadeLater: true}}},
+			[]*model.Task{said("a", "v", ours+`[{"level":"rack","roles":["w"]}]`)}, `rack@["w"]`},
+		"a role that is done": {&Spec{MinMember: 2, Roles: []model.Role{{Name: "v", MinMember: 1}, {Name: "w", MinMember: 1}}, Done: []string{"v"}},
+			[]*model.Task{said("a", "w", ours+`[{"level":"rack","roles":["v"]}]`)}, `rack@["v"]`},
 	} {
 		job := &model.Job{Key: c.spec.Key(), Tasks: c.tasks}
 		if FillForeign(job, c.spec); sharedIn(job) != c.want {

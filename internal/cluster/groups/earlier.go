@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -71,20 +70,28 @@ func byIncarnation(job *model.Job) (newest, earlier []*model.Task) {
 type object struct{ kind, name string }
 
 // newestObjects returns the UIDs of the objects that the tasks are made for, of those of a name that of the youngest task: it may
-// be seen before its object is. Of tasks of the same age it is that of the job. It is nil where no two have a name, as nearly
-// always.
+// be seen before its object is. It is nil where no two have a name, as nearly always.
 func newestObjects(job *model.Job) map[object]types.UID {
 	if !haveSameName(job.Tasks) {
 		return nil
 	}
-	newest, since := map[object]types.UID{}, map[object]time.Time{}
-	for _, task := range job.Tasks { // in the order in which they were created
+	newest, youngest := map[object]types.UID{}, map[object]*model.Task{}
+	for _, task := range job.Tasks {
 		object, uid := madeFor(task)
-		if _, known := newest[object]; !known || task.Created.After(since[object]) || uid == job.UID {
-			newest[object], since[object] = uid, task.Created
+		if other := youngest[object]; other == nil || isYounger(task, other, uid == job.UID) {
+			newest[object], youngest[object] = uid, task
 		}
 	}
 	return newest
+}
+
+// isYounger reports whether a task was created after another one. Of two of the same second it is the one of the job's object, or
+// else the one that is not being deleted.
+func isYounger(task, other *model.Task, ofJob bool) bool {
+	if !task.Created.Equal(other.Created) {
+		return task.Created.After(other.Created)
+	}
+	return ofJob || other.Deleted() && !task.Deleted()
 }
 
 // haveSameName reports whether two objects of a name are among those that the tasks are made for. Most tasks are made for that of

@@ -80,7 +80,7 @@ func (t *Placer) noSlices(m *slicedMembers, settled []topologyDomain, room model
 	if !m.regular {
 		return nil
 	}
-	cells := newCell(m.levels(t.session.Snapshot.Nodes), t.fitsOf(m.tasks, room), t.confined(m.tasks, settled))
+	cells := newCell(m.levels(), t.fitsOf(m.tasks, room), t.confined(m.tasks, settled))
 	needs := int64(len(m.tasks))
 	if cells.holds >= needs {
 		return nil

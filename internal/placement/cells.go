@@ -2,6 +2,7 @@ package placement
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -41,17 +42,17 @@ type cellLevel struct {
 func newCell(levels []cellLevel, fits []int32, nodes []int) *cell {
 	c := &cell{}
 	if len(levels) == 0 {
+		c.nodes = nodes
 		for _, node := range nodes {
-			if fits[node] > 0 {
-				c.nodes = append(c.nodes, node)
-				c.whole += int64(fits[node])
-			}
+			c.whole += int64(fits[node])
 		}
 		c.holds = c.whole
 		return c
 	}
 	c.size = levels[0].size
-	for _, part := range divided(levels[0].domain, fits, nodes) {
+	parts := divided(levels[0].domain, fits, nodes)
+	c.parts = make([]*cell, 0, len(parts))
+	for _, part := range parts {
 		one := newCell(levels[1:], fits, part)
 		one.domain = levels[0].domain(part[0])
 		c.parts = append(c.parts, one)
@@ -64,17 +65,32 @@ func newCell(levels []cellLevel, fits []int32, nodes []int) *cell {
 
 // divided returns the nodes on which members fit by their domain, in the order of the domains.
 func divided(domain func(node int) int, fits []int32, nodes []int) (parts [][]int) {
-	most := -1
-	for _, node := range nodes {
-		most = max(most, domain(node))
-	}
-	all := make([][]int, most+1)
+	least, most := math.MaxInt, -1 // mostly few domains are near to each other, of many
 	for _, node := range nodes {
 		if at := domain(node); at >= 0 && fits[node] > 0 {
-			all[at] = append(all[at], node)
+			least, most = min(least, at), max(most, at)
 		}
 	}
-	return slices.DeleteFunc(all, func(part []int) bool { return len(part) == 0 })
+	if most < 0 {
+		return nil
+	}
+	sizes := make([]int, most-least+1)
+	for _, node := range nodes {
+		if at := domain(node); at >= 0 && fits[node] > 0 {
+			sizes[at-least]++
+		}
+	}
+	space := make([]int, len(nodes))
+	parts = make([][]int, len(sizes))
+	for i, size := range sizes {
+		parts[i], space = space[:0:size], space[size:]
+	}
+	for _, node := range nodes {
+		if at := domain(node); at >= 0 && fits[node] > 0 {
+			parts[at-least] = append(parts[at-least], node)
+		}
+	}
+	return slices.DeleteFunc(parts, func(part []int) bool { return len(part) == 0 })
 }
 
 // share is how many members go to the nodes of a leaf.

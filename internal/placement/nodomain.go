@@ -85,7 +85,7 @@ func (t *Placer) lacksBesideOthers(m *slicedMembers, settled []topologyDomain, r
 		if at < 0 {
 			return false
 		}
-		there := t.within(t.membersOf(func(task *model.Task) bool { return slices.Contains(part, task) }), smallest.domains.Nodes(at))
+		there := t.within(t.kindsOf(part, smallest.shared.Covers), smallest.domains.Nodes(at))
 		return len(t.tightest(part, append(slices.Clip(settled), there), room)) == 0
 	})
 }
@@ -134,7 +134,7 @@ func (t *Placer) noSlices(m *slicedMembers, settled []topologyDomain, room model
 	if !m.regular {
 		return t.noDomainOf(m, settled, room)
 	}
-	cells := newCell(m.levels(t.session.Snapshot.Nodes), t.fitsOf(m.tasks, room), t.confined(m.tasks, settled))
+	cells := newCell(m.levels(), t.fitsOf(m.tasks, room), t.confined(m.tasks, settled))
 	needs := int64(len(m.tasks))
 	if cells.holds >= needs {
 		return nil

@@ -3,6 +3,7 @@ package placement
 import (
 	"cmp"
 	"slices"
+	"sync"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -13,7 +14,7 @@ import (
 // those that do not fit; members below the job's priority do not, see model.Job.Candidates. Members whose binds were refused
 // lately are among the rest if the job can do without them. Under a limit those come first to which capacity is nominated: it
 // counts in the queue already, and may be all that the limit leaves.
-func order(session *framework.Session, job *model.Job, kinds *equivalenceClasses, largest model.Resources) []*model.Task {
+func order(session *framework.Session, job *model.Job, kinds *equivalenceClasses, largest func() model.Resources) []*model.Task {
 	waiting := slices.SortedFunc(slices.Values(job.Candidates()), session.CompareTasks)
 	if faulty := session.Snapshot.BindBackoff; len(faulty) > 0 {
 		waiting = slices.Concat(filterTasks(waiting, func(task *model.Task) bool { return faulty[task.UID] == nil }),
@@ -28,17 +29,18 @@ func order(session *framework.Session, job *model.Job, kinds *equivalenceClasses
 	}
 	chosen, rest := splitMinimum(job, waiting)
 	ranks := affinityDepth(chosen, kinds)
+	if len(ranks) == 0 && sameShape(chosen) {
+		return append(chosen, rest...)
+	}
 	hardness := map[model.Shape]difficulty{}
 	for _, task := range chosen {
 		if _, known := hardness[task.Shape]; !known {
-			hardness[task.Shape] = difficultyOf(session, task, largest)
+			hardness[task.Shape] = difficultyOf(session, task, largest())
 		}
 	}
-	if len(hardness) > 1 || len(ranks) > 0 {
-		slices.SortStableFunc(chosen, func(a, b *model.Task) int {
-			return cmp.Or(cmp.Compare(ranks[kinds.of(a)], ranks[kinds.of(b)]), hardness[a.Shape].compare(hardness[b.Shape]))
-		})
-	}
+	slices.SortStableFunc(chosen, func(a, b *model.Task) int {
+		return cmp.Or(cmp.Compare(ranks[kinds.of(a)], ranks[kinds.of(b)]), hardness[a.Shape].compare(hardness[b.Shape]))
+	})
 	return append(chosen, rest...)
 }
 
@@ -55,21 +57,27 @@ func slicing(job *model.Job) *model.TopologyConstraint {
 // byIndex orders members by the entry with slices that covers them, and by their index, so that those that make up the minimum
 // are in whole slices; members that none covers stay before them.
 func byIndex(session *framework.Session, job *model.Job, tasks []*model.Task) []*model.Task {
-	type rank struct{ entry, index int }
-	ranks := make(map[*model.Task]rank, len(tasks))
-	for _, task := range tasks {
-		ranks[task] = rank{-1, -1}
+	type ranked struct {
+		task         *model.Task
+		entry, index int
+	}
+	all := make([]ranked, len(tasks))
+	for at, task := range tasks {
+		all[at] = ranked{task, -1, -1}
 		for i := range job.Topology {
 			shared := &job.Topology[i]
 			if n, ok := session.Index(job, shared, task); ok && !shared.Preferred && shared.Covers(task) {
-				ranks[task] = rank{i, n}
+				all[at] = ranked{task, i, n}
 				break
 			}
 		}
 	}
-	slices.SortStableFunc(tasks, func(a, b *model.Task) int {
-		return cmp.Or(cmp.Compare(ranks[a].entry, ranks[b].entry), cmp.Compare(ranks[a].index, ranks[b].index))
+	slices.SortStableFunc(all, func(a, b ranked) int {
+		return cmp.Or(cmp.Compare(a.entry, b.entry), cmp.Compare(a.index, b.index))
 	})
+	for i := range all {
+		tasks[i] = all[i].task
+	}
 	return tasks
 }
 
@@ -155,6 +163,12 @@ func size(request, largest model.Resources) int64 {
 		}
 	}
 	return size
+}
+
+// Largest returns what MaxAllocatable does for the snapshot, found when it is asked for first: only members of several shapes
+// need it.
+func Largest(snapshot *model.Snapshot) func() model.Resources {
+	return sync.OnceValue(func() model.Resources { return MaxAllocatable(snapshot) })
 }
 
 // MaxAllocatable returns the largest allocatable amount of every dimension, as a scale for the size of requests.

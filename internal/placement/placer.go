@@ -23,9 +23,9 @@ type Placer struct {
 	cut, incomplete bool
 }
 
-// New returns a Placer of the job's waiting members of its priority in the session's present state. largest is the result of
-// MaxAllocatable for the snapshot; budget is how many nodes exact searches may still visit, shared by all jobs.
-func New(session *framework.Session, job *model.Job, largest model.Resources, budget *int) *Placer {
+// New returns a Placer of the job's waiting members of its priority in the session's present state. largest is what
+// Largest returns for the snapshot; budget is how many nodes exact searches may still visit, shared by all jobs.
+func New(session *framework.Session, job *model.Job, largest func() model.Resources, budget *int) *Placer {
 	session.ApplyReservations(job)
 	kinds := newKinds(job.Candidates())
 	return &Placer{session: session, job: job, members: order(session, job, kinds, largest), kinds: kinds, overall: budget}

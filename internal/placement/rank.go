@@ -2,6 +2,7 @@ package placement
 
 import (
 	"cmp"
+	"encoding/binary"
 	"slices"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -71,12 +72,18 @@ func (t *Placer) dealByRank(found []choice) {
 		shape              model.Shape
 		constraints, cells string
 	}
-	groups := map[group][]int{}
+	groups, entries := map[group][]int{}, map[string][]sliceEntry{} // by role, on which they depend alone
 	for i, one := range found {
-		if !hasOwnStorage(one.task) {
-			of := group{one.task.Shape, t.constraintsOf(one.task), t.cellsOf(one)}
-			groups[of] = append(groups[of], i)
+		if hasOwnStorage(one.task) {
+			continue
 		}
+		covering, known := entries[one.task.Role]
+		if !known {
+			covering = t.entriesOf(one.task)
+			entries[one.task.Role] = covering
+		}
+		of := group{one.task.Shape, t.constraintsOf(one.task), cellsOf(covering, one.node)}
+		groups[of] = append(groups[of], i)
 	}
 	levels := t.session.LevelsFor(t.job)
 	for _, at := range groups {
@@ -84,7 +91,7 @@ func (t *Placer) dealByRank(found []choice) {
 		for i, position := range at {
 			members[i], nodes[i] = found[position].task, found[position].node
 		}
-		slices.SortFunc(members, model.CompareRank)
+		model.SortByRank(members)
 		slices.SortFunc(nodes, func(a, b *model.Node) int { return compareByTree(levels, a, b) })
 		for i, position := range at {
 			found[position] = choice{members[i], nodes[i]}
@@ -95,7 +102,7 @@ func (t *Placer) dealByRank(found []choice) {
 // constraintsOf returns what decides beside its shape where a member may go: not its role, but the entries that cover it, and
 // what it and others say of each other.
 func (t *Placer) constraintsOf(task *model.Task) string {
-	var text []byte
+	text := make([]byte, 0, 64)
 	for i := range t.job.Topology {
 		covered := byte('0')
 		if t.job.Topology[i].Covers(task) {
@@ -106,12 +113,13 @@ func (t *Placer) constraintsOf(task *model.Task) string {
 	return string(t.kinds.encode(text, task.Pod))
 }
 
-// cellsOf returns the domains that the entries with slices of a member have for its node.
-func (t *Placer) cellsOf(one choice) (cells string) {
-	for _, entry := range t.entriesOf(one.task) {
-		cells += entry.domains.Name(entry.domains.Of(one.node)) + " "
+// cellsOf returns the numbers of the domains that the entries with slices of a member have for its node.
+func cellsOf(entries []sliceEntry, node *model.Node) string {
+	var cells []byte
+	for _, entry := range entries {
+		cells = binary.AppendVarint(cells, int64(entry.domains.Of(node)))
 	}
-	return cells
+	return string(cells)
 }
 
 // compareByTree orders nodes by their domains, and by the natural order of their names.

@@ -31,17 +31,21 @@ type slicedMembers struct {
 
 // slicedOf returns those of the members that are in slices, by the entries that cover them; those with most members first.
 func (t *Placer) slicedOf(members []*model.Task) (all []slicedMembers) {
+	byRole := map[string]int{} // which entries cover a task depends on its role alone
 	for _, task := range members {
-		entries := t.entriesOf(task)
-		if len(entries) == 0 {
-			continue
+		i, known := byRole[task.Role]
+		if !known {
+			entries := t.entriesOf(task)
+			i = slices.IndexFunc(all, func(one slicedMembers) bool { return sameEntries(one.entries, entries) })
+			if i < 0 && len(entries) > 0 {
+				i = len(all)
+				all = append(all, slicedMembers{entries: entries})
+			}
+			byRole[task.Role] = i
 		}
-		i := slices.IndexFunc(all, func(one slicedMembers) bool { return sameEntries(one.entries, entries) })
-		if i < 0 {
-			i = len(all)
-			all = append(all, slicedMembers{entries: entries})
+		if i >= 0 {
+			all[i].tasks = append(all[i].tasks, task)
 		}
-		all[i].tasks = append(all[i].tasks, task)
 	}
 	for i := range all {
 		t.arrange(&all[i])
@@ -133,11 +137,9 @@ func (t *Placer) invalidSlices() *model.Refusal {
 }
 
 // levels are those of the entries, for cells.
-func (m *slicedMembers) levels(nodes []*model.Node) (levels []cellLevel) {
+func (m *slicedMembers) levels() (levels []cellLevel) {
 	for _, entry := range m.entries {
-		levels = append(levels, cellLevel{
-			size: int64(entry.shared.SliceSize), domain: func(node int) int { return entry.domains.Of(nodes[node]) },
-		})
+		levels = append(levels, cellLevel{size: int64(entry.shared.SliceSize), domain: entry.domains.At})
 	}
 	return levels
 }
@@ -158,5 +160,5 @@ func (t *Placer) slicesOf(one *tiedShape, kinds map[equivalenceClass]bool, room 
 	if alike != len(t.sliced[i].tasks) {
 		return nil
 	}
-	return t.sliced[i].levels(t.session.Snapshot.Nodes)
+	return t.sliced[i].levels()
 }

@@ -113,7 +113,7 @@ func isPending(task *model.Task) bool { return task.Status == model.Pending }
 // placeSlices places members in their slices.
 func (t *Placer) placeSlices(statement *framework.Statement, m *slicedMembers, chosen []topologyDomain, room model.CapacityKind) bool {
 	if m.regular {
-		cells := newCell(m.levels(t.session.Snapshot.Nodes), t.fitsOf(m.tasks, room), t.confined(m.tasks, chosen))
+		cells := newCell(m.levels(), t.fitsOf(m.tasks, room), t.confined(m.tasks, chosen))
 		if cells.holds < int64(len(m.tasks)) {
 			return false
 		}
@@ -181,7 +181,7 @@ func (t *Placer) PlaceSlice(statement *framework.Statement, members []*model.Tas
 		return refusal
 	}
 	t.tries, t.budget = 0, searchBudget
-	_, _, settled := t.ties(model.Idle)
+	settled := t.settled(members)
 	m := &slicedMembers{entries: t.entriesOf(members[0]), tasks: slices.Clone(members)}
 	t.arrange(m)
 	placed := t.session.Try(func(inner *framework.Statement) *model.Refusal {
@@ -226,10 +226,10 @@ func (t *Placer) slicesFitWithin(rooms map[string]model.Resources) (fits, known 
 	around := [][]int{nodes}
 	if len(required) == 1 {
 		level := t.session.Domains(required[0].shared.Level)
-		around = divided(func(node int) int { return level.Of(t.session.Snapshot.Nodes[node]) }, each, nodes)
+		around = divided(level.At, each, nodes)
 	}
 	return slices.ContainsFunc(around, func(nodes []int) bool {
-		return newCell(m.levels(t.session.Snapshot.Nodes), each, nodes).holds >= int64(len(minimum))
+		return newCell(m.levels(), each, nodes).holds >= int64(len(minimum))
 	}), true
 }
 
@@ -277,7 +277,7 @@ func (t *Placer) tightest(members []*model.Task, chosen []topologyDomain, room m
 	entries := t.entriesOf(members[0])
 	level := entries[len(entries)-1].domains
 	holds := map[int]int64{}
-	byDomain := divided(func(node int) int { return level.Of(t.session.Snapshot.Nodes[node]) }, t.anyFits(members, room), t.confined(members, chosen))
+	byDomain := divided(level.At, t.anyFits(members, room), t.confined(members, chosen))
 	for _, nodes := range byDomain {
 		suffices := true
 		for _, alike := range byShape(members) {
@@ -327,5 +327,5 @@ func (t *Placer) fitsOf(members []*model.Task, room model.CapacityKind) []int32 
 
 // confined returns the nodes of the domains that were chosen for any of the members.
 func (t *Placer) confined(members []*model.Task, chosen []topologyDomain) []int {
-	return t.insideFor(t.everywhere(), t.kinds.first(members), chosen)
+	return t.insideFor(nil, t.kinds.first(members), chosen)
 }

@@ -43,19 +43,14 @@ type tiedShape struct {
 // ties returns the ties of the job: those that must share a domain, and those that prefer to; and the domains of those whose
 // other members have a node. The levels with the most domains come last: a rack is looked for in the block that was chosen.
 func (t *Placer) ties(room model.CapacityKind) (required, preferred []levelTie, settled []topologyDomain) {
-	t.sliced = t.slicedOf(t.minimum(room))
+	t.sliced, settled = t.slicedOf(t.minimum(room)), t.settled(t.members)
 	for i := range t.job.Topology {
 		shared := &t.job.Topology[i]
-		if shared.SliceSize > 0 || t.session.Domains(shared.Level) == nil || shared.Preferred && t.hasBegun(shared) {
+		if shared.SliceSize > 0 || t.session.Domains(shared.Level) == nil || shared.Preferred && t.hasBegun(shared) ||
+			t.session.SharedDomain(t.job, shared, 0) >= 0 && t.session.Confined(shared) < 0 {
 			continue
 		}
-		tie := levelTie{shared: shared, members: t.membersOf(shared.Covers), levels: t.session.LevelsUpTo(shared.Level)}
-		if at := t.session.SharedDomain(t.job, shared, 0); at >= 0 {
-			settled = append(settled, t.within(tie.members, t.session.Domains(shared.Level).Nodes(at)))
-			if t.session.Confined(shared) < 0 {
-				continue
-			}
-		}
+		tie := levelTie{shared: shared, members: t.kindsOf(t.members, shared.Covers), levels: t.session.LevelsUpTo(shared.Level)}
 		if tie.shapes = t.shapesOf(tie.members, room); len(tie.shapes) == 0 {
 			continue
 		}
@@ -87,6 +82,21 @@ func (t *Placer) hasBegun(shared *model.TopologyConstraint) bool {
 	})
 }
 
+// settled returns, for these members, the domains of ties whose other members have a node.
+func (t *Placer) settled(members []*model.Task) (settled []topologyDomain) {
+	for i := range t.job.Topology {
+		shared := &t.job.Topology[i]
+		level := t.session.Domains(shared.Level)
+		if shared.SliceSize > 0 || shared.Preferred || level == nil {
+			continue
+		}
+		if at := t.session.SharedDomain(t.job, shared, 0); at >= 0 {
+			settled = append(settled, t.within(t.kindsOf(members, shared.Covers), level.Nodes(at)))
+		}
+	}
+	return settled
+}
+
 // nearSlices ties slices that no other entry keeps together to the level above their own, as if they preferred that; nil where
 // there is none.
 func (t *Placer) nearSlices(m *slicedMembers, room model.CapacityKind) *levelTie {
@@ -101,16 +111,16 @@ func (t *Placer) nearSlices(m *slicedMembers, room model.CapacityKind) *levelTie
 	}
 	tie := &levelTie{
 		shared: &model.TopologyConstraint{Level: above[0].Level, Preferred: true}, mayPart: true, levels: above, needs: int64(len(m.tasks)),
-		members: t.membersOf(func(task *model.Task) bool { return slices.Contains(m.tasks, task) }),
+		members: t.kindsOf(m.tasks, func(*model.Task) bool { return true }),
 	}
 	tie.shapes = t.shapesOf(tie.members, room)
 	return tie
 }
 
-// membersOf returns the kinds of the waiting members for which a condition holds.
-func (t *Placer) membersOf(is func(*model.Task) bool) map[equivalenceClass]bool {
+// kindsOf returns the kinds of those members for which a condition holds.
+func (t *Placer) kindsOf(members []*model.Task, is func(*model.Task) bool) map[equivalenceClass]bool {
 	kinds := map[equivalenceClass]bool{}
-	for _, task := range t.members {
+	for _, task := range members {
 		if is(task) {
 			kinds[t.kinds.of(task)] = true
 		}
@@ -235,20 +245,20 @@ func (t *Placer) sum(one *tiedShape, level *framework.Domains, tie *levelTie, ch
 	if one.table != nil && len(chosen) == 0 && one.slices == nil {
 		return one.table.In(level)
 	}
-	return sumOver(one, level, t.session.Snapshot.Nodes, t.inside(t.everywhere(), tie, chosen))
+	return sumOver(one, level, t.inside(nil, tie, chosen))
 }
 
 // sumOver returns how many members of a shape fit into each domain of a level, on the nodes of the list, in their slices.
-func sumOver(one *tiedShape, level *framework.Domains, nodes []*model.Node, list []int) []int64 {
+func sumOver(one *tiedShape, level *framework.Domains, list []int) []int64 {
 	fits := make([]int64, level.Len())
 	if one.slices != nil {
-		for _, part := range divided(func(node int) int { return level.Of(nodes[node]) }, one.fits, list) {
-			fits[level.Of(nodes[part[0]])] = newCell(one.slices, one.fits, part).holds
+		for _, part := range divided(level.At, one.fits, list) {
+			fits[level.At(part[0])] = newCell(one.slices, one.fits, part).holds
 		}
 		return fits
 	}
 	for _, node := range list {
-		if domain := level.Of(nodes[node]); domain >= 0 {
+		if domain := level.At(node); domain >= 0 {
 			fits[domain] += int64(one.fits[node])
 		}
 	}
@@ -263,7 +273,7 @@ func (t *Placer) everywhere() []int {
 	return all
 }
 
-// inside returns those of the nodes that are in the domains which were chosen for the members of the tie.
+// inside returns those of the nodes that are in the domains which were chosen for the members of the tie; of all nodes for nil.
 func (t *Placer) inside(list []int, tie *levelTie, chosen []topologyDomain) []int {
 	var tasks []*model.Task
 	for i := range tie.shapes {
@@ -272,17 +282,38 @@ func (t *Placer) inside(list []int, tie *levelTie, chosen []topologyDomain) []in
 	return t.insideFor(list, tasks, chosen)
 }
 
-// insideFor returns those of the nodes that are in the domains which were chosen for any of the tasks.
+// insideFor returns those of the nodes that are in the domains which were chosen for any of the tasks; of all nodes for nil. The
+// result must not be changed.
 func (t *Placer) insideFor(list []int, tasks []*model.Task, chosen []topologyDomain) []int {
 	var conditions []func(*model.Node) bool
 	for _, task := range tasks {
-		condition := t.nodeCondition(chosen, task)
-		if condition == nil {
-			return list
+		if condition := t.nodeCondition(chosen, task); condition != nil {
+			conditions = append(conditions, condition)
 		}
-		conditions = append(conditions, condition)
+	}
+	if list == nil {
+		if one := t.listedForAll(tasks, chosen); one != nil {
+			return one
+		}
+		list = t.everywhere()
+	}
+	if len(conditions) < len(tasks) {
+		return list
 	}
 	return slices.DeleteFunc(slices.Clone(list), func(node int) bool {
 		return !slices.ContainsFunc(conditions, func(is func(*model.Node) bool) bool { return is(t.session.Snapshot.Nodes[node]) })
 	})
+}
+
+// listedForAll returns the nodes to which the domains that were chosen confine each of the tasks; nil where that is not the same
+// list for all.
+func (t *Placer) listedForAll(tasks []*model.Task, chosen []topologyDomain) (same []int) {
+	for i, task := range tasks {
+		list, ok := t.listedIn(chosen, task)
+		if !ok || i > 0 && !slices.Equal(list, same) {
+			return nil
+		}
+		same = list
+	}
+	return same
 }

@@ -133,7 +133,7 @@ func (t *Placer) placeTied(ties []levelTie, chosen []topologyDomain, room model.
 	if !tie.mayPart || t.exhausted() {
 		return false
 	}
-	all := t.inside(t.everywhere(), tie, chosen)
+	all := t.inside(nil, tie, chosen)
 	few := t.fewestBelow(tie, tie.levels, all)
 	return few != nil && try(few) || len(ties)+len(chosen) > 1 && try(all) // what others prefer may be had all the same
 }
@@ -200,12 +200,12 @@ func (t *Placer) fewestBelow(tie *levelTie, levels []*framework.Domains, nodes [
 		return nil
 	}
 	for _, level := range slices.Backward(levels) {
-		taken := fewest(sumOver(&tie.shapes[0], level, t.session.Snapshot.Nodes, nodes), max(1, tie.needs))
+		taken := fewest(sumOver(&tie.shapes[0], level, nodes), max(1, tie.needs))
 		if taken == nil {
 			return few
 		}
 		few = slices.DeleteFunc(slices.Clone(nodes), func(node int) bool {
-			domain := level.Of(t.session.Snapshot.Nodes[node])
+			domain := level.At(node)
 			return domain < 0 || !taken[domain]
 		})
 		nodes = few

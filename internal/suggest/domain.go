@@ -23,7 +23,7 @@ func (q *search) suggestDomain() Suggestions {
 // least.
 func (q *search) provide() *Change {
 	q.left -= 2 * len(q.session.Snapshot.Nodes)
-	nearest := placement.New(q.session, q.job, q.options.Largest, &q.exact).Nearest(q.capacity())
+	nearest := placement.New(q.session, q.job, q.largest, &q.exact).Nearest(q.capacity())
 	if nearest == nil || len(nearest.Nodes) == 0 || len(nearest.Like.Unoffered) > 0 { // of what no node offers, a domain lacks all
 		return nil
 	}

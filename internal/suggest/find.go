@@ -35,6 +35,9 @@ type search struct {
 	placed int64
 }
 
+// largest returns what Options have.
+func (q *search) largest() model.Resources { return q.options.Largest }
+
 // Suggest returns what would let the job start, which the last cycle has refused; none when nothing small is known to. The
 // session must be open on the snapshot as that cycle left it, and is as before when Suggest returns. looks is what it has cost,
 // in nodes.
@@ -154,7 +157,7 @@ func (q *search) isSchedulable() bool {
 	var refusal *model.Refusal
 	q.whatIf(func(*framework.Statement) {
 		before := q.exact
-		refusal = placement.New(q.session, q.job, q.options.Largest, &q.exact).Place(q.capacity())
+		refusal = placement.New(q.session, q.job, q.largest, &q.exact).Place(q.capacity())
 		q.left -= before - max(0, q.exact)
 	})
 	if refusal == nil {

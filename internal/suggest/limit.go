@@ -70,7 +70,7 @@ func (q *search) limitedQueues() (limited []*model.Queue) {
 func (q *search) lowerToHeld(limited []*model.Queue, before [][]model.ListedAmount) (starts bool) {
 	q.left -= 1 + len(q.job.Pending())
 	q.whatIf(func(*framework.Statement) {
-		if starts = placement.New(q.session, q.job, q.options.Largest, &q.exact).Place(q.capacity()) == nil; !starts {
+		if starts = placement.New(q.session, q.job, q.largest, &q.exact).Place(q.capacity()) == nil; !starts {
 			return
 		}
 		for i, queue := range limited {

@@ -34,24 +34,48 @@ func firstDecidedTier(
 	tiers [][]VictimFilter, preemptor *model.Job, units []EvictionUnit,
 ) (picked []EvictionUnit, decided bool) {
 	for _, tier := range tiers {
-		left := slices.Clone(units)
+		in := slices.Repeat([]bool{true}, len(units)) // by the unit
 		for _, picker := range tier {
 			answer, has := picker.FilterVictims(preemptor, slices.Clone(units))
-			if !has {
-				continue
+			if has {
+				decided = true
+				intersect(in, units, answer)
 			}
-			decided = true
-			chosen := map[evictionUnitKey]bool{}
-			for i := range answer {
-				chosen[keyOf(&answer[i])] = true
+		}
+		if !decided {
+			continue
+		}
+		for i := range units {
+			if in[i] {
+				picked = append(picked, units[i])
 			}
-			left = slices.DeleteFunc(left, func(unit EvictionUnit) bool { return !chosen[keyOf(&unit)] })
 		}
-		if decided {
-			return left, true
-		}
+		return picked, true
 	}
 	return nil, false
+}
+
+// intersect clears those of the units that an answer does not have. Mostly the answer has their order, and else it costs a map.
+func intersect(in []bool, units, answer []EvictionUnit) {
+	answered, next := make([]bool, len(units)), 0
+	for i := range units {
+		if next < len(answer) && keyOf(&units[i]) == keyOf(&answer[next]) {
+			answered[i] = true
+			next++
+		}
+	}
+	if next < len(answer) {
+		chosen := map[evictionUnitKey]bool{}
+		for i := range answer {
+			chosen[keyOf(&answer[i])] = true
+		}
+		for i := range units {
+			answered[i] = chosen[keyOf(&units[i])]
+		}
+	}
+	for i := range in {
+		in[i] = in[i] && answered[i]
+	}
 }
 
 // firstRejection is the rule of reviewers: yes when all say yes, else what the first says that does not.

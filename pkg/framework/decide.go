@@ -13,12 +13,16 @@ import (
 func (s *Session) emitDecisions(operations []operation) {
 	var order []*model.Decision
 	decisions := map[model.JobKey]*model.Decision{}
+	var last *model.Decision // mostly the next operation is of the same job
 	decisionOf := func(key model.JobKey) *model.Decision {
-		if decisions[key] == nil {
-			decisions[key] = &model.Decision{Job: key}
-			order = append(order, decisions[key])
+		if last != nil && last.Job == key {
+			return last
 		}
-		return decisions[key]
+		if last = decisions[key]; last == nil {
+			last = &model.Decision{Job: key}
+			decisions[key], order = last, append(order, last)
+		}
+		return last
 	}
 	paid := len(s.evicted) > 0
 	for _, op := range operations {

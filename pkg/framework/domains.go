@@ -44,6 +44,9 @@ func (d *Domains) Len() int { return len(d.paths) }
 // Of returns the number of the domain that the node is in, in the natural order of their paths; -1 when it is in none.
 func (d *Domains) Of(node *model.Node) int { return int(d.of[node.Index]) }
 
+// At returns the same for the node of an index.
+func (d *Domains) At(node int) int { return int(d.of[node]) }
+
 // Nodes returns the indexes of the nodes of a domain, which must not be changed; none of one whose labels are gone.
 func (d *Domains) Nodes(domain int) []int {
 	if domain == d.goneDomain() {
@@ -139,6 +142,10 @@ func (d *Domains) number(path []string) {
 		if one == "" {
 			continue
 		}
+		if i > 0 && one == path[i-1] {
+			d.of[i] = d.of[i-1]
+			continue
+		}
 		domain, known := seen[one]
 		if !known {
 			domain = int32(len(d.paths))
@@ -166,6 +173,8 @@ type pathReader struct {
 	labels []string
 	buffer []byte
 	paths  map[string]string
+	// last is the path read last: mostly the next node is in the same domain.
+	last string
 }
 
 // read returns the path of the node's domain; empty when it has no value for the level itself. A value of a label has no slash.
@@ -185,11 +194,15 @@ func (r *pathReader) read(node *model.Node) string {
 	if value == "" {
 		return ""
 	}
+	if string(r.buffer) == r.last {
+		return r.last
+	}
 	path, known := r.paths[string(r.buffer)]
 	if !known {
 		path = string(r.buffer)
 		r.paths[path] = path
 	}
+	r.last = path
 	return path
 }
 

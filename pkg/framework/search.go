@@ -65,9 +65,15 @@ func (s *Session) SelectAmong(task *model.Task, room model.CapacityKind, nodes [
 
 func (s *Session) bestAmong(answer *static, order *ranking, question *nodeQuery, nodes []int) (best *model.Node) {
 	var bestScore int64
-	for _, position := range nodes {
+	limit := int64(infeasible) // nodes with no more than that are not looked at
+	for i := 0; i < len(nodes); i++ {
+		if skipped := order.below(nodes[i:], limit); skipped > 0 {
+			i += skipped - 1
+			continue
+		}
+		position := nodes[i]
 		score := order.at(position)
-		if score == infeasible || !question.scores() && best != nil && score <= bestScore {
+		if score <= limit {
 			continue
 		}
 		node := answer.nodes[position]
@@ -80,6 +86,9 @@ func (s *Session) bestAmong(answer *static, order *ranking, question *nodeQuery,
 		}
 		if best == nil || score > bestScore {
 			best, bestScore = node, score
+		}
+		if !question.scores() {
+			limit = bestScore
 		}
 	}
 	return best

@@ -300,16 +300,23 @@ func (s *Session) placeOf(task *model.Task) map[string]string {
 
 // domainsOf returns the node's domain in each topology of the configuration, as fabric=b1/r3,nvlink=c7.
 func (s *Session) domainsOf(node *model.Node) string {
-	var all []string
+	var buffer [128]byte
+	all := buffer[:0]
 	for _, tree := range s.profile.Topologies {
 		for _, level := range slices.Backward(tree.Levels) {
-			if domains := s.Domains(level.Name); domains.Of(node) >= 0 {
-				all = append(all, tree.Name+"="+domains.paths[domains.Of(node)])
-				break
+			domains := s.Domains(level.Name)
+			at := domains.Of(node)
+			if at < 0 {
+				continue
 			}
+			if len(all) > 0 {
+				all = append(all, ',')
+			}
+			all = append(append(append(all, tree.Name...), '='), domains.paths[at]...)
+			break
 		}
 	}
-	return strings.Join(all, ",")
+	return string(all)
 }
 
 // moveShared follows the move of a task that shares domains.
@@ -328,14 +335,21 @@ func (s *Session) moveShared(task *model.Task, before model.Placement) {
 
 // sharingIn returns the jobs of which members share domains; nil when there are none.
 func sharingIn(snapshot *model.Snapshot) (jobs map[model.JobKey]*model.Job) {
+	shares := func(job *model.Job) bool { return len(job.Topology) > 0 }
+	count := 0
 	for _, job := range snapshot.Jobs {
-		if len(job.Topology) == 0 {
-			continue
+		if shares(job) {
+			count++
 		}
-		if jobs == nil {
-			jobs = map[model.JobKey]*model.Job{}
+	}
+	if count == 0 {
+		return nil
+	}
+	jobs = make(map[model.JobKey]*model.Job, count)
+	for _, job := range snapshot.Jobs {
+		if shares(job) {
+			jobs[job.Key] = job
 		}
-		jobs[job.Key] = job
 	}
 	return jobs
 }

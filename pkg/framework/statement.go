@@ -293,9 +293,12 @@ func (s *Session) undo(checkpoint int) {
 func (s *Session) checkGates(operations []operation) *model.Refusal {
 	asked := map[model.JobKey]Readiness{}
 	var jobs []model.JobKey
-	for _, op := range operations {
+	for i, op := range operations {
 		if op.departed {
 			return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s was supposed to have ended", op.task)}
+		}
+		if i > 0 && op.task.Status == operations[i-1].task.Status && op.task.Job == operations[i-1].task.Job {
+			continue
 		}
 		standing := Ready
 		switch op.task.Status {

@@ -98,6 +98,20 @@ func bestOf(e *[group]entry) entry {
 // at returns the sum of the node at a position.
 func (t *winnerTree) at(position int) int64 { return t.levels[0][position].sum() }
 
+// below returns how many of the positions, which ascend, have no sum above a limit, from the first on: whole groups of them, of
+// which one look suffices. It is 0 where that says nothing.
+func (t *winnerTree) below(positions []int, limit int64) (n int) {
+	size := group
+	for level := 1; level < len(t.levels) && size <= len(positions); level++ {
+		first := positions[0]
+		if first%size != 0 || positions[size-1] != first+size-1 || t.levels[level][first/size].sum() > limit {
+			break
+		}
+		n, size = size, size*group
+	}
+	return n
+}
+
 // best returns the position of the best node; ok is false when none can take the task.
 func (t *winnerTree) best() (position int, ok bool) {
 	if len(t.levels) == 0 {

@@ -30,8 +30,33 @@ func TestTournament(t *testing.T) {
 			if best, ok := tournament.best(); ok != (len(want) > 0) || ok && best != want[0] {
 				t.Fatalf("the best is %d, %t; want the first of %v", best, ok, want)
 			}
+			skipLosers(t, &tournament, sums)
 		}
 	})
+}
+
+// skipLosers skips of some positions what is said to have no sum above a limit.
+func skipLosers(t *rapid.T, tournament *winnerTree, sums []int64) {
+	limit := rapid.SampledFrom([]int64{infeasible, -1, 1, maxSum}).Draw(t, "limit")
+	var positions []int
+	for i := range sums {
+		if rapid.IntRange(0, 50).Draw(t, "left out") > 0 {
+			positions = append(positions, i)
+		}
+	}
+	all := len(positions) == len(sums) && !slices.ContainsFunc(sums, func(sum int64) bool { return sum > limit })
+	if all && len(sums) >= group && tournament.below(positions, limit) < group {
+		t.Fatalf("of %v none is above %d", sums, limit)
+	}
+	for rest := positions; len(rest) > 0; {
+		skipped := tournament.below(rest, limit)
+		for _, position := range rest[:skipped] {
+			if sums[position] > limit {
+				t.Fatalf("%d of %v are skipped below %d, with the sum %d", skipped, rest, limit, sums[position])
+			}
+		}
+		rest = rest[max(1, skipped):]
+	}
 }
 
 // inOrder sorts the positions of those that are not barred.

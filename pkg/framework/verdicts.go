@@ -83,9 +83,10 @@ func (s *Session) Verdict(question Question, job *model.Job, find func() (*model
 		refusal, _ := find()
 		return refusal
 	}
-	known, ok := s.Recall(question, job)
+	viewpoint := s.Snapshot.EffectiveViewpoint(s.viewer(job))
+	known, ok := s.recall(question, job, viewpoint)
 	if !ok && question.Emptied {
-		known, ok = s.Recall(question.ofPresentPods(), job)
+		known, ok = s.recall(question.ofPresentPods(), job, viewpoint)
 	}
 	if ok {
 		return known

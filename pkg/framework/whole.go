@@ -44,7 +44,9 @@ func (d *Domains) updateUsed(snapshot *model.Snapshot) {
 		changes = nil
 	}
 	for i := range changes {
-		d.setUsed(snapshot.Dimensions, changes[i].Node)
+		if node := changes[i].Node; !changes[i].Added || !d.used[node.Index] { // a pod more leaves a node in use
+			d.setUsed(snapshot.Dimensions, node)
+		}
 	}
 	d.usedMark, d.usedLayout = snapshot.Journal.Cursor(), d.layout
 }

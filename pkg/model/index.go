@@ -138,11 +138,26 @@ func podsPerJob(members []*Task) map[string]int {
 	return pods
 }
 
-// CompareRank orders members of a job by the index that labels say, and by the natural order of names.
-func CompareRank(a, b *Task) int {
-	aJob, aIndex := rank(a.Pod)
-	bJob, bIndex := rank(b.Pod)
-	return cmp.Or(cmp.Compare(aJob, bJob), cmp.Compare(aIndex, bIndex), CompareNatural(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+// SortByRank sorts members of a job by the index that labels say, and by the natural order of names.
+func SortByRank(members []*Task) {
+	type ranked struct {
+		task         *Task
+		ofJob, index int
+	}
+	all := make([]ranked, len(members))
+	for i, task := range members {
+		all[i].task = task
+		all[i].ofJob, all[i].index = rank(task.Pod)
+	}
+	slices.SortFunc(all, func(a, b ranked) int {
+		if order := cmp.Or(cmp.Compare(a.ofJob, b.ofJob), cmp.Compare(a.index, b.index)); order != 0 {
+			return order
+		}
+		return cmp.Or(CompareNatural(a.task.Name, b.task.Name), cmp.Compare(a.task.UID, b.task.UID))
+	})
+	for i := range all {
+		members[i] = all[i].task
+	}
 }
 
 // rank returns the number of the pod's Job in its JobSet, and its index; zeros where it has none.

@@ -3,6 +3,7 @@ package model
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -106,8 +107,13 @@ func (k JobKey) DescribeTo(namespace string) string {
 
 // Compare orders keys by namespace, name, source and owner.
 func (k JobKey) Compare(other JobKey) int {
-	return cmp.Or(cmp.Compare(k.Namespace, other.Namespace), cmp.Compare(k.Name, other.Name),
-		cmp.Compare(k.Source, other.Source), cmp.Compare(k.Owner, other.Owner))
+	if order := strings.Compare(k.Namespace, other.Namespace); order != 0 {
+		return order
+	}
+	if order := strings.Compare(k.Name, other.Name); order != 0 {
+		return order
+	}
+	return cmp.Or(cmp.Compare(k.Source, other.Source), cmp.Compare(k.Owner, other.Owner))
 }
 
 // Role is a named part of a job with a minimum of its own.
@@ -296,5 +302,11 @@ func (j *Job) Pending() []*Task {
 
 // CompareJobs orders jobs by age, creation, UID and key: the last criterion of every job order, so that it is total.
 func CompareJobs(a, b *Job) int {
-	return cmp.Or(a.QueuedSince.Compare(b.QueuedSince), a.Created.Compare(b.Created), cmp.Compare(a.UID, b.UID), a.Key.Compare(b.Key))
+	if order := a.QueuedSince.Compare(b.QueuedSince); order != 0 {
+		return order
+	}
+	if order := a.Created.Compare(b.Created); order != 0 {
+		return order
+	}
+	return cmp.Or(cmp.Compare(a.UID, b.UID), a.Key.Compare(b.Key))
 }

@@ -200,3 +200,30 @@ func TestBooks(t *testing.T) {
 		}
 	}
 }
+
+// TestNodeIsFoundByName, also one of a list that was replaced in another way than by SetNodes, as tests do.
+func TestNodeIsFoundByName(t *testing.T) {
+	s := &Snapshot{}
+	s.SetNodes([]*Node{{Name: "a"}, {Name: "b"}, {Name: "c"}})
+	expect := func(what string) {
+		t.Helper()
+		for _, name := range []string{"a", "b", "c", "d"} {
+			var want *Node
+			for _, node := range s.Nodes {
+				if node.Name == name {
+					want = node
+				}
+			}
+			if got := s.Node(name); got != want {
+				t.Errorf("%s: node %s is %v, want %v", what, name, got, want)
+			}
+		}
+	}
+	expect("set")
+	s.Nodes = []*Node{s.Nodes[0], {Name: "b", Index: 1}, {Name: "d", Index: 2}}
+	expect("replaced")
+	s.SetNodes(s.Nodes[1:])
+	expect("set again")
+	s.Reset()
+	expect("none")
+}

@@ -46,6 +46,8 @@ type Snapshot struct {
 	// Journal has the changes.
 	Journal ChangeLog
 
+	// byName has the nodes as of the last SetNodes, for Node.
+	byName map[string]*Node
 	// holds are sorted; kept has the node on which each of them counts as used for the viewpoint, nil when it does not. They
 	// were set for that layout of nodes.
 	holds   []HeldCapacity
@@ -83,6 +85,9 @@ func (s *Snapshot) HasBackoff() bool {
 
 // Node returns the node of that name, nil when there is none.
 func (s *Snapshot) Node(name string) *Node {
+	if node := s.byName[name]; node != nil && node.Index < len(s.Nodes) && s.Nodes[node.Index] == node {
+		return node
+	}
 	i, found := slices.BinarySearchFunc(s.Nodes, name, func(n *Node, name string) int { return strings.Compare(n.Name, name) })
 	if !found {
 		return nil
@@ -101,9 +106,9 @@ func (s *Snapshot) Job(key JobKey) *Job {
 
 // SetNodes replaces the list of nodes, sorted by name, and numbers them. The cluster state calls it, never within a session.
 func (s *Snapshot) SetNodes(nodes []*Node) {
-	s.Nodes = nodes
+	s.Nodes, s.byName = nodes, make(map[string]*Node, len(nodes))
 	for i, node := range nodes {
-		node.Index = i
+		node.Index, s.byName[node.Name] = i, node
 	}
 	s.Journal.layout++
 	s.Journal.renew(true)

@@ -44,7 +44,7 @@ func (a *action) serve(session *framework.Session, jobs []*model.Job) {
 	var begun, holders, waiting []*model.Job
 	for _, job := range jobs {
 		switch {
-		case job.Count(pending) == 0 && (!job.HasGroup || job.Finished()):
+		case !slices.ContainsFunc(job.Tasks, pending) && (!job.HasGroup || job.Finished()):
 			continue // no member waits: those there are run, end or have ended
 		case session.Snapshot.HasBegun(job) && belowMinimum(session, job) && job.Count(placement.IsSettledOnNode) > 0:
 			begun = append(begun, job)
@@ -55,7 +55,7 @@ func (a *action) serve(session *framework.Session, jobs []*model.Job) {
 		}
 	}
 	run := &cycle{
-		session: session, largest: placement.MaxAllocatable(session.Snapshot), budget: a.budget,
+		session: session, largest: placement.Largest(session.Snapshot), budget: a.budget,
 		outranking: make([]*outranking, 1+len(session.Snapshot.Queues)),
 		releasing:  slices.ContainsFunc(session.Snapshot.Nodes, (*model.Node).HasReleasing),
 	}
@@ -125,7 +125,7 @@ func nominated(task *model.Task) bool { return task.Nominated != "" }
 // cycle is one execution of the action.
 type cycle struct {
 	session *framework.Session
-	largest model.Resources
+	largest func() model.Resources
 	// releasing reports whether any node has capacity that is being released.
 	releasing bool
 	// budget is what exact searches may still look at, for all jobs together.

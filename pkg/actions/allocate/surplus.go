@@ -146,7 +146,14 @@ func (s *extraMembers) alike(r *cycle, task *model.Task) alike {
 
 // placeSlice places members that start together, or none of them.
 func (s *extraMembers) placeSlice(r *cycle, slice []*model.Task) bool {
-	s.waiting = slices.DeleteFunc(s.waiting, func(task *model.Task) bool { return slices.Contains(slice, task) })
+	next := 0
+	s.waiting = slices.DeleteFunc(s.waiting, func(task *model.Task) bool {
+		is := next < len(slice) && task == slice[next] // it has their order
+		if is {
+			next++
+		}
+		return is
+	})
 	if s.trial == nil || s.tried != s.job.Priority {
 		s.trial, s.tried = placement.New(r.session, s.job, r.largest, &r.budget), s.job.Priority
 	}

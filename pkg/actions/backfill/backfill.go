@@ -64,7 +64,7 @@ func (a *action) Execute(session *framework.Session) {
 
 func (a *action) newRun(session *framework.Session) *run {
 	return &run{
-		action: a, session: session, now: session.Snapshot.Now.Unix(), began: map[model.JobKey]int64{},
+		action: a, session: session, now: session.Snapshot.Now.Unix(), began: map[model.JobKey]int64{}, largest: placement.Largest(session.Snapshot),
 		work: a.budget, searches: placement.Budget,
 	}
 }
@@ -106,8 +106,8 @@ type run struct {
 	starting []*reservedJob
 	// began is when the first member of a job began to run; it has the jobs that were asked for.
 	began map[model.JobKey]int64
-	// largest is placement.MaxAllocatable of the snapshot; nil until it is asked for.
-	largest model.Resources
+	// largest is what placement.Largest returns.
+	largest func() model.Resources
 	// allocatable is what all valid nodes offer, ordinary CPU apart from isolated; nil until it is asked for. A node with less CPU
 	// than isolated CPUs has a negative amount of ordinary CPU, and offers none.
 	allocatable model.Resources
@@ -147,8 +147,5 @@ func (h *reservedJob) explain(session *framework.Session) {
 }
 
 func (r *run) trial(job *model.Job) *placement.Placer {
-	if r.largest == nil {
-		r.largest = placement.MaxAllocatable(r.session.Snapshot)
-	}
 	return placement.New(r.session, job, r.largest, &r.searches)
 }

@@ -35,11 +35,11 @@ func NewPlanner(options Options, rules Rules) Planner {
 }
 
 // planForQueues gives each of the refused jobs its turn, in the order of queues, which every plan changes.
-func (a *action) planForQueues(r *run, candidates []*model.Job) {
-	session := r.session
+func (a *action) planForQueues(session *framework.Session, candidates []*model.Job) {
 	if len(session.Snapshot.Queues) == 0 {
 		return
 	}
+	r := a.runOf(session)
 	for _, left := range a.rounds(deferBehind(session, refused(session, candidates))) {
 		had := map[*model.Job]bool{}
 		for len(left) > 0 {

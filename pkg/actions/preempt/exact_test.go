@@ -28,7 +28,7 @@ type placing struct{}
 func (placing) Name() string { return "placing" }
 
 func (placing) Execute(session *framework.Session) {
-	largest := placement.MaxAllocatable(session.Snapshot)
+	largest := placement.Largest(session.Snapshot)
 	for _, job := range session.Snapshot.Jobs {
 		budget := placement.Budget
 		if session.JobReady(job, framework.Ready) != nil {

@@ -54,7 +54,10 @@ func inPlanningOrder(session *framework.Session, refused, lapsed []*model.Job) [
 		turns = append(turns, turn{job, part})
 	}
 	slices.SortFunc(turns, func(x, y turn) int {
-		return cmp.Or(cmp.Compare(y.job.Priority, x.job.Priority), cmp.Compare(x.part, y.part), session.CompareJobs(x.job, y.job))
+		if order := cmp.Or(cmp.Compare(y.job.Priority, x.job.Priority), cmp.Compare(x.part, y.part)); order != 0 {
+			return order
+		}
+		return session.CompareJobs(x.job, y.job)
 	})
 	jobs := make([]*model.Job, len(turns))
 	for i, t := range turns {

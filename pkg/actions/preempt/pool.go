@@ -28,8 +28,8 @@ type victimJob struct {
 	priority int32
 	// tasks are those that may be evicted, the least important first.
 	tasks []*model.Task
-	// singles are those of them that may go alone, as long as surplus lasts, and the roles' surplus; whole reports that the job may
-	// go as a whole.
+	// singles are those of them that may go alone, nil when none may, as long as surplus lasts, and the roles' surplus; whole reports
+	// that the job may go as a whole.
 	singles   map[*model.Task]bool
 	surplus   int
 	roles     map[string]int
@@ -72,7 +72,7 @@ func (r *run) pool(job *model.Job) *candidateVictims {
 	if known := r.pools[key]; known != nil {
 		return known
 	}
-	p := &candidateVictims{of: map[*model.Task]*victimJob{}, byJob: map[*model.Job]*victimJob{}}
+	p := &candidateVictims{}
 	r.pools[key] = p
 	for _, other := range r.inQueueOf(job) {
 		if other != job && (other.Priority < job.Priority || hasSurplusBelow(other, job.Priority) || slices.Contains(overstayed, other)) {
@@ -116,8 +116,11 @@ func hasSurplusBelow(job *model.Job, priority int32) bool {
 // index makes the tasks of the sources findable.
 func (p *candidateVictims) index() {
 	for _, s := range p.sources {
-		s.wholeOnly = newUnit(s, s.tasks, true)
 		p.pods += len(s.tasks)
+	}
+	p.of, p.byJob = make(map[*model.Task]*victimJob, p.pods), make(map[*model.Job]*victimJob, len(p.sources))
+	for _, s := range p.sources {
+		s.wholeOnly = newUnit(s, s.tasks, true)
 		if s.job != nil {
 			p.byJob[s.job] = s
 		}
@@ -131,7 +134,7 @@ func (p *candidateVictims) index() {
 // no more as a whole.
 func (p *candidateVictims) excludingNodes(nodes map[string]string) *candidateVictims {
 	there := func(task *model.Task) bool { return nodes[task.Node] != "" }
-	left := &candidateVictims{of: map[*model.Task]*victimJob{}, byJob: map[*model.Job]*victimJob{}}
+	left := &candidateVictims{}
 	for _, s := range p.sources {
 		if slices.ContainsFunc(s.tasks, there) {
 			part := *s
@@ -198,26 +201,34 @@ func (s *victimJob) surplusMembers() {
 	stands := func(task *model.Task) bool {
 		return !task.Deleted() && (task.Status == model.Bound || task.Status == model.Running) || task.Status == model.Succeeded
 	}
-	s.singles, s.roles = map[*model.Task]bool{}, map[string]int{}
 	s.surplus = max(0, s.job.Count(stands)-int(s.job.MinMember))
 	if s.surplus == 0 {
 		for _, task := range s.tasks {
 			if task.Deleted() {
 				s.surplus++
-				s.singles[task] = true
+				s.addSingle(task)
 			}
 		}
 		return
 	}
+	s.roles = make(map[string]int, len(s.job.Roles))
 	for _, role := range s.job.Roles {
 		has := s.job.Count(func(task *model.Task) bool { return task.Role == role.Name && stands(task) })
 		s.roles[role.Name] = max(0, has-int(role.MinMember))
 	}
 	for _, task := range s.tasks {
 		if left, limited := s.roles[task.Role]; !limited || left > 0 {
-			s.singles[task] = true
+			s.addSingle(task)
 		}
 	}
+}
+
+// addSingle adds a task that may go alone: most jobs have none.
+func (s *victimJob) addSingle(task *model.Task) {
+	if s.singles == nil {
+		s.singles = map[*model.Task]bool{}
+	}
+	s.singles[task] = true
 }
 
 // filterVictims keeps the tasks that the engine and the victim pickers allow.
@@ -240,23 +251,22 @@ func (p *candidateVictims) units() (units []framework.EvictionUnit) {
 	return units
 }
 
-// keep leaves of a pool what may go.
+// keep leaves of a pool what may go, which has the order of units.
 func (r *run) keep(p *candidateVictims, units []framework.EvictionUnit) {
-	single, whole := map[*model.Task]bool{}, map[*model.Task]bool{}
-	for _, picked := range units {
-		if picked.WholeGang {
-			whole[picked.Tasks[0]] = true
-		} else {
-			single[picked.Tasks[0]] = true
+	mayGo := func(first *model.Task, whole bool) bool {
+		is := len(units) > 0 && units[0].WholeGang == whole && units[0].Tasks[0] == first
+		if is {
+			units = units[1:]
 		}
+		return is
 	}
 	p.sources = slices.DeleteFunc(p.sources, func(s *victimJob) bool {
-		s.wholeUnit = s.wholeUnit && whole[s.tasks[0]]
 		for _, task := range s.tasks {
-			if s.singles[task] && !single[task] {
+			if s.singles[task] && !mayGo(task, false) {
 				delete(s.singles, task)
 			}
 		}
+		s.wholeUnit = s.wholeUnit && mayGo(s.tasks[0], true)
 		if !s.wholeUnit {
 			s.tasks = slices.DeleteFunc(s.tasks, func(task *model.Task) bool { return !s.singles[task] })
 		}

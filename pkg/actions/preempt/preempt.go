@@ -64,10 +64,10 @@ func (a *action) MayPreempt(session *framework.Session, job *model.Job) bool {
 }
 
 func (a *action) plan(session *framework.Session, candidates []*model.Job) {
-	r := a.runOf(session)
 	if a.rules != nil {
-		a.planForQueues(r, candidates)
+		a.planForQueues(session, candidates)
 	} else if jobs := refused(session, candidates); len(jobs) > 0 {
+		r := a.runOf(session)
 		releaseUnplanned(session, jobs)
 		rounds := a.rounds(deferBehind(session, jobs))
 		r.reordered = r.reordered || len(rounds) > 1
@@ -143,7 +143,7 @@ type run struct {
 	session         *framework.Session
 	options         Options
 	exhaustiveLimit int
-	largest         model.Resources
+	largest         func() model.Resources
 	// placementBudget is what exact searches for places may still cost, budget what is left for the search for victims: no search
 	// begins when none is, and each ends. reviews is how many plans extenders may still be asked about.
 	placementBudget int
@@ -180,7 +180,7 @@ func (a *action) runOf(session *framework.Session) *run {
 	}
 	if a.run == nil || a.run.session != session {
 		a.run = &run{
-			session: session, options: a.options, rules: a.rules, evictions: session.Evictions(), exhaustiveLimit: a.exhaustiveLimit, largest: placement.MaxAllocatable(session.Snapshot),
+			session: session, options: a.options, rules: a.rules, evictions: session.Evictions(), exhaustiveLimit: a.exhaustiveLimit, largest: placement.Largest(session.Snapshot),
 			placementBudget: placement.Budget, budget: a.options.Budget, reviews: reviewsPerCycle,
 			guard: newPDBBudget(session.Snapshot, a.options.Method == model.ByEviction),
 			pools: map[poolKey]*candidateVictims{}, costHeaps: map[heapKey]*nodeCostHeap{},

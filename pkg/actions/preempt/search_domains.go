@@ -110,7 +110,7 @@ func (s *victimJob) priorityOf(task *model.Task) int32 {
 
 // inDomain returns the pool of what can leave in one domain: single members there, and whole jobs with members there.
 func (p *candidateVictims) inDomain(in *domainVictims) *candidateVictims {
-	left := &candidateVictims{of: map[*model.Task]*victimJob{}, byJob: map[*model.Job]*victimJob{}}
+	left := &candidateVictims{}
 	for i := 0; i < len(in.victims); {
 		from, first := in.victims[i].from, i
 		for i < len(in.victims) && in.victims[i].from == from {

@@ -147,7 +147,9 @@ func (t *Placer) placeChosen(chosen []topologyDomain, room model.CapacityKind) b
 // in order.
 func (t *Placer) domainSets(tie *levelTie, level *framework.Domains, chosen []topologyDomain, room model.CapacityKind) []domainSet {
 	t.charge(len(t.session.Snapshot.Nodes) / domainDiscount)
-	sets := slices.DeleteFunc(t.capacities(tie, level, chosen), func(set domainSet) bool { return !set.suffices })
+	sets := slices.DeleteFunc(t.capacities(tie, level, chosen), func(set domainSet) bool {
+		return !set.suffices || t.isOutside(tie, level, set.domain)
+	})
 	if len(sets) == 0 {
 		return nil
 	}
@@ -158,6 +160,14 @@ func (t *Placer) domainSets(tie *levelTie, level *framework.Domains, chosen []to
 	slices.SortStableFunc(sets, domainSet.compare)
 	t.preferBestNode(tie, level, sets, room)
 	return sets
+}
+
+// isOutside reports whether a domain of a narrower level than that of the tie is in none of that one, as a rack of nodes without
+// the label of a block.
+func (t *Placer) isOutside(tie *levelTie, level *framework.Domains, domain int) bool {
+	shared := t.session.Domains(tie.shared.Level)
+	narrower := slices.Index(tie.levels, level) < slices.Index(tie.levels, shared)
+	return narrower && shared.Of(t.session.Snapshot.Nodes[level.Nodes(domain)[0]]) < 0
 }
 
 func (s domainSet) compare(other domainSet) int {

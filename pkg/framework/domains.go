@@ -74,7 +74,7 @@ func (d *Domains) ofMember(task *model.Task, node *model.Node) int {
 	for _, one := range strings.Split(task.PlaceMark(model.AnnotationDomain), ",") {
 		name, path, _ := strings.Cut(one, "=")
 		values := strings.Split(path, "/")
-		if name != d.tree || len(values) < len(d.labels) {
+		if name != d.tree || len(values) < len(d.labels) || values[len(d.labels)-1] == "" {
 			continue
 		}
 		at, known := slices.BinarySearchFunc(d.paths, strings.Join(values[:len(d.labels)], "/"), model.CompareNatural)

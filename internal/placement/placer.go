@@ -59,6 +59,25 @@ func (t *Placer) place(room model.CapacityKind) *model.Refusal {
 			return lacking
 		}
 	}
+	var refusal *model.Refusal
+	anywhere := func() bool {
+		refusal = t.placeAnywhere(room)
+		return refusal == nil
+	}
+	switch {
+	case len(t.job.Topology) == 0 && anywhere(), len(t.job.Topology) > 0 && t.placeInRankOrder(room, anywhere):
+		return nil
+	case lacking == nil:
+		return refusal
+	case t.triedAll(room):
+		return lacking
+	default:
+		return lacking.WithNote("not all possibilities were tried")
+	}
+}
+
+// placeAnywhere places members wherever filters let them, and where affinity wants them. The refusal is that of the free choice.
+func (t *Placer) placeAnywhere(room model.CapacityKind) *model.Refusal {
 	if t.placeColocated(room) {
 		return nil
 	}
@@ -68,14 +87,7 @@ func (t *Placer) place(room model.CapacityKind) *model.Refusal {
 	if refusal == nil || t.placeInDomains(t.requiredColocations(), nil, room) || t.placeExhaustively(room) {
 		return nil
 	}
-	switch {
-	case lacking == nil:
-		return refusal
-	case t.triedAll(room):
-		return lacking
-	default:
-		return lacking.WithNote("not all possibilities were tried")
-	}
+	return refusal
 }
 
 // spend takes visited nodes off the budget.

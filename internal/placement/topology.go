@@ -151,7 +151,9 @@ func (t *Placer) placeChosen(chosen []topologyDomain, room model.CapacityKind) b
 // in order.
 func (t *Placer) domainSets(tie *levelTie, level *framework.Domains, chosen []topologyDomain, room model.CapacityKind) []domainSet {
 	t.charge(len(t.session.Snapshot.Nodes) / domainDiscount)
-	sets := slices.DeleteFunc(t.capacities(tie, level, chosen), func(set domainSet) bool { return !set.suffices() })
+	sets := slices.DeleteFunc(t.capacities(tie, level, chosen), func(set domainSet) bool {
+		return !set.suffices() || t.isOutside(tie, level, set.domain)
+	})
 	if len(sets) == 0 {
 		return nil
 	}
@@ -166,6 +168,14 @@ func (t *Placer) domainSets(tie *levelTie, level *framework.Domains, chosen []to
 
 // suffices reports whether it has capacity for what the minimum needs at least.
 func (s domainSet) suffices() bool { return s.lacks <= 0 }
+
+// isOutside reports whether a domain of a narrower level than that of the tie is in none of that one, as a rack of nodes without
+// the label of a block.
+func (t *Placer) isOutside(tie *levelTie, level *framework.Domains, domain int) bool {
+	shared := t.session.Domains(tie.shared.Level)
+	narrower := slices.Index(tie.levels, level) < slices.Index(tie.levels, shared)
+	return narrower && shared.Of(t.session.Snapshot.Nodes[level.Nodes(domain)[0]]) < 0
+}
 
 func (s domainSet) compare(other domainSet) int {
 	return cmp.Or(cmp.Compare(other.fits, s.fits), slices.Compare(s.broken, other.broken), cmp.Compare(s.left, other.left))

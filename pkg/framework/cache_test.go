@@ -203,6 +203,34 @@ func (f *field) compare(session, afresh *Session) {
 		if got, want := session.Feasible(task, room), afresh.Feasible(task, room); !slices.Equal(got, want) {
 			f.t.Fatalf("%s %s: %d nodes are feasible, want %d", task.Shape.Value(), task.Role, len(got), len(want))
 		}
+		if task.Role == "" { // else it matters, too, what is on all nodes
+			f.recount(session, task, room, afresh.Feasible(task, room))
+		}
+	}
+}
+
+// recount is invariant T6, and T9 after what was taken back: the tables of what fits on each node and into each domain are what
+// counting again gives, from labels and from what is idle.
+func (f *field) recount(session *Session, task *model.Task, room model.CapacityKind, feasible []*model.Node) {
+	level, fits := session.Domains("label:grade"), session.Fits(task, room)
+	sums := map[string]int64{}
+	for _, node := range f.snapshot.Nodes {
+		path, n := "", int32(0)
+		if level.Of(node) >= 0 {
+			path = level.Path(level.Of(node))
+		}
+		if slices.Contains(feasible, node) {
+			n = int32(node.CopiesThatFit(task.Request, room))
+		}
+		if got := fits.Each()[node.Index]; path != node.Object.Labels["grade"] || got != n {
+			f.t.Fatalf("%s: in domain %q, want %q; %d of %s fit, want %d", node.Name, path, node.Object.Labels["grade"], got, task.Shape.Value(), n)
+		}
+		sums[path] += int64(n)
+	}
+	for domain, got := range fits.In(level) {
+		if want := sums[level.Path(domain)]; got != want {
+			f.t.Fatalf("%d of %s fit into %s, want %d", got, task.Shape.Value(), level.Name(domain), want)
+		}
 	}
 }
 

@@ -80,6 +80,8 @@ type wanderer struct {
 	session *Session
 	ledger  ledger
 	steps   int
+	// check is called after each operation, and after each statement; nil checks nothing.
+	check func()
 }
 
 func (w *wanderer) state() string { return dump(w.session.Snapshot) + w.ledger.String() }
@@ -102,6 +104,9 @@ func (w *wanderer) try(depth int) {
 	})
 	if after := w.state(); refusal != nil && after != before {
 		w.t.Fatalf("refused with %v; before\n%s\nafter\n%s", refusal, before, after)
+	}
+	if w.check != nil {
+		w.check()
 	}
 }
 
@@ -127,6 +132,9 @@ func (w *wanderer) operate(statement *Statement) {
 	}
 	if after := w.state(); (refusal == nil) == (after == before) {
 		w.t.Fatalf("%v for %s; before\n%s\nafter\n%s", refusal, task, before, after)
+	}
+	if w.check != nil {
+		w.check()
 	}
 }
 

@@ -27,7 +27,7 @@
 //	    It may stand still for a while, and its clock may be ahead or behind.
 //	  - world is kubelets, controllers and the disruption controller; plan is what users, nodes and chance do; tree is what
 //	    administrators do to Queues, foreign what operators of other projects write, late jobs of which they make a part later,
-//	    where Config asks for them.
+//	    levels the labels by which nodes are in racks and blocks, where Config asks for them.
 //
 // # How it goes
 //
@@ -46,8 +46,15 @@
 // With Queues: Q5, Q14 and Q15 of what is decided, Q5 again by the server's objects (quota.go), Q8 after each session
 // (rights.go), Q11 and Q22 (victims.go), Q16 whenever the loop goes to sleep and at rest (unmet.go); at rest Q12 and Q21. I16 is
 // Q6 then, no job waits within its limits for which there is capacity, and I29 is Q10, evictions come to an end. Q23 is of all
-// that is written, with and without Queues (readers.go). For Q8 and Q16 one thing is asked of the
-// scheduler: how much the jobs of each queue ask for that could start in an empty cluster.
+// that is written, with and without Queues (readers.go). For Q8 and Q16 one thing is asked of the scheduler: how much the jobs
+// of each queue ask for that could start in an empty cluster.
+//
+// With levels (topology.go, rooms.go): T1 of what is decided, members that must share a domain are placed, nominated and
+// reserved for in one, with those that stand there; T2, pods are evicted there alone; T5, the members of a start follow each
+// other by index; T8, no job is placed that names a level which is not known; T11, what is written with a bind is where the node
+// is. T7 is Q11 of a job that only prefers a domain. I16 and I18 are T4 then, no job waits for which a domain has capacity,
+// where one shape decides; and at rest no group is told otherwise. That levels which are only declared change nothing, T10, is a
+// test of its own.
 //
 // What another one did to a node of which the process had not been told when it decided is no violation of I3: it cannot
 // know that. The same for what a request does that arrives after its client has given up.
@@ -61,9 +68,10 @@
 //
 //	simulation.go, plan.go, shrink.go                                        a run, its steps, the shortest that fails
 //	queue.go, random.go                                                      events by time, chance by seed
-//	world.go, tree.go, foreign.go, late.go, faults.go                        users, nodes, kubelets, queues; what goes wrong
+//	world.go, tree.go, foreign.go, late.go, levels.go, faults.go             users, nodes, kubelets, queues; what goes wrong
 //	server.go, serve.go, stream.go, travel.go                                the API server and the network
 //	process.go, sight.go, lease.go, filters.go, alarm.go                     one life of a replica
 //	judge.go, binds.go, gangs.go, parts.go, capacity.go, victims.go, loop.go, waits.go,
-//	queues.go, quota.go, rights.go, unmet.go, readers.go, rest.go            the invariants
+//	queues.go, quota.go, rights.go, unmet.go, readers.go, topology.go,
+//	rooms.go, rest.go                                                        the invariants
 package simulation

@@ -74,6 +74,7 @@ func (j *invariantChecker) decided(p *process, decision model.Decision) {
 	j.choosesEligibleNodes(p, decision)
 	j.checkReservedRespected(p, decision)
 	j.heedsQueues(p, decision)
+	j.staysTogether(p, decision)
 	j.plansEvictions(p, decision)
 	if len(decision.Evictions) > 0 {
 		j.result.Evicted += len(decision.Evictions)
@@ -118,6 +119,7 @@ func (j *invariantChecker) onServed(p *process, call commit.Call, err error) {
 		j.isBoundOnce(call)
 		j.fitsTheLimits(p, call)
 		j.fitsInFact(p, call)
+		j.hasPlace(p, call.Pod.UID, j.server.pod(call.Pod.String()))
 	}
 }
 

@@ -92,6 +92,9 @@ func (s *Simulation) take(step Step) {
 	if s.config.Foreign {
 		all = append(all, foreignActions()...)
 	}
+	if s.config.Topology {
+		all = append(all, topologyActions()...)
+	}
 	for _, one := range all {
 		if one.what == step.What {
 			one.do(s.world, newRandom(step.Random, one.what))
@@ -140,6 +143,7 @@ func (w *world) submitJob(d rng) {
 	if w.config.Foreign {
 		w.chooseSource(d, j)
 	}
+	w.chooseTopology(j)
 	w.submit(d, j)
 }
 

@@ -76,6 +76,8 @@ type process struct {
 	chosen    map[types.UID]string
 	seen      map[types.UID]observedVersions
 	nominated map[types.UID]string
+	// marks are the annotations that say where in the topology each pod is, as last decided.
+	marks map[types.UID]map[string]string
 	// evicting are the pods that it has decided to evict, each with its group and the job for which it goes.
 	evicting map[types.UID]plannedVictim
 	// gangs is what the process has seen of each part of a gang.
@@ -97,7 +99,7 @@ func (s *Simulation) start(name string) {
 		Simulation: s, name: name, life: s.lives, random: newRandom(s.config.Seed, fmt.Sprint("process ", s.lives)),
 		skew: s.config.Ahead, inFlight: map[commit.CallID]commit.Call{}, chosen: map[types.UID]string{},
 		seen: map[types.UID]observedVersions{}, nominated: map[types.UID]string{}, evicting: map[types.UID]plannedVictim{},
-		gangs: map[partKey]gangSeen{},
+		gangs: map[partKey]gangSeen{}, marks: map[types.UID]map[string]string{},
 	}
 	if s.faults().Skew > 0 {
 		p.skew += p.random.span(-s.faults().Skew, s.faults().Skew)

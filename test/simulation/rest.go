@@ -28,6 +28,7 @@ func (j *invariantChecker) atQuiescence() {
 	j.checkNoLeftovers(p)
 	j.stateIsTheClusters(p)
 	j.noJobWaitsForever(p)
+	j.saysDomains(p)
 	j.wroteLittle()
 	j.leavesNoPart()
 	j.saysWhatQueuesHold()
@@ -134,9 +135,17 @@ func written(s *model.Snapshot) []string {
 	}
 	for _, job := range s.Jobs {
 		lines = append(lines, fmt.Sprintf("job %s in %q: needs %d of %d, priority %d, refused %q", job.Key, job.Queue, groups.Stated(job).MinMember, len(job.Tasks), job.Priority, job.Invalid))
+		if len(job.Topology) > 0 {
+			lines = append(lines, fmt.Sprintf("  shares %+v", job.Topology))
+		}
 		for _, task := range job.Tasks {
 			lines = append(lines, fmt.Sprintf("  %s %s on %q, nominated %q, gated %t, asks %s",
 				task.UID, task.Status, task.Node, task.Nominated, task.SchedulingGated, amounts(task.Request)))
+			for _, mark := range []string{model.AnnotationDomain, model.AnnotationSlice, model.LabelIndex} {
+				if value := task.PlaceMark(mark); value != "" {
+					lines = append(lines, fmt.Sprintf("    %s: %s", mark, value))
+				}
+			}
 		}
 	}
 	for _, queue := range s.Queues {

@@ -22,6 +22,11 @@ func Shrink(filters *Filters, config Config, result *Result, runs int) (Config, 
 		fewer.Foreign = false
 		s.try(fewer)
 	}
+	if s.best.Topology {
+		fewer := s.best
+		fewer.Topology = false
+		s.try(fewer)
+	}
 	for again := true; again && s.err == nil && s.runs > 0; {
 		again = s.fewerSteps()
 		for _, faults := range s.best.Faults.without() {

@@ -34,6 +34,8 @@ type Config struct {
 	Queues bool
 	// Foreign makes most gangs groups of other projects, and adds steps that change their objects.
 	Foreign bool
+	// Topology declares levels of which the nodes have labels, makes most gangs share domains, and adds steps that change both.
+	Topology bool
 	// Scheduler is the configuration of the schedulers, YAML; nil is what the seed says.
 	Scheduler []byte
 	// Ahead is how far the clocks of all schedulers are ahead of those of all others, beside what Faults make of it.
@@ -158,6 +160,9 @@ func newSimulation(filters *Filters, c Config) *Simulation {
 		if c.Queues {
 			s.text = withReclaim(newRandom(c.Seed, "reclaim"), s.text)
 		}
+		if c.Topology {
+			s.text = withTopologies(newRandom(c.Seed, "topologies"), s.text)
+		}
 	}
 	s.storm = drawFaults(d)
 	if c.Faults != nil {
@@ -177,6 +182,9 @@ func newSimulation(filters *Filters, c Config) *Simulation {
 	}
 	if c.Foreign {
 		plan = append(plan, drawForeignPlan(newRandom(c.Seed, "plan of foreign groups"))...)
+	}
+	if c.Topology {
+		plan = append(plan, drawPlanOf(newRandom(c.Seed, "plan of topologies"), topologyActions())...)
 	}
 	if c.Plan != nil {
 		plan = c.Plan

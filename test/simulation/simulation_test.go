@@ -54,6 +54,10 @@ func TestSimulationOfQueues(t *testing.T) { playSeeds(t, Config{Queues: true}) }
 // TestSimulationOfForeignGroups does the same with groups of other projects, of every second cluster with Queues, for more steps.
 func TestSimulationOfForeignGroups(t *testing.T) { playSeeds(t, Config{Foreign: true}) }
 
+// TestSimulationOfTopologies does the same with levels, of every third cluster with Queues, of every third with groups of other
+// projects.
+func TestSimulationOfTopologies(t *testing.T) { playSeeds(t, Config{Topology: true}) }
+
 func playSeeds(t *testing.T, config Config) {
 	filters := open(t)
 	steps := uint64(25_000)
@@ -65,7 +69,10 @@ func playSeeds(t *testing.T, config Config) {
 	seed := first
 	for ; uint64(sum.Steps) < want; seed++ {
 		config.Seed = seed
-		if config.Foreign {
+		switch {
+		case config.Topology:
+			config.Queues, config.Foreign = seed%3 == 1, seed%3 == 2
+		case config.Foreign:
 			config.Queues = seed%2 == 0
 		}
 		result := run(t, filters, config)
@@ -101,8 +108,8 @@ func failure(t *testing.T, filters *Filters, config Config, result *Result) stri
 	for _, v := range result.Violations {
 		fmt.Fprintf(&b, "seed %d: %s\n", config.Seed, v)
 	}
-	fmt.Fprintf(&b, "replay: SIM_SEED=%d SIM_QUEUES=%d SIM_FOREIGN=%d go test ./test/simulation -run '^TestReplay$' -v\n", config.Seed,
-		map[bool]int{true: 1}[config.Queues], map[bool]int{true: 1}[config.Foreign])
+	fmt.Fprintf(&b, "replay: SIM_SEED=%d SIM_QUEUES=%d SIM_FOREIGN=%d SIM_TOPOLOGY=%d go test ./test/simulation -run '^TestReplay$' -v\n", config.Seed,
+		map[bool]int{true: 1}[config.Queues], map[bool]int{true: 1}[config.Foreign], map[bool]int{true: 1}[config.Topology])
 	fmt.Fprintf(&b, "shrunk from %d steps of the plan to %d, %d replicas, faults %+v:\n", len(result.Plan), len(small.Plan), small.Replicas, *small.Faults)
 	for _, step := range small.Plan {
 		fmt.Fprintf(&b, "  {At: %d, What: %q, Random: %d},\n", step.At, step.What, step.Random)
@@ -111,11 +118,14 @@ func failure(t *testing.T, filters *Filters, config Config, result *Result) stri
 	return b.String()
 }
 
-// TestReplay plays one seed, SIM_SEED, with Queues if SIM_QUEUES=1, with groups of other projects if SIM_FOREIGN=1, and with -v
-// prints everything that happens; with SIM_SHRINK=1 what is left when it is shrunk.
+// TestReplay plays one seed, SIM_SEED, with Queues if SIM_QUEUES=1, with groups of other projects if SIM_FOREIGN=1, with levels
+// if SIM_TOPOLOGY=1, and with -v prints everything that happens; with SIM_SHRINK=1 what is left when it is shrunk.
 func TestReplay(t *testing.T) {
 	filters := open(t)
-	config := Config{Seed: setting(t, "SIM_SEED", 1), Queues: setting(t, "SIM_QUEUES", 0) > 0, Foreign: setting(t, "SIM_FOREIGN", 0) > 0}
+	config := Config{
+		Seed: setting(t, "SIM_SEED", 1), Queues: setting(t, "SIM_QUEUES", 0) > 0, Foreign: setting(t, "SIM_FOREIGN", 0) > 0,
+		Topology: setting(t, "SIM_TOPOLOGY", 0) > 0,
+	}
 	if setting(t, "SIM_SHRINK", 0) > 0 {
 		if result := run(t, filters, config); len(result.Violations) > 0 {
 			config, _, _ = Shrink(filters, config, result, 1000)

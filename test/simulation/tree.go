@@ -215,6 +215,7 @@ func (w *world) fillQueue(d rng) {
 		j.gang, j.members, j.runs, j.gated, j.selector = true, d.number(1, 4), 0, false, nil
 		j.min, j.requests, j.queue, j.label, j.recreate = d.number(1, j.members), request, name, "", true
 		j.grace = pick(d, 0, time.Second, 10*time.Second)
+		w.chooseTopology(j)
 		w.submit(d, j)
 	}
 }

@@ -98,6 +98,9 @@ func (p *process) lacking(told *expectation, job *model.Job) []*corev1.Pod {
 	if job.Invalid != nil || told.refuses(job.Key) != "" || p.snapshot.JobBackoff[job.Key] != nil {
 		return nil
 	}
+	if len(sharedBy(job.Key, told.pods, told.group)) > 0 {
+		return nil // which victims could go depends on the domain
+	}
 	needs := 1
 	if !job.Key.IsPod() {
 		group := groupFor(job.Key, told.pods, told.group)

@@ -123,9 +123,9 @@ func (p *process) prolongs(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil && *pod.DeletionGracePeriodSeconds > int64(p.maxGrace/time.Second)
 }
 
-// evictsOnlyWhereNeeded is Q11: no pod is evicted for a job that fits what is idle or terminating and its limits. It is Q22 where
-// an earlier leader has evicted pods for the job. Members of one shape are counted, where no capacity is held for others and none
-// is in back-off.
+// evictsOnlyWhereNeeded is Q11: no pod is evicted for a job that fits what is idle or terminating and its limits. It is Q22
+// where an earlier leader has evicted pods for the job, and T7 where the job prefers domains. Members of one shape are counted,
+// where no capacity is held for others and none is in back-off.
 func (j *invariantChecker) evictsOnlyWhereNeeded(p *process, decision model.Decision) {
 	invariant := "Q11"
 	if life, before := j.evictedBy[decision.Job]; before && life != p.life {
@@ -154,20 +154,19 @@ func (j *invariantChecker) evictsOnlyWhereNeeded(p *process, decision model.Deci
 	if first == nil || j.limitsOnly(p, decision, stays) {
 		return
 	}
-	room := int64(0)
-	for _, node := range told.nodes {
-		if !invariants.Takes(node, first) {
-			continue
-		}
+	room, judged := told.roomIn(first, len(gets), func(node *corev1.Node) int64 {
 		free := invariants.Free(node, told.pods, func(pod *corev1.Pod) bool {
 			if task := p.task(pod); task != nil && task.Status == model.Pipelined {
 				return task.Node == node.Name && !slices.Contains(gets, pod.UID) // by the same cycle
 			}
 			return stays(pod, node.Name)
 		})
-		room += min(1000, free.Slots(invariants.RequestOf(first)))
+		return free.Slots(invariants.RequestOf(first))
+	})
+	if t, _ := told.togetherOf(decision.Job); t.prefers {
+		invariant = "T7"
 	}
-	if room >= int64(len(gets)) {
+	if judged && room >= len(gets) {
 		j.violated(invariant, "pods are evicted for %d members of %s, and there is capacity for %d", len(gets), decision.Job, room)
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/lease"
 	"github.com/tutti-sched/tutti/pkg/model"
-	"github.com/tutti-sched/tutti/test/invariants"
 )
 
 // expectation is the cluster as one party sees it: all there is, or what one process has been told.
@@ -28,12 +27,17 @@ type expectation struct {
 	headroom map[string]bool
 	// place is where a pod is or is about to be; empty when nowhere.
 	place func(*corev1.Pod) string
+	// now is what the clock of the scheduler shows.
+	now time.Time
 }
 
 // inFact is the cluster as it is.
 func (j *invariantChecker) inFact() expectation {
 	o := expectation{
 		pods: j.server.pods(), group: j.server.groupOf, queues: j.server.queues(), namespace: j.server.namespace, place: nodeOf,
+	}
+	if p := j.leader(); p != nil {
+		o.now = j.queue.now.Add(p.skew)
 	}
 	for _, name := range j.server.names(cluster.KindNode) {
 		o.nodes = append(o.nodes, j.server.node(name))
@@ -43,7 +47,7 @@ func (j *invariantChecker) inFact() expectation {
 
 // asTold is the cluster as a process has been told of it, with what it has assumed.
 func (p *process) asTold() expectation {
-	o := expectation{pods: p.pods(), group: p.groupOf, queues: p.queues(), namespace: p.namespace, place: p.place}
+	o := expectation{pods: p.pods(), group: p.groupOf, queues: p.queues(), namespace: p.namespace, place: p.place, now: p.clock.Now()}
 	for _, name := range sortedNames(p.told[cluster.KindNode]) {
 		o.nodes = append(o.nodes, p.node(name))
 	}
@@ -81,7 +85,7 @@ func (o *expectation) isUseless(mayStart func(*corev1.Pod) bool) string {
 		if o.refuses(job) != "" || o.exceeds(job, pods[0], needs) || o.hasHeadroom(job) {
 			continue
 		}
-		if room := o.roomFor(pods[0]); len(pods) >= needs && room >= needs {
+		if room, judged := o.roomFor(pods[0], needs); judged && len(pods) >= needs && room >= needs {
 			return fmt.Sprintf("%s waits with %d pods, needs %d, and there is capacity for %d", job, len(pods), needs, room)
 		}
 	}
@@ -108,19 +112,6 @@ func (o *expectation) next(job model.JobKey) *part {
 		}
 	}
 	return nil
-}
-
-// roomFor returns how many pods like this one the nodes have capacity for now.
-func (o *expectation) roomFor(pod *corev1.Pod) int {
-	sum := int64(0)
-	for _, node := range o.nodes {
-		if !invariants.Takes(node, pod) {
-			continue
-		}
-		free := invariants.Free(node, o.pods, func(other *corev1.Pod) bool { return o.place(other) == node.Name })
-		sum += min(1000, free.Slots(invariants.RequestOf(pod)))
-	}
-	return int(sum)
 }
 
 // noJobWaitsForever is I16, at rest: no job waits for which there is capacity, where no capacity is held, or kept below its

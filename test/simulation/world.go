@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -52,7 +53,10 @@ type job struct {
 	// queue is the one that its PodGroup names, label the one that its pods do; either may be empty.
 	queue, label  string
 	neverPreempts bool
-	ended         bool
+	// topology says which members share domains, in the PodGroup or on the pods; numbered that labels say the index of each pod.
+	topology []v1alpha1.TopologyConstraint
+	numbered bool
+	ended    bool
 	steps
 }
 
@@ -91,10 +95,14 @@ func (w *world) addNode(d rng, name string) {
 	if d.chance(300) {
 		amounts["nvidia.com/gpu"] = *resource.NewQuantity(int64(d.number(1, 4)), resource.DecimalSI)
 	}
-	w.server.create(cluster.KindNode, &corev1.Node{
+	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name, "rack": pick(d, "r0", "r1")}},
 		Status:     corev1.NodeStatus{Allocatable: amounts, Capacity: amounts},
-	})
+	}
+	if w.config.Topology {
+		maps.Copy(node.Labels, w.domainLabels(name))
+	}
+	w.server.create(cluster.KindNode, node)
 }
 
 // changeNode stores a changed copy of a node.
@@ -137,7 +145,7 @@ func (j *job) kind() cluster.Kind {
 func (j *job) group() *v1alpha1.PodGroup {
 	group := &v1alpha1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: j.namespace, Name: j.name},
-		Spec:       v1alpha1.PodGroupSpec{MinMember: int32(j.min), Roles: j.roles, Queue: j.queue},
+		Spec:       v1alpha1.PodGroupSpec{MinMember: int32(j.min), Roles: j.roles, Queue: j.queue, Topology: j.topology},
 	}
 	if j.min%2 == 1 { // the others have the scheduler of their members
 		group.Spec.SchedulerName = schedulerName
@@ -181,6 +189,7 @@ func (w *world) makePod(j *job, role string) {
 	}
 	if j.gang {
 		w.mark(j, pod, role)
+		w.place(j, pod)
 	}
 	if j.gated {
 		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "wait.example.com"}}

@@ -232,6 +232,57 @@ func (p *places) holdFewestRacks(t *rapid.T, at map[string]*model.Node) {
 	}
 }
 
+// TestPreferencesKeepNoGangFromStarting is invariant T7 where nothing is waited for: a gang of one shape starts if and only if it
+// would without the entries that only prefer; of these a single one is met if it can be, and the order of members is as for all.
+func TestPreferencesKeepNoGangFromStarting(t *testing.T) {
+	met, unmet := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawPlaces(t)
+		var levels []string
+		for i := range p.job.Topology {
+			shared := &p.job.Topology[i]
+			if shared.Preferred = i == 0 || rapid.Bool().Draw(t, "preferred"); !shared.Preferred {
+				levels = append(levels, shared.Level)
+			}
+		}
+		possible := len(levels) == 0 && fits(p.snapshot.Nodes) >= int64(p.job.MinMember)
+		for _, nodes := range p.combinations(levels) {
+			possible = possible || fits(nodes) >= int64(p.job.MinMember)
+		}
+		at, refusal := p.cycle()
+		if got := len(at) == int(p.job.MinMember); got != possible || len(at) > 0 && !got {
+			t.Fatalf("%+v: %d of %d members are bound; possible: %v; %s\n%s", p.job.Topology, len(at), p.job.MinMember, possible, refusal, p)
+		}
+		if !possible {
+			return
+		}
+		if p.job.Topology[0].Level != config.LevelHost {
+			p.holdRankOrder(t, at)
+		}
+		for _, level := range levels {
+			if used := p.used(at, level); len(used) > 1 {
+				t.Fatalf("must share a %s, and is in %v", level, used)
+			}
+		}
+		first := p.job.Topology[0].Level
+		holds := false
+		for _, nodes := range p.combinations([]string{first}) {
+			holds = holds || fits(nodes) >= int64(p.job.MinMember)
+		}
+		if used := p.used(at, first); holds && len(p.job.Topology) == 1 && (len(used) > 1 || used[0] == "") {
+			t.Fatalf("one %s would do, %v are used\n%s", first, used, p)
+		}
+		if holds {
+			met++
+		} else {
+			unmet++
+		}
+	})
+	if met == 0 || unmet == 0 {
+		t.Errorf("%d preferences could be met and %d could not: one kind is missing", met, unmet)
+	}
+}
+
 // TestFewMembersAreFoundADomainExactly compares with a solver that tries everything: members of several shapes and roles, and
 // nodes that filters rule out.
 func TestFewMembersAreFoundADomainExactly(t *testing.T) {

@@ -10,6 +10,7 @@
 //	colocated.go           one domain that members prefer to share
 //	topology.go, ties.go   domains that the job says members share
 //	pack.go                domains for parts that share no members, by numbers
+//	divide.go              domains for all parts of members of one shape, every choice
 //	sliced.go, cells.go    slices of members that share domains, and how many whole ones fit
 //	sliceplace.go          how they are placed
 //	rank.go                members that are alike, in the order of their indexes

@@ -40,7 +40,7 @@ func (t *Placer) placeExhaustively(room model.CapacityKind) bool {
 	if len(chosen) > exactMembers {
 		chosen = chosen[:min(short, len(chosen))]
 	}
-	if len(chosen) < 2 || len(chosen) > exactMembers || t.isInterchangeable(chosen, room) {
+	if t.searched = len(t.members) == 1; len(chosen) < 2 || len(chosen) > exactMembers || t.isInterchangeable(chosen, room) {
 		return false
 	}
 	s := &exhaustive{Placer: t, room: room, chosen: chosen, infeasible: map[string]bool{}}
@@ -49,6 +49,7 @@ func (t *Placer) placeExhaustively(room model.CapacityKind) bool {
 	if plain && sameShape(chosen) {
 		return false
 	}
+	t.searched = len(chosen) == len(t.members)
 	if s.kinds = t.strictClasses(chosen, plain); !s.upperBoundSuffices(short, plain) {
 		return false
 	}

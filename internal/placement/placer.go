@@ -21,6 +21,8 @@ type Placer struct {
 	overall *int
 	// cut is set when a search failed because other jobs had used up the budget, incomplete when not all domains were tried.
 	cut, incomplete bool
+	// searched is set when the current Place has tried every combination of members and nodes, or knows that none suffices.
+	searched bool
 }
 
 // New returns a Placer of the job's waiting members of its priority in the session's present state. largest is what
@@ -51,7 +53,7 @@ func (t *Placer) Place(room model.CapacityKind) *model.Refusal {
 
 func (t *Placer) place(room model.CapacityKind) *model.Refusal {
 	t.session.ApplyReservations(t.job)
-	t.tries, t.budget = 0, searchBudget
+	t.tries, t.budget, t.searched, t.incomplete = 0, searchBudget, false, false
 	var lacking *model.Refusal
 	if len(t.job.Topology) > 0 {
 		var placed, possible bool
@@ -69,7 +71,7 @@ func (t *Placer) place(room model.CapacityKind) *model.Refusal {
 		return nil
 	case lacking == nil:
 		return refusal
-	case t.triedAll(room):
+	case t.triedAll():
 		return lacking
 	default:
 		return lacking.WithNote("not all possibilities were tried")

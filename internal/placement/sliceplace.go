@@ -69,8 +69,12 @@ func (t *Placer) wholeSlices(room model.CapacityKind) []slicedMembers {
 // mayStartWithOthers reports whether there are members beyond the minimum that may have a place where those of the minimum have
 // none, since they differ.
 func (t *Placer) mayStartWithOthers(room model.CapacityKind) bool {
+	first := t.members[0]
+	inOther := func(task *model.Task) bool {
+		return len(t.job.Roles) > 0 && (task.Role != first.Role || t.slicesKey(task) != t.slicesKey(first))
+	}
 	return len(t.members) > len(t.minimum(room)) &&
-		(!sameShape(t.members) || slices.ContainsFunc(t.members, func(task *model.Task) bool { return task.Invalid != nil }))
+		(slices.ContainsFunc(t.members, inOther) || !sameShape(t.members) || slices.ContainsFunc(t.members, func(task *model.Task) bool { return task.Invalid != nil }))
 }
 
 // placeOtherSlices tries to start with whichever slices have a domain, in their order, and the members that are in none.

@@ -33,9 +33,10 @@ type tiedShape struct {
 	tasks []*model.Task
 	// needs is how many the minimum needs at least, exists how many there are.
 	needs, exists int64
-	// fits is how many fit on each node, by its index; table has the same by domain, nil where they keep apart from each other.
+	// fits is how many fit on each node, by its index, before the tries; table returns the same by domain, as the session stands, and
+	// is nil where they keep apart from each other.
 	fits  []int32
-	table *framework.Fits
+	table func() *framework.Fits
 	// slices are the levels of the slices that all of them are in; nil where they are in none, or in slices with others.
 	slices []cellLevel
 }
@@ -158,8 +159,12 @@ func (t *Placer) shapesOf(kinds map[equivalenceClass]bool, room model.CapacityKi
 		}
 	}
 	for i := range shapes {
-		shapes[i].fits, shapes[i].table = t.fits(shapes[i].tasks, room)
-		shapes[i].slices = t.slicesOf(&shapes[i], kinds, room)
+		one := &shapes[i]
+		each, table := t.fits(one.tasks, room)
+		if one.fits = slices.Clone(each); table != nil { // tries change the table, and leave it to be updated
+			one.table = func() *framework.Fits { return t.session.Fits(one.tasks[0], room) }
+		}
+		one.slices = t.slicesOf(one, kinds, room)
 	}
 	return shapes
 }
@@ -243,7 +248,7 @@ func (t *Placer) capacities(tie *levelTie, level *framework.Domains, chosen []to
 // sum returns how many members of a shape fit into each domain of a level, inside the domains that were chosen.
 func (t *Placer) sum(one *tiedShape, level *framework.Domains, tie *levelTie, chosen []topologyDomain) []int64 {
 	if one.table != nil && len(chosen) == 0 && one.slices == nil {
-		return one.table.In(level)
+		return one.table().In(level)
 	}
 	return sumOver(one, level, t.inside(nil, tie, chosen))
 }

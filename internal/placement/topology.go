@@ -3,6 +3,7 @@ package placement
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -22,11 +23,13 @@ type domainSet struct {
 	domain int
 	// lacks is for how many more of what the minimum needs at least it would have to have capacity; none when it is not positive.
 	lacks int64
-	// fits is how many of the existing members fit; broken how many of the domains around it are whole, itself included, by level
-	// from the widest; left for how many more there is capacity.
-	fits   int64
-	broken []int
-	left   int64
+	// fits is how many of the existing members fit; narrower in how few domains of the next narrower level the minimum does;
+	// broken how many of the domains around it are whole, itself included, by level from the widest; left for how many more
+	// there is capacity.
+	fits     int64
+	narrower int
+	broken   []int
+	left     int64
 }
 
 // placeByTopology tries to start the job in domains that its ties share: first in those that they prefer, which takes nothing
@@ -38,17 +41,21 @@ func (t *Placer) placeByTopology(room model.CapacityKind) (placed, possible bool
 	}
 	required, preferred, settled := t.ties(room)
 	awaited := t.awaited(required)
-	budget := t.budget
-	if len(preferred) > 0 && t.placeTied(slices.Concat(preferred, required), settled, room) {
-		return true, true, nil
+	parts := t.divide(required, room)
+	if !parts.impossible() {
+		budget := t.budget
+		if len(preferred) > 0 && t.placeTied(slices.Concat(preferred, required), settled, room) {
+			return true, true, nil
+		}
+		t.tries, t.budget, t.incomplete = 0, budget, false
+		if len(required)+len(t.sliced) == 0 {
+			return false, true, nil
+		}
+		if t.placeTied(required, settled, room) || t.placeDivided(parts, room) {
+			return true, true, nil
+		}
 	}
-	t.tries, t.budget, t.incomplete = 0, budget, false
-	if len(required)+len(t.sliced) == 0 {
-		return false, true, nil
-	}
-	if t.placeTied(required, settled, room) {
-		return true, true, nil
-	}
+	t.incomplete = t.incomplete || !t.isCounted(required, room) && !parts.impossible() && !(parts == nil && t.isPacked(required, room))
 	defer func() {
 		if !placed && awaited != nil {
 			possible, refusal = false, t.waitsFor(refusal, awaited)
@@ -64,28 +71,27 @@ func (t *Placer) placeByTopology(room model.CapacityKind) (placed, possible bool
 			return false, true, nil // filters say of each node why
 		}
 		if refusal = t.noSlices(&t.sliced[i], settled, room); refusal != nil {
-			if t.mayStartWithOthers(room) {
-				refusal = refusal.WithNote("not all possibilities were tried")
-			}
-			return false, false, refusal
+			others := t.mayStartWithOthers(room)
+			t.incomplete = t.incomplete || others
+			return false, others, refusal
 		}
 	}
 	refusal = &model.Refusal{
 		Code: model.NoDomainFits, Needs: int64(t.job.MinMember), Evictable: true,
 		Detail: "each level of its topology has a domain with capacity for the members that share it; no choice of these domains has a place for all of them",
 	}
-	return false, true, refusal
+	return false, !parts.impossible(), refusal
 }
 
 // triedAll reports whether every choice of domains was tried, or numbers decide, so that the job cannot start at all.
-func (t *Placer) triedAll(room model.CapacityKind) bool {
-	switch {
-	case t.incomplete, !t.hasBudget():
-		return false
-	case len(t.members) <= exactMembers:
-		return true
-	}
-	required, _, _ := t.ties(room)
+func (t *Placer) triedAll() bool {
+	return t.hasBudget() && (t.searched || !t.incomplete && sameShape(t.members) &&
+		!slices.ContainsFunc(t.members, constrainsSiblings) && !slices.ContainsFunc(t.members, hasOwnStorage))
+}
+
+// isPacked reports whether the ties are of one tree, no member is in a slice and none can be left out: then each choice of their
+// domains is tried.
+func (t *Placer) isPacked(required []levelTie, room model.CapacityKind) bool {
 	for i := range required {
 		for j := range required[:i] {
 			if !maps.Equal(required[i].members, required[j].members) && !t.nested(required[i].shared.Level, required[j].shared.Level) {
@@ -93,7 +99,7 @@ func (t *Placer) triedAll(room model.CapacityKind) bool {
 			}
 		}
 	}
-	return sameShape(t.members) && !slices.ContainsFunc(t.members, constrainsSiblings) && !slices.ContainsFunc(t.members, hasOwnStorage)
+	return len(t.sliced) == 0 && len(t.members) == len(t.minimum(room))
 }
 
 // nested reports whether two levels are of one tree.
@@ -146,9 +152,9 @@ func (t *Placer) placeChosen(chosen []topologyDomain, room model.CapacityKind) b
 	return t.placeInDomain(chosen, room)
 }
 
-// domainSets returns the domains of a level that have capacity for the tie, the best first: those with capacity for most of the
-// members that exist; where fewest whole domains are broken; with least capacity left; with the best node for the first member;
-// in order.
+// domainSets returns the domains of a level that have capacity for the tie, the best first: those with capacity for most of
+// the members that exist; where the minimum is in the fewest narrower domains; where fewest whole domains are broken; with
+// least capacity left; with the best node for the first member; in order.
 func (t *Placer) domainSets(tie *levelTie, level *framework.Domains, chosen []topologyDomain, room model.CapacityKind) []domainSet {
 	t.charge(len(t.session.Snapshot.Nodes) / domainDiscount)
 	sets := slices.DeleteFunc(t.capacities(tie, level, chosen), func(set domainSet) bool {
@@ -158,8 +164,15 @@ func (t *Placer) domainSets(tie *levelTie, level *framework.Domains, chosen []to
 		return nil
 	}
 	whole := t.session.Whole(level)
+	var narrower []int
+	if below := t.session.LevelsUpTo(level.Level); len(below) > 1 && len(tie.shapes) == 1 {
+		narrower = t.narrower(tie, level, below[len(below)-2], chosen)
+	}
 	for i := range sets {
 		sets[i].broken = whole(sets[i].domain)
+		if narrower != nil {
+			sets[i].narrower = narrower[sets[i].domain]
+		}
 	}
 	slices.SortStableFunc(sets, domainSet.compare)
 	t.preferBestNode(tie, level, sets, room)
@@ -177,8 +190,37 @@ func (t *Placer) isOutside(tie *levelTie, level *framework.Domains, domain int) 
 	return narrower && shared.Of(t.session.Snapshot.Nodes[level.Nodes(domain)[0]]) < 0
 }
 
+// narrower returns for each domain of a level in how few of those of the next narrower one the minimum fits.
+func (t *Placer) narrower(tie *levelTie, level, below *framework.Domains, chosen []topologyDomain) (counts []int) {
+	inside := make([][]int64, level.Len())
+	for domain, fits := range t.sum(&tie.shapes[0], below, tie, chosen) {
+		if at := level.Of(t.session.Snapshot.Nodes[below.Nodes(domain)[0]]); at >= 0 {
+			inside[at] = append(inside[at], fits)
+		}
+	}
+	for _, fits := range inside {
+		counts = append(counts, howFew(fits, tie.needs))
+	}
+	return counts
+}
+
+// howFew returns how many domains have capacity for the number; more than any number when all together do not have it.
+func howFew(fits []int64, needs int64) int {
+	taken, lasts := fewest(fits, max(1, needs))
+	if lasts == nil {
+		return math.MaxInt
+	}
+	n := 1
+	for _, is := range taken {
+		if is {
+			n++
+		}
+	}
+	return n
+}
+
 func (s domainSet) compare(other domainSet) int {
-	return cmp.Or(cmp.Compare(other.fits, s.fits), slices.Compare(s.broken, other.broken), cmp.Compare(s.left, other.left))
+	return cmp.Or(cmp.Compare(other.fits, s.fits), cmp.Compare(s.narrower, other.narrower), slices.Compare(s.broken, other.broken), cmp.Compare(s.left, other.left))
 }
 
 // preferBestNode moves to the front the set that has the best node for the first member, of those that are as good as the first.
@@ -209,43 +251,53 @@ func (t *Placer) fewestBelow(tie *levelTie, levels []*framework.Domains, nodes [
 	if len(tie.shapes) > 1 {
 		return nil
 	}
-	for _, level := range slices.Backward(levels) {
-		taken := fewest(sumOver(&tie.shapes[0], level, nodes), max(1, tie.needs))
-		if taken == nil {
+	for i, level := range slices.Backward(levels) {
+		taken, lasts := fewest(sumOver(&tie.shapes[0], level, nodes), max(1, tie.needs))
+		if lasts == nil {
 			return few
 		}
-		few = slices.DeleteFunc(slices.Clone(nodes), func(node int) bool {
-			domain := level.At(node)
-			return domain < 0 || !taken[domain]
-		})
+		few = t.among(nodes, level, taken, lasts[0])
+		least := math.MaxInt
+		for _, last := range lasts[:min(len(lasts), maxLasts)] {
+			if i == 0 {
+				break // there are no narrower domains
+			}
+			other := t.among(nodes, level, taken, last)
+			if n := howFew(sumOver(&tie.shapes[0], levels[i-1], other), tie.needs); n < least {
+				few, least = other, n
+			}
+		}
 		nodes = few
 	}
 	return few
 }
 
-// fewest returns as few domains as have capacity for the number: the roomiest, and for what is left of it the one with the least
-// capacity that suffices. It returns nil when all together do not have it.
-func fewest(fits []int64, needs int64) (taken []bool) {
-	roomiest := make([]int, len(fits))
-	for i := range roomiest {
-		roomiest[i] = i
-	}
-	slices.SortStableFunc(roomiest, func(a, b int) int { return cmp.Compare(fits[b], fits[a]) })
+// maxLasts is for how many domains, of which one is the last that is taken, the number of narrower ones is compared.
+const maxLasts = 8
+
+// among returns those of the nodes that are in the domains which are taken, and in a last one.
+func (t *Placer) among(nodes []int, level *framework.Domains, taken []bool, last int) []int {
+	return slices.DeleteFunc(slices.Clone(nodes), func(node int) bool {
+		domain := level.At(node)
+		return domain < 0 || !taken[domain] && domain != last
+	})
+}
+
+// fewest returns as few domains as have capacity for the number: the roomiest, and for what is left of it those of which any one
+// suffices as the last, those with the least capacity first. There are no last ones when all together do not have it.
+func fewest(fits []int64, needs int64) (taken []bool, lasts []int) {
 	taken = make([]bool, len(fits))
-	for i, domain := range roomiest {
-		if fits[domain] < needs {
-			taken[domain] = true
-			needs -= fits[domain]
-			continue
-		}
-		last := domain
-		for _, smaller := range roomiest[i+1:] {
-			if fits[smaller] >= needs && fits[smaller] < fits[last] {
-				last = smaller
-			}
-		}
-		taken[last] = true
-		return taken
+	roomiest := descending(fits)
+	for len(roomiest) > 0 && fits[roomiest[0]] < needs {
+		taken[roomiest[0]] = true
+		needs -= fits[roomiest[0]]
+		roomiest = roomiest[1:]
 	}
-	return nil
+	for _, domain := range roomiest {
+		if fits[domain] >= needs {
+			lasts = append(lasts, domain)
+		}
+	}
+	slices.SortStableFunc(lasts, func(a, b int) int { return cmp.Compare(fits[a], fits[b]) })
+	return taken, lasts
 }

@@ -7,6 +7,7 @@ import (
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/plugins/topology"
 )
 
 // Topology is which levels a cluster has, and which domains the members of gangs that wait share.
@@ -47,13 +48,16 @@ const (
 	levelPrefix                        = "topology.example.com/"
 )
 
-// levels are what the configuration declares: blocks of racks, and cliques.
-func (t Topology) levels() []config.Topology {
+// declare adds blocks of racks, and cliques, to the configuration, and the plugin that keeps pods of jobs without a level out of whole
+// ones.
+func (t Topology) declare(configuration *config.Configuration) {
 	if t == Unlabelled || t == Labelled {
-		return nil
+		return
 	}
+	last := &configuration.Tiers[len(configuration.Tiers)-1]
+	last.Plugins = append(last.Plugins, config.Plugin{Name: topology.Name})
 	level := func(name string) config.Level { return config.Level{Name: name, Label: levelPrefix + name} }
-	return []config.Topology{
+	configuration.Topologies = []config.Topology{
 		{Name: "fabric", Levels: []config.Level{level(blockLevel), level(rackLevel)}},
 		{Name: "nvlink", Levels: []config.Level{level(cliqueLevel)}},
 	}

@@ -109,7 +109,7 @@ func (w *world) open() error {
 	if err != nil {
 		return fmt.Errorf("built-in configuration: %w", err)
 	}
-	configuration.Topologies = w.workload.Topology.levels()
+	w.workload.Topology.declare(configuration)
 	if w.profile, err = catalogue.Build(configuration); err != nil {
 		return fmt.Errorf("built-in profile: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -340,7 +341,8 @@ func (q *search) addNodes(placed int64) func() *Change {
 		waiting := q.job.Pending()
 		short := int64(q.job.MinMember) - placed
 		special := func(task *model.Task) bool { return !q.session.FitsByResourcesOnly(task) }
-		if slices.ContainsFunc(q.job.Topology, func(c model.TopologyConstraint) bool { return !c.Preferred || c.WaitSeconds > 0 }) {
+		required := func(c model.TopologyConstraint) bool { return !c.Preferred }
+		if slices.ContainsFunc(q.job.Topology, required) || placement.AwaitsDomain(q.job, q.session.Snapshot.Now) {
 			return nil
 		}
 		if len(kindsOf(waiting)) != 1 || slices.ContainsFunc(waiting, special) || short <= 0 || short > int64(len(waiting)) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -105,11 +106,12 @@ func (q *search) startsAbove(priority int32) (started bool) {
 	return started
 }
 
-// evict supposes that all tasks have been evicted that could be for the job: no advice is needed for what preemption can do.
+// evict supposes that all tasks have been evicted that could be for the job: no advice is needed for what preemption can do. None
+// is while the job waits for a domain that it prefers.
 // A member with affinity to one of these pods has then no place, although a plan would keep the pod: the change that is found
 // can be larger than necessary.
 func (q *search) evict(statement *framework.Statement, priority int32) {
-	if !q.options.Preempts || q.job.NeverPreempts {
+	if !q.options.Preempts || q.job.NeverPreempts || placement.AwaitsDomain(q.job, q.session.Snapshot.Now) {
 		return
 	}
 	whole := q.units(priority)

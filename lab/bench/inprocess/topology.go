@@ -48,8 +48,8 @@ const (
 	levelPrefix                        = "topology.example.com/"
 )
 
-// declare adds blocks of racks, and cliques, to the configuration, and the plugin that keeps pods of jobs without a level out of whole
-// ones.
+// declare adds blocks of racks, and cliques, to the configuration, and the plugin that keeps pods of jobs without a level out of
+// whole ones.
 func (t Topology) declare(configuration *config.Configuration) {
 	if t == Unlabelled || t == Labelled {
 		return

@@ -559,7 +559,7 @@ func (s *environment) create(members []string, change *suggest.Change) error {
 	}
 	for i := range change.Members {
 		pod := s.world.pods[key(change.Template[i].Namespace, change.Template[i].Name)].DeepCopy()
-		pod.Name = fmt.Sprintf("more%d", i)
+		pod.Name = fmt.Sprintf("supposed%d", i) // in the order of names, by which slices go, where the search supposes it
 		pod.UID = types.UID(key(pod.Namespace, pod.Name))
 		pod.Spec.SchedulingGates = nil
 		if i < len(roles) {

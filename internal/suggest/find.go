@@ -44,9 +44,11 @@ func (q *search) largest() model.Resources { return q.options.Largest }
 func Suggest(session *framework.Session, job *model.Job, refusal *model.Refusal, options Options) (advice Suggestions, looks int) {
 	q := &search{session: session, job: job, options: options, left: options.Budget, exact: exactBudget}
 	q.whatIf(func(statement *framework.Statement) {
+		if refusal.Code == model.NotEnoughMembers || refusal.Code == model.SchedulingGated {
+			advice = q.complete(statement)
+			return
+		}
 		switch q.evict(statement, q.job.Priority); refusal.Code {
-		case model.NotEnoughMembers, model.SchedulingGated:
-			advice = q.complete()
 		case model.InsufficientResources, model.NodesFiltered:
 			if q.isApplicable() && !q.isSchedulable() {
 				advice = q.suggestPlacement()

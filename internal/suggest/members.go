@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -14,8 +15,9 @@ import (
 const mostCreated = 1000
 
 // complete returns what would help a job that lacks members, or whose members are gated: members like those there are, or
-// ungated ones, and capacity for them where that is lacking; or a lower minimum.
-func (q *search) complete() Suggestions {
+// ungated ones, and capacity for them where that is lacking; or a lower minimum. With the members the priority may be lower, and
+// fewer tasks may be evicted.
+func (q *search) complete(statement *framework.Statement) Suggestions {
 	change, suppose := q.missing()
 	if change == nil {
 		return nil
@@ -29,6 +31,7 @@ func (q *search) complete() Suggestions {
 		advice = Suggestions{{change}}
 	}
 	if q.job.Count(waits) > 0 && q.membersAnswerable() {
+		q.evict(statement, q.job.Priority)
 		if lower := q.verified(q.lowerMinimum(int64(q.job.Count(exists)))); lower != nil {
 			advice = append(advice, Suggestion{lower})
 		}
@@ -37,10 +40,17 @@ func (q *search) complete() Suggestions {
 }
 
 // completed returns what is to be done when the members are supposed to be there, which back takes back.
-func (q *search) completed(change *Change, back func()) Suggestions {
+func (q *search) completed(change *Change, back func()) (advice Suggestions) {
 	defer back()
+	q.whatIf(func(statement *framework.Statement) { advice = q.startCompleted(statement, change) })
+	return advice
+}
+
+// startCompleted returns what is to be done with the members that are supposed.
+func (q *search) startCompleted(statement *framework.Statement, change *Change) Suggestions {
 	defer func(priority int32) { q.job.Priority = priority }(q.job.Priority)
-	q.job.SetPriority() // with them it may need no member of a lower priority any more
+	q.job.SetPriority() // with them it may need no member of a lower priority any more, or one
+	q.evict(statement, q.job.Priority)
 	if !q.isApplicable() {
 		return nil
 	}

@@ -53,10 +53,10 @@ type division struct {
 }
 
 // divide looks for domains of the parts of the minimum; nil where there are too many, where members differ, and where the
-// capacity of each domain alone decides.
+// capacity of each domain alone decides or parts are packed.
 func (t *Placer) divide(required []levelTie, room model.CapacityKind) *division {
 	members := t.minimum(room)
-	if len(members) == 0 || t.isCounted(required, room) || !sameShape(members) || slices.ContainsFunc(members, func(task *model.Task) bool {
+	if len(members) == 0 || !sameShape(members) || t.isCounted(required, room) || t.isPacked(required, room) || slices.ContainsFunc(members, func(task *model.Task) bool {
 		return task.Invalid != nil || constrainsSiblings(task) || hasOwnStorage(task)
 	}) {
 		return nil
@@ -133,20 +133,22 @@ func (d *division) addParts(members []*model.Task) {
 
 // addCells divides the nodes on which members fit.
 func (d *division) addCells(fits []int32) {
-	for i, node := range d.session.Snapshot.Nodes {
+	numbers := map[string]int{}
+	for i := range d.session.Snapshot.Nodes {
 		if fits[i] <= 0 {
 			continue
 		}
-		at := make([]int, len(d.levels))
+		at, key := make([]int, len(d.levels)), []byte(nil)
 		for entry, level := range d.levels {
 			if level != nil {
-				at[entry] = level.Of(node)
+				at[entry] = level.At(i)
 			}
+			key = binary.AppendVarint(key, int64(at[entry]))
 		}
-		same := func(c nodeCell) bool { return slices.Equal(c.at, at) }
-		c := slices.IndexFunc(d.cells, same)
-		if c < 0 {
+		c, known := numbers[string(key)]
+		if !known {
 			c = len(d.cells)
+			numbers[string(key)] = c
 			d.cells = append(d.cells, nodeCell{at: at})
 		}
 		d.cells[c].nodes = append(d.cells[c].nodes, i)

@@ -55,7 +55,7 @@ func (t *Placer) placeByTopology(room model.CapacityKind) (placed, possible bool
 			return true, true, nil
 		}
 	}
-	t.incomplete = t.incomplete || !t.isCounted(required, room) && !parts.impossible() && !(parts == nil && t.isPacked(required, room))
+	t.incomplete = t.incomplete || !t.isCounted(required, room) && !parts.impossible() && !t.isPacked(required, room)
 	defer func() {
 		if !placed && awaited != nil {
 			possible, refusal = false, t.waitsFor(refusal, awaited)

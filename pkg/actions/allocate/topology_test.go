@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
@@ -305,4 +307,21 @@ func (p *places) named(at map[*model.Task]*model.Node) (all []string) {
 		}
 	}
 	return all
+}
+
+// TestReasonWithManyRacksIsShort: of 500 racks with the longest names that labels have, few are named.
+func TestReasonWithManyRacksIsShort(t *testing.T) {
+	p := newPlaces()
+	for i := range 500 {
+		labels := map[string]string{"block": strings.Repeat("b", 63), "rack": fmt.Sprintf("%s%03d", strings.Repeat("r", 60), i)}
+		p.addNode(1, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: labels}})
+		p.snapshot.Nodes[i].Name = fmt.Sprintf("n%03d", i)
+	}
+	p.addMembers("", 2, 1, nil)
+	p.job.MinMember, p.job.Topology = 2, []model.TopologyConstraint{{Level: "rack"}}
+	p.snapshot.Jobs = []*model.Job{p.job}
+	_, refusal := p.cycle()
+	if text := refusal.String(); len(text) > 1024 || !strings.Contains(text, "more for as many or fewer") {
+		t.Errorf("%d bytes: %s", len(text), text)
+	}
 }

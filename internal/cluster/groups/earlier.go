@@ -1,6 +1,7 @@
 package groups
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -112,24 +113,33 @@ func haveSameName(tasks []*model.Task) bool {
 	return false
 }
 
-// madeFor returns the object that a pod is made for: its JobSet, by the label that its controller writes, else what controls
-// it. Both are empty when nothing does.
+// madeFor returns the object that a pod is made for: what controls it, and where that is a Job of a JobSet the JobSet, by the
+// labels that its controller writes. Both are empty when nothing does.
 func madeFor(task *model.Task) (of object, uid types.UID) {
-	if uid := task.Pod.Labels[jobSetUID]; uid != "" {
-		return object{model.SourceJobSet.Kind(), task.Pod.Labels[jobSetName]}, types.UID(uid)
+	controller := metav1.GetControllerOfNoCopy(task.Pod)
+	if controller == nil {
+		return of, uid
 	}
-	if controller := metav1.GetControllerOfNoCopy(task.Pod); controller != nil {
-		return object{controller.Kind, controller.Name}, controller.UID
+	if uid := jobSetOf(controller, task); uid != "" {
+		return object{model.SourceJobSet.Kind(), task.Pod.Labels[jobSetName]}, uid
 	}
-	return of, uid
+	return object{controller.Kind, controller.Name}, controller.UID
 }
 
 // objectUID returns the UID alone.
 func objectUID(task *model.Task) types.UID {
-	if uid := task.Pod.Labels[jobSetUID]; uid != "" {
-		return types.UID(uid)
+	controller := metav1.GetControllerOfNoCopy(task.Pod)
+	if controller == nil {
+		return ""
 	}
-	return owner(task.Pod)
+	return cmp.Or(jobSetOf(controller, task), controller.UID)
+}
+
+func jobSetOf(controller *metav1.OwnerReference, task *model.Task) types.UID {
+	if controller.Kind != "Job" {
+		return ""
+	}
+	return types.UID(task.Pod.Labels[jobSetUID])
 }
 
 // addToMinima adds so many for each of the tasks that exist, in all and for its role.
@@ -150,6 +160,9 @@ func add(minimum *int32, n int32) { *minimum = int32(min(int64(*minimum)+int64(n
 
 // attempt is the attempt of its JobSet in which a pod was made, -1 when it does not say so.
 func attempt(task *model.Task) int {
+	if len(task.Pod.OwnerReferences) == 0 { // it is of no JobSet
+		return -1
+	}
 	text := task.Pod.Labels[jobSetAttempt]
 	if text == "" {
 		return -1

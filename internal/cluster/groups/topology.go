@@ -52,6 +52,8 @@ func TopologyAnnotations() (all []string) {
 	return all
 }
 
+var topologyAnnotations = TopologyAnnotations()
+
 // SameTopology reports whether two versions of a pod say the same of which members share a domain.
 func SameTopology(a, b *corev1.Pod) bool {
 	for i := range dialects {
@@ -115,7 +117,15 @@ func contains(topology []model.TopologyConstraint, one model.TopologyConstraint)
 
 // saysTopology reports whether a member that has not ended says which members share a domain.
 func saysTopology(task *model.Task) bool {
-	return lives(task) && slices.ContainsFunc(dialects[:], func(d dialect) bool { return d.isUsedBy(task.Pod) })
+	if !lives(task) {
+		return false
+	}
+	for key := range task.Pod.Annotations { // mostly one or two, and none of these
+		if slices.Contains(topologyAnnotations, key) {
+			return slices.ContainsFunc(dialects[:], func(d dialect) bool { return d.isUsedBy(task.Pod) })
+		}
+	}
+	return false
 }
 
 func lives(task *model.Task) bool {

@@ -1,7 +1,6 @@
 package groups
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -113,33 +112,24 @@ func haveSameName(tasks []*model.Task) bool {
 	return false
 }
 
-// madeFor returns the object that a pod is made for: what controls it, and where that is a Job of a JobSet the JobSet, by the
-// labels that its controller writes. Both are empty when nothing does.
+// madeFor returns the object that a pod is made for: its JobSet, by the label that its controller writes, else what controls
+// it. Both are empty when nothing does.
 func madeFor(task *model.Task) (of object, uid types.UID) {
-	controller := metav1.GetControllerOfNoCopy(task.Pod)
-	if controller == nil {
-		return of, uid
+	if uid := task.Pod.Labels[jobSetUID]; uid != "" {
+		return object{model.SourceJobSet.Kind(), task.Pod.Labels[jobSetName]}, types.UID(uid)
 	}
-	if uid := jobSetOf(controller, task); uid != "" {
-		return object{model.SourceJobSet.Kind(), task.Pod.Labels[jobSetName]}, uid
+	if controller := metav1.GetControllerOfNoCopy(task.Pod); controller != nil {
+		return object{controller.Kind, controller.Name}, controller.UID
 	}
-	return object{controller.Kind, controller.Name}, controller.UID
+	return of, uid
 }
 
 // objectUID returns the UID alone.
 func objectUID(task *model.Task) types.UID {
-	controller := metav1.GetControllerOfNoCopy(task.Pod)
-	if controller == nil {
-		return ""
+	if uid := task.Pod.Labels[jobSetUID]; uid != "" {
+		return types.UID(uid)
 	}
-	return cmp.Or(jobSetOf(controller, task), controller.UID)
-}
-
-func jobSetOf(controller *metav1.OwnerReference, task *model.Task) types.UID {
-	if controller.Kind != "Job" {
-		return ""
-	}
-	return types.UID(task.Pod.Labels[jobSetUID])
+	return owner(task.Pod)
 }
 
 // addToMinima adds so many for each of the tasks that exist, in all and for its role.
@@ -160,9 +150,6 @@ func add(minimum *int32, n int32) { *minimum = int32(min(int64(*minimum)+int64(n
 
 // attempt is the attempt of its JobSet in which a pod was made, -1 when it does not say so.
 func attempt(task *model.Task) int {
-	if len(task.Pod.OwnerReferences) == 0 { // it is of no JobSet
-		return -1
-	}
 	text := task.Pod.Labels[jobSetAttempt]
 	if text == "" {
 		return -1

@@ -19,6 +19,7 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/suggest"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -419,13 +420,19 @@ func (s *environment) widen(job model.JobKey, change *suggest.Change) error {
 			return s.world.changeForeign(job, "topology", keys)
 		}
 	}
+	level := s.state.Snapshot(s.world.now).Job(job).Topology[change.Entry].Level
 	return s.world.changePods(s.world.podNames(func(pod *corev1.Pod) bool { return s.jobOf(pod) == job }), func(pod *corev1.Pod) {
-		var list []v1alpha1.TopologyConstraint
-		if err := json.Unmarshal([]byte(pod.Annotations[v1alpha1.AnnotationTopology]), &list); err == nil {
-			list[change.Entry-stated].Level = change.Level
+		for _, key := range groups.TopologyAnnotations() { // those of others are a level, or the key of its label
+			if value := pod.Annotations[key]; value != "" && (value == level || "label:"+value == level) {
+				pod.Annotations[key] = change.Level
+			}
 		}
-		text, _ := json.Marshal(list) // of texts and numbers
-		pod.Annotations[v1alpha1.AnnotationTopology] = string(text)
+		var list []v1alpha1.TopologyConstraint
+		if err := json.Unmarshal([]byte(pod.Annotations[v1alpha1.AnnotationTopology]), &list); err == nil && change.Entry-stated < len(list) {
+			list[change.Entry-stated].Level = change.Level
+			text, _ := json.Marshal(list) // of texts and numbers
+			pod.Annotations[v1alpha1.AnnotationTopology] = string(text)
+		}
 	})
 }
 

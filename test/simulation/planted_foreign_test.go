@@ -152,26 +152,8 @@ func plantedForeignBugs() []planted {
 	}
 }
 
-// TestPlantedBugsAboutForeignGroupsAreCaught sees that each of them is found within a few seeds, under the name of its invariant.
 func TestPlantedBugsAboutForeignGroupsAreCaught(t *testing.T) {
-	filters := open(t)
-	for i, bug := range plantedForeignBugs() {
-		t.Run(bug.invariant+" "+bug.what, func(t *testing.T) {
-			found := map[string]int{}
-			for seed := uint64(1); seed <= 60; seed++ {
-				config := plantedForeignBugs()[i].config // what it remembers begins again
-				config.Seed, config.Foreign = seed, true
-				for _, v := range run(t, filters, config).Violations {
-					found[v.Invariant]++
-				}
-				if found[bug.invariant] > 0 {
-					t.Logf("seed %d", seed)
-					return
-				}
-			}
-			t.Errorf("not caught; found %v", found)
-		})
-	}
+	catchPlanted(t, plantedForeignBugs, func(c *Config) { c.Foreign = true })
 }
 
 // TestRestBeginsWhenAllFaultsHaveEnded, however long nothing has changed by then: a kind of another project that cannot be

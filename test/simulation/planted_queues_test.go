@@ -289,24 +289,6 @@ func bindOnOthersRoom() FaultInjection {
 	})
 }
 
-// TestPlantedBugsAboutQueuesAreCaught sees that each of them is found within some seeds, under the name of its invariant.
 func TestPlantedBugsAboutQueuesAreCaught(t *testing.T) {
-	filters := open(t)
-	for i, bug := range plantedQueueBugs() {
-		t.Run(bug.invariant+" "+bug.what, func(t *testing.T) {
-			found := map[string]int{}
-			for tries := range uint64(60) {
-				config := plantedQueueBugs()[i].config // what it remembers begins again
-				config.Seed, config.Queues = config.Seed+tries, true
-				for _, v := range run(t, filters, config).Violations {
-					found[v.Invariant]++
-				}
-				if found[bug.invariant] > 0 {
-					t.Logf("seed %d", config.Seed)
-					return
-				}
-			}
-			t.Errorf("not caught; found %v", found)
-		})
-	}
+	catchPlanted(t, plantedQueueBugs, func(c *Config) { c.Queues = true })
 }

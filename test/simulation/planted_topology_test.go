@@ -338,26 +338,8 @@ func TestAReplacementWaitsForLabelsThatAreGone(t *testing.T) {
 	}
 }
 
-// TestPlantedBugsAboutTopologiesAreCaught sees that each of them is found within some seeds, under the name of its invariant.
 func TestPlantedBugsAboutTopologiesAreCaught(t *testing.T) {
-	filters := open(t)
-	for i, bug := range plantedTopologyBugs() {
-		t.Run(bug.invariant+" "+bug.what, func(t *testing.T) {
-			found := map[string]int{}
-			for tries := range uint64(60) {
-				config := plantedTopologyBugs()[i].config // what it remembers begins again
-				config.Seed, config.Topology = max(1, config.Seed)+tries, true
-				for _, v := range run(t, filters, config).Violations {
-					found[v.Invariant]++
-				}
-				if found[bug.invariant] > 0 {
-					t.Logf("seed %d", config.Seed)
-					return
-				}
-			}
-			t.Errorf("not caught; found %v", found)
-		})
-	}
+	catchPlanted(t, plantedTopologyBugs, func(c *Config) { c.Topology = true })
 }
 
 // TestLevelsThatAreOnlyDeclaredChangeNothing is T10: where no group names a level, all is byte for byte as without levels; but

@@ -321,9 +321,13 @@ func (s *State) wantsMore(job *model.Job, spec *groups.Spec) bool {
 func (s *State) take(tasks []*model.Task, wanted groups.Amount) bool {
 	position, offered := s.dimensions.Find(wanted.Name)
 	rest, counted := model.Amount(wanted.Name, wanted.Quantity)
+	each := int64(0)
 	for i := 0; i < len(tasks) && rest > 0 && offered; i++ {
+		if i == 0 || tasks[i].Shape != tasks[i-1].Shape { // requests of one shape are equal
+			each = tasks[i].Request.At(position)
+		}
 		if tasks[i].Exists() {
-			rest -= tasks[i].Request.At(position)
+			rest -= each
 		}
 	}
 	return counted && rest <= 0

@@ -198,7 +198,7 @@ func (s *State) readPod(pod *corev1.Pod, before *podState) *podState {
 		s.shareOtherwise(&r.membership)
 	}
 	s.membershipOf(r)
-	t.Started = hasStarted(pod)
+	t.Started, t.Unmarked = hasStarted(pod), groups.Unmarked(pod)
 	if terminal(pod) {
 		// A finished pod may come stripped or whole; it means the same.
 		t.Shape = unique.Make("")

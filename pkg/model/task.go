@@ -114,6 +114,9 @@ type Task struct {
 	MayDoWithoutGroup bool
 	// Started reports whether a container of the pod runs, or has ended.
 	Started bool
+	// Unmarked reports that none of the pod's labels and annotations says more of its job than which one it is, and its role: the
+	// pod need not be read for that.
+	Unmarked bool
 	Created time.Time
 	// GraceSeconds is how long the pod may take to end when the scheduler evicts or deletes it, in seconds: its own grace period,
 	// and at most what the configuration says, by default DefaultMaxGrace. Zero is the pod's own.

@@ -94,22 +94,22 @@ func isYounger(task, other *model.Task, ofJob bool) bool {
 	return ofJob || other.Deleted() && !task.Deleted()
 }
 
-// haveSameName reports whether two objects of a name are among those that the tasks are made for. Most tasks are made for that of
-// the task before them.
+// haveSameName reports whether two objects of a name are among those that the tasks are made for. Nearly always there is one object.
 func haveSameName(tasks []*model.Task) bool {
-	uids, before := map[object]types.UID{}, types.UID("")
-	for _, task := range tasks {
-		uid := objectUID(task)
-		if uid == before {
-			continue
-		}
-		object, _ := madeFor(task)
-		if other, known := uids[object]; known && other != uid {
-			return true
-		}
-		uids[object], before = uid, uid
+	if len(tasks) == 0 {
+		return false
 	}
-	return false
+	first := objectUID(tasks[0])
+	if !slices.ContainsFunc(tasks, func(task *model.Task) bool { return objectUID(task) != first }) {
+		return false
+	}
+	uids := map[object]types.UID{}
+	return slices.ContainsFunc(tasks, func(task *model.Task) bool {
+		object, uid := madeFor(task)
+		other, known := uids[object]
+		uids[object] = uid
+		return known && other != uid
+	})
 }
 
 // madeFor returns the object that a pod is made for: its JobSet, by the label that its controller writes, else what controls
@@ -126,8 +126,10 @@ func madeFor(task *model.Task) (of object, uid types.UID) {
 
 // objectUID returns the UID alone.
 func objectUID(task *model.Task) types.UID {
-	if uid := task.Pod.Labels[jobSetUID]; uid != "" {
-		return types.UID(uid)
+	if !task.Unmarked {
+		if uid := task.Pod.Labels[jobSetUID]; uid != "" {
+			return types.UID(uid)
+		}
 	}
 	return owner(task.Pod)
 }
@@ -150,6 +152,9 @@ func add(minimum *int32, n int32) { *minimum = int32(min(int64(*minimum)+int64(n
 
 // attempt is the attempt of its JobSet in which a pod was made, -1 when it does not say so.
 func attempt(task *model.Task) int {
+	if task.Unmarked {
+		return -1
+	}
 	text := task.Pod.Labels[jobSetAttempt]
 	if text == "" {
 		return -1

@@ -52,6 +52,22 @@ func TopologyAnnotations() (all []string) {
 	return all
 }
 
+// Unmarked reports whether no label and no annotation of a pod says more of its job than which one it is, and its role: neither
+// which attempt of it the pod is of, nor which members share a domain.
+func Unmarked(pod *corev1.Pod) bool {
+	for key := range pod.Labels {
+		if key == jobSetUID || key == jobSetAttempt {
+			return false
+		}
+	}
+	for key := range pod.Annotations {
+		if slices.Contains(topologyAnnotations, key) {
+			return false
+		}
+	}
+	return true
+}
+
 var topologyAnnotations = TopologyAnnotations()
 
 // SameTopology reports whether two versions of a pod say the same of which members share a domain.
@@ -117,15 +133,7 @@ func contains(topology []model.TopologyConstraint, one model.TopologyConstraint)
 
 // saysTopology reports whether a member that has not ended says which members share a domain.
 func saysTopology(task *model.Task) bool {
-	if !lives(task) {
-		return false
-	}
-	for key := range task.Pod.Annotations { // mostly one or two, and none of these
-		if slices.Contains(topologyAnnotations, key) {
-			return slices.ContainsFunc(dialects[:], func(d dialect) bool { return d.isUsedBy(task.Pod) })
-		}
-	}
-	return false
+	return !task.Unmarked && lives(task) && slices.ContainsFunc(dialects[:], func(d dialect) bool { return d.isUsedBy(task.Pod) })
 }
 
 func lives(task *model.Task) bool {

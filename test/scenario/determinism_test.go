@@ -95,9 +95,24 @@ func checkSameDecision(t *testing.T, objects func(*random) string) {
 	})
 }
 
+// dividedParts is a gang whose parts are tried in many racks: those of w and y may change places.
+const dividedParts = `
+	nodes a{0..3} cpu=1 labels=block=b1,rack=r1
+	nodes b{0..4} cpu=1 labels=block=b1,rack=r2
+	nodes c{0..1} cpu=1 labels=block=b1,rack=r3
+	nodes d{0..2} cpu=1 labels=block=b1,rack=r4
+	group train min=14 roles=w:4,x:2,y:4,z:4 topology=rack@w,rack@x,rack@y,rack@z:3
+	pods w-{0..3} group=train role=w cpu=1
+	pods x-{0..1} group=train role=x cpu=1
+	pods y-{0..3} group=train role=y cpu=1
+	pods z-{0..3} group=train role=z cpu=1`
+
 // alikeDomains draws nodes of one size in domains that are mostly alike, too, and gangs that share them: several choices are
 // equally good, so that a wrong order shows. The name of one domain is the beginning of another one.
 func (d *random) alikeDomains() string {
+	if d.n(1, 6) == 1 {
+		return dividedParts
+	}
 	lines := []string{"class low value=-5", "class high value=5"}
 	cpu, nodes, names := d.n(1, 3), d.n(4, 10), []string{"10", "1", "2", "3"}
 	blocks, racks, cliques := d.n(1, 3), d.n(1, 4), d.n(1, 4)
@@ -132,10 +147,11 @@ func (d *random) alikeGang() string {
 	}
 	lines := []string{line + d.seldom(3, "class=high")}
 	for i := range members {
-		pod := fmt.Sprintf("pod %s-%d group=%s cpu=1", name, i, name)
+		cpu := 1
 		if big && i%3 == 0 {
-			pod = fmt.Sprintf("pod %s-%d group=%s cpu=2", name, i, name)
+			cpu = 2
 		}
+		pod := fmt.Sprintf("pod %s-%d group=%s cpu=%d", name, i, name, cpu)
 		if roles {
 			pod += " role=" + []string{"r", "worker"}[i%2]
 		}

@@ -40,9 +40,10 @@ type shapeCache struct {
 	asked uint64
 }
 
-// maxCachedShapes bounds what is remembered, in shapes × nodes of about 40 bytes each. Past it the shape that was not asked
-// about for longest is asked again when it comes again, which costs time and nothing else.
-const maxCachedShapes = 2 << 20
+// maxCachedShapes bounds what is remembered, in shapes × nodes of about 40 bytes each, and up to 10 more where members share
+// domains. Past it the shape that was not asked about for longest is asked again when it comes again, which costs time and
+// nothing else.
+const maxCachedShapes = 2_000_000
 
 // begin prepares the cache for a session; what another profile led to is forgotten.
 func (c *Cache) begin(profile *Profile, snapshot *model.Snapshot) {

@@ -52,7 +52,9 @@
 // With levels (topology.go, rooms.go): T1 of what is decided, members that must share a domain are placed, nominated and
 // reserved for in one, with those that stand there; T2, pods are evicted there alone; T5, the members of a start follow each
 // other by index; T8, no job is placed that names a level which is not known; T11, what is written with a bind is where the node
-// is. T7 is Q11 of a job that only prefers a domain. I16 and I18 are T4 then, no job waits for which a domain has capacity,
+// is. T6 and T9 when a session ends (tables.go): what is kept of how many pods fit on each node and into each domain is what
+// counting again gives, also after a start that is undone. T3 is that the same seed leads to the same trace, a test of its own.
+// T7 is Q11 of a job that only prefers a domain. I16 and I18 are T4 then, no job waits for which a domain has capacity,
 // where one shape decides; and at rest no group is told otherwise. That levels which are only declared change nothing, T10, is a
 // test of its own.
 //
@@ -73,5 +75,5 @@
 //	process.go, sight.go, lease.go, filters.go, alarm.go                     one life of a replica
 //	judge.go, binds.go, gangs.go, parts.go, capacity.go, victims.go, loop.go, waits.go,
 //	queues.go, quota.go, rights.go, unmet.go, readers.go, topology.go,
-//	rooms.go, rest.go                                                        the invariants
+//	rooms.go, tables.go, rest.go                                             the invariants
 package simulation

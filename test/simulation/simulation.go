@@ -64,6 +64,8 @@ type FaultInjection struct {
 	// Clock changes what the clocks of a process show to its election, Lease what it reads of the Lease.
 	Clock func(*process, lease.Instant) lease.Instant
 	Lease func(*process, *coordinationv1.Lease)
+	// Plugin returns one more plugin of each session of a process; its points come after those of all others.
+	Plugin func(*process) framework.Plugin
 	// Careless lets the server bind a pod again, Unfenced lets schedulers write without the Lease, Heedless lets new leaders begin
 	// without asking what the last one wrote.
 	Careless, Unfenced, Heedless bool
@@ -326,12 +328,21 @@ func (s *Simulation) trace(format string, words ...any) {
 	}
 }
 
-// profile makes the actions and plugins of one process.
+// profile makes the actions and plugins of one process, and with levels the plugin that counts its tables again.
 func (s *Simulation) profile(p *process) *framework.Profile {
 	profile, err := s.filters.build(s.text)
 	if err != nil { // it was built before
 		s.violated("I25", "the profile of %s cannot be built: %v", p, err)
 		return &framework.Profile{}
 	}
+	more := framework.Tier{}
+	if s.config.Topology {
+		random := newRandom(s.config.Seed, fmt.Sprint("tables ", p.life))
+		more = append(more, framework.TierPlugin{Factory: func() framework.Plugin { return tableChecker{p, random} }})
+	}
+	if plugin := s.config.Sabotage.Plugin; plugin != nil {
+		more = append(more, framework.TierPlugin{Factory: func() framework.Plugin { return plugin(p) }})
+	}
+	profile.Tiers = append(profile.Tiers, more)
 	return profile
 }

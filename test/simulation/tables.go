@@ -1,0 +1,143 @@
+package simulation
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/test/invariants"
+)
+
+// This file is T6 and T9: what the scheduler keeps of how many pods of a shape fit on each node and into each domain. It is
+// counted again from what nodes offer, their labels, and the pods on them.
+
+// tableChecker is a plugin without an opinion, which looks at these tables when a session ends: every second time, so that they
+// also fall behind by more than one session.
+type tableChecker struct {
+	*process
+	random rng
+}
+
+var _ framework.SessionCloser = tableChecker{}
+
+// Name returns "tables".
+func (tableChecker) Name() string { return "tables" }
+
+// CloseSession judges the tables of one member of each shape that waits; see framework.SessionCloser. Where capacity is held it
+// depends on the job how much of it there is.
+func (c tableChecker) CloseSession(session *framework.Session) {
+	if len(session.Snapshot.Held()) > 0 || c.random.chance(500) {
+		return
+	}
+	seen := map[model.Shape]bool{}
+	for _, job := range session.Snapshot.Jobs {
+		var waiting []*model.Task
+		for _, task := range job.Tasks {
+			if task.Status == model.Pending && task.Invalid == nil && !seen[task.Shape] {
+				seen[task.Shape], waiting = true, append(waiting, task)
+			}
+		}
+		c.leavesNoTrace(session, job, waiting)
+		for _, task := range waiting {
+			c.countsAgain(session, job, task)
+		}
+	}
+}
+
+// leavesNoTrace is T9: where members are placed and that is undone, each table is what it was.
+func (c tableChecker) leavesNoTrace(session *framework.Session, job *model.Job, members []*model.Task) {
+	tables := func() (all []string) {
+		for _, task := range members {
+			all = append(all, tableOf(session, job, task, model.Idle))
+		}
+		return all
+	}
+	before := tables()
+	session.Try(func(statement *framework.Statement) *model.Refusal {
+		for _, task := range members {
+			if node := session.BestNode(task, model.Idle); node != nil {
+				statement.Allocate(task, node)
+			}
+		}
+		tables() // follow what was placed
+		return &model.Refusal{}
+	})
+	if after := tables(); !slices.Equal(before, after) {
+		c.violated("T9", "%s: members of %s were placed and taken back, which leaves the tables\n%s\ninstead of\n%s", c.process, job.Key, after, before)
+	}
+}
+
+// countsAgain is T6: the table of a member's shape is what counting again gives.
+func (c tableChecker) countsAgain(session *framework.Session, job *model.Job, task *model.Task) {
+	for _, room := range []model.CapacityKind{model.FutureIdle, model.Idle} {
+		if got, want := tableOf(session, job, task, room), countedTable(session, job, task, room); got != want {
+			c.violated("T6", "%s keeps for pods like %s the table\n%s\ninstead of\n%s", c.process, task, got, want)
+		}
+	}
+}
+
+// tableOf writes what is kept of a member's shape: how many fit on each node, and into each domain of the levels.
+func tableOf(session *framework.Session, job *model.Job, task *model.Task, room model.CapacityKind) string {
+	fits := session.Fits(task, room)
+	text := fmt.Sprint(fits.Each())
+	for _, level := range session.LevelsFor(job) {
+		for domain, n := range fits.In(level) {
+			text += fmt.Sprintf(" %s=%d", level.Name(domain), n)
+		}
+	}
+	return text
+}
+
+// countedTable writes the same as it should be.
+func countedTable(session *framework.Session, job *model.Job, task *model.Task, room model.CapacityKind) string {
+	nodes := session.Snapshot.Nodes
+	each := make([]int32, len(nodes))
+	for i, node := range nodes {
+		if node.Invalid == nil && invariants.Takes(node.Object, task.Pod) {
+			each[i] = copiesOn(node, task.Request, room)
+		}
+	}
+	text := fmt.Sprint(each)
+	for _, level := range session.LevelsFor(job) {
+		sums := map[string]int64{}
+		for i, node := range nodes {
+			if path := domainOf(node.Object, level.Level); path != "" {
+				sums[path] += int64(each[i])
+			}
+		}
+		for _, path := range slices.SortedFunc(maps.Keys(sums), model.CompareNatural) {
+			text += fmt.Sprintf(" %s %s=%d", level.Level, path, sums[path])
+		}
+	}
+	return text
+}
+
+// copiesOn counts how many pods with a request the node has capacity for beside the pods on it; with those that end gone and
+// those that are nominated to it there, too, unless only idle capacity counts.
+func copiesOn(node *model.Node, request model.Resources, room model.CapacityKind) int32 {
+	copies := int64(math.MaxInt32)
+	for i, amount := range request {
+		if amount <= 0 {
+			continue
+		}
+		idle := node.Allocatable.At(i)
+		future := idle
+		for _, task := range node.Tasks {
+			asks := task.Request.At(i)
+			if task.Status.Occupies() {
+				idle -= asks
+			}
+			if task.Status.HasNode() && !task.ReleasesResources() {
+				future -= asks
+			}
+		}
+		if room == model.Idle {
+			future = min(idle, future)
+		}
+		copies = min(copies, max(0, future/amount))
+	}
+	return int32(copies)
+}

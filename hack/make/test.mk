@@ -11,6 +11,10 @@ SKIPS := $(CURDIR)/build/skips
 GOTEST := $(CURDIR)/build/bin/gotest
 PROGRESS := SKIPS=$(SKIPS) $(CURDIR)/hack/progress.sh
 
+# tests is the pattern of the tests with these names.
+space := $(subst x,,x x)
+tests = ^($(subst $(space),|,$(strip $(1))))$$
+
 .PHONY: no-skips gotest
 no-skips:
 	@mkdir -p build && rm -f $(SKIPS)
@@ -20,14 +24,19 @@ gotest:
 # The race detector needs a C compiler; TUTTI_VERIFY checks the invariants after every statement of every session.
 # What decides runs in one goroutine, so that the race detector finds nothing in these and takes up to ten times as long. Their
 # tests that do start goroutines run with it.
-SERIAL := /test/scenario /test/simulation /pkg/plugins/nodeorder /pkg/plugins/predicates /hack/house
-CONCURRENT := ^(TestAdviceIsFoundBesideTheLoop|TestSameSeedSameTrace)$$
+SERIAL := /test/scenario /test/simulation /pkg/actions/allocate /pkg/actions/backfill /pkg/actions/preempt /pkg/actions/reclaim \
+	/pkg/plugins/isolcpu /pkg/plugins/nodeorder /pkg/plugins/predicates /pkg/topology /hack/house
+CONCURRENT := TestAdviceIsFoundBesideTheLoop TestSameSeedSameTrace
+
+# Tests of other packages that let days pass, or a thousand jobs fail, in one goroutine.
+LASTING := TestAThousandPanicsDelayNoOtherJobByMoreThanTwoSeconds TestAnUnknownEndCostsLittleAtRest
 
 unit: gotest ## Run the tests of the root module and of apis in verify mode, with the race detector where goroutines are.
 	cd apis && CGO_ENABLED=1 $(PROGRESS) 'unit: apis' $(GOTEST) -race ./...
-	TUTTI_VERIFY=1 CGO_ENABLED=1 $(PROGRESS) 'unit: race detector' $(GOTEST) -race -timeout 30m $$(go list ./... | grep -v $(SERIAL:%=-e %$$))
-	TUTTI_VERIFY=1 CGO_ENABLED=1 $(PROGRESS) 'unit: goroutines of the serial packages' $(GOTEST) -race -run '$(CONCURRENT)' ./test/scenario ./test/simulation
+	TUTTI_VERIFY=1 CGO_ENABLED=1 $(PROGRESS) 'unit: race detector' $(GOTEST) -race -timeout 30m -skip '$(call tests,$(LASTING))' $$(go list ./... | grep -v $(SERIAL:%=-e %$$))
+	TUTTI_VERIFY=1 CGO_ENABLED=1 $(PROGRESS) 'unit: goroutines of the serial packages' $(GOTEST) -race -run '$(call tests,$(CONCURRENT))' ./test/scenario ./test/simulation
 	TUTTI_VERIFY=1 $(PROGRESS) 'unit: serial packages' $(GOTEST) -timeout 30m $(SERIAL:%=.%)
+	TUTTI_VERIFY=1 $(PROGRESS) 'unit: lasting tests' $(GOTEST) -run '$(call tests,$(LASTING))' ./internal/scheduler
 	hack/commit-coverage.sh
 
 .PHONY: example
@@ -39,11 +48,24 @@ example: gotest ## Build the examples, each a module of its own, and play their 
 coverage: ## Print how much of the commit path its fault matrix covers.
 	hack/commit-coverage.sh
 
-# Go cannot know that these tests depend on programs that they build, so none of their results is taken from its cache. Most wait
-# for others more than they work: three of those that have a cluster of their own share two processors well. The end-to-end tests
-# take longest and begin first; the other packages go beside them, one at a time.
+# Go cannot know that these tests depend on programs that they build, so none of their results is taken from its cache. The
+# end-to-end tests take longest and begin first; the other packages go beside them, one at a time. Of those with a cluster of their
+# own four share two processors well. Those that share one cluster go one after another, and some of them do nothing for half a
+# minute or more: they wait until the scheduler, a controller or a Lease has let its time pass. These have a process and a cluster
+# to themselves, beside the others.
+WAITING := TestAHangingPluginHandsOver TestAQueueSaysWhetherItsGuaranteeIsMet TestCoscheduling TestCoschedulingForbidden \
+	TestNextLeaderWaitsForTheLastOnesRequests TestNodeIsDeletedMidBind TestSamples TestStuckVictimsAreNotWaitedForForEver \
+	TestVolcano TestVolcanoForbidden
+E2E := TUTTI_VERIFY=1 CGO_ENABLED=1 $(PROGRESS)
+
 lab: tools promtool gotest ## Run the tests of the lab, on a real API server.
-	cd lab && TUTTI_VERIFY=1 CGO_ENABLED=1 $(PROGRESS) lab $(GOTEST) -count=1 -race -timeout 60m -parallel 3 ./e2e $$(go list ./... | grep -v /lab/operators$$)
+	@$(MAKE) --no-print-directory -j2 lab-waiting lab-others
+
+.PHONY: lab-waiting lab-others
+lab-waiting:
+	cd lab && LOGS=e2e-waiting $(E2E) 'lab: those that wait' $(GOTEST) -count=1 -race -timeout 60m -run '$(call tests,$(WAITING))' ./e2e
+lab-others:
+	cd lab && $(E2E) lab $(GOTEST) -count=1 -race -timeout 60m -parallel 4 -skip '$(call tests,$(WAITING))' ./e2e $$(go list ./... | grep -v /lab/operators$$)
 
 memory: tools ## Hold the memory of the scheduler against the chart's limit: 100,000 pods on a real API server, 1,000 of 1 MB, 10,000 more that come and go.
 	cd lab && SIZE=whole CGO_ENABLED=0 $(PROGRESS) memory go test -count=1 -v -timeout 90m -run '^TestMemoryOnARealServer$$' ./e2e

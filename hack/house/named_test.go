@@ -14,7 +14,8 @@ import (
 // namedTests are the variables of hack/make/test.mk that name tests, and the packages in which the targets run these.
 var namedTests = map[string][]string{
 	"CONCURRENT": {"test/scenario", "test/simulation"},
-	"LASTING":    {"internal/scheduler"},
+	"LASTING":    {"internal/scheduler", "internal/cluster"},
+	"LONGEST":    {"lab/e2e"},
 	"WAITING":    {"lab/e2e"},
 }
 

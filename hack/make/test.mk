@@ -52,12 +52,11 @@ coverage: ## Print how much of the commit path its fault matrix covers.
 
 # Go cannot know that these tests depend on programs that they build, so none of their results is taken from its cache. Several
 # processes share two processors, each with a cluster for those of its end-to-end tests that share one, which go one after another:
-# - some of these do nothing for half a minute or more, until the scheduler, a controller or a Lease has let its time pass;
+# - some of these do nothing for half a minute or more, until the scheduler or a controller has let its time pass;
 # - the attacks, which take longest, must not begin last;
 # - of the others with clusters of their own four go at a time; the other packages go beside them, one at a time.
-WAITING := TestAHangingPluginHandsOver TestAQueueSaysWhetherItsGuaranteeIsMet TestCoscheduling TestCoschedulingForbidden \
-	TestNextLeaderWaitsForTheLastOnesRequests TestNodeIsDeletedMidBind TestSamples TestStuckVictimsAreNotWaitedForForEver \
-	TestVolcano TestVolcanoForbidden
+WAITING := TestAQueueSaysWhetherItsGuaranteeIsMet TestCoscheduling TestCoschedulingForbidden TestNodeIsDeletedMidBind TestSamples \
+	TestStuckVictimsAreNotWaitedForForEver TestVolcano TestVolcanoForbidden
 LONGEST := TestAttacks
 E2E := TUTTI_VERIFY=1 CGO_ENABLED=1 $(PROGRESS)
 

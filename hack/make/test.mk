@@ -6,10 +6,15 @@ test: no-skips verify lint unit example chart lab ## Run every test: generated f
 	@echo "test: all passed; longer runs have targets of their own: make soak, faults, fuzz, bench, memory, upgrade"
 	@echo "test: no operator of another project ran, since each takes minutes to build: make e2e has two of them, make operators all"
 
-# gotest is go test, and says which tests were skipped, and why.
+# gotest is go test, and says which tests were skipped, and why. It leaves out go vet, which `make lint` runs once for all, and not
+# once more for each kind of build.
 SKIPS := $(CURDIR)/build/skips
-GOTEST := $(CURDIR)/build/bin/gotest
+GOTEST := $(CURDIR)/build/bin/gotest -vet=off
 PROGRESS := SKIPS=$(SKIPS) $(CURDIR)/hack/progress.sh
+
+# tests is the pattern of the tests with these names.
+space := $(subst x,,x x)
+tests = ^($(subst $(space),|,$(strip $(1))))$$
 
 .PHONY: no-skips gotest
 no-skips:
@@ -20,14 +25,20 @@ gotest:
 # The race detector needs a C compiler; TUTTI_VERIFY checks the invariants after every statement of every session.
 # What decides runs in one goroutine, so that the race detector finds nothing in these and takes up to ten times as long. Their
 # tests that do start goroutines run with it.
-SERIAL := /test/scenario /test/simulation /pkg/plugins/nodeorder /pkg/plugins/predicates /hack/house
-CONCURRENT := ^(TestAdviceIsFoundBesideTheLoop|TestSameSeedSameTrace)$$
+SERIAL := /test/scenario /test/simulation /pkg/actions/allocate /pkg/actions/backfill /pkg/actions/preempt /pkg/actions/reclaim \
+	/pkg/plugins/isolcpu /pkg/plugins/nodeorder /pkg/plugins/predicates /pkg/topology /hack/house
+CONCURRENT := TestAdviceIsFoundBesideTheLoop TestSameSeedSameTrace
+
+# The same holds for the longest tests of packages that have goroutines elsewhere.
+LASTING := TestAThousandPanicsDelayNoOtherJobByMoreThanTwoSeconds TestAnUnknownEndCostsLittleAtRest TestMemoryIsBounded \
+	TestStatusesOfAThousandQueuesAreTenASecond
 
 unit: gotest ## Run the tests of the root module and of apis in verify mode, with the race detector where goroutines are.
 	cd apis && CGO_ENABLED=1 $(PROGRESS) 'unit: apis' $(GOTEST) -race ./...
-	TUTTI_VERIFY=1 CGO_ENABLED=1 $(PROGRESS) 'unit: race detector' $(GOTEST) -race -timeout 30m $$(go list ./... | grep -v $(SERIAL:%=-e %$$))
-	TUTTI_VERIFY=1 CGO_ENABLED=1 $(PROGRESS) 'unit: goroutines of the serial packages' $(GOTEST) -race -run '$(CONCURRENT)' ./test/scenario ./test/simulation
+	TUTTI_VERIFY=1 CGO_ENABLED=1 $(PROGRESS) 'unit: race detector' $(GOTEST) -race -timeout 30m -skip '$(call tests,$(LASTING))' $$(go list ./... | grep -v $(SERIAL:%=-e %$$))
+	TUTTI_VERIFY=1 CGO_ENABLED=1 $(PROGRESS) 'unit: goroutines of the serial packages' $(GOTEST) -race -run '$(call tests,$(CONCURRENT))' ./test/scenario ./test/simulation
 	TUTTI_VERIFY=1 $(PROGRESS) 'unit: serial packages' $(GOTEST) -timeout 30m $(SERIAL:%=.%)
+	TUTTI_VERIFY=1 $(PROGRESS) 'unit: lasting tests' $(GOTEST) -run '$(call tests,$(LASTING))' ./internal/scheduler ./internal/cluster
 	hack/commit-coverage.sh
 
 .PHONY: example
@@ -39,11 +50,29 @@ example: gotest ## Build the examples, each a module of its own, and play their 
 coverage: ## Print how much of the commit path its fault matrix covers.
 	hack/commit-coverage.sh
 
-# Go cannot know that these tests depend on programs that they build, so none of their results is taken from its cache. Most wait
-# for others more than they work: three of those that have a cluster of their own share two processors well. The end-to-end tests
-# take longest and begin first; the other packages go beside them, one at a time.
+# Go cannot know that these tests depend on programs that they build, so none of their results is taken from its cache. Several
+# processes share two processors, each with a cluster for those of its end-to-end tests that share one, which go one after another:
+# - some of these do nothing for half a minute or more, until the scheduler or a controller has let its time pass;
+# - the attacks, which take longest, must not begin last;
+# - of the others with clusters of their own four go at a time; the other packages go beside them, one at a time.
+WAITING := TestAQueueSaysWhetherItsGuaranteeIsMet TestCoscheduling TestCoschedulingForbidden TestNodeIsDeletedMidBind TestSamples \
+	TestStuckVictimsAreNotWaitedForForEver TestVolcano TestVolcanoForbidden
+LONGEST := TestAttacks
+E2E := TUTTI_VERIFY=1 CGO_ENABLED=1 $(PROGRESS)
+
 lab: tools promtool gotest ## Run the tests of the lab, on a real API server.
-	cd lab && TUTTI_VERIFY=1 CGO_ENABLED=1 $(PROGRESS) lab $(GOTEST) -count=1 -race -timeout 60m -parallel 3 ./e2e $$(go list ./... | grep -v /lab/operators$$)
+	@$(MAKE) --no-print-directory -j4 lab-waiting lab-longest lab-in-process lab-others
+
+.PHONY: lab-waiting lab-longest lab-in-process lab-others
+lab-waiting:
+	cd lab && LOGS=e2e-waiting $(E2E) 'lab: those that wait' $(GOTEST) -count=1 -race -timeout 60m -run '$(call tests,$(WAITING))' ./e2e
+lab-longest:
+	cd lab && LOGS=e2e-longest $(E2E) 'lab: the longest' $(GOTEST) -count=1 -race -timeout 60m -run '$(call tests,$(LONGEST))' ./e2e
+lab-in-process: # where the race detector finds nothing that `make unit` does not: the loop, and what feeds it
+	cd lab && TUTTI_VERIFY=1 $(PROGRESS) 'lab: in process' $(GOTEST) -count=1 ./bench/inprocess
+lab-others:
+	cd lab && $(E2E) lab $(GOTEST) -count=1 -race -timeout 60m -parallel 4 -skip '$(call tests,$(WAITING) $(LONGEST))' ./e2e \
+		$$(go list ./... | grep -v -e /lab/operators$$ -e /lab/bench/inprocess$$)
 
 memory: tools ## Hold the memory of the scheduler against the chart's limit: 100,000 pods on a real API server, 1,000 of 1 MB, 10,000 more that come and go.
 	cd lab && SIZE=whole CGO_ENABLED=0 $(PROGRESS) memory go test -count=1 -v -timeout 90m -run '^TestMemoryOnARealServer$$' ./e2e

@@ -40,7 +40,11 @@ var installed = []string{"docs/from-kube-batch.md", "docs/jobs.md", "docs/kubect
 // elsewhere are commands that something else runs, and why.
 var elsewhere = map[string]string{
 	"make test": "it is what runs this test",
+	makeImage:   "TestImagesAreMade runs it, once for all pages: no cluster of theirs loads an image",
 }
+
+// makeImage writes build/images, the same bytes each time.
+const makeImage = "make image"
 
 // notRun is how many blocks say that they cannot be run here. A change that adds one raises the number here, and is
 // reviewed for the reason.
@@ -71,8 +75,7 @@ func TestPagesSayWhatIsNotRun(t *testing.T) {
 	t.Logf("%d blocks are run, %d are not", ran, marked)
 }
 
-// TestPages runs the commands of the pages, as a user would who follows them. Each page has a cluster and a home of its own; what
-// several of them write is build/images alone, the same bytes each time.
+// TestPages runs the commands of the pages, as a user would who follows them. Each page has a cluster and a home of its own.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	for _, page := range run {
@@ -98,6 +101,38 @@ func TestPages(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestImagesAreMade by the command of the pages, and it prints what each of them shows.
+func TestImagesAreMade(t *testing.T) {
+	t.Parallel()
+	printed, err := (&reader{t: t, env: append(os.Environ(), "CGO_ENABLED=0")}).shell(makeImage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := 0
+	for _, page := range run {
+		for _, block := range blocks(t, page) {
+			for _, command := range block.Commands {
+				if block.NotRun != "" || uncommented(command.Text) != makeImage {
+					continue
+				}
+				shown++
+				if err := docs.Shows(command.Want, printed); err != nil {
+					t.Errorf("%s:%d: %v", page, command.Line, err)
+				}
+			}
+		}
+	}
+	if shown == 0 {
+		t.Error("no page has the command")
+	}
+}
+
+// uncommented is a command without the comment behind it.
+func uncommented(text string) string {
+	first, _, _ := strings.Cut(text, "  #")
+	return strings.TrimSpace(first)
 }
 
 // TestNotes runs the commands that helm prints when it has installed the chart.
@@ -239,9 +274,8 @@ func (r *reader) install() bool {
 // follow runs a command and reports whether it did what the page says. A command that only reads is repeated until it does.
 func (r *reader) follow(at string, command docs.Command) bool {
 	r.t.Helper()
-	first, _, _ := strings.Cut(command.Text, "  #")
-	if why := elsewhere[strings.TrimSpace(first)]; why != "" {
-		r.t.Logf("%s: %s: %s", at, strings.TrimSpace(first), why)
+	if why := elsewhere[uncommented(command.Text)]; why != "" {
+		r.t.Logf("%s: %s: %s", at, uncommented(command.Text), why)
 		return true
 	}
 	looks := strings.HasPrefix(command.Text, "kubectl get ") || strings.HasPrefix(command.Text, "kubectl describe ") ||

@@ -5,6 +5,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -52,7 +53,8 @@ func withCluster(m *testing.M) int {
 	return m.Run()
 }
 
-// startCluster starts the cluster with everything, Tutti's custom resources included.
+// startCluster starts the cluster with everything, Tutti's custom resources included. Its folder is build/e2e, or another one in
+// build that the environment variable LOGS names: two processes cannot share one.
 func startCluster(ctx context.Context) (*cluster.Cluster, error) {
 	root, err := binaries.Root()
 	if err != nil {
@@ -61,7 +63,7 @@ func startCluster(ctx context.Context) (*cluster.Cluster, error) {
 	c, err := cluster.Start(ctx, cluster.Options{
 		Kubernetes:        os.Getenv("K8S"),
 		ControllerManager: true, Scheduler: true, Kwok: true,
-		Dir: filepath.Join(root, "build", "e2e"),
+		Dir: filepath.Join(root, "build", cmp.Or(os.Getenv("LOGS"), "e2e")),
 		Out: os.Stderr,
 	})
 	if err != nil {

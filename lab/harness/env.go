@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,6 +34,9 @@ type Env struct {
 	Client client.Client
 	// Clientset is for what Client has no words for, such as evictions and logs.
 	Clientset *kubernetes.Clientset
+
+	building sync.Mutex
+	built    string // the scheduler's program, once a test has run it
 }
 
 // NewEnv makes the clients for a cluster.

@@ -129,6 +129,12 @@ func (s *Scheduler) ask(ctx context.Context, path string) ([]byte, error) {
 // Scheduler runs the scheduler for one test, and ends it with the test. If the test fails, it shows the end of the log.
 func (e *Env) Scheduler(t testing.TB, options SchedulerOptions) *Scheduler {
 	t.Helper()
+	var err error
+	if options.Path == "" {
+		if options.Path, err = e.program(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
 	s, err := StartScheduler(t.Context(), e.Cluster, options)
 	if err != nil {
 		t.Fatal(err)
@@ -140,4 +146,16 @@ func (e *Env) Scheduler(t testing.TB, options SchedulerOptions) *Scheduler {
 		s.Kill()
 	})
 	return s
+}
+
+// program builds the scheduler the first time. The go command takes half a second to find that nothing has changed.
+func (e *Env) program(ctx context.Context) (string, error) {
+	e.building.Lock()
+	defer e.building.Unlock()
+	if e.built != "" {
+		return e.built, nil
+	}
+	var err error
+	e.built, err = binaries.Build(ctx, os.Stderr, binaries.TuttiScheduler)
+	return e.built, err
 }

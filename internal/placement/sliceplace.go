@@ -114,23 +114,28 @@ func (t *Placer) placeOtherSlices(chosen []topologyDomain, room model.CapacityKi
 
 func isPending(task *model.Task) bool { return task.Status == model.Pending }
 
-// placeSlices places members in their slices.
+// placeSlices places members in their slices: where numbers say; or, where filters keep them off there, one slice after the other.
 func (t *Placer) placeSlices(statement *framework.Statement, m *slicedMembers, chosen []topologyDomain, room model.CapacityKind) bool {
 	if m.regular {
 		cells := newCell(m.levels(), t.fitsOf(m.tasks, room), t.confined(m.tasks, chosen))
 		if cells.holds < int64(len(m.tasks)) {
 			return false
 		}
-		left := m.tasks
-		for _, share := range cells.deal(int64(len(m.tasks))) {
-			if !t.placeAll(statement, left[:share.members], share.nodes, room) {
-				return false
+		dealt := t.session.Try(func(inner *framework.Statement) *model.Refusal {
+			left := m.tasks
+			for _, share := range cells.deal(int64(len(m.tasks))) {
+				if !t.placeAll(inner, left[:share.members], share.nodes, room) {
+					return noneOfDomain
+				}
+				left = left[share.members:]
 			}
-			left = left[share.members:]
+			return nil
+		})
+		if dealt == nil {
+			return true
 		}
-		return true
 	}
-	t.incomplete = t.incomplete || !sameShape(m.tasks)
+	t.incomplete = t.incomplete || m.regular || !sameShape(m.tasks)
 	return t.placeOneByOne(statement, t.apart(m), chosen, room)
 }
 
@@ -194,8 +199,7 @@ func (t *Placer) PlaceSlice(statement *framework.Statement, members []*model.Tas
 		}
 		return nil
 	})
-	// Filters may leave other domains than numbers choose.
-	if placed == nil || m.regular && t.placeOneByOne(statement, t.apart(m), settled, model.Idle) {
+	if placed == nil {
 		return nil
 	}
 	lacking := t.noSlices(m, settled, model.Idle)

@@ -94,16 +94,18 @@ func (t *Placer) lacksBesideOthers(m *slicedMembers, settled []topologyDomain, r
 // none of them.
 func (t *Placer) together(tie *levelTie, level *framework.Domains, settled []topologyDomain) (total int64) {
 	for i := range tie.shapes {
-		sum := int64(0)
-		for _, fits := range t.sum(&tie.shapes[i], level, tie, settled) {
-			sum = min(sum+fits, model.MaxAmount)
-		}
-		if sum < tie.shapes[i].needs {
+		if sumUp(t.sum(&tie.shapes[i], level, tie, settled)) < tie.shapes[i].needs {
 			return 0
 		}
-		total = min(total+sum, model.MaxAmount)
 	}
-	return total
+	return sumUp(t.sumOfAll(tie, level, settled))
+}
+
+func sumUp(numbers []int64) (sum int64) {
+	for _, number := range numbers {
+		sum = min(sum+number, model.MaxAmount)
+	}
+	return sum
 }
 
 // nameDomains writes for how many members the first of the domains have capacity, of which there are n.

@@ -56,7 +56,7 @@ func (t *Placer) ties(room model.CapacityKind) (required, preferred []levelTie, 
 			continue
 		}
 		tie.needs = t.minimumOf(func(task *model.Task) bool { return tie.members[t.kinds.of(task)] })
-		if shared.Preferred && !t.session.Snapshot.Now.Before(waitsUntil(t.job, shared)) {
+		if shared.Preferred && !t.awaits(shared) {
 			tie.levels, tie.mayPart = append(tie.levels, t.session.LevelsAbove(shared.Level)...), true
 			preferred = append(preferred, tie)
 		} else {
@@ -74,6 +74,11 @@ func (t *Placer) ties(room model.CapacityKind) (required, preferred []levelTie, 
 	slices.SortStableFunc(required, byDomains)
 	slices.SortStableFunc(preferred, byDomains)
 	return required, preferred, settled
+}
+
+// awaits reports whether members still wait for a domain that they prefer.
+func (t *Placer) awaits(shared *model.TopologyConstraint) bool {
+	return t.session.Snapshot.Now.Before(waitsUntil(t.job, shared)) && !t.hasBegun(shared)
 }
 
 // hasBegun reports whether a member that the entry covers has a node, in whichever domain, or in none.
@@ -244,10 +249,46 @@ func (t *Placer) capacities(tie *levelTie, level *framework.Domains, chosen []to
 			set.left += max(0, fits-one.exists)
 		}
 	}
+	most := t.sumOfAll(tie, level, chosen)
 	for i := range sets {
+		sets[i].fits = min(sets[i].fits, most[i])
 		sets[i].lacks = max(sets[i].lacks, tie.needs-sets[i].fits)
 	}
 	return sets
+}
+
+// sumOfAll returns how many members of a tie fit into each domain of a level at most, whichever they are, inside the domains that
+// were chosen. For one shape it is exact. Of several, those count on each node in whose place none would fit that requests less.
+func (t *Placer) sumOfAll(tie *levelTie, level *framework.Domains, chosen []topologyDomain) []int64 {
+	if len(tie.shapes) == 1 {
+		return t.sum(&tie.shapes[0], level, tie, chosen)
+	}
+	sums, smaller := make([]int64, level.Len()), make([][]*tiedShape, len(tie.shapes))
+	for i := range tie.shapes {
+		smaller[i] = tie.inPlaceOf(i)
+	}
+	for _, node := range t.inside(nil, tie, chosen) {
+		for i, others := range smaller {
+			fits := func(other *tiedShape) bool { return other.fits[node] > 0 }
+			if domain := level.At(node); domain >= 0 && !slices.ContainsFunc(others, fits) {
+				sums[domain] += int64(tie.shapes[i].fits[node])
+			}
+		}
+	}
+	return sums
+}
+
+// inPlaceOf returns the other shapes that request no more of anything than one of them, and of which numbers alone decide.
+func (tie *levelTie) inPlaceOf(shape int) (smaller []*tiedShape) {
+	request := tie.shapes[shape].tasks[0].Request
+	for i := range tie.shapes {
+		other := &tie.shapes[i]
+		asks := other.tasks[0].Request
+		if i != shape && other.table != nil && covers(request, asks) && (i < shape || !covers(asks, request)) {
+			smaller = append(smaller, other)
+		}
+	}
+	return smaller
 }
 
 // sum returns how many members of a shape fit into each domain of a level, inside the domains that were chosen.

@@ -43,7 +43,7 @@ type division struct {
 	*Placer
 	levels []*framework.Domains // by entry, nil where it requires nothing
 	parts  []part
-	// open are the parts for which a domain is to be chosen: those with the fewest to choose from first, then those with most members.
+	// open are the parts for which a domain is to be chosen: those with the fewest to choose from first, of these the largest.
 	open     []int
 	mixtures []mixture
 	cells    []nodeCell
@@ -58,17 +58,27 @@ type division struct {
 // capacity of each domain alone decides or parts are packed.
 func (t *Placer) divide(required []levelTie, room model.CapacityKind) *division {
 	members := t.minimum(room)
-	if len(members) == 0 || !sameShape(members) || t.isCounted(required, room) || t.isPacked(required, room) || slices.ContainsFunc(members, func(task *model.Task) bool {
-		return task.Invalid != nil || constrainsSiblings(task) || hasOwnStorage(task)
-	}) {
+	if !areAlike(members) || t.isCounted(required, room) || t.isPacked(required, room) {
 		return nil
 	}
+	return t.newDivision(members, t.fitsOf(members, room))
+}
+
+// areAlike reports whether numbers alone decide where members may be, and the same ones for all; false where there are none.
+func areAlike(members []*model.Task) bool {
+	return len(members) > 0 && sameShape(members) && !slices.ContainsFunc(members, func(task *model.Task) bool {
+		return task.Invalid != nil || constrainsSiblings(task) || hasOwnStorage(task)
+	})
+}
+
+// newDivision looks for domains of the parts of members of which so many fit on each node; nil where there are too many parts.
+func (t *Placer) newDivision(members []*model.Task, fits []int32) *division {
 	d := &division{Placer: t, seen: map[string]bool{}, exact: len(members) == len(t.members)}
 	d.addParts(members)
 	if len(d.open) > maxParts {
 		return nil
 	}
-	d.addCells(t.fitsOf(members, room))
+	d.addCells(fits)
 	d.orderParts()
 	d.search(0)
 	return d
@@ -99,7 +109,7 @@ func (d *division) addParts(members []*model.Task) {
 	d.levels = make([]*framework.Domains, len(d.job.Topology))
 	required := make([]bool, len(d.job.Topology))
 	for i := range d.job.Topology {
-		required[i] = !d.job.Topology[i].Preferred || d.awaits(&d.job.Topology[i])
+		required[i] = !d.job.Topology[i].Preferred || awaits(d.job, &d.job.Topology[i], d.session.Snapshot.Now)
 	}
 	numbers := map[[2]int]int{}
 	for _, task := range members {

@@ -47,7 +47,7 @@ func (t *Placer) ties(room model.CapacityKind) (required, preferred []levelTie, 
 	t.sliced, settled = t.slicedOf(t.minimum(room)), t.settled(t.members)
 	for i := range t.job.Topology {
 		shared := &t.job.Topology[i]
-		if shared.SliceSize > 0 || t.session.Domains(shared.Level) == nil || shared.Preferred && t.hasBegun(shared) ||
+		if shared.SliceSize > 0 || t.session.Domains(shared.Level) == nil || shared.Preferred && hasBegun(t.job, shared) ||
 			t.session.SharedDomain(t.job, shared, 0) >= 0 && t.session.Confined(shared) < 0 {
 			continue
 		}
@@ -56,7 +56,7 @@ func (t *Placer) ties(room model.CapacityKind) (required, preferred []levelTie, 
 			continue
 		}
 		tie.needs = t.minimumOf(func(task *model.Task) bool { return tie.members[t.kinds.of(task)] })
-		if shared.Preferred && !t.awaits(shared) {
+		if shared.Preferred && !awaits(t.job, shared, t.session.Snapshot.Now) {
 			tie.levels, tie.mayPart = append(tie.levels, t.session.LevelsAbove(shared.Level)...), true
 			preferred = append(preferred, tie)
 		} else {
@@ -77,13 +77,13 @@ func (t *Placer) ties(room model.CapacityKind) (required, preferred []levelTie, 
 }
 
 // awaits reports whether members still wait for a domain that they prefer.
-func (t *Placer) awaits(shared *model.TopologyConstraint) bool {
-	return t.session.Snapshot.Now.Before(waitsUntil(t.job, shared)) && !t.hasBegun(shared)
+func awaits(job *model.Job, shared *model.TopologyConstraint, now time.Time) bool {
+	return now.Before(waitsUntil(job, shared)) && !hasBegun(job, shared)
 }
 
 // hasBegun reports whether a member that the entry covers has a node, in whichever domain, or in none.
-func (t *Placer) hasBegun(shared *model.TopologyConstraint) bool {
-	return slices.ContainsFunc(t.job.Tasks, func(task *model.Task) bool {
+func hasBegun(job *model.Job, shared *model.TopologyConstraint) bool {
+	return slices.ContainsFunc(job.Tasks, func(task *model.Task) bool {
 		return shared.Covers(task) && task.Status.HasNode() && task.Status != model.Releasing && !task.Deleted()
 	})
 }
@@ -208,7 +208,7 @@ func waitsUntil(job *model.Job, shared *model.TopologyConstraint) (at time.Time)
 
 // AwaitsDomain reports whether the job still waits for a domain that it prefers. Until then no pod is evicted for it.
 func AwaitsDomain(job *model.Job, now time.Time) bool {
-	return slices.ContainsFunc(job.Topology, func(shared model.TopologyConstraint) bool { return now.Before(waitsUntil(job, &shared)) })
+	return slices.ContainsFunc(job.Topology, func(shared model.TopologyConstraint) bool { return awaits(job, &shared, now) })
 }
 
 // awaited returns the entry whose preferred domain the job waits for, that with the soonest end of several; nil when it waits for

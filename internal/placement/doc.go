@@ -11,7 +11,7 @@
 // A job without a topology: the domain that members prefer by their affinity; then each member on its best node; then domains
 // that members must share by affinity, one after the other; then every combination, for at most eight members.
 //
-// A job with a topology, in placeByTopology: first within domains that it prefers and requires, then within those that it requires,
+// A job with a topology (placeByTopology): first within domains that it prefers and requires, then within those that it requires,
 // then in those that were found for its parts, then as above. The filters of the session keep members together all the time.
 // Numbers may rule the start out before, or leave few choices. How many members of a shape, which is a request with its static
 // filters, fit on each node is counted once and follows the journal (framework.Fits). On that build

@@ -63,7 +63,9 @@ func (t *Placer) placeByTopology(room model.CapacityKind) (placed, possible bool
 	}()
 	for i := range required {
 		if refusal = t.noDomain(&required[i], settled); refusal != nil {
-			return false, false, refusal
+			others := required[i].sliceSize() > 0 && t.mayStartWithOthers(room)
+			t.incomplete = t.incomplete || others
+			return false, others, refusal
 		}
 	}
 	for i := range t.sliced {

@@ -74,7 +74,7 @@ func (t *Placer) place(room model.CapacityKind) *model.Refusal {
 	case t.triedAll():
 		return lacking
 	default:
-		return lacking.WithNote("not all possibilities were tried")
+		return lacking.WithNote(notAllTried)
 	}
 }
 

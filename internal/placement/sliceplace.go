@@ -189,7 +189,7 @@ func (t *Placer) PlaceSlice(statement *framework.Statement, members []*model.Tas
 	if refusal := t.session.SliceOverLimit(members); refusal != nil {
 		return refusal
 	}
-	t.tries, t.budget = 0, searchBudget
+	t.tries, t.budget, t.incomplete = 0, searchBudget, false
 	settled := t.settled(members)
 	m := &slicedMembers{entries: t.entriesOf(members[0]), tasks: slices.Clone(members)}
 	t.arrange(m)
@@ -204,6 +204,8 @@ func (t *Placer) PlaceSlice(statement *framework.Statement, members []*model.Tas
 	}
 	lacking := t.noSlices(m, settled, model.Idle)
 	switch {
+	case lacking == nil && t.incomplete:
+		return t.noDomainForSlice(m, m.tasks).WithNote(notAllTried)
 	case lacking == nil:
 		return t.noDomainForSlice(m, m.tasks)
 	case m.regular:

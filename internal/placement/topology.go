@@ -17,6 +17,9 @@ import (
 // noneOfDomain is the refusal of a member in one of the domains that are tried, which is not reported.
 var noneOfDomain = &model.Refusal{Code: model.NoDomainFits, Evictable: true}
 
+// notAllTried is the note of a refusal that is not exact.
+const notAllTried = "not all possibilities were tried"
+
 // domainSet is a domain in which a tie may be placed.
 type domainSet struct {
 	// domain is its number.

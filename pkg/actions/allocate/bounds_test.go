@@ -172,3 +172,25 @@ func TestPackingEndsWithTheBudget(t *testing.T) {
 		}
 	}
 }
+
+// TestASliceWhoseSearchIsCutShortIsLookedAtAgain: members beyond the minimum, too, wait for the next cycle alone where others have
+// used up the budget.
+func TestASliceWhoseSearchIsCutShortIsLookedAtAgain(t *testing.T) {
+	for budget, bound := range map[int]int{0: 2, placement.Budget: 4} {
+		p, binds := newPlaces(), 0
+		for rack := range 41 { // the last has capacity for both slices, each of the others for any one member
+			p.addNode(1+int64(rack/40)*3, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"rack": fmt.Sprint(rack)}}})
+		}
+		p.addMembers("", 3, 1, nil)
+		p.addMembers("", 1, 1, map[string]string{"none": ""})
+		p.job.MinMember, p.job.Topology = 2, []model.TopologyConstraint{{Level: "rack", SliceSize: 2}}
+		p.snapshot.Jobs = []*model.Job{p.job}
+		profile := &framework.Profile{
+			Actions: []framework.Action{allocate.NewWithin(budget)}, Topologies: trees(), Tiers: []framework.Tier{{{Factory: gang.New}}},
+		}
+		refusal := framework.Run(p.snapshot, profile, framework.Options{Decide: func(d model.Decision) { binds += len(d.Binds) }})[p.job.Key]
+		if binds != bound || bound == 2 && (!refusal.Transient || !strings.Contains(refusal.String(), notAll)) {
+			t.Errorf("%d bound within %d: %+v", binds, budget, refusal)
+		}
+	}
+}

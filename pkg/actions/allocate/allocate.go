@@ -195,8 +195,8 @@ func (r *cycle) start(job *model.Job) (*model.Refusal, framework.Reach) {
 	return refusal, framework.ForClass
 }
 
-// cutShort returns the refusal of members whose search has used up the budget: with more to spend they might have started, as they
-// may in the next cycle.
+// cutShort returns the refusal of members whose search has used up the budget: with more to spend they might have started, as
+// they may in the next cycle.
 func cutShort(session *framework.Session, refusal *model.Refusal) *model.Refusal {
 	session.SearchCut()
 	again := *refusal

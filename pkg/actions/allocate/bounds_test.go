@@ -173,8 +173,8 @@ func TestPackingEndsWithTheBudget(t *testing.T) {
 	}
 }
 
-// TestASliceWhoseSearchIsCutShortIsLookedAtAgain: members beyond the minimum, too, wait for the next cycle alone where others have
-// used up the budget.
+// TestASliceWhoseSearchIsCutShortIsLookedAtAgain: members beyond the minimum, too, wait for the next cycle alone where others
+// have used up the budget.
 func TestASliceWhoseSearchIsCutShortIsLookedAtAgain(t *testing.T) {
 	for budget, bound := range map[int]int{0: 2, placement.Budget: 4} {
 		p, binds := newPlaces(), 0

@@ -11,8 +11,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// drawAny draws a gang of roles with minima of their own, of one request or two, and up to four entries for any roles, with slices,
-// required or preferred.
+// drawAny draws a gang of roles with minima of their own, of one request or two, and up to four entries for any roles, with
+// slices, required or preferred.
 func drawAny(t *rapid.T) *places {
 	p := newPlaces()
 	p.drawNodes(t, rapid.SampledFrom([]int{5, 9}).Draw(t, "most nodes"))

@@ -263,15 +263,18 @@ func (t *Placer) sumOfAll(tie *levelTie, level *framework.Domains, chosen []topo
 	if len(tie.shapes) == 1 {
 		return t.sum(&tie.shapes[0], level, tie, chosen)
 	}
-	sums, smaller := make([]int64, level.Len()), make([][]*tiedShape, len(tie.shapes))
+	sums, list := make([]int64, level.Len()), t.inside(nil, tie, chosen)
 	for i := range tie.shapes {
-		smaller[i] = tie.inPlaceOf(i)
-	}
-	for _, node := range t.inside(nil, tie, chosen) {
-		for i, others := range smaller {
-			fits := func(other *tiedShape) bool { return other.fits[node] > 0 }
-			if domain := level.At(node); domain >= 0 && !slices.ContainsFunc(others, fits) {
-				sums[domain] += int64(tie.shapes[i].fits[node])
+		smaller := tie.inPlaceOf(i)
+		for _, node := range list {
+			fits, domain := tie.shapes[i].fits[node], level.At(node)
+			for _, other := range smaller {
+				if other.fits[node] > 0 {
+					fits = 0
+				}
+			}
+			if domain >= 0 {
+				sums[domain] += int64(fits)
 			}
 		}
 	}

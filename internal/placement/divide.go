@@ -21,6 +21,8 @@ type part struct {
 	// entry is the number of the entry of the topology by which they do, at the number of the domain, -1 before one is chosen.
 	entry, at int
 	members   int
+	// domains are those with capacity for its members by themselves.
+	domains []int
 }
 
 // mixture is members that are in the same parts.
@@ -41,7 +43,7 @@ type division struct {
 	*Placer
 	levels []*framework.Domains // by entry, nil where it requires nothing
 	parts  []part
-	// open are the parts for which a domain is to be chosen, those with most members first.
+	// open are the parts for which a domain is to be chosen: those with the fewest to choose from first, of these the largest.
 	open     []int
 	mixtures []mixture
 	cells    []nodeCell
@@ -56,17 +58,28 @@ type division struct {
 // capacity of each domain alone decides or parts are packed.
 func (t *Placer) divide(required []levelTie, room model.CapacityKind) *division {
 	members := t.minimum(room)
-	if len(members) == 0 || !sameShape(members) || t.isCounted(required, room) || t.isPacked(required, room) || slices.ContainsFunc(members, func(task *model.Task) bool {
-		return task.Invalid != nil || constrainsSiblings(task) || hasOwnStorage(task)
-	}) {
+	if !areAlike(members) || t.isCounted(required, room) || t.isPacked(required, room) {
 		return nil
 	}
+	return t.newDivision(members, t.fitsOf(members, room))
+}
+
+// areAlike reports whether numbers alone decide where members may be, and the same ones for all; false where there are none.
+func areAlike(members []*model.Task) bool {
+	return len(members) > 0 && sameShape(members) && !slices.ContainsFunc(members, func(task *model.Task) bool {
+		return task.Invalid != nil || constrainsSiblings(task) || hasOwnStorage(task)
+	})
+}
+
+// newDivision looks for domains of the parts of members of which so many fit on each node; nil where there are too many parts.
+func (t *Placer) newDivision(members []*model.Task, fits []int32) *division {
 	d := &division{Placer: t, seen: map[string]bool{}, exact: len(members) == len(t.members)}
 	d.addParts(members)
 	if len(d.open) > maxParts {
 		return nil
 	}
-	d.addCells(t.fitsOf(members, room))
+	d.addCells(fits)
+	d.orderParts()
 	d.search(0)
 	return d
 }
@@ -94,12 +107,16 @@ func (t *Placer) isCounted(required []levelTie, room model.CapacityKind) bool {
 // addParts divides the members into parts.
 func (d *division) addParts(members []*model.Task) {
 	d.levels = make([]*framework.Domains, len(d.job.Topology))
+	required := make([]bool, len(d.job.Topology))
+	for i := range d.job.Topology {
+		required[i] = !d.job.Topology[i].Preferred || awaits(d.job, &d.job.Topology[i], d.session.Snapshot.Now)
+	}
 	numbers := map[[2]int]int{}
 	for _, task := range members {
 		var parts []int
 		for i := range d.job.Topology {
 			shared := &d.job.Topology[i]
-			if !shared.Covers(task) || shared.Preferred && (shared.SliceSize > 0 || !d.session.Snapshot.Now.Before(waitsUntil(d.job, shared))) {
+			if !required[i] || !shared.Covers(task) {
 				continue
 			}
 			slice := 0
@@ -128,7 +145,6 @@ func (d *division) addParts(members []*model.Task) {
 			d.open = append(d.open, i)
 		}
 	}
-	slices.SortStableFunc(d.open, func(a, b int) int { return cmp.Compare(d.parts[b].members, d.parts[a].members) })
 }
 
 // addCells divides the nodes on which members fit.
@@ -156,6 +172,28 @@ func (d *division) addCells(fits []int32) {
 	}
 }
 
+// orderParts finds the domains of the open parts: a part that no domain has capacity for ends the search at once.
+func (d *division) orderParts() {
+	for _, number := range d.open {
+		one := &d.parts[number]
+		holds := make([]int64, d.levels[one.entry].Len())
+		for i := range d.cells {
+			if domain := d.cells[i].at[one.entry]; domain >= 0 {
+				holds[domain] += d.cells[i].fits
+			}
+		}
+		for domain, fits := range holds {
+			if fits >= int64(one.members) {
+				one.domains = append(one.domains, domain)
+			}
+		}
+	}
+	slices.SortStableFunc(d.open, func(a, b int) int {
+		one, other := &d.parts[a], &d.parts[b]
+		return cmp.Or(cmp.Compare(len(one.domains), len(other.domains)), cmp.Compare(other.members, one.members))
+	})
+}
+
 // search chooses domains for the open parts from one on. It is cut off where numbers rule out what is chosen so far.
 func (d *division) search(next int) bool {
 	d.spend(1 + len(d.cells)*len(d.mixtures)/4) // about as long as so many looks at nodes
@@ -169,17 +207,12 @@ func (d *division) search(next int) bool {
 		return false
 	}
 	one := &d.parts[d.open[next]]
-	tried := map[int]bool{}
-	for i := range d.cells {
-		domain := d.cells[i].at[one.entry]
-		if domain < 0 || tried[domain] {
-			continue
-		}
+	for _, domain := range one.domains {
 		if !d.hasBudget() {
 			d.exact = false
 			break
 		}
-		tried[domain], one.at = true, domain
+		one.at = domain
 		if d.search(next + 1) {
 			return true
 		}
@@ -234,7 +267,7 @@ func (d *division) deal() (dealt [][]int64) {
 			n := min(members, left[c])
 			left[c] -= n
 			for other := 0; other < len(dealt) && n == 0; other++ {
-				if dealt[other][c] > 0 {
+				if other != m && dealt[other][c] > 0 {
 					n = put(other, min(members, dealt[other][c]), tried)
 					dealt[other][c] -= n
 				}
@@ -246,7 +279,14 @@ func (d *division) deal() (dealt [][]int64) {
 		return 0
 	}
 	for m := range d.mixtures {
-		for members := int64(len(d.mixtures[m].tasks)); members > 0; {
+		members := int64(len(d.mixtures[m].tasks))
+		for c := range d.cells {
+			if d.allows(m, c) {
+				n := min(members, left[c])
+				dealt[m][c], left[c], members = n, left[c]-n, members-n
+			}
+		}
+		for members > 0 {
 			n := put(m, members, make([]bool, len(d.cells)))
 			if n == 0 {
 				return nil

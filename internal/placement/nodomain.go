@@ -30,9 +30,13 @@ func (t *Placer) noDomain(tie *levelTie, settled []topologyDomain) *model.Refusa
 	if size := tie.sliceSize(); size > 0 {
 		fmt.Fprintf(&b, ", in slices of %d", size)
 	}
-	nameDomains(&b, level, len(sets), func(i int) (domain int, holds int64) { return sets[i].domain, tie.needs - sets[i].lacks })
+	most := ""
+	if len(tie.shapes) > 1 {
+		most = "at most " // members of one request may take the capacity of others
+	}
+	nameDomains(&b, level, len(sets), most, func(i int) (domain int, holds int64) { return sets[i].domain, tie.needs - sets[i].lacks })
 	if total >= tie.needs {
-		fmt.Fprintf(&b, "; all together for %d", total)
+		fmt.Fprintf(&b, "; all together for %s%d", most, total)
 	}
 	none := level.Unlabelled()
 	switch {
@@ -94,24 +98,26 @@ func (t *Placer) lacksBesideOthers(m *slicedMembers, settled []topologyDomain, r
 // none of them.
 func (t *Placer) together(tie *levelTie, level *framework.Domains, settled []topologyDomain) (total int64) {
 	for i := range tie.shapes {
-		sum := int64(0)
-		for _, fits := range t.sum(&tie.shapes[i], level, tie, settled) {
-			sum = min(sum+fits, model.MaxAmount)
-		}
-		if sum < tie.shapes[i].needs {
+		if sumUp(t.sum(&tie.shapes[i], level, tie, settled)) < tie.shapes[i].needs {
 			return 0
 		}
-		total = min(total+sum, model.MaxAmount)
 	}
-	return total
+	return sumUp(t.sumOfAll(tie, level, settled))
 }
 
-// nameDomains writes for how many members the first of the domains have capacity, of which there are n.
-func nameDomains(b *strings.Builder, level *framework.Domains, n int, of func(i int) (domain int, holds int64)) {
+func sumUp(numbers []int64) (sum int64) {
+	for _, number := range numbers {
+		sum = min(sum+number, model.MaxAmount)
+	}
+	return sum
+}
+
+// nameDomains writes for how many members the first of n domains have capacity; most stands before the numbers.
+func nameDomains(b *strings.Builder, level *framework.Domains, n int, most string, of func(i int) (domain int, holds int64)) {
 	separator := ": "
 	for i := range min(n, maxDomainsNamed) {
 		domain, holds := of(i)
-		fmt.Fprintf(b, "%s%s has capacity for %d", separator, level.Name(domain), holds)
+		fmt.Fprintf(b, "%s%s has capacity for %s%d", separator, level.Name(domain), most, holds)
 		separator = ", "
 	}
 	if more := n - maxDomainsNamed; more > 0 {
@@ -150,7 +156,7 @@ func (t *Placer) noSlices(m *slicedMembers, settled []topologyDomain, room model
 	}
 	slices.SortStableFunc(cells.parts, func(a, b *cell) int { return cmp.Compare(b.holds, a.holds) })
 	widest := m.entries[0].domains
-	nameDomains(&b, widest, len(cells.parts), func(i int) (int, int64) { return cells.parts[i].domain, cells.parts[i].holds })
+	nameDomains(&b, widest, len(cells.parts), "", func(i int) (int, int64) { return cells.parts[i].domain, cells.parts[i].holds })
 	fmt.Fprintf(&b, "; all together for %d", cells.holds)
 	if none := widest.Unlabelled(); none > 0 {
 		fmt.Fprintf(&b, "; nodes without a label of this level: %d", none)

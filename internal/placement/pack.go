@@ -23,7 +23,7 @@ func (t *Placer) placePacked(ties []levelTie, chosen []topologyDomain, room mode
 		}
 		sizes = append(sizes, ties[i].needs)
 	}
-	at, exact := pack(sizes, capacities)
+	at, exact := t.pack(sizes, capacities)
 	if at == nil {
 		return false, !exact
 	}
@@ -55,32 +55,31 @@ func arePacked(ties []levelTie) bool {
 	return true
 }
 
-// maxPackSteps bounds the search for a choice of domains for several parts; up to eight parts stay far below it.
-const maxPackSteps = 100_000
-
 // packing is the search for domains for parts, such as the members of one role each, that do not share members. All have one
 // shape, so that numbers decide.
 type packing struct {
+	*Placer
 	// sizes are those of the parts, the largest first; left is what the domains have capacity for still.
 	sizes, left []int64
 	// at is the domain of each part, -1 before it has one.
-	at    []int
-	seen  map[string]bool
-	steps int
+	at   []int
+	seen map[string]bool
+	// exact reports that all choices were tried; the budget ends that.
+	exact bool
 }
 
 // pack returns for parts of these sizes in which domain each may be; nil when there is no such choice. exact is false when not
 // all choices were tried. First each part goes to the domain with the least capacity that suffices, the largest part first, so
 // that little is left over. If that fails all choices are tried, among the roomiest domains alone, as many as there are parts:
 // where any choice suffices, one of these does.
-func pack(sizes, capacities []int64) (at []int, exact bool) {
+func (t *Placer) pack(sizes, capacities []int64) (at []int, exact bool) {
 	order := descending(sizes)
 	if at = bestFit(sizes, order, capacities); at != nil {
 		return at, true
 	}
 	roomiest := descending(capacities)
 	roomiest = roomiest[:min(len(roomiest), len(sizes))]
-	p := packing{seen: map[string]bool{}}
+	p := packing{Placer: t, seen: map[string]bool{}, exact: true}
 	for _, part := range order {
 		p.sizes, p.at = append(p.sizes, sizes[part]), append(p.at, -1)
 	}
@@ -88,7 +87,7 @@ func pack(sizes, capacities []int64) (at []int, exact bool) {
 		p.left = append(p.left, capacities[domain])
 	}
 	if !p.search(0) {
-		return nil, p.steps < maxPackSteps
+		return nil, p.exact
 	}
 	at = make([]int, len(sizes))
 	for i, part := range order {
@@ -131,10 +130,10 @@ func (p *packing) search(part int) bool {
 		return true
 	}
 	state := fmt.Sprint(part, slices.Sorted(slices.Values(p.left)))
-	if p.seen[state] || p.steps >= maxPackSteps {
+	if p.exact = p.exact && p.hasBudget(); p.seen[state] || !p.exact {
 		return false
 	}
-	p.steps++
+	p.spend(2 * len(p.left)) // about as long as so many looks at nodes
 	for domain, fits := range p.left {
 		if fits < p.sizes[part] || slices.Contains(p.left[:domain], fits) {
 			continue // there is none, or one like it was tried

@@ -74,7 +74,7 @@ func (t *Placer) place(room model.CapacityKind) *model.Refusal {
 	case t.triedAll():
 		return lacking
 	default:
-		return lacking.WithNote("not all possibilities were tried")
+		return lacking.WithNote(notAllTried)
 	}
 }
 
@@ -219,52 +219,6 @@ func take(statement *framework.Statement, task *model.Task, node *model.Node, ro
 		return statement.Pipeline(task, node)
 	}
 	return statement.Allocate(task, node)
-}
-
-// FitsWithin reports whether the job would start on idle or releasing capacity, if it took on each node no more than the
-// given amount, by name of the node. A node of a reservation may have lost the label of a level that members share, until the
-// reservation ends. It leaves no trace.
-func (t *Placer) FitsWithin(rooms map[string]model.Resources) bool {
-	t.session.ApplyReservations(t.job)
-	if fits, known := t.slicesFitWithin(rooms); fits || !known && t.fitsWithin(rooms) {
-		return true
-	}
-	return len(t.job.Topology) > 0 && t.session.OverlookLostLabels(func() bool { return t.fitsWithin(rooms) })
-}
-
-func (t *Placer) fitsWithin(rooms map[string]model.Resources) bool {
-	left := map[string]model.Resources{}
-	for name, room := range rooms {
-		left[name] = room.Clone()
-	}
-	fits := false
-	t.session.Try(func(statement *framework.Statement) *model.Refusal {
-		for _, task := range t.members {
-			if fits = t.session.JobReady(t.job, framework.Pipelined) == nil; fits {
-				break
-			}
-			within := func(node *model.Node) bool { return covers(left[node.Name], task.Request) }
-			node, _ := t.session.SelectNode(task, model.FutureIdle, within)
-			if node == nil || task.Invalid != nil || take(statement, task, node, model.FutureIdle) != nil {
-				continue
-			}
-			room := left[node.Name]
-			room.Sub(task.Request)
-			left[node.Name] = room
-		}
-		fits = t.session.JobReady(t.job, framework.Pipelined) == nil
-		return &model.Refusal{} // undo: only the result counts
-	})
-	return fits
-}
-
-func covers(room, request model.Resources) bool {
-	for i, amount := range request {
-		if amount > 0 && amount > room.At(i) {
-			return false
-		}
-	}
-	return len(room) > 0
 }
 
 func readinessFor(room model.CapacityKind) framework.Readiness {

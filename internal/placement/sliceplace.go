@@ -114,23 +114,28 @@ func (t *Placer) placeOtherSlices(chosen []topologyDomain, room model.CapacityKi
 
 func isPending(task *model.Task) bool { return task.Status == model.Pending }
 
-// placeSlices places members in their slices.
+// placeSlices places members in their slices: where numbers say, and if filters keep them off there one slice after the other.
 func (t *Placer) placeSlices(statement *framework.Statement, m *slicedMembers, chosen []topologyDomain, room model.CapacityKind) bool {
 	if m.regular {
 		cells := newCell(m.levels(), t.fitsOf(m.tasks, room), t.confined(m.tasks, chosen))
 		if cells.holds < int64(len(m.tasks)) {
 			return false
 		}
-		left := m.tasks
-		for _, share := range cells.deal(int64(len(m.tasks))) {
-			if !t.placeAll(statement, left[:share.members], share.nodes, room) {
-				return false
+		dealt := t.session.Try(func(inner *framework.Statement) *model.Refusal {
+			left := m.tasks
+			for _, share := range cells.deal(int64(len(m.tasks))) {
+				if !t.placeAll(inner, left[:share.members], share.nodes, room) {
+					return noneOfDomain
+				}
+				left = left[share.members:]
 			}
-			left = left[share.members:]
+			return nil
+		})
+		if dealt == nil {
+			return true
 		}
-		return true
 	}
-	t.incomplete = t.incomplete || !sameShape(m.tasks)
+	t.incomplete = t.incomplete || m.regular || !sameShape(m.tasks)
 	return t.placeOneByOne(statement, t.apart(m), chosen, room)
 }
 
@@ -184,7 +189,7 @@ func (t *Placer) PlaceSlice(statement *framework.Statement, members []*model.Tas
 	if refusal := t.session.SliceOverLimit(members); refusal != nil {
 		return refusal
 	}
-	t.tries, t.budget = 0, searchBudget
+	t.tries, t.budget, t.incomplete = 0, searchBudget, false
 	settled := t.settled(members)
 	m := &slicedMembers{entries: t.entriesOf(members[0]), tasks: slices.Clone(members)}
 	t.arrange(m)
@@ -194,47 +199,19 @@ func (t *Placer) PlaceSlice(statement *framework.Statement, members []*model.Tas
 		}
 		return nil
 	})
-	// Filters may leave other domains than numbers choose.
-	if placed == nil || m.regular && t.placeOneByOne(statement, t.apart(m), settled, model.Idle) {
+	if placed == nil {
 		return nil
 	}
 	lacking := t.noSlices(m, settled, model.Idle)
 	switch {
+	case lacking == nil && t.incomplete:
+		return t.noDomainForSlice(m, m.tasks).WithNote(notAllTried)
 	case lacking == nil:
 		return t.noDomainForSlice(m, m.tasks)
 	case m.regular:
 		lacking.Detail = fmt.Sprintf("slice %d: %s", t.slice(m.entries[len(m.entries)-1].shared, m.tasks[0]), lacking.Detail)
 	}
 	return lacking
-}
-
-// slicesFitWithin reports whether slices that are the whole minimum fit into the given amounts, in one domain of an entry for all
-// members; known is false where numbers do not decide.
-func (t *Placer) slicesFitWithin(rooms map[string]model.Resources) (fits, known bool) {
-	sliced, minimum := t.slicedOf(t.minimum(model.FutureIdle)), t.minimum(model.FutureIdle)
-	required, _, _ := t.ties(model.FutureIdle)
-	if len(sliced) != 1 || !sliced[0].regular || len(sliced[0].tasks) != len(minimum) || len(required) > 1 {
-		return false, false
-	}
-	m := &sliced[0]
-	each := slices.Clone(t.fitsOf(m.tasks, model.FutureIdle))
-	var nodes []int
-	for _, node := range t.session.Snapshot.Nodes {
-		room, ok := rooms[node.Name]
-		if !ok {
-			continue
-		}
-		nodes = append(nodes, node.Index)
-		each[node.Index] = int32(min(int64(each[node.Index]), room.Copies(m.tasks[0].Request)))
-	}
-	around := [][]int{nodes}
-	if len(required) == 1 {
-		level := t.session.Domains(required[0].shared.Level)
-		around = divided(level.At, each, nodes)
-	}
-	return slices.ContainsFunc(around, func(nodes []int) bool {
-		return newCell(m.levels(), each, nodes).holds >= int64(len(minimum))
-	}), true
 }
 
 // apart returns the members of each of the smallest slices, the largest first.

@@ -47,7 +47,7 @@ func (t *Placer) ties(room model.CapacityKind) (required, preferred []levelTie, 
 	t.sliced, settled = t.slicedOf(t.minimum(room)), t.settled(t.members)
 	for i := range t.job.Topology {
 		shared := &t.job.Topology[i]
-		if shared.SliceSize > 0 || t.session.Domains(shared.Level) == nil || shared.Preferred && t.hasBegun(shared) ||
+		if shared.SliceSize > 0 || t.session.Domains(shared.Level) == nil || shared.Preferred && hasBegun(t.job, shared) ||
 			t.session.SharedDomain(t.job, shared, 0) >= 0 && t.session.Confined(shared) < 0 {
 			continue
 		}
@@ -56,7 +56,7 @@ func (t *Placer) ties(room model.CapacityKind) (required, preferred []levelTie, 
 			continue
 		}
 		tie.needs = t.minimumOf(func(task *model.Task) bool { return tie.members[t.kinds.of(task)] })
-		if shared.Preferred && !t.session.Snapshot.Now.Before(waitsUntil(t.job, shared)) {
+		if shared.Preferred && !awaits(t.job, shared, t.session.Snapshot.Now) {
 			tie.levels, tie.mayPart = append(tie.levels, t.session.LevelsAbove(shared.Level)...), true
 			preferred = append(preferred, tie)
 		} else {
@@ -76,9 +76,14 @@ func (t *Placer) ties(room model.CapacityKind) (required, preferred []levelTie, 
 	return required, preferred, settled
 }
 
+// awaits reports whether members still wait for a domain that they prefer.
+func awaits(job *model.Job, shared *model.TopologyConstraint, now time.Time) bool {
+	return now.Before(waitsUntil(job, shared)) && !hasBegun(job, shared)
+}
+
 // hasBegun reports whether a member that the entry covers has a node, in whichever domain, or in none.
-func (t *Placer) hasBegun(shared *model.TopologyConstraint) bool {
-	return slices.ContainsFunc(t.job.Tasks, func(task *model.Task) bool {
+func hasBegun(job *model.Job, shared *model.TopologyConstraint) bool {
+	return slices.ContainsFunc(job.Tasks, func(task *model.Task) bool {
 		return shared.Covers(task) && task.Status.HasNode() && task.Status != model.Releasing && !task.Deleted()
 	})
 }
@@ -203,7 +208,7 @@ func waitsUntil(job *model.Job, shared *model.TopologyConstraint) (at time.Time)
 
 // AwaitsDomain reports whether the job still waits for a domain that it prefers. Until then no pod is evicted for it.
 func AwaitsDomain(job *model.Job, now time.Time) bool {
-	return slices.ContainsFunc(job.Topology, func(shared model.TopologyConstraint) bool { return now.Before(waitsUntil(job, &shared)) })
+	return slices.ContainsFunc(job.Topology, func(shared model.TopologyConstraint) bool { return awaits(job, &shared, now) })
 }
 
 // awaited returns the entry whose preferred domain the job waits for, that with the soonest end of several; nil when it waits for
@@ -244,10 +249,49 @@ func (t *Placer) capacities(tie *levelTie, level *framework.Domains, chosen []to
 			set.left += max(0, fits-one.exists)
 		}
 	}
+	most := t.sumOfAll(tie, level, chosen)
 	for i := range sets {
+		sets[i].fits = min(sets[i].fits, most[i])
 		sets[i].lacks = max(sets[i].lacks, tie.needs-sets[i].fits)
 	}
 	return sets
+}
+
+// sumOfAll returns how many members of a tie fit into each domain of a level at most, whichever they are, inside the domains that
+// were chosen. For one shape it is exact. Of several, those count on each node in whose place none would fit that requests less.
+func (t *Placer) sumOfAll(tie *levelTie, level *framework.Domains, chosen []topologyDomain) []int64 {
+	if len(tie.shapes) == 1 {
+		return t.sum(&tie.shapes[0], level, tie, chosen)
+	}
+	sums, list := make([]int64, level.Len()), t.inside(nil, tie, chosen)
+	for i := range tie.shapes {
+		smaller := tie.inPlaceOf(i)
+		for _, node := range list {
+			fits, domain := tie.shapes[i].fits[node], level.At(node)
+			for _, other := range smaller {
+				if other.fits[node] > 0 {
+					fits = 0
+				}
+			}
+			if domain >= 0 {
+				sums[domain] += int64(fits)
+			}
+		}
+	}
+	return sums
+}
+
+// inPlaceOf returns the other shapes that request no more of anything than one of them, and of which numbers alone decide.
+func (tie *levelTie) inPlaceOf(shape int) (smaller []*tiedShape) {
+	request := tie.shapes[shape].tasks[0].Request
+	for i := range tie.shapes {
+		other := &tie.shapes[i]
+		asks := other.tasks[0].Request
+		if i != shape && other.table != nil && covers(request, asks) && (i < shape || !covers(asks, request)) {
+			smaller = append(smaller, other)
+		}
+	}
+	return smaller
 }
 
 // sum returns how many members of a shape fit into each domain of a level, inside the domains that were chosen.

@@ -17,6 +17,9 @@ import (
 // noneOfDomain is the refusal of a member in one of the domains that are tried, which is not reported.
 var noneOfDomain = &model.Refusal{Code: model.NoDomainFits, Evictable: true}
 
+// notAllTried is the note of a refusal that is not exact.
+const notAllTried = "not all possibilities were tried"
+
 // domainSet is a domain in which a tie may be placed.
 type domainSet struct {
 	// domain is its number.
@@ -63,7 +66,9 @@ func (t *Placer) placeByTopology(room model.CapacityKind) (placed, possible bool
 	}()
 	for i := range required {
 		if refusal = t.noDomain(&required[i], settled); refusal != nil {
-			return false, false, refusal
+			others := required[i].sliceSize() > 0 && t.mayStartWithOthers(room)
+			t.incomplete = t.incomplete || others
+			return false, others, refusal
 		}
 	}
 	for i := range t.sliced {
@@ -76,11 +81,17 @@ func (t *Placer) placeByTopology(room model.CapacityKind) (placed, possible bool
 			return false, others, refusal
 		}
 	}
-	refusal = &model.Refusal{
-		Code: model.NoDomainFits, Needs: int64(t.job.MinMember), Evictable: true,
-		Detail: "each level of its topology has a domain with capacity for the members that share it; no choice of these domains has a place for all of them",
+	return false, !parts.impossible(), t.noChoice()
+}
+
+// noChoice refuses members of which those that share a domain have one by themselves.
+func (t *Placer) noChoice() *model.Refusal {
+	each := ""
+	if !sameShape(t.members) {
+		each = ", those of each request by themselves"
 	}
-	return false, !parts.impossible(), refusal
+	return &model.Refusal{Code: model.NoDomainFits, Needs: int64(t.job.MinMember), Evictable: true, Detail: "each level of its topology has a domain with " +
+		"capacity for the members that share it" + each + "; no choice of these domains has a place for all of them"}
 }
 
 // triedAll reports whether every choice of domains was tried, or numbers decide, so that the job cannot start at all.

@@ -183,10 +183,8 @@ func (r *cycle) start(job *model.Job) (*model.Refusal, framework.Reach) {
 			Detail: "starts on capacity that is being released, once it is free; " + refusal.String(),
 		}, framework.ForNow
 	}
-	if trial.BudgetExhausted() { // with more to spend it might have started, as it may in the next cycle
-		r.session.SearchCut()
-		again := *refusal
-		again.Transient, refusal = true, &again
+	if trial.BudgetExhausted() {
+		refusal = cutShort(r.session, refusal)
 	}
 	if refusal.Code != model.NoDomainFits && len(refusal.NodeReasons) == 0 || job.Class.Uniform && refusal.Needs != int64(job.MinMember) {
 		return refusal, framework.ForJob // it is not nodes, or not their number, that it lacks
@@ -195,4 +193,13 @@ func (r *cycle) start(job *model.Job) (*model.Refusal, framework.Reach) {
 		return refusal, framework.ForJob // others like it may wait for a domain, and evict nothing as long as they do
 	}
 	return refusal, framework.ForClass
+}
+
+// cutShort returns the refusal of members whose search has used up the budget: with more to spend they might have started, as
+// they may in the next cycle.
+func cutShort(session *framework.Session, refusal *model.Refusal) *model.Refusal {
+	session.SearchCut()
+	again := *refusal
+	again.Transient = true
+	return &again
 }

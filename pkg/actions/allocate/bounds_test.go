@@ -2,11 +2,13 @@ package allocate_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/actions/allocate"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -122,6 +124,73 @@ func TestASearchCutShortGoesOn(t *testing.T) {
 		}
 		if bound != 3 {
 			t.Errorf("something happens: %t: %d are bound", moves, bound)
+		}
+	}
+}
+
+// place places the gang within a budget, and returns how much of that is used.
+func (p *places) place(t *testing.T, budget int) (used int, refusal *model.Refusal) {
+	t.Helper()
+	profile := &framework.Profile{Topologies: trees(), Tiers: []framework.Tier{{{Factory: gang.New}}}}
+	p.snapshot.Jobs = []*model.Job{p.job}
+	session := framework.Open(p.snapshot, profile, framework.Options{})
+	defer session.Close()
+	left := budget
+	refusal = placement.New(session, p.job, placement.Largest(p.snapshot), &left).Place(model.Idle)
+	return budget - left, refusal
+}
+
+// TestAPartWithoutADomainEndsTheSearch: where no rack has capacity for one role, no choice of domains for the others is tried, so
+// that gangs that cannot start leave the budget to those behind them.
+func TestAPartWithoutADomainEndsTheSearch(t *testing.T) {
+	p := newPlaces()
+	for i := range 100 {
+		labels := map[string]string{"block": "b", "rack": fmt.Sprint("r", i/2), "clique": fmt.Sprint("c", i/4)}
+		p.addNode(3, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: labels}})
+	}
+	for role, entry := range []model.TopologyConstraint{{Level: "clique"}, {Level: "rack"}} {
+		entry.Roles = []string{fmt.Sprint("r", role)}
+		p.addPart(entry, 8-role, nil)
+	}
+	if used, refusal := p.place(t, placement.Budget); refusal == nil || used > 100 {
+		t.Errorf("%d of the budget are used: %v", used, refusal)
+	}
+}
+
+// TestPackingEndsWithTheBudget: to find out that many roles with a rack each have no place may cost more than there is.
+func TestPackingEndsWithTheBudget(t *testing.T) {
+	p := newPlaces()
+	for rack, cpu := range []int64{13, 15, 17, 15} { // two members of each role go together, and one place in each rack is left over
+		p.addNode(cpu, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"rack": fmt.Sprint(rack)}}})
+	}
+	for i, members := range []int{8, 8, 6, 6, 6, 6, 4, 4, 4, 4, 2} {
+		p.addPart(model.TopologyConstraint{Level: "rack", Roles: []string{fmt.Sprint("r", i)}}, members, nil)
+	}
+	for budget, exact := range map[int]bool{placement.Budget: true, 100: false} {
+		if used, refusal := p.place(t, budget); refusal == nil || strings.Contains(refusal.String(), notAll) == exact {
+			t.Errorf("%d of %d are used: %v", used, budget, refusal)
+		}
+	}
+}
+
+// TestASliceWhoseSearchIsCutShortIsLookedAtAgain: members beyond the minimum, too, wait for the next cycle alone where others
+// have used up the budget.
+func TestASliceWhoseSearchIsCutShortIsLookedAtAgain(t *testing.T) {
+	for budget, bound := range map[int]int{0: 2, placement.Budget: 4} {
+		p, binds := newPlaces(), 0
+		for rack := range 41 { // the last has capacity for both slices, each of the others for any one member
+			p.addNode(1+int64(rack/40)*3, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"rack": fmt.Sprint(rack)}}})
+		}
+		p.addMembers("", 3, 1, nil)
+		p.addMembers("", 1, 1, map[string]string{"none": ""})
+		p.job.MinMember, p.job.Topology = 2, []model.TopologyConstraint{{Level: "rack", SliceSize: 2}}
+		p.snapshot.Jobs = []*model.Job{p.job}
+		profile := &framework.Profile{
+			Actions: []framework.Action{allocate.NewWithin(budget)}, Topologies: trees(), Tiers: []framework.Tier{{{Factory: gang.New}}},
+		}
+		refusal := framework.Run(p.snapshot, profile, framework.Options{Decide: func(d model.Decision) { binds += len(d.Binds) }})[p.job.Key]
+		if binds != bound || bound == 2 && (!refusal.Transient || !strings.Contains(refusal.String(), notAll)) {
+			t.Errorf("%d bound within %d: %+v", binds, budget, refusal)
 		}
 	}
 }

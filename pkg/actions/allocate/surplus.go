@@ -166,6 +166,9 @@ func (s *extraMembers) placeSlice(r *cycle, slice []*model.Task) bool {
 	if refusal == nil {
 		return true
 	}
+	if s.trial.BudgetExhausted() {
+		refusal = cutShort(r.session, refusal)
+	}
 	s.refused += len(slice)
 	if s.reason == nil {
 		s.reason = refusal

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -206,4 +207,48 @@ func TestALatePartThatBeginsToRun(t *testing.T) {
 	if job := snap(t, s, start).Job(key); job.Roles[1].Late {
 		t.Errorf("%v", job.Roles)
 	}
+}
+
+// TestGroupsOfAJobSetInSteps: where each step has a group of its own, its minimum is that of the step, whatever other steps are
+// made later or are done. In one group of all of them roles are known by the labels of the pods.
+func TestGroupsOfAJobSetInSteps(t *testing.T) {
+	owned := func(name string, minMember int32) *groups.Spec {
+		spec := nativeSpec(name, 1, minMember, false)
+		spec.OwnerReferences = []metav1.OwnerReference{{Kind: "JobSet", Name: "s", Controller: new(true)}}
+		return spec
+	}
+	in := func(group, role string) podOption {
+		return func(p *corev1.Pod) {
+			ofNative(group)(p)
+			label("jobset.sigs.k8s.io/jobset-name", "s")(p)
+			label("jobset.sigs.k8s.io/replicatedjob-name", role)(p)
+		}
+	}
+	s, _, set, _ := stepsState(4, 8)
+	for _, spec := range []*groups.Spec{owned("first", 4), owned("second", 8), owned("all", 12)} {
+		s.Apply(seen(spec))
+	}
+	minimum := func(when, group string, want int32) {
+		t.Helper()
+		job := snap(t, s, start).Job(nativeSpec(group, 1, 1, false).Key())
+		if job.MinMember != want {
+			t.Errorf("%s: minimum %d %v, want %d", when, job.MinMember, job.Roles, want)
+		}
+	}
+	s.Apply(seen(pod("f0", in("first", "first"))))
+	minimum("one of four", "first", 4)
+	s.Apply(seen(pod("s0", in("second", "second"))))
+	minimum("one of eight", "second", 8)
+	s.Apply(seen(pod("a0", in("all", "first"))))
+	minimum("one of the first step", "all", 4)
+	done := *set
+	done.Done, done.ResourceVersion = []string{"first"}, "2"
+	s.Apply(seen(&done))
+	minimum("the first is done", "second", 8)
+	s.Apply(gone(pod("a0")))
+	for i := range 4 {
+		s.Apply(seen(pod(fmt.Sprint("b", i), in("all", "first"), on("n"), phase("Succeeded"))))
+	}
+	s.Apply(seen(pod("c0", in("all", "second"))))
+	minimum("the first is done, and one of the second is made", "all", 12)
 }

@@ -25,7 +25,7 @@ var (
 )
 
 // StripPod returns what the state and kube-scheduler's plugins read of a pod, and nothing else: a cluster has many. A
-// finished pod keeps name, UID, group, role, index, owner and phase, and that it is evicted. The pod itself is not changed. It is
+// finished pod keeps name, UID, group, role, index, owner and phase, and that it was deleted before. The pod itself is not changed. It is
 // for the transform of an informer and safe for concurrent use.
 func StripPod(pod *corev1.Pod) *corev1.Pod {
 	if terminal(pod) {
@@ -94,7 +94,7 @@ func stripFinished(pod *corev1.Pod) *corev1.Pod {
 		Spec:       corev1.PodSpec{SchedulerName: model.Brief(pod.Spec.SchedulerName, maxName), SchedulingGroup: shortGroup(pod)},
 		Status:     corev1.PodStatus{Phase: pod.Status.Phase},
 	}
-	if isEvicted(pod) {
+	if isDeletedAlive(pod) {
 		stripped.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}}
 	}
 	return stripped

@@ -122,9 +122,10 @@ func (s *Spec) Parent() (key model.JobKey, ok bool) {
 	return key, key.Source != model.SourcePodGroup
 }
 
-// WithLate returns the spec with the late roles of its parent, which may be nil, and those that are done.
+// WithLate returns the spec with the late roles of its parent, which may be nil, and those that are done. A group that needs
+// fewer than the parent has is not of all its roles: a JobSet may have a group for each.
 func (s *Spec) WithLate(parent *Spec) *Spec {
-	if parent == nil || len(parent.Done) == 0 && !parent.HasLate() {
+	if parent == nil || s.MinMember < parent.MinMember || len(parent.Done) == 0 && !parent.HasLate() {
 		return s
 	}
 	all := *s

@@ -99,6 +99,16 @@ func TestAParentThatIsNotRead(t *testing.T) {
 	}
 }
 
+// TestAGroupOfAnMPIJobOfTrainingOperator has no late roles: its kind has the same name as that of mpi-operator, in another version.
+func TestAGroupOfAnMPIJobOfTrainingOperator(t *testing.T) {
+	group := foreignSpec("j", 1, 3)
+	group.OwnerReferences = []metav1.OwnerReference{{APIVersion: "kubeflow.org/v1", Kind: "MPIJob", Name: "j", Controller: new(true)}}
+	s := newState(node("n"), group, pod("w0", ofForeign("j")))
+	if job := snap(t, s, start).Job(foreignKey("j")); job.Warning != "" {
+		t.Errorf("it is told %q", job.Warning)
+	}
+}
+
 // TestAStepThatHasLostWhatSucceeded names what ends its wait: pods that have succeeded and are gone are not made again, and no
 // object says how many they were.
 func TestAStepThatHasLostWhatSucceeded(t *testing.T) {

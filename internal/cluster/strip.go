@@ -71,7 +71,7 @@ func StripNode(node *corev1.Node) *corev1.Node {
 // What is dropped of the texts could not be read as what it should be.
 func stripFinished(pod *corev1.Pod) *corev1.Pod {
 	meta := stripMeta(&pod.ObjectMeta)
-	meta.OwnerReferences = shortController(&pod.ObjectMeta)
+	meta.OwnerReferences = groups.ShortController(&pod.ObjectMeta)
 	for _, key := range slices.Concat(marks.Labels, indexes) {
 		if value, ok := pod.Labels[key]; ok {
 			metav1.SetMetaDataLabel(&meta, key, value)

@@ -259,8 +259,9 @@ func lacksGone(job *model.Job) string {
 func (s *State) readImplicit(job *model.Job) {
 	groups.FillImplicit(job, s.foreign.spec(job.Key))
 	s.seeWhole(job, nil)
+	job.Warning = s.others.warning(job.Key)
 	if set, ok := groups.SetOf(job.Key); ok {
-		job.Warning = s.foreign.unread(job, set)
+		job.Warning = joinNotes(job.Warning, s.foreign.unread(job, set))
 	}
 }
 

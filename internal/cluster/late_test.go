@@ -99,7 +99,7 @@ func TestAParentThatIsNotRead(t *testing.T) {
 	}
 }
 
-// TestAGroupOfAnMPIJobOfTrainingOperator has no late roles: its kind has the same name as that of mpi-operator, in another version.
+// TestAGroupOfAnMPIJobOfTrainingOperator has no late roles: its kind has the name of that of mpi-operator, in another version.
 func TestAGroupOfAnMPIJobOfTrainingOperator(t *testing.T) {
 	group := foreignSpec("j", 1, 3)
 	group.OwnerReferences = []metav1.OwnerReference{{APIVersion: "kubeflow.org/v1", Kind: "MPIJob", Name: "j", Controller: new(true)}}

@@ -171,8 +171,8 @@ func TestARayJobThatIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestJobSetsThatShareAGroup have attempts of their own: pods of one that was never tried again are not of an earlier attempt of the
-// other.
+// TestJobSetsThatShareAGroup have attempts of their own: pods of one that was never tried again are not of an earlier attempt of
+// the other.
 func TestJobSetsThatShareAGroup(t *testing.T) {
 	of := func(set, attempt string) podOption {
 		return func(p *corev1.Pod) {

@@ -122,7 +122,7 @@ func haveSameName(tasks []*model.Task) bool {
 
 // madeFor returns the object that a pod is made for: its JobSet, by the label that its controller writes, else what controls
 // it. Both are empty when nothing does. A RayJob that is tried again, or resumed, makes a RayCluster of another name, whose pods
-// are in the same group (getAppPodGroupName in ray-operator/controllers/ray/batchscheduler/volcano of KubeRay): these have no name.
+// are in the same group (getAppPodGroupName in controllers/ray/batchscheduler/volcano of KubeRay): the name does not count there.
 func madeFor(task *model.Task) (of object, uid types.UID) {
 	if uid := task.Pod.Labels[jobSetUID]; uid != "" {
 		return object{model.SourceJobSet.Kind(), task.Pod.Labels[jobSetName]}, types.UID(uid)

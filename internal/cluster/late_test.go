@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -261,4 +262,18 @@ func TestGroupsOfAJobSetInSteps(t *testing.T) {
 	}
 	s.Apply(seen(pod("c0", in("all", "second"))))
 	minimum("the first is done, and one of the second is made", "all", 12)
+}
+
+// TestAGroupWithARoleThatIsNone is refused until a container of it runs, since members of one that has run may be gone: that asks
+// for a cycle, also where no member waits.
+func TestAGroupWithARoleThatIsNone(t *testing.T) {
+	topology := annotation(v1alpha1.AnnotationTopology, `[{"level": "zone", "roles": ["worker"]}]`)
+	s := newState(node("n"), foreignSpec("g", 1, 1), pod("a", ofForeign("g"), topology, on("n")))
+	if job := snap(t, s, start).Job(foreignKey("g")); job.Invalid == nil {
+		t.Fatal("it is not refused")
+	}
+	effect := s.Apply(seen(pod("a", ofForeign("g"), topology, on("n"), phase("Running"))))
+	if job := snap(t, s, start).Job(foreignKey("g")); job.Invalid != nil || !effect.Schedule {
+		t.Errorf("refused since %v, effect %+v", job.Invalid, effect)
+	}
 }

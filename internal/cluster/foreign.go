@@ -156,9 +156,10 @@ func (f *foreign) isNoGang(key model.JobKey) bool {
 
 // dropForeign forgets a foreign object.
 func (s *State) dropForeign(key model.JobKey) {
-	s.newsOf(key)
 	s.foreign.set(key, nil)
-	if !s.leading { // who leads forgets what it has written; a standby would only keep the name
+	if s.leading && groups.WritesStatus(key.Source) { // who leads forgets what it has written; a standby would only keep the name
+		s.foreign.news[key] = true
+	} else {
 		delete(s.foreign.news, key)
 	}
 }
@@ -258,8 +259,9 @@ func lacksGone(job *model.Job) string {
 func (s *State) readImplicit(job *model.Job) {
 	groups.FillImplicit(job, s.foreign.spec(job.Key))
 	s.seeWhole(job, nil)
+	job.Warning = s.others.warning(job.Key)
 	if set, ok := groups.SetOf(job.Key); ok {
-		job.Warning = s.foreign.unread(job, set)
+		job.Warning = joinNotes(job.Warning, s.foreign.unread(job, set))
 	}
 }
 

@@ -164,6 +164,21 @@ func TestAStandbyKeepsNoNewsOfGroupsThatAreGone(t *testing.T) {
 	}
 }
 
+// TestAGroupThatWasAGangIsNewsWhenItIsGone: who leads forgets what it has written about the gang before it.
+func TestAGroupThatWasAGangIsNewsWhenItIsGone(t *testing.T) {
+	s := newState()
+	s.Lead()
+	basic := nativeSpec("g", 2, 1, true)
+	basic.UID = "another"
+	s.Apply(seen(nativeSpec("g", 1, 2, false)))
+	s.Apply(seen(basic))
+	s.TakeForeignNews()
+	s.Apply(gone(basic))
+	if news := s.TakeForeignNews(); len(news) != 1 {
+		t.Errorf("news: %v", news)
+	}
+}
+
 // TestMembersOfOthersAlone: a group is another scheduler's while it has members, and none of ours.
 func TestMembersOfOthersAlone(t *testing.T) {
 	s := newState(node("n"), volcanoSpec("g", 1, ""))

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -95,6 +97,16 @@ func TestAParentThatIsNotRead(t *testing.T) {
 	s.Apply(Event{Kind: KindReading, Source: model.SourceMPIJob, Reading: NotAllowed})
 	if job := snap(t, s, start).Job(foreignKey("j")); job.MinMember != 3 || job.Warning == "" {
 		t.Errorf("minimum %d, %q", job.MinMember, job.Warning)
+	}
+}
+
+// TestAGroupOfAnMPIJobOfTrainingOperator has no late roles: its kind has the name of that of mpi-operator, in another version.
+func TestAGroupOfAnMPIJobOfTrainingOperator(t *testing.T) {
+	group := foreignSpec("j", 1, 3)
+	group.OwnerReferences = []metav1.OwnerReference{{APIVersion: "kubeflow.org/v1", Kind: "MPIJob", Name: "j", Controller: new(true)}}
+	s := newState(node("n"), group, pod("w0", ofForeign("j")))
+	if job := snap(t, s, start).Job(foreignKey("j")); job.Warning != "" {
+		t.Errorf("it is told %q", job.Warning)
 	}
 }
 
@@ -205,5 +217,63 @@ func TestALatePartThatBeginsToRun(t *testing.T) {
 	member("s0", "second", on("n"), phase("Running"))
 	if job := snap(t, s, start).Job(key); job.Roles[1].Late {
 		t.Errorf("%v", job.Roles)
+	}
+}
+
+// TestGroupsOfAJobSetInSteps: where each step has a group of its own, its minimum is that of the step, whatever other steps are
+// made later or are done. In one group of all of them roles are known by the labels of the pods.
+func TestGroupsOfAJobSetInSteps(t *testing.T) {
+	owned := func(name string, minMember int32) *groups.Spec {
+		spec := nativeSpec(name, 1, minMember, false)
+		spec.OwnerReferences = []metav1.OwnerReference{{Kind: "JobSet", Name: "s", Controller: new(true)}}
+		return spec
+	}
+	in := func(group, role string) podOption {
+		return func(p *corev1.Pod) {
+			ofNative(group)(p)
+			label("jobset.sigs.k8s.io/jobset-name", "s")(p)
+			label("jobset.sigs.k8s.io/replicatedjob-name", role)(p)
+		}
+	}
+	s, _, set, _ := stepsState(4, 8)
+	for _, spec := range []*groups.Spec{owned("first", 4), owned("second", 8), owned("all", 12)} {
+		s.Apply(seen(spec))
+	}
+	minimum := func(when, group string, want int32) {
+		t.Helper()
+		job := snap(t, s, start).Job(nativeSpec(group, 1, 1, false).Key())
+		if job.MinMember != want {
+			t.Errorf("%s: minimum %d %v, want %d", when, job.MinMember, job.Roles, want)
+		}
+	}
+	s.Apply(seen(pod("f0", in("first", "first"))))
+	minimum("one of four", "first", 4)
+	s.Apply(seen(pod("s0", in("second", "second"))))
+	minimum("one of eight", "second", 8)
+	s.Apply(seen(pod("a0", in("all", "first"))))
+	minimum("one of the first step", "all", 4)
+	done := *set
+	done.Done, done.ResourceVersion = []string{"first"}, "2"
+	s.Apply(seen(&done))
+	minimum("the first is done", "second", 8)
+	s.Apply(gone(pod("a0")))
+	for i := range 4 {
+		s.Apply(seen(pod(fmt.Sprint("b", i), in("all", "first"), on("n"), phase("Succeeded"))))
+	}
+	s.Apply(seen(pod("c0", in("all", "second"))))
+	minimum("the first is done, and one of the second is made", "all", 12)
+}
+
+// TestAGroupWithARoleThatIsNone is refused until a container of it runs, since members of one that has run may be gone: that asks
+// for a cycle, also where no member waits.
+func TestAGroupWithARoleThatIsNone(t *testing.T) {
+	topology := annotation(v1alpha1.AnnotationTopology, `[{"level": "zone", "roles": ["worker"]}]`)
+	s := newState(node("n"), foreignSpec("g", 1, 1), pod("a", ofForeign("g"), topology, on("n")))
+	if job := snap(t, s, start).Job(foreignKey("g")); job.Invalid == nil {
+		t.Fatal("it is not refused")
+	}
+	effect := s.Apply(seen(pod("a", ofForeign("g"), topology, on("n"), phase("Running"))))
+	if job := snap(t, s, start).Job(foreignKey("g")); job.Invalid != nil || !effect.Schedule {
+		t.Errorf("refused since %v, effect %+v", job.Invalid, effect)
 	}
 }

@@ -113,7 +113,7 @@ func (s *State) followOther(uid types.UID, pod *corev1.Pod) (effect Effect) {
 			effect = effect.merge(Effect{Schedule: group.Spec.SchedulerName == "", Report: true})
 		}
 		effect = effect.merge(s.newsOf(key))
-		if s.foreign.specs[key] != nil && len(s.members[key]) > 0 {
+		if (s.foreign.specs[key] != nil || key.IsImplicit()) && len(s.members[key]) > 0 {
 			s.dirtyJobs[key] = struct{}{}
 			effect.Report = true
 		}

@@ -4,7 +4,10 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -87,6 +90,31 @@ func TestAGroupHasOneScheduler(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestOtherMembersOfAGroupWithoutAnObjectAreNamed, too: such as the leader of a LeaderWorkerSet whose template was forgotten.
+func TestOtherMembersOfAGroupWithoutAnObjectAreNamed(t *testing.T) {
+	const want = `pods with another schedulerName are no members: "leader" has "other"`
+	for name, in := range map[string]podOption{
+		"LeaderWorkerSet": func(p *corev1.Pod) { label(groups.LWSGroupKey, "k")(p); annotation(groups.LWSSize, "3")(p) },
+		"Kueue":           func(p *corev1.Pod) { label(groups.KueueGroup, "k")(p); annotation(groups.KueueTotal, "3")(p) },
+		"ours":            func(p *corev1.Pod) { of("k")(p); annotation(v1alpha1.AnnotationMinMember, "3")(p) },
+	} {
+		s := newState(pod("a", in), pod("b", in))
+		if job := snap(t, s, start).Jobs[0]; job.Warning != "" {
+			t.Errorf("%s: warning %q", name, job.Warning)
+		}
+		if effect := s.Apply(seen(pod("leader", in, by("other")))); !effect.Report {
+			t.Errorf("%s: effect %+v", name, effect)
+		}
+		if job := snap(t, s, start).Jobs[0]; job.Warning != want {
+			t.Errorf("%s: warning %q, want %q", name, job.Warning, want)
+		}
+		s.Apply(gone(pod("leader")))
+		if job := snap(t, s, start).Jobs[0]; job.Warning != "" {
+			t.Errorf("%s, without it: warning %q", name, job.Warning)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 	"unique"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -155,7 +156,7 @@ func (s *State) counts(pod *corev1.Pod) bool {
 	ours := s.schedulers[pod.Spec.SchedulerName]
 	switch {
 	case terminal(pod):
-		return ours && !hasEndedByEviction(pod)
+		return ours && !s.hasEndedByDeletion(pod)
 	case pod.Spec.NodeName != "":
 		return true
 	default:
@@ -167,17 +168,25 @@ func terminal(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// hasEndedByEviction reports whether a pod that is evicted has ended with the exit code 0, as many programs do on SIGTERM. It has
+// hasEndedByDeletion reports whether a pod that is deleted has ended with the exit code 0, as many programs do on SIGTERM. It has
 // not done its work, and what controls it makes another one: until it is gone it would count in the place of that, and a part
-// of its gang would start. A Job counts it as done, and makes none.
-func hasEndedByEviction(pod *corev1.Pod) bool {
+// of its gang would start. A Job of Kubernetes counts it as done, and makes none; Kueue deletes one that is made.
+func (s *State) hasEndedByDeletion(pod *corev1.Pod) bool {
+	if pod.Status.Phase != corev1.PodSucceeded || !isDeletedAlive(pod) {
+		return false
+	}
 	controller := metav1.GetControllerOfNoCopy(pod)
-	return pod.Status.Phase == corev1.PodSucceeded && isEvicted(pod) && (controller == nil || controller.Kind != "Job")
+	ofJob := controller != nil && controller.Kind == "Job" && controller.APIVersion == batchv1.SchemeGroupVersion.String()
+	return !ofJob && s.sources.Of(pod).Job.Source != model.SourceKueue
 }
 
-// isEvicted reports whether a pod is being deleted by an eviction, a scheduler or another controller of nodes.
-func isEvicted(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp != nil && slices.ContainsFunc(pod.Status.Conditions, func(condition corev1.PodCondition) bool {
+// isDeletedAlive reports whether a pod was deleted before it had ended: by an eviction, a scheduler or another controller of
+// nodes, or with a grace, which the API server does not give to a pod that has ended.
+func isDeletedAlive(pod *corev1.Pod) bool {
+	if pod.DeletionTimestamp == nil {
+		return false
+	}
+	return ptr.Deref(pod.DeletionGracePeriodSeconds, 0) > 0 || slices.ContainsFunc(pod.Status.Conditions, func(condition corev1.PodCondition) bool {
 		return condition.Type == corev1.DisruptionTarget && condition.Status == corev1.ConditionTrue
 	})
 }

@@ -30,7 +30,7 @@ func (s *State) compare(before, after *podState) (effect Effect, refill bool) {
 		waits && a.Shape != b.Shape || a.Pod != b.Pod && differentQuestion(a.Pod, b.Pod, waits, expected)
 	whole := s.makesWhole(before, after)
 	effect = Effect{
-		Schedule: moved && !expected || joins || asks || whole && s.waits(b.Job) ||
+		Schedule: moved && !expected || joins || asks || whole && (s.waits(b.Job) || s.snapshot.Job(b.Job).Invalid != nil) ||
 			len(s.reserved) > 0 && !sameStartTime(a.Pod, b.Pod), // when capacity is expected to be free depends on it
 		Report: (moved || joins || asks) && (a.Job != model.JobKey{} || b.Job != model.JobKey{}),
 	}

@@ -149,3 +149,48 @@ func TestAHugeMinimum(t *testing.T) {
 		t.Errorf("minimum %d", job.MinMember)
 	}
 }
+
+// TestARayJobThatIsTriedAgain, or resumed, has a RayCluster of another name in the same group: pods of the one before, which are
+// not deleted yet, count for nothing. RayClusters that are in a group of another name are one gang.
+func TestARayJobThatIsTriedAgain(t *testing.T) {
+	for group, together := range map[string]bool{"ray-train-pg": false, "mine": true} {
+		spec := volcanoSpec(group, 1, "Running")
+		spec.MinMember = 3
+		s := newState(node("n"), spec)
+		for i := range 3 {
+			s.Apply(seen(pod(fmt.Sprint("old-", i), ofVolcano(group), controlled("RayCluster", "train-a", "a"), on("n"), phase(corev1.PodRunning))))
+		}
+		snap(t, s, start)
+		for i := range 3 {
+			s.Apply(seen(pod(fmt.Sprint("new-", i), ofVolcano(group), controlled("RayCluster", "train-b", "b"), created(start.Add(time.Minute)))))
+			job := snap(t, s, start).Job(spec.Key())
+			if exist := job.FirstUnmetMinimum((*model.Task).Exists) == nil; job.Whole != together || exist != (together || i == 2) {
+				t.Errorf("%s, %d of 3 are made: minimum %d, whole %t", group, i+1, job.MinMember, job.Whole)
+			}
+		}
+	}
+}
+
+// TestJobSetsThatShareAGroup have attempts of their own: pods of one that was never tried again are not of an earlier attempt of
+// the other.
+func TestJobSetsThatShareAGroup(t *testing.T) {
+	of := func(set, attempt string) podOption {
+		return func(p *corev1.Pod) {
+			ofForeign("g")(p)
+			label("jobset.sigs.k8s.io/jobset-name", set)(p)
+			label("jobset.sigs.k8s.io/jobset-uid", set)(p)
+			label("jobset.sigs.k8s.io/restart-attempt", attempt)(p)
+		}
+	}
+	running := []podOption{on("n"), phase(corev1.PodRunning)}
+	s := newState(node("n"), foreignSpec("g", 1, 2), pod("a-0", append(running, of("a", "0"))...), pod("b-0", append(running, of("b", "0"))...))
+	snap(t, s, start)
+	s.Apply(seen(pod("a-1", of("a", "1"))))
+	if job := snap(t, s, start).Job(foreignKey("g")); job.MinMember != 3 || !job.Whole {
+		t.Errorf("minimum %d, whole %t: one is of an earlier attempt", job.MinMember, job.Whole)
+	}
+	s.Apply(gone(pod("a-0")))
+	if job := snap(t, s, start).Job(foreignKey("g")); job.MinMember != 2 || job.FirstUnmetMinimum((*model.Task).Exists) != nil {
+		t.Errorf("minimum %d: both exist", job.MinMember)
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/component-helpers/storage/volume"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -104,21 +105,9 @@ const maxMark = 512
 // keptIdentity is the metadata of an object that is too large.
 func keptIdentity(meta *metav1.ObjectMeta, why string) metav1.ObjectMeta {
 	kept := stripMeta(meta)
-	kept.Generation, kept.OwnerReferences = meta.Generation, shortController(meta)
+	kept.Generation, kept.OwnerReferences = meta.Generation, groups.ShortController(meta)
 	kept.Annotations = map[string]string{annotationTooLarge: why}
 	return kept
-}
-
-// maxReference is the most that is kept of a reference to an owner, in bytes: more than a name, a kind and a version can have.
-const maxReference = 1 << 10
-
-// shortController returns the controller among the owners of an object; none when the reference is longer than one can be.
-func shortController(meta *metav1.ObjectMeta) []metav1.OwnerReference {
-	owner := metav1.GetControllerOfNoCopy(meta)
-	if owner == nil || len(owner.Name)+len(owner.Kind)+len(owner.APIVersion)+len(owner.UID) > maxReference {
-		return nil
-	}
-	return []metav1.OwnerReference{*owner}
 }
 
 // limitRules drops all rules of placement of a pod that has too many: of a pod that waits none is read any more, and one on a

@@ -25,8 +25,8 @@ var (
 )
 
 // StripPod returns what the state and kube-scheduler's plugins read of a pod, and nothing else: a cluster has many. A
-// finished pod keeps name, UID, group, role, index, owner and phase, and that it is evicted. The pod itself is not changed. It is
-// for the transform of an informer and safe for concurrent use.
+// finished pod keeps name, UID, group, role, index, owner and phase, and that it was deleted before. The pod itself is not
+// changed. It is for the transform of an informer and safe for concurrent use.
 func StripPod(pod *corev1.Pod) *corev1.Pod {
 	if terminal(pod) {
 		return stripFinished(pod)
@@ -71,7 +71,7 @@ func StripNode(node *corev1.Node) *corev1.Node {
 // What is dropped of the texts could not be read as what it should be.
 func stripFinished(pod *corev1.Pod) *corev1.Pod {
 	meta := stripMeta(&pod.ObjectMeta)
-	meta.OwnerReferences = shortController(&pod.ObjectMeta)
+	meta.OwnerReferences = groups.ShortController(&pod.ObjectMeta)
 	for _, key := range slices.Concat(marks.Labels, indexes) {
 		if value, ok := pod.Labels[key]; ok {
 			metav1.SetMetaDataLabel(&meta, key, value)
@@ -94,7 +94,7 @@ func stripFinished(pod *corev1.Pod) *corev1.Pod {
 		Spec:       corev1.PodSpec{SchedulerName: model.Brief(pod.Spec.SchedulerName, maxName), SchedulingGroup: shortGroup(pod)},
 		Status:     corev1.PodStatus{Phase: pod.Status.Phase},
 	}
-	if isEvicted(pod) {
+	if isDeletedAlive(pod) {
 		stripped.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}}
 	}
 	return stripped

@@ -135,3 +135,29 @@ func TestLittleIsKeptOfAFinishedPod(t *testing.T) {
 		}
 	}
 }
+
+// TestAPodThatSucceedsWhileItIsDeleted counts for nothing, whole or stripped, and stripped again. One that had succeeded before,
+// which the API server deletes without a grace, does.
+func TestAPodThatSucceedsWhileItIsDeleted(t *testing.T) {
+	of := func(grace int64, conditions ...corev1.PodCondition) *corev1.Pod {
+		one := pod("a", on("n"), phase(corev1.PodSucceeded), deleting(start))
+		one.DeletionGracePeriodSeconds, one.Status.Conditions = &grace, conditions
+		return one
+	}
+	evicted := corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}
+	for name, c := range map[string]struct {
+		pod  *corev1.Pod
+		want int
+	}{
+		"deleted while it ran": {of(30), 0},
+		"deleted afterwards":   {of(0), 1},
+		"evicted":              {of(0, evicted), 0},
+	} {
+		stripped := StripPod(c.pod)
+		for _, pod := range []*corev1.Pod{c.pod, stripped, StripPod(stripped)} {
+			if tasks := tasksIn(snap(t, newState(node("n"), pod), start)); len(tasks) != c.want {
+				t.Errorf("%s: %d tasks, want %d, of %+v", name, len(tasks), c.want, pod.ObjectMeta)
+			}
+		}
+	}
+}

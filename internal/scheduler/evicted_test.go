@@ -15,14 +15,16 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// endEvicted evicts pods, which end with the exit code 0 and are not gone yet.
-func (w *world) endEvicted(names ...string) {
+// endDeleted deletes pods while they run, or evicts them. They end with the exit code 0 and are not gone yet.
+func (w *world) endDeleted(evicted bool, names ...string) {
 	for _, name := range names {
 		w.change(name, func(pod *corev1.Pod) {
 			pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = new(metav1.NewTime(w.clock.Now())), new(int64(30))
-			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
-				Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI",
-			})
+			if evicted {
+				pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
+					Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI",
+				})
+			}
 		})
 	}
 	w.play(w.t.Context(), time.Second)
@@ -31,9 +33,27 @@ func (w *world) endEvicted(names ...string) {
 	}
 }
 
-// TestMembersThatEndWhileTheyAreEvicted with the exit code 0 have not done their work: the members that are made for them start
-// together. A Job has counted them as done.
-func TestMembersThatEndWhileTheyAreEvicted(t *testing.T) {
+// ofOther shows a group of another project of three, and makes members of it, with a controller of that version and kind.
+func ofOther(source model.Source, version, kind string) (gang func(w *world), member func(w *world, i int)) {
+	return func(w *world) { w.foreignObject(source, "mpi") }, func(w *world, i int) {
+		w.member("mpi", i)
+		w.change(fmt.Sprint("mpi-", i), func(pod *corev1.Pod) {
+			marked(source, pod, "mpi", i)
+			pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: version, Kind: kind, Name: "mpi", UID: "u", Controller: new(true)}}
+		})
+	}
+}
+
+// TestMembersThatEndWhileTheyAreDeleted or evicted with the exit code 0 have not done their work: the members that are made for
+// them start together. A Job of Kubernetes has counted them as done; one of Volcano has not.
+func TestMembersThatEndWhileTheyAreDeleted(t *testing.T) {
+	for _, evicted := range []bool{false, true} {
+		membersEnd(t, evicted)
+	}
+}
+
+func membersEnd(t *testing.T, evicted bool) {
+	ofVolcano, inVolcano := ofOther(model.SourceVolcano, "batch.volcano.sh/v1alpha1", "Job")
 	for name, c := range map[string]struct {
 		gang   func(w *world)
 		member func(w *world, i int)
@@ -51,7 +71,8 @@ func TestMembersThatEndWhileTheyAreEvicted(t *testing.T) {
 				w.change(fmt.Sprint("mpi-", i), func(pod *corev1.Pod) { marked(model.SourceCoscheduling, pod, "mpi", i) })
 			}, nil,
 		},
-		"a Job": {func(*world) {}, func(w *world, i int) { w.implied("mpi", i, 3) }, []string{"mpi-3 n1"}},
+		"a Job of Volcano": {ofVolcano, inVolcano, nil},
+		"a Job":            {func(*world) {}, func(w *world, i int) { w.implied("mpi", i, 3) }, []string{"mpi-3 n1"}},
 	} {
 		w := newWorld(t)
 		w.node("n1", "3")
@@ -62,7 +83,8 @@ func TestMembersThatEndWhileTheyAreEvicted(t *testing.T) {
 		w.play(t.Context(), time.Minute)
 		w.run("mpi-0", "mpi-1", "mpi-2")
 		w.play(t.Context(), time.Minute)
-		w.endEvicted("mpi-0", "mpi-1", "mpi-2")
+		w.endDeleted(evicted, "mpi-0", "mpi-1", "mpi-2")
+		name = fmt.Sprintf("%s, evicted %t", name, evicted)
 		w.node("n1", "1")
 		for i := range 3 {
 			c.member(w, 3+i)
@@ -80,5 +102,30 @@ func TestMembersThatEndWhileTheyAreEvicted(t *testing.T) {
 		}
 		w.play(t.Context(), time.Minute)
 		w.wantBound(name, "mpi-3", "mpi-4", "mpi-5")
+	}
+}
+
+// TestAMemberOfAKueueGroupThatEndsWhileItIsEvicted counts: Kueue takes it for one that has succeeded, and lets no pod be made in
+// its place.
+func TestAMemberOfAKueueGroupThatEndsWhileItIsEvicted(t *testing.T) {
+	gang, member := ofOther(model.SourceKueue, "apps/v1", "ReplicaSet")
+	for _, evicted := range []bool{false, true} {
+		w := newWorld(t)
+		w.node("n1", "3")
+		gang(w)
+		for i := range 3 {
+			member(w, i)
+		}
+		w.play(t.Context(), time.Minute)
+		w.run("mpi-0", "mpi-1", "mpi-2")
+		w.play(t.Context(), time.Minute)
+		w.endDeleted(evicted, "mpi-0", "mpi-1", "mpi-2")
+		w.inPhase("mpi-1", corev1.PodFailed)
+		w.inPhase("mpi-2", corev1.PodFailed)
+		member(w, 3)
+		member(w, 4)
+		if got := sent(w.play(t.Context(), time.Minute), commit.CallBind); !slices.Equal(got, []string{"mpi-3 n1", "mpi-4 n1"}) {
+			t.Errorf("evicted %t: bound %q", evicted, got)
+		}
 	}
 }

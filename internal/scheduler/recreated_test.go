@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/internal/cluster"
@@ -68,4 +69,39 @@ func TestAJobSetThatIsMadeAgain(t *testing.T) {
 		w.play(t.Context(), time.Minute)
 		w.wantBound(name, "new-0", "new-1", "new-2")
 	}
+}
+
+// TestARayJobThatIsTriedAgain while the pods of its first RayCluster are not deleted yet: those of the second start together once
+// there is capacity for all of them, and a pod that submits the job counts for neither.
+func TestARayJobThatIsTriedAgain(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "4")
+	w.volcano("ray-train-pg", func(spec *groups.Spec) { spec.MinMember = 3 })
+	attempt := func(kind, name string, members ...int) {
+		for _, i := range members {
+			w.volcanoMember("ray-train-pg", i)
+			w.change(fmt.Sprint("ray-train-pg-", i), func(pod *corev1.Pod) {
+				pod.CreationTimestamp = metav1.NewTime(w.clock.Now())
+				pod.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: name, UID: types.UID(name), Controller: new(true)}}
+			})
+		}
+	}
+	attempt("RayCluster", "train-a", 0, 1, 2)
+	w.play(t.Context(), time.Minute)
+	w.run("ray-train-pg-0", "ray-train-pg-1", "ray-train-pg-2")
+	attempt("Job", "train", 3)
+	w.play(t.Context(), time.Minute)
+	w.wantBound("the first", "ray-train-pg-0", "ray-train-pg-1", "ray-train-pg-2", "ray-train-pg-3")
+	w.inPhase("ray-train-pg-3", corev1.PodFailed)
+	w.node("n1", "5")
+	attempt("RayCluster", "train-b", 4, 5, 6)
+	w.play(t.Context(), time.Minute)
+	w.gone("ray-train-pg-0")
+	w.node("n1", "4")
+	w.play(t.Context(), time.Minute)
+	w.wantBound("capacity for two", "ray-train-pg-1", "ray-train-pg-2", "ray-train-pg-3")
+	w.gone("ray-train-pg-1")
+	w.gone("ray-train-pg-2")
+	w.play(t.Context(), time.Minute)
+	w.wantBound("capacity for all", "ray-train-pg-3", "ray-train-pg-4", "ray-train-pg-5", "ray-train-pg-6")
 }

@@ -182,7 +182,7 @@ func (w *world) makePod(j *job, role string) {
 	}
 	if j.implicit {
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1alpha1.AnnotationMinMember, fmt.Sprint(j.min))
-		pod.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: j.name, UID: types.UID("controller-" + j.name), Controller: new(true)}}
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: j.name, UID: types.UID("controller-" + j.name), Controller: new(true)}}
 	}
 	if len(j.roles) > 0 {
 		pod.Labels[v1alpha1.LabelRole] = j.roles[w.made%len(j.roles)].Name

@@ -279,7 +279,7 @@ func (g *gang) needs() (minimum, late int) {
 		if foreign(pod) {
 			continue
 		}
-		task := &model.Task{Pod: pod, Placement: model.Placement{Status: statusOf(pod)}}
+		task := &model.Task{Pod: pod, Created: pod.CreationTimestamp.Time, Placement: model.Placement{Status: statusOf(pod)}}
 		membership := g.sources.Of(pod)
 		for one := range membership.All() {
 			if one.Job.Source == job.Key.Source {

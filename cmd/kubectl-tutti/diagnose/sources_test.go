@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -108,5 +109,26 @@ func TestWhyDoesNotNameTheOwnerOfTheGroup(t *testing.T) {
 		if len(waiting) != 1 || !slices.Equal(waiting[0].Notes, want) {
 			t.Errorf("of MPIJob %s: %+v", owner, waiting[0])
 		}
+	}
+}
+
+// TestWhatAGroupNeedsWhoseOwnerIsMadeAgain: pods of the one before count for nothing, and the younger pods say which that is.
+func TestWhatAGroupNeedsWhoseOwnerIsMadeAgain(t *testing.T) {
+	spec := &groups.Spec{Source: model.SourceCoscheduling, MinMember: 3}
+	spec.Namespace, spec.Name, spec.UID = "ns", "g", "group"
+	namespace := &Namespace{Name: "ns", Sources: groups.Default(), Foreign: []*groups.Spec{spec}}
+	for i, uid := range []types.UID{"old", "old", "old", "new"} {
+		pod := corev1.Pod{}
+		pod.Namespace, pod.Name, pod.UID, pod.Spec.SchedulerName = "ns", fmt.Sprint("p", i), types.UID(fmt.Sprint(i)), "tutti"
+		pod.Labels = map[string]string{groups.LabelCoscheduling: "g"}
+		pod.CreationTimestamp = metav1.Unix(int64(1000+i), 0)
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "kubeflow.org/v1", Kind: "PyTorchJob", Name: "train", UID: uid, Controller: new(true)}}
+		if uid == "old" {
+			pod.Spec.NodeName, pod.Status.Phase = "n", corev1.PodRunning
+		}
+		namespace.Pods = append(namespace.Pods, pod)
+	}
+	if found, err := Diagnose(namespace, Any, "g"); err != nil || found.Members.Needs != 6 || found.Members.Exist != 4 {
+		t.Errorf("%v, %+v; want 3 beside 3 of before", err, found.Members)
 	}
 }

@@ -133,6 +133,26 @@ func TestDecodeNeverPanics(t *testing.T) {
 	})
 }
 
+// TestLongNamesAreNotKept: neither a reference to a controller that is longer than one can be, nor names of roles.
+func TestLongNamesAreNotKept(t *testing.T) {
+	long := strings.Repeat("x", 1<<16)
+	for field, source := range map[string]model.Source{"minTaskMember": model.SourceVolcano, "pytorchReplicaSpecs": model.SourcePyTorchJob} {
+		value := map[string]any{long: int64(1)}
+		if source.OwnsPods() {
+			value[long] = map[string]any{}
+		}
+		watch, _ := WatchOf(source)
+		spec := watch.Decode(&unstructured.Unstructured{Object: map[string]any{
+			"metadata": map[string]any{"ownerReferences": []any{map[string]any{"kind": "JobSet", "name": long, "uid": "u", "controller": true}}},
+			"spec":     map[string]any{field: value, "minMember": int64(2)},
+		}})
+		want := "spec." + field + ": " + strings.Repeat("x", 40) + "… is longer than a name can be"
+		if len(spec.OwnerReferences) != 0 || len(spec.Roles) != 0 || spec.Contradiction != want {
+			t.Errorf("%s: %d owners, %d roles, %s", field, len(spec.OwnerReferences), len(spec.Roles), model.Brief(spec.Contradiction, 200))
+		}
+	}
+}
+
 // TestSameSpecs: what others write beside it is not another one.
 func TestSameSpecs(t *testing.T) {
 	object := func(change func(map[string]any)) *Spec {

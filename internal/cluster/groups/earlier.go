@@ -4,10 +4,12 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -46,7 +48,7 @@ func NewestAttempt(job *model.Job) *model.Job {
 // byIncarnation returns the tasks that were made for the object of now, in the newest attempt of a JobSet or in none, and those
 // of before.
 func byIncarnation(job *model.Job) (newest, earlier []*model.Task) {
-	objects, last := newestObjects(job), 0
+	objects, last := newestObjects(job), map[string]int(nil) // by the name of the JobSet; most were never tried again
 	isGone := func(task *model.Task) bool {
 		if objects == nil {
 			return false
@@ -55,12 +57,18 @@ func byIncarnation(job *model.Job) (newest, earlier []*model.Task) {
 		return uid != objects[object]
 	}
 	for _, task := range job.Tasks {
-		if !isGone(task) {
-			last = max(last, attempt(task))
+		if n := attempt(task); n > 0 && !isGone(task) {
+			if last == nil {
+				last = map[string]int{}
+			}
+			set := task.Pod.Labels[jobSetName]
+			last[set] = max(last[set], n)
 		}
 	}
-	isEarlier := func(task *model.Task) bool { return isGone(task) || attempt(task) >= 0 && attempt(task) < last }
-	if objects == nil && last == 0 || !slices.ContainsFunc(job.Tasks, isEarlier) {
+	isEarlier := func(task *model.Task) bool {
+		return isGone(task) || attempt(task) >= 0 && attempt(task) < last[task.Pod.Labels[jobSetName]]
+	}
+	if objects == nil && last == nil || !slices.ContainsFunc(job.Tasks, isEarlier) {
 		return job.Tasks, nil
 	}
 	return selected(job.Tasks, func(task *model.Task) bool { return !isEarlier(task) }), selected(job.Tasks, isEarlier)
@@ -113,13 +121,18 @@ func haveSameName(tasks []*model.Task) bool {
 }
 
 // madeFor returns the object that a pod is made for: its JobSet, by the label that its controller writes, else what controls
-// it. Both are empty when nothing does.
+// it. Both are empty when nothing does. A RayJob that is tried again, or resumed, makes a RayCluster of another name, whose pods
+// are in the same group (getAppPodGroupName in controllers/ray/batchscheduler/volcano of KubeRay): the name does not count there.
 func madeFor(task *model.Task) (of object, uid types.UID) {
 	if uid := task.Pod.Labels[jobSetUID]; uid != "" {
 		return object{model.SourceJobSet.Kind(), task.Pod.Labels[jobSetName]}, types.UID(uid)
 	}
 	if controller := metav1.GetControllerOfNoCopy(task.Pod); controller != nil {
-		return object{controller.Kind, controller.Name}, controller.UID
+		of = object{controller.Kind, controller.Name}
+		if of.kind == model.SourceRayCluster.Kind() && strings.HasPrefix(task.Pod.Annotations[v1alpha1.AnnotationKubeBatchGroup], "ray-") {
+			of.name = ""
+		}
+		return of, controller.UID
 	}
 	return of, uid
 }

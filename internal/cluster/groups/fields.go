@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -77,13 +78,25 @@ func (f *fields) keys(path ...string) []string {
 	case nil:
 	case map[string]any:
 		if len(value) <= maxRoles {
-			return slices.Sorted(maps.Keys(value))
+			return f.names(value, path...)
 		}
 		f.contradict("%s has %d fields, at most %d are supported", strings.Join(path, "."), len(value), maxRoles)
 	default:
 		f.contradict("%s is %s, it must be an object", strings.Join(path, "."), typeOf(value))
 	}
 	return nil
+}
+
+// names returns the keys of an object that a path leads to, sorted; none when one is longer than a name can be.
+func (f *fields) names(object map[string]any, path ...string) []string {
+	names := slices.Sorted(maps.Keys(object))
+	for _, name := range names {
+		if len(name) > validation.DNS1123SubdomainMaxLength {
+			f.contradict("%s: %s is longer than a name can be", strings.Join(path, "."), model.Brief(name, maxQuoted))
+			return nil
+		}
+	}
+	return names
 }
 
 // list returns the objects of a list; none when there is none.

@@ -25,7 +25,9 @@ func (native) Of(pod *corev1.Pod) (Membership, bool) {
 	if group == nil || group.PodGroupName == nil || *group.PodGroupName == "" || len(*group.PodGroupName) > validation.DNS1123SubdomainMaxLength {
 		return Membership{}, false
 	}
-	return Membership{Job: model.JobKey{Namespace: pod.Namespace, Name: *group.PodGroupName, Source: model.SourceNative}}, true
+	return Membership{
+		Job: model.JobKey{Namespace: pod.Namespace, Name: *group.PodGroupName, Source: model.SourceNative}, Role: foreignRole(pod),
+	}, true
 }
 
 func (native) Watches() []Watch {

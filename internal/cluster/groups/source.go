@@ -95,36 +95,47 @@ type Shown struct {
 
 // Identity is what is kept of the metadata of a foreign object.
 func Identity(object *unstructured.Unstructured) metav1.ObjectMeta {
-	meta := metav1.ObjectMeta{
+	return metav1.ObjectMeta{
 		Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(),
 		ResourceVersion: object.GetResourceVersion(), CreationTimestamp: object.GetCreationTimestamp(),
+		OwnerReferences: ShortController(object),
 	}
-	if controller := metav1.GetControllerOf(object); controller != nil {
-		meta.OwnerReferences = []metav1.OwnerReference{*controller}
+}
+
+// maxReference is the most that is kept of a reference to an owner, in bytes: more than a name, a kind and a version can have.
+const maxReference = 1 << 10
+
+// ShortController returns the controller among the owners of an object; none when the reference is longer than one can be.
+func ShortController(object metav1.Object) []metav1.OwnerReference {
+	owner := metav1.GetControllerOfNoCopy(object)
+	if owner == nil || len(owner.Name)+len(owner.Kind)+len(owner.APIVersion)+len(owner.UID) > maxReference {
+		return nil
 	}
-	return meta
+	return []metav1.OwnerReference{*owner}
 }
 
 // Parent returns the key of the job of the object that controls a group object and says which roles are late; ok is false when
-// there is none. The JobSet of a TrainJob has its name (pkg/runtime of kubeflow/trainer).
+// there is none. The JobSet of a TrainJob has its name (pkg/runtime of kubeflow/trainer). The MPIJob of training-operator is of
+// another version than that of mpi-operator.
 func (s *Spec) Parent() (key model.JobKey, ok bool) {
 	if s.Source.OwnsPods() {
 		return key, false
 	}
 	for _, controller := range s.OwnerReferences {
-		switch key = (model.JobKey{Namespace: s.Namespace, Name: controller.Name}); controller.Kind {
-		case "MPIJob":
+		switch key = (model.JobKey{Namespace: s.Namespace, Name: controller.Name}); {
+		case controller.Kind == "MPIJob" && controller.APIVersion != "kubeflow.org/v1":
 			key.Source = model.SourceMPIJob
-		case "JobSet", "TrainJob":
+		case controller.Kind == "JobSet", controller.Kind == "TrainJob":
 			key.Source = model.SourceJobSet
 		}
 	}
 	return key, key.Source != model.SourcePodGroup
 }
 
-// WithLate returns the spec with the late roles of its parent, which may be nil, and those that are done.
+// WithLate returns the spec with the late roles of its parent, which may be nil, and those that are done. A group that needs
+// fewer than the parent has is not of all its roles: a JobSet may have a group for each.
 func (s *Spec) WithLate(parent *Spec) *Spec {
-	if parent == nil || len(parent.Done) == 0 && !parent.HasLate() {
+	if parent == nil || s.MinMember < parent.MinMember || len(parent.Done) == 0 && !parent.HasLate() {
 		return s
 	}
 	all := *s

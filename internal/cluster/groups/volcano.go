@@ -3,7 +3,6 @@ package groups
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -151,7 +150,7 @@ func (f *fields) minima(path ...string) (roles []model.Role, sum int64) {
 			f.contradict("%s names %d roles, at most %d are supported", at, len(value), maxRoles)
 			return nil, 0
 		}
-		for _, name := range slices.Sorted(maps.Keys(value)) {
+		for _, name := range f.names(value, path...) {
 			n := f.integer(append(slices.Clone(path), name)...)
 			if n < 0 {
 				f.contradict("%s.%s is %d, it must be at least 0", at, model.Brief(name, maxQuoted), n)

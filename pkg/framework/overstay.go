@@ -3,6 +3,7 @@ package framework
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -38,6 +39,7 @@ func (s *Session) overstayedOn(holder *model.Job, held *model.Reservation) (jobs
 		if node == nil {
 			continue
 		}
+		s.wakeForGuests(node, now)
 		missing := reserved.Request.Clone()
 		for i := range missing {
 			missing[i] -= node.Idle.At(i) - node.Pipelined.At(i) - node.Reserved.At(i)
@@ -79,6 +81,15 @@ func guestsOn(node *model.Node, since, now int64) []*model.Task {
 		return cmp.Or(cmp.Compare(b.OnNodeSince(now), a.OnNodeSince(now)), cmp.Compare(a.UID, b.UID))
 	})
 	return guests
+}
+
+// wakeForGuests wakes the loop when a task becomes one of the guests that came later than now, by another clock.
+func (s *Session) wakeForGuests(node *model.Node, now int64) {
+	for _, task := range node.Tasks {
+		if at := task.OnNodeSince(now); at > now && task.Job != (model.JobKey{}) {
+			s.WakeAt(time.Unix(at, 0))
+		}
+	}
 }
 
 // overstays reports whether a unit may be evicted for a holder of its own priority.

@@ -104,11 +104,19 @@ type startEstimate struct {
 	// start is when the last of the pods that use the capacity is expected to leave; zero when that is unknown of any. When no
 	// pod uses it any more it is what it was, or now.
 	start time.Time
-	// first is when what is known of the first of them is not believed any more, in seconds since 1970; zero when nothing is.
+	// first is when time alone first changes what is to be expected, in seconds since 1970: what is known of a pod is not believed
+	// any more, or one came then, by another clock. It is zero when time alone changes nothing.
 	first int64
 	// displaced reports that a job of higher priority has taken some of the capacity since, and stays for longer than was
 	// expected.
 	displaced bool
+}
+
+// changesAt takes note that time alone changes what is to be expected at that moment, unless it has passed.
+func (o *startEstimate) changesAt(at, now int64) {
+	if at > now && (o.first == 0 || at < o.first) {
+		o.first = at
+	}
 }
 
 // estimateStart looks at the tasks that use the capacity of a reservation. ok is false when there is no such capacity, however
@@ -129,10 +137,13 @@ func (r *run) estimateStart(job *model.Job, reservation *model.Reservation) (o s
 			}
 			missing.Sub(leaving.task.Request)
 			last = max(last, leaving.end)
-			if until := leaving.end + overrunGrace; leaving.end != unknown && until > r.now && (o.first == 0 || until < o.first) {
-				o.first = until
+			if leaving.end != unknown {
+				o.changesAt(leaving.end+overrunGrace, r.now)
 			}
-			o.displaced = o.displaced || r.displacesReservation(leaving, job, reservation)
+			if r.displacesReservation(leaving, job, reservation) {
+				o.displaced = o.displaced || leaving.since <= r.now
+				o.changesAt(leaving.since, r.now)
+			}
 		}
 		if missing.any() {
 			return o, false
@@ -157,7 +168,7 @@ func (r *run) expected(job *model.Job, before time.Time, last int64) time.Time {
 
 // displacesReservation reports whether a task of a job of higher priority, or of another queue by its guarantee, came to its node
 // after the capacity there was reserved, and will not be gone in time. A task that came later than now came so by another clock.
-// It cannot be told from the tasks that were there: what is planned again because of it would be planned again in each cycle.
+// It displaces nothing before then: what is planned again because of it would be planned again in each cycle.
 func (r *run) displacesReservation(leaving expectedCompletion, job *model.Job, reservation *model.Reservation) bool {
 	above := r.session.Snapshot.Job(leaving.task.Job)
 	switch {
@@ -177,8 +188,7 @@ func (r *run) displacesReservation(leaving expectedCompletion, job *model.Job, r
 	if !reservation.ExpectedStart.IsZero() {
 		expected = reservation.ExpectedStart.Unix()
 	}
-	since := leaving.since > reservation.Since.Unix() && leaving.since <= r.now
-	return since && (leaving.end == unknown || leaving.end > expected)
+	return leaving.since > reservation.Since.Unix() && (leaving.end == unknown || leaving.end > expected)
 }
 
 // shortage is what is missing of a request on a node, where it is more than zero.

@@ -313,8 +313,12 @@ func (f *foreign) missing(key model.JobKey) *model.Refusal {
 }
 
 // wantsMore reports whether the object asks for more of a resource than all members request together. It reads the pods where the
-// tasks do not take as much, since what these take depends on what the nodes offer.
+// tasks do not take as much, since what these take depends on what the nodes offer. Where a member has succeeded it is not known:
+// what that one requested is not kept.
 func (s *State) wantsMore(job *model.Job, spec *groups.Spec) bool {
+	if slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Status == model.Succeeded }) {
+		return false
+	}
 	lacks := func(wanted groups.Amount) bool { return !s.take(job.Tasks, wanted) }
 	return slices.ContainsFunc(spec.MinResources, lacks) && requestLess(job.Tasks, spec.MinResources)
 }

@@ -265,6 +265,19 @@ func TestRemarksOnAForeignGroup(t *testing.T) {
 	}
 }
 
+// TestNoRemarkOnceAMemberHasSucceeded: what that one requested is not kept, and the others need not request as much alone.
+func TestNoRemarkOnceAMemberHasSucceeded(t *testing.T) {
+	spec := foreignSpec("g", 1, 2)
+	spec.MinResources = amountsIn(list("cpu", "2"))
+	done := pod("a", ofForeign("g"), asking("cpu", "1"), on("n"), phase("Succeeded"))
+	for name, member := range map[string]*corev1.Pod{"whole": done, "stripped": StripPod(done)} {
+		s := newState(node("n"), member, pod("b", ofForeign("g"), asking("cpu", "1")), spec)
+		if job := snap(t, s, start).Job(foreignKey("g")); job.Whole || job.Warning != "" {
+			t.Errorf("%s: was whole: %t; %q", name, job.Whole, job.Warning)
+		}
+	}
+}
+
 // TestRemarksAreTheSameTwice: amounts whose number is behind a pointer stay what the object says, so that the job is read as
 // before and a version that says the same is no news.
 func TestRemarksAreTheSameTwice(t *testing.T) {

@@ -139,8 +139,10 @@ func hasTerms(task *model.Task) bool {
 // neverPreempts reports whether the group, or a pod of it that has not ended, wants no pod evicted for it.
 func neverPreempts(job *model.Job, group *v1alpha1.PodGroup) bool {
 	never := func(policy *corev1.PreemptionPolicy) bool { return policy != nil && *policy == corev1.PreemptNever }
-	return group != nil && never(group.Spec.PreemptionPolicy) ||
-		slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return never(task.Pod.Spec.PreemptionPolicy) })
+	says := func(task *model.Task) bool {
+		return task.Status != model.Succeeded && task.Status != model.Failed && never(task.Pod.Spec.PreemptionPolicy)
+	}
+	return group != nil && never(group.Spec.PreemptionPolicy) || slices.ContainsFunc(job.Tasks, says)
 }
 
 // nothingPending reports whether there is nothing to decide: no pod waits, and the job has its minimum, or has ended, or is no

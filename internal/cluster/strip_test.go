@@ -75,6 +75,7 @@ func TestStrip(t *testing.T) {
 func TestStripLosesNothingThatCounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, whole, stripped := newWorld(t), newState(), newState()
+		w.graces = true
 		for range w.number(30, "steps") {
 			event := w.step()
 			whole.Apply(event)

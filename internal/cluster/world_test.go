@@ -37,6 +37,8 @@ type world struct {
 	// namespace is that of all pods and groups; nil while it does not exist.
 	namespace *corev1.Namespace
 	history   []Event
+	// graces lets pods be deleted with a grace: what that means depends on which snapshots have shown them before.
+	graces bool
 }
 
 func newWorld(t *rapid.T) *world {
@@ -327,7 +329,7 @@ func (w *world) stepPod() Event {
 	case 2:
 		p.Status.Phase = rapid.SampledFrom([]corev1.PodPhase{"Succeeded", "Failed"}).Draw(w.t, "end")
 	case 3:
-		deleting(start.Add(time.Duration(w.number(60, "deleted")) * time.Second))(p)
+		w.deletes(p)
 	case 4:
 		p.Spec.SchedulingGates = nil
 	case 5:
@@ -340,6 +342,17 @@ func (w *world) stepPod() Event {
 	}
 	w.pods[name] = p
 	return w.stamp(p, seen)
+}
+
+// deletes lets a pod be deleted, with a grace, by an eviction, or neither.
+func (w *world) deletes(p *corev1.Pod) {
+	deleting(start.Add(time.Duration(w.number(60, "deleted")) * time.Second))(p)
+	if w.graces && w.chance(2, "grace") {
+		p.DeletionGracePeriodSeconds = new(int64(30))
+	}
+	if w.chance(3, "evicted") {
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI"}}
+	}
 }
 
 // draw makes a new pod with something of everything that the view keeps an index of.
@@ -378,6 +391,12 @@ func (w *world) draw(name string) *corev1.Pod {
 	}
 	if w.chance(2, "controlled") {
 		p.OwnerReferences = []metav1.OwnerReference{{UID: types.UID(w.name("owner", 1)), Controller: new(true)}}
+		if w.chance(2, "by a Job") {
+			p.OwnerReferences[0].APIVersion, p.OwnerReferences[0].Kind = "batch/v1", "Job"
+		}
+	}
+	if w.chance(4, "never preempts") {
+		p.Spec.PreemptionPolicy = new(corev1.PreemptNever)
 	}
 	if w.chance(3, "affinity") {
 		p.Spec.Affinity = w.drawAffinity()

@@ -157,7 +157,8 @@ func (r *run) expected(job *model.Job, before time.Time, last int64) time.Time {
 
 // displacesReservation reports whether a task of a job of higher priority, or of another queue by its guarantee, came to its node
 // after the capacity there was reserved, and will not be gone in time. A task that came later than now came so by another clock.
-// It cannot be told from the tasks that were there: what is planned again because of it would be planned again in each cycle.
+// It cannot be distinguished from the tasks that were there: what is planned again because of it would be planned again in each
+// cycle.
 func (r *run) displacesReservation(leaving expectedCompletion, job *model.Job, reservation *model.Reservation) bool {
 	above := r.session.Snapshot.Job(leaving.task.Job)
 	switch {

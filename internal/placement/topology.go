@@ -147,7 +147,7 @@ func (t *Placer) placeTied(ties []levelTie, chosen []topologyDomain, room model.
 	if tie.needs == 0 && len(ties)+len(chosen) > 1 && t.placeTied(ties[1:], chosen, room) {
 		return true // without any of its members
 	}
-	if !tie.mayPart || t.exhausted() {
+	if !tie.maySplit || t.exhausted() {
 		return false
 	}
 	all := t.inside(nil, tie, chosen)

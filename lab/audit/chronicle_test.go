@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// chronicleOf is a chronicle of one node for two pods, which has seen what the steps say: +x is pod x bound to the node by us, ~x by
-// another scheduler, >x pod x on a node that is not there, !x failed, -x gone.
+// chronicleOf is a chronicle of one node for two pods, which has seen what the steps say: +x is pod x bound to the node by us,
+// ~x by another scheduler, >x pod x on a node that is not there, !x failed, -x gone.
 func chronicleOf(steps ...string) *History {
 	four := node("a", map[string]string{"cpu": "4"})
 	c := NewChronicle(&four)
@@ -115,7 +115,7 @@ func TestChronicleBelievesTheServer(t *testing.T) {
 	seen := time.Now()
 	for name, c := range map[string]struct {
 		seen, stated, want time.Duration
-		silent           bool
+		silent             bool
 	}{
 		"seen immediately":           {seen: second / 5, stated: second, want: second / 5},
 		"seen late":                  {seen: 9 * second, stated: second, want: 2 * second},

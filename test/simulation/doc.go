@@ -55,8 +55,8 @@
 // is. T6 and T9 when a session ends (tables.go): what is kept of how many pods fit on each node and into each domain is what
 // counting again gives, also after a start that is undone. T3 is that the same seed leads to the same trace, a test of its own.
 // T7 is Q11 of a job that only prefers a domain. I16 and I18 are T4 then, no job waits for which a domain has capacity,
-// where one shape decides; and at rest no message of a group says otherwise. That levels which are only declared change nothing, T10, is a
-// test of its own.
+// where one shape decides; and at rest no message of a group says otherwise. That levels which are only declared change nothing,
+// T10, is a test of its own.
 //
 // What another one did to a node that the process had not received when it decided is no violation of I3: it cannot
 // know that. The same for what a request does that arrives after its client has given up.

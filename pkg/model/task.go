@@ -117,7 +117,7 @@ type Task struct {
 	// Unmarked reports that none of the pod's labels and annotations says more of its job than which one it is, and its role: the
 	// pod need not be read for that.
 	Unmarked bool
-	Created time.Time
+	Created  time.Time
 	// GraceSeconds is how long the pod may take to end when the scheduler evicts or deletes it, in seconds: its own grace period,
 	// and at most what the configuration says, by default DefaultMaxGrace. Zero is the pod's own.
 	GraceSeconds int64

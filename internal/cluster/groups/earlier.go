@@ -102,7 +102,8 @@ func isYounger(task, other *model.Task, ofJob bool) bool {
 	return ofJob || other.Deleted() && !task.Deleted()
 }
 
-// haveSameName reports whether two objects of a name are among those that the tasks are made for. Nearly always there is one object.
+// haveSameName reports whether two objects of a name are among those that the tasks are made for. Nearly always there is one
+// object.
 func haveSameName(tasks []*model.Task) bool {
 	if len(tasks) == 0 {
 		return false

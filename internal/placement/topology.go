@@ -152,7 +152,7 @@ func (t *Placer) placeTied(ties []levelTie, chosen []topologyDomain, room model.
 	}
 	all := t.inside(nil, tie, chosen)
 	few := t.fewestBelow(tie, tie.levels, all)
-	return few != nil && try(few) || len(ties)+len(chosen) > 1 && try(all) // what others prefer may be had all the same
+	return few != nil && try(few) || len(ties)+len(chosen) > 1 && try(all) // what other ties prefer may still be possible
 }
 
 // placeChosen tries to start in the domains that were chosen.

@@ -144,7 +144,7 @@ func (x *Index) ResetCache() { x.ahead, x.stale = nil, true }
 // weight is how much something counts that is kept under a text: large terms count as many small ones.
 func weight(id string) int { return 1 + len(id)>>10 }
 
-// inUse returns how much of what is kept is of pods on nodes, or was asked for of late.
+// inUse returns how much of what is kept is of pods on nodes, or was asked for recently.
 func (x *Index) inUse() (kept int) {
 	kept = len(x.keys)
 	of := func(id string, used uint64, holders ...podCounts) {

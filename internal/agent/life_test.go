@@ -198,7 +198,7 @@ func TestAProblemTakesTheOfferBack(t *testing.T) {
 	did(t, w.after(30), "look read check publish renew") // no container was moved while it was closed
 	w.allocatable = 2000
 	did(t, w.after(30), "look read publish check")
-	if !strings.Contains(w.annotation, "say it with --mode") || !w.leased.Before(w.now) {
+	if !strings.Contains(w.annotation, "set it with --mode") || !w.leased.Before(w.now) {
 		t.Errorf("published %s, leased at %s", w.annotation, w.leased)
 	}
 }

@@ -54,9 +54,9 @@ type followed struct {
 	source *Source
 	// stop ends the informer and returns when it pushes nothing any more; nil while none runs.
 	stop func()
-	// missed is how often in a row the objects could not be read; told is the reading that was pushed.
+	// missed is how often in a row the objects could not be read; last is the reading that was pushed last.
 	missed int
-	told   Reading
+	last   Reading
 	// settled reports that the first cycle need not wait for it any more; wake has a token when the sources that are on may differ.
 	settled atomic.Bool
 	wake    chan struct{}
@@ -199,8 +199,8 @@ func (f *Follower) start(ctx context.Context, one *followed) {
 
 // tell pushes how far the objects can be read, if that has changed.
 func (f *Follower) tell(ctx context.Context, one *followed, reading Reading) {
-	if one.told != reading {
-		one.told = reading
+	if one.last != reading {
+		one.last = reading
 		klog.FromContext(ctx).Info("Foreign groups", "resource", one.source.Name, "state", reading.String())
 		f.push(Event{Kind: KindReading, Source: one.Source, Reading: reading})
 	}

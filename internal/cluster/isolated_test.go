@@ -123,7 +123,7 @@ func TestConflicts(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		if again := s.TakeConflicts(); again != nil {
-			t.Errorf("told twice: %v", again)
+			t.Errorf("returned twice: %v", again)
 		}
 		s.Apply(Event{Kind: KindPod, Pod: pod("x", holding("8-9", 1), revised(7), phase(corev1.PodRunning))})
 		smaller := isolating("n", 8)

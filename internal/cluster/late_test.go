@@ -106,7 +106,7 @@ func TestAGroupOfAnMPIJobOfTrainingOperator(t *testing.T) {
 	group.OwnerReferences = []metav1.OwnerReference{{APIVersion: "kubeflow.org/v1", Kind: "MPIJob", Name: "j", Controller: new(true)}}
 	s := newState(node("n"), group, pod("w0", ofForeign("j")))
 	if job := snap(t, s, start).Job(foreignKey("j")); job.Warning != "" {
-		t.Errorf("it is told %q", job.Warning)
+		t.Errorf("its warning is %q", job.Warning)
 	}
 }
 

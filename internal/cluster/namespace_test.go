@@ -30,7 +30,7 @@ func TestLabelsOfNamespacesShowInTheSnapshot(t *testing.T) {
 	}{
 		{name: "it is made", event: seen(labelled("1", "")), news: true},
 		{name: "it is labelled", event: seen(labelled("2", "a")), news: true, team: "a"},
-		{name: "it is told again", event: seen(labelled("2", "a")), team: "a"},
+		{name: "it is seen again", event: seen(labelled("2", "a")), team: "a"},
 		{name: "something else changes", event: seen(labelled("3", "a")), team: "a"},
 		{name: "a late event", event: seen(labelled("1", "")), team: "a"},
 		{name: "it is labelled restarted", event: seen(labelled("4", "b")), news: true, team: "b"},

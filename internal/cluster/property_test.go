@@ -57,8 +57,8 @@ func session(t *rapid.T, w *world, s *State, snapshot *model.Snapshot) {
 	check(t, s)
 }
 
-// I22: an incremental state that has lived through everything, one that is told the outcome in any order, and one that is
-// told the whole history in a wrong order and twice hold the same, byte for byte.
+// I22: an incremental state that has lived through everything, one that receives the outcome in any order, and one that
+// receives the whole history in a wrong order and twice hold the same, byte for byte.
 func TestSameStateWhateverTheOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, live := newWorld(t), newState()
@@ -84,7 +84,7 @@ func TestSameStateWhateverTheOrder(t *testing.T) {
 		fresh := newState(w.objects()...)
 		fresh.Snapshot(now)
 		check(t, fresh)
-		same(t, "told the outcome", dump(fresh.Snapshot(now)), dump(snapshot))
+		same(t, "the outcome", dump(fresh.Snapshot(now)), dump(snapshot))
 		same(t, "view of the outcome", dumpView(fresh.view), dumpView(live.view))
 
 		late := newState()
@@ -95,8 +95,8 @@ func TestSameStateWhateverTheOrder(t *testing.T) {
 				check(t, late)
 			}
 		}
-		same(t, "told in a wrong order", dump(snapshot), dump(late.Snapshot(now)))
-		same(t, "view told in a wrong order", dumpView(live.view), dumpView(late.view))
+		same(t, "in a wrong order", dump(snapshot), dump(late.Snapshot(now)))
+		same(t, "view in a wrong order", dumpView(live.view), dumpView(late.view))
 
 		for _, object := range w.objects() {
 			live.Apply(gone(object))

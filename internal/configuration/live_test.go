@@ -485,12 +485,12 @@ func TestLiveFollowsTheFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := looks(4); n != 1 {
-			t.Errorf("that the file is gone is told %d times", n)
+			t.Errorf("that the file is gone is reported %d times", n)
 		}
 		s.wants(withoutGang, "", "configuration: open "+file+": no such file or directory")
 		write(withoutGang)
 		if n := looks(4); n != 1 {
-			t.Errorf("that the file is back is told %d times", n)
+			t.Errorf("that the file is back is reported %d times", n)
 		}
 		s.wants(withoutGang, "", "")
 		cancel()

@@ -23,7 +23,7 @@ type Client interface {
 // under way by then. It calls elected once, when the Lease is held. It returns ErrLost when the process must end.
 func (e *Election) Run(ctx context.Context, client Client, elected func()) error {
 	log := klog.FromContext(ctx).WithValues("lease", e.namespace+"/"+Name, "identity", e.identity)
-	told := false
+	called := false
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -48,9 +48,9 @@ func (e *Election) Run(ctx context.Context, client Client, elected func()) error
 			}
 		}
 		timer.Reset(wait)
-		if !told && e.Held() {
+		if !called && e.Held() {
 			log.Info("The Lease is held")
-			told = true
+			called = true
 			elected()
 		}
 	}

@@ -65,7 +65,7 @@ func newCell(levels []cellLevel, fits []int32, nodes []int) *cell {
 
 // divided returns the nodes on which members fit by their domain, in the order of the domains.
 func divided(domain func(node int) int, fits []int32, nodes []int) (parts [][]int) {
-	least, most := math.MaxInt, -1 // mostly few domains are near to each other, of many
+	least, most := math.MaxInt, -1 // mostly a few neighbouring domains of many
 	for _, node := range nodes {
 		if at := domain(node); at >= 0 && fits[node] > 0 {
 			least, most = min(least, at), max(most, at)

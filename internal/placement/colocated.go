@@ -35,9 +35,9 @@ func (t *Placer) placeColocated(room model.CapacityKind) bool {
 		return false
 	}
 	tries := maxDomains
-	wishes := t.preferredColocations()
-	for i := range wishes {
-		w := &wishes[i]
+	colocations := t.preferredColocations()
+	for i := range colocations {
+		w := &colocations[i]
 		roomy := t.fittingDomains(w, room)
 		for ; tries > 0 && len(roomy) > 0; tries-- {
 			node, _ := t.session.SelectNode(w.lead, room, func(node *model.Node) bool {
@@ -68,24 +68,24 @@ func (t *Placer) preferredColocations() []preferredColocation {
 		return nil
 	}
 	kinds := t.kinds.first(t.members)
-	var wishes []preferredColocation
+	var colocations []preferredColocation
 	for _, task := range kinds {
 		if !hasPreferredAffinity(task) {
 			continue
 		}
 		for _, key := range preferredTopologyKeys(task.Pod, kinds) {
-			i := slices.IndexFunc(wishes, func(w preferredColocation) bool { return w.key == key })
+			i := slices.IndexFunc(colocations, func(w preferredColocation) bool { return w.key == key })
 			if i < 0 {
-				i = len(wishes)
-				wishes = append(wishes, preferredColocation{key: key, of: map[equivalenceClass]bool{}, lead: task, values: t.domainCount(task, key)})
+				i = len(colocations)
+				colocations = append(colocations, preferredColocation{key: key, of: map[equivalenceClass]bool{}, lead: task, values: t.domainCount(task, key)})
 			}
-			wishes[i].of[t.kinds.of(task)] = true
+			colocations[i].of[t.kinds.of(task)] = true
 		}
 	}
-	slices.SortStableFunc(wishes, func(a, b preferredColocation) int {
+	slices.SortStableFunc(colocations, func(a, b preferredColocation) int {
 		return cmp.Or(cmp.Compare(b.values, a.values), cmp.Compare(a.key, b.key))
 	})
-	return wishes
+	return colocations
 }
 
 // domainCount returns how many domains of the key there are for the task.

@@ -247,7 +247,7 @@ func (d *division) chosen(next int) string {
 }
 
 // deal returns how many members of each mixture go to each cell by the domains that are chosen, those of the other parts in
-// any; nil when they have no capacity. Members that are dealt already make way where others have no other cell.
+// any; nil when they have no capacity. Members that are dealt already are moved to another cell where others have no other.
 func (d *division) deal() (dealt [][]int64) {
 	left := make([]int64, len(d.cells))
 	for i := range d.cells {

@@ -4,7 +4,7 @@
 //
 // # The question
 //
-// Placer.Place asks: is there a node for each of as many waiting members as the gates of the session want? Each placed member has
+// Placer.Place asks: is there a node for each of as many waiting members as the gates of the session need? Each placed member has
 // passed the real filters, so whatever is found is valid. The counts below only choose which nodes the filters are asked about,
 // and say early where there is no place.
 //
@@ -13,8 +13,8 @@
 //
 // A job with a topology (placeByTopology): first within domains that it prefers and requires, then within those that it requires,
 // then in those that were found for its parts, then as above. The filters of the session keep members together all the time.
-// Numbers may rule the start out before, or leave few choices. How many members of a shape, which is a request with its static
-// filters, fit on each node is counted once and follows the journal (framework.Fits). On that build
+// Before that, numbers may show that no start is possible, or leave few choices. How many members of a shape, which is a request
+// with its static filters, fit on each node is counted once and follows the journal (framework.Fits). These numbers are used by
 //
 //	tables (ties.go)    members that share one domain, a tie: the sum by domain. Of several shapes it is an upper bound
 //	cells (cells.go)    slices of one shape, with sizes that divide each other: whole slices, from the smallest sizes upwards
@@ -34,7 +34,7 @@
 //   - up to eight members of any kind on few nodes, with any filter: every combination, within the budget
 //   - up to eight parts of one shape, where all of the members are needed: every choice, within the budget
 //
-// All else is bounded: 32 domains are tried whatever it costs, and more within a budget of looks at nodes, of each job
+// All else is bounded: 32 domains are always tried, and more within a budget of looks at nodes, of each job
 // (searchBudget) and of all jobs of an action in a cycle (Budget). A refusal NoDomainFits without the note "not all possibilities
 // were tried" is exact (triedAll).
 //

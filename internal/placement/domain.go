@@ -73,9 +73,9 @@ const (
 	// tried within the search budget; past it a gang may wait although it could start.
 	maxDomains = 32
 	// domainDiscount is how many nodes such a try may visit for the cost of one node in an exact search: most are only
-	// checked for a label. placing is the additional cost of placing a member.
+	// checked for a label. placingCost is the additional cost of placing a member.
 	domainDiscount = 16
-	placeFunc      = 16
+	placingCost    = 16
 )
 
 // requiredColocation is a topology label of which some members must share one value, by required affinity to each other:
@@ -229,7 +229,7 @@ func (t *Placer) domains(of *requiredColocation, chosen []topologyDomain, room m
 	return domains
 }
 
-// representatives returns the first member of each kind in the tie, those of one shape together, the lead's before the others.
+// representatives returns the first member of each kind in the tie, those of one shape together, the anchor's before the others.
 func (t *Placer) representatives(of *requiredColocation) [][]*model.Task {
 	groups := [][]*model.Task{{of.anchor}}
 	for _, task := range t.kinds.first(t.members) {

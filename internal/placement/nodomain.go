@@ -81,7 +81,7 @@ func (t *Placer) noDomainForSlice(m *slicedMembers, part []*model.Task) *model.R
 		"slice %d: no %s%s has capacity for its %d members", t.slice(smallest, part[0]), smallest.Level, around, len(part))}
 }
 
-// lacksBesideOthers reports whether a slice has too little capacity, by numbers, in the domain in which some of it stand.
+// lacksBesideOthers reports whether a slice has too little capacity, by numbers, in the domain in which some of its members are.
 func (t *Placer) lacksBesideOthers(m *slicedMembers, settled []topologyDomain, room model.CapacityKind) bool {
 	smallest := m.entries[len(m.entries)-1]
 	return !m.regular && slices.ContainsFunc(t.apart(m), func(part []*model.Task) bool {

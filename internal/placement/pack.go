@@ -42,7 +42,7 @@ func arePacked(ties []levelTie) bool {
 	}
 	for i := range ties {
 		one := &ties[i]
-		if one.mayPart || one.needs == 0 || one.shared.Level != ties[0].shared.Level || len(one.shapes) > 1 || one.shapes[0].slices != nil ||
+		if one.maySplit || one.needs == 0 || one.shared.Level != ties[0].shared.Level || len(one.shapes) > 1 || one.shapes[0].slices != nil ||
 			one.shapes[0].table == nil || one.shapes[0].tasks[0].Shape != ties[0].shapes[0].tasks[0].Shape {
 			return false
 		}

@@ -42,7 +42,7 @@ func (t *Placer) BudgetExhausted() bool { return t.cut }
 // Place places members until every gate agrees. If they prefer to share a domain and one has capacity for the job's minimum,
 // there. Otherwise each member takes its best node. If that fails and members must share domains, domain by domain, so that a
 // small first choice does not make a feasible gang fail. If they are few and affect each other, in every combination. The
-// refusal is that of the free choice, which the user would expect; it leaves no trace. On capacity that is still being
+// refusal is that of the free choice, which the user would expect; the session is then as before. On capacity that is still being
 // released members are nominated, not placed. Nodes that the job avoids are used last.
 func (t *Placer) Place(room model.CapacityKind) *model.Refusal {
 	if t.session.WithBackoffNodes(t.job, func() bool { return t.place(room) == nil }) {
@@ -105,7 +105,7 @@ func (t *Placer) hasBudget() bool {
 }
 
 // NominationsSuffice reports whether the job's nominations of an earlier cycle still suffice for it to start, once the
-// terminating pods are gone. It leaves no trace.
+// terminating pods are gone. It changes nothing in the session.
 //
 // While evicted pods are still terminating, a nominated node may have lost the label of a level that members share.
 func (t *Placer) NominationsSuffice() bool {
@@ -136,7 +136,7 @@ func (t *Placer) nominationsStand() bool {
 func (t *Placer) placeInOrder(
 	statement *framework.Statement, members []*model.Task, room model.CapacityKind, within []topologyDomain,
 ) *model.Refusal {
-	standing := readinessFor(room)
+	readiness := readinessFor(room)
 	var reason *model.Refusal
 	evictable := false // whether an eviction could help any member without a place
 	hopeless := map[model.Shape]bool{}
@@ -144,7 +144,7 @@ func (t *Placer) placeInOrder(
 	short := int64(0) // how many more must be placed before the gates can agree
 	for i, task := range members {
 		if short <= 0 {
-			gate := t.session.JobReady(t.job, standing)
+			gate := t.session.JobReady(t.job, readiness)
 			if gate == nil {
 				return nil
 			}
@@ -169,11 +169,11 @@ func (t *Placer) placeInOrder(
 		}
 		short--
 	}
-	gate := t.session.JobReady(t.job, standing)
-	if gate == nil || reason == nil || gate.Needs == 0 && t.job.FirstUnmetMinimum(standing.Counts) == nil {
+	gate := t.session.JobReady(t.job, readiness)
+	if gate == nil || reason == nil || gate.Needs == 0 && t.job.FirstUnmetMinimum(readiness.Counts) == nil {
 		return gate // a gate that refuses although the minimum is placed says itself why
 	}
-	return t.explain(standing, gate, reason, evictable)
+	return t.explain(readiness, gate, reason, evictable)
 }
 
 // placeTask places or nominates a member. lists are the nodes to which the domains confine each kind, as far as they are known.
@@ -184,14 +184,14 @@ func (t *Placer) placeTask(
 		return refusal
 	}
 	if list := t.knownList(within, task, lists); list != nil {
-		t.charge(placeFunc + len(list)/domainDiscount)
+		t.charge(placingCost + len(list)/domainDiscount)
 		node := t.session.SelectAmong(task, room, list)
 		if node == nil {
 			return noneOfDomain
 		}
 		return take(statement, task, node, room)
 	}
-	t.charge(placeFunc + len(t.session.Snapshot.Nodes)/domainDiscount)
+	t.charge(placingCost + len(t.session.Snapshot.Nodes)/domainDiscount)
 	node, tally := t.session.SelectNode(task, room, t.nodeCondition(within, task))
 	if node == nil {
 		return tally.Refusal(0, 0, task.Role)
@@ -231,7 +231,7 @@ func readinessFor(room model.CapacityKind) framework.Readiness {
 // explain turns the refusal of one member into the job's: how many the gate needs, how many of them fit, and why the first of
 // the others did not.
 func (t *Placer) explain(
-	standing framework.Readiness, gate, member *model.Refusal, evictable bool,
+	readiness framework.Readiness, gate, member *model.Refusal, evictable bool,
 ) *model.Refusal {
 	whole := *member
 	whole.Evictable = evictable
@@ -243,7 +243,7 @@ func (t *Placer) explain(
 	}
 	whole.Needs, whole.Has = gate.Needs, gate.Has
 	if whole.Needs == 0 {
-		whole.Needs, whole.Has = int64(t.job.MinMember), int64(t.job.Count(standing.Counts))
+		whole.Needs, whole.Has = int64(t.job.MinMember), int64(t.job.Count(readiness.Counts))
 	}
 	switch {
 	case gate.Needs != 0 && gate.Detail != "":

@@ -9,8 +9,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// Neighbours by index exchange most in a ring or a mesh. Members that are alike are dealt to the nodes that were found for them
-// in the order of their indexes, nodes of one domain after the other.
+// In a ring or a mesh, members with neighbouring indexes exchange most data. Members that are alike are dealt to the nodes that
+// were found for them in the order of their indexes, nodes of one domain after the other.
 
 // choice is a member and the node that was found for it.
 type choice struct {

@@ -11,7 +11,7 @@ import (
 
 // FitsWithin reports whether the job would start on idle or releasing capacity, if it took on each node no more than the
 // given amount, by name of the node. A node of a reservation may have lost the label of a level that members share, until the
-// reservation ends. It leaves no trace.
+// reservation ends. It changes nothing in the session.
 func (t *Placer) FitsWithin(rooms map[string]model.Resources) bool {
 	t.session.ApplyReservations(t.job)
 	if fits, known := t.slicesFitWithin(rooms); fits || !known && (t.fitsWithin(rooms) || t.partsFitWithin(rooms)) {

@@ -77,7 +77,7 @@ func (t *Placer) mayStartWithOthers(room model.CapacityKind) bool {
 		(slices.ContainsFunc(t.members, inOther) || !sameShape(t.members) || slices.ContainsFunc(t.members, func(task *model.Task) bool { return task.Invalid != nil }))
 }
 
-// placeOtherSlices tries to start with whichever slices have a domain, in their order, and the members that are in none.
+// placeOtherSlices tries to start with those slices that have a domain, in their order, and the members that are in none.
 func (t *Placer) placeOtherSlices(chosen []topologyDomain, room model.CapacityKind) bool {
 	if !t.mayStartWithOthers(room) {
 		return false
@@ -142,7 +142,7 @@ func (t *Placer) placeSlices(statement *framework.Statement, m *slicedMembers, c
 // placeAll places each of the members on one of the nodes.
 func (t *Placer) placeAll(statement *framework.Statement, members []*model.Task, nodes []int, room model.CapacityKind) bool {
 	for _, task := range members {
-		t.charge(placeFunc + len(nodes)/domainDiscount)
+		t.charge(placingCost + len(nodes)/domainDiscount)
 		if task.Invalid != nil || t.session.OverLimit(task, room) != nil {
 			return false
 		}

@@ -16,8 +16,8 @@ import (
 // levelTie is members that share a domain of one level, of which none has a node.
 type levelTie struct {
 	shared *model.TopologyConstraint
-	// mayPart reports that they may be in several domains if none has capacity for them.
-	mayPart bool
+	// maySplit reports that they may be in several domains if none has capacity for them.
+	maySplit bool
 	// levels are those whose domains are tried, the narrowest first: up to that of the tie, and beyond a preferred one.
 	levels []*framework.Domains
 	// members are the kinds of the members.
@@ -57,7 +57,7 @@ func (t *Placer) ties(room model.CapacityKind) (required, preferred []levelTie, 
 		}
 		tie.needs = t.minimumOf(func(task *model.Task) bool { return tie.members[t.kinds.of(task)] })
 		if shared.Preferred && !awaits(t.job, shared, t.session.Snapshot.Now) {
-			tie.levels, tie.mayPart = append(tie.levels, t.session.LevelsAbove(shared.Level)...), true
+			tie.levels, tie.maySplit = append(tie.levels, t.session.LevelsAbove(shared.Level)...), true
 			preferred = append(preferred, tie)
 		} else {
 			required = append(required, tie)
@@ -116,7 +116,7 @@ func (t *Placer) nearSlices(m *slicedMembers, room model.CapacityKind) *levelTie
 		return nil
 	}
 	tie := &levelTie{
-		shared: &model.TopologyConstraint{Level: above[0].Level, Preferred: true}, mayPart: true, levels: above, needs: int64(len(m.tasks)),
+		shared: &model.TopologyConstraint{Level: above[0].Level, Preferred: true}, maySplit: true, levels: above, needs: int64(len(m.tasks)),
 		members: t.kindsOf(m.tasks, func(*model.Task) bool { return true }),
 	}
 	tie.shapes = t.shapesOf(tie.members, room)

@@ -147,12 +147,12 @@ func (t *Placer) placeTied(ties []levelTie, chosen []topologyDomain, room model.
 	if tie.needs == 0 && len(ties)+len(chosen) > 1 && t.placeTied(ties[1:], chosen, room) {
 		return true // without any of its members
 	}
-	if !tie.mayPart || t.exhausted() {
+	if !tie.maySplit || t.exhausted() {
 		return false
 	}
 	all := t.inside(nil, tie, chosen)
 	few := t.fewestBelow(tie, tie.levels, all)
-	return few != nil && try(few) || len(ties)+len(chosen) > 1 && try(all) // what others prefer may be had all the same
+	return few != nil && try(few) || len(ties)+len(chosen) > 1 && try(all) // what other ties prefer may still be possible
 }
 
 // placeChosen tries to start in the domains that were chosen.

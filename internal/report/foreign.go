@@ -85,9 +85,9 @@ type sentForeign struct {
 	awaited  bool
 	reverted int
 	// refusedSince is the first refusal since the group showed what it is to show, or a write was taken; zero when there is none.
-	// told reports that an event says so.
+	// hasEvent reports that an event says so.
 	refusedSince time.Time
-	told         bool
+	hasEvent     bool
 }
 
 // foreignWrite is a status that is due.
@@ -143,13 +143,13 @@ func (r *ForeignReporter) Failed(outcome *commit.Outcome, now time.Time) (events
 	if sent.refusedSince.IsZero() {
 		sent.refusedSince = now
 	}
-	if !sent.told && !outcome.PodGone && now.Sub(sent.refusedSince) >= echoTimeout {
-		sent.told = true
+	if !sent.hasEvent && !outcome.PodGone && now.Sub(sent.refusedSince) >= echoTimeout {
+		sent.hasEvent = true
 		events = append(events, foreignEvent(spec, ReasonStatusRefused, now,
 			"The API server refuses the status of this group, for which its operator may wait: "+outcome.Message))
 		first = true
 		for other, known := range r.sent {
-			if known.told && other.Source == spec.Source {
+			if known.hasEvent && other.Source == spec.Source {
 				first = false
 				break
 			}
@@ -260,7 +260,7 @@ func either[T comparable](value, one, other T) bool { return value == one || val
 
 // taken records that the API server has taken the last write, or that a group shows what is to be written.
 func (r *ForeignReporter) taken(sent *sentForeign, group types.UID) {
-	sent.awaited, sent.refused, sent.told, sent.refusedSince = false, false, false, time.Time{}
+	sent.awaited, sent.refused, sent.hasEvent, sent.refusedSince = false, false, false, time.Time{}
 	r.refused.Reset(group)
 }
 

@@ -25,7 +25,7 @@ type foreignDesk struct {
 	refusals map[model.JobKey]*model.Refusal
 	wake     time.Time
 	version  int
-	// hidden says that the watch shows nothing; told are the events; total counts the writes.
+	// hidden says that the watch shows nothing; told are the texts of the events; total counts the writes.
 	hidden bool
 	told   []string
 	total  int
@@ -337,7 +337,7 @@ func TestAWriteThatTheWatchDoesNotShow(t *testing.T) {
 	d.rests(t)
 	d.members("g", model.Bound, model.Bound)
 	if d.hidden = false; d.report() != "g Running Scheduled=True Scheduled: the minimum is bound" || len(d.told) != 0 {
-		t.Errorf("after a write that was not shown: told %q", d.told)
+		t.Errorf("after a write that was not shown: events %q", d.told)
 	}
 	d.rests(t)
 }
@@ -440,7 +440,7 @@ func TestAnotherWriterOfAForeignStatus(t *testing.T) {
 				d.report()
 			}
 			if d.total > 3 || len(d.told) != 1 || d.told[0] != "StatusContested scheduling.volcano.sh/v1beta1 g" {
-				t.Errorf("%s, late %t: %d writes, told %q", name, late, d.total, d.told)
+				t.Errorf("%s, late %t: %d writes, events %q", name, late, d.total, d.told)
 			}
 			d.rests(t)
 			d.object("g", func(s *groups.Spec) { s.UID, s.Shown = "another", groups.Shown{} })
@@ -458,7 +458,7 @@ func TestAnotherWriterOfAForeignStatus(t *testing.T) {
 		d.report()
 	}
 	if len(d.told) != 0 {
-		t.Errorf("told %q", d.told)
+		t.Errorf("events %q", d.told)
 	}
 }
 
@@ -520,7 +520,7 @@ func TestOneRefusalLongAfterAnother(t *testing.T) {
 		d.hidden = true
 		d.expect(t, "g Inqueue")
 		if told, _ := d.refusedAt(volcanoKey("g")); told != 0 {
-			t.Errorf("%s: the first refusal is told", name)
+			t.Errorf("%s: the first refusal has an event", name)
 		}
 		between(d)
 		for end := d.now.Add(time.Hour); d.now.Before(end); d.now = d.now.Add(time.Second) {
@@ -531,7 +531,7 @@ func TestOneRefusalLongAfterAnother(t *testing.T) {
 			t.Fatalf("%s: nothing is written", name)
 		}
 		if told, _ := d.refusedAt(volcanoKey("g")); told != 0 {
-			t.Errorf("%s: one refusal an hour later is told", name)
+			t.Errorf("%s: one refusal an hour later has an event", name)
 		}
 		d.now = d.now.Add(echoTimeout)
 		d.report()

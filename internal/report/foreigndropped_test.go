@@ -59,7 +59,7 @@ func TestAStatusThatIsDropped(t *testing.T) {
 			d.rests(t)
 		}
 		if len(d.told) != 0 {
-			t.Errorf("%s is dropped: told %q", name, d.told)
+			t.Errorf("%s is dropped: events %q", name, d.told)
 		}
 		if shown := d.specs[volcanoKey("g")].Shown; name != "all of it" && name != "the phase" && shown.Phase != groups.VolcanoCompleted {
 			t.Errorf("%s is dropped: the phase is %q", name, shown.Phase)

@@ -41,7 +41,7 @@ func TestTheLifeOfAGroupOfKubernetes(t *testing.T) {
 		d.rests(t)
 	}
 	if d.total != 2 || len(d.told) != 0 {
-		t.Errorf("%d writes, told %q", d.total, d.told)
+		t.Errorf("%d writes, events %q", d.total, d.told)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestAnotherWriterOfTheConditionOfKubernetes(t *testing.T) {
 		d.now = d.now.Add(time.Second)
 	}
 	if d.report(); d.total != 2 || len(d.told) != 1 || d.told[0] != "StatusContested scheduling.k8s.io/v1beta1 g" {
-		t.Errorf("%d writes, told %q", d.total, d.told)
+		t.Errorf("%d writes, events %q", d.total, d.told)
 	}
 	d.rests(t)
 
@@ -122,7 +122,7 @@ func TestAnotherWriterOfTheConditionOfKubernetes(t *testing.T) {
 		d.rests(t)
 	}
 	if d.total != 1 || len(d.told) != 0 {
-		t.Errorf("%d writes, told %q", d.total, d.told)
+		t.Errorf("%d writes, events %q", d.total, d.told)
 	}
 }
 

@@ -83,7 +83,7 @@ func TestImplicitGroupIsToldOnItsPods(t *testing.T) {
 	}
 	for name, message := range want {
 		if c := w.told(name); c == nil || c.Message != message || c.Reason != corev1.PodReasonUnschedulable {
-			t.Errorf("%s is told %+v", name, c)
+			t.Errorf("the condition of %s is %+v", name, c)
 		}
 	}
 	if notes := events(calls, "FailedScheduling"); !slices.Equal(notes, []string{want["big-0"]}) {
@@ -114,14 +114,14 @@ func TestMalformedMinimumIsToldOnItsPod(t *testing.T) {
 	}
 	c := w.told("mpi-0")
 	if c == nil || c.Reason != string(model.InvalidGroup) || !strings.Contains(c.Message, `min-member is "two"`) {
-		t.Errorf("told %+v", c)
+		t.Errorf("the condition is %+v", c)
 	}
 	if notes := events(calls, "FailedScheduling"); len(notes) != 1 || notes[0] != c.Message {
 		t.Errorf("events %q", notes)
 	}
 }
 
-// TestInterruptedStartOfAnImplicitGroupIsUndone, and told on the controller; the rest is as with any other.
+// TestInterruptedStartOfAnImplicitGroupIsUndone, with an event on the controller; the rest is as with any other.
 func TestInterruptedStartOfAnImplicitGroupIsUndone(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "8")

@@ -214,7 +214,7 @@ func (w *world) inConflict() {
 	}
 }
 
-// conflictEvents returns what is told of conflicts, by whom it is about.
+// conflictEvents returns the events about conflicts, sorted by their objects.
 func conflictEvents(calls []commit.Call) []string {
 	var told []string
 	for _, call := range calls {
@@ -246,7 +246,7 @@ func TestWhoCanNeverRunIsEvicted(t *testing.T) {
 		"PodGroup g IsolatedCPUConflictEnded: Evicted pod g-1 from node n1: it holds CPUs 9, which pod default/g-0 was given before",
 	}
 	if told := conflictEvents(calls); !slices.Equal(told, want) {
-		t.Errorf("told %q, want %q", told, want)
+		t.Errorf("events %q, want %q", told, want)
 	}
 	if calls := kinds(w.play(t.Context(), time.Minute)); calls[commit.CallEvict] > 0 {
 		t.Errorf("calls %v when it is over", calls)
@@ -282,7 +282,7 @@ func TestNoSystemPodIsEvictedForAConflict(t *testing.T) {
 		t.Errorf("%d were evicted", n)
 	}
 	if told := conflictEvents(calls); len(told) != 1 || !strings.HasPrefix(told[0], "Pod g-1 IsolatedCPUConflict: ") {
-		t.Errorf("told %q", told)
+		t.Errorf("events %q", told)
 	}
 }
 
@@ -295,6 +295,6 @@ func TestConflictsAreOnlyReported(t *testing.T) {
 		t.Errorf("%d were evicted", n)
 	}
 	if told := conflictEvents(calls); len(told) != 1 || !strings.HasPrefix(told[0], "Pod g-1 IsolatedCPUConflict: ") {
-		t.Errorf("told %q", told)
+		t.Errorf("events %q", told)
 	}
 }

@@ -513,7 +513,7 @@ func TestAWorkerThatIsBoundWhileItsSetIsNotRead(t *testing.T) {
 		"give the scheduler the right to list and watch objects of this kind",
 	} {
 		if told := w.told("lws-2"); told == nil || !strings.Contains(told.Message, want) {
-			t.Errorf("told %+v, want %q", told, want)
+			t.Errorf("the condition is %+v, want %q", told, want)
 		}
 	}
 	w.setIsRead()

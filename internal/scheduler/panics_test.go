@@ -270,7 +270,7 @@ func (unreadable) TranslateCapacity(*model.ResourceIndex, *corev1.Node, *model.R
 	return nil
 }
 
-// TestAPanicOverAnOutcomeCostsItsJob: the code that is told of a bind panics. The loop goes on, and what is assumed does not
+// TestAPanicOverAnOutcomeCostsItsJob: the code that is called after a bind panics. The loop goes on, and what is assumed does not
 // stay so indefinitely.
 func TestAPanicOverAnOutcomeCostsItsJob(t *testing.T) {
 	w, _, sum := newFaultyWorld(t)

@@ -130,9 +130,9 @@ func TestTheOldestMemberTellsWhyItsGangWaits(t *testing.T) {
 	w.member("big", 3)
 	second := told(w.play(t.Context(), 30*time.Second))
 	if want := `big-0 FailedScheduling: waits with its PodGroup "big": NotEnoughMembers: needs 4, 3 exist`; len(first) != 1 || !strings.HasPrefix(first[0], want) {
-		t.Errorf("told are %q, want %s", first, want)
+		t.Errorf("the events are %q, want %s", first, want)
 	}
 	if want := `big-0 FailedScheduling: waits with its PodGroup "big": InsufficientResources: needs 4, 1 placed`; len(second) != 1 || !strings.HasPrefix(second[0], want) {
-		t.Errorf("told are %q, want %s", second, want)
+		t.Errorf("the events are %q, want %s", second, want)
 	}
 }

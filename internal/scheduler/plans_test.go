@@ -143,12 +143,12 @@ func TestVictimsLeaveAndTheGangStarts(t *testing.T) {
 		victim := fmt.Sprintf("low-%d", i)
 		want := fmt.Sprintf("Normal Preempted: Evicted from node n%d to free capacity for PodGroup default/mpi, whose priority is 100", i)
 		if got := notes(calls, victim); len(got) != 1 || got[0] != want {
-			t.Errorf("%s was told %q, want %q", victim, got, want)
+			t.Errorf("the events of %s are %q, want %q", victim, got, want)
 		}
 	}
 	want := "Normal Preempting: Evicted 3 pods on 3 nodes to free capacity for 3 members: default/low-0, default/low-1, default/low-2"
 	if got := notes(calls, "mpi"); !slices.Contains(got, want) || len(got) > 2 {
-		t.Errorf("the gang was told %q, want %q and why it waits", got, want)
+		t.Errorf("the events of the gang are %q, want %q and why it waits", got, want)
 	}
 	w.equal("a-late") // its turn comes first; it may not have what the others paid for
 	w.gone("low-0")
@@ -175,7 +175,7 @@ func TestGangThatGoesIsToldOnce(t *testing.T) {
 	calls := w.play(t.Context(), time.Second)
 	want := "Normal Preempted: Evicted 2 members to free capacity for PodGroup default/mpi, whose priority is 100"
 	if got := notes(calls, "train"); !slices.Contains(got, want) {
-		t.Errorf("the gang was told %q, want %q", got, want)
+		t.Errorf("the events of the gang are %q, want %q", got, want)
 	}
 	for _, call := range calls {
 		if event := call.Write.Event; event != nil && event.Reason == report.ReasonPreempted {
@@ -265,7 +265,7 @@ func TestRefusedVictimIsSpared(t *testing.T) {
 	calls := w.play(t.Context(), time.Second)
 	w.expect("another victim", calls, "Nominate mpi-0 n0, Evict low-0 n0, Nominate mpi-0 n1, Evict low-1 n1")
 	if got := notes(calls, "low-0"); len(got) != 0 {
-		t.Errorf("who stays was told %q", got)
+		t.Errorf("the pod that stays has the events %q", got)
 	}
 	w.gone("low-1")
 	w.expect("it is gone", w.play(t.Context(), time.Second), "Bind mpi-0 n1")
@@ -362,7 +362,7 @@ func TestVictimThatIsDeletedIsToldOnce(t *testing.T) {
 	calls := w.play(t.Context(), time.Second)
 	w.expect("the plan", calls, "Nominate mpi-0 n0, DisruptionTarget low-0 n0, Delete low-0 n0")
 	if got := notes(calls, "low-0"); len(got) != 1 {
-		t.Errorf("the victim was told %q", got)
+		t.Errorf("the victim has the events %q", got)
 	}
 }
 
@@ -409,7 +409,7 @@ func TestGroupsAreCountedThatAreEvictedForOtherQueues(t *testing.T) {
 		t.Errorf("%d after all pods were evicted", n)
 	}
 	if got, want := notes(calls, "old-0"), []string{"Normal Reclaimed: Evicted from node n0 to free capacity for queue b, by its share"}; !slices.Equal(got, want) {
-		t.Errorf("the victim was told %q, want %q", got, want)
+		t.Errorf("the victim has the events %q, want %q", got, want)
 	}
 	expectMetrics(t, sum, map[string]float64{reclaimed: 2})
 	if shown := w.groups["old"].Status.Reclaims; shown != 1 {

@@ -114,7 +114,7 @@ func (s *storm) fault(call commit.Call) error {
 	return s.watch(call)
 }
 
-// watch wants to be told of a nomination for a victim's node before the victim goes.
+// watch fails the test if a victim goes before the nomination for its node.
 func (s *storm) watch(call commit.Call) error {
 	if s.pods[call.Pod.UID] == nil {
 		return apierrors.NewNotFound(corev1.Resource("pods"), call.Pod.Name)

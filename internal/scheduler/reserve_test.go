@@ -46,8 +46,8 @@ func statuses(calls []commit.Call, group string) []v1alpha1.PodGroupStatus {
 	return all
 }
 
-// TestTimeAloneMakesAReservation: in a cluster in which nothing happens a gang gets its capacity when it is due, is told so in
-// one write, and starts there.
+// TestTimeAloneMakesAReservation: in a cluster in which nothing happens a gang gets its capacity when it is due, has it in
+// its status by one write, and starts there.
 func TestTimeAloneMakesAReservation(t *testing.T) {
 	w := reserving(t, "150s")
 	came := w.clock.Now()

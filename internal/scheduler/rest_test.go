@@ -186,8 +186,8 @@ func TestAGroupCreatedAgainAfterItsMembersEndedHasACondition(t *testing.T) {
 	}
 }
 
-// TestMembersThatComeAreSaidSoon: a PodGroup is mostly made before its pods, and how many are missing must not be told by
-// those times.
+// TestMembersThatComeAreSaidSoon: a PodGroup is mostly made before its pods, and how many are missing must not be reported
+// late because of that.
 func TestMembersThatComeAreSaidSoon(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "8")
@@ -244,7 +244,7 @@ func TestGroupsOfOtherSchedulersAreLeftAlone(t *testing.T) {
 		t.Errorf("a pod of ours names their group: %v, want its condition alone", got)
 	}
 	if message := w.pods["theirs-9"].Status.Conditions[0].Message; !strings.Contains(message, `"other"`) || !strings.Contains(message, `"tutti"`) {
-		t.Errorf("the pod is told %q, want both schedulers", message)
+		t.Errorf("the condition of the pod says %q, want both schedulers", message)
 	}
 
 	w.member("new", 0)

@@ -195,7 +195,7 @@ func TestAForeignStatusThatIsForbidden(t *testing.T) {
 		}
 	}
 	if n := kinds(calls)[commit.CallForeignStatus]; n < 10 || n > 50 || told["a"] != 1 || told["b"] != 1 || len(sent(calls, commit.CallBind)) != 2 {
-		t.Errorf("%d writes, told %v", n, told)
+		t.Errorf("%d writes, events %v", n, told)
 	}
 	w.refuseWrites = nil
 	w.playBy(t.Context(), 15*time.Minute, 100*time.Millisecond)

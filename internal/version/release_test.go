@@ -25,7 +25,7 @@ func TestChartInstallsThis(t *testing.T) {
 func TestRevision(t *testing.T) {
 	build := &debug.BuildInfo{}
 	if got := revisionOf(build); got != "" {
-		t.Errorf("revision %q of a build that was not told", got)
+		t.Errorf("revision %q of a build without one", got)
 	}
 	build.Settings = []debug.BuildSetting{{Key: "vcs.revision", Value: "0123456789abcdef"}, {Key: "vcs.modified", Value: "true"}}
 	if got := revisionOf(build); got != "0123456789ab+" {

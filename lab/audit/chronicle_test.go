@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// told is a chronicle of one node for two pods, which is told what the steps say: +x is pod x bound to the node by us, ~x by
-// another scheduler, >x pod x on a node that is not there, !x failed, -x gone.
-func told(steps ...string) *History {
+// chronicleOf is a chronicle of one node for two pods, which has seen what the steps say: +x is pod x bound to the node by us,
+// ~x by another scheduler, >x pod x on a node that is not there, !x failed, -x gone.
+func chronicleOf(steps ...string) *History {
 	four := node("a", map[string]string{"cpu": "4"})
 	c := NewChronicle(&four)
 	c.Expect("n", "g", 2)
@@ -58,7 +58,7 @@ func TestChronicle(t *testing.T) {
 		"the last one makes capacity":        {steps: []string{"+x", "+y", "!x", "+z"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := told(c.steps...)
+			got := chronicleOf(c.steps...)
 			ago := 0
 			for _, over := range got.Overs() {
 				if over.Other != "" {
@@ -76,7 +76,7 @@ func TestChronicle(t *testing.T) {
 }
 
 func TestChronicleTellsOfMoments(t *testing.T) {
-	c := told("+x")
+	c := chronicleOf("+x")
 	more := c.More(2)
 	if c.LongestPartial() <= 0 {
 		t.Error("a gang in part has been so for no time")
@@ -86,7 +86,7 @@ func TestChronicleTellsOfMoments(t *testing.T) {
 	for _, name := range []string{"y", "z"} {
 		select {
 		case <-more:
-			t.Fatal("told too early")
+			t.Fatal("the channel is closed too early")
 		default:
 		}
 		four.Name, four.UID = name, types.UID(name)
@@ -95,7 +95,7 @@ func TestChronicleTellsOfMoments(t *testing.T) {
 	select {
 	case <-more:
 	default:
-		t.Error("not told of two more")
+		t.Error("the channel is not closed after two more")
 	}
 	if binds, last := c.Binds(); binds != 3 || time.Since(last) > time.Minute || c.Bound("n", "g") != 3 {
 		t.Errorf("%d binds, the last at %s, %d of the gang", binds, last, c.Bound("n", "g"))
@@ -114,15 +114,15 @@ func TestChronicleBelievesTheServer(t *testing.T) {
 	const second = time.Second
 	seen := time.Now()
 	for name, c := range map[string]struct {
-		seen, told, want time.Duration
-		silent           bool
+		seen, stated, want time.Duration
+		silent             bool
 	}{
-		"seen immediately":           {seen: second / 5, told: second, want: second / 5},
-		"seen late":                  {seen: 9 * second, told: second, want: 2 * second},
+		"seen immediately":           {seen: second / 5, stated: second, want: second / 5},
+		"seen late":                  {seen: 9 * second, stated: second, want: 2 * second},
 		"seen late, in one second":   {seen: 9 * second, want: second},
-		"long after":                 {seen: 9 * second, told: 9 * second, want: 9 * second},
+		"long after":                 {seen: 9 * second, stated: 9 * second, want: 9 * second},
 		"the server says nothing":    {seen: 9 * second, silent: true, want: 9 * second},
-		"the other one is seen late": {seen: second / 5, told: 9 * second, want: second / 5},
+		"the other one is seen late": {seen: second / 5, stated: 9 * second, want: second / 5},
 	} {
 		bind := func(after time.Duration) time.Time {
 			pod := members("g", 1, "1", "a")[0]
@@ -134,7 +134,7 @@ func TestChronicleBelievesTheServer(t *testing.T) {
 			}
 			return boundAt(&pod)
 		}
-		theirs, ours := arrival{"theirs", seen, bind(0)}, arrival{"ours", seen.Add(c.seen), bind(c.told)}
+		theirs, ours := arrival{"theirs", seen, bind(0)}, arrival{"ours", seen.Add(c.seen), bind(c.stated)}
 		if got := ours.since(theirs); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}

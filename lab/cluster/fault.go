@@ -9,7 +9,7 @@ import (
 )
 
 // Crash ends a part of the control plane with SIGKILL: binaries.Etcd or binaries.APIServer. What etcd has written is there when
-// it is started again, as after the crash of a process; the crash of a machine is not played. Who waits by Wait is told of it.
+// it is started again, as after the crash of a process; the crash of a machine is not played. Wait returns that it ended.
 func (c *Cluster) Crash(name string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

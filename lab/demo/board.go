@@ -16,7 +16,7 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 )
 
-// change is something that the API server told: a pod or a group as it is now, or an event.
+// change is something that a watch has delivered: a pod or a group as it is now, or an event.
 type change struct {
 	pod   *corev1.Pod
 	group *v1alpha1.PodGroup

@@ -175,9 +175,9 @@ func (c *claims) extended() {
 	if err := c.Client.Get(c.t.Context(), client.ObjectKey{Name: class}, kept); err != nil {
 		c.t.Fatal(err)
 	}
-	told := pod.Status.ExtendedResourceClaimStatus
-	if kept.Spec.ExtendedResourceName != nil && (told == nil || len(told.RequestMappings) != 1) {
-		c.t.Errorf("kubelet is told %+v, want one request", told)
+	status := pod.Status.ExtendedResourceClaimStatus
+	if kept.Spec.ExtendedResourceName != nil && (status == nil || len(status.RequestMappings) != 1) {
+		c.t.Errorf("the kubelet reads %+v, want one request", status)
 	}
 	second := c.gang("second", 2, ask)
 	c.Eventually(c.t, patience, func() error { return c.waits(second, "cannot allocate all claims") })

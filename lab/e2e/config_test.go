@@ -128,7 +128,7 @@ func TestConfigurationIsLive(t *testing.T) {
 
 	c.edit(misspelt, "tutti_configuration_refused 1", c.active(good))
 	env.Eventually(t, patience, func() error {
-		return c.told(`policy/scheduler.yaml:9: plugin nodeorder: unknown argument "leastrequsted.weight"`)
+		return c.warned(`policy/scheduler.yaml:9: plugin nodeorder: unknown argument "leastrequsted.weight"`)
 	})
 	if node := c.next("spread-1"); node != other { // three to one
 		t.Errorf("the last good policy does not go on: the pod is on %s", node)
@@ -148,8 +148,8 @@ func TestConfigurationIsLive(t *testing.T) {
 	}
 }
 
-// told is nil when there is one warning about the ConfigMap, with these words.
-func (c *configured) told(words string) error {
+// warned is nil when there is one warning about the ConfigMap, with these words.
+func (c *configured) warned(words string) error {
 	var events eventsv1.EventList
 	if err := env.Client.List(c.t.Context(), &events, client.InNamespace(c.ns)); err != nil {
 		return err

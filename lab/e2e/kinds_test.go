@@ -99,7 +99,7 @@ func foreignKinds() []*gangKind {
 	}
 }
 
-// nativeKind is PodGroups of Kubernetes, which API servers have from 1.37 on, when told so.
+// nativeKind is PodGroups of Kubernetes, which API servers have from 1.37 on, when it is turned on.
 func nativeKind() *gangKind {
 	return &gangKind{
 		name: "kubernetes",

@@ -35,7 +35,7 @@ func TestOutages(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if len(w.chronicle.Partial()) > 0 { // as far as was told before; who would tell more is away
+		if len(w.chronicle.Partial()) > 0 { // as far as the watch has shown; the API server is away now
 			w.strikes++
 		}
 		if i%10 == 9 {

@@ -37,8 +37,8 @@ type sample struct {
 	waits map[string]string
 	// reserved names the group that has capacity reserved in the end.
 	reserved string
-	// told are the annotations of Tutti, without its prefix, that all pods have in the end.
-	told []string
+	// annotations are those of Tutti, without its prefix, that all pods have in the end.
+	annotations []string
 }
 
 func samples(t *testing.T) []sample {
@@ -63,7 +63,7 @@ func samples(t *testing.T) []sample {
 			first: 4, bound: map[string]int{"small-": 4, "large-": 0},
 			waits: map[string]string{"large": "InsufficientResources"}, reserved: "large",
 		},
-		{file: "topology.yaml", nodes: readLevels(t).Nodes(), bound: map[string]int{"ring-": 8}, told: []string{"domain", "slice", "index"}},
+		{file: "topology.yaml", nodes: readLevels(t).Nodes(), bound: map[string]int{"ring-": 8}, annotations: []string{"domain", "slice", "index"}},
 	}
 }
 
@@ -179,7 +179,7 @@ func (s *sample) asItSays(t *testing.T, ns string) error {
 	}
 	pods, err := env.Pods(t.Context(), ns)
 	for i := range pods {
-		for _, name := range s.told {
+		for _, name := range s.annotations {
 			if pods[i].Annotations["scheduling.tutti.dev/"+name] == "" {
 				wrong = append(wrong, fmt.Errorf("pod %s has no annotation %s", pods[i].Name, name))
 			}
@@ -268,16 +268,16 @@ func TestImplicitGroup(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		told := 0
+		marked := 0
 		for i := range pods {
 			for _, condition := range pods[i].Status.Conditions {
 				if condition.Type == corev1.PodScheduled && condition.Reason == corev1.PodReasonUnschedulable {
-					told++
+					marked++
 				}
 			}
 		}
-		if told != 3 {
-			return fmt.Errorf("%d pods are told", told)
+		if marked != 3 {
+			return fmt.Errorf("%d pods have the condition", marked)
 		}
 		return boundOf(t, ns, "own-", 0)
 	})

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// What the process holds is little beside what the first lists of a large cluster leave behind. So the garbage collector is
-// told how many bytes of garbage may lie around: the same in clusters of all sizes, not as much again as is in use. Who sets
-// GOGC decides otherwise, and none of this is done.
+// What the process holds is little beside what the first lists of a large cluster leave behind. So the limit of
+// the garbage collector is a number of bytes of garbage: the same in clusters of all sizes, and not as much again as is in use.
+// Where GOGC is set, that decides, and none of this is done.
 const (
 	// garbageBytes is how many bytes of garbage there may be; minPercent and maxPercent bound the percentage that follows from it.
 	garbageBytes           = 96 << 20

@@ -9,7 +9,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file is the cast of the other tests: plugins that do as they are told, and small clusters.
+// This file has what the other tests use: plugins that do what a test sets, and small clusters.
 
 // named is a plugin that takes part in nothing.
 type named string

@@ -11,7 +11,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file knows which nodes are in which domain.
+// This file finds out which nodes are in which domain.
 
 // Domains are the domains of one level, and which nodes are in them. They are valid until the session closes.
 //
@@ -24,7 +24,8 @@ type Domains struct {
 	// labels are those of the levels of the tree from the widest to this one, none for single nodes. The values are the path of a
 	// domain: two racks of one name in two blocks are two domains.
 	labels []string
-	mark   model.Cursor
+	// mark is up to where the journal was read.
+	mark model.Cursor
 	// nodes are those that were looked at; by their positions: path, empty for a node without a value for the level itself, and of,
 	// the number of the domain, or -1.
 	nodes []*model.Node
@@ -66,7 +67,7 @@ func (d *Domains) Name(domain int) string {
 // goneDomain stands for the domain of members whose path no node has any more.
 func (d *Domains) goneDomain() int { return len(d.paths) }
 
-// ofMember returns the domain in which a task stands that has this node: that of the node, or, while the node has no label of the
+// ofMember returns the domain of a task that has this node, -1 for none: that of the node, or, while the node has no label of the
 // level, that which was written on the pod with its bind. Programs that label nodes take labels away for some seconds when they
 // start again.
 func (d *Domains) ofMember(task *model.Task, node *model.Node) int {

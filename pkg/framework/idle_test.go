@@ -8,7 +8,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// counting is an action that counts its sessions and does in them as it is told.
+// counting is an action that counts its sessions and calls a function in them.
 type counting struct {
 	sessions int
 	act      func(*Session)

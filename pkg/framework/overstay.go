@@ -71,7 +71,7 @@ func (s *Session) precedesReservations(job *model.Job) bool {
 }
 
 // guestsOn returns the tasks of our jobs that came to the node after that moment, in seconds since 1970, the last first. One that
-// came later than now came so by another clock: it cannot be told from those that were there before.
+// came later than now came so by another clock: it cannot be distinguished from those that were there before.
 func guestsOn(node *model.Node, since, now int64) []*model.Task {
 	guests := slices.DeleteFunc(slices.Clone(node.Tasks), func(task *model.Task) bool {
 		runs := task.Status == model.Bound || task.Status == model.Running

@@ -10,8 +10,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// TestGuestsCameAfterTheReservation: a pod that began later than now did so by another clock, and cannot be told from those that
-// were there before.
+// TestGuestsCameAfterTheReservation: a pod that began later than now did so by another clock, and cannot be distinguished from
+// those that were there before.
 func TestGuestsCameAfterTheReservation(t *testing.T) {
 	const reserved, now = 1000, 2000
 	for began, want := range map[int64]bool{999: false, 1000: false, 1001: true, 2000: true, 2001: false} {

@@ -14,7 +14,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// bomb takes part at every point and panics where it is told to, when it is asked about a job or one of its tasks.
+// bomb takes part at every point and panics at one of them, when it is called for a job or one of its tasks.
 type bomb struct {
 	named
 	job string

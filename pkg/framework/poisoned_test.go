@@ -90,7 +90,7 @@ func TestAPoisonedVictimCostsNoPreemptor(t *testing.T) {
 				t.Errorf("the victim is asked about again: %v", asked)
 			}
 			if forgot != 1 {
-				t.Errorf("told to forget %d times", forgot)
+				t.Errorf("forgotten %d times", forgot)
 			}
 		})
 	}

@@ -174,7 +174,7 @@ func (s *extensionPoints) pointDescriptions() []pointDescription {
 		{config.Victims, "intersection in the first tier that decides", names(flatten(s.victims))},
 		{"review", "all must agree on each plan", names(s.review)},
 		{"reclaim", "first answer", names(s.reclaim)},
-		{config.Observe, "all are told", names(s.observe)},
+		{config.Observe, "all are called", names(s.observe)},
 		{openSession, "all, in tier order", names(s.openSession)},
 		{closeSession, "all, in reverse order", names(s.closeSess)},
 	}

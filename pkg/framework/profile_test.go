@@ -133,7 +133,7 @@ bind          all              first that is not empty
 victims       -                intersection in the first tier that decides
 review        all              all must agree on each plan
 reclaim       -                first answer
-observe       all              all are told
+observe       all              all are called
 openSession   all              all, in tier order
 closeSession  all              all, in reverse order
 `

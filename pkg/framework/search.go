@@ -303,8 +303,8 @@ func (s *Session) explain(
 	for _, node := range answer.candidates {
 		if lacking := dimensions.InsufficientResource(node, task.Request, room); lacking >= 0 {
 			near.observe(node, task.Request, room)
-			if told := s.explainShortage(task, node, lacking, room); told != nil {
-				tally.Add(told)
+			if shortage := s.explainShortage(task, node, lacking, room); shortage != nil {
+				tally.Add(shortage)
 			} else {
 				lack[lacking]++
 			}

@@ -165,7 +165,7 @@ func (s *Session) InvalidSlices(job *model.Job, shared *model.TopologyConstraint
 
 // sharers are the members of a job that an entry of its topology covers.
 type sharers struct {
-	// invalid is why no domain is known for them: the level is unknown, or they cannot be told apart; nil otherwise.
+	// invalid is why no domain is known for them: the level is unknown, or they cannot be numbered; nil otherwise.
 	invalid *model.Refusal
 	domains *Domains
 	// indexes are those of the members, nil where all of them share one domain; size is how many a slice has.

@@ -10,7 +10,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// ledger follows what it is told; after an undo it must be where it was.
+// ledger adds up the calls that it gets; after an undo it must be as before.
 type ledger struct {
 	named
 	room map[string]int
@@ -36,7 +36,7 @@ func (l ledger) String() string {
 	return fmt.Sprint(held)
 }
 
-// pair remembers the order in which two observers are told.
+// pair keeps the order in which two observers are called.
 type pair struct {
 	named
 	log *[]string

@@ -171,7 +171,7 @@ func rank(pod *corev1.Pod) (ofJob, index int) {
 	return ofJob, 0
 }
 
-// IndexLabels returns the keys of the labels by which the index of a pod is told.
+// IndexLabels returns the keys of the labels from which the index of a pod is read.
 func IndexLabels() []string { return append([]string{jobSetJobIndex}, rankLabels...) }
 
 var rankLabels = append([]string{LabelIndex, batchv1.JobCompletionIndexAnnotation}, indexLabels...)

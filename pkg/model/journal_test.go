@@ -14,7 +14,7 @@ import (
 func TestJournal(t *testing.T) {
 	snapshot := &model.Snapshot{Dimensions: model.NewDimensions()}
 	if _, ok := snapshot.Journal.Since(model.Cursor{}); ok {
-		t.Error("who has seen nothing is told that nothing changed")
+		t.Error("a reader that has seen nothing gets no changes")
 	}
 	one, two := &model.Node{Name: "one"}, &model.Node{Name: "two"}
 	snapshot.SetNodes([]*model.Node{one, two})
@@ -47,7 +47,7 @@ func TestJournal(t *testing.T) {
 		snapshot.NodeChanged(two)
 	}
 	if _, ok := snapshot.Journal.Since(mark); ok {
-		t.Error("what is not known any more is told")
+		t.Error("changes that are not kept any more are returned")
 	}
 	late := snapshot.Journal.Cursor()
 	snapshot.NodeChanged(two)
@@ -56,7 +56,7 @@ func TestJournal(t *testing.T) {
 	}
 	snapshot.SetNodes([]*model.Node{two})
 	if _, ok := snapshot.Journal.Since(late); ok {
-		t.Error("a node went, and readers are not told")
+		t.Error("a node went, and the journal does not say so")
 	}
 }
 

@@ -17,7 +17,7 @@ type namespace struct {
 	exists, known bool
 }
 
-// labelClass is all pods of one namespace that agree in the labels named by any selector.
+// labelClass is all pods of one namespace that have the same values of the labels that any selector names.
 type labelClass struct {
 	namespace *namespace
 	labels    labels.Set
@@ -25,7 +25,7 @@ type labelClass struct {
 	pairs []labelPair
 	// used is the last session in which a pod of the class was looked at.
 	used uint64
-	// present counts its pods on nodes, terminating those of them that are being deleted.
+	// present counts its pods on nodes, but for those that are being deleted, which leaving counts.
 	present, leaving podCounts
 }
 

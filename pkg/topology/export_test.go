@@ -11,7 +11,7 @@ func NewTight(namespaces Namespaces) *Index {
 func (x *Index) Counting() bool { return x.indexLabels }
 
 // Tables returns the number of tables and counts of terms.
-func (x *Index) Tables() int { return len(x.tables) + len(x.receptions) }
+func (x *Index) Tables() int { return len(x.tables) + len(x.termCounts) }
 
 // Feeds returns the number of subscriptions of classes and terms.
 func (x *Index) Feeds() int {

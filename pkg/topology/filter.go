@@ -82,7 +82,7 @@ const everywhere = 1 << 31
 
 func (x *Index) spreadRule(pod *corev1.Pod, c *constraint) spreadRule {
 	rule := spreadRule{key: x.key(c.key), most: c.maxSkew}
-	t := x.table(c.selected, rule.key, x.among(&c.ground))
+	t := x.table(c.selected, rule.key, x.among(&c.included))
 	t.computeMin(x.layout)
 	switch {
 	case int64(t.domains) < c.minDomains:

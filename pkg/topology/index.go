@@ -32,10 +32,10 @@ type limits struct {
 type Index struct {
 	namespaces Namespaces
 	limits     limits
-	// foresees reports whether terminating pods are left out; ahead is the index that does so, nil until it is first used.
-	foresees bool
-	ahead    *Index
-	snapshot *model.Snapshot
+	// withoutTerminating reports whether terminating pods are left out; ahead is the index that does so, nil until it is first used.
+	withoutTerminating bool
+	ahead              *Index
+	snapshot           *model.Snapshot
 	// mark is the position up to which the journal was read.
 	mark model.Cursor
 
@@ -82,12 +82,12 @@ type Index struct {
 	tablesFor   map[labelPair][]*domainCounts
 	openTables  []*domainCounts
 
-	terms          map[string]*terms
-	termsByLabel   map[labelPair][]existingTerm
-	unindexedTerms []existingTerm
-	receptions     map[incomingPod]*existingTermCounts
-	everyReception []*existingTermCounts
-	spreads        map[string]*spreads
+	terms           map[string]*terms
+	termsByLabel    map[labelPair][]existingTerm
+	unindexedTerms  []existingTerm
+	termCounts      map[incomingPod]*existingTermCounts
+	everyTermCounts []*existingTermCounts
+	spreads         map[string]*spreads
 
 	recent  map[*corev1.Pod]podProfile
 	scratch []byte
@@ -104,7 +104,7 @@ func New(namespaces Namespaces) *Index {
 func (x *Index) Ahead() *Index {
 	if x.ahead == nil {
 		x.ahead = New(x.namespaces)
-		x.ahead.foresees = true
+		x.ahead.withoutTerminating = true
 		if x.snapshot != nil {
 			x.ahead.Follow(x.snapshot)
 		}
@@ -144,7 +144,7 @@ func (x *Index) ResetCache() { x.ahead, x.stale = nil, true }
 // weight is how much something counts that is kept under a text: large terms count as many small ones.
 func weight(id string) int { return 1 + len(id)>>10 }
 
-// inUse returns how much of what is kept is of pods on nodes, or was asked for of late.
+// inUse returns how much of what is kept is of pods on nodes, or was asked for recently.
 func (x *Index) inUse() (kept int) {
 	kept = len(x.keys)
 	of := func(id string, used uint64, holders ...podCounts) {
@@ -182,7 +182,7 @@ func (x *Index) begin() {
 	x.tables, x.tablesFor, x.openTables = map[countsKey]*domainCounts{}, map[labelPair][]*domainCounts{}, nil
 	x.terms = map[string]*terms{}
 	x.termsByLabel, x.unindexedTerms = map[labelPair][]existingTerm{}, nil
-	x.receptions, x.everyReception = map[incomingPod]*existingTermCounts{}, nil
+	x.termCounts, x.everyTermCounts = map[incomingPod]*existingTermCounts{}, nil
 	x.spreads = map[string]*spreads{}
 	x.recent = map[*corev1.Pod]podProfile{}
 }
@@ -242,7 +242,7 @@ func (x *Index) catchUp() {
 		change := &changes[i]
 		at := x.at[change.Node.Index]
 		switch {
-		case change.Room, change.Terminating && x.foresees:
+		case change.Room, change.Terminating && x.withoutTerminating:
 		case change.Pod == nil:
 			x.renew(at)
 		case change.Added:
@@ -319,14 +319,14 @@ func (x *Index) classify(pod *corev1.Pod) podKind {
 
 // evictUnused drops the counts that were not queried lately, when there are too many.
 func (x *Index) evictUnused() {
-	if len(x.tables)+len(x.receptions) <= x.limits.tables {
+	if len(x.tables)+len(x.termCounts) <= x.limits.tables {
 		return
 	}
 	var used []uint64
 	for _, t := range x.tables {
 		used = append(used, t.used)
 	}
-	for _, r := range x.receptions {
+	for _, r := range x.termCounts {
 		used = append(used, r.used)
 	}
 	slices.Sort(used)
@@ -336,10 +336,10 @@ func (x *Index) evictUnused() {
 			x.dropTable(asked, t)
 		}
 	}
-	for _, r := range x.receptions {
+	for _, r := range x.termCounts {
 		if r.used < latest {
 			x.dropCounts(r)
 		}
 	}
-	x.everyReception = slices.DeleteFunc(x.everyReception, func(r *existingTermCounts) bool { return r.used < latest })
+	x.everyTermCounts = slices.DeleteFunc(x.everyTermCounts, func(r *existingTermCounts) bool { return r.used < latest })
 }

@@ -124,7 +124,7 @@ func (x *Index) rank(list []constraint, candidates []*model.Node, all bool) *Spr
 			rule.table = x.table(c.selected, rule.domains, nil) // whatever nodes the constraint includes: a node counts for itself
 		} else {
 			rule.domains = x.keyOf(keyName{label: c.key, missingAsEmpty: !all})
-			rule.table = x.table(c.selected, rule.domains, x.among(&c.ground))
+			rule.table = x.table(c.selected, rule.domains, x.among(&c.included))
 		}
 		s.rules[i] = rule
 	}

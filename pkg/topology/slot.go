@@ -60,7 +60,7 @@ func objectOf(node *model.Node) *corev1.Node {
 
 func (x *Index) addPods(at int32) {
 	for _, task := range x.slots[at].node.Tasks {
-		if task.Pod != nil && !(x.foresees && task.ReleasesResources()) {
+		if task.Pod != nil && !(x.withoutTerminating && task.ReleasesResources()) {
 			x.addTally(at, x.classify(task.Pod), 1)
 		}
 	}

@@ -35,8 +35,8 @@ type constraint struct {
 	pods labels.Selector
 	// selected is the same for a table. A selector of all pods matches none there, as in kube-scheduler.
 	selected *podSet
-	// ground are the nodes that count.
-	ground nodeInclusion
+	// included are the nodes that count.
+	included nodeInclusion
 }
 
 // nodeInclusion says which nodes a constraint includes.
@@ -77,8 +77,8 @@ func (g *nodeInclusion) includes(node *corev1.Node) bool {
 
 // eligibleNodes is a nodeInclusion, evaluated for every slot.
 type eligibleNodes struct {
-	ground nodeInclusion
-	has    []bool
+	included nodeInclusion
+	has      []bool
 	// used is the last session in which it was asked for.
 	used uint64
 }
@@ -87,14 +87,14 @@ func (a *eligibleNodes) enter(slot int32, node *corev1.Node) {
 	for len(a.has) <= int(slot) {
 		a.has = append(a.has, false)
 	}
-	a.has[slot] = a.ground.includes(node)
+	a.has[slot] = a.included.includes(node)
 }
 
 // among returns the slots that are included.
 func (x *Index) among(g *nodeInclusion) *eligibleNodes {
 	a := x.eligible[g.id]
 	if a == nil {
-		a = &eligibleNodes{ground: *g, has: make([]bool, len(x.slots))}
+		a = &eligibleNodes{included: *g, has: make([]bool, len(x.slots))}
 		x.eligible[g.id] = a
 		x.kept += weight(g.id)
 		for i := range x.slots {
@@ -177,8 +177,8 @@ func (x *Index) readConstraints(
 			return constraints{err: err}
 		}
 		c := newConstraint(pod, &written[i], pods)
-		c.ground.keys = keys
-		c.ground.name(where)
+		c.included.keys = keys
+		c.included.name(where)
 		x.learn(pods)
 		list.all = append(list.all, c)
 	}
@@ -188,7 +188,7 @@ func (x *Index) readConstraints(
 func newConstraint(pod *corev1.Pod, written *corev1.TopologySpreadConstraint, pods labels.Selector) constraint {
 	c := constraint{
 		key: written.TopologyKey, maxSkew: int64(written.MaxSkew), minDomains: 1, pods: pods,
-		ground: nodeInclusion{
+		included: nodeInclusion{
 			affinity: nodeaffinity.GetRequiredNodeAffinity(pod), tolerations: pod.Spec.Tolerations,
 			fits:      written.NodeAffinityPolicy == nil || *written.NodeAffinityPolicy == corev1.NodeInclusionPolicyHonor,
 			tolerated: written.NodeTaintsPolicy != nil && *written.NodeTaintsPolicy == corev1.NodeInclusionPolicyHonor,
@@ -240,7 +240,7 @@ func (x *Index) defaultsOf(pod *corev1.Pod, pods labels.Selector) constraints {
 			{TopologyKey: corev1.LabelHostname, MaxSkew: 3}, {TopologyKey: corev1.LabelTopologyZone, MaxSkew: 5},
 		} {
 			c := newConstraint(pod, &written, pods)
-			c.ground.name(where)
+			c.included.name(where)
 			s.soft.all = append(s.soft.all, c)
 		}
 		x.learn(pods)

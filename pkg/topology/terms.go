@@ -51,7 +51,7 @@ const (
 type indexedTerm struct {
 	choice podSelector
 	key    string
-	tone   termKind
+	kind   termKind
 	weight int64
 }
 
@@ -91,7 +91,7 @@ func (x *Index) newTerms(pod *corev1.Pod) *terms {
 		if len(guards) == 0 {
 			x.unindexedTerms = append(x.unindexedTerms, v)
 		}
-		for _, one := range x.everyReception {
+		for _, one := range x.everyTermCounts {
 			x.subscribeTerm(one, v)
 		}
 	}
@@ -152,7 +152,7 @@ func (r *reader) choose(term *corev1.PodAffinityTerm) (podSelector, error) {
 
 func (r *reader) readWith(list []corev1.PodAffinityTerm) error {
 	var choices []podSelector
-	var heard []indexedTerm
+	var indexed []indexedTerm
 	var keys []string
 	for i := range list {
 		c, err := r.choose(&list[i])
@@ -160,34 +160,34 @@ func (r *reader) readWith(list []corev1.PodAffinityTerm) error {
 			return err
 		}
 		choices, keys = append(choices, c), append(keys, list[i].TopologyKey)
-		heard = append(heard, indexedTerm{choice: c, key: list[i].TopologyKey, tone: requiredAffinity})
+		indexed = append(indexed, indexedTerm{choice: c, key: list[i].TopologyKey, kind: requiredAffinity})
 	}
 	if len(choices) > 0 {
 		r.terms.with, r.terms.withKeys = newPodSet(true, choices...), keys
 	}
-	r.terms.said = append(r.terms.said, heard...)
+	r.terms.said = append(r.terms.said, indexed...)
 	return nil
 }
 
 func (r *reader) readApart(list []corev1.PodAffinityTerm) error {
 	var apart []term
-	var heard []indexedTerm
+	var indexed []indexedTerm
 	for i := range list {
 		c, err := r.choose(&list[i])
 		if err != nil {
 			return err
 		}
 		apart = append(apart, term{selected: newPodSet(true, c), key: list[i].TopologyKey})
-		heard = append(heard, indexedTerm{choice: c, key: list[i].TopologyKey, tone: requiredAntiAffinity})
+		indexed = append(indexed, indexedTerm{choice: c, key: list[i].TopologyKey, kind: requiredAntiAffinity})
 	}
 	r.terms.apart = apart
-	r.terms.said = append(r.terms.said, heard...)
+	r.terms.said = append(r.terms.said, indexed...)
 	return nil
 }
 
 func (r *reader) readPreferred(list []corev1.WeightedPodAffinityTerm, sign int64) error {
 	var prefers []term
-	var heard []indexedTerm
+	var indexed []indexedTerm
 	for i := range list {
 		weighted := &list[i]
 		c, err := r.choose(&weighted.PodAffinityTerm)
@@ -196,10 +196,10 @@ func (r *reader) readPreferred(list []corev1.WeightedPodAffinityTerm, sign int64
 		}
 		weight := sign * int64(weighted.Weight)
 		prefers = append(prefers, term{selected: newPodSet(true, c), key: weighted.PodAffinityTerm.TopologyKey, weight: weight})
-		heard = append(heard, indexedTerm{choice: c, key: weighted.PodAffinityTerm.TopologyKey, tone: preferred, weight: weight})
+		indexed = append(indexed, indexedTerm{choice: c, key: weighted.PodAffinityTerm.TopologyKey, kind: preferred, weight: weight})
 	}
 	r.terms.prefers = append(r.terms.prefers, prefers...)
-	r.terms.said = append(r.terms.said, heard...)
+	r.terms.said = append(r.terms.said, indexed...)
 	return nil
 }
 
@@ -222,11 +222,11 @@ type existingTermCounts struct {
 // weight returns how much a term counts for the class, 0 for not at all.
 func (l *incomingPod) weight(s *indexedTerm) int64 {
 	switch {
-	case l.refusals && s.tone == requiredAntiAffinity:
+	case l.refusals && s.kind == requiredAntiAffinity:
 		return 1
-	case !l.refusals && s.tone == requiredAffinity:
+	case !l.refusals && s.kind == requiredAffinity:
 		return l.needs
-	case !l.refusals && s.tone == preferred:
+	case !l.refusals && s.kind == preferred:
 		return s.weight
 	default:
 		return 0
@@ -235,11 +235,11 @@ func (l *incomingPod) weight(s *indexedTerm) int64 {
 
 // countsFor returns the counts for a class. It counts the terms if it has not yet.
 func (x *Index) countsFor(who incomingPod) *existingTermCounts {
-	r := x.receptions[who]
+	r := x.termCounts[who]
 	if r == nil {
 		r = &existingTermCounts{incomingPod: who}
-		x.receptions[who] = r
-		x.everyReception = append(x.everyReception, r)
+		x.termCounts[who] = r
+		x.everyTermCounts = append(x.everyTermCounts, r)
 		x.subscribe(r)
 	}
 	r.used = x.clock
@@ -284,5 +284,5 @@ func (x *Index) dropCounts(r *existingTermCounts) {
 	for _, t := range r.tables {
 		t.unsubscribeAll()
 	}
-	delete(x.receptions, r.incomingPod)
+	delete(x.termCounts, r.incomingPod)
 }

@@ -36,9 +36,9 @@ func (o *outcome) written() string {
 }
 
 // replay gives the events to a new scheduler, on so many processors, and returns what its first two cycles decide.
-func replay(t *rapid.T, s *environment, told *world, events []cluster.Event, processors int) string {
+func replay(t *rapid.T, s *environment, present *world, events []cluster.Event, processors int) string {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
-	s.world = told
+	s.world = present
 	for _, event := range events {
 		s.state.Apply(event)
 	}
@@ -54,7 +54,7 @@ func replay(t *rapid.T, s *environment, told *world, events []cluster.Event, pro
 }
 
 // TestSameInputSameDecision is invariants I21 and I22: the same objects give the same decisions and the same refusals, in
-// whatever order and however often the watches told of them, on however many processors.
+// whatever order and however often the watches delivered them, on however many processors.
 func TestSameInputSameDecision(t *testing.T) { checkSameDecision(t, (*random).cluster) }
 
 // TestSameInputSameDecisionInDomains is the same of gangs that share domains, where several choices are equally good: T3.

@@ -27,7 +27,7 @@
 //
 //	story TITLE       a new story; lines as cluster
 //	config            the scheduler's configuration, YAML; only before the first cycle of a story, or after a restart
-//	extender          what the story's extender is told from now on (below); a configuration says EXTENDER for where it is
+//	extender          what the story's extender does from now on (below); a configuration says EXTENDER for where it is
 //	cluster           lines that add or change objects: node, group, pod, class, namespace, queue (below)
 //	page              the Queues and Namespaces that a page shows: its file, a colon, and the heading above them
 //	object            any other Kubernetes objects, YAML; only before the first cycle
@@ -52,8 +52,8 @@
 //	guarantees        which guarantees the last cycle has left unmet, and why
 //	explain           who answers which question
 //
-// The extender, whose verbs are filter, prioritize and preempt, takes all nodes, likes none better than another and agrees to
-// all victims but where it is told otherwise. What it is asked about victims is written "ask about victims: POD; on NODE
+// The extender, whose verbs are filter, prioritize and preempt, takes all nodes, gives all the same score and agrees to all
+// victims but where a line says otherwise. What it is asked about victims is written "ask about victims: POD; on NODE
 // VICTIM ...; on NODE ...".
 //
 //	filter n1 busy        n1 does not do for now, and why; never n1 old   nor ever

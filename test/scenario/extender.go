@@ -14,8 +14,8 @@ import (
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 )
 
-// webhook is the extender of a story. It lets all nodes pass, likes none better than another and agrees to all victims, but
-// where it is told otherwise, and keeps what it was asked about victims.
+// webhook is the extender of a story. It lets all nodes pass, gives all the same score and agrees to all victims, but where
+// a line of the story says otherwise, and keeps what it was asked about victims.
 type webhook struct {
 	server *httptest.Server
 
@@ -153,8 +153,8 @@ func (h *webhook) preempt(question *extenderv1.ExtenderPreemptionArgs) *extender
 		for _, pod := range proposed[node].Pods {
 			asked += " " + pod.UID
 		}
-		victims, told := h.behaviour["preempt"][node]
-		if !told {
+		victims, set := h.behaviour["preempt"][node]
+		if !set {
 			result.NodeNameToMetaVictims[node] = proposed[node]
 			continue
 		}

@@ -68,10 +68,10 @@ func remembering(t *rapid.T, s *environment) string {
 	return said
 }
 
-// newcomer returns what a scheduler decides that is told of the world as it is.
-func newcomer(t *rapid.T, s *environment, told *world) string {
-	s.world = told
-	told.tellAll(s.state)
+// newcomer returns what a new scheduler decides that receives the world as it is.
+func newcomer(t *rapid.T, s *environment, present *world) string {
+	s.world = present
+	present.tellAll(s.state)
 	if err := s.open(); err != nil {
 		t.Fatal(err)
 	}

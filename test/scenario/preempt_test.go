@@ -15,7 +15,7 @@ import (
 )
 
 // fight draws clusters on which the higher want the capacity of the lower: nothing but capacity and a label decides, so that a
-// solver can be told in a page.
+// solver fits on a page.
 type fight struct {
 	*random
 	stage *environment

@@ -140,7 +140,7 @@ func (p *player) end() error {
 		if len(outcome.decisions) > 0 {
 			return fmt.Errorf("one more cycle still decides:\n%s", outcome)
 		}
-		// What was decided after a job was told why may have changed the numbers.
+		// What was decided after the reason of a job was recorded may have changed the numbers.
 		if before != nil && len(before.decisions) == 0 && before.waits() != outcome.waits() {
 			return fmt.Errorf("one more cycle gives other reasons:\n%s\ninstead of\n%s", outcome.waits(), before.waits())
 		}

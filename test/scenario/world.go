@@ -23,7 +23,7 @@ var start = time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC)
 
 // world is the objects as an API server would hold them, and what its watches have said.
 //
-// Invariant: an object that was told of is never changed afterwards, only replaced.
+// Invariant: an object that a watch has delivered is never changed afterwards, only replaced.
 type world struct {
 	now      time.Time
 	revision int

@@ -36,7 +36,7 @@ func (j *invariantChecker) staysAssumed(p *process) {
 	}
 }
 
-// assumed reports whether a bind is assumed, or the watch has told what became of the pod.
+// assumed reports whether a bind is assumed, or the watch has shown what became of the pod.
 func assumed(p *process, call commit.Call) bool {
 	if p.state.Assumed(call.Pod.UID) {
 		return true

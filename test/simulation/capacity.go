@@ -25,7 +25,7 @@ func (j *invariantChecker) fitsTheNodes(p *process, decision model.Decision) {
 }
 
 // fitsInFact is I3 for the cluster itself: a node holds no more than it offers, unless another client took capacity, or took it
-// away, of which the process had not been told when it decided.
+// away, which the process had not received when it decided.
 func (j *invariantChecker) fitsInFact(p *process, call commit.Call) {
 	pod, node := j.server.pod(call.Pod.String()), j.server.node(call.Node)
 	if pod == nil || node == nil {

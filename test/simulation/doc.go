@@ -36,7 +36,7 @@
 //
 // # Who judges
 //
-// judge never asks the scheduler's accounting. What is decided is judged by what the process had been told: I1 and I26
+// judge never asks the scheduler's accounting. What is decided is judged by what the process had received: I1 and I26
 // (gangs.go), I3 and I4 (capacity.go), I10 to I15 and I30 (victims.go, loop.go). What came of it is judged by the server's
 // objects: I3 and I5. In between: I6, I24 (binds.go), and I9 by verify mode, whose panics are violations, as any panic is one
 // of I25 and a loop without end is of I27. At rest (rest.go): I2, I7, I8, I16, I22, I23 and I29: each waiting pod has a reason,
@@ -55,10 +55,10 @@
 // is. T6 and T9 when a session ends (tables.go): what is kept of how many pods fit on each node and into each domain is what
 // counting again gives, also after a start that is undone. T3 is that the same seed leads to the same trace, a test of its own.
 // T7 is Q11 of a job that only prefers a domain. I16 and I18 are T4 then, no job waits for which a domain has capacity,
-// where one shape decides; and at rest no group is told otherwise. That levels which are only declared change nothing, T10, is a
-// test of its own.
+// where one shape decides; and at rest no message of a group says otherwise. That levels which are only declared change nothing,
+// T10, is a test of its own.
 //
-// What another one did to a node of which the process had not been told when it decided is no violation of I3: it cannot
+// What another one did to a node that the process had not received when it decided is no violation of I3: it cannot
 // know that. The same for what a request does that arrives after its client has given up.
 //
 // # When it fails

@@ -155,8 +155,8 @@ func (s *server) gangs(others []model.JobKey) (all []part) {
 	return all
 }
 
-// undoesParts is I2, too: the start of a gang is not undone that has had its minimum on nodes for a while, as the process has
-// been told, whichever process has bound it, and before any container runs; nor that of one part for the sake of another.
+// undoesParts is I2, too: the start of a gang is not undone that has had its minimum on nodes for a while, as far as the process
+// has received it, whichever process has bound it, and before any container runs; nor that of one part for the sake of another.
 func (j *invariantChecker) undoesParts(p *process, call commit.Call) {
 	if call.Kind != commit.CallDeleteStarted {
 		return

@@ -16,7 +16,7 @@ import (
 )
 
 // invariantChecker holds the schedulers to the invariants of the design, counted from the objects alone: those that a process
-// has been told of for what it decides, those of the server for what came of it.
+// has received for what it decides, those of the server for what came of it.
 type invariantChecker struct {
 	*Simulation
 	// came is how each pod got its node, shrunk in which version each node last lost capacity.

@@ -149,7 +149,7 @@ func lacking(parts []part, place func(*corev1.Pod) string, fresh []types.UID) st
 	return ""
 }
 
-// partsOf returns the parts of a job as the process has been told of them.
+// partsOf returns the parts of a job by the objects that the process has received.
 func (p *process) partsOf(job model.JobKey) []part { return partsOf(job, p.pods(), p.groupOf) }
 
 // partsOf returns the parts of a job as they are.

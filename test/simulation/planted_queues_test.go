@@ -119,7 +119,7 @@ func plantedQueueBugs() []planted {
 		{"a guarantee is read late", "Q16", Config{Seed: 8, Sabotage: readsLate()}},
 		{"one member of a gang is evicted, and the others never are", "Q12", Config{Faults: &Faults{}, Sabotage: FaultInjection{Decided: evictsOneOf}}},
 		{"pods are evicted although another node has capacity", "Q11", Config{Sabotage: evictPair(evictsNeedlessly)}},
-		{"a pod is told of one of another namespace", "Q23", Config{Sabotage: FaultInjection{Rogue: func(p *process) {
+		{"a pod's message names one of another namespace", "Q23", Config{Sabotage: FaultInjection{Rogue: func(p *process) {
 			for _, pod := range p.pods() {
 				if other := p.pods()[0]; pod.Namespace != other.Namespace {
 					p.machine.Write(p.clock.Now(), commit.Write{Condition: &commit.PodCondition{Pod: refOf(pod), Condition: corev1.PodCondition{

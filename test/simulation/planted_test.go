@@ -175,7 +175,7 @@ func plantedBugs() []planted {
 			var none *process
 			_ = none.chosen[d.Binds[0].Pod.UID]
 		}}}},
-		{"namespaces are not told apart", "I26", Config{Sabotage: strayMember()}},
+		{"namespaces are not distinguished", "I26", Config{Sabotage: strayMember()}},
 		{"the loop never sleeps", "I27", Config{Sabotage: FaultInjection{Rogue: func(p *process) {
 			p.mailbox.Event(cluster.Event{Kind: cluster.KindOther})
 			p.wakeUp(0)

@@ -282,8 +282,8 @@ func setRack(node *corev1.Node, i int) {
 	node.Labels = map[string]string{blockLabel: "b1", rackLabel: []string{"r1", "r1", "r10", "r10"}[i]}
 }
 
-// TestCapacityThatIsNotCountedIsSeen is T4: a gang for which no rack has capacity is told for how many the best one has, and it
-// is seen that a scheduler which reads no labels of a node counts fewer.
+// TestCapacityThatIsNotCountedIsSeen is T4: the message of a gang for which no rack has capacity says for how many the best one
+// has capacity, and a scheduler that reads no labels of a node is found to count fewer.
 func TestCapacityThatIsNotCountedIsSeen(t *testing.T) {
 	filters := open(t)
 	for want, sabotage := range map[string]FaultInjection{"": {}, "T4": unlabelled("n0", "n2")} {

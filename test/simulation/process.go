@@ -48,7 +48,7 @@ type process struct {
 	streams  []*watchStream
 
 	// election is the real one; elected reports that the Lease was got, ready that what the last leader wrote is known, leading
-	// that the loop was told to lead, leaving that the process ends in good order.
+	// that the loop leads, leaving that the process ends in good order.
 	election                         *lease.Election
 	elected, ready, leading, leaving bool
 	// watchdog is the real one, too; hung reports that a step of the loop has begun which does not end.
@@ -84,11 +84,11 @@ type process struct {
 	gangs map[partKey]gangSeen
 	// taken are the decisions of this step that evict pods of other queues.
 	taken []*economy
-	// lastDecided is when it decided something last, or was told that a bind had taken effect; claimsSeen what it knew when
+	// lastDecided is when it decided something last, or received that a bind had taken effect; claimsSeen what it knew when
 	// claims by guarantees were last judged.
 	lastDecided time.Time
 	claimsSeen  observedVersions
-	// told is the newest that the process has been told of each object, by name.
+	// told is the newest version of each object that the process has received, by name.
 	told [kinds]map[string]change
 }
 
@@ -309,7 +309,7 @@ func (p *process) doStep() {
 	p.loop.Step(klog.NewContext(context.Background(), logr.New(errorLogSink{p})))
 }
 
-// decided is told of each decision.
+// decided is called with each decision.
 func (p *process) decided(decision model.Decision) {
 	p.trace("%s decides %s", p, describe(decision))
 	for _, bind := range decision.Binds {

@@ -93,7 +93,7 @@ func (j *invariantChecker) hasBegun(p *process, decision model.Decision) bool {
 }
 
 // fitsTheLimits is Q5 for the cluster itself: with a bind that took effect no queue holds more than its limit on nodes, unless an
-// administrator changed something of which the process had not been told when it decided.
+// administrator changed something that the process had not received when it decided.
 func (j *invariantChecker) fitsTheLimits(p *process, call commit.Call) {
 	pod := j.server.pod(call.Pod.String())
 	if pod == nil || len(j.server.objects[cluster.KindQueue]) == 0 {

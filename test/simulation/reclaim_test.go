@@ -177,7 +177,7 @@ func refusesTheThird() FaultInjection {
 	}}
 }
 
-// TestAPodThatIsNotOnItsNodeForCertainCouldNotGo is Q16 where the watch has not told of a bind when a queue gets a guarantee: the
+// TestAPodThatIsNotOnItsNodeForCertainCouldNotGo is Q16 where the watch has not shown a bind when a queue gets a guarantee: the
 // pod is no victim until then.
 func TestAPodThatIsNotOnItsNodeForCertainCouldNotGo(t *testing.T) {
 	filters := open(t)

@@ -41,13 +41,13 @@ func (j *invariantChecker) onTakeover(p *process) {
 		for _, name := range j.server.names(kind) {
 			now := j.server.objects[kind][name]
 			if by := j.written[now.GetUID()]; p.told[kind][name].version < by {
-				j.violated("I23", "%s begins and has not been told of version %d of %s, which a scheduler has written", p, by, name)
+				j.violated("I23", "%s begins and has not received version %d of %s, which a scheduler has written", p, by, name)
 			}
 		}
 	}
 }
 
-// checkReasonReported is I7: who waits has been looked at, and told why.
+// checkReasonReported is I7: each pod and group that waits has been looked at, and its status says why it waits.
 func (j *invariantChecker) checkReasonReported() {
 	for _, pod := range j.server.pods() {
 		if !waits(pod) || len(pod.Spec.SchedulingGates) > 0 {
@@ -67,7 +67,7 @@ func (j *invariantChecker) checkReasonReported() {
 		ended := group.Status.Phase == v1alpha1.PodGroupSucceeded || group.Status.Phase == v1alpha1.PodGroupFailed // which says it all
 		told := ended || meta.FindStatusCondition(group.Status.Conditions, v1alpha1.ConditionScheduled) != nil
 		if group.Status.ObservedGeneration != group.Generation || !told {
-			j.violated("I7", "group %s in version %d is told of version %d, that it is %q and nothing about its start", name,
+			j.violated("I7", "group %s in version %d has a status of version %d, with the phase %q and nothing about its start", name,
 				group.Generation, group.Status.ObservedGeneration, group.Status.Phase)
 		}
 	}

@@ -182,7 +182,7 @@ func (j *invariantChecker) saysDomains(p *process) {
 			room, judged = in.roomFor(in.pods[i], needs)
 		}
 		if said, ok := firstCapacity(condition.Message); judged && (room >= needs || ok && said != room) {
-			j.violated("T4", "group %s is told %q, and the best %s has capacity for %d", name, condition.Message, group.Spec.Topology[0].Level, room)
+			j.violated("T4", "the message of group %s is %q, and the best %s has capacity for %d", name, condition.Message, group.Spec.Topology[0].Level, room)
 		}
 	}
 }

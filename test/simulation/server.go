@@ -62,7 +62,7 @@ type server struct {
 	// unread are the kinds that cannot be read, and why.
 	unread map[cluster.Kind]cluster.Reading
 
-	// changed is told of each change.
+	// changed is called with each change.
 	changed func(before object, now change)
 }
 

@@ -14,7 +14,7 @@ import (
 
 // This file is what a process sees: the objects that its watches have delivered, and what it has assumed.
 
-// pod returns the pod as the process has been told of it, nil when it has not.
+// pod returns the pod as the process has received it, nil when it has not.
 func (p *process) pod(name string) *corev1.Pod {
 	pod, _ := p.told[cluster.KindPod][name].object.(*corev1.Pod)
 	return pod
@@ -30,7 +30,7 @@ func (p *process) group(name string) *v1alpha1.PodGroup {
 	return group
 }
 
-// groupOf is what the object of a group says, as the process has been told of it, and with what a group of another project was
+// groupOf is what the object of a group says, as the process has received it, and with what a group of another project was
 // whole before, as far as the process has seen that; nil when there is none, or the pods say all.
 func (p *process) groupOf(job model.JobKey) *v1alpha1.PodGroup {
 	if !job.IsForeign() {
@@ -55,7 +55,7 @@ type gangSeen struct {
 	roles []v1alpha1.Role
 }
 
-// noteWhole takes down whether a gang is whole, as the process has been told.
+// noteWhole records whether a gang is whole, by what the process has received.
 func (p *process) noteWhole(job model.JobKey) {
 	if job.IsPod() || job == (model.JobKey{}) {
 		return
@@ -98,7 +98,7 @@ func jobOf(one change) model.JobKey {
 	return model.JobKey{}
 }
 
-// queues are the Queues that the process has been told of.
+// queues are the Queues that the process has received.
 func (p *process) queues() tree {
 	all := tree{}
 	for name, one := range p.told[cluster.KindQueue] {
@@ -112,7 +112,7 @@ func (p *process) namespace(name string) *corev1.Namespace {
 	return namespace
 }
 
-// pods returns the pods that the process has been told of, in order of their names.
+// pods returns the pods that the process has received, in order of their names.
 func (p *process) pods() []*corev1.Pod {
 	var pods []*corev1.Pod
 	for _, name := range sortedNames(p.told[cluster.KindPod]) {
@@ -121,7 +121,7 @@ func (p *process) pods() []*corev1.Pod {
 	return pods
 }
 
-// watched are the kinds of objects of which processes are told.
+// watched are the kinds of objects that processes receive.
 func (s *Simulation) watched() []cluster.Kind {
 	all := []cluster.Kind{cluster.KindPod, cluster.KindNode, cluster.KindGroup, cluster.KindBudget}
 	if s.config.Queues {
@@ -135,7 +135,7 @@ func (s *Simulation) watched() []cluster.Kind {
 	return all
 }
 
-// observedVersions is up to which versions a process has been told of objects, by kind.
+// observedVersions is up to which versions a process has received objects, by kind.
 type observedVersions [kinds]uint64
 
 func (p *process) sight() (seen observedVersions) {

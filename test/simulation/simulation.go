@@ -56,7 +56,7 @@ type FaultInjection struct {
 	Hide func(*cluster.Event) bool
 	// Refuse is asked about each call that reaches the server; an error is the answer.
 	Refuse func(commit.Call) error
-	// Decided is told of each decision before its calls leave; Rogue is called before each step of a leader.
+	// Decided is called with each decision before its calls leave; Rogue is called before each step of a leader.
 	Decided func(*process, model.Decision)
 	Rogue   func(*process)
 	// Hang is asked before each step of a leader; true lets the step begin and never end.
@@ -210,7 +210,7 @@ configurations: [{name: preempt, arguments: {budgets: prefer, maxGrace: 5s}}]
 `))
 }
 
-// changed is told of everything that the server stores.
+// changed is called with everything that the server stores.
 func (s *Simulation) changed(before object, now change) {
 	s.lastChange = s.queue.now
 	s.judge.changed(before, now)

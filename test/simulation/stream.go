@@ -20,14 +20,14 @@ type watchStream struct {
 	process *process
 	kind    cluster.Kind
 	random  rng
-	// store is what the process has been told, by name. position is up to which change.
+	// store is what the process has received, by name. position is up to which change.
 	store    map[string]change
 	position int
 	// listed reports that the first list has been delivered; open that the watch runs; pumping that a delivery is planned.
 	listed, open, pumping bool
 	// stalled is until when nothing is delivered.
 	stalled time.Time
-	// reading is what the process was told last of a kind of another project.
+	// reading is what the process received last about a kind of another project.
 	reading cluster.Reading
 }
 
@@ -52,7 +52,7 @@ func (s *watchStream) connect(delay time.Duration) {
 	})
 }
 
-// mayRead reports whether the kind can be read. One that cannot is given up: the process is told so, and forgets the objects.
+// mayRead reports whether the kind can be read. One that cannot is given up: the process receives that, and forgets the objects.
 func (s *watchStream) mayRead() bool {
 	reading := s.process.server.unread[s.kind]
 	if reading == cluster.NotRead {
@@ -66,7 +66,7 @@ func (s *watchStream) mayRead() bool {
 	return false
 }
 
-// say tells the process how far the objects of another project can be read.
+// say sends to the process how far the objects of another project can be read.
 func (s *watchStream) say(reading cluster.Reading) {
 	if isForeign(s.kind) && s.reading != reading {
 		s.reading = reading

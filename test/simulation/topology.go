@@ -149,8 +149,8 @@ func (j *invariantChecker) sharesDomain(
 	p *process, job model.JobKey, entry *v1alpha1.TopologyConstraint, topology []v1alpha1.TopologyConstraint, fresh map[types.UID]string,
 ) {
 	in := map[int]string{}
-	slice, told := p.slices(job, entry, fresh)
-	if !told {
+	slice, known := p.slices(job, entry, fresh)
+	if !known {
 		return
 	}
 	for _, pod := range p.pods() {
@@ -213,9 +213,9 @@ func (p *process) isThere(pod *corev1.Pod) bool {
 	return p.place(pod) != "" && !finished(pod) && p.stays(pod, p.place(pod), nil)
 }
 
-// slices returns the number of the slice of each member that has a place, zero for all where an entry has none. told is false
+// slices returns the number of the slice of each member that has a place, zero for all where an entry has none. known is false
 // where the pods do not say their indexes.
-func (p *process) slices(job model.JobKey, entry *v1alpha1.TopologyConstraint, fresh map[types.UID]string) (of func(*corev1.Pod) int, told bool) {
+func (p *process) slices(job model.JobKey, entry *v1alpha1.TopologyConstraint, fresh map[types.UID]string) (of func(*corev1.Pod) int, known bool) {
 	if entry.SliceSize == 0 {
 		return func(*corev1.Pod) int { return 0 }, true
 	}

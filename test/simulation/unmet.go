@@ -42,7 +42,7 @@ func (j *invariantChecker) meetsGuarantees(p *process) {
 	j.plansForGuarantees(p)
 }
 
-// plansForGuarantees is Q16 also where a loop that has looked at all it has been told of goes to sleep: there are no jobs that
+// plansForGuarantees is Q16 also where a loop that has looked at all it has received goes to sleep: there are no jobs that
 // could go for one that waits within a guarantee, so that it has capacity. That is not looked at where capacity is held, kept
 // below a limit, or in back-off, or a budget may forbid evictions.
 func (j *invariantChecker) plansForGuarantees(p *process) {
@@ -138,7 +138,7 @@ func (p *process) lacking(told *expectation, job *model.Job) []*corev1.Pod {
 }
 
 // couldGo returns jobs which, if all of each were gone, would leave capacity for a job that has a right to it; none when there
-// are no such jobs. A pod of which no watch has told yet that it is on its node is no victim, and protects its gang.
+// are no such jobs. A pod that no watch has shown on its node yet is no victim, and protects its gang.
 func (p *process) couldGo(told *expectation, claim claim) (names []string) {
 	others := func(pod *corev1.Pod) bool {
 		return ours(pod) && p.place(pod) != "" && !finished(pod) && told.queueOf(jobKeyOf(pod)) != told.queueOf(claim.job)

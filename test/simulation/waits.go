@@ -15,7 +15,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// expectation is the cluster as one party sees it: all there is, or what one process has been told.
+// expectation is the cluster as one party sees it: all there is, or what one process has received.
 type expectation struct {
 	pods  []*corev1.Pod
 	nodes []*corev1.Node
@@ -45,7 +45,7 @@ func (j *invariantChecker) inFact() expectation {
 	return o
 }
 
-// asTold is the cluster as a process has been told of it, with what it has assumed.
+// asTold is the cluster by what a process has received, with what it has assumed.
 func (p *process) asTold() expectation {
 	o := expectation{pods: p.pods(), group: p.groupOf, queues: p.queues(), namespace: p.namespace, place: p.place, now: p.clock.Now()}
 	for _, name := range sortedNames(p.told[cluster.KindNode]) {
@@ -130,7 +130,7 @@ func (j *invariantChecker) noJobWaitsForever(p *process) {
 // asleep is for how long at least a loop that has nothing to do means to do nothing.
 const asleep = 200 * time.Millisecond
 
-// leavesNothingUndone is I18: a loop that has looked at all it has been told of, and goes to sleep, leaves no pod waiting for
+// leavesNothingUndone is I18: a loop that has looked at all it has received, and goes to sleep, leaves no pod waiting for
 // which there is capacity, unless the pod is held back, or capacity is held or kept below a limit for a job. While pods terminate
 // nothing is checked: what is free by then is for the jobs that only lack the rest.
 func (j *invariantChecker) leavesNothingUndone(p *process) {

@@ -35,7 +35,7 @@ type Owned struct {
 // read; unread says what could not.
 func DiagnoseOwned(namespace *Namespace, kind, name string, owns func(metav1.OwnerReference) bool, unread []string) *Owned {
 	o := &Owned{Kind: kind, Namespace: namespace.Name, Name: name, Notes: unread, Jobs: []*Diagnosis{}}
-	pods := map[string]*corev1.Pod{} // by name: its pods of which no job has told yet
+	pods := map[string]*corev1.Pod{} // by name: its pods that no job has listed yet
 	for i := range namespace.Pods {
 		pod := &namespace.Pods[i]
 		if controller := metav1.GetControllerOf(pod); controller != nil && owns(*controller) {

@@ -256,11 +256,11 @@ func (m *Enforcer) sandbox(pod *Pod) *sandbox {
 	return s
 }
 
-func (m *Enforcer) add(s *sandbox, c *Container, own, told isolated.CPUSet) *container {
+func (m *Enforcer) add(s *sandbox, c *Container, own, applied isolated.CPUSet) *container {
 	if old := m.containers[c.ID]; old != nil {
 		old.sandbox.live--
 	}
-	added := &container{id: c.ID, name: c.Name, cgroup: c.Cgroup, sandbox: s, assigned: own, applied: told}
+	added := &container{id: c.ID, name: c.Name, cgroup: c.Cgroup, sandbox: s, assigned: own, applied: applied}
 	m.containers[c.ID] = added
 	s.live++
 	return added

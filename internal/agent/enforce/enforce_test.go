@@ -70,7 +70,7 @@ func (s *story) play(t *testing.T, d *datadriven.TestData) string {
 	case "behind":
 		for _, change := range s.machine.Outdated(d.HasArg("all")) {
 			fmt.Fprintf(&out, "%s: %s\n", change.Container, said(change.Placement))
-			if d.HasArg("told") {
+			if d.HasArg("applied") {
 				s.machine.Applied(&change)
 			}
 		}

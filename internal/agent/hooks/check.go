@@ -28,11 +28,11 @@ func (h *Plugin) Check(runtime Updater) (int, error) {
 	h.mu.Lock()
 	moves, all := h.machine.Outdated(false), h.machine.Outdated(true)
 	h.mu.Unlock()
-	told := map[string]bool{}
+	moved := map[string]bool{}
 	for _, change := range moves {
-		told[change.Container] = true
+		moved[change.Container] = true
 	}
-	moves = append(moves, h.driftedContainers(all, told)...)
+	moves = append(moves, h.driftedContainers(all, moved)...)
 	if len(moves) == 0 {
 		return 0, nil
 	}
@@ -41,13 +41,13 @@ func (h *Plugin) Check(runtime Updater) (int, error) {
 		return 0, fmt.Errorf("%d containers: %w", len(moves), err)
 	}
 	for _, update := range failed {
-		told[update.GetContainerId()] = false
+		moved[update.GetContainerId()] = false
 		h.options.Log.Info("The container runtime failed to move a container", "container", update.GetContainerId())
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range moves {
-		if told[moves[i].Container] {
+		if moved[moves[i].Container] {
 			h.machine.Applied(&moves[i])
 		}
 	}

@@ -70,5 +70,5 @@ func Mode(capacity, allocatable int64, cpus int, asked isolated.Mode) (isolated.
 		return asked, ""
 	}
 	return isolated.Excluded, fmt.Sprintf("allocatable CPU is %dm below capacity, and %d CPUs are isolated: whether it counts them "+
-		"cannot be told; say it with --mode", reserved, cpus)
+		"is not known; set it with --mode", reserved, cpus)
 }

@@ -41,8 +41,8 @@ func TestMode(t *testing.T) {
 	}{
 		{14000, 8, "", isolated.Included, ""},
 		{8001, 8, "", isolated.Included, ""},
-		{8000, 8, "", isolated.Excluded, "say it with --mode"},
-		{6000, 8, "", isolated.Excluded, "say it with --mode"},
+		{8000, 8, "", isolated.Excluded, "set it with --mode"},
+		{6000, 8, "", isolated.Excluded, "set it with --mode"},
 		{6000, 8, isolated.Excluded, isolated.Excluded, ""},
 		{6000, 8, isolated.Included, isolated.Included, ""},
 		{14000, 8, isolated.Excluded, isolated.Included, "only 2000m below capacity"},

@@ -49,7 +49,7 @@ const (
 )
 
 // readOurs reads the list of spec.topology, as JSON. The rules are those of the CRD.
-func readOurs(annotations map[string]string) (wishes []wish, problem string) {
+func readOurs(annotations map[string]string) (constraints []constraint, problem string) {
 	text, there := annotations[v1alpha1.AnnotationTopology]
 	if !there {
 		return nil, ""
@@ -62,9 +62,9 @@ func readOurs(annotations map[string]string) (wishes []wish, problem string) {
 		return nil, fmt.Sprintf("annotation %s: %s", v1alpha1.AnnotationTopology, problem)
 	}
 	for _, one := range topologyOf(list) {
-		wishes = append(wishes, wish{TopologyConstraint: one})
+		constraints = append(constraints, constraint{TopologyConstraint: one})
 	}
-	return wishes, ""
+	return constraints, ""
 }
 
 // decodeList decodes a list of JSON strictly.
@@ -134,22 +134,22 @@ func brokenRuleOf(one *v1alpha1.TopologyConstraint) string {
 }
 
 // readKAI reads what is required and what is preferred; both may be. An empty annotation says nothing.
-func readKAI(annotations map[string]string) (wishes []wish, problem string) {
+func readKAI(annotations map[string]string) (constraints []constraint, problem string) {
 	for _, key := range []string{KAIRequired, KAIPreferred} {
 		level := annotations[key]
 		if len(level) > maxLevel {
 			return nil, fmt.Sprintf("annotation %s is %q, which cannot be a level", key, model.Brief(level, maxQuoted))
 		}
 		if level != "" {
-			wishes = append(wishes, wish{model.TopologyConstraint{Level: level, Preferred: key == KAIPreferred}, "workload"})
+			constraints = append(constraints, constraint{model.TopologyConstraint{Level: level, Preferred: key == KAIPreferred}, "workload"})
 		}
 	}
-	return wishes, ""
+	return constraints, ""
 }
 
 // readKueue reads one level for all pods of the template, which is required or preferred, and levels of slices. What Kueue's
 // webhooks refuse is refused here: without Kueue nothing else does.
-func readKueue(annotations map[string]string) (wishes []wish, problem string) {
+func readKueue(annotations map[string]string) (constraints []constraint, problem string) {
 	for _, two := range [][2]string{
 		{KueueRequired, KueuePreferred}, {KueueSlices, KueueSlice}, {KueueSlices, KueueSliceSize}, {KueueRoles, KueueSlice}, {KueueRoles, KueueSlices},
 	} {
@@ -167,10 +167,10 @@ func readKueue(annotations map[string]string) (wishes []wish, problem string) {
 			return nil, problem
 		}
 		shared := model.TopologyConstraint{Level: model.LabelLevel(key), Preferred: annotation == KueuePreferred}
-		wishes = append(wishes, wish{shared, annotations[KueueRoles]})
+		constraints = append(constraints, constraint{shared, annotations[KueueRoles]})
 	}
 	ofSlices, problem := readKueueSlices(annotations)
-	return append(wishes, ofSlices...), problem
+	return append(constraints, ofSlices...), problem
 }
 
 // noLabel says of an annotation that it is not the key of a label; empty when it is.
@@ -189,7 +189,7 @@ type slice struct {
 
 // readKueueSlices reads one level of slices, or a list of them. Slices of one pod need nothing: each of their domains has one
 // pod.
-func readKueueSlices(annotations map[string]string) (wishes []wish, problem string) {
+func readKueueSlices(annotations map[string]string) (constraints []constraint, problem string) {
 	list, annotation := []slice{}, KueueSlices
 	size, sized := annotations[KueueSliceSize]
 	key, sliced := annotations[KueueSlice]
@@ -217,8 +217,8 @@ func readKueueSlices(annotations map[string]string) (wishes []wish, problem stri
 			return nil, fmt.Sprintf("annotation %s: the size of a slice is %d, it must be from 1 up to %d", annotation, one.Size, maxSliceSize)
 		}
 		if one.Size > 1 {
-			wishes = append(wishes, wish{TopologyConstraint: model.TopologyConstraint{Level: model.LabelLevel(one.Topology), SliceSize: int32(one.Size)}})
+			constraints = append(constraints, constraint{TopologyConstraint: model.TopologyConstraint{Level: model.LabelLevel(one.Topology), SliceSize: int32(one.Size)}})
 		}
 	}
-	return wishes, ""
+	return constraints, ""
 }

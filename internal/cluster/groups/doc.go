@@ -1,6 +1,6 @@
-// Package groups says which job a pod belongs to and what a group object means for its job; groups without an object, too.
-// Another kind of group object gets its rules here. It only reads objects: it holds no state and knows nothing of nodes or
-// rooms.
+// Package groups finds out which job a pod belongs to and what its group object says about that job; for groups without an
+// object, what the pods say. The rules for one more kind of group object belong here. It only reads objects: it holds no state,
+// and uses neither nodes nor capacity.
 //
 // The files, in reading order:
 //
@@ -12,7 +12,7 @@
 //	marked.go          groups of LeaderWorkerSet and of Kueue, which pods alone describe
 //	owners.go          objects that own pods and need no group object
 //	late.go            roles whose members are made only when others run
-//	earlier.go         members of before: of an earlier attempt, or of an object of the same name that was deleted
+//	earlier.go         earlier members: of an earlier attempt, or of a deleted object of the same name
 //	fields.go          how a field of a foreign object is read
 //	topology.go        which members share a domain, as annotations say it
 //	dialects.go        these annotations: ours, KAI's and Kueue's

@@ -13,12 +13,12 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file is about members of before: of an earlier attempt of a JobSet, or made for an object of the same name that was
-// deleted. Their deletion takes a while, and until then they have the marks of the group of now.
+// This file is about earlier members: of an earlier attempt of a JobSet, or made for an object of the same name that was
+// deleted. Their deletion takes a while, and until then they have the marks of the present group.
 //
-// Invariant: no member of before counts for the group of now.
+// Invariant: no earlier member counts for the present group.
 
-// withoutEarlier counts as if there were no members of before. They are about to be deleted, and until they are gone the minima
+// withoutEarlier counts as if there were no earlier members. They are about to be deleted, and until they are gone the minima
 // are higher by as many.
 func withoutEarlier(job *model.Job, count func()) {
 	all := job.Tasks
@@ -29,7 +29,7 @@ func withoutEarlier(job *model.Job, count func()) {
 	addToMinima(job, earlier, 1)
 }
 
-// NewestAttempt returns a job as if there were no members of before: itself when there are none.
+// NewestAttempt returns a job as if there were no earlier members: itself when there are none.
 func NewestAttempt(job *model.Job) *model.Job {
 	if !job.Key.IsForeign() {
 		return job
@@ -45,8 +45,8 @@ func NewestAttempt(job *model.Job) *model.Job {
 	return &rest
 }
 
-// byIncarnation returns the tasks that were made for the object of now, in the newest attempt of a JobSet or in none, and those
-// of before.
+// byIncarnation returns the tasks that were made for the present object, in the newest attempt of a JobSet or in none, and the
+// earlier ones.
 func byIncarnation(job *model.Job) (newest, earlier []*model.Task) {
 	objects, last := newestObjects(job), map[string]int(nil) // by the name of the JobSet; most were never tried again
 	isGone := func(task *model.Task) bool {

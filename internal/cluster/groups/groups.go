@@ -48,8 +48,9 @@ func (m Membership) Implicit() *Membership {
 }
 
 // FillImplicit writes what its members say into a job without a PodGroup: identity and minimum, which is the highest that any of
-// them asks for, and which of them share a domain. A member that says nothing of the minimum that can be read is refused on its
-// own account. set is what the LeaderWorkerSet of the group says; nil when that is not known, or the group is of none.
+// them asks for, and which of them share a domain. A member whose minimum cannot be read is refused itself, and does not
+// change that of the others. set is what the LeaderWorkerSet of the group says; nil when that is not known, or the group is of
+// none.
 func FillImplicit(job *model.Job, set *Spec) {
 	job.UID, job.MinMember, job.Invalid = job.Key.Owner, 1, nil
 	for _, task := range job.Tasks {

@@ -58,8 +58,8 @@ func countDone(job *model.Job, done []string) {
 	job.Roles = counted
 }
 
-// countLeft lets no more members be needed than have still to succeed, beside those that have and are there: others may be
-// deleted, and are not replaced. left is zero when the object does not say.
+// countLeft lowers the minimum to the members that have still to succeed, and the succeeded ones that exist: other succeeded ones
+// may be deleted, and are not replaced. left is zero when the object does not say.
 func countLeft(job *model.Job, left int32) {
 	if left == 0 {
 		return

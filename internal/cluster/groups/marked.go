@@ -61,7 +61,7 @@ func (leaderWorkerSet) Marks() Marks {
 	}
 }
 
-// Of names a group as its users do.
+// Of names a group by its LeaderWorkerSet and its index, as users know it.
 func (leaderWorkerSet) Of(pod *corev1.Pod) (Membership, bool) {
 	group := pod.Labels[LWSGroupKey]
 	if group == "" {

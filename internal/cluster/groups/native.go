@@ -12,7 +12,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// native is the PodGroup of Kubernetes, which pods name in a field and clusters serve only when asked to.
+// native is the PodGroup of Kubernetes, which pods name in a field. API servers serve it only where it is turned on.
 type native struct{}
 
 func (native) Name() string { return "kubernetes" }

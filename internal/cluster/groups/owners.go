@@ -244,8 +244,8 @@ var rayCluster = &owned{
 }
 
 // indexedJob is a Job of Kubernetes whose pods have an index each and run together: as many at a time as there are indexes. One
-// that goes on without some of its indexes is no gang, and nor is that of a controller that knows more of its pods than it says;
-// a CronJob does not. The pods of one that is no gang are jobs of their own, and pods of other Jobs have no index.
+// that goes on without some of its indexes is no gang, nor is a Job of a controller, which may have more pods than the Job
+// states; a CronJob has not. The pods of one that is no gang are jobs of their own, and pods of other Jobs have no index.
 var indexedJob = &owned{
 	name: "job", source: model.SourceJob, job: batchv1.JobNameLabel, marks: []string{jobIndex},
 	resource: batchv1.SchemeGroupVersion.WithResource("jobs"),

@@ -64,7 +64,7 @@ type Spec struct {
 	MinResources []Amount
 	// Contradiction says which field cannot be read, and why; empty when all is well. Remark says what of it is not followed.
 	Contradiction, Remark string
-	// Shown is what its status shows, for those who write it; zero of a kind whose status we do not write.
+	// Shown is what its status shows, which decides what is written to it; zero of a kind whose status we do not write.
 	Shown Shown
 }
 
@@ -181,9 +181,9 @@ func WritesStatus(source model.Source) bool {
 	return source == model.SourceVolcano || source == model.SourceNative
 }
 
-// All returns the sources in their order: the word of a user comes before what an operator writes, the field of the API before
-// labels and annotations, those that name an object before those of pods alone, those of the operator that made the pods before
-// those that Kueue adds to them, and the objects that own pods last.
+// All returns the sources in their order. The mark that a user writes comes first, then the field of the API, then labels and
+// annotations that name an object, then the marks of operators that have none: those of the operator that made the pods, and
+// those that Kueue adds. Objects that own pods come last.
 func All() Sources { return slices.Clone(all) }
 
 var all = Sources{
@@ -210,7 +210,7 @@ func Default() Sources { return slices.Clone(byDefault) }
 
 var byDefault = Without(config.SourcesOffByDefault())
 
-// Of returns what a pod says while the sources are on that are on by default.
+// Of returns what a pod says by the sources that are on by default.
 func Of(pod *corev1.Pod) Membership { return byDefault.Of(pod) }
 
 // Of returns what a pod says of the job it belongs to: one of its own when it has no mark. A PodGroup or a Job of Kubernetes may

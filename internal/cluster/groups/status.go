@@ -173,7 +173,7 @@ func ExpiresAt(group *v1alpha1.PodGroup) (at time.Time, ok bool) {
 }
 
 // In seconds: how long a group that restarts may be degraded when it does not say, as the API server adds it to new objects, and
-// what is as good as never and can be counted in nanoseconds.
+// a time that is never reached and can be counted in nanoseconds.
 const (
 	defaultLossTimeout = 300
 	longestLossTimeout = 100 * 365 * 24 * 3600

@@ -25,12 +25,12 @@ type dialect struct {
 	// isDone reports that what a pod says has been done already; nil is never.
 	isDone func(pod *corev1.Pod) bool
 	// read returns what they say; problem names the one that cannot be read, empty when all can.
-	read func(annotations map[string]string) (wishes []wish, problem string)
+	read func(annotations map[string]string) (constraints []constraint, problem string)
 }
 
-// wish is that members of a role share a domain. Two roles that wish the same and name the same set of roles share one domain; an
-// empty name is that of no set.
-type wish struct {
+// constraint is that members of a role share a domain. Two roles with the same constraint that name the same set of roles share
+// one domain; an empty name is that of no set.
+type constraint struct {
 	model.TopologyConstraint
 	set string
 }
@@ -171,7 +171,7 @@ func (d *dialect) saidIn(job *model.Job, roles []string) (all []model.TopologyCo
 			return nil, fmt.Sprintf("annotation %s of pod %s is not that of pod %s, which is older", key, task.PodRef, first.PodRef)
 		}
 	}
-	var wishes []wish
+	var constraints []constraint
 	for _, role := range slices.Sorted(maps.Keys(oldest)) {
 		read, problem := d.read(oldest[role].Pod.Annotations)
 		if problem != "" {
@@ -181,10 +181,10 @@ func (d *dialect) saidIn(job *model.Job, roles []string) (all []model.TopologyCo
 			if !d.ofGroup {
 				one.Roles = []string{role}
 			}
-			wishes = addWish(wishes, one)
+			constraints = addConstraint(constraints, one)
 		}
 	}
-	for _, one := range wishes {
+	for _, one := range constraints {
 		if !d.ofGroup && len(one.Roles) == len(roles) {
 			one.Roles = nil
 		}
@@ -193,26 +193,26 @@ func (d *dialect) saidIn(job *model.Job, roles []string) (all []model.TopologyCo
 	return all, ""
 }
 
-// addWish adds a wish, or its role to that of the same set.
-func addWish(wishes []wish, one wish) []wish {
-	for i := range wishes {
-		other := &wishes[i]
+// addConstraint adds a constraint, or its role to that of the same set.
+func addConstraint(constraints []constraint, one constraint) []constraint {
+	for i := range constraints {
+		other := &constraints[i]
 		if one.set != "" && other.set == one.set && other.Level == one.Level && other.Preferred == one.Preferred && other.SliceSize == one.SliceSize {
 			other.Roles = append(other.Roles, one.Roles...)
-			return wishes
+			return constraints
 		}
 	}
-	return append(wishes, one)
+	return append(constraints, one)
 }
 
 // readTopology reads what stands on an object that owns pods about all of them: in our annotation, and in those of KAI.
 func (s *Spec) readTopology(f *fields, annotations map[string]string) {
 	for i := range dialects[:2] {
-		wishes, problem := dialects[i].read(annotations)
+		constraints, problem := dialects[i].read(annotations)
 		if problem != "" {
 			f.contradict("%s", problem)
 		}
-		for _, one := range wishes {
+		for _, one := range constraints {
 			s.Topology = append(s.Topology, one.TopologyConstraint)
 		}
 	}

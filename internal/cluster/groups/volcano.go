@@ -58,8 +58,8 @@ func (volcano) Watches() []Watch {
 }
 
 // decodeVolcano reads one as Volcano's scheduler does (pkg/scheduler/api/job_info.go): a minMember of 0, which KubeRay, Spark and
-// jobs without the webhook write, is a gang of one; minTaskMember counts where minMember is at least their sum, and is nothing
-// else. The queue default is what the CRD adds where none is named.
+// jobs without the webhook write, is a gang of one; minTaskMember counts where minMember is at least its sum, and is
+// ignored otherwise. The queue default is what the CRD adds where none is named.
 func decodeVolcano(object *unstructured.Unstructured) *Spec {
 	f := fields{object: object.Object}
 	spec := &Spec{

@@ -114,8 +114,8 @@ const (
 )
 
 // Lower lowers the minima of a job that was whole and has a member with a node. If it lacks members of what it was whole with,
-// no more is needed than that: what was raised since waits in its turn. If it also has a member that waits, no more is needed
-// than the members that exist.
+// no more is needed than that: a minimum that was raised since counts again when it has these. If it also has a member that
+// waits, no more is needed than the members that exist.
 //
 // Late roles are part of that as a whole or not at all: they count nothing while other members are missing, and in full
 // otherwise. One that has begun since the job was whole counts in full, too: those of its members that wait start together.

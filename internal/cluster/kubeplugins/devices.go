@@ -64,7 +64,7 @@ func sliceTracker(ctx context.Context, deps Deps) (*resourceslicetracker.Tracker
 	return resourceslicetracker.StartTracker(ctx, options)
 }
 
-// notifyingCache is something that the plugins take in after its informer knows it, and that tells when it has changed.
+// notifyingCache is something that the plugins take in after its informer knows it, and that calls functions when it has changed.
 type notifyingCache struct {
 	synced cache.InformerSynced
 
@@ -72,7 +72,7 @@ type notifyingCache struct {
 	changed []func()
 }
 
-// follow lets it tell of what the tracker has taken in: a rule is not told by itself, but with the devices that it taints.
+// follow calls the functions for what the tracker has taken in: not for a rule by itself, but for the devices that it taints.
 func (f *notifyingCache) follow(tracker *resourceslicetracker.Tracker) error {
 	registration, err := tracker.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { f.notify() }, UpdateFunc: func(any, any) { f.notify() }, DeleteFunc: func(any) { f.notify() },

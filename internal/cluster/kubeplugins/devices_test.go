@@ -17,8 +17,8 @@ import (
 	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
 )
 
-// TestDeviceTaintRules: a rule taints devices that it selects, and the pods that wait are told when it comes and when it goes,
-// after the plugins know.
+// TestDeviceTaintRules: a rule taints devices that it selects, and the function for changes is called when it comes and when it
+// goes, after the plugins have it.
 func TestDeviceTaintRules(t *testing.T) {
 	s := newStore(t, devices(1), deviceClaim("one"))
 	rules, p, pool := s.client.ResourceV1().DeviceTaintRules(), pod("p", "device one"), "a"

@@ -158,7 +158,7 @@ func TestNoDeviceClass(t *testing.T) {
 	}
 	<-told
 	if s.ByDeviceClass(extended) {
-		t.Error("told of a class that is there")
+		t.Error("the change is reported while the class is there")
 	}
 	s.refuse(p, "a", "lack "+string(extended)+", which no DeviceClass provides")
 }

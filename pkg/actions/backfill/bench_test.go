@@ -120,7 +120,7 @@ func (f *field) apply(event cluster.Event) {
 	f.state.Apply(event)
 }
 
-// cycle plays a cycle and returns what it reserves; it is assumed where told.
+// cycle plays a cycle and returns what it reserves; it is assumed where assume says so.
 func (f *field) cycle(assume bool) (reserved *model.Reservation) {
 	framework.Run(f.state.Snapshot(f.now), f.profile, framework.Options{Cache: &f.cache, Decide: func(d model.Decision) {
 		if d.Reservation != nil {

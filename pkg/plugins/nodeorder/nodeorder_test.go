@@ -90,7 +90,7 @@ func compare(t *testing.T, w *world, weights nodeorder.Weights, counterparts []c
 	}
 	for _, pair := range counterparts {
 		if apart[pair.ours] < 50 {
-			t.Errorf("%s told nodes apart in %d clusters only", pair.ours, apart[pair.ours])
+			t.Errorf("%s differed between nodes in %d clusters only", pair.ours, apart[pair.ours])
 		}
 	}
 }

@@ -52,7 +52,7 @@ func TestOrderAsKubeScheduler(t *testing.T) {
 	}
 	for _, score := range counterparts() {
 		if count[score.ours] < 100 {
-			t.Errorf("%s told nodes apart in %d clusters only", score.ours, count[score.ours])
+			t.Errorf("%s differed between nodes in %d clusters only", score.ours, count[score.ours])
 		}
 	}
 }

@@ -1,8 +1,8 @@
-// Package topology keeps pods without a wish for a domain out of whole ones: of the nodes that may run a pod it prefers those
-// whose rack, block and so on is in use already, so that the others stay whole for gangs that need one.
+// Package topology keeps pods of jobs that name no level out of whole domains: of the nodes that may run such a pod it prefers
+// those whose rack, block and so on is in use already, so that the others stay whole for gangs that need one.
 //
-// Which levels there are is declared in the configuration; without topologies it gives no score. Members of jobs that name levels
-// themselves get none either: internal/placement chooses a domain for them. Which domains are whole, the framework says.
+// The levels are declared in the configuration; without topologies the plugin gives no score. Nor does it score nodes for members
+// of jobs that name levels: internal/placement chooses a domain for them. The framework decides which domains are whole.
 package topology
 
 import (

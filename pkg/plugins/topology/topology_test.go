@@ -49,8 +49,8 @@ type history struct {
 	cache    framework.Cache
 	pods     int
 	placed   []*model.Task
-	// told counts how often nodes differed in their scores.
-	told *int
+	// differed counts how often nodes differed in their scores.
+	differed *int
 }
 
 func (h *history) n(least, most int) int { return rapid.IntRange(least, most).Draw(h.t, "n") }
@@ -185,7 +185,7 @@ func (h *history) hold(session *framework.Session, task *model.Task, room model.
 		}
 	}
 	if best > least {
-		*h.told++
+		*h.differed++
 	}
 	if got, _ := session.SelectNode(task, room, nil); got != want {
 		h.t.Fatalf("%s chose %v, want %v", task.Job.Name, name(got), name(want))
@@ -203,9 +203,9 @@ func name(node *model.Node) string {
 // TestScoreIsThatOfANaiveRecount: whatever happens within sessions and between them, a task of a job that names no level goes to
 // the node with the most broken levels, counted again from labels and pods; that of a job that names one is not affected.
 func TestScoreIsThatOfANaiveRecount(t *testing.T) {
-	told := 0
+	differed := 0
 	rapid.Check(t, func(t *rapid.T) {
-		h := &history{t: t, snapshot: &model.Snapshot{Dimensions: model.NewDimensions()}, told: &told}
+		h := &history{t: t, snapshot: &model.Snapshot{Dimensions: model.NewDimensions()}, differed: &differed}
 		h.snapshot.Dimensions.Index("example.com/device")
 		h.snapshot.Jobs = []*model.Job{{Key: plain}, {Key: choosing, Topology: []model.TopologyConstraint{{Level: "rack", Preferred: true}}}}
 		for i := range h.n(0, 20) {
@@ -227,8 +227,8 @@ func TestScoreIsThatOfANaiveRecount(t *testing.T) {
 			session.Close()
 		}
 	})
-	if told == 0 {
-		t.Error("the score told no nodes apart")
+	if differed == 0 {
+		t.Error("the score was the same for all nodes")
 	}
 }
 

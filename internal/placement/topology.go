@@ -44,7 +44,7 @@ func (t *Placer) placeByTopology(room model.CapacityKind) (placed, possible bool
 	}
 	required, preferred, settled := t.ties(room)
 	awaited := t.awaited(required)
-	parts := t.divide(required, room)
+	parts := t.divide(required, settled, room)
 	if !parts.impossible() {
 		budget := t.budget
 		if len(preferred) > 0 && t.placeTied(slices.Concat(preferred, required), settled, room) {

@@ -55,7 +55,8 @@ type division struct {
 }
 
 // divide looks for domains of the parts of the minimum; nil where there are too many, where members differ, and where the
-// capacity of each domain alone decides or parts are packed: none of them has a domain already, in which others leave room for it.
+// capacity of each domain alone decides or parts are packed: none of them has a domain already, in which others leave room for
+// it.
 func (t *Placer) divide(required []levelTie, settled []topologyDomain, room model.CapacityKind) *division {
 	members := t.minimum(room)
 	if !areAlike(members) || t.isCounted(required, room) || len(settled) == 0 && len(t.sliced) == 0 && arePacked(required) {

@@ -46,7 +46,6 @@ func drawAny(t *rapid.T) *places {
 	if rapid.IntRange(0, 3).Draw(t, "state") == 0 {
 		p.drawBound(t)
 	}
-	p.snapshot.Jobs = []*model.Job{p.job}
 	return p
 }
 

@@ -32,14 +32,13 @@ func trees() []config.Topology {
 // drawCase draws a gang that waits. Its class follows from what is drawn; each way to draw is the source of one of them.
 func drawCase(t *rapid.T) *places {
 	ways := []func(*rapid.T) *places{drawOneShape, drawOneShape, drawPreferring, drawFewMembers, drawParts, drawParts, drawManyParts, drawShapes}
-	p := rapid.SampledFrom(ways).Draw(t, "way")(t)
-	p.snapshot.Jobs = []*model.Job{p.job}
-	return p
+	return rapid.SampledFrom(ways).Draw(t, "way")(t)
 }
 
 func newPlaces() *places {
 	p := &places{problem: problem{snapshot: &model.Snapshot{Dimensions: model.NewDimensions()}}}
 	p.job = &model.Job{Key: model.JobKey{Namespace: "default", Name: "gang"}, UID: "gang"}
+	p.snapshot.Jobs = []*model.Job{p.job}
 	return p
 }
 
@@ -165,7 +164,6 @@ func drawPreferring(t *rapid.T) *places {
 // drawBound places some of the members where they may be.
 func (p *places) drawBound(t *rapid.T) {
 	at := map[*model.Task]*model.Node{}
-	p.snapshot.Jobs = []*model.Job{p.job}
 	for _, task := range p.job.Tasks {
 		node := rapid.SampledFrom(p.snapshot.Nodes).Draw(t, "node")
 		if _, no := task.Pod.Annotations[node.Name]; no || rapid.Bool().Draw(t, "waits") || !p.hasPlace(task, node, at) {

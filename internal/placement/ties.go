@@ -249,9 +249,12 @@ func (t *Placer) capacities(tie *levelTie, level *framework.Domains, chosen []to
 			set.left += max(0, fits-one.exists)
 		}
 	}
-	most := t.sumOfAll(tie, level, chosen)
+	if len(tie.shapes) > 1 { // what one shape has room for is counted by now
+		for i, most := range t.sumOfAll(tie, level, chosen) {
+			sets[i].fits = min(sets[i].fits, most)
+		}
+	}
 	for i := range sets {
-		sets[i].fits = min(sets[i].fits, most[i])
 		sets[i].lacks = max(sets[i].lacks, tie.needs-sets[i].fits)
 	}
 	return sets

@@ -22,7 +22,7 @@ import (
 func (c *Cluster) ApplyCRDs(ctx context.Context, dir string) error {
 	_, err := envtest.InstallCRDs(c.Config(), envtest.CRDInstallOptions{
 		Paths: []string{dir}, ErrorIfPathMissing: true,
-		MaxTime: time.Minute, PollInterval: 50 * time.Millisecond,
+		MaxTime: Patience, PollInterval: 50 * time.Millisecond,
 	})
 	if err != nil {
 		return fmt.Errorf("custom resources in %s: %w", dir, err)
@@ -33,10 +33,10 @@ func (c *Cluster) ApplyCRDs(ctx context.Context, dir string) error {
 	return nil
 }
 
-// AwaitKinds returns when all CustomResourceDefinitions are established, after a minute with an error. kubectl fails over one
+// AwaitKinds returns when all CustomResourceDefinitions are established, or Patience is over. kubectl fails over one
 // that has no conditions yet.
 func (c *Cluster) AwaitKinds(ctx context.Context) (err error) {
-	_ = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	_ = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, Patience, true, func(ctx context.Context) (bool, error) {
 		_, err = c.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
 		return err == nil, nil
 	})

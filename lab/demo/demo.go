@@ -174,7 +174,7 @@ func (s *demo) run(ctx context.Context, program string) error {
 	}
 	leases := clientset.CoordinationV1().Leases(release.Namespace)
 	holder := ""
-	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, cluster.Patience, true, func(ctx context.Context) (bool, error) {
 		lease, err := leases.Get(ctx, release.Deployment, metav1.GetOptions{})
 		if err == nil && lease.Spec.HolderIdentity != nil {
 			holder = *lease.Spec.HolderIdentity

@@ -42,8 +42,11 @@ const (
 	attackers, tenants = "attackers", "tenants"
 	// mostPods is the quota of pods of the account that attacks.
 	mostPods = 40
-	// startsWithin is how long a gang of the other tenant may wait for its last bind.
+	// startsWithin is how long a gang of the other tenant may wait for its last bind on a free machine.
 	startsWithin = 2 * time.Second
+	// mostSlower is how many times as long as without an attack that may take on any machine, and leastPace how many times it is
+	// measured before it is too slow: what else the machine does may make one start take long.
+	mostSlower, leastPace = 10, 5
 	// mostWrites is how many status writes about one object the scheduler may make in writesPeriod: one a second, and those of
 	// a start.
 	mostWrites, writesPeriod = 15, 10 * time.Second
@@ -83,6 +86,35 @@ type siege struct {
 	endpoint, profiles string
 	gangs              int // of the other tenant, so far
 	created            int // pods and groups of the account, so far
+	// under is how the other tenant fares under the attack that is going on.
+	under pace
+}
+
+// pace is how long gangs of the other tenant take to start, and how long it takes until it is written that a pod of it waits.
+type pace struct{ starts, reports takings }
+
+// pace measures both so often, while there is no attack.
+func (s *siege) pace(times int) (p pace) {
+	for range times {
+		p.starts, p.reports = append(p.starts, s.start()), append(p.reports, s.reported())
+	}
+	return p
+}
+
+// slower reports whether it takes much longer than at another pace.
+func (p pace) slower(than pace) bool {
+	longer := func(now, before takings) bool { return len(now) > 0 && now.median() > mostSlower*before.median() }
+	return longer(p.starts, than.starts) || longer(p.reports, than.reports)
+}
+
+// String says what it is like.
+func (p pace) String() string {
+	return fmt.Sprintf("gangs of the other tenant start after %s; that its pods wait is written after %s", p.starts, p.reports)
+}
+
+// hindered reports that under the last attack, which is over, everything took the other tenant much longer than before or now.
+func (s *siege) hindered(quiet pace) bool {
+	return s.under.slower(quiet) && s.under.slower(s.pace(leastPace))
 }
 
 // TestAttacks: an account with the role edit in a namespace with a quota tries to stop the scheduler, to get before others, to
@@ -105,10 +137,10 @@ func attempts(t *testing.T, policies bool) {
 	log := filepath.Join(t.TempDir(), "audit.log")
 	s := newSiege(t, log, policies)
 	standing := s.standing()
-	var quiet, under takings
 	for range warmUp {
-		quiet = append(quiet, s.start())
+		s.start()
 	}
+	quiet, under, tried := s.pace(leastPace), pace{}, 0
 	s.large()
 	s.rehearse()
 	before := s.heap()
@@ -117,6 +149,8 @@ func attempts(t *testing.T, policies bool) {
 			t.Logf("%s: not tried without the policies: %s", a.name, cmp.Or(a.why, "refused before the scheduler sees it, with and without them"))
 			continue
 		}
+		tried++
+		s.under = pace{}
 		began := time.Now()
 		err := a.try(s)
 		lasted := time.Since(began).Round(100 * time.Millisecond)
@@ -128,12 +162,11 @@ func attempts(t *testing.T, policies bool) {
 		case err != nil && !refused && !apierrors.IsRequestEntityTooLargeError(err):
 			t.Errorf("%s: %v", a.name, err)
 		}
-		took := s.start()
-		if took > startsWithin {
-			t.Errorf("%s: a gang of the other tenant started after %s, want at most %s", a.name, took, startsWithin)
+		s.under.starts = append(s.under.starts, s.start())
+		for i := 0; i < leastPace && s.under.slower(quiet); i++ {
+			s.under.starts = append(s.under.starts, s.start())
 		}
-		under = append(under, took)
-		t.Logf("%s: answer %s after %s, a gang of the other tenant started after %s", a.name, answer(err), lasted, took.Round(time.Millisecond))
+		t.Logf("%s: answer %s after %s; %s", a.name, answer(err), lasted, s.under)
 		s.lab.Eventually(t, patience, func() error { // an object that is just being decoded is in the heap, too
 			if held := s.heap(); held > before*12/10+mostPods*podMemory {
 				return fmt.Errorf("%s: the heap is %d KiB, before the attacks it was %d KiB", a.name, held>>10, before>>10)
@@ -141,6 +174,10 @@ func attempts(t *testing.T, policies bool) {
 			return nil
 		})
 		s.clear(attackers)
+		if s.hindered(quiet) {
+			t.Errorf("%s: %s, more than %d times of what it takes without an attack: %s", a.name, s.under, mostSlower, quiet)
+		}
+		under.starts, under.reports = append(under.starts, s.under.starts...), append(under.reports, s.under.reports...)
 	}
 	if now := s.standing(); !slices.Equal(now, standing) {
 		t.Errorf("the pods that ran before the attacks were %v, and are %v", standing, now)
@@ -153,8 +190,10 @@ func attempts(t *testing.T, policies bool) {
 	if after > before*12/10 {
 		t.Errorf("the heap after the attacks is %d KiB, before them %d KiB, with the same objects", after>>10, before>>10)
 	}
-	t.Logf("RESULT attacks: %d; starts of gangs of the other tenant: before %s, under attack %s; heap after a collection, in KiB: before %d, after the last %d, then %d",
-		len(under), quiet, under, before>>10, attacked>>10, after>>10)
+	t.Logf("RESULT attacks: %d; before, %s; under attack, %s; heap after a collection, in KiB: before %d, after the last %d, then %d",
+		tried, quiet, under, before>>10, attacked>>10, after>>10)
+	under.starts.check(t, "under attack a start of a gang of the other tenant", startsWithin)
+	under.reports.check(t, "under attack the report that a pod of the other tenant waits", startsWithin)
 	s.sound()
 	s.writesInBudget(log)
 }
@@ -495,12 +534,16 @@ func (s *siege) writesInBudget(log string) {
 	most := 0
 	for object, times := range at {
 		often := mostWithin(writesPeriod, times)
-		if most = max(most, often); often > mostWrites {
+		if most = max(most, often); often > mostWrites && holdTimes() {
 			s.Errorf("%s: %d status writes in %s, want at most %d", object, often, writesPeriod, mostWrites)
+		}
+		// A busy server receives in one period what was sent in two: all the time that there were writes is judged on any machine.
+		if life := times[len(times)-1].Sub(times[0]); len(times) > mostWrites*(1+int(life/writesPeriod)) {
+			s.Errorf("%s: %d status writes in %s, want at most %d in %s", object, len(times), life, mostWrites, writesPeriod)
 		}
 	}
 	pods, groups := mostWithin(writesPeriod, all["pods"]), mostWithin(writesPeriod, all["podgroups"])
-	if max(pods, groups) > mostOfNamespace {
+	if max(pods, groups) > mostOfNamespace && holdTimes() {
 		s.Errorf("status writes in %s: %d about pods, %d about PodGroups, want at most %d of each", writesPeriod, pods, groups, mostOfNamespace)
 	}
 	s.Logf("RESULT attacks: the account created %d objects; status writes about its pods: %d, PodGroups: %d; at most %d, %d and about one %d in %s",

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -17,8 +16,8 @@ import (
 	"github.com/tutti-sched/tutti/lab/harness"
 )
 
-// patience is for what takes a moment on an idle machine.
-const patience = time.Minute
+// patience is for what must come, and takes a moment on an idle machine.
+const patience = cluster.Patience
 
 // The tests of this file are about the cluster itself: what the others rely on.
 

@@ -19,7 +19,7 @@ import (
 	"github.com/tutti-sched/tutti/lab/harness"
 )
 
-// appears is how long a kind may take to be followed: it is asked for every minute, and a fifth more.
+// appears is how long a kind may take to be followed, on a free machine: it is asked for every minute, and a fifth more.
 const appears = 90 * time.Second
 
 func installCoscheduling(t *testing.T) {
@@ -89,7 +89,7 @@ func TestCoscheduling(t *testing.T) {
 	installCoscheduling(t)
 	group := coscheduled(ns, "train", 4)
 	env.Eventually(t, patience, func() error { return env.Client.Create(t.Context(), group.DeepCopy()) })
-	env.Eventually(t, appears, func() error { return saysWhy(t, ns, "train-", "NotEnoughMembers", "needs 4, 3 exist") })
+	env.Eventually(t, patience, func() error { return saysWhy(t, ns, "train-", "NotEnoughMembers", "needs 4, 3 exist") })
 	minimum := func(n int) {
 		t.Helper()
 		if err := env.Client.Patch(t.Context(), group.DeepCopy(), client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"minMember":%d}}`, n))); err != nil {
@@ -184,5 +184,5 @@ func TestCoschedulingForbidden(t *testing.T) {
 	if err := env.Client.Patch(t.Context(), role, client.RawPatch("application/json-patch+json", rules)); err != nil {
 		t.Fatal(err)
 	}
-	env.Eventually(t, appears, func() error { return boundOf(t, ns, "train-", 2) })
+	env.Eventually(t, patience, func() error { return boundOf(t, ns, "train-", 2) })
 }

@@ -57,7 +57,7 @@ func (w *world) replica() *replica {
 		w.Fatal(err)
 	}
 	s := w.startAs(kubeconfig, "--leader-elect=true", "--leader-elect-namespace="+metav1.NamespaceDefault)
-	if err := cluster.WaitReady(w.Context(), s.Process, s.HealthURL+"/readyz", time.Minute); err != nil {
+	if err := cluster.WaitReady(w.Context(), s.Process, s.HealthURL+"/readyz"); err != nil {
 		w.Fatal(err)
 	}
 	return &replica{s, account}
@@ -83,8 +83,9 @@ type leaderWrites struct {
 	// calls is how many writes there were, besides those of the Lease and of events about it; handovers how often the Lease
 	// changed hands.
 	calls, handovers int
-	// late are those that the server received when the Lease of their sender had expired or was held by another scheduler.
-	late []string
+	// late are those that the server received when the Lease of their sender had expired or was held by another scheduler, crossed
+	// those of them that came after the first write of the next leader.
+	late, crossed []string
 	// soon are those of a new leader within the margin after the Lease of the last one had expired.
 	soon []string
 	// busy are the accounts of leaders that had pods to bind when they got the Lease; waits are how long after that they first
@@ -98,8 +99,8 @@ type leaderWrites struct {
 	since, starts time.Time
 	// lately are the last writes to the Lease, those that failed among them.
 	lately []string
-	// bound reports that the holder has bound a pod.
-	bound bool
+	// began reports that the holder has written anything, bound that it has bound a pod.
+	began, bound bool
 }
 
 // judgeWrites reads the log. Its lines come in the order of answers; both those of the Lease and others are judged by when
@@ -155,7 +156,7 @@ func (j *leaderWrites) lease(e *written) {
 		if !j.since.IsZero() {
 			j.handovers++
 		}
-		j.holder, j.since, j.bound = account, received, false
+		j.holder, j.since, j.began, j.bound = account, received, false, false
 	}
 	j.until = spec.RenewTime.Add(leaseHolds)
 }
@@ -168,17 +169,21 @@ func (j *leaderWrites) call(e *written) {
 		e.ObjectRef.Resource, e.ObjectRef.Subresource, e.ObjectRef.Name, e.account(), e.ResponseStatus.Code, j.holder, j.until.Format(time.StampMicro))
 	switch {
 	case e.account() != j.holder || received.After(j.until):
-		j.late = append(j.late, what)
+		if j.late = append(j.late, what); e.account() != j.holder && j.began {
+			j.crossed = append(j.crossed, what)
+		}
 	case received.Before(j.starts):
 		if len(j.soon) == 0 {
 			what += fmt.Sprintf("; it may write from %s on, after %s", j.starts.Format(time.StampMicro), strings.Join(j.lately, ", "))
 		}
 		j.soon = append(j.soon, what)
 	case e.ObjectRef.Subresource == "binding" && !j.bound:
-		j.bound = true
+		j.began, j.bound = true, true
 		if j.busy[j.holder] {
 			j.waits = append(j.waits, received.Sub(j.since))
 		}
+	default:
+		j.began = true
 	}
 }
 
@@ -217,7 +222,7 @@ func TestHandOvers(t *testing.T) {
 		counts[how]++
 		w.await(leader.Done(), "the end of the last leader, which was "+how)
 		w.waitForLeader(standby)
-		undone += w.settled(2 * patience)
+		undone += w.settled()
 		if waiting > 0 {
 			busy[standby.account] = true
 		}
@@ -235,7 +240,12 @@ func TestHandOvers(t *testing.T) {
 		t.Errorf("the log shows %d writes and %d hand-overs only", writes.calls, writes.handovers)
 	}
 	writes.waits.check(t, "the first bind of a leader after it had got the Lease", firstDecision)
-	for what, found := range map[string][]string{"a Lease that had expired or was lost": writes.late, "the margin": writes.soon} {
+	// What was sent in time may be received late by a busy server: that it is received before the next leader writes is promised.
+	late := writes.crossed
+	if holdTimes() {
+		late = writes.late
+	}
+	for what, found := range map[string][]string{"a Lease that had expired or was lost": late, "the margin": writes.soon} {
 		if len(found) > 0 {
 			t.Errorf("%d writes in spite of %s, such as\n%s", len(found), what, strings.Join(found[:min(5, len(found))], "\n"))
 		}

@@ -39,7 +39,7 @@ func TestAHangingPluginHandsOver(t *testing.T) {
 
 	began := time.Now()
 	env.Create(t, env.Pod(ns, "marked", harness.PodLabels(map[string]string{"lab.tutti.dev/hang": ""})), env.Pod(ns, "other"))
-	env.Eventually(t, 2*patience, func() error { return boundOf(t, ns, "other", 1) })
+	env.Eventually(t, patience, func() error { return boundOf(t, ns, "other", 1) })
 	takings{time.Since(began)}.check(t, "the first bind after the leader hangs, with the limit of a step and the 15 s of the Lease",
 		limit+leaseHolds+5*time.Second)
 	env.Eventually(t, patience, func() error { return boundOf(t, ns, "marked", 1) })

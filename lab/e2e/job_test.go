@@ -49,5 +49,5 @@ func TestIndexedJobs(t *testing.T) {
 		return errors.Join(boundOf(t, ns, "tasks-", 2), saysWhy(t, ns, "tasks-", "Unschedulable", "1 node lacks cpu"))
 	})
 	env.Nodes(t, cluster.Nodes("indexed-more", 1, map[string]string{"cpu": "1"})...)
-	env.Eventually(t, 2*patience, func() error { return errors.Join(boundOf(t, ns, "tasks-", 3), boundOf(t, ns, "ranks-", 3)) })
+	env.Eventually(t, patience, func() error { return errors.Join(boundOf(t, ns, "tasks-", 3), boundOf(t, ns, "ranks-", 3)) })
 }

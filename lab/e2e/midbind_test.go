@@ -77,7 +77,7 @@ func (w *torn) member(bound bool, index string) *corev1.Pod {
 // whole waits until so many members run on nodes that are there, and no other pod has a node.
 func (w *torn) whole(count int) map[string]types.UID {
 	w.Helper()
-	env.Eventually(w.T, 2*patience, func() error { return inGroupPhase(w.T, w.gang, v1alpha1.PodGroupRunning) })
+	env.Eventually(w.T, patience, func() error { return inGroupPhase(w.T, w.gang, v1alpha1.PodGroupRunning) })
 	var nodes corev1.NodeList
 	if err := env.Client.List(w.Context(), &nodes); err != nil {
 		w.Fatal(err)

@@ -156,7 +156,7 @@ func TestGroupsOfKubernetes(t *testing.T) {
 	n.Nodes(t, cluster.Nodes("native", 1, map[string]string{"cpu": "3"})...)
 	n.group("train", gangOf(4))
 	n.members("train", 0, 3)
-	n.Eventually(t, appears, func() error { return n.says("train-", "needs 4, 3 exist") })
+	n.Eventually(t, patience, func() error { return n.says("train-", "needs 4, 3 exist") })
 	if err := n.shows("train", ""); err != nil {
 		t.Error(err)
 	}
@@ -209,7 +209,7 @@ func (n *natives) contested(patch func(name string, body []byte) error) {
 	n.members("basic", 0, 2)
 	ours := "PodGroupInitiallyScheduled=False Unschedulable: needs 2"
 	back := []byte(`{"status":{"conditions":[{"type":"PodGroupInitiallyScheduled","status":"False","reason":"Theirs","message":"m","lastTransitionTime":"2026-01-05T08:00:00Z"}]}}`)
-	n.Eventually(n.t, 2*patience, func() error {
+	n.Eventually(n.t, patience, func() error {
 		if err := n.shows("contested", ours); err == nil {
 			return errors.Join(patch("contested", back), errors.New("it was ours"))
 		}

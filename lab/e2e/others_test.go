@@ -22,8 +22,8 @@ import (
 // strangers is the namespace of the other scheduler's pods.
 const strangers = "strangers"
 
-// late is for how long a scheduler may not know of what another one has bound: its own binds that are decided by then, and
-// the watch.
+// late is for how long a scheduler may not know of what another one has bound, beside the time that the binds of a gang take
+// on this machine: what the watch takes, and the cycle.
 const late = 5 * time.Second
 
 // TestAnotherSchedulerOnTheSameNodes has kube-scheduler bind fifty pods a second to the nodes on which gangs are started,
@@ -50,7 +50,8 @@ func TestAnotherSchedulerOnTheSameNodes(t *testing.T) {
 	whole, begun := 0, time.Now()
 	long := span(t, "STRANGERS", 15*time.Second)
 	next := begun.Add(30 * time.Second)
-	for w.begin(); time.Since(begun) < long; w.pass(200 * time.Millisecond) {
+	// On a slow machine it takes longer until the first gang has started.
+	for w.begin(); time.Since(begun) < long || whole == 0 && time.Since(begun) < patience; w.pass(200 * time.Millisecond) {
 		w.replace()
 		if w.started() {
 			whole += len(w.gangs)
@@ -84,7 +85,7 @@ func TestAnotherSchedulerOnTheSameNodes(t *testing.T) {
 		}
 		ours++
 		after = append(after, over.After)
-		if over.Other == "" || over.After > late {
+		if over.Other == "" || over.After > late+w.chronicle.LongestPartial() {
 			t.Errorf("this is ours to know: %s", over)
 		}
 	}

@@ -49,7 +49,7 @@ func TestOutages(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		undone += w.settled(2 * patience)
+		undone += w.settled()
 		back = append(back, time.Since(began))
 		w.end()
 		select {

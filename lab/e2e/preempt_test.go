@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -240,8 +239,8 @@ func TestStuckVictimsAreNotWaitedForForEver(t *testing.T) {
 	a.bound("cheap", 1)
 	dear := a.gang("dear", a.high, 1, 1)
 	env.Eventually(t, patience, func() error { return waits(t, dear, "WaitingForVictims") })
-	env.Eventually(t, time.Minute, func() error { return a.says(dear, "cheap-0") })
-	env.Eventually(t, time.Minute, func() error { return waits(t, dear, "InsufficientResources") })
+	env.Eventually(t, patience, func() error { return a.says(dear, "cheap-0") })
+	env.Eventually(t, patience, func() error { return waits(t, dear, "InsufficientResources") })
 	a.letGo("cheap")
 	a.bound("dear", 1)
 }

@@ -170,7 +170,7 @@ func TestAGangThatDoesNotFitHoldsNothingAndNothingIsWrittenAtRest(t *testing.T) 
 		t.Errorf("the audit log holds %d binds, want 2", binds)
 	}
 	last, since := len(lines), time.Now()
-	quiet.Eventually(t, 4*settled, func() error {
+	quiet.Eventually(t, patience, func() error {
 		if now := len(writes.lines(t)); now != last {
 			last, since = now, time.Now()
 		}

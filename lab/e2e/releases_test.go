@@ -80,7 +80,7 @@ func TestTwoReleasesSideBySide(t *testing.T) {
 	}
 	lab.Eventually(t, patience, stand)
 	last, since := len(writes.lines(t)), time.Now()
-	lab.Eventually(t, 4*settled, func() error {
+	lab.Eventually(t, patience, func() error {
 		if now := len(writes.lines(t)); now != last {
 			last, since = now, time.Now()
 		}

@@ -128,7 +128,7 @@ func (s *sample) try(t *testing.T, file string) {
 		env.Eventually(t, patience, func() error { return s.boundAsItSays(t, ns) })
 		// The Job controller counts the evictions as failures, and waits 10 s after the first, twice as long after each further one:
 		// 40 s after three.
-		env.Eventually(t, 2*patience, func() error { return s.createdAgain(t, ns) })
+		env.Eventually(t, patience, func() error { return s.createdAgain(t, ns) })
 	}
 	env.Eventually(t, patience, func() error { return s.asItSays(t, ns) })
 }

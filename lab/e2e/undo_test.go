@@ -176,12 +176,18 @@ func TestNextLeaderWaitsForTheLastOnesRequests(t *testing.T) {
 	takings{time.Since(died)}.check(t, "a start after a crash, with the 15 s of the Lease, the 3 s of the margin, and little else", 25*time.Second)
 	assertBoundFrom(t, ns, "two", lease.Spec.RenewTime.Add(leaseHolds+margin))
 	env.Scheduler(t, harness.SchedulerOptions{Name: "led-third", Args: elected})
+	lease, err = heldLease(t, env, ns)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := second.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	if took := start("three"); took > 10*time.Second {
-		t.Errorf("the next leader began %s after a regular end", took)
+	<-second.Done()
+	if left, err := heldLease(t, env, ns); err == nil && *left.Spec.HolderIdentity == *lease.Spec.HolderIdentity {
+		t.Errorf("%s has ended and holds the Lease", *left.Spec.HolderIdentity)
 	}
+	takings{start("three")}.check(t, "a start after a regular end", 10*time.Second)
 }
 
 // assertBoundFrom wants the members of a group to have been bound from then on, by the server's clock.

@@ -68,7 +68,7 @@ func (e *Env) Namespace(t testing.TB) string {
 	}
 	t.Cleanup(func() {
 		// The test's own context is over.
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), cluster.Patience)
 		defer cancel()
 		// First the namespace: nothing new is made in one that terminates.
 		if err := e.Client.Delete(ctx, ns); err != nil {
@@ -86,7 +86,7 @@ func (e *Env) Namespace(t testing.TB) string {
 func (e *Env) Nodes(t testing.TB, nodes ...*corev1.Node) {
 	t.Helper()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), cluster.Patience)
 		defer cancel()
 		if err := e.Cluster.DeleteNodes(ctx, nodes...); err != nil {
 			t.Error(err)
@@ -103,7 +103,7 @@ func (e *Env) Create(t testing.TB, objects ...client.Object) {
 	t.Helper()
 	for _, object := range objects {
 		var err error
-		_ = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
+		_ = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, cluster.Patience, true, func(ctx context.Context) (bool, error) {
 			err = e.Client.Create(ctx, object)
 			return err == nil || !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "no PriorityClass"), nil
 		})
@@ -154,7 +154,7 @@ func (e *Env) Eventually(t testing.TB, timeout time.Duration, ask func() error) 
 func (e *Env) AfterCycle(t testing.TB, pod *corev1.Pod) {
 	t.Helper()
 	e.Create(t, pod)
-	e.Eventually(t, time.Minute, func() error {
+	e.Eventually(t, cluster.Patience, func() error {
 		bound := &corev1.Pod{}
 		if err := e.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), bound); err != nil {
 			return err

@@ -79,7 +79,7 @@ func StartScheduler(ctx context.Context, c *cluster.Cluster, options SchedulerOp
 	if options.NotReady {
 		return s, nil
 	}
-	if err := cluster.WaitReady(ctx, p, s.HealthURL+"/readyz", time.Minute); err != nil {
+	if err := cluster.WaitReady(ctx, p, s.HealthURL+"/readyz"); err != nil {
 		p.Kill()
 		return nil, err
 	}
@@ -87,11 +87,11 @@ func StartScheduler(ctx context.Context, c *cluster.Cluster, options SchedulerOp
 }
 
 // Get returns what the scheduler answers the administrator below URL, such as /metrics. A scheduler schedules, and says that
-// it is ready, before it answers there: so the request is repeated while it runs and does not listen, for up to a minute.
+// it is ready, before it answers there: so the request is repeated while it runs and does not listen.
 func (s *Scheduler) Get(ctx context.Context, path string) ([]byte, error) {
 	var text []byte
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, cluster.Patience, true, func(ctx context.Context) (bool, error) {
 		text, last = s.ask(ctx, path)
 		select {
 		case <-s.Done():

@@ -46,7 +46,7 @@ func (i *Installation) runWithWebhooks(ctx context.Context, mount mount, health 
 	if err := mount.fill(ctx); err != nil {
 		return nil, fmt.Errorf("%w\n%w", err, p.Failure())
 	}
-	return p, cluster.WaitReady(ctx, p, "http://"+health+"/readyz", patience)
+	return p, cluster.WaitReady(ctx, p, "http://"+health+"/readyz")
 }
 
 // mount is a secret as a kubelet mounts it: its keys are files in folders.
@@ -73,7 +73,7 @@ func (m mount) empty() error {
 // that file alone.
 func (m mount) fill(ctx context.Context) error {
 	var data map[string][]byte
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, cluster.Patience, true, func(ctx context.Context) (bool, error) {
 		secret, err := m.client.CoreV1().Secrets(m.namespace).Get(ctx, m.secret, metav1.GetOptions{})
 		if err != nil {
 			return false, err

@@ -2,14 +2,10 @@ package operators
 
 import (
 	"context"
-	"time"
 
 	"github.com/tutti-sched/tutti/lab/cluster"
 	"github.com/tutti-sched/tutti/lab/process"
 )
-
-// patience is how long an operator may take to be ready.
-const patience = 2 * time.Minute
 
 // MPI is mpi-operator, which gives the pods of an MPIJob to a scheduler of that name. Without a name it writes no groups,
 // and pods have the scheduler of their templates.
@@ -22,7 +18,7 @@ func MPI(scheduler string) Operator {
 			if err != nil {
 				return nil, err
 			}
-			return p, cluster.WaitReady(ctx, p, "http://127.0.0.1:8080/healthz", patience) // no flag changes its port
+			return p, cluster.WaitReady(ctx, p, "http://127.0.0.1:8080/healthz") // no flag changes its port
 		},
 	}
 }

@@ -32,7 +32,7 @@ func Ray(scheduler string) Operator {
 			if err != nil {
 				return nil, err
 			}
-			return p, cluster.WaitReady(ctx, p, "http://"+health+"/readyz", patience)
+			return p, cluster.WaitReady(ctx, p, "http://"+health+"/readyz")
 		},
 	}
 }

@@ -87,7 +87,7 @@ webhook: {port: %d}
 		return nil, err
 	}
 	// Not all say that they are ready when the webhooks are. One without a body is answered, with an error in the answer.
-	return p, cluster.WaitReady(ctx, p, fmt.Sprintf("https://127.0.0.1:%d/validate--v1-pod", port), patience)
+	return p, cluster.WaitReady(ctx, p, fmt.Sprintf("https://127.0.0.1:%d/validate--v1-pod", port))
 }
 
 // install creates the kinds, the namespace, the secret for the certificate, the service and the webhooks, as config/default has

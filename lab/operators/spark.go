@@ -66,7 +66,7 @@ func startSpark(ctx context.Context, i *Installation, scheduler string) (*proces
 	if err != nil {
 		return nil, err
 	}
-	return p, cluster.WaitReady(ctx, p, "http://"+health+"/readyz", patience)
+	return p, cluster.WaitReady(ctx, p, "http://"+health+"/readyz")
 }
 
 // startSparkWebhooks makes what the manifests have for the webhooks, which write the schedulerName of the pods, starts the
@@ -107,7 +107,7 @@ func startSparkWebhooks(ctx context.Context, i *Installation) error {
 	if err != nil {
 		return err
 	}
-	if err := cluster.WaitReady(ctx, p, "http://"+health+"/readyz", patience); err != nil {
+	if err := cluster.WaitReady(ctx, p, "http://"+health+"/readyz"); err != nil {
 		return err
 	}
 	for _, configuration := range configurations {
@@ -149,7 +149,7 @@ func sparkWebhooks(ctx context.Context, i *Installation, port int) ([]*unstructu
 
 // trusted waits until all webhooks of a configuration have the certificate of who signed theirs.
 func trusted(ctx context.Context, reader client.Reader, configuration *unstructured.Unstructured) error {
-	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, cluster.Patience, true, func(ctx context.Context) (bool, error) {
 		now := configuration.DeepCopy()
 		if err := reader.Get(ctx, client.ObjectKeyFromObject(configuration), now); err != nil {
 			return false, err

@@ -39,7 +39,7 @@ func AgentOn(ctx context.Context, c *cluster.Cluster, node string, topology *iso
 		return nil, err
 	}
 	var pod *corev1.Pod
-	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, cluster.Patience, true, func(ctx context.Context) (bool, error) {
 		pods, err := client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
 			LabelSelector: "app.kubernetes.io/name=" + DaemonSet, FieldSelector: "spec.nodeName=" + node,
 		})

@@ -27,7 +27,7 @@ const (
 	// Registry is where the images of the release would be: no node of a lab pulls any.
 	Registry = "registry.invalid"
 	// Timeout is how long helm waits for it to become ready, in helm's words.
-	Timeout = "2m"
+	Timeout = "10m"
 )
 
 // Chart is the folder of the chart.

@@ -4,14 +4,10 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/tutti-sched/tutti/lab/cluster"
 	"github.com/tutti-sched/tutti/lab/process"
 )
-
-// startTimeout is how long the scheduler may take to become ready.
-const startTimeout = time.Minute
 
 // Start runs the scheduler program as the release has it, beside the cluster, and returns when it is ready. Two things
 // differ from a pod: a kubeconfig carries the token, and the ports are free ones of the loopback interface. more arguments come
@@ -29,7 +25,7 @@ func (r *Release) Start(ctx context.Context, c *cluster.Cluster, name, program s
 	if err != nil {
 		return nil, err
 	}
-	if err := cluster.WaitReady(ctx, p, "http://"+health+"/readyz", startTimeout); err != nil {
+	if err := cluster.WaitReady(ctx, p, "http://"+health+"/readyz"); err != nil {
 		p.Kill()
 		return nil, err
 	}

@@ -87,15 +87,8 @@ func (s screen) Write(text []byte) (int, error) {
 // take waits until a text has been written, and returns all that was written meanwhile.
 func (s screen) take(t *testing.T, want string) (text string) {
 	t.Helper()
-	timer := time.NewTimer(time.Minute)
-	defer timer.Stop()
 	for !strings.Contains(text, want) {
-		select {
-		case more := <-s:
-			text += more
-		case <-timer.C:
-			t.Fatalf("no %q in\n%s", want, text)
-		}
+		text += <-s
 	}
 	return text
 }

@@ -111,7 +111,7 @@ func (m *machine) runtime(allowed <-chan struct{}) *nri.Adaptation {
 
 func (m *machine) until(what string, is func() bool) {
 	m.t.Helper()
-	err := wait.PollUntilContextTimeout(context.Background(), 5*time.Millisecond, 20*time.Second, true,
+	err := wait.PollUntilContextCancel(m.t.Context(), 5*time.Millisecond, true,
 		func(context.Context) (bool, error) { return is(), nil })
 	if err != nil {
 		m.t.Fatalf("%s: never; ready: %v", what, m.agent.Ready())

@@ -117,10 +117,7 @@ func TestASourceSaysWhyItWaits(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer func() { cancel(); kube.Shutdown() }()
 	kube.StartWithContext(ctx)
-	for began := time.Now(); !strings.Contains(sources[1].Ready().Error(), "no role"); {
-		if time.Since(began) > time.Minute {
-			t.Fatalf("it says %q", sources[1].Ready())
-		}
+	for !strings.Contains(sources[1].Ready().Error(), "no role") {
 		<-time.NewTimer(time.Millisecond).C
 	}
 	if got := sources[1].Ready(); !strings.HasPrefix(got.Error(), "nodes: ") {

@@ -109,7 +109,10 @@ func (p pace) slower(than pace) bool {
 
 // String says what it is like.
 func (p pace) String() string {
-	return fmt.Sprintf("gangs of the other tenant start after %s; that its pods wait is written after %s", p.starts, p.reports)
+	if len(p.reports) == 0 {
+		return fmt.Sprintf("gangs of the other tenant start after %s", p.starts)
+	}
+	return fmt.Sprintf("gangs of the other tenant start after %s, that its pods wait is written after %s", p.starts, p.reports)
 }
 
 // hindered reports that under the last attack, which is over, everything took the other tenant much longer than before or now.

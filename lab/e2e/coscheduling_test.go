@@ -89,7 +89,9 @@ func TestCoscheduling(t *testing.T) {
 	installCoscheduling(t)
 	group := coscheduled(ns, "train", 4)
 	env.Eventually(t, patience, func() error { return env.Client.Create(t.Context(), group.DeepCopy()) })
+	began := time.Now()
 	env.Eventually(t, patience, func() error { return saysWhy(t, ns, "train-", "NotEnoughMembers", "needs 4, 3 exist") })
+	takings{time.Since(began)}.check(t, "the time until a kind that came is followed", appears)
 	minimum := func(n int) {
 		t.Helper()
 		if err := env.Client.Patch(t.Context(), group.DeepCopy(), client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"minMember":%d}}`, n))); err != nil {

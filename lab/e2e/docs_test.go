@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -303,9 +302,7 @@ func (r *reader) follow(at string, command docs.Command) bool {
 
 // shell runs a command at the root of the repository, and returns what it printed.
 func (r *reader) shell(text string) (string, error) {
-	ctx, cancel := context.WithTimeout(r.t.Context(), 20*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", text)
+	cmd := exec.CommandContext(r.t.Context(), "bash", "-euo", "pipefail", "-c", text)
 	cmd.Dir, cmd.Env = repository(r.t), r.env
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

@@ -121,7 +121,7 @@ func lives(pid int) bool {
 
 func eventually(t *testing.T, ask func() bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 20*time.Second, true,
+	err := wait.PollUntilContextCancel(t.Context(), 10*time.Millisecond, true,
 		func(context.Context) (bool, error) { return ask(), nil })
 	if err != nil {
 		t.Fatal(err)

@@ -43,7 +43,7 @@ func TestConnectingTakesNoLongerThanItMay(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	err = wait.PollUntilContextTimeout(context.Background(), time.Millisecond, 10*time.Second, true,
+	err = wait.PollUntilContextCancel(t.Context(), time.Millisecond, true,
 		func(context.Context) (bool, error) { return timer.HasWaiters(), nil })
 	if err != nil {
 		t.Fatal(err)

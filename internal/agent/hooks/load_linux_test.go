@@ -77,7 +77,7 @@ func (a *account) user() []time.Duration {
 func (a *account) since(then []time.Duration, cpu int, least time.Duration) []time.Duration {
 	a.t.Helper()
 	var times []time.Duration
-	err := wait.PollUntilContextTimeout(context.Background(), 10*time.Millisecond, time.Minute, true,
+	err := wait.PollUntilContextCancel(a.t.Context(), 10*time.Millisecond, true,
 		func(context.Context) (bool, error) {
 			times = a.user()
 			for i := range times {

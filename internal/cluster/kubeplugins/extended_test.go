@@ -170,7 +170,7 @@ func (s *store) reserveSoon(pod *corev1.Pod) {
 		_, status := s.Reserve(s.t.Context(), pod, s.nodes["a"], nil)
 		return status.IsSuccess(), nil
 	}
-	if err := wait.PollUntilContextTimeout(s.t.Context(), time.Millisecond, time.Minute, true, seen); err != nil {
+	if err := wait.PollUntilContextCancel(s.t.Context(), time.Millisecond, true, seen); err != nil {
 		s.t.Fatal(err)
 	}
 }

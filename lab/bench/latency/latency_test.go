@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tutti-sched/tutti/lab/bench/stage"
+	"github.com/tutti-sched/tutti/lab/cluster"
 )
 
 func TestQuantile(t *testing.T) {
@@ -26,7 +27,7 @@ func TestQuantile(t *testing.T) {
 
 func options() Options {
 	return Options{
-		Contenders: []stage.SchedulerUnderTest{stage.Tutti}, Nodes: 5, Gangs: 4, GangSize: 3, Timeout: time.Minute, Out: io.Discard,
+		Contenders: []stage.SchedulerUnderTest{stage.Tutti}, Nodes: 5, Gangs: 4, GangSize: 3, Timeout: cluster.Patience, Out: io.Discard,
 	}
 }
 

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/tutti-sched/tutti/lab/bench/stage"
+	"github.com/tutti-sched/tutti/lab/cluster"
 )
 
 func options() Options {
 	return Options{
 		Contenders: []stage.SchedulerUnderTest{stage.Tutti}, Nodes: 5, Pods: 20, GangSize: 10, Workers: 4, Settle: 2 * time.Second,
-		Timeout: time.Minute, Out: io.Discard,
+		Timeout: cluster.Patience, Out: io.Discard,
 	}
 }
 

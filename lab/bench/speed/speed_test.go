@@ -10,6 +10,7 @@ import (
 
 	"github.com/tutti-sched/tutti/lab/audit"
 	"github.com/tutti-sched/tutti/lab/bench/stage"
+	"github.com/tutti-sched/tutti/lab/cluster"
 )
 
 func sizes() Options {
@@ -155,7 +156,8 @@ func TestCurvesAreThinnedAndKeepTheirEnd(t *testing.T) {
 // TestContendersAreMeasured lets all of them bind a few gangs on real API servers.
 func TestContendersAreMeasured(t *testing.T) {
 	o := sizes()
-	o.Pods, o.Workers, o.Timeout, o.Out = 100, 8, 2*time.Minute, io.Discard
+	o.Pods, o.Workers, o.Timeout, o.Out = 100, 8, cluster.Patience, io.Discard
+	o.SlowestStart = o.Timeout // a measurement judges it, on a machine that is free
 	rounds, err := Measure(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

@@ -151,7 +151,7 @@ func (s *Bench) Stop() error { return s.Cluster.Stop() }
 // Audit looks at the end of it, as soon as the scheduler has also said so. Other schedulers than Tutti say nothing about
 // our PodGroups; of them it is only asked what they did.
 func (s *Bench) Audit(ctx context.Context) (*audit.Report, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, cluster.Patience)
 	defer cancel()
 	var report *audit.Report
 	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {

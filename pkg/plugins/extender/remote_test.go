@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -22,26 +23,44 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// silent is a server that never answers before the test ends or the client closes the connection.
-func silent(t *testing.T) *server {
+// partly is an extender in this process, in a bubble of synctest, so that a call takes just the time that it waits. It answers
+// calls with the text, and those about pods in whose body the word is never. Without a word it answers none.
+func partly(t *testing.T, word string, options func(s *server) Options) (*server, *framework.Profile) {
 	t.Helper()
-	s := &server{}
-	s.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		s.mu.Lock()
-		s.calls = append(s.calls, strings.TrimPrefix(r.URL.Path, "/ext/")+" ")
-		s.mu.Unlock()
-		_, _ = http.MaxBytesReader(nil, r.Body, 1<<20).Read(make([]byte, 1<<20)) // without reading, no close is seen
-		<-r.Context().Done()
-	}))
-	t.Cleanup(s.Close)
-	return s
+	s := &server{Server: &httptest.Server{URL: "http://extender"}}
+	p := profile(t, []Options{options(s)})
+	p.Tiers[0][0].Factory().(*plugin).remotes[0].client.Transport = wire(func(r *http.Request) (*http.Response, error) {
+		text, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Errorf("request body: %v", err)
+		}
+		s.calls = append(s.calls, strings.TrimPrefix(r.URL.Path, "/ext/")+" "+string(text))
+		if strings.Contains(string(text), word) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		}
+		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(`{"NodeNames":["a"]}`))}, nil
+	})
+	return s, p
 }
 
+// wire carries out requests.
+type wire func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (w wire) RoundTrip(request *http.Request) (*http.Response, error) { return w(request) }
+
 func TestAnExtenderThatDoesNotAnswerHoldsUpOneCallAndNotEach(t *testing.T) {
-	s := silent(t)
-	options := all(s)
-	options.Timeout = 200 * time.Millisecond
-	p := profile(t, []Options{options})
+	synctest.Test(t, holdsUpOneCall)
+}
+
+func holdsUpOneCall(t *testing.T) {
+	var options Options
+	s, p := partly(t, "", func(s *server) Options {
+		options = all(s)
+		options.Timeout = 200 * time.Millisecond
+		return options
+	})
 	want := "; 2 nodes: extender " + s.prefix() + ": filter: no answer within 200ms evictable=false expires=true"
 	at := func(now time.Time) {
 		t.Helper()
@@ -68,18 +87,14 @@ func TestAnExtenderThatDoesNotAnswerHoldsUpOneCallAndNotEach(t *testing.T) {
 
 // TestAPodThatIsNeverAnsweredAboutDoesNotKeepOthersWaiting: the session calls for its kind first each time.
 func TestAPodThatIsNeverAnsweredAboutDoesNotKeepOthersWaiting(t *testing.T) {
-	s := &server{}
-	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		text, _ := io.ReadAll(r.Body)
-		if strings.Contains(string(text), "example.com/bad") {
-			<-r.Context().Done()
-			return
-		}
-		fmt.Fprint(w, `{"NodeNames":["a"]}`)
-	}))
-	t.Cleanup(s.Close)
+	synctest.Test(t, othersAreServed)
+}
+
+func othersAreServed(t *testing.T) {
 	span := backoffPeriod + 200*time.Millisecond
-	p := profile(t, []Options{{URLPrefix: s.prefix(), FilterVerb: "filter", NodeCacheCapable: true, Timeout: span - backoffPeriod}})
+	_, p := partly(t, "example.com/bad", func(s *server) Options {
+		return Options{URLPrefix: s.prefix(), FilterVerb: "filter", NodeCacheCapable: true, Timeout: span - backoffPeriod}
+	})
 	served := 0
 	for i := range 6 {
 		snapshot := cluster("a")
@@ -101,15 +116,19 @@ func TestAPodThatIsNeverAnsweredAboutDoesNotKeepOthersWaiting(t *testing.T) {
 }
 
 func TestAnIgnorableExtenderThatDoesNotAnswer(t *testing.T) {
-	s := silent(t)
-	options := all(s)
-	options.Timeout, options.Ignorable = 20*time.Millisecond, true
-	if got := choose(profile(t, []Options{options}), cluster("a", "b"), task("p")); got != "a" {
-		t.Errorf("got %s", got)
-	}
-	if n := len(s.taken()); n != 1 {
-		t.Errorf("%d calls, want one for both verbs", n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s, p := partly(t, "", func(s *server) Options {
+			options := all(s)
+			options.Timeout, options.Ignorable = 20*time.Millisecond, true
+			return options
+		})
+		if got := choose(p, cluster("a", "b"), task("p")); got != "a" {
+			t.Errorf("got %s", got)
+		}
+		if n := len(s.taken()); n != 1 {
+			t.Errorf("%d calls, want one for both verbs", n)
+		}
+	})
 }
 
 func TestAnAnswerThatStopsInTheMiddle(t *testing.T) {

@@ -95,7 +95,7 @@ FUZZTIME ?= 1m
 fuzz: ## Let every fuzz target look for inputs that break something, one after the other (FUZZTIME=1m each).
 	@grep -rnoE --include='*_test.go' '^func Fuzz[A-Za-z]+' apis internal pkg cmd test | { failed=; while IFS=: read -r file _ function; do \
 		echo "fuzz: $$(dirname "$$file") $${function#func }"; \
-		(cd "$$(dirname "$$file")" && go test . -run '^$$' -fuzz "^$${function#func }$$" -fuzztime $(FUZZTIME) -parallel 1) || failed=1; \
+		(cd "$$(dirname "$$file")" && HOLD_TIMES=1 go test . -run '^$$' -fuzz "^$${function#func }$$" -fuzztime $(FUZZTIME) -parallel 1) || failed=1; \
 	done; test -z "$$failed"; }
 
 # How many steps are simulated, and in how many runs the scheduler is killed after each write in turn.

@@ -2,19 +2,20 @@
 package bounds
 
 import (
+	"os"
 	"runtime"
 	"testing"
 	"time"
 )
 
-// The most that one input may take. A slow machine that does other things must not fail.
+// The most that one input may take.
 const (
 	maxTime      = 20 * time.Second
 	maxAllocated = 512 << 20
 )
 
-// Hold fails the test when do takes more time, or allocates more memory, than one input may. It is for one goroutine at a
-// time: what others allocate meanwhile counts.
+// Hold fails the test when do allocates more memory than one input may or, where the run says that the machine is free
+// (HOLD_TIMES=1), as "make fuzz" does, takes more time. It is for one goroutine at a time: what others allocate meanwhile counts.
 func Hold(t testing.TB, do func()) {
 	t.Helper()
 	var before, after runtime.MemStats
@@ -23,7 +24,7 @@ func Hold(t testing.TB, do func()) {
 	do()
 	took := time.Since(start)
 	runtime.ReadMemStats(&after)
-	if allocated := after.TotalAlloc - before.TotalAlloc; took > maxTime || allocated > maxAllocated {
+	if allocated := after.TotalAlloc - before.TotalAlloc; took > maxTime && os.Getenv("HOLD_TIMES") == "1" || allocated > maxAllocated {
 		t.Fatalf("one input took %s and %d MiB; at most %s and %d MiB are allowed", took, allocated>>20, maxTime, maxAllocated>>20)
 	}
 }

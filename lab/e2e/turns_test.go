@@ -279,7 +279,7 @@ func stays() []attack {
 	// hoard lets two pods take the contested node that do not end before they are killed, with graces of their own.
 	hoard := func(s *siege) error {
 		var pods []client.Object
-		for i, own := range []int64{0, 3600} {
+		for i, own := range []int64{0, 600} {
 			pod := s.lab.Pod(attackers, fmt.Sprintf("hoarder-%d", i), there("2", harness.PodAnnotations(map[string]string{cluster.StopAfter: "1h"}))...)
 			pod.Spec.TerminationGracePeriodSeconds = &own
 			pods = append(pods, pod)
@@ -322,7 +322,8 @@ func stays() []attack {
 	}
 }
 
-// killOverdue does for the account's pods on nodes what a kubelet does: one is killed when its grace is over.
+// killOverdue does for the account's pods on nodes what a kubelet does: one is killed when its grace is over. That is the grace of
+// the configuration by then, neither what the account has said nor the pod's own.
 func (s *siege) killOverdue() {
 	s.Helper()
 	pods, err := s.lab.Pods(s.Context(), attackers)
@@ -332,6 +333,9 @@ func (s *siege) killOverdue() {
 	for i := range pods {
 		pod := &pods[i]
 		if ends := pod.DeletionTimestamp; ends != nil && ends.Before(&metav1.Time{Time: time.Now()}) {
+			if grace := pod.DeletionGracePeriodSeconds; grace == nil || *grace > 1 {
+				s.Errorf("pod %s ends after a grace of %v, want at most the second of the configuration", pod.Name, grace)
+			}
 			if err := s.lab.Client.Delete(s.Context(), pod, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
 				s.Fatal(err)
 			}

@@ -55,7 +55,7 @@ func TestKubeletsAdmitWhatIsBound(t *testing.T) {
 		if err := lab.CreatePods(t.Context(), pods...); err != nil {
 			t.Fatal(err)
 		}
-		lab.Eventually(t, patience, func() error { return boundAndWaiting(t, lab, pods, c.boundAll, c.reasons) })
+		lab.Eventually(t, func() error { return boundAndWaiting(t, lab, pods, c.boundAll, c.reasons) })
 		if isolated := admitAll(t, lab, c.node); c.boundIsolated > 0 && isolated != c.boundIsolated {
 			t.Errorf("%s: %d pods with isolated CPUs are bound, want %d", c.node, isolated, c.boundIsolated)
 		}

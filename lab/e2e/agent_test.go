@@ -122,12 +122,12 @@ func playAgent(t *testing.T, lab *harness.Env) {
 			}))
 	}
 	submit("first", "3")
-	lab.Eventually(t, patience, func() error { return waitsWith(t, lab, "first", "no isolated cpu") })
+	lab.Eventually(t, func() error { return waitsWith(t, lab, "first", "no isolated cpu") })
 	// It has been silent for a minute when its annotation arrives.
 	if _, err := agent.Publish(t.Context(), time.Now().Add(-time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	lab.Eventually(t, patience, func() error { return waitsWith(t, lab, "first", "isolcpu agent not ready") })
+	lab.Eventually(t, func() error { return waitsWith(t, lab, "first", "isolcpu agent not ready") })
 	renew := func(at time.Time) {
 		t.Helper()
 		if err := agent.Renew(t.Context(), at); err != nil {
@@ -137,7 +137,7 @@ func playAgent(t *testing.T, lab *harness.Env) {
 	// There all the while, however long the scheduler takes.
 	meanwhile := func(ask func() error) {
 		t.Helper()
-		lab.Eventually(t, patience, func() error {
+		lab.Eventually(t, func() error {
 			renew(time.Now())
 			return ask()
 		})
@@ -146,9 +146,9 @@ func playAgent(t *testing.T, lab *harness.Env) {
 	renew(time.Now().Add(-time.Minute))
 	// The scheduler may hear of a pod before it hears of the Lease: one that never fits tells when it knows.
 	submit("never", "9")
-	lab.Eventually(t, patience, func() error { return waitsWith(t, lab, "never", "isolcpu agent not ready") })
+	lab.Eventually(t, func() error { return waitsWith(t, lab, "never", "isolcpu agent not ready") })
 	submit("second", "5")
-	lab.Eventually(t, patience, func() error { return waitsWith(t, lab, "second", "isolcpu agent not ready") })
+	lab.Eventually(t, func() error { return waitsWith(t, lab, "second", "isolcpu agent not ready") })
 	if err := holds(t, lab, "first", "8-10"); err != nil {
 		t.Errorf("after the agent was gone: %v", err)
 	}

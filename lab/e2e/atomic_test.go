@@ -256,7 +256,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 			torn++
 		}
 		heir = start(fmt.Sprintf("heir-%d", round))
-		lab.Eventually(t, patience, func() error { return r.all(gangs * killGang) })
+		lab.Eventually(t, func() error { return r.all(gangs * killGang) })
 		assertOneSession(t, heir.LogFile())
 	}
 	t.Logf("%d gangs, %d kills with one of which only some were bound", gangs, torn)
@@ -361,7 +361,7 @@ func assertNothingLeaked(t *testing.T, lab *harness.Env, r *register) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lab.Eventually(t, patience, func() error { return r.all(0) })
+	lab.Eventually(t, func() error { return r.all(0) })
 	lab.Create(t, group(metav1.NamespaceDefault, "whole", 100))
 	var pods []*corev1.Pod
 	for i := range 100 {
@@ -370,5 +370,5 @@ func assertNothingLeaked(t *testing.T, lab *harness.Env, r *register) {
 	if err := lab.CreatePods(t.Context(), pods...); err != nil {
 		t.Fatal(err)
 	}
-	lab.Eventually(t, patience, func() error { return r.all(100) })
+	lab.Eventually(t, func() error { return r.all(100) })
 }

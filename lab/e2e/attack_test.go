@@ -170,7 +170,7 @@ func attempts(t *testing.T, policies bool) {
 			s.under.starts = append(s.under.starts, s.start())
 		}
 		t.Logf("%s: answer %s after %s; %s", a.name, answer(err), lasted, s.under)
-		s.lab.Eventually(t, patience, func() error { // an object that is just being decoded is in the heap, too
+		s.lab.Eventually(t, func() error { // an object that is just being decoded is in the heap, too
 			if held := s.heap(); held > before*12/10+mostPods*podMemory {
 				return fmt.Errorf("%s: the heap is %d KiB, before the attacks it was %d KiB", a.name, held>>10, before>>10)
 			}
@@ -321,7 +321,7 @@ func (s *siege) account() {
 	if s.own, err = client.New(config, client.Options{Scheme: s.lab.Client.Scheme()}); err != nil {
 		s.Fatal(err)
 	}
-	s.lab.Eventually(s, patience, func() error { // the controllers count the quotas, and put the rights together
+	s.lab.Eventually(s, func() error { // the controllers count the quotas, and put the rights together
 		err := s.create(group(attackers, "first", 1))
 		return errors.Join(err, s.quotaCounted())
 	})
@@ -366,7 +366,7 @@ func (s *siege) clear(namespace string) {
 		}
 	}
 	if namespace == attackers {
-		s.lab.Eventually(s, patience, s.usesNoPods)
+		s.lab.Eventually(s, s.usesNoPods)
 	}
 }
 
@@ -460,7 +460,7 @@ func (s *siege) start() time.Duration {
 
 func (s *siege) bound(name string, want int) {
 	s.Helper()
-	s.lab.Eventually(s, patience, func() error {
+	s.lab.Eventually(s, func() error {
 		pods, err := s.lab.Pods(s.Context(), tenants, client.MatchingLabels{v1alpha1.LabelPodGroup: name})
 		if err != nil {
 			return err

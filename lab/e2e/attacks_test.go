@@ -150,7 +150,7 @@ func jumps() []attack {
 				return err
 			}
 			var g v1alpha1.PodGroup
-			s.lab.Eventually(s, patience, func() error {
+			s.lab.Eventually(s, func() error {
 				err := s.lab.Client.Get(s.Context(), client.ObjectKey{Namespace: attackers, Name: "reserves"}, &g)
 				if err == nil && g.Status.Reservation == nil {
 					err = errors.New("the gang has no reservation")
@@ -310,7 +310,7 @@ func (s *siege) reported() time.Duration {
 	name := fmt.Sprintf("waits-%d", s.gangs)
 	s.lab.Create(s, s.lab.Pod(tenants, name, cpu("1000")))
 	began := time.Now()
-	s.lab.Eventually(s, patience, func() error { return s.waiting(tenants, name, "") })
+	s.lab.Eventually(s, func() error { return s.waiting(tenants, name, "") })
 	took := time.Since(began)
 	s.delete(tenants, name)
 	return took

@@ -146,18 +146,18 @@ func TestAGangScalesFromNothing(t *testing.T) {
 
 	a.gang(held.Name, "held", 3, 3)
 	a.gang(open.Name, "short", 3, 2)
-	env.Eventually(t, patience, func() error { return a.say("held", "QueueLimit", 3) })
-	env.Eventually(t, patience, func() error { return a.say("short", "NotEnoughMembers", 2) })
+	env.Eventually(t, func() error { return a.say("held", "QueueLimit", 3) })
+	env.Eventually(t, func() error { return a.say("short", "NotEnoughMembers", 2) })
 	a.gang(open.Name, "train", 8, 9)
-	env.Eventually(t, patience, func() error { return boundOf(t, ns, "train", 9) })
+	env.Eventually(t, func() error { return boundOf(t, ns, "train", 9) })
 	if train, others := a.nodes("train"), a.nodes(""); train != 9 || others != 9 {
 		t.Errorf("%d nodes were added, %d of them for the gang of 9 that lacked nothing else", others, train)
 	}
 
 	env.Create(t, env.Pod(ns, "short-2", harness.InGroup("short"), harness.Requests(map[string]string{"cpu": "1", accelerator: "1"})))
-	env.Eventually(t, patience, func() error { return boundOf(t, ns, "short", 3) })
+	env.Eventually(t, func() error { return boundOf(t, ns, "short", 3) })
 	changeQueue(t, held, func(spec *v1alpha1.QueueSpec) { spec.Limit[corev1.ResourceCPU] = resource.MustParse("3") })
-	env.Eventually(t, patience, func() error { return boundOf(t, ns, "held", 3) })
+	env.Eventually(t, func() error { return boundOf(t, ns, "held", 3) })
 	if got := a.nodes(""); got != 15 {
 		t.Errorf("%d nodes were added for 15 pods", got)
 	}
@@ -171,7 +171,7 @@ func TestNoNodeIsAddedForAGangThatWaitsForVictims(t *testing.T) {
 	a.gang("", "low", 2, 2, ofClass(arena.low), goesSlowly)
 	arena.bound("low", 2)
 	a.gang("", "hinted", 2, 1, ofClass(arena.low))
-	env.Eventually(t, patience, func() error { return a.say("hinted", "NotEnoughMembers", 1) })
+	env.Eventually(t, func() error { return a.say("hinted", "NotEnoughMembers", 1) })
 	hinted := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: arena.ns, Name: "hinted-0"}}
 	hint := client.RawPatch(types.MergePatchType, []byte(`{"status":{"nominatedNodeName":"`+a.added["low-0"]+`"}}`))
 	if err := env.Client.Status().Patch(t.Context(), hinted, hint, client.FieldOwner("karpenter")); err != nil {
@@ -179,7 +179,7 @@ func TestNoNodeIsAddedForAGangThatWaitsForVictims(t *testing.T) {
 	}
 
 	a.gang("", "high", 2, 2, ofClass(arena.high))
-	env.Eventually(t, patience, func() error { return a.say("high", "WaitingForVictims", 2) })
+	env.Eventually(t, func() error { return a.say("high", "WaitingForVictims", 2) })
 	first.Kill()
 	second := env.Scheduler(t, harness.SchedulerOptions{Name: "autoscaler-second"})
 	env.Nodes(t, cluster.Node("autoscaler-probe", map[string]string{"cpu": "1"}))

@@ -319,7 +319,7 @@ func runAsInstalled(t *testing.T, lab *harness.Env) {
 	brief.Spec.TTLSecondsAfterFinished = new(int32(0))
 	lab.Create(t, ns, brief)
 	lab.Create(t, members("jobs", "brief", "", 1, harness.PodAnnotations(map[string]string{cluster.RunFor: "100ms"}))...)
-	lab.Eventually(t, patience, func() error {
+	lab.Eventually(t, func() error {
 		err := lab.Client.Get(t.Context(), client.ObjectKeyFromObject(brief), brief)
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -329,11 +329,11 @@ func runAsInstalled(t *testing.T, lab *harness.Env) {
 	lab.Create(t, group("jobs", "fits", 3), group("jobs", "too-big", 9))
 	lab.Create(t, members("jobs", "fits", "", 3)...)
 	lab.Create(t, members("jobs", "too-big", "", 9)...)
-	lab.Eventually(t, patience, func() error { return says(t, lab, "fits", metav1.ConditionTrue, "Scheduled", 3) })
-	lab.Eventually(t, patience, func() error {
+	lab.Eventually(t, func() error { return says(t, lab, "fits", metav1.ConditionTrue, "Scheduled", 3) })
+	lab.Eventually(t, func() error {
 		return says(t, lab, "too-big", metav1.ConditionFalse, "InsufficientResources", 0)
 	})
-	lab.Eventually(t, patience, func() error {
+	lab.Eventually(t, func() error {
 		events, err := lab.Clientset.EventsV1().Events("jobs").List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			return err
@@ -349,7 +349,7 @@ func runAsInstalled(t *testing.T, lab *harness.Env) {
 	lab.Create(t, urgent, group("jobs", "urgent", 2)) // there is capacity for one of them, and the gang that fits has the rest
 	lab.Create(t, members("jobs", "urgent", "", 2, harness.Requests(map[string]string{"cpu": "3"}),
 		func(p *corev1.Pod) { p.Spec.PriorityClassName = urgent.Name })...)
-	lab.Eventually(t, patience, func() error { return says(t, lab, "urgent", metav1.ConditionTrue, "Scheduled", 2) })
+	lab.Eventually(t, func() error { return says(t, lab, "urgent", metav1.ConditionTrue, "Scheduled", 2) })
 	playAgent(t, lab)
 	// A job that waits for capacity would take that of the nodes that come now, which have volumes and devices for others.
 	if err := lab.Client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(ns.Name),

@@ -86,15 +86,15 @@ func (c *claims) localVolumes() {
 		c.volumeClaim(class, name, corev1.ReadWriteOnce)
 	}
 	c.gang("first", 3, func(p *corev1.Pod) { withVolume(p, p.Name) })
-	c.Eventually(c.t, patience, func() error { return c.bound("first", 3) })
+	c.Eventually(c.t, func() error { return c.bound("first", 3) })
 	for _, name := range names {
-		c.Eventually(c.t, patience, func() error { return c.volumeIsOnNode(name) })
+		c.Eventually(c.t, func() error { return c.volumeIsOnNode(name) })
 	}
 
 	c.volumeClaim(class, "second-0", corev1.ReadWriteOnce)
 	c.volumeClaim(class, "second-1", corev1.ReadWriteOnce)
 	gang := c.gang("second", 2, func(p *corev1.Pod) { withVolume(p, p.Name) })
-	c.Eventually(c.t, patience, func() error { return c.waits(gang, "find available persistent volumes to bind") })
+	c.Eventually(c.t, func() error { return c.waits(gang, "find available persistent volumes to bind") })
 	c.AfterCycle(c.t, c.Pod(c.ns, "later", oneCPU))
 	for _, name := range []string{"second-0", "second-1"} {
 		claim := &corev1.PersistentVolumeClaim{}
@@ -109,7 +109,7 @@ func (c *claims) localVolumes() {
 		c.t.Error(err)
 	}
 	c.volume(class, "claims-0", corev1.ReadWriteOnce) // one more: now there is one for each
-	c.Eventually(c.t, patience, func() error { return c.bound("second", 2) })
+	c.Eventually(c.t, func() error { return c.bound("second", 2) })
 }
 
 // devices: the controller manager makes the claims; no device is given twice, and a gang with too few waits.
@@ -117,18 +117,18 @@ func (c *claims) devices() {
 	class := c.deviceClass("claims-0", "claims-1")
 	c.template(class)
 	c.gang("first", 3, withTemplate)
-	c.Eventually(c.t, patience, func() error { return c.bound("first", 3) })
+	c.Eventually(c.t, func() error { return c.bound("first", 3) })
 	if err := c.devicesGiven(3); err != nil {
 		c.t.Error(err)
 	}
 	second := c.gang("second", 2, withTemplate)
-	c.Eventually(c.t, patience, func() error { return c.waits(second, "cannot allocate all claims") })
+	c.Eventually(c.t, func() error { return c.waits(second, "cannot allocate all claims") })
 	if err := errors.Join(c.bound("second", 0), c.devicesGiven(3)); err != nil {
 		c.t.Error(err)
 	}
 	c.ends("first")
-	c.Eventually(c.t, patience, func() error { return c.bound("second", 2) })
-	c.Eventually(c.t, patience, func() error { return c.devicesGiven(2) })
+	c.Eventually(c.t, func() error { return c.bound("second", 2) })
+	c.Eventually(c.t, func() error { return c.devicesGiven(2) })
 }
 
 // tainted: no pod is given a device while a rule taints it; when the rule is deleted, the gang that waits starts.
@@ -151,14 +151,14 @@ func (c *claims) tainted() {
 	c.cleanUp(rule)
 	c.template(c.deviceClass("claims-0", "claims-1"))
 	gang := c.gang("pair", 2, withTemplate)
-	c.Eventually(c.t, patience, func() error { return c.waits(gang, "cannot allocate all claims") })
+	c.Eventually(c.t, func() error { return c.waits(gang, "cannot allocate all claims") })
 	if err := errors.Join(c.bound("pair", 0), c.devicesGiven(0)); err != nil {
 		c.t.Error(err)
 	}
 	if err := c.Client.Delete(c.t.Context(), rule); err != nil {
 		c.t.Fatal(err)
 	}
-	c.Eventually(c.t, patience, func() error { return errors.Join(c.bound("pair", 2), c.devicesGiven(2)) })
+	c.Eventually(c.t, func() error { return errors.Join(c.bound("pair", 2), c.devicesGiven(2)) })
 }
 
 // extended: members request devices as they do capacity; the scheduler makes a claim for each bound member, and for no other.
@@ -166,7 +166,7 @@ func (c *claims) extended() {
 	class := c.deviceClass("claims-0", "claims-1")
 	ask := withExtended(class)
 	c.gang("first", 3, ask)
-	c.Eventually(c.t, patience, func() error { return errors.Join(c.bound("first", 3), c.devicesGiven(3)) })
+	c.Eventually(c.t, func() error { return errors.Join(c.bound("first", 3), c.devicesGiven(3)) })
 	pod := &corev1.Pod{}
 	if err := c.get("first-0", pod); err != nil {
 		c.t.Fatal(err)
@@ -180,12 +180,12 @@ func (c *claims) extended() {
 		c.t.Errorf("the kubelet reads %+v, want one request", status)
 	}
 	second := c.gang("second", 2, ask)
-	c.Eventually(c.t, patience, func() error { return c.waits(second, "cannot allocate all claims") })
+	c.Eventually(c.t, func() error { return c.waits(second, "cannot allocate all claims") })
 	if err := errors.Join(c.bound("second", 0), c.devicesGiven(3)); err != nil {
 		c.t.Error(err)
 	}
 	c.ends("first")
-	c.Eventually(c.t, patience, func() error { return errors.Join(c.bound("second", 2), c.devicesGiven(2)) })
+	c.Eventually(c.t, func() error { return errors.Join(c.bound("second", 2), c.devicesGiven(2)) })
 }
 
 // extendedGivenBack: when a member can never be bound, the claim that was made for another one is deleted.
@@ -200,11 +200,11 @@ func (c *claims) extendedGivenBack() {
 			ask(p)
 		}
 	})
-	c.Eventually(c.t, patience, func() error { return c.devicesGiven(1) })
+	c.Eventually(c.t, func() error { return c.devicesGiven(1) })
 	if err := c.Client.Delete(c.t.Context(), c.Pod(c.ns, "pair-0"), client.GracePeriodSeconds(0)); err != nil {
 		c.t.Fatal(err)
 	}
-	c.Eventually(c.t, patience, func() error {
+	c.Eventually(c.t, func() error {
 		var list resourceapi.ResourceClaimList
 		err := c.Client.List(c.t.Context(), &list, client.InNamespace(c.ns))
 		if err == nil && len(list.Items) > 0 {
@@ -231,7 +231,7 @@ func (c *claims) shared() {
 		withVolume(p, "data")
 		p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &name}}
 	})
-	c.Eventually(c.t, patience, func() error { return c.bound("all", 3) })
+	c.Eventually(c.t, func() error { return c.bound("all", 3) })
 	claim := &resourceapi.ResourceClaim{}
 	if err := c.get("gpu", claim); err != nil {
 		c.t.Fatal(err)
@@ -254,7 +254,7 @@ func (c *claims) givenBack() {
 			withTemplate(p)
 		}
 	})
-	c.Eventually(c.t, patience, func() error {
+	c.Eventually(c.t, func() error {
 		claim := &corev1.PersistentVolumeClaim{}
 		if err := c.get("never", claim); err != nil {
 			return err
@@ -271,7 +271,7 @@ func (c *claims) givenBack() {
 	if err := c.Client.Delete(c.t.Context(), gone, client.GracePeriodSeconds(0)); err != nil {
 		c.t.Fatal(err)
 	}
-	c.Eventually(c.t, patience, func() error { return c.devicesGiven(0) })
+	c.Eventually(c.t, func() error { return c.devicesGiven(0) })
 	if err := c.bound("pair", 0); err != nil {
 		c.t.Error(err)
 	}
@@ -307,7 +307,7 @@ func (c *claims) stranded() {
 	if err := c.Client.Patch(c.t.Context(), pod, before); err != nil {
 		c.t.Fatal(err)
 	}
-	c.Eventually(c.t, patience, func() error {
+	c.Eventually(c.t, func() error {
 		if err := errors.Join(c.get("p", pod), c.get("gpu", claim)); err != nil {
 			return err
 		}

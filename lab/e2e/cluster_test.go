@@ -34,7 +34,7 @@ func TestClusterIsUp(t *testing.T) {
 	ns := env.Namespace(t)
 	pod := env.Pod(ns, "bound", harness.OnNode("up-0"), harness.Requests(map[string]string{"nvidia.com/gpu": "1"}))
 	env.Create(t, pod)
-	env.Eventually(t, patience, func() error { return inPhase(t, pod, corev1.PodRunning) })
+	env.Eventually(t, func() error { return inPhase(t, pod, corev1.PodRunning) })
 
 	var node corev1.Node
 	if err := env.Client.Get(t.Context(), client.ObjectKey{Name: "up-0"}, &node); err != nil {
@@ -60,9 +60,9 @@ func TestPodsFareAsTheirAnnotationsSay(t *testing.T) {
 	waits := env.Pod(ns, "waits", on, harness.PodAnnotations(map[string]string{cluster.StartAfter: "1h"}))
 	env.Create(t, completes, fails, lingers, waits)
 
-	env.Eventually(t, patience, func() error { return inPhase(t, completes, corev1.PodSucceeded) })
-	env.Eventually(t, patience, func() error { return inPhase(t, fails, corev1.PodFailed) })
-	env.Eventually(t, patience, func() error { return inPhase(t, lingers, corev1.PodRunning) })
+	env.Eventually(t, func() error { return inPhase(t, completes, corev1.PodSucceeded) })
+	env.Eventually(t, func() error { return inPhase(t, fails, corev1.PodFailed) })
+	env.Eventually(t, func() error { return inPhase(t, lingers, corev1.PodRunning) })
 	if err := env.Client.Delete(t.Context(), lingers); err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestPodsFareAsTheirAnnotationsSay(t *testing.T) {
 	if err := env.Client.Patch(t.Context(), lingers, faster); err != nil {
 		t.Fatal(err)
 	}
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error {
 		return client.IgnoreNotFound(gone(env.Client.Get(t.Context(), client.ObjectKeyFromObject(lingers), lingers)))
 	})
 	if err := inPhase(t, waits, corev1.PodPending); err != nil {
@@ -93,7 +93,7 @@ func TestDeploymentBecomesReady(t *testing.T) {
 		},
 	}
 	env.Create(t, deployment)
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error {
 		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(deployment), deployment); err != nil {
 			return err
 		}
@@ -115,7 +115,7 @@ func TestJobCompletes(t *testing.T) {
 		},
 	}
 	env.Create(t, job)
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error {
 		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(job), job); err != nil {
 			return err
 		}

@@ -61,7 +61,7 @@ func (c *configured) edit(text string, saysSo ...string) {
 		c.t.Fatal(err)
 	}
 	start := time.Now()
-	env.Eventually(c.t, patience, func() error {
+	env.Eventually(c.t, func() error {
 		metrics := c.metrics()
 		for _, want := range saysSo {
 			if !regexp.MustCompile(`(?m)^` + want + `$`).MatchString(metrics) {
@@ -93,7 +93,7 @@ func (c *configured) next(name string) string {
 	c.t.Helper()
 	pod := env.Pod(c.ns, name, oneCPU)
 	env.Create(c.t, pod)
-	env.Eventually(c.t, patience, func() error {
+	env.Eventually(c.t, func() error {
 		if err := env.Client.Get(c.t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
 			return err
 		}
@@ -127,7 +127,7 @@ func TestConfigurationIsLive(t *testing.T) {
 	}
 
 	c.edit(misspelt, "tutti_configuration_refused 1", c.active(good))
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error {
 		return c.warned(`policy/scheduler.yaml:9: plugin nodeorder: unknown argument "leastrequsted.weight"`)
 	})
 	if node := c.next("spread-1"); node != other { // three to one
@@ -185,7 +185,7 @@ func TestSchedulerEndsWhenItsFirstConfigurationIsBroken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		env.Eventually(t, patience, func() error {
+		env.Eventually(t, func() error {
 			select {
 			case <-s.Done():
 				return nil

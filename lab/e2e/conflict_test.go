@@ -319,7 +319,7 @@ func TestTwoSchedulersAtOnce(t *testing.T) {
 	}
 	// Where one of them is the faster one for so long that they do not meet, all pods are made again.
 	counted := make([]int, len(schedulers))
-	lab.Eventually(t, patience, func() error {
+	lab.Eventually(t, func() error {
 		if err := y.atRest(); err != nil {
 			return err
 		}
@@ -337,7 +337,7 @@ func TestTwoSchedulersAtOnce(t *testing.T) {
 	for i := range 2 { // both see it come, and that it is bound
 		lab.AfterCycle(t, lab.Pod(ns, fmt.Sprintf("later-%d", i)))
 	}
-	lab.Eventually(t, patience, func() error {
+	lab.Eventually(t, func() error {
 		for i, s := range schedulers {
 			if now := cycles(t, s); now < before[i]+2 {
 				return fmt.Errorf("scheduler %d has had %d cycles since all was at rest", i, now-before[i])

@@ -82,15 +82,15 @@ func TestCoscheduling(t *testing.T) {
 	ns := env.Namespace(t)
 	env.Nodes(t, cluster.Nodes("coscheduling", 1, map[string]string{"cpu": "3"})...)
 	env.Create(t, coscheduledPods(ns, "train", 0, 3)...)
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error {
 		return saysWhy(t, ns, "train-", "GroupNotFound", "the CRD of this kind is not installed")
 	})
 
 	installCoscheduling(t)
 	group := coscheduled(ns, "train", 4)
-	env.Eventually(t, patience, func() error { return env.Client.Create(t.Context(), group.DeepCopy()) })
+	env.Eventually(t, func() error { return env.Client.Create(t.Context(), group.DeepCopy()) })
 	began := time.Now()
-	env.Eventually(t, patience, func() error { return saysWhy(t, ns, "train-", "NotEnoughMembers", "needs 4, 3 exist") })
+	env.Eventually(t, func() error { return saysWhy(t, ns, "train-", "NotEnoughMembers", "needs 4, 3 exist") })
 	takings{time.Since(began)}.check(t, "the time until a kind that came is followed", appears)
 	minimum := func(n int) {
 		t.Helper()
@@ -99,10 +99,10 @@ func TestCoscheduling(t *testing.T) {
 		}
 	}
 	minimum(3)
-	env.Eventually(t, patience, func() error { return boundOf(t, ns, "train-", 3) })
+	env.Eventually(t, func() error { return boundOf(t, ns, "train-", 3) })
 
 	// It runs: a minimum that is raised takes nothing from it.
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error {
 		pods, err := env.Pods(t.Context(), ns)
 		for _, pod := range pods {
 			if pod.Status.Phase != corev1.PodRunning {
@@ -113,7 +113,7 @@ func TestCoscheduling(t *testing.T) {
 	})
 	minimum(5)
 	env.Create(t, coscheduledPods(ns, "train", 3, 4)...)
-	env.Eventually(t, patience, func() error { return saysWhy(t, ns, "train-3", "Unschedulable", "1 node lacks cpu") })
+	env.Eventually(t, func() error { return saysWhy(t, ns, "train-3", "Unschedulable", "1 node lacks cpu") })
 	if err := boundOf(t, ns, "train-", 3); err != nil {
 		t.Error(err)
 	}
@@ -122,24 +122,24 @@ func TestCoscheduling(t *testing.T) {
 	if err := env.Client.Delete(t.Context(), group.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}
-	env.Eventually(t, patience, func() error { return saysWhy(t, ns, "train-3", "GroupNotFound", "does not exist in this namespace") })
+	env.Eventually(t, func() error { return saysWhy(t, ns, "train-3", "GroupNotFound", "does not exist in this namespace") })
 	if err := boundOf(t, ns, "train-", 3); err != nil {
 		t.Error(err)
 	}
 	env.Nodes(t, cluster.Nodes("coscheduling-more", 1, map[string]string{"cpu": "1"})...)
 	env.Create(t, coscheduled(ns, "train", 2))
-	env.Eventually(t, patience, func() error { return boundOf(t, ns, "train-", 4) })
+	env.Eventually(t, func() error { return boundOf(t, ns, "train-", 4) })
 
 	// One place short, nothing of a gang starts.
 	env.Create(t, coscheduled(ns, "short", 2))
 	env.Create(t, coscheduledPods(ns, "short", 0, 2)...)
 	env.Nodes(t, cluster.Nodes("coscheduling-short", 1, map[string]string{"cpu": "1"})...)
-	env.Eventually(t, patience, func() error { return saysWhy(t, ns, "short-", "Unschedulable", "needs 2, 1 placed") })
+	env.Eventually(t, func() error { return saysWhy(t, ns, "short-", "Unschedulable", "needs 2, 1 placed") })
 	if err := boundOf(t, ns, "short-", 0); err != nil {
 		t.Error(err)
 	}
 	env.Nodes(t, cluster.Nodes("coscheduling-enough", 1, map[string]string{"cpu": "1"})...)
-	env.Eventually(t, patience, func() error { return boundOf(t, ns, "short-", 2) })
+	env.Eventually(t, func() error { return boundOf(t, ns, "short-", 2) })
 }
 
 // TestCoschedulingForbidden: without the right to read the groups their pods wait and say so, and all else goes on.
@@ -174,9 +174,9 @@ func TestCoschedulingForbidden(t *testing.T) {
 	env.Scheduler(t, harness.SchedulerOptions{Kubeconfig: kubeconfig})
 	env.Nodes(t, cluster.Nodes("forbidden", 1, map[string]string{"cpu": "4"})...)
 	group := coscheduled(ns, "train", 2)
-	env.Eventually(t, patience, func() error { return env.Client.Create(t.Context(), group.DeepCopy()) })
+	env.Eventually(t, func() error { return env.Client.Create(t.Context(), group.DeepCopy()) })
 	env.Create(t, append(coscheduledPods(ns, "train", 0, 2), env.Pod(ns, "alone", oneCPU))...)
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error {
 		return errors.Join(boundOf(t, ns, "alone", 1), saysWhy(t, ns, "train-", "GroupNotFound", "the scheduler lacks the right to list and watch objects of this kind"))
 	})
 	if err := boundOf(t, ns, "train-", 0); err != nil {
@@ -186,5 +186,5 @@ func TestCoschedulingForbidden(t *testing.T) {
 	if err := env.Client.Patch(t.Context(), role, client.RawPatch("application/json-patch+json", rules)); err != nil {
 		t.Fatal(err)
 	}
-	env.Eventually(t, patience, func() error { return boundOf(t, ns, "train-", 2) })
+	env.Eventually(t, func() error { return boundOf(t, ns, "train-", 2) })
 }

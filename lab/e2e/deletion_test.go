@@ -29,7 +29,7 @@ func TestAnEvictionShortensADeletion(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "all"},
 		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &all, Selector: &metav1.LabelSelector{MatchLabels: pod.Labels}},
 	})
-	env.Eventually(t, patience, func() error { return inPhase(t, pod, corev1.PodRunning) })
+	env.Eventually(t, func() error { return inPhase(t, pod, corev1.PodRunning) })
 	const year = 365 * 24 * 3600
 	if err := env.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(year)); err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ func TestAnEvictionShortensADeletion(t *testing.T) {
 	if ends := expect("shorter", seconds(3600), 3600); !ends.Equal(began.Add(time.Hour)) {
 		t.Errorf("it ends at %s, an hour after its deletion at %s is %s", ends, began, began.Add(time.Hour))
 	}
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error {
 		if passed := time.Since(began); passed < 2*time.Second {
 			return fmt.Errorf("it is being deleted for %s", passed)
 		}

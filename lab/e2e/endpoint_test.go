@@ -102,7 +102,7 @@ func assertGuarded(t *testing.T, lab *harness.Env, address string) {
 			"/metrics": want.metrics, "/debug/nodes": want.debug, "/debug/cycles": want.debug, "/debug/config": want.debug,
 			"/debug/refusals": want.debug, "/debug/queues": want.debug, "/debug/topology": want.debug,
 		} {
-			lab.Eventually(t, patience, func() error { // it may not listen yet
+			lab.Eventually(t, func() error { // it may not listen yet
 				got, err := status(t, address, path, tokens[who])
 				if err == nil && got != want {
 					err = fmt.Errorf("%s asks for %s: status %d, want %d", who, path, got, want)

@@ -140,7 +140,7 @@ func TestExtenderFiltersPrefersAndBinds(t *testing.T) {
 	env.Create(t, gang)
 	env.Create(t, members(ns, "mpi", "", 3, harness.Requests(map[string]string{"cpu": "1", "example.com/share": "2"}),
 		harness.PodAnnotations(map[string]string{"example.com/model": "large"}))...)
-	env.Eventually(t, patience, func() error { // while the machine is slow the answer may have taken too long
+	env.Eventually(t, func() error { // while the machine is slow the answer may have taken too long
 		if err := waits(t, gang, "NodesFiltered"); err != nil {
 			return err
 		}
@@ -154,7 +154,7 @@ func TestExtenderFiltersPrefersAndBinds(t *testing.T) {
 	e.mu.Lock()
 	e.broken = false
 	e.mu.Unlock()
-	env.Eventually(t, patience, func() error { return boundOf(t, ns, "mpi", 3) })
+	env.Eventually(t, func() error { return boundOf(t, ns, "mpi", 3) })
 	pods, err := env.Pods(t.Context(), ns)
 	if err != nil {
 		t.Fatal(err)
@@ -164,7 +164,7 @@ func TestExtenderFiltersPrefersAndBinds(t *testing.T) {
 			t.Errorf("pod %s is on %s, want %s", pod.Name, pod.Spec.NodeName, e.wanted)
 		}
 	}
-	env.Eventually(t, patience, func() error { return inGroupPhase(t, gang, v1alpha1.PodGroupRunning) })
+	env.Eventually(t, func() error { return inGroupPhase(t, gang, v1alpha1.PodGroupRunning) })
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	slices.Sort(e.bound)

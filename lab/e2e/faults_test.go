@@ -170,7 +170,7 @@ func (w *world) begin() (some <-chan struct{}) {
 // end deletes the gangs of the batch and waits until they are gone.
 func (w *world) end() {
 	w.Helper()
-	w.lab.Eventually(w.T, patience, func() error {
+	w.lab.Eventually(w.T, func() error {
 		in := client.InNamespace(metav1.NamespaceDefault)
 		for _, kind := range w.kinds {
 			if kind.object == nil {
@@ -197,7 +197,7 @@ func (w *world) end() {
 // Nothing may have been seen that must not be.
 func (w *world) settled() (undone int) {
 	w.Helper()
-	w.lab.Eventually(w.T, patience, func() error {
+	w.lab.Eventually(w.T, func() error {
 		undone = 0
 		for name, gang := range w.gangs {
 			switch bound := w.chronicle.Bound(metav1.NamespaceDefault, name); {

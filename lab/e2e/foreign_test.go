@@ -38,7 +38,7 @@ func foreign() []attack {
 			err := errors.Join(s.create(g), s.create(members(attackers, "named", "", 2)...),
 				s.create(s.alone("labeled", inQueue)), s.create(group(attackers, "moved", 8)), s.merge(group(attackers, "moved", 8), `{"spec":{"queue":"theirs"}}`))
 			if err == nil {
-				s.lab.Eventually(s, patience, func() error {
+				s.lab.Eventually(s, func() error {
 					return errors.Join(s.waiting(attackers, "named-0", "QueueNotAllowed"),
 						s.waiting(attackers, "labeled", `queue "theirs" does not take jobs of namespace "attackers"`))
 				})
@@ -51,7 +51,7 @@ func foreign() []attack {
 			if err := s.create(runs); err != nil {
 				s.Fatal(err)
 			}
-			s.lab.Eventually(s, patience, func() error {
+			s.lab.Eventually(s, func() error {
 				if err := s.lab.Client.Get(s.Context(), client.ObjectKeyFromObject(runs), runs); err != nil || runs.Spec.NodeName != "" {
 					return err
 				}

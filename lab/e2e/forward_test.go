@@ -156,7 +156,7 @@ func TestAsksTheLeaderThroughTheAPIServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error {
 		text, err := harness.RunCommand(t.Context(), program, "nodes", "forward-0", "-o", "json", "--kubeconfig", kubeconfig,
 			"--scheduler-namespace", ns)
 		if err != nil {
@@ -202,7 +202,7 @@ func TestAStolenSchedulerReceivesNothingOfUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error {
 		_, err := harness.RunCommand(t.Context(), program, "nodes", "--kubeconfig", kubeconfig, "--scheduler-namespace", ns)
 		return err
 	})

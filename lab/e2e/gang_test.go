@@ -112,17 +112,17 @@ func TestGangOfThreeStartsTogether(t *testing.T) {
 	env.Create(t, gang)
 	two := members(ns, "mpi", "", 3)
 	env.Create(t, two[:2]...)
-	env.Eventually(t, patience, func() error { return waits(t, gang, "NotEnoughMembers") })
+	env.Eventually(t, func() error { return waits(t, gang, "NotEnoughMembers") })
 	if err := boundOf(t, ns, "mpi", 0); err != nil {
 		t.Fatal(err)
 	}
 	env.Create(t, two[2])
-	env.Eventually(t, patience, func() error { return boundOf(t, ns, "mpi", 3) })
-	env.Eventually(t, patience, func() error { return inGroupPhase(t, gang, v1alpha1.PodGroupRunning) })
+	env.Eventually(t, func() error { return boundOf(t, ns, "mpi", 3) })
+	env.Eventually(t, func() error { return inGroupPhase(t, gang, v1alpha1.PodGroupRunning) })
 	if gang.Status.Placed != 3 || gang.Status.Running != 3 || gang.Status.Members != 3 {
 		t.Errorf("status %+v, want three of everything", gang.Status)
 	}
-	env.Eventually(t, patience, func() error { return hasEvent(t, ns, "PodGroup", "mpi", "Scheduled") })
+	env.Eventually(t, func() error { return hasEvent(t, ns, "PodGroup", "mpi", "Scheduled") })
 }
 
 func hasEvent(t *testing.T, namespace, kind, name, reason string) error {
@@ -146,10 +146,10 @@ func TestRolesHaveMinimaOfTheirOwn(t *testing.T) {
 	mpi := group(ns, "mpi", 3, v1alpha1.Role{Name: "launcher", MinMember: 1}, v1alpha1.Role{Name: "worker", MinMember: 2})
 	env.Create(t, mpi)
 	env.Create(t, members(ns, "mpi", "worker-", 4, role("worker"))...)
-	env.Eventually(t, patience, func() error { return waits(t, mpi, "NotEnoughMembers") })
+	env.Eventually(t, func() error { return waits(t, mpi, "NotEnoughMembers") })
 	env.Create(t, members(ns, "mpi", "launcher-", 1, role("launcher"))...)
-	env.Eventually(t, patience, func() error { return boundOf(t, ns, "mpi-launcher", 1) })
-	env.Eventually(t, patience, func() error { return boundOf(t, ns, "mpi-worker", 3) })
+	env.Eventually(t, func() error { return boundOf(t, ns, "mpi-launcher", 1) })
+	env.Eventually(t, func() error { return boundOf(t, ns, "mpi-worker", 3) })
 }
 
 func TestPodOfAMissingGroupIsHeldUntilItAppears(t *testing.T) {
@@ -159,12 +159,12 @@ func TestPodOfAMissingGroupIsHeldUntilItAppears(t *testing.T) {
 	env.Create(t, group(elsewhere, "late", 1))
 	pods := members(ns, "late", "", 2)
 	env.Create(t, pods...)
-	env.Eventually(t, patience, func() error { return podWaits(t, pods[0], "GroupNotFound") })
+	env.Eventually(t, func() error { return podWaits(t, pods[0], "GroupNotFound") })
 	if err := boundOf(t, ns, "late", 0); err != nil {
 		t.Errorf("a group of that name in another namespace: %v", err)
 	}
 	env.Create(t, group(ns, "late", 2))
-	env.Eventually(t, patience, func() error { return boundOf(t, ns, "late", 2) })
+	env.Eventually(t, func() error { return boundOf(t, ns, "late", 2) })
 }
 
 func TestGroupDeletedUnderRunningPods(t *testing.T) {
@@ -174,19 +174,19 @@ func TestGroupDeletedUnderRunningPods(t *testing.T) {
 	gang := group(ns, "orphans", 2)
 	env.Create(t, gang)
 	env.Create(t, members(ns, "orphans", "", 2)...)
-	env.Eventually(t, patience, func() error { return boundOf(t, ns, "orphans", 2) })
+	env.Eventually(t, func() error { return boundOf(t, ns, "orphans", 2) })
 	if err := env.Client.Delete(t.Context(), gang); err != nil {
 		t.Fatal(err)
 	}
 	// No watch waits for another: while the scheduler has not heard of the deletion, a member that fits is bound, and rightly.
 	probe := members(ns, "orphans", "probe-", 1, harness.Requests(map[string]string{"cpu": "100"}))
 	env.Create(t, probe...)
-	env.Eventually(t, patience, func() error { return podWaits(t, probe[0], "GroupNotFound") })
+	env.Eventually(t, func() error { return podWaits(t, probe[0], "GroupNotFound") })
 	late := members(ns, "orphans", "late-", 1)
 	env.Create(t, late...)
-	env.Eventually(t, patience, func() error { return podWaits(t, late[0], "GroupNotFound") })
+	env.Eventually(t, func() error { return podWaits(t, late[0], "GroupNotFound") })
 	env.Create(t, env.Pod(ns, "alone", oneCPU))
-	env.Eventually(t, patience, func() error { return boundOf(t, ns, "alone", 1) })
+	env.Eventually(t, func() error { return boundOf(t, ns, "alone", 1) })
 }
 
 func TestOneBadJobHurtsNoOtherJob(t *testing.T) {
@@ -200,8 +200,8 @@ func TestOneBadJobHurtsNoOtherJob(t *testing.T) {
 	good := group(ns, "good", 2)
 	env.Create(t, good)
 	env.Create(t, members(ns, "good", "", 2)...)
-	env.Eventually(t, patience, func() error { return boundOf(t, ns, "good", 2) })
-	env.Eventually(t, patience, func() error { return waits(t, huge, "InvalidRequest") })
+	env.Eventually(t, func() error { return boundOf(t, ns, "good", 2) })
+	env.Eventually(t, func() error { return waits(t, huge, "InvalidRequest") })
 }
 
 func TestTheServerExplainsWhatIsWrongWithAGroup(t *testing.T) {
@@ -236,8 +236,8 @@ func TestSchedulerNamesAreHonoured(t *testing.T) {
 	for _, name := range []string{"one", "two", "tutti"} {
 		env.Create(t, env.Pod(ns, "for-"+name, oneCPU, harness.ScheduledBy(name)))
 	}
-	env.Eventually(t, patience, func() error { return boundOf(t, ns, "for-one", 1) })
-	env.Eventually(t, patience, func() error { return boundOf(t, ns, "for-two", 1) })
+	env.Eventually(t, func() error { return boundOf(t, ns, "for-one", 1) })
+	env.Eventually(t, func() error { return boundOf(t, ns, "for-two", 1) })
 	if err := boundOf(t, ns, "for-tutti", 0); err != nil {
 		t.Error(err)
 	}
@@ -254,5 +254,5 @@ func TestConfigurationFileIsHonoured(t *testing.T) {
 	env.Scheduler(t, harness.SchedulerOptions{Args: []string{"--config=" + file}})
 	env.Create(t, group(ns, "loose", 3))
 	env.Create(t, members(ns, "loose", "", 3)...)
-	env.Eventually(t, patience, func() error { return boundOf(t, ns, "loose", 2) })
+	env.Eventually(t, func() error { return boundOf(t, ns, "loose", 2) })
 }

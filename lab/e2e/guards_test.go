@@ -51,7 +51,7 @@ func assertGuards(t *testing.T, lab *harness.Env, node string) {
 		}
 	}
 	status := attempt{verb: "PATCH", path: groupsThere + "/one/status", body: `{"status":{"phase":"Running"}}`}
-	lab.Eventually(t, patience, func() error { // until the server knows of the policies
+	lab.Eventually(t, func() error { // until the server knows of the policies
 		if err := visitors["user"].ask(status); !apierrors.IsForbidden(err) {
 			return fmt.Errorf("a forged status: %v", err)
 		}

@@ -286,7 +286,7 @@ func (w *world) freeze(leader, standby *replica) (how string, waiting int) {
 // waitForLeader waits until a replica holds the Lease.
 func (w *world) waitForLeader(r *replica) {
 	w.Helper()
-	w.lab.Eventually(w.T, patience, func() error {
+	w.lab.Eventually(w.T, func() error {
 		var lease coordinationv1.Lease
 		if err := w.lab.Client.Get(w.Context(), client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: leaseOf}, &lease); err != nil {
 			return err

@@ -34,15 +34,15 @@ func TestAHangingPluginHandsOver(t *testing.T) {
 		Name: "hang-first", Path: path, Args: append([]string{"--config=" + file, "--step-limit=" + limit.String()}, elected...),
 	})
 	env.Create(t, env.Pod(ns, "before"))
-	env.Eventually(t, patience, func() error { return boundOf(t, ns, "before", 1) })
+	env.Eventually(t, func() error { return boundOf(t, ns, "before", 1) })
 	env.Scheduler(t, harness.SchedulerOptions{Name: "hang-second", Args: elected})
 
 	began := time.Now()
 	env.Create(t, env.Pod(ns, "marked", harness.PodLabels(map[string]string{"lab.tutti.dev/hang": ""})), env.Pod(ns, "other"))
-	env.Eventually(t, patience, func() error { return boundOf(t, ns, "other", 1) })
+	env.Eventually(t, func() error { return boundOf(t, ns, "other", 1) })
 	takings{time.Since(began)}.check(t, "the first bind after the leader hangs, with the limit of a step and the 15 s of the Lease",
 		limit+leaseHolds+5*time.Second)
-	env.Eventually(t, patience, func() error { return boundOf(t, ns, "marked", 1) })
+	env.Eventually(t, func() error { return boundOf(t, ns, "marked", 1) })
 	select {
 	case <-first.Done():
 	case <-time.NewTimer(patience).C:

@@ -40,14 +40,14 @@ func TestIndexedJobs(t *testing.T) {
 		})
 	}
 	job("ranks", batchv1.IndexedCompletion)
-	env.Eventually(t, patience, func() error { return saysWhy(t, ns, "ranks-", "Unschedulable", "needs 3, 2 placed") })
+	env.Eventually(t, func() error { return saysWhy(t, ns, "ranks-", "Unschedulable", "needs 3, 2 placed") })
 	if err := boundOf(t, ns, "ranks-", 0); err != nil {
 		t.Error(err)
 	}
 	job("tasks", batchv1.NonIndexedCompletion)
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error {
 		return errors.Join(boundOf(t, ns, "tasks-", 2), saysWhy(t, ns, "tasks-", "Unschedulable", "1 node lacks cpu"))
 	})
 	env.Nodes(t, cluster.Nodes("indexed-more", 1, map[string]string{"cpu": "1"})...)
-	env.Eventually(t, patience, func() error { return errors.Join(boundOf(t, ns, "tasks-", 3), boundOf(t, ns, "ranks-", 3)) })
+	env.Eventually(t, func() error { return errors.Join(boundOf(t, ns, "tasks-", 3), boundOf(t, ns, "ranks-", 3)) })
 }

@@ -58,7 +58,7 @@ func rules() []attack {
 					return err
 				}
 			}
-			s.lab.Eventually(s, patience, func() error { return s.onNode(attackers, names...) })
+			s.lab.Eventually(s, func() error { return s.onNode(attackers, names...) })
 			return nil
 		}}
 	}
@@ -85,8 +85,8 @@ func rules() []attack {
 // heldOf fails the test when the heap has grown by more than so many small objects take.
 func (s *siege) heldOf(objects int, before uint64) {
 	s.Helper()
-	s.start()                                    // the watch shows what was created before this gang
-	s.lab.Eventually(s, patience, func() error { // what was read of them may be in use for a while
+	s.start()                          // the watch shows what was created before this gang
+	s.lab.Eventually(s, func() error { // what was read of them may be in use for a while
 		if now := s.heap(); now > before+uint64(objects)*smallObject+slackMemory {
 			return fmt.Errorf("with %d objects the heap is %d KiB, before it was %d KiB", objects, now>>10, before>>10)
 		}
@@ -100,7 +100,7 @@ func masses() []attack {
 	return []attack{
 		{name: "pods with hundreds of owners that have ended", try: func(s *siege) error {
 			var owner corev1.ConfigMap
-			s.lab.Eventually(s, patience, func() error {
+			s.lab.Eventually(s, func() error {
 				return s.own.Get(s.Context(), client.ObjectKey{Namespace: attackers, Name: "kube-root-ca.crt"}, &owner)
 			})
 			owners := make([]metav1.OwnerReference, 500)
@@ -116,7 +116,7 @@ func masses() []attack {
 						return err
 					}
 				}
-				s.lab.Eventually(s, patience, s.usesNoPods)
+				s.lab.Eventually(s, s.usesNoPods)
 			}
 			s.heldOf(endings*mostPods, before)
 			return nil

@@ -48,7 +48,7 @@ func newTorn(t *testing.T, name, deadline string) *torn {
 			Template: corev1.PodTemplateSpec{ObjectMeta: template.ObjectMeta, Spec: template.Spec},
 		},
 	})
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error {
 		w.first = uids(t, w.ns)
 		if len(w.first) != 2 {
 			return fmt.Errorf("bound are %v, want two", w.first)
@@ -77,7 +77,7 @@ func (w *torn) member(bound bool, index string) *corev1.Pod {
 // whole waits until so many members run on nodes that are there, and no other pod has a node.
 func (w *torn) whole(count int) map[string]types.UID {
 	w.Helper()
-	env.Eventually(w.T, patience, func() error { return inGroupPhase(w.T, w.gang, v1alpha1.PodGroupRunning) })
+	env.Eventually(w.T, func() error { return inGroupPhase(w.T, w.gang, v1alpha1.PodGroupRunning) })
 	var nodes corev1.NodeList
 	if err := env.Client.List(w.Context(), &nodes); err != nil {
 		w.Fatal(err)
@@ -144,7 +144,7 @@ func TestNodeIsDeletedMidBind(t *testing.T) {
 	if err := env.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}); err != nil {
 		t.Fatal(err)
 	}
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error {
 		for name, uid := range uids(t, w.ns) {
 			if w.first[name] == uid {
 				return fmt.Errorf("%s is still bound", name)
@@ -161,7 +161,7 @@ func TestMinimumIsRaisedMidBind(t *testing.T) {
 	w := newTorn(t, "raised", "30s")
 	w.raise(5)
 	w.allow()
-	env.Eventually(t, patience, func() error { return waits(t, w.gang, "NotEnoughMembers") })
+	env.Eventually(t, func() error { return waits(t, w.gang, "NotEnoughMembers") })
 	if err := inGroupPhase(t, w.gang, v1alpha1.PodGroupPending); err != nil {
 		t.Error(err)
 	}
@@ -174,13 +174,13 @@ func TestMinimumIsRaisedBeyondReachMidBind(t *testing.T) {
 	w := newTorn(t, "beyond", "6s")
 	w.raise(9)
 	w.allow()
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error {
 		if bound := uids(t, w.ns); len(bound) > 0 {
 			return fmt.Errorf("bound are %v", bound)
 		}
 		return nil
 	})
-	env.Eventually(t, patience, func() error { // the owner creates them again
+	env.Eventually(t, func() error { // the owner creates them again
 		pods, err := env.Pods(t.Context(), w.ns)
 		waiting := slices.DeleteFunc(pods, func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil })
 		if len(waiting) < 3 {
@@ -197,14 +197,14 @@ func TestMinimumIsRaisedBeyondReachMidBind(t *testing.T) {
 // raise changes the gang's minimum, and returns when the scheduler goes by it.
 func (w *torn) raise(minimum int32) {
 	w.Helper()
-	env.Eventually(w.T, patience, func() error {
+	env.Eventually(w.T, func() error {
 		if err := env.Client.Get(w.Context(), client.ObjectKeyFromObject(w.gang), w.gang); err != nil {
 			return err
 		}
 		w.gang.Spec.MinMember = minimum
 		return env.Client.Update(w.Context(), w.gang)
 	})
-	env.Eventually(w.T, patience, func() error {
+	env.Eventually(w.T, func() error {
 		if err := env.Client.Get(w.Context(), client.ObjectKeyFromObject(w.gang), w.gang); err != nil {
 			return err
 		}
@@ -225,7 +225,7 @@ func TestNodesThatRefuseAreLeft(t *testing.T) {
 	gang := group(ns, "mpi", 3)
 	env.Create(t, gang)
 	env.Create(t, members(ns, "mpi", "", 3)...)
-	env.Eventually(t, patience, func() error { return inGroupPhase(t, gang, v1alpha1.PodGroupRunning) })
+	env.Eventually(t, func() error { return inGroupPhase(t, gang, v1alpha1.PodGroupRunning) })
 	pods, err := env.Pods(t.Context(), ns, client.MatchingLabels{v1alpha1.LabelPodGroup: "mpi"})
 	if err != nil {
 		t.Fatal(err)

@@ -130,7 +130,7 @@ func (n *natives) wrote(name string, want int) {
 	for i := range 2 { // the reason of each pod that fits nowhere is written by a report of its own
 		pod := n.Pod(metav1.NamespaceDefault, fmt.Sprintf("report-%d", i), harness.Requests(map[string]string{"cpu": "1000"}))
 		n.Create(n.t, pod)
-		n.Eventually(n.t, patience, func() error { return n.says(pod.Name, "cpu") })
+		n.Eventually(n.t, func() error { return n.says(pod.Name, "cpu") })
 		pods = append(pods, pod)
 	}
 	for _, pod := range pods {
@@ -156,7 +156,7 @@ func TestGroupsOfKubernetes(t *testing.T) {
 	n.Nodes(t, cluster.Nodes("native", 1, map[string]string{"cpu": "3"})...)
 	n.group("train", gangOf(4))
 	n.members("train", 0, 3)
-	n.Eventually(t, patience, func() error { return n.says("train-", "needs 4, 3 exist") })
+	n.Eventually(t, func() error { return n.says("train-", "needs 4, 3 exist") })
 	if err := n.shows("train", ""); err != nil {
 		t.Error(err)
 	}
@@ -172,7 +172,7 @@ func TestGroupsOfKubernetes(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.members("train", 3, 4)
-	n.Eventually(t, patience, func() error {
+	n.Eventually(t, func() error {
 		return n.shows("train", "DisruptionTarget=False Other: m; PodGroupInitiallyScheduled=False Unschedulable: needs 4, 3 placed")
 	})
 	if err := n.bound("train", 0); err != nil {
@@ -180,18 +180,18 @@ func TestGroupsOfKubernetes(t *testing.T) {
 	}
 	n.Nodes(t, cluster.Nodes("native-more", 1, map[string]string{"cpu": "1"})...)
 	const placed = "DisruptionTarget=False Other: m; PodGroupInitiallyScheduled=True Scheduled: the minimum is bound; "
-	n.Eventually(t, patience, func() error { return errors.Join(n.bound("train", 4), n.shows("train", placed)) })
+	n.Eventually(t, func() error { return errors.Join(n.bound("train", 4), n.shows("train", placed)) })
 	n.wrote("train", 2)
 
 	// A member is lost, and its replacement finds no place: the group was placed all the same.
 	if err := n.Client.Delete(t.Context(), n.Pod(metav1.NamespaceDefault, "train-3")); err != nil {
 		t.Fatal(err)
 	}
-	n.Eventually(t, patience, func() error { return n.bound("train", 3) })
+	n.Eventually(t, func() error { return n.bound("train", 3) })
 	blocker := n.Pod(metav1.NamespaceDefault, "blocker", oneCPU)
 	n.AfterCycle(t, blocker)
 	n.members("train", 4, 5)
-	n.Eventually(t, patience, func() error { return n.says("train-4", "lack") })
+	n.Eventually(t, func() error { return n.says("train-4", "lack") })
 	n.wrote("train", 2)
 	if err := n.shows("train", placed); err != nil {
 		t.Error(err)
@@ -209,7 +209,7 @@ func (n *natives) contested(patch func(name string, body []byte) error) {
 	n.members("basic", 0, 2)
 	ours := "PodGroupInitiallyScheduled=False Unschedulable: needs 2"
 	back := []byte(`{"status":{"conditions":[{"type":"PodGroupInitiallyScheduled","status":"False","reason":"Theirs","message":"m","lastTransitionTime":"2026-01-05T08:00:00Z"}]}}`)
-	n.Eventually(n.t, patience, func() error {
+	n.Eventually(n.t, func() error {
 		if err := n.shows("contested", ours); err == nil {
 			return errors.Join(patch("contested", back), errors.New("it was ours"))
 		}

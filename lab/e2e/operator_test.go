@@ -191,7 +191,7 @@ func (o *installation) metrics() (string, error) {
 func (o *installation) expect(line string) (text string) {
 	o.t.Helper()
 	found := regexp.MustCompile("(?m)^" + line + "$")
-	o.lab.Eventually(o.t, patience, func() (err error) {
+	o.lab.Eventually(o.t, func() (err error) {
 		if text, err = o.metrics(); err == nil && !found.MatchString(text) {
 			err = fmt.Errorf("the metrics do not say %s", line)
 		}
@@ -215,7 +215,7 @@ func (o *installation) gang(name string, size int, status metav1.ConditionStatus
 	o.t.Helper()
 	o.lab.Create(o.t, group("jobs", name, int32(size)))
 	o.lab.Create(o.t, members("jobs", name, "", size)...)
-	o.lab.Eventually(o.t, patience, func() error { return says(o.t, o.lab, name, status, reason, bound) })
+	o.lab.Eventually(o.t, func() error { return says(o.t, o.lab, name, status, reason, bound) })
 }
 
 // isolatedCPUs turns them on, with an agent on one node, and off again.
@@ -243,7 +243,7 @@ func (o *installation) refusedConfiguration() (refused string) {
 	name := client.ObjectKey{Namespace: release.Namespace, Name: "tutti-scheduler"}
 	kept := client.ObjectKey{Namespace: name.Namespace, Name: name.Name + configuration.LastGoodSuffix}
 	var live, good corev1.ConfigMap
-	o.lab.Eventually(o.t, patience, func() error {
+	o.lab.Eventually(o.t, func() error {
 		err := errors.Join(o.lab.Client.Get(o.t.Context(), name, &live), o.lab.Client.Get(o.t.Context(), kept, &good))
 		if err == nil && good.Data["scheduler.yaml"] != live.Data["scheduler.yaml"] {
 			err = fmt.Errorf("the last good configuration is %q", good.Data)

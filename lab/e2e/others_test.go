@@ -66,7 +66,7 @@ func TestAnotherSchedulerOnTheSameNodes(t *testing.T) {
 	leave()
 	<-left
 	others.leave()
-	w.lab.Eventually(t, patience, func() error {
+	w.lab.Eventually(t, func() error {
 		others.refuse(t.Context())
 		w.replace()
 		if !w.started() {

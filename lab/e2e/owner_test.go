@@ -26,7 +26,7 @@ func mpiJob(t *testing.T, namespace, name string) *unstructured.Unstructured {
 	job.SetKind("MPIJob")
 	job.SetNamespace(namespace)
 	job.SetName(name)
-	env.Eventually(t, patience, func() error { return env.Client.Create(t.Context(), job) })
+	env.Eventually(t, func() error { return env.Client.Create(t.Context(), job) })
 	return job
 }
 
@@ -70,7 +70,7 @@ func TestWhyOfAnOwner(t *testing.T) {
 	}
 	says := func(what string, want ...string) {
 		t.Helper()
-		env.Eventually(t, patience, func() error {
+		env.Eventually(t, func() error {
 			text, err := ask("why", what)
 			return saysAll(text, err, want...)
 		})
@@ -91,7 +91,7 @@ func TestWhyOfAnOwner(t *testing.T) {
 
 	group := coscheduled(ns, "train", 3)
 	group.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(job, job.GroupVersionKind())})
-	env.Eventually(t, patience, func() error { return env.Client.Create(t.Context(), group) })
+	env.Eventually(t, func() error { return env.Client.Create(t.Context(), group) })
 	says("mpijobs.kubeflow.org/train", `it owns PodGroup.scheduling.x-k8s.io "train", which has minMember 3 and no pods`)
 
 	env.Scheduler(t, harness.SchedulerOptions{})

@@ -126,7 +126,7 @@ func assertPolicies(t *testing.T, lab *harness.Env, nodes []*corev1.Node) {
 	lab.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "isolated"}})
 	user := as(t, lab, "user", nil)
 	forged := func(p *corev1.Pod) { p.Annotations["isolcpu.tutti.dev/assigned"] = "{}" }
-	lab.Eventually(t, patience, func() error { // until the server knows of the policies
+	lab.Eventually(t, func() error { // until the server knows of the policies
 		if err := user.create(isolated("early", "true", "1", forged)); !apierrors.IsForbidden(err) {
 			return fmt.Errorf("a forged assignment: %v", err)
 		}

@@ -64,7 +64,7 @@ func ofClass(name string) harness.PodOption {
 
 func (a *arena) bound(prefix string, want int) {
 	a.t.Helper()
-	env.Eventually(a.t, patience, func() error { return boundOf(a.t, a.ns, prefix, want) })
+	env.Eventually(a.t, func() error { return boundOf(a.t, a.ns, prefix, want) })
 }
 
 // left is nil when so many pods of the namespace whose names begin so are there and not going.
@@ -134,8 +134,8 @@ func TestVictimsAreSurplusFirstAndThenWholeGangs(t *testing.T) {
 	if err := a.left("cheap", 2); err != nil {
 		t.Fatal(err)
 	}
-	env.Eventually(t, patience, func() error { return hasEvent(t, a.ns, "PodGroup", "one", "Preempting") })
-	env.Eventually(t, patience, func() error { return inGroupPhase(t, one, v1alpha1.PodGroupRunning) })
+	env.Eventually(t, func() error { return hasEvent(t, a.ns, "PodGroup", "one", "Preempting") })
+	env.Eventually(t, func() error { return inGroupPhase(t, one, v1alpha1.PodGroupRunning) })
 	a.gang("two", a.high, 2, 2)
 	a.bound("two", 2)
 	if err := a.left("cheap", 0); err != nil {
@@ -150,7 +150,7 @@ func TestNoPodIsEvictedWithoutAStart(t *testing.T) {
 	a.gang("cheap", a.low, 1, 2)
 	a.bound("cheap", 2)
 	big := a.gang("big", a.high, 3, 3)
-	env.Eventually(t, patience, func() error { return a.says(big, "needs 3") })
+	env.Eventually(t, func() error { return a.says(big, "needs 3") })
 	a.witness().quiet()
 	if err := a.left("cheap", 2); err != nil {
 		t.Error(err)
@@ -169,7 +169,7 @@ func (a *arena) keepAll(group string, pods int32) *policyv1.PodDisruptionBudget 
 		},
 	}
 	env.Create(a.t, budget)
-	env.Eventually(a.t, patience, func() error { // of pods that do not run yet, a budget protects none
+	env.Eventually(a.t, func() error { // of pods that do not run yet, a budget protects none
 		if err := env.Client.Get(a.t.Context(), client.ObjectKeyFromObject(budget), budget); err != nil {
 			return err
 		}
@@ -190,7 +190,7 @@ func TestABudgetProtects(t *testing.T) {
 	a.bound("cheap", 2)
 	budget := a.keepAll("cheap", 2)
 	dear := a.gang("dear", a.high, 1, 1)
-	env.Eventually(t, patience, func() error { return a.says(dear, "keep-all") })
+	env.Eventually(t, func() error { return a.says(dear, "keep-all") })
 	a.witness().quiet()
 	if err := a.left("cheap", 2); err != nil {
 		t.Error(err)
@@ -211,8 +211,8 @@ func TestRoomStaysWithWhoPaid(t *testing.T) {
 	a.gang("other", a.low, 1, 1)
 	a.bound("other", 1)
 	dear := a.gang("dear", a.high, 2, 2)
-	env.Eventually(t, patience, func() error { return waits(t, dear, "WaitingForVictims") })
-	env.Eventually(t, patience, func() error { return a.left("cheap", 0) }) // the reason may be there before they are evicted
+	env.Eventually(t, func() error { return waits(t, dear, "WaitingForVictims") })
+	env.Eventually(t, func() error { return a.left("cheap", 0) }) // the reason may be there before they are evicted
 	if err := a.left("other", 1); err != nil {
 		t.Fatal(err)
 	}
@@ -238,9 +238,9 @@ func TestStuckVictimsAreNotWaitedForForEver(t *testing.T) {
 	a.gang("cheap", a.low, 1, 1, goesSlowly)
 	a.bound("cheap", 1)
 	dear := a.gang("dear", a.high, 1, 1)
-	env.Eventually(t, patience, func() error { return waits(t, dear, "WaitingForVictims") })
-	env.Eventually(t, patience, func() error { return a.says(dear, "cheap-0") })
-	env.Eventually(t, patience, func() error { return waits(t, dear, "InsufficientResources") })
+	env.Eventually(t, func() error { return waits(t, dear, "WaitingForVictims") })
+	env.Eventually(t, func() error { return a.says(dear, "cheap-0") })
+	env.Eventually(t, func() error { return waits(t, dear, "InsufficientResources") })
 	a.letGo("cheap")
 	a.bound("dear", 1)
 }

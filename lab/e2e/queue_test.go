@@ -85,33 +85,33 @@ func TestQueues(t *testing.T) {
 	speech.Spec.Paused = true
 	createQueues(t, vision, speech)
 	env.Scheduler(t, harness.SchedulerOptions{})
-	env.Eventually(t, patience, func() error { return isActive(t, env, vision.Name, "Active", 0) })
-	env.Eventually(t, patience, func() error { return isActive(t, env, speech.Name, "Paused", 0) })
+	env.Eventually(t, func() error { return isActive(t, env, vision.Name, "Active", 0) })
+	env.Eventually(t, func() error { return isActive(t, env, speech.Name, "Paused", 0) })
 
 	gangIn(t, ns, vision.Name, "first", 3)
-	env.Eventually(t, patience, func() error { return boundOf(t, ns, "first", 3) })
+	env.Eventually(t, func() error { return boundOf(t, ns, "first", 3) })
 	second := gangIn(t, ns, vision.Name, "second", 3)
-	env.Eventually(t, patience, func() error { return waits(t, second, "QueueLimit") })
+	env.Eventually(t, func() error { return waits(t, second, "QueueLimit") })
 	held := gangIn(t, ns, speech.Name, "held", 2)
-	env.Eventually(t, patience, func() error { return waits(t, held, "QueuePaused") })
+	env.Eventually(t, func() error { return waits(t, held, "QueuePaused") })
 
 	changeQueue(t, vision, func(spec *v1alpha1.QueueSpec) { spec.Limit[corev1.ResourceCPU] = resource.MustParse("6") })
-	env.Eventually(t, patience, func() error { return boundOf(t, ns, "second", 3) })
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error { return boundOf(t, ns, "second", 3) })
+	env.Eventually(t, func() error {
 		text, err := env.Cluster.Kubectl(t.Context(), "get", "tq", vision.Name, speech.Name, "--no-headers")
 		return saysAll(strings.Join(strings.Fields(text), " "), err, "queues-vision 1 Active", "queues-speech 1 Paused")
 	})
 	changeQueue(t, speech, func(spec *v1alpha1.QueueSpec) { spec.Paused = false })
-	env.Eventually(t, patience, func() error { return boundOf(t, ns, "held", 2) })
+	env.Eventually(t, func() error { return boundOf(t, ns, "held", 2) })
 
 	before := uidsIn(t, ns)
 	if err := env.Client.Delete(t.Context(), vision); err != nil {
 		t.Fatal(err)
 	}
 	third := gangIn(t, ns, vision.Name, "third", 1)
-	env.Eventually(t, patience, func() error { return waits(t, third, "QueueNotFound") })
+	env.Eventually(t, func() error { return waits(t, third, "QueueNotFound") })
 	createQueues(t, queueOf(vision.Name, "7"))
-	env.Eventually(t, patience, func() error { return boundOf(t, ns, "third", 1) })
+	env.Eventually(t, func() error { return boundOf(t, ns, "third", 1) })
 	after := uidsIn(t, ns)
 	for uid, name := range before {
 		if after[uid] != name {
@@ -138,11 +138,11 @@ func TestQueuesTakeBackWhatTheyAreGuaranteed(t *testing.T) {
 
 	due := gangIn(t, a.ns, lender.Name, "due", 3)
 	a.bound("due", 3)
-	env.Eventually(t, patience, func() error { return inGroupPhase(t, due, v1alpha1.PodGroupRunning) })
+	env.Eventually(t, func() error { return inGroupPhase(t, due, v1alpha1.PodGroupRunning) })
 	if err := errors.Join(a.left("kept", 4), a.left("lent", 0)); err != nil {
 		t.Error(err)
 	}
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error {
 		err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(lent), lent)
 		if err == nil && lent.Status.Reclaims != 1 {
 			err = fmt.Errorf("the gang says that it was evicted %d times for other queues", lent.Status.Reclaims)
@@ -179,16 +179,16 @@ func TestAQueueSaysWhetherItsGuaranteeIsMet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env.Eventually(t, patience, func() error { return isMet(t, lender.Name, "True", "GuaranteeMet", "no job waits") })
+	env.Eventually(t, func() error { return isMet(t, lender.Name, "True", "GuaranteeMet", "no job waits") })
 	gangIn(t, a.ns, borrower.Name, "lent", 4)
 	a.bound("lent", 4)
 	budget := a.keepAll("lent", 4)
 
 	due := gangIn(t, a.ns, lender.Name, "due", 3)
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error {
 		return isMet(t, lender.Name, "False", "Budget", "1 job waits within the guarantee; with it the queue would hold 3 of its guarantee of 3 cpu")
 	})
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error {
 		text, err := harness.RunCommand(t.Context(), program, "why", "due", "-n", a.ns, "--kubeconfig", env.Cluster.Kubeconfig(),
 			"--scheduler-server", scheduler.URL, "--scheduler-namespace", a.ns)
 		return saysAll(text, err, "protected by PodDisruptionBudget", "the only waiting job of queue "+lender.Name)
@@ -202,8 +202,8 @@ func TestAQueueSaysWhetherItsGuaranteeIsMet(t *testing.T) {
 	if err := env.Client.Delete(t.Context(), budget); err != nil {
 		t.Fatal(err)
 	}
-	env.Eventually(t, patience, func() error { return inGroupPhase(t, due, v1alpha1.PodGroupRunning) })
-	env.Eventually(t, patience, func() error { return isMet(t, lender.Name, "True", "GuaranteeMet", "no job waits") })
+	env.Eventually(t, func() error { return inGroupPhase(t, due, v1alpha1.PodGroupRunning) })
+	env.Eventually(t, func() error { return isMet(t, lender.Name, "True", "GuaranteeMet", "no job waits") })
 }
 
 // uidsIn are the pods of a namespace that are not being deleted.
@@ -225,7 +225,7 @@ func uidsIn(t *testing.T, namespace string) map[types.UID]string {
 // assertQueue wants the scheduler to write the status of the queue of assertGuards, of which another account wrote something.
 func assertQueue(t *testing.T, lab *harness.Env) {
 	t.Helper()
-	lab.Eventually(t, patience, func() error { return isActive(t, lab, "guarded", "Active", 0) })
+	lab.Eventually(t, func() error { return isActive(t, lab, "guarded", "Active", 0) })
 	queue := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "guarded"}}
 	if err := lab.Client.Delete(t.Context(), queue); err != nil && !apierrors.IsNotFound(err) {
 		t.Fatal(err)

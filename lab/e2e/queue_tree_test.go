@@ -44,7 +44,7 @@ func TestATreeInErrorStopsNoOther(t *testing.T) {
 	if err := env.Client.Delete(t.Context(), parent); err != nil {
 		t.Fatal(err)
 	}
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error {
 		return errors.Join(isActive(t, env, orphan.Name, "ParentNotFound", 1), isActive(t, env, one.Name, "Cycle", 0),
 			isActive(t, env, two.Name, "Cycle", 0))
 	})
@@ -54,7 +54,7 @@ func TestATreeInErrorStopsNoOther(t *testing.T) {
 	gangIn(t, a.ns, fine.Name, "due", 4)
 	a.bound("due", 4)
 	due := gangIn(t, a.ns, fine.Name, "owed", 2)
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error {
 		return errors.Join(waits(t, more, "QueueInvalid"), waits(t, idle, "QueueInvalid"), waits(t, round, "QueueInvalid"),
 			waits(t, due, "InsufficientResources"))
 	})

@@ -150,16 +150,16 @@ func TestAGangThatDoesNotFitHoldsNothingAndNothingIsWrittenAtRest(t *testing.T) 
 	quiet.Scheduler(t, harness.SchedulerOptions{})
 
 	waits := func() error { return stands(t, quiet, "three", metav1.ConditionFalse, "InsufficientResources", 0) }
-	quiet.Eventually(t, patience, waits)
+	quiet.Eventually(t, waits)
 	createGang(t, quiet, "two", 2)
-	quiet.Eventually(t, patience, func() error { return stands(t, quiet, "two", metav1.ConditionTrue, "", 2) })
+	quiet.Eventually(t, func() error { return stands(t, quiet, "two", metav1.ConditionTrue, "", 2) })
 	if err := waits(); err != nil {
 		t.Error(err)
 	}
 
 	var lines [][]byte
 	var binds int
-	quiet.Eventually(t, patience, func() error { // a write may be seen before it is in the log
+	quiet.Eventually(t, func() error { // a write may be seen before it is in the log
 		lines = writes.lines(t)
 		if binds = bytes.Count(bytes.Join(lines, nil), []byte(`"subresource":"binding"`)); binds < 2 {
 			return fmt.Errorf("the audit log holds %d binds, want 2: it would not show what else is written", binds)
@@ -170,7 +170,7 @@ func TestAGangThatDoesNotFitHoldsNothingAndNothingIsWrittenAtRest(t *testing.T) 
 		t.Errorf("the audit log holds %d binds, want 2", binds)
 	}
 	last, since := len(lines), time.Now()
-	quiet.Eventually(t, patience, func() error {
+	quiet.Eventually(t, func() error {
 		if now := len(writes.lines(t)); now != last {
 			last, since = now, time.Now()
 		}

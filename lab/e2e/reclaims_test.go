@@ -141,7 +141,7 @@ func TestKilledWhileCapacityIsTakenBack(t *testing.T) {
 		for i := range 4 {
 			gang(borrower.Name, fmt.Sprintf("lent-%d-%d", kill, i), 3)
 		}
-		env.Eventually(t, patience, func() error { return boundOf(t, ns, "lent-", 12) })
+		env.Eventually(t, func() error { return boundOf(t, ns, "lent-", 12) })
 		begun := l.first()
 		first, second := fmt.Sprintf("due-%d-a", kill), fmt.Sprintf("due-%d-b", kill)
 		gang(lender.Name, first, 5)
@@ -162,7 +162,7 @@ func TestKilledWhileCapacityIsTakenBack(t *testing.T) {
 			running = start()
 			again = rand.IntN(3) == 0 // and while it begins
 		}
-		env.Eventually(t, patience, func() error {
+		env.Eventually(t, func() error {
 			if boundOf(t, ns, second, 0) == nil { // of the same second, so that either may come first
 				return boundOf(t, ns, first, 5)
 			}
@@ -219,7 +219,7 @@ func clearRound(t *testing.T, namespace string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error {
 		pods, err := env.Pods(context.WithoutCancel(t.Context()), namespace)
 		if err == nil && len(pods) > 0 {
 			err = fmt.Errorf("%d pods are left", len(pods))

@@ -71,7 +71,7 @@ func assertPeople(t *testing.T, lab *harness.Env) {
 			writes = "no"
 		}
 		// The controller that aggregates roles may not have come to them yet.
-		lab.Eventually(t, patience, func() error {
+		lab.Eventually(t, func() error {
 			for verb, want := range map[string]string{"list": "yes", "create": writes, "patch": writes, "delete": writes} {
 				if got := may(verb, ns); got != want {
 					return fmt.Errorf("%s: may %s PodGroups: %q, want %s", role, verb, got, want)
@@ -157,12 +157,12 @@ func TestReplicasTakeOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		replicas = append(replicas, p)
-		lab.Eventually(t, patience, func() error { _, err := heldLease(t, lab, release.Namespace); return err }) // the first of them leads
+		lab.Eventually(t, func() error { _, err := heldLease(t, lab, release.Namespace); return err }) // the first of them leads
 	}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "jobs"}}
 	lab.Create(t, ns, group("jobs", "before", 2))
 	lab.Create(t, members("jobs", "before", "", 2)...)
-	lab.Eventually(t, patience, func() error { return says(t, lab, "before", metav1.ConditionTrue, "Scheduled", 2) })
+	lab.Eventually(t, func() error { return says(t, lab, "before", metav1.ConditionTrue, "Scheduled", 2) })
 
 	assertTakeOver(t, lab, replicas[0])
 }
@@ -178,7 +178,7 @@ func assertTakeOver(t *testing.T, lab *harness.Env, leader *process.Process) {
 	}
 	lab.Create(t, group("jobs", "after", 2))
 	lab.Create(t, members("jobs", "after", "", 2)...)
-	lab.Eventually(t, patience, func() error { return says(t, lab, "after", metav1.ConditionTrue, "Scheduled", 2) })
+	lab.Eventually(t, func() error { return says(t, lab, "after", metav1.ConditionTrue, "Scheduled", 2) })
 	takings{time.Since(died)}.check(t, "a start after the leader was killed", leaseDuration+5*time.Second+slack)
 	after, err := heldLease(t, lab, release.Namespace)
 	if err != nil || *after.Spec.HolderIdentity == *before.Spec.HolderIdentity {

@@ -53,7 +53,7 @@ func TestTwoReleasesSideBySide(t *testing.T) {
 	older.installOlder()
 	older.start()
 	older.gang("before", 1, "1")
-	lab.Eventually(t, patience, func() error { return older.phase("before", v1alpha1.PodGroupRunning, 1) })
+	lab.Eventually(t, func() error { return older.phase("before", v1alpha1.PodGroupRunning, 1) })
 	older.helm(besideCommand(t)...)
 	older.guarded("before")
 	newer.start()
@@ -63,7 +63,7 @@ func TestTwoReleasesSideBySide(t *testing.T) {
 		s.gang("waits", 2, "100")
 	}
 	for _, s := range sides {
-		lab.Eventually(t, patience, func() error {
+		lab.Eventually(t, func() error {
 			return errors.Join(s.phase("runs", v1alpha1.PodGroupRunning, 2), s.phase("lost", v1alpha1.PodGroupRunning, 2))
 		})
 		if err := lab.Client.Delete(t.Context(), lab.Pod(metav1.NamespaceDefault, s.name+"-lost-0"), client.GracePeriodSeconds(0)); err != nil {
@@ -78,9 +78,9 @@ func TestTwoReleasesSideBySide(t *testing.T) {
 		}
 		return errors.Join(all...)
 	}
-	lab.Eventually(t, patience, stand)
+	lab.Eventually(t, stand)
 	last, since := len(writes.lines(t)), time.Now()
-	lab.Eventually(t, patience, func() error {
+	lab.Eventually(t, func() error {
 		if now := len(writes.lines(t)); now != last {
 			last, since = now, time.Now()
 		}
@@ -175,7 +175,7 @@ func (s *side) guarded(gang string) {
 	allowEverything(s.t, s.lab)
 	user := as(s.t, s.lab, "user", nil)
 	path := fmt.Sprintf("/apis/scheduling.tutti.dev/v1alpha1/namespaces/default/podgroups/%s-%s/status", s.name, gang)
-	s.lab.Eventually(s.t, patience, func() error {
+	s.lab.Eventually(s.t, func() error {
 		err := user.ask(attempt{verb: "PATCH", path: path, body: `{"status":{}}`})
 		if apierrors.IsForbidden(err) && strings.Contains(err.Error(), "ValidatingAdmissionPolicy") { // not for want of the role
 			return nil
@@ -204,7 +204,7 @@ func (s *side) start() {
 			s.t.Log(process.Failure())
 		}
 	})
-	s.lab.Eventually(s.t, patience, s.leads)
+	s.lab.Eventually(s.t, s.leads)
 }
 
 // leads is nil when a scheduler holds the Lease.

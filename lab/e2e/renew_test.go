@@ -61,10 +61,10 @@ func TestRenewalsStartNoCycle(t *testing.T) {
 		return nil
 	}
 	lab.Create(t, wants(lab, "first", "7"))
-	lab.Eventually(t, patience, func() error { return bound("first") })
+	lab.Eventually(t, func() error { return bound("first") })
 	var before int
 	var since time.Time
-	lab.Eventually(t, patience, func() error { // a bind and a young cluster bring about cycles of their own; renewals would each time
+	lab.Eventually(t, func() error { // a bind and a young cluster bring about cycles of their own; renewals would each time
 		if now := cycles(t, scheduler); since.IsZero() || now != before {
 			before, since = now, time.Now()
 			for range 20 {
@@ -78,7 +78,7 @@ func TestRenewalsStartNoCycle(t *testing.T) {
 	})
 	renew(time.Now().Add(2*time.Second - publish.Expiry))
 	out := time.Now().Add(3 * time.Second) // a second after it has run out
-	lab.Eventually(t, patience, func() error {
+	lab.Eventually(t, func() error {
 		if now := cycles(t, scheduler); now == before || time.Now().Before(out) {
 			return fmt.Errorf("%d cycles were run for a Lease that runs out", now-before)
 		}
@@ -90,5 +90,5 @@ func TestRenewalsStartNoCycle(t *testing.T) {
 		t.Error("a pod was bound where no agent is")
 	}
 	renew(time.Now())
-	lab.Eventually(t, patience, func() error { return bound("second") })
+	lab.Eventually(t, func() error { return bound("second") })
 }

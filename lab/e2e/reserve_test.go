@@ -54,7 +54,7 @@ func queue(t *testing.T, name string, early ...harness.PodOption) (a *arena, lar
 	}
 	a.bound("early", 2)
 	large = a.gang("large", a.low, 2, 2)
-	env.Eventually(t, patience, func() error { return a.reserved(large, 2) })
+	env.Eventually(t, func() error { return a.reserved(large, 2) })
 	return a, large
 }
 
@@ -97,7 +97,7 @@ func TestReservedRoomIsKept(t *testing.T) {
 	w := a.witness()
 	a.ends("early-0")
 	next := a.gang("next", a.low, 1, 1)
-	env.Eventually(t, patience, func() error { return waits(t, next, "Reserved") })
+	env.Eventually(t, func() error { return waits(t, next, "Reserved") })
 	w.quiet()
 	err := errors.Join(boundOf(t, a.ns, "next", 0), a.says(next, a.ns+"/large"), a.says(large, "capacity is reserved on"))
 	if err != nil {
@@ -105,7 +105,7 @@ func TestReservedRoomIsKept(t *testing.T) {
 	}
 	a.ends("early-1")
 	a.bound("large", 2)
-	env.Eventually(t, patience, func() error { return errors.Join(a.reserved(large, 0), waits(t, next, "InsufficientResources")) })
+	env.Eventually(t, func() error { return errors.Join(a.reserved(large, 0), waits(t, next, "InsufficientResources")) })
 }
 
 // TestReservedRoomIsLent: reserved capacity is lent to jobs that say that they end before it is needed, be it the group or the
@@ -123,7 +123,7 @@ func TestReservedRoomIsLent(t *testing.T) {
 	long.Spec.ExpectedRunSeconds, short.Spec.ExpectedRunSeconds = &hour, &minute
 	env.Create(t, long)
 	env.Create(t, members(a.ns, "long", "", 1, cpu("2"))...)
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error {
 		return errors.Join(waits(t, long, "Reserved"), a.says(long, "this job would run for longer"))
 	})
 	env.Create(t, short)
@@ -153,7 +153,7 @@ func TestAReservationOutlivesItsScheduler(t *testing.T) {
 	a.ends("early-0")
 	next := a.gang("next", a.low, 1, 1)
 	reserving(t)
-	env.Eventually(t, patience, func() error { return waits(t, next, "Reserved") })
+	env.Eventually(t, func() error { return waits(t, next, "Reserved") })
 	if err := a.reserved(large, 2); err != nil || !large.Status.Reservation.Since.Equal(&before.Since) {
 		t.Errorf("%v; reservation %+v, want that of before: %+v", err, large.Status.Reservation, before)
 	}
@@ -167,14 +167,14 @@ func TestAReservationLapsesWithItsGang(t *testing.T) {
 	a, large := queue(t, "lapse")
 	a.ends("early-0")
 	next := a.gang("next", a.low, 1, 1)
-	env.Eventually(t, patience, func() error { return waits(t, next, "Reserved") })
+	env.Eventually(t, func() error { return waits(t, next, "Reserved") })
 	for i := range 2 {
 		if err := env.Client.Delete(t.Context(), env.Pod(a.ns, fmt.Sprintf("large-%d", i))); err != nil {
 			t.Fatal(err)
 		}
 	}
 	a.bound("next", 1)
-	env.Eventually(t, patience, func() error { return a.reserved(large, 0) })
+	env.Eventually(t, func() error { return a.reserved(large, 0) })
 }
 
 // TestAReservationLapsesWithItsNode: a gang for which even the empty cluster would be too small has nothing kept.
@@ -183,14 +183,14 @@ func TestAReservationLapsesWithItsNode(t *testing.T) {
 	a, large := queue(t, "lost")
 	a.ends("early-0")
 	next := a.gang("next", a.low, 1, 1)
-	env.Eventually(t, patience, func() error { return waits(t, next, "Reserved") })
+	env.Eventually(t, func() error { return waits(t, next, "Reserved") })
 	node, _ := a.where("early-1-0")
 	if err := env.Clientset.CoreV1().Nodes().Delete(t.Context(), node, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	env.Eventually(t, patience, func() error { return a.reserved(large, 0) })
+	env.Eventually(t, func() error { return a.reserved(large, 0) })
 	a.bound("next", 1)
-	env.Eventually(t, patience, func() error { return waits(t, large, "InsufficientResources") })
+	env.Eventually(t, func() error { return waits(t, large, "InsufficientResources") })
 }
 
 // TestALargeGangIsNotStarvedBySmallOnes: under a stream of small jobs, each of which finds capacity as soon as another one ends,
@@ -206,7 +206,7 @@ func TestALargeGangIsNotStarvedBySmallOnes(t *testing.T) {
 	a.bound("small", 2)
 	large := a.gang("large", a.low, 2, 2)
 	next := 2
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error {
 		if time.Since(large.CreationTimestamp.Time) > time.Second { // those of the same second may be before the large one
 			small(next, "3s") // one more with every look: there is always a pod that would fit
 			next++
@@ -214,6 +214,6 @@ func TestALargeGangIsNotStarvedBySmallOnes(t *testing.T) {
 		return boundOf(t, a.ns, "large", 2)
 	})
 	if err := inGroupPhase(t, large, v1alpha1.PodGroupRunning); err != nil {
-		env.Eventually(t, patience, func() error { return inGroupPhase(t, large, v1alpha1.PodGroupRunning) })
+		env.Eventually(t, func() error { return inGroupPhase(t, large, v1alpha1.PodGroupRunning) })
 	}
 }

@@ -121,16 +121,16 @@ func (s *sample) try(t *testing.T, file string) {
 			applyClasses(t, lasting)
 		}
 		apply("--selector", "sample=first")
-		env.Eventually(t, patience, func() error { return boundOf(t, ns, "", s.first) })
+		env.Eventually(t, func() error { return boundOf(t, ns, "", s.first) })
 	}
 	apply()
 	if len(s.again) > 0 {
-		env.Eventually(t, patience, func() error { return s.boundAsItSays(t, ns) })
+		env.Eventually(t, func() error { return s.boundAsItSays(t, ns) })
 		// The Job controller counts the evictions as failures, and waits 10 s after the first, twice as long after each further one:
 		// 40 s after three.
-		env.Eventually(t, patience, func() error { return s.createdAgain(t, ns) })
+		env.Eventually(t, func() error { return s.createdAgain(t, ns) })
 	}
-	env.Eventually(t, patience, func() error { return s.asItSays(t, ns) })
+	env.Eventually(t, func() error { return s.asItSays(t, ns) })
 }
 
 // boundAsItSays is nil when as many pods are bound as the sample says.
@@ -263,7 +263,7 @@ func TestImplicitGroup(t *testing.T) {
 		return harness.PodAnnotations(map[string]string{"scheduling.tutti.dev/min-member": minMember})
 	}
 	env.Create(t, members(ns, "own", "", 3, saying("3"))...)
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error {
 		pods, err := env.Pods(t.Context(), ns)
 		if err != nil {
 			return err
@@ -282,7 +282,7 @@ func TestImplicitGroup(t *testing.T) {
 		return boundOf(t, ns, "own-", 0)
 	})
 	env.Create(t, group(ns, "own", 2))
-	env.Eventually(t, patience, func() error { return boundOf(t, ns, "own-", 2) })
+	env.Eventually(t, func() error { return boundOf(t, ns, "own-", 2) })
 	started := group(ns, "own", 0)
-	env.Eventually(t, patience, func() error { return inGroupPhase(t, started, "Running") })
+	env.Eventually(t, func() error { return inGroupPhase(t, started, "Running") })
 }

@@ -70,7 +70,7 @@ func TestSlowVictimsAreEvictedOnce(t *testing.T) {
 	}
 	dear := a.gang("dear", a.high, 2, 2)
 	w.evictions(2)
-	env.Eventually(t, patience, func() error { return waits(t, dear, "WaitingForVictims") })
+	env.Eventually(t, func() error { return waits(t, dear, "WaitingForVictims") })
 	for i := range 2 {
 		name := fmt.Sprintf("dear-%d", i)
 		if node, nominated := a.where(name); node != "" || !theirs[nominated] {
@@ -89,7 +89,7 @@ func TestSlowVictimsAreEvictedOnce(t *testing.T) {
 	if err := a.left("other", 2); err != nil {
 		t.Error(err)
 	}
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error {
 		return errors.Join(hasEvent(t, a.ns, "PodGroup", "dear", "Preempting"), hasEvent(t, a.ns, "PodGroup", "cheap", "Preempted"),
 			hasEvent(t, a.ns, "Pod", "cheap-0", "Preempted"))
 	})
@@ -107,11 +107,11 @@ func TestALateEqualDoesNotTakePaidRoom(t *testing.T) {
 	a.bound("cheap", 2)
 	dear := a.gang("dear", a.high, 2, 2)
 	w.evictions(2)
-	env.Eventually(t, patience, func() error { return waits(t, dear, "WaitingForVictims") })
+	env.Eventually(t, func() error { return waits(t, dear, "WaitingForVictims") })
 	late := a.gang("late", a.high, 1, 1)
 	a.letGo("cheap-0")
-	env.Eventually(t, patience, func() error { return a.all("cheap", 1) })
-	env.Eventually(t, patience, func() error { return waits(t, late, "InsufficientResources") })
+	env.Eventually(t, func() error { return a.all("cheap", 1) })
+	env.Eventually(t, func() error { return waits(t, late, "InsufficientResources") })
 	w.quiet()
 	err := errors.Join(boundOf(t, a.ns, "late", 0), boundOf(t, a.ns, "dear", 0), waits(t, dear, "WaitingForVictims"))
 	if err != nil {
@@ -136,7 +136,7 @@ func TestVictimsThatAreCreatedAgainWaitBehind(t *testing.T) {
 	a.bound("ring", 2)
 	a.gang("dear", a.high, 3, 3)
 	a.bound("dear", 3)
-	env.Eventually(t, patience, func() error { return errors.Join(a.left("web", 1), a.left("ring", 2)) })
+	env.Eventually(t, func() error { return errors.Join(a.left("web", 1), a.left("ring", 2)) })
 	w.evictions(3)
 	if err := errors.Join(boundOf(t, a.ns, "dear", 3), boundOf(t, a.ns, "web", 0), boundOf(t, a.ns, "ring", 0)); err != nil {
 		t.Error(err)

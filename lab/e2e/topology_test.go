@@ -47,12 +47,12 @@ func TestAGangSharesARack(t *testing.T) {
 	env.Create(t, wrong, train)
 	env.Create(t, members(ns, "wrong", "", 1)...)
 	env.Create(t, members(ns, "train", "", 3)...)
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error {
 		return errors.Join(waits(t, train, "NoDomainFits"), waits(t, wrong, "InvalidGroup"),
 			saysWhy(t, ns, "train-", corev1.PodReasonUnschedulable, "NoDomainFits"))
 	})
 	racks("b2", "r10", 3)
-	env.Eventually(t, patience, func() error { return inRack(t, ns, "train-", "b2-r10", 3) })
+	env.Eventually(t, func() error { return inRack(t, ns, "train-", "b2-r10", 3) })
 
 	scheduler.Kill()
 	env.Scheduler(t, options)
@@ -60,17 +60,17 @@ func TestAGangSharesARack(t *testing.T) {
 		t.Fatal(err)
 	}
 	env.Create(t, members(ns, "train", "again-", 1)...)
-	env.Eventually(t, patience, func() error { return inRack(t, ns, "train-", "b2-r10", 3) })
+	env.Eventually(t, func() error { return inRack(t, ns, "train-", "b2-r10", 3) })
 
 	env.Create(t, members(ns, "train", "late-", 1)...)
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error {
 		return saysWhy(t, ns, "train-late-", corev1.PodReasonUnschedulable, "")
 	})
 	racks("b2", "r11", 1)
 	env.Create(t, env.Pod(ns, "other", oneCPU))
 	env.Create(t, env.Pod(ns, "another", oneCPU))
 	env.Create(t, env.Pod(ns, "third", oneCPU))
-	env.Eventually(t, patience, func() error { return boundOf(t, ns, "third", 1) })
+	env.Eventually(t, func() error { return boundOf(t, ns, "third", 1) })
 	if err := errors.Join(inRack(t, ns, "train-", "b2-r10", 3), boundOf(t, ns, "train-late-", 0)); err != nil {
 		t.Error(err)
 	}
@@ -185,7 +185,7 @@ func (h *hall) degraded(gang *v1alpha1.PodGroup, words string) error {
 // domains of its node in its annotation.
 func (h *hall) placed(prefix string, want int) (pods []corev1.Pod) {
 	h.t.Helper()
-	env.Eventually(h.t, patience, func() (err error) {
+	env.Eventually(h.t, func() (err error) {
 		if pods, err = env.Pods(h.t.Context(), h.ns); err != nil {
 			return err
 		}
@@ -253,7 +253,7 @@ func TestTopologySaysWhyAGangWaits(t *testing.T) {
 	unknown := h.train("unknown", 1, []v1alpha1.TopologyConstraint{{Level: "rak"}})
 	twice := h.train("twice", 2, []v1alpha1.TopologyConstraint{{Level: "clique", SliceSize: 2}}, index("1"))
 	sizes := h.train("sizes", 12, []v1alpha1.TopologyConstraint{{Level: "rack", SliceSize: 4}, {Level: "block", SliceSize: 6}})
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error {
 		return errors.Join(
 			h.waitsSaying(five, "NoDomainFits", "needs 5 in one rack: rack b1/r1 has capacity for 4"),
 			h.waitsSaying(preferring, "WaitingForDomain", "it prefers one rack, and waits for that until "),
@@ -315,7 +315,7 @@ func TestAReplacementWaitsForTheRackOfTheOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	env.Create(t, members(h.ns, "train", "again-", 1, cpu("8"))...)
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error {
 		return h.degraded(gang, "12 nodes: not in rack "+racks[0]+", where the other members are")
 	})
 	h.restart()
@@ -327,7 +327,7 @@ func TestAReplacementWaitsForTheRackOfTheOthers(t *testing.T) {
 	if again := h.placed("train-again-", 1); h.rackOf(&again[0]) != racks[0] {
 		t.Errorf("the replacement is in %s, want %s", h.rackOf(&again[0]), racks[0])
 	}
-	env.Eventually(t, patience, func() error { return inGroupPhase(t, gang, v1alpha1.PodGroupRunning) })
+	env.Eventually(t, func() error { return inGroupPhase(t, gang, v1alpha1.PodGroupRunning) })
 }
 
 // TestAGangThatIsBoundInPartKeepsItsRack: the scheduler is killed when three of four members are bound. The next one binds the
@@ -352,7 +352,7 @@ func TestAGangThatIsBoundInPartKeepsItsRack(t *testing.T) {
 			t.Errorf("%s was bound, and is another one now", name)
 		}
 	}
-	env.Eventually(t, patience, func() error { return inGroupPhase(t, gang, v1alpha1.PodGroupRunning) })
+	env.Eventually(t, func() error { return inGroupPhase(t, gang, v1alpha1.PodGroupRunning) })
 }
 
 // TestAPreferredRackIsWaitedFor: two gangs of five wait, and no rack has more than four nodes. A restart of the scheduler does
@@ -360,14 +360,14 @@ func TestAGangThatIsBoundInPartKeepsItsRack(t *testing.T) {
 func TestAPreferredRackIsWaitedFor(t *testing.T) {
 	h := newHall(t)
 	inTime := h.train("in-time", 5, preferringARack(600))
-	env.Eventually(t, patience, func() error { return h.waitsSaying(inTime, "WaitingForDomain", "all together for 16") })
+	env.Eventually(t, func() error { return h.waitsSaying(inTime, "WaitingForDomain", "all together for 16") })
 	until := "waits for that until " + inTime.Status.QueuedSince.Add(600*time.Second).UTC().Format(time.RFC3339)
 	if err := h.says(inTime, until); err != nil {
 		t.Fatal(err)
 	}
 	h.restart()
 	env.Create(t, env.Pod(h.ns, "other", harness.OnNode("b1-r1-n1"), cpu("8")))
-	env.Eventually(t, patience, func() error { return h.waitsSaying(inTime, "WaitingForDomain", "all together for 15") })
+	env.Eventually(t, func() error { return h.waitsSaying(inTime, "WaitingForDomain", "all together for 15") })
 	if err := h.says(inTime, until); err != nil {
 		t.Errorf("after a restart: %v", err)
 	}
@@ -377,7 +377,7 @@ func TestAPreferredRackIsWaitedFor(t *testing.T) {
 	}
 
 	over := h.train("over", 5, preferringARack(600))
-	env.Eventually(t, patience, func() error { return h.waitsSaying(over, "WaitingForDomain", "all together for 11") })
+	env.Eventually(t, func() error { return h.waitsSaying(over, "WaitingForDomain", "all together for 11") })
 	end := time.Now().Truncate(time.Second).Add(3 * time.Second)
 	seconds := int32(end.Sub(over.Status.QueuedSince.Time) / time.Second)
 	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil,

@@ -77,7 +77,7 @@ func (s *siege) delete(namespace string, names ...string) {
 func (s *siege) must(within time.Duration, what string, ask func() error) {
 	s.Helper()
 	began := time.Now()
-	s.lab.Eventually(s, patience, func() error {
+	s.lab.Eventually(s, func() error {
 		if err := ask(); err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
@@ -92,12 +92,12 @@ func (s *siege) must(within time.Duration, what string, ask func() error) {
 func (s *siege) beforeOthers(run []client.Object, trick func() (waiting []string, err error)) error {
 	s.lab.Create(s, s.lab.Pod(tenants, "early", there("2", ofClass("meek"))...))
 	defer s.delete(tenants, "early", "rival")
-	s.lab.Eventually(s, patience, func() error { return s.onNode(tenants, "early") })
+	s.lab.Eventually(s, func() error { return s.onNode(tenants, "early") })
 	err := s.create(run...)
 	if err != nil {
 		return err
 	}
-	s.lab.Eventually(s, patience, func() error {
+	s.lab.Eventually(s, func() error {
 		var all []error
 		for _, object := range run {
 			if _, ok := object.(*corev1.Pod); ok {
@@ -111,7 +111,7 @@ func (s *siege) beforeOthers(run []client.Object, trick func() (waiting []string
 		return err
 	}
 	s.lab.Create(s, s.lab.Pod(tenants, "rival", there("2", ofClass("meek"))...))
-	s.lab.Eventually(s, patience, func() error {
+	s.lab.Eventually(s, func() error {
 		err := s.waiting(tenants, "rival", "")
 		for _, name := range waiting {
 			err = errors.Join(err, s.waiting(attackers, name, ""))
@@ -183,7 +183,7 @@ func turns() []attack {
 		{name: "a running pod that joins another group", refused: byPoliciesAlone,
 			why: "a pod is a member of the group that it names, whenever it was named", try: func(s *siege) error {
 				err := s.gang("joins", 2)
-				s.lab.Eventually(s, patience, func() error { return s.onNode(attackers, "joins-0", "joins-1") })
+				s.lab.Eventually(s, func() error { return s.onNode(attackers, "joins-0", "joins-1") })
 				return errors.Join(err, s.merge(s.alone("joins-0"), `{"metadata":{"labels":{"`+v1alpha1.LabelPodGroup+`":"other"}}}`))
 			}},
 	}
@@ -194,7 +194,7 @@ func turns() []attack {
 // start once the pod that it waits for has ended.
 func (s *siege) lent(stay func()) error {
 	s.lab.Create(s, s.lab.Pod(tenants, "early", there("2", endsAfter(3600))...), group(tenants, "holder", 2))
-	s.lab.Eventually(s, patience, func() error { return s.onNode(tenants, "early") })
+	s.lab.Eventually(s, func() error { return s.onNode(tenants, "early") })
 	s.lab.Create(s, members(tenants, "holder", "", 2, there("2")...)...)
 	defer func() {
 		s.delete(tenants, "early", "holder-0", "holder-1")
@@ -203,7 +203,7 @@ func (s *siege) lent(stay func()) error {
 		}
 	}()
 	var holder v1alpha1.PodGroup
-	s.lab.Eventually(s, patience, func() error {
+	s.lab.Eventually(s, func() error {
 		err := s.lab.Client.Get(s.Context(), client.ObjectKey{Namespace: tenants, Name: "holder"}, &holder)
 		if r := holder.Status.Reservation; err == nil && (r == nil || r.ExpectedStart == nil) {
 			err = fmt.Errorf("the gang that waits has the reservation %+v", r)
@@ -217,7 +217,7 @@ func (s *siege) lent(stay func()) error {
 	if err := s.create(borrower...); err != nil {
 		return err
 	}
-	s.lab.Eventually(s, patience, func() error { return s.onNode(attackers, "borrower-0", "borrower-1") })
+	s.lab.Eventually(s, func() error { return s.onNode(attackers, "borrower-0", "borrower-1") })
 	s.passes(time.Now().Add(3 * time.Second)) // in which what was said of the first members would be too late for others
 	stay()
 	s.must(2*startsWithin, "the holder of the reservation starts", func() error { return s.onNode(tenants, "holder-0", "holder-1") })
@@ -227,7 +227,7 @@ func (s *siege) lent(stay func()) error {
 // passes waits until a moment has passed.
 func (s *siege) passes(moment time.Time) {
 	s.Helper()
-	s.lab.Eventually(s, patience, func() error {
+	s.lab.Eventually(s, func() error {
 		if left := time.Until(moment); left > 0 {
 			return fmt.Errorf("it is %s until then", left)
 		}
@@ -264,7 +264,7 @@ func borrowings() []attack {
 				for i := range 2 {
 					next := s.lab.Pod(attackers, fmt.Sprintf("next-%d", i), there("1", harness.InGroup("borrower"))...)
 					err = errors.Join(err, s.own.Delete(s.Context(), s.alone(fmt.Sprintf("borrower-%d", i)), client.GracePeriodSeconds(0)), s.create(next))
-					s.lab.Eventually(s, patience, func() error { // it was looked at while the other one runs
+					s.lab.Eventually(s, func() error { // it was looked at while the other one runs
 						_, err := s.condition(attackers, next.Name)
 						return err
 					})
@@ -285,7 +285,7 @@ func stays() []attack {
 			pods = append(pods, pod)
 		}
 		err := s.create(pods...)
-		s.lab.Eventually(s, patience, func() error { return s.onNode(attackers, "hoarder-0", "hoarder-1") })
+		s.lab.Eventually(s, func() error { return s.onNode(attackers, "hoarder-0", "hoarder-1") })
 		return err
 	}
 	return []attack{

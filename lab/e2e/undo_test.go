@@ -60,7 +60,7 @@ func refuse(t *testing.T, namespace, expression, pod, node string) (allow func()
 	}
 	t.Cleanup(allow)
 	env.Create(t, policy, binding, env.Pod(namespace, pod, harness.ScheduledBy("absent")))
-	env.Eventually(t, patience, func() error { // until the server knows of the policy
+	env.Eventually(t, func() error { // until the server knows of the policy
 		err := env.Clientset.CoreV1().Pods(namespace).Bind(t.Context(), &corev1.Binding{
 			ObjectMeta: metav1.ObjectMeta{Name: pod}, Target: corev1.ObjectReference{Kind: "Node", Name: node},
 		}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
@@ -98,9 +98,9 @@ func TestStartThatCannotBeCompletedIsUndone(t *testing.T) {
 	gang := group(ns, "mpi", 3)
 	env.Create(t, gang)
 	env.Create(t, members(ns, "mpi", "", 3)...)
-	env.Eventually(t, patience, func() error { return boundOf(t, ns, "mpi", 2) })
+	env.Eventually(t, func() error { return boundOf(t, ns, "mpi", 2) })
 	began := time.Now()
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error {
 		pods, err := env.Pods(t.Context(), ns, client.MatchingLabels{v1alpha1.LabelPodGroup: "mpi"})
 		if err != nil || len(pods) != 1 || pods[0].Name != "mpi-1" || pods[0].Spec.NodeName != "" {
 			return fmt.Errorf("%d pods are left, want the one that cannot be bound; %v", len(pods), err)
@@ -108,7 +108,7 @@ func TestStartThatCannotBeCompletedIsUndone(t *testing.T) {
 		return nil
 	})
 	takings{time.Since(began)}.check(t, "to undo a start with a deadline of 4 s", 8*time.Second)
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error {
 		if err := waits(t, gang, "BindFailed"); err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func TestStartThatCannotBeCompletedIsUndone(t *testing.T) {
 		}
 		return nil
 	})
-	env.Eventually(t, patience, func() error { return hasEvent(t, ns, "PodGroup", "mpi", "StartUndone") })
+	env.Eventually(t, func() error { return hasEvent(t, ns, "PodGroup", "mpi", "StartUndone") })
 }
 
 // TestSchedulerKilledInTheMiddleOfAGang: the next one completes what it finds, with the members that are bound.
@@ -132,12 +132,12 @@ func TestSchedulerKilledInTheMiddleOfAGang(t *testing.T) {
 	gang := group(ns, "mpi", 3)
 	env.Create(t, gang)
 	env.Create(t, members(ns, "mpi", "", 3)...)
-	env.Eventually(t, patience, func() error { return boundOf(t, ns, "mpi", 2) })
+	env.Eventually(t, func() error { return boundOf(t, ns, "mpi", 2) })
 	before := uids(t, ns)
 	first.Kill()
 	allow()
 	second := env.Scheduler(t, harness.SchedulerOptions{Name: "killed-second"})
-	env.Eventually(t, patience, func() error { return inGroupPhase(t, gang, v1alpha1.PodGroupRunning) })
+	env.Eventually(t, func() error { return inGroupPhase(t, gang, v1alpha1.PodGroupRunning) })
 	after := uids(t, ns)
 	for name, uid := range before {
 		if after[name] != uid {
@@ -161,7 +161,7 @@ func TestNextLeaderWaitsForTheLastOnesRequests(t *testing.T) {
 		env.Create(t, group(ns, name, 3))
 		env.Create(t, members(ns, name, "", 3)...)
 		began := time.Now()
-		env.Eventually(t, patience, func() error { return boundOf(t, ns, name, 3) })
+		env.Eventually(t, func() error { return boundOf(t, ns, name, 3) })
 		return time.Since(began)
 	}
 	start("one")

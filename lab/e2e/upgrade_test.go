@@ -149,7 +149,7 @@ func (a *arena) reported(name string) {
 	for i := range 2 {
 		empty := group(a.ns, fmt.Sprintf("reported-%s-%d", name, i), 2)
 		env.Create(a.t, empty)
-		env.Eventually(a.t, patience, func() error { return inGroupPhase(a.t, empty, v1alpha1.PodGroupPending) })
+		env.Eventually(a.t, func() error { return inGroupPhase(a.t, empty, v1alpha1.PodGroupPending) })
 	}
 }
 
@@ -169,7 +169,7 @@ func (a *arena) limited() {
 	a.gang("queued", a.high, 2, 2, cpu("500m"), onQuiet, inQueue)
 	a.bound("queued", 2)
 	limited := a.gang("limited", a.high, 1, 1, cpu("500m"), onQuiet, inQueue)
-	env.Eventually(a.t, patience, func() error { return waits(a.t, limited, "QueueLimit") })
+	env.Eventually(a.t, func() error { return waits(a.t, limited, "QueueLimit") })
 }
 
 // TestUpgradeAndRollback replaces the scheduler of an earlier version (PREVIOUS, its program) by this one, and this one by the
@@ -194,31 +194,31 @@ func TestUpgradeAndRollback(t *testing.T) {
 	a.bound("slow", 2)
 	done := harness.PodAnnotations(map[string]string{cluster.RunFor: "1s"})
 	succeeded := a.gang("succeeded", a.low, 1, 1, done, cpu("100m"))
-	env.Eventually(t, patience, func() error { return inGroupPhase(t, succeeded, v1alpha1.PodGroupSucceeded) })
+	env.Eventually(t, func() error { return inGroupPhase(t, succeeded, v1alpha1.PodGroupSucceeded) })
 	runs := a.gang("runs", a.high, 2, 2)
-	env.Eventually(t, patience, func() error { return inGroupPhase(t, runs, v1alpha1.PodGroupRunning) })
+	env.Eventually(t, func() error { return inGroupPhase(t, runs, v1alpha1.PodGroupRunning) })
 	implicit := harness.PodAnnotations(map[string]string{v1alpha1.AnnotationMinMember: "2"})
 	env.Create(t, members(a.ns, "implicit", "", 2, implicit, ofClass(a.high), cpu("4"))...)
 	a.bound("implicit", 2)
 	degraded := a.gang("degraded", a.high, 2, 2)
-	env.Eventually(t, patience, func() error { return inGroupPhase(t, degraded, v1alpha1.PodGroupRunning) })
+	env.Eventually(t, func() error { return inGroupPhase(t, degraded, v1alpha1.PodGroupRunning) })
 	if err := env.Client.Delete(t.Context(), env.Pod(a.ns, "degraded-1")); err != nil {
 		t.Fatal(err)
 	}
-	env.Eventually(t, patience, func() error { return inGroupPhase(t, degraded, v1alpha1.PodGroupDegraded) })
+	env.Eventually(t, func() error { return inGroupPhase(t, degraded, v1alpha1.PodGroupDegraded) })
 	isolated := a.gang("isolated", a.high, 2, 2, cpu("2"), onQuiet, harness.PodAnnotations(map[string]string{isolcpu.RequestAnnotation: "true"}))
-	env.Eventually(t, patience, func() error { return inGroupPhase(t, isolated, v1alpha1.PodGroupRunning) })
+	env.Eventually(t, func() error { return inGroupPhase(t, isolated, v1alpha1.PodGroupRunning) })
 	starts := a.gang("starts", a.high, 2, 2, cpu("1"), onQuiet, harness.PodAnnotations(map[string]string{cluster.StartAfter: "1h"}))
-	env.Eventually(t, patience, func() error { return inGroupPhase(t, starts, v1alpha1.PodGroupStarting) })
+	env.Eventually(t, func() error { return inGroupPhase(t, starts, v1alpha1.PodGroupStarting) })
 	a.partOfKueue()
 	few := a.gang("few", a.high, 3, 1)
-	env.Eventually(t, patience, func() error { return waits(t, few, "NotEnoughMembers") })
+	env.Eventually(t, func() error { return waits(t, few, "NotEnoughMembers") })
 	// One node is idle, since the lost member was there; the others are in use.
 	evicts := a.gang("evicts", a.high, 3, 3)
-	env.Eventually(t, patience, func() error { return waits(t, evicts, "WaitingForVictims") })
-	env.Eventually(t, patience, func() error { return a.left("slow", 0) })
+	env.Eventually(t, func() error { return waits(t, evicts, "WaitingForVictims") })
+	env.Eventually(t, func() error { return a.left("slow", 0) })
 	reserved := a.gang("reserved", a.low, 2, 2)
-	env.Eventually(t, patience, func() error { return a.reserved(reserved, 2) })
+	env.Eventually(t, func() error { return a.reserved(reserved, 2) })
 	if queues {
 		a.limited()
 	}
@@ -270,7 +270,7 @@ func TestUpgradeAndRollback(t *testing.T) {
 		}
 	}
 	ends(runs)
-	env.Eventually(t, patience, func() error { return inGroupPhase(t, degraded, v1alpha1.PodGroupRunning) })
+	env.Eventually(t, func() error { return inGroupPhase(t, degraded, v1alpha1.PodGroupRunning) })
 	ends(evicts)
 	a.bound("reserved", 2)
 	if queues {

@@ -54,7 +54,7 @@ func TestWhoMayNotEvict(t *testing.T) {
 	a.gang("cheap", a.low, 1, 1)
 	a.bound("cheap", 1)
 	polite, equal := a.gang("polite", meek, 1, 1), a.gang("equal", a.low, 1, 1)
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error {
 		return errors.Join(a.says(polite, "preemptionPolicy is Never"), a.says(equal, "no lower-priority victims"))
 	})
 	a.witness().quiet()
@@ -179,7 +179,7 @@ func TestOneGangEndsNotTwo(t *testing.T) {
 	if err := errors.Join(a.left("wide", 0), a.left("small", 4)); err != nil {
 		t.Error(err)
 	}
-	env.Eventually(t, patience, func() error { return hasEvent(t, a.ns, "PodGroup", "wide", "Preempted") })
+	env.Eventually(t, func() error { return hasEvent(t, a.ns, "PodGroup", "wide", "Preempted") })
 }
 
 // TestPodsOfTheSystemStay, those of kube-system and those of the classes for critical pods, even where the job that looks for
@@ -192,7 +192,7 @@ func TestPodsOfTheSystemStay(t *testing.T) {
 	dns := env.Pod(metav1.NamespaceSystem, a.ns+"-dns", whole, func(p *corev1.Pod) { p.Spec.PriorityClassName = a.low })
 	t.Cleanup(func() { _ = env.Client.Delete(context.WithoutCancel(t.Context()), dns) })
 	env.Create(t, dns)
-	env.Eventually(t, patience, func() error { return inPhase(t, dns, corev1.PodRunning) })
+	env.Eventually(t, func() error { return inPhase(t, dns, corev1.PodRunning) })
 	a.gang("needed", "system-cluster-critical", 1, 1)
 	a.bound("needed", 1)
 	a.gang("cheap", a.low, 1, 1)
@@ -201,7 +201,7 @@ func TestPodsOfTheSystemStay(t *testing.T) {
 	a.gang("dear", "system-node-critical", 1, 1)
 	a.bound("dear", 1)
 	second := a.gang("second", "system-node-critical", 1, 1)
-	env.Eventually(t, patience, func() error { return a.says(second, "no lower-priority victims") })
+	env.Eventually(t, func() error { return a.says(second, "no lower-priority victims") })
 	w.evictions(1)
 	if err := errors.Join(a.left("cheap", 0), a.left("needed", 1), inPhase(t, dns, corev1.PodRunning)); err != nil {
 		t.Error(err)

@@ -89,7 +89,7 @@ func operate(t *testing.T, group *unstructured.Unstructured, before func(), pods
 	t.Helper()
 	env.Create(t, group.DeepCopy())
 	before()
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error {
 		phase, _, err := volcanoShows(t, group.GetNamespace(), group.GetName())
 		if err == nil && (phase == "" || phase == "Pending") {
 			err = fmt.Errorf("group %s has the phase %q", group.GetName(), phase)
@@ -107,7 +107,7 @@ func reported(t *testing.T, namespace string, times int) {
 		name := fmt.Sprintf("report-%d-%d", time.Now().UnixNano(), i)
 		pod := env.Pod(namespace, name, harness.Requests(map[string]string{"cpu": "1000"}))
 		env.Create(t, pod)
-		env.Eventually(t, patience, func() error { return saysWhy(t, namespace, name, "Unschedulable", "") })
+		env.Eventually(t, func() error { return saysWhy(t, namespace, name, "Unschedulable", "") })
 		if err := env.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +141,7 @@ func TestVolcano(t *testing.T) {
 		first.Kill()
 		env.Scheduler(t, harness.SchedulerOptions{})
 	}, volcanoPods(ns, "job", 0, 3, harness.PodAnnotations(map[string]string{cluster.RunFor: "3s"})))
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error {
 		return showsVolcano(t, ns, "job", "Inqueue Unschedulable=True NotEnoughTasks: needs 4, 3 exist")
 	})
 
@@ -151,17 +151,17 @@ func TestVolcano(t *testing.T) {
 		t.Fatal(err)
 	}
 	env.Create(t, volcanoPods(ns, "job", 3, 4, harness.PodAnnotations(map[string]string{cluster.RunFor: "3s"}))...)
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error {
 		return showsVolcano(t, ns, "job", "Inqueue Other=x r: m Unschedulable=True NotEnoughResources: needs 4, 3 placed")
 	})
 	if err := boundOf(t, ns, "job-", 0); err != nil {
 		t.Error(err)
 	}
 	env.Nodes(t, cluster.Nodes("volcano-more", 1, map[string]string{"cpu": "3"})...)
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error {
 		return errors.Join(boundOf(t, ns, "job-", 4), showsVolcano(t, ns, "job", "Running Other=x r: m Scheduled=True Scheduled: the minimum is bound"))
 	})
-	env.Eventually(t, patience, func() error { return showsVolcano(t, ns, "job", "Completed Other=x r: m Scheduled=True") })
+	env.Eventually(t, func() error { return showsVolcano(t, ns, "job", "Completed Other=x r: m Scheduled=True") })
 	if _, generation, err := volcanoShows(t, ns, "job"); err != nil || generation > 1+6+1 { // made, a life, and the write of the test
 		t.Errorf("%v, generation %d: more than six writes", err, generation)
 	}
@@ -197,7 +197,7 @@ func manyVolcanoGroups(t *testing.T, ns string) {
 	}
 	made.Wait()
 	took := time.Since(began)
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error {
 		_, admitted := admittedVolcano(t, ns)
 		if admitted != many {
 			return fmt.Errorf("%d of %d groups are admitted", admitted, many)
@@ -235,7 +235,7 @@ func contestedVolcanoGroup(t *testing.T, ns string) {
 	group := volcanoGroup(ns, "contested", 2, "Pending")
 	env.Create(t, group)
 	back := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"phase":"Pending"}}`))
-	env.Eventually(t, patience, func() error { // what is replaced before a report has seen it is waited for half a minute, twice
+	env.Eventually(t, func() error { // what is replaced before a report has seen it is waited for half a minute, twice
 		if words, _, err := volcanoShows(t, ns, group.GetName()); err != nil || words == "Inqueue" {
 			return errors.Join(err, env.Client.Patch(t.Context(), group.DeepCopy(), back), errors.New("it was Inqueue"))
 		}
@@ -294,7 +294,7 @@ func TestVolcanoForbidden(t *testing.T) {
 	env.Scheduler(t, harness.SchedulerOptions{Kubeconfig: kubeconfig})
 	env.Nodes(t, cluster.Nodes("unwritten", 1, map[string]string{"cpu": "4"})...)
 	env.Create(t, volcanoGroup(ns, "job", 2, ""))
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error {
 		events, err := env.Clientset.EventsV1().Events(ns).List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			return err
@@ -307,10 +307,10 @@ func TestVolcanoForbidden(t *testing.T) {
 		return errors.New("no event says that the status is refused")
 	})
 	env.Create(t, append(volcanoPods(ns, "job", 0, 2), env.Pod(ns, "alone", oneCPU))...) // by an operator that does not wait
-	env.Eventually(t, patience, func() error { return errors.Join(boundOf(t, ns, "alone", 1), boundOf(t, ns, "job-", 2)) })
+	env.Eventually(t, func() error { return errors.Join(boundOf(t, ns, "alone", 1), boundOf(t, ns, "job-", 2)) })
 	rules := []byte(`[{"op":"add","path":"/rules/1/verbs/-","value":"patch"}]`)
 	if err := env.Client.Patch(t.Context(), role, client.RawPatch("application/json-patch+json", rules)); err != nil {
 		t.Fatal(err)
 	}
-	env.Eventually(t, patience, func() error { return showsVolcano(t, ns, "job", "Running Scheduled=True") })
+	env.Eventually(t, func() error { return showsVolcano(t, ns, "job", "Running Scheduled=True") })
 }

@@ -22,16 +22,16 @@ func TestAGangThatWasWholeGetsItsReplacement(t *testing.T) {
 	finish, fails := members(ns, "mpi", "finishes-", 2, after(cluster.RunFor)), members(ns, "mpi", "fails-", 1, after(cluster.FailAfter))
 	env.Create(t, gang)
 	env.Create(t, append(append(members(ns, "mpi", "stays-", 1), finish...), fails...)...)
-	env.Eventually(t, patience, func() error { return boundOf(t, ns, "mpi", 4) })
+	env.Eventually(t, func() error { return boundOf(t, ns, "mpi", 4) })
 	for _, member := range finish {
-		env.Eventually(t, patience, func() error { return inPhase(t, member.(*corev1.Pod), corev1.PodSucceeded) })
+		env.Eventually(t, func() error { return inPhase(t, member.(*corev1.Pod), corev1.PodSucceeded) })
 		if err := env.Client.Delete(t.Context(), member); err != nil {
 			t.Fatal(err)
 		}
 	}
-	env.Eventually(t, patience, func() error { return inPhase(t, fails[0].(*corev1.Pod), corev1.PodFailed) })
+	env.Eventually(t, func() error { return inPhase(t, fails[0].(*corev1.Pod), corev1.PodFailed) })
 	first.Kill()
 	env.Scheduler(t, harness.SchedulerOptions{})
 	env.Create(t, members(ns, "mpi", "replaces-", 1)...)
-	env.Eventually(t, patience, func() error { return boundOf(t, ns, "mpi-replaces", 1) })
+	env.Eventually(t, func() error { return boundOf(t, ns, "mpi-replaces", 1) })
 }

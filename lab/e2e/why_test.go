@@ -60,7 +60,7 @@ func TestWhySaysTheTrueCause(t *testing.T) {
 	ours := harness.ScheduledBy("tutti-why")
 	why := func(what string, want ...string) {
 		t.Helper()
-		env.Eventually(t, patience, func() error {
+		env.Eventually(t, func() error {
 			text, err := harness.RunCommand(t.Context(), program, "why", "--kubeconfig", kubeconfig, "-n", a.ns, what)
 			return saysAll(text, err, want...)
 		})
@@ -125,7 +125,7 @@ func TestTheSchedulerShowsItself(t *testing.T) {
 		return harness.RunCommand(t.Context(), program, append(args, "--kubeconfig", env.Cluster.Kubeconfig(),
 			"--scheduler-server", scheduler.URL, "--scheduler-namespace", a.ns)...)
 	}
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error {
 		text, err := ask("nodes", "show-0", "show-1", "-o", "json")
 		var nodes debugapi.Nodes
 		if err = errors.Join(err, json.Unmarshal([]byte(text), &nodes)); err != nil {
@@ -145,7 +145,7 @@ func TestTheSchedulerShowsItself(t *testing.T) {
 		t.Error(err)
 	}
 	a.gang("big", a.low, 1, 1, harness.ScheduledBy("tutti-show"), harness.Requests(map[string]string{"cpu": "99"}))
-	env.Eventually(t, patience, func() error {
+	env.Eventually(t, func() error {
 		text, err := ask("why", "big", "-n", a.ns, "-v")
 		return saysAll(text, err, "PodGroup "+a.ns+"/big", "allocate", "preempt", "InsufficientResources", "add 1 node with 99 cpu")
 	})

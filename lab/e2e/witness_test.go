@@ -68,7 +68,7 @@ func (w *witness) quiet() {
 		w.looks++
 		name := fmt.Sprintf("sentinel-%d", w.looks)
 		env.Create(w.arena.t, env.Pod(w.arena.ns, name))
-		env.Eventually(w.arena.t, patience, func() error {
+		env.Eventually(w.arena.t, func() error {
 			w.mutex.Lock()
 			defer w.mutex.Unlock()
 			if !w.bound[name] {
@@ -90,7 +90,7 @@ func (w *witness) evictions(want int) {
 		}
 		return nil
 	}
-	env.Eventually(w.arena.t, patience, count)
+	env.Eventually(w.arena.t, count)
 	w.quiet()
 	if err := count(); err != nil {
 		w.arena.t.Fatal(err)

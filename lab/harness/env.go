@@ -137,16 +137,16 @@ func (e *Env) Pods(ctx context.Context, namespace string, options ...client.List
 	return list.Items, nil
 }
 
-// Eventually asks until the answer is nil, and fails the test with the last answer when the time is over.
-func (e *Env) Eventually(t testing.TB, timeout time.Duration, ask func() error) {
+// Eventually asks until the answer is nil, and fails the test with the last answer when cluster.Patience is over.
+func (e *Env) Eventually(t testing.TB, ask func() error) {
 	t.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, timeout, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, cluster.Patience, true, func(context.Context) (bool, error) {
 		last = ask()
 		return last == nil, nil
 	})
 	if err != nil {
-		t.Fatalf("not so within %s: %v", timeout, last)
+		t.Fatalf("not so within %s: %v", cluster.Patience, last)
 	}
 }
 
@@ -154,7 +154,7 @@ func (e *Env) Eventually(t testing.TB, timeout time.Duration, ask func() error) 
 func (e *Env) AfterCycle(t testing.TB, pod *corev1.Pod) {
 	t.Helper()
 	e.Create(t, pod)
-	e.Eventually(t, cluster.Patience, func() error {
+	e.Eventually(t, func() error {
 		bound := &corev1.Pod{}
 		if err := e.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), bound); err != nil {
 			return err

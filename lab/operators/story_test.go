@@ -202,7 +202,7 @@ func (s *story) restart() {
 // eventually is for what programs do within seconds.
 func (s *story) eventually(ask func() error) {
 	s.Helper()
-	s.lab.Eventually(s, cluster.Patience, ask)
+	s.lab.Eventually(s, ask)
 }
 
 // members are the pods of the job, by name.

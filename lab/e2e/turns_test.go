@@ -73,7 +73,8 @@ func (s *siege) delete(namespace string, names ...string) {
 	}
 }
 
-// must wants something to become true, and says otherwise what does not hold. How long it takes is judged on a free machine alone.
+// must wants something to become true, and says otherwise what does not hold. How long it takes is judged on a free machine
+// alone.
 func (s *siege) must(within time.Duration, what string, ask func() error) {
 	s.Helper()
 	began := time.Now()
@@ -322,8 +323,8 @@ func stays() []attack {
 	}
 }
 
-// killOverdue does for the account's pods on nodes what a kubelet does: one is killed when its grace is over. That is the grace of
-// the configuration by then, neither what the account has said nor the pod's own.
+// killOverdue does for the account's pods on nodes what a kubelet does: one is killed when its grace is over. That is the grace
+// of the configuration by then, neither what the account has said nor the pod's own.
 func (s *siege) killOverdue() {
 	s.Helper()
 	pods, err := s.lab.Pods(s.Context(), attackers)

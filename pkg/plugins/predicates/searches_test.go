@@ -218,7 +218,7 @@ func TestASearchThatExplodesIsEnded(t *testing.T) {
 		if refused == nil || !strings.Contains(refused.Detail, "the search takes longer than 200ms") {
 			t.Errorf("%s: %v", what, refused)
 		}
-		// Without a limit it would take for ever. How soon after its limit it ends is judged on a free machine alone.
+		// Without a limit it would have no end. How soon after its limit it ends is judged on a free machine alone.
 		took := time.Since(began)
 		if t.Logf("%s: the search took %s", what, took); took < limit || took > 5*time.Second && os.Getenv("HOLD_TIMES") == "1" {
 			t.Errorf("%s: it took %s", what, took)

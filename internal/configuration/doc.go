@@ -63,10 +63,10 @@ func Offline(ctx context.Context, extra ...framework.PluginRegistration) (*frame
 	return Catalogue(kube, extra...), nil
 }
 
-// Lint reads a configuration as a scheduler with that catalogue, of Offline, would at its start, and returns all errors with their
-// lines (see config.Errors), nil when there is none. Warnings are about what works and should be written differently, and about
-// what cannot be checked offline, such as whether a file that the configuration names exists. It makes no request to an API
-// server.
+// Lint reads a configuration as a scheduler with that catalogue, of Offline, would at its start, and returns all errors with
+// their lines (see config.Errors), nil when there is none. Warnings are about what works and should be written differently, and
+// about what cannot be checked offline, such as whether a file that the configuration names exists. It makes no request to an
+// API server.
 func Lint(catalogue *framework.Registry, file string, data []byte) ([]config.Warning, error) {
 	_, warnings, err := catalogue.Read(file, data)
 	var wrong []error

@@ -93,8 +93,9 @@ type Watcher struct {
 	shown   atomic.Pointer[Report]
 	// active is the profile of the active version as its text has it. The loop's goroutine has it, after Start.
 	active *framework.Profile
-	// seen are the ConfigMaps as read last; mu guards them, and has their versions handed over in the order in which they come.
-	mu   sync.Mutex
+	// mu guards seen, and has versions handed over in the order in which they come.
+	mu sync.Mutex
+	// seen are the ConfigMaps as read last.
 	seen configMaps
 }
 

@@ -27,8 +27,8 @@ type Source struct {
 	File                 string
 	Namespace, Name, Key string
 	// Override is the name of a second ConfigMap in the namespace, which need not exist: what it has under Key is used in place of
-	// what the first one has there, and its key PauseKey pauses the scheduler. An empty name is none. So a tool that owns the first one,
-	// such as helm, and an operator who changes the configuration write two objects.
+	// what the first one has there, and its key PauseKey pauses the scheduler. An empty name is none. So a tool that owns the
+	// first one, such as helm, and an operator who changes the configuration write two objects.
 	Override string
 }
 

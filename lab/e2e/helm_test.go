@@ -18,8 +18,8 @@ import (
 	"github.com/tutti-sched/tutti/lab/harness"
 )
 
-// helms returns the programs of helm to test with: the lab's own and, where HELMS=all says so, helm 3 and helm 4 as released, each
-// of a module of its own, which takes minutes to build.
+// helms returns the programs of helm to test with: the lab's own and, where HELMS=all says so, helm 3 and helm 4 as released,
+// each of a module of its own, which takes minutes to build.
 func helms(t *testing.T, c *cluster.Cluster) map[string]func(args ...string) (string, error) {
 	t.Helper()
 	all := map[string]func(args ...string) (string, error){
@@ -38,9 +38,9 @@ func helms(t *testing.T, c *cluster.Cluster) map[string]func(args ...string) (st
 	return all
 }
 
-// TestConfigurationOutlivesUpgrades: what an operator has changed in the cluster, and a pause, are there after an upgrade that changes the
-// values, and after a rollback, and the scheduler goes by them; the new default is there as well, and no field has two owners. An
-// upgrade with a configuration that the program refuses changes nothing, and says why.
+// TestConfigurationOutlivesUpgrades: what an operator has changed in the cluster, and a pause, are there after an upgrade that
+// changes the values, and after a rollback, and the scheduler goes by them; the new default is there as well, and no field has two
+// owners. An upgrade with a configuration that the program refuses changes nothing, and says why.
 func TestConfigurationOutlivesUpgrades(t *testing.T) {
 	t.Parallel()
 	c, err := cluster.Start(t.Context(), cluster.Options{

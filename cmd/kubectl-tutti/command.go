@@ -25,6 +25,7 @@ func newSubcommand(a *clientFlags) *cobra.Command {
 why, status, queues and submit need no more than the right to read (and, for submit, to create) PodGroups, pods and Queues, and why
 KIND/NAME to read that object. config lint, queues convert and convert read files alone. nodes,
 cycle, config show and why -v ask the scheduler itself: they need the Role tutti-scheduler-inspect of its chart, in its namespace.
+pause and resume write a ConfigMap of the scheduler's namespace.
 Your own credentials go to the API server alone.`,
 		Example: `  # why does this job wait?
   kubectl tutti why train
@@ -43,8 +44,8 @@ Your own credentials go to the API server alone.`,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl tutti"},
 	}
 	a.addFlags(command.PersistentFlags())
-	command.AddCommand(newWhy(a), newStatus(a), newQueues(a), newNodes(a), newCycle(a), newConfig(a), newSubmit(a), newConvert(a),
-		newVersion(a))
+	command.AddCommand(newWhy(a), newStatus(a), newQueues(a), newNodes(a), newCycle(a), newConfig(a), newPause(a, "pause", true),
+		newPause(a, "resume", false), newSubmit(a), newConvert(a), newVersion(a))
 	return command
 }
 

@@ -48,7 +48,11 @@ scheduler would.`,
 				return err
 			}
 			p := a.command(command)
-			warnings, err := configuration.Lint(command.Context(), file, text)
+			catalogue, err := configuration.Offline(command.Context())
+			if err != nil {
+				return err
+			}
+			warnings, err := configuration.Lint(catalogue, file, text)
 			if printed, wrong := a.structured(p, newLinted(file, warnings, err)); wrong != nil {
 				return wrong
 			} else if printed && err != nil {
@@ -171,6 +175,9 @@ func writeConfig(p *printer.Printer, shown *debugapi.Config) {
 		revision = ", revision " + shown.Revision
 	}
 	comment(printer.Dim, "From: "+shown.Source+revision)
+	if shown.Paused != "" {
+		comment(printer.Warning, "Paused: "+shown.Paused+"; kubectl tutti resume ends it")
+	}
 	comment(printer.Dim, "In use since "+shown.Since.UTC().Format(time.RFC3339))
 	if shown.Refused != nil {
 		what := "A newer one"

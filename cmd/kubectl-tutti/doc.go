@@ -13,5 +13,5 @@
 //	watch.go                                the state of all jobs as it changes
 //	queues.go, queuescheck.go               the tree of queues, and the jobs that no queue takes
 //	convert.go, queuesconvert.go            files of kube-batch, the queues of other schedulers
-//	submit.go, config.go                    a gang submitted, a configuration checked
+//	submit.go, config.go, pause.go          a gang submitted, a configuration checked, all starts paused
 package main

@@ -1,5 +1,5 @@
-// Command document writes the parts of the documentation that follow from what actions and plugins declare: the tables in
-// docs/configuration.md and in docs/plugins. The words around the tables are written by hand, in the same files.
+// Command document writes what follows from what actions and plugins declare: the tables in docs/configuration.md and in
+// docs/plugins, the words around which are written by hand in the same files, and the names that the chart checks.
 //
 //	go run ./hack/document OUTDIR
 //
@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/tutti-sched/tutti/internal/configuration"
 )
@@ -37,7 +38,17 @@ func run(out string) error {
 			return err
 		}
 	}
-	return nil
+	return store(filepath.Join("charts", "tutti", "files", "names.yaml"), names(), out)
+}
+
+// names lists the actions and plugins as YAML.
+func names() string {
+	list := map[string][]string{}
+	for _, entry := range configuration.Entries() {
+		list[entry.Kind] = append(list[entry.Kind], entry.Name)
+	}
+	return fmt.Sprintf("# The names that a configuration may have, for the checks of the chart.\nactions: [%s]\nplugins: [%s]\n",
+		strings.Join(list["action"], ", "), strings.Join(list["plugin"], ", "))
 }
 
 func write(file, links, out string) error {
@@ -49,12 +60,16 @@ func write(file, links, out string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
+	return store(file, filled, out)
+}
+
+func store(file, text, out string) error {
 	target := filepath.Join(out, file)
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
-		return fmt.Errorf("a folder of the documentation: %w", err)
+		return fmt.Errorf("the folder of %s: %w", file, err)
 	}
-	if err := os.WriteFile(target, []byte(filled), 0o644); err != nil {
-		return fmt.Errorf("a page of the documentation: %w", err)
+	if err := os.WriteFile(target, []byte(text), 0o644); err != nil {
+		return fmt.Errorf("write: %w", err)
 	}
 	return nil
 }

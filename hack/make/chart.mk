@@ -15,7 +15,7 @@ CHART_COPIES := \
 CHART_PLAIN := \
 	rbac/rbac.yaml=serviceaccount.yaml,rbac.yaml,user-roles.yaml,inspect.yaml \
 	admission/admission.yaml=admission/own.yaml,admission/account.yaml \
-	deploy/deploy.yaml=lastgood.yaml,deployment.yaml,flowcontrol.yaml,poddisruptionbudget.yaml,networkpolicy.yaml
+	deploy/deploy.yaml=lastgood.yaml,override.yaml,deployment.yaml,flowcontrol.yaml,poddisruptionbudget.yaml,networkpolicy.yaml
 
 # No image is published. One of a domain that cannot exist stands in its place, for an overlay to replace.
 CHART_PLACEHOLDER := --set global.imageRegistry=registry.invalid

@@ -24,10 +24,10 @@ promtool: ## Take promtool from Debian's package, for the test of the alerts.
 	fi
 
 # Two operators are among them, each with one test: those that hold a job back until its group says so, or write groups of launcher
-# and workers. They are built from their modules the first time.
+# and workers. They, and helm 3 and helm 4 as released, are built from their modules the first time.
 .PHONY: e2e
-e2e: ## Test in a real cluster, with two operators of other projects (K8S=1.35.4 for another version).
-	cd lab && K8S=$(K8S) go test -count=1 -v -timeout 60m ./e2e/...
+e2e: ## Test in a real cluster, with two operators of other projects, helm 3 and helm 4 (K8S=1.35.4 for another version).
+	cd lab && HELMS=all K8S=$(K8S) go test -count=1 -v -timeout 60m ./e2e/...
 	cd lab && K8S=$(K8S) go test -count=1 -v -timeout 60m -run '^Test(MPI|Training)OperatorForVolcano$$/^life$$' ./operators
 
 # All of them are built the first time, each in minutes of its own.

@@ -4,7 +4,7 @@
 test: no-skips verify lint unit example chart lab ## Run every test: generated files, lint, unit, stories, chart, and a real API server.
 	@if [ -s $(SKIPS) ]; then echo "test: $$(wc -l <$(SKIPS)) tests were skipped:"; cat $(SKIPS); fi
 	@echo "test: all passed; longer runs have targets of their own: make soak, faults, fuzz, bench, memory, upgrade"
-	@echo "test: no operator of another project ran, since each takes minutes to build: make e2e has two of them, make operators all"
+	@echo "test: no operator of another project and no released helm ran, since each takes minutes to build: make e2e has two operators and helm 3 and 4, make operators all operators"
 
 # gotest is go test, and says which tests were skipped, and why. It leaves out go vet, which `make lint` runs once for all, and not
 # once more for each kind of build. Its limit is there to end a test that hangs, on a machine of any speed.

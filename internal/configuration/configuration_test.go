@@ -34,7 +34,7 @@ func TestCheck(t *testing.T) {
 			if d.Cmd != "check" {
 				d.Fatalf(t, "unknown directive %q", d.Cmd)
 			}
-			warnings, err := lint(catalogue, "scheduler.yaml", []byte(d.Input))
+			warnings, err := Lint(catalogue, "scheduler.yaml", []byte(d.Input))
 			var out strings.Builder
 			for _, w := range warnings {
 				fmt.Fprintf(&out, "warning: %s\n", w)
@@ -192,7 +192,7 @@ func TestExamplesInTheDocumentationAreGood(t *testing.T) {
 					continue
 				}
 				seen++
-				if warnings, err := lint(catalogue, filepath.Base(file), []byte(text)); err != nil || len(warnings) > 0 {
+				if warnings, err := Lint(catalogue, filepath.Base(file), []byte(text)); err != nil || len(warnings) > 0 {
 					t.Errorf("%s: %v, warnings %v\n%s", file, err, warnings, text)
 				}
 			}

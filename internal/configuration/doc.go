@@ -1,7 +1,7 @@
 // Package configuration is the scheduler's configuration: it explains actions, plugins and arguments, checks a file without a
-// cluster, and, in a running scheduler, watches the ConfigMap or file that it comes from.
+// cluster, and, in a running scheduler, watches the ConfigMaps or the file that it comes from.
 //
-//	ConfigMap or file ──text──► Watcher ──profile──► loop, between two cycles
+//	ConfigMaps or file ──text──► Watcher ──profile──► loop, between two cycles
 //	                              ├── refused: event, log line, metric; the last good one is kept
 //	                              └── Report: which version is active, since when, and what was refused
 //
@@ -63,19 +63,11 @@ func Offline(ctx context.Context, extra ...framework.PluginRegistration) (*frame
 	return Catalogue(kube, extra...), nil
 }
 
-// Lint reads a configuration as a scheduler would at its start, and returns all errors with their lines (see config.Errors),
-// nil when there is none. Warnings are about what works and should be written differently, and about what cannot be checked
-// offline, such as whether a file that the configuration names exists. It makes no request to an API server. Call it once per
-// process.
-func Lint(ctx context.Context, file string, data []byte) ([]config.Warning, error) {
-	catalogue, err := Offline(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return lint(catalogue, file, data)
-}
-
-func lint(catalogue *framework.Registry, file string, data []byte) ([]config.Warning, error) {
+// Lint reads a configuration as a scheduler with that catalogue, of Offline, would at its start, and returns all errors with
+// their lines (see config.Errors), nil when there is none. Warnings are about what works and should be written differently, and
+// about what cannot be checked offline, such as whether a file that the configuration names exists. It makes no request to an
+// API server.
+func Lint(catalogue *framework.Registry, file string, data []byte) ([]config.Warning, error) {
 	_, warnings, err := catalogue.Read(file, data)
 	var wrong []error
 	for _, found := range config.Errors(err) {

@@ -12,8 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/tutti-sched/tutti/pkg/framework"
 )
 
 // This file keeps the last good version of a ConfigMap in another one, beside it, so that a scheduler that starts while the
@@ -30,25 +28,24 @@ func (s Source) lastGood() Source {
 	return Source{Namespace: s.Namespace, Name: s.Name + LastGoodSuffix, Key: s.Key}
 }
 
-// startFromLastGood returns the profile of the last good version in place of that of the source, which is refused. The error has
-// the reasons of the refusal, too.
-func (l *Watcher) startFromLastGood(ctx context.Context, f sourceContent, refused error) (*framework.Profile, error) {
+// startFromLastGood takes the last good version in place of that of the source, which is refused. The error has the reasons of
+// the refusal, too.
+func (l *Watcher) startFromLastGood(ctx context.Context, f sourceContent, refused error) error {
 	kept := l.source.lastGood()
 	if kept == (Source{}) {
-		return nil, refused
+		return refused
 	}
-	good, err := kept.read(ctx, l.options.Client)
-	if err != nil {
-		return nil, errors.Join(refused, fmt.Errorf("no last good version: %w", err))
+	both, err := kept.get(ctx, l.options.Client)
+	good := kept.of(both)
+	if err = errors.Join(err, good.missing); err != nil {
+		return errors.Join(refused, fmt.Errorf("no last good version: %w", err))
 	}
-	profile, err := l.build(kept, good.version)
-	if err != nil {
-		return nil, errors.Join(refused, fmt.Errorf("the last good version is refused, too: %w", err))
+	if err := l.take(good); err != nil {
+		return errors.Join(refused, fmt.Errorf("the last good version is refused, too: %w", err))
 	}
 	l.log.Error(refused, "The configuration is refused: the scheduler starts with the last good one", "source", good.version.Source)
-	l.activate(good.version, profile)
 	l.refuse(f, refused)
-	return profile, nil
+	return nil
 }
 
 const (

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -11,7 +12,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -40,6 +41,8 @@ type Refused struct {
 
 // Report is the configuration of a running scheduler.
 type Report struct {
+	// Paused says why the scheduler is paused, beside what the text of its configuration says; empty when it is not.
+	Paused string `json:"paused,omitempty"`
 	// Active is the version in use, and Since when.
 	Active Version   `json:"active"`
 	Since  time.Time `json:"since"`
@@ -84,10 +87,16 @@ type Watcher struct {
 	options Options
 	log     logr.Logger
 	metrics *collectors
-	watch   *watch
+	watches []*watch
 	teller  *eventWriter
 	keeper  *keeper
 	shown   atomic.Pointer[Report]
+	// active is the profile of the active version as its text has it. The loop's goroutine has it, after Start.
+	active *framework.Profile
+	// mu guards seen, and has versions handed over in the order in which they come.
+	mu sync.Mutex
+	// seen are the ConfigMaps as read last.
+	seen configMaps
 }
 
 // New returns the configuration of that source; nothing is read yet. It fails when the name of a metric is taken.
@@ -105,10 +114,22 @@ func New(source Source, options Options) (*Watcher, error) {
 	l := &Watcher{source: source, options: options, metrics: metrics, log: logr.Discard()}
 	l.shown.Store(&Report{})
 	l.teller, l.keeper = newTeller(options), newKeeper(source.lastGood(), options)
-	if source.Name != "" {
-		l.watch, err = newWatch(source, options.Client, l.onVersion)
+	for name, at := range map[string]**corev1.ConfigMap{source.Name: &l.seen.base, source.Override: &l.seen.override} {
+		if name == "" {
+			continue
+		}
+		watch, err := newWatch(source.Namespace, name, options.Client, func(object *corev1.ConfigMap) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			*at = object
+			l.onVersion(source.of(l.seen))
+		})
+		if err != nil {
+			return nil, err
+		}
+		l.watches = append(l.watches, watch)
 	}
-	return l, err
+	return l, nil
 }
 
 // startTimeout is the limit for the first read of a ConfigMap.
@@ -121,21 +142,32 @@ func (l *Watcher) Start(ctx context.Context) (*framework.Profile, error) {
 	l.log = klog.FromContext(ctx)
 	reading, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	f, err := l.source.read(reading, l.options.Client)
-	switch {
-	case apierrors.IsNotFound(err):
-		return l.startFromLastGood(reading, l.source.gone(), err)
-	case f.missing != nil:
-		return l.startFromLastGood(reading, f, err)
-	case err != nil:
+	f, err := l.read(reading)
+	if err != nil {
 		return nil, err
 	}
-	profile, err := l.build(l.source, f.version)
-	if err != nil {
-		return l.startFromLastGood(reading, f, err)
+	if err = f.missing; err == nil {
+		err = l.take(f)
 	}
-	l.activate(f.version, profile)
-	return profile, nil
+	if err != nil {
+		if err = l.startFromLastGood(reading, f, err); err != nil {
+			return nil, err
+		}
+	}
+	l.pause(f.paused)
+	return l.profile(), nil
+}
+
+// read reads the source for the first time.
+func (l *Watcher) read(ctx context.Context) (sourceContent, error) {
+	if l.source.Name == "" {
+		return l.source.inProcess(), nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var err error
+	l.seen, err = l.source.get(ctx, l.options.Client)
+	return l.source.of(l.seen), err
 }
 
 // Run watches the source until the context ends. It never fails.
@@ -146,19 +178,21 @@ func (l *Watcher) Run(ctx context.Context) error {
 		telling.Go(func() { l.keeper.run(ctx, l.log) })
 	}
 	defer telling.Wait()
-	switch {
-	case l.watch != nil:
-		l.watch.run(ctx)
-	case l.source.File != "":
+	for _, watch := range l.watches {
+		telling.Go(func() { watch.run(ctx) })
+	}
+	if l.source.File != "" {
 		l.poll(ctx)
-	default:
+	} else {
 		<-ctx.Done()
 	}
 	return nil
 }
 
 // HasSynced reports whether the source has been read since Run.
-func (l *Watcher) HasSynced() bool { return l.watch == nil || l.watch.synced() }
+func (l *Watcher) HasSynced() bool {
+	return !slices.ContainsFunc(l.watches, func(w *watch) bool { return !w.synced() })
+}
 
 // Report returns the active and the refused version. It is never changed once returned.
 func (l *Watcher) Report() Report { return *l.shown.Load() }
@@ -168,13 +202,22 @@ func (l *Watcher) onVersion(f sourceContent) {
 	l.options.Handover(func() *framework.Profile { return l.apply(f) })
 }
 
-// apply returns the profile of a version if it becomes the active one, else nil. It is called on the loop's goroutine.
+// apply returns the profile that decides from now on, nil where that is the same as before. It is called on the loop's goroutine.
 func (l *Watcher) apply(f sourceContent) *framework.Profile {
+	before := l.active
+	l.compare(f)
+	if isOther := l.pause(f.paused); !isOther && l.active == before {
+		return nil
+	}
+	return l.profile()
+}
+
+// compare takes a version, or refuses it, where it is not the active one.
+func (l *Watcher) compare(f sourceContent) {
 	report := l.Report()
 	switch {
 	case f.missing != nil:
 		l.refuse(f, f.missing)
-		return nil
 	case f.version.Hash == report.Active.Hash: // reverted, or the same text again
 		if report.Refused != nil {
 			l.log.Info("Configuration is the active one again", "hash", f.version.Hash)
@@ -182,19 +225,58 @@ func (l *Watcher) apply(f sourceContent) *framework.Profile {
 		}
 		report.Active, report.Refused = f.version, nil
 		l.publish(report)
-		return nil
 	case report.Refused != nil && report.Refused.Hash == f.version.Hash: // another key of the ConfigMap has changed
-		return nil
+	default:
+		if err := l.take(f); err != nil {
+			l.refuse(f, err)
+			return
+		}
+		l.options.OnActive(l.active)
+		l.teller.active(f)
 	}
-	profile, err := l.build(l.source, f.version)
+}
+
+// take makes a version the active one. Its error has everything that is wrong with it, and then nothing has changed.
+func (l *Watcher) take(f sourceContent) error {
+	profile, err := l.build(f.from, f.version)
 	if err != nil {
-		l.refuse(f, err)
-		return nil
+		return err
 	}
-	l.options.OnActive(profile)
-	l.activate(f.version, profile)
-	l.teller.active(f)
-	return profile
+	l.active = profile
+	report := l.Report()
+	l.publish(Report{Active: f.version, Since: l.options.Clock.Now(), Explanation: profile.Explain(), Paused: report.Paused})
+	if f.from != l.source.lastGood() {
+		l.keeper.keep(f.version.Text)
+	}
+	l.metrics.count(outcomeActive)
+	l.log.Info("Configuration is active", "source", f.version.Source, "resourceVersion", f.version.ResourceVersion, "hash", f.version.Hash)
+	return nil
+}
+
+// pause sets why the scheduler is paused, empty when it is not, and reports whether that is another answer than before.
+func (l *Watcher) pause(why string) bool {
+	report := l.Report()
+	if report.Paused == why {
+		return false
+	}
+	if report.Paused = why; why != "" {
+		l.log.Info("The scheduler is paused", "reason", why)
+	} else {
+		l.log.Info("The scheduler is paused no longer")
+	}
+	l.publish(report)
+	return true
+}
+
+// profile returns the active profile, paused where a ConfigMap says so beside its text.
+func (l *Watcher) profile() *framework.Profile {
+	why := l.Report().Paused
+	if why == "" || l.active.Paused != "" {
+		return l.active
+	}
+	paused := *l.active
+	paused.Paused = why
+	return &paused
 }
 
 // build makes the profile of a version of that source. A panic of a plugin fails that version, not the scheduler.
@@ -214,15 +296,6 @@ func (l *Watcher) build(source Source, version Version) (profile *framework.Prof
 	return profile, err
 }
 
-func (l *Watcher) activate(version Version, profile *framework.Profile) {
-	l.publish(Report{Active: version, Since: l.options.Clock.Now(), Explanation: profile.Explain()})
-	if version.Source == l.source.String() {
-		l.keeper.keep(version.Text)
-	}
-	l.metrics.count(outcomeActive)
-	l.log.Info("Configuration is active", "source", version.Source, "resourceVersion", version.ResourceVersion, "hash", version.Hash)
-}
-
 // refuse keeps the active version and reports why.
 func (l *Watcher) refuse(f sourceContent, err error) {
 	report := l.Report()
@@ -239,7 +312,7 @@ func (l *Watcher) refuse(f sourceContent, err error) {
 }
 
 func (l *Watcher) publish(report Report) {
-	report.LastGood = l.source.Name != "" && report.Active.Source != l.source.String()
+	report.LastGood = l.source.Name != "" && report.Active.Source == l.source.lastGood().String()
 	l.shown.Store(&report)
 	l.metrics.show(report)
 }

@@ -213,7 +213,7 @@ func TestLiveFollowsTheConfigMap(t *testing.T) {
 	if s.next() != nil {
 		t.Error("nothing has a profile")
 	}
-	s.wants(withoutGang, "2", "tutti-system/tutti-scheduler: the ConfigMap is gone")
+	s.wants(withoutGang, "2", "tutti-system/tutti-scheduler: the ConfigMap does not exist")
 
 	s.write("create", configMap(withoutGang)) // as it was
 	if s.next() != nil {
@@ -289,7 +289,7 @@ func TestTheFirstVersionMustBeGood(t *testing.T) {
 		want    []string
 	}{
 		"broken":  {[]*corev1.ConfigMap{configMap(broken)}, []string{inTheMap + ":1: unknown action", inTheMap + ":4: unknown plugin"}},
-		"missing": {nil, []string{"ConfigMap tutti-system/tutti-scheduler", "not found"}},
+		"missing": {nil, []string{"tutti-system/tutti-scheduler: the ConfigMap does not exist"}},
 		"no key":  {[]*corev1.ConfigMap{configMap("")}, []string{"no key scheduler.yaml"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -25,7 +26,14 @@ const DefaultKey = "scheduler.yaml"
 type Source struct {
 	File                 string
 	Namespace, Name, Key string
+	// Override is the name of a second ConfigMap in the namespace, which need not exist: what it has under Key is used in place of
+	// what the first one has there, and its key PauseKey pauses the scheduler. An empty name is none. So a tool that owns the
+	// first one, such as helm, and an operator who changes the configuration write two objects.
+	Override string
 }
+
+// PauseKey is the key of the second ConfigMap that pauses the scheduler, unless it is empty or "false".
+const PauseKey = "pause"
 
 // ParseConfigMap reads NAMESPACE/NAME or NAMESPACE/NAME/KEY.
 func ParseConfigMap(text string) (Source, error) {
@@ -68,33 +76,72 @@ type sourceContent struct {
 	version Version
 	// missing says that there is no text, and why; nil when there is.
 	missing error
+	// from is where the text is.
+	from Source
 	// object is the ConfigMap, nil when there is none.
 	object *corev1.ObjectReference
+	// paused says why the scheduler is paused whatever the text says; empty when it is not.
+	paused string
 }
 
-// read reads the source once. The error is that of missing.
-func (s Source) read(ctx context.Context, client kubernetes.Interface) (sourceContent, error) {
-	var f sourceContent
-	switch {
-	case s.Name != "":
-		object, err := client.CoreV1().ConfigMaps(s.Namespace).Get(ctx, s.Name, metav1.GetOptions{})
-		if err != nil {
-			return f, fmt.Errorf("configuration: ConfigMap %s/%s: %w", s.Namespace, s.Name, err)
-		}
-		f = s.inside(object)
-	case s.File != "":
-		f = s.onDisk()
-	default:
-		f = s.holding(string(config.DefaultYAML()), "")
+// inProcess returns the content of a source that is no ConfigMap.
+func (s Source) inProcess() sourceContent {
+	if s.File != "" {
+		return s.onDisk()
 	}
-	return f, f.missing
+	return s.holding(string(config.DefaultYAML()), "")
+}
+
+// configMaps are the ConfigMaps of a source as they were read last; nil is one that does not exist.
+type configMaps struct{ base, override *corev1.ConfigMap }
+
+// get reads the ConfigMaps of the source. One that does not exist is no error.
+func (s Source) get(ctx context.Context, client kubernetes.Interface) (configMaps, error) {
+	read := func(name string) (*corev1.ConfigMap, error) {
+		if name == "" {
+			return nil, nil
+		}
+		object, err := client.CoreV1().ConfigMaps(s.Namespace).Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil, nil
+		case err != nil:
+			return nil, fmt.Errorf("configuration: ConfigMap %s/%s: %w", s.Namespace, name, err)
+		}
+		return object, nil
+	}
+	base, err := read(s.Name)
+	if err != nil {
+		return configMaps{}, err
+	}
+	override, err := read(s.Override)
+	return configMaps{base, override}, err
+}
+
+// of returns what the ConfigMaps of the source say together.
+func (s Source) of(both configMaps) sourceContent {
+	f := s.gone()
+	over := Source{Namespace: s.Namespace, Name: s.Override, Key: s.Key}
+	if both.base != nil {
+		f = s.inside(both.base)
+	}
+	if both.override == nil {
+		return f
+	}
+	if _, there := both.override.Data[s.Key]; there {
+		f = over.inside(both.override)
+	}
+	if pause := strings.TrimSpace(both.override.Data[PauseKey]); pause != "" && pause != "false" {
+		f.paused = fmt.Sprintf("ConfigMap %s/%s says %s: %s", s.Namespace, s.Override, PauseKey, pause)
+	}
+	return f
 }
 
 // onDisk reads the file.
 func (s Source) onDisk() sourceContent {
 	text, err := os.ReadFile(s.File)
 	if err != nil {
-		return sourceContent{version: Version{Source: s.String()}, missing: fmt.Errorf("configuration: %w", err)}
+		return sourceContent{from: s, version: Version{Source: s.String()}, missing: fmt.Errorf("configuration: %w", err)}
 	}
 	return s.holding(string(text), "")
 }
@@ -118,14 +165,16 @@ func (s Source) inside(object *corev1.ConfigMap) sourceContent {
 	return f
 }
 
-// gone is the content after the ConfigMap was deleted.
+// gone is the content where the ConfigMap does not exist.
 func (s Source) gone() sourceContent {
-	return sourceContent{version: Version{Source: s.String()}, missing: errors.New(s.Namespace + "/" + s.Name + ": the ConfigMap is gone")}
+	return sourceContent{
+		from: s, version: Version{Source: s.String()}, missing: errors.New(s.Namespace + "/" + s.Name + ": the ConfigMap does not exist"),
+	}
 }
 
 func (s Source) holding(text, resourceVersion string) sourceContent {
 	sum := sha256.Sum256([]byte(text))
-	return sourceContent{version: Version{
+	return sourceContent{from: s, version: Version{
 		Source: s.String(), ResourceVersion: resourceVersion, Hash: hex.EncodeToString(sum[:6]), Text: text,
 	}}
 }

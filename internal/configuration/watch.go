@@ -19,24 +19,28 @@ type watch struct {
 	synced  cache.InformerSynced
 }
 
-// newWatch returns a watch that passes each version to offer, one after another, the first included.
-func newWatch(source Source, client kubernetes.Interface, offer func(sourceContent)) (*watch, error) {
-	w := &watch{factory: informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(source.Namespace),
+// newWatch returns a watch that passes each version of the ConfigMap to offer, one after another, the first included, and nil
+// when it is deleted.
+func newWatch(namespace, name string, client kubernetes.Interface, offer func(*corev1.ConfigMap)) (*watch, error) {
+	w := &watch{factory: informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespace),
 		informers.WithTweakListOptions(func(options *metav1.ListOptions) {
-			options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, source.Name).String()
+			options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 		}))}
-	see := func(object any) {
-		if configMap, ok := object.(*corev1.ConfigMap); ok && configMap.Name == source.Name {
-			offer(source.inside(configMap))
+	see := func(object any, offer func(*corev1.ConfigMap)) {
+		if gone, is := object.(cache.DeletedFinalStateUnknown); is {
+			object = gone.Obj
+		}
+		if configMap, ok := object.(*corev1.ConfigMap); ok && configMap.Name == name {
+			offer(configMap)
 		}
 	}
 	registration, err := w.factory.Core().V1().ConfigMaps().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    see,
-		UpdateFunc: func(_, object any) { see(object) },
-		DeleteFunc: func(any) { offer(source.gone()) }, // the selector lets no other one through
+		AddFunc:    func(object any) { see(object, offer) },
+		UpdateFunc: func(_, object any) { see(object, offer) },
+		DeleteFunc: func(object any) { see(object, func(*corev1.ConfigMap) { offer(nil) }) },
 	})
 	if err != nil {
-		return nil, fmt.Errorf("watch of %s: %w", source, err)
+		return nil, fmt.Errorf("watch of ConfigMap %s/%s: %w", namespace, name, err)
 	}
 	w.synced = registration.HasSynced
 	return w, nil

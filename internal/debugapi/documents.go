@@ -208,6 +208,8 @@ type Refusal struct {
 
 // Config is the configuration that a scheduler runs with.
 type Config struct {
+	// Paused says why the scheduler is paused, beside what the text says; empty when it is not.
+	Paused string `json:"paused,omitempty"`
 	// Source is where it came from: "built in", the name of a file, or that of a ConfigMap.
 	Source string `json:"source"`
 	// Revision tells two contents of one source apart; empty when there is only one.

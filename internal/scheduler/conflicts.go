@@ -21,7 +21,7 @@ func (s *Scheduler) watchConflicts(ctx context.Context, now time.Time) {
 		s.options.Metrics.Conflict(string(conflict.Kind))
 		s.machine.Write(now, report.Conflict(conflict.Pod, conflict.Node, conflict.Detail, now))
 	}
-	if s.endsConflicts && !s.profile.Paused {
+	if s.endsConflicts && s.profile.Paused == "" {
 		s.endConflicts(now)
 	}
 }

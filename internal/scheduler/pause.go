@@ -7,13 +7,13 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// holdPaused holds back, while the configuration says so, all jobs but those that have begun: interrupted starts, which are
+// holdPaused holds back, while the scheduler is paused, all jobs but those that have begun: interrupted starts, which are
 // completed or undone, and those for whose nominations pods are gone already.
 func (s *Scheduler) holdPaused(snapshot *model.Snapshot, now time.Time) {
-	if snapshot.Paused = s.profile.Paused; !snapshot.Paused {
+	if snapshot.Paused = s.profile.Paused != ""; !snapshot.Paused {
 		return
 	}
-	why := &model.Refusal{Code: model.Paused, Detail: "the configuration of the scheduler says pause: true"}
+	why := &model.Refusal{Code: model.Paused, Detail: s.profile.Paused}
 	waits := func(task *model.Task) bool { return task.Status == model.Pending }
 	nominated := func(task *model.Task) bool { return task.Nominated != "" }
 	for _, job := range snapshot.Jobs {

@@ -21,7 +21,9 @@ import (
 // paused is a profile like the present one that pauses.
 func (w *world) paused(paused bool) *framework.Profile {
 	next := *w.loop.profile
-	next.Paused = paused
+	if next.Paused = ""; paused {
+		next.Paused = "the configuration of the scheduler says pause: true"
+	}
 	return &next
 }
 

@@ -122,7 +122,7 @@ func New(
 	gangs := lifecycle.New(options.BindDeadline, delays)
 	advice := advisor.New(advisor.Options{Clock: options.Clock, Deliver: mailbox.advise, Follow: options.Follow})
 	options.Metrics.Expect(profile, options.Clock.Now)
-	options.Metrics.Paused(profile.Paused)
+	options.Metrics.Paused(profile.Paused != "")
 	queues := report.NewQueueReporter(state.SchedulerNames(), state.Queue)
 	queues.Configure(missingForQueues(profile))
 	s := &Scheduler{
@@ -222,7 +222,7 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 // remember is forgotten with the profile it came from; what is bound, nominated or in flight stays.
 func (s *Scheduler) reconfigure(profile *framework.Profile, now time.Time) {
 	s.profile, s.endsConflicts = profile, profile.EvictsOnCPUConflict()
-	s.options.Metrics.Paused(profile.Paused)
+	s.options.Metrics.Paused(profile.Paused != "")
 	s.options.Metrics.Expect(profile, s.options.Clock.Now)
 	s.state.Configure(profile.Translators(), profile.MaxGrace(), profile.SourcesOff...)
 	s.queues.Configure(missingForQueues(profile))

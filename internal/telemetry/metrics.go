@@ -347,7 +347,7 @@ func (m *Metrics) Lead() {
 	}
 }
 
-// Paused records whether the configuration pauses the scheduler.
+// Paused records whether the scheduler is paused.
 func (m *Metrics) Paused(paused bool) {
 	if m != nil {
 		m.paused.WithLabelValues().Set(number(paused))

@@ -53,7 +53,7 @@ func (c *Cluster) Helm(ctx context.Context, args ...string) (string, error) {
 	return c.tool(ctx, binaries.Helm, args)
 }
 
-// tool runs a command-line tool against the cluster, with a home of its own.
+// tool runs a command-line tool of the lab, building it first where it is missing.
 func (c *Cluster) tool(ctx context.Context, name string, args []string) (string, error) {
 	path := c.programs.Path(name)
 	if path == "" {
@@ -63,6 +63,11 @@ func (c *Cluster) tool(ctx context.Context, name string, args []string) (string,
 		}
 		path = extra.Path(name)
 	}
+	return c.RunTool(ctx, path, args...)
+}
+
+// RunTool runs a command-line tool as the administrator, with a home of its own, and returns what it printed.
+func (c *Cluster) RunTool(ctx context.Context, path string, args ...string) (string, error) {
 	home := filepath.Join(c.scratch.dir, "home")
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig(), "HOME="+home,
@@ -74,7 +79,7 @@ func (c *Cluster) tool(ctx context.Context, name string, args []string) (string,
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		return stdout.String(), fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, bytes.TrimSpace(stderr.Bytes()))
+		return stdout.String(), fmt.Errorf("%s %s: %w: %s", filepath.Base(path), strings.Join(args, " "), err, bytes.TrimSpace(stderr.Bytes()))
 	}
 	return stdout.String(), nil
 }

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -28,7 +29,10 @@ func (o *options) source() (configuration.Source, error) {
 		if err != nil {
 			return source, fmt.Errorf("--config-map: %w", err)
 		}
+		source.Override = o.configOverride
 		return source, nil
+	case o.configOverride != "":
+		return configuration.Source{}, fmt.Errorf("--config-map-override %s: it replaces what --config-map names; give that, too", o.configOverride)
 	default:
 		return configuration.Source{File: o.config}, nil
 	}
@@ -57,6 +61,31 @@ func (o *options) configure(
 		return nil, err
 	}
 	return p.live.Start(ctx)
+}
+
+// check reads texts of the configuration as a scheduler would at its start. The error has everything that is wrong with them.
+func (o *options) check(ctx context.Context, out io.Writer) error {
+	catalogue, err := configuration.Offline(ctx, o.extra...)
+	if err != nil {
+		return err
+	}
+	var wrong []error
+	for i, text := range o.checkConfig {
+		file := configuration.DefaultKey
+		if i > 0 {
+			file = "override/" + file
+		}
+		warnings, err := configuration.Lint(catalogue, file, []byte(text))
+		for _, warning := range warnings {
+			fmt.Fprintln(out, "warning:", warning)
+		}
+		wrong = append(wrong, err)
+	}
+	if err := errors.Join(wrong...); err != nil {
+		return fmt.Errorf("the scheduler would refuse this configuration:\n%w", err)
+	}
+	fmt.Fprintln(out, "the configuration is fine")
+	return nil
 }
 
 // explain prints what there is to know of an action or plugin or, without a name, the profile that the file asks for. It builds

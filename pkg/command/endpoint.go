@@ -130,7 +130,7 @@ func selfSigned() (*tls.Certificate, error) {
 // configView is what is shown of the configuration.
 func configView(report configuration.Report) *debugapi.Config {
 	shown := &debugapi.Config{
-		Source: report.Active.Source, Revision: revision(report.Active), Since: report.Since, Text: report.Active.Text,
+		Paused: report.Paused, Source: report.Active.Source, Revision: revision(report.Active), Since: report.Since, Text: report.Active.Text,
 	}
 	if refused := report.Refused; refused != nil {
 		shown.Refused = &debugapi.RefusedConfig{

@@ -104,10 +104,27 @@ func TestAConfigurationHasOneSource(t *testing.T) {
 	for want, args := range map[string][]string{
 		"give one of them":               {"--config=x.yaml", "--config-map=a/b"},
 		"NAMESPACE/NAME":                 {"--config-map=a"},
+		"give that, too":                 {"--config-map-override=b"},
 		"x.yaml: no such file or direct": {"--explain-config", "--config=x.yaml"},
 	} {
 		if _, err := execute(t, args...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want %q in it", args, err, want)
+		}
+	}
+}
+
+// TestATextIsChecked: as the scheduler would read it, with all that is wrong in all texts, and without a cluster.
+func TestATextIsChecked(t *testing.T) {
+	const fine = "actions: allocate\ntiers:\n- plugins: [{name: gang}, {name: predicates}]\n"
+	if out, err := execute(t, "--check-config="+fine); err != nil || !strings.Contains(out, "the configuration is fine") {
+		t.Errorf("%v: %s", err, out)
+	}
+	_, err := execute(t, "--check-config="+strings.Replace(fine, "allocate", "alocate", 1), "--check-config="+strings.Replace(fine, "gang", "gnag", 1))
+	for _, want := range []string{
+		`scheduler.yaml:1: unknown action "alocate"; did you mean "allocate"?`, `override/scheduler.yaml:3: unknown plugin "gnag"; did you mean "gang"?`,
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q in it", err, want)
 		}
 	}
 }

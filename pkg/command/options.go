@@ -23,6 +23,8 @@ type options struct {
 	kubeconfig      string
 	config          string
 	configMap       string
+	configOverride  string
+	checkConfig     []string
 	explainConfig   bool
 	schedulerNames  []string
 	schedulePeriod  time.Duration
@@ -57,7 +59,10 @@ group's minimum can start together. A pod without the label is a job of its own.
 It needs the PodGroup CRD in the cluster and, unless --kubeconfig is given, runs with the ServiceAccount of its pod.
 With TUTTI_VERIFY=1 in its environment it checks its invariants after every statement, and crashes when one is broken:
 slow, for tests.`,
-		Example: `  # beside a cluster, for a look
+		Example: `  # in a cluster: the chart has the arguments of an installed scheduler
+  tutti-scheduler --config-map tutti-system/tutti-scheduler --leader-elect-namespace tutti-system
+
+  # against a cluster of your own in which no other scheduler of that name runs: it binds and evicts
   tutti-scheduler --kubeconfig ~/.kube/config --leader-elect=false
 
   # which plugin answers which question
@@ -74,6 +79,9 @@ slow, for tests.`,
 				return err
 			}
 			o.logging.Apply(command.ErrOrStderr())
+			if len(o.checkConfig) > 0 {
+				return o.check(command.Context(), command.OutOrStdout())
+			}
 			if o.explainConfig {
 				return o.explain(command.Context(), strings.Join(args, ""), command.OutOrStdout())
 			}
@@ -99,6 +107,12 @@ func (o *options) addFlags(command *cobra.Command) {
 		"file with actions and tiers of plugins, which is read again when it changes; without it, the built-in default")
 	flags.StringVar(&o.configMap, "config-map", "",
 		"the same from a ConfigMap, as NAMESPACE/NAME or NAMESPACE/NAME/KEY; the key is "+configuration.DefaultKey+" unless given")
+	flags.StringVar(&o.configOverride, "config-map-override", "",
+		"name of a second ConfigMap in the namespace of --config-map, which need not exist: what it has under the same key is used in place "+
+			"of the first one's, and its key "+configuration.PauseKey+" pauses the scheduler")
+	flags.StringArrayVar(&o.checkConfig, "check-config", nil,
+		"text of a configuration: print everything that is wrong with it, and exit, with an error if something is; asks no API server; "+
+			"may be given more than once")
 	flags.BoolVar(&o.explainConfig, "explain-config", false,
 		"print which plugin answers which question or, with the name of a plugin or an action, its arguments, and exit; "+
 			"asks no API server")

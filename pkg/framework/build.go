@@ -91,7 +91,10 @@ type build struct {
 
 // profile is complete only if there are no errors.
 func (b *build) profile(configuration *config.Configuration) *Profile {
-	profile := &Profile{Paused: configuration.Pause, SourcesOff: configuration.SourcesOff, Topologies: configuration.Topologies}
+	profile := &Profile{SourcesOff: configuration.SourcesOff, Topologies: configuration.Topologies}
+	if configuration.Pause {
+		profile.Paused = "the configuration of the scheduler says pause: true"
+	}
 	for _, step := range configuration.Actions {
 		profile.Actions = append(profile.Actions, b.action(step))
 	}

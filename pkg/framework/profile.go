@@ -26,8 +26,8 @@ type Tier []TierPlugin
 type Profile struct {
 	Actions []Action
 	Tiers   []Tier
-	// Paused reports that no job is started that has not begun, and no pod evicted.
-	Paused bool
+	// Paused says why no job is started that has not begun, and no pod evicted; empty while that is not so.
+	Paused string
 	// SourcesOff are the foreign sources of groups whose marks on pods mean nothing, by the names of the configuration.
 	SourcesOff []string
 	// Topologies are the trees of domains that jobs may name levels of.
@@ -225,7 +225,7 @@ func (p *Profile) UnusedPlugins() []string {
 func (p *Profile) Explain() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "actions: %s\n\n", strings.Join(actionNames(p.Actions), ", "))
-	if p.Paused {
+	if p.Paused != "" {
 		b.WriteString("paused: no job starts that has not begun, and no pod is evicted\n\n")
 	}
 	if len(p.SourcesOff) > 0 {

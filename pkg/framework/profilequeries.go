@@ -74,7 +74,7 @@ type ClaimUser interface {
 // Unenforced says why guarantees of queues do not hold with the profile; empty when they do.
 func (p *Profile) Unenforced() string {
 	switch {
-	case p.Paused:
+	case p.Paused != "":
 		return "the scheduler is paused"
 	case len(p.resolvePoints().reclaim) == 0:
 		return "no plugin of the configuration says what queues can count on, as proportion does"

@@ -45,7 +45,7 @@ const (
 	Quarantined Code = "Quarantined"
 	// CycleFailed: a cycle ended before the job's turn, because of a panic.
 	CycleFailed Code = "CycleFailed"
-	// Paused: the scheduler starts no job that has not begun, since its configuration says so.
+	// Paused: the scheduler starts no job that has not begun, since it is paused.
 	Paused Code = "Paused"
 	// Malformed: an object of the job could not be read.
 	Malformed Code = "Malformed"

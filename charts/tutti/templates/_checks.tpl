@@ -16,6 +16,24 @@
 {{- fail "config: that is no configuration: it has no list of tiers; give the text of one with --set-file config=FILE, which `kubectl tutti config lint FILE` checks" }}
 {{- end }}
 {{- end }}
+{{- $known := .Files.Get "files/names.yaml" | fromYaml }}
+{{- $read := include "tutti.config" . | fromYaml }}
+{{- range splitList "," (toString ($read.actions | default "")) }}
+{{- if and (trim .) (not (has (trim .) $known.actions)) }}
+{{- fail (printf "config: unknown action %q; this version has %s; `kubectl tutti config lint FILE` says more" (trim .) (join ", " $known.actions)) }}
+{{- end }}
+{{- end }}
+{{- range $at, $tier := $read.tiers }}
+{{- if not (and (kindIs "map" $tier) (kindIs "slice" $tier.plugins)) }}
+{{- fail (printf "config: tier %d has no list of plugins" (add1 $at)) }}
+{{- end }}
+{{- range $tier.plugins }}
+{{- $name := toString (get (ternary . dict (kindIs "map" .)) "name") }}
+{{- if not (or (has $name $known.plugins) (has $name $.Values.configCheck.plugins)) }}
+{{- fail (printf "config: unknown plugin %q in tier %d; this version has %s; `kubectl tutti config lint FILE` says more" $name (add1 $at) (join ", " $known.plugins)) }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- if and .Values.sources.job (include "tutti.sourceIsOff" (list $ "job")) }}
 {{- fail "sources.job: write sources: {job: true} in config, too; until then pods of Jobs start one by one, and the right to read Jobs is not used" }}
 {{- end }}

@@ -54,6 +54,12 @@ app.kubernetes.io/name: {{ if .Values.nameOverride }}{{ .Values.nameOverride }}-
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{/* The Job that checks the configuration is none of the scheduler's pods. */}}
+{{- define "tutti.checkLabels" -}}
+app.kubernetes.io/name: tutti-check-config
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
 {{/* What helm test makes: no service and no budget of the scheduler's may select it. */}}
 {{- define "tutti.testLabels" -}}
 app.kubernetes.io/name: tutti-test

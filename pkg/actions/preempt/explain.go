@@ -124,7 +124,7 @@ func (s *search) describeBudgets(p *plan) string {
 			protect[i] = true
 			continue
 		}
-		several = fmt.Sprintf(", since more than one covers %d of the pods", covered)
+		several = ", none of a pod that more than one covers"
 		for _, u := range p.units {
 			for _, task := range u.tasks {
 				for budget := range budgets {

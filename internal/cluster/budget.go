@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -19,7 +20,8 @@ func (s *State) applyBudget(object *policyv1.PodDisruptionBudget, deleted bool) 
 	switch {
 	case deleted:
 		delete(s.budgets, key)
-	case known && before.Allowed == after.Allowed && before.Selector.String() == after.Selector.String():
+	case known && before.Allowed == after.Allowed && before.ReleasesUnready == after.ReleasesUnready &&
+		before.Selector.String() == after.Selector.String():
 		return Effect{}
 	default:
 		s.budgets[key] = after
@@ -29,7 +31,8 @@ func (s *State) applyBudget(object *policyv1.PodDisruptionBudget, deleted bool) 
 }
 
 // budgetOf reads a budget as the eviction subresource does. A budget whose latest change the disruption controller has not
-// processed yet allows nothing. A budget without a selector, or with one that cannot be read, covers no pod.
+// processed yet allows nothing; it does not hold pods that are not ready, of which the subresource does not ask that. A budget
+// without a selector, or with one that cannot be read, covers no pod.
 func budgetOf(object *policyv1.PodDisruptionBudget) model.Budget {
 	budget := model.Budget{Namespace: object.Namespace, Name: object.Name, Selector: labels.Nothing()}
 	if selector, err := metav1.LabelSelectorAsSelector(object.Spec.Selector); err == nil {
@@ -38,7 +41,17 @@ func budgetOf(object *policyv1.PodDisruptionBudget) model.Budget {
 	if object.Status.ObservedGeneration >= object.Generation {
 		budget.Allowed = max(0, object.Status.DisruptionsAllowed)
 	}
+	budget.ReleasesUnready = ptr.Deref(object.Spec.UnhealthyPodEvictionPolicy, "") == policyv1.AlwaysAllow ||
+		object.Status.CurrentHealthy >= object.Status.DesiredHealthy && object.Status.DesiredHealthy > 0
 	return budget
+}
+
+// asksOtherBudget reports whether a pod has started, or become ready or unready, so that the Eviction API would give another
+// answer. Readiness that no budget asks about changes nothing.
+func (s *State) asksOtherBudget(before, after *model.Task) bool {
+	a, b, budgets := before.Pod, after.Pod, s.snapshot.Budgets
+	return len(budgets) > 0 && a != b && (a.Status.Phase != b.Status.Phase || model.IsReady(&a.Status) != model.IsReady(&b.Status)) &&
+		model.AskedBudget(budgets, before) != model.AskedBudget(budgets, after)
 }
 
 // patchBudgets gives the snapshot the budgets. Sessions only read them.

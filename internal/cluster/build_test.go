@@ -139,6 +139,11 @@ func deviceClass(name, provides string) *resourceapi.DeviceClass {
 	return c
 }
 
+// isReady makes a pod ready.
+func isReady(p *corev1.Pod) {
+	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
+}
+
 // budget allows so many disruptions of the pods with the label app.
 func budget(name, app string, allowed int32) *policyv1.PodDisruptionBudget {
 	return &policyv1.PodDisruptionBudget{

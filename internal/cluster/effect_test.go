@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -73,6 +74,49 @@ func TestAnImplicitGroupBecomesWhole(t *testing.T) {
 		if got := s.Apply(seen(member("a", on("n"), phase("Running")))); got.Schedule != waits {
 			t.Errorf("another member waits: %t, effect %+v", waits, got)
 		}
+	}
+}
+
+// TestEffectOfReadiness: it starts a cycle, and lets what was decided of the job be asked again, where the Eviction API would answer
+// otherwise, and nowhere else.
+func TestEffectOfReadiness(t *testing.T) {
+	always := policyv1.AlwaysAllow
+	held, released, healthy := budget("b", "x", 0), budget("b", "x", 0), budget("b", "x", 0)
+	released.Spec.UnhealthyPodEvictionPolicy = &always
+	healthy.Status.CurrentHealthy, healthy.Status.DesiredHealthy = 1, 1
+	several := budget("c", "x", 1)
+	x := label("app", "x")
+	waits, runs, ready := pod("p", on("n"), x), pod("p", on("n"), x, phase("Running")), pod("p", on("n"), x, phase("Running"), isReady)
+	for name, c := range map[string]struct {
+		budgets       []any
+		before, after *corev1.Pod
+		want          bool
+	}{
+		"no budget, unready":             {nil, ready, runs, false},
+		"no budget, runs":                {nil, waits, ready, false},
+		"budget of others, unready":      {[]any{budget("b", "y", 0)}, ready, runs, false},
+		"budget of others, runs":         {[]any{budget("b", "y", 0)}, waits, ready, false},
+		"budget that holds it, unready":  {[]any{held}, ready, runs, false},
+		"budget that holds it, runs":     {[]any{held}, waits, runs, true},
+		"budget that always lets it go":  {[]any{released}, ready, runs, true},
+		"ready again":                    {[]any{released}, runs, ready, true},
+		"runs, and is not ready yet":     {[]any{released}, waits, runs, false},
+		"budget that is healthy without": {[]any{healthy}, ready, runs, true},
+		"several budgets, unready":       {[]any{released, several}, ready, runs, false},
+		"several budgets, runs":          {[]any{released, several}, waits, runs, true},
+		"the same once more, ready":      {[]any{released}, ready, ready.DeepCopy(), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newState(append(c.budgets, node("n"), KeptPod(c.before))...)
+			before := snap(t, s, start).Jobs[0].Version
+			effect := s.Apply(seen(KeptPod(c.after)))
+			if after := snap(t, s, start).Jobs[0].Version; effect.Schedule != c.want || (after != before) != c.want {
+				t.Errorf("effect %+v, version %d became %d, want news: %t", effect, before, after, c.want)
+			}
+			if model.IsReady(&taskIn(s.snapshot, "p").Pod.Status) != model.IsReady(&c.after.Status) {
+				t.Error("the snapshot does not show whether the pod is ready")
+			}
+		})
 	}
 }
 

@@ -29,12 +29,13 @@ func (s *State) compare(before, after *podState) (effect Effect, refill bool) {
 	asks := !sameCPUs(a.Isolated, b.Isolated) || !a.Request.Equal(b.Request) || a.NonZeroDefaults != b.NonZeroDefaults ||
 		waits && a.Shape != b.Shape || a.Pod != b.Pod && differentQuestion(a.Pod, b.Pod, waits, expected)
 	whole := s.makesWhole(before, after)
+	protection := s.asksOtherBudget(a, b)
 	effect = Effect{
-		Schedule: moved && !expected || joins || asks || whole && (s.waits(b.Job) || s.snapshot.Job(b.Job).Invalid != nil) ||
+		Schedule: moved && !expected || joins || asks || protection || whole && (s.waits(b.Job) || s.snapshot.Job(b.Job).Invalid != nil) ||
 			len(s.reserved) > 0 && !sameStartTime(a.Pod, b.Pod), // when capacity is expected to be free depends on it
 		Report: (moved || joins || asks) && (a.Job != model.JobKey{} || b.Job != model.JobKey{}),
 	}
-	refill = joins || whole || before.finished() != after.finished() || (a.Status == model.Pending) != waits ||
+	refill = joins || whole || protection || before.finished() != after.finished() || (a.Status == model.Pending) != waits ||
 		a.Status.CountsTowardMinimum() != b.Status.CountsTowardMinimum() || !a.Created.Equal(b.Created) || a.Shape != b.Shape ||
 		a.MayUseDeviceClass != b.MayUseDeviceClass ||
 		waits && a.Pod != b.Pod && !maps.Equal(a.Pod.Labels, b.Pod.Labels) // others are drawn to them, or kept away: itself, too

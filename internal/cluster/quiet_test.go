@@ -95,7 +95,7 @@ func questions(snapshot *model.Snapshot) string {
 		fmt.Fprintln(&b, hold.Node, hold.Job, hold.Priority, hold.Pod, amounts(snapshot.Dimensions, hold.Request))
 	}
 	for _, budget := range snapshot.Budgets {
-		fmt.Fprintln(&b, budget.Namespace, budget.Name, budget.Selector, budget.Allowed)
+		fmt.Fprintln(&b, budget.Namespace, budget.Name, budget.Selector, budget.Allowed, budget.ReleasesUnready)
 	}
 	for _, j := range snapshot.Jobs {
 		fmt.Fprintln(&b, j.Key, j.UID, j.Priority, j.MinMember, j.Roles, j.Invalid)
@@ -109,7 +109,7 @@ func questions(snapshot *model.Snapshot) string {
 			status = "started"
 		}
 		fmt.Fprintln(&b, task.UID, status, task.Node, task.Job, task.Role, task.Priority, task.SchedulingGated, task.TerminationOverdue, task.Invalid,
-			task.Shape.Value())
+			task.Shape.Value(), task.Status.HasNode() && model.AskedBudget(snapshot.Budgets, task) != model.Unasked)
 	}
 	return b.String()
 }

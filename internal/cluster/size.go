@@ -238,14 +238,24 @@ func essentialStatus(status *v1alpha1.PodGroupStatus) v1alpha1.PodGroupStatus {
 	return kept
 }
 
+// maxDisrupted is of how many pods a budget may say that they are evicted and not gone yet: with more the API server evicts none
+// (MaxDisruptedPodSize in kubernetes/pkg/registry/core/pod/storage/eviction.go).
+const maxDisrupted = 2000
+
 // stripBudget returns what is read of a disruption budget. One that is too large covers all pods of its namespace, and allows
 // none to be evicted. The budget itself is not changed.
 func stripBudget(budget *policyv1.PodDisruptionBudget) *policyv1.PodDisruptionBudget {
 	kept := &policyv1.PodDisruptionBudget{ObjectMeta: stripMeta(&budget.ObjectMeta)}
 	kept.Generation, kept.OwnerReferences, kept.Spec.Selector = budget.Generation, nil, budget.Spec.Selector
+	kept.Spec.UnhealthyPodEvictionPolicy = budget.Spec.UnhealthyPodEvictionPolicy
 	kept.Status.ObservedGeneration, kept.Status.DisruptionsAllowed = budget.Status.ObservedGeneration, budget.Status.DisruptionsAllowed
+	kept.Status.CurrentHealthy, kept.Status.DesiredHealthy = budget.Status.CurrentHealthy, budget.Status.DesiredHealthy
+	if len(budget.Status.DisruptedPods) > maxDisrupted {
+		kept.Status.DisruptionsAllowed = 0
+	}
 	if tooLarge(kept, kept.Size()) != "" {
-		kept.Spec.Selector, kept.Status.DisruptionsAllowed = &metav1.LabelSelector{}, 0
+		kept.Spec = policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{}}
+		kept.Status = policyv1.PodDisruptionBudgetStatus{}
 	}
 	return kept
 }

@@ -185,6 +185,9 @@ func stripStatus(status *corev1.PodStatus, nominated string) corev1.PodStatus {
 		ContainerStatuses:                    stripContainerStatuses(status.ContainerStatuses),
 		InitContainerStatuses:                stripInitStatuses(status),
 	}
+	if model.IsReady(status) {
+		stripped.Reason = model.ReasonReady
+	}
 	for i := range status.Conditions {
 		switch status.Conditions[i].Type {
 		case corev1.PodScheduled, corev1.DisruptionTarget, corev1.PodResizePending:

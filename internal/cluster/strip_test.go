@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 func TestStrip(t *testing.T) {
@@ -30,7 +31,7 @@ func TestStrip(t *testing.T) {
 		{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}},
 	}
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", ImageID: "x"}}
-	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady}, {Type: corev1.PodScheduled}}
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}, {Type: corev1.PodScheduled}}
 	before := p.DeepCopy()
 
 	want := pod("p", of("g"), label("app", "x"), annotation("isolcpu.tutti.dev/cpus", "2"),
@@ -38,7 +39,7 @@ func TestStrip(t *testing.T) {
 	want.OwnerReferences = p.OwnerReferences
 	want.Spec.Containers[0].Ports = c.Ports
 	want.Spec.Volumes = p.Spec.Volumes[1:]
-	want.Status.Conditions = p.Status.Conditions[1:]
+	want.Status.Conditions, want.Status.Reason = p.Status.Conditions[1:], model.ReasonReady
 	bound := want.DeepCopy()
 	metav1.SetMetaDataAnnotation(&want.ObjectMeta, "example.com/big", "x")
 	if diff := cmp.Diff(want, StripPod(p)); diff != "" {

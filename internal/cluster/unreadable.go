@@ -70,6 +70,7 @@ func (r *podState) keepIdentity(before *podState, refused *model.Refusal) {
 func identityOfPod(pod *corev1.Pod) *corev1.Pod {
 	known := stripFinished(pod)
 	known.Spec.NodeName, known.Status.NominatedNodeName = pod.Spec.NodeName, pod.Status.NominatedNodeName
+	known.Status.Reason = pod.Status.Reason
 	if held, holds := pod.Annotations[isolated.AssignedAnnotation]; holds {
 		metav1.SetMetaDataAnnotation(&known.ObjectMeta, isolated.AssignedAnnotation, held)
 	}

@@ -182,6 +182,10 @@ func (w *world) stepBudget() Event {
 		b.UID, b.Generation = old.UID, old.Generation+int64(w.number(1, "changed"))
 		b.Status.ObservedGeneration = b.Generation - int64(w.number(1, "behind"))
 	}
+	b.Status.CurrentHealthy, b.Status.DesiredHealthy = int32(w.number(2, "healthy")), int32(w.number(2, "desired"))
+	if w.chance(3, "policy") {
+		b.Spec.UnhealthyPodEvictionPolicy = new(policyv1.AlwaysAllow)
+	}
 	if w.chance(5, "selector that cannot be read") {
 		b.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Resembles"}}
 	}
@@ -313,7 +317,10 @@ func (w *world) stepPod() Event {
 	case 9:
 		w.minMember(p)
 	case 0, 1:
-		p.Status.Phase = corev1.PodRunning
+		p.Status.Phase, p.Status.Conditions = corev1.PodRunning, slices.DeleteFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady })
+		if w.chance(2, "ready") {
+			isReady(p)
+		}
 		if p.Spec.NodeName == "" {
 			p.Status.Phase = corev1.PodPending
 			p.Spec.NodeName, p.Status.NominatedNodeName = w.name("n", 4), "" // one write does both

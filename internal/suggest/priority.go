@@ -13,7 +13,7 @@ import (
 const highestPriority = 1_000_000_000
 
 // preemption returns what would let the job start at the cost of others: that it may evict at all, or the lowest priority
-// that lets it evict enough of them. It counts on no pod that a disruption budget covers.
+// that lets it evict enough of them. It counts on no pod that does not go without a disruption budget.
 func (q *search) preemption() *Change {
 	if !q.options.Preempts {
 		return nil
@@ -81,7 +81,7 @@ func (q *search) evictable(unit *framework.EvictionUnit) bool {
 			return false
 		case task.Status != model.Bound && task.Status != model.Running:
 			continue
-		case q.session.Snapshot.EvictionBackoff[task.UID] != nil || q.covered(task):
+		case q.session.Snapshot.EvictionBackoff[task.UID] != nil || q.asksBudget(task):
 			return false
 		}
 		unit.Tasks = append(unit.Tasks, task)
@@ -89,9 +89,8 @@ func (q *search) evictable(unit *framework.EvictionUnit) bool {
 	return len(unit.Tasks) > 0
 }
 
-func (q *search) covered(task *model.Task) bool {
-	budgets := q.session.Snapshot.Budgets
-	return slices.ContainsFunc(budgets, func(budget model.Budget) bool { return budget.Covers(task) })
+func (q *search) asksBudget(task *model.Task) bool {
+	return model.AskedBudget(q.session.Snapshot.Budgets, task) != model.Unasked
 }
 
 // startsAbove reports whether the job would start with such a priority if all tasks were evicted that could be then.
@@ -149,7 +148,7 @@ func (q *search) singles(job *model.Job, priority int32) (units []framework.Evic
 	q.left -= 1 + len(job.Tasks)/8
 	for _, task := range job.Tasks {
 		up := task.Status == model.Bound || task.Status == model.Running
-		if up && q.session.Snapshot.EvictionBackoff[task.UID] == nil && !q.covered(task) {
+		if up && q.session.Snapshot.EvictionBackoff[task.UID] == nil && !q.asksBudget(task) {
 			units = append(units, framework.EvictionUnit{Job: job, Tasks: []*model.Task{task}})
 		}
 	}

@@ -35,7 +35,7 @@ func (s *environment) advise() string {
 // the scheduler does.
 func (s *environment) eachAdvice(budget int, tell func(*model.Job, suggest.Suggestions)) {
 	known := s.state.Snapshot(s.world.now)
-	known.Budgets, known.EvictionBackoff = s.world.allBudgets(), s.spared
+	known.EvictionBackoff = s.spared
 	copied, replica := s.state.Copy(s.world.now), cluster.NewReplica()
 	replica.Follow(copied)
 	s.view.SharedLister = replica

@@ -37,6 +37,7 @@
 //	                  whole, since when they wait, what is reserved for them; and when a job of a queue last started
 //	reject POD...     the binds of these pods have failed; with [hold=30s] their jobs are left alone for so long
 //	run [POD...]      pods, or all that are bound, begin to run
+//	ready POD..., unready POD...   pods that run are ready, or not ready any more
 //	finish POD...     pods succeed
 //	fail POD...       pods fail
 //	terminate POD...  pods are being deleted, from now on, with [grace=30s]
@@ -61,7 +62,7 @@
 //	preempt n1 a-0 b-0    these should leave n1 in place of others; preempt n1   no pod should
 //	fail preempt          it fails when asked so
 //
-// A pod that is made running began to run when it was made. What a cycle reserves is written "reserve: for JOB MEMBERS on NODE,
+// A pod that is made running began to run when it was made, and is ready, but for one that says unready. What a cycle reserves is written "reserve: for JOB MEMBERS on NODE,
 // ...; since TIME, expected start TIME", and "reserve: nothing for JOB" when it ends.
 //
 // Lines of objects are a kind, a name and words key=value. A name may be NAMESPACE/NAME, and may hold one range {0..3}.
@@ -78,7 +79,7 @@
 //	pod p claim=data annotations=a/b=c image=cuda deadline=60s grace=1h
 //	pod p init.cpu=2 sidecar.cpu=1 overhead.cpu=1 pod.cpu=4
 //	class high value=1000 preemption=Never
-//	budget web allowed=1 selector=app=web
+//	budget web allowed=1 selector=app=web unready=AlwaysAllow healthy=3/2 behind=1   3 of 2 pods are healthy, the status is old
 //	queue team-a parent=research weight=3 limit=cpu:4,nvidia.com/gpu:8 guarantee=cpu:2 selector=team=a paused
 //
 // Pods that a cycle evicts are seen to be deleted, and so are nominations, when its binds are confirmed. The grace of a pod that

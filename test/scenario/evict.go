@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,15 +26,6 @@ const defaultGrace = 30 * time.Second
 type evictionLoop struct {
 	victim, beneficiary string
 	right               model.Right
-}
-
-func (w *world) allBudgets() []model.Budget {
-	budgets := make([]model.Budget, 0, len(w.budgets))
-	for _, budget := range w.budgets {
-		budgets = append(budgets, *budget)
-	}
-	slices.SortFunc(budgets, func(a, b model.Budget) int { return model.CompareBudgets(&a, &b) })
-	return budgets
 }
 
 // takeEvictions takes the evictions and nominations of a decision, and holds them to what can be known from outside.
@@ -113,20 +105,35 @@ func (s *environment) overstays(pod *corev1.Pod, beneficiary model.JobKey) bool 
 	return guest && said != nil && !s.world.now.Before(first.Add(time.Duration(*said+60)*time.Second))
 }
 
-// spend is invariant I14: the budgets of an evicted pod allow it.
+// spend is invariant I14: the API server evicts the pod, since it has not started or is not ready and its budget does not hold it
+// then, or its one budget allows it.
 func (s *environment) spend(pod *corev1.Pod) error {
+	var over []string
 	for _, name := range slices.Sorted(maps.Keys(s.world.budgets)) {
-		budget := s.world.budgets[name]
-		if budget.Namespace != pod.Namespace || !budget.Selector.Matches(labels.Set(pod.Labels)) {
-			continue
+		selector, err := metav1.LabelSelectorAsSelector(s.world.budgets[name].Spec.Selector)
+		if err == nil && s.world.budgets[name].Namespace == pod.Namespace && selector.Matches(labels.Set(pod.Labels)) {
+			over = append(over, name)
 		}
-		if budget.Allowed <= 0 {
-			return fmt.Errorf("invariant I14: budget %s does not allow the eviction of %s", name, pod.Name)
-		}
-		less := *budget
-		less.Allowed--
-		s.world.budgets[name] = &less
 	}
+	if pod.Status.Phase == corev1.PodPending || len(over) == 0 {
+		return nil
+	}
+	if len(over) > 1 {
+		return fmt.Errorf("invariant I14: %s is evicted, and budgets %v cover it", pod.Name, over)
+	}
+	budget := s.world.budgets[over[0]].DeepCopy()
+	ready := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+	status, policy := &budget.Status, budget.Spec.UnhealthyPodEvictionPolicy
+	switch {
+	case !ready && (policy != nil && *policy == policyv1.AlwaysAllow || status.DesiredHealthy > 0 && status.CurrentHealthy >= status.DesiredHealthy):
+		return nil
+	case status.ObservedGeneration < budget.Generation, status.DisruptionsAllowed <= 0:
+		return fmt.Errorf("invariant I14: budget %s does not allow the eviction of %s", over[0], pod.Name)
+	}
+	status.DisruptionsAllowed--
+	s.world.replaceBudget(over[0], budget)
 	return nil
 }
 

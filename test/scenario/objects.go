@@ -8,12 +8,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/labels"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // This file turns lines into objects as users and kubelets would write them. Identity and time are the world's.
@@ -131,18 +131,26 @@ func newClass(words []word) (*schedulingv1.PriorityClass, error) {
 	return class, nil
 }
 
-// newBudget reads how many of the pods that the selector finds may be evicted.
-func newBudget(one line) (*model.Budget, error) {
-	budget := &model.Budget{Namespace: one.namespace, Name: one.name, Selector: labels.Everything()}
+// newBudget reads how many of the pods that the selector finds may be evicted, healthy=IS/DESIRED, what becomes of unready ones, and
+// by how many generations the disruption controller is behind.
+func newBudget(one line) (*policyv1.PodDisruptionBudget, error) {
+	budget := &policyv1.PodDisruptionBudget{Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{}}}
 	for _, w := range one.words {
 		var err error
 		switch w.key {
 		case "allowed":
-			budget.Allowed, err = number(w)
+			budget.Status.DisruptionsAllowed, err = number(w)
 		case "selector":
-			var match map[string]string
-			match, err = pairs(w.value)
-			budget.Selector = labels.SelectorFromSet(match)
+			budget.Spec.Selector.MatchLabels, err = pairs(w.value)
+		case "unready":
+			policy := policyv1.UnhealthyPodEvictionPolicyType(w.value)
+			budget.Spec.UnhealthyPodEvictionPolicy = &policy
+		case "healthy":
+			_, err = fmt.Sscanf(w.value, "%d/%d", &budget.Status.CurrentHealthy, &budget.Status.DesiredHealthy)
+		case "behind":
+			var n int32
+			n, err = number(w)
+			budget.Status.ObservedGeneration = -int64(n)
 		default:
 			err = fmt.Errorf("a budget has no %q", w.key)
 		}

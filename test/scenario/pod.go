@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +19,15 @@ type draft struct {
 	requests, initial, beside, over, overall corev1.ResourceList
 	// initialPorts and besidePorts are the ports of the containers that need not be there.
 	initialPorts, besidePorts []corev1.ContainerPort
+	// unready reports that the pod is not ready although it runs.
+	unready bool
+}
+
+// setReady makes a pod ready or unready, as its kubelet does.
+func setReady(pod *corev1.Pod, ready bool) {
+	status := map[bool]corev1.ConditionStatus{true: corev1.ConditionTrue, false: corev1.ConditionFalse}[ready]
+	others := slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady })
+	pod.Status.Conditions = append(others, corev1.PodCondition{Type: corev1.PodReady, Status: status})
 }
 
 func newPod(words []word) (*corev1.Pod, error) {
@@ -41,6 +51,9 @@ func newPod(words []word) (*corev1.Pod, error) {
 
 // finish writes down what was read of the containers; a sidecar starts before the init container.
 func (d *draft) finish() {
+	if d.pod.Status.Phase == corev1.PodRunning {
+		setReady(d.pod, !d.unready)
+	}
 	spec := &d.pod.Spec
 	spec.Containers[0].Resources.Requests = d.requests
 	always := corev1.ContainerRestartPolicyAlways
@@ -183,6 +196,8 @@ func (d *draft) readIdentity(w word) (done bool, err error) {
 		pod.Status.Conditions = nil
 	case "phase":
 		pod.Status.Phase = corev1.PodPhase(w.value)
+	case "unready":
+		d.unready = true
 	case "gates":
 		for _, name := range strings.Split(w.value, ",") {
 			pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: name})

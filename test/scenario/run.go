@@ -231,7 +231,10 @@ func (s *environment) applyEvents(command string, names []string, options map[st
 		return w.changePods(names, func(pod *corev1.Pod) {
 			began := metav1.NewTime(w.now)
 			pod.Status.Phase, pod.Status.StartTime = corev1.PodRunning, &began
+			setReady(pod, true)
 		})
+	case "ready", "unready":
+		return w.changePods(names, func(pod *corev1.Pod) { setReady(pod, command == "ready") })
 	case "finish":
 		return phase(corev1.PodSucceeded)
 	case "fail":

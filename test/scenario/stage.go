@@ -184,7 +184,7 @@ func (s *environment) compareWithUncached(o *outcome) error {
 // session runs one session on what the state knows.
 func (s *environment) session(options framework.Options) *outcome {
 	o := &outcome{snapshot: s.state.Snapshot(s.world.now)}
-	o.snapshot.Budgets, o.snapshot.EvictionBackoff, o.snapshot.JobBackoff = s.world.allBudgets(), s.spared, map[model.JobKey]*model.Refusal{}
+	o.snapshot.EvictionBackoff, o.snapshot.JobBackoff = s.spared, map[model.JobKey]*model.Refusal{}
 	for job, until := range s.held {
 		if until.After(s.world.now) {
 			o.snapshot.JobBackoff[job] = &model.Refusal{Code: model.BindFailed, Detail: "the API server has refused to bind it"}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -41,7 +42,7 @@ type world struct {
 	namespaces map[string]*corev1.Namespace
 	queues     map[string]*v1alpha1.Queue
 	// budgets are by namespace/name.
-	budgets map[string]*model.Budget
+	budgets map[string]*policyv1.PodDisruptionBudget
 
 	// cycle counts changes after which one job may be above another that was above it.
 	cycle int
@@ -56,7 +57,7 @@ func newWorld(hear func(cluster.Event)) *world {
 		nodes: map[string]*corev1.Node{}, pods: map[string]*corev1.Pod{},
 		foreign: map[model.JobKey]*unstructured.Unstructured{}, readings: map[model.Source]cluster.Reading{},
 		groups: map[string]*v1alpha1.PodGroup{}, classes: map[string]*schedulingv1.PriorityClass{},
-		namespaces: map[string]*corev1.Namespace{}, budgets: map[string]*model.Budget{}, queues: map[string]*v1alpha1.Queue{},
+		namespaces: map[string]*corev1.Namespace{}, budgets: map[string]*policyv1.PodDisruptionBudget{}, queues: map[string]*v1alpha1.Queue{},
 	}
 }
 
@@ -162,8 +163,7 @@ func (w *world) applyLine(one line) error {
 		if err != nil {
 			return err
 		}
-		w.budgets[key(one.namespace, one.name)] = budget
-		return nil
+		return w.setBudget(budget, one)
 	case "coscheduling", "volcano", "kubernetes", "jobset", "leaderworkerset":
 		return w.setForeign(one)
 	case "read":
@@ -214,6 +214,24 @@ func (w *world) setGroup(group *v1alpha1.PodGroup, one line) error {
 	w.groups[name] = group
 	w.tell(cluster.Event{Kind: cluster.KindGroup, Group: group})
 	return nil
+}
+
+func (w *world) setBudget(budget *policyv1.PodDisruptionBudget, one line) error {
+	name := key(one.namespace, one.name)
+	if err := w.stamp(budget, known(w.budgets[name]), one); err != nil {
+		return err
+	}
+	budget.Status.ObservedGeneration += budget.Generation // behind by what the line says
+	w.replaceBudget(name, budget)
+	return nil
+}
+
+// replaceBudget tells of a new version of a budget.
+func (w *world) replaceBudget(name string, budget *policyv1.PodDisruptionBudget) {
+	w.revision++
+	budget.ResourceVersion = strconv.Itoa(w.revision)
+	w.budgets[name] = budget
+	w.tell(cluster.Event{Kind: cluster.KindBudget, Budget: budget})
 }
 
 func (w *world) setNamespace(namespace *corev1.Namespace, one line) error {
@@ -309,8 +327,9 @@ func (w *world) remove(kind string, names []string) error {
 			event.Node.ResourceVersion = version
 			delete(w.nodes, name)
 		case kind == "budget" && w.budgets[name] != nil:
+			event.Kind, event.Budget = cluster.KindBudget, w.budgets[name].DeepCopy()
+			event.Budget.ResourceVersion = version
 			delete(w.budgets, name)
-			continue
 		case kind == "group" && group != nil:
 			event.Kind, event.Group = cluster.KindGroup, group.DeepCopy()
 			event.Group.ResourceVersion = version
@@ -391,6 +410,9 @@ func (w *world) tellAll(state *cluster.State) {
 	w.tellForeign(func(event cluster.Event) { state.Apply(event) })
 	for _, queue := range w.queues {
 		state.Apply(cluster.Event{Kind: cluster.KindQueue, Queue: queue})
+	}
+	for _, budget := range w.budgets {
+		state.Apply(cluster.Event{Kind: cluster.KindBudget, Budget: budget})
 	}
 	for _, pod := range w.pods {
 		state.Apply(cluster.Event{Kind: cluster.KindPod, Pod: cluster.KeptPod(pod)})

@@ -9,23 +9,23 @@ type pdbBudget struct {
 	budgets []model.Budget
 	// strict reports that a plan which asks too much of a budget is none.
 	strict bool
-	// used is by budget, of all plans that were decided in this run, or before and are not carried out yet.
+	// used is by budget, of all plans that were decided in this run, or before and are not carried out yet. Behind the budgets comes
+	// one that allows nothing, for the pods that more than one covers: the Eviction API never evicts these.
 	used []int32
-	// violations has the budgets of each task, once it was asked for.
-	violations map[*model.Task][]int
+	// asked has what model.AskedBudget says of each task, once it was asked for.
+	asked map[*model.Task]int
 }
 
 func newPDBBudget(snapshot *model.Snapshot, strict bool) *pdbBudget {
-	g := &pdbBudget{budgets: snapshot.Budgets, strict: strict, used: make([]int32, len(snapshot.Budgets)), violations: map[*model.Task][]int{}}
+	g := &pdbBudget{budgets: snapshot.Budgets, strict: strict, asked: map[*model.Task]int{}}
 	if len(g.budgets) == 0 {
 		return g
 	}
+	g.used = make([]int32, len(g.budgets)+1)
 	for _, node := range snapshot.Nodes {
 		for _, task := range node.Tasks {
 			if evictionPending(task) {
-				for _, budget := range g.budgetsOf(task) {
-					g.used[budget]++
-				}
+				g.charge(g.used, task, 1)
 			}
 		}
 	}
@@ -37,21 +37,27 @@ func evictionPending(task *model.Task) bool {
 	return task.Status == model.Releasing && task.Pod.DeletionTimestamp == nil
 }
 
-// budgetsOf returns the budgets that count the task.
-func (g *pdbBudget) budgetsOf(task *model.Task) []int {
+// charge adds the eviction of a task to sums by budget, or takes it off. A task that goes without its budget costs it nothing.
+func (g *pdbBudget) charge(sums []int32, task *model.Task, sign int32) {
 	if len(g.budgets) == 0 {
-		return nil
+		return
 	}
-	over, known := g.violations[task]
+	asked, known := g.asked[task]
 	if !known {
-		for i := range g.budgets {
-			if g.budgets[i].Covers(task) {
-				over = append(over, i)
-			}
-		}
-		g.violations[task] = over
+		asked = model.AskedBudget(g.budgets, task)
+		g.asked[task] = asked
 	}
-	return over
+	if asked != model.Unasked {
+		sums[asked] += sign
+	}
+}
+
+// left returns how many more pods a budget lets go.
+func (g *pdbBudget) left(budget int) int32 {
+	if budget == len(g.budgets) {
+		return 0
+	}
+	return max(0, g.budgets[budget].Allowed-g.used[budget])
 }
 
 // violationsWith returns how many pods too many the budgets lose, with so many taken on top of what was decided.
@@ -59,7 +65,7 @@ func (g *pdbBudget) violationsWith(more []int32) int {
 	excess := 0
 	for i := range more {
 		if more[i] > 0 {
-			excess += int(max(0, more[i]-max(0, g.budgets[i].Allowed-g.used[i])))
+			excess += int(max(0, more[i]-g.left(i)))
 		}
 	}
 	return excess

@@ -104,19 +104,42 @@ func (s *search) explainProtected() *model.Refusal {
 	}
 	verdict := &model.Refusal{Detail: "would leave gangs below their minimum"}
 	if all = all.mergeWhole(); s.guard.strict && lax.violationsWith(all.covered) > 0 && s.starts(all) {
-		names := model.NameList{Noun: "PodDisruptionBudget", Reader: s.job.Key.Namespace}
-		allowed, wanted := int32(0), int32(0)
-		for i, covered := range all.covered {
-			budget := &s.guard.budgets[i]
-			if left := max(0, budget.Allowed-s.guard.used[i]); covered > left {
-				names.Add(budget.Namespace, "PodDisruptionBudget "+budget.Namespace+"/"+budget.Name)
-				allowed, wanted = allowed+left, wanted+covered
-			}
-		}
-		verdict.BlockedByBudgets = true
-		verdict.Detail = fmt.Sprintf("protected by %s: %d of %d evictions allowed", names.String(), allowed, wanted)
+		verdict.BlockedByBudgets, verdict.Detail = true, s.describeBudgets(all)
 	}
 	return verdict
+}
+
+// describeBudgets names the budgets of which a plan asks too much, and says how many of the evictions that it asks them for they
+// allow. The budgets over a pod that more than one covers allow none, whatever each of them says.
+func (s *search) describeBudgets(p *plan) string {
+	budgets, allowed, wanted, several := s.guard.budgets, int32(0), int32(0), ""
+	protect := make([]bool, len(budgets))
+	for i, covered := range p.covered {
+		left := s.guard.left(i)
+		if covered <= left {
+			continue
+		}
+		allowed, wanted = allowed+left, wanted+covered
+		if i < len(budgets) {
+			protect[i] = true
+			continue
+		}
+		several = ", none of a pod that more than one covers"
+		for _, u := range p.units {
+			for _, task := range u.tasks {
+				for budget := range budgets {
+					protect[budget] = protect[budget] || s.guard.asked[task] == i && budgets[budget].Covers(task)
+				}
+			}
+		}
+	}
+	names := model.NameList{Noun: "PodDisruptionBudget", Reader: s.job.Key.Namespace}
+	for i := range budgets {
+		if protect[i] {
+			names.Add(budgets[i].Namespace, "PodDisruptionBudget "+budgets[i].Namespace+"/"+budgets[i].Name)
+		}
+	}
+	return fmt.Sprintf("protected by %s: %d of %d evictions allowed%s", names.String(), allowed, wanted, several)
 }
 
 // exhausted says that the job had no turn, in the same words in every cycle in which that is so.

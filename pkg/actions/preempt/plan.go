@@ -17,7 +17,7 @@ type plan struct {
 	claim framework.Claim
 	lost  map[*model.Queue]model.Resources
 	units []victimUnit
-	// lossPerJob is what each source gives; covered is by budget.
+	// lossPerJob is what each source gives; covered is by budget, as pdbBudget.used.
 	lossPerJob map[*victimJob]jobLoss
 	covered    []int32
 }
@@ -29,7 +29,7 @@ type jobLoss struct {
 }
 
 func newPlan(guard *pdbBudget, claim framework.Claim) *plan {
-	p := &plan{guard: guard, claim: claim, lossPerJob: map[*victimJob]jobLoss{}, covered: make([]int32, len(guard.budgets))}
+	p := &plan{guard: guard, claim: claim, lossPerJob: map[*victimJob]jobLoss{}, covered: make([]int32, len(guard.used))}
 	if claim != nil {
 		p.lost = map[*model.Queue]model.Resources{}
 	}
@@ -107,13 +107,8 @@ func (p *plan) violationsWith(u *victimUnit) int {
 }
 
 func (p *plan) markCovered(u *victimUnit, sign int32) {
-	if len(p.covered) == 0 {
-		return
-	}
 	for _, task := range u.tasks {
-		for _, budget := range p.guard.budgetsOf(task) {
-			p.covered[budget] += sign
-		}
+		p.guard.charge(p.covered, task, sign)
 	}
 }
 

@@ -51,6 +51,9 @@ func dependencies(snapshot *model.Snapshot) string {
 		budget := &snapshot.Budgets[i]
 		text(budget.Namespace + "/" + budget.Name + " " + budget.Selector.String())
 		number(uint64(budget.Allowed))
+		if budget.ReleasesUnready {
+			number(math.MaxUint64)
+		}
 	}
 	for _, uid := range slices.Sorted(maps.Keys(snapshot.EvictionBackoff)) {
 		text(string(uid))

@@ -87,7 +87,7 @@ func (s *Session) limitReservations(actions []Action) {
 }
 
 // ApplyReservations makes the accounting of all nodes show the capacity that the job may use: what is kept for others of its
-// priority or above, or of other queues, is taken. But nothing that is only reserved is kept from a job of another queue within
+// priority or above, or of other queues, is taken, and what is nominated to others from a job that may evict nothing. But nothing that is only reserved is kept from a job of another queue within
 // its guarantee. And nothing that is only reserved is kept from a gang that has begun and is below its minimum: the job that
 // has it reserved may wait for the end of that gang, which does not come without the members it lacks. A gang that has lost
 // members is such a one only if those that it has were there before: others may have come by borrowing, and borrow again.
@@ -99,7 +99,7 @@ func (s *Session) ApplyReservations(job *model.Job) {
 }
 
 func (s *Session) viewer(job *model.Job) model.Viewpoint {
-	viewer := model.ViewpointOf(job)
+	viewer := s.Snapshot.ViewpointOf(job)
 	viewer.EndsBefore = s.borrowers[job.Key]
 	if s.precedesAll(job) {
 		viewer.EndsBefore = model.UnrestrictedViewpoint

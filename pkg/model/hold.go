@@ -11,7 +11,8 @@ type HeldCapacity struct {
 	Job JobKey
 	// Queue is the job's; nil while there are no queues.
 	Queue *Queue
-	// Priority is the job's. Jobs of higher priority in its queue ignore the hold, unless it is exclusive.
+	// Priority is the job's. Jobs of higher priority in its queue ignore the hold, unless it is exclusive; what is nominated only
+	// jobs for which pods may be evicted.
 	Priority int32
 	// Exclusive reports that priorities do not count: the capacity is nominated, and there are several queues. Between queues no
 	// priority is compared; and in the job's own, a higher job may have no right to what was freed for this one by a right, would
@@ -42,6 +43,9 @@ type Viewpoint struct {
 	Job      JobKey
 	Queue    *Queue
 	Priority int32
+	// EvictsNone reports that no pod may be evicted for the job. It could not have made a place for itself, so that what pods were
+	// evicted for is kept from it whichever priorities the jobs have: to it, that capacity is used already.
+	EvictsNone bool
 	// Guaranteed is the first queue, from the job's up, that is within its guarantee with the job: nothing is reserved before that
 	// for jobs outside of it. It is nil when there is none.
 	Guaranteed *Queue
@@ -56,9 +60,12 @@ type Viewpoint struct {
 const UnrestrictedViewpoint int64 = -1
 
 // ViewpointOf is the viewpoint of the job.
-func ViewpointOf(job *Job) Viewpoint {
-	return Viewpoint{Job: job.Key, Queue: job.queue, Priority: job.Priority}
+func (s *Snapshot) ViewpointOf(job *Job) Viewpoint {
+	return Viewpoint{Job: job.Key, Queue: job.queue, Priority: job.Priority, EvictsNone: !s.EvictsFor(job)}
 }
+
+// EvictsFor reports whether pods may be evicted for the job at all: it does not say that it preempts none, and its queue takes it.
+func (s *Snapshot) EvictsFor(job *Job) bool { return !job.NeverPreempts && s.QueueRefusal(job) == nil }
 
 // AppliesTo reports whether the held capacity counts as used for the viewpoint. Between queues priorities are not compared: a
 // reservation is kept from all jobs of other queues, but not from what is within a guarantee.
@@ -66,7 +73,7 @@ func (h *HeldCapacity) AppliesTo(from Viewpoint) bool {
 	switch {
 	case h.Job == from.Job || h.isLentTo(from):
 		return false
-	case h.Exclusive:
+	case h.Exclusive || from.EvictsNone && !h.Reserved():
 		return true
 	case h.Queue == from.Queue:
 		return h.Priority >= from.Priority
@@ -126,7 +133,7 @@ func (s *Snapshot) HeldOn(node *Node) []*HeldCapacity {
 }
 
 // SetViewpoint makes the accounting show what the viewpoint may use: capacity held for others of the same or higher priority
-// counts as used, and what is held exclusively. It is no change that a statement makes or undoes; the cost is the difference to
+// counts as used, what is held exclusively, and, where the viewer evicts none, what is nominated. It is no change that a statement makes or undoes; the cost is the difference to
 // the previous viewpoint.
 func (s *Snapshot) SetViewpoint(viewer Viewpoint) {
 	if viewer != s.viewer {
@@ -143,11 +150,12 @@ func (s *Snapshot) EffectiveViewpoint(viewer Viewpoint) Viewpoint {
 	if len(s.holds) == 0 {
 		return Viewpoint{}
 	}
-	owner, compared, until := false, false, int64(0)
+	owner, compared, nominated, until := false, false, false, int64(0)
 	for i := range s.holds {
 		hold := &s.holds[i]
 		owner = owner || hold.Job == viewer.Job
 		compared = compared || hold.Queue == nil || hold.Queue == viewer.Queue
+		nominated = nominated || !hold.Reserved() && !hold.Exclusive
 		if hold.isLentTo(viewer) && (until == 0 || hold.LentUntil < until) {
 			until = hold.LentUntil
 		}
@@ -158,6 +166,7 @@ func (s *Snapshot) EffectiveViewpoint(viewer Viewpoint) Viewpoint {
 	if !compared {
 		viewer.Queue, viewer.Priority = nil, 0
 	}
+	viewer.EvictsNone = viewer.EvictsNone && nominated
 	if viewer.EndsBefore != UnrestrictedViewpoint {
 		viewer.EndsBefore = until // when the first of the reservations starts that it may use; the others start later
 	}

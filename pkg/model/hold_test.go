@@ -10,7 +10,7 @@ import (
 )
 
 // TestHoldsAreSeenByWhomTheyConcern: in any order of changes, what counts as used on a node is exactly what is held for
-// others of the same or a higher priority.
+// others of the same or a higher priority, and what is nominated to others where the viewer evicts none.
 func TestHoldsAreSeenByWhomTheyConcern(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := &Snapshot{Dimensions: NewDimensions()}
@@ -34,7 +34,10 @@ func TestHoldsAreSeenByWhomTheyConcern(t *testing.T) {
 				s.SetNodes(nodes[:rapid.IntRange(1, 3).Draw(t, "nodes")])
 				s.SetHeld(slices.Clone(held))
 			default:
-				s.SetViewpoint(Viewpoint{Job: rapid.SampledFrom(jobs).Draw(t, "viewer"), Priority: rapid.Int32Range(0, 3).Draw(t, "priority")})
+				s.SetViewpoint(Viewpoint{
+					Job: rapid.SampledFrom(jobs).Draw(t, "viewer"), Priority: rapid.Int32Range(0, 3).Draw(t, "priority"),
+					EvictsNone: rapid.Bool().Draw(t, "evicts none"),
+				})
 			}
 			for _, node := range s.Nodes {
 				if want := hiddenOn(node, held, s.Viewpoint()); node.Reserved.At(0) != want || node.free(0, Idle) != 9-want {
@@ -50,7 +53,8 @@ func TestHoldsAreSeenByWhomTheyConcern(t *testing.T) {
 
 func hiddenOn(node *Node, held []HeldCapacity, viewer Viewpoint) (sum int64) {
 	for _, hold := range held {
-		if hold.Node == node.Name && hold.Job != viewer.Job && (hold.Priority >= viewer.Priority || hold.Exclusive) {
+		nominated := hold.Pod != PodRef{}
+		if hold.Node == node.Name && hold.Job != viewer.Job && (hold.Priority >= viewer.Priority || hold.Exclusive || nominated && viewer.EvictsNone) {
 			sum += hold.Request.At(0)
 		}
 	}
@@ -60,11 +64,15 @@ func hiddenOn(node *Node, held []HeldCapacity, viewer Viewpoint) (sum int64) {
 func drawHolds(t *rapid.T, jobs []JobKey) []HeldCapacity {
 	var holds []HeldCapacity
 	for i := range rapid.IntRange(0, 5).Draw(t, "holds") {
+		pod := PodRef{UID: types.UID(fmt.Sprint(i))}
+		if rapid.IntRange(0, 3).Draw(t, "reserved") == 0 {
+			pod = PodRef{}
+		}
 		holds = append(holds, HeldCapacity{
 			Job: rapid.SampledFrom(jobs).Draw(t, "owner"), Priority: rapid.Int32Range(0, 3).Draw(t, "of priority"),
 			Exclusive: rapid.Bool().Draw(t, "exclusive"),
 			Node:      rapid.SampledFrom([]string{"n0", "n1", "n2", "gone"}).Draw(t, "node"),
-			Pod:       PodRef{UID: types.UID(fmt.Sprint(i))}, Request: Resources{rapid.Int64Range(0, 4).Draw(t, "request")},
+			Pod:       pod, Request: Resources{rapid.Int64Range(0, 4).Draw(t, "request")},
 		})
 	}
 	slices.SortFunc(holds, func(a, b HeldCapacity) int { return CompareHeld(&a, &b) })

@@ -164,7 +164,7 @@ func TestViewpoint_isWhatDecides(t *testing.T) {
 	viewers := []model.Viewpoint{
 		{Job: key("x")}, {Job: key("y")}, {Job: key("early")}, {Job: key("x"), Priority: 6}, {Job: key("x"), EndsBefore: 50},
 		{Job: key("y"), EndsBefore: 90}, {Job: key("x"), EndsBefore: 150}, {Job: key("y"), EndsBefore: 300}, {Job: key("x"), EndsBefore: model.UnrestrictedViewpoint},
-		{Job: key("freed"), Priority: 6},
+		{Job: key("freed"), Priority: 6}, {Job: key("x"), EvictsNone: true}, {Job: key("x"), Priority: 6, EvictsNone: true},
 	}
 	room := map[model.Viewpoint]int64{}
 	for _, viewer := range viewers {

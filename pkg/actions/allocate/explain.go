@@ -5,17 +5,18 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// explainReserved adds to a refusal the jobs that capacity is held for: those that others were evicted for and that the job is
-// not above. What backfill reserves it explains itself.
+// explainReserved adds to a refusal the jobs that capacity is held for: those that others were evicted for and that the job may
+// not use. What backfill reserves it explains itself.
 func explainReserved(session *framework.Session, job *model.Job, refusal *model.Refusal) *model.Refusal {
 	if len(session.Snapshot.Held()) == 0 || refusal.Code != model.InsufficientResources && refusal.Code != model.NoDomainFits {
 		return refusal
 	}
 	owners, nodes := model.NameList{Noun: "job", Reader: job.Key.Namespace}, model.NameList{Noun: "node"}
+	viewer := session.Snapshot.ViewpointOf(job)
 	seenOwner, seenNode := map[model.JobKey]bool{}, map[string]bool{}
 	for i := range session.Snapshot.Held() {
 		hold := &session.Snapshot.Held()[i]
-		if hold.Reserved() || hold.Job == job.Key || hold.Priority < job.Priority && !hold.Exclusive {
+		if hold.Reserved() || !hold.AppliesTo(viewer) {
 			continue
 		}
 		if !seenOwner[hold.Job] {

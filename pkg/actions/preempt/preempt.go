@@ -53,7 +53,7 @@ func (a *action) Resume(session *framework.Session, deferred []*model.Job) { a.p
 
 // MayPreempt reports whether there are possible victims for the job.
 func (a *action) MayPreempt(session *framework.Session, job *model.Job) bool {
-	if job.NeverPreempts || session.Snapshot.QueueRefusal(job) != nil {
+	if !session.Snapshot.EvictsFor(job) {
 		return false
 	}
 	if a.rules != nil {

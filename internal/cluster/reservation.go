@@ -80,6 +80,10 @@ func (s *State) writeReservation(r *model.Reservation) *v1alpha1.Reservation {
 		until := metav1.NewTime(r.Until)
 		object.Until = &until
 	}
+	if !r.GaveWay.IsZero() {
+		gaveWay := metav1.NewTime(r.GaveWay)
+		object.GaveWay = &gaveWay
+	}
 	for _, room := range r.Nodes {
 		object.Nodes = append(object.Nodes, v1alpha1.ReservedNode{
 			Name: room.Node, Members: room.Members, Resources: s.dimensions.List(room.Request),
@@ -96,6 +100,9 @@ func (s *State) parseReservation(object *v1alpha1.Reservation) *model.Reservatio
 	}
 	if object.Until != nil {
 		r.Until = object.Until.Time
+	}
+	if object.GaveWay != nil {
+		r.GaveWay = object.GaveWay.Time
 	}
 	for _, node := range object.Nodes {
 		offered, _ := s.divide(node.Resources)

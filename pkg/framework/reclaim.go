@@ -22,6 +22,9 @@ type Reclaimer interface {
 	// GuaranteeFor returns the first queue, from the job's up, that is within its guarantee with the minimum of the job, as the
 	// session stands; nil when none is.
 	GuaranteeFor(job *model.Job) *model.Queue
+	// GivesWay reports whether what is kept for a job gives way to a job of another queue, as the session stands: with the minimum
+	// of each, its own queue would hold more than its share and that of the other no more than its own.
+	GivesWay(holder, job *model.Job) bool
 }
 
 // Claim is what a job may take by one right.

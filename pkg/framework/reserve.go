@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -54,6 +55,89 @@ func (s *Session) UseReservedUntil(job *model.Job, gone int64) {
 	s.ApplyReservations(job)
 }
 
+// TakeReserved calls the function, which looks for capacity for the job and reports whether it was found. Until it ends the job
+// sees capacity that is reserved for jobs of other queues and gives way to it, and pods may be evicted for it. Reservations of
+// which it has used capacity then have given way.
+func (s *Session) TakeReserved(job *model.Job, find func() bool) (found bool) {
+	if !s.Snapshot.ReservesOutside(job.InQueue()) {
+		return find()
+	}
+	before := map[*model.Job][]model.Resources{}
+	s.taker = taker{job: job.Key}
+	for _, holder := range s.givingWayTo(job) {
+		held, _ := s.Reservation(holder)
+		before[holder] = s.present(held)
+		s.taker.givesWay += holder.Key.String() + "\n"
+	}
+	s.ApplyReservations(job)
+	found = find()
+	s.taker = taker{}
+	s.ApplyReservations(job)
+	for _, holder := range s.Snapshot.Jobs {
+		if found && before[holder] != nil {
+			s.noteGivenWay(holder, before[holder])
+		}
+	}
+	return found
+}
+
+// taker is the job that uses what is reserved for others, and the keys of the jobs that give way to it, each on a line of its own.
+type taker struct {
+	job      model.JobKey
+	givesWay string
+}
+
+// GivesWay reports whether what is reserved for a job gives way to a job of another queue.
+func (s *Session) GivesWay(holder, job *model.Job) bool {
+	held, _ := s.Reservation(holder)
+	return held != nil && held.GivesWay() && len(s.slots.reclaim) > 0 && s.Snapshot.CrossesQueues(holder, job) &&
+		s.slots.reclaim[0].GivesWay(holder, job)
+}
+
+func (s *Session) givingWayTo(job *model.Job) (holders []*model.Job) {
+	for _, hold := range s.Snapshot.Held() {
+		if !hold.Reserved() || len(holders) > 0 && holders[len(holders)-1].Key == hold.Job {
+			continue
+		}
+		if holder := s.Snapshot.Job(hold.Job); holder != nil && !slices.Contains(holders, holder) && s.GivesWay(holder, job) {
+			holders = append(holders, holder)
+		}
+	}
+	return holders
+}
+
+// present returns, by node of a reservation, the part of what is reserved there that is idle, or being released.
+func (s *Session) present(held *model.Reservation) (present []model.Resources) {
+	for _, reserved := range held.Nodes {
+		part := reserved.Request.Clone()
+		for r := range part {
+			if node := s.Snapshot.Node(reserved.Node); node != nil {
+				part[r] = min(part[r], node.Idle.At(r)+node.Releasing.At(r)-node.Pipelined.At(r))
+			}
+		}
+		present = append(present, part)
+	}
+	return present
+}
+
+// noteGivenWay writes down in the holder's reservation that it gave way, unless it has by then, or has all that it had.
+func (s *Session) noteGivenWay(holder *model.Job, before []model.Resources) {
+	held, _ := s.Reservation(holder)
+	if held == nil || !held.GaveWay.IsZero() {
+		return
+	}
+	for i, now := range s.present(held) {
+		for r := range now {
+			if now[r] < before[i][r] {
+				gaveWay := *held
+				gaveWay.GaveWay = s.Snapshot.Now.UTC().Truncate(time.Second)
+				s.Reserve(holder, &gaveWay)
+				return
+			}
+		}
+	}
+}
+
 // WakeAt reports that time alone may change an answer of this session at that moment, however little else happens.
 func (s *Session) WakeAt(at time.Time) {
 	if s.wake.IsZero() || at.Before(s.wake) {
@@ -87,8 +171,9 @@ func (s *Session) limitReservations(actions []Action) {
 }
 
 // ApplyReservations makes the accounting of all nodes show the capacity that the job may use: what is kept for others of its
-// priority or above, or of other queues, is taken, and what is nominated to others from a job that may evict nothing. But nothing that is only reserved is kept from a job of another queue within
-// its guarantee. And nothing that is only reserved is kept from a gang that has begun and is below its minimum: the job that
+// priority or above, or of other queues, is taken, and what is nominated to others from a job that may evict nothing. But nothing
+// that is only reserved is kept from a job of another queue within its guarantee, nor what gives way to it in TakeReserved. And
+// nothing that is only reserved is kept from a gang that has begun and is below its minimum: the job that
 // has it reserved may wait for the end of that gang, which does not come without the members it lacks. A gang that has lost
 // members is such a one only if those that it has were there before: others may have come by borrowing, and borrow again.
 // SelectNode, Feasible and statements do so for the task's job; a caller that reads the accounting of nodes calls it first.
@@ -101,6 +186,10 @@ func (s *Session) ApplyReservations(job *model.Job) {
 func (s *Session) viewer(job *model.Job) model.Viewpoint {
 	viewer := s.Snapshot.ViewpointOf(job)
 	viewer.EndsBefore = s.borrowers[job.Key]
+	viewer.ForVictims = len(s.Snapshot.Held()) > 0 && hasNomination(job)
+	if s.taker.job == job.Key {
+		viewer.GivesWay, viewer.ForVictims = s.taker.givesWay, true
+	}
 	if s.precedesAll(job) {
 		viewer.EndsBefore = model.UnrestrictedViewpoint
 	}

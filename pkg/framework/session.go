@@ -71,6 +71,8 @@ type Session struct {
 	nominated map[types.UID]bool
 	// borrowers are the jobs that may use capacity which is reserved for others, and when they will be gone.
 	borrowers map[model.JobKey]int64
+	// taker is the job that TakeReserved was called for; zero when none was.
+	taker taker
 	// fitsEmpty is what FitsEmptyNode has found.
 	fitsEmpty map[model.Shape]bool
 	// precedes is what precedesHolders has found since the last decision.

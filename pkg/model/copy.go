@@ -31,7 +31,7 @@ func (s *Snapshot) Copy() *Snapshot {
 		jobs[i].queue = counterpart(job.queue, copied.Queues)
 		copied.Jobs[i] = &jobs[i]
 	}
-	copied.holds, copied.kept = slices.Clone(s.holds), slices.Clone(s.kept)
+	copied.holds, copied.kept, copied.charged = slices.Clone(s.holds), slices.Clone(s.kept), slices.Clone(s.charged)
 	for i, node := range copied.kept {
 		copied.holds[i].Queue = counterpart(s.holds[i].Queue, copied.Queues)
 		if node != nil {

@@ -3,6 +3,7 @@ package model
 import (
 	"cmp"
 	"slices"
+	"strings"
 )
 
 // HeldCapacity is capacity on a node that is held for a job before its members use it: nominated to a member for which others
@@ -49,6 +50,11 @@ type Viewpoint struct {
 	// Guaranteed is the first queue, from the job's up, that is within its guarantee with the job: nothing is reserved before that
 	// for jobs outside of it. It is nil when there is none.
 	Guaranteed *Queue
+	// GivesWay has the keys of the jobs of other queues whose reservations give way to the job, each on a line of its own.
+	GivesWay string
+	// ForVictims reports that pods are evicted for the job, or were: of other queues' reservations it sees what their nodes have
+	// beyond what is nominated, and not what they lack. Else pods would be evicted for it that the reservations wait for.
+	ForVictims bool
 	// EndsBefore is when the job will have ended, in seconds since 1970, if it may use reserved capacity until then; zero if
 	// it may not. UnrestrictedViewpoint is for a check whether reserved capacity would suffice, which uses none, and for
 	// gangs that complete themselves.
@@ -71,7 +77,7 @@ func (s *Snapshot) EvictsFor(job *Job) bool { return !job.NeverPreempts && s.Que
 // reservation is kept from all jobs of other queues, but not from what is within a guarantee.
 func (h *HeldCapacity) AppliesTo(from Viewpoint) bool {
 	switch {
-	case h.Job == from.Job || h.isLentTo(from):
+	case h.Job == from.Job || h.isLentTo(from) || h.givesWayTo(from):
 		return false
 	case h.Exclusive || from.EvictsNone && !h.Reserved():
 		return true
@@ -83,6 +89,10 @@ func (h *HeldCapacity) AppliesTo(from Viewpoint) bool {
 
 func (h *HeldCapacity) isLentTo(to Viewpoint) bool {
 	return h.Reserved() && to.EndsBefore != 0 && to.EndsBefore <= h.LentUntil
+}
+
+func (h *HeldCapacity) givesWayTo(from Viewpoint) bool {
+	return from.GivesWay != "" && h.Reserved() && slices.Contains(strings.Split(from.GivesWay, "\n"), h.Job.String())
 }
 
 // Reserved reports whether the capacity is reserved, not nominated.
@@ -97,7 +107,7 @@ func (s *Snapshot) SetHeld(holds []HeldCapacity) {
 	for i := range s.holds {
 		s.uncharge(i)
 	}
-	s.holds, s.kept = holds, make([]*Node, len(holds))
+	s.holds, s.kept, s.charged = holds, make([]*Node, len(holds)), make([]Resources, len(holds))
 	s.recompute(s.viewer)
 	s.Journal.renew(true)
 }
@@ -150,9 +160,10 @@ func (s *Snapshot) EffectiveViewpoint(viewer Viewpoint) Viewpoint {
 	if len(s.holds) == 0 {
 		return Viewpoint{}
 	}
-	owner, compared, nominated, until := false, false, false, int64(0)
+	owner, compared, nominated, reserves, until := false, false, false, false, int64(0)
 	for i := range s.holds {
 		hold := &s.holds[i]
+		reserves = reserves || hold.Reserved()
 		owner = owner || hold.Job == viewer.Job
 		compared = compared || hold.Queue == nil || hold.Queue == viewer.Queue
 		nominated = nominated || !hold.Reserved() && !hold.Exclusive
@@ -166,7 +177,7 @@ func (s *Snapshot) EffectiveViewpoint(viewer Viewpoint) Viewpoint {
 	if !compared {
 		viewer.Queue, viewer.Priority = nil, 0
 	}
-	viewer.EvictsNone = viewer.EvictsNone && nominated
+	viewer.EvictsNone, viewer.ForVictims = viewer.EvictsNone && nominated, viewer.ForVictims && reserves
 	if viewer.EndsBefore != UnrestrictedViewpoint {
 		viewer.EndsBefore = until // when the first of the reservations starts that it may use; the others start later
 	}
@@ -175,12 +186,43 @@ func (s *Snapshot) EffectiveViewpoint(viewer Viewpoint) Viewpoint {
 
 func (s *Snapshot) recompute(viewer Viewpoint) {
 	for i := range s.holds {
-		if s.holds[i].AppliesTo(viewer) {
-			s.charge(i)
-		} else {
+		hold := &s.holds[i]
+		if !hold.AppliesTo(viewer) {
+			s.uncharge(i)
+			continue
+		}
+		amount := hold.Request
+		if viewer.ForVictims && hold.Reserved() && hold.Queue != viewer.Queue {
+			s.uncharge(i)
+			amount = s.present(i)
+		}
+		if s.kept[i] != nil && !amount.Equal(s.charged[i]) {
 			s.uncharge(i)
 		}
+		s.charge(i, amount)
 	}
+}
+
+// present returns the part of a reservation that its node has, now or once terminating pods are gone: what is nominated comes
+// first, and the reservations before this one.
+func (s *Snapshot) present(i int) Resources {
+	node := s.Node(s.holds[i].Node)
+	if node == nil {
+		return nil
+	}
+	present := s.holds[i].Request.Clone()
+	for r := range present {
+		has := node.Idle.At(r) + node.Releasing.At(r) - node.Pipelined.At(r)
+		for j := range s.holds {
+			if other := &s.holds[j]; other.Node == node.Name && !other.Reserved() {
+				has -= other.Request.At(r)
+			} else if j < i && s.kept[j] == node {
+				has -= s.charged[j].At(r)
+			}
+		}
+		present[r] = max(0, min(present[r], has))
+	}
+	return present
 }
 
 // ReleaseHeld releases what is held for a job, because it has its capacity or no longer needs it.
@@ -235,26 +277,27 @@ func (s *Snapshot) Reserve(job *Job, reservation *Reservation) {
 func (s *Snapshot) drop(ends func(*HeldCapacity) bool) {
 	var holds []HeldCapacity
 	var kept []*Node
+	var charged []Resources
 	for i := range s.holds {
 		if ends(&s.holds[i]) {
 			s.uncharge(i)
 			continue
 		}
-		holds, kept = append(holds, s.holds[i]), append(kept, s.kept[i])
+		holds, kept, charged = append(holds, s.holds[i]), append(kept, s.kept[i]), append(charged, s.charged[i])
 	}
 	if len(holds) < len(s.holds) {
 		s.Journal.renew(true)
 	}
-	s.holds, s.kept = holds, kept
+	s.holds, s.kept, s.charged = holds, kept, charged
 }
 
-func (s *Snapshot) charge(i int) {
+func (s *Snapshot) charge(i int, amount Resources) {
 	if s.kept[i] != nil {
 		return
 	}
 	if node := s.Node(s.holds[i].Node); node != nil {
-		s.kept[i] = node
-		node.Reserved.Add(s.holds[i].Request)
+		s.kept[i], s.charged[i] = node, amount
+		node.Reserved.Add(amount)
 		s.Journal.add(Change{Node: node, Room: true})
 	}
 }
@@ -262,7 +305,7 @@ func (s *Snapshot) charge(i int) {
 func (s *Snapshot) uncharge(i int) {
 	if node := s.kept[i]; node != nil {
 		s.kept[i] = nil
-		node.Reserved.Sub(s.holds[i].Request)
+		node.Reserved.Sub(s.charged[i])
 		s.Journal.add(Change{Node: node, Room: true})
 	}
 }

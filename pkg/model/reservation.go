@@ -19,7 +19,13 @@ type Reservation struct {
 	// Until is when the reservation is given up if the job has not started, in whole seconds; zero when that is not known. A
 	// reservation without nodes that has it was given up then.
 	Until time.Time
+	// GaveWay is when it first gave way to a job of another queue, in whole seconds; zero when it has not. It stays when other nodes
+	// are chosen.
+	GaveWay time.Time
 }
+
+// GivesWay reports whether it may give way to jobs of other queues: until it has done so and was planned again after that.
+func (r *Reservation) GivesWay() bool { return r.GaveWay.IsZero() || !r.GaveWay.Before(r.Since) }
 
 // ReservedNode is what is reserved on one node.
 type ReservedNode struct {
@@ -99,7 +105,7 @@ func (r *Reservation) Equal(other *Reservation) bool {
 		return r == other
 	}
 	return r.Since.Equal(other.Since) && r.ExpectedStart.Equal(other.ExpectedStart) && r.Until.Equal(other.Until) &&
-		SameNodes(r.Nodes, other.Nodes)
+		r.GaveWay.Equal(other.GaveWay) && SameNodes(r.Nodes, other.Nodes)
 }
 
 // SameNodes reports whether two lists reserve the same capacity for as many members.

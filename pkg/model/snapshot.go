@@ -48,10 +48,11 @@ type Snapshot struct {
 
 	// byName has the nodes as of the last SetNodes, for Node.
 	byName map[string]*Node
-	// holds are sorted; kept has the node on which each of them counts as used for the viewpoint, nil when it does not. They
-	// were set for that layout of nodes.
+	// holds are sorted; kept has the node on which each of them counts as used for the viewpoint, nil when it does not, and charged
+	// how much of it does. They were set for that layout of nodes.
 	holds   []HeldCapacity
 	kept    []*Node
+	charged []Resources
 	viewer  Viewpoint
 	holdsOf uint64
 	// released are the tasks whose nominations do not count in their queues for the rest of the session.
@@ -227,7 +228,7 @@ func (s *Snapshot) Check() error {
 	kept := map[*Node]Resources{}
 	for i := range s.holds {
 		if node := s.kept[i]; node != nil {
-			kept[node] = kept[node].plus(s.holds[i].Request)
+			kept[node] = kept[node].plus(s.charged[i])
 		}
 	}
 	for _, node := range s.Nodes {

@@ -367,6 +367,11 @@ type Reservation struct {
 	// until is when the reservation is given up if the group has not started by then.
 	// +optional
 	Until *metav1.Time `json:"until,omitempty"`
+
+	// gaveWay is when the reservation first gave way to a job of another queue, which used some of the capacity. It stays when other
+	// capacity is chosen, and is not set before.
+	// +optional
+	GaveWay *metav1.Time `json:"gaveWay,omitempty"`
 }
 
 // ReservedNode is the capacity that is reserved on one node.

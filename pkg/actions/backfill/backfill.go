@@ -49,6 +49,7 @@ func (a *action) Execute(session *framework.Session) {
 		return
 	}
 	r := a.newRun(session)
+	r.waiting = waiting
 	r.reviewReservations(holders)
 	r.reserveForOverdueGangs(waiting)
 	if len(r.holders) > 0 {
@@ -100,6 +101,8 @@ type run struct {
 	session *framework.Session
 	// now is the time of the snapshot, in seconds since 1970.
 	now int64
+	// waiting are the jobs that were refused before the action.
+	waiting []*model.Job
 	// holders have a reservation, in job order.
 	holders []*reservedJob
 	// starting have one, too, and capacity to start in since; their minimum is not bound yet.
@@ -142,7 +145,11 @@ func (h *reservedJob) usableNodes(snapshot *model.Snapshot) []*model.Node {
 // explain says on the holder's refusal which capacity is kept for it.
 func (h *reservedJob) explain(session *framework.Session) {
 	if refusal := session.Refusal(h.job); refusal != nil {
-		session.Refuse(h.job, refusal.WithNote("capacity is reserved on "+h.reservation.NodeNames()+" "+h.reservation.Describe()))
+		note := "capacity is reserved on " + h.reservation.NodeNames() + " " + h.reservation.Describe()
+		if held, _ := session.Reservation(h.job); held != nil && !held.GaveWay.IsZero() {
+			note += ", gave way to another queue at " + held.GaveWay.UTC().Format(time.RFC3339)
+		}
+		session.Refuse(h.job, refusal.WithNote(note))
 	}
 }
 

@@ -93,15 +93,19 @@ func (l *backfiller) defers(job *model.Job) bool {
 	return l.preempting > int64(job.Priority) || any && highest >= job.Priority
 }
 
-// tryJob starts the job on borrowed capacity, or explains why not.
+// tryJob starts the job on borrowed capacity, or on capacity that gives way to it, or explains why not.
 func (l *backfiller) tryJob(job *model.Job) {
 	gone := l.completionTime(job)
-	if l.usableReservations(gone) && l.defers(job) {
+	borrows := l.usableReservations(gone)
+	takes := slices.ContainsFunc(l.kept, func(holder *reservedJob) bool { return l.session.GivesWay(holder.job, job) })
+	if (borrows || takes) && l.defers(job) {
 		l.session.Defer(job)
 		l.session.Refuse(job, framework.Deferred)
 		return
 	}
-	if l.usableReservations(gone) && l.place(job, gone, func(refusal *model.Refusal) *model.Refusal { return refusal }) {
+	starts := func(refusal *model.Refusal) *model.Refusal { return refusal }
+	if borrows && l.place(job, gone, starts) ||
+		takes && l.session.TakeReserved(job, func() bool { return l.place(job, 0, starts) }) {
 		l.session.Refuse(job, surplus(job))
 		return
 	}

@@ -48,7 +48,9 @@ func (r *run) revalidate(job *model.Job) {
 	stands = stands && r.stillFits(job, before)
 	planned.ExpectedStart = expected.start
 	overdue := r.isOverdue(job, before, expected) && len(r.session.Overstayed(job)) == 0 // which may be evicted for it
-	if !stands || expected.displaced || overdue {
+	gave := !before.GaveWay.IsZero() && before.GivesWay()
+	again := gave && r.areServed(job, before)
+	if !stands || expected.displaced && !gave || overdue || again {
 		outlived := int64(0)
 		if overdue {
 			outlived = before.Since.Unix()
@@ -57,7 +59,10 @@ func (r *run) revalidate(job *model.Job) {
 		switch {
 		case replanned != nil:
 			planned = *replanned
-			planned.Until = before.Until
+			planned.Until, planned.GaveWay = before.Until, before.GaveWay
+			if gave && !again {
+				planned.GaveWay = planned.Since // it still gives way
+			}
 			expected, _ = r.estimateStart(job, replanned)
 		case !stands:
 			r.session.Reserve(job, nil)
@@ -68,6 +73,19 @@ func (r *run) revalidate(job *model.Job) {
 		r.session.Reserve(job, &planned)
 	}
 	r.hold(job, &planned, expected)
+}
+
+// areServed reports whether a reservation that gave way is planned again: reserveAfter has passed since, and no job that came
+// before that waits for what gives way to it.
+func (r *run) areServed(job *model.Job, reservation *model.Reservation) bool {
+	due := reservation.GaveWay.Unix() + max(r.reserveAfter, 1)
+	if due > r.now {
+		r.session.WakeAt(time.Unix(due, 0))
+		return false
+	}
+	return !slices.ContainsFunc(r.waiting, func(other *model.Job) bool {
+		return other.Created.Unix() <= due && waitsForRoom(r.session.Refusal(other)) && r.session.GivesWay(job, other)
+	})
 }
 
 // minWait is for how many seconds at least a place is kept where it is unknown when the last pod leaves.

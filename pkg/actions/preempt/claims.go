@@ -67,13 +67,21 @@ func (a *action) planForQueues(session *framework.Session, candidates []*model.J
 	r.failures = nil
 }
 
-// planByClaims looks for a plan by each right of the job, and by one alone.
-func (r *run) planByClaims(f *failure) *failure {
+// planByClaims looks for a plan by each right of the job, and by one alone, with what gives way to it.
+func (r *run) planByClaims(f *failure) (failed *failure) {
 	claims, why := r.session.Claims(f.job)
 	if len(claims) == 0 {
 		f.why = why
 		return f
 	}
+	r.session.TakeReserved(f.job, func() bool {
+		failed = r.planByEachClaim(f, claims, why)
+		return failed == nil
+	})
+	return failed
+}
+
+func (r *run) planByEachClaim(f *failure, claims []framework.Claim, why string) *failure {
 	r.session.ApplyReservations(f.job)
 	key, shares := r.searchKey(f.job)
 	if same := r.searched[key]; shares && same != nil {

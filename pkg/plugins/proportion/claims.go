@@ -36,25 +36,57 @@ func (p *plugin) GuaranteeFor(job *model.Job) *model.Queue {
 	if !hasGuarantee(job.InQueue()) || s.numbers[job.InQueue().Index] == absent {
 		return nil
 	}
-	needs := s.needsOf(job, slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Status == model.Pipelined }))
+	needs := s.waitsFor(job)
 	changes := make([]int64, s.dimensions)
 	for queue := job.InQueue(); queue != nil; queue = queue.Above() {
 		number := s.numbers[queue.Index]
 		for r := range changes {
-			changes[r] = queue.Used.At(r) - queue.Releasing.At(r) + needs.At(r) - s.tree.Part(number, r).Usage
-		}
-		for _, task := range job.Tasks {
-			if task.Status == model.Pipelined || task.Status == model.Pending && task.CountsInQueue() {
-				for r := range changes {
-					changes[r] -= task.Request.At(r)
-				}
-			}
+			changes[r] = s.wouldHold(queue, job, needs, r) - s.tree.Part(number, r).Usage
 		}
 		if s.tree.WithinGuarantee(number, needs, changes, s.worlds()) {
 			return queue
 		}
 	}
 	return nil
+}
+
+// GivesWay compares the two where their queues meet, in the resources that are contended there: the holder's queue would hold
+// more than its share of one that the job needs, and the job's no more than its share of any. It changes nothing of what claims
+// go by.
+func (p *plugin) GivesWay(holder, job *model.Job) bool {
+	s := p.computed()
+	y, x := holder.InQueue().Meets(job.InQueue())
+	if x == nil || y == nil || s.numbers[x.Index] == absent || s.numbers[y.Index] == absent {
+		return false
+	}
+	beyond, keeps, needs := false, s.waitsFor(holder), s.waitsFor(job)
+	for _, r := range slices.Concat(s.devices, s.ordinary) {
+		if needs.At(r) <= 0 || !s.tree.Contended(s.numbers[x.Index], r) {
+			continue
+		}
+		if s.wouldHold(x, job, needs, r) > s.tree.Part(s.numbers[x.Index], r).Share {
+			return false
+		}
+		beyond = beyond || keeps.At(r) > 0 && s.wouldHold(y, holder, keeps, r) > s.tree.Part(s.numbers[y.Index], r).Share
+	}
+	return beyond
+}
+
+// waitsFor returns the least that the minimum of a job asks for beyond what it has, or what is nominated to it in this session.
+func (s *sharing) waitsFor(job *model.Job) model.Resources {
+	return s.needsOf(job, slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Status == model.Pipelined }))
+}
+
+// wouldHold returns how much of a resource a queue holds once all that is being released is free, with what a job of it, or of one
+// below it, needs in place of what is nominated to that.
+func (s *sharing) wouldHold(queue *model.Queue, job *model.Job, needs model.Resources, r int) int64 {
+	holds := queue.Used.At(r) - queue.Releasing.At(r) + needs.At(r)
+	for _, task := range job.Tasks {
+		if task.Status == model.Pipelined || task.Status == model.Pending && task.CountsInQueue() {
+			holds -= task.Request.At(r)
+		}
+	}
+	return holds
 }
 
 // claim is what both rights are about.

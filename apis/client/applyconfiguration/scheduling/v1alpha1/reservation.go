@@ -25,6 +25,9 @@ type ReservationApplyConfiguration struct {
 	ExpectedStart *v1.Time `json:"expectedStart,omitempty"`
 	// until is when the reservation is given up if the group has not started by then.
 	Until *v1.Time `json:"until,omitempty"`
+	// gaveWay is when the reservation first gave way to a job of another queue, which used some of the capacity. It stays when other
+	// capacity is chosen, and is not set before.
+	GaveWay *v1.Time `json:"gaveWay,omitempty"`
 }
 
 // ReservationApplyConfiguration constructs a declarative configuration of the Reservation type for use with
@@ -67,5 +70,13 @@ func (b *ReservationApplyConfiguration) WithExpectedStart(value v1.Time) *Reserv
 // If called multiple times, the Until field is set to the value of the last call.
 func (b *ReservationApplyConfiguration) WithUntil(value v1.Time) *ReservationApplyConfiguration {
 	b.Until = &value
+	return b
+}
+
+// WithGaveWay sets the GaveWay field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the GaveWay field is set to the value of the last call.
+func (b *ReservationApplyConfiguration) WithGaveWay(value v1.Time) *ReservationApplyConfiguration {
+	b.GaveWay = &value
 	return b
 }

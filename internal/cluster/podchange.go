@@ -36,6 +36,7 @@ func (s *State) compare(before, after *podState) (effect Effect, refill bool) {
 		Report: (moved || joins || asks) && (a.Job != model.JobKey{} || b.Job != model.JobKey{}),
 	}
 	refill = joins || whole || protection || before.finished() != after.finished() || (a.Status == model.Pending) != waits ||
+		after.finished() && !groups.EndedAt(a.Pod).Equal(groups.EndedAt(b.Pod)) ||
 		a.Status.CountsTowardMinimum() != b.Status.CountsTowardMinimum() || !a.Created.Equal(b.Created) || a.Shape != b.Shape ||
 		a.MayUseDeviceClass != b.MayUseDeviceClass ||
 		waits && a.Pod != b.Pod && !maps.Equal(a.Pod.Labels, b.Pod.Labels) // others are drawn to them, or kept away: itself, too

@@ -179,6 +179,24 @@ func StartTogether(session *framework.Session, job *model.Job, task *model.Task,
 	return alone
 }
 
+// HasItsDomains reports whether other members stand in each domain that a task has to share with some.
+func HasItsDomains(session *framework.Session, job *model.Job, task *model.Task) bool {
+	t := &Placer{session: session, job: job}
+	for i := range job.Topology {
+		shared, slice := &job.Topology[i], 0
+		if shared.Preferred || !shared.Covers(task) {
+			continue
+		}
+		if shared.SliceSize > 0 {
+			slice = t.slice(shared, task)
+		}
+		if session.SharedDomain(job, shared, slice) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // PlaceSlice places the members that StartTogether returns, all of them or none.
 func (t *Placer) PlaceSlice(statement *framework.Statement, members []*model.Task) *model.Refusal {
 	for _, task := range members {

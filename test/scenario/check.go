@@ -84,7 +84,7 @@ func (s *environment) checkMinimum(decision model.Decision) error {
 	if group == nil {
 		return fmt.Errorf("invariant I1: %s has no group, and is started", decision.Job)
 	}
-	if s.lacksMembers(decision.Job, group) {
+	if s.goesOn(decision.Job, group) {
 		return nil
 	}
 	var placed invariants.Members
@@ -99,22 +99,17 @@ func (s *environment) checkMinimum(decision model.Decision) error {
 	return nil
 }
 
-// lacksMembers reports whether fewer members exist than the job's minima ask for, although it was whole and has a member on a
-// node: its replacements are placed all the same.
-func (s *environment) lacksMembers(job model.JobKey, group *v1alpha1.PodGroup) bool {
-	whole, left, all, roles := groups.Whole(group), false, 0, map[string]int{}
+// goesOn reports whether the job was whole and has a member on a node, so that each of its replacements may start.
+func (s *environment) goesOn(job model.JobKey, group *v1alpha1.PodGroup) bool {
+	whole, left := groups.Whole(group), false
 	for _, pod := range s.world.pods {
-		waits := pod.Status.Phase == corev1.PodPending && pod.DeletionTimestamp == nil && len(pod.Spec.SchedulingGates) == 0
-		if s.jobOf(pod) != job || !waits && !s.hasPlace(pod) {
+		if s.jobOf(pod) != job || !s.hasPlace(pod) {
 			continue
 		}
-		all++
-		roles[invariants.RoleOf(pod)]++
 		left = left || pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodSucceeded
 		whole = whole || (job.IsImplicit() || job.IsForeign()) && (pod.Status.Phase == corev1.PodRunning || pod.Status.Phase == corev1.PodSucceeded)
 	}
-	lacks := func(role v1alpha1.Role) bool { return roles[role.Name] < int(role.MinMember) }
-	return whole && left && (all < int(group.Spec.MinMember) || slices.ContainsFunc(group.Spec.Roles, lacks))
+	return whole && left
 }
 
 func groupOf(pod *corev1.Pod) string {

@@ -219,7 +219,11 @@ func readNames(d *datadriven.TestData) (names []string, options map[string]strin
 func (s *environment) applyEvents(command string, names []string, options map[string]string) error {
 	w := s.world
 	phase := func(phase corev1.PodPhase) error {
-		return w.changePods(names, func(pod *corev1.Pod) { pod.Status.Phase = phase })
+		return w.changePods(names, func(pod *corev1.Pod) {
+			end := &corev1.ContainerStateTerminated{FinishedAt: metav1.NewTime(w.now)}
+			pod.Status.Phase = phase
+			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", State: corev1.ContainerState{Terminated: end}}}
+		})
 	}
 	switch command {
 	case "run":

@@ -130,15 +130,14 @@ func except(place func(*corev1.Pod) string, fresh []types.UID) func(*corev1.Pod)
 }
 
 // lacking says what is lacking of the parts of a gang in which these pods get a place, and of what is made first where
-// another part begins with that; empty when nothing is.
+// another part begins with that; empty when nothing is. What goes on may be completed one by one.
 func lacking(parts []part, place func(*corev1.Pod) string, fresh []types.UID) string {
 	for i := range parts {
 		one := &parts[i]
 		if len(parts) > 1 && !one.has(fresh) {
 			continue
 		}
-		group := one.lowered(place, fresh)
-		if lacks := countMembers(one.pods, group, place).Unmet(group); lacks != "" {
+		if lacks := one.members(place).Unmet(one.PodGroup); lacks != "" && !one.goesOn(except(place, fresh)) {
 			return lacks
 		}
 		begins := i > 0 && one.members(except(place, fresh)).All == 0

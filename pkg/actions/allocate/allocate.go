@@ -64,16 +64,21 @@ func (a *action) serve(session *framework.Session, jobs []*model.Job) {
 			run.tryMinimum(job)
 		}
 	}
+	for job := range session.InOrder(begun) { // once it is known which of them are whole with what is idle
+		run.replaceSome(job)
+	}
 	above, rest := partitionByNominated(session.Snapshot, waiting, holders)
 	for job := range session.InOrder(slices.Concat(holders, above)) {
 		if !slices.ContainsFunc(job.Tasks, nominated) {
 			run.tryMinimum(job)
+			run.replaceSome(job)
 		} else if !run.allocateNominated(job) {
 			rest = append(rest, job)
 		}
 	}
 	for job := range session.InOrder(rest) {
 		run.tryMinimum(job)
+		run.replaceSome(job)
 	}
 	all := slices.Concat(begun, holders, waiting)
 	defer run.startWithStandIns(all)()

@@ -1,0 +1,75 @@
+package allocate
+
+import (
+	"slices"
+
+	"github.com/tutti-sched/tutti/internal/placement"
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file starts replacements of members that a gang has lost where there is no capacity for all of them. Which of them start
+// must not hang on how many exist when a cycle looks: one that exists alone starts alone (groups.Lower), and so does each of
+// several.
+
+// replaceSome places as many as fit of the members that a gang lacks which was whole, one after the other, each as if it existed
+// alone. Of what its group needs the gang goes on to be short, so that later actions evict and reserve for the others. Members
+// whose domain is yet to be chosen start together: a single one might choose a domain in which the others have no place.
+func (r *cycle) replaceSome(job *model.Job) {
+	if r.session.Refusal(job) == nil || !job.Whole || job.Count(placement.IsSettledOnNode) == 0 || len(job.Pending()) < 2 ||
+		slices.ContainsFunc(job.Pending(), func(task *model.Task) bool { return !placement.HasItsDomains(r.session, job, task) }) {
+		return
+	}
+	for slices.ContainsFunc(lackingRoles(job), func(role string) bool { return r.replaceOne(job, role) }) {
+	}
+}
+
+// lackingRoles returns the roles that have fewer members with capacity than they need, and an empty one when the job lacks
+// members that may be of any.
+func lackingRoles(job *model.Job) (roles []string) {
+	short := int(job.MinMember) - job.Count(framework.Ready.Counts)
+	for _, role := range job.Roles {
+		if lacks := int(role.MinMember) - countOf(job, role.Name); !role.Late && lacks > 0 {
+			roles, short = append(roles, role.Name), short-lacks
+		}
+	}
+	if short > 0 {
+		roles = append(roles, "")
+	}
+	return roles
+}
+
+// countOf returns how many members of a role have capacity.
+func countOf(job *model.Job, role string) int {
+	return job.Count(func(task *model.Task) bool { return task.Role == role && framework.Ready.Counts(task) })
+}
+
+// replaceOne places one more member of a role, or of any if that is empty, and reports whether it did. Meanwhile the job needs no
+// more than what it has and that one. Where pods may be evicted for the others it is the one that is the hardest to place.
+func (r *cycle) replaceOne(job *model.Job, role string) bool {
+	var trial *placement.Placer
+	if r.session.MayPreempt(job) {
+		trial = placement.New(r.session, job, r.largest, &r.budget)
+	}
+	minMember, roles := job.MinMember, job.Roles
+	defer func() { job.MinMember, job.Roles = minMember, roles }()
+	job.MinMember, job.Roles = int32(job.Count(framework.Ready.Counts))+1, slices.Clone(roles)
+	for i := range job.Roles {
+		one := &job.Roles[i]
+		switch has := int32(countOf(job, one.Name)); {
+		case one.Late:
+			one.MinMember = 0
+		case one.Name == role:
+			one.MinMember = has + 1
+		default:
+			one.MinMember = min(one.MinMember, has)
+		}
+	}
+	if len(job.Pending()) == 0 || r.session.ValidateJob(job) != nil {
+		return false
+	}
+	if trial == nil {
+		trial = placement.New(r.session, job, r.largest, &r.budget)
+	}
+	return r.place(job, trial) == nil
+}

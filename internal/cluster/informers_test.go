@@ -56,7 +56,7 @@ func TestWatchPushesEverythingBeforeItIsSynced(t *testing.T) {
 	for len(events) > 0 {
 		s.Apply(<-events)
 	}
-	if s.Pod("p") == nil || s.Pod("p").ManagedFields != nil || s.nodes["n"] == nil || s.Group(ns("g")) == nil || s.classes["c"] != 5 ||
+	if s.Pod("p") == nil || s.Pod("p").ManagedFields != nil || s.nodes["n"] == nil || s.Group(ns("g")) == nil || s.classes["c"].value != 5 ||
 		s.devices.resources["d"] == nil || len(s.budgets) != 1 {
 		t.Errorf("not all that was there has been pushed: %v %v %v %v %v %v", s.pods, s.nodes, s.groups, s.classes, s.devices, s.budgets)
 	}

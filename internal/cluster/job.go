@@ -84,7 +84,8 @@ func (s *State) readJob(job *model.Job, group *v1alpha1.PodGroup) {
 	}
 	groups.Lower(job)
 	s.readClass(job, class)
-	job.NeverPreempts = neverPreempts(job, group) || s.foreign.specs[job.Key] != nil && s.foreign.specs[job.Key].NeverPreempts
+	job.NeverPreempts = neverPreempts(job, group) || s.classes[class].neverPreempts ||
+		s.foreign.specs[job.Key] != nil && s.foreign.specs[job.Key].NeverPreempts
 	job.NothingPending = nothingPending(job)
 	job.BelowMinimum = groups.BelowMinimum(groups.First(job)) // what is made later it need not have
 	job.Class = model.ClassOf(job, hasTerms)
@@ -112,7 +113,8 @@ func marked(task *model.Task) bool {
 
 // readClass lets the PriorityClass that the group names lower the job's priority, and says so where it does not.
 func (s *State) readClass(job *model.Job, class string) {
-	value, ok := s.classes[class]
+	known, ok := s.classes[class]
+	value := known.value
 	if ok {
 		job.ClassPriority = &value
 	}

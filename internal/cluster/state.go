@@ -46,7 +46,7 @@ type State struct {
 	groups       map[model.JobKey]*v1alpha1.PodGroup
 	foreign      foreign
 	others       others
-	classes      map[string]int32
+	classes      map[string]priorityClass
 	devices      deviceClassResources
 	// offered are the resources that nodes and device classes offer.
 	offered offered
@@ -111,7 +111,7 @@ func New(options Options) *State {
 	s := &State{
 		schedulers: map[string]bool{}, dimensions: dimensions, sources: groups.All(), maxGrace: model.DefaultMaxGrace, incarnations: newIncarnations(),
 		pods: map[types.UID]*podEntry{}, nodes: map[string]*nodeState{},
-		groups: map[model.JobKey]*v1alpha1.PodGroup{}, foreign: newForeign(), others: newOthers(), classes: map[string]int32{}, devices: newByClass(), offered: newOffered(),
+		groups: map[model.JobKey]*v1alpha1.PodGroup{}, foreign: newForeign(), others: newOthers(), classes: map[string]priorityClass{}, devices: newByClass(), offered: newOffered(),
 		budgets: map[types.NamespacedName]model.Budget{}, queues: newQueues(), reserved: map[model.JobKey]*groupReservation{},
 		evicted: map[model.JobKey]bool{}, reclaims: map[model.JobKey]int32{}, seenWhole: map[model.JobKey]model.Minima{}, namespaces: map[string]map[string]string{},
 		members: map[model.JobKey]map[types.UID]*podEntry{}, uncertain: map[model.JobKey]map[types.UID]*podEntry{}, held: map[string]map[types.UID]*podEntry{},

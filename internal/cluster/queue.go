@@ -58,7 +58,8 @@ func (s *State) applyQueue(object *v1alpha1.Queue, deleted bool) Effect {
 	if !deleted {
 		s.queues.readLastStart(object)
 	}
-	if before != nil && !deleted && before.object.UID == object.UID && equality.Semantic.DeepEqual(before.object.Spec, object.Spec) {
+	if before != nil && !deleted && before.object.UID == object.UID && equality.Semantic.DeepEqual(before.object.Spec, object.Spec) &&
+		Undecodable(before.object) == Undecodable(object) {
 		written := !equality.Semantic.DeepEqual(before.object.Status, object.Status)
 		before.object = object
 		return Effect{Report: written}
@@ -116,7 +117,7 @@ func (s *State) refillJobs(concerned func(*model.Job) bool) {
 
 // readQueue reads what a queue says, as the rules of the CRD hold it: an object may be older than they are.
 func readQueue(object *v1alpha1.Queue) *queueState {
-	known := &queueState{object: object}
+	known := &queueState{object: object, unreadable: Undecodable(object)}
 	var err error
 	if known.namespaces, err = groups.NamespacesOf(object); err != nil {
 		known.unreadable = "its namespaceSelector: " + model.OneLine(err)
@@ -168,8 +169,8 @@ func (s *State) enqueue(job *model.Job, group *v1alpha1.PodGroup) {
 	s.snapshot.Enqueue(job, name)
 }
 
-// admits reports whether a queue takes jobs of a namespace with these labels. One that does not exist, or whose selector cannot
-// be read, has nothing against them.
+// admits reports whether a queue takes jobs of a namespace with these labels. One that does not exist, or that cannot be read,
+// has nothing against them: what its jobs hold counts in it, and in the queues above it.
 func (q *queues) admits(name string, namespace map[string]string) bool {
 	known := q.objects[name]
 	return known == nil || known.unreadable != "" || known.namespaces.Matches(labels.Set(namespace))

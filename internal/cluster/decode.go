@@ -23,10 +23,10 @@ import (
 )
 
 // This file is how PodGroups and Queues are decoded. The API server stores what the schema of a CRD takes, which may be one of
-// another version or one that somebody has loosened, so that a field may have another type than ours. A list is decoded as a
-// whole, as any client does. Only where that fails it is decoded object by object, and of an object that fails as much is kept as
-// can be decoded, with a mark that says which field cannot. An event of a watch is one object. Objects of other projects are read
-// field by field, see groups, and built-in kinds have no schema that could be loosened.
+// another version or one that somebody has loosened, so that a field may have another type than ours. Any client fails with the
+// whole list then, or ends the watch. Here a list is decoded object by object, which takes less memory and hardly more time, and of
+// an object that cannot be decoded as much is kept as can be, with a mark that says which field cannot. Objects of other projects
+// are read field by field, see groups, and built-in kinds have no schema that could be loosened.
 
 // annotationUndecodable marks an object of which a field could not be decoded, and says which. It is never written to the API
 // server; a user who writes it refuses the object.
@@ -64,42 +64,47 @@ func (s tolerantSerializer) DecoderToVersion(decoder runtime.Decoder, version ru
 
 type tolerantDecoder struct{ runtime.Decoder }
 
-// Decode decodes an object, or a list, and where that fails as much of it as can be decoded.
+// Decode decodes a list object by object, and of an object that cannot be decoded as much as can.
 func (d tolerantDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	switch list := into.(type) {
+	case *v1alpha1.PodGroupList:
+		if decodeItems(data, "PodGroupList", &list.ListMeta, &list.Items) {
+			return list, defaults, nil
+		}
+	case *v1alpha1.QueueList:
+		if decodeItems(data, "QueueList", &list.ListMeta, &list.Items) {
+			return list, defaults, nil
+		}
+	}
 	object, kind, err := d.Decoder.Decode(data, defaults, into)
 	if err == nil || kind == nil {
 		return object, kind, err
 	}
 	made, unknown := scheme.Scheme.New(*kind)
-	if into == nil {
-		into = made
-	}
-	if unknown != nil || reflect.TypeOf(into) != reflect.TypeOf(made) {
+	if unknown != nil {
 		return object, kind, err
 	}
-	decoded := false
-	switch into := into.(type) {
-	case *v1alpha1.PodGroupList:
-		decoded = decodeItems(data, &into.ListMeta, &into.Items)
-	case *v1alpha1.QueueList:
-		decoded = decodeItems(data, &into.ListMeta, &into.Items)
+	switch made.(type) {
 	case *v1alpha1.PodGroup, *v1alpha1.Queue:
-		decoded = decodeParts(data, into.(metav1.Object))
+		if into == nil {
+			into = made
+		}
+		if reflect.TypeOf(into) == reflect.TypeOf(made) && decodeParts(data, into.(metav1.Object)) {
+			into.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // as the decoder does
+			return into, kind, nil
+		}
 	}
-	if !decoded {
-		return object, kind, err
-	}
-	into.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // as the decoder does
-	return into, kind, nil
+	return object, kind, err
 }
 
-// decodeItems decodes a list object by object, and reports whether it could.
-func decodeItems[T any](data []byte, meta *metav1.ListMeta, items *[]T) bool {
+// decodeItems decodes a list of a kind object by object, and reports whether it could.
+func decodeItems[T any](data []byte, kind string, meta *metav1.ListMeta, items *[]T) bool {
 	var list struct {
+		Kind     string               `json:"kind"`
 		Metadata metav1.ListMeta      `json:"metadata"`
 		Items    []stdjson.RawMessage `json:"items"`
 	}
-	if json.Unmarshal(data, &list) != nil {
+	if json.Unmarshal(data, &list) != nil || list.Kind != kind {
 		return false
 	}
 	*meta, *items = list.Metadata, make([]T, len(list.Items))

@@ -375,19 +375,21 @@ func BenchmarkGroupList(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		for name, client := range map[string]*versioned.Clientset{"plain": plain, "tolerant": tolerant} {
-			if bad > 0 && name == "plain" {
-				continue
-			}
-			b.Run(fmt.Sprintf("%s/bad=%d", name, bad), func(b *testing.B) {
-				b.ReportAllocs()
-				for b.Loop() {
-					list, err := client.SchedulingV1alpha1().PodGroups("").List(b.Context(), metav1.ListOptions{})
-					if err != nil || len(list.Items) != 10_000 {
-						b.Fatal(err)
-					}
+		for round := range 3 { // other programs are as busy with one as with the other
+			for name, client := range map[string]*versioned.Clientset{"plain": plain, "tolerant": tolerant} {
+				if bad > 0 && name == "plain" {
+					continue
 				}
-			})
+				b.Run(fmt.Sprintf("%s/bad=%d/%d", name, bad, round), func(b *testing.B) {
+					b.ReportAllocs()
+					for b.Loop() {
+						list, err := client.SchedulingV1alpha1().PodGroups("").List(b.Context(), metav1.ListOptions{})
+						if err != nil || len(list.Items) != 10_000 {
+							b.Fatal(err)
+						}
+					}
+				})
+			}
 		}
 	}
 }

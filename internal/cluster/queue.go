@@ -10,7 +10,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -33,11 +35,13 @@ type queueState struct {
 // queues are the Queue objects by name.
 type queues struct {
 	objects map[string]*queueState
-	// lastStart is when a job of each last started in its turn: as this process has decided, or as a status says, whichever is
-	// later. It has what is known of the default queue also while that has no object.
+	// lastStart is when a job of each last started in its turn: as this process has decided, as a status says, or as was read back
+	// when it began to lead, whichever is later. It has what is known of the default queue also while that has no object.
 	lastStart map[string]time.Time
 	// dirty reports that the snapshot has to be given them again.
 	dirty bool
+	// inherits reports that this process leads from now on, and has not read back yet what the last leader started.
+	inherits bool
 }
 
 func newQueues() queues {
@@ -104,6 +108,59 @@ func (s *State) assumeStart(decision model.Decision) {
 	for queue := job.InQueue(); queue != nil; queue = queue.Above() {
 		s.queues.lastStart[queue.Name] = decision.LastStart
 	}
+}
+
+// bindDelay is how long after its decision a bind is noted at most, as a rule. A start that was read back and is no later than
+// that after the one that the status says is that one.
+const bindDelay = 2 * time.Second
+
+// inheritStarts takes over, once this process leads, the starts of the last leader that no status of a queue says yet: they are
+// read from the pods and from the groups. The times there are those of the API server and in seconds, so that what the status
+// says goes first.
+func (s *State) inheritStarts() {
+	if !s.queues.inherits {
+		return
+	}
+	s.queues.inherits = false
+	last := map[*model.Queue]time.Time{}
+	for _, job := range s.snapshot.Jobs {
+		at := s.startedAt(job)
+		for queue := job.InQueue(); queue != nil && at.After(last[queue]); queue = queue.Above() {
+			last[queue] = at
+		}
+	}
+	for queue, at := range last {
+		if at.After(queue.LastStart.Add(bindDelay)) {
+			s.queues.lastStart[queue.Name], queue.LastStart = at.UTC(), at.UTC()
+		}
+	}
+}
+
+// startedAt returns when a job started in its turn, as far as its pods and its group say; zero when they do not. What begins
+// later, such as a member that takes the place of a lost one, is no start: the earliest bind counts, or the moment when the group
+// was seen to be whole. Of a group that has ended before it was seen so the end counts.
+func (s *State) startedAt(job *model.Job) (at time.Time) {
+	earliest := func(one time.Time) {
+		if at.IsZero() || one.Before(at) {
+			at = one
+		}
+	}
+	for _, task := range job.Tasks {
+		if task.Status.Occupies() {
+			earliest(boundAt(task.Pod))
+		}
+	}
+	if !job.HasGroup || s.groups[job.Key] == nil {
+		return at
+	}
+	status := &s.groups[job.Key].Status
+	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionScheduled); c != nil && c.Status == metav1.ConditionTrue {
+		earliest(c.LastTransitionTime.Time)
+	}
+	if ended := status.FinishedAt; at.IsZero() && ended != nil {
+		at = ended.Time
+	}
+	return at
 }
 
 // refillJobs fills jobs of the snapshot again; the others are filled when they come into it.

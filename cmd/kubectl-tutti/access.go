@@ -19,6 +19,7 @@ import (
 	"github.com/tutti-sched/tutti/apis/client/clientset/versioned"
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
+	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -116,7 +117,7 @@ func (a *clientFlags) reader() (*reader, string, error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("client: %w", err)
 	}
-	groups, err := versioned.NewForConfig(config)
+	groups, err := cluster.NewGroupClient(config)
 	if err != nil {
 		return nil, "", fmt.Errorf("client: %w", err)
 	}

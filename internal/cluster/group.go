@@ -26,6 +26,7 @@ func (s *State) applyGroup(group *v1alpha1.PodGroup, deleted bool) Effect {
 	s.setGroup(key, group)
 	reserved := s.readReservation(key, before, group)
 	asks := reserved || before == nil || before.UID != group.UID || !equality.Semantic.DeepEqual(before.Spec, group.Spec) ||
+		Undecodable(before) != Undecodable(group) ||
 		(before.Status.DegradedSince == nil) != (group.Status.DegradedSince == nil) ||
 		groups.Whole(before) != groups.Whole(group) && s.waits(key) ||
 		before.Status.SchedulerName != group.Status.SchedulerName && len(s.others.groups[key]) > 0

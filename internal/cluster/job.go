@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -49,7 +50,7 @@ func (s *State) fillJob(job *model.Job, members map[types.UID]*podEntry, group *
 
 // readJob works out what the group and the members ask for.
 func (s *State) readJob(job *model.Job, group *v1alpha1.PodGroup) {
-	class := ""
+	class, members := "", job.MinMember
 	switch {
 	case job.Key.IsPod():
 	case job.Key.IsForeign():
@@ -79,6 +80,10 @@ func (s *State) readJob(job *model.Job, group *v1alpha1.PodGroup) {
 		}
 		if why := TooLarge(group); why != "" {
 			job.Invalid = &model.Refusal{Code: model.InvalidGroup, Detail: fmt.Sprintf("PodGroup %s/%s: %s", group.Namespace, group.Name, why)}
+		}
+		if why := Undecodable(group); why != "" {
+			job.MinMember = cmp.Or(job.MinMember, group.Status.StartedMinMember, members)
+			job.Invalid = &model.Refusal{Code: model.Malformed, Detail: fmt.Sprintf("PodGroup %s/%s could not be read: %s", group.Namespace, group.Name, why)}
 		}
 		class, job.Warning = group.Spec.PriorityClassName, s.others.warning(job.Key)
 	}

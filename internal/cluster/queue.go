@@ -10,7 +10,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -33,11 +35,13 @@ type queueState struct {
 // queues are the Queue objects by name.
 type queues struct {
 	objects map[string]*queueState
-	// lastStart is when a job of each last started in its turn: as this process has decided, or as a status says, whichever is
-	// later. It has what is known of the default queue also while that has no object.
+	// lastStart is when a job of each last started in its turn: as this process has decided, as a status says, or as was read back
+	// when it began to lead, whichever is later. It has what is known of the default queue also while that has no object.
 	lastStart map[string]time.Time
 	// dirty reports that the snapshot has to be given them again.
 	dirty bool
+	// inherits reports that this process leads from now on, and has not read back yet what the last leader started.
+	inherits bool
 }
 
 func newQueues() queues {
@@ -58,7 +62,8 @@ func (s *State) applyQueue(object *v1alpha1.Queue, deleted bool) Effect {
 	if !deleted {
 		s.queues.readLastStart(object)
 	}
-	if before != nil && !deleted && before.object.UID == object.UID && equality.Semantic.DeepEqual(before.object.Spec, object.Spec) {
+	if before != nil && !deleted && before.object.UID == object.UID && equality.Semantic.DeepEqual(before.object.Spec, object.Spec) &&
+		Undecodable(before.object) == Undecodable(object) {
 		written := !equality.Semantic.DeepEqual(before.object.Status, object.Status)
 		before.object = object
 		return Effect{Report: written}
@@ -105,6 +110,59 @@ func (s *State) assumeStart(decision model.Decision) {
 	}
 }
 
+// bindDelay is how long after its decision a bind is noted at most, as a rule. A start that was read back and is no later than
+// that after the one that the status says is that one.
+const bindDelay = 2 * time.Second
+
+// inheritStarts takes over, once this process leads, the starts of the last leader that no status of a queue says yet: they are
+// read from the pods and from the groups. The times there are those of the API server and in seconds, so that what the status
+// says goes first.
+func (s *State) inheritStarts() {
+	if !s.queues.inherits {
+		return
+	}
+	s.queues.inherits = false
+	last := map[*model.Queue]time.Time{}
+	for _, job := range s.snapshot.Jobs {
+		at := s.startedAt(job)
+		for queue := job.InQueue(); queue != nil && at.After(last[queue]); queue = queue.Above() {
+			last[queue] = at
+		}
+	}
+	for queue, at := range last {
+		if at.After(queue.LastStart.Add(bindDelay)) {
+			s.queues.lastStart[queue.Name], queue.LastStart = at.UTC(), at.UTC()
+		}
+	}
+}
+
+// startedAt returns when a job started in its turn, as far as its pods and its group say; zero when they do not. What begins
+// later, such as a member that takes the place of a lost one, is no start: the earliest bind counts, or the moment when the group
+// was seen to be whole. Of a group that has ended before it was seen so the end counts.
+func (s *State) startedAt(job *model.Job) (at time.Time) {
+	earliest := func(one time.Time) {
+		if at.IsZero() || one.Before(at) {
+			at = one
+		}
+	}
+	for _, task := range job.Tasks {
+		if task.Status.Occupies() {
+			earliest(boundAt(task.Pod))
+		}
+	}
+	if !job.HasGroup || s.groups[job.Key] == nil {
+		return at
+	}
+	status := &s.groups[job.Key].Status
+	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionScheduled); c != nil && c.Status == metav1.ConditionTrue {
+		earliest(c.LastTransitionTime.Time)
+	}
+	if ended := status.FinishedAt; at.IsZero() && ended != nil {
+		at = ended.Time
+	}
+	return at
+}
+
 // refillJobs fills jobs of the snapshot again; the others are filled when they come into it.
 func (s *State) refillJobs(concerned func(*model.Job) bool) {
 	for _, job := range s.snapshot.Jobs {
@@ -116,7 +174,7 @@ func (s *State) refillJobs(concerned func(*model.Job) bool) {
 
 // readQueue reads what a queue says, as the rules of the CRD hold it: an object may be older than they are.
 func readQueue(object *v1alpha1.Queue) *queueState {
-	known := &queueState{object: object}
+	known := &queueState{object: object, unreadable: Undecodable(object)}
 	var err error
 	if known.namespaces, err = groups.NamespacesOf(object); err != nil {
 		known.unreadable = "its namespaceSelector: " + model.OneLine(err)
@@ -168,8 +226,8 @@ func (s *State) enqueue(job *model.Job, group *v1alpha1.PodGroup) {
 	s.snapshot.Enqueue(job, name)
 }
 
-// admits reports whether a queue takes jobs of a namespace with these labels. One that does not exist, or whose selector cannot
-// be read, has nothing against them.
+// admits reports whether a queue takes jobs of a namespace with these labels. One that does not exist, or that cannot be read,
+// has nothing against them: what its jobs hold counts in it, and in the queues above it.
 func (q *queues) admits(name string, namespace map[string]string) bool {
 	known := q.objects[name]
 	return known == nil || known.unreadable != "" || known.namespaces.Matches(labels.Set(namespace))

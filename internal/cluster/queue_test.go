@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
 
 	"github.com/tutti-sched/tutti/apis/client/clientset/versioned/fake"
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -194,4 +195,74 @@ func TestLastStart(t *testing.T) {
 	s.Apply(Event{Kind: KindQueue, Queue: queue("leaf", "2", nil), Deleted: true})
 	s.Apply(seen(queue("leaf", "3", func(q *v1alpha1.Queue) { q.UID, q.Spec.Parent = "another", "inner" })))
 	want("made again", 30, 0)
+}
+
+// TestALeaderReadsBackWhatTheLastOneStarted: of the starts that no status of a queue says, from the pods that run, and from the
+// groups of those that have ended.
+func TestALeaderReadsBackWhatTheLastOneStarted(t *testing.T) {
+	at := func(seconds int) metav1.Time { return metav1.NewTime(start.Add(time.Duration(seconds) * time.Second)) }
+	bound := func(seconds int) podOption {
+		return func(p *corev1.Pod) {
+			p.Spec.NodeName = "n"
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: at(seconds)}}
+		}
+	}
+	whole := func(seconds int) func(*v1alpha1.PodGroup) {
+		return func(g *v1alpha1.PodGroup) {
+			g.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionTrue, LastTransitionTime: at(seconds)}}
+		}
+	}
+	ended := func(seconds int) func(*v1alpha1.PodGroup) {
+		return func(g *v1alpha1.PodGroup) {
+			g.Status.Phase, g.Status.FinishedAt = v1alpha1.PodGroupSucceeded, ptr.To(at(seconds))
+		}
+	}
+	inQueue := func(name string) func(*v1alpha1.PodGroup) {
+		return func(g *v1alpha1.PodGroup) {
+			g.Spec.Queue, g.Spec.SchedulerName, g.Status.SchedulerName = name, "tutti", "tutti"
+		}
+	}
+	in := func(name string) podOption { return label(v1alpha1.LabelQueue, name) }
+	for _, test := range []struct {
+		name    string
+		objects []any
+		says    int // what the status of the queue says, in seconds; 0 is nothing
+		want    time.Duration
+	}{
+		{"nothing has started", []any{pod("p", in("q"))}, 0, 0},
+		{"a pod", []any{pod("p", in("q"), bound(20))}, 10, 20 * time.Second},
+		{"a pod, and the queue has no status", []any{pod("p", in("q"), bound(20))}, 0, 20 * time.Second},
+		{"the last of two", []any{pod("a", in("q"), bound(20)), pod("b", in("q"), bound(21)), pod("c", in("other"), bound(30))}, 10, 21 * time.Second},
+		{"it is in the status already", []any{pod("p", in("q"), bound(11))}, 10, 10 * time.Second},
+		{"the status says a later one", []any{pod("p", in("q"), bound(20))}, 25, 25 * time.Second},
+		{"a gang", []any{group("g", 2, inQueue("q")), pod("a", of("g"), bound(20)), pod("b", of("g"), bound(21))}, 10, 20 * time.Second},
+		{"a gang whose start is not complete", []any{group("g", 2, inQueue("q")), pod("a", of("g"), bound(20)), pod("b", of("g"))}, 10, 20 * time.Second},
+		{"a member beyond the minimum", []any{group("g", 1, inQueue("q"), whole(5)), pod("a", of("g"), bound(5)), pod("b", of("g"), bound(20))}, 5, 5 * time.Second},
+		{"members in place of lost ones", []any{group("g", 2, inQueue("q"), whole(5)), pod("a", of("g"), bound(20)), pod("b", of("g"), bound(21))}, 5, 5 * time.Second},
+		{"a gang that has ended", []any{group("g", 2, inQueue("q"), whole(20), ended(25))}, 10, 20 * time.Second},
+		{"a gang that has ended before it was seen whole", []any{group("g", 2, inQueue("q"), ended(20))}, 10, 20 * time.Second},
+		{"a gang that has ended, with its pods", []any{group("g", 1, inQueue("q"), whole(20)), pod("a", of("g"), bound(20), phase(corev1.PodSucceeded))}, 10, 20 * time.Second},
+		{"a gang that waits again", []any{group("g", 1, inQueue("q")), pod("a", of("g"))}, 10, 10 * time.Second},
+	} {
+		objects := append([]any{node("n", "cpu", "9"), queue("all", "1", nil), queue("other", "1", nil), queue("q", "1", func(q *v1alpha1.Queue) {
+			if q.Spec.Parent = "all"; test.says > 0 {
+				q.Status.LastStart = &metav1.MicroTime{Time: start.Add(time.Duration(test.says) * time.Second)}
+			}
+		})}, test.objects...)
+		s := newState(objects...)
+		said := s.Snapshot(start).Queue("q").LastStart
+		s.Lead()
+		for range 2 {
+			snapshot, want := s.Snapshot(start), time.Time{}
+			if test.want > 0 {
+				want = start.Add(test.want)
+			}
+			if got := snapshot.Queue("q").LastStart; !got.Equal(want) {
+				t.Errorf("%s: %s, want %s", test.name, got, want)
+			}
+			if above := snapshot.Queue("all").LastStart; !want.Equal(said) && !above.Equal(want) {
+				t.Errorf("%s: the queue above says %s, want %s", test.name, above, want)
+			}
+		}
+	}
 }

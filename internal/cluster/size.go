@@ -200,8 +200,10 @@ func firstHostPorts(spec *corev1.PodSpec) (ports []corev1.ContainerPort) {
 func stripGroup(group *v1alpha1.PodGroup) *v1alpha1.PodGroup {
 	kept := &v1alpha1.PodGroup{ObjectMeta: stripMeta(&group.ObjectMeta), Spec: group.Spec, Status: group.Status}
 	kept.Generation, kept.OwnerReferences = group.Generation, nil
-	if why := group.Annotations[annotationTooLarge]; why != "" { // it was stripped before
-		kept.Annotations = map[string]string{annotationTooLarge: why}
+	for _, mark := range []string{annotationTooLarge, annotationUndecodable} { // it was stripped, or decoded in parts, before
+		if why := group.Annotations[mark]; why != "" {
+			metav1.SetMetaDataAnnotation(&kept.ObjectMeta, mark, why)
+		}
 	}
 	if size := memoryBehind(reflect.ValueOf(&kept.Status).Elem()); size > maxKept {
 		kept.Status = essentialStatus(&group.Status)

@@ -37,6 +37,7 @@ func (s *State) refresh(now time.Time) (whole bool) {
 	}
 	stuck := s.patchOverdue(now)
 	s.patchJobs()
+	s.inheritStarts()
 	s.patchHolds()
 	s.patchBudgets()
 	if changed || expired || stuck || s.snapshot.Version == 0 {

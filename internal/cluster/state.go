@@ -136,9 +136,9 @@ func (s *State) setTranslators(translators []model.RequestTranslator) {
 	}
 }
 
-// Lead takes note that this process decides from now on: what stands on pods and groups is taken over, and nominations that
-// others write from now on mean nothing.
-func (s *State) Lead() { s.leading = true }
+// Lead takes note that this process decides from now on: what stands on pods and groups is taken over, with the starts that the
+// last leader has not written to the status of a queue, and nominations that others write from now on mean nothing.
+func (s *State) Lead() { s.leading, s.queues.inherits = true, true }
 
 // Configure replaces the translators, how long pods may take to end, at least a second, and which foreign sources are off, and
 // reads every pod and node again; the next snapshot shows it.

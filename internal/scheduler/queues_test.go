@@ -334,3 +334,61 @@ func TestStatusesOfAThousandQueuesAreTenASecond(t *testing.T) {
 		t.Errorf("%d calls at rest, the first %+v", len(later), later[0])
 	}
 }
+
+// TestQueuesTakeTurnsAfterAKill that comes before the status of a queue says what has started: A B, and then A again, whether the
+// gangs run or have ended meanwhile.
+func TestQueuesTakeTurnsAfterAKill(t *testing.T) {
+	for _, ended := range []bool{false, true} {
+		w := newWorld(t)
+		queues := func(w *world) {
+			for _, name := range []string{"a", "b"} {
+				w.queue(&v1alpha1.Queue{
+					ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Generation: 1},
+					Spec:       v1alpha1.QueueSpec{NamespaceSelector: &metav1.LabelSelector{}},
+				})
+			}
+		}
+		start := func(w *world, name, queue string) {
+			w.gang(name, 0, 2)
+			group := w.groups[name].DeepCopy()
+			group.Spec.Queue = queue
+			w.group(group)
+			w.member(name, 0)
+			w.member(name, 1)
+		}
+		w.node("n1", "4")
+		queues(w)
+		start(w, "a1", "a")
+		w.play(t.Context(), 5*time.Second)
+		start(w, "b1", "b")
+		w.play(t.Context(), 5*time.Second)
+		if n := w.boundPods(); n != 4 {
+			t.Fatalf("%d pods are bound", n)
+		}
+		for _, name := range []string{"a1-0", "a1-1", "b1-0", "b1-1"} {
+			if ended {
+				w.change(name, func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })
+			} else if strings.HasPrefix(name, "a1") {
+				w.change(name, func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning })
+			}
+		}
+		w.play(t.Context(), time.Second)
+
+		next := w.next(t) // its queues have no status
+		for name := range w.groups {
+			next.group(w.groups[name].DeepCopy())
+		}
+		queues(next)
+		if !ended {
+			next.node("n2", "2")
+		} else {
+			next.node("n1", "2")
+		}
+		start(next, "b2", "b") // older than a2: without the starts before it would be first
+		start(next, "a2", "a")
+		next.play(t.Context(), 2*time.Second)
+		if got := next.pods["a2-0"].Spec.NodeName; got == "" || next.pods["b2-0"].Spec.NodeName != "" {
+			t.Errorf("ended %t: a2 is on %q, b2 on %q", ended, got, next.pods["b2-0"].Spec.NodeName)
+		}
+	}
+}

@@ -133,7 +133,7 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, election *e
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	groupClient, err := versioned.NewForConfig(restConfig)
+	groupClient, err := cluster.NewGroupClient(restConfig)
 	if err != nil {
 		return nil, fmt.Errorf("PodGroup client: %w", err)
 	}
@@ -373,7 +373,7 @@ func (p *process) haveSynced(context.Context) (bool, error) {
 
 // checkCRD says clearly what an informer would only log.
 func (p *process) checkCRD() error {
-	_, err := p.client.Discovery().ServerResourcesForGroupVersion(v1alpha1.SchemeGroupVersion.String())
+	_, err := p.pods.Discovery().ServerResourcesForGroupVersion(v1alpha1.SchemeGroupVersion.String())
 	if apierrors.IsNotFound(err) {
 		return fmt.Errorf("the API server does not know %s: install the CRD from config/crd/bases or the chart",
 			v1alpha1.SchemeGroupVersion)

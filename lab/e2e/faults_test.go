@@ -342,8 +342,13 @@ func (k takings) check(t *testing.T, what string, most time.Duration) {
 // holdTimes reports that the machine is free, so that times can be judged.
 func holdTimes() bool { return os.Getenv("HOLD_TIMES") == "1" }
 
-// median is the time in the middle.
-func (k takings) median() time.Duration { return slices.Sorted(slices.Values(k))[len(k)/2] }
+// mean is how long it took on average.
+func (k takings) mean() (mean time.Duration) {
+	for _, took := range k {
+		mean += took / time.Duration(len(k))
+	}
+	return mean
+}
 
 // spread says what times were like.
 func spread(times []time.Duration) string {

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,6 +29,9 @@ type torn struct {
 	// first are the UIDs of those that were bound, by name.
 	first map[string]types.UID
 }
+
+// longDeadline is for starts that are completed: no machine is too slow for that.
+const longDeadline = "1h"
 
 // newTorn returns when two are bound, on three nodes with capacity for two members each.
 func newTorn(t *testing.T, name, deadline string) *torn {
@@ -61,17 +65,18 @@ func newTorn(t *testing.T, name, deadline string) *torn {
 // member returns a member that is bound or that is not, with that index where it is not empty.
 func (w *torn) member(bound bool, index string) *corev1.Pod {
 	w.Helper()
-	pods, err := env.Pods(w.Context(), w.ns, client.MatchingLabels{v1alpha1.LabelPodGroup: "mpi"})
-	if err != nil {
-		w.Fatal(err)
-	}
-	for i := range pods {
-		if (pods[i].Spec.NodeName != "") == bound && strings.HasPrefix(pods[i].Name, "mpi-"+index) {
-			return &pods[i]
+	var member *corev1.Pod
+	env.Eventually(w.T, func() error { // between a start that is undone and the next one there is none
+		pods, err := env.Pods(w.Context(), w.ns, client.MatchingLabels{v1alpha1.LabelPodGroup: "mpi"})
+		for i := range pods {
+			if (pods[i].Spec.NodeName != "") == bound && strings.HasPrefix(pods[i].Name, "mpi-"+index) {
+				member = &pods[i]
+				return nil
+			}
 		}
-	}
-	w.Fatalf("no member mpi-%s among %d", index, len(pods))
-	return nil
+		return cmp.Or(err, fmt.Errorf("no member mpi-%s among %d", index, len(pods)))
+	})
+	return member
 }
 
 // whole waits until so many members run on nodes that are there, and no other pod has a node.
@@ -115,7 +120,7 @@ func (w *torn) kept(bound map[string]types.UID) {
 // TestMemberIsReplacedMidBind: a member that cannot be bound is deleted, and its Job makes another one, which completes the
 // start.
 func TestMemberIsReplacedMidBind(t *testing.T) {
-	w := newTorn(t, "replaced", "30s")
+	w := newTorn(t, "replaced", longDeadline)
 	if err := env.Client.Delete(t.Context(), w.member(false, "2-")); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +131,7 @@ func TestMemberIsReplacedMidBind(t *testing.T) {
 // TestBoundMemberIsLostMidBind: one of those that are bound is deleted before the start is complete, which is no loss of a
 // gang that ran; the start is completed with the one that its Job makes instead.
 func TestBoundMemberIsLostMidBind(t *testing.T) {
-	w := newTorn(t, "bereft", "30s")
+	w := newTorn(t, "bereft", longDeadline)
 	lost := w.member(true, "")
 	if err := env.Client.Delete(t.Context(), lost); err != nil {
 		t.Fatal(err)
@@ -158,7 +163,7 @@ func TestNodeIsDeletedMidBind(t *testing.T) {
 
 // TestMinimumIsRaisedMidBind: the start becomes one of five as soon as there are five.
 func TestMinimumIsRaisedMidBind(t *testing.T) {
-	w := newTorn(t, "raised", "30s")
+	w := newTorn(t, "raised", longDeadline)
 	w.raise(5)
 	w.allow()
 	env.Eventually(t, func() error { return waits(t, w.gang, "NotEnoughMembers") })

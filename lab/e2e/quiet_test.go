@@ -185,6 +185,7 @@ func TestAGangThatDoesNotFitHoldsNothingAndNothingIsWrittenAtRest(t *testing.T) 
 		}
 		return nil
 	})
+	quiet.AfterCycle(t, quiet.Pod(metav1.NamespaceDefault, "later")) // it would have written
 	if err := waits(); err != nil {
 		t.Error(err)
 	}

@@ -95,6 +95,9 @@ func TestTwoReleasesSideBySide(t *testing.T) {
 		}
 		return nil
 	})
+	for _, s := range sides { // they would have written
+		lab.AfterCycle(t, lab.Pod(metav1.NamespaceDefault, s.name+"-later", harness.ScheduledBy(s.scheduler)))
+	}
 	if err := stand(); err != nil {
 		t.Error(err)
 	}

@@ -140,7 +140,7 @@ func TestVolcano(t *testing.T) {
 	operate(t, job, func() { // the scheduler starts again before there are pods
 		first.Kill()
 		env.Scheduler(t, harness.SchedulerOptions{})
-	}, volcanoPods(ns, "job", 0, 3, harness.PodAnnotations(map[string]string{cluster.RunFor: "3s"})))
+	}, volcanoPods(ns, "job", 0, 3, runs))
 	env.Eventually(t, func() error {
 		return showsVolcano(t, ns, "job", "Inqueue Unschedulable=True NotEnoughTasks: needs 4, 3 exist")
 	})
@@ -150,7 +150,7 @@ func TestVolcano(t *testing.T) {
 	if err := env.Client.Patch(t.Context(), job.DeepCopy(), client.RawPatch("application/json-patch+json", other)); err != nil {
 		t.Fatal(err)
 	}
-	env.Create(t, volcanoPods(ns, "job", 3, 4, harness.PodAnnotations(map[string]string{cluster.RunFor: "3s"}))...)
+	env.Create(t, volcanoPods(ns, "job", 3, 4, runs)...)
 	env.Eventually(t, func() error {
 		return showsVolcano(t, ns, "job", "Inqueue Other=x r: m Unschedulable=True NotEnoughResources: needs 4, 3 placed")
 	})
@@ -161,6 +161,7 @@ func TestVolcano(t *testing.T) {
 	env.Eventually(t, func() error {
 		return errors.Join(boundOf(t, ns, "job-", 4), showsVolcano(t, ns, "job", "Running Other=x r: m Scheduled=True Scheduled: the minimum is bound"))
 	})
+	finish(t, ns, "job-")
 	env.Eventually(t, func() error { return showsVolcano(t, ns, "job", "Completed Other=x r: m Scheduled=True") })
 	if _, generation, err := volcanoShows(t, ns, "job"); err != nil || generation > 1+6+1 { // made, a life, and the write of the test
 		t.Errorf("%v, generation %d: more than six writes", err, generation)

@@ -286,10 +286,10 @@ func (w *world) deleteNode(d rng) {
 
 func (w *world) bringNode(d rng) { w.addNode(d, fmt.Sprintf("n%d", d.IntN(8))) }
 
-// setBudget protects the pods of a job, all those of a namespace, or no pod any more; often it lies over the pods of the other budget,
-// or a budget changes and is not counted again for a while. Some of the pods that it covers are unready for a while.
+// setBudget protects the pods of a job, all those of a namespace, or no pod any more; often a second budget covers the same pods, or a
+// budget changes and is not counted again for a while. Some of the pods that it covers are unready for a while.
 func (w *world) setBudget(d rng) {
-	name := pick(d, "one", "two")
+	name := pick(d, "one", "two", "three")
 	if known := w.server.objects[cluster.KindBudget][key(firstNamespace, name)]; known != nil {
 		if d.chance(500) {
 			w.server.remove(cluster.KindBudget, key(firstNamespace, name))
@@ -306,13 +306,15 @@ func (w *world) setBudget(d rng) {
 	if len(w.jobs) > 0 {
 		budget.Spec.Selector.MatchLabels = map[string]string{"job": w.jobs[d.IntN(len(w.jobs))].name}
 	}
-	if other := w.server.names(cluster.KindBudget); len(other) > 0 && d.chance(500) {
-		budget.Spec.Selector = w.server.objects[cluster.KindBudget][other[0]].(*policyv1.PodDisruptionBudget).Spec.Selector
-	}
 	if policy := pick(d, "", policyv1.AlwaysAllow, policyv1.IfHealthyBudget); policy != "" {
 		budget.Spec.UnhealthyPodEvictionPolicy = &policy
 	}
 	w.server.create(cluster.KindBudget, budget)
+	if d.chance(300) {
+		second := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: firstNamespace, Name: "three"}, Spec: budget.Spec}
+		w.server.remove(cluster.KindBudget, keyOf(second))
+		w.server.create(cluster.KindBudget, second)
+	}
 	w.countBudgets()
 	for _, pod := range w.server.pods() {
 		if covers(budget, pod) && d.chance(400) {

@@ -150,10 +150,6 @@ func plantedBugs() []planted {
 			over := p.budgetsOver(a)
 			return lower(a, b) && len(over) > 1 && !slices.ContainsFunc(over, func(one *policyv1.PodDisruptionBudget) bool { return allows(one) == 0 })
 		})}},
-		{"it is not read that a budget is behind", "I14", Config{Sabotage: evictPair(func(p *process, a, b *corev1.Pod) bool {
-			over := p.budgetsOver(a)
-			return lower(a, b) && len(over) == 1 && over[0].Status.DisruptionsAllowed > 0 && allows(over[0]) == 0
-		})}},
 		{"a pod is given as long as it asks for", "I30", Config{Sabotage: FaultInjection{Rogue: givesAnHour()}}},
 		{"kept capacity is given away", "I15", Config{Sabotage: bindOnKeptRoom()}},
 		{"the watch of nodes has ended, and none notices", "I16", Config{Sabotage: FaultInjection{Rogue: func(p *process) {

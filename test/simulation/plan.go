@@ -286,8 +286,8 @@ func (w *world) deleteNode(d rng) {
 
 func (w *world) bringNode(d rng) { w.addNode(d, fmt.Sprintf("n%d", d.IntN(8))) }
 
-// setBudget protects the pods of a job, all those of a namespace, or no pod any more; often a second budget covers the same pods, or a
-// budget changes and is not counted again for a while. Some of the pods that it covers are unready for a while.
+// setBudget protects the pods of a job, all those of a namespace, or no pod any more; often a second budget covers the same pods,
+// or a budget changes and is not counted again for a while. Some of the pods that it covers are unready for a while.
 func (w *world) setBudget(d rng) {
 	name := pick(d, "one", "two", "three")
 	if known := w.server.objects[cluster.KindBudget][key(firstNamespace, name)]; known != nil {

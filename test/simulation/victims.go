@@ -318,7 +318,8 @@ func (j *invariantChecker) leavesWholeGangs(p *process, decision model.Decision)
 	}
 }
 
-// keepsBudgets is I14: the API server would evict all the victims of a decision, one after the other, as far as pods and budgets say.
+// keepsBudgets is I14: the API server would evict all the victims of a decision, one after the other, as far as pods and budgets
+// say.
 func (j *invariantChecker) keepsBudgets(p *process, decision model.Decision) {
 	spent := map[*policyv1.PodDisruptionBudget]int32{}
 	for _, eviction := range decision.Evictions {

@@ -125,8 +125,8 @@ func (s *server) serveEvict(call commit.Call) error {
 }
 
 // holding returns which of the budgets over a pod its eviction is charged to, nil for none, or that it is never evicted, since
-// there are several. Pods that have not started, have ended or are being deleted need none, nor do those that are not ready where their
-// budget lets these go.
+// there are several. Pods that have not started, have ended or are being deleted need none, nor do those that are not ready
+// where their budget lets these go.
 func holding(pod *corev1.Pod, over []*policyv1.PodDisruptionBudget) (budget *policyv1.PodDisruptionBudget, never bool) {
 	if finished(pod) || pod.Status.Phase == corev1.PodPending || pod.DeletionTimestamp != nil || len(over) == 0 {
 		return nil, false

@@ -77,8 +77,8 @@ func TestAnImplicitGroupBecomesWhole(t *testing.T) {
 	}
 }
 
-// TestEffectOfReadiness: it starts a cycle, and lets what was decided of the job be asked again, where the Eviction API would answer
-// otherwise, and nowhere else.
+// TestEffectOfReadiness: it starts a cycle, and makes another version of the job, where the Eviction API would answer otherwise,
+// and nowhere else.
 func TestEffectOfReadiness(t *testing.T) {
 	always := policyv1.AlwaysAllow
 	held, released, healthy := budget("b", "x", 0), budget("b", "x", 0), budget("b", "x", 0)

@@ -69,17 +69,17 @@ func classify(kind Kind, err error) verdict {
 	case !errors.As(err, &status):
 		return verdict{class: unknown}
 	}
-	v := verdict{class: refused}
+	v := verdict{class: refused, protected: kind == CallEvict && apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause)}
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
 		v.retryAfter = time.Duration(seconds) * time.Second
 	}
 	code := int(status.Status().Code)
 	switch {
+	case v.protected:
+		// The eviction subresource answers 429 also when a disruption budget refuses, which is an answer, not a delay, and 403 where
+		// what the budget says cannot be.
 	case code == http.StatusTooManyRequests:
-		// The eviction subresource answers 429 also when a disruption budget refuses: that is an answer, not a delay.
-		if v.protected = kind == CallEvict && apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause); !v.protected {
-			v.class, v.busy = rejected, true
-		}
+		v.class, v.busy = rejected, true
 	case code == http.StatusNotFound:
 		v.class = gone
 	case code == http.StatusUnprocessableEntity && isUIDMismatch(status.Status().Details):

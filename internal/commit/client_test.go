@@ -262,6 +262,10 @@ func TestRefusalsOnTheWire(t *testing.T) {
 			"reason":"TooManyRequests","details":{"causes":[{"reason":"DisruptionBudget",
 			"message":"The disruption budget b is still being processed by the server."}],"retryAfterSeconds":10},"code":429}`,
 			verdict{class: refused, protected: true, retryAfter: 10 * time.Second}},
+		"a budget that allows less than none": {CallEvict, `{"status":"Failure","message":"poddisruptionbudgets.policy \"b\" is forbidden: pdb disruptions ` +
+			`allowed is negative","reason":"Forbidden","details":{"causes":[{"reason":"DisruptionBudget","message":"The disruption budget b does ` +
+			`not allow evicting pods currently: pdb disruptions allowed is negative"}]},"code":403}`, verdict{class: refused, protected: true}},
+		"a right that is missing": {CallEvict, `{"status":"Failure","message":"no","reason":"Forbidden","code":403}`, verdict{class: refused}},
 		"several budgets": {CallEvict, `{"status":"Failure","message":"This pod has more than one PodDisruptionBudget, which the eviction ` +
 			`subresource does not support.","code":500}`, verdict{class: refused, protected: true}},
 		"a budget that changes too fast": {CallEvict, `{"status":"Failure","message":"Timeout: couldn't update PodDisruptionBudget \"b\" due to conflicts",

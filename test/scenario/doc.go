@@ -62,8 +62,8 @@
 //	preempt n1 a-0 b-0    these should leave n1 in place of others; preempt n1   no pod should
 //	fail preempt          it fails when asked so
 //
-// A pod that is made running began to run when it was made, and is ready, but for one that says unready. What a cycle reserves is written "reserve: for JOB MEMBERS on NODE,
-// ...; since TIME, expected start TIME", and "reserve: nothing for JOB" when it ends.
+// A pod that is made running began to run when it was made, and is ready unless it says unready. What a cycle reserves is written
+// "reserve: for JOB MEMBERS on NODE, ...; since TIME, expected start TIME", and "reserve: nothing for JOB" when it ends.
 //
 // Lines of objects are a kind, a name and words key=value. A name may be NAMESPACE/NAME, and may hold one range {0..3}.
 // A line about an object that exists changes it; what the line does not say falls back to nothing, except identity, node,

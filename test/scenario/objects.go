@@ -131,8 +131,8 @@ func newClass(words []word) (*schedulingv1.PriorityClass, error) {
 	return class, nil
 }
 
-// newBudget reads how many of the pods that the selector finds may be evicted, healthy=IS/DESIRED, what becomes of unready ones, and
-// by how many generations the disruption controller is behind.
+// newBudget reads how many of the pods that the selector finds may be evicted, how many are healthy of how many desired, what
+// becomes of unready ones, and by how many generations the disruption controller is behind.
 func newBudget(one line) (*policyv1.PodDisruptionBudget, error) {
 	budget := &policyv1.PodDisruptionBudget{Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{}}}
 	for _, w := range one.words {

@@ -30,7 +30,8 @@ func (f *fight) cluster() string {
 	}
 	for i := range f.n(0, 2) {
 		if f.budgets {
-			lines = append(lines, fmt.Sprintf("budget b%d allowed=%d selector=app=%s", i, f.n(0, 2), f.one("x", "y")))
+			lines = append(lines, fmt.Sprintf("budget b%d allowed=%d selector=app=%s%s%s%s", i, f.n(0, 2), f.one("x", "y"),
+				f.seldom(3, "unready=AlwaysAllow"), f.seldom(3, fmt.Sprintf("healthy=%d/1", f.n(0, 1))), f.seldom(4, "behind=1")))
 		}
 	}
 	for range f.n(2, 5) {
@@ -102,6 +103,13 @@ func (f *fight) happen() error {
 		}
 	case 7:
 		return f.shake()
+	case 8: // budgets are asked about pods that run, and about their readiness
+		if bound := w.podNames(func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodSucceeded }); f.budgets && len(bound) > 0 {
+			if err := f.stage.applyEvents("run", nil, nil); err != nil {
+				return err
+			}
+			return f.stage.applyEvents(f.one("ready", "unready"), []string{f.one(bound...)}, nil)
+		}
 	}
 	return nil
 }

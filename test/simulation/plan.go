@@ -9,6 +9,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -285,11 +286,16 @@ func (w *world) deleteNode(d rng) {
 
 func (w *world) bringNode(d rng) { w.addNode(d, fmt.Sprintf("n%d", d.IntN(8))) }
 
-// setBudget protects the pods of a job, all those of a namespace, or no pod any more.
+// setBudget protects the pods of a job, all those of a namespace, or no pod any more; often a second budget covers the same pods,
+// or a budget changes and is not counted again for a while. Some of the pods that it covers are unready for a while.
 func (w *world) setBudget(d rng) {
-	name := pick(d, "one", "two")
-	if w.server.objects[cluster.KindBudget][key(firstNamespace, name)] != nil {
-		w.server.remove(cluster.KindBudget, key(firstNamespace, name))
+	name := pick(d, "one", "two", "three")
+	if known := w.server.objects[cluster.KindBudget][key(firstNamespace, name)]; known != nil {
+		if d.chance(500) {
+			w.server.remove(cluster.KindBudget, key(firstNamespace, name))
+			return
+		}
+		w.changeBudget(d, known.(*policyv1.PodDisruptionBudget).DeepCopy())
 		return
 	}
 	least := intstr.FromInt32(int32(d.number(0, 4)))
@@ -300,8 +306,46 @@ func (w *world) setBudget(d rng) {
 	if len(w.jobs) > 0 {
 		budget.Spec.Selector.MatchLabels = map[string]string{"job": w.jobs[d.IntN(len(w.jobs))].name}
 	}
+	if policy := pick(d, "", policyv1.AlwaysAllow, policyv1.IfHealthyBudget); policy != "" {
+		budget.Spec.UnhealthyPodEvictionPolicy = &policy
+	}
 	w.server.create(cluster.KindBudget, budget)
+	if d.chance(300) {
+		second := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: firstNamespace, Name: "three"}, Spec: budget.Spec}
+		w.server.remove(cluster.KindBudget, keyOf(second))
+		w.server.create(cluster.KindBudget, second)
+	}
 	w.countBudgets()
+	for _, pod := range w.server.pods() {
+		if covers(budget, pod) && d.chance(400) {
+			w.becomesUnready(d, keyOf(pod), pod.UID)
+		}
+	}
+}
+
+// changeBudget gives a budget another minimum, which the disruption controller processes late.
+func (w *world) changeBudget(d rng, budget *policyv1.PodDisruptionBudget) {
+	least := intstr.FromInt32(int32(d.number(0, 4)))
+	budget.Spec.MinAvailable = &least
+	budget.Generation++
+	w.server.update(cluster.KindBudget, budget)
+	w.later(d.span(time.Millisecond, 20*time.Second), "a budget is counted at last", func() {
+		if now := w.server.objects[cluster.KindBudget][keyOf(budget)]; now != nil && now.GetUID() == budget.UID {
+			w.countBudget(now.(*policyv1.PodDisruptionBudget).DeepCopy())
+		}
+	})
+}
+
+// becomesUnready lets a pod be unready for a while, if it runs then.
+func (w *world) becomesUnready(d rng, name string, uid types.UID) {
+	set := func(status corev1.ConditionStatus) {
+		if pod := w.server.pod(name); pod != nil && pod.UID == uid && pod.Status.Phase == corev1.PodRunning {
+			w.server.changePod(name, uid, func(pod *corev1.Pod) { setCondition(pod, corev1.PodCondition{Type: corev1.PodReady, Status: status}) })
+		}
+	}
+	begins := d.span(0, 10*time.Second)
+	w.later(begins, "a pod is not ready any more", func() { set(corev1.ConditionFalse) })
+	w.later(begins+d.span(0, 30*time.Second), "a pod is ready again", func() { set(corev1.ConditionTrue) })
 }
 
 // process returns one of the schedulers that live.

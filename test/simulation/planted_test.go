@@ -143,8 +143,12 @@ func plantedBugs() []planted {
 		{"budgets are not read", "I14", Config{Sabotage: evictPair(func(p *process, a, b *corev1.Pod) bool {
 			return lower(a, b) && slices.ContainsFunc(sortedNames(p.told[cluster.KindBudget]), func(name string) bool {
 				budget := p.told[cluster.KindBudget][name].object.(*policyv1.PodDisruptionBudget)
-				return covers(budget, a) && budget.Status.DisruptionsAllowed == 0
+				return covers(budget, a) && budget.Status.DisruptionsAllowed == 0 && isReady(a)
 			})
+		})}},
+		{"it is not read that several budgets cover a pod", "I14", Config{Sabotage: evictPair(func(p *process, a, b *corev1.Pod) bool {
+			over := p.budgetsOver(a)
+			return lower(a, b) && len(over) > 1 && !slices.ContainsFunc(over, func(one *policyv1.PodDisruptionBudget) bool { return allows(one) == 0 })
 		})}},
 		{"a pod is given as long as it asks for", "I30", Config{Sabotage: FaultInjection{Rogue: givesAnHour()}}},
 		{"kept capacity is given away", "I15", Config{Sabotage: bindOnKeptRoom()}},

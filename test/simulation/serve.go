@@ -107,22 +107,45 @@ func (s *server) serveDelete(call commit.Call) error {
 	return nil
 }
 
-// serveEvict keeps disruption budgets as the eviction subresource does: pods that have not started or are in flight out do
-// not count.
+// serveEvict keeps disruption budgets as the eviction subresource does.
 func (s *server) serveEvict(call commit.Call) error {
 	pod := s.pod(call.Pod.String())
-	if pod != nil && pod.UID == call.Pod.UID && !finished(pod) && pod.Status.Phase != corev1.PodPending && pod.DeletionTimestamp == nil {
-		budgets := s.budgetsOf(pod)
-		switch {
-		case len(budgets) > 1:
-			return apierrors.NewInternalError(errors.New("this pod has more than one PodDisruptionBudget, which the eviction subresource does not support"))
-		case len(budgets) == 1 && !s.spend(budgets[0]):
-			err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
-			err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause, Message: budgets[0].Name}}
-			return err
-		}
+	if pod == nil || pod.UID != call.Pod.UID {
+		return s.serveDelete(call)
+	}
+	switch budget, never := holding(pod, s.budgetsOf(pod)); {
+	case never:
+		return apierrors.NewInternalError(errors.New("this pod has more than one PodDisruptionBudget, which the eviction subresource does not support"))
+	case budget != nil && !s.spend(budget):
+		err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
+		err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause, Message: budget.Name}}
+		return err
 	}
 	return s.serveDelete(call)
+}
+
+// holding returns which of the budgets over a pod its eviction is charged to, nil for none, or that it is never evicted, since
+// there are several. Pods that have not started, have ended or are being deleted need none, nor do those that are not ready
+// where their budget lets these go.
+func holding(pod *corev1.Pod, over []*policyv1.PodDisruptionBudget) (budget *policyv1.PodDisruptionBudget, never bool) {
+	if finished(pod) || pod.Status.Phase == corev1.PodPending || pod.DeletionTimestamp != nil || len(over) == 0 {
+		return nil, false
+	}
+	if len(over) > 1 {
+		return nil, true
+	}
+	policy, status := over[0].Spec.UnhealthyPodEvictionPolicy, over[0].Status
+	always, enough := policy != nil && *policy == policyv1.AlwaysAllow, status.DesiredHealthy > 0 && status.CurrentHealthy >= status.DesiredHealthy
+	if !isReady(pod) && (always || enough) {
+		return nil, false
+	}
+	return over[0], false
+}
+
+func isReady(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
 }
 
 func (s *server) budgetsOf(pod *corev1.Pod) []*policyv1.PodDisruptionBudget {
@@ -140,9 +163,17 @@ func covers(budget *policyv1.PodDisruptionBudget, pod *corev1.Pod) bool {
 	return err == nil && budget.Namespace == pod.Namespace && selector.Matches(labels.Set(pod.Labels))
 }
 
+// allows returns how many disruptions a budget allows: none while its status is of an earlier generation.
+func allows(budget *policyv1.PodDisruptionBudget) int32 {
+	if budget.Status.ObservedGeneration < budget.Generation {
+		return 0
+	}
+	return budget.Status.DisruptionsAllowed
+}
+
 // spend takes one disruption off a budget, if there is one.
 func (s *server) spend(budget *policyv1.PodDisruptionBudget) bool {
-	if budget.Status.DisruptionsAllowed <= 0 || budget.Status.ObservedGeneration < budget.Generation {
+	if allows(budget) <= 0 {
 		return false
 	}
 	budget = budget.DeepCopy()

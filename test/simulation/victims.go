@@ -318,22 +318,37 @@ func (j *invariantChecker) leavesWholeGangs(p *process, decision model.Decision)
 	}
 }
 
-// keepsBudgets is I14: the budgets allow all the victims of a decision together, as far as they say so.
+// keepsBudgets is I14: the API server would evict all the victims of a decision, one after the other, as far as pods and budgets
+// say.
 func (j *invariantChecker) keepsBudgets(p *process, decision model.Decision) {
-	budgets := p.told[cluster.KindBudget]
-	for _, name := range sortedNames(budgets) {
-		budget := budgets[name].object.(*policyv1.PodDisruptionBudget)
-		spent := int32(0)
-		for _, eviction := range decision.Evictions {
-			if pod := p.pod(eviction.Pod.String()); pod != nil && eviction.Method == model.ByEviction && covers(budget, pod) && pod.Status.Phase == corev1.PodRunning {
-				spent++
-			}
+	spent := map[*policyv1.PodDisruptionBudget]int32{}
+	for _, eviction := range decision.Evictions {
+		pod := p.pod(eviction.Pod.String())
+		if pod == nil || eviction.Method != model.ByEviction {
+			continue
 		}
-		if spent > 0 && spent > budget.Status.DisruptionsAllowed {
-			j.violated("I14", "%d pods that %s covers are evicted for %s, and it allows %d", spent, name, decision.Job,
-				budget.Status.DisruptionsAllowed)
+		budget, never := holding(pod, p.budgetsOver(pod))
+		if never {
+			j.violated("I14", "%s is evicted for %s, and several budgets cover it", eviction.Pod, decision.Job)
+		}
+		if budget == nil {
+			continue
+		}
+		if spent[budget]++; spent[budget] > allows(budget) {
+			j.violated("I14", "%d pods that %s covers are evicted for %s, and it allows %d", spent[budget], keyOf(budget), decision.Job, allows(budget))
 		}
 	}
+}
+
+// budgetsOver returns the budgets that cover a pod, as far as the process has received them.
+func (p *process) budgetsOver(pod *corev1.Pod) (over []*policyv1.PodDisruptionBudget) {
+	budgets := p.told[cluster.KindBudget]
+	for _, name := range sortedNames(budgets) {
+		if budget := budgets[name].object.(*policyv1.PodDisruptionBudget); covers(budget, pod) {
+			over = append(over, budget)
+		}
+	}
+	return over
 }
 
 // givesGrace is I30: a pod that a process ends has its own grace, and no more than the longest of the configuration; one that is

@@ -270,6 +270,7 @@ func (w *world) run(name string, uid types.UID) {
 	w.server.changePod(name, uid, func(pod *corev1.Pod) {
 		now := w.server.now()
 		pod.Status.Phase, pod.Status.StartTime = corev1.PodRunning, &now
+		setCondition(pod, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
 		scheduled := func(c corev1.PodCondition) bool {
 			return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue
 		}
@@ -347,7 +348,10 @@ func (w *world) countBudgets() {
 	}
 	w.later(w.random.span(time.Millisecond, 300*time.Millisecond), "budgets are counted", func() {
 		for _, name := range w.server.names(cluster.KindBudget) {
-			w.countBudget(w.server.objects[cluster.KindBudget][name].(*policyv1.PodDisruptionBudget).DeepCopy())
+			budget := w.server.objects[cluster.KindBudget][name].(*policyv1.PodDisruptionBudget)
+			if budget.Status.ObservedGeneration == 0 || budget.Status.ObservedGeneration == budget.Generation { // else setBudget says when
+				w.countBudget(budget.DeepCopy())
+			}
 		}
 	})
 }
@@ -355,11 +359,12 @@ func (w *world) countBudgets() {
 func (w *world) countBudget(budget *policyv1.PodDisruptionBudget) {
 	healthy := int32(0)
 	for _, pod := range w.server.pods() {
-		if covers(budget, pod) && pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil {
+		if covers(budget, pod) && pod.Status.Phase == corev1.PodRunning && isReady(pod) && pod.DeletionTimestamp == nil {
 			healthy++
 		}
 	}
 	budget.Status.ObservedGeneration = budget.Generation
-	budget.Status.DisruptionsAllowed = max(0, healthy-int32(budget.Spec.MinAvailable.IntValue()))
+	budget.Status.CurrentHealthy, budget.Status.DesiredHealthy = healthy, int32(budget.Spec.MinAvailable.IntValue())
+	budget.Status.DisruptionsAllowed = max(0, healthy-budget.Status.DesiredHealthy)
 	w.server.update(cluster.KindBudget, budget)
 }

@@ -19,7 +19,8 @@ import (
 	"github.com/tutti-sched/tutti/lab/harness"
 )
 
-// appears is how long a kind may take to be followed: it is asked for every minute, and a fifth more.
+// appears is how long a kind for which pods wait may take to be followed where other programs keep the machine busy: it is asked
+// for every six seconds.
 const appears = 90 * time.Second
 
 func installCoscheduling(t *testing.T) {

@@ -50,8 +50,8 @@ func loosen(t *testing.T, crd string) {
 	})
 }
 
-// raw is an object of ours with a spec that no type holds.
-func raw(kind, namespace, name string, spec map[string]any) *unstructured.Unstructured {
+// untyped is an object of ours with a spec that no type holds.
+func untyped(kind, namespace, name string, spec map[string]any) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	object.SetAPIVersion(v1alpha1.SchemeGroupVersion.String())
 	object.SetKind(kind)
@@ -60,8 +60,8 @@ func raw(kind, namespace, name string, spec map[string]any) *unstructured.Unstru
 	return object
 }
 
-// says is nil when the condition of an object has that reason and these words. It reads the object without its type.
-func says(t *testing.T, object *unstructured.Unstructured, kind, reason, words string) error {
+// explains is nil when the condition of an object has that reason and these words. It reads the object without its type.
+func explains(t *testing.T, object *unstructured.Unstructured, kind, reason, words string) error {
 	t.Helper()
 	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
 		return err
@@ -75,8 +75,8 @@ func says(t *testing.T, object *unstructured.Unstructured, kind, reason, words s
 	return errors.Join(err, fmt.Errorf("%s %s says %v, want %s %s", object.GetKind(), object.GetName(), conditions, reason, words))
 }
 
-// patched changes the spec of an object by a merge patch, as soon as the API server lets it.
-func patched(t *testing.T, object client.Object, spec string) {
+// patchSpec changes the spec of an object by a merge patch, as soon as the API server lets it.
+func patchSpec(t *testing.T, object client.Object, spec string) {
 	t.Helper()
 	env.Eventually(t, patience, func() error {
 		return env.Client.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(`{"spec":`+spec+`}`)))
@@ -96,19 +96,19 @@ func TestOneObjectThatCannotBeDecodedStopsOnlyItself(t *testing.T) {
 
 	loosen(t, "queues.scheduling.tutti.dev")
 	loosen(t, "podgroups.scheduling.tutti.dev")
-	queue := raw("Queue", "", "undecodable-bad", nil)
-	patched(t, queue, `{"limit":{"nvidia.com/gpu":"eight"}}`)
-	broken := raw("PodGroup", ns, "broken", map[string]any{"minMember": "two"})
+	queue := untyped("Queue", "", "undecodable-bad", nil)
+	patchSpec(t, queue, `{"limit":{"nvidia.com/gpu":"eight"}}`)
+	broken := untyped("PodGroup", ns, "broken", map[string]any{"minMember": "two"})
 	env.Eventually(t, patience, func() error { return env.Client.Create(t.Context(), broken.DeepCopy()) })
 	env.Create(t, members(ns, "broken", "", 2)...)
 	later := gangIn(t, ns, "undecodable-bad", "later", 1)
 	stops := func(when string) {
 		t.Helper()
 		env.Eventually(t, patience, func() error {
-			return says(t, queue, v1alpha1.ConditionActive, "Invalid", `spec.limit[nvidia.com/gpu] is "eight", it must be an amount of a resource`)
+			return explains(t, queue, v1alpha1.ConditionActive, "Invalid", `spec.limit[nvidia.com/gpu] is "eight", it must be an amount of a resource`)
 		})
 		env.Eventually(t, patience, func() error {
-			return says(t, broken, v1alpha1.ConditionScheduled, "Malformed", `spec.minMember is "two", it must be a whole number`)
+			return explains(t, broken, v1alpha1.ConditionScheduled, "Malformed", `spec.minMember is "two", it must be a whole number`)
 		})
 		env.Eventually(t, patience, func() error { return waits(t, later, "QueueInvalid") })
 		gangIn(t, ns, "undecodable-fine", when, 2)
@@ -119,8 +119,8 @@ func TestOneObjectThatCannotBeDecodedStopsOnlyItself(t *testing.T) {
 	env.Scheduler(t, harness.SchedulerOptions{})
 	stops("after-a-restart")
 
-	patched(t, queue, `{"limit":{"nvidia.com/gpu":null}}`)
-	patched(t, broken, `{"minMember":2}`)
+	patchSpec(t, queue, `{"limit":{"nvidia.com/gpu":null}}`)
+	patchSpec(t, broken, `{"minMember":2}`)
 	env.Eventually(t, patience, func() error { return boundOf(t, ns, "later", 1) })
 	env.Eventually(t, patience, func() error { return boundOf(t, ns, "broken", 2) })
 	after := uidsIn(t, ns)

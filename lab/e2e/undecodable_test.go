@@ -1,13 +1,16 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -39,14 +42,18 @@ func loosen(t *testing.T, crd string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		spec := before.Object["spec"]
-		env.Eventually(t, patience, func() error {
-			if err := env.Client.Get(t.Context(), client.ObjectKey{Name: crd}, object); err != nil {
-				return err
+		ctx := context.WithoutCancel(t.Context())
+		err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+			if err := env.Client.Get(ctx, client.ObjectKey{Name: crd}, object); err != nil {
+				return false, err
 			}
-			object.Object["spec"] = spec
-			return env.Client.Update(t.Context(), object)
+			object.Object["spec"] = before.Object["spec"]
+			err := env.Client.Update(ctx, object)
+			return err == nil, nil
 		})
+		if err != nil {
+			t.Error(err)
+		}
 	})
 }
 

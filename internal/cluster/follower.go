@@ -19,22 +19,25 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // This file is the edge towards foreign sources: their kinds may appear, vanish and be forbidden while the scheduler runs.
 
 const (
-	// askInterval is how often the API server is asked whether it serves the objects of a source.
-	askInterval = time.Minute
+	// askInterval is how often the API server is asked whether it serves the objects of a source, and soonInterval how often while
+	// jobs lack such objects, or after they were found to be gone.
+	askInterval  = time.Minute
+	soonInterval = 6 * time.Second
 	// firstReadTimeout is how long the first cycle waits for the objects of foreign sources at most.
 	firstReadTimeout = 30 * time.Second
-	// misses is how often in a row objects must be found to be not served, or forbidden, before they are given up: an API server
-	// that restarts may not know them for a moment.
-	misses = 2
+	// missedFor is for how long objects must be found to be not served, or forbidden, before they are given up: an API server that
+	// restarts may not know them for a moment.
+	missedFor = 15 * time.Second
 )
 
 // Follower watches the objects of foreign sources while the API server serves them, and pushes them, and how far they can be
-// read. A kind that is not served costs one request for each askInterval.
+// read. A kind that is not served costs one request for each askInterval, or soonInterval.
 type Follower struct {
 	served discovery.ServerResourcesInterface
 	client dynamic.Interface
@@ -42,8 +45,10 @@ type Follower struct {
 	// off are the sources that are off.
 	off      atomic.Pointer[[]string]
 	followed []*followed
-	// interval and timeout are askInterval and firstReadTimeout, except in tests.
-	interval, timeout time.Duration
+	// awaited are the sources of objects that jobs lack.
+	awaited atomic.Pointer[[]model.Source]
+	// interval, soon, given and timeout are askInterval, soonInterval, missedFor and firstReadTimeout, except in tests.
+	interval, soon, given, timeout time.Duration
 }
 
 // followed is one kind of objects. One goroutine owns it, but for settled.
@@ -54,17 +59,18 @@ type followed struct {
 	source *Source
 	// stop ends the informer and returns when it pushes nothing any more; nil while none runs.
 	stop func()
-	// missed is how often in a row the objects could not be read; last is the reading that was pushed last.
-	missed int
+	// missed is since when the objects could not be read, zero when they can; last is the reading that was pushed last.
+	missed time.Time
 	last   Reading
-	// settled reports that the first cycle need not wait for it any more; wake has a token when the sources that are on may differ.
+	// settled reports that the first cycle need not wait for it any more; wake has a token when the next look is to come now: the
+	// sources that are on may differ, jobs lack its objects, or the API server says that it does not serve them.
 	settled atomic.Bool
 	wake    chan struct{}
 }
 
 // NewFollower returns a follower of all foreign sources. push must not block.
 func NewFollower(served discovery.ServerResourcesInterface, client dynamic.Interface, push func(Event)) *Follower {
-	f := &Follower{served: served, client: client, push: push, interval: askInterval, timeout: firstReadTimeout}
+	f := &Follower{served: served, client: client, push: push, interval: askInterval, soon: soonInterval, given: missedFor, timeout: firstReadTimeout}
 	for _, source := range groups.All() {
 		for _, watch := range source.Watches() {
 			one := &followed{Watch: watch, name: source.Name(), wake: make(chan struct{}, 1)}
@@ -73,6 +79,7 @@ func NewFollower(served discovery.ServerResourcesInterface, client dynamic.Inter
 		}
 	}
 	f.off.Store(&[]string{})
+	f.awaited.Store(&[]model.Source{})
 	return f
 }
 
@@ -90,10 +97,25 @@ func (f *Follower) Use(off []string) {
 		return
 	}
 	for _, one := range f.followed {
-		select {
-		case one.wake <- struct{}{}:
-		default:
+		one.lookNow()
+	}
+}
+
+// Await sets the sources of objects that jobs lack: whether these are served is asked more often. It may be called on any
+// goroutine, and does not block.
+func (f *Follower) Await(sources []model.Source) {
+	before := *f.awaited.Swap(&sources)
+	for _, one := range f.followed {
+		if slices.Contains(sources, one.Source) && !slices.Contains(before, one.Source) {
+			one.lookNow()
 		}
+	}
+}
+
+func (o *followed) lookNow() {
+	select {
+	case o.wake <- struct{}{}:
+	default:
 	}
 }
 
@@ -112,7 +134,11 @@ func (f *Follower) follow(ctx context.Context, one *followed) {
 	defer settle.Stop()
 	for ctx.Err() == nil {
 		f.look(ctx, one)
-		timer := time.NewTimer(wait.Jitter(f.interval, 0.2))
+		interval := f.interval
+		if !one.missed.IsZero() || one.stop == nil && slices.Contains(*f.awaited.Load(), one.Source) {
+			interval = f.soon
+		}
+		timer := time.NewTimer(wait.Jitter(interval, 0.2))
 		select {
 		case <-ctx.Done():
 		case <-one.wake:
@@ -137,16 +163,20 @@ func (f *Follower) look(ctx context.Context, one *followed) {
 		klog.FromContext(ctx).Info("Whether the API server serves a group kind is not known", "resource", one.source.Name, "reason", err.Error())
 		return
 	case reading == IsRead:
-		if one.missed = 0; one.stop == nil {
+		if one.missed = (time.Time{}); one.stop == nil {
 			f.start(ctx, one)
 		}
 		return
 	case one.stop != nil:
-		if one.missed++; one.missed < misses && reading != NotRead {
+		if one.missed.IsZero() && reading != NotRead {
+			one.missed = time.Now()
+			return
+		}
+		if reading != NotRead && time.Since(one.missed) < f.given {
 			return
 		}
 		one.stop()
-		one.stop, one.missed = nil, 0
+		one.stop, one.missed = nil, time.Time{}
 	}
 	f.tell(ctx, one, reading)
 }
@@ -181,6 +211,15 @@ func (f *Follower) start(ctx context.Context, one *followed) {
 	sources, err := register([]informerSpec{{one.source.Name, informer, one.keep, eventHandler(f.push, ForeignEvent)}})
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "A foreign group kind cannot be watched") // it was never started: it cannot fail
+		return
+	}
+	err = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, reflector *cache.Reflector, failure error) {
+		if sources[0].failed(ctx, reflector, failure); apierrors.IsNotFound(failure) || apierrors.IsForbidden(failure) {
+			one.lookNow()
+		}
+	})
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "A foreign group kind cannot be watched")
 		return
 	}
 	watching, cancel := context.WithCancel(ctx)

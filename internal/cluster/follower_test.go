@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	discoveryfake "k8s.io/client-go/discovery/fake"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
@@ -31,10 +32,13 @@ type foreignServer struct {
 	discovery *discoveryfake.FakeDiscovery
 	client    *dynamicfake.FakeDynamicClient
 	forbidden bool
-	down      error
-	asked     int
-	events    chan Event
-	follower  *Follower
+	// gone reports that lists and watches are answered with not found; watches is the last watch.
+	gone     bool
+	watches  *watch.FakeWatcher
+	down     error
+	asked    int
+	events   chan Event
+	follower *Follower
 }
 
 func newForeignServer() *foreignServer {
@@ -48,12 +52,25 @@ func newForeignServer() *foreignServer {
 	f.client.PrependReactor("list", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {
 		f.lock.Lock()
 		defer f.lock.Unlock()
+		if f.gone {
+			return true, nil, apierrors.NewNotFound(coschedulingGroups.GroupResource(), "")
+		}
 		if f.forbidden {
 			return true, nil, apierrors.NewForbidden(coschedulingGroups.GroupResource(), "", errors.New("no role"))
 		}
 		return false, nil, nil
 	})
+	f.client.PrependWatchReactor("podgroups", func(clienttesting.Action) (bool, watch.Interface, error) {
+		f.lock.Lock()
+		defer f.lock.Unlock()
+		if f.gone {
+			return true, nil, apierrors.NewNotFound(coschedulingGroups.GroupResource(), "")
+		}
+		f.watches = watch.NewFake()
+		return true, f.watches, nil
+	})
 	f.follower = NewFollower(f, f.client, func(event Event) { f.events <- event })
+	f.follower.given = 0
 	f.follower.followed = slices.DeleteFunc(f.follower.followed, func(one *followed) bool { return one.Source != model.SourceCoscheduling })
 	return f
 }
@@ -210,6 +227,62 @@ func TestAFollowerRuns(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
+}
+
+// TestAKindIsFollowedSoonWhileJobsWait for its objects, and given up soon once the API server says that it does not serve it, not
+// at the next of the looks that come once in a while.
+func TestAKindIsFollowedSoonWhileJobsWait(t *testing.T) {
+	f := newForeignServer()
+	f.follower.interval, f.follower.soon = time.Hour, time.Millisecond
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- f.follower.Run(ctx) }()
+	f.reads(t, NotServed)
+	s := New(Options{SchedulerNames: []string{"tutti"}, Await: f.follower.Await})
+	s.Apply(seen(pod("p", ofForeign("g"))))
+	snap(t, s, start)
+	f.change(true, false, nil)
+	f.reads(t, IsRead)
+
+	f.change(false, false, nil)
+	f.lock.Lock()
+	f.gone = true
+	f.lock.Unlock()
+	f.watches.Stop() // as the API server does when the kind goes
+	f.reads(t, NotServed)
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWhatJobsLackIsTold as it changes: the objects of groups, and the parents of those that lack members.
+func TestWhatJobsLackIsTold(t *testing.T) {
+	var told [][]model.Source
+	s := New(Options{SchedulerNames: []string{"tutti"}, Await: func(sources []model.Source) { told = append(told, sources) }})
+	want := func(step string, sources ...model.Source) {
+		t.Helper()
+		snap(t, s, start)
+		if len(told) == 0 || !slices.Equal(told[len(told)-1], sources) {
+			t.Errorf("%s: %v was told, want %v", step, told, sources)
+		}
+	}
+	s.Apply(seen(pod("p", ofForeign("g"))))
+	want("a pod without its group", model.SourceCoscheduling)
+	s.Apply(seen(pod("q", ofForeign("g"))))
+	s.Apply(seen(pod("r", ofForeign("h"))))
+	want("more of them", model.SourceCoscheduling)
+	if len(told) != 1 {
+		t.Errorf("told %v, which is the same", told)
+	}
+	s.Apply(seen(pod("v", ofVolcano("g"))))
+	want("one of another source", model.SourceCoscheduling, model.SourceVolcano)
+	for _, name := range []string{"p", "q", "v"} {
+		s.Apply(gone(pod(name)))
+	}
+	want("one is left", model.SourceCoscheduling)
+	s.Apply(ForeignEvent(&groups.Spec{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "h", UID: "h"}, Source: model.SourceCoscheduling, MinMember: 1}))
+	want("it has its group")
 }
 
 // TestTheFirstCycleWaitsForALimitedTime for a source of which nothing is known.

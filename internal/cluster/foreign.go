@@ -43,12 +43,28 @@ type foreign struct {
 	children map[model.JobKey]map[model.JobKey]bool
 	// news are the groups with a status of ours whose objects have changed, or that have lost their last member, since it was taken.
 	news map[model.JobKey]bool
+	// awaited is, by job, the source of an object that the job lacks; told is what the follower was told of it last, sorted.
+	awaited map[model.JobKey]model.Source
+	told    []model.Source
 }
 
 func newForeign() foreign {
 	return foreign{
 		specs: map[model.JobKey]*groups.Spec{}, readings: map[model.Source]Reading{},
 		children: map[model.JobKey]map[model.JobKey]bool{}, news: map[model.JobKey]bool{},
+		awaited: map[model.JobKey]model.Source{},
+	}
+}
+
+// tellAwaited calls the function of the options when jobs lack objects of other sources than before.
+func (s *State) tellAwaited() {
+	if s.await == nil {
+		return
+	}
+	sources := slices.Compact(slices.Sorted(maps.Values(s.foreign.awaited)))
+	if !slices.Equal(sources, s.foreign.told) {
+		s.foreign.told = sources
+		s.await(sources)
 	}
 }
 
@@ -223,6 +239,7 @@ func (s *State) applyReading(source model.Source, reading Reading) (effect Effec
 func (s *State) readForeign(job *model.Job) (class string) {
 	spec := s.foreign.spec(job.Key)
 	if spec == nil {
+		s.foreign.awaited[job.Key] = job.Key.Source
 		job.Invalid = s.foreign.missing(job.Key)
 		return ""
 	}
@@ -272,6 +289,7 @@ func (f *foreign) unread(job *model.Job, parent model.JobKey) string {
 	if f.specs[parent] != nil || !begun && job.FirstUnmetMinimum((*model.Task).Exists) == nil {
 		return ""
 	}
+	f.awaited[job.Key] = parent.Source
 	kept, right := "", ""
 	if begun {
 		kept = ", and what is bound of those is kept until it is read"

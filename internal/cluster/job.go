@@ -25,6 +25,7 @@ func (s *State) fillJob(job *model.Job, members map[types.UID]*podEntry, group *
 	clear(tasks[len(tasks):cap(tasks)])
 	tasks = groups.PresentRun(key, tasks)
 	s.filled++
+	delete(s.foreign.awaited, key)
 	known := model.Job{Key: key, Tasks: tasks, MinMember: int32(min(max(1, len(tasks)), 1<<30)), Version: s.filled, HasGroup: group != nil}
 	kind := KindGroup
 	switch {

@@ -209,10 +209,12 @@ func (s *State) patchJobs() {
 		case job != nil:
 			removed = append(removed, job)
 			delete(s.seenWhole, key)
+			delete(s.foreign.awaited, key)
 			s.newsOf(key)
 		}
 	}
 	s.dirtyJobs = emptyLike(s.dirtyJobs)
+	s.tellAwaited()
 	compare := func(a, b *model.Job) int { return a.Key.Compare(b.Key) }
 	s.snapshot.Jobs = insertSorted(removeSorted(s.snapshot.Jobs, removed, compare), added, compare)
 }

@@ -23,6 +23,9 @@ type Options struct {
 	Translators []model.RequestTranslator
 	// AgentLeases is what is known of the Leases of nodes' agents.
 	AgentLeases AgentLeases
+	// Await is called with the sources of objects that jobs lack, sorted, when these are others than before; it must not block. nil
+	// is not called.
+	Await func(sources []model.Source)
 }
 
 // State is the cluster as the watches tell it, with the effect of our own decisions on top.
@@ -85,6 +88,8 @@ type State struct {
 	// relabelled reports that a namespace came or went, or has other labels.
 	relabelled bool
 
+	await func(sources []model.Source)
+
 	// leading reports that this process decides, so that no other nominates nodes.
 	leading bool
 
@@ -118,6 +123,7 @@ func New(options Options) *State {
 		releasing: map[types.UID]*podEntry{}, nominated: map[types.UID]*podEntry{},
 		dirtyNodes: map[string]bool{}, dirtyJobs: map[model.JobKey]struct{}{},
 		snapshot: &model.Snapshot{Dimensions: dimensions}, leases: newLeases(options.AgentLeases), conflicts: newConflicts(),
+		await: options.Await,
 	}
 	for _, name := range options.SchedulerNames {
 		s.schedulers[name] = true

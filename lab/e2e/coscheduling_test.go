@@ -19,8 +19,8 @@ import (
 	"github.com/tutti-sched/tutti/lab/harness"
 )
 
-// appears is how long a kind may take to be followed, on a free machine: it is asked for every minute, and a fifth more.
-const appears = 90 * time.Second
+// appears is how long a kind for which pods wait may take to be followed, on a free machine: it is asked for every six seconds.
+const appears = 10 * time.Second
 
 func installCoscheduling(t *testing.T) {
 	t.Helper()

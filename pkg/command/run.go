@@ -150,7 +150,7 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, election *e
 	if err := errors.Join(err, p.followForeign(restConfig)); err != nil {
 		return nil, err
 	}
-	state := cluster.New(cluster.Options{SchedulerNames: o.schedulerNames, Dimensions: model.NewDimensions(), AgentLeases: o.agentLeases()})
+	state := cluster.New(cluster.Options{SchedulerNames: o.schedulerNames, Dimensions: model.NewDimensions(), AgentLeases: o.agentLeases(), Await: p.foreign.Await})
 	preparing, err := kubernetes.NewForConfig(prepareConfig(readConfig, election.mayWrite))
 	if err != nil {
 		return nil, fmt.Errorf("client for volumes and claims: %w", err)

@@ -208,6 +208,7 @@ func (s *State) patchJobs() {
 		case job != nil:
 			removed = append(removed, job)
 			delete(s.seenWhole, key)
+			delete(s.saidLater, key)
 			s.newsOf(key)
 		}
 	}

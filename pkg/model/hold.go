@@ -17,6 +17,8 @@ type HeldCapacity struct {
 	// priority is compared; and in the job's own, a higher job may have no right to what was freed for this one by a right, would
 	// lose it to another queue, and it would be freed again.
 	Exclusive bool
+	// Continues is the job's.
+	Continues bool
 	Node      string
 	// Pod is the member that the capacity is nominated to; zero when it is reserved.
 	Pod     PodRef
@@ -32,7 +34,7 @@ func CompareHeld(a, b *HeldCapacity) int {
 }
 
 func equalHeld(a, b HeldCapacity) bool {
-	return a.Job == b.Job && a.Queue == b.Queue && a.Priority == b.Priority && a.Exclusive == b.Exclusive && a.Node == b.Node && a.Pod == b.Pod && a.LentUntil == b.LentUntil &&
+	return a.Job == b.Job && a.Queue == b.Queue && a.Priority == b.Priority && a.Exclusive == b.Exclusive && a.Continues == b.Continues && a.Node == b.Node && a.Pod == b.Pod && a.LentUntil == b.LentUntil &&
 		a.Request.Equal(b.Request)
 }
 
@@ -42,6 +44,8 @@ type Viewpoint struct {
 	Job      JobKey
 	Queue    *Queue
 	Priority int32
+	// Continues reports that what is only reserved for jobs of the same priority is not kept from the job, unless these continue, too.
+	Continues bool
 	// Guaranteed is the first queue, from the job's up, that is within its guarantee with the job: nothing is reserved before that
 	// for jobs outside of it. It is nil when there is none.
 	Guaranteed *Queue
@@ -68,6 +72,8 @@ func (h *HeldCapacity) AppliesTo(from Viewpoint) bool {
 		return false
 	case h.Exclusive:
 		return true
+	case h.Queue == from.Queue && from.Continues && !h.Continues && h.Reserved():
+		return h.Priority > from.Priority
 	case h.Queue == from.Queue:
 		return h.Priority >= from.Priority
 	}
@@ -156,7 +162,7 @@ func (s *Snapshot) EffectiveViewpoint(viewer Viewpoint) Viewpoint {
 		viewer.Job = JobKey{}
 	}
 	if !compared {
-		viewer.Queue, viewer.Priority = nil, 0
+		viewer.Queue, viewer.Priority, viewer.Continues = nil, 0, false
 	}
 	if viewer.EndsBefore != UnrestrictedViewpoint {
 		viewer.EndsBefore = until // when the first of the reservations starts that it may use; the others start later

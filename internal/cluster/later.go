@@ -8,9 +8,10 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file follows what objects say of members that are made later. What counts is what an object said when its gang started,
-// so that a change of the object gives no turn. A process that has seen the gang before its start knows that. One that has not goes by
-// the generation, which the API server counts up with each change: an object that was never changed says what it said then.
+// This file follows what objects say of members that are made later. What counts is what an object said when its gang
+// started, so that a change of the object gives no turn. A process that has seen the gang before its start knows that. One
+// that has not goes by the generation, which the API server counts up with each change: an object that was never changed
+// says what it said then.
 
 // saidLater is what an object said of members that are made later when its gang started.
 type saidLater struct {

@@ -44,10 +44,11 @@ type Viewpoint struct {
 	Job      JobKey
 	Queue    *Queue
 	Priority int32
-	// Continues reports that what is only reserved for jobs of the same priority is not kept from the job, unless these continue, too.
+	// Continues reports that what is only reserved for jobs of the same priority is not kept from the job, unless these
+	// continue, too.
 	Continues bool
-	// Guaranteed is the first queue, from the job's up, that is within its guarantee with the job: nothing is reserved before that
-	// for jobs outside of it. It is nil when there is none.
+	// Guaranteed is the first queue, from the job's up, that is within its guarantee with the job: nothing is reserved
+	// before that for jobs outside of it. It is nil when there is none.
 	Guaranteed *Queue
 	// EndsBefore is when the job will have ended, in seconds since 1970, if it may use reserved capacity until then; zero if
 	// it may not. UnrestrictedViewpoint is for a check whether reserved capacity would suffice, which uses none, and for

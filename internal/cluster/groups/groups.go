@@ -69,9 +69,9 @@ func FillImplicit(job *model.Job, set *Spec) {
 	fillTopology(job, nil, roles)
 }
 
-// FillForeign writes what a foreign object says into its job: identity, age, minimum, which members share a domain, and a refusal
-// when it contradicts itself. What no status of ours has is read from the pods, as for an implicit group; so is it that the workers
-// of a LeaderWorkerSet are made later, which its group does not say.
+// FillForeign writes what a foreign object says into its job: identity, age, minimum, which members share a domain, and a
+// refusal when it contradicts itself. What no status of ours has is read from the pods, as for an implicit group; so is it
+// that the workers of a LeaderWorkerSet are made later, which its group does not say.
 func FillForeign(job *model.Job, spec *Spec) {
 	roles := spec.Roles
 	if spec.MinMember > 1 && len(roles) == 0 && isExclusive(job) {

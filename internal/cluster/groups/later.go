@@ -89,13 +89,13 @@ func ObjectOfPods(job *model.Job) (set model.JobKey, ok bool) {
 // IsStarted reports whether a member of the job has a node, or has succeeded on one.
 func IsStarted(job *model.Job) bool { return Remains(NewestAttempt(job)) }
 
-// ReadTurn gives a gang of which nothing waits but members that are made later its place in the order of jobs. object is what says
-// of them which there are, and later what it said when the gang started; requested returns what a pod requests.
+// ReadTurn gives a gang of which nothing waits but members that are made later its place in the order of jobs. object is
+// what says of them which there are, and later what it said when the gang started; requested returns what a pod requests.
 //
-// While other members of the gang hold capacity, which is idle without these, it comes before the jobs of its priority that hold
-// nothing. When the others have ended it is as old as it was when it first started. Any user could claim either by a change of the
-// object, or by pods that are labelled as members, so that it goes no further than what the object said: members that are more,
-// that request more, or that no controller has made wait in the turn of their own.
+// While other members of the gang hold capacity, which is idle without these, it comes before the jobs of its priority that
+// hold nothing. When the others have ended it is as old as it was when it first started. Any user could claim either by a
+// change of the object, or by pods that are labelled as members, so that it goes no further than what the object said:
+// members that are more, that request more, or that no controller has made wait in the turn of their own.
 func ReadTurn(job *model.Job, object metav1.Object, later []Later, requested func(*corev1.Pod) corev1.ResourceList) {
 	job.Continues, job.BegunSince = false, time.Time{}
 	waiting := job.Pending()

@@ -15,7 +15,7 @@
 //	request.go, offered.go, shape.go, isolated.go    what a pod asks of a node: amounts, constraints, isolated CPUs
 //	node.go, deviceclass.go, lease.go                a node: what it offers, which devices, whether its agent is there
 //	group.go, owner.go                               a PodGroup, and which scheduler it belongs to
-//	foreign.go                                       groups of other projects
+//	foreign.go, later.go                             groups of other projects; what they said of members made later
 //	reservation.go, priorityclass.go                 the capacity that is reserved for a PodGroup, its class
 //	budget.go, namespace.go                          disruption budgets; labels of namespaces
 //	queue.go                                         queues, and which one a job is in

@@ -115,7 +115,11 @@ func (s *State) applyForeign(spec *groups.Spec, deleted bool) (effect Effect) {
 		effect = effect.merge(s.readForeignAgain(child))
 	}
 	for _, job := range s.jobsOf(key) {
-		if set, _ := groups.SetOf(job.Key); set == key {
+		set, _ := groups.SetOf(job.Key)
+		if named, ok := groups.ObjectOfPods(job); ok {
+			set = named
+		}
+		if set == key {
 			effect = effect.merge(s.readForeignAgain(job.Key))
 		}
 	}

@@ -89,6 +89,7 @@ func (s *State) readJob(job *model.Job, group *v1alpha1.PodGroup) {
 		class, job.Warning = group.Spec.PriorityClassName, s.others.warning(job.Key)
 	}
 	groups.Lower(job)
+	s.readTurn(job)
 	s.readClass(job, class)
 	job.NeverPreempts = neverPreempts(job, group) || s.classes[class].neverPreempts ||
 		s.foreign.specs[job.Key] != nil && s.foreign.specs[job.Key].NeverPreempts

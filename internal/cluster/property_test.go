@@ -111,7 +111,7 @@ func TestSameStateWhateverTheOrder(t *testing.T) {
 // leftovers counts what a state holds, but for the names it remembers as deleted.
 func leftovers(s *State) string {
 	return fmt.Sprint(len(s.pods), len(s.nodes), len(s.groups), len(s.others.pods), len(s.others.groups), len(s.classes), len(s.devices.resources),
-		len(s.devices.classes), len(s.members), len(s.uncertain), len(s.held), len(s.reserved), len(s.nominated), len(s.budgets), len(s.namespaces), len(s.queues.objects), len(s.snapshot.Queues),
+		len(s.devices.classes), len(s.members), len(s.uncertain), len(s.held), len(s.reserved), len(s.saidLater), len(s.nominated), len(s.budgets), len(s.namespaces), len(s.queues.objects), len(s.snapshot.Queues),
 		len(s.releasing), len(s.snapshot.Budgets), len(s.snapshot.Held()), len(s.dirtyPods), len(s.dirtyNodes), len(s.dirtyJobs),
 		len(s.snapshot.Jobs),
 		len(s.snapshot.Nodes), len(s.view.nodes), len(s.view.claims), len(s.view.images), len(s.view.pods),

@@ -210,6 +210,7 @@ func (s *State) patchJobs() {
 			removed = append(removed, job)
 			delete(s.seenWhole, key)
 			delete(s.foreign.awaited, key)
+			delete(s.saidLater, key)
 			s.newsOf(key)
 		}
 	}

@@ -93,6 +93,9 @@ type State struct {
 	// leading reports that this process decides, so that no other nominates nodes.
 	leading bool
 
+	// saidLater is what objects said of members that are made later when their gangs started.
+	saidLater map[model.JobKey]saidLater
+
 	// malformed says which objects could not be read, and was not taken yet. probe is called for each object that is read, or
 	// brought into the snapshot, for tests; nil is not called.
 	malformed []string
@@ -118,7 +121,7 @@ func New(options Options) *State {
 		pods: map[types.UID]*podEntry{}, nodes: map[string]*nodeState{},
 		groups: map[model.JobKey]*v1alpha1.PodGroup{}, foreign: newForeign(), others: newOthers(), classes: map[string]priorityClass{}, devices: newByClass(), offered: newOffered(),
 		budgets: map[types.NamespacedName]model.Budget{}, queues: newQueues(), reserved: map[model.JobKey]*groupReservation{},
-		evicted: map[model.JobKey]bool{}, reclaims: map[model.JobKey]int32{}, seenWhole: map[model.JobKey]model.Minima{}, namespaces: map[string]map[string]string{},
+		evicted: map[model.JobKey]bool{}, reclaims: map[model.JobKey]int32{}, seenWhole: map[model.JobKey]model.Minima{}, saidLater: map[model.JobKey]saidLater{}, namespaces: map[string]map[string]string{},
 		members: map[model.JobKey]map[types.UID]*podEntry{}, uncertain: map[model.JobKey]map[types.UID]*podEntry{}, held: map[string]map[types.UID]*podEntry{},
 		releasing: map[types.UID]*podEntry{}, nominated: map[types.UID]*podEntry{},
 		dirtyNodes: map[string]bool{}, dirtyJobs: map[model.JobKey]struct{}{},

@@ -175,7 +175,8 @@ func (s *Session) limitReservations(actions []Action) {
 // that is only reserved is kept from a job of another queue within its guarantee, nor what gives way to it in TakeReserved. And
 // nothing that is only reserved is kept from a gang that has begun and is below its minimum: the job that
 // has it reserved may wait for the end of that gang, which does not come without the members it lacks. A gang that has lost
-// members is such a one only if those that it has were there before: others may have come by borrowing, and borrow again.
+// members is such a one only if those that it has were there before: others may have come by borrowing, and borrow again. So is,
+// towards jobs of its priority in its queue, a gang whose members that wait are made later.
 // SelectNode, Feasible and statements do so for the task's job; a caller that reads the accounting of nodes calls it first.
 func (s *Session) ApplyReservations(job *model.Job) {
 	if len(s.Snapshot.Held()) > 0 {
@@ -193,6 +194,7 @@ func (s *Session) viewer(job *model.Job) model.Viewpoint {
 	if s.precedesAll(job) {
 		viewer.EndsBefore = model.UnrestrictedViewpoint
 	}
+	viewer.Continues = job.Continues && s.precedesReservations(job)
 	if len(s.Snapshot.Queues) > 0 && len(s.slots.reclaim) > 0 && s.Snapshot.ReservesOutside(viewer.Queue) {
 		viewer.Guaranteed = s.slots.reclaim[0].GuaranteeFor(job)
 	}
@@ -206,6 +208,6 @@ func (s *Session) precedesAll(job *model.Job) bool {
 
 // Respects reports whether what is reserved for the holder is kept from the job.
 func (s *Session) Respects(job, holder *model.Job) bool {
-	hold := model.HeldCapacity{Job: holder.Key, Queue: holder.InQueue(), Priority: holder.Priority}
+	hold := model.HeldCapacity{Job: holder.Key, Queue: holder.InQueue(), Priority: holder.Priority, Continues: holder.Continues}
 	return hold.AppliesTo(s.viewer(job))
 }

@@ -19,6 +19,8 @@ type HeldCapacity struct {
 	// priority is compared; and in the job's own, a higher job may have no right to what was freed for this one by a right, would
 	// lose it to another queue, and it would be freed again.
 	Exclusive bool
+	// Continues is the job's.
+	Continues bool
 	Node      string
 	// Pod is the member that the capacity is nominated to; zero when it is reserved.
 	Pod     PodRef
@@ -34,7 +36,7 @@ func CompareHeld(a, b *HeldCapacity) int {
 }
 
 func equalHeld(a, b HeldCapacity) bool {
-	return a.Job == b.Job && a.Queue == b.Queue && a.Priority == b.Priority && a.Exclusive == b.Exclusive && a.Node == b.Node && a.Pod == b.Pod && a.LentUntil == b.LentUntil &&
+	return a.Job == b.Job && a.Queue == b.Queue && a.Priority == b.Priority && a.Exclusive == b.Exclusive && a.Continues == b.Continues && a.Node == b.Node && a.Pod == b.Pod && a.LentUntil == b.LentUntil &&
 		a.Request.Equal(b.Request)
 }
 
@@ -47,8 +49,11 @@ type Viewpoint struct {
 	// EvictsNone reports that no pod may be evicted for the job. It could not have made a place for itself, so that what pods were
 	// evicted for is kept from it whichever priorities the jobs have: to it, that capacity is used already.
 	EvictsNone bool
-	// Guaranteed is the first queue, from the job's up, that is within its guarantee with the job: nothing is reserved before that
-	// for jobs outside of it. It is nil when there is none.
+	// Continues reports that what is only reserved for jobs of the same priority is not kept from the job, unless these
+	// continue, too.
+	Continues bool
+	// Guaranteed is the first queue, from the job's up, that is within its guarantee with the job: nothing is reserved
+	// before that for jobs outside of it. It is nil when there is none.
 	Guaranteed *Queue
 	// GivesWay has the keys of the jobs of other queues whose reservations give way to the job, each on a line of its own.
 	GivesWay string
@@ -81,6 +86,8 @@ func (h *HeldCapacity) AppliesTo(from Viewpoint) bool {
 		return false
 	case h.Exclusive || from.EvictsNone && !h.Reserved():
 		return true
+	case h.Queue == from.Queue && from.Continues && !h.Continues && h.Reserved():
+		return h.Priority > from.Priority
 	case h.Queue == from.Queue:
 		return h.Priority >= from.Priority
 	}
@@ -175,7 +182,7 @@ func (s *Snapshot) EffectiveViewpoint(viewer Viewpoint) Viewpoint {
 		viewer.Job = JobKey{}
 	}
 	if !compared {
-		viewer.Queue, viewer.Priority = nil, 0
+		viewer.Queue, viewer.Priority, viewer.Continues = nil, 0, false
 	}
 	viewer.EvictsNone, viewer.ForVictims = viewer.EvictsNone && nominated, viewer.ForVictims && reserves
 	if viewer.EndsBefore != UnrestrictedViewpoint {

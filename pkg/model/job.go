@@ -163,6 +163,10 @@ type Job struct {
 	// QueuedSince is since when the job has had the members it needs, an eviction or undo by the scheduler not counted; while it
 	// lacks some, since when it exists.
 	QueuedSince time.Time
+	// BegunSince is since when the gang was in the queue when it first started, while nothing of it waits but members that its object
+	// says are made later; zero otherwise. Continues reports whether others of them hold capacity, too.
+	BegunSince time.Time
+	Continues  bool
 	// Evicted reports whether the scheduler has deleted members of the group, or decided to, and its minimum is not bound again.
 	Evicted bool
 	// Reclaims is how often all of the group was evicted for jobs of other queues, since it last ended.
@@ -300,13 +304,28 @@ func (j *Job) Pending() []*Task {
 	return waiting
 }
 
-// CompareJobs orders jobs by age, creation, UID and key: the last criterion of every job order, so that it is total.
+// CompareJobs orders jobs by age, creation, UID and key: the last criterion of every job order, so that it is total. Before the
+// age comes that a job holds capacity which is idle without the members that wait.
 func CompareJobs(a, b *Job) int {
-	if order := a.QueuedSince.Compare(b.QueuedSince); order != 0 {
+	if a.Continues != b.Continues {
+		if a.Continues {
+			return -1
+		}
+		return 1
+	}
+	if order := a.inTurnSince().Compare(b.inTurnSince()); order != 0 {
 		return order
 	}
 	if order := a.Created.Compare(b.Created); order != 0 {
 		return order
 	}
 	return cmp.Or(cmp.Compare(a.UID, b.UID), a.Key.Compare(b.Key))
+}
+
+// inTurnSince is the age by which the job is ordered.
+func (j *Job) inTurnSince() time.Time {
+	if !j.BegunSince.IsZero() {
+		return j.BegunSince
+	}
+	return j.QueuedSince
 }

@@ -70,7 +70,7 @@ func (r *Reservation) Holds(job *Job) []HeldCapacity {
 	var holds []HeldCapacity
 	for _, room := range r.Nodes {
 		holds = append(holds, HeldCapacity{
-			Job: job.Key, Queue: job.queue, Priority: job.Priority, Node: room.Node, Request: room.Request, LentUntil: r.LentUntil(),
+			Job: job.Key, Queue: job.queue, Priority: job.Priority, Continues: job.Continues, Node: room.Node, Request: room.Request, LentUntil: r.LentUntil(),
 		})
 	}
 	return holds

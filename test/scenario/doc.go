@@ -101,9 +101,10 @@
 //	kubernetes web basic topology=rack                              labels of which the nodes of all members have one value
 //	pod train-{0..2} kubernetes=train
 //
-// JobSets, with the pods of each of their jobs; one that is later depends on the one before it:
+// JobSets, with the pods of each of their jobs; one that is later depends on the one before it, and may say what each of its pods
+// requests:
 //
-//	jobset train prepare=1 work=3:later
+//	jobset train prepare=1 work=3:later,cpu=2
 //	pod work-{0..2} jobset=train/work
 //
 // and those that pods alone describe: of Kueue, and of a LeaderWorkerSet, whose group is written SET/INDEX:

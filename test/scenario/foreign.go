@@ -44,6 +44,7 @@ var foreignWords = map[string]map[string][]string{
 		"topology": {"spec", "schedulingConstraints", "topology"},
 	},
 	"leaderworkerset": {"startup": {"spec", "startupPolicy"}},
+	"jobset":          {}, // see replicatedJobs
 }
 
 // setForeign adds or changes an object of a source.
@@ -84,7 +85,8 @@ func (w *world) setForeign(one line) error {
 	return nil
 }
 
-// replicatedJobs are those of a JobSet, from words such as prepare=1 and train=3:later; what is later depends on the one before.
+// replicatedJobs are those of a JobSet, from words such as prepare=1 and train=3:later,cpu=2; what is later depends on the one
+// before, and may say what each pod requests.
 func replicatedJobs(words []word) (jobs []any) {
 	before := ""
 	for _, w := range words {
@@ -96,6 +98,15 @@ func replicatedJobs(words []word) (jobs []any) {
 		job := map[string]any{"name": w.key, "replicas": n}
 		if later != "" {
 			job["dependsOn"] = []any{map[string]any{"name": before, "status": "Ready"}}
+			requests := map[string]any{}
+			for _, request := range strings.Split(later, ",")[1:] {
+				name, amount, _ := strings.Cut(request, "=")
+				requests[name] = amount
+			}
+			container := map[string]any{"resources": map[string]any{"requests": requests}}
+			job["template"] = map[string]any{"spec": map[string]any{"template": map[string]any{
+				"spec": map[string]any{"containers": []any{container}},
+			}}}
 		}
 		jobs, before = append(jobs, job), w.key
 	}

@@ -68,12 +68,15 @@ func (s *environment) groupOfJob(job model.JobKey) *v1alpha1.PodGroup {
 	switch {
 	case job.Source == model.SourceJobSet:
 		return s.jobSetGroup(job)
-	case job.IsForeign():
-		return s.world.foreignGroup(job)
-	case !job.IsImplicit():
+	case !job.IsForeign() && !job.IsImplicit():
 		return s.world.groups[jobName(job)]
 	}
 	group := &v1alpha1.PodGroup{Spec: v1alpha1.PodGroupSpec{MinMember: 1}}
+	if job.IsForeign() {
+		if group = s.world.foreignGroup(job); group == nil {
+			return nil
+		}
+	}
 	exclusive, begun, leads, workers, lives, placed := false, false, false, false, false, false
 	for _, pod := range s.world.pods {
 		if s.jobOf(pod) != job {
@@ -96,7 +99,7 @@ func (s *environment) groupOfJob(job model.JobKey) *v1alpha1.PodGroup {
 	}
 	policy, known := s.world.startupPolicy(job)
 	late := exclusive || policy == "LeaderReady" || !known && leads && !workers
-	if job.Source == model.SourceLeaderWorkerSet && late && !placed && (!lives || begun) {
+	if (job.Source == model.SourceLeaderWorkerSet && late || job.IsForeign() && exclusive) && !placed && (!lives || begun) {
 		group.Spec.MinMember = 1 // workers are made when the leader has a node, or is ready
 	}
 	return group

@@ -61,7 +61,7 @@ func FillImplicit(job *model.Job, set *Spec) {
 	}
 	var roles []model.Role
 	if job.MinMember > 1 && workersAreLate(job, set) {
-		roles = []model.Role{{Name: RoleWorker, MinMember: job.MinMember - 1, MadeLater: true}}
+		roles = lateWorkers(job.MinMember)
 		job.Roles = roles
 		countLate(job)
 	}
@@ -69,10 +69,15 @@ func FillImplicit(job *model.Job, set *Spec) {
 	fillTopology(job, nil, roles)
 }
 
-// FillForeign writes what a foreign object says into its job: identity, age, minimum, which members share a domain, and a refusal
-// when it contradicts itself. What no status of ours has is read from the pods, as for an implicit group.
+// FillForeign writes what a foreign object says into its job: identity, age, minimum, which members share a domain, and a
+// refusal when it contradicts itself. What no status of ours has is read from the pods, as for an implicit group; so is it
+// that the workers of a LeaderWorkerSet are made later, which its group does not say.
 func FillForeign(job *model.Job, spec *Spec) {
-	job.UID, job.Created, job.MinMember, job.Roles = spec.UID, spec.CreationTimestamp.Time, spec.MinMember, spec.Roles
+	roles := spec.Roles
+	if spec.MinMember > 1 && len(roles) == 0 && isExclusive(job) {
+		roles = lateWorkers(spec.MinMember)
+	}
+	job.UID, job.Created, job.MinMember, job.Roles = spec.UID, spec.CreationTimestamp.Time, spec.MinMember, roles
 	job.Invalid = nil
 	if spec.Contradiction != "" {
 		job.Invalid = spec.Refusal()
@@ -83,7 +88,7 @@ func FillForeign(job *model.Job, spec *Spec) {
 		countLate(job)
 		fillFromPods(job)
 	})
-	fillTopology(job, spec.Topology, spec.Roles)
+	fillTopology(job, spec.Topology, roles)
 }
 
 // fillFromPods works out since when a job is in the queue, and whether it was whole, where no status says so.

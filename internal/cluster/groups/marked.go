@@ -3,6 +3,7 @@ package groups
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -49,6 +50,8 @@ func (leaderWorkerSet) Watches() []Watch {
 			if f.text("spec", "startupPolicy") == "LeaderReady" {
 				spec.Roles = []model.Role{{Name: RoleWorker, MinMember: 1, MadeLater: true}}
 			}
+			size := int64(f.integerOr(1, "spec", "leaderWorkerTemplate", "size"))
+			spec.addLater(RoleWorker, size-1, f.value("spec", "leaderWorkerTemplate", "workerTemplate"))
 			return spec
 		},
 	}}
@@ -67,7 +70,7 @@ func (leaderWorkerSet) Of(pod *corev1.Pod) (Membership, bool) {
 	if group == "" {
 		return Membership{}, false
 	}
-	m := Membership{Role: RoleWorker, Job: model.JobKey{
+	m := Membership{Role: lwsRole(pod), Job: model.JobKey{
 		Namespace: pod.Namespace, Name: group, Source: model.SourceLeaderWorkerSet,
 		Owner: types.UID(group + "/" + pod.Labels[LWSRevision]),
 	}}
@@ -75,9 +78,6 @@ func (leaderWorkerSet) Of(pod *corev1.Pod) (Membership, bool) {
 		m.Job.Name = set + "-" + index
 	}
 	m.readMinimum(pod, LWSSize)
-	if pod.Labels[LWSWorkerIndex] == "0" {
-		m.Role = RoleLeader
-	}
 	return m, true
 }
 
@@ -100,11 +100,11 @@ func workersAreLate(job *model.Job, set *Spec) bool {
 	if job.Key.Source != model.SourceLeaderWorkerSet {
 		return false
 	}
+	if isExclusive(job) {
+		return true
+	}
 	leads, runs, workers, placed := false, false, false, false
 	for _, task := range job.Tasks {
-		if _, exclusive := task.Pod.Annotations[LWSExclusiveTopology]; exclusive {
-			return true
-		}
 		switch task.Role {
 		case RoleLeader:
 			leads, runs = hasNode(task), hasNode(task) && task.Started
@@ -116,6 +116,31 @@ func workersAreLate(job *model.Job, set *Spec) bool {
 		return set.HasLate()
 	}
 	return leads && !workers || runs && !placed
+}
+
+// isExclusive reports whether the job is of pods of a LeaderWorkerSet of which one says that the workers are made once the leader
+// has a node, whichever mark names their group.
+func isExclusive(job *model.Job) bool {
+	return slices.ContainsFunc(job.Tasks, func(task *model.Task) bool {
+		_, exclusive := task.Pod.Annotations[LWSExclusiveTopology]
+		return exclusive && task.Pod.Labels[LWSGroupKey] != ""
+	})
+}
+
+// lateWorkers are the roles of a group of a LeaderWorkerSet whose workers are made later.
+func lateWorkers(minMember int32) []model.Role {
+	return []model.Role{{Name: RoleWorker, MinMember: minMember - 1, MadeLater: true}}
+}
+
+// lwsRole is the role of a pod of a LeaderWorkerSet; empty when it is of none.
+func lwsRole(pod *corev1.Pod) string {
+	switch {
+	case pod.Labels[LWSGroupKey] == "":
+		return ""
+	case pod.Labels[LWSWorkerIndex] == "0":
+		return RoleLeader
+	}
+	return RoleWorker
 }
 
 // The label, or annotation, that names a pod's group to Kueue, and annotations beside it.

@@ -92,7 +92,7 @@ func TestMarksOfLeaderWorkerSet(t *testing.T) {
 		"no key":             {func(l, _ texts) { delete(l, LWSGroupKey) }, model.JobKey{Namespace: "ns", Name: "p", Source: model.SourcePod}, "", 0, ""},
 		"our label, too":     {func(l, _ texts) { l[v1alpha1.LabelPodGroup] = "ours" }, model.JobKey{Namespace: "ns", Name: "ours"}, "", 0, ""},
 		"a PodGroup of scheduler-plugins, too": {func(l, _ texts) { l[LabelCoscheduling] = "pg" },
-			model.JobKey{Namespace: "ns", Name: "pg", Source: model.SourceCoscheduling}, "", 0, ""},
+			model.JobKey{Namespace: "ns", Name: "pg", Source: model.SourceCoscheduling}, RoleWorker, 0, ""},
 	} {
 		got := Of(worker(c.change))
 		if got.Job != c.job || got.Role != c.role || got.MinMember != c.minimum || got.Otherwise != nil || malformed(got) != c.malformed {
@@ -194,5 +194,14 @@ func TestWorkersOfALeaderWorkerSetThatIsNotRead(t *testing.T) {
 		if got := workersAreLate(job, nil); got != c.late {
 			t.Errorf("%s: late %t, want %t", name, got, c.late)
 		}
+	}
+}
+
+// TestAGroupOfAnExclusiveJobSet is no gang, either: there is no moment at which all of its members exist.
+func TestAGroupOfAnExclusiveJobSet(t *testing.T) {
+	group := &Spec{MinMember: 4, Roles: []model.Role{{Name: "w", MinMember: 4}}}
+	got := group.WithLate(&Spec{MinMember: 1, Exclusive: true, Remark: "why"})
+	if got.MinMember != 1 || got.Roles != nil || got.Remark != "why" || group.MinMember != 4 {
+		t.Errorf("got %+v of %+v", got, group)
 	}
 }

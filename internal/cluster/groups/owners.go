@@ -104,7 +104,7 @@ func (s *Spec) sortRoles() {
 // foreignRole returns the role of a pod in a group object of its operator: ours, or by the labels of those whose roles may be
 // late.
 func foreignRole(pod *corev1.Pod) string {
-	return cmp.Or(pod.Labels[v1alpha1.LabelRole], pod.Labels[kubeflowRole], pod.Labels[jobSetRole])
+	return cmp.Or(pod.Labels[v1alpha1.LabelRole], pod.Labels[kubeflowRole], pod.Labels[jobSetRole], lwsRole(pod))
 }
 
 // labelled reports whether a label of the pod has the value.
@@ -136,13 +136,16 @@ var jobSet = &owned{
 			exclusive = exclusive || job.value("template", "metadata", "annotations", exclusiveTopology) != nil
 			replicas := job.integerOr(1, "replicas")
 			spec.addRole(f, model.Role{Name: job.text("name"), MadeLater: later}, int64(replicas)*int64(parallelism))
+			if later {
+				spec.addLater(job.text("name"), int64(replicas)*int64(parallelism), job.value("template", "spec", "template"))
+			}
 			if replicas > 0 && succeeded[job.text("name")] >= replicas {
 				spec.Done = append(spec.Done, job.text("name"))
 			}
 		}
 		spec.sortRoles()
 		if exclusive {
-			spec.MinMember, spec.Roles, spec.Done = 1, nil, nil
+			spec.MinMember, spec.Roles, spec.Done, spec.Exclusive = 1, nil, nil, true
 			spec.Remark = "with an exclusive topology most pods are made when others have a node: each starts when it fits"
 		}
 	},
@@ -173,7 +176,11 @@ var mpiJob = &owned{
 	resource: schema.GroupVersionResource{Group: "kubeflow.org", Version: "v2beta1", Resource: "mpijobs"},
 	is:       labelled(kubeflowOperator, "mpi-operator"),
 	decode: func(f *fields, spec *Spec) {
-		spec.addRole(f, model.Role{Name: "launcher", MadeLater: f.text("spec", "launcherCreationPolicy") == "WaitForWorkersReady"}, 1)
+		later := f.text("spec", "launcherCreationPolicy") == "WaitForWorkersReady"
+		spec.addRole(f, model.Role{Name: "launcher", MadeLater: later}, 1)
+		if later {
+			spec.addLater("launcher", 1, f.value("spec", "mpiReplicaSpecs", "Launcher", "template"))
+		}
 		spec.addRole(f, model.Role{Name: "worker"}, int64(f.integerOr(0, "spec", "mpiReplicaSpecs", "Worker", "replicas")))
 		if stated := f.integer("spec", "runPolicy", "schedulingPolicy", "minAvailable"); stated > 0 {
 			if stated < spec.MinMember {

@@ -86,6 +86,7 @@ func TestObjectsThatOwnPods(t *testing.T) {
 		got.OwnerReferences, got.Left = nil, 0
 		if diff := cmp.Diff(&Spec{
 			Source: c.source, MinMember: max(1, c.minMember), NoGang: c.minMember == 0, Roles: c.roles, Contradiction: c.contradiction, Remark: c.remark,
+			Exclusive: c.remark != "",
 		}, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}

@@ -43,7 +43,7 @@ type Watch struct {
 
 // Spec is all that is kept of a foreign object.
 type Spec struct {
-	// ObjectMeta is its identity, version, age and controller, and nothing else.
+	// ObjectMeta is its identity, version, generation, age and controller, and nothing else.
 	metav1.ObjectMeta
 	Source model.Source
 	// MinMember is how many members must start together, at least 1; Roles are the minima of its parts, by name.
@@ -51,6 +51,8 @@ type Spec struct {
 	Roles     []model.Role
 	// Topology says which members share a domain, as the object says it; nil when it says nothing.
 	Topology []model.TopologyConstraint
+	// Later is what it says of members that are made later, by role, as far as that can be read.
+	Later []Later
 	// Done are the roles of which the object says that all members have succeeded. Left is how many members have still to succeed,
 	// zero when it does not say.
 	Done []string
@@ -60,6 +62,9 @@ type Spec struct {
 	// NoGang reports that it is no gang: its pods are in what their other marks say. NeverPreempts reports that it wants no pod
 	// evicted for it.
 	NoGang, NeverPreempts bool
+	// Exclusive reports that most members are made only when others have a node, so that there is no moment at which all exist: a
+	// group of the object is no gang, either.
+	Exclusive bool
 	// MinResources are what it wants to be free before the first member starts, by name; nil when it says nothing.
 	MinResources []Amount
 	// Contradiction says which field cannot be read, and why; empty when all is well. Remark says what of it is not followed.
@@ -97,7 +102,7 @@ type Shown struct {
 func Identity(object *unstructured.Unstructured) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(),
-		ResourceVersion: object.GetResourceVersion(), CreationTimestamp: object.GetCreationTimestamp(),
+		ResourceVersion: object.GetResourceVersion(), CreationTimestamp: object.GetCreationTimestamp(), Generation: object.GetGeneration(),
 		OwnerReferences: ShortController(object),
 	}
 }
@@ -135,6 +140,11 @@ func (s *Spec) Parent() (key model.JobKey, ok bool) {
 // WithLate returns the spec with the late roles of its parent, which may be nil, and those that are done. A group that needs
 // fewer than the parent has is not of all its roles: a JobSet may have a group for each.
 func (s *Spec) WithLate(parent *Spec) *Spec {
+	if parent != nil && parent.Exclusive && s.MinMember > 1 {
+		all := *s
+		all.MinMember, all.Roles, all.Remark = 1, nil, parent.Remark
+		return &all
+	}
 	if parent == nil || s.MinMember < parent.MinMember || len(parent.Done) == 0 && !parent.HasLate() {
 		return s
 	}
@@ -166,8 +176,9 @@ func (s *Spec) Refusal() *model.Refusal {
 func (s *Spec) Same(other *Spec) bool {
 	return other != nil && s.UID == other.UID && equality.Semantic.DeepEqual(s.OwnerReferences, other.OwnerReferences) &&
 		s.MinMember == other.MinMember && slices.Equal(s.Roles, other.Roles) && slices.Equal(s.Done, other.Done) && s.Left == other.Left &&
+		slices.EqualFunc(s.Later, other.Later, Later.equal) &&
 		s.PriorityClassName == other.PriorityClassName && s.Queue == other.Queue && s.NoGang == other.NoGang &&
-		s.NeverPreempts == other.NeverPreempts && equality.Semantic.DeepEqual(s.Topology, other.Topology) &&
+		s.NeverPreempts == other.NeverPreempts && s.Exclusive == other.Exclusive && equality.Semantic.DeepEqual(s.Topology, other.Topology) &&
 		s.Contradiction == other.Contradiction && s.Remark == other.Remark &&
 		slices.EqualFunc(s.MinResources, other.MinResources, Amount.equal)
 }

@@ -12,6 +12,7 @@
 //	marked.go          groups of LeaderWorkerSet and of Kueue, which pods alone describe
 //	owners.go          objects that own pods and need no group object
 //	late.go            roles whose members are made only when others run
+//	runs.go            which members are of the present run, and when a pod has ended
 //	earlier.go         earlier members: of an earlier attempt, or of a deleted object of the same name
 //	fields.go          how a field of a foreign object is read
 //	topology.go        which members share a domain, as annotations say it

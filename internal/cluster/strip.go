@@ -25,8 +25,8 @@ var (
 )
 
 // StripPod returns what the state and kube-scheduler's plugins read of a pod, and nothing else: a cluster has many. A
-// finished pod keeps name, UID, group, role, index, owner and phase, that it was deleted before, and when it ended. The pod itself
-// is not changed. It is for the transform of an informer and safe for concurrent use.
+// finished pod keeps name, UID, group, role, index, owner and phase, that it was deleted before, and when it ended. The pod
+// itself is not changed. It is for the transform of an informer and safe for concurrent use.
 func StripPod(pod *corev1.Pod) *corev1.Pod {
 	if terminal(pod) {
 		return stripFinished(pod)

@@ -44,6 +44,7 @@
 //	order.go                 the order of the members, and those that make up the minimum
 //	classes.go, terms.go     members that are interchangeable; inter-pod affinity between members
 //	colocated.go, domain.go  one domain that members prefer to share by affinity; domains that they must share
+//	beside.go                replacements in the domains that their gang prefers
 //	exhaustive.go            every combination, for few members
 //	topology.go, ties.go     domains that the job says members share; who shares them, and how many fit
 //	pack.go, divide.go       domains for several ties or parts together

@@ -192,7 +192,11 @@ func (t *Placer) placeTask(
 		return take(statement, task, node, room)
 	}
 	t.charge(placingCost + len(t.session.Snapshot.Nodes)/domainDiscount)
-	node, tally := t.session.SelectNode(task, room, t.nodeCondition(within, task))
+	condition := t.nodeCondition(within, task)
+	if node := t.selectBeside(task, room, condition); node != nil {
+		return take(statement, task, node, room)
+	}
+	node, tally := t.session.SelectNode(task, room, condition)
 	if node == nil {
 		return tally.Refusal(0, 0, task.Role)
 	}

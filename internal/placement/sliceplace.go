@@ -155,28 +155,49 @@ func (t *Placer) placeAll(statement *framework.Statement, members []*model.Task,
 }
 
 // StartTogether returns those of the waiting members that a member starts with: those of the largest of its slices of which none
-// has a node, else the member alone.
-func StartTogether(session *framework.Session, job *model.Job, task *model.Task, waiting []*model.Task) []*model.Task {
+// has a node, in whole ones of the smallest, else the member alone. The refusal says that the smallest slice of the member is not
+// whole: some of it are yet to be made, and one that started before them might choose a domain in which they have no place.
+func StartTogether(session *framework.Session, job *model.Job, task *model.Task, waiting []*model.Task) (together []*model.Task, lacks *model.Refusal) {
 	alone := []*model.Task{task}
 	if slicing(job) == nil {
-		return alone
+		return alone, nil
 	}
 	t := &Placer{session: session, job: job}
+	exist := map[sliceNumber]int{} // of those that were asked for, how many members have a place, have succeeded or wait for a place
+	missing := func(entry *model.TopologyConstraint, of *model.Task) int {
+		slice := sliceNumber{entry, t.slice(entry, of)}
+		if exist[slice] == 0 && session.SharedDomain(job, entry, slice.number) >= 0 {
+			exist[slice] = int(entry.SliceSize)
+		} else if exist[slice] == 0 {
+			exist[slice] = job.Count(func(other *model.Task) bool {
+				return other.Exists() && entry.Covers(other) && t.slice(entry, other) == slice.number
+			})
+		}
+		return int(entry.SliceSize) - exist[slice]
+	}
 	entries := t.entriesOf(task)
 	for i, entry := range entries {
 		slice := t.slice(entry.shared, task)
 		if session.SharedDomain(job, entry.shared, slice) >= 0 {
 			continue
 		}
+		smallest := entries[len(entries)-1].shared
 		together := filterTasks(waiting, func(other *model.Task) bool {
 			return entry.shared.Covers(other) && t.slice(entry.shared, other) == slice
 		})
 		differs := func(other *model.Task) bool { return !sameEntries(t.entriesOf(other), entries) }
-		if i == len(entries)-1 || !slices.ContainsFunc(together, differs) {
-			return together
+		if i < len(entries)-1 && slices.ContainsFunc(together, differs) {
+			continue
 		}
+		if n := missing(smallest, task); n > 0 {
+			return filterTasks(together, func(other *model.Task) bool { return t.slice(smallest, other) == t.slice(smallest, task) }), &model.Refusal{
+				Code:   model.NotEnoughMembers,
+				Detail: fmt.Sprintf("slice %d needs %d, %d exist", t.slice(smallest, task), smallest.SliceSize, int(smallest.SliceSize)-n),
+			}
+		}
+		return filterTasks(together, func(other *model.Task) bool { return missing(smallest, other) <= 0 }), nil
 	}
-	return alone
+	return alone, nil
 }
 
 // HasItsDomains reports whether other members stand in each domain that a task has to share with some.

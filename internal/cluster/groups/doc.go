@@ -13,6 +13,7 @@
 //	owners.go          objects that own pods and need no group object
 //	late.go            roles whose members are made only when others run
 //	later.go           what an object says of these members, and the turn that they have by that
+//	runs.go            which members are of the present run, and when a pod has ended
 //	earlier.go         earlier members: of an earlier attempt, or of a deleted object of the same name
 //	fields.go          how a field of a foreign object is read
 //	topology.go        which members share a domain, as annotations say it

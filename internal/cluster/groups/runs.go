@@ -25,7 +25,8 @@ import (
 // before it.
 //
 // What is made for one object is one run: a Job with more completions than pods at a time may make the next pod when all others
-// have ended. So is a group of Kueue, which takes no more pods once it has succeeded: one that comes replaces one that has failed.
+// have ended. So is a group of Kueue, which takes no more pods once it has succeeded: one that comes later replaces one that has
+// failed.
 func PresentRun(key model.JobKey, tasks []*model.Task) []*model.Task {
 	if key.Source == model.SourceKueue {
 		return tasks
@@ -66,9 +67,9 @@ func endOf(task *model.Task) time.Time {
 	return EndedAt(task.Pod)
 }
 
-// EndedAt returns when a pod that has ended did so; zero when that is not known. It is the earlier one of two times: the last that
-// its kubelet says, whose clock may be ahead, and when the API server took in its status last, which may be written again. A pod
-// that was refused, or whose node is gone, has only the second.
+// EndedAt returns when a pod that has ended did so; zero when that is not known. It is the earlier one of two times: the last
+// that its kubelet says, whose clock may be ahead, and when the API server took in its status last, which may be written again.
+// A pod that was refused, or whose node is gone, has only the second.
 func EndedAt(pod *corev1.Pod) time.Time {
 	if isShort(pod) {
 		return ptr.Deref(pod.Status.StartTime, metav1.Time{}).Time

@@ -92,7 +92,13 @@ func (s *extraMembers) placeNext(r *cycle) bool {
 		s.lower()
 		session.ApplyReservations(s.job)
 		task := s.waiting[0]
-		if slice := placement.StartTogether(session, s.job, task, s.waiting); len(slice) > 1 {
+		slice, lacks := placement.StartTogether(session, s.job, task, s.waiting)
+		if lacks != nil {
+			s.drop(slice)
+			s.refuse(len(slice), lacks)
+			continue
+		}
+		if len(slice) > 1 {
 			if s.placeSlice(r, slice) {
 				return true
 			}
@@ -119,10 +125,7 @@ func (s *extraMembers) placeNext(r *cycle) bool {
 			}
 			s.infeasible[s.alike(r, task)] = session.IsPlainInDomain(task)
 		}
-		s.refused++
-		if s.reason == nil {
-			s.reason = refusal
-		}
+		s.refuse(1, refusal)
 	}
 	if s.reason != nil {
 		session.Refuse(s.job, s.explain())
@@ -144,8 +147,8 @@ func (s *extraMembers) alike(r *cycle, task *model.Task) alike {
 	return alike{task.Shape, task.Role, placement.SlicesOf(r.session, s.job, task)}
 }
 
-// placeSlice places members that start together, or none of them.
-func (s *extraMembers) placeSlice(r *cycle, slice []*model.Task) bool {
+// drop takes members off those that have not been looked at.
+func (s *extraMembers) drop(slice []*model.Task) {
 	next := 0
 	s.waiting = slices.DeleteFunc(s.waiting, func(task *model.Task) bool {
 		is := next < len(slice) && task == slice[next] // it has their order
@@ -154,6 +157,18 @@ func (s *extraMembers) placeSlice(r *cycle, slice []*model.Task) bool {
 		}
 		return is
 	})
+}
+
+// refuse takes note of why so many members wait.
+func (s *extraMembers) refuse(members int, refusal *model.Refusal) {
+	if s.refused += members; s.reason == nil {
+		s.reason = refusal
+	}
+}
+
+// placeSlice places members that start together, or none of them.
+func (s *extraMembers) placeSlice(r *cycle, slice []*model.Task) bool {
+	s.drop(slice)
 	if s.trial == nil || s.tried != s.job.Priority {
 		s.trial, s.tried = placement.New(r.session, s.job, r.largest, &r.budget), s.job.Priority
 	}
@@ -169,10 +184,7 @@ func (s *extraMembers) placeSlice(r *cycle, slice []*model.Task) bool {
 	if s.trial.BudgetExhausted() {
 		refusal = cutShort(r.session, refusal)
 	}
-	s.refused += len(slice)
-	if s.reason == nil {
-		s.reason = refusal
-	}
+	s.refuse(len(slice), refusal)
 	return false
 }
 

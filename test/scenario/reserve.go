@@ -191,12 +191,15 @@ func (s *environment) checkRoomOf(
 ) error {
 	fresh, respects := o.bound()[room.Name], false
 	used := map[corev1.ResourceName]int64{}
+	passes := func(pod *corev1.Pod) bool { // what was nominated in another queue takes the place of victims there
+		return pod.Status.NominatedNodeName == room.Name && s.queueOf(s.jobOf(pod)) != s.queueOf(owner.Key) || s.passes(o, pod, owner, reservation)
+	}
 	for _, pod := range s.world.pods {
 		nominated := s.nodeOf(pod) == "" && s.nominated[pod.UID] == room.Name && s.jobOf(pod) != owner.Key
 		evicted := s.ending[pod.UID] && pod.DeletionTimestamp == nil // in this cycle
 		switch {
 		case !nominated && s.nodeOf(pod) != room.Name, pod.Status.Phase == corev1.PodSucceeded, pod.Status.Phase == corev1.PodFailed,
-			evicted, s.leaves(pod), (nominated || fresh[pod.UID]) && s.passes(o, pod, owner, reservation):
+			evicted, s.leaves(pod), (nominated || fresh[pod.UID]) && passes(pod):
 			continue
 		case fresh[pod.UID]:
 			respects = true
@@ -211,7 +214,7 @@ func (s *environment) checkRoomOf(
 	}
 	cpu, memory := room.Resources.Cpu().MilliValue(), room.Resources.Memory().Value()
 	for _, pod := range s.world.pods { // of what was asked for alone
-		if !fresh[pod.UID] || s.passes(o, pod, owner, reservation) {
+		if !fresh[pod.UID] || passes(pod) {
 			continue
 		}
 		requests, offers := pod.Spec.Containers[0].Resources.Requests, node.Status.Allocatable

@@ -112,8 +112,8 @@ const (
 // Above returns the queue that this one is a part of, nil when there is none.
 func (q *Queue) Above() *Queue { return q.parent }
 
-// Meets returns the children of the lowest queue above both, or of the whole cluster, on the way to this queue and to another; nil
-// when one of the two is the other, or above it.
+// Meets returns the children of the lowest queue above both, or of the whole cluster, on the way to this queue and to another;
+// nil when one of the two is the other, or above it.
 func (q *Queue) Meets(other *Queue) (own, others *Queue) {
 	for own = q; own != nil; own = own.parent {
 		for others = other; others != nil; others = others.parent {
@@ -144,8 +144,8 @@ func (q *Queue) Demand() (demand []ListedAmount) {
 }
 
 // Exceeded returns the first queue, from this one up, that would hold more than its limit with what is asked for, and that
-// limit; nil when there is none. Resources that are not asked for do not count. counted reports that what is asked for is a
-// part of what the queue holds already. What is being released is taken as free if after is FutureIdle. What is kept from the job
+// limit; nil when there is none. Resources that are not asked for do not count. counted reports that what is asked for is a part
+// of what the queue holds already. What is being released is taken as free if after is FutureIdle. What is kept from the job
 // counts as held; of no job, nil, nothing is.
 func (q *Queue) Exceeded(
 	ask func(position int) int64, counted bool, after CapacityKind, keptFrom *Job,

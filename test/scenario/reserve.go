@@ -278,8 +278,8 @@ func (s *environment) mayTake(o *outcome, job, owner *model.Job, reservation *v1
 	return beyond
 }
 
-// passes reports whether a pod need not respect a reservation: it is above it in its queue, or within a guarantee of another one, or
-// the reservation gives way to it, or it will be gone in time, or completes a gang that has begun.
+// passes reports whether a pod need not respect a reservation: it is above it in its queue, or within a guarantee of another
+// one, or the reservation gives way to it, or it will be gone in time, or completes a gang that has begun.
 func (s *environment) passes(o *outcome, pod *corev1.Pod, owner *model.Job, reservation *v1alpha1.Reservation) bool {
 	job := o.snapshot.Job(s.jobOf(pod))
 	if belowMinimum(o, job) {

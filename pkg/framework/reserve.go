@@ -14,9 +14,9 @@ import (
 // Without one in the pipeline reservations would never end, so that what an earlier configuration reserved is released.
 type ReservationOwner interface {
 	Action
-	// LimitReservations ends, by Session.Reserve, what is reserved beyond the limits of the configuration: another configuration
-	// may have allowed it, or another client may have written the status that it was read from. It is called on the session's
-	// goroutine before the first action, so that no action respects what is beyond the limits, and calls Session.KeepHeadroom.
+	// LimitReservations ends, by Session.Reserve, what is reserved beyond the limits of the configuration: another configuration may
+	// have allowed it, or another client may have written the status that it was read from. It is called on the session's goroutine
+	// before the first action, so that no action respects what is beyond the limits, and calls Session.KeepHeadroom.
 	LimitReservations(session *Session)
 }
 

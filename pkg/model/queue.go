@@ -144,8 +144,8 @@ func (q *Queue) Demand() (demand []ListedAmount) {
 }
 
 // Exceeded returns the first queue, from this one up, that would hold more than its limit with what is asked for, and that
-// limit; nil when there is none. Resources that are not asked for do not count. counted reports that what is asked for is a part
-// of what the queue holds already. What is being released is taken as free if after is FutureIdle. What is kept from the job
+// limit; nil when there is none. Resources that are not asked for do not count. counted reports that what is asked for is a
+// part of what the queue holds already. What is being released is taken as free if after is FutureIdle. What is kept from the job
 // counts as held; of no job, nil, nothing is.
 func (q *Queue) Exceeded(
 	ask func(position int) int64, counted bool, after CapacityKind, keptFrom *Job,

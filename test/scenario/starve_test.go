@@ -271,8 +271,8 @@ func amongQueues(t *rapid.T, stage *environment, evicts bool) (starts, gaveWay b
 	return starts, s.gaveWay, fmt.Sprintf("%s; its reservation gave way: %t", story, s.gaveWay)
 }
 
-// TestNoQueueStarvesAGang is invariant Q17: under an endless stream of small jobs of all queues, a gang starts within a time
-// that is bounded, whatever the weights.
+// TestNoQueueStarvesAGang is invariant Q17: under an endless stream of small jobs of all queues, a gang starts within a time that
+// is bounded, whatever the weights.
 func TestNoQueueStarvesAGang(t *testing.T) {
 	newStage := openLister(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -346,8 +346,7 @@ func TestTakersDoNotTakeTurnsWithOthersOfTheQueue(t *testing.T) {
 	}
 }
 
-// TestStarvationIsSeen: where capacity is not reserved, pods of another queue keep a gang from starting for as long as they
-// come.
+// TestStarvationIsSeen: where capacity is not reserved, pods of another queue keep a gang from starting for as long as they come.
 func TestStarvationIsSeen(t *testing.T) {
 	newStage := openLister(t)
 	for reserveAfter, want := range map[int]bool{5: true, 3600: false} {

@@ -9,9 +9,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/shares"
 )
 
-// This file is what jobs may take from other queues: by right of a guarantee, or of a fair share. All of it is about the state
-// in which the victims are gone and the minimum of the job has started. Two queues are compared where they meet: at the lowest
-// queue above both, by its children on the way to them.
+// This file is what jobs may take from other queues: by right of a guarantee, or of a fair share. All of it is about the state in
+// which the victims are gone and the minimum of the job has started. Two queues are compared where they meet: at the lowest queue
+// above both, by its children on the way to them.
 
 // Claims returns the rights of a job, the guarantee before the share.
 func (p *plugin) Claims(taker *model.Job) (claims []framework.Claim, why string) {
@@ -192,8 +192,8 @@ type lentUsage struct {
 	amounts []int64
 }
 
-// bring sets the usage of the tree to what queues hold once all that is being released is free, the victims not, and without
-// what is nominated to the job. That of other jobs than this one costs something only after a change.
+// bring sets the usage of the tree to what queues hold once all that is being released is free, the victims not, and without what
+// is nominated to the job. That of other jobs than this one costs something only after a change.
 func (s *sharing) bring(job *model.Job, victims []framework.EvictionUnit) {
 	if len(s.usage.lent) > 0 {
 		s.highest = nil
@@ -261,8 +261,8 @@ func (s *sharing) bringAll() {
 	s.usage.own = own
 }
 
-// meet returns where a queue meets that of the job; ok is false where they do not: it is the same queue, or above it, or it
-// takes no part.
+// meet returns where a queue meets that of the job; ok is false where they do not: it is the same queue, or above it, or it takes
+// no part.
 func (c *claim) meet(queue *model.Queue) meeting {
 	if queue == nil || c.numbers[queue.Index] == absent {
 		return meeting{}
@@ -286,8 +286,8 @@ func (c *claim) meet(queue *model.Queue) meeting {
 	return found
 }
 
-// coverage returns what guarantees cover. It is asked for first about a unit that is no part of a plan yet, so that it is that
-// of before.
+// coverage returns what guarantees cover. It is asked for first about a unit that is no part of a plan yet, so that it is that of
+// before.
 func (c *claim) coverage() *coverage {
 	if c.covered == nil {
 		c.covered = c.coverageOf(c.victims)

@@ -213,7 +213,7 @@ func (s *Session) withoutHeadroom(queue *model.Queue, key model.JobKey) *model.J
 }
 
 // precedesHolders reports whether the queue of the job has its turn before those of the jobs that have headroom below the limits
-// above it, all of which are of other queues. It is so until something is decided.
+// above it, all of which are of other queues, or what is kept for them gives way to the job. It is so until something is decided.
 func (s *Session) precedesHolders(job *model.Job) (precedes bool) {
 	precedes, known := s.precedes[job.Key]
 	if known {
@@ -225,7 +225,8 @@ func (s *Session) precedesHolders(job *model.Job) (precedes bool) {
 			continue
 		}
 		holder := s.Snapshot.Job(queue.Headroom.Job)
-		precedes = holder != nil && s.Snapshot.CrossesQueues(holder, job) && s.first(job, holder) == job
+		precedes = holder != nil && s.Snapshot.CrossesQueues(holder, job) &&
+			(s.first(job, holder) == job || len(s.slots.reclaim) > 0 && s.slots.reclaim[0].GivesWay(holder, job))
 	}
 	s.precedes[job.Key] = precedes
 	return precedes

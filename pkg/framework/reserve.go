@@ -81,7 +81,8 @@ func (s *Session) TakeReserved(job *model.Job, find func() bool) (found bool) {
 	return found
 }
 
-// taker is the job that uses what is reserved for others, and the keys of the jobs that give way to it, each on a line of its own.
+// taker is the job that uses what is reserved for others, and the keys of the jobs that give way to it, each on a line of its
+// own.
 type taker struct {
 	job      model.JobKey
 	givesWay string
@@ -173,11 +174,11 @@ func (s *Session) limitReservations(actions []Action) {
 // ApplyReservations makes the accounting of all nodes show the capacity that the job may use: what is kept for others of its
 // priority or above, or of other queues, is taken, and what is nominated to others from a job that may evict nothing. But nothing
 // that is only reserved is kept from a job of another queue within its guarantee, nor what gives way to it in TakeReserved. And
-// nothing that is only reserved is kept from a gang that has begun and is below its minimum: the job that
-// has it reserved may wait for the end of that gang, which does not come without the members it lacks. A gang that has lost
-// members is such a one only if those that it has were there before: others may have come by borrowing, and borrow again. So is,
-// towards jobs of its priority in its queue, a gang whose members that wait are made later.
-// SelectNode, Feasible and statements do so for the task's job; a caller that reads the accounting of nodes calls it first.
+// nothing that is only reserved is kept from a gang that has begun and is below its minimum: the job that has it reserved may
+// wait for the end of that gang, which does not come without the members it lacks. A gang that has lost members is such a one
+// only if those that it has were there before: others may have come by borrowing, and borrow again. So is, towards jobs of its
+// priority in its queue, a gang whose members that wait are made later. SelectNode, Feasible and statements do so for the task's
+// job; a caller that reads the accounting of nodes calls it first.
 func (s *Session) ApplyReservations(job *model.Job) {
 	if len(s.Snapshot.Held()) > 0 {
 		s.Snapshot.SetViewpoint(s.viewer(job))

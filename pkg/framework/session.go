@@ -184,6 +184,9 @@ func (s *Session) Close() {
 		s.stop(closer, closeSession, start)
 	}
 	s.Snapshot.RestoreNominated()
+	if s.Snapshot.Viewpoint().ForVictims { // it depends on what nodes have, which changes until the next session
+		s.Snapshot.SetViewpoint(model.Viewpoint{})
+	}
 	s.reportTimings()
 	s.cache.refused = len(s.refusals)
 }

@@ -51,6 +51,48 @@ func TestHoldsAreSeenByWhomTheyConcern(t *testing.T) {
 	})
 }
 
+// TestNothingIsKeptThatANodeLacks: where pods are evicted for the viewer, what is reserved for jobs of other queues counts as far
+// as the node has it beyond what is nominated.
+func TestNothingIsKeptThatANodeLacks(t *testing.T) {
+	own, other := &Queue{Name: "own"}, &Queue{Name: "other"}
+	reserved := func(name string, queue *Queue, amount int64) HeldCapacity {
+		return HeldCapacity{Job: JobKey{Name: name}, Queue: queue, Node: "n", Request: Resources{amount}}
+	}
+	nominated := reserved("nominated", own, 1)
+	nominated.Pod.UID = "p"
+	for _, test := range []struct {
+		name  string
+		holds []HeldCapacity
+		want  int64
+	}{
+		{"there is enough", []HeldCapacity{reserved("r", other, 2)}, 2},
+		{"there is less", []HeldCapacity{reserved("r", other, 5)}, 3},
+		{"what is nominated to the viewer comes first", []HeldCapacity{nominated, reserved("r", other, 5)}, 2},
+		{"two reservations", []HeldCapacity{reserved("r", other, 2), reserved("s", other, 5)}, 3},
+		{"one of the own queue counts in full", []HeldCapacity{reserved("r", own, 5)}, 5},
+	} {
+		node := &Node{Name: "n", Allocatable: Resources{3}, Idle: Resources{3}}
+		s := &Snapshot{Dimensions: NewDimensions()}
+		s.SetNodes([]*Node{node})
+		s.SetHeld(test.holds)
+		for _, again := range []Viewpoint{{Queue: own, Job: nominated.Job, ForVictims: true}, {}, {Queue: own, Job: nominated.Job, ForVictims: true}} {
+			s.SetViewpoint(again)
+			if err := s.Check(); err != nil {
+				t.Errorf("%s: %v", test.name, err)
+			}
+		}
+		if got := node.Reserved.At(0); got != test.want {
+			t.Errorf("%s: %d are kept, want %d", test.name, got, test.want)
+		}
+	}
+	s := &Snapshot{Dimensions: NewDimensions()}
+	s.SetNodes([]*Node{{Name: "n", Allocatable: Resources{8}, Idle: Resources{8}}})
+	s.SetHeld([]HeldCapacity{reserved("r", other, 3), reserved("s", other, 2)})
+	if s.SetViewpoint(Viewpoint{Queue: own, GivesWay: "/r\n"}); s.Nodes[0].Reserved.At(0) != 2 {
+		t.Errorf("%v are kept where one reservation of two gives way", s.Nodes[0].Reserved)
+	}
+}
+
 func hiddenOn(node *Node, held []HeldCapacity, viewer Viewpoint) (sum int64) {
 	for _, hold := range held {
 		nominated := hold.Pod != PodRef{}

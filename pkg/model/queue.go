@@ -112,8 +112,8 @@ const (
 // Above returns the queue that this one is a part of, nil when there is none.
 func (q *Queue) Above() *Queue { return q.parent }
 
-// Meets returns the children of the lowest queue above both, or of the whole cluster, on the way to this queue and to another; nil
-// when one of the two is the other, or above it.
+// Meets returns the children of the lowest queue above both, or of the whole cluster, on the way to this queue and to another;
+// nil when one of the two is the other, or above it.
 func (q *Queue) Meets(other *Queue) (own, others *Queue) {
 	for own = q; own != nil; own = own.parent {
 		for others = other; others != nil; others = others.parent {

@@ -63,7 +63,8 @@
 //	fail preempt          it fails when asked so
 //
 // A pod that is made running began to run when it was made, and is ready unless it says unready. What a cycle reserves is written
-// "reserve: for JOB MEMBERS on NODE, ...; since TIME, expected start TIME", and "reserve: nothing for JOB" when it ends.
+// "reserve: for JOB MEMBERS on NODE, ...; since TIME, expected start TIME, gave way TIME", and "reserve: nothing for JOB" when it
+// ends.
 //
 // Lines of objects are a kind, a name and words key=value. A name may be NAMESPACE/NAME, and may hold one range {0..3}.
 // A line about an object that exists changes it; what the line does not say falls back to nothing, except identity, node,

@@ -107,6 +107,9 @@ func writeReservation(b *strings.Builder, decision model.Decision) {
 	if !reservation.ExpectedStart.IsZero() {
 		fmt.Fprintf(b, ", expected start %s", reservation.ExpectedStart.Format(time.TimeOnly))
 	}
+	if !reservation.GaveWay.IsZero() {
+		fmt.Fprintf(b, ", gave way %s", reservation.GaveWay.Format(time.TimeOnly))
+	}
 	b.WriteByte('\n')
 }
 
@@ -188,12 +191,15 @@ func (s *environment) checkRoomOf(
 ) error {
 	fresh, respects := o.bound()[room.Name], false
 	used := map[corev1.ResourceName]int64{}
+	passes := func(pod *corev1.Pod) bool { // what was nominated in another queue takes the place of victims there
+		return pod.Status.NominatedNodeName == room.Name && s.queueOf(s.jobOf(pod)) != s.queueOf(owner.Key) || s.passes(o, pod, owner, reservation)
+	}
 	for _, pod := range s.world.pods {
 		nominated := s.nodeOf(pod) == "" && s.nominated[pod.UID] == room.Name && s.jobOf(pod) != owner.Key
 		evicted := s.ending[pod.UID] && pod.DeletionTimestamp == nil // in this cycle
 		switch {
 		case !nominated && s.nodeOf(pod) != room.Name, pod.Status.Phase == corev1.PodSucceeded, pod.Status.Phase == corev1.PodFailed,
-			evicted, s.leaves(pod), (nominated || fresh[pod.UID]) && s.passes(o, pod, owner, reservation):
+			evicted, s.leaves(pod), (nominated || fresh[pod.UID]) && passes(pod):
 			continue
 		case fresh[pod.UID]:
 			respects = true
@@ -208,7 +214,7 @@ func (s *environment) checkRoomOf(
 	}
 	cpu, memory := room.Resources.Cpu().MilliValue(), room.Resources.Memory().Value()
 	for _, pod := range s.world.pods { // of what was asked for alone
-		if !fresh[pod.UID] || s.passes(o, pod, owner, reservation) {
+		if !fresh[pod.UID] || passes(pod) {
 			continue
 		}
 		requests, offers := pod.Spec.Containers[0].Resources.Requests, node.Status.Allocatable
@@ -237,8 +243,43 @@ func belowMinimum(o *outcome, job *model.Job) bool {
 	return job.FirstUnmetMinimum(before) != nil && job.Count(held) > 0
 }
 
-// passes reports whether a pod need not respect a reservation: it is above it in its queue, or within a guarantee of another one,
-// or will be gone in time, or completes a gang that has begun.
+// mayTake reports whether a reservation may give way to a job that was started in the cycle: it has not been planned again since
+// it gave way, with the gang its queue would hold more than its share of something that the job asks for, and with the job its
+// own queue no more than its share. What else was started in the cycle may have been so later.
+func (s *environment) mayTake(o *outcome, job, owner *model.Job, reservation *v1alpha1.Reservation) (beyond bool) {
+	y, x := owner.InQueue().Meets(job.InQueue())
+	if x == nil || y == nil || reservation.GaveWay != nil && reservation.GaveWay.Before(&reservation.Since) {
+		return false
+	}
+	fresh := map[types.UID]bool{}
+	for _, pods := range o.bound() {
+		maps.Copy(fresh, pods)
+	}
+	needs := int(owner.MinMember) - owner.Count(framework.Ready.Counts)
+	for _, share := range x.ContendedShares() {
+		r, holds, asks := share.Position, int64(0), false
+		for _, task := range job.Tasks {
+			asks = asks || task.Request.At(r) > 0
+		}
+		for _, other := range o.snapshot.Jobs {
+			for _, task := range other.Tasks {
+				if other.InQueue().IsBelow(x) && task.CountsInQueue() && task.Status != model.Releasing && (other == job || !fresh[task.UID]) {
+					holds += task.Request.At(r)
+				}
+			}
+		}
+		if asks && holds > share.Amount {
+			return false
+		}
+		for _, of := range y.ContendedShares() {
+			beyond = beyond || asks && of.Position == r && y.Used.At(r)+framework.LeastRequest(owner, needs, r) > of.Amount
+		}
+	}
+	return beyond
+}
+
+// passes reports whether a pod need not respect a reservation: it is above it in its queue, or within a guarantee of another
+// one, or the reservation gives way to it, or it will be gone in time, or completes a gang that has begun.
 func (s *environment) passes(o *outcome, pod *corev1.Pod, owner *model.Job, reservation *v1alpha1.Reservation) bool {
 	job := o.snapshot.Job(s.jobOf(pod))
 	if belowMinimum(o, job) {
@@ -248,7 +289,7 @@ func (s *environment) passes(o *outcome, pod *corev1.Pod, owner *model.Job, rese
 		if job.Priority > owner.Priority {
 			return true
 		}
-	} else if s.isGuaranteed(o, job, queue, s.world.above(s.queueOf(owner.Key))) {
+	} else if s.isGuaranteed(o, job, queue, s.world.above(s.queueOf(owner.Key))) || s.mayTake(o, job, owner, reservation) {
 		return true
 	}
 	seconds := pod.Spec.ActiveDeadlineSeconds

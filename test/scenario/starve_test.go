@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"bytes"
 	"fmt"
 	"testing"
 	"time"
@@ -26,6 +27,9 @@ type stream struct {
 	largest int
 	// queues are those whose jobs they are; empty for the default one.
 	queues []string
+	// again is for how many seconds a gang may wait once its reservation has given way; gaveWay reports that one has.
+	again   int
+	gaveWay bool
 }
 
 // come lets some jobs come, single pods and small gangs. Some say how long they run, and some of these say the truth.
@@ -104,6 +108,9 @@ func (s *stream) starts(t *rapid.T, member string, patience int) bool {
 	for i := 0; i < patience && !began(); i++ {
 		if err := s.second(); err != nil {
 			t.Fatal(err)
+		}
+		if held := s.world.groups["big"].Status.Reservation; !s.gaveWay && held != nil && held.GaveWay != nil {
+			s.gaveWay, patience = true, i+s.again
 		}
 	}
 	return began()
@@ -208,12 +215,21 @@ func TestALimitDoesNotStarveAGang(t *testing.T) {
 // amongQueues plays a stream of pods in several queues, and reports whether a gang of one of them starts in time that fits an
 // empty cluster and below its limit: after reserveAfter, and as long as the longest of the others runs; plus as long again where
 // they do not tell the truth about it, or a limit is full as well as nodes.
-func amongQueues(t *rapid.T, stage *environment) (starts bool, story string) {
+//
+// Where the reservation gives way, it may wait for as long again from then on, and until the jobs that come before the
+// reservation is planned again have started; with evictions for them also as long as what starts in place of the victims runs.
+func amongQueues(t *rapid.T, stage *environment, evicts bool) (starts, gaveWay bool, story string) {
 	s := &stream{random: &random{t: t}, environment: stage, spans: map[string]time.Duration{}, largest: 1}
 	defer func() { s.close() }()
 	s.longest, s.lies = s.n(2, 20), s.n(0, 1) == 1
 	reserveAfter := s.n(0, 10)
 	s.environment.configuration = reservingAfter(reserveAfter)
+	s.again = reserveAfter + 2*s.longest + 3
+	if evicts {
+		s.environment.configuration = bytes.ReplaceAll(s.environment.configuration, []byte("configurations: ["),
+			[]byte("configurations: [{name: reclaim, arguments: {minRunSeconds: 0}}, "))
+		s.again += s.longest
+	}
 	lines := ""
 	var nodes []int
 	for i := range s.n(1, 4) {
@@ -222,7 +238,7 @@ func amongQueues(t *rapid.T, stage *environment) (starts bool, story string) {
 	}
 	members, cpu := s.n(1, 6), s.n(1, 6)
 	if !fits(members, cpu, nodes) {
-		return true, ""
+		return true, false, ""
 	}
 	limited := s.n(0, 1) == 1
 	for i := range s.n(2, 3) {
@@ -248,9 +264,11 @@ func amongQueues(t *rapid.T, stage *environment) (starts bool, story string) {
 	patience := reserveAfter + s.longest + 2
 	if s.lies || limited {
 		patience += s.longest
+		s.again += s.longest
 	}
 	story = fmt.Sprintf("%s%s\nit waits for %d s, reserveAfter is %d s, the longest runs for %d s", lines, big, patience, reserveAfter, s.longest)
-	return s.starts(t, "big-1", patience), story
+	starts = s.starts(t, "big-1", patience)
+	return starts, s.gaveWay, fmt.Sprintf("%s; its reservation gave way: %t", story, s.gaveWay)
 }
 
 // TestNoQueueStarvesAGang is invariant Q17: under an endless stream of small jobs of all queues, a gang starts within a time that
@@ -258,10 +276,74 @@ func amongQueues(t *rapid.T, stage *environment) (starts bool, story string) {
 func TestNoQueueStarvesAGang(t *testing.T) {
 	newStage := openLister(t)
 	rapid.Check(t, func(t *rapid.T) {
-		if starts, story := amongQueues(t, newStage()); !starts {
+		if starts, _, story := amongQueues(t, newStage(), false); !starts {
 			t.Fatal(story)
 		}
 	})
+}
+
+// TestNoTakersStarveAGang: the same where pods are evicted by share, and a reservation gives way to jobs that come all the time.
+func TestNoTakersStarveAGang(t *testing.T) {
+	newStage := openLister(t)
+	gave := 0
+	rapid.Check(t, func(t *rapid.T) {
+		starts, gaveWay, story := amongQueues(t, newStage(), true)
+		if gaveWay {
+			gave++
+		}
+		if !starts {
+			t.Fatal(story)
+		}
+	})
+	t.Logf("%d reservations gave way", gave)
+	if gave == 0 {
+		t.Error("no reservation gave way")
+	}
+}
+
+// TestTakersDoNotTakeTurnsWithOthersOfTheQueue is the abuse: what jobs of another queue leave, jobs of the gang's own queue use,
+// and so the others, always within their share, use what is reserved instead. A reservation that gave way each time would keep
+// nothing.
+func TestTakersDoNotTakeTurnsWithOthersOfTheQueue(t *testing.T) {
+	const runs, reserveAfter = 6, 5
+	s := &stream{environment: openLister(t)(), spans: map[string]time.Duration{}}
+	defer func() { s.close() }()
+	s.environment.configuration = reservingAfter(reserveAfter)
+	if err := s.world.apply("node n{1..2} cpu=4\nqueue a selector=*\nqueue b selector=*"); err != nil {
+		t.Fatal(err)
+	}
+	come := func(name, queue string) {
+		s.spans[name] = runs * time.Second
+		if err := s.world.apply(fmt.Sprintf("pod %s cpu=1 labels=scheduling.tutti.dev/queue=%s", name, queue)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var gaveWay, started bool
+	for i := range 20 * runs {
+		come(fmt.Sprintf("own%03d", i), "a")
+		if i%2 == 0 {
+			come(fmt.Sprintf("other%03d", i), "b")
+		}
+		if i == 2*runs {
+			if err := s.world.apply("group big min=6 queue=a\npods big-{1..6} group=big cpu=1"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.tick(); err != nil {
+			t.Fatal(err)
+		}
+		if i < 2*runs {
+			continue
+		}
+		held := s.world.groups["big"].Status.Reservation
+		gaveWay = gaveWay || held != nil && held.GaveWay != nil
+		if started = s.world.pods["big-1"].Spec.NodeName != ""; started {
+			break
+		}
+	}
+	if !gaveWay || !started {
+		t.Errorf("its reservation gave way: %t, the gang started: %t, want both", gaveWay, started)
+	}
 }
 
 // TestStarvationIsSeen: where capacity is not reserved, pods of another queue keep a gang from starting for as long as they come.

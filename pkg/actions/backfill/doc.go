@@ -2,7 +2,8 @@
 //
 // A gang that has waited for long although it would fit the empty cluster gets a reservation: capacity on the nodes whose pods
 // are expected to end first. No other job of the same or a lower priority is given that capacity any more. Until the gang is
-// expected to start, it is lent to jobs that will be gone by then.
+// expected to start, it is lent to jobs that will be gone by then. In one period it gives way to jobs of other queues, where the
+// gang would bring its own queue above its share and they do not.
 //
 // The package decides which job gets a reservation, where, and which jobs may borrow. That others see reserved capacity as taken
 // is the snapshot's business (model.HeldCapacity); the status of the PodGroup keeps it across a restart. Tasks that request

@@ -77,8 +77,8 @@ func (s *sharing) waitsFor(job *model.Job) model.Resources {
 	return s.needsOf(job, slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Status == model.Pipelined }))
 }
 
-// wouldHold returns how much of a resource a queue holds once all that is being released is free, with what a job of it, or of one
-// below it, needs in place of what is nominated to that.
+// wouldHold returns how much of a resource a queue holds once all that is being released is free, with what a job of it, or of
+// one below it, needs in place of what is nominated to that.
 func (s *sharing) wouldHold(queue *model.Queue, job *model.Job, needs model.Resources, r int) int64 {
 	holds := queue.Used.At(r) - queue.Releasing.At(r) + needs.At(r)
 	for _, task := range job.Tasks {

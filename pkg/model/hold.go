@@ -134,8 +134,8 @@ func (s *Snapshot) HeldOn(node *Node) []*HeldCapacity {
 }
 
 // SetViewpoint makes the accounting show what the viewpoint may use: capacity held for others of the same or higher priority
-// counts as used, what is held exclusively, and, where the viewer evicts none, what is nominated. It is no change that a statement
-// makes or undoes; the cost is the difference to the previous viewpoint.
+// counts as used, what is held exclusively, and, where the viewer evicts none, what is nominated. It is no change that a
+// statement makes or undoes; the cost is the difference to the previous viewpoint.
 func (s *Snapshot) SetViewpoint(viewer Viewpoint) {
 	if viewer != s.viewer {
 		content, fixed := s.Journal.content, s.Journal.fixed

@@ -75,7 +75,8 @@ func (s *Snapshot) ViewpointOf(job *Job) Viewpoint {
 	return Viewpoint{Job: job.Key, Queue: job.queue, Priority: job.Priority, EvictsNone: !s.EvictsFor(job)}
 }
 
-// EvictsFor reports whether pods may be evicted for the job at all: it does not say that it preempts none, and its queue takes it.
+// EvictsFor reports whether pods may be evicted for the job at all: it does not say that it preempts none, and its queue takes
+// jobs.
 func (s *Snapshot) EvictsFor(job *Job) bool { return !job.NeverPreempts && s.QueueRefusal(job) == nil }
 
 // AppliesTo reports whether the held capacity counts as used for the viewpoint. Between queues priorities are not compared: a
@@ -150,8 +151,8 @@ func (s *Snapshot) HeldOn(node *Node) []*HeldCapacity {
 }
 
 // SetViewpoint makes the accounting show what the viewpoint may use: capacity held for others of the same or higher priority
-// counts as used, what is held exclusively, and, where the viewer evicts none, what is nominated. It is no change that a statement makes or undoes; the cost is the difference to
-// the previous viewpoint.
+// counts as used, what is held exclusively, and, where the viewer evicts none, what is nominated. It is no change that a
+// statement makes or undoes; the cost is the difference to the previous viewpoint.
 func (s *Snapshot) SetViewpoint(viewer Viewpoint) {
 	if viewer != s.viewer {
 		content, fixed := s.Journal.content, s.Journal.fixed

@@ -26,6 +26,7 @@
 // The commands, with the lines or words they take:
 //
 //	story TITLE       a new story; lines as cluster
+//	skip REASON       the story, in which this comes first, is not played: it says what is still to come, and the run lists it
 //	config            the scheduler's configuration, YAML; only before the first cycle of a story, or after a restart
 //	extender          what the story's extender does from now on (below); a configuration says EXTENDER for where it is
 //	cluster           lines that add or change objects: node, group, pod, class, namespace, queue (below)

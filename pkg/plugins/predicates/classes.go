@@ -1,6 +1,8 @@
 package predicates
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -35,4 +37,60 @@ func (p *plugin) rejectWithoutDeviceClass(task *model.Task) (framework.NodeFilte
 		}
 		return p.refusals.get("lack "+string(lacking)+", which no DeviceClass provides", false)
 	}, nil
+}
+
+// rejectBesideNominated rejects, on capacity that is being released, nodes to which another pod is nominated whose devices no
+// node counts: the allocator sees each pod alone, so that the devices which are free may be too few for both. Idle capacity needs
+// no such check, since devices are reserved with it.
+func (p *plugin) rejectBesideNominated(task *model.Task) (framework.NodeFilterFunc, *model.Refusal) {
+	if !wantsDevices(task) || !p.session.Snapshot.ExcludesTerminating() {
+		return nil, nil
+	}
+	snapshot := p.session.Snapshot
+	held := map[string][]*model.Task{}
+	for i := range snapshot.Held() {
+		hold := &snapshot.Held()[i]
+		if job := snapshot.Job(hold.Job); job != nil && !hold.Reserved() && hold.AppliesTo(snapshot.Viewpoint()) {
+			of := slices.IndexFunc(job.Tasks, func(other *model.Task) bool { return other.UID == hold.Pod.UID })
+			if of >= 0 {
+				held[hold.Node] = append(held[hold.Node], job.Tasks[of])
+			}
+		}
+	}
+	return func(node *model.Node) *model.Refusal {
+		for _, others := range [][]*model.Task{node.Tasks, held[node.Name]} {
+			for _, other := range others {
+				nominated := other.Status == model.Pipelined || other.Status == model.Pending
+				if nominated && other != task && mayTakeUncounted(other, node) && mayTakeUncounted(task, node) && !sharesClaims(task, other) {
+					return p.refusals.get("another pod with devices that are not counted is nominated there", false)
+				}
+			}
+		}
+		return nil
+	}, nil
+}
+
+// mayTakeUncounted reports whether the task may take devices of the node that are no part of its capacity: by a claim, or by an
+// extended resource that the node does not report.
+func mayTakeUncounted(task *model.Task, node *model.Node) bool {
+	if hasResourceClaims(task.Pod) {
+		return true
+	}
+	for i := model.Pods + 1; task.MayUseDeviceClass && i < len(task.Request); i++ {
+		if task.Request[i] > 0 && node.Allocatable.At(i) == model.ProvidedByDRA {
+			return true
+		}
+	}
+	return false
+}
+
+// sharesClaims reports whether all devices of the task are by claims that the other one has, too: then it takes none besides.
+func sharesClaims(task, other *model.Task) bool {
+	shared := func(claim corev1.PodResourceClaim) bool {
+		return claim.ResourceClaimName != nil && slices.ContainsFunc(other.Pod.Spec.ResourceClaims, func(its corev1.PodResourceClaim) bool {
+			return its.ResourceClaimName != nil && *its.ResourceClaimName == *claim.ResourceClaimName
+		})
+	}
+	return !task.MayUseDeviceClass && task.Namespace == other.Namespace &&
+		!slices.ContainsFunc(task.Pod.Spec.ResourceClaims, func(claim corev1.PodResourceClaim) bool { return !shared(claim) })
 }

@@ -54,6 +54,7 @@ func wantedFilters() []filter {
 		{name: "PodTopologySpread", scope: framework.ClusterWide, own: (*plugin).spread},
 		{name: "InterPodAffinity", scope: framework.ClusterWide, own: (*plugin).podTopologyFilter},
 		{name: "DeviceClasses", scope: framework.ClusterWide, own: (*plugin).rejectWithoutDeviceClass},
+		{name: "NominatedDevices", scope: framework.ClusterWide, own: (*plugin).rejectBesideNominated},
 		{name: "DynamicResources", scope: framework.ClusterWide, appliesTo: wantsDevices, searches: true},
 	}
 }

@@ -36,8 +36,16 @@ type queues struct {
 	// lastStart is when a job of each last started in its turn: as this process has decided, or as a status says, whichever is
 	// later. It has what is known of the default queue also while that has no object.
 	lastStart map[string]time.Time
+	// starts are those that lastStart does not have yet, the latest last.
+	starts []turn
 	// dirty reports that the snapshot has to be given them again.
 	dirty bool
+}
+
+// turn is when a job of a queue of the snapshot has started in its turn.
+type turn struct {
+	queue *model.Queue
+	at    time.Time
 }
 
 func newQueues() queues {
@@ -51,6 +59,7 @@ func (q *queues) any() bool { return len(q.objects) > 0 }
 // that name it are filled again when it may take those of other namespaces, all jobs when the first queue comes or the last one
 // goes.
 func (s *State) applyQueue(object *v1alpha1.Queue, deleted bool) Effect {
+	s.queues.noteStarts() // before a queue is gone, or another of its name is there
 	before := s.queues.objects[object.Name]
 	if deleted || before != nil && before.object.UID != object.UID {
 		delete(s.queues.lastStart, object.Name)
@@ -93,16 +102,24 @@ func (q *queues) readLastStart(object *v1alpha1.Queue) {
 
 // assumeStart takes note that a job has started in its turn.
 func (s *State) assumeStart(decision model.Decision) {
-	if decision.LastStart.IsZero() {
+	if decision.LastStart.IsZero() || len(decision.Binds) == 0 {
 		return
 	}
-	job := s.snapshot.Job(decision.Job)
-	if job == nil {
-		return
+	if entry, _ := s.find(decision.Binds[0].Pod.UID); entry != nil && entry.task != nil && entry.task.InQueue() != nil {
+		s.queues.starts = append(s.queues.starts, turn{entry.task.InQueue(), decision.LastStart})
 	}
-	for queue := job.InQueue(); queue != nil; queue = queue.Above() {
-		s.queues.lastStart[queue.Name] = decision.LastStart
+}
+
+// noteStarts brings lastStart up to date, for the queues in which jobs have started and those above them. Of the queues that it
+// meets again the later start is there.
+func (q *queues) noteStarts() {
+	for _, start := range slices.Backward(q.starts) {
+		for queue := start.queue; queue != nil && q.lastStart[queue.Name].Before(start.at); queue = queue.Above() {
+			q.lastStart[queue.Name] = start.at
+		}
 	}
+	clear(q.starts)
+	q.starts = q.starts[:0]
 }
 
 // refillJobs fills jobs of the snapshot again; the others are filled when they come into it.
@@ -178,6 +195,7 @@ func (q *queues) admits(name string, namespace map[string]string) bool {
 // patchQueues gives the snapshot the queues, and reports whether they have changed. When a job of each last started is as the
 // assumed decisions say, whatever the last session left.
 func (s *State) patchQueues() (changed bool) {
+	s.queues.noteStarts()
 	if changed, s.queues.dirty = s.queues.dirty, false; changed {
 		s.snapshot.SetQueues(s.queues.list(s.dimensions))
 	}

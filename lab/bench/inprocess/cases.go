@@ -166,6 +166,11 @@ func Selection() []Case {
 		{Goals, Unchanged, large, 99, 100 * time.Microsecond},
 		{Goals, Changed, large, 9, 10 * time.Millisecond},
 	}
+	for _, size := range []int{10, 1} {
+		small := identical(10_000, 0, 10_000, size)
+		small.Queues = 1000
+		cases = append(cases, Case{Table: Queued, Measure: First, Rounds: 10, Workload: small})
+	}
 	for _, size := range []int{50, 1} {
 		cases = append(cases, Case{Table: Queued, Measure: First, Rounds: 5, Workload: Workload{
 			Kind: Shapes, Nodes: 10_000, Pending: 100_000, GangSize: size, Queues: 1000,

@@ -38,10 +38,18 @@ type queues struct {
 	// lastStart is when a job of each last started in its turn: as this process has decided, as a status says, or as was read back
 	// when it began to lead, whichever is later. It has what is known of the default queue also while that has no object.
 	lastStart map[string]time.Time
+	// starts are those that lastStart does not have yet, the latest last.
+	starts []turn
 	// dirty reports that the snapshot has to be given them again.
 	dirty bool
 	// inherits reports that this process leads from now on, and has not read back yet what the last leader started.
 	inherits bool
+}
+
+// turn is when a job of a queue of the snapshot has started in its turn.
+type turn struct {
+	queue *model.Queue
+	at    time.Time
 }
 
 func newQueues() queues {
@@ -55,6 +63,7 @@ func (q *queues) any() bool { return len(q.objects) > 0 }
 // that name it are filled again when it may take those of other namespaces, all jobs when the first queue comes or the last one
 // goes.
 func (s *State) applyQueue(object *v1alpha1.Queue, deleted bool) Effect {
+	s.queues.noteStarts() // before a queue is gone, or another of its name is there
 	before := s.queues.objects[object.Name]
 	if deleted || before != nil && before.object.UID != object.UID {
 		delete(s.queues.lastStart, object.Name)
@@ -98,16 +107,24 @@ func (q *queues) readLastStart(object *v1alpha1.Queue) {
 
 // assumeStart takes note that a job has started in its turn.
 func (s *State) assumeStart(decision model.Decision) {
-	if decision.LastStart.IsZero() {
+	if decision.LastStart.IsZero() || len(decision.Binds) == 0 {
 		return
 	}
-	job := s.snapshot.Job(decision.Job)
-	if job == nil {
-		return
+	if entry, _ := s.find(decision.Binds[0].Pod.UID); entry != nil && entry.task != nil && entry.task.InQueue() != nil {
+		s.queues.starts = append(s.queues.starts, turn{entry.task.InQueue(), decision.LastStart})
 	}
-	for queue := job.InQueue(); queue != nil; queue = queue.Above() {
-		s.queues.lastStart[queue.Name] = decision.LastStart
+}
+
+// noteStarts brings lastStart up to date, for the queues in which jobs have started and those above them. Of the queues that it
+// meets again the later start is there.
+func (q *queues) noteStarts() {
+	for _, start := range slices.Backward(q.starts) {
+		for queue := start.queue; queue != nil && q.lastStart[queue.Name].Before(start.at); queue = queue.Above() {
+			q.lastStart[queue.Name] = start.at
+		}
 	}
+	clear(q.starts)
+	q.starts = q.starts[:0]
 }
 
 // bindDelay is how long after its decision a bind is noted at most, as a rule. A start that was read back and is no later than
@@ -236,6 +253,7 @@ func (q *queues) admits(name string, namespace map[string]string) bool {
 // patchQueues gives the snapshot the queues, and reports whether they have changed. When a job of each last started is as the
 // assumed decisions say, whatever the last session left.
 func (s *State) patchQueues() (changed bool) {
+	s.queues.noteStarts()
 	if changed, s.queues.dirty = s.queues.dirty, false; changed {
 		s.snapshot.SetQueues(s.queues.list(s.dimensions))
 	}

@@ -192,9 +192,11 @@ func TestLastStart(t *testing.T) {
 	if s.Snapshot(start).Version == version {
 		t.Error("a session may rest although the order has changed")
 	}
+	decision.LastStart = start.Add(40 * time.Second)
+	s.Assume(decision) // and no snapshot before the queue ends
 	s.Apply(Event{Kind: KindQueue, Queue: queue("leaf", "2", nil), Deleted: true})
 	s.Apply(seen(queue("leaf", "3", func(q *v1alpha1.Queue) { q.UID, q.Spec.Parent = "another", "inner" })))
-	want("made again", 30, 0)
+	want("made again", 40, 0)
 }
 
 // TestALeaderReadsBackWhatTheLastOneStarted: of the starts that no status of a queue says, from the pods that run, and from the

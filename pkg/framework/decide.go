@@ -73,7 +73,7 @@ func (s *Session) emitDecisions(operations []operation) {
 
 // noteStart ends the headroom of a job that has capacity now, and counts the binds that it cannot do without.
 func (s *Session) noteStart(decision *model.Decision) {
-	job := s.Snapshot.Job(decision.Job)
+	job := s.job(decision.Job)
 	if job != nil && len(decision.Binds)+len(decision.Nominations) > 0 {
 		s.Snapshot.ReleaseHeadroom(job)
 	}

@@ -205,7 +205,7 @@ func (s *Session) withoutHeadroom(queue *model.Queue, key model.JobKey) *model.J
 	if !queue.HasHeadroom() {
 		return nil
 	}
-	job := s.Snapshot.Job(key)
+	job := s.job(key)
 	if job == nil || s.precedesAll(job) || len(s.slots.queueOrder) > 0 && s.precedesHolders(job) {
 		return nil
 	}
@@ -312,7 +312,7 @@ func (s *Session) checkQueues(operations []operation) *model.Refusal {
 
 // mayNotStart returns why no job of the queue of a job starts; nil for one that has begun, and that is nominated in a paused one.
 func (s *Session) mayNotStart(key model.JobKey) *model.Refusal {
-	job := s.Snapshot.Job(key)
+	job := s.job(key)
 	if job == nil || job.LostMembers || s.Snapshot.Begun[key].MinMember > 0 {
 		return nil
 	}

@@ -95,6 +95,8 @@ type Session struct {
 	// backoffNodes reports that nodes which jobs avoid are no nodes for them.
 	backoffNodes bool
 
+	// lastJob is the one that job has returned last, or that is tried; nil before.
+	lastJob *model.Job
 	// lastStart is the latest LastStart of all queues; zero before it is asked for.
 	lastStart time.Time
 
@@ -259,6 +261,14 @@ func (s *Session) Refuse(job *model.Job, refusal *model.Refusal) {
 	if s.refusals[job] = refusal; refusal == nil {
 		delete(s.refusals, job)
 	}
+}
+
+// job returns the job of that key, nil when there is none. Mostly it is the one that is tried, or that was asked for before.
+func (s *Session) job(key model.JobKey) *model.Job {
+	if s.lastJob == nil || s.lastJob.Key != key {
+		s.lastJob = s.Snapshot.Job(key)
+	}
+	return s.lastJob
 }
 
 // Refusal returns why a job waits, nil when no action has refused it.

@@ -317,7 +317,7 @@ func (s *Session) checkGates(operations []operation) *model.Refusal {
 		}
 	}
 	refusal := firstRefusal(jobs, func(key model.JobKey) *model.Refusal {
-		return s.JobReady(s.Snapshot.Job(key), asked[key])
+		return s.JobReady(s.job(key), asked[key])
 	})
 	if refusal == nil {
 		refusal = s.checkQueues(operations)

@@ -21,6 +21,7 @@ func (s *Session) InOrder(jobs []*model.Job) iter.Seq[*model.Job] {
 		all := s.turnsOf(jobs)
 		for all.offered != nil {
 			job := all.take()
+			s.lastJob = job
 			if !yield(job) {
 				return
 			}

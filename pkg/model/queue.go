@@ -54,6 +54,8 @@ type Queue struct {
 	Index int
 	// parent is nil for a part of the whole cluster, when there is no such queue, and where the tree has a cycle.
 	parent *Queue
+	// handle is that of the name, for the classes of the queue's jobs.
+	handle unique.Handle[string]
 }
 
 // Why no job of a queue starts: it, or a queue above it.
@@ -204,7 +206,7 @@ func (s *Snapshot) SetQueues(queues []*Queue) {
 	s.SetViewpoint(Viewpoint{}) // the last one is of queues that are replaced
 	s.Queues = queues
 	for i, queue := range queues {
-		queue.Index, queue.parent, queue.Inner = i, nil, false
+		queue.Index, queue.parent, queue.Inner, queue.handle = i, nil, false, unique.Make(queue.Name)
 		queue.Used, queue.Releasing = make(Resources, s.Dimensions.Len()), make(Resources, s.Dimensions.Len())
 	}
 	for _, queue := range queues {
@@ -241,7 +243,11 @@ func (q *Queue) IsBelow(other *Queue) bool {
 // it when it has filled the job, never within a session.
 func (s *Snapshot) Enqueue(job *Job, name string) {
 	job.Queue, job.queue = name, s.Queue(name)
-	if job.Class != (Class{}) {
+	switch {
+	case job.Class == Class{}:
+	case job.queue != nil:
+		job.Class.Queue = job.queue.handle
+	default:
 		job.Class.Queue = unique.Make(name)
 	}
 	for _, task := range job.Tasks {

@@ -64,6 +64,9 @@ func (a wide) overUp(b wide) uint64 {
 // fixed returns ⌊a/b·2ⁿ⌋, at most 2⁶²-1. Invariant: b is not zero and below 2¹²⁷, n is below 62.
 func (a wide) fixed(b wide, n int) uint64 {
 	const most = 1<<62 - 1
+	if a == (wide{}) { // as in a cluster with capacity for all
+		return 0
+	}
 	if b.high == 0 && a.high >= b.low {
 		return most // no quotient of 64 bits
 	}

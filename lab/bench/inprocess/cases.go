@@ -166,11 +166,7 @@ func Selection() []Case {
 		{Goals, Unchanged, large, 99, 100 * time.Microsecond},
 		{Goals, Changed, large, 9, 10 * time.Millisecond},
 	}
-	for _, size := range []int{50, 1} {
-		cases = append(cases, Case{Table: Queued, Measure: First, Rounds: 5, Workload: Workload{
-			Kind: Shapes, Nodes: 10_000, Pending: 100_000, GangSize: size, Queues: 1000,
-		}})
-	}
+	cases = append(cases, queued()...)
 	cases = append(cases, foreign()...)
 	cases = append(cases, topologies()...)
 	for _, nodes := range []int{1000, 5000, 10_000, 20_000} {
@@ -187,6 +183,21 @@ func Selection() []Case {
 	}
 	for _, nodes := range []int{500, 1000, 2000, 5000} {
 		cases = append(cases, Case{Table: Evicting, Measure: First, Workload: evicting(Victims, nodes, 1000, 1000), Rounds: 3})
+	}
+	return cases
+}
+
+// queued are the rows with queues.
+func queued() (cases []Case) {
+	for _, size := range []int{10, 1} {
+		small := identical(10_000, 0, 10_000, size)
+		small.Queues = 1000
+		cases = append(cases, Case{Table: Queued, Measure: First, Rounds: 10, Workload: small})
+	}
+	for _, size := range []int{50, 1} {
+		cases = append(cases, Case{Table: Queued, Measure: First, Rounds: 5, Workload: Workload{
+			Kind: Shapes, Nodes: 10_000, Pending: 100_000, GangSize: size, Queues: 1000,
+		}})
 	}
 	return cases
 }

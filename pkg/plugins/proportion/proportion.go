@@ -79,7 +79,10 @@ type sharing struct {
 	// neither.
 	devices, ordinary shares.World
 	dimensions        int
-	usage             usage
+	// contended are those of both worlds of which the queues with one parent ask for more than there is, by the number of the parent
+	// plus one. Others decide nothing between them.
+	contended []shares.Worlds
+	usage     usage
 	// waiting are the jobs that waited to start when the session began, and lacked nothing but capacity, or a node that could run
 	// them.
 	waiting []*model.Job
@@ -114,7 +117,24 @@ func newSharing(session *framework.Session) *sharing {
 	s.waiting = d.jobs
 	s.setAmounts(snapshot, own, d.waiting)
 	s.tree.Compute(d.supply)
+	s.findContended()
 	return s
+}
+
+// findContended does that once for all questions about standings: there are several for each start.
+func (s *sharing) findContended() {
+	s.contended = make([]shares.Worlds, 1+s.tree.Len())
+	for i := range s.contended {
+		only := func(world shares.World) (contended shares.World) {
+			for _, r := range world {
+				if s.tree.Division(i-1, r).Contended {
+					contended = append(contended, r)
+				}
+			}
+			return contended
+		}
+		s.contended[i] = shares.Worlds{Devices: only(s.devices), Ordinary: only(s.ordinary)}
+	}
 }
 
 // add adds a queue to the tree, after those above it, and finds what its own jobs hold. One in error is a part of what is above
@@ -168,25 +188,20 @@ func (s *sharing) standing(queue *model.Queue, job *model.Job) shares.Standing {
 	if number == absent {
 		return shares.Standing{Met: shares.Fraction{Q: 1}}
 	}
-	world := s.ordinary
-	if s.asksForContended(number, job) {
-		world = s.devices
+	contended := &s.contended[1+s.parentOf(queue)]
+	world := contended.Ordinary
+	if s.asksFor(contended.Devices, job) {
+		world = contended.Devices
 	}
 	for _, r := range world {
-		if s.tree.Contended(number, r) { // else what has changed counts nothing
-			s.changes[r] = queue.Used.At(r) - s.tree.Part(number, r).Usage
-		}
+		s.changes[r] = queue.Used.At(r) - s.tree.Part(number, r).Usage
 	}
 	return s.tree.Standing(number, world, s.changes)
 }
 
-// asksForContended reports whether a waiting member of the job asks for a device of which the queue and its siblings ask for more
-// than there is.
-func (s *sharing) asksForContended(number int, job *model.Job) bool {
-	for _, r := range s.devices {
-		if !s.tree.Contended(number, r) {
-			continue
-		}
+// asksFor reports whether a waiting member of the job asks for one of these devices.
+func (s *sharing) asksFor(devices shares.World, job *model.Job) bool {
+	for _, r := range devices {
 		if job.Class.Uniform {
 			if job.Tasks[0].Request.At(r) > 0 {
 				return true

@@ -88,10 +88,11 @@ func (s *Session) limitReservations(actions []Action) {
 
 // ApplyReservations makes the accounting of all nodes show the capacity that the job may use: what is kept for others of its
 // priority or above, or of other queues, is taken, and for a job for which no pod may be evicted all that is nominated to
-// others. But nothing that is only reserved is kept from a job of another queue within its guarantee. And nothing that is only reserved is kept from a gang that has begun and is below its minimum: the job that
-// has it reserved may wait for the end of that gang, which does not come without the members it lacks. A gang that has lost
-// members is such a one only if those that it has were there before: others may have come by borrowing, and borrow again.
-// SelectNode, Feasible and statements do so for the task's job; a caller that reads the accounting of nodes calls it first.
+// others. But nothing that is only reserved is kept from a job of another queue within its guarantee. And nothing that is only
+// reserved is kept from a gang that has begun and is below its minimum: the job that has it reserved may wait for the end of
+// that gang, which does not come without the members it lacks. A gang that has lost members is such a one only if those that
+// it has were there before: others may have come by borrowing, and borrow again. SelectNode, Feasible and statements do so for
+// the task's job; a caller that reads the accounting of nodes calls it first.
 func (s *Session) ApplyReservations(job *model.Job) {
 	if len(s.Snapshot.Held()) > 0 {
 		s.Snapshot.SetViewpoint(s.viewer(job))

@@ -22,11 +22,11 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file is how PodGroups and Queues are decoded. The API server stores what the schema of a CRD takes, which may be of another
-// version or was loosened, so that a field may have another type than ours. Any client fails with the whole list then, or ends the
-// watch. Here a list is decoded object by object, which takes less memory and hardly more time. Of an object that cannot be
-// decoded as much is kept as can be, with a mark that says which field cannot. Objects of other projects are read field by field,
-// see groups, and built-in kinds have no schema that could be loosened.
+// This file is how PodGroups and Queues are decoded. The API server stores what the schema of a CRD takes, which may be of
+// another version or was loosened, so that a field may have another type than ours. Any client fails with the whole list then,
+// or ends the watch. Here a list is decoded object by object, which takes less memory and hardly more time. Of an object that
+// cannot be decoded as much is kept as can be, with a mark that says which field cannot. Objects of other projects are read
+// field by field, see groups, and built-in kinds have no schema that could be loosened.
 
 // annotationUndecodable marks an object of which a field could not be decoded, and says which. It is never written to the API
 // server; a user who writes it refuses the object.

@@ -22,11 +22,11 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file is how PodGroups and Queues are decoded. The API server stores what the schema of a CRD takes, which may be one of
-// another version or one that somebody has loosened, so that a field may have another type than ours. Any client fails with the
-// whole list then, or ends the watch. Here a list is decoded object by object, which takes less memory and hardly more time, and of
-// an object that cannot be decoded as much is kept as can be, with a mark that says which field cannot. Objects of other projects
-// are read field by field, see groups, and built-in kinds have no schema that could be loosened.
+// This file is how PodGroups and Queues are decoded. The API server stores what the schema of a CRD takes, which may be of
+// another version or was loosened, so that a field may have another type than ours. Any client fails with the whole list then,
+// or ends the watch. Here a list is decoded object by object, which takes less memory and hardly more time. Of an object that
+// cannot be decoded as much is kept as can be, with a mark that says which field cannot. Objects of other projects are read
+// field by field, see groups, and built-in kinds have no schema that could be loosened.
 
 // annotationUndecodable marks an object of which a field could not be decoded, and says which. It is never written to the API
 // server; a user who writes it refuses the object.
@@ -37,8 +37,8 @@ func Undecodable(object metav1.Object) string {
 	return model.Brief(object.GetAnnotations()[annotationUndecodable], maxMark)
 }
 
-// NewGroupClient returns a client of PodGroups and Queues for which an object that cannot be decoded is an object with a mark, see
-// Undecodable, and no error of the request.
+// NewGroupClient returns a client of PodGroups and Queues for which an object that cannot be decoded is an object with a mark,
+// see Undecodable, and no error of the request.
 func NewGroupClient(config *rest.Config) (*versioned.Clientset, error) {
 	config = rest.CopyConfig(config)
 	version := v1alpha1.SchemeGroupVersion
@@ -117,7 +117,8 @@ func decodeItems[T any](data []byte, kind string, meta *metav1.ListMeta, items *
 	return true
 }
 
-// decodeParts decodes of an object what can be, marks it with the first field that cannot, and reports whether it has a name then.
+// decodeParts decodes of an object what can be, marks it with the first field that cannot, and reports whether it has a name
+// then.
 func decodeParts(data []byte, object metav1.Object) bool {
 	why := ""
 	decodeValue(data, reflect.ValueOf(object).Elem(), "", func(field string) { why = cmp.Or(why, field) })

@@ -8,7 +8,7 @@
 // The files, in reading order:
 //
 //	state.go                                         what the state holds, and what may be asked of it
-//	informers.go, relist.go, follower.go             the edge: watches push events
+//	informers.go, relist.go, follower.go, decode.go  the edge: watches push events
 //	strip.go, nomination.go, size.go, template.go    objects without what is not read, bounded, and what they share
 //	event.go, incarnations.go                        events, and how one is admitted
 //	pod.go, podchange.go, index.go                   a pod: read, compared with its last version, put in its place

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -49,6 +50,7 @@ type Follower struct {
 	awaited atomic.Pointer[[]model.Source]
 	// interval, soon, given and timeout are askInterval, soonInterval, missedFor and firstReadTimeout, except in tests.
 	interval, soon, given, timeout time.Duration
+	clock                          clock.PassiveClock
 }
 
 // followed is one kind of objects. One goroutine owns it, but for settled.
@@ -70,7 +72,7 @@ type followed struct {
 
 // NewFollower returns a follower of all foreign sources. push must not block.
 func NewFollower(served discovery.ServerResourcesInterface, client dynamic.Interface, push func(Event)) *Follower {
-	f := &Follower{served: served, client: client, push: push, interval: askInterval, soon: soonInterval, given: missedFor, timeout: firstReadTimeout}
+	f := &Follower{served: served, client: client, push: push, interval: askInterval, soon: soonInterval, given: missedFor, timeout: firstReadTimeout, clock: clock.RealClock{}}
 	for _, source := range groups.All() {
 		for _, watch := range source.Watches() {
 			one := &followed{Watch: watch, name: source.Name(), wake: make(chan struct{}, 1)}
@@ -169,10 +171,10 @@ func (f *Follower) look(ctx context.Context, one *followed) {
 		return
 	case one.stop != nil:
 		if one.missed.IsZero() && reading != NotRead {
-			one.missed = time.Now()
+			one.missed = f.clock.Now()
 			return
 		}
-		if reading != NotRead && time.Since(one.missed) < f.given {
+		if reading != NotRead && f.clock.Since(one.missed) < f.given {
 			return
 		}
 		one.stop()

@@ -25,10 +25,10 @@ import (
 // before it.
 //
 // What is made for one object is one run: a Job with more completions than pods at a time may make the next pod when all others
-// have ended. So is a group of Kueue, which takes no more pods once it has succeeded: one that comes later replaces one that has
-// failed.
+// have ended, and a JobSet the Job of its next step. So is a group of Kueue, which takes no more pods once it has succeeded: one
+// that comes later replaces one that has failed.
 func PresentRun(key model.JobKey, tasks []*model.Task) []*model.Task {
-	if key.Source == model.SourceKueue {
+	if key.Source == model.SourceKueue || key.Source >= model.SourceJobSet { // the group stands for that object
 		return tasks
 	}
 	first, last := 0, time.Time{}

@@ -14,8 +14,14 @@ import (
 
 // replaceSome places as many as fit of the members that a gang lacks which was whole, one after the other, each as if it existed
 // alone. Of what its group needs the gang goes on to be short, so that later actions evict and reserve for the others. Members
-// whose domain is yet to be chosen start together: a single one might choose a domain in which the others have no place.
+// whose domain is yet to be chosen start together: a single one might choose a domain in which the others have no place. What a
+// raised minimum asks for starts as a whole, too.
 func (r *cycle) replaceSome(job *model.Job) {
+	started := *job
+	started.MinMember, started.Roles = job.StartedMinima.MinMember, job.StartedMinima.Roles
+	if started.MinMember > 0 && started.FirstUnmetMinimum(framework.Ready.Counts) == nil {
+		return // it has lost none: its minimum was raised
+	}
 	if r.session.Refusal(job) == nil || !job.Whole || job.Count(placement.IsSettledOnNode) == 0 || len(job.Pending()) < 2 ||
 		slices.ContainsFunc(job.Pending(), func(task *model.Task) bool { return !placement.HasItsDomains(r.session, job, task) }) {
 		return

@@ -39,8 +39,8 @@ func helms(t *testing.T, c *cluster.Cluster) map[string]func(args ...string) (st
 }
 
 // TestConfigurationOutlivesUpgrades: what an operator has changed in the cluster, and a pause, are there after an upgrade that
-// changes the values, and after a rollback, and the scheduler goes by them; the new default is there as well, and no field has two
-// owners. An upgrade with a configuration that the program refuses changes nothing, and says why.
+// changes the values, and after a rollback, and the scheduler goes by them; the new default is there as well, and no field has
+// two owners. An upgrade with a configuration that the program refuses changes nothing, and says why.
 func TestConfigurationOutlivesUpgrades(t *testing.T) {
 	t.Parallel()
 	c, err := cluster.Start(t.Context(), cluster.Options{

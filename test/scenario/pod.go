@@ -181,8 +181,7 @@ func (d *draft) readIdentity(w word) (done bool, err error) {
 	case "class":
 		pod.Spec.PriorityClassName = w.value
 	case "preemption":
-		policy := corev1.PreemptionPolicy(w.value)
-		pod.Spec.PreemptionPolicy = &policy
+		pod.Spec.PreemptionPolicy = new(corev1.PreemptionPolicy(w.value))
 	case "nominated":
 		pod.Status.NominatedNodeName = w.value
 	case "scheduler":

@@ -201,7 +201,6 @@ func (s *Snapshot) recompute(viewer Viewpoint) {
 		}
 		amount := hold.Request
 		if viewer.ForVictims && hold.Reserved() && hold.Queue != viewer.Queue {
-			s.uncharge(i)
 			amount = s.present(i)
 		}
 		if s.kept[i] != nil && !amount.Equal(s.charged[i]) {
@@ -218,11 +217,15 @@ func (s *Snapshot) present(i int) Resources {
 	if node == nil {
 		return nil
 	}
+	first := i
+	for first > 0 && s.holds[first-1].Node == node.Name {
+		first--
+	}
 	present := s.holds[i].Request.Clone()
 	for r := range present {
 		has := node.Idle.At(r) + node.Releasing.At(r) - node.Pipelined.At(r)
-		for j := range s.holds {
-			if other := &s.holds[j]; other.Node == node.Name && !other.Reserved() {
+		for j := first; j < len(s.holds) && s.holds[j].Node == node.Name; j++ {
+			if other := &s.holds[j]; !other.Reserved() {
 				has -= other.Request.At(r)
 			} else if j < i && s.kept[j] == node {
 				has -= s.charged[j].At(r)

@@ -136,6 +136,16 @@ func (s *Snapshot) ReservesOutside(queue *Queue) bool {
 	return false
 }
 
+// HeldAt returns all held capacity on the node of that name, in CompareHeld order. It must not be changed.
+func (s *Snapshot) HeldAt(name string) []HeldCapacity {
+	first, _ := slices.BinarySearchFunc(s.holds, name, func(h HeldCapacity, name string) int { return cmp.Compare(h.Node, name) })
+	last := first
+	for last < len(s.holds) && s.holds[last].Node == name {
+		last++
+	}
+	return s.holds[first:last:last]
+}
+
 // HeldOn returns the held capacity that counts as used on the node for the viewpoint, in CompareHeld order.
 func (s *Snapshot) HeldOn(node *Node) []*HeldCapacity {
 	if len(s.holds) == 0 {

@@ -1,7 +1,6 @@
 package framework
 
 import (
-	"slices"
 	"time"
 
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -62,20 +61,21 @@ func (s *Session) TakeReserved(job *model.Job, find func() bool) (found bool) {
 	if !s.Snapshot.ReservesOutside(job.InQueue()) {
 		return find()
 	}
-	before := map[*model.Job][]model.Resources{}
+	holders := s.givingWayTo(job)
+	before := make([][]model.Resources, len(holders))
 	s.taker = taker{job: job.Key}
-	for _, holder := range s.givingWayTo(job) {
+	for i, holder := range holders {
 		held, _ := s.Reservation(holder)
-		before[holder] = s.present(held)
+		before[i] = s.present(held)
 		s.taker.givesWay += holder.Key.String() + "\n"
 	}
 	s.ApplyReservations(job)
 	found = find()
 	s.taker = taker{}
 	s.ApplyReservations(job)
-	for _, holder := range s.Snapshot.Jobs {
-		if found && before[holder] != nil {
-			s.noteGivenWay(holder, before[holder])
+	for i, holder := range holders {
+		if found {
+			s.noteGivenWay(holder, before[i])
 		}
 	}
 	return found
@@ -96,11 +96,14 @@ func (s *Session) GivesWay(holder, job *model.Job) bool {
 }
 
 func (s *Session) givingWayTo(job *model.Job) (holders []*model.Job) {
-	for _, hold := range s.Snapshot.Held() {
-		if !hold.Reserved() || len(holders) > 0 && holders[len(holders)-1].Key == hold.Job {
+	asked := map[model.JobKey]bool{}
+	for i := range s.Snapshot.Held() {
+		hold := &s.Snapshot.Held()[i]
+		if !hold.Reserved() || asked[hold.Job] {
 			continue
 		}
-		if holder := s.Snapshot.Job(hold.Job); holder != nil && !slices.Contains(holders, holder) && s.GivesWay(holder, job) {
+		asked[hold.Job] = true
+		if holder := s.Snapshot.Job(hold.Job); holder != nil && s.GivesWay(holder, job) {
 			holders = append(holders, holder)
 		}
 	}

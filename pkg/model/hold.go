@@ -136,6 +136,16 @@ func (s *Snapshot) ReservesOutside(queue *Queue) bool {
 	return false
 }
 
+// HeldAt returns all held capacity on the node of that name, in CompareHeld order. It must not be changed.
+func (s *Snapshot) HeldAt(name string) []HeldCapacity {
+	first, _ := slices.BinarySearchFunc(s.holds, name, func(h HeldCapacity, name string) int { return cmp.Compare(h.Node, name) })
+	last := first
+	for last < len(s.holds) && s.holds[last].Node == name {
+		last++
+	}
+	return s.holds[first:last:last]
+}
+
 // HeldOn returns the held capacity that counts as used on the node for the viewpoint, in CompareHeld order.
 func (s *Snapshot) HeldOn(node *Node) []*HeldCapacity {
 	if len(s.holds) == 0 {
@@ -201,7 +211,6 @@ func (s *Snapshot) recompute(viewer Viewpoint) {
 		}
 		amount := hold.Request
 		if viewer.ForVictims && hold.Reserved() && hold.Queue != viewer.Queue {
-			s.uncharge(i)
 			amount = s.present(i)
 		}
 		if s.kept[i] != nil && !amount.Equal(s.charged[i]) {
@@ -218,11 +227,15 @@ func (s *Snapshot) present(i int) Resources {
 	if node == nil {
 		return nil
 	}
+	first := i
+	for first > 0 && s.holds[first-1].Node == node.Name {
+		first--
+	}
 	present := s.holds[i].Request.Clone()
 	for r := range present {
 		has := node.Idle.At(r) + node.Releasing.At(r) - node.Pipelined.At(r)
-		for j := range s.holds {
-			if other := &s.holds[j]; other.Node == node.Name && !other.Reserved() {
+		for j := first; j < len(s.holds) && s.holds[j].Node == node.Name; j++ {
+			if other := &s.holds[j]; !other.Reserved() {
 				has -= other.Request.At(r)
 			} else if j < i && s.kept[j] == node {
 				has -= s.charged[j].At(r)

@@ -76,16 +76,22 @@ func (r *run) revalidate(job *model.Job) {
 }
 
 // areServed reports whether a reservation that gave way is planned again: reserveAfter has passed since, and no job that came
-// before that waits for what gives way to it.
+// before that waits for what gives way to it. Such a job may wait for something else for any time, so that after twice as long
+// none counts.
 func (r *run) areServed(job *model.Job, reservation *model.Reservation) bool {
-	due := reservation.GaveWay.Unix() + max(r.reserveAfter, 1)
-	if due > r.now {
-		r.session.WakeAt(time.Unix(due, 0))
+	period := max(r.reserveAfter, 1)
+	due := reservation.GaveWay.Unix() + period
+	wait := due
+	if due <= r.now && slices.ContainsFunc(r.waiting, func(other *model.Job) bool {
+		return other.Created.Unix() <= due && waitsForRoom(r.session.Refusal(other)) && r.session.GivesWay(job, other)
+	}) {
+		wait += period
+	}
+	if wait > r.now {
+		r.session.WakeAt(time.Unix(wait, 0))
 		return false
 	}
-	return !slices.ContainsFunc(r.waiting, func(other *model.Job) bool {
-		return other.Created.Unix() <= due && waitsForRoom(r.session.Refusal(other)) && r.session.GivesWay(job, other)
-	})
+	return true
 }
 
 // minWait is for how many seconds at least a place is kept where it is unknown when the last pod leaves.

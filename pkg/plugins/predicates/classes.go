@@ -47,24 +47,24 @@ func (p *plugin) rejectBesideNominated(task *model.Task) (framework.NodeFilterFu
 		return nil, nil
 	}
 	snapshot := p.session.Snapshot
-	held := map[string][]*model.Task{}
-	for i := range snapshot.Held() {
-		hold := &snapshot.Held()[i]
-		if job := snapshot.Job(hold.Job); job != nil && !hold.Reserved() && hold.AppliesTo(snapshot.Viewpoint()) {
-			of := slices.IndexFunc(job.Tasks, func(other *model.Task) bool { return other.UID == hold.Pod.UID })
-			if of >= 0 {
-				held[hold.Node] = append(held[hold.Node], job.Tasks[of])
-			}
-		}
+	viewpoint := snapshot.Viewpoint()
+	beside := func(other *model.Task, node *model.Node) bool {
+		nominated := other.Status == model.Pipelined || other.Status == model.Pending
+		return nominated && other != task && mayTakeUncounted(other, node) && !sharesClaims(task, other)
 	}
 	return func(node *model.Node) *model.Refusal {
-		for _, others := range [][]*model.Task{node.Tasks, held[node.Name]} {
-			for _, other := range others {
-				nominated := other.Status == model.Pipelined || other.Status == model.Pending
-				if nominated && other != task && mayTakeUncounted(other, node) && mayTakeUncounted(task, node) && !sharesClaims(task, other) {
-					return p.refusals.get("another pod with devices that are not counted is nominated there", false)
-				}
+		if !mayTakeUncounted(task, node) {
+			return nil
+		}
+		found := slices.ContainsFunc(node.Tasks, func(other *model.Task) bool { return beside(other, node) })
+		for _, hold := range snapshot.HeldAt(node.Name) {
+			if job := snapshot.Job(hold.Job); !found && job != nil && !hold.Reserved() && hold.AppliesTo(viewpoint) {
+				of := slices.IndexFunc(job.Tasks, func(other *model.Task) bool { return other.UID == hold.Pod.UID })
+				found = of >= 0 && beside(job.Tasks[of], node)
 			}
+		}
+		if found {
+			return p.refusals.get("another pod with devices that are not counted is nominated there", false)
 		}
 		return nil
 	}, nil

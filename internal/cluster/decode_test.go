@@ -282,6 +282,14 @@ func TestWhatCannotBeDecodedOfAGroupHoldsItsJobBack(t *testing.T) {
 	if next("new"); snap(t, state, start).Job(ns("new")).Invalid != nil {
 		t.Error("it is mended, and refused")
 	}
+	server.set("podgroups", "lost", `"spec":{"minMember":4},"status":{"conditions":"all is well"}`, "ADDED")
+	next("lost")
+	for _, name := range []string{"h", "i"} {
+		state.Apply(seen(pod(name, of("lost"), on("n"))))
+	}
+	if job := snap(t, state, start).Job(ns("lost")); job.Invalid == nil || job.BelowMinimum {
+		t.Errorf("whether it was whole cannot be read: refused with %v, to be undone: %v", job.Invalid, job.BelowMinimum)
+	}
 	if again := stripGroup(state.Group(ns("g"))); Undecodable(again) == "" {
 		t.Error("the mark is lost where a group is stripped again")
 	}

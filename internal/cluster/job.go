@@ -23,7 +23,7 @@ func (s *State) fillJob(job *model.Job, members map[types.UID]*podEntry, group *
 	}
 	slices.SortFunc(tasks, model.CompareTasks)
 	clear(tasks[len(tasks):cap(tasks)])
-	tasks = groups.PresentRun(key, tasks)
+	tasks = groups.PresentRun(key, tasks, s.minMember(key, group))
 	s.filled++
 	delete(s.foreign.awaited, key)
 	known := model.Job{Key: key, Tasks: tasks, MinMember: int32(min(max(1, len(tasks)), 1<<30)), Version: s.filled, HasGroup: group != nil}
@@ -47,6 +47,17 @@ func (s *State) fillJob(job *model.Job, members map[types.UID]*podEntry, group *
 		job.SetPriority()
 	}
 	s.enqueue(job, group)
+}
+
+// minMember returns how many members a group needs as its object says; zero when there is none that is known.
+func (s *State) minMember(key model.JobKey, group *v1alpha1.PodGroup) int32 {
+	switch spec := s.foreign.specs[key]; {
+	case group != nil:
+		return group.Spec.MinMember
+	case spec != nil:
+		return spec.MinMember
+	}
+	return 0
 }
 
 // readJob works out what the group and the members ask for.
@@ -94,7 +105,8 @@ func (s *State) readJob(job *model.Job, group *v1alpha1.PodGroup) {
 	job.NeverPreempts = neverPreempts(job, group) || s.classes[class].neverPreempts ||
 		s.foreign.specs[job.Key] != nil && s.foreign.specs[job.Key].NeverPreempts
 	job.NothingPending = nothingPending(job)
-	job.BelowMinimum = groups.BelowMinimum(groups.First(job)) // what is made later it need not have
+	job.BelowMinimum = groups.BelowMinimum(groups.First(job)) && // what is made later it need not have
+		(group == nil || Undecodable(group) == "") // or a gang would be undone of which it cannot be read that it was whole
 	job.Class = model.ClassOf(job, hasTerms)
 }
 

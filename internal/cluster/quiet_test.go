@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -98,7 +99,11 @@ func questions(snapshot *model.Snapshot) string {
 		fmt.Fprintln(&b, budget.Namespace, budget.Name, budget.Selector, budget.Allowed, budget.ReleasesUnready)
 	}
 	for _, j := range snapshot.Jobs {
-		fmt.Fprintln(&b, j.Key, j.UID, j.Priority, j.MinMember, j.Roles, j.Invalid)
+		roles := slices.Clone(j.Roles)
+		for i := range roles { // whether it is late matters to members that wait
+			roles[i].Late = roles[i].Late && j.Count(func(task *model.Task) bool { return task.Status == model.Pending }) > 0
+		}
+		fmt.Fprintln(&b, j.Key, j.UID, j.Priority, j.MinMember, roles, j.Invalid)
 	}
 	for _, hold := range snapshot.Held() {
 		fmt.Fprintln(&b, hold.Node, hold.Job, hold.Priority, hold.Pod, amounts(snapshot.Dimensions, hold.Request), hold.LentUntil)

@@ -14,8 +14,8 @@ import (
 // This file tells the runs of a group apart. Members that have ended may be kept for as long as a user likes, and the members of
 // the next run have the same marks: an ended run has started nothing of the next one.
 //
-// Only what pods say of themselves counts: when each was created, when it ended, and what it was made for. So a restart of the
-// scheduler changes nothing.
+// Only what pods say of themselves counts, and what the group needs: when each was created, when it ended, and what it was made
+// for. So a restart of the scheduler changes nothing.
 //
 // Invariant: a job has the members of one run, so that no reader of a job needs a rule for the others.
 
@@ -27,20 +27,27 @@ import (
 // What is made for one object is one run: a Job with more completions than pods at a time may make the next pod when all others
 // have ended, and a JobSet the Job of its next step. So is a group of Kueue, which takes no more pods once it has succeeded: one
 // that comes later replaces one that has failed.
-func PresentRun(key model.JobKey, tasks []*model.Task) []*model.Task {
+//
+// Nor has a run ended of which fewer members are left than the group needs: minMember or, where that is zero, what a pod of it
+// says. Others are gone, which may have run for longer, and what was created since may be in their place.
+func PresentRun(key model.JobKey, tasks []*model.Task, minMember int32) []*model.Task {
 	if key.Source == model.SourceKueue || key.Source >= model.SourceJobSet { // the group stands for that object
 		return tasks
 	}
-	first, last := 0, time.Time{}
+	first, last, needs := 0, time.Time{}, minMember
 	for i, task := range tasks {
-		if i > first && task.Created.After(tasks[i-1].Created) && !task.Created.Before(last) && !isMadeWith(tasks[first:i], task) {
-			first = i
+		if i >= first+max(1, int(needs)) && task.Created.After(tasks[i-1].Created) && !task.Created.Before(last) &&
+			!isMadeWith(tasks[first:i], task) {
+			first, needs = i, minMember
 		}
 		end := endOf(task)
 		if end.IsZero() {
 			break // no member after it was created once all before had ended, as far as is known
 		}
 		last = latest(last, end)
+		if minMember == 0 {
+			needs = max(needs, task.MinMember)
+		}
 	}
 	return tasks[first:]
 }

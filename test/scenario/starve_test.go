@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -305,45 +306,79 @@ func TestNoTakersStarveAGang(t *testing.T) {
 // and so the others, always within their share, use what is reserved instead. A reservation that gave way each time would keep
 // nothing.
 func TestTakersDoNotTakeTurnsWithOthersOfTheQueue(t *testing.T) {
-	const runs, reserveAfter = 6, 5
-	s := &stream{environment: openLister(t)(), spans: map[string]time.Duration{}}
-	defer func() { s.close() }()
-	s.environment.configuration = reservingAfter(reserveAfter)
-	if err := s.world.apply("node n{1..2} cpu=4\nqueue a selector=*\nqueue b selector=*"); err != nil {
-		t.Fatal(err)
-	}
-	come := func(name, queue string) {
-		s.spans[name] = runs * time.Second
-		if err := s.world.apply(fmt.Sprintf("pod %s cpu=1 labels=scheduling.tutti.dev/queue=%s", name, queue)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var gaveWay, started bool
-	for i := range 20 * runs {
-		come(fmt.Sprintf("own%03d", i), "a")
-		if i%2 == 0 {
-			come(fmt.Sprintf("other%03d", i), "b")
-		}
-		if i == 2*runs {
-			if err := s.world.apply("group big min=6 queue=a\npods big-{1..6} group=big cpu=1"); err != nil {
-				t.Fatal(err)
+	newStage := openLister(t)
+	const longest = 8
+	for nodes := 2; nodes <= 3; nodes++ {
+		for streams := 4; streams <= 2*nodes; streams++ {
+			for every := streams; every <= longest; every++ {
+				for reserveAfter := every; reserveAfter <= longest; reserveAfter++ {
+					s := &stream{environment: newStage(), spans: map[string]time.Duration{}}
+					s.environment.configuration = reservingAfter(reserveAfter)
+					if err := s.takeTurns(nodes, streams, every, reserveAfter); err != nil {
+						t.Errorf("%d nodes, %d streams, reserveAfter is %d s, a taker comes to each stream every %d s: %v",
+							nodes, streams, reserveAfter, every, err)
+					}
+					s.close()
+				}
 			}
 		}
-		if err := s.tick(); err != nil {
-			t.Fatal(err)
+	}
+}
+
+// takeTurns plays a gang that needs all of the cluster but one place, and fails unless it starts in time once its reservation has
+// given way. The takers are within the share of their queue. They come in four streams or more, in each of them one second after
+// the last one has ended, and no two streams pause at once. So three takers run at any time while the reservation gives way, and
+// at most one of them does not use what is reserved.
+func (s *stream) takeTurns(nodes, streams, every, reserveAfter int) error {
+	lines := fmt.Sprintf("node n{1..%d} cpu=4\nqueue a selector=*\nqueue b selector=*", nodes)
+	come := func(name, queue string, runs int) {
+		if s.world.pods[name] == nil {
+			s.spans[name] = time.Duration(runs) * time.Second
+			lines += fmt.Sprintf("\npod %s cpu=1 labels=scheduling.tutti.dev/queue=%s", name, queue)
 		}
-		if i < 2*runs {
+	}
+	members := 4*nodes - 1
+	for i := range members - streams {
+		come(fmt.Sprintf("first%d", i), "a", every+2*reserveAfter)
+	}
+	reserved, due := false, 0
+	for i := range 10 * (every + reserveAfter) {
+		for j := range streams {
+			if i%every == j*every/streams {
+				come(fmt.Sprintf("other%d", j), "b", every-1)
+			}
+		}
+		come("own0", "a", every)
+		if reserved {
+			come("own1", "a", every) // and so one of the two waits
+		}
+		if i == every {
+			lines += fmt.Sprintf("\ngroup big min=%d queue=a\npods big-{1..%d} group=big cpu=1", members, members)
+		}
+		if err := s.world.apply(lines); err != nil {
+			return err
+		}
+		lines = ""
+		if err := s.tick(); err != nil {
+			return err
+		}
+		if i < every {
 			continue
 		}
 		held := s.world.groups["big"].Status.Reservation
-		gaveWay = gaveWay || held != nil && held.GaveWay != nil
-		if started = s.world.pods["big-1"].Spec.NodeName != ""; started {
-			break
+		if reserved = held != nil; due == 0 && reserved && held.GaveWay != nil {
+			due = i + reserveAfter + 2*every + 3
+		}
+		switch started := s.world.pods["big-1"].Spec.NodeName != ""; {
+		case started && due > 0:
+			return nil
+		case started:
+			return errors.New("the gang started before its reservation gave way")
+		case due > 0 && i == due:
+			return fmt.Errorf("the gang has not started in time after its reservation gave way:\n%s", s.session(framework.Options{}))
 		}
 	}
-	if !gaveWay || !started {
-		t.Errorf("its reservation gave way: %t, the gang started: %t, want both", gaveWay, started)
-	}
+	return errors.New("the reservation does not give way")
 }
 
 // TestStarvationIsSeen: where capacity is not reserved, pods of another queue keep a gang from starting for as long as they come.

@@ -335,7 +335,7 @@ func TestStatusesOfAThousandQueuesAreTenASecond(t *testing.T) {
 	}
 }
 
-// TestQueuesTakeTurnsAfterAKill that comes before the status of a queue says what has started: A B, and then A again, whether the
+// TestQueuesTakeTurnsAfterAKill that comes before the status of a queue says what has started: B A, and then B again, whether the
 // gangs run or have ended meanwhile.
 func TestQueuesTakeTurnsAfterAKill(t *testing.T) {
 	for _, ended := range []bool{false, true} {
@@ -358,9 +358,9 @@ func TestQueuesTakeTurnsAfterAKill(t *testing.T) {
 		}
 		w.node("n1", "4")
 		queues(w)
-		start(w, "a1", "a")
-		w.play(t.Context(), 5*time.Second)
 		start(w, "b1", "b")
+		w.play(t.Context(), 5*time.Second)
+		start(w, "a1", "a")
 		w.play(t.Context(), 5*time.Second)
 		if n := w.boundPods(); n != 4 {
 			t.Fatalf("%d pods are bound", n)
@@ -368,7 +368,7 @@ func TestQueuesTakeTurnsAfterAKill(t *testing.T) {
 		for _, name := range []string{"a1-0", "a1-1", "b1-0", "b1-1"} {
 			if ended {
 				w.change(name, func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })
-			} else if strings.HasPrefix(name, "a1") {
+			} else if strings.HasPrefix(name, "b1") {
 				w.change(name, func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning })
 			}
 		}
@@ -384,11 +384,11 @@ func TestQueuesTakeTurnsAfterAKill(t *testing.T) {
 		} else {
 			next.node("n1", "2")
 		}
-		start(next, "b2", "b") // older than a2: without the starts before it would be first
-		start(next, "a2", "a")
+		start(next, "a2", "a") // of the first queue by name: without the starts before it would be first
+		start(next, "b2", "b")
 		next.play(t.Context(), 2*time.Second)
-		if got := next.pods["a2-0"].Spec.NodeName; got == "" || next.pods["b2-0"].Spec.NodeName != "" {
-			t.Errorf("ended %t: a2 is on %q, b2 on %q", ended, got, next.pods["b2-0"].Spec.NodeName)
+		if got := next.pods["b2-0"].Spec.NodeName; got == "" || next.pods["a2-0"].Spec.NodeName != "" {
+			t.Errorf("ended %t: b2 is on %q, a2 on %q", ended, got, next.pods["a2-0"].Spec.NodeName)
 		}
 	}
 }

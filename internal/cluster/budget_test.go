@@ -45,7 +45,7 @@ func TestBudgetsInTheSnapshot(t *testing.T) {
 	}
 }
 
-// TestBudgetsReleaseUnreadyPods as the eviction subresource does: whatever the generation that the status is of.
+// TestBudgetsReleaseUnreadyPods as the eviction subresource does: also where the status is of an earlier generation.
 func TestBudgetsReleaseUnreadyPods(t *testing.T) {
 	always, healthy := policyv1.AlwaysAllow, policyv1.IfHealthyBudget
 	for name, c := range map[string]struct {

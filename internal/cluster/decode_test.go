@@ -353,8 +353,8 @@ func groupList(count, bad int) []byte {
 	for i := range count {
 		one := group(fmt.Sprint("group-", i), 8)
 		one.TypeMeta = metav1.TypeMeta{Kind: "PodGroup", APIVersion: v1alpha1.SchemeGroupVersion.String()}
-		one.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{
-			Raw: []byte(`{"f:spec":{".":{},"f:minMember":{},"f:priorityClassName":{}}}`)}}}
+		one.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(
+			`{"f:spec":{".":{},"f:minMember":{},"f:priorityClassName":{}}}`)}}
 		one.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionTrue, Message: "the minimum of 8 is bound"}}
 		list.Items = append(list.Items, *one)
 	}

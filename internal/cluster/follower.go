@@ -64,7 +64,7 @@ type followed struct {
 	// missed is since when the objects could not be read, zero when they can; last is the reading that was pushed last.
 	missed time.Time
 	last   Reading
-	// settled reports that the first cycle need not wait for it any more; wake has a token when the next look is to come now: the
+	// settled reports that the first cycle need no longer wait for it; wake has a token when the next look is to come now: the
 	// sources that are on may differ, jobs lack its objects, or the API server says that it does not serve them.
 	settled atomic.Bool
 	wake    chan struct{}

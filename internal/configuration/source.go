@@ -80,7 +80,7 @@ type sourceContent struct {
 	from Source
 	// object is the ConfigMap, nil when there is none.
 	object *corev1.ObjectReference
-	// paused says why the scheduler is paused whatever the text says; empty when it is not.
+	// paused says why the scheduler is paused, also where the text does not say so; empty when it is not.
 	paused string
 }
 

@@ -38,7 +38,7 @@
 //	                  whole, since when they wait, what is reserved for them; and when a job of a queue last started
 //	reject POD...     the binds of these pods have failed; with [hold=30s] their jobs are left alone for so long
 //	run [POD...]      pods, or all that are bound, begin to run
-//	ready POD..., unready POD...   pods that run are ready, or not ready any more
+//	ready POD..., unready POD...   pods that run are ready, or no longer ready
 //	finish POD...     pods succeed
 //	fail POD...       pods fail
 //	terminate POD...  pods are being deleted, from now on, with [grace=30s]

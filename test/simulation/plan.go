@@ -286,7 +286,7 @@ func (w *world) deleteNode(d rng) {
 
 func (w *world) bringNode(d rng) { w.addNode(d, fmt.Sprintf("n%d", d.IntN(8))) }
 
-// setBudget protects the pods of a job, all those of a namespace, or no pod any more; often a second budget covers the same pods,
+// setBudget protects the pods of a job, all those of a namespace, or no pod; often a second budget covers the same pods,
 // or a budget changes and is not counted again for a while. Some of the pods that it covers are unready for a while.
 func (w *world) setBudget(d rng) {
 	name := pick(d, "one", "two", "three")
@@ -344,7 +344,7 @@ func (w *world) becomesUnready(d rng, name string, uid types.UID) {
 		}
 	}
 	begins := d.span(0, 10*time.Second)
-	w.later(begins, "a pod is not ready any more", func() { set(corev1.ConditionFalse) })
+	w.later(begins, "a pod is no longer ready", func() { set(corev1.ConditionFalse) })
 	w.later(begins+d.span(0, 30*time.Second), "a pod is ready again", func() { set(corev1.ConditionTrue) })
 }
 

@@ -110,7 +110,7 @@ func (s *search) explainProtected() *model.Refusal {
 }
 
 // describeBudgets names the budgets of which a plan asks too much, and says how many of the evictions that it asks them for they
-// allow. The budgets over a pod that more than one covers allow none, whatever each of them says.
+// allow. The budgets over a pod that more than one covers allow none, even if each of them would.
 func (s *search) describeBudgets(p *plan) string {
 	budgets, allowed, wanted, several := s.guard.budgets, int32(0), int32(0), ""
 	protect := make([]bool, len(budgets))

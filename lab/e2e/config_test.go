@@ -177,7 +177,7 @@ func TestSchedulerEndsWhenItsFirstConfigurationIsBroken(t *testing.T) {
 	for argument, says := range map[string][]string{
 		ns + "/policy/mine": {ns + "/policy/mine:1: unknown action \"alocate\"", ns + "/policy/mine:4: unknown plugin \"gagn\""},
 		ns + "/policy":      {"has no key scheduler.yaml; its keys: mine"},
-		ns + "/absent":      {"ConfigMap " + ns + "/absent", "not found"},
+		ns + "/absent":      {ns + "/absent: the ConfigMap does not exist"},
 	} {
 		s, err := harness.StartScheduler(t.Context(), env.Cluster, harness.SchedulerOptions{
 			Name: "tutti-scheduler-broken", Args: []string{"--config-map=" + argument}, NotReady: true,

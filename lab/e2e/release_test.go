@@ -210,8 +210,8 @@ func heldLease(t *testing.T, lab *harness.Env, namespace string) (*coordinationv
 	return &lease, nil
 }
 
-// TestKustomizeIsTheChart wants config/default to be what the chart installs by default, and the namespace. The Job that checks the
-// configuration before an install is helm's alone.
+// TestKustomizeIsTheChart wants config/default to be what the chart installs by default, and the namespace. The Job that checks
+// the configuration before an install is helm's alone.
 func TestKustomizeIsTheChart(t *testing.T) {
 	plain, err := env.Cluster.Kubectl(t.Context(), "kustomize", filepath.Join(chartFolder(t), "..", "..", "config", "default"))
 	if err != nil {

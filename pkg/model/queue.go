@@ -1,9 +1,7 @@
 package model
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"time"
 	"unique"
 
@@ -193,19 +191,19 @@ func (q *Queue) Limited() bool {
 
 // Queue returns the queue of that name, nil when there is none.
 func (s *Snapshot) Queue(name string) *Queue {
-	i, found := slices.BinarySearchFunc(s.Queues, name, func(q *Queue, name string) int { return cmp.Compare(q.Name, name) })
-	if !found {
-		return nil
+	if i, found := s.queueIndex[name]; found {
+		return s.Queues[i]
 	}
-	return s.Queues[i]
+	return nil
 }
 
 // SetQueues replaces the queues, sorted by name, and counts again what each holds. No queues means that all jobs are in one, of
 // which nothing is known. The cluster state calls it, never within a session.
 func (s *Snapshot) SetQueues(queues []*Queue) {
 	s.SetViewpoint(Viewpoint{}) // the last one is of queues that are replaced
-	s.Queues = queues
+	s.Queues, s.queueIndex = queues, make(map[string]int, len(queues))
 	for i, queue := range queues {
+		s.queueIndex[queue.Name] = i
 		queue.Index, queue.parent, queue.Inner, queue.handle = i, nil, false, unique.Make(queue.Name)
 		queue.Used, queue.Releasing = make(Resources, s.Dimensions.Len()), make(Resources, s.Dimensions.Len())
 	}

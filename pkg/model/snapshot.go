@@ -48,6 +48,8 @@ type Snapshot struct {
 
 	// byName has the nodes as of the last SetNodes, for Node.
 	byName map[string]*Node
+	// queueIndex has the positions in Queues by name. It never changes: SetQueues makes a new one.
+	queueIndex map[string]int
 	// holds are sorted; kept has the node on which each of them counts as used for the viewpoint, nil when it does not, and charged
 	// how much of it does. They were set for that layout of nodes.
 	holds   []HeldCapacity

@@ -80,7 +80,7 @@ type sharing struct {
 	devices, ordinary shares.World
 	dimensions        int
 	// contended are those of both worlds of which the queues with one parent ask for more than there is, by the number of the parent
-	// plus one. Others decide nothing between them.
+	// plus one. Others decide nothing between them. Nil when no queues ask for more than there is.
 	contended []shares.Worlds
 	usage     usage
 	// waiting are the jobs that waited to start when the session began, and lacked nothing but capacity, or a node that could run
@@ -123,8 +123,9 @@ func newSharing(session *framework.Session) *sharing {
 
 // findContended does that once for all questions about standings: there are several for each start.
 func (s *sharing) findContended() {
-	s.contended = make([]shares.Worlds, 1+s.tree.Len())
-	for i := range s.contended {
+	any := false
+	contended := make([]shares.Worlds, 1+s.tree.Len())
+	for i := range contended {
 		only := func(world shares.World) (contended shares.World) {
 			for _, r := range world {
 				if s.tree.Division(i-1, r).Contended {
@@ -133,7 +134,11 @@ func (s *sharing) findContended() {
 			}
 			return contended
 		}
-		s.contended[i] = shares.Worlds{Devices: only(s.devices), Ordinary: only(s.ordinary)}
+		contended[i] = shares.Worlds{Devices: only(s.devices), Ordinary: only(s.ordinary)}
+		any = any || len(contended[i].Devices)+len(contended[i].Ordinary) > 0
+	}
+	if any {
+		s.contended = contended
 	}
 }
 
@@ -185,7 +190,7 @@ func (s *sharing) setAmounts(snapshot *model.Snapshot, own, waiting []model.Reso
 // standing returns that of a queue in the world of a job: the devices if it asks for one that is contended there.
 func (s *sharing) standing(queue *model.Queue, job *model.Job) shares.Standing {
 	number := s.numbers[queue.Index]
-	if number == absent {
+	if number == absent || s.contended == nil {
 		return shares.Standing{Met: shares.Fraction{Q: 1}}
 	}
 	contended := &s.contended[1+s.parentOf(queue)]

@@ -37,7 +37,9 @@ func TestOnlyContendedResourcesDecide(t *testing.T) {
 					}
 				}
 			}
-			contended += len(s.contended[0].Devices) + len(s.contended[0].Ordinary)
+			for _, worlds := range s.contended[:min(1, len(s.contended))] {
+				contended += len(worlds.Devices) + len(worlds.Ordinary)
+			}
 		}
 	}
 	if contended == 0 {

@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 )
 
 // Nodes is the accounting of all nodes at one moment.
@@ -131,8 +133,16 @@ type Queue struct {
 	Levels map[corev1.ResourceName]float64 `json:"levels,omitempty"`
 	// Unmet says why jobs wait that are within the guarantee; empty when there are none.
 	Unmet string `json:"unmet,omitempty"`
+	QueueCounts
 	// Waiting are the kinds, namespaces and names of its own jobs that wait to start, in the order in which they are tried.
 	Waiting []string `json:"waiting,omitempty"`
+}
+
+// QueueCounts are how many jobs of a queue, and of all below it, hold capacity and wait, and how many of these for which reason.
+type QueueCounts struct {
+	RunningJobs int32                    `json:"runningJobs"`
+	WaitingJobs int32                    `json:"waitingJobs"`
+	WaitingFor  []v1alpha1.WaitingReason `json:"waitingFor,omitempty"`
 }
 
 // Cycles are the last cycles of a scheduler.

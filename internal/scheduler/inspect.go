@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tutti-sched/tutti/internal/debugapi"
+	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -33,10 +34,17 @@ func (s *Scheduler) serveInspections(ctx context.Context, now time.Time) {
 		}
 		return framework.Order(snapshot, s.profile, &s.cache, jobs)
 	}
+	counts := func() map[*model.Queue]debugapi.QueueCounts {
+		all := map[*model.Queue]debugapi.QueueCounts{}
+		for queue, jobs := range report.CountJobs(snapshot.Jobs, s.refusals) {
+			all[queue] = debugapi.QueueCounts{RunningJobs: jobs.Running, WaitingJobs: jobs.Waiting, WaitingFor: jobs.WaitingFor()}
+		}
+		return all
+	}
 	trees := func() []framework.Tree { return framework.Trees(snapshot, s.profile, &s.cache) }
 	for _, read := range s.inspections {
 		s.recoverPanic(ctx, partInspection, func() {
-			read(debugapi.Inspected{Snapshot: snapshot, Trail: s.cache.Trail(), Waiting: waiting, Trees: trees})
+			read(debugapi.Inspected{Snapshot: snapshot, Trail: s.cache.Trail(), Waiting: waiting, Counts: counts, Trees: trees})
 		})
 	}
 	s.inspections = nil

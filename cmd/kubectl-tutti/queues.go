@@ -95,8 +95,8 @@ func (r *reader) listQueues(ctx context.Context) ([]v1alpha1.Queue, error) {
 	return list.Items, nil
 }
 
-// live puts the numbers that the scheduler has now in place of those of the status, and returns what it has said; nil, and nothing is
-// changed, where it cannot be asked.
+// live puts the numbers that the scheduler has now in place of those of the status, and returns what it has said; nil, and nothing
+// is changed, where it cannot be asked.
 func (k *endpointFlags) live(ctx context.Context, queues []v1alpha1.Queue) *debugapi.Queues {
 	if len(queues) == 0 {
 		return nil
@@ -112,7 +112,10 @@ func (k *endpointFlags) live(ctx context.Context, queues []v1alpha1.Queue) *debu
 		for _, now := range said.Queues {
 			if now.Name == queues[i].Name {
 				status.Used, status.Share, status.CountedAt = now.Used, now.Share, &metav1.Time{Time: said.At}
-				status.Running, status.Waiting, status.WaitingFor = now.RunningJobs, now.WaitingJobs, now.WaitingFor
+				status.Running, status.Waiting, status.WaitingFor = now.RunningJobs, now.WaitingJobs, nil
+				for _, one := range now.WaitingFor {
+					status.WaitingFor = append(status.WaitingFor, v1alpha1.WaitingReason(one))
+				}
 			}
 		}
 	}
@@ -229,8 +232,8 @@ func queueTable(tree []placedQueue, live *debugapi.Queues, wide bool) (header []
 	return header, rows
 }
 
-// resourcesOf returns the resources that a limit or a guarantee names, that jobs hold or ask for as far as is known, or that are CPU or
-// memory, which come first. Each pod is one of the resource pods, which has a column only where it is limited.
+// resourcesOf returns the resources that a limit or a guarantee names, that jobs hold or ask for as far as is known, or that are
+// CPU or memory, which come first. Each pod is one of the resource pods, which has a column only where it is limited.
 func resourcesOf(tree []placedQueue, live *debugapi.Queues) []corev1.ResourceName {
 	first := []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 	more := map[corev1.ResourceName]bool{}

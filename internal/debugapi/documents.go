@@ -5,8 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 )
 
 // Nodes is the accounting of all nodes at one moment.
@@ -140,9 +138,16 @@ type Queue struct {
 
 // QueueCounts are how many jobs of a queue, and of all below it, hold capacity and wait, and how many of these for which reason.
 type QueueCounts struct {
-	RunningJobs int32                    `json:"runningJobs"`
-	WaitingJobs int32                    `json:"waitingJobs"`
-	WaitingFor  []v1alpha1.WaitingReason `json:"waitingFor,omitempty"`
+	RunningJobs int32 `json:"runningJobs"`
+	WaitingJobs int32 `json:"waitingJobs"`
+	// WaitingFor is sorted by reason.
+	WaitingFor []WaitingReason `json:"waitingFor,omitempty"`
+}
+
+// WaitingReason is how many jobs wait for one reason.
+type WaitingReason struct {
+	Reason string `json:"reason"`
+	Jobs   int32  `json:"jobs"`
 }
 
 // Cycles are the last cycles of a scheduler.

@@ -37,7 +37,8 @@ type loss struct {
 	related *corev1.ObjectReference
 }
 
-// losses returns what the groups have lost to the evictions of a plan, in the order of their keys, in words for the users of each.
+// losses returns what the groups have lost to the evictions of a plan, in the order of their keys, in words for the users of
+// each.
 func losses(outcome *commit.Outcome, jobOf func(model.JobKey) *model.Job) (all []loss) {
 	lost, by := map[model.JobKey]int{}, model.Eviction{}
 	for _, victim := range outcome.Victims {
@@ -77,8 +78,8 @@ func (r *Reporter) Ends(pods []model.Eviction) {
 }
 
 // evictionOf returns the eviction of which the condition of the job's group is to tell, nil when none is known. Another client
-// has evicted the members that go through the API for evictions and that this scheduler has not ended; of those that it finds on
-// their way when it begins to lead it is not known who evicted them.
+// has evicted the members that were evicted through the API and that this scheduler has not ended; of those that it finds
+// terminating when it begins to lead it is not known who evicted them.
 func (r *Reporter) evictionOf(job *model.Job, now time.Time) *eviction {
 	known, is := r.evictions[job.UID]
 	byUser := map[types.UID]bool{}
@@ -109,7 +110,7 @@ func (r *Reporter) evictionOf(job *model.Job, now time.Time) *eviction {
 	return &known
 }
 
-// evictedThroughAPI reports whether a pod is on its way, or has ended, since a client has evicted it.
+// evictedThroughAPI reports whether a pod ends, or has ended, since a client has evicted it.
 func evictedThroughAPI(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil && slices.ContainsFunc(pod.Status.Conditions, func(condition corev1.PodCondition) bool {
 		return condition.Type == corev1.DisruptionTarget && condition.Status == corev1.ConditionTrue && condition.Reason == reasonEvictionByAPI

@@ -106,14 +106,14 @@ func TestAUserEvictsAGang(t *testing.T) {
 	w.expectEvicted("both, and one has ended", v1alpha1.PodGroupPending, "Evicted", "True", "ByUser", "Evicted 2 members through")
 }
 
-// TestWhoEvictedIsNotGuessed: of a pod that is on its way when a process begins to lead, and of one that the scheduler has evicted
-// when the gang had members above its minimum, it is not said that a user did it.
+// TestWhoEvictedIsNotGuessed: of a pod that is terminating when a process begins to lead, and of one that the scheduler has
+// evicted when the gang had members above its minimum, it is not said that a user did it.
 func TestWhoEvictedIsNotGuessed(t *testing.T) {
 	w := runningGang(t)
 	w.evictByUser("mpi-0")
 	w.restart()
 	w.play(t.Context(), 10*time.Second)
-	w.expectEvicted("found on its way", v1alpha1.PodGroupDegraded, "Scheduled", "", "", "")
+	w.expectEvicted("found terminating", v1alpha1.PodGroupDegraded, "Scheduled", "", "", "")
 
 	w = newWorld(t)
 	w.preempting()

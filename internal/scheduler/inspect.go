@@ -37,7 +37,11 @@ func (s *Scheduler) serveInspections(ctx context.Context, now time.Time) {
 	counts := func() map[*model.Queue]debugapi.QueueCounts {
 		all := map[*model.Queue]debugapi.QueueCounts{}
 		for queue, jobs := range report.CountJobs(snapshot.Jobs, s.refusals) {
-			all[queue] = debugapi.QueueCounts{RunningJobs: jobs.Running, WaitingJobs: jobs.Waiting, WaitingFor: jobs.WaitingFor()}
+			counts := debugapi.QueueCounts{RunningJobs: jobs.Running, WaitingJobs: jobs.Waiting}
+			for _, one := range jobs.WaitingFor() {
+				counts.WaitingFor = append(counts.WaitingFor, debugapi.WaitingReason(one))
+			}
+			all[queue] = counts
 		}
 		return all
 	}

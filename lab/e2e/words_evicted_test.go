@@ -39,9 +39,8 @@ func saysEvicted(t *testing.T, group *v1alpha1.PodGroup, reason, by string, sinc
 	return saysAll(evicted.Message, nil, words...)
 }
 
-// TestAnEvictedGangSaysSo: by priority for a job of another namespace, which is not named, by the guarantee of a queue, and by a
-// user. The words are held against the pods that the API server has seen go; a Job's gang is never said to have failed; and all of
-// it stays over a restart of the scheduler, and goes when the gang runs again.
+// TestAnEvictedGangSaysSo: by priority for a job of another namespace, which is not named, and by a user. The words are held
+// against the pods that the API server has seen go. All of it stays over a restart of the scheduler, and goes when the gang runs.
 func TestAnEvictedGangSaysSo(t *testing.T) {
 	a := newArena(t, "words", 2)
 	other := &arena{t: t, ns: env.Namespace(t), low: a.low, high: a.high}

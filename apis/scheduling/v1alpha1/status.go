@@ -178,9 +178,9 @@ type PodGroupStatus struct {
 	SmallestChange string `json:"smallestChange,omitempty"`
 
 	// conditions explain the phase. Scheduled says whether the gang has been started, and if not, why. Degraded says that it was
-	// started, and has fewer members than its minimum now. Reserved says that capacity is reserved for it. Evicted says that members were
-	// evicted and the minimum has not been bound since; its reason is ByPriority, ByShare, ByGuarantee or ByUser. The last three are only
-	// there once they have been true.
+	// started, and has fewer members than its minimum now. Reserved says that capacity is reserved for it. Evicted says that members
+	// were evicted and the minimum has not been bound since; its reason is ByPriority, ByShare, ByGuarantee or ByUser. The last three
+	// are only there once they have been true.
 	// +optional
 	// +patchStrategy=merge
 	// +patchMergeKey=type

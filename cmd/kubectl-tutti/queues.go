@@ -95,8 +95,8 @@ func (r *reader) listQueues(ctx context.Context) ([]v1alpha1.Queue, error) {
 	return list.Items, nil
 }
 
-// live puts the numbers that the scheduler has now in place of those of the status, and returns what it has said; nil, and nothing
-// is changed, where it cannot be asked.
+// live puts the numbers that the scheduler has now in place of those of the status, and returns what it has said; nil, and
+// nothing is changed, where it cannot be asked.
 func (k *endpointFlags) live(ctx context.Context, queues []v1alpha1.Queue) *debugapi.Queues {
 	if len(queues) == 0 {
 		return nil
@@ -250,7 +250,7 @@ func resourcesOf(tree []placedQueue, live *debugapi.Queues) []corev1.ResourceNam
 	if live != nil {
 		for _, queue := range live.Queues {
 			if slices.ContainsFunc(tree, func(shown placedQueue) bool { return shown.Name == queue.Name }) {
-				add(queue.Demand)
+				add(queue.Demand, queue.Asked)
 			}
 		}
 	}

@@ -142,6 +142,8 @@ type QueueCounts struct {
 	WaitingJobs int32 `json:"waitingJobs"`
 	// WaitingFor is sorted by reason.
 	WaitingFor []WaitingReason `json:"waitingFor,omitempty"`
+	// Asked is what the waiting members of all these jobs request, whether it can be had or not, which the demand leaves out.
+	Asked corev1.ResourceList `json:"asked,omitempty"`
 }
 
 // WaitingReason is how many jobs wait for one reason.

@@ -35,11 +35,26 @@ func (s *Scheduler) serveInspections(ctx context.Context, now time.Time) {
 		return framework.Order(snapshot, s.profile, &s.cache, jobs)
 	}
 	counts := func() map[*model.Queue]debugapi.QueueCounts {
-		all := map[*model.Queue]debugapi.QueueCounts{}
+		all, asked := map[*model.Queue]debugapi.QueueCounts{}, map[*model.Queue]*model.Resources{}
+		for _, job := range snapshot.Jobs {
+			var requests model.Resources
+			for _, task := range job.Pending() {
+				requests.AddCapped(task.Request)
+			}
+			for queue := job.InQueue(); queue != nil; queue = queue.Above() {
+				if asked[queue] == nil {
+					asked[queue] = &model.Resources{}
+				}
+				asked[queue].AddCapped(requests)
+			}
+		}
 		for queue, jobs := range report.CountJobs(snapshot.Jobs, s.refusals) {
 			counts := debugapi.QueueCounts{RunningJobs: jobs.Running, WaitingJobs: jobs.Waiting}
 			for _, one := range jobs.WaitingFor() {
 				counts.WaitingFor = append(counts.WaitingFor, debugapi.WaitingReason(one))
+			}
+			if requests := asked[queue]; requests != nil {
+				counts.Asked = snapshot.Dimensions.List(*requests)
 			}
 			all[queue] = counts
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -18,9 +19,11 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
+	"github.com/tutti-sched/tutti/internal/debugapi"
 )
 
 func newQueues(a *clientFlags) *cobra.Command {
+	k := &endpointFlags{clientFlags: a}
 	var watch bool
 	command := &cobra.Command{
 		Use:   "queues [NAME...]",
@@ -29,9 +32,11 @@ func newQueues(a *clientFlags) *cobra.Command {
 wait, and for each resource what they hold of the limit; - is no limit. SHARE is what a queue can count on where there is too little
 for all, BORROWED what it holds beyond its guarantee of a resource that is guaranteed to any queue; - is none. A guarantee is unmet while a job waits
 that is within it, and the reason says why. With names, these
-queues and those below them. With --watch it goes on until it is interrupted, and shows each queue again that has changed.
+queues and those below them. With --watch it goes on until it is interrupted, and shows each queue again that has changed. A resource has a column
+where a queue limits or guarantees it, or a job holds it or asks for it. With -o wide, WAITING FOR is how many jobs wait for which reason.
 
-It needs the right to read Queues. Numbers are those of the objects' status, up to half a minute old.`,
+It needs the right to read Queues. The numbers are those of the scheduler at this moment, where it may be asked (see "kubectl tutti --help"); else, and with
+--watch, those of the objects' status, which are written every 30 seconds at most. The last line says which, and of when.`,
 		Example: `  kubectl tutti queues
   kubectl tutti queues research -o wide
   kubectl tutti queues --watch
@@ -61,15 +66,17 @@ It needs the right to read Queues. Numbers are those of the objects' status, up 
 			if err := allExist(queues, names); err != nil {
 				return err
 			}
+			live := k.live(command.Context(), queues)
 			tree := treeOf(queues, names)
 			p := a.command(command)
 			if printed, err := a.structured(p, v1alpha1.QueueList{Items: inTree(tree)}); printed {
 				return err
 			}
-			writeQueues(p, tree, a.output == outputWide)
+			writeQueues(p, tree, live, a.output == outputWide)
 			return nil
 		},
 	}
+	k.addFlags(command.Flags())
 	command.Flags().BoolVarP(&watch, "watch", "w", false, "go on, and show each queue that has changed")
 	command.AddCommand(newQueuesCheck(a), newQueuesConvert(a), newQueuesPause(a, "pause", true), newQueuesPause(a, "resume", false))
 	return command
@@ -86,6 +93,33 @@ func (r *reader) listQueues(ctx context.Context) ([]v1alpha1.Queue, error) {
 	}
 	slices.SortFunc(list.Items, byName)
 	return list.Items, nil
+}
+
+// live puts the numbers that the scheduler has now in place of those of the status, and returns what it has said; nil, and
+// nothing is changed, where it cannot be asked.
+func (k *endpointFlags) live(ctx context.Context, queues []v1alpha1.Queue) *debugapi.Queues {
+	if len(queues) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
+	defer cancel()
+	var said debugapi.Queues
+	if k.get(ctx, debugapi.PathQueues, &said) != nil || !said.Leading {
+		return nil
+	}
+	for i := range queues {
+		status := &queues[i].Status
+		for _, now := range said.Queues {
+			if now.Name == queues[i].Name {
+				status.Used, status.Share, status.CountedAt = now.Used, now.Share, &metav1.Time{Time: said.At}
+				status.Running, status.Waiting, status.WaitingFor = now.RunningJobs, now.WaitingJobs, nil
+				for _, one := range now.WaitingFor {
+					status.WaitingFor = append(status.WaitingFor, v1alpha1.WaitingReason(one))
+				}
+			}
+		}
+	}
+	return &said
 }
 
 func byName(a, b v1alpha1.Queue) int { return cmp.Compare(a.Name, b.Name) }
@@ -153,24 +187,43 @@ func inTree(tree []placedQueue) (queues []v1alpha1.Queue) {
 	return queues
 }
 
-func writeQueues(p *printer.Printer, tree []placedQueue, wide bool) {
+func writeQueues(p *printer.Printer, tree []placedQueue, live *debugapi.Queues, wide bool) {
 	if len(tree) == 0 {
 		p.Printf("There are no Queues: all jobs are in one queue without a limit, whatever name they say.\n")
 		return
 	}
-	p.Table(queueTable(tree, wide))
+	p.Table(queueTable(tree, live, wide))
+	if live != nil {
+		p.Printf("\nNumbers of %s, as the scheduler has them.\n", live.At.UTC().Format(time.RFC3339))
+	} else {
+		p.Printf("\nNumbers of the status, %s: the scheduler writes them every 30 seconds at most, and could not be asked.\n", countedAt(tree))
+	}
+}
+
+// countedAt says when the numbers of the queues were counted that were written last.
+func countedAt(tree []placedQueue) string {
+	var last time.Time
+	for _, queue := range tree {
+		if at := queue.Status.CountedAt; at != nil && at.After(last) {
+			last = at.Time
+		}
+	}
+	if last.IsZero() {
+		return "which does not say of when"
+	}
+	return "counted at " + last.UTC().Format(time.RFC3339) + " or before"
 }
 
 // queueTable returns the header, and a row for each queue.
-func queueTable(tree []placedQueue, wide bool) (header []string, rows [][]printer.Cell) {
-	resources := resourcesOf(tree)
+func queueTable(tree []placedQueue, live *debugapi.Queues, wide bool) (header []string, rows [][]printer.Cell) {
+	resources := resourcesOf(tree, live)
 	header = []string{"QUEUE", "STATE", "RUNNING", "WAITING"}
 	for _, name := range resources {
 		header = append(header, strings.ToUpper(shortName(name)))
 	}
 	header = append(header, "SHARE", "GUARANTEE", "BORROWED")
 	if wide {
-		header = append(header, "WEIGHT", "NAMESPACES", "MESSAGE")
+		header = append(header, "WEIGHT", "NAMESPACES", "WAITING FOR", "MESSAGE")
 	}
 	guarantees, guaranteed := guaranteesOf(tree)
 	for _, queue := range tree {
@@ -179,16 +232,31 @@ func queueTable(tree []placedQueue, wide bool) (header []string, rows [][]printe
 	return header, rows
 }
 
-// resourcesOf returns the resources that a limit or a guarantee names, or that are CPU or memory, which come first.
-func resourcesOf(tree []placedQueue) []corev1.ResourceName {
+// resourcesOf returns the resources that a limit or a guarantee names, that jobs hold or ask for as far as is known, or that are
+// CPU or memory, which come first. Each pod is one of the resource pods, which has a column only where it is limited.
+func resourcesOf(tree []placedQueue, live *debugapi.Queues) []corev1.ResourceName {
 	first := []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 	more := map[corev1.ResourceName]bool{}
-	for _, queue := range tree {
-		for _, list := range []corev1.ResourceList{queue.Spec.Limit, queue.Spec.Guarantee} {
+	add := func(lists ...corev1.ResourceList) {
+		for _, list := range lists {
 			for name := range list {
 				more[name] = !slices.Contains(first, name)
 			}
 		}
+	}
+	for _, queue := range tree {
+		add(queue.Status.Used, queue.Status.Share)
+	}
+	if live != nil {
+		for _, queue := range live.Queues {
+			if slices.ContainsFunc(tree, func(shown placedQueue) bool { return shown.Name == queue.Name }) {
+				add(queue.Demand, queue.Asked)
+			}
+		}
+	}
+	delete(more, corev1.ResourcePods)
+	for _, queue := range tree {
+		add(queue.Spec.Limit, queue.Spec.Guarantee)
 	}
 	maps.DeleteFunc(more, func(_ corev1.ResourceName, shown bool) bool { return !shown })
 	return append(first, slices.Sorted(maps.Keys(more))...)
@@ -220,9 +288,18 @@ func queueRow(queue placedQueue, resources []corev1.ResourceName, borrowed corev
 		if queue.Spec.Weight != nil {
 			weight = *queue.Spec.Weight
 		}
-		row = append(row, printer.Cells(strconv.Itoa(int(weight)), namespacesOf(queue.Queue), message)...)
+		row = append(row, printer.Cells(strconv.Itoa(int(weight)), namespacesOf(queue.Queue), waitingFor(queue.Queue), message)...)
 	}
 	return row
+}
+
+// waitingFor says how many jobs wait for which reason.
+func waitingFor(queue *v1alpha1.Queue) string {
+	var reasons []string
+	for _, one := range queue.Status.WaitingFor {
+		reasons = append(reasons, fmt.Sprintf("%d %s", one.Jobs, one.Reason))
+	}
+	return cmp.Or(strings.Join(reasons, ", "), "-")
 }
 
 // guaranteesOf returns what is guaranteed to each queue, by name: its own guarantee, or that of all below it where this is

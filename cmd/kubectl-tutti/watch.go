@@ -60,7 +60,7 @@ func (r *reader) watchQueues(ctx context.Context, p *printer.Printer, names []st
 		}
 		slices.SortFunc(all, byName)
 		tree := treeOf(all, names)
-		columns, rows := queueTable(tree, wide)
+		columns, rows := queueTable(tree, nil, wide)
 		now := map[string][]printer.Cell{}
 		for i, row := range rows {
 			now[tree[i].Name] = row

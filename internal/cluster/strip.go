@@ -95,10 +95,20 @@ func stripFinished(pod *corev1.Pod) *corev1.Pod {
 		Status:     corev1.PodStatus{Phase: pod.Status.Phase},
 	}
 	if isDeletedAlive(pod) {
-		stripped.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}}
+		stripped.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: disruption(pod)}}
 	}
 	groups.KeepEnd(stripped, pod)
 	return stripped
+}
+
+// disruption returns why a pod ends, as its condition says, in one word of those that the API server and schedulers write.
+func disruption(pod *corev1.Pod) string {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.DisruptionTarget && len(condition.Reason) <= validation.LabelValueMaxLength {
+			return condition.Reason
+		}
+	}
+	return ""
 }
 
 // shortGroup returns the group of Kubernetes' own that the pod names; nil when it names none that can exist.

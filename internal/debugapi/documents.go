@@ -131,8 +131,25 @@ type Queue struct {
 	Levels map[corev1.ResourceName]float64 `json:"levels,omitempty"`
 	// Unmet says why jobs wait that are within the guarantee; empty when there are none.
 	Unmet string `json:"unmet,omitempty"`
+	QueueCounts
 	// Waiting are the kinds, namespaces and names of its own jobs that wait to start, in the order in which they are tried.
 	Waiting []string `json:"waiting,omitempty"`
+}
+
+// QueueCounts are how many jobs of a queue, and of all below it, hold capacity and wait, and how many of these for which reason.
+type QueueCounts struct {
+	RunningJobs int32 `json:"runningJobs"`
+	WaitingJobs int32 `json:"waitingJobs"`
+	// WaitingFor is sorted by reason.
+	WaitingFor []WaitingReason `json:"waitingFor,omitempty"`
+	// Asked is what the waiting members of all these jobs request, whether it can be had or not, which the demand leaves out.
+	Asked corev1.ResourceList `json:"asked,omitempty"`
+}
+
+// WaitingReason is how many jobs wait for one reason.
+type WaitingReason struct {
+	Reason string `json:"reason"`
+	Jobs   int32  `json:"jobs"`
 }
 
 // Cycles are the last cycles of a scheduler.

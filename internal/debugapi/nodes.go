@@ -36,6 +36,8 @@ type Inspected struct {
 	Trail []framework.Step
 	// Waiting returns the jobs that wait to start, in the order in which a cycle would try them now.
 	Waiting func() []*model.Job
+	// Counts returns how many jobs of each queue hold capacity and wait.
+	Counts func() map[*model.Queue]QueueCounts
 	// Trees returns the levels that the configuration declares, and their domains.
 	Trees func() []framework.Tree
 }

@@ -42,6 +42,7 @@ type queueCopy struct {
 	model.Queue
 	turn    int
 	waiting []model.JobKey
+	counts  QueueCounts
 }
 
 func copyQueues(shown Inspected) *queuesCopy {
@@ -50,8 +51,9 @@ func copyQueues(shown Inspected) *queuesCopy {
 	if len(queues) == 0 {
 		return c
 	}
+	counts := shown.Counts()
 	for i, queue := range queues {
-		c.queues[i].Queue = *queue
+		c.queues[i].Queue, c.queues[i].counts = *queue, counts[queue]
 		c.queues[i].Used = queue.Used.Clone()
 	}
 	turns := map[*model.Queue]int{} // by the queue above
@@ -74,6 +76,7 @@ func (c *queueCopy) document(dimensions *model.ResourceIndex) Queue {
 		Name: c.Name, Parent: c.Parent, Weight: c.Weight, Inactive: c.Inactive, Turn: c.turn, Used: dimensions.List(c.Used),
 		Guarantee: dimensions.ListOf(c.Guarantee), Limit: dimensions.ListOf(c.Limit), Demand: dimensions.ListOf(c.Demand()),
 		Share: dimensions.ListOf(c.ContendedShares()), Levels: map[corev1.ResourceName]float64{},
+		QueueCounts: c.counts,
 	}
 	var floors []model.ListedAmount
 	for _, part := range c.Parts {

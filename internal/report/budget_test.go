@@ -145,6 +145,7 @@ func TestAReasonThatFlipsBackIsWrittenOnce(t *testing.T) {
 	}
 	d.says(key, model.QueueLimit)
 	expect("another one", time.Second, told{1, 3, 2})
+	expect("each other member has waited for a while since its first refusal", time.Minute, told{events: 2})
 	expect("at rest", time.Minute, told{})
 }
 
@@ -170,7 +171,8 @@ func TestAFloodStaysWithinItsBudget(t *testing.T) {
 		got := d.after(time.Second)
 		window = told{window.groups + got["flood"].groups, window.pods + got["flood"].pods, window.events + got["flood"].events}
 		// A pod is marked Unschedulable without this budget, at most as often as it got another reason within it.
-		if window.groups > mostRepeated || window.pods > 2*mostRepeated || window.events > mostRepeated {
+		// Each write about the group, and about its oldest pod, has an event.
+		if window.groups > mostRepeated || window.pods > 2*mostRepeated || window.events > mostRepeated+2*window.groups {
 			t.Fatalf("%+v of one namespace within %s", window, budgetWindow)
 		}
 		if step == 100 && got["quiet"] != (told{1, 100, 2}) {
@@ -190,6 +192,9 @@ func TestAFloodStaysWithinItsBudget(t *testing.T) {
 		if got := d.reason(flood, i); got != "InvalidGroup InvalidGroup" {
 			t.Fatalf("in the end member %d: %s", i, got)
 		}
+	}
+	for range members/mostRepeated + 1 { // the events of first refusals that had to wait
+		d.after(budgetWindow)
 	}
 	if got := d.after(time.Minute); len(got) != 0 || d.wake.Sub(d.now) < repeatAfter/2 {
 		t.Errorf("at rest %v, wakes at %s", got, d.wake)
@@ -248,11 +253,16 @@ func TestFirstWritesHaveABudgetToo(t *testing.T) {
 	if got := d.after(time.Second); len(got) != 0 {
 		t.Errorf("in the same window: %v", got)
 	}
-	if got := d.after(d.wake.Sub(d.now)); got["flood"] != (told{0, mostUrgent, 0}) {
+	if got := d.after(d.wake.Sub(d.now)); got["flood"] != (told{0, mostUrgent, mostRepeated}) {
 		t.Errorf("in the second window: %v", got)
 	}
-	if got := d.after(d.wake.Sub(d.now)); got["flood"] != (told{0, 1, 0}) || d.reason(flood, members-1) == "" || d.reason(quiet, 0) == "" {
+	if got := d.after(d.wake.Sub(d.now)); got["flood"] != (told{0, 1, mostRepeated}) || d.reason(flood, members-1) == "" || d.reason(quiet, 0) == "" {
 		t.Errorf("in the third window: %v", got)
+	}
+	for range members / mostRepeated {
+		if got := d.after(budgetWindow); got["flood"].events > mostRepeated || got["flood"].pods > 0 {
+			t.Errorf("events of first refusals: %v", got)
+		}
 	}
 	if got := d.after(time.Minute); len(got) != 0 {
 		t.Errorf("at rest: %v", got)

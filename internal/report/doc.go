@@ -6,6 +6,7 @@
 //
 //	reporter.go                    what is reported, and what was
 //	status.go, pods.go             the status of PodGroups, and the condition of pods
+//	evicted.go                     by whom and for whom a group was evicted, in the status of PodGroups
 //	topology.go                    where members are that share a domain, in the status of PodGroups
 //	queues.go                      the status of Queues
 //	foreign.go, foreignstatus.go   the status of groups of other projects: when, and what

@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -57,21 +56,13 @@ func Preemption(outcome *commit.Outcome, jobOf func(model.JobKey) *model.Job, no
 	if job != nil {
 		writes = append(writes, preempting(outcome, job, now))
 	}
-	lost, by := map[model.JobKey]int{}, model.Eviction{}
-	for _, victim := range outcome.Victims {
-		lost[victim.Job]++
-		by = victim
-	}
-	for _, key := range slices.SortedFunc(maps.Keys(lost), model.JobKey.Compare) {
-		if loser := jobOf(key); loser != nil && loser.IsSchedulableGroup() {
-			event := jobEvent(loser, ReasonPreempted, now)
-			event.Note, event.Related = onBehalfOf("Evicted "+countNoun(lost[key], "member"), key.Namespace, outcome.Job, job)
-			if by.Right != "" {
-				event.Reason, event.Related = ReasonReclaimed, nil
-				event.Note = forQueue("Evicted "+countNoun(lost[key], "member"), by.Queue, by.Right)
-			}
-			writes = append(writes, commit.Write{Event: event})
+	for _, lost := range losses(outcome, jobOf) {
+		event := jobEvent(lost.job, ReasonPreempted, now)
+		event.Note, event.Related = lost.note, lost.related
+		if lost.right != "" {
+			event.Reason = ReasonReclaimed
 		}
+		writes = append(writes, commit.Write{Event: event})
 	}
 	return writes
 }

@@ -26,6 +26,7 @@ func (r *Reporter) reportPods(job *model.Job, refusal *model.Refusal, now time.T
 
 // reportPod writes to one of them. numbers says that its condition shows the reason with all numbers, since no group does, and
 // oldest that it is the first of them: it gets an event for each reason, since kubectl describe shows no message of a condition.
+// Another one gets an event when it has waited for firstEventAfter since it was refused first.
 func (r *Reporter) reportPod(job *model.Job, task *model.Task, refusal *model.Refusal, numbers, oldest bool, now time.Time) {
 	sent := r.pods[task.UID]
 	seen := model.PodScheduled(task.Pod)
@@ -44,8 +45,8 @@ func (r *Reporter) reportPod(job *model.Job, task *model.Task, refusal *model.Re
 			sent.generation = r.generation
 			r.pods[task.UID] = sent
 		}
-		if oldest {
-			r.repeatReason(task, current.LastTransitionTime.Time, reasonEvent(job, task, wanted.Message, refusal, now), from, now)
+		if _, untold := r.repeats[task.UID]; oldest || untold {
+			r.repeatReason(task, oldest, current.LastTransitionTime.Time, reasonEvent(job, task, wanted.Message, refusal, now), from, now)
 		}
 		return
 	}
@@ -63,11 +64,17 @@ func (r *Reporter) reportPod(job *model.Job, task *model.Task, refusal *model.Re
 	sent.generation = r.generation
 	r.pods[task.UID] = sent
 	next := sentCondition{record: sent.next(r.generation, before, wanted.Reason, wanted.Reason, now), condition: wanted}
-	urgent := before == "" || before == corev1.PodReasonSchedulingGated || wanted.Reason == corev1.PodReasonUnschedulable && before != wanted.Reason
+	first := before == "" || before == corev1.PodReasonSchedulingGated
+	urgent := first || wanted.Reason == corev1.PodReasonUnschedulable && before != wanted.Reason
 	r.write(budgeted{from: from, urgent: urgent, last: sent.at, writes: writes, sent: func() {
 		r.pods[task.UID] = next
-		if oldest && len(writes) > 1 {
+		switch tells := len(writes) > 1; {
+		case tells && oldest:
 			r.repeatAt(task, now.Add(repeatAfter))
+		case tells:
+			delete(r.repeats, task.UID)
+		case first:
+			r.repeatAt(task, now.Add(firstEventAfter))
 		}
 	}}, due, now)
 }
@@ -90,9 +97,14 @@ type repeat struct {
 	generation int
 }
 
+// firstEventAfter is how long after the first condition of a pod its event follows, unless it has a node by then: most pods that
+// lack others, or capacity that is about to be free, do. It is not the oldest of its job.
+const firstEventAfter = messageInterval
+
 // repeatReason writes the event of the oldest pod of a job again, half an hour after the last one. What this process does not
 // know it counts from when the pod began to wait, so that the events of many pods do not come at the same time after a restart.
-func (r *Reporter) repeatReason(task *model.Task, since time.Time, event commit.Write, from account, now time.Time) {
+// The event of another pod is written once. Events come after all conditions in the budget of the pods.
+func (r *Reporter) repeatReason(task *model.Task, oldest bool, since time.Time, event commit.Write, from account, now time.Time) {
 	next, known := r.repeats[task.UID]
 	if !known {
 		next.at = since.Add((max(0, now.Sub(since))/repeatAfter + 1) * repeatAfter)
@@ -100,7 +112,11 @@ func (r *Reporter) repeatReason(task *model.Task, since time.Time, event commit.
 	next.generation = r.generation
 	r.repeats[task.UID] = next
 	r.write(budgeted{from: from, last: now, writes: []commit.Write{event}, sent: func() {
-		r.repeatAt(task, now.Add(repeatAfter))
+		if oldest {
+			r.repeatAt(task, now.Add(repeatAfter))
+		} else {
+			delete(r.repeats, task.UID)
+		}
 	}}, next.at, now)
 }
 

@@ -30,6 +30,8 @@ const (
 	queueInterval = 30 * time.Second
 	// mostQueues is how many statuses of queues are written in any second, all queues together.
 	mostQueues = 10
+	// maxReasons is how many reasons a status lists, as the CRD has it.
+	maxReasons = 64
 	// maxResources is how many resources a status lists, as the CRD has it; maxNamed is how many a message names, and maxName how
 	// many bytes of each.
 	maxResources, maxNamed, maxName = 512, 8, 80
@@ -151,12 +153,14 @@ func (r *QueueReporter) due(
 			wanted.LastStart = &metav1.MicroTime{Time: queue.LastStart}
 		}
 		wanted.Waiting, wanted.Running = counts[queue].Waiting, counts[queue].Running
+		wanted.WaitingFor = counts[queue].WaitingFor()
 		meta.SetStatusCondition(&wanted.Conditions, r.active(queue, object, counts[queue].own > 0, offered, now))
 		r.setGuaranteeMet(wanted, queue, object, now)
 		if equality.Semantic.DeepEqual(*wanted, current) {
 			r.settle(object, sent, current, now)
 			continue
 		}
+		wanted.CountedAt = &metav1.Time{Time: now.Truncate(time.Second)} // it alone is no reason to write
 		write := queueWrite{object: object, status: *wanted, urgent: activeChanged(current, *wanted), last: sent.at}
 		at := sent.at.Add(queueInterval)
 		switch {
@@ -201,7 +205,18 @@ func (r *QueueReporter) requeue(at time.Time) { r.wake = backoff.Sooner(r.wake, 
 
 // JobCounts is how many jobs of a queue, and of those below it, wait to start or hold capacity; own are those of the queue
 // itself.
-type JobCounts struct{ Waiting, Running, own int32 }
+type JobCounts struct {
+	Waiting, Running, own int32
+	waitFor               map[model.Code]int32
+}
+
+// WaitingFor returns how many wait for which reason, the first of them by reason as far as a status may list them.
+func (c JobCounts) WaitingFor() (all []v1alpha1.WaitingReason) {
+	for _, code := range slices.Sorted(maps.Keys(c.waitFor)) {
+		all = append(all, v1alpha1.WaitingReason{Reason: string(code), Jobs: c.waitFor[code]})
+	}
+	return all[:min(len(all), maxReasons)]
+}
 
 // CountJobs counts the jobs of each queue; refusals says why those wait that do.
 func CountJobs(jobs []*model.Job, refusals map[model.JobKey]*model.Refusal) map[*model.Queue]JobCounts {
@@ -216,6 +231,10 @@ func CountJobs(jobs []*model.Job, refusals map[model.JobKey]*model.Refusal) map[
 				counts.Running++
 			case refusals[job.Key] != nil:
 				counts.Waiting++
+				if counts.waitFor == nil {
+					counts.waitFor = map[model.Code]int32{}
+				}
+				counts.waitFor[refusals[job.Key].Code]++
 			}
 			counts.own += own
 			all[queue], own = counts, 0

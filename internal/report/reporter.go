@@ -31,14 +31,19 @@ const (
 
 // Reporter turns the state of jobs into writes: the differences from what the API server has, or has been sent.
 //
-// Invariant: for an unchanged cluster it writes nothing, but an event every half hour about each job that waits: see
-// repeatReason.
+// Invariant: for an unchanged cluster it writes nothing, but one event about each pod that waits, and one every half hour about
+// each job that waits: see repeatReason.
 type Reporter struct {
 	groups map[types.UID]sentStatus
 	pods   map[types.UID]sentCondition
-	// repeats are when the reason of the oldest waiting pod of a job is to be repeated, by its UID.
+	// repeats are when the reason of the oldest waiting pod of a job is to be repeated as an event, or said for the first time of
+	// another one, by its UID.
 	repeats map[types.UID]repeat
-	source  Source
+	// evictions are the last ones of members of groups below their minimum, by the UID of the group; ended are the pods that this
+	// process has ended, or of which it does not know who did, with the last call of Report that met them.
+	evictions map[types.UID]eviction
+	ended     map[types.UID]int
+	source    Source
 	// refused are the objects of which the API server refused a write, or that were to be deleted and are there, by UID.
 	refused *backoff.Backoff[types.UID]
 	// generation counts the calls of Report.
@@ -121,6 +126,7 @@ type sentCondition struct {
 func NewReporter(source Source) *Reporter {
 	return &Reporter{
 		groups: map[types.UID]sentStatus{}, pods: map[types.UID]sentCondition{}, repeats: map[types.UID]repeat{}, source: source,
+		evictions: map[types.UID]eviction{}, ended: map[types.UID]int{},
 		budget: budget{most: mostRepeated}, urgent: budget{most: mostUrgent},
 		refused: backoff.New[types.UID](backoff.Policy{Min: 10 * time.Second, Max: 10 * time.Minute}),
 	}
@@ -185,7 +191,7 @@ func (r *Reporter) reportGroup(job *model.Job, group *v1alpha1.PodGroup, refusal
 	if !known {
 		was = meta.IsStatusConditionTrue(current.Conditions, v1alpha1.ConditionScheduled)
 	}
-	wanted := groupStatus(job, group, current, was, refusal, r.source.Advice(job), metav1.NewTime(now).Rfc3339Copy())
+	wanted := groupStatus(job, group, current, was, refusal, r.source.Advice(job), r.evictionOf(groups.Stated(job), now), metav1.NewTime(now).Rfc3339Copy())
 	groups.StartedMinima(&wanted, groups.Stated(job), &v1alpha1.PodGroup{Spec: group.Spec, Status: current}, started, r.source.List)
 	groups.SetReservation(&wanted, r.source.Reservation(job))
 	r.setTopology(&wanted, job, current)
@@ -292,7 +298,7 @@ func urgent(current, wanted v1alpha1.PodGroupStatus) bool {
 	return current.Phase == "" || scheduledStatus(current) != scheduledStatus(wanted) ||
 		current.StartedMinMember != wanted.StartedMinMember ||
 		(current.DegradedSince == nil) != (wanted.DegradedSince == nil) || current.EvictedAt == nil && wanted.EvictedAt != nil ||
-		current.Reclaims < wanted.Reclaims ||
+		current.Reclaims < wanted.Reclaims || isEvicted(current) != isEvicted(wanted) ||
 		current.FinishedAt != nil && wanted.FinishedAt == nil ||
 		nodesChanged(current.Reservation, wanted.Reservation) || progress(wanted.Phase) > progress(current.Phase)
 }
@@ -384,5 +390,6 @@ func (r *Reporter) prune() {
 			r.refused.Reset(uid)
 		}
 	}
+	r.pruneEvictions()
 	maps.DeleteFunc(r.repeats, func(_ types.UID, next repeat) bool { return next.generation != r.generation })
 }

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -14,11 +15,11 @@ import (
 )
 
 // groupStatus returns the status a job's PodGroup is to have: a function of the live job, of why it waits (nil when it was not
-// refused) and what would let it start, of its PodGroup and the status it has, or was sent, and of whether it was whole: had
-// its minimum bound, and has had members left since.
+// refused) and what would let it start, of its PodGroup and the status it has, or was sent, of whether it was whole: had its
+// minimum bound, and has had members left since; and of the last eviction of its members, nil when none is known.
 func groupStatus(
 	job *model.Job, group *v1alpha1.PodGroup, current v1alpha1.PodGroupStatus, wasWhole bool, refusal *model.Refusal,
-	advice *v1alpha1.Advice, now metav1.Time,
+	advice *v1alpha1.Advice, last *eviction, now metav1.Time,
 ) v1alpha1.PodGroupStatus {
 	status := *current.DeepCopy()
 	status.WaitingSince = groups.WaitingSince(job, status.WaitingSince, refusal != nil, now)
@@ -34,20 +35,30 @@ func groupStatus(
 	status.Reclaims = groups.Reclaims(job)
 	status.DegradedSince = groups.DegradedSince(job, current, wasWhole, now)
 	status.ObservedGeneration = group.Generation
+	if !job.Finished() {
+		status.Queue = ""
+		if queue := job.InQueue(); queue != nil {
+			status.Queue = queue.Name
+		}
+	}
 	status.Members = int32(len(job.Tasks))
 	status.Placed = count(job, (*model.Task).IsBound)
 	status.Running = count(job, func(t *model.Task) bool { return t.Status == model.Running })
 	status.Succeeded = count(job, succeeded)
 	status.Failed = count(job, failed)
 
+	setEvicted(&status, job, last, group.Generation, now)
 	condition := scheduledCondition(job, refusal, wasWhole)
+	if evicted := evictedCondition(&status, job, refusal); evicted != nil && (condition == nil || condition.Status == metav1.ConditionFalse) {
+		condition, status.Advice = evicted, nil
+	}
 	if condition == nil && !wasWhole && meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionScheduled) {
 		condition = &metav1.Condition{
 			Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: ReasonRestarts,
 			Message: "no bound member is left; the gang starts again",
 		}
 	}
-	if condition != nil && !job.Finished() { // the condition of a job that has ended stays
+	if condition != nil && (!job.Finished() || condition.Reason == ReasonEvicted) { // the condition of a job that has ended stays
 		condition.ObservedGeneration = group.Generation
 		if job.Warning != "" {
 			condition.Message += "; " + job.Warning
@@ -57,7 +68,7 @@ func groupStatus(
 	}
 	setDegraded(&status, job, wasWhole && groups.Remains(job), refusal, group.Generation, now)
 	isScheduled := meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionScheduled)
-	status.Phase = phase(job, isScheduled, status.Phase)
+	status.Phase = phase(job, isScheduled, isEvicted(status) || job.Evicted, status.Phase)
 	status.FinishedAt = groups.FinishedAt(status.Phase, current.FinishedAt, now)
 	if job.Finished() && status.Phase == v1alpha1.PodGroupPending &&
 		meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionScheduled) == nil {
@@ -82,7 +93,7 @@ const maxConditions = 16
 // boundConditions drops conditions that others have added, the last ones first, where ours would make them more than the API
 // allows: it would refuse the whole status.
 func boundConditions(status *v1alpha1.PodGroupStatus) {
-	ours := []string{v1alpha1.ConditionScheduled, v1alpha1.ConditionDegraded, v1alpha1.ConditionReserved}
+	ours := []string{v1alpha1.ConditionScheduled, v1alpha1.ConditionDegraded, v1alpha1.ConditionReserved, v1alpha1.ConditionEvicted}
 	for i := len(status.Conditions) - 1; len(status.Conditions) > maxConditions; i-- {
 		if !slices.Contains(ours, status.Conditions[i].Type) {
 			status.Conditions = slices.Delete(status.Conditions, i, i+1)
@@ -102,12 +113,15 @@ func running(t *model.Task) bool { return t.Status == model.Running || t.Status 
 
 func counts(t *model.Task) bool { return t.Status.CountsTowardMinimum() }
 
-// phase returns the phase of the job. before is the phase it had, which a job that has ended keeps while its pods are deleted.
-func phase(job *model.Job, isScheduled bool, before v1alpha1.PodGroupPhase) v1alpha1.PodGroupPhase {
+// phase returns the phase of the job; evicted reports that the scheduler, or a user, has evicted members of it since it had its
+// minimum. before is the phase it had, which a job that has ended keeps while its pods are deleted.
+func phase(job *model.Job, isScheduled, evicted bool, before v1alpha1.PodGroupPhase) v1alpha1.PodGroupPhase {
 	hadEnded := before == v1alpha1.PodGroupSucceeded || before == v1alpha1.PodGroupFailed
 	switch {
 	case job.Finished() && len(job.Tasks) > 0 && job.FirstUnmetMinimum(succeeded) == nil:
 		return v1alpha1.PodGroupSucceeded
+	case job.Finished() && len(job.Tasks) > 0 && evicted && isToBeMadeAgain(job):
+		return v1alpha1.PodGroupPending
 	case job.Finished() && hadEnded:
 		return before
 	case job.Finished() && job.Count(failed) > 0:
@@ -124,9 +138,10 @@ func phase(job *model.Job, isScheduled bool, before v1alpha1.PodGroupPhase) v1al
 }
 
 // The reasons of conditions. A condition that is true has its type for a reason. Those of Scheduled=False are the codes of
-// refusals, and ReasonRestarts.
+// refusals, ReasonRestarts, and ReasonEvicted of a group whose members have not been made again.
 const (
 	ReasonScheduled = v1alpha1.ConditionScheduled
+	ReasonEvicted   = v1alpha1.ConditionEvicted
 	ReasonRestarts  = "StartsAgain"
 	ReasonEnded     = "Ended"
 )
@@ -146,6 +161,27 @@ func setDegraded(
 		}
 	}
 	setCondition(status, v1alpha1.ConditionDegraded, message, "the gang is not degraded any more", generation, now)
+}
+
+// evictedCondition returns the condition Scheduled of a group that was evicted and of which members have not been made again; nil
+// where it waits for something else.
+func evictedCondition(status *v1alpha1.PodGroupStatus, job *model.Job, refusal *model.Refusal) *metav1.Condition {
+	lacks := job.FirstUnmetMinimum((*model.Task).Exists)
+	if lacks == nil || !isEvicted(*status) || refusal != nil && refusal.Code != model.NotEnoughMembers {
+		return nil
+	}
+	words := strings.TrimPrefix(fmt.Sprintf("%s needs %d, %d exist", lacks.What(), lacks.Needs, lacks.Has), " ")
+	if refusal != nil {
+		words = refusal.String()
+	}
+	return &metav1.Condition{
+		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: ReasonEvicted,
+		Message: meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionEvicted).Message + "; " + words,
+	}
+}
+
+func isEvicted(status v1alpha1.PodGroupStatus) bool {
+	return meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionEvicted)
 }
 
 // setReserved sets the condition Reserved as the reservation of the status says.

@@ -35,6 +35,7 @@ func TestAdviceComesWithTheReasonAndGoesWithIt(t *testing.T) {
 	if counts[commit.CallGroupStatus] != 1 {
 		t.Errorf("the group was written %d times, want once", counts[commit.CallGroupStatus])
 	}
+	w.play(t.Context(), time.Minute) // the events of first refusals
 	if calls := w.play(t.Context(), 2*time.Minute); len(calls) != 0 {
 		t.Errorf("%d calls for an unchanged cluster", len(calls))
 	}

@@ -56,6 +56,7 @@ func (s *Scheduler) undoStart(ctx context.Context, job *model.Job, undo *lifecyc
 	s.options.Metrics.Undone(cause, len(undo.Members))
 	s.machine.Undo(now, job.Key, undo.Members)
 	s.state.Assume(undo.Decision(job.Key))
+	s.reporter.Ends(undo.Members)
 	s.write(now, s.history.Last()+1, report.Undone(job, undo.Why, undo.Members, now))
 }
 

@@ -89,6 +89,9 @@ func TestImplicitGroupIsToldOnItsPods(t *testing.T) {
 	if notes := events(calls, "FailedScheduling"); !slices.Equal(notes, []string{want["big-0"]}) {
 		t.Errorf("events %q", notes)
 	}
+	if first := kinds(w.play(t.Context(), time.Minute)); len(first) != 1 || first[commit.CallEvent] != 3 {
+		t.Errorf("calls %v, want an event of each other member's first refusal", first)
+	}
 	if later := w.play(t.Context(), time.Minute); len(later) != 0 {
 		t.Errorf("%d calls for an unchanged cluster, the first %+v", len(later), later[0])
 	}

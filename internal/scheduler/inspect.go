@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tutti-sched/tutti/internal/debugapi"
+	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -33,10 +34,36 @@ func (s *Scheduler) serveInspections(ctx context.Context, now time.Time) {
 		}
 		return framework.Order(snapshot, s.profile, &s.cache, jobs)
 	}
+	counts := func() map[*model.Queue]debugapi.QueueCounts {
+		all, asked := map[*model.Queue]debugapi.QueueCounts{}, map[*model.Queue]*model.Resources{}
+		for _, job := range snapshot.Jobs {
+			var requests model.Resources
+			for _, task := range job.Pending() {
+				requests.AddCapped(task.Request)
+			}
+			for queue := job.InQueue(); queue != nil; queue = queue.Above() {
+				if asked[queue] == nil {
+					asked[queue] = &model.Resources{}
+				}
+				asked[queue].AddCapped(requests)
+			}
+		}
+		for queue, jobs := range report.CountJobs(snapshot.Jobs, s.refusals) {
+			counts := debugapi.QueueCounts{RunningJobs: jobs.Running, WaitingJobs: jobs.Waiting}
+			for _, one := range jobs.WaitingFor() {
+				counts.WaitingFor = append(counts.WaitingFor, debugapi.WaitingReason(one))
+			}
+			if requests := asked[queue]; requests != nil {
+				counts.Asked = snapshot.Dimensions.List(*requests)
+			}
+			all[queue] = counts
+		}
+		return all
+	}
 	trees := func() []framework.Tree { return framework.Trees(snapshot, s.profile, &s.cache) }
 	for _, read := range s.inspections {
 		s.recoverPanic(ctx, partInspection, func() {
-			read(debugapi.Inspected{Snapshot: snapshot, Trail: s.cache.Trail(), Waiting: waiting, Trees: trees})
+			read(debugapi.Inspected{Snapshot: snapshot, Trail: s.cache.Trail(), Waiting: waiting, Counts: counts, Trees: trees})
 		})
 	}
 	s.inspections = nil

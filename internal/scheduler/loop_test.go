@@ -289,6 +289,9 @@ func TestWaitingGangIsToldOnceAndThenNothingIsWritten(t *testing.T) {
 	if c == nil || c.Reason != "InsufficientResources" || c.Message != "needs 3, 2 placed; 1 node lacks cpu; 1 member short of 1 cpu; closest: node n1, missing 1 cpu" {
 		t.Errorf("condition %+v", c)
 	}
+	if first := kinds(w.play(t.Context(), time.Minute)); len(first) != 1 || first[commit.CallEvent] != 2 {
+		t.Errorf("calls %v, want an event of each other member's first refusal", first)
+	}
 	if later := w.play(t.Context(), time.Minute); len(later) != 0 {
 		t.Errorf("%d calls for an unchanged cluster, the first %+v", len(later), later[0])
 	}

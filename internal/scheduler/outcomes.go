@@ -223,6 +223,8 @@ func (s *Scheduler) onEvictionOutcome(ctx context.Context, outcome *commit.Outco
 				s.state.Reclaimed(outcome.Victims)
 			}
 			s.write(now, outcome.Cycle, report.Preemption(outcome, s.state.Job, now)...)
+			s.reporter.Evicted(outcome, s.state.Job, now)
+			s.reports.debounce(now, reportEvery, reportEvery)
 		}
 	case commit.NominationFailed:
 		if !outcome.Superseded {

@@ -112,7 +112,7 @@ func TestADecisionIsOneLine(t *testing.T) {
 }
 
 // TestTheOldestMemberTellsWhyItsGangWaits: kubectl describe shows events and no messages of conditions. There is one for each
-// reason, about one member.
+// reason, about the oldest member, and one for each other member, about its first refusal.
 func TestTheOldestMemberTellsWhyItsGangWaits(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "1")
@@ -131,10 +131,15 @@ func TestTheOldestMemberTellsWhyItsGangWaits(t *testing.T) {
 	first := told(w.play(t.Context(), 30*time.Second))
 	w.member("big", 3)
 	second := told(w.play(t.Context(), 30*time.Second))
-	if want := `big-0 FailedScheduling: waits with its PodGroup "big": NotEnoughMembers: needs 4, 3 exist`; len(first) != 1 || !strings.HasPrefix(first[0], want) {
+	if want := `big-0 FailedScheduling: waits with its PodGroup "big": NotEnoughMembers: needs 4, 3 exist`; len(first) != 3 || !strings.HasPrefix(first[0], want) {
 		t.Errorf("the events are %q, want %s", first, want)
 	}
-	if want := `big-0 FailedScheduling: waits with its PodGroup "big": InsufficientResources: needs 4, 1 placed`; len(second) != 1 || !strings.HasPrefix(second[0], want) {
+	for i, name := range []string{"big-1", "big-2"} {
+		if want := name + ` FailedScheduling: waits with its PodGroup "big": NotEnoughMembers: needs 4, 3 exist`; len(first) == 3 && !strings.HasPrefix(first[1+i], want) {
+			t.Errorf("the events are %q, want %s", first, want)
+		}
+	}
+	if want := `big-0 FailedScheduling: waits with its PodGroup "big": InsufficientResources: needs 4, 1 placed`; len(second) != 2 || !strings.HasPrefix(second[0], want) || !strings.HasPrefix(second[1], "big-3 ") {
 		t.Errorf("the events are %q, want %s", second, want)
 	}
 }

@@ -50,6 +50,15 @@ func TestTheStatusOfAQueueFollowsAndRests(t *testing.T) {
 	w.gang("second", 2, 2)
 	w.play(t.Context(), 40*time.Second)
 	w.wantQueue("Active", "3", 1, 1)
+	status := w.queues[v1alpha1.DefaultQueue].Status
+	if at := status.CountedAt; at == nil || w.clock.Since(at.Time) > 40*time.Second || !slices.Equal(status.WaitingFor, []v1alpha1.WaitingReason{{Reason: "QueueLimit", Jobs: 1}}) {
+		t.Errorf("the queue says that its jobs wait for %v, counted at %v", status.WaitingFor, at)
+	}
+	for _, name := range []string{"first", "second"} {
+		if queue := w.groups[name].Status.Queue; queue != v1alpha1.DefaultQueue {
+			t.Errorf("group %s says that it is in queue %q", name, queue)
+		}
+	}
 	if later := w.play(t.Context(), 5*time.Minute); len(later) != 0 {
 		t.Errorf("%d calls at rest, the first %+v", len(later), later[0])
 	}

@@ -302,6 +302,7 @@ func (s *Scheduler) decide(ctx context.Context, r *runningCycle, decision model.
 	r.watch.Decided(&decision)
 	logDecision(ctx, &decision)
 	s.state.Assume(decision)
+	s.reporter.Ends(decision.Evictions)
 	s.options.Decided(decision)
 	s.options.Metrics.Decided(&decision)
 	job := r.snapshot.Job(decision.Job)

@@ -51,6 +51,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &schedulingv1alpha1.TopologyConstraintApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TopologyStatus"):
 		return &schedulingv1alpha1.TopologyStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("WaitingReason"):
+		return &schedulingv1alpha1.WaitingReasonApplyConfiguration{}
 
 	}
 	return nil

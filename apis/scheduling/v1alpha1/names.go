@@ -66,9 +66,24 @@ const (
 	// ConditionReserved says whether capacity is reserved for the gang. It is absent until that is so for the first time.
 	ConditionReserved = "Reserved"
 
+	// ConditionEvicted says whether members of the gang were evicted and its minimum has not been bound again since. Its reason says
+	// by what. It is absent until that is so for the first time.
+	ConditionEvicted = "Evicted"
+
 	// ConditionActive says on a Queue whether its jobs start.
 	ConditionActive = "Active"
 
 	// ConditionGuaranteeMet says on a Queue whether its jobs within its guarantee run.
 	ConditionGuaranteeMet = "GuaranteeMet"
+)
+
+// The reasons of ConditionEvicted while it is True.
+const (
+	// EvictedByPriority: for a job of the same queue with a higher priority.
+	EvictedByPriority = "ByPriority"
+	// EvictedByShare and EvictedByGuarantee: for a job of another queue, by the fair share or the guarantee of that queue.
+	EvictedByShare     = "ByShare"
+	EvictedByGuarantee = "ByGuarantee"
+	// EvictedByUser: another client than the scheduler has evicted them, as kubectl drain does.
+	EvictedByUser = "ByUser"
 )

@@ -20,6 +20,7 @@ import (
 // +kubebuilder:printcolumn:name="Placed",type=integer,JSONPath=`.status.placed`,description="Members bound to a node, those that succeeded included"
 // +kubebuilder:printcolumn:name="Running",type=integer,JSONPath=`.status.running`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Scheduled")].reason`,description="Why the group waits, or that it is scheduled"
+// +kubebuilder:printcolumn:name="Queue",type=string,JSONPath=`.status.queue`,description="The Queue that the group is in"
 // +kubebuilder:printcolumn:name="Waiting-Since",type=date,JSONPath=`.status.waitingSince`,description="For how long it has waited for capacity with all members that it needs",priority=1
 // +kubebuilder:printcolumn:name="Expected-Start",type=string,JSONPath=`.status.reservation.expectedStart`,description="When the capacity that is reserved for it is expected to be free",priority=1
 // +kubebuilder:printcolumn:name="Scheduler",type=string,JSONPath=`.spec.schedulerName`,priority=1

@@ -20,6 +20,7 @@ import (
 // +kubebuilder:printcolumn:name="Running",type=integer,JSONPath=`.status.running`,description="Jobs that hold capacity"
 // +kubebuilder:printcolumn:name="Waiting",type=integer,JSONPath=`.status.waiting`,description="Jobs that wait to start"
 // +kubebuilder:printcolumn:name="Guarantee-Met",type=string,JSONPath=`.status.conditions[?(@.type=="GuaranteeMet")].status`
+// +kubebuilder:printcolumn:name="Counted",type=date,JSONPath=`.status.countedAt`,description="How long ago the numbers were counted that are shown; they are written every 30 seconds at most"
 // +kubebuilder:printcolumn:name="Last-Start",type=date,JSONPath=`.status.lastStart`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="the name of a Queue has at most 63 characters, because pods and namespaces carry it as a label value"
@@ -124,13 +125,25 @@ type QueueStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000000
-	Waiting int32 `json:"waiting,omitempty"`
+	Waiting int32 `json:"waiting"`
+
+	// waitingFor is how many of them wait for which reason, that of their condition Scheduled: the first 64 reasons in order.
+	// +optional
+	// +listType=map
+	// +listMapKey=reason
+	// +kubebuilder:validation:MaxItems=64
+	WaitingFor []WaitingReason `json:"waitingFor,omitempty"`
 
 	// running is how many of its jobs hold capacity.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000000
-	Running int32 `json:"running,omitempty"`
+	Running int32 `json:"running"`
+
+	// countedAt is when the numbers of the status were counted that are written. They are written every 30 seconds at most, and not
+	// while they stay the same. Earlier versions do not write it.
+	// +optional
+	CountedAt *metav1.Time `json:"countedAt,omitempty"`
 
 	// lastStart is when a job of the queue, or of one below it, last started in its turn. Of queues that hold as much of their shares
 	// the one that started a job longest ago has the next turn. It may be some microseconds ahead, to order the starts of one moment.
@@ -146,6 +159,21 @@ type QueueStatus struct {
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
+}
+
+// WaitingReason is how many jobs wait for one reason.
+type WaitingReason struct {
+	// reason is why they wait, in one word.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Reason string `json:"reason"`
+
+	// jobs is how many do.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10000000
+	Jobs int32 `json:"jobs"`
 }
 
 // QueueList is a list of Queues.

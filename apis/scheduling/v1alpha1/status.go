@@ -34,7 +34,7 @@ const (
 	PodGroupSucceeded PodGroupPhase = "Succeeded"
 
 	// PodGroupFailed: no member lives, at least one failed, and fewer than minMember succeeded. New members lead back
-	// to Pending.
+	// to Pending. Members that were evicted have not failed: while no other one has, the group stays Pending.
 	PodGroupFailed PodGroupPhase = "Failed"
 )
 
@@ -55,6 +55,12 @@ type PodGroupStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	SchedulerName string `json:"schedulerName,omitempty"`
+
+	// queue is the Queue that the group is in: that of spec.queue, else the one that its oldest member or its namespace names, else
+	// default. It is not set while there is no Queue of that name, or no Queue at all. A group that has ended keeps it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Queue string `json:"queue,omitempty"`
 
 	// members is how many pods belong to the group, the finished ones included.
 	// +optional
@@ -172,8 +178,9 @@ type PodGroupStatus struct {
 	SmallestChange string `json:"smallestChange,omitempty"`
 
 	// conditions explain the phase. Scheduled says whether the gang has been started, and if not, why. Degraded says that it was
-	// started, and has fewer members than its minimum now. Reserved says that capacity is reserved for it. The last two are only
-	// there once they have been true.
+	// started, and has fewer members than its minimum now. Reserved says that capacity is reserved for it. Evicted says that members
+	// were evicted and the minimum has not been bound since; its reason is ByPriority, ByShare, ByGuarantee or ByUser. The last three
+	// are only there once they have been true.
 	// +optional
 	// +patchStrategy=merge
 	// +patchMergeKey=type

@@ -51,5 +51,5 @@ func (g *gang) waits() bool {
 		return g.byPods && m.Exist >= m.Needs && m.Bound < m.Needs && m.Running+m.Succeeded == 0
 	}
 	condition := meta.FindStatusCondition(g.group.Status.Conditions, v1alpha1.ConditionScheduled)
-	return m.Exist >= m.Needs && condition != nil && condition.Status == metav1.ConditionFalse && condition.Reason != notEnough
+	return m.Exist >= m.Needs && condition != nil && condition.Status == metav1.ConditionFalse && condition.Reason != notEnough && condition.Reason != v1alpha1.ConditionEvicted
 }

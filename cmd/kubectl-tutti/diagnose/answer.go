@@ -57,6 +57,12 @@ type Diagnosis struct {
 	// WaitingSince and DegradedSince are nil when they do not apply.
 	WaitingSince  *time.Time `json:"waitingSince,omitempty"`
 	DegradedSince *time.Time `json:"degradedSince,omitempty"`
+	// Queue is the Queue that a PodGroup is in; empty where the scheduler has written none, and for other kinds.
+	Queue string `json:"queue,omitempty"`
+	// Evicted says by whom and for whom its members were evicted, as the scheduler has written it, and EvictedAt when; empty and nil
+	// unless its minimum has not been bound again since.
+	Evicted   string     `json:"evicted,omitempty"`
+	EvictedAt *time.Time `json:"evictedAt,omitempty"`
 	// Turn is where it is in the order of the jobs that wait, as the scheduler says when it is asked; empty when that is not known.
 	Turn string `json:"turn,omitempty"`
 	// Topology is in which domains its members are; nil where the scheduler has said nothing of it.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -91,8 +92,11 @@ func readGang(namespace *Namespace, g *gang) *Diagnosis {
 	case g.group != nil:
 		status := &g.group.Status
 		a.SmallestChange, a.Advice, a.Reservation = smallestChange(status), status.Advice, status.Reservation
-		a.Topology = status.Topology
+		a.Topology, a.Queue = status.Topology, status.Queue
 		a.WaitingSince, a.DegradedSince = at(status.WaitingSince), at(status.DegradedSince)
+		if evicted := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionEvicted); evicted != nil && evicted.Status == metav1.ConditionTrue {
+			a.Evicted, a.EvictedAt = evicted.Reason+": "+evicted.Message, at(&evicted.LastTransitionTime)
+		}
 		a.diagnose(g.group)
 	case g.byPods:
 		a.Owner = g.owner

@@ -43,6 +43,8 @@ type Job struct {
 	Members int    `json:"members"`
 	Bound   int    `json:"bound"`
 	Running int    `json:"running"`
+	// Queue is the Queue that a PodGroup is in; empty where the scheduler has written none, and for other kinds.
+	Queue string `json:"queue,omitempty"`
 	// Reason and Message are the scheduler's; both are empty when it has reported nothing.
 	Reason         string `json:"reason,omitempty"`
 	Message        string `json:"message,omitempty"`
@@ -150,7 +152,7 @@ func jobOf(group *v1alpha1.PodGroup) Job {
 		Needs: int(group.Spec.MinMember), Members: int(status.Members), Bound: int(status.Placed), Running: int(status.Running),
 		Advice: status.Advice, SmallestChange: smallestChange(status), WaitingSince: at(status.WaitingSince), Created: group.CreationTimestamp.UTC(),
 	}
-	job.Topology = status.Topology
+	job.Topology, job.Queue = status.Topology, status.Queue
 	condition := groups.Explanation(status.Conditions)
 	if condition != nil {
 		job.Reason, job.Message = condition.Reason, condition.Message

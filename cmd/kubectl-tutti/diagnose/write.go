@@ -104,8 +104,14 @@ func (a *Diagnosis) rows(now time.Time) [][]printer.Cell {
 	if a.SmallestChange != "" {
 		rows = append(rows, []printer.Cell{{Text: "Smallest change"}, {Text: a.SmallestChange, Style: printer.Bold}})
 	}
+	if a.EvictedAt != nil {
+		add("Evicted", since(*a.EvictedAt, now)+", "+a.Evicted)
+	}
 	if a.WaitingSince != nil {
 		add("Waiting since", since(*a.WaitingSince, now)+", with all the members it needs")
+	}
+	if a.Queue != "" {
+		add("Queue", a.Queue)
 	}
 	if a.Turn != "" {
 		add("Turn", a.Turn)

@@ -24,6 +24,9 @@ type PodGroupStatusApplyConfiguration struct {
 	// schedulerName is the scheduler that has written the status. A group that names no scheduler and has no members any more
 	// belongs to it.
 	SchedulerName *string `json:"schedulerName,omitempty"`
+	// queue is the Queue that the group is in: that of spec.queue, else the one that its oldest member or its namespace names, else
+	// default. It is not set while there is no Queue of that name, or no Queue at all. A group that has ended keeps it.
+	Queue *string `json:"queue,omitempty"`
 	// members is how many pods belong to the group, the finished ones included.
 	Members *int32 `json:"members,omitempty"`
 	// placed is how many members are bound to a node, those that succeeded included, those that failed not.
@@ -79,8 +82,9 @@ type PodGroupStatusApplyConfiguration struct {
 	// smallestChange is the old form of advice.message. It is not written any more, and is removed in the next release.
 	SmallestChange *string `json:"smallestChange,omitempty"`
 	// conditions explain the phase. Scheduled says whether the gang has been started, and if not, why. Degraded says that it was
-	// started, and has fewer members than its minimum now. Reserved says that capacity is reserved for it. The last two are only
-	// there once they have been true.
+	// started, and has fewer members than its minimum now. Reserved says that capacity is reserved for it. Evicted says that members
+	// were evicted and the minimum has not been bound since; its reason is ByPriority, ByShare, ByGuarantee or ByUser. The last three
+	// are only there once they have been true.
 	Conditions []applyconfigurationsmetav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 
@@ -111,6 +115,14 @@ func (b *PodGroupStatusApplyConfiguration) WithObservedGeneration(value int64) *
 // If called multiple times, the SchedulerName field is set to the value of the last call.
 func (b *PodGroupStatusApplyConfiguration) WithSchedulerName(value string) *PodGroupStatusApplyConfiguration {
 	b.SchedulerName = &value
+	return b
+}
+
+// WithQueue sets the Queue field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Queue field is set to the value of the last call.
+func (b *PodGroupStatusApplyConfiguration) WithQueue(value string) *PodGroupStatusApplyConfiguration {
+	b.Queue = &value
 	return b
 }
 

@@ -30,8 +30,13 @@ type QueueStatusApplyConfiguration struct {
 	Share *v1.ResourceList `json:"share,omitempty"`
 	// waiting is how many of its jobs wait to start.
 	Waiting *int32 `json:"waiting,omitempty"`
+	// waitingFor is how many of them wait for which reason, that of their condition Scheduled: the first 64 reasons in order.
+	WaitingFor []WaitingReasonApplyConfiguration `json:"waitingFor,omitempty"`
 	// running is how many of its jobs hold capacity.
 	Running *int32 `json:"running,omitempty"`
+	// countedAt is when the numbers of the status were counted that are written. They are written every 30 seconds at most, and not
+	// while they stay the same. Earlier versions do not write it.
+	CountedAt *metav1.Time `json:"countedAt,omitempty"`
 	// lastStart is when a job of the queue, or of one below it, last started in its turn. Of queues that hold as much of their shares
 	// the one that started a job longest ago has the next turn. It may be some microseconds ahead, to order the starts of one moment.
 	LastStart *metav1.MicroTime `json:"lastStart,omitempty"`
@@ -86,11 +91,32 @@ func (b *QueueStatusApplyConfiguration) WithWaiting(value int32) *QueueStatusApp
 	return b
 }
 
+// WithWaitingFor adds the given value to the WaitingFor field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the WaitingFor field.
+func (b *QueueStatusApplyConfiguration) WithWaitingFor(values ...*WaitingReasonApplyConfiguration) *QueueStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithWaitingFor")
+		}
+		b.WaitingFor = append(b.WaitingFor, *values[i])
+	}
+	return b
+}
+
 // WithRunning sets the Running field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Running field is set to the value of the last call.
 func (b *QueueStatusApplyConfiguration) WithRunning(value int32) *QueueStatusApplyConfiguration {
 	b.Running = &value
+	return b
+}
+
+// WithCountedAt sets the CountedAt field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the CountedAt field is set to the value of the last call.
+func (b *QueueStatusApplyConfiguration) WithCountedAt(value metav1.Time) *QueueStatusApplyConfiguration {
+	b.CountedAt = &value
 	return b
 }
 

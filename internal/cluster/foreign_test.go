@@ -40,6 +40,29 @@ func reading(reading Reading) Event {
 	return Event{Kind: KindReading, Source: model.SourceCoscheduling, Reading: reading}
 }
 
+// TestALeaderWorkerSetIsNamedLater: a pod that has a node, and is in the group of another project, gets the labels of a
+// LeaderWorkerSet. The state holds the same as one that has seen only the last version.
+func TestALeaderWorkerSetIsNamedLater(t *testing.T) {
+	for what, changes := range map[string][]podOption{
+		"group": {annotation(groups.LWSExclusiveTopology, "rack"), label(groups.LWSGroupKey, "k")},
+		"set":   {label(groups.LWSGroupKey, "k"), label(groups.LWSName, "set")},
+	} {
+		for first := range changes { // which of the two comes later
+			before := []podOption{ofForeign("g"), on("n"), phase("Running"), changes[first]}
+			after := append([]podOption{changes[1-first]}, before...)
+			live := newState(node("n"), pod("a", before...), foreignSpec("g", 1, 2))
+			snap(t, live, start)
+			live.Apply(seen(pod("a", after...)))
+			fresh := newState(node("n"), pod("a", after...), foreignSpec("g", 1, 2))
+			got, want := snap(t, live, start).Job(foreignKey("g")), snap(t, fresh, start).Job(foreignKey("g"))
+			if !slices.Equal(got.Roles, want.Roles) || got.MinMember != want.MinMember || len(live.foreign.awaited) != len(fresh.foreign.awaited) {
+				t.Errorf("%s, label %d is first: minimum %d, roles %v, %v; want %d, %v, %v", what, first, got.MinMember, got.Roles,
+					live.foreign.awaited, want.MinMember, want.Roles, fresh.foreign.awaited)
+			}
+		}
+	}
+}
+
 // TestAForeignGroup is a job like an implicit one, with what its object says.
 func TestAForeignGroup(t *testing.T) {
 	s := newState(node("n"), pod("a", ofForeign("g")), pod("b", ofForeign("g"), on("n")), foreignSpec("g", 1, 2))

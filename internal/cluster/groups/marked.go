@@ -127,6 +127,13 @@ func isExclusive(job *model.Job) bool {
 	})
 }
 
+// SameSet reports whether two versions of a pod say the same of the LeaderWorkerSet that it is of, whichever mark names its group.
+func SameSet(a, b *corev1.Pod) bool {
+	_, before := a.Annotations[LWSExclusiveTopology]
+	_, after := b.Annotations[LWSExclusiveTopology]
+	return before == after && a.Labels[LWSGroupKey] == b.Labels[LWSGroupKey] && a.Labels[LWSName] == b.Labels[LWSName]
+}
+
 // lateWorkers are the roles of a group of a LeaderWorkerSet whose workers are made later.
 func lateWorkers(minMember int32) []model.Role {
 	return []model.Role{{Name: RoleWorker, MinMember: minMember - 1, MadeLater: true}}

@@ -40,6 +40,34 @@ func reading(reading Reading) Event {
 	return Event{Kind: KindReading, Source: model.SourceCoscheduling, Reading: reading}
 }
 
+// TestAMarkOfAnotherProjectThatIsNotFollowed is said once for a job, also when the pod has a node and is stripped, and not while a
+// PodGroup says what the mark would.
+func TestAMarkOfAnotherProjectThatIsNotFollowed(t *testing.T) {
+	const minMember, fraction = "scheduling.volcano.sh/group-min-member", "gpu-fraction"
+	s := newState(node("n"), foreignSpec("g", 1, 1), pod("a", annotation(minMember, "4")), pod("b", annotation(fraction, "0.5")),
+		pod("c", ofForeign("g"), annotation(fraction, "0.5"), annotation(minMember, "1")), pod("d", ofForeign("g"), annotation(fraction, "0.5")), pod("e"))
+	warns := func(what string, key model.JobKey, want string) {
+		t.Helper()
+		if got := snap(t, s, start).Job(key).Warning; got != want {
+			t.Errorf("%s: %q, want %q", what, got, want)
+		}
+	}
+	single := func(name string) model.JobKey {
+		return model.JobKey{Namespace: "ns", Name: name, Source: model.SourcePod}
+	}
+	whole := "the annotation gpu-fraction is not followed: the pod gets whole GPUs, as many as it requests"
+	alone := "the annotation scheduling.volcano.sh/group-min-member is not followed: the pod starts alone; " +
+		"for a gang name a group and set scheduling.tutti.dev/min-member"
+	warns("a minimum", single("a"), alone)
+	warns("a part of a GPU", single("b"), whole)
+	warns("in a group", foreignKey("g"), whole)
+	warns("none", single("e"), "")
+	s.Apply(seen(StripPod(pod("a", annotation(minMember, "4"), on("n"), phase("Running")))))
+	warns("it runs", single("a"), alone)
+	s.Apply(seen(pod("a", on("n"), phase("Running"))))
+	warns("without it", single("a"), "")
+}
+
 // TestALeaderWorkerSetIsNamedLater: a pod that has a node, and is in the group of another project, gets the labels of a
 // LeaderWorkerSet. The state holds the same as one that has seen only the last version.
 func TestALeaderWorkerSetIsNamedLater(t *testing.T) {

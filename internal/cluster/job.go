@@ -99,6 +99,7 @@ func (s *State) readJob(job *model.Job, group *v1alpha1.PodGroup) {
 		}
 		class, job.Warning = group.Spec.PriorityClassName, s.others.warning(job.Key)
 	}
+	job.Warning = joinNotes(job.Warning, groups.Unfollowed(job))
 	groups.Lower(job)
 	s.readTurn(job)
 	s.readClass(job, class)

@@ -16,12 +16,12 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// marks are what sources read of pods, topology is what is read of those that have not ended. indexes are the labels with the
-// index of a pod: that of one that has succeeded is not free for another one.
+// marks are what sources read of pods, further is what else annotations of those that have not ended say of their jobs. indexes
+// are the labels with the index of a pod: that of one that has succeeded is not free for another one.
 var (
-	marks    = groups.All().Marks()
-	topology = groups.TopologyAnnotations()
-	indexes  = model.IndexLabels()
+	marks   = groups.All().Marks()
+	further = slices.Concat(groups.TopologyAnnotations(), groups.UnfollowedAnnotations())
+	indexes = model.IndexLabels()
 )
 
 // StripPod returns what the state and kube-scheduler's plugins read of a pod, and nothing else: a cluster has many. A
@@ -130,7 +130,7 @@ func stripMeta(meta *metav1.ObjectMeta) metav1.ObjectMeta {
 func keepAnnotations(annotations map[string]string) map[string]string {
 	var kept map[string]string
 	for key, value := range annotations {
-		if isOwnAnnotation(key) || slices.Contains(marks.Annotations, key) || slices.Contains(topology, key) {
+		if isOwnAnnotation(key) || slices.Contains(marks.Annotations, key) || slices.Contains(further, key) {
 			if kept == nil {
 				kept = map[string]string{}
 			}

@@ -32,9 +32,14 @@ const (
 	ReasonConflictEnded = "IsolatedCPUConflictEnded"
 )
 
-// Bound is the event of a pod that was bound.
-func Bound(outcome *commit.Outcome, now time.Time) commit.Write {
-	return podEvent(outcome.Pod, corev1.EventTypeNormal, ReasonScheduled, "Bound to "+outcome.Node, now)
+// Bound is the event of a pod that was bound. That of a pod which is in no group has the warning about its job, which no condition
+// has; job is nil when it is gone meanwhile.
+func Bound(outcome *commit.Outcome, job *model.Job, now time.Time) commit.Write {
+	note := "Bound to " + outcome.Node
+	if job != nil && job.Key.IsPod() && job.Warning != "" {
+		note += "; " + job.Warning
+	}
+	return podEvent(outcome.Pod, corev1.EventTypeNormal, ReasonScheduled, note, now)
 }
 
 // Preempted is the event of a pod that was evicted for a job; job is nil when that one is gone meanwhile.

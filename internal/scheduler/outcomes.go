@@ -119,7 +119,7 @@ func (s *Scheduler) bound(outcome commit.Outcome, now time.Time) {
 	} else {
 		s.awaitWatch(outcome, now)
 	}
-	s.write(now, outcome.Cycle, report.Bound(&outcome, now))
+	s.write(now, outcome.Cycle, report.Bound(&outcome, s.state.Job(outcome.Job), now))
 }
 
 // awaitWatch takes note of a bind that only the watch can confirm, unless it has.

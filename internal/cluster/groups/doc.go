@@ -22,4 +22,5 @@
 //	whole.go           what a gang needs that was whole and has lost members
 //	status.go          what the status of a PodGroup keeps for the scheduler itself
 //	queue.go           the queue of a job
+//	unfollowed.go      annotations of other projects that are not followed
 package groups

@@ -27,7 +27,8 @@
 //	    It may stand still for a while, and its clock may be ahead or behind.
 //	  - world is kubelets, controllers and the disruption controller; plan is what users, nodes and chance do; tree is what
 //	    administrators do to Queues, foreign what operators of other projects write, late jobs of which they make a part later,
-//	    levels the labels by which nodes are in racks and blocks, where Config asks for them.
+//	    runs jobs of which all pods are made again once they have succeeded and are kept, levels the labels by which nodes are in
+//	    racks and blocks, where Config asks for them.
 //
 // # How it goes
 //
@@ -70,7 +71,7 @@
 //
 //	simulation.go, plan.go, shrink.go                                        a run, its steps, the shortest that fails
 //	queue.go, random.go                                                      events by time, chance by seed
-//	world.go, tree.go, foreign.go, late.go, levels.go, faults.go             users, nodes, kubelets, queues; what goes wrong
+//	world.go, tree.go, foreign.go, late.go, runs.go, levels.go, faults.go    users, nodes, kubelets, queues; what goes wrong
 //	server.go, serve.go, stream.go, travel.go                                the API server and the network
 //	process.go, sight.go, lease.go, filters.go, alarm.go                     one life of a replica
 //	judge.go, binds.go, gangs.go, parts.go, capacity.go, victims.go, loop.go, waits.go,

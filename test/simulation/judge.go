@@ -31,7 +31,9 @@ type invariantChecker struct {
 	started, hurt map[types.UID]bool
 	// decidedFor is the minimum of each group, by UID, as the process knew it that last decided to bind members.
 	decidedFor map[types.UID]int32
-	past       map[evictionLoop]bool
+	// run is the present run of each group, by UID.
+	run  map[types.UID]int
+	past map[evictionLoop]bool
 	// evictedBy is the life of the scheduler that last evicted pods for a job.
 	evictedBy map[model.JobKey]int
 	// namespaces are those of all jobs and pods that there have been, by name.
@@ -52,7 +54,7 @@ type podArrival struct {
 func newJudge(s *Simulation) *invariantChecker {
 	return &invariantChecker{
 		Simulation: s, came: map[types.UID]podArrival{}, shrunk: map[string]uint64{},
-		started: map[types.UID]bool{}, hurt: map[types.UID]bool{}, decidedFor: map[types.UID]int32{}, past: map[evictionLoop]bool{}, inPart: map[types.UID]time.Time{},
+		started: map[types.UID]bool{}, hurt: map[types.UID]bool{}, decidedFor: map[types.UID]int32{}, run: map[types.UID]int{}, past: map[evictionLoop]bool{}, inPart: map[types.UID]time.Time{},
 		evictedBy: map[model.JobKey]int{}, namespaces: map[string]string{},
 		ourVictims: map[types.UID]bool{}, robbed: map[types.UID]bool{}, written: map[types.UID]uint64{},
 	}
@@ -66,6 +68,9 @@ func (j *invariantChecker) decided(p *process, decision model.Decision) {
 	if p.groupOf(decision.Job) != nil && len(decision.Binds) > 0 {
 		for _, one := range p.partsOf(decision.Job) {
 			j.decidedFor[one.UID] = one.Spec.MinMember
+			if one.run != j.run[one.UID] { // it has not received yet that another run has ended, or that its pods are gone
+				j.hurt[one.UID], j.robbed[one.UID] = true, true
+			}
 		}
 	}
 	j.checkMinimum(p, decision)
@@ -171,6 +176,7 @@ func (j *invariantChecker) groupChanged(job model.JobKey, was, now *v1alpha1.Pod
 			delete(j.started, one.UID)
 			j.hurt[one.UID], j.robbed[one.UID] = true, true
 		}
+		j.noteRun(&one)
 		j.noteStart(&one)
 		j.notePart(&one)
 	}
@@ -210,6 +216,7 @@ func (j *invariantChecker) podChanged(was, now *corev1.Pod, c change) {
 	}
 	delete(j.inPart, its) // of an earlier attempt, which counts no more
 	for _, one := range j.server.partsOf(job) {
+		j.noteRun(&one)
 		j.noteStart(&one)
 		j.notePart(&one)
 	}

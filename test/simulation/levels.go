@@ -227,7 +227,7 @@ func (w *world) place(j *job, pod *corev1.Pod) {
 	}
 	used := map[string]bool{}
 	for _, other := range w.server.pods() {
-		if w.jobOf(other) == j && other.DeletionTimestamp == nil && other.Status.Phase != corev1.PodFailed {
+		if w.jobOf(other) == j && runOf(other) == runOf(pod) && other.DeletionTimestamp == nil && other.Status.Phase != corev1.PodFailed {
 			used[other.Labels[v1alpha1.LabelIndex]] = true
 		}
 	}

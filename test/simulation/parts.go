@@ -20,6 +20,8 @@ type part struct {
 	job model.JobKey
 	// role is empty for what is made first.
 	role string
+	// run is the first run of its group of which members count; those before it had ended.
+	run int
 	// pods are those among which its members are; runs are those of which one that runs shows that the part was whole.
 	pods, runs []*corev1.Pod
 }
@@ -34,7 +36,8 @@ func (p *part) key() partKey { return partKey{p.job, p.role} }
 
 // onePart is a gang all of which starts together.
 func onePart(job model.JobKey, group *v1alpha1.PodGroup, pods []*corev1.Pod) part {
-	return part{PodGroup: group, job: job, pods: pods, runs: pods}
+	pods, run := ofPresentRun(group, pods)
+	return part{PodGroup: group, job: job, run: run, pods: pods, runs: pods}
 }
 
 // partsOf returns the parts of a job, what is made first before those that are made later, whether these have members or

@@ -145,6 +145,7 @@ func (w *world) submitJob(d rng) {
 		w.chooseSource(d, j)
 	}
 	w.chooseTopology(j)
+	w.chooseRuns(j)
 	w.submit(d, j)
 }
 
@@ -204,7 +205,7 @@ func (w *world) deleteJob(d rng) {
 
 func (w *world) failSome(d rng) {
 	if name, ok := w.some(d, cluster.KindPod); ok && w.server.pod(name).Spec.NodeName != "" && !finished(w.server.pod(name)) {
-		w.server.changePod(name, "", func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodFailed })
+		w.server.changePod(name, "", func(pod *corev1.Pod) { w.end(pod, corev1.PodFailed) })
 	}
 }
 

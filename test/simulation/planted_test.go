@@ -96,6 +96,7 @@ func plantedBugs() []planted {
 	return []planted{
 		{"no plugin sees to the minimum", "I1", Config{Scheduler: without("gang")}},
 		{"a member is never let in, nor what is bound undone", "I2", Config{Faults: &Faults{}, Sabotage: refuseOneOf("g")}},
+		{"members of an ended run count for the next one", "I1", Config{Sabotage: hide(cluster.KindPod, hasNoEnd)}},
 		{"pods of other schedulers are not seen", "I3", Config{Sabotage: hide(cluster.KindPod, func(e *cluster.Event) bool {
 			return e.Pod.Spec.SchedulerName == "another"
 		})}},
@@ -186,6 +187,15 @@ func plantedBugs() []planted {
 		}}}},
 		{"a status is written all the time", "I29", Config{Sabotage: FaultInjection{Rogue: writeAlways}}},
 	}
+}
+
+// hasNoEnd takes from the event of a pod that has ended when it did.
+func hasNoEnd(event *cluster.Event) bool {
+	if finished(event.Pod) {
+		event.Pod = event.Pod.DeepCopy()
+		event.Pod.Status.StartTime = nil // where it is kept
+	}
+	return false
 }
 
 // freezes lets a scheduler that has just decided something stand still for longer than the Lease lasts.

@@ -86,7 +86,8 @@ func (j *invariantChecker) hasBegun(p *process, decision model.Decision) bool {
 		}
 		return p.place(pod)
 	}
-	m := countMembers(told.pods, group, before)
+	pods, _ := ofPresentRun(group, told.pods)
+	m := countMembers(pods, group, before)
 	needed := group.DeepCopy()
 	needed.Spec.MinMember = max(group.Spec.MinMember, group.Status.StartedMinMember, j.decidedFor[group.UID])
 	return m.All > 0 && m.Unmet(needed) != ""

@@ -104,7 +104,10 @@ func (p *process) lacking(told *expectation, job *model.Job) []*corev1.Pod {
 	needs := 1
 	if !job.Key.IsPod() {
 		group := groupFor(job.Key, told.pods, told.group)
-		if group == nil || len(group.Spec.Roles) > 0 || group.Spec.MinMember < 1 || countMembers(told.pods, group, told.place).All > 0 {
+		if group == nil || len(group.Spec.Roles) > 0 || group.Spec.MinMember < 1 {
+			return nil
+		}
+		if present, _ := ofPresentRun(group, told.pods); countMembers(present, group, told.place).All > 0 {
 			return nil
 		}
 		if policy := group.Spec.PreemptionPolicy; policy != nil && *policy == corev1.PreemptNever {

@@ -241,13 +241,14 @@ func (j *invariantChecker) mayHaveOverstayed(p *process, holder model.JobKey) bo
 // priorityOf is the priority of the job by its members that have not ended. used are those that a decision gives capacity, which
 // have none before it.
 func (p *process) priorityOf(job model.JobKey, used ...types.UID) int32 {
-	group := groupFor(job, p.pods(), p.groupOf)
+	pods := p.pods()
+	group := groupFor(job, pods, p.groupOf)
 	if group != nil {
-		all := onePart(job, group, p.pods()) // members of one that is made in parts have one priority
-		group = all.lowered(p.place, used)
+		all := onePart(job, group, pods) // members of one that is made in parts have one priority
+		group, pods = all.lowered(p.place, used), all.pods
 	}
 	var members []invariants.Ranked
-	for _, pod := range p.pods() {
+	for _, pod := range pods {
 		member := invariants.Ranked{Standing: invariants.Waits, Role: groups.Of(pod).Role}
 		switch {
 		case jobKeyOf(pod) != job || pod.Status.Phase == corev1.PodFailed || len(pod.Spec.SchedulingGates) > 0 || pod.DeletionTimestamp != nil:

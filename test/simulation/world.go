@@ -58,6 +58,7 @@ type job struct {
 	numbered bool
 	ended    bool
 	steps
+	attempts
 }
 
 func newWorld(s *Simulation) *world {
@@ -159,7 +160,7 @@ func (j *job) group() *v1alpha1.PodGroup {
 
 // makePod makes one pod of a job; role is empty where none are made later.
 func (w *world) makePod(j *job, role string) {
-	if j.ended {
+	if j.ended || j.run > 0 && w.server.jumped != j.jumped {
 		return
 	}
 	w.made++
@@ -184,6 +185,7 @@ func (w *world) makePod(j *job, role string) {
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1alpha1.AnnotationMinMember, fmt.Sprint(j.min))
 		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: j.name, UID: types.UID("controller-" + j.name), Controller: new(true)}}
 	}
+	j.markRun(pod)
 	if len(j.roles) > 0 {
 		pod.Labels[v1alpha1.LabelRole] = j.roles[w.made%len(j.roles)].Name
 	}
@@ -249,6 +251,9 @@ func (w *world) podChanged(before, now *corev1.Pod, deleted bool) {
 	}
 	if j := w.jobOf(now); j != nil && !deleted {
 		w.control(j, &was, now)
+		if finished(now) && !finished(&was) {
+			w.repeat(j)
+		}
 	}
 	if deleted || now.Status.Phase != was.Status.Phase || now.DeletionTimestamp != was.DeletionTimestamp {
 		w.countBudgets()
@@ -291,7 +296,7 @@ func (w *world) run(name string, uid types.UID) {
 	}
 	w.later(j.runs+w.random.span(0, time.Second), "a pod has done its work", func() {
 		if pod := w.server.pod(name); pod != nil && pod.UID == uid && pod.Status.Phase == corev1.PodRunning {
-			w.server.changePod(name, uid, func(pod *corev1.Pod) { pod.Status.Phase = phase })
+			w.server.changePod(name, uid, func(pod *corev1.Pod) { w.end(pod, phase) })
 		}
 	})
 }
@@ -302,7 +307,7 @@ func (w *world) replaceLost(lost *corev1.Pod) {
 		w.later(w.random.span(10*time.Millisecond, 2*time.Second), "a lost pod is created again", func() {
 			if role := stepOf(lost); j.first > 0 && w.isOfThisAttempt(j, lost) && w.living(j, role) < j.ofRole(role) {
 				w.makePod(j, role)
-			} else if j.first == 0 && w.living(j, "") < j.members {
+			} else if j.first == 0 && runOf(lost) == j.run && w.living(j, "") < j.members {
 				w.makePod(j, "")
 			}
 		})
@@ -313,7 +318,7 @@ func (w *world) replaceLost(lost *corev1.Pod) {
 func (w *world) living(j *job, role string) int {
 	n := 0
 	for _, pod := range w.server.pods() {
-		if j.first > 0 && (stepOf(pod) != role || !w.isOfThisAttempt(j, pod)) {
+		if runOf(pod) != j.run || j.first > 0 && (stepOf(pod) != role || !w.isOfThisAttempt(j, pod)) {
 			continue
 		}
 		if pod.Namespace == j.namespace && pod.Labels["job"] == j.name && pod.Status.Phase != corev1.PodFailed {

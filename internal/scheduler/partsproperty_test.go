@@ -92,8 +92,8 @@ type parts struct {
 	unknown bool
 	// whole are the parts that were whole when a step began, so that the process knows it, everWhole also those that it may not.
 	whole, everWhole map[string]bool
-	// wholeSince is since when all of a part is bound, noted whether that was so for as long as there was a cycle in it, in which
-	// the process takes note of it: there is one every five seconds.
+	// wholeSince is since when all of a part is bound and its object is read, noted whether that was so for as long as there was a
+	// cycle in it, in which the process takes note of it: there is one every five seconds.
 	wholeSince map[string]time.Time
 	noted      map[string]bool
 	// partSince is since when a part is bound in part.
@@ -278,7 +278,7 @@ func (p *parts) look() {
 	now := p.clock.Now()
 	for part, need := range p.kind.needs {
 		switch since := p.wholeSince[part]; {
-		case len(p.of(part, isBound)) < need && !(p.read && p.shows(part)):
+		case (len(p.of(part, isBound)) < need || !p.read) && !(p.read && p.shows(part)): // an object that is not read says no minimum
 			delete(p.wholeSince, part)
 		case since.IsZero():
 			p.wholeSince[part] = now

@@ -98,6 +98,9 @@ func (s *State) readJob(job *model.Job, group *v1alpha1.PodGroup) {
 			job.Invalid = &model.Refusal{Code: model.Malformed, Detail: fmt.Sprintf("PodGroup %s/%s could not be read: %s", group.Namespace, group.Name, why)}
 		}
 		class, job.Warning = group.Spec.PriorityClassName, s.others.warning(job.Key)
+		if job.Warning == "" && len(s.members[job.Key]) == 0 && !job.Finished() {
+			job.Warning = fmt.Sprintf("no pod names it: a pod does by the label %s: %s", v1alpha1.LabelPodGroup, job.Key.Name)
+		}
 	}
 	job.Warning = joinNotes(job.Warning, groups.Unfollowed(job))
 	groups.Lower(job)
@@ -141,6 +144,9 @@ func (s *State) readClass(job *model.Job, class string) {
 	job.SetPriority()
 	warning := ""
 	switch {
+	case class != "" && !ok && len(job.Tasks) == 0:
+		warning = fmt.Sprintf("PriorityClass %q does not exist", class)
+	case len(job.Tasks) == 0: // there is no priority of pods
 	case class != "" && !ok:
 		warning = fmt.Sprintf("PriorityClass %q does not exist; the priority is that of the pods: %d", class, job.Priority)
 	case ok && value > job.Priority:

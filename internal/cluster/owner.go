@@ -167,8 +167,9 @@ type owner struct {
 }
 
 // ownerOf returns the scheduler that a PodGroup belongs to: the one that it names; the one that has written its status, while
-// it has a member of that scheduler; that of its oldest member, living ones first; and when it has none, groups.Writer. The
-// scheduler is empty when there is none of these.
+// it has a member of that scheduler; that of its oldest member, living ones first; and when it has none, groups.Writer, or else
+// groups.DefaultScheduler, which says that it has none. Pods of kube-scheduler are no members of a group of Tutti's: one that has no
+// other pods has none.
 //
 // Invariant: the answer depends on the objects alone, and not on which scheduler asks.
 func (s *State) ownerOf(group *v1alpha1.PodGroup) owner {
@@ -177,8 +178,10 @@ func (s *State) ownerOf(group *v1alpha1.PodGroup) owner {
 	}
 	key, writer := groups.Key(group), group.Status.SchedulerName
 	first, holds := s.others.oldest(key), false
+	anyMember := len(s.members[key]) > 0
 	for _, other := range s.others.groups[key] {
 		holds = holds || other.scheduler == writer
+		anyMember = anyMember || other.scheduler != corev1.DefaultSchedulerName
 	}
 	for _, entry := range s.members[key] {
 		one := memberOf([3]model.JobKey{key}, entry.record.task.Pod)
@@ -187,8 +190,8 @@ func (s *State) ownerOf(group *v1alpha1.PodGroup) owner {
 			first = one
 		}
 	}
-	if holds || first == (member{}) {
-		return owner{groups.Writer(&group.Status), " of its status"}
+	if holds || !anyMember {
+		return owner{cmp.Or(groups.Writer(&group.Status), groups.DefaultScheduler), " of its status"}
 	}
 	return owner{first.scheduler, fmt.Sprintf(" of its oldest member %q", first.name)}
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -32,13 +33,14 @@ func TestAGroupHasOneScheduler(t *testing.T) {
 		// owner is the scheduler that has the group, waits why the members of the other one wait.
 		owner, waits string
 	}{
-		"no member yet":                 {[]any{group("g", 2)}, "", ""},
+		"no member yet":                 {[]any{group("g", 2)}, "tutti", ""},
 		"no member yet, but it says so": {[]any{group("g", 2, named("other"))}, "other", ""},
 		"a member of one":               {[]any{group("g", 2), pod("a", of("g"))}, "tutti", ""},
 		"a member of the other":         {[]any{group("g", 2), pod("a", of("g"), by("other"))}, "other", ""},
 		"a bound member of the other":   {[]any{group("g", 2), pod("a", of("g"), by("other"), on("n"))}, "other", ""},
 		"a finished member":             {[]any{group("g", 2), pod("a", of("g"), by("other"), on("n"), phase("Succeeded"))}, "other", ""},
-		"members of a third":            {[]any{group("g", 2), pod("a", of("g"), by("default-scheduler"))}, "", ""},
+		"pods of kube-scheduler":        {[]any{group("g", 2), pod("a", of("g"), by("default-scheduler"))}, "tutti", ""},
+		"members of a third":            {[]any{group("g", 2), pod("a", of("g"), by("third"))}, "", ""},
 		"members of both": {
 			[]any{group("g", 2), pod("a", of("g"), young), pod("b", of("g"), by("other"), old)}, "other",
 			`PodGroup "g" has the schedulerName "other" of its oldest member "b", its member "a" has "tutti"`,
@@ -73,7 +75,9 @@ func TestAGroupHasOneScheduler(t *testing.T) {
 			[]any{group("g", 2), pod("a", of("g"), young, phase("Failed")), pod("b", of("g"), by("other"), old, phase("Failed"))}, "other",
 			`PodGroup "g" has the schedulerName "other" of its oldest member "b", its member "a" has "tutti"`,
 		},
-		"another one's come in their place": {[]any{group("g", 2, writtenBy("tutti")), pod("b", of("g"), by("other"))}, "other", ""},
+		"another one's come after a word about no pods":             {[]any{group("g", 2, writtenBy("tutti"), was(v1alpha1.PodGroupPending)), pod("b", of("g"), by("other"))}, "other", ""},
+		"pods of kube-scheduler come in the place of another one's": {[]any{group("g", 2, writtenBy("other")), pod("b", of("g"), by("default-scheduler"))}, "other", ""},
+		"another one's come in their place":                         {[]any{group("g", 2, writtenBy("tutti")), pod("b", of("g"), by("other"))}, "other", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, scheduler := range []string{"tutti", "other"} {
@@ -169,8 +173,13 @@ func TestARunningGroupKeepsItsScheduler(t *testing.T) {
 	}
 	s.Apply(gone(pod("a", of("g"))))
 	effect := s.Apply(seen(group("g", 1, func(g *v1alpha1.PodGroup) { g.ResourceVersion = "10" })))
-	if snap(t, s, start).Job(ns("g")) != nil || !effect.Schedule {
-		t.Errorf("the group without a status is kept, while another scheduler's pod is all that names it: %+v", effect)
+	if job := snap(t, s, start).Job(ns("g")); job == nil || !strings.Contains(job.Warning, `"helper" has "default-scheduler"`) {
+		t.Errorf("the group is not told of its pods, which are kube-scheduler's: %+v, %+v", job, effect)
+	}
+	s.Apply(gone(pod("helper")))
+	s.Apply(seen(pod("later", of("g"), by("third"), created(start))))
+	if snap(t, s, start).Job(ns("g")) != nil {
+		t.Error("the group without a status is kept, while another scheduler's pod is all that names it")
 	}
 }
 

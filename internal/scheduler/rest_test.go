@@ -194,7 +194,7 @@ func TestMembersThatComeAreSaidSoon(t *testing.T) {
 	w.gang("mpi", 0, 4)
 	w.play(t.Context(), time.Second)
 	said := func() string { return w.condition("mpi").Message }
-	if said() != "needs 4, 0 exist" {
+	if said() != "needs 4, 0 exist; no pod names it: a pod does by the label scheduling.tutti.dev/pod-group: mpi" {
 		t.Fatalf("said at first: %s", said())
 	}
 	for i := range 3 {
@@ -210,8 +210,9 @@ func TestMembersThatComeAreSaidSoon(t *testing.T) {
 	}
 }
 
-// TestGroupsOfOtherSchedulersAreLeftAlone: nothing is written about a group before it has a member of ours, nor about one that
-// has another scheduler, whatever its members do. Only the pod of ours that names it says why it waits.
+// TestGroupsOfOtherSchedulersAreLeftAlone: nothing is written about a group that has another scheduler, whatever its members do.
+// Only the pod of ours that names it says why it waits. A group that no pod names yet says so, once; where no scheduler is named,
+// by the scheduler of the default name alone.
 func TestGroupsOfOtherSchedulersAreLeftAlone(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "8")
@@ -231,6 +232,13 @@ func TestGroupsOfOtherSchedulersAreLeftAlone(t *testing.T) {
 		w.pod(pod)
 	}
 	their(0, func(*corev1.Pod) {})
+	if got := kinds(w.play(t.Context(), time.Minute)); got[commit.CallGroupStatus] != 1 || got[commit.CallPodCondition] > 0 {
+		t.Errorf("a group without pods: %v, want one status", got)
+	}
+	if status := w.groups["new"].Status; status.Phase != v1alpha1.PodGroupPending || status.SchedulerName != "tutti" ||
+		!strings.HasPrefix(w.condition("new").Message, "needs 1, 0 exist; no pod names it") {
+		t.Errorf("without pods: %+v", status)
+	}
 	calls := w.play(t.Context(), time.Minute)
 	their(0, func(pod *corev1.Pod) { pod.Spec.NodeName = "n1" })
 	their(1, func(pod *corev1.Pod) { pod.Spec.NodeName, pod.Status.Phase = "n1", corev1.PodRunning })

@@ -23,10 +23,7 @@ func (t *Placer) noDomain(tie *levelTie, settled []topologyDomain) *model.Refusa
 	slices.SortStableFunc(sets, func(a, b domainSet) int { return cmp.Compare(a.lacks, b.lacks) })
 	total := t.together(tie, level, settled)
 	var b strings.Builder
-	fmt.Fprintf(&b, "needs %d in one %s", tie.needs, level.Level)
-	if roles := tie.shared.Roles; roles != nil {
-		fmt.Fprintf(&b, " (role %s)", strings.Join(roles, ", "))
-	}
+	b.WriteString("needs " + tie.part())
 	if size := tie.sliceSize(); size > 0 {
 		fmt.Fprintf(&b, ", in slices of %d", size)
 	}
@@ -146,22 +143,101 @@ func (t *Placer) noSlices(m *slicedMembers, settled []topologyDomain, room model
 		return nil
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "needs %d", needs)
+	b.WriteString("needs " + m.part())
+	slices.SortStableFunc(cells.parts, func(a, b *cell) int { return cmp.Compare(b.holds, a.holds) })
+	widest := m.entries[0].domains
+	nameDomains(&b, widest, len(cells.parts), "", func(i int) (int, int64) { return cells.parts[i].domain, cells.parts[i].holds })
+	size := cells.size // of the largest slices, of which the last one may be smaller
+	fits, smaller := cells.slots(size), needs%size
+	if smaller > 0 && cells.rest(size) >= smaller {
+		fits++
+	}
+	all, noun := (needs+size-1)/size, "slices"
+	if all == 1 {
+		noun = "slice"
+	}
+	fmt.Fprintf(&b, "; all together for %d of %d %s", fits, all, noun)
+	if len(m.entries) > 1 {
+		fmt.Fprintf(&b, " of %d", size)
+	}
+	if none := widest.Unlabelled(); none > 0 {
+		fmt.Fprintf(&b, "; nodes without a label of this level: %d", none)
+	}
+	return &model.Refusal{Code: model.NoDomainFits, Detail: b.String(), Needs: needs, Has: cells.holds, Evictable: true}
+}
+
+// noChoice refuses members of which those that share a domain have one by themselves. It names the parts and the domains of their
+// levels.
+func (t *Placer) noChoice(required []levelTie, settled []topologyDomain) *model.Refusal {
+	var parts []string
+	var domains strings.Builder
+	named := map[string]bool{}
+	for i := range required {
+		tie := &required[i]
+		if tie.needs == 0 {
+			continue
+		}
+		parts = append(parts, tie.part())
+		level := t.session.Domains(tie.shared.Level)
+		if named[level.Level] {
+			continue
+		}
+		named[level.Level] = true
+		most := ""
+		if len(tie.shapes) > 1 {
+			most = "at most "
+		}
+		if len(named) > 1 {
+			domains.WriteString("; of the level " + level.Level)
+		}
+		fits := t.sumOfAll(tie, level, settled)
+		roomiest := descending(fits)
+		nameDomains(&domains, level, len(roomiest), most, func(i int) (int, int64) { return roomiest[i], fits[roomiest[i]] })
+	}
+	for i := range t.sliced {
+		parts = append(parts, t.sliced[i].part())
+	}
+	words := "each level of its topology has a domain with capacity for the members that share it"
+	if len(parts) > 0 {
+		words = "needs " + strings.Join(parts, ", ") + domains.String()
+	}
+	switch alike := sameShape(t.members); {
+	case !alike && len(parts) > 1:
+		words += "; each request of each part by itself has capacity"
+	case !alike:
+		words += "; each request by itself has capacity"
+	case len(parts) > 1:
+		words += "; each part by itself has capacity"
+	}
+	return &model.Refusal{
+		Code: model.NoDomainFits, Needs: int64(t.job.MinMember), Evictable: true, Detail: words + "; no choice of domains has a place for all of them",
+	}
+}
+
+// part says what a tie needs: "3 in one rack (role worker)".
+func (tie *levelTie) part() string {
+	return fmt.Sprintf("%d in one %s%s", tie.needs, tie.shared.Level, ofRoles(tie.shared))
+}
+
+// part says what slices need: "40 in slices of 16, each in one rack (role worker)".
+func (m *slicedMembers) part() string {
+	words := fmt.Sprint(len(m.tasks))
 	for i, entry := range m.entries {
 		joint := " in"
 		if i > 0 {
 			joint = ", and in"
 		}
-		fmt.Fprintf(&b, "%s slices of %d, each in one %s", joint, entry.shared.SliceSize, entry.shared.Level)
+		words += fmt.Sprintf("%s slices of %d, each in one %s", joint, entry.shared.SliceSize, entry.shared.Level)
 	}
-	slices.SortStableFunc(cells.parts, func(a, b *cell) int { return cmp.Compare(b.holds, a.holds) })
-	widest := m.entries[0].domains
-	nameDomains(&b, widest, len(cells.parts), "", func(i int) (int, int64) { return cells.parts[i].domain, cells.parts[i].holds })
-	fmt.Fprintf(&b, "; all together for %d", cells.holds)
-	if none := widest.Unlabelled(); none > 0 {
-		fmt.Fprintf(&b, "; nodes without a label of this level: %d", none)
+	return words + ofRoles(m.entries[0].shared)
+}
+
+// ofRoles names the roles of an entry; empty where it is about all members.
+func ofRoles(shared *model.TopologyConstraint) string {
+	if shared.Roles == nil {
+		return ""
 	}
-	return &model.Refusal{Code: model.NoDomainFits, Detail: b.String(), Needs: needs, Has: cells.holds, Evictable: true}
+	return " (role " + strings.Join(shared.Roles, ", ") + ")"
 }
 
 // minimumOf returns how many of those members the minimum, and those of the roles, need at least.

@@ -81,17 +81,7 @@ func (t *Placer) placeByTopology(room model.CapacityKind) (placed, possible bool
 			return false, others, refusal
 		}
 	}
-	return false, !parts.impossible(), t.noChoice()
-}
-
-// noChoice refuses members of which those that share a domain have one by themselves.
-func (t *Placer) noChoice() *model.Refusal {
-	each := ""
-	if !sameShape(t.members) {
-		each = ", those of each request by themselves"
-	}
-	return &model.Refusal{Code: model.NoDomainFits, Needs: int64(t.job.MinMember), Evictable: true, Detail: "each level of its topology has a domain with " +
-		"capacity for the members that share it" + each + "; no choice of these domains has a place for all of them"}
+	return false, !parts.impossible(), t.noChoice(required, settled)
 }
 
 // triedAll reports whether every choice of domains was tried, or numbers decide, so that the job cannot start at all.

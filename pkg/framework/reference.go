@@ -64,7 +64,7 @@ func (s *Session) chooseUncached(
 		refusal := all.checks.check(node)
 		if lacking := s.Snapshot.Dimensions.For(task).InsufficientResource(node, task.Request, room); lacking >= 0 {
 			if refusal = s.explainShortage(task, node, lacking, room); refusal == nil {
-				refusal = s.lacking(task, lacking)
+				refusal = s.lacking(task, lacking, hasNone(node, lacking))
 			}
 		}
 		why.Add(refusal)

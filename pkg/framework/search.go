@@ -298,27 +298,39 @@ func (s *Session) explain(
 	tally := &model.NodeDiagnosis{}
 	tally.Merge(&answer.ruledOut)
 	dimensions := s.Snapshot.Dimensions.For(task)
-	lack := make([]int, dimensions.Len()) // how many nodes lack it, for they are many
+	lack, absent := make([]int, dimensions.Len()), make([]int, dimensions.Len()) // how many nodes lack it, and of these have none
+	refused := func(node *model.Node) *model.Refusal {
+		if refusal := order.checks.check(node); refusal != nil {
+			return refusal
+		}
+		return question.check(node)
+	}
 	var near closestFit
 	for _, node := range answer.candidates {
-		if lacking := dimensions.InsufficientResource(node, task.Request, room); lacking >= 0 {
-			near.observe(node, task.Request, room)
-			if shortage := s.explainShortage(task, node, lacking, room); shortage != nil {
-				tally.Add(shortage)
-			} else {
-				lack[lacking]++
-			}
+		lacking := dimensions.InsufficientResource(node, task.Request, room)
+		if lacking < 0 {
+			tally.Add(refused(node))
 			continue
 		}
-		refusal := order.checks.check(node)
-		if refusal == nil {
-			refusal = question.check(node)
+		none := hasNone(node, lacking)
+		if !none {
+			near.observe(node, task.Request, room, refused)
 		}
-		tally.Add(refusal)
+		if shortage := s.explainShortage(task, node, lacking, room); shortage != nil {
+			tally.Add(shortage)
+			continue
+		}
+		lack[lacking]++
+		if none {
+			absent[lacking]++
+		}
 	}
 	for position, nodes := range lack {
-		if nodes > 0 {
-			tally.AddN(s.lacking(task, position), nodes)
+		if full := nodes - absent[position]; full > 0 {
+			tally.AddN(s.lacking(task, position, false), full)
+		}
+		if absent[position] > 0 {
+			tally.AddN(s.lacking(task, position, true), absent[position])
 		}
 	}
 	near.addTo(dimensions, tally, lack, task.Request, room)
@@ -329,16 +341,26 @@ func noNodes() *model.Refusal {
 	return &model.Refusal{Code: model.NodesFiltered, Detail: "the cluster has no nodes"}
 }
 
-// lacking returns the refusal of a node that lacks one resource of a task's request, made once for the names that nodes offer.
-func (s *Session) lacking(task *model.Task, position int) *model.Refusal {
-	refusal := func(name corev1.ResourceName) *model.Refusal {
-		return &model.Refusal{Code: model.InsufficientResources, Detail: string(name), Evictable: true}
+// hasNone reports whether a node has nothing of a device, whatever runs on it.
+func hasNone(node *model.Node, position int) bool {
+	return position > model.Pods && node.Allocatable.At(position) <= 0
+}
+
+// lacking returns the refusal of a node that lacks one resource of a task's request, or has nothing of it at all, made once for
+// the names that nodes offer.
+func (s *Session) lacking(task *model.Task, position int, absent bool) *model.Refusal {
+	refusal := func(name corev1.ResourceName, absent bool) *model.Refusal {
+		return &model.Refusal{Code: model.InsufficientResources, Detail: string(name), Absent: absent, Evictable: true}
 	}
 	if position == model.Unoffered {
-		return refusal(s.Snapshot.Dimensions.For(task).Name(position))
+		return refusal(s.Snapshot.Dimensions.For(task).Name(position), absent)
 	}
 	for len(s.lacks) < s.Snapshot.Dimensions.Len() {
-		s.lacks = append(s.lacks, refusal(s.Snapshot.Dimensions.Name(len(s.lacks))))
+		name := s.Snapshot.Dimensions.Name(len(s.lacks))
+		s.lacks = append(s.lacks, [2]*model.Refusal{refusal(name, false), refusal(name, true)})
 	}
-	return s.lacks[position]
+	if absent {
+		return s.lacks[position][1]
+	}
+	return s.lacks[position][0]
 }

@@ -87,7 +87,7 @@ type Session struct {
 	decided bool
 	wake    time.Time
 	cache   *Cache
-	lacks   []*model.Refusal
+	lacks   [][2]*model.Refusal
 	// reach is for which jobs the verdict holds that is being found.
 	reach Reach
 	// pluginTimings are what is measured of plugins; nil when nothing is.

@@ -97,7 +97,7 @@ func (st *Statement) assign(task *model.Task, node *model.Node, room model.Capac
 		if refusal := st.session.explainShortage(task, node, lacking, room); refusal != nil {
 			return refusal
 		}
-		return st.session.lacking(task, lacking)
+		return st.session.lacking(task, lacking, hasNone(node, lacking))
 	}
 	op := operation{task: task}
 	if status == model.Allocated {

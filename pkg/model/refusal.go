@@ -74,6 +74,8 @@ type Refusal struct {
 	Detail string
 	// Needs and Has are the numbers behind the reason, in the unit of Detail; both are zero when there are none.
 	Needs, Has int64
+	// Absent reports, for the refusal of a node that lacks the resource Detail, that it has nothing of it at all.
+	Absent bool
 	// Evictable reports whether an eviction could change the result.
 	Evictable bool
 	// Transient reports whether the result may change within seconds although nothing in the cluster changes: it came from
@@ -88,9 +90,9 @@ type Refusal struct {
 	// place; most frequent first.
 	NodeReasons []NodeReason
 	// Unmet is the request, such as "8 nvidia.com/gpu", of each member without a place for the resource that most nodes lack;
-	// empty when the requests differ, or when the reason is not capacity. ClosestNode is the node with the smallest shortage,
-	// and the amount: "n7: 3 nvidia.com/gpu"; empty when unknown.
-	Unmet, ClosestNode string
+	// empty when the requests differ, or when the reason is not capacity. Closest says which node has the smallest shortage:
+	// "closest: node n7, missing 3 nvidia.com/gpu", or that no node is large enough; empty when unknown.
+	Unmet, Closest string
 	// Note is additional information for the user, such as that capacity is reserved; empty when there is none.
 	Note string
 }
@@ -99,6 +101,8 @@ type Refusal struct {
 type NodeReason struct {
 	Code   Code
 	Detail string
+	// Absent reports that they have nothing of the resource Detail; otherwise it is in use on them.
+	Absent bool
 	Nodes  int
 }
 
@@ -155,16 +159,17 @@ const maxCauses = 6
 func (r *Refusal) short() string {
 	var words string
 	switch missing := r.Needs - r.Has; {
-	case r.ClosestNode == "":
-		return ""
 	case r.Unmet == "" || missing <= 0:
-		return "closest: node " + r.ClosestNode
+		return r.Closest
 	case missing == 1:
 		words = "1 member short of " + r.Unmet
 	default:
 		words = fmt.Sprintf("%d members short of %s each", missing, r.Unmet)
 	}
-	return words + "; closest: node " + r.ClosestNode
+	if r.Closest != "" {
+		words += "; " + r.Closest
+	}
+	return words
 }
 
 // WithNote returns the refusal with one more note.
@@ -198,13 +203,18 @@ func rolePhrase(detail string) string {
 	return " (" + detail + ")"
 }
 
-// String returns "31 nodes lack nvidia.com/gpu" or "4 nodes: untolerated taint {gpu: true}".
+// String returns "31 nodes lack nvidia.com/gpu", "8 nodes have no nvidia.com/gpu" or "4 nodes: untolerated taint {gpu: true}".
 func (c NodeReason) String() string {
 	nodes, lack := "nodes", "lack"
-	switch c.Nodes {
-	case 0:
+	if c.Absent {
+		lack = "have no"
+	}
+	switch {
+	case c.Nodes == 0:
 		return c.Detail
-	case 1:
+	case c.Nodes == 1 && c.Absent:
+		nodes, lack = "node", "has no"
+	case c.Nodes == 1:
 		nodes, lack = "node", "lacks"
 	}
 	if c.Code == InsufficientResources && !strings.Contains(c.Detail, " ") { // else it is not only a resource name
@@ -220,13 +230,14 @@ type NodeDiagnosis struct {
 	evictable bool
 	// expires is true once a counted refusal is transient.
 	expires bool
-	// asks and nearest are Refusal.Unmet and Refusal.ClosestNode.
-	asks, nearest string
+	// asks and closest are Refusal.Unmet and Refusal.Closest.
+	asks, closest string
 }
 
 type diagnosisKey struct {
 	code   Code
 	detail string
+	absent bool
 }
 
 // Add adds one node's refusal; nil counts nothing.
@@ -240,7 +251,7 @@ func (t *NodeDiagnosis) AddN(r *Refusal, nodes int) {
 	if t.counts == nil {
 		t.counts = map[diagnosisKey]int{}
 	}
-	t.counts[diagnosisKey{r.Code, r.Detail}] += nodes
+	t.counts[diagnosisKey{r.Code, r.Detail, r.Absent}] += nodes
 	t.evictable = t.evictable || r.Evictable
 	t.expires = t.expires || r.Transient
 }
@@ -257,20 +268,27 @@ func (t *NodeDiagnosis) Merge(other *NodeDiagnosis) {
 	t.expires = t.expires || other.expires
 }
 
-// SetShortage sets Refusal.Unmet and Refusal.ClosestNode.
-func (t *NodeDiagnosis) SetShortage(asks, nearest string) { t.asks, t.nearest = asks, nearest }
+// SetShortage sets Refusal.Unmet and Refusal.Closest.
+func (t *NodeDiagnosis) SetShortage(asks, closest string) { t.asks, t.closest = asks, closest }
 
 // Evictable reports whether an eviction could change a counted refusal.
 func (t *NodeDiagnosis) Evictable() bool { return t.evictable }
 
-// Causes returns the counts, most frequent first, ties by code and detail.
+// Causes returns the counts, most frequent first, ties by code and detail, those in use first.
 func (t *NodeDiagnosis) Causes() []NodeReason {
 	causes := make([]NodeReason, 0, len(t.counts))
 	for key, n := range t.counts {
-		causes = append(causes, NodeReason{Code: key.code, Detail: key.detail, Nodes: n})
+		causes = append(causes, NodeReason{Code: key.code, Detail: key.detail, Absent: key.absent, Nodes: n})
 	}
 	slices.SortFunc(causes, func(a, b NodeReason) int {
-		return cmp.Or(cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Detail, b.Detail))
+		order := cmp.Or(cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Detail, b.Detail))
+		if order == 0 && a.Absent != b.Absent {
+			order = 1
+			if b.Absent {
+				order = -1
+			}
+		}
+		return order
 	})
 	return causes
 }
@@ -280,7 +298,7 @@ func (t *NodeDiagnosis) Causes() []NodeReason {
 func (t *NodeDiagnosis) Refusal(needs, has int64, detail string) *Refusal {
 	r := &Refusal{
 		Code: NodesFiltered, Detail: detail, Needs: needs, Has: has, Evictable: t.evictable, Transient: t.expires, NodeReasons: t.Causes(),
-		Unmet: t.asks, ClosestNode: t.nearest,
+		Unmet: t.asks, Closest: t.closest,
 	}
 	for _, cause := range r.NodeReasons {
 		if cause.Code == InsufficientResources {

@@ -18,8 +18,8 @@ import (
 // This file finds what the scheduler cannot say: whether one leads, and why the pods of a group are not made. It asks the API
 // server, and says nothing of what the user may not read.
 
-// findUnsaid adds notes to the jobs: whether a scheduler leads, to the first of them that has not been looked at, and why there are
-// no pods, to a PodGroup that no pod names.
+// findUnsaid adds notes to the jobs: whether a scheduler leads, to the first of them that has not been looked at, and why there
+// are no pods, to a PodGroup that no pod names.
 func (k *endpointFlags) findUnsaid(ctx context.Context, jobs ...*diagnose.Diagnosis) {
 	asked := false
 	for _, of := range jobs {
@@ -61,7 +61,7 @@ func (k *endpointFlags) typed() kubernetes.Interface {
 	return client
 }
 
-// whyNoPods says why each of the Jobs that match has made no pods: it is suspended, has ended, or the API server refuses its pods.
+// whyNoPods says why each of the Jobs that match has made no pods: it is suspended, or the API server refuses its pods.
 func (k *endpointFlags) whyNoPods(ctx context.Context, namespace string, matches func(*batchv1.Job) bool) (notes []string) {
 	client := k.typed()
 	if client == nil {

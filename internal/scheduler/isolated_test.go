@@ -134,7 +134,7 @@ func TestAgentThatIsGoneGetsNoIsolatedPods(t *testing.T) {
 		t.Fatalf("%d binds without an agent", n)
 	}
 	if refusal := w.loop.refusals[model.JobKey{Namespace: "default", Name: "p", Source: model.SourcePod}]; refusal == nil ||
-		!strings.Contains(refusal.String(), "isolcpu agent not ready") {
+		!strings.Contains(refusal.String(), "isolcpu agent not ready: its Lease isolcpu-NODE is missing or has expired, or is not where --agent-lease-namespace looks") {
 		t.Errorf("it waits because %s", refusal)
 	}
 	renew()

@@ -255,8 +255,8 @@ func (a *Diagnosis) mislabelledPods(namespace *Namespace) []string {
 	return notes
 }
 
-// unknownGroup returns kind and name of the group that the pod names, where that does not exist; empty where it does, or that is not
-// known: groups of other projects are not read by everybody, and the scheduler says it of their pods.
+// unknownGroup returns kind and name of the group that the pod names, where that does not exist; empty where it does, or that is
+// not known: not every user may read groups of other projects, and the scheduler says it of their pods.
 func (n *Namespace) unknownGroup(pod *corev1.Pod) (kind, name string) {
 	key := n.jobOf(pod)
 	switch condition := waits(pod); {

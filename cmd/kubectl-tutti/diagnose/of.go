@@ -67,7 +67,8 @@ func diagnoseForeign(namespace *Namespace, kind Kind, name string) *Diagnosis {
 	return nil
 }
 
-// diagnoseEmpty diagnoses a group of another project that no pod names, of that kind or of any; nil when no object of one is known.
+// diagnoseEmpty diagnoses a group of another project that no pod names, of that kind or of any; nil when no object of one is
+// known.
 func diagnoseEmpty(namespace *Namespace, kind Kind, name string) *Diagnosis {
 	for _, spec := range namespace.Foreign {
 		if spec.Name == name && !spec.NoGang && (kind == Any || string(kind) == spec.Source.Kind()) {

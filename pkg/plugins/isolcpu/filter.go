@@ -62,7 +62,7 @@ func (q *question) allocatable(node *model.Node) *model.Refusal {
 	case len(topology.Problems) > 0:
 		return say("isolcpu agent reports: " + topology.Problems[0])
 	case node.AgentExpired:
-		return say("isolcpu agent not ready")
+		return say("isolcpu agent not ready: its Lease isolcpu-NODE is missing or has expired, or is not where --agent-lease-namespace looks")
 	case q.SMT == isolated.OnePerCore && topology.ThreadsPerCore != q.ThreadsPerCPU():
 		return say(fmt.Sprintf("one-per-core is for cores of %d threads, not %d", q.ThreadsPerCPU(), topology.ThreadsPerCore))
 	case q.SMT == isolated.RequireFullCore && q.count%topology.ThreadsPerCore != 0:

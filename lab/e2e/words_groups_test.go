@@ -81,7 +81,7 @@ func TestAGroupWithoutPodsSaysSo(t *testing.T) {
 			}
 			return []string{"an event of the API server"}
 		}},
-		"forgotten": {`needs 2, 0 exist; pods with another schedulerName are no members: "forgotten-`, func() []string { return []string{"left to default-scheduler"} }},
+		"forgotten": {`needs 2, 0 exist; pods with another schedulerName are no members: "forgotten-`, func() []string { return []string{`are no members: "forgotten-kube-`} }},
 		"unserved":  {"", func() []string { return []string{`left to "tuti" by spec.schedulerName`, "is the name misspelt"} }},
 	} {
 		env.Eventually(t, func() error {

@@ -229,7 +229,10 @@ func (n *Namespace) passedOver(g *gang) (notes []string) {
 // with a similar name which does not exist.
 func (a *Diagnosis) mislabelledPods(namespace *Namespace) []string {
 	var notes []string
-	if names := a.Members.Foreign; len(names) > 0 {
+	isSaid := slices.ContainsFunc(a.Details, func(detail string) bool {
+		return strings.HasPrefix(detail, "pods with another schedulerName are no members")
+	})
+	if names := a.Members.Foreign; len(names) > 0 && !isSaid {
 		notes = append(notes, fmt.Sprintf("%s: left to %s, since spec.schedulerName names no other", few(names), corev1.DefaultSchedulerName))
 	}
 	notes = append(notes, a.explainUnprocessed(namespace)...)

@@ -10,6 +10,7 @@
 //	why.go, status.go, nodes.go, cycle.go   what it shows
 //	topology.go                             the domains of nodes
 //	owner.go                                the jobs of an object of any kind
+//	unsaid.go                               who leads, and why a group has no pods
 //	watch.go                                the state of all jobs as it changes
 //	queues.go, queuescheck.go               the tree of queues, and the jobs that no queue takes
 //	convert.go, queuesconvert.go            files of kube-batch, the queues of other schedulers

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -46,6 +47,10 @@ func (k *endpointFlags) writeWhyOwner(command *cobra.Command, known *diagnose.Na
 	}
 	shown := found.Jobs[:min(len(found.Jobs), diagnose.Shown)]
 	k.findTurn(ctx, shown...)
+	k.findUnsaid(ctx, shown...)
+	if found.Pods == 0 && object.Kind.Group == batchv1.GroupName && object.Kind.Kind == "Job" {
+		found.Details = append(found.Details, k.whyNoPods(ctx, known.Name, func(job *batchv1.Job) bool { return job.Name == object.Name })...)
+	}
 	explained := ownedExplanation{Owned: found}
 	if verbose {
 		if len(found.Jobs) != 1 {
@@ -94,14 +99,11 @@ func groupKind(object *owners.Object) diagnose.Kind {
 func (k *endpointFlags) diagnoseOwned(
 	ctx context.Context, known *diagnose.Namespace, read *owners.Reader, object *owners.Object,
 ) (*diagnose.Owned, error) {
-	others, _, err := k.reader()
+	all, err := k.allForeign(ctx, known)
 	if err != nil {
 		return nil, err
 	}
-	known.Foreign, err = others.listForeign(ctx, known.Name, known.On(), func(model.Source) bool { return true })
-	if err != nil {
-		return nil, err
-	}
+	known.Foreign = all
 	refs := referencesOf(known)
 	chain := read.Climb(ctx, known.Name, known.Pods, refs, object)
 	unread := chain.Unread
@@ -119,6 +121,15 @@ func (k *endpointFlags) diagnoseOwned(
 		return nil, noObject(object, refs)
 	}
 	return found, nil
+}
+
+// allForeign returns the groups of other projects in the namespace, with and without pods.
+func (k *endpointFlags) allForeign(ctx context.Context, known *diagnose.Namespace) ([]*groups.Spec, error) {
+	read, _, err := k.reader()
+	if err != nil {
+		return nil, err
+	}
+	return read.listForeign(ctx, known.Name, known.On(), func(model.Source) bool { return true })
 }
 
 // referencesOf are the controllers of the pods, and the owners of the groups.

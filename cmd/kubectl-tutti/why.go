@@ -65,7 +65,7 @@ job is its reason. "engine" is no action: a panic has ended the cycle before the
 				return err
 			}
 			if all {
-				return a.writeWaiting(a.command(command), known)
+				return k.writeWaiting(command, known)
 			}
 			kind, name, ours := kindAndName(args[0])
 			if ours {
@@ -95,10 +95,18 @@ func (k *endpointFlags) writeWhy(
 	command *cobra.Command, known *diagnose.Namespace, kind diagnose.Kind, name string, verbose bool,
 ) error {
 	found, err := diagnose.Diagnose(known, kind, name)
-	if err != nil {
-		return err
+	if err != nil { // it may be a group of another project that no pod names
+		all, errAll := k.allForeign(command.Context(), known)
+		if errAll != nil {
+			return errAll
+		}
+		known.Foreign = all
+		if found, err = diagnose.Diagnose(known, kind, name); err != nil {
+			return err
+		}
 	}
 	k.findTurn(command.Context(), found)
+	k.findUnsaid(command.Context(), found)
 	explained := explanation{Diagnosis: found}
 	if verbose {
 		if explained.Refusals, err = k.refusals(command.Context(), found); err != nil {
@@ -198,9 +206,10 @@ func ordinal(n int) string {
 }
 
 // writeWaiting prints why each job of the namespace waits.
-func (a *clientFlags) writeWaiting(p *printer.Printer, known *diagnose.Namespace) error {
-	waiting := diagnose.AllWaiting(known)
-	if printed, err := a.structured(p, waiting); printed {
+func (k *endpointFlags) writeWaiting(command *cobra.Command, known *diagnose.Namespace) error {
+	waiting, p := diagnose.AllWaiting(known), k.command(command)
+	k.findUnsaid(command.Context(), waiting...)
+	if printed, err := k.structured(p, waiting); printed {
 		return err
 	}
 	if len(waiting) == 0 {
@@ -210,7 +219,7 @@ func (a *clientFlags) writeWaiting(p *printer.Printer, known *diagnose.Namespace
 		if i > 0 {
 			p.Printf("\n")
 		}
-		found.Write(p, a.now())
+		found.Write(p, k.now())
 	}
 	return nil
 }

@@ -65,7 +65,9 @@ func read(t *testing.T, text string) *Namespace {
 			}
 			for _, source := range groups.All() {
 				for _, watch := range source.Watches() {
-					namespace.Foreign = append(namespace.Foreign, watch.Decode(object))
+					if watch.Resource.Group == object.GroupVersionKind().Group {
+						namespace.Foreign = append(namespace.Foreign, watch.Decode(object))
+					}
 				}
 			}
 			continue

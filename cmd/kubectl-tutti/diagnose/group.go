@@ -119,8 +119,12 @@ func (a *Diagnosis) diagnose(group *v1alpha1.PodGroup) {
 	case condition == nil:
 		a.State = Unprocessed
 		a.Details = []string{"the scheduler has not said anything about it yet"}
-		a.Notes = append(a.Notes, "if this does not change within seconds, no scheduler runs: see who holds the Lease tutti-scheduler "+
-			"in its namespace, and the log of that pod")
+		if own := group.Spec.SchedulerName; own != "" && own != usualReasons {
+			a.Notes = append(a.Notes, fmt.Sprintf("its spec.schedulerName leaves it to %q; is the name misspelt, or does no scheduler of this name run?", own))
+		}
+		if a.HasNoPods() {
+			a.Notes = append(a.Notes, fmt.Sprintf("no pod names it: a pod does by the label %s: %s", v1alpha1.LabelPodGroup, group.Name))
+		}
 		return
 	case condition.Status == metav1.ConditionTrue && condition.Reason == degraded:
 		a.State = Degraded
@@ -225,7 +229,10 @@ func (n *Namespace) passedOver(g *gang) (notes []string) {
 // with a similar name which does not exist.
 func (a *Diagnosis) mislabelledPods(namespace *Namespace) []string {
 	var notes []string
-	if names := a.Members.Foreign; len(names) > 0 {
+	isSaid := slices.ContainsFunc(a.Details, func(detail string) bool {
+		return strings.HasPrefix(detail, "pods with another schedulerName are no members")
+	})
+	if names := a.Members.Foreign; len(names) > 0 && !isSaid {
 		notes = append(notes, fmt.Sprintf("%s: left to %s, since spec.schedulerName names no other", few(names), corev1.DefaultSchedulerName))
 	}
 	notes = append(notes, a.explainUnprocessed(namespace)...)
@@ -235,8 +242,7 @@ func (a *Diagnosis) mislabelledPods(namespace *Namespace) []string {
 	lost := map[string][]string{}
 	for i := range namespace.Pods {
 		pod := &namespace.Pods[i]
-		if m := namespace.On().Of(pod); !m.Job.IsPod() && m.Job.Name != a.Name && m.Otherwise == nil && namespace.group(m.Job.Name) == nil {
-			named := m.Job.Name
+		if kind, named := namespace.unknownGroup(pod); kind == a.Kind && named != a.Name {
 			lost[named] = append(lost[named], pod.Name)
 		}
 	}
@@ -247,9 +253,22 @@ func (a *Diagnosis) mislabelledPods(namespace *Namespace) []string {
 	slices.Sort(named)
 	if near := Nearest(a.Name, named); near != "" {
 		slices.Sort(lost[near])
-		notes = append(notes, fmt.Sprintf("%s: of PodGroup %q, which does not exist; is the label misspelt?", few(lost[near]), near))
+		notes = append(notes, fmt.Sprintf("%s: of %s %q, which does not exist; is the label misspelt?", few(lost[near]), a.Kind, near))
 	}
 	return notes
+}
+
+// unknownGroup returns kind and name of the group that the pod names, where that does not exist; empty where it does, or that is
+// not known: not every user may read groups of other projects, and the scheduler says it of their pods.
+func (n *Namespace) unknownGroup(pod *corev1.Pod) (kind, name string) {
+	key := n.jobOf(pod)
+	switch condition := waits(pod); {
+	case key.IsForeign() && condition != nil && condition.Reason == groupNotFound && n.spec(key) == nil:
+		return key.Source.Kind(), key.Name
+	case key.Source == model.SourcePodGroup && n.group(key.Name) == nil && n.On().Of(pod).Implicit() == nil:
+		return kindPodGroup, key.Name
+	}
+	return "", ""
 }
 
 // usualReasons is the scheduler's default name.
@@ -270,11 +289,15 @@ func (a *Diagnosis) explainUnprocessed(namespace *Namespace) []string {
 	var notes []string
 	for name, pods := range byScheduler {
 		slices.Sort(pods)
-		notes = append(notes, fmt.Sprintf("%s: left to %q by spec.schedulerName, and no scheduler has reported on it; "+
-			"is the name misspelt, or does no scheduler of this name run?", few(pods), name))
+		notes = append(notes, leftTo(pods, name))
 	}
 	slices.Sort(notes)
 	return notes
+}
+
+func leftTo(pods []string, scheduler string) string {
+	return fmt.Sprintf("%s: left to %q by spec.schedulerName, and no scheduler has reported on it; is the name misspelt, or does no scheduler of this name run?",
+		few(pods), scheduler)
 }
 
 // mentioned reports whether a scheduler has reported anything about a pod.

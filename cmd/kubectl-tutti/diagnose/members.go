@@ -46,6 +46,12 @@ func countMembers(g *gang) *Members {
 	return m
 }
 
+// HasNoPods reports whether it is a group that no pod names.
+func (a *Diagnosis) HasNoPods() bool {
+	m := a.Members
+	return m != nil && m.Exist+len(m.Waiting)+len(m.Gated)+len(m.Failed)+len(m.Deleting)+len(m.Foreign) == 0
+}
+
 func (m *Members) count(pod *corev1.Pod) {
 	if foreign(pod) {
 		m.Foreign = append(m.Foreign, pod.Name)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // Kind is the kind of the named object.
@@ -23,6 +25,9 @@ func Diagnose(namespace *Namespace, kind Kind, name string) (*Diagnosis, error) 
 		if a := diagnoseForeign(namespace, kind, name); a != nil {
 			return a, nil
 		}
+		if a := diagnoseEmpty(namespace, kind, name); a != nil {
+			return a, nil
+		}
 		return nil, fmt.Errorf("no pod names a %s %q in namespace %s", kind, name, namespace.Name)
 	}
 	if kind != Pod {
@@ -34,6 +39,9 @@ func Diagnose(namespace *Namespace, kind Kind, name string) (*Diagnosis, error) 
 		if a := DiagnosePod(namespace, name); a != nil {
 			return a, nil
 		}
+	}
+	if a := diagnoseEmpty(namespace, kind, name); a != nil {
+		return a, nil
 	}
 	what := string(kind)
 	if kind == Any {
@@ -54,6 +62,21 @@ func diagnoseForeign(namespace *Namespace, kind Kind, name string) *Diagnosis {
 	for i := range gangs {
 		if gangs[i].kind() == string(kind) {
 			return newDiagnosis(namespace, &gangs[i])
+		}
+	}
+	return nil
+}
+
+// diagnoseEmpty diagnoses a group of another project that no pod names, of that kind or of any; nil when no object of one is
+// known.
+func diagnoseEmpty(namespace *Namespace, kind Kind, name string) *Diagnosis {
+	for _, spec := range namespace.Foreign {
+		if spec.Name == name && !spec.NoGang && (kind == Any || string(kind) == spec.Source.Kind()) {
+			return &Diagnosis{
+				Kind: spec.Source.Kind(), Namespace: namespace.Name, Name: name, Owner: ownerOf(spec), State: Waiting,
+				Reason: string(model.NotEnoughMembers), Details: []string{fmt.Sprintf("needs %d, 0 exist", spec.MinMember), "no pod names it"},
+				Members: &Members{Needs: int(spec.MinMember)},
+			}
 		}
 	}
 	return nil

@@ -60,6 +60,9 @@ func (a *Diagnosis) readPod(namespace *Namespace, pod *corev1.Pod) {
 		a.State, a.Reason, a.Details = Waiting, condition.Reason, conditions(condition.Message)
 	default:
 		a.State, a.Details = Unprocessed, []string{"the scheduler has not said anything about it yet"}
+		if name := pod.Spec.SchedulerName; name != usualReasons && namespace.groupName(pod) == "" { // else its group says it
+			a.Notes = append(a.Notes, leftTo([]string{pod.Name}, name))
+		}
 	}
 	if node := pod.Status.NominatedNodeName; node != "" && a.State == Waiting {
 		a.Details = append(a.Details, "capacity for it is nominated on node "+node)

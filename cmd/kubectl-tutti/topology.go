@@ -91,7 +91,7 @@ func writeTopology(p *printer.Printer, topology *debugapi.Topology) {
 		levels = append(levels, printer.Cells(level.Name, fmt.Sprint(len(level.Domains)), fmt.Sprint(whole), fmt.Sprint(len(level.Domains)-whole),
 			fmt.Sprint(level.Unlabelled)))
 	}
-	p.Table([]string{"LEVEL", "DOMAINS", "WHOLE", "BROKEN", "NODES WITHOUT"}, levels)
+	p.Table([]string{"LEVEL", "DOMAINS", "WHOLE", "IN USE", "NODES WITHOUT"}, levels)
 	tree := &domainTree{scarcest: scarcest(topology), printed: map[*debugapi.TopologyDomain]bool{}}
 	tree.levels, tree.left = levelsThatFit(topology.Levels)
 	if len(tree.levels) == 0 || len(tree.levels[0].Domains) == 0 {
@@ -153,7 +153,7 @@ func (t *domainTree) add(level, depth int, around string) {
 		t.printed[domain] = true
 		state := printer.Cell{Text: "whole", Style: printer.Green}
 		if domain.Used > 0 {
-			state = printer.Cell{Text: "broken"}
+			state = printer.Cell{Text: "in use"}
 		}
 		idle, all := domain.Idle[t.scarcest], domain.Allocatable[t.scarcest]
 		t.rows = append(t.rows, []printer.Cell{

@@ -179,7 +179,7 @@ func TestTheLifeOfAForeignGroup(t *testing.T) {
 	d.expect(t, "g Unschedulable=True NotEnoughTasks: needs 2, 1 exist")
 	d.members("g", model.Pending, model.Pending)
 	d.refuse("g", &model.Refusal{Code: model.InsufficientResources, Needs: 2, Has: 1})
-	d.expect(t, "g Unschedulable=True NotEnoughResources: needs 2, 1 placed")
+	d.expect(t, "g Unschedulable=True NotEnoughResources: needs 2, 1 would fit")
 	d.now = d.now.Add(foreignMessageInterval - time.Second)
 	d.members("g", model.Bound, model.Bound)
 	d.expect(t, "g Running Scheduled=True Scheduled: the minimum is bound")
@@ -290,7 +290,7 @@ func TestMessagesOfAForeignGroup(t *testing.T) {
 		d.refuse("g", &model.Refusal{Code: code, Needs: 2, Has: has})
 		return d.report()
 	}
-	if got := refuse(model.InsufficientResources, 0); got != "g Inqueue Unschedulable=True NotEnoughResources: needs 2, 0 placed" {
+	if got := refuse(model.InsufficientResources, 0); got != "g Inqueue Unschedulable=True NotEnoughResources: needs 2, 0 would fit" {
 		t.Error(got)
 	}
 	d.now = d.now.Add(foreignMessageInterval - time.Second)
@@ -584,5 +584,5 @@ func TestAGroupRunsWithoutWhatIsMadeLater(t *testing.T) {
 	job.MinMember, job.Roles = 3, []model.Role{{Name: "launcher", MinMember: 1, Late: true, MadeLater: true}}
 	job.Tasks[2].Role = "launcher"
 	d.refuse("g", &model.Refusal{Code: model.InsufficientResources, Needs: 3, Has: 2})
-	d.expect(t, "g Running Unschedulable=True NotEnoughResources: needs 3, 2 placed")
+	d.expect(t, "g Running Unschedulable=True NotEnoughResources: needs 3, 2 would fit")
 }

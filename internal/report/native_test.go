@@ -29,7 +29,7 @@ func TestTheLifeOfAGroupOfKubernetes(t *testing.T) {
 	d.rests(t)
 	d.members("g", model.Pending, model.Pending)
 	d.refuse("g", &model.Refusal{Code: model.InsufficientResources, Needs: 2, Has: 1})
-	d.expect(t, "g PodGroupInitiallyScheduled=False Unschedulable: needs 2, 1 placed")
+	d.expect(t, "g PodGroupInitiallyScheduled=False Unschedulable: needs 2, 1 would fit")
 	d.members("g", model.Binding, model.Bound)
 	d.expect(t, "")
 	d.members("g", model.Bound, model.Bound)
@@ -60,7 +60,7 @@ func TestWhatTheConditionOfAGroupOfKubernetesSays(t *testing.T) {
 		{"", pending, model.NotEnoughMembers, ""},
 		{"", pending, model.SchedulingGated, ""},
 		{"False", pending, model.NotEnoughMembers, waits + "Unschedulable: needs 2, 1 exist"},
-		{"", pending, model.NodesFiltered, waits + "Unschedulable: needs 2, 1 placed"},
+		{"", pending, model.NodesFiltered, waits + "Unschedulable: needs 2, 1 would fit"},
 		{"", pending, model.WaitingForVictims, waits + "Unschedulable: "},
 		{"", pending, model.InvalidGroup, waits + "SchedulerError: "},
 		{"", pending, model.InvalidRequest, waits + "SchedulerError: "},

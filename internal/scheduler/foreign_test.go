@@ -52,7 +52,7 @@ func TestAForeignGroupStartsAsAWhole(t *testing.T) {
 		t.Errorf("bound %q on capacity for two", got)
 	}
 	first, second := w.told("mpi-0"), w.told("mpi-1")
-	if first == nil || !strings.HasPrefix(first.Message, "needs 3, 2 placed") {
+	if first == nil || !strings.HasPrefix(first.Message, "needs 3, 2 would fit") {
 		t.Errorf("the oldest says %+v", first)
 	}
 	if want := `waits with its group "mpi": InsufficientResources; the oldest of its pods that wait says more`; second == nil || second.Message != want {

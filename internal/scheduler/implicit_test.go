@@ -78,7 +78,7 @@ func TestImplicitGroupIsToldOnItsPods(t *testing.T) {
 		t.Errorf("calls %v, want four conditions, one event and no bind", counts)
 	}
 	want := map[string]string{
-		"big-0": "needs 4, 2 placed; 1 node lacks cpu; 2 members short of 1 cpu each; closest: node n1, missing 1 cpu",
+		"big-0": "needs 4, 2 would fit; 1 node lacks cpu; 2 members short of 1 cpu each; closest: node n1, missing 1 cpu",
 		"big-3": `waits with its group "big": InsufficientResources; the oldest of its pods that wait says more`,
 	}
 	for name, message := range want {

@@ -55,7 +55,7 @@ func TestAnIndexedJobStartsAsAWhole(t *testing.T) {
 	if calls := w.play(t.Context(), time.Minute); len(sent(calls, commit.CallBind)) != 0 {
 		t.Error("a part was bound")
 	}
-	if c := w.told("train-0"); c == nil || !strings.HasPrefix(c.Message, "needs 3, 2 placed") {
+	if c := w.told("train-0"); c == nil || !strings.HasPrefix(c.Message, "needs 3, 2 would fit") {
 		t.Errorf("the oldest says %+v", c)
 	}
 	w.node("n2", "1")

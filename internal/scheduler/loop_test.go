@@ -286,7 +286,7 @@ func TestWaitingGangIsToldOnceAndThenNothingIsWritten(t *testing.T) {
 		t.Errorf("calls %v, want one status, three conditions, an event of the group, one of its oldest member, and no bind", counts)
 	}
 	c := w.condition("big")
-	if c == nil || c.Reason != "InsufficientResources" || c.Message != "needs 3, 2 placed; 1 node lacks cpu; 1 member short of 1 cpu; closest: node n1, missing 1 cpu" {
+	if c == nil || c.Reason != "InsufficientResources" || c.Message != "needs 3, 2 would fit; 1 node lacks cpu; 1 member short of 1 cpu; closest: node n1, missing 1 cpu" {
 		t.Errorf("condition %+v", c)
 	}
 	if first := kinds(w.play(t.Context(), time.Minute)); len(first) != 1 || first[commit.CallEvent] != 2 {

@@ -139,7 +139,7 @@ func TestTheOldestMemberTellsWhyItsGangWaits(t *testing.T) {
 			t.Errorf("the events are %q, want %s", first, want)
 		}
 	}
-	if want := `big-0 FailedScheduling: waits with its PodGroup "big": InsufficientResources: needs 4, 1 placed`; len(second) != 2 || !strings.HasPrefix(second[0], want) || !strings.HasPrefix(second[1], "big-3 ") {
+	if want := `big-0 FailedScheduling: waits with its PodGroup "big": InsufficientResources: needs 4, 1 would fit`; len(second) != 2 || !strings.HasPrefix(second[0], want) || !strings.HasPrefix(second[1], "big-3 ") {
 		t.Errorf("the events are %q, want %s", second, want)
 	}
 }

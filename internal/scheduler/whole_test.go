@@ -121,7 +121,7 @@ func TestAReplacementWithoutRoomLeavesTheGangDegraded(t *testing.T) {
 	if status.Phase != v1alpha1.PodGroupDegraded || status.WaitingSince == nil {
 		t.Errorf("phase %s, waiting since %v, want Degraded, and that it waits for capacity", status.Phase, status.WaitingSince)
 	}
-	if c.Reason != "Degraded" || !strings.HasPrefix(c.Message, "below its minimum: needs 2, 1 placed; 1 node lacks cpu") {
+	if c.Reason != "Degraded" || !strings.HasPrefix(c.Message, "below its minimum: needs 2, 1 would fit; 1 node lacks cpu") {
 		t.Errorf("condition %s: %s", c.Reason, c.Message)
 	}
 	if got := sent(w.play(t.Context(), 30*time.Second), commit.CallDeleteStarted); !slices.Equal(got, []string{"mpi-3 n1"}) {

@@ -146,7 +146,7 @@ func TestBoundNothing(t *testing.T) {
 		if c.reason == "" {
 			s.group("g", spec, "", "", "")
 		} else {
-			s.group("g", spec, metav1.ConditionFalse, c.reason, "needs 2, 0 placed")
+			s.group("g", spec, metav1.ConditionFalse, c.reason, "needs 2, 0 would fit")
 		}
 		pods := []corev1.Pod{s.pod("g", "", "p0", ""), s.pod("g", "", "p1", c.node)}
 		if got := boundNothing(s.gang("g"), pods, insufficientResources); got != c.want {

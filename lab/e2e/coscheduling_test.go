@@ -134,7 +134,7 @@ func TestCoscheduling(t *testing.T) {
 	env.Create(t, coscheduled(ns, "short", 2))
 	env.Create(t, coscheduledPods(ns, "short", 0, 2)...)
 	env.Nodes(t, cluster.Nodes("coscheduling-short", 1, map[string]string{"cpu": "1"})...)
-	env.Eventually(t, func() error { return saysWhy(t, ns, "short-", "Unschedulable", "needs 2, 1 placed") })
+	env.Eventually(t, func() error { return saysWhy(t, ns, "short-", "Unschedulable", "needs 2, 1 would fit") })
 	if err := boundOf(t, ns, "short-", 0); err != nil {
 		t.Error(err)
 	}

@@ -43,7 +43,7 @@ func TestIndexedJobs(t *testing.T) {
 		})
 	}
 	job("ranks", batchv1.IndexedCompletion)
-	env.Eventually(t, func() error { return saysWhy(t, ns, "ranks-", "Unschedulable", "needs 3, 2 placed") })
+	env.Eventually(t, func() error { return saysWhy(t, ns, "ranks-", "Unschedulable", "needs 3, 2 would fit") })
 	if err := boundOf(t, ns, "ranks-", 0); err != nil {
 		t.Error(err)
 	}

@@ -173,7 +173,7 @@ func TestGroupsOfKubernetes(t *testing.T) {
 	}
 	n.members("train", 3, 4)
 	n.Eventually(t, func() error {
-		return n.shows("train", "DisruptionTarget=False Other: m; PodGroupInitiallyScheduled=False Unschedulable: needs 4, 3 placed")
+		return n.shows("train", "DisruptionTarget=False Other: m; PodGroupInitiallyScheduled=False Unschedulable: needs 4, 3 would fit")
 	})
 	if err := n.bound("train", 0); err != nil {
 		t.Error(err)

@@ -97,7 +97,7 @@ func TestWhyOfAnOwner(t *testing.T) {
 	env.Scheduler(t, harness.SchedulerOptions{})
 	env.Nodes(t, cluster.Nodes("owner", 1, map[string]string{"cpu": "2"})...)
 	launch(t, job, 2)
-	waits := []string{"PodGroup.scheduling.x-k8s.io " + ns + "/train of MPIJob/train waits: Unschedulable", "needs 3, 2 placed", "needs 3, has 3: 0 bound"}
+	waits := []string{"PodGroup.scheduling.x-k8s.io " + ns + "/train of MPIJob/train waits: Unschedulable", "needs 3, 2 would fit", "needs 3, has 3: 0 bound"}
 	says("mpijob/train", append(waits, "MPIJob "+ns+"/train has 1 job", "what controls Job train-launcher is not known: you may not get jobs.batch")...)
 	may("batch", "jobs")
 	says("MPIJob/train", waits...)

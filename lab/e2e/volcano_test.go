@@ -152,7 +152,7 @@ func TestVolcano(t *testing.T) {
 	}
 	env.Create(t, volcanoPods(ns, "job", 3, 4, runs)...)
 	env.Eventually(t, func() error {
-		return showsVolcano(t, ns, "job", "Inqueue Other=x r: m Unschedulable=True NotEnoughResources: needs 4, 3 placed")
+		return showsVolcano(t, ns, "job", "Inqueue Other=x r: m Unschedulable=True NotEnoughResources: needs 4, 3 would fit")
 	})
 	if err := boundOf(t, ns, "job-", 0); err != nil {
 		t.Error(err)

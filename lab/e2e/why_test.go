@@ -70,14 +70,14 @@ func TestWhySaysTheTrueCause(t *testing.T) {
 	a.bound("boss", 2)
 
 	a.gang("blocked", a.low, 2, 2, ours)
-	why("blocked", "waits: InsufficientResources", "needs 2, 0 placed", "cpu", "preemption: ", "priority", "needs 2, has 2: 0 bound, 2 waiting")
+	why("blocked", "waits: InsufficientResources", "needs 2, 0 would fit", "cpu", "preemption: ", "priority", "needs 2, has 2: 0 bound, 2 waiting")
 	why("pod/blocked-1", "is of PodGroup blocked", "waits: InsufficientResources")
 
 	a.gang("big", a.high, 1, 1, ours, harness.Requests(map[string]string{"cpu": "99"}))
-	why("big", "waits: InsufficientResources", "needs 1, 0 placed", "cpu")
+	why("big", "waits: InsufficientResources", "needs 1, 0 would fit", "cpu")
 
 	a.gang("picky", a.high, 1, 1, ours, func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "ssd"} })
-	why("picky", "waits: NodesFiltered", "needs 1, 0 placed", "node affinity/selector")
+	why("picky", "waits: NodesFiltered", "needs 1, 0 would fit", "node affinity/selector")
 
 	a.gang("short", a.high, 3, 1, ours)
 	why("short", "waits: NotEnoughMembers", "needs 3, 1 exist", "needs 3, has 1 (2 missing)")
@@ -92,7 +92,7 @@ func TestWhySaysTheTrueCause(t *testing.T) {
 	env.Create(t, members(a.ns, "own", "", 2, ours, harness.Requests(map[string]string{"cpu": "99"}),
 		harness.PodAnnotations(map[string]string{"scheduling.tutti.dev/min-member": "2"}))...)
 	for _, what := range []string{"own", "pod/own-0", "pod/own-1"} {
-		why(what, "mplicit group", "waits: Unschedulable", "needs 2, 0 placed", "cpu", "needs 2, has 2: 0 bound, 2 waiting",
+		why(what, "mplicit group", "waits: Unschedulable", "needs 2, 0 would fit", "cpu", "needs 2, has 2: 0 bound, 2 waiting",
 			"waiting too, and of a higher priority: ")
 	}
 

@@ -47,7 +47,7 @@ func workersLater(t *testing.T, lab *stage, job row) {
 	s.nodes("first", 1)
 	s.eventually(func() error { return s.bound(5, 1) })
 	s.nodes("second", 3)
-	s.refused(5, 1, "Unschedulable", "needs 5, 4 placed")
+	s.refused(5, 1, "Unschedulable", "needs 5, 4 would fit")
 	s.restart()
 	s.cyclesPass()
 	if err := s.bound(5, 1); err != nil {

@@ -47,7 +47,7 @@ func life(t *testing.T, lab *stage, row row) {
 	s.nodes("first", row.pods-1)
 
 	// One place short, nothing starts; with one more, all does.
-	short := fmt.Sprintf("needs %d, %d placed", row.pods, row.pods-1)
+	short := fmt.Sprintf("needs %d, %d would fit", row.pods, row.pods-1)
 	s.refused(row.pods, 0, "Unschedulable", short)
 	s.why(short, fmt.Sprintf("0 bound, %d waiting", row.pods))
 	s.phase("Inqueue")
@@ -97,7 +97,7 @@ func two(t *testing.T, lab *stage, row row) {
 	one := begin(t, lab, row)
 	other := one.beside("other")
 	one.nodes("shared", 2*row.pods-1)
-	short := fmt.Sprintf("needs %d, %d placed", row.pods, row.pods-1)
+	short := fmt.Sprintf("needs %d, %d would fit", row.pods, row.pods-1)
 	first, second := one, other
 	one.eventually(func() error {
 		if other.bound(row.pods, row.pods) == nil {

@@ -32,7 +32,7 @@ func twoGroups(t *testing.T, lab *stage, job row) {
 	job.change = func(spec map[string]any) { spec["replicas"] = int64(2) }
 	s := begin(t, lab, job)
 	s.nodes("first", 7)
-	s.refused(8, 4, "Unschedulable", "needs 4, 3 placed")
+	s.refused(8, 4, "Unschedulable", "needs 4, 3 would fit")
 	s.pods = 8
 	s.nodes("second", 1)
 	s.starts()
@@ -53,7 +53,7 @@ func recreated(t *testing.T, lab *stage, job row) {
 	filler := s.lab.Pod(s.namespace, "filler", oneCPU, harness.ScheduledBy(s.scheduler))
 	s.lab.Create(s, filler) // it is older than the pods of the new group, and has its place before them
 	s.remakeGroup()
-	s.refused(4, 0, "Unschedulable", "needs 4, 3 placed")
+	s.refused(4, 0, "Unschedulable", "needs 4, 3 would fit")
 	s.remove(filler)
 	s.starts()
 }
@@ -96,8 +96,8 @@ func leaderReady(t *testing.T, lab *stage, job row) {
 	s.nodes("first", 1)
 	s.eventually(func() error { return s.bound(4, 1) })
 	s.nodes("second", 2)
-	s.refused(4, 1, "Unschedulable", "needs 4, 3 placed")
-	s.why("needs 4, 3 placed", "1 bound, 1 running, 3 waiting")
+	s.refused(4, 1, "Unschedulable", "needs 4, 3 would fit")
+	s.why("needs 4, 3 would fit", "1 bound, 1 running, 3 waiting")
 	s.restart()
 	s.cyclesPass()
 	if err := s.bound(4, 1); err != nil {

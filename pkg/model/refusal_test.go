@@ -13,40 +13,40 @@ func TestRefusalSentence(t *testing.T) {
 		"needs 3, 2 exist":               {Code: NotEnoughMembers, Needs: 3, Has: 2},
 		"needs 2, 1 exist (role worker)": {Code: NotEnoughMembers, Needs: 2, Has: 1, Detail: "role worker"},
 		`PodGroup "mpi" does not exist in this namespace`: {Code: GroupNotFound, Detail: `PodGroup "mpi" does not exist in this namespace`},
-		"needs 12, 9 placed; 31 nodes lack nvidia.com/gpu, 1 node: untolerated taint": {
+		"needs 12, 9 would fit; 31 nodes lack nvidia.com/gpu, 1 node: untolerated taint": {
 			Code: InsufficientResources, Needs: 12, Has: 9, NodeReasons: []NodeReason{
 				{InsufficientResources, "nvidia.com/gpu", false, 31}, {NodesFiltered, "untolerated taint", false, 1},
 			},
 		},
-		"needs 12, 9 placed; 31 nodes lack nvidia.com/gpu; 3 members short of 8 nvidia.com/gpu each; closest: node n7, missing 3 nvidia.com/gpu; noted": {
+		"needs 12, 9 would fit; 31 nodes lack nvidia.com/gpu; 3 members short of 8 nvidia.com/gpu each; closest: node n7, missing 3 nvidia.com/gpu; noted": {
 			Code: InsufficientResources, Needs: 12, Has: 9, NodeReasons: []NodeReason{{InsufficientResources, "nvidia.com/gpu", false, 31}},
 			Unmet: "8 nvidia.com/gpu", Closest: "closest: node n7, missing 3 nvidia.com/gpu", Note: "noted",
 		},
-		"needs 2, 1 placed; 1 node lacks cpu; 1 member short of 4 cpu; closest: node n7, missing 1 cpu": {
+		"needs 2, 1 would fit; 1 node lacks cpu; 1 member short of 4 cpu; closest: node n7, missing 1 cpu": {
 			Code: InsufficientResources, Needs: 2, Has: 1, NodeReasons: []NodeReason{{InsufficientResources, "cpu", false, 1}},
 			Unmet: "4 cpu", Closest: "closest: node n7, missing 1 cpu",
 		},
-		"needs 2, 1 placed; 1 node lacks cpu; closest: node n7, missing 1 cpu": {
+		"needs 2, 1 would fit; 1 node lacks cpu; closest: node n7, missing 1 cpu": {
 			Code: InsufficientResources, Needs: 2, Has: 1, NodeReasons: []NodeReason{{InsufficientResources, "cpu", false, 1}}, Closest: "closest: node n7, missing 1 cpu",
 		},
-		"needs 1, 0 placed; 9 nodes: a, 8 nodes: b, 7 nodes: c, 6 nodes: d, 5 nodes: e, 4 nodes: f, and 5 nodes for other reasons": {
+		"needs 1, 0 would fit; 9 nodes: a, 8 nodes: b, 7 nodes: c, 6 nodes: d, 5 nodes: e, 4 nodes: f, and 5 nodes for other reasons": {
 			Code: NodesFiltered, Needs: 1, NodeReasons: []NodeReason{
 				{NodesFiltered, "a", false, 9}, {NodesFiltered, "b", false, 8}, {NodesFiltered, "c", false, 7}, {NodesFiltered, "d", false, 6},
 				{NodesFiltered, "e", false, 5}, {NodesFiltered, "f", false, 4}, {NodesFiltered, "g", false, 3}, {NodesFiltered, "h", false, 2},
 			},
 		},
-		"needs 1, 0 placed; 1 node lacks cpu": {
+		"needs 1, 0 would fit; 1 node lacks cpu": {
 			Code: InsufficientResources, Needs: 1, NodeReasons: []NodeReason{{InsufficientResources, "cpu", false, 1}},
 		},
-		"needs 1, 0 placed; the cluster has no nodes": {
+		"needs 1, 0 would fit; the cluster has no nodes": {
 			Code: NodesFiltered, Needs: 1, NodeReasons: []NodeReason{{NodesFiltered, "the cluster has no nodes", false, 0}},
 		},
-		"needs 1, 0 placed; 4 nodes lack gpu, 1 node has no gpu; 1 member short of 8 gpu; noted": {
+		"needs 1, 0 would fit; 4 nodes lack gpu, 1 node has no gpu; 1 member short of 8 gpu; noted": {
 			Code: InsufficientResources, Needs: 1, Unmet: "8 gpu", Note: "noted", NodeReasons: []NodeReason{
 				{InsufficientResources, "gpu", false, 4}, {InsufficientResources, "gpu", true, 1},
 			},
 		},
-		"needs 1, 0 placed; 8 nodes have no gpu": {
+		"needs 1, 0 would fit; 8 nodes have no gpu": {
 			Code: InsufficientResources, Needs: 1, NodeReasons: []NodeReason{{InsufficientResources, "gpu", true, 8}},
 		},
 		"too many jobs": {Code: "TooManyJobs", Detail: "too many jobs"},
@@ -125,7 +125,7 @@ func TestTallyRefusal(t *testing.T) {
 	if refusal.Code != InsufficientResources || !refusal.Evictable {
 		t.Errorf("with one node short of capacity: %+v", refusal)
 	}
-	if got, want := refusal.String(), "needs 3, 1 placed (worker); 5 nodes: taint, 1 node lacks cpu"; got != want {
+	if got, want := refusal.String(), "needs 3, 1 would fit (worker); 5 nodes: taint, 1 node lacks cpu"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

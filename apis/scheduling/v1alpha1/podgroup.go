@@ -17,7 +17,7 @@ import (
 // +kubebuilder:selectablefield:JSONPath=`.spec.schedulerName`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Min",type=integer,JSONPath=`.spec.minMember`,description="Members that must start together"
-// +kubebuilder:printcolumn:name="Placed",type=integer,JSONPath=`.status.placed`,description="Members bound to a node, those that succeeded included"
+// +kubebuilder:printcolumn:name="Bound",type=integer,JSONPath=`.status.placed`,description="Members bound to a node, those that succeeded included"
 // +kubebuilder:printcolumn:name="Running",type=integer,JSONPath=`.status.running`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Scheduled")].reason`,description="Why the group waits, or that it is scheduled"
 // +kubebuilder:printcolumn:name="Queue",type=string,JSONPath=`.status.queue`,description="The Queue that the group is in"

@@ -72,15 +72,15 @@ func TestGateJob(t *testing.T) {
 		placed, orPromise string
 	}{
 		"all placed":         {gangOf(2, nil, placed, placed), "", ""},
-		"one waits":          {gangOf(2, nil, placed, pending), "needs 2, 1 placed", "needs 2, 1 placed"},
-		"one promised":       {gangOf(2, nil, placed, promised), "needs 2, 1 placed", ""},
-		"all promised":       {gangOf(2, nil, promised, promised), "needs 2, 0 placed", ""},
+		"one waits":          {gangOf(2, nil, placed, pending), "needs 2, 1 would fit", "needs 2, 1 would fit"},
+		"one promised":       {gangOf(2, nil, placed, promised), "needs 2, 1 would fit", ""},
+		"all promised":       {gangOf(2, nil, promised, promised), "needs 2, 0 would fit", ""},
 		"some have finished": {gangOf(3, nil, placed, succeeded, running), "", ""},
-		"one has failed":     {gangOf(2, nil, placed, failed), "needs 2, 1 placed", "needs 2, 1 placed"},
-		"one is leaving":     {gangOf(2, nil, running, releasing), "needs 2, 1 placed", "needs 2, 1 placed"},
+		"one has failed":     {gangOf(2, nil, placed, failed), "needs 2, 1 would fit", "needs 2, 1 would fit"},
+		"one is leaving":     {gangOf(2, nil, running, releasing), "needs 2, 1 would fit", "needs 2, 1 would fit"},
 		"wrong roles": {
 			gangOf(3, mpi, placed, onePlacedWorker, onePlacedWorker),
-			"needs 1, 0 placed (role launcher)", "needs 1, 0 placed (role launcher)",
+			"needs 1, 0 would fit (role launcher)", "needs 1, 0 would fit (role launcher)",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

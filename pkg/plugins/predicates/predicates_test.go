@@ -63,7 +63,7 @@ func TestRefusalsAreShared(t *testing.T) {
 	var tally model.NodeDiagnosis
 	tally.Add(answers[0])
 	tally.Add(answers[1])
-	if got, want := tally.Refusal(2, 0, "").String(), "needs 2, 0 placed; 2 nodes: were unschedulable"; got != want {
+	if got, want := tally.Refusal(2, 0, "").String(), "needs 2, 0 would fit; 2 nodes: were unschedulable"; got != want {
 		t.Errorf("the user reads %q, want %q", got, want)
 	}
 }

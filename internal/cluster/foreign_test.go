@@ -40,8 +40,8 @@ func reading(reading Reading) Event {
 	return Event{Kind: KindReading, Source: model.SourceCoscheduling, Reading: reading}
 }
 
-// TestAMarkOfAnotherProjectThatIsNotFollowed is said once for a job, also when the pod has a node and is stripped, and not while a
-// PodGroup says what the mark would.
+// TestAMarkOfAnotherProjectThatIsNotFollowed is said once for a job, also when the pod has a node and is stripped, and not while
+// a PodGroup says what the mark would.
 func TestAMarkOfAnotherProjectThatIsNotFollowed(t *testing.T) {
 	const minMember, fraction = "scheduling.volcano.sh/group-min-member", "gpu-fraction"
 	s := newState(node("n"), foreignSpec("g", 1, 1), pod("a", annotation(minMember, "4")), pod("b", annotation(fraction, "0.5")),

@@ -32,8 +32,8 @@ const (
 	ReasonConflictEnded = "IsolatedCPUConflictEnded"
 )
 
-// Bound is the event of a pod that was bound. That of a pod which is in no group has the warning about its job, which no condition
-// has; job is nil when it is gone meanwhile.
+// Bound is the event of a pod that was bound. That of a pod which is in no group has the warning about its job, which no
+// condition has; job is nil when it is gone meanwhile.
 func Bound(outcome *commit.Outcome, job *model.Job, now time.Time) commit.Write {
 	note := "Bound to " + outcome.Node
 	if job != nil && job.Key.IsPod() && job.Warning != "" {

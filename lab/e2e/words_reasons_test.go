@@ -52,9 +52,9 @@ func refusedBecause(t *testing.T, gang *v1alpha1.PodGroup, reason string, never 
 	return saysAll(c.Message, nil, words...)
 }
 
-// TestAReasonNamesWhatCanHelp: nodes without GPUs are counted apart from those whose GPUs are in use, and are not the closest; and a
-// gang whose parts do not fit into the racks together says which parts, of which level, and what the racks have. kubectl prints
-// the same, under the column BOUND.
+// TestAReasonNamesWhatCanHelp: nodes without GPUs are counted apart from those whose GPUs are in use, and are not the closest;
+// and a gang whose parts do not fit into the racks together says which parts, of which level, and what the racks have. kubectl
+// prints the same, under the column BOUND.
 func TestAReasonNamesWhatCanHelp(t *testing.T) {
 	program, err := binaries.Build(t.Context(), t.Output(), binaries.KubectlTutti)
 	if err != nil {

@@ -154,7 +154,7 @@ func plantedQueueBugs() []planted {
 				p.machine.Write(p.clock.Now(), commit.Write{Queue: &commit.QueueStatus{Name: name, UID: queue.UID, Status: status}})
 			}
 		}}}},
-		{"pods go back and forth between two queues", "I29", Config{Seed: 6, Faults: &Faults{}, Sabotage: FaultInjection{Rogue: swapsForever}}},
+		{"pods go back and forth between two queues", "I29", Config{Seed: 63, Faults: &Faults{}, Sabotage: FaultInjection{Rogue: swapsForever}}},
 		{"that a limit is higher is missed", "I18", Config{Sabotage: hide(cluster.KindQueue, func(e *cluster.Event) bool {
 			return e.Queue.Generation > 1
 		})}},

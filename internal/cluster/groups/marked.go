@@ -127,7 +127,8 @@ func isExclusive(job *model.Job) bool {
 	})
 }
 
-// SameSet reports whether two versions of a pod say the same of the LeaderWorkerSet that it is of, whichever mark names its group.
+// SameSet reports whether two versions of a pod say the same of the LeaderWorkerSet that it is of, whichever mark names its
+// group.
 func SameSet(a, b *corev1.Pod) bool {
 	_, before := a.Annotations[LWSExclusiveTopology]
 	_, after := b.Annotations[LWSExclusiveTopology]

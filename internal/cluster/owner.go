@@ -177,20 +177,20 @@ func (s *State) ownerOf(group *v1alpha1.PodGroup) owner {
 		return owner{group.Spec.SchedulerName, ""}
 	}
 	key, writer := groups.Key(group), group.Status.SchedulerName
-	first, holds := s.others.oldest(key), false
-	anyMember := len(s.members[key]) > 0
-	for _, other := range s.others.groups[key] {
-		holds = holds || other.scheduler == writer
-		anyMember = anyMember || other.scheduler != corev1.DefaultSchedulerName
-	}
-	for _, entry := range s.members[key] {
-		one := memberOf([3]model.JobKey{key}, entry.record.task.Pod)
+	first, holds := member{}, false
+	count := func(one member) {
 		holds = holds || one.scheduler == writer
-		if first == (member{}) || one.compare(first) < 0 {
+		if one.scheduler != corev1.DefaultSchedulerName && (first == (member{}) || one.compare(first) < 0) {
 			first = one
 		}
 	}
-	if holds || !anyMember {
+	for _, other := range s.others.groups[key] {
+		count(other)
+	}
+	for _, entry := range s.members[key] {
+		count(memberOf([3]model.JobKey{key}, entry.record.task.Pod))
+	}
+	if holds || first == (member{}) {
 		return owner{cmp.Or(groups.Writer(&group.Status), groups.DefaultScheduler), " of its status"}
 	}
 	return owner{first.scheduler, fmt.Sprintf(" of its oldest member %q", first.name)}

@@ -40,7 +40,13 @@ func TestAGroupHasOneScheduler(t *testing.T) {
 		"a bound member of the other":   {[]any{group("g", 2), pod("a", of("g"), by("other"), on("n"))}, "other", ""},
 		"a finished member":             {[]any{group("g", 2), pod("a", of("g"), by("other"), on("n"), phase("Succeeded"))}, "other", ""},
 		"pods of kube-scheduler":        {[]any{group("g", 2), pod("a", of("g"), by("default-scheduler"))}, "tutti", ""},
-		"members of a third":            {[]any{group("g", 2), pod("a", of("g"), by("third"))}, "", ""},
+		"an older pod of kube-scheduler": {
+			[]any{group("g", 2), pod("a", of("g"), young), pod("b", of("g"), by("default-scheduler"), old)}, "tutti", "",
+		},
+		"an older pod of kube-scheduler, and the writer has no member": {
+			[]any{group("g", 2, writtenBy("tutti")), pod("a", of("g"), by("other"), young), pod("b", of("g"), by("default-scheduler"), old)}, "other", "",
+		},
+		"members of a third": {[]any{group("g", 2), pod("a", of("g"), by("third"))}, "", ""},
 		"members of both": {
 			[]any{group("g", 2), pod("a", of("g"), young), pod("b", of("g"), by("other"), old)}, "other",
 			`PodGroup "g" has the schedulerName "other" of its oldest member "b", its member "a" has "tutti"`,

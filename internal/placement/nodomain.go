@@ -166,8 +166,8 @@ func (t *Placer) noSlices(m *slicedMembers, settled []topologyDomain, room model
 	return &model.Refusal{Code: model.NoDomainFits, Detail: b.String(), Needs: needs, Has: cells.holds, Evictable: true}
 }
 
-// noChoice refuses members of which those that share a domain have one by themselves. It names the parts and the domains of their
-// levels.
+// noChoice refuses members that have no place together. Each part, the members that share a domain, has a domain by itself. The
+// refusal names the parts and the domains of their levels.
 func (t *Placer) noChoice(required []levelTie, settled []topologyDomain) *model.Refusal {
 	var parts []string
 	var domains strings.Builder

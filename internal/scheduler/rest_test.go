@@ -210,7 +210,8 @@ func TestMembersThatComeAreSaidSoon(t *testing.T) {
 	}
 }
 
-// TestGroupsOfOtherSchedulersAreLeftAlone: nothing is written about a group that has another scheduler, whatever its members do.
+// TestGroupsOfOtherSchedulersAreLeftAlone: nothing is written about a group that has another scheduler, also while members of
+// ours come and go.
 // Only the pod of ours that names it says why it waits. A group that no pod names yet says so, once; where no scheduler is named,
 // by the scheduler of the default name alone.
 func TestGroupsOfOtherSchedulersAreLeftAlone(t *testing.T) {

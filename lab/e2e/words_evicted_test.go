@@ -73,7 +73,7 @@ func TestAnEvictedGangSaysSo(t *testing.T) {
 		t.Errorf("%d pods were evicted", n)
 	}
 	scheduler.Kill()
-	scheduler = env.Scheduler(t, harness.SchedulerOptions{})
+	env.Scheduler(t, harness.SchedulerOptions{})
 	a.letGo("train")
 	other.bound("secret", 1)
 	env.Eventually(t, func() error { return saysEvicted(t, gang, "InsufficientResources", "ByPriority", before, words()) })

@@ -341,7 +341,7 @@ func noNodes() *model.Refusal {
 	return &model.Refusal{Code: model.NodesFiltered, Detail: "the cluster has no nodes"}
 }
 
-// hasNone reports whether a node has nothing of a device, whatever runs on it.
+// hasNone reports whether a node has nothing of a device, also when it is empty.
 func hasNone(node *model.Node, position int) bool {
 	return position > model.Pods && node.Allocatable.At(position) <= 0
 }

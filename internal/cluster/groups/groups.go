@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -45,6 +46,11 @@ func (m Membership) Implicit() *Membership {
 		}
 	}
 	return nil
+}
+
+// SaysTheSame reports whether two versions of a pod say the same of their job, beyond which job it is and the role in it.
+func SaysTheSame(a, b *corev1.Pod) bool {
+	return sameTopology(a, b) && sameSet(a, b) && sameUnfollowed(a, b)
 }
 
 // FillImplicit writes what its members say into a job without a PodGroup: identity and minimum, which is the highest that any of

@@ -127,9 +127,9 @@ func isExclusive(job *model.Job) bool {
 	})
 }
 
-// SameSet reports whether two versions of a pod say the same of the LeaderWorkerSet that it is of, whichever mark names its
-// group.
-func SameSet(a, b *corev1.Pod) bool {
+// sameSet reports whether two versions of a pod say the same of the LeaderWorkerSet that it is of: it may be in a group that
+// another mark names.
+func sameSet(a, b *corev1.Pod) bool {
 	_, before := a.Annotations[LWSExclusiveTopology]
 	_, after := b.Annotations[LWSExclusiveTopology]
 	return before == after && a.Labels[LWSGroupKey] == b.Labels[LWSGroupKey] && a.Labels[LWSName] == b.Labels[LWSName]

@@ -70,8 +70,8 @@ func Unmarked(pod *corev1.Pod) bool {
 
 var topologyAnnotations = TopologyAnnotations()
 
-// SameTopology reports whether two versions of a pod say the same of which members share a domain.
-func SameTopology(a, b *corev1.Pod) bool {
+// sameTopology reports whether two versions of a pod say the same of which members share a domain.
+func sameTopology(a, b *corev1.Pod) bool {
 	for i := range dialects {
 		if d := &dialects[i]; d.isUsedBy(a) != d.isUsedBy(b) || d.isUsedBy(a) && d.difference(a, b) != "" {
 			return false

@@ -188,7 +188,7 @@ func TestSameTopology(t *testing.T) {
 		a, b *model.Task
 		want bool
 	}{{plain, rack, false}, {rack, other, true}, {rack, done, false}, {plain, done, true}, {rack, said("a", "", KueueRequired+"=block"), false}} {
-		if SameTopology(c.a.Pod, c.b.Pod) != c.want || SameTopology(c.b.Pod, c.a.Pod) != c.want {
+		if sameTopology(c.a.Pod, c.b.Pod) != c.want || sameTopology(c.b.Pod, c.a.Pod) != c.want {
 			t.Errorf("%v and %v", c.a.Pod.ObjectMeta, c.b.Pod.ObjectMeta)
 		}
 	}

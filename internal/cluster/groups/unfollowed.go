@@ -43,8 +43,8 @@ func UnfollowedAnnotations() (keys []string) {
 	return keys
 }
 
-// SameUnfollowed reports whether two versions of a pod have the same of these annotations.
-func SameUnfollowed(a, b *corev1.Pod) bool {
+// sameUnfollowed reports whether two versions of a pod have the same of these annotations.
+func sameUnfollowed(a, b *corev1.Pod) bool {
 	for _, known := range unfollowed {
 		_, before := a.Annotations[known.annotation]
 		if _, after := b.Annotations[known.annotation]; before != after {

@@ -32,12 +32,15 @@ func (k *endpointFlags) findUnsaid(ctx context.Context, jobs ...*diagnose.Diagno
 			})...)
 		}
 		if of.State == diagnose.Unprocessed && !asked {
-			of.Notes, asked = append(of.Notes, k.whoLeads(ctx)), true
+			asked = true
+			if leads := k.whoLeads(ctx); leads != "" {
+				of.Notes = append(of.Notes, leads)
+			}
 		}
 	}
 }
 
-// whoLeads says whether a scheduler holds the Lease.
+// whoLeads says whether a scheduler holds the Lease; it is empty where there is no access to the API server.
 func (k *endpointFlags) whoLeads(ctx context.Context) string {
 	client := k.typed()
 	if client == nil {

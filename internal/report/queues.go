@@ -218,7 +218,7 @@ func (c JobCounts) WaitingFor() (all []v1alpha1.WaitingReason) {
 	return all[:min(len(all), maxReasons)]
 }
 
-// CountJobs counts the jobs of each queue; refusals says why those wait that do.
+// CountJobs counts the jobs of each queue; refusals says why those wait that do. A group that no pod names does not wait.
 func CountJobs(jobs []*model.Job, refusals map[model.JobKey]*model.Refusal) map[*model.Queue]JobCounts {
 	all := map[*model.Queue]JobCounts{}
 	for _, job := range jobs {
@@ -229,7 +229,7 @@ func CountJobs(jobs []*model.Job, refusals map[model.JobKey]*model.Refusal) map[
 			switch {
 			case holds:
 				counts.Running++
-			case refusals[job.Key] != nil:
+			case refusals[job.Key] != nil && len(job.Tasks) > 0:
 				counts.Waiting++
 				if counts.waitFor == nil {
 					counts.waitFor = map[model.Code]int32{}

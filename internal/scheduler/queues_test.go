@@ -48,6 +48,7 @@ func TestTheStatusOfAQueueFollowsAndRests(t *testing.T) {
 	w.gang("first", 3, 3)
 	w.play(t.Context(), time.Second)
 	w.gang("second", 2, 2)
+	w.gang("empty", 0, 2) // no pod names it: it does not wait to start
 	w.play(t.Context(), 40*time.Second)
 	w.wantQueue("Active", "3", 1, 1)
 	status := w.queues[v1alpha1.DefaultQueue].Status

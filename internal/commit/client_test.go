@@ -414,7 +414,7 @@ func TestWritesOnTheWire(t *testing.T) {
 		"queue status": {
 			queueStatus("q", 3), "PATCH /apis/scheduling.tutti.dev/v1alpha1/queues/q/status",
 			"application/json-patch+json",
-			`[{"op":"test","path":"/metadata/uid","value":"uid-queue-q"},{"op":"add","path":"/status","value":{"running":3}}]`,
+			`[{"op":"test","path":"/metadata/uid","value":"uid-queue-q"},{"op":"add","path":"/status","value":{"waiting":0,"running":3}}]`,
 		},
 		"pod condition": {
 			condition("a", "waits"), "PATCH /api/v1/namespaces/ns/pods/a/status",

@@ -19,14 +19,22 @@ func (t *Placer) selectBeside(task *model.Task, room model.CapacityKind, conditi
 			return shared.Covers(other) && (other.Status == model.Binding || other.Status == model.Bound || other.Status == model.Running)
 		}
 		level := t.session.Domains(shared.Level)
-		if !shared.Preferred || level == nil || !shared.Covers(task) || !slices.ContainsFunc(t.job.Tasks, stood) {
+		stands := slices.IndexFunc(t.job.Tasks, stood)
+		if !shared.Preferred || level == nil || !shared.Covers(task) || stands < 0 {
 			continue
 		}
 		at := t.session.SharedDomain(t.job, shared, 0)
 		if at < 0 {
 			continue
 		}
-		inside := t.session.Snapshot.Nodes[level.Nodes(at)[0]]
+		// Where no node has the labels of the domain, the wider domains are those of the node of a member.
+		inside := t.session.Snapshot.Node(t.job.Tasks[stands].Node)
+		if nodes := level.Nodes(at); len(nodes) > 0 {
+			inside = t.session.Snapshot.Nodes[nodes[0]]
+		}
+		if inside == nil {
+			continue
+		}
 		for _, around := range slices.Concat([]*framework.Domains{level}, t.session.LevelsAbove(shared.Level)) {
 			domain := around.Of(inside)
 			node, _ := t.session.SelectNode(task, room, func(node *model.Node) bool {

@@ -25,7 +25,7 @@ func (s *State) compare(before, after *podState) (effect Effect, refill bool) {
 	expected := a.Node == b.Node && isOnNode(a.Status) && isOnNode(b.Status)
 	joins := a.Job != b.Job || a.MinMember != b.MinMember || a.Role != b.Role || a.Priority != b.Priority || a.Nominated != b.Nominated ||
 		a.SchedulingGated != b.SchedulingGated || a.Invalid.String() != b.Invalid.String() || a.Pod != b.Pod && !groups.SaysTheSame(a.Pod, b.Pod) ||
-		s.queues.any() && a.Pod.Labels[v1alpha1.LabelQueue] != b.Pod.Labels[v1alpha1.LabelQueue]
+		a.Pod != b.Pod && s.queues.any() && a.Pod.Labels[v1alpha1.LabelQueue] != b.Pod.Labels[v1alpha1.LabelQueue]
 	asks := !sameCPUs(a.Isolated, b.Isolated) || !a.Request.Equal(b.Request) || a.NonZeroDefaults != b.NonZeroDefaults ||
 		waits && a.Shape != b.Shape || a.Pod != b.Pod && differentQuestion(a.Pod, b.Pod, waits, expected)
 	whole := s.makesWhole(before, after)

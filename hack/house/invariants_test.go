@@ -73,7 +73,7 @@ func (j *judges) read(s *source) {
 	for _, number := range all {
 		j.said[number] = s.path
 	}
-	for function := range s.functions() {
+	for _, function := range s.functions() {
 		name := directory + "." + function.Name.Name
 		j.names[name] = append(j.names[name], numbersIn(function.Doc.Text())...)
 		j.files[name], j.in[name] = append(j.files[name], all...), s.path

@@ -76,6 +76,9 @@ func rulesTable(t *testing.T) string {
 		if r.kubernetes {
 			others = append(others, "k8s.io/kubernetes")
 		}
+		if r.others {
+			others = append(others, "objects of other projects")
+		}
 		slices.Sort(now[r.of])
 		b.WriteString("| `" + below(r.of) + "` | " + strings.Join(ours, ", ") + " | " + strings.Join(others, ", ") + " | " + strings.Join(now[r.of], ", ") + " |\n")
 	}

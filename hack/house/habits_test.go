@@ -11,34 +11,6 @@ import (
 	"testing"
 )
 
-const (
-	maxFile     = 400
-	maxTestFile = 800
-	maxFunction = 60
-	// maxTest is longer because a table is read, not followed.
-	maxTest = 100
-)
-
-func TestLengths(t *testing.T) {
-	for _, s := range sources(t) {
-		if s.written() {
-			continue
-		}
-		limit, functionLimit := maxFile, maxFunction
-		if s.test {
-			limit, functionLimit = maxTestFile, maxTest
-		}
-		if n := s.codeLines(1, s.set.Position(s.file.End()).Line); n > limit {
-			t.Errorf("%s has %d lines of code, at most %d are allowed", s.path, n, limit)
-		}
-		for function, n := range s.functions() {
-			if n > functionLimit {
-				t.Errorf("%s: %s has %d lines of code, at most %d are allowed", s.at(function), function.Name.Name, n, functionLimit)
-			}
-		}
-	}
-}
-
 // TestPackageComments wants a paragraph above every package that is not made of tests alone.
 func TestPackageComments(t *testing.T) {
 	paragraph := map[string]int{}
@@ -261,7 +233,7 @@ func TestForms(t *testing.T) {
 		if s.written() {
 			continue
 		}
-		for function := range s.functions() {
+		for _, function := range s.functions() {
 			if function.Name.Name == "init" && function.Recv == nil {
 				t.Errorf("%s: init functions hide what happens at start", s.at(function))
 			}

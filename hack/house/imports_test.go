@@ -1,6 +1,7 @@
 package house
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -23,9 +24,12 @@ type rule struct {
 	kubernetes bool
 	// client reports whether it may import clients and informers.
 	client bool
+	// others reports whether it may read objects of other projects, which have no type of ours.
+	others bool
 }
 
-var rules = []rule{
+// rules are those of the house as it is to be, with packages that are not there yet. What breaks them today is in exceptions.txt.
+var rules = append([]rule{
 	{of: "apis/client", client: true},
 	{of: "apis"},
 	{of: "pkg/isolated"},
@@ -35,48 +39,63 @@ var rules = []rule{
 	{of: "internal/version"},
 	{of: "internal/logging"},
 	{of: "pkg/model", ours: []string{"pkg/isolated"}},
-	{of: "pkg/framework", ours: []string{"pkg/model", "pkg/isolated", "pkg/argument", "apis/config"}},
+	{of: "pkg/gang", ours: []string{"pkg/model"}},
 	{of: "pkg/topology", ours: []string{"pkg/model"}},
-	{of: "internal/advisor", ours: []string{"internal/suggest", "internal/placement", "internal/backoff", "internal/cluster", "pkg/framework", "pkg/model", "apis"}},
-	{of: "internal/suggest", ours: []string{"internal/placement", "pkg/framework", "pkg/model"}},
-	{of: "internal/placement", ours: []string{"pkg/framework", "pkg/model"}},
+	{of: "pkg/framework", ours: []string{"pkg/model", "pkg/isolated", "pkg/argument", "apis/config"}},
+	{of: "pkg/engine", ours: []string{"pkg/framework", "pkg/topology", "pkg/model", "pkg/isolated", "apis/config"}},
+	{of: "pkg/place", ours: []string{"pkg/engine", "pkg/framework", "pkg/model"}},
+	{of: "pkg/victims", ours: []string{"pkg/place", "pkg/engine", "pkg/framework", "pkg/model"}},
 	{of: "pkg/plugins/predicates", ours: []string{"pkg/framework", "pkg/model", "pkg/argument", "pkg/topology"}, kubernetes: true},
 	{of: "pkg/plugins/nodeorder", ours: []string{"pkg/framework", "pkg/model", "pkg/argument", "pkg/topology"}, kubernetes: true},
 	{of: "pkg/plugins/proportion", ours: []string{"pkg/framework", "pkg/model", "pkg/shares"}},
 	{of: "pkg/plugins/isolcpu", ours: []string{"pkg/framework", "pkg/model", "pkg/argument", "pkg/isolated"}},
 	// The two registries list what lies below them and nothing else; below them no package imports its sibling.
 	{of: "pkg/plugins/", ours: []string{"pkg/framework", "pkg/model", "pkg/argument"}},
-	// What differs is who may be evicted; how it is planned does not.
-	{of: "pkg/actions/reclaim", ours: []string{"pkg/actions/preempt", "pkg/framework", "pkg/model", "pkg/argument"}},
-	{of: "pkg/actions/", ours: []string{"pkg/framework", "internal/placement", "pkg/model", "pkg/argument"}},
+	{of: "pkg/actions/", ours: []string{"pkg/victims", "pkg/place", "pkg/engine", "pkg/framework", "pkg/model", "pkg/argument"}},
 	{of: "pkg/plugins", ours: []string{"pkg/plugins/", "pkg/framework", "pkg/model", "pkg/topology", "apis/config"}, client: true},
-	{of: "pkg/actions", ours: []string{"pkg/actions/", "pkg/framework", "pkg/model", "apis/config"}},
-	{of: "internal/cluster", ours: []string{"pkg/model", "pkg/isolated", "apis", "apis/client"}, kubernetes: true, client: true},
-	{of: "internal/commit", ours: []string{"pkg/model", "apis", "apis/client"}, client: true},
+	{of: "pkg/actions", ours: []string{"pkg/actions/", "pkg/engine", "pkg/framework", "pkg/model", "apis/config"}},
+	{of: "internal/sources", ours: []string{"pkg/gang", "pkg/model", "apis"}, others: true},
+	{of: "internal/kube", ours: []string{"pkg/model"}, kubernetes: true},
+	{of: "internal/cluster", ours: []string{"internal/sources", "internal/kube", "pkg/gang", "pkg/model", "pkg/isolated", "apis"},
+		kubernetes: true, client: true, others: true},
+	{of: "internal/commit", ours: []string{"pkg/model", "apis"}, client: true},
 	// What a handler of the container runtime's may reach has no client: the runtime does not wait for an API server.
 	{of: "internal/agent/publish", ours: []string{"pkg/isolated"}, client: true},
 	{of: "internal/agent/", ours: []string{"pkg/isolated", "internal/metrics"}},
 	{of: "internal/agent", ours: []string{"pkg/isolated"}},
-	{of: "internal/debugapi", ours: []string{"pkg/framework", "pkg/model", "pkg/isolated"}},
+	{of: "internal/debugapi", ours: []string{"pkg/engine", "pkg/framework", "pkg/model", "pkg/isolated", "internal/commit"}},
 	{of: "internal/lease"},
 	{of: "internal/backoff", ours: []string{"internal/commit", "pkg/model"}},
-	{of: "internal/report", ours: []string{"internal/backoff", "internal/cluster/groups", "internal/commit", "pkg/model", "apis"}},
-	{of: "internal/lifecycle", ours: []string{"internal/backoff", "internal/cluster/groups", "internal/commit", "pkg/model", "apis"}},
-	{of: "internal/telemetry", ours: []string{"internal/debugapi", "internal/metrics", "internal/version", "pkg/framework", "internal/commit", "pkg/model"}},
+	{of: "internal/report", ours: []string{"internal/sources", "pkg/gang", "internal/backoff", "internal/commit", "pkg/model", "apis"}},
+	{of: "internal/lifecycle", ours: []string{"pkg/gang", "internal/backoff", "internal/commit", "pkg/model", "apis"}},
+	{of: "internal/telemetry", ours: []string{"internal/debugapi", "internal/metrics", "internal/version", "pkg/engine", "pkg/framework", "internal/commit", "pkg/model"}},
 	// Who checks the scheduler's decisions takes no code from it.
 	{of: "test/invariants", ours: []string{"apis"}},
-	{of: "test", ours: []string{"*"}, client: true},
+	{of: "test", ours: []string{"*"}, client: true, others: true},
 	{of: "internal/scheduler", ours: []string{"internal/", "pkg/", "apis"}, client: true},
 	{of: "internal/configuration", ours: []string{"pkg/framework", "pkg/plugins", "pkg/actions", "internal/cluster", "pkg/model", "pkg/argument",
 		"internal/metrics", "apis"}, client: true},
-	{of: "pkg/command", ours: []string{"*"}, client: true},
-	{of: "cmd", ours: []string{"*"}, client: true},
+	{of: "cmd", ours: []string{"*"}, client: true, others: true},
 	{of: "hack/document", ours: []string{"internal/configuration"}},
 	// What others may write, with what they may use.
 	{of: "examples/podgroups", ours: []string{"apis/client", "apis/scheduling"}, client: true},
 	{of: "examples", ours: []string{"pkg/command", "pkg/framework", "pkg/model", "pkg/argument", "apis/config"}},
 	{of: "hack/metricsdoc", ours: []string{"internal/metrics"}},
 	{of: "hack"},
+}, leaving...)
+
+// leaving are the rules of packages that go, or move to a package that has its own rule above.
+var leaving = []rule{
+	{of: "internal/advisor", ours: []string{"internal/suggest", "internal/placement", "internal/backoff", "internal/cluster", "pkg/framework", "pkg/model", "apis"}},
+	{of: "internal/suggest", ours: []string{"internal/placement", "pkg/framework", "pkg/model"}},
+	{of: "internal/placement", ours: []string{"pkg/framework", "pkg/model"}}, // to pkg/place
+	{of: "pkg/command", ours: []string{"*"}, client: true},                   // to cmd/tutti-scheduler/app
+}
+
+// exists reports whether there is such a package, or one below it.
+func exists(path string) bool {
+	_, err := os.Stat(filepath.Join(root, path))
+	return err == nil
 }
 
 // under reports whether a path is the other or below it; "x/" is below x only.
@@ -117,6 +136,8 @@ func (r rule) foreign(imported string) string {
 		return "may not import kube-scheduler's code"
 	case under(imported, "k8s.io/client-go/kubernetes") && !r.client, under(imported, "k8s.io/client-go/rest") && !r.client:
 		return "may not import a client"
+	case under(imported, "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured") && !r.others:
+		return "may not read objects of other projects"
 	}
 	return ""
 }
@@ -144,6 +165,7 @@ var modules = map[string][2]string{
 }
 
 func TestImports(t *testing.T) {
+	found := map[string]int{}
 	for folder, path := range modules {
 		list := exec.Command("go", "list", "-e", "-f", `{{.ImportPath}}{{range .Imports}} {{.}}{{end}}`, "./...")
 		list.Dir = filepath.Join(root, folder)
@@ -163,9 +185,15 @@ func TestImports(t *testing.T) {
 			}
 			for _, imported := range words[1:] {
 				if why := broken(path[1]+rest, imported); why != "" {
-					t.Errorf("%s: %s: %s", words[0], why, imported)
+					found[path[1]+rest+" "+why+" "+strings.TrimPrefix(imported, module)]++
 				}
 			}
+		}
+	}
+	hold(t, "imports", "what it needs of that package is passed to it, or belongs below both; the table is in CONTRIBUTING.md", found)
+	for _, r := range leaving {
+		if !exists(r.of) {
+			t.Errorf("%s is gone: take its rule out of the list of those that leave", r.of)
 		}
 	}
 }
@@ -209,7 +237,18 @@ func TestImportRules(t *testing.T) {
 		{"internal/scheduler", module + "internal/report", true},
 		{"internal/report", module + "internal/scheduler", false},
 		{"internal/report", "k8s.io/client-go/kubernetes", false},
-		{"internal/debugapi", module + "internal/commit", false},
+		{"internal/report", "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured", false},
+		{"internal/sources", "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured", true},
+		{"internal/debugapi", module + "internal/commit", true},
+		{"internal/debugapi", module + "internal/cluster", false},
+		{"pkg/engine", module + "pkg/framework", true},
+		{"pkg/framework", module + "pkg/engine", false},
+		{"pkg/place", module + "pkg/victims", false},
+		{"pkg/plugins/gang", module + "pkg/engine", false},
+		{"pkg/actions/reclaim", module + "pkg/actions/preempt", false},
+		{"pkg/actions/reclaim", module + "pkg/victims", true},
+		{"internal/cluster", module + "internal/sources", true},
+		{"internal/sources", module + "internal/cluster", false},
 		{"internal/scheduler", module + "test/scenario", false},
 		{"internal/scheduler", module + "cmd/tutti-scheduler", false},
 		{"cmd/kubectl-tutti", module + "cmd/tutti-scheduler", false},

@@ -24,7 +24,7 @@ var namedTests = map[string][]string{
 func TestTestsThatTargetsNameAreRun(t *testing.T) {
 	packages := map[string][]string{} // by the name of a test
 	for _, s := range sources(t) {
-		for function := range s.functions() {
+		for _, function := range s.functions() {
 			if name := function.Name.Name; s.test && function.Recv == nil && strings.HasPrefix(name, "Test") && ast.IsExported(name) {
 				packages[name] = append(packages[name], path.Dir(s.path))
 			}

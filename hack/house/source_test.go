@@ -3,7 +3,6 @@ package house
 import (
 	"go/ast"
 	"go/parser"
-	"go/scanner"
 	"go/token"
 	"io/fs"
 	"os"
@@ -21,8 +20,6 @@ type source struct {
 	test bool
 	file *ast.File
 	set  *token.FileSet
-	// code tells, by line, whether there is anything but comment and space on it.
-	code map[int]bool
 }
 
 func (s *source) at(node ast.Node) token.Position {
@@ -31,26 +28,14 @@ func (s *source) at(node ast.Node) token.Position {
 	return position
 }
 
-func (s *source) codeLines(from, to int) int {
-	n := 0
-	for line := from; line <= to; line++ {
-		if s.code[line] {
-			n++
-		}
-	}
-	return n
-}
-
-// functions yields every function declaration with its length in lines of code.
-func (s *source) functions() map[*ast.FuncDecl]int {
-	lengths := map[*ast.FuncDecl]int{}
+// functions returns every function declaration.
+func (s *source) functions() (all []*ast.FuncDecl) {
 	for _, decl := range s.file.Decls {
 		if function, ok := decl.(*ast.FuncDecl); ok {
-			lengths[function] = s.codeLines(
-				s.set.Position(function.Pos()).Line, s.set.Position(function.End()).Line)
+			all = append(all, function)
 		}
 	}
-	return lengths
+	return all
 }
 
 // sources parses all Go files that people write, the generated ones left out.
@@ -91,26 +76,10 @@ func sources(t *testing.T) []*source {
 }
 
 func parse(name string, text []byte) (*source, error) {
-	s := &source{path: name, test: strings.HasSuffix(name, "_test.go"), set: token.NewFileSet(), code: map[int]bool{}}
+	s := &source{path: name, test: strings.HasSuffix(name, "_test.go"), set: token.NewFileSet()}
 	var err error
-	if s.file, err = parser.ParseFile(s.set, name, text, parser.ParseComments|parser.SkipObjectResolution); err != nil {
-		return nil, err
-	}
-	lines := token.NewFileSet().AddFile(name, -1, len(text))
-	var words scanner.Scanner
-	words.Init(lines, text, nil, 0)
-	for {
-		pos, word, literal := words.Scan()
-		if word == token.EOF {
-			return s, nil
-		}
-		first := lines.Position(pos).Line
-		for line := first; line <= first+strings.Count(literal, "\n"); line++ {
-			if literal != "\n" || word != token.SEMICOLON {
-				s.code[line] = true
-			}
-		}
-	}
+	s.file, err = parser.ParseFile(s.set, name, text, parser.ParseComments|parser.SkipObjectResolution)
+	return s, err
 }
 
 // written reports whether the file says itself that a program wrote it.

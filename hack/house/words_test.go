@@ -155,6 +155,52 @@ func (s *source) findings(words []retired) []string {
 	return found
 }
 
+// phrases make a sentence hard to read: the exception before the usual case, or a chain of pronouns. The noun is said again, or the
+// sentence cut in two.
+var phrases = map[string]*regexp.Regexp{
+	"but for":           regexp.MustCompile(`(?i)\bbut for\b`),
+	"all the same":      regexp.MustCompile(`(?i)\ball the same\b`),
+	"for want of":       regexp.MustCompile(`(?i)\bfor (the )?want of\b`),
+	"besides":           regexp.MustCompile(`(?i)\bbesides\b`),
+	"had ... been":      regexp.MustCompile(`(?i)\bhad (\w+ ){1,2}been\b`),
+	"those ... that of": regexp.MustCompile(`(?i)\bthose\b[^.]*\bthat of\b|\bthat of\b[^.]*\bthose\b|\b(those|that) (of|that|whose|in)\b[^.]*\bthose of\b`),
+}
+
+// TestPhrases counts them in comments and messages of the product, and in pages.
+func TestPhrases(t *testing.T) {
+	found := map[string]int{}
+	count := func(place, text string) {
+		text = strings.Join(strings.Fields(text), " ")
+		for phrase, pattern := range phrases {
+			if n := len(pattern.FindAllString(text, -1)); n > 0 {
+				found[place+" writes "+strconv.Quote(phrase)] += n
+			}
+		}
+	}
+	for _, s := range sources(t) {
+		if s.test || s.written() || !slices.ContainsFunc([]string{"apis", "cmd", "internal", "pkg"}, func(of string) bool { return under(s.path, of) }) {
+			continue
+		}
+		for _, group := range s.file.Comments {
+			count(s.path, group.Text())
+		}
+		literals(s.file, func(text string) { count(s.path, text) })
+	}
+	for _, page := range pages(t) {
+		if !strings.HasSuffix(page, ".md") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(root, page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for paragraph := range strings.SplitSeq(string(text), "\n\n") {
+			count(page, paragraph)
+		}
+	}
+	hold(t, "phrases", "say the noun again, or cut the sentence in two; the usual case first, the exception behind it with unless or except", found)
+}
+
 // pages are the other texts that people write: documents, stories, charts and scripts.
 func pages(t *testing.T) []string {
 	t.Helper()

@@ -319,7 +319,7 @@ func (r *Resources) addCounted(request Resources, sign int64) {
 	}
 }
 
-// checkQueues returns an error when what a queue holds differs from the sum of its tasks.
+// checkQueues returns an error when what a queue holds differs from the sum of its tasks: invariant Q7.
 func (s *Snapshot) checkQueues() error {
 	fresh := make([]Queue, len(s.Queues))
 	for _, job := range s.Jobs {

@@ -52,7 +52,7 @@ func TestACopyCountsForItself(t *testing.T) {
 	}
 }
 
-// TestNoSumOverflows: any user may create pods that name a node, each of which asks for as much as one pod may.
+// TestNoSumOverflows is invariant I19: any user may create pods that name a node, each of which asks for as much as one pod may.
 func TestNoSumOverflows(t *testing.T) {
 	const many = 20_000
 	s := queued(many, model.MaxAmount)

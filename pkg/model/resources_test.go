@@ -144,7 +144,7 @@ func TestResourcesCloneIsApart(t *testing.T) {
 	}
 }
 
-// TestSumsStayExact: the sum of as many of the largest amounts as MaxAmount documents does not overflow.
+// TestSumsStayExact is invariant I19: the sum of as many of the largest amounts as MaxAmount documents does not overflow.
 func TestSumsStayExact(t *testing.T) {
 	var sum Resources
 	for range 8191 {

@@ -63,6 +63,7 @@ func holdToBounds(t failing, tree *Tree) {
 	}
 }
 
+// TestSharesLieWithinTheirBounds is invariant Q1.
 func TestSharesLieWithinTheirBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		amounts := sizes(t)
@@ -71,7 +72,7 @@ func TestSharesLieWithinTheirBounds(t *testing.T) {
 	})
 }
 
-// TestNoSumOverflows has amounts of which two are more than an int64 can hold.
+// TestNoSumOverflows is invariant I19: it has amounts of which two are more than an int64 can hold.
 func TestNoSumOverflows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		amounts := rapid.OneOf(rapid.Int64Range(math.MaxInt64-3, math.MaxInt64), rapid.Int64Range(0, math.MaxInt64), rapid.Int64Range(math.MinInt64, 3))
@@ -97,7 +98,8 @@ func TestNoSumOverflows(t *testing.T) {
 	})
 }
 
-// TestLargestSetOfSiblings is exact with 10,000 siblings, 2⁵⁰ each, of the largest weight: the sums are beyond an int64.
+// TestLargestSetOfSiblings is invariant Q3: it is exact with 10,000 siblings, 2⁵⁰ each, of the largest weight: the sums are
+// beyond an int64.
 func TestLargestSetOfSiblings(t *testing.T) {
 	const n, each = 10_000, int64(1) << 50
 	for _, c := range []struct {
@@ -123,8 +125,9 @@ func TestLargestSetOfSiblings(t *testing.T) {
 	}
 }
 
-// TestSharesAreMonotone changes one number of one queue, or the supply. More never lowers the queue's own share, or that of a
-// queue above it; it never raises the share of a sibling of the topmost of these, nor of a queue below such a sibling.
+// TestSharesAreMonotone is invariant Q2: it changes one number of one queue, or the supply. More never lowers the queue's own
+// share, or that of a queue above it; it never raises the share of a sibling of the topmost of these, nor of a queue below such
+// a sibling.
 func TestSharesAreMonotone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		amounts := sizes(t)
@@ -168,7 +171,7 @@ func TestSharesAreMonotone(t *testing.T) {
 	})
 }
 
-// TestSharesDoNotDependOnOrder adds the children of each queue in another order.
+// TestSharesDoNotDependOnOrder is invariant Q3: it adds the children of each queue in another order.
 func TestSharesDoNotDependOnOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		amounts := sizes(t)

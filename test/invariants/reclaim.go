@@ -270,7 +270,7 @@ func (c *reclaim) cover(queue string, covers map[*Unit]bool) {
 	}
 }
 
-// judge returns what is wrong with one unit that goes.
+// judge returns what is wrong with one unit that goes; that no guarantee covers it is invariant Q9.
 func (c *reclaim) judge(unit *Unit) string {
 	x, y, meeting := "", "", ""
 	for _, queue := range c.path(unit.Queue) {

@@ -51,7 +51,7 @@ func TestPlayerSeesBrokenInvariants(t *testing.T) {
 		"I5: pod default/big":                    {[]model.Decision{decide(single, "big@n2"), decide(single, "big@n2")}, []model.JobKey{gangKey("mpi")}},
 		"which is no node":                       {[]model.Decision{decide(single, "big@n7")}, []model.JobKey{gangKey("mpi")}},
 		"and is gone":                            {[]model.Decision{decide(single, "ghost@n2")}, []model.JobKey{gangKey("mpi")}},
-		"none says why":                          {nil, []model.JobKey{gangKey("mpi")}},
+		"I7: pod default/big waits":              {nil, []model.JobKey{gangKey("mpi")}},
 	} {
 		t.Run(want, func(t *testing.T) {
 			s := newStage()

@@ -403,8 +403,9 @@ func (e *economy) judgeUnmet(o *outcome, queues map[string]*invariants.Queue) (u
 	return unmet
 }
 
-// TestReclaimComesToRest is invariants Q8 and Q10: each decision stands on its right, and in a cluster in which no job comes or
-// ends no pod is evicted any more after some rounds, although none is left alone for having started lately, and without preempt.
+// TestReclaimComesToRest is invariants Q8, Q10 and I20: each decision stands on its right, and in a cluster in which no job
+// comes or ends no pod is evicted any more after some rounds, although none is left alone for having started lately, and
+// without preempt.
 func TestReclaimComesToRest(t *testing.T) {
 	newStage := openLister(t)
 	for levels := 1; levels <= 2; levels++ {

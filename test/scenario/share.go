@@ -43,8 +43,8 @@ func placeOf(node *corev1.Node, level string) string {
 	return node.Labels[level]
 }
 
-// checkShared holds that members which must share a domain do: those that a cycle has given a node are in one, together with most
-// of the members that had one before.
+// checkShared is invariant T1: members which must share a domain do. Those that a cycle has given a node are in one, together
+// with most of the members that had one before.
 func (s *environment) checkShared(o *outcome) error {
 	fresh := map[types.UID]bool{}
 	for _, pods := range o.bound() {
@@ -90,13 +90,13 @@ func (s *environment) checkSlices(
 		if shared.SliceSize > 0 {
 			index, err := s.indexOf(pod)
 			if err != nil && fresh[pod.UID] {
-				return fmt.Errorf("invariant I30: pod %s must share a %s with a slice, and has no index: %w", pod.Name, shared.Level, err)
+				return fmt.Errorf("invariant T1: pod %s must share a %s with a slice, and has no index: %w", pod.Name, shared.Level, err)
 			}
 			if err != nil {
 				continue // it was bound before the entry had slices
 			}
 			if other := owner[index]; other != "" && fresh[pod.UID] {
-				return fmt.Errorf("invariant I30: pods %s and %s have the index %d", pod.Name, other, index)
+				return fmt.Errorf("invariant T1: pods %s and %s have the index %d", pod.Name, other, index)
 			}
 			owner[index], slice = pod.Name, index/int(shared.SliceSize)
 		}
@@ -113,9 +113,9 @@ func (s *environment) checkSlices(
 	}
 	for _, slice := range slices.Sorted(maps.Keys(slicesOf)) {
 		if at := slicesOf[slice]; at.now[""] || len(at.now) > 1 {
-			return fmt.Errorf("invariant I30: slice %d of %s must share a %s, and is started in %v", slice, job, shared.Level, at.now)
+			return fmt.Errorf("invariant T1: slice %d of %s must share a %s, and is started in %v", slice, job, shared.Level, at.now)
 		} else if err := at.followsMost(s.insideWider(job, shared, all, fresh)); err != nil {
-			return fmt.Errorf("invariant I30: slice %d of %s must share a %s: %w", slice, job, shared.Level, err)
+			return fmt.Errorf("invariant T1: slice %d of %s must share a %s: %w", slice, job, shared.Level, err)
 		}
 	}
 	return nil
@@ -234,8 +234,8 @@ func (s *environment) sharedBy(job model.JobKey) (all []v1alpha1.TopologyConstra
 	return all
 }
 
-// checkVictimsShare holds that each job that loses pods for a gang whose members must share a domain loses one there at least.
-// Where a limit keeps the gang waiting, pods may go that hold no capacity there.
+// checkVictimsShare is invariant T2: each job that loses pods for a gang whose members must share a domain loses one there at
+// least. Where a limit keeps the gang waiting, pods may go that hold no capacity there.
 func (s *environment) checkVictimsShare(o *outcome) error {
 	for _, decision := range o.decisions {
 		if len(decision.Evictions) == 0 || s.hasLimit(s.queueOf(decision.Job)) {
@@ -256,11 +256,11 @@ func (s *environment) checkVictimsShare(o *outcome) error {
 				inside[eviction.Job] = inside[eviction.Job] || node != nil && start[placeOf(node, shared.Level)]
 			}
 			if len(start) != 1 || start[""] {
-				return fmt.Errorf("invariant I31: %s must share a %s, and is nominated to %v", decision.Job, shared.Level, start)
+				return fmt.Errorf("invariant T2: %s must share a %s, and is nominated to %v", decision.Job, shared.Level, start)
 			}
 			for job := range inside {
 				if !inside[job] {
-					return fmt.Errorf("invariant I31: %s must share a %s, is nominated to %v, and %s loses pods elsewhere", decision.Job, shared.Level, start, job)
+					return fmt.Errorf("invariant T2: %s must share a %s, is nominated to %v, and %s loses pods elsewhere", decision.Job, shared.Level, start, job)
 				}
 			}
 		}

@@ -38,7 +38,7 @@ func (f *fight) inQueues(lines string) string {
 	return strings.Join(all, "\n")
 }
 
-// TestVictimsAreInTheDomainOfTheStart keeps invariants I30 and I31, which the player checks after each cycle, on random clusters
+// TestVictimsAreInTheDomainOfTheStart keeps invariants T1 and T2, which the player checks after each cycle, on random clusters
 // in which gangs that share a domain come while others run, wait for their victims, and lose members.
 func TestVictimsAreInTheDomainOfTheStart(t *testing.T) {
 	newStage, evicted := openLister(t), 0

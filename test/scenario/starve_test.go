@@ -133,9 +133,9 @@ func fits(members, cpu int, nodes []int) bool {
 	return members <= 0
 }
 
-// TestALargeGangDoesNotStarve: under an endless stream of small jobs of its priority or below, a gang that fits the empty
-// cluster starts no later than reserveAfter after it came, plus as long as the longest of them runs; plus as long again, if
-// they do not tell the truth about it, since one of them may have borrowed its capacity.
+// TestALargeGangDoesNotStarve is invariant I16: under an endless stream of small jobs of its priority or below, a gang that
+// fits the empty cluster starts no later than reserveAfter after it came, plus as long as the longest of them runs; plus as
+// long again, if they do not tell the truth about it, since one of them may have borrowed its capacity.
 //
 // Seed 13016589420121609349 is a pod that is bound on a node in the cycle in which others are evicted there.
 func TestALargeGangDoesNotStarve(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"github.com/tutti-sched/tutti/test/invariants"
 )
 
-// heedsQueues is Q5, Q14, Q15 and Q20: no start exceeds a limit, with terminating pods and nominations; none is in a queue that
+// heedsQueues is Q5, Q14 and Q15: no start exceeds a limit, with terminating pods and nominations; none is in a queue that
 // starts nothing; a queue in error loses nothing; pods go by a right where they are of another queue, and only there.
 func (j *invariantChecker) heedsQueues(p *process, decision model.Decision) {
 	told := p.asTold()

@@ -259,9 +259,10 @@ func (s *Simulation) stopFaults() {
 	}
 }
 
-// runToQuiescence waits until nothing has changed for a minute, and no job is delayed after a failure, and reports whether
-// that came. It need not where the server's clock is an hour behind, and pods go on to be evicted by share: all seem to have
-// run for as long as reclaim leaves them alone at most, so that jobs may take turns.
+// runToQuiescence is I29, and Q10 with queues: all comes to rest. It waits until nothing has changed for a minute, and no job
+// is delayed after a failure, and reports whether that came. It need not where the server's clock is an hour behind, and pods
+// go on to be evicted by share: all seem to have run for as long as reclaim leaves them alone at most, so that jobs may take
+// turns.
 func (s *Simulation) runToQuiescence() bool {
 	const quiet, most, mostSteps = 70 * time.Second, 45 * time.Minute, 100_000
 	calm, steps, shared := s.queue.now, s.result.Steps, s.result.Shared

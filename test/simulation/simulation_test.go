@@ -139,7 +139,8 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// TestSameSeedSameTrace, also when it is played after others: the last one with levels, which is T3.
+// TestSameSeedSameTrace is I21: the same seed leads to the same trace, also when it is played after others. The last one has
+// levels, which is T3.
 func TestSameSeedSameTrace(t *testing.T) {
 	filters := open(t)
 	traces := map[string]string{}

@@ -369,8 +369,9 @@ func (j *invariantChecker) givesGrace(p *process, call commit.Call) {
 	}
 }
 
-// checkReservedRespected is I15: who is bound leaves the capacity alone that pods of other jobs of its priority or above, or of
-// any where there are several queues, say they were nominated, by the process that decides or by one before it.
+// checkReservedRespected is I15: who is bound leaves the capacity alone that pods of other jobs of its priority or above say
+// they were nominated, by the process that decides or by one before it. It is Q13 where there are several queues: then the
+// priority does not matter.
 func (j *invariantChecker) checkReservedRespected(p *process, decision model.Decision) {
 	for _, bind := range decision.Binds {
 		pod, node := p.pod(bind.Pod.String()), p.node(bind.Node)

@@ -114,8 +114,8 @@ func (o *expectation) next(job model.JobKey) *part {
 	return nil
 }
 
-// noJobWaitsForever is I16, at rest: no job waits for which there is capacity, where no capacity is held, or kept below its
-// limits.
+// noJobWaitsForever is I16, and Q6 with queues, at rest: no job waits for which there is capacity, where no capacity is held, or
+// kept below its limits.
 func (j *invariantChecker) noJobWaitsForever(p *process) {
 	if len(p.state.Snapshot(p.clock.Now()).Held()) > 0 {
 		return

@@ -139,11 +139,11 @@ func (p *places) cycle() (at map[*model.Task]*model.Node, refusal *model.Refusal
 // notAll is what a reason says that is not exact.
 const notAll = "not all possibilities were tried"
 
-// TestTopologyIsExact compares with an oracle that tries everything: gangs of random shapes, parts and slices in random trees,
-// also with members that have a node already, members beyond the minimum, and nodes that filters rule out. In each class but
-// the last a gang starts if and only if it can, and the reason of one that waits does not say that something was not tried; in
-// every class a reason that does not say so is right, and what starts is in the domains that it asked for. With a preference
-// it is in the fewest domains. The last class misses no more than placing the largest part first.
+// TestTopologyIsExact is invariant T4: it compares with an oracle that tries everything: gangs of random shapes, parts and
+// slices in random trees, also with members that have a node already, members beyond the minimum, and nodes that filters rule
+// out. In each class but the last a gang starts if and only if it can, and the reason of one that waits does not say that
+// something was not tried; in every class a reason that does not say so is right, and what starts is in the domains that it
+// asked for. With a preference it is in the fewest domains. The last class misses no more than placing the largest part first.
 func TestTopologyIsExact(t *testing.T) {
 	seen := tally{}
 	rapid.Check(t, func(t *rapid.T) { seen.add(t, drawCase(t)) })

@@ -46,8 +46,8 @@ func (p *places) holdValid(t *rapid.T, at map[*model.Task]*model.Node, found boo
 	}
 }
 
-// holdRankOrder holds that from each member to the next one by index another domain is entered as seldom as possible: of the
-// topology that the group names first, and of single nodes.
+// holdRankOrder is invariant T5: from each member to the next one by index another domain is entered as seldom as possible: of
+// the topology that the group names first, and of single nodes.
 func (p *places) holdRankOrder(t *rapid.T, at map[*model.Task]*model.Node) {
 	if slices.ContainsFunc(p.job.Topology, func(e model.TopologyConstraint) bool { return e.SliceSize > 0 }) {
 		return

@@ -1,0 +1,172 @@
+package house
+
+import (
+	"go/ast"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// mode is a field that changes what a later read answers. A question is to be a value: what decides about the answer is in what
+// asks.
+type mode struct {
+	// name is that of the field, with its type; fields are those by which it is assigned, in the packages below.
+	name   string
+	fields []string
+	in     []string
+	// by are the methods through which others set it.
+	by []string
+}
+
+var (
+	engine   = []string{"pkg/framework", "pkg/engine"}
+	accounts = []string{"pkg/model"}
+	askers   = []string{"pkg/framework", "pkg/engine", "pkg/place", "pkg/victims", "pkg/actions", "internal/placement", "internal/suggest"}
+)
+
+// modes are those that there are. One that is set nowhere leaves the table.
+var modes = []mode{
+	{"Snapshot.viewer", []string{"viewer"}, accounts, []string{"SetViewpoint", "ApplyReservations"}},
+	{"Snapshot.ahead", []string{"ahead"}, accounts, []string{"ExcludeTerminating"}},
+	{"Session.backoffNodes", []string{"backoffNodes"}, engine, []string{"WithBackoffNodes"}},
+	{"Session.overlooks", []string{"overlooks"}, engine, []string{"OverlookLostLabels"}},
+	{"Session.confined", []string{"confined"}, engine, []string{"Confine", "Unconfine"}},
+	{"Session.borrowers", []string{"borrowers"}, engine, []string{"UseReservedUntil"}},
+	{"Session.reach", []string{"reach"}, engine, []string{"narrow"}},
+	{"Session.currentJob", []string{"currentJob", "comparing", "picking", "reserving"}, engine, nil},
+	{"Job.Priority", []string{"Priority"}, askers, nil},
+}
+
+// sets returns how often a file sets each mode.
+func (s *source) sets(found map[string]int) {
+	in := func(directories []string) bool {
+		return slices.ContainsFunc(directories, func(directory string) bool { return under(s.path, directory) })
+	}
+	add := func(what ast.Expr, of func(mode) []string, where func(mode) bool) {
+		if selector, ok := what.(*ast.SelectorExpr); ok {
+			for _, m := range modes {
+				if slices.Contains(of(m), selector.Sel.Name) && where(m) {
+					found[s.path+" sets "+m.name]++
+				}
+			}
+		}
+	}
+	ast.Inspect(s.file, func(node ast.Node) bool {
+		switch node := node.(type) {
+		case *ast.CallExpr:
+			add(node.Fun, func(m mode) []string { return m.by }, func(mode) bool { return true })
+		case *ast.AssignStmt:
+			for _, left := range node.Lhs {
+				if entry, ok := left.(*ast.IndexExpr); ok {
+					left = entry.X
+				}
+				add(left, func(m mode) []string { return m.fields }, func(m mode) bool { return in(m.in) })
+			}
+		}
+		return true
+	})
+}
+
+// fieldsOf returns how many fields a type has, zero when the file does not declare it as a struct.
+func (s *source) fieldsOf(name string) (n int) {
+	ast.Inspect(s.file, func(node ast.Node) bool {
+		spec, ok := node.(*ast.TypeSpec)
+		if !ok || spec.Name.Name != name {
+			return true
+		}
+		if fields, ok := spec.Type.(*ast.StructType); ok {
+			n = fields.Fields.NumFields()
+		}
+		return false
+	})
+	return n
+}
+
+// lastName returns the name at the end of an expression: node of s.node and of nodes[node], empty when there is none.
+func lastName(expression ast.Expr) string {
+	switch e := expression.(type) {
+	case *ast.Ident:
+		return e.Name
+	case *ast.SelectorExpr:
+		return e.Sel.Name
+	case *ast.IndexExpr:
+		return lastName(e.X)
+	}
+	return ""
+}
+
+// amounts are the fields of a node's accounting.
+var amounts = []string{"Idle", "Releasing", "Reserved", "Allocatable"}
+
+// readsOf counts how often a file reads one of the fields of what has such a name.
+func (s *source) readsOf(fields []string, of func(name string) bool) (n int) {
+	ast.Inspect(s.file, func(node ast.Node) bool {
+		if selector, ok := node.(*ast.SelectorExpr); ok && slices.Contains(fields, selector.Sel.Name) && of(lastName(selector.X)) {
+			n++
+		}
+		return true
+	})
+	return n
+}
+
+func isNode(name string) bool {
+	return name == "n" || strings.Contains(strings.ToLower(name), "node")
+}
+
+// isPod reports whether what has the name is a pod. The labels of nodes and of namespaces are no matter of the edge.
+func isPod(name string) bool {
+	return strings.HasSuffix(strings.ToLower(name), "pod") || name == "sibling"
+}
+
+// readsMarks are the packages at the edge: above them marks of pods are values.
+var readsMarks = []string{"internal/sources", "internal/kube", "internal/cluster", "internal/agent"}
+
+// matched are the files that match labels and annotations of pods where they are asked about: by selectors that users write, and
+// by keys that an administrator configures.
+var matched = map[string]string{
+	"pkg/model/budget.go":              "the selector of a budget",
+	"pkg/topology/score.go":            "selectors of affinity and spread",
+	"pkg/topology/spread.go":           "selectors of spread",
+	"pkg/topology/class.go":            "labels that selectors name",
+	"internal/placement/terms.go":      "selectors of affinity",
+	"internal/placement/classes.go":    "labels that selectors name",
+	"pkg/plugins/drf/drf.go":           "the key that its argument names",
+	"pkg/plugins/extender/extender.go": "the keys that the configuration of an extender names",
+}
+
+// TestRules holds the product, without its tests, to the rules that its syntax shows.
+func TestRules(t *testing.T) {
+	sets, reads, marks := map[string]int{}, map[string]int{}, map[string]int{}
+	for _, s := range sources(t) {
+		if s.test || s.written() || !under(s.path, "pkg") && !under(s.path, "internal") {
+			continue
+		}
+		s.sets(sets)
+		if n := s.fieldsOf("Session"); n > 0 {
+			sets["fields of "+path.Base(path.Dir(s.path))+".Session"] += n
+		}
+		if n := s.readsOf(amounts, isNode); n > 0 && !under(s.path, "pkg/model") && !under(s.path, "internal/agent") {
+			reads[s.path] = n
+		}
+		if slices.ContainsFunc(readsMarks, func(edge string) bool { return under(s.path, edge) }) {
+			continue
+		}
+		n := s.readsOf([]string{"Labels", "Annotations", "GetLabels", "GetAnnotations"}, isPod)
+		switch why := matched[s.path]; {
+		case why != "" && n == 0:
+			t.Errorf("%s reads no label of a pod any longer; take it out of the files that match %s", s.path, why)
+		case why == "" && n > 0:
+			marks[s.path] = n
+		}
+	}
+	for _, m := range modes {
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(sets)), func(place string) bool { return strings.HasSuffix(place, " "+m.name) }) {
+			t.Errorf("%s is set nowhere any longer; take it out of the modes", m.name)
+		}
+	}
+	hold(t, "modes", "pass what decides about an answer with the question, in place of a field that a later read goes by", sets)
+	hold(t, "amounts", "ask the accounting in pkg/model what a node has free, in place of amounts of the node", reads)
+	hold(t, "marks", "read the label or annotation where the pod is read, below "+strings.Join(readsMarks, ", ")+", and pass on a value", marks)
+}

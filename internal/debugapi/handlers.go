@@ -3,10 +3,13 @@ package debugapi
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // The paths of the documents. They are what roles name under nonResourceURLs.
@@ -84,10 +87,14 @@ func handler(get func(context.Context, url.Values) (document, error)) http.Handl
 		}
 		var answer any = list
 		if strings.Contains(request.Header.Get("Accept"), "as=Table") {
-			answer = list.Table()
+			table := list.Table()
+			if request.URL.Query().Get("includeObject") == string(metav1.IncludeObject) {
+				err = table.include()
+			}
+			answer = table
 		}
-		text, err := json.Marshal(answer)
-		if err != nil {
+		text, errText := json.Marshal(answer)
+		if err = errors.Join(err, errText); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}

@@ -2,6 +2,7 @@ package debugapi
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,6 +26,8 @@ const AcceptTable = "application/json;as=Table;v=v1;g=meta.k8s.io"
 type Table struct {
 	metav1.Table `json:",inline"`
 	Notes        []string `json:"notes,omitempty"`
+	// items are what the rows are of.
+	items []any
 }
 
 // newTable returns a table without rows. A column whose name begins with + is shown where the reader asks for wide output.
@@ -43,11 +46,25 @@ func newTable(of ListMeta, columns ...string) *Table {
 	return t
 }
 
-// row adds the row of an item. It refers to the item by its name.
-func (t *Table) row(of metav1.ObjectMeta, cells ...any) {
+// row adds the row of an item, a pointer to one of the types of this package. It refers to the item by its name.
+func (t *Table) row(item metav1.Object, cells ...any) {
+	named := metav1.ObjectMeta{Namespace: item.GetNamespace(), Name: item.GetName()}
+	t.items = append(t.items, item)
 	t.Rows = append(t.Rows, metav1.TableRow{Cells: cells, Object: runtime.RawExtension{Object: &metav1.PartialObjectMetadata{
-		TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}, ObjectMeta: of,
+		TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}, ObjectMeta: named,
 	}}})
+}
+
+// include puts the whole items into the rows.
+func (t *Table) include() error {
+	for i := range t.Rows {
+		text, err := json.Marshal(t.items[i])
+		if err != nil {
+			return err
+		}
+		t.Rows[i].Object = runtime.RawExtension{Raw: text}
+	}
+	return nil
 }
 
 func (t *Table) note(format string, arguments ...any) {
@@ -61,7 +78,7 @@ func (l *NodeList) Table() *Table {
 	if isolatedAny {
 		header = append(header, "Isolated")
 	}
-	t := newTable(l.ListMeta, append(header, "Nominated", "Reserved", "Remark", "+Releasing", "+Free CPUs")...)
+	t := newTable(l.ListMeta, append(header, "Nominated", "Reserved", "Remark", "+Releasing", "+Free CPUs", "+Kept")...)
 	for i := range l.Items {
 		node := &l.Items[i]
 		row := []any{node.Name, node.Pods}
@@ -79,7 +96,8 @@ func (l *NodeList) Table() *Table {
 			row = append(row, fmt.Sprintf("%d/%d", node.Isolated.Free, node.Isolated.Total))
 			free = cmp.Or(node.Isolated.FreeCPUs, "-")
 		}
-		t.row(node.ObjectMeta, append(row, keptFor(node.Nominated), keptFor(node.Reserved), node.remark(), amounts(node.Releasing), free)...)
+		t.row(node, append(row, jobsOf(node.Nominated), jobsOf(node.Reserved), node.remark(), amounts(node.Releasing), free,
+			keptFor(slices.Concat(node.Nominated, node.Reserved)))...)
 	}
 	if len(l.Items) == 0 {
 		t.note("The scheduler knows no nodes.")
@@ -118,7 +136,18 @@ func (n *Node) remark() string {
 	return cmp.Or(strings.Join(remarks, "; "), "-")
 }
 
-// keptFor lists the jobs that capacity is kept for, with the amounts.
+// jobsOf lists the jobs that capacity is kept for.
+func jobsOf(kept []Kept) string {
+	var jobs []string
+	for i := range kept {
+		if !slices.Contains(jobs, kept[i].Job) {
+			jobs = append(jobs, kept[i].Job)
+		}
+	}
+	return cmp.Or(strings.Join(jobs, ", "), "-")
+}
+
+// keptFor lists what is kept for which job.
 func keptFor(kept []Kept) string {
 	var texts []string
 	for i := range kept {
@@ -163,7 +192,7 @@ func (l *DomainList) Table() *Table {
 			state = "in use"
 		}
 		name := scarcest[domain.Topology]
-		t.row(domain.ObjectMeta, strings.Repeat("  ", strings.Count(domain.Name, "/"))+domain.Name, domain.Level, domain.Topology, domain.Nodes, domain.Used,
+		t.row(domain, strings.Repeat("  ", strings.Count(domain.Name, "/"))+domain.Name, domain.Level, domain.Topology, domain.Nodes, domain.Used,
 			state, amount(name, domain.Idle[name])+"/"+amount(name, domain.Allocatable[name])+" "+shortName(name))
 	}
 	return t
@@ -233,7 +262,7 @@ func (l *QueueList) Table() *Table {
 		if queue.Turn > 0 {
 			turn = fmt.Sprint(queue.Turn)
 		}
-		t.row(queue.ObjectMeta, append(row, amounts(queue.Share), guarantee, amounts(borrowed(queue, guarantees[queue.Name], guaranteed)),
+		t.row(queue, append(row, amounts(queue.Share), guarantee, amounts(borrowed(queue, guarantees[queue.Name], guaranteed)),
 			queue.Weight, turn, cmp.Or(strings.Join(waiting, ", "), "-"), cmp.Or(strings.Join(messages, "; "), "-"))...)
 	}
 	if len(l.Items) == 0 {
@@ -326,7 +355,7 @@ func (l *CycleList) Table() *Table {
 		if more := cycle.Decided - len(cycle.Decisions); more > 0 {
 			decisions = append(decisions, fmt.Sprintf("and %d more jobs", more))
 		}
-		t.row(cycle.ObjectMeta, cycle.Name, cycle.Start.UTC().Format("15:04:05.000"), short(cycle.Took.Duration), cycle.Jobs, cycle.Waiting, cycle.Binds,
+		t.row(cycle, cycle.Name, cycle.Start.UTC().Format("15:04:05.000"), short(cycle.Took.Duration), cycle.Jobs, cycle.Waiting, cycle.Binds,
 			cycle.Evictions, cycle.Nominations, cycle.Reservations, cycle.Panics, strings.Join(parts, ", "), cmp.Or(strings.Join(decisions, "; "), "-"))
 	}
 	t.note("Cycles since the process began: %d", l.Total)
@@ -362,7 +391,7 @@ func (l *ConfigList) Table() *Table {
 			t.note("Refused, revision %s:", cmp.Or(config.Refused.Revision, "unknown"))
 			t.Notes = append(t.Notes, strings.Split(config.Refused.Error, "\n")...)
 		}
-		t.row(config.ObjectMeta, config.Name, config.Source, cmp.Or(config.Revision, "-"), config.Since.UTC().Format(time.RFC3339), cmp.Or(config.Paused, "-"),
+		t.row(config, config.Name, config.Source, cmp.Or(config.Revision, "-"), config.Since.UTC().Format(time.RFC3339), cmp.Or(config.Paused, "-"),
 			refused)
 	}
 	return t
@@ -373,7 +402,7 @@ func (l *RefusalList) Table() *Table {
 	t := newTable(l.ListMeta, "Job", "Action", "Code", "Reason")
 	for i := range l.Items {
 		refusal := &l.Items[i]
-		t.row(refusal.ObjectMeta, refusal.Job, refusal.Action, refusal.Code, refusal.Reason)
+		t.row(refusal, refusal.Job, refusal.Action, refusal.Code, refusal.Reason)
 	}
 	if len(l.Items) == 0 && l.Leading {
 		t.note("The last cycle did not refuse it.")

@@ -51,8 +51,8 @@ users: [{name: me, user: {token: mine}}, {name: other, user: {token: others}}]
 	for line, want := range map[string]string{
 		"--cluster up":              path + " Bearer mine  []",
 		"--cluster up --user other": path + " Bearer others  []",
-		"--cluster up --as ops --as-group a --as-group b -n x": "/api/v1/namespaces/x/pods Bearer mine ops [a b]",
-		"-s " + s.URL + " --insecure-skip-tls-verify --token t":   path + " Bearer t  []",
+		"--cluster up --as ops --as-group a --as-group b -n x":  "/api/v1/namespaces/x/pods Bearer mine ops [a b]",
+		"-s " + s.URL + " --insecure-skip-tls-verify --token t": path + " Bearer t  []",
 	} {
 		got = ""
 		command := newCommand()

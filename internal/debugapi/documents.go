@@ -13,8 +13,8 @@ const GroupVersion = "debug.tutti.dev/v1alpha1"
 // ListMeta is what each list says of itself.
 type ListMeta struct {
 	metav1.TypeMeta `json:",inline"`
-	// At is when the list was read.
-	At time.Time `json:"at"`
+	// At is when the list was read from the state of the loop; zero for what the loop is not asked for.
+	At time.Time `json:"at,omitzero"`
 	// Leading reports whether the scheduler that was asked decides; another replica knows all that is written, but not what the
 	// leader is about to write. It runs no cycles, and knows no shares and no order of queues.
 	Leading bool `json:"leading"`
@@ -243,7 +243,7 @@ type ConfigList struct {
 // NewConfigList returns the list of a configuration.
 func NewConfigList(config Config, leading bool) *ConfigList {
 	config.Name = "scheduler"
-	return &ConfigList{ListMeta: listMeta("ConfigList", time.Now().UTC(), leading), Items: []Config{config}}
+	return &ConfigList{ListMeta: listMeta("ConfigList", time.Time{}, leading), Items: []Config{config}}
 }
 
 // Config is the configuration that a scheduler runs with.

@@ -68,7 +68,7 @@ func (h *History) Leading() bool {
 func (h *History) Document() *CycleList {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	document := &CycleList{ListMeta: listMeta("CycleList", time.Now().UTC(), h.leading), Total: h.total, Items: []*Cycle{}}
+	document := &CycleList{ListMeta: listMeta("CycleList", time.Time{}, h.leading), Total: h.total, Items: []*Cycle{}}
 	for number := h.total - min(h.total, maxCycles) + 1; number <= h.total; number++ {
 		document.Items = append(document.Items, h.ring[number%maxCycles])
 	}

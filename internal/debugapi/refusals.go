@@ -2,7 +2,6 @@ package debugapi
 
 import (
 	"context"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -13,10 +12,14 @@ import (
 // ends before the loop answers.
 func ReadRefusals(ctx context.Context, loop Loop, namespace, name string) (*RefusalList, error) {
 	answer := make(chan *RefusalList, 1)
-	loop.Inspect(func(shown Inspected) { answer <- refusalsOf(shown.Trail, namespace, name) })
+	loop.Inspect(func(shown Inspected) {
+		document := refusalsOf(shown.Trail, namespace, name)
+		document.At = shown.Snapshot.Now
+		answer <- document
+	})
 	select {
 	case document := <-answer:
-		document.ListMeta = listMeta("RefusalList", time.Now().UTC(), loop.Leading())
+		document.ListMeta = listMeta("RefusalList", document.At, loop.Leading())
 		return document, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()

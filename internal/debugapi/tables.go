@@ -298,8 +298,8 @@ func (l *QueueList) resources() []corev1.ResourceName {
 	return append(first, slices.Sorted(maps.Keys(more))...)
 }
 
-// guarantees returns what is guaranteed to each queue, by name: its own guarantee, or the sum of those right below it where this is
-// more; and which resources are guaranteed to any queue.
+// guarantees returns what is guaranteed to each queue, by name: its own guarantee, or the sum of those right below it where this
+// is more; and which resources are guaranteed to any queue.
 func (l *QueueList) guarantees() (guarantees map[string]corev1.ResourceList, guaranteed map[corev1.ResourceName]bool) {
 	guarantees, guaranteed = map[string]corev1.ResourceList{}, map[corev1.ResourceName]bool{}
 	below := map[string]corev1.ResourceList{}

@@ -138,7 +138,8 @@ func (e *Client) Close() {
 	e.close()
 }
 
-// Get reads the document at a path into one of the types of internal/debugapi. accept is the header of that name, empty for the list.
+// Get reads the document at a path into one of the types of internal/debugapi. accept is the header of that name, empty for the
+// list.
 func (e *Client) Get(ctx context.Context, path, accept string, into any) error {
 	answer, err := e.send(ctx, path, accept)
 	if err != nil {

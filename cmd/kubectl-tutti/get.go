@@ -207,6 +207,8 @@ func (g *getOptions) list(ctx context.Context, of document) (*unstructured.Unstr
 		return nil, fmt.Errorf("answer of the scheduler: %w", err)
 	}
 	delete(list.Object, "items")
+	list.SetAPIVersion(debugapi.GroupVersion)
+	list.SetKind(of.item + "List")
 	for _, object := range raw.Items {
 		object["kind"], object["apiVersion"] = of.item, debugapi.GroupVersion
 		list.Items = append(list.Items, unstructured.Unstructured{Object: object})

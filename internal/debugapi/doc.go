@@ -1,6 +1,6 @@
 // Package debugapi is what a running scheduler shows to its operators: the capacity of its nodes, what its last cycles did, and
-// its configuration. Each document is a list of typed objects, and the table of its columns. It has what fills them, and the handlers
-// that serve them; kubectl tutti prints them.
+// its configuration. Each document is a list of typed objects, or the table of its columns. The package has what fills the
+// documents, and the handlers that serve them; kubectl tutti prints them.
 //
 // It decides nothing, and authenticates no caller: the server of the handlers does both authentication and authorization.
 //

@@ -3,38 +3,49 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tutti-sched/tutti/apis/client/clientset/versioned"
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/connect"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // clientFlags are the common flags of all commands: how to reach the cluster, and how to print.
 type clientFlags struct {
-	rules     clientcmd.ClientConfigLoadingRules
-	overrides clientcmd.ConfigOverrides
-	output    string
+	*genericclioptions.ConfigFlags
+	output string
 
 	// environment and now are the process's own, except in tests.
 	environment func(string) string
 	now         func() time.Time
-	// config, when it is set, replaces the kubeconfig.
-	config *rest.Config
+}
+
+func newClientFlags() *clientFlags {
+	a := &clientFlags{ConfigFlags: genericclioptions.NewConfigFlags(true), environment: os.Getenv, now: time.Now}
+	*a.Timeout = "30s"
+	a.WithWrapConfigFn(func(config *rest.Config) *rest.Config {
+		config.UserAgent, config.QPS, config.Burst = "kubectl-tutti", 50, 100
+		return config
+	})
+	return a
 }
 
 // The output formats.
@@ -44,16 +55,9 @@ const (
 	outputWide = "wide"
 )
 
-// addFlags adds kubectl's flags, as client-go has them: each means the same as there, and the API server.
-func (a *clientFlags) addFlags(flags *pflag.FlagSet) {
-	a.rules = *clientcmd.NewDefaultClientConfigLoadingRules()
-	flags.StringVar(&a.rules.ExplicitPath, "kubeconfig", "", "kubeconfig file; without it, KUBECONFIG or ~/.kube/config")
-	names := clientcmd.RecommendedConfigOverrideFlags("")
-	names.Timeout.Default = "30s"
-	names.ClusterOverrideFlags.APIServer.ShortName = "s"
-	names.AuthOverrideFlags.Username, names.AuthOverrideFlags.Password = clientcmd.FlagInfo{}, clientcmd.FlagInfo{}
-	clientcmd.BindOverrideFlags(&a.overrides, flags, names)
-	flags.StringVarP(&a.output, "output", "o", "", "json or yaml; for the tables of status, nodes and cycle wide, too")
+// addOutput adds the format to a command that prints text, or an object for programs.
+func (a *clientFlags) addOutput(command *cobra.Command, more string) {
+	command.Flags().StringVarP(&a.output, "output", "o", "", "output format: json or yaml"+more)
 }
 
 // checkOutput returns an error when the output format is not one of the command's; json and yaml always are.
@@ -75,29 +79,53 @@ func (a *clientFlags) structured(p *printer.Printer, object any) (printed bool, 
 
 // load returns the access to the API server, and the namespace.
 func (a *clientFlags) load() (*rest.Config, string, error) {
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(&a.rules, &a.overrides)
-	if a.config != nil {
-		namespace := a.overrides.Context.Namespace
-		if namespace == "" {
-			namespace = metav1.NamespaceDefault
-		}
-		return a.config, namespace, nil
-	}
-	config, err := loader.ClientConfig()
-	switch {
-	case clientcmd.IsEmptyConfig(err):
+	loader := a.ToRawKubeConfigLoader()
+	if raw, err := loader.RawConfig(); err == nil && len(raw.Clusters) == 0 && *a.APIServer == "" && a.environment("KUBERNETES_SERVICE_HOST") == "" {
 		return nil, "", fmt.Errorf("there is no kubeconfig at %s; say --kubeconfig FILE, or set KUBECONFIG",
-			strings.Join(a.rules.GetLoadingPrecedence(), " or "))
-	case err != nil:
+			strings.Join(loader.ConfigAccess().GetLoadingPrecedence(), " or ")) // else it would be an API server on this machine
+	}
+	config, err := a.ToRESTConfig()
+	if err != nil {
 		return nil, "", fmt.Errorf("kubeconfig: %w", err)
 	}
 	namespace, _, err := loader.Namespace()
 	if err != nil {
 		return nil, "", fmt.Errorf("kubeconfig: %w", err)
 	}
-	config.UserAgent = "kubectl-tutti"
-	config.QPS, config.Burst = 50, 100
 	return config, namespace, nil
+}
+
+// endpointFlags connects to the scheduler itself.
+type endpointFlags struct {
+	*clientFlags
+	options connect.Options
+}
+
+func (k *endpointFlags) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&k.options.Server, "scheduler-server", "",
+		"address of the scheduler's endpoint, such as https://10.0.0.7:8443; without it, a port-forward to the pod that leads")
+	flags.StringVar(&k.options.Authority, "scheduler-certificate-authority", "",
+		"file with the certificates that may have signed that of --scheduler-server; without it, its certificate must be the one in the ConfigMap "+
+			debugapi.ConfigMap)
+	flags.BoolVar(&k.options.Insecure, "scheduler-insecure-skip-tls-verify", false, "do not check the certificate of --scheduler-server")
+	flags.StringVar(&k.options.Token, "scheduler-token", "",
+		"token for the scheduler, of the audience "+debugapi.Audience+"; without it, one of the ServiceAccount "+debugapi.Account)
+	flags.StringVar(&k.options.Namespace, "scheduler-namespace", "tutti-system", "namespace of the scheduler")
+	flags.StringVar(&k.options.Lease, "scheduler-lease", "tutti-scheduler", "name of the scheduler's Lease")
+}
+
+// get gets the document at a path, as its table where accept asks for that.
+func (k *endpointFlags) get(ctx context.Context, path, accept string, into any) error {
+	config, _, err := k.load()
+	if err != nil {
+		return err
+	}
+	endpoint, err := connect.Connect(ctx, config, k.options)
+	if err != nil {
+		return err
+	}
+	defer endpoint.Close()
+	return endpoint.Get(ctx, path, accept, into)
 }
 
 // reader reads objects from the API server.

@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +11,7 @@ import (
 
 // newCommand returns the root command.
 func newCommand() *cobra.Command {
-	return newSubcommand(&clientFlags{environment: os.Getenv, now: time.Now})
+	return newSubcommand(newClientFlags())
 }
 
 func newSubcommand(a *clientFlags) *cobra.Command {
@@ -22,11 +20,9 @@ func newSubcommand(a *clientFlags) *cobra.Command {
 		Short: "Ask Tutti, the gang scheduler, why jobs wait and what it does",
 		Long: `kubectl tutti tells why a job waits, how all jobs stand, and what the scheduler sees and does.
 
-why, status, queues and submit need no more than the right to read (and, for submit, to create) PodGroups, pods and Queues, and why
-KIND/NAME to read that object. config lint, queues convert and convert read files alone. nodes,
-cycle, config show and why -v ask the scheduler itself: they need the Role tutti-scheduler-inspect of its chart, in its namespace.
-pause and resume write a ConfigMap of the scheduler's namespace.
-Your own credentials go to the API server alone.`,
+why and status need no more than the right to read PodGroups and pods, and why KIND/NAME to read that object. get and why -v ask the
+scheduler itself: they need the Role tutti-scheduler-inspect of its chart, in its namespace. pause and resume write a ConfigMap of the
+scheduler's namespace, or a Queue. Your own credentials go to the API server alone.`,
 		Example: `  # why does this job wait?
   kubectl tutti why train
 
@@ -36,21 +32,36 @@ Your own credentials go to the API server alone.`,
   # how do all jobs of all namespaces stand?
   kubectl tutti status -A
 
-  # is this configuration right?
-  kubectl tutti config lint scheduler.yaml`,
+  # what does each queue hold, and for what do its jobs wait?
+  kubectl tutti get queues -o wide`,
 		Version:       version.Version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl tutti"},
 	}
-	a.addFlags(command.PersistentFlags())
-	command.AddCommand(newWhy(a), newStatus(a), newQueues(a), newNodes(a), newCycle(a), newConfig(a), newPause(a, "pause", true),
-		newPause(a, "resume", false), newSubmit(a), newConvert(a), newVersion(a))
+	a.AddFlags(command.PersistentFlags())
+	command.AddCommand(newWhy(a), newStatus(a), newGet(a), newPause(a, "pause", true), newPause(a, "resume", false), newVersion(a))
+	for verb, instead := range removed {
+		command.AddCommand(&cobra.Command{
+			Use: verb, Hidden: true, DisableFlagParsing: true,
+			RunE: func(*cobra.Command, []string) error { return fmt.Errorf("there is no %q: %s", verb, instead) },
+		})
+	}
 	return command
 }
 
+// removed are verbs of earlier versions, and what to write in their place.
+var removed = map[string]string{
+	"nodes":   `write "get nodes", or "get domains" for --topology`,
+	"queues":  `write "get queues"; "pause NAME" and "resume NAME" for queues pause and resume. Jobs that no queue takes stand below "get queues"`,
+	"cycle":   `write "get cycles"`,
+	"config":  `write "get config" for config show; tutti-scheduler --config FILE --explain-config checks a file, and --explain-config NAME explains a plugin`,
+	"submit":  "write a PodGroup and a Job; the quickstart of the documentation has both",
+	"convert": "docs/from-kube-batch.md says what each field of kube-batch and of other schedulers becomes",
+}
+
 func newVersion(a *clientFlags) *cobra.Command {
-	return &cobra.Command{
+	command := &cobra.Command{
 		Use:     "version",
 		Short:   "Show the version of this program",
 		Example: `  kubectl tutti version`,
@@ -67,6 +78,8 @@ func newVersion(a *clientFlags) *cobra.Command {
 			return nil
 		},
 	}
+	a.addOutput(command, "")
+	return command
 }
 
 // command returns the printer of a command.
@@ -79,16 +92,6 @@ func oneOf(what string) cobra.PositionalArgs {
 	return func(command *cobra.Command, args []string) error {
 		if len(args) != 1 {
 			return fmt.Errorf("give %s, and nothing else: %s", what, command.UseLine())
-		}
-		return nil
-	}
-}
-
-// atLeastOne requires arguments, and names the first one in the error.
-func atLeastOne(what string) cobra.PositionalArgs {
-	return func(command *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return fmt.Errorf("give %s: %s", what, command.UseLine())
 		}
 		return nil
 	}

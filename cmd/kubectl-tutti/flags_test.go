@@ -14,7 +14,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -52,8 +51,8 @@ users: [{name: me, user: {token: mine}}, {name: other, user: {token: others}}]
 	for line, want := range map[string]string{
 		"--cluster up":              path + " Bearer mine  []",
 		"--cluster up --user other": path + " Bearer others  []",
-		"--cluster up --as ops --as-group a --as-group b -n ns/x": "/api/v1/namespaces/x/pods Bearer mine ops [a b]",
-		"-s " + s.URL + " --insecure-skip-tls-verify --token t":   path + " Bearer t  []",
+		"--cluster up --as ops --as-group a --as-group b -n x":  "/api/v1/namespaces/x/pods Bearer mine ops [a b]",
+		"-s " + s.URL + " --insecure-skip-tls-verify --token t": path + " Bearer t  []",
 	} {
 		got = ""
 		command := newCommand()
@@ -133,50 +132,6 @@ func TestWatchShowsWhatChanges(t *testing.T) {
 	if text := out.take(t, "pod/alone   Bound or gone"); strings.Contains(text, "train") {
 		t.Errorf("what is gone is shown again:\n%s", text)
 	}
-	stop()
-	if err := <-ended; err != nil {
-		t.Errorf("interrupted: %v", err)
-	}
-}
-
-// TestWatchShowsQueues: the tree at first, then each queue that has changed and no other, the tree again when a
-// resource is added or has gone, and a queue that has gone.
-func TestWatchShowsQueues(t *testing.T) {
-	queue := func(name, parent string, running int32, gpus string) *v1alpha1.Queue {
-		q := &v1alpha1.Queue{
-			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.QueueSpec{Parent: parent}, Status: v1alpha1.QueueStatus{Running: running},
-		}
-		if gpus != "" {
-			q.Spec.Guarantee = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse(gpus)}
-		}
-		return q
-	}
-	groups := groupfake.NewSimpleClientset(queue("a", "", 0, ""), queue("b", "a", 0, ""), queue("c", "", 0, ""))
-	r, out := &reader{groups: groups}, make(screen, 100)
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- r.watchQueues(ctx, printer.New(out, os.Getenv), []string{"a"}, false) }()
-	out.take(t, "QUEUE   STATE   RUNNING   WAITING   CPU   MEMORY   SHARE   GUARANTEE   BORROWED\n"+
-		"a       -       0         0         0/-   0/-      -       -           -\n"+
-		"  b     -       0         0         0/-   0/-      -       -           -\n")
-	change := func(q *v1alpha1.Queue) {
-		if _, err := groups.SchedulingV1alpha1().Queues().Update(ctx, q, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	change(queue("c", "", 1, ""))
-	change(queue("b", "a", 1, ""))
-	if text := out.take(t, "  b     -       1         0         0/-   0/-      -       -           -\n"); strings.Count(text, "\n") > 1 {
-		t.Errorf("what has not changed is shown again:\n%s", text)
-	}
-	change(queue("a", "", 0, "8"))
-	out.take(t, "QUEUE   STATE   RUNNING   WAITING   CPU   MEMORY   GPU   SHARE   GUARANTEE          BORROWED\n"+
-		"a       -       0         0         0/-   0/-      0/-   -       8 nvidia.com/gpu   -\n"+
-		"  b     -       1         0         0/-   0/-      0/-   -       -                  -\n")
-	if err := groups.SchedulingV1alpha1().Queues().Delete(ctx, "b", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	out.take(t, "b       Gone\n")
 	stop()
 	if err := <-ended; err != nil {
 		t.Errorf("interrupted: %v", err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -137,11 +138,14 @@ func (m *manyPods) page(t testing.TB, w http.ResponseWriter, request *http.Reque
 
 // status runs the command for all namespaces.
 func (m *manyPods) status(t testing.TB) string {
-	command := newSubcommand(&clientFlags{
-		environment: func(string) string { return "" },
-		now:         func() time.Time { return time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC) },
-		config:      &rest.Config{Host: m.URL, BearerToken: "token", QPS: -1, TLSClientConfig: rest.TLSClientConfig{Insecure: true}},
+	a := newClientFlags()
+	a.now = func() time.Time { return time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC) }
+	*a.KubeConfig, *a.APIServer, *a.Insecure, *a.BearerToken = os.DevNull, m.URL, true, "token"
+	a.WithWrapConfigFn(func(config *rest.Config) *rest.Config {
+		config.QPS = -1
+		return config
 	})
+	command := newSubcommand(a)
 	var out bytes.Buffer
 	command.SetOut(&out)
 	command.SetArgs([]string{"status", "-A"})

@@ -74,7 +74,7 @@ func (k *endpointFlags) writeWhyOwner(command *cobra.Command, known *diagnose.Na
 // ownedExplanation is what is found of an object, with how the scheduler came to it.
 type ownedExplanation struct {
 	*diagnose.Owned
-	Refusals *debugapi.Refusals `json:"refusals,omitempty"`
+	Refusals *debugapi.RefusalList `json:"refusals,omitempty"`
 }
 
 // groupKind is the kind of an object that is a job itself, by another of its names; Any for others.

@@ -11,22 +11,24 @@ import (
 	"github.com/tutti-sched/tutti/internal/configuration"
 )
 
-// newPause returns the command that pauses the scheduler, or the one that resumes it: each writes one key of the ConfigMap that
-// replaces parts of the chart's configuration, which no upgrade of the chart touches.
+// newPause returns the command that pauses the scheduler or a queue, or the one that resumes it. The first writes one key of the
+// ConfigMap that replaces parts of the chart's configuration, which no upgrade of the chart touches; the second the Queue.
 func newPause(a *clientFlags, verb string, paused bool) *cobra.Command {
-	short, long := "Let no job start, and evict no pod, until resume", `Keeps all jobs waiting that have not begun, with the reason Paused, until "kubectl tutti resume". No pod is evicted. Pods that run
-are not touched, and starts that have begun are completed. It lasts through restarts and upgrades.`
+	short, long := "Let no job start, of all or of a queue, and evict no pod, until resume", `Keeps all jobs waiting that have not begun, with the reason Paused, until "kubectl tutti resume". No pod is evicted. Pods that run
+are not touched, and starts that have begun are completed. It lasts through restarts and upgrades.
+
+With the name of a Queue, no job of that queue and of those below it starts.`
 	if !paused {
-		short, long = "Let jobs start again", `Ends what "kubectl tutti pause" began. A configuration that says pause: true keeps the scheduler paused.`
+		short, long = "Let jobs start again, all or those of a queue", `Ends what "kubectl tutti pause" began. A configuration that says pause: true keeps the scheduler paused.`
 	}
 	var namespace, name string
 	command := &cobra.Command{
-		Use:     verb,
+		Use:     verb + " [QUEUE]",
 		Short:   short,
-		Long:    long + "\n\nIt takes the right to patch the ConfigMap tutti-scheduler-override.",
-		Example: "  kubectl tutti " + verb,
-		Args:    cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error {
+		Long:    long + "\n\nIt needs the right to patch the ConfigMap tutti-scheduler-override, or the Queue.",
+		Example: "  kubectl tutti " + verb + "\n  kubectl tutti " + verb + " research",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
 			if err := a.checkOutput(); err != nil {
 				return err
 			}
@@ -34,13 +36,25 @@ are not touched, and starts that have begun are completed. It lasts through rest
 			if err != nil {
 				return err
 			}
+			p := a.command(command)
+			if len(args) == 1 {
+				patch := fmt.Appendf(nil, `{"spec":{"paused":%t}}`, paused)
+				queue, err := read.groups.SchedulingV1alpha1().Queues().Patch(command.Context(), args[0], types.MergePatchType, patch, metav1.PatchOptions{})
+				if err != nil {
+					return fmt.Errorf("%s Queue %q: %w", verb, args[0], err)
+				}
+				if printed, err := a.structured(p, queue); printed {
+					return err
+				}
+				p.Printf("queue %s: paused is %t\n", queue.Name, queue.Spec.Paused)
+				return nil
+			}
 			patch := fmt.Appendf(nil, `{"data":{%q:"%t"}}`, configuration.PauseKey, paused)
 			written, err := read.pods.CoreV1().ConfigMaps(namespace).Patch(
 				command.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "kubectl-tutti"})
 			if err != nil {
 				return fmt.Errorf("%s, in ConfigMap %s/%s: %w%s", verb, namespace, name, err, overrideHint(err))
 			}
-			p := a.command(command)
 			if printed, err := a.structured(p, written); printed {
 				return err
 			}
@@ -52,6 +66,7 @@ are not touched, and starts that have begun are completed. It lasts through rest
 			return nil
 		},
 	}
+	a.addOutput(command, "")
 	command.Flags().StringVar(&namespace, "scheduler-namespace", "tutti-system", "namespace of the scheduler")
 	command.Flags().StringVar(&name, "override", "tutti-scheduler-override", "name of the ConfigMap, where the chart has another fullnameOverride")
 	return command

@@ -49,7 +49,7 @@ goes on until it is interrupted, and shows each job again when something of it h
 				return fmt.Errorf("--output %s: --watch shows tables only", a.output)
 			}
 			if watch {
-				a.overrides.Timeout = "0" // a watch is one long answer
+				*a.Timeout = "0" // a watch is one long answer
 			}
 			read, namespace, err := a.reader()
 			if err != nil {
@@ -74,6 +74,7 @@ goes on until it is interrupted, and shows each job again when something of it h
 			return nil
 		},
 	}
+	a.addOutput(command, ", or wide")
 	command.Flags().BoolVarP(&everywhere, "all-namespaces", "A", false, "jobs of all namespaces")
 	command.Flags().BoolVarP(&watch, "watch", "w", false, "go on, and show each job that has changed")
 	command.Flags().StringVarP(&look.labels, "selector", "l", "", "label query, such as team=vision,stage!=test")

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -44,39 +43,6 @@ func (r *reader) watch(ctx context.Context, p *printer.Printer, look *statusView
 			p.More(look.rows(changed))
 		}
 		first = false
-	})
-}
-
-// watchQueues shows the tree of queues, each queue again that has changed, and one that is not there any more a last time,
-// until the context ends.
-func (r *reader) watchQueues(ctx context.Context, p *printer.Printer, names []string, wide bool) error {
-	queues := groupinformers.NewSharedInformerFactory(r.groups, 0).Scheduling().V1alpha1().Queues().Informer()
-	var shown map[string][]printer.Cell
-	var header []string
-	return follow(ctx, []cache.SharedIndexInformer{queues}, func() {
-		var all []v1alpha1.Queue
-		for _, object := range queues.GetStore().List() {
-			all = append(all, *object.(*v1alpha1.Queue))
-		}
-		slices.SortFunc(all, byName)
-		tree := treeOf(all, names)
-		columns, rows := queueTable(tree, nil, wide)
-		now := map[string][]printer.Cell{}
-		for i, row := range rows {
-			now[tree[i].Name] = row
-		}
-		if slices.Equal(header, columns) {
-			rows = slices.DeleteFunc(rows, func(row []printer.Cell) bool { return slices.Equal(row, shown[strings.TrimSpace(row[0].Text)]) })
-			for _, name := range slices.Sorted(maps.Keys(shown)) {
-				if now[name] == nil {
-					rows = append(rows, printer.Cells(name, "Gone"))
-				}
-			}
-			p.More(rows)
-		} else { // another resource has a column
-			p.Table(columns, rows)
-		}
-		header, shown = columns, now
 	})
 }
 

@@ -75,6 +75,7 @@ job is its reason. "engine" is no action: a panic has ended the cycle before the
 		},
 	}
 	k.addFlags(command.Flags())
+	a.addOutput(command, "")
 	command.Flags().BoolVarP(&verbose, "verbose", "v", false, "also show what each action of the last cycle said; asks the scheduler")
 	command.Flags().BoolVar(&all, "all", false, "every job of the namespace that waits")
 	return command
@@ -143,8 +144,8 @@ func (k *endpointFlags) findTurn(ctx context.Context, jobs ...*diagnose.Diagnosi
 	}
 	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
 	defer cancel()
-	var said debugapi.Queues
-	if k.get(ctx, debugapi.PathQueues, &said) == nil {
+	var said debugapi.QueueList
+	if k.get(ctx, debugapi.PathQueues, "", &said) == nil {
 		for _, of := range waiting {
 			of.Turn = turnOf(&said, of.Key())
 		}
@@ -153,27 +154,27 @@ func (k *endpointFlags) findTurn(ctx context.Context, jobs ...*diagnose.Diagnosi
 
 // turnOf says where a job is in the order of its queue, and each queue above it among its siblings; empty for a job that is in no
 // queue, or does not wait.
-func turnOf(said *debugapi.Queues, job string) string {
+func turnOf(said *debugapi.QueueList, job string) string {
 	place := -1
-	own := slices.IndexFunc(said.Queues, func(queue debugapi.Queue) bool {
+	own := slices.IndexFunc(said.Items, func(queue debugapi.Queue) bool {
 		place = slices.Index(queue.Waiting, job)
 		return place >= 0
 	})
 	if own < 0 {
 		return ""
 	}
-	name := said.Queues[own].Name
+	name := said.Items[own].Name
 	text := "the only waiting job of queue " + name
-	if waiting := len(said.Queues[own].Waiting); waiting > 1 {
+	if waiting := len(said.Items[own].Waiting); waiting > 1 {
 		text = fmt.Sprintf("%s of %d waiting jobs of queue %s", ordinal(place+1), waiting, name)
 	}
-	for range said.Queues { // no further up than there are queues, whatever is wrong with the tree
-		at := slices.IndexFunc(said.Queues, func(queue debugapi.Queue) bool { return queue.Name == name })
+	for range said.Items { // no further up than there are queues, whatever is wrong with the tree
+		at := slices.IndexFunc(said.Items, func(queue debugapi.Queue) bool { return queue.Name == name })
 		if at < 0 {
 			break
 		}
-		turn, parent, siblings, below := said.Queues[at].Turn, said.Queues[at].Parent, 0, ""
-		for _, queue := range said.Queues {
+		turn, parent, siblings, below := said.Items[at].Turn, said.Items[at].Parent, 0, ""
+		for _, queue := range said.Items {
 			if queue.Parent == parent && queue.Turn > 0 {
 				siblings++
 			}
@@ -244,32 +245,32 @@ func (a *clientFlags) completeGroups(command *cobra.Command, args []string, _ st
 // explanation is a diagnosis, with how the scheduler came to it.
 type explanation struct {
 	*diagnose.Diagnosis
-	Refusals *debugapi.Refusals `json:"refusals,omitempty"`
+	Refusals *debugapi.RefusalList `json:"refusals,omitempty"`
 }
 
 // refusals reads what the last cycle said of a PodGroup or a pod, or of the pod's group.
-func (k *endpointFlags) refusals(ctx context.Context, found *diagnose.Diagnosis) (*debugapi.Refusals, error) {
+func (k *endpointFlags) refusals(ctx context.Context, found *diagnose.Diagnosis) (*debugapi.RefusalList, error) {
 	name := found.Name
 	if found.Group != nil {
 		name = found.Group.Name
 	}
 	query := url.Values{"namespace": {found.Namespace}, "name": {name}}
-	said := &debugapi.Refusals{}
-	return said, k.get(ctx, debugapi.PathRefusals+"?"+query.Encode(), said)
+	said := &debugapi.RefusalList{}
+	return said, k.get(ctx, debugapi.PathRefusals+"?"+query.Encode(), "", said)
 }
 
-func writeRefusals(p *printer.Printer, said *debugapi.Refusals) {
+func writeRefusals(p *printer.Printer, said *debugapi.RefusalList) {
 	p.Printf("\n")
 	switch {
 	case !said.Leading:
 		p.Printf("This scheduler does not lead: it runs no cycles.\n")
 		return
-	case len(said.Refusals) == 0:
+	case len(said.Items) == 0:
 		p.Printf("The last cycle did not refuse it.\n")
 		return
 	}
 	var rows [][]printer.Cell
-	for _, refusal := range said.Refusals {
+	for _, refusal := range said.Items {
 		rows = append(rows, printer.Cells(refusal.Job, refusal.Action, refusal.Code, refusal.Reason))
 	}
 	p.Table([]string{"JOB", "ACTION", "CODE", "REASON"}, rows)
@@ -308,11 +309,11 @@ func (k *endpointFlags) sources(ctx context.Context, pods []corev1.Pod) groups.S
 	}
 	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
 	defer cancel()
-	var said debugapi.Config
-	if k.get(ctx, debugapi.PathConfig, &said) != nil {
+	var said debugapi.ConfigList
+	if k.get(ctx, debugapi.PathConfig, "", &said) != nil || len(said.Items) == 0 {
 		return nil
 	}
-	configuration, _, _ := config.DecodePart(said.Source, []byte(said.Text), config.Known{}) // names of others are not checked here
+	configuration, _, _ := config.DecodePart(said.Items[0].Source, []byte(said.Items[0].Text), config.Known{}) // names of others are not checked here
 	if configuration == nil {
 		return nil
 	}

@@ -7,20 +7,32 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Nodes is the accounting of all nodes at one moment.
-type Nodes struct {
-	// At is when they were read.
-	At time.Time `json:"at"`
+// GroupVersion is the version of the documents. It is no group of the API server.
+const GroupVersion = "debug.tutti.dev/v1alpha1"
+
+// ListMeta is what each list says of itself.
+type ListMeta struct {
+	metav1.TypeMeta `json:",inline"`
+	// At is when the list was read from the state of the loop; zero for what the loop is not asked for.
+	At time.Time `json:"at,omitzero"`
 	// Leading reports whether the scheduler that was asked decides; another replica knows all that is written, but not what the
-	// leader is about to write.
+	// leader is about to write. It runs no cycles, and knows no shares and no order of queues.
 	Leading bool `json:"leading"`
-	// Nodes are sorted by name.
-	Nodes []Node `json:"nodes"`
+}
+
+func listMeta(kind string, at time.Time, leading bool) ListMeta {
+	return ListMeta{TypeMeta: metav1.TypeMeta{Kind: kind, APIVersion: GroupVersion}, At: at, Leading: leading}
+}
+
+// NodeList is the accounting of all nodes at one moment, sorted by name.
+type NodeList struct {
+	ListMeta `json:",inline"`
+	Items    []Node `json:"items"`
 }
 
 // Node is one node and the capacity on it. Amounts that are zero are left out.
 type Node struct {
-	Name string `json:"name"`
+	metav1.ObjectMeta `json:"metadata"`
 	// Unschedulable reports that the node is cordoned.
 	Unschedulable bool `json:"unschedulable,omitempty"`
 	// Refused says why the node takes no pod at all; empty when it may.
@@ -53,66 +65,65 @@ type Kept struct {
 
 // Isolated are the isolated CPUs of a node. Sets are in the kernel's list format, such as 0-3,8.
 type Isolated struct {
-	CPUs  string `json:"cpus"`
-	Held  string `json:"held"`
-	Total int    `json:"total"`
-	Free  int    `json:"free"`
+	CPUs string `json:"cpus"`
+	Held string `json:"held"`
+	// FreeCPUs are those that no pod holds.
+	FreeCPUs string `json:"freeCPUs,omitempty"`
+	Total    int    `json:"total"`
+	Free     int    `json:"free"`
 	// Stale reports that the node's agent does not renew its Lease, so that none of them is assigned.
 	Stale bool `json:"stale,omitempty"`
 }
 
-// Topologies are the domains of all levels that the configuration declares, at one moment.
-type Topologies struct {
-	At time.Time `json:"at"`
-	// Leading is that of Nodes.
-	Leading    bool       `json:"leading"`
-	Topologies []Topology `json:"topologies"`
+// DomainList are the domains of all levels that the configuration declares, at one moment. They are sorted by tree of levels and
+// path, so that each comes before those inside of it.
+type DomainList struct {
+	ListMeta `json:",inline"`
+	// Levels are those of all trees, the widest of each first.
+	Levels []Level  `json:"levels"`
+	Items  []Domain `json:"items"`
 }
 
-// Topology is one tree of levels, the widest first.
-type Topology struct {
-	Name   string          `json:"name"`
-	Levels []TopologyLevel `json:"levels"`
-}
-
-// TopologyLevel is one level and its domains.
-type TopologyLevel struct {
-	Name string `json:"name"`
+// Level is one level of a tree.
+type Level struct {
+	Topology string `json:"topology"`
+	Name     string `json:"name"`
 	// Unlabelled is how many nodes are in no domain of the level.
 	Unlabelled int `json:"unlabelled"`
-	// Domains are in the natural order of their paths.
-	Domains []TopologyDomain `json:"domains"`
 }
 
-// TopologyDomain is one domain and the capacity of its nodes. Amounts that are zero are left out.
-type TopologyDomain struct {
-	// Path names the domain, with the domains around it in front: "b1/r3".
-	Path  string `json:"path"`
-	Nodes int    `json:"nodes"`
+// Domain is one domain and the capacity of its nodes. Amounts that are zero are left out.
+type Domain struct {
+	// The name is the path of the domain, with the domains around it in front: "b1/r3".
+	metav1.ObjectMeta `json:"metadata"`
+	Topology          string `json:"topology"`
+	Level             string `json:"level"`
+	Nodes             int    `json:"nodes"`
 	// Used is on how many of them a member of a job holds a device, or anything on a node without devices. A domain with none is
-	// whole, any other is broken.
+	// whole, any other is in use.
 	Used        int                 `json:"used"`
 	Allocatable corev1.ResourceList `json:"allocatable"`
 	// Idle is what no pod uses, of the nodes that may take a pod.
 	Idle corev1.ResourceList `json:"idle"`
 }
 
-// Queues are the queues at one moment; none while there is no Queue object.
-type Queues struct {
-	At time.Time `json:"at"`
-	// Leading is that of Nodes. Another replica knows no shares, and no order.
-	Leading bool `json:"leading"`
-	// Queues are sorted by name.
-	Queues []Queue `json:"queues"`
+// QueueList are the queues at one moment, each before those below it; none while there is no Queue object.
+type QueueList struct {
+	ListMeta `json:",inline"`
+	Items    []Queue `json:"items"`
+	// Misplaced are the first jobs that wait and that no queue takes, with the reason.
+	Misplaced []string `json:"misplaced,omitempty"`
 }
 
 // Queue is one queue. Amounts are those of the queue and of all below it; those that are zero are left out.
 type Queue struct {
-	Name   string `json:"name"`
-	Parent string `json:"parent,omitempty"`
-	Weight int32  `json:"weight"`
+	metav1.ObjectMeta `json:"metadata"`
+	Parent            string `json:"parent,omitempty"`
+	Weight            int32  `json:"weight"`
 	// Inactive says in one word why no job of the queue starts; empty when they may.
 	Inactive string `json:"inactive,omitempty"`
+	// Message is the same with what is wrong.
+	Message string `json:"message,omitempty"`
 	// LastStart is when a job last started in its turn; nil when that is not known.
 	LastStart *time.Time `json:"lastStart,omitempty"`
 	// Turn is the place of the queue among those with the same parent of which jobs wait, from 1; 0 when none of its own does.
@@ -152,21 +163,20 @@ type WaitingReason struct {
 	Jobs   int32  `json:"jobs"`
 }
 
-// Cycles are the last cycles of a scheduler.
-type Cycles struct {
-	Leading bool `json:"leading"`
+// CycleList are the last cycles of a scheduler, the latest last.
+type CycleList struct {
+	ListMeta `json:",inline"`
 	// Total is how many cycles there were since the process began.
-	Total uint64 `json:"total"`
-	// Cycles are the last of them, the latest first.
-	Cycles []*Cycle `json:"cycles"`
+	Total uint64   `json:"total"`
+	Items []*Cycle `json:"items"`
 }
 
-// Cycle is what one cycle did, and how long each part of it took.
+// Cycle is what one cycle did, and how long each part of it took. Its name is its number, from 1 on.
 type Cycle struct {
-	// Number counts from 1.
-	Number uint64          `json:"number"`
-	Start  time.Time       `json:"start"`
-	Took   metav1.Duration `json:"took"`
+	metav1.ObjectMeta `json:"metadata"`
+
+	Start time.Time       `json:"start"`
+	Took  metav1.Duration `json:"took"`
 	// Parts are in the order in which they began. Together they take as long as the cycle.
 	Parts []Part `json:"parts"`
 	Jobs  int    `json:"jobs"`
@@ -204,17 +214,18 @@ type Decision struct {
 	Reserved string `json:"reserved,omitempty"`
 }
 
-// Refusals are what the actions of the last session said of the jobs of one name: a PodGroup, implicit groups, a pod.
-type Refusals struct {
-	Leading bool `json:"leading"`
-	// Refusals are in the order in which they were recorded, so that the last one of a job is the reason that its users read.
-	// There are none for a job that started at the first try, or does not exist.
-	Refusals []Refusal `json:"refusals"`
+// RefusalList are what the actions of the last session said of the jobs of one name: a PodGroup, implicit groups, a pod. They are
+// in the order in which they were recorded, so that the last one of a job is the reason that its users read. There are none for a
+// job that started at the first try, or does not exist.
+type RefusalList struct {
+	ListMeta `json:",inline"`
+	Items    []Refusal `json:"items"`
 }
 
-// Refusal is why a job was not started.
+// Refusal is why a job was not started. It has the namespace and the name of the job.
 type Refusal struct {
-	// Job is its kind, namespace and name.
+	metav1.ObjectMeta `json:"metadata"`
+	// Job is the job's kind, namespace and name.
 	Job string `json:"job"`
 	// Action is the name of an action; "engine" for a job that had no turn, since a panic ended the cycle.
 	Action string `json:"action"`
@@ -223,8 +234,22 @@ type Refusal struct {
 	Reason string `json:"reason"`
 }
 
+// ConfigList has the one configuration that a scheduler runs with.
+type ConfigList struct {
+	ListMeta `json:",inline"`
+	Items    []Config `json:"items"`
+}
+
+// NewConfigList returns the list of a configuration.
+func NewConfigList(config Config, leading bool) *ConfigList {
+	config.Name = "scheduler"
+	return &ConfigList{ListMeta: listMeta("ConfigList", time.Time{}, leading), Items: []Config{config}}
+}
+
 // Config is the configuration that a scheduler runs with.
 type Config struct {
+	// The name is "scheduler".
+	metav1.ObjectMeta `json:"metadata"`
 	// Paused says why the scheduler is paused, beside what the text says; empty when it is not.
 	Paused string `json:"paused,omitempty"`
 	// Source is where it came from: "built in", the name of a file, or that of a ConfigMap.

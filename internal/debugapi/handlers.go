@@ -3,9 +3,13 @@ package debugapi
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // The paths of the documents. They are what roles name under nonResourceURLs.
@@ -14,8 +18,8 @@ const (
 	PathQueues = "/debug/queues"
 	PathCycles = "/debug/cycles"
 	PathConfig = "/debug/config"
-	// PathTopology is that of the domains of all levels.
-	PathTopology = "/debug/topology"
+	// PathDomains is that of the domains of all levels.
+	PathDomains = "/debug/domains"
 	// PathRefusals wants the parameters namespace and name.
 	PathRefusals = "/debug/refusals"
 )
@@ -40,31 +44,34 @@ const patience = 10 * time.Second
 // Source answers with documents. Its functions are called by many goroutines at the same time and must not be nil; what they
 // return is never changed.
 type Source struct {
-	// Nodes, Queues and Topologies return an error when the context ends before the loop has had time.
-	Nodes      func(context.Context) (*Nodes, error)
-	Queues     func(context.Context) (*Queues, error)
-	Topologies func(context.Context) (*Topologies, error)
-	Cycles     func() *Cycles
-	Config     func() *Config
-	// Refusals returns an error as Nodes does.
-	Refusals func(ctx context.Context, namespace, name string) (*Refusals, error)
+	// Nodes, Queues, Domains and Refusals return an error when the context ends before the loop has had time.
+	Nodes    func(context.Context) (*NodeList, error)
+	Queues   func(context.Context) (*QueueList, error)
+	Domains  func(context.Context) (*DomainList, error)
+	Cycles   func() *CycleList
+	Config   func() *ConfigList
+	Refusals func(ctx context.Context, namespace, name string) (*RefusalList, error)
 }
 
 // Handlers returns what serves the documents, by path.
 func (s Source) Handlers() map[string]http.Handler {
 	return map[string]http.Handler{
-		PathNodes:    document(func(ctx context.Context, _ url.Values) (*Nodes, error) { return s.Nodes(ctx) }),
-		PathQueues:   document(func(ctx context.Context, _ url.Values) (*Queues, error) { return s.Queues(ctx) }),
-		PathTopology: document(func(ctx context.Context, _ url.Values) (*Topologies, error) { return s.Topologies(ctx) }),
-		PathCycles:   document(func(context.Context, url.Values) (*Cycles, error) { return s.Cycles(), nil }),
-		PathConfig:   document(func(context.Context, url.Values) (*Config, error) { return s.Config(), nil }),
-		PathRefusals: document(func(ctx context.Context, asked url.Values) (*Refusals, error) {
+		PathNodes:   handler(func(ctx context.Context, _ url.Values) (document, error) { return s.Nodes(ctx) }),
+		PathQueues:  handler(func(ctx context.Context, _ url.Values) (document, error) { return s.Queues(ctx) }),
+		PathDomains: handler(func(ctx context.Context, _ url.Values) (document, error) { return s.Domains(ctx) }),
+		PathCycles:  handler(func(context.Context, url.Values) (document, error) { return s.Cycles(), nil }),
+		PathConfig:  handler(func(context.Context, url.Values) (document, error) { return s.Config(), nil }),
+		PathRefusals: handler(func(ctx context.Context, asked url.Values) (document, error) {
 			return s.Refusals(ctx, asked.Get("namespace"), asked.Get("name"))
 		}),
 	}
 }
 
-func document[T any](get func(context.Context, url.Values) (*T, error)) http.Handler {
+// document is a list that is served, as itself or as the table of its columns.
+type document interface{ Table() *Table }
+
+// handler serves a list, or its table where the request accepts one as the API server's clients say it: as=Table.
+func handler(get func(context.Context, url.Values) (document, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		if request.Method != http.MethodGet {
 			w.Header().Set("Allow", http.MethodGet)
@@ -73,13 +80,21 @@ func document[T any](get func(context.Context, url.Values) (*T, error)) http.Han
 		}
 		ctx, cancel := context.WithTimeout(request.Context(), patience)
 		defer cancel()
-		answer, err := get(ctx, request.URL.Query())
+		list, err := get(ctx, request.URL.Query())
 		if err != nil {
 			http.Error(w, "the scheduler is busy: "+err.Error(), http.StatusServiceUnavailable)
 			return
 		}
-		text, err := json.Marshal(answer)
-		if err != nil {
+		var answer any = list
+		if strings.Contains(request.Header.Get("Accept"), "as=Table") {
+			table := list.Table()
+			if request.URL.Query().Get("includeObject") == string(metav1.IncludeObject) {
+				err = table.include()
+			}
+			answer = table
+		}
+		text, errText := json.Marshal(answer)
+		if err = errors.Join(err, errText); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}

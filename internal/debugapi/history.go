@@ -1,6 +1,7 @@
 package debugapi
 
 import (
+	"strconv"
 	"sync"
 	"time"
 
@@ -38,7 +39,7 @@ func (h *History) Add(cycle *Cycle) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.total++
-	cycle.Number = h.total
+	cycle.Name = strconv.FormatUint(h.total, 10)
 	h.ring[h.total%maxCycles] = cycle
 }
 
@@ -64,12 +65,12 @@ func (h *History) Leading() bool {
 }
 
 // Document returns the document of the last cycles.
-func (h *History) Document() *Cycles {
+func (h *History) Document() *CycleList {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	document := &Cycles{Leading: h.leading, Total: h.total, Cycles: []*Cycle{}}
-	for number := h.total; number > 0 && h.total-number < maxCycles; number-- {
-		document.Cycles = append(document.Cycles, h.ring[number%maxCycles])
+	document := &CycleList{ListMeta: listMeta("CycleList", time.Time{}, h.leading), Total: h.total, Items: []*Cycle{}}
+	for number := h.total - min(h.total, maxCycles) + 1; number <= h.total; number++ {
+		document.Items = append(document.Items, h.ring[number%maxCycles])
 	}
 	return document
 }

@@ -1,6 +1,7 @@
 package debugapi
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -15,12 +16,12 @@ func TestHistoryForgets(t *testing.T) {
 		h.Add(&Cycle{})
 	}
 	document := h.Document()
-	if document.Total != maxCycles+7 || len(document.Cycles) != maxCycles {
-		t.Fatalf("%d cycles of %d", len(document.Cycles), document.Total)
+	if document.Total != maxCycles+7 || len(document.Items) != maxCycles {
+		t.Fatalf("%d cycles of %d", len(document.Items), document.Total)
 	}
-	for i, cycle := range document.Cycles {
-		if cycle.Number != document.Total-uint64(i) {
-			t.Errorf("position %d has cycle %d", i, cycle.Number)
+	for i, cycle := range document.Items {
+		if want := strconv.Itoa(8 + i); cycle.Name != want {
+			t.Errorf("position %d has cycle %s, want %s", i, cycle.Name, want)
 		}
 	}
 }

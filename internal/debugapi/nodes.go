@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -99,13 +100,13 @@ func NewNodeInspector(loop Loop, clock clock.PassiveClock) NodeInspector {
 }
 
 // Nodes returns the document of all nodes.
-func (i NodeInspector) Nodes(ctx context.Context) (*Nodes, error) {
+func (i NodeInspector) Nodes(ctx context.Context) (*NodeList, error) {
 	copied, err := i.copy(ctx)
 	if err != nil {
 		return nil, err
 	}
 	document := copied.of.document()
-	document.At, document.Leading = copied.at, copied.leading
+	document.ListMeta = listMeta("NodeList", copied.at, copied.leading)
 	return document, nil
 }
 
@@ -150,11 +151,11 @@ func copyNodes(shown Inspected) *nodesCopy {
 	return c
 }
 
-func (c *nodesCopy) document() *Nodes {
-	document := &Nodes{Nodes: make([]Node, len(c.nodes))}
+func (c *nodesCopy) document() *NodeList {
+	document := &NodeList{Items: make([]Node, len(c.nodes))}
 	index := make(map[string]int, len(c.nodes))
 	for i := range c.nodes {
-		document.Nodes[i] = c.node(&c.nodes[i])
+		document.Items[i] = c.node(&c.nodes[i])
 		index[c.nodes[i].name] = i
 	}
 	for i := range c.holds {
@@ -163,7 +164,7 @@ func (c *nodesCopy) document() *Nodes {
 		if !known {
 			continue
 		}
-		node, kept := &document.Nodes[at], Kept{
+		node, kept := &document.Items[at], Kept{
 			Job: hold.Job.String(), Pod: hold.Pod.Name, Resources: c.dimensions.List(hold.Request),
 		}
 		if !hold.Reserved() {
@@ -180,13 +181,13 @@ func (c *nodesCopy) document() *Nodes {
 
 func (c *nodesCopy) node(copied *nodeCopy) Node {
 	node := Node{
-		Name: copied.name, Unschedulable: copied.unschedulable, Refused: copied.refused, Pods: copied.pods,
+		ObjectMeta: metav1.ObjectMeta{Name: copied.name}, Unschedulable: copied.unschedulable, Refused: copied.refused, Pods: copied.pods,
 		Allocatable: c.list(copied, copied.allocatable), Idle: c.list(copied, copied.idle), Releasing: c.list(copied, copied.releasing),
 	}
 	if topology := copied.isolated; topology != nil {
 		free := topology.Isolated.Minus(copied.held)
 		node.Isolated = &Isolated{
-			CPUs: topology.Isolated.String(), Held: copied.held.String(), Total: topology.Isolated.Len(), Free: free.Len(),
+			CPUs: topology.Isolated.String(), Held: copied.held.String(), FreeCPUs: free.String(), Total: topology.Isolated.Len(), Free: free.Len(),
 			Stale: copied.stale,
 		}
 	}

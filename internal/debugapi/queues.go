@@ -2,8 +2,12 @@ package debugapi
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -19,14 +23,29 @@ func NewQueueInspector(loop Loop, clock clock.PassiveClock) QueueInspector {
 }
 
 // Queues returns the document of all queues.
-func (i QueueInspector) Queues(ctx context.Context) (*Queues, error) {
+func (i QueueInspector) Queues(ctx context.Context) (*QueueList, error) {
 	copied, err := i.copy(ctx)
 	if err != nil {
 		return nil, err
 	}
-	document := &Queues{At: copied.at, Leading: copied.leading, Queues: []Queue{}}
+	document := &QueueList{ListMeta: listMeta("QueueList", copied.at, copied.leading), Items: []Queue{}, Misplaced: copied.of.misplaced}
+	below := map[string][]Queue{}
 	for j := range copied.of.queues {
-		document.Queues = append(document.Queues, copied.of.queues[j].document(copied.of.dimensions))
+		queue := copied.of.queues[j].document(copied.of.dimensions)
+		below[queue.Parent] = append(below[queue.Parent], queue)
+	}
+	var add func(parent string)
+	add = func(parent string) {
+		all := below[parent]
+		delete(below, parent) // a queue may be above itself
+		for _, queue := range all {
+			document.Items = append(document.Items, queue)
+			add(queue.Name)
+		}
+	}
+	add("")
+	for _, parent := range slices.Sorted(maps.Keys(below)) { // those whose parent does not exist, and those above themselves
+		add(parent)
 	}
 	return document, nil
 }
@@ -35,7 +54,11 @@ func (i QueueInspector) Queues(ctx context.Context) (*Queues, error) {
 type queuesCopy struct {
 	dimensions *model.ResourceIndex
 	queues     []queueCopy
+	misplaced  []string
 }
+
+// maxMisplaced is how many jobs are named that no queue takes.
+const maxMisplaced = 10
 
 // queueCopy has vectors of its own; what else the queue refers to is never changed.
 type queueCopy struct {
@@ -59,6 +82,9 @@ func copyQueues(shown Inspected) *queuesCopy {
 	turns := map[*model.Queue]int{} // by the queue above
 	for _, job := range shown.Waiting() {
 		queue := job.InQueue()
+		if refusal := shown.Snapshot.QueueRefusal(job); refusal != nil && (queue == nil || queue.Inner) && len(c.misplaced) < maxMisplaced {
+			c.misplaced = append(c.misplaced, fmt.Sprintf("%s: %s: %s", job.Key.Describe(), refusal.Code, refusal.Detail))
+		}
 		if queue == nil {
 			continue
 		}
@@ -73,7 +99,7 @@ func copyQueues(shown Inspected) *queuesCopy {
 
 func (c *queueCopy) document(dimensions *model.ResourceIndex) Queue {
 	queue := Queue{
-		Name: c.Name, Parent: c.Parent, Weight: c.Weight, Inactive: c.Inactive, Turn: c.turn, Used: dimensions.List(c.Used),
+		ObjectMeta: metav1.ObjectMeta{Name: c.Name}, Parent: c.Parent, Weight: c.Weight, Inactive: c.Inactive, Turn: c.turn, Used: dimensions.List(c.Used),
 		Guarantee: dimensions.ListOf(c.Guarantee), Limit: dimensions.ListOf(c.Limit), Demand: dimensions.ListOf(c.Demand()),
 		Share: dimensions.ListOf(c.ContendedShares()), Levels: map[corev1.ResourceName]float64{},
 		QueueCounts: c.counts,
@@ -90,6 +116,9 @@ func (c *queueCopy) document(dimensions *model.ResourceIndex) Queue {
 	queue.Floor = dimensions.ListOf(floors)
 	if !c.LastStart.IsZero() {
 		queue.LastStart = &c.LastStart
+	}
+	if c.Invalid != nil {
+		queue.Message = c.Invalid.Detail
 	}
 	if c.Unmet != nil {
 		queue.Unmet = c.Unmet.Reason + ": " + c.Unmet.Message

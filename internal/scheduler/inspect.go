@@ -17,7 +17,7 @@ func (s *Scheduler) Inspect(read debugapi.Inspection) { s.mailbox.inspect(read) 
 func (s *Scheduler) Leading() bool { return s.history.Leading() }
 
 // Cycles returns what the last cycles did. Any goroutine may call it; it does not wait for the loop.
-func (s *Scheduler) Cycles() *debugapi.Cycles { return s.history.Document() }
+func (s *Scheduler) Cycles() *debugapi.CycleList { return s.history.Document() }
 
 // serveInspections serves what Inspect has asked for; without a request it costs nothing.
 func (s *Scheduler) serveInspections(ctx context.Context, now time.Time) {

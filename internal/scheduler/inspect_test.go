@@ -25,11 +25,11 @@ func TestHistoryTellsWhatACycleDid(t *testing.T) {
 	w.gang("big", 9, 9)
 	w.play(t.Context(), time.Second)
 	cycles := w.loop.Cycles()
-	if !cycles.Leading || cycles.Total == 0 || len(cycles.Cycles) != int(cycles.Total) {
-		t.Fatalf("%d cycles of %d, leading: %v", len(cycles.Cycles), cycles.Total, cycles.Leading)
+	if !cycles.Leading || cycles.Total == 0 || len(cycles.Items) != int(cycles.Total) {
+		t.Fatalf("%d cycles of %d, leading: %v", len(cycles.Items), cycles.Total, cycles.Leading)
 	}
 	var decided *debugapi.Cycle
-	for _, cycle := range cycles.Cycles {
+	for _, cycle := range cycles.Items {
 		if cycle.Decided > 0 {
 			decided = cycle
 		}
@@ -70,7 +70,7 @@ func TestSendingIsNoPartOfTheAction(t *testing.T) {
 	w.node("n1", "4")
 	w.gang("gang", 2, 2)
 	w.play(t.Context(), time.Second)
-	for _, cycle := range w.loop.Cycles().Cycles {
+	for _, cycle := range w.loop.Cycles().Items {
 		if cycle.Decided == 0 {
 			continue
 		}
@@ -95,15 +95,15 @@ func TestNodesShowWhatIsReserved(t *testing.T) {
 	ends := w.clock.Now().Add(600 * time.Second).UTC()
 	w.play(t.Context(), 5*time.Second)
 	nodes := w.ask(debugapi.NewNodeInspector(w.loop, w.clock))
-	if len(nodes.Nodes) != 1 || len(nodes.Nodes[0].Reserved) != 1 || len(nodes.Nodes[0].Nominated) != 0 {
-		t.Fatalf("%+v", nodes.Nodes)
+	if len(nodes.Items) != 1 || len(nodes.Items[0].Reserved) != 1 || len(nodes.Items[0].Nominated) != 0 {
+		t.Fatalf("%+v", nodes.Items)
 	}
-	kept := nodes.Nodes[0].Reserved[0]
+	kept := nodes.Items[0].Reserved[0]
 	if kept.Job != "default/big" || kept.Resources.Cpu().String() != "1" || kept.LentUntil == nil || !kept.LentUntil.Equal(ends) {
 		t.Errorf("%+v, want capacity of default/big that is lent until %s", kept, ends)
 	}
 	reservations := 0
-	for _, cycle := range w.loop.Cycles().Cycles {
+	for _, cycle := range w.loop.Cycles().Items {
 		reservations += cycle.Reservations
 		if cycle.Reservations > 0 && cycle.Decisions[0].Reserved != "n1" {
 			t.Errorf("decisions %+v", cycle.Decisions)
@@ -115,9 +115,9 @@ func TestNodesShowWhatIsReserved(t *testing.T) {
 }
 
 // ask requests the nodes of the loop while it runs.
-func (w *world) ask(inspector debugapi.NodeInspector) *debugapi.Nodes {
+func (w *world) ask(inspector debugapi.NodeInspector) *debugapi.NodeList {
 	w.t.Helper()
-	return inspect(w, func() (*debugapi.Nodes, error) { return inspector.Nodes(w.t.Context()) })
+	return inspect(w, func() (*debugapi.NodeList, error) { return inspector.Nodes(w.t.Context()) })
 }
 
 // inspect requests a document of the loop while it runs.
@@ -150,22 +150,24 @@ func TestRefusalsShowWhereAReasonCameFrom(t *testing.T) {
 	w.gang("other", 3, 3)
 	w.gang("small", 1, 1)
 	w.play(t.Context(), time.Second)
-	refusals := func(name string) *debugapi.Refusals {
-		return inspect(w, func() (*debugapi.Refusals, error) { return debugapi.ReadRefusals(t.Context(), w.loop, "default", name) })
+	refusals := func(name string) *debugapi.RefusalList {
+		return inspect(w, func() (*debugapi.RefusalList, error) {
+			return debugapi.ReadRefusals(t.Context(), w.loop, "default", name)
+		})
 	}
 	big := refusals("big")
 	var actions []string
-	for _, refusal := range big.Refusals {
+	for _, refusal := range big.Items {
 		actions = append(actions, refusal.Job+": "+refusal.Action+" "+refusal.Code)
 	}
 	want := []string{"PodGroup default/big: allocate InsufficientResources", "PodGroup default/big: preempt InsufficientResources"}
 	if !big.Leading || !slices.Equal(actions, want) {
 		t.Fatalf("refused by %q, want %q", actions, want)
 	}
-	if last := big.Refusals[1].Reason; last != w.condition("big").Message || last == big.Refusals[0].Reason {
+	if last := big.Items[1].Reason; last != w.condition("big").Message || last == big.Items[0].Reason {
 		t.Errorf("preempt says %q, its status %q", last, w.condition("big").Message)
 	}
-	if small := refusals("small"); len(small.Refusals) != 0 {
+	if small := refusals("small"); len(small.Items) != 0 {
 		t.Errorf("a job that has started was refused: %+v", small)
 	}
 }
@@ -178,24 +180,24 @@ func TestNodesShowCapacity(t *testing.T) {
 	w.play(t.Context(), time.Second)
 	inspector := debugapi.NewNodeInspector(w.loop, w.clock)
 	nodes := w.ask(inspector)
-	if !nodes.Leading || len(nodes.Nodes) != 2 {
+	if !nodes.Leading || len(nodes.Items) != 2 {
 		t.Fatalf("%+v", nodes)
 	}
-	n1 := nodes.Nodes[0]
+	n1 := nodes.Items[0]
 	if n1.Name != "n1" || n1.Allocatable.Cpu().String() != "4" || n1.Pods == 0 {
 		t.Errorf("n1: %+v", n1)
 	}
-	idle := n1.Idle.Cpu().MilliValue() + nodes.Nodes[1].Idle.Cpu().MilliValue()
+	idle := n1.Idle.Cpu().MilliValue() + nodes.Items[1].Idle.Cpu().MilliValue()
 	if idle != 2000 {
 		t.Errorf("%d of 6000 are idle together, want 2000", idle)
 	}
 
 	w.node("n3", "1")
-	if again := w.ask(inspector); len(again.Nodes) != 2 {
+	if again := w.ask(inspector); len(again.Items) != 2 {
 		t.Error("the loop was asked again immediately")
 	}
 	w.play(t.Context(), 2*time.Second)
-	if later := w.ask(inspector); len(later.Nodes) != 3 {
+	if later := w.ask(inspector); len(later.Items) != 3 {
 		t.Error("the copy is old")
 	}
 }
@@ -229,9 +231,9 @@ func TestQueuesShowTheOrderOfTheNextCycle(t *testing.T) {
 	in("below", "below-second", 6)
 	w.play(t.Context(), time.Minute)
 	inspector := debugapi.NewQueueInspector(w.loop, w.clock)
-	document := inspect(w, func() (*debugapi.Queues, error) { return inspector.Queues(t.Context()) })
+	document := inspect(w, func() (*debugapi.QueueList, error) { return inspector.Queues(t.Context()) })
 	var got []string
-	for _, queue := range document.Queues {
+	for _, queue := range document.Items {
 		got = append(got, fmt.Sprintf("%s %d %s used %s of %s, floor %s, level %.2f, %d run, %v wait for %s: %s", queue.Name, queue.Turn, queue.Parent,
 			queue.Used.Cpu(), queue.Demand.Cpu(), queue.Floor.Cpu(), queue.Levels["cpu"], queue.RunningJobs, queue.WaitingFor, queue.Asked.Cpu(),
 			strings.Join(queue.Waiting, ", ")))
@@ -240,8 +242,8 @@ func TestQueuesShowTheOrderOfTheNextCycle(t *testing.T) {
 		"a 2  used 6 of 12, floor 0, level 2.40, 1 run, [{InsufficientResources 1}] wait for 6: PodGroup default/a-second",
 		"b 1  used 0 of 18, floor 3, level 0.00, 0 run, [{InsufficientResources 3}] wait for 18: ",
 		"below 2 b used 0 of 12, floor 0, level 0.00, 0 run, [{InsufficientResources 2}] wait for 12: PodGroup default/below-first, PodGroup default/below-second",
-		"default 0  used 0 of 0, floor 0, level 0.00, 0 run, [] wait for 0: ",
 		"rest 1 b used 0 of 6, floor 0, level 0.00, 0 run, [{InsufficientResources 1}] wait for 6: PodGroup default/alone",
+		"default 0  used 0 of 0, floor 0, level 0.00, 0 run, [] wait for 0: ",
 	}
 	if !document.Leading || !slices.Equal(got, want) {
 		t.Errorf("leading %t, it says\n%s\nwant\n%s", document.Leading, strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -261,7 +263,7 @@ func TestBusyLoopIsNotWaitedForForEver(t *testing.T) {
 		t.Error("an answer of a loop that does not run")
 	}
 	w.node("n1", "4")
-	if nodes := w.ask(inspector); len(nodes.Nodes) != 1 { // who gave up does not keep the others from asking
+	if nodes := w.ask(inspector); len(nodes.Items) != 1 { // who gave up does not keep the others from asking
 		t.Errorf("%+v", nodes)
 	}
 }

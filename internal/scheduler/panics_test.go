@@ -203,11 +203,11 @@ func TestPanicWithoutAJobPostponesCycles(t *testing.T) {
 	if c := w.condition("good"); c == nil || c.Reason != "CycleFailed" {
 		t.Errorf("condition %+v", c)
 	}
-	trail := inspect(w, func() (*debugapi.Refusals, error) {
+	trail := inspect(w, func() (*debugapi.RefusalList, error) {
 		return debugapi.ReadRefusals(t.Context(), w.loop, "default", "good")
 	})
-	if len(trail.Refusals) != 1 || trail.Refusals[0].Action != framework.Engine || trail.Refusals[0].Reason != w.condition("good").Message {
-		t.Errorf("its reason came from %+v", trail.Refusals)
+	if len(trail.Items) != 1 || trail.Items[0].Action != framework.Engine || trail.Items[0].Reason != w.condition("good").Message {
+		t.Errorf("its reason came from %+v", trail.Items)
 	}
 	if sum("tutti_cycle_failing") != 1 {
 		t.Error("no metric says that cycles fail")

@@ -155,26 +155,22 @@ func TestDomainsAreShown(t *testing.T) {
 		w.change(fmt.Sprint("train-", i), func(pod *corev1.Pod) { pod.Spec.NodeName, pod.Status.Phase = "n2", corev1.PodRunning })
 	}
 	w.play(t.Context(), time.Second)
-	inspector := debugapi.NewTopologyInspector(w.loop, w.clock)
-	shown := inspect(w, func() (*debugapi.Topologies, error) { return inspector.Topologies(t.Context()) })
+	inspector := debugapi.NewDomainInspector(w.loop, w.clock)
+	shown := inspect(w, func() (*debugapi.DomainList, error) { return inspector.Domains(t.Context()) })
 	text := ""
-	for _, topology := range shown.Topologies {
-		text += topology.Name + "\n"
-		for _, level := range topology.Levels {
-			text += fmt.Sprintf("%s without %d\n", level.Name, level.Unlabelled)
-			for _, domain := range level.Domains {
-				text += fmt.Sprintf("%s nodes=%d used=%d cpu=%s/%s\n", domain.Path, domain.Nodes, domain.Used, domain.Idle.Cpu(), domain.Allocatable.Cpu())
-			}
-		}
+	for _, level := range shown.Levels {
+		text += fmt.Sprintf("%s %s without %d\n", level.Topology, level.Name, level.Unlabelled)
 	}
-	want := `fabric
-block without 1
-b1 nodes=3 used=1 cpu=6/12
-b2 nodes=1 used=0 cpu=4/4
-rack without 1
-/r9 nodes=1 used=0 cpu=4/4
-b1/r1 nodes=1 used=0 cpu=4/4
-b1/r2 nodes=2 used=1 cpu=2/8
+	for _, domain := range shown.Items {
+		text += fmt.Sprintf("%s %s nodes=%d used=%d cpu=%s/%s\n", domain.Level, domain.Name, domain.Nodes, domain.Used, domain.Idle.Cpu(), domain.Allocatable.Cpu())
+	}
+	want := `fabric block without 1
+fabric rack without 1
+rack /r9 nodes=1 used=0 cpu=4/4
+block b1 nodes=3 used=1 cpu=6/12
+rack b1/r1 nodes=1 used=0 cpu=4/4
+rack b1/r2 nodes=2 used=1 cpu=2/8
+block b2 nodes=1 used=0 cpu=4/4
 `
 	if text != want || !shown.Leading {
 		t.Errorf("shown, leading: %v\n%s\nwant\n%s", shown.Leading, text, want)

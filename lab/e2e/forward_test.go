@@ -157,12 +157,12 @@ func TestAsksTheLeaderThroughTheAPIServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	env.Eventually(t, func() error {
-		text, err := harness.RunCommand(t.Context(), program, "nodes", "forward-0", "-o", "json", "--kubeconfig", kubeconfig,
+		text, err := harness.RunCommand(t.Context(), program, "get", "nodes", "forward-0", "-o", "json", "--kubeconfig", kubeconfig,
 			"--scheduler-namespace", ns)
 		if err != nil {
 			return err
 		}
-		var nodes debugapi.Nodes
+		var nodes debugapi.NodeList
 		if err := json.Unmarshal([]byte(text), &nodes); err != nil {
 			return err
 		}
@@ -203,7 +203,7 @@ func TestAStolenSchedulerReceivesNothingOfUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	env.Eventually(t, func() error {
-		_, err := harness.RunCommand(t.Context(), program, "nodes", "--kubeconfig", kubeconfig, "--scheduler-namespace", ns)
+		_, err := harness.RunCommand(t.Context(), program, "get", "nodes", "-o", "json", "--kubeconfig", kubeconfig, "--scheduler-namespace", ns)
 		return err
 	})
 	header := <-received

@@ -186,15 +186,16 @@ func (h *helmed) wants(when, charts, own string, paused bool) {
 		decides = own
 	}
 	h.lab.Eventually(h.t, func() error {
-		out, err := h.lab.Cluster.RunTool(h.t.Context(), h.plugin, "config", "show", "-o", "json",
+		out, err := h.lab.Cluster.RunTool(h.t.Context(), h.plugin, "get", "config", "-o", "json",
 			"--scheduler-server", "https://"+h.endpoint, "--scheduler-insecure-skip-tls-verify")
 		if err != nil {
 			return err
 		}
-		var shown debugapi.Config
-		if err := json.Unmarshal([]byte(out), &shown); err != nil {
-			return err
+		var list debugapi.ConfigList
+		if err := json.Unmarshal([]byte(out), &list); err != nil || len(list.Items) != 1 {
+			return fmt.Errorf("it shows %s: %w", out, err)
 		}
+		shown := &list.Items[0]
 		if strings.TrimSpace(shown.Text) != strings.TrimSpace(decides) || (shown.Paused != "") != paused {
 			return fmt.Errorf("%s: the scheduler runs with %q\n%s", when, shown.Paused, shown.Text)
 		}

@@ -104,7 +104,7 @@ func TestWhySaysTheTrueCause(t *testing.T) {
 	if err := saysAll(text, err, "boss", "Running", "trian", "GroupNotFound", "own", "8 jobs, 7 waiting, 1 running"); err != nil {
 		t.Error(err)
 	}
-	text, err = harness.RunCommand(t.Context(), program, "nodes", "--kubeconfig", kubeconfig)
+	text, err = harness.RunCommand(t.Context(), program, "get", "nodes", "--kubeconfig", kubeconfig)
 	if err == nil || !strings.Contains(err.Error(), "forbidden") {
 		t.Errorf("a reader asks for nodes: %v\n%s", err, text)
 	}
@@ -126,13 +126,13 @@ func TestTheSchedulerShowsItself(t *testing.T) {
 			"--scheduler-server", scheduler.URL, "--scheduler-namespace", a.ns)...)
 	}
 	env.Eventually(t, func() error {
-		text, err := ask("nodes", "show-0", "show-1", "-o", "json")
-		var nodes debugapi.Nodes
+		text, err := ask("get", "nodes", "show-0", "show-1", "-o", "json")
+		var nodes debugapi.NodeList
 		if err = errors.Join(err, json.Unmarshal([]byte(text), &nodes)); err != nil {
 			return err
 		}
 		var idle int64
-		for _, node := range nodes.Nodes {
+		for _, node := range nodes.Items {
 			idle += node.Idle.Cpu().Value()
 		}
 		if idle != 4 || !nodes.Leading {
@@ -140,7 +140,7 @@ func TestTheSchedulerShowsItself(t *testing.T) {
 		}
 		return nil
 	})
-	text, err := ask("cycle", "--last", "100", "--deciding", "-o", "wide")
+	text, err := ask("get", "cycles", "-o", "wide")
 	if err := saysAll(text, err, a.ns+"/seen: 1 bound", "allocate"); err != nil {
 		t.Error(err)
 	}
@@ -149,11 +149,11 @@ func TestTheSchedulerShowsItself(t *testing.T) {
 		text, err := ask("why", "big", "-n", a.ns, "-v")
 		return saysAll(text, err, "PodGroup "+a.ns+"/big", "allocate", "preempt", "InsufficientResources", "add 1 node with 99 cpu")
 	})
-	text, err = ask("config", "show")
+	text, err = ask("get", "config", "-o", "jsonpath={.items[0].source}: {.items[0].text}")
 	if err := saysAll(text, err, "built-in", "actions:"); err != nil {
 		t.Error(err)
 	}
-	if text, err = ask("config", "show", "--scheduler-token", "forged"); err == nil || !strings.Contains(err.Error(), `for the audience "tutti-scheduler"`) {
+	if text, err = ask("get", "config", "--scheduler-token", "forged"); err == nil || !strings.Contains(err.Error(), `for the audience "tutti-scheduler"`) {
 		t.Errorf("a forged token: %v\n%s", err, text)
 	}
 }

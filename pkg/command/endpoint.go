@@ -128,8 +128,8 @@ func selfSigned() (*tls.Certificate, error) {
 }
 
 // configView is what is shown of the configuration.
-func configView(report configuration.Report) *debugapi.Config {
-	shown := &debugapi.Config{
+func configView(report configuration.Report, leading bool) *debugapi.ConfigList {
+	shown := debugapi.Config{
 		Paused: report.Paused, Source: report.Active.Source, Revision: revision(report.Active), Since: report.Since, Text: report.Active.Text,
 	}
 	if refused := report.Refused; refused != nil {
@@ -137,7 +137,7 @@ func configView(report configuration.Report) *debugapi.Config {
 			Revision: revision(refused.Version), At: refused.At, Error: strings.Join(refused.Problems, "\n"),
 		}
 	}
-	return shown
+	return debugapi.NewConfigList(shown, leading)
 }
 
 // revision returns the hash of a version, and the number that the API server has given it.
@@ -151,12 +151,12 @@ func revision(version configuration.Version) string {
 // documents is where what the endpoint shows comes from.
 func (p *process) documents() debugapi.Source {
 	return debugapi.Source{
-		Nodes:      debugapi.NewNodeInspector(p.loop, clock.RealClock{}).Nodes,
-		Queues:     debugapi.NewQueueInspector(p.loop, clock.RealClock{}).Queues,
-		Topologies: debugapi.NewTopologyInspector(p.loop, clock.RealClock{}).Topologies,
-		Cycles:     p.loop.Cycles,
-		Config:     func() *debugapi.Config { return configView(p.live.Report()) },
-		Refusals: func(ctx context.Context, namespace, name string) (*debugapi.Refusals, error) {
+		Nodes:   debugapi.NewNodeInspector(p.loop, clock.RealClock{}).Nodes,
+		Queues:  debugapi.NewQueueInspector(p.loop, clock.RealClock{}).Queues,
+		Domains: debugapi.NewDomainInspector(p.loop, clock.RealClock{}).Domains,
+		Cycles:  p.loop.Cycles,
+		Config:  func() *debugapi.ConfigList { return configView(p.live.Report(), p.loop.Leading()) },
+		Refusals: func(ctx context.Context, namespace, name string) (*debugapi.RefusalList, error) {
 			return debugapi.ReadRefusals(ctx, p.loop, namespace, name)
 		},
 	}

@@ -86,11 +86,11 @@ func serve(t *testing.T, o *options) (address string, own *tls.Certificate, judg
 	}
 	judge = newJudge(t)
 	s, err := server.NewServer(o.endpoint(debugapi.Source{
-		Nodes: func(context.Context) (*debugapi.Nodes, error) {
-			return &debugapi.Nodes{Nodes: []debugapi.Node{{Name: "n1"}}}, nil
+		Nodes: func(context.Context) (*debugapi.NodeList, error) {
+			return &debugapi.NodeList{Items: []debugapi.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}}}, nil
 		},
-		Cycles: func() *debugapi.Cycles { return &debugapi.Cycles{Total: 7} },
-		Config: func() *debugapi.Config { return &debugapi.Config{Source: "built in"} },
+		Cycles: func() *debugapi.CycleList { return &debugapi.CycleList{Total: 7} },
+		Config: func() *debugapi.ConfigList { return debugapi.NewConfigList(debugapi.Config{Source: "built in"}, true) },
 	}, own), &rest.Config{Host: judge.URL}, http.DefaultClient)
 	if err != nil {
 		t.Fatal(err)

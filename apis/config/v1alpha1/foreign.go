@@ -45,7 +45,7 @@ func actionsInstead(text string) string {
 func foreignPlugins() map[string]string {
 	return map[string]string{
 		"binpack":                "give nodeorder the arguments {leastrequested.weight: 0, mostrequested.weight: 1}",
-		"capacity":               "name proportion, and write guarantees and limits into the Queues, as kubectl tutti queues convert does",
+		"capacity":               "name proportion, and write guarantees and limits into the Queues",
 		"cdp":                    "give reclaim the argument minRunSeconds",
 		"deviceshare":            "",
 		"network-topology-aware": "give the pods an affinity to each other",

@@ -13,14 +13,14 @@
 {{- with .Values.config }}
 {{- $read := fromYaml . }}
 {{- if or (hasKey $read "Error") (not (kindIs "slice" $read.tiers)) }}
-{{- fail "config: that is no configuration: it has no list of tiers; give the text of one with --set-file config=FILE, which `kubectl tutti config lint FILE` checks" }}
+{{- fail "config: that is no configuration: it has no list of tiers; give the text of one with --set-file config=FILE, which `tutti-scheduler --config FILE --explain-config` checks" }}
 {{- end }}
 {{- end }}
 {{- $known := .Files.Get "files/names.yaml" | fromYaml }}
 {{- $read := include "tutti.config" . | fromYaml }}
 {{- range splitList "," (toString ($read.actions | default "")) }}
 {{- if and (trim .) (not (has (trim .) $known.actions)) }}
-{{- fail (printf "config: unknown action %q; this version has %s; `kubectl tutti config lint FILE` says more" (trim .) (join ", " $known.actions)) }}
+{{- fail (printf "config: unknown action %q; this version has %s; `tutti-scheduler --config FILE --explain-config` says more" (trim .) (join ", " $known.actions)) }}
 {{- end }}
 {{- end }}
 {{- range $at, $tier := $read.tiers }}
@@ -30,7 +30,7 @@
 {{- range $tier.plugins }}
 {{- $name := toString (get (ternary . dict (kindIs "map" .)) "name") }}
 {{- if not (or (has $name $known.plugins) (has $name $.Values.configCheck.plugins)) }}
-{{- fail (printf "config: unknown plugin %q in tier %d; this version has %s; `kubectl tutti config lint FILE` says more" $name (add1 $at) (join ", " $known.plugins)) }}
+{{- fail (printf "config: unknown plugin %q in tier %d; this version has %s; `tutti-scheduler --config FILE --explain-config` says more" $name (add1 $at) (join ", " $known.plugins)) }}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -138,9 +138,10 @@ func (e *Client) Close() {
 	e.close()
 }
 
-// Get reads the document at a path into one of the types of internal/debugapi.
-func (e *Client) Get(ctx context.Context, path string, into any) error {
-	answer, err := e.send(ctx, path)
+// Get reads the document at a path into one of the types of internal/debugapi. accept is the header of that name, empty for the
+// list.
+func (e *Client) Get(ctx context.Context, path, accept string, into any) error {
+	answer, err := e.send(ctx, path, accept)
 	if err != nil {
 		return fmt.Errorf("ask the scheduler (%s): %w%s", e.what, err, connectHint(err))
 	}
@@ -172,11 +173,14 @@ const maxRetries, maxRetryAfter = 10, 10 * time.Second
 
 // send makes the request, and makes it again after the time that an answer 429 says: the scheduler limits the requests of one
 // address, and all port-forwards to it have the same.
-func (e *Client) send(ctx context.Context, path string) (*http.Response, error) {
+func (e *Client) send(ctx context.Context, path, accept string) (*http.Response, error) {
 	for retries := 0; ; retries++ {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, e.url+path, nil)
 		if err != nil {
 			return nil, err
+		}
+		if accept != "" {
+			request.Header.Set("Accept", accept)
 		}
 		answer, err := e.client.Do(request)
 		if err != nil || answer.StatusCode != http.StatusTooManyRequests || retries == maxRetries {

@@ -52,7 +52,7 @@ func scheduler(t *testing.T) (endpoint *httptest.Server, received func() []strin
 			http.NotFound(w, request)
 			return
 		}
-		if err := json.NewEncoder(w).Encode(debugapi.Nodes{Leading: true, Nodes: []debugapi.Node{{Name: "n1"}}}); err != nil {
+		if err := json.NewEncoder(w).Encode(debugapi.NodeList{ListMeta: debugapi.ListMeta{Leading: true}, Items: []debugapi.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}}}); err != nil {
 			t.Error(err)
 		}
 	}))
@@ -208,16 +208,16 @@ func TestAsksThePodThatLeads(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer endpoint.Close()
-	var nodes debugapi.Nodes
+	var nodes debugapi.NodeList
 	for range 2 {
-		if err := endpoint.Get(t.Context(), debugapi.PathNodes, &nodes); err != nil {
+		if err := endpoint.Get(t.Context(), debugapi.PathNodes, "", &nodes); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if len(nodes.Nodes) != 1 || nodes.Nodes[0].Name != "n1" || !nodes.Leading {
+	if len(nodes.Items) != 1 || nodes.Items[0].Name != "n1" || !nodes.Leading {
 		t.Errorf("%+v", nodes)
 	}
-	if err := endpoint.Get(t.Context(), debugapi.PathCycles, &nodes); err == nil || !strings.Contains(err.Error(), "older than this command") {
+	if err := endpoint.Get(t.Context(), debugapi.PathCycles, "", &nodes); err == nil || !strings.Contains(err.Error(), "older than this command") {
 		t.Errorf("an unknown path: %v", err)
 	}
 	for _, request := range received() {
@@ -244,7 +244,7 @@ func TestSendsNothingToAnImpostor(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer endpoint.Close()
-		err = endpoint.Get(t.Context(), debugapi.PathNodes, &debugapi.Nodes{})
+		err = endpoint.Get(t.Context(), debugapi.PathNodes, "", &debugapi.NodeList{})
 		if err == nil || !strings.Contains(err.Error(), "has written to its ConfigMap") {
 			t.Errorf("%s: error %v", name, err)
 		}
@@ -310,8 +310,8 @@ func TestAsksAServerThatIsGiven(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer endpoint.Close()
-			var nodes debugapi.Nodes
-			err = endpoint.Get(t.Context(), debugapi.PathNodes, &nodes)
+			var nodes debugapi.NodeList
+			err = endpoint.Get(t.Context(), debugapi.PathNodes, "", &nodes)
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
@@ -345,8 +345,8 @@ func TestRepeatsWhatCameTooEarly(t *testing.T) {
 			}))
 			defer s.Close()
 			endpoint := &Client{url: s.URL, client: s.Client(), close: func() {}}
-			var nodes debugapi.Nodes
-			if err := endpoint.Get(t.Context(), debugapi.PathNodes, &nodes); (err != nil) != c.fails || made != c.want {
+			var nodes debugapi.NodeList
+			if err := endpoint.Get(t.Context(), debugapi.PathNodes, "", &nodes); (err != nil) != c.fails || made != c.want {
 				t.Errorf("%d requests, error %v; want %d, and an error: %v", made, err, c.want, c.fails)
 			}
 		})

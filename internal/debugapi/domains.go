@@ -2,7 +2,10 @@ package debugapi
 
 import (
 	"context"
+	"slices"
+	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -11,29 +14,37 @@ import (
 
 // This file makes the document of the domains. The loop only adds up numbers, between two cycles.
 
-// TopologyInspector reports which domains the loop's snapshot has of the configured levels. It is safe for concurrent use.
-type TopologyInspector struct{ *inspector[*treesCopy] }
+// DomainInspector reports which domains the loop's snapshot has of the configured levels. It is safe for concurrent use.
+type DomainInspector struct{ *inspector[*treesCopy] }
 
-// NewTopologyInspector returns the inspector of a loop's domains.
-func NewTopologyInspector(loop Loop, clock clock.PassiveClock) TopologyInspector {
-	return TopologyInspector{newInspector(loop, clock, copyTrees)}
+// NewDomainInspector returns the inspector of a loop's domains.
+func NewDomainInspector(loop Loop, clock clock.PassiveClock) DomainInspector {
+	return DomainInspector{newInspector(loop, clock, copyTrees)}
 }
 
-// Topologies returns the document of all domains.
-func (i TopologyInspector) Topologies(ctx context.Context) (*Topologies, error) {
+// Domains returns the document of all domains.
+func (i DomainInspector) Domains(ctx context.Context) (*DomainList, error) {
 	copied, err := i.copy(ctx)
 	if err != nil {
 		return nil, err
 	}
-	document := &Topologies{At: copied.at, Leading: copied.leading, Topologies: []Topology{}}
+	document := &DomainList{ListMeta: listMeta("DomainList", copied.at, copied.leading), Levels: []Level{}, Items: []Domain{}}
 	for _, tree := range copied.of.trees {
-		topology := Topology{Name: tree.name, Levels: []TopologyLevel{}}
+		first := len(document.Items)
 		for _, level := range tree.levels {
-			topology.Levels = append(topology.Levels, level.document(copied.of.dimensions))
+			document.Levels = append(document.Levels, Level{Topology: tree.name, Name: level.name, Unlabelled: level.unlabelled})
+			for j := range level.domains {
+				document.Items = append(document.Items, level.domains[j].document(tree.name, level.name, copied.of.dimensions))
+			}
 		}
-		document.Topologies = append(document.Topologies, topology)
+		slices.SortStableFunc(document.Items[first:], func(a, b Domain) int { return comparePaths(a.Name, b.Name) })
 	}
 	return document, nil
+}
+
+// comparePaths puts a domain before those inside of it, and others in natural order.
+func comparePaths(a, b string) int {
+	return slices.CompareFunc(strings.Split(a, "/"), strings.Split(b, "/"), model.CompareNatural)
 }
 
 // treesCopy is a copy of what a snapshot says of the domains.
@@ -99,14 +110,9 @@ func (d *domainCopy) add(node *model.Node) {
 	}
 }
 
-func (l *levelCopy) document(dimensions *model.ResourceIndex) TopologyLevel {
-	level := TopologyLevel{Name: l.name, Unlabelled: l.unlabelled, Domains: make([]TopologyDomain, len(l.domains))}
-	for i := range l.domains {
-		copied := &l.domains[i]
-		level.Domains[i] = TopologyDomain{
-			Path: copied.path, Nodes: copied.nodes, Used: copied.used,
-			Allocatable: dimensions.List(copied.allocatable), Idle: dimensions.List(copied.idle),
-		}
+func (d *domainCopy) document(topology, level string, dimensions *model.ResourceIndex) Domain {
+	return Domain{
+		ObjectMeta: metav1.ObjectMeta{Name: d.path}, Topology: topology, Level: level, Nodes: d.nodes, Used: d.used,
+		Allocatable: dimensions.List(d.allocatable), Idle: dimensions.List(d.idle),
 	}
-	return level
 }

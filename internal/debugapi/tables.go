@@ -80,24 +80,24 @@ func (l *NodeList) Table() *Table {
 	}
 	t := newTable(l.ListMeta, append(header, "Nominated", "Reserved", "Remark", "+Releasing", "+Free CPUs", "+Kept")...)
 	for i := range l.Items {
-		node := &l.Items[i]
-		row := []any{node.Name, node.Pods}
+		item := &l.Items[i]
+		row := []any{item.Name, item.Pods}
 		for _, name := range resources {
-			if all, has := node.Allocatable[name]; has {
-				row = append(row, amount(name, node.Idle[name])+"/"+amount(name, all))
+			if all, has := item.Allocatable[name]; has {
+				row = append(row, amount(name, item.Idle[name])+"/"+amount(name, all))
 			} else {
 				row = append(row, "-")
 			}
 		}
 		free := "-"
-		if isolatedAny && node.Isolated == nil {
+		if isolatedAny && item.Isolated == nil {
 			row = append(row, "-")
 		} else if isolatedAny {
-			row = append(row, fmt.Sprintf("%d/%d", node.Isolated.Free, node.Isolated.Total))
-			free = cmp.Or(node.Isolated.FreeCPUs, "-")
+			row = append(row, fmt.Sprintf("%d/%d", item.Isolated.Free, item.Isolated.Total))
+			free = cmp.Or(item.Isolated.FreeCPUs, "-")
 		}
-		t.row(node, append(row, jobsOf(node.Nominated), jobsOf(node.Reserved), node.remark(), amounts(node.Releasing), free,
-			keptFor(slices.Concat(node.Nominated, node.Reserved)))...)
+		t.row(item, append(row, jobsOf(item.Nominated), jobsOf(item.Reserved), item.remark(), amounts(item.Releasing), free,
+			keptFor(slices.Concat(item.Nominated, item.Reserved)))...)
 	}
 	if len(l.Items) == 0 {
 		t.note("The scheduler knows no nodes.")

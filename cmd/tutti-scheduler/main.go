@@ -1,6 +1,6 @@
 // Command tutti-scheduler is the scheduler: it binds the pods of PodGroups all together or not at all.
 //
-// Everything is in pkg/command, which builds a scheduler with plugins of another module, too.
+// Everything is in package app, which builds a scheduler with plugins of another module, too.
 package main
 
 import (
@@ -11,11 +11,11 @@ import (
 	_ "golang.org/x/crypto/x509roots/fallback"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/tutti-sched/tutti/pkg/command"
+	"github.com/tutti-sched/tutti/cmd/tutti-scheduler/app"
 )
 
 func main() {
-	if err := command.New().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
+	if err := app.New().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
 		os.Exit(1)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
-	"github.com/tutti-sched/tutti/pkg/command"
+	"github.com/tutti-sched/tutti/cmd/tutti-scheduler/app"
 	"github.com/tutti-sched/tutti/test/scenario"
 )
 
@@ -17,7 +17,7 @@ func TestStories(t *testing.T) { datadriven.Walk(t, "testdata", scenario.RunWith
 
 // TestSchedulerKnowsThePlugin asks the scheduler that main runs.
 func TestSchedulerKnowsThePlugin(t *testing.T) {
-	scheduler, out := command.New(registration()), &bytes.Buffer{}
+	scheduler, out := app.New(registration()), &bytes.Buffer{}
 	scheduler.SetOut(out)
 	scheduler.SetArgs([]string{"--explain-config", name})
 	if err := scheduler.ExecuteContext(t.Context()); err != nil {

@@ -8,11 +8,11 @@ import (
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/tutti-sched/tutti/pkg/command"
+	"github.com/tutti-sched/tutti/cmd/tutti-scheduler/app"
 )
 
 func main() {
-	if err := command.New(registration()).ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
+	if err := app.New(registration()).ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
 		os.Exit(1)
 	}

@@ -23,7 +23,7 @@ type mode struct {
 var (
 	engine   = []string{"pkg/framework", "pkg/engine"}
 	accounts = []string{"pkg/model"}
-	askers   = []string{"pkg/framework", "pkg/engine", "pkg/place", "pkg/victims", "pkg/actions", "internal/placement", "internal/suggest"}
+	askers   = []string{"pkg/framework", "pkg/engine", "pkg/place", "pkg/victims", "pkg/actions", "internal/suggest"}
 )
 
 // modes are those that there are. One that is set nowhere leaves the table.
@@ -130,8 +130,8 @@ var matched = map[string]string{
 	"pkg/topology/score.go":            "selectors of affinity and spread",
 	"pkg/topology/spread.go":           "selectors of spread",
 	"pkg/topology/class.go":            "labels that selectors name",
-	"internal/placement/terms.go":      "selectors of affinity",
-	"internal/placement/classes.go":    "labels that selectors name",
+	"pkg/place/terms.go":               "selectors of affinity",
+	"pkg/place/classes.go":             "labels that selectors name",
 	"pkg/plugins/drf/drf.go":           "the key that its argument names",
 	"pkg/plugins/extender/extender.go": "the keys that the configuration of an extender names",
 }

@@ -8,10 +8,10 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
-	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/internal/suggest"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/place"
 )
 
 // question is a job to ask about, and its answer as far as that is known before.
@@ -86,7 +86,7 @@ func (r *round) ask(answers *Answers) {
 	session := framework.Open(snapshot, r.profile, framework.Options{Verify: r.verify})
 	options := suggest.Options{
 		Preempts: slices.ContainsFunc(r.profile.Actions, preempts), Budget: suggest.DefaultBudget,
-		Largest: placement.MaxAllocatable(snapshot),
+		Largest: place.MaxAllocatable(snapshot),
 	}
 	found := map[string]*v1alpha1.Advice{} // by its words, by which the session remembers it
 	for current = range r.questions {

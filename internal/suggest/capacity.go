@@ -7,9 +7,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/place"
 )
 
 // shortageSearch is one attempt to find out what capacity is lacking, and where there is least of it lacking.
@@ -342,7 +342,7 @@ func (q *search) addNodes(placed int64) func() *Change {
 		short := int64(q.job.MinMember) - placed
 		special := func(task *model.Task) bool { return !q.session.FitsByResourcesOnly(task) }
 		required := func(c model.TopologyConstraint) bool { return !c.Preferred }
-		if slices.ContainsFunc(q.job.Topology, required) || placement.AwaitsDomain(q.job, q.session.Snapshot.Now) {
+		if slices.ContainsFunc(q.job.Topology, required) || place.AwaitsDomain(q.job, q.session.Snapshot.Now) {
 			return nil
 		}
 		if len(kindsOf(waiting)) != 1 || slices.ContainsFunc(waiting, special) || short <= 0 || short > int64(len(waiting)) {

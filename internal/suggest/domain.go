@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/place"
 )
 
 // suggestDomain returns what would help a job whose members share a domain, where none has capacity for all of them: nodes to
@@ -23,7 +23,7 @@ func (q *search) suggestDomain() Suggestions {
 // least.
 func (q *search) provide() *Change {
 	q.left -= 2 * len(q.session.Snapshot.Nodes)
-	nearest := placement.New(q.session, q.job, q.largest, &q.exact).Nearest(q.capacity())
+	nearest := place.New(q.session, q.job, q.largest, &q.exact).Nearest(q.capacity())
 	if nearest == nil || len(nearest.Nodes) == 0 || len(nearest.Like.Unoffered) > 0 { // of what no node offers, a domain lacks all
 		return nil
 	}

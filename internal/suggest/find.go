@@ -3,9 +3,9 @@ package suggest
 import (
 	"slices"
 
-	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/place"
 )
 
 // Options are what a search is made with.
@@ -14,7 +14,7 @@ type Options struct {
 	Preempts bool
 	// Budget is how many looks at nodes one job is worth; what is not found within is not said.
 	Budget int
-	// Largest is what placement.MaxAllocatable returns for the snapshot.
+	// Largest is what place.MaxAllocatable returns for the snapshot.
 	Largest model.Resources
 }
 
@@ -159,7 +159,7 @@ func (q *search) isSchedulable() bool {
 	var refusal *model.Refusal
 	q.whatIf(func(*framework.Statement) {
 		before := q.exact
-		refusal = placement.New(q.session, q.job, q.largest, &q.exact).Place(q.capacity())
+		refusal = place.New(q.session, q.job, q.largest, &q.exact).Place(q.capacity())
 		q.left -= before - max(0, q.exact)
 	})
 	if refusal == nil {

@@ -5,9 +5,9 @@ import (
 	"math"
 	"slices"
 
-	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/place"
 )
 
 // suggestLimit returns what would help a job that a limit of its queue keeps waiting: higher limits, or a lower minimum.
@@ -70,7 +70,7 @@ func (q *search) limitedQueues() (limited []*model.Queue) {
 func (q *search) lowerToHeld(limited []*model.Queue, before [][]model.ListedAmount) (starts bool) {
 	q.left -= 1 + len(q.job.Pending())
 	q.whatIf(func(*framework.Statement) {
-		if starts = placement.New(q.session, q.job, q.largest, &q.exact).Place(q.capacity()) == nil; !starts {
+		if starts = place.New(q.session, q.job, q.largest, &q.exact).Place(q.capacity()) == nil; !starts {
 			return
 		}
 		for i, queue := range limited {

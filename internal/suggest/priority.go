@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/place"
 )
 
 // highestPriority is the highest that a class of users may have.
@@ -110,7 +110,7 @@ func (q *search) startsAbove(priority int32) (started bool) {
 // A member with affinity to one of these pods has then no place, although a plan would keep the pod: the change that is found
 // can be larger than necessary.
 func (q *search) evict(statement *framework.Statement, priority int32) {
-	if !q.options.Preempts || q.job.NeverPreempts || placement.AwaitsDomain(q.job, q.session.Snapshot.Now) {
+	if !q.options.Preempts || q.job.NeverPreempts || place.AwaitsDomain(q.job, q.session.Snapshot.Now) {
 		return
 	}
 	whole := q.units(priority)

@@ -9,7 +9,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
-	"github.com/tutti-sched/tutti/pkg/command"
+	"github.com/tutti-sched/tutti/cmd/tutti-scheduler/app"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -42,7 +42,7 @@ func main() {
 			return func() framework.Plugin { return plugin{} }, nil
 		},
 	}
-	if err := command.New(made).ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
+	if err := app.New(made).ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
 		os.Exit(1)
 	}

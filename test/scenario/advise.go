@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/tutti-sched/tutti/internal/cluster"
-	placing "github.com/tutti-sched/tutti/internal/placement"
+	placing "github.com/tutti-sched/tutti/pkg/place"
 	"github.com/tutti-sched/tutti/internal/suggest"
 	"github.com/tutti-sched/tutti/pkg/actions/preempt"
 	"github.com/tutti-sched/tutti/pkg/framework"

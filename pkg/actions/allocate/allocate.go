@@ -9,16 +9,16 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/place"
 )
 
 // Name is the action's name in the configuration.
 const Name = "allocate"
 
 // New returns the action, which takes no arguments.
-func New() framework.Action { return &action{budget: placement.Budget} }
+func New() framework.Action { return &action{budget: place.Budget} }
 
 type action struct {
 	// budget is what exact searches may look at in one cycle.
@@ -46,7 +46,7 @@ func (a *action) serve(session *framework.Session, jobs []*model.Job) {
 		switch {
 		case !slices.ContainsFunc(job.Tasks, pending) && (!job.HasGroup || job.Finished()):
 			continue // no member waits: those there are run, end or have ended
-		case session.Snapshot.HasBegun(job) && belowMinimum(session, job) && job.Count(placement.IsSettledOnNode) > 0:
+		case session.Snapshot.HasBegun(job) && belowMinimum(session, job) && job.Count(place.IsSettledOnNode) > 0:
 			begun = append(begun, job)
 		case slices.ContainsFunc(job.Tasks, nominated):
 			holders = append(holders, job)
@@ -55,7 +55,7 @@ func (a *action) serve(session *framework.Session, jobs []*model.Job) {
 		}
 	}
 	run := &cycle{
-		session: session, largest: placement.Largest(session.Snapshot), budget: a.budget,
+		session: session, largest: place.Largest(session.Snapshot), budget: a.budget,
 		outranking: make([]*outranking, 1+len(session.Snapshot.Queues)),
 		releasing:  slices.ContainsFunc(session.Snapshot.Nodes, (*model.Node).HasReleasing),
 	}
@@ -174,7 +174,7 @@ func (r *cycle) tryMinimum(job *model.Job) {
 // start places the minimum of the job, or nominates it to capacity that is being released. It returns why the job has to wait,
 // and for which other jobs that holds.
 func (r *cycle) start(job *model.Job) (*model.Refusal, framework.Reach) {
-	trial := placement.New(r.session, job, r.largest, &r.budget)
+	trial := place.New(r.session, job, r.largest, &r.budget)
 	refusal := r.place(job, trial)
 	if refusal == nil {
 		return nil, framework.ForNow

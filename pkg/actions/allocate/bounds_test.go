@@ -8,10 +8,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/actions/allocate"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/place"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
 	"github.com/tutti-sched/tutti/pkg/topology"
 )
@@ -136,7 +136,7 @@ func (p *places) place(t *testing.T, budget int) (used int, refusal *model.Refus
 	session := framework.Open(p.snapshot, profile, framework.Options{})
 	defer session.Close()
 	left := budget
-	refusal = placement.New(session, p.job, placement.Largest(p.snapshot), &left).Place(model.Idle)
+	refusal = place.New(session, p.job, place.Largest(p.snapshot), &left).Place(model.Idle)
 	return budget - left, refusal
 }
 
@@ -152,7 +152,7 @@ func TestAPartWithoutADomainEndsTheSearch(t *testing.T) {
 		entry.Roles = []string{fmt.Sprint("r", role)}
 		p.addPart(entry, 8-role, nil)
 	}
-	if used, refusal := p.place(t, placement.Budget); refusal == nil || used > 100 {
+	if used, refusal := p.place(t, place.Budget); refusal == nil || used > 100 {
 		t.Errorf("%d of the budget are used: %v", used, refusal)
 	}
 }
@@ -166,7 +166,7 @@ func TestPackingEndsWithTheBudget(t *testing.T) {
 	for i, members := range []int{8, 8, 6, 6, 6, 6, 4, 4, 4, 4, 2} {
 		p.addPart(model.TopologyConstraint{Level: "rack", Roles: []string{fmt.Sprint("r", i)}}, members, nil)
 	}
-	for budget, exact := range map[int]bool{placement.Budget: true, 100: false} {
+	for budget, exact := range map[int]bool{place.Budget: true, 100: false} {
 		if used, refusal := p.place(t, budget); refusal == nil || strings.Contains(refusal.String(), notAll) == exact {
 			t.Errorf("%d of %d are used: %v", used, budget, refusal)
 		}
@@ -176,7 +176,7 @@ func TestPackingEndsWithTheBudget(t *testing.T) {
 // TestASliceWhoseSearchIsCutShortIsLookedAtAgain: members beyond the minimum, too, wait for the next cycle alone where others
 // have used up the budget.
 func TestASliceWhoseSearchIsCutShortIsLookedAtAgain(t *testing.T) {
-	for budget, bound := range map[int]int{0: 2, placement.Budget: 4} {
+	for budget, bound := range map[int]int{0: 2, place.Budget: 4} {
 		p, binds := newPlaces(), 0
 		for rack := range 41 { // the last has capacity for both slices, each of the others for any one member
 			p.addNode(1+int64(rack/40)*3, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"rack": fmt.Sprint(rack)}}})

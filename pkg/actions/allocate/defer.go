@@ -4,9 +4,9 @@ import (
 	"math"
 	"slices"
 
-	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/place"
 )
 
 // This file defers jobs behind refused jobs of higher priority in their queue. Eviction is planned after this action: a lower
@@ -86,7 +86,7 @@ func (o *outranking) defers(session *framework.Session, job *model.Job, tasks []
 }
 
 // place places the minimum of a job on idle capacity, unless the job is to be deferred.
-func (r *cycle) place(job *model.Job, trial *placement.Placer) *model.Refusal {
+func (r *cycle) place(job *model.Job, trial *place.Placer) *model.Refusal {
 	if r.outrankingIn(job).top <= int64(job.Priority) {
 		return trial.Place(model.Idle)
 	}

@@ -3,9 +3,9 @@ package allocate
 import (
 	"slices"
 
-	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/place"
 )
 
 // allocateNominated starts a job for which others were evicted, as soon as there is idle capacity for it, there or elsewhere.
@@ -17,7 +17,7 @@ func (r *cycle) allocateNominated(job *model.Job) bool {
 		session.ReleaseNominations(job)
 		return true
 	}
-	trial := placement.New(session, job, r.largest, &r.budget)
+	trial := place.New(session, job, r.largest, &r.budget)
 	if refusal := session.ValidateJob(job); refusal != nil {
 		// A job that is left alone for a moment, since a bind has failed, has paid for its capacity all the same.
 		if session.Snapshot.JobBackoff[job.Key] != refusal || !trial.NominationsSuffice() {
@@ -35,7 +35,7 @@ func (r *cycle) allocateNominated(job *model.Job) bool {
 		return true
 	}
 	if trial.NominationsSuffice() {
-		waits := placement.WaitingForVictims(session.Snapshot, job)
+		waits := place.WaitingForVictims(session.Snapshot, job)
 		// The plugin that refuses for now may agree later without an event, and may be all that is in the way.
 		if slices.ContainsFunc(trial.Members(), session.HasTransientRefusal) {
 			waits.Transient, waits.Note = true, refusal.String()

@@ -3,9 +3,9 @@ package allocate
 import (
 	"slices"
 
-	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/place"
 )
 
 // This file starts replacements of members that a gang has lost where there is no capacity for all of them. Which of them start
@@ -22,8 +22,8 @@ func (r *cycle) replaceSome(job *model.Job) {
 	if started.MinMember > 0 && started.FirstUnmetMinimum(framework.Ready.Counts) == nil {
 		return // it has lost none: its minimum was raised
 	}
-	if r.session.Refusal(job) == nil || !job.Whole || job.Count(placement.IsSettledOnNode) == 0 || len(job.Pending()) < 2 ||
-		slices.ContainsFunc(job.Pending(), func(task *model.Task) bool { return !placement.HasItsDomains(r.session, job, task) }) {
+	if r.session.Refusal(job) == nil || !job.Whole || job.Count(place.IsSettledOnNode) == 0 || len(job.Pending()) < 2 ||
+		slices.ContainsFunc(job.Pending(), func(task *model.Task) bool { return !place.HasItsDomains(r.session, job, task) }) {
 		return
 	}
 	for slices.ContainsFunc(lackingRoles(job), func(role string) bool { return r.replaceOne(job, role) }) {
@@ -53,9 +53,9 @@ func countOf(job *model.Job, role string) int {
 // replaceOne places one more member of a role, or of any if that is empty, and reports whether it did. Meanwhile the job needs no
 // more than what it has and that one. Where pods may be evicted for the others it is the one that is the hardest to place.
 func (r *cycle) replaceOne(job *model.Job, role string) bool {
-	var trial *placement.Placer
+	var trial *place.Placer
 	if r.session.MayPreempt(job) {
-		trial = placement.New(r.session, job, r.largest, &r.budget)
+		trial = place.New(r.session, job, r.largest, &r.budget)
 	}
 	minMember, roles := job.MinMember, job.Roles
 	defer func() { job.MinMember, job.Roles = minMember, roles }()
@@ -75,7 +75,7 @@ func (r *cycle) replaceOne(job *model.Job, role string) bool {
 		return false
 	}
 	if trial == nil {
-		trial = placement.New(r.session, job, r.largest, &r.budget)
+		trial = place.New(r.session, job, r.largest, &r.budget)
 	}
 	return r.place(job, trial) == nil
 }

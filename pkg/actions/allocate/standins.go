@@ -1,9 +1,9 @@
 package allocate
 
 import (
-	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/place"
 )
 
 // This file starts jobs with stand-ins: members below the job's priority, in the place of members that find no capacity. Few pods
@@ -65,7 +65,7 @@ func hasStandIns(job *model.Job) bool {
 func (r *cycle) startWithAll(job *model.Job) bool {
 	question := framework.Question{Action: Name + " with stand-ins"}
 	return r.session.Verdict(question, job, func() (*model.Refusal, framework.Reach) {
-		trial := placement.New(r.session, job, r.largest, &r.budget)
+		trial := place.New(r.session, job, r.largest, &r.budget)
 		reach := framework.ForJob
 		refusal := r.session.Try(func(*framework.Statement) *model.Refusal {
 			if refusal := trial.Place(model.Idle); refusal != nil {

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/place"
 )
 
 // extraMembers is the members of one job that wait beyond a minimum which has been reached.
@@ -18,7 +18,7 @@ type extraMembers struct {
 	// task needs a second look.
 	waiting []*model.Task
 	// trial places slices, made for members of the priority tried; nil before the first.
-	trial      *placement.Placer
+	trial      *place.Placer
 	tried      int32
 	infeasible map[alike]bool
 	// refused counts those that found no capacity, reason is why the first of them did not.
@@ -92,7 +92,7 @@ func (s *extraMembers) placeNext(r *cycle) bool {
 		s.lower()
 		session.ApplyReservations(s.job)
 		task := s.waiting[0]
-		slice, lacks := placement.StartTogether(session, s.job, task, s.waiting)
+		slice, lacks := place.StartTogether(session, s.job, task, s.waiting)
 		if lacks != nil {
 			s.drop(slice)
 			s.refuse(len(slice), lacks)
@@ -144,7 +144,7 @@ func (s *extraMembers) alike(r *cycle, task *model.Task) alike {
 	if len(s.job.Topology) == 0 {
 		return alike{shape: task.Shape}
 	}
-	return alike{task.Shape, task.Role, placement.SlicesOf(r.session, s.job, task)}
+	return alike{task.Shape, task.Role, place.SlicesOf(r.session, s.job, task)}
 }
 
 // drop takes members off those that have not been looked at.
@@ -170,7 +170,7 @@ func (s *extraMembers) refuse(members int, refusal *model.Refusal) {
 func (s *extraMembers) placeSlice(r *cycle, slice []*model.Task) bool {
 	s.drop(slice)
 	if s.trial == nil || s.tried != s.job.Priority {
-		s.trial, s.tried = placement.New(r.session, s.job, r.largest, &r.budget), s.job.Priority
+		s.trial, s.tried = place.New(r.session, s.job, r.largest, &r.budget), s.job.Priority
 	}
 	refusal := r.session.Try(func(statement *framework.Statement) *model.Refusal {
 		if refusal := s.trial.PlaceSlice(statement, slice); refusal != nil {

@@ -4,9 +4,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/place"
 )
 
 // Name is the action's name in the configuration.
@@ -65,8 +65,8 @@ func (a *action) Execute(session *framework.Session) {
 
 func (a *action) newRun(session *framework.Session) *run {
 	return &run{
-		action: a, session: session, now: session.Snapshot.Now.Unix(), began: map[model.JobKey]int64{}, largest: placement.Largest(session.Snapshot),
-		work: a.budget, searches: placement.Budget,
+		action: a, session: session, now: session.Snapshot.Now.Unix(), began: map[model.JobKey]int64{}, largest: place.Largest(session.Snapshot),
+		work: a.budget, searches: place.Budget,
 	}
 }
 
@@ -109,7 +109,7 @@ type run struct {
 	starting []*reservedJob
 	// began is when the first member of a job began to run; it has the jobs that were asked for.
 	began map[model.JobKey]int64
-	// largest is what placement.Largest returns.
+	// largest is what place.Largest returns.
 	largest func() model.Resources
 	// allocatable is what all valid nodes offer, ordinary CPU apart from isolated; nil until it is asked for. A node with less CPU
 	// than isolated CPUs has a negative amount of ordinary CPU, and offers none.
@@ -153,6 +153,6 @@ func (h *reservedJob) explain(session *framework.Session) {
 	}
 }
 
-func (r *run) trial(job *model.Job) *placement.Placer {
-	return placement.New(r.session, job, r.largest, &r.searches)
+func (r *run) trial(job *model.Job) *place.Placer {
+	return place.New(r.session, job, r.largest, &r.searches)
 }

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/place"
 )
 
 // unknown is the end of a task when it is not known; it comes after all that are known.
@@ -181,7 +181,7 @@ func (r *run) displacesReservation(leaving expectedCompletion, job *model.Job, r
 	case above.Priority <= job.Priority:
 		return false
 	}
-	if !placement.IsSettledOnNode(leaving.task) {
+	if !place.IsSettledOnNode(leaving.task) {
 		return false
 	}
 	expected := int64(unknown)

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/place"
 )
 
 // A gang's capacity is looked for in the future: the tasks of our jobs leave in the order of their ends, until the gang fits
@@ -21,7 +21,7 @@ const step = 64
 type plan struct {
 	run     *run
 	job     *model.Job
-	trial   *placement.Placer
+	trial   *place.Placer
 	leaving []expectedCompletion
 	// rooms are where the job fits after enough of them have left, as few as was found by now; nil when it never does.
 	rooms  []model.ReservedNode

@@ -3,7 +3,7 @@
 //
 // A plan is made as a whole, over all nodes, on idle capacity, on capacity that is being released and on that of victims
 // together. What is freed stays nominated to the job that it was freed for. The package decides which pods are evicted for
-// which job; whether a job fits is for internal/placement to say, which pods may be evicted at all for the engine and the victim
+// which job; whether a job fits is for pkg/place to say, which pods may be evicted at all for the engine and the victim
 // pickers.
 //
 // The files, in the order of the algorithm:

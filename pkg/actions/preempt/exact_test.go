@@ -7,10 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
-	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/actions/preempt"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/place"
 	"github.com/tutti-sched/tutti/pkg/plugins/conformance"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
 	"github.com/tutti-sched/tutti/pkg/plugins/priority"
@@ -28,11 +28,11 @@ type placing struct{}
 func (placing) Name() string { return "placing" }
 
 func (placing) Execute(session *framework.Session) {
-	largest := placement.Largest(session.Snapshot)
+	largest := place.Largest(session.Snapshot)
 	for _, job := range session.Snapshot.Jobs {
-		budget := placement.Budget
+		budget := place.Budget
 		if session.JobReady(job, framework.Ready) != nil {
-			if refusal := placement.New(session, job, largest, &budget).Place(model.Idle); refusal != nil {
+			if refusal := place.New(session, job, largest, &budget).Place(model.Idle); refusal != nil {
 				session.Refuse(job, refusal)
 			}
 		}

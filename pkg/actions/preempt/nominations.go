@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/place"
 )
 
 // This file is about capacity that was nominated to jobs before their turn: which of it a plan may use, and which job has its
@@ -125,7 +125,7 @@ func isPipelined(task *model.Task) bool { return task.Status == model.Pipelined 
 // renominate nominates the members of a job again without a victim; false, with the reason why the job waits, when there is
 // too little left.
 func (r *run) renominate(job *model.Job) bool {
-	refusal := placement.New(r.session, job, r.largest, &r.placementBudget).Place(model.FutureIdle)
+	refusal := place.New(r.session, job, r.largest, &r.placementBudget).Place(model.FutureIdle)
 	if refusal != nil {
 		r.session.Refuse(job, refusal)
 	}

@@ -6,9 +6,9 @@ import (
 	"time"
 	"unique"
 
-	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/place"
 )
 
 // Name is the action's name in the configuration.
@@ -180,8 +180,8 @@ func (a *action) runOf(session *framework.Session) *run {
 	}
 	if a.run == nil || a.run.session != session {
 		a.run = &run{
-			session: session, options: a.options, rules: a.rules, evictions: session.Evictions(), exhaustiveLimit: a.exhaustiveLimit, largest: placement.Largest(session.Snapshot),
-			placementBudget: placement.Budget, budget: a.options.Budget, reviews: reviewsPerCycle,
+			session: session, options: a.options, rules: a.rules, evictions: session.Evictions(), exhaustiveLimit: a.exhaustiveLimit, largest: place.Largest(session.Snapshot),
+			placementBudget: place.Budget, budget: a.options.Budget, reviews: reviewsPerCycle,
 			guard: newPDBBudget(session.Snapshot, a.options.Method == model.ByEviction),
 			pools: map[poolKey]*candidateVictims{}, costHeaps: map[heapKey]*nodeCostHeap{},
 			planned: map[model.JobKey]bool{}, shared: map[model.JobKey]bool{}, searched: map[searchKey]*failure{},

@@ -3,9 +3,9 @@ package preempt
 import (
 	"slices"
 
-	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/place"
 )
 
 // search looks for the victims of one job.
@@ -15,7 +15,7 @@ type search struct {
 	pool *candidateVictims
 	// claim is by which units of other queues may go; nil for units of the job's own.
 	claim framework.Claim
-	trial *placement.Placer
+	trial *place.Placer
 	// rounds is what extenders have said about plans for the job.
 	rounds *extenderRound
 	// costHeaps are the run's, or this search's own when its pool is.
@@ -47,7 +47,7 @@ func undone() *model.Refusal { return &model.Refusal{} }
 
 func (r *run) newSearch(job *model.Job, pool *candidateVictims, claim framework.Claim) *search {
 	s := &search{
-		run: r, job: job, pool: pool, claim: claim, trial: placement.New(r.session, job, r.largest, &r.placementBudget), rounds: &extenderRound{},
+		run: r, job: job, pool: pool, claim: claim, trial: place.New(r.session, job, r.largest, &r.placementBudget), rounds: &extenderRound{},
 		costHeaps: r.costHeaps, limited: job.InQueue().Limited(),
 	}
 	if claim != nil {
@@ -174,7 +174,7 @@ func (s *search) decide(p *plan) bool {
 	s.removeEvicted(p.units)
 	s.evictions = s.session.Evictions()
 	s.planned[s.job.Key] = len(p.units) > 0 || holdsNomination(s.job)
-	waits := placement.WaitingForVictims(s.session.Snapshot, s.job)
+	waits := place.WaitingForVictims(s.session.Snapshot, s.job)
 	if len(p.units) == 0 { // others have left capacity over since it was refused
 		waits.Detail = "starts on capacity that is being released, once it is free; " + s.session.Refusal(s.job).String()
 	}

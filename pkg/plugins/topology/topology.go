@@ -2,7 +2,7 @@
 // those whose rack, block and so on is in use already, so that the others stay whole for gangs that need one.
 //
 // The levels are declared in the configuration; without topologies the plugin gives no score. Nor does it score nodes for members
-// of jobs that name levels: internal/placement chooses a domain for them. The framework decides which domains are whole.
+// of jobs that name levels: pkg/place chooses a domain for them. The framework decides which domains are whole.
 package topology
 
 import (

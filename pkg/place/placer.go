@@ -1,0 +1,267 @@
+package place
+
+import (
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// Placer tries to find capacity for one job's minimum.
+type Placer struct {
+	session *framework.Session
+	job     *model.Job
+	// members are the waiting tasks in the order to place them.
+	members []*model.Task
+	kinds   *equivalenceClasses
+	// sliced are the members of the minimum that are in slices, as of the start of the current Place.
+	sliced []slicedMembers
+	// tries is how many domains were chosen by the current Place.
+	tries int
+	// budget is how many nodes searches may still visit for this job, overall how many for all jobs together.
+	budget  int
+	overall *int
+	// cut is set when a search failed because other jobs had used up the budget, incomplete when not all domains were tried.
+	cut, incomplete bool
+	// searched is set when the current Place has tried every combination of members and nodes, or knows that none suffices.
+	searched bool
+}
+
+// New returns a Placer of the job's waiting members of its priority in the session's present state. largest is what
+// Largest returns for the snapshot; budget is how many nodes exact searches may still visit, shared by all jobs.
+func New(session *framework.Session, job *model.Job, largest func() model.Resources, budget *int) *Placer {
+	session.ApplyReservations(job)
+	kinds := newKinds(job.Candidates())
+	return &Placer{session: session, job: job, members: order(session, job, kinds, largest), kinds: kinds, overall: budget}
+}
+
+// Members are the waiting tasks in the order to place them. They must not be changed.
+func (t *Placer) Members() []*model.Task { return t.members }
+
+// BudgetExhausted reports whether Place failed only because other jobs had used up the budget.
+func (t *Placer) BudgetExhausted() bool { return t.cut }
+
+// Place places members until every gate agrees. If they prefer to share a domain and one has capacity for the job's minimum,
+// there. Otherwise each member takes its best node. If that fails and members must share domains, domain by domain, so that a
+// small first choice does not make a feasible gang fail. If they are few and affect each other, in every combination. The
+// refusal is that of the free choice, which the user would expect; the session is then as before. On capacity that is still being
+// released members are nominated, not placed. Nodes that the job avoids are used last.
+func (t *Placer) Place(room model.CapacityKind) *model.Refusal {
+	if t.session.WithBackoffNodes(t.job, func() bool { return t.place(room) == nil }) {
+		return nil
+	}
+	return t.place(room)
+}
+
+func (t *Placer) place(room model.CapacityKind) *model.Refusal {
+	t.session.ApplyReservations(t.job)
+	t.tries, t.budget, t.searched, t.incomplete = 0, searchBudget, false, false
+	var lacking *model.Refusal
+	if len(t.job.Topology) > 0 {
+		var placed, possible bool
+		if placed, possible, lacking = t.placeByTopology(room); placed || !possible {
+			return lacking
+		}
+	}
+	var refusal *model.Refusal
+	anywhere := func() bool {
+		refusal = t.placeAnywhere(room)
+		return refusal == nil
+	}
+	switch {
+	case len(t.job.Topology) == 0 && anywhere(), len(t.job.Topology) > 0 && t.placeInRankOrder(room, anywhere):
+		return nil
+	case lacking == nil:
+		return refusal
+	case t.triedAll():
+		return lacking
+	default:
+		return lacking.WithNote(notAllTried)
+	}
+}
+
+// placeAnywhere places members wherever filters let them, and where affinity wants them. The refusal is that of the free choice.
+func (t *Placer) placeAnywhere(room model.CapacityKind) *model.Refusal {
+	if t.placeColocated(room) {
+		return nil
+	}
+	refusal := t.session.Try(func(statement *framework.Statement) *model.Refusal {
+		return t.placeInOrder(statement, t.members, room, nil)
+	})
+	if refusal == nil || t.placeInDomains(t.requiredColocations(), nil, room) || t.placeExhaustively(room) {
+		return nil
+	}
+	return refusal
+}
+
+// spend takes visited nodes off the budget.
+func (t *Placer) spend(looks int) {
+	t.budget -= looks
+	*t.overall -= looks
+}
+
+// hasBudget reports whether budget is left, and records when other jobs used it up.
+func (t *Placer) hasBudget() bool {
+	t.cut = t.cut || t.budget > 0 && *t.overall <= 0
+	return t.budget > 0 && *t.overall > 0
+}
+
+// NominationsSuffice reports whether the job's nominations of an earlier cycle still suffice for it to start, once the
+// terminating pods are gone. It changes nothing in the session.
+//
+// While evicted pods are still terminating, a nominated node may have lost the label of a level that members share.
+func (t *Placer) NominationsSuffice() bool {
+	return t.nominationsStand() || len(t.job.Topology) > 0 && areTerminating(t.session.Snapshot, t.job) &&
+		t.session.OverlookLostLabels(t.nominationsStand)
+}
+
+func (t *Placer) nominationsStand() bool {
+	stands := false
+	t.session.Try(func(statement *framework.Statement) *model.Refusal {
+		for _, task := range t.members {
+			if task.Nominated == "" || task.Invalid != nil {
+				continue
+			}
+			there := func(node *model.Node) bool { return node.Name == task.Nominated }
+			if node, _ := t.session.SelectNode(task, model.FutureIdle, there); node != nil {
+				take(statement, task, node, model.FutureIdle)
+			}
+		}
+		stands = t.session.JobReady(t.job, framework.Pipelined) == nil
+		return &model.Refusal{} // undo: only the result counts
+	})
+	return stands
+}
+
+// placeInOrder places the members in order until every gate agrees. A member that does not fit is skipped, since another one
+// may fit; the refusal of the first of them is the reason when the gates do not agree in the end.
+func (t *Placer) placeInOrder(
+	statement *framework.Statement, members []*model.Task, room model.CapacityKind, within []topologyDomain,
+) *model.Refusal {
+	readiness := readinessFor(room)
+	var reason *model.Refusal
+	evictable := false // whether an eviction could help any member without a place
+	hopeless := map[model.Shape]bool{}
+	lists := map[equivalenceClass][]int{}
+	short := int64(0) // how many more must be placed before the gates can agree
+	for i, task := range members {
+		if short <= 0 {
+			gate := t.session.JobReady(t.job, readiness)
+			if gate == nil {
+				return nil
+			}
+			short = gate.Needs - gate.Has
+		}
+		if reason != nil && len(within) > 0 && int64(len(members)-i) < short {
+			return reason // the refusal of one domain is not reported
+		}
+		if hopeless[task.Shape] {
+			continue
+		}
+		refusal := task.Invalid
+		if refusal == nil {
+			refusal = t.placeTask(statement, task, room, within, lists)
+		}
+		if refusal != nil {
+			// A defect of one pod says nothing about others of its shape.
+			hopeless[task.Shape] = hopeless[task.Shape] ||
+				task.Invalid == nil && (t.session.FitsByResourcesOnly(task) || !t.session.HasRoom(task, room))
+			reason, evictable = firstRefusal(reason, refusal), evictable || refusal.Evictable
+			continue
+		}
+		short--
+	}
+	gate := t.session.JobReady(t.job, readiness)
+	if gate == nil || reason == nil || gate.Needs == 0 && t.job.FirstUnmetMinimum(readiness.Counts) == nil {
+		return gate // a gate that refuses although the minimum is placed says itself why
+	}
+	return t.explain(readiness, gate, reason, evictable)
+}
+
+// placeTask places or nominates a member. lists are the nodes to which the domains confine each kind, as far as they are known.
+func (t *Placer) placeTask(
+	statement *framework.Statement, task *model.Task, room model.CapacityKind, within []topologyDomain, lists map[equivalenceClass][]int,
+) *model.Refusal {
+	if refusal := t.session.OverLimit(task, room); refusal != nil {
+		return refusal
+	}
+	if list := t.knownList(within, task, lists); list != nil {
+		t.charge(placingCost + len(list)/domainDiscount)
+		node := t.session.SelectAmong(task, room, list)
+		if node == nil {
+			return noneOfDomain
+		}
+		return take(statement, task, node, room)
+	}
+	t.charge(placingCost + len(t.session.Snapshot.Nodes)/domainDiscount)
+	condition := t.nodeCondition(within, task)
+	if node := t.selectBeside(task, room, condition); node != nil {
+		return take(statement, task, node, room)
+	}
+	node, tally := t.session.SelectNode(task, room, condition)
+	if node == nil {
+		return tally.Refusal(0, 0, task.Role)
+	}
+	return take(statement, task, node, room)
+}
+
+// knownList returns what listedIn does, once for each kind; nil where none of the domains lists its nodes.
+func (t *Placer) knownList(within []topologyDomain, task *model.Task, lists map[equivalenceClass][]int) []int {
+	if len(within) == 0 {
+		return nil
+	}
+	of := t.kinds.of(task)
+	list, known := lists[of]
+	if !known {
+		list, _ = t.listedIn(within, task)
+		lists[of] = list
+	}
+	return list
+}
+
+// take places on idle capacity, and nominates on capacity that is still being released.
+func take(statement *framework.Statement, task *model.Task, node *model.Node, room model.CapacityKind) *model.Refusal {
+	if room == model.FutureIdle {
+		return statement.Pipeline(task, node)
+	}
+	return statement.Allocate(task, node)
+}
+
+func readinessFor(room model.CapacityKind) framework.Readiness {
+	if room == model.FutureIdle {
+		return framework.Pipelined
+	}
+	return framework.Ready
+}
+
+// explain turns the refusal of one member into the job's: how many the gate needs, how many of them fit, and why the first of
+// the others did not.
+func (t *Placer) explain(
+	readiness framework.Readiness, gate, member *model.Refusal, evictable bool,
+) *model.Refusal {
+	whole := *member
+	whole.Evictable = evictable
+	if len(member.NodeReasons) == 0 {
+		return &whole
+	}
+	if !sameShape(t.members) {
+		whole.Unmet = ""
+	}
+	whole.Needs, whole.Has = gate.Needs, gate.Has
+	if whole.Needs == 0 {
+		whole.Needs, whole.Has = int64(t.job.MinMember), int64(t.job.Count(readiness.Counts))
+	}
+	switch {
+	case gate.Needs != 0 && gate.Detail != "":
+		whole.Detail = gate.Detail
+	case whole.Detail != "":
+		whole.Detail = "no capacity for role " + whole.Detail
+	}
+	return &whole
+}
+
+// firstRefusal returns the first, or the second when there is no first.
+func firstRefusal[T any](first, second *T) *T {
+	if first != nil {
+		return first
+	}
+	return second
+}

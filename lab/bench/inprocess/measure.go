@@ -249,7 +249,6 @@ func (b *bench) round(c Case) (took round, err error) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	stop, err := b.profile()
-	if w := os.Getenv("PROFQ"); w != "" && (w == "with") != (c.Workload.Queues > 0) { stop(); stop = func() error { return os.Remove(filepath.Join(b.profiles, fmt.Sprintf("%05d.pprof", b.count))) } }
 	if err != nil {
 		return took, err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
 	"github.com/tutti-sched/tutti/internal/debugapi"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 func newQueues(a *clientFlags) *cobra.Command {
@@ -278,8 +279,13 @@ func queueRow(queue placedQueue, resources []corev1.ResourceName, borrowed corev
 		row = append(row, heldCell(queue.Queue, name))
 	}
 	guarantee := printer.Cell{Text: amounts(queue.Spec.Guarantee)}
-	if met := meta.FindStatusCondition(queue.Status.Conditions, v1alpha1.ConditionGuaranteeMet); met != nil && met.Status == metav1.ConditionFalse {
+	switch met := meta.FindStatusCondition(queue.Status.Conditions, v1alpha1.ConditionGuaranteeMet); {
+	case met == nil || met.Status == metav1.ConditionTrue:
+	case met.Status == metav1.ConditionFalse:
 		guarantee.Text, guarantee.Style = guarantee.Text+", unmet: "+met.Reason, printer.Warning
+		message += "; guarantee: " + met.Message
+	case met.Reason == model.UnmetOversubscribed:
+		guarantee.Text, guarantee.Style = guarantee.Text+", "+met.Reason, printer.Warning
 		message += "; guarantee: " + met.Message
 	}
 	row = append(row, printer.Cell{Text: amounts(queue.Status.Share)}, guarantee, printer.Cell{Text: amounts(borrowed)})

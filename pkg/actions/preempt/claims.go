@@ -120,8 +120,8 @@ func (r *run) planByEachClaim(f *failure, claims []framework.Claim, why string) 
 
 var byRight = map[model.Right]string{model.ByGuarantee: "by its guarantee ", model.ByShare: "by its share "}
 
-// keptUnits are all units that were looked at for a claim, and how many of those that it takes stay: those left alone for now, and
-// those that are never evicted.
+// keptUnits are all units that were looked at for a claim, and how many that it takes stay: those left alone for now, and those
+// that are never evicted.
 type keptUnits struct {
 	spared, protected int
 	all               []framework.EvictionUnit

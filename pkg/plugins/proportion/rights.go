@@ -238,8 +238,8 @@ func (c *claim) isCovered(unit *framework.EvictionUnit) bool {
 }
 
 // whyNot returns what keeps a unit from being among what the queues lose when the job gains so much; guarantees are not asked.
-// final reports that no more is lost, so that the loss of the job's own queue counts. Each part of the unit is looked at: each may
-// come back without the others.
+// final reports that no more is lost, so that the loss of the job's own queue counts. Each part of the unit is looked at: each
+// may come back without the others.
 func (c *shareClaim) whyNot(unit *framework.EvictionUnit, lost map[*model.Queue]model.Resources, gain model.Resources, final bool) obstacle {
 	m := c.meet(unit.Job.InQueue())
 	if !m.ok {

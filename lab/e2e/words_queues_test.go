@@ -17,8 +17,8 @@ import (
 	"github.com/tutti-sched/tutti/lab/harness"
 )
 
-// cpusIn returns how many CPUs the pods in the groups of a queue ask for, as the API server has them: those on nodes, those of them
-// with a lower priority than this one, and all.
+// cpusIn returns how many CPUs the pods in the groups of a queue ask for, as the API server has them: those on nodes, those of
+// them with a lower priority than this one, and all.
 func cpusIn(t *testing.T, queue string, priority int32) (held, lower, asked int64) {
 	t.Helper()
 	groups, pods := &v1alpha1.PodGroupList{}, &corev1.PodList{}
@@ -74,8 +74,8 @@ func (a *arena) gone(name string) {
 	env.Eventually(a.t, func() error { return a.left(name, 0) })
 }
 
-// TestARefusalSaysWhatOtherQueuesKeep: a queue above its share gives nothing as long as its pods have not run for long enough, and
-// where its one gang is too large. The amounts are those of the API server's pods; the job of another namespace is not named.
+// TestARefusalSaysWhatOtherQueuesKeep: a queue above its share gives nothing as long as its pods have not run for long enough,
+// and where its one gang is too large. The amounts are those of the API server's pods; the job of another namespace is not named.
 func TestARefusalSaysWhatOtherQueuesKeep(t *testing.T) {
 	a, other := &arena{t: t, ns: env.Namespace(t)}, &arena{t: t, ns: env.Namespace(t)}
 	env.Nodes(t, cluster.Nodes("keeps", 1, map[string]string{"cpu": "12"})...)
@@ -118,8 +118,8 @@ func TestARefusalSaysWhatOtherQueuesKeep(t *testing.T) {
 	refused(gangIn(t, a.ns, taker.Name, "again", 2), 8, "and the least that could go is %d: queue \""+taker.Name+"\" would then have more of its own")
 }
 
-// TestAGuaranteeIsHeldAgainstWhatThereIs: more guaranteed than there is is said before a job comes, with both sums; and a guarantee
-// is not met while a job within it waits behind lower jobs of its queue and a borrower together, until the lower ones end.
+// TestAGuaranteeIsHeldAgainstWhatThereIs: more guaranteed than there is is said before a job comes, with both sums; and a
+// guarantee is not met while a job within it waits behind lower jobs of its queue and a borrower together, until the lower ones end.
 func TestAGuaranteeIsHeldAgainstWhatThereIs(t *testing.T) {
 	a := &arena{t: t, ns: env.Namespace(t)}
 	a.low, a.high = a.class("sums-low", 10, nil), a.class("sums-high", 1000, nil)

@@ -62,9 +62,9 @@ func (r *Reclaim) Check() error {
 	return nil
 }
 
-// Within returns the queues, from the taker's up, that are within their own guarantees with what the job gets, or that lack a part
-// of their guarantees and would be within them without what jobs of lower priority in the taker's queue hold, and Written those
-// that are so only by what their objects say, where that is reduced for lack of capacity or by a limit above. Neither has a queue
+// Within returns the queues, from the taker's up, that are within their own guarantees with what the job gets, or that lack a
+// part of them and would be within them without what jobs of lower priority in the taker's queue hold, and Written those that are
+// so only by what their objects say, where that is reduced for lack of capacity or by a limit above. Neither has a queue
 // whose limit does not allow the job, nor one above that. possible reports that nodes could run the members, else only a lack of
 // what is guaranteed counts; limited that the job waits for a limit.
 func (r *Reclaim) Within(possible, limited bool) (within, written []string) {

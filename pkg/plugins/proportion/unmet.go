@@ -9,9 +9,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/shares"
 )
 
-// This file says which guarantees are not met when a session ends, and why, by what each job was refused with; and which cannot be
-// met all together, whether or not a job waits. No job is named: who may read a queue need not be allowed to read the jobs of all
-// namespaces.
+// This file says which guarantees are not met when a session ends, and why, by what each job was refused with; and which cannot
+// all be met together, whether or not a job waits. No job is named: who may read a queue need not be allowed to read the jobs of
+// all namespaces.
 
 // findUnmet finds the queues with a job that waits although the queue would be within its guarantee with it. A job that gives up
 // its right, by preemptionPolicy Never, is not counted.
@@ -240,8 +240,8 @@ func hasGuarantee(queue *model.Queue) bool {
 	return false
 }
 
-// holdsWith says how much a queue would hold of what decides with a job that needs so much; with the job instead of those of lower
-// priority in its queue, unless it is within the guarantee beside them.
+// holdsWith says how much a queue would hold of what decides with a job that needs so much; with the job instead of those of
+// lower priority in its queue, unless it is within the guarantee beside them.
 func (s *sharing) holdsWith(queue *model.Queue, needs, instead model.Resources, within bool) string {
 	number, deciding := s.numbers[queue.Index], s.deciding(queue, needs)
 	if within {

@@ -81,7 +81,7 @@ func TestARefusalSaysWhatOtherQueuesKeep(t *testing.T) {
 	env.Nodes(t, cluster.Nodes("keeps", 1, map[string]string{"cpu": "12"})...)
 	holder, taker := queueOf("keeps-holder", "20"), queueOf("keeps-taker", "20")
 	createQueues(t, holder, taker)
-	env.Scheduler(t, harness.SchedulerOptions{})
+	env.Scheduler(t, harness.SchedulerOptions{Args: []string{"--config=" + reclaimsAfter(t, 3600)}})
 	refused := func(due *v1alpha1.PodGroup, least int64, words string) {
 		t.Helper()
 		env.Eventually(t, func() error {

@@ -119,7 +119,8 @@ func TestARefusalSaysWhatOtherQueuesKeep(t *testing.T) {
 }
 
 // TestAGuaranteeIsHeldAgainstWhatThereIs: more guaranteed than there is is said before a job comes, with both sums; and a
-// guarantee is not met while a job within it waits behind lower jobs of its queue and a borrower together, until the lower ones end.
+// guarantee is not met while a job within it waits behind lower jobs of its queue and a borrower together, until the lower ones
+// end.
 func TestAGuaranteeIsHeldAgainstWhatThereIs(t *testing.T) {
 	a := &arena{t: t, ns: env.Namespace(t)}
 	a.low, a.high = a.class("sums-low", 10, nil), a.class("sums-high", 1000, nil)

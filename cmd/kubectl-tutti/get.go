@@ -107,16 +107,20 @@ func getArguments(_ *cobra.Command, args []string) error {
 }
 
 // complete completes kinds, and names of items. It says nothing of errors, which would stand in the command line.
-func (g *getOptions) complete(command *cobra.Command, args []string, _ string) (found []cobra.Completion, _ cobra.ShellCompDirective) {
+func (g *getOptions) complete(command *cobra.Command, args []string, toComplete string) (found []cobra.Completion, _ cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		for kind := range documents {
-			found = append(found, kind)
+			if strings.HasPrefix(kind, toComplete) {
+				found = append(found, kind)
+			}
 		}
 		slices.Sort(found)
 	} else if of, known := documents[args[0]]; known {
 		if list, err := g.list(command.Context(), of); err == nil {
-			for _, item := range list.Items {
-				found = append(found, item.GetName())
+			for i := range list.Items {
+				if name := list.Items[i].GetName(); strings.HasPrefix(name, toComplete) {
+					found = append(found, name)
+				}
 			}
 		}
 	}

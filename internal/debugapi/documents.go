@@ -142,6 +142,8 @@ type Queue struct {
 	Levels map[corev1.ResourceName]float64 `json:"levels,omitempty"`
 	// Unmet says why jobs wait that are within the guarantee; empty when there are none.
 	Unmet string `json:"unmet,omitempty"`
+	// Oversubscribed says that all guarantees together are more than there is; empty where they are not.
+	Oversubscribed string `json:"oversubscribed,omitempty"`
 	QueueCounts
 	// Waiting are the kinds, namespaces and names of its own jobs that wait to start, in the order in which they are tried.
 	Waiting []string `json:"waiting,omitempty"`

@@ -120,6 +120,7 @@ func (c *queueCopy) document(dimensions *model.ResourceIndex) Queue {
 	if c.Invalid != nil {
 		queue.Message = c.Invalid.Detail
 	}
+	queue.Oversubscribed = c.Oversubscribed
 	if c.Unmet != nil {
 		queue.Unmet = c.Unmet.Reason + ": " + c.Unmet.Message
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/tutti-sched/tutti/pkg/isolated"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // This file is what a person reads of each list: a row for each item, in the order of the items.
@@ -253,6 +254,9 @@ func (l *QueueList) Table() *Table {
 		if reason, _, unmet := strings.Cut(queue.Unmet, ":"); unmet {
 			guarantee += ", unmet: " + reason
 			messages = append(messages, "guarantee: "+queue.Unmet)
+		} else if queue.Oversubscribed != "" {
+			guarantee += ", " + model.UnmetOversubscribed
+			messages = append(messages, "guarantee: "+queue.Oversubscribed)
 		}
 		var waiting []string
 		for _, one := range queue.WaitingFor {

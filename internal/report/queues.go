@@ -312,6 +312,8 @@ func (r *QueueReporter) setGuaranteeMet(status *v1alpha1.QueueStatus, queue *mod
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, queue.Unmet.Reason, queue.Unmet.Message
 	case queue.Parts == nil: // no session has seen the queue as it is
 		return
+	case queue.Oversubscribed != "":
+		condition.Reason, condition.Message = model.UnmetOversubscribed, "no job waits that is within the guarantee; "+queue.Oversubscribed
 	default:
 		condition.Status, condition.Reason = metav1.ConditionTrue, v1alpha1.ConditionGuaranteeMet
 		condition.Message = "no job waits that is within the guarantee"

@@ -71,10 +71,13 @@ func TestATreeInErrorStopsNoOther(t *testing.T) {
 }
 
 // reclaimsSoon is a configuration by which pods are left alone for a second.
-func reclaimsSoon(t *testing.T) string {
+func reclaimsSoon(t *testing.T) string { return reclaimsAfter(t, 1) }
+
+// reclaimsAfter is a configuration by which pods are left alone for so many seconds.
+func reclaimsAfter(t *testing.T, seconds int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "scheduler.yaml")
-	text := string(config.DefaultYAML()) + "configurations: [{name: reclaim, arguments: {minRunSeconds: 1}}]\n"
+	text := fmt.Sprintf("%sconfigurations: [{name: reclaim, arguments: {minRunSeconds: %d}}]\n", config.DefaultYAML(), seconds)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -37,6 +37,9 @@ type Claim interface {
 	//
 	// Invariant: what may go in addition to some units may go in addition to a part of them.
 	Takes(unit *EvictionUnit, lost map[*model.Queue]model.Resources) bool
+	// Keeps says what the queues hold that the job could have units of, and why none of these goes: it names queues and amounts, no
+	// job. stays has, for each unit that the claim takes, why it stays.
+	Keeps(units []EvictionUnit, stays []string) string
 	// Price orders units by how much their queues can spare them.
 	Price(unit *EvictionUnit) Price
 	// Allows reports whether all of the units may go, and no others, as the session stands: they are marked for eviction, and the

@@ -44,6 +44,9 @@ type Queue struct {
 	Parts []QueuePart
 	// Unmet says why a job waits that is within the guarantee of the queue, as Parts do; nil when no job does.
 	Unmet *UnmetGuarantee
+	// Oversubscribed says that all guarantees together are more than there is, so that the queue would not have its own if all were
+	// asked for; empty when it would. Like Unmet it names no job.
+	Oversubscribed string
 
 	// Headroom is what is kept free of the limit for a job that has waited for long; nil when nothing is.
 	Headroom *Headroom
@@ -103,6 +106,8 @@ const (
 	UnmetProtected = "Protected"
 	// UnmetLimit: a limit is in the way, of the queue or of one above it, full or lower than the guarantee.
 	UnmetLimit = "Limit"
+	// UnmetLowerJobs: jobs of lower priority of the queue itself and borrowers are in the way together.
+	UnmetLowerJobs = "LowerJobs"
 	// UnmetOversubscribed: the guarantee of the queue, alone or with those beside it, is more than there is.
 	UnmetOversubscribed = "Oversubscribed"
 	// UnmetSearch: the search for pods to evict goes on in the next cycle.

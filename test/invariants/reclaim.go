@@ -44,6 +44,8 @@ type Reclaim struct {
 	Gains Amounts
 	Right string
 	Units []Unit
+	// Lower is what jobs of lower priority hold in the queue of the job; Within alone asks for it.
+	Lower Amounts
 }
 
 // Check returns what is wrong with the decision, nil when nothing is.
@@ -60,17 +62,20 @@ func (r *Reclaim) Check() error {
 	return nil
 }
 
-// Within returns the queues, from the taker's up, that are within their own guarantees with what the job gets, and Written those
-// that are so only by what their objects say, where that is reduced for lack of capacity or by a limit above. Neither has a queue
+// Within returns the queues, from the taker's up, that are within their own guarantees with what the job gets, or that lack a
+// part of them and would be within them without what jobs of lower priority in the taker's queue hold, and Written those that are
+// so only by what their objects say, where that is reduced for lack of capacity or by a limit above. Neither has a queue
 // whose limit does not allow the job, nor one above that. possible reports that nodes could run the members, else only a lack of
 // what is guaranteed counts; limited that the job waits for a limit.
 func (r *Reclaim) Within(possible, limited bool) (within, written []string) {
-	c := r.divided()
+	c, full, instead := r.divided(), false, Amounts{}
+	instead.Add(r.Lower, -1)
 	for _, queue := range c.path(r.Taker) {
 		for r, limit := range c.Queues[queue].Limit {
-			if c.Gains[r] > 0 && c.used(queue, r, true) > limit {
+			if c.Gains[r] > 0 && c.used(queue, r, true)+instead[r] > limit {
 				return within, written
 			}
+			full = full || c.Gains[r] > 0 && c.used(queue, r, true) > limit
 		}
 		deciding := c.decides(r.Gains, c.own(queue))
 		has := func(r corev1.ResourceName) bool { return c.used(queue, r, true) <= c.Queues[queue].Guarantee[r] }
@@ -79,15 +84,30 @@ func (r *Reclaim) Within(possible, limited bool) (within, written []string) {
 			reduced := part.floor < min(c.Queues[queue].Guarantee[r], part.ceiling)
 			return c.Gains[r] > c.Supply[r] || possible && reduced && c.used(queue, r, true) > part.floor
 		}
+		borrowed := func(r corev1.ResourceName) bool { return c.used(queue, r, false) < c.kept(queue, r) }
 		switch {
-		case possible && c.within(queue, r.Gains, nil):
+		case possible && !full && c.within(queue, r.Gains, nil),
+			possible && slices.ContainsFunc(deciding, borrowed) && c.within(queue, r.Gains, instead):
 			within = append(within, queue)
-		case len(deciding) > 0 && !slices.ContainsFunc(deciding, func(r corev1.ResourceName) bool { return !has(r) }) &&
+		case !full && len(deciding) > 0 && !slices.ContainsFunc(deciding, func(r corev1.ResourceName) bool { return !has(r) }) &&
 			(limited && possible || slices.ContainsFunc(deciding, lacks)):
 			written = append(written, queue)
 		}
 	}
 	return within, written
+}
+
+// Reduced returns the queues that do not have all of their own guarantees that they ask for.
+func (r *Reclaim) Reduced() (names []string) {
+	c := r.divided()
+	for name, queue := range c.Queues {
+		if slices.ContainsFunc(c.resources(), func(r corev1.ResourceName) bool {
+			return c.kept(name, r) < min(queue.Guarantee[r], c.parts[name][r].ceiling)
+		}) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func device(r corev1.ResourceName) bool {

@@ -273,6 +273,8 @@ func (s *environment) guarantees() string {
 	for _, queue := range s.state.Snapshot(s.world.now).Queues {
 		switch unmet := queue.Unmet; {
 		case len(queue.Guarantee) == 0:
+		case unmet == nil && queue.Oversubscribed != "":
+			fmt.Fprintf(&b, "%s: met; %s\n", queue.Name, queue.Oversubscribed)
 		case unmet == nil:
 			fmt.Fprintf(&b, "%s: met\n", queue.Name)
 		default:

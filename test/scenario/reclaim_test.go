@@ -341,8 +341,9 @@ func (e *economy) judge(o *outcome, queues map[string]*invariants.Queue, runs ru
 }
 
 // judgeUnmet is invariant Q16: at rest, a queue says that its guarantee is unmet if and only if a job waits that lacks nothing
-// but capacity and is within it, or would be if there were enough for all guarantees and no limit above were lower; and that no
-// pods are ending for it.
+// but capacity and is within it, or would be without lower jobs of its queue, or if there were enough for all guarantees and no
+// limit above were lower; and that no pods are ending for it. It says that guarantees are more than there is whether or not jobs
+// wait.
 func (e *economy) judgeUnmet(o *outcome, queues map[string]*invariants.Queue) (unmet int) {
 	want, written, used := map[string]bool{}, map[string][]string{}, map[string]invariants.Amounts{}
 	for name, queue := range queues {
@@ -370,7 +371,9 @@ func (e *economy) judgeUnmet(o *outcome, queues map[string]*invariants.Queue) (u
 		if waits+has < group.Spec.MinMember || has >= group.Spec.MinMember {
 			continue
 		}
-		judged := invariants.Reclaim{Queues: queues, Used: used, Supply: e.supply(), Taker: group.Spec.Queue, Gains: needs}
+		judged := invariants.Reclaim{
+			Queues: queues, Used: used, Supply: e.supply(), Taker: group.Spec.Queue, Gains: needs, Lower: e.heldBelow(name),
+		}
 		reason, possible := model.UnmetOversubscribed, fits+has >= group.Spec.MinMember
 		if refusal.Code == model.QueueLimit && possible {
 			reason = model.UnmetLimit
@@ -383,7 +386,18 @@ func (e *economy) judgeUnmet(o *outcome, queues map[string]*invariants.Queue) (u
 			written[queue] = append(written[queue], reason)
 		}
 	}
+	promised := invariants.Reclaim{Queues: map[string]*invariants.Queue{}, Supply: e.supply(), Gains: invariants.Amounts{}}
+	for name, queue := range queues { // as if each asked for what it is guaranteed
+		promised.Queues[name] = &invariants.Queue{
+			Parent: queue.Parent, Weight: queue.Weight, Guarantee: queue.Guarantee, Limit: queue.Limit, Demand: queue.Guarantee,
+		}
+		promised.Gains.Add(queue.Guarantee, 1)
+	}
+	reduced := promised.Reduced()
 	for _, queue := range o.snapshot.Queues {
+		if slices.Contains(reduced, queue.Name) != (queue.Oversubscribed != "") {
+			e.t.Fatalf("queue %s says %q, reduced are %q\n%s\n%s", queue.Name, queue.Oversubscribed, reduced, e.lines, o)
+		}
 		says, ok := queue.Unmet != nil, false
 		switch {
 		case want[queue.Name]:
@@ -401,6 +415,22 @@ func (e *economy) judgeUnmet(o *outcome, queues map[string]*invariants.Queue) (u
 		}
 	}
 	return unmet
+}
+
+// heldBelow is what groups of lower priority than one hold in its queue.
+func (e *economy) heldBelow(name string) invariants.Amounts {
+	held, members := invariants.Amounts{}, e.membersOf(name)
+	for other, group := range e.world.groups {
+		if group.Spec.Queue != e.world.groups[name].Spec.Queue || len(members) == 0 {
+			continue
+		}
+		for _, pod := range e.membersOf(other) {
+			if e.nodeOf(pod) != "" && *pod.Spec.Priority < *members[0].Spec.Priority {
+				held.Add(invariants.RequestOf(pod), 1)
+			}
+		}
+	}
+	return held
 }
 
 // TestReclaimComesToRest is invariants Q8, Q10 and I20: each decision stands on its right, and in a cluster in which no job

@@ -106,7 +106,7 @@ func (r *run) planByEachClaim(f *failure, claims []framework.Claim, why string) 
 		if i > 0 && claims[i-1].Right() == claim.Right() {
 			reasons = reasons[:len(reasons)-1] // the second claim by a right takes more
 		}
-		reasons = append(reasons, byRight[claim.Right()]+r.whyNotByClaim(f)+kept.String())
+		reasons = append(reasons, byRight[claim.Right()]+r.whyNotByClaim(f, claim, kept))
 		f.blockedByProtected = f.blockedByProtected || kept.protected > 0 && claim.Right() == model.ByGuarantee
 		transient = transient || f.transient
 	}
@@ -120,8 +120,14 @@ func (r *run) planByEachClaim(f *failure, claims []framework.Claim, why string) 
 
 var byRight = map[model.Right]string{model.ByGuarantee: "by its guarantee ", model.ByShare: "by its share "}
 
-// keptUnits counts the units that a claim takes, and that stay: those left alone for now, and those that are never evicted.
-type keptUnits struct{ spared, protected int }
+// keptUnits are all units that were looked at for a claim, and how many that it takes stay: those left alone for now, and those
+// that are never evicted.
+type keptUnits struct {
+	spared, protected int
+	all               []framework.EvictionUnit
+	// stays is why each of them stays that the claim takes; of one that may go, what can still be in the way.
+	stays []string
+}
 
 func (k keptUnits) String() (words string) {
 	if k.spared > 0 {
@@ -152,41 +158,49 @@ func (r *run) claimPool(job *model.Job, claim framework.Claim) (p *candidateVict
 	for _, s := range p.sources {
 		r.spend(len(s.tasks))
 	}
-	all := p.units()
-	units := r.session.ReclaimVictims(job, all)
-	for i, picked := 0, 0; i < len(all); i++ { // the picked are some of them, in their order
+	kept.all = p.units()
+	kept.stays = make([]string, len(kept.all))
+	picked, units := r.session.ReclaimVictims(job, kept.all), []framework.EvictionUnit(nil)
+	for i := range kept.all {
+		unit := &kept.all[i]
+		may := len(picked) > 0 && picked[0].WholeGang == unit.WholeGang && picked[0].Tasks[0] == unit.Tasks[0]
+		if may { // the picked are some of them, in their order
+			picked = picked[1:]
+		}
+		if !claim.Takes(unit, nil) {
+			continue
+		}
+		until := now
+		if may {
+			until = r.rules.SparedUntil(unit, claim.Right(), now)
+		}
 		switch {
-		case picked < len(units) && units[picked].WholeGang == all[i].WholeGang && units[picked].Tasks[0] == all[i].Tasks[0]:
-			picked++
-		case claim.Takes(&all[i], nil):
+		case !may:
 			kept.protected++
+			kept.stays[i] = "never evicted"
+		case until > now:
+			kept.spared++
+			kept.stays[i] = "that may go once they have run for long enough"
+			r.session.WakeAt(time.Unix(until, 0))
+		default:
+			kept.stays[i] = "protected by disruption budgets"
+			units = append(units, *unit)
 		}
 	}
-	units = slices.DeleteFunc(units, func(unit framework.EvictionUnit) bool {
-		if !claim.Takes(&unit, nil) {
-			return true
-		}
-		until := r.rules.SparedUntil(&unit, claim.Right(), now)
-		if until > now {
-			kept.spared++
-			r.session.WakeAt(time.Unix(until, 0))
-		}
-		return until > now
-	})
 	r.keep(p, units)
 	p.index()
 	return p, kept
 }
 
 // whyNotByClaim says why the last search of a job has found no plan: how much there is to take, or what else is in the way.
-func (r *run) whyNotByClaim(f *failure) string {
+func (r *run) whyNotByClaim(f *failure, claim framework.Claim, kept keptUnits) string {
 	switch {
 	case f.skipped || f.why != "":
 		why := f.why
 		f.why = ""
-		return why
+		return why + kept.String()
 	case f.search.pool.pods == 0:
-		return "there is nothing to take"
+		return "there is nothing to take: " + claim.Keeps(kept.all, kept.stays)
 	}
 	s := f.search
 	most := newPlan(s.guard, s.claim)
@@ -194,11 +208,15 @@ func (r *run) whyNotByClaim(f *failure) string {
 		s.extend(most, u)
 	}
 	most = most.mergeWhole()
-	if verdict := s.explainProtected(); verdict.BlockedByBudgets {
+	verdict := s.explainProtected()
+	switch {
+	case verdict.BlockedByBudgets:
 		f.blockedByBudgets = true
-		return verdict.Detail
+		return verdict.Detail + kept.String()
+	case len(most.units) == 0:
+		return "there is nothing to take: " + claim.Keeps(kept.all, kept.stays)
 	}
-	return s.describeTaken(most)
+	return s.describeTaken(most) + kept.String()
 }
 
 // describeTaken says how much a plan takes of what the job lacks, and from which queues.
@@ -223,9 +241,6 @@ func (s *search) describeTaken(p *plan) string {
 		dimensions := s.session.Snapshot.Dimensions
 		number, _, _ := strings.Cut(dimensions.FormatAmount(r, min(taken.At(r), needs)), " ")
 		amounts = append(amounts, number+" of "+dimensions.FormatAmount(r, needs))
-	}
-	if len(queues) == 0 {
-		return "there is nothing to take"
 	}
 	return fmt.Sprintf("it could take %s from %s%s", strings.Join(amounts, ", "), strings.Join(queues, ", "), enough)
 }

@@ -268,7 +268,7 @@ func (r *run) keep(p *candidateVictims, units []framework.EvictionUnit) {
 		}
 		s.wholeUnit = s.wholeUnit && mayGo(s.tasks[0], true)
 		if !s.wholeUnit {
-			s.tasks = slices.DeleteFunc(s.tasks, func(task *model.Task) bool { return !s.singles[task] })
+			s.tasks = slices.DeleteFunc(slices.Clone(s.tasks), func(task *model.Task) bool { return !s.singles[task] }) // units have the others
 		}
 		return len(s.tasks) == 0
 	})

@@ -48,16 +48,20 @@ func (p *plugin) RankQueue(queue *model.Queue, job *model.Job) (rank framework.Q
 	return rank
 }
 
-// CloseSession leaves the shares in the queues, and why guarantees are not met, for their status.
+// CloseSession leaves the shares in the queues, and why guarantees are not met or cannot be, for their status.
 func (p *plugin) CloseSession(session *framework.Session) {
 	if len(session.Snapshot.Queues) == 0 {
 		return
 	}
 	s := p.computed()
 	for _, queue := range session.Snapshot.Queues {
-		queue.Parts, queue.Unmet = s.partsOf(queue), nil
+		queue.Parts, queue.Unmet, queue.Oversubscribed = s.partsOf(queue), nil, ""
 	}
-	s.findUnmet()
+	if s.tree.Guaranteed() {
+		s.findUnmet()
+		s.findOversubscribed()
+		p.shares = nil
+	}
 }
 
 func (p *plugin) computed() *sharing {

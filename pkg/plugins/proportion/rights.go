@@ -97,7 +97,7 @@ func (c *claim) lose(lost map[*model.Queue]model.Resources, unit *framework.Evic
 type shareClaim struct {
 	*claim
 	// first is what Takes has found of units that would be the first to go.
-	first map[likeness]bool
+	first map[likeness]obstacle
 }
 
 // byShare returns the claim, nil and why not when the job's queue would end above all others.
@@ -115,7 +115,7 @@ func (c *claim) byShare() (found *shareClaim, why string) {
 			}
 			after := c.tree.Standing(taker, world, c.needs)
 			if highest, any := c.highestAmong(parent, i, world, taker); any && after.Level.Compare(highest) <= 0 {
-				return &shareClaim{claim: c, first: map[likeness]bool{}}, ""
+				return &shareClaim{claim: c, first: map[likeness]obstacle{}}, ""
 			}
 			part := c.tree.Part(taker, r)
 			why = fmt.Sprintf("with it queue %q would hold %s, and no other beside it has more of its own",
@@ -144,14 +144,16 @@ type standingOf struct {
 // highestKey names a set of siblings and a world.
 type highestKey struct{ parent, world int }
 
-// highestAmong returns the highest level among the children of a queue but one; any is false when it is the only one.
+// highestAmong returns the highest level among the children of a queue that hold something of a world, one of them left out; any
+// is false when there is no other.
 func (s *sharing) highestAmong(parent, which int, world shares.World, but int) (highest shares.Level, any bool) {
 	known, ok := s.highest[highestKey{parent, which}]
 	if !ok {
 		known = [2]standingOf{{number: absent}, {number: absent}}
 		for i, queue := range s.queues {
 			number := s.numbers[i]
-			if number == absent || s.parentOf(queue) != parent {
+			holds := func(r int) bool { return s.tree.Part(number, r).Usage > 0 }
+			if number == absent || s.parentOf(queue) != parent || !slices.ContainsFunc(world, holds) {
 				continue
 			}
 			one := standingOf{number, s.tree.Standing(number, world, nil).Level}
@@ -197,20 +199,25 @@ func (c *shareClaim) From(queue *model.Queue) bool {
 
 // Takes takes the queue of the job as if all that it needs came on top: what it loses itself to the job would only lower it.
 func (c *shareClaim) Takes(unit *framework.EvictionUnit, lost map[*model.Queue]model.Resources) bool {
+	return c.whyNotBeside(unit, lost) == none && !c.isCovered(unit)
+}
+
+// whyNotBeside returns what of the shares keeps a unit from going in addition to what is lost.
+func (c *shareClaim) whyNotBeside(unit *framework.EvictionUnit, lost map[*model.Queue]model.Resources) obstacle {
 	alike, known := c.coverage().likenessOf(unit)
 	known = known && len(lost) == 0
-	may, found := c.first[alike]
+	why, found := c.first[alike]
 	if !known || !found {
 		with := map[*model.Queue]model.Resources{}
 		maps.Copy(with, lost)
 		sum := with[unit.Job.InQueue()].Clone()
 		sum.Add(c.amountsOf(unit))
 		with[unit.Job.InQueue()] = sum
-		if may = c.mayGo(unit, with, c.needs, false); known {
-			c.first[alike] = may
+		if why = c.whyNot(unit, with, c.needs, false); known {
+			c.first[alike] = why
 		}
 	}
-	return may && !c.isCovered(unit)
+	return why
 }
 
 // Allows looks at the state after all: what the members have in truth, and what the queues lose together.
@@ -221,7 +228,7 @@ func (c *shareClaim) Allows(victims []framework.EvictionUnit) bool {
 	}
 	gain := c.needsOf(c.job, true)
 	return !slices.ContainsFunc(victims, func(unit framework.EvictionUnit) bool {
-		return !c.mayGo(&unit, lost, gain, true) || c.isCovered(&unit)
+		return c.whyNot(&unit, lost, gain, true) != none || c.isCovered(&unit)
 	})
 }
 
@@ -230,13 +237,13 @@ func (c *claim) isCovered(unit *framework.EvictionUnit) bool {
 	return c.coverage().covers(unit, c.meet(unit.Job.InQueue()).giving)
 }
 
-// mayGo reports whether a unit may be among what the queues lose when the job gains so much, but for what is covered. final
-// reports that no more is lost, so that the loss of the job's own queue counts. Each part of the unit is looked at: each may come
-// back without the others.
-func (c *shareClaim) mayGo(unit *framework.EvictionUnit, lost map[*model.Queue]model.Resources, gain model.Resources, final bool) bool {
+// whyNot returns what keeps a unit from being among what the queues lose when the job gains so much; guarantees are not asked.
+// final reports that no more is lost, so that the loss of the job's own queue counts. Each part of the unit is looked at: each
+// may come back without the others.
+func (c *shareClaim) whyNot(unit *framework.EvictionUnit, lost map[*model.Queue]model.Resources, gain model.Resources, final bool) obstacle {
 	m := c.meet(unit.Job.InQueue())
 	if !m.ok {
-		return false
+		return givesNothing
 	}
 	exchange := &shares.Exchange{Taker: m.taker, Giver: m.giver, Gain: gain, Loss: c.lossOf(m.giving, lost)}
 	if final {
@@ -251,12 +258,21 @@ func (c *shareClaim) mayGo(unit *framework.EvictionUnit, lost map[*model.Queue]m
 	}
 	for _, amounts := range c.coverage().partsOf(unit) {
 		world, ok := c.tree.ExchangeWorld(m.parent, amounts, c.needs, c.worlds())
-		if !ok || !c.tree.EndsNoHigher(exchange, world) || !c.tree.LowerInOne(exchange, world, amounts) ||
-			!c.tree.StaysAtFloor(m.giver, amounts, changes, c.worlds()) || c.comesBack(m, amounts, lost, gain) {
-			return false
+		gives := func(r int) bool { return amounts[r] > 0 && c.needs.At(r) > 0 && c.tree.Division(m.parent, r).Contended }
+		switch {
+		case !slices.ContainsFunc(world, gives):
+			return givesNothing
+		case !ok:
+			return idlesDevice
+		case !c.tree.EndsNoHigher(exchange, world) || !c.tree.LowerInOne(exchange, world, amounts):
+			return tooMuch
+		case !c.tree.StaysAtFloor(m.giver, amounts, changes, c.worlds()):
+			return belowFloor
+		case c.comesBack(m, amounts, lost, gain):
+			return returns
 		}
 	}
-	return true
+	return none
 }
 
 // comesBack reports whether at some queue from the meeting point up such a part would be within the guarantee again.

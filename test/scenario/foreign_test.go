@@ -51,7 +51,9 @@ func inDialect(dialect, name string, members []string, minimum, age int, label s
 }
 
 // TestDialectsGiveTheSameDecisions: one history of gangs and single pods has, in each dialect, the same pods on the same nodes
-// after each cycle, whatever happens to members in between.
+// after each cycle, whatever happens to members in between. The workers of a LeaderWorkerSet are a part of its group that is made
+// later: where all of them are lost they start together again, as in the story "all workers are lost", while the members of a gang
+// without parts come back one by one. From then on the histories are not compared.
 func TestDialectsGiveTheSameDecisions(t *testing.T) {
 	newStage := openLister(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -59,6 +61,7 @@ func TestDialectsGiveTheSameDecisions(t *testing.T) {
 		type gang struct {
 			name    string
 			members []string
+			workers []string // the names of the members but the first
 			minimum int
 			label   string
 		}
@@ -73,6 +76,9 @@ func TestDialectsGiveTheSameDecisions(t *testing.T) {
 		for i := range d.n(1, 4) {
 			g := gang{name: fmt.Sprintf("g%d", i), minimum: d.n(1, 4), label: d.one("", "", "rack")}
 			for m := range d.n(1, 5) {
+				if m > 0 {
+					g.workers = append(g.workers, fmt.Sprintf("%s-%d", g.name, m))
+				}
 				g.members = append(g.members, fmt.Sprintf("pod %s-%d age=%ds cpu=%d priority=%d", g.name, m, 100*(9-i)-m, d.n(0, 2), d.n(0, 1)))
 			}
 			gangs = append(gangs, g)
@@ -94,8 +100,17 @@ func TestDialectsGiveTheSameDecisions(t *testing.T) {
 			if err := s.world.apply(strings.Join(all, "\n")); err != nil {
 				t.Fatal(err)
 			}
-			text := ""
+			text, begun := "", map[string]bool{}
+			onNode := func(name string) bool { return s.world.pods[name] != nil && s.world.pods[name].Spec.NodeName != "" }
+			lostPart := func(name string, workers []string) bool {
+				has := slices.ContainsFunc(workers, onNode)
+				begun[name] = begun[name] || has
+				return dialect == "leaderworkerset" && begun[name] && !has
+			}
 			for _, step := range steps {
+				if slices.ContainsFunc(gangs, func(g gang) bool { return lostPart(g.name, g.workers) }) {
+					break
+				}
 				if _, err := s.cycle(); err != nil {
 					t.Fatal(err)
 				}
@@ -106,13 +121,16 @@ func TestDialectsGiveTheSameDecisions(t *testing.T) {
 					text += name + "=" + s.world.pods[name].Spec.NodeName + " "
 				}
 				text += "\n"
+				for _, g := range gangs {
+					lostPart(g.name, g.workers)
+				}
 				if err := happens(s, step[0], step[1]); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if first == "" {
 				first = text
-			} else if text != first {
+			} else if !strings.HasPrefix(first, text) || dialect != "leaderworkerset" && text != first {
 				t.Fatalf("%s:\n%s\ninstead of\n%s\nof %v %v", dialect, text, first, lines, gangs)
 			}
 		}

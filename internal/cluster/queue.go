@@ -291,15 +291,6 @@ func (q *queues) list(dimensions *model.ResourceIndex) []*model.Queue {
 	return all
 }
 
-// QueuesOf returns the queues as the scheduler has them, for a program that has read the objects.
-func QueuesOf(objects []v1alpha1.Queue) []*model.Queue {
-	known := newQueues()
-	for i := range objects {
-		known.objects[objects[i].Name] = readQueue(&objects[i])
-	}
-	return known.list(model.NewDimensions())
-}
-
 // boundsOf returns the amounts of the resources, all of which have a dimension since the queue was applied.
 func boundsOf(dimensions *model.ResourceIndex, list corev1.ResourceList) (bounds []model.ListedAmount) {
 	for name, quantity := range list {

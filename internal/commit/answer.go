@@ -186,7 +186,7 @@ func (m *Machine) succeed(now time.Time, e *entry) {
 	case CallNominate:
 		m.finalizeDecision(now, e, Outcome{Kind: nominationOutcome(e)})
 	case CallSetCondition:
-		m.continueEviction(now, e, CallDelete, Write{})
+		m.continueEviction(now, e, CallDelete, nil)
 	case CallEvict, CallDelete:
 		m.finalizeDecision(now, e, Outcome{Kind: Evicted})
 	case CallDeleteStarted:

@@ -107,7 +107,7 @@ type Call struct {
 	Place map[string]string
 	// MinBinds is that of the decision of a bind.
 	MinBinds int
-	// Write is the content of CallSetCondition and of the kinds that are not decisions; zero for the others.
+	// Write is the content of CallSetCondition and of the kinds that are not decisions; nil for the others.
 	Write Write
 }
 
@@ -140,50 +140,41 @@ type Reply struct {
 	Err error
 }
 
-// Write is one write that is not a decision. Exactly one field is set. Machine and driver share it: it must not be changed.
-type Write struct {
-	Group     *GroupStatus
-	Foreign   *ForeignStatus
-	Queue     *QueueStatus
-	Condition *PodCondition
-	Event     *Event
-	Deletion  *GroupDeletion
+// Write is one write that is not a decision: one of the types below, as a pointer. Machine and driver share it: it must not be
+// changed.
+type Write interface {
+	// kind is the kind of the call that carries the write.
+	kind() Kind
+	// namespace is that of the object that the write is about; empty for one without a namespace.
+	namespace() string
+	// target is what the write changes.
+	target() target
 }
 
-// kind returns the kind of the call that carries the write.
-func (w Write) kind() Kind {
-	switch {
-	case w.Group != nil:
-		return CallGroupStatus
-	case w.Foreign != nil:
-		return CallForeignStatus
-	case w.Queue != nil:
-		return CallQueueStatus
-	case w.Condition != nil:
-		return CallPodCondition
-	case w.Deletion != nil:
-		return CallDeleteGroup
-	default:
-		return CallEvent
-	}
-}
+func (w *GroupStatus) kind() Kind        { return CallGroupStatus }
+func (w *GroupStatus) namespace() string { return w.Namespace }
+func (w *GroupStatus) target() target    { return target{uid: w.UID} }
 
-// namespace returns the namespace of the object that the write is about; empty for one without a namespace.
-func (w Write) namespace() string {
-	switch {
-	case w.Group != nil:
-		return w.Group.Namespace
-	case w.Foreign != nil:
-		return w.Foreign.Group.Namespace
-	case w.Queue != nil:
-		return ""
-	case w.Condition != nil:
-		return w.Condition.Pod.Namespace
-	case w.Deletion != nil:
-		return w.Deletion.Namespace
-	default:
-		return w.Event.Regarding.Namespace
-	}
+func (w *ForeignStatus) kind() Kind        { return CallForeignStatus }
+func (w *ForeignStatus) namespace() string { return w.Group.Namespace }
+func (w *ForeignStatus) target() target    { return target{uid: w.UID} }
+
+func (w *QueueStatus) kind() Kind        { return CallQueueStatus }
+func (w *QueueStatus) namespace() string { return "" }
+func (w *QueueStatus) target() target    { return target{uid: w.UID} }
+
+func (w *GroupDeletion) kind() Kind        { return CallDeleteGroup }
+func (w *GroupDeletion) namespace() string { return w.Namespace }
+func (w *GroupDeletion) target() target    { return target{uid: w.UID} }
+
+func (w *PodCondition) kind() Kind        { return CallPodCondition }
+func (w *PodCondition) namespace() string { return w.Pod.Namespace }
+func (w *PodCondition) target() target    { return target{uid: w.Pod.UID} }
+
+func (w *Event) kind() Kind        { return CallEvent }
+func (w *Event) namespace() string { return w.Regarding.Namespace }
+func (w *Event) target() target {
+	return target{uid: w.Regarding.UID, event: w.Reason + "/" + w.Regarding.Namespace + "/" + w.Regarding.Name}
 }
 
 // GroupStatus is the whole new status of a PodGroup.

@@ -198,21 +198,21 @@ func (c *Client) request(call Call) (*rest.Request, error) {
 	case CallEvict:
 		return c.evict(call), nil
 	case CallSetCondition:
-		return c.podCondition(call.Write.Condition)
+		return c.podCondition(call.Write.(*PodCondition))
 	case CallDeleteStarted, CallDelete:
 		return c.delete(call), nil
 	case CallGroupStatus:
-		return c.groupStatus(call.Write.Group)
+		return c.groupStatus(call.Write.(*GroupStatus))
 	case CallForeignStatus:
-		return c.foreignStatus(call.Write.Foreign)
+		return c.foreignStatus(call.Write.(*ForeignStatus))
 	case CallQueueStatus:
-		return c.queueStatus(call.Write.Queue)
+		return c.queueStatus(call.Write.(*QueueStatus))
 	case CallPodCondition:
-		return c.podCondition(call.Write.Condition)
+		return c.podCondition(call.Write.(*PodCondition))
 	case CallEvent:
-		return c.event(call.Write.Event), nil
+		return c.event(call.Write.(*Event)), nil
 	case CallDeleteGroup:
-		return c.deleteGroup(call.Write.Deletion), nil
+		return c.deleteGroup(call.Write.(*GroupDeletion)), nil
 	default:
 		return nil, fmt.Errorf("call of kind %d: unknown", call.Kind)
 	}

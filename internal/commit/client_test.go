@@ -208,7 +208,7 @@ func TestDeletionNamesUIDAndLeavesTheGraceToThePod(t *testing.T) {
 
 func TestPatchesOfPodsOnTheWire(t *testing.T) {
 	mark := evictionCall(start, model.JobKey{Namespace: "ns", Name: "a", Source: model.SourcePod}, model.Eviction{Pod: pod("v"), Method: model.ByDeletion})
-	mark.Write.Condition.Condition.LastTransitionTime = metav1.Time{} // its zone is the machine's
+	mark.Write.(*PodCondition).Condition.LastTransitionTime = metav1.Time{} // its zone is the machine's
 	for name, test := range map[string]struct {
 		call Call
 		body string
@@ -297,9 +297,9 @@ func TestRefusalsOnTheWire(t *testing.T) {
 }
 
 // foreignCondition sets the condition of a group of another project that has a status, and nothing of its phase.
-func foreignCondition(condition *ForeignCondition) Write {
-	write := foreign("g", "")
-	write.Foreign.HasStatus, write.Foreign.Condition = true, condition
+func foreignCondition(condition *ForeignCondition) *ForeignStatus {
+	write := foreign("g", "").(*ForeignStatus)
+	write.HasStatus, write.Condition = true, condition
 	return write
 }
 
@@ -335,7 +335,7 @@ func TestConditionsOfOthersKeepTheirPlaces(t *testing.T) {
 		condition := *c.condition
 		condition.At = c.at
 		write := foreignCondition(&condition)
-		write.Foreign.HasConditions = c.listed
+		write.HasConditions = c.listed
 		s, client := serve(t, success)
 		if err := client.Do(t.Context(), Call{Kind: write.kind(), Write: write}); err != nil {
 			t.Fatal(err)
@@ -367,16 +367,16 @@ func TestConditionsOfOthersKeepTheirPlaces(t *testing.T) {
 func TestWritesOnTheWire(t *testing.T) {
 	long := strings.Repeat("ä", 600)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
-	happening := event("a", "Scheduled", long)
-	happening.Event.At = at
+	happening := event("a", "Scheduled", long).(*Event)
+	happening.At = at
 	numbers := foreignCondition(nil)
-	numbers.Foreign.Counts = &ForeignCounts{Running: 1, Succeeded: 2, Failed: 3}
+	numbers.Counts = &ForeignCounts{Running: 1, Succeeded: 2, Failed: 3}
 	native := foreignCondition(&ForeignCondition{
 		Replaces: "T", Was: "False", Type: "T", Status: "True", LastTransitionTime: metav1.Unix(0, 0), Reason: "r", Message: "m",
 	})
-	native.Foreign.Resource = schedulingv1beta1.SchemeGroupVersion.WithResource("podgroups")
-	native.Foreign.HasConditions, native.Foreign.Subresource = true, true
-	onNode := Write{Event: &Event{Regarding: corev1.ObjectReference{Kind: "Node", Name: "n"}, Reason: "R"}}
+	native.Resource = schedulingv1beta1.SchemeGroupVersion.WithResource("podgroups")
+	native.HasConditions, native.Subresource = true, true
+	onNode := &Event{Regarding: corev1.ObjectReference{Kind: "Node", Name: "n"}, Reason: "R"}
 	tests := map[string]struct {
 		write             Write
 		line, contentType string
@@ -446,7 +446,7 @@ func TestWritesOnTheWire(t *testing.T) {
 			if test.write == happening {
 				event := decode(t, r.body, &eventsv1.Event{})
 				if len(event.Note) > 1024 || len(event.Note) < 1020 || event.ReportingController != "tutti" || event.ReportingInstance != "tutti-0" ||
-					!event.EventTime.Equal(&metav1.MicroTime{Time: at}) || event.Name != eventName(happening.Event) {
+					!event.EventTime.Equal(&metav1.MicroTime{Time: at}) || event.Name != eventName(happening) {
 					t.Errorf("event: got %+v", event)
 				}
 			}
@@ -455,7 +455,7 @@ func TestWritesOnTheWire(t *testing.T) {
 }
 
 func TestEventNames(t *testing.T) {
-	one := event("a", "Scheduled", "x").Event
+	one := event("a", "Scheduled", "x").(*Event)
 	other := *one
 	other.At = start
 	if eventName(one) == eventName(&other) {

@@ -147,19 +147,8 @@ type target struct {
 }
 
 func (e *entry) target() target {
-	switch {
-	case e.call.Write.Group != nil:
-		return target{uid: e.call.Write.Group.UID}
-	case e.call.Write.Foreign != nil:
-		return target{uid: e.call.Write.Foreign.UID}
-	case e.call.Write.Queue != nil:
-		return target{uid: e.call.Write.Queue.UID}
-	case e.call.Write.Deletion != nil:
-		return target{uid: e.call.Write.Deletion.UID}
-	case e.call.Write.Event != nil:
-		event := e.call.Write.Event
-		return target{uid: event.Regarding.UID, event: event.Reason + "/" + event.Regarding.Namespace + "/" + event.Regarding.Name}
-	default:
-		return target{uid: e.call.Pod.UID}
+	if e.call.Write != nil {
+		return e.call.Write.target()
 	}
+	return target{uid: e.call.Pod.UID}
 }

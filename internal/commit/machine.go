@@ -125,10 +125,10 @@ func (m *Machine) add(now time.Time, e *entry) {
 // target when they are about the same object for the same reason. A status of a group replaces the deletion of the group.
 func (m *Machine) Write(now time.Time, write Write) {
 	e := &entry{call: Call{Kind: write.kind(), Write: write}}
-	if write.Condition != nil {
-		e.call.Pod = write.Condition.Pod
-	}
-	if write.Group != nil {
+	switch write := write.(type) {
+	case *PodCondition:
+		e.call.Pod = write.Pod
+	case *GroupStatus:
 		m.dropDeletion(now, e.target())
 	}
 	for _, other := range m.targetQueues[e.target()] {

@@ -61,37 +61,37 @@ func evictions(job string, pods ...string) model.Decision {
 }
 
 func condition(name, message string) Write {
-	return Write{Condition: &PodCondition{Pod: pod(name), Condition: corev1.PodCondition{
+	return &PodCondition{Pod: pod(name), Condition: corev1.PodCondition{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: message,
-	}}}
+	}}
 }
 
 func group(name string, placed int32) Write {
-	return Write{Group: &GroupStatus{
+	return &GroupStatus{
 		Namespace: "ns", Name: name, UID: types.UID("uid-group-" + name), Status: v1alpha1.PodGroupStatus{Placed: placed},
-	}}
+	}
 }
 
 // foreign is the first status of a group of another project.
 func foreign(name, phase string) Write {
-	return Write{Foreign: &ForeignStatus{
+	return &ForeignStatus{
 		Resource: schema.GroupVersionResource{Group: "scheduling.volcano.sh", Version: "v1beta1", Resource: "podgroups"},
 		Group:    model.JobKey{Namespace: "ns", Name: name, Source: model.SourceVolcano}, UID: types.UID("uid-foreign-" + name), Phase: phase,
-	}}
+	}
 }
 
 func queueStatus(name string, running int32) Write {
-	return Write{Queue: &QueueStatus{Name: name, UID: types.UID("uid-queue-" + name), Status: v1alpha1.QueueStatus{Running: running}}}
+	return &QueueStatus{Name: name, UID: types.UID("uid-queue-" + name), Status: v1alpha1.QueueStatus{Running: running}}
 }
 
 func deletion(name string) Write {
-	return Write{Deletion: &GroupDeletion{Namespace: "ns", Name: name, UID: types.UID("uid-group-" + name), ResourceVersion: "7"}}
+	return &GroupDeletion{Namespace: "ns", Name: name, UID: types.UID("uid-group-" + name), ResourceVersion: "7"}
 }
 
 func event(name, reason, note string) Write {
-	return Write{Event: &Event{
+	return &Event{
 		Regarding: corev1.ObjectReference{Namespace: "ns", Name: name, UID: pod(name).UID}, Reason: reason, Note: note,
-	}}
+	}
 }
 
 // player drives a machine step by step: the clock moves only on request.
@@ -148,17 +148,17 @@ func words(calls []Call) string {
 		word := c.Kind.String()
 		switch c.Kind {
 		case CallGroupStatus:
-			word += fmt.Sprintf(" %s=%d", c.Write.Group.Name, c.Write.Group.Status.Placed)
+			word += fmt.Sprintf(" %s=%d", c.Write.(*GroupStatus).Name, c.Write.(*GroupStatus).Status.Placed)
 		case CallForeignStatus:
-			word += fmt.Sprintf(" %s=%s", c.Write.Foreign.Group.Name, c.Write.Foreign.Phase)
+			word += fmt.Sprintf(" %s=%s", c.Write.(*ForeignStatus).Group.Name, c.Write.(*ForeignStatus).Phase)
 		case CallQueueStatus:
-			word += fmt.Sprintf(" %s=%d", c.Write.Queue.Name, c.Write.Queue.Status.Running)
+			word += fmt.Sprintf(" %s=%d", c.Write.(*QueueStatus).Name, c.Write.(*QueueStatus).Status.Running)
 		case CallPodCondition:
-			word += " " + c.Write.Condition.Pod.Name + "=" + c.Write.Condition.Condition.Message
+			word += " " + c.Write.(*PodCondition).Pod.Name + "=" + c.Write.(*PodCondition).Condition.Message
 		case CallEvent:
-			word += " " + c.Write.Event.Regarding.Name + "=" + c.Write.Event.Note
+			word += " " + c.Write.(*Event).Regarding.Name + "=" + c.Write.(*Event).Note
 		case CallDeleteGroup:
-			word += " " + c.Write.Deletion.Name
+			word += " " + c.Write.(*GroupDeletion).Name
 		default:
 			word += " " + c.Pod.Name
 		}
@@ -170,13 +170,30 @@ func words(calls []Call) string {
 	return strings.Join(words, ", ")
 }
 
+// nameOf returns the name of the object that a write is about.
+func nameOf(write Write) string {
+	switch write := write.(type) {
+	case *GroupStatus:
+		return write.Name
+	case *ForeignStatus:
+		return write.Group.Name
+	case *QueueStatus:
+		return write.Name
+	case *GroupDeletion:
+		return write.Name
+	case *PodCondition:
+		return write.Pod.Name
+	case *Event:
+		return write.Regarding.Name
+	}
+	return ""
+}
+
 // reply answers the call in flight for the object of that name.
 func (p *player) reply(name string, err error) {
 	p.t.Helper()
 	for i, c := range p.inFlight {
-		if c.Pod.Name == name || c.Write.Group != nil && c.Write.Group.Name == name || c.Write.Queue != nil && c.Write.Queue.Name == name ||
-			c.Write.Foreign != nil && c.Write.Foreign.Group.Name == name || c.Write.Event != nil && c.Write.Event.Regarding.Name == name ||
-			c.Write.Deletion != nil && c.Write.Deletion.Name == name {
+		if c.Pod.Name == name || c.Write != nil && nameOf(c.Write) == name {
 			p.inFlight = slices.Delete(p.inFlight, i, i+1)
 			p.heard(p.Reply(p.now, Reply{ID: c.ID, Err: err}))
 			return

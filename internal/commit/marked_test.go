@@ -33,7 +33,7 @@ func TestAVictimIsDeletedWhereItsBudgetsForbidTheEviction(t *testing.T) {
 	p.replies(apierrors.NewInternalError(errors.New("This pod has "+multiplePDBs)), "several")
 	p.expect("Evicted free")
 	p.expectCalls("DisruptionTarget kept, DisruptionTarget several")
-	if mark := p.inFlight[len(p.inFlight)-1].Write.Condition; mark.Condition.Type != "DisruptionTarget" || mark.Pod != pod("several") {
+	if mark := p.inFlight[len(p.inFlight)-1].Write.(*PodCondition); mark.Condition.Type != "DisruptionTarget" || mark.Pod != pod("several") {
 		t.Errorf("the mark is %+v", mark)
 	}
 	p.replies(nil, "kept", "several")

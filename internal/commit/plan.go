@@ -57,10 +57,10 @@ func deletionMark(now time.Time, job model.JobKey, victim *model.Eviction) Write
 	if victim.Right != "" {
 		whom = "queue " + victim.Queue
 	}
-	return Write{Condition: &PodCondition{Pod: victim.Pod, Condition: corev1.PodCondition{
+	return &PodCondition{Pod: victim.Pod, Condition: corev1.PodCondition{
 		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler,
 		Message: "deleted to free capacity for " + whom, LastTransitionTime: metav1.NewTime(now).Rfc3339Copy(),
-	}}}
+	}}
 }
 
 // supersedeEvictions ends the evictions of earlier decisions about a job that a new one has made obsolete: the capacity that

@@ -281,9 +281,9 @@ func TestVictimIsMarkedBeforeItIsDeleted(t *testing.T) {
 		want := corev1.PodCondition{
 			Type: "DisruptionTarget", Status: "True", Reason: "PreemptionByScheduler", Message: "deleted to free capacity for PodGroup ns/j",
 		}
-		got := call.Write.Condition.Condition
+		got := call.Write.(*PodCondition).Condition
 		got.LastTransitionTime.Reset()
-		if call.Write.Condition.Pod != call.Pod || got != want {
+		if call.Write.(*PodCondition).Pod != call.Pod || got != want {
 			t.Errorf("%s is marked %+v", call.Pod, got)
 		}
 	}

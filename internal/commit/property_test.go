@@ -88,11 +88,11 @@ func (w *world) write() {
 	write := rapid.SampledFrom([]Write{
 		group(name, 1), condition(name, "x"), event(name, "Scheduled", "x"), deletion(name), queueStatus(name, 1), foreign(name, "x"),
 	}).Draw(w.t, "write")
-	switch {
-	case write.Group != nil:
-		delete(w.toDelete, write.Group.UID)
-	case write.Deletion != nil:
-		w.toDelete[write.Deletion.UID] = true
+	switch write := write.(type) {
+	case *GroupStatus:
+		delete(w.toDelete, write.UID)
+	case *GroupDeletion:
+		w.toDelete[write.UID] = true
 	}
 	w.machine.Write(w.now, write)
 	w.send()
@@ -133,8 +133,8 @@ func (w *world) send() {
 		}
 		w.judgeOrder(call)
 		w.judgePlan(call)
-		if call.Kind == CallDeleteGroup && (call.Attempt != 1 || !w.toDelete[call.Write.Deletion.UID]) {
-			w.t.Fatalf("deletion of %s sent although it has a newer status, or again: attempt %d", call.Write.Deletion.Name, call.Attempt)
+		if call.Kind == CallDeleteGroup && (call.Attempt != 1 || !w.toDelete[call.Write.(*GroupDeletion).UID]) {
+			w.t.Fatalf("deletion of %s sent although it has a newer status, or again: attempt %d", call.Write.(*GroupDeletion).Name, call.Attempt)
 		}
 	}
 }

@@ -16,13 +16,13 @@ import (
 
 // of moves a write to the object of that name in another namespace.
 func of(namespace string, write Write) Write {
-	switch {
-	case write.Group != nil:
-		write.Group.Namespace, write.Group.UID = namespace, "uid-"+write.Group.UID
-	case write.Event != nil:
-		write.Event.Regarding.Namespace = namespace
-	default:
-		write.Condition.Pod.Namespace = namespace
+	switch write := write.(type) {
+	case *GroupStatus:
+		write.Namespace, write.UID = namespace, "uid-"+write.UID
+	case *Event:
+		write.Regarding.Namespace = namespace
+	case *PodCondition:
+		write.Pod.Namespace = namespace
 	}
 	return write
 }

@@ -184,7 +184,7 @@ func (g *Gangs) observedPart(id partID, group types.UID) (started model.Minima, 
 // StatusSent records the statuses that are about to be written.
 func (g *Gangs) StatusSent(writes []commit.Write) {
 	for _, write := range writes {
-		if group := write.Group; group != nil && meta.IsStatusConditionTrue(group.Status.Conditions, v1alpha1.ConditionScheduled) {
+		if group, is := write.(*commit.GroupStatus); is && meta.IsStatusConditionTrue(group.Status.Conditions, v1alpha1.ConditionScheduled) {
 			id := partID{job: model.JobKey{Namespace: group.Namespace, Name: group.Name}}
 			seen := g.observed[id]
 			seen.minima.MinMember = group.Status.StartedMinMember

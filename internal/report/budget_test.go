@@ -87,18 +87,18 @@ func (d *desk) after(pass time.Duration) map[string]told {
 	for _, write := range writes {
 		var n told
 		namespace := ""
-		switch {
-		case write.Group != nil:
-			n, namespace = told{groups: 1}, write.Group.Namespace
-			group := d.groups[model.JobKey{Namespace: namespace, Name: write.Group.Name}].DeepCopy()
-			group.Status = write.Group.Status
-			d.groups[model.JobKey{Namespace: namespace, Name: write.Group.Name}] = group
-		case write.Condition != nil:
-			n, namespace = told{pods: 1}, write.Condition.Pod.Namespace
-			d.rewritten[write.Condition.Pod.UID]++
-			d.pods[write.Condition.Pod.UID].Pod = &corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{write.Condition.Condition}}}
-		default:
-			n, namespace = told{events: 1}, write.Event.Regarding.Namespace
+		switch write := write.(type) {
+		case *commit.GroupStatus:
+			n, namespace = told{groups: 1}, write.Namespace
+			group := d.groups[model.JobKey{Namespace: namespace, Name: write.Name}].DeepCopy()
+			group.Status = write.Status
+			d.groups[model.JobKey{Namespace: namespace, Name: write.Name}] = group
+		case *commit.PodCondition:
+			n, namespace = told{pods: 1}, write.Pod.Namespace
+			d.rewritten[write.Pod.UID]++
+			d.pods[write.Pod.UID].Pod = &corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{write.Condition}}}
+		case *commit.Event:
+			n, namespace = told{events: 1}, write.Regarding.Namespace
 		}
 		sum := counts[namespace]
 		counts[namespace] = told{sum.groups + n.groups, sum.pods + n.pods, sum.events + n.events}
@@ -322,9 +322,7 @@ func TestADelayedReasonIsTheNewest(t *testing.T) {
 	if got := d.after(d.wake.Sub(d.now))["a"]; got != (told{1, 1, 2}) || d.reason(key, 0) != "QueueLimit QueueLimit" {
 		t.Errorf("%+v, %s", got, d.reason(key, 0))
 	}
-	var refused commit.Write
-	refused.Group = &commit.GroupStatus{UID: "a/g"}
-	d.Failed(refused, d.now)
+	d.Failed(&commit.GroupStatus{UID: "a/g"}, d.now)
 	delete(d.refusals, key)
 	d.start(key)
 	if got := d.after(time.Second)["a"]; got != (told{}) {

@@ -44,14 +44,14 @@ func Bound(outcome *commit.Outcome, job *model.Job, now time.Time) commit.Write 
 
 // Preempted is the event of a pod that was evicted for a job; job is nil when that one is gone meanwhile.
 func Preempted(outcome *commit.Outcome, job *model.Job, now time.Time) commit.Write {
-	write := podEvent(outcome.Pod, corev1.EventTypeNormal, ReasonPreempted, "", now)
-	write.Event.Action = ReasonPreempting
-	write.Event.Note, write.Event.Related = onBehalfOf("Evicted from node "+outcome.Node, outcome.Pod.Namespace, outcome.Job, job)
+	event := podEvent(outcome.Pod, corev1.EventTypeNormal, ReasonPreempted, "", now)
+	event.Action = ReasonPreempting
+	event.Note, event.Related = onBehalfOf("Evicted from node "+outcome.Node, outcome.Pod.Namespace, outcome.Job, job)
 	if outcome.Right != "" {
-		write.Event.Reason = ReasonReclaimed
-		write.Event.Note, write.Event.Related = forQueue("Evicted from node "+outcome.Node, outcome.Queue, outcome.Right), nil
+		event.Reason = ReasonReclaimed
+		event.Note, event.Related = forQueue("Evicted from node "+outcome.Node, outcome.Queue, outcome.Right), nil
 	}
-	return write
+	return event
 }
 
 // Preemption are the events of evictions that were carried out for a job: one of the job, with what was evicted, and one of
@@ -67,7 +67,7 @@ func Preemption(outcome *commit.Outcome, jobOf func(model.JobKey) *model.Job, no
 		if lost.right != "" {
 			event.Reason = ReasonReclaimed
 		}
-		writes = append(writes, commit.Write{Event: event})
+		writes = append(writes, event)
 	}
 	return writes
 }
@@ -87,7 +87,7 @@ func preempting(outcome *commit.Outcome, job *model.Job, now time.Time) commit.W
 	if outcome.Failed > 0 {
 		event.Note += fmt.Sprintf("; %s stayed", countNoun(outcome.Failed, "pod"))
 	}
-	return commit.Write{Event: event}
+	return event
 }
 
 // Undone is the event of a gang of which members are deleted: its start is undone, or it is restarted.
@@ -98,7 +98,7 @@ func Undone(job *model.Job, why *model.Refusal, members []model.Eviction, now ti
 		event.Reason, event.Action = ReasonRestarted, "Restarting"
 	}
 	event.Note = fmt.Sprintf("%s; deletes %s: %s", why.Detail, countNoun(len(members), "pod"), listMembers(members))
-	return commit.Write{Event: event}
+	return event
 }
 
 // Conflict is the event of a pod that holds isolated CPUs which it should not.
@@ -118,7 +118,7 @@ func LostToConflicts(outcome *commit.Outcome, jobOf func(model.JobKey) *model.Jo
 			event := jobEvent(loser, ReasonConflictEnded, now)
 			event.Type, event.Action = corev1.EventTypeWarning, ReasonConflictEnded
 			event.Note = "Evicted pod " + victim.Pod.Name + " from node " + victim.Node + ": " + victim.Message
-			writes = append(writes, commit.Write{Event: event})
+			writes = append(writes, event)
 		}
 	}
 	return writes
@@ -134,16 +134,16 @@ func groupEvent(job *model.Job, status v1alpha1.PodGroupStatus, now time.Time) c
 	if condition.Status == metav1.ConditionTrue && condition.Reason == ReasonScheduled {
 		event.Type, event.Action = corev1.EventTypeNormal, "Binding"
 	}
-	return commit.Write{Event: event}
+	return event
 }
 
-func podEvent(pod model.PodRef, kind, reason, note string, now time.Time) commit.Write {
-	return commit.Write{Event: &commit.Event{
+func podEvent(pod model.PodRef, kind, reason, note string, now time.Time) *commit.Event {
+	return &commit.Event{
 		Regarding: corev1.ObjectReference{
 			APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
 		},
 		Type: kind, Reason: reason, Action: "Scheduling", Note: note, At: now,
-	}}
+	}
 }
 
 func jobEvent(job *model.Job, reason string, now time.Time) *commit.Event {

@@ -50,7 +50,7 @@ func TestNotesNameNothingOfOtherNamespaces(t *testing.T) {
 		"Evicted 1 member to free capacity for a job of another namespace, whose priority is 7",
 		"Evicted from node n to free capacity for a job of another namespace, whose priority is 7",
 	} {
-		if event := append(writes, Preempted(&outcome, job, time.Time{}))[i].Event; event.Note != want || event.Related != nil {
+		if event := append(writes, Preempted(&outcome, job, time.Time{}))[i].(*commit.Event); event.Note != want || event.Related != nil {
 			t.Errorf("event %q, related to %v, want %q", event.Note, event.Related, want)
 		}
 	}
@@ -96,7 +96,7 @@ func TestNotesNameAFew(t *testing.T) {
 			Victims: pods, Members: 3, Failed: 2,
 		},
 	} {
-		event := preempting(&outcome, job, time.Time{}).Event
+		event := preempting(&outcome, job, time.Time{}).(*commit.Event)
 		if event.Note != want || event.Regarding.Kind != "Pod" || event.Regarding.UID != "u" || event.Regarding.APIVersion != "v1" {
 			t.Errorf("event %+v, want %q", event, want)
 		}

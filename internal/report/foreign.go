@@ -132,8 +132,8 @@ func (r *ForeignReporter) Report(
 // was refused for as long as a watch may take: it may have taken effect before, with its answer lost, or another writer was
 // faster. first reports that no event says so of another group of the kind, for which it still holds.
 func (r *ForeignReporter) Failed(outcome *commit.Outcome, now time.Time) (events []commit.Write, first bool) {
-	write := outcome.Write.Foreign
-	if write == nil {
+	write, is := outcome.Write.(*commit.ForeignStatus)
+	if !is {
 		return nil, false
 	}
 	spec, sent := r.source.Spec(write.Group), r.sent[write.Group]
@@ -288,7 +288,7 @@ func (r *ForeignReporter) writes(now time.Time) (writes []commit.Write) {
 		sent.version, sent.awaited = spec.ResourceVersion, true
 		r.sent[spec.Key()] = sent
 		r.requeue(now.Add(echoTimeout))
-		writes = append(writes, commit.Write{Foreign: foreignPatch(spec, write.wanted, now)})
+		writes = append(writes, foreignPatch(spec, write.wanted, now))
 	}
 	return writes
 }

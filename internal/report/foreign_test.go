@@ -108,12 +108,12 @@ func (d *foreignDesk) report() string {
 	writes, wake := d.Report(d.snapshot, d.refusals, d.now, func(_ model.JobKey, look func()) { look() })
 	var said []string
 	for d.wake = wake; len(writes) > 0; writes = writes[1:] {
-		if event := writes[0].Event; event != nil {
+		if event, is := writes[0].(*commit.Event); is {
 			d.told = append(d.told, event.Reason+" "+event.Regarding.APIVersion+" "+event.Regarding.Name)
 			continue
 		}
 		d.total++
-		status := writes[0].Foreign
+		status := writes[0].(*commit.ForeignStatus)
 		d.last = status
 		words := status.Group.Name
 		if status.Phase != "" {
@@ -347,7 +347,7 @@ func TestAWriteThatTheWatchDoesNotShow(t *testing.T) {
 func TestARefusalOfWhatIsWrittenAlready(t *testing.T) {
 	d := newForeignDesk("a")
 	refused := &commit.Outcome{
-		Kind: commit.WriteFailed, Write: commit.Write{Foreign: &commit.ForeignStatus{Group: volcanoKey("a"), UID: "a"}}, Message: "the test failed",
+		Kind: commit.WriteFailed, Write: &commit.ForeignStatus{Group: volcanoKey("a"), UID: "a"}, Message: "the test failed",
 	}
 	for _, states := range [][]model.Status{nil, {model.Bound, model.Bound}, {model.Succeeded, model.Succeeded}} {
 		d.members("a", states...)
@@ -368,7 +368,7 @@ func TestARefusedForeignStatus(t *testing.T) {
 	d.hidden = true
 	d.expect(t, "a Inqueue, b Inqueue")
 	fail := func(name string, gone bool) (told int, first bool) {
-		write := commit.Write{Foreign: &commit.ForeignStatus{Group: volcanoKey(name), UID: types.UID(name)}}
+		write := &commit.ForeignStatus{Group: volcanoKey(name), UID: types.UID(name)}
 		events, first := d.Failed(&commit.Outcome{Kind: commit.WriteFailed, Write: write, PodGone: gone, Message: "no"}, d.now)
 		return len(events), first
 	}
@@ -412,7 +412,7 @@ func TestARefusedForeignStatus(t *testing.T) {
 	if told, first := fail("a", false); told != 0 && !first {
 		t.Error("after a success the next refusal is not the first")
 	}
-	write := commit.Write{Foreign: &commit.ForeignStatus{Group: volcanoKey("a"), UID: "another"}}
+	write := &commit.ForeignStatus{Group: volcanoKey("a"), UID: "another"}
 	if events, first := d.Failed(&commit.Outcome{Write: write}, d.now); len(events) != 0 || first {
 		t.Error("an earlier group of the name counts")
 	}
@@ -503,7 +503,7 @@ func TestManyForeignGroupsAtATime(t *testing.T) {
 func (d *foreignDesk) refusedAt(key model.JobKey) (told int, first bool) {
 	events, first := d.Failed(&commit.Outcome{
 		Kind: commit.WriteFailed, Message: "no",
-		Write: commit.Write{Foreign: &commit.ForeignStatus{Group: key, UID: d.specs[key].UID}},
+		Write: &commit.ForeignStatus{Group: key, UID: d.specs[key].UID},
 	}, d.now)
 	return len(events), first
 }

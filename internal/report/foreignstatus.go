@@ -149,8 +149,8 @@ func transitionID(group types.UID, now time.Time) types.UID {
 }
 
 func foreignEvent(spec *groups.Spec, reason string, now time.Time, note string) commit.Write {
-	return commit.Write{Event: &commit.Event{
+	return &commit.Event{
 		Regarding: referenceTo(&model.Job{Key: spec.Key(), UID: spec.UID}),
 		Type:      corev1.EventTypeWarning, Reason: reason, Action: "Reporting", Note: note, At: now,
-	}}
+	}
 }

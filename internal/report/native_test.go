@@ -135,11 +135,12 @@ func TestThePatchOfAGroupOfKubernetes(t *testing.T) {
 	written := func() *commit.ForeignStatus {
 		t.Helper()
 		writes, _ := d.Report(d.snapshot, d.refusals, d.now, func(_ model.JobKey, look func()) { look() })
-		if len(writes) != 1 || writes[0].Foreign == nil {
+		if len(writes) != 1 {
 			t.Fatalf("%+v", writes)
 		}
-		d.take(writes[0].Foreign)
-		return writes[0].Foreign
+		status := writes[0].(*commit.ForeignStatus)
+		d.take(status)
+		return status
 	}
 	d.members("g", model.Pending, model.Pending)
 	d.refuse("g", &model.Refusal{Code: model.InsufficientResources, Needs: 2})

@@ -54,7 +54,7 @@ func (r *Reporter) reportPod(job *model.Job, task *model.Task, refusal *model.Re
 	if sent.refused {
 		due = r.refused.Until(task.UID)
 	}
-	writes := []commit.Write{{Condition: &commit.PodCondition{Pod: task.PodRef, Condition: wanted}}}
+	writes := []commit.Write{&commit.PodCondition{Pod: task.PodRef, Condition: wanted}}
 	if before != wanted.Reason && (numbers || oldest || !job.HasGroup && task.Invalid != nil) && sent.lastReason != wanted.Reason {
 		writes = append(writes, reasonEvent(job, task, wanted.Message, refusal, now))
 	}

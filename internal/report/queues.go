@@ -103,7 +103,7 @@ func (r *QueueReporter) Report(
 				break
 			}
 			object := write.object
-			writes = append(writes, commit.Write{Queue: &commit.QueueStatus{Name: object.Name, UID: object.UID, Status: write.status}})
+			writes = append(writes, &commit.QueueStatus{Name: object.Name, UID: object.UID, Status: write.status})
 			r.sent[object.UID] = sentQueue{record: record{at: now, generation: r.generation}, status: write.status}
 		}
 	}
@@ -118,13 +118,12 @@ func (r *QueueReporter) Report(
 
 // Failed records that the API server refused a write. It is tried again later.
 func (r *QueueReporter) Failed(write commit.Write, now time.Time) {
-	if write.Queue == nil {
-		return
+	if status, is := write.(*commit.QueueStatus); is {
+		sent := r.sent[status.UID]
+		sent.at, sent.refused = now, true
+		r.sent[status.UID] = sent
+		r.refused.Fail(status.UID, nil, now)
 	}
-	sent := r.sent[write.Queue.UID]
-	sent.at, sent.refused = now, true
-	r.sent[write.Queue.UID] = sent
-	r.refused.Fail(write.Queue.UID, nil, now)
 }
 
 // due returns the statuses that differ from what was written and that may be written now: those first that say something new

@@ -64,7 +64,7 @@ func (d *queueDesk) report() string {
 	writes, wake := d.Report(d.snapshot, d.refusals, d.now)
 	var names []string
 	for d.wake = wake; len(writes) > 0; writes = writes[1:] {
-		status := writes[0].Queue
+		status := writes[0].(*commit.QueueStatus)
 		names = append(names, status.Name)
 		if !d.hidden {
 			object := d.objects[status.Name].DeepCopy()
@@ -256,7 +256,7 @@ func TestARefusedStatusOfAQueueIsTriedAgainLater(t *testing.T) {
 	d := newQueueDesk(&model.Queue{Name: "q"})
 	d.hidden = true
 	d.expect(t, "q")
-	d.Failed(commit.Write{Queue: &commit.QueueStatus{Name: "q", UID: "q"}}, d.now)
+	d.Failed(&commit.QueueStatus{Name: "q", UID: "q"}, d.now)
 	d.expect(t, "")
 	if wait := d.wake.Sub(d.now); wait < 5*time.Second || wait > time.Minute {
 		t.Fatalf("tried again after %s", wait)

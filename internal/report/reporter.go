@@ -167,17 +167,17 @@ func (r *Reporter) reportJob(job *model.Job, refusal *model.Refusal, now time.Ti
 
 // Failed records that the API server refused a write. It is tried again later; so is a deletion, see expire.
 func (r *Reporter) Failed(write commit.Write, now time.Time) {
-	switch {
-	case write.Group != nil:
-		sent := r.groups[write.Group.UID]
+	switch write := write.(type) {
+	case *commit.GroupStatus:
+		sent := r.groups[write.UID]
 		sent.at, sent.refused = now, true
-		r.groups[write.Group.UID] = sent
-		r.refused.Fail(write.Group.UID, nil, now)
-	case write.Condition != nil:
-		sent := r.pods[write.Condition.Pod.UID]
+		r.groups[write.UID] = sent
+		r.refused.Fail(write.UID, nil, now)
+	case *commit.PodCondition:
+		sent := r.pods[write.Pod.UID]
 		sent.at, sent.refused = now, true
-		r.pods[write.Condition.Pod.UID] = sent
-		r.refused.Fail(write.Condition.Pod.UID, nil, now)
+		r.pods[write.Pod.UID] = sent
+		r.refused.Fail(write.Pod.UID, nil, now)
 	}
 }
 
@@ -223,9 +223,9 @@ func (r *Reporter) reportGroup(job *model.Job, group *v1alpha1.PodGroup, refusal
 		due = now
 	}
 	wanted.SchedulerName = schedulerName(job, group, &wanted) // it alone is no reason to write
-	writes := []commit.Write{{Group: &commit.GroupStatus{
+	writes := []commit.Write{&commit.GroupStatus{
 		Namespace: job.Key.Namespace, Name: job.Key.Name, UID: job.UID, Status: wanted,
-	}}}
+	}}
 	reason := scheduledReason(wanted)
 	if reasonChanged(current, wanted) && sent.lastReason != reason {
 		writes = append(writes, groupEvent(job, wanted, now))
@@ -249,9 +249,9 @@ func (r *Reporter) expire(group *v1alpha1.PodGroup, now time.Time) bool {
 	}
 	if !r.refused.Delayed(group.UID, now) {
 		r.refused.Fail(group.UID, nil, now) // unless the watch shows otherwise by then
-		r.writes = append(r.writes, commit.Write{Deletion: &commit.GroupDeletion{
+		r.writes = append(r.writes, &commit.GroupDeletion{
 			Namespace: group.Namespace, Name: group.Name, UID: group.UID, ResourceVersion: group.ResourceVersion,
-		}})
+		})
 	}
 	r.requeue(r.refused.Until(group.UID))
 	return true

@@ -22,7 +22,7 @@ func (w *world) serveDeletion(call commit.Call) error {
 			return err
 		}
 	}
-	deletion := call.Write.Deletion
+	deletion := call.Write.(*commit.GroupDeletion)
 	switch group := w.groups[deletion.Name]; {
 	case group == nil:
 		return apierrors.NewNotFound(v1alpha1.Resource("podgroups"), deletion.Name)

@@ -92,8 +92,8 @@ func (s *Scheduler) recordStart(key model.JobKey, now time.Time) {
 // observeRunning measures the PodGroups whose minimum runs for the first time, as the statuses say that are about to be written.
 func (s *Scheduler) observeRunning(writes []commit.Write, now time.Time) {
 	for _, write := range writes {
-		next := write.Group
-		if next == nil || next.Status.Phase != v1alpha1.PodGroupRunning {
+		next, is := write.(*commit.GroupStatus)
+		if !is || next.Status.Phase != v1alpha1.PodGroupRunning {
 			continue
 		}
 		before := s.state.Group(model.JobKey{Namespace: next.Namespace, Name: next.Name})
@@ -110,7 +110,7 @@ func (s *Scheduler) observeRunning(writes []commit.Write, now time.Time) {
 // logDeletions logs the PodGroups that are to be deleted because they have ended.
 func logDeletions(ctx context.Context, writes []commit.Write) {
 	for _, write := range writes {
-		if group := write.Deletion; group != nil {
+		if group, is := write.(*commit.GroupDeletion); is {
 			klog.FromContext(ctx).Info("Deleting a PodGroup that has ended", "job", model.JobKey{Namespace: group.Namespace, Name: group.Name})
 		}
 	}

@@ -138,8 +138,8 @@ func TestInterruptedStartOfAnImplicitGroupIsUndone(t *testing.T) {
 		t.Errorf("undone %q, want the two that were bound", got)
 	}
 	for _, call := range calls {
-		if call.Kind == commit.CallEvent && call.Write.Event.Reason == report.ReasonStartUndone {
-			if about := call.Write.Event.Regarding; about.Kind != "Job" || about.Name != "mpi" || about.UID != "job-mpi" {
+		if call.Kind == commit.CallEvent && call.Write.(*commit.Event).Reason == report.ReasonStartUndone {
+			if about := call.Write.(*commit.Event).Regarding; about.Kind != "Job" || about.Name != "mpi" || about.UID != "job-mpi" {
 				t.Errorf("the event is about %+v", about)
 			}
 		}

@@ -168,9 +168,9 @@ func TestConflictsAreToldOnce(t *testing.T) {
 	w.pod(bound)
 	told := 0
 	for _, call := range w.play(t.Context(), 2*time.Second) {
-		if call.Kind == commit.CallEvent && call.Write.Event.Reason == report.ReasonConflict {
+		if call.Kind == commit.CallEvent && call.Write.(*commit.Event).Reason == report.ReasonConflict {
 			told++
-			if note := call.Write.Event.Note; !strings.Contains(note, "without any on n1") {
+			if note := call.Write.(*commit.Event).Note; !strings.Contains(note, "without any on n1") {
 				t.Errorf("the event says %q", note)
 			}
 		} else if call.Kind != commit.CallEvent {
@@ -218,7 +218,7 @@ func (w *world) inConflict() {
 func conflictEvents(calls []commit.Call) []string {
 	var told []string
 	for _, call := range calls {
-		if event := call.Write.Event; call.Kind == commit.CallEvent && strings.HasPrefix(event.Reason, report.ReasonConflict) {
+		if event, is := call.Write.(*commit.Event); is && strings.HasPrefix(event.Reason, report.ReasonConflict) {
 			told = append(told, event.Regarding.Kind+" "+event.Regarding.Name+" "+event.Reason+": "+event.Note)
 		}
 	}

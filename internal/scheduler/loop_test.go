@@ -123,19 +123,19 @@ func (w *world) serve(call commit.Call) error {
 		return w.servePlan(call)
 	case commit.CallPodCondition:
 		pod := w.pods[call.Pod.UID].DeepCopy()
-		pod.Status.Conditions = []corev1.PodCondition{call.Write.Condition.Condition}
+		pod.Status.Conditions = []corev1.PodCondition{call.Write.(*commit.PodCondition).Condition}
 		w.pod(pod)
 	case commit.CallDeleteGroup:
 		return w.serveDeletion(call)
 	case commit.CallGroupStatus:
-		group := w.groups[call.Write.Group.Name].DeepCopy()
-		group.Status = call.Write.Group.Status
+		group := w.groups[call.Write.(*commit.GroupStatus).Name].DeepCopy()
+		group.Status = call.Write.(*commit.GroupStatus).Status
 		w.group(group)
 	case commit.CallForeignStatus:
-		return w.serveForeign(call.Write.Foreign)
+		return w.serveForeign(call.Write.(*commit.ForeignStatus))
 	case commit.CallQueueStatus:
-		queue := w.queues[call.Write.Queue.Name].DeepCopy()
-		queue.Status = call.Write.Queue.Status
+		queue := w.queues[call.Write.(*commit.QueueStatus).Name].DeepCopy()
+		queue.Status = call.Write.(*commit.QueueStatus).Status
 		w.queue(queue)
 	}
 	return nil

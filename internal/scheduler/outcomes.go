@@ -71,7 +71,8 @@ func (s *Scheduler) handleOutcome(ctx context.Context, outcome commit.Outcome, n
 // the log says so once, and each group by an event.
 func (s *Scheduler) onWriteFailed(ctx context.Context, outcome *commit.Outcome, now time.Time) {
 	log := klog.FromContext(ctx)
-	if outcome.Write.Foreign == nil {
+	foreign, isForeign := outcome.Write.(*commit.ForeignStatus)
+	if !isForeign {
 		log.Info("Write failed", "reason", outcome.Message)
 	}
 	s.reporter.Failed(outcome.Write, now)
@@ -79,10 +80,10 @@ func (s *Scheduler) onWriteFailed(ctx context.Context, outcome *commit.Outcome, 
 	events, first := s.foreign.Failed(outcome, now)
 	if first {
 		log.Error(nil, "The status of groups of another project is refused: operators may wait for it",
-			"kind", outcome.Write.Foreign.Group.Source.Kind(), "reason", outcome.Message)
+			"kind", foreign.Group.Source.Kind(), "reason", outcome.Message)
 	}
 	s.write(now, s.history.Last(), events...)
-	if outcome.Write.Foreign != nil {
+	if isForeign {
 		s.reports.debounce(now, reportEvery, reportEvery)
 	}
 }
@@ -245,8 +246,8 @@ func (s *Scheduler) onEvictionOutcome(ctx context.Context, outcome *commit.Outco
 // write hands over writes; their events are marked with the cycle that led to them, zero for none.
 func (s *Scheduler) write(now time.Time, cycle uint64, writes ...commit.Write) {
 	for _, write := range writes {
-		if write.Event != nil {
-			write.Event.Cycle = cycle
+		if event, is := write.(*commit.Event); is {
+			event.Cycle = cycle
 		}
 		s.machine.Write(now, write)
 	}

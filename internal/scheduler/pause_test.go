@@ -100,7 +100,7 @@ func TestADecisionIsOneLine(t *testing.T) {
 	}
 	told := map[string]uint64{}
 	for _, call := range calls {
-		if event := call.Write.Event; event != nil {
+		if event, is := call.Write.(*commit.Event); is {
 			told[event.Regarding.Name+" "+event.Reason] = event.Cycle
 		}
 	}
@@ -119,7 +119,7 @@ func TestTheOldestMemberTellsWhyItsGangWaits(t *testing.T) {
 	w.gang("big", 3, 4)
 	told := func(calls []commit.Call) (notes []string) {
 		for _, call := range calls {
-			if event := call.Write.Event; event != nil && event.Regarding.Kind == "Pod" {
+			if event, is := call.Write.(*commit.Event); is && event.Regarding.Kind == "Pod" {
 				notes = append(notes, event.Regarding.Name+" "+event.Reason+": "+event.Note)
 				if event.Type != corev1.EventTypeWarning {
 					t.Errorf("event %+v", event)

@@ -110,7 +110,7 @@ func decided(calls []commit.Call) string {
 func notes(calls []commit.Call, name string) []string {
 	var notes []string
 	for _, call := range calls {
-		if event := call.Write.Event; event != nil && event.Regarding.Name == name {
+		if event, is := call.Write.(*commit.Event); is && event.Regarding.Name == name {
 			notes = append(notes, event.Type+" "+event.Reason+": "+event.Note)
 		}
 	}
@@ -178,7 +178,7 @@ func TestGangThatGoesIsToldOnce(t *testing.T) {
 		t.Errorf("the events of the gang are %q, want %q", got, want)
 	}
 	for _, call := range calls {
-		if event := call.Write.Event; event != nil && event.Reason == report.ReasonPreempted {
+		if event, is := call.Write.(*commit.Event); is && event.Reason == report.ReasonPreempted {
 			if event.Related == nil || event.Related.UID != "group-mpi" || event.Related.Kind != "PodGroup" {
 				t.Errorf("%s is related to %+v", event.Regarding.Name, event.Related)
 			}
@@ -455,7 +455,7 @@ func (w *world) carryOut(call commit.Call) {
 	case commit.CallNominate:
 		pod.Status.NominatedNodeName = call.Node
 	case commit.CallSetCondition:
-		pod.Status.Conditions = append(pod.Status.Conditions, call.Write.Condition.Condition)
+		pod.Status.Conditions = append(pod.Status.Conditions, call.Write.(*commit.PodCondition).Condition)
 	default:
 		pod.DeletionTimestamp = &metav1.Time{Time: w.clock.Now().Add(time.Hour)}
 	}

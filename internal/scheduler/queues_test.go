@@ -309,7 +309,7 @@ func TestStatusesOfAThousandQueuesAreTenASecond(t *testing.T) {
 			lately = append(lately, 0)
 			for _, call := range w.playBy(t.Context(), tick, tick) {
 				if call.Kind == commit.CallQueueStatus {
-					written[call.Write.Queue.Name]++
+					written[call.Write.(*commit.QueueStatus).Name]++
 					lately[len(lately)-1]++
 				}
 			}

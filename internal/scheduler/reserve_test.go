@@ -39,8 +39,8 @@ func (w *world) running(name, node string, seconds int64) {
 func statuses(calls []commit.Call, group string) []v1alpha1.PodGroupStatus {
 	var all []v1alpha1.PodGroupStatus
 	for _, call := range calls {
-		if call.Kind == commit.CallGroupStatus && call.Write.Group.Name == group {
-			all = append(all, call.Write.Group.Status)
+		if call.Kind == commit.CallGroupStatus && call.Write.(*commit.GroupStatus).Name == group {
+			all = append(all, call.Write.(*commit.GroupStatus).Status)
 		}
 	}
 	return all

@@ -53,8 +53,8 @@ func sent(calls []commit.Call, kind commit.Kind) []string {
 func events(calls []commit.Call, reason string) []string {
 	var notes []string
 	for _, call := range calls {
-		if call.Kind == commit.CallEvent && call.Write.Event.Reason == reason {
-			notes = append(notes, call.Write.Event.Note)
+		if call.Kind == commit.CallEvent && call.Write.(*commit.Event).Reason == reason {
+			notes = append(notes, call.Write.(*commit.Event).Note)
 		}
 	}
 	return notes

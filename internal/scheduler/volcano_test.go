@@ -190,7 +190,7 @@ func TestAForeignStatusThatIsForbidden(t *testing.T) {
 	calls := w.playBy(t.Context(), time.Hour, 100*time.Millisecond)
 	told := map[string]int{}
 	for _, call := range calls {
-		if event := call.Write.Event; event != nil && event.Reason == "StatusRefused" {
+		if event, is := call.Write.(*commit.Event); is && event.Reason == "StatusRefused" {
 			told[event.Regarding.Name]++
 		}
 	}

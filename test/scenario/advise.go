@@ -7,11 +7,11 @@ import (
 	"strings"
 
 	"github.com/tutti-sched/tutti/internal/cluster"
-	placing "github.com/tutti-sched/tutti/pkg/place"
 	"github.com/tutti-sched/tutti/internal/suggest"
 	"github.com/tutti-sched/tutti/pkg/actions/preempt"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
+	placing "github.com/tutti-sched/tutti/pkg/place"
 )
 
 // advise writes what would let each job start that the last cycle has refused.

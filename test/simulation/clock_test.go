@@ -50,7 +50,7 @@ func decisionsOf(t *testing.T, filters *Filters, simulated Config) string {
 func whimsical(p *process) {
 	for _, one := range p.told[cluster.KindPod] {
 		pod := refOf(one.object.(*corev1.Pod))
-		p.machine.Write(p.clock.Now(), commit.Write{Condition: &commit.PodCondition{Pod: pod, Condition: corev1.PodCondition{Type: "Whim"}}})
+		p.machine.Write(p.clock.Now(), &commit.PodCondition{Pod: pod, Condition: corev1.PodCondition{Type: "Whim"}})
 		return
 	}
 }

@@ -76,9 +76,9 @@ func setsBack(p *process) {
 		if p.calm && job.Source == model.SourceVolcano {
 			watch, _ := groups.WatchOf(job.Source)
 			group := p.server.groupOf(job)
-			p.machine.Write(p.clock.Now(), commit.Write{Foreign: &commit.ForeignStatus{
+			p.machine.Write(p.clock.Now(), &commit.ForeignStatus{
 				Resource: watch.Resource, Group: job, UID: group.UID, HasStatus: true, Phase: groups.VolcanoPending,
-			}})
+			})
 		}
 	}
 }

@@ -122,9 +122,9 @@ func plantedQueueBugs() []planted {
 		{"a pod's message names one of another namespace", "Q23", Config{Sabotage: FaultInjection{Rogue: func(p *process) {
 			for _, pod := range p.pods() {
 				if other := p.pods()[0]; pod.Namespace != other.Namespace {
-					p.machine.Write(p.clock.Now(), commit.Write{Condition: &commit.PodCondition{Pod: refOf(pod), Condition: corev1.PodCondition{
+					p.machine.Write(p.clock.Now(), &commit.PodCondition{Pod: refOf(pod), Condition: corev1.PodCondition{
 						Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "waiting for evicted pods to terminate: " + keyOf(other),
-					}}})
+					}})
 				}
 			}
 		}}}},
@@ -137,12 +137,12 @@ func plantedQueueBugs() []planted {
 						status.Conditions[i].Message = jobs[0].Key.Name + " waits"
 					}
 				}
-				p.machine.Write(p.clock.Now(), commit.Write{Queue: &commit.QueueStatus{Name: name, UID: queue.UID, Status: status}})
+				p.machine.Write(p.clock.Now(), &commit.QueueStatus{Name: name, UID: queue.UID, Status: status})
 			}
 		}}}},
 		{"what a queue holds is never written", "Q21", Config{Sabotage: FaultInjection{Refuse: func(call commit.Call) error {
-			if call.Kind == commit.CallQueueStatus && len(call.Write.Queue.Status.Used) > 0 {
-				return apierrors.NewForbidden(v1alpha1.Resource("queues"), call.Write.Queue.Name, nil)
+			if call.Kind == commit.CallQueueStatus && len(call.Write.(*commit.QueueStatus).Status.Used) > 0 {
+				return apierrors.NewForbidden(v1alpha1.Resource("queues"), call.Write.(*commit.QueueStatus).Name, nil)
 			}
 			return nil
 		}}}},
@@ -151,7 +151,7 @@ func plantedQueueBugs() []planted {
 				queue := p.queues()[name]
 				status := *queue.Status.DeepCopy()
 				status.Waiting = int32(p.clock.Now().Unix() % 1000)
-				p.machine.Write(p.clock.Now(), commit.Write{Queue: &commit.QueueStatus{Name: name, UID: queue.UID, Status: status}})
+				p.machine.Write(p.clock.Now(), &commit.QueueStatus{Name: name, UID: queue.UID, Status: status})
 			}
 		}}}},
 		{"pods go back and forth between two queues", "I29", Config{Seed: 63, Faults: &Faults{}, Sabotage: FaultInjection{Rogue: swapsForever}}},

@@ -326,7 +326,7 @@ func refuseOneOf(letter string) FaultInjection {
 func forgetsReplies(p *process) {
 	for _, pod := range p.pods() {
 		if ours(pod) && p.calm && p.machine.Idle() {
-			p.machine.Write(p.clock.Now(), commit.Write{Condition: &commit.PodCondition{Pod: refOf(pod)}})
+			p.machine.Write(p.clock.Now(), &commit.PodCondition{Pod: refOf(pod)})
 			p.machine.Calls(p.clock.Now())
 			return
 		}
@@ -411,9 +411,9 @@ func writeAlways(p *process) {
 		group := p.group(name)
 		status := *group.Status.DeepCopy()
 		status.Members = int32(p.clock.Now().Unix() % int64(time.Hour/time.Second))
-		p.machine.Write(p.clock.Now(), commit.Write{Group: &commit.GroupStatus{
+		p.machine.Write(p.clock.Now(), &commit.GroupStatus{
 			Namespace: group.Namespace, Name: group.Name, UID: group.UID, Status: status,
-		}})
+		})
 	}
 }
 

@@ -45,24 +45,24 @@ func (j *invariantChecker) namesOnlyOwn(call commit.Call) {
 // messagesOf returns what a call tells users, and the namespace of the object that says so; empty for a Queue.
 func messagesOf(call commit.Call) (namespace string, messages []string) {
 	var conditions []metav1.Condition
-	switch write := call.Write; {
-	case write.Condition != nil:
-		return write.Condition.Pod.Namespace, []string{write.Condition.Condition.Message}
-	case write.Event != nil:
-		messages = append(messages, write.Event.Note)
-		if related := write.Event.Related; related != nil {
+	switch write := call.Write.(type) {
+	case *commit.PodCondition:
+		return write.Pod.Namespace, []string{write.Condition.Message}
+	case *commit.Event:
+		messages = append(messages, write.Note)
+		if related := write.Related; related != nil {
 			messages = append(messages, related.Namespace+"/"+related.Name)
 		}
-		return write.Event.Regarding.Namespace, messages
-	case write.Group != nil:
-		namespace, conditions = write.Group.Namespace, write.Group.Status.Conditions
-	case write.Foreign != nil:
-		if condition := write.Foreign.Condition; condition != nil {
+		return write.Regarding.Namespace, messages
+	case *commit.GroupStatus:
+		namespace, conditions = write.Namespace, write.Status.Conditions
+	case *commit.ForeignStatus:
+		if condition := write.Condition; condition != nil {
 			messages = append(messages, condition.Message)
 		}
-		return write.Foreign.Group.Namespace, messages
-	case write.Queue != nil:
-		conditions = write.Queue.Status.Conditions
+		return write.Group.Namespace, messages
+	case *commit.QueueStatus:
+		conditions = write.Status.Conditions
 	}
 	for _, condition := range conditions {
 		messages = append(messages, condition.Message)

@@ -35,15 +35,15 @@ func (s *server) serve(call commit.Call) error {
 	case commit.CallNominate:
 		return s.serveNomination(call)
 	case commit.CallSetCondition, commit.CallPodCondition:
-		return s.patchStatus(call, func(pod *corev1.Pod) { setCondition(pod, call.Write.Condition.Condition) })
+		return s.patchStatus(call, func(pod *corev1.Pod) { setCondition(pod, call.Write.(*commit.PodCondition).Condition) })
 	case commit.CallGroupStatus:
-		return s.serveGroupStatus(call.Write.Group)
+		return s.serveGroupStatus(call.Write.(*commit.GroupStatus))
 	case commit.CallForeignStatus:
-		return s.serveForeignStatus(call.Write.Foreign)
+		return s.serveForeignStatus(call.Write.(*commit.ForeignStatus))
 	case commit.CallQueueStatus:
-		return s.serveQueueStatus(call.Write.Queue)
+		return s.serveQueueStatus(call.Write.(*commit.QueueStatus))
 	case commit.CallEvent:
-		return s.serveEvent(call.Write.Event)
+		return s.serveEvent(call.Write.(*commit.Event))
 	}
 	return fmt.Errorf("the model has no %s", call.Kind)
 }
@@ -268,15 +268,15 @@ func notFound(resource, name string) error {
 
 // writesTo returns the UID of the object that a call changes.
 func writesTo(call commit.Call) types.UID {
-	switch {
-	case call.Write.Group != nil:
-		return call.Write.Group.UID
-	case call.Write.Foreign != nil:
-		return call.Write.Foreign.UID
-	case call.Write.Queue != nil:
-		return call.Write.Queue.UID
-	case call.Write.Event != nil:
-		return call.Write.Event.Regarding.UID
+	switch write := call.Write.(type) {
+	case *commit.GroupStatus:
+		return write.UID
+	case *commit.ForeignStatus:
+		return write.UID
+	case *commit.QueueStatus:
+		return write.UID
+	case *commit.Event:
+		return write.Regarding.UID
 	}
 	return call.Pod.UID
 }

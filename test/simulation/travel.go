@@ -130,16 +130,16 @@ func (p *process) handle(call commit.Call) error {
 
 // saying is what a call tells users.
 func saying(call commit.Call) string {
-	switch {
-	case call.Write.Condition != nil:
-		return fmt.Sprintf("%q", call.Write.Condition.Condition.Message)
-	case call.Write.Event != nil:
-		return fmt.Sprintf("%s %s %q", call.Write.Event.Regarding.Name, call.Write.Event.Reason, call.Write.Event.Note)
-	case call.Write.Queue != nil:
-		return fmt.Sprintf("%s %+v", call.Write.Queue.Name, call.Write.Queue.Status)
-	case call.Write.Group != nil:
-		text := fmt.Sprintf("%s %s", call.Write.Group.Name, call.Write.Group.Status.Phase)
-		for _, condition := range call.Write.Group.Status.Conditions {
+	switch write := call.Write.(type) {
+	case *commit.PodCondition:
+		return fmt.Sprintf("%q", write.Condition.Message)
+	case *commit.Event:
+		return fmt.Sprintf("%s %s %q", write.Regarding.Name, write.Reason, write.Note)
+	case *commit.QueueStatus:
+		return fmt.Sprintf("%s %+v", write.Name, write.Status)
+	case *commit.GroupStatus:
+		text := fmt.Sprintf("%s %s", write.Name, write.Status.Phase)
+		for _, condition := range write.Status.Conditions {
 			text += fmt.Sprintf(" %s=%s %q", condition.Type, condition.Status, condition.Message)
 		}
 		return text

@@ -144,11 +144,11 @@ func (s *server) Send(call commit.Call) {
 		s.pod(pod)
 	case commit.CallPodCondition:
 		pod := *s.pods[call.Pod.UID]
-		pod.Status.Conditions = []corev1.PodCondition{call.Write.Condition.Condition}
+		pod.Status.Conditions = []corev1.PodCondition{call.Write.(*commit.PodCondition).Condition}
 		s.pod(pod)
 	case commit.CallGroupStatus:
-		group := *s.groups[call.Write.Group.Name]
-		group.Status = call.Write.Group.Status
+		group := *s.groups[call.Write.(*commit.GroupStatus).Name]
+		group.Status = call.Write.(*commit.GroupStatus).Status
 		s.group(group)
 	case commit.CallEvict, commit.CallEvent:
 	}

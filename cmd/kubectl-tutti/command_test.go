@@ -166,7 +166,7 @@ func words(text string) []string {
 func TestStructuredOutputIsWhatItSays(t *testing.T) {
 	s := newServer(t)
 	s.objects["/apis/scheduling.tutti.dev/v1alpha1/namespaces/default/podgroups"] =
-		`{items: [{metadata: {name: train, namespace: default}, spec: {minMember: 2}, status: {smallestChange: free 2 gpu}}]}`
+		`{items: [{metadata: {name: train, namespace: default}, spec: {minMember: 2}, status: {queue: research}}]}`
 	s.objects["/api/v1/namespaces/default/pods"] = `{items: []}`
 	s.objects["/debug/cycles"] = `{total: 3, leading: true, cycles: [{number: 3, took: 1ms}]}`
 	s.objects["/debug/nodes"] = `{nodes: [{name: n1, idle: {cpu: "2"}}]}`
@@ -176,8 +176,8 @@ func TestStructuredOutputIsWhatItSays(t *testing.T) {
 		args []string
 		want string
 	}{
-		"why":         {[]string{"why", "train"}, "free 2 gpu"},
-		"status":      {[]string{"status"}, "free 2 gpu"},
+		"why":         {[]string{"why", "train"}, "research"},
+		"status":      {[]string{"status"}, "research"},
 		"cycle":       {append([]string{"cycle"}, endpoint...), "1ms"},
 		"nodes":       {append([]string{"nodes"}, endpoint...), "n1"},
 		"config show": {append([]string{"config", "show"}, endpoint...), "actions: allocate"},

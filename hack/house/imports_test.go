@@ -37,8 +37,6 @@ var rules = []rule{
 	{of: "pkg/model", ours: []string{"pkg/isolated"}},
 	{of: "pkg/framework", ours: []string{"pkg/model", "pkg/isolated", "pkg/argument", "apis/config"}},
 	{of: "pkg/topology", ours: []string{"pkg/model"}},
-	{of: "internal/advisor", ours: []string{"internal/suggest", "internal/placement", "internal/backoff", "internal/cluster", "pkg/framework", "pkg/model", "apis"}},
-	{of: "internal/suggest", ours: []string{"internal/placement", "pkg/framework", "pkg/model"}},
 	{of: "internal/placement", ours: []string{"pkg/framework", "pkg/model"}},
 	{of: "pkg/plugins/predicates", ours: []string{"pkg/framework", "pkg/model", "pkg/argument", "pkg/topology"}, kubernetes: true},
 	{of: "pkg/plugins/nodeorder", ours: []string{"pkg/framework", "pkg/model", "pkg/argument", "pkg/topology"}, kubernetes: true},

@@ -172,8 +172,8 @@ func decisions() []Metric {
 			Help: "Panics that were caught, by the plugin or action they came from; cluster is for objects that could not be read, " +
 				"the six after it for what the loop does beside sessions.",
 			Labels: []Label{{
-				Name: "where", Values: "a plugin, an action, engine, cluster, advice, inspection, outcomes, reports, reservations or starts",
-				Known: []string{"engine", "cluster", "advice", "inspection", "outcomes", "reports", "reservations", "starts"},
+				Name: "where", Values: "a plugin, an action, engine, cluster, inspection, outcomes, reports, reservations or starts",
+				Known: []string{"engine", "cluster", "inspection", "outcomes", "reports", "reservations", "starts"},
 			}},
 		},
 		{

@@ -64,8 +64,6 @@ type Source struct {
 	// Whole returns whether the group has had its minimum bound and has members left since, and what it was whole with; known is
 	// false where the status of the group says so itself.
 	Whole func(*model.Job) (started model.Minima, whole, known bool)
-	// Advice returns what would let a waiting job start, never changed; nil when nothing is known.
-	Advice func(*model.Job) *v1alpha1.Advice
 	// Standing returns in which domains the members of a job are that are bound and share one, and how many domains they would need
 	// at least, which costs a look at every node; nil where the level is not known. Nil says it of no job.
 	Standing func(*model.Job, *model.TopologyConstraint) (in Standing, least func() int)
@@ -154,10 +152,6 @@ func (r *Reporter) reportJob(job *model.Job, refusal *model.Refusal, now time.Ti
 		}
 	}
 	if refusal != nil {
-		advice := r.source.Advice(job)
-		if advice != nil && refusal.Code == model.GroupNotFound { // no status has a field for it
-			refusal = refusal.WithNote(advice.Message)
-		}
 		if !job.HasGroup && job.Warning != "" {
 			refusal = refusal.WithNote(job.Warning)
 		}
@@ -191,7 +185,7 @@ func (r *Reporter) reportGroup(job *model.Job, group *v1alpha1.PodGroup, refusal
 	if !known {
 		was = meta.IsStatusConditionTrue(current.Conditions, v1alpha1.ConditionScheduled)
 	}
-	wanted := groupStatus(job, group, current, was, refusal, r.source.Advice(job), r.evictionOf(groups.Stated(job), now), metav1.NewTime(now).Rfc3339Copy())
+	wanted := groupStatus(job, group, current, was, refusal, r.evictionOf(groups.Stated(job), now), metav1.NewTime(now).Rfc3339Copy())
 	groups.StartedMinima(&wanted, groups.Stated(job), &v1alpha1.PodGroup{Spec: group.Spec, Status: current}, started, r.source.List)
 	groups.SetReservation(&wanted, r.source.Reservation(job))
 	r.setTopology(&wanted, job, current)
@@ -323,8 +317,7 @@ func interval(current, wanted v1alpha1.PodGroupStatus) time.Duration {
 	if countsOf(current) != countsOf(wanted) || current.ObservedGeneration != wanted.ObservedGeneration {
 		return countInterval
 	}
-	another := current.Advice != nil && wanted.Advice != nil && !equality.Semantic.DeepEqual(current.Advice, wanted.Advice)
-	if !another && equality.Semantic.DeepEqual(current.Conditions, wanted.Conditions) &&
+	if equality.Semantic.DeepEqual(current.Conditions, wanted.Conditions) &&
 		equality.Semantic.DeepEqual(current.Reservation, wanted.Reservation) {
 		return countInterval
 	}

@@ -145,7 +145,7 @@ func TestFirstPanicCanBeAlertedTo(t *testing.T) {
 		}
 	}
 	names := w.loop.profile.Names()
-	others := []string{"engine", "cluster", partAdvice, partInspection, partOutcomes, partReports, partReservations, partStarts}
+	others := []string{"engine", "cluster", partInspection, partOutcomes, partReports, partReservations, partStarts}
 	if len(names) < 3 || values != len(names)+len(others) {
 		t.Errorf("%d counts of panics, want one for each of %v and %v", values, names, others)
 	}

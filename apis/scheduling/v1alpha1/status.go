@@ -166,9 +166,8 @@ type PodGroupStatus struct {
 	// +optional
 	ReservationGivenUp *metav1.Time `json:"reservationGivenUp,omitempty"`
 
-	// advice is the smallest known change that would let a waiting group start. It is not set when no small change is known,
-	// nor when the group does not wait. It is for people and for tools that show it: it is experimental, and no promise of a
-	// later start.
+	// advice is deprecated. Earlier versions wrote into it what would let a waiting group start. The scheduler does not write it,
+	// and empties it where an earlier version has left one.
 	// +optional
 	Advice *Advice `json:"advice,omitempty"`
 
@@ -226,7 +225,7 @@ type TopologyStatus struct {
 	Names []string `json:"names,omitempty"`
 }
 
-// Advice is what would let a waiting group start, tried with the scheduler's own engine on the cluster as it was.
+// Advice is what would let a waiting group start, as earlier versions of the scheduler have written it.
 type Advice struct {
 	// message says all of it in one line, such as "free 3 nvidia.com/gpu on node n7, or lower minMember from 3 to 2".
 	// +required

@@ -75,9 +75,8 @@ type PodGroupStatusApplyConfiguration struct {
 	// gets another one after the others that have waited long had theirs. It is not set otherwise, nor once the minimum is
 	// bound.
 	ReservationGivenUp *metav1.Time `json:"reservationGivenUp,omitempty"`
-	// advice is the smallest known change that would let a waiting group start. It is not set when no small change is known,
-	// nor when the group does not wait. It is for people and for tools that show it: it is experimental, and no promise of a
-	// later start.
+	// advice is deprecated. Earlier versions wrote into it what would let a waiting group start. The scheduler does not write it,
+	// and empties it where an earlier version has left one.
 	Advice *AdviceApplyConfiguration `json:"advice,omitempty"`
 	// smallestChange is the old form of advice.message. It is not written any more, and is removed in the next release.
 	SmallestChange *string `json:"smallestChange,omitempty"`

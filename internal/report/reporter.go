@@ -43,7 +43,9 @@ type Reporter struct {
 	// process has ended, or of which it does not know who did, with the last call of Report that met them.
 	evictions map[types.UID]eviction
 	ended     map[types.UID]int
-	source    Source
+	// removed are the groups of which an event said that a field is not read, with the last call of Report that met them.
+	removed map[types.UID]int
+	source  Source
 	// refused are the objects of which the API server refused a write, or that were to be deleted and are there, by UID.
 	refused *backoff.Backoff[types.UID]
 	// generation counts the calls of Report.
@@ -124,7 +126,7 @@ type sentCondition struct {
 func NewReporter(source Source) *Reporter {
 	return &Reporter{
 		groups: map[types.UID]sentStatus{}, pods: map[types.UID]sentCondition{}, repeats: map[types.UID]repeat{}, source: source,
-		evictions: map[types.UID]eviction{}, ended: map[types.UID]int{},
+		evictions: map[types.UID]eviction{}, ended: map[types.UID]int{}, removed: map[types.UID]int{},
 		budget: budget{most: mostRepeated}, urgent: budget{most: mostUrgent},
 		refused: backoff.New[types.UID](backoff.Policy{Min: 10 * time.Second, Max: 10 * time.Minute}),
 	}
@@ -149,6 +151,7 @@ func (r *Reporter) reportJob(job *model.Job, refusal *model.Refusal, now time.Ti
 	if job.HasGroup {
 		if group := r.source.Group(job.Key); group.DeletionTimestamp == nil {
 			r.reportGroup(job, group, refusal, now)
+			r.reportRemoved(job, group, now)
 		}
 	}
 	if refusal != nil {
@@ -156,6 +159,22 @@ func (r *Reporter) reportJob(job *model.Job, refusal *model.Refusal, now time.Ti
 			refusal = refusal.WithNote(job.Warning)
 		}
 		r.reportPods(job, refusal, now)
+	}
+}
+
+// reportRemoved says once, for as long as a group is there, which of its fields are not read.
+func (r *Reporter) reportRemoved(job *model.Job, group *v1alpha1.PodGroup, now time.Time) {
+	words := groups.Removed(group)
+	_, said := r.removed[group.UID]
+	switch {
+	case words == "":
+	case said:
+		r.removed[group.UID] = r.generation
+	default:
+		event := jobEvent(job, ReasonFieldRemoved, now)
+		event.Type, event.Action, event.Note = corev1.EventTypeWarning, "Reading", words
+		sent := func() { r.removed[group.UID] = r.generation }
+		r.write(budgeted{from: account{job.Key.Namespace, ofGroups}, writes: []commit.Write{{Event: event}}, sent: sent}, now, now)
 	}
 }
 
@@ -384,5 +403,6 @@ func (r *Reporter) prune() {
 		}
 	}
 	r.pruneEvictions()
+	maps.DeleteFunc(r.removed, func(_ types.UID, generation int) bool { return generation != r.generation })
 	maps.DeleteFunc(r.repeats, func(_ types.UID, next repeat) bool { return next.generation != r.generation })
 }

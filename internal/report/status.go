@@ -23,7 +23,7 @@ func groupStatus(
 ) v1alpha1.PodGroupStatus {
 	status := *current.DeepCopy()
 	status.WaitingSince = groups.WaitingSince(job, status.WaitingSince, refusal != nil, now)
-	status.Advice, status.SmallestChange = nil, "" // earlier versions wrote them
+	status.Advice = nil // earlier versions wrote it
 
 	job = groups.Stated(job)
 	status.OverrunSince = groups.OverrunSince(job, current.OverrunSince, now)

@@ -52,7 +52,7 @@ func TestTheConditionOfTheVersionBeforeIsRead(t *testing.T) {
 	w.node("n1", "8")
 	w.gang("mpi", 0, 2)
 	group := w.groups["mpi"].DeepCopy()
-	group.Status = v1alpha1.PodGroupStatus{Phase: v1alpha1.PodGroupDegraded, Members: 1, Placed: 1, SmallestChange: "create 1 pod", Conditions: []metav1.Condition{{
+	group.Status = v1alpha1.PodGroupStatus{Phase: v1alpha1.PodGroupDegraded, Members: 1, Placed: 1, Conditions: []metav1.Condition{{
 		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionTrue, Reason: "Degraded", Message: "below its minimum: needs 2, 1 bound",
 	}}}
 	w.group(group)
@@ -65,8 +65,8 @@ func TestTheConditionOfTheVersionBeforeIsRead(t *testing.T) {
 	}
 	w.expectCondition("mpi", v1alpha1.ConditionScheduled, "True", "Scheduled")
 	w.expectCondition("mpi", v1alpha1.ConditionDegraded, "True", "Degraded")
-	if status := w.groups["mpi"].Status; status.Phase != v1alpha1.PodGroupDegraded || status.SmallestChange != "" {
-		t.Errorf("phase %s, old advice %q", status.Phase, status.SmallestChange)
+	if status := w.groups["mpi"].Status; status.Phase != v1alpha1.PodGroupDegraded {
+		t.Errorf("phase %s", status.Phase)
 	}
 }
 

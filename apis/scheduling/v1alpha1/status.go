@@ -171,11 +171,6 @@ type PodGroupStatus struct {
 	// +optional
 	Advice *Advice `json:"advice,omitempty"`
 
-	// smallestChange is the old form of advice.message. It is not written any more, and is removed in the next release.
-	// +optional
-	// +kubebuilder:validation:MaxLength=2048
-	SmallestChange string `json:"smallestChange,omitempty"`
-
 	// conditions explain the phase. Scheduled says whether the gang has been started, and if not, why. Degraded says that it was
 	// started, and has fewer members than its minimum now. Reserved says that capacity is reserved for it. Evicted says that members
 	// were evicted and the minimum has not been bound since; its reason is ByPriority, ByShare, ByGuarantee or ByUser. The last three

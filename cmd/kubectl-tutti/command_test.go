@@ -211,7 +211,7 @@ func words(text string) []string {
 func TestStructuredOutputIsWhatItSays(t *testing.T) {
 	s := newServer(t)
 	s.objects["/apis/scheduling.tutti.dev/v1alpha1/namespaces/default/podgroups"] =
-		`{items: [{metadata: {name: train, namespace: default}, spec: {minMember: 2}, status: {smallestChange: free 2 gpu}}]}`
+		`{items: [{metadata: {name: train, namespace: default}, spec: {minMember: 2}, status: {queue: research}}]}`
 	s.objects["/api/v1/namespaces/default/pods"] = `{items: []}`
 	s.objects["/debug/cycles"] = `{kind: CycleList, total: 3, leading: true, items: [{metadata: {name: "3"}, took: 1ms}]}`
 	s.objects["/debug/nodes"] = `{kind: NodeList, items: [{metadata: {name: n1}, idle: {cpu: "2"}}]}`
@@ -221,8 +221,8 @@ func TestStructuredOutputIsWhatItSays(t *testing.T) {
 		args []string
 		want string
 	}{
-		"why":        {[]string{"why", "train"}, "free 2 gpu"},
-		"status":     {[]string{"status"}, "free 2 gpu"},
+		"why":        {[]string{"why", "train"}, "research"},
+		"status":     {[]string{"status"}, "research"},
 		"get cycles": {append([]string{"get", "cycles"}, endpoint...), "1ms"},
 		"get nodes":  {append([]string{"get", "nodes"}, endpoint...), "n1"},
 		"get config": {append([]string{"get", "config"}, endpoint...), "actions: allocate"},

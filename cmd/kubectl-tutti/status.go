@@ -155,7 +155,7 @@ func (look *statusView) header() []string {
 		header = append([]string{"NAMESPACE"}, header...)
 	}
 	if look.wide {
-		header = append(header, "QUEUE", "TOPOLOGY", "SMALLEST CHANGE", "MESSAGE")
+		header = append(header, "QUEUE", "TOPOLOGY", "MESSAGE")
 	}
 	return header
 }
@@ -206,7 +206,7 @@ func (look *statusView) row(job *diagnose.Job) []printer.Cell {
 	}
 	if look.wide {
 		places := strings.Join(diagnose.Places(job.Topology), "; ")
-		row = append(row, printer.Cells(cmp.Or(job.Queue, "-"), cmp.Or(places, "-"), cmp.Or(job.SmallestChange, "-"), cmp.Or(job.Message, "-"))...)
+		row = append(row, printer.Cells(cmp.Or(job.Queue, "-"), cmp.Or(places, "-"), cmp.Or(job.Message, "-"))...)
 	}
 	return row
 }

@@ -133,7 +133,7 @@ func changes(shown map[string]diagnose.Job, jobs []diagnose.Job) (changed []diag
 		}
 		job := shown[key]
 		job.Phase, job.Members, job.Bound, job.Running, job.Reason, job.WaitingSince = "Gone", 0, 0, 0, "", nil
-		job.Message, job.SmallestChange, job.Advice = "", "", nil
+		job.Message = ""
 		if job.Kind == "Pod" { // only those are watched that have no node
 			job.Phase = "Bound or gone"
 		}

@@ -27,10 +27,9 @@ func newWhy(a *clientFlags) *cobra.Command {
 	var verbose, all bool
 	command := &cobra.Command{
 		Use:   "why NAME | KIND/NAME | --all",
-		Short: "Say why a job waits, and what would let it start",
-		Long: `Says why a PodGroup, a pod, or what an operator has made of an object waits: what the scheduler found when it looked at it last, with numbers; the smallest change
-that would let it start; its members, and which of them are missing, gated or have failed; since when it waits; and what capacity is
-kept for it. Where there are Queues, and the scheduler may be asked (see "kubectl tutti --help"), it says where the job is in the order of
+		Short: "Say why a job waits",
+		Long: `Says why a PodGroup, a pod, or what an operator has made of an object waits: what the scheduler found when it looked at it last, with numbers;
+its members, and which of them are missing, gated or have failed; since when it waits; and what capacity is kept for it. Where there are Queues, and the scheduler may be asked (see "kubectl tutti --help"), it says where the job is in the order of
 its queue, and the queue among those beside it. A source of groups that the scheduler's configuration turns off is named, too.
 
 NAME is the name of a PodGroup, or of a group without an object, else of a pod; podgroup/NAME and pod/NAME say which of the two. With
@@ -50,7 +49,7 @@ job is its reason. "engine" is no action: a panic has ended the cycle before the
   kubectl tutti why leaderworkersets.leaderworkerset.x-k8s.io/serve
   kubectl tutti why --all
   kubectl tutti why train -v
-  kubectl tutti why train -o json | jq -r .smallestChange`,
+  kubectl tutti why train -o json | jq -r .reason`,
 		Args:              func(command *cobra.Command, args []string) error { return whyArguments(command, args, all) },
 		ValidArgsFunction: a.completeGroups,
 		RunE: func(command *cobra.Command, args []string) error {

@@ -23,7 +23,7 @@ type mode struct {
 var (
 	engine   = []string{"pkg/framework", "pkg/engine"}
 	accounts = []string{"pkg/model"}
-	askers   = []string{"pkg/framework", "pkg/engine", "pkg/place", "pkg/victims", "pkg/actions", "internal/suggest"}
+	askers   = []string{"pkg/framework", "pkg/engine", "pkg/place", "pkg/victims", "pkg/actions"}
 )
 
 // modes are those that there are. One that is set nowhere leaves the table.

@@ -27,7 +27,7 @@ gotest:
 # tests that do start goroutines run with it.
 SERIAL := /test/scenario /test/simulation /pkg/actions/allocate /pkg/actions/backfill /pkg/actions/preempt /pkg/actions/reclaim \
 	/pkg/plugins/isolcpu /pkg/plugins/nodeorder /pkg/plugins/predicates /pkg/topology /hack/house
-CONCURRENT := TestAdviceIsFoundBesideTheLoop TestSameSeedSameTrace
+CONCURRENT := TestSameSeedSameTrace
 
 # The same holds for the longest tests of packages that have goroutines elsewhere.
 LASTING := TestAThousandPanicsDelayNoOtherJobByMoreThanTwoSeconds TestAnUnknownEndCostsLittleAtRest TestMemoryIsBounded \

@@ -24,5 +24,4 @@
 //	unreadable.go                                    a panic over one object
 //	conflicts.go                                     bound pods with isolated CPUs that they should not have
 //	view.go, viewnode.go, viewcheck.go               the snapshot as kube-scheduler's plugins read it
-//	copy.go                                          a copy of the snapshot for questions beside the loop
 package cluster

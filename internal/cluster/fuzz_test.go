@@ -22,7 +22,7 @@ func FuzzLeasesAndBudgets(f *testing.F) {
 	f.Add([]byte(`{}`), []byte(`{}`), []byte(`{}`), int64(0))
 	f.Add([]byte(`{"spec": {"renewTime": "2026-01-05T08:00:00.000000Z", "leaseDurationSeconds": 40}}`),
 		[]byte(`{"spec": {"minAvailable": "50%", "selector": {"matchLabels": {"app": "x"}}}, "status": {"disruptionsAllowed": 1}}`),
-		[]byte(`{"spec": {"minMember": 1, "onMemberLoss": "Restart", "memberLossTimeoutSeconds": 9223372036854775807}, "status": {"degradedSince": "2026-01-05T08:00:00Z"}}`), int64(39))
+		[]byte(`{"spec": {"minMember": 1, "memberLoss": {"policy": "Restart", "timeoutSeconds": 9223372036854775807}}, "status": {"degradedSince": "2026-01-05T08:00:00Z"}}`), int64(39))
 	f.Add([]byte(`{"metadata": {"resourceVersion": "x"}, "spec": {"renewTime": "0001-01-01T00:00:00Z", "leaseDurationSeconds": -2147483648}}`),
 		[]byte(`{"metadata": {"generation": 9}, "spec": {"selector": {"matchExpressions": [{"key": "a b", "operator": "Sometimes", "values": ["x"]}]}},
 		"status": {"observedGeneration": 8, "disruptionsAllowed": -5}}`),

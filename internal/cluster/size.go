@@ -218,6 +218,7 @@ func stripGroup(group *v1alpha1.PodGroup) *v1alpha1.PodGroup {
 			kept.Spec.Queue = group.Spec.Queue
 		}
 	}
+	groups.MarkRemoved(kept, group)
 	return kept
 }
 
@@ -227,7 +228,7 @@ const maxReservedNodes = 4096
 // essentialStatus is a status without its texts.
 func essentialStatus(status *v1alpha1.PodGroupStatus) v1alpha1.PodGroupStatus {
 	kept := *status
-	kept.Advice, kept.SmallestChange, kept.Conditions = nil, "", nil
+	kept.Advice, kept.Conditions = nil, nil
 	for _, c := range status.Conditions[:min(len(status.Conditions), maxNames)] {
 		if len(c.Type)+len(c.Reason) < maxKept/maxNames {
 			c.Message = ""

@@ -58,9 +58,7 @@ type Report struct {
 // Options are what a Watcher needs.
 type Options struct {
 	Catalogue *framework.Registry
-	// Replica makes the plugins of framework.Profile.Replica; nil makes none.
-	Replica *framework.Registry
-	Clock   clock.WithTicker
+	Clock     clock.WithTicker
 	// Client reads the ConfigMap, and writes events about it; it may be nil for another source.
 	Client kubernetes.Interface
 	// OnActive is called with each profile but the first before the loop has it, on the loop's goroutine; nil for no call.
@@ -289,9 +287,6 @@ func (l *Watcher) build(source Source, version Version) (profile *framework.Prof
 	profile, warnings, err := l.options.Catalogue.Read(source.file(), []byte(version.Text))
 	for _, warning := range warnings {
 		l.log.Info("Configuration", "warning", warning.String())
-	}
-	if err == nil && l.options.Replica != nil {
-		profile.Replica, _, err = l.options.Replica.Read(source.file(), []byte(version.Text))
 	}
 	return profile, err
 }

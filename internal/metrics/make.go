@@ -19,7 +19,7 @@ func Find(name Name) (Metric, bool) {
 // NewCounter makes a counter of the table, at zero for the known values, and for a counter without labels.
 func NewCounter(name Name) *prometheus.CounterVec {
 	row, _ := Find(name)
-	counter := prometheus.NewCounterVec(prometheus.CounterOpts{Name: string(name), Help: row.help()}, row.labels())
+	counter := prometheus.NewCounterVec(prometheus.CounterOpts{Name: string(name), Help: row.Help}, row.labels())
 	switch len(row.Labels) {
 	case 0:
 		counter.WithLabelValues()
@@ -34,21 +34,13 @@ func NewCounter(name Name) *prometheus.CounterVec {
 // NewGauge makes a gauge of the table.
 func NewGauge(name Name) *prometheus.GaugeVec {
 	row, _ := Find(name)
-	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: string(name), Help: row.help()}, row.labels())
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: string(name), Help: row.Help}, row.labels())
 }
 
 // NewHistogram makes a histogram of the table.
 func NewHistogram(name Name) *prometheus.HistogramVec {
 	row, _ := Find(name)
-	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: string(name), Help: row.help(), Buckets: row.Buckets}, row.labels())
-}
-
-// help is Help, and for an alias the name of the metric.
-func (m *Metric) help() string {
-	if m.Of != "" {
-		return m.Help + " kube-batch's name; see " + string(m.Of) + "."
-	}
-	return m.Help
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: string(name), Help: row.Help, Buckets: row.Buckets}, row.labels())
 }
 
 // labels are the names of the labels.

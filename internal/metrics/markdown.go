@@ -24,29 +24,21 @@ which are counted when they are scraped.
 Of the libraries they serve ` + "`go_*` and `process_*`" + ` too, the scheduler also ` + "`rest_client_*`" + `: its requests to the API server
 by method, host and code.
 `)
-	section(&b, "The scheduler", "", func(m *Metric) bool { return m.Program == Scheduler && m.Of == "" })
-	section(&b, "Under kube-batch's names", `
-For dashboards made for kube-batch or Volcano. They say what those above say; units and buckets are as the names promise. What
-kube-batch labels with the names of jobs is left out.
-`, func(m *Metric) bool { return m.Of != "" })
-	section(&b, "The agent on nodes with isolated CPUs", "", func(m *Metric) bool { return m.Program == Agent })
+	section(&b, "The scheduler", Scheduler)
+	section(&b, "The agent on nodes with isolated CPUs", Agent)
 	return b.String()
 }
 
-func section(b *strings.Builder, title, text string, belongs func(*Metric) bool) {
-	fmt.Fprintf(b, "\n## %s\n%s\n| name | | labels | |\n|---|---|---|---|\n", title, text)
+func section(b *strings.Builder, title string, of Program) {
+	fmt.Fprintf(b, "\n## %s\n\n| name | | labels | |\n|---|---|---|---|\n", title)
 	for _, m := range Table() {
-		if !belongs(&m) {
+		if m.Program != of {
 			continue
 		}
 		labels := make([]string, len(m.Labels))
 		for i, label := range m.Labels {
 			labels[i] = fmt.Sprintf("`%s`: %s", label.Name, label.Values)
 		}
-		says := m.Help
-		if m.Of != "" {
-			says += fmt.Sprintf(" See `%s`.", m.Of)
-		}
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", m.Name, m.Kind, strings.Join(labels, "; "), says)
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", m.Name, m.Kind, strings.Join(labels, "; "), m.Help)
 	}
 }

@@ -41,17 +41,6 @@ const (
 	ConfigurationVersions Name = "tutti_configuration_versions_total"
 )
 
-// The metrics under the names of kube-batch and Volcano, for existing dashboards.
-const (
-	OldCycleMilliseconds  Name = "volcano_e2e_scheduling_latency_milliseconds"
-	OldActionMicroseconds Name = "volcano_action_scheduling_latency_microseconds"
-	OldTaskMicroseconds   Name = "volcano_task_scheduling_latency_microseconds"
-	OldAttempts           Name = "volcano_schedule_attempts_total"
-	OldPreemptions        Name = "volcano_total_preemption_attempts"
-	OldVictims            Name = "volcano_pod_preemption_victims"
-	OldWaitingJobs        Name = "volcano_unschedule_job_count"
-)
-
 // The metrics of the agent on nodes with isolated CPUs.
 const (
 	AgentRefused        Name = "isolcpu_refused_total"
@@ -98,13 +87,11 @@ type Metric struct {
 	Labels []Label
 	// Buckets are the upper bounds of a histogram.
 	Buckets []float64
-	// Of is the metric with the same value under its own name; empty but for kube-batch's.
-	Of Name
 }
 
 // Table returns all metrics, those of one program together.
 func Table() []Metric {
-	return slices.Concat(loop(), steps(), state(), queues(), topologies(), decisions(), starts(), calls(), configuration(), old(), agent())
+	return slices.Concat(loop(), steps(), state(), queues(), topologies(), decisions(), starts(), calls(), configuration(), agent())
 }
 
 // loop are the scheduler's metrics of durations.
@@ -172,8 +159,8 @@ func decisions() []Metric {
 			Help: "Panics that were caught, by the plugin or action they came from; cluster is for objects that could not be read, " +
 				"the six after it for what the loop does beside sessions.",
 			Labels: []Label{{
-				Name: "where", Values: "a plugin, an action, engine, cluster, advice, inspection, outcomes, reports, reservations or starts",
-				Known: []string{"engine", "cluster", "advice", "inspection", "outcomes", "reports", "reservations", "starts"},
+				Name: "where", Values: "a plugin, an action, engine, cluster, inspection, outcomes, reports, reservations or starts",
+				Known: []string{"engine", "cluster", "inspection", "outcomes", "reports", "reservations", "starts"},
 			}},
 		},
 		{
@@ -233,39 +220,6 @@ func configuration() []Metric {
 			Name: ConfigurationVersions, Kind: Counter, Program: Scheduler,
 			Help:   "Versions of the configuration, the first included, by what became of them.",
 			Labels: []Label{{Name: "outcome", Values: "active, refused", Known: []string{"active", "refused"}}},
-		},
-	}
-}
-
-// old are the metrics under kube-batch's names.
-func old() []Metric {
-	return []Metric{
-		{
-			Name: OldCycleMilliseconds, Kind: Histogram, Program: Scheduler, Buckets: prometheus.ExponentialBuckets(1, 2, 14),
-			Help: "How long a scheduling cycle took.", Of: CycleSeconds,
-		},
-		{
-			Name: OldActionMicroseconds, Kind: Histogram, Program: Scheduler, Buckets: prometheus.ExponentialBuckets(10, 2, 20),
-			Help: "How long an action took in a cycle.", Of: ActionSeconds,
-			Labels: []Label{{Name: "action", Values: "an action of the configuration: allocate, backfill, reclaim, preempt"}},
-		},
-		{
-			Name: OldTaskMicroseconds, Kind: Histogram, Program: Scheduler, Buckets: prometheus.ExponentialBuckets(1000, 4, 14),
-			Help: "How long a pod has waited when it was bound, from its creation.", Of: PodWaitSeconds,
-		},
-		{
-			Name: OldAttempts, Kind: Counter, Program: Scheduler,
-			Help: "Pods that were bound, or whose bind failed, and jobs that were refused.", Of: Outcomes,
-			Labels: []Label{{Name: "result", Values: "scheduled, error, unschedulable", Known: []string{"scheduled", "error", "unschedulable"}}},
-		},
-		{
-			Name: OldPreemptions, Kind: Counter, Program: Scheduler, Help: "Decisions to evict pods for a job.", Of: Decisions,
-		},
-		{
-			Name: OldVictims, Kind: Gauge, Program: Scheduler, Help: "Pods that the last such decision evicts.", Of: Decisions,
-		},
-		{
-			Name: OldWaitingJobs, Kind: Gauge, Program: Scheduler, Help: "Jobs that the last cycle refused.", Of: WaitingJobs,
 		},
 	}
 }

@@ -37,7 +37,6 @@ func newDesk() *desk {
 		Group:       func(key model.JobKey) *v1alpha1.PodGroup { return d.groups[key] },
 		Reservation: func(*model.Job) *v1alpha1.Reservation { return nil },
 		Whole:       func(*model.Job) (started model.Minima, whole, known bool) { return },
-		Advice:      func(*model.Job) *v1alpha1.Advice { return nil },
 	})
 	return d
 }

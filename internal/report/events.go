@@ -30,6 +30,7 @@ const (
 	ReasonRestarted     = "Restarted"
 	ReasonConflict      = "IsolatedCPUConflict"
 	ReasonConflictEnded = "IsolatedCPUConflictEnded"
+	ReasonFieldRemoved  = "FieldRemoved"
 )
 
 // Bound is the event of a pod that was bound. That of a pod which is in no group has the warning about its job, which no

@@ -43,7 +43,9 @@ type Reporter struct {
 	// process has ended, or of which it does not know who did, with the last call of Report that met them.
 	evictions map[types.UID]eviction
 	ended     map[types.UID]int
-	source    Source
+	// removed are the groups of which an event said that a field is not read, with the last call of Report that met them.
+	removed map[types.UID]int
+	source  Source
 	// refused are the objects of which the API server refused a write, or that were to be deleted and are there, by UID.
 	refused *backoff.Backoff[types.UID]
 	// generation counts the calls of Report.
@@ -64,8 +66,6 @@ type Source struct {
 	// Whole returns whether the group has had its minimum bound and has members left since, and what it was whole with; known is
 	// false where the status of the group says so itself.
 	Whole func(*model.Job) (started model.Minima, whole, known bool)
-	// Advice returns what would let a waiting job start, never changed; nil when nothing is known.
-	Advice func(*model.Job) *v1alpha1.Advice
 	// Standing returns in which domains the members of a job are that are bound and share one, and how many domains they would need
 	// at least, which costs a look at every node; nil where the level is not known. Nil says it of no job.
 	Standing func(*model.Job, *model.TopologyConstraint) (in Standing, least func() int)
@@ -126,7 +126,7 @@ type sentCondition struct {
 func NewReporter(source Source) *Reporter {
 	return &Reporter{
 		groups: map[types.UID]sentStatus{}, pods: map[types.UID]sentCondition{}, repeats: map[types.UID]repeat{}, source: source,
-		evictions: map[types.UID]eviction{}, ended: map[types.UID]int{},
+		evictions: map[types.UID]eviction{}, ended: map[types.UID]int{}, removed: map[types.UID]int{},
 		budget: budget{most: mostRepeated}, urgent: budget{most: mostUrgent},
 		refused: backoff.New[types.UID](backoff.Policy{Min: 10 * time.Second, Max: 10 * time.Minute}),
 	}
@@ -151,17 +151,30 @@ func (r *Reporter) reportJob(job *model.Job, refusal *model.Refusal, now time.Ti
 	if job.HasGroup {
 		if group := r.source.Group(job.Key); group.DeletionTimestamp == nil {
 			r.reportGroup(job, group, refusal, now)
+			r.reportRemoved(job, group, now)
 		}
 	}
 	if refusal != nil {
-		advice := r.source.Advice(job)
-		if advice != nil && refusal.Code == model.GroupNotFound { // no status has a field for it
-			refusal = refusal.WithNote(advice.Message)
-		}
 		if !job.HasGroup && job.Warning != "" {
 			refusal = refusal.WithNote(job.Warning)
 		}
 		r.reportPods(job, refusal, now)
+	}
+}
+
+// reportRemoved says once, for as long as a group is there, which of its fields are not read.
+func (r *Reporter) reportRemoved(job *model.Job, group *v1alpha1.PodGroup, now time.Time) {
+	words := groups.Removed(group)
+	_, said := r.removed[group.UID]
+	switch {
+	case words == "":
+	case said:
+		r.removed[group.UID] = r.generation
+	default:
+		event := jobEvent(job, ReasonFieldRemoved, now)
+		event.Type, event.Action, event.Note = corev1.EventTypeWarning, "Reading", words
+		sent := func() { r.removed[group.UID] = r.generation }
+		r.write(budgeted{from: account{job.Key.Namespace, ofGroups}, writes: []commit.Write{event}, sent: sent}, now, now)
 	}
 }
 
@@ -191,7 +204,7 @@ func (r *Reporter) reportGroup(job *model.Job, group *v1alpha1.PodGroup, refusal
 	if !known {
 		was = meta.IsStatusConditionTrue(current.Conditions, v1alpha1.ConditionScheduled)
 	}
-	wanted := groupStatus(job, group, current, was, refusal, r.source.Advice(job), r.evictionOf(groups.Stated(job), now), metav1.NewTime(now).Rfc3339Copy())
+	wanted := groupStatus(job, group, current, was, refusal, r.evictionOf(groups.Stated(job), now), metav1.NewTime(now).Rfc3339Copy())
 	groups.StartedMinima(&wanted, groups.Stated(job), &v1alpha1.PodGroup{Spec: group.Spec, Status: current}, started, r.source.List)
 	groups.SetReservation(&wanted, r.source.Reservation(job))
 	r.setTopology(&wanted, job, current)
@@ -323,8 +336,7 @@ func interval(current, wanted v1alpha1.PodGroupStatus) time.Duration {
 	if countsOf(current) != countsOf(wanted) || current.ObservedGeneration != wanted.ObservedGeneration {
 		return countInterval
 	}
-	another := current.Advice != nil && wanted.Advice != nil && !equality.Semantic.DeepEqual(current.Advice, wanted.Advice)
-	if !another && equality.Semantic.DeepEqual(current.Conditions, wanted.Conditions) &&
+	if equality.Semantic.DeepEqual(current.Conditions, wanted.Conditions) &&
 		equality.Semantic.DeepEqual(current.Reservation, wanted.Reservation) {
 		return countInterval
 	}
@@ -391,5 +403,6 @@ func (r *Reporter) prune() {
 		}
 	}
 	r.pruneEvictions()
+	maps.DeleteFunc(r.removed, func(_ types.UID, generation int) bool { return generation != r.generation })
 	maps.DeleteFunc(r.repeats, func(_ types.UID, next repeat) bool { return next.generation != r.generation })
 }

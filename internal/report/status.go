@@ -15,18 +15,15 @@ import (
 )
 
 // groupStatus returns the status a job's PodGroup is to have: a function of the live job, of why it waits (nil when it was not
-// refused) and what would let it start, of its PodGroup and the status it has, or was sent, of whether it was whole: had its
-// minimum bound, and has had members left since; and of the last eviction of its members, nil when none is known.
+// refused), of its PodGroup and the status it has, or was sent, of whether it was whole: had its minimum bound, and has had
+// members left since; and of the last eviction of its members, nil when none is known.
 func groupStatus(
 	job *model.Job, group *v1alpha1.PodGroup, current v1alpha1.PodGroupStatus, wasWhole bool, refusal *model.Refusal,
-	advice *v1alpha1.Advice, last *eviction, now metav1.Time,
+	last *eviction, now metav1.Time,
 ) v1alpha1.PodGroupStatus {
 	status := *current.DeepCopy()
 	status.WaitingSince = groups.WaitingSince(job, status.WaitingSince, refusal != nil, now)
-	status.Advice, status.SmallestChange = nil, "" // the second is of an earlier version
-	if refusal != nil && job.FirstUnmetMinimum((*model.Task).IsBound) != nil {
-		status.Advice = advice.DeepCopy()
-	}
+	status.Advice = nil // earlier versions wrote it
 
 	job = groups.Stated(job)
 	status.OverrunSince = groups.OverrunSince(job, current.OverrunSince, now)
@@ -50,7 +47,7 @@ func groupStatus(
 	setEvicted(&status, job, last, group.Generation, now)
 	condition := scheduledCondition(job, refusal, wasWhole)
 	if evicted := evictedCondition(&status, job, refusal); evicted != nil && (condition == nil || condition.Status == metav1.ConditionFalse) {
-		condition, status.Advice = evicted, nil
+		condition = evicted
 	}
 	if condition == nil && !wasWhole && meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionScheduled) {
 		condition = &metav1.Condition{

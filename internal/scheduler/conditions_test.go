@@ -52,7 +52,7 @@ func TestTheConditionOfTheVersionBeforeIsRead(t *testing.T) {
 	w.node("n1", "8")
 	w.gang("mpi", 0, 2)
 	group := w.groups["mpi"].DeepCopy()
-	group.Status = v1alpha1.PodGroupStatus{Phase: v1alpha1.PodGroupDegraded, Members: 1, Placed: 1, SmallestChange: "create 1 pod", Conditions: []metav1.Condition{{
+	group.Status = v1alpha1.PodGroupStatus{Phase: v1alpha1.PodGroupDegraded, Members: 1, Placed: 1, Conditions: []metav1.Condition{{
 		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionTrue, Reason: "Degraded", Message: "below its minimum: needs 2, 1 bound",
 	}}}
 	w.group(group)
@@ -65,8 +65,37 @@ func TestTheConditionOfTheVersionBeforeIsRead(t *testing.T) {
 	}
 	w.expectCondition("mpi", v1alpha1.ConditionScheduled, "True", "Scheduled")
 	w.expectCondition("mpi", v1alpha1.ConditionDegraded, "True", "Degraded")
-	if status := w.groups["mpi"].Status; status.Phase != v1alpha1.PodGroupDegraded || status.SmallestChange != "" {
-		t.Errorf("phase %s, old advice %q", status.Phase, status.SmallestChange)
+	if status := w.groups["mpi"].Status; status.Phase != v1alpha1.PodGroupDegraded {
+		t.Errorf("phase %s", status.Phase)
+	}
+}
+
+// TestAdviceOfAnEarlierVersionIsEmptiedOnce, of a gang that waits and of one that runs, and never written.
+func TestAdviceOfAnEarlierVersionIsEmptiedOnce(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "4")
+	w.gang("runs", 2, 2)
+	w.gang("waits", 3, 3)
+	w.play(t.Context(), time.Minute)
+	w.expectCondition("waits", v1alpha1.ConditionScheduled, "False", "InsufficientResources")
+	for _, name := range []string{"runs", "waits"} {
+		group := w.groups[name].DeepCopy()
+		if group.Status.Advice != nil {
+			t.Fatalf("%s has %+v", name, group.Status.Advice)
+		}
+		group.Status.Advice = &v1alpha1.Advice{Message: "add 1 node with 1 cpu", Alternatives: []v1alpha1.Suggestion{{
+			Changes: []v1alpha1.Change{{Kind: v1alpha1.AddNodes, Message: "add 1 node with 1 cpu", Count: 1}},
+		}}}
+		w.group(group)
+	}
+	w.restart()
+	if counts := kinds(w.play(t.Context(), 10*time.Minute)); counts[commit.CallGroupStatus] != 2 {
+		t.Errorf("%d statuses are written, want one of each group", counts[commit.CallGroupStatus])
+	}
+	for _, name := range []string{"runs", "waits"} {
+		if advice := w.groups[name].Status.Advice; advice != nil {
+			t.Errorf("%s has still %+v", name, advice)
+		}
 	}
 }
 

@@ -7,7 +7,7 @@
 // One goroutine, the one that calls Run, owns the state, the session, the commit machine and the reporter. Informers, workers
 // and the election only put something into the Mailbox. The package has no policy: what to decide is in the actions and
 // plugins, how to carry it out in internal/commit, what to delay in internal/backoff, when a start is over in
-// internal/lifecycle, what to write about it in internal/report, and what would let a waiting job start in internal/advisor.
+// internal/lifecycle, and what to write about it in internal/report.
 //
 // The files, in reading order:
 //
@@ -17,7 +17,6 @@
 //	pause.go, trace.go          what is held back while the scheduler is paused; the log of decisions
 //	outcomes.go, uncertain.go   what became of calls
 //	gangs.go, conflicts.go      starts that are completed or undone; pods with the wrong CPUs
-//	advice.go                   what would let waiting jobs start
 //	standing.go                 in which domains members are
 //	panics.go                   a panic in a cycle or a step
 //	progress.go, survey.go      whether the loop goes on, and what metrics count of the cluster

@@ -88,9 +88,6 @@ func (s *Scheduler) nextWake() (time.Time, bool) {
 	if !s.cycle.insideBurst {
 		timers = append(timers, s.reports.next)
 	}
-	if !s.last.changed {
-		timers = append(timers, s.advice.next)
-	}
 	for _, next := range timers {
 		if when, ok := next(); ok {
 			first.atMost(when)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/report"
 )
@@ -21,9 +22,9 @@ func lossy(t *testing.T, policy v1alpha1.MemberLossPolicy, seconds int64) *world
 	w.node("n1", "3")
 	w.gang("mpi", 3, 3)
 	group := w.groups["mpi"].DeepCopy()
-	group.Spec.OnMemberLoss = policy
+	group.Spec.MemberLoss = &v1alpha1.MemberLoss{Policy: policy}
 	if seconds > 0 {
-		group.Spec.MemberLossTimeoutSeconds = &seconds
+		group.Spec.MemberLoss.TimeoutSeconds = &seconds
 	}
 	w.group(group)
 	w.play(t.Context(), 2*time.Second)
@@ -31,6 +32,34 @@ func lossy(t *testing.T, policy v1alpha1.MemberLossPolicy, seconds int64) *world
 		t.Fatalf("condition %+v", c)
 	}
 	return w
+}
+
+// TestAFieldThatIsNotReadIsSaidOnce: a gang that was written for an earlier version, which would have restarted it, waits for its
+// members, and one event says so. It says nothing of a gang that has what takes the place of the field.
+func TestAFieldThatIsNotReadIsSaidOnce(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "5")
+	w.gang("old", 3, 3)
+	w.gang("new", 2, 2)
+	for name, loss := range map[string]*v1alpha1.MemberLoss{"old": nil, "new": {Policy: v1alpha1.MemberLossWait}} {
+		group := w.groups[name].DeepCopy()
+		group.Spec.MemberLoss = loss
+		group.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:onMemberLoss":{}}}`)}}
+		groups.MarkRemoved(group, group)
+		w.group(group)
+	}
+	calls := w.play(t.Context(), time.Minute)
+	w.gone("old-0")
+	calls = append(calls, w.play(t.Context(), 10*time.Minute)...)
+	if deleted := sent(calls, commit.CallDeleteStarted); len(deleted) > 0 {
+		t.Errorf("deleted %q", deleted)
+	}
+	for name, want := range map[string]int{"old": 1, "new": 0} {
+		said := slices.DeleteFunc(notes(calls, name), func(note string) bool { return !strings.HasPrefix(note, "Warning FieldRemoved: spec.onMemberLoss") })
+		if len(said) != want {
+			t.Errorf("%s: said %q, want %d", name, said, want)
+		}
+	}
 }
 
 func TestGangThatWaitsForMembersIsLeftAlone(t *testing.T) {

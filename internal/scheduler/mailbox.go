@@ -3,7 +3,6 @@ package scheduler
 import (
 	"sync"
 
-	"github.com/tutti-sched/tutti/internal/advisor"
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/debugapi"
@@ -29,9 +28,7 @@ type inbox struct {
 	profiles []func() *framework.Profile
 	// inspections are requests to read the snapshot between two cycles.
 	inspections []debugapi.Inspection
-	// advice has what rounds of questions about waiting jobs have found out.
-	advice []*advisor.Answers
-	lead   bool
+	lead        bool
 }
 
 // NewMailbox returns an empty mailbox.
@@ -63,11 +60,6 @@ func (m *Mailbox) Lead() {
 // is the profile from then on. With nil nothing changes. Those that are delivered together are called in their order.
 func (m *Mailbox) Reconfigure(next func() *framework.Profile) {
 	m.put(func(l *inbox) { l.profiles = append(l.profiles, next) })
-}
-
-// advise delivers the answers of a round of questions.
-func (m *Mailbox) advise(answers *advisor.Answers) {
-	m.put(func(l *inbox) { l.advice = append(l.advice, answers) })
 }
 
 // inspect has the loop call read between two cycles.

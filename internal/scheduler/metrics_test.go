@@ -85,9 +85,8 @@ func TestWhatIsMeasured(t *testing.T) {
 		"tutti_api_calls_total kind=Bind code=ok": 3, "tutti_api_calls_total kind=GroupStatus code=ok": 3,
 		"tutti_api_calls_total kind=Event code=ok": sum(metrics.APICalls, "kind=Event"), "tutti_api_calls_inflight": 0,
 		"tutti_api_calls_queue_length": 0, "tutti_api_calls_paused_seconds_total": 0, "tutti_events_dropped_total": 0,
-		"volcano_unschedule_job_count": 2, "volcano_schedule_attempts_total result=scheduled": 3,
 	})
-	if n := sum(metrics.ActionSeconds, "action=allocate"); n == 0 || n > sum(metrics.CycleSeconds) || n != sum(metrics.OldActionMicroseconds) {
+	if n := sum(metrics.ActionSeconds, "action=allocate"); n == 0 || n > sum(metrics.CycleSeconds) {
 		t.Errorf("allocate was measured %v times in %v cycles", n, sum(metrics.CycleSeconds))
 	}
 	if n := sum(metrics.PluginSeconds, "plugin=gang", "point=jobGate"); n != 1 {
@@ -119,7 +118,7 @@ func TestEvictionsAreMeasuredByCause(t *testing.T) {
 	if sum(metrics.APICalls, "kind=Bind", "code=403") == 0 || sum(metrics.APICalls, "kind=Undo", "code=ok") != 2 {
 		t.Error("calls are not counted by kind and code")
 	}
-	if sum(metrics.OldAttempts, "result=error") == 0 {
+	if sum(metrics.Outcomes, "outcome=BindFailed") == 0 {
 		t.Error("no bind is counted that failed")
 	}
 }
@@ -145,7 +144,7 @@ func TestFirstPanicCanBeAlertedTo(t *testing.T) {
 		}
 	}
 	names := w.loop.profile.Names()
-	others := []string{"engine", "cluster", partAdvice, partInspection, partOutcomes, partReports, partReservations, partStarts}
+	others := []string{"engine", "cluster", partInspection, partOutcomes, partReports, partReservations, partStarts}
 	if len(names) < 3 || values != len(names)+len(others) {
 		t.Errorf("%d counts of panics, want one for each of %v and %v", values, names, others)
 	}

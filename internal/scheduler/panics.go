@@ -21,7 +21,6 @@ const (
 	partOutcomes     = "outcomes"
 	partReservations = "reservations"
 	partReports      = "reports"
-	partAdvice       = "advice"
 	partInspection   = "inspection"
 )
 

@@ -348,12 +348,12 @@ func TestAPanicOverAReportCostsItsJob(t *testing.T) {
 	w, _, sum := newFaultyWorld(t)
 	over := "bad"
 	w.loop.reporter = report.NewReporter(report.Source{
-		Group: w.loop.state.Group, Reservation: w.loop.state.Reservation, Whole: w.loop.gangs.Observed,
-		Advice: func(job *model.Job) *v1alpha1.Advice {
+		Group: w.loop.state.Group, Whole: w.loop.gangs.Observed,
+		Reservation: func(job *model.Job) *v1alpha1.Reservation {
 			if job.Key.Name == over {
 				_ = job.Tasks[len(job.Tasks)]
 			}
-			return nil
+			return w.loop.state.Reservation(job)
 		},
 	})
 	w.gang("bad", 2, 2)

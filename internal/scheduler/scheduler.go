@@ -11,7 +11,6 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	"github.com/tutti-sched/tutti/internal/advisor"
 	"github.com/tutti-sched/tutti/internal/backoff"
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/commit"
@@ -68,7 +67,6 @@ type Scheduler struct {
 	gangs     *lifecycle.Gangs
 	panics    panics
 	refusals  map[model.JobKey]*model.Refusal
-	advisor   *advisor.Advisor
 	// echo is when another cycle is due after an event about an object that only kube-scheduler's plugins read; see ownEventDelay.
 	echo time.Time
 	// cache is handed on from session to session.
@@ -82,7 +80,6 @@ type Scheduler struct {
 	inspections []debugapi.Inspection
 	cycle       timer
 	reports     timer
-	advice      timer
 }
 
 // Options are how the loop runs.
@@ -102,9 +99,6 @@ type Options struct {
 	// Decided is called with each decision when its effect is assumed and before its first call leaves, on the loop's goroutine; for
 	// simulators. nil is not called.
 	Decided func(model.Decision)
-	// Follow makes the plugins that are asked for advice read a copy of the cluster: those of the profile's replica, on the
-	// goroutine of a round. nil is for plugins that read nothing but the session's snapshot.
-	Follow func(*cluster.Copy)
 }
 
 // New returns a loop that decides nothing before the mailbox says Lead.
@@ -120,7 +114,6 @@ func New(
 	}
 	delays := backoff.NewDelays()
 	gangs := lifecycle.New(options.BindDeadline, delays)
-	advice := advisor.New(advisor.Options{Clock: options.Clock, Deliver: mailbox.advise, Follow: options.Follow})
 	options.Metrics.Expect(profile, options.Clock.Now)
 	options.Metrics.Paused(profile.Paused != "")
 	queues := report.NewQueueReporter(state.SchedulerNames(), state.Queue)
@@ -129,10 +122,10 @@ func New(
 		state: state, machine: machine, profile: profile, sender: sender, mailbox: mailbox, options: options,
 		foreign: report.NewForeignReporter(report.ForeignSource{News: state.TakeForeignNews, Spec: state.Foreign, OfOthers: state.OfOthers}),
 		queues:  queues, delays: delays, uncertain: uncertainBinds{}, gangs: gangs,
-		advisor: advice, endsConflicts: profile.EvictsOnCPUConflict(), history: &debugapi.History{},
+		endsConflicts: profile.EvictsOnCPUConflict(), history: &debugapi.History{},
 	}
 	s.reporter = report.NewReporter(report.Source{
-		Group: state.Group, Reservation: state.Reservation, Whole: gangs.Observed, Advice: advice.Advice, Standing: s.standing, List: state.List,
+		Group: state.Group, Reservation: state.Reservation, Whole: gangs.Observed, Standing: s.standing, List: state.List,
 	})
 	return s
 }
@@ -170,7 +163,6 @@ func (s *Scheduler) Step(ctx context.Context) {
 	for panics := 1; s.panicked(now) && panics < maxPanicsInStep; panics++ {
 		s.runCycle(ctx)
 	}
-	s.askForAdvice(ctx, now)
 	if s.reports.due(now) && !s.cycle.insideBurst && !s.panicked(now) { // else the reasons are those of a cycle that knew less
 		s.report(ctx, now)
 	}
@@ -200,9 +192,6 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 			s.echo = now.Add(ownEventDelay)
 		}
 		s.handleOutcomes(ctx, s.handleEvent(ctx, event, now))
-	}
-	for _, answers := range received.advice {
-		s.takeAdvice(ctx, answers, now)
 	}
 	for _, reply := range received.replies {
 		s.handleOutcomes(ctx, s.machine.Reply(now, reply))
@@ -243,7 +232,6 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	if s.cyclesSuspended(ctx, now) || s.wouldRepeat(now) {
 		return
 	}
-	s.advisor.Cycled(s.last.changed || s.last.decided)
 	watch := debugapi.NewRecorder(s.options.Clock, now)
 	snapshot, pass := s.look(ctx, now)
 	r := &runningCycle{snapshot: snapshot, watch: watch, now: now, number: s.history.Last() + 1, changed: map[model.JobKey]bool{}}
@@ -273,7 +261,6 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	s.handleOutcomes(ctx, r.outcomes)
 	s.releaseOrphanedClaims(ctx, snapshot, now)
 	s.reports.debounce(now, reportEvery, reportEvery)
-	s.scheduleAdvice(now)
 	watch.Stop(snapshot, len(s.refusals))
 	s.history.Add(watch.Cycle)
 	s.options.Metrics.Cycled(watch.Cycle, s.profile.Actions, s.refusals)

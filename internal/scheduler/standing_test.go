@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -222,32 +221,4 @@ func TestDomainsAndPreferencesAreMeasured(t *testing.T) {
 		"tutti_preferred_starts_total level=host result=unmet": 1, "tutti_preferred_starts_total level=label result=unmet": 2,
 		"tutti_preferred_starts_total": 7, "tutti_started_gangs_total": 3,
 	})
-}
-
-// TestAGangThatNoRackHasCapacityForIsAdvised: where capacity is lacking, and which level would do.
-func TestAGangThatNoRackHasCapacityForIsAdvised(t *testing.T) {
-	w := newWorld(t)
-	w.inRacks()
-	for name, rack := range map[string]string{"n1": "r1", "n2": "r2"} {
-		w.node(name, "3")
-		w.label(name, "b1", rack)
-	}
-	w.gang("train", 4, 4)
-	w.shares("train", v1alpha1.TopologyConstraint{Level: "rack"})
-	w.play(t.Context(), time.Minute)
-	if got, want := w.advice("train"), "provide capacity for 1 more member in rack b1/r1, or use level block in place of rack"; got != want {
-		t.Fatalf("advised to %q, want %q", got, want)
-	}
-	var kinds []v1alpha1.ChangeKind
-	for _, alternative := range w.groups["train"].Status.Advice.Alternatives {
-		kinds = append(kinds, alternative.Changes[0].Kind)
-	}
-	if want := []v1alpha1.ChangeKind{v1alpha1.ProvideCapacity, v1alpha1.WidenTopology}; !slices.Equal(kinds, want) {
-		t.Errorf("kinds %q, want %q", kinds, want)
-	}
-	w.shares("train", v1alpha1.TopologyConstraint{Level: "block"})
-	w.play(t.Context(), time.Minute)
-	if got := w.places("train"); got != "block[] 1/1 [b1];" {
-		t.Errorf("as advised, it is in %q", got)
-	}
 }

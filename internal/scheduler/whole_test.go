@@ -102,14 +102,14 @@ func TestAGangThatWasNeverWholeStaysStrict(t *testing.T) {
 	}
 }
 
-// TestAReplacementWithoutRoomLeavesTheGangDegraded, says what it lacks, and does not put off the restart that onMemberLoss
+// TestAReplacementWithoutRoomLeavesTheGangDegraded, says what it lacks, and does not put off the restart that memberLoss
 // asks for.
 func TestAReplacementWithoutRoomLeavesTheGangDegraded(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "4")
 	w.gang("mpi", 4, 4)
 	w.alter("mpi", func(group *v1alpha1.PodGroup) {
-		group.Spec.OnMemberLoss, group.Spec.MemberLossTimeoutSeconds = v1alpha1.MemberLossRestart, new(int64(20))
+		group.Spec.MemberLoss = &v1alpha1.MemberLoss{Policy: v1alpha1.MemberLossRestart, TimeoutSeconds: new(int64(20))}
 	})
 	w.lackMembers()
 	w.low("other", "n1")
@@ -157,7 +157,7 @@ func TestARoleThatIsLostKeepsTheGangDegraded(t *testing.T) {
 	w.gang("mpi", 4, 4)
 	w.alter("mpi", func(group *v1alpha1.PodGroup) {
 		group.Spec.MinMember, group.Spec.Roles = 3, []v1alpha1.Role{{Name: "launcher", MinMember: 1}}
-		group.Spec.OnMemberLoss, group.Spec.MemberLossTimeoutSeconds = v1alpha1.MemberLossRestart, new(int64(20))
+		group.Spec.MemberLoss = &v1alpha1.MemberLoss{Policy: v1alpha1.MemberLossRestart, TimeoutSeconds: new(int64(20))}
 	})
 	w.change("mpi-0", func(pod *corev1.Pod) { pod.Labels[v1alpha1.LabelRole] = "launcher" })
 	w.play(t.Context(), time.Second)

@@ -26,9 +26,6 @@ type Metrics struct {
 	failing, leading, paused, restart, build                       *prometheus.GaugeVec
 	refusals, decisions, outcomes, evictions, reclaimed, conflicts *prometheus.CounterVec
 	panics                                                         *prometheus.CounterVec
-	oldCycle, oldAction, oldTask                                   *prometheus.HistogramVec
-	oldAttempts, oldPreemptions                                    *prometheus.CounterVec
-	oldVictims                                                     *prometheus.GaugeVec
 	step, running, extender, prepare                               *prometheus.HistogramVec
 	started, preferred, evictedGroups, searchCut                   *prometheus.CounterVec
 	calls                                                          calls
@@ -54,11 +51,7 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 		refusals: metrics.NewCounter(metrics.Refusals), decisions: metrics.NewCounter(metrics.Decisions),
 		outcomes: metrics.NewCounter(metrics.Outcomes), evictions: metrics.NewCounter(metrics.Evictions), reclaimed: metrics.NewCounter(metrics.Reclaimed),
 		conflicts: metrics.NewCounter(metrics.Conflicts), panics: metrics.NewCounter(metrics.Quarantined),
-		oldCycle: metrics.NewHistogram(metrics.OldCycleMilliseconds), oldAction: metrics.NewHistogram(metrics.OldActionMicroseconds),
-		oldTask:     metrics.NewHistogram(metrics.OldTaskMicroseconds),
-		oldAttempts: metrics.NewCounter(metrics.OldAttempts), oldPreemptions: metrics.NewCounter(metrics.OldPreemptions),
-		oldVictims: metrics.NewGauge(metrics.OldVictims),
-		step:       metrics.NewHistogram(metrics.StepSeconds), running: metrics.NewHistogram(metrics.StartToRunning),
+		step: metrics.NewHistogram(metrics.StepSeconds), running: metrics.NewHistogram(metrics.StartToRunning),
 		extender: metrics.NewHistogram(metrics.ExtenderSeconds), prepare: metrics.NewHistogram(metrics.PrepareSeconds),
 		started: metrics.NewCounter(metrics.StartedGangs), evictedGroups: metrics.NewCounter(metrics.EvictedGroups),
 		searchCut: metrics.NewCounter(metrics.SearchCut), preferred: metrics.NewCounter(metrics.PreferredStarts),
@@ -69,7 +62,7 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 			return nil, err
 		}
 	}
-	for _, gauge := range []*prometheus.GaugeVec{m.failing, m.leading, m.paused, m.oldVictims} { // there from the start
+	for _, gauge := range []*prometheus.GaugeVec{m.failing, m.leading, m.paused} { // there from the start
 		gauge.WithLabelValues().Set(0)
 	}
 	for _, cause := range []string{"version", "device-taint-rules", "queues"} {
@@ -82,8 +75,7 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 func (m *Metrics) all() []prometheus.Collector {
 	return append(m.calls.all(),
 		m.cycle, m.action, m.plugin, m.bind, m.gangWait, m.podWait, m.failing, m.leading, m.paused, m.restart, m.build, m.refusals, m.decisions,
-		m.outcomes, m.evictions, m.reclaimed, m.conflicts, m.panics, m.oldCycle, m.oldAction, m.oldTask, m.oldAttempts, m.oldPreemptions,
-		m.oldVictims, m.step, m.running, m.extender, m.prepare, m.started, m.preferred, m.evictedGroups, m.searchCut,
+		m.outcomes, m.evictions, m.reclaimed, m.conflicts, m.panics, m.step, m.running, m.extender, m.prepare, m.started, m.preferred, m.evictedGroups, m.searchCut,
 	)
 }
 
@@ -127,13 +119,10 @@ func (m *Metrics) Cycled(cycle *debugapi.Cycle, actions []framework.Action, refu
 	if m == nil {
 		return
 	}
-	took := cycle.Took.Duration
-	m.cycle.WithLabelValues().Observe(took.Seconds())
-	m.oldCycle.WithLabelValues().Observe(float64(took) / float64(time.Millisecond))
+	m.cycle.WithLabelValues().Observe(cycle.Took.Seconds())
 	for _, part := range cycle.Parts {
 		if slices.ContainsFunc(actions, func(action framework.Action) bool { return action.Name() == part.Name }) {
 			m.action.WithLabelValues(part.Name).Observe(part.Took.Seconds())
-			m.oldAction.WithLabelValues(part.Name).Observe(float64(part.Took.Duration) / float64(time.Microsecond))
 		}
 	}
 	address := reflect.ValueOf(refusals).Pointer()
@@ -148,7 +137,6 @@ func (m *Metrics) Cycled(cycle *debugapi.Cycle, actions []framework.Action, refu
 	for code, n := range counts {
 		m.refusals.WithLabelValues(string(code)).Add(float64(n))
 	}
-	m.oldAttempts.WithLabelValues("unschedulable").Add(float64(len(refusals)))
 }
 
 // Decided counts what a decision consists of.
@@ -174,10 +162,6 @@ func (m *Metrics) Decided(decision *model.Decision) {
 	if decision.Reservation != nil {
 		count("reserve", 1)
 	}
-	if len(decision.Evictions) > 0 {
-		m.oldPreemptions.WithLabelValues().Inc()
-		m.oldVictims.WithLabelValues().Set(float64(len(decision.Evictions)))
-	}
 }
 
 // Conflict counts pods that hold isolated CPUs which they should not.
@@ -197,14 +181,9 @@ func (m *Metrics) Outcome(outcome *commit.Outcome, created, now time.Time) {
 	switch outcome.Kind {
 	case commit.Bound:
 		m.bind.WithLabelValues().Observe(outcome.Duration.Seconds())
-		m.oldAttempts.WithLabelValues("scheduled").Inc()
 		if !created.IsZero() {
-			waited := max(0, now.Sub(created))
-			m.podWait.WithLabelValues().Observe(waited.Seconds())
-			m.oldTask.WithLabelValues().Observe(float64(waited) / float64(time.Microsecond))
+			m.podWait.WithLabelValues().Observe(max(0, now.Sub(created)).Seconds())
 		}
-	case commit.BindFailed:
-		m.oldAttempts.WithLabelValues("error").Inc()
 	case commit.Evicted:
 		if !outcome.PodGone {
 			m.evictions.WithLabelValues(causeOf(outcome.Right)).Inc()

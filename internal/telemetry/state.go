@@ -83,7 +83,6 @@ type State struct {
 	waiting, oldest, blocked, podGroups, members *prometheus.GaugeVec
 	unscheduled, nominated, stuck, objects, dims *prometheus.GaugeVec
 	reservations, reserved                       *prometheus.GaugeVec
-	oldWaiting                                   *prometheus.GaugeVec
 	queueUsed, queueShare, queueJobs             *prometheus.GaugeVec
 	queueGuarantee, queueLimit                   *prometheus.GaugeVec
 	queueDemand, queueOldest, queueUnmet         *prometheus.GaugeVec
@@ -101,7 +100,7 @@ func NewState(loop Loop, clock clock.Clock) *State {
 		nominated: metrics.NewGauge(metrics.Nominated), stuck: metrics.NewGauge(metrics.StuckVictims),
 		objects: metrics.NewGauge(metrics.SnapshotObjects), dims: metrics.NewGauge(metrics.Dimensions),
 		reservations: metrics.NewGauge(metrics.Reservations), reserved: metrics.NewGauge(metrics.Reserved),
-		oldWaiting: metrics.NewGauge(metrics.OldWaitingJobs), queueUsed: metrics.NewGauge(metrics.QueueUsed),
+		queueUsed:  metrics.NewGauge(metrics.QueueUsed),
 		queueShare: metrics.NewGauge(metrics.QueueShare), queueJobs: metrics.NewGauge(metrics.QueueJobs),
 		queueGuarantee: metrics.NewGauge(metrics.QueueGuarantee), queueLimit: metrics.NewGauge(metrics.QueueLimit),
 		queueDemand: metrics.NewGauge(metrics.QueueDemand), queueOldest: metrics.NewGauge(metrics.QueueOldestWait),
@@ -117,7 +116,7 @@ func (s *State) ofLoop() []*prometheus.GaugeVec {
 // ofSurvey are the gauges that only the leader has: those of two replicas would add up.
 func (s *State) ofSurvey() []*prometheus.GaugeVec {
 	return []*prometheus.GaugeVec{
-		s.waiting, s.oldest, s.blocked, s.podGroups, s.members, s.unscheduled, s.nominated, s.stuck, s.objects, s.dims, s.oldWaiting,
+		s.waiting, s.oldest, s.blocked, s.podGroups, s.members, s.unscheduled, s.nominated, s.stuck, s.objects, s.dims,
 		s.reservations, s.reserved, s.queueUsed, s.queueShare, s.queueGuarantee, s.queueLimit, s.queueJobs,
 		s.queueDemand, s.queueOldest, s.queueUnmet, s.domains,
 	}
@@ -179,9 +178,7 @@ func (s *State) fill(now time.Time) {
 	for _, gauge := range s.ofSurvey() {
 		gauge.Reset()
 	}
-	waiting := 0
 	for code, n := range s.last.Waiting {
-		waiting += n
 		s.waiting.WithLabelValues(string(code)).Set(float64(n))
 	}
 	for code, since := range s.last.OldestWaiting {
@@ -207,7 +204,6 @@ func (s *State) fill(now time.Time) {
 	s.unscheduled.WithLabelValues().Set(float64(s.last.Unscheduled))
 	s.stuck.WithLabelValues().Set(float64(s.last.Stuck))
 	s.dims.WithLabelValues().Set(float64(s.last.Dimensions))
-	s.oldWaiting.WithLabelValues().Set(float64(waiting))
 	for i := range s.last.Queues {
 		s.fillQueue(&s.last.Queues[i], now)
 	}

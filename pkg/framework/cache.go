@@ -86,7 +86,3 @@ func (c *Cache) evictOldest() {
 	}
 	delete(c.shapes, oldest)
 }
-
-// DropHypotheticalShape drops what is remembered of a shape that only a hypothetical task has, so that it takes no place from
-// others.
-func (s *Session) DropHypotheticalShape(shape model.Shape) { delete(s.cache.shapes, shape) }

@@ -49,7 +49,7 @@ func (s *Session) runRecovered() (whole bool) {
 		recovered.Refusal = &model.Refusal{
 			Plugin: recovered.Where, Code: model.Quarantined, Detail: recovered.Where + " panicked: " + model.OneLine(value),
 		}
-		s.Abandon()
+		s.abandon()
 		if recovered.Job == nil {
 			s.refuseUnvisited(recovered.Refusal)
 		}
@@ -102,11 +102,11 @@ func (s *Session) about(task *model.Task) (before model.JobKey) {
 	return before
 }
 
-// Abandon takes back what the open statement did after a panic in it. Observers are not called: each knows an unknown part of
+// abandon takes back what the open statement did after a panic in it. Observers are not called: each knows an unknown part of
 // it, and is made again for the next session. What plugins and actions keep beyond the session is dropped.
 //
 // Invariant I9: the snapshot is as it was before the statement.
-func (s *Session) Abandon() {
+func (s *Session) abandon() {
 	for _, op := range slices.Backward(s.log) {
 		s.Snapshot.Move(op.task, op.before)
 		if op.isolation != nil {

@@ -32,9 +32,6 @@ type Profile struct {
 	SourcesOff []string
 	// Topologies are the trees of domains that jobs may name levels of.
 	Topologies []config.Topology
-	// Replica is the same configuration with plugins of its own, for sessions that decide nothing, on a copy of the snapshot and
-	// another goroutine; nil when there are none.
-	Replica *Profile
 }
 
 // extensionPoints is which plugins each extension point asks, filled again for each session. It is the only such list.

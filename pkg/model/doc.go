@@ -12,7 +12,7 @@
 //	class.go                                                      which jobs ask the same question
 //	queue.go, headroom.go                                         the tree of queues, what each holds, and what limits keep free
 //	hold.go, reservation.go, runtime.go, isolated.go, budget.go   what is held on nodes, and what may be evicted
-//	snapshot.go, journal.go, copy.go                              the cluster in one session, its changes, and a copy of it
+//	snapshot.go, journal.go                                       the cluster in one session, and its changes
 //	decision.go, refusal.go                                       what a session says
 //	translate.go, binder.go                                       interfaces to other parts
 package model

@@ -351,27 +351,3 @@ func (s *Snapshot) checkQueues() error {
 	}
 	return nil
 }
-
-// copyQueues returns copies of the queues, which refer to each other.
-func copyQueues(queues []*Queue) []*Queue {
-	if len(queues) == 0 {
-		return nil
-	}
-	copied := make([]*Queue, len(queues))
-	for i, queue := range queues {
-		copied[i] = new(*queue)
-		copied[i].Used, copied[i].Releasing = queue.Used.Clone(), queue.Releasing.Clone()
-	}
-	for _, queue := range copied {
-		queue.parent = counterpart(queue.parent, copied)
-	}
-	return copied
-}
-
-// counterpart returns the copy of a queue; nil for nil.
-func counterpart(queue *Queue, copied []*Queue) *Queue {
-	if queue == nil {
-		return nil
-	}
-	return copied[queue.Index]
-}

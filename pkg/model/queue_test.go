@@ -31,27 +31,6 @@ func queued(tasks int, cpu int64) *model.Snapshot {
 	return s
 }
 
-// TestACopyCountsForItself: what is moved in a copy counts there alone, in all queues above.
-func TestACopyCountsForItself(t *testing.T) {
-	s := queued(2, 1000)
-	s.Move(s.Jobs[0].Tasks[0], model.Placement{Status: model.Running, Node: "n"})
-	copied := s.Copy()
-	copied.Move(copied.Jobs[0].Tasks[1], model.Placement{Status: model.Allocated, Node: "n"})
-	for name, held := range map[string]int64{"inner": 1000, "leaf": 1000} {
-		if got := s.Queue(name).Used.At(model.CPU); got != held {
-			t.Errorf("%s holds %d, want %d", name, got, held)
-		}
-		if got := copied.Queue(name).Used.At(model.CPU); got != 2*held {
-			t.Errorf("the copy of %s holds %d, want %d", name, got, 2*held)
-		}
-	}
-	for what, snapshot := range map[string]*model.Snapshot{"snapshot": s, "copy": copied} {
-		if err := snapshot.Check(); err != nil {
-			t.Errorf("%s: %v", what, err)
-		}
-	}
-}
-
 // TestNoSumOverflows is invariant I19: any user may create pods that name a node, each of which asks for as much as one pod may.
 func TestNoSumOverflows(t *testing.T) {
 	const many = 20_000
@@ -93,14 +72,14 @@ func TestWithoutQueuesNothingIsCounted(t *testing.T) {
 }
 
 // TestNoViewpointOutlivesItsQueues: when the queues are replaced, what a session last looked from is not compared with the new
-// ones, and a copy does not look for it among them.
+// ones.
 func TestNoViewpointOutlivesItsQueues(t *testing.T) {
 	s := queued(1, 1000)
 	s.SetHeld([]model.HeldCapacity{{Job: model.JobKey{Name: "holder"}, Queue: s.Queue("inner"), Node: "n", Request: model.Resources{7}}})
 	s.SetViewpoint(model.Viewpoint{Job: s.Jobs[0].Key, Queue: s.Queue("leaf"), Guaranteed: s.Queue("inner")})
 	s.SetQueues(nil)
 	s.SetHeld(nil)
-	if got := s.Copy().Viewpoint(); got != (model.Viewpoint{}) {
-		t.Errorf("the copy is looked at from %+v", got)
+	if got := s.Viewpoint(); got != (model.Viewpoint{}) {
+		t.Errorf("the snapshot is looked at from %+v", got)
 	}
 }

@@ -155,14 +155,6 @@ func (s *Snapshot) Move(task *Task, to Placement) (from Placement) {
 	return from
 }
 
-// AddCapacity adds to a node's idle capacity, or subtracts where an amount is negative. It is for a hypothesis within a
-// session, and is undone before any decision.
-func (s *Snapshot) AddCapacity(node *Node, by Resources) {
-	node.Allocatable.Add(by)
-	node.Idle.Add(by)
-	s.Journal.add(Change{Node: node, Room: true})
-}
-
 // TakeTouched returns the tasks that were moved since the last call, back or not, in no order. The cluster state restores
 // them after a session.
 func (s *Snapshot) TakeTouched() []*Task {

@@ -51,7 +51,7 @@
 //	sliced.go, cells.go      slices of members that share domains, and how many whole ones fit
 //	sliceplace.go            how they are placed, also beyond the minimum
 //	rank.go                  members that are alike, in the order of their indexes
-//	nodomain.go, nearest.go  what members lack, and which domains come nearest to it; the same for advice
+//	nodomain.go              what members lack, and which domains come nearest to it
 //	confined.go              for a domain that another package chooses
 //	reserved.go, victims.go  whether reserved capacity suffices; the refusal of a job whose victims are terminating
 package place

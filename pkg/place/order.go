@@ -165,21 +165,18 @@ func size(request, largest model.Resources) int64 {
 	return size
 }
 
-// Largest returns what MaxAllocatable does for the snapshot, found when it is asked for first: only members of several shapes
-// need it.
+// Largest returns the largest allocatable amount of every dimension, as a scale for the size of requests. It is found when it
+// is asked for first: only members of several shapes need it.
 func Largest(snapshot *model.Snapshot) func() model.Resources {
-	return sync.OnceValue(func() model.Resources { return MaxAllocatable(snapshot) })
-}
-
-// MaxAllocatable returns the largest allocatable amount of every dimension, as a scale for the size of requests.
-func MaxAllocatable(snapshot *model.Snapshot) model.Resources {
-	var largest model.Resources
-	for _, node := range snapshot.Nodes {
-		for i, amount := range node.Allocatable {
-			if amount > largest.At(i) && amount != model.ProvidedByDRA {
-				largest.Set(i, amount)
+	return sync.OnceValue(func() model.Resources {
+		var largest model.Resources
+		for _, node := range snapshot.Nodes {
+			for i, amount := range node.Allocatable {
+				if amount > largest.At(i) && amount != model.ProvidedByDRA {
+					largest.Set(i, amount)
+				}
 			}
 		}
-	}
-	return largest
+		return largest
+	})
 }

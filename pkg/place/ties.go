@@ -206,11 +206,6 @@ func waitsUntil(job *model.Job, shared *model.TopologyConstraint) (at time.Time)
 	return job.QueuedSince.Add(time.Duration(shared.WaitSeconds) * time.Second)
 }
 
-// AwaitsDomain reports whether the job still waits for a domain that it prefers. Until then no pod is evicted for it.
-func AwaitsDomain(job *model.Job, now time.Time) bool {
-	return slices.ContainsFunc(job.Topology, func(shared model.TopologyConstraint) bool { return awaits(job, &shared, now) })
-}
-
 // awaited returns the entry whose preferred domain the job waits for, that with the soonest end of several; nil when it waits for
 // none.
 func (t *Placer) awaited(required []levelTie) (shared *model.TopologyConstraint) {

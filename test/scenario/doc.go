@@ -50,7 +50,6 @@
 //	cordon NODE..., uncordon NODE...
 //	advance DURATION  time passes
 //	restart           another scheduler takes over, which knows nothing but the objects
-//	advise            what would let those start that the last cycle has refused, if something small would
 //	guarantees        which guarantees the last cycle has left unmet, and why
 //	explain           who answers which question
 //
@@ -157,5 +156,5 @@
 //	world.go, owner.go, kube.go, extender.go                      what is around the scheduler
 //	foreign.go                                                    groups of other projects
 //	evict.go, reserve.go, implicit.go, queue.go                   evictions, status, groups and queues on the player's own account
-//	check.go, share.go, idle.go, advise.go                        what is recorded and checked
+//	check.go, share.go, idle.go                                   what is recorded and checked
 package scenario

@@ -180,34 +180,6 @@ func (w *world) tellOfForeign(watch groups.Watch, job model.JobKey, object *unst
 	}
 }
 
-// changeForeign gives a word of an object that exists another value, and changes nothing else; nil removes the word, if there
-// is one.
-func (w *world) changeForeign(job model.JobKey, word string, value any) error {
-	name := sourceName(job.Source)
-	watch, err := watchOf(name)
-	if err != nil {
-		return err
-	}
-	path, known := foreignWords[name][word]
-	object := w.foreign[job].DeepCopy()
-	switch {
-	case value == nil && !known:
-		return nil
-	case value == nil:
-		unstructured.RemoveNestedField(object.Object, path...)
-	case !known:
-		return fmt.Errorf("%s: no word %s", job, word)
-	default:
-		if err := unstructured.SetNestedField(object.Object, value, path...); err != nil {
-			return fmt.Errorf("%s of %s: %w", word, job, err)
-		}
-	}
-	w.revision++
-	object.SetResourceVersion(strconv.Itoa(w.revision))
-	w.tellOfForeign(watch, job, object)
-	return nil
-}
-
 // sourceName is how lines name the source of a foreign object.
 func sourceName(of model.Source) string {
 	for _, source := range groups.All() {

@@ -92,8 +92,6 @@ func (p *player) play(d *datadriven.TestData) (string, error) {
 		return "", p.begin(d)
 	case "cycle":
 		return p.cycle(d.HasArg("unconfirmed"))
-	case "advise":
-		return p.stage.advise(), nil
 	case "guarantees":
 		return p.stage.guarantees(), nil
 	case "explain":

@@ -64,13 +64,6 @@ func OpenFilters() (*Filters, error) {
 	return &Filters{kube: kube, lister: lister, stop: stop}, nil
 }
 
-// follow makes the plugins read a copy of the cluster, until the next process is at work.
-func (f *Filters) follow(copied *cluster.Copy) {
-	replica := cluster.NewReplica()
-	replica.Follow(copied)
-	f.lister.SharedLister = replica
-}
-
 // Close ends what OpenFilters began.
 func (f *Filters) Close() { f.stop() }
 

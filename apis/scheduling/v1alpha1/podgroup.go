@@ -55,8 +55,6 @@ type PodGroup struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.roles) || self.roles.map(r, r.minMember).sum() <= self.minMember",message="the roles need more members together than minMember; raise minMember or lower that of a role",fieldPath=".minMember",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!has(self.topology) || self.topology.all(t, !has(t.roles) || t.roles.all(r, has(self.roles) && self.roles.exists(role, role.name == r)))",message="a role of an entry of topology is none of the group's roles",fieldPath=".topology",reason=FieldValueInvalid
-// +kubebuilder:validation:XValidation:rule="!has(self.memberLossTimeoutSeconds) || has(self.onMemberLoss) && self.onMemberLoss == 'Restart'",message="memberLossTimeoutSeconds is for onMemberLoss: Restart; nothing ends the wait of others",fieldPath=".memberLossTimeoutSeconds",reason=FieldValueInvalid
-// +kubebuilder:validation:XValidation:rule="!has(self.memberLoss) || !has(self.onMemberLoss)",message="onMemberLoss is the old form of memberLoss; leave it out",fieldPath=".onMemberLoss",reason=FieldValueForbidden
 // +kubebuilder:validation:XValidation:rule=`(has(self.priorityClassName) ? self.priorityClassName : "") == (has(oldSelf.priorityClassName) ? oldSelf.priorityClassName : "")`,message="priorityClassName cannot be changed, like that of a pod; delete the PodGroup and create it again",fieldPath=".priorityClassName",reason=FieldValueForbidden
 // +kubebuilder:validation:XValidation:rule=`!has(oldSelf.schedulerName) || oldSelf.schedulerName == "" || has(self.schedulerName) && self.schedulerName == oldSelf.schedulerName`,message="schedulerName cannot be changed once it is set, like that of a pod; delete the PodGroup and create it again",fieldPath=".schedulerName",reason=FieldValueForbidden
 type PodGroupSpec struct {
@@ -138,19 +136,6 @@ type PodGroupSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=31536000
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
-
-	// onMemberLoss is the old form of memberLoss.policy. It is read when memberLoss is left out, and is removed in the next
-	// release.
-	// +optional
-	// +kubebuilder:validation:Enum=Wait;Restart
-	OnMemberLoss MemberLossPolicy `json:"onMemberLoss,omitempty"`
-
-	// memberLossTimeoutSeconds is the old form of memberLoss.timeoutSeconds. It is read when memberLoss is left out, and is
-	// removed in the next release. It requires onMemberLoss: Restart.
-	// +optional
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=31536000
-	MemberLossTimeoutSeconds *int64 `json:"memberLossTimeoutSeconds,omitempty"`
 }
 
 // MemberLoss says what happens to a group that has lost members.

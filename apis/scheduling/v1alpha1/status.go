@@ -166,16 +166,10 @@ type PodGroupStatus struct {
 	// +optional
 	ReservationGivenUp *metav1.Time `json:"reservationGivenUp,omitempty"`
 
-	// advice is the smallest known change that would let a waiting group start. It is not set when no small change is known,
-	// nor when the group does not wait. It is for people and for tools that show it: it is experimental, and no promise of a
-	// later start.
+	// advice is deprecated. Earlier versions wrote into it what would let a waiting group start. The scheduler does not write it,
+	// and empties it where an earlier version has left one.
 	// +optional
 	Advice *Advice `json:"advice,omitempty"`
-
-	// smallestChange is the old form of advice.message. It is not written any more, and is removed in the next release.
-	// +optional
-	// +kubebuilder:validation:MaxLength=2048
-	SmallestChange string `json:"smallestChange,omitempty"`
 
 	// conditions explain the phase. Scheduled says whether the gang has been started, and if not, why. Degraded says that it was
 	// started, and has fewer members than its minimum now. Reserved says that capacity is reserved for it. Evicted says that members
@@ -226,7 +220,7 @@ type TopologyStatus struct {
 	Names []string `json:"names,omitempty"`
 }
 
-// Advice is what would let a waiting group start, tried with the scheduler's own engine on the cluster as it was.
+// Advice is what would let a waiting group start, as earlier versions of the scheduler have written it.
 type Advice struct {
 	// message says all of it in one line, such as "free 3 nvidia.com/gpu on node n7, or lower minMember from 3 to 2".
 	// +required

@@ -46,10 +46,6 @@ type Diagnosis struct {
 	Reason string `json:"reason,omitempty"`
 	// Details are the scheduler's message, finding by finding.
 	Details []string `json:"details,omitempty"`
-	// SmallestChange is the smallest change that would let it start, empty when none is known.
-	SmallestChange string `json:"smallestChange,omitempty"`
-	// Advice is the same with its numbers, nil when none is known.
-	Advice *v1alpha1.Advice `json:"advice,omitempty"`
 	// Notes are findings of this program.
 	Notes []string `json:"notes,omitempty"`
 	// Members are counted from the pods; nil for a pod without a group.

@@ -122,7 +122,7 @@ func TestDistance(t *testing.T) {
 func TestOverview(t *testing.T) {
 	namespace := read(t, `{kind: PodGroup, metadata: {namespace: ml, name: train}, spec: {minMember: 3}, status: {phase: Running, members: 3, placed: 3, running: 3, succeeded: 0, failed: 0}}
 ---
-{kind: PodGroup, metadata: {namespace: ml, name: big}, spec: {minMember: 9}, status: {phase: Pending, members: 9, placed: 0, running: 0, succeeded: 0, failed: 0, smallestChange: less, conditions: [{type: Scheduled, status: "False", reason: InsufficientResources, message: "needs 9", lastTransitionTime: null}]}}
+{kind: PodGroup, metadata: {namespace: ml, name: big}, spec: {minMember: 9}, status: {phase: Pending, members: 9, placed: 0, running: 0, succeeded: 0, failed: 0, conditions: [{type: Scheduled, status: "False", reason: InsufficientResources, message: "needs 9", lastTransitionTime: null}]}}
 ---
 {kind: Pod, metadata: {namespace: ml, name: big-0, labels: {scheduling.tutti.dev/pod-group: big}}}
 ---
@@ -140,10 +140,10 @@ func TestOverview(t *testing.T) {
 	o := Collect(namespace.Groups, namespace.Pods, []string{"tutti"})
 	var got []string
 	for _, job := range o.Jobs {
-		got = append(got, strings.Join([]string{job.Namespace, job.Kind, job.Name, job.Phase, job.Reason, job.SmallestChange}, " "))
+		got = append(got, strings.Join([]string{job.Namespace, job.Kind, job.Name, job.Phase, job.Reason}, " "))
 	}
-	want := []string{"a PodGroup done Succeeded  ", "ml Pod alone Pending  ", "ml PodGroup big Pending InsufficientResources less",
-		"ml PodGroup lost   ", "ml PodGroup train Running  "}
+	want := []string{"a PodGroup done Succeeded ", "ml Pod alone Pending ", "ml PodGroup big Pending InsufficientResources",
+		"ml PodGroup lost  ", "ml PodGroup train Running "}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("jobs\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}

@@ -91,8 +91,7 @@ func readGang(namespace *Namespace, g *gang) *Diagnosis {
 	switch {
 	case g.group != nil:
 		status := &g.group.Status
-		a.SmallestChange, a.Advice, a.Reservation = smallestChange(status), status.Advice, status.Reservation
-		a.Topology, a.Queue = status.Topology, status.Queue
+		a.Reservation, a.Topology, a.Queue = status.Reservation, status.Topology, status.Queue
 		a.WaitingSince, a.DegradedSince = at(status.WaitingSince), at(status.DegradedSince)
 		if evicted := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionEvicted); evicted != nil && evicted.Status == metav1.ConditionTrue {
 			a.Evicted, a.EvictedAt = evicted.Reason+": "+evicted.Message, at(&evicted.LastTransitionTime)

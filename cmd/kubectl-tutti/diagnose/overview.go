@@ -46,13 +46,10 @@ type Job struct {
 	// Queue is the Queue that a PodGroup is in; empty where the scheduler has written none, and for other kinds.
 	Queue string `json:"queue,omitempty"`
 	// Reason and Message are the scheduler's; both are empty when it has reported nothing.
-	Reason         string `json:"reason,omitempty"`
-	Message        string `json:"message,omitempty"`
-	SmallestChange string `json:"smallestChange,omitempty"`
-	// Advice is the same with its numbers, nil when none is known.
-	Advice       *v1alpha1.Advice `json:"advice,omitempty"`
-	WaitingSince *time.Time       `json:"waitingSince,omitempty"`
-	Created      time.Time        `json:"created"`
+	Reason       string     `json:"reason,omitempty"`
+	Message      string     `json:"message,omitempty"`
+	WaitingSince *time.Time `json:"waitingSince,omitempty"`
+	Created      time.Time  `json:"created"`
 	// Topology is in which domains its members are; nil where the scheduler has said nothing of it.
 	Topology []v1alpha1.TopologyStatus `json:"topology,omitempty"`
 }
@@ -150,7 +147,7 @@ func jobOf(group *v1alpha1.PodGroup) Job {
 	job := Job{
 		Namespace: group.Namespace, Name: group.Name, Kind: kindPodGroup, Phase: string(status.Phase),
 		Needs: int(group.Spec.MinMember), Members: int(status.Members), Bound: int(status.Placed), Running: int(status.Running),
-		Advice: status.Advice, SmallestChange: smallestChange(status), WaitingSince: at(status.WaitingSince), Created: group.CreationTimestamp.UTC(),
+		WaitingSince: at(status.WaitingSince), Created: group.CreationTimestamp.UTC(),
 	}
 	job.Topology, job.Queue = status.Topology, status.Queue
 	condition := groups.Explanation(status.Conditions)
@@ -161,14 +158,6 @@ func jobOf(group *v1alpha1.PodGroup) Job {
 		job.Phase = string(v1alpha1.PodGroupPending)
 	}
 	return job
-}
-
-// smallestChange returns the advice in one line, as an earlier version of the scheduler has written it where there is no other.
-func smallestChange(status *v1alpha1.PodGroupStatus) string {
-	if status.Advice != nil {
-		return status.Advice.Message
-	}
-	return status.SmallestChange
 }
 
 func jobOfPod(pod *corev1.Pod) Job {

@@ -101,9 +101,6 @@ func (a *Diagnosis) style() printer.Style {
 func (a *Diagnosis) rows(now time.Time) [][]printer.Cell {
 	var rows [][]printer.Cell
 	add := func(name, text string) { rows = append(rows, printer.Cells(name, text)) }
-	if a.SmallestChange != "" {
-		rows = append(rows, []printer.Cell{{Text: "Smallest change"}, {Text: a.SmallestChange, Style: printer.Bold}})
-	}
 	if a.EvictedAt != nil {
 		add("Evicted", since(*a.EvictedAt, now)+", "+a.Evicted)
 	}

@@ -38,18 +38,16 @@ func (o *options) source() (configuration.Source, error) {
 	}
 }
 
-// configure reads the configuration, and returns the first profile, with its replica for asked. What comes after it is for the
-// process to run.
+// configure reads the configuration, and returns the first profile. What comes after it is for the process to run.
 func (o *options) configure(
-	ctx context.Context, p *process, kube, asked plugins.Kube, client kubernetes.Interface, writer *commit.Client,
+	ctx context.Context, p *process, kube plugins.Kube, client kubernetes.Interface, writer *commit.Client,
 ) (*framework.Profile, error) {
 	source, err := o.source()
 	if err != nil {
 		return nil, err
 	}
 	p.live, err = configuration.New(source, configuration.Options{
-		Catalogue: configuration.Catalogue(kube, o.extra...), Replica: configuration.Catalogue(asked, o.extra...),
-		Clock: clock.RealClock{}, Client: client, Handover: p.mailbox.Reconfigure,
+		Catalogue: configuration.Catalogue(kube, o.extra...), Clock: clock.RealClock{}, Client: client, Handover: p.mailbox.Reconfigure,
 		OnActive: func(profile *framework.Profile) {
 			writer.UseBinders(profile.PodBinders())
 			p.foreign.Use(profile.SourcesOff)

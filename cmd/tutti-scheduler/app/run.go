@@ -155,30 +155,28 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, election *e
 	if err != nil {
 		return nil, fmt.Errorf("client for volumes and claims: %w", err)
 	}
-	replica := cluster.NewReplica()
-	kube, asked, err := p.openKube(ctx, o.featureGates, state, replica, preparing)
+	kube, err := p.openKube(ctx, o.featureGates, state, preparing)
 	if err != nil {
 		return nil, err
 	}
-	profile, err := o.configure(ctx, p, kube, asked, client, writer)
+	profile, err := o.configure(ctx, p, kube, client, writer)
 	if err != nil {
 		return nil, err
 	}
 	kube.Freeze()
-	asked.Freeze()
 	state.Configure(profile.Translators(), profile.MaxGrace(), profile.SourcesOff...)
 	p.foreign.Use(profile.SourcesOff)
 	writer.UseBinders(profile.PodBinders())
 	if p.measured, err = telemetry.New(metrics.Registry); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	if p.sources, err = watch(ctx, p, kube, asked); err != nil {
+	if p.sources, err = watch(ctx, p, kube); err != nil {
 		return nil, err
 	}
 	machine := o.wireCommit(p, writer, p.measured.Preparer(kube, clock.RealClock{}))
 	p.loop = scheduler.New(state, machine, profile, p.driver, p.mailbox, scheduler.Options{
 		Clock: clock.RealClock{}, Period: o.schedulePeriod, Verify: os.Getenv("TUTTI_VERIFY") == "1", Metrics: p.measured,
-		Reservations: kube, BindDeadline: o.bindDeadline, Follow: replica.Follow,
+		Reservations: kube, BindDeadline: o.bindDeadline,
 	})
 	if err := metrics.Registry.Register(telemetry.NewState(p.loop, clock.RealClock{})); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
@@ -196,27 +194,25 @@ func (p *process) followForeign(restConfig *rest.Config) error {
 	return nil
 }
 
-// openKube builds kube-scheduler's plugins, of what the API server serves and lets be read: those of the loop, and those that are
-// asked about copies of the cluster.
+// openKube builds kube-scheduler's plugins, of what the API server serves and lets be read.
 func (p *process) openKube(
-	ctx context.Context, gates string, state *cluster.State, replica *cluster.Replica, preparing kubernetes.Interface,
-) (kube, asked *kubeplugins.Plugins, err error) {
+	ctx context.Context, gates string, state *cluster.State, preparing kubernetes.Interface,
+) (*kubeplugins.Plugins, error) {
 	served, err := kubeplugins.FollowServer(ctx, p.pods, gates)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	p.served = served
-	kube, err = kubeplugins.New(ctx, kubeplugins.Deps{
+	kube, err := kubeplugins.New(ctx, kubeplugins.Deps{
 		Lister: state.View(), Informers: p.informers, Client: preparing, Namespaces: state,
 		NoDeviceTaintRules: !served.DeviceTaintRules,
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	// The informer may tell the loop of a claim or a device before the plugins know it.
 	kube.OnDevices(func() { p.mailbox.Event(cluster.Event{Kind: cluster.KindOther}) })
-	asked, err = kube.Another(replica, replica)
-	return kube, asked, err
+	return kube, nil
 }
 
 // agentLeases is what the flags say of the Leases of agents.
@@ -250,7 +246,7 @@ func (o *options) wireCommit(p *process, writer *commit.Client, preparer commit.
 }
 
 // watch returns the sources of the events for the mailbox. Queues are among them if the API server serves them.
-func watch(ctx context.Context, p *process, kube, asked *kubeplugins.Plugins) ([]*cluster.Source, error) {
+func watch(ctx context.Context, p *process, kube *kubeplugins.Plugins) ([]*cluster.Source, error) {
 	ours, err := cluster.Watch(p.informers, p.groups, p.mailbox.Event)
 	if err != nil {
 		return nil, err
@@ -268,7 +264,6 @@ func watch(ctx context.Context, p *process, kube, asked *kubeplugins.Plugins) ([
 	others, err := cluster.WatchOthers(p.informers, p.mailbox.Event)
 	all := append(slices.Concat(ours, others, p.foreign.Sources()),
 		&cluster.Source{Name: "volumes and devices", HasSynced: kube.HasSynced},
-		&cluster.Source{Name: "volumes and devices for advice", HasSynced: asked.HasSynced},
 		&cluster.Source{Name: "configuration", HasSynced: p.live.HasSynced})
 	if err != nil || p.leases == nil {
 		return all, err

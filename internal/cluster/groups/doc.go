@@ -23,4 +23,5 @@
 //	status.go          what the status of a PodGroup keeps for the scheduler itself
 //	queue.go           the queue of a job
 //	unfollowed.go      annotations of other projects that are not followed
+//	removed.go         fields of PodGroups that earlier versions read
 package groups

@@ -137,16 +137,13 @@ func RestartAt(group *v1alpha1.PodGroup) (at time.Time, ok bool) {
 	if group == nil || group.Status.DegradedSince == nil {
 		return at, false
 	}
-	policy, seconds := group.Spec.OnMemberLoss, group.Spec.MemberLossTimeoutSeconds // the old form
-	if loss := group.Spec.MemberLoss; loss != nil {
-		policy, seconds = loss.Policy, loss.TimeoutSeconds
-	}
-	if policy != v1alpha1.MemberLossRestart {
+	loss := group.Spec.MemberLoss
+	if loss == nil || loss.Policy != v1alpha1.MemberLossRestart {
 		return at, false
 	}
 	timeout := int64(defaultLossTimeout)
-	if seconds != nil {
-		timeout = min(*seconds, longestLossTimeout)
+	if loss.TimeoutSeconds != nil {
+		timeout = min(*loss.TimeoutSeconds, longestLossTimeout)
 	}
 	return group.Status.DegradedSince.Add(time.Duration(timeout) * time.Second), true
 }

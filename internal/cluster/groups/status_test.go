@@ -119,21 +119,18 @@ func TestExpiresAt(t *testing.T) {
 	}
 }
 
-// TestRestartAt: memberLoss counts, and its old form where it is left out.
+// TestRestartAt: what memberLoss says counts.
 func TestRestartAt(t *testing.T) {
 	restart, wait := v1alpha1.MemberLossRestart, v1alpha1.MemberLossWait
 	for name, c := range map[string]struct {
 		spec v1alpha1.PodGroupSpec
 		want int64 // seconds after it has been degraded; 0 for never
 	}{
-		"nothing said":             {v1alpha1.PodGroupSpec{}, 0},
-		"Wait":                     {v1alpha1.PodGroupSpec{MemberLoss: &v1alpha1.MemberLoss{Policy: wait, TimeoutSeconds: new(int64(300))}}, 0},
-		"Restart":                  {v1alpha1.PodGroupSpec{MemberLoss: &v1alpha1.MemberLoss{Policy: restart, TimeoutSeconds: new(int64(20))}}, 20},
-		"Restart, not defaulted":   {v1alpha1.PodGroupSpec{MemberLoss: &v1alpha1.MemberLoss{Policy: restart}}, 300},
-		"the old form":             {v1alpha1.PodGroupSpec{OnMemberLoss: restart, MemberLossTimeoutSeconds: new(int64(20))}, 20},
-		"the old form, no time":    {v1alpha1.PodGroupSpec{OnMemberLoss: restart}, 300},
-		"longer than can be":       {v1alpha1.PodGroupSpec{OnMemberLoss: restart, MemberLossTimeoutSeconds: new(int64(1 << 62))}, longestLossTimeout},
-		"the new form comes first": {v1alpha1.PodGroupSpec{OnMemberLoss: restart, MemberLoss: &v1alpha1.MemberLoss{Policy: wait}}, 0},
+		"nothing said":           {v1alpha1.PodGroupSpec{}, 0},
+		"Wait":                   {v1alpha1.PodGroupSpec{MemberLoss: &v1alpha1.MemberLoss{Policy: wait, TimeoutSeconds: new(int64(300))}}, 0},
+		"Restart":                {v1alpha1.PodGroupSpec{MemberLoss: &v1alpha1.MemberLoss{Policy: restart, TimeoutSeconds: new(int64(20))}}, 20},
+		"Restart, not defaulted": {v1alpha1.PodGroupSpec{MemberLoss: &v1alpha1.MemberLoss{Policy: restart}}, 300},
+		"longer than can be":     {v1alpha1.PodGroupSpec{MemberLoss: &v1alpha1.MemberLoss{Policy: restart, TimeoutSeconds: new(int64(1 << 62))}}, longestLossTimeout},
 	} {
 		since := metav1.NewTime(time.Unix(100, 0))
 		group := &v1alpha1.PodGroup{Spec: c.spec, Status: v1alpha1.PodGroupStatus{DegradedSince: &since}}

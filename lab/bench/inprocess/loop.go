@@ -30,9 +30,9 @@ const (
 	heartbeats = 100
 	pause      = 10 * time.Millisecond
 	// settled is how long nothing must have been written before the loop counts as being at rest: longer than it puts off a
-	// message or an answer about what would let a job start, 10 s.
+	// message, 10 s.
 	settled = 12 * time.Second
-	// patience is how long it may take until then. Of the 10,000 groups that wait in one namespace 500 get their advice in 10 s,
+	// patience is how long it may take until then. Of the 10,000 groups that wait in one namespace 500 get another status in 10 s,
 	// which is the budget of a namespace (docs/decisions/0040): that takes 200 s.
 	patience = 6 * time.Minute
 )
@@ -60,7 +60,7 @@ func (w *world) loop(ctx context.Context) (rest, error) {
 	}
 	server := newServer(w)
 	loop := scheduler.New(w.state, commit.New(commit.Options{}), w.profile, server, server.mailbox, scheduler.Options{
-		Clock: clock.RealClock{}, Period: time.Second, Metrics: metrics, Follow: w.replica.Follow,
+		Clock: clock.RealClock{}, Period: time.Second, Metrics: metrics,
 	})
 	running, stop := context.WithCancel(klog.NewContext(ctx, logr.Discard()))
 	ended := make(chan error)

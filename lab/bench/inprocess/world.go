@@ -29,9 +29,7 @@ import (
 type world struct {
 	workload Workload
 	state    *cluster.State
-	// replica is what the plugins of the profile's replica read.
-	replica *cluster.Replica
-	profile *framework.Profile
+	profile  *framework.Profile
 	// cache is handed on from cycle to cycle, as the loop does, until other pods arrive.
 	cache    *framework.Cache
 	pending  Batch
@@ -52,7 +50,6 @@ func newWorld(workload Workload) (*world, error) {
 	w := &world{
 		workload: workload,
 		state:    cluster.New(cluster.Options{SchedulerNames: []string{harness.SchedulerName}}),
-		replica:  cluster.NewReplica(),
 		pending:  objects.Pending, nodes: objects.Nodes, existing: objects.Existing,
 		now: epoch.Add(24 * time.Hour), serial: 10_000_000,
 	}
@@ -95,13 +92,9 @@ func (w *world) open() error {
 	if err != nil {
 		return fmt.Errorf("kube-scheduler's plugins: %w", err)
 	}
-	another, err := kube.Another(w.replica, w.replica)
-	if err != nil {
-		return fmt.Errorf("kube-scheduler's plugins for copies: %w", err)
-	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
-	if !cache.WaitForCacheSync(ctx.Done(), kube.HasSynced, another.HasSynced) {
+	if !cache.WaitForCacheSync(ctx.Done(), kube.HasSynced) {
 		return errors.New("kube-scheduler's plugins did not sync")
 	}
 	catalogue := framework.Registry{Actions: actions.BuiltIn(), Plugins: plugins.BuiltIn(kube)}
@@ -112,10 +105,6 @@ func (w *world) open() error {
 	w.workload.Topology.declare(configuration)
 	if w.profile, err = catalogue.Build(configuration); err != nil {
 		return fmt.Errorf("built-in profile: %w", err)
-	}
-	catalogue.Plugins = plugins.BuiltIn(another)
-	if w.profile.Replica, err = catalogue.Build(configuration); err != nil {
-		return fmt.Errorf("built-in profile for copies: %w", err)
 	}
 	return nil
 }

@@ -6,7 +6,6 @@
 package v1alpha1
 
 import (
-	schedulingv1alpha1 "github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	v1 "k8s.io/api/core/v1"
 )
 
@@ -63,12 +62,6 @@ type PodGroupSpecApplyConfiguration struct {
 	// to Pending, and the group is kept; so name a time longer than a controller takes to make members again that have failed.
 	// When it is left out, the group is kept.
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
-	// onMemberLoss is the old form of memberLoss.policy. It is read when memberLoss is left out, and is removed in the next
-	// release.
-	OnMemberLoss *schedulingv1alpha1.MemberLossPolicy `json:"onMemberLoss,omitempty"`
-	// memberLossTimeoutSeconds is the old form of memberLoss.timeoutSeconds. It is read when memberLoss is left out, and is
-	// removed in the next release. It requires onMemberLoss: Restart.
-	MemberLossTimeoutSeconds *int64 `json:"memberLossTimeoutSeconds,omitempty"`
 }
 
 // PodGroupSpecApplyConfiguration constructs a declarative configuration of the PodGroupSpec type for use with
@@ -164,21 +157,5 @@ func (b *PodGroupSpecApplyConfiguration) WithMemberLoss(value *MemberLossApplyCo
 // If called multiple times, the TTLSecondsAfterFinished field is set to the value of the last call.
 func (b *PodGroupSpecApplyConfiguration) WithTTLSecondsAfterFinished(value int32) *PodGroupSpecApplyConfiguration {
 	b.TTLSecondsAfterFinished = &value
-	return b
-}
-
-// WithOnMemberLoss sets the OnMemberLoss field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the OnMemberLoss field is set to the value of the last call.
-func (b *PodGroupSpecApplyConfiguration) WithOnMemberLoss(value schedulingv1alpha1.MemberLossPolicy) *PodGroupSpecApplyConfiguration {
-	b.OnMemberLoss = &value
-	return b
-}
-
-// WithMemberLossTimeoutSeconds sets the MemberLossTimeoutSeconds field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the MemberLossTimeoutSeconds field is set to the value of the last call.
-func (b *PodGroupSpecApplyConfiguration) WithMemberLossTimeoutSeconds(value int64) *PodGroupSpecApplyConfiguration {
-	b.MemberLossTimeoutSeconds = &value
 	return b
 }

@@ -75,12 +75,9 @@ type PodGroupStatusApplyConfiguration struct {
 	// gets another one after the others that have waited long had theirs. It is not set otherwise, nor once the minimum is
 	// bound.
 	ReservationGivenUp *metav1.Time `json:"reservationGivenUp,omitempty"`
-	// advice is the smallest known change that would let a waiting group start. It is not set when no small change is known,
-	// nor when the group does not wait. It is for people and for tools that show it: it is experimental, and no promise of a
-	// later start.
+	// advice is deprecated. Earlier versions wrote into it what would let a waiting group start. The scheduler does not write it,
+	// and empties it where an earlier version has left one.
 	Advice *AdviceApplyConfiguration `json:"advice,omitempty"`
-	// smallestChange is the old form of advice.message. It is not written any more, and is removed in the next release.
-	SmallestChange *string `json:"smallestChange,omitempty"`
 	// conditions explain the phase. Scheduled says whether the gang has been started, and if not, why. Degraded says that it was
 	// started, and has fewer members than its minimum now. Reserved says that capacity is reserved for it. Evicted says that members
 	// were evicted and the minimum has not been bound since; its reason is ByPriority, ByShare, ByGuarantee or ByUser. The last three
@@ -285,14 +282,6 @@ func (b *PodGroupStatusApplyConfiguration) WithReservationGivenUp(value metav1.T
 // If called multiple times, the Advice field is set to the value of the last call.
 func (b *PodGroupStatusApplyConfiguration) WithAdvice(value *AdviceApplyConfiguration) *PodGroupStatusApplyConfiguration {
 	b.Advice = value
-	return b
-}
-
-// WithSmallestChange sets the SmallestChange field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the SmallestChange field is set to the value of the last call.
-func (b *PodGroupStatusApplyConfiguration) WithSmallestChange(value string) *PodGroupStatusApplyConfiguration {
-	b.SmallestChange = &value
 	return b
 }
 

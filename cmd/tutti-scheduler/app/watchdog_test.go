@@ -44,10 +44,10 @@ func TestTheLimitOfAStepIsChecked(t *testing.T) {
 }
 
 func TestTheStackOfTheLoopIsFound(t *testing.T) {
-	if stack := stackOf("command.TestTheStackOfTheLoopIsFound("); !strings.Contains(stack, "goroutine ") {
+	if stack := stackOf("app.TestTheStackOfTheLoopIsFound("); !strings.Contains(stack, "goroutine ") {
 		t.Errorf("found %q", stack)
 	}
-	if stack := stackOf("command.noSuchFunction" + "("); stack != "" {
+	if stack := stackOf("app.noSuchFunction" + "("); stack != "" {
 		t.Errorf("found %q", stack)
 	}
 }

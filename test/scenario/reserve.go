@@ -245,7 +245,8 @@ func belowMinimum(o *outcome, job *model.Job) bool {
 
 // mayTake reports whether a reservation may give way to a job that was started in the cycle: it has not been planned again since
 // it gave way, with the gang its queue would hold more than its share of something that the job asks for, and with the job its
-// own queue no more than its share. What else was started in the cycle may have been so later.
+// own queue no more than its share. What else was started in the cycle may have been so later, and what was nominated is so
+// always: pods are evicted after all that starts on idle capacity.
 func (s *environment) mayTake(o *outcome, job, owner *model.Job, reservation *v1alpha1.Reservation) (beyond bool) {
 	y, x := owner.InQueue().Meets(job.InQueue())
 	if x == nil || y == nil || reservation.GaveWay != nil && reservation.GaveWay.Before(&reservation.Since) {
@@ -254,6 +255,11 @@ func (s *environment) mayTake(o *outcome, job, owner *model.Job, reservation *v1
 	fresh := map[types.UID]bool{}
 	for _, pods := range o.bound() {
 		maps.Copy(fresh, pods)
+	}
+	for _, decision := range o.decisions {
+		for _, nomination := range decision.Nominations {
+			fresh[nomination.Pod.UID] = true
+		}
 	}
 	needs := int(owner.MinMember) - owner.Count(framework.Ready.Counts)
 	for _, share := range x.ContendedShares() {

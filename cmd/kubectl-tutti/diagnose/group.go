@@ -250,11 +250,17 @@ func (a *Diagnosis) mislabelledPods(namespace *Namespace) []string {
 		named = append(named, name)
 	}
 	slices.Sort(named)
-	if near := Nearest(a.Name, named); near != "" {
+	if near := Nearest(a.Name, named); near != "" && !namespace.isNearer(near, a.Name) {
 		slices.Sort(lost[near])
 		notes = append(notes, fmt.Sprintf("%s: of %s %q, which does not exist; is the label misspelt?", few(lost[near]), a.Kind, near))
 	}
 	return notes
+}
+
+// isNearer reports whether the name of another PodGroup is more like a misspelt one than this.
+func (n *Namespace) isNearer(misspelt, than string) bool {
+	nearest := Nearest(misspelt, n.groupNames())
+	return nearest != "" && distance(misspelt, nearest) < distance(misspelt, than)
 }
 
 // unknownGroup returns kind and name of the group that the pod names, where that does not exist; empty where it does, or that is

@@ -122,7 +122,7 @@ func (s *server) scheduler(t *testing.T) debugapi.Source {
 func (s *server) selected(t *testing.T, request *http.Request) (text string, known bool) {
 	text, known = s.objects[request.URL.Path]
 	query := request.URL.Query()
-	if !known || query.Get("labelSelector")+query.Get("fieldSelector") == "" {
+	if !known || !strings.HasSuffix(request.URL.Path, "/pods") || query.Get("labelSelector")+query.Get("fieldSelector") == "" {
 		return text, known
 	}
 	var list corev1.PodList

@@ -33,7 +33,7 @@ type document struct {
 
 // documents are those that get prints, by name.
 var documents = map[string]document{
-	"queues":  {debugapi.PathQueues, "Queue", "kubectl get queues.scheduling.tutti.dev -o wide has what their statuses say"},
+	"queues":  {debugapi.PathQueues, "Queue", "kubectl describe queues.scheduling.tutti.dev shows what their statuses say"},
 	"nodes":   {debugapi.PathNodes, "Node", ""},
 	"domains": {debugapi.PathDomains, "Domain", ""},
 	"cycles":  {debugapi.PathCycles, "Cycle", ""},

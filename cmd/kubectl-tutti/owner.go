@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -48,7 +49,10 @@ func (k *endpointFlags) writeWhyOwner(command *cobra.Command, known *diagnose.Na
 	shown := found.Jobs[:min(len(found.Jobs), diagnose.Shown)]
 	k.findTurn(ctx, shown...)
 	k.findUnsaid(ctx, shown...)
-	if found.Pods == 0 && object.Kind.Group == batchv1.GroupName && object.Kind.Kind == "Job" {
+	lacks := found.Pods == 0 || slices.ContainsFunc(found.Jobs, func(of *diagnose.Diagnosis) bool { // a PodGroup says it itself
+		return of.Kind != string(diagnose.PodGroup) && of.LacksPods()
+	})
+	if lacks && object.Kind.Group == batchv1.GroupName && object.Kind.Kind == "Job" {
 		found.Details = append(found.Details, k.whyNoPods(ctx, known.Name, func(job *batchv1.Job) bool { return job.Name == object.Name })...)
 	}
 	explained := ownedExplanation{Owned: found}

@@ -19,14 +19,14 @@ import (
 // server, and says nothing of what the user may not read.
 
 // findUnsaid adds notes to the jobs: whether a scheduler leads, to the first of them that has not been looked at, and why there
-// are no pods, to a PodGroup that no pod names.
+// are too few pods, to a PodGroup that lacks some.
 func (k *endpointFlags) findUnsaid(ctx context.Context, jobs ...*diagnose.Diagnosis) {
 	asked := false
 	for _, of := range jobs {
 		if of.Group != nil {
 			of = of.Group
 		}
-		if of.HasNoPods() && of.Kind == string(diagnose.PodGroup) && of.State != diagnose.Ended {
+		if of.LacksPods() && of.Kind == string(diagnose.PodGroup) && of.State != diagnose.Ended {
 			of.Notes = append(of.Notes, k.whyNoPods(ctx, of.Namespace, func(job *batchv1.Job) bool {
 				return job.Spec.Template.Labels[v1alpha1.LabelPodGroup] == of.Name
 			})...)

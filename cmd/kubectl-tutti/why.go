@@ -167,7 +167,7 @@ func turnOf(said *debugapi.QueueList, job string) string {
 	if waiting := len(said.Items[own].Waiting); waiting > 1 {
 		text = fmt.Sprintf("%s of %d waiting jobs of queue %s", ordinal(place+1), waiting, name)
 	}
-	for range said.Items { // no further up than there are queues, whatever is wrong with the tree
+	for range said.Items { // no further up than there are queues, should one be above itself
 		at := slices.IndexFunc(said.Items, func(queue debugapi.Queue) bool { return queue.Name == name })
 		if at < 0 {
 			break

@@ -87,7 +87,7 @@ func TestWhyOfAnOwner(t *testing.T) {
 	says("mpijob/train", "MPIJob "+ns+"/train has no jobs", "you may not get mpijob.kubeflow.org")
 	may("kubeflow.org", "mpijobs")
 	may("scheduling.x-k8s.io", "podgroups")
-	says("mj/train", "MPIJob "+ns+"/train has no jobs", "its controller has made no pods")
+	says("mj/train", "MPIJob "+ns+"/train has no jobs", "its controller has made none yet")
 
 	group := coscheduled(ns, "train", 3)
 	group.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(job, job.GroupVersionKind())})

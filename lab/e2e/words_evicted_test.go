@@ -159,7 +159,7 @@ func TestAQueueStandsOnItsJobs(t *testing.T) {
 		return errors.Join(err, saysAll(text, nil, " GPU ", "1 InsufficientResources"),
 			saysAll(words(1), nil, "stands-borrower Active 0 1 0/8"), saysAll(words(2), nil, "stands-lender Active 1 0 3/8"))
 	})
-	if _, err := ask("get", "queues", borrower.Name); err == nil || !strings.Contains(err.Error(), "kubectl get queues.scheduling.tutti.dev") {
+	if _, err := ask("get", "queues", borrower.Name); err == nil || !strings.Contains(err.Error(), "kubectl describe queues.scheduling.tutti.dev") {
 		t.Errorf("without a scheduler that may be asked: %v", err)
 	}
 	env.Eventually(t, func() error { // the status says of when its numbers are

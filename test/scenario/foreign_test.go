@@ -51,9 +51,9 @@ func inDialect(dialect, name string, members []string, minimum, age int, label s
 }
 
 // TestDialectsGiveTheSameDecisions: one history of gangs and single pods has, in each dialect, the same pods on the same nodes
-// after each cycle, whatever happens to members in between. The workers of a LeaderWorkerSet are a part of its group that is
-// made later: where all of them are lost they start together again, as in the story "all workers are lost", while the members of
-// a gang without parts come back one by one. From then on the histories are not compared.
+// after each cycle, also when members end, fail or leave in between. The workers of a LeaderWorkerSet are a part of its group
+// that is made later: where all of them are lost they start together again, as in the story "all workers are lost", while the
+// members of a gang without parts come back one by one. From then on the histories are not compared.
 func TestDialectsGiveTheSameDecisions(t *testing.T) {
 	newStage := openLister(t)
 	rapid.Check(t, func(t *rapid.T) {

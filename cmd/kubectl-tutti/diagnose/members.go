@@ -52,6 +52,9 @@ func (a *Diagnosis) HasNoPods() bool {
 	return m != nil && m.Exist+len(m.Waiting)+len(m.Gated)+len(m.Failed)+len(m.Deleting)+len(m.Foreign) == 0
 }
 
+// LacksPods reports whether it is a group of which fewer members exist than it needs.
+func (a *Diagnosis) LacksPods() bool { return a.Members != nil && a.Members.Exist < a.Members.Needs }
+
 func (m *Members) count(pod *corev1.Pod) {
 	if foreign(pod) {
 		m.Foreign = append(m.Foreign, pod.Name)

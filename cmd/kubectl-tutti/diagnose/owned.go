@@ -46,7 +46,7 @@ func DiagnoseOwned(namespace *Namespace, kind, name string, owns func(metav1.Own
 	case o.Pods == 0 && len(unread) > 0:
 		o.Details = []string{"no pods are known to be its own, as far as what controls them can be read"}
 	case o.Pods == 0:
-		o.Details = []string{"its controller has made no pods, so that there is nothing to place; its own status and events say why"}
+		o.Details = []string{"no pod of it exists: its controller has made none yet, or they are gone and are not made again yet; its own status and events say why"}
 	}
 	o.addGroups(namespace, pods, owns)
 	left := map[string][]string{}

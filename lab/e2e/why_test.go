@@ -147,7 +147,7 @@ func TestTheSchedulerShowsItself(t *testing.T) {
 	a.gang("big", a.low, 1, 1, harness.ScheduledBy("tutti-show"), harness.Requests(map[string]string{"cpu": "99"}))
 	env.Eventually(t, func() error {
 		text, err := ask("why", "big", "-n", a.ns, "-v")
-		return saysAll(text, err, "PodGroup "+a.ns+"/big", "allocate", "preempt", "InsufficientResources", "add 1 node with 99 cpu")
+		return saysAll(text, err, "PodGroup "+a.ns+"/big", "allocate", "preempt", "InsufficientResources", "99 cpu")
 	})
 	text, err = ask("get", "config", "-o", "jsonpath={.items[0].source}: {.items[0].text}")
 	if err := saysAll(text, err, "built-in", "actions:"); err != nil {

@@ -130,7 +130,8 @@ func TestAGuaranteeIsHeldAgainstWhatThereIs(t *testing.T) {
 	owner.Spec.Weight = new(int32)
 	beside.Spec.Guarantee = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("6")}
 	createQueues(t, borrower, owner, beside)
-	env.Scheduler(t, harness.SchedulerOptions{})
+	inspectable(t, a.ns)
+	scheduler := env.Scheduler(t, harness.SchedulerOptions{Args: []string{"--leader-elect-namespace=" + a.ns}})
 	program, err := binaries.Build(t.Context(), t.Output(), binaries.KubectlTutti)
 	if err != nil {
 		t.Fatal(err)
@@ -144,7 +145,8 @@ func TestAGuaranteeIsHeldAgainstWhatThereIs(t *testing.T) {
 				"if all queues ask for theirs, this one has %s of its guarantee of %s cpu", guaranteed, there, has, own))
 		})
 	}
-	text, err := harness.RunCommand(t.Context(), program, "queues", owner.Name, "-o", "wide", "--kubeconfig", env.Cluster.Kubeconfig())
+	text, err := harness.RunCommand(t.Context(), program, "get", "queues", owner.Name, "-o", "wide", "--kubeconfig", env.Cluster.Kubeconfig(),
+		"--scheduler-server", scheduler.URL, "--scheduler-namespace", a.ns)
 	if err := saysAll(text, err, "4 cpu, Oversubscribed", "the guarantees of all queues are"); err != nil {
 		t.Error(err)
 	}

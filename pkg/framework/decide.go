@@ -11,18 +11,15 @@ import (
 // emitDecisions sends out one decision per job that got capacity, in the order the jobs were first touched. Evictions belong to
 // the first of them: they are made for it.
 func (s *Session) emitDecisions(operations []operation) {
-	var order []*model.Decision
-	decisions := map[model.JobKey]*model.Decision{}
-	var last *model.Decision // mostly the next operation is of the same job
+	var order []*model.Decision // few: most statements are about one job
 	decisionOf := func(key model.JobKey) *model.Decision {
-		if last != nil && last.Job == key {
-			return last
+		for _, decision := range slices.Backward(order) {
+			if decision.Job == key {
+				return decision
+			}
 		}
-		if last = decisions[key]; last == nil {
-			last = &model.Decision{Job: key}
-			decisions[key], order = last, append(order, last)
-		}
-		return last
+		order = append(order, &model.Decision{Job: key})
+		return order[len(order)-1]
 	}
 	paid := len(s.evicted) > 0
 	for _, op := range operations {
@@ -60,7 +57,9 @@ func (s *Session) emitDecisions(operations []operation) {
 				decision.Nominations = s.releaseNominations(s.Snapshot.Job(decision.Job), nil)
 				s.Snapshot.ReleaseHeld(decision.Job)
 			}
-			s.renewed[decision.Job] = true
+			if s.hasPendingVictims(decision.Job) { // others have nothing that lapses
+				s.renewed[decision.Job] = true
+			}
 		case len(decision.Nominations) > 0: // the accounting of the nodes show them now
 			s.Snapshot.ReleaseNominated(decision.Job)
 			decision.Nominations = append(decision.Nominations, s.releaseNominations(s.Snapshot.Job(decision.Job), decision.Nominations)...)
@@ -86,7 +85,8 @@ func (s *Session) noteStart(decision *model.Decision) {
 // hasPendingVictims reports whether others were evicted for a job in earlier cycles, and capacity is kept for it since: what it
 // is nominated to in its place is kept, too, or others would have it.
 func (s *Session) hasPendingVictims(key model.JobKey) bool {
-	return !s.returned[key] && slices.ContainsFunc(s.Snapshot.Job(key).Tasks, func(task *model.Task) bool { return task.Nominated != "" })
+	job := s.job(key)
+	return job != nil && slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Nominated != "" }) && !s.returned[key]
 }
 
 // minimumOf returns how many of the decision's binds the job cannot do without, those that the minima of its roles take among

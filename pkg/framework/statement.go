@@ -291,8 +291,11 @@ func (s *Session) undo(checkpoint int) {
 //
 // Invariant I1: a job with a placed task has all gates' consent on what is placed; one with nominations only, on both.
 func (s *Session) checkGates(operations []operation) *model.Refusal {
-	asked := map[model.JobKey]Readiness{}
-	var jobs []model.JobKey
+	type question struct {
+		job      model.JobKey
+		standing Readiness
+	}
+	var asked []question // few: most statements are about one job
 	for i, op := range operations {
 		if op.departed {
 			return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s was supposed to have ended", op.task)}
@@ -308,17 +311,14 @@ func (s *Session) checkGates(operations []operation) *model.Refusal {
 		default:
 			continue
 		}
-		before, known := asked[op.task.Job]
-		if !known {
-			jobs = append(jobs, op.task.Job)
-		}
-		if !known || standing < before {
-			asked[op.task.Job] = standing
+		switch at := slices.IndexFunc(asked, func(q question) bool { return q.job == op.task.Job }); {
+		case at < 0:
+			asked = append(asked, question{op.task.Job, standing})
+		case standing < asked[at].standing:
+			asked[at].standing = standing
 		}
 	}
-	refusal := firstRefusal(jobs, func(key model.JobKey) *model.Refusal {
-		return s.JobReady(s.job(key), asked[key])
-	})
+	refusal := firstRefusal(asked, func(q question) *model.Refusal { return s.JobReady(s.job(q.job), q.standing) })
 	if refusal == nil {
 		refusal = s.checkQueues(operations)
 	}

@@ -51,10 +51,8 @@ type turns struct {
 	// jobs are the queue's own, in job order. They come before those of the queues below, which is a matter of completing starts: an
 	// inner queue begins none.
 	jobs []*model.Job
-	// below is a heap of those with jobs. second is the position of the one that comes after the first, zero when that is not
-	// known: mostly the first stays where it is, and is compared with no other.
-	below  []*turns
-	second int
+	// below are those with jobs, in their order.
+	below []*turns
 	// offered is the job to be tried next; nil when all have been. ranks are where the plugins put the queue with it, and lastStart
 	// is the queue's: kept here, where comparing many queues reads little memory.
 	offered   *model.Job
@@ -114,7 +112,7 @@ func (t *turns) build() {
 	for _, one := range t.below {
 		one.build()
 	}
-	t.order()
+	slices.SortFunc(t.below, (*turns).compare)
 	t.offer()
 }
 
@@ -179,20 +177,25 @@ func (t *turns) take() *model.Job {
 func (t *turns) update() {
 	if t.tookBelow {
 		t.below[0].update()
-		if t.below[0].offered == nil {
-			last := len(t.below) - 1
-			t.below[0], t.below[last] = t.below[last], nil
-			t.below, t.second = t.below[:last], 0
-		}
-		if t.second == 0 {
-			t.second = t.firstUnder(0)
-		}
-		if t.second > 0 && t.below[t.second].compare(t.below[0]) < 0 {
-			t.sink(0)
-			t.second = 0
-		}
+		t.moveFirst()
 	}
 	t.offer()
+}
+
+// moveFirst moves the first of those below to where it belongs now, or out. Mostly it stays, or goes behind all others: of
+// queues that hold as much of their shares the last is that of which a job has just started.
+func (t *turns) moveFirst() {
+	first, rest := t.below[0], t.below[1:]
+	switch {
+	case first.offered == nil:
+		t.below = rest
+	case len(rest) == 0 || first.compare(rest[0]) < 0:
+	case rest[len(rest)-1].compare(first) < 0:
+		t.below = append(rest, first)
+	default:
+		at, _ := slices.BinarySearchFunc(rest, first, (*turns).compare)
+		t.below = slices.Insert(rest, at, first)
+	}
 }
 
 // renew finds the next job where the order of any of them may have changed.
@@ -206,7 +209,7 @@ func (t *turns) renew() {
 		one.renew()
 	}
 	t.below = slices.DeleteFunc(t.below, func(one *turns) bool { return one.offered == nil })
-	t.order()
+	slices.SortFunc(t.below, (*turns).compare)
 	t.offer()
 }
 
@@ -236,39 +239,6 @@ func (t *turns) compare(other *turns) int {
 	return t.session.CompareJobs(t.offered, other.offered)
 }
 
-// order makes a heap of below.
-func (t *turns) order() {
-	for i := len(t.below)/2 - 1; i >= 0; i-- {
-		t.sink(i)
-	}
-	t.second = 0
-}
-
-// sink moves the one at a position of the heap down to where it belongs.
-func (t *turns) sink(i int) {
-	for {
-		first := t.firstUnder(i)
-		if first == 0 || t.below[first].compare(t.below[i]) >= 0 {
-			return
-		}
-		t.below[i], t.below[first] = t.below[first], t.below[i]
-		i = first
-	}
-}
-
-// firstUnder returns the position of that which comes first of the two right under a position of the heap, zero when there is
-// none.
-func (t *turns) firstUnder(i int) int {
-	left, right := 2*i+1, 2*i+2
-	switch {
-	case left >= len(t.below):
-		return 0
-	case right < len(t.below) && t.below[right].compare(t.below[left]) < 0:
-		return right
-	}
-	return left
-}
-
 // takeTurn records, in the decision and in the queues, that the job has started in its turn: its minimum, and not the rest of
 // one that has begun, nor members beyond it.
 func (s *Session) takeTurn(job *model.Job, decision *model.Decision) {
@@ -292,11 +262,11 @@ func (s *Session) nextStart() time.Time {
 				s.lastStart = queue.LastStart
 			}
 		}
+		now := s.Snapshot.Now.UTC().Truncate(time.Microsecond) // what the status of a queue can say
+		if now.After(s.lastStart) {
+			s.lastStart = now.Add(-time.Microsecond)
+		}
 	}
-	at := s.Snapshot.Now.UTC().Truncate(time.Microsecond) // what the status of a queue can say
-	if !at.After(s.lastStart) {
-		at = s.lastStart.Add(time.Microsecond)
-	}
-	s.lastStart = at
-	return at
+	s.lastStart = s.lastStart.Add(time.Microsecond)
+	return s.lastStart
 }

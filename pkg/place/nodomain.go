@@ -128,8 +128,8 @@ func nameDomains(b *strings.Builder, level *framework.Domains, n int, most strin
 // maxRuledOut is how many reasons nameRuledOut writes.
 const maxRuledOut = 3
 
-// nameRuledOut writes why nodes could not run a member even if they were empty, such as "; 4 nodes: untolerated taint {gpu: true}":
-// a domain of such nodes has capacity for 0 members.
+// nameRuledOut writes why nodes could not run a member even if they were empty, such as "; 4 nodes: untolerated taint
+// {gpu: true}": a domain of such nodes has capacity for 0 members.
 func (t *Placer) nameRuledOut(b *strings.Builder, member *model.Task) {
 	reasons := t.session.RuledOut(member)
 	for i, reason := range reasons[:min(len(reasons), maxRuledOut)] {

@@ -11,8 +11,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// unfollowed are annotations by which schedulers of other projects start a pod in another way than Tutti does, or that Tutti reads
-// as labels alone, and what to write in their place.
+// unfollowed are annotations by which schedulers of other projects start a pod in another way than Tutti does, or that
+// Tutti reads as labels alone, and what to write in their place.
 var unfollowed = []struct {
 	annotation, instead string
 	// alone reports that it means something only on a pod that is in no group.

@@ -51,7 +51,7 @@ type turns struct {
 	// jobs are the queue's own, in job order. They come before those of the queues below, which is a matter of completing starts: an
 	// inner queue begins none.
 	jobs []*model.Job
-	// below are those with jobs, in their order.
+	// below are those with jobs, in their order; where that of jobs changes meanwhile, only the first is in its place.
 	below []*turns
 	// offered is the job to be tried next; nil when all have been. ranks are where the plugins put the queue with it, and lastStart
 	// is the queue's: kept here, where comparing many queues reads little memory.
@@ -209,7 +209,11 @@ func (t *turns) renew() {
 		one.renew()
 	}
 	t.below = slices.DeleteFunc(t.below, func(one *turns) bool { return one.offered == nil })
-	slices.SortFunc(t.below, (*turns).compare)
+	for i := range t.below {
+		if t.below[i].compare(t.below[0]) < 0 {
+			t.below[0], t.below[i] = t.below[i], t.below[0]
+		}
+	}
 	t.offer()
 }
 

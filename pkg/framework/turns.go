@@ -51,7 +51,7 @@ type turns struct {
 	// jobs are the queue's own, in job order. They come before those of the queues below, which is a matter of completing starts: an
 	// inner queue begins none.
 	jobs []*model.Job
-	// below are those with jobs, in their order; where that of jobs changes meanwhile, only the first is in its place.
+	// below are the turns of queues with jobs, sorted; while a plugin moves jobs, only the first of them is in its place.
 	below []*turns
 	// offered is the job to be tried next; nil when all have been. ranks are where the plugins put the queue with it, and lastStart
 	// is the queue's: kept here, where comparing many queues reads little memory.
@@ -182,8 +182,8 @@ func (t *turns) update() {
 	t.offer()
 }
 
-// moveFirst moves the first of those below to where it belongs now, or out. Mostly it stays, or goes behind all others: of
-// queues that hold as much of their shares the last is that of which a job has just started.
+// moveFirst sorts the first queue below in again, or takes it out. Mostly it stays, or goes last: a queue that has just started a
+// job comes after its equals.
 func (t *turns) moveFirst() {
 	first, rest := t.below[0], t.below[1:]
 	switch {

@@ -55,3 +55,28 @@ func (b *budget) take(from account, now time.Time) bool {
 func (b *budget) exceeded(from account, now time.Time) bool {
 	return b.spent[from] >= b.most && now.Before(b.ends.Add(budgetWindow))
 }
+
+// window admits so many writes in any second; the zero value any number.
+type window struct {
+	// admitted are when the last of them were, a ring in which the oldest is next.
+	admitted []time.Time
+	next     int
+}
+
+func newWindow(most int) window { return window{admitted: make([]time.Time, most)} }
+
+// free returns when there is one more write.
+func (w *window) free() time.Time {
+	if len(w.admitted) == 0 {
+		return time.Time{}
+	}
+	return w.admitted[w.next].Add(time.Second)
+}
+
+// take counts one more write.
+func (w *window) take(now time.Time) {
+	if len(w.admitted) > 0 {
+		w.admitted[w.next] = now
+		w.next = (w.next + 1) % len(w.admitted)
+	}
+}

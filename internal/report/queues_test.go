@@ -297,7 +297,7 @@ func TestWithoutObjectsNoStatusOfAQueueIsWritten(t *testing.T) {
 	d.expect(t, "")
 	d.snapshot.SetQueues([]*model.Queue{{Name: "default"}, {Name: "gone"}})
 	d.expect(t, "")
-	if len(d.sent) != 0 || !d.wake.IsZero() {
-		t.Errorf("kept %v, to be called at %s", d.sent, d.wake)
+	if len(d.writer.sent) != 0 || !d.wake.IsZero() {
+		t.Errorf("kept %v, to be called at %s", d.writer.sent, d.wake)
 	}
 }

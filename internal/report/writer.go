@@ -16,7 +16,10 @@ type writer struct {
 	// sent are the last writes by the UID of their object, and refused the objects of which the API server refused one.
 	sent    map[types.UID]record
 	refused *backoff.Backoff[types.UID]
-	// budget and urgent are of the writes of each account.
+	// most is how many writes there are in any second, any number by default, and budget and urgent are of each account. Once there
+	// are no more writes in a second, the next report is made after pause, or later.
+	most           window
+	pause          time.Duration
 	budget, urgent budget
 	// generation counts the reports. due is what this one offers and may be written now, and wake when the next one is to be made
 	// at the latest; zero when nothing is delayed.
@@ -34,7 +37,8 @@ type offer struct {
 	before, after string
 	every         time.Duration
 	// immediate reports that it is not delayed, unless the API server refuses it; urgent that it is in the larger budget.
-	immediate, urgent bool
+	// first that it goes before those that are not.
+	immediate, urgent, first bool
 	// shows is what it is to show, and reason the last one that an event says of it.
 	shows  any
 	reason string
@@ -166,11 +170,23 @@ func (w *writer) fail(object types.UID, now time.Time) {
 	w.refused.Fail(object, nil, now)
 }
 
-// writes returns the writes that are in their budgets, those about the objects first that were written longest ago: of n urgent
-// writes of a namespace the last one waits for n / mostUrgent windows.
+// writes returns the writes that are in their budgets. Those that are to be first come first, then those about the objects that were
+// written longest ago: of n urgent writes of a namespace the last one waits for n / mostUrgent windows.
 func (w *writer) writes(now time.Time) (writes []commit.Write) {
-	slices.SortStableFunc(w.due, func(a, b offer) int { return a.last.Compare(b.last) })
+	slices.SortStableFunc(w.due, func(a, b offer) int {
+		switch {
+		case a.first == b.first:
+			return a.last.Compare(b.last)
+		case a.first:
+			return -1
+		}
+		return 1
+	})
 	for _, o := range w.due {
+		if free := w.most.free(); free.After(now) {
+			w.requeue(slices.MaxFunc([]time.Time{free, now.Add(w.pause)}, time.Time.Compare))
+			break
+		}
 		from := &w.budget
 		if o.urgent {
 			from = &w.urgent
@@ -179,6 +195,7 @@ func (w *writer) writes(now time.Time) (writes []commit.Write) {
 			w.requeue(from.ends)
 			continue
 		}
+		w.most.take(now)
 		writes = append(writes, o.write()...)
 	}
 	w.due = nil

@@ -109,13 +109,17 @@ func (r *QueueReporter) offer(snapshot *model.Snapshot, refusals map[model.JobKe
 		meta.SetStatusCondition(&wanted.Conditions, r.active(queue, object, counts[queue].own > 0, offered, now))
 		r.setGuaranteeMet(wanted, queue, object, now)
 		if equality.Semantic.DeepEqual(*wanted, current) {
-			r.settle(object, current, now)
+			shown := equality.Semantic.DeepEqual(object.Status, current)
+			if r.writer.settle(object.UID, account{}, shown, now); shown {
+				r.writer.refused.Reset(object.UID) // what was refused before is over
+			}
 			continue
 		}
 		wanted.CountedAt = &metav1.Time{Time: now.Truncate(time.Second)} // it alone is no reason to write
 		changed := activeChanged(current, *wanted)
 		r.writer.offer(offer{
-			object: object.UID, every: queueInterval, immediate: changed, first: changed, shows: *wanted, write: func() []commit.Write {
+			object: object.UID, every: queueInterval, immediate: changed, rank: map[bool]int{false: 1}[changed], shows: *wanted,
+			write: func() []commit.Write {
 				return []commit.Write{&commit.QueueStatus{Name: object.Name, UID: object.UID, Status: *wanted}}
 			},
 		}, now)
@@ -127,15 +131,6 @@ func (r *QueueReporter) offer(snapshot *model.Snapshot, refusals map[model.JobKe
 func (r *QueueReporter) writes(object *v1alpha1.Queue) bool {
 	writer := object.Status.SchedulerName
 	return writer == "" || slices.Contains(r.schedulers, writer)
-}
-
-// settle is about a queue of which nothing is to be written: once the watch shows it, what was refused before is over.
-func (r *QueueReporter) settle(object *v1alpha1.Queue, current v1alpha1.QueueStatus, now time.Time) {
-	if equality.Semantic.DeepEqual(object.Status, current) {
-		r.writer.refused.Reset(object.UID)
-	} else if sent := r.writer.sent[object.UID]; sent.holds(now) {
-		r.writer.requeue(sent.at.Add(echoTimeout))
-	}
 }
 
 // JobCounts is how many jobs of a queue, and of those below it, wait to start or hold capacity; own are those of the queue

@@ -152,8 +152,7 @@ func (r *Reporter) reportGroup(job *model.Job, group *v1alpha1.PodGroup, refusal
 		shown := equality.Semantic.DeepEqual(current, group.Status)
 		expired := shown && r.expire(group, now)
 		if !r.writer.settle(job.UID, from, shown, now) && expired {
-			delete(r.writer.sent, job.UID)
-			r.writer.keep(job.UID) // for when it was deleted last
+			r.writer.sent[job.UID] = record{generation: r.writer.generation} // while the deletion is refused
 		}
 		return
 	}

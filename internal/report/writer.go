@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/tutti-sched/tutti/internal/backoff"
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // writer decides when what is offered about objects is written: not too soon after the last write about the object, not while the
@@ -36,16 +38,18 @@ type offer struct {
 	// after the last write as every says; see record.delay.
 	before, after string
 	every         time.Duration
-	// immediate reports that it is not delayed, unless the API server refuses it; urgent that it is in the larger budget.
-	// first that it goes before those that are not.
-	immediate, urgent, first bool
+	// immediate reports that it is not delayed, unless the API server refuses it, and urgent that it is in the larger budget.
+	immediate, urgent bool
 	// shows is what it is to show, and reason the last one that an event says of it.
 	shows  any
 	reason string
 	// write is called when it is written.
 	write func() []commit.Write
-	// last is when the object was written last; zero when that is long ago, or it never was.
+	// What is due is written in the order of rank, of when the object was written last, zero when that is long ago or it never was,
+	// and of key.
+	rank int
 	last time.Time
+	key  model.JobKey
 }
 
 // record is what is kept of the last write about an object: until the watch has shown it and the next write may follow without
@@ -62,15 +66,6 @@ type record struct {
 	// replaced is the phase and reason, or the reason, that was replaced by another one at changed.
 	replaced string
 	changed  time.Time
-}
-
-// next returns the record of a write that replaces one phase and reason by another, or by the same.
-func (r record) next(generation int, before, after, reason string, now time.Time) record {
-	next := record{at: now, generation: generation, lastReason: reason, replaced: r.replaced, changed: r.changed}
-	if before != after {
-		next.replaced, next.changed = before, now
-	}
-	return next
 }
 
 // delay returns when a difference may be written that needs interval after the last write where phase and reason stay.
@@ -110,11 +105,13 @@ func (w *writer) begin() {
 	w.due, w.wake = nil, time.Time{}
 }
 
-// keep keeps the record of an object for one more report, and returns it.
+// keep keeps the record of an object for one more report, if there is one, and returns it.
 func (w *writer) keep(object types.UID) record {
-	last := w.sent[object]
-	last.generation = w.generation
-	w.sent[object] = last
+	last, known := w.sent[object]
+	if known {
+		last.generation = w.generation
+		w.sent[object] = last
+	}
 	return last
 }
 
@@ -128,8 +125,11 @@ func (w *writer) offer(o offer, now time.Time) {
 	case o.immediate:
 		due = now
 	}
-	next := last.next(w.generation, o.before, o.after, o.reason, now)
-	next.shows, o.last = o.shows, last.at
+	next := record{at: now, generation: w.generation, shows: o.shows, lastReason: o.reason, replaced: last.replaced, changed: last.changed}
+	if o.before != o.after {
+		next.replaced, next.changed = o.before, now
+	}
+	o.last = last.at
 	write := o.write
 	o.write = func() []commit.Write {
 		w.sent[o.object] = next
@@ -170,17 +170,26 @@ func (w *writer) fail(object types.UID, now time.Time) {
 	w.refused.Fail(object, nil, now)
 }
 
-// writes returns the writes that are in their budgets. Those that are to be first come first, then those about the objects that were
-// written longest ago: of n urgent writes of a namespace the last one waits for n / mostUrgent windows.
+// taken records that the API server has taken the last write about an object, or that the object shows what is to be written.
+func (w *writer) taken(object types.UID) {
+	if last, known := w.sent[object]; known {
+		last.refused = false
+		w.sent[object] = last
+	}
+	w.refused.Reset(object)
+}
+
+// forget drops what is known of an object.
+func (w *writer) forget(object types.UID) {
+	delete(w.sent, object)
+	w.refused.Reset(object)
+}
+
+// writes returns the writes that are in their budgets. Of n urgent writes of a namespace the last one waits for n / mostUrgent
+// windows.
 func (w *writer) writes(now time.Time) (writes []commit.Write) {
 	slices.SortStableFunc(w.due, func(a, b offer) int {
-		switch {
-		case a.first == b.first:
-			return a.last.Compare(b.last)
-		case a.first:
-			return -1
-		}
-		return 1
+		return cmp.Or(cmp.Compare(a.rank, b.rank), a.last.Compare(b.last), a.key.Compare(b.key))
 	})
 	for _, o := range w.due {
 		if free := w.most.free(); free.After(now) {
@@ -206,8 +215,7 @@ func (w *writer) writes(now time.Time) (writes []commit.Write) {
 func (w *writer) prune() {
 	for object, last := range w.sent {
 		if last.generation != w.generation {
-			delete(w.sent, object)
-			w.refused.Reset(object)
+			w.forget(object)
 		}
 	}
 }

@@ -270,6 +270,11 @@ func TestARefusedStatusOfAQueueIsTriedAgainLater(t *testing.T) {
 	d.expect(t, "q")
 	d.now = d.now.Add(time.Hour)
 	d.expect(t, "")
+	d.Failed(&commit.QueueStatus{Name: "q", UID: "q"}, d.now)
+	d.job("runs", "q", 1000)
+	if d.expect(t, ""); d.wake.Sub(d.now) != 10*time.Second {
+		t.Errorf("the first refusal after a write that was taken delays the next by %s", d.wake.Sub(d.now))
+	}
 }
 
 // TestAStatusOfAQueueHasOneWriter: of two schedulers over one cluster, the one that wrote it first.

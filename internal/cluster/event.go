@@ -7,8 +7,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// Event is what a watch saw: one of the types whose names end in Seen, or ReadingChanged, as a pointer. Each type is in the file of
-// its kind. Objects are never changed afterwards.
+// Event is what a watch saw: one of the types whose names end in Seen, or ReadingChanged, as a pointer. Each type is in the file
+// of its kind. Objects are never changed afterwards.
 type Event interface {
 	// kind names the kind of the object, for messages; no two kinds have the same name.
 	kind() string

@@ -12,8 +12,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// writer decides when what is offered about objects is written: not too soon after the last write about the object, not while the
-// API server refuses it, and within the budgets. What waits is not stored: the next report offers it again, from what is true then.
+// writer decides when what is offered about objects is written: not too soon after the last write about the object, not while
+// the API server refuses it, and within the budgets. What waits is not stored: the next report offers it again, from what is true
+// then.
 type writer struct {
 	// sent are the last writes by the UID of their object, and refused the objects of which the API server refused one.
 	sent    map[types.UID]record

@@ -73,8 +73,8 @@ func TestWhatIsDueIsWrittenInOrder(t *testing.T) {
 	p.expect(t, "a b old young later", p.report(later, keyed("b"), keyed("a"), plain("young"), plain("old")), 0)
 }
 
-// TestAWriteIsAwaited: while the watch does not show it, another report is due when that no longer counts. Once it shows it, the record
-// is kept for as long as the next write has a delay, or others come first.
+// TestAWriteIsAwaited: while the watch does not show it, another report is due when that no longer counts. Once it shows it, the
+// record is kept for as long as the next write has a delay, or others come first.
 func TestAWriteIsAwaited(t *testing.T) {
 	p := newPaper()
 	settle := func(shown bool) bool {

@@ -55,6 +55,6 @@ func BenchmarkApplyPod(b *testing.B) {
 	for i := 0; b.Loop(); i++ {
 		next := *p
 		next.ResourceVersion = strconv.Itoa(i + 1)
-		s.Apply(Event{Kind: KindPod, Pod: &next})
+		s.Apply(&PodSeen{Pod: &next})
 	}
 }

@@ -12,13 +12,21 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// applyBudget takes in a new version of a disruption budget, or its end.
-func (s *State) applyBudget(object *policyv1.PodDisruptionBudget, deleted bool) Effect {
-	key := types.NamespacedName{Namespace: object.Namespace, Name: object.Name}
+// BudgetSeen is a new version of a disruption budget, or its end.
+type BudgetSeen struct {
+	Budget *policyv1.PodDisruptionBudget
+	Gone   bool
+}
+
+func (e *BudgetSeen) kind() string                  { return "PodDisruptionBudget" }
+func (e *BudgetSeen) object() (metav1.Object, bool) { return e.Budget, e.Gone }
+
+func (e *BudgetSeen) apply(s *State, _ types.UID) Effect {
+	key := types.NamespacedName{Namespace: e.Budget.Namespace, Name: e.Budget.Name}
 	before, known := s.budgets[key]
-	after := budgetOf(object)
+	after := budgetOf(e.Budget)
 	switch {
-	case deleted:
+	case e.Gone:
 		delete(s.budgets, key)
 	case known && before.Allowed == after.Allowed && before.ReleasesUnready == after.ReleasesUnready &&
 		before.Selector.String() == after.Selector.String():

@@ -155,35 +155,33 @@ func budget(name, app string, allowed int32) *policyv1.PodDisruptionBudget {
 	}
 }
 
-// seen returns the event that tells of an object.
-func seen(object any) Event {
+// seen returns the event that tells of an object, gone that of its end.
+func seen(object any) Event { return eventOf(object, false) }
+
+func gone(object any) Event { return eventOf(object, true) }
+
+func eventOf(object any, gone bool) Event {
 	switch o := object.(type) {
 	case *corev1.Pod:
-		return Event{Kind: KindPod, Pod: o}
+		return &PodSeen{o, gone}
 	case *corev1.Node:
-		return Event{Kind: KindNode, Node: o}
+		return &NodeSeen{o, gone}
 	case *v1alpha1.PodGroup:
-		return Event{Kind: KindGroup, Group: o}
+		return &GroupSeen{o, gone}
 	case *schedulingv1.PriorityClass:
-		return Event{Kind: KindPriorityClass, PriorityClass: o}
+		return &PriorityClassSeen{o, gone}
 	case *resourceapi.DeviceClass:
-		return Event{Kind: KindDeviceClass, DeviceClass: o}
+		return &DeviceClassSeen{o, gone}
 	case *policyv1.PodDisruptionBudget:
-		return Event{Kind: KindBudget, Budget: o}
+		return &BudgetSeen{o, gone}
 	case *corev1.Namespace:
-		return Event{Kind: KindNamespace, Namespace: o}
+		return &NamespaceSeen{o, gone}
 	case *v1alpha1.Queue:
-		return Event{Kind: KindQueue, Queue: o}
+		return &QueueSeen{o, gone}
 	case *groups.Spec:
-		return ForeignEvent(o)
+		return &ForeignSeen{o, gone}
 	}
-	return Event{Kind: KindOther}
-}
-
-func gone(object any) Event {
-	event := seen(object)
-	event.Deleted = true
-	return event
+	return &OtherSeen{}
 }
 
 // newState returns a state that has seen the objects, and keeps a view.

@@ -145,7 +145,8 @@ func (s *looseServer) follow(t *testing.T) (*State, func(name string)) {
 		for {
 			select {
 			case event := <-events:
-				if state.Apply(event); event.object().GetName() == name {
+				state.Apply(event)
+				if object, _ := event.object(); object.GetName() == name {
 					return
 				}
 			case <-timeout.C:

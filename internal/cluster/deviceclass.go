@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/kubernetes/pkg/scheduler/util"
 
@@ -52,14 +54,22 @@ func lacksDRAExtendedResources(node *corev1.Node) bool {
 	return err == nil && kubelet.Major() == 1 && kubelet.Minor() < minKubeletMinor
 }
 
-// applyDeviceClass takes in a new version of a device class, or its end.
-func (s *State) applyDeviceClass(class *resourceapi.DeviceClass, deleted bool) Effect {
-	before := s.devices.resources[class.Name]
-	delete(s.devices.resources, class.Name)
+// DeviceClassSeen is a new version of a DeviceClass, or its end.
+type DeviceClassSeen struct {
+	Class *resourceapi.DeviceClass
+	Gone  bool
+}
+
+func (e *DeviceClassSeen) kind() string                  { return "DeviceClass" }
+func (e *DeviceClassSeen) object() (metav1.Object, bool) { return e.Class, e.Gone }
+
+func (e *DeviceClassSeen) apply(s *State, _ types.UID) Effect {
+	before := s.devices.resources[e.Class.Name]
+	delete(s.devices.resources, e.Class.Name)
 	var after []int
-	if !deleted {
-		after = s.resourcesOf(class)
-		s.devices.resources[class.Name] = after
+	if !e.Gone {
+		after = s.resourcesOf(e.Class)
+		s.devices.resources[e.Class.Name] = after
 		for _, position := range after {
 			if s.devices.classes[position]++; s.devices.classes[position] == 1 {
 				s.recountAffected(position)

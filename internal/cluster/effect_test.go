@@ -189,8 +189,7 @@ func TestEffectOfGroupAndOtherEvents(t *testing.T) {
 	}{
 		"nothing":       {seen(group("g", 1)), Effect{}},
 		"status":        {seen(group("g", 1, status)), Effect{Report: true}},
-		"other kinds":   {Event{Kind: KindOther}, Effect{Schedule: true}},
-		"empty event":   {Event{Kind: KindPod}, Effect{}},
+		"other kinds":   {&OtherSeen{}, Effect{Schedule: true}},
 		"unknown class": {gone(class("c", 1)), Effect{}},
 	} {
 		t.Run(name, func(t *testing.T) {

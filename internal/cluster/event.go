@@ -1,122 +1,41 @@
 package cluster
 
 import (
-	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	resourceapi "k8s.io/api/resource/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// Kind says which object an event is about.
-type Kind int8
-
-// The kinds.
-const (
-	KindPod Kind = iota
-	KindNode
-	KindGroup
-	KindPriorityClass
-	KindDeviceClass
-	KindBudget
-	// KindNamespace matters for the labels of the namespace.
-	KindNamespace
-	// KindLease is the Lease of a node's agent.
-	KindLease
-	KindQueue
-	// KindReading is no object: the objects of a foreign source can be read, or not any more.
-	KindReading
-	// KindOther is an object that the state does not hold, but that kube-scheduler's plugins read from its informer, such
-	// as a claim or a storage class.
-	KindOther
-	// KindForeign is a group of the first foreign source; those of the others follow in their order.
-	KindForeign
-)
-
-// kindOf returns the kind of the objects of a foreign source.
-func kindOf(source model.Source) Kind { return KindForeign + Kind(source-model.SourceCoscheduling) }
-
-// IsGroup reports whether events of the kind may change what a gang needs: those are taken in during a session, too.
-func (k Kind) IsGroup() bool { return k == KindGroup || k == KindReading || k >= KindForeign }
-
-// ForeignEvent returns the event of a new version of a foreign object.
-func ForeignEvent(spec *groups.Spec) Event { return Event{Kind: kindOf(spec.Source), Foreign: spec} }
-
-// GroupKey returns the key of the group, or of the object that owns pods or groups, that an event of such a kind is about;
-// without a name when it is about all of a source.
-func (e *Event) GroupKey() model.JobKey {
-	switch e.Kind {
-	case KindGroup:
-		return groups.Key(e.Group)
-	case KindReading:
-		return model.JobKey{Source: e.Source}
-	}
-	return e.Foreign.Key()
+// Event is what a watch saw: one of the types whose names end in Seen, or ReadingChanged, as a pointer. Each type is in the file
+// of its kind. Objects are never changed afterwards.
+type Event interface {
+	// kind names the kind of the object, for messages; no two kinds have the same name.
+	kind() string
+	// object returns what the event is about, nil when it is about none. With gone it was deleted, and is what was seen of it last.
+	object() (object metav1.Object, gone bool)
+	// apply takes in an event that is news. ended is the incarnation that it ends, empty when it ends none: only pods are known by
+	// their UID.
+	apply(s *State, ended types.UID) Effect
 }
 
-// String returns the name of the kind, for messages.
-func (k Kind) String() string {
-	if k >= KindForeign {
-		return (model.SourceCoscheduling + model.Source(k-KindForeign)).Kind()
-	}
-	return [...]string{"pod", "node", "PodGroup", "PriorityClass", "DeviceClass", "PodDisruptionBudget", "namespace", "Lease", "Queue", "reading", "object"}[k]
+// GroupEvent is an event that may change what a gang needs: these are taken in during a session, too.
+type GroupEvent interface {
+	Event
+	// GroupKey returns the key of the group, or of the object that owns pods or groups; without a name when it is all of a source.
+	GroupKey() model.JobKey
 }
 
-// Event is what a watch saw: an object was added, changed or deleted. Objects are never changed afterwards.
-type Event struct {
-	Kind Kind
-	// Deleted reports that the object is gone; it is then the last that was seen of it.
-	Deleted bool
+// The names of kinds that are also named without an event.
+const kindPod, kindNode, kindGroup = "pod", "node", "PodGroup"
 
-	// Exactly the field of the kind is set; none for KindOther and KindReading.
-	Pod           *corev1.Pod
-	Node          *corev1.Node
-	Group         *v1alpha1.PodGroup
-	PriorityClass *schedulingv1.PriorityClass
-	DeviceClass   *resourceapi.DeviceClass
-	Budget        *policyv1.PodDisruptionBudget
-	Lease         *coordinationv1.Lease
-	Namespace     *corev1.Namespace
-	Queue         *v1alpha1.Queue
-	Foreign       *groups.Spec
+// OtherSeen is a change of an object that the state does not hold, but that kube-scheduler's plugins read from its informer, such
+// as a claim or a storage class.
+type OtherSeen struct{}
 
-	// Source and Reading are those of KindReading.
-	Source  model.Source
-	Reading Reading
-}
-
-// object returns what the event is about; nil for KindOther and KindReading, and when the field of the kind is not set.
-func (e *Event) object() metav1.Object {
-	switch {
-	case e.Kind == KindPod && e.Pod != nil:
-		return e.Pod
-	case e.Kind == KindNode && e.Node != nil:
-		return e.Node
-	case e.Kind == KindGroup && e.Group != nil:
-		return e.Group
-	case e.Kind == KindPriorityClass && e.PriorityClass != nil:
-		return e.PriorityClass
-	case e.Kind == KindDeviceClass && e.DeviceClass != nil:
-		return e.DeviceClass
-	case e.Kind == KindBudget && e.Budget != nil:
-		return e.Budget
-	case e.Kind == KindLease && e.Lease != nil:
-		return e.Lease
-	case e.Kind == KindNamespace && e.Namespace != nil:
-		return e.Namespace
-	case e.Kind == KindQueue && e.Queue != nil:
-		return e.Queue
-	case e.Kind >= KindForeign && e.Foreign != nil:
-		return e.Foreign
-	}
-	return nil
-}
+func (e *OtherSeen) kind() string                   { return "object" }
+func (e *OtherSeen) object() (metav1.Object, bool)  { return nil, false }
+func (e *OtherSeen) apply(*State, types.UID) Effect { return Effect{Schedule: true} }
 
 // Effect says what an event affects.
 type Effect struct {
@@ -134,60 +53,21 @@ func (e Effect) merge(other Effect) Effect {
 // repeated ones are recognised.
 //
 // An event is admitted here, once: it is of the newest incarnation of its name, and newer than what was seen of it. From here it
-// goes on to the file of its kind, and does not come back: pod.go, node.go, group.go, priorityclass.go, deviceclass.go,
-// budget.go, lease.go, namespace.go, queue.go, foreign.go.
+// goes on to the file of its kind, and does not come back.
 //
 // Invariant I25: an object that cannot be read costs its own job, and no other.
 func (s *State) Apply(event Event) (effect Effect) {
-	switch event.Kind {
-	case KindOther:
-		return Effect{Schedule: true} // an object that the state does not hold
-	case KindReading:
-		return s.applyReading(event.Source, event.Reading)
-	}
-	object := event.object()
+	object, gone := event.object()
 	if object == nil {
-		return Effect{}
+		return event.apply(s, "")
 	}
-	ended, news := s.incarnations.admit(event.Kind, object, event.Deleted)
+	id := identityOf(event.kind(), object)
+	ended, news := s.incarnations.admit(id, object, gone)
 	if !news {
 		return Effect{}
 	}
-	if s.guard(identityOf(event.Kind, object), func() { effect = s.apply(&event, ended) }) != nil {
+	if s.guard(id, func() { effect = event.apply(s, ended) }) != nil {
 		return Effect{Schedule: true, Report: true}
-	}
-	return effect
-}
-
-// apply takes in an event that is news. ended is the incarnation that it ends, empty when it ends none; only pods are known by
-// it.
-func (s *State) apply(event *Event, ended types.UID) (effect Effect) {
-	switch event.Kind {
-	case KindPod:
-		if ended != "" {
-			effect = s.endPod(ended)
-		}
-		if !event.Deleted {
-			effect = effect.merge(s.applyPod(event.Pod))
-		}
-	case KindNode:
-		effect = s.applyNode(event.Node, event.Deleted)
-	case KindGroup:
-		effect = s.applyGroup(event.Group, event.Deleted)
-	case KindPriorityClass:
-		effect = s.applyPriorityClass(event.PriorityClass, event.Deleted)
-	case KindDeviceClass:
-		effect = s.applyDeviceClass(event.DeviceClass, event.Deleted)
-	case KindBudget:
-		effect = s.applyBudget(event.Budget, event.Deleted)
-	case KindLease:
-		effect = s.applyLease(event.Lease, event.Deleted)
-	case KindNamespace:
-		effect = s.applyNamespace(event.Namespace, event.Deleted)
-	case KindQueue:
-		effect = s.applyQueue(event.Queue, event.Deleted)
-	default:
-		effect = s.applyForeign(event.Foreign, event.Deleted)
 	}
 	return effect
 }

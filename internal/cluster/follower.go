@@ -210,7 +210,8 @@ func (f *Follower) ask(ctx context.Context, one *followed) (Reading, error) {
 // start watches the objects until one.stop is called.
 func (f *Follower) start(ctx context.Context, one *followed) {
 	informer := dynamicinformer.NewFilteredDynamicInformer(f.client, one.Resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
-	sources, err := register([]informerSpec{{one.source.Name, informer, one.keep, eventHandler(f.push, ForeignEvent)}})
+	sources, err := register([]informerSpec{{one.source.Name, informer, one.keep, eventHandler(f.push,
+		func(spec *groups.Spec, gone bool) Event { return &ForeignSeen{spec, gone} })}})
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "A foreign group kind cannot be watched") // it was never started: it cannot fail
 		return
@@ -243,7 +244,7 @@ func (f *Follower) tell(ctx context.Context, one *followed, reading Reading) {
 	if one.last != reading {
 		one.last = reading
 		klog.FromContext(ctx).Info("Foreign groups", "resource", one.source.Name, "state", reading.String())
-		f.push(Event{Kind: KindReading, Source: one.Source, Reading: reading})
+		f.push(&ReadingChanged{Source: one.Source, Reading: reading})
 	}
 	one.settled.Store(true)
 }

@@ -119,7 +119,7 @@ func (f *foreignServer) await(t *testing.T) Event {
 // reads wants the next event to say how far the objects can be read.
 func (f *foreignServer) reads(t *testing.T, want Reading) {
 	t.Helper()
-	if got := f.await(t); got.Kind != KindReading || got.Reading != want || got.Source != model.SourceCoscheduling {
+	if got, is := f.await(t).(*ReadingChanged); !is || got.Reading != want || got.Source != model.SourceCoscheduling {
 		t.Fatalf("%+v instead of reading %v", got, want)
 	}
 }
@@ -172,7 +172,7 @@ func TestAForeignKindIsFollowed(t *testing.T) {
 	}
 	f.change(true, false, nil)
 	look()
-	if got := f.await(t); got.Foreign == nil || got.Foreign.MinMember != 3 || got.Foreign.Key() != foreignKey("g") {
+	if got, is := f.await(t).(*ForeignSeen); !is || got.Spec.MinMember != 3 || got.GroupKey() != foreignKey("g") {
 		t.Fatalf("%+v instead of the group", got)
 	}
 	f.reads(t, IsRead)
@@ -197,7 +197,7 @@ func TestAForeignKindIsFollowed(t *testing.T) {
 	}
 	f.change(true, false, nil)
 	look()
-	if got := f.await(t); got.Foreign == nil {
+	if got, is := f.await(t).(*ForeignSeen); !is {
 		t.Fatalf("%+v instead of the group", got)
 	}
 	f.reads(t, IsRead)
@@ -281,7 +281,7 @@ func TestWhatJobsLackIsTold(t *testing.T) {
 		s.Apply(gone(pod(name)))
 	}
 	want("one is left", model.SourceCoscheduling)
-	s.Apply(ForeignEvent(&groups.Spec{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "h", UID: "h"}, Source: model.SourceCoscheduling, MinMember: 1}))
+	s.Apply(&ForeignSeen{Spec: &groups.Spec{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "h", UID: "h"}, Source: model.SourceCoscheduling, MinMember: 1}})
 	want("it has its group")
 }
 

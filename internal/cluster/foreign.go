@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
@@ -90,18 +92,30 @@ func (f *foreign) set(key model.JobKey, spec *groups.Spec) {
 	}
 }
 
-// applyForeign takes in a new version of a foreign object, or its end. One that says the same changes no answer, and so does one
-// without members.
-func (s *State) applyForeign(spec *groups.Spec, deleted bool) (effect Effect) {
+// ForeignSeen is a new version of an object of a foreign source, or its end.
+type ForeignSeen struct {
+	Spec *groups.Spec
+	Gone bool
+}
+
+// GroupKey returns the key of the object.
+func (e *ForeignSeen) GroupKey() model.JobKey { return e.Spec.Key() }
+
+func (e *ForeignSeen) kind() string                  { return e.Spec.Source.Kind() }
+func (e *ForeignSeen) object() (metav1.Object, bool) { return e.Spec, e.Gone }
+
+// apply keeps what the object says. One that says the same changes no answer, and so does one without members.
+func (e *ForeignSeen) apply(s *State, _ types.UID) (effect Effect) {
+	spec := e.Spec
 	key := spec.Key()
 	before, wasNoGang := s.foreign.specs[key], s.foreign.isNoGang(key)
-	if deleted {
+	if e.Gone {
 		s.dropForeign(key)
 	} else {
 		s.foreign.set(key, spec)
 	}
-	same := !deleted && spec.Same(before)
-	if !deleted && (!same || spec.Shown != before.Shown) {
+	same := !e.Gone && spec.Same(before)
+	if !e.Gone && (!same || spec.Shown != before.Shown) {
 		effect = s.newsOf(key)
 	}
 	if same {
@@ -214,15 +228,27 @@ func (s *State) readForeignAgain(key model.JobKey) Effect {
 	return Effect{Schedule: true, Report: true}
 }
 
-// applyReading takes note of how far the objects of a source can be read. What is not watched any more is not known any more: it
-// will be read from the beginning.
-func (s *State) applyReading(source model.Source, reading Reading) (effect Effect) {
+// ReadingChanged says how far the objects of a source can be read. It is about no object.
+type ReadingChanged struct {
+	Source  model.Source
+	Reading Reading
+}
+
+// GroupKey returns the key of the source: it has no name.
+func (e *ReadingChanged) GroupKey() model.JobKey { return model.JobKey{Source: e.Source} }
+
+func (e *ReadingChanged) kind() string                  { return "reading" }
+func (e *ReadingChanged) object() (metav1.Object, bool) { return nil, false }
+
+// apply takes note of the reading. What is no longer watched is no longer known: it will be read from the beginning.
+func (e *ReadingChanged) apply(s *State, _ types.UID) (effect Effect) {
+	source, reading := e.Source, e.Reading
 	if s.foreign.readings[source] == reading {
 		return Effect{}
 	}
 	s.foreign.readings[source] = reading
 	if reading != IsRead {
-		s.incarnations.forget(kindOf(source))
+		s.incarnations.forget(source.Kind())
 	}
 	for key := range s.foreign.specs {
 		if key.Source == source && reading != IsRead {

@@ -37,7 +37,7 @@ func amountsIn(list corev1.ResourceList) (amounts []groups.Amount) {
 func ofForeign(name string) podOption { return label(groups.LabelCoscheduling, name) }
 
 func reading(reading Reading) Event {
-	return Event{Kind: KindReading, Source: model.SourceCoscheduling, Reading: reading}
+	return &ReadingChanged{Source: model.SourceCoscheduling, Reading: reading}
 }
 
 // TestAMarkThatIsNotFollowed, of another project or a misspelt one of ours, is said once for a job, also when the pod has a node
@@ -205,9 +205,9 @@ func TestNewsOfForeignGroups(t *testing.T) {
 		}
 	}
 	s.Apply(seen(volcanoSpec("later", 9, "")))
-	s.Apply(Event{Kind: KindReading, Source: model.SourceVolcano, Reading: IsRead})
+	s.Apply(&ReadingChanged{Source: model.SourceVolcano, Reading: IsRead})
 	s.TakeForeignNews()
-	s.Apply(Event{Kind: KindReading, Source: model.SourceVolcano, Reading: NotServed})
+	s.Apply(&ReadingChanged{Source: model.SourceVolcano, Reading: NotServed})
 	if news := s.TakeForeignNews(); len(news) != 1 {
 		t.Errorf("a kind that vanishes: news %v", news)
 	}
@@ -246,16 +246,16 @@ func TestMembersOfOthersAlone(t *testing.T) {
 	s := newState(node("n"), volcanoSpec("g", 1, ""))
 	key := volcanoSpec("g", 1, "").Key()
 	for _, c := range []struct {
-		event Event
+		event *PodSeen
 		want  bool
 	}{
-		{seen(pod("o", ofVolcano("g"), by("other"))), true},
-		{seen(pod("a", ofVolcano("g"))), false},
-		{gone(pod("a", ofVolcano("g"))), true},
-		{gone(pod("o", ofVolcano("g"), by("other"))), false},
+		{&PodSeen{Pod: pod("o", ofVolcano("g"), by("other"))}, true},
+		{&PodSeen{Pod: pod("a", ofVolcano("g"))}, false},
+		{&PodSeen{Pod: pod("a", ofVolcano("g")), Gone: true}, true},
+		{&PodSeen{Pod: pod("o", ofVolcano("g"), by("other")), Gone: true}, false},
 	} {
 		if s.Apply(c.event); s.OfOthers(key) != c.want {
-			t.Errorf("after %+v: of others %t", c.event.Pod.Name, !c.want)
+			t.Errorf("after %s: of others %t", c.event.Pod.Name, !c.want)
 		}
 	}
 }
@@ -398,7 +398,7 @@ func TestWhatTasksTakeSaysWhatPodsRequest(t *testing.T) {
 // TestAForeignGroupThatCannotBeRead costs its own job.
 func TestAForeignGroupThatCannotBeRead(t *testing.T) {
 	s := newState(node("n"))
-	panicOver(s, identity{KindForeign, "ns", "g"})
+	panicOver(s, identity{model.SourceCoscheduling.Kind(), "ns", "g"})
 	for _, object := range []any{pod("a", ofForeign("g")), pod("b"), foreignSpec("g", 1, 1)} {
 		s.Apply(seen(object))
 	}
@@ -432,7 +432,7 @@ func TestAGroupThatIsNoGang(t *testing.T) {
 	volcano := model.JobKey{Namespace: "ns", Name: "v", Source: model.SourceVolcano}
 	s := newState(node("n"), pod("marked", ofNative("g"), annotation(v1alpha1.AnnotationKubeBatchGroup, "v")), pod("single", ofNative("g")))
 	kind := func(reading Reading) Event {
-		return Event{Kind: KindReading, Source: model.SourceNative, Reading: reading}
+		return &ReadingChanged{Source: model.SourceNative, Reading: reading}
 	}
 	basic, gang := nativeSpec("g", 2, 1, true), nativeSpec("g", 5, 2, false)
 	again := nativeSpec("g", 4, 1, true)

@@ -49,9 +49,9 @@ func FuzzLeasesAndBudgets(f *testing.F) {
 			formed.Name, formed.Namespace, formed.UID = "odd", "odd", "odd"
 			now := start
 			for _, deleted := range []bool{false, true} {
-				s.Apply(Event{Kind: KindLease, Lease: &lent, Deleted: deleted})
-				s.Apply(Event{Kind: KindBudget, Budget: &spent, Deleted: deleted})
-				s.Apply(Event{Kind: KindGroup, Group: &formed, Deleted: deleted})
+				s.Apply(&LeaseSeen{Lease: &lent, Gone: deleted})
+				s.Apply(&BudgetSeen{Budget: &spent, Gone: deleted})
+				s.Apply(&GroupSeen{Group: &formed, Gone: deleted})
 				othersAreWhatTheyWere(t, s, now)
 				s.NextWake(now)
 				now = start.Add(time.Duration(later%30) * time.Second)
@@ -76,7 +76,7 @@ func withAgents() *State {
 	} {
 		s.Apply(seen(object))
 	}
-	s.Apply(Event{Kind: KindLease, Lease: lease("n", 2, start)})
+	s.Apply(&LeaseSeen{Lease: lease("n", 2, start)})
 	return s
 }
 

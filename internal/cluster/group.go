@@ -5,18 +5,33 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// applyGroup takes in a new version of a PodGroup, or its end. What it says is read when its job is filled.
-func (s *State) applyGroup(group *v1alpha1.PodGroup, deleted bool) Effect {
+// GroupSeen is a new version of a PodGroup, or its end.
+type GroupSeen struct {
+	Group *v1alpha1.PodGroup
+	Gone  bool
+}
+
+// GroupKey returns the key of the group.
+func (e *GroupSeen) GroupKey() model.JobKey { return groups.Key(e.Group) }
+
+func (e *GroupSeen) kind() string                  { return kindGroup }
+func (e *GroupSeen) object() (metav1.Object, bool) { return e.Group, e.Gone }
+
+// apply keeps the group. What it says is read when its job is filled.
+func (e *GroupSeen) apply(s *State, _ types.UID) Effect {
+	group := e.Group
 	key := groups.Key(group)
 	before := s.groups[key]
 	s.dirtyJobs[key] = struct{}{}
-	if deleted {
+	if e.Gone {
 		s.setGroup(key, nil)
 		delete(s.reserved, key)
 		delete(s.evicted, key)

@@ -24,25 +24,24 @@ type incarnations struct {
 
 // identity names an object; namespace is empty for one that is in none.
 type identity struct {
-	kind            Kind
-	namespace, name string
+	kind, namespace, name string
 }
 
-func identityOf(kind Kind, object metav1.Object) identity {
+func identityOf(kind string, object metav1.Object) identity {
 	return identity{kind, object.GetNamespace(), object.GetName()}
 }
 
 // forget drops what was seen of the objects of a kind, which will be read from the beginning.
-func (l *incarnations) forget(kind Kind) {
+func (l *incarnations) forget(kind string) {
 	maps.DeleteFunc(l.newest, func(id identity, _ observation) bool { return id.kind == kind })
 }
 
 // String returns the object's kind and name, for messages.
 func (id identity) String() string {
 	if id.namespace == "" {
-		return id.kind.String() + " " + id.name
+		return id.kind + " " + id.name
 	}
-	return id.kind.String() + " " + id.namespace + "/" + id.name
+	return id.kind + " " + id.namespace + "/" + id.name
 }
 
 type observation struct {
@@ -56,8 +55,7 @@ func newIncarnations() incarnations { return incarnations{newest: map[identity]o
 
 // admit reports whether an event is news, and which incarnation of the name it ends, by deletion or by taking its place; empty
 // when none.
-func (l *incarnations) admit(kind Kind, object metav1.Object, deleted bool) (ended types.UID, news bool) {
-	id := identityOf(kind, object)
+func (l *incarnations) admit(id identity, object metav1.Object, deleted bool) (ended types.UID, news bool) {
 	now := observation{uid: object.GetUID(), version: revision(object), gone: deleted}
 	last, known := l.newest[id]
 	if known && stale(last, now) {

@@ -19,7 +19,7 @@ type podEntry struct {
 
 // identity names the pod, for messages.
 func (e *podEntry) identity() identity {
-	id := identity{kind: KindPod, name: string(e.uid)}
+	id := identity{kind: kindPod, name: string(e.uid)}
 	if e.record != nil {
 		id.namespace, id.name = e.record.task.Namespace, e.record.task.Name
 	}

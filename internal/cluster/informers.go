@@ -37,20 +37,14 @@ func Watch(
 	shared := &specInterner{}
 	stripAndShare := func(pod *corev1.Pod) *corev1.Pod { return shared.intern(KeptPod(pod)) }
 	watched := []informerSpec{
-		{"pods", pods, strip(stripAndShare), eventHandler(push, func(pod *corev1.Pod) Event {
-			return Event{Kind: KindPod, Pod: pod}
-		})},
-		{"nodes", nodes, strip(StripNode), eventHandler(push, func(node *corev1.Node) Event {
-			return Event{Kind: KindNode, Node: node}
-		})},
+		{"pods", pods, strip(stripAndShare), eventHandler(push, func(pod *corev1.Pod, gone bool) Event { return &PodSeen{pod, gone} })},
+		{"nodes", nodes, strip(StripNode), eventHandler(push, func(node *corev1.Node, gone bool) Event { return &NodeSeen{node, gone} })},
 		{"priority classes", classes, withoutManagedFields, eventHandler(push,
-			func(class *schedulingv1.PriorityClass) Event {
-				return Event{Kind: KindPriorityClass, PriorityClass: class}
-			})},
+			func(class *schedulingv1.PriorityClass, gone bool) Event { return &PriorityClassSeen{class, gone} })},
 		{"pod disruption budgets", budgets, strip(stripBudget), eventHandler(push,
-			func(budget *policyv1.PodDisruptionBudget) Event { return Event{Kind: KindBudget, Budget: budget} })},
+			func(budget *policyv1.PodDisruptionBudget, gone bool) Event { return &BudgetSeen{budget, gone} })},
 		{"pod groups", podGroups, strip(stripGroup), eventHandler(push,
-			func(group *v1alpha1.PodGroup) Event { return Event{Kind: KindGroup, Group: group} })},
+			func(group *v1alpha1.PodGroup, gone bool) Event { return &GroupSeen{group, gone} })},
 	}
 	return register(watched)
 }
@@ -59,14 +53,14 @@ func Watch(
 // read has changed; namespaces and device classes mean something to the state, too. The rules of Watch hold.
 func WatchOthers(kube informers.SharedInformerFactory, push func(Event)) ([]*Source, error) {
 	other := cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { push(Event{Kind: KindOther}) },
-		UpdateFunc: func(any, any) { push(Event{Kind: KindOther}) },
-		DeleteFunc: func(any) { push(Event{Kind: KindOther, Deleted: true}) },
+		AddFunc:    func(any) { push(&OtherSeen{}) },
+		UpdateFunc: func(any, any) { push(&OtherSeen{}) },
+		DeleteFunc: func(any) { push(&OtherSeen{}) },
 	}
 	core, storage, resource := kube.Core().V1(), kube.Storage().V1(), kube.Resource().V1()
 	return register([]informerSpec{
 		{"namespaces", core.Namespaces().Informer(), strip(stripNamespace), eventHandler(push,
-			func(namespace *corev1.Namespace) Event { return Event{Kind: KindNamespace, Namespace: namespace} })},
+			func(namespace *corev1.Namespace, gone bool) Event { return &NamespaceSeen{namespace, gone} })},
 		{"persistent volume claims", core.PersistentVolumeClaims().Informer(), strip(boundVolumeClaim), other},
 		{"persistent volumes", core.PersistentVolumes().Informer(), withoutManagedFields, other},
 		{"storage classes", storage.StorageClasses().Informer(), withoutManagedFields, other},
@@ -77,7 +71,7 @@ func WatchOthers(kube informers.SharedInformerFactory, push func(Event)) ([]*Sou
 		{"resource claims", resource.ResourceClaims().Informer(), strip(boundResourceClaim), other},
 		{"resource slices", resource.ResourceSlices().Informer(), withoutManagedFields, other},
 		{"device classes", resource.DeviceClasses().Informer(), withoutManagedFields, eventHandler(push,
-			func(class *resourceapi.DeviceClass) Event { return Event{Kind: KindDeviceClass, DeviceClass: class} })},
+			func(class *resourceapi.DeviceClass, gone bool) Event { return &DeviceClassSeen{class, gone} })},
 	})
 }
 
@@ -85,14 +79,14 @@ func WatchOthers(kube informers.SharedInformerFactory, push func(Event)) ([]*Sou
 // hold.
 func WatchLeases(kube informers.SharedInformerFactory, push func(Event)) ([]*Source, error) {
 	return register([]informerSpec{{"leases", kube.Coordination().V1().Leases().Informer(), withoutManagedFields, eventHandler(push,
-		func(lease *coordinationv1.Lease) Event { return Event{Kind: KindLease, Lease: lease} })}})
+		func(lease *coordinationv1.Lease, gone bool) Event { return &LeaseSeen{lease, gone} })}})
 }
 
 // WatchQueues makes the informer of a factory push the queues. The rules of Watch hold. Without it there are no queues, as
 // where the API server does not serve them.
 func WatchQueues(groups externalversions.SharedInformerFactory, push func(Event)) ([]*Source, error) {
 	return register([]informerSpec{{"queues", groups.Scheduling().V1alpha1().Queues().Informer(), withoutManagedFields, eventHandler(push,
-		func(queue *v1alpha1.Queue) Event { return Event{Kind: KindQueue, Queue: queue} })}})
+		func(queue *v1alpha1.Queue, gone bool) Event { return &QueueSeen{queue, gone} })}})
 }
 
 // ServesQueues asks the API server whether it serves queues to this client: one with an older CRD does not, and one whose roles
@@ -188,21 +182,19 @@ func safeTransform[T any](f func(T) T, object T) T {
 // eventHandler makes a handler that pushes the event of each object. A deletion that the watch missed comes as a tombstone
 // with the object as it was last seen, or, when there is another object of its name by then, as a change of UID: what
 // knows objects by their UID must see the end of the first one too.
-func eventHandler[T any](push func(Event), event func(T) Event) cache.ResourceEventHandler {
+func eventHandler[T any](push func(Event), event func(object T, gone bool) Event) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(object any) {
 			if typed, ok := object.(T); ok {
-				push(event(typed))
+				push(event(typed, false))
 			}
 		},
 		UpdateFunc: func(before, object any) {
 			if typed, ok := before.(T); ok && isReplacement(before, object) {
-				gone := event(typed)
-				gone.Deleted = true
-				push(gone)
+				push(event(typed, true))
 			}
 			if typed, ok := object.(T); ok {
-				push(event(typed))
+				push(event(typed, false))
 			}
 		},
 		DeleteFunc: func(object any) {
@@ -210,9 +202,7 @@ func eventHandler[T any](push func(Event), event func(T) Event) cache.ResourceEv
 				object = missed.Obj
 			}
 			if typed, ok := object.(T); ok {
-				gone := event(typed)
-				gone.Deleted = true
-				push(gone)
+				push(event(typed, true))
 			}
 		},
 	}

@@ -72,7 +72,7 @@ func TestWatchPushesEverythingBeforeItIsSynced(t *testing.T) {
 	if _, err := client.CoreV1().PersistentVolumeClaims("ns").Create(ctx, claim, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if event := <-events; event.Kind != KindOther {
+	if event, is := (<-events).(*OtherSeen); !is {
 		t.Errorf("a new claim is %+v", event)
 	}
 }
@@ -84,7 +84,7 @@ func TestMissedDeletion(t *testing.T) {
 		lock.Lock()
 		defer lock.Unlock()
 		got = append(got, event)
-	}, func(pod *corev1.Pod) Event { return Event{Kind: KindPod, Pod: pod} })
+	}, func(pod *corev1.Pod, gone bool) Event { return &PodSeen{pod, gone} })
 	p := pod("p")
 	handler.OnDelete(cache.DeletedFinalStateUnknown{Key: "ns/p", Obj: p})
 	handler.OnDelete("nonsense")
@@ -93,7 +93,7 @@ func TestMissedDeletion(t *testing.T) {
 	handler.OnUpdate(p, next) // the watch was away while p ended and the next one of its name came
 	handler.OnUpdate(next, next)
 	want := []Event{
-		{Kind: KindPod, Pod: p, Deleted: true}, {Kind: KindPod, Pod: p, Deleted: true}, {Kind: KindPod, Pod: next}, {Kind: KindPod, Pod: next},
+		&PodSeen{Pod: p, Gone: true}, &PodSeen{Pod: p, Gone: true}, &PodSeen{Pod: next}, &PodSeen{Pod: next},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)

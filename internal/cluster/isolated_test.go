@@ -45,12 +45,12 @@ func holding(cpus string, since int) podOption {
 // comes.
 func TestIsolatedCPUsAreReadBack(t *testing.T) {
 	events := []Event{
-		{Kind: KindNode, Node: isolating("n", 1)},
-		{Kind: KindPod, Pod: pod("a", holding("8-9", 1))},
-		{Kind: KindPod, Pod: pod("b", holding("10", 1), deleting(start))},
-		{Kind: KindPod, Pod: pod("c", holding("11", 1), phase(corev1.PodSucceeded))},
-		{Kind: KindPod, Pod: pod("d", holding("11", 1), func(p *corev1.Pod) { p.Spec.NodeName = "" })},
-		{Kind: KindPod, Pod: pod("e", holding("11", 1), func(p *corev1.Pod) { p.UID = "another" })},
+		&NodeSeen{Node: isolating("n", 1)},
+		&PodSeen{Pod: pod("a", holding("8-9", 1))},
+		&PodSeen{Pod: pod("b", holding("10", 1), deleting(start))},
+		&PodSeen{Pod: pod("c", holding("11", 1), phase(corev1.PodSucceeded))},
+		&PodSeen{Pod: pod("d", holding("11", 1), func(p *corev1.Pod) { p.Spec.NodeName = "" })},
+		&PodSeen{Pod: pod("e", holding("11", 1), func(p *corev1.Pod) { p.UID = "another" })},
 	}
 	for seed := range uint64(20) {
 		rand.New(rand.NewPCG(seed, 0)).Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
@@ -68,8 +68,8 @@ func TestIsolatedCPUsAreReadBack(t *testing.T) {
 // TestAssumedCPUsAreHeldUntilForgotten follows a bind in flight.
 func TestAssumedCPUsAreHeldUntilForgotten(t *testing.T) {
 	s := newState()
-	s.Apply(Event{Kind: KindNode, Node: isolating("n", 1)})
-	s.Apply(Event{Kind: KindPod, Pod: pod("p", revised(2), annotation(isolated.RequestAnnotation, "true"))})
+	s.Apply(&NodeSeen{Node: isolating("n", 1)})
+	s.Apply(&PodSeen{Pod: pod("p", revised(2), annotation(isolated.RequestAnnotation, "true"))})
 	given := &isolated.Assignment{Version: 1, Node: "n", UID: "p", CPUs: isolated.NewCPUSet(8, 9)}
 	decision := model.Decision{Binds: []model.Bind{{Pod: model.PodRef{UID: "p"}, Node: "n", Isolated: &model.Isolation{Assignment: given}}}}
 	held := func() string { return s.Snapshot(start).Node("n").HeldCPUs(false).String() }
@@ -77,7 +77,7 @@ func TestAssumedCPUsAreHeldUntilForgotten(t *testing.T) {
 	if held() != "8-9" {
 		t.Errorf("%q are held while the bind is in flight", held())
 	}
-	s.Apply(Event{Kind: KindPod, Pod: pod("p", revised(3), annotation(isolated.RequestAnnotation, "true"), label("a", "b"))})
+	s.Apply(&PodSeen{Pod: pod("p", revised(3), annotation(isolated.RequestAnnotation, "true"), label("a", "b"))})
 	if held() != "8-9" {
 		t.Errorf("%q are held after an update of the pod", held())
 	}
@@ -85,7 +85,7 @@ func TestAssumedCPUsAreHeldUntilForgotten(t *testing.T) {
 		t.Errorf("%q are held after the bind was forgotten", held())
 	}
 	s.Assume(decision)
-	s.Apply(Event{Kind: KindPod, Pod: pod("p", holding("10", 1), revised(4))})
+	s.Apply(&PodSeen{Pod: pod("p", holding("10", 1), revised(4))})
 	if held() != "10" {
 		t.Errorf("%q are held, and 10 stands on the pod", held())
 	}
@@ -94,16 +94,16 @@ func TestAssumedCPUsAreHeldUntilForgotten(t *testing.T) {
 // TestConflicts has each kind, found in any order of events: who was bound first keeps its CPUs.
 func TestConflicts(t *testing.T) {
 	events := []Event{
-		{Kind: KindNode, Node: isolating("n", 1)},
-		{Kind: KindPod, Pod: pod("x", holding("8-9", 1))},
-		{Kind: KindPod, Pod: pod("b", holding("9-10", 2))},
-		{Kind: KindPod, Pod: pod("y", holding("11-12", 3))},
-		{Kind: KindPod, Pod: pod("c", holding("11", 4))},
-		{Kind: KindPod, Pod: pod("none", on("n"), annotation(isolated.RequestAnnotation, "true"))},
-		{Kind: KindPod, Pod: pod("stolen", holding("8", 5), func(p *corev1.Pod) { p.UID = "other" })},
-		{Kind: KindPod, Pod: pod("plain", on("n"))},
-		{Kind: KindPod, Pod: pod("grown", holding("8", 6), on("n"), asking("cpu", "1500m"), phase(corev1.PodRunning))},
-		{Kind: KindPod, Pod: pod("waits", annotation(isolated.RequestAnnotation, "true"))},
+		&NodeSeen{Node: isolating("n", 1)},
+		&PodSeen{Pod: pod("x", holding("8-9", 1))},
+		&PodSeen{Pod: pod("b", holding("9-10", 2))},
+		&PodSeen{Pod: pod("y", holding("11-12", 3))},
+		&PodSeen{Pod: pod("c", holding("11", 4))},
+		&PodSeen{Pod: pod("none", on("n"), annotation(isolated.RequestAnnotation, "true"))},
+		&PodSeen{Pod: pod("stolen", holding("8", 5), func(p *corev1.Pod) { p.UID = "other" })},
+		&PodSeen{Pod: pod("plain", on("n"))},
+		&PodSeen{Pod: pod("grown", holding("8", 6), on("n"), asking("cpu", "1500m"), phase(corev1.PodRunning))},
+		&PodSeen{Pod: pod("waits", annotation(isolated.RequestAnnotation, "true"))},
 	}
 	want := []string{
 		"mismatch stolen: isolcpu.tutti.dev/assigned is of pod \"stolen\" on node \"n\"", "outside-set y: it holds CPUs 12, which are not isolated",
@@ -125,10 +125,10 @@ func TestConflicts(t *testing.T) {
 		if again := s.TakeConflicts(); again != nil {
 			t.Errorf("returned twice: %v", again)
 		}
-		s.Apply(Event{Kind: KindPod, Pod: pod("x", holding("8-9", 1), revised(7), phase(corev1.PodRunning))})
+		s.Apply(&PodSeen{Pod: pod("x", holding("8-9", 1), revised(7), phase(corev1.PodRunning))})
 		smaller := isolating("n", 8)
 		smaller.Annotations[isolated.TopologyAnnotation] = strings.NewReplacer(`"8-11"`, `"8-10"`, `,"11"]`, `]`).Replace(eightToEleven)
-		s.Apply(Event{Kind: KindNode, Node: smaller})
+		s.Apply(&NodeSeen{Node: smaller})
 		if got := told(s.TakeConflicts()); len(got) != 1 || !strings.HasPrefix(got[0], "outside-set c") {
 			t.Errorf("after CPU 11 is not isolated any more: %q", got)
 		}
@@ -139,16 +139,16 @@ func TestConflicts(t *testing.T) {
 // UID, and never to a pod that yields to a third.
 func TestOnlyWhoCanNeverRunYields(t *testing.T) {
 	events := []Event{
-		{Kind: KindNode, Node: isolating("n", 1)},
-		{Kind: KindPod, Pod: pod("first", holding("8-9", 1))},
-		{Kind: KindPod, Pod: pod("second", holding("9-10", 2))},
-		{Kind: KindPod, Pod: pod("third", holding("10", 3))}, // which it has when the second is gone
-		{Kind: KindPod, Pod: pod("e", holding("11", 4))},
-		{Kind: KindPod, Pod: pod("d", holding("11", 4))},
-		{Kind: KindPod, Pod: pod("leaves", holding("8", 5), deleting(start))},
-		{Kind: KindPod, Pod: pod("theirs", holding("8", 6), by("another"))},
+		&NodeSeen{Node: isolating("n", 1)},
+		&PodSeen{Pod: pod("first", holding("8-9", 1))},
+		&PodSeen{Pod: pod("second", holding("9-10", 2))},
+		&PodSeen{Pod: pod("third", holding("10", 3))}, // which it has when the second is gone
+		&PodSeen{Pod: pod("e", holding("11", 4))},
+		&PodSeen{Pod: pod("d", holding("11", 4))},
+		&PodSeen{Pod: pod("leaves", holding("8", 5), deleting(start))},
+		&PodSeen{Pod: pod("theirs", holding("8", 6), by("another"))},
 		// No scheduler has bound it: it was created on the node.
-		{Kind: KindPod, Pod: pod("created", holding("8", 0), func(p *corev1.Pod) { p.Status.Conditions = nil }, created(start.Add(7*time.Second)))},
+		&PodSeen{Pod: pod("created", holding("8", 0), func(p *corev1.Pod) { p.Status.Conditions = nil }, created(start.Add(7*time.Second)))},
 	}
 	yielding := func(s *State) []string {
 		s.TakeConflicts()
@@ -175,7 +175,7 @@ func TestOnlyWhoCanNeverRunYields(t *testing.T) {
 		if s.ForgetEviction("second"); !slices.Equal(yielding(s), want) {
 			t.Errorf("%q yield after the eviction failed, want %q", yielding(s), want)
 		}
-		s.Apply(Event{Kind: KindPod, Pod: pod("first", holding("8-9", 1), revised(9), phase(corev1.PodSucceeded))})
+		s.Apply(&PodSeen{Pod: pod("first", holding("8-9", 1), revised(9), phase(corev1.PodSucceeded))})
 		// Both who is leaving and the second are free to go on; they were bound before these.
 		want[0] = "overlap created: it holds CPUs 8, which pod ns/leaves was given before"
 		want[2] = "overlap third: it holds CPUs 10, which pod ns/second was given before"
@@ -207,11 +207,11 @@ func TestLeases(t *testing.T) {
 	version := 1
 	renew := func(at time.Time) Effect {
 		version++
-		return s.Apply(Event{Kind: KindLease, Lease: lease("n", version, at)})
+		return s.Apply(&LeaseSeen{Lease: lease("n", version, at)})
 	}
 	stale := func(now time.Time) bool { return s.Snapshot(now).Node("n").AgentExpired }
-	s.Apply(Event{Kind: KindNode, Node: isolating("n", 1)})
-	s.Apply(Event{Kind: KindNode, Node: node("ordinary")})
+	s.Apply(&NodeSeen{Node: isolating("n", 1)})
+	s.Apply(&NodeSeen{Node: node("ordinary")})
 	if !stale(start) || s.Snapshot(start).Node("ordinary").AgentExpired {
 		t.Error("a node without an agent is fresh, or one that needs none stale")
 	}
@@ -241,12 +241,12 @@ func TestLeases(t *testing.T) {
 	if !renew(end).Schedule || stale(end) {
 		t.Error("that the agent is back is no news")
 	}
-	if gone := (Event{Kind: KindLease, Lease: lease("n", 99, end), Deleted: true}); !s.Apply(gone).Schedule || !stale(end) {
+	if gone := (&LeaseSeen{Lease: lease("n", 99, end), Gone: true}); !s.Apply(gone).Schedule || !stale(end) {
 		t.Error("a Lease that is deleted is no news")
 	}
 	other := lease("n", 100, end)
 	other.Name = "tutti-scheduler"
-	if s.Apply(Event{Kind: KindLease, Lease: other}).Schedule {
+	if s.Apply(&LeaseSeen{Lease: other}).Schedule {
 		t.Error("another Lease is news")
 	}
 }
@@ -255,13 +255,13 @@ func TestLeases(t *testing.T) {
 func TestLeasesAfterAFreshStart(t *testing.T) {
 	s := New(Options{SchedulerNames: []string{"tutti"}, AgentLeases: LeasesWatched})
 	for _, event := range []Event{
-		{Kind: KindNode, Node: isolating("n", 1)}, {Kind: KindNode, Node: isolating("there", 1)}, {Kind: KindLease, Lease: lease("there", 1, start)},
+		&NodeSeen{Node: isolating("n", 1)}, &NodeSeen{Node: isolating("there", 1)}, &LeaseSeen{Lease: lease("there", 1, start)},
 	} {
 		s.Apply(event)
 	}
 	s.Snapshot(start)
-	s.Apply(Event{Kind: KindPod, Pod: pod("bad")})
-	panicOver(s, identity{KindPod, "ns", "bad"})
+	s.Apply(&PodSeen{Pod: pod("bad")})
+	panicOver(s, identity{kindPod, "ns", "bad"})
 	snapshot := s.Snapshot(start)
 	if n, there := snapshot.Node("n"), snapshot.Node("there"); len(s.TakeMalformed()) == 0 || !n.AgentExpired || there.AgentExpired {
 		t.Errorf("without an agent expired is %v, with one %v", n.AgentExpired, there.AgentExpired)
@@ -271,7 +271,7 @@ func TestLeasesAfterAFreshStart(t *testing.T) {
 // TestLeasesAreNotLookedAtUnlessAskedFor: no node is gated by default.
 func TestLeasesAreNotLookedAtUnlessAskedFor(t *testing.T) {
 	s := newState()
-	s.Apply(Event{Kind: KindNode, Node: isolating("n", 1)})
+	s.Apply(&NodeSeen{Node: isolating("n", 1)})
 	if s.Snapshot(start).Node("n").AgentExpired {
 		t.Error("a node is stale, and Leases are not watched")
 	}
@@ -280,8 +280,8 @@ func TestLeasesAreNotLookedAtUnlessAskedFor(t *testing.T) {
 // TestMalformedPodKeepsItsCPUs: the CPUs of a pod that cannot be read are given to no other pod.
 func TestMalformedPodKeepsItsCPUs(t *testing.T) {
 	s := New(Options{SchedulerNames: []string{"tutti"}, Translators: []model.RequestTranslator{tripping{}}})
-	s.Apply(Event{Kind: KindNode, Node: isolating("n", 1)})
-	s.Apply(Event{Kind: KindPod, Pod: pod("p", holding("8-9", 1), tripOver)})
+	s.Apply(&NodeSeen{Node: isolating("n", 1)})
+	s.Apply(&PodSeen{Pod: pod("p", holding("8-9", 1), tripOver)})
 	if held := s.Snapshot(start).Node("n").HeldCPUs(false).String(); held != "8-9" {
 		t.Errorf("%q are held, want 8-9", held)
 	}
@@ -345,7 +345,7 @@ func TestANodeThatPublishesNothingAnyMore(t *testing.T) {
 	if s.Apply(seen(isolating("n", 3))); idle() != 10_000 {
 		t.Errorf("idle %d when all is published again", idle())
 	}
-	s.Apply(Event{Kind: KindNode, Node: isolating("n", 4), Deleted: true})
+	s.Apply(&NodeSeen{Node: isolating("n", 4), Gone: true})
 	back := node("n")
 	back.ResourceVersion, back.UID = "5", "another"
 	if s.Apply(seen(back)); idle() != 6000 {

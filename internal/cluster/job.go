@@ -27,15 +27,15 @@ func (s *State) fillJob(job *model.Job, members map[types.UID]*podEntry, group *
 	s.filled++
 	delete(s.foreign.awaited, key)
 	known := model.Job{Key: key, Tasks: tasks, MinMember: int32(min(max(1, len(tasks)), 1<<30)), Version: s.filled, HasGroup: group != nil}
-	kind := KindGroup
+	kind := kindGroup
 	switch {
 	case group != nil:
 		known.UID, known.Created = group.UID, group.CreationTimestamp.Time
 	case key.IsPod():
-		kind, known.UID, known.Created = KindPod, tasks[0].UID, tasks[0].Created
+		kind, known.UID, known.Created = kindPod, tasks[0].UID, tasks[0].Created
 	case s.foreign.specs[key] != nil:
 		spec := s.foreign.specs[key]
-		kind, known.UID, known.Created = kindOf(key.Source), spec.UID, spec.CreationTimestamp.Time
+		kind, known.UID, known.Created = key.Source.Kind(), spec.UID, spec.CreationTimestamp.Time
 	default:
 		known.UID, known.Created = key.Owner, tasks[0].Created
 	}

@@ -93,8 +93,8 @@ func TestAParentThatIsNotRead(t *testing.T) {
 	if job := snap(t, s, start).Job(foreignKey("j")); job.MinMember != 2 || job.Warning != "" {
 		t.Errorf("minimum %d, %q", job.MinMember, job.Warning)
 	}
-	s.Apply(Event{Kind: KindReading, Source: model.SourceMPIJob, Reading: IsRead})
-	s.Apply(Event{Kind: KindReading, Source: model.SourceMPIJob, Reading: NotAllowed})
+	s.Apply(&ReadingChanged{Source: model.SourceMPIJob, Reading: IsRead})
+	s.Apply(&ReadingChanged{Source: model.SourceMPIJob, Reading: NotAllowed})
 	if job := snap(t, s, start).Job(foreignKey("j")); job.MinMember != 3 || job.Warning == "" {
 		t.Errorf("minimum %d, %q", job.MinMember, job.Warning)
 	}

@@ -113,7 +113,7 @@ func TestTheTurnOfMembersThatAreMadeLater(t *testing.T) {
 		} {
 			t.Run(name+": "+what, func(t *testing.T) {
 				s := newState(node("n"))
-				s.Apply(Event{Kind: KindReading, Source: c.source, Reading: IsRead})
+				s.Apply(&ReadingChanged{Source: c.source, Reading: IsRead})
 				generation := int64(1)
 				if abuse.changedBefore {
 					generation++

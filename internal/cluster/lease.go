@@ -5,6 +5,8 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
@@ -48,15 +50,23 @@ func (l *leases) trackNode(name string, topology *isolated.Topology) {
 	}
 }
 
-// applyLease records a Lease. A renewal alone changes no decision. A Lease that had expired, or that ends sooner than before,
-// does.
-func (s *State) applyLease(object *coordinationv1.Lease, deleted bool) Effect {
-	name, agents := strings.CutPrefix(object.Name, isolated.LeasePrefix)
+// LeaseSeen is a new version of the Lease of a node's agent, or its end.
+type LeaseSeen struct {
+	Lease *coordinationv1.Lease
+	Gone  bool
+}
+
+func (e *LeaseSeen) kind() string                  { return "Lease" }
+func (e *LeaseSeen) object() (metav1.Object, bool) { return e.Lease, e.Gone }
+
+// apply records a Lease. A renewal alone changes no decision. A Lease that had expired, or that ends sooner than before, does.
+func (e *LeaseSeen) apply(s *State, _ types.UID) Effect {
+	name, agents := strings.CutPrefix(e.Lease.Name, isolated.LeasePrefix)
 	if !agents || s.leases.mode != LeasesWatched {
 		return Effect{}
 	}
-	before, after := s.leases.until[name], expiryOf(object)
-	if deleted {
+	before, after := s.leases.until[name], expiryOf(e.Lease)
+	if e.Gone {
 		after = time.Time{}
 	}
 	s.leases.until[name] = after

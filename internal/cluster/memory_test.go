@@ -89,37 +89,33 @@ func newWatched() *watched {
 }
 
 // kept is what the transform of its informer leaves of an object.
-func (w *watched) kept(object metav1.Object) (metav1.Object, Event) {
+func (w *watched) kept(object metav1.Object) metav1.Object {
 	switch o := object.(type) {
 	case *corev1.Pod:
-		pod := w.templates.intern(KeptPod(o))
-		return pod, Event{Kind: KindPod, Pod: pod}
+		return w.templates.intern(KeptPod(o))
 	case *v1alpha1.PodGroup:
-		group := stripGroup(o)
-		return group, Event{Kind: KindGroup, Group: group}
+		return stripGroup(o)
 	default:
-		node := StripNode(o.(*corev1.Node))
-		return node, Event{Kind: KindNode, Node: node}
+		return StripNode(o.(*corev1.Node))
 	}
 }
 
 func (w *watched) store(t *testing.T, object metav1.Object) {
 	t.Helper()
-	kept, event := w.kept(object)
+	kept := w.kept(object)
 	if err := w.objects.Add(kept); err != nil {
 		t.Fatal(err)
 	}
-	w.state.Apply(event)
+	w.state.Apply(seen(kept))
 }
 
 func (w *watched) remove(t *testing.T, object metav1.Object) {
 	t.Helper()
-	kept, event := w.kept(object)
+	kept := w.kept(object)
 	if err := w.objects.Delete(kept); err != nil {
 		t.Fatal(err)
 	}
-	event.Deleted = true
-	w.state.Apply(event)
+	w.state.Apply(gone(kept))
 }
 
 // heap is what is in use after the garbage is gone, in bytes.

@@ -4,22 +4,32 @@ import (
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// applyNamespace takes in the labels of a namespace, or its end.
-func (s *State) applyNamespace(namespace *corev1.Namespace, deleted bool) Effect {
-	before, existed := s.namespaces[namespace.Name]
-	if existed == !deleted && maps.Equal(before, namespace.Labels) {
+// NamespaceSeen is a new version of a namespace, of which the labels count, or its end.
+type NamespaceSeen struct {
+	Namespace *corev1.Namespace
+	Gone      bool
+}
+
+func (e *NamespaceSeen) kind() string                  { return "namespace" }
+func (e *NamespaceSeen) object() (metav1.Object, bool) { return e.Namespace, e.Gone }
+
+func (e *NamespaceSeen) apply(s *State, _ types.UID) Effect {
+	before, existed := s.namespaces[e.Namespace.Name]
+	if existed == !e.Gone && maps.Equal(before, e.Namespace.Labels) {
 		return Effect{}
 	}
-	if delete(s.namespaces, namespace.Name); !deleted {
-		s.namespaces[namespace.Name] = namespace.Labels
+	if delete(s.namespaces, e.Namespace.Name); !e.Gone {
+		s.namespaces[e.Namespace.Name] = e.Namespace.Labels
 	}
 	s.relabelled = true
 	if s.queues.any() {
-		s.refillJobs(func(job *model.Job) bool { return job.Key.Namespace == namespace.Name })
+		s.refillJobs(func(job *model.Job) bool { return job.Key.Namespace == e.Namespace.Name })
 	}
 	return Effect{Schedule: true, Report: s.queues.any()}
 }

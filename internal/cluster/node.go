@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/tutti-sched/tutti/pkg/isolated"
@@ -24,7 +25,7 @@ type nodeState struct {
 // readNode reads a node. One that cannot be read takes no pods, and keeps its name only.
 func (s *State) readNode(object *corev1.Node) *nodeState {
 	node := &nodeState{object: object}
-	if refused := s.guard(identityOf(KindNode, object), func() { s.readCapacity(node) }); refused != nil {
+	if refused := s.guard(identityOf(kindNode, object), func() { s.readCapacity(node) }); refused != nil {
 		return &nodeState{
 			object:     &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: object.Name, UID: object.UID, ResourceVersion: object.ResourceVersion}},
 			refused:    &model.Refusal{Code: model.NodesFiltered, Detail: refused.Detail},
@@ -72,26 +73,34 @@ func (s *State) setNode(name string, after *nodeState) {
 	s.setOffers(before.offers(), after.offers())
 }
 
-// applyNode takes in a new version of a node, or its end.
-func (s *State) applyNode(object *corev1.Node, deleted bool) Effect {
-	before := s.nodes[object.Name]
-	if deleted {
-		s.dirtyNodes[object.Name] = true
-		s.setNode(object.Name, nil)
-		s.readHoldersAgain(object.Name)
-		s.leases.trackNode(object.Name, nil)
+// NodeSeen is a new version of a node, or its end.
+type NodeSeen struct {
+	Node *corev1.Node
+	Gone bool
+}
+
+func (e *NodeSeen) kind() string                  { return kindNode }
+func (e *NodeSeen) object() (metav1.Object, bool) { return e.Node, e.Gone }
+
+func (e *NodeSeen) apply(s *State, _ types.UID) Effect {
+	before := s.nodes[e.Node.Name]
+	if e.Gone {
+		s.dirtyNodes[e.Node.Name] = true
+		s.setNode(e.Node.Name, nil)
+		s.readHoldersAgain(e.Node.Name)
+		s.leases.trackNode(e.Node.Name, nil)
 		return Effect{Schedule: true}
 	}
-	after := s.readNode(object)
-	s.setNode(object.Name, after)
+	after := s.readNode(e.Node)
+	s.setNode(e.Node.Name, after)
 	changed := before == nil || !sameCapacity(before, after)
-	s.leases.trackNode(object.Name, after.isolated)
+	s.leases.trackNode(e.Node.Name, after.isolated)
 	if changed && (after.isolated != nil || before != nil && before.isolated != nil) {
-		s.conflicts.dirty[object.Name] = struct{}{}
+		s.conflicts.dirty[e.Node.Name] = struct{}{}
 		s.leases.dirty = true // it may be another node
-		s.readHoldersAgain(object.Name)
+		s.readHoldersAgain(e.Node.Name)
 	}
-	s.dirtyNodes[object.Name] = s.dirtyNodes[object.Name] || changed
+	s.dirtyNodes[e.Node.Name] = s.dirtyNodes[e.Node.Name] || changed
 	return Effect{Schedule: changed}
 }
 

@@ -80,6 +80,6 @@ func TestAResourceIsOfferedLater(t *testing.T) {
 	reads("with a node without GPUs", 0)
 	s.Apply(seen(node("m", "cpu", "4", "pods", "10", "nvidia.com/gpu", "8")))
 	reads("with a node that has GPUs", 2)
-	s.Apply(Event{Kind: KindNode, Node: node("m"), Deleted: true})
+	s.Apply(&NodeSeen{Node: node("m"), Gone: true})
 	reads("when that node is gone", 0)
 }

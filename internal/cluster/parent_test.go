@@ -67,8 +67,8 @@ func TestALeaderWorkerSetIsRead(t *testing.T) {
 		{"seen", seen(set), 1},
 		{"gone", gone(set), 4},
 		{"made again", seen(&again), 1},
-		{"read", Event{Kind: KindReading, Source: set.Source, Reading: IsRead}, 1},
-		{"forbidden", Event{Kind: KindReading, Source: set.Source, Reading: NotAllowed}, 4},
+		{"read", &ReadingChanged{Source: set.Source, Reading: IsRead}, 1},
+		{"forbidden", &ReadingChanged{Source: set.Source, Reading: NotAllowed}, 4},
 	} {
 		if effect := s.Apply(c.event); effect != (Effect{Schedule: true, Report: true}) && c.when != "read" {
 			t.Errorf("%s: effect %+v", c.when, effect)

@@ -124,6 +124,25 @@ func (s *State) graceSeconds(pod *corev1.Pod) int64 {
 	return min(int64(s.maxGrace/time.Second), max(least, own))
 }
 
+// PodSeen is a new version of a pod, or its end.
+type PodSeen struct {
+	Pod  *corev1.Pod
+	Gone bool
+}
+
+func (e *PodSeen) kind() string                  { return kindPod }
+func (e *PodSeen) object() (metav1.Object, bool) { return e.Pod, e.Gone }
+
+func (e *PodSeen) apply(s *State, ended types.UID) (effect Effect) {
+	if ended != "" {
+		effect = s.endPod(ended)
+	}
+	if !e.Gone {
+		effect = effect.merge(s.applyPod(e.Pod))
+	}
+	return effect
+}
+
 // applyPod takes in a new version of a pod.
 func (s *State) applyPod(pod *corev1.Pod) Effect {
 	effect := s.followOther(pod.UID, pod)
@@ -218,7 +237,7 @@ func (s *State) readPod(pod *corev1.Pod, before *podState) *podState {
 		t.Priority = *pod.Spec.Priority
 	}
 	t.SchedulingGated = len(pod.Spec.SchedulingGates) > 0
-	if refused := s.guard(identityOf(KindPod, pod), func() { s.readRequest(r, before) }); refused != nil {
+	if refused := s.guard(identityOf(kindPod, pod), func() { s.readRequest(r, before) }); refused != nil {
 		r.keepIdentity(before, refused)
 	}
 	r.readNomination(before, s.leading)

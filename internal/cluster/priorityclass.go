@@ -3,6 +3,8 @@ package cluster
 import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // priorityClass is what is read of a PriorityClass.
@@ -13,26 +15,35 @@ type priorityClass struct {
 	neverPreempts bool
 }
 
-// applyPriorityClass takes in a class; the jobs whose groups name it, also those of other projects, are filled again.
-func (s *State) applyPriorityClass(class *schedulingv1.PriorityClass, deleted bool) Effect {
-	before, known := s.classes[class.Name]
-	now := priorityClass{value: class.Value, neverPreempts: class.PreemptionPolicy != nil && *class.PreemptionPolicy == corev1.PreemptNever}
-	if known == !deleted && before == now {
+// PriorityClassSeen is a new version of a PriorityClass, or its end.
+type PriorityClassSeen struct {
+	Class *schedulingv1.PriorityClass
+	Gone  bool
+}
+
+func (e *PriorityClassSeen) kind() string                  { return "PriorityClass" }
+func (e *PriorityClassSeen) object() (metav1.Object, bool) { return e.Class, e.Gone }
+
+// apply marks the jobs whose groups name the class to be filled again, also those of other projects.
+func (e *PriorityClassSeen) apply(s *State, _ types.UID) Effect {
+	before, known := s.classes[e.Class.Name]
+	now := priorityClass{value: e.Class.Value, neverPreempts: e.Class.PreemptionPolicy != nil && *e.Class.PreemptionPolicy == corev1.PreemptNever}
+	if known == !e.Gone && before == now {
 		return Effect{}
 	}
-	delete(s.classes, class.Name)
-	if !deleted {
-		s.classes[class.Name] = now
+	delete(s.classes, e.Class.Name)
+	if !e.Gone {
+		s.classes[e.Class.Name] = now
 	}
 	var effect Effect
 	for key, group := range s.groups {
-		if group.Spec.PriorityClassName == class.Name {
+		if group.Spec.PriorityClassName == e.Class.Name {
 			s.dirtyJobs[key] = struct{}{}
 			effect = Effect{Schedule: true, Report: true}
 		}
 	}
 	for key, spec := range s.foreign.specs {
-		if spec.PriorityClassName == class.Name {
+		if spec.PriorityClassName == e.Class.Name {
 			effect = effect.merge(s.readForeignAgain(key))
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
@@ -59,26 +60,35 @@ func newQueues() queues {
 // any reports whether there is a Queue object. While there is none all jobs are in one queue, whatever name they say.
 func (q *queues) any() bool { return len(q.objects) > 0 }
 
-// applyQueue takes in a new version of a queue, or its end. What its status says matters only for what is written to it. The jobs
-// that name it are filled again when it may take those of other namespaces, all jobs when the first queue comes or the last one
-// goes.
-func (s *State) applyQueue(object *v1alpha1.Queue, deleted bool) Effect {
+// QueueSeen is a new version of a queue, or its end.
+type QueueSeen struct {
+	Queue *v1alpha1.Queue
+	Gone  bool
+}
+
+func (e *QueueSeen) kind() string                  { return "Queue" }
+func (e *QueueSeen) object() (metav1.Object, bool) { return e.Queue, e.Gone }
+
+// apply keeps the queue. What its status says matters only for what is written to it. The jobs that name it are filled again when
+// it may take those of other namespaces, all jobs when the first queue comes or the last one goes.
+func (e *QueueSeen) apply(s *State, _ types.UID) Effect {
+	object := e.Queue
 	s.queues.noteStarts() // before a queue is gone, or another of its name is there
 	before := s.queues.objects[object.Name]
-	if deleted || before != nil && before.object.UID != object.UID {
+	if e.Gone || before != nil && before.object.UID != object.UID {
 		delete(s.queues.lastStart, object.Name)
 	}
-	if !deleted {
+	if !e.Gone {
 		s.queues.readLastStart(object)
 	}
-	if before != nil && !deleted && before.object.UID == object.UID && equality.Semantic.DeepEqual(before.object.Spec, object.Spec) &&
+	if before != nil && !e.Gone && before.object.UID == object.UID && equality.Semantic.DeepEqual(before.object.Spec, object.Spec) &&
 		Undecodable(before.object) == Undecodable(object) {
 		written := !equality.Semantic.DeepEqual(before.object.Status, object.Status)
 		before.object = object
 		return Effect{Report: written}
 	}
 	had := s.queues.any()
-	if delete(s.queues.objects, object.Name); !deleted {
+	if delete(s.queues.objects, object.Name); !e.Gone {
 		s.queues.objects[object.Name] = readQueue(object)
 	}
 	s.queues.dirty = true

@@ -194,7 +194,7 @@ func TestLastStart(t *testing.T) {
 	}
 	decision.LastStart = start.Add(40 * time.Second)
 	s.Assume(decision) // and no snapshot before the queue ends
-	s.Apply(Event{Kind: KindQueue, Queue: queue("leaf", "2", nil), Deleted: true})
+	s.Apply(&QueueSeen{Queue: queue("leaf", "2", nil), Gone: true})
 	s.Apply(seen(queue("leaf", "3", func(q *v1alpha1.Queue) { q.UID, q.Spec.Parent = "another", "inner" })))
 	want("made again", 40, 0)
 }

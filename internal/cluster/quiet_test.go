@@ -26,7 +26,7 @@ func TestAnEventThatAsksForNoCycleChangesNoAnswer(t *testing.T) {
 			effect := s.Apply(event)
 			after := questions(s.Snapshot(now))
 			if !effect.Schedule {
-				same(t, fmt.Sprintf("an event of kind %d asked for no cycle", event.Kind), before, after)
+				same(t, fmt.Sprintf("an event of kind %s asked for no cycle", event.kind()), before, after)
 			}
 			before = after
 		}

@@ -51,7 +51,7 @@ func ListFromQuorum(
 			read.podVersion = list.ResourceVersion
 			for i := range list.Items {
 				read.pods[keyOf(&list.Items[i])] = list.Items[i].UID
-				push(Event{Kind: KindPod, Pod: safeTransform(KeptPod, &list.Items[i])})
+				push(&PodSeen{Pod: safeTransform(KeptPod, &list.Items[i])})
 			}
 			options.Continue, options.Limit = list.Continue, nextPage(len(list.Items), list.Size())
 		}
@@ -66,7 +66,7 @@ func ListFromQuorum(
 		for i := range list.Items {
 			group := &list.Items[i]
 			read.groups[keyOf(group)] = group.UID
-			push(Event{Kind: KindGroup, Group: safeTransform(stripGroup, group)})
+			push(&GroupSeen{Group: safeTransform(stripGroup, group)})
 		}
 		options.Continue, options.Limit = list.Continue, nextPage(len(list.Items), memoryBehind(reflect.ValueOf(list).Elem()))
 	}
@@ -89,10 +89,10 @@ func (r *Inherited) Gone(pods informers.SharedInformerFactory, groups groupinfor
 		return nil, false
 	}
 	for _, name := range missing(podInformer, r.pods) {
-		gone = append(gone, Event{Kind: KindPod, Deleted: true, Pod: &corev1.Pod{ObjectMeta: metaOf(name, r.pods)}})
+		gone = append(gone, &PodSeen{Gone: true, Pod: &corev1.Pod{ObjectMeta: metaOf(name, r.pods)}})
 	}
 	for _, name := range missing(groupInformer, r.groups) {
-		gone = append(gone, Event{Kind: KindGroup, Deleted: true, Group: &v1alpha1.PodGroup{ObjectMeta: metaOf(name, r.groups)}})
+		gone = append(gone, &GroupSeen{Gone: true, Group: &v1alpha1.PodGroup{ObjectMeta: metaOf(name, r.groups)}})
 	}
 	return gone, true
 }

@@ -43,13 +43,13 @@ func TestRereadKnowsWhatTheWatchHasNotShown(t *testing.T) {
 	})
 
 	s := New(Options{SchedulerNames: []string{"tutti"}})
-	s.Apply(Event{Kind: KindNode, Node: node("n")})
+	s.Apply(&NodeSeen{Node: node("n")})
 	stale := pod("p")
 	stale.ResourceVersion = "5"
-	s.Apply(Event{Kind: KindPod, Pod: stale})
+	s.Apply(&PodSeen{Pod: stale})
 	newer := pod("q")
 	newer.Spec.NodeName, newer.ResourceVersion = "n", "9"
-	s.Apply(Event{Kind: KindPod, Pod: newer})
+	s.Apply(&PodSeen{Pod: newer})
 
 	if _, err := ListFromQuorum(t.Context(), client, groupClient, []string{"tutti", "two"}, func(event Event) { s.Apply(event) }); err != nil {
 		t.Fatal(err)

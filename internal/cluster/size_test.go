@@ -90,7 +90,7 @@ func TestALargePodIsRefusedAndCounted(t *testing.T) {
 				t.Errorf("%s: not the same when it is done twice", field)
 			}
 			s := newState(node("n"), group("g", 1))
-			s.Apply(Event{Kind: KindPod, Pod: kept})
+			s.Apply(&PodSeen{Pod: kept})
 			snapshot := snap(t, s, start)
 			task, n := taskIn(snapshot, "p"), snapshot.Node("n")
 			if task.Job != ns("g") || task.Invalid == nil || task.Invalid.Code != model.InvalidRequest ||
@@ -267,7 +267,7 @@ func TestAPodWithTooManyRulesIsRefusedAndCounted(t *testing.T) {
 					t.Errorf("%s: labels %v", kind, kept.Labels)
 				}
 				s := newState(node("n"), group("g", 1))
-				s.Apply(Event{Kind: KindPod, Pod: kept})
+				s.Apply(&PodSeen{Pod: kept})
 				snapshot := snap(t, s, start)
 				spec := &kept.Spec
 				none := len(spec.NodeSelector)+len(spec.Tolerations)+len(spec.TopologySpreadConstraints) == 0 && spec.Affinity == nil

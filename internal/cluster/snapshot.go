@@ -85,7 +85,7 @@ func (s *State) patchNodes() (whole bool) {
 		case known == nil && node != nil:
 			removed = append(removed, node)
 		case known == nil:
-		case s.guard(identity{kind: KindNode, name: name}, func() {
+		case s.guard(identity{kind: kindNode, name: name}, func() {
 			if node == nil {
 				added = append(added, s.addNode(name, known))
 				return

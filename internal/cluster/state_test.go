@@ -316,7 +316,7 @@ func TestAPodIsStuckThirtySecondsAfterItsGraceOrTheLongest(t *testing.T) {
 			s.Configure(nil, c.most)
 			leaving := pod("p", on("n"), deleting(start.Add(time.Duration(c.grace)*time.Second)))
 			leaving.DeletionGracePeriodSeconds = &c.grace
-			s.Apply(Event{Kind: KindPod, Pod: leaving})
+			s.Apply(&PodSeen{Pod: leaving})
 			snap(t, s, start)
 			if wake, ok := s.NextWake(start); !ok || wake.Sub(start) != c.want {
 				t.Errorf("it is stuck %s after its deletion, want %s", wake.Sub(start), c.want)
@@ -362,10 +362,10 @@ func TestAPodThatIsBeingDeletedHasASecond(t *testing.T) {
 func TestADeletionThatTakesTooLongIsShortened(t *testing.T) {
 	for name, grace := range map[string]int64{"a year": 365 * 24 * 3600, "more than can be counted": 10_000_000_000} {
 		t.Run(name, func(t *testing.T) {
-			began := func(version string, grace int64) Event {
+			began := func(version string, grace int64) *PodSeen {
 				leaving := pod("p", on("n"), phase("Running"), deleting(start.Add(time.Duration(grace)*time.Second)))
 				leaving.ResourceVersion, leaving.DeletionGracePeriodSeconds = version, &grace
-				return Event{Kind: KindPod, Pod: leaving}
+				return &PodSeen{Pod: leaving}
 			}
 			s := newState(node("n"), pod("p", on("n"), phase("Running")))
 			s.Apply(began("1000", grace))
@@ -400,7 +400,7 @@ func TestADeletionThatTakesTooLongIsShortened(t *testing.T) {
 	grace := int64(600)
 	leaving := pod("p", on("n"), phase("Running"), deleting(start.Add(10*time.Minute)))
 	leaving.ResourceVersion, leaving.DeletionGracePeriodSeconds = "1000", &grace
-	s.Apply(Event{Kind: KindPod, Pod: leaving})
+	s.Apply(&PodSeen{Pod: leaving})
 	s.Configure(nil, time.Minute)
 	for at, want := range map[time.Duration]model.Status{
 		80 * time.Second: model.Releasing, 90 * time.Second: model.Running, 539 * time.Second: model.Running, 540 * time.Second: model.Releasing,
@@ -425,7 +425,7 @@ func TestAClockAheadTakesNoPodForStuck(t *testing.T) {
 	leaving := pod("p", on("n"), deleting(start.Add(20*time.Second)))
 	grace := int64(20)
 	leaving.ResourceVersion, leaving.DeletionGracePeriodSeconds = "1000", &grace
-	s.Apply(Event{Kind: KindPod, Pod: leaving})
+	s.Apply(&PodSeen{Pod: leaving})
 	for at, want := range map[time.Duration]bool{0: false, 49 * time.Second: false, 50 * time.Second: true} {
 		if got := taskIn(snap(t, s, now.Add(at)), "p").TerminationOverdue; got != want {
 			t.Errorf("%s after it was seen to stay: stuck=%t", at, got)

@@ -16,8 +16,8 @@ func TestTemplatesChangeNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, shared := newWorld(t), &specInterner{}
 		for range w.number(40, "steps") {
-			event := w.step()
-			if event.Pod == nil {
+			event, is := w.step().(*PodSeen)
+			if !is {
 				continue
 			}
 			want := StripPod(event.Pod)

@@ -40,8 +40,8 @@ func tripOver(p *corev1.Pod) {
 
 func TestPanicOverAPodCostsItAlone(t *testing.T) {
 	s := New(Options{SchedulerNames: []string{"tutti"}, Translators: []model.RequestTranslator{tripping{}}})
-	apply := func(p *corev1.Pod) Effect { return s.Apply(Event{Kind: KindPod, Pod: p}) }
-	s.Apply(Event{Kind: KindNode, Node: node("n")})
+	apply := func(p *corev1.Pod) Effect { return s.Apply(&PodSeen{Pod: p}) }
+	s.Apply(&NodeSeen{Node: node("n")})
 	apply(pod("good"))
 	apply(pod("bound"))
 	snap(t, s, start)
@@ -83,10 +83,10 @@ func TestPanicOverAPodCostsItAlone(t *testing.T) {
 
 func TestPanicOverANodeCostsItAlone(t *testing.T) {
 	s := New(Options{SchedulerNames: []string{"tutti"}, Translators: []model.RequestTranslator{tripping{}}})
-	s.Apply(Event{Kind: KindNode, Node: node("n")})
+	s.Apply(&NodeSeen{Node: node("n")})
 	bad := node("bad")
 	bad.Labels = map[string]string{"trip": "x"}
-	s.Apply(Event{Kind: KindNode, Node: bad})
+	s.Apply(&NodeSeen{Node: bad})
 	if malformed := s.TakeMalformed(); len(malformed) != 1 || !strings.HasPrefix(malformed[0], "node bad could not be read: ") {
 		t.Errorf("malformed %q", malformed)
 	}
@@ -130,7 +130,7 @@ func changeBad(s *State, version int) {
 // TestPanicOverOneObject costs only that object, whether it comes as the object is read or as the snapshot is brought up to date
 // with it, for the first time or later.
 func TestPanicOverOneObject(t *testing.T) {
-	for _, object := range []identity{{KindPod, "ns", "bad"}, {KindNode, "", "bad"}, {KindGroup, "ns", "bad"}} {
+	for _, object := range []identity{{kindPod, "ns", "bad"}, {kindNode, "", "bad"}, {kindGroup, "ns", "bad"}} {
 		for name, play := range map[string]func(*State){
 			"read":                  func(s *State) { panicOver(s, object); changeBad(s, 7) },
 			"first snapshot":        func(s *State) { panicOver(s, object) },
@@ -154,7 +154,7 @@ func TestPanicOverOneObject(t *testing.T) {
 				if job := snapshot.Job(ns("good")); job == nil || job.Invalid != nil || len(job.Tasks) != 1 {
 					t.Errorf("another job is %+v", job)
 				}
-				bad, isGroup := snapshot.Job(ns("bad")), object.kind == KindGroup
+				bad, isGroup := snapshot.Job(ns("bad")), object.kind == kindGroup
 				if refused := bad.Invalid != nil && bad.Invalid.Code == model.Malformed; refused != isGroup || len(bad.Tasks) != 1 || !bad.HasGroup {
 					t.Errorf("the gang is %+v", bad)
 				}
@@ -176,7 +176,7 @@ func TestPanicOverOneObject(t *testing.T) {
 // TestPanicOverAnEvent: an object of which the state keeps a number only is left as it was.
 func TestPanicOverAnEvent(t *testing.T) {
 	s := newState(class("c", 1), budget("b", "x", 1))
-	for i, object := range []identity{{KindPriorityClass, "", "c"}, {KindBudget, "ns", "b"}} {
+	for i, object := range []identity{{"PriorityClass", "", "c"}, {"PodDisruptionBudget", "ns", "b"}} {
 		panicOver(s, object)
 		c, b := class("c", 2), budget("b", "x", 2)
 		c.ResourceVersion, b.ResourceVersion = fmt.Sprint(i+7), fmt.Sprint(i+7)

@@ -1,11 +1,6 @@
 package report
 
-import (
-	"slices"
-	"time"
-
-	"github.com/tutti-sched/tutti/internal/commit"
-)
+import "time"
 
 // This file bounds what is written about the objects of a namespace: a user who makes the reasons of thousands of pods change,
 // and change again, makes no more writes than the budget of the namespace. The first status of an object, what a restart reads
@@ -61,32 +56,27 @@ func (b *budget) exceeded(from account, now time.Time) bool {
 	return b.spent[from] >= b.most && now.Before(b.ends.Add(budgetWindow))
 }
 
-// budgeted is the writes about an object: its status, and the event that goes with it.
-type budgeted struct {
-	from   account
-	urgent bool
-	// last is when it was written last, zero when that is long ago or it never was; sent records that it is written now.
-	last   time.Time
-	writes []commit.Write
-	sent   func()
+// window admits so many writes in any second; the zero value any number.
+type window struct {
+	// admitted are when the last of them were, a ring in which the oldest is next.
+	admitted []time.Time
+	next     int
 }
 
-// writeBudgeted makes the writes that are in their budgets, those about the objects first that were written longest ago. What
-// is left is made again by a later call of Report, from what is true then: of n urgent writes of a namespace the last one waits
-// for n / mostUrgent windows.
-func (r *Reporter) writeBudgeted(now time.Time) {
-	slices.SortStableFunc(r.due, func(a, b budgeted) int { return a.last.Compare(b.last) })
-	for _, write := range r.due {
-		from := &r.budget
-		if write.urgent {
-			from = &r.urgent
-		}
-		if !from.take(write.from, now) {
-			r.requeue(from.ends)
-			continue
-		}
-		r.writes = append(r.writes, write.writes...)
-		write.sent()
+func newWindow(most int) window { return window{admitted: make([]time.Time, most)} }
+
+// free returns when there is one more write.
+func (w *window) free() time.Time {
+	if len(w.admitted) == 0 {
+		return time.Time{}
 	}
-	r.due = nil
+	return w.admitted[w.next].Add(time.Second)
+}
+
+// take counts one more write.
+func (w *window) take(now time.Time) {
+	if len(w.admitted) > 0 {
+		w.admitted[w.next] = now
+		w.next = (w.next + 1) % len(w.admitted)
+	}
 }

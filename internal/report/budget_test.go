@@ -209,8 +209,8 @@ func TestWhatARestartReadsWaitsForNoBudget(t *testing.T) {
 	}
 	d.after(0)
 	for range mostRepeated {
-		d.budget.take(account{"a", ofGroups}, d.now)
-		d.budget.take(account{"a", ofPods}, d.now)
+		d.writer.budget.take(account{"a", ofGroups}, d.now)
+		d.writer.budget.take(account{"a", ofPods}, d.now)
 	}
 	for _, key := range keys[1:] {
 		d.start(key)
@@ -308,8 +308,8 @@ func TestADelayedReasonIsTheNewest(t *testing.T) {
 	key := d.gang("a", "g", 1, model.InsufficientResources)
 	d.after(0)
 	for range mostRepeated {
-		d.budget.take(account{"a", ofGroups}, d.now)
-		d.budget.take(account{"a", ofPods}, d.now)
+		d.writer.budget.take(account{"a", ofGroups}, d.now)
+		d.writer.budget.take(account{"a", ofPods}, d.now)
 	}
 	d.says(key, model.NotEnoughMembers)
 	d.after(time.Second)

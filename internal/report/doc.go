@@ -11,5 +11,5 @@
 //	queues.go                      the status of Queues
 //	foreign.go, foreignstatus.go   the status of groups of other projects: when, and what
 //	events.go                      events
-//	budget.go                      how many writes at a time
+//	writer.go, budget.go           when what is offered is written, and how many writes at a time
 package report

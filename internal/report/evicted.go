@@ -66,14 +66,14 @@ func (r *Reporter) Evicted(outcome *commit.Outcome, jobOf func(model.JobKey) *mo
 		"": v1alpha1.EvictedByPriority, model.ByShare: v1alpha1.EvictedByShare, model.ByGuarantee: v1alpha1.EvictedByGuarantee,
 	}
 	for _, lost := range losses(outcome, jobOf) {
-		r.evictions[lost.job.UID] = eviction{reason: reasons[lost.right], message: lost.note, at: now, generation: r.generation}
+		r.evictions[lost.job.UID] = eviction{reason: reasons[lost.right], message: lost.note, at: now, generation: r.writer.generation}
 	}
 }
 
 // Ends takes note that the scheduler is about to end pods itself: no user has evicted them.
 func (r *Reporter) Ends(pods []model.Eviction) {
 	for _, pod := range pods {
-		r.ended[pod.Pod.UID] = r.generation
+		r.ended[pod.Pod.UID] = r.writer.generation
 	}
 }
 
@@ -85,8 +85,8 @@ func (r *Reporter) evictionOf(job *model.Job, now time.Time) *eviction {
 	byUser := map[types.UID]bool{}
 	for _, task := range job.Tasks {
 		evicted := evictedThroughAPI(task.Pod)
-		if _, is := r.ended[task.UID]; is || evicted && r.generation == 1 {
-			r.ended[task.UID] = r.generation
+		if _, is := r.ended[task.UID]; is || evicted && r.writer.generation == 1 {
+			r.ended[task.UID] = r.writer.generation
 		} else if evicted {
 			byUser[task.UID] = true
 		}
@@ -105,7 +105,7 @@ func (r *Reporter) evictionOf(job *model.Job, now time.Time) *eviction {
 	case !is:
 		return nil
 	}
-	known.generation = r.generation
+	known.generation = r.writer.generation
 	r.evictions[job.UID] = known
 	return &known
 }
@@ -146,6 +146,6 @@ func isToBeMadeAgain(job *model.Job) bool {
 
 // pruneEvictions drops what is about groups and pods that this call of Report did not meet.
 func (r *Reporter) pruneEvictions() {
-	maps.DeleteFunc(r.evictions, func(_ types.UID, last eviction) bool { return last.generation != r.generation })
-	maps.DeleteFunc(r.ended, func(_ types.UID, generation int) bool { return generation != r.generation })
+	maps.DeleteFunc(r.evictions, func(_ types.UID, last eviction) bool { return last.generation != r.writer.generation })
+	maps.DeleteFunc(r.ended, func(_ types.UID, generation int) bool { return generation != r.writer.generation })
 }

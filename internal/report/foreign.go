@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -61,18 +60,14 @@ type ForeignReporter struct {
 	source ForeignSource
 	sent   map[model.JobKey]sentForeign
 	// open are the groups of which something is to be written, or to be seen.
-	open    map[model.JobKey]bool
-	refused *backoff.Backoff[types.UID]
-	most    window
-	budget  budget
-	due     []foreignWrite
-	events  []commit.Write
-	wake    time.Time
+	open   map[model.JobKey]bool
+	writer *writer
+	events []commit.Write
 }
 
 // sentForeign is what is kept of a group that was written, as long as its object exists.
 type sentForeign struct {
-	record
+	// uid is that of the object that was written.
 	uid types.UID
 	// said is what was written last, or what another writer has put in its place.
 	said groups.Shown
@@ -90,20 +85,14 @@ type sentForeign struct {
 	hasEvent     bool
 }
 
-// foreignWrite is a status that is due.
-type foreignWrite struct {
-	spec   *groups.Spec
-	wanted groups.Shown
-	sent   sentForeign
-}
-
 // NewForeignReporter returns a reporter that has written nothing yet.
 func NewForeignReporter(source ForeignSource) *ForeignReporter {
-	return &ForeignReporter{
+	r := &ForeignReporter{
 		source: source, sent: map[model.JobKey]sentForeign{}, open: map[model.JobKey]bool{},
-		refused: backoff.New[types.UID](backoff.Policy{Min: time.Second, Max: 10 * time.Minute}),
-		most:    newWindow(mostForeign), budget: budget{most: mostRepeated},
+		writer: newWriter(backoff.Policy{Min: time.Second, Max: 10 * time.Minute}),
 	}
+	r.writer.most = newWindow(mostForeign)
+	return r
 }
 
 // Report returns what is to be written, and when to call it again at the latest; zero when nothing is delayed. refusals says why
@@ -111,7 +100,8 @@ func NewForeignReporter(source ForeignSource) *ForeignReporter {
 func (r *ForeignReporter) Report(
 	snapshot *model.Snapshot, refusals map[model.JobKey]*model.Refusal, now time.Time, guard func(key model.JobKey, look func()),
 ) (writes []commit.Write, wake time.Time) {
-	r.due, r.events, r.wake = nil, nil, time.Time{}
+	r.events = nil
+	r.writer.begin()
 	for _, key := range r.source.News() {
 		r.open[key] = true
 	}
@@ -125,7 +115,8 @@ func (r *ForeignReporter) Report(
 			guard(key, func() { r.look(key, nil, nil, now) })
 		}
 	}
-	return append(r.events, r.writes(now)...), r.wake
+	writes = r.writer.writes(now)
+	return append(r.events, writes...), r.writer.wake
 }
 
 // Failed records that the API server refused a write. It is tried again later. It returns the event that says so, once it
@@ -155,9 +146,9 @@ func (r *ForeignReporter) Failed(outcome *commit.Outcome, now time.Time) (events
 			}
 		}
 	}
-	sent.at, sent.refused, sent.awaited, sent.said, sent.version = now, true, false, said(spec.Shown), ""
+	sent.uid, sent.awaited, sent.said, sent.version = spec.UID, false, said(spec.Shown), ""
 	r.sent[write.Group], r.open[write.Group] = sent, true
-	r.refused.Fail(spec.UID, nil, now)
+	r.writer.fail(spec.UID, now)
 	return events, first
 }
 
@@ -167,14 +158,14 @@ func (r *ForeignReporter) look(key model.JobKey, job *model.Job, refusal *model.
 	sent := r.sent[key]
 	if spec == nil || sent.uid != spec.UID {
 		delete(r.sent, key)
-		r.refused.Reset(sent.uid)
+		r.writer.forget(sent.uid)
 		sent = sentForeign{}
 	}
 	if delete(r.open, key); spec == nil || job == nil && r.source.OfOthers(key) {
 		return
 	}
 	wanted := foreignStatus(spec, job, refusal)
-	if !sent.at.IsZero() {
+	if sent.uid != "" {
 		if !r.follow(&sent, spec, wanted, now) {
 			return
 		}
@@ -182,7 +173,7 @@ func (r *ForeignReporter) look(key model.JobKey, job *model.Job, refusal *model.
 	}
 	switch {
 	case wanted == spec.Shown:
-		if sent.refused {
+		if r.writer.sent[spec.UID].refused {
 			r.taken(&sent, spec.UID)
 			r.sent[key] = sent
 		}
@@ -194,22 +185,24 @@ func (r *ForeignReporter) look(key model.JobKey, job *model.Job, refusal *model.
 	if said(wanted) == said(spec.Shown) {
 		interval = foreignCountInterval
 	}
-	due := sent.delay(phaseOf(spec.Shown), phaseOf(wanted), interval)
-	if sent.refused {
-		due = r.refused.Until(spec.UID)
-	}
-	if r.open[key] = true; due.After(now) {
-		r.requeue(due)
-		return
-	}
-	sent.uid = spec.UID
-	r.due = append(r.due, foreignWrite{spec: spec, wanted: wanted, sent: sent})
+	newPhase := wanted.Phase != spec.Shown.Phase
+	r.open[key] = true
+	r.writer.offer(offer{
+		object: spec.UID, from: account{key.Namespace, ofForeign}, before: phaseOf(spec.Shown), after: phaseOf(wanted), every: interval,
+		rank: map[bool]int{false: 1}[newPhase], key: key, write: func() []commit.Write {
+			sent.uid, sent.said, sent.written, sent.before = spec.UID, said(wanted), content(wanted), content(spec.Shown)
+			sent.version, sent.awaited = spec.ResourceVersion, true
+			r.sent[key] = sent
+			r.writer.requeue(now.Add(echoTimeout))
+			return []commit.Write{foreignPatch(spec, wanted, now)}
+		},
+	}, now)
 }
 
 // follow compares what was written about a group with what it shows now. It returns false while nothing more is to be written:
 // the watch has not shown the last write, or another writer contests it.
 func (r *ForeignReporter) follow(sent *sentForeign, spec *groups.Spec, wanted groups.Shown, now time.Time) bool {
-	key, shown := spec.Key(), said(spec.Shown)
+	key, shown, at := spec.Key(), said(spec.Shown), r.writer.sent[spec.UID].at
 	switch {
 	case sent.reverted >= maxReverted:
 		return false
@@ -219,9 +212,9 @@ func (r *ForeignReporter) follow(sent *sentForeign, spec *groups.Spec, wanted gr
 			r.taken(sent, spec.UID)
 		}
 		return true
-	case sent.awaited && now.Sub(sent.at) < echoTimeout:
+	case sent.awaited && now.Sub(at) < echoTimeout:
 		r.open[key] = true
-		r.requeue(sent.at.Add(echoTimeout))
+		r.writer.requeue(at.Add(echoTimeout))
 		return false
 	case sent.awaited && spec.ResourceVersion == sent.version: // the watch shows nothing
 		sent.said = shown
@@ -260,48 +253,9 @@ func either[T comparable](value, one, other T) bool { return value == one || val
 
 // taken records that the API server has taken the last write, or that a group shows what is to be written.
 func (r *ForeignReporter) taken(sent *sentForeign, group types.UID) {
-	sent.awaited, sent.refused, sent.hasEvent, sent.refusedSince = false, false, false, time.Time{}
-	r.refused.Reset(group)
+	sent.awaited, sent.hasEvent, sent.refusedSince = false, false, time.Time{}
+	r.writer.taken(group)
 }
-
-// writes returns the writes that are in their budgets: those first that change a phase, then those about the groups that were
-// written longest ago.
-func (r *ForeignReporter) writes(now time.Time) (writes []commit.Write) {
-	slices.SortFunc(r.due, func(a, b foreignWrite) int {
-		return cmp.Or(
-			cmp.Compare(urgency(a), urgency(b)), a.sent.at.Compare(b.sent.at), a.spec.Key().Compare(b.spec.Key()))
-	})
-	for _, write := range r.due {
-		spec, from := write.spec, account{write.spec.Namespace, ofForeign}
-		if at := r.most.free(); at.After(now) {
-			r.requeue(at)
-			break
-		}
-		if !r.budget.take(from, now) {
-			r.requeue(r.budget.ends)
-			continue
-		}
-		r.most.take(now)
-		sent := write.sent
-		sent.record = sent.next(0, phaseOf(spec.Shown), phaseOf(write.wanted), "", now)
-		sent.said, sent.written, sent.before = said(write.wanted), content(write.wanted), content(spec.Shown)
-		sent.version, sent.awaited = spec.ResourceVersion, true
-		r.sent[spec.Key()] = sent
-		r.requeue(now.Add(echoTimeout))
-		writes = append(writes, foreignPatch(spec, write.wanted, now))
-	}
-	return writes
-}
-
-func urgency(w foreignWrite) int {
-	if w.wanted.Phase != w.spec.Shown.Phase {
-		return 0
-	}
-	return 1
-}
-
-// requeue asks for the next call of Report.
-func (r *ForeignReporter) requeue(at time.Time) { r.wake = backoff.Sooner(r.wake, at) }
 
 // content is a status without where it says so.
 func content(shown groups.Shown) groups.Shown {

@@ -207,8 +207,8 @@ func TestTheLifeOfAForeignGroup(t *testing.T) {
 	d.expect(t, "g Inqueue")
 	d.specs = nil
 	d.news = append(d.news, volcanoKey("g"))
-	if d.expect(t, ""); len(d.sent) != 0 {
-		t.Errorf("it keeps %+v", d.sent)
+	if d.expect(t, ""); len(d.sent) != 0 || len(d.writer.sent) != 0 {
+		t.Errorf("it keeps %+v and %+v", d.sent, d.writer.sent)
 	}
 }
 
@@ -327,7 +327,9 @@ func TestMessagesOfAForeignGroup(t *testing.T) {
 func TestAWriteThatTheWatchDoesNotShow(t *testing.T) {
 	d := newForeignDesk("g")
 	d.hidden = true
-	d.expect(t, "g Inqueue")
+	if d.expect(t, "g Inqueue"); !d.wake.Equal(d.now.Add(echoTimeout)) {
+		t.Errorf("a write that is not shown is looked at again at %s", d.wake)
+	}
 	for range 5 {
 		d.members("g", model.Bound, model.Bound)
 		d.expect(t, "") // it would be based on a status that is about to change

@@ -28,12 +28,9 @@ func (r *Reporter) reportPods(job *model.Job, refusal *model.Refusal, now time.T
 // oldest that it is the first of them: it gets an event for each reason, since kubectl describe shows no message of a condition.
 // Another one gets an event when it has waited for firstEventAfter since it was refused first.
 func (r *Reporter) reportPod(job *model.Job, task *model.Task, refusal *model.Refusal, numbers, oldest bool, now time.Time) {
-	sent := r.pods[task.UID]
+	sent := r.writer.sent[task.UID]
 	seen := model.PodScheduled(task.Pod)
-	current := seen
-	if sent.holds(now) {
-		current = &sent.condition
-	}
+	current := currentOf(sent, seen, now)
 	wanted := podCondition(job, task, current, refusal, numbers, metav1.NewTime(now).Rfc3339Copy())
 	from, before := account{task.Namespace, ofPods}, ""
 	if current != nil {
@@ -41,42 +38,34 @@ func (r *Reporter) reportPod(job *model.Job, task *model.Task, refusal *model.Re
 	}
 	if current != nil && current.Status == wanted.Status && before == wanted.Reason && current.Message == wanted.Message {
 		shown := seen != nil && seen.Reason == wanted.Reason && seen.Message == wanted.Message
-		if r.keep(sent.record, from, shown, now) {
-			sent.generation = r.generation
-			r.pods[task.UID] = sent
-		}
+		r.writer.settle(task.UID, from, shown, now)
 		if _, untold := r.repeats[task.UID]; oldest || untold {
 			r.repeatReason(task, oldest, current.LastTransitionTime.Time, reasonEvent(job, task, wanted.Message, refusal, now), from, now)
 		}
 		return
-	}
-	due := sent.delay(before, wanted.Reason, messageInterval)
-	if sent.refused {
-		due = r.refused.Until(task.UID)
 	}
 	writes := []commit.Write{&commit.PodCondition{Pod: task.PodRef, Condition: wanted}}
 	if before != wanted.Reason && (numbers || oldest || !job.HasGroup && task.Invalid != nil) && sent.lastReason != wanted.Reason {
 		writes = append(writes, reasonEvent(job, task, wanted.Message, refusal, now))
 	}
 	if next, known := r.repeats[task.UID]; known {
-		r.repeats[task.UID] = repeat{next.at, r.generation}
+		r.repeats[task.UID] = repeat{next.at, r.writer.generation}
 	}
-	sent.generation = r.generation
-	r.pods[task.UID] = sent
-	next := sentCondition{record: sent.next(r.generation, before, wanted.Reason, wanted.Reason, now), condition: wanted}
 	first := before == "" || before == corev1.PodReasonSchedulingGated
 	urgent := first || wanted.Reason == corev1.PodReasonUnschedulable && before != wanted.Reason
-	r.write(budgeted{from: from, urgent: urgent, last: sent.at, writes: writes, sent: func() {
-		r.pods[task.UID] = next
-		switch tells := len(writes) > 1; {
-		case tells && oldest:
-			r.repeatAt(task, now.Add(repeatAfter))
-		case tells:
-			delete(r.repeats, task.UID)
-		case first:
-			r.repeatAt(task, now.Add(firstEventAfter))
-		}
-	}}, due, now)
+	r.writer.offer(offer{
+		object: task.UID, from: from, before: before, after: wanted.Reason, every: messageInterval, urgent: urgent,
+		shows: &wanted, reason: wanted.Reason, write: func() []commit.Write {
+			switch tells := len(writes) > 1; {
+			case tells && oldest:
+				r.repeatAt(task, now.Add(repeatAfter))
+			case tells:
+				delete(r.repeats, task.UID)
+			case first:
+				r.repeatAt(task, now.Add(firstEventAfter))
+			}
+			return writes
+		}}, now)
 }
 
 // reasonEvent says on a pod why it waits, with the numbers that its condition leaves to the group.
@@ -109,18 +98,19 @@ func (r *Reporter) repeatReason(task *model.Task, oldest bool, since time.Time, 
 	if !known {
 		next.at = since.Add((max(0, now.Sub(since))/repeatAfter + 1) * repeatAfter)
 	}
-	next.generation = r.generation
+	next.generation = r.writer.generation
 	r.repeats[task.UID] = next
-	r.write(budgeted{from: from, last: now, writes: []commit.Write{event}, sent: func() {
+	r.writer.offerAt(offer{from: from, last: now, write: func() []commit.Write {
 		if oldest {
 			r.repeatAt(task, now.Add(repeatAfter))
 		} else {
 			delete(r.repeats, task.UID)
 		}
+		return []commit.Write{event}
 	}}, next.at, now)
 }
 
 func (r *Reporter) repeatAt(task *model.Task, at time.Time) {
-	r.repeats[task.UID] = repeat{at, r.generation}
-	r.requeue(at)
+	r.repeats[task.UID] = repeat{at, r.writer.generation}
+	r.writer.requeue(at)
 }

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/backoff"
@@ -44,13 +43,7 @@ type QueueReporter struct {
 	// schedulers are the names of the schedulers that this process is, at least one.
 	schedulers []string
 	object     func(name string) *v1alpha1.Queue
-	sent       map[types.UID]sentQueue
-	// refused are the queues of which the API server refused the status.
-	refused *backoff.Backoff[types.UID]
-	budget  window
-	// generation counts the calls of Report.
-	generation int
-	wake       time.Time
+	writer     *writer
 	missing    Missing
 }
 
@@ -65,28 +58,12 @@ type Missing struct {
 // Configure sets what the configuration lacks, which the conditions of the queues that it concerns say.
 func (r *QueueReporter) Configure(missing Missing) { r.missing = missing }
 
-type sentQueue struct {
-	record
-	status v1alpha1.QueueStatus
-}
-
 // NewQueueReporter returns a reporter that has written nothing yet, for a process with these names, at least one. object
 // returns the Queue of a name, never changed; nil when there is no object.
 func NewQueueReporter(schedulers []string, object func(name string) *v1alpha1.Queue) *QueueReporter {
-	return &QueueReporter{
-		schedulers: schedulers, object: object, sent: map[types.UID]sentQueue{},
-		refused: backoff.New[types.UID](backoff.Policy{Min: 10 * time.Second, Max: 10 * time.Minute}),
-		budget:  newWindow(mostQueues),
-	}
-}
-
-// queueWrite is a status that is due.
-type queueWrite struct {
-	object *v1alpha1.Queue
-	status v1alpha1.QueueStatus
-	// urgent reports whether more than a number or a message has changed.
-	urgent bool
-	last   time.Time
+	r := &QueueReporter{schedulers: schedulers, object: object, writer: newWriter(backoff.Policy{Min: 10 * time.Second, Max: 10 * time.Minute})}
+	r.writer.most, r.writer.pause = newWindow(mostQueues), time.Second // each report looks at all jobs
+	return r
 }
 
 // Report returns what is to be written about the queues, and when to call it again at the latest; zero when nothing is delayed.
@@ -94,56 +71,32 @@ type queueWrite struct {
 func (r *QueueReporter) Report(
 	snapshot *model.Snapshot, refusals map[model.JobKey]*model.Refusal, now time.Time,
 ) (writes []commit.Write, wake time.Time) {
-	r.generation++
-	r.wake = time.Time{}
+	r.writer.begin()
 	if len(snapshot.Queues) > 0 {
-		for _, write := range r.due(snapshot, refusals, now) {
-			if !r.budget.take(now) {
-				r.requeue(now.Add(time.Second)) // when there are several to be written: each call looks at all jobs
-				break
-			}
-			object := write.object
-			writes = append(writes, &commit.QueueStatus{Name: object.Name, UID: object.UID, Status: write.status})
-			r.sent[object.UID] = sentQueue{record: record{at: now, generation: r.generation}, status: write.status}
-		}
+		r.offer(snapshot, refusals, now)
 	}
-	for uid, sent := range r.sent {
-		if sent.generation != r.generation {
-			delete(r.sent, uid)
-			r.refused.Reset(uid)
-		}
-	}
-	return writes, r.wake
+	writes = r.writer.writes(now)
+	r.writer.prune()
+	return writes, r.writer.wake
 }
 
 // Failed records that the API server refused a write. It is tried again later.
 func (r *QueueReporter) Failed(write commit.Write, now time.Time) {
 	if status, is := write.(*commit.QueueStatus); is {
-		sent := r.sent[status.UID]
-		sent.at, sent.refused = now, true
-		r.sent[status.UID] = sent
-		r.refused.Fail(status.UID, nil, now)
+		r.writer.fail(status.UID, now)
 	}
 }
 
-// due returns the statuses that differ from what was written and that may be written now: those first that say something new
-// about whether a queue is active, then those that were written longest ago.
-func (r *QueueReporter) due(
-	snapshot *model.Snapshot, refusals map[model.JobKey]*model.Refusal, now time.Time,
-) (due []queueWrite) {
+// offer offers the statuses that differ from what was written. Those that say something new about whether a queue is active are
+// written immediately, and first.
+func (r *QueueReporter) offer(snapshot *model.Snapshot, refusals map[model.JobKey]*model.Refusal, now time.Time) {
 	counts, offered := CountJobs(snapshot.Jobs, refusals), offeredResources(snapshot)
 	for _, queue := range snapshot.Queues {
 		object := r.object(queue.Name)
 		if object == nil || object.DeletionTimestamp != nil || !r.writes(object) {
 			continue
 		}
-		sent := r.sent[object.UID]
-		sent.generation = r.generation
-		r.sent[object.UID] = sent
-		current := object.Status
-		if sent.holds(now) {
-			current = sent.status
-		}
+		current := currentOf(r.writer.keep(object.UID), object.Status, now)
 		wanted := current.DeepCopy()
 		wanted.SchedulerName = cmp.Or(wanted.SchedulerName, r.schedulers[0])
 		wanted.ObservedGeneration, wanted.Used = object.Generation, cut(snapshot.Dimensions.List(queue.Used))
@@ -156,31 +109,21 @@ func (r *QueueReporter) due(
 		meta.SetStatusCondition(&wanted.Conditions, r.active(queue, object, counts[queue].own > 0, offered, now))
 		r.setGuaranteeMet(wanted, queue, object, now)
 		if equality.Semantic.DeepEqual(*wanted, current) {
-			r.settle(object, sent, current, now)
+			shown := equality.Semantic.DeepEqual(object.Status, current)
+			if r.writer.settle(object.UID, account{}, shown, now); shown {
+				r.writer.refused.Reset(object.UID) // what was refused before is over
+			}
 			continue
 		}
 		wanted.CountedAt = &metav1.Time{Time: now.Truncate(time.Second)} // it alone is no reason to write
-		write := queueWrite{object: object, status: *wanted, urgent: activeChanged(current, *wanted), last: sent.at}
-		at := sent.at.Add(queueInterval)
-		switch {
-		case sent.refused:
-			at = r.refused.Until(object.UID)
-		case write.urgent || sent.at.IsZero():
-			at = now
-		}
-		if at.After(now) {
-			r.requeue(at)
-			continue
-		}
-		due = append(due, write)
+		changed := activeChanged(current, *wanted)
+		r.writer.offer(offer{
+			object: object.UID, every: queueInterval, immediate: changed, rank: map[bool]int{false: 1}[changed], shows: *wanted,
+			write: func() []commit.Write {
+				return []commit.Write{&commit.QueueStatus{Name: object.Name, UID: object.UID, Status: *wanted}}
+			},
+		}, now)
 	}
-	slices.SortStableFunc(due, func(a, b queueWrite) int {
-		if a.urgent != b.urgent {
-			return map[bool]int{true: -1, false: 1}[a.urgent]
-		}
-		return a.last.Compare(b.last)
-	})
-	return due
 }
 
 // writes reports whether this process writes the status of a queue: of two schedulers over one cluster, the one that did so
@@ -189,18 +132,6 @@ func (r *QueueReporter) writes(object *v1alpha1.Queue) bool {
 	writer := object.Status.SchedulerName
 	return writer == "" || slices.Contains(r.schedulers, writer)
 }
-
-// settle is about a queue of which nothing is to be written: once the watch shows it, what was refused before is over.
-func (r *QueueReporter) settle(object *v1alpha1.Queue, sent sentQueue, current v1alpha1.QueueStatus, now time.Time) {
-	if equality.Semantic.DeepEqual(object.Status, current) {
-		r.refused.Reset(object.UID)
-	} else if sent.holds(now) {
-		r.requeue(sent.at.Add(echoTimeout))
-	}
-}
-
-// requeue asks for the next call of Report.
-func (r *QueueReporter) requeue(at time.Time) { r.wake = backoff.Sooner(r.wake, at) }
 
 // JobCounts is how many jobs of a queue, and of those below it, wait to start or hold capacity; own are those of the queue
 // itself.
@@ -345,26 +276,4 @@ func activeChanged(current, wanted v1alpha1.QueueStatus) bool {
 	after := meta.FindStatusCondition(wanted.Conditions, v1alpha1.ConditionActive)
 	return before == nil || before.Status != after.Status || before.Reason != after.Reason ||
 		current.ObservedGeneration != wanted.ObservedGeneration
-}
-
-// window admits so many writes in any second.
-type window struct {
-	// admitted are when the last of them were, a ring in which the oldest is next.
-	admitted []time.Time
-	next     int
-}
-
-func newWindow(most int) window { return window{admitted: make([]time.Time, most)} }
-
-// free returns when there is one more write.
-func (w *window) free() time.Time { return w.admitted[w.next].Add(time.Second) }
-
-// take reports whether there is one more write, and takes it.
-func (w *window) take(now time.Time) bool {
-	if now.Before(w.free()) {
-		return false
-	}
-	w.admitted[w.next] = now
-	w.next = (w.next + 1) % len(w.admitted)
-	return true
 }

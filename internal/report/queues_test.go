@@ -270,6 +270,11 @@ func TestARefusedStatusOfAQueueIsTriedAgainLater(t *testing.T) {
 	d.expect(t, "q")
 	d.now = d.now.Add(time.Hour)
 	d.expect(t, "")
+	d.Failed(&commit.QueueStatus{Name: "q", UID: "q"}, d.now)
+	d.job("runs", "q", 1000)
+	if d.expect(t, ""); d.wake.Sub(d.now) != 10*time.Second {
+		t.Errorf("the first refusal after a write that was taken delays the next by %s", d.wake.Sub(d.now))
+	}
 }
 
 // TestAStatusOfAQueueHasOneWriter: of two schedulers over one cluster, the one that wrote it first.
@@ -297,7 +302,7 @@ func TestWithoutObjectsNoStatusOfAQueueIsWritten(t *testing.T) {
 	d.expect(t, "")
 	d.snapshot.SetQueues([]*model.Queue{{Name: "default"}, {Name: "gone"}})
 	d.expect(t, "")
-	if len(d.sent) != 0 || !d.wake.IsZero() {
-		t.Errorf("kept %v, to be called at %s", d.sent, d.wake)
+	if len(d.writer.sent) != 0 || !d.wake.IsZero() {
+		t.Errorf("kept %v, to be called at %s", d.writer.sent, d.wake)
 	}
 }

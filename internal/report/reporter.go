@@ -34,8 +34,8 @@ const (
 // Invariant: for an unchanged cluster it writes nothing, but one event about each pod that waits, and one every half hour about
 // each job that waits: see repeatReason.
 type Reporter struct {
-	groups map[types.UID]sentStatus
-	pods   map[types.UID]sentCondition
+	writer *writer
+	source Source
 	// repeats are when the reason of the oldest waiting pod of a job is to be repeated as an event, or said for the first time of
 	// another one, by its UID.
 	repeats map[types.UID]repeat
@@ -45,16 +45,8 @@ type Reporter struct {
 	ended     map[types.UID]int
 	// removed are the groups of which an event said that a field is not read, with the last call of Report that met them.
 	removed map[types.UID]int
-	source  Source
-	// refused are the objects of which the API server refused a write, or that were to be deleted and are there, by UID.
-	refused *backoff.Backoff[types.UID]
-	// generation counts the calls of Report.
-	generation int
-	writes     []commit.Write
-	// due are the writes that are due, as far as their budgets allow.
-	due            []budgeted
-	budget, urgent budget
-	wake           time.Time
+	// deletions are of groups that are not to be kept any longer.
+	deletions []commit.Write
 }
 
 // Source knows what the job does not say.
@@ -73,62 +65,11 @@ type Source struct {
 	List func(model.Resources) corev1.ResourceList
 }
 
-// record is what is kept of the last write about one object: until the watch has shown it and the next write may follow without
-// a delay, or while the API server refuses it.
-type record struct {
-	at         time.Time
-	generation int
-	// refused says that the API server refused it.
-	refused bool
-	// lastReason is the reason of the last event.
-	lastReason string
-	// replaced is the phase and reason, or the reason, that was replaced by another one at changed.
-	replaced string
-	changed  time.Time
-}
-
-// next returns the record of a write that replaces one phase and reason by another, or by the same.
-func (r record) next(generation int, before, after, reason string, now time.Time) record {
-	next := record{at: now, generation: generation, lastReason: reason, replaced: r.replaced, changed: r.changed}
-	if before != after {
-		next.replaced, next.changed = before, now
-	}
-	return next
-}
-
-// delay returns when a difference may be written that needs interval after the last write where phase and reason stay.
-func (r record) delay(before, after string, interval time.Duration) time.Time {
-	switch {
-	case before == after:
-		return r.at.Add(interval)
-	case after == r.replaced:
-		return r.changed.Add(flipInterval)
-	}
-	return r.at
-}
-
-// holds reports whether what was sent counts as what the API server has.
-func (r record) holds(now time.Time) bool {
-	return !r.at.IsZero() && !r.refused && now.Sub(r.at) < echoTimeout
-}
-
-type sentStatus struct {
-	record
-	status v1alpha1.PodGroupStatus
-}
-
-type sentCondition struct {
-	record
-	condition corev1.PodCondition
-}
-
 // NewReporter returns a reporter that has written nothing yet.
 func NewReporter(source Source) *Reporter {
 	return &Reporter{
-		groups: map[types.UID]sentStatus{}, pods: map[types.UID]sentCondition{}, repeats: map[types.UID]repeat{}, source: source,
+		writer: newWriter(backoff.Policy{Min: 10 * time.Second, Max: 10 * time.Minute}), source: source, repeats: map[types.UID]repeat{},
 		evictions: map[types.UID]eviction{}, ended: map[types.UID]int{}, removed: map[types.UID]int{},
-		budget: budget{most: mostRepeated}, urgent: budget{most: mostUrgent},
-		refused: backoff.New[types.UID](backoff.Policy{Min: 10 * time.Second, Max: 10 * time.Minute}),
 	}
 }
 
@@ -137,14 +78,14 @@ func NewReporter(source Source) *Reporter {
 func (r *Reporter) Report(
 	jobs []*model.Job, refusals map[model.JobKey]*model.Refusal, now time.Time, guard func(job *model.Job, report func()),
 ) (writes []commit.Write, wake time.Time) {
-	r.generation++
-	r.writes, r.due, r.wake = nil, nil, time.Time{}
+	r.deletions = nil
+	r.writer.begin()
 	for _, job := range jobs {
 		guard(job, func() { r.reportJob(job, refusals[job.Key], now) })
 	}
-	r.writeBudgeted(now)
+	writes = append(r.deletions, r.writer.writes(now)...)
 	r.prune()
-	return r.writes, r.wake
+	return writes, r.writer.wake
 }
 
 func (r *Reporter) reportJob(job *model.Job, refusal *model.Refusal, now time.Time) {
@@ -169,12 +110,14 @@ func (r *Reporter) reportRemoved(job *model.Job, group *v1alpha1.PodGroup, now t
 	switch {
 	case words == "":
 	case said:
-		r.removed[group.UID] = r.generation
+		r.removed[group.UID] = r.writer.generation
 	default:
 		event := jobEvent(job, ReasonFieldRemoved, now)
 		event.Type, event.Action, event.Note = corev1.EventTypeWarning, "Reading", words
-		sent := func() { r.removed[group.UID] = r.generation }
-		r.write(budgeted{from: account{job.Key.Namespace, ofGroups}, writes: []commit.Write{event}, sent: sent}, now, now)
+		r.writer.offerAt(offer{from: account{job.Key.Namespace, ofGroups}, write: func() []commit.Write {
+			r.removed[group.UID] = r.writer.generation
+			return []commit.Write{event}
+		}}, now, now)
 	}
 }
 
@@ -182,24 +125,15 @@ func (r *Reporter) reportRemoved(job *model.Job, group *v1alpha1.PodGroup, now t
 func (r *Reporter) Failed(write commit.Write, now time.Time) {
 	switch write := write.(type) {
 	case *commit.GroupStatus:
-		sent := r.groups[write.UID]
-		sent.at, sent.refused = now, true
-		r.groups[write.UID] = sent
-		r.refused.Fail(write.UID, nil, now)
+		r.writer.fail(write.UID, now)
 	case *commit.PodCondition:
-		sent := r.pods[write.Pod.UID]
-		sent.at, sent.refused = now, true
-		r.pods[write.Pod.UID] = sent
-		r.refused.Fail(write.Pod.UID, nil, now)
+		r.writer.fail(write.Pod.UID, now)
 	}
 }
 
 func (r *Reporter) reportGroup(job *model.Job, group *v1alpha1.PodGroup, refusal *model.Refusal, now time.Time) {
-	sent := r.groups[job.UID]
-	current := group.Status
-	if sent.holds(now) {
-		current = sent.status
-	}
+	sent := r.writer.sent[job.UID]
+	current := currentOf(sent, group.Status, now)
 	started, was, known := r.source.Whole(job)
 	if !known {
 		was = meta.IsStatusConditionTrue(current.Conditions, v1alpha1.ConditionScheduled)
@@ -211,29 +145,16 @@ func (r *Reporter) reportGroup(job *model.Job, group *v1alpha1.PodGroup, refusal
 	setReserved(&wanted, group.Generation, metav1.NewTime(now).Rfc3339Copy())
 	boundConditions(&wanted)
 	if at, ok := job.OverrunsAt(now.Unix()); ok && wanted.OverrunSince == nil {
-		r.requeue(time.Unix(at, 0))
+		r.writer.requeue(time.Unix(at, 0))
 	}
 	from := account{job.Key.Namespace, ofGroups}
 	if equality.Semantic.DeepEqual(wanted, current) {
 		shown := equality.Semantic.DeepEqual(current, group.Status)
 		expired := shown && r.expire(group, now)
-		switch {
-		case r.keep(sent.record, from, shown, now):
-			sent.generation = r.generation
-			r.groups[job.UID] = sent
-		case expired:
-			r.groups[job.UID] = sentStatus{record: record{generation: r.generation}}
+		if !r.writer.settle(job.UID, from, shown, now) && expired {
+			r.writer.sent[job.UID] = record{generation: r.writer.generation} // while the deletion is refused
 		}
 		return
-	}
-	before, after := phaseAndReason(current), phaseAndReason(wanted)
-	due := sent.delay(before, after, interval(current, wanted))
-	urgent := urgent(current, wanted)
-	switch {
-	case sent.refused:
-		due = r.refused.Until(job.UID)
-	case urgent:
-		due = now
 	}
 	wanted.SchedulerName = schedulerName(job, group, &wanted) // it alone is no reason to write
 	writes := []commit.Write{&commit.GroupStatus{
@@ -243,10 +164,11 @@ func (r *Reporter) reportGroup(job *model.Job, group *v1alpha1.PodGroup, refusal
 	if reasonChanged(current, wanted) && sent.lastReason != reason {
 		writes = append(writes, groupEvent(job, wanted, now))
 	}
-	sent.generation = r.generation
-	r.groups[job.UID] = sent
-	next := sentStatus{record: sent.next(r.generation, before, after, reason, now), status: wanted}
-	r.write(budgeted{from: from, urgent: urgent, last: sent.at, writes: writes, sent: func() { r.groups[job.UID] = next }}, due, now)
+	urgent := urgent(current, wanted)
+	r.writer.offer(offer{
+		object: job.UID, from: from, before: phaseAndReason(current), after: phaseAndReason(wanted), every: interval(current, wanted),
+		immediate: urgent, urgent: urgent, shows: wanted, reason: reason, write: func() []commit.Write { return writes },
+	}, now)
 }
 
 // expire deletes a group that has ended and is not to be kept any longer, again with a back-off while the watch still shows it.
@@ -257,26 +179,17 @@ func (r *Reporter) expire(group *v1alpha1.PodGroup, now time.Time) bool {
 	case !ok:
 		return false
 	case at.After(now):
-		r.requeue(at)
+		r.writer.requeue(at)
 		return false
 	}
-	if !r.refused.Delayed(group.UID, now) {
-		r.refused.Fail(group.UID, nil, now) // unless the watch shows otherwise by then
-		r.writes = append(r.writes, &commit.GroupDeletion{
+	if !r.writer.refused.Delayed(group.UID, now) {
+		r.writer.refused.Fail(group.UID, nil, now) // unless the watch shows otherwise by then
+		r.deletions = append(r.deletions, &commit.GroupDeletion{
 			Namespace: group.Namespace, Name: group.Name, UID: group.UID, ResourceVersion: group.ResourceVersion,
 		})
 	}
-	r.requeue(r.refused.Until(group.UID))
+	r.writer.requeue(r.writer.refused.Until(group.UID))
 	return true
-}
-
-// write makes a write if it is due, and in its budget.
-func (r *Reporter) write(write budgeted, due, now time.Time) {
-	if due.After(now) {
-		r.requeue(due)
-		return
-	}
-	r.due = append(r.due, write)
 }
 
 // schedulerName returns the scheduler that the status of a group is to show: the one that wrote it before when neither the
@@ -289,20 +202,6 @@ func schedulerName(job *model.Job, group *v1alpha1.PodGroup, before *v1alpha1.Po
 		return job.Tasks[0].Pod.Spec.SchedulerName
 	}
 	return groups.Writer(before)
-}
-
-// keep reports whether the record of a write is still needed when there is nothing new to write: until the watch has shown the
-// write and the next one may follow without a delay, and while the budget of the object is used up, so that others come first.
-func (r *Reporter) keep(sent record, from account, shown bool, now time.Time) bool {
-	switch {
-	case !sent.holds(now):
-		return false
-	case !shown:
-		r.requeue(sent.at.Add(echoTimeout))
-		return true
-	default:
-		return now.Sub(sent.at) < messageInterval || r.budget.exceeded(from, now) || r.urgent.exceeded(from, now)
-	}
 }
 
 // urgent reports whether a difference is written immediately and has the larger budget: the first status of a group, what a
@@ -381,28 +280,10 @@ func phaseAndReason(status v1alpha1.PodGroupStatus) string {
 	return string(status.Phase) + " " + scheduledReason(status)
 }
 
-// requeue asks for the next call of Report.
-func (r *Reporter) requeue(at time.Time) {
-	if r.wake.IsZero() || at.Before(r.wake) {
-		r.wake = at
-	}
-}
-
-// prune drops the records of objects that this call of Report did not meet: they are gone, confirmed or no longer waiting.
+// prune drops what is about objects that this call of Report did not meet.
 func (r *Reporter) prune() {
-	for uid, sent := range r.groups {
-		if sent.generation != r.generation {
-			delete(r.groups, uid)
-			r.refused.Reset(uid)
-		}
-	}
-	for uid, sent := range r.pods {
-		if sent.generation != r.generation {
-			delete(r.pods, uid)
-			r.refused.Reset(uid)
-		}
-	}
+	r.writer.prune()
 	r.pruneEvictions()
-	maps.DeleteFunc(r.removed, func(_ types.UID, generation int) bool { return generation != r.generation })
-	maps.DeleteFunc(r.repeats, func(_ types.UID, next repeat) bool { return next.generation != r.generation })
+	maps.DeleteFunc(r.removed, func(_ types.UID, generation int) bool { return generation != r.writer.generation })
+	maps.DeleteFunc(r.repeats, func(_ types.UID, next repeat) bool { return next.generation != r.writer.generation })
 }

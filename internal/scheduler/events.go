@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
 	"github.com/tutti-sched/tutti/internal/cluster"
@@ -18,27 +19,33 @@ import (
 
 // handleEvent takes in an event between two cycles.
 func (s *Scheduler) handleEvent(ctx context.Context, event cluster.Event, now time.Time) (outcomes []commit.Outcome) {
-	assumed := event.Kind == cluster.KindPod && s.state.Assumed(event.Pod.UID)
+	s.progress.count.Add(1)
+	if _, is := event.(*cluster.OtherSeen); is {
+		s.echo = now.Add(ownEventDelay)
+	}
+	pod, _ := event.(*cluster.PodSeen)
+	assumed := pod != nil && s.state.Assumed(pod.Pod.UID)
 	effect := s.state.Apply(event)
 	if effect.Schedule {
 		s.wake(now)
 	}
 	if effect.Report {
 		s.reports.debounce(now, reportEvery, reportEvery)
-		if event.Kind == cluster.KindGroup && s.gangs.AwaitsStatus(groups.Key(event.Group)) {
+		if group, is := event.(*cluster.GroupSeen); is && s.gangs.AwaitsStatus(group.GroupKey()) {
 			s.wake(now)
 		}
 	}
-	if assumed && !s.state.Assumed(event.Pod.UID) {
-		s.shown(ctx, event.Pod.UID, now)
+	if assumed && !s.state.Assumed(pod.Pod.UID) {
+		s.shown(ctx, pod.Pod.UID, now)
 	}
+	group, _ := event.(cluster.GroupEvent)
 	switch {
-	case event.Kind == cluster.KindPod && event.Deleted:
-		return s.machine.Cancel(now, event.Pod.UID)
-	case event.Kind == cluster.KindPod && effect.Schedule:
-		return s.recheckMember(event, now)
-	case event.Kind.IsGroup() && effect.Schedule:
-		return s.recheckGroups(event, func() *model.Snapshot { return s.state.Snapshot(now) }, now)
+	case pod != nil && pod.Gone:
+		return s.machine.Cancel(now, pod.Pod.UID)
+	case pod != nil && effect.Schedule:
+		return s.recheckMember(pod.Pod, now)
+	case group != nil && effect.Schedule:
+		return s.recheckGroups(group.GroupKey(), func() *model.Snapshot { return s.state.Snapshot(now) }, now)
 	}
 	return nil
 }
@@ -61,7 +68,7 @@ func (s *Scheduler) drainGroupEvents(
 		if s.state.Apply(event).Schedule {
 			again = true
 			changed[event.GroupKey()] = true
-			outcomes = append(outcomes, s.recheckGroups(event, func() *model.Snapshot { return snapshot }, now)...)
+			outcomes = append(outcomes, s.recheckGroups(event.GroupKey(), func() *model.Snapshot { return snapshot }, now)...)
 		}
 	}
 	if len(changed) > 0 && s.state.ReadFrom(decided, func(object model.JobKey) bool {
@@ -73,8 +80,8 @@ func (s *Scheduler) drainGroupEvents(
 }
 
 // recheckMember rechecks the start of an implicit group when one of its pods states a larger minimum.
-func (s *Scheduler) recheckMember(event cluster.Event, now time.Time) []commit.Outcome {
-	member := groups.Of(event.Pod).Implicit()
+func (s *Scheduler) recheckMember(pod *corev1.Pod, now time.Time) []commit.Outcome {
+	member := groups.Of(pod).Implicit()
 	if member == nil || member.MinMember == 0 || !s.machine.Starting(member.Job) {
 		return nil
 	}
@@ -84,10 +91,9 @@ func (s *Scheduler) recheckMember(event cluster.Event, now time.Time) []commit.O
 	return s.updateMinimum(s.state.Snapshot(now), member.Job, now)
 }
 
-// recheckGroups rechecks the starts of jobs that need what the object says that an event is about, or one of its source when it
-// is about all of that.
-func (s *Scheduler) recheckGroups(event cluster.Event, look func() *model.Snapshot, now time.Time) (outcomes []commit.Outcome) {
-	key := event.GroupKey()
+// recheckGroups rechecks the starts of jobs that need what the object of the key says, or one of its source where the key has no
+// name.
+func (s *Scheduler) recheckGroups(key model.JobKey, look func() *model.Snapshot, now time.Time) (outcomes []commit.Outcome) {
 	named := func(object model.JobKey) bool {
 		return object == key || key.Name == "" && object.Source == key.Source
 	}

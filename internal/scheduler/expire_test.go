@@ -30,7 +30,7 @@ func (w *world) serveDeletion(call commit.Call) error {
 		return apierrors.NewConflict(v1alpha1.Resource("podgroups"), deletion.Name, errors.New("Precondition failed"))
 	default:
 		delete(w.groups, deletion.Name)
-		w.mailbox.Event(cluster.Event{Kind: cluster.KindGroup, Group: group, Deleted: true})
+		w.mailbox.Event(&cluster.GroupSeen{Group: group, Gone: true})
 	}
 	return nil
 }

@@ -35,11 +35,11 @@ func (w *world) cosched(name string, minMember int) {
 	spec := &groups.Spec{Source: model.SourceCoscheduling, MinMember: int32(minMember)}
 	spec.Namespace, spec.Name, spec.UID = "default", name, types.UID("foreign-"+name)
 	w.meta(spec)
-	w.mailbox.Event(cluster.ForeignEvent(spec))
+	w.mailbox.Event(&cluster.ForeignSeen{Spec: spec})
 }
 
 func (w *world) cannotRead(how cluster.Reading) {
-	w.mailbox.Event(cluster.Event{Kind: cluster.KindReading, Source: model.SourceCoscheduling, Reading: how})
+	w.mailbox.Event(&cluster.ReadingChanged{Source: model.SourceCoscheduling, Reading: how})
 }
 
 // TestAForeignGroupStartsAsAWhole, and its pods say why it does not.
@@ -150,9 +150,7 @@ func TestForeignGroupsAfterARestart(t *testing.T) {
 			spec := &groups.Spec{Source: model.SourceCoscheduling}
 			spec.Namespace, spec.Name, spec.UID = "default", "mpi", "foreign-mpi"
 			w.meta(spec)
-			event := cluster.ForeignEvent(spec)
-			event.Deleted = true
-			w.mailbox.Event(event)
+			w.mailbox.Event(&cluster.ForeignSeen{Spec: spec, Gone: true})
 		}
 		w.cannotRead(c.reading)
 		for i := range c.bound {
@@ -230,8 +228,8 @@ func (w *world) foreignObject(source model.Source, name string) {
 		spec.Roles = []model.Role{{Name: "launcher", MinMember: 1}, {Name: "worker", MinMember: 2}}
 	}
 	w.meta(spec)
-	w.mailbox.Event(cluster.ForeignEvent(spec))
-	w.mailbox.Event(cluster.Event{Kind: cluster.KindReading, Source: source, Reading: cluster.IsRead})
+	w.mailbox.Event(&cluster.ForeignSeen{Spec: spec})
+	w.mailbox.Event(&cluster.ReadingChanged{Source: source, Reading: cluster.IsRead})
 }
 
 // next is a new process with the nodes and pods that this one has left.

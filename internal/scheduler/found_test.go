@@ -22,9 +22,7 @@ func (w *world) object(uid types.UID, minMember int32, deleted bool) {
 	spec := &groups.Spec{Source: model.SourceCoscheduling, MinMember: minMember}
 	spec.Namespace, spec.Name, spec.UID = "default", "mpi", uid
 	w.meta(spec)
-	event := cluster.ForeignEvent(spec)
-	event.Deleted = deleted
-	w.mailbox.Event(event)
+	w.mailbox.Event(&cluster.ForeignSeen{Spec: spec, Gone: deleted})
 }
 
 // TestAForeignGangThatWasWhole and loses a member while no container runs yet is no interrupted start, whatever has become of its

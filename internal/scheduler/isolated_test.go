@@ -57,7 +57,7 @@ func (w *world) isolate(name, cpu, topology string) {
 	node.Annotations = map[string]string{isolated.TopologyAnnotation: topology}
 	w.meta(node)
 	w.nodes[name] = node
-	w.mailbox.Event(cluster.Event{Kind: cluster.KindNode, Node: node})
+	w.mailbox.Event(&cluster.NodeSeen{Node: node})
 }
 
 // isolatedPod is a pod that asks for so many isolated CPUs.
@@ -127,7 +127,7 @@ func TestAgentThatIsGoneGetsNoIsolatedPods(t *testing.T) {
 			Spec:       coordinationv1.LeaseSpec{RenewTime: &at, LeaseDurationSeconds: &seconds},
 		}
 		w.meta(lease)
-		w.mailbox.Event(cluster.Event{Kind: cluster.KindLease, Lease: lease})
+		w.mailbox.Event(&cluster.LeaseSeen{Lease: lease})
 	}
 	w.isolatedPod("p", "2")
 	if n := kinds(w.play(t.Context(), time.Second))[commit.CallBind]; n != 0 {

@@ -30,8 +30,8 @@ func (w *world) indexedJob(name string, indexes, succeeded int64) {
 	object.SetName(name)
 	object.SetUID(types.UID("job-" + name))
 	w.meta(object)
-	w.mailbox.Event(cluster.Event{Kind: cluster.KindReading, Source: model.SourceJob, Reading: cluster.IsRead})
-	w.mailbox.Event(cluster.ForeignEvent(watch.Decode(object)))
+	w.mailbox.Event(&cluster.ReadingChanged{Source: model.SourceJob, Reading: cluster.IsRead})
+	w.mailbox.Event(&cluster.ForeignSeen{Spec: watch.Decode(object)})
 }
 
 // index makes a pod of such a Job; those from 10 up are of the indexes that are 10 less.

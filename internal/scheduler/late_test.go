@@ -31,8 +31,8 @@ func (w *world) stepsOf(roles ...model.Role) {
 	}
 	spec.Namespace, spec.Name, spec.UID = "default", "train", "foreign-train"
 	w.meta(spec)
-	w.mailbox.Event(cluster.ForeignEvent(spec))
-	w.mailbox.Event(cluster.Event{Kind: cluster.KindReading, Source: model.SourceJobSet, Reading: cluster.IsRead})
+	w.mailbox.Event(&cluster.ForeignSeen{Spec: spec})
+	w.mailbox.Event(&cluster.ReadingChanged{Source: model.SourceJobSet, Reading: cluster.IsRead})
 }
 
 // step makes pods of a role of it.

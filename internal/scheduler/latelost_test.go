@@ -158,7 +158,7 @@ func TestALateStepIsFoundWhenItsSetIsRead(t *testing.T) {
 			})
 			calls := w.play(t.Context(), after)
 			parents()["LeaderWorkerSet"].show(w, true)
-			w.mailbox.Event(cluster.Event{Kind: cluster.KindReading, Source: model.SourceLeaderWorkerSetObject, Reading: cluster.IsRead})
+			w.mailbox.Event(&cluster.ReadingChanged{Source: model.SourceLeaderWorkerSetObject, Reading: cluster.IsRead})
 			calls = append(calls, w.play(t.Context(), 5*time.Minute)...)
 			if deleted := sent(calls, commit.CallDeleteStarted); !slices.Equal(deleted, []string{"lws-1 n1"}) {
 				t.Errorf("deleted %q, want the worker that is bound", deleted)

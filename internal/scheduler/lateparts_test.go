@@ -206,7 +206,7 @@ func TestTwoLateStepsHaveDeadlinesOfTheirOwn(t *testing.T) {
 
 // jobSetUnread lets no JobSet be read for so long.
 func (w *world) jobSetUnread(d time.Duration) {
-	w.mailbox.Event(cluster.Event{Kind: cluster.KindReading, Source: model.SourceJobSet, Reading: cluster.NotServed})
+	w.mailbox.Event(&cluster.ReadingChanged{Source: model.SourceJobSet, Reading: cluster.NotServed})
 	w.play(w.t.Context(), d)
 	w.inSteps()
 }
@@ -450,7 +450,7 @@ func TestAStepThatIsCompleteWhileItsObjectIsNotRead(t *testing.T) {
 	for len(w.bound()) < 5 {
 		w.play(t.Context(), 10*time.Millisecond)
 	}
-	w.mailbox.Event(cluster.Event{Kind: cluster.KindReading, Source: model.SourceJobSet, Reading: cluster.NotServed})
+	w.mailbox.Event(&cluster.ReadingChanged{Source: model.SourceJobSet, Reading: cluster.NotServed})
 	w.play(t.Context(), time.Minute)
 	w.gone("w-1")
 	w.play(t.Context(), time.Minute)
@@ -470,7 +470,7 @@ func (w *world) workersOf(cpu string, bound bool) {
 		}
 	}
 	w.node("n1", cpu)
-	w.mailbox.Event(cluster.Event{Kind: cluster.KindReading, Source: model.SourceLeaderWorkerSetObject, Reading: cluster.NotAllowed})
+	w.mailbox.Event(&cluster.ReadingChanged{Source: model.SourceLeaderWorkerSetObject, Reading: cluster.NotAllowed})
 	w.leaderWorkers("lws", 3, 0, 1, in)
 	w.run("lws-0")
 	w.leaderWorkers("lws", 3, 1, 3, in)
@@ -479,7 +479,7 @@ func (w *world) workersOf(cpu string, bound bool) {
 // setIsRead shows the LeaderWorkerSet.
 func (w *world) setIsRead() {
 	parents()["LeaderWorkerSet"].show(w, true)
-	w.mailbox.Event(cluster.Event{Kind: cluster.KindReading, Source: model.SourceLeaderWorkerSetObject, Reading: cluster.IsRead})
+	w.mailbox.Event(&cluster.ReadingChanged{Source: model.SourceLeaderWorkerSetObject, Reading: cluster.IsRead})
 }
 
 // TestWorkersThatWereCompleteBeforeTheirSetIsRead are no interrupted start when one is lost before that, whichever process has

@@ -167,20 +167,20 @@ func (w *world) pod(pod *corev1.Pod) {
 	w.meta(pod)
 	w.pods[pod.UID] = pod
 	if w.late == nil || !w.late(pod) {
-		w.mailbox.Event(cluster.Event{Kind: cluster.KindPod, Pod: pod})
+		w.mailbox.Event(&cluster.PodSeen{Pod: pod})
 	}
 }
 
 func (w *world) group(group *v1alpha1.PodGroup) {
 	w.meta(group)
 	w.groups[group.Name] = group
-	w.mailbox.Event(cluster.Event{Kind: cluster.KindGroup, Group: group})
+	w.mailbox.Event(&cluster.GroupSeen{Group: group})
 }
 
 func (w *world) queue(queue *v1alpha1.Queue) {
 	w.meta(queue)
 	w.queues[queue.Name] = queue
-	w.mailbox.Event(cluster.Event{Kind: cluster.KindQueue, Queue: queue})
+	w.mailbox.Event(&cluster.QueueSeen{Queue: queue})
 }
 
 func (w *world) node(name, cpu string) {
@@ -192,7 +192,7 @@ func (w *world) node(name, cpu string) {
 	}
 	w.meta(node)
 	w.nodes[name] = node
-	w.mailbox.Event(cluster.Event{Kind: cluster.KindNode, Node: node})
+	w.mailbox.Event(&cluster.NodeSeen{Node: node})
 }
 
 func (w *world) gang(name string, members, minMember int) {

@@ -22,7 +22,7 @@ type Mailbox struct {
 type inbox struct {
 	events []cluster.Event
 	// groups are the events about what gangs need; no order between them and the others matters.
-	groups  []cluster.Event
+	groups  []cluster.GroupEvent
 	replies []commit.Reply
 	// profiles are what makes the next profiles.
 	profiles []func() *framework.Profile
@@ -37,8 +37,8 @@ func NewMailbox() *Mailbox { return &Mailbox{ready: make(chan struct{}, 1)} }
 // Event delivers what a watch saw.
 func (m *Mailbox) Event(event cluster.Event) {
 	m.put(func(l *inbox) {
-		if event.Kind.IsGroup() {
-			l.groups = append(l.groups, event)
+		if group, is := event.(cluster.GroupEvent); is {
+			l.groups = append(l.groups, group)
 		} else {
 			l.events = append(l.events, event)
 		}
@@ -85,7 +85,7 @@ func (m *Mailbox) put(write func(*inbox)) {
 }
 
 // takeGroups takes the events about what gangs need and leaves the rest.
-func (m *Mailbox) takeGroups() []cluster.Event {
+func (m *Mailbox) takeGroups() []cluster.GroupEvent {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	taken := m.content.groups

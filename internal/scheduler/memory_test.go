@@ -33,9 +33,9 @@ func TestDeletedPodsAreDropped(t *testing.T) {
 				one.Spec.NodeName, one.Spec.SchedulerName = "n1", "other"
 				w.meta(one)
 				seen = append(seen, weak.Make(one))
-				w.mailbox.Event(cluster.Event{Kind: cluster.KindPod, Pod: one})
+				w.mailbox.Event(&cluster.PodSeen{Pod: one})
 				w.playBy(t.Context(), time.Second, time.Second)
-				w.mailbox.Event(cluster.Event{Kind: cluster.KindPod, Pod: one, Deleted: true})
+				w.mailbox.Event(&cluster.PodSeen{Pod: one, Gone: true})
 				w.playBy(t.Context(), time.Second, time.Second)
 			}
 			runtime.GC()

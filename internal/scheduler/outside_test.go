@@ -56,7 +56,7 @@ func TestWhoHearsOfAnObjectLaterThanTheLoopIsAskedOnceMore(t *testing.T) {
 	w.node("n", "4")
 	w.gang("g", 2, 2)
 	w.play(t.Context(), 3*time.Second)
-	w.mailbox.Event(cluster.Event{Kind: cluster.KindOther})
+	w.mailbox.Event(&cluster.OtherSeen{})
 	w.play(t.Context(), ownEventDelay/2)
 	o.yes = true // and nothing tells the loop
 	if got := kinds(w.play(t.Context(), ownEventDelay))[commit.CallBind]; got != 2 {

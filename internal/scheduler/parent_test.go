@@ -30,21 +30,19 @@ type parent struct {
 func (p parent) show(w *world, late bool) {
 	spec := p.object(late)
 	w.meta(spec)
-	w.mailbox.Event(cluster.ForeignEvent(spec))
+	w.mailbox.Event(&cluster.ForeignSeen{Spec: spec})
 }
 
 // hide lets the parent be gone.
 func (p parent) hide(w *world) {
 	spec := p.object(true)
 	w.meta(spec)
-	event := cluster.ForeignEvent(spec)
-	event.Deleted = true
-	w.mailbox.Event(event)
+	w.mailbox.Event(&cluster.ForeignSeen{Spec: spec, Gone: true})
 }
 
 // unread lets no object of the parent's kind be read.
 func (p parent) unread(w *world) {
-	w.mailbox.Event(cluster.Event{Kind: cluster.KindReading, Source: p.object(true).Source, Reading: cluster.NotAllowed})
+	w.mailbox.Event(&cluster.ReadingChanged{Source: p.object(true).Source, Reading: cluster.NotAllowed})
 }
 
 // parents are those of a group object and of a group whose pods say the rest.

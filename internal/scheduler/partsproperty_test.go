@@ -58,7 +58,7 @@ func kindsOfParts() []kindOfParts {
 			parts: []string{"prepare", "side", "work"}, needs: map[string]int{"prepare": 2, "side": 2, "work": 3},
 			show: func(w *world) { w.stepsOf(append([]model.Role{{Name: "prepare", MinMember: 2}}, twoLateSteps()...)...) },
 			hide: func(w *world) {
-				w.mailbox.Event(cluster.Event{Kind: cluster.KindReading, Source: model.SourceJobSet, Reading: cluster.NotServed})
+				w.mailbox.Event(&cluster.ReadingChanged{Source: model.SourceJobSet, Reading: cluster.NotServed})
 			},
 			make: func(w *world, part string, n int) string {
 				name := fmt.Sprintf("%s-%d", part[:1], n)

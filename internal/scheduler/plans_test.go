@@ -84,13 +84,13 @@ func (w *world) restart() {
 	w.loop = New(cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}}), commit.New(commit.Options{}), profile,
 		w, w.mailbox, w.loop.options)
 	for _, node := range w.nodes {
-		w.mailbox.Event(cluster.Event{Kind: cluster.KindNode, Node: node})
+		w.mailbox.Event(&cluster.NodeSeen{Node: node})
 	}
 	for _, pod := range w.pods {
-		w.mailbox.Event(cluster.Event{Kind: cluster.KindPod, Pod: pod})
+		w.mailbox.Event(&cluster.PodSeen{Pod: pod})
 	}
 	for _, group := range w.groups {
-		w.mailbox.Event(cluster.Event{Kind: cluster.KindGroup, Group: group})
+		w.mailbox.Event(&cluster.GroupSeen{Group: group})
 	}
 	w.mailbox.Lead()
 }
@@ -242,7 +242,7 @@ func TestDeletedHolderFreesItsRoomAtOnce(t *testing.T) {
 	w.low("late-0", "")
 	w.gone("low-0")
 	w.expect("while it waits", w.play(t.Context(), time.Second), "")
-	w.mailbox.Event(cluster.Event{Kind: cluster.KindGroup, Group: w.groups["mpi"], Deleted: true})
+	w.mailbox.Event(&cluster.GroupSeen{Group: w.groups["mpi"], Gone: true})
 	delete(w.groups, "mpi")
 	w.gone("mpi-0")
 	w.gone("mpi-1")
@@ -316,7 +316,7 @@ func TestBudgetsBlockAndAreCounted(t *testing.T) {
 		w.node("n0", "1")
 		w.grace = ptr.To[int64](3600)
 		w.low("low-0", "n0")
-		w.mailbox.Event(cluster.Event{Kind: cluster.KindBudget, Budget: protect})
+		w.mailbox.Event(&cluster.BudgetSeen{Budget: protect})
 		w.refusePlan = func(call commit.Call) error {
 			if call.Kind == commit.CallEvict {
 				return overBudget(call)
@@ -340,7 +340,7 @@ func TestBudgetsBlockAndAreCounted(t *testing.T) {
 			t.Errorf("condition %+v", c)
 		}
 		w.refusePlan = nil
-		w.mailbox.Event(cluster.Event{Kind: cluster.KindBudget, Budget: protect, Deleted: true})
+		w.mailbox.Event(&cluster.BudgetSeen{Budget: protect, Gone: true})
 		w.expect("without the budget", w.play(t.Context(), 2*time.Second), "Nominate mpi-0 n0, Evict low-0 n0")
 		expectMetrics(t, sum, map[string]float64{blocked: 0})
 	}

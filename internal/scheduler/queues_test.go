@@ -108,7 +108,7 @@ func TestARefusedStatusOfAQueueRests(t *testing.T) {
 		t.Errorf("%d writes in an hour in which they are refused", n)
 	}
 	w.refuseWrites = nil
-	w.mailbox.Event(cluster.Event{Kind: cluster.KindQueue, Queue: w.queues[v1alpha1.DefaultQueue], Deleted: true})
+	w.mailbox.Event(&cluster.QueueSeen{Queue: w.queues[v1alpha1.DefaultQueue], Gone: true})
 	delete(w.queues, v1alpha1.DefaultQueue)
 	if calls := w.playBy(t.Context(), time.Hour, 100*time.Millisecond); len(calls) != 0 {
 		t.Errorf("%d calls about a queue that is gone", len(calls))

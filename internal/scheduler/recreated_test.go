@@ -19,8 +19,8 @@ func (w *world) jobSet(uid string) {
 	spec := &groups.Spec{Source: model.SourceJobSet, MinMember: 3, Roles: []model.Role{{Name: "work", MinMember: 3}}}
 	spec.Namespace, spec.Name, spec.UID = "default", "train", types.UID(uid)
 	w.meta(spec)
-	w.mailbox.Event(cluster.ForeignEvent(spec))
-	w.mailbox.Event(cluster.Event{Kind: cluster.KindReading, Source: model.SourceJobSet, Reading: cluster.IsRead})
+	w.mailbox.Event(&cluster.ForeignSeen{Spec: spec})
+	w.mailbox.Event(&cluster.ReadingChanged{Source: model.SourceJobSet, Reading: cluster.IsRead})
 }
 
 func (w *world) ofJobSet(uid string, names ...string) {

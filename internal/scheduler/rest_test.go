@@ -32,7 +32,7 @@ func (w *world) gone(name string) {
 	pod := w.pods[types.UID(name)].DeepCopy()
 	w.meta(pod)
 	delete(w.pods, pod.UID)
-	w.mailbox.Event(cluster.Event{Kind: cluster.KindPod, Pod: pod, Deleted: true})
+	w.mailbox.Event(&cluster.PodSeen{Pod: pod, Gone: true})
 }
 
 func forbidden(call commit.Call) error {
@@ -106,7 +106,7 @@ func TestHoldEndsWithTheJob(t *testing.T) {
 	w.gang("mpi", 2, 2)
 	w.play(t.Context(), time.Minute)
 	w.refuse = nil
-	w.mailbox.Event(cluster.Event{Kind: cluster.KindGroup, Group: w.groups["mpi"], Deleted: true})
+	w.mailbox.Event(&cluster.GroupSeen{Group: w.groups["mpi"], Gone: true})
 	w.gone("mpi-0")
 	w.gone("mpi-1")
 	w.play(t.Context(), time.Second)

@@ -186,11 +186,10 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 			s.reconfigure(profile, now)
 		}
 	}
-	for _, event := range slices.Concat(received.groups, received.events) {
-		s.progress.count.Add(1)
-		if event.Kind == cluster.KindOther {
-			s.echo = now.Add(ownEventDelay)
-		}
+	for _, event := range received.groups {
+		s.handleOutcomes(ctx, s.handleEvent(ctx, event, now))
+	}
+	for _, event := range received.events {
 		s.handleOutcomes(ctx, s.handleEvent(ctx, event, now))
 	}
 	for _, reply := range received.replies {

@@ -27,7 +27,7 @@ func (w *world) label(name, block, rack string) {
 	node.Labels = map[string]string{"block": block, "rack": rack}
 	w.meta(node)
 	w.nodes[name] = node
-	w.mailbox.Event(cluster.Event{Kind: cluster.KindNode, Node: node})
+	w.mailbox.Event(&cluster.NodeSeen{Node: node})
 }
 
 // shares makes the members of a group share domains.
@@ -148,7 +148,7 @@ func TestDomainsAreShown(t *testing.T) {
 	cordoned := w.nodes["n3"].DeepCopy()
 	cordoned.Spec.Unschedulable = true
 	w.meta(cordoned)
-	w.mailbox.Event(cluster.Event{Kind: cluster.KindNode, Node: cordoned})
+	w.mailbox.Event(&cluster.NodeSeen{Node: cordoned})
 	w.gang("train", 2, 2)
 	for i := range 2 {
 		w.change(fmt.Sprint("train-", i), func(pod *corev1.Pod) { pod.Spec.NodeName, pod.Status.Phase = "n2", corev1.PodRunning })

@@ -143,7 +143,7 @@ func TestQueuesAreCounted(t *testing.T) {
 	if waits := sum(metrics.QueueOldestWait); waits < 10 || waits > 12 {
 		t.Errorf("a job has waited for %v seconds, want 11", waits)
 	}
-	w.mailbox.Event(cluster.Event{Kind: cluster.KindQueue, Queue: w.queues[v1alpha1.DefaultQueue], Deleted: true})
+	w.mailbox.Event(&cluster.QueueSeen{Queue: w.queues[v1alpha1.DefaultQueue], Gone: true})
 	w.play(t.Context(), time.Second)
 	expectMetrics(t, sum, map[string]float64{
 		"tutti_queue_used": 0, "tutti_queue_limit": 0, "tutti_queue_share": 0, "tutti_queue_jobs": 0, "tutti_queue_demand": 0,

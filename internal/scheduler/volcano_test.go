@@ -35,7 +35,7 @@ func (w *world) foreignGroup(source model.Source, name string, change func(*grou
 	}
 	w.meta(spec)
 	w.foreign[name] = spec
-	w.mailbox.Event(cluster.ForeignEvent(spec))
+	w.mailbox.Event(&cluster.ForeignSeen{Spec: spec})
 }
 
 func (w *world) volcanoMember(group string, i int) {

@@ -176,7 +176,7 @@ func (w *world) tellOfForeign(watch groups.Watch, job model.JobKey, object *unst
 	w.cycle++
 	w.foreign[job] = object
 	if w.readings[job.Source] == cluster.IsRead {
-		w.tell(cluster.ForeignEvent(watch.Decode(object)))
+		w.tell(&cluster.ForeignSeen{Spec: watch.Decode(object)})
 	}
 }
 
@@ -262,9 +262,8 @@ func (w *world) removeForeign(source string, names []string) error {
 		w.revision++
 		last := object.DeepCopy()
 		last.SetResourceVersion(strconv.Itoa(w.revision))
-		event := cluster.ForeignEvent(watch.Decode(last))
-		if event.Deleted = true; w.readings[job.Source] == cluster.IsRead {
-			w.tell(event)
+		if w.readings[job.Source] == cluster.IsRead {
+			w.tell(&cluster.ForeignSeen{Spec: watch.Decode(last), Gone: true})
 		}
 	}
 	return nil
@@ -298,10 +297,10 @@ func (w *world) tellForeign(tell func(cluster.Event)) {
 
 func (w *world) tellOfSource(watch groups.Watch, tell func(cluster.Event)) {
 	reading := w.readings[watch.Source]
-	tell(cluster.Event{Kind: cluster.KindReading, Source: watch.Source, Reading: reading})
+	tell(&cluster.ReadingChanged{Source: watch.Source, Reading: reading})
 	for job, object := range w.foreign {
 		if job.Source == watch.Source && reading == cluster.IsRead {
-			tell(cluster.ForeignEvent(watch.Decode(object)))
+			tell(&cluster.ForeignSeen{Spec: watch.Decode(object)})
 		}
 	}
 }

@@ -98,7 +98,7 @@ func TestWhatIsBuiltOfAPodIsBounded(t *testing.T) {
 				if why := cluster.TooLarge(kept); why != "" {
 					t.Fatal(why)
 				}
-				s.world.tell(cluster.Event{Kind: cluster.KindPod, Pod: kept})
+				s.world.tell(&cluster.PodSeen{Pod: kept})
 			}
 			for range 3 {
 				framework.Run(s.state.Snapshot(s.world.now), s.profile, framework.Options{Cache: &s.cache})

@@ -42,9 +42,9 @@ func (o *odd) suffer(s *environment) (complaints []string, err error) {
 		return nil, err
 	}
 	o.name()
-	s.world.tell(cluster.Event{Kind: cluster.KindNode, Node: cluster.StripNode(&o.node)})
-	s.world.tell(cluster.Event{Kind: cluster.KindGroup, Group: &o.group})
-	s.world.tell(cluster.Event{Kind: cluster.KindPod, Pod: cluster.KeptPod(&o.pod)})
+	s.world.tell(&cluster.NodeSeen{Node: cluster.StripNode(&o.node)})
+	s.world.tell(&cluster.GroupSeen{Group: &o.group})
+	s.world.tell(&cluster.PodSeen{Pod: cluster.KeptPod(&o.pod)})
 	started := map[string]bool{}
 	held := map[model.JobKey]*model.Refusal{}
 	for cycles := 0; cycles < 3; {

@@ -75,7 +75,7 @@ func (w *world) setQueue(queue *v1alpha1.Queue, one line) error {
 		queue.Status = before.Status
 	}
 	w.queues[one.name] = queue
-	w.tell(cluster.Event{Kind: cluster.KindQueue, Queue: queue})
+	w.tell(&cluster.QueueSeen{Queue: queue})
 	return nil
 }
 

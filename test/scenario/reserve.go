@@ -78,7 +78,7 @@ func (s *environment) restart() error {
 	s.close, s.kube, s.profile, s.cache = func() {}, nil, nil, framework.Cache{}
 	s.state = cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}})
 	for _, event := range s.world.events {
-		if event.Kind == cluster.KindDeviceClass {
+		if _, is := event.(*cluster.DeviceClassSeen); is {
 			s.state.Apply(event)
 		}
 	}

@@ -179,7 +179,7 @@ func (p *player) applyEvent(d *datadriven.TestData) error {
 		p.stage.objects = append(p.stage.objects, objects...)
 		for _, object := range objects {
 			if class, ok := object.(*resourceapi.DeviceClass); ok {
-				p.stage.world.tell(cluster.Event{Kind: cluster.KindDeviceClass, DeviceClass: class})
+				p.stage.world.tell(&cluster.DeviceClassSeen{Class: class})
 			}
 		}
 		return err

@@ -198,7 +198,7 @@ func (w *world) setNode(node *corev1.Node, one line) error {
 	}
 	node.Labels[corev1.LabelHostname] = one.name
 	w.nodes[one.name] = node
-	w.tell(cluster.Event{Kind: cluster.KindNode, Node: node})
+	w.tell(&cluster.NodeSeen{Node: node})
 	return nil
 }
 
@@ -212,7 +212,7 @@ func (w *world) setGroup(group *v1alpha1.PodGroup, one line) error {
 		group.Status = before.Status
 	}
 	w.groups[name] = group
-	w.tell(cluster.Event{Kind: cluster.KindGroup, Group: group})
+	w.tell(&cluster.GroupSeen{Group: group})
 	return nil
 }
 
@@ -231,7 +231,7 @@ func (w *world) replaceBudget(name string, budget *policyv1.PodDisruptionBudget)
 	w.revision++
 	budget.ResourceVersion = strconv.Itoa(w.revision)
 	w.budgets[name] = budget
-	w.tell(cluster.Event{Kind: cluster.KindBudget, Budget: budget})
+	w.tell(&cluster.BudgetSeen{Budget: budget})
 }
 
 func (w *world) setNamespace(namespace *corev1.Namespace, one line) error {
@@ -239,7 +239,7 @@ func (w *world) setNamespace(namespace *corev1.Namespace, one line) error {
 		return err
 	}
 	w.namespaces[one.name] = namespace
-	w.tell(cluster.Event{Kind: cluster.KindNamespace, Namespace: namespace})
+	w.tell(&cluster.NamespaceSeen{Namespace: namespace})
 	return nil
 }
 
@@ -249,7 +249,7 @@ func (w *world) setClass(class *schedulingv1.PriorityClass, one line) error {
 		return err
 	}
 	w.classes[one.name] = class
-	w.tell(cluster.Event{Kind: cluster.KindPriorityClass, PriorityClass: class})
+	w.tell(&cluster.PriorityClassSeen{Class: class})
 	return nil
 }
 
@@ -288,7 +288,7 @@ func (w *world) setPod(pod *corev1.Pod, one line) error {
 }
 
 func (w *world) tellPod(pod *corev1.Pod) {
-	w.tell(cluster.Event{Kind: cluster.KindPod, Pod: cluster.KeptPod(pod)})
+	w.tell(&cluster.PodSeen{Pod: cluster.KeptPod(pod)})
 }
 
 // changePods changes copies of pods and tells of them.
@@ -316,27 +316,27 @@ func (w *world) remove(kind string, names []string) error {
 	for _, name := range names {
 		w.revision++
 		version := strconv.Itoa(w.revision)
-		event := cluster.Event{Deleted: true}
+		var event cluster.Event
 		switch pod, node, group, queue := w.pods[name], w.nodes[name], w.groups[name], w.queues[name]; {
 		case kind == "pod" && pod != nil:
-			event.Kind, event.Pod = cluster.KindPod, cluster.KeptPod(pod)
-			event.Pod.ResourceVersion = version
+			last := cluster.KeptPod(pod)
+			last.ResourceVersion, event = version, &cluster.PodSeen{Pod: last, Gone: true}
 			delete(w.pods, name)
 		case kind == "node" && node != nil:
-			event.Kind, event.Node = cluster.KindNode, node.DeepCopy()
-			event.Node.ResourceVersion = version
+			last := node.DeepCopy()
+			last.ResourceVersion, event = version, &cluster.NodeSeen{Node: last, Gone: true}
 			delete(w.nodes, name)
 		case kind == "budget" && w.budgets[name] != nil:
-			event.Kind, event.Budget = cluster.KindBudget, w.budgets[name].DeepCopy()
-			event.Budget.ResourceVersion = version
+			last := w.budgets[name].DeepCopy()
+			last.ResourceVersion, event = version, &cluster.BudgetSeen{Budget: last, Gone: true}
 			delete(w.budgets, name)
 		case kind == "group" && group != nil:
-			event.Kind, event.Group = cluster.KindGroup, group.DeepCopy()
-			event.Group.ResourceVersion = version
+			last := group.DeepCopy()
+			last.ResourceVersion, event = version, &cluster.GroupSeen{Group: last, Gone: true}
 			delete(w.groups, name)
 		case kind == "queue" && queue != nil:
-			event.Kind, event.Queue = cluster.KindQueue, queue.DeepCopy()
-			event.Queue.ResourceVersion = version
+			last := queue.DeepCopy()
+			last.ResourceVersion, event = version, &cluster.QueueSeen{Queue: last, Gone: true}
 			delete(w.queues, name)
 		default:
 			return fmt.Errorf("no %s %s", kind, name)
@@ -362,7 +362,7 @@ func (w *world) changeNodes(names []string, change func(*corev1.Node)) error {
 		w.revision++
 		node.ResourceVersion = strconv.Itoa(w.revision)
 		w.nodes[name] = node
-		w.tell(cluster.Event{Kind: cluster.KindNode, Node: node})
+		w.tell(&cluster.NodeSeen{Node: node})
 	}
 	return nil
 }
@@ -383,38 +383,38 @@ func (w *world) replaceGroup(name string, group *v1alpha1.PodGroup) {
 	w.revision++
 	group.ResourceVersion = strconv.Itoa(w.revision)
 	w.groups[name] = group
-	w.tell(cluster.Event{Kind: cluster.KindGroup, Group: group})
+	w.tell(&cluster.GroupSeen{Group: group})
 }
 
 func (w *world) replaceQueue(queue *v1alpha1.Queue) {
 	w.revision++
 	queue.ResourceVersion = strconv.Itoa(w.revision)
 	w.queues[queue.Name] = queue
-	w.tell(cluster.Event{Kind: cluster.KindQueue, Queue: queue})
+	w.tell(&cluster.QueueSeen{Queue: queue})
 }
 
 // tellAll tells a state of the world as it is.
 func (w *world) tellAll(state *cluster.State) {
 	for _, class := range w.classes {
-		state.Apply(cluster.Event{Kind: cluster.KindPriorityClass, PriorityClass: class})
+		state.Apply(&cluster.PriorityClassSeen{Class: class})
 	}
 	for _, node := range w.nodes {
-		state.Apply(cluster.Event{Kind: cluster.KindNode, Node: node})
+		state.Apply(&cluster.NodeSeen{Node: node})
 	}
 	for _, group := range w.groups {
-		state.Apply(cluster.Event{Kind: cluster.KindGroup, Group: group})
+		state.Apply(&cluster.GroupSeen{Group: group})
 	}
 	for _, namespace := range w.namespaces {
-		state.Apply(cluster.Event{Kind: cluster.KindNamespace, Namespace: namespace})
+		state.Apply(&cluster.NamespaceSeen{Namespace: namespace})
 	}
 	w.tellForeign(func(event cluster.Event) { state.Apply(event) })
 	for _, queue := range w.queues {
-		state.Apply(cluster.Event{Kind: cluster.KindQueue, Queue: queue})
+		state.Apply(&cluster.QueueSeen{Queue: queue})
 	}
 	for _, budget := range w.budgets {
-		state.Apply(cluster.Event{Kind: cluster.KindBudget, Budget: budget})
+		state.Apply(&cluster.BudgetSeen{Budget: budget})
 	}
 	for _, pod := range w.pods {
-		state.Apply(cluster.Event{Kind: cluster.KindPod, Pod: cluster.KeptPod(pod)})
+		state.Apply(&cluster.PodSeen{Pod: cluster.KeptPod(pod)})
 	}
 }

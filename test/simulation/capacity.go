@@ -3,7 +3,6 @@ package simulation
 import (
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/test/invariants"
@@ -38,10 +37,10 @@ func (j *invariantChecker) fitsInFact(p *process, call commit.Call) {
 		return
 	}
 	seen := p.seen[pod.UID]
-	unknown := j.shrunk[node.Name] > seen[cluster.KindNode]
+	unknown := j.shrunk[node.Name] > seen[kindNode]
 	for _, other := range j.server.pods() {
 		came := j.came[other.UID]
-		unknown = unknown || on(other) && !finished(other) && came.life == 0 && came.version > seen[cluster.KindPod]
+		unknown = unknown || on(other) && !finished(other) && came.life == 0 && came.version > seen[kindPod]
 	}
 	if !unknown {
 		j.violated("I3", "node %s has %d too little of %s now that %s is bound to it", node.Name, -free[lacks[0]], lacks[0], call.Pod)

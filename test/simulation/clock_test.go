@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/commit"
 )
 
@@ -48,7 +47,7 @@ func decisionsOf(t *testing.T, filters *Filters, simulated Config) string {
 
 // whimsical writes about the first pod that a map happens to name.
 func whimsical(p *process) {
-	for _, one := range p.told[cluster.KindPod] {
+	for _, one := range p.told[kindPod] {
 		pod := refOf(one.object.(*corev1.Pod))
 		p.machine.Write(p.clock.Now(), &commit.PodCondition{Pod: pod, Condition: corev1.PodCondition{Type: "Whim"}})
 		return

@@ -44,15 +44,15 @@ func objectSources() []model.Source {
 }
 
 // kindOf returns the kind of the objects of a foreign source, sourceOf the source of a kind; isForeign reports whether it is one.
-func kindOf(source model.Source) cluster.Kind {
-	return cluster.KindForeign + cluster.Kind(source-model.SourceCoscheduling)
+func kindOf(source model.Source) objectKind {
+	return kindForeign + objectKind(source-model.SourceCoscheduling)
 }
 
-func sourceOf(kind cluster.Kind) model.Source {
-	return model.SourceCoscheduling + model.Source(kind-cluster.KindForeign)
+func sourceOf(kind objectKind) model.Source {
+	return model.SourceCoscheduling + model.Source(kind-kindForeign)
 }
 
-func isForeign(kind cluster.Kind) bool { return kind >= cluster.KindForeign }
+func isForeign(kind objectKind) bool { return kind >= kindForeign }
 
 // chooseSource makes some jobs those of an operator.
 func (w *world) chooseSource(d rng, j *job) {
@@ -355,7 +355,7 @@ func setForeignCondition(fields map[string]any, status *commit.ForeignStatus) bo
 }
 
 // decoded is what an informer keeps of an object.
-func decoded(kind cluster.Kind, object *unstructured.Unstructured) *groups.Spec {
+func decoded(kind objectKind, object *unstructured.Unstructured) *groups.Spec {
 	watch, _ := groups.WatchOf(sourceOf(kind))
 	return watch.Decode(object)
 }

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/test/invariants"
@@ -145,7 +144,7 @@ func (j *invariantChecker) startedWholeOrNotAtAll() {
 
 // gangs returns the parts of all gangs with a PodGroup, and of others.
 func (s *server) gangs(others []model.JobKey) (all []part) {
-	for _, name := range s.names(cluster.KindGroup) {
+	for _, name := range s.names(kindGroup) {
 		group := s.group(name)
 		all = append(all, s.partsOf(model.JobKey{Namespace: group.Namespace, Name: group.Name})...)
 	}

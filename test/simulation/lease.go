@@ -9,7 +9,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/lease"
 )
 
@@ -208,12 +207,12 @@ func (p *process) reread() {
 	var read []change
 	for _, pod := range p.server.pods() {
 		if ours(pod) {
-			read = append(read, change{kind: cluster.KindPod, version: versionOf(pod), object: pod})
+			read = append(read, change{kind: kindPod, version: versionOf(pod), object: pod})
 		}
 	}
-	for _, name := range p.server.names(cluster.KindGroup) {
+	for _, name := range p.server.names(kindGroup) {
 		group := p.server.group(name)
-		read = append(read, change{kind: cluster.KindGroup, version: versionOf(group), object: group})
+		read = append(read, change{kind: kindGroup, version: versionOf(group), object: group})
 	}
 	for _, one := range read {
 		p.onWatchEnd(one)

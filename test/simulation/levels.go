@@ -14,7 +14,6 @@ import (
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -102,7 +101,7 @@ func topologyActions() []step {
 
 // moveLabel gives a node another value of a label, or none.
 func (w *world) moveLabel(d rng) {
-	if name, ok := w.some(d, cluster.KindNode); ok {
+	if name, ok := w.some(d, kindNode); ok {
 		label := pick(d, blockLabel, rackLabel, rackLabel, cliqueLabel)
 		w.changeNode(name, func(node *corev1.Node) {
 			if node.Labels[label] = drawDomain(d, label); node.Labels[label] == "" {
@@ -114,7 +113,7 @@ func (w *world) moveLabel(d rng) {
 
 // takeLabels takes the labels of levels from a node, mostly for some seconds, as a program does that starts again.
 func (w *world) takeLabels(d rng) {
-	name, ok := w.some(d, cluster.KindNode)
+	name, ok := w.some(d, kindNode)
 	if !ok {
 		return
 	}
@@ -136,7 +135,7 @@ func (w *world) takeLabels(d rng) {
 
 // editTopology changes which members of a group share domains.
 func (w *world) editTopology(d rng) {
-	name, ok := w.some(d, cluster.KindGroup)
+	name, ok := w.some(d, kindGroup)
 	if !ok {
 		return
 	}
@@ -145,7 +144,7 @@ func (w *world) editTopology(d rng) {
 		group.Spec.Topology = drawTopology(d, group.Spec.Roles)
 	}
 	group.Generation++
-	w.server.update(cluster.KindGroup, group)
+	w.server.update(kindGroup, group)
 }
 
 // submitSharing submits gangs of small pods that share domains, most of them until they are deleted, and often loses a member of

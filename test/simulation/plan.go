@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster"
 )
 
 // Step is one thing that happens to the cluster or to a scheduler, from outside. What exactly depends on its own dice and on
@@ -173,7 +172,7 @@ func (w *world) submitMalformed(d rng) {
 }
 
 // some returns the name of one of the objects of a kind; false when there is none.
-func (w *world) some(d rng, kind cluster.Kind) (string, bool) {
+func (w *world) some(d rng, kind objectKind) (string, bool) {
 	names := w.server.names(kind)
 	if len(names) == 0 {
 		return "", false
@@ -182,7 +181,7 @@ func (w *world) some(d rng, kind cluster.Kind) (string, bool) {
 }
 
 func (w *world) deleteSome(d rng) {
-	if name, ok := w.some(d, cluster.KindPod); ok {
+	if name, ok := w.some(d, kindPod); ok {
 		w.server.deletePod(name, 0)
 	}
 }
@@ -204,29 +203,29 @@ func (w *world) deleteJob(d rng) {
 }
 
 func (w *world) failSome(d rng) {
-	if name, ok := w.some(d, cluster.KindPod); ok && w.server.pod(name).Spec.NodeName != "" && !finished(w.server.pod(name)) {
+	if name, ok := w.some(d, kindPod); ok && w.server.pod(name).Spec.NodeName != "" && !finished(w.server.pod(name)) {
 		w.server.changePod(name, "", func(pod *corev1.Pod) { w.end(pod, corev1.PodFailed) })
 	}
 }
 
 func (w *world) editGroup(d rng) {
-	if name, ok := w.some(d, cluster.KindGroup); ok {
+	if name, ok := w.some(d, kindGroup); ok {
 		group := w.server.group(name).DeepCopy()
 		if group.Spec.MinMember += pick[int32](d, -1, 1, 2); group.Spec.MinMember >= 1 {
 			group.Generation++
-			w.server.update(cluster.KindGroup, group)
+			w.server.update(kindGroup, group)
 		}
 	}
 }
 
 func (w *world) deleteGroup(d rng) {
-	if name, ok := w.some(d, cluster.KindGroup); ok {
+	if name, ok := w.some(d, kindGroup); ok {
 		again := w.server.group(name).DeepCopy()
-		w.server.remove(cluster.KindGroup, name)
+		w.server.remove(kindGroup, name)
 		if d.chance(700) {
 			w.later(d.span(0, 5*time.Second), "a group is created again", func() {
 				again.Status = v1alpha1.PodGroupStatus{}
-				w.server.create(cluster.KindGroup, again)
+				w.server.create(kindGroup, again)
 			})
 		}
 	}
@@ -248,13 +247,13 @@ func (w *world) openGates(rng) {
 }
 
 func (w *world) cordon(d rng) {
-	if name, ok := w.some(d, cluster.KindNode); ok {
+	if name, ok := w.some(d, kindNode); ok {
 		w.changeNode(name, func(node *corev1.Node) { node.Spec.Unschedulable = !node.Spec.Unschedulable })
 	}
 }
 
 func (w *world) taint(d rng) {
-	if name, ok := w.some(d, cluster.KindNode); ok {
+	if name, ok := w.some(d, kindNode); ok {
 		w.changeNode(name, func(node *corev1.Node) {
 			if len(node.Spec.Taints) > 0 {
 				node.Spec.Taints = nil
@@ -266,7 +265,7 @@ func (w *world) taint(d rng) {
 }
 
 func (w *world) resize(d rng) {
-	if name, ok := w.some(d, cluster.KindNode); ok {
+	if name, ok := w.some(d, kindNode); ok {
 		w.changeNode(name, func(node *corev1.Node) {
 			node.Status.Allocatable[corev1.ResourceCPU] = *resource.NewQuantity(int64(d.number(0, 6)), resource.DecimalSI)
 		})
@@ -275,11 +274,11 @@ func (w *world) resize(d rng) {
 
 // deleteNode deletes a node, and often brings another one of its name.
 func (w *world) deleteNode(d rng) {
-	name, ok := w.some(d, cluster.KindNode)
+	name, ok := w.some(d, kindNode)
 	if !ok {
 		return
 	}
-	w.server.remove(cluster.KindNode, name)
+	w.server.remove(kindNode, name)
 	if d.chance(600) {
 		w.later(d.span(0, 30*time.Second), "a node comes back", func() { w.addNode(d, name) })
 	}
@@ -291,9 +290,9 @@ func (w *world) bringNode(d rng) { w.addNode(d, fmt.Sprintf("n%d", d.IntN(8))) }
 // or a budget changes and is not counted again for a while. Some of the pods that it covers are unready for a while.
 func (w *world) setBudget(d rng) {
 	name := pick(d, "one", "two", "three")
-	if known := w.server.objects[cluster.KindBudget][key(firstNamespace, name)]; known != nil {
+	if known := w.server.objects[kindBudget][key(firstNamespace, name)]; known != nil {
 		if d.chance(500) {
-			w.server.remove(cluster.KindBudget, key(firstNamespace, name))
+			w.server.remove(kindBudget, key(firstNamespace, name))
 			return
 		}
 		w.changeBudget(d, known.(*policyv1.PodDisruptionBudget).DeepCopy())
@@ -310,11 +309,11 @@ func (w *world) setBudget(d rng) {
 	if policy := pick(d, "", policyv1.AlwaysAllow, policyv1.IfHealthyBudget); policy != "" {
 		budget.Spec.UnhealthyPodEvictionPolicy = &policy
 	}
-	w.server.create(cluster.KindBudget, budget)
+	w.server.create(kindBudget, budget)
 	if d.chance(300) {
 		second := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: firstNamespace, Name: "three"}, Spec: budget.Spec}
-		w.server.remove(cluster.KindBudget, keyOf(second))
-		w.server.create(cluster.KindBudget, second)
+		w.server.remove(kindBudget, keyOf(second))
+		w.server.create(kindBudget, second)
 	}
 	w.countBudgets()
 	for _, pod := range w.server.pods() {
@@ -329,9 +328,9 @@ func (w *world) changeBudget(d rng, budget *policyv1.PodDisruptionBudget) {
 	least := intstr.FromInt32(int32(d.number(0, 4)))
 	budget.Spec.MinAvailable = &least
 	budget.Generation++
-	w.server.update(cluster.KindBudget, budget)
+	w.server.update(kindBudget, budget)
 	w.later(d.span(time.Millisecond, 20*time.Second), "a budget is counted at last", func() {
-		if now := w.server.objects[cluster.KindBudget][keyOf(budget)]; now != nil && now.GetUID() == budget.UID {
+		if now := w.server.objects[kindBudget][keyOf(budget)]; now != nil && now.GetUID() == budget.UID {
 			w.countBudget(now.(*policyv1.PodDisruptionBudget).DeepCopy())
 		}
 	})

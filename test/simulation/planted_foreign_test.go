@@ -14,24 +14,19 @@ import (
 )
 
 // misreads changes what the scheduler reads of objects of other projects; true hides it.
-func misreads(alter func(*cluster.Event) bool) FaultInjection {
-	return FaultInjection{Hide: func(event *cluster.Event) bool {
-		if event.Kind != cluster.KindReading && event.Foreign == nil {
-			return false
-		}
-		if event.Foreign != nil {
-			spec := *event.Foreign
-			event.Foreign = &spec
-		}
-		return alter(event)
-	}}
+func misreads(alter func(spec *groups.Spec, gone bool) bool) FaultInjection {
+	return hide(func(event *cluster.ForeignSeen) bool {
+		spec := *event.Spec
+		event.Spec = &spec
+		return alter(&spec, event.Gone)
+	})
 }
 
 // lowestMinima lets the scheduler miss that a minimum is raised.
 func lowestMinima() FaultInjection {
 	lowest := map[string]int32{}
-	return misreads(func(event *cluster.Event) bool {
-		if spec := event.Foreign; spec != nil && !event.Deleted {
+	return misreads(func(spec *groups.Spec, gone bool) bool {
+		if !gone {
 			if before, known := lowest[string(spec.UID)]; known && len(spec.Roles) == 0 {
 				spec.MinMember = min(spec.MinMember, before)
 			}
@@ -104,8 +99,8 @@ func plantedForeignBugs() []planted {
 	ofOthers := refuseOneOf("g")
 	return []planted{
 		{"a minimum that is raised is missed", "I1", Config{Sabotage: lowestMinima()}},
-		{"it is missed that a kind cannot be read any more", "I1", Config{Plan: hidingPlan(), Sabotage: misreads(func(event *cluster.Event) bool {
-			return event.Kind == cluster.KindReading && event.Reading != cluster.IsRead
+		{"it is missed that a kind cannot be read any more", "I1", Config{Plan: hidingPlan(), Sabotage: hide(func(event *cluster.ReadingChanged) bool {
+			return event.Reading != cluster.IsRead
 		})}},
 		{"a member is never let in, nor what is bound undone", "I2", Config{Faults: &Faults{}, Sabotage: FaultInjection{
 			Refuse: func(call commit.Call) error {
@@ -116,35 +111,27 @@ func plantedForeignBugs() []planted {
 			},
 		}}},
 		{"a gang that is whole is taken for an interrupted start", "I2", Config{Sabotage: FaultInjection{Rogue: undoesWhole}}},
-		{"no phase is written of what is not seen", "I7", Config{Faults: &Faults{}, Sabotage: misreads(func(event *cluster.Event) bool {
-			return event.Foreign != nil && event.Foreign.Source == model.SourceVolcano
+		{"no phase is written of what is not seen", "I7", Config{Faults: &Faults{}, Sabotage: misreads(func(spec *groups.Spec, _ bool) bool {
+			return spec.Source == model.SourceVolcano
 		})}},
 		{"a phase goes back", "I7", Config{Sabotage: FaultInjection{Rogue: setsBack}}},
-		{"the objects of a kind are never read", "I16", Config{Faults: &Faults{}, Sabotage: misreads(func(event *cluster.Event) bool {
-			return event.Foreign != nil && event.Foreign.Source == model.SourceCoscheduling
+		{"the objects of a kind are never read", "I16", Config{Faults: &Faults{}, Sabotage: misreads(func(spec *groups.Spec, _ bool) bool {
+			return spec.Source == model.SourceCoscheduling
 		})}},
-		{"the end of an object is missed", "I1", Config{Sabotage: misreads(func(event *cluster.Event) bool {
-			return event.Foreign != nil && event.Deleted
+		{"the end of an object is missed", "I1", Config{Sabotage: misreads(func(_ *groups.Spec, gone bool) bool { return gone })}},
+		{"the marks of a project are not read", "I26", Config{Sabotage: misreadPods(func(pod *corev1.Pod) {
+			delete(pod.Labels, coschedulingMark)
 		})}},
-		{"the marks of a project are not read", "I26", Config{Sabotage: FaultInjection{Hide: func(event *cluster.Event) bool {
-			if event.Pod != nil && event.Pod.Labels[coschedulingMark] != "" {
-				event.Pod = event.Pod.DeepCopy()
-				delete(event.Pod.Labels, coschedulingMark)
-			}
-			return false
-		}}}},
-		{"of a role of an object none is needed", "I1", Config{Plan: calmPlanOf(1, 50), Sabotage: misreads(func(event *cluster.Event) bool {
-			if event.Foreign != nil && !event.Foreign.HasLate() {
-				event.Foreign.Roles = nil
+		{"of a role of an object none is needed", "I1", Config{Plan: calmPlanOf(1, 50), Sabotage: misreads(func(spec *groups.Spec, _ bool) bool {
+			if !spec.HasLate() {
+				spec.Roles = nil
 			}
 			return false
 		})}},
-		{"a role counts before its first member is made", "I18", Config{Faults: &Faults{}, Sabotage: misreads(func(event *cluster.Event) bool {
-			if event.Foreign != nil {
-				event.Foreign.Roles = slices.Clone(event.Foreign.Roles)
-				for i := range event.Foreign.Roles {
-					event.Foreign.Roles[i].MadeLater = false
-				}
+		{"a role counts before its first member is made", "I18", Config{Faults: &Faults{}, Sabotage: misreads(func(spec *groups.Spec, _ bool) bool {
+			spec.Roles = slices.Clone(spec.Roles)
+			for i := range spec.Roles {
+				spec.Roles[i].MadeLater = false
 			}
 			return false
 		})}},

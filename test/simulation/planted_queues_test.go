@@ -20,13 +20,11 @@ import (
 
 // misread lets the scheduler read something else in the Queues than what they say.
 func misread(alter func(*v1alpha1.QueueSpec)) FaultInjection {
-	return FaultInjection{Hide: func(event *cluster.Event) bool {
-		if event.Kind == cluster.KindQueue {
-			event.Queue = event.Queue.DeepCopy()
-			alter(&event.Queue.Spec)
-		}
+	return hide(func(event *cluster.QueueSeen) bool {
+		event.Queue = event.Queue.DeepCopy()
+		alter(&event.Queue.Spec)
 		return false
-	}}
+	})
 }
 
 // crossing evicts a pod of one queue for a job of another one, if the condition holds, and says by which right; or, where
@@ -108,14 +106,10 @@ func plantedQueueBugs() []planted {
 				queue.Unmet = nil
 			}
 		}}}},
-		{"no gang ever takes by right of a guarantee", "Q16", Config{Seed: 2, Sabotage: FaultInjection{Hide: func(event *cluster.Event) bool {
-			if event.Kind == cluster.KindGroup {
-				never := corev1.PreemptNever
-				event.Group = event.Group.DeepCopy()
-				event.Group.Spec.PreemptionPolicy = &never
-			}
-			return false
-		}}}},
+		{"no gang ever takes by right of a guarantee", "Q16", Config{Seed: 2, Sabotage: misreadGroups(func(spec *v1alpha1.PodGroupSpec) {
+			never := corev1.PreemptNever
+			spec.PreemptionPolicy = &never
+		})}},
 		{"a guarantee is read late", "Q16", Config{Seed: 8, Sabotage: readsLate()}},
 		{"one member of a gang is evicted, and the others never are", "Q12", Config{Faults: &Faults{}, Sabotage: FaultInjection{Decided: evictsOneOf}}},
 		{"pods are evicted although another node has capacity", "Q11", Config{Sabotage: evictPair(evictsNeedlessly)}},
@@ -155,10 +149,10 @@ func plantedQueueBugs() []planted {
 			}
 		}}}},
 		{"pods go back and forth between two queues", "I29", Config{Seed: 63, Faults: &Faults{}, Sabotage: FaultInjection{Rogue: swapsForever}}},
-		{"that a limit is higher is missed", "I18", Config{Sabotage: hide(cluster.KindQueue, func(e *cluster.Event) bool {
+		{"that a limit is higher is missed", "I18", Config{Sabotage: hide(func(e *cluster.QueueSeen) bool {
 			return e.Queue.Generation > 1
 		})}},
-		{"that a queue is gone is missed", "I22", Config{Seed: 32, Sabotage: hide(cluster.KindQueue, func(e *cluster.Event) bool { return e.Deleted })}},
+		{"that a queue is gone is missed", "I22", Config{Seed: 32, Sabotage: hide(func(e *cluster.QueueSeen) bool { return e.Gone })}},
 		{"capacity that is nominated to a job of another queue goes to a higher one", "I15", Config{Sabotage: bindOnOthersRoom()}},
 	}
 }
@@ -225,13 +219,11 @@ func forgetful(hide func(*corev1.Pod)) FaultInjection {
 				})
 			}
 		},
-		Hide: func(event *cluster.Event) bool {
-			if killed && event.Kind == cluster.KindPod {
-				event.Pod = event.Pod.DeepCopy()
-				hide(event.Pod)
+		Hide: misreadPods(func(pod *corev1.Pod) {
+			if killed {
+				hide(pod)
 			}
-			return false
-		},
+		}).Hide,
 	}
 }
 

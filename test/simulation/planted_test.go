@@ -79,8 +79,11 @@ func evictPair(condition func(p *process, running, waiting *corev1.Pod) bool) Fa
 }
 
 // hide keeps some events of a kind from the scheduler.
-func hide(kind cluster.Kind, which func(*cluster.Event) bool) FaultInjection {
-	return FaultInjection{Hide: func(event *cluster.Event) bool { return event.Kind == kind && which(event) }}
+func hide[E cluster.Event](which func(E) bool) FaultInjection {
+	return FaultInjection{Hide: func(event cluster.Event) bool {
+		seen, is := event.(E)
+		return is && which(seen)
+	}}
 }
 
 type planted struct {
@@ -96,8 +99,8 @@ func plantedBugs() []planted {
 	return []planted{
 		{"no plugin sees to the minimum", "I1", Config{Scheduler: without("gang")}},
 		{"a member is never let in, nor what is bound undone", "I2", Config{Faults: &Faults{}, Sabotage: refuseOneOf("g")}},
-		{"members of an ended run count for the next one", "I1", Config{Sabotage: hide(cluster.KindPod, hasNoEnd)}},
-		{"pods of other schedulers are not seen", "I3", Config{Sabotage: hide(cluster.KindPod, func(e *cluster.Event) bool {
+		{"members of an ended run count for the next one", "I1", Config{Sabotage: misreadPods(hasNoEnd)}},
+		{"pods of other schedulers are not seen", "I3", Config{Sabotage: hide(func(e *cluster.PodSeen) bool {
 			return e.Pod.Spec.SchedulerName == "another"
 		})}},
 		{"no plugin filters nodes", "I4", Config{Scheduler: without("predicates")}},
@@ -107,10 +110,10 @@ func plantedBugs() []planted {
 				p.state.Forget(bind.Pod.UID)
 			}
 		}}}},
-		{"a new pod is missed", "I7", Config{Sabotage: hide(cluster.KindPod, func(e *cluster.Event) bool {
+		{"a new pod is missed", "I7", Config{Sabotage: hide(func(e *cluster.PodSeen) bool {
 			return waits(e.Pod) && strings.HasSuffix(e.Pod.Name, "7")
 		})}},
-		{"the end of a pod is missed", "I22", Config{Sabotage: hide(cluster.KindPod, func(e *cluster.Event) bool { return e.Deleted })}},
+		{"the end of a pod is missed", "I22", Config{Sabotage: hide(func(e *cluster.PodSeen) bool { return e.Gone })}},
 		{"a call is made and forgotten", "I8", Config{Sabotage: FaultInjection{Rogue: forgetsReplies}}},
 		{"undo leaves something behind", "I9", Config{Sabotage: FaultInjection{Rogue: func(p *process) {
 			for _, node := range p.snapshot.Nodes {
@@ -142,8 +145,8 @@ func plantedBugs() []planted {
 		})}},
 		{"jobs evict each other", "I13", Config{Sabotage: feudal()}},
 		{"budgets are not read", "I14", Config{Sabotage: evictPair(func(p *process, a, b *corev1.Pod) bool {
-			return lower(a, b) && slices.ContainsFunc(sortedNames(p.told[cluster.KindBudget]), func(name string) bool {
-				budget := p.told[cluster.KindBudget][name].object.(*policyv1.PodDisruptionBudget)
+			return lower(a, b) && slices.ContainsFunc(sortedNames(p.told[kindBudget]), func(name string) bool {
+				budget := p.told[kindBudget][name].object.(*policyv1.PodDisruptionBudget)
 				return covers(budget, a) && budget.Status.DisruptionsAllowed == 0 && isReady(a)
 			})
 		})}},
@@ -160,8 +163,8 @@ func plantedBugs() []planted {
 		{"no action places any job who has capacity", "I18", Config{
 			Scheduler: []byte(strings.ReplaceAll(string(config.DefaultYAML()), `"allocate, backfill, reclaim, preempt"`, "preempt")),
 		}},
-		{"a node's return is missed", "I18", Config{Sabotage: hide(cluster.KindNode, func(e *cluster.Event) bool {
-			return !e.Deleted && !e.Node.Spec.Unschedulable && len(e.Node.Spec.Taints) == 0 && e.Node.Generation == 1 &&
+		{"a node's return is missed", "I18", Config{Sabotage: hide(func(e *cluster.NodeSeen) bool {
+			return !e.Gone && !e.Node.Spec.Unschedulable && len(e.Node.Spec.Taints) == 0 && e.Node.Generation == 1 &&
 				e.Node.ResourceVersion > "1"
 		})}},
 		{"a new leader does not ask what the last one wrote", "I23", Config{Replicas: 2, Sabotage: FaultInjection{Heedless: true, Decided: leavesOthersBehind}}},
@@ -182,20 +185,18 @@ func plantedBugs() []planted {
 		}}}},
 		{"namespaces are not distinguished", "I26", Config{Sabotage: strayMember()}},
 		{"the loop never sleeps", "I27", Config{Sabotage: FaultInjection{Rogue: func(p *process) {
-			p.mailbox.Event(cluster.Event{Kind: cluster.KindOther})
+			p.mailbox.Event(&cluster.OtherSeen{})
 			p.wakeUp(0)
 		}}}},
 		{"a status is written all the time", "I29", Config{Sabotage: FaultInjection{Rogue: writeAlways}}},
 	}
 }
 
-// hasNoEnd takes from the event of a pod that has ended when it did.
-func hasNoEnd(event *cluster.Event) bool {
-	if finished(event.Pod) {
-		event.Pod = event.Pod.DeepCopy()
-		event.Pod.Status.StartTime = nil // where it is kept
+// hasNoEnd takes from a pod that has ended when it did.
+func hasNoEnd(pod *corev1.Pod) {
+	if finished(pod) {
+		pod.Status.StartTime = nil // where it is kept
 	}
-	return false
 }
 
 // freezes lets a scheduler that has just decided something stand still for longer than the Lease lasts.
@@ -337,8 +338,8 @@ func forgetsReplies(p *process) {
 func nominateOne() FaultInjection {
 	sabotage := rogue(func(p *process) (model.Decision, bool) {
 		for _, pod := range p.pods() {
-			if waits(pod) && groupOf(pod) != "" && len(p.told[cluster.KindNode]) > 0 && p.task(pod) != nil && p.calm {
-				node := sortedNames(p.told[cluster.KindNode])[0]
+			if waits(pod) && groupOf(pod) != "" && len(p.told[kindNode]) > 0 && p.task(pod) != nil && p.calm {
+				node := sortedNames(p.told[kindNode])[0]
 				return model.Decision{Job: jobKeyOf(pod), Nominations: []model.Nomination{{Pod: refOf(pod), Node: node}}}, true
 			}
 		}
@@ -396,10 +397,10 @@ func bindOnKeptRoom() FaultInjection {
 func strayMember() FaultInjection {
 	return rogue(func(p *process) (model.Decision, bool) {
 		for _, pod := range p.pods() {
-			if waits(pod) && groupOf(pod) != "" && len(p.told[cluster.KindNode]) > 0 {
+			if waits(pod) && groupOf(pod) != "" && len(p.told[kindNode]) > 0 {
 				job := jobKeyOf(pod)
 				job.Namespace = map[string]string{firstNamespace: secondNamespace, secondNamespace: firstNamespace}[job.Namespace]
-				return model.Decision{Job: job, Binds: []model.Bind{{Pod: refOf(pod), Node: sortedNames(p.told[cluster.KindNode])[0]}}}, true
+				return model.Decision{Job: job, Binds: []model.Bind{{Pod: refOf(pod), Node: sortedNames(p.told[kindNode])[0]}}}, true
 			}
 		}
 		return model.Decision{}, false
@@ -407,7 +408,7 @@ func strayMember() FaultInjection {
 }
 
 func writeAlways(p *process) {
-	for _, name := range sortedNames(p.told[cluster.KindGroup]) {
+	for _, name := range sortedNames(p.told[kindGroup]) {
 		group := p.group(name)
 		status := *group.Status.DeepCopy()
 		status.Members = int32(p.clock.Now().Unix() % int64(time.Hour/time.Second))

@@ -16,15 +16,18 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
+// misreadGroups lets the scheduler read something else in the PodGroups than what they say.
+func misreadGroups(alter func(*v1alpha1.PodGroupSpec)) FaultInjection {
+	return hide(func(event *cluster.GroupSeen) bool {
+		event.Group = event.Group.DeepCopy()
+		alter(&event.Group.Spec)
+		return false
+	})
+}
+
 // misreadEntries lets the scheduler read something else in the PodGroups than what they say of domains.
 func misreadEntries(alter func([]v1alpha1.TopologyConstraint) []v1alpha1.TopologyConstraint) FaultInjection {
-	return FaultInjection{Hide: func(event *cluster.Event) bool {
-		if event.Kind == cluster.KindGroup {
-			event.Group = event.Group.DeepCopy()
-			event.Group.Spec.Topology = alter(event.Group.Spec.Topology)
-		}
-		return false
-	}}
+	return misreadGroups(func(spec *v1alpha1.PodGroupSpec) { spec.Topology = alter(spec.Topology) })
 }
 
 // misreadEach does so with each entry.
@@ -46,13 +49,11 @@ func omitted(such func(*v1alpha1.TopologyConstraint) bool) FaultInjection {
 
 // misreadPods lets the scheduler read something else on the pods.
 func misreadPods(alter func(*corev1.Pod)) FaultInjection {
-	return FaultInjection{Hide: func(event *cluster.Event) bool {
-		if event.Kind == cluster.KindPod {
-			event.Pod = event.Pod.DeepCopy()
-			alter(event.Pod)
-		}
+	return hide(func(event *cluster.PodSeen) bool {
+		event.Pod = event.Pod.DeepCopy()
+		alter(event.Pod)
 		return false
-	}}
+	})
 }
 
 // plantedTopologyBugs are bugs about levels that a scheduler may have, each with the invariant that it breaks.
@@ -103,22 +104,22 @@ func plantedTopologyBugs() []planted {
 
 // unlabelled shows nodes without the labels of levels.
 func unlabelled(names ...string) FaultInjection {
-	return FaultInjection{Hide: func(event *cluster.Event) bool {
-		if event.Kind == cluster.KindNode && slices.Contains(names, event.Node.Name) {
+	return hide(func(event *cluster.NodeSeen) bool {
+		if slices.Contains(names, event.Node.Name) {
 			event.Node = event.Node.DeepCopy()
 			for _, label := range []string{blockLabel, rackLabel, cliqueLabel} {
 				delete(event.Node.Labels, label)
 			}
 		}
 		return false
-	}}
+	})
 }
 
 // missesReturns hides all changes of nodes that have been seen without the label of a rack.
 func missesReturns() FaultInjection {
 	seen := map[string]bool{}
-	return hide(cluster.KindNode, func(event *cluster.Event) bool {
-		without := event.Node.Labels[rackLabel] == "" && !event.Deleted
+	return hide(func(event *cluster.NodeSeen) bool {
+		without := event.Node.Labels[rackLabel] == "" && !event.Gone
 		hides := seen[event.Node.Name] && !without
 		seen[event.Node.Name] = without || hides
 		return hides
@@ -309,7 +310,7 @@ func TestAReplacementWaitsForLabelsThatAreGone(t *testing.T) {
 		s.queue.after(20*time.Second, "labels go, and a member", func() {
 			lost := s.server.pods()[0]
 			rack := domainOf(s.server.node(lost.Spec.NodeName), levelRack)
-			for _, name := range s.server.names(cluster.KindNode) {
+			for _, name := range s.server.names(kindNode) {
 				if domainOf(s.server.node(name), levelRack) == rack {
 					s.world.changeNode(name, func(node *corev1.Node) { node.Labels = nil })
 				}

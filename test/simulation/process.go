@@ -228,7 +228,7 @@ func (p *process) onWatchEnd(one change) {
 
 // receiveEvent puts what a watch has seen into the mailbox.
 func (p *process) receiveEvent(event cluster.Event) {
-	if hide := p.config.Sabotage.Hide; hide != nil && hide(&event) {
+	if hide := p.config.Sabotage.Hide; hide != nil && hide(event) {
 		return
 	}
 	p.mailbox.Event(event)

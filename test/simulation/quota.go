@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/test/invariants"
@@ -97,7 +96,7 @@ func (j *invariantChecker) hasBegun(p *process, decision model.Decision) bool {
 // administrator changed something that the process had not received when it decided.
 func (j *invariantChecker) fitsTheLimits(p *process, call commit.Call) {
 	pod := j.server.pod(call.Pod.String())
-	if pod == nil || len(j.server.objects[cluster.KindQueue]) == 0 {
+	if pod == nil || len(j.server.objects[kindQueue]) == 0 {
 		return
 	}
 	for kind, version := range j.moved {

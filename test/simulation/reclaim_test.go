@@ -14,7 +14,6 @@ import (
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -36,7 +35,7 @@ var freely = []byte(string(config.DefaultYAML()) + "configurations: [{name: recl
 
 // found makes nodes and queues in the place of what the seed says.
 func (b borrowing) found(w *world, nodes int) {
-	for _, kind := range []cluster.Kind{cluster.KindNode, cluster.KindQueue} {
+	for _, kind := range []objectKind{kindNode, kindQueue} {
 		for _, name := range w.server.names(kind) {
 			w.server.remove(kind, name)
 		}
@@ -44,7 +43,7 @@ func (b borrowing) found(w *world, nodes int) {
 	for i := range nodes {
 		has := amounts(3, 0)
 		has[corev1.ResourcePods] = resource.MustParse("20")
-		w.server.create(cluster.KindNode, &corev1.Node{
+		w.server.create(kindNode, &corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%d", i)}, Status: corev1.NodeStatus{Allocatable: has, Capacity: has},
 		})
 	}
@@ -54,7 +53,7 @@ func (b borrowing) found(w *world, nodes int) {
 		if name == "lender" && b.guarantee > 0 {
 			queue.Spec.Guarantee = amounts(b.guarantee, 0)
 		}
-		w.server.create(cluster.KindQueue, queue)
+		w.server.create(kindQueue, queue)
 	}
 }
 
@@ -76,7 +75,7 @@ func (b borrowing) build(w *world) {
 // endsOf counts the pods of each gang that a scheduler has begun to end, and how many members of the other team's have a node.
 func (s *Simulation) endsOf(what string) (ended map[string]int, started int) {
 	ended = map[string]int{}
-	for _, one := range s.server.log[cluster.KindPod] {
+	for _, one := range s.server.log[kindPod] {
 		pod := one.object.(*corev1.Pod)
 		if one.deleted && s.judge.ourVictims[pod.UID] {
 			ended[pod.Labels["job"]]++
@@ -184,7 +183,7 @@ func TestAPodThatIsNotOnItsNodeForCertainCouldNotGo(t *testing.T) {
 	c := Config{Seed: 1, Plan: []Step{}, Faults: &Faults{}, Replicas: 1, Queues: true, Scheduler: freely, Punctual: true, Workers: 1}
 	c.Sabotage.Decided = func(p *process, decision model.Decision) {
 		if len(decision.Binds) > 0 && strings.HasPrefix(decision.Job.Name, "first") {
-			p.streams[slices.IndexFunc(p.streams, func(s *watchStream) bool { return s.kind == cluster.KindPod })].stall(time.Minute)
+			p.streams[slices.IndexFunc(p.streams, func(s *watchStream) bool { return s.kind == kindPod })].stall(time.Minute)
 		}
 	}
 	s := newSimulation(filters, c)

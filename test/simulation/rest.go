@@ -37,7 +37,7 @@ func (j *invariantChecker) atQuiescence() {
 
 // onTakeover is I23 where a process begins to lead: it knows what those before it have written about what still exists.
 func (j *invariantChecker) onTakeover(p *process) {
-	for _, kind := range []cluster.Kind{cluster.KindPod, cluster.KindGroup} {
+	for _, kind := range []objectKind{kindPod, kindGroup} {
 		for _, name := range j.server.names(kind) {
 			now := j.server.objects[kind][name]
 			if by := j.written[now.GetUID()]; p.told[kind][name].version < by {
@@ -58,7 +58,7 @@ func (j *invariantChecker) checkReasonReported() {
 			j.violated("I7", "pod %s waits, and none says why", keyOf(pod))
 		}
 	}
-	for _, name := range j.server.names(cluster.KindGroup) {
+	for _, name := range j.server.names(kindGroup) {
 		group := j.server.group(name)
 		isMember := func(pod *corev1.Pod) bool { return pod.Namespace == group.Namespace && groupOf(pod) == group.Name }
 		if group.Spec.SchedulerName == "" && group.Status.SchedulerName == "" && !slices.ContainsFunc(j.server.pods(), isMember) {
@@ -92,7 +92,7 @@ func (j *invariantChecker) stateIsTheClusters(p *process) {
 	fresh.Configure(j.profile(p).Translators(), j.profile(p).MaxGrace())
 	for _, stream := range p.streams {
 		if isForeign(stream.kind) {
-			fresh.Apply(cluster.Event{Kind: cluster.KindReading, Source: sourceOf(stream.kind), Reading: cluster.IsRead})
+			fresh.Apply(&cluster.ReadingChanged{Source: sourceOf(stream.kind), Reading: cluster.IsRead})
 		}
 		for _, name := range j.server.names(stream.kind) {
 			fresh.Apply(eventOf(change{kind: stream.kind, object: j.server.objects[stream.kind][name]}))

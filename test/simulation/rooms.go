@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/test/invariants"
 )
@@ -165,7 +164,7 @@ func (j *invariantChecker) saysDomains(p *process) {
 		return
 	}
 	in := j.inFact()
-	for _, name := range j.server.names(cluster.KindGroup) {
+	for _, name := range j.server.names(kindGroup) {
 		group := j.server.group(name)
 		condition := meta.FindStatusCondition(group.Status.Conditions, v1alpha1.ConditionScheduled)
 		if condition == nil || condition.Reason != string(model.NoDomainFits) {

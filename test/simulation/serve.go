@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/commit"
 )
 
@@ -150,8 +149,8 @@ func isReady(pod *corev1.Pod) bool {
 
 func (s *server) budgetsOf(pod *corev1.Pod) []*policyv1.PodDisruptionBudget {
 	var all []*policyv1.PodDisruptionBudget
-	for _, name := range s.names(cluster.KindBudget) {
-		if budget := s.objects[cluster.KindBudget][name].(*policyv1.PodDisruptionBudget); covers(budget, pod) {
+	for _, name := range s.names(kindBudget) {
+		if budget := s.objects[kindBudget][name].(*policyv1.PodDisruptionBudget); covers(budget, pod) {
 			all = append(all, budget)
 		}
 	}
@@ -178,7 +177,7 @@ func (s *server) spend(budget *policyv1.PodDisruptionBudget) bool {
 	}
 	budget = budget.DeepCopy()
 	budget.Status.DisruptionsAllowed--
-	s.update(cluster.KindBudget, budget)
+	s.update(kindBudget, budget)
 	return true
 }
 
@@ -229,7 +228,7 @@ func (s *server) serveGroupStatus(status *commit.GroupStatus) error {
 	}
 	group = group.DeepCopy()
 	status.Status.DeepCopyInto(&group.Status)
-	s.update(cluster.KindGroup, group)
+	s.update(kindGroup, group)
 	return nil
 }
 
@@ -244,7 +243,7 @@ func (s *server) serveQueueStatus(status *commit.QueueStatus) error {
 	}
 	queue = queue.DeepCopy()
 	status.Status.DeepCopyInto(&queue.Status)
-	s.update(cluster.KindQueue, queue)
+	s.update(kindQueue, queue)
 	return nil
 }
 

@@ -28,14 +28,38 @@ type object interface {
 
 // change is one version of an object, as a watch tells it.
 type change struct {
-	kind    cluster.Kind
+	kind    objectKind
 	version uint64
 	object  object
 	deleted bool
 }
 
+// objectKind is a kind of objects. Traces name it by its number, random numbers by its name.
+type objectKind int8
+
+// The kinds. kindForeign is that of the first source with objects; those of the others follow in their order.
+const (
+	kindPod       objectKind = 0
+	kindNode      objectKind = 1
+	kindGroup     objectKind = 2
+	kindBudget    objectKind = 5
+	kindNamespace objectKind = 6
+	kindQueue     objectKind = 8
+	kindForeign   objectKind = 11
+)
+
+// String returns the name of the kind.
+func (k objectKind) String() string {
+	if isForeign(k) {
+		return sourceOf(k).Kind()
+	}
+	return map[objectKind]string{
+		kindPod: "pod", kindNode: "node", kindGroup: "PodGroup", kindBudget: "PodDisruptionBudget", kindNamespace: "namespace", kindQueue: "Queue",
+	}[k]
+}
+
 // kinds is how many kinds of objects there may be.
-const kinds = cluster.KindForeign + cluster.Kind(model.LastSource-model.SourceCoscheduling) + 1
+const kinds = kindForeign + objectKind(model.LastSource-model.SourceCoscheduling) + 1
 
 // server is the API server: objects by kind and name, each change with a version of its own, and everything that was ever said
 // about them, for those who watch.
@@ -60,7 +84,7 @@ type server struct {
 	// refused are pods, by UID, that may not be bound yet, and until when.
 	refused map[types.UID]time.Time
 	// unread are the kinds that cannot be read, and why.
-	unread map[cluster.Kind]cluster.Reading
+	unread map[objectKind]cluster.Reading
 
 	// changed is called with each change.
 	changed func(before object, now change)
@@ -69,7 +93,7 @@ type server struct {
 func newServer(q *queue, seed uint64) *server {
 	s := &server{
 		queue: q, random: newRandom(seed, "server"), events: map[string]bool{}, recorded: map[types.UID]map[string]int{},
-		bound: map[types.UID]int{}, refused: map[types.UID]time.Time{}, unread: map[cluster.Kind]cluster.Reading{},
+		bound: map[types.UID]int{}, refused: map[types.UID]time.Time{}, unread: map[objectKind]cluster.Reading{},
 	}
 	for kind := range s.objects {
 		s.objects[kind] = map[string]object{}
@@ -92,7 +116,7 @@ func key(namespace, name string) string {
 }
 
 // create stores a new object, unless there is one of its name.
-func (s *server) create(kind cluster.Kind, o object) bool {
+func (s *server) create(kind objectKind, o object) bool {
 	if s.objects[kind][keyOf(o)] != nil {
 		return false
 	}
@@ -104,7 +128,7 @@ func (s *server) create(kind cluster.Kind, o object) bool {
 }
 
 // update replaces an object that is there; an update that changes nothing is none.
-func (s *server) update(kind cluster.Kind, o object) {
+func (s *server) update(kind objectKind, o object) {
 	before := s.objects[kind][keyOf(o)]
 	o.SetResourceVersion(before.GetResourceVersion())
 	if !equality.Semantic.DeepEqual(before, o) {
@@ -112,7 +136,7 @@ func (s *server) update(kind cluster.Kind, o object) {
 	}
 }
 
-func (s *server) store(kind cluster.Kind, o object) {
+func (s *server) store(kind objectKind, o object) {
 	s.version++
 	o.SetResourceVersion(fmt.Sprint(s.version))
 	before := s.objects[kind][keyOf(o)]
@@ -121,7 +145,7 @@ func (s *server) store(kind cluster.Kind, o object) {
 }
 
 // remove ends an object; nothing happens when it is not there.
-func (s *server) remove(kind cluster.Kind, name string) {
+func (s *server) remove(kind objectKind, name string) {
 	before := s.objects[kind][name]
 	if before == nil {
 		return
@@ -145,7 +169,7 @@ func (s *server) tell(before object, now change) {
 }
 
 // listAt returns the objects of a kind as they were after so many changes.
-func (s *server) listAt(kind cluster.Kind, position int) []change {
+func (s *server) listAt(kind objectKind, position int) []change {
 	latest := map[string]change{}
 	for _, one := range s.log[kind][:position] {
 		if one.deleted {
@@ -158,20 +182,20 @@ func (s *server) listAt(kind cluster.Kind, position int) []change {
 }
 
 // names returns the names of all objects of a kind, in order.
-func (s *server) names(kind cluster.Kind) []string { return slices.Sorted(maps.Keys(s.objects[kind])) }
+func (s *server) names(kind objectKind) []string { return slices.Sorted(maps.Keys(s.objects[kind])) }
 
 func (s *server) pod(name string) *corev1.Pod {
-	pod, _ := s.objects[cluster.KindPod][name].(*corev1.Pod)
+	pod, _ := s.objects[kindPod][name].(*corev1.Pod)
 	return pod
 }
 
 func (s *server) node(name string) *corev1.Node {
-	node, _ := s.objects[cluster.KindNode][name].(*corev1.Node)
+	node, _ := s.objects[kindNode][name].(*corev1.Node)
 	return node
 }
 
 func (s *server) group(name string) *v1alpha1.PodGroup {
-	group, _ := s.objects[cluster.KindGroup][name].(*v1alpha1.PodGroup)
+	group, _ := s.objects[kindGroup][name].(*v1alpha1.PodGroup)
 	return group
 }
 
@@ -199,27 +223,27 @@ func (s *server) foreignGroups() (jobs []model.JobKey) {
 }
 
 func (s *server) queueOf(name string) *v1alpha1.Queue {
-	queue, _ := s.objects[cluster.KindQueue][name].(*v1alpha1.Queue)
+	queue, _ := s.objects[kindQueue][name].(*v1alpha1.Queue)
 	return queue
 }
 
 // queues are all Queues.
 func (s *server) queues() tree {
 	all := tree{}
-	for name, one := range s.objects[cluster.KindQueue] {
+	for name, one := range s.objects[kindQueue] {
 		all[name] = one.(*v1alpha1.Queue)
 	}
 	return all
 }
 
 func (s *server) namespace(name string) *corev1.Namespace {
-	namespace, _ := s.objects[cluster.KindNamespace][name].(*corev1.Namespace)
+	namespace, _ := s.objects[kindNamespace][name].(*corev1.Namespace)
 	return namespace
 }
 
 // pods returns all pods, in order of their names.
 func (s *server) pods() []*corev1.Pod {
-	names := s.names(cluster.KindPod)
+	names := s.names(kindPod)
 	pods := make([]*corev1.Pod, len(names))
 	for i, name := range names {
 		pods[i] = s.pod(name)
@@ -235,7 +259,7 @@ func (s *server) changePod(name string, uid types.UID, alter func(*corev1.Pod)) 
 	}
 	pod = pod.DeepCopy()
 	alter(pod)
-	s.update(cluster.KindPod, pod)
+	s.update(kindPod, pod)
 	return true
 }
 
@@ -246,7 +270,7 @@ func (s *server) deletePod(name string, within int64) {
 	case pod == nil || pod.DeletionTimestamp != nil && (within <= 0 || within >= *pod.DeletionGracePeriodSeconds):
 		return
 	case pod.Spec.NodeName == "" || finished(pod):
-		s.remove(cluster.KindPod, name)
+		s.remove(kindPod, name)
 		return
 	}
 	s.changePod(name, pod.UID, func(pod *corev1.Pod) {

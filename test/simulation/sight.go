@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -16,17 +15,17 @@ import (
 
 // pod returns the pod as the process has received it, nil when it has not.
 func (p *process) pod(name string) *corev1.Pod {
-	pod, _ := p.told[cluster.KindPod][name].object.(*corev1.Pod)
+	pod, _ := p.told[kindPod][name].object.(*corev1.Pod)
 	return pod
 }
 
 func (p *process) node(name string) *corev1.Node {
-	node, _ := p.told[cluster.KindNode][name].object.(*corev1.Node)
+	node, _ := p.told[kindNode][name].object.(*corev1.Node)
 	return node
 }
 
 func (p *process) group(name string) *v1alpha1.PodGroup {
-	group, _ := p.told[cluster.KindGroup][name].object.(*v1alpha1.PodGroup)
+	group, _ := p.told[kindGroup][name].object.(*v1alpha1.PodGroup)
 	return group
 }
 
@@ -101,31 +100,31 @@ func jobOf(one change) model.JobKey {
 // queues are the Queues that the process has received.
 func (p *process) queues() tree {
 	all := tree{}
-	for name, one := range p.told[cluster.KindQueue] {
+	for name, one := range p.told[kindQueue] {
 		all[name] = one.object.(*v1alpha1.Queue)
 	}
 	return all
 }
 
 func (p *process) namespace(name string) *corev1.Namespace {
-	namespace, _ := p.told[cluster.KindNamespace][name].object.(*corev1.Namespace)
+	namespace, _ := p.told[kindNamespace][name].object.(*corev1.Namespace)
 	return namespace
 }
 
 // pods returns the pods that the process has received, in order of their names.
 func (p *process) pods() []*corev1.Pod {
 	var pods []*corev1.Pod
-	for _, name := range sortedNames(p.told[cluster.KindPod]) {
+	for _, name := range sortedNames(p.told[kindPod]) {
 		pods = append(pods, p.pod(name))
 	}
 	return pods
 }
 
 // watched are the kinds of objects that processes receive.
-func (s *Simulation) watched() []cluster.Kind {
-	all := []cluster.Kind{cluster.KindPod, cluster.KindNode, cluster.KindGroup, cluster.KindBudget}
+func (s *Simulation) watched() []objectKind {
+	all := []objectKind{kindPod, kindNode, kindGroup, kindBudget}
 	if s.config.Queues {
-		all = append(all, cluster.KindQueue, cluster.KindNamespace)
+		all = append(all, kindQueue, kindNamespace)
 	}
 	if s.config.Foreign {
 		for _, source := range objectSources() {

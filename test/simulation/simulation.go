@@ -53,7 +53,7 @@ type Config struct {
 // FaultInjection plants bugs. The zero value plants none.
 type FaultInjection struct {
 	// Hide is asked about each event that a watch delivers; true keeps it from the scheduler. It may change the event.
-	Hide func(*cluster.Event) bool
+	Hide func(cluster.Event) bool
 	// Refuse is asked about each call that reaches the server; an error is the answer.
 	Refuse func(commit.Call) error
 	// Decided is called with each decision before its calls leave; Rogue is called before each step of a leader.

@@ -18,7 +18,7 @@ import (
 // always come in their order, though some of them may be left out by a list.
 type watchStream struct {
 	process *process
-	kind    cluster.Kind
+	kind    objectKind
 	random  rng
 	// store is what the process has received, by name. position is up to which change.
 	store    map[string]change
@@ -70,7 +70,7 @@ func (s *watchStream) mayRead() bool {
 func (s *watchStream) say(reading cluster.Reading) {
 	if isForeign(s.kind) && s.reading != reading {
 		s.reading = reading
-		s.process.receiveEvent(cluster.Event{Kind: cluster.KindReading, Source: sourceOf(s.kind), Reading: reading})
+		s.process.receiveEvent(&cluster.ReadingChanged{Source: sourceOf(s.kind), Reading: reading})
 	}
 }
 
@@ -218,25 +218,22 @@ func (s *watchStream) deliver(one change) {
 
 // eventOf is what an informer makes of a change.
 func eventOf(one change) cluster.Event {
-	event := cluster.Event{Kind: one.kind, Deleted: one.deleted}
-	if object, ok := one.object.(*unstructured.Unstructured); ok {
-		event.Foreign = decoded(one.kind, object)
-	}
 	switch o := one.object.(type) {
 	case *corev1.Pod:
-		event.Pod = cluster.KeptPod(o)
+		return &cluster.PodSeen{Pod: cluster.KeptPod(o), Gone: one.deleted}
 	case *corev1.Node:
-		event.Node = cluster.StripNode(o)
+		return &cluster.NodeSeen{Node: cluster.StripNode(o), Gone: one.deleted}
 	case *v1alpha1.PodGroup:
-		event.Group = o
+		return &cluster.GroupSeen{Group: o, Gone: one.deleted}
 	case *policyv1.PodDisruptionBudget:
-		event.Budget = o
+		return &cluster.BudgetSeen{Budget: o, Gone: one.deleted}
 	case *v1alpha1.Queue:
-		event.Queue = o
+		return &cluster.QueueSeen{Queue: o, Gone: one.deleted}
 	case *corev1.Namespace:
-		event.Namespace = o
+		return &cluster.NamespaceSeen{Namespace: o, Gone: one.deleted}
+	default:
+		return &cluster.ForeignSeen{Spec: decoded(one.kind, o.(*unstructured.Unstructured)), Gone: one.deleted}
 	}
-	return event
 }
 
 // String names the stream in the trace.

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster"
 )
 
 // This file is what administrators do to Queues. All of it is drawn from random numbers of its own, so that a cluster without
@@ -65,7 +64,7 @@ func drawPlanOf(d rng, actions []step) []Step {
 // foundQueues makes the namespaces, and often a tree of queues.
 func (w *world) foundQueues(d rng) {
 	for _, name := range []string{firstNamespace, secondNamespace} {
-		w.server.create(cluster.KindNamespace, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		w.server.create(kindNamespace, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
 	w.relabelNamespace(d)
 	if d.chance(100) {
@@ -90,7 +89,7 @@ func (w *world) addQueue(d rng, name, parent string) {
 	}
 	queue.Spec.Paused = d.chance(50)
 	setNumbers(d, &queue.Spec)
-	w.server.create(cluster.KindQueue, queue)
+	w.server.create(kindQueue, queue)
 }
 
 // setNumbers draws a guarantee, a limit and a weight; rarely such as the API server takes no more, but took once.
@@ -122,7 +121,7 @@ func setNumbers(d rng, spec *v1alpha1.QueueSpec) {
 
 // alterQueue stores a changed copy of one of the queues.
 func (w *world) alterQueue(d rng, alter func(name string, spec *v1alpha1.QueueSpec)) {
-	if name, ok := w.some(d, cluster.KindQueue); ok {
+	if name, ok := w.some(d, kindQueue); ok {
 		w.setQueue(name, func(spec *v1alpha1.QueueSpec) { alter(name, spec) })
 	}
 }
@@ -133,7 +132,7 @@ func (w *world) setQueue(name string, alter func(*v1alpha1.QueueSpec)) {
 		queue = queue.DeepCopy()
 		alter(&queue.Spec)
 		queue.Generation++
-		w.server.update(cluster.KindQueue, queue)
+		w.server.update(kindQueue, queue)
 	}
 }
 
@@ -144,7 +143,7 @@ func (w *world) changeQueue(d rng) {
 // moveQueue makes a queue a part of another one, which may be below it, or not exist, and often takes that back.
 func (w *world) moveQueue(d rng) {
 	w.alterQueue(d, func(name string, spec *v1alpha1.QueueSpec) {
-		others := append(w.server.names(cluster.KindQueue), "", "", v1alpha1.DefaultQueue, nowhere, nowhere)
+		others := append(w.server.names(kindQueue), "", "", v1alpha1.DefaultQueue, nowhere, nowhere)
 		before := spec.Parent
 		if parent := pick(d, others...); parent != name {
 			spec.Parent = parent
@@ -170,40 +169,40 @@ func (w *world) pauseQueue(d rng) {
 
 // deleteQueue deletes a queue, and often makes it again as it was.
 func (w *world) deleteQueue(d rng) {
-	name, ok := w.some(d, cluster.KindQueue)
+	name, ok := w.some(d, kindQueue)
 	if !ok {
 		return
 	}
 	spec := w.server.queueOf(name).Spec
-	w.server.remove(cluster.KindQueue, name)
+	w.server.remove(kindQueue, name)
 	if d.chance(700) {
 		w.later(d.span(0, 10*time.Second), "a queue is made again", func() {
-			w.server.create(cluster.KindQueue, &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: *spec.DeepCopy()})
+			w.server.create(kindQueue, &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: *spec.DeepCopy()})
 		})
 	}
 }
 
 func (w *world) makeQueue(d rng) {
-	w.addQueue(d, pick(d, queueName(d.IntN(6)), v1alpha1.DefaultQueue), pick(d, append(w.server.names(cluster.KindQueue), "", "", "")...))
+	w.addQueue(d, pick(d, queueName(d.IntN(6)), v1alpha1.DefaultQueue), pick(d, append(w.server.names(kindQueue), "", "", "")...))
 }
 
 // relabelNamespace lets a namespace name a queue, or none.
 func (w *world) relabelNamespace(d rng) {
-	namespace := w.server.objects[cluster.KindNamespace][pick(d, firstNamespace, secondNamespace)].(*corev1.Namespace).DeepCopy()
+	namespace := w.server.objects[kindNamespace][pick(d, firstNamespace, secondNamespace)].(*corev1.Namespace).DeepCopy()
 	namespace.Labels = nil
 	if d.chance(700) {
 		namespace.Labels = map[string]string{v1alpha1.LabelQueue: queueName(d.IntN(6))}
 	}
-	w.server.update(cluster.KindNamespace, namespace)
+	w.server.update(kindNamespace, namespace)
 }
 
 // renameQueueOfGroup moves a job to another queue.
 func (w *world) renameQueueOfGroup(d rng) {
-	if name, ok := w.some(d, cluster.KindGroup); ok {
+	if name, ok := w.some(d, kindGroup); ok {
 		group := w.server.group(name).DeepCopy()
 		group.Spec.Queue = w.someQueue(d)
 		group.Generation++
-		w.server.update(cluster.KindGroup, group)
+		w.server.update(kindGroup, group)
 	}
 }
 
@@ -232,7 +231,7 @@ func (w *world) chooseQueue(d rng, j *job) {
 
 // someQueue returns the name of a queue that takes jobs, mostly.
 func (w *world) someQueue(d rng) string {
-	all := w.server.names(cluster.KindQueue)
+	all := w.server.names(kindQueue)
 	leaves := slices.DeleteFunc(slices.Clone(all), w.server.queues().inner)
 	if len(leaves) > 0 && d.chance(850) {
 		return pick(d, leaves...)

@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/test/invariants"
 )
@@ -46,7 +45,7 @@ func (j *invariantChecker) meetsGuarantees(p *process) {
 // could go for one that waits within a guarantee, so that it has capacity. That is not looked at where capacity is held, kept
 // below a limit, or in back-off, or a budget may forbid evictions.
 func (j *invariantChecker) plansForGuarantees(p *process) {
-	if len(p.snapshot.Held()) > 0 || p.snapshot.HasBackoff() || len(p.told[cluster.KindBudget]) > 0 {
+	if len(p.snapshot.Held()) > 0 || p.snapshot.HasBackoff() || len(p.told[kindBudget]) > 0 {
 		return
 	}
 	told := p.asTold()

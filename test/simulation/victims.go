@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -343,7 +342,7 @@ func (j *invariantChecker) keepsBudgets(p *process, decision model.Decision) {
 
 // budgetsOver returns the budgets that cover a pod, as far as the process has received them.
 func (p *process) budgetsOver(pod *corev1.Pod) (over []*policyv1.PodDisruptionBudget) {
-	budgets := p.told[cluster.KindBudget]
+	budgets := p.told[kindBudget]
 	for _, name := range sortedNames(budgets) {
 		if budget := budgets[name].object.(*policyv1.PodDisruptionBudget); covers(budget, pod) {
 			over = append(over, budget)

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/lease"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -39,7 +38,7 @@ func (j *invariantChecker) inFact() expectation {
 	if p := j.leader(); p != nil {
 		o.now = j.queue.now.Add(p.skew)
 	}
-	for _, name := range j.server.names(cluster.KindNode) {
+	for _, name := range j.server.names(kindNode) {
 		o.nodes = append(o.nodes, j.server.node(name))
 	}
 	return o
@@ -48,7 +47,7 @@ func (j *invariantChecker) inFact() expectation {
 // asTold is the cluster by what a process has received, with what it has assumed.
 func (p *process) asTold() expectation {
 	o := expectation{pods: p.pods(), group: p.groupOf, queues: p.queues(), namespace: p.namespace, place: p.place, now: p.clock.Now()}
-	for _, name := range sortedNames(p.told[cluster.KindNode]) {
+	for _, name := range sortedNames(p.told[kindNode]) {
 		o.nodes = append(o.nodes, p.node(name))
 	}
 	return o

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -103,7 +102,7 @@ func (w *world) addNode(d rng, name string) {
 	if w.config.Topology {
 		maps.Copy(node.Labels, w.domainLabels(name))
 	}
-	w.server.create(cluster.KindNode, node)
+	w.server.create(kindNode, node)
 }
 
 // changeNode stores a changed copy of a node.
@@ -111,7 +110,7 @@ func (w *world) changeNode(name string, alter func(*corev1.Node)) {
 	if node := w.server.node(name); node != nil {
 		node = node.DeepCopy()
 		alter(node)
-		w.server.update(cluster.KindNode, node)
+		w.server.update(kindNode, node)
 	}
 }
 
@@ -136,9 +135,9 @@ func (w *world) submit(d rng, j *job) {
 }
 
 // kind is that of the object that describes the job.
-func (j *job) kind() cluster.Kind {
+func (j *job) kind() objectKind {
 	if j.source < model.SourceCoscheduling {
-		return cluster.KindGroup
+		return kindGroup
 	}
 	return kindOf(j.source)
 }
@@ -200,13 +199,13 @@ func (w *world) makePod(j *job, role string) {
 		pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	}
 	if j.foreign {
-		names := w.server.names(cluster.KindNode)
+		names := w.server.names(kindNode)
 		if len(names) == 0 {
 			return
 		}
 		pod.Spec.SchedulerName, pod.Spec.NodeName = "another", names[w.random.IntN(len(names))]
 	}
-	w.server.create(cluster.KindPod, pod)
+	w.server.create(kindPod, pod)
 	w.refuseSome(j, pod)
 }
 
@@ -262,7 +261,7 @@ func (w *world) podChanged(before, now *corev1.Pod, deleted bool) {
 
 func (w *world) recordDeletion(name string, uid types.UID) {
 	if pod := w.server.pod(name); pod != nil && pod.UID == uid {
-		w.server.remove(cluster.KindPod, name)
+		w.server.remove(kindPod, name)
 	}
 }
 
@@ -341,19 +340,19 @@ func (w *world) jobOf(pod *corev1.Pod) *job {
 func (w *world) collect() {
 	for _, pod := range w.server.pods() {
 		if pod.Spec.NodeName != "" && w.server.node(pod.Spec.NodeName) == nil {
-			w.server.remove(cluster.KindPod, keyOf(pod))
+			w.server.remove(kindPod, keyOf(pod))
 		}
 	}
 }
 
 // countBudgets is the disruption controller, which is a little late.
 func (w *world) countBudgets() {
-	if len(w.server.objects[cluster.KindBudget]) == 0 {
+	if len(w.server.objects[kindBudget]) == 0 {
 		return
 	}
 	w.later(w.random.span(time.Millisecond, 300*time.Millisecond), "budgets are counted", func() {
-		for _, name := range w.server.names(cluster.KindBudget) {
-			budget := w.server.objects[cluster.KindBudget][name].(*policyv1.PodDisruptionBudget)
+		for _, name := range w.server.names(kindBudget) {
+			budget := w.server.objects[kindBudget][name].(*policyv1.PodDisruptionBudget)
 			if budget.Status.ObservedGeneration == 0 || budget.Status.ObservedGeneration == budget.Generation { // else setBudget says when
 				w.countBudget(budget.DeepCopy())
 			}
@@ -371,5 +370,5 @@ func (w *world) countBudget(budget *policyv1.PodDisruptionBudget) {
 	budget.Status.ObservedGeneration = budget.Generation
 	budget.Status.CurrentHealthy, budget.Status.DesiredHealthy = healthy, int32(budget.Spec.MinAvailable.IntValue())
 	budget.Status.DisruptionsAllowed = max(0, healthy-budget.Status.DesiredHealthy)
-	w.server.update(cluster.KindBudget, budget)
+	w.server.update(kindBudget, budget)
 }

@@ -211,7 +211,7 @@ func (p *process) openKube(
 		return nil, err
 	}
 	// The informer may tell the loop of a claim or a device before the plugins know it.
-	kube.OnDevices(func() { p.mailbox.Event(cluster.Event{Kind: cluster.KindOther}) })
+	kube.OnDevices(func() { p.mailbox.Event(&cluster.OtherSeen{}) })
 	return kube, nil
 }
 

@@ -121,13 +121,13 @@ func (s *server) version(meta *metav1.ObjectMeta) {
 func (s *server) group(group v1alpha1.PodGroup) {
 	s.version(&group.ObjectMeta)
 	s.groups[group.Name] = &group
-	s.mailbox.Event(cluster.Event{Kind: cluster.KindGroup, Group: &group})
+	s.mailbox.Event(&cluster.GroupSeen{Group: &group})
 }
 
 func (s *server) pod(pod corev1.Pod) {
 	s.version(&pod.ObjectMeta)
 	s.pods[pod.UID] = &pod
-	s.mailbox.Event(cluster.Event{Kind: cluster.KindPod, Pod: &pod})
+	s.mailbox.Event(&cluster.PodSeen{Pod: &pod})
 }
 
 // Send implements scheduler.Sender.
@@ -216,7 +216,7 @@ func (s *server) heartbeat(node corev1.Node) {
 	for i := range node.Status.Conditions {
 		node.Status.Conditions[i].LastHeartbeatTime = metav1.Now()
 	}
-	s.mailbox.Event(cluster.Event{Kind: cluster.KindNode, Node: &node})
+	s.mailbox.Event(&cluster.NodeSeen{Node: &node})
 }
 
 // processorTime is what this process has used so far.

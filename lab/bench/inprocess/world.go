@@ -58,13 +58,13 @@ func newWorld(workload Workload) (*world, error) {
 	}
 	for i, node := range w.nodes {
 		w.nodes[i] = cluster.StripNode(node)
-		w.state.Apply(cluster.Event{Kind: cluster.KindNode, Node: w.nodes[i]})
+		w.state.Apply(&cluster.NodeSeen{Node: w.nodes[i]})
 	}
 	for _, queue := range objects.Queues {
-		w.state.Apply(cluster.Event{Kind: cluster.KindQueue, Queue: queue})
+		w.state.Apply(&cluster.QueueSeen{Queue: queue})
 	}
 	if source := workload.Source; source != model.SourcePodGroup {
-		w.state.Apply(cluster.Event{Kind: cluster.KindReading, Source: source, Reading: cluster.IsRead})
+		w.state.Apply(&cluster.ReadingChanged{Source: source, Reading: cluster.IsRead})
 	}
 	w.strip(objects.Existing.Pods)
 	w.strip(objects.Pending.Pods)
@@ -112,15 +112,13 @@ func (w *world) open() error {
 // apply tells the state of groups and pods, or that they are gone.
 func (w *world) apply(b Batch, deleted bool) {
 	for _, group := range b.Groups {
-		w.state.Apply(cluster.Event{Kind: cluster.KindGroup, Group: group, Deleted: deleted})
+		w.state.Apply(&cluster.GroupSeen{Group: group, Gone: deleted})
 	}
 	for _, spec := range b.Foreign {
-		event := cluster.ForeignEvent(spec)
-		event.Deleted = deleted
-		w.state.Apply(event)
+		w.state.Apply(&cluster.ForeignSeen{Spec: spec, Gone: deleted})
 	}
 	for _, pod := range b.Pods {
-		w.state.Apply(cluster.Event{Kind: cluster.KindPod, Pod: pod, Deleted: deleted})
+		w.state.Apply(&cluster.PodSeen{Pod: pod, Gone: deleted})
 	}
 }
 
@@ -184,14 +182,14 @@ func (w *world) churn(oneIn int) {
 		node.Labels = relabel(node.Labels, w.serial)
 		w.change(&node.ObjectMeta)
 		w.nodes[i] = &node
-		w.state.Apply(cluster.Event{Kind: cluster.KindNode, Node: &node})
+		w.state.Apply(&cluster.NodeSeen{Node: &node})
 	}
 	for i := 0; i < len(w.existing.Pods); i += oneIn {
 		pod := *w.existing.Pods[i]
 		pod.Labels = relabel(pod.Labels, w.serial)
 		w.change(&pod.ObjectMeta)
 		w.existing.Pods[i] = &pod
-		w.state.Apply(cluster.Event{Kind: cluster.KindPod, Pod: &pod})
+		w.state.Apply(&cluster.PodSeen{Pod: &pod})
 	}
 }
 
@@ -200,7 +198,7 @@ func (w *world) visit() {
 	pod := w.visitor
 	if pod != nil {
 		w.visitor = nil
-		w.state.Apply(cluster.Event{Kind: cluster.KindPod, Pod: pod, Deleted: true})
+		w.state.Apply(&cluster.PodSeen{Pod: pod, Gone: true})
 		return
 	}
 	pod = w.pending.Pods[0].DeepCopy()
@@ -209,7 +207,7 @@ func (w *world) visit() {
 	pod.Spec.NodeName, pod.Status.Phase = w.nodes[0].Name, corev1.PodRunning
 	pod.Spec.Containers[0].Resources.Requests = small()
 	w.visitor = pod
-	w.state.Apply(cluster.Event{Kind: cluster.KindPod, Pod: pod})
+	w.state.Apply(&cluster.PodSeen{Pod: pod})
 }
 
 // touch tells of a changed label of the first pod that waits.
@@ -218,7 +216,7 @@ func (w *world) touch() {
 	pod.Labels = relabel(pod.Labels, w.serial)
 	w.change(&pod.ObjectMeta)
 	w.pending.Pods[0] = &pod
-	w.state.Apply(cluster.Event{Kind: cluster.KindPod, Pod: &pod})
+	w.state.Apply(&cluster.PodSeen{Pod: &pod})
 }
 
 func relabel(labels map[string]string, value int) map[string]string {

@@ -50,7 +50,7 @@ func newField(nodes, perNode, members int, cpu string, arguments map[string]stri
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range nodes {
 		name := fmt.Sprintf("n%04d", i)
-		f.apply(cluster.Event{Kind: cluster.KindNode, Node: &corev1.Node{
+		f.apply(&cluster.NodeSeen{Node: &corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)},
 			Status:     corev1.NodeStatus{Allocatable: amounts(fmt.Sprint(perNode))},
 		}})
@@ -62,17 +62,17 @@ func newField(nodes, perNode, members int, cpu string, arguments map[string]stri
 			if span%4 > 0 {
 				pod.Spec.ActiveDeadlineSeconds = &span
 			}
-			f.apply(cluster.Event{Kind: cluster.KindPod, Pod: pod})
+			f.apply(&cluster.PodSeen{Pod: pod})
 		}
 	}
-	f.apply(cluster.Event{Kind: cluster.KindGroup, Group: &v1alpha1.PodGroup{
+	f.apply(&cluster.GroupSeen{Group: &v1alpha1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "big", UID: "big"},
 		Spec:       v1alpha1.PodGroupSpec{MinMember: int32(members)},
 	}})
 	for i := range members {
 		pod := onePod(fmt.Sprintf("big-%d", i), cpu)
 		pod.Labels = map[string]string{v1alpha1.LabelPodGroup: "big"}
-		f.apply(cluster.Event{Kind: cluster.KindPod, Pod: pod})
+		f.apply(&cluster.PodSeen{Pod: pod})
 	}
 	return f
 }
@@ -101,21 +101,13 @@ func onePod(name, cpu string) *corev1.Pod {
 
 func (f *field) apply(event cluster.Event) {
 	f.version++
-	for _, object := range []metav1.Object{event.Pod, event.Node, event.Group} {
-		switch o := object.(type) {
-		case *corev1.Pod:
-			if o != nil {
-				o.ResourceVersion = fmt.Sprint(f.version)
-			}
-		case *corev1.Node:
-			if o != nil {
-				o.ResourceVersion = fmt.Sprint(f.version)
-			}
-		case *v1alpha1.PodGroup:
-			if o != nil {
-				o.ResourceVersion = fmt.Sprint(f.version)
-			}
-		}
+	switch e := event.(type) {
+	case *cluster.PodSeen:
+		e.Pod.ResourceVersion = fmt.Sprint(f.version)
+	case *cluster.NodeSeen:
+		e.Node.ResourceVersion = fmt.Sprint(f.version)
+	case *cluster.GroupSeen:
+		e.Group.ResourceVersion = fmt.Sprint(f.version)
 	}
 	f.state.Apply(event)
 }

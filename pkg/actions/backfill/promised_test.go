@@ -16,10 +16,10 @@ func TestWhoOthersWereEvictedForNeedsNoReservation(t *testing.T) {
 	for i := range 2 {
 		pod := f.state.Pod(onePod(fmt.Sprint("big-", i), "1").UID).DeepCopy()
 		pod.Status.NominatedNodeName = fmt.Sprint("n000", i)
-		f.apply(cluster.Event{Kind: cluster.KindPod, Pod: pod})
+		f.apply(&cluster.PodSeen{Pod: pod})
 		victim := f.state.Pod(onePod(fmt.Sprint("p-", i, "-0"), "1").UID).DeepCopy()
 		victim.DeletionTimestamp = f.time()
-		f.apply(cluster.Event{Kind: cluster.KindPod, Pod: victim})
+		f.apply(&cluster.PodSeen{Pod: victim})
 	}
 	if reserved := f.cycle(true); reserved == nil || len(reserved.Nodes) != 0 {
 		t.Errorf("reserved is %v, want an end of it", reserved)

@@ -84,7 +84,7 @@ func (h *house) node(allocatable, first, second string, mode isolated.Mode) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.state.Apply(cluster.Event{Kind: cluster.KindNode, Node: &corev1.Node{
+	h.state.Apply(&cluster.NodeSeen{Node: &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "a", UID: "a", ResourceVersion: strconv.Itoa(h.version), Annotations: map[string]string{isolated.TopologyAnnotation: text},
 		},
@@ -128,7 +128,7 @@ func (h *house) tell(pod *corev1.Pod) {
 	h.version++
 	pod.ResourceVersion = strconv.Itoa(h.version)
 	h.pods[pod.UID] = pod
-	h.state.Apply(cluster.Event{Kind: cluster.KindPod, Pod: cluster.StripPod(pod)})
+	h.state.Apply(&cluster.PodSeen{Pod: cluster.StripPod(pod)})
 }
 
 func (h *house) remove(pod *corev1.Pod) {
@@ -137,7 +137,7 @@ func (h *house) remove(pod *corev1.Pod) {
 	gone.ResourceVersion = strconv.Itoa(h.version)
 	delete(h.pods, pod.UID)
 	delete(h.coming, pod.UID)
-	h.state.Apply(cluster.Event{Kind: cluster.KindPod, Pod: cluster.StripPod(gone), Deleted: true})
+	h.state.Apply(&cluster.PodSeen{Pod: cluster.StripPod(gone), Gone: true})
 }
 
 // session runs a body on a session in verify mode, and assumes its decisions.

@@ -22,7 +22,7 @@ func plain(nodes int, translators []model.RequestTranslator) *cluster.State {
 	state := cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}, Translators: translators})
 	for i := range nodes {
 		name := fmt.Sprintf("n-%d", i)
-		state.Apply(cluster.Event{Kind: cluster.KindNode, Node: &corev1.Node{
+		state.Apply(&cluster.NodeSeen{Node: &corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), ResourceVersion: "1"},
 			Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
 				corev1.ResourceCPU: resource.MustParse("16"), corev1.ResourcePods: resource.MustParse("110"),
@@ -30,7 +30,7 @@ func plain(nodes int, translators []model.RequestTranslator) *cluster.State {
 		}})
 		pod := newPod(fmt.Sprintf("p-%d", i), "1")
 		pod.ResourceVersion = "1"
-		state.Apply(cluster.Event{Kind: cluster.KindPod, Pod: cluster.StripPod(pod)})
+		state.Apply(&cluster.PodSeen{Pod: cluster.StripPod(pod)})
 	}
 	return state
 }

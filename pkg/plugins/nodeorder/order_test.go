@@ -373,10 +373,10 @@ func (o *objects) lose(names sets.Set[string]) {
 func (o *objects) state() *live.State {
 	state := live.New(live.Options{SchedulerNames: []string{"tutti"}})
 	for _, node := range o.nodes {
-		state.Apply(live.Event{Kind: live.KindNode, Node: node})
+		state.Apply(&live.NodeSeen{Node: node})
 	}
 	for _, pod := range slices.Concat(o.pods, o.incoming) {
-		state.Apply(live.Event{Kind: live.KindPod, Pod: pod})
+		state.Apply(&live.PodSeen{Pod: pod})
 	}
 	return state
 }

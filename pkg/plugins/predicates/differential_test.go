@@ -156,7 +156,7 @@ func (c *contest) objects() []runtime.Object {
 }
 
 // otherEvent is the event for objects that only the plugins read.
-var otherEvent = cluster.Event{Kind: cluster.KindOther}
+var otherEvent = &cluster.OtherSeen{}
 
 func (c *contest) tell(event cluster.Event) { c.state.Apply(event) }
 
@@ -272,7 +272,7 @@ func (c *contest) changeNode(name string) {
 		}
 	}
 	c.nodes[name] = node
-	c.tell(cluster.Event{Kind: cluster.KindNode, Node: cluster.StripNode(node)})
+	c.tell(&cluster.NodeSeen{Node: cluster.StripNode(node)})
 }
 
 // again is a later version of a pod: with other labels, another status, or another spec.
@@ -313,20 +313,20 @@ func (c *contest) removeNode(name string) {
 	node := c.nodes[name].DeepCopy()
 	node.ResourceVersion = c.version()
 	delete(c.nodes, name)
-	c.tell(cluster.Event{Kind: cluster.KindNode, Node: node, Deleted: true})
+	c.tell(&cluster.NodeSeen{Node: node, Gone: true})
 }
 
 func (c *contest) add(to map[string]*corev1.Pod, pod *corev1.Pod) {
 	pod.ResourceVersion, pod.Generation = c.version(), max(1, pod.Generation)
 	to[pod.Name] = pod
-	c.tell(cluster.Event{Kind: cluster.KindPod, Pod: cluster.StripPod(pod.DeepCopy())})
+	c.tell(&cluster.PodSeen{Pod: cluster.StripPod(pod.DeepCopy())})
 }
 
 func (c *contest) remove(from map[string]*corev1.Pod, name string) {
 	pod := from[name].DeepCopy()
 	pod.ResourceVersion = c.version()
 	delete(from, name)
-	c.tell(cluster.Event{Kind: cluster.KindPod, Pod: cluster.StripPod(pod), Deleted: true})
+	c.tell(&cluster.PodSeen{Pod: cluster.StripPod(pod), Gone: true})
 }
 
 func sorted[T any](all map[string]T) []T {

@@ -29,7 +29,7 @@ func (c *contest) changeClass() {
 		err = classes.Delete(ctx, "other", metav1.DeleteOptions{})
 		gone := all.Items[i].DeepCopy()
 		gone.ResourceVersion = c.version()
-		c.tell(cluster.Event{Kind: cluster.KindDeviceClass, DeviceClass: gone, Deleted: true})
+		c.tell(&cluster.DeviceClassSeen{Class: gone, Gone: true})
 	default:
 		_, err = classes.Update(ctx, c.named(c.otherClass(), all.Items[i].UID), metav1.UpdateOptions{})
 	}
@@ -57,7 +57,7 @@ func (c *contest) follow() {
 	provided := map[corev1.ResourceName]bool{}
 	for i := range all.Items {
 		class := &all.Items[i]
-		c.tell(cluster.Event{Kind: cluster.KindDeviceClass, DeviceClass: class})
+		c.tell(&cluster.DeviceClassSeen{Class: class})
 		provided[implicitResource(class.Name)] = true
 		if class.Spec.ExtendedResourceName != nil {
 			provided[corev1.ResourceName(*class.Spec.ExtendedResourceName)] = true

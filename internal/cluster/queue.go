@@ -232,9 +232,9 @@ func (s *State) enqueue(job *model.Job, group *v1alpha1.PodGroup) {
 	} else if spec := s.foreign.specs[job.Key]; spec != nil {
 		named = spec.Queue
 	}
-	var oldest *corev1.Pod
+	oldest := ""
 	if len(job.Tasks) > 0 {
-		oldest = job.Tasks[0].Pod
+		oldest = job.Tasks[0].Says().Queue
 	}
 	name := groups.QueueOf(named, oldest, s.namespaces[job.Key.Namespace])
 	if job.RefusedBy = ""; !s.queues.admits(name, s.namespaces[job.Key.Namespace]) {

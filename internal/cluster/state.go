@@ -90,6 +90,9 @@ type State struct {
 
 	await func(sources []model.Source)
 
+	// said is what pods say of their groups.
+	said groups.Members
+
 	// leading reports that this process decides, so that no other nominates nodes.
 	leading bool
 

@@ -21,7 +21,7 @@ import (
 var (
 	marks   = groups.All().Marks()
 	further = slices.Concat(groups.TopologyAnnotations(), groups.UnfollowedAnnotations())
-	indexes = model.IndexLabels()
+	indexes = groups.IndexLabels()
 )
 
 // StripPod returns what the state and kube-scheduler's plugins read of a pod, and nothing else: a cluster has many. A

@@ -2,13 +2,10 @@ package lifecycle
 
 import (
 	"iter"
-	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/backoff"
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -79,7 +76,7 @@ func (b binds) has(task *model.Task) bool {
 	if !onNode(task) {
 		return false
 	}
-	if _, named := b.needed(task); b.named && !named {
+	if _, named := task.BoundWith.Get(); b.named && !named {
 		return false
 	}
 	condition := model.PodScheduled(task.Pod)
@@ -129,22 +126,11 @@ func (s start) isLeft(job *model.Job) bool {
 func (b binds) wereEnough() bool {
 	bound, most := 0, 0
 	for _, task := range b.job.Tasks {
-		if needed, named := b.needed(task); named && task.IsBound() {
+		if needed, named := task.BoundWith.Get(); named && task.IsBound() {
 			bound, most = bound+1, max(most, needed)
 		}
 	}
 	return most > 0 && bound >= most
-}
-
-// needed returns how many binds the job needed when the task was bound for it, as its pod says; named is false when it says
-// nothing of this job. What a pod says that marks of ours name is not written by a scheduler.
-func (b binds) needed(task *model.Task) (n int, named bool) {
-	name, number, ok := strings.Cut(strings.TrimPrefix(task.Pod.Annotations[v1alpha1.AnnotationJob], b.job.Key.String()), " ")
-	if !ok || name != "" || !b.job.Key.MarkedByOthers() {
-		return 0, false
-	}
-	n, err := strconv.Atoi(number)
-	return n, err == nil
 }
 
 func onNode(task *model.Task) bool { return task.Status == model.Bound || task.Status == model.Running }

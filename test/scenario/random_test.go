@@ -486,7 +486,7 @@ func checkIdleRoom(t *rapid.T, s *environment, o *outcome) {
 }
 
 func plain(pod *corev1.Pod) bool {
-	return !isolated.WantsIsolated(pod) && pod.Spec.NodeSelector == nil && pod.Spec.Affinity == nil && pod.Spec.TopologySpreadConstraints == nil &&
+	return !isolated.AskedBy(pod).Wants() && pod.Spec.NodeSelector == nil && pod.Spec.Affinity == nil && pod.Spec.TopologySpreadConstraints == nil &&
 		len(pod.Spec.Containers[0].Ports) == 0
 }
 

@@ -141,10 +141,8 @@ func written(s *model.Snapshot) []string {
 		for _, task := range job.Tasks {
 			lines = append(lines, fmt.Sprintf("  %s %s on %q, nominated %q, gated %t, asks %s",
 				task.UID, task.Status, task.Node, task.Nominated, task.SchedulingGated, amounts(task.Request)))
-			for _, mark := range []string{model.AnnotationDomain, model.AnnotationSlice, model.LabelIndex} {
-				if value := task.PlaceMark(mark); value != "" {
-					lines = append(lines, fmt.Sprintf("    %s: %s", mark, value))
-				}
+			if task.Place != nil {
+				lines = append(lines, fmt.Sprintf("    is in %+v", *task.Place))
 			}
 		}
 	}

@@ -274,12 +274,12 @@ func (g *gang) needs() (minimum, late int) {
 	if !g.byPods || g.spec == nil && g.source >= model.SourceCoscheduling {
 		return 0, 0
 	}
-	job := &model.Job{Key: model.JobKey{Name: g.name, Source: cmp.Or(g.source, model.SourceImplicit)}}
+	job, said := &model.Job{Key: model.JobKey{Name: g.name, Source: cmp.Or(g.source, model.SourceImplicit)}}, groups.Members{}
 	for _, pod := range g.pods {
 		if foreign(pod) {
 			continue
 		}
-		task := &model.Task{Pod: pod, Created: pod.CreationTimestamp.Time, Placement: model.Placement{Status: statusOf(pod)}}
+		task := &model.Task{Pod: pod, Created: pod.CreationTimestamp.Time, Placement: model.Placement{Status: statusOf(pod)}, Member: said.Of(pod)}
 		membership := g.sources.Of(pod)
 		for one := range membership.All() {
 			if one.Job.Source == job.Key.Source {

@@ -49,7 +49,7 @@ const (
 )
 
 // readOurs reads the list of spec.topology, as JSON. The rules are those of the CRD.
-func readOurs(annotations map[string]string) (constraints []constraint, problem string) {
+func readOurs(annotations map[string]string) (constraints []model.SaidConstraint, problem string) {
 	text, there := annotations[v1alpha1.AnnotationTopology]
 	if !there {
 		return nil, ""
@@ -62,7 +62,7 @@ func readOurs(annotations map[string]string) (constraints []constraint, problem 
 		return nil, fmt.Sprintf("annotation %s: %s", v1alpha1.AnnotationTopology, problem)
 	}
 	for _, one := range topologyOf(list) {
-		constraints = append(constraints, constraint{TopologyConstraint: one})
+		constraints = append(constraints, model.SaidConstraint{TopologyConstraint: one})
 	}
 	return constraints, ""
 }
@@ -134,14 +134,14 @@ func brokenRuleOf(one *v1alpha1.TopologyConstraint) string {
 }
 
 // readKAI reads what is required and what is preferred; both may be. An empty annotation says nothing.
-func readKAI(annotations map[string]string) (constraints []constraint, problem string) {
+func readKAI(annotations map[string]string) (constraints []model.SaidConstraint, problem string) {
 	for _, key := range []string{KAIRequired, KAIPreferred} {
 		level := annotations[key]
 		if len(level) > maxLevel {
 			return nil, fmt.Sprintf("annotation %s is %q, which cannot be a level", key, model.Brief(level, maxQuoted))
 		}
 		if level != "" {
-			constraints = append(constraints, constraint{model.TopologyConstraint{Level: level, Preferred: key == KAIPreferred}, "workload"})
+			constraints = append(constraints, model.SaidConstraint{TopologyConstraint: model.TopologyConstraint{Level: level, Preferred: key == KAIPreferred}, Set: "workload"})
 		}
 	}
 	return constraints, ""
@@ -149,7 +149,7 @@ func readKAI(annotations map[string]string) (constraints []constraint, problem s
 
 // readKueue reads one level for all pods of the template, which is required or preferred, and levels of slices. What Kueue's
 // webhooks refuse is refused here: without Kueue nothing else does.
-func readKueue(annotations map[string]string) (constraints []constraint, problem string) {
+func readKueue(annotations map[string]string) (constraints []model.SaidConstraint, problem string) {
 	for _, two := range [][2]string{
 		{KueueRequired, KueuePreferred}, {KueueSlices, KueueSlice}, {KueueSlices, KueueSliceSize}, {KueueRoles, KueueSlice}, {KueueRoles, KueueSlices},
 	} {
@@ -167,7 +167,7 @@ func readKueue(annotations map[string]string) (constraints []constraint, problem
 			return nil, problem
 		}
 		shared := model.TopologyConstraint{Level: model.LabelLevel(key), Preferred: annotation == KueuePreferred}
-		constraints = append(constraints, constraint{shared, annotations[KueueRoles]})
+		constraints = append(constraints, model.SaidConstraint{TopologyConstraint: shared, Set: annotations[KueueRoles]})
 	}
 	ofSlices, problem := readKueueSlices(annotations)
 	return append(constraints, ofSlices...), problem
@@ -189,7 +189,7 @@ type slice struct {
 
 // readKueueSlices reads one level of slices, or a list of them. Slices of one pod need nothing: each of their domains has one
 // pod.
-func readKueueSlices(annotations map[string]string) (constraints []constraint, problem string) {
+func readKueueSlices(annotations map[string]string) (constraints []model.SaidConstraint, problem string) {
 	list, annotation := []slice{}, KueueSlices
 	size, sized := annotations[KueueSliceSize]
 	key, sliced := annotations[KueueSlice]
@@ -217,7 +217,7 @@ func readKueueSlices(annotations map[string]string) (constraints []constraint, p
 			return nil, fmt.Sprintf("annotation %s: the size of a slice is %d, it must be from 1 up to %d", annotation, one.Size, maxSliceSize)
 		}
 		if one.Size > 1 {
-			constraints = append(constraints, constraint{TopologyConstraint: model.TopologyConstraint{Level: model.LabelLevel(one.Topology), SliceSize: int32(one.Size)}})
+			constraints = append(constraints, model.SaidConstraint{TopologyConstraint: model.TopologyConstraint{Level: model.LabelLevel(one.Topology), SliceSize: int32(one.Size)}})
 		}
 	}
 	return constraints, ""

@@ -11,6 +11,7 @@
 //	native.go          PodGroups of scheduling.k8s.io, Kubernetes' own
 //	marked.go          groups of LeaderWorkerSet and of Kueue, which pods alone describe
 //	owners.go          objects that own pods and need no group object
+//	member.go          what a pod says of its place in its group
 //	late.go            roles whose members are made only when others run
 //	later.go           what an object says of these members, and the turn that they have by that
 //	runs.go            which members are of the present run, and when a pod has ended

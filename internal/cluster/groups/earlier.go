@@ -3,13 +3,10 @@ package groups
 import (
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -57,16 +54,18 @@ func byIncarnation(job *model.Job) (newest, earlier []*model.Task) {
 		return uid != objects[object]
 	}
 	for _, task := range job.Tasks {
-		if n := attempt(task); n > 0 && !isGone(task) {
+		made := &task.Says().Made
+		if n, ok := made.Attempt.Get(); ok && n > 0 && !isGone(task) {
 			if last == nil {
 				last = map[string]int{}
 			}
-			set := task.Pod.Labels[jobSetName]
-			last[set] = max(last[set], n)
+			last[made.Name] = max(last[made.Name], n)
 		}
 	}
 	isEarlier := func(task *model.Task) bool {
-		return isGone(task) || attempt(task) >= 0 && attempt(task) < last[task.Pod.Labels[jobSetName]]
+		made := &task.Says().Made
+		n, ok := made.Attempt.Get()
+		return isGone(task) || ok && n < last[made.Name]
 	}
 	if objects == nil && last == nil || !slices.ContainsFunc(job.Tasks, isEarlier) {
 		return job.Tasks, nil
@@ -121,16 +120,16 @@ func haveSameName(tasks []*model.Task) bool {
 	})
 }
 
-// madeFor returns the object that a pod is made for: its JobSet, by the label that its controller writes, else what controls
-// it. Both are empty when nothing does. A RayJob that is tried again, or resumed, makes a RayCluster of another name, whose pods
-// are in the same group (getAppPodGroupName in controllers/ray/batchscheduler/volcano of KubeRay): the name does not count there.
+// madeFor returns the object that a pod is made for: the one that its marks name, else what controls it. An object that has
+// another name in each attempt has none here. Both are empty when nothing controls the pod.
 func madeFor(task *model.Task) (of object, uid types.UID) {
-	if uid := task.Pod.Labels[jobSetUID]; uid != "" {
-		return object{model.SourceJobSet.Kind(), task.Pod.Labels[jobSetName]}, types.UID(uid)
+	says := task.Says()
+	if says.Made.UID != "" {
+		return object{says.Made.Kind, says.Made.Name}, says.Made.UID
 	}
 	if controller := metav1.GetControllerOfNoCopy(task.Pod); controller != nil {
 		of = object{controller.Kind, controller.Name}
-		if of.kind == model.SourceRayCluster.Kind() && strings.HasPrefix(task.Pod.Annotations[v1alpha1.AnnotationKubeBatchGroup], "ray-") {
+		if says.Renamed {
 			of.name = ""
 		}
 		return of, controller.UID
@@ -140,10 +139,8 @@ func madeFor(task *model.Task) (of object, uid types.UID) {
 
 // objectUID returns the UID alone.
 func objectUID(task *model.Task) types.UID {
-	if !task.Unmarked {
-		if uid := task.Pod.Labels[jobSetUID]; uid != "" {
-			return types.UID(uid)
-		}
+	if uid := task.Says().Made.UID; uid != "" {
+		return uid
 	}
 	return owner(task.Pod)
 }
@@ -163,18 +160,3 @@ func addToMinima(job *model.Job, tasks []*model.Task, each int32) {
 
 // add adds to a minimum, up to the largest number that there is.
 func add(minimum *int32, n int32) { *minimum = int32(min(int64(*minimum)+int64(n), math.MaxInt32)) }
-
-// attempt is the attempt of its JobSet in which a pod was made, -1 when it does not say so.
-func attempt(task *model.Task) int {
-	if task.Unmarked {
-		return -1
-	}
-	text := task.Pod.Labels[jobSetAttempt]
-	if text == "" {
-		return -1
-	}
-	if n, err := strconv.Atoi(text); err == nil {
-		return n
-	}
-	return -1
-}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -48,9 +47,15 @@ func (m Membership) Implicit() *Membership {
 	return nil
 }
 
-// SaysTheSame reports whether two versions of a pod say the same of their job, beyond which job it is and the role in it.
-func SaysTheSame(a, b *corev1.Pod) bool {
-	return sameTopology(a, b) && sameSet(a, b) && sameUnfollowed(a, b)
+// SaysTheSame reports whether two versions of a pod say the same of their job, beyond which job it is, the role in it and its
+// queue.
+func SaysTheSame(a, b *model.Member) bool {
+	return a == b || sameTopology(a.Topology, b.Topology) && a.Set == b.Set && a.Exclusive == b.Exclusive &&
+		a.Unfollowed == b.Unfollowed && a.UnfollowedAlone == b.UnfollowedAlone
+}
+
+func sameTopology(a, b *model.SaidTopology) bool {
+	return a == b || a != nil && b != nil && a.Key == b.Key
 }
 
 // FillImplicit writes what its members say into a job without a PodGroup: identity and minimum, which is the highest that any of

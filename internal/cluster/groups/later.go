@@ -79,10 +79,10 @@ func listOf(amounts []Amount) corev1.ResourceList {
 
 // ObjectOfPods returns the key of the LeaderWorkerSet that the pods of a group name; ok is false when they name none.
 func ObjectOfPods(job *model.Job) (set model.JobKey, ok bool) {
-	if len(job.Tasks) == 0 || job.Tasks[0].Pod.Labels[LWSGroupKey] == "" {
+	if len(job.Tasks) == 0 {
 		return set, false
 	}
-	name := job.Tasks[0].Pod.Labels[LWSName]
+	name := job.Tasks[0].Says().Set
 	return model.JobKey{Namespace: job.Key.Namespace, Name: name, Source: model.SourceLeaderWorkerSetObject}, name != ""
 }
 

@@ -121,18 +121,7 @@ func workersAreLate(job *model.Job, set *Spec) bool {
 // isExclusive reports whether the job is of pods of a LeaderWorkerSet of which one says that the workers are made once the leader
 // has a node, whichever mark names their group.
 func isExclusive(job *model.Job) bool {
-	return slices.ContainsFunc(job.Tasks, func(task *model.Task) bool {
-		_, exclusive := task.Pod.Annotations[LWSExclusiveTopology]
-		return exclusive && task.Pod.Labels[LWSGroupKey] != ""
-	})
-}
-
-// sameSet reports whether two versions of a pod say the same of the LeaderWorkerSet that it is of: it may be in a group that
-// another mark names.
-func sameSet(a, b *corev1.Pod) bool {
-	_, before := a.Annotations[LWSExclusiveTopology]
-	_, after := b.Annotations[LWSExclusiveTopology]
-	return before == after && a.Labels[LWSGroupKey] == b.Labels[LWSGroupKey] && a.Labels[LWSName] == b.Labels[LWSName]
+	return slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Says().Exclusive })
 }
 
 // lateWorkers are the roles of a group of a LeaderWorkerSet whose workers are made later.

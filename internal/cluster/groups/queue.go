@@ -3,7 +3,6 @@ package groups
 import (
 	"cmp"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -11,16 +10,9 @@ import (
 )
 
 // QueueOf returns the name of the queue of a job: the one that its group names, empty when it names none, else its oldest member,
-// else its namespace by a label, else the default. oldest may be nil.
-func QueueOf(ofGroup string, oldest *corev1.Pod, namespace map[string]string) string {
-	if ofGroup != "" { // most jobs: no labels are looked at
-		return ofGroup
-	}
-	var ofPod string
-	if oldest != nil {
-		ofPod = oldest.Labels[v1alpha1.LabelQueue]
-	}
-	return cmp.Or(ofPod, namespace[v1alpha1.LabelQueue], v1alpha1.DefaultQueue)
+// else its namespace by a label, else the default. oldest is empty when it names none.
+func QueueOf(ofGroup, oldest string, namespace map[string]string) string {
+	return cmp.Or(ofGroup, oldest, namespace[v1alpha1.LabelQueue], v1alpha1.DefaultQueue)
 }
 
 // NamespacesOf returns what selects, by their labels, the namespaces whose jobs may use a queue: all of them for the default one,

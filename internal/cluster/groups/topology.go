@@ -25,14 +25,7 @@ type dialect struct {
 	// isDone reports that what a pod says has been done already; nil is never.
 	isDone func(pod *corev1.Pod) bool
 	// read returns what they say; problem names the one that cannot be read, empty when all can.
-	read func(annotations map[string]string) (constraints []constraint, problem string)
-}
-
-// constraint is that members of a role share a domain. Two roles with the same constraint that name the same set of roles share
-// one domain; an empty name is that of no set.
-type constraint struct {
-	model.TopologyConstraint
-	set string
+	read func(annotations map[string]string) (constraints []model.SaidConstraint, problem string)
 }
 
 var dialects = [...]dialect{
@@ -52,46 +45,27 @@ func TopologyAnnotations() (all []string) {
 	return all
 }
 
-// Unmarked reports whether no label and no annotation of a pod says more of its job than which one it is, and its role: neither
-// which attempt of it the pod is of, nor which members share a domain.
-func Unmarked(pod *corev1.Pod) bool {
-	for key := range pod.Labels {
-		if key == jobSetUID || key == jobSetAttempt {
-			return false
-		}
+// saidBy returns what a pod says in a dialect; it has nothing written when that is nothing.
+func (d *dialect) saidBy(pod *corev1.Pod) (said model.SaidBy) {
+	if d.isDone != nil && d.isDone(pod) {
+		return said
 	}
-	for key := range pod.Annotations {
-		if slices.Contains(topologyAnnotations, key) {
-			return false
-		}
-	}
-	return true
-}
-
-var topologyAnnotations = TopologyAnnotations()
-
-// sameTopology reports whether two versions of a pod say the same of which members share a domain.
-func sameTopology(a, b *corev1.Pod) bool {
-	for i := range dialects {
-		if d := &dialects[i]; d.isUsedBy(a) != d.isUsedBy(b) || d.isUsedBy(a) && d.difference(a, b) != "" {
-			return false
-		}
-	}
-	return true
-}
-
-func (d *dialect) isUsedBy(pod *corev1.Pod) bool {
-	if len(pod.Annotations) == 0 || d.isDone != nil && d.isDone(pod) {
-		return false
-	}
-	return slices.ContainsFunc(d.annotations, func(key string) bool { _, ok := pod.Annotations[key]; return ok })
-}
-
-// difference returns the first annotation that is not the same on two pods; empty when there is none.
-func (d *dialect) difference(a, b *corev1.Pod) string {
 	for _, key := range d.annotations {
-		value, ok := a.Annotations[key]
-		if other, there := b.Annotations[key]; value != other || ok != there {
+		if value, ok := pod.Annotations[key]; ok {
+			if said.Written == nil {
+				said.Written = map[string]string{}
+			}
+			said.Written[key] = value
+		}
+	}
+	return said
+}
+
+// difference returns the first annotation that two pods do not say the same in; empty when there is none.
+func (d *dialect) difference(a, b map[string]string) string {
+	for _, key := range d.annotations {
+		value, ok := a[key]
+		if other, there := b[key]; value != other || ok != there {
 			return key
 		}
 	}
@@ -107,7 +81,7 @@ func fillTopology(job *model.Job, stated []model.TopologyConstraint, named []mod
 	}
 	roles, problem := rolesIn(job, named), ""
 	for i := range dialects {
-		said, wrong := dialects[i].saidIn(job, roles)
+		said, wrong := dialects[i].saidIn(job, roles, func(task *model.Task) model.SaidBy { return task.Says().Topology.By[i] })
 		problem = cmp.Or(problem, wrong)
 		for _, one := range said {
 			if !contains(job.Topology, one) {
@@ -133,7 +107,7 @@ func contains(topology []model.TopologyConstraint, one model.TopologyConstraint)
 
 // saysTopology reports whether a member that has not ended says which members share a domain.
 func saysTopology(task *model.Task) bool {
-	return !task.Unmarked && lives(task) && slices.ContainsFunc(dialects[:], func(d dialect) bool { return d.isUsedBy(task.Pod) })
+	return task.Says().Topology != nil && lives(task)
 }
 
 func lives(task *model.Task) bool {
@@ -155,10 +129,10 @@ func rolesIn(job *model.Job, named []model.Role) []string {
 
 // saidIn returns what the members of a job say: of the group, or of each role, the oldest that says anything. Members that say
 // nothing are as the others.
-func (d *dialect) saidIn(job *model.Job, roles []string) (all []model.TopologyConstraint, problem string) {
+func (d *dialect) saidIn(job *model.Job, roles []string, says func(task *model.Task) model.SaidBy) (all []model.TopologyConstraint, problem string) {
 	oldest := map[string]*model.Task{} // by role
 	for _, task := range job.Tasks {
-		if !lives(task) || !d.isUsedBy(task.Pod) {
+		if !saysTopology(task) || says(task).Written == nil {
 			continue
 		}
 		role := task.Role
@@ -167,17 +141,19 @@ func (d *dialect) saidIn(job *model.Job, roles []string) (all []model.TopologyCo
 		}
 		if first := oldest[role]; first == nil {
 			oldest[role] = task
-		} else if key := d.difference(first.Pod, task.Pod); key != "" {
+		} else if first.Says().Topology == task.Says().Topology {
+			continue
+		} else if key := d.difference(says(first).Written, says(task).Written); key != "" {
 			return nil, fmt.Sprintf("annotation %s of pod %s is not that of pod %s, which is older", key, task.PodRef, first.PodRef)
 		}
 	}
-	var constraints []constraint
+	var constraints []model.SaidConstraint
 	for _, role := range slices.Sorted(maps.Keys(oldest)) {
-		read, problem := d.read(oldest[role].Pod.Annotations)
-		if problem != "" {
-			return nil, fmt.Sprintf("pod %s: %s", oldest[role].PodRef, problem)
+		said := says(oldest[role])
+		if said.Problem != "" {
+			return nil, fmt.Sprintf("pod %s: %s", oldest[role].PodRef, said.Problem)
 		}
-		for _, one := range read {
+		for _, one := range said.Constraints {
 			if !d.ofGroup {
 				one.Roles = []string{role}
 			}
@@ -194,10 +170,10 @@ func (d *dialect) saidIn(job *model.Job, roles []string) (all []model.TopologyCo
 }
 
 // addConstraint adds a constraint, or its role to that of the same set.
-func addConstraint(constraints []constraint, one constraint) []constraint {
+func addConstraint(constraints []model.SaidConstraint, one model.SaidConstraint) []model.SaidConstraint {
 	for i := range constraints {
 		other := &constraints[i]
-		if one.set != "" && other.set == one.set && other.Level == one.Level && other.Preferred == one.Preferred && other.SliceSize == one.SliceSize {
+		if one.Set != "" && other.Set == one.Set && other.Level == one.Level && other.Preferred == one.Preferred && other.SliceSize == one.SliceSize {
 			other.Roles = append(other.Roles, one.Roles...)
 			return constraints
 		}

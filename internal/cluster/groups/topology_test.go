@@ -20,7 +20,14 @@ func said(name, role string, annotations ...string) *model.Task {
 		key, value, _ := strings.Cut(one, "=")
 		metav1.SetMetaDataAnnotation(&task.Pod.ObjectMeta, key, value)
 	}
+	task.Member = (&Members{}).Of(task.Pod)
 	return task
+}
+
+// placedByKueue lets Kueue have given a member its place.
+func placedByKueue(task *model.Task) {
+	task.Pod.Labels = map[string]string{KueueGivesPlace: "true"}
+	task.Member = (&Members{}).Of(task.Pod)
 }
 
 // sharedIn is what a job shares as a line, or why it cannot be read.
@@ -56,7 +63,7 @@ func TestMembersSayWhatTheyShare(t *testing.T) {
 	leaving := said("leaving", "w", KueueRequired+"=row")
 	leaving.Placement = model.Placement{Status: model.Releasing, Node: "n"}
 	placed := said("placed", "w", KueueRequired+"=a/b/c")
-	placed.Pod.Labels = map[string]string{KueueGivesPlace: "true"}
+	placedByKueue(placed)
 	for name, c := range map[string]struct {
 		tasks []*model.Task
 		want  string
@@ -183,12 +190,13 @@ func TestAnObjectSaysWhatItsPodsShare(t *testing.T) {
 func TestSameTopology(t *testing.T) {
 	plain, rack, other := said("a", "", "app=x"), said("a", "", KueueRequired+"=rack"), said("a", "", KueueRequired+"=rack", "app=y")
 	done := said("a", "", KueueRequired+"=rack")
-	done.Pod.Labels = map[string]string{KueueGivesPlace: "true"}
+	placedByKueue(done)
 	for _, c := range []struct {
 		a, b *model.Task
 		want bool
 	}{{plain, rack, false}, {rack, other, true}, {rack, done, false}, {plain, done, true}, {rack, said("a", "", KueueRequired+"=block"), false}} {
-		if sameTopology(c.a.Pod, c.b.Pod) != c.want || sameTopology(c.b.Pod, c.a.Pod) != c.want {
+		a, b := c.a.Says().Topology, c.b.Says().Topology
+		if sameTopology(a, b) != c.want || sameTopology(b, a) != c.want {
 			t.Errorf("%v and %v", c.a.Pod.ObjectMeta, c.b.Pod.ObjectMeta)
 		}
 	}

@@ -1,8 +1,6 @@
 package groups
 
 import (
-	"fmt"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -26,13 +24,28 @@ var unfollowed = []struct {
 // Unfollowed says which annotation of a member is not followed, and what to write in its place; empty when there is none.
 func Unfollowed(job *model.Job) string {
 	for _, task := range job.Tasks {
-		for _, known := range unfollowed {
-			if _, there := task.Pod.Annotations[known.annotation]; there && (job.Key.IsPod() || !known.alone) {
-				return fmt.Sprintf("the annotation %s is not followed: %s", known.annotation, known.instead)
-			}
+		says := task.Says()
+		if job.Key.IsPod() && says.UnfollowedAlone != "" {
+			return says.UnfollowedAlone
+		}
+		if says.Unfollowed != "" {
+			return says.Unfollowed
 		}
 	}
 	return ""
+}
+
+// readUnfollowed reads which of these annotations a pod has.
+func readUnfollowed(pod *corev1.Pod, m *model.Member) {
+	for i := range unfollowed {
+		known, words := &unfollowed[i], &m.Unfollowed
+		if known.alone {
+			words = &m.UnfollowedAlone
+		}
+		if _, there := pod.Annotations[known.annotation]; there && *words == "" {
+			*words = "the annotation " + known.annotation + " is not followed: " + known.instead
+		}
+	}
 }
 
 // UnfollowedAnnotations returns the keys of these annotations.
@@ -41,15 +54,4 @@ func UnfollowedAnnotations() (keys []string) {
 		keys = append(keys, known.annotation)
 	}
 	return keys
-}
-
-// sameUnfollowed reports whether two versions of a pod have the same of these annotations.
-func sameUnfollowed(a, b *corev1.Pod) bool {
-	for _, known := range unfollowed {
-		_, before := a.Annotations[known.annotation]
-		if _, after := b.Annotations[known.annotation]; before != after {
-			return false
-		}
-	}
-	return true
 }

@@ -3,7 +3,6 @@ package groups
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -14,28 +13,6 @@ import (
 )
 
 // This file reads the annotations that say which members share a domain.
-
-// The annotations of KAI (docs/topology of kai-scheduler/KAI-Scheduler) name a level for all pods of a workload. Without a slash
-// it may be the alias of a level, which KAI's Topology explains: it has to be the name of a level here.
-const (
-	KAIRequired  = "kai.scheduler/topology-required-placement"
-	KAIPreferred = "kai.scheduler/topology-preferred-placement"
-)
-
-// The annotations of Kueue (apis/kueue/v1beta2/topology_types.go of kubernetes-sigs/kueue) name keys of labels for the pods of
-// one template; templates that name the same KueueRoles share one domain.
-const (
-	KueueRequired  = "kueue.x-k8s.io/podset-required-topology"
-	KueuePreferred = "kueue.x-k8s.io/podset-preferred-topology"
-	KueueSlice     = "kueue.x-k8s.io/podset-slice-required-topology"
-	KueueSliceSize = "kueue.x-k8s.io/podset-slice-size"
-	KueueSlices    = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
-	KueueRoles     = "kueue.x-k8s.io/podset-group-name"
-
-	// KueueGivesPlace is the label of pods that Kueue has given a place by these annotations: a node selector says which, of each
-	// pod maybe another one.
-	KueueGivesPlace = "kueue.x-k8s.io/tas"
-)
 
 // The limits of the API for spec.topology, and how long a list of other projects, or of ours in an annotation, may be, in bytes.
 const (
@@ -133,92 +110,10 @@ func brokenRuleOf(one *v1alpha1.TopologyConstraint) string {
 	return ""
 }
 
-// readKAI reads what is required and what is preferred; both may be. An empty annotation says nothing.
-func readKAI(annotations map[string]string) (constraints []model.SaidConstraint, problem string) {
-	for _, key := range []string{KAIRequired, KAIPreferred} {
-		level := annotations[key]
-		if len(level) > maxLevel {
-			return nil, fmt.Sprintf("annotation %s is %q, which cannot be a level", key, model.Brief(level, maxQuoted))
-		}
-		if level != "" {
-			constraints = append(constraints, model.SaidConstraint{TopologyConstraint: model.TopologyConstraint{Level: level, Preferred: key == KAIPreferred}, Set: "workload"})
-		}
-	}
-	return constraints, ""
-}
-
-// readKueue reads one level for all pods of the template, which is required or preferred, and levels of slices. What Kueue's
-// webhooks refuse is refused here: without Kueue nothing else does.
-func readKueue(annotations map[string]string) (constraints []model.SaidConstraint, problem string) {
-	for _, two := range [][2]string{
-		{KueueRequired, KueuePreferred}, {KueueSlices, KueueSlice}, {KueueSlices, KueueSliceSize}, {KueueRoles, KueueSlice}, {KueueRoles, KueueSlices},
-	} {
-		_, one := annotations[two[0]]
-		if _, other := annotations[two[1]]; one && other {
-			return nil, fmt.Sprintf("there may be one of the annotations %s and %s", two[0], two[1])
-		}
-	}
-	for _, annotation := range []string{KueueRequired, KueuePreferred} {
-		key, there := annotations[annotation]
-		if !there {
-			continue
-		}
-		if problem = noLabel(annotation, key); problem != "" {
-			return nil, problem
-		}
-		shared := model.TopologyConstraint{Level: model.LabelLevel(key), Preferred: annotation == KueuePreferred}
-		constraints = append(constraints, model.SaidConstraint{TopologyConstraint: shared, Set: annotations[KueueRoles]})
-	}
-	ofSlices, problem := readKueueSlices(annotations)
-	return append(constraints, ofSlices...), problem
-}
-
 // noLabel says of an annotation that it is not the key of a label; empty when it is.
 func noLabel(annotation, key string) string {
 	if len(validation.IsQualifiedName(key)) == 0 {
 		return ""
 	}
 	return fmt.Sprintf("annotation %s: %q cannot be the key of a label", annotation, model.Brief(key, maxQuoted))
-}
-
-// slice is a level of slices of Kueue.
-type slice struct {
-	Topology string `json:"topology"`
-	Size     int64  `json:"size"`
-}
-
-// readKueueSlices reads one level of slices, or a list of them. Slices of one pod need nothing: each of their domains has one
-// pod.
-func readKueueSlices(annotations map[string]string) (constraints []model.SaidConstraint, problem string) {
-	list, annotation := []slice{}, KueueSlices
-	size, sized := annotations[KueueSliceSize]
-	key, sliced := annotations[KueueSlice]
-	if sized != sliced {
-		return nil, fmt.Sprintf("the annotations %s and %s need each other", KueueSlice, KueueSliceSize)
-	}
-	if sized {
-		n, _ := strconv.ParseInt(size, 10, 64)
-		if list, annotation = []slice{{key, n}}, KueueSlice; n < 1 {
-			return nil, noMinimum(KueueSliceSize, size).Detail
-		}
-	} else if text, there := annotations[KueueSlices]; there {
-		if problem = decodeList(text, &list); problem != "" {
-			return nil, fmt.Sprintf("annotation %s: %s", annotation, problem)
-		}
-	}
-	if len(list) > maxTopologies {
-		return nil, fmt.Sprintf("annotation %s: it has %d entries, at most %d are supported", annotation, len(list), maxTopologies)
-	}
-	for _, one := range list {
-		if problem = noLabel(annotation, one.Topology); problem != "" {
-			return nil, problem
-		}
-		if one.Size < 1 || one.Size > maxSliceSize {
-			return nil, fmt.Sprintf("annotation %s: the size of a slice is %d, it must be from 1 up to %d", annotation, one.Size, maxSliceSize)
-		}
-		if one.Size > 1 {
-			constraints = append(constraints, model.SaidConstraint{TopologyConstraint: model.TopologyConstraint{Level: model.LabelLevel(one.Topology), SliceSize: int32(one.Size)}})
-		}
-	}
-	return constraints, ""
 }

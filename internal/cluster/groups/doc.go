@@ -9,20 +9,26 @@
 //	coscheduling.go    PodGroups of scheduling.x-k8s.io
 //	volcano.go         PodGroups of scheduling.volcano.sh
 //	native.go          PodGroups of scheduling.k8s.io, Kubernetes' own
-//	marked.go          groups of LeaderWorkerSet and of Kueue, which pods alone describe
-//	owners.go          objects that own pods and need no group object
+//	lws.go             groups of LeaderWorkerSet, which pods alone describe
+//	kueue.go           groups of Kueue, which pods alone describe, and its annotations for topology
+//	kai.go             annotations of KAI for topology
+//	owned.go           objects that own pods and need no group object
+//	jobset.go          JobSets
+//	kubeflow.go        MPIJobs, and the jobs of training-operator
+//	ray.go             RayClusters
+//	job.go             Jobs of Kubernetes whose pods have an index
+//	fields.go          how a field of a foreign object is read
 //	member.go          what a pod says of its place in its group
+//	topology.go        which members share a domain, as annotations say it
+//	dialects.go        our annotation for topology, and what is read of those of others in the same way
+//	unfollowed.go      annotations of other projects that are not followed
+//	queue.go           the queue of a job
+//	groups.go          what the object, or the pods, mean for the job
 //	late.go            roles whose members are made only when others run
 //	later.go           what an object says of these members, and the turn that they have by that
 //	runs.go            which members are of the present run, and when a pod has ended
 //	earlier.go         earlier members: of an earlier attempt, or of a deleted object of the same name
-//	fields.go          how a field of a foreign object is read
-//	topology.go        which members share a domain, as annotations say it
-//	dialects.go        these annotations: ours, KAI's and Kueue's
-//	groups.go          what the object, or the pods, mean for the job
 //	whole.go           what a gang needs that was whole and has lost members
 //	status.go          what the status of a PodGroup keeps for the scheduler itself
-//	queue.go           the queue of a job
-//	unfollowed.go      annotations of other projects that are not followed
 //	removed.go         fields of PodGroups that earlier versions read
 package groups

@@ -10,7 +10,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -90,33 +89,6 @@ func (m *Members) topology(pod *corev1.Pod) *model.SaidTopology {
 	}
 	m.said[said.Key] = said
 	return said
-}
-
-// readJobSet reads the JobSet that a pod was made for, and the attempt.
-func readJobSet(pod *corev1.Pod, m *model.Member) {
-	uid, attempt := pod.Labels[jobSetUID], pod.Labels[jobSetAttempt]
-	if uid == "" && attempt == "" {
-		return
-	}
-	m.Made = model.Made{Kind: model.SourceJobSet.Kind(), Name: pod.Labels[jobSetName], UID: types.UID(uid)}
-	if n, err := strconv.ParseUint(attempt, 10, 31); err == nil {
-		m.Made.Attempt = model.NumberOf(int(n))
-	}
-}
-
-// readRenamed reads whether a pod is of a RayJob: one that is tried again, or resumed, makes a RayCluster of another name, whose
-// pods are in the same group (getAppPodGroupName in controllers/ray/batchscheduler/volcano of KubeRay).
-func readRenamed(pod *corev1.Pod, m *model.Member) {
-	m.Renamed = strings.HasPrefix(pod.Annotations[v1alpha1.AnnotationKubeBatchGroup], "ray-") && rayCluster.is(pod)
-}
-
-// readSet reads the LeaderWorkerSet that a pod is of, whichever mark names its group.
-func readSet(pod *corev1.Pod, m *model.Member) {
-	if pod.Labels[LWSGroupKey] == "" {
-		return
-	}
-	m.Set = pod.Labels[LWSName]
-	_, m.Exclusive = pod.Annotations[LWSExclusiveTopology]
 }
 
 // jobSetJobIndex is the label with the number of the Job of a JobSet that the pod is of, among those of its role. otherIndexes

@@ -93,3 +93,14 @@ func owner(pod *corev1.Pod) types.UID {
 	}
 	return ""
 }
+
+// readMinimum reads how many members the group needs. Without that the pod waits: it would start alone.
+func (m *Membership) readMinimum(pod *corev1.Pod, annotation string) {
+	value := pod.Annotations[annotation]
+	n, err := strconv.ParseInt(value, 10, 32)
+	if err != nil || n < 1 || len(value) > validation.LabelValueMaxLength {
+		m.Malformed = noMinimum(annotation, value)
+		return
+	}
+	m.MinMember = int32(n)
+}

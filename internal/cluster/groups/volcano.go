@@ -3,7 +3,6 @@ package groups
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -95,28 +94,6 @@ func shownByVolcano(object *unstructured.Unstructured) Shown {
 	return shown
 }
 
-// condition reads the last condition of the status that is of one of the types.
-func (f *fields) condition(types ...string) (shown Shown) {
-	conditions, listed := f.value("status", "conditions").([]any)
-	shown.HasConditions = listed
-	for at, condition := range slices.Backward(conditions) {
-		fields, ok := condition.(map[string]any)
-		if kind, _ := fields["type"].(string); ok && slices.Contains(types, kind) {
-			text := func(name string) string {
-				value, _ := fields[name].(string)
-				return model.Brief(value, MaxShown)
-			}
-			shown.Type, shown.Status, shown.Reason, shown.Message = kind, text("status"), text("reason"), text("message")
-			shown.At = at
-			break
-		}
-	}
-	return shown
-}
-
-// MaxShown is how much of a text of a status is kept, in bytes; what is written is shorter.
-const MaxShown = 2048
-
 // The types of the conditions that Volcano's scheduler writes, and of its phases those that a scheduler sets.
 const (
 	VolcanoScheduled     = "Scheduled"
@@ -127,52 +104,3 @@ const (
 	VolcanoRunning   = "Running"
 	VolcanoCompleted = "Completed"
 )
-
-// minimum returns a number of members that start together; a number below 0 is a contradiction, and what is not stated is 1.
-func (f *fields) minimum(path ...string) int32 {
-	n := f.integer(path...)
-	if n < 0 {
-		f.contradict("%s is %d, it must be at least 0", strings.Join(path, "."), n)
-	}
-	return max(1, n)
-}
-
-// maxRoles is how many roles a group may have.
-const maxRoles = 256
-
-// minima returns the minima of roles by name, and their sum; roles that need no member are left out.
-func (f *fields) minima(path ...string) (roles []model.Role, sum int64) {
-	at := strings.Join(path, ".")
-	switch value := f.value(path...).(type) {
-	case nil:
-	case map[string]any:
-		if len(value) > maxRoles {
-			f.contradict("%s names %d roles, at most %d are supported", at, len(value), maxRoles)
-			return nil, 0
-		}
-		for _, name := range f.names(value, path...) {
-			n := f.integer(append(slices.Clone(path), name)...)
-			if n < 0 {
-				f.contradict("%s.%s is %d, it must be at least 0", at, model.Brief(name, maxQuoted), n)
-			}
-			if n > 0 {
-				roles, sum = append(roles, model.Role{Name: name, MinMember: n}), sum+int64(n)
-			}
-		}
-	default:
-		f.contradict("%s is %s, it must be a list of minima by role", at, typeOf(value))
-	}
-	return roles, sum
-}
-
-// text returns a text of at most the length of a name; empty when there is none.
-func (f *fields) text(path ...string) string {
-	switch value := f.value(path...).(type) {
-	case nil:
-	case string:
-		return model.Brief(value, validation.DNS1123SubdomainMaxLength)
-	default:
-		f.contradict("%s is %s, it must be a text", strings.Join(path, "."), typeOf(value))
-	}
-	return ""
-}

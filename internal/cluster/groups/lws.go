@@ -1,17 +1,13 @@
 package groups
 
 import (
-	"cmp"
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -140,48 +136,11 @@ func lwsRole(pod *corev1.Pod) string {
 	return RoleWorker
 }
 
-// The label, or annotation, that names a pod's group to Kueue, and annotations beside it.
-const (
-	KueueGroup         = "kueue.x-k8s.io/pod-group-name"
-	KueueTotal         = "kueue.x-k8s.io/pod-group-total-count"
-	KueueServing       = "kueue.x-k8s.io/pod-group-serving"
-	KueueFastAdmission = "kueue.x-k8s.io/pod-group-fast-admission"
-)
-
-// kueue is a group of pods that Kueue admits together. Those of a group that serves, and of one that may be admitted before
-// all of its pods exist, need not start together.
-type kueue struct{}
-
-func (kueue) Name() string     { return "kueue" }
-func (kueue) Watches() []Watch { return nil }
-
-func (kueue) Marks() Marks {
-	return Marks{Labels: []string{KueueGroup}, Annotations: []string{KueueGroup, KueueTotal, KueueServing, KueueFastAdmission}}
-}
-
-func (kueue) Of(pod *corev1.Pod) (Membership, bool) {
-	name := cmp.Or(pod.Labels[KueueGroup], pod.Annotations[KueueGroup])
-	if name == "" || pod.Annotations[KueueServing] == "true" || pod.Annotations[KueueFastAdmission] == "true" {
-		return Membership{}, false
-	}
-	if len(name) > validation.DNS1123SubdomainMaxLength {
-		m := alone(pod)
-		m.Malformed = &model.Refusal{Code: model.InvalidGroup, Detail: fmt.Sprintf(
-			"annotation %s is %q, which cannot be a name", KueueGroup, model.Brief(name, maxQuoted))}
-		return m, true
-	}
-	m := Membership{Job: model.JobKey{Namespace: pod.Namespace, Name: name, Source: model.SourceKueue}}
-	m.readMinimum(pod, KueueTotal)
-	return m, true
-}
-
-// readMinimum reads how many members the group needs. Without that the pod waits: it would start alone.
-func (m *Membership) readMinimum(pod *corev1.Pod, annotation string) {
-	value := pod.Annotations[annotation]
-	n, err := strconv.ParseInt(value, 10, 32)
-	if err != nil || n < 1 || len(value) > validation.LabelValueMaxLength {
-		m.Malformed = noMinimum(annotation, value)
+// readSet reads the LeaderWorkerSet that a pod is of, whichever mark names its group.
+func readSet(pod *corev1.Pod, m *model.Member) {
+	if pod.Labels[LWSGroupKey] == "" {
 		return
 	}
-	m.MinMember = int32(n)
+	m.Set = pod.Labels[LWSName]
+	_, m.Exclusive = pod.Annotations[LWSExclusiveTopology]
 }

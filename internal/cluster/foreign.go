@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -257,23 +256,14 @@ func (s *State) readForeign(job *model.Job) (class string) {
 	if ok {
 		job.Warning = joinNotes(job.Warning, s.foreign.unread(job, parent))
 	}
-	if job.Key.Source == model.SourceJobSet || parent.Source == model.SourceJobSet {
-		job.Warning = joinNotes(job.Warning, lacksGone(job))
+	if len(job.Tasks) > 0 && job.FirstUnmetMinimum((*model.Task).Exists) != nil {
+		for _, source := range []model.Source{job.Key.Source, parent.Source} {
+			if watch, _ := groups.WatchOf(source); watch.Lacking != nil {
+				job.Warning = joinNotes(job.Warning, watch.Lacking(job))
+			}
+		}
 	}
 	return spec.PriorityClassName
-}
-
-// lacksGone says of a job of a JobSet that lacks members how its wait ends if these are not made again: no object says that pods
-// of a Job have succeeded and are gone. It is empty when the job lacks none.
-func lacksGone(job *model.Job) string {
-	if len(job.Tasks) == 0 || job.FirstUnmetMinimum((*model.Task).Exists) == nil {
-		return ""
-	}
-	note := "pods that have succeeded and are gone are not made again: if it waits for such, delete the Job of the step, which is then made again"
-	if job.Key.Source == model.SourceJobSet {
-		note += fmt.Sprintf("; or set the annotation %s: \"0\" on the JobSet, and each pod starts when it fits", v1alpha1.AnnotationMinMember)
-	}
-	return note
 }
 
 // readImplicit works out what the pods of a group without an object ask for, and the LeaderWorkerSet that they are of.
@@ -301,23 +291,17 @@ func (f *foreign) unread(job *model.Job, parent model.JobKey) string {
 	if f.readings[parent.Source] == NotAllowed {
 		right = "; give the scheduler the right to list and watch objects of this kind"
 	}
+	watch, _ := groups.WatchOf(parent.Source)
 	return fmt.Sprintf("%s %q is not read, so that it is not known which pods are made only when others run%s%s%s",
-		parent.Source.Kind(), parent.Name, kept, right, settingOf[parent.Source])
-}
-
-// settingOf is how users say what a parent that is not read would say.
-var settingOf = map[model.Source]string{
-	model.SourceMPIJob: "; with launcherCreationPolicy: WaitForWorkersReady set runPolicy.schedulingPolicy.minAvailable to the number of workers",
-	model.SourceJobSet: "; a runtime whose steps depend on each other must not have a podGroupPolicy",
-	model.SourceLeaderWorkerSetObject: "; with startupPolicy: LeaderReady turn the source leaderworkerset off, or set " +
-		"gangSchedulingManagement.schedulerProvider: volcano in the configuration of LeaderWorkerSet",
+		parent.Source.Kind(), parent.Name, kept, right, watch.Setting)
 }
 
 // missing is why the members of a group wait whose object is not known.
 func (f *foreign) missing(key model.JobKey) *model.Refusal {
 	kind := key.Source.Kind()
+	watch, _ := groups.WatchOf(key.Source)
 	why := fmt.Sprintf("%s %q does not exist in this namespace", kind, key.Name)
-	if key.Source == model.SourceVolcano {
+	if watch.AfterOwn {
 		why = fmt.Sprintf("neither PodGroup nor %s %q exists in this namespace", kind, key.Name)
 	}
 	switch f.readings[key.Source] {
@@ -325,7 +309,7 @@ func (f *foreign) missing(key model.JobKey) *model.Refusal {
 		why = fmt.Sprintf("%s %q is not known: objects of this kind are not read yet", kind, key.Name)
 	case NotServed:
 		why = fmt.Sprintf("%s %q does not exist: the CRD of this kind is not installed", kind, key.Name)
-		if key.Source == model.SourceNative {
+		if watch.IsBuiltIn {
 			why = fmt.Sprintf("%s %q does not exist: the API server does not serve this kind", kind, key.Name)
 		}
 	case NotAllowed:

@@ -1,6 +1,7 @@
 package groups
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -14,14 +15,19 @@ const (
 	kubeflowOperator = "training.kubeflow.org/operator-name"
 	kubeflowRole     = "training.kubeflow.org/job-role"
 	kubeflowReplica  = "training.kubeflow.org/replica-type"
+	kubeflowIndex    = "training.kubeflow.org/replica-index"
 )
 
 // mpiJob is an MPIJob of mpi-operator (pkg/controller/podgroup.go of kubeflow/mpi-operator): its workers and the launcher. A
 // stated minimum that is below the number of both says nothing of roles.
 var mpiJob = &owned{
-	name: "kubeflow", source: model.SourceMPIJob, job: kubeflowJob, role: kubeflowRole, marks: []string{kubeflowOperator},
+	name: "kubeflow", source: model.SourceMPIJob, job: kubeflowJob, role: kubeflowRole, marks: []string{kubeflowOperator}, index: kubeflowIndex, isCaster: true,
 	resource: schema.GroupVersionResource{Group: "kubeflow.org", Version: "v2beta1", Resource: "mpijobs"},
 	is:       labelled(kubeflowOperator, "mpi-operator"),
+	owns: func(owner *metav1.OwnerReference) bool { // the MPIJob of training-operator is of another version
+		return owner.Kind == "MPIJob" && owner.APIVersion != "kubeflow.org/v1"
+	},
+	setting: "; with launcherCreationPolicy: WaitForWorkersReady set runPolicy.schedulingPolicy.minAvailable to the number of workers",
 	decode: func(f *fields, spec *Spec) {
 		later := f.text("spec", "launcherCreationPolicy") == "WaitForWorkersReady"
 		spec.addRole(f, model.Role{Name: "launcher", MadeLater: later}, 1)
@@ -42,7 +48,7 @@ var mpiJob = &owned{
 // evaluators, which are no part of the training; an elastic PyTorchJob needs as many workers as its elasticPolicy says.
 func trainingJob(source model.Source, resource, operator, replicas string) *owned {
 	return &owned{
-		name: "kubeflow", source: source, job: kubeflowJob, role: kubeflowReplica, marks: []string{kubeflowOperator},
+		name: "kubeflow", source: source, job: kubeflowJob, role: kubeflowReplica, marks: []string{kubeflowOperator}, index: kubeflowIndex,
 		resource: schema.GroupVersionResource{Group: "kubeflow.org", Version: "v1", Resource: resource},
 		is:       labelled(kubeflowOperator, operator),
 		decode: func(f *fields, spec *Spec) {

@@ -40,6 +40,8 @@ func (leaderWorkerSet) Watches() []Watch {
 	return []Watch{{
 		Source:   model.SourceLeaderWorkerSetObject,
 		Resource: schema.GroupVersionResource{Group: "leaderworkerset.x-k8s.io", Version: "v1", Resource: "leaderworkersets"},
+		Setting: "; with startupPolicy: LeaderReady turn the source leaderworkerset off, or set " +
+			"gangSchedulingManagement.schedulerProvider: volcano in the configuration of LeaderWorkerSet",
 		Decode: func(object *unstructured.Unstructured) *Spec {
 			f := fields{object: object.Object}
 			spec := &Spec{ObjectMeta: Identity(object), Source: model.SourceLeaderWorkerSetObject, MinMember: 1, NoGang: true}
@@ -55,18 +57,19 @@ func (leaderWorkerSet) Watches() []Watch {
 
 func (leaderWorkerSet) Marks() Marks {
 	return Marks{
-		Labels:      []string{LWSGroupKey, LWSRevision, LWSName, LWSGroupIndex, LWSWorkerIndex},
+		Labels:      []string{LWSGroupKey, LWSRevision, LWSName, LWSGroupIndex},
 		Annotations: []string{LWSSize, LWSExclusiveTopology},
+		Index:       LWSWorkerIndex,
 	}
 }
 
 // Of names a group by its LeaderWorkerSet and its index, as users know it.
-func (leaderWorkerSet) Of(pod *corev1.Pod) (Membership, bool) {
+func (l leaderWorkerSet) Of(pod *corev1.Pod) (Membership, bool) {
 	group := pod.Labels[LWSGroupKey]
 	if group == "" {
 		return Membership{}, false
 	}
-	m := Membership{Role: lwsRole(pod), Job: model.JobKey{
+	m := Membership{Role: l.RoleOf(pod), Job: model.JobKey{
 		Namespace: pod.Namespace, Name: group, Source: model.SourceLeaderWorkerSet,
 		Owner: types.UID(group + "/" + pod.Labels[LWSRevision]),
 	}}
@@ -125,8 +128,8 @@ func lateWorkers(minMember int32) []model.Role {
 	return []model.Role{{Name: RoleWorker, MinMember: minMember - 1, MadeLater: true}}
 }
 
-// lwsRole is the role of a pod of a LeaderWorkerSet; empty when it is of none.
-func lwsRole(pod *corev1.Pod) string {
+// RoleOf returns the role of a pod of a LeaderWorkerSet; empty when it is of none.
+func (leaderWorkerSet) RoleOf(pod *corev1.Pod) string {
 	switch {
 	case pod.Labels[LWSGroupKey] == "":
 		return ""
@@ -136,8 +139,8 @@ func lwsRole(pod *corev1.Pod) string {
 	return RoleWorker
 }
 
-// readSet reads the LeaderWorkerSet that a pod is of, whichever mark names its group.
-func readSet(pod *corev1.Pod, m *model.Member) {
+// Member reads the LeaderWorkerSet that a pod is of, whichever mark names its group.
+func (leaderWorkerSet) Member(pod *corev1.Pod, m *model.Member) {
 	if pod.Labels[LWSGroupKey] == "" {
 		return
 	}

@@ -29,9 +29,9 @@ const maxShared = 10_000
 // Of returns what a pod says of its place in its group; nil when it says nothing.
 func (m *Members) Of(pod *corev1.Pod) *model.Member {
 	said := model.Member{Queue: pod.Labels[v1alpha1.LabelQueue]}
-	readJobSet(pod, &said)
-	readRenamed(pod, &said)
-	readSet(pod, &said)
+	for _, source := range speakers {
+		source.Member(pod, &said)
+	}
 	readUnfollowed(pod, &said)
 	if text, is := pod.Labels[model.LabelIndex]; is && readIndex(text) == 0 {
 		said.WrongIndex = model.Brief(text, maxQuotedIndex)
@@ -91,18 +91,23 @@ func (m *Members) topology(pod *corev1.Pod) *model.SaidTopology {
 	return said
 }
 
-// jobSetJobIndex is the label with the number of the Job of a JobSet that the pod is of, among those of its role. otherIndexes
-// are those with which other controllers number their pods: training-operator and mpi-operator, LeaderWorkerSet, Volcano's Job,
-// StatefulSet.
-const jobSetJobIndex = "jobset.sigs.k8s.io/job-index"
+// otherIndexes are the labels with which controllers number their pods: those of sources, and StatefulSet.
+var otherIndexes = append(indexesOf(all), statefulIndex)
 
-var otherIndexes = []string{
-	"training.kubeflow.org/replica-index", LWSWorkerIndex, "volcano.sh/task-index", "apps.kubernetes.io/pod-index",
+const statefulIndex = "apps.kubernetes.io/pod-index"
+
+func indexesOf(sources Sources) (labels []string) {
+	for _, source := range sources {
+		if index := source.Marks().Index; index != "" && !slices.Contains(labels, index) {
+			labels = append(labels, index)
+		}
+	}
+	return labels
 }
 
-// IndexLabels returns the keys of the labels from which the index of a pod is read.
+// IndexLabels returns the keys of the labels from which the index of a pod is read, beside those of sources.
 func IndexLabels() []string {
-	return slices.Concat([]string{jobSetJobIndex, model.LabelIndex, batchv1.JobCompletionIndexAnnotation}, otherIndexes)
+	return []string{model.LabelIndex, batchv1.JobCompletionIndexAnnotation, statefulIndex}
 }
 
 // Ranks returns the numbers that labels give a pod.

@@ -32,9 +32,10 @@ func (native) Of(pod *corev1.Pod) (Membership, bool) {
 
 func (native) Watches() []Watch {
 	return []Watch{{
-		Source:   model.SourceNative,
-		Resource: schedulingv1beta1.SchemeGroupVersion.WithResource("podgroups"),
-		Decode:   decodeNative,
+		Source:    model.SourceNative,
+		Resource:  schedulingv1beta1.SchemeGroupVersion.WithResource("podgroups"),
+		Decode:    decodeNative,
+		IsBuiltIn: true,
 	}}
 }
 

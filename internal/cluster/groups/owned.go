@@ -1,13 +1,13 @@
 package groups
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -25,7 +25,16 @@ type owned struct {
 	// pod is of this kind.
 	job, role string
 	is        func(pod *corev1.Pod) bool
-	marks     []string
+	// marks are what is read beside these, index the label with the number of a pod.
+	marks []string
+	index string
+	// isCaster reports that role is read in a group of another source, too.
+	isCaster bool
+	// member reads what the marks of the kind say of any pod; nil reads nothing. owns, setting and lacking are as in Watch.
+	member  func(pod *corev1.Pod, m *model.Member)
+	owns    func(owner *metav1.OwnerReference) bool
+	setting string
+	lacking func(job *model.Job) string
 	// decode reads the roles of an object and how many members start together.
 	decode func(f *fields, spec *Spec)
 }
@@ -37,7 +46,7 @@ func (o *owned) Marks() Marks {
 	if o.role != "" {
 		labels = append(labels, o.role)
 	}
-	return Marks{Labels: labels}
+	return Marks{Labels: labels, Index: o.index}
 }
 
 func (o *owned) Of(pod *corev1.Pod) (Membership, bool) {
@@ -49,7 +58,8 @@ func (o *owned) Of(pod *corev1.Pod) (Membership, bool) {
 }
 
 func (o *owned) Watches() []Watch {
-	return []Watch{{Source: o.source, Resource: o.resource, Decode: func(object *unstructured.Unstructured) *Spec {
+	watch := Watch{Source: o.source, Resource: o.resource, Owns: o.owns, Setting: o.setting, Lacking: o.lacking}
+	watch.Decode = func(object *unstructured.Unstructured) *Spec {
 		f := fields{object: object.Object}
 		spec := &Spec{ObjectMeta: Identity(object), Source: o.source}
 		o.decode(&f, spec)
@@ -62,7 +72,21 @@ func (o *owned) Watches() []Watch {
 		}
 		spec.MinMember, spec.Contradiction = max(1, spec.MinMember), f.contradiction
 		return spec
-	}}}
+	}
+	return []Watch{watch}
+}
+
+func (o *owned) Member(pod *corev1.Pod, m *model.Member) {
+	if o.member != nil {
+		o.member(pod, m)
+	}
+}
+
+func (o *owned) RoleOf(pod *corev1.Pod) string {
+	if !o.isCaster {
+		return ""
+	}
+	return pod.Labels[o.role]
 }
 
 // override reads the annotation on an object that says how many of its pods start together; 0 is as 1: each starts when it fits.
@@ -102,7 +126,11 @@ func (s *Spec) sortRoles() {
 // foreignRole returns the role of a pod in a group object of its operator: ours, or by the labels of those whose roles may be
 // late.
 func foreignRole(pod *corev1.Pod) string {
-	return cmp.Or(pod.Labels[v1alpha1.LabelRole], pod.Labels[kubeflowRole], pod.Labels[jobSetRole], lwsRole(pod))
+	role := pod.Labels[v1alpha1.LabelRole]
+	for i := 0; i < len(casters) && role == ""; i++ {
+		role = casters[i].RoleOf(pod)
+	}
+	return role
 }
 
 // labelled reports whether a label of the pod has the value.

@@ -17,9 +17,11 @@ import (
 var rayCluster = &owned{
 	name: "raycluster", source: model.SourceRayCluster, job: "ray.io/cluster", role: "ray.io/group",
 	resource: schema.GroupVersionResource{Group: "ray.io", Version: "v1", Resource: "rayclusters"},
-	is: func(pod *corev1.Pod) bool {
-		controller := metav1.GetControllerOf(pod)
-		return controller != nil && controller.Kind == "RayCluster"
+	is:       isOfRayCluster,
+	// A RayJob that is tried again, or resumed, makes a RayCluster of another name, whose pods are in the same group
+	// (getAppPodGroupName in controllers/ray/batchscheduler/volcano of KubeRay).
+	member: func(pod *corev1.Pod, m *model.Member) {
+		m.Renamed = strings.HasPrefix(pod.Annotations[v1alpha1.AnnotationKubeBatchGroup], "ray-") && isOfRayCluster(pod)
 	},
 	decode: func(f *fields, spec *Spec) {
 		autoscales := f.value("spec", "enableInTreeAutoscaling") == true
@@ -38,8 +40,7 @@ var rayCluster = &owned{
 	},
 }
 
-// readRenamed reads whether a pod is of a RayJob: one that is tried again, or resumed, makes a RayCluster of another name, whose
-// pods are in the same group (getAppPodGroupName in controllers/ray/batchscheduler/volcano of KubeRay).
-func readRenamed(pod *corev1.Pod, m *model.Member) {
-	m.Renamed = strings.HasPrefix(pod.Annotations[v1alpha1.AnnotationKubeBatchGroup], "ray-") && rayCluster.is(pod)
+func isOfRayCluster(pod *corev1.Pod) bool {
+	controller := metav1.GetControllerOfNoCopy(pod)
+	return controller != nil && controller.Kind == "RayCluster"
 }

@@ -23,12 +23,28 @@ type Source interface {
 	Of(pod *corev1.Pod) (m Membership, ok bool)
 	// Watches returns the foreign objects that it reads; nil when pods and our own PodGroups say all.
 	Watches() []Watch
-	// Marks returns what Of reads of a pod.
+	// Marks returns what is read of a pod.
 	Marks() Marks
 }
 
+// speaker is a source whose marks say more of a pod than which group it is in. They are read of each pod: another mark may name the
+// group, and the source may be off.
+type speaker interface {
+	Member(pod *corev1.Pod, m *model.Member)
+}
+
+// caster is a source whose marks say which role a pod has in a group object that another source reads. It is one of those whose
+// roles may be late.
+type caster interface {
+	RoleOf(pod *corev1.Pod) string
+}
+
 // Marks are the keys of labels and annotations.
-type Marks struct{ Labels, Annotations []string }
+type Marks struct {
+	Labels, Annotations []string
+	// Index is the label with the number of a pod among those of its role; empty when there is none.
+	Index string
+}
 
 // Watch is a kind of foreign objects, and what is kept of them.
 type Watch struct {
@@ -39,6 +55,16 @@ type Watch struct {
 	// Decode returns what is kept of an object. It is called on the informer's goroutine. What has another type than it should is
 	// a contradiction.
 	Decode func(object *unstructured.Unstructured) *Spec
+	// Owns reports whether a reference is one to such an object, which owns groups and says which of their roles are late; nil
+	// reports none.
+	Owns func(owner *metav1.OwnerReference) bool
+	// Setting is how users say what such an object would say, while it is not read, as the end of a message; empty when they cannot.
+	Setting string
+	// Lacking says of a job of such an object that lacks members how its wait ends if these are not made again; nil says nothing.
+	Lacking func(job *model.Job) string
+	// AfterOwn reports that the mark which names such an object means a PodGroup of ours first, and IsBuiltIn that the API server
+	// itself has the kind.
+	AfterOwn, IsBuiltIn bool
 }
 
 // Spec is all that is kept of a foreign object.
@@ -120,21 +146,19 @@ func ShortController(object metav1.Object) []metav1.OwnerReference {
 }
 
 // Parent returns the key of the job of the object that controls a group object and says which roles are late; ok is false when
-// there is none. The JobSet of a TrainJob has its name (pkg/runtime of kubeflow/trainer). The MPIJob of training-operator is of
-// another version than that of mpi-operator.
+// there is none.
 func (s *Spec) Parent() (key model.JobKey, ok bool) {
 	if s.Source.OwnsPods() {
 		return key, false
 	}
-	for _, controller := range s.OwnerReferences {
-		switch key = (model.JobKey{Namespace: s.Namespace, Name: controller.Name}); {
-		case controller.Kind == "MPIJob" && controller.APIVersion != "kubeflow.org/v1":
-			key.Source = model.SourceMPIJob
-		case controller.Kind == "JobSet", controller.Kind == "TrainJob":
-			key.Source = model.SourceJobSet
+	for i := range s.OwnerReferences {
+		for _, watch := range watches {
+			if watch.Owns != nil && watch.Owns(&s.OwnerReferences[i]) {
+				return model.JobKey{Namespace: s.Namespace, Name: s.OwnerReferences[i].Name, Source: watch.Source}, true
+			}
 		}
 	}
-	return key, key.Source != model.SourcePodGroup
+	return key, false
 }
 
 // WithLate returns the spec with the late roles of its parent, which may be nil, and those that are done. A group that needs
@@ -202,6 +226,30 @@ var all = Sources{
 	jobSet, mpiJob, pyTorchJob, tfJob, xgBoostJob, paddleJob, jaxJob, rayCluster, indexedJob,
 }
 
+// watches are those of all sources, speakers and casters the sources that are.
+var (
+	watches  = watchesOf(all)
+	speakers = those[speaker](all)
+	casters  = those[caster](all)
+)
+
+func watchesOf(sources Sources) (watches []Watch) {
+	for _, source := range sources {
+		watches = append(watches, source.Watches()...)
+	}
+	return watches
+}
+
+// those returns the sources that are of an interface, too.
+func those[T any](sources Sources) (these []T) {
+	for _, source := range sources {
+		if one, ok := source.(T); ok {
+			these = append(these, one)
+		}
+	}
+	return these
+}
+
 // Without returns all sources but those that are off, by name.
 func Without(off []string) Sources {
 	return slices.DeleteFunc(All(), func(source Source) bool { return slices.Contains(off, source.Name()) })
@@ -212,6 +260,9 @@ func (s Sources) Marks() (all Marks) {
 	for _, source := range s {
 		marks := source.Marks()
 		all.Labels, all.Annotations = append(all.Labels, marks.Labels...), append(all.Annotations, marks.Annotations...)
+		if marks.Index != "" {
+			all.Labels = append(all.Labels, marks.Index)
+		}
 	}
 	return all
 }
@@ -268,12 +319,9 @@ func alone(pod *corev1.Pod) Membership {
 
 // WatchOf returns the objects that stand for jobs of a source; ok is false when none do, or our own.
 func WatchOf(source model.Source) (watch Watch, ok bool) {
-	for _, one := range All() {
-		for _, watch := range one.Watches() {
-			if watch.Source == source {
-				return watch, true
-			}
-		}
+	i := slices.IndexFunc(watches, func(watch Watch) bool { return watch.Source == source })
+	if i < 0 {
+		return Watch{}, false
 	}
-	return Watch{}, false
+	return watches[i], true
 }

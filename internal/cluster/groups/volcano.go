@@ -24,7 +24,7 @@ type volcano struct{}
 func (volcano) Name() string { return "volcano" }
 
 func (volcano) Marks() Marks {
-	return Marks{Labels: []string{VolcanoTaskSpec}, Annotations: []string{v1alpha1.AnnotationKubeBatchGroup, VolcanoTaskSpec}}
+	return Marks{Index: "volcano.sh/task-index", Labels: []string{VolcanoTaskSpec}, Annotations: []string{v1alpha1.AnnotationKubeBatchGroup, VolcanoTaskSpec}}
 }
 
 // Of leaves to kubeBatch what cannot be the name of an object, and pods that say how many members their implicit group needs.
@@ -53,6 +53,7 @@ func (volcano) Watches() []Watch {
 		Source:   model.SourceVolcano,
 		Resource: schema.GroupVersionResource{Group: "scheduling.volcano.sh", Version: "v1beta1", Resource: "podgroups"},
 		Decode:   decodeVolcano,
+		AfterOwn: true,
 	}}
 }
 

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -174,7 +174,7 @@ func seen(object any) Event {
 		return Event{Kind: KindNamespace, Namespace: o}
 	case *v1alpha1.Queue:
 		return Event{Kind: KindQueue, Queue: o}
-	case *groups.Spec:
+	case *sources.Spec:
 		return ForeignEvent(o)
 	}
 	return Event{Kind: KindOther}
@@ -328,6 +328,6 @@ func amounts(dimensions *model.ResourceIndex, vector model.Resources) string {
 func role(name string) podOption {
 	return func(p *corev1.Pod) {
 		label(v1alpha1.LabelRole, name)(p)
-		label(groups.VolcanoTaskSpec, name)(p)
+		label(sources.VolcanoTaskSpec, name)(p)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -46,14 +46,14 @@ func kindOf(source model.Source) Kind { return KindForeign + Kind(source-model.S
 func (k Kind) IsGroup() bool { return k == KindGroup || k == KindReading || k >= KindForeign }
 
 // ForeignEvent returns the event of a new version of a foreign object.
-func ForeignEvent(spec *groups.Spec) Event { return Event{Kind: kindOf(spec.Source), Foreign: spec} }
+func ForeignEvent(spec *sources.Spec) Event { return Event{Kind: kindOf(spec.Source), Foreign: spec} }
 
 // GroupKey returns the key of the group, or of the object that owns pods or groups, that an event of such a kind is about;
 // without a name when it is about all of a source.
 func (e *Event) GroupKey() model.JobKey {
 	switch e.Kind {
 	case KindGroup:
-		return groups.Key(e.Group)
+		return sources.Key(e.Group)
 	case KindReading:
 		return model.JobKey{Source: e.Source}
 	}
@@ -84,7 +84,7 @@ type Event struct {
 	Lease         *coordinationv1.Lease
 	Namespace     *corev1.Namespace
 	Queue         *v1alpha1.Queue
-	Foreign       *groups.Spec
+	Foreign       *sources.Spec
 
 	// Source and Reading are those of KindReading.
 	Source  model.Source

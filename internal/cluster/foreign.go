@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -36,7 +36,7 @@ func (r Reading) String() string {
 
 // foreign is what the objects of foreign sources say.
 type foreign struct {
-	specs    map[model.JobKey]*groups.Spec
+	specs    map[model.JobKey]*sources.Spec
 	readings map[model.Source]Reading
 	// children are the groups that name a parent, whether that is known or not.
 	children map[model.JobKey]map[model.JobKey]bool
@@ -49,7 +49,7 @@ type foreign struct {
 
 func newForeign() foreign {
 	return foreign{
-		specs: map[model.JobKey]*groups.Spec{}, readings: map[model.Source]Reading{},
+		specs: map[model.JobKey]*sources.Spec{}, readings: map[model.Source]Reading{},
 		children: map[model.JobKey]map[model.JobKey]bool{}, news: map[model.JobKey]bool{},
 		awaited: map[model.JobKey]model.Source{},
 	}
@@ -68,7 +68,7 @@ func (s *State) tellAwaited() {
 }
 
 // set takes note of a foreign object; nil makes it gone.
-func (f *foreign) set(key model.JobKey, spec *groups.Spec) {
+func (f *foreign) set(key model.JobKey, spec *sources.Spec) {
 	if before := f.specs[key]; before != nil {
 		if parent, ok := before.Parent(); ok {
 			if delete(f.children[parent], key); len(f.children[parent]) == 0 {
@@ -91,7 +91,7 @@ func (f *foreign) set(key model.JobKey, spec *groups.Spec) {
 
 // applyForeign takes in a new version of a foreign object, or its end. One that says the same changes no answer, and so does one
 // without members.
-func (s *State) applyForeign(spec *groups.Spec, deleted bool) (effect Effect) {
+func (s *State) applyForeign(spec *sources.Spec, deleted bool) (effect Effect) {
 	key := spec.Key()
 	before, wasNoGang := s.foreign.specs[key], s.foreign.isNoGang(key)
 	if deleted {
@@ -114,8 +114,8 @@ func (s *State) applyForeign(spec *groups.Spec, deleted bool) (effect Effect) {
 		effect = effect.merge(s.readForeignAgain(child))
 	}
 	for _, job := range s.jobsOf(key) {
-		set, _ := groups.SetOf(job.Key)
-		if named, ok := groups.ObjectOfPods(job); ok {
+		set, _ := sources.SetOf(job.Key)
+		if named, ok := sources.ObjectOfPods(job); ok {
 			set = named
 		}
 		if set == key {
@@ -145,7 +145,7 @@ func (s *State) jobsOf(set model.JobKey) []*model.Job {
 // false when there is none.
 func (f *foreign) parentOf(job model.JobKey) (parent model.JobKey, ok bool) {
 	if !job.IsForeign() {
-		return groups.SetOf(job)
+		return sources.SetOf(job)
 	}
 	if spec := f.specs[job]; spec != nil {
 		return spec.Parent()
@@ -155,7 +155,7 @@ func (f *foreign) parentOf(job model.JobKey) (parent model.JobKey, ok bool) {
 
 // spec returns what the object of a group says, with the late roles of its parent; of a group whose pods say the rest what the
 // parent says. It is nil when that is not known.
-func (f *foreign) spec(key model.JobKey) *groups.Spec {
+func (f *foreign) spec(key model.JobKey) *sources.Spec {
 	spec := f.specs[key]
 	parent, ok := f.parentOf(key)
 	switch {
@@ -176,7 +176,7 @@ func (f *foreign) isNoGang(key model.JobKey) bool {
 // dropForeign forgets a foreign object.
 func (s *State) dropForeign(key model.JobKey) {
 	s.foreign.set(key, nil)
-	if s.leading && groups.WritesStatus(key.Source) { // who leads forgets what it has written; a standby would only keep the name
+	if s.leading && sources.WritesStatus(key.Source) { // who leads forgets what it has written; a standby would only keep the name
 		s.foreign.news[key] = true
 	} else {
 		delete(s.foreign.news, key)
@@ -185,7 +185,7 @@ func (s *State) dropForeign(key model.JobKey) {
 
 // newsOf takes note that the status of a group may have to show something else.
 func (s *State) newsOf(key model.JobKey) Effect {
-	if !groups.WritesStatus(key.Source) || s.foreign.specs[key] == nil || s.foreign.isNoGang(key) {
+	if !sources.WritesStatus(key.Source) || s.foreign.specs[key] == nil || s.foreign.isNoGang(key) {
 		return Effect{}
 	}
 	s.foreign.news[key] = true
@@ -230,7 +230,7 @@ func (s *State) applyReading(source model.Source, reading Reading) (effect Effec
 		}
 	}
 	for key := range s.members {
-		if _, ofSet := groups.SetOf(key); ofSet || key.IsForeign() { // the object may be the parent of another one
+		if _, ofSet := sources.SetOf(key); ofSet || key.IsForeign() { // the object may be the parent of another one
 			effect = effect.merge(s.readForeignAgain(key))
 		}
 	}
@@ -246,7 +246,7 @@ func (s *State) readForeign(job *model.Job) (class string) {
 		job.Invalid = s.foreign.missing(job.Key)
 		return ""
 	}
-	groups.FillForeign(job, spec)
+	sources.FillForeign(job, spec)
 	s.seeWhole(job, spec)
 	job.Warning = joinNotes(spec.Remark, s.others.warning(job.Key))
 	if !job.Whole && !spec.HasLate() && job.FirstUnmetMinimum((*model.Task).Exists) == nil && s.wantsMore(job, spec) {
@@ -258,7 +258,7 @@ func (s *State) readForeign(job *model.Job) (class string) {
 	}
 	if len(job.Tasks) > 0 && job.FirstUnmetMinimum((*model.Task).Exists) != nil {
 		for _, source := range []model.Source{job.Key.Source, parent.Source} {
-			if watch, _ := groups.WatchOf(source); watch.Lacking != nil {
+			if watch, _ := sources.WatchOf(source); watch.Lacking != nil {
 				job.Warning = joinNotes(job.Warning, watch.Lacking(job))
 			}
 		}
@@ -268,10 +268,10 @@ func (s *State) readForeign(job *model.Job) (class string) {
 
 // readImplicit works out what the pods of a group without an object ask for, and the LeaderWorkerSet that they are of.
 func (s *State) readImplicit(job *model.Job) {
-	groups.FillImplicit(job, s.foreign.spec(job.Key))
+	sources.FillImplicit(job, s.foreign.spec(job.Key))
 	s.seeWhole(job, nil)
 	job.Warning = s.others.warning(job.Key)
-	if set, ok := groups.SetOf(job.Key); ok {
+	if set, ok := sources.SetOf(job.Key); ok {
 		job.Warning = joinNotes(job.Warning, s.foreign.unread(job, set))
 	}
 }
@@ -279,7 +279,7 @@ func (s *State) readImplicit(job *model.Job) {
 // unread says of a job that lacks members, or of which some are bound, that its parent is not read, and what ends the wait; empty
 // when it is read.
 func (f *foreign) unread(job *model.Job, parent model.JobKey) string {
-	begun := groups.BelowMinimum(job)
+	begun := sources.BelowMinimum(job)
 	if f.specs[parent] != nil || !begun && job.FirstUnmetMinimum((*model.Task).Exists) == nil {
 		return ""
 	}
@@ -291,7 +291,7 @@ func (f *foreign) unread(job *model.Job, parent model.JobKey) string {
 	if f.readings[parent.Source] == NotAllowed {
 		right = "; give the scheduler the right to list and watch objects of this kind"
 	}
-	watch, _ := groups.WatchOf(parent.Source)
+	watch, _ := sources.WatchOf(parent.Source)
 	return fmt.Sprintf("%s %q is not read, so that it is not known which pods are made only when others run%s%s%s",
 		parent.Source.Kind(), parent.Name, kept, right, watch.Setting)
 }
@@ -299,7 +299,7 @@ func (f *foreign) unread(job *model.Job, parent model.JobKey) string {
 // missing is why the members of a group wait whose object is not known.
 func (f *foreign) missing(key model.JobKey) *model.Refusal {
 	kind := key.Source.Kind()
-	watch, _ := groups.WatchOf(key.Source)
+	watch, _ := sources.WatchOf(key.Source)
 	why := fmt.Sprintf("%s %q does not exist in this namespace", kind, key.Name)
 	if watch.AfterOwn {
 		why = fmt.Sprintf("neither PodGroup nor %s %q exists in this namespace", kind, key.Name)
@@ -321,16 +321,16 @@ func (f *foreign) missing(key model.JobKey) *model.Refusal {
 // wantsMore reports whether the object asks for more of a resource than all members request together. It reads the pods where the
 // tasks do not take as much, since what these take depends on what the nodes offer. Where a member has succeeded it is not known:
 // what that one requested is not kept.
-func (s *State) wantsMore(job *model.Job, spec *groups.Spec) bool {
+func (s *State) wantsMore(job *model.Job, spec *sources.Spec) bool {
 	if slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Status == model.Succeeded }) {
 		return false
 	}
-	lacks := func(wanted groups.Amount) bool { return !s.take(job.Tasks, wanted) }
+	lacks := func(wanted sources.Amount) bool { return !s.take(job.Tasks, wanted) }
 	return slices.ContainsFunc(spec.MinResources, lacks) && requestLess(job.Tasks, spec.MinResources)
 }
 
 // take reports whether tasks take an amount together.
-func (s *State) take(tasks []*model.Task, wanted groups.Amount) bool {
+func (s *State) take(tasks []*model.Task, wanted sources.Amount) bool {
 	position, offered := s.dimensions.Find(wanted.Name)
 	rest, counted := model.Amount(wanted.Name, wanted.Quantity)
 	each := int64(0)
@@ -346,7 +346,7 @@ func (s *State) take(tasks []*model.Task, wanted groups.Amount) bool {
 }
 
 // requestLess reports whether the pods of tasks request less than one of the amounts.
-func requestLess(tasks []*model.Task, wanted []groups.Amount) bool {
+func requestLess(tasks []*model.Task, wanted []sources.Amount) bool {
 	rest := make([]resource.Quantity, len(wanted))
 	for i := range wanted {
 		rest[i] = wanted[i].Quantity.DeepCopy() // its number may be behind a pointer

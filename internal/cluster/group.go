@@ -7,13 +7,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // applyGroup takes in a new version of a PodGroup, or its end. What it says is read when its job is filled.
 func (s *State) applyGroup(group *v1alpha1.PodGroup, deleted bool) Effect {
-	key := groups.Key(group)
+	key := sources.Key(group)
 	before := s.groups[key]
 	s.dirtyJobs[key] = struct{}{}
 	if deleted {
@@ -28,7 +28,7 @@ func (s *State) applyGroup(group *v1alpha1.PodGroup, deleted bool) Effect {
 	asks := reserved || before == nil || before.UID != group.UID || !equality.Semantic.DeepEqual(before.Spec, group.Spec) ||
 		Undecodable(before) != Undecodable(group) ||
 		(before.Status.DegradedSince == nil) != (group.Status.DegradedSince == nil) ||
-		groups.Whole(before) != groups.Whole(group) && s.waits(key) ||
+		sources.Whole(before) != sources.Whole(group) && s.waits(key) ||
 		before.Status.SchedulerName != group.Status.SchedulerName && len(s.others.groups[key]) > 0
 	return Effect{Schedule: asks, Report: asks || !equality.Semantic.DeepEqual(before.Status, group.Status)}
 }

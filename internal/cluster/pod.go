@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -26,7 +26,7 @@ type podState struct {
 	task model.Task
 	// membership is what the pod says of its job; zero when it is not ours. malformed is what cannot be read of the one that
 	// holds: see membershipOf.
-	membership groups.Membership
+	membership sources.Membership
 	malformed  *model.Refusal
 	// bind is the node of an assumed bind, empty when there is none.
 	bind string
@@ -207,7 +207,7 @@ func (s *State) readPod(pod *corev1.Pod, before *podState) *podState {
 		s.shareOtherwise(&r.membership)
 	}
 	s.membershipOf(r)
-	t.Started, t.Member, t.Ranks, t.Place = hasStarted(pod), s.said.Of(pod), groups.Ranks(pod), groups.PlaceOf(pod.Annotations)
+	t.Started, t.Member, t.Ranks, t.Place = hasStarted(pod), s.said.Of(pod), sources.Ranks(pod), sources.PlaceOf(pod.Annotations)
 	if terminal(pod) {
 		// A finished pod may come stripped or whole; it means the same.
 		t.Shape = unique.Make("")
@@ -265,11 +265,11 @@ func (s *State) membershipOf(r *podState) {
 	r.malformed = m.Malformed
 	t := &r.task
 	t.Job, t.Role, t.MinMember, t.MayDoWithoutGroup = m.Job, m.Role, m.MinMember, r.membership.Otherwise != nil
-	t.BoundWith = groups.BoundWith(t.Pod, t.Job)
+	t.BoundWith = sources.BoundWith(t.Pod, t.Job)
 }
 
 // shareOtherwise lets the members of a group hold one copy of what holds in its place, if they say the same.
-func (s *State) shareOtherwise(m *groups.Membership) {
+func (s *State) shareOtherwise(m *sources.Membership) {
 	if m.Otherwise == nil {
 		return
 	}

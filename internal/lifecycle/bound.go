@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tutti-sched/tutti/internal/backoff"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -30,9 +30,9 @@ func (id partID) isFirst() bool { return id.role == "" }
 // partsOf returns the parts of a gang with the minima that its group states, the first one first. Members of an earlier attempt
 // of a JobSet are in none.
 func partsOf(job *model.Job) iter.Seq[part] {
-	job = groups.NewestAttempt(groups.Stated(job))
+	job = sources.NewestAttempt(sources.Stated(job))
 	return func(yield func(part) bool) {
-		for role, only := range groups.Parts(job) {
+		for role, only := range sources.Parts(job) {
 			if !yield(part{Job: only, all: job, id: partID{job.Key, role}}) {
 				return
 			}
@@ -102,9 +102,9 @@ func foundStart(p part, found time.Time) start {
 
 // isComplete reports whether the minimum of the part that was started is bound of a job that does not say now what its parts are.
 func (s start) isComplete(id partID, job *model.Job) bool {
-	then := *groups.NewestAttempt(job)
+	then := *sources.NewestAttempt(job)
 	then.MinMember, then.Roles = s.minima.MinMember, s.minima.Roles
-	for role, only := range groups.Parts(&then) {
+	for role, only := range sources.Parts(&then) {
 		if role == id.role {
 			return only.FirstUnmetMinimum((*model.Task).IsBound) == nil
 		}
@@ -116,7 +116,7 @@ func (s start) isComplete(id partID, job *model.Job) bool {
 // whether one is left of which it is not known that the API server deletes it.
 func (s start) isLeft(job *model.Job) bool {
 	if !s.undone {
-		return groups.Remains(job)
+		return sources.Remains(job)
 	}
 	return job.Count(s.bindsOf(job).has) > 0 || job.Count(isToBeDeleted) > 0
 }

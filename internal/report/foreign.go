@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/internal/backoff"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -47,7 +47,7 @@ type ForeignSource struct {
 	// News returns the groups whose objects have changed since its last call, or that have lost their last member.
 	News func() []model.JobKey
 	// Spec returns what the object of a group says, never changed; nil when there is none.
-	Spec func(model.JobKey) *groups.Spec
+	Spec func(model.JobKey) *sources.Spec
 	// OfOthers reports whether a group without members of ours has some of other schedulers.
 	OfOthers func(model.JobKey) bool
 }
@@ -75,11 +75,11 @@ type sentForeign struct {
 	record
 	uid types.UID
 	// said is what was written last, or what another writer has put in its place.
-	said groups.Shown
+	said sources.Shown
 	// written is what the group was to show with the last write, before what it showed until then. version is that of the object by
 	// then, or the one that shows what the API server has kept. What was written of a version is not written again, unless it was
 	// refused.
-	written, before groups.Shown
+	written, before sources.Shown
 	version         string
 	// awaited reports that the watch has not shown it. reverted is how often another writer has replaced it.
 	awaited  bool
@@ -92,8 +92,8 @@ type sentForeign struct {
 
 // foreignWrite is a status that is due.
 type foreignWrite struct {
-	spec   *groups.Spec
-	wanted groups.Shown
+	spec   *sources.Spec
+	wanted sources.Shown
 	sent   sentForeign
 }
 
@@ -116,7 +116,7 @@ func (r *ForeignReporter) Report(
 		r.open[key] = true
 	}
 	for _, job := range snapshot.Jobs {
-		if groups.WritesStatus(job.Key.Source) {
+		if sources.WritesStatus(job.Key.Source) {
 			guard(job.Key, func() { r.look(job.Key, job, refusals[job.Key], now) })
 		}
 	}
@@ -208,7 +208,7 @@ func (r *ForeignReporter) look(key model.JobKey, job *model.Job, refusal *model.
 
 // follow compares what was written about a group with what it shows now. It returns false while nothing more is to be written:
 // the watch has not shown the last write, or another writer contests it.
-func (r *ForeignReporter) follow(sent *sentForeign, spec *groups.Spec, wanted groups.Shown, now time.Time) bool {
+func (r *ForeignReporter) follow(sent *sentForeign, spec *sources.Spec, wanted sources.Shown, now time.Time) bool {
 	key, shown := spec.Key(), said(spec.Shown)
 	switch {
 	case sent.reverted >= maxReverted:
@@ -247,7 +247,7 @@ func (r *ForeignReporter) follow(sent *sentForeign, spec *groups.Spec, wanted gr
 
 // keptInPart reports whether the API server has kept part of what was written, as it does where a CRD lacks the other fields:
 // each is as it was written, or as it was before.
-func keptInPart(shown, before, written groups.Shown) bool {
+func keptInPart(shown, before, written sources.Shown) bool {
 	return shown != before &&
 		either(shown.Phase, before.Phase, written.Phase) &&
 		either(shown.Type, before.Type, written.Type) && either(shown.Status, before.Status, written.Status) &&
@@ -304,17 +304,17 @@ func urgency(w foreignWrite) int {
 func (r *ForeignReporter) requeue(at time.Time) { r.wake = backoff.Sooner(r.wake, at) }
 
 // content is a status without where it says so.
-func content(shown groups.Shown) groups.Shown {
+func content(shown sources.Shown) sources.Shown {
 	shown.HasStatus, shown.HasConditions, shown.At = false, false, 0
 	return shown
 }
 
 // said is the part of a status that says more than numbers.
-func said(shown groups.Shown) groups.Shown {
+func said(shown sources.Shown) sources.Shown {
 	shown = content(shown)
 	shown.Running, shown.Succeeded, shown.Failed = 0, 0, 0
 	return shown
 }
 
 // phaseOf is what a status says in few words.
-func phaseOf(shown groups.Shown) string { return shown.Phase + " " + shown.Type + " " + shown.Reason }
+func phaseOf(shown sources.Shown) string { return shown.Phase + " " + shown.Type + " " + shown.Reason }

@@ -7,9 +7,9 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tutti-sched/tutti/internal/cluster"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/lifecycle"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -25,7 +25,7 @@ func (s *Scheduler) handleEvent(ctx context.Context, event cluster.Event, now ti
 	}
 	if effect.Report {
 		s.reports.debounce(now, reportEvery, reportEvery)
-		if event.Kind == cluster.KindGroup && s.gangs.AwaitsStatus(groups.Key(event.Group)) {
+		if event.Kind == cluster.KindGroup && s.gangs.AwaitsStatus(sources.Key(event.Group)) {
 			s.wake(now)
 		}
 	}
@@ -74,7 +74,7 @@ func (s *Scheduler) drainGroupEvents(
 
 // recheckMember rechecks the start of an implicit group when one of its pods states a larger minimum.
 func (s *Scheduler) recheckMember(event cluster.Event, now time.Time) []commit.Outcome {
-	member := groups.Of(event.Pod).Implicit()
+	member := sources.Of(event.Pod).Implicit()
 	if member == nil || member.MinMember == 0 || !s.machine.Starting(member.Job) {
 		return nil
 	}
@@ -100,7 +100,7 @@ func (s *Scheduler) recheckGroups(event cluster.Event, look func() *model.Snapsh
 // updateMinimum holds the binds of a job that are not sent yet to its minimum of now.
 func (s *Scheduler) updateMinimum(snapshot *model.Snapshot, key model.JobKey, now time.Time) []commit.Outcome {
 	object := key
-	if replacement, ok := groups.Replacement(key); ok {
+	if replacement, ok := sources.Replacement(key); ok {
 		object = replacement
 	}
 	allowance, ok := lifecycle.Recheck(key, snapshot.Job(key), s.state.Group(object), s.state.Foreign(key))

@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tutti-sched/tutti/internal/cluster"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -74,10 +74,10 @@ func undoes(p *process, such func(*corev1.Pod) bool) {
 func setsBack(p *process) {
 	for _, job := range p.server.foreignGroups() {
 		if p.calm && job.Source == model.SourceVolcano {
-			watch, _ := groups.WatchOf(job.Source)
+			watch, _ := sources.WatchOf(job.Source)
 			group := p.server.groupOf(job)
 			p.machine.Write(p.clock.Now(), &commit.ForeignStatus{
-				Resource: watch.Resource, Group: job, UID: group.UID, HasStatus: true, Phase: groups.VolcanoPending,
+				Resource: watch.Resource, Group: job, UID: group.UID, HasStatus: true, Phase: sources.VolcanoPending,
 			})
 		}
 	}

@@ -23,8 +23,8 @@ import (
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/connect"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
 	"github.com/tutti-sched/tutti/internal/cluster"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/debugapi"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -211,10 +211,10 @@ func unheldPods() []metav1.ListOptions {
 func unheld(podGroups []v1alpha1.PodGroup) func(*corev1.Pod) bool {
 	held := make(map[model.JobKey]bool, len(podGroups))
 	for i := range podGroups {
-		held[groups.Key(&podGroups[i])] = true
+		held[sources.Key(&podGroups[i])] = true
 	}
 	return func(pod *corev1.Pod) bool {
-		job := groups.Of(pod).Job
+		job := sources.Of(pod).Job
 		return !held[job] && (!job.IsPod() || waits(pod))
 	}
 }
@@ -226,13 +226,13 @@ func waits(pod *corev1.Pod) bool {
 }
 
 // namedBy reports of which sources the pods name a group. sources are those that are on.
-func namedBy(sources groups.Sources, pods []corev1.Pod) func(model.Source) bool {
+func namedBy(on sources.Sources, pods []corev1.Pod) func(model.Source) bool {
 	named := map[model.Source]bool{}
 	for i := range pods {
-		membership := sources.Of(&pods[i])
+		membership := on.Of(&pods[i])
 		for one := range membership.All() {
 			named[one.Job.Source] = true
-			if set, ofSet := groups.SetOf(one.Job); ofSet {
+			if set, ofSet := sources.SetOf(one.Job); ofSet {
 				named[set.Source] = true
 			}
 		}
@@ -245,8 +245,8 @@ func namedBy(sources groups.Sources, pods []corev1.Pod) func(model.Source) bool 
 // sources are those that are on; pods that name a group of another one are shown as if they were in none, with the reasons that
 // the scheduler has written to them.
 func (r *reader) listForeign(
-	ctx context.Context, namespace string, sources groups.Sources, wanted func(model.Source) bool,
-) (specs []*groups.Spec, err error) {
+	ctx context.Context, namespace string, sources sources.Sources, wanted func(model.Source) bool,
+) (specs []*sources.Spec, err error) {
 	parents := map[model.Source]bool{}
 	for _, source := range sources {
 		for _, watch := range source.Watches() {

@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 )
 
 // manyPods is an API server with pods, and objects that own some of them, that answers lists page by page. It counts requests by
@@ -172,7 +172,7 @@ func TestStatusOfManyPods(t *testing.T) {
 			t.Errorf("%s: %d requests, want at most %d", path, n, most)
 		}
 	}
-	if n := int(m.other.Load()); n > len(groups.All()) {
+	if n := int(m.other.Load()); n > len(sources.All()) {
 		t.Errorf("%d requests for other things", n)
 	}
 }

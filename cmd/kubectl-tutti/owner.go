@@ -14,8 +14,8 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/diagnose"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/owners"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/debugapi"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -89,7 +89,7 @@ func groupKind(object *owners.Object) diagnose.Kind {
 	case object.Group == "" && object.Resource == "pods":
 		return diagnose.Pod
 	}
-	for _, source := range groups.All() {
+	for _, source := range sources.All() {
 		for _, watch := range source.Watches() {
 			if object.Group == watch.Resource.Group && object.Resource == watch.Resource.Resource && !watch.Source.OwnsPods() {
 				return diagnose.Kind(watch.Source.Kind())
@@ -128,7 +128,7 @@ func (k *endpointFlags) diagnoseOwned(
 }
 
 // allForeign returns the groups of other projects in the namespace, with and without pods.
-func (k *endpointFlags) allForeign(ctx context.Context, known *diagnose.Namespace) ([]*groups.Spec, error) {
+func (k *endpointFlags) allForeign(ctx context.Context, known *diagnose.Namespace) ([]*sources.Spec, error) {
 	read, _, err := k.reader()
 	if err != nil {
 		return nil, err

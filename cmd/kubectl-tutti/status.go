@@ -18,7 +18,7 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/diagnose"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 )
 
 func newStatus(a *clientFlags) *cobra.Command {
@@ -92,7 +92,7 @@ func (r *reader) overview(ctx context.Context, look *statusView) (*diagnose.Over
 	if err != nil {
 		return nil, err
 	}
-	foreign, err := r.listForeign(ctx, look.namespace, groups.Default(), namedBy(groups.Default(), pods))
+	foreign, err := r.listForeign(ctx, look.namespace, sources.Default(), namedBy(sources.Default(), pods))
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (r *reader) overview(ctx context.Context, look *statusView) (*diagnose.Over
 }
 
 // collect counts the jobs that the view selects. A group without an object is selected with all its pods.
-func (look *statusView) collect(podGroups []v1alpha1.PodGroup, pods []corev1.Pod, foreign ...*groups.Spec) *diagnose.Overview {
+func (look *statusView) collect(podGroups []v1alpha1.PodGroup, pods []corev1.Pod, foreign ...*sources.Spec) *diagnose.Overview {
 	selected := map[types.NamespacedName]bool{}
 	for i := range pods {
 		if look.selector.Matches(labels.Set(pods[i].Labels)) {
@@ -116,7 +116,7 @@ func (look *statusView) collect(podGroups []v1alpha1.PodGroup, pods []corev1.Pod
 // without one, which ends in a slash as no group's does.
 func gangOf(pod *corev1.Pod) types.NamespacedName {
 	name := cmp.Or(diagnose.GroupName(pod), pod.Name+"/")
-	if job := groups.Of(pod).Job; job.MarkedByOthers() {
+	if job := sources.Of(pod).Job; job.MarkedByOthers() {
 		name += "/" + job.Source.Kind()
 	}
 	return types.NamespacedName{Namespace: pod.Namespace, Name: name}

@@ -18,7 +18,7 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/diagnose"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 )
 
 // settle is how long changes are collected before they are shown: a gang starts by many of them.
@@ -32,7 +32,7 @@ func (r *reader) watch(ctx context.Context, p *printer.Printer, look *statusView
 	first := true
 	return follow(ctx, append(w.pods, w.groups), func() {
 		podGroups, pods := w.read()
-		foreign, err := r.listForeign(ctx, look.namespace, groups.Default(), namedBy(groups.Default(), pods))
+		foreign, err := r.listForeign(ctx, look.namespace, sources.Default(), namedBy(sources.Default(), pods))
 		if err != nil {
 			return // it is asked again with the next change
 		}

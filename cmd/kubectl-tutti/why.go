@@ -17,8 +17,8 @@ import (
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/diagnose"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/debugapi"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -297,8 +297,8 @@ func (k *endpointFlags) namespace(ctx context.Context) (*diagnose.Namespace, err
 
 // sources asks the scheduler which sources its configuration turns on, if pods have marks of others than ours. It is nil where
 // there are none, and without the right to ask.
-func (k *endpointFlags) sources(ctx context.Context, pods []corev1.Pod) groups.Sources {
-	named := namedBy(groups.All(), pods)
+func (k *endpointFlags) sources(ctx context.Context, pods []corev1.Pod) sources.Sources {
+	named := namedBy(sources.All(), pods)
 	others := false
 	for source := model.SourceLeaderWorkerSet; source <= model.LastSource; source++ {
 		others = others || named(source)
@@ -316,7 +316,7 @@ func (k *endpointFlags) sources(ctx context.Context, pods []corev1.Pod) groups.S
 	if configuration == nil {
 		return nil
 	}
-	return groups.Without(configuration.SourcesOff)
+	return sources.Without(configuration.SourcesOff)
 }
 
 // kindAndName splits "train", "podgroup/train", "podgroup.scheduling.x-k8s.io/train" or "pod/train-0"; the first has no kind. It

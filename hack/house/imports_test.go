@@ -134,7 +134,7 @@ func (r rule) foreign(imported string) string {
 	return ""
 }
 
-// sameTree reports whether both are parts of one package tree, such as internal/cluster and internal/cluster/groups.
+// sameTree reports whether both are parts of one package tree, such as internal/cluster and internal/cluster/kubeplugins.
 func sameTree(a, b string) bool {
 	depth := 2
 	if under(a, "pkg/plugins/") || under(a, "pkg/actions/") {
@@ -208,8 +208,8 @@ func TestImportRules(t *testing.T) {
 		{"pkg/plugins", module + "pkg/plugins/gang", true},
 		{"pkg/actions/allocate", module + "pkg/plugins/gang", false},
 		{"internal/cluster", module + "pkg/framework", false},
-		{"internal/cluster", module + "internal/cluster/groups", true},
-		{"internal/cluster/groups", module + "internal/cluster", true},
+		{"internal/cluster", module + "internal/cluster/kubeplugins", true},
+		{"internal/cluster/kubeplugins", module + "internal/cluster", true},
 		{"internal/cluster", module + "internal/commit", false},
 		{"internal/commit", module + "internal/cluster", false},
 		{"internal/agent", module + "pkg/isolated", true},

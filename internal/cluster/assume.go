@@ -3,6 +3,7 @@ package cluster
 import (
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -18,7 +19,7 @@ func (s *State) Assume(decision model.Decision) {
 			continue
 		}
 		after := *before
-		after.bind, after.assignedCPUs, after.task.Place = bind.Node, nil, bind.Place
+		after.bind, after.assignedCPUs, after.task.Place = bind.Node, nil, sources.PlaceOf(bind.Place)
 		if bind.Isolated != nil {
 			after.assignedCPUs = bind.Isolated.Assignment
 		}
@@ -83,7 +84,7 @@ func (s *State) Forget(pod types.UID) bool {
 		return false
 	}
 	after := *before
-	after.bind, after.assignedCPUs, after.task.Place, after.evicted = "", nil, nil, false
+	after.bind, after.assignedCPUs, after.task.Place, after.evicted = "", nil, sources.PlaceOf(after.task.Pod.Annotations), false
 	if before.chargedAtBind() {
 		after = *s.readPod(after.task.Pod, &after) // it may have come to ask for something else
 	}

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -178,7 +178,7 @@ func eventOf(object any, gone bool) Event {
 		return &NamespaceSeen{o, gone}
 	case *v1alpha1.Queue:
 		return &QueueSeen{o, gone}
-	case *groups.Spec:
+	case *sources.Spec:
 		return &ForeignSeen{o, gone}
 	}
 	return &OtherSeen{}
@@ -326,6 +326,6 @@ func amounts(dimensions *model.ResourceIndex, vector model.Resources) string {
 func role(name string) podOption {
 	return func(p *corev1.Pod) {
 		label(v1alpha1.LabelRole, name)(p)
-		label(groups.VolcanoTaskSpec, name)(p)
+		label(sources.VolcanoTaskSpec, name)(p)
 	}
 }

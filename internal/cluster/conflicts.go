@@ -63,7 +63,7 @@ func (c *conflicts) markNodes(before, after *podState) {
 		if r == nil || r.task.Pod.Spec.NodeName == "" {
 			continue
 		}
-		if _, assigned := r.task.Pod.Annotations[isolated.AssignedAnnotation]; assigned || isolated.WantsIsolated(r.task.Pod) {
+		if assigned(r.task.Pod) || r.task.Asks.Wants() {
 			c.dirty[r.task.Pod.Spec.NodeName] = struct{}{}
 		}
 	}
@@ -123,7 +123,7 @@ func (s *State) conflictsOn(name string) []Conflict {
 			report(ConflictMismatch, err.Error())
 			continue
 		case held == nil:
-			if isolated.WantsIsolated(pod.task.Pod) {
+			if pod.task.Asks.Wants() {
 				report(ConflictUnassigned, "it asks for isolated CPUs, and was bound without any")
 			}
 			continue

@@ -225,9 +225,9 @@ type double struct{}
 
 func (double) Counts() []corev1.ResourceName { return nil }
 
-func (double) TranslateRequest(_ *model.ResourceIndex, pod *corev1.Pod, request *model.Resources) *model.Refusal {
+func (double) TranslateRequest(_ *model.ResourceIndex, task *model.Task, request *model.Resources) *model.Refusal {
 	request.Set(model.CPU, 2*request.At(model.CPU))
-	if pod.Name == "b" {
+	if task.Name == "b" {
 		return &model.Refusal{Code: model.InvalidRequest, Detail: "double"}
 	}
 	return nil

@@ -19,7 +19,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -55,7 +55,7 @@ type Follower struct {
 
 // followed is one kind of objects. One goroutine owns it, but for settled.
 type followed struct {
-	groups.Watch
+	sources.Watch
 	name string
 	// source is its name where it is reported what was read.
 	source *Source
@@ -73,7 +73,7 @@ type followed struct {
 // NewFollower returns a follower of all foreign sources. push must not block.
 func NewFollower(served discovery.ServerResourcesInterface, client dynamic.Interface, push func(Event)) *Follower {
 	f := &Follower{served: served, client: client, push: push, interval: askInterval, soon: soonInterval, given: missedFor, timeout: firstReadTimeout, clock: clock.RealClock{}}
-	for _, source := range groups.All() {
+	for _, source := range sources.All() {
 		for _, watch := range source.Watches() {
 			one := &followed{Watch: watch, name: source.Name(), wake: make(chan struct{}, 1)}
 			one.source = &Source{Name: watch.Resource.GroupResource().String(), HasSynced: one.settled.Load}
@@ -211,7 +211,7 @@ func (f *Follower) ask(ctx context.Context, one *followed) (Reading, error) {
 func (f *Follower) start(ctx context.Context, one *followed) {
 	informer := dynamicinformer.NewFilteredDynamicInformer(f.client, one.Resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
 	sources, err := register([]informerSpec{{one.source.Name, informer, one.keep, eventHandler(f.push,
-		func(spec *groups.Spec, gone bool) Event { return &ForeignSeen{spec, gone} })}})
+		func(spec *sources.Spec, gone bool) Event { return &ForeignSeen{spec, gone} })}})
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "A foreign group kind cannot be watched") // it was never started: it cannot fail
 		return
@@ -255,9 +255,9 @@ func (o *followed) keep(object any) (any, error) {
 	if !ok {
 		return object, nil
 	}
-	var spec *groups.Spec
+	var spec *sources.Spec
 	if why := recovered(func() { spec = o.Decode(raw) }); why != "" {
-		spec = &groups.Spec{ObjectMeta: groups.Identity(raw), Source: o.Source, MinMember: 1, Contradiction: "it cannot be read: " + why}
+		spec = &sources.Spec{ObjectMeta: sources.Identity(raw), Source: o.Source, MinMember: 1, Contradiction: "it cannot be read: " + why}
 	}
 	return spec, nil
 }

@@ -20,7 +20,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -281,7 +281,7 @@ func TestWhatJobsLackIsTold(t *testing.T) {
 		s.Apply(gone(pod(name)))
 	}
 	want("one is left", model.SourceCoscheduling)
-	s.Apply(&ForeignSeen{Spec: &groups.Spec{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "h", UID: "h"}, Source: model.SourceCoscheduling, MinMember: 1}})
+	s.Apply(&ForeignSeen{Spec: &sources.Spec{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "h", UID: "h"}, Source: model.SourceCoscheduling, MinMember: 1}})
 	want("it has its group")
 }
 
@@ -304,9 +304,9 @@ func TestTheFirstCycleWaitsForALimitedTime(t *testing.T) {
 // TestWhatIsKeptOfAForeignObject when it cannot be read: its identity, and why.
 func TestWhatIsKeptOfAForeignObject(t *testing.T) {
 	one := newForeignServer().follower.followed[0]
-	one.Decode = func(*unstructured.Unstructured) *groups.Spec { panic("planted") }
+	one.Decode = func(*unstructured.Unstructured) *sources.Spec { panic("planted") }
 	kept, err := one.keep(foreignGroup("g", nil))
-	if spec, ok := kept.(*groups.Spec); err != nil || !ok || spec.Key() != foreignKey("g") || spec.Contradiction != "it cannot be read: planted" {
+	if spec, ok := kept.(*sources.Spec); err != nil || !ok || spec.Key() != foreignKey("g") || spec.Contradiction != "it cannot be read: planted" {
 		t.Errorf("%+v, %v", kept, err)
 	}
 }

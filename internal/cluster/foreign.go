@@ -10,8 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -39,7 +38,7 @@ func (r Reading) String() string {
 
 // foreign is what the objects of foreign sources say.
 type foreign struct {
-	specs    map[model.JobKey]*groups.Spec
+	specs    map[model.JobKey]*sources.Spec
 	readings map[model.Source]Reading
 	// children are the groups that name a parent, whether that is known or not.
 	children map[model.JobKey]map[model.JobKey]bool
@@ -52,7 +51,7 @@ type foreign struct {
 
 func newForeign() foreign {
 	return foreign{
-		specs: map[model.JobKey]*groups.Spec{}, readings: map[model.Source]Reading{},
+		specs: map[model.JobKey]*sources.Spec{}, readings: map[model.Source]Reading{},
 		children: map[model.JobKey]map[model.JobKey]bool{}, news: map[model.JobKey]bool{},
 		awaited: map[model.JobKey]model.Source{},
 	}
@@ -71,7 +70,7 @@ func (s *State) tellAwaited() {
 }
 
 // set takes note of a foreign object; nil makes it gone.
-func (f *foreign) set(key model.JobKey, spec *groups.Spec) {
+func (f *foreign) set(key model.JobKey, spec *sources.Spec) {
 	if before := f.specs[key]; before != nil {
 		if parent, ok := before.Parent(); ok {
 			if delete(f.children[parent], key); len(f.children[parent]) == 0 {
@@ -94,7 +93,7 @@ func (f *foreign) set(key model.JobKey, spec *groups.Spec) {
 
 // ForeignSeen is a new version of an object of a foreign source, or its end.
 type ForeignSeen struct {
-	Spec *groups.Spec
+	Spec *sources.Spec
 	Gone bool
 }
 
@@ -129,8 +128,8 @@ func (e *ForeignSeen) apply(s *State, _ types.UID) (effect Effect) {
 		effect = effect.merge(s.readForeignAgain(child))
 	}
 	for _, job := range s.jobsOf(key) {
-		set, _ := groups.SetOf(job.Key)
-		if named, ok := groups.ObjectOfPods(job); ok {
+		set, _ := sources.SetOf(job.Key)
+		if named, ok := sources.ObjectOfPods(job); ok {
 			set = named
 		}
 		if set == key {
@@ -160,7 +159,7 @@ func (s *State) jobsOf(set model.JobKey) []*model.Job {
 // false when there is none.
 func (f *foreign) parentOf(job model.JobKey) (parent model.JobKey, ok bool) {
 	if !job.IsForeign() {
-		return groups.SetOf(job)
+		return sources.SetOf(job)
 	}
 	if spec := f.specs[job]; spec != nil {
 		return spec.Parent()
@@ -170,7 +169,7 @@ func (f *foreign) parentOf(job model.JobKey) (parent model.JobKey, ok bool) {
 
 // spec returns what the object of a group says, with the late roles of its parent; of a group whose pods say the rest what the
 // parent says. It is nil when that is not known.
-func (f *foreign) spec(key model.JobKey) *groups.Spec {
+func (f *foreign) spec(key model.JobKey) *sources.Spec {
 	spec := f.specs[key]
 	parent, ok := f.parentOf(key)
 	switch {
@@ -191,7 +190,7 @@ func (f *foreign) isNoGang(key model.JobKey) bool {
 // dropForeign forgets a foreign object.
 func (s *State) dropForeign(key model.JobKey) {
 	s.foreign.set(key, nil)
-	if s.leading && groups.WritesStatus(key.Source) { // who leads forgets what it has written; a standby would only keep the name
+	if s.leading && sources.WritesStatus(key.Source) { // who leads forgets what it has written; a standby would only keep the name
 		s.foreign.news[key] = true
 	} else {
 		delete(s.foreign.news, key)
@@ -200,7 +199,7 @@ func (s *State) dropForeign(key model.JobKey) {
 
 // newsOf takes note that the status of a group may have to show something else.
 func (s *State) newsOf(key model.JobKey) Effect {
-	if !groups.WritesStatus(key.Source) || s.foreign.specs[key] == nil || s.foreign.isNoGang(key) {
+	if !sources.WritesStatus(key.Source) || s.foreign.specs[key] == nil || s.foreign.isNoGang(key) {
 		return Effect{}
 	}
 	s.foreign.news[key] = true
@@ -257,7 +256,7 @@ func (e *ReadingChanged) apply(s *State, _ types.UID) (effect Effect) {
 		}
 	}
 	for key := range s.members {
-		if _, ofSet := groups.SetOf(key); ofSet || key.IsForeign() { // the object may be the parent of another one
+		if _, ofSet := sources.SetOf(key); ofSet || key.IsForeign() { // the object may be the parent of another one
 			effect = effect.merge(s.readForeignAgain(key))
 		}
 	}
@@ -273,7 +272,7 @@ func (s *State) readForeign(job *model.Job) (class string) {
 		job.Invalid = s.foreign.missing(job.Key)
 		return ""
 	}
-	groups.FillForeign(job, spec)
+	sources.FillForeign(job, spec)
 	s.seeWhole(job, spec)
 	job.Warning = joinNotes(spec.Remark, s.others.warning(job.Key))
 	if !job.Whole && !spec.HasLate() && job.FirstUnmetMinimum((*model.Task).Exists) == nil && s.wantsMore(job, spec) {
@@ -283,31 +282,22 @@ func (s *State) readForeign(job *model.Job) (class string) {
 	if ok {
 		job.Warning = joinNotes(job.Warning, s.foreign.unread(job, parent))
 	}
-	if job.Key.Source == model.SourceJobSet || parent.Source == model.SourceJobSet {
-		job.Warning = joinNotes(job.Warning, lacksGone(job))
+	if len(job.Tasks) > 0 && job.FirstUnmetMinimum((*model.Task).Exists) != nil {
+		for _, source := range []model.Source{job.Key.Source, parent.Source} {
+			if watch, _ := sources.WatchOf(source); watch.Lacking != nil {
+				job.Warning = joinNotes(job.Warning, watch.Lacking(job))
+			}
+		}
 	}
 	return spec.PriorityClassName
 }
 
-// lacksGone says of a job of a JobSet that lacks members how its wait ends if these are not made again: no object says that pods
-// of a Job have succeeded and are gone. It is empty when the job lacks none.
-func lacksGone(job *model.Job) string {
-	if len(job.Tasks) == 0 || job.FirstUnmetMinimum((*model.Task).Exists) == nil {
-		return ""
-	}
-	note := "pods that have succeeded and are gone are not made again: if it waits for such, delete the Job of the step, which is then made again"
-	if job.Key.Source == model.SourceJobSet {
-		note += fmt.Sprintf("; or set the annotation %s: \"0\" on the JobSet, and each pod starts when it fits", v1alpha1.AnnotationMinMember)
-	}
-	return note
-}
-
 // readImplicit works out what the pods of a group without an object ask for, and the LeaderWorkerSet that they are of.
 func (s *State) readImplicit(job *model.Job) {
-	groups.FillImplicit(job, s.foreign.spec(job.Key))
+	sources.FillImplicit(job, s.foreign.spec(job.Key))
 	s.seeWhole(job, nil)
 	job.Warning = s.others.warning(job.Key)
-	if set, ok := groups.SetOf(job.Key); ok {
+	if set, ok := sources.SetOf(job.Key); ok {
 		job.Warning = joinNotes(job.Warning, s.foreign.unread(job, set))
 	}
 }
@@ -315,7 +305,7 @@ func (s *State) readImplicit(job *model.Job) {
 // unread says of a job that lacks members, or of which some are bound, that its parent is not read, and what ends the wait; empty
 // when it is read.
 func (f *foreign) unread(job *model.Job, parent model.JobKey) string {
-	begun := groups.BelowMinimum(job)
+	begun := sources.BelowMinimum(job)
 	if f.specs[parent] != nil || !begun && job.FirstUnmetMinimum((*model.Task).Exists) == nil {
 		return ""
 	}
@@ -327,23 +317,17 @@ func (f *foreign) unread(job *model.Job, parent model.JobKey) string {
 	if f.readings[parent.Source] == NotAllowed {
 		right = "; give the scheduler the right to list and watch objects of this kind"
 	}
+	watch, _ := sources.WatchOf(parent.Source)
 	return fmt.Sprintf("%s %q is not read, so that it is not known which pods are made only when others run%s%s%s",
-		parent.Source.Kind(), parent.Name, kept, right, settingOf[parent.Source])
-}
-
-// settingOf is how users say what a parent that is not read would say.
-var settingOf = map[model.Source]string{
-	model.SourceMPIJob: "; with launcherCreationPolicy: WaitForWorkersReady set runPolicy.schedulingPolicy.minAvailable to the number of workers",
-	model.SourceJobSet: "; a runtime whose steps depend on each other must not have a podGroupPolicy",
-	model.SourceLeaderWorkerSetObject: "; with startupPolicy: LeaderReady turn the source leaderworkerset off, or set " +
-		"gangSchedulingManagement.schedulerProvider: volcano in the configuration of LeaderWorkerSet",
+		parent.Source.Kind(), parent.Name, kept, right, watch.Setting)
 }
 
 // missing is why the members of a group wait whose object is not known.
 func (f *foreign) missing(key model.JobKey) *model.Refusal {
 	kind := key.Source.Kind()
+	watch, _ := sources.WatchOf(key.Source)
 	why := fmt.Sprintf("%s %q does not exist in this namespace", kind, key.Name)
-	if key.Source == model.SourceVolcano {
+	if watch.AfterOwn {
 		why = fmt.Sprintf("neither PodGroup nor %s %q exists in this namespace", kind, key.Name)
 	}
 	switch f.readings[key.Source] {
@@ -351,7 +335,7 @@ func (f *foreign) missing(key model.JobKey) *model.Refusal {
 		why = fmt.Sprintf("%s %q is not known: objects of this kind are not read yet", kind, key.Name)
 	case NotServed:
 		why = fmt.Sprintf("%s %q does not exist: the CRD of this kind is not installed", kind, key.Name)
-		if key.Source == model.SourceNative {
+		if watch.IsBuiltIn {
 			why = fmt.Sprintf("%s %q does not exist: the API server does not serve this kind", kind, key.Name)
 		}
 	case NotAllowed:
@@ -363,16 +347,16 @@ func (f *foreign) missing(key model.JobKey) *model.Refusal {
 // wantsMore reports whether the object asks for more of a resource than all members request together. It reads the pods where the
 // tasks do not take as much, since what these take depends on what the nodes offer. Where a member has succeeded it is not known:
 // what that one requested is not kept.
-func (s *State) wantsMore(job *model.Job, spec *groups.Spec) bool {
+func (s *State) wantsMore(job *model.Job, spec *sources.Spec) bool {
 	if slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Status == model.Succeeded }) {
 		return false
 	}
-	lacks := func(wanted groups.Amount) bool { return !s.take(job.Tasks, wanted) }
+	lacks := func(wanted sources.Amount) bool { return !s.take(job.Tasks, wanted) }
 	return slices.ContainsFunc(spec.MinResources, lacks) && requestLess(job.Tasks, spec.MinResources)
 }
 
 // take reports whether tasks take an amount together.
-func (s *State) take(tasks []*model.Task, wanted groups.Amount) bool {
+func (s *State) take(tasks []*model.Task, wanted sources.Amount) bool {
 	position, offered := s.dimensions.Find(wanted.Name)
 	rest, counted := model.Amount(wanted.Name, wanted.Quantity)
 	each := int64(0)
@@ -388,7 +372,7 @@ func (s *State) take(tasks []*model.Task, wanted groups.Amount) bool {
 }
 
 // requestLess reports whether the pods of tasks request less than one of the amounts.
-func requestLess(tasks []*model.Task, wanted []groups.Amount) bool {
+func requestLess(tasks []*model.Task, wanted []sources.Amount) bool {
 	rest := make([]resource.Quantity, len(wanted))
 	for i := range wanted {
 		rest[i] = wanted[i].Quantity.DeepCopy() // its number may be behind a pointer

@@ -14,27 +14,27 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // foreignSpec is a group of scheduling.x-k8s.io.
-func foreignSpec(name string, version int, minMember int32) *groups.Spec {
-	spec := &groups.Spec{Source: model.SourceCoscheduling, MinMember: minMember}
+func foreignSpec(name string, version int, minMember int32) *sources.Spec {
+	spec := &sources.Spec{Source: model.SourceCoscheduling, MinMember: minMember}
 	spec.Namespace, spec.Name, spec.UID = "ns", name, types.UID("foreign-"+name)
 	spec.ResourceVersion = fmt.Sprint(version)
 	return spec
 }
 
 // amountsIn returns the amounts of a list, by name.
-func amountsIn(list corev1.ResourceList) (amounts []groups.Amount) {
+func amountsIn(list corev1.ResourceList) (amounts []sources.Amount) {
 	for _, name := range slices.Sorted(maps.Keys(list)) {
-		amounts = append(amounts, groups.Amount{Name: name, Quantity: list[name]})
+		amounts = append(amounts, sources.Amount{Name: name, Quantity: list[name]})
 	}
 	return amounts
 }
 
-func ofForeign(name string) podOption { return label(groups.LabelCoscheduling, name) }
+func ofForeign(name string) podOption { return label(sources.LabelCoscheduling, name) }
 
 func reading(reading Reading) Event {
 	return &ReadingChanged{Source: model.SourceCoscheduling, Reading: reading}
@@ -83,8 +83,8 @@ func TestAMarkThatIsNotFollowed(t *testing.T) {
 // LeaderWorkerSet. The state holds the same as one that has seen only the last version.
 func TestALeaderWorkerSetIsNamedLater(t *testing.T) {
 	for what, changes := range map[string][]podOption{
-		"group": {annotation(groups.LWSExclusiveTopology, "rack"), label(groups.LWSGroupKey, "k")},
-		"set":   {label(groups.LWSGroupKey, "k"), label(groups.LWSName, "set")},
+		"group": {annotation(sources.LWSExclusiveTopology, "rack"), label(sources.LWSGroupKey, "k")},
+		"set":   {label(sources.LWSGroupKey, "k"), label(sources.LWSName, "set")},
 	} {
 		for first := range changes { // which of the two comes later
 			before := []podOption{ofForeign("g"), on("n"), phase("Running"), changes[first]}
@@ -158,7 +158,7 @@ func TestEffectOfForeignEvents(t *testing.T) {
 }
 
 // volcanoSpec is a group of scheduling.volcano.sh that shows a phase.
-func volcanoSpec(name string, version int, phase string) *groups.Spec {
+func volcanoSpec(name string, version int, phase string) *sources.Spec {
 	spec := foreignSpec(name, version, 2)
 	spec.Source, spec.Shown.Phase = model.SourceVolcano, phase
 	return spec
@@ -172,7 +172,7 @@ func TestNewsOfForeignGroups(t *testing.T) {
 	s := newState(node("n"))
 	s.Lead()
 	all, report, none := Effect{Schedule: true, Report: true}, Effect{Report: true}, Effect{}
-	two := func(version int, phase string) *groups.Spec {
+	two := func(version int, phase string) *sources.Spec {
 		spec := volcanoSpec("g", version, phase)
 		spec.MinMember = 3
 		return spec
@@ -343,7 +343,7 @@ func TestNoRemarkOnceAMemberHasSucceeded(t *testing.T) {
 // TestRemarksAreTheSameTwice: amounts whose number is behind a pointer stay what the object says, so that the job is read as
 // before and a version that says the same is no news.
 func TestRemarksAreTheSameTwice(t *testing.T) {
-	spec := func(version int) *groups.Spec {
+	spec := func(version int) *sources.Spec {
 		one := foreignSpec("g", version, 2)
 		one.MinResources = amountsIn(list("memory", "3.5Gi"))
 		return one
@@ -373,7 +373,7 @@ func TestWhatTasksTakeSaysWhatPodsRequest(t *testing.T) {
 		for i := range members {
 			p := drawPodWithRequests(t)
 			p.Name, p.UID, p.Spec.NodeName = fmt.Sprint("p", i), types.UID(fmt.Sprint("p", i)), ""
-			p.Labels = map[string]string{groups.LabelCoscheduling: "g"}
+			p.Labels = map[string]string{sources.LabelCoscheduling: "g"}
 			s.Apply(seen(p))
 		}
 		tasks := s.Snapshot(start).Job(foreignKey("g")).Tasks
@@ -419,7 +419,7 @@ func ofNative(name string) podOption {
 	return func(p *corev1.Pod) { p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &name} }
 }
 
-func nativeSpec(name string, version int, minMember int32, noGang bool) *groups.Spec {
+func nativeSpec(name string, version int, minMember int32, noGang bool) *sources.Spec {
 	spec := foreignSpec(name, version, minMember)
 	spec.Source, spec.NoGang = model.SourceNative, noGang
 	return spec
@@ -515,13 +515,13 @@ func TestAGroupThatNeverPreempts(t *testing.T) {
 // TestGroupsThatPodsDescribe need no object, and are not those of a PodGroup of ours with their name.
 func TestGroupsThatPodsDescribe(t *testing.T) {
 	lws := func(name, index, revision string) *corev1.Pod {
-		return pod(name, label(groups.LWSGroupKey, "k"), label(groups.LWSRevision, revision), label(groups.LWSName, "w"), label(groups.LWSGroupIndex, "0"),
-			label(groups.LWSWorkerIndex, index), annotation(groups.LWSSize, "2"))
+		return pod(name, label(sources.LWSGroupKey, "k"), label(sources.LWSRevision, revision), label(sources.LWSName, "w"), label(sources.LWSGroupIndex, "0"),
+			label(sources.LWSWorkerIndex, index), annotation(sources.LWSSize, "2"))
 	}
 	member := func(name string) *corev1.Pod {
-		return pod(name, label(groups.KueueGroup, "w-0"), annotation(groups.KueueTotal, "2"))
+		return pod(name, label(sources.KueueGroup, "w-0"), annotation(sources.KueueTotal, "2"))
 	}
-	s := newState(node("n"), group("w-0", 1), lws("a", "0", "1"), lws("b", "1", "1"), lws("c", "0", "2"), member("d"), member("e"), pod("f", label(groups.KueueGroup, "w-0")))
+	s := newState(node("n"), group("w-0", 1), lws("a", "0", "1"), lws("b", "1", "1"), lws("c", "0", "2"), member("d"), member("e"), pod("f", label(sources.KueueGroup, "w-0")))
 	first := model.JobKey{Namespace: "ns", Name: "w-0", Source: model.SourceLeaderWorkerSet, Owner: "k/1"}
 	second := first
 	second.Owner = "k/2"
@@ -531,7 +531,7 @@ func TestGroupsThatPodsDescribe(t *testing.T) {
 			t.Errorf("%v: %+v", key, job)
 		}
 	}
-	if invalid := s.record("f").task.Invalid; invalid == nil || !strings.Contains(invalid.String(), groups.KueueTotal) {
+	if invalid := s.record("f").task.Invalid; invalid == nil || !strings.Contains(invalid.String(), sources.KueueTotal) {
 		t.Errorf("a pod without a count: %v", invalid)
 	}
 	s.Apply(seen(func() *corev1.Pod { p := lws("a", "0", "1"); on("n")(p); phase("Running")(p); return p }()))
@@ -544,10 +544,10 @@ func TestGroupsThatPodsDescribe(t *testing.T) {
 func TestMarksSurviveTheEnd(t *testing.T) {
 	marks := []podOption{
 		of("g"), ofForeign("g"), ofNative("g"), annotation(v1alpha1.AnnotationKubeBatchGroup, strings.Repeat("g", 70)),
-		label(groups.KueueGroup, "g"), annotation(groups.KueueGroup, "g"), annotation(groups.KueueTotal, "2"),
-		annotation(groups.KueueServing, "true"), label(groups.LWSGroupKey, "k"), label(groups.LWSRevision, "r"), label(groups.LWSName, "n"),
-		label(groups.LWSGroupIndex, "1"), label(groups.LWSWorkerIndex, "0"), annotation(groups.LWSSize, "2"),
-		annotation(groups.LWSExclusiveTopology, "rack"), annotation(groups.VolcanoTaskSpec, "w"), label(v1alpha1.LabelRole, "r"),
+		label(sources.KueueGroup, "g"), annotation(sources.KueueGroup, "g"), annotation(sources.KueueTotal, "2"),
+		annotation(sources.KueueServing, "true"), label(sources.LWSGroupKey, "k"), label(sources.LWSRevision, "r"), label(sources.LWSName, "n"),
+		label(sources.LWSGroupIndex, "1"), label(sources.LWSWorkerIndex, "0"), annotation(sources.LWSSize, "2"),
+		annotation(sources.LWSExclusiveTopology, "rack"), annotation(sources.VolcanoTaskSpec, "w"), label(v1alpha1.LabelRole, "r"),
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		whole := pod("p")
@@ -559,7 +559,7 @@ func TestMarksSurviveTheEnd(t *testing.T) {
 		}
 		for _, now := range []corev1.PodPhase{corev1.PodRunning, corev1.PodSucceeded} {
 			phase(now)(whole)
-			if diff := cmp.Diff(groups.Of(whole), groups.Of(StripPod(whole))); diff != "" {
+			if diff := cmp.Diff(sources.Of(whole), sources.Of(StripPod(whole))); diff != "" {
 				t.Fatalf("%s: %s", now, diff)
 			}
 		}

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -20,7 +20,7 @@ type GroupSeen struct {
 }
 
 // GroupKey returns the key of the group.
-func (e *GroupSeen) GroupKey() model.JobKey { return groups.Key(e.Group) }
+func (e *GroupSeen) GroupKey() model.JobKey { return sources.Key(e.Group) }
 
 func (e *GroupSeen) kind() string                  { return kindGroup }
 func (e *GroupSeen) object() (metav1.Object, bool) { return e.Group, e.Gone }
@@ -28,7 +28,7 @@ func (e *GroupSeen) object() (metav1.Object, bool) { return e.Group, e.Gone }
 // apply keeps the group. What it says is read when its job is filled.
 func (e *GroupSeen) apply(s *State, _ types.UID) Effect {
 	group := e.Group
-	key := groups.Key(group)
+	key := sources.Key(group)
 	before := s.groups[key]
 	s.dirtyJobs[key] = struct{}{}
 	if e.Gone {
@@ -43,7 +43,7 @@ func (e *GroupSeen) apply(s *State, _ types.UID) Effect {
 	asks := reserved || before == nil || before.UID != group.UID || !equality.Semantic.DeepEqual(before.Spec, group.Spec) ||
 		Undecodable(before) != Undecodable(group) ||
 		(before.Status.DegradedSince == nil) != (group.Status.DegradedSince == nil) ||
-		groups.Whole(before) != groups.Whole(group) && s.waits(key) ||
+		sources.Whole(before) != sources.Whole(group) && s.waits(key) ||
 		before.Status.SchedulerName != group.Status.SchedulerName && len(s.others.groups[key]) > 0
 	return Effect{Schedule: asks, Report: asks || !equality.Semantic.DeepEqual(before.Status, group.Status)}
 }

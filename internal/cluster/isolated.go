@@ -37,31 +37,10 @@ func (s *State) heldCPUs(pod *corev1.Pod) *isolated.Assignment {
 	return held.Within(isolatedOn(node))
 }
 
-// countedCPUs returns the pod as a translator is to see it: with an assignment only of the isolated CPUs that count.
-func (s *State) countedCPUs(pod *corev1.Pod) *corev1.Pod {
-	written, there := pod.Annotations[isolated.AssignedAnnotation]
-	if !there || pod.Spec.NodeName == "" {
-		return pod
-	}
-	text := ""
-	if held := s.heldCPUs(pod); held != nil {
-		text, _ = held.Text() // a struct of texts and numbers
-	}
-	if text == written {
-		return pod
-	}
-	counted := *pod
-	counted.Annotations = maps.Clone(pod.Annotations)
-	if counted.Annotations[isolated.AssignedAnnotation] = text; text == "" {
-		delete(counted.Annotations, isolated.AssignedAnnotation)
-	}
-	return &counted
-}
-
 // readHoldersAgain reads the pods of a node again that are assigned CPUs, since it publishes others now.
 func (s *State) readHoldersAgain(name string) {
 	for _, entry := range slices.Collect(maps.Values(s.held[name])) {
-		if r := entry.record; r != nil && !r.finished() && r.task.Pod.Annotations[isolated.AssignedAnnotation] != "" {
+		if r := entry.record; r != nil && !r.finished() && assigned(r.task.Pod) {
 			s.put(entry, s.readPod(r.task.Pod, r))
 		}
 	}
@@ -70,15 +49,21 @@ func (s *State) readHoldersAgain(name string) {
 // sameCPUCharge reports whether a later version of a pod with equal annotations is charged for the same CPUs. A pod that asks
 // for isolated CPUs and was bound without any takes ordinary ones. An assignment that another client wrote before the pod was
 // bound counts from the bind on. A pod with a bind in flight is charged for what it is given.
-func sameCPUCharge(before *podState, after *corev1.Pod) bool {
-	_, claims := after.Annotations[isolated.AssignedAnnotation]
-	return !before.chargedAtBind() && (before.task.Pod.Spec.NodeName == after.Spec.NodeName || !isolated.WantsIsolated(after) && !claims)
+func sameCPUCharge(before, after *podState) bool {
+	return !before.chargedAtBind() &&
+		(before.task.Pod.Spec.NodeName == after.task.Pod.Spec.NodeName || !after.task.Asks.Wants() && !assigned(after.task.Pod))
 }
 
 // chargedAtBind reports whether a pod with a bind in flight is charged for what it was given then, isolated CPUs or none,
 // whatever it has come to ask for.
 func (r *podState) chargedAtBind() bool {
-	return r.bind != "" && (r.assignedCPUs != nil || isolated.WantsIsolated(r.task.Pod))
+	return r.bind != "" && (r.assignedCPUs != nil || r.task.Asks.Wants())
+}
+
+// assigned reports whether isolated CPUs are written on a pod, even if what is written is invalid.
+func assigned(pod *corev1.Pod) bool {
+	_, there := pod.Annotations[isolated.AssignedAnnotation]
+	return there
 }
 
 // sameCPUs reports whether two versions of a pod hold the same isolated CPUs.

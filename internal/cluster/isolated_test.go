@@ -358,9 +358,9 @@ type charging struct{}
 
 func (charging) Counts() []corev1.ResourceName { return []corev1.ResourceName{isolated.Resource} }
 
-func (charging) TranslateRequest(_ *model.ResourceIndex, pod *corev1.Pod, request *model.Resources) *model.Refusal {
-	if held, err := isolated.AssignedTo(pod); err == nil && held != nil {
-		request.Set(model.CPU, isolated.SharedPoolRequest(pod, held))
+func (charging) TranslateRequest(_ *model.ResourceIndex, task *model.Task, request *model.Resources) *model.Refusal {
+	if held := task.Isolated; held != nil {
+		request.Set(model.CPU, isolated.SharedPoolRequest(task.Pod, held))
 	}
 	return nil
 }

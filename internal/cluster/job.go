@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -23,7 +23,7 @@ func (s *State) fillJob(job *model.Job, members map[types.UID]*podEntry, group *
 	}
 	slices.SortFunc(tasks, model.CompareTasks)
 	clear(tasks[len(tasks):cap(tasks)])
-	tasks = groups.PresentRun(key, tasks, s.minMember(key, group))
+	tasks = sources.PresentRun(key, tasks, s.minMember(key, group))
 	s.filled++
 	delete(s.foreign.awaited, key)
 	known := model.Job{Key: key, Tasks: tasks, MinMember: int32(min(max(1, len(tasks)), 1<<30)), Version: s.filled, HasGroup: group != nil}
@@ -78,7 +78,7 @@ func (s *State) readJob(job *model.Job, group *v1alpha1.PodGroup) {
 			s.evicted[job.Key] = true
 		}
 		job.Evicted = s.evicted[job.Key]
-		if groups.Fill(job, group); !job.Evicted {
+		if sources.Fill(job, group); !job.Evicted {
 			delete(s.evicted, job.Key)
 		}
 		if job.Reclaims >= s.reclaims[job.Key] || job.Finished() && !job.Evicted {
@@ -105,22 +105,22 @@ func (s *State) readJob(job *model.Job, group *v1alpha1.PodGroup) {
 			}
 		}
 	}
-	job.Warning = joinNotes(job.Warning, groups.Unfollowed(job))
-	groups.Lower(job)
+	job.Warning = joinNotes(job.Warning, sources.Unfollowed(job))
+	sources.Lower(job)
 	s.readTurn(job)
 	s.readClass(job, class)
 	job.NeverPreempts = neverPreempts(job, group) || s.classes[class].neverPreempts ||
 		s.foreign.specs[job.Key] != nil && s.foreign.specs[job.Key].NeverPreempts
 	job.NothingPending = nothingPending(job)
-	job.BelowMinimum = groups.BelowMinimum(groups.First(job)) && // what is made later it need not have
+	job.BelowMinimum = sources.BelowMinimum(sources.First(job)) && // what is made later it need not have
 		(group == nil || Undecodable(group) == "") // or a gang would be undone of which it cannot be read that it was whole
 	job.Class = model.ClassOf(job, hasTerms)
 }
 
 // seeWhole follows what an implicit group has been whole with. Nothing in the API says it, so that a restart forgets it. spec is
 // what its object says; nil when there is none.
-func (s *State) seeWhole(job *model.Job, spec *groups.Spec) {
-	if job.StartedMinima = groups.Seen(job, s.seenWhole[job.Key], spec); job.StartedMinima.MinMember > 0 {
+func (s *State) seeWhole(job *model.Job, spec *sources.Spec) {
+	if job.StartedMinima = sources.Seen(job, s.seenWhole[job.Key], spec); job.StartedMinima.MinMember > 0 {
 		s.seenWhole[job.Key] = job.StartedMinima
 	} else {
 		delete(s.seenWhole, job.Key)

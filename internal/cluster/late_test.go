@@ -10,12 +10,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // mpiJob has as many workers, and a launcher that is made when they run.
-func mpiJob(name string, workers int32) *groups.Spec {
+func mpiJob(name string, workers int32) *sources.Spec {
 	spec := foreignSpec(name, 1, workers+1)
 	spec.Source, spec.UID = model.SourceMPIJob, "mpi"
 	spec.Roles = []model.Role{{Name: "launcher", MinMember: 1, MadeLater: true}, {Name: "worker", MinMember: workers}}
@@ -36,7 +36,7 @@ func TestALateRole(t *testing.T) {
 	controlled := foreignSpec("j", 1, 3)
 	controlled.OwnerReferences = []metav1.OwnerReference{{Kind: "MPIJob", Name: "j", Controller: new(true)}}
 	for name, c := range map[string]struct {
-		group *groups.Spec
+		group *sources.Spec
 		marks []podOption
 		key   model.JobKey
 	}{
@@ -144,7 +144,7 @@ func TestAStepThatHasLostWhatSucceeded(t *testing.T) {
 }
 
 // stepsState is a JobSet of two steps, and how events of its pods are applied.
-func stepsState(first, second int32) (s *State, key model.JobKey, set *groups.Spec, member func(name, role string, more ...podOption)) {
+func stepsState(first, second int32) (s *State, key model.JobKey, set *sources.Spec, member func(name, role string, more ...podOption)) {
 	set = foreignSpec("s", 1, first+second)
 	set.Source = model.SourceJobSet
 	set.Roles = []model.Role{{Name: "first", MinMember: first}, {Name: "second", MinMember: second, MadeLater: true}}
@@ -223,7 +223,7 @@ func TestALatePartThatBeginsToRun(t *testing.T) {
 // TestGroupsOfAJobSetInSteps: where each step has a group of its own, its minimum is that of the step, whatever other steps are
 // made later or are done. In one group of all of them roles are known by the labels of the pods.
 func TestGroupsOfAJobSetInSteps(t *testing.T) {
-	owned := func(name string, minMember int32) *groups.Spec {
+	owned := func(name string, minMember int32) *sources.Spec {
 		spec := nativeSpec(name, 1, minMember, false)
 		spec.OwnerReferences = []metav1.OwnerReference{{Kind: "JobSet", Name: "s", Controller: new(true)}}
 		return spec
@@ -236,7 +236,7 @@ func TestGroupsOfAJobSetInSteps(t *testing.T) {
 		}
 	}
 	s, _, set, _ := stepsState(4, 8)
-	for _, spec := range []*groups.Spec{owned("first", 4), owned("second", 8), owned("all", 12)} {
+	for _, spec := range []*sources.Spec{owned("first", 4), owned("second", 8), owned("all", 12)} {
 		s.Apply(seen(spec))
 	}
 	minimum := func(when, group string, want int32) {

@@ -4,7 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -16,7 +16,7 @@ import (
 // saidLater is what an object said of members that are made later when its gang started.
 type saidLater struct {
 	object types.UID
-	later  []groups.Later
+	later  []sources.Later
 }
 
 // readTurn gives a job its place in the order by the members that its object says are made later.
@@ -25,7 +25,7 @@ func (s *State) readTurn(job *model.Job) {
 	if known == "" && (object == nil || len(object.Later) == 0) {
 		return
 	}
-	started := groups.IsStarted(job)
+	started := sources.IsStarted(job)
 	switch {
 	case object == nil && !started:
 		delete(s.saidLater, job.Key)
@@ -39,18 +39,18 @@ func (s *State) readTurn(job *model.Job) {
 		return
 	}
 	said := s.saidLater[job.Key]
-	groups.ReadTurn(job, object, said.later, func(pod *corev1.Pod) corev1.ResourceList { return requestsOf(pod, requests) })
+	sources.ReadTurn(job, object, said.later, func(pod *corev1.Pod) corev1.ResourceList { return requestsOf(pod, requests) })
 }
 
 // objectOf returns the object that says which members of a job are made later; nil when it is not known, or there is none.
-func (s *State) objectOf(job *model.Job) *groups.Spec {
+func (s *State) objectOf(job *model.Job) *sources.Spec {
 	if !job.Key.MarkedByOthers() {
 		return nil
 	}
 	if parent, ok := s.foreign.parentOf(job.Key); ok {
 		return s.foreign.specs[parent]
 	}
-	if set, ok := groups.ObjectOfPods(job); ok {
+	if set, ok := sources.ObjectOfPods(job); ok {
 		return s.foreign.specs[set]
 	}
 	return s.foreign.specs[job.Key]

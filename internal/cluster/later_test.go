@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -41,7 +41,7 @@ spec:
 )
 
 // objectFrom is an object as its operator writes it, and what is kept of it.
-func objectFrom(t *testing.T, source model.Source, text string, generation int64) *groups.Spec {
+func objectFrom(t *testing.T, source model.Source, text string, generation int64) *sources.Spec {
 	t.Helper()
 	object := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
@@ -53,7 +53,7 @@ func objectFrom(t *testing.T, source model.Source, text string, generation int64
 	object.SetGeneration(generation)
 	object.SetResourceVersion(string(rune('0' + generation)))
 	object.SetCreationTimestamp(metav1.NewTime(start))
-	watch, _ := groups.WatchOf(source)
+	watch, _ := sources.WatchOf(source)
 	return watch.Decode(object)
 }
 
@@ -71,8 +71,8 @@ func TestTheTurnOfMembersThatAreMadeLater(t *testing.T) {
 	}
 	inSet := func(index string) podOption {
 		return func(p *corev1.Pod) {
-			labels(groups.LWSGroupKey, "k", groups.LWSName, "j", groups.LWSGroupIndex, "0", groups.LWSWorkerIndex, index)(p)
-			annotation(groups.LWSSize, "3")(p)
+			labels(sources.LWSGroupKey, "k", sources.LWSName, "j", sources.LWSGroupIndex, "0", sources.LWSWorkerIndex, index)(p)
+			annotation(sources.LWSSize, "3")(p)
 		}
 	}
 	for name, c := range map[string]struct {

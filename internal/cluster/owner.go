@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -167,8 +167,8 @@ type owner struct {
 }
 
 // ownerOf returns the scheduler that a PodGroup belongs to: the one that it names; the one that has written its status, while
-// it has a member of that scheduler; that of its oldest member, living ones first; and when it has none, groups.Writer, or else
-// groups.DefaultScheduler, which says that it has none. Pods of kube-scheduler are no members of a group of Tutti's: one that has
+// it has a member of that scheduler; that of its oldest member, living ones first; and when it has none, sources.Writer, or else
+// sources.DefaultScheduler, which says that it has none. Pods of kube-scheduler are no members of a group of Tutti's: one that has
 // no other pods has none.
 //
 // Invariant: the answer depends on the objects alone, and not on which scheduler asks.
@@ -176,7 +176,7 @@ func (s *State) ownerOf(group *v1alpha1.PodGroup) owner {
 	if group.Spec.SchedulerName != "" {
 		return owner{group.Spec.SchedulerName, ""}
 	}
-	key, writer := groups.Key(group), group.Status.SchedulerName
+	key, writer := sources.Key(group), group.Status.SchedulerName
 	first, holds := member{}, false
 	count := func(one member) {
 		holds = holds || one.scheduler == writer
@@ -191,7 +191,7 @@ func (s *State) ownerOf(group *v1alpha1.PodGroup) owner {
 		count(memberOf([3]model.JobKey{key}, entry.record.task.Pod))
 	}
 	if holds || first == (member{}) {
-		return owner{cmp.Or(groups.Writer(&group.Status), groups.DefaultScheduler), " of its status"}
+		return owner{cmp.Or(sources.Writer(&group.Status), sources.DefaultScheduler), " of its status"}
 	}
 	return owner{first.scheduler, fmt.Sprintf(" of its oldest member %q", first.name)}
 }

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -107,8 +107,8 @@ func TestAGroupHasOneScheduler(t *testing.T) {
 func TestOtherMembersOfAGroupWithoutAnObjectAreNamed(t *testing.T) {
 	const want = `pods with another schedulerName are no members: "leader" has "other"`
 	for name, in := range map[string]podOption{
-		"LeaderWorkerSet": func(p *corev1.Pod) { label(groups.LWSGroupKey, "k")(p); annotation(groups.LWSSize, "3")(p) },
-		"Kueue":           func(p *corev1.Pod) { label(groups.KueueGroup, "k")(p); annotation(groups.KueueTotal, "3")(p) },
+		"LeaderWorkerSet": func(p *corev1.Pod) { label(sources.LWSGroupKey, "k")(p); annotation(sources.LWSSize, "3")(p) },
+		"Kueue":           func(p *corev1.Pod) { label(sources.KueueGroup, "k")(p); annotation(sources.KueueTotal, "3")(p) },
 		"ours":            func(p *corev1.Pod) { of("k")(p); annotation(v1alpha1.AnnotationMinMember, "3")(p) },
 	} {
 		s := newState(pod("a", in), pod("b", in))

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -37,12 +37,12 @@ func TestAParentOfAnotherName(t *testing.T) {
 // TestALeaderWorkerSetIsRead for which of its groups' workers are late, whether the pods or it are seen first, and for its own
 // groups alone.
 func TestALeaderWorkerSetIsRead(t *testing.T) {
-	set := &groups.Spec{Source: model.SourceLeaderWorkerSetObject, MinMember: 1, NoGang: true, Roles: []model.Role{{Name: groups.RoleWorker, MinMember: 1, MadeLater: true}}}
+	set := &sources.Spec{Source: model.SourceLeaderWorkerSetObject, MinMember: 1, NoGang: true, Roles: []model.Role{{Name: sources.RoleWorker, MinMember: 1, MadeLater: true}}}
 	set.Namespace, set.Name, set.UID = "ns", "serve", "set"
 	leader := func(name string) *corev1.Pod {
 		set, index, _ := strings.Cut(name, "/")
-		return pod(set+index, label(groups.LWSGroupKey, "k"+index), label(groups.LWSRevision, "r"), label(groups.LWSName, set), label(groups.LWSGroupIndex, index),
-			label(groups.LWSWorkerIndex, "0"), annotation(groups.LWSSize, "4"))
+		return pod(set+index, label(sources.LWSGroupKey, "k"+index), label(sources.LWSRevision, "r"), label(sources.LWSName, set), label(sources.LWSGroupIndex, index),
+			label(sources.LWSWorkerIndex, "0"), annotation(sources.LWSSize, "4"))
 	}
 	s := newState(node("n"), leader("serve/0"), leader("serve/1"), leader("serve-0/0"), leader("server/0"), leader("s/0"), pod("serve-x"))
 	look := func(when string, late int32) {

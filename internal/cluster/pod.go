@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -26,7 +26,7 @@ type podState struct {
 	task model.Task
 	// membership is what the pod says of its job; zero when it is not ours. malformed is what cannot be read of the one that
 	// holds: see membershipOf.
-	membership groups.Membership
+	membership sources.Membership
 	malformed  *model.Refusal
 	// bind is the node of an assumed bind, empty when there is none.
 	bind string
@@ -226,7 +226,7 @@ func (s *State) readPod(pod *corev1.Pod, before *podState) *podState {
 		s.shareOtherwise(&r.membership)
 	}
 	s.membershipOf(r)
-	t.Started, t.Unmarked = hasStarted(pod), groups.Unmarked(pod)
+	t.Started, t.Member, t.Ranks, t.Place = hasStarted(pod), s.said.Of(pod), sources.Ranks(pod), sources.PlaceOf(pod.Annotations)
 	if terminal(pod) {
 		// A finished pod may come stripped or whole; it means the same.
 		t.Shape = unique.Make("")
@@ -239,6 +239,7 @@ func (s *State) readPod(pod *corev1.Pod, before *podState) *podState {
 	t.SchedulingGated = len(pod.Spec.SchedulingGates) > 0
 	if refused := s.guard(identityOf(kindPod, pod), func() { s.readRequest(r, before) }); refused != nil {
 		r.keepIdentity(before, refused)
+		t.Member = s.said.Of(t.Pod)
 	}
 	r.readNomination(before, s.leading)
 	r.assume(before, s.snapshot.Now)
@@ -248,14 +249,15 @@ func (s *State) readPod(pod *corev1.Pod, before *podState) *podState {
 // readRequest works out what a pod asks of a node.
 func (s *State) readRequest(r, before *podState) {
 	t, pod := &r.task, r.task.Pod
-	r.heldCPUs = s.heldCPUs(pod)
-	same := before != nil && before.task.Pod != pod && !before.finished() && sameSpec(before.task.Pod, pod) && sameCPUCharge(before, pod) &&
+	r.heldCPUs, t.Asks = s.heldCPUs(pod), isolated.AskedBy(pod)
+	t.Isolated = r.heldCPUs
+	same := before != nil && before.task.Pod != pod && !before.finished() && sameSpec(before.task.Pod, pod) && sameCPUCharge(before, r) &&
 		sameOwnAnnotations(before.task.Pod.Annotations, pod.Annotations) && sameLabels(before.task.Pod.Labels, pod.Labels, true)
 	if same {
 		t.Request, r.unoffered = before.task.Request, before.unoffered
 		r.invalid, t.NonZeroDefaults = before.invalid, before.task.NonZeroDefaults
 	} else {
-		t.Request, r.unoffered, r.invalid = s.request(pod)
+		t.Request, r.unoffered, r.invalid = s.request(t)
 		t.NonZeroDefaults = nonZeroDefaultsOf(pod)
 	}
 	if waits := pod.Spec.NodeName == ""; waits && r.unoffered != nil && r.invalid == nil {
@@ -282,10 +284,11 @@ func (s *State) membershipOf(r *podState) {
 	r.malformed = m.Malformed
 	t := &r.task
 	t.Job, t.Role, t.MinMember, t.MayDoWithoutGroup = m.Job, m.Role, m.MinMember, r.membership.Otherwise != nil
+	t.BoundWith = sources.BoundWith(t.Pod, t.Job)
 }
 
 // shareOtherwise lets the members of a group hold one copy of what holds in its place, if they say the same.
-func (s *State) shareOtherwise(m *groups.Membership) {
+func (s *State) shareOtherwise(m *sources.Membership) {
 	if m.Otherwise == nil {
 		return
 	}
@@ -340,8 +343,10 @@ func (r *podState) assume(before *podState, seen time.Time) {
 	pod := r.task.Pod
 	if before != nil {
 		if pod.Spec.NodeName == "" {
-			r.task.Place = before.task.Place
-			if r.bind, r.assignedCPUs = before.bind, before.assignedCPUs; r.chargedAtBind() {
+			if r.bind, r.assignedCPUs = before.bind, before.assignedCPUs; r.bind != "" {
+				r.task.Place = before.task.Place
+			}
+			if r.chargedAtBind() {
 				r.task.Request = before.task.Request
 			}
 		}

@@ -8,8 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
-	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -24,8 +23,8 @@ func (s *State) compare(before, after *podState) (effect Effect, refill bool) {
 	moved, waits := a.Placement != b.Placement, b.Status == model.Pending
 	expected := a.Node == b.Node && isOnNode(a.Status) && isOnNode(b.Status)
 	joins := a.Job != b.Job || a.MinMember != b.MinMember || a.Role != b.Role || a.Priority != b.Priority || a.Nominated != b.Nominated ||
-		a.SchedulingGated != b.SchedulingGated || a.Invalid.String() != b.Invalid.String() || a.Pod != b.Pod && !groups.SaysTheSame(a.Pod, b.Pod) ||
-		a.Pod != b.Pod && s.queues.any() && a.Pod.Labels[v1alpha1.LabelQueue] != b.Pod.Labels[v1alpha1.LabelQueue]
+		a.SchedulingGated != b.SchedulingGated || a.Invalid.String() != b.Invalid.String() || !sources.SaysTheSame(a.Says(), b.Says()) ||
+		s.queues.any() && a.Says().Queue != b.Says().Queue
 	asks := !sameCPUs(a.Isolated, b.Isolated) || !a.Request.Equal(b.Request) || a.NonZeroDefaults != b.NonZeroDefaults ||
 		waits && a.Shape != b.Shape || a.Pod != b.Pod && differentQuestion(a.Pod, b.Pod, waits, expected)
 	whole := s.makesWhole(before, after)
@@ -36,7 +35,7 @@ func (s *State) compare(before, after *podState) (effect Effect, refill bool) {
 		Report: (moved || joins || asks) && (a.Job != model.JobKey{} || b.Job != model.JobKey{}),
 	}
 	refill = joins || whole || protection || before.finished() != after.finished() || (a.Status == model.Pending) != waits ||
-		after.finished() && !groups.EndedAt(a.Pod).Equal(groups.EndedAt(b.Pod)) ||
+		after.finished() && !sources.EndedAt(a.Pod).Equal(sources.EndedAt(b.Pod)) ||
 		a.Status.CountsTowardMinimum() != b.Status.CountsTowardMinimum() || !a.Created.Equal(b.Created) || a.Shape != b.Shape ||
 		a.MayUseDeviceClass != b.MayUseDeviceClass ||
 		waits && a.Pod != b.Pod && !maps.Equal(a.Pod.Labels, b.Pod.Labels) // others are drawn to them, or kept away: itself, too

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -203,7 +203,7 @@ func (s *State) refillJobs(concerned func(*model.Job) bool) {
 func readQueue(object *v1alpha1.Queue) *queueState {
 	known := &queueState{object: object, unreadable: Undecodable(object)}
 	var err error
-	if known.namespaces, err = groups.NamespacesOf(object); err != nil {
+	if known.namespaces, err = sources.NamespacesOf(object); err != nil {
 		known.unreadable = "its namespaceSelector: " + model.OneLine(err)
 	}
 	for _, list := range []corev1.ResourceList{object.Spec.Guarantee, object.Spec.Limit} {
@@ -242,11 +242,11 @@ func (s *State) enqueue(job *model.Job, group *v1alpha1.PodGroup) {
 	} else if spec := s.foreign.specs[job.Key]; spec != nil {
 		named = spec.Queue
 	}
-	var oldest *corev1.Pod
+	oldest := ""
 	if len(job.Tasks) > 0 {
-		oldest = job.Tasks[0].Pod
+		oldest = job.Tasks[0].Says().Queue
 	}
-	name := groups.QueueOf(named, oldest, s.namespaces[job.Key.Namespace])
+	name := sources.QueueOf(named, oldest, s.namespaces[job.Key.Namespace])
 	if job.RefusedBy = ""; !s.queues.admits(name, s.namespaces[job.Key.Namespace]) {
 		job.RefusedBy, name = name, v1alpha1.DefaultQueue
 	}

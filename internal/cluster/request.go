@@ -142,8 +142,9 @@ func selectorRules(selector *metav1.LabelSelector) int {
 }
 
 // request returns what a pod takes on a node, and the part of it that no node offers, nil when that is nothing. With a refusal
-// it is what the pod takes if it runs all the same.
-func (s *State) request(pod *corev1.Pod) (vector model.Resources, unoffered corev1.ResourceList, refusal *model.Refusal) {
+// it is what the pod takes if it runs all the same. Of the task it reads what a translator may.
+func (s *State) request(task *model.Task) (vector model.Resources, unoffered corev1.ResourceList, refusal *model.Refusal) {
+	pod := task.Pod
 	list := requestsOf(pod, requests)
 	names := len(list)
 	if names > maxRequestNames {
@@ -167,9 +168,8 @@ func (s *State) request(pod *corev1.Pod) (vector model.Resources, unoffered core
 	if why := TooLarge(pod); why != "" {
 		refusal = &model.Refusal{Code: model.InvalidRequest, Detail: fmt.Sprintf("pod %s/%s: %s", pod.Namespace, pod.Name, why)}
 	}
-	counted := s.countedCPUs(pod)
 	for _, translator := range s.translators {
-		if r := translator.TranslateRequest(s.dimensions, counted, &vector); refusal == nil {
+		if r := translator.TranslateRequest(s.dimensions, task, &vector); refusal == nil {
 			refusal = r
 		}
 	}

@@ -84,7 +84,7 @@ func TestRequestsAreKubeSchedulers(t *testing.T) {
 		info := framework.NewNodeInfo(p.DeepCopy())
 		want, counted := info.Requested, info.NonZeroRequested
 		for name, p := range map[string]*corev1.Pod{"whole": p, "stripped": StripPod(p)} {
-			got, _, refusal := s.request(p)
+			got, _, refusal := s.request(&model.Task{Pod: p})
 			if refusal != nil {
 				t.Fatalf("%s pod refused: %s", name, refusal)
 			}
@@ -112,7 +112,7 @@ func TestLookingAtAPodDoesNotChangeIt(t *testing.T) {
 	p.Spec.Overhead = list("memory", "128Mi")
 	stripped, want := StripPod(p), int64(1536+128)<<20
 	for range 3 {
-		if got, _, _ := New(Options{}).request(p); got.At(model.Memory) != want {
+		if got, _, _ := New(Options{}).request(&model.Task{Pod: p}); got.At(model.Memory) != want {
 			t.Fatalf("the pod takes %d, want %d", got.At(model.Memory), want)
 		}
 		if got := framework.NewNodeInfo(stripped).Requested.Memory; got != want {
@@ -133,7 +133,7 @@ func TestRequestsThatOverflow(t *testing.T) {
 			for _, amount := range amounts {
 				p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Resources: requesting("memory", amount)})
 			}
-			got, _, refusal := New(Options{}).request(p)
+			got, _, refusal := New(Options{}).request(&model.Task{Pod: p})
 			if refusal == nil || refusal.Code != model.InvalidRequest || got.At(model.Memory) != model.MaxAmount {
 				t.Errorf("takes %v, refused %v", got, refusal)
 			}

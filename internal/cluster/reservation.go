@@ -10,13 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // groupReservation is what is known to be reserved for one group.
 type groupReservation struct {
-	// reservation is nil when an end of it is assumed; parsed is the same as the group's status is to show it (groups.Reservation),
+	// reservation is nil when an end of it is assumed; parsed is the same as the group's status is to show it (sources.Reservation),
 	// never changed.
 	reservation *model.Reservation
 	parsed      *v1alpha1.Reservation
@@ -39,7 +39,7 @@ func (s *State) assumeReservation(key model.JobKey, decided *model.Reservation) 
 
 // readReservation follows a group's status and reports whether what is reserved for it is something else now.
 func (s *State) readReservation(key model.JobKey, before, group *v1alpha1.PodGroup) (changed bool) {
-	known, shown := s.reserved[key], groups.Reservation(&group.Status)
+	known, shown := s.reserved[key], sources.Reservation(&group.Status)
 	var in *v1alpha1.Reservation
 	if known != nil {
 		in = known.parsed
@@ -126,7 +126,7 @@ func (s *State) applyReservations() {
 	}
 }
 
-// Reservation returns what the status of a job's PodGroup is to show as reserved for it (groups.SetReservation), never to be
+// Reservation returns what the status of a job's PodGroup is to show as reserved for it (sources.SetReservation), never to be
 // changed; nil when that is nothing.
 func (s *State) Reservation(job *model.Job) *v1alpha1.Reservation {
 	if job.Reservation == nil && job.GaveUp.IsZero() || job.Finished() || job.FirstUnmetMinimum((*model.Task).IsBound) == nil {

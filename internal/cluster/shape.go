@@ -13,7 +13,6 @@ import (
 	"k8s.io/component-helpers/nodedeclaredfeatures"
 	"k8s.io/kubernetes/pkg/scheduler/util"
 
-	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -26,7 +25,8 @@ func shapeOf(dimensions *model.ResourceIndex, task *model.Task) model.Shape {
 	b.WriteString(requestText(dimensions, task))
 	supposed := nonZeroDefaultsOf(pod)
 	writePart(&b, "supposed", supposed, supposed != model.NonZeroDefaults{})
-	writePart(&b, "isolated", [2]string{pod.Annotations[isolated.SMTAnnotation], pod.Annotations[isolated.NUMAAnnotation]}, isolated.WantsIsolated(pod))
+	policies, _ := task.Asks.Policies()
+	writePart(&b, "isolated", policies, task.Asks.Wants())
 	spec := &pod.Spec
 	writePart(&b, "node", spec.NodeName, spec.NodeName != "")
 	writePart(&b, "selector", spec.NodeSelector, len(spec.NodeSelector) > 0)

@@ -16,7 +16,7 @@ import (
 	"k8s.io/component-helpers/storage/volume"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -105,7 +105,7 @@ const maxMark = 512
 // keptIdentity is the metadata of an object that is too large.
 func keptIdentity(meta *metav1.ObjectMeta, why string) metav1.ObjectMeta {
 	kept := stripMeta(meta)
-	kept.Generation, kept.OwnerReferences = meta.Generation, groups.ShortController(meta)
+	kept.Generation, kept.OwnerReferences = meta.Generation, sources.ShortController(meta)
 	kept.Annotations = map[string]string{annotationTooLarge: why}
 	return kept
 }
@@ -218,7 +218,7 @@ func stripGroup(group *v1alpha1.PodGroup) *v1alpha1.PodGroup {
 			kept.Spec.Queue = group.Spec.Queue
 		}
 	}
-	groups.MarkRemoved(kept, group)
+	sources.MarkRemoved(kept, group)
 	return kept
 }
 

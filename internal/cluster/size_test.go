@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -158,7 +158,7 @@ func TestLargeObjectsOfOtherKinds(t *testing.T) {
 	whole.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionTrue, Message: text}}
 	whole.ManagedFields = []metav1.ManagedFieldsEntry{{FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:onMemberLoss":{}}}`)}}
 	kept := stripGroup(whole)
-	if groups.Removed(kept) == "" || kept.ManagedFields != nil {
+	if sources.Removed(kept) == "" || kept.ManagedFields != nil {
 		t.Error("a group does not say that a field of it is not read")
 	}
 	small("group with a role and a status", kept, 2000)

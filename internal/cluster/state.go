@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -39,7 +39,7 @@ type State struct {
 	dimensions  *model.ResourceIndex
 	translators []model.RequestTranslator
 	// sources say which job a pod belongs to.
-	sources groups.Sources
+	sources sources.Sources
 	// maxGrace is how long a pod that is being deleted may take at most before it is overdue.
 	maxGrace time.Duration
 
@@ -90,6 +90,9 @@ type State struct {
 
 	await func(sources []model.Source)
 
+	// said is what pods say of their groups.
+	said sources.Members
+
 	// leading reports that this process decides, so that no other nominates nodes.
 	leading bool
 
@@ -117,7 +120,7 @@ func New(options Options) *State {
 		dimensions = model.NewDimensions()
 	}
 	s := &State{
-		schedulers: map[string]bool{}, dimensions: dimensions, sources: groups.All(), maxGrace: model.DefaultMaxGrace, incarnations: newIncarnations(),
+		schedulers: map[string]bool{}, dimensions: dimensions, sources: sources.All(), maxGrace: model.DefaultMaxGrace, incarnations: newIncarnations(),
 		pods: map[types.UID]*podEntry{}, nodes: map[string]*nodeState{},
 		groups: map[model.JobKey]*v1alpha1.PodGroup{}, foreign: newForeign(), others: newOthers(), classes: map[string]priorityClass{}, devices: newByClass(), offered: newOffered(),
 		budgets: map[types.NamespacedName]model.Budget{}, queues: newQueues(), reserved: map[model.JobKey]*groupReservation{},
@@ -153,7 +156,7 @@ func (s *State) Lead() { s.leading, s.queues.inherits = true, true }
 // reads every pod and node again; the next snapshot shows it.
 func (s *State) Configure(translators []model.RequestTranslator, maxGrace time.Duration, sourcesOff ...string) {
 	s.setTranslators(translators)
-	s.maxGrace, s.sources = maxGrace, groups.Without(sourcesOff)
+	s.maxGrace, s.sources = maxGrace, sources.Without(sourcesOff)
 	for name := range s.nodes {
 		s.readNodeAgain(name)
 	}
@@ -171,7 +174,7 @@ func (s *State) Configure(translators []model.RequestTranslator, maxGrace time.D
 func (s *State) Group(key model.JobKey) *v1alpha1.PodGroup { return s.groups[key] }
 
 // Foreign returns what the foreign object of a job says, never to be changed; nil when it is not known.
-func (s *State) Foreign(key model.JobKey) *groups.Spec { return s.foreign.spec(key) }
+func (s *State) Foreign(key model.JobKey) *sources.Spec { return s.foreign.spec(key) }
 
 // ReadFrom reports whether what a job needs is read from an object that satisfies is: that of its group, the PodGroup of ours
 // that takes the place of it, or the object of its operator that says which members are made later.
@@ -179,7 +182,7 @@ func (s *State) ReadFrom(job model.JobKey, is func(object model.JobKey) bool) bo
 	if is(job) {
 		return true
 	}
-	if replacement, ok := groups.Replacement(job); ok && is(replacement) {
+	if replacement, ok := sources.Replacement(job); ok && is(replacement) {
 		return true
 	}
 	parent, ok := s.foreign.parentOf(job)

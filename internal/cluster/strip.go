@@ -12,16 +12,16 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // marks are what sources read of pods, further is what else annotations of those that have not ended say of their jobs. indexes
 // are the labels with the index of a pod: that of one that has succeeded is not free for another one.
 var (
-	marks   = groups.All().Marks()
-	further = slices.Concat(groups.TopologyAnnotations(), groups.UnfollowedAnnotations())
-	indexes = model.IndexLabels()
+	marks   = sources.All().Marks()
+	further = slices.Concat(sources.TopologyAnnotations(), sources.UnfollowedAnnotations())
+	indexes = sources.IndexLabels()
 )
 
 // StripPod returns what the state and kube-scheduler's plugins read of a pod, and nothing else: a cluster has many. A
@@ -71,7 +71,7 @@ func StripNode(node *corev1.Node) *corev1.Node {
 // What is dropped of the texts could not be read as what it should be.
 func stripFinished(pod *corev1.Pod) *corev1.Pod {
 	meta := stripMeta(&pod.ObjectMeta)
-	meta.OwnerReferences = groups.ShortController(&pod.ObjectMeta)
+	meta.OwnerReferences = sources.ShortController(&pod.ObjectMeta)
 	for _, key := range slices.Concat(marks.Labels, indexes) {
 		if value, ok := pod.Labels[key]; ok {
 			metav1.SetMetaDataLabel(&meta, key, value)
@@ -83,7 +83,7 @@ func stripFinished(pod *corev1.Pod) *corev1.Pod {
 		}
 	}
 	if minimum, ok := pod.Annotations[v1alpha1.AnnotationMinMember]; ok {
-		membership := groups.All().Of(pod)
+		membership := sources.All().Of(pod)
 		if implicit := membership.Implicit(); implicit != nil && implicit.Job.Source == model.SourceImplicit && implicit.MinMember > 0 && len(minimum) > validation.LabelValueMaxLength {
 			minimum = strconv.Itoa(int(implicit.MinMember)) // of a number with very many zeros in front
 		}
@@ -97,7 +97,7 @@ func stripFinished(pod *corev1.Pod) *corev1.Pod {
 	if isDeletedAlive(pod) {
 		stripped.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: disruption(pod)}}
 	}
-	groups.KeepEnd(stripped, pod)
+	sources.KeepEnd(stripped, pod)
 	return stripped
 }
 

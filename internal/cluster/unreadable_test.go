@@ -17,8 +17,8 @@ type tripping struct{}
 
 func (tripping) Counts() []corev1.ResourceName { return nil }
 
-func (tripping) TranslateRequest(_ *model.ResourceIndex, pod *corev1.Pod, _ *model.Resources) *model.Refusal {
-	return trip(pod.Labels)
+func (tripping) TranslateRequest(_ *model.ResourceIndex, task *model.Task, _ *model.Resources) *model.Refusal {
+	return trip(task.Pod.Labels)
 }
 
 func (tripping) TranslateCapacity(_ *model.ResourceIndex, node *corev1.Node, _ *model.Resources) *model.Refusal {

@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -33,7 +33,7 @@ type world struct {
 	devices map[string]*resourceapi.DeviceClass
 	budgets map[string]*policyv1.PodDisruptionBudget
 	queues  map[string]*v1alpha1.Queue
-	foreign map[string]*groups.Spec
+	foreign map[string]*sources.Spec
 	// namespace is that of all pods and groups; nil while it does not exist.
 	namespace *corev1.Namespace
 	history   []Event
@@ -46,7 +46,7 @@ func newWorld(t *rapid.T) *world {
 		t: t, pods: map[string]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, groups: map[string]*v1alpha1.PodGroup{},
 		classes: map[string]*schedulingv1.PriorityClass{}, devices: map[string]*resourceapi.DeviceClass{},
 		budgets: map[string]*policyv1.PodDisruptionBudget{}, queues: map[string]*v1alpha1.Queue{},
-		foreign: map[string]*groups.Spec{},
+		foreign: map[string]*sources.Spec{},
 	}
 }
 
@@ -216,14 +216,14 @@ func (w *world) stepForeign() Event {
 			g.Done = []string{"launcher"}
 		}
 	case source == model.SourceLeaderWorkerSetObject:
-		g.NoGang, g.Roles = true, []model.Role{{Name: groups.RoleWorker, MinMember: 1, MadeLater: w.chance(2, "late")}}
+		g.NoGang, g.Roles = true, []model.Role{{Name: sources.RoleWorker, MinMember: 1, MadeLater: w.chance(2, "late")}}
 	case w.chance(2, "controlled"):
 		g.OwnerReferences = []metav1.OwnerReference{{Kind: "MPIJob", Name: w.name("g", 2), Controller: new(true)}}
 	}
 	if source == model.SourceVolcano {
 		g.Queue = w.queueName()
 		g.Roles = []model.Role{{Name: "worker", MinMember: int32(w.number(2, "of role"))}}
-		g.Shown.Phase = rapid.SampledFrom([]string{"", groups.VolcanoPending, groups.VolcanoInqueue}).Draw(w.t, "phase")
+		g.Shown.Phase = rapid.SampledFrom([]string{"", sources.VolcanoPending, sources.VolcanoInqueue}).Draw(w.t, "phase")
 	}
 	if source == model.SourceNative {
 		g.NoGang, g.NeverPreempts = w.chance(2, "basic"), w.chance(4, "never preempts")
@@ -311,7 +311,7 @@ func (w *world) stepPod() Event {
 	case 12:
 		annotation(v1alpha1.AnnotationKubeBatchGroup, w.name("g", 3))(p)
 	case 11:
-		label(groups.LabelCoscheduling, w.name("g", 3))(p)
+		label(sources.LabelCoscheduling, w.name("g", 3))(p)
 	case 10:
 		label(v1alpha1.LabelQueue, w.queueName())(p)
 	case 9:
@@ -415,33 +415,33 @@ func (w *world) draw(name string) *corev1.Pod {
 func (w *world) mark(p *corev1.Pod) {
 	total := rapid.SampledFrom([]string{"1", "2", "3", "0", "all"}).Draw(w.t, "total")
 	if w.chance(2, "Kueue") {
-		label(groups.KueueGroup, w.name("g", 3))(p)
-		annotation(groups.KueueTotal, total)(p)
+		label(sources.KueueGroup, w.name("g", 3))(p)
+		annotation(sources.KueueTotal, total)(p)
 		return
 	}
-	label(groups.LWSGroupKey, w.name("g", 3))(p)
-	label(groups.LWSRevision, w.name("r", 1))(p)
-	label(groups.LWSWorkerIndex, fmt.Sprint(w.number(2, "index")))(p)
+	label(sources.LWSGroupKey, w.name("g", 3))(p)
+	label(sources.LWSRevision, w.name("r", 1))(p)
+	label(sources.LWSWorkerIndex, fmt.Sprint(w.number(2, "index")))(p)
 	if w.chance(2, "set") {
-		label(groups.LWSName, w.name("g", 2))(p)
-		label(groups.LWSGroupIndex, fmt.Sprint(w.number(2, "group")))(p)
+		label(sources.LWSName, w.name("g", 2))(p)
+		label(sources.LWSGroupIndex, fmt.Sprint(w.number(2, "group")))(p)
 	}
-	annotation(groups.LWSSize, total)(p)
+	annotation(sources.LWSSize, total)(p)
 	if w.chance(3, "exclusive") {
-		annotation(groups.LWSExclusiveTopology, "zone")(p)
+		annotation(sources.LWSExclusiveTopology, "zone")(p)
 	}
 }
 
 // shares lets a pod say with which others it shares a domain, in one of the ways or in words that cannot be read.
 func (w *world) shares(p *corev1.Pod) {
 	if w.chance(8, "placed by Kueue") {
-		label(groups.KueueGivesPlace, "true")(p)
+		label(sources.KueueGivesPlace, "true")(p)
 	}
 	level := w.name("rack", 1)
 	said := rapid.SampledFrom([][2]string{
 		{v1alpha1.AnnotationTopology, `[{"level":"` + level + `"}]`}, {v1alpha1.AnnotationTopology, `[{"level":"rack","roles":["worker"]}]`},
-		{v1alpha1.AnnotationTopology, level}, {groups.KAIRequired, level}, {groups.KAIPreferred, level}, {groups.KueueRequired, level},
-		{groups.KueuePreferred, "a/b/c"}, {groups.KueueSlice, level}, {groups.KueueSliceSize, "2"},
+		{v1alpha1.AnnotationTopology, level}, {sources.KAIRequired, level}, {sources.KAIPreferred, level}, {sources.KueueRequired, level},
+		{sources.KueuePreferred, "a/b/c"}, {sources.KueueSlice, level}, {sources.KueueSliceSize, "2"},
 	}).Draw(w.t, "says")
 	annotation(said[0], said[1])(p)
 }

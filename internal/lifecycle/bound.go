@@ -2,15 +2,12 @@ package lifecycle
 
 import (
 	"iter"
-	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/backoff"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -33,9 +30,9 @@ func (id partID) isFirst() bool { return id.role == "" }
 // partsOf returns the parts of a gang with the minima that its group states, the first one first. Members of an earlier attempt
 // of a JobSet are in none.
 func partsOf(job *model.Job) iter.Seq[part] {
-	job = groups.NewestAttempt(groups.Stated(job))
+	job = sources.NewestAttempt(sources.Stated(job))
 	return func(yield func(part) bool) {
-		for role, only := range groups.Parts(job) {
+		for role, only := range sources.Parts(job) {
 			if !yield(part{Job: only, all: job, id: partID{job.Key, role}}) {
 				return
 			}
@@ -79,7 +76,7 @@ func (b binds) has(task *model.Task) bool {
 	if !onNode(task) {
 		return false
 	}
-	if _, named := b.needed(task); b.named && !named {
+	if _, named := task.BoundWith.Get(); b.named && !named {
 		return false
 	}
 	condition := model.PodScheduled(task.Pod)
@@ -105,9 +102,9 @@ func foundStart(p part, found time.Time) start {
 
 // isComplete reports whether the minimum of the part that was started is bound of a job that does not say now what its parts are.
 func (s start) isComplete(id partID, job *model.Job) bool {
-	then := *groups.NewestAttempt(job)
+	then := *sources.NewestAttempt(job)
 	then.MinMember, then.Roles = s.minima.MinMember, s.minima.Roles
-	for role, only := range groups.Parts(&then) {
+	for role, only := range sources.Parts(&then) {
 		if role == id.role {
 			return only.FirstUnmetMinimum((*model.Task).IsBound) == nil
 		}
@@ -119,7 +116,7 @@ func (s start) isComplete(id partID, job *model.Job) bool {
 // whether one is left of which it is not known that the API server deletes it.
 func (s start) isLeft(job *model.Job) bool {
 	if !s.undone {
-		return groups.Remains(job)
+		return sources.Remains(job)
 	}
 	return job.Count(s.bindsOf(job).has) > 0 || job.Count(isToBeDeleted) > 0
 }
@@ -129,22 +126,11 @@ func (s start) isLeft(job *model.Job) bool {
 func (b binds) wereEnough() bool {
 	bound, most := 0, 0
 	for _, task := range b.job.Tasks {
-		if needed, named := b.needed(task); named && task.IsBound() {
+		if needed, named := task.BoundWith.Get(); named && task.IsBound() {
 			bound, most = bound+1, max(most, needed)
 		}
 	}
 	return most > 0 && bound >= most
-}
-
-// needed returns how many binds the job needed when the task was bound for it, as its pod says; named is false when it says
-// nothing of this job. What a pod says that marks of ours name is not written by a scheduler.
-func (b binds) needed(task *model.Task) (n int, named bool) {
-	name, number, ok := strings.Cut(strings.TrimPrefix(task.Pod.Annotations[v1alpha1.AnnotationJob], b.job.Key.String()), " ")
-	if !ok || name != "" || !b.job.Key.MarkedByOthers() {
-		return 0, false
-	}
-	n, err := strconv.Atoi(number)
-	return n, err == nil
 }
 
 func onNode(task *model.Task) bool { return task.Status == model.Bound || task.Status == model.Running }

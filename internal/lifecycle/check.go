@@ -8,8 +8,8 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/backoff"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -51,7 +51,7 @@ func (g *Gangs) Concerns(job *model.Job) bool {
 	if g.follows(partID{job: job.Key}) {
 		return true
 	}
-	return slices.ContainsFunc(groups.Stated(job).Roles, func(role model.Role) bool { return role.MadeLater && g.follows(partID{job.Key, role.Name}) })
+	return slices.ContainsFunc(sources.Stated(job).Roles, func(role model.Role) bool { return role.MadeLater && g.follows(partID{job.Key, role.Name}) })
 }
 
 func (g *Gangs) follows(id partID) bool {
@@ -105,7 +105,7 @@ func (g *Gangs) checkPart(p part, group *v1alpha1.PodGroup, lastRefusal *model.R
 	restart, which := false, g.starts[p.id].bindsOf(p.Job).has
 	if !ok && g.whole(p) {
 		restart, which = true, onNode
-		due, ok = groups.RestartAt(group)
+		due, ok = sources.RestartAt(group)
 	}
 	switch {
 	case !ok, restart && !mayStart:
@@ -136,7 +136,7 @@ func (g *Gangs) checkPart(p part, group *v1alpha1.PodGroup, lastRefusal *model.R
 func (g *Gangs) follow(p part, now time.Time) {
 	observed, known := g.observed[p.id]
 	shown := p.Whole == observed.whole && (p.HasGroup || !observed.whole || !g.mayFind(now)) // no longer, once a container has ended
-	if known && (p.UID != observed.group || shown || observed.whole && !groups.Remains(p.undone())) {
+	if known && (p.UID != observed.group || shown || observed.whole && !sources.Remains(p.undone())) {
 		delete(g.observed, p.id)
 	}
 	if begun, known := g.starts[p.id]; known && begun.group != p.UID { // its object was made again
@@ -152,7 +152,7 @@ func (g *Gangs) follow(p part, now time.Time) {
 	if start, known := g.starts[p.id]; known && (g.whole(p) || !start.isLeft(p.Job)) {
 		delete(g.starts, p.id)
 	}
-	if !p.NothingPending && p.Whole && !groups.Remains(p.undone()) {
+	if !p.NothingPending && p.Whole && !sources.Remains(p.undone()) {
 		g.observe(p, false, now)
 	}
 }
@@ -162,7 +162,7 @@ func (g *Gangs) follow(p part, now time.Time) {
 // cannot be written delays the group by no more than MaxStatusWait.
 func (g *Gangs) awaitsReset(p part, now time.Time) (until time.Time, awaits bool) {
 	observed := g.observed[p.id]
-	if observed.group != p.UID || observed.whole || !p.Whole || groups.Remains(p.undone()) ||
+	if observed.group != p.UID || observed.whole || !p.Whole || sources.Remains(p.undone()) ||
 		p.FirstUnmetMinimum((*model.Task).Exists) != nil {
 		return until, false
 	}

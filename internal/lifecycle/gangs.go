@@ -5,7 +5,7 @@
 //
 // All it goes by is in the API: the group's condition Scheduled says that the gang was whole, the condition PodScheduled of its
 // pods when they were bound. So it makes no difference which process began a start. An implicit group has no condition;
-// see groups.Whole for what says so in its place. Pods that others mark say by an annotation for which job they were bound.
+// see sources.Whole for what says so in its place. Pods that others mark say by an annotation for which job they were bound.
 //
 // The package decides and the loop carries out; it has no client, and its state belongs to the loop's goroutine.
 package lifecycle
@@ -20,8 +20,8 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/backoff"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -93,7 +93,7 @@ func (g *Gangs) Lead(snapshot *model.Snapshot, now time.Time) {
 		switch {
 		case job.IsSchedulableGroup():
 			g.find(job, false, now)
-			if job.Key.MarkedByOthers() && !madeInParts(job) && groups.Stated(job).FirstUnmetMinimum((*model.Task).IsBound) != nil {
+			if job.Key.MarkedByOthers() && !madeInParts(job) && sources.Stated(job).FirstUnmetMinimum((*model.Task).IsBound) != nil {
 				g.unread[job.Key] = true
 			}
 		case job.Key.MarkedByOthers():
@@ -110,7 +110,7 @@ func (g *Gangs) isNowRead(job *model.Job) (firstFound, is bool) {
 }
 
 func madeInParts(job *model.Job) bool {
-	return slices.ContainsFunc(groups.Stated(job).Roles, func(role model.Role) bool { return role.MadeLater })
+	return slices.ContainsFunc(sources.Stated(job).Roles, func(role model.Role) bool { return role.MadeLater })
 }
 
 // find records parts of a gang that are whole and of which no status says so, or whose start was interrupted; only those that are
@@ -256,7 +256,7 @@ func (g *Gangs) Prune(snapshot *model.Snapshot) {
 // isPart reports whether a job has such a part, as far as is known now.
 func isPart(id partID, job *model.Job) bool {
 	is := func(role model.Role) bool { return role.MadeLater && role.Name == id.role }
-	return job.IsSchedulableGroup() && (id.isFirst() || slices.ContainsFunc(groups.Stated(job).Roles, is))
+	return job.IsSchedulableGroup() && (id.isFirst() || slices.ContainsFunc(sources.Stated(job).Roles, is))
 }
 
 // Len returns how many gangs are followed.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -18,8 +18,8 @@ type Allowance struct {
 // Recheck returns the allowance of a start as the newest group, or the pods of an implicit one, have it: until its first bind is
 // sent, the minimum may be raised after the snapshot of the decision. job is the live job, group the PodGroup of its name and
 // spec what its foreign object says, or its LeaderWorkerSet, nil when there is none. ok is false when nothing follows from them.
-func Recheck(key model.JobKey, job *model.Job, group *v1alpha1.PodGroup, spec *groups.Spec) (allowance Allowance, ok bool) {
-	_, replaced := groups.Replacement(key)
+func Recheck(key model.JobKey, job *model.Job, group *v1alpha1.PodGroup, spec *sources.Spec) (allowance Allowance, ok bool) {
+	_, replaced := sources.Replacement(key)
 	switch {
 	case replaced && group != nil:
 		return Allowance{Spare: -1, Why: "there is a PodGroup of its name by now"}, true
@@ -27,19 +27,19 @@ func Recheck(key model.JobKey, job *model.Job, group *v1alpha1.PodGroup, spec *g
 		return Allowance{Spare: -1, Why: "its group is not there any more"}, true
 	case key.IsForeign():
 		newest := *job
-		groups.FillForeign(&newest, spec)
+		sources.FillForeign(&newest, spec)
 		return minimumOf(&newest, "its group has changed")
 	case key.IsImplicit() && job == nil:
 		return Allowance{}, false // its members are gone, and their binds were cancelled
 	case key.IsImplicit():
 		newest := *job
-		groups.FillImplicit(&newest, spec)
+		sources.FillImplicit(&newest, spec)
 		return minimumOf(&newest, "its pods have changed")
 	case group == nil || job == nil || job.UID != group.UID:
 		return Allowance{Spare: -1, Why: "its PodGroup is not there any more"}, true
 	}
 	newest := *job
-	groups.Fill(&newest, group)
+	sources.Fill(&newest, group)
 	return minimumOf(&newest, "its PodGroup has changed")
 }
 

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -127,7 +127,7 @@ func LostToConflicts(outcome *commit.Outcome, jobOf func(model.JobKey) *model.Jo
 
 // groupEvent is the event of a group whose reason has changed.
 func groupEvent(job *model.Job, status v1alpha1.PodGroupStatus, now time.Time) commit.Write {
-	condition := groups.Explanation(status.Conditions)
+	condition := sources.Explanation(status.Conditions)
 	event := &commit.Event{
 		Regarding: referenceTo(job),
 		Type:      corev1.EventTypeWarning, Reason: condition.Reason, Action: "Scheduling", Note: condition.Message, At: now,
@@ -164,7 +164,7 @@ func referenceTo(job *model.Job) corev1.ObjectReference {
 	case model.SourcePod:
 		reference.APIVersion, reference.Kind = "v1", "Pod"
 	}
-	if watch, ok := groups.WatchOf(job.Key.Source); ok {
+	if watch, ok := sources.WatchOf(job.Key.Source); ok {
 		reference.APIVersion = watch.Resource.GroupVersion().String()
 		reference.Kind, _, _ = strings.Cut(job.Key.Source.Kind(), ".")
 	}

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/internal/backoff"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -46,7 +46,7 @@ type ForeignSource struct {
 	// News returns the groups whose objects have changed since its last call, or that have lost their last member.
 	News func() []model.JobKey
 	// Spec returns what the object of a group says, never changed; nil when there is none.
-	Spec func(model.JobKey) *groups.Spec
+	Spec func(model.JobKey) *sources.Spec
 	// OfOthers reports whether a group without members of ours has some of other schedulers.
 	OfOthers func(model.JobKey) bool
 }
@@ -70,11 +70,11 @@ type sentForeign struct {
 	// uid is that of the object that was written.
 	uid types.UID
 	// said is what was written last, or what another writer has put in its place.
-	said groups.Shown
+	said sources.Shown
 	// written is what the group was to show with the last write, before what it showed until then. version is that of the object by
 	// then, or the one that shows what the API server has kept. What was written of a version is not written again, unless it was
 	// refused.
-	written, before groups.Shown
+	written, before sources.Shown
 	version         string
 	// awaited reports that the watch has not shown it. reverted is how often another writer has replaced it.
 	awaited  bool
@@ -106,7 +106,7 @@ func (r *ForeignReporter) Report(
 		r.open[key] = true
 	}
 	for _, job := range snapshot.Jobs {
-		if groups.WritesStatus(job.Key.Source) {
+		if sources.WritesStatus(job.Key.Source) {
 			guard(job.Key, func() { r.look(job.Key, job, refusals[job.Key], now) })
 		}
 	}
@@ -201,7 +201,7 @@ func (r *ForeignReporter) look(key model.JobKey, job *model.Job, refusal *model.
 
 // follow compares what was written about a group with what it shows now. It returns false while nothing more is to be written:
 // the watch has not shown the last write, or another writer contests it.
-func (r *ForeignReporter) follow(sent *sentForeign, spec *groups.Spec, wanted groups.Shown, now time.Time) bool {
+func (r *ForeignReporter) follow(sent *sentForeign, spec *sources.Spec, wanted sources.Shown, now time.Time) bool {
 	key, shown, at := spec.Key(), said(spec.Shown), r.writer.sent[spec.UID].at
 	switch {
 	case sent.reverted >= maxReverted:
@@ -240,7 +240,7 @@ func (r *ForeignReporter) follow(sent *sentForeign, spec *groups.Spec, wanted gr
 
 // keptInPart reports whether the API server has kept part of what was written, as it does where a CRD lacks the other fields:
 // each is as it was written, or as it was before.
-func keptInPart(shown, before, written groups.Shown) bool {
+func keptInPart(shown, before, written sources.Shown) bool {
 	return shown != before &&
 		either(shown.Phase, before.Phase, written.Phase) &&
 		either(shown.Type, before.Type, written.Type) && either(shown.Status, before.Status, written.Status) &&
@@ -258,17 +258,17 @@ func (r *ForeignReporter) taken(sent *sentForeign, group types.UID) {
 }
 
 // content is a status without where it says so.
-func content(shown groups.Shown) groups.Shown {
+func content(shown sources.Shown) sources.Shown {
 	shown.HasStatus, shown.HasConditions, shown.At = false, false, 0
 	return shown
 }
 
 // said is the part of a status that says more than numbers.
-func said(shown groups.Shown) groups.Shown {
+func said(shown sources.Shown) sources.Shown {
 	shown = content(shown)
 	shown.Running, shown.Succeeded, shown.Failed = 0, 0, 0
 	return shown
 }
 
 // phaseOf is what a status says in few words.
-func phaseOf(shown groups.Shown) string { return shown.Phase + " " + shown.Type + " " + shown.Reason }
+func phaseOf(shown sources.Shown) string { return shown.Phase + " " + shown.Type + " " + shown.Reason }

@@ -8,8 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -18,7 +18,7 @@ type foreignDesk struct {
 	*ForeignReporter
 	source   model.Source
 	now      time.Time
-	specs    map[model.JobKey]*groups.Spec
+	specs    map[model.JobKey]*sources.Spec
 	news     []model.JobKey
 	others   map[model.JobKey]bool
 	snapshot *model.Snapshot
@@ -43,12 +43,12 @@ func newForeignDesk(names ...string) *foreignDesk { return newDeskOf(model.Sourc
 func newDeskOf(source model.Source, names ...string) *foreignDesk {
 	d := &foreignDesk{
 		source: source,
-		now:    time.Unix(1_700_000_000, 0), specs: map[model.JobKey]*groups.Spec{}, refusals: map[model.JobKey]*model.Refusal{},
+		now:    time.Unix(1_700_000_000, 0), specs: map[model.JobKey]*sources.Spec{}, refusals: map[model.JobKey]*model.Refusal{},
 		others: map[model.JobKey]bool{}, snapshot: &model.Snapshot{Dimensions: model.NewDimensions()},
 	}
 	d.ForeignReporter = NewForeignReporter(ForeignSource{
 		News:     func() []model.JobKey { news := d.news; d.news = nil; return news },
-		Spec:     func(key model.JobKey) *groups.Spec { return d.specs[key] },
+		Spec:     func(key model.JobKey) *sources.Spec { return d.specs[key] },
 		OfOthers: func(key model.JobKey) bool { return d.others[key] },
 	})
 	for _, name := range names {
@@ -62,8 +62,8 @@ func (d *foreignDesk) key(name string) model.JobKey {
 }
 
 // object adds or changes the object of a group.
-func (d *foreignDesk) object(name string, change func(*groups.Spec)) {
-	spec := &groups.Spec{Source: d.source, MinMember: 2}
+func (d *foreignDesk) object(name string, change func(*sources.Spec)) {
+	spec := &sources.Spec{Source: d.source, MinMember: 2}
 	spec.Namespace, spec.Name, spec.UID = "ns", name, types.UID(name)
 	if before := d.specs[spec.Key()]; before != nil {
 		*spec = *before
@@ -79,7 +79,7 @@ func (d *foreignDesk) object(name string, change func(*groups.Spec)) {
 
 // shows is what another writer puts into the status.
 func (d *foreignDesk) shows(name, phase, kind, reason string) {
-	d.object(name, func(s *groups.Spec) {
+	d.object(name, func(s *sources.Spec) {
 		s.Shown.HasStatus, s.Shown.Phase, s.Shown.Type, s.Shown.Reason = true, phase, kind, reason
 	})
 }
@@ -136,7 +136,7 @@ func (d *foreignDesk) report() string {
 }
 
 func (d *foreignDesk) take(status *commit.ForeignStatus) {
-	d.object(status.Group.Name, func(s *groups.Spec) {
+	d.object(status.Group.Name, func(s *sources.Spec) {
 		s.Shown.HasStatus = true
 		if status.Phase != "" {
 			s.Shown.Phase = status.Phase
@@ -202,7 +202,7 @@ func TestTheLifeOfAForeignGroup(t *testing.T) {
 	d.rests(t)
 	d.members("g", model.Succeeded, model.Succeeded, model.Running)
 	d.expect(t, "g Running 1/2/0")
-	d.object("g", func(s *groups.Spec) { s.UID, s.Shown = "another", groups.Shown{} })
+	d.object("g", func(s *sources.Spec) { s.UID, s.Shown = "another", sources.Shown{} })
 	d.members("g")
 	d.expect(t, "g Inqueue")
 	d.specs = nil
@@ -254,8 +254,8 @@ func TestWhatAForeignStatusShows(t *testing.T) {
 // TestNumbersOfAGroupWithoutMembers: none of it runs; what has ended stays counted.
 func TestNumbersOfAGroupWithoutMembers(t *testing.T) {
 	d := newForeignDesk()
-	d.object("g", func(s *groups.Spec) {
-		s.Shown = groups.Shown{HasStatus: true, Phase: "Running", Running: 2, Succeeded: 1}
+	d.object("g", func(s *sources.Spec) {
+		s.Shown = sources.Shown{HasStatus: true, Phase: "Running", Running: 2, Succeeded: 1}
 	})
 	d.expect(t, "g 0/1/0")
 	d.rests(t)
@@ -264,11 +264,11 @@ func TestNumbersOfAGroupWithoutMembers(t *testing.T) {
 // TestAContradictionIsNotAdmitted, and says why.
 func TestAContradictionIsNotAdmitted(t *testing.T) {
 	d := newForeignDesk()
-	d.object("g", func(s *groups.Spec) { s.Contradiction = "spec.minMember is a text, it must be a whole number" })
+	d.object("g", func(s *sources.Spec) { s.Contradiction = "spec.minMember is a text, it must be a whole number" })
 	const why = "PodGroup.scheduling.volcano.sh ns/g: spec.minMember is a text, it must be a whole number"
 	d.expect(t, "g Unschedulable=True InvalidGroup: "+why)
 	d.rests(t)
-	d.object("g", func(s *groups.Spec) { s.Contradiction = "" })
+	d.object("g", func(s *sources.Spec) { s.Contradiction = "" })
 	d.expect(t, "g Inqueue")
 }
 
@@ -316,7 +316,7 @@ func TestMessagesOfAForeignGroup(t *testing.T) {
 	d.now = d.now.Add(foreignMessageInterval)
 	d.refuse("g", &model.Refusal{Code: model.QueueLimit, Detail: strings.Repeat("ä\n", 9000)})
 	d.report()
-	if said := d.specs[volcanoKey("g")].Shown.Message; len(said) > maxForeignMessage || maxForeignMessage >= groups.MaxShown {
+	if said := d.specs[volcanoKey("g")].Shown.Message; len(said) > maxForeignMessage || maxForeignMessage >= sources.MaxShown {
 		t.Errorf("a message of %d bytes is written", len(said))
 	}
 	d.rests(t)
@@ -445,7 +445,7 @@ func TestAnotherWriterOfAForeignStatus(t *testing.T) {
 				t.Errorf("%s, late %t: %d writes, events %q", name, late, d.total, d.told)
 			}
 			d.rests(t)
-			d.object("g", func(s *groups.Spec) { s.UID, s.Shown = "another", groups.Shown{} })
+			d.object("g", func(s *sources.Spec) { s.UID, s.Shown = "another", sources.Shown{} })
 			if d.hidden = false; !strings.HasPrefix(d.report(), "g Inqueue") {
 				t.Errorf("%s: a new group is not written", name)
 			}
@@ -455,7 +455,7 @@ func TestAnotherWriterOfAForeignStatus(t *testing.T) {
 	d := newForeignDesk("g")
 	d.expect(t, "g Inqueue")
 	for range 10 {
-		d.object("g", func(s *groups.Spec) { s.Shown.Phase, s.Shown.Running = groups.VolcanoRunning, s.Shown.Running+1 })
+		d.object("g", func(s *sources.Spec) { s.Shown.Phase, s.Shown.Running = sources.VolcanoRunning, s.Shown.Running+1 })
 		d.now = d.now.Add(foreignCountInterval)
 		d.report()
 	}
@@ -513,10 +513,10 @@ func (d *foreignDesk) refusedAt(key model.JobKey) (told int, first bool) {
 // TestOneRefusalLongAfterAnother is none that lasts: between the two the group showed what it was to show, or a write was taken.
 func TestOneRefusalLongAfterAnother(t *testing.T) {
 	for name, between := range map[string]func(*foreignDesk){
-		"another writer has written it":      func(d *foreignDesk) { d.shows("g", groups.VolcanoInqueue, "", "") },
+		"another writer has written it":      func(d *foreignDesk) { d.shows("g", sources.VolcanoInqueue, "", "") },
 		"it is taken":                        func(d *foreignDesk) { d.hidden = false },
 		"it is taken, and dropped":           func(*foreignDesk) {},
-		"there is nothing to say until then": func(d *foreignDesk) { d.shows("g", groups.VolcanoRunning, "", "") },
+		"there is nothing to say until then": func(d *foreignDesk) { d.shows("g", sources.VolcanoRunning, "", "") },
 	} {
 		d := newForeignDesk("g")
 		d.hidden = true
@@ -548,7 +548,7 @@ func TestAKindThatIsRefused(t *testing.T) {
 	d := newForeignDesk("a", "b")
 	d.hidden = true
 	other := model.JobKey{Namespace: "ns", Name: "c", Source: model.SourceNative}
-	d.specs[other] = &groups.Spec{Source: other.Source}
+	d.specs[other] = &sources.Spec{Source: other.Source}
 	d.specs[other].Namespace, d.specs[other].Name, d.specs[other].UID = "ns", "c", "c"
 	d.expect(t, "a Inqueue, b Inqueue")
 	lasts := func(key model.JobKey) bool {
@@ -563,12 +563,12 @@ func TestAKindThatIsRefused(t *testing.T) {
 	if !lasts(volcanoKey("a")) || lasts(volcanoKey("b")) || !lasts(other) {
 		t.Error("want the first of each kind")
 	}
-	d.shows("a", groups.VolcanoInqueue, "", "")
+	d.shows("a", sources.VolcanoInqueue, "", "")
 	if d.report(); lasts(volcanoKey("a")) {
 		t.Error("another one of the kind is refused still")
 	}
 	for _, name := range []string{"a", "b"} {
-		d.shows(name, groups.VolcanoInqueue, "", "")
+		d.shows(name, sources.VolcanoInqueue, "", "")
 	}
 	d.report()
 	if !lasts(volcanoKey("b")) {

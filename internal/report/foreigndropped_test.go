@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -61,7 +61,7 @@ func TestAStatusThatIsDropped(t *testing.T) {
 		if len(d.told) != 0 {
 			t.Errorf("%s is dropped: events %q", name, d.told)
 		}
-		if shown := d.specs[volcanoKey("g")].Shown; name != "all of it" && name != "the phase" && shown.Phase != groups.VolcanoCompleted {
+		if shown := d.specs[volcanoKey("g")].Shown; name != "all of it" && name != "the phase" && shown.Phase != sources.VolcanoCompleted {
 			t.Errorf("%s is dropped: the phase is %q", name, shown.Phase)
 		}
 		before := d.total // by another version of the object it is tried once more

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -25,7 +25,7 @@ const (
 
 // foreignStatus returns what the status of a group is to show: a function of its object, of the live job, nil without members,
 // and of why that waits, nil when it was not refused.
-func foreignStatus(spec *groups.Spec, job *model.Job, refusal *model.Refusal) groups.Shown {
+func foreignStatus(spec *sources.Spec, job *model.Job, refusal *model.Refusal) sources.Shown {
 	if spec.Source == model.SourceNative {
 		return nativeStatus(spec, job, refusal)
 	}
@@ -35,7 +35,7 @@ func foreignStatus(spec *groups.Spec, job *model.Job, refusal *model.Refusal) gr
 // nativeStatus is that of a group of Kubernetes, as kube-scheduler writes it (pkg/scheduler/schedule_one_podgroup.go): nothing
 // before a place was looked for, which takes all members that are needed, then whether there was one. Once it was placed, that
 // stays, whatever becomes of its members.
-func nativeStatus(spec *groups.Spec, job *model.Job, refusal *model.Refusal) groups.Shown {
+func nativeStatus(spec *sources.Spec, job *model.Job, refusal *model.Refusal) sources.Shown {
 	wanted := spec.Shown
 	switch {
 	case job == nil || wanted.Status == string(corev1.ConditionTrue):
@@ -62,32 +62,32 @@ const minimumIsBound = "the minimum is bound"
 
 // volcanoStatus is that of a group of Volcano. The phase goes on from the one that is shown. What the status does not say clearly
 // stays: Unknown makes operators restart jobs, and is never written.
-func volcanoStatus(spec *groups.Spec, job *model.Job, refusal *model.Refusal) groups.Shown {
+func volcanoStatus(spec *sources.Spec, job *model.Job, refusal *model.Refusal) sources.Shown {
 	wanted := spec.Shown
 	ended, bound, begun := false, false, false
 	if wanted.Running = 0; job != nil {
 		wanted.Running = count(job, func(t *model.Task) bool { return t.Status == model.Running })
 		wanted.Succeeded, wanted.Failed = count(job, succeeded), count(job, failed)
 		ended, bound = job.Finished(), job.FirstUnmetMinimum((*model.Task).IsBound) == nil
-		begun = groups.First(job).FirstUnmetMinimum((*model.Task).IsBound) == nil // what is made later may wait
+		begun = sources.First(job).FirstUnmetMinimum((*model.Task).IsBound) == nil // what is made later may wait
 	}
 	if spec.Contradiction != "" {
 		why := spec.Refusal()
-		say(&wanted, groups.VolcanoUnschedulable, corev1.ConditionTrue, string(why.Code), why.String())
+		say(&wanted, sources.VolcanoUnschedulable, corev1.ConditionTrue, string(why.Code), why.String())
 		return wanted
 	}
 	switch {
 	case ended && job.FirstUnmetMinimum(succeeded) == nil:
-		wanted.Phase = groups.VolcanoCompleted
+		wanted.Phase = sources.VolcanoCompleted
 	case begun:
-		wanted.Phase = groups.VolcanoRunning
-	case wanted.Phase == "" || wanted.Phase == groups.VolcanoPending:
-		wanted.Phase = groups.VolcanoInqueue
+		wanted.Phase = sources.VolcanoRunning
+	case wanted.Phase == "" || wanted.Phase == sources.VolcanoPending:
+		wanted.Phase = sources.VolcanoInqueue
 	}
 	switch {
 	case job == nil || ended:
 	case bound:
-		say(&wanted, groups.VolcanoScheduled, corev1.ConditionTrue, ReasonScheduled, minimumIsBound, job.Warning)
+		say(&wanted, sources.VolcanoScheduled, corev1.ConditionTrue, ReasonScheduled, minimumIsBound, job.Warning)
 	case refusal != nil && !job.Whole:
 		reason := reasonNotEnoughResources
 		switch refusal.Code {
@@ -96,13 +96,13 @@ func volcanoStatus(spec *groups.Spec, job *model.Job, refusal *model.Refusal) gr
 		case model.InvalidGroup:
 			reason = string(refusal.Code)
 		}
-		say(&wanted, groups.VolcanoUnschedulable, corev1.ConditionTrue, reason, refusal.String(), job.Warning)
+		say(&wanted, sources.VolcanoUnschedulable, corev1.ConditionTrue, reason, refusal.String(), job.Warning)
 	}
 	return wanted
 }
 
 // say sets the condition, with a message and notes to it.
-func say(shown *groups.Shown, kind string, status corev1.ConditionStatus, reason string, message ...string) {
+func say(shown *sources.Shown, kind string, status corev1.ConditionStatus, reason string, message ...string) {
 	shown.Type, shown.Status, shown.Reason, shown.Message = kind, string(status), reason, ""
 	for _, part := range message {
 		if part != "" && shown.Message != "" {
@@ -114,9 +114,9 @@ func say(shown *groups.Shown, kind string, status corev1.ConditionStatus, reason
 }
 
 // foreignPatch is the write that makes a status show what is wanted.
-func foreignPatch(spec *groups.Spec, wanted groups.Shown, now time.Time) *commit.ForeignStatus {
+func foreignPatch(spec *sources.Spec, wanted sources.Shown, now time.Time) *commit.ForeignStatus {
 	shown := spec.Shown
-	watch, _ := groups.WatchOf(spec.Source) // it is one with a status of ours
+	watch, _ := sources.WatchOf(spec.Source) // it is one with a status of ours
 	status := &commit.ForeignStatus{
 		Resource: watch.Resource, Group: spec.Key(), UID: spec.UID, Subresource: spec.Source == model.SourceNative,
 		HasStatus: shown.HasStatus, HasConditions: shown.HasConditions,
@@ -148,7 +148,7 @@ func transitionID(group types.UID, now time.Time) types.UID {
 	return types.UID(fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16]))
 }
 
-func foreignEvent(spec *groups.Spec, reason string, now time.Time, note string) commit.Write {
+func foreignEvent(spec *sources.Spec, reason string, now time.Time, note string) commit.Write {
 	return &commit.Event{
 		Regarding: referenceTo(&model.Job{Key: spec.Key(), UID: spec.UID}),
 		Type:      corev1.EventTypeWarning, Reason: reason, Action: "Reporting", Note: note, At: now,

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -13,7 +13,7 @@ import (
 func newNativeDesk(names ...string) *foreignDesk {
 	d := newDeskOf(model.SourceNative)
 	for _, name := range names {
-		d.object(name, func(s *groups.Spec) { s.Shown.HasStatus = true })
+		d.object(name, func(s *sources.Spec) { s.Shown.HasStatus = true })
 	}
 	return d
 }
@@ -74,7 +74,7 @@ func TestWhatTheConditionOfAGroupOfKubernetesSays(t *testing.T) {
 		{"", []model.Status{model.Succeeded, model.Failed}, "", ""},
 	} {
 		d := newNativeDesk()
-		d.object("g", func(s *groups.Spec) {
+		d.object("g", func(s *sources.Spec) {
 			if s.Shown.HasStatus = true; c.shown != "" {
 				s.Shown.HasConditions, s.Shown.Type, s.Shown.Status, s.Shown.Reason = true, "PodGroupInitiallyScheduled", c.shown, "R"
 			}
@@ -88,7 +88,7 @@ func TestWhatTheConditionOfAGroupOfKubernetesSays(t *testing.T) {
 		d.rests(t)
 	}
 	d := newNativeDesk("g")
-	d.object("g", func(s *groups.Spec) { s.Contradiction = "why" })
+	d.object("g", func(s *sources.Spec) { s.Contradiction = "why" })
 	d.rests(t) // without members it may be one of another scheduler
 	job := d.members("g", model.Bound, model.Bound)
 	job.Invalid = d.specs[d.key("g")].Refusal()
@@ -103,7 +103,7 @@ func TestAnotherWriterOfTheConditionOfKubernetes(t *testing.T) {
 	d.members("g", model.Bound, model.Bound)
 	for range 1000 {
 		d.report()
-		d.object("g", func(s *groups.Spec) {
+		d.object("g", func(s *sources.Spec) {
 			s.Shown.Status, s.Shown.Reason, s.Shown.Message = "False", "Unschedulable", "theirs"
 		})
 		d.now = d.now.Add(time.Second)
@@ -118,7 +118,7 @@ func TestAnotherWriterOfTheConditionOfKubernetes(t *testing.T) {
 	d.refuse("g", &model.Refusal{Code: model.InsufficientResources, Needs: 2})
 	d.report()
 	for _, message := range []string{"theirs", "theirs too"} {
-		d.object("g", func(s *groups.Spec) { s.Shown.Status, s.Shown.Reason, s.Shown.Message = "True", "Scheduled", message })
+		d.object("g", func(s *sources.Spec) { s.Shown.Status, s.Shown.Reason, s.Shown.Message = "True", "Scheduled", message })
 		d.rests(t)
 	}
 	if d.total != 1 || len(d.told) != 0 {
@@ -129,7 +129,7 @@ func TestAnotherWriterOfTheConditionOfKubernetes(t *testing.T) {
 // TestThePatchOfAGroupOfKubernetes has what its condition has, and says when that turned.
 func TestThePatchOfAGroupOfKubernetes(t *testing.T) {
 	d := newNativeDesk("g")
-	d.object("g", func(s *groups.Spec) {
+	d.object("g", func(s *sources.Spec) {
 		s.Shown.HasConditions, s.Shown.Type, s.Shown.Status, s.Shown.At = true, "PodGroupInitiallyScheduled", "False", 1
 	})
 	written := func() *commit.ForeignStatus {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/backoff"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -105,7 +105,7 @@ func (r *Reporter) reportJob(job *model.Job, refusal *model.Refusal, now time.Ti
 
 // reportRemoved says once, for as long as a group is there, which of its fields are not read.
 func (r *Reporter) reportRemoved(job *model.Job, group *v1alpha1.PodGroup, now time.Time) {
-	words := groups.Removed(group)
+	words := sources.Removed(group)
 	_, said := r.removed[group.UID]
 	switch {
 	case words == "":
@@ -138,9 +138,9 @@ func (r *Reporter) reportGroup(job *model.Job, group *v1alpha1.PodGroup, refusal
 	if !known {
 		was = meta.IsStatusConditionTrue(current.Conditions, v1alpha1.ConditionScheduled)
 	}
-	wanted := groupStatus(job, group, current, was, refusal, r.evictionOf(groups.Stated(job), now), metav1.NewTime(now).Rfc3339Copy())
-	groups.StartedMinima(&wanted, groups.Stated(job), &v1alpha1.PodGroup{Spec: group.Spec, Status: current}, started, r.source.List)
-	groups.SetReservation(&wanted, r.source.Reservation(job))
+	wanted := groupStatus(job, group, current, was, refusal, r.evictionOf(sources.Stated(job), now), metav1.NewTime(now).Rfc3339Copy())
+	sources.StartedMinima(&wanted, sources.Stated(job), &v1alpha1.PodGroup{Spec: group.Spec, Status: current}, started, r.source.List)
+	sources.SetReservation(&wanted, r.source.Reservation(job))
 	r.setTopology(&wanted, job, current)
 	setReserved(&wanted, group.Generation, metav1.NewTime(now).Rfc3339Copy())
 	boundConditions(&wanted)
@@ -174,7 +174,7 @@ func (r *Reporter) reportGroup(job *model.Job, group *v1alpha1.PodGroup, refusal
 // expire deletes a group that has ended and is not to be kept any longer, again with a back-off while the watch still shows it.
 // It reports whether the group's time is over.
 func (r *Reporter) expire(group *v1alpha1.PodGroup, now time.Time) bool {
-	at, ok := groups.ExpiresAt(group)
+	at, ok := sources.ExpiresAt(group)
 	switch {
 	case !ok:
 		return false
@@ -201,7 +201,7 @@ func schedulerName(job *model.Job, group *v1alpha1.PodGroup, before *v1alpha1.Po
 	case len(job.Tasks) > 0:
 		return job.Tasks[0].Pod.Spec.SchedulerName
 	}
-	return groups.Writer(before)
+	return sources.Writer(before)
 }
 
 // urgent reports whether a difference is written immediately and has the larger budget: the first status of a group, what a
@@ -262,7 +262,7 @@ func reasonChanged(current, wanted v1alpha1.PodGroupStatus) bool {
 // scheduledReason is the reason of the condition that says why the group is as it is, scheduledStatus the status of the condition
 // Scheduled; empty when there is none.
 func scheduledReason(status v1alpha1.PodGroupStatus) string {
-	if condition := groups.Explanation(status.Conditions); condition != nil {
+	if condition := sources.Explanation(status.Conditions); condition != nil {
 		return condition.Reason
 	}
 	return ""

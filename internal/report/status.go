@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -22,15 +22,15 @@ func groupStatus(
 	last *eviction, now metav1.Time,
 ) v1alpha1.PodGroupStatus {
 	status := *current.DeepCopy()
-	status.WaitingSince = groups.WaitingSince(job, status.WaitingSince, refusal != nil, now)
+	status.WaitingSince = sources.WaitingSince(job, status.WaitingSince, refusal != nil, now)
 	status.Advice = nil // earlier versions wrote it
 
-	job = groups.Stated(job)
-	status.OverrunSince = groups.OverrunSince(job, current.OverrunSince, now)
-	status.QueuedSince = groups.QueuedSince(job, &current)
-	status.EvictedAt = groups.EvictedAt(job, current.EvictedAt, now)
-	status.Reclaims = groups.Reclaims(job)
-	status.DegradedSince = groups.DegradedSince(job, current, wasWhole, now)
+	job = sources.Stated(job)
+	status.OverrunSince = sources.OverrunSince(job, current.OverrunSince, now)
+	status.QueuedSince = sources.QueuedSince(job, &current)
+	status.EvictedAt = sources.EvictedAt(job, current.EvictedAt, now)
+	status.Reclaims = sources.Reclaims(job)
+	status.DegradedSince = sources.DegradedSince(job, current, wasWhole, now)
 	status.ObservedGeneration = group.Generation
 	if !job.Finished() {
 		status.Queue = ""
@@ -63,10 +63,10 @@ func groupStatus(
 		condition.LastTransitionTime = now // kept by SetStatusCondition while the status stays
 		meta.SetStatusCondition(&status.Conditions, *condition)
 	}
-	setDegraded(&status, job, wasWhole && groups.Remains(job), refusal, group.Generation, now)
+	setDegraded(&status, job, wasWhole && sources.Remains(job), refusal, group.Generation, now)
 	isScheduled := meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionScheduled)
 	status.Phase = phase(job, isScheduled, isEvicted(status) || job.Evicted, status.Phase)
-	status.FinishedAt = groups.FinishedAt(status.Phase, current.FinishedAt, now)
+	status.FinishedAt = sources.FinishedAt(status.Phase, current.FinishedAt, now)
 	if job.Finished() && status.Phase == v1alpha1.PodGroupPending &&
 		meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionScheduled) == nil {
 		meta.SetStatusCondition(&status.Conditions, finishedBelowMinimum(job, group.Generation, now))
@@ -215,7 +215,7 @@ func scheduledCondition(job *model.Job, refusal *model.Refusal, wasWhole bool) *
 		if refusal != nil {
 			condition.Message += "; " + refusal.String()
 		}
-	case wasWhole && groups.Remains(job):
+	case wasWhole && sources.Remains(job):
 		if job.FirstUnmetMinimum(counts) == nil {
 			return nil
 		}

@@ -8,9 +8,9 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tutti-sched/tutti/internal/cluster"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/lifecycle"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -81,7 +81,7 @@ func (s *Scheduler) drainGroupEvents(
 
 // recheckMember rechecks the start of an implicit group when one of its pods states a larger minimum.
 func (s *Scheduler) recheckMember(pod *corev1.Pod, now time.Time) []commit.Outcome {
-	member := groups.Of(pod).Implicit()
+	member := sources.Of(pod).Implicit()
 	if member == nil || member.MinMember == 0 || !s.machine.Starting(member.Job) {
 		return nil
 	}
@@ -106,7 +106,7 @@ func (s *Scheduler) recheckGroups(key model.JobKey, look func() *model.Snapshot,
 // updateMinimum holds the binds of a job that are not sent yet to its minimum of now.
 func (s *Scheduler) updateMinimum(snapshot *model.Snapshot, key model.JobKey, now time.Time) []commit.Outcome {
 	object := key
-	if replacement, ok := groups.Replacement(key); ok {
+	if replacement, ok := sources.Replacement(key); ok {
 		object = replacement
 	}
 	allowance, ok := lifecycle.Recheck(key, snapshot.Job(key), s.state.Group(object), s.state.Foreign(key))

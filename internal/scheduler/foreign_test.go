@@ -12,8 +12,8 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -25,14 +25,14 @@ func (w *world) coscheduling(name string, members, minMember int) {
 		w.member(name, i)
 		w.change(fmt.Sprintf("%s-%d", name, i), func(pod *corev1.Pod) {
 			delete(pod.Labels, v1alpha1.LabelPodGroup)
-			pod.Labels[groups.LabelCoscheduling] = name
+			pod.Labels[sources.LabelCoscheduling] = name
 		})
 	}
 }
 
 // cosched makes or changes the object of such a group.
 func (w *world) cosched(name string, minMember int) {
-	spec := &groups.Spec{Source: model.SourceCoscheduling, MinMember: int32(minMember)}
+	spec := &sources.Spec{Source: model.SourceCoscheduling, MinMember: int32(minMember)}
 	spec.Namespace, spec.Name, spec.UID = "default", name, types.UID("foreign-"+name)
 	w.meta(spec)
 	w.mailbox.Event(&cluster.ForeignSeen{Spec: spec})
@@ -147,7 +147,7 @@ func TestForeignGroupsAfterARestart(t *testing.T) {
 			w.object("foreign-mpi", 4, false)
 		}
 		if c.gone {
-			spec := &groups.Spec{Source: model.SourceCoscheduling}
+			spec := &sources.Spec{Source: model.SourceCoscheduling}
 			spec.Namespace, spec.Name, spec.UID = "default", "mpi", "foreign-mpi"
 			w.meta(spec)
 			w.mailbox.Event(&cluster.ForeignSeen{Spec: spec, Gone: true})
@@ -195,15 +195,15 @@ func marked(source model.Source, pod *corev1.Pod, group string, i int) {
 	}
 	switch source {
 	case model.SourceCoscheduling:
-		pod.Labels[groups.LabelCoscheduling] = group
+		pod.Labels[sources.LabelCoscheduling] = group
 	case model.SourceVolcano:
 		pod.Annotations[v1alpha1.AnnotationKubeBatchGroup] = group
 	case model.SourceNative:
 		pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &group}
 	case model.SourceKueue:
-		pod.Labels[groups.KueueGroup], pod.Annotations[groups.KueueTotal] = group, "3"
+		pod.Labels[sources.KueueGroup], pod.Annotations[sources.KueueTotal] = group, "3"
 	case model.SourceLeaderWorkerSet:
-		pod.Labels[groups.LWSGroupKey], pod.Labels[groups.LWSWorkerIndex], pod.Annotations[groups.LWSSize] = group, fmt.Sprint(i), "3"
+		pod.Labels[sources.LWSGroupKey], pod.Labels[sources.LWSWorkerIndex], pod.Annotations[sources.LWSSize] = group, fmt.Sprint(i), "3"
 	case model.SourceJobSet:
 		pod.Labels["jobset.sigs.k8s.io/jobset-name"], pod.Labels["jobset.sigs.k8s.io/replicatedjob-name"] = group, "workers"
 	case model.SourceMPIJob:
@@ -217,7 +217,7 @@ func (w *world) foreignObject(source model.Source, name string) {
 	if source < model.SourceCoscheduling {
 		return
 	}
-	spec := &groups.Spec{Source: source, MinMember: 3}
+	spec := &sources.Spec{Source: source, MinMember: 3}
 	spec.Namespace, spec.Name, spec.UID = "default", name, types.UID("foreign-"+name)
 	switch source {
 	case model.SourceVolcano:

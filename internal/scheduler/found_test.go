@@ -11,15 +11,15 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // object makes, changes or deletes the PodGroup "mpi" of scheduling.x-k8s.io.
 func (w *world) object(uid types.UID, minMember int32, deleted bool) {
-	spec := &groups.Spec{Source: model.SourceCoscheduling, MinMember: minMember}
+	spec := &sources.Spec{Source: model.SourceCoscheduling, MinMember: minMember}
 	spec.Namespace, spec.Name, spec.UID = "default", "mpi", uid
 	w.meta(spec)
 	w.mailbox.Event(&cluster.ForeignSeen{Spec: spec, Gone: deleted})

@@ -12,9 +12,9 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/report"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -172,8 +172,8 @@ func TestAnInterruptedStartWithoutAnOwnerIsUndone(t *testing.T) {
 	for name, mark := range map[string]func(*corev1.Pod){
 		"implicit": func(pod *corev1.Pod) { pod.OwnerReferences = nil },
 		"kueue": func(pod *corev1.Pod) {
-			pod.OwnerReferences, pod.Annotations = nil, map[string]string{groups.KueueTotal: "3"}
-			pod.Labels = map[string]string{groups.KueueGroup: "mpi"}
+			pod.OwnerReferences, pod.Annotations = nil, map[string]string{sources.KueueTotal: "3"}
+			pod.Labels = map[string]string{sources.KueueGroup: "mpi"}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -201,7 +201,7 @@ func (w *world) boundAnHourAgo(pod *corev1.Pod) {
 	pod.Status.Conditions = []corev1.PodCondition{{
 		Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.clock.Now().Add(-time.Hour)),
 	}}
-	call := commit.Call{Job: groups.Of(pod).Job, MinBinds: 3}
+	call := commit.Call{Job: sources.Of(pod).Job, MinBinds: 3}
 	for key, value := range call.Annotations() {
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, key, value)
 	}
@@ -212,8 +212,8 @@ func (w *world) leaderWorkers(name string, size int, from, to int, alter func(*c
 	for i := from; i < to; i++ {
 		w.member(name, i)
 		w.change(fmt.Sprintf("%s-%d", name, i), func(pod *corev1.Pod) {
-			pod.Labels = map[string]string{groups.LWSGroupKey: name, groups.LWSRevision: "r", groups.LWSWorkerIndex: fmt.Sprint(i)}
-			pod.Annotations = map[string]string{groups.LWSSize: fmt.Sprint(size), groups.LWSExclusiveTopology: "zone"}
+			pod.Labels = map[string]string{sources.LWSGroupKey: name, sources.LWSRevision: "r", sources.LWSWorkerIndex: fmt.Sprint(i)}
+			pod.Annotations = map[string]string{sources.LWSSize: fmt.Sprint(size), sources.LWSExclusiveTopology: "zone"}
 			alter(pod)
 		})
 	}
@@ -356,7 +356,7 @@ func TestALeaderWithoutWorkersAfterARestart(t *testing.T) {
 		w := newWorld(t)
 		w.node("n1", "8")
 		w.leaderWorkers("lws", 3, 0, bound, func(pod *corev1.Pod) {
-			delete(pod.Annotations, groups.LWSExclusiveTopology)
+			delete(pod.Annotations, sources.LWSExclusiveTopology)
 			w.boundAnHourAgo(pod)
 		})
 		if got := sent(w.play(t.Context(), 2*time.Minute), commit.CallDeleteStarted); !slices.Equal(got, want) {

@@ -14,14 +14,14 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // indexedJob makes or changes a Job of so many indexes, of which some have succeeded.
 func (w *world) indexedJob(name string, indexes, succeeded int64) {
-	watch, _ := groups.WatchOf(model.SourceJob)
+	watch, _ := sources.WatchOf(model.SourceJob)
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"spec":   map[string]any{"completionMode": "Indexed", "parallelism": indexes, "completions": indexes},
 		"status": map[string]any{"succeeded": succeeded},

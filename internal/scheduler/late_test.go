@@ -12,9 +12,9 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/report"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -25,7 +25,7 @@ func (w *world) inSteps() {
 
 // stepsOf shows a JobSet with such roles, by name.
 func (w *world) stepsOf(roles ...model.Role) {
-	spec := &groups.Spec{Source: model.SourceJobSet, Roles: roles}
+	spec := &sources.Spec{Source: model.SourceJobSet, Roles: roles}
 	for _, role := range roles {
 		spec.MinMember += role.MinMember
 	}

@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tutti-sched/tutti/internal/cluster"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -146,9 +146,9 @@ func TestALateStepIsFoundWhenItsSetIsRead(t *testing.T) {
 			w := newWorld(t)
 			w.node("n1", "2")
 			w.leaderWorkers("lws", 3, 0, 3, func(pod *corev1.Pod) {
-				delete(pod.Annotations, groups.LWSExclusiveTopology)
-				pod.Labels[groups.LWSName], pod.Labels[groups.LWSGroupIndex] = "mpi", "0"
-				switch pod.Labels[groups.LWSWorkerIndex] {
+				delete(pod.Annotations, sources.LWSExclusiveTopology)
+				pod.Labels[sources.LWSName], pod.Labels[sources.LWSGroupIndex] = "mpi", "0"
+				switch pod.Labels[sources.LWSWorkerIndex] {
 				case "0":
 					w.boundAnHourAgo(pod)
 					pod.Status.Phase = corev1.PodRunning

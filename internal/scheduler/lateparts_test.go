@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/internal/cluster"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -220,7 +220,7 @@ func TestAStartWhoseObjectIsNotReadForAWhile(t *testing.T) {
 		w.step("work", "w-0", "w-1", "w-2")
 	}
 	train := func(w *world) {
-		w.foreignGroup(model.SourceCoscheduling, "train", func(spec *groups.Spec) {
+		w.foreignGroup(model.SourceCoscheduling, "train", func(spec *sources.Spec) {
 			spec.MinMember = 5
 			spec.OwnerReferences = []metav1.OwnerReference{{Kind: "TrainJob", Name: "train", Controller: new(true)}}
 		})
@@ -229,7 +229,7 @@ func TestAStartWhoseObjectIsNotReadForAWhile(t *testing.T) {
 		step := func(role string, names ...string) {
 			w.step(role, names...)
 			for _, name := range names {
-				w.change(name, func(pod *corev1.Pod) { pod.Labels[groups.LabelCoscheduling] = "train" })
+				w.change(name, func(pod *corev1.Pod) { pod.Labels[sources.LabelCoscheduling] = "train" })
 			}
 			w.play(t.Context(), 20*time.Millisecond)
 		}
@@ -463,9 +463,9 @@ func TestAStepThatIsCompleteWhileItsObjectIsNotRead(t *testing.T) {
 // right to read the set. Bound says which workers were bound an hour ago.
 func (w *world) workersOf(cpu string, bound bool) {
 	in := func(pod *corev1.Pod) {
-		delete(pod.Annotations, groups.LWSExclusiveTopology)
-		pod.Labels[groups.LWSName], pod.Labels[groups.LWSGroupIndex] = "mpi", "0"
-		if bound || pod.Labels[groups.LWSWorkerIndex] == "0" {
+		delete(pod.Annotations, sources.LWSExclusiveTopology)
+		pod.Labels[sources.LWSName], pod.Labels[sources.LWSGroupIndex] = "mpi", "0"
+		if bound || pod.Labels[sources.LWSWorkerIndex] == "0" {
 			w.boundAnHourAgo(pod)
 		}
 	}

@@ -16,8 +16,8 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/actions/allocate"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
@@ -35,7 +35,7 @@ type world struct {
 	pods    map[types.UID]*corev1.Pod
 	groups  map[string]*v1alpha1.PodGroup
 	queues  map[string]*v1alpha1.Queue
-	foreign map[string]*groups.Spec // of scheduling.volcano.sh
+	foreign map[string]*sources.Spec // of scheduling.volcano.sh
 	calls   []commit.Call
 	// grace is the grace of the members that are created from now on, in seconds; nil is as the API server has it.
 	grace *int64
@@ -65,7 +65,7 @@ func newWorld(t tester) *world {
 	w := &world{
 		t: t, clock: clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0)), mailbox: NewMailbox(),
 		nodes: map[string]*corev1.Node{}, pods: map[types.UID]*corev1.Pod{}, groups: map[string]*v1alpha1.PodGroup{},
-		queues: map[string]*v1alpha1.Queue{}, foreign: map[string]*groups.Spec{},
+		queues: map[string]*v1alpha1.Queue{}, foreign: map[string]*sources.Spec{},
 	}
 	profile := &framework.Profile{
 		Actions: []framework.Action{allocate.New()},
@@ -254,7 +254,7 @@ func kinds(calls []commit.Call) map[commit.Kind]int {
 }
 
 func (w *world) condition(group string) *metav1.Condition {
-	return groups.Explanation(w.groups[group].Status.Conditions)
+	return sources.Explanation(w.groups[group].Status.Conditions)
 }
 
 func TestGangStartsWithOneWritePerPod(t *testing.T) {

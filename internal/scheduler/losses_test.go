@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/report"
+	"github.com/tutti-sched/tutti/internal/sources"
 )
 
 // lossy is a gang of three that runs, and says what is to become of it when it loses members.
@@ -45,7 +45,7 @@ func TestAFieldThatIsNotReadIsSaidOnce(t *testing.T) {
 		group := w.groups[name].DeepCopy()
 		group.Spec.MemberLoss = loss
 		group.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:onMemberLoss":{}}}`)}}
-		groups.MarkRemoved(group, group)
+		sources.MarkRemoved(group, group)
 		w.group(group)
 	}
 	calls := w.play(t.Context(), time.Minute)

@@ -9,14 +9,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // native makes or changes a group of scheduling.k8s.io, which has a status from its beginning.
-func (w *world) native(name string, change func(*groups.Spec)) {
-	w.foreignGroup(model.SourceNative, name, func(spec *groups.Spec) {
+func (w *world) native(name string, change func(*sources.Spec)) {
+	w.foreignGroup(model.SourceNative, name, func(spec *sources.Spec) {
 		if spec.Shown.HasStatus = true; change != nil {
 			change(spec)
 		}
@@ -98,7 +98,7 @@ func TestGroupsOfKubernetesWithoutMembersOfOurs(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "8")
 	w.native("empty", nil)
-	w.native("wrong", func(spec *groups.Spec) { spec.Contradiction = "spec.schedulingPolicy must have one of basic and gang" })
+	w.native("wrong", func(spec *sources.Spec) { spec.Contradiction = "spec.schedulingPolicy must have one of basic and gang" })
 	w.native("theirs", nil)
 	w.nativeMember("theirs", 0)
 	w.change("theirs-0", func(pod *corev1.Pod) { pod.Spec.SchedulerName = "default-scheduler" })

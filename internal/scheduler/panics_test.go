@@ -261,8 +261,8 @@ type unreadable struct{}
 
 func (unreadable) Counts() []corev1.ResourceName { return nil }
 
-func (unreadable) TranslateRequest(_ *model.ResourceIndex, pod *corev1.Pod, _ *model.Resources) *model.Refusal {
-	_ = pod.Name[len(pod.Name)]
+func (unreadable) TranslateRequest(_ *model.ResourceIndex, task *model.Task, _ *model.Resources) *model.Refusal {
+	_ = task.Name[len(task.Name)]
 	return nil
 }
 

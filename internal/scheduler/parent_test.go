@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/internal/cluster"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -21,7 +21,7 @@ type parent struct {
 	// gang makes the group and all members but those.
 	gang func(*world)
 	// object is the parent, where its members are late and where they are not.
-	object func(late bool) *groups.Spec
+	object func(late bool) *sources.Spec
 	// guessed reports that without the object the members say which are late.
 	guessed bool
 }
@@ -50,7 +50,7 @@ func parents() map[string]parent {
 	return map[string]parent{
 		"MPIJob of a group": {
 			gang: func(w *world) {
-				w.foreignGroup(model.SourceCoscheduling, "mpi", func(spec *groups.Spec) {
+				w.foreignGroup(model.SourceCoscheduling, "mpi", func(spec *sources.Spec) {
 					spec.MinMember = 4
 					spec.OwnerReferences = []metav1.OwnerReference{{Kind: "MPIJob", Name: "mpi", Controller: new(true)}}
 				})
@@ -63,8 +63,8 @@ func parents() map[string]parent {
 					})
 				}
 			},
-			object: func(late bool) *groups.Spec {
-				spec := &groups.Spec{Source: model.SourceMPIJob, MinMember: 4, Roles: []model.Role{
+			object: func(late bool) *sources.Spec {
+				spec := &sources.Spec{Source: model.SourceMPIJob, MinMember: 4, Roles: []model.Role{
 					{Name: "launcher", MinMember: 1, MadeLater: late}, {Name: "worker", MinMember: 3},
 				}}
 				spec.Namespace, spec.Name, spec.UID = "default", "mpi", "owner"
@@ -77,13 +77,13 @@ func parents() map[string]parent {
 				w.member("mpi", 0)
 				w.change("mpi-0", func(pod *corev1.Pod) {
 					marked(model.SourceLeaderWorkerSet, pod, "mpi-0", 0)
-					pod.Labels[groups.LWSName], pod.Labels[groups.LWSGroupIndex] = "mpi", "0"
+					pod.Labels[sources.LWSName], pod.Labels[sources.LWSGroupIndex] = "mpi", "0"
 				})
 			},
-			object: func(late bool) *groups.Spec {
-				spec := &groups.Spec{Source: model.SourceLeaderWorkerSetObject, MinMember: 1, NoGang: true}
+			object: func(late bool) *sources.Spec {
+				spec := &sources.Spec{Source: model.SourceLeaderWorkerSetObject, MinMember: 1, NoGang: true}
 				if late {
-					spec.Roles = []model.Role{{Name: groups.RoleWorker, MinMember: 1, MadeLater: true}}
+					spec.Roles = []model.Role{{Name: sources.RoleWorker, MinMember: 1, MadeLater: true}}
 				}
 				spec.Namespace, spec.Name, spec.UID = "default", "mpi", "owner"
 				return spec

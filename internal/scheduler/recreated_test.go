@@ -10,13 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/internal/cluster"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // jobSet shows a JobSet of three pods with a UID, and ofJobSet makes pods that its controller has marked with the UID.
 func (w *world) jobSet(uid string) {
-	spec := &groups.Spec{Source: model.SourceJobSet, MinMember: 3, Roles: []model.Role{{Name: "work", MinMember: 3}}}
+	spec := &sources.Spec{Source: model.SourceJobSet, MinMember: 3, Roles: []model.Role{{Name: "work", MinMember: 3}}}
 	spec.Namespace, spec.Name, spec.UID = "default", "train", types.UID(uid)
 	w.meta(spec)
 	w.mailbox.Event(&cluster.ForeignSeen{Spec: spec})
@@ -76,7 +76,7 @@ func TestAJobSetThatIsMadeAgain(t *testing.T) {
 func TestARayJobThatIsTriedAgain(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "4")
-	w.volcano("ray-train-pg", func(spec *groups.Spec) { spec.MinMember = 3 })
+	w.volcano("ray-train-pg", func(spec *sources.Spec) { spec.MinMember = 3 })
 	attempt := func(kind, name string, members ...int) {
 		for _, i := range members {
 			w.volcanoMember("ray-train-pg", i)

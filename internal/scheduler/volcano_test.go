@@ -13,19 +13,19 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // volcano makes or changes a group of scheduling.volcano.sh.
-func (w *world) volcano(name string, change func(*groups.Spec)) {
+func (w *world) volcano(name string, change func(*sources.Spec)) {
 	w.foreignGroup(model.SourceVolcano, name, change)
 }
 
 // foreignGroup makes or changes a group of two of a foreign source.
-func (w *world) foreignGroup(source model.Source, name string, change func(*groups.Spec)) {
-	spec := &groups.Spec{Source: source, MinMember: 2}
+func (w *world) foreignGroup(source model.Source, name string, change func(*sources.Spec)) {
+	spec := &sources.Spec{Source: source, MinMember: 2}
 	spec.Namespace, spec.Name, spec.UID = "default", name, types.UID("foreign-"+name)
 	if before := w.foreign[name]; before != nil {
 		*spec = *before
@@ -55,7 +55,7 @@ func (w *world) serveForeign(status *commit.ForeignStatus) error {
 	case spec.Shown.HasStatus != status.HasStatus || spec.Shown.HasConditions != status.HasConditions && status.Condition != nil:
 		w.t.Errorf("the patch of %s does not fit its status %+v", status.Group, spec.Shown)
 	}
-	w.foreignGroup(status.Group.Source, status.Group.Name, func(spec *groups.Spec) {
+	w.foreignGroup(status.Group.Source, status.Group.Name, func(spec *sources.Spec) {
 		shown := &spec.Shown
 		shown.HasStatus = true
 		if n := status.Counts; n != nil {
@@ -83,7 +83,7 @@ func (w *world) wantVolcano(name, want string) {
 func TestAnOperatorThatWaitsForInqueue(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "1")
-	w.volcano("ray", func(spec *groups.Spec) { spec.Shown.HasStatus, spec.Shown.Phase = true, groups.VolcanoPending })
+	w.volcano("ray", func(spec *sources.Spec) { spec.Shown.HasStatus, spec.Shown.Phase = true, sources.VolcanoPending })
 	w.play(t.Context(), time.Second)
 	w.wantVolcano("ray", "Inqueue")
 	w.volcanoMember("ray", 0)
@@ -122,8 +122,8 @@ func TestAnOperatorThatWaitsForInqueue(t *testing.T) {
 func TestAVolcanoStatusCostsNoCycle(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "1")
-	w.volcano("waits", func(spec *groups.Spec) {
-		spec.MinResources = []groups.Amount{{Name: "memory", Quantity: resource.MustParse("1.5Gi")}}
+	w.volcano("waits", func(spec *sources.Spec) {
+		spec.MinResources = []sources.Amount{{Name: "memory", Quantity: resource.MustParse("1.5Gi")}}
 	})
 	w.volcanoMember("waits", 0)
 	w.volcanoMember("waits", 1)
@@ -135,13 +135,13 @@ func TestAVolcanoStatusCostsNoCycle(t *testing.T) {
 	}
 	version, cycles, job := look()
 	read := job.Version
-	for name, change := range map[string]func(*groups.Spec){
-		"phase":      func(spec *groups.Spec) { spec.Shown.Phase = groups.VolcanoRunning },
-		"numbers":    func(spec *groups.Spec) { spec.Shown.Running, spec.Shown.Failed = 7, 8 },
-		"message":    func(spec *groups.Spec) { spec.Shown.Message = "of another writer" },
-		"conditions": func(spec *groups.Spec) { spec.Shown.At++ },
-		"no status":  func(spec *groups.Spec) { spec.Shown = groups.Shown{} },
-		"the rest":   func(*groups.Spec) {},
+	for name, change := range map[string]func(*sources.Spec){
+		"phase":      func(spec *sources.Spec) { spec.Shown.Phase = sources.VolcanoRunning },
+		"numbers":    func(spec *sources.Spec) { spec.Shown.Running, spec.Shown.Failed = 7, 8 },
+		"message":    func(spec *sources.Spec) { spec.Shown.Message = "of another writer" },
+		"conditions": func(spec *sources.Spec) { spec.Shown.At++ },
+		"no status":  func(spec *sources.Spec) { spec.Shown = sources.Shown{} },
+		"the rest":   func(*sources.Spec) {},
 	} {
 		for _, group := range []string{"waits", "later"} {
 			w.volcano(group, change)

@@ -71,7 +71,7 @@ func ownCPUs(pods []corev1.Pod) string {
 	var taken isolated.CPUSet
 	for i := range pods {
 		pod := &pods[i]
-		if pod.Spec.NodeName == "" || !isolated.WantsIsolated(pod) {
+		if pod.Spec.NodeName == "" || !isolated.AskedBy(pod).Wants() {
 			continue
 		}
 		held, err := isolated.ParseAssignment(pod.Annotations[isolated.AssignedAnnotation])

@@ -16,7 +16,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/lab/cluster"
 	"github.com/tutti-sched/tutti/lab/harness"
 )
@@ -89,7 +89,7 @@ var unseen = map[permission]bool{
 
 // isOfSource reports whether the right is to read the objects of a source of groups, none of which is installed here.
 func isOfSource(p permission) bool {
-	for _, source := range groups.All() {
+	for _, source := range sources.All() {
 		for _, watch := range source.Watches() {
 			if p.apiGroup == watch.Resource.Group && p.resource == watch.Resource.Resource {
 				return p.verb == "list" || p.verb == "watch"

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/lab/cluster"
 	"github.com/tutti-sched/tutti/lab/harness"
 	isolcpu "github.com/tutti-sched/tutti/pkg/isolated"
@@ -94,7 +94,7 @@ func (a *arena) state() (lines []string, err error) {
 		return nil, err
 	}
 	for _, pod := range pods {
-		if pod.Labels[v1alpha1.LabelPodGroup] == "" && pod.Labels[groups.KueueGroup] == "" {
+		if pod.Labels[v1alpha1.LabelPodGroup] == "" && pod.Labels[sources.KueueGroup] == "" {
 			continue
 		}
 		lines = append(lines, fmt.Sprintf("pod %s %s on %q, nominated to %q, CPUs %q, terminates %t, %s", pod.Name, pod.UID,
@@ -157,7 +157,7 @@ func (a *arena) reported(name string) {
 // container of it runs.
 func (a *arena) partOfKueue() {
 	a.t.Helper()
-	kueue := func(p *corev1.Pod) { p.Labels[groups.KueueGroup], p.Annotations[groups.KueueTotal] = "kueue", "2" }
+	kueue := func(p *corev1.Pod) { p.Labels[sources.KueueGroup], p.Annotations[sources.KueueTotal] = "kueue", "2" }
 	later := harness.PodAnnotations(map[string]string{cluster.StartAfter: "1h"})
 	env.Create(a.t, env.Pod(a.ns, "kueue-0", cpu("100m"), ofClass(a.high), onQuiet, later, kueue))
 }

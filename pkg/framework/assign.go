@@ -1,7 +1,6 @@
 package framework
 
 import (
-	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -18,7 +17,7 @@ func (s *Session) allocateCPUs(op *operation, task *model.Task, node *model.Node
 		if name := s.binder(task); name != "" {
 			return &model.Refusal{Code: model.NodesFiltered, Detail: "isolated cpu is written with the bind, which " + name + " does itself"}
 		}
-		annotations, err := isolated.Annotations(task.Pod, assigned)
+		annotations, err := task.Asks.Annotations(assigned)
 		if err != nil {
 			return &model.Refusal{Code: model.InvalidRequest, Detail: err.Error()}
 		}

@@ -75,7 +75,10 @@ func (d *Domains) ofMember(task *model.Task, node *model.Node) int {
 	if in >= 0 || d.tree == "" {
 		return in
 	}
-	for _, one := range strings.Split(task.PlaceMark(model.AnnotationDomain), ",") {
+	if task.Place == nil {
+		return -1
+	}
+	for _, one := range strings.Split(task.Place.Domains, ",") {
 		name, path, _ := strings.Cut(one, "=")
 		values := strings.Split(path, "/")
 		if name != d.tree || len(values) < len(d.labels) || values[len(d.labels)-1] == "" { // it was in none of this level

@@ -276,12 +276,10 @@ func (s *Session) EligibleNodes(task *model.Task) []*model.Node {
 
 // RuledOut counts the other nodes by the reason for which they could not run the task, most frequent first.
 func (s *Session) RuledOut(task *model.Task) []model.NodeReason {
-	if s.currentJob = task.Job; s.quarantined[task.Job] != nil {
+	if s.EligibleNodes(task); s.quarantined[task.Job] != nil {
 		return nil
 	}
-	known := s.cache.lookup(task.Shape, len(s.Snapshot.Nodes))
-	known.static.update(s, task)
-	return known.static.ruledOut.Causes()
+	return s.cache.lookup(task.Shape, len(s.Snapshot.Nodes)).static.ruledOut.Causes()
 }
 
 // ranked returns what is known of the task's shape, brought up to date.

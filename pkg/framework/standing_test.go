@@ -2,7 +2,6 @@ package framework
 
 import (
 	"fmt"
-	"strconv"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -34,9 +33,8 @@ func TestLeastCountsSlices(t *testing.T) {
 			if i%4 < c.lost {
 				continue
 			}
-			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{model.LabelIndex: strconv.Itoa(i)}}}
 			job.Tasks = append(job.Tasks, &model.Task{
-				PodRef: model.PodRef{Name: fmt.Sprint("w-", i)}, Pod: pod, Request: model.Resources{c.requests},
+				PodRef: model.PodRef{Name: fmt.Sprint("w-", i)}, Pod: &corev1.Pod{}, Ranks: model.Ranks{Own: model.NumberOf(i)}, Request: model.Resources{c.requests},
 				Placement: model.Placement{Status: model.Running, Node: fmt.Sprintf("n%02d", i/4*7+i%4)},
 			})
 		}

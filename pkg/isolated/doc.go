@@ -4,6 +4,13 @@
 // Invariant: an id is assigned to one pod at a time. Both sides check it, and neither relies on the other.
 //
 // It has no state and no client. pkg/plugins/isolcpu decides which pod gets which ids, the agent enforces it.
+//
+// The files, in reading order:
+//
+//	set.go, topology.go              CPU ids, and what a node has of them
+//	marks.go, policy.go, request.go  what a pod asks for
+//	pick.go                          which ids it is given
+//	assignment.go, held.go           what it holds
 package isolated
 
 // Annotations and names of objects.

@@ -15,26 +15,6 @@ const RequiredPluginsAnnotation = "required-plugins.noderesource.dev/pod"
 // requiredPlugin is the name of the agent's NRI plugin.
 const requiredPlugin = "isolcpu"
 
-// AssignedTo returns the ids that a bound pod holds by its annotation, nil when it has none or is not bound. The error says
-// that the annotation is invalid: it cannot be read, or was made for another pod or node.
-func AssignedTo(pod *corev1.Pod) (*Assignment, error) {
-	text, there := pod.Annotations[AssignedAnnotation]
-	if !there || pod.Spec.NodeName == "" {
-		return nil, nil
-	}
-	a, err := ParseAssignment(text)
-	switch {
-	case err != nil:
-		return nil, err
-	case a.UID != string(pod.UID) || a.Node != pod.Spec.NodeName:
-		return nil, fmt.Errorf("%s is of pod %.64q on node %.64q", AssignedAnnotation, a.UID, a.Node)
-	}
-	if err := a.checkContainers(&pod.Spec); err != nil {
-		return nil, err
-	}
-	return a, nil
-}
-
 // checkContainers returns an error when the assignment names a container that the pod does not have, or when two that run at the
 // same time have an id in common: only where the pod as a whole has a request may containers share what the others leave.
 func (a *Assignment) checkContainers(spec *corev1.PodSpec) error {
@@ -116,14 +96,17 @@ func grantedTo(status *corev1.PodStatus) map[string]int64 {
 
 // Annotations returns the annotations of a pod to be bound: its ids, and the NRI plugins it requires, the agent's added to
 // the user's. The error says that the user's list cannot be read.
-func Annotations(pod *corev1.Pod, a *Assignment) (map[string]string, error) {
-	text, err := a.Text()
+func (a *Asked) Annotations(assigned *Assignment) (map[string]string, error) {
+	text, err := assigned.Text()
 	if err != nil {
 		return nil, err
 	}
-	required, err := requiredPlugins(pod)
-	if err != nil {
-		return nil, err
+	required := []string{}
+	if a != nil {
+		if a.unread != nil {
+			return nil, a.unread
+		}
+		required = slices.Clone(a.required)
 	}
 	if !slices.Contains(required, requiredPlugin) {
 		required = append(required, requiredPlugin)
@@ -133,14 +116,4 @@ func Annotations(pod *corev1.Pod, a *Assignment) (map[string]string, error) {
 		return nil, err
 	}
 	return map[string]string{AssignedAnnotation: text, RequiredPluginsAnnotation: string(list)}, nil
-}
-
-// requiredPlugins returns the plugins that the user requires.
-func requiredPlugins(pod *corev1.Pod) (required []string, err error) {
-	if given := pod.Annotations[RequiredPluginsAnnotation]; given != "" {
-		if err := json.Unmarshal([]byte(given), &required); err != nil {
-			return nil, fmt.Errorf("%s: %w", RequiredPluginsAnnotation, err)
-		}
-	}
-	return required, nil
 }

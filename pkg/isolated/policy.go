@@ -55,8 +55,8 @@ func oneOf[T ~string](annotations map[string]string, key string, values ...T) (T
 	return values[0], fmt.Errorf("%s is %q, and must be one of %s", key, text, strings.Join(names, ", "))
 }
 
-// PoliciesOf returns the pod's policies; the error is for the user.
-func PoliciesOf(annotations map[string]string) (p Policies, err error) {
+// policiesOf returns the pod's policies; the error is for the user.
+func policiesOf(annotations map[string]string) (p Policies, err error) {
 	if p.SMT, err = oneOf(annotations, SMTAnnotation, PreferFullCore, RequireFullCore, OnePerCore); err != nil {
 		return p, err
 	}

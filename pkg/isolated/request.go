@@ -50,33 +50,20 @@ func (p Policies) ThreadsPerCPU() int {
 // threadsOfOnePerCore is how many threads a core must have for OnePerCore: what a pod is charged must not depend on the node.
 const threadsOfOnePerCore = 2
 
-// WantsIsolated reports whether a pod wants isolated CPUs, even if its request is invalid.
-func WantsIsolated(pod *corev1.Pod) bool {
-	_, asks := pod.Annotations[RequestAnnotation]
-	return asks
-}
-
-// ParseRequest divides the request of a pod that wants isolated CPUs between the pools; nil when it does not want any. The
-// error is for the user: what is invalid, and in which container. Such a pod must never be treated as an ordinary one.
-func ParseRequest(pod *corev1.Pod) (*Request, error) {
-	text, asks := pod.Annotations[RequestAnnotation]
-	if !asks {
-		return nil, nil
-	}
-	selected, err := selectedBy(text, &pod.Spec)
-	if err != nil {
+// parse divides the request of a pod between the pools, by the text that names its containers.
+func (a *Asked) parse(text string, spec *corev1.PodSpec) (*Request, error) {
+	selected, err := selectedBy(text, spec)
+	switch {
+	case err != nil:
 		return nil, err
+	case a.unread != nil:
+		return nil, a.unread
+	case a.unclear != nil:
+		return nil, a.unclear
 	}
-	if _, err := requiredPlugins(pod); err != nil {
-		return nil, err
-	}
-	policies, err := PoliciesOf(pod.Annotations)
-	if err != nil {
-		return nil, err
-	}
-	r := &Request{Policies: policies}
-	whole, shared := podLevel(&pod.Spec)
-	if r.parts, err = partsOf(&pod.Spec, selected, shared); err != nil {
+	r := &Request{Policies: a.policies}
+	whole, shared := podLevel(spec)
+	if r.parts, err = partsOf(spec, selected, shared); err != nil {
 		return nil, err
 	}
 	of := func(isolated bool) func(*corev1.Container) int64 {
@@ -87,8 +74,8 @@ func ParseRequest(pod *corev1.Pod) (*Request, error) {
 			return milli(c.Resources.Requests.Cpu())
 		}
 	}
-	r.Count = int(peak(&pod.Spec, of(true)) / 1000)
-	r.SharedCPU = peak(&pod.Spec, of(false))
+	r.Count = int(peak(spec, of(true)) / 1000)
+	r.SharedCPU = peak(spec, of(false))
 	if shared {
 		if err := r.share(whole); err != nil {
 			return nil, err
@@ -97,7 +84,7 @@ func ParseRequest(pod *corev1.Pod) (*Request, error) {
 	if r.CPUsHeld() > Limit {
 		return nil, fmt.Errorf("%d isolated CPUs: at most %d are supported", r.CPUsHeld(), Limit)
 	}
-	r.SharedCPU += milli(pod.Spec.Overhead.Cpu())
+	r.SharedCPU += milli(spec.Overhead.Cpu())
 	return r, nil
 }
 

@@ -74,7 +74,7 @@ func TestSplit(t *testing.T) {
 		{"true", []string{"a=2000m"}, 2, 0, "a=0,16"},
 	} {
 		pod := podOf(c.annotation, c.containers...)
-		r, err := ParseRequest(pod)
+		r, err := AskedBy(pod).Request()
 		if err != nil {
 			t.Errorf("%s of %v: %v", c.annotation, c.containers, err)
 			continue
@@ -121,7 +121,7 @@ func TestSplitRefuses(t *testing.T) {
 		{"main", []string{"main=4", "pod=2"}, `containers ask for 4 isolated CPUs, the pod as a whole for 2`},
 		{"true", []string{"a=1000", "b=1000"}, `2000 isolated CPUs: at most 1024`},
 	} {
-		r, err := ParseRequest(podOf(c.annotation, c.containers...))
+		r, err := AskedBy(podOf(c.annotation, c.containers...)).Request()
 		if err == nil || !strings.Contains(err.Error(), c.want) || r != nil {
 			t.Errorf("%q of %v: %v, %v, want %s", c.annotation, c.containers, r, err, c.want)
 		}
@@ -129,11 +129,11 @@ func TestSplitRefuses(t *testing.T) {
 	for key, value := range map[string]string{SMTAnnotation: "off", NUMAAnnotation: "single"} {
 		pod := podOf("true", "a=2")
 		pod.Annotations[key] = value
-		if _, err := ParseRequest(pod); err == nil || !strings.Contains(err.Error(), key+" is") {
+		if _, err := AskedBy(pod).Request(); err == nil || !strings.Contains(err.Error(), key+" is") {
 			t.Errorf("%s=%s: %v", key, value, err)
 		}
 	}
-	if r, err := ParseRequest(podOf("-", "a=1500m")); r != nil || err != nil {
+	if r, err := AskedBy(podOf("-", "a=1500m")).Request(); r != nil || err != nil {
 		t.Errorf("a pod that does not ask: %v, %v", r, err)
 	}
 }
@@ -142,7 +142,7 @@ func TestOnePerCoreIsChargedTwice(t *testing.T) {
 	top := machine(t, 1, 4, "0-7", 0)
 	pod := podOf("true", "a=2", "b=1")
 	pod.Annotations[SMTAnnotation] = string(OnePerCore)
-	r, err := ParseRequest(pod)
+	r, err := AskedBy(pod).Request()
 	if err != nil || r.Count != 3 || r.CPUsHeld() != 6 {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -175,7 +175,7 @@ func TestSplitIsNeverUnderCharged(t *testing.T) {
 		}
 		pod := podOf(strings.Join(append(names, "last"), ","), append(containers, "last=1")...)
 		counted := helpers.PodRequests(pod.DeepCopy(), helpers.PodResourcesOptions{})
-		r, err := ParseRequest(pod)
+		r, err := AskedBy(pod).Request()
 		if whole && err != nil && strings.Contains(err.Error(), "as a whole") {
 			return // too small for all of them
 		}
@@ -311,7 +311,7 @@ func TestAnnotationsKeepWhatTheUserRequires(t *testing.T) {
 		if given != "" {
 			pod.Annotations[RequiredPluginsAnnotation] = given
 		}
-		written, err := Annotations(pod, a)
+		written, err := AskedBy(pod).Annotations(a)
 		if err != nil || written[RequiredPluginsAnnotation] != want {
 			t.Errorf("%s: %v, %v, want %s", given, written, err, want)
 		}
@@ -321,7 +321,7 @@ func TestAnnotationsKeepWhatTheUserRequires(t *testing.T) {
 	}
 	pod := podOf("true", "a=1")
 	pod.Annotations[RequiredPluginsAnnotation] = "isolcpu"
-	if _, err := Annotations(pod, a); err == nil {
+	if _, err := AskedBy(pod).Annotations(a); err == nil {
 		t.Error("what the user requires cannot be read, and no error says so")
 	}
 }

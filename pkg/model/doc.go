@@ -8,6 +8,7 @@
 //
 //	resources.go, words.go                                        amounts by dimension, and how they are written
 //	task.go, job.go, priority.go, begun.go, node.go               the nouns, the priority of a gang, and what completes it
+//	member.go                                                     what a pod says of its place in its group
 //	topology.go, index.go, natural.go                             which members share a domain, and their indexes
 //	class.go                                                      which jobs ask the same question
 //	queue.go, headroom.go                                         the tree of queues, what each holds, and what limits keep free

@@ -4,10 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
-
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 )
 
 // The marks by which a pod says where it is in the topology, as apis/scheduling/v1alpha1 describes them. The annotation with the
@@ -18,17 +14,8 @@ const (
 	AnnotationSlice  = "scheduling.tutti.dev/slice"
 )
 
-// indexLabels are those with which controllers number the pods that they make, by kind: training-operator and mpi-operator,
-// LeaderWorkerSet, Volcano's Job, StatefulSet.
-var indexLabels = []string{
-	"training.kubeflow.org/replica-index", "leaderworkerset.sigs.k8s.io/worker-index", "volcano.sh/task-index", "apps.kubernetes.io/pod-index",
-}
-
-// jobSetJobIndex is the label with the number of the Job of a JobSet that the pod is of, among those of its role.
-const jobSetJobIndex = "jobset.sigs.k8s.io/job-index"
-
-// maxIndex bounds the index of a member: no group has more.
-const maxIndex = 1_000_000
+// MaxIndex bounds the index of a member: no group has more.
+const MaxIndex = 1_000_000
 
 // Indexes are the indexes of the members of a job.
 type Indexes struct {
@@ -69,8 +56,8 @@ func Numbered(members []*Task) *Indexes {
 	slices.SortFunc(without, func(a, b *Task) int { return cmp.Or(CompareNatural(a.Name, b.Name), cmp.Compare(a.UID, b.UID)) })
 	var open []*Task
 	for _, task := range without { // what stands comes first: it is in its slice already
-		index, err := strconv.Atoi(task.PlaceMark(LabelIndex))
-		if err != nil || index < 0 || index > maxIndex || owner[index] != nil || !task.Status.HasNode() && task.Status != Succeeded {
+		index, ok := task.Place.index()
+		if !ok || owner[index] != nil || !task.Status.HasNode() && task.Status != Succeeded {
 			open = append(open, task)
 			continue
 		}
@@ -88,36 +75,29 @@ func Numbered(members []*Task) *Indexes {
 
 // stated returns the index that labels of the pod say. perJob is how many pods each Job of a JobSet has.
 func (x *Indexes) stated(task *Task, perJob map[string]int) (index int, ok bool) {
-	if text, is := task.Pod.Labels[LabelIndex]; is {
-		index, ok = readIndex(text)
-		if !ok && x.Invalid == nil {
-			x.Invalid = &Refusal{Code: InvalidGroup, Detail: fmt.Sprintf(
-				"topology: label %s of pod %s is %q, it must be a whole number from 0 to %d", LabelIndex, task.Name, Brief(text, maxQuotedIndex), maxIndex)}
-		}
-		return index, ok
+	ranks := &task.Ranks
+	if ranks.Own == Unreadable && x.Invalid == nil {
+		x.Invalid = &Refusal{Code: InvalidGroup, Detail: fmt.Sprintf(
+			"topology: label %s of pod %s is %q, it must be a whole number from 0 to %d", LabelIndex, task.Name, task.Says().WrongIndex, MaxIndex)}
 	}
-	if index, ok = readIndex(task.Pod.Labels[batchv1.JobCompletionIndexAnnotation]); ok {
-		if of, inSet := readIndex(task.Pod.Labels[jobSetJobIndex]); inSet {
+	if ranks.Own != 0 {
+		return ranks.Own.Get()
+	}
+	if index, ok = ranks.InJob.Get(); ok {
+		if of, inSet := ranks.OfJob.Get(); inSet {
 			index += of * perJob[task.Role]
 		}
 		return index, ok
 	}
-	for _, label := range indexLabels {
-		if index, ok = readIndex(task.Pod.Labels[label]); ok {
-			return index, ok
-		}
-	}
-	return 0, false
+	return ranks.Other.Get()
 }
 
-const maxQuotedIndex = 32
-
-func readIndex(text string) (index int, ok bool) {
-	if text == "" {
+// index returns the index that is written; ok is false when there is none.
+func (p *Place) index() (index int, ok bool) {
+	if p == nil {
 		return 0, false
 	}
-	n, err := strconv.ParseUint(text, 10, 31)
-	return int(n), err == nil && n <= maxIndex
+	return p.Index.Get()
 }
 
 // podsPerJob returns by role how many pods a Job of a JobSet has: all of them run at the same time, so that the last one has the
@@ -125,10 +105,10 @@ func readIndex(text string) (index int, ok bool) {
 func podsPerJob(members []*Task) map[string]int {
 	var pods map[string]int
 	for _, task := range members {
-		if _, inSet := readIndex(task.Pod.Labels[jobSetJobIndex]); !inSet {
+		if _, inSet := task.Ranks.OfJob.Get(); !inSet {
 			continue
 		}
-		if index, ok := readIndex(task.Pod.Labels[batchv1.JobCompletionIndexAnnotation]); ok {
+		if index, ok := task.Ranks.InJob.Get(); ok {
 			if pods == nil {
 				pods = map[string]int{}
 			}
@@ -140,38 +120,25 @@ func podsPerJob(members []*Task) map[string]int {
 
 // SortByRank sorts members of a job by the index that labels say, and by the natural order of names.
 func SortByRank(members []*Task) {
-	type ranked struct {
-		task         *Task
-		ofJob, index int
-	}
-	all := make([]ranked, len(members))
-	for i, task := range members {
-		all[i].task = task
-		all[i].ofJob, all[i].index = rank(task.Pod)
-	}
-	slices.SortFunc(all, func(a, b ranked) int {
-		if order := cmp.Or(cmp.Compare(a.ofJob, b.ofJob), cmp.Compare(a.index, b.index)); order != 0 {
+	slices.SortFunc(members, func(a, b *Task) int {
+		ofJob, index := a.Ranks.first()
+		ofOther, other := b.Ranks.first()
+		if order := cmp.Or(cmp.Compare(ofJob, ofOther), cmp.Compare(index, other)); order != 0 {
 			return order
 		}
-		return cmp.Or(CompareNatural(a.task.Name, b.task.Name), cmp.Compare(a.task.UID, b.task.UID))
+		return cmp.Or(CompareNatural(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 	})
-	for i := range all {
-		members[i] = all[i].task
-	}
 }
 
-// rank returns the number of the pod's Job in its JobSet, and its index; zeros where it has none.
-func rank(pod *corev1.Pod) (ofJob, index int) {
-	ofJob, _ = readIndex(pod.Labels[jobSetJobIndex])
-	for _, label := range rankLabels {
-		if index, ok := readIndex(pod.Labels[label]); ok {
-			return ofJob, index
+// first returns the number of the Job, and the first index that can be read; zeros where there is none.
+func (r *Ranks) first() (ofJob, index int) {
+	for _, number := range [...]Number{r.Other, r.InJob, r.Own} {
+		if of, ok := number.Get(); ok {
+			index = of
 		}
 	}
-	return ofJob, 0
+	if of, ok := r.OfJob.Get(); ok {
+		ofJob = of
+	}
+	return ofJob, index
 }
-
-// IndexLabels returns the keys of the labels from which the index of a pod is read.
-func IndexLabels() []string { return append([]string{jobSetJobIndex}, rankLabels...) }
-
-var rankLabels = append([]string{LabelIndex, batchv1.JobCompletionIndexAnnotation}, indexLabels...)

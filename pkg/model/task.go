@@ -105,19 +105,26 @@ type Task struct {
 	// Job is the key of the job the task belongs to; the zero key for a pod of another scheduler.
 	Job JobKey
 	// Role is the task's role in its job; empty when it names none.
-	Role     string
+	Role string
+	// Member is what the pod says of its place in its job beside that; nil when it says nothing, see Says.
+	Member   *Member
+	Ranks    Ranks
 	Priority int32
 	// MinMember is the group's minimum by this pod's annotation, used while no PodGroup exists; zero when it has none.
 	MinMember int32
+	// BoundWith is how many binds its job needed when the pod was bound for it, as the pod says; none of a group of ours.
+	BoundWith Number
 	// MayDoWithoutGroup reports whether the pod names a minimum of its own, so that it goes on in a group when its PodGroup is
 	// deleted.
 	MayDoWithoutGroup bool
 	// Started reports whether a container of the pod runs, or has ended.
 	Started bool
-	// Unmarked reports that none of the pod's labels and annotations says more of its job than which one it is, and its role: the
-	// pod need not be read for that.
-	Unmarked bool
-	Created  time.Time
+	// SchedulingGated reports whether the pod has scheduling gates.
+	SchedulingGated bool
+	// TerminationOverdue reports whether a Releasing task has exceeded its grace period: its capacity is not idle, nor
+	// expected to be.
+	TerminationOverdue bool
+	Created            time.Time
 	// GraceSeconds is how long the pod may take to end when the scheduler evicts or deletes it, in seconds: its own grace period,
 	// and at most what the configuration says, by default DefaultMaxGrace. Zero is the pod's own.
 	GraceSeconds int64
@@ -134,19 +141,16 @@ type Task struct {
 	Shape Shape
 	// Pod is the stripped pod, never changed; terminal pods keep only their metadata and phase.
 	Pod *corev1.Pod
-	// SchedulingGated reports whether the pod has scheduling gates.
-	SchedulingGated bool
-	// TerminationOverdue reports whether a Releasing task has exceeded its grace period: its capacity is not idle, nor
-	// expected to be.
-	TerminationOverdue bool
 	// Nominated is the node with capacity nominated to the task in an earlier cycle, for which others were evicted; empty
 	// when there is none.
 	Nominated string
 	// released reports that the nomination has ended in this session, which the state does not know yet.
 	released bool
-	// Place are the annotations that are written with an assumed bind and say where in the topology the pod is, never changed; nil
-	// when there are none.
-	Place map[string]string
+	// Place is where in the topology the pod is, as it says, or as is written with an assumed bind, never changed; nil when neither
+	// says it.
+	Place *Place
+	// Asks is what the pod asks of isolated CPUs; nil when it says nothing of them.
+	Asks *isolated.Asked
 	// Isolated are the isolated CPUs that the task holds on its node, never changed; nil when it holds none.
 	Isolated *isolated.Assignment
 	// Invalid says why the task alone cannot be scheduled, whatever the cluster; nil when it can.
@@ -156,15 +160,6 @@ type Task struct {
 // IsBound reports whether the API server has bound the task, or it has ended: an assumed bind does not count.
 func (t *Task) IsBound() bool {
 	return t.Status == Bound || t.Status == Running || t.Status == Succeeded
-}
-
-// PlaceMark returns an annotation that says where in the topology the task is, as it is on the pod, or is written with its bind;
-// empty when there is none.
-func (t *Task) PlaceMark(key string) string {
-	if mark, ok := t.Place[key]; ok {
-		return mark
-	}
-	return t.Pod.Annotations[key]
 }
 
 // Exists reports whether the task counts towards the minimum, or would if it had a node.

@@ -8,8 +8,9 @@ import corev1 "k8s.io/api/core/v1"
 type RequestTranslator interface {
 	// Counts names the resources that the translator reads or writes: they get positions before any pod or node is translated.
 	Counts() []corev1.ResourceName
-	// TranslateRequest changes the request in place; a refusal keeps only this task from being scheduled.
-	TranslateRequest(dimensions *ResourceIndex, pod *corev1.Pod, request *Resources) *Refusal
+	// TranslateRequest changes the request in place; a refusal keeps only this task from being scheduled. Of the task are known its
+	// Pod, what it asks of isolated CPUs, and, when the pod is bound, those that it holds.
+	TranslateRequest(dimensions *ResourceIndex, task *Task, request *Resources) *Refusal
 	// TranslateCapacity changes the allocatable in place; a refusal keeps every task off the node.
 	TranslateCapacity(dimensions *ResourceIndex, node *corev1.Node, allocatable *Resources) *Refusal
 }

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
 	"github.com/tutti-sched/tutti/test/invariants"
@@ -101,7 +101,7 @@ func (s *environment) checkMinimum(decision model.Decision) error {
 
 // goesOn reports whether the job was whole and has a member on a node, so that each of its replacements may start.
 func (s *environment) goesOn(job model.JobKey, group *v1alpha1.PodGroup) bool {
-	whole, left := groups.Whole(group), false
+	whole, left := sources.Whole(group), false
 	for _, pod := range s.world.pods {
 		if s.jobOf(pod) != job || !s.hasPlace(pod) {
 			continue

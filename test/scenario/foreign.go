@@ -12,7 +12,7 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/test/invariants"
 )
@@ -21,8 +21,8 @@ import (
 // of them.
 
 // watchOf returns what a source watches.
-func watchOf(name string) (watch groups.Watch, err error) {
-	for _, source := range groups.All() {
+func watchOf(name string) (watch sources.Watch, err error) {
+	for _, source := range sources.All() {
 		if watches := source.Watches(); source.Name() == name && len(watches) > 0 {
 			return watches[0], nil
 		}
@@ -172,7 +172,7 @@ func valueOf(w word) any {
 	return w.value
 }
 
-func (w *world) tellOfForeign(watch groups.Watch, job model.JobKey, object *unstructured.Unstructured) {
+func (w *world) tellOfForeign(watch sources.Watch, job model.JobKey, object *unstructured.Unstructured) {
 	w.cycle++
 	w.foreign[job] = object
 	if w.readings[job.Source] == cluster.IsRead {
@@ -182,7 +182,7 @@ func (w *world) tellOfForeign(watch groups.Watch, job model.JobKey, object *unst
 
 // sourceName is how lines name the source of a foreign object.
 func sourceName(of model.Source) string {
-	for _, source := range groups.All() {
+	for _, source := range sources.All() {
 		if watches := source.Watches(); len(watches) > 0 && watches[0].Source == of {
 			return source.Name()
 		}
@@ -288,14 +288,14 @@ func (w *world) read(source, how string) error {
 
 // tellForeign tells of what can be read, and of the objects that can.
 func (w *world) tellForeign(tell func(cluster.Event)) {
-	for _, source := range groups.All() {
+	for _, source := range sources.All() {
 		for _, watch := range source.Watches() {
 			w.tellOfSource(watch, tell)
 		}
 	}
 }
 
-func (w *world) tellOfSource(watch groups.Watch, tell func(cluster.Event)) {
+func (w *world) tellOfSource(watch sources.Watch, tell func(cluster.Event)) {
 	reading := w.readings[watch.Source]
 	tell(&cluster.ReadingChanged{Source: watch.Source, Reading: reading})
 	for job, object := range w.foreign {

@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 )
 
 // dialects are the ways in which a gang may say how many of it start together.
@@ -26,9 +26,9 @@ func inDialect(dialect, name string, members []string, minimum, age int, label s
 		case "kubernetes":
 			shares, ofObject = "", " topology="+label
 		case "kueue":
-			shares = " annotations=" + groups.KueueRequired + "=" + label
+			shares = " annotations=" + sources.KueueRequired + "=" + label
 		case "coscheduling":
-			shares = " annotations=" + groups.KAIRequired + "=label:" + label
+			shares = " annotations=" + sources.KAIRequired + "=label:" + label
 		}
 	}
 	mark := func(int) string { return fmt.Sprintf("%s=%s", dialect, name) }

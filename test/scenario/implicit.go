@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -35,12 +35,12 @@ func (s *environment) jobOf(pod *corev1.Pod) model.JobKey {
 		}
 		return of(model.SourceVolcano, name)
 	}
-	if group := pod.Labels[groups.LWSGroupKey]; group != "" {
-		job := of(model.SourceLeaderWorkerSet, pod.Labels[groups.LWSName]+"-"+pod.Labels[groups.LWSGroupIndex])
-		job.Owner = types.UID(group + "/" + pod.Labels[groups.LWSRevision])
+	if group := pod.Labels[sources.LWSGroupKey]; group != "" {
+		job := of(model.SourceLeaderWorkerSet, pod.Labels[sources.LWSName]+"-"+pod.Labels[sources.LWSGroupIndex])
+		job.Owner = types.UID(group + "/" + pod.Labels[sources.LWSRevision])
 		return job
 	}
-	if name := pod.Labels[groups.KueueGroup]; name != "" && pod.Annotations[groups.KueueServing] != "true" {
+	if name := pod.Labels[sources.KueueGroup]; name != "" && pod.Annotations[sources.KueueServing] != "true" {
 		return of(model.SourceKueue, name)
 	}
 	if name := pod.Labels["jobset.sigs.k8s.io/jobset-name"]; name != "" {
@@ -85,10 +85,10 @@ func (s *environment) groupOfJob(job model.JobKey) *v1alpha1.PodGroup {
 		if asked, err := strconv.ParseInt(pod.Annotations[minimumOf[job.Source]], 10, 32); err == nil {
 			group.Spec.MinMember = max(group.Spec.MinMember, int32(asked))
 		}
-		_, excludes := pod.Annotations[groups.LWSExclusiveTopology]
+		_, excludes := pod.Annotations[sources.LWSExclusiveTopology]
 		exclusive = exclusive || excludes
 		begun = begun || pod.Status.Phase == corev1.PodRunning
-		switch isWorker := pod.Labels[groups.LWSWorkerIndex] != "0"; {
+		switch isWorker := pod.Labels[sources.LWSWorkerIndex] != "0"; {
 		case !isWorker:
 			leads = leads || pod.Status.Phase != corev1.PodSucceeded && s.hasPlace(pod)
 		case pod.Status.Phase != corev1.PodFailed:
@@ -107,7 +107,7 @@ func (s *environment) groupOfJob(job model.JobKey) *v1alpha1.PodGroup {
 
 // minimumOf is the annotation that says how many members a group without an object needs.
 var minimumOf = map[model.Source]string{
-	model.SourceImplicit: v1alpha1.AnnotationMinMember, model.SourceLeaderWorkerSet: groups.LWSSize, model.SourceKueue: groups.KueueTotal,
+	model.SourceImplicit: v1alpha1.AnnotationMinMember, model.SourceLeaderWorkerSet: sources.LWSSize, model.SourceKueue: sources.KueueTotal,
 }
 
 // jobName is how a story names a job: as it is written anywhere, without the default namespace.

@@ -140,11 +140,11 @@ func (s *environment) checkIsolated(name string, fresh map[types.UID]bool) error
 			}
 			held, err := s.heldBy(pod)
 			switch {
-			case err != nil || held == nil && !(bound && isolated.WantsIsolated(pod)):
+			case err != nil || held == nil && !(bound && isolated.AskedBy(pod).Wants()):
 				continue // not of ours, or none
 			case held == nil:
 				return fmt.Errorf("pod %s asks for isolated CPUs, and is bound without any", pod.Name)
-			case bound && (!isolated.WantsIsolated(pod) || !held.CPUs.Within(topology.Isolated) || !held.CPUs.Intersect(all).Empty()):
+			case bound && (!isolated.AskedBy(pod).Wants() || !held.CPUs.Within(topology.Isolated) || !held.CPUs.Intersect(all).Empty()):
 				return fmt.Errorf("pod %s is given CPUs %s of %s, of which others hold %s", pod.Name, held.CPUs, topology.Isolated, all)
 			}
 			all = all.Union(held.CPUs)

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 )
 
 // draft is a pod that is being read from a line. What its main, its init and its sidecar container ask for, its runtime and
@@ -111,23 +111,23 @@ func (d *draft) readMarks(w word) bool {
 	pod := d.pod
 	switch w.key {
 	case "coscheduling":
-		pod.Labels[groups.LabelCoscheduling] = w.value
+		pod.Labels[sources.LabelCoscheduling] = w.value
 	case "volcano":
 		pod.Annotations[v1alpha1.AnnotationKubeBatchGroup] = w.value
 	case "task":
-		pod.Annotations[groups.VolcanoTaskSpec] = w.value
+		pod.Annotations[sources.VolcanoTaskSpec] = w.value
 	case "kubernetes":
 		pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &w.value}
 	case "kueue":
-		pod.Labels[groups.KueueGroup] = w.value
+		pod.Labels[sources.KueueGroup] = w.value
 	case "total":
-		pod.Annotations[groups.KueueTotal] = w.value
+		pod.Annotations[sources.KueueTotal] = w.value
 	case "serving":
-		pod.Annotations[groups.KueueServing] = "true"
+		pod.Annotations[sources.KueueServing] = "true"
 	case "leader", "worker":
 		set, index, _ := strings.Cut(w.value, "/")
-		pod.Labels[groups.LWSName], pod.Labels[groups.LWSGroupIndex], pod.Labels[groups.LWSGroupKey] = set, index, "k"+index
-		pod.Labels[groups.LWSWorkerIndex] = map[string]string{"leader": "0", "worker": "1"}[w.key]
+		pod.Labels[sources.LWSName], pod.Labels[sources.LWSGroupIndex], pod.Labels[sources.LWSGroupKey] = set, index, "k"+index
+		pod.Labels[sources.LWSWorkerIndex] = map[string]string{"leader": "0", "worker": "1"}[w.key]
 	case "jobset":
 		name, role, _ := strings.Cut(w.value, "/")
 		pod.Labels["jobset.sigs.k8s.io/jobset-name"], pod.Labels["jobset.sigs.k8s.io/replicatedjob-name"] = name, role
@@ -139,11 +139,11 @@ func (d *draft) readMarks(w word) bool {
 		text, _ := json.Marshal(list) // of texts and numbers
 		pod.Annotations[v1alpha1.AnnotationTopology] = string(text)
 	case "size":
-		pod.Annotations[groups.LWSSize] = w.value
+		pod.Annotations[sources.LWSSize] = w.value
 	case "revision":
-		pod.Labels[groups.LWSRevision] = w.value
+		pod.Labels[sources.LWSRevision] = w.value
 	case "exclusive":
-		pod.Annotations[groups.LWSExclusiveTopology] = w.value
+		pod.Annotations[sources.LWSExclusiveTopology] = w.value
 	default:
 		return false
 	}

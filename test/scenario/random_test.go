@@ -15,7 +15,7 @@ import (
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins"
@@ -197,8 +197,8 @@ func (d *random) topology() string {
 // shares is what pods say of the domains that they share.
 func (d *random) shares() string {
 	return d.seldom(4, d.one(
-		"topology="+d.topology(), "topology=label:rack,"+d.topology(), "annotations="+groups.KueueRequired+"="+d.one("rack", "block", "a/b/c"),
-		"annotations="+groups.KueuePreferred+"=rack,"+groups.KueueSlice+"=rack", "annotations="+groups.KAIRequired+"="+d.one("rack", "none"),
+		"topology="+d.topology(), "topology=label:rack,"+d.topology(), "annotations="+sources.KueueRequired+"="+d.one("rack", "block", "a/b/c"),
+		"annotations="+sources.KueuePreferred+"=rack,"+sources.KueueSlice+"=rack", "annotations="+sources.KAIRequired+"="+d.one("rack", "none"),
 		"annotations="+v1alpha1.AnnotationTopology+"={}",
 	))
 }
@@ -486,7 +486,7 @@ func checkIdleRoom(t *rapid.T, s *environment, o *outcome) {
 }
 
 func plain(pod *corev1.Pod) bool {
-	return !isolated.WantsIsolated(pod) && pod.Spec.NodeSelector == nil && pod.Spec.Affinity == nil && pod.Spec.TopologySpreadConstraints == nil &&
+	return !isolated.AskedBy(pod).Wants() && pod.Spec.NodeSelector == nil && pod.Spec.Affinity == nil && pod.Spec.TopologySpreadConstraints == nil &&
 		len(pod.Spec.Containers[0].Ports) == 0
 }
 

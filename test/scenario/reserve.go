@@ -17,7 +17,7 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -29,21 +29,21 @@ func (s *environment) writeGroups() {
 	snapshot := s.state.Snapshot(s.world.now)
 	for _, name := range slices.Sorted(maps.Keys(s.world.groups)) {
 		before := s.world.groups[name]
-		job := snapshot.Job(groups.Key(before))
+		job := snapshot.Job(sources.Key(before))
 		if job == nil {
 			continue
 		}
 		group := before.DeepCopy()
-		group.Status.WaitingSince = groups.WaitingSince(
+		group.Status.WaitingSince = sources.WaitingSince(
 			job, before.Status.WaitingSince, s.refusals[job.Key] != nil, metav1.NewTime(s.world.now))
-		stated := groups.Stated(job)
-		group.Status.EvictedAt = groups.EvictedAt(stated, before.Status.EvictedAt, metav1.NewTime(s.world.now))
-		group.Status.Reclaims = groups.Reclaims(stated)
-		group.Status.QueuedSince = groups.QueuedSince(stated, &before.Status)
-		group.Status.OverrunSince = groups.OverrunSince(job, before.Status.OverrunSince, metav1.NewTime(s.world.now))
-		groups.SetReservation(&group.Status, s.state.Reservation(job))
+		stated := sources.Stated(job)
+		group.Status.EvictedAt = sources.EvictedAt(stated, before.Status.EvictedAt, metav1.NewTime(s.world.now))
+		group.Status.Reclaims = sources.Reclaims(stated)
+		group.Status.QueuedSince = sources.QueuedSince(stated, &before.Status)
+		group.Status.OverrunSince = sources.OverrunSince(job, before.Status.OverrunSince, metav1.NewTime(s.world.now))
+		sources.SetReservation(&group.Status, s.state.Reservation(job))
 		writeScheduled(&group.Status, stated, s.world.now)
-		groups.StartedMinima(&group.Status, stated, before, model.Minima{}, snapshot.Dimensions.List)
+		sources.StartedMinima(&group.Status, stated, before, model.Minima{}, snapshot.Dimensions.List)
 		if !equality.Semantic.DeepEqual(group.Status, before.Status) {
 			s.world.replaceGroup(name, group)
 		}
@@ -57,7 +57,7 @@ func writeScheduled(status *v1alpha1.PodGroupStatus, job *model.Job, now time.Ti
 		return task.Status == model.Bound || task.Status == model.Running || task.Status == model.Succeeded
 	}
 	condition := metav1.Condition{Type: v1alpha1.ConditionScheduled, Reason: "Story", LastTransitionTime: metav1.NewTime(now)}
-	switch whole := groups.Whole(&v1alpha1.PodGroup{Status: *status}); {
+	switch whole := sources.Whole(&v1alpha1.PodGroup{Status: *status}); {
 	case !whole && job.FirstUnmetMinimum(bound) == nil:
 		condition.Status = metav1.ConditionTrue
 	case whole && job.Count(bound) == 0 && !job.Finished():
@@ -173,7 +173,7 @@ func (s *environment) checkReserved(o *outcome) error {
 		}
 	}
 	for _, group := range s.world.groups {
-		owner := o.snapshot.Job(groups.Key(group))
+		owner := o.snapshot.Job(sources.Key(group))
 		if owner == nil || owner.Reservation == nil || group.Status.Reservation == nil || touched[owner.Key] {
 			continue
 		}

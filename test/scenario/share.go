@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/test/invariants"
 )
@@ -226,8 +226,8 @@ func (s *environment) sharedBy(job model.JobKey) (all []v1alpha1.TopologyConstra
 		if json.Unmarshal([]byte(pod.Annotations[v1alpha1.AnnotationTopology]), &said) == nil {
 			all = append(all, said...)
 		}
-		label := pod.Annotations[groups.KueueRequired]
-		if label != "" && pod.Labels[groups.KueueGivesPlace] == "" && job.Source == model.SourceKueue {
+		label := pod.Annotations[sources.KueueRequired]
+		if label != "" && pod.Labels[sources.KueueGivesPlace] == "" && job.Source == model.SourceKueue {
 			all = append(all, v1alpha1.TopologyConstraint{Level: "label:" + label})
 		}
 	}

@@ -15,8 +15,8 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -355,8 +355,8 @@ func setForeignCondition(fields map[string]any, status *commit.ForeignStatus) bo
 }
 
 // decoded is what an informer keeps of an object.
-func decoded(kind objectKind, object *unstructured.Unstructured) *groups.Spec {
-	watch, _ := groups.WatchOf(sourceOf(kind))
+func decoded(kind objectKind, object *unstructured.Unstructured) *sources.Spec {
+	watch, _ := sources.WatchOf(sourceOf(kind))
 	return watch.Decode(object)
 }
 
@@ -379,15 +379,15 @@ func (j *invariantChecker) saysPhases() {
 func (j *invariantChecker) goesForward(before, now *unstructured.Unstructured) {
 	was, _, _ := unstructured.NestedString(before.Object, "status", "phase")
 	is, _, _ := unstructured.NestedString(now.Object, "status", "phase")
-	if rank(is) < rank(was) && !(was == groups.VolcanoCompleted && is == groups.VolcanoRunning) {
+	if rank(is) < rank(was) && !(was == sources.VolcanoCompleted && is == sources.VolcanoRunning) {
 		j.violated("I7", "the phase of %s goes from %q to %q", keyOf(now), was, is)
 	}
-	if is != was && is == groups.VolcanoRunning && !j.started[now.GetUID()] {
+	if is != was && is == sources.VolcanoRunning && !j.started[now.GetUID()] {
 		j.violated("I7", "%s is said to be %s, and never had its minimum", keyOf(now), is)
 	}
 }
 
 // rank orders phases; 0 is of those for which operators make no pods.
 func rank(phase string) int {
-	return slices.Index([]string{groups.VolcanoInqueue, groups.VolcanoRunning, groups.VolcanoCompleted}, phase) + 1
+	return slices.Index([]string{sources.VolcanoInqueue, sources.VolcanoRunning, sources.VolcanoCompleted}, phase) + 1
 }

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/test/invariants"
 )
@@ -112,7 +112,7 @@ func (p *part) has(pods []types.UID) bool {
 // goesOn reports whether a part was whole, as the API says, and something of it is left: a live member with a node besides those
 // that a decision has just bound. It is not held to all that it states.
 func (p *part) goesOn(placed func(*corev1.Pod) string) bool {
-	whole, left := groups.Whole(p.PodGroup), false
+	whole, left := sources.Whole(p.PodGroup), false
 	for _, pod := range p.runs {
 		if jobKeyOf(pod) == p.job && ours(pod) {
 			left = left || placed(pod) != "" && !finished(pod) && pod.DeletionTimestamp == nil

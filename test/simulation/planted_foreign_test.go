@@ -8,13 +8,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tutti-sched/tutti/internal/cluster"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // misreads changes what the scheduler reads of objects of other projects; true hides it.
-func misreads(alter func(spec *groups.Spec, gone bool) bool) FaultInjection {
+func misreads(alter func(spec *sources.Spec, gone bool) bool) FaultInjection {
 	return hide(func(event *cluster.ForeignSeen) bool {
 		spec := *event.Spec
 		event.Spec = &spec
@@ -25,7 +25,7 @@ func misreads(alter func(spec *groups.Spec, gone bool) bool) FaultInjection {
 // lowestMinima lets the scheduler miss that a minimum is raised.
 func lowestMinima() FaultInjection {
 	lowest := map[string]int32{}
-	return misreads(func(spec *groups.Spec, gone bool) bool {
+	return misreads(func(spec *sources.Spec, gone bool) bool {
 		if !gone {
 			if before, known := lowest[string(spec.UID)]; known && len(spec.Roles) == 0 {
 				spec.MinMember = min(spec.MinMember, before)
@@ -69,10 +69,10 @@ func undoes(p *process, such func(*corev1.Pod) bool) {
 func setsBack(p *process) {
 	for _, job := range p.server.foreignGroups() {
 		if p.calm && job.Source == model.SourceVolcano {
-			watch, _ := groups.WatchOf(job.Source)
+			watch, _ := sources.WatchOf(job.Source)
 			group := p.server.groupOf(job)
 			p.machine.Write(p.clock.Now(), &commit.ForeignStatus{
-				Resource: watch.Resource, Group: job, UID: group.UID, HasStatus: true, Phase: groups.VolcanoPending,
+				Resource: watch.Resource, Group: job, UID: group.UID, HasStatus: true, Phase: sources.VolcanoPending,
 			})
 		}
 	}
@@ -111,24 +111,24 @@ func plantedForeignBugs() []planted {
 			},
 		}}},
 		{"a gang that is whole is taken for an interrupted start", "I2", Config{Sabotage: FaultInjection{Rogue: undoesWhole}}},
-		{"no phase is written of what is not seen", "I7", Config{Faults: &Faults{}, Sabotage: misreads(func(spec *groups.Spec, _ bool) bool {
+		{"no phase is written of what is not seen", "I7", Config{Faults: &Faults{}, Sabotage: misreads(func(spec *sources.Spec, _ bool) bool {
 			return spec.Source == model.SourceVolcano
 		})}},
 		{"a phase goes back", "I7", Config{Sabotage: FaultInjection{Rogue: setsBack}}},
-		{"the objects of a kind are never read", "I16", Config{Faults: &Faults{}, Sabotage: misreads(func(spec *groups.Spec, _ bool) bool {
+		{"the objects of a kind are never read", "I16", Config{Faults: &Faults{}, Sabotage: misreads(func(spec *sources.Spec, _ bool) bool {
 			return spec.Source == model.SourceCoscheduling
 		})}},
-		{"the end of an object is missed", "I1", Config{Sabotage: misreads(func(_ *groups.Spec, gone bool) bool { return gone })}},
+		{"the end of an object is missed", "I1", Config{Sabotage: misreads(func(_ *sources.Spec, gone bool) bool { return gone })}},
 		{"the marks of a project are not read", "I26", Config{Sabotage: misreadPods(func(pod *corev1.Pod) {
 			delete(pod.Labels, coschedulingMark)
 		})}},
-		{"of a role of an object none is needed", "I1", Config{Plan: calmPlanOf(1, 50), Sabotage: misreads(func(spec *groups.Spec, _ bool) bool {
+		{"of a role of an object none is needed", "I1", Config{Plan: calmPlanOf(1, 50), Sabotage: misreads(func(spec *sources.Spec, _ bool) bool {
 			if !spec.HasLate() {
 				spec.Roles = nil
 			}
 			return false
 		})}},
-		{"a role counts before its first member is made", "I18", Config{Faults: &Faults{}, Sabotage: misreads(func(spec *groups.Spec, _ bool) bool {
+		{"a role counts before its first member is made", "I18", Config{Faults: &Faults{}, Sabotage: misreads(func(spec *sources.Spec, _ bool) bool {
 			spec.Roles = slices.Clone(spec.Roles)
 			for i := range spec.Roles {
 				spec.Roles[i].MadeLater = false

@@ -10,7 +10,7 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -134,17 +134,15 @@ func written(s *model.Snapshot) []string {
 			amounts(node.Allocatable), amounts(node.Idle), amounts(node.Releasing), amounts(node.Pipelined)))
 	}
 	for _, job := range s.Jobs {
-		lines = append(lines, fmt.Sprintf("job %s in %q: needs %d of %d, priority %d, refused %q", job.Key, job.Queue, groups.Stated(job).MinMember, len(job.Tasks), job.Priority, job.Invalid))
+		lines = append(lines, fmt.Sprintf("job %s in %q: needs %d of %d, priority %d, refused %q", job.Key, job.Queue, sources.Stated(job).MinMember, len(job.Tasks), job.Priority, job.Invalid))
 		if len(job.Topology) > 0 {
 			lines = append(lines, fmt.Sprintf("  shares %+v", job.Topology))
 		}
 		for _, task := range job.Tasks {
 			lines = append(lines, fmt.Sprintf("  %s %s on %q, nominated %q, gated %t, asks %s",
 				task.UID, task.Status, task.Node, task.Nominated, task.SchedulingGated, amounts(task.Request)))
-			for _, mark := range []string{model.AnnotationDomain, model.AnnotationSlice, model.LabelIndex} {
-				if value := task.PlaceMark(mark); value != "" {
-					lines = append(lines, fmt.Sprintf("    %s: %s", mark, value))
-				}
+			if task.Place != nil {
+				lines = append(lines, fmt.Sprintf("    is in %+v", *task.Place))
 			}
 		}
 	}

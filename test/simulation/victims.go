@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/test/invariants"
 )
@@ -248,7 +248,7 @@ func (p *process) priorityOf(job model.JobKey, used ...types.UID) int32 {
 	}
 	var members []invariants.Ranked
 	for _, pod := range pods {
-		member := invariants.Ranked{Standing: invariants.Waits, Role: groups.Of(pod).Role}
+		member := invariants.Ranked{Standing: invariants.Waits, Role: sources.Of(pod).Role}
 		switch {
 		case jobKeyOf(pod) != job || pod.Status.Phase == corev1.PodFailed || len(pod.Spec.SchedulingGates) > 0 || pod.DeletionTimestamp != nil:
 			continue

@@ -15,7 +15,7 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 )
 
 // TestAnswers plays testdata: "cluster" has the objects of one namespace, as YAML; "why NAME" and "why kind=pod NAME" print
@@ -63,7 +63,7 @@ func read(t *testing.T, text string) *Namespace {
 			if err := errors.Join(converted, object.UnmarshalJSON(text)); err != nil {
 				t.Fatal(err)
 			}
-			for _, source := range groups.All() {
+			for _, source := range sources.All() {
 				for _, watch := range source.Watches() {
 					if watch.Resource.Group == object.GroupVersionKind().Group {
 						namespace.Foreign = append(namespace.Foreign, watch.Decode(object))

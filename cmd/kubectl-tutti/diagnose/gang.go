@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -19,16 +19,16 @@ type Namespace struct {
 	Name   string
 	Groups []v1alpha1.PodGroup
 	// Foreign are groups of other projects, as far as they could be read, with their owners.
-	Foreign []*groups.Spec
+	Foreign []*sources.Spec
 	Pods    []corev1.Pod
 	// Sources are those that the scheduler's configuration turns on, nil when that is not known; it is as by default then.
-	Sources groups.Sources
+	Sources sources.Sources
 
 	// byName finds groups, and marked are the groups without an object of ours that pods name, by name; bySpec are the foreign ones,
 	// and members the pods by their group, oldest first. Each is computed on first use.
 	byName  map[string]*v1alpha1.PodGroup
 	marked  map[string][]model.JobKey
-	bySpec  map[model.JobKey]*groups.Spec
+	bySpec  map[model.JobKey]*sources.Spec
 	members map[model.JobKey][]*corev1.Pod
 }
 
@@ -45,15 +45,15 @@ type gang struct {
 	// source is that of a foreign group, and spec what its object says, or the LeaderWorkerSet that it is of; nil when that is not
 	// known.
 	source model.Source
-	spec   *groups.Spec
+	spec   *sources.Spec
 	// pods are in the order in which the scheduler takes them, and sources are what names them.
 	pods    []*corev1.Pod
-	sources groups.Sources
+	sources sources.Sources
 }
 
 // GroupName returns the name of the group that a pod names, empty when it names none.
 func GroupName(pod *corev1.Pod) string {
-	if m := groups.Of(pod); !m.Job.IsPod() {
+	if m := sources.Of(pod); !m.Job.IsPod() {
 		return m.Job.Name
 	}
 	return ""
@@ -108,7 +108,7 @@ func (n *Namespace) gangs(name string) (all []gang) {
 	for _, key := range n.marked[name] {
 		pods := n.membersOf()[key]
 		object := key
-		if set, ofSet := groups.SetOf(key); ofSet {
+		if set, ofSet := sources.SetOf(key); ofSet {
 			object = set
 		}
 		all = append(all, foreignGang(n.spec(object), key, pods))
@@ -122,9 +122,9 @@ func (n *Namespace) gangs(name string) (all []gang) {
 // foreignGang is a group of another project. Its owner is that of its object, which more often is what the user submitted than
 // the controller of its oldest pod: a launcher has a Job between. What owns its pods itself is its own, and a group of a
 // LeaderWorkerSet, of which leader and workers have different controllers, names that.
-func foreignGang(spec *groups.Spec, key model.JobKey, pods []*corev1.Pod) gang {
+func foreignGang(spec *sources.Spec, key model.JobKey, pods []*corev1.Pod) gang {
 	g := gang{name: key.Name, byPods: true, owner: ownerOf(pods[0]), source: key.Source, spec: spec, pods: pods}
-	set, ofSet := groups.SetOf(key)
+	set, ofSet := sources.SetOf(key)
 	switch {
 	case ofSet:
 		g.owner = set.Source.Kind() + "/" + set.Name
@@ -137,9 +137,9 @@ func foreignGang(spec *groups.Spec, key model.JobKey, pods []*corev1.Pod) gang {
 }
 
 // spec returns what the object of a foreign group says, with the late roles of its parent; nil when that is not known.
-func (n *Namespace) spec(key model.JobKey) *groups.Spec {
+func (n *Namespace) spec(key model.JobKey) *sources.Spec {
 	if n.bySpec == nil {
-		n.bySpec = map[model.JobKey]*groups.Spec{}
+		n.bySpec = map[model.JobKey]*sources.Spec{}
 		for _, spec := range n.Foreign {
 			n.bySpec[spec.Key()] = spec
 		}
@@ -188,9 +188,9 @@ func (n *Namespace) jobOf(pod *corev1.Pod) model.JobKey {
 }
 
 // On returns the sources that are on: those by whose marks pods are in groups.
-func (n *Namespace) On() groups.Sources {
+func (n *Namespace) On() sources.Sources {
 	if n.Sources == nil {
-		return groups.Default()
+		return sources.Default()
 	}
 	return n.Sources
 }
@@ -274,12 +274,12 @@ func (g *gang) needs() (minimum, late int) {
 	if !g.byPods || g.spec == nil && g.source >= model.SourceCoscheduling {
 		return 0, 0
 	}
-	job := &model.Job{Key: model.JobKey{Name: g.name, Source: cmp.Or(g.source, model.SourceImplicit)}}
+	job, said := &model.Job{Key: model.JobKey{Name: g.name, Source: cmp.Or(g.source, model.SourceImplicit)}}, sources.Members{}
 	for _, pod := range g.pods {
 		if foreign(pod) {
 			continue
 		}
-		task := &model.Task{Pod: pod, Created: pod.CreationTimestamp.Time, Placement: model.Placement{Status: statusOf(pod)}}
+		task := &model.Task{Pod: pod, Created: pod.CreationTimestamp.Time, Placement: model.Placement{Status: statusOf(pod)}, Member: said.Of(pod)}
 		membership := g.sources.Of(pod)
 		for one := range membership.All() {
 			if one.Job.Source == job.Key.Source {
@@ -289,11 +289,11 @@ func (g *gang) needs() (minimum, late int) {
 		job.Tasks = append(job.Tasks, task)
 	}
 	if job.Key.IsForeign() {
-		groups.FillForeign(job, g.spec)
+		sources.FillForeign(job, g.spec)
 	} else {
-		groups.FillImplicit(job, g.spec)
+		sources.FillImplicit(job, g.spec)
 	}
-	return int(job.MinMember), int(job.MinMember - groups.WithoutLate(job).MinMember)
+	return int(job.MinMember), int(job.MinMember - sources.WithoutLate(job).MinMember)
 }
 
 // kind is that of a Diagnosis.

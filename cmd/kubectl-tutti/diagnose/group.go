@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -108,7 +108,7 @@ func readGang(namespace *Namespace, g *gang) *Diagnosis {
 
 // diagnose reads the PodGroup's status.
 func (a *Diagnosis) diagnose(group *v1alpha1.PodGroup) {
-	condition := groups.Explanation(group.Status.Conditions)
+	condition := sources.Explanation(group.Status.Conditions)
 	ended := group.Status.Phase == v1alpha1.PodGroupSucceeded || group.Status.Phase == v1alpha1.PodGroupFailed
 	switch {
 	case ended:

@@ -9,7 +9,7 @@ import (
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -19,9 +19,9 @@ func (n *Namespace) turnedOff(pod *corev1.Pod) string {
 	if n.Sources == nil || foreign(pod) || !n.jobOf(pod).IsPod() {
 		return ""
 	}
-	for _, source := range groups.All() {
+	for _, source := range sources.All() {
 		m, marked := source.Of(pod)
-		isOn := slices.ContainsFunc(n.Sources, func(on groups.Source) bool { return on == source })
+		isOn := slices.ContainsFunc(n.Sources, func(on sources.Source) bool { return on == source })
 		if marked && !isOn && !slices.Contains(config.SourcesOffByDefault(), source.Name()) {
 			return fmt.Sprintf("the source %s is off in the scheduler's configuration: %s %q is no group, and each of its pods starts when it fits",
 				source.Name(), m.Job.Source.Kind(), m.Job.Name)

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 )
 
 // Overview is the state of all jobs.
@@ -56,7 +56,7 @@ type Job struct {
 
 // Collect counts PodGroups; groups without an object; and the pods without a node and without a group, of the given
 // schedulers. It needs the pods that wait and those that name a group without an object; more do no harm.
-func Collect(podGroups []v1alpha1.PodGroup, pods []corev1.Pod, schedulers []string, foreign ...*groups.Spec) *Overview {
+func Collect(podGroups []v1alpha1.PodGroup, pods []corev1.Pod, schedulers []string, foreign ...*sources.Spec) *Overview {
 	o := &Overview{Namespaces: []Totals{}, Jobs: []Job{}}
 	for i := range podGroups {
 		o.Jobs = append(o.Jobs, jobOf(&podGroups[i]))
@@ -150,7 +150,7 @@ func jobOf(group *v1alpha1.PodGroup) Job {
 		WaitingSince: at(status.WaitingSince), Created: group.CreationTimestamp.UTC(),
 	}
 	job.Topology, job.Queue = status.Topology, status.Queue
-	condition := groups.Explanation(status.Conditions)
+	condition := sources.Explanation(status.Conditions)
 	if condition != nil {
 		job.Reason, job.Message = condition.Reason, condition.Message
 	}

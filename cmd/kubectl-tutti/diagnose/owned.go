@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 )
 
 // Owned is what is found of an object whose controllers make pods, such as an MPIJob.
@@ -82,7 +82,7 @@ func (o *Owned) addGroups(namespace *Namespace, pods map[string]*corev1.Pod, own
 			seen[g.kind()+"/"+g.name] = true
 			o.Jobs = append(o.Jobs, newDiagnosis(namespace, g))
 			for _, pod := range g.pods {
-				for _, other := range groups.All().PassedOver(pod, namespace.jobOf(pod)) {
+				for _, other := range sources.All().PassedOver(pod, namespace.jobOf(pod)) {
 					seen[other.Source.Kind()+"/"+other.Name] = true
 				}
 				delete(pods, pod.Name)

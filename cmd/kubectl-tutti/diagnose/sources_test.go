@@ -11,15 +11,15 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // TestEachPodIsInOneJob, whatever marks it has: in the overview, and in the answer to why it waits.
 func TestEachPodIsInOneJob(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		labels := []string{v1alpha1.LabelPodGroup, groups.LabelCoscheduling, groups.KueueGroup, groups.LWSGroupKey, groups.LWSRevision}
-		annotations := []string{v1alpha1.AnnotationKubeBatchGroup, v1alpha1.AnnotationMinMember, groups.KueueTotal, groups.LWSSize}
+		labels := []string{v1alpha1.LabelPodGroup, sources.LabelCoscheduling, sources.KueueGroup, sources.LWSGroupKey, sources.LWSRevision}
+		annotations := []string{v1alpha1.AnnotationKubeBatchGroup, v1alpha1.AnnotationMinMember, sources.KueueTotal, sources.LWSSize}
 		name := rapid.SampledFrom([]string{"", "a", "2"})
 		var pods []corev1.Pod
 		for i := range rapid.IntRange(1, 6).Draw(t, "pods") {
@@ -41,9 +41,9 @@ func TestEachPodIsInOneJob(t *testing.T) {
 			}
 			pods = append(pods, pod)
 		}
-		var specs []*groups.Spec
+		var specs []*sources.Spec
 		if rapid.Bool().Draw(t, "known") {
-			spec := &groups.Spec{Source: model.SourceNative, MinMember: 2, NoGang: rapid.Bool().Draw(t, "basic")}
+			spec := &sources.Spec{Source: model.SourceNative, MinMember: 2, NoGang: rapid.Bool().Draw(t, "basic")}
 			spec.Namespace, spec.Name = "ns", "a"
 			specs = append(specs, spec)
 		}
@@ -54,7 +54,7 @@ func TestEachPodIsInOneJob(t *testing.T) {
 		if members != len(pods) {
 			t.Fatalf("%d members of %d pods", members, len(pods))
 		}
-		namespace := &Namespace{Name: "ns", Sources: groups.Default(), Pods: pods, Foreign: specs}
+		namespace := &Namespace{Name: "ns", Sources: sources.Default(), Pods: pods, Foreign: specs}
 		AllWaiting(namespace)
 		for i := range pods {
 			if _, err := Diagnose(namespace, Pod, pods[i].Name); err != nil {
@@ -69,7 +69,7 @@ func TestWhyNamesTheMarksThatDoNotCount(t *testing.T) {
 	native := "g"
 	pod := corev1.Pod{}
 	pod.Namespace, pod.Name, pod.Spec.SchedulerName = "ns", "p", "tutti"
-	pod.Labels = map[string]string{groups.LabelCoscheduling: "s"}
+	pod.Labels = map[string]string{sources.LabelCoscheduling: "s"}
 	pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &native}
 	for _, c := range []struct {
 		basic bool
@@ -79,11 +79,11 @@ func TestWhyNamesTheMarksThatDoNotCount(t *testing.T) {
 		{false, "PodGroup.scheduling.k8s.io", []string{`p: also names PodGroup.scheduling.x-k8s.io "s", which does not count`}},
 		{true, Kind(model.SourceCoscheduling.Kind()), nil},
 	} {
-		spec := &groups.Spec{Source: model.SourceNative, MinMember: 2, NoGang: c.basic}
+		spec := &sources.Spec{Source: model.SourceNative, MinMember: 2, NoGang: c.basic}
 		spec.Namespace, spec.Name = "ns", native
-		marked := &groups.Spec{Source: model.SourceCoscheduling, MinMember: 2}
+		marked := &sources.Spec{Source: model.SourceCoscheduling, MinMember: 2}
 		marked.Namespace, marked.Name = "ns", "s"
-		waiting := AllWaiting(&Namespace{Name: "ns", Sources: groups.Default(), Pods: []corev1.Pod{pod}, Foreign: []*groups.Spec{spec, marked}})
+		waiting := AllWaiting(&Namespace{Name: "ns", Sources: sources.Default(), Pods: []corev1.Pod{pod}, Foreign: []*sources.Spec{spec, marked}})
 		if len(waiting) != 1 || waiting[0].Kind != string(c.kind) || !slices.Equal(waiting[0].Notes, c.want) {
 			t.Errorf("basic %t: %+v", c.basic, waiting[0])
 		}
@@ -96,16 +96,16 @@ func TestWhyDoesNotNameTheOwnerOfTheGroup(t *testing.T) {
 	pod := corev1.Pod{}
 	pod.Namespace, pod.Name, pod.Spec.SchedulerName = "ns", "p", "tutti"
 	pod.Labels = map[string]string{
-		groups.LabelCoscheduling: "train", "training.kubeflow.org/job-name": "train", "training.kubeflow.org/operator-name": "mpi-operator",
+		sources.LabelCoscheduling: "train", "training.kubeflow.org/job-name": "train", "training.kubeflow.org/operator-name": "mpi-operator",
 	}
 	for owner, want := range map[string][]string{
 		"train": nil,
 		"other": {`p: also names MPIJob "train", which does not count`},
 	} {
-		spec := &groups.Spec{Source: model.SourceCoscheduling, MinMember: 2}
+		spec := &sources.Spec{Source: model.SourceCoscheduling, MinMember: 2}
 		spec.Namespace, spec.Name = "ns", "train"
 		spec.OwnerReferences = []metav1.OwnerReference{{Kind: "MPIJob", Name: owner, Controller: &controller}}
-		waiting := AllWaiting(&Namespace{Name: "ns", Sources: groups.Default(), Pods: []corev1.Pod{pod}, Foreign: []*groups.Spec{spec}})
+		waiting := AllWaiting(&Namespace{Name: "ns", Sources: sources.Default(), Pods: []corev1.Pod{pod}, Foreign: []*sources.Spec{spec}})
 		if len(waiting) != 1 || !slices.Equal(waiting[0].Notes, want) {
 			t.Errorf("of MPIJob %s: %+v", owner, waiting[0])
 		}
@@ -114,13 +114,13 @@ func TestWhyDoesNotNameTheOwnerOfTheGroup(t *testing.T) {
 
 // TestWhatAGroupNeedsWhoseOwnerIsMadeAgain: pods of the one before count for nothing, and the younger pods say which that is.
 func TestWhatAGroupNeedsWhoseOwnerIsMadeAgain(t *testing.T) {
-	spec := &groups.Spec{Source: model.SourceCoscheduling, MinMember: 3}
+	spec := &sources.Spec{Source: model.SourceCoscheduling, MinMember: 3}
 	spec.Namespace, spec.Name, spec.UID = "ns", "g", "group"
-	namespace := &Namespace{Name: "ns", Sources: groups.Default(), Foreign: []*groups.Spec{spec}}
+	namespace := &Namespace{Name: "ns", Sources: sources.Default(), Foreign: []*sources.Spec{spec}}
 	for i, uid := range []types.UID{"old", "old", "old", "new"} {
 		pod := corev1.Pod{}
 		pod.Namespace, pod.Name, pod.UID, pod.Spec.SchedulerName = "ns", fmt.Sprint("p", i), types.UID(fmt.Sprint(i)), "tutti"
-		pod.Labels = map[string]string{groups.LabelCoscheduling: "g"}
+		pod.Labels = map[string]string{sources.LabelCoscheduling: "g"}
 		pod.CreationTimestamp = metav1.Unix(int64(1000+i), 0)
 		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "kubeflow.org/v1", Kind: "PyTorchJob", Name: "train", UID: uid, Controller: new(true)}}
 		if uid == "old" {

@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
 	"github.com/tutti-sched/tutti/internal/configuration"
 	"github.com/tutti-sched/tutti/internal/logging"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/internal/version"
 	"github.com/tutti-sched/tutti/pkg/framework"
 )
@@ -116,7 +116,7 @@ func (o *options) addFlags(command *cobra.Command) {
 	flags.BoolVar(&o.explainConfig, "explain-config", false,
 		"print which plugin answers which question or, with the name of a plugin or an action, its arguments, and exit; "+
 			"asks no API server")
-	flags.StringArrayVar(&o.schedulerNames, "scheduler-name", []string{groups.DefaultScheduler},
+	flags.StringArrayVar(&o.schedulerNames, "scheduler-name", []string{sources.DefaultScheduler},
 		"schedulerName of the pods to place; may be given more than once")
 	flags.DurationVar(&o.schedulePeriod, "schedule-period", 5*time.Second,
 		"how long after a cycle that decided something the next one runs at the latest; changes in the cluster start one immediately, and "+

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -18,7 +18,7 @@ import (
 // writtenBy makes groups of a source of those of ours, and members of those of their members. They are read from JSON, as the API
 // server sends it, and only what the scheduler keeps of them is left.
 func (b *Batch) writtenBy(source model.Source) {
-	watch, ok := groups.WatchOf(source)
+	watch, ok := sources.WatchOf(source)
 	if !ok {
 		return
 	}
@@ -69,7 +69,7 @@ func foreignObject(source model.Source, group *v1alpha1.PodGroup, minResources c
 		return object
 	case model.SourceVolcano:
 		object["apiVersion"] = "scheduling.volcano.sh/v1beta1"
-		object["status"] = map[string]any{"phase": groups.VolcanoInqueue}
+		object["status"] = map[string]any{"phase": sources.VolcanoInqueue}
 	default:
 		object["apiVersion"] = "scheduling.x-k8s.io/v1alpha1"
 	}
@@ -110,6 +110,6 @@ func mark(source model.Source, pod *corev1.Pod) {
 	case model.SourceVolcano:
 		pod.Annotations = map[string]string{v1alpha1.AnnotationKubeBatchGroup: name}
 	default:
-		pod.Labels[groups.LabelCoscheduling] = name
+		pod.Labels[sources.LabelCoscheduling] = name
 	}
 }

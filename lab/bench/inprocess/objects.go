@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/lab/cluster"
 	"github.com/tutti-sched/tutti/lab/harness"
 )
@@ -31,7 +31,7 @@ type Objects struct {
 type Batch struct {
 	Groups []*v1alpha1.PodGroup
 	// Foreign are groups of others, in place of ours.
-	Foreign []*groups.Spec
+	Foreign []*sources.Spec
 	Pods    []*corev1.Pod
 }
 

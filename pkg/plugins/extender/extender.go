@@ -248,7 +248,7 @@ func (p *plugin) Counts() (names []corev1.ResourceName) {
 }
 
 // TranslateRequest removes the resources that only the extenders count. It reads nothing of the session.
-func (p *plugin) TranslateRequest(dimensions *model.ResourceIndex, _ *corev1.Pod, request *model.Resources) *model.Refusal {
+func (p *plugin) TranslateRequest(dimensions *model.ResourceIndex, _ *model.Task, request *model.Resources) *model.Refusal {
 	for _, r := range p.remotes {
 		for _, managed := range r.options.ManagedResources {
 			if position := dimensions.Index(managed.Name); managed.IgnoredByScheduler && request.At(position) != 0 {

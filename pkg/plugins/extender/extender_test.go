@@ -281,7 +281,7 @@ func TestManagedResources(t *testing.T) {
 	request.Set(share, 2)
 	request.Set(nic, 1)
 	for _, translator := range p.Translators() {
-		if refusal := translator.TranslateRequest(dimensions, inside.Pod, &request); refusal != nil {
+		if refusal := translator.TranslateRequest(dimensions, inside, &request); refusal != nil {
 			t.Error(refusal)
 		}
 	}

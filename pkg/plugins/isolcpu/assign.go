@@ -15,7 +15,7 @@ func (p *plugin) AllocateCPUs(task *model.Task, node *model.Node) (*isolated.Ass
 	if refusal := q.allocatable(node); refusal != nil {
 		return nil, refusal
 	}
-	asked, err := isolated.ParseRequest(task.Pod)
+	asked, err := task.Asks.Request()
 	if err != nil {
 		return nil, &model.Refusal{Plugin: Name, Code: model.InvalidRequest, Detail: err.Error()}
 	}

@@ -25,8 +25,8 @@ func (p *plugin) ask(task *model.Task) (q question, ok bool) {
 	if p.chargedResource < 0 || task.Request.At(p.chargedResource) == 0 {
 		return question{}, false
 	}
-	policies, err := isolated.PoliciesOf(task.Pod.Annotations)
-	if err != nil {
+	policies, ok := task.Asks.Policies()
+	if !ok {
 		return question{}, false // the task is refused elsewhere
 	}
 	charge := int(task.Request.At(p.chargedResource))

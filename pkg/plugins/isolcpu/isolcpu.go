@@ -132,17 +132,17 @@ func (p *plugin) Counts() []corev1.ResourceName { return []corev1.ResourceName{i
 
 // TranslateRequest divides a pod's request between the two pools; see model.RequestTranslator. A bound pod is charged for its
 // assigned ids, or, without any, only for ordinary CPU.
-func (p *plugin) TranslateRequest(dimensions *model.ResourceIndex, pod *corev1.Pod, request *model.Resources) *model.Refusal {
-	if pod.Spec.NodeName != "" {
-		if held, err := isolated.AssignedTo(pod); err == nil && held != nil {
-			charge(dimensions, request, held.CPUs.Len(), isolated.SharedPoolRequest(pod, held))
+func (p *plugin) TranslateRequest(dimensions *model.ResourceIndex, task *model.Task, request *model.Resources) *model.Refusal {
+	if task.Pod.Spec.NodeName != "" {
+		if held := task.Isolated; held != nil {
+			charge(dimensions, request, held.CPUs.Len(), isolated.SharedPoolRequest(task.Pod, held))
 		}
 		return nil
 	}
-	asked, err := isolated.ParseRequest(pod)
+	asked, err := task.Asks.Request()
 	switch {
 	case err != nil:
-		return &model.Refusal{Plugin: Name, Code: model.InvalidRequest, Detail: "pod " + pod.Name + ": " + err.Error()}
+		return &model.Refusal{Plugin: Name, Code: model.InvalidRequest, Detail: "pod " + task.Name + ": " + err.Error()}
 	case asked != nil:
 		charge(dimensions, request, asked.CPUsHeld(), asked.SharedCPU)
 	}

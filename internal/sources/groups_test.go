@@ -1,0 +1,133 @@
+package sources
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+func TestOf(t *testing.T) {
+	for name, c := range map[string]struct {
+		labels, annotations map[string]string
+		want                model.JobKey
+	}{
+		"alone":       {nil, nil, model.JobKey{Namespace: "ns", Name: "p", Source: model.SourcePod}},
+		"label":       {map[string]string{v1alpha1.LabelPodGroup: "g"}, nil, model.JobKey{Namespace: "ns", Name: "g"}},
+		"empty label": {map[string]string{v1alpha1.LabelPodGroup: ""}, nil, model.JobKey{Namespace: "ns", Name: "p", Source: model.SourcePod}},
+		"annotation":  {nil, map[string]string{v1alpha1.AnnotationKubeBatchGroup: "g"}, model.JobKey{Namespace: "ns", Name: "g"}},
+		"both": {map[string]string{v1alpha1.LabelPodGroup: "g"}, map[string]string{v1alpha1.AnnotationKubeBatchGroup: "x"},
+			model.JobKey{Namespace: "ns", Name: "g"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", Labels: c.labels, Annotations: c.annotations}}
+			if got := Without([]string{"volcano"}).Of(pod); got != (Membership{Job: c.want}) {
+				t.Errorf("job %+v, want %+v", got, c.want)
+			}
+		})
+	}
+}
+
+// TestTheNameOfAGroupIsAValueOfALabel: another one is no name, and the pod waits alone.
+func TestTheNameOfAGroupIsAValueOfALabel(t *testing.T) {
+	for name, shown := range map[string]string{
+		"other/gang": `"other/gang"`, "a\x1b[2Jb": `"a\x1b[2Jb"`, " g": `" g"`, strings.Repeat("g", 1<<18): `"` + strings.Repeat("g", 40) + `…"`,
+	} {
+		got := Of(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", Annotations: map[string]string{
+			v1alpha1.AnnotationKubeBatchGroup: name, v1alpha1.AnnotationMinMember: "3"}}})
+		want := "pod ns/p: annotation scheduling.k8s.io/group-name is " + shown + ", which cannot be the value of a label"
+		if !got.Job.IsPod() || got.Otherwise != nil || got.Malformed == nil || got.Malformed.Code != model.InvalidGroup || got.Malformed.Detail != want {
+			t.Errorf("%.20q: %+v, %v", name, got, got.Malformed)
+		}
+	}
+}
+
+func TestOfImplicitGroups(t *testing.T) {
+	group := model.JobKey{Namespace: "ns", Name: "g"}
+	implicit := func(owner types.UID) model.JobKey {
+		return model.JobKey{Namespace: "ns", Name: "g", Source: model.SourceImplicit, Owner: owner}
+	}
+	otherwise := func(owner types.UID, minMember int32) Membership {
+		return Membership{Job: group, Otherwise: &Membership{Job: implicit(owner), MinMember: minMember}}
+	}
+	for name, c := range map[string]struct {
+		written string
+		owners  []metav1.OwnerReference
+		want    Membership
+		problem string
+	}{
+		"of a controller": {"3", []metav1.OwnerReference{{UID: "other"}, {UID: "u", Controller: new(true)}}, otherwise("u", 3), ""},
+		"of unowned":      {"1", nil, otherwise("", 1), ""},
+		"not controlled":  {"1", []metav1.OwnerReference{{UID: "other"}}, otherwise("", 1), ""},
+		"none":            {"0", nil, otherwise("", 0), `annotation scheduling.tutti.dev/min-member is "0", it must be a whole number from 1 up`},
+		"words":           {"all", nil, otherwise("", 0), `annotation scheduling.tutti.dev/min-member is "all", it must be a whole number from 1 up`},
+		"too many":        {"2147483648", nil, otherwise("", 0), `annotation scheduling.tutti.dev/min-member is "2147483648", it must be a whole number from 1 up`},
+		"empty":           {"", nil, otherwise("", 0), `annotation scheduling.tutti.dev/min-member is "", it must be a whole number from 1 up`},
+		"a book":          {strings.Repeat("é", 1000), nil, otherwise("", 0), `annotation scheduling.tutti.dev/min-member is "` + strings.Repeat("é", 20) + `…", it must be a whole number from 1 up`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := Of(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+				Namespace: "ns", Name: "p", OwnerReferences: c.owners, Labels: map[string]string{v1alpha1.LabelPodGroup: "g"},
+				Annotations: map[string]string{v1alpha1.AnnotationMinMember: c.written},
+			}})
+			if malformed := got.Implicit().Malformed; malformed.String() != c.problem || got.Malformed != nil {
+				t.Errorf("problem %q, want %q", malformed, c.problem)
+			}
+			got.Otherwise.Malformed = nil
+			if got.Job != c.want.Job || *got.Otherwise != *c.want.Otherwise {
+				t.Errorf("got %+v, %+v, want %+v, %+v", got, got.Otherwise, c.want, c.want.Otherwise)
+			}
+		})
+	}
+	alone := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "ns", Name: "p", Annotations: map[string]string{v1alpha1.AnnotationMinMember: "2"},
+	}}
+	if got := Of(alone); got != (Membership{Job: model.JobKey{Namespace: "ns", Name: "p", Source: model.SourcePod}}) {
+		t.Errorf("the annotation alone makes %+v", got)
+	}
+}
+
+// TestWaitingSinceIsNotBeforeTheMembers: a forged status makes no group wait longer than it can have waited.
+func TestWaitingSinceIsNotBeforeTheMembers(t *testing.T) {
+	at := func(minute int) time.Time { return time.Date(2026, 1, 5, 8, minute, 0, 0, time.UTC) }
+	member := func(minute int, status model.Status) *model.Task {
+		return &model.Task{Created: at(minute), Placement: model.Placement{Status: status}}
+	}
+	for name, c := range map[string]struct {
+		says, want int
+		members    []*model.Task
+	}{
+		"as it says":             {40, 40, []*model.Task{member(10, model.Pending), member(20, model.Pending)}},
+		"before the group":       {1, 5, nil},
+		"before its members":     {1, 20, []*model.Task{member(10, model.Pending), member(20, model.Pending)}},
+		"surplus does not count": {21, 21, []*model.Task{member(10, model.Pending), member(20, model.Pending), member(30, model.Pending)}},
+		"who failed is none":     {1, 30, []*model.Task{member(10, model.Failed), member(20, model.Pending), member(30, model.Pending)}},
+	} {
+		group := &v1alpha1.PodGroup{Spec: v1alpha1.PodGroupSpec{MinMember: 2}}
+		group.CreationTimestamp = metav1.NewTime(at(5))
+		says := metav1.NewTime(at(c.says))
+		group.Status.WaitingSince = &says
+		job := &model.Job{Tasks: c.members}
+		if Fill(job, group); !job.WaitingSince.Equal(at(c.want)) {
+			t.Errorf("%s: since %v, want minute %d", name, job.WaitingSince, c.want)
+		}
+	}
+}
+
+// BenchmarkOf reads the marks of a pod that has none, but many labels.
+func BenchmarkOf(b *testing.B) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", Labels: map[string]string{}, Annotations: map[string]string{"a": "b"}}}
+	for i := range 10 {
+		pod.Labels[strings.Repeat("l", i+1)] = "v"
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		Of(pod)
+	}
+}

@@ -33,8 +33,12 @@ type Inspection func(shown Inspected)
 // Inspected is the loop's state between two cycles.
 type Inspected struct {
 	Snapshot *model.Snapshot
-	// Trail are the refusals of the last session, in the order in which they were recorded.
-	Trail []framework.Step
+	// Paused says why no job starts; empty when they may.
+	Paused string
+	// SchedulerNames are the values of spec.schedulerName of the pods that the loop places.
+	SchedulerNames []string
+	// Jobs returns all jobs, without their turns.
+	Jobs func() []Job
 	// Waiting returns the jobs that wait to start, in the order in which a cycle would try them now.
 	Waiting func() []*model.Job
 	// Counts returns how many jobs of each queue hold capacity and wait.

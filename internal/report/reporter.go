@@ -196,14 +196,7 @@ func (r *Reporter) Failed(write commit.Write, now time.Time) {
 
 func (r *Reporter) reportGroup(job *model.Job, group *v1alpha1.PodGroup, refusal *model.Refusal, now time.Time) {
 	sent := r.groups[job.UID]
-	current := group.Status
-	if sent.holds(now) {
-		current = sent.status
-	}
-	started, was, known := r.source.Whole(job)
-	if !known {
-		was = meta.IsStatusConditionTrue(current.Conditions, v1alpha1.ConditionScheduled)
-	}
+	current, started, was := r.before(job, group, now)
 	wanted := groupStatus(job, group, current, was, refusal, r.evictionOf(groups.Stated(job), now), metav1.NewTime(now).Rfc3339Copy())
 	groups.StartedMinima(&wanted, groups.Stated(job), &v1alpha1.PodGroup{Spec: group.Spec, Status: current}, started, r.source.List)
 	groups.SetReservation(&wanted, r.source.Reservation(job))
@@ -247,6 +240,36 @@ func (r *Reporter) reportGroup(job *model.Job, group *v1alpha1.PodGroup, refusal
 	r.groups[job.UID] = sent
 	next := sentStatus{record: sent.next(r.generation, before, after, reason, now), status: wanted}
 	r.write(budgeted{from: from, urgent: urgent, last: sent.at, writes: writes, sent: func() { r.groups[job.UID] = next }}, due, now)
+}
+
+// before returns the status that a group has, or was sent, and whether it was whole, with which minima.
+func (r *Reporter) before(job *model.Job, group *v1alpha1.PodGroup, now time.Time) (current v1alpha1.PodGroupStatus, started model.Minima, was bool) {
+	current = group.Status
+	if sent := r.groups[job.UID]; sent.holds(now) {
+		current = sent.status
+	}
+	started, was, known := r.source.Whole(job)
+	if !known {
+		was = meta.IsStatusConditionTrue(current.Conditions, v1alpha1.ConditionScheduled)
+	}
+	return current, started, was
+}
+
+// Status returns the status that the PodGroup of a job is to show, or would show if the job had one. It changes nothing.
+func (r *Reporter) Status(job *model.Job, refusal *model.Refusal, now time.Time) v1alpha1.PodGroupStatus {
+	group, last := &v1alpha1.PodGroup{}, (*eviction)(nil)
+	if job.HasGroup {
+		group = r.source.Group(job.Key)
+	}
+	if known, is := r.evictions[job.UID]; is {
+		last = &known
+	}
+	current, _, was := r.before(job, group, now)
+	status := groupStatus(job, group, current, was, refusal, last, metav1.NewTime(now))
+	if groups.SetReservation(&status, r.source.Reservation(job)); !job.HasGroup {
+		status.WaitingSince = nil // it is not kept anywhere
+	}
+	return status
 }
 
 // expire deletes a group that has ended and is not to be kept any longer, again with a back-off while the watch still shows it.

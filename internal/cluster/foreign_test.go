@@ -40,9 +40,9 @@ func reading(reading Reading) Event {
 	return Event{Kind: KindReading, Source: model.SourceCoscheduling, Reading: reading}
 }
 
-// TestAMarkOfAnotherProjectThatIsNotFollowed is said once for a job, also when the pod has a node and is stripped, and not while
-// a PodGroup says what the mark would.
-func TestAMarkOfAnotherProjectThatIsNotFollowed(t *testing.T) {
+// TestAMarkThatIsNotFollowed, of another project or a misspelt one of ours, is said once for a job, also when the pod has a node
+// and is stripped, and not while a PodGroup says what the mark would.
+func TestAMarkThatIsNotFollowed(t *testing.T) {
 	const minMember, fraction = "scheduling.volcano.sh/group-min-member", "gpu-fraction"
 	s := newState(node("n"), foreignSpec("g", 1, 1), pod("a", annotation(minMember, "4")), pod("b", annotation(fraction, "0.5")),
 		pod("c", ofForeign("g"), annotation(fraction, "0.5"), annotation(minMember, "1")), pod("d", ofForeign("g"), annotation(fraction, "0.5")), pod("e"))
@@ -62,6 +62,17 @@ func TestAMarkOfAnotherProjectThatIsNotFollowed(t *testing.T) {
 	warns("a part of a GPU", single("b"), whole)
 	warns("in a group", foreignKey("g"), whole)
 	warns("none", single("e"), "")
+	notRead := " is not followed: it is not one that is read: labels pod-group, role, index and queue, annotations min-member and topology"
+	s.Apply(seen(pod("e", label("scheduling.tutti.dev/podgroup", "train"), label("scheduling.tutti.dev/a", ""), label("tutti.example.com/pod-group", "train"))))
+	warns("two keys of ours that are misspelt", single("e"), "the label scheduling.tutti.dev/a"+notRead)
+	s.Apply(seen(pod("e", label("scheduling.tutti.dev/podgroup", "train"))))
+	warns("a misspelt key", single("e"), "the label scheduling.tutti.dev/podgroup"+notRead)
+	s.Apply(seen(StripPod(pod("e", label("scheduling.tutti.dev/min-member", "4"), on("n"), phase("Running")))))
+	warns("an annotation as a label", single("e"), "the label scheduling.tutti.dev/min-member"+notRead)
+	s.Apply(seen(StripPod(pod("e", annotation("scheduling.tutti.dev/pod-group", "train"), on("n"), phase("Running")))))
+	warns("a label as an annotation", single("e"), "the annotation scheduling.tutti.dev/pod-group"+notRead)
+	s.Apply(seen(pod("e", label("scheduling.tutti.dev/queue", "default"), label("scheduling.tutti.dev/index", "0"))))
+	warns("labels that are read", single("e"), "")
 	s.Apply(seen(StripPod(pod("a", annotation(minMember, "4"), on("n"), phase("Running")))))
 	warns("it runs", single("a"), alone)
 	s.Apply(seen(pod("a", on("n"), phase("Running"))))

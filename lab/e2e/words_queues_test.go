@@ -115,7 +115,7 @@ func TestARefusalSaysWhatOtherQueuesKeep(t *testing.T) {
 	other.gone("secret")
 	gangIn(t, other.ns, holder.Name, "secret-gang", 8)
 	other.bound("secret-gang", 8)
-	refused(gangIn(t, a.ns, taker.Name, "again", 2), 8, "and the least that could go is %d: queue \""+taker.Name+"\" would then have more of its own")
+	refused(gangIn(t, a.ns, taker.Name, "again", 2), 8, "and the least that could go is %d: queue \""+taker.Name+"\" would then hold more of its share")
 }
 
 // TestAGuaranteeIsHeldAgainstWhatThereIs: more guaranteed than there is is said before a job comes, with both sums; and a

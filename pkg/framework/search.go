@@ -274,6 +274,16 @@ func (s *Session) EligibleNodes(task *model.Task) []*model.Node {
 	return known.static.candidates
 }
 
+// RuledOut counts the other nodes by the reason for which they could not run the task, most frequent first.
+func (s *Session) RuledOut(task *model.Task) []model.NodeReason {
+	if s.currentJob = task.Job; s.quarantined[task.Job] != nil {
+		return nil
+	}
+	known := s.cache.lookup(task.Shape, len(s.Snapshot.Nodes))
+	known.static.update(s, task)
+	return known.static.ruledOut.Causes()
+}
+
 // ranked returns what is known of the task's shape, brought up to date.
 func (s *Session) ranked(task *model.Task, room model.CapacityKind) (*static, *ranking) {
 	known := s.cache.lookup(task.Shape, len(s.Snapshot.Nodes))

@@ -42,6 +42,7 @@ func (t *Placer) noDomain(tie *levelTie, settled []topologyDomain) *model.Refusa
 	case none > 0:
 		fmt.Fprintf(&b, "; nodes without a label of this level: %d", none)
 	}
+	t.nameRuledOut(&b, tie.shapes[0].tasks[0])
 	refusal := &model.Refusal{Code: model.NoDomainFits, Detail: b.String(), Needs: tie.needs, Evictable: true}
 	if len(sets) > 0 {
 		refusal.Has = tie.needs - sets[0].lacks
@@ -74,8 +75,10 @@ func (t *Placer) noDomainForSlice(m *slicedMembers, part []*model.Task) *model.R
 			around += " in " + t.session.Domains(wider.Level).Name(at)
 		}
 	}
-	return &model.Refusal{Code: model.NoDomainFits, Evictable: true, Detail: fmt.Sprintf(
-		"slice %d: no %s%s has capacity for its %d members", t.slice(smallest, part[0]), smallest.Level, around, len(part))}
+	var b strings.Builder
+	fmt.Fprintf(&b, "slice %d: no %s%s has capacity for its %d members", t.slice(smallest, part[0]), smallest.Level, around, len(part))
+	t.nameRuledOut(&b, part[0])
+	return &model.Refusal{Code: model.NoDomainFits, Evictable: true, Detail: b.String()}
 }
 
 // lacksBesideOthers reports whether a slice has too little capacity, by numbers, in the domain in which some of its members are.
@@ -122,6 +125,18 @@ func nameDomains(b *strings.Builder, level *framework.Domains, n int, most strin
 	}
 }
 
+// maxRuledOut is how many reasons nameRuledOut writes.
+const maxRuledOut = 3
+
+// nameRuledOut writes why nodes could not run a member even if they were empty, such as "; 4 nodes: untolerated taint
+// {gpu: true}": a domain of such nodes has capacity for 0 members.
+func (t *Placer) nameRuledOut(b *strings.Builder, member *model.Task) {
+	reasons := t.session.RuledOut(member)
+	for i, reason := range reasons[:min(len(reasons), maxRuledOut)] {
+		b.WriteString([]string{"; ", ", "}[min(i, 1)] + reason.String())
+	}
+}
+
 // sliceSize returns the size of the smallest slices that members of the tie are in; 0 when they are in none.
 func (tie *levelTie) sliceSize() (size int64) {
 	for i := range tie.shapes {
@@ -163,6 +178,7 @@ func (t *Placer) noSlices(m *slicedMembers, settled []topologyDomain, room model
 	if none := widest.Unlabelled(); none > 0 {
 		fmt.Fprintf(&b, "; nodes without a label of this level: %d", none)
 	}
+	t.nameRuledOut(&b, m.tasks[0])
 	return &model.Refusal{Code: model.NoDomainFits, Detail: b.String(), Needs: needs, Has: cells.holds, Evictable: true}
 }
 

@@ -82,7 +82,7 @@ func (c *claim) wordsOf(why obstacle, m meeting) keptAmount {
 	case covered:
 		return keptAmount{words: "covered by a guarantee"}
 	case tooMuch:
-		return keptAmount{words: fmt.Sprintf("queue %q would then have more of its own", c.path[m.place].Name), least: true}
+		return keptAmount{words: fmt.Sprintf("queue %q would then hold more of its share", c.path[m.place].Name), least: true}
 	case belowFloor:
 		return keptAmount{words: "it would then have less than is guaranteed to it", least: true}
 	case returns:

@@ -118,7 +118,7 @@ func (c *claim) byShare() (found *shareClaim, why string) {
 				return &shareClaim{claim: c, first: map[likeness]obstacle{}}, ""
 			}
 			part := c.tree.Part(taker, r)
-			why = fmt.Sprintf("with it queue %q would hold %s, and no other beside it has more of its own",
+			why = fmt.Sprintf("with it queue %q would hold %s, and no other queue beside it holds more of its share",
 				c.path[place].Name, c.ofWhat(r, part.Usage+c.needs.At(r), " of its share of ", part.Share))
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/datadriven"
+	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/yaml"
@@ -114,14 +115,15 @@ func (s *server) scheduler(t *testing.T) debugapi.Source {
 			if err != nil {
 				t.Error(err)
 			}
-			list.Select(namespace, selector)
+			list.Items = slices.DeleteFunc(list.Items, func(job debugapi.Job) bool { return namespace != "" && job.Namespace != namespace })
+			list.Select(selector)
 			return list, nil
 		},
 	}
 }
 
-// execute runs a command line against the server.
-func (s *server) execute(t *testing.T, args ...string) string {
+// command is a command line for the server.
+func (s *server) command(t *testing.T, out io.Writer, args ...string) *cobra.Command {
 	t.Helper()
 	a := newClientFlags()
 	a.environment = func(string) string { return "" }
@@ -131,11 +133,17 @@ func (s *server) execute(t *testing.T, args ...string) string {
 		args[i] = strings.ReplaceAll(arg, "$SERVER", s.URL)
 	}
 	command := newSubcommand(a)
-	var out bytes.Buffer
-	command.SetOut(&out)
-	command.SetErr(&out)
+	command.SetOut(out)
+	command.SetErr(out)
 	command.SetArgs(args)
-	if err := command.ExecuteContext(t.Context()); err != nil {
+	return command
+}
+
+// execute runs a command line against the server.
+func (s *server) execute(t *testing.T, args ...string) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := s.command(t, &out, args...).ExecuteContext(t.Context()); err != nil {
 		out.WriteString("error: " + err.Error() + "\n")
 	}
 	return strings.ReplaceAll(out.String(), s.URL, "$SERVER")

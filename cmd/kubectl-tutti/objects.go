@@ -18,9 +18,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file makes a list of jobs of what stands in the PodGroups and the pods, for who may not ask the scheduler, and of what the
-// scheduler leaves to others. It repeats what a scheduler has written and counts pods. How many members a group without a PodGroup
-// needs it does not work out: the scheduler's message has that.
+// This file makes a list of jobs of what stands in the PodGroups and the pods, for who may not ask the scheduler, and of what
+// the scheduler leaves to others. It repeats what a scheduler has written and counts pods. How many members a group without a
+// PodGroup needs it does not work out: the scheduler's message has that.
 
 // defaultScheduler is the name of Tutti's that pods give unless it is configured otherwise.
 const defaultScheduler = groups.DefaultScheduler
@@ -39,8 +39,8 @@ type objects struct {
 	unheld bool
 }
 
-// objects reads the PodGroups of a namespace and its pods. With names of schedulers it reads, of their pods alone, those that no
-// PodGroup's status covers.
+// objects reads the PodGroups of a namespace and its pods. With names of schedulers it reads, of their pods alone, those that
+// no PodGroup's status covers.
 func (r *reader) objects(ctx context.Context, namespace string, schedulers []string) (*objects, error) {
 	o := &objects{unheld: len(schedulers) > 0}
 	var err error

@@ -89,8 +89,8 @@ func (a *answer) setHead(object *owners.Object) {
 	a.head = fmt.Sprintf("%s %s %s", object.Kind.Kind, name, has)
 }
 
-// owned returns the jobs of a list that an object owns, those that wait first, and the owners that the list names. Pods that are left
-// to another scheduler are no jobs.
+// owned returns the jobs of a list that an object owns, those that wait first, and the owners that the list names. Pods that
+// are left to another scheduler are no jobs.
 func (k *known) owned(ctx context.Context, read *owners.Reader, object *owners.Object, list *debugapi.JobList) (found answer, refs []metav1.OwnerReference) {
 	pods := map[types.UID]*metav1.OwnerReference{} // a pod may own others
 	for i := range list.Items {
@@ -142,7 +142,8 @@ func groupSource(object *owners.Object) string {
 	return ""
 }
 
-// emptyGroup returns the group of another project of that name, which no pod names; nil when there is none, or none that may be read.
+// emptyGroup returns the group of another project of that name, which no pod names; nil when there is none, or none that may
+// be read.
 func (k *known) emptyGroup(ctx context.Context, name string) *debugapi.Job {
 	config, _, err := k.endpoint.load()
 	if err != nil {

@@ -56,8 +56,8 @@ on until it is interrupted, and shows each job again when something of it has ch
 	return command
 }
 
-// jobDocument is the list of the jobs of a namespace, of all namespaces when it is empty, that a selector selects. Who may not ask the scheduler gets the one
-// that is made of the PodGroups and of the pods of these schedulers.
+// jobDocument is the list of the jobs of a namespace, of all namespaces when it is empty, that a selector selects. Who may
+// not ask the scheduler gets the one that is made of the PodGroups and of the pods of these schedulers.
 func (g *getOptions) jobDocument(namespace string, selector labels.Selector, schedulers []string) document {
 	return document{
 		path: jobsPath(namespace, selector), item: "Job",
@@ -71,7 +71,7 @@ func (g *getOptions) jobDocument(namespace string, selector labels.Selector, sch
 				return nil, err
 			}
 			list := found.jobs(g.now())
-			list.Select(namespace, selector)
+			list.Select(selector)
 			list.Notes = append(list.Notes, aside(unasked))
 			return list, nil
 		},

@@ -19,8 +19,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file finds what the scheduler cannot say: whether one leads, and why the pods of a group are not made or do not name it. It asks
-// the API server, and says nothing of what the user may not read.
+// This file finds what the scheduler cannot say: whether one leads, and why the pods of a group are not made or do not name
+// it. It asks the API server, and says nothing of what the user may not read.
 
 // findUnsaid adds notes to a job that waits.
 func (k *known) findUnsaid(ctx context.Context, job *debugapi.Job) {
@@ -45,8 +45,8 @@ func (k *known) findUnsaid(ctx context.Context, job *debugapi.Job) {
 	}
 }
 
-// findMisspelt says which pods were probably meant for a PodGroup that lacks some: those for another scheduler, and those of a group
-// with a similar name that does not exist. Of pods whose PodGroup does not exist it says which was probably meant.
+// findMisspelt says which pods were probably meant for a PodGroup that lacks some: those for another scheduler, and those of
+// a group with a similar name that does not exist. Of pods whose PodGroup does not exist it says which was probably meant.
 func (k *known) findMisspelt(ctx context.Context, job *debugapi.Job) {
 	var groups, lost []string
 	pods := map[string][]string{}

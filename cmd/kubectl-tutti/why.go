@@ -100,8 +100,8 @@ type answer struct {
 	jobs []*debugapi.Job
 	// pod is the member that is asked for; empty where the name is not that of a pod.
 	pod string
-	// head says in one line whose jobs they are, details and notes what else there is to say of it; empty where the jobs are what is
-	// asked for.
+	// head says in one line whose jobs they are, details and notes what else there is to say of it; empty where the jobs are
+	// what is asked for.
 	head           string
 	details, notes []string
 }
@@ -238,7 +238,8 @@ func (k *known) waiting() (jobs []*debugapi.Job) {
 	return jobs
 }
 
-// find returns what a user asks for: a PodGroup, another group or a pod by its name, or the jobs of an object by its kind and name.
+// find returns what a user asks for: a PodGroup, another group or a pod by its name, or the jobs of an object by its kind and
+// name.
 func (k *known) find(ctx context.Context, what string) (answer, error) {
 	word, name, hasKind := strings.Cut(what, "/")
 	if !hasKind {
@@ -256,8 +257,8 @@ func (k *known) find(ctx context.Context, what string) (answer, error) {
 	return k.ofOwner(ctx, word, name)
 }
 
-// byName returns the job of that source and name, of any source where that is empty: what the scheduler says of it, or else what its
-// objects say. It is an error where there is none, with the most similar name.
+// byName returns the job of that source and name, of any source where that is empty: what the scheduler says of it, or else
+// what its objects say. It is an error where there is none, with the most similar name.
 func (k *known) byName(ctx context.Context, source, name string) (answer, error) {
 	if found := among(&k.JobList, source, name); len(found.jobs) > 0 {
 		return found, nil
@@ -294,8 +295,8 @@ func (k *known) byName(ctx context.Context, source, name string) (answer, error)
 	return answer{}, errors.New(text)
 }
 
-// among returns the job of that source and name in a list. Of several groups of a name it is the PodGroup, else the first that waits,
-// with a note about the others. A name that is no group's may be that of a pod.
+// among returns the job of that source and name in a list. Of several groups of a name it is the PodGroup, else the first
+// that waits, with a note about the others. A name that is no group's may be that of a pod.
 func among(list *debugapi.JobList, source, name string) (found answer) {
 	var groups []*debugapi.Job
 	for i := range list.Items {

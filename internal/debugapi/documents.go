@@ -77,8 +77,8 @@ type Isolated struct {
 	Stale bool `json:"stale,omitempty"`
 }
 
-// DomainList are the domains of all levels that the configuration declares, at one moment. They are sorted by tree of levels and
-// path, so that each comes before those inside of it.
+// DomainList are the domains of all levels that the configuration declares, at one moment. They are sorted by tree of levels
+// and path, so that each comes before those inside of it.
 type DomainList struct {
 	ListMeta `json:",inline"`
 	// Levels are those of all trees, the widest of each first.
@@ -136,8 +136,8 @@ type Queue struct {
 	Demand    corev1.ResourceList `json:"demand,omitempty"`
 	Guarantee corev1.ResourceList `json:"guarantee,omitempty"`
 	Limit     corev1.ResourceList `json:"limit,omitempty"`
-	// Floor is the part of the guarantee, or of the guarantees below, that the queue has a use for. Share is what it can count on of
-	// what is contended.
+	// Floor is the part of the guarantee, or of the guarantees below, that the queue has a use for. Share is what it can count
+	// on of what is contended.
 	Floor corev1.ResourceList `json:"floor,omitempty"`
 	Share corev1.ResourceList `json:"share,omitempty"`
 	// Levels say of the contended resources how far the queue is above its floor, relative to its weight: 1 is at its share. With
@@ -153,7 +153,8 @@ type Queue struct {
 	Waiting []string `json:"waiting,omitempty"`
 }
 
-// QueueCounts are how many jobs of a queue, and of all below it, hold capacity and wait, and how many of these for which reason.
+// QueueCounts are how many jobs of a queue, and of all below it, hold capacity and wait, and how many of these for which
+// reason.
 type QueueCounts struct {
 	RunningJobs int32 `json:"runningJobs"`
 	WaitingJobs int32 `json:"waitingJobs"`
@@ -258,14 +259,16 @@ type Job struct {
 	// Trail are what the actions of the last cycle said of the job, in order. The last one is the reason.
 	Trail []Step `json:"trail,omitempty"`
 	Queue string `json:"queue,omitempty"`
-	// Turn says where the job is in the order of its queue, and the queue among those beside it. Behind are the jobs of the queue that
-	// come right before it.
+	// Turn says where the job is in the order of its queue, and the queue among those beside it. Behind are the jobs of the
+	// queue that come right before it.
 	Turn   string   `json:"turn,omitempty"`
 	Behind []string `json:"behind,omitempty"`
-	// WaitingSince is since when the job has had all its members and has waited, DegradedSince since when it has been below its minimum.
+	// WaitingSince is since when the job has had all its members and has waited, DegradedSince since when it has been below its
+	// minimum.
 	WaitingSince  *metav1.Time `json:"waitingSince,omitempty"`
 	DegradedSince *metav1.Time `json:"degradedSince,omitempty"`
-	// Evicted says by whom and for whom its members were evicted, and EvictedAt when; empty and nil once its minimum is bound again.
+	// Evicted says by whom and for whom its members were evicted, and EvictedAt when; empty and nil once its minimum is bound
+	// again.
 	Evicted   string       `json:"evicted,omitempty"`
 	EvictedAt *metav1.Time `json:"evictedAt,omitempty"`
 	// Topology is in which domains its members are.

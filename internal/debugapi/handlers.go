@@ -69,8 +69,8 @@ func (s Source) Handlers() map[string]http.Handler {
 // document is a list that is served, as itself or as the table of its columns.
 type document interface{ Table() *Table }
 
-// Encode writes a list, or its table where accept asks for that as the API server's clients say it: as=Table. include puts the whole
-// items into the table.
+// Encode writes a list, or its table where accept asks for that as the API server's clients say it: as=Table. include puts
+// the whole items into the table.
 func Encode(list document, accept string, include bool) ([]byte, error) {
 	if !strings.Contains(accept, "as=Table") {
 		return json.Marshal(list)

@@ -27,43 +27,40 @@ func NewJobInspector(loop Loop, clock clock.PassiveClock) JobInspector {
 // Jobs returns the document of the jobs of a namespace, of all namespaces when it is empty, that a label selector selects.
 func (i JobInspector) Jobs(ctx context.Context, namespace, labelSelector string) (*JobList, error) {
 	selector, errParse := labels.Parse(labelSelector)
-	copied, errCopy := i.copy(ctx)
+	copied, errCopy := i.copy(ctx, namespace)
 	if err := errors.Join(errParse, errCopy); err != nil {
 		return nil, err
 	}
 	document := &JobList{ListMeta: listMeta("JobList", copied.at, copied.leading), SchedulerNames: copied.of.SchedulerNames, Items: copied.of.Items}
-	document.Select(namespace, selector)
+	document.Select(selector)
 	return document, nil
 }
 
-// Select keeps the jobs of a namespace, of all namespaces when it is empty, that a selector selects, in a list of their own.
-func (l *JobList) Select(namespace string, selector labels.Selector) {
+// Select keeps the jobs that a selector selects, in a list of their own.
+func (l *JobList) Select(selector labels.Selector) {
 	kept := []Job{}
 	for i := range l.Items {
-		if job := &l.Items[i]; (namespace == "" || job.Namespace == namespace) && selector.Matches(labels.Set(job.Labels)) {
+		if job := &l.Items[i]; selector.Matches(labels.Set(job.Labels)) {
 			kept = append(kept, *job)
 		}
 	}
 	l.Items = kept
 }
 
-func copyJobs(shown Inspected) *JobList {
-	jobs, queues := &JobList{Items: shown.Jobs(), SchedulerNames: shown.SchedulerNames}, &QueueList{}
+func copyJobs(shown Inspected, namespace string) *JobList {
+	jobs, queues := &JobList{Items: shown.Jobs(namespace), SchedulerNames: shown.SchedulerNames}, &QueueList{}
 	byKey := map[string]*Job{}
 	for i := range jobs.Items {
 		job := &jobs.Items[i]
 		byKey[job.Key()] = job
 	}
-	copyQueues(shown).fill(queues)
+	copyQueues(shown, "").fill(queues)
 	for i := range queues.Items {
 		queue := &queues.Items[i]
 		turn := queues.turn(queue.Name)
 		for place, key := range queue.Waiting {
 			if job := byKey[key]; job != nil {
-				job.Turn = fmt.Sprintf("%s of %d waiting jobs of queue %s", ordinal(place+1), len(queue.Waiting), queue.Name) + turn
-				if len(queue.Waiting) == 1 {
-					job.Turn = "the only waiting job of queue " + queue.Name + turn
-				}
+				job.Turn = inTurn(place, len(queue.Waiting)) + " of queue " + queue.Name + turn
 				job.Behind = queue.Waiting[max(0, place-maxBehind):place]
 			}
 		}
@@ -72,7 +69,7 @@ func copyJobs(shown Inspected) *JobList {
 		waiting := shown.Waiting()
 		for place, of := range waiting {
 			if job := byKey[of.Key.Describe()]; job != nil {
-				job.Turn = fmt.Sprintf("%s of %d waiting jobs", ordinal(place+1), len(waiting))
+				job.Turn = inTurn(place, len(waiting))
 				for _, other := range waiting[max(0, place-maxBehind):place] {
 					job.Behind = append(job.Behind, other.Key.Describe())
 				}
@@ -80,6 +77,14 @@ func copyJobs(shown Inspected) *JobList {
 		}
 	}
 	return jobs
+}
+
+// inTurn says where a job is among those that wait.
+func inTurn(place, of int) string {
+	if of == 1 {
+		return "the only waiting job"
+	}
+	return fmt.Sprintf("%s of %d waiting jobs", ordinal(place+1), of)
 }
 
 // maxBehind is how many jobs are named that come before another one.
@@ -130,8 +135,8 @@ func ordinal(n int) string {
 // Key is the source, namespace and name, as messages have them.
 func (j *Job) Key() string { return j.Source + " " + j.Namespace + "/" + j.Name }
 
-// SetStatus takes over what a status of a PodGroup says. explanation is the condition that says why the job is as it is; nil when
-// there is none.
+// SetStatus takes over what a status of a PodGroup says. explanation is the condition that says why the job is as it is; nil
+// when there is none.
 func (j *Job) SetStatus(status *v1alpha1.PodGroupStatus, explanation *metav1.Condition) {
 	j.Phase, j.Queue, j.Topology, j.Reservation = status.Phase, status.Queue, status.Topology, status.Reservation
 	j.Bound, j.Running, j.Succeeded, j.Failed = status.Placed, status.Running, status.Succeeded, status.Failed

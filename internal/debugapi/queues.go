@@ -24,7 +24,7 @@ func NewQueueInspector(loop Loop, clock clock.PassiveClock) QueueInspector {
 
 // Queues returns the document of all queues.
 func (i QueueInspector) Queues(ctx context.Context) (*QueueList, error) {
-	copied, err := i.copy(ctx)
+	copied, err := i.copy(ctx, "")
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ type queueCopy struct {
 	counts  QueueCounts
 }
 
-func copyQueues(shown Inspected) *queuesCopy {
+func copyQueues(shown Inspected, _ string) *queuesCopy {
 	queues := shown.Snapshot.Queues
 	c := &queuesCopy{dimensions: shown.Snapshot.Dimensions.Clone(), queues: make([]queueCopy, len(queues)), paused: shown.Paused}
 	if len(queues) == 0 {

@@ -33,8 +33,8 @@ type Table struct {
 	items []any
 }
 
-// newTable returns a table without rows. A column whose name begins with + is shown where the reader asks for wide output; the cells
-// of one whose name begins with @ change as time goes by.
+// newTable returns a table without rows. A column whose name begins with + is shown where the reader asks for wide output;
+// the cells of one whose name begins with @ change as time goes by.
 func newTable(of ListMeta, columns ...string) *Table {
 	t := &Table{Table: metav1.Table{TypeMeta: metav1.TypeMeta{Kind: "Table", APIVersion: "meta.k8s.io/v1"}, Rows: []metav1.TableRow{}}}
 	for _, name := range columns {
@@ -313,8 +313,8 @@ func (l *QueueList) resources() []corev1.ResourceName {
 	return append(first, slices.Sorted(maps.Keys(more))...)
 }
 
-// guarantees returns what is guaranteed to each queue, by name: its own guarantee, or the sum of those right below it where this
-// is more; and which resources are guaranteed to any queue.
+// guarantees returns what is guaranteed to each queue, by name: its own guarantee, or the sum of those right below it where
+// this is more; and which resources are guaranteed to any queue.
 func (l *QueueList) guarantees() (guarantees map[string]corev1.ResourceList, guaranteed map[corev1.ResourceName]bool) {
 	guarantees, guaranteed = map[string]corev1.ResourceList{}, map[corev1.ResourceName]bool{}
 	below := map[string]corev1.ResourceList{}

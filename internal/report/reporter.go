@@ -66,8 +66,8 @@ type Source struct {
 	// Whole returns whether the group has had its minimum bound and has members left since, and what it was whole with; known is
 	// false where the status of the group says so itself.
 	Whole func(*model.Job) (started model.Minima, whole, known bool)
-	// Standing returns in which domains the members of a job are that are bound and share one, and how many domains they would need
-	// at least, which costs a look at every node; nil where the level is not known. Nil says it of no job.
+	// Standing returns in which domains the members of a job are that are bound and share one, and how many domains they would
+	// need at least, which costs a look at every node; nil where the level is not known. Nil says it of no job.
 	Standing func(*model.Job, *model.TopologyConstraint) (in Standing, least func() int)
 	// List writes down a request; nil writes none.
 	List func(model.Resources) corev1.ResourceList
@@ -383,8 +383,8 @@ func reasonChanged(current, wanted v1alpha1.PodGroupStatus) bool {
 	return scheduledReason(current) != scheduledReason(wanted) || scheduledStatus(current) != scheduledStatus(wanted)
 }
 
-// scheduledReason is the reason of the condition that says why the group is as it is, scheduledStatus the status of the condition
-// Scheduled; empty when there is none.
+// scheduledReason is the reason of the condition that says why the group is as it is, scheduledStatus the status of the
+// condition Scheduled; empty when there is none.
 func scheduledReason(status v1alpha1.PodGroupStatus) string {
 	if condition := groups.Explanation(status.Conditions); condition != nil {
 		return condition.Reason

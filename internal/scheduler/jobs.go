@@ -15,15 +15,20 @@ import (
 
 // This file makes the document of the jobs.
 
-// jobs returns what the loop knows of each job.
-func (s *Scheduler) jobs(snapshot *model.Snapshot, now time.Time) []debugapi.Job {
-	jobs, at := make([]debugapi.Job, len(snapshot.Jobs)), make(map[model.JobKey]int, len(snapshot.Jobs))
+// jobs returns what the loop knows of each job of a namespace, of all namespaces when it is empty.
+func (s *Scheduler) jobs(snapshot *model.Snapshot, namespace string, now time.Time) []debugapi.Job {
+	jobs, at := []debugapi.Job{}, map[model.JobKey]int{}
 	sources := groups.Without(s.profile.SourcesOff)
-	for i, job := range snapshot.Jobs {
-		jobs[i], at[job.Key] = s.showJob(job, now), i
-		if jobs[i].Waits() && len(job.Tasks) > 0 {
-			jobs[i].Notes = s.remarks(job, sources)
+	for _, job := range snapshot.Jobs {
+		if namespace != "" && job.Key.Namespace != namespace {
+			continue
 		}
+		shown := s.showJob(job, now)
+		if shown.Waits() && len(job.Tasks) > 0 {
+			shown.Notes = s.remarks(job, sources)
+		}
+		at[job.Key] = len(jobs)
+		jobs = append(jobs, shown)
 	}
 	trail := s.cache.Trail()
 	for i := range trail {
@@ -101,8 +106,9 @@ func showMember(task *model.Task) debugapi.Member {
 	return member
 }
 
-// remarks say which marks of the oldest pod of a job do not count: those of a source that is off, and those beside the one that puts
-// it into the job. What owns the group is none of them, nor what has the same owner: its operator puts both marks on each pod.
+// remarks say which marks of the oldest pod of a job do not count: those of a source that is off, and those beside the one
+// that puts it into the job. What owns the group is none of them, nor what has the same owner: its operator puts both marks
+// on each pod.
 func (s *Scheduler) remarks(job *model.Job, sources groups.Sources) (remarks []string) {
 	pod, key := job.Tasks[0].Pod, job.Key
 	for _, source := range groups.All() {

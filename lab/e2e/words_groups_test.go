@@ -95,7 +95,7 @@ func TestAGroupWithoutPodsSaysSo(t *testing.T) {
 				return fmt.Errorf("%s: phase %q, %+v", name, group.Status.Phase, said)
 			}
 			text, err := harness.RunCommand(t.Context(), program, "why", name, "-n", a.ns, "--kubeconfig", env.Cluster.Kubeconfig())
-			if strings.Contains(text, "no scheduler runs") {
+			if strings.Contains(text, "no scheduler runs") || strings.Contains(text, "see its log") {
 				err = errors.New("blames the scheduler:\n" + text)
 			}
 			return saysAll(text, err, want.why()...)

@@ -29,8 +29,8 @@ type Chain struct {
 	Unread []string
 }
 
-// Climb reads what controls the owners, what controls these, and so on up to the object. known are the controllers that need not be
-// read, by the UID of what they control.
+// Climb reads what controls the owners, what controls these, and so on up to the object. known are the controllers that need
+// not be read, by the UID of what they control.
 func (r *Reader) Climb(
 	ctx context.Context, namespace string, owners []metav1.OwnerReference, known map[types.UID]*metav1.OwnerReference, to *Object,
 ) *Chain {

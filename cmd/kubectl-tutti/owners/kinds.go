@@ -5,6 +5,7 @@
 //
 //	kinds.go   from a word to a kind, and to the object
 //	chain.go   from a pod to the object that its controllers lead to
+//	nearest.go the name most like a misspelt one
 package owners
 
 import (

@@ -111,8 +111,11 @@ const shownJobs = 20
 
 // write prints what is found, as text or in a format for programs.
 func (w *whyOptions) write(command *cobra.Command, known *known, found *answer) error {
+	below := printer.New(command.ErrOrStderr(), w.environment)
 	if known.unasked != nil {
-		printer.New(command.ErrOrStderr(), w.environment).Printf("%s\n", aside(known.unasked))
+		below.Printf("%s\n", aside(known.unasked))
+	} else if !known.Leading {
+		below.Printf("%s\n", debugapi.NotLeading)
 	}
 	if *w.format.OutputFormat != "" {
 		return w.writeList(command, known, found)
@@ -144,7 +147,7 @@ func (w *whyOptions) write(command *cobra.Command, known *known, found *answer) 
 				writePod(p, job, member)
 			}
 		}
-		writeJob(p, job, w.verbose, w.now())
+		writeJob(p, job, w.verbose && known.Leading, w.now())
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func newTable(of ListMeta, columns ...string) *Table {
 		t.ColumnDefinitions = append(t.ColumnDefinitions, column)
 	}
 	if !of.Leading {
-		t.note("This scheduler does not lead: it runs no cycles, and does not know what the leader is about to write.")
+		t.note(NotLeading)
 	}
 	return t
 }
@@ -73,6 +73,9 @@ func (t *Table) include() error {
 	}
 	return nil
 }
+
+// NotLeading is what there is to say of a list of a scheduler that does not lead.
+const NotLeading = "This scheduler does not lead: it runs no cycles, and does not know what the leader is about to write."
 
 func (t *Table) note(format string, arguments ...any) {
 	t.Notes = append(t.Notes, fmt.Sprintf(format, arguments...))

@@ -73,7 +73,9 @@ func (s *Scheduler) showJob(job *model.Job, now time.Time) debugapi.Job {
 		shown.Labels = group.Labels
 		shown.AddOwner(metav1.GetControllerOfNoCopy(group))
 	case !job.IsSchedulableGroup() && !job.Key.IsPod():
-		shown.Phase, shown.Needs = "", 0
+		if shown.Needs = 0; shown.Waits() {
+			shown.Phase = ""
+		}
 	}
 	for i, task := range job.Tasks {
 		if i == 0 && shown.Labels == nil {

@@ -74,7 +74,8 @@ func newInspector[C any](loop Loop, clock clock.PassiveClock, read func(Inspecte
 	return i
 }
 
-// copy returns a copy that is at most maxReportAge old, of a namespace or, where that is empty, of all. The error is the context's, when it ends before the loop answers.
+// copy returns a copy that is at most maxReportAge old, of a namespace or, where that is empty, of all. The error is the
+// context's, when it ends before the loop answers.
 func (i *inspector[C]) copy(ctx context.Context, namespace string) (*copied[C], error) {
 	select {
 	case <-i.free:

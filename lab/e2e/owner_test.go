@@ -97,7 +97,8 @@ func TestWhyOfAnOwner(t *testing.T) {
 		says(what, "PodGroup.scheduling.x-k8s.io "+ns+"/train waits: NotEnoughMembers", "no pod names it")
 	}
 
-	env.Scheduler(t, harness.SchedulerOptions{})
+	inspectable(t, ns)
+	scheduler := env.Scheduler(t, harness.SchedulerOptions{Args: []string{"--leader-elect-namespace=" + ns}})
 	env.Nodes(t, cluster.Nodes("owner", 1, map[string]string{"cpu": "2"})...)
 	launch(t, job, 2)
 	waits := []string{"PodGroup.scheduling.x-k8s.io " + ns + "/train of ", "waits: Unschedulable", "needs 3, 2 would fit", "has 3: 0 bound, 3 waiting"}
@@ -105,6 +106,11 @@ func TestWhyOfAnOwner(t *testing.T) {
 	may("batch", "jobs")
 	says("MPIJob/train", waits...)
 	says("job/train-launcher", waits...)
+	env.Eventually(t, func() error { // the scheduler knows the minimum, and who owns the group's object
+		text, err := harness.RunCommand(t.Context(), program, "why", "mpijob/train", "-n", ns, "--kubeconfig", env.Cluster.Kubeconfig(),
+			"--scheduler-server", scheduler.URL, "--scheduler-namespace", ns)
+		return saysAll(text, err, "PodGroup.scheduling.x-k8s.io "+ns+"/train of MPIJob/train waits: InsufficientResources", "needs 3, has 3: 0 bound, 3 waiting")
+	})
 	text, err := ask("status")
 	if err := saysAll(text, err, "podgroup.scheduling.x-k8s.io/train ("); err != nil {
 		t.Error(err)

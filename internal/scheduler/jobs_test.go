@@ -102,3 +102,21 @@ func TestQueuesSayThatAllIsPaused(t *testing.T) {
 		t.Errorf("%q, %+v", list.Paused, table.Rows)
 	}
 }
+
+// TestJobsOfAnotherNamespaceAreNotThoseAskedForBefore, although a copy answers for a second.
+func TestJobsOfAnotherNamespaceAreNotThoseAskedForBefore(t *testing.T) {
+	w := newWorld(t)
+	w.gang("gang", 2, 2)
+	w.play(t.Context(), time.Second)
+	inspector := debugapi.NewJobInspector(w.loop, w.clock)
+	for namespace, want := range map[string]int{"default": 1, "elsewhere": 0, "": 1} {
+		list := inspect(w, func() (*debugapi.JobList, error) { return inspector.Jobs(t.Context(), namespace, "") })
+		if len(list.Items) != want {
+			t.Errorf("namespace %q has %d jobs, want %d", namespace, len(list.Items), want)
+		}
+	}
+	labelled := inspect(w, func() (*debugapi.JobList, error) { return inspector.Jobs(t.Context(), "default", "team=a") })
+	if len(labelled.Items) != 0 {
+		t.Errorf("a selector that selects nothing has %+v", labelled.Items)
+	}
+}

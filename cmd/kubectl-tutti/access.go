@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -24,8 +23,6 @@ import (
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/debugapi"
-	"github.com/tutti-sched/tutti/internal/sources"
-	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // clientFlags are the common flags of all commands: how to reach the cluster, and how to print.
@@ -132,8 +129,6 @@ func (k *endpointFlags) get(ctx context.Context, path, accept string, into any) 
 type reader struct {
 	pods   kubernetes.Interface
 	groups versioned.Interface
-	// foreign reads groups of other projects.
-	foreign dynamic.Interface
 }
 
 func (a *clientFlags) reader() (*reader, string, error) {
@@ -149,11 +144,7 @@ func (a *clientFlags) reader() (*reader, string, error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("client: %w", err)
 	}
-	foreign, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return nil, "", fmt.Errorf("client: %w", err)
-	}
-	return &reader{pods: pods, groups: groups, foreign: foreign}, namespace, nil
+	return &reader{pods: pods, groups: groups}, namespace, nil
 }
 
 // page is the page size of lists.
@@ -177,112 +168,21 @@ func (r *reader) listGroups(ctx context.Context, namespace string) ([]v1alpha1.P
 	}
 }
 
-// listPods returns the pods of a namespace, of all namespaces when it is empty, that match the selectors and, unless it is
-// nil, keep.
-func (r *reader) listPods(
-	ctx context.Context, namespace string, selected metav1.ListOptions, keep func(*corev1.Pod) bool,
-) ([]corev1.Pod, error) {
+// listPods returns the pods of a namespace, of all namespaces when it is empty, that keep keeps.
+func (r *reader) listPods(ctx context.Context, namespace string, keep func(*corev1.Pod) bool) ([]corev1.Pod, error) {
 	var all []corev1.Pod
-	for selected.Limit = page; ; {
-		list, err := r.pods.CoreV1().Pods(namespace).List(ctx, selected)
+	for options := (metav1.ListOptions{Limit: page}); ; {
+		list, err := r.pods.CoreV1().Pods(namespace).List(ctx, options)
 		if err != nil {
 			return nil, fmt.Errorf("list pods: %w", err)
 		}
 		for i := range list.Items {
-			if keep == nil || keep(&list.Items[i]) {
+			if keep(&list.Items[i]) {
 				all = append(all, list.Items[i])
 			}
 		}
-		if selected.Continue = list.Continue; selected.Continue == "" {
+		if options.Continue = list.Continue; options.Continue == "" {
 			return all, nil
 		}
 	}
-}
-
-// unheldPods select the pods that the status of a PodGroup may not cover; see unheld. Not all marks of groups are labels.
-func unheldPods() []metav1.ListOptions {
-	return []metav1.ListOptions{
-		{LabelSelector: v1alpha1.LabelPodGroup},
-		{LabelSelector: "!" + v1alpha1.LabelPodGroup},
-	}
-}
-
-// unheld returns what keeps the pods that name none of the groups: those of another group, and those that wait and name none.
-func unheld(podGroups []v1alpha1.PodGroup) func(*corev1.Pod) bool {
-	held := make(map[model.JobKey]bool, len(podGroups))
-	for i := range podGroups {
-		held[sources.Key(&podGroups[i])] = true
-	}
-	return func(pod *corev1.Pod) bool {
-		job := sources.Of(pod).Job
-		return !held[job] && (!job.IsPod() || waits(pod))
-	}
-}
-
-// waits reports whether the pod does not run, and has not ended.
-func waits(pod *corev1.Pod) bool {
-	phase := pod.Status.Phase
-	return phase != corev1.PodRunning && phase != corev1.PodSucceeded && phase != corev1.PodFailed
-}
-
-// namedBy reports of which sources the pods name a group. sources are those that are on.
-func namedBy(on sources.Sources, pods []corev1.Pod) func(model.Source) bool {
-	named := map[model.Source]bool{}
-	for i := range pods {
-		membership := on.Of(&pods[i])
-		for one := range membership.All() {
-			named[one.Job.Source] = true
-			if set, ofSet := sources.SetOf(one.Job); ofSet {
-				named[set.Source] = true
-			}
-		}
-	}
-	return func(source model.Source) bool { return named[source] }
-}
-
-// listForeign returns what the groups of other projects say, of the sources that are wanted and of those of their parents, which
-// come after them, and who owns them. Without the right to read them, or where there is no such kind, nothing is known of them.
-// sources are those that are on; pods that name a group of another one are shown as if they were in none, with the reasons that
-// the scheduler has written to them.
-func (r *reader) listForeign(
-	ctx context.Context, namespace string, sources sources.Sources, wanted func(model.Source) bool,
-) (specs []*sources.Spec, err error) {
-	parents := map[model.Source]bool{}
-	for _, source := range sources {
-		for _, watch := range source.Watches() {
-			for options := (metav1.ListOptions{Limit: page}); wanted(watch.Source) || parents[watch.Source]; {
-				list, err := r.foreign.Resource(watch.Resource).Namespace(namespace).List(ctx, options)
-				if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-					break
-				} else if err != nil {
-					return nil, fmt.Errorf("list %s: %w", watch.Resource.GroupResource(), err)
-				}
-				for i := range list.Items {
-					spec := watch.Decode(&list.Items[i])
-					spec.OwnerReferences = list.Items[i].GetOwnerReferences()
-					specs = append(specs, spec)
-					if parent, ok := spec.Parent(); ok {
-						parents[parent.Source] = true
-					}
-				}
-				if options.Continue = list.GetContinue(); options.Continue == "" {
-					break
-				}
-			}
-		}
-	}
-	return specs, nil
-}
-
-// listUnheld returns the pods that no PodGroup's status covers.
-func (r *reader) listUnheld(ctx context.Context, namespace string, groups []v1alpha1.PodGroup) ([]corev1.Pod, error) {
-	var all []corev1.Pod
-	for _, selected := range unheldPods() {
-		pods, err := r.listPods(ctx, namespace, selected, unheld(groups))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, pods...)
-	}
-	return all, nil
 }

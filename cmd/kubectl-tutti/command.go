@@ -20,9 +20,9 @@ func newSubcommand(a *clientFlags) *cobra.Command {
 		Short: "Ask Tutti, the gang scheduler, why jobs wait and what it does",
 		Long: `kubectl tutti tells why a job waits, how all jobs stand, and what the scheduler sees and does.
 
-why and status need no more than the right to read PodGroups and pods, and why KIND/NAME to read that object. get and why -v ask the
-scheduler itself: they need the Role tutti-scheduler-inspect of its chart, in its namespace. pause and resume write a ConfigMap of the
-scheduler's namespace, or a Queue. Your own credentials go to the API server alone.`,
+why, status and get ask the scheduler, which takes the Role tutti-scheduler-inspect of its chart, in its namespace. Without it, why and
+status print what is written to PodGroups and pods, as far as you may read them; why KIND/NAME takes the right to get that object, too.
+pause and resume write a ConfigMap of the scheduler's namespace, or a Queue. Your own credentials go to the API server alone.`,
 		Example: `  # why does this job wait?
   kubectl tutti why train
 

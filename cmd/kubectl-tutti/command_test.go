@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -18,9 +17,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/datadriven"
-	corev1 "k8s.io/api/core/v1"
+	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/yaml"
 
@@ -58,7 +56,7 @@ func newServer(t *testing.T) *server {
 			handler.ServeHTTP(w, request)
 			return
 		}
-		text, known := s.selected(t, request)
+		text, known := s.objects[request.URL.Path]
 		if !known {
 			w.WriteHeader(http.StatusNotFound)
 			text = `{kind: Status, apiVersion: v1, status: Failure, reason: NotFound, code: 404, message: "no such path"}`
@@ -110,46 +108,22 @@ func (s *server) scheduler(t *testing.T) debugapi.Source {
 			read(debugapi.PathConfig, list)
 			return list
 		},
-		Refusals: func(context.Context, string, string) (*debugapi.RefusalList, error) {
-			list := &debugapi.RefusalList{}
-			read(debugapi.PathRefusals, list)
+		Jobs: func(_ context.Context, namespace, labelSelector string) (*debugapi.JobList, error) {
+			list := &debugapi.JobList{}
+			read(debugapi.PathJobs, list)
+			selector, err := labels.Parse(labelSelector)
+			if err != nil {
+				t.Error(err)
+			}
+			list.Items = slices.DeleteFunc(list.Items, func(job debugapi.Job) bool { return namespace != "" && job.Namespace != namespace })
+			list.Select(selector)
 			return list, nil
 		},
 	}
 }
 
-// selected is the answer to a request; of a list, the items that the request selects. known reports whether there is one.
-func (s *server) selected(t *testing.T, request *http.Request) (text string, known bool) {
-	text, known = s.objects[request.URL.Path]
-	query := request.URL.Query()
-	if !known || !strings.HasSuffix(request.URL.Path, "/pods") || query.Get("labelSelector")+query.Get("fieldSelector") == "" {
-		return text, known
-	}
-	var list corev1.PodList
-	if err := yaml.Unmarshal([]byte(text), &list); err != nil {
-		t.Error(err)
-	}
-	byLabel, err := labels.Parse(query.Get("labelSelector"))
-	if err != nil {
-		t.Error(err)
-	}
-	byField, err := fields.ParseSelector(query.Get("fieldSelector"))
-	if err != nil {
-		t.Error(err)
-	}
-	list.Items = slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool {
-		phase := fields.Set{"status.phase": string(cmp.Or(pod.Status.Phase, corev1.PodPending))}
-		return !byLabel.Matches(labels.Set(pod.Labels)) || !byField.Matches(phase)
-	})
-	left, err := json.Marshal(list)
-	if err != nil {
-		t.Error(err)
-	}
-	return string(left), true
-}
-
-// execute runs a command line against the server.
-func (s *server) execute(t *testing.T, args ...string) string {
+// command is a command line for the server.
+func (s *server) command(t *testing.T, out io.Writer, args ...string) *cobra.Command {
 	t.Helper()
 	a := newClientFlags()
 	a.environment = func(string) string { return "" }
@@ -159,11 +133,17 @@ func (s *server) execute(t *testing.T, args ...string) string {
 		args[i] = strings.ReplaceAll(arg, "$SERVER", s.URL)
 	}
 	command := newSubcommand(a)
-	var out bytes.Buffer
-	command.SetOut(&out)
-	command.SetErr(&out)
+	command.SetOut(out)
+	command.SetErr(out)
 	command.SetArgs(args)
-	if err := command.ExecuteContext(t.Context()); err != nil {
+	return command
+}
+
+// execute runs a command line against the server.
+func (s *server) execute(t *testing.T, args ...string) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := s.command(t, &out, args...).ExecuteContext(t.Context()); err != nil {
 		out.WriteString("error: " + err.Error() + "\n")
 	}
 	return strings.ReplaceAll(out.String(), s.URL, "$SERVER")
@@ -210,9 +190,7 @@ func words(text string) []string {
 // TestStructuredOutputIsWhatItSays parses the output of -o json and -o yaml, and finds the same in both.
 func TestStructuredOutputIsWhatItSays(t *testing.T) {
 	s := newServer(t)
-	s.objects["/apis/scheduling.tutti.dev/v1alpha1/namespaces/default/podgroups"] =
-		`{items: [{metadata: {name: train, namespace: default}, spec: {minMember: 2}, status: {queue: research}}]}`
-	s.objects["/api/v1/namespaces/default/pods"] = `{items: []}`
+	s.objects["/debug/jobs"] = `{kind: JobList, leading: true, items: [{metadata: {name: train, namespace: default}, source: PodGroup, queue: research}]}`
 	s.objects["/debug/cycles"] = `{kind: CycleList, total: 3, leading: true, items: [{metadata: {name: "3"}, took: 1ms}]}`
 	s.objects["/debug/nodes"] = `{kind: NodeList, items: [{metadata: {name: n1}, idle: {cpu: "2"}}]}`
 	s.objects["/debug/config"] = `{kind: ConfigList, items: [{metadata: {name: scheduler}, source: built in, text: "actions: allocate"}]}`
@@ -221,8 +199,8 @@ func TestStructuredOutputIsWhatItSays(t *testing.T) {
 		args []string
 		want string
 	}{
-		"why":        {[]string{"why", "train"}, "research"},
-		"status":     {[]string{"status"}, "research"},
+		"why":        {append([]string{"why", "train"}, endpoint...), "research"},
+		"status":     {append([]string{"status"}, endpoint...), "research"},
 		"get cycles": {append([]string{"get", "cycles"}, endpoint...), "1ms"},
 		"get nodes":  {append([]string{"get", "nodes"}, endpoint...), "n1"},
 		"get config": {append([]string{"get", "config"}, endpoint...), "actions: allocate"},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -29,24 +30,30 @@ type document struct {
 	item string
 	// aside says where to read without the right to ask the scheduler; empty where nothing else has it.
 	aside string
+	// otherwise makes the list without the scheduler, of which unasked says why it was not asked; nil where nothing else has it.
+	otherwise func(ctx context.Context, unasked error) (*debugapi.JobList, error)
 }
 
 // documents are those that get prints, by name.
 var documents = map[string]document{
-	"queues":  {debugapi.PathQueues, "Queue", "kubectl describe queues.scheduling.tutti.dev shows what their statuses say"},
-	"nodes":   {debugapi.PathNodes, "Node", ""},
-	"domains": {debugapi.PathDomains, "Domain", ""},
-	"cycles":  {debugapi.PathCycles, "Cycle", ""},
-	"config":  {debugapi.PathConfig, "Config", ""},
+	"queues": {
+		path: debugapi.PathQueues, item: "Queue", aside: "kubectl describe queues.scheduling.tutti.dev shows what their statuses say",
+	},
+	"nodes":   {path: debugapi.PathNodes, item: "Node"},
+	"domains": {path: debugapi.PathDomains, item: "Domain"},
+	"cycles":  {path: debugapi.PathCycles, item: "Cycle"},
+	"config":  {path: debugapi.PathConfig, item: "Config"},
 }
 
-// getOptions are the flags of get.
+// getOptions are the flags of get and of status.
 type getOptions struct {
 	endpointFlags
 	format    *genericclioptions.PrintFlags
 	noHeaders bool
 	sortBy    string
 	watch     bool
+	// everywhere shows a column of namespaces.
+	everywhere bool
 }
 
 // watchPeriod is how often a list is read again. The scheduler copies what it shows once a second at most.
@@ -83,12 +90,16 @@ It needs the Role tutti-scheduler-inspect of the chart, in the scheduler's names
 		},
 	}
 	g.addFlags(command.Flags())
+	g.addPrintFlags(command)
+	return command
+}
+
+func (g *getOptions) addPrintFlags(command *cobra.Command) {
 	g.format.AddFlags(command)
 	command.Flags().Lookup("output").Usage += `, or wide`
 	command.Flags().BoolVar(&g.noHeaders, "no-headers", false, "print no header, and no notes")
 	command.Flags().StringVar(&g.sortBy, "sort-by", "", "field to sort by, as a JSONPath of an item, such as .metadata.name")
 	command.Flags().BoolVarP(&g.watch, "watch", "w", false, "go on, and show each item again that has changed")
-	return command
 }
 
 func getArguments(_ *cobra.Command, args []string) error {
@@ -131,7 +142,9 @@ func (g *getOptions) run(command *cobra.Command, of document, names []string) er
 	if format := *g.format.OutputFormat; format != "" && format != outputWide {
 		return g.printList(command, of, names)
 	}
-	writer := printers.NewTablePrinter(printers.PrintOptions{NoHeaders: g.noHeaders, Wide: *g.format.OutputFormat == outputWide})
+	writer := printers.NewTablePrinter(printers.PrintOptions{
+		NoHeaders: g.noHeaders, Wide: *g.format.OutputFormat == outputWide, WithNamespace: g.everywhere,
+	})
 	shown := map[string]string{}
 	for first := true; ; first = false {
 		page, err := g.page(command.Context(), of, names)
@@ -139,7 +152,12 @@ func (g *getOptions) run(command *cobra.Command, of document, names []string) er
 			return err
 		}
 		page.Rows = slices.DeleteFunc(page.Rows, func(row metav1.TableRow) bool {
-			name, text := fmt.Sprint(row.Cells[0]), fmt.Sprint(row.Cells...)
+			name, text := rowNamespace(&row)+"/"+fmt.Sprint(row.Cells[0]), ""
+			for i, cell := range row.Cells {
+				if page.ColumnDefinitions[i].Type != "date" { // it changes as time goes by
+					text += fmt.Sprintln(cell)
+				}
+			}
 			same := shown[name] == text
 			shown[name] = text
 			return same
@@ -166,6 +184,14 @@ func (g *getOptions) run(command *cobra.Command, of document, names []string) er
 			return nil
 		}
 	}
+}
+
+// rowNamespace is that of the item of a row; empty where items have none.
+func rowNamespace(row *metav1.TableRow) string {
+	if about, err := meta.Accessor(row.Object.Object); err == nil {
+		return about.GetNamespace()
+	}
+	return ""
 }
 
 // printList prints the items in a format for programs.
@@ -203,6 +229,11 @@ func (g *getOptions) list(ctx context.Context, of document) (*unstructured.Unstr
 	if err := g.ask(ctx, of, "", &text); err != nil {
 		return nil, err
 	}
+	return listOf(of.item, text)
+}
+
+// listOf returns a list of items of that kind.
+func listOf(item string, text []byte) (*unstructured.UnstructuredList, error) {
 	var raw struct {
 		Items []map[string]any `json:"items"`
 	}
@@ -212,9 +243,9 @@ func (g *getOptions) list(ctx context.Context, of document) (*unstructured.Unstr
 	}
 	delete(list.Object, "items")
 	list.SetAPIVersion(debugapi.GroupVersion)
-	list.SetKind(of.item + "List")
+	list.SetKind(item + "List")
 	for _, object := range raw.Items {
-		object["kind"], object["apiVersion"] = of.item, debugapi.GroupVersion
+		object["kind"], object["apiVersion"] = item, debugapi.GroupVersion
 		list.Items = append(list.Items, unstructured.Unstructured{Object: object})
 	}
 	return list, nil
@@ -233,6 +264,7 @@ func (g *getOptions) page(ctx context.Context, of document, names []string) (*de
 		if err := json.Unmarshal(row.Object.Raw, &object); err != nil {
 			return nil, fmt.Errorf("answer of the scheduler: %w", err)
 		}
+		row.Object.Object = &unstructured.Unstructured{Object: object}
 		objects = append(objects, object)
 		for j, cell := range row.Cells {
 			if text, isText := cell.(string); isText {
@@ -252,14 +284,22 @@ func (g *getOptions) page(ctx context.Context, of document, names []string) (*de
 	return page, nil
 }
 
-// ask asks the scheduler, and says where else to look for who may not.
+// ask asks the scheduler. For who may not, it makes the list otherwise, or says where else to look.
 func (g *getOptions) ask(ctx context.Context, of document, accept string, into any) error {
-	path := of.path
-	if accept != "" && g.sortBy != "" {
-		path += "?includeObject=Object"
+	path, include := of.path, accept != "" && g.sortBy != ""
+	if include {
+		path += map[bool]string{true: "&", false: "?"}[strings.Contains(path, "?")] + "includeObject=Object"
 	}
 	err := g.get(ctx, path, accept, into)
-	if err != nil && of.aside != "" {
+	switch {
+	case err != nil && of.otherwise != nil:
+		list, err := of.otherwise(ctx, err)
+		if err != nil {
+			return err
+		}
+		text, err := debugapi.Encode(list, accept, include)
+		return errors.Join(err, json.Unmarshal(text, into))
+	case err != nil && of.aside != "":
 		return fmt.Errorf("%w\n%s", err, of.aside)
 	}
 	return err

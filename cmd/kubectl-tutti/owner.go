@@ -4,152 +4,172 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
-	"github.com/spf13/cobra"
 	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/diagnose"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/owners"
 	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// writeWhyOwner prints why the jobs of an object wait, such as an MPIJob, and, if verbose is set, what each action said of the
-// only one.
-func (k *endpointFlags) writeWhyOwner(command *cobra.Command, known *diagnose.Namespace, what string, verbose bool) error {
-	ctx := command.Context()
-	word, name, _ := strings.Cut(what, "/")
-	if word == "" || name == "" || strings.Contains(name, "/") {
-		return fmt.Errorf("%q: say the name of a PodGroup or a pod, or KIND/NAME", what)
-	}
-	config, _, err := k.load()
+// ofOwner returns the jobs of an object of any kind, such as an MPIJob: those whose owners lead to it.
+func (k *known) ofOwner(ctx context.Context, word, name string) (answer, error) {
+	config, _, err := k.endpoint.load()
 	if err != nil {
-		return err
+		return answer{}, err
 	}
 	read, err := owners.NewReader(ctx, config)
 	if err != nil {
-		return err
+		return answer{}, err
 	}
-	object, err := read.Find(ctx, known.Name, word, name)
+	object, err := read.Find(ctx, k.namespace, word, name)
 	if err != nil {
-		return err
+		return answer{}, err
 	}
-	if kind := groupKind(object); kind != diagnose.Any {
-		return k.writeWhy(command, known, kind, name, verbose)
-	}
-	found, err := k.diagnoseOwned(ctx, known, read, object)
-	if err != nil {
-		return err
-	}
-	shown := found.Jobs[:min(len(found.Jobs), diagnose.Shown)]
-	k.findTurn(ctx, shown...)
-	k.findUnsaid(ctx, shown...)
-	lacks := found.Pods == 0 || slices.ContainsFunc(found.Jobs, func(of *diagnose.Diagnosis) bool { // a PodGroup says it itself
-		return of.Kind != string(diagnose.PodGroup) && of.LacksPods()
-	})
-	if lacks && object.Kind.Group == batchv1.GroupName && object.Kind.Kind == "Job" {
-		found.Details = append(found.Details, k.whyNoPods(ctx, known.Name, func(job *batchv1.Job) bool { return job.Name == object.Name })...)
-	}
-	explained := ownedExplanation{Owned: found}
-	if verbose {
-		if len(found.Jobs) != 1 {
-			return fmt.Errorf("-v asks the scheduler about one job, and %s has %d: give the name of one", what, len(found.Jobs))
+	if source := groupSource(object); source != "" {
+		found, err := k.byName(ctx, source, name)
+		if err != nil && object.Unread == nil {
+			return answer{jobs: []*debugapi.Job{withoutPods(source, k.namespace, name)}}, nil
 		}
-		if explained.Refusals, err = k.refusals(ctx, found.Jobs[0]); err != nil {
-			return err
+		return found, err
+	}
+	found, refs := k.owned(ctx, read, object, &k.JobList)
+	if len(found.jobs) == 0 && k.unasked == nil { // they may be for another scheduler
+		written, err := k.objects(ctx)
+		if err != nil {
+			return answer{}, err
 		}
+		found, refs = k.owned(ctx, read, object, written)
 	}
-	p := k.command(command)
-	if printed, err := k.structured(p, explained); printed {
-		return err
-	}
-	found.Write(p, k.now())
-	if verbose {
-		writeRefusals(p, explained.Refusals)
-	}
-	return nil
-}
-
-// ownedExplanation is what is found of an object, with how the scheduler came to it.
-type ownedExplanation struct {
-	*diagnose.Owned
-	Refusals *debugapi.RefusalList `json:"refusals,omitempty"`
-}
-
-// groupKind is the kind of an object that is a job itself, by another of its names; Any for others.
-func groupKind(object *owners.Object) diagnose.Kind {
 	switch {
-	case object.Group == v1alpha1.SchemeGroupVersion.Group && object.Resource == "podgroups":
-		return diagnose.PodGroup
-	case object.Group == "" && object.Resource == "pods":
-		return diagnose.Pod
-	}
-	for _, source := range sources.All() {
-		for _, watch := range source.Watches() {
-			if object.Group == watch.Resource.Group && object.Resource == watch.Resource.Resource && !watch.Source.OwnsPods() {
-				return diagnose.Kind(watch.Source.Kind())
-			}
-		}
-	}
-	return diagnose.Any
-}
-
-// diagnoseOwned diagnoses the jobs of an object. It is an error when the object does not exist, unless pods name it still.
-func (k *endpointFlags) diagnoseOwned(
-	ctx context.Context, known *diagnose.Namespace, read *owners.Reader, object *owners.Object,
-) (*diagnose.Owned, error) {
-	all, err := k.allForeign(ctx, known)
-	if err != nil {
-		return nil, err
-	}
-	known.Foreign = all
-	refs := referencesOf(known)
-	chain := read.Climb(ctx, known.Name, known.Pods, refs, object)
-	unread := chain.Unread
-	switch {
+	case apierrors.IsNotFound(object.Unread) && len(found.jobs)+len(found.details) == 0:
+		return answer{}, noObject(object, refs)
 	case apierrors.IsNotFound(object.Unread):
-		unread = append(unread, "it does not exist any more; these name it still")
+		found.notes = append(found.notes, "it does not exist any more; these name it still")
 	case apierrors.IsForbidden(object.Unread):
-		unread = append(unread, fmt.Sprintf("you may not get %s: whether it exists is not known", object.Kind.String()))
+		found.notes = append(found.notes, fmt.Sprintf("you may not get %s: whether it exists is not known", object.Kind.String()))
 	case object.Unread != nil:
-		unread = append(unread, "it cannot be read: "+object.Unread.Error())
+		found.notes = append(found.notes, "it cannot be read: "+object.Unread.Error())
 	}
-	found := diagnose.DiagnoseOwned(known, object.Kind.Kind, object.Name, chain.Leads, unread)
-	found.Namespace = object.Namespace
-	if apierrors.IsNotFound(object.Unread) && len(found.Jobs)+found.Pods == 0 {
-		return nil, noObject(object, refs)
+	found.setHead(object)
+	lacks := func(of *debugapi.Job) bool {
+		return of.Source != model.SourcePodGroup.Kind() && of.Has < max(of.Needs, 1)
+	} // a PodGroup says it itself
+	if object.Group == batchv1.GroupName && object.Kind.Kind == "Job" && (len(found.jobs) == 0 || slices.ContainsFunc(found.jobs, lacks)) {
+		found.details = append(found.details, k.endpoint.whyNoPods(ctx, k.namespace, func(job *batchv1.Job) bool { return job.Name == object.Name })...)
 	}
 	return found, nil
 }
 
-// allForeign returns the groups of other projects in the namespace, with and without pods.
-func (k *endpointFlags) allForeign(ctx context.Context, known *diagnose.Namespace) ([]*sources.Spec, error) {
-	read, _, err := k.reader()
-	if err != nil {
-		return nil, err
+// setHead says whose jobs they are, unless the first line of the only job does.
+func (a *answer) setHead(object *owners.Object) {
+	name, has := object.Name, "has no jobs"
+	if object.Namespace != "" {
+		name = object.Namespace + "/" + object.Name
 	}
-	return read.listForeign(ctx, known.Name, known.On(), func(model.Source) bool { return true })
+	switch own := object.Kind.Kind + "/" + object.Name; {
+	case len(a.jobs) == 0 && len(a.details) > 0:
+		has = "has no pods for Tutti to place"
+	case len(a.jobs) == 0 && len(a.notes) > 0:
+		a.details = []string{"no pods are known to be its own, as far as what controls them can be read"}
+	case len(a.jobs) == 0:
+		a.details = []string{"no pod of it exists: its controller has made none yet, or they are gone and are not made again yet; its own status and events say why"}
+	case len(a.jobs) == 1 && len(a.details)+len(a.notes) == 0 && (a.jobs[0].Source+"/"+a.jobs[0].Name == own || a.jobs[0].Owner() == own):
+		return
+	case len(a.jobs) == 1:
+		has = "has 1 job"
+	default:
+		has = fmt.Sprintf("has %d jobs: %s", len(a.jobs), verbs(a.jobs))
+	}
+	a.head = fmt.Sprintf("%s %s %s", object.Kind.Kind, name, has)
 }
 
-// referencesOf are the controllers of the pods, and the owners of the groups.
-func referencesOf(known *diagnose.Namespace) (refs []metav1.OwnerReference) {
-	for i := range known.Pods {
-		if controller := metav1.GetControllerOf(&known.Pods[i]); controller != nil {
-			refs = append(refs, *controller)
+// owned returns the jobs of a list that an object owns, those that wait first, and the owners that the list names. Pods that
+// are left to another scheduler are no jobs.
+func (k *known) owned(ctx context.Context, read *owners.Reader, object *owners.Object, list *debugapi.JobList) (found answer, refs []metav1.OwnerReference) {
+	pods := map[types.UID]*metav1.OwnerReference{} // a pod may own others
+	for i := range list.Items {
+		job := &list.Items[i]
+		if refs = append(refs, job.OwnerReferences...); job.Source == model.SourcePod.Kind() {
+			pods[job.UID] = metav1.GetControllerOf(job)
 		}
 	}
-	for i := range known.Groups {
-		refs = append(refs, known.Groups[i].OwnerReferences...)
+	chain := read.Climb(ctx, k.namespace, refs, pods, object)
+	left := map[string][]string{}
+	for i := range list.Items {
+		job := &list.Items[i]
+		switch {
+		case !slices.ContainsFunc(job.OwnerReferences, chain.Leads):
+		case job.Reason == reasonOtherScheduler:
+			left[job.Message] = append(left[job.Message], job.Name)
+		default:
+			found.jobs = append(found.jobs, job)
+		}
 	}
-	for _, spec := range known.Foreign {
-		refs = append(refs, spec.OwnerReferences...)
+	slices.SortStableFunc(found.jobs, func(a, b *debugapi.Job) int {
+		first, _, _ := standing(a)
+		second, _, _ := standing(b)
+		return rank(first) - rank(second)
+	})
+	for message, names := range left {
+		found.details = append(found.details, fmt.Sprintf("%s: %s; it is set in the pod template", few(names), message))
 	}
-	return refs
+	slices.Sort(found.details)
+	found.notes = chain.Unread
+	return found, refs
+}
+
+// groupSource is the source of a kind of objects that are jobs themselves, by another of its names; empty for others.
+func groupSource(object *owners.Object) string {
+	switch {
+	case object.Group == v1alpha1.SchemeGroupVersion.Group && object.Resource == "podgroups":
+		return model.SourcePodGroup.Kind()
+	case object.Group == "" && object.Resource == "pods":
+		return model.SourcePod.Kind()
+	}
+	for _, source := range sources.All() {
+		for _, watch := range source.Watches() {
+			if object.Group == watch.Resource.Group && object.Resource == watch.Resource.Resource && !watch.Source.OwnsPods() {
+				return watch.Source.Kind()
+			}
+		}
+	}
+	return ""
+}
+
+// emptyGroup returns the group of another project of that name, which no pod names; nil when there is none, or none that may
+// be read.
+func (k *known) emptyGroup(ctx context.Context, name string) *debugapi.Job {
+	config, _, err := k.endpoint.load()
+	if err != nil {
+		return nil
+	}
+	read, err := owners.NewReader(ctx, config)
+	if err != nil {
+		return nil
+	}
+	for _, source := range sources.All() {
+		for _, watch := range source.Watches() {
+			object, err := read.Find(ctx, k.namespace, watch.Resource.Resource+"."+watch.Resource.Group, name)
+			if err == nil && object.Unread == nil {
+				return withoutPods(watch.Source.Kind(), k.namespace, name)
+			}
+		}
+	}
+	return nil
+}
+
+// withoutPods is a group that no pod names.
+func withoutPods(source, namespace, name string) *debugapi.Job {
+	return &debugapi.Job{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Source: source, Phase: v1alpha1.PodGroupPending,
+		Reason: string(model.NotEnoughMembers), Message: "no pod names it",
+	}
 }
 
 // noObject says that there is no such object, and gives the most similar one that anything names as its owner.
@@ -164,7 +184,7 @@ func noObject(object *owners.Object, refs []metav1.OwnerReference) error {
 			names = append(names, refs[i].Name)
 		}
 	}
-	if near := diagnose.Nearest(object.Name, names); near != "" {
+	if near := owners.Nearest(object.Name, names); near != "" {
 		return fmt.Errorf("%s; did you mean %q?", text, near)
 	}
 	return fmt.Errorf("%s", text)

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -12,31 +14,77 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/connect"
-	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/diagnose"
+	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/owners"
+	"github.com/tutti-sched/tutti/internal/debugapi"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file finds what the scheduler cannot say: whether one leads, and why the pods of a group are not made. It asks the API
-// server, and says nothing of what the user may not read.
+// This file finds what the scheduler cannot say: whether one leads, and why the pods of a group are not made or do not name
+// it. It asks the API server, and says nothing of what the user may not read.
 
-// findUnsaid adds notes to the jobs: whether a scheduler leads, to the first of them that has not been looked at, and why there
-// are too few pods, to a PodGroup that lacks some.
-func (k *endpointFlags) findUnsaid(ctx context.Context, jobs ...*diagnose.Diagnosis) {
-	asked := false
-	for _, of := range jobs {
-		if of.Group != nil {
-			of = of.Group
+// findUnsaid adds notes to a job that waits.
+func (k *known) findUnsaid(ctx context.Context, job *debugapi.Job) {
+	if !job.Waits() || job.Reason == reasonOtherScheduler {
+		return
+	}
+	if job.Source == model.SourcePodGroup.Kind() && (job.Has < job.Needs || job.Phase == "") {
+		k.findMisspelt(ctx, job)
+		ofGroup := func(of *batchv1.Job) bool { return of.Spec.Template.Labels[v1alpha1.LabelPodGroup] == job.Name }
+		if job.Phase != "" {
+			job.Notes = append(job.Notes, k.endpoint.whyNoPods(ctx, job.Namespace, ofGroup)...)
 		}
-		if of.LacksPods() && of.Kind == string(diagnose.PodGroup) && of.State != diagnose.Ended {
-			of.Notes = append(of.Notes, k.whyNoPods(ctx, of.Namespace, func(job *batchv1.Job) bool {
-				return job.Spec.Template.Labels[v1alpha1.LabelPodGroup] == of.Name
-			})...)
+	}
+	if strings.Contains(job.Message, "ResourceClaim not created yet") {
+		job.Notes = append(job.Notes, k.endpoint.whyNoClaim(ctx, job)...)
+	}
+	isLeft := func(note string) bool { return strings.Contains(note, leftToWords) }
+	if job.Reason == "" && !slices.ContainsFunc(job.Notes, isLeft) {
+		if leads := k.endpoint.whoLeads(ctx); leads != "" {
+			job.Notes = append(job.Notes, leads)
 		}
-		if of.State == diagnose.Unprocessed && !asked {
-			asked = true
-			if leads := k.whoLeads(ctx); leads != "" {
-				of.Notes = append(of.Notes, leads)
+	}
+}
+
+// findMisspelt says which pods were probably meant for a PodGroup that lacks some: those for another scheduler, and those of
+// a group with a similar name that does not exist. Of pods whose PodGroup does not exist it says which was probably meant.
+func (k *known) findMisspelt(ctx context.Context, job *debugapi.Job) {
+	var groups, lost []string
+	pods := map[string][]string{}
+	for i := range k.Items {
+		switch other := &k.Items[i]; {
+		case other.Source != model.SourcePodGroup.Kind():
+		case other.Phase != "":
+			groups = append(groups, other.Name)
+		default:
+			lost = append(lost, other.Name)
+			for _, member := range other.Members {
+				pods[other.Name] = append(pods[other.Name], member.Name)
 			}
 		}
+	}
+	if job.Phase == "" {
+		if near := owners.Nearest(job.Name, groups); near != "" {
+			job.Notes = append(job.Notes, fmt.Sprintf("did you mean PodGroup %q?", near))
+		} else if len(groups) == 0 {
+			job.Notes = append(job.Notes, "there is no PodGroup in this namespace at all")
+		}
+		return
+	}
+	if k.unasked == nil {
+		if written, err := k.objects(ctx); err == nil { // without the right, nothing is known of them
+			for i := range written.Items {
+				if other := &written.Items[i]; other.Key() == job.Key() && other != job {
+					job.Notes = append(job.Notes, other.Notes...)
+				}
+			}
+		}
+	}
+	near := owners.Nearest(job.Name, lost)
+	if near == "" {
+		return
+	}
+	if nearer := owners.Nearest(near, groups); owners.Distance(near, nearer) >= owners.Distance(near, job.Name) {
+		job.Notes = append(job.Notes, fmt.Sprintf("%s: of PodGroup %q, which does not exist; is the label misspelt?", few(pods[near]), near))
 	}
 }
 
@@ -46,7 +94,7 @@ func (k *endpointFlags) whoLeads(ctx context.Context) string {
 	if client == nil {
 		return ""
 	}
-	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	return connect.WhoLeads(ctx, client, k.options, k.now())
 }
@@ -70,7 +118,7 @@ func (k *endpointFlags) whyNoPods(ctx context.Context, namespace string, matches
 	if client == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	jobs, err := client.BatchV1().Jobs(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -83,7 +131,7 @@ func (k *endpointFlags) whyNoPods(ctx context.Context, namespace string, matches
 		case job.Spec.Suspend != nil && *job.Spec.Suspend:
 			notes = append(notes, fmt.Sprintf("Job %q is suspended (spec.suspend), so that it makes no pods", job.Name))
 		default:
-			if refused := lastFailure(ctx, client, job); refused != "" {
+			if refused := lastWarning(ctx, client, namespace, "reason=FailedCreate,involvedObject.uid="+string(job.UID)); refused != "" {
 				notes = append(notes, fmt.Sprintf("Job %q: %s", job.Name, refused))
 			}
 		}
@@ -91,9 +139,28 @@ func (k *endpointFlags) whyNoPods(ctx context.Context, namespace string, matches
 	return notes
 }
 
-// lastFailure is the last event that says why a pod of the Job could not be made; empty when there is none.
-func lastFailure(ctx context.Context, client kubernetes.Interface, job *batchv1.Job) (message string) {
-	events, err := client.CoreV1().Events(job.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=FailedCreate,involvedObject.uid=" + string(job.UID)})
+// maxAsked is for how many members of a job events are looked for.
+const maxAsked = 5
+
+// whyNoClaim quotes the event of a member that says why its ResourceClaim could not be made.
+func (k *endpointFlags) whyNoClaim(ctx context.Context, job *debugapi.Job) []string {
+	client := k.typed()
+	if client == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	for _, member := range job.Members[:min(len(job.Members), maxAsked)] {
+		if refused := lastWarning(ctx, client, job.Namespace, "reason=FailedResourceClaimCreation,involvedObject.name="+member.Name); refused != "" {
+			return []string{fmt.Sprintf("pod %q: %s", member.Name, refused)}
+		}
+	}
+	return nil
+}
+
+// lastWarning is the message of the last warning among the events that a field selector selects; empty when there is none.
+func lastWarning(ctx context.Context, client kubernetes.Interface, namespace, selector string) (message string) {
+	events, err := client.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: selector})
 	if err != nil {
 		return ""
 	}

@@ -2,38 +2,44 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 
-	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
-	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/diagnose"
+	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/owners"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
 	"github.com/tutti-sched/tutti/internal/debugapi"
-	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
+// whyOptions are the flags of why.
+type whyOptions struct {
+	endpointFlags
+	format       *genericclioptions.PrintFlags
+	verbose, all bool
+}
+
 func newWhy(a *clientFlags) *cobra.Command {
-	k := &endpointFlags{clientFlags: a}
-	var verbose, all bool
+	w := &whyOptions{endpointFlags: endpointFlags{clientFlags: a}, format: genericclioptions.NewPrintFlags("")}
 	command := &cobra.Command{
 		Use:   "why NAME | KIND/NAME | --all",
 		Short: "Say why a job waits",
 		Long: `Says why a PodGroup, a pod, or what an operator has made of an object waits: what the scheduler found when it looked at it last, with numbers;
-its members, and which of them are missing, gated or have failed; since when it waits; and what capacity is kept for it. Where there are Queues, and the scheduler may be asked (see "kubectl tutti --help"), it says where the job is in the order of
-its queue, and the queue among those beside it. A source of groups that the scheduler's configuration turns off is named, too.
+its members, and which of them are missing, gated or have failed; since when it waits, and behind which jobs; and what capacity is kept for it.
+
+It prints what the scheduler says of the job. Where the scheduler may not be asked (see "kubectl tutti --help"), it prints what stands in
+the status of the PodGroup and in the conditions of the pods, which takes the right to list both in the namespace, and says on standard
+error what is left out. Why pods are missing it looks up in the Jobs that would make them, and in their events, as far as they may be read.
 
 NAME is the name of a PodGroup, or of a group without an object, else of a pod; podgroup/NAME and pod/NAME say which of the two. With
---all it says so of every job of the namespace that waits. It needs the right to list the PodGroups and the pods of the namespace.
+--all it says so of every job of the namespace that waits.
 
 KIND/NAME is an object of any other kind: a Job, an MPIJob, a RayCluster, a LeaderWorkerSet. It answers for the jobs of the pods to which
 its controllers lead, and for the group objects that it owns. KIND is the kind, its plural or a short name, if need be with its API
@@ -41,42 +47,41 @@ group, as in job.batch/NAME. It needs the right to get that object, and the obje
 launcher; what may not be read is said. Of more than 20 jobs it prints those that wait first, and with -o json all.
 
 With -v it also shows how the scheduler came to its reason: what each action of the last cycle said, in order; the last line of a
-job is its reason. "engine" is no action: a panic has ended the cycle before the job had its turn. That asks the scheduler; see
-"kubectl tutti --help" for the rights it takes.`,
+job is its reason. "engine" is no action: a panic has ended the cycle before the job had its turn.`,
 		Example: `  kubectl tutti why train
   kubectl tutti why -n ml pod/train-3
   kubectl tutti why mpijob/train
   kubectl tutti why leaderworkersets.leaderworkerset.x-k8s.io/serve
   kubectl tutti why --all
   kubectl tutti why train -v
-  kubectl tutti why train -o json | jq -r .reason`,
-		Args:              func(command *cobra.Command, args []string) error { return whyArguments(command, args, all) },
-		ValidArgsFunction: a.completeGroups,
+  kubectl tutti why train -o jsonpath='{.items[0].reason}'`,
+		Args:              func(command *cobra.Command, args []string) error { return whyArguments(command, args, w.all) },
+		ValidArgsFunction: w.completeJobs,
 		RunE: func(command *cobra.Command, args []string) error {
-			if err := a.checkOutput(); err != nil {
-				return err
-			}
-			if all && verbose {
-				return errors.New("--all: -v asks the scheduler about one job; give its name")
-			}
-			known, err := k.namespace(command.Context())
+			ctx := command.Context()
+			known, err := w.known(ctx)
 			if err != nil {
 				return err
 			}
-			if all {
-				return k.writeWaiting(command, known)
+			if known.unasked != nil && w.verbose {
+				return known.unasked
 			}
-			kind, name, ours := kindAndName(args[0])
-			if ours {
-				return k.writeWhy(command, known, kind, name, verbose)
+			found := answer{jobs: known.waiting()}
+			if !w.all {
+				if found, err = known.find(ctx, args[0]); err != nil {
+					return err
+				}
 			}
-			return k.writeWhyOwner(command, known, args[0], verbose)
+			for _, job := range found.jobs[:min(len(found.jobs), shownJobs)] {
+				known.findUnsaid(ctx, job)
+			}
+			return w.write(command, known, &found)
 		},
 	}
-	k.addFlags(command.Flags())
-	a.addOutput(command, "")
-	command.Flags().BoolVarP(&verbose, "verbose", "v", false, "also show what each action of the last cycle said; asks the scheduler")
-	command.Flags().BoolVar(&all, "all", false, "every job of the namespace that waits")
+	w.addFlags(command.Flags())
+	w.format.AddFlags(command)
+	command.Flags().BoolVarP(&w.verbose, "verbose", "v", false, "also show what each action of the last cycle said; asks the scheduler")
+	command.Flags().BoolVar(&w.all, "all", false, "every job of the namespace that waits")
 	return command
 }
 
@@ -90,257 +95,261 @@ func whyArguments(command *cobra.Command, args []string, all bool) error {
 	return oneOf("the name of a PodGroup or a pod, or KIND/NAME of what makes pods")(command, args)
 }
 
-// writeWhy prints why an object waits and, if verbose is set, what each action said.
-func (k *endpointFlags) writeWhy(
-	command *cobra.Command, known *diagnose.Namespace, kind diagnose.Kind, name string, verbose bool,
-) error {
-	found, err := diagnose.Diagnose(known, kind, name)
-	if err != nil { // it may be a group of another project that no pod names
-		all, errAll := k.allForeign(command.Context(), known)
-		if errAll != nil {
-			return errAll
-		}
-		known.Foreign = all
-		if found, err = diagnose.Diagnose(known, kind, name); err != nil {
-			return err
-		}
-	}
-	k.findTurn(command.Context(), found)
-	k.findUnsaid(command.Context(), found)
-	explained := explanation{Diagnosis: found}
-	if verbose {
-		if explained.Refusals, err = k.refusals(command.Context(), found); err != nil {
-			return err
-		}
-	}
-	p := k.command(command)
-	if printed, err := k.structured(p, explained); printed {
-		return err
-	}
-	found.Write(p, k.now())
-	if verbose {
-		writeRefusals(p, explained.Refusals)
-	}
-	return nil
+// answer is what is found of a name.
+type answer struct {
+	jobs []*debugapi.Job
+	// pod is the member that is asked for; empty where the name is not that of a pod.
+	pod string
+	// head says in one line whose jobs they are, details and notes what else there is to say of it; empty where the jobs are
+	// what is asked for.
+	head           string
+	details, notes []string
 }
 
-// turnTimeout is how long the order of queues is waited for, without which the answer is whole but for a line.
-const turnTimeout = 5 * time.Second
+// shownJobs is how many jobs are printed as text.
+const shownJobs = 20
 
-// findTurn asks the scheduler where jobs that wait are in the order of all. Without the right to ask it finds nothing.
-func (k *endpointFlags) findTurn(ctx context.Context, jobs ...*diagnose.Diagnosis) {
-	var waiting []*diagnose.Diagnosis
-	for _, of := range jobs {
-		if of.Group != nil {
-			of = of.Group
-		}
-		if of.State == diagnose.Waiting {
-			waiting = append(waiting, of)
-		}
+// write prints what is found, as text or in a format for programs.
+func (w *whyOptions) write(command *cobra.Command, known *known, found *answer) error {
+	below := printer.New(command.ErrOrStderr(), w.environment)
+	if known.unasked != nil {
+		below.Printf("%s\n", aside(known.unasked))
+	} else if !known.Leading {
+		below.Printf("%s\n", debugapi.NotLeading)
 	}
-	if len(waiting) == 0 {
-		return
+	if *w.format.OutputFormat != "" {
+		return w.writeList(command, known, found)
 	}
-	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
-	defer cancel()
-	var said debugapi.QueueList
-	if k.get(ctx, debugapi.PathQueues, "", &said) == nil {
-		for _, of := range waiting {
-			of.Turn = turnOf(&said, of.Key())
-		}
+	p := w.command(command)
+	if w.all && len(found.jobs) == 0 {
+		p.Printf("No job waits in namespace %s.\n", known.namespace)
 	}
-}
-
-// turnOf says where a job is in the order of its queue, and each queue above it among its siblings; empty for a job that is in no
-// queue, or does not wait.
-func turnOf(said *debugapi.QueueList, job string) string {
-	place := -1
-	own := slices.IndexFunc(said.Items, func(queue debugapi.Queue) bool {
-		place = slices.Index(queue.Waiting, job)
-		return place >= 0
-	})
-	if own < 0 {
-		return ""
-	}
-	name := said.Items[own].Name
-	text := "the only waiting job of queue " + name
-	if waiting := len(said.Items[own].Waiting); waiting > 1 {
-		text = fmt.Sprintf("%s of %d waiting jobs of queue %s", ordinal(place+1), waiting, name)
-	}
-	for range said.Items { // no further up than there are queues, should one be above itself
-		at := slices.IndexFunc(said.Items, func(queue debugapi.Queue) bool { return queue.Name == name })
-		if at < 0 {
-			break
+	if found.head != "" {
+		p.Printf("%s\n", found.head)
+		for _, detail := range found.details {
+			p.Printf("  %s\n", detail)
 		}
-		turn, parent, siblings, below := said.Items[at].Turn, said.Items[at].Parent, 0, ""
-		for _, queue := range said.Items {
-			if queue.Parent == parent && queue.Turn > 0 {
-				siblings++
-			}
-		}
-		if parent != "" {
-			below = " below " + parent
-		}
-		if turn > 0 && siblings > 1 {
-			text += fmt.Sprintf("; %s is %s of %d queues in turn%s", name, ordinal(turn), siblings, below)
-		}
-		name = parent
-	}
-	return text
-}
-
-// ordinal writes 1st, 2nd, 3rd, 4th.
-func ordinal(n int) string {
-	suffix := "th"
-	if tens := n / 10 % 10; tens != 1 {
-		switch n % 10 {
-		case 1:
-			suffix = "st"
-		case 2:
-			suffix = "nd"
-		case 3:
-			suffix = "rd"
+		if rows := named("Notes", found.notes...); len(rows) > 0 {
+			p.Printf("\n")
+			p.Pairs(rows)
 		}
 	}
-	return strconv.Itoa(n) + suffix
-}
-
-// writeWaiting prints why each job of the namespace waits.
-func (k *endpointFlags) writeWaiting(command *cobra.Command, known *diagnose.Namespace) error {
-	waiting, p := diagnose.AllWaiting(known), k.command(command)
-	k.findUnsaid(command.Context(), waiting...)
-	if printed, err := k.structured(p, waiting); printed {
-		return err
-	}
-	if len(waiting) == 0 {
-		p.Printf("No job waits in namespace %s.\n", known.Name)
-	}
-	for i, found := range waiting {
-		if i > 0 {
+	for i, job := range found.jobs {
+		if i > 0 || found.head != "" {
 			p.Printf("\n")
 		}
-		found.Write(p, k.now())
+		if i == shownJobs && !w.all {
+			p.Printf("and %d more: %s\n", len(found.jobs)-i, verbs(found.jobs[i:]))
+			break
+		}
+		for j := range job.Members {
+			if member := &job.Members[j]; member.Name == found.pod && job.Source != model.SourcePod.Kind() {
+				writePod(p, job, member)
+			}
+		}
+		writeJob(p, job, w.verbose && known.Leading, w.now())
 	}
 	return nil
 }
 
-// completeGroups completes the name of a PodGroup in a shell. It says nothing of errors, which would stand in the command line.
-func (a *clientFlags) completeGroups(command *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	read, namespace, err := a.reader()
-	if err != nil || len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+// writeList prints the jobs in a format for programs.
+func (w *whyOptions) writeList(command *cobra.Command, known *known, found *answer) error {
+	format, err := w.format.ToPrinter()
+	if err != nil {
+		return fmt.Errorf("--output: %w", err)
 	}
-	groups, err := read.listGroups(command.Context(), namespace)
+	list := debugapi.JobList{ListMeta: known.ListMeta, Items: make([]debugapi.Job, 0, len(found.jobs)), Notes: slices.Concat(found.details, found.notes)}
+	for _, job := range found.jobs {
+		list.Items = append(list.Items, *job)
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		return err
+	}
+	items, err := listOf("Job", text)
+	if err != nil {
+		return err
+	}
+	return format.PrintObj(items, command.OutOrStdout())
+}
+
+// known is what is known of the jobs of a namespace.
+type known struct {
+	debugapi.JobList
+	endpoint  *endpointFlags
+	namespace string
+	// unasked is why the scheduler was not asked, so that the list is made of objects; nil where it is the scheduler's.
+	unasked error
+	// written is the list that is made of objects; nil before it is needed.
+	written *debugapi.JobList
+}
+
+// askTimeout is how long the scheduler is waited for.
+const askTimeout = 5 * time.Second
+
+// known asks the scheduler for the jobs of the namespace, and where that is not possible reads the objects.
+func (k *endpointFlags) known(ctx context.Context) (*known, error) {
+	_, namespace, err := k.load()
+	if err != nil {
+		return nil, err
+	}
+	all := &known{endpoint: k, namespace: namespace}
+	asking, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	if all.unasked = k.get(asking, jobsPath(namespace, labels.Everything()), "", &all.JobList); all.unasked == nil {
+		return all, nil
+	}
+	written, err := all.objects(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all.JobList = *written
+	return all, nil
+}
+
+// objects returns the list that is made of the PodGroups and pods.
+func (k *known) objects(ctx context.Context) (*debugapi.JobList, error) {
+	if k.written != nil {
+		return k.written, nil
+	}
+	read, _, err := k.endpoint.reader()
+	if err != nil {
+		return nil, err
+	}
+	found, err := read.objects(ctx, k.namespace, nil)
+	if err != nil {
+		return nil, err
+	}
+	k.written = found.jobs(k.endpoint.now())
+	return k.written, nil
+}
+
+// aside says what is left out where the scheduler was not asked.
+func aside(unasked error) string {
+	why, _, _ := strings.Cut(unasked.Error(), "; ")
+	return "The scheduler was not asked: " + why + ". This is what PodGroups and pods say. What each group needs, its turn, and what each action " +
+		"found takes the Role tutti-scheduler-inspect."
+}
+
+// waiting returns the jobs that wait.
+func (k *known) waiting() (jobs []*debugapi.Job) {
+	for i := range k.Items {
+		if job := &k.Items[i]; job.Waits() && job.Reason != reasonOtherScheduler {
+			jobs = append(jobs, job)
+		}
+	}
+	return jobs
+}
+
+// find returns what a user asks for: a PodGroup, another group or a pod by its name, or the jobs of an object by its kind and
+// name.
+func (k *known) find(ctx context.Context, what string) (answer, error) {
+	word, name, hasKind := strings.Cut(what, "/")
+	if !hasKind {
+		return k.byName(ctx, "", what)
+	}
+	switch strings.ToLower(word) {
+	case "podgroup", "podgroups", "tpg", "podgroup.scheduling.tutti.dev", "podgroups.scheduling.tutti.dev":
+		return k.byName(ctx, model.SourcePodGroup.Kind(), name)
+	case "pod", "pods", "po":
+		return k.byName(ctx, model.SourcePod.Kind(), name)
+	}
+	if word == "" || name == "" || strings.Contains(name, "/") {
+		return answer{}, fmt.Errorf("%q: say the name of a PodGroup or a pod, or KIND/NAME", what)
+	}
+	return k.ofOwner(ctx, word, name)
+}
+
+// byName returns the job of that source and name, of any source where that is empty: what the scheduler says of it, or else
+// what its objects say. It is an error where there is none, with the most similar name.
+func (k *known) byName(ctx context.Context, source, name string) (answer, error) {
+	if found := among(&k.JobList, source, name); len(found.jobs) > 0 {
+		return found, nil
+	}
+	written, err := k.objects(ctx)
+	if err != nil {
+		return answer{}, err
+	}
+	if found := among(written, source, name); len(found.jobs) > 0 {
+		return found, nil
+	}
+	what := source
+	if source == "" {
+		if empty := k.emptyGroup(ctx, name); empty != nil {
+			return answer{jobs: []*debugapi.Job{empty}}, nil
+		}
+		what = "PodGroup or pod"
+	}
+	text := fmt.Sprintf("there is no %s %q in namespace %s", what, name, k.namespace)
+	var groups, pods []string
+	for i := range written.Items {
+		if job := &written.Items[i]; job.Source == model.SourcePodGroup.Kind() && job.Phase != "" {
+			groups = append(groups, job.Name)
+		}
+		for _, member := range written.Items[i].Members {
+			pods = append(pods, member.Name)
+		}
+	}
+	if near := owners.Nearest(name, groups); near != "" && source != model.SourcePod.Kind() {
+		text += fmt.Sprintf("; did you mean PodGroup %q?", near)
+	} else if near := owners.Nearest(name, pods); near != "" && source != model.SourcePodGroup.Kind() {
+		text += fmt.Sprintf("; did you mean pod %q?", near)
+	}
+	return answer{}, errors.New(text)
+}
+
+// among returns the job of that source and name in a list. Of several groups of a name it is the PodGroup, else the first
+// that waits, with a note about the others. A name that is no group's may be that of a pod.
+func among(list *debugapi.JobList, source, name string) (found answer) {
+	var groups []*debugapi.Job
+	for i := range list.Items {
+		job := &list.Items[i]
+		if job.Name == name && job.Source != model.SourcePod.Kind() && (source == "" || job.Source == source) {
+			groups = append(groups, job)
+		}
+		isMember := func(member debugapi.Member) bool { return member.Name == name }
+		if (source == "" || source == model.SourcePod.Kind()) && slices.ContainsFunc(job.Members, isMember) {
+			found = answer{jobs: []*debugapi.Job{job}, pod: name}
+		}
+	}
+	slices.SortStableFunc(groups, func(a, b *debugapi.Job) int { return precedence(a) - precedence(b) })
+	if len(groups) == 0 || len(found.jobs) > 0 && groups[0].Phase == "" {
+		return found
+	}
+	var others []string
+	for _, other := range groups[1:] {
+		label := "a " + other.Source
+		if other.Owner() != "" {
+			label = "the pods of " + other.Owner()
+		}
+		others = append(others, label)
+	}
+	if len(others) > 0 {
+		groups[0].Notes = append(groups[0].Notes, fmt.Sprintf("of that name, each on its own: %s; kubectl tutti why pod/NAME tells of that pod's", few(others)))
+	}
+	return answer{jobs: groups[:1]}
+}
+
+func precedence(job *debugapi.Job) int {
+	switch {
+	case job.Source == model.SourcePodGroup.Kind() && job.Phase != "":
+		return 0
+	case job.Waits():
+		return 1
+	}
+	return 2
+}
+
+// completeJobs completes the name of a job in a shell. It says nothing of errors, which would stand in the command line.
+func (k *endpointFlags) completeJobs(command *cobra.Command, args []string, toComplete string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
+	known, err := k.known(command.Context())
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	var names []cobra.Completion
-	for i := range groups {
-		names = append(names, groups[i].Name)
+	for i := range known.Items {
+		if name := known.Items[i].Name; strings.HasPrefix(name, toComplete) && !slices.Contains(args, name) && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
-// explanation is a diagnosis, with how the scheduler came to it.
-type explanation struct {
-	*diagnose.Diagnosis
-	Refusals *debugapi.RefusalList `json:"refusals,omitempty"`
-}
-
-// refusals reads what the last cycle said of a PodGroup or a pod, or of the pod's group.
-func (k *endpointFlags) refusals(ctx context.Context, found *diagnose.Diagnosis) (*debugapi.RefusalList, error) {
-	name := found.Name
-	if found.Group != nil {
-		name = found.Group.Name
-	}
-	query := url.Values{"namespace": {found.Namespace}, "name": {name}}
-	said := &debugapi.RefusalList{}
-	return said, k.get(ctx, debugapi.PathRefusals+"?"+query.Encode(), "", said)
-}
-
-func writeRefusals(p *printer.Printer, said *debugapi.RefusalList) {
-	p.Printf("\n")
-	switch {
-	case !said.Leading:
-		p.Printf("This scheduler does not lead: it runs no cycles.\n")
-		return
-	case len(said.Items) == 0:
-		p.Printf("The last cycle did not refuse it.\n")
-		return
-	}
-	var rows [][]printer.Cell
-	for _, refusal := range said.Items {
-		rows = append(rows, printer.Cells(refusal.Job, refusal.Action, refusal.Code, refusal.Reason))
-	}
-	p.Table([]string{"JOB", "ACTION", "CODE", "REASON"}, rows)
-}
-
-// namespace reads the PodGroups and the pods of the namespace.
-func (k *endpointFlags) namespace(ctx context.Context) (*diagnose.Namespace, error) {
-	read, namespace, err := k.reader()
-	if err != nil {
-		return nil, err
-	}
-	known := &diagnose.Namespace{Name: namespace}
-	if known.Groups, err = read.listGroups(ctx, namespace); err != nil {
-		return nil, err
-	}
-	if known.Pods, err = read.listPods(ctx, namespace, metav1.ListOptions{}, nil); err != nil {
-		return nil, err
-	}
-	known.Sources = k.sources(ctx, known.Pods)
-	if known.Foreign, err = read.listForeign(ctx, namespace, known.On(), namedBy(known.On(), known.Pods)); err != nil {
-		return nil, err
-	}
-	return known, nil
-}
-
-// sources asks the scheduler which sources its configuration turns on, if pods have marks of others than ours. It is nil where
-// there are none, and without the right to ask.
-func (k *endpointFlags) sources(ctx context.Context, pods []corev1.Pod) sources.Sources {
-	named := namedBy(sources.All(), pods)
-	others := false
-	for source := model.SourceLeaderWorkerSet; source <= model.LastSource; source++ {
-		others = others || named(source)
-	}
-	if !others {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
-	defer cancel()
-	var said debugapi.ConfigList
-	if k.get(ctx, debugapi.PathConfig, "", &said) != nil || len(said.Items) == 0 {
-		return nil
-	}
-	configuration, _, _ := config.DecodePart(said.Items[0].Source, []byte(said.Items[0].Text), config.Known{}) // names of others are not checked here
-	if configuration == nil {
-		return nil
-	}
-	return sources.Without(configuration.SourcesOff)
-}
-
-// kindAndName splits "train", "podgroup/train", "podgroup.scheduling.x-k8s.io/train" or "pod/train-0"; the first has no kind. It
-// reports whether the kind is one of these, of which the cluster need not be asked.
-func kindAndName(what string) (kind diagnose.Kind, name string, ours bool) {
-	word, name, ok := strings.Cut(what, "/")
-	if !ok {
-		return diagnose.Any, what, true
-	}
-	word = strings.ToLower(word)
-	switch word {
-	case "podgroup", "podgroups", "tpg", "podgroup.scheduling.tutti.dev", "podgroups.scheduling.tutti.dev":
-		return diagnose.PodGroup, name, true
-	case "pod", "pods", "po":
-		return diagnose.Pod, name, true
-	}
-	for source := model.SourceCoscheduling; source <= model.LastSource; source++ {
-		singular := strings.ToLower(source.Kind())
-		if source.OwnsPods() {
-			continue // it may own groups, too
-		}
-		if word == singular || word == strings.Replace(singular, ".", "s.", 1) {
-			return diagnose.Kind(source.Kind()), name, true
-		}
-	}
-	return diagnose.Any, name, false
 }

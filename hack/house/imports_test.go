@@ -63,7 +63,7 @@ var rules = []rule{
 	{of: "internal/agent/publish", ours: []string{"pkg/isolated"}, client: true},
 	{of: "internal/agent/", ours: []string{"pkg/isolated", "internal/metrics"}},
 	{of: "internal/agent", ours: []string{"pkg/isolated"}},
-	{of: "internal/debugapi", ours: []string{"pkg/engine", "pkg/framework", "pkg/model", "pkg/isolated", "internal/commit"}},
+	{of: "internal/debugapi", ours: []string{"pkg/engine", "pkg/framework", "pkg/model", "pkg/isolated", "internal/commit", "apis"}},
 	{of: "internal/lease"},
 	{of: "internal/backoff", ours: []string{"internal/commit", "pkg/model"}},
 	{of: "internal/report", ours: []string{"internal/sources", "pkg/gang", "internal/backoff", "internal/commit", "pkg/model", "apis"}},

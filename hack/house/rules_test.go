@@ -155,6 +155,7 @@ var matched = map[string]string{
 	"pkg/place/terms.go":               "selectors of affinity",
 	"pkg/place/classes.go":             "labels that selectors name",
 	"pkg/plugins/drf/drf.go":           "the key that its argument names",
+	"internal/scheduler/jobs.go":       "the selector of a reader of the list",
 	"pkg/plugins/extender/extender.go": "the keys that the configuration of an extender names",
 }
 

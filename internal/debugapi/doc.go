@@ -1,6 +1,6 @@
-// Package debugapi is what a running scheduler shows to its operators: the capacity of its nodes, what its last cycles did, and
-// its configuration. Each document is a list of typed objects, or the table of its columns. The package has what fills the
-// documents, and the handlers that serve them; kubectl tutti prints them.
+// Package debugapi is what a running scheduler shows to its operators: its jobs, the capacity of its nodes, what its last cycles
+// did, and its configuration. Each document is a list of typed objects, or the table of its columns. The package has what fills
+// the documents, and the handlers that serve them; kubectl tutti prints them.
 //
 // It decides nothing, and authenticates no caller: the server of the handlers does both authentication and authorization.
 //
@@ -9,6 +9,6 @@
 //	documents.go                                       the lists
 //	tables.go                                          what a person reads of each
 //	handlers.go                                        how they are served
-//	nodes.go, domains.go, queues.go, refusals.go       read from the loop, between two cycles
+//	nodes.go, domains.go, queues.go, jobs.go           read from the loop, between two cycles
 //	history.go                                         kept by the loop, as cycles end
 package debugapi

@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 )
 
 // GroupVersion is the version of the documents. It is no group of the API server.
@@ -75,8 +77,8 @@ type Isolated struct {
 	Stale bool `json:"stale,omitempty"`
 }
 
-// DomainList are the domains of all levels that the configuration declares, at one moment. They are sorted by tree of levels and
-// path, so that each comes before those inside of it.
+// DomainList are the domains of all levels that the configuration declares, at one moment. They are sorted by tree of levels
+// and path, so that each comes before those inside of it.
 type DomainList struct {
 	ListMeta `json:",inline"`
 	// Levels are those of all trees, the widest of each first.
@@ -111,6 +113,8 @@ type Domain struct {
 type QueueList struct {
 	ListMeta `json:",inline"`
 	Items    []Queue `json:"items"`
+	// Paused says why no job starts, of any queue; empty when they may.
+	Paused string `json:"paused,omitempty"`
 	// Misplaced are the first jobs that wait and that no queue takes, with the reason.
 	Misplaced []string `json:"misplaced,omitempty"`
 }
@@ -132,8 +136,8 @@ type Queue struct {
 	Demand    corev1.ResourceList `json:"demand,omitempty"`
 	Guarantee corev1.ResourceList `json:"guarantee,omitempty"`
 	Limit     corev1.ResourceList `json:"limit,omitempty"`
-	// Floor is the part of the guarantee, or of the guarantees below, that the queue has a use for. Share is what it can count on of
-	// what is contended.
+	// Floor is the part of the guarantee, or of the guarantees below, that the queue has a use for. Share is what it can count
+	// on of what is contended.
 	Floor corev1.ResourceList `json:"floor,omitempty"`
 	Share corev1.ResourceList `json:"share,omitempty"`
 	// Levels say of the contended resources how far the queue is above its floor, relative to its weight: 1 is at its share. With
@@ -149,7 +153,8 @@ type Queue struct {
 	Waiting []string `json:"waiting,omitempty"`
 }
 
-// QueueCounts are how many jobs of a queue, and of all below it, hold capacity and wait, and how many of these for which reason.
+// QueueCounts are how many jobs of a queue, and of all below it, hold capacity and wait, and how many of these for which
+// reason.
 type QueueCounts struct {
 	RunningJobs int32 `json:"runningJobs"`
 	WaitingJobs int32 `json:"waitingJobs"`
@@ -216,19 +221,99 @@ type Decision struct {
 	Reserved string `json:"reserved,omitempty"`
 }
 
-// RefusalList are what the actions of the last session said of the jobs of one name: a PodGroup, implicit groups, a pod. They are
-// in the order in which they were recorded, so that the last one of a job is the reason that its users read. There are none for a
-// job that started at the first try, or does not exist.
-type RefusalList struct {
+// JobList are jobs: all that the scheduler knows, or those of one namespace, by namespace, name and source.
+type JobList struct {
 	ListMeta `json:",inline"`
-	Items    []Refusal `json:"items"`
+	Items    []Job `json:"items"`
+	// SchedulerNames are the values of spec.schedulerName of the pods that the scheduler places; empty where it was not asked.
+	SchedulerNames []string `json:"schedulerNames,omitempty"`
+	// Notes are what there is to say of the whole list.
+	Notes []string `json:"notes,omitempty"`
 }
 
-// Refusal is why a job was not started. It has the namespace and the name of the job.
-type Refusal struct {
+// Job is one PodGroup, another group of pods, or one plain pod.
+type Job struct {
+	// The name is that of the group, or of the pod. The labels are those of the PodGroup, or of the oldest pod. The owners are the
+	// controller of the group's object and those of its pods, each once.
 	metav1.ObjectMeta `json:"metadata"`
-	// Job is the job's kind, namespace and name.
-	Job string `json:"job"`
+	// Source is what makes the pods members: PodGroup, "implicit group", pod, or the kind of an object of another project.
+	Source   string `json:"source"`
+	Priority int32  `json:"priority"`
+	// Needs is how many members must start together, 0 where that is not known. Has is how many members count towards it: bound,
+	// succeeded, or waiting for a node.
+	Needs int32  `json:"needs,omitempty"`
+	Has   int32  `json:"has"`
+	Roles []Role `json:"roles,omitempty"`
+	// Members are in the order in which they are placed.
+	Members []Member `json:"members"`
+
+	// Phase is one of those of a PodGroup. It is empty where the pods name a PodGroup that does not exist.
+	Phase     v1alpha1.PodGroupPhase `json:"phase,omitempty"`
+	Bound     int32                  `json:"bound"`
+	Running   int32                  `json:"running"`
+	Succeeded int32                  `json:"succeeded,omitempty"`
+	Failed    int32                  `json:"failed,omitempty"`
+	// Reason is a stable code and Message the words for it; both are empty where no scheduler has said anything yet.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	// Trail are what the actions of the last cycle said of the job, in order. The last one is the reason.
+	Trail []Step `json:"trail,omitempty"`
+	Queue string `json:"queue,omitempty"`
+	// Turn says where the job is in the order of its queue, and the queue among those beside it. Behind are the jobs of the
+	// queue that come right before it.
+	Turn   string   `json:"turn,omitempty"`
+	Behind []string `json:"behind,omitempty"`
+	// WaitingSince is since when the job has had all its members and has waited, DegradedSince since when it has been below its
+	// minimum.
+	WaitingSince  *metav1.Time `json:"waitingSince,omitempty"`
+	DegradedSince *metav1.Time `json:"degradedSince,omitempty"`
+	// Evicted says by whom and for whom its members were evicted, and EvictedAt when; empty and nil once its minimum is bound
+	// again.
+	Evicted   string       `json:"evicted,omitempty"`
+	EvictedAt *metav1.Time `json:"evictedAt,omitempty"`
+	// Topology is in which domains its members are.
+	Topology    []v1alpha1.TopologyStatus `json:"topology,omitempty"`
+	Reservation *v1alpha1.Reservation     `json:"reservation,omitempty"`
+	// Notes are what else there is to say.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Role is a part of a job with a minimum of its own.
+type Role struct {
+	Name  string `json:"name"`
+	Needs int32  `json:"needs"`
+	Has   int32  `json:"has"`
+	Bound int32  `json:"bound"`
+}
+
+// Member is one pod of a job.
+type Member struct {
+	Name  string      `json:"name"`
+	Role  string      `json:"role,omitempty"`
+	State MemberState `json:"state"`
+	// Node is where it runs, Nominated where capacity is kept for it.
+	Node      string `json:"node,omitempty"`
+	Nominated string `json:"nominated,omitempty"`
+	// Message is why it waits, where it has a reason of its own; else it waits with its job.
+	Message string `json:"message,omitempty"`
+}
+
+// MemberState is how a member stands, in one word.
+type MemberState string
+
+// The states of members.
+const (
+	MemberWaiting   MemberState = "Waiting"
+	MemberGated     MemberState = "Gated"
+	MemberBound     MemberState = "Bound"
+	MemberRunning   MemberState = "Running"
+	MemberDeleting  MemberState = "Deleting"
+	MemberSucceeded MemberState = "Succeeded"
+	MemberFailed    MemberState = "Failed"
+)
+
+// Step is what one action said of a job.
+type Step struct {
 	// Action is the name of an action; "engine" for a job that had no turn, since a panic ended the cycle.
 	Action string `json:"action"`
 	// Code is the stable code, Reason the text. Where a later action has started the job, Code is empty.

@@ -24,7 +24,7 @@ func NewDomainInspector(loop Loop, clock clock.PassiveClock) DomainInspector {
 
 // Domains returns the document of all domains.
 func (i DomainInspector) Domains(ctx context.Context) (*DomainList, error) {
-	copied, err := i.copy(ctx)
+	copied, err := i.copy(ctx, "")
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ type domainCopy struct {
 	allocatable, idle model.Resources
 }
 
-func copyTrees(shown Inspected) *treesCopy {
+func copyTrees(shown Inspected, _ string) *treesCopy {
 	c := &treesCopy{dimensions: shown.Snapshot.Dimensions.Clone()}
 	for _, tree := range shown.Trees() {
 		copied := treeCopy{name: tree.Name}

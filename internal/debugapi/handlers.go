@@ -3,7 +3,6 @@ package debugapi
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -20,8 +19,8 @@ const (
 	PathConfig = "/debug/config"
 	// PathDomains is that of the domains of all levels.
 	PathDomains = "/debug/domains"
-	// PathRefusals wants the parameters namespace and name.
-	PathRefusals = "/debug/refusals"
+	// PathJobs takes the parameters namespace and labelSelector; without them, it has all jobs.
+	PathJobs = "/debug/jobs"
 )
 
 // How a client is authenticated, and how it knows that it talks to the scheduler that leads.
@@ -44,13 +43,13 @@ const patience = 10 * time.Second
 // Source answers with documents. Its functions are called by many goroutines at the same time and must not be nil; what they
 // return is never changed.
 type Source struct {
-	// Nodes, Queues, Domains and Refusals return an error when the context ends before the loop has had time.
-	Nodes    func(context.Context) (*NodeList, error)
-	Queues   func(context.Context) (*QueueList, error)
-	Domains  func(context.Context) (*DomainList, error)
-	Cycles   func() *CycleList
-	Config   func() *ConfigList
-	Refusals func(ctx context.Context, namespace, name string) (*RefusalList, error)
+	// Jobs, Nodes, Queues and Domains return an error when the context ends before the loop has had time.
+	Jobs    func(ctx context.Context, namespace, labelSelector string) (*JobList, error)
+	Nodes   func(context.Context) (*NodeList, error)
+	Queues  func(context.Context) (*QueueList, error)
+	Domains func(context.Context) (*DomainList, error)
+	Cycles  func() *CycleList
+	Config  func() *ConfigList
 }
 
 // Handlers returns what serves the documents, by path.
@@ -61,8 +60,8 @@ func (s Source) Handlers() map[string]http.Handler {
 		PathDomains: handler(func(ctx context.Context, _ url.Values) (document, error) { return s.Domains(ctx) }),
 		PathCycles:  handler(func(context.Context, url.Values) (document, error) { return s.Cycles(), nil }),
 		PathConfig:  handler(func(context.Context, url.Values) (document, error) { return s.Config(), nil }),
-		PathRefusals: handler(func(ctx context.Context, asked url.Values) (document, error) {
-			return s.Refusals(ctx, asked.Get("namespace"), asked.Get("name"))
+		PathJobs: handler(func(ctx context.Context, asked url.Values) (document, error) {
+			return s.Jobs(ctx, asked.Get("namespace"), asked.Get("labelSelector"))
 		}),
 	}
 }
@@ -70,7 +69,22 @@ func (s Source) Handlers() map[string]http.Handler {
 // document is a list that is served, as itself or as the table of its columns.
 type document interface{ Table() *Table }
 
-// handler serves a list, or its table where the request accepts one as the API server's clients say it: as=Table.
+// Encode writes a list, or its table where accept asks for that as the API server's clients say it: as=Table. include puts
+// the whole items into the table.
+func Encode(list document, accept string, include bool) ([]byte, error) {
+	if !strings.Contains(accept, "as=Table") {
+		return json.Marshal(list)
+	}
+	table := list.Table()
+	if include {
+		if err := table.include(); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(table)
+}
+
+// handler serves a list, or its table.
 func handler(get func(context.Context, url.Values) (document, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		if request.Method != http.MethodGet {
@@ -80,21 +94,14 @@ func handler(get func(context.Context, url.Values) (document, error)) http.Handl
 		}
 		ctx, cancel := context.WithTimeout(request.Context(), patience)
 		defer cancel()
-		list, err := get(ctx, request.URL.Query())
+		asked := request.URL.Query()
+		list, err := get(ctx, asked)
 		if err != nil {
 			http.Error(w, "the scheduler is busy: "+err.Error(), http.StatusServiceUnavailable)
 			return
 		}
-		var answer any = list
-		if strings.Contains(request.Header.Get("Accept"), "as=Table") {
-			table := list.Table()
-			if request.URL.Query().Get("includeObject") == string(metav1.IncludeObject) {
-				err = table.include()
-			}
-			answer = table
-		}
-		text, errText := json.Marshal(answer)
-		if err = errors.Join(err, errText); err != nil {
+		text, err := Encode(list, request.Header.Get("Accept"), asked.Get("includeObject") == string(metav1.IncludeObject))
+		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}

@@ -33,8 +33,12 @@ type Inspection func(shown Inspected)
 // Inspected is the loop's state between two cycles.
 type Inspected struct {
 	Snapshot *model.Snapshot
-	// Trail are the refusals of the last session, in the order in which they were recorded.
-	Trail []framework.Step
+	// Paused says why no job starts; empty when they may.
+	Paused string
+	// SchedulerNames are the values of spec.schedulerName of the pods that the loop places.
+	SchedulerNames []string
+	// Jobs returns the jobs of a namespace, of all namespaces when it is empty, without their turns.
+	Jobs func(namespace string) []Job
 	// Waiting returns the jobs that wait to start, in the order in which a cycle would try them now.
 	Waiting func() []*model.Job
 	// Counts returns how many jobs of each queue hold capacity and wait.
@@ -48,40 +52,44 @@ type Inspected struct {
 type inspector[C any] struct {
 	loop  Loop
 	clock clock.PassiveClock
-	// read copies that part, on the loop's goroutine.
-	read func(Inspected) C
+	// read copies that part, or what is in a namespace of it, on the loop's goroutine.
+	read func(shown Inspected, namespace string) C
 	// free holds one token while no request is served.
 	free chan struct{}
 	// last is the last copy, nil before; the holder of the token may use it.
 	last *copied[C]
 }
 
-// copied is a copy, when it was made and whether the scheduler that was asked decides.
+// copied is a copy, of which namespace, when it was made and whether the scheduler that was asked decides.
 type copied[C any] struct {
-	of      C
-	at      time.Time
-	leading bool
+	of        C
+	namespace string
+	at        time.Time
+	leading   bool
 }
 
-func newInspector[C any](loop Loop, clock clock.PassiveClock, read func(Inspected) C) *inspector[C] {
+func newInspector[C any](loop Loop, clock clock.PassiveClock, read func(Inspected, string) C) *inspector[C] {
 	i := &inspector[C]{loop: loop, clock: clock, read: read, free: make(chan struct{}, 1)}
 	i.free <- struct{}{}
 	return i
 }
 
-// copy returns a copy that is at most maxReportAge old. The error is the context's, when it ends before the loop answers.
-func (i *inspector[C]) copy(ctx context.Context) (*copied[C], error) {
+// copy returns a copy that is at most maxReportAge old, of a namespace or, where that is empty, of all. The error is the
+// context's, when it ends before the loop answers.
+func (i *inspector[C]) copy(ctx context.Context, namespace string) (*copied[C], error) {
 	select {
 	case <-i.free:
 		defer func() { i.free <- struct{}{} }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if i.last != nil && i.clock.Since(i.last.at) < maxReportAge {
+	if i.last != nil && i.last.namespace == namespace && i.clock.Since(i.last.at) < maxReportAge {
 		return i.last, nil
 	}
 	answer := make(chan *copied[C], 1)
-	i.loop.Inspect(func(shown Inspected) { answer <- &copied[C]{of: i.read(shown), at: shown.Snapshot.Now} })
+	i.loop.Inspect(func(shown Inspected) {
+		answer <- &copied[C]{of: i.read(shown, namespace), namespace: namespace, at: shown.Snapshot.Now}
+	})
 	select {
 	case i.last = <-answer:
 		i.last.leading = i.loop.Leading()
@@ -101,7 +109,7 @@ func NewNodeInspector(loop Loop, clock clock.PassiveClock) NodeInspector {
 
 // Nodes returns the document of all nodes.
 func (i NodeInspector) Nodes(ctx context.Context) (*NodeList, error) {
-	copied, err := i.copy(ctx)
+	copied, err := i.copy(ctx, "")
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +138,7 @@ type nodeCopy struct {
 	stale                        bool
 }
 
-func copyNodes(shown Inspected) *nodesCopy {
+func copyNodes(shown Inspected, _ string) *nodesCopy {
 	snapshot := shown.Snapshot
 	c := &nodesCopy{dimensions: snapshot.Dimensions.Clone(), nodes: make([]nodeCopy, len(snapshot.Nodes))}
 	for i, node := range snapshot.Nodes {

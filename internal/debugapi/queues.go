@@ -24,14 +24,21 @@ func NewQueueInspector(loop Loop, clock clock.PassiveClock) QueueInspector {
 
 // Queues returns the document of all queues.
 func (i QueueInspector) Queues(ctx context.Context) (*QueueList, error) {
-	copied, err := i.copy(ctx)
+	copied, err := i.copy(ctx, "")
 	if err != nil {
 		return nil, err
 	}
-	document := &QueueList{ListMeta: listMeta("QueueList", copied.at, copied.leading), Items: []Queue{}, Misplaced: copied.of.misplaced}
+	document := &QueueList{ListMeta: listMeta("QueueList", copied.at, copied.leading), Items: []Queue{}}
+	copied.of.fill(document)
+	return document, nil
+}
+
+// fill writes the queues into a document.
+func (c *queuesCopy) fill(document *QueueList) {
+	document.Paused, document.Misplaced = c.paused, c.misplaced
 	below := map[string][]Queue{}
-	for j := range copied.of.queues {
-		queue := copied.of.queues[j].document(copied.of.dimensions)
+	for j := range c.queues {
+		queue := c.queues[j].document(c.dimensions)
 		below[queue.Parent] = append(below[queue.Parent], queue)
 	}
 	var add func(parent string)
@@ -47,7 +54,6 @@ func (i QueueInspector) Queues(ctx context.Context) (*QueueList, error) {
 	for _, parent := range slices.Sorted(maps.Keys(below)) { // those whose parent does not exist, and those above themselves
 		add(parent)
 	}
-	return document, nil
 }
 
 // queuesCopy is a copy of what a snapshot says of its queues.
@@ -55,6 +61,7 @@ type queuesCopy struct {
 	dimensions *model.ResourceIndex
 	queues     []queueCopy
 	misplaced  []string
+	paused     string
 }
 
 // maxMisplaced is how many jobs are named that no queue takes.
@@ -68,9 +75,9 @@ type queueCopy struct {
 	counts  QueueCounts
 }
 
-func copyQueues(shown Inspected) *queuesCopy {
+func copyQueues(shown Inspected, _ string) *queuesCopy {
 	queues := shown.Snapshot.Queues
-	c := &queuesCopy{dimensions: shown.Snapshot.Dimensions.Clone(), queues: make([]queueCopy, len(queues))}
+	c := &queuesCopy{dimensions: shown.Snapshot.Dimensions.Clone(), queues: make([]queueCopy, len(queues)), paused: shown.Paused}
 	if len(queues) == 0 {
 		return c
 	}

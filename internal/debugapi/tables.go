@@ -13,7 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -31,18 +33,22 @@ type Table struct {
 	items []any
 }
 
-// newTable returns a table without rows. A column whose name begins with + is shown where the reader asks for wide output.
+// newTable returns a table without rows. A column whose name begins with + is shown where the reader asks for wide output;
+// the cells of one whose name begins with @ change as time goes by.
 func newTable(of ListMeta, columns ...string) *Table {
 	t := &Table{Table: metav1.Table{TypeMeta: metav1.TypeMeta{Kind: "Table", APIVersion: "meta.k8s.io/v1"}, Rows: []metav1.TableRow{}}}
 	for _, name := range columns {
-		column := metav1.TableColumnDefinition{Name: strings.TrimPrefix(name, "+"), Type: "string"}
-		if strings.HasPrefix(name, "+") {
+		column := metav1.TableColumnDefinition{Name: strings.TrimLeft(name, "+@"), Type: "string"}
+		switch name[0] {
+		case '+':
 			column.Priority = 1
+		case '@':
+			column.Type = "date"
 		}
 		t.ColumnDefinitions = append(t.ColumnDefinitions, column)
 	}
 	if !of.Leading {
-		t.note("This scheduler does not lead: it runs no cycles, and does not know what the leader is about to write.")
+		t.note(NotLeading)
 	}
 	return t
 }
@@ -67,6 +73,9 @@ func (t *Table) include() error {
 	}
 	return nil
 }
+
+// NotLeading is what there is to say of a list of a scheduler that does not lead.
+const NotLeading = "This scheduler does not lead: it runs no cycles, and does not know what the leader is about to write."
 
 func (t *Table) note(format string, arguments ...any) {
 	t.Notes = append(t.Notes, fmt.Sprintf(format, arguments...))
@@ -230,6 +239,11 @@ func (l *QueueList) Table() *Table {
 	resources := l.resources()
 	header := append([]string{"Name", "State", "Running", "Waiting"}, headers(resources)...)
 	t := newTable(l.ListMeta, append(header, "Share", "Guarantee", "Borrowed", "+Weight", "+Turn", "+Waiting For", "+Message")...)
+	state := "Active"
+	if l.Paused != "" {
+		state = "Paused"
+		t.note("Paused: no job starts, of any queue: %s", l.Paused)
+	}
 	guarantees, guaranteed := l.guarantees()
 	depths := map[string]int{}
 	for i := range l.Items {
@@ -239,7 +253,7 @@ func (l *QueueList) Table() *Table {
 		} else {
 			depths[queue.Name] = 0
 		}
-		row := []any{strings.Repeat("  ", depths[queue.Name]) + queue.Name, cmp.Or(queue.Inactive, "Active"), queue.RunningJobs, queue.WaitingJobs}
+		row := []any{strings.Repeat("  ", depths[queue.Name]) + queue.Name, cmp.Or(queue.Inactive, state), queue.RunningJobs, queue.WaitingJobs}
 		for _, name := range resources {
 			limit := "-"
 			if most, limited := queue.Limit[name]; limited {
@@ -302,8 +316,8 @@ func (l *QueueList) resources() []corev1.ResourceName {
 	return append(first, slices.Sorted(maps.Keys(more))...)
 }
 
-// guarantees returns what is guaranteed to each queue, by name: its own guarantee, or the sum of those right below it where this
-// is more; and which resources are guaranteed to any queue.
+// guarantees returns what is guaranteed to each queue, by name: its own guarantee, or the sum of those right below it where
+// this is more; and which resources are guaranteed to any queue.
 func (l *QueueList) guarantees() (guarantees map[string]corev1.ResourceList, guaranteed map[corev1.ResourceName]bool) {
 	guarantees, guaranteed = map[string]corev1.ResourceList{}, map[corev1.ResourceName]bool{}
 	below := map[string]corev1.ResourceList{}
@@ -401,17 +415,80 @@ func (l *ConfigList) Table() *Table {
 	return t
 }
 
-// Table has what each action said, in order.
-func (l *RefusalList) Table() *Table {
-	t := newTable(l.ListMeta, "Job", "Action", "Code", "Reason")
+// Table has how each job stands, and below it how many jobs of each namespace wait, run and have ended.
+func (l *JobList) Table() *Table {
+	about := l.ListMeta
+	about.Leading = about.Leading || len(l.SchedulerNames) == 0 // it is made of objects
+	t := newTable(about, "Name", "Phase", "Members", "Bound", "Running", "Reason", "@Waits", "@Age", "+Queue", "+Priority", "+Topology", "+Message")
+	t.Notes = append(t.Notes, l.Notes...)
+	totals, namespaces := map[string]*jobTotals{}, []string{}
 	for i := range l.Items {
-		refusal := &l.Items[i]
-		t.row(refusal, refusal.Job, refusal.Action, refusal.Code, refusal.Reason)
+		job := &l.Items[i]
+		if totals[job.Namespace] == nil {
+			totals[job.Namespace], namespaces = &jobTotals{}, append(namespaces, job.Namespace)
+		}
+		totals[job.Namespace].count(job)
+		name, needs, waits, reason := job.Name, "?", "-", cmp.Or(job.Reason, "-")
+		if job.Source == model.SourcePod.Kind() || strings.Contains(job.Source, ".") { // of another project
+			name = strings.ToLower(job.Source) + "/" + name
+		}
+		if owner := job.Owner(); owner != "" {
+			name += " (" + owner + ")"
+		}
+		if job.Needs > 0 {
+			needs = fmt.Sprint(job.Needs)
+		}
+		if job.WaitingSince != nil {
+			waits = duration.HumanDuration(l.At.Sub(job.WaitingSince.Time))
+		}
+		if !job.Waits() && reason == v1alpha1.ConditionScheduled {
+			reason = "-" // the phase is enough
+		}
+		t.row(job, name, cmp.Or(string(job.Phase), "-"), fmt.Sprintf("%d/%s", job.Has, needs), job.Bound, job.Running, reason, waits,
+			duration.HumanDuration(l.At.Sub(job.CreationTimestamp.Time)), cmp.Or(job.Queue, "-"), job.Priority,
+			cmp.Or(strings.Join(Places(job.Topology), "; "), "-"), cmp.Or(job.Message, "-"))
 	}
-	if len(l.Items) == 0 && l.Leading {
-		t.note("The last cycle did not refuse it.")
+	for _, namespace := range namespaces {
+		t.note("%s: %s", namespace, totals[namespace])
+	}
+	if len(l.Items) == 0 {
+		t.note("No jobs found.")
 	}
 	return t
+}
+
+// jobTotals counts jobs: all, and those that wait, have lost members, run and have ended.
+type jobTotals struct{ all, waiting, degraded, running, ended int }
+
+func (t *jobTotals) count(job *Job) {
+	t.all++
+	switch job.Phase {
+	case "", v1alpha1.PodGroupPending:
+		t.waiting++
+	case v1alpha1.PodGroupDegraded:
+		t.degraded++
+	case v1alpha1.PodGroupSucceeded, v1alpha1.PodGroupFailed:
+		t.ended++
+	default:
+		t.running++
+	}
+}
+
+// String returns "3 jobs, 1 waiting, 2 running".
+func (t *jobTotals) String() string {
+	counts := []string{fmt.Sprintf("%d jobs", t.all)}
+	if t.all == 1 {
+		counts[0] = "1 job"
+	}
+	for _, count := range []struct {
+		n    int
+		what string
+	}{{t.waiting, "waiting"}, {t.degraded, "degraded"}, {t.running, "running"}, {t.ended, "ended"}} {
+		if count.n > 0 {
+			counts = append(counts, fmt.Sprintf("%d %s", count.n, count.what))
+		}
+	}
+	return strings.Join(counts, ", ")
 }
 
 // headers are the columns of resources.

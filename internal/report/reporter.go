@@ -58,8 +58,8 @@ type Source struct {
 	// Whole returns whether the group has had its minimum bound and has members left since, and what it was whole with; known is
 	// false where the status of the group says so itself.
 	Whole func(*model.Job) (started model.Minima, whole, known bool)
-	// Standing returns in which domains the members of a job are that are bound and share one, and how many domains they would need
-	// at least, which costs a look at every node; nil where the level is not known. Nil says it of no job.
+	// Standing returns in which domains the members of a job are that are bound and share one, and how many domains they would
+	// need at least, which costs a look at every node; nil where the level is not known. Nil says it of no job.
 	Standing func(*model.Job, *model.TopologyConstraint) (in Standing, least func() int)
 	// List writes down a request; nil writes none.
 	List func(model.Resources) corev1.ResourceList
@@ -133,11 +133,7 @@ func (r *Reporter) Failed(write commit.Write, now time.Time) {
 
 func (r *Reporter) reportGroup(job *model.Job, group *v1alpha1.PodGroup, refusal *model.Refusal, now time.Time) {
 	sent := r.writer.sent[job.UID]
-	current := currentOf(sent, group.Status, now)
-	started, was, known := r.source.Whole(job)
-	if !known {
-		was = meta.IsStatusConditionTrue(current.Conditions, v1alpha1.ConditionScheduled)
-	}
+	current, started, was := r.before(job, group, now)
 	wanted := groupStatus(job, group, current, was, refusal, r.evictionOf(sources.Stated(job), now), metav1.NewTime(now).Rfc3339Copy())
 	sources.StartedMinima(&wanted, sources.Stated(job), &v1alpha1.PodGroup{Spec: group.Spec, Status: current}, started, r.source.List)
 	sources.SetReservation(&wanted, r.source.Reservation(job))
@@ -169,6 +165,33 @@ func (r *Reporter) reportGroup(job *model.Job, group *v1alpha1.PodGroup, refusal
 		object: job.UID, from: from, before: phaseAndReason(current), after: phaseAndReason(wanted), every: interval(current, wanted),
 		immediate: urgent, urgent: urgent, shows: wanted, reason: reason, write: func() []commit.Write { return writes },
 	}, now)
+}
+
+// before returns the status that a group has, or was sent, and whether it was whole, with which minima.
+func (r *Reporter) before(job *model.Job, group *v1alpha1.PodGroup, now time.Time) (current v1alpha1.PodGroupStatus, started model.Minima, was bool) {
+	current = currentOf(r.writer.sent[job.UID], group.Status, now)
+	started, was, known := r.source.Whole(job)
+	if !known {
+		was = meta.IsStatusConditionTrue(current.Conditions, v1alpha1.ConditionScheduled)
+	}
+	return current, started, was
+}
+
+// Status returns the status that the PodGroup of a job is to show, or would show if the job had one. It changes nothing.
+func (r *Reporter) Status(job *model.Job, refusal *model.Refusal, now time.Time) v1alpha1.PodGroupStatus {
+	group, last := &v1alpha1.PodGroup{}, (*eviction)(nil)
+	if job.HasGroup {
+		group = r.source.Group(job.Key)
+	}
+	if known, is := r.evictions[job.UID]; is {
+		last = &known
+	}
+	current, _, was := r.before(job, group, now)
+	status := groupStatus(job, group, current, was, refusal, last, metav1.NewTime(now))
+	if sources.SetReservation(&status, r.source.Reservation(job)); !job.HasGroup {
+		status.WaitingSince = nil // it is not kept anywhere
+	}
+	return status
 }
 
 // expire deletes a group that has ended and is not to be kept any longer, again with a back-off while the watch still shows it.
@@ -259,8 +282,8 @@ func reasonChanged(current, wanted v1alpha1.PodGroupStatus) bool {
 	return scheduledReason(current) != scheduledReason(wanted) || scheduledStatus(current) != scheduledStatus(wanted)
 }
 
-// scheduledReason is the reason of the condition that says why the group is as it is, scheduledStatus the status of the condition
-// Scheduled; empty when there is none.
+// scheduledReason is the reason of the condition that says why the group is as it is, scheduledStatus the status of the
+// condition Scheduled; empty when there is none.
 func scheduledReason(status v1alpha1.PodGroupStatus) string {
 	if condition := sources.Explanation(status.Conditions); condition != nil {
 		return condition.Reason

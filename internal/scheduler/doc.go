@@ -20,5 +20,6 @@
 //	standing.go                 in which domains members are
 //	panics.go                   a panic in a cycle or a step
 //	progress.go, survey.go      whether the loop goes on, and what metrics count of the cluster
-//	inspect.go, simulate.go     for the debug endpoint and for simulators
+//	inspect.go, jobs.go         for the debug endpoint
+//	simulate.go                 for simulators
 package scheduler

@@ -25,14 +25,15 @@ func (s *Scheduler) serveInspections(ctx context.Context, now time.Time) {
 		return
 	}
 	snapshot := s.state.Snapshot(now)
-	waiting := func() []*model.Job {
+	waiting := func() (ordered []*model.Job) { // nil where a plugin panics over it
 		var jobs []*model.Job
 		for _, job := range snapshot.Jobs {
 			if !s.waitsToStart(job).IsZero() {
 				jobs = append(jobs, job)
 			}
 		}
-		return framework.Order(snapshot, s.profile, &s.cache, jobs)
+		s.recoverPanic(ctx, partInspection, func() { ordered = framework.Order(snapshot, s.profile, &s.cache, jobs) })
+		return ordered
 	}
 	counts := func() map[*model.Queue]debugapi.QueueCounts {
 		all, asked := map[*model.Queue]debugapi.QueueCounts{}, map[*model.Queue]*model.Resources{}
@@ -63,7 +64,10 @@ func (s *Scheduler) serveInspections(ctx context.Context, now time.Time) {
 	trees := func() []framework.Tree { return framework.Trees(snapshot, s.profile, &s.cache) }
 	for _, read := range s.inspections {
 		s.recoverPanic(ctx, partInspection, func() {
-			read(debugapi.Inspected{Snapshot: snapshot, Trail: s.cache.Trail(), Waiting: waiting, Counts: counts, Trees: trees})
+			read(debugapi.Inspected{
+				Snapshot: snapshot, Paused: s.profile.Paused, SchedulerNames: s.state.SchedulerNames(), Waiting: waiting, Counts: counts, Trees: trees,
+				Jobs: func(namespace string) []debugapi.Job { return s.jobs(snapshot, namespace, now) },
+			})
 		})
 	}
 	s.inspections = nil

@@ -141,8 +141,20 @@ func inspect[T any](w *world, request func() (*T, error)) *T {
 	}
 }
 
-// TestRefusalsShowWhereAReasonCameFrom: each action that refused the job, in order, and the last one is what its status says.
-func TestRefusalsShowWhereAReasonCameFrom(t *testing.T) {
+// askJobs requests the jobs of a namespace while the loop runs, by name.
+func (w *world) askJobs(namespace string) (jobs map[string]debugapi.Job, list *debugapi.JobList) {
+	w.t.Helper()
+	inspector := debugapi.NewJobInspector(w.loop, w.clock)
+	list = inspect(w, func() (*debugapi.JobList, error) { return inspector.Jobs(w.t.Context(), namespace, "") })
+	jobs = map[string]debugapi.Job{}
+	for _, job := range list.Items {
+		jobs[job.Name] = job
+	}
+	return jobs, list
+}
+
+// TestJobsShowWhereAReasonCameFrom: each action that refused the job, in order, and the last one is what its status says.
+func TestJobsShowWhereAReasonCameFrom(t *testing.T) {
 	w := newWorld(t)
 	w.preempting()
 	w.node("n1", "2")
@@ -150,25 +162,30 @@ func TestRefusalsShowWhereAReasonCameFrom(t *testing.T) {
 	w.gang("other", 3, 3)
 	w.gang("small", 1, 1)
 	w.play(t.Context(), time.Second)
-	refusals := func(name string) *debugapi.RefusalList {
-		return inspect(w, func() (*debugapi.RefusalList, error) {
-			return debugapi.ReadRefusals(t.Context(), w.loop, "default", name)
-		})
-	}
-	big := refusals("big")
+	jobs, list := w.askJobs("default")
+	big := jobs["big"]
 	var actions []string
-	for _, refusal := range big.Items {
-		actions = append(actions, refusal.Job+": "+refusal.Action+" "+refusal.Code)
+	for _, step := range big.Trail {
+		actions = append(actions, step.Action+" "+step.Code)
 	}
-	want := []string{"PodGroup default/big: allocate InsufficientResources", "PodGroup default/big: preempt InsufficientResources"}
-	if !big.Leading || !slices.Equal(actions, want) {
+	if want := []string{"allocate InsufficientResources", "preempt InsufficientResources"}; !list.Leading || !slices.Equal(actions, want) {
 		t.Fatalf("refused by %q, want %q", actions, want)
 	}
-	if last := big.Items[1].Reason; last != w.condition("big").Message || last == big.Items[0].Reason {
-		t.Errorf("preempt says %q, its status %q", last, w.condition("big").Message)
+	if last := big.Trail[1].Reason; last != w.condition("big").Message || last != big.Message || last == big.Trail[0].Reason {
+		t.Errorf("preempt says %q, the job %q, its status %q", last, big.Message, w.condition("big").Message)
 	}
-	if small := refusals("small"); len(small.Items) != 0 {
-		t.Errorf("a job that has started was refused: %+v", small)
+	if big.Phase != "Pending" || big.Needs != 3 || big.Has != 3 || len(big.Members) != 3 || big.Members[0].State != debugapi.MemberWaiting {
+		t.Errorf("%+v", big)
+	}
+	if other := jobs["other"]; other.Turn != "2nd of 2 waiting jobs" || !slices.Equal(other.Behind, []string{"PodGroup default/big"}) {
+		t.Errorf("other is %q behind %q", other.Turn, other.Behind)
+	}
+	small := jobs["small"]
+	if len(small.Trail) != 0 || small.Bound != 1 || small.Members[0].Node != "n1" || small.Waits() || small.Turn != "" {
+		t.Errorf("a job that has started: %+v", small)
+	}
+	if none, _ := w.askJobs("elsewhere"); len(none) != 0 {
+		t.Errorf("another namespace has %+v", none)
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/backoff"
 	"github.com/tutti-sched/tutti/internal/commit"
-	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/internal/telemetry"
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -203,11 +202,10 @@ func TestPanicWithoutAJobPostponesCycles(t *testing.T) {
 	if c := w.condition("good"); c == nil || c.Reason != "CycleFailed" {
 		t.Errorf("condition %+v", c)
 	}
-	trail := inspect(w, func() (*debugapi.RefusalList, error) {
-		return debugapi.ReadRefusals(t.Context(), w.loop, "default", "good")
-	})
-	if len(trail.Items) != 1 || trail.Items[0].Action != framework.Engine || trail.Items[0].Reason != w.condition("good").Message {
-		t.Errorf("its reason came from %+v", trail.Items)
+	jobs, _ := w.askJobs("default")
+	trail := jobs["good"].Trail
+	if len(trail) != 1 || trail[0].Action != framework.Engine || trail[0].Reason != w.condition("good").Message {
+		t.Errorf("its reason came from %+v", trail)
 	}
 	if sum("tutti_cycle_failing") != 1 {
 		t.Error("no metric says that cycles fail")

@@ -100,7 +100,7 @@ func assertGuarded(t *testing.T, lab *harness.Env, address string) {
 	} {
 		for path, want := range map[string]int{
 			"/metrics": want.metrics, "/debug/nodes": want.debug, "/debug/cycles": want.debug, "/debug/config": want.debug,
-			"/debug/refusals": want.debug, "/debug/queues": want.debug, "/debug/domains": want.debug,
+			"/debug/jobs": want.debug, "/debug/queues": want.debug, "/debug/domains": want.debug,
 		} {
 			lab.Eventually(t, func() error { // it may not listen yet
 				got, err := status(t, address, path, tokens[who])

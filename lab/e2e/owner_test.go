@@ -92,18 +92,27 @@ func TestWhyOfAnOwner(t *testing.T) {
 	group := coscheduled(ns, "train", 3)
 	group.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(job, job.GroupVersionKind())})
 	env.Eventually(t, func() error { return env.Client.Create(t.Context(), group) })
-	says("mpijobs.kubeflow.org/train", `it owns PodGroup.scheduling.x-k8s.io "train", which has minMember 3 and no pods`)
+	says("mpijobs.kubeflow.org/train", "MPIJob "+ns+"/train has no jobs", "no pod of it exists")
+	for _, what := range []string{"train", "podgroups.scheduling.x-k8s.io/train"} {
+		says(what, "PodGroup.scheduling.x-k8s.io "+ns+"/train waits: NotEnoughMembers", "no pod names it")
+	}
 
-	env.Scheduler(t, harness.SchedulerOptions{})
+	inspectable(t, ns)
+	scheduler := env.Scheduler(t, harness.SchedulerOptions{Args: []string{"--leader-elect-namespace=" + ns}})
 	env.Nodes(t, cluster.Nodes("owner", 1, map[string]string{"cpu": "2"})...)
 	launch(t, job, 2)
-	waits := []string{"PodGroup.scheduling.x-k8s.io " + ns + "/train of MPIJob/train waits: Unschedulable", "needs 3, 2 would fit", "needs 3, has 3: 0 bound"}
+	waits := []string{"PodGroup.scheduling.x-k8s.io " + ns + "/train of ", "waits: Unschedulable", "needs 3, 2 would fit", "has 3: 0 bound, 3 waiting"}
 	says("mpijob/train", append(waits, "MPIJob "+ns+"/train has 1 job", "what controls Job train-launcher is not known: you may not get jobs.batch")...)
 	may("batch", "jobs")
 	says("MPIJob/train", waits...)
-	says("job/train-launcher", append(waits, "Job "+ns+"/train-launcher has 1 job")...)
+	says("job/train-launcher", waits...)
+	env.Eventually(t, func() error { // the scheduler knows the minimum, and who owns the group's object
+		text, err := harness.RunCommand(t.Context(), program, "why", "mpijob/train", "-n", ns, "--kubeconfig", env.Cluster.Kubeconfig(),
+			"--scheduler-server", scheduler.URL, "--scheduler-namespace", ns)
+		return saysAll(text, err, "PodGroup.scheduling.x-k8s.io "+ns+"/train of MPIJob/train waits: InsufficientResources", "needs 3, has 3: 0 bound, 3 waiting")
+	})
 	text, err := ask("status")
-	if err := saysAll(text, err, "podgroup.scheduling.x-k8s.io/train (MPIJob/train)"); err != nil {
+	if err := saysAll(text, err, "podgroup.scheduling.x-k8s.io/train ("); err != nil {
 		t.Error(err)
 	}
 
@@ -112,7 +121,7 @@ func TestWhyOfAnOwner(t *testing.T) {
 	says("mpijob/alone", "has 1 job", "PodGroup.scheduling.x-k8s.io "+ns+"/alone of Job/alone-launcher waits: GroupNotFound")
 
 	env.Nodes(t, cluster.Nodes("owner-more", 1, map[string]string{"cpu": "1"})...)
-	says("mpijob/train", "has started", "the minimum of 3 is bound")
+	says("mpijob/train", "has started", "pods that are bound: 3")
 	for what, want := range map[string]string{
 		"mpijob/trian": `there is no mpijob.kubeflow.org "trian" in namespace ` + ns + `; did you mean "train"?`,
 		"mpijbo/train": `the cluster knows no kind "mpijbo"; did you mean mpijob?`,

@@ -18,15 +18,17 @@ import (
 	"github.com/tutti-sched/tutti/lab/harness"
 )
 
-// TestAGroupWithoutPodsSaysSo: no scheduler is named in the groups, as a new user writes them. What is said is held against the
-// pods, the Jobs and the events that the API server has.
+// TestAGroupWithoutPodsSaysSo: no scheduler is named in the groups, as a new user writes them. What is said, by the scheduler and
+// without it, is held against the pods, the Jobs and the events that the API server has.
 func TestAGroupWithoutPodsSaysSo(t *testing.T) {
 	a := newArena(t, "words-groups", 1)
 	program, err := binaries.Build(t.Context(), t.Output(), binaries.KubectlTutti)
 	if err != nil {
 		t.Fatal(err)
 	}
-	env.Scheduler(t, harness.SchedulerOptions{})
+	inspectable(t, a.ns)
+	scheduler := env.Scheduler(t, harness.SchedulerOptions{Args: []string{"--leader-elect-namespace=" + a.ns}})
+	asked := map[string][]string{"objects": nil, "scheduler": {"--scheduler-server", scheduler.URL, "--scheduler-namespace", a.ns}}
 	job := func(name, group string, suspended bool) *batchv1.Job {
 		template := env.Pod(a.ns, "unused", cpu("1"), ofClass(a.low), harness.PodLabels(map[string]string{v1alpha1.LabelPodGroup: group}))
 		template.Spec.RestartPolicy = corev1.RestartPolicyNever
@@ -94,11 +96,17 @@ func TestAGroupWithoutPodsSaysSo(t *testing.T) {
 			if want.message != "" && (!isSaid || group.Status.Phase != v1alpha1.PodGroupPending) || want.message == "" && said != nil {
 				return fmt.Errorf("%s: phase %q, %+v", name, group.Status.Phase, said)
 			}
-			text, err := harness.RunCommand(t.Context(), program, "why", name, "-n", a.ns, "--kubeconfig", env.Cluster.Kubeconfig())
-			if strings.Contains(text, "no scheduler runs") {
-				err = errors.New("blames the scheduler:\n" + text)
+			for who, flags := range asked {
+				text, err := harness.RunCommand(t.Context(), program,
+					append([]string{"why", name, "-n", a.ns, "--kubeconfig", env.Cluster.Kubeconfig()}, flags...)...)
+				if strings.Contains(text, "no scheduler runs") || strings.Contains(text, "see its log") {
+					err = errors.New("blames the scheduler:\n" + text)
+				}
+				if err := saysAll(text, err, want.why()...); err != nil {
+					return fmt.Errorf("from the %s: %w", who, err)
+				}
 			}
-			return saysAll(text, err, want.why()...)
+			return nil
 		})
 	}
 }

@@ -397,13 +397,12 @@ func (s *story) ends(prefix string) {
 	}
 }
 
-// listed is how kubectl tutti status names the job.
+// listed is how kubectl tutti status names the job: a group of another project with the controller of its oldest pod.
 func (s *story) listed() string {
-	owner := fmt.Sprintf("(%s/%s)", s.job.GetKind(), s.job.GetName())
 	if s.group == "" {
-		return s.groupName() + " " + owner
+		return fmt.Sprintf("%s (%s/%s)", s.groupName(), s.job.GetKind(), s.job.GetName())
 	}
-	return fmt.Sprintf("podgroup.%s/%s %s", s.group, s.groupName(), owner)
+	return fmt.Sprintf("podgroup.%s/%s (", s.group, s.groupName())
 }
 
 // why wants words in what kubectl tutti why says of the job, by the name of its group and of its own, and the job in what kubectl

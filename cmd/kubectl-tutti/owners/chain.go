@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -30,13 +29,12 @@ type Chain struct {
 	Unread []string
 }
 
-// Climb reads what controls the owners, what controls these, and so on up to the object. The pods are known already: they may be
-// owners, too.
-func (r *Reader) Climb(ctx context.Context, namespace string, pods []corev1.Pod, owners []metav1.OwnerReference, to *Object) *Chain {
-	c := &Chain{to: to, above: map[types.UID]*metav1.OwnerReference{}}
-	for i := range pods {
-		c.above[pods[i].UID] = metav1.GetControllerOf(&pods[i])
-	}
+// Climb reads what controls the owners, what controls these, and so on up to the object. known are the controllers that need
+// not be read, by the UID of what they control.
+func (r *Reader) Climb(
+	ctx context.Context, namespace string, owners []metav1.OwnerReference, known map[types.UID]*metav1.OwnerReference, to *Object,
+) *Chain {
+	c := &Chain{to: to, above: known}
 	for range highest {
 		next := c.unknown(owners)
 		if len(next) == 0 {

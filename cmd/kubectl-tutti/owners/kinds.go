@@ -5,6 +5,7 @@
 //
 //	kinds.go   from a word to a kind, and to the object
 //	chain.go   from a pod to the object that its controllers lead to
+//	nearest.go the name most like a misspelt one
 package owners
 
 import (
@@ -21,8 +22,6 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
-
-	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/diagnose"
 )
 
 // Kind is a kind of objects that the API server serves.
@@ -190,7 +189,7 @@ func (r *Reader) noKind(word string) error {
 	for i := range r.kinds {
 		kinds = append(kinds, strings.ToLower(r.kinds[i].Kind))
 	}
-	if near := diagnose.Nearest(name, kinds); near != "" {
+	if near := Nearest(name, kinds); near != "" {
 		text += fmt.Sprintf("; did you mean %s?", near)
 	}
 	return errors.New(text)

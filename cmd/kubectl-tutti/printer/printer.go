@@ -31,8 +31,6 @@ const (
 type Printer struct {
 	out     io.Writer
 	colours bool
-	// widths are those of the columns of the last table.
-	widths []int
 }
 
 // New returns a Printer for a writer. It uses colours on a terminal only, and none when the environment has NO_COLOR or a
@@ -98,26 +96,22 @@ const gap = 3
 
 // Table prints rows below a header, each column as wide as its widest cell. Rows may be shorter than the header.
 func (p *Printer) Table(header []string, rows [][]Cell) {
-	p.widths = nil
 	p.lines("", append([][]Cell{Cells(header...)}, rows...))
 }
 
-// More prints further rows below the last table. Its columns stay as wide as they are, unless a row needs more.
-func (p *Printer) More(rows [][]Cell) { p.lines("", rows) }
-
 // Pairs prints names and values, with an indent. A row has two cells; one with an empty name continues the one above.
 func (p *Printer) Pairs(rows [][]Cell) {
-	p.widths = nil
 	p.lines("  ", rows)
 }
 
 func (p *Printer) lines(indent string, rows [][]Cell) {
+	var widths []int
 	for _, row := range rows {
 		for i, cell := range row {
-			if i == len(p.widths) {
-				p.widths = append(p.widths, 0)
+			if i == len(widths) {
+				widths = append(widths, 0)
 			}
-			p.widths[i] = max(p.widths[i], width(cell))
+			widths[i] = max(widths[i], width(cell))
 		}
 	}
 	for _, row := range rows {
@@ -126,7 +120,7 @@ func (p *Printer) lines(indent string, rows [][]Cell) {
 		for i, cell := range row {
 			line.WriteString(p.colorize(cell))
 			if i < len(row)-1 {
-				line.WriteString(strings.Repeat(" ", p.widths[i]-width(cell)+gap))
+				line.WriteString(strings.Repeat(" ", widths[i]-width(cell)+gap))
 			}
 		}
 		_, _ = fmt.Fprintln(p.out, strings.TrimRight(line.String(), " "))

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -151,13 +150,11 @@ func revision(version configuration.Version) string {
 // documents is where what the endpoint shows comes from.
 func (p *process) documents() debugapi.Source {
 	return debugapi.Source{
+		Jobs:    debugapi.NewJobInspector(p.loop, clock.RealClock{}).Jobs,
 		Nodes:   debugapi.NewNodeInspector(p.loop, clock.RealClock{}).Nodes,
 		Queues:  debugapi.NewQueueInspector(p.loop, clock.RealClock{}).Queues,
 		Domains: debugapi.NewDomainInspector(p.loop, clock.RealClock{}).Domains,
 		Cycles:  p.loop.Cycles,
 		Config:  func() *debugapi.ConfigList { return configView(p.live.Report(), p.loop.Leading()) },
-		Refusals: func(ctx context.Context, namespace, name string) (*debugapi.RefusalList, error) {
-			return debugapi.ReadRefusals(ctx, p.loop, namespace, name)
-		},
 	}
 }

@@ -1,4 +1,4 @@
-package diagnose
+package owners
 
 import "strings"
 
@@ -9,15 +9,15 @@ func Nearest(name string, names []string) string {
 		if candidate == name {
 			continue
 		}
-		if d := distance(strings.ToLower(name), strings.ToLower(candidate)); d < min(least, len(name)) {
+		if d := Distance(strings.ToLower(name), strings.ToLower(candidate)); d < min(least, len(name)) {
 			best, least = candidate, d
 		}
 	}
 	return best
 }
 
-// distance is the number of characters to insert, delete, change, or swap with the next one to turn a into b.
-func distance(a, b string) int {
+// Distance is the number of characters to insert, delete, change, or swap with the next one to turn a into b.
+func Distance(a, b string) int {
 	before, above, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range above {
 		above[j] = j
@@ -25,7 +25,7 @@ func distance(a, b string) int {
 	for i := range len(a) {
 		row[0] = i + 1
 		for j := range len(b) {
-			row[j+1] = min(above[j+1]+1, row[j]+1, above[j]+one(a[i] != b[j]))
+			row[j+1] = min(above[j+1]+1, row[j]+1, above[j]+changed(a[i], b[j]))
 			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
 				row[j+1] = min(row[j+1], before[j-1]+1)
 			}
@@ -33,4 +33,11 @@ func distance(a, b string) int {
 		before, above, row = above, row, before
 	}
 	return above[len(b)]
+}
+
+func changed(a, b byte) int {
+	if a == b {
+		return 0
+	}
+	return 1
 }

@@ -1,0 +1,269 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/debugapi"
+	"github.com/tutti-sched/tutti/internal/sources"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file makes a list of jobs of what stands in the PodGroups and the pods, for who may not ask the scheduler, and of what
+// the scheduler leaves to others. It repeats what a scheduler has written and counts pods. How many members a group without a
+// PodGroup needs it does not work out: the scheduler's message has that.
+
+// defaultScheduler is the name of Tutti's that pods give unless it is configured otherwise.
+const defaultScheduler = sources.DefaultScheduler
+
+// The reasons that this file gives where no scheduler has said anything.
+const (
+	reasonOtherScheduler = "OtherScheduler"
+	reasonGroupNotFound  = string(model.GroupNotFound)
+)
+
+// objects are PodGroups and pods.
+type objects struct {
+	groups []v1alpha1.PodGroup
+	pods   []corev1.Pod
+	// unheld reports that pods of PodGroups were not read.
+	unheld bool
+}
+
+// objects reads the PodGroups of a namespace and its pods. With names of schedulers it reads, of their pods alone, those that
+// no PodGroup's status covers.
+func (r *reader) objects(ctx context.Context, namespace string, schedulers []string) (*objects, error) {
+	o := &objects{unheld: len(schedulers) > 0}
+	var err error
+	if o.groups, err = r.listGroups(ctx, namespace); err != nil {
+		return nil, err
+	}
+	held := map[model.JobKey]bool{}
+	for i := range o.groups {
+		held[sources.Key(&o.groups[i])] = true
+	}
+	o.pods, err = r.listPods(ctx, namespace, func(pod *corev1.Pod) bool {
+		job, waits := sources.Of(pod).Job, stateOf(pod) == debugapi.MemberWaiting || stateOf(pod) == debugapi.MemberGated
+		return !o.unheld || slices.Contains(schedulers, pod.Spec.SchedulerName) && !held[job] && (!job.IsPod() || waits)
+	})
+	return o, err
+}
+
+// gathered is a job while its pods are counted.
+type gathered struct {
+	debugapi.Job
+	key   model.JobKey
+	group *v1alpha1.PodGroup
+	// pods are its members, the oldest first, and others the pods that are left to another scheduler, by its name.
+	pods   []*corev1.Pod
+	others map[string][]string
+}
+
+// jobs returns the list.
+func (o *objects) jobs(now time.Time) *debugapi.JobList {
+	byKey := map[model.JobKey]*gathered{}
+	for i := range o.groups {
+		group := &o.groups[i]
+		byKey[sources.Key(group)] = newGroup(group)
+	}
+	pods := make([]*corev1.Pod, 0, len(o.pods))
+	for i := range o.pods {
+		pods = append(pods, &o.pods[i])
+	}
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID), cmp.Compare(a.Name, b.Name))
+	})
+	for _, pod := range pods {
+		membership := sources.Of(pod)
+		key := membership.Job
+		if implicit := membership.Implicit(); implicit != nil && byKey[key] == nil {
+			key = implicit.Job
+		}
+		if byKey[key] == nil {
+			byKey[key] = newGathered(key, pod)
+		}
+		if leftToOthers(pod) && !key.IsPod() { // it is no member, and a job of its own
+			named := byKey[key]
+			named.others[pod.Spec.SchedulerName] = append(named.others[pod.Spec.SchedulerName], pod.Name)
+			key = model.JobKey{Namespace: pod.Namespace, Name: pod.Name, Source: model.SourcePod}
+			byKey[key] = newGathered(key, pod)
+			byKey[key].Notes = []string{fmt.Sprintf("it names %s %q, of which it is no member therefore", named.Source, named.Name)}
+		}
+		byKey[key].add(pod)
+	}
+	list := &debugapi.JobList{Items: make([]debugapi.Job, 0, len(byKey))}
+	list.Kind, list.APIVersion, list.At = "JobList", debugapi.GroupVersion, now
+	for _, key := range slices.SortedFunc(maps.Keys(byKey), model.JobKey.Compare) {
+		job := byKey[key]
+		job.conclude(o.unheld)
+		list.Items = append(list.Items, job.Job)
+	}
+	return list
+}
+
+func newGroup(group *v1alpha1.PodGroup) *gathered {
+	g := &gathered{key: sources.Key(group), group: group, others: map[string][]string{}}
+	g.ObjectMeta = metav1.ObjectMeta{
+		Namespace: group.Namespace, Name: group.Name, Labels: group.Labels, CreationTimestamp: group.CreationTimestamp,
+		OwnerReferences: group.OwnerReferences,
+	}
+	g.Source, g.Needs = g.key.Source.Kind(), group.Spec.MinMember
+	for _, role := range group.Spec.Roles {
+		g.Roles = append(g.Roles, debugapi.Role{Name: role.Name, Needs: role.MinMember})
+	}
+	explanation := sources.Explanation(group.Status.Conditions)
+	if g.SetStatus(&group.Status, explanation); g.Phase == "" {
+		g.Phase = v1alpha1.PodGroupPending
+	}
+	if explanation != nil && explanation.ObservedGeneration < group.Generation {
+		g.Notes = append(g.Notes, "the PodGroup has been changed since; the scheduler has not looked at it again yet")
+	}
+	return g
+}
+
+func newGathered(key model.JobKey, oldest *corev1.Pod) *gathered {
+	g := &gathered{key: key, others: map[string][]string{}}
+	g.ObjectMeta = metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: oldest.Labels, CreationTimestamp: oldest.CreationTimestamp}
+	if g.Source = key.Source.Kind(); key.IsPod() {
+		g.UID, g.Needs = oldest.UID, 1
+	}
+	if set, isOfSet := sources.SetOf(key); isOfSet {
+		key = set
+	}
+	if key.Source.OwnsPods() {
+		watch, _ := sources.WatchOf(key.Source)
+		g.OwnerReferences = []metav1.OwnerReference{{APIVersion: watch.Resource.GroupVersion().String(), Kind: key.Source.Kind(), Name: key.Name}}
+	}
+	return g
+}
+
+// add adds a member.
+func (g *gathered) add(pod *corev1.Pod) {
+	g.pods = append(g.pods, pod)
+	g.AddOwner(metav1.GetControllerOfNoCopy(pod))
+	member := debugapi.Member{Name: pod.Name, Role: sources.Of(pod).Role, State: stateOf(pod), Node: pod.Spec.NodeName, Nominated: pod.Status.NominatedNodeName}
+	g.AddMember(member)
+}
+
+// leftToOthers reports whether a pod certainly is for another scheduler.
+func leftToOthers(pod *corev1.Pod) bool {
+	return pod.Spec.SchedulerName == "" || pod.Spec.SchedulerName == corev1.DefaultSchedulerName
+}
+
+func stateOf(pod *corev1.Pod) debugapi.MemberState {
+	switch {
+	case pod.Status.Phase == corev1.PodSucceeded:
+		return debugapi.MemberSucceeded
+	case pod.Status.Phase == corev1.PodFailed:
+		return debugapi.MemberFailed
+	case pod.DeletionTimestamp != nil:
+		return debugapi.MemberDeleting
+	case pod.Status.Phase == corev1.PodRunning:
+		return debugapi.MemberRunning
+	case pod.Spec.NodeName != "":
+		return debugapi.MemberBound
+	case len(pod.Spec.SchedulingGates) > 0:
+		return debugapi.MemberGated
+	}
+	return debugapi.MemberWaiting
+}
+
+// conclude reads why the members wait, when all of them are known. unheld reports that pods of PodGroups were not read.
+func (g *gathered) conclude(unheld bool) {
+	unheard := map[string][]string{} // pods of which no scheduler has said anything, by the name of theirs
+	for i, pod := range g.pods {
+		condition := model.PodScheduled(pod)
+		waits := g.Members[i].State == debugapi.MemberWaiting
+		switch {
+		case waits && condition == nil && pod.Spec.SchedulerName != defaultScheduler && !leftToOthers(pod):
+			unheard[pod.Spec.SchedulerName] = append(unheard[pod.Spec.SchedulerName], pod.Name)
+		case !waits || condition == nil || condition.Message == "" || strings.HasPrefix(condition.Message, "waits with its "):
+		case g.group == nil && g.Reason == "": // the oldest has the numbers of a group without a PodGroup
+			g.Reason, g.Message = condition.Reason, condition.Message
+		case condition.Message != g.Message:
+			g.Members[i].Message = condition.Reason + ": " + condition.Message
+		}
+	}
+	if g.group == nil {
+		g.count()
+	} else if unheld {
+		g.Has = g.group.Status.Members
+	}
+	for _, name := range slices.Sorted(maps.Keys(g.others)) {
+		if !strings.Contains(g.Message, "pods with another schedulerName are no members") {
+			g.Notes = append(g.Notes, fmt.Sprintf("%s: left to %s, since spec.schedulerName names no other", few(g.others[name]), corev1.DefaultSchedulerName))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(unheard)) {
+		g.Notes = append(g.Notes, leftTo(few(unheard[name]), name))
+	}
+	if g.group != nil && g.Reason == "" && len(unheard) == 0 && g.group.Spec.SchedulerName != "" && g.group.Spec.SchedulerName != defaultScheduler {
+		g.Notes = append(g.Notes, leftTo("the PodGroup", g.group.Spec.SchedulerName))
+	}
+	if g.group != nil && g.Reason == "" && !unheld && len(g.Members)+len(g.others) == 0 {
+		g.Notes = append(g.Notes, fmt.Sprintf("no pod names it: a pod does by the label %s: %s", v1alpha1.LabelPodGroup, g.Name))
+	}
+}
+
+// leftToWords stand in a note that names the scheduler that pods are left to.
+const leftToWords = ": left to "
+
+// leftTo says that no scheduler of a name has said anything.
+func leftTo(what, scheduler string) string {
+	return fmt.Sprintf("%s"+leftToWords+"%q by spec.schedulerName, and no scheduler of that name has said anything about it; is the name misspelt? "+
+		"Tutti's is %q unless it is configured otherwise", what, scheduler, defaultScheduler)
+}
+
+// count says how a group stands that has no PodGroup.
+func (g *gathered) count() {
+	in := map[debugapi.MemberState]int32{}
+	for i := range g.Members {
+		in[g.Members[i].State]++
+	}
+	g.Running, g.Succeeded, g.Failed = in[debugapi.MemberRunning], in[debugapi.MemberSucceeded], in[debugapi.MemberFailed]
+	g.Bound = in[debugapi.MemberBound] + g.Running + g.Succeeded
+	g.Phase = v1alpha1.PodGroupPending
+	switch {
+	case len(g.pods) == 0:
+		g.Reason, g.Message = reasonOtherScheduler, "spec.schedulerName of its pods names another scheduler: Tutti leaves them alone"
+	case g.key.IsPod() && leftToOthers(g.pods[0]) && g.Bound == 0:
+		g.Reason, g.Message = reasonOtherScheduler, fmt.Sprintf("its spec.schedulerName is %q: Tutti leaves it alone", g.pods[0].Spec.SchedulerName)
+	case g.Failed > 0 && int(g.Failed+g.Succeeded) == len(g.Members):
+		g.Phase = v1alpha1.PodGroupFailed
+	case int(g.Succeeded) == len(g.Members):
+		g.Phase = v1alpha1.PodGroupSucceeded
+	case g.Bound > 0:
+		if g.Phase = v1alpha1.PodGroupStarting; g.Running > 0 {
+			g.Phase = v1alpha1.PodGroupRunning
+		}
+		said := g.Message
+		g.Reason, g.Message = v1alpha1.ConditionScheduled, fmt.Sprintf("pods that are bound: %d", g.Bound)
+		if said != "" {
+			g.Message += fmt.Sprintf("; pods that wait: %d, and with them it %s", in[debugapi.MemberWaiting], said)
+		}
+	case g.key.Source == model.SourcePodGroup:
+		g.Phase, g.Reason = "", reasonGroupNotFound
+		g.Message = fmt.Sprintf("PodGroup %q does not exist in namespace %s, and its pods wait for it", g.Name, g.Namespace)
+	case in[debugapi.MemberGated] > 0 && g.Reason == "":
+		g.Reason, g.Message = corev1.PodReasonSchedulingGated, "its pods carry scheduling gates, which another controller removes"
+	}
+}
+
+// few lists up to a few names.
+func few(names []string) string {
+	const most = 4
+	names = slices.Sorted(slices.Values(names))
+	if len(names) > most+1 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}

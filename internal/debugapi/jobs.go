@@ -1,0 +1,223 @@
+package debugapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/clock"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// JobInspector reports what the loop knows of the jobs. It is safe for concurrent use.
+type JobInspector struct{ *inspector[*JobList] }
+
+// NewJobInspector returns the inspector of a loop's jobs.
+func NewJobInspector(loop Loop, clock clock.PassiveClock) JobInspector {
+	return JobInspector{newInspector(loop, clock, copyJobs)}
+}
+
+// Jobs returns the document of the jobs of a namespace, of all namespaces when it is empty, that a label selector selects.
+func (i JobInspector) Jobs(ctx context.Context, namespace, labelSelector string) (*JobList, error) {
+	selector, errParse := labels.Parse(labelSelector)
+	copied, errCopy := i.copy(ctx, namespace)
+	if err := errors.Join(errParse, errCopy); err != nil {
+		return nil, err
+	}
+	document := &JobList{ListMeta: listMeta("JobList", copied.at, copied.leading), SchedulerNames: copied.of.SchedulerNames, Items: copied.of.Items}
+	document.Select(selector)
+	return document, nil
+}
+
+// Select keeps the jobs that a selector selects, in a list of their own.
+func (l *JobList) Select(selector labels.Selector) {
+	kept := []Job{}
+	for i := range l.Items {
+		if job := &l.Items[i]; selector.Matches(labels.Set(job.Labels)) {
+			kept = append(kept, *job)
+		}
+	}
+	l.Items = kept
+}
+
+func copyJobs(shown Inspected, namespace string) *JobList {
+	jobs, queues := &JobList{Items: shown.Jobs(namespace), SchedulerNames: shown.SchedulerNames}, &QueueList{}
+	byKey := map[string]*Job{}
+	for i := range jobs.Items {
+		job := &jobs.Items[i]
+		byKey[job.Key()] = job
+	}
+	copyQueues(shown, "").fill(queues)
+	for i := range queues.Items {
+		queue := &queues.Items[i]
+		turn := queues.turn(queue.Name)
+		for place, key := range queue.Waiting {
+			if job := byKey[key]; job != nil {
+				job.Turn = inTurn(place, len(queue.Waiting)) + " of queue " + queue.Name + turn
+				job.Behind = queue.Waiting[max(0, place-maxBehind):place]
+			}
+		}
+	}
+	if len(queues.Items) == 0 {
+		waiting := shown.Waiting()
+		for place, of := range waiting {
+			if job := byKey[of.Key.Describe()]; job != nil {
+				job.Turn = inTurn(place, len(waiting))
+				for _, other := range waiting[max(0, place-maxBehind):place] {
+					job.Behind = append(job.Behind, other.Key.Describe())
+				}
+			}
+		}
+	}
+	return jobs
+}
+
+// inTurn says where a job is among those that wait.
+func inTurn(place, of int) string {
+	if of == 1 {
+		return "the only waiting job"
+	}
+	return fmt.Sprintf("%s of %d waiting jobs", ordinal(place+1), of)
+}
+
+// maxBehind is how many jobs are named that come before another one.
+const maxBehind = 3
+
+// turn says where a queue, and each queue above it, is among those with the same parent; empty where it is the only one.
+func (l *QueueList) turn(name string) (text string) {
+	byName, siblings := map[string]*Queue{}, map[string]int{}
+	for i := range l.Items {
+		queue := &l.Items[i]
+		byName[queue.Name] = queue
+		if queue.Turn > 0 {
+			siblings[queue.Parent]++
+		}
+	}
+	for range l.Items { // no further up than there are queues, should one be above itself
+		queue := byName[name]
+		if queue == nil {
+			break
+		}
+		if beside := siblings[queue.Parent]; queue.Turn > 0 && beside > 1 {
+			text += fmt.Sprintf("; %s is %s of %d queues in turn", name, ordinal(queue.Turn), beside)
+			if queue.Parent != "" {
+				text += " below " + queue.Parent
+			}
+		}
+		name = queue.Parent
+	}
+	return text
+}
+
+// ordinal writes 1st, 2nd, 3rd, 4th.
+func ordinal(n int) string {
+	suffix := "th"
+	if tens := n / 10 % 10; tens != 1 {
+		switch n % 10 {
+		case 1:
+			suffix = "st"
+		case 2:
+			suffix = "nd"
+		case 3:
+			suffix = "rd"
+		}
+	}
+	return strconv.Itoa(n) + suffix
+}
+
+// Key is the source, namespace and name, as messages have them.
+func (j *Job) Key() string { return j.Source + " " + j.Namespace + "/" + j.Name }
+
+// SetStatus takes over what a status of a PodGroup says. explanation is the condition that says why the job is as it is; nil
+// when there is none.
+func (j *Job) SetStatus(status *v1alpha1.PodGroupStatus, explanation *metav1.Condition) {
+	j.Phase, j.Queue, j.Topology, j.Reservation = status.Phase, status.Queue, status.Topology, status.Reservation
+	j.Bound, j.Running, j.Succeeded, j.Failed = status.Placed, status.Running, status.Succeeded, status.Failed
+	j.WaitingSince, j.DegradedSince = status.WaitingSince, status.DegradedSince
+	if explanation != nil {
+		j.Reason, j.Message = explanation.Reason, explanation.Message
+	}
+	if evicted := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionEvicted); evicted != nil && evicted.Status == metav1.ConditionTrue {
+		j.Evicted, j.EvictedAt = evicted.Reason+": "+evicted.Message, &evicted.LastTransitionTime
+	}
+}
+
+// AddMember adds a member, and counts it where it is one towards a minimum.
+func (j *Job) AddMember(member Member) {
+	j.Members = append(j.Members, member)
+	has, bound := int32(0), int32(0)
+	switch member.State {
+	case MemberWaiting:
+		has = 1
+	case MemberBound, MemberRunning, MemberSucceeded:
+		has, bound = 1, 1
+	}
+	j.Has += has
+	for i := range j.Roles {
+		if role := &j.Roles[i]; role.Name == member.Role {
+			role.Has, role.Bound = role.Has+has, role.Bound+bound
+		}
+	}
+}
+
+// AddOwner adds an owner, once. One whose UID is not known is taken for another of its kind and name.
+func (j *Job) AddOwner(owner *metav1.OwnerReference) {
+	if owner == nil {
+		return
+	}
+	for i := range j.OwnerReferences {
+		known := &j.OwnerReferences[i]
+		if known.Kind == owner.Kind && known.Name == owner.Name && (known.UID == "" || known.UID == owner.UID) {
+			*known = *owner
+			return
+		}
+	}
+	j.OwnerReferences = append(j.OwnerReferences, *owner)
+}
+
+// Owner is the first of its owners, such as MPIJob/train; empty for a PodGroup, a pod, and where there is none.
+func (j *Job) Owner() string {
+	if len(j.OwnerReferences) == 0 || j.Source == model.SourcePodGroup.Kind() || j.Source == model.SourcePod.Kind() {
+		return ""
+	}
+	return j.OwnerReferences[0].Kind + "/" + j.OwnerReferences[0].Name
+}
+
+// Waits reports whether the job has not started.
+func (j *Job) Waits() bool { return j.Phase == "" || j.Phase == v1alpha1.PodGroupPending }
+
+// Places says of each entry in which domains the members are, and where fewer might have been enough: "rack: 3 domains (b1/r1,
+// b1/r2, b1/r3), 2 might do". Least is a lower bound, so that no more can be said.
+func Places(topology []v1alpha1.TopologyStatus) (places []string) {
+	for i := range topology {
+		entry := &topology[i]
+		text := entry.Level
+		if len(entry.Roles) > 0 {
+			text += " (role " + strings.Join(entry.Roles, ", ") + ")"
+		}
+		names := strings.Join(entry.Names, ", ")
+		if more := int(entry.Domains) - len(entry.Names); more > 0 {
+			names += fmt.Sprintf(" and %d more", more)
+		}
+		switch {
+		case entry.Domains == 0:
+			text += ": in none"
+		case entry.Domains == 1:
+			text += ": " + names
+		default:
+			text += fmt.Sprintf(": %d domains (%s)", entry.Domains, names)
+		}
+		if entry.Least < entry.Domains {
+			text += fmt.Sprintf(", %d might do", entry.Least)
+		}
+		places = append(places, text)
+	}
+	return places
+}

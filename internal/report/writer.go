@@ -27,7 +27,7 @@ type writer struct {
 	// generation counts the reports. due is what this one offers and may be written now, and wake when the next one is to be made
 	// at the latest; zero when nothing is delayed.
 	generation int
-	due        []offer
+	due        []*offer
 	wake       time.Time
 }
 
@@ -145,7 +145,7 @@ func (w *writer) offerAt(o offer, due, now time.Time) {
 		w.requeue(due)
 		return
 	}
-	w.due = append(w.due, o)
+	w.due = append(w.due, &o)
 }
 
 // settle is about an object of which nothing is to be written. It reports whether the record of the last write is kept: until the
@@ -189,7 +189,7 @@ func (w *writer) forget(object types.UID) {
 // writes returns the writes that are in their budgets. Of n urgent writes of a namespace the last one waits for n / mostUrgent
 // windows.
 func (w *writer) writes(now time.Time) (writes []commit.Write) {
-	slices.SortStableFunc(w.due, func(a, b offer) int {
+	slices.SortStableFunc(w.due, func(a, b *offer) int {
 		return cmp.Or(cmp.Compare(a.rank, b.rank), a.last.Compare(b.last), a.key.Compare(b.key))
 	})
 	for _, o := range w.due {

@@ -131,8 +131,8 @@ func isPod(name string) bool {
 	return strings.HasSuffix(strings.ToLower(name), "pod") || name == "sibling"
 }
 
-// readsMarks are the packages and files that read marks of a pod when it is read: of its group, of isolated CPUs, and those that are
-// kept of it. Everywhere else marks of pods are values.
+// readsMarks are the packages and files that read marks of a pod when it is read: of its group, of isolated CPUs, and those that
+// are kept of it. Everywhere else marks of pods are values.
 var readsMarks = []string{
 	"internal/sources", "internal/kube", "internal/agent", "pkg/isolated/marks.go",
 	"internal/cluster/assume.go", "internal/cluster/isolated.go", "internal/cluster/pod.go", "internal/cluster/podchange.go",

@@ -168,8 +168,8 @@ type owner struct {
 
 // ownerOf returns the scheduler that a PodGroup belongs to: the one that it names; the one that has written its status, while
 // it has a member of that scheduler; that of its oldest member, living ones first; and when it has none, sources.Writer, or else
-// sources.DefaultScheduler, which says that it has none. Pods of kube-scheduler are no members of a group of Tutti's: one that has
-// no other pods has none.
+// sources.DefaultScheduler, which says that it has none. Pods of kube-scheduler are no members of a group of Tutti's: one that
+// has no other pods has none.
 //
 // Invariant: the answer depends on the objects alone, and not on which scheduler asks.
 func (s *State) ownerOf(group *v1alpha1.PodGroup) owner {

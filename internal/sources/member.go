@@ -21,6 +21,8 @@ import (
 type Members struct {
 	known map[model.Member]*model.Member
 	said  map[[sha256.Size]byte]*model.SaidTopology
+	// read is what is being read, so that a pod that says nothing new costs no memory.
+	read model.Member
 }
 
 // maxShared is how many values are kept to be shared; then it is begun again, so that pods that are gone keep none for long.
@@ -28,24 +30,24 @@ const maxShared = 10_000
 
 // Of returns what a pod says of its place in its group; nil when it says nothing.
 func (m *Members) Of(pod *corev1.Pod) *model.Member {
-	said := model.Member{Queue: pod.Labels[v1alpha1.LabelQueue]}
+	m.read = model.Member{Queue: pod.Labels[v1alpha1.LabelQueue], Topology: m.topology(pod)}
 	for _, source := range speakers {
-		source.Member(pod, &said)
+		source.Member(pod, &m.read)
 	}
-	readUnfollowed(pod, &said)
+	readUnfollowed(pod, &m.read)
 	if text, is := pod.Labels[model.LabelIndex]; is && readIndex(text) == 0 {
-		said.WrongIndex = model.Brief(text, maxQuotedIndex)
+		m.read.WrongIndex = model.Brief(text, maxQuotedIndex)
 	}
-	said.Topology = m.topology(pod)
-	if said == (model.Member{}) {
+	if m.read == (model.Member{}) {
 		return nil
 	}
-	if known := m.known[said]; known != nil {
+	if known := m.known[m.read]; known != nil {
 		return known
 	}
 	if m.known == nil || len(m.known) >= maxShared {
 		m.known = map[model.Member]*model.Member{}
 	}
+	said := m.read
 	m.known[said] = &said
 	return &said
 }

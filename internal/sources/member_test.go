@@ -10,8 +10,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// TestMembersAreShared: pods that say the same have one Member, a pod that says nothing has none, and what pods say that are gone is
-// not kept for ever.
+// TestMembersAreShared: pods that say the same have one Member, a pod that says nothing has none, and the number of those that
+// are kept is bounded.
 func TestMembersAreShared(t *testing.T) {
 	of := func(labels, annotations map[string]string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: annotations}}

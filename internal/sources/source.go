@@ -27,8 +27,8 @@ type Source interface {
 	Marks() Marks
 }
 
-// speaker is a source whose marks say more of a pod than which group it is in. They are read of each pod: another mark may name the
-// group, and the source may be off.
+// speaker is a source whose marks say more of a pod than which group it is in. They are read of each pod: another mark may name
+// the group, and the source may be off.
 type speaker interface {
 	Member(pod *corev1.Pod, m *model.Member)
 }

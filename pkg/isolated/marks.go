@@ -23,7 +23,6 @@ type Asked struct {
 
 // AskedBy reads what a pod asks of isolated CPUs; nil when none of its annotations says anything of them.
 func AskedBy(pod *corev1.Pod) *Asked {
-	a := &Asked{}
 	said := false
 	for _, key := range []string{RequestAnnotation, SMTAnnotation, NUMAAnnotation, RequiredPluginsAnnotation} {
 		_, there := pod.Annotations[key]
@@ -33,7 +32,7 @@ func AskedBy(pod *corev1.Pod) *Asked {
 		return nil
 	}
 	text, wants := pod.Annotations[RequestAnnotation]
-	a.wants = wants
+	a := &Asked{wants: wants}
 	a.policies, a.unclear = policiesOf(pod.Annotations)
 	if given := pod.Annotations[RequiredPluginsAnnotation]; given != "" {
 		if err := json.Unmarshal([]byte(given), &a.required); err != nil {

@@ -15,8 +15,8 @@ type Member struct {
 	Exclusive bool
 	// Queue is the queue that the pod names; empty when it names none.
 	Queue string
-	// Unfollowed says which mark of the pod is not followed, and UnfollowedAlone which of those that mean something only on a pod in no
-	// group; empty when there is none.
+	// Unfollowed says which mark of the pod is not followed, and UnfollowedAlone which of those that mean something only on a pod in
+	// no group; empty when there is none.
 	Unfollowed, UnfollowedAlone string
 	// WrongIndex is the start of an index that cannot be read.
 	WrongIndex string

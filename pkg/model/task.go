@@ -135,6 +135,8 @@ type Task struct {
 	// MayUseDeviceClass reports whether a part of it may be devices of a DeviceClass, where a node does not report them
 	// itself.
 	MayUseDeviceClass bool
+	// released reports that the nomination has ended in this session, which the state does not know yet.
+	released bool
 	// NonZeroDefaults is what scores count in addition to Request.
 	NonZeroDefaults NonZeroDefaults
 	// Shape is the task's shape.
@@ -144,8 +146,6 @@ type Task struct {
 	// Nominated is the node with capacity nominated to the task in an earlier cycle, for which others were evicted; empty
 	// when there is none.
 	Nominated string
-	// released reports that the nomination has ended in this session, which the state does not know yet.
-	released bool
 	// Place is where in the topology the pod is, as it says, or as is written with an assumed bind, never changed; nil when neither
 	// says it.
 	Place *Place

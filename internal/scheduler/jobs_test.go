@@ -30,7 +30,7 @@ func TestJobsNameTheirOwners(t *testing.T) {
 	w.coscheduling("mpi", 3, 3)
 	spec := &sources.Spec{Source: model.SourceCoscheduling, MinMember: 3}
 	spec.Namespace, spec.Name, spec.UID, spec.OwnerReferences = "default", "mpi", "foreign-mpi", controlledBy("MPIJob", "train")
-	w.mailbox.Event(cluster.ForeignEvent(spec))
+	w.mailbox.Event(&cluster.ForeignSeen{Spec: spec})
 	for name, kind := range map[string]string{"mpi-0": "Job", "mpi-1": "MPIJob", "mpi-2": "MPIJob"} {
 		w.change(name, func(pod *corev1.Pod) {
 			pod.OwnerReferences = controlledBy(kind, "train")

@@ -152,7 +152,8 @@ func (s *Session) WakeAt(at time.Time) {
 	}
 }
 
-// WaitUntil is WakeAt for an answer about a job that is not kept, since it is another one at that moment.
+// WaitUntil is WakeAt for an answer that is not kept, since it may be another one at that moment: the verdict that is being
+// found, and what the session comes to.
 func (s *Session) WaitUntil(at time.Time) {
 	s.narrow(ForNow)
 	s.WakeAt(at)

@@ -40,7 +40,7 @@ func (a *action) planForQueues(session *framework.Session, candidates []*model.J
 		return
 	}
 	r := a.runOf(session)
-	for _, left := range a.rounds(deferBehind(session, refused(session, candidates))) {
+	for _, left := range a.rounds(session, deferBehind(session, refused(session, candidates))) {
 		had := map[*model.Job]bool{}
 		for len(left) > 0 {
 			for job := range session.InOrder(left) {

@@ -67,7 +67,7 @@ func (r *run) explain() {
 		}
 		refusal := r.session.Refusal(f.job).WithNote("preemption: " + f.why + formatOverdue(f.job, overdue))
 		// In the next cycle another job may have its turn in place of this one, if what was kept cannot be used.
-		otherTurns := of.verdict != nil && (r.budget <= 0 || r.reordered)
+		otherTurns := of.verdict != nil && r.budget <= 0
 		refusal.Transient = refusal.Transient || f.transient || otherTurns
 		refusal.BlockedByBudgets = refusal.BlockedByBudgets || f.blockedByBudgets // of another action, too
 		r.session.Refuse(f.job, refusal)

@@ -69,9 +69,7 @@ func (a *action) plan(session *framework.Session, candidates []*model.Job) {
 	} else if jobs := refused(session, candidates); len(jobs) > 0 {
 		r := a.runOf(session)
 		releaseUnplanned(session, jobs)
-		rounds := a.rounds(deferBehind(session, jobs))
-		r.reordered = r.reordered || len(rounds) > 1
-		for _, round := range rounds {
+		for _, round := range a.rounds(session, deferBehind(session, jobs)) {
 			a.planAll(r, round)
 		}
 		r.explain()
@@ -117,8 +115,9 @@ func behindDeferred(session *framework.Session, job *model.Job) bool {
 }
 
 // rounds returns the jobs in one round, or in two: in the first are the jobs that had no turn for most cycles in a row, and the
-// jobs that hold capacity which is kept from them. So each job has a turn, however fast the cluster changes.
-func (a *action) rounds(jobs []*model.Job) [][]*model.Job {
+// jobs that hold capacity which is kept from them. So each job has a turn, however fast the cluster changes. What a session with
+// two rounds comes to is not repeated: the next session has another order of turns.
+func (a *action) rounds(session *framework.Session, jobs []*model.Job) [][]*model.Job {
 	longest := 0
 	for _, job := range jobs {
 		longest = max(longest, a.waited[job.Key])
@@ -126,6 +125,7 @@ func (a *action) rounds(jobs []*model.Job) [][]*model.Job {
 	if longest == 0 {
 		return [][]*model.Job{jobs}
 	}
+	session.WaitUntil(session.Snapshot.Now.Add(turnDelay))
 	var first, rest []*model.Job
 	for _, job := range jobs {
 		before := func(other *model.Job) bool { return a.waited[other.Key] == longest && other.Priority <= job.Priority }
@@ -149,9 +149,7 @@ type run struct {
 	placementBudget int
 	budget          int64
 	reviews         int
-	// reordered reports that jobs had their turns before others because they had none before: the next cycle has another order.
-	reordered bool
-	guard     *pdbBudget
+	guard           *pdbBudget
 	// pools are by the jobs that others are evicted for.
 	pools map[poolKey]*candidateVictims
 	// byQueue has the jobs of each queue; nil until they are asked for, and while there are no queues.

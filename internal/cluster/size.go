@@ -199,7 +199,10 @@ func firstHostPorts(spec *corev1.PodSpec) (ports []corev1.ContainerPort) {
 // status that is too large are dropped: the next write of the status brings them again. The group itself is not changed.
 func stripGroup(group *v1alpha1.PodGroup) *v1alpha1.PodGroup {
 	kept := &v1alpha1.PodGroup{ObjectMeta: stripMeta(&group.ObjectMeta), Spec: group.Spec, Status: group.Status}
-	kept.Generation, kept.OwnerReferences = group.Generation, nil
+	kept.Generation, kept.OwnerReferences = group.Generation, sources.ShortController(group)
+	if memoryBehind(reflect.ValueOf(&group.Labels).Elem()) <= maxKept/8 { // by which kubectl tutti status selects
+		kept.Labels = group.Labels
+	}
 	for _, mark := range []string{annotationTooLarge, annotationUndecodable} { // it was stripped, or decoded in parts, before
 		if why := group.Annotations[mark]; why != "" {
 			metav1.SetMetaDataAnnotation(&kept.ObjectMeta, mark, why)

@@ -153,6 +153,10 @@ func TestLargeObjectsOfOtherKinds(t *testing.T) {
 	if why := TooLarge(stripGroup(noted)); why != "" {
 		t.Error(why)
 	}
+	noted.Labels, noted.OwnerReferences = map[string]string{"team": "vision"}, []metav1.OwnerReference{{Kind: "Job", Name: "of", Controller: new(true)}, {Kind: "Other", Name: "no"}}
+	if kept := stripGroup(noted); kept.Labels["team"] != "vision" || len(kept.OwnerReferences) != 1 || kept.OwnerReferences[0].Name != "of" {
+		t.Errorf("a group keeps the labels %v and the owners %v", kept.Labels, kept.OwnerReferences)
+	}
 	whole := group("g", 2, named("tutti"))
 	whole.Spec.Roles = []v1alpha1.Role{{Name: text, MinMember: 1}}
 	whole.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionTrue, Message: text}}

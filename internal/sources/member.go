@@ -25,8 +25,12 @@ type Members struct {
 	read model.Member
 }
 
-// maxShared is how many values are kept to be shared; then it is begun again, so that pods that are gone keep none for long.
-const maxShared = 10_000
+// maxShared is how many values are kept to be shared; then it is begun again. What is written in more than maxSharedText bytes is
+// not kept to be shared: it goes with its pod. So at most some 10 MB are kept of pods that are gone.
+const (
+	maxShared     = 10_000
+	maxSharedText = 1000
+)
 
 // Of returns what a pod says of its place in its group; nil when it says nothing.
 func (m *Members) Of(pod *corev1.Pod) *model.Member {
@@ -40,6 +44,10 @@ func (m *Members) Of(pod *corev1.Pod) *model.Member {
 	}
 	if m.read == (model.Member{}) {
 		return nil
+	}
+	if topology := m.read.Topology; topology != nil && m.said[topology.Key] != topology {
+		own := m.read
+		return &own
 	}
 	if known := m.known[m.read]; known != nil {
 		return known
@@ -59,6 +67,7 @@ func (m *Members) topology(pod *corev1.Pod) *model.SaidTopology {
 	}
 	var said *model.SaidTopology
 	var sum hash.Hash
+	size := 0
 	for i := range dialects {
 		by := dialects[i].saidBy(pod)
 		if by.Written == nil {
@@ -70,6 +79,7 @@ func (m *Members) topology(pod *corev1.Pod) *model.SaidTopology {
 		for _, key := range dialects[i].annotations {
 			if value, ok := by.Written[key]; ok {
 				fmt.Fprintf(sum, "%s %d %s", key, len(value), value)
+				size += len(value)
 			}
 		}
 		said.By[i] = by
@@ -85,6 +95,9 @@ func (m *Members) topology(pod *corev1.Pod) *model.SaidTopology {
 		if by := &said.By[i]; by.Written != nil {
 			by.Constraints, by.Problem = dialects[i].read(by.Written)
 		}
+	}
+	if size > maxSharedText {
+		return said
 	}
 	if m.said == nil || len(m.said) >= maxShared {
 		m.said = map[[sha256.Size]byte]*model.SaidTopology{}

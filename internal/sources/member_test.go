@@ -1,6 +1,7 @@
 package sources
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,6 +34,11 @@ func TestMembersAreShared(t *testing.T) {
 	}
 	if other := said.Of(of(attempt("2"), rack)); other == first || other.Topology != first.Topology {
 		t.Error("pods of two attempts do not share what they share")
+	}
+	known, topologies := len(said.known), len(said.said)
+	long := map[string]string{v1alpha1.AnnotationTopology: `[{"level":"rack"}` + strings.Repeat(" ", maxSharedText) + "]"}
+	if large := said.Of(of(nil, long)); large.Topology == nil || len(said.known) != known || len(said.said) != topologies {
+		t.Error("a long annotation is kept beyond its pod")
 	}
 	for i := range maxShared {
 		said.Of(of(map[string]string{v1alpha1.LabelQueue: string(rune(i + 1))}, nil))

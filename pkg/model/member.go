@@ -1,6 +1,10 @@
 package model
 
-import "k8s.io/apimachinery/pkg/types"
+import (
+	"math"
+
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // Member is what a pod says of its place in its group, beside which group that is and its role in it. It is made once, when the
 // pod is read, and never changed. Pods that say the same share one.
@@ -62,8 +66,8 @@ type Number int32
 // Unreadable is a number that is there and cannot be read.
 const Unreadable Number = -1
 
-// NumberOf returns the Number of n.
-func NumberOf(n int) Number { return Number(n + 1) }
+// NumberOf returns the Number of n, from 0 up; the largest that there is for all that are larger.
+func NumberOf(n int) Number { return Number(min(n, math.MaxInt32-1) + 1) }
 
 // Get returns the number; ok is false when there is none, or it cannot be read.
 func (n Number) Get() (number int, ok bool) { return int(n) - 1, n > 0 }

@@ -91,12 +91,11 @@ func (o *objects) jobs(now time.Time) *debugapi.JobList {
 		if byKey[key] == nil {
 			byKey[key] = newGathered(key, pod)
 		}
-		if leftToOthers(pod) && !key.IsPod() { // it is no member, and a job of its own
-			named := byKey[key]
+		if named := byKey[key]; named.leaves(pod) { // it is no member, and a job of its own
 			named.others[pod.Spec.SchedulerName] = append(named.others[pod.Spec.SchedulerName], pod.Name)
 			key = model.JobKey{Namespace: pod.Namespace, Name: pod.Name, Source: model.SourcePod}
 			byKey[key] = newGathered(key, pod)
-			byKey[key].Notes = []string{fmt.Sprintf("it names %s %q, of which it is no member therefore", named.Source, named.Name)}
+			byKey[key].Notes = []string{fmt.Sprintf("by its spec.schedulerName it is no member of %s %q, which it names", named.Source, named.Name)}
 		}
 		byKey[key].add(pod)
 	}
@@ -154,6 +153,16 @@ func (g *gathered) add(pod *corev1.Pod) {
 	g.AddMember(member)
 }
 
+// leaves reports whether a pod that names the group is for another scheduler than the group: one that is not Tutti's, or not the
+// one that has written the status.
+func (g *gathered) leaves(pod *corev1.Pod) bool {
+	writer := ""
+	if g.group != nil {
+		writer = g.group.Status.SchedulerName
+	}
+	return !g.key.IsPod() && (leftToOthers(pod) || writer != "" && pod.Spec.SchedulerName != writer)
+}
+
 // leftToOthers reports whether a pod certainly is for another scheduler.
 func leftToOthers(pod *corev1.Pod) bool {
 	return pod.Spec.SchedulerName == "" || pod.Spec.SchedulerName == corev1.DefaultSchedulerName
@@ -199,8 +208,12 @@ func (g *gathered) conclude(unheld bool) {
 		g.Has = g.group.Status.Members
 	}
 	for _, name := range slices.Sorted(maps.Keys(g.others)) {
-		if !strings.Contains(g.Message, "pods with another schedulerName are no members") {
+		switch {
+		case strings.Contains(g.Message, "pods with another schedulerName are no members"):
+		case name == "" || name == corev1.DefaultSchedulerName:
 			g.Notes = append(g.Notes, fmt.Sprintf("%s: left to %s, since spec.schedulerName names no other", few(g.others[name]), corev1.DefaultSchedulerName))
+		default:
+			g.Notes = append(g.Notes, leftTo(few(g.others[name]), name))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(unheard)) {

@@ -56,14 +56,40 @@ func (k *known) ofOwner(ctx context.Context, word, name string) (answer, error) 
 	case object.Unread != nil:
 		found.notes = append(found.notes, "it cannot be read: "+object.Unread.Error())
 	}
+	isJob := object.Group == batchv1.GroupName && object.Kind.Kind == "Job"
+	if isJob && len(found.jobs) == 0 {
+		found.jobs = k.ofTemplate(ctx, object.Name)
+	}
 	found.setHead(object)
 	lacks := func(of *debugapi.Job) bool {
 		return of.Source != model.SourcePodGroup.Kind() && of.Has < max(of.Needs, 1)
 	} // a PodGroup says it itself
-	if object.Group == batchv1.GroupName && object.Kind.Kind == "Job" && (len(found.jobs) == 0 || slices.ContainsFunc(found.jobs, lacks)) {
+	if isJob && (len(found.jobs) == 0 || slices.ContainsFunc(found.jobs, lacks)) {
 		found.details = append(found.details, k.endpoint.whyNoPods(ctx, k.namespace, func(job *batchv1.Job) bool { return job.Name == object.Name })...)
 	}
 	return found, nil
+}
+
+// ofTemplate returns the PodGroup that the pods of a Job name, which says why the Job has none; none when there is no such group,
+// or the Job may not be read.
+func (k *known) ofTemplate(ctx context.Context, name string) []*debugapi.Job {
+	client := k.endpoint.typed()
+	if client == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	job, err := client.BatchV1().Jobs(k.namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil
+	}
+	group := job.Spec.Template.Labels[v1alpha1.LabelPodGroup]
+	for i := range k.Items {
+		if of := &k.Items[i]; of.Source == model.SourcePodGroup.Kind() && of.Name == group && of.Phase != "" {
+			return []*debugapi.Job{of}
+		}
+	}
+	return nil
 }
 
 // setHead says whose jobs they are, unless the first line of the only job does.

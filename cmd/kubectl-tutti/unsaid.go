@@ -112,7 +112,7 @@ func (k *endpointFlags) typed() kubernetes.Interface {
 	return client
 }
 
-// whyNoPods says why each of the Jobs that match has made no pods: it is suspended, or the API server refuses its pods.
+// whyNoPods says why each of the Jobs that match makes no pods: it is suspended or has ended, or the API server refuses its pods.
 func (k *endpointFlags) whyNoPods(ctx context.Context, namespace string, matches func(*batchv1.Job) bool) (notes []string) {
 	client := k.typed()
 	if client == nil {
@@ -130,13 +130,29 @@ func (k *endpointFlags) whyNoPods(ctx context.Context, namespace string, matches
 		case !matches(job):
 		case job.Spec.Suspend != nil && *job.Spec.Suspend:
 			notes = append(notes, fmt.Sprintf("Job %q is suspended (spec.suspend), so that it makes no pods", job.Name))
+		case ended(job) != "":
+			notes = append(notes, fmt.Sprintf("Job %q %s, so that it makes no more pods", job.Name, ended(job)))
 		default:
-			if refused := lastWarning(ctx, client, namespace, "reason=FailedCreate,involvedObject.uid="+string(job.UID)); refused != "" {
+			if refused := lastWarning(ctx, client, namespace, "involvedObject.uid="+string(job.UID), "FailedCreate", "SuccessfulCreate"); refused != "" {
 				notes = append(notes, fmt.Sprintf("Job %q: %s", job.Name, refused))
 			}
 		}
 	}
 	return notes
+}
+
+// ended says how a Job has ended; empty when it has not.
+func ended(job *batchv1.Job) string {
+	for _, condition := range job.Status.Conditions {
+		switch {
+		case condition.Status != corev1.ConditionTrue:
+		case condition.Type == batchv1.JobComplete:
+			return "is complete"
+		case condition.Type == batchv1.JobFailed:
+			return fmt.Sprintf("has failed (%s: %s)", condition.Reason, condition.Message)
+		}
+	}
+	return ""
 }
 
 // maxAsked is for how many members of a job events are looked for.
@@ -151,29 +167,36 @@ func (k *endpointFlags) whyNoClaim(ctx context.Context, job *debugapi.Job) []str
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	for _, member := range job.Members[:min(len(job.Members), maxAsked)] {
-		if refused := lastWarning(ctx, client, job.Namespace, "reason=FailedResourceClaimCreation,involvedObject.name="+member.Name); refused != "" {
+		if refused := lastWarning(ctx, client, job.Namespace, "involvedObject.name="+member.Name, "FailedResourceClaimCreation", ""); refused != "" {
 			return []string{fmt.Sprintf("pod %q: %s", member.Name, refused)}
 		}
 	}
 	return nil
 }
 
-// lastWarning is the message of the last warning among the events that a field selector selects; empty when there is none.
-func lastWarning(ctx context.Context, client kubernetes.Interface, namespace, selector string) (message string) {
-	events, err := client.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: selector})
+// lastWarning is the message of the last warning with a reason among the events of an object; empty when there is none, or when
+// an event with the reason solved came later. object is a field selector.
+func lastWarning(ctx context.Context, client kubernetes.Interface, namespace, object, reason, solved string) (message string) {
+	events, err := client.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: object})
 	if err != nil {
 		return ""
 	}
-	var last time.Time
+	var last, after time.Time
 	for i := range events.Items {
 		event := &events.Items[i]
 		at := event.LastTimestamp.Time
 		if at.IsZero() {
 			at = event.EventTime.Time
 		}
-		if event.Type == corev1.EventTypeWarning && (message == "" || at.After(last)) {
+		switch {
+		case event.Reason == solved && at.After(after):
+			after = at
+		case event.Reason == reason && event.Type == corev1.EventTypeWarning && (message == "" || at.After(last)):
 			message, last = event.Message, at
 		}
+	}
+	if after.After(last) {
+		return ""
 	}
 	return message
 }

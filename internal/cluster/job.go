@@ -99,9 +99,11 @@ func (s *State) readJob(job *model.Job, group *v1alpha1.PodGroup) {
 		}
 		class, job.Warning = group.Spec.PriorityClassName, s.others.warning(job.Key)
 		if job.Warning == "" && len(s.members[job.Key]) == 0 && !job.Finished() {
-			job.Warning = fmt.Sprintf("no pod names it: a pod does by the label %s: %s", v1alpha1.LabelPodGroup, job.Key.Name)
+			job.Warning = fmt.Sprintf("no pod with the schedulerName %q names it: a pod does by the label %s: %s",
+				s.ownerOf(group).scheduler, v1alpha1.LabelPodGroup, job.Key.Name)
 			if group.Status.EvictedAt != nil {
-				job.Warning = "it starts again when its pods have been made again: a controller does that, such as a Job; pods without a controller have to be created again"
+				job.Warning = "it starts again when its pods have been made again: by their controller, where that goes on (to a Job an eviction counts against its " +
+					"backoffLimit), else by hand"
 			}
 		}
 	}

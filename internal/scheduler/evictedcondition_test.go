@@ -65,7 +65,7 @@ func TestAGangSaysThatItWasEvicted(t *testing.T) {
 	w.play(t.Context(), time.Minute)
 	w.expectEvicted("they are gone", v1alpha1.PodGroupPending, "Evicted", "True", "ByPriority", whom)
 	if c := w.condition("mpi"); !strings.Contains(c.Message, whom+"; ") || !strings.Contains(c.Message, "0 exist") ||
-		!strings.Contains(c.Message, "pods without a controller have to be created again") || strings.Contains(c.Message, "no pod names it") {
+		!strings.Contains(c.Message, "else by hand") || strings.Contains(c.Message, "names it") {
 		t.Errorf("says %q", c.Message)
 	}
 	w.member("mpi", 2)

@@ -194,7 +194,7 @@ func TestMembersThatComeAreSaidSoon(t *testing.T) {
 	w.gang("mpi", 0, 4)
 	w.play(t.Context(), time.Second)
 	said := func() string { return w.condition("mpi").Message }
-	if said() != "needs 4, 0 exist; no pod names it: a pod does by the label scheduling.tutti.dev/pod-group: mpi" {
+	if said() != "needs 4, 0 exist; no pod with the schedulerName \"tutti\" names it: a pod does by the label scheduling.tutti.dev/pod-group: mpi" {
 		t.Fatalf("said at first: %s", said())
 	}
 	for i := range 3 {
@@ -234,7 +234,7 @@ func TestGroupsOfOtherSchedulersAreLeftAlone(t *testing.T) {
 		t.Errorf("a group without pods: %v, want one status", got)
 	}
 	if status := w.groups["new"].Status; status.Phase != v1alpha1.PodGroupPending || status.SchedulerName != "tutti" ||
-		!strings.HasPrefix(w.condition("new").Message, "needs 1, 0 exist; no pod names it") {
+		!strings.HasPrefix(w.condition("new").Message, "needs 1, 0 exist; no pod with the schedulerName \"tutti\" names it") {
 		t.Errorf("without pods: %+v", status)
 	}
 	calls := w.play(t.Context(), time.Minute)

@@ -60,7 +60,7 @@ func TestAGroupWithoutPodsSaysSo(t *testing.T) {
 	env.Create(t, job("exceeds", "refused", false))
 
 	noPods := func(name string) string {
-		return "needs 2, 0 exist; no pod names it: a pod does by the label " + v1alpha1.LabelPodGroup + ": " + name
+		return "needs 2, 0 exist; no pod with the schedulerName \"tutti\" names it: a pod does by the label " + v1alpha1.LabelPodGroup + ": " + name
 	}
 	for name, want := range map[string]struct {
 		message string

@@ -109,7 +109,7 @@ func TestARefusalSaysWhatOtherQueuesKeep(t *testing.T) {
 	other.bound("secret", 8)
 	gangIn(t, a.ns, taker.Name, "own", 4)
 	a.bound("own", 4)
-	refused(gangIn(t, a.ns, taker.Name, "due", 2), 8, "%d that may go once they have run for long enough")
+	refused(gangIn(t, a.ns, taker.Name, "due", 2), 8, "%d that have not run for long enough yet")
 
 	a.gone("due")
 	other.gone("secret")

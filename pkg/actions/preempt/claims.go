@@ -180,7 +180,7 @@ func (r *run) claimPool(job *model.Job, claim framework.Claim) (p *candidateVict
 			kept.stays[i] = "never evicted"
 		case until > now:
 			kept.spared++
-			kept.stays[i] = "that may go once they have run for long enough"
+			kept.stays[i] = "that have not run for long enough yet"
 			r.session.WakeAt(time.Unix(until, 0))
 		default:
 			kept.stays[i] = "protected by disruption budgets"

@@ -58,7 +58,7 @@ func (c *guaranteeClaim) Keeps(units []framework.EvictionUnit, stays []string) s
 			return c.wordsOf(covered, m)
 		}
 		return keptAmount{}
-	}, units, stays)
+	}, units, stays, "no queue that could give holds any of what it needs")
 }
 
 // Keeps says why a share takes none of the units.
@@ -69,7 +69,7 @@ func (c *shareClaim) Keeps(units []framework.EvictionUnit, stays []string) strin
 			return c.wordsOf(covered, m)
 		}
 		return c.wordsOf(c.whyNotBeside(unit, nil), m)
-	}, units, stays)
+	}, units, stays, "no other queue that holds more of its share holds any of what it needs")
 }
 
 // wordsOf puts an obstacle into words, to be completed by an amount.
@@ -92,10 +92,11 @@ func (c *claim) wordsOf(why obstacle, m meeting) keptAmount {
 }
 
 // keeps says of each queue that could give something what it holds, and why that stays; the one most above its share comes first.
-// counts reports whether a resource that the job needs is one that the claim takes where a queue meets the job's.
+// counts reports whether a resource that the job needs is one that the claim takes where a queue meets the job's. none says that no
+// queue could.
 func (c *claim) keeps(
 	from func(*model.Queue) bool, counts func(r int, m meeting) bool, whyNot func(*framework.EvictionUnit, meeting) keptAmount,
-	units []framework.EvictionUnit, stays []string,
+	units []framework.EvictionUnit, stays []string, none string,
 ) string {
 	all, by := []*keptBy(nil), map[*model.Queue]*keptBy{}
 	for _, queue := range c.queues {
@@ -107,7 +108,7 @@ func (c *claim) keeps(
 		}
 	}
 	if len(all) == 0 {
-		return "no queue that could give holds any of what it needs"
+		return none
 	}
 	counted := map[*model.Task]bool{} // a member that can go alone also goes with its job
 	for i := range units {

@@ -201,8 +201,8 @@ The cluster stays up. In another shell, after "make build", which makes kubectl 
   export PATH=%[2]s:$PATH
   kubectl get tpg,pods -n %[3]s -o wide
   kubectl describe tpg too-big -n %[3]s
-  kubectl tutti why too-big -n %[3]s
-  kubectl tutti get nodes --scheduler-server https://%[4]s   # the scheduler is no pod here
+  kubectl tutti why too-big -n %[3]s --scheduler-server https://%[4]s   # the scheduler is no pod here
+  kubectl tutti get nodes --scheduler-server https://%[4]s
 
 The scheduler's log is %[5]s
 Ctrl-C ends it, and so does the end of any of its processes.

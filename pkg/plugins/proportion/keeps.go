@@ -92,8 +92,8 @@ func (c *claim) wordsOf(why obstacle, m meeting) keptAmount {
 }
 
 // keeps says of each queue that could give something what it holds, and why that stays; the one most above its share comes first.
-// counts reports whether a resource that the job needs is one that the claim takes where a queue meets the job's. none says that no
-// queue could.
+// counts reports whether a resource that the job needs is one that the claim takes where a queue meets the job's. none are
+// the words where no queue could.
 func (c *claim) keeps(
 	from func(*model.Queue) bool, counts func(r int, m meeting) bool, whyNot func(*framework.EvictionUnit, meeting) keptAmount,
 	units []framework.EvictionUnit, stays []string, none string,

@@ -155,6 +155,9 @@ func (k *known) emptyGroup(ctx context.Context, name string) *debugapi.Job {
 	}
 	for _, source := range sources.All() {
 		for _, watch := range source.Watches() {
+			if watch.Source.OwnsPods() {
+				continue // its pods name no group: they are its own
+			}
 			object, err := read.Find(ctx, k.namespace, watch.Resource.Resource+"."+watch.Resource.Group, name)
 			if err == nil && object.Unread == nil {
 				return withoutPods(watch.Source.Kind(), k.namespace, name)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
+	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/connect"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/owners"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
 	"github.com/tutti-sched/tutti/internal/debugapi"
@@ -185,8 +186,8 @@ type known struct {
 	written *debugapi.JobList
 }
 
-// askTimeout is how long the scheduler is waited for.
-const askTimeout = 5 * time.Second
+// askTimeout is how long the scheduler is waited for: longer than it lets a request wait, and the connection takes.
+const askTimeout = debugapi.Patience + 5*time.Second
 
 // known asks the scheduler for the jobs of the namespace, and where that is not possible reads the objects.
 func (k *endpointFlags) known(ctx context.Context) (*known, error) {
@@ -229,11 +230,15 @@ func (k *known) objects(ctx context.Context) (*debugapi.JobList, error) {
 	return k.written, nil
 }
 
-// aside says what is left out where the scheduler was not asked.
+// aside says what is left out where the scheduler has not answered, and which role gives the right to ask it.
 func aside(unasked error) string {
 	why, _, _ := strings.Cut(unasked.Error(), "; ")
-	return "The scheduler was not asked: " + why + ". This is what PodGroups and pods say. What each group needs, its turn, and what each action " +
-		"found takes the Role tutti-scheduler-inspect."
+	missing := "is left out"
+	if connect.LacksRight(unasked) {
+		missing = "takes the Role tutti-scheduler-inspect"
+	}
+	return "The scheduler has not answered: " + why + ". This is what PodGroups and pods say. What each group needs, its turn, and what each action " +
+		"found " + missing + "."
 }
 
 // waiting returns the jobs that wait.

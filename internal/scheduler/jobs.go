@@ -68,12 +68,13 @@ func (s *Scheduler) showJob(job *model.Job, now time.Time) debugapi.Job {
 	} else if spec != nil {
 		shown.AddOwner(metav1.GetControllerOfNoCopy(spec))
 	}
-	switch group := s.state.Group(job.Key); {
-	case group != nil:
+	group := s.state.Group(job.Key)
+	if group != nil {
 		shown.Labels = group.Labels
 		shown.AddOwner(metav1.GetControllerOfNoCopy(group))
-	case !job.IsSchedulableGroup() && !job.Key.IsPod():
-		if shown.Needs = 0; shown.Waits() {
+	}
+	if !job.IsSchedulableGroup() && !job.Key.IsPod() {
+		if shown.Needs = 0; group == nil && shown.Waits() {
 			shown.Phase = ""
 		}
 	}

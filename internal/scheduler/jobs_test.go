@@ -87,6 +87,20 @@ func TestJobsWithoutAPodGroup(t *testing.T) {
 	}
 }
 
+// TestJobsOfAnotherSchedulersPodGroup need what is not known here: their pods are refused, and no minimum is counted.
+func TestJobsOfAnotherSchedulersPodGroup(t *testing.T) {
+	w := newWorld(t)
+	w.gang("theirs", 2, 4)
+	group := w.groups["theirs"].DeepCopy()
+	group.Spec.SchedulerName = "another"
+	w.group(group)
+	w.play(t.Context(), time.Minute)
+	jobs, _ := w.askJobs("default")
+	if theirs := jobs["theirs"]; theirs.Needs != 0 || theirs.Has != 2 || theirs.Reason != "InvalidGroup" || theirs.Phase != "Pending" {
+		t.Errorf("%+v", theirs)
+	}
+}
+
 // TestQueuesSayThatAllIsPaused although each of them is active.
 func TestQueuesSayThatAllIsPaused(t *testing.T) {
 	w := newWorld(t)

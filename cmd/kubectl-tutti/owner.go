@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -33,7 +34,7 @@ func (k *known) ofOwner(ctx context.Context, word, name string) (answer, error) 
 	}
 	if source := groupSource(object); source != "" {
 		found, err := k.byName(ctx, source, name)
-		if err != nil && object.Unread == nil {
+		if _, none := errors.AsType[noJob](err); none && object.Unread == nil {
 			return answer{jobs: []*debugapi.Job{withoutPods(source, k.namespace, name)}}, nil
 		}
 		return found, err
@@ -181,6 +182,9 @@ func (k *known) emptyGroup(ctx context.Context, name string) *debugapi.Job {
 	}
 	for _, source := range sources.All() {
 		for _, watch := range source.Watches() {
+			if watch.Source.OwnsPods() {
+				continue // its pods name no group: they are its own
+			}
 			object, err := read.Find(ctx, k.namespace, watch.Resource.Resource+"."+watch.Resource.Group, name)
 			if err == nil && object.Unread == nil {
 				return withoutPods(watch.Source.Kind(), k.namespace, name)

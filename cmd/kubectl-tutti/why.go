@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
+	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/connect"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/owners"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
 	"github.com/tutti-sched/tutti/internal/debugapi"
@@ -184,8 +186,8 @@ type known struct {
 	written *debugapi.JobList
 }
 
-// askTimeout is how long the scheduler is waited for.
-const askTimeout = 5 * time.Second
+// askTimeout is how long the scheduler is waited for: longer than it lets a request wait, and the connection takes.
+const askTimeout = debugapi.Patience + 5*time.Second
 
 // known asks the scheduler for the jobs of the namespace, and where that is not possible reads the objects.
 func (k *endpointFlags) known(ctx context.Context) (*known, error) {
@@ -207,7 +209,7 @@ func (k *endpointFlags) known(ctx context.Context) (*known, error) {
 	return all, nil
 }
 
-// objects returns the list that is made of the PodGroups and pods.
+// objects returns the list that is made of the PodGroups and pods; that of the scheduler for who may ask it and not list them.
 func (k *known) objects(ctx context.Context) (*debugapi.JobList, error) {
 	if k.written != nil {
 		return k.written, nil
@@ -217,18 +219,26 @@ func (k *known) objects(ctx context.Context) (*debugapi.JobList, error) {
 		return nil, err
 	}
 	found, err := read.objects(ctx, k.namespace, nil)
-	if err != nil {
+	switch {
+	case apierrors.IsForbidden(err) && k.unasked == nil:
+		k.written = &k.JobList
+	case err != nil:
 		return nil, err
+	default:
+		k.written = found.jobs(k.endpoint.now())
 	}
-	k.written = found.jobs(k.endpoint.now())
 	return k.written, nil
 }
 
-// aside says what is left out where the scheduler was not asked.
+// aside says what is left out where the scheduler has not answered, and which role gives the right to ask it.
 func aside(unasked error) string {
 	why, _, _ := strings.Cut(unasked.Error(), "; ")
-	return "The scheduler was not asked: " + why + ". This is what PodGroups and pods say. What each group needs, its turn, and what each action " +
-		"found takes the Role tutti-scheduler-inspect."
+	missing := "is left out"
+	if connect.LacksRight(unasked) {
+		missing = "takes the Role tutti-scheduler-inspect"
+	}
+	return "The scheduler has not answered: " + why + ". This is what PodGroups and pods say. What each group needs, its turn, and what each action " +
+		"found " + missing + "."
 }
 
 // waiting returns the jobs that wait.
@@ -261,7 +271,7 @@ func (k *known) find(ctx context.Context, what string) (answer, error) {
 }
 
 // byName returns the job of that source and name, of any source where that is empty: what the scheduler says of it, or else
-// what its objects say. It is an error where there is none, with the most similar name.
+// what its objects say. It is a noJob where there is none, with the most similar name.
 func (k *known) byName(ctx context.Context, source, name string) (answer, error) {
 	if found := among(&k.JobList, source, name); len(found.jobs) > 0 {
 		return found, nil
@@ -281,6 +291,9 @@ func (k *known) byName(ctx context.Context, source, name string) (answer, error)
 		what = "PodGroup or pod"
 	}
 	text := fmt.Sprintf("there is no %s %q in namespace %s", what, name, k.namespace)
+	if written == &k.JobList {
+		text = fmt.Sprintf("the scheduler knows no %s %q in namespace %s", what, name, k.namespace)
+	}
 	var groups, pods []string
 	for i := range written.Items {
 		if job := &written.Items[i]; job.Source == model.SourcePodGroup.Kind() && job.Phase != "" {
@@ -295,8 +308,13 @@ func (k *known) byName(ctx context.Context, source, name string) (answer, error)
 	} else if near := owners.Nearest(name, pods); near != "" && source != model.SourcePodGroup.Kind() {
 		text += fmt.Sprintf("; did you mean pod %q?", near)
 	}
-	return answer{}, errors.New(text)
+	return answer{}, noJob(text)
 }
+
+// noJob says that a name is no job's, and no pod's.
+type noJob string
+
+func (text noJob) Error() string { return string(text) }
 
 // among returns the job of that source and name in a list. Of several groups of a name it is the PodGroup, else the first
 // that waits, with a note about the others. A name that is no group's may be that of a pod.

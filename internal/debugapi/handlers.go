@@ -37,8 +37,8 @@ const (
 	ServerName     = "debug.tutti.dev"
 )
 
-// patience is how long a request waits for a loop that is busy.
-const patience = 10 * time.Second
+// Patience is how long a request waits for a loop that is busy.
+const Patience = 10 * time.Second
 
 // Source answers with documents. Its functions are called by many goroutines at the same time and must not be nil; what they
 // return is never changed.
@@ -92,7 +92,7 @@ func handler(get func(context.Context, url.Values) (document, error)) http.Handl
 			http.Error(w, "only GET is served here", http.StatusMethodNotAllowed)
 			return
 		}
-		ctx, cancel := context.WithTimeout(request.Context(), patience)
+		ctx, cancel := context.WithTimeout(request.Context(), Patience)
 		defer cancel()
 		asked := request.URL.Query()
 		list, err := get(ctx, asked)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,7 +18,7 @@ import (
 )
 
 // JobInspector reports what the loop knows of the jobs. It is safe for concurrent use.
-type JobInspector struct{ *inspector[*JobList] }
+type JobInspector struct{ *inspector[*jobsCopy] }
 
 // NewJobInspector returns the inspector of a loop's jobs.
 func NewJobInspector(loop Loop, clock clock.PassiveClock) JobInspector {
@@ -31,7 +32,10 @@ func (i JobInspector) Jobs(ctx context.Context, namespace, labelSelector string)
 	if err := errors.Join(errParse, errCopy); err != nil {
 		return nil, err
 	}
-	document := &JobList{ListMeta: listMeta("JobList", copied.at, copied.leading), SchedulerNames: copied.of.SchedulerNames, Items: copied.of.Items}
+	document := &JobList{
+		ListMeta: listMeta("JobList", copied.at, copied.leading), SchedulerNames: copied.of.schedulerNames, Items: slices.Clone(copied.of.jobs),
+	}
+	copied.of.order.turns(document.Items, copied.of.keys)
 	document.Select(selector)
 	return document, nil
 }
@@ -47,36 +51,18 @@ func (l *JobList) Select(selector labels.Selector) {
 	l.Items = kept
 }
 
-func copyJobs(shown Inspected, namespace string) *JobList {
-	jobs, queues := &JobList{Items: shown.Jobs(namespace), SchedulerNames: shown.SchedulerNames}, &QueueList{}
-	byKey := map[string]*Job{}
-	for i := range jobs.Items {
-		job := &jobs.Items[i]
-		byKey[job.Key()] = job
-	}
-	copyQueues(shown, "").fill(queues)
-	for i := range queues.Items {
-		queue := &queues.Items[i]
-		turn := queues.turn(queue.Name)
-		for place, key := range queue.Waiting {
-			if job := byKey[key]; job != nil {
-				job.Turn = inTurn(place, len(queue.Waiting)) + " of queue " + queue.Name + turn
-				job.Behind = queue.Waiting[max(0, place-maxBehind):place]
-			}
-		}
-	}
-	if len(queues.Items) == 0 {
-		waiting := shown.Waiting()
-		for place, of := range waiting {
-			if job := byKey[of.Key.Describe()]; job != nil {
-				job.Turn = inTurn(place, len(waiting))
-				for _, other := range waiting[max(0, place-maxBehind):place] {
-					job.Behind = append(job.Behind, other.Key.Describe())
-				}
-			}
-		}
-	}
-	return jobs
+// jobsCopy is a copy of what the loop knows of its jobs, by key, and of the order in which they are tried.
+type jobsCopy struct {
+	jobs           []Job
+	keys           []model.JobKey
+	order          queueOrder
+	schedulerNames []string
+}
+
+func copyJobs(shown Inspected, namespace string) *jobsCopy {
+	c := &jobsCopy{order: copyOrder(shown), schedulerNames: shown.SchedulerNames}
+	c.jobs, c.keys = shown.Jobs(namespace)
+	return c
 }
 
 // inTurn says where a job is among those that wait.
@@ -89,32 +75,6 @@ func inTurn(place, of int) string {
 
 // maxBehind is how many jobs are named that come before another one.
 const maxBehind = 3
-
-// turn says where a queue, and each queue above it, is among those with the same parent; empty where it is the only one.
-func (l *QueueList) turn(name string) (text string) {
-	byName, siblings := map[string]*Queue{}, map[string]int{}
-	for i := range l.Items {
-		queue := &l.Items[i]
-		byName[queue.Name] = queue
-		if queue.Turn > 0 {
-			siblings[queue.Parent]++
-		}
-	}
-	for range l.Items { // no further up than there are queues, should one be above itself
-		queue := byName[name]
-		if queue == nil {
-			break
-		}
-		if beside := siblings[queue.Parent]; queue.Turn > 0 && beside > 1 {
-			text += fmt.Sprintf("; %s is %s of %d queues in turn", name, ordinal(queue.Turn), beside)
-			if queue.Parent != "" {
-				text += " below " + queue.Parent
-			}
-		}
-		name = queue.Parent
-	}
-	return text
-}
 
 // ordinal writes 1st, 2nd, 3rd, 4th.
 func ordinal(n int) string {

@@ -37,8 +37,8 @@ type Inspected struct {
 	Paused string
 	// SchedulerNames are the values of spec.schedulerName of the pods that the loop places.
 	SchedulerNames []string
-	// Jobs returns the jobs of a namespace, of all namespaces when it is empty, without their turns.
-	Jobs func(namespace string) []Job
+	// Jobs returns the jobs of a namespace, of all namespaces when it is empty, without their turns, and the key of each.
+	Jobs func(namespace string) ([]Job, []model.JobKey)
 	// Waiting returns the jobs that wait to start, in the order in which a cycle would try them now.
 	Waiting func() []*model.Job
 	// Counts returns how many jobs of each queue hold capacity and wait.

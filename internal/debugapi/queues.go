@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,10 +59,17 @@ func (c *queuesCopy) fill(document *QueueList) {
 
 // queuesCopy is a copy of what a snapshot says of its queues.
 type queuesCopy struct {
+	queueOrder
 	dimensions *model.ResourceIndex
-	queues     []queueCopy
-	misplaced  []string
 	paused     string
+}
+
+// queueOrder is a copy of the order in which jobs are tried, and queues have their turns.
+type queueOrder struct {
+	queues []queueCopy
+	// waiting are all jobs that wait to start, with and without queues.
+	waiting   []model.JobKey
+	misplaced []string
 }
 
 // maxMisplaced is how many jobs are named that no queue takes.
@@ -70,24 +78,33 @@ const maxMisplaced = 10
 // queueCopy has vectors of its own; what else the queue refers to is never changed.
 type queueCopy struct {
 	model.Queue
-	turn    int
-	waiting []model.JobKey
-	counts  QueueCounts
+	// above is the copy of the queue above it; nil when there is none. beside is how many queues with the same one have a turn.
+	above        *queueCopy
+	turn, beside int
+	waiting      []model.JobKey
+	counts       QueueCounts
 }
 
 func copyQueues(shown Inspected, _ string) *queuesCopy {
 	queues := shown.Snapshot.Queues
-	c := &queuesCopy{dimensions: shown.Snapshot.Dimensions.Clone(), queues: make([]queueCopy, len(queues)), paused: shown.Paused}
+	c := &queuesCopy{dimensions: shown.Snapshot.Dimensions.Clone(), paused: shown.Paused}
 	if len(queues) == 0 {
 		return c
 	}
+	c.queueOrder = copyOrder(shown)
 	counts := shown.Counts()
 	for i, queue := range queues {
-		c.queues[i].Queue, c.queues[i].counts = *queue, counts[queue]
-		c.queues[i].Used = queue.Used.Clone()
+		c.queues[i].counts, c.queues[i].Used = counts[queue], queue.Used.Clone()
 	}
+	return c
+}
+
+// copyOrder returns the order, with queues that share their vectors with the snapshot.
+func copyOrder(shown Inspected) (c queueOrder) {
+	c.queues = make([]queueCopy, len(shown.Snapshot.Queues))
 	turns := map[*model.Queue]int{} // by the queue above
 	for _, job := range shown.Waiting() {
+		c.waiting = append(c.waiting, job.Key)
 		queue := job.InQueue()
 		if refusal := shown.Snapshot.QueueRefusal(job); refusal != nil && (queue == nil || queue.Inner) && len(c.misplaced) < maxMisplaced {
 			c.misplaced = append(c.misplaced, fmt.Sprintf("%s: %s: %s", job.Key.Describe(), refusal.Code, refusal.Detail))
@@ -101,7 +118,52 @@ func copyQueues(shown Inspected, _ string) *queuesCopy {
 			c.queues[queue.Index].turn = turns[queue.Above()]
 		}
 	}
+	for i, queue := range shown.Snapshot.Queues {
+		copied := &c.queues[i]
+		if copied.Queue, copied.beside = *queue, turns[queue.Above()]; queue.Above() != nil {
+			copied.above = &c.queues[queue.Above().Index]
+		}
+	}
 	return c
+}
+
+// turns writes into jobs, of these keys, where they are in the order, each of its queue, and what comes before it.
+func (c *queueOrder) turns(jobs []Job, keys []model.JobKey) {
+	byKey := make(map[model.JobKey]*Job, len(jobs))
+	for i := range jobs {
+		byKey[keys[i]] = &jobs[i]
+	}
+	among := func(waiting []model.JobKey, where func() string) {
+		for place, key := range waiting {
+			if job := byKey[key]; job != nil {
+				job.Turn = inTurn(place, len(waiting)) + where()
+				for _, other := range waiting[max(0, place-maxBehind):place] {
+					job.Behind = append(job.Behind, other.Describe())
+				}
+			}
+		}
+	}
+	if len(c.queues) == 0 {
+		among(c.waiting, func() string { return "" })
+	}
+	for i := range c.queues {
+		among(c.queues[i].waiting, sync.OnceValue(c.queues[i].inTurn))
+	}
+}
+
+// inTurn names the queue, and says where it, and each queue above it, is among those with the same parent that have a turn; this
+// is left out where it is the only one.
+func (c *queueCopy) inTurn() string {
+	text := " of queue " + c.Name
+	for ; c != nil; c = c.above {
+		if c.turn > 0 && c.beside > 1 {
+			text += fmt.Sprintf("; %s is %s of %d queues in turn", c.Name, ordinal(c.turn), c.beside)
+			if c.Parent != "" {
+				text += " below " + c.Parent
+			}
+		}
+	}
+	return text
 }
 
 func (c *queueCopy) document(dimensions *model.ResourceIndex) Queue {

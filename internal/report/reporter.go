@@ -187,6 +187,7 @@ func (r *Reporter) Status(job *model.Job, refusal *model.Refusal, now time.Time)
 		last = &known
 	}
 	current, _, was := r.before(job, group, now)
+	was = was || !job.HasGroup && job.Whole // no status says so of it
 	status := groupStatus(job, group, current, was, refusal, last, metav1.NewTime(now))
 	if sources.SetReservation(&status, r.source.Reservation(job)); !job.HasGroup {
 		status.WaitingSince = nil // it is not kept anywhere

@@ -265,6 +265,14 @@ func TestQueuesShowTheOrderOfTheNextCycle(t *testing.T) {
 	if !document.Leading || !slices.Equal(got, want) {
 		t.Errorf("leading %t, it says\n%s\nwant\n%s", document.Leading, strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
+	jobs, _ := w.askJobs("default")
+	wantTurn := "2nd of 2 waiting jobs of queue below; below is 2nd of 2 queues in turn below b; b is 1st of 2 queues in turn"
+	if last := jobs["below-second"]; last.Turn != wantTurn || !slices.Equal(last.Behind, []string{"PodGroup default/below-first"}) {
+		t.Errorf("turn %q behind %q, want %q", last.Turn, last.Behind, wantTurn)
+	}
+	if running := jobs["a-first"]; running.Turn != "" {
+		t.Errorf("a job that has started has turn %q", running.Turn)
+	}
 	calls := w.play(t.Context(), time.Hour)
 	if n := kinds(calls)[commit.CallQueueStatus]; n != 0 {
 		t.Errorf("%d statuses of queues after it was asked for", n)

@@ -15,9 +15,9 @@ import (
 
 // This file makes the document of the jobs.
 
-// jobs returns what the loop knows of each job of a namespace, of all namespaces when it is empty.
-func (s *Scheduler) jobs(snapshot *model.Snapshot, namespace string, now time.Time) []debugapi.Job {
-	jobs, at := []debugapi.Job{}, map[model.JobKey]int{}
+// jobs returns what the loop knows of each job of a namespace, of all namespaces when it is empty, and their keys.
+func (s *Scheduler) jobs(snapshot *model.Snapshot, namespace string, now time.Time) (jobs []debugapi.Job, keys []model.JobKey) {
+	at := map[model.JobKey]int{}
 	read := sources.Without(s.profile.SourcesOff)
 	for _, job := range snapshot.Jobs {
 		if namespace != "" && job.Key.Namespace != namespace {
@@ -28,7 +28,7 @@ func (s *Scheduler) jobs(snapshot *model.Snapshot, namespace string, now time.Ti
 			shown.Notes = s.remarks(job, read)
 		}
 		at[job.Key] = len(jobs)
-		jobs = append(jobs, shown)
+		jobs, keys = append(jobs, shown), append(keys, job.Key)
 	}
 	trail := s.cache.Trail()
 	for i := range trail {
@@ -37,7 +37,7 @@ func (s *Scheduler) jobs(snapshot *model.Snapshot, namespace string, now time.Ti
 			jobs[job].Trail = append(jobs[job].Trail, debugapi.Step{Action: trail[i].Action, Code: code, Reason: reason})
 		}
 	}
-	return jobs
+	return jobs, keys
 }
 
 // showJob returns one job, without what the last cycle said of it.
@@ -68,12 +68,13 @@ func (s *Scheduler) showJob(job *model.Job, now time.Time) debugapi.Job {
 	} else if spec != nil {
 		shown.AddOwner(metav1.GetControllerOfNoCopy(spec))
 	}
-	switch group := s.state.Group(job.Key); {
-	case group != nil:
+	group := s.state.Group(job.Key)
+	if group != nil {
 		shown.Labels = group.Labels
 		shown.AddOwner(metav1.GetControllerOfNoCopy(group))
-	case !job.IsSchedulableGroup() && !job.Key.IsPod():
-		if shown.Needs = 0; shown.Waits() {
+	}
+	if !job.IsSchedulableGroup() && !job.Key.IsPod() {
+		if shown.Needs = 0; group == nil && shown.Waits() {
 			shown.Phase = ""
 		}
 	}

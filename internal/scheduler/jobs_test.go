@@ -87,6 +87,20 @@ func TestJobsWithoutAPodGroup(t *testing.T) {
 	}
 }
 
+// TestJobsOfAnotherSchedulersPodGroup need what is not known here: their pods are refused, and no minimum is counted.
+func TestJobsOfAnotherSchedulersPodGroup(t *testing.T) {
+	w := newWorld(t)
+	w.gang("theirs", 2, 4)
+	group := w.groups["theirs"].DeepCopy()
+	group.Spec.SchedulerName = "another"
+	w.group(group)
+	w.play(t.Context(), time.Minute)
+	jobs, _ := w.askJobs("default")
+	if theirs := jobs["theirs"]; theirs.Needs != 0 || theirs.Has != 2 || theirs.Reason != "InvalidGroup" || theirs.Phase != "Pending" {
+		t.Errorf("%+v", theirs)
+	}
+}
+
 // TestQueuesSayThatAllIsPaused although each of them is active.
 func TestQueuesSayThatAllIsPaused(t *testing.T) {
 	w := newWorld(t)
@@ -118,5 +132,31 @@ func TestJobsOfAnotherNamespaceAreNotThoseAskedForBefore(t *testing.T) {
 	labelled := inspect(w, func() (*debugapi.JobList, error) { return inspector.Jobs(t.Context(), "default", "team=a") })
 	if len(labelled.Items) != 0 {
 		t.Errorf("a selector that selects nothing has %+v", labelled.Items)
+	}
+}
+
+// TestJobsShowThatAGroupWithoutAPodGroupIsDegraded: it has run with all its members and has lost one, whatever marks them.
+func TestJobsShowThatAGroupWithoutAPodGroupIsDegraded(t *testing.T) {
+	for name, arrive := range map[string]func(*world){
+		"implicit": func(w *world) { w.implicit("big", 4, 4) },
+		"foreign":  func(w *world) { w.coscheduling("big", 4, 4) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.node("n1", "8")
+			arrive(w)
+			w.play(t.Context(), time.Minute)
+			for _, pod := range w.pods {
+				w.inPhase(string(pod.UID), corev1.PodRunning)
+			}
+			w.play(t.Context(), time.Minute)
+			w.gone("big-3")
+			w.play(t.Context(), time.Minute)
+			jobs, _ := w.askJobs("default")
+			big := jobs["big"]
+			if big.Phase != v1alpha1.PodGroupDegraded || big.Reason != v1alpha1.ConditionDegraded || big.Message != "below its minimum: needs 4, 3 bound" {
+				t.Errorf("%s %s %q", big.Phase, big.Reason, big.Message)
+			}
+		})
 	}
 }

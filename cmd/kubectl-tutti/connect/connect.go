@@ -156,7 +156,7 @@ func (e *Client) Get(ctx context.Context, path, accept string, into any) error {
 	case http.StatusUnauthorized:
 		return fmt.Errorf("the scheduler (%s) does not accept the token: %s", e.what, said)
 	case http.StatusForbidden:
-		return fmt.Errorf("the scheduler (%s) refuses: %s; the ClusterRole tutti-scheduler-inspect of the chart gives that right", e.what, said)
+		return fmt.Errorf("the scheduler (%s) refuses: %s; %w", e.what, said, errRefused)
 	case http.StatusNotFound:
 		return fmt.Errorf("the scheduler (%s) does not know %s: it is older than this command", e.what, path)
 	default:
@@ -167,6 +167,12 @@ func (e *Client) Get(ctx context.Context, path, accept string, into any) error {
 	}
 	return nil
 }
+
+// errRefused is part of what is said of a token without the right to get a path.
+var errRefused = errors.New("the ClusterRole tutti-scheduler-inspect of the chart gives that right")
+
+// LacksRight reports whether an error of Connect or Get says that the user lacks a right.
+func LacksRight(err error) bool { return apierrors.IsForbidden(err) || errors.Is(err, errRefused) }
 
 // maxRetries is how often a request is repeated that came too early, and maxRetryAfter how long it waits at most each time.
 const maxRetries, maxRetryAfter = 10, 10 * time.Second

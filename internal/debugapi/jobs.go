@@ -2,12 +2,12 @@ package debugapi
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -27,9 +27,12 @@ func NewJobInspector(loop Loop, clock clock.PassiveClock) JobInspector {
 
 // Jobs returns the document of the jobs of a namespace, of all namespaces when it is empty, that a label selector selects.
 func (i JobInspector) Jobs(ctx context.Context, namespace, labelSelector string) (*JobList, error) {
-	selector, errParse := labels.Parse(labelSelector)
-	copied, errCopy := i.copy(ctx, namespace)
-	if err := errors.Join(errParse, errCopy); err != nil {
+	selector, err := labels.Parse(labelSelector)
+	if err != nil {
+		return nil, apierrors.NewBadRequest("labelSelector: " + err.Error())
+	}
+	copied, err := i.copy(ctx, namespace)
+	if err != nil {
 		return nil, err
 	}
 	document := &JobList{

@@ -79,7 +79,7 @@ func (s *Scheduler) showJob(job *model.Job, now time.Time) debugapi.Job {
 		}
 	}
 	for i, task := range job.Tasks {
-		if i == 0 && shown.Labels == nil {
+		if i == 0 && group == nil {
 			shown.Labels = task.Pod.Labels
 		}
 		shown.AddOwner(metav1.GetControllerOfNoCopy(task.Pod))

@@ -96,7 +96,7 @@ func TestJobsOfAnotherSchedulersPodGroup(t *testing.T) {
 	w.group(group)
 	w.play(t.Context(), time.Minute)
 	jobs, _ := w.askJobs("default")
-	if theirs := jobs["theirs"]; theirs.Needs != 0 || theirs.Has != 2 || theirs.Reason != "InvalidGroup" || theirs.Phase != "Pending" {
+	if theirs := jobs["theirs"]; len(theirs.Labels) != 0 || theirs.Needs != 0 || theirs.Has != 2 || theirs.Reason != "InvalidGroup" || theirs.Phase != "Pending" {
 		t.Errorf("%+v", theirs)
 	}
 }

@@ -68,8 +68,8 @@ type gathered struct {
 	others map[string][]string
 }
 
-// jobs returns the list.
-func (o *objects) jobs(now time.Time) *debugapi.JobList {
+// jobs returns the list. ours are the names of Tutti's schedulers.
+func (o *objects) jobs(now time.Time, ours []string) *debugapi.JobList {
 	byKey := map[model.JobKey]*gathered{}
 	for i := range o.groups {
 		group := &o.groups[i]
@@ -104,7 +104,7 @@ func (o *objects) jobs(now time.Time) *debugapi.JobList {
 	list.Kind, list.APIVersion, list.At = "JobList", debugapi.GroupVersion, now
 	for _, key := range slices.SortedFunc(maps.Keys(byKey), model.JobKey.Compare) {
 		job := byKey[key]
-		job.conclude(o.unheld)
+		job.conclude(o.unheld, ours)
 		list.Items = append(list.Items, job.Job)
 	}
 	return list
@@ -177,14 +177,15 @@ func stateOf(pod *corev1.Pod) debugapi.MemberState {
 	return debugapi.MemberWaiting
 }
 
-// conclude reads why the members wait, when all of them are known. unheld reports that pods of PodGroups were not read.
-func (g *gathered) conclude(unheld bool) {
+// conclude reads why the members wait, when all of them are known. unheld reports that pods of PodGroups were not read, ours are
+// the names of Tutti's schedulers.
+func (g *gathered) conclude(unheld bool, ours []string) {
 	unheard := map[string][]string{} // pods of which no scheduler has said anything, by the name of theirs
 	for i, pod := range g.pods {
 		condition := model.PodScheduled(pod)
 		waits := g.Members[i].State == debugapi.MemberWaiting
 		switch {
-		case waits && condition == nil && pod.Spec.SchedulerName != defaultScheduler && !leftToOthers(pod):
+		case waits && condition == nil && !slices.Contains(ours, pod.Spec.SchedulerName) && !leftToOthers(pod):
 			unheard[pod.Spec.SchedulerName] = append(unheard[pod.Spec.SchedulerName], pod.Name)
 		case !waits || condition == nil || condition.Message == "" || strings.HasPrefix(condition.Message, "waits with its "):
 		case g.group == nil && g.Reason == "": // the oldest has the numbers of a group without a PodGroup
@@ -206,7 +207,8 @@ func (g *gathered) conclude(unheld bool) {
 	for _, name := range slices.Sorted(maps.Keys(unheard)) {
 		g.Notes = append(g.Notes, leftTo(few(unheard[name]), name))
 	}
-	if g.group != nil && g.Reason == "" && len(unheard) == 0 && g.group.Spec.SchedulerName != "" && g.group.Spec.SchedulerName != defaultScheduler {
+	if g.group != nil && g.Reason == "" && len(unheard) == 0 && g.group.Spec.SchedulerName != "" &&
+		!slices.Contains(ours, g.group.Spec.SchedulerName) {
 		g.Notes = append(g.Notes, leftTo("the PodGroup", g.group.Spec.SchedulerName))
 	}
 	if g.group != nil && g.Reason == "" && !unheld && len(g.Members)+len(g.others) == 0 {

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/debugapi"
@@ -66,6 +67,8 @@ type gathered struct {
 	// pods are its members, the oldest first, and others the pods that are left to another scheduler, by its name.
 	pods   []*corev1.Pod
 	others map[string][]string
+	// owners are the UIDs of its owners.
+	owners map[types.UID]bool
 }
 
 // jobs returns the list. ours are the names of Tutti's schedulers.
@@ -111,10 +114,12 @@ func (o *objects) jobs(now time.Time, ours []string) *debugapi.JobList {
 }
 
 func newGroup(group *v1alpha1.PodGroup) *gathered {
-	g := &gathered{key: sources.Key(group), group: group, others: map[string][]string{}}
+	g := &gathered{key: sources.Key(group), group: group, others: map[string][]string{}, owners: map[types.UID]bool{}}
 	g.ObjectMeta = metav1.ObjectMeta{
 		Namespace: group.Namespace, Name: group.Name, Labels: group.Labels, CreationTimestamp: group.CreationTimestamp,
-		OwnerReferences: group.OwnerReferences,
+	}
+	for i := range group.OwnerReferences {
+		g.AddOwner(&group.OwnerReferences[i], g.owners)
 	}
 	g.Source, g.Needs = g.key.Source.Kind(), group.Spec.MinMember
 	for _, role := range group.Spec.Roles {
@@ -131,7 +136,7 @@ func newGroup(group *v1alpha1.PodGroup) *gathered {
 }
 
 func newGathered(key model.JobKey, oldest *corev1.Pod) *gathered {
-	g := &gathered{key: key, others: map[string][]string{}}
+	g := &gathered{key: key, others: map[string][]string{}, owners: map[types.UID]bool{}}
 	g.ObjectMeta = metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: oldest.Labels, CreationTimestamp: oldest.CreationTimestamp}
 	if g.Source = key.Source.Kind(); key.IsPod() {
 		g.UID, g.Needs = oldest.UID, 1
@@ -149,7 +154,7 @@ func newGathered(key model.JobKey, oldest *corev1.Pod) *gathered {
 // add adds a member.
 func (g *gathered) add(pod *corev1.Pod) {
 	g.pods = append(g.pods, pod)
-	g.AddOwner(metav1.GetControllerOfNoCopy(pod))
+	g.AddOwner(metav1.GetControllerOfNoCopy(pod), g.owners)
 	member := debugapi.Member{Name: pod.Name, Role: sources.Of(pod).Role, State: stateOf(pod), Node: pod.Spec.NodeName, Nominated: pod.Status.NominatedNodeName}
 	g.AddMember(member)
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -130,17 +131,16 @@ func (j *Job) AddMember(member Member) {
 	}
 }
 
-// AddOwner adds an owner, once. One whose UID is not known is taken for another of its kind and name.
-func (j *Job) AddOwner(owner *metav1.OwnerReference) {
-	if owner == nil {
+// AddOwner adds an owner, unless met, which has the UIDs of those before, has its own. The first may be without a UID: it is taken
+// for another of its kind and name.
+func (j *Job) AddOwner(owner *metav1.OwnerReference, met map[types.UID]bool) {
+	if owner == nil || met[owner.UID] {
 		return
 	}
-	for i := range j.OwnerReferences {
-		known := &j.OwnerReferences[i]
-		if known.Kind == owner.Kind && known.Name == owner.Name && (known.UID == "" || known.UID == owner.UID) {
-			*known = *owner
-			return
-		}
+	met[owner.UID] = true
+	if known := j.OwnerReferences; len(known) > 0 && known[0].UID == "" && known[0].Kind == owner.Kind && known[0].Name == owner.Name {
+		known[0] = *owner
+		return
 	}
 	j.OwnerReferences = append(j.OwnerReferences, *owner)
 }

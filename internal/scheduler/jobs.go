@@ -6,6 +6,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/debugapi"
@@ -51,7 +52,7 @@ func (s *Scheduler) showJob(job *model.Job, now time.Time) debugapi.Job {
 		shown.Roles = append(shown.Roles, debugapi.Role{Name: role.Name, Needs: role.MinMember})
 	}
 	shown.SetStatus(&status, sources.Explanation(status.Conditions))
-	object := job.Key
+	object, owners := job.Key, map[types.UID]bool{}
 	if set, isOfSet := sources.SetOf(job.Key); isOfSet {
 		object = set
 	}
@@ -64,14 +65,14 @@ func (s *Scheduler) showJob(job *model.Job, now time.Time) debugapi.Job {
 		if spec != nil {
 			self.UID = spec.UID
 		}
-		shown.AddOwner(&self)
+		shown.AddOwner(&self, owners)
 	} else if spec != nil {
-		shown.AddOwner(metav1.GetControllerOfNoCopy(spec))
+		shown.AddOwner(metav1.GetControllerOfNoCopy(spec), owners)
 	}
 	group := s.state.Group(job.Key)
 	if group != nil {
 		shown.Labels = group.Labels
-		shown.AddOwner(metav1.GetControllerOfNoCopy(group))
+		shown.AddOwner(metav1.GetControllerOfNoCopy(group), owners)
 	}
 	if !job.IsSchedulableGroup() && !job.Key.IsPod() {
 		if shown.Needs = 0; group == nil && shown.Waits() {
@@ -82,7 +83,7 @@ func (s *Scheduler) showJob(job *model.Job, now time.Time) debugapi.Job {
 		if i == 0 && group == nil {
 			shown.Labels = task.Pod.Labels
 		}
-		shown.AddOwner(metav1.GetControllerOfNoCopy(task.Pod))
+		shown.AddOwner(metav1.GetControllerOfNoCopy(task.Pod), owners)
 		shown.AddMember(showMember(task))
 	}
 	return shown

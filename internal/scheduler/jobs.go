@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -17,19 +18,22 @@ import (
 // This file makes the document of the jobs.
 
 // jobs returns what the loop knows of each job of a namespace, of all namespaces when it is empty, and their keys.
-func (s *Scheduler) jobs(snapshot *model.Snapshot, namespace string, now time.Time) (jobs []debugapi.Job, keys []model.JobKey) {
+// It leaves out those over which it panics.
+func (s *Scheduler) jobs(ctx context.Context, snapshot *model.Snapshot, namespace string, now time.Time) (jobs []debugapi.Job, keys []model.JobKey) {
 	at := map[model.JobKey]int{}
 	read := sources.Without(s.profile.SourcesOff)
 	for _, job := range snapshot.Jobs {
 		if namespace != "" && job.Key.Namespace != namespace {
 			continue
 		}
-		shown := s.showJob(job, now)
-		if shown.Waits() && len(job.Tasks) > 0 {
-			shown.Notes = s.remarks(job, read)
-		}
-		at[job.Key] = len(jobs)
-		jobs, keys = append(jobs, shown), append(keys, job.Key)
+		s.recoverPanic(ctx, partInspection, func() {
+			shown := s.showJob(job, now)
+			if shown.Waits() && len(job.Tasks) > 0 {
+				shown.Notes = s.remarks(job, read)
+			}
+			at[job.Key] = len(jobs)
+			jobs, keys = append(jobs, shown), append(keys, job.Key)
+		})
 	}
 	trail := s.cache.Trail()
 	for i := range trail {

@@ -56,7 +56,8 @@ type getOptions struct {
 	everywhere bool
 }
 
-// watchPeriod is how often a list is read again. The scheduler copies what it shows once a second at most.
+// watchPeriod is how often a list is read again. The scheduler copies what it shows once a second at most, unless
+// jobs of several namespaces are asked for in turn.
 const watchPeriod = 2 * time.Second
 
 func newGet(a *clientFlags) *cobra.Command {

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/debugapi"
@@ -66,10 +67,12 @@ type gathered struct {
 	// pods are its members, the oldest first, and others the pods that are left to another scheduler, by its name.
 	pods   []*corev1.Pod
 	others map[string][]string
+	// owners are the UIDs of its owners.
+	owners map[types.UID]bool
 }
 
-// jobs returns the list.
-func (o *objects) jobs(now time.Time) *debugapi.JobList {
+// jobs returns the list. ours are the names of Tutti's schedulers.
+func (o *objects) jobs(now time.Time, ours []string) *debugapi.JobList {
 	byKey := map[model.JobKey]*gathered{}
 	for i := range o.groups {
 		group := &o.groups[i]
@@ -103,17 +106,19 @@ func (o *objects) jobs(now time.Time) *debugapi.JobList {
 	list.Kind, list.APIVersion, list.At = "JobList", debugapi.GroupVersion, now
 	for _, key := range slices.SortedFunc(maps.Keys(byKey), model.JobKey.Compare) {
 		job := byKey[key]
-		job.conclude(o.unheld)
+		job.conclude(o.unheld, ours)
 		list.Items = append(list.Items, job.Job)
 	}
 	return list
 }
 
 func newGroup(group *v1alpha1.PodGroup) *gathered {
-	g := &gathered{key: sources.Key(group), group: group, others: map[string][]string{}}
+	g := &gathered{key: sources.Key(group), group: group, others: map[string][]string{}, owners: map[types.UID]bool{}}
 	g.ObjectMeta = metav1.ObjectMeta{
 		Namespace: group.Namespace, Name: group.Name, Labels: group.Labels, CreationTimestamp: group.CreationTimestamp,
-		OwnerReferences: group.OwnerReferences,
+	}
+	for i := range group.OwnerReferences {
+		g.AddOwner(&group.OwnerReferences[i], g.owners)
 	}
 	g.Source, g.Needs = g.key.Source.Kind(), group.Spec.MinMember
 	for _, role := range group.Spec.Roles {
@@ -130,7 +135,7 @@ func newGroup(group *v1alpha1.PodGroup) *gathered {
 }
 
 func newGathered(key model.JobKey, oldest *corev1.Pod) *gathered {
-	g := &gathered{key: key, others: map[string][]string{}}
+	g := &gathered{key: key, others: map[string][]string{}, owners: map[types.UID]bool{}}
 	g.ObjectMeta = metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: oldest.Labels, CreationTimestamp: oldest.CreationTimestamp}
 	if g.Source = key.Source.Kind(); key.IsPod() {
 		g.UID, g.Needs = oldest.UID, 1
@@ -148,7 +153,7 @@ func newGathered(key model.JobKey, oldest *corev1.Pod) *gathered {
 // add adds a member.
 func (g *gathered) add(pod *corev1.Pod) {
 	g.pods = append(g.pods, pod)
-	g.AddOwner(metav1.GetControllerOfNoCopy(pod))
+	g.AddOwner(metav1.GetControllerOfNoCopy(pod), g.owners)
 	member := debugapi.Member{Name: pod.Name, Role: sources.Of(pod).Role, State: stateOf(pod), Node: pod.Spec.NodeName, Nominated: pod.Status.NominatedNodeName}
 	g.AddMember(member)
 }
@@ -186,14 +191,15 @@ func stateOf(pod *corev1.Pod) debugapi.MemberState {
 	return debugapi.MemberWaiting
 }
 
-// conclude reads why the members wait, when all of them are known. unheld reports that pods of PodGroups were not read.
-func (g *gathered) conclude(unheld bool) {
+// conclude reads why the members wait, when all of them are known. unheld reports that pods of PodGroups were not read, ours are
+// the names of Tutti's schedulers.
+func (g *gathered) conclude(unheld bool, ours []string) {
 	unheard := map[string][]string{} // pods of which no scheduler has said anything, by the name of theirs
 	for i, pod := range g.pods {
 		condition := model.PodScheduled(pod)
 		waits := g.Members[i].State == debugapi.MemberWaiting
 		switch {
-		case waits && condition == nil && pod.Spec.SchedulerName != defaultScheduler && !leftToOthers(pod):
+		case waits && condition == nil && !slices.Contains(ours, pod.Spec.SchedulerName) && !leftToOthers(pod):
 			unheard[pod.Spec.SchedulerName] = append(unheard[pod.Spec.SchedulerName], pod.Name)
 		case !waits || condition == nil || condition.Message == "" || strings.HasPrefix(condition.Message, "waits with its "):
 		case g.group == nil && g.Reason == "": // the oldest has the numbers of a group without a PodGroup
@@ -219,7 +225,8 @@ func (g *gathered) conclude(unheld bool) {
 	for _, name := range slices.Sorted(maps.Keys(unheard)) {
 		g.Notes = append(g.Notes, leftTo(few(unheard[name]), name))
 	}
-	if g.group != nil && g.Reason == "" && len(unheard) == 0 && g.group.Spec.SchedulerName != "" && g.group.Spec.SchedulerName != defaultScheduler {
+	if g.group != nil && g.Reason == "" && len(unheard) == 0 && g.group.Spec.SchedulerName != "" &&
+		!slices.Contains(ours, g.group.Spec.SchedulerName) {
 		g.Notes = append(g.Notes, leftTo("the PodGroup", g.group.Spec.SchedulerName))
 	}
 	if g.group != nil && g.Reason == "" && !unheld && len(g.Members)+len(g.others) == 0 {

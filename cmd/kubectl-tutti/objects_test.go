@@ -44,7 +44,7 @@ func TestEachPodIsInOneJob(t *testing.T) {
 			}
 			o.pods = append(o.pods, pod)
 		}
-		list := o.jobs(time.Unix(0, 0))
+		list := o.jobs(time.Unix(0, 0), []string{defaultScheduler})
 		members := 0
 		for _, job := range list.Items {
 			members += len(job.Members)

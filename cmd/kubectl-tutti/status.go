@@ -70,7 +70,7 @@ func (g *getOptions) jobDocument(namespace string, selector labels.Selector, sch
 			if err != nil {
 				return nil, err
 			}
-			list := found.jobs(g.now())
+			list := found.jobs(g.now(), schedulers)
 			list.Select(selector)
 			list.Notes = append(list.Notes, aside(unasked))
 			return list, nil

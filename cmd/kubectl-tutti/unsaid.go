@@ -37,13 +37,15 @@ func (k *known) findUnsaid(ctx context.Context, job *debugapi.Job) {
 	if strings.Contains(job.Message, "ResourceClaim not created yet") {
 		job.Notes = append(job.Notes, k.endpoint.whyNoClaim(ctx, job)...)
 	}
-	isLeft := func(note string) bool { return strings.Contains(note, leftToWords) }
 	if job.Reason == "" && !slices.ContainsFunc(job.Notes, isLeft) {
 		if leads := k.endpoint.whoLeads(ctx); leads != "" {
 			job.Notes = append(job.Notes, leads)
 		}
 	}
 }
+
+// isLeft reports whether a note says to which scheduler pods are left.
+func isLeft(note string) bool { return strings.Contains(note, leftToWords) }
 
 // findMisspelt says which pods were probably meant for a PodGroup that lacks some: those for another scheduler, and those of
 // a group with a similar name that does not exist. Of pods whose PodGroup does not exist it says which was probably meant.
@@ -74,7 +76,7 @@ func (k *known) findMisspelt(ctx context.Context, job *debugapi.Job) {
 		if written, err := k.objects(ctx); err == nil { // without the right, nothing is known of them
 			for i := range written.Items {
 				if other := &written.Items[i]; other.Key() == job.Key() && other != job {
-					job.Notes = append(job.Notes, other.Notes...)
+					job.Notes = append(job.Notes, slices.DeleteFunc(slices.Clone(other.Notes), func(note string) bool { return !isLeft(note) })...)
 				}
 			}
 		}

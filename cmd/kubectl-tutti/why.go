@@ -225,7 +225,11 @@ func (k *known) objects(ctx context.Context) (*debugapi.JobList, error) {
 	case err != nil:
 		return nil, err
 	default:
-		k.written = found.jobs(k.endpoint.now())
+		ours := k.SchedulerNames
+		if len(ours) == 0 {
+			ours = []string{defaultScheduler}
+		}
+		k.written = found.jobs(k.endpoint.now(), ours)
 	}
 	return k.written, nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -43,7 +44,8 @@ const Patience = 10 * time.Second
 // Source answers with documents. Its functions are called by many goroutines at the same time and must not be nil; what they
 // return is never changed.
 type Source struct {
-	// Jobs, Nodes, Queues and Domains return an error when the context ends before the loop has had time.
+	// Jobs, Nodes, Queues and Domains return an error when the context ends before the loop has had time; Jobs a BadRequest for a
+	// wrong selector.
 	Jobs    func(ctx context.Context, namespace, labelSelector string) (*JobList, error)
 	Nodes   func(context.Context) (*NodeList, error)
 	Queues  func(context.Context) (*QueueList, error)
@@ -96,7 +98,11 @@ func handler(get func(context.Context, url.Values) (document, error)) http.Handl
 		defer cancel()
 		asked := request.URL.Query()
 		list, err := get(ctx, asked)
-		if err != nil {
+		switch {
+		case apierrors.IsBadRequest(err):
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		case err != nil:
 			http.Error(w, "the scheduler is busy: "+err.Error(), http.StatusServiceUnavailable)
 			return
 		}

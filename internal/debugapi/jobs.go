@@ -2,15 +2,16 @@ package debugapi
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -27,9 +28,12 @@ func NewJobInspector(loop Loop, clock clock.PassiveClock) JobInspector {
 
 // Jobs returns the document of the jobs of a namespace, of all namespaces when it is empty, that a label selector selects.
 func (i JobInspector) Jobs(ctx context.Context, namespace, labelSelector string) (*JobList, error) {
-	selector, errParse := labels.Parse(labelSelector)
-	copied, errCopy := i.copy(ctx, namespace)
-	if err := errors.Join(errParse, errCopy); err != nil {
+	selector, err := labels.Parse(labelSelector)
+	if err != nil {
+		return nil, apierrors.NewBadRequest("labelSelector: " + err.Error())
+	}
+	copied, err := i.copy(ctx, namespace)
+	if err != nil {
 		return nil, err
 	}
 	document := &JobList{
@@ -127,17 +131,16 @@ func (j *Job) AddMember(member Member) {
 	}
 }
 
-// AddOwner adds an owner, once. One whose UID is not known is taken for another of its kind and name.
-func (j *Job) AddOwner(owner *metav1.OwnerReference) {
-	if owner == nil {
+// AddOwner adds an owner, unless met, which has the UIDs of those before, has its own. The first may be without a UID: it is taken
+// for another of its kind and name.
+func (j *Job) AddOwner(owner *metav1.OwnerReference, met map[types.UID]bool) {
+	if owner == nil || met[owner.UID] {
 		return
 	}
-	for i := range j.OwnerReferences {
-		known := &j.OwnerReferences[i]
-		if known.Kind == owner.Kind && known.Name == owner.Name && (known.UID == "" || known.UID == owner.UID) {
-			*known = *owner
-			return
-		}
+	met[owner.UID] = true
+	if known := j.OwnerReferences; len(known) > 0 && known[0].UID == "" && known[0].Kind == owner.Kind && known[0].Name == owner.Name {
+		known[0] = *owner
+		return
 	}
 	j.OwnerReferences = append(j.OwnerReferences, *owner)
 }

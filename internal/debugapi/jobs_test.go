@@ -2,6 +2,9 @@ package debugapi
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"testing"
 	"time"
 
@@ -72,5 +75,35 @@ func TestTheLoopDoesNothingForEachQueue(t *testing.T) {
 	loop := newShownLoop(snapshot)
 	if n := testing.AllocsPerRun(3, func() { copyJobs(loop.shown, "") }); n > queues/10 {
 		t.Errorf("%.0f allocations for %d queues", n, queues)
+	}
+}
+
+// TestABadSelectorIsTheClientsError, and costs the loop nothing.
+func TestABadSelectorIsTheClientsError(t *testing.T) {
+	for selector, want := range map[string]int{"a==": http.StatusOK, "a in (b": http.StatusBadRequest} {
+		loop := newShownLoop(&model.Snapshot{Now: time.Unix(1000, 0), Dimensions: model.NewDimensions()})
+		source := Source{Jobs: NewJobInspector(loop, clocktesting.NewFakePassiveClock(time.Unix(1000, 0))).Jobs}
+		answer := httptest.NewRecorder()
+		path := PathJobs + "?" + url.Values{"labelSelector": {selector}}.Encode()
+		source.Handlers()[PathJobs].ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		if asked := loop.asked > 0; answer.Code != want || asked && want != http.StatusOK {
+			t.Errorf("%q: %d %s, the loop was asked: %t", selector, answer.Code, answer.Body, asked)
+		}
+	}
+}
+
+// TestOwnersAreAddedOnce, in a time that grows no faster than their number. One whose UID is not known is another of its kind and
+// name.
+func TestOwnersAreAddedOnce(t *testing.T) {
+	const owners = 40_000
+	job, met, began := &Job{}, map[types.UID]bool{}, time.Now()
+	job.AddOwner(&metav1.OwnerReference{Kind: "Job", Name: "0"}, met)
+	for i := range 2 * owners {
+		name := fmt.Sprint(i % owners)
+		job.AddOwner(&metav1.OwnerReference{Kind: "Job", Name: name, UID: types.UID("u" + name)}, met)
+	}
+	job.AddOwner(nil, met)
+	if took := time.Since(began); len(job.OwnerReferences) != owners || job.OwnerReferences[0].UID != "u0" || took > 2*time.Second {
+		t.Errorf("%d owners after %s, the first %+v", len(job.OwnerReferences), took, job.OwnerReferences[0])
 	}
 }

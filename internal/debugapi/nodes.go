@@ -16,7 +16,8 @@ import (
 // This file makes the document of the nodes. The loop only copies numbers, between two cycles; the goroutine of the request
 // makes the document of the copy.
 
-// maxReportAge is how old a copy may be that answers a request: requests, however many, cost the loop one copy in this time.
+// maxReportAge is how old a copy may be that answers a request: requests, however many, cost the loop one copy in this time, and
+// one each where they ask for another namespace than the last one.
 const maxReportAge = time.Second
 
 // Loop is the scheduler's loop. Its methods may be called by any goroutine.

@@ -66,7 +66,7 @@ func (s *Scheduler) serveInspections(ctx context.Context, now time.Time) {
 		s.recoverPanic(ctx, partInspection, func() {
 			read(debugapi.Inspected{
 				Snapshot: snapshot, Paused: s.profile.Paused, SchedulerNames: s.state.SchedulerNames(), Waiting: waiting, Counts: counts, Trees: trees,
-				Jobs: func(namespace string) ([]debugapi.Job, []model.JobKey) { return s.jobs(snapshot, namespace, now) },
+				Jobs: func(namespace string) ([]debugapi.Job, []model.JobKey) { return s.jobs(ctx, snapshot, namespace, now) },
 			})
 		})
 	}

@@ -1,11 +1,13 @@
 package scheduler
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/debugapi"
@@ -16,19 +18,22 @@ import (
 // This file makes the document of the jobs.
 
 // jobs returns what the loop knows of each job of a namespace, of all namespaces when it is empty, and their keys.
-func (s *Scheduler) jobs(snapshot *model.Snapshot, namespace string, now time.Time) (jobs []debugapi.Job, keys []model.JobKey) {
+// It leaves out those over which it panics.
+func (s *Scheduler) jobs(ctx context.Context, snapshot *model.Snapshot, namespace string, now time.Time) (jobs []debugapi.Job, keys []model.JobKey) {
 	at := map[model.JobKey]int{}
 	read := sources.Without(s.profile.SourcesOff)
 	for _, job := range snapshot.Jobs {
 		if namespace != "" && job.Key.Namespace != namespace {
 			continue
 		}
-		shown := s.showJob(job, now)
-		if shown.Waits() && len(job.Tasks) > 0 {
-			shown.Notes = s.remarks(job, read)
-		}
-		at[job.Key] = len(jobs)
-		jobs, keys = append(jobs, shown), append(keys, job.Key)
+		s.recoverPanic(ctx, partInspection, func() {
+			shown := s.showJob(job, now)
+			if shown.Waits() && len(job.Tasks) > 0 {
+				shown.Notes = s.remarks(job, read)
+			}
+			at[job.Key] = len(jobs)
+			jobs, keys = append(jobs, shown), append(keys, job.Key)
+		})
 	}
 	trail := s.cache.Trail()
 	for i := range trail {
@@ -51,7 +56,7 @@ func (s *Scheduler) showJob(job *model.Job, now time.Time) debugapi.Job {
 		shown.Roles = append(shown.Roles, debugapi.Role{Name: role.Name, Needs: role.MinMember})
 	}
 	shown.SetStatus(&status, sources.Explanation(status.Conditions))
-	object := job.Key
+	object, owners := job.Key, map[types.UID]bool{}
 	if set, isOfSet := sources.SetOf(job.Key); isOfSet {
 		object = set
 	}
@@ -64,14 +69,14 @@ func (s *Scheduler) showJob(job *model.Job, now time.Time) debugapi.Job {
 		if spec != nil {
 			self.UID = spec.UID
 		}
-		shown.AddOwner(&self)
+		shown.AddOwner(&self, owners)
 	} else if spec != nil {
-		shown.AddOwner(metav1.GetControllerOfNoCopy(spec))
+		shown.AddOwner(metav1.GetControllerOfNoCopy(spec), owners)
 	}
 	group := s.state.Group(job.Key)
 	if group != nil {
 		shown.Labels = group.Labels
-		shown.AddOwner(metav1.GetControllerOfNoCopy(group))
+		shown.AddOwner(metav1.GetControllerOfNoCopy(group), owners)
 	}
 	if !job.IsSchedulableGroup() && !job.Key.IsPod() {
 		if shown.Needs = 0; group == nil && shown.Waits() {
@@ -79,10 +84,10 @@ func (s *Scheduler) showJob(job *model.Job, now time.Time) debugapi.Job {
 		}
 	}
 	for i, task := range job.Tasks {
-		if i == 0 && shown.Labels == nil {
+		if i == 0 && group == nil {
 			shown.Labels = task.Pod.Labels
 		}
-		shown.AddOwner(metav1.GetControllerOfNoCopy(task.Pod))
+		shown.AddOwner(metav1.GetControllerOfNoCopy(task.Pod), owners)
 		shown.AddMember(showMember(task))
 	}
 	return shown

@@ -12,6 +12,7 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/debugapi"
+	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -96,8 +97,30 @@ func TestJobsOfAnotherSchedulersPodGroup(t *testing.T) {
 	w.group(group)
 	w.play(t.Context(), time.Minute)
 	jobs, _ := w.askJobs("default")
-	if theirs := jobs["theirs"]; theirs.Needs != 0 || theirs.Has != 2 || theirs.Reason != "InvalidGroup" || theirs.Phase != "Pending" {
+	if theirs := jobs["theirs"]; len(theirs.Labels) != 0 || theirs.Needs != 0 || theirs.Has != 2 || theirs.Reason != "InvalidGroup" || theirs.Phase != "Pending" {
 		t.Errorf("%+v", theirs)
+	}
+}
+
+// TestAPanicOverOneJobLeavesOutThatJob and no other.
+func TestAPanicOverOneJobLeavesOutThatJob(t *testing.T) {
+	w := newWorld(t)
+	for _, name := range []string{"a", "bad", "c"} {
+		w.gang(name, 2, 2)
+	}
+	w.play(t.Context(), time.Minute)
+	w.loop.reporter = report.NewReporter(report.Source{
+		Group: w.loop.state.Group, Reservation: func(*model.Job) *v1alpha1.Reservation { return nil },
+		Whole: func(job *model.Job) (started model.Minima, whole, known bool) {
+			if job.Key.Name == "bad" {
+				panic("this job")
+			}
+			return started, false, true
+		},
+	})
+	jobs, _ := w.askJobs("default")
+	if _, bad := jobs["bad"]; bad || len(jobs) != 2 || jobs["c"].Turn != "3rd of 3 waiting jobs" {
+		t.Errorf("%d jobs, %+v", len(jobs), jobs["c"])
 	}
 }
 

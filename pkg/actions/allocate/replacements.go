@@ -9,7 +9,7 @@ import (
 )
 
 // This file starts replacements of members that a gang has lost where there is no capacity for all of them. Which of them start
-// must not hang on how many exist when a cycle looks: one that exists alone starts alone (groups.Lower), and so does each of
+// must not hang on how many exist when a cycle looks: one that exists alone starts alone (sources.Lower), and so does each of
 // several.
 
 // replaceSome places as many as fit of the members that a gang lacks which was whole, one after the other, each as if it existed

@@ -421,6 +421,9 @@ func (l *JobList) Table() *Table {
 	about.Leading = about.Leading || len(l.SchedulerNames) == 0 // it is made of objects
 	t := newTable(about, "Name", "Phase", "Members", "Bound", "Running", "Reason", "@Waits", "@Age", "+Queue", "+Priority", "+Topology", "+Message")
 	t.Notes = append(t.Notes, l.Notes...)
+	if len(l.Items) == 0 && len(l.SchedulerNames) > 0 {
+		t.note("Of pods and PodGroups with another schedulerName than %s the scheduler knows nothing.", strings.Join(l.SchedulerNames, ", "))
+	}
 	totals, namespaces := map[string]*jobTotals{}, []string{}
 	for i := range l.Items {
 		job := &l.Items[i]

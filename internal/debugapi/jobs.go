@@ -131,8 +131,8 @@ func (j *Job) AddMember(member Member) {
 	}
 }
 
-// AddOwner adds an owner, unless met, which has the UIDs of those before, has its own. The first may be without a UID: it is taken
-// for another of its kind and name.
+// AddOwner adds an owner, unless its UID is in met, the UIDs of those before. The first one may be without a UID: it is taken for
+// another of its kind and name.
 func (j *Job) AddOwner(owner *metav1.OwnerReference, met map[types.UID]bool) {
 	if owner == nil || met[owner.UID] {
 		return

@@ -15,7 +15,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/sources"
 )
 
-// TestEachPodIsInOneJob, whatever marks it has, and is found by its name.
+// TestEachPodIsInOneJob, with each combination of marks, and is found by its name.
 func TestEachPodIsInOneJob(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		labels := []string{v1alpha1.LabelPodGroup, sources.LabelCoscheduling, sources.KueueGroup, sources.LWSGroupKey, sources.LWSRevision}

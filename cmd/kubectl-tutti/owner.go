@@ -51,22 +51,22 @@ func (k *known) ofOwner(ctx context.Context, word, name string) (answer, error) 
 	case apierrors.IsNotFound(object.Unread) && len(found.jobs)+len(found.details) == 0:
 		return answer{}, noObject(object, refs)
 	case apierrors.IsNotFound(object.Unread):
-		found.notes = append(found.notes, "it does not exist any more; these name it still")
+		found.notes = append(found.notes, "it is gone; these still name it")
 	case apierrors.IsForbidden(object.Unread):
 		found.notes = append(found.notes, fmt.Sprintf("you may not get %s: whether it exists is not known", object.Kind.String()))
 	case object.Unread != nil:
 		found.notes = append(found.notes, "it cannot be read: "+object.Unread.Error())
 	}
 	isJob := object.Group == batchv1.GroupName && object.Kind.Kind == "Job"
-	if isJob && len(found.jobs) == 0 {
-		found.jobs = k.ofTemplate(ctx, object.Name)
-	}
-	found.setHead(object)
 	lacks := func(of *debugapi.Job) bool {
 		return of.Source != model.SourcePodGroup.Kind() && of.Has < max(of.Needs, 1)
 	} // a PodGroup says it itself
 	if isJob && (len(found.jobs) == 0 || slices.ContainsFunc(found.jobs, lacks)) {
 		found.details = append(found.details, k.endpoint.whyNoPods(ctx, k.namespace, func(job *batchv1.Job) bool { return job.Name == object.Name })...)
+	}
+	found.setHead(object)
+	if isJob && len(found.jobs) == 0 {
+		found.jobs = k.ofTemplate(ctx, object.Name)
 	}
 	return found, nil
 }
@@ -105,6 +105,7 @@ func (a *answer) setHead(object *owners.Object) {
 	case len(a.jobs) == 0 && len(a.notes) > 0:
 		a.details = []string{"no pods are known to be its own, as far as what controls them can be read"}
 	case len(a.jobs) == 0:
+		has = "has no pods"
 		a.details = []string{"no pod of it exists: its controller has made none yet, or they are gone and are not made again yet; its own status and events say why"}
 	case len(a.jobs) == 1 && len(a.details)+len(a.notes) == 0 && (a.jobs[0].Source+"/"+a.jobs[0].Name == own || a.jobs[0].Owner() == own):
 		return

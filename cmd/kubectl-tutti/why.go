@@ -76,6 +76,7 @@ job is its reason. "engine" is no action: a panic has ended the cycle before the
 			}
 			for _, job := range found.jobs[:min(len(found.jobs), shownJobs)] {
 				known.findUnsaid(ctx, job)
+				job.Notes = slices.DeleteFunc(job.Notes, func(note string) bool { return slices.Contains(found.details, note) })
 			}
 			return w.write(command, known, &found)
 		},

@@ -142,7 +142,7 @@ func selectorRules(selector *metav1.LabelSelector) int {
 }
 
 // request returns what a pod takes on a node, and the part of it that no node offers, nil when that is nothing. With a refusal
-// it is what the pod takes if it runs all the same. Of the task it reads what a translator may.
+// it is what the pod takes if it runs nevertheless. Of the task it reads what a translator may.
 func (s *State) request(task *model.Task) (vector model.Resources, unoffered corev1.ResourceList, refusal *model.Refusal) {
 	pod := task.Pod
 	list := requestsOf(pod, requests)

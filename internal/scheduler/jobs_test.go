@@ -158,7 +158,7 @@ func TestJobsOfAnotherNamespaceAreNotThoseAskedForBefore(t *testing.T) {
 	}
 }
 
-// TestJobsShowThatAGroupWithoutAPodGroupIsDegraded: it has run with all its members and has lost one, whatever marks them.
+// TestJobsShowThatAGroupWithoutAPodGroupIsDegraded: it has run with all its members and has lost one. It is so for each kind of mark.
 func TestJobsShowThatAGroupWithoutAPodGroupIsDegraded(t *testing.T) {
 	for name, arrive := range map[string]func(*world){
 		"implicit": func(w *world) { w.implicit("big", 4, 4) },

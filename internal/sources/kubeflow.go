@@ -44,7 +44,7 @@ var mpiJob = &owned{
 	},
 }
 
-// trainingJob returns a kind of training-operator v1 (pkg/controller.v1/common/job.go of kubeflow/trainer): all replicas, but for
+// trainingJob returns a kind of training-operator v1 (pkg/controller.v1/common/job.go of kubeflow/trainer): all replicas except
 // evaluators, which are no part of the training; an elastic PyTorchJob needs as many workers as its elasticPolicy says.
 func trainingJob(source model.Source, resource, operator, replicas string) *owned {
 	return &owned{

@@ -189,7 +189,7 @@ func keepStated(job *model.Job) {
 	}
 }
 
-// lowered returns the roles with no minimum above the limit for it; those that need no member are left out, but for late ones.
+// lowered returns the roles with no minimum above the limit for it; those that need no member are left out, except late ones.
 func lowered(roles []model.Role, limit func(role model.Role) int) []model.Role {
 	var left []model.Role
 	for _, role := range roles {

@@ -87,12 +87,12 @@ func TestWhyOfAnOwner(t *testing.T) {
 	says("mpijob/train", "MPIJob "+ns+"/train has no jobs", "you may not get mpijob.kubeflow.org")
 	may("kubeflow.org", "mpijobs")
 	may("scheduling.x-k8s.io", "podgroups")
-	says("mj/train", "MPIJob "+ns+"/train has no jobs", "its controller has made none yet")
+	says("mj/train", "MPIJob "+ns+"/train has no pods", "its controller has made none yet")
 
 	group := coscheduled(ns, "train", 3)
 	group.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(job, job.GroupVersionKind())})
 	env.Eventually(t, func() error { return env.Client.Create(t.Context(), group) })
-	says("mpijobs.kubeflow.org/train", "MPIJob "+ns+"/train has no jobs", "no pod of it exists")
+	says("mpijobs.kubeflow.org/train", "MPIJob "+ns+"/train has no pods", "no pod of it exists")
 	for _, what := range []string{"train", "podgroups.scheduling.x-k8s.io/train"} {
 		says(what, "PodGroup.scheduling.x-k8s.io "+ns+"/train waits: NotEnoughMembers", "no pod names it")
 	}

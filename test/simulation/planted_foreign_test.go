@@ -78,7 +78,7 @@ func setsBack(p *process) {
 	}
 }
 
-// hidingPlan is jobs for more capacity than there is, whose kinds cannot be read any more when there is more.
+// hidingPlan is jobs for more capacity than there is, whose kinds can no longer be read when there is more.
 func hidingPlan() (plan []Step) {
 	d := newRandom(1, "hiding plan")
 	for i := range 60 {
@@ -99,7 +99,7 @@ func plantedForeignBugs() []planted {
 	ofOthers := refuseOneOf("g")
 	return []planted{
 		{"a minimum that is raised is missed", "I1", Config{Sabotage: lowestMinima()}},
-		{"it is missed that a kind cannot be read any more", "I1", Config{Plan: hidingPlan(), Sabotage: hide(func(event *cluster.ReadingChanged) bool {
+		{"it is missed that a kind can no longer be read", "I1", Config{Plan: hidingPlan(), Sabotage: hide(func(event *cluster.ReadingChanged) bool {
 			return event.Reading != cluster.IsRead
 		})}},
 		{"a member is never let in, nor what is bound undone", "I2", Config{Faults: &Faults{}, Sabotage: FaultInjection{

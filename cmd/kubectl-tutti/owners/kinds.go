@@ -116,7 +116,7 @@ func newKind(version schema.GroupVersion, resource *metav1.APIResource) Kind {
 	}
 }
 
-// Find returns the object of a kind and a name. One that does not exist, or may not be read, is returned all the same where its
+// Find returns the object of a kind and a name. One that does not exist, or may not be read, is also returned where its
 // kind is clear, since others may name it.
 func (r *Reader) Find(ctx context.Context, namespace, word, name string) (*Object, error) {
 	var found, unread, missing []*Object

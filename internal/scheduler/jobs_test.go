@@ -158,7 +158,7 @@ func TestJobsOfAnotherNamespaceAreNotThoseAskedForBefore(t *testing.T) {
 	}
 }
 
-// TestJobsShowThatAGroupWithoutAPodGroupIsDegraded: it has run with all its members and has lost one. It is so for each kind of mark.
+// TestJobsShowThatAGroupWithoutAPodGroupIsDegraded: with each kind of mark, once it has run with all its members and has lost one.
 func TestJobsShowThatAGroupWithoutAPodGroupIsDegraded(t *testing.T) {
 	for name, arrive := range map[string]func(*world){
 		"implicit": func(w *world) { w.implicit("big", 4, 4) },

@@ -266,20 +266,28 @@ func (s *Session) FiltersDependOnSnapshotOnly(task *model.Task) bool {
 
 // EligibleNodes returns the nodes that could run the task were they empty, by name. The slice must not be changed.
 func (s *Session) EligibleNodes(task *model.Task) []*model.Node {
+	if known := s.eligibility(task); known != nil {
+		return known.candidates
+	}
+	return nil
+}
+
+// RuledOut counts the other nodes by the reason for which they could not run the task, most frequent first.
+func (s *Session) RuledOut(task *model.Task) []model.NodeReason {
+	if known := s.eligibility(task); known != nil {
+		return known.ruledOut.Causes()
+	}
+	return nil
+}
+
+// eligibility returns which nodes could run the task were they empty, and why not the others; nil where its job has panicked.
+func (s *Session) eligibility(task *model.Task) *static {
 	if s.currentJob = task.Job; s.quarantined[task.Job] != nil {
 		return nil
 	}
 	known := s.cache.lookup(task.Shape, len(s.Snapshot.Nodes))
 	known.static.update(s, task)
-	return known.static.candidates
-}
-
-// RuledOut counts the other nodes by the reason for which they could not run the task, most frequent first.
-func (s *Session) RuledOut(task *model.Task) []model.NodeReason {
-	if s.EligibleNodes(task); s.quarantined[task.Job] != nil {
-		return nil
-	}
-	return s.cache.lookup(task.Shape, len(s.Snapshot.Nodes)).static.ruledOut.Causes()
+	return &known.static
 }
 
 // ranked returns what is known of the task's shape, brought up to date.

@@ -158,7 +158,7 @@ func TestJobsOfAnotherNamespaceAreNotThoseAskedForBefore(t *testing.T) {
 	}
 }
 
-// TestJobsShowThatAGroupWithoutAPodGroupIsDegraded: with each kind of mark, once it has run with all its members and has lost one.
+// TestJobsShowThatAGroupWithoutAPodGroupIsDegraded once it has run with all its members and has lost one, with each kind of mark.
 func TestJobsShowThatAGroupWithoutAPodGroupIsDegraded(t *testing.T) {
 	for name, arrive := range map[string]func(*world){
 		"implicit": func(w *world) { w.implicit("big", 4, 4) },

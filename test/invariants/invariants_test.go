@@ -60,26 +60,22 @@ func TestRequirements(t *testing.T) {
 
 func TestMembers(t *testing.T) {
 	group := &v1alpha1.PodGroup{Spec: v1alpha1.PodGroupSpec{MinMember: 2, Roles: []v1alpha1.Role{{Name: "launcher", MinMember: 1}}}}
-	member := func(role string, phase corev1.PodPhase) *corev1.Pod {
-		return &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1alpha1.LabelRole: role}}, Status: corev1.PodStatus{Phase: phase},
-		}
-	}
-	leaving := member("launcher", corev1.PodRunning)
+	member := func(phase corev1.PodPhase) *corev1.Pod { return &corev1.Pod{Status: corev1.PodStatus{Phase: phase}} }
+	leaving := member(corev1.PodRunning)
 	leaving.DeletionTimestamp = new(metav1.Now())
 	var m Members
-	m.Add(member("worker", corev1.PodSucceeded), true)
-	m.Add(member("worker", corev1.PodFailed), true)
-	m.Add(member("worker", corev1.PodPending), false)
-	m.Add(leaving, true)
+	m.Add(member(corev1.PodSucceeded), "worker", true)
+	m.Add(member(corev1.PodFailed), "worker", true)
+	m.Add(member(corev1.PodPending), "worker", false)
+	m.Add(leaving, "launcher", true)
 	if got := m.Unmet(group); got != "needs 2, and 1 have a place" || m.Live != 0 {
 		t.Errorf("%q, %d live", got, m.Live)
 	}
-	m.Add(member("worker", corev1.PodRunning), true)
+	m.Add(member(corev1.PodRunning), "worker", true)
 	if got := m.Unmet(group); got != "needs 1 of role launcher, and 0 have a place" || m.Live != 1 {
 		t.Errorf("%q, %d live", got, m.Live)
 	}
-	m.Add(member("launcher", corev1.PodPending), true)
+	m.Add(member(corev1.PodPending), "launcher", true)
 	if got := m.Unmet(group); got != "" {
 		t.Error(got)
 	}

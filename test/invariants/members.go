@@ -16,8 +16,8 @@ type Members struct {
 	Roles     map[string]int
 }
 
-// Add counts a pod; placed says that it has a node, or is about to.
-func (m *Members) Add(pod *corev1.Pod, placed bool) {
+// Add counts a pod in a role; placed says that it has a node, or is about to.
+func (m *Members) Add(pod *corev1.Pod, role string, placed bool) {
 	switch {
 	case pod.Status.Phase == corev1.PodSucceeded:
 	case pod.Status.Phase == corev1.PodFailed, pod.DeletionTimestamp != nil, !placed:
@@ -29,10 +29,11 @@ func (m *Members) Add(pod *corev1.Pod, placed bool) {
 		m.Roles = map[string]int{}
 	}
 	m.All++
-	m.Roles[RoleOf(pod)]++
+	m.Roles[role]++
 }
 
-// RoleOf is the role of a pod, by our label, or as Volcano's jobs and JobSets write it.
+// RoleOf is the role of a pod in a group of another project: by our label, or as Volcano's jobs and JobSets write it. In a group of
+// ours only our label counts.
 func RoleOf(pod *corev1.Pod) string {
 	return cmp.Or(pod.Labels[v1alpha1.LabelRole], pod.Annotations["volcano.sh/task-spec"], pod.Labels["jobset.sigs.k8s.io/replicatedjob-name"])
 }

@@ -90,7 +90,7 @@ func (s *environment) checkMinimum(decision model.Decision) error {
 	var placed invariants.Members
 	for _, pod := range s.world.pods {
 		if s.jobOf(pod) == decision.Job {
-			placed.Add(pod, s.nodeOf(pod) != "")
+			placed.Add(pod, s.roleOf(pod), s.nodeOf(pod) != "")
 		}
 	}
 	if unmet := placed.Unmet(group); unmet != "" {

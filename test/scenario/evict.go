@@ -147,7 +147,7 @@ func (s *environment) checkRemains(decision model.Decision) error {
 		var left invariants.Members
 		for _, pod := range s.world.pods {
 			if s.jobOf(pod) == eviction.Job && !s.ending[pod.UID] {
-				left.Add(pod, s.nodeOf(pod) != "")
+				left.Add(pod, s.roleOf(pod), s.nodeOf(pod) != "")
 			}
 		}
 		if left.Live > 0 && left.Unmet(group) != "" {
@@ -189,7 +189,7 @@ func (s *environment) priorityOfJob(job model.JobKey) int32 {
 		if pod.Namespace != job.Namespace || s.ownerOf(pod) != jobName(job) {
 			continue
 		}
-		member := invariants.Ranked{Standing: invariants.Waits, Role: invariants.RoleOf(pod), Priority: s.priorityOf(pod)}
+		member := invariants.Ranked{Standing: invariants.Waits, Role: s.roleOf(pod), Priority: s.priorityOf(pod)}
 		switch {
 		case pod.Status.Phase == corev1.PodFailed:
 			continue

@@ -14,7 +14,6 @@ import (
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
-	"github.com/tutti-sched/tutti/test/invariants"
 )
 
 // This file plays group objects of other projects: as the API server holds them, without a schema, and what the scheduler keeps
@@ -130,7 +129,7 @@ func (s *environment) jobSetGroup(job model.JobKey) *v1alpha1.PodGroup {
 		role := v1alpha1.Role{Name: fields["name"].(string), MinMember: int32(fields["replicas"].(int64))}
 		later, exist, placed := fields["dependsOn"] != nil, 0, int32(0)
 		for _, pod := range s.world.pods {
-			if s.jobOf(pod) == job && invariants.RoleOf(pod) == role.Name && pod.Status.Phase != corev1.PodFailed && pod.DeletionTimestamp == nil {
+			if s.jobOf(pod) == job && s.roleOf(pod) == role.Name && pod.Status.Phase != corev1.PodFailed && pod.DeletionTimestamp == nil {
 				exist++
 				if s.hasPlace(pod) {
 					placed++

@@ -11,6 +11,7 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/test/invariants"
 )
 
 // This file counts implicit and foreign groups on the player's own account.
@@ -60,6 +61,14 @@ func (s *environment) ourJob(pod *corev1.Pod, name string) model.JobKey {
 		job.Owner = controller.UID
 	}
 	return job
+}
+
+// roleOf is the role of a pod in the group that jobOf names. The marks of other projects count in their groups only.
+func (s *environment) roleOf(pod *corev1.Pod) string {
+	if !s.jobOf(pod).IsForeign() {
+		return pod.Labels[v1alpha1.LabelRole]
+	}
+	return invariants.RoleOf(pod)
 }
 
 // groupOfJob is the PodGroup of a job, or what its pods or a foreign object say in the place of one; nil when none of them says

@@ -14,7 +14,6 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
-	"github.com/tutti-sched/tutti/test/invariants"
 )
 
 // topologies are those of stories and of random clusters. They change nothing for jobs that name no level, unless the plugin
@@ -83,7 +82,7 @@ func (s *environment) checkSlices(
 	for _, pod := range s.world.pods {
 		node := s.world.nodes[s.nodeOf(pod)]
 		if s.jobOf(pod) != job || node == nil || pod.DeletionTimestamp != nil || ended(pod) ||
-			shared.Roles != nil && !slices.Contains(shared.Roles, invariants.RoleOf(pod)) {
+			shared.Roles != nil && !slices.Contains(shared.Roles, s.roleOf(pod)) {
 			continue
 		}
 		slice := 0
@@ -158,7 +157,7 @@ func (s *environment) insideWider(
 		for _, pod := range s.world.pods {
 			node := s.world.nodes[s.nodeOf(pod)]
 			if s.jobOf(pod) == job && node != nil && !fresh[pod.UID] && pod.DeletionTimestamp == nil && !ended(pod) &&
-				(wider.Roles == nil || slices.Contains(wider.Roles, invariants.RoleOf(pod))) {
+				(wider.Roles == nil || slices.Contains(wider.Roles, s.roleOf(pod))) {
 				before[standsIn(pod, node, wider.Level)]++
 			}
 		}

@@ -21,7 +21,7 @@ func countMembers(pods []*corev1.Pod, group *v1alpha1.PodGroup, place func(*core
 	var m invariants.Members
 	for _, pod := range pods {
 		if pod.Namespace == group.Namespace && groupOf(pod) == group.Name && ours(pod) {
-			m.Add(pod, place(pod) != "")
+			m.Add(pod, invariants.RoleOf(pod), place(pod) != "")
 		}
 	}
 	return &m

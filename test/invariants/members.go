@@ -32,8 +32,8 @@ func (m *Members) Add(pod *corev1.Pod, role string, placed bool) {
 	m.Roles[role]++
 }
 
-// RoleOf is the role of a pod in a group of another project: by our label, or as Volcano's jobs and JobSets write it. In a group of
-// ours only our label counts.
+// RoleOf is the role of a pod in a group of another project: by our label, or as Volcano's jobs and JobSets write it. In a
+// group of ours only our label counts.
 func RoleOf(pod *corev1.Pod) string {
 	return cmp.Or(pod.Labels[v1alpha1.LabelRole], pod.Annotations["volcano.sh/task-spec"], pod.Labels["jobset.sigs.k8s.io/replicatedjob-name"])
 }

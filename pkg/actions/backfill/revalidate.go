@@ -40,7 +40,7 @@ func (r *run) notWaitingForResources(job *model.Job) bool {
 // also when they leave later than was expected and pods elsewhere are expected to leave sooner. A job that always moved to the
 // pods with the earliest expected end would wait indefinitely for pods that overrun it. Where it stays, every pod ends some
 // time, and no job of its priority or below takes the capacity after that. The expected start follows from the pods that are
-// there.
+// there; it is unknown while pods of others are nominated there.
 func (r *run) revalidate(job *model.Job) {
 	before := r.reservation(job)
 	planned := *before
@@ -64,7 +64,7 @@ func (r *run) revalidate(job *model.Job) {
 				planned.GaveWay = planned.Since // it still gives way
 			}
 			expected, _ = r.estimateStart(job, replanned)
-		case !stands:
+		case !stands && !r.isNominated(job, before):
 			r.session.Reserve(job, nil)
 			return
 		}
@@ -73,6 +73,16 @@ func (r *run) revalidate(job *model.Job) {
 		r.session.Reserve(job, &planned)
 	}
 	r.hold(job, &planned, expected)
+}
+
+// isNominated reports whether capacity on the nodes of a reservation is nominated to pods of other jobs. Such a pod starts
+// there and ends some time, as those that run there do.
+func (r *run) isNominated(job *model.Job, reservation *model.Reservation) bool {
+	return slices.ContainsFunc(reservation.Nodes, func(room model.ReservedNode) bool {
+		return slices.ContainsFunc(r.session.Snapshot.HeldAt(room.Node), func(hold model.HeldCapacity) bool {
+			return !hold.Reserved() && hold.Job != job.Key
+		})
+	})
 }
 
 // areServed reports whether a reservation that gave way is planned again: reserveAfter has passed since, and no job that came

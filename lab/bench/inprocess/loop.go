@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"io"
 	"strconv"
 	"sync"
 	"syscall"
@@ -32,9 +34,11 @@ const (
 	// settled is how long nothing must have been written before the loop counts as being at rest: longer than it puts off a
 	// message, 10 s.
 	settled = 12 * time.Second
-	// patience is how long it may take until then. Of the 10,000 groups that wait in one namespace 500 get another status in 10 s,
-	// which is the budget of a namespace (docs/decisions/0040): that takes 200 s.
+	// patience is how long it may take until then.
 	patience = 6 * time.Minute
+	// namespaces is over how many the gangs that wait are spread. About the pods of one namespace 500 events are written in 10 s
+	// (docs/decisions/0040), so that 80,000 pods of a single one would be written about for half an hour.
+	namespaces = 200
 )
 
 // rest is what the loop did at rest.
@@ -106,11 +110,22 @@ func (s *server) create(b Batch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, group := range b.Groups {
-		s.group(*group)
+		group := *group
+		group.Namespace = namespaceOf(group.Name)
+		s.group(group)
 	}
 	for _, pod := range b.Pods {
-		s.pod(*pod)
+		pod := *pod
+		pod.Namespace = namespaceOf(pod.Labels[v1alpha1.LabelPodGroup])
+		s.pod(pod)
 	}
+}
+
+// namespaceOf is the namespace of a gang.
+func namespaceOf(gang string) string {
+	hash := fnv.New32a()
+	io.WriteString(hash, gang)
+	return fmt.Sprintf("%s-%d", namespace, hash.Sum32()%namespaces)
 }
 
 func (s *server) version(meta *metav1.ObjectMeta) {

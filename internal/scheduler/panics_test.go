@@ -38,10 +38,10 @@ func (f faulty) ValidateJob(job *model.Job) *model.Refusal {
 	return nil
 }
 
-func (f faulty) OpenSession(session *framework.Session) {
+func (f faulty) OpenSession(view framework.View) {
 	if *f.always {
 		*f.times++
-		_ = session.Snapshot.Nodes[len(session.Snapshot.Nodes)]
+		_ = view.Snapshot().Nodes[len(view.Snapshot().Nodes)]
 	}
 }
 

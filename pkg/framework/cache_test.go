@@ -18,13 +18,13 @@ import (
 // for some tasks, on how many are everywhere; so do the scores.
 type choosy struct {
 	named
-	session *Session
+	session View
 	// weights are those of its scores; of its taste it is unknown whether they are none, or below it.
 	weights [5]int64
 }
 
-func (c *choosy) OpenSession(session *Session) { c.session = session }
-func (c *choosy) CloseSession(*Session)        { c.session = nil }
+func (c *choosy) OpenSession(view View) { c.session = view }
+func (c *choosy) CloseSession(View)     { c.session = nil }
 
 // still panics when an answer is used after its session.
 func (c *choosy) still(node *model.Node) *model.Node {
@@ -37,7 +37,7 @@ func (c *choosy) still(node *model.Node) *model.Node {
 func grade(node *model.Node) int64 { return int64(len(node.Object.Labels["grade"])) }
 
 func (c *choosy) everywhere() (pods int) {
-	for _, node := range c.session.Snapshot.Nodes {
+	for _, node := range c.session.Snapshot().Nodes {
 		pods += len(node.Tasks)
 	}
 	return pods

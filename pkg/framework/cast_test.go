@@ -35,8 +35,8 @@ func (e everything) JobReady(*model.Job, Readiness) *model.Refusal { e.note("job
 func (e everything) OnAllocate(*model.Task)                        { e.note("observe") }
 func (e everything) OnEvict(*model.Task)                           { e.note("observe") }
 func (e everything) OnDeallocate(*model.Task, model.Placement)     { e.note("observe") }
-func (e everything) OpenSession(*Session)                          { e.note("openSession") }
-func (e everything) CloseSession(*Session)                         { e.note("closeSession") }
+func (e everything) OpenSession(View)                              { e.note("openSession") }
+func (e everything) CloseSession(View)                             { e.note("closeSession") }
 
 func (e everything) PreFilter(*model.Task, FilterScope) ([]NodeFilterFunc, *model.Refusal) {
 	e.note("nodeFilter")

@@ -8,6 +8,7 @@
 // The files, in reading order:
 //
 //	points.go, review.go, gather.go, profilequeries.go            what plugins and actions implement
+//	view.go                                                       what a plugin may ask a session
 //	build.go, profile.go                                          from a configuration to a profile
 //	session.go, defer.go                                          one cycle: plugins are asked, actions run
 //	search.go, static.go, ranking.go, tournament.go, closest.go   a node for a task: filters, scores, order

@@ -102,17 +102,17 @@ func (s cellar) Unreserve(task *model.Task) { delete(s.held, string(task.UID)) }
 // counter is an observer that counts tasks with capacity; it is made again for each session and counts from what it finds.
 type counter struct {
 	named
-	session *Session
+	session View
 	room    int
 }
 
-func (c *counter) OpenSession(session *Session) {
-	c.session = session
+func (c *counter) OpenSession(view View) {
+	c.session = view
 	c.room += c.count() // it must be a new one
 }
 
 func (c *counter) count() (n int) {
-	for _, job := range c.session.Snapshot.Jobs {
+	for _, job := range c.session.Snapshot().Jobs {
 		n += job.Count(func(task *model.Task) bool { return task.Status.Occupies() && task.Status != model.Releasing })
 	}
 	return n
@@ -128,7 +128,7 @@ func (c *counter) OnDeallocate(_ *model.Task, was model.Placement) {
 	}
 }
 
-func (c *counter) CloseSession(*Session) {
+func (c *counter) CloseSession(View) {
 	if c.room != c.count() {
 		panic(invariantViolation(fmt.Sprintf("the observer counts %d with capacity, there are %d", c.room, c.count())))
 	}
@@ -317,16 +317,16 @@ type usher struct {
 	open bool
 }
 
-func (u usher) OpenSession(*Session) {
+func (u usher) OpenSession(View) {
 	if u.open {
 		var none *model.Job
 		none.MinMember++
 	}
 }
 
-func (u usher) CloseSession(s *Session) {
+func (u usher) CloseSession(view View) {
 	if !u.open {
-		_ = s.Snapshot.Nodes[len(s.Snapshot.Nodes)]
+		_ = view.Snapshot().Nodes[len(view.Snapshot().Nodes)]
 	}
 }
 

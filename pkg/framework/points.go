@@ -102,7 +102,7 @@ const (
 	NodeOnly FilterScope = iota
 	// NodeWithPods: also on the pods of that node, as the snapshot has them. The answer is kept, also for other tasks of the
 	// shape and beyond the session, until a pod comes to the node or leaves it. A score may depend on whether the task's job names
-	// levels of a topology, too; see Session.NamesLevels.
+	// levels of a topology, too; see View.NamesLevels.
 	NodeWithPods
 	// ClusterWide: on anything else too. The filter is called again for every task.
 	ClusterWide
@@ -154,8 +154,10 @@ type NodeScore struct {
 	Normalization Normalization
 	// Score returns the score of a node before normalisation.
 	Score func(node *model.Node) int64
-	// levels are those whose whole domains the score counts, see Session.BrokenScore; nil for others.
-	levels []*Domains
+	// BrokenDomains makes the session compute the score of each node: 100 points for each level of the configuration at which it is
+	// in no whole domain, single nodes not counted. No member of a job holds a device in a whole domain, or anything on a node
+	// without devices. The scope of such a score is NodeWithPods; Normalization and Score are not used.
+	BrokenDomains bool
 }
 
 // NodeScorer prefers nodes. Combined: Σ weight × score normalised to 0…100; ties go to the lower node name. In a configuration:
@@ -240,15 +242,15 @@ type EventHandler interface {
 // SessionOpener prepares a plugin before the first action. Called in tier order.
 type SessionOpener interface {
 	Plugin
-	// OpenSession may read the session and keep it.
-	OpenSession(session *Session)
+	// OpenSession may ask the view, and keep it until the session closes.
+	OpenSession(view View)
 }
 
 // SessionCloser ends a plugin's session after the last action. Called in reverse tier order.
 type SessionCloser interface {
 	Plugin
-	// CloseSession may read the session a last time.
-	CloseSession(session *Session)
+	// CloseSession may ask the view a last time.
+	CloseSession(view View)
 }
 
 // Preemptor is an action that evicts pods for jobs that were refused.

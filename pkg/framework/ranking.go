@@ -76,8 +76,8 @@ func (r *ranking) ask(s *Session, task *model.Task, a *static) {
 	var levels []followedLevel
 	for _, score := range s.scores(task, NodeWithPods, a.candidates) {
 		switch {
-		case score.levels != nil:
-			for _, level := range score.levels {
+		case score.BrokenDomains:
+			for _, level := range s.declaredLevels() {
 				levels = append(levels, followedLevel{level: level, points: score.Weight * pointsPerLevel})
 			}
 		case score.Normalization == NormalizeNone:

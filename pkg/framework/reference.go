@@ -40,10 +40,29 @@ func (s *Session) evaluateUncached(task *model.Task) (all uncached, refused *mod
 	all.scores = make([]int64, len(all.candidates))
 	for _, scope := range []FilterScope{NodeOnly, NodeWithPods, ClusterWide} {
 		for _, score := range s.scores(task, scope, all.candidates) {
+			if score.BrokenDomains {
+				score.Score = s.brokenPoints()
+			}
 			addScore(all.scores, score, all.candidates)
 		}
 	}
 	return all, nil
+}
+
+// brokenPoints returns the score of BrokenDomains.
+func (s *Session) brokenPoints() func(*model.Node) int64 {
+	levels := s.declaredLevels()
+	for _, level := range levels {
+		level.updateUsed(s.Snapshot)
+	}
+	return func(node *model.Node) (sum int64) {
+		for _, level := range levels {
+			if !level.isWhole(node.Index) {
+				sum += pointsPerLevel
+			}
+		}
+		return sum
+	}
 }
 
 func (s *Session) chooseUncached(

@@ -137,6 +137,15 @@ type Session struct {
 	sending bool
 }
 
+// view is a session as plugins see it.
+type view struct{ *Session }
+
+// Snapshot returns the session's snapshot.
+func (v view) Snapshot() *model.Snapshot { return v.Session.Snapshot }
+
+// SessionOf returns the session of a view, for judges in tests that ask more than a plugin may.
+func SessionOf(of View) *Session { return of.(view).Session }
+
 // Open starts a session: plugins are made, slots filled, openers called in tier order.
 func Open(snapshot *model.Snapshot, profile *Profile, options Options) *Session {
 	s := newSession(snapshot, profile, options)
@@ -170,7 +179,7 @@ func (s *Session) open() {
 	s.slots = s.profile.resolvePoints()
 	for _, opener := range s.slots.openSession {
 		start := s.start()
-		opener.OpenSession(s)
+		opener.OpenSession(view{s})
 		s.stop(opener, openSession, start)
 	}
 }
@@ -182,7 +191,7 @@ func (s *Session) Close() {
 	s.currentJob = model.JobKey{}
 	for _, closer := range slices.Backward(s.slots.closeSess) {
 		start := s.start()
-		closer.CloseSession(s)
+		closer.CloseSession(view{s})
 		s.stop(closer, closeSession, start)
 	}
 	s.Snapshot.RestoreNominated()

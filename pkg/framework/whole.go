@@ -95,30 +95,17 @@ func (d *Domains) isWhole(node int) bool {
 	return domain >= 0 && d.usedNodes[domain] == 0
 }
 
-// pointsPerLevel are the points of one level in a BrokenScore: each level is a score of its own, of 0 or 100.
+// pointsPerLevel are the points of one level in a score of BrokenDomains: each level is a score of its own, of 0 or 100.
 const pointsPerLevel = 100
 
-// BrokenScore returns the score of a NodeScorer that prefers nodes where a pod breaks few whole domains: 100 points for each
-// level of the configuration at which the node is in no whole domain, single nodes not counted. Its scope is NodeWithPods. ok is
-// false when the configuration has no levels.
-func (s *Session) BrokenScore(name string, weight int64) (score NodeScore, ok bool) {
-	var levels []*Domains
+// declaredLevels returns the levels of the configuration.
+func (s *Session) declaredLevels() (levels []*Domains) {
 	for _, tree := range s.profile.Topologies {
 		for _, level := range tree.Levels {
-			one := s.Domains(level.Name)
-			one.updateUsed(s.Snapshot)
-			levels = append(levels, one)
+			levels = append(levels, s.Domains(level.Name))
 		}
 	}
-	points := func(node *model.Node) (sum int64) {
-		for _, level := range levels {
-			if !level.isWhole(node.Index) {
-				sum += pointsPerLevel
-			}
-		}
-		return sum
-	}
-	return NodeScore{Name: name, Weight: weight, Score: points, levels: levels}, len(levels) > 0
+	return levels
 }
 
 // followedLevel is a level on whose whole domains the sums of a ranking depend.

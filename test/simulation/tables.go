@@ -28,7 +28,8 @@ func (tableChecker) Name() string { return "tables" }
 
 // CloseSession judges the tables of one member of each shape that waits; see framework.SessionCloser. Where capacity is held it
 // depends on the job how much of it there is.
-func (c tableChecker) CloseSession(session *framework.Session) {
+func (c tableChecker) CloseSession(view framework.View) {
+	session := framework.SessionOf(view)
 	if len(session.Snapshot.Held()) > 0 || c.random.chance(500) {
 		return
 	}

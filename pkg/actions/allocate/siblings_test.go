@@ -23,7 +23,7 @@ type neighbours struct{ index *topology.Index }
 
 func (neighbours) Name() string { return "neighbours" }
 
-func (n neighbours) OpenSession(session *framework.Session) { n.index.Follow(session.Snapshot) }
+func (n neighbours) OpenSession(view framework.View) { n.index.Follow(view.Snapshot()) }
 
 func (n neighbours) PreFilter(task *model.Task, scope framework.FilterScope) (checks []framework.NodeFilterFunc, _ *model.Refusal) {
 	refused := &model.Refusal{Code: model.NodesFiltered, Detail: "neighbours"}

@@ -212,7 +212,7 @@ func TestASearchThatExplodesIsEnded(t *testing.T) {
 		},
 	} {
 		p := factory()
-		p.(framework.SessionOpener).OpenSession(&framework.Session{Snapshot: w.snapshot(nodes)})
+		p.(framework.SessionOpener).OpenSession(fixedView{snapshot: w.snapshot(nodes)})
 		began := time.Now()
 		refused := ask(p)
 		if refused == nil || !strings.Contains(refused.Detail, "the search takes longer than 200ms") {

@@ -232,31 +232,30 @@ func TestScoreIsThatOfANaiveRecount(t *testing.T) {
 	}
 }
 
-// TestWithoutLevelsItGivesNoScore: nor with a weight of zero, for a job that names a level, or at another scope.
-func TestWithoutLevelsItGivesNoScore(t *testing.T) {
-	snapshot := &model.Snapshot{Dimensions: model.NewDimensions(), Jobs: []*model.Job{
-		{Key: plain}, {Key: choosing, Topology: []model.TopologyConstraint{{Level: config.LevelHost}}},
-	}}
+// naming is the view of a session of which the jobs named "topology" name levels.
+type naming struct{ framework.View }
+
+func (naming) NamesLevels(task *model.Task) bool { return task.Job == choosing }
+
+// TestWhatGetsNoScore: no pod with a weight of zero, no job that names a level, and none at another scope.
+func TestWhatGetsNoScore(t *testing.T) {
 	for _, c := range []struct {
-		name    string
-		profile *framework.Profile
-		job     model.JobKey
-		scope   framework.FilterScope
-		scores  int
+		name   string
+		weight int64
+		job    model.JobKey
+		scope  framework.FilterScope
+		scores int
 	}{
-		{"a score", profile(2, trees()), plain, framework.NodeWithPods, 1},
-		{"no topologies", profile(2, nil), plain, framework.NodeWithPods, 0},
-		{"weight zero", profile(0, trees()), plain, framework.NodeWithPods, 0},
-		{"a job that names a level", profile(2, trees()), choosing, framework.NodeWithPods, 0},
-		{"nodes alone", profile(2, trees()), plain, framework.NodeOnly, 0},
-		{"the whole cluster", profile(2, trees()), plain, framework.ClusterWide, 0},
+		{"a score", 2, plain, framework.NodeWithPods, 1},
+		{"weight zero", 0, plain, framework.NodeWithPods, 0},
+		{"a job that names a level", 2, choosing, framework.NodeWithPods, 0},
+		{"nodes alone", 2, plain, framework.NodeOnly, 0},
+		{"the whole cluster", 2, plain, framework.ClusterWide, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			session := framework.Open(snapshot, c.profile, framework.Options{})
-			defer session.Close()
-			plugin := c.profile.Tiers[0][0].Factory()
-			plugin.(framework.SessionOpener).OpenSession(session)
-			scores := plugin.(framework.NodeScorer).PreScore(&model.Task{Job: c.job}, c.scope, snapshot.Nodes)
+			plugin := topology.New(c.weight)()
+			plugin.(framework.SessionOpener).OpenSession(naming{})
+			scores := plugin.(framework.NodeScorer).PreScore(&model.Task{Job: c.job}, c.scope, nil)
 			if len(scores) != c.scores {
 				t.Errorf("%d scores, want %d", len(scores), c.scores)
 			}

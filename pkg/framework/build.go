@@ -8,30 +8,10 @@ import (
 	"strings"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
-	"github.com/tutti-sched/tutti/pkg/argument"
 )
 
-// PluginRegistration is a plugin that a configuration may name.
-type PluginRegistration struct {
-	Name string
-	// Summary is what it says, in half a sentence, and Arguments all that it reads.
-	Summary   string
-	Arguments argument.List
-	// New reads the arguments and returns what makes the plugin for each session: once per configuration for the loop, and once
-	// for the sessions on another goroutine that decide nothing, see Profile.Replica. What sessions share must not be shared by
-	// the two. Arguments that are no good are the reader's to report; an error says that the plugin cannot be built at all.
-	New func(arguments *config.Reader) (Factory, error)
-}
-
 // ActionRegistration is an action that a configuration may name.
-type ActionRegistration struct {
-	Name string
-	// Summary is what it does, in half a sentence, and Arguments all that it reads.
-	Summary   string
-	Arguments argument.List
-	// New reads the arguments and returns the action; errors as in PluginRegistration.
-	New func(arguments *config.Reader) (Action, error)
-}
+type ActionRegistration = Registration[Action]
 
 // Registry is what this build of the scheduler has to offer.
 type Registry struct {
@@ -96,7 +76,7 @@ func (b *build) profile(configuration *config.Configuration) *Profile {
 		profile.Paused = "the configuration of the scheduler says pause: true"
 	}
 	for _, step := range configuration.Actions {
-		profile.Actions = append(profile.Actions, b.action(step))
+		profile.Actions = append(profile.Actions, create(b, b.catalogue.Actions, "action", step.Name, step.Position, step.Arguments))
 	}
 	if ordered := preemptorsBehind(profile.Actions); ordered != nil && !slices.Contains(profile.Actions, nil) {
 		b.warnings = append(b.warnings, config.Warning{Position: configuration.Actions[0].Position, Text: fmt.Sprintf(
@@ -107,7 +87,8 @@ func (b *build) profile(configuration *config.Configuration) *Profile {
 	for _, tier := range configuration.Tiers {
 		var members Tier
 		for _, entry := range tier.Plugins {
-			members = append(members, TierPlugin{Factory: b.plugin(entry), Disabled: entry.Disable})
+			factory := create(b, b.catalogue.Plugins, "plugin", entry.Name, entry.Position, entry.Arguments)
+			members = append(members, TierPlugin{Factory: factory, Disabled: entry.Disable})
 		}
 		profile.Tiers = append(profile.Tiers, members)
 	}
@@ -138,30 +119,19 @@ func actionNames(actions []Action) []string {
 	return names
 }
 
-func (b *build) action(step config.Action) Action {
-	for _, maker := range b.catalogue.Actions {
-		if maker.Name == step.Name {
-			reader := step.Arguments.Reader()
-			action, err := maker.New(reader)
-			b.recordResult(step.Position, "action "+step.Name, reader, err)
-			return action
+// create returns what the entry of that name makes, its zero when there is none.
+func create[T any](b *build, known []Registration[T], noun, name string, at config.Position, arguments config.Arguments) T {
+	for i := range known {
+		if known[i].Name == name {
+			reader := arguments.Reader()
+			made, err := known[i].New(reader)
+			b.recordResult(at, noun+" "+name, reader, err)
+			return made
 		}
 	}
-	b.unknownName(step.Position, "action", step.Name)
-	return nil
-}
-
-func (b *build) plugin(entry config.Plugin) Factory {
-	for _, maker := range b.catalogue.Plugins {
-		if maker.Name == entry.Name {
-			reader := entry.Arguments.Reader()
-			factory, err := maker.New(reader)
-			b.recordResult(entry.Position, "plugin "+entry.Name, reader, err)
-			return factory
-		}
-	}
-	b.unknownName(entry.Position, "plugin", entry.Name)
-	return nil
+	b.unknownName(at, noun, name)
+	var none T
+	return none
 }
 
 // recordResult keeps what was said about one action or plugin; err is that it cannot be made at all.

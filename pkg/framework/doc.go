@@ -7,10 +7,11 @@
 //
 // The files, in reading order:
 //
-//	points.go, review.go, gather.go, profilequeries.go            what plugins and actions implement
+//	points.go, review.go, reclaim.go, profilequeries.go           what plugins implement
+//	plugin.go, action.go                                          how they are made, and what actions implement
 //	view.go                                                       what a plugin may ask a session
 //	build.go, profile.go                                          from a configuration to a profile
-//	session.go, defer.go                                          one cycle: plugins are asked, actions run
+//	session.go, session_profilequeries.go, defer.go               one cycle: plugins are asked, actions run
 //	search.go, static.go, ranking.go, tournament.go, closest.go   a node for a task: filters, scores, order
 //	query.go                                                      what is asked about a task and its candidates
 //	domains.go, whole.go, fits.go                                 domains, which of them are whole, and what fits into them
@@ -19,8 +20,8 @@
 //	combine.go                                                    how answers of several plugins become one
 //	statement.go, assign.go, decide.go                            changes committed or undone as a whole; decisions
 //	queues.go, turns.go                                           limits of queues, and their order
-//	reclaim.go                                                    what a job may take from other queues
-//	victims.go, surplus.go                                        eviction
+//	session_reclaim.go                                            what a job may take from other queues
+//	victims.go, session_review.go                                 eviction
 //	nominations.go, reserve.go, overstay.go                       nominated capacity, reserved capacity
 //	cache.go, verdicts.go, idle.go                                what sessions hand on to the next one
 //	budget.go                                                     the time of a cycle for what may be slow

@@ -9,9 +9,6 @@ import (
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 )
 
-// Factory makes a plugin for one session; its arguments were read and checked before.
-type Factory func() Plugin
-
 // TierPlugin is one plugin of a tier.
 type TierPlugin struct {
 	Factory Factory

@@ -1,6 +1,8 @@
 package framework
 
 import (
+	"slices"
+
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -135,4 +137,12 @@ func (s *Session) scores(task *model.Task, scope FilterScope, candidates []*mode
 		all = append(all, s.timedScores(scorer, scores)...)
 	}
 	return all
+}
+
+// PrefersColocation reports whether gangs whose members prefer to share a domain are to be gathered in one.
+func (s *Session) PrefersColocation() bool {
+	return slices.ContainsFunc(s.slots.nodeScore, func(scorer NodeScorer) bool {
+		gatherer, ok := scorer.(Colocation)
+		return ok && gatherer.PrefersColocation()
+	})
 }

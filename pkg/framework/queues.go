@@ -2,7 +2,6 @@ package framework
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -47,7 +46,7 @@ func (s *Session) minimumOverLimit(job *model.Job) *model.Refusal {
 	if needs <= 0 {
 		return nil
 	}
-	ask := func(position int) int64 { return LeastRequest(job, needs, position) }
+	ask := func(position int) int64 { return model.LeastRequest(job, needs, position) }
 	waits := s.withoutHeadroom(queue, job.Key)
 	exceeded, limit := queue.Exceeded(ask, false, model.FutureIdle, waits)
 	if exceeded == nil {
@@ -65,7 +64,7 @@ func (s *Session) FitsLimits(job *model.Job) bool {
 	needs := int(job.MinMember) - job.Count(Ready.Counts)
 	for queue := job.InQueue(); queue != nil && needs > 0; queue = queue.Above() {
 		if slices.ContainsFunc(queue.Limit, func(limit model.ListedAmount) bool {
-			return LeastRequest(job, needs, limit.Position) > limit.Amount-heldBy(job, limit.Position)
+			return model.LeastRequest(job, needs, limit.Position) > limit.Amount-heldBy(job, limit.Position)
 		}) {
 			return false
 		}
@@ -83,49 +82,14 @@ func (s *Session) FitsEmptyNode(task *model.Task) bool {
 	return fits
 }
 
-// heldBy returns how much of a resource the job holds in its queue, maxAsk at most.
+// heldBy returns how much of a resource the job holds in its queue, model.MaxSum at most.
 func heldBy(job *model.Job, position int) (sum int64) {
 	for _, task := range job.Tasks {
 		if task.CountsInQueue() {
-			sum = min(sum+task.Request.At(position), maxAsk)
+			sum = min(sum+task.Request.At(position), model.MaxSum)
 		}
 	}
 	return sum
-}
-
-// maxAsk is as large as a sum of requests can be.
-const maxAsk = math.MaxInt64 / 2
-
-// LeastRequest returns the least that so many of the waiting members may ask for of a resource; of all of them when there are
-// fewer.
-func LeastRequest(job *model.Job, needs, position int) (least int64) {
-	if job.Class.Uniform {
-		amount := job.Tasks[0].Request.At(position)
-		return amount * min(int64(needs), maxAsk/max(1, amount))
-	}
-	asks := func(task *model.Task) bool { return task.Status == model.Pending && !task.SchedulingGated }
-	members := 0
-	for _, task := range job.Tasks {
-		if asks(task) {
-			members++
-			least = min(least+task.Request.At(position), maxAsk)
-		}
-	}
-	if needs >= members {
-		return least
-	}
-	amounts := make([]int64, 0, members)
-	for _, task := range job.Tasks {
-		if asks(task) {
-			amounts = append(amounts, task.Request.At(position))
-		}
-	}
-	slices.Sort(amounts)
-	least = 0
-	for _, amount := range amounts[:needs] {
-		least = min(least+amount, maxAsk)
-	}
-	return least
 }
 
 // OverLimit returns why a queue would hold more than its limit if the task got such capacity; nil when none would. What is
@@ -147,7 +111,7 @@ func (s *Session) SliceOverLimit(tasks []*model.Task) *model.Refusal {
 	ask := func(position int) (sum int64) {
 		for _, task := range tasks {
 			if !task.CountsInQueue() {
-				sum = min(sum+task.Request.At(position), maxAsk)
+				sum = min(sum+task.Request.At(position), model.MaxSum)
 			}
 		}
 		return sum
@@ -189,7 +153,7 @@ func (s *Session) KeepHeadroom(jobs []*model.Job) {
 				}
 				needs := int(job.MinMember) - job.Count(Ready.Counts)
 				for r := range s.Snapshot.Dimensions.Len() {
-					headroom.Least.Set(r, LeastRequest(job, needs, r))
+					headroom.Least.Set(r, model.LeastRequest(job, needs, r))
 				}
 			}
 			kept[queue.Index] = headroom

@@ -9,16 +9,6 @@ import (
 // This file is what sessions know of capacity that is reserved for jobs which have waited for long. Who gets some, and where, is
 // for an action to decide.
 
-// ReservationOwner is an action that keeps reservations: it plans them again when they do not help any more, and ends them.
-// Without one in the pipeline reservations would never end, so that what an earlier configuration reserved is released.
-type ReservationOwner interface {
-	Action
-	// LimitReservations ends, by Session.Reserve, what is reserved beyond the limits of the configuration: another configuration may
-	// have allowed it, or another client may have written the status that it was read from. It is called on the session's goroutine
-	// before the first action, so that no action respects what is beyond the limits, and calls Session.KeepHeadroom.
-	LimitReservations(session *Session)
-}
-
 // Reserve decides which capacity is kept for the job, in the place of what was kept before; nil keeps none any more, and
 // model.GivenUp records besides that it was given up. It is in force immediately.
 func (s *Session) Reserve(job *model.Job, reservation *model.Reservation) {

@@ -202,9 +202,6 @@ func (st *Statement) Unpipeline(task *model.Task) *model.Refusal {
 	return nil
 }
 
-// CodeMisuse is the code of a refusal that only a bug in an action can cause.
-const CodeMisuse model.Code = "Misuse"
-
 func (st *Statement) usable() *model.Refusal {
 	if st.closed {
 		return &model.Refusal{Code: CodeMisuse, Detail: "the statement has ended"}

@@ -233,7 +233,7 @@ func (t *turns) compare(other *turns) int {
 		return -1
 	}
 	for i := range t.ranks {
-		if order := t.ranks[i].compare(other.ranks[i]); order != 0 {
+		if order := t.ranks[i].Compare(other.ranks[i]); order != 0 {
 			return order
 		}
 	}

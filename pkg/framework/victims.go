@@ -24,24 +24,6 @@ func isSystemCritical(task *model.Task) *model.Refusal {
 	return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s is critical to the system", task)}
 }
 
-// Priority returns the unit's: that of the job when it goes whole, else the highest of its tasks, which is no higher than the
-// job's. Job is nil for a pod of another scheduler.
-func (u *EvictionUnit) Priority() int32 {
-	if u.WholeGang && u.Job != nil {
-		return u.Job.Priority
-	}
-	var highest int32
-	for i, task := range u.Tasks {
-		if i == 0 || task.Priority > highest {
-			highest = task.Priority
-		}
-	}
-	if u.Job != nil {
-		highest = min(highest, u.Job.Priority)
-	}
-	return highest
-}
-
 // Victims returns which of the units may be evicted for the preemptor, in their order: those that the engine allows and the
 // victim pickers leave; none when no picker decides.
 func (s *Session) Victims(preemptor *model.Job, units []EvictionUnit) []EvictionUnit {

@@ -278,7 +278,7 @@ func (s *environment) mayTake(o *outcome, job, owner *model.Job, reservation *v1
 			return false
 		}
 		for _, of := range y.ContendedShares() {
-			beyond = beyond || asks && of.Position == r && y.Used.At(r)+framework.LeastRequest(owner, needs, r) > of.Amount
+			beyond = beyond || asks && of.Position == r && y.Used.At(r)+model.LeastRequest(owner, needs, r) > of.Amount
 		}
 	}
 	return beyond

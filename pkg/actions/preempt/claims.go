@@ -231,7 +231,7 @@ func (s *search) describeTaken(p *plan) string {
 	}
 	members, enough := int(s.job.MinMember)-s.job.Count(framework.Ready.Counts), ", and could not start"
 	for r := range s.session.Snapshot.Dimensions.Len() {
-		needs := framework.LeastRequest(s.job, members, r)
+		needs := model.LeastRequest(s.job, members, r)
 		if needs == 0 || r == model.Pods {
 			continue
 		}

@@ -170,7 +170,7 @@ func (s *sharing) needsOf(job *model.Job, nominated bool) model.Resources {
 	members := int(job.MinMember) - job.Count(framework.Ready.Counts)
 	for r := range needs {
 		if members > 0 {
-			needs[r] = framework.LeastRequest(job, members, r)
+			needs[r] = model.LeastRequest(job, members, r)
 		}
 	}
 	return needs

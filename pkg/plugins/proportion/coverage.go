@@ -109,7 +109,7 @@ func (c *coverage) unitsOf(job *model.Job, evicted map[*model.Task]bool) []cover
 		return u
 	}
 	var units []coveredUnit
-	surplus := framework.Surplus(job, tasks)
+	surplus := model.Surplus(job, tasks)
 	for _, task := range surplus {
 		c.surplus[task] = true
 	}

@@ -173,7 +173,7 @@ func (d *demand) addJob(job *model.Job) {
 // exceedsSupply reports whether so many members ask for more than there is.
 func (d *demand) exceedsSupply(job *model.Job, members int) bool {
 	for r := range d.supply {
-		if members > 0 && framework.LeastRequest(job, members, r) > max(0, d.supply[r]) {
+		if members > 0 && model.LeastRequest(job, members, r) > max(0, d.supply[r]) {
 			return true
 		}
 	}

@@ -128,7 +128,7 @@ func demanded(session *framework.Session, queue *model.Queue, supply []int64, r 
 		needs := int(job.MinMember) - holds
 		for i := range least {
 			if needs > 0 {
-				least[i] = framework.LeastRequest(job, needs, i)
+				least[i] = model.LeastRequest(job, needs, i)
 			}
 		}
 		possible := members > 0 && members >= needs && session.ValidateJob(job) == nil

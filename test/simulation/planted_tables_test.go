@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -54,7 +55,7 @@ type stale struct {
 }
 
 func (s *stale) OpenSession(view framework.View) {
-	session := framework.SessionOf(view)
+	session := engine.SessionOf(view)
 	for _, job := range session.Snapshot.Jobs {
 		for _, task := range job.Tasks {
 			if task.Status == model.Pending && task.Invalid == nil {

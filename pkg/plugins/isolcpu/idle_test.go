@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -47,7 +48,7 @@ func (v fixedView) Snapshot() *model.Snapshot { return v.snapshot }
 // it.
 func TestCostsNothingWhereNothingIsIsolated(t *testing.T) {
 	factory := isolcpu.New(isolcpu.Options{BestFit: 10, Avoid: 1})
-	profile := &framework.Profile{Tiers: []framework.Tier{{{Factory: factory}}}}
+	profile := &engine.Profile{Tiers: []engine.Tier{{{Factory: factory}}}}
 	state := plain(100, profile.Translators())
 	snapshot := state.Snapshot(time.Unix(1_700_000_000, 0))
 	if _, known := snapshot.Dimensions.Find(isolated.Resource); known {
@@ -73,18 +74,18 @@ func TestCostsNothingWhereNothingIsIsolated(t *testing.T) {
 
 // BenchmarkNothingIsolated places a thousand pods on a thousand nodes, with and without the plugin.
 func BenchmarkNothingIsolated(b *testing.B) {
-	for name, tiers := range map[string][]framework.Tier{
+	for name, tiers := range map[string][]engine.Tier{
 		"without": {{{Factory: anyVictim}}},
 		"with":    {{{Factory: anyVictim}, {Factory: isolcpu.New(isolcpu.Options{BestFit: 10, Avoid: 1})}}},
 	} {
 		b.Run(name, func(b *testing.B) {
-			profile := &framework.Profile{Tiers: tiers}
+			profile := &engine.Profile{Tiers: tiers}
 			snapshot := plain(1000, profile.Translators()).Snapshot(time.Unix(1_700_000_000, 0))
-			var cache framework.Cache
+			var cache engine.Cache
 			b.ReportAllocs()
 			for b.Loop() {
-				session := framework.Open(snapshot, profile, framework.Options{Cache: &cache})
-				session.Try(func(statement *framework.Statement) *model.Refusal {
+				session := engine.Open(snapshot, profile, engine.Options{Cache: &cache})
+				session.Try(func(statement *engine.Statement) *model.Refusal {
 					for _, job := range snapshot.Jobs {
 						node, _ := session.SelectNode(job.Tasks[0], model.Idle, nil)
 						if refusal := statement.Allocate(job.Tasks[0], node); refusal != nil {

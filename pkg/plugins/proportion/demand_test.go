@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
@@ -100,7 +101,7 @@ func supplied(snapshot *model.Snapshot, r int) (sum int64) {
 }
 
 // demanded adds up what the jobs of a queue hold, and what those of them ask for that could start in an empty cluster.
-func demanded(session *framework.Session, queue *model.Queue, supply []int64, r int) (sum int64) {
+func demanded(session *engine.Session, queue *model.Queue, supply []int64, r int) (sum int64) {
 	for _, job := range session.Snapshot.Jobs {
 		if job.InQueue() != queue {
 			continue
@@ -143,13 +144,13 @@ func demanded(session *framework.Session, queue *model.Queue, supply []int64, r 
 }
 
 // opened returns a session with the plugin, and other ones in front of it, and the shares that it computes there.
-func opened(snapshot *model.Snapshot, options framework.Options, others ...framework.Factory) (*framework.Session, *sharing) {
+func opened(snapshot *model.Snapshot, options engine.Options, others ...framework.Factory) (*engine.Session, *sharing) {
 	made := New().(*plugin)
-	var tier framework.Tier
+	var tier engine.Tier
 	for _, factory := range append(others, func() framework.Plugin { return made }) {
-		tier = append(tier, framework.TierPlugin{Factory: factory})
+		tier = append(tier, engine.TierPlugin{Factory: factory})
 	}
-	session := framework.Open(snapshot, &framework.Profile{Tiers: []framework.Tier{tier}}, options)
+	session := engine.Open(snapshot, &engine.Profile{Tiers: []engine.Tier{tier}}, options)
 	return session, made.computed()
 }
 
@@ -157,7 +158,7 @@ func opened(snapshot *model.Snapshot, options framework.Options, others ...frame
 func TestWhatThereIsAndIsAskedFor(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		snapshot := small(t)
-		session, s := opened(snapshot, framework.Options{}, gang.New)
+		session, s := opened(snapshot, engine.Options{}, gang.New)
 		supply := make([]int64, snapshot.Dimensions.Len())
 		for r := range supply {
 			supply[r] = supplied(snapshot, r)
@@ -194,7 +195,7 @@ func TestANodeThatIsNotReadyCountsForAWhile(t *testing.T) {
 			Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(snapshot.Now.Add(-minutes * time.Minute)),
 		}}
 		var wakes []time.Duration
-		opened(snapshot, framework.Options{Wake: func(at time.Time) { wakes = append(wakes, at.Sub(snapshot.Now)) }})
+		opened(snapshot, engine.Options{Wake: func(at time.Time) { wakes = append(wakes, at.Sub(snapshot.Now)) }})
 		if !slices.Equal(wakes, want) {
 			t.Errorf("not ready for %d minutes: wakes in %v, want %v", minutes, wakes, want)
 		}

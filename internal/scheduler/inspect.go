@@ -65,7 +65,8 @@ func (s *Scheduler) serveInspections(ctx context.Context, now time.Time) {
 	for _, read := range s.inspections {
 		s.recoverPanic(ctx, partInspection, func() {
 			read(debugapi.Inspected{
-				Snapshot: snapshot, Paused: s.profile.Paused, SchedulerNames: s.state.SchedulerNames(), Waiting: waiting, Counts: counts, Trees: trees,
+				Snapshot: snapshot, Leading: s.leading, Paused: s.profile.Paused, SchedulerNames: s.state.SchedulerNames(),
+				Waiting: waiting, Counts: counts, Trees: trees,
 				Jobs: func(namespace string) ([]debugapi.Job, []model.JobKey) { return s.jobs(ctx, snapshot, namespace, now) },
 			})
 		})

@@ -94,7 +94,7 @@ func TestNodesShowWhatIsReserved(t *testing.T) {
 	w.gang("big", 1, 1)
 	ends := w.clock.Now().Add(600 * time.Second).UTC()
 	w.play(t.Context(), 5*time.Second)
-	nodes := w.ask(debugapi.NewNodeInspector(w.loop, w.clock))
+	nodes := w.ask(debugapi.NewSource(w.loop, w.clock))
 	if len(nodes.Items) != 1 || len(nodes.Items[0].Reserved) != 1 || len(nodes.Items[0].Nominated) != 0 {
 		t.Fatalf("%+v", nodes.Items)
 	}
@@ -115,9 +115,9 @@ func TestNodesShowWhatIsReserved(t *testing.T) {
 }
 
 // ask requests the nodes of the loop while it runs.
-func (w *world) ask(inspector debugapi.NodeInspector) *debugapi.NodeList {
+func (w *world) ask(source debugapi.Source) *debugapi.NodeList {
 	w.t.Helper()
-	return inspect(w, func() (*debugapi.NodeList, error) { return inspector.Nodes(w.t.Context()) })
+	return inspect(w, func() (*debugapi.NodeList, error) { return source.Nodes(w.t.Context()) })
 }
 
 // inspect requests a document of the loop while it runs.
@@ -144,8 +144,8 @@ func inspect[T any](w *world, request func() (*T, error)) *T {
 // askJobs requests the jobs of a namespace while the loop runs, by name.
 func (w *world) askJobs(namespace string) (jobs map[string]debugapi.Job, list *debugapi.JobList) {
 	w.t.Helper()
-	inspector := debugapi.NewJobInspector(w.loop, w.clock)
-	list = inspect(w, func() (*debugapi.JobList, error) { return inspector.Jobs(w.t.Context(), namespace, "") })
+	source := debugapi.NewSource(w.loop, w.clock)
+	list = inspect(w, func() (*debugapi.JobList, error) { return source.Jobs(w.t.Context(), namespace, "") })
 	jobs = map[string]debugapi.Job{}
 	for _, job := range list.Items {
 		jobs[job.Name] = job
@@ -195,8 +195,8 @@ func TestNodesShowCapacity(t *testing.T) {
 	w.node("n2", "2")
 	w.gang("gang", 4, 4)
 	w.play(t.Context(), time.Second)
-	inspector := debugapi.NewNodeInspector(w.loop, w.clock)
-	nodes := w.ask(inspector)
+	source := debugapi.NewSource(w.loop, w.clock)
+	nodes := w.ask(source)
 	if !nodes.Leading || len(nodes.Items) != 2 {
 		t.Fatalf("%+v", nodes)
 	}
@@ -210,11 +210,11 @@ func TestNodesShowCapacity(t *testing.T) {
 	}
 
 	w.node("n3", "1")
-	if again := w.ask(inspector); len(again.Items) != 2 {
+	if again := w.ask(source); len(again.Items) != 2 {
 		t.Error("the loop was asked again immediately")
 	}
 	w.play(t.Context(), 2*time.Second)
-	if later := w.ask(inspector); len(later.Items) != 3 {
+	if later := w.ask(source); len(later.Items) != 3 {
 		t.Error("the copy is old")
 	}
 }
@@ -247,8 +247,8 @@ func TestQueuesShowTheOrderOfTheNextCycle(t *testing.T) {
 	in("below", "below-first", 6)
 	in("below", "below-second", 6)
 	w.play(t.Context(), time.Minute)
-	inspector := debugapi.NewQueueInspector(w.loop, w.clock)
-	document := inspect(w, func() (*debugapi.QueueList, error) { return inspector.Queues(t.Context()) })
+	source := debugapi.NewSource(w.loop, w.clock)
+	document := inspect(w, func() (*debugapi.QueueList, error) { return source.Queues(t.Context()) })
 	var got []string
 	for _, queue := range document.Items {
 		got = append(got, fmt.Sprintf("%s %d %s used %s of %s, floor %s, level %.2f, %d run, %v wait for %s: %s", queue.Name, queue.Turn, queue.Parent,
@@ -281,14 +281,14 @@ func TestQueuesShowTheOrderOfTheNextCycle(t *testing.T) {
 
 func TestBusyLoopIsNotWaitedForForEver(t *testing.T) {
 	w := newWorld(t)
-	inspector := debugapi.NewNodeInspector(w.loop, w.clock)
+	source := debugapi.NewSource(w.loop, w.clock)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := inspector.Nodes(ctx); err == nil {
+	if _, err := source.Nodes(ctx); err == nil {
 		t.Error("an answer of a loop that does not run")
 	}
 	w.node("n1", "4")
-	if nodes := w.ask(inspector); len(nodes.Items) != 1 { // who gave up does not keep the others from asking
+	if nodes := w.ask(source); len(nodes.Items) != 1 { // who gave up does not keep the others from asking
 		t.Errorf("%+v", nodes)
 	}
 }

@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,16 +18,13 @@ import (
 	"github.com/tutti-sched/tutti/apis/client/clientset/versioned"
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/connect"
-	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/debugapi"
 )
 
-// clientFlags are the common flags of all commands: how to reach the cluster, and how to print.
+// clientFlags are the common flags of all commands: how to reach the cluster.
 type clientFlags struct {
 	*genericclioptions.ConfigFlags
-	output string
-
 	// environment and now are the process's own, except in tests.
 	environment func(string) string
 	now         func() time.Time
@@ -45,34 +40,8 @@ func newClientFlags() *clientFlags {
 	return a
 }
 
-// The output formats.
-const (
-	outputJSON = printer.JSON
-	outputYAML = printer.YAML
-	outputWide = "wide"
-)
-
-// addOutput adds the format to a command that prints text, or an object for programs.
-func (a *clientFlags) addOutput(command *cobra.Command, more string) {
-	command.Flags().StringVarP(&a.output, "output", "o", "", "output format: json or yaml"+more)
-}
-
-// checkOutput returns an error when the output format is not one of the command's; json and yaml always are.
-func (a *clientFlags) checkOutput(more ...string) error {
-	ways := append([]string{outputJSON, outputYAML}, more...)
-	if a.output == "" || slices.Contains(ways, a.output) {
-		return nil
-	}
-	return fmt.Errorf("--output %q: say one of %s", a.output, strings.Join(ways, ", "))
-}
-
-// structured prints an object if the format is json or yaml, and reports whether it did.
-func (a *clientFlags) structured(p *printer.Printer, object any) (printed bool, err error) {
-	if a.output != outputJSON && a.output != outputYAML {
-		return false, nil
-	}
-	return true, p.Encode(a.output, object)
-}
+// outputWide is the format of tables with all their columns.
+const outputWide = "wide"
 
 // load returns the access to the API server, and the namespace.
 func (a *clientFlags) load() (*rest.Config, string, error) {

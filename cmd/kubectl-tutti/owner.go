@@ -20,22 +20,18 @@ import (
 
 // ofOwner returns the jobs of an object of any kind, such as an MPIJob: those whose owners lead to it.
 func (k *known) ofOwner(ctx context.Context, word, name string) (answer, error) {
-	config, _, err := k.endpoint.load()
+	read, err := owners.NewReader(ctx, k.read.config)
 	if err != nil {
 		return answer{}, err
 	}
-	read, err := owners.NewReader(ctx, config)
-	if err != nil {
-		return answer{}, err
-	}
-	object, err := read.Find(ctx, k.namespace, word, name)
+	object, err := read.Find(ctx, k.read.namespace, word, name)
 	if err != nil {
 		return answer{}, err
 	}
 	if source := groupSource(object); source != "" {
 		found, err := k.byName(ctx, source, name)
 		if _, none := errors.AsType[noJob](err); none && object.Unread == nil {
-			return answer{jobs: []*debugapi.Job{withoutPods(source, k.namespace, name)}}, nil
+			return answer{jobs: []*debugapi.Job{withoutPods(source, k.read.namespace, name)}}, nil
 		}
 		return found, err
 	}
@@ -62,7 +58,7 @@ func (k *known) ofOwner(ctx context.Context, word, name string) (answer, error) 
 		return of.Source != model.SourcePodGroup.Kind() && of.Has < max(of.Needs, 1)
 	} // a PodGroup says it itself
 	if isJob && (len(found.jobs) == 0 || slices.ContainsFunc(found.jobs, lacks)) {
-		found.details = append(found.details, k.endpoint.whyNoPods(ctx, k.namespace, func(job *batchv1.Job) bool { return job.Name == object.Name })...)
+		found.details = append(found.details, k.whyNoPods(ctx, func(job *batchv1.Job) bool { return job.Name == object.Name })...)
 	}
 	found.setHead(object)
 	if isJob && len(found.jobs) == 0 {
@@ -74,13 +70,7 @@ func (k *known) ofOwner(ctx context.Context, word, name string) (answer, error) 
 // ofTemplate returns the PodGroup that the pods of a Job name, which says why the Job has none; none when there is no such group,
 // or the Job may not be read.
 func (k *known) ofTemplate(ctx context.Context, name string) []*debugapi.Job {
-	client := k.endpoint.typed()
-	if client == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	job, err := client.BatchV1().Jobs(k.namespace).Get(ctx, name, metav1.GetOptions{})
+	job, err := k.read.pods.BatchV1().Jobs(k.read.namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return nil
 	}
@@ -127,12 +117,13 @@ func (k *known) owned(ctx context.Context, read *owners.Reader, object *owners.O
 			pods[job.UID] = metav1.GetControllerOf(job)
 		}
 	}
-	chain := read.Climb(ctx, k.namespace, refs, pods, object)
+	chain := read.To(object, k.read.namespace, pods)
+	leads := func(ref metav1.OwnerReference) bool { return chain.Leads(ctx, &ref) }
 	left := map[string][]string{}
 	for i := range list.Items {
 		job := &list.Items[i]
 		switch {
-		case !slices.ContainsFunc(job.OwnerReferences, chain.Leads):
+		case !slices.ContainsFunc(job.OwnerReferences, leads):
 		case job.Reason == reasonOtherScheduler:
 			left[job.Message] = append(left[job.Message], job.Name)
 		default:
@@ -148,21 +139,21 @@ func (k *known) owned(ctx context.Context, read *owners.Reader, object *owners.O
 		found.details = append(found.details, fmt.Sprintf("%s: %s; it is set in the pod template", few(names), message))
 	}
 	slices.Sort(found.details)
-	found.notes = chain.Unread
+	found.notes = chain.Unread()
 	return found, refs
 }
 
 // groupSource is the source of a kind of objects that are jobs themselves, by another of its names; empty for others.
 func groupSource(object *owners.Object) string {
 	switch {
-	case object.Group == v1alpha1.SchemeGroupVersion.Group && object.Resource == "podgroups":
+	case object.Group == v1alpha1.SchemeGroupVersion.Group && object.Kind.Name == "podgroups":
 		return model.SourcePodGroup.Kind()
-	case object.Group == "" && object.Resource == "pods":
+	case object.Group == "" && object.Kind.Name == "pods":
 		return model.SourcePod.Kind()
 	}
 	for _, source := range sources.All() {
 		for _, watch := range source.Watches() {
-			if object.Group == watch.Resource.Group && object.Resource == watch.Resource.Resource && !watch.Source.OwnsPods() {
+			if object.Group == watch.Resource.Group && object.Kind.Name == watch.Resource.Resource && !watch.Source.OwnsPods() {
 				return watch.Source.Kind()
 			}
 		}
@@ -173,11 +164,7 @@ func groupSource(object *owners.Object) string {
 // emptyGroup returns the group of another project of that name, which no pod names; nil when there is none, or none that may
 // be read.
 func (k *known) emptyGroup(ctx context.Context, name string) *debugapi.Job {
-	config, _, err := k.endpoint.load()
-	if err != nil {
-		return nil
-	}
-	read, err := owners.NewReader(ctx, config)
+	read, err := owners.NewReader(ctx, k.read.config)
 	if err != nil {
 		return nil
 	}
@@ -186,9 +173,9 @@ func (k *known) emptyGroup(ctx context.Context, name string) *debugapi.Job {
 			if watch.Source.OwnsPods() {
 				continue // its pods name no group: they are its own
 			}
-			object, err := read.Find(ctx, k.namespace, watch.Resource.Resource+"."+watch.Resource.Group, name)
+			object, err := read.Find(ctx, k.read.namespace, watch.Resource.Resource+"."+watch.Resource.Group, name)
 			if err == nil && object.Unread == nil {
-				return withoutPods(watch.Source.Kind(), k.namespace, name)
+				return withoutPods(watch.Source.Kind(), k.read.namespace, name)
 			}
 		}
 	}

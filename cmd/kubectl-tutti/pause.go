@@ -38,7 +38,7 @@ With the name of a Queue, no job of that queue and of those below it starts.`
 			if _, err := format.ToPrinter(); err != nil { // before anything is written
 				return fmt.Errorf("--output: %w", err)
 			}
-			read, _, err := a.reader()
+			read, err := a.reader()
 			if err != nil {
 				return err
 			}

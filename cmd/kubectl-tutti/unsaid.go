@@ -10,7 +10,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/connect"
@@ -31,16 +30,14 @@ func (k *known) findUnsaid(ctx context.Context, job *debugapi.Job) {
 		k.findMisspelt(ctx, job)
 		ofGroup := func(of *batchv1.Job) bool { return of.Spec.Template.Labels[v1alpha1.LabelPodGroup] == job.Name }
 		if job.Phase != "" {
-			job.Notes = append(job.Notes, k.endpoint.whyNoPods(ctx, job.Namespace, ofGroup)...)
+			job.Notes = append(job.Notes, k.whyNoPods(ctx, ofGroup)...)
 		}
 	}
 	if strings.Contains(job.Message, "ResourceClaim not created yet") {
-		job.Notes = append(job.Notes, k.endpoint.whyNoClaim(ctx, job)...)
+		job.Notes = append(job.Notes, k.whyNoClaim(ctx, job)...)
 	}
 	if job.Reason == "" && !slices.ContainsFunc(job.Notes, isLeft) {
-		if leads := k.endpoint.whoLeads(ctx); leads != "" {
-			job.Notes = append(job.Notes, leads)
-		}
+		job.Notes = append(job.Notes, connect.WhoLeads(ctx, k.read.pods, k.endpoint.options, k.endpoint.now()))
 	}
 }
 
@@ -90,39 +87,9 @@ func (k *known) findMisspelt(ctx context.Context, job *debugapi.Job) {
 	}
 }
 
-// whoLeads says whether a scheduler holds the Lease; it is empty where there is no access to the API server.
-func (k *endpointFlags) whoLeads(ctx context.Context) string {
-	client := k.typed()
-	if client == nil {
-		return ""
-	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	return connect.WhoLeads(ctx, client, k.options, k.now())
-}
-
-// typed returns a client for the API server; nil where there is no access, which other requests report.
-func (k *endpointFlags) typed() kubernetes.Interface {
-	config, _, err := k.load()
-	if err != nil {
-		return nil
-	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil
-	}
-	return client
-}
-
 // whyNoPods says why each of the Jobs that match makes no pods: it is suspended or has ended, or the API server refuses its pods.
-func (k *endpointFlags) whyNoPods(ctx context.Context, namespace string, matches func(*batchv1.Job) bool) (notes []string) {
-	client := k.typed()
-	if client == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	jobs, err := client.BatchV1().Jobs(namespace).List(ctx, metav1.ListOptions{})
+func (k *known) whyNoPods(ctx context.Context, matches func(*batchv1.Job) bool) (notes []string) {
+	jobs, err := k.read.pods.BatchV1().Jobs(k.read.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil
 	}
@@ -135,7 +102,7 @@ func (k *endpointFlags) whyNoPods(ctx context.Context, namespace string, matches
 		case ended(job) != "":
 			notes = append(notes, fmt.Sprintf("Job %q %s, so that it makes no more pods", job.Name, ended(job)))
 		default:
-			if refused := lastWarning(ctx, client, namespace, "involvedObject.uid="+string(job.UID), "FailedCreate", "SuccessfulCreate"); refused != "" {
+			if refused := k.lastWarning(ctx, "involvedObject.uid="+string(job.UID), "FailedCreate", "SuccessfulCreate"); refused != "" {
 				notes = append(notes, fmt.Sprintf("Job %q: %s", job.Name, refused))
 			}
 		}
@@ -161,15 +128,9 @@ func ended(job *batchv1.Job) string {
 const maxAsked = 5
 
 // whyNoClaim quotes the event of a member that says why its ResourceClaim could not be made.
-func (k *endpointFlags) whyNoClaim(ctx context.Context, job *debugapi.Job) []string {
-	client := k.typed()
-	if client == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
+func (k *known) whyNoClaim(ctx context.Context, job *debugapi.Job) []string {
 	for _, member := range job.Members[:min(len(job.Members), maxAsked)] {
-		if refused := lastWarning(ctx, client, job.Namespace, "involvedObject.name="+member.Name, "FailedResourceClaimCreation", ""); refused != "" {
+		if refused := k.lastWarning(ctx, "involvedObject.name="+member.Name, "FailedResourceClaimCreation", ""); refused != "" {
 			return []string{fmt.Sprintf("pod %q: %s", member.Name, refused)}
 		}
 	}
@@ -178,8 +139,8 @@ func (k *endpointFlags) whyNoClaim(ctx context.Context, job *debugapi.Job) []str
 
 // lastWarning is the message of the last warning with a reason among the events of an object; empty when there is none, or when
 // an event with the reason solved came later. object is a field selector.
-func lastWarning(ctx context.Context, client kubernetes.Interface, namespace, object, reason, solved string) (message string) {
-	events, err := client.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: object})
+func (k *known) lastWarning(ctx context.Context, object, reason, solved string) (message string) {
+	events, err := k.read.pods.CoreV1().Events(k.read.namespace).List(ctx, metav1.ListOptions{FieldSelector: object})
 	if err != nil {
 		return ""
 	}

@@ -125,7 +125,7 @@ func (w *whyOptions) write(command *cobra.Command, known *known, found *answer) 
 	}
 	p := w.command(command)
 	if w.all && len(found.jobs) == 0 {
-		p.Printf("No job waits in namespace %s.\n", known.namespace)
+		p.Printf("No job waits in namespace %s.\n", known.read.namespace)
 	}
 	if found.head != "" {
 		p.Printf("%s\n", found.head)
@@ -179,8 +179,9 @@ func (w *whyOptions) writeList(command *cobra.Command, known *known, found *answ
 // known is what is known of the jobs of a namespace.
 type known struct {
 	debugapi.JobList
-	endpoint  *endpointFlags
-	namespace string
+	endpoint *endpointFlags
+	// read is of the namespace.
+	read *reader
 	// unasked is why the scheduler was not asked, so that the list is made of objects; nil where it is the scheduler's.
 	unasked error
 	// written is the list that is made of objects; nil before it is needed.
@@ -192,14 +193,14 @@ const askTimeout = debugapi.Patience + 5*time.Second
 
 // known asks the scheduler for the jobs of the namespace, and where that is not possible reads the objects.
 func (k *endpointFlags) known(ctx context.Context) (*known, error) {
-	_, namespace, err := k.load()
+	read, err := k.reader()
 	if err != nil {
 		return nil, err
 	}
-	all := &known{endpoint: k, namespace: namespace}
+	all := &known{endpoint: k, read: read}
 	asking, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	if all.unasked = k.get(asking, jobsPath(namespace, labels.Everything()), "", &all.JobList); all.unasked == nil {
+	if all.unasked = k.get(asking, jobsPath(read.namespace, labels.Everything()), "", &all.JobList); all.unasked == nil {
 		return all, nil
 	}
 	written, err := all.objects(ctx)
@@ -215,11 +216,7 @@ func (k *known) objects(ctx context.Context) (*debugapi.JobList, error) {
 	if k.written != nil {
 		return k.written, nil
 	}
-	read, _, err := k.endpoint.reader()
-	if err != nil {
-		return nil, err
-	}
-	found, err := read.objects(ctx, k.namespace, nil)
+	found, err := k.read.objects(ctx, k.read.namespace, nil)
 	switch {
 	case apierrors.IsForbidden(err) && k.unasked == nil:
 		k.written = &k.JobList
@@ -295,9 +292,9 @@ func (k *known) byName(ctx context.Context, source, name string) (answer, error)
 		}
 		what = "PodGroup or pod"
 	}
-	text := fmt.Sprintf("there is no %s %q in namespace %s", what, name, k.namespace)
+	text := fmt.Sprintf("there is no %s %q in namespace %s", what, name, k.read.namespace)
 	if written == &k.JobList {
-		text = fmt.Sprintf("the scheduler knows no %s %q in namespace %s", what, name, k.namespace)
+		text = fmt.Sprintf("the scheduler knows no %s %q in namespace %s", what, name, k.read.namespace)
 	}
 	var groups, pods []string
 	for i := range written.Items {

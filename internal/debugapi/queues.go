@@ -20,9 +20,15 @@ func readQueues(shown Inspected, _ string) *QueueList {
 	}
 	order, counts := readOrder(shown), shown.Counts()
 	list.Misplaced = misplaced(shown.Snapshot, order.waiting)
+	guaranteed := map[int]bool{} // positions
+	for _, queue := range shown.Snapshot.Queues {
+		for _, amount := range queue.Guarantee {
+			guaranteed[amount.Position] = true
+		}
+	}
 	below := map[string][]Queue{}
 	for i, queue := range shown.Snapshot.Queues {
-		item := showQueue(queue, shown.Snapshot.Dimensions)
+		item := showQueue(queue, guaranteed, shown.Snapshot.Dimensions)
 		item.Turn, item.QueueCounts = order.queues[i].turn, counts[queue]
 		for _, job := range order.queues[i].waiting {
 			item.Waiting = append(item.Waiting, job.Key.Describe())
@@ -134,14 +140,14 @@ func (o *queueOrder) inTurn(queue *model.Queue) string {
 	return text
 }
 
-// showQueue shows a queue, without its turn and its jobs.
-func showQueue(q *model.Queue, dimensions *model.ResourceIndex) Queue {
+// showQueue shows a queue, without its turn and its jobs. guaranteed are the positions of what is guaranteed to any queue.
+func showQueue(q *model.Queue, guaranteed map[int]bool, dimensions *model.ResourceIndex) Queue {
 	queue := Queue{
 		ObjectMeta: metav1.ObjectMeta{Name: q.Name}, Parent: q.Parent, Weight: q.Weight, Inactive: q.Inactive, Used: dimensions.List(q.Used),
 		Guarantee: dimensions.ListOf(q.Guarantee), Limit: dimensions.ListOf(q.Limit), Demand: dimensions.ListOf(q.Demand()),
 		Share: dimensions.ListOf(q.ContendedShares()), Levels: map[corev1.ResourceName]float64{}, Oversubscribed: q.Oversubscribed,
 	}
-	var floors []model.ListedAmount
+	var floors, borrowed []model.ListedAmount
 	for _, part := range q.Parts {
 		if part.Contended {
 			queue.Levels[dimensions.Name(part.Position)] = part.Level
@@ -149,8 +155,11 @@ func showQueue(q *model.Queue, dimensions *model.ResourceIndex) Queue {
 		if part.Floor > 0 {
 			floors = append(floors, model.ListedAmount{Position: part.Position, Amount: part.Floor})
 		}
+		if beyond := q.Used.At(part.Position) - part.Guarantee; guaranteed[part.Position] && beyond > 0 {
+			borrowed = append(borrowed, model.ListedAmount{Position: part.Position, Amount: beyond})
+		}
 	}
-	queue.Floor = dimensions.ListOf(floors)
+	queue.Floor, queue.Borrowed = dimensions.ListOf(floors), dimensions.ListOf(borrowed)
 	if started := q.LastStart; !started.IsZero() {
 		queue.LastStart = &started
 	}

@@ -50,10 +50,7 @@ func (s *Scheduler) serveInspections(ctx context.Context, now time.Time) {
 			}
 		}
 		for queue, jobs := range report.CountJobs(snapshot.Jobs, s.refusals) {
-			counts := debugapi.QueueCounts{RunningJobs: jobs.Running, WaitingJobs: jobs.Waiting}
-			for _, one := range jobs.WaitingFor() {
-				counts.WaitingFor = append(counts.WaitingFor, debugapi.WaitingReason(one))
-			}
+			counts := debugapi.QueueCounts{RunningJobs: jobs.Running, WaitingJobs: jobs.Waiting, WaitingFor: jobs.WaitingFor()}
 			if requests := asked[queue]; requests != nil {
 				counts.Asked = snapshot.Dimensions.List(*requests)
 			}

@@ -251,16 +251,16 @@ func TestQueuesShowTheOrderOfTheNextCycle(t *testing.T) {
 	document := inspect(w, func() (*debugapi.QueueList, error) { return source.Queues(t.Context()) })
 	var got []string
 	for _, queue := range document.Items {
-		got = append(got, fmt.Sprintf("%s %d %s used %s of %s, floor %s, level %.2f, %d run, %v wait for %s: %s", queue.Name, queue.Turn, queue.Parent,
-			queue.Used.Cpu(), queue.Demand.Cpu(), queue.Floor.Cpu(), queue.Levels["cpu"], queue.RunningJobs, queue.WaitingFor, queue.Asked.Cpu(),
+		got = append(got, fmt.Sprintf("%s %d %s used %s of %s, floor %s, borrowed %s, level %.2f, %d run, %v wait for %s: %s", queue.Name, queue.Turn, queue.Parent,
+			queue.Used.Cpu(), queue.Demand.Cpu(), queue.Floor.Cpu(), queue.Borrowed.Cpu(), queue.Levels["cpu"], queue.RunningJobs, queue.WaitingFor, queue.Asked.Cpu(),
 			strings.Join(queue.Waiting, ", ")))
 	}
 	want := []string{
-		"a 2  used 6 of 12, floor 0, level 2.40, 1 run, [{InsufficientResources 1}] wait for 6: PodGroup default/a-second",
-		"b 1  used 0 of 18, floor 3, level 0.00, 0 run, [{InsufficientResources 3}] wait for 18: ",
-		"below 2 b used 0 of 12, floor 0, level 0.00, 0 run, [{InsufficientResources 2}] wait for 12: PodGroup default/below-first, PodGroup default/below-second",
-		"rest 1 b used 0 of 6, floor 0, level 0.00, 0 run, [{InsufficientResources 1}] wait for 6: PodGroup default/alone",
-		"default 0  used 0 of 0, floor 0, level 0.00, 0 run, [] wait for 0: ",
+		"a 2  used 6 of 12, floor 0, borrowed 6, level 2.40, 1 run, [{InsufficientResources 1}] wait for 6: PodGroup default/a-second",
+		"b 1  used 0 of 18, floor 3, borrowed 0, level 0.00, 0 run, [{InsufficientResources 3}] wait for 18: ",
+		"below 2 b used 0 of 12, floor 0, borrowed 0, level 0.00, 0 run, [{InsufficientResources 2}] wait for 12: PodGroup default/below-first, PodGroup default/below-second",
+		"rest 1 b used 0 of 6, floor 0, borrowed 0, level 0.00, 0 run, [{InsufficientResources 1}] wait for 6: PodGroup default/alone",
+		"default 0  used 0 of 0, floor 0, borrowed 0, level 0.00, 0 run, [] wait for 0: ",
 	}
 	if !document.Leading || !slices.Equal(got, want) {
 		t.Errorf("leading %t, it says\n%s\nwant\n%s", document.Leading, strings.Join(got, "\n"), strings.Join(want, "\n"))

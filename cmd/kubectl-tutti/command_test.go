@@ -79,8 +79,12 @@ func newServer(t *testing.T) *server {
 // scheduler is the source of the documents that are served.
 func (s *server) scheduler(t *testing.T) debugapi.Source {
 	read := func(path string, into any) {
-		if err := yaml.UnmarshalStrict([]byte(s.objects[path]), into); err != nil {
-			t.Errorf("%s: %v", path, err)
+		kind := strings.TrimPrefix(fmt.Sprintf("%T", into), "*debugapi.")
+		about := fmt.Sprintf("{kind: %s, apiVersion: %s}", kind, debugapi.GroupVersion)
+		for _, text := range []string{s.objects[path], about} {
+			if err := yaml.UnmarshalStrict([]byte(text), into); err != nil {
+				t.Errorf("%s: %v", path, err)
+			}
 		}
 	}
 	return debugapi.Source{

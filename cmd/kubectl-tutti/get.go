@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -104,11 +105,7 @@ func (g *getOptions) addPrintFlags(command *cobra.Command) {
 }
 
 func getArguments(_ *cobra.Command, args []string) error {
-	kinds := make([]string, 0, len(documents))
-	for kind := range documents {
-		kinds = append(kinds, kind)
-	}
-	slices.Sort(kinds)
+	kinds := slices.Sorted(maps.Keys(documents))
 	if len(args) == 0 {
 		return fmt.Errorf("say what to get: %s", strings.Join(kinds, ", "))
 	}
@@ -118,22 +115,27 @@ func getArguments(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// complete completes kinds, and names of items. It says nothing of errors, which would stand in the command line.
-func (g *getOptions) complete(command *cobra.Command, args []string, toComplete string) (found []cobra.Completion, _ cobra.ShellCompDirective) {
+// complete completes kinds, and names of items.
+func (g *getOptions) complete(command *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) == 0 {
-		for kind := range documents {
-			if strings.HasPrefix(kind, toComplete) {
-				found = append(found, kind)
-			}
-		}
-		slices.Sort(found)
-	} else if of, known := documents[args[0]]; known {
-		if list, err := g.list(command.Context(), of); err == nil {
-			for i := range list.Items {
-				if name := list.Items[i].GetName(); strings.HasPrefix(name, toComplete) {
-					found = append(found, name)
-				}
-			}
+		return completions(slices.Sorted(maps.Keys(documents)), nil, toComplete)
+	}
+	list := &unstructured.UnstructuredList{}
+	if err := g.ask(command.Context(), documents[args[0]], "", list); err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp // an error would stand in the command line
+	}
+	var names []string
+	for i := range list.Items {
+		names = append(names, list.Items[i].GetName())
+	}
+	return completions(names, args[1:], toComplete)
+}
+
+// completions returns the names that begin in that way, each once, without those that are given.
+func completions(names, given []string, toComplete string) (found []cobra.Completion, _ cobra.ShellCompDirective) {
+	for _, name := range names {
+		if strings.HasPrefix(name, toComplete) && !slices.Contains(given, name) && !slices.Contains(found, name) {
+			found = append(found, name)
 		}
 	}
 	return found, cobra.ShellCompDirectiveNoFileComp
@@ -204,52 +206,15 @@ func (g *getOptions) printList(command *cobra.Command, of document, names []stri
 	if err != nil {
 		return fmt.Errorf("--output: %w, wide", err)
 	}
-	list, err := g.list(command.Context(), of)
-	if err != nil {
-		return err
-	}
-	objects := make([]map[string]any, 0, len(list.Items))
-	for i := range list.Items {
-		objects = append(objects, list.Items[i].Object)
-	}
-	kept, err := g.choose(of, objects, names)
-	if err != nil {
-		return err
-	}
-	items := make([]unstructured.Unstructured, 0, len(kept))
-	for _, at := range kept {
-		items = append(items, list.Items[at])
-	}
-	list.Items = items
-	return format.PrintObj(list, command.OutOrStdout())
-}
-
-// list reads the items.
-func (g *getOptions) list(ctx context.Context, of document) (*unstructured.UnstructuredList, error) {
-	var text json.RawMessage
-	if err := g.ask(ctx, of, "", &text); err != nil {
-		return nil, err
-	}
-	return listOf(of.item, text)
-}
-
-// listOf returns a list of items of that kind.
-func listOf(item string, text []byte) (*unstructured.UnstructuredList, error) {
-	var raw struct {
-		Items []map[string]any `json:"items"`
-	}
 	list := &unstructured.UnstructuredList{}
-	if err := errors.Join(json.Unmarshal(text, &raw), json.Unmarshal(text, &list.Object)); err != nil {
-		return nil, fmt.Errorf("answer of the scheduler: %w", err)
+	if err := g.ask(command.Context(), of, "", list); err != nil {
+		return err
 	}
-	delete(list.Object, "items")
-	list.SetAPIVersion(debugapi.GroupVersion)
-	list.SetKind(item + "List")
-	for _, object := range raw.Items {
-		object["kind"], object["apiVersion"] = item, debugapi.GroupVersion
-		list.Items = append(list.Items, unstructured.Unstructured{Object: object})
+	object := func(item *unstructured.Unstructured) map[string]any { return item.Object }
+	if list.Items, err = choose(g, of, list.Items, object, names); err != nil {
+		return err
 	}
-	return list, nil
+	return format.PrintObj(list, command.OutOrStdout())
 }
 
 // page reads the table of the items that are chosen.
@@ -258,31 +223,24 @@ func (g *getOptions) page(ctx context.Context, of document, names []string) (*de
 	if err := g.ask(ctx, of, debugapi.AcceptTable, page); err != nil {
 		return nil, err
 	}
-	objects := make([]map[string]any, 0, len(page.Rows))
 	for i := range page.Rows {
-		row := &page.Rows[i]
-		object := map[string]any{}
-		if err := json.Unmarshal(row.Object.Raw, &object); err != nil {
+		row, object := &page.Rows[i], &unstructured.Unstructured{}
+		if err := json.Unmarshal(row.Object.Raw, &object.Object); err != nil {
 			return nil, fmt.Errorf("answer of the scheduler: %w", err)
 		}
-		row.Object.Object = &unstructured.Unstructured{Object: object}
-		objects = append(objects, object)
+		row.Object.Object = object
 		for j, cell := range row.Cells {
 			if text, isText := cell.(string); isText {
 				row.Cells[j] = printer.Escape(text)
 			}
 		}
 	}
-	kept, err := g.choose(of, objects, names)
-	if err != nil {
-		return nil, err
+	object := func(row *metav1.TableRow) map[string]any {
+		return row.Object.Object.(*unstructured.Unstructured).Object
 	}
-	rows := make([]metav1.TableRow, 0, len(kept))
-	for _, at := range kept {
-		rows = append(rows, page.Rows[at])
-	}
-	page.Rows = rows
-	return page, nil
+	var err error
+	page.Rows, err = choose(g, of, page.Rows, object, names)
+	return page, err
 }
 
 // ask asks the scheduler. For who may not, it makes the list otherwise, or says where else to look.
@@ -306,40 +264,48 @@ func (g *getOptions) ask(ctx context.Context, of document, accept string, into a
 	return err
 }
 
-// choose returns the positions of the objects with the names, of all without names, in the order asked for. It is an error when
-// there is none of a name.
-func (g *getOptions) choose(of document, objects []map[string]any, names []string) (kept []int, err error) {
-	for i, object := range objects {
-		name, _, _ := unstructured.NestedString(object, "metadata", "name")
-		if len(names) == 0 || slices.ContainsFunc(names, func(one string) bool { return name == one || strings.HasPrefix(name, one+"/") }) {
-			kept = append(kept, i)
-		}
-	}
-	for _, one := range names {
-		if !slices.ContainsFunc(kept, func(i int) bool {
-			name, _, _ := unstructured.NestedString(objects[i], "metadata", "name")
-			return name == one || strings.HasPrefix(name, one+"/")
-		}) {
-			return nil, fmt.Errorf("the scheduler knows no %s %q", strings.ToLower(of.item), one)
-		}
-	}
-	if g.sortBy == "" {
-		return kept, nil
+// choose returns the items with the names, all without names, in the order asked for. It is an error when there is none of a name.
+func choose[T any](g *getOptions, of document, items []T, object func(*T) map[string]any, names []string) ([]T, error) {
+	type candidate struct {
+		item T
+		key  string
 	}
 	field := jsonpath.New("sort-by").AllowMissingKeys(true)
 	if err := field.Parse("{" + strings.Trim(g.sortBy, "{}") + "}"); err != nil {
 		return nil, fmt.Errorf("--sort-by %q: %w", g.sortBy, err)
 	}
-	keys := map[int]string{}
-	for _, i := range kept {
-		var text strings.Builder
-		if err := field.Execute(&text, objects[i]); err != nil {
+	var kept []candidate
+	found := map[string]bool{}
+	for i := range items {
+		wanted, key := len(names) == 0, strings.Builder{}
+		about := object(&items[i])
+		name, _, _ := unstructured.NestedString(about, "metadata", "name")
+		for _, one := range names {
+			if name == one || strings.HasPrefix(name, one+"/") {
+				wanted, found[one] = true, true
+			}
+		}
+		if !wanted {
+			continue
+		}
+		if err := field.Execute(&key, about); err != nil {
 			return nil, fmt.Errorf("--sort-by %q: %w", g.sortBy, err)
 		}
-		keys[i] = text.String()
+		kept = append(kept, candidate{items[i], key.String()})
 	}
-	slices.SortStableFunc(kept, func(a, b int) int { return compareFields(keys[a], keys[b]) })
-	return kept, nil
+	for _, one := range names {
+		if !found[one] {
+			return nil, fmt.Errorf("the scheduler knows no %s %q", strings.ToLower(of.item), one)
+		}
+	}
+	if g.sortBy != "" {
+		slices.SortStableFunc(kept, func(a, b candidate) int { return compareFields(a.key, b.key) })
+	}
+	chosen := make([]T, 0, len(kept))
+	for _, one := range kept {
+		chosen = append(chosen, one.item)
+	}
+	return chosen, nil
 }
 
 // compareFields compares quantities by their amounts, and other texts in natural order.

@@ -12,14 +12,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/connect"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/owners"
 	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file finds what the scheduler cannot say: whether one leads, and why the pods of a group are not made or do not name
-// it. It asks the API server, and says nothing of what the user may not read.
+// This file finds what the scheduler cannot say: why the pods of a group are not made or do not name it. It asks the API server,
+// and says nothing of what the user may not read.
 
 // findUnsaid adds notes to a job that waits.
 func (k *known) findUnsaid(ctx context.Context, job *debugapi.Job) {
@@ -35,9 +34,6 @@ func (k *known) findUnsaid(ctx context.Context, job *debugapi.Job) {
 	}
 	if strings.Contains(job.Message, "ResourceClaim not created yet") {
 		job.Notes = append(job.Notes, k.whyNoClaim(ctx, job)...)
-	}
-	if job.Reason == "" && !slices.ContainsFunc(job.Notes, isLeft) {
-		job.Notes = append(job.Notes, connect.WhoLeads(ctx, k.read.pods, k.endpoint.options, k.endpoint.now()))
 	}
 }
 

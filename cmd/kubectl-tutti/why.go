@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
@@ -157,23 +158,16 @@ func (w *whyOptions) write(command *cobra.Command, known *known, found *answer) 
 
 // writeList prints the jobs in a format for programs.
 func (w *whyOptions) writeList(command *cobra.Command, known *known, found *answer) error {
-	format, err := w.format.ToPrinter()
-	if err != nil {
-		return fmt.Errorf("--output: %w", err)
-	}
 	list := debugapi.JobList{ListMeta: known.ListMeta, Items: make([]debugapi.Job, 0, len(found.jobs)), Notes: slices.Concat(found.details, found.notes)}
 	for _, job := range found.jobs {
 		list.Items = append(list.Items, *job)
 	}
 	text, err := json.Marshal(list)
-	if err != nil {
+	items := &unstructured.UnstructuredList{}
+	if err := errors.Join(err, json.Unmarshal(text, items)); err != nil {
 		return err
 	}
-	items, err := listOf("Job", text)
-	if err != nil {
-		return err
-	}
-	return format.PrintObj(items, command.OutOrStdout())
+	return w.print(command, w.format, items, "")
 }
 
 // known is what is known of the jobs of a namespace.
@@ -360,16 +354,15 @@ func precedence(job *debugapi.Job) int {
 	return 2
 }
 
-// completeJobs completes the name of a job in a shell. It says nothing of errors, which would stand in the command line.
-func (k *endpointFlags) completeJobs(command *cobra.Command, args []string, toComplete string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
+// completeJobs completes the name of a job in a shell.
+func (k *endpointFlags) completeJobs(command *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	known, err := k.known(command.Context())
 	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+		return nil, cobra.ShellCompDirectiveNoFileComp // an error would stand in the command line
 	}
+	var names []string
 	for i := range known.Items {
-		if name := known.Items[i].Name; strings.HasPrefix(name, toComplete) && !slices.Contains(args, name) && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
+		names = append(names, known.Items[i].Name)
 	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+	return completions(names, args, toComplete)
 }

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -110,31 +109,6 @@ func leader(ctx context.Context, client kubernetes.Interface, options Options) (
 		return nil, fmt.Errorf("pod of the scheduler that leads: %w%s", err, rights(err))
 	}
 	return pod, nil
-}
-
-// WhoLeads says whether a scheduler leads, as far as its Lease shows it.
-func WhoLeads(ctx context.Context, client kubernetes.Interface, options Options, now time.Time) string {
-	lease, err := client.CoordinationV1().Leases(options.Namespace).Get(ctx, options.Lease, metav1.GetOptions{})
-	name := options.Namespace + "/" + options.Lease
-	if apierrors.IsNotFound(err) {
-		return fmt.Sprintf("there is no Lease %s: no scheduler leads there, unless it runs without an election; where it runs elsewhere, say "+
-			"--scheduler-namespace", name)
-	}
-	if err != nil {
-		return fmt.Sprintf("whether a scheduler runs is not known, since the Lease %s cannot be read: if this does not change within seconds, "+
-			"see who holds it, and the log of that pod", name)
-	}
-	holder, at, seconds := "", time.Time{}, int32(0)
-	if spec := lease.Spec; spec.HolderIdentity != nil && spec.RenewTime != nil && spec.LeaseDurationSeconds != nil {
-		holder, at, seconds = *spec.HolderIdentity, spec.RenewTime.UTC(), *spec.LeaseDurationSeconds
-	}
-	switch {
-	case holder == "":
-		return fmt.Sprintf("no scheduler leads: the Lease %s has no holder", name)
-	case at.Add(time.Duration(seconds) * time.Second).Before(now):
-		return fmt.Sprintf("no scheduler leads: the Lease %s was renewed last at %s, by %s; see the log of that pod", name, at.Format(time.RFC3339), holder)
-	}
-	return fmt.Sprintf("a scheduler leads: %s holds the Lease %s; if this does not change within seconds, see its log", holder, name)
 }
 
 // rights says which role has the missing permission; empty when none is missing.

@@ -25,7 +25,7 @@ func TestNothingReachesATerminalThatItWouldObey(t *testing.T) {
 		if n := strings.Count(out.String(), "\n"); n != 4 {
 			t.Errorf("%q became %d lines, want 4", text, n)
 		}
-		p.Lines(Dim, text)
+		p.Lines(text)
 		assertShown(t, text, out.String())
 	}
 }

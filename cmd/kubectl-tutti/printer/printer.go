@@ -21,7 +21,6 @@ type Style string
 const (
 	Plain   Style = ""
 	Bold    Style = "1"
-	Dim     Style = "2"
 	Green   Style = "32"
 	Warning Style = "33"
 	Red     Style = "31"
@@ -40,9 +39,6 @@ func New(out io.Writer, environment func(string) string) *Printer {
 	return &Printer{out: out, colours: isFile && term.IsTerminal(int(file.Fd())) &&
 		environment("NO_COLOR") == "" && environment("TERM") != "dumb"}
 }
-
-// InColour returns a Printer with colours, whatever the writer.
-func InColour(out io.Writer) *Printer { return &Printer{out: out, colours: true} }
 
 // colorize returns an escaped text in its style.
 func (p *Printer) colorize(cell Cell) string {
@@ -69,10 +65,10 @@ func (p *Printer) Printf(format string, arguments ...any) {
 	_, _ = fmt.Fprintf(p.out, format, safe...)
 }
 
-// Lines prints a text of several lines in a style, each escaped.
-func (p *Printer) Lines(style Style, text string) {
+// Lines prints a text of several lines, each escaped.
+func (p *Printer) Lines(text string) {
 	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
-		p.Printf("%s\n", Cell{line, style})
+		p.Printf("%s\n", line)
 	}
 }
 

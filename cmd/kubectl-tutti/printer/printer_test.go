@@ -16,7 +16,7 @@ func TestTable(t *testing.T) {
 			"NAME     STATE   MORE\na        waits   x\ngrößer   runs\n",
 		},
 		"a terminal": {
-			func(b *bytes.Buffer) *Printer { return InColour(b) },
+			func(b *bytes.Buffer) *Printer { return &Printer{out: b, colours: true} },
 			"NAME     STATE   MORE\na        \x1b[31mwaits\x1b[0m   x\ngrößer   \x1b[32mruns\x1b[0m\n",
 		},
 	} {

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/owners"
 	"github.com/tutti-sched/tutti/internal/debugapi"
@@ -202,7 +203,7 @@ func noObject(object *owners.Object, refs []metav1.OwnerReference) error {
 			names = append(names, refs[i].Name)
 		}
 	}
-	if near := owners.Nearest(object.Name, names); near != "" {
+	if near := config.Nearest(object.Name, names); near != "" {
 		return fmt.Errorf("%s; did you mean %q?", text, near)
 	}
 	return fmt.Errorf("%s", text)

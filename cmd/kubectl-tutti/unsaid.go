@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/owners"
 	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -58,7 +58,7 @@ func (k *known) findMisspelt(ctx context.Context, job *debugapi.Job) {
 		}
 	}
 	if job.Phase == "" {
-		if near := owners.Nearest(job.Name, groups); near != "" {
+		if near := config.Nearest(job.Name, groups); near != "" {
 			job.Notes = append(job.Notes, fmt.Sprintf("did you mean PodGroup %q?", near))
 		} else if len(groups) == 0 {
 			job.Notes = append(job.Notes, "there is no PodGroup in this namespace at all")
@@ -74,11 +74,7 @@ func (k *known) findMisspelt(ctx context.Context, job *debugapi.Job) {
 			}
 		}
 	}
-	near := owners.Nearest(job.Name, lost)
-	if near == "" {
-		return
-	}
-	if nearer := owners.Nearest(near, groups); owners.Distance(near, nearer) >= owners.Distance(near, job.Name) {
+	if near := config.Nearest(job.Name, lost); near != "" && config.Nearest(near, groups) == job.Name {
 		job.Notes = append(job.Notes, fmt.Sprintf("%s: of PodGroup %q, which does not exist; is the label misspelt?", few(pods[near]), near))
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
+	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/connect"
-	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/owners"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
 	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -299,9 +299,9 @@ func (k *known) byName(ctx context.Context, source, name string) (answer, error)
 			pods = append(pods, member.Name)
 		}
 	}
-	if near := owners.Nearest(name, groups); near != "" && source != model.SourcePod.Kind() {
+	if near := config.Nearest(name, groups); near != "" && source != model.SourcePod.Kind() {
 		text += fmt.Sprintf("; did you mean PodGroup %q?", near)
-	} else if near := owners.Nearest(name, pods); near != "" && source != model.SourcePodGroup.Kind() {
+	} else if near := config.Nearest(name, pods); near != "" && source != model.SourcePodGroup.Kind() {
 		text += fmt.Sprintf("; did you mean pod %q?", near)
 	}
 	return answer{}, noJob(text)

@@ -5,7 +5,6 @@
 //
 //	kinds.go   from a word to a kind, and to the object
 //	chain.go   from a pod to the object that its controllers lead to
-//	nearest.go the name most like a misspelt one
 package owners
 
 import (
@@ -21,6 +20,8 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+
+	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 )
 
 // Kind is a kind of objects that the API server serves.
@@ -73,12 +74,12 @@ type Reader struct {
 }
 
 // NewReader asks the API server which kinds it serves. What it cannot say of a group is left out, as long as it says anything.
-func NewReader(ctx context.Context, config *rest.Config) (*Reader, error) {
-	serves, err := discovery.NewDiscoveryClientForConfig(config)
+func NewReader(ctx context.Context, access *rest.Config) (*Reader, error) {
+	serves, err := discovery.NewDiscoveryClientForConfig(access)
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	reads, err := metadata.NewForConfig(config)
+	reads, err := metadata.NewForConfig(access)
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
@@ -168,7 +169,7 @@ func (r *Reader) noKind(word string) error {
 			others = append(others, kind.String())
 		}
 	}
-	if near := Nearest(name, kinds); len(others) == 0 && near != "" {
+	if near := config.Nearest(name, kinds); len(others) == 0 && near != "" {
 		others = []string{near}
 	}
 	if len(others) == 0 {

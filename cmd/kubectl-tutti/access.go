@@ -138,12 +138,12 @@ func (r *reader) listGroups(ctx context.Context, namespace string) (all []v1alph
 }
 
 // listPods returns the pods of a namespace, of all namespaces when it is empty, that keep keeps.
-func (r *reader) listPods(ctx context.Context, namespace string, keep func(*corev1.Pod) bool) (all []corev1.Pod, err error) {
+func (r *reader) listPods(ctx context.Context, namespace string, keep func(*corev1.Pod) bool) (all []*corev1.Pod, err error) {
 	err = pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		return r.pods.CoreV1().Pods(namespace).List(ctx, options)
-	}).EachListItem(ctx, metav1.ListOptions{}, func(pod runtime.Object) error {
+	}).EachListItemWithAlloc(ctx, metav1.ListOptions{}, func(pod runtime.Object) error {
 		if pod := pod.(*corev1.Pod); keep(pod) {
-			all = append(all, *pod)
+			all = append(all, pod)
 		}
 		return nil
 	})

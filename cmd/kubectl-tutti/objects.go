@@ -35,7 +35,7 @@ const (
 // objects are PodGroups and pods.
 type objects struct {
 	groups []v1alpha1.PodGroup
-	pods   []corev1.Pod
+	pods   []*corev1.Pod
 	// unheld reports that pods of PodGroups were not read.
 	unheld bool
 }
@@ -64,7 +64,8 @@ type gathered struct {
 	debugapi.Job
 	key   model.JobKey
 	group *v1alpha1.PodGroup
-	// pods are its members, the oldest first, and others the pods that are left to another scheduler, by its name.
+	// pods are its members, the oldest first, and others the pods that are left to another scheduler, by its name; these have
+	// members, too, of which no scheduler has said anything.
 	pods   []*corev1.Pod
 	others map[string][]string
 	// owners are the UIDs of its owners.
@@ -78,14 +79,10 @@ func (o *objects) jobs(now time.Time, ours []string) *debugapi.JobList {
 		group := &o.groups[i]
 		byKey[sources.Key(group)] = newGroup(group)
 	}
-	pods := make([]*corev1.Pod, 0, len(o.pods))
-	for i := range o.pods {
-		pods = append(pods, &o.pods[i])
-	}
-	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
+	slices.SortFunc(o.pods, func(a, b *corev1.Pod) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID), cmp.Compare(a.Name, b.Name))
 	})
-	for _, pod := range pods {
+	for _, pod := range o.pods {
 		membership := sources.Of(pod)
 		key := membership.Job
 		if implicit := membership.Implicit(); implicit != nil && byKey[key] == nil {
@@ -112,15 +109,22 @@ func (o *objects) jobs(now time.Time, ours []string) *debugapi.JobList {
 	return list
 }
 
-func newGroup(group *v1alpha1.PodGroup) *gathered {
-	g := &gathered{key: sources.Key(group), group: group, others: map[string][]string{}, owners: map[types.UID]bool{}}
+// gather begins a job, with the marks of its PodGroup or of its oldest pod.
+func gather(key model.JobKey, of metav1.Object) *gathered {
+	g := &gathered{key: key, others: map[string][]string{}, owners: map[types.UID]bool{}}
 	g.ObjectMeta = metav1.ObjectMeta{
-		Namespace: group.Namespace, Name: group.Name, Labels: group.Labels, CreationTimestamp: group.CreationTimestamp,
+		Namespace: key.Namespace, Name: key.Name, Labels: of.GetLabels(), CreationTimestamp: of.GetCreationTimestamp(),
 	}
+	g.Source = key.Source.Kind()
+	return g
+}
+
+func newGroup(group *v1alpha1.PodGroup) *gathered {
+	g := gather(sources.Key(group), group)
+	g.group, g.Needs = group, group.Spec.MinMember
 	for i := range group.OwnerReferences {
 		g.AddOwner(&group.OwnerReferences[i], g.owners)
 	}
-	g.Source, g.Needs = g.key.Source.Kind(), group.Spec.MinMember
 	for _, role := range group.Spec.Roles {
 		g.Roles = append(g.Roles, debugapi.Role{Name: role.Name, Needs: role.MinMember})
 	}
@@ -135,9 +139,8 @@ func newGroup(group *v1alpha1.PodGroup) *gathered {
 }
 
 func newGathered(key model.JobKey, oldest *corev1.Pod) *gathered {
-	g := &gathered{key: key, others: map[string][]string{}, owners: map[types.UID]bool{}}
-	g.ObjectMeta = metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: oldest.Labels, CreationTimestamp: oldest.CreationTimestamp}
-	if g.Source = key.Source.Kind(); key.IsPod() {
+	g := gather(key, oldest)
+	if key.IsPod() {
 		g.UID, g.Needs = oldest.UID, 1
 	}
 	if set, isOfSet := sources.SetOf(key); isOfSet {
@@ -194,13 +197,13 @@ func stateOf(pod *corev1.Pod) debugapi.MemberState {
 // conclude reads why the members wait, when all of them are known. unheld reports that pods of PodGroups were not read, ours are
 // the names of Tutti's schedulers.
 func (g *gathered) conclude(unheld bool, ours []string) {
-	unheard := map[string][]string{} // pods of which no scheduler has said anything, by the name of theirs
+	heard := true
 	for i, pod := range g.pods {
 		condition := model.PodScheduled(pod)
 		waits := g.Members[i].State == debugapi.MemberWaiting
 		switch {
 		case waits && condition == nil && !slices.Contains(ours, pod.Spec.SchedulerName) && !leftToOthers(pod):
-			unheard[pod.Spec.SchedulerName] = append(unheard[pod.Spec.SchedulerName], pod.Name)
+			g.others[pod.Spec.SchedulerName], heard = append(g.others[pod.Spec.SchedulerName], pod.Name), false
 		case !waits || condition == nil || condition.Message == "" || strings.HasPrefix(condition.Message, "waits with its "):
 		case g.group == nil && g.Reason == "": // the oldest has the numbers of a group without a PodGroup
 			g.Reason, g.Message = condition.Reason, condition.Message
@@ -222,10 +225,7 @@ func (g *gathered) conclude(unheld bool, ours []string) {
 			g.Notes = append(g.Notes, leftTo(few(g.others[name]), name))
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(unheard)) {
-		g.Notes = append(g.Notes, leftTo(few(unheard[name]), name))
-	}
-	if g.group != nil && g.Reason == "" && len(unheard) == 0 && g.group.Spec.SchedulerName != "" &&
+	if g.group != nil && g.Reason == "" && heard && g.group.Spec.SchedulerName != "" &&
 		!slices.Contains(ours, g.group.Spec.SchedulerName) {
 		g.Notes = append(g.Notes, leftTo("the PodGroup", g.group.Spec.SchedulerName))
 	}

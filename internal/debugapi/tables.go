@@ -472,15 +472,11 @@ func amounts(list corev1.ResourceList) string {
 	return strings.Join(texts, " ")
 }
 
-// short rounds a duration to three digits or so.
+// short rounds a duration to three digits.
 func short(d time.Duration) string {
-	switch {
-	case d >= time.Second:
-		return d.Round(10 * time.Millisecond).String()
-	case d >= 10*time.Millisecond:
-		return d.Round(time.Millisecond).String()
-	case d >= time.Millisecond:
-		return d.Round(10 * time.Microsecond).String()
+	unit := time.Microsecond
+	for d >= 1000*unit {
+		unit *= 10
 	}
-	return d.Round(time.Microsecond).String()
+	return d.Round(unit).String()
 }

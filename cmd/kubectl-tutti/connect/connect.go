@@ -61,11 +61,11 @@ func Connect(ctx context.Context, config *rest.Config, options Options) (*Client
 	switch {
 	case options.Server == "":
 		options.Authority, options.Insecure = "", false
-		forwarded, err := forward(ctx, client, config, options)
+		address, err := e.forward(ctx, client, config, options)
 		if err != nil {
 			return nil, err
 		}
-		options.Server, e.what, e.close = "https://"+forwarded.address, "pod "+forwarded.pod, forwarded.close
+		options.Server = "https://" + address
 	case !strings.HasPrefix(options.Server, "https://"): // else the token would be sent in plain text
 		return nil, fmt.Errorf("--scheduler-server %q: begin with https://", options.Server)
 	}

@@ -2,7 +2,6 @@ package connect
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -26,28 +25,27 @@ const (
 	portNumber = 8443
 )
 
-// forwarded is a local port that is forwarded to a pod.
-type forwarded struct {
-	pod     string
-	address string
-	close   func()
-}
-
-// forward opens a local port to the endpoint of the leading scheduler.
-func forward(ctx context.Context, client kubernetes.Interface, config *rest.Config, options Options) (*forwarded, error) {
+// forward opens a local port to the endpoint of the leading scheduler, and returns its address.
+func (e *Client) forward(ctx context.Context, client kubernetes.Interface, config *rest.Config, options Options) (address string, err error) {
 	pod, err := leader(ctx, client, options)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
+	e.what = "pod " + pod.Namespace + "/" + pod.Name
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("port-forward to %s: %w%s", e.what, err, rights(err))
+		}
+	}()
 	url := client.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL()
 	transport, upgrader, err := spdy.RoundTripperFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("port-forward: %w", err)
+		return "", err
 	}
 	// As kubectl does: proxies in front of the API server often support only one of the two protocols.
 	newer, err := portforward.NewSPDYOverWebsocketDialerForStreaming(url, config)
 	if err != nil {
-		return nil, fmt.Errorf("port-forward: %w", err)
+		return "", err
 	}
 	older := spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: transport}, http.MethodPost, url)
 	dialer := portforward.NewFallbackDialerForStreaming(newer, older, func(err error) bool {
@@ -57,29 +55,25 @@ func forward(ctx context.Context, client kubernetes.Interface, config *rest.Conf
 	ports, err := portforward.NewOnAddressesForStreaming(dialer, []string{"127.0.0.1"}, []string{"0:" + strconv.Itoa(int(port(pod)))}, stop, ready,
 		io.Discard, io.Discard)
 	if err != nil {
-		return nil, fmt.Errorf("port-forward: %w", err)
+		return "", err
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- ports.ForwardPorts() }()
-	f := &forwarded{pod: pod.Namespace + "/" + pod.Name, close: func() { close(stop); <-ended }}
 	select {
 	case err := <-ended:
-		return nil, fmt.Errorf("port-forward to pod %s: %w%s", f.pod, err, rights(err))
+		return "", err
 	case <-ctx.Done():
-		f.close()
-		return nil, fmt.Errorf("port-forward to pod %s: %w", f.pod, ctx.Err())
+		err = ctx.Err()
 	case <-ready:
+		var local []portforward.ForwardedPort
+		if local, err = ports.GetPorts(); err == nil {
+			e.close = func() { close(stop); <-ended }
+			return net.JoinHostPort("127.0.0.1", strconv.Itoa(int(local[0].Local))), nil
+		}
 	}
-	local, err := ports.GetPorts()
-	if err == nil && len(local) != 1 {
-		err = errors.New("no port was opened")
-	}
-	if err != nil {
-		f.close()
-		return nil, fmt.Errorf("port-forward to pod %s: %w", f.pod, err)
-	}
-	f.address = net.JoinHostPort("127.0.0.1", strconv.Itoa(int(local[0].Local)))
-	return f, nil
+	close(stop)
+	<-ended
+	return "", err
 }
 
 // leader returns the pod of the scheduler that holds the Lease.

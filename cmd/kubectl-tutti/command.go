@@ -99,13 +99,3 @@ func (a *clientFlags) print(command *cobra.Command, flags *genericclioptions.Pri
 func (a *clientFlags) command(command *cobra.Command) *printer.Printer {
 	return printer.New(command.OutOrStdout(), a.environment)
 }
-
-// oneOf requires exactly one argument, and names it in the error.
-func oneOf(what string) cobra.PositionalArgs {
-	return func(command *cobra.Command, args []string) error {
-		if len(args) != 1 {
-			return fmt.Errorf("give %s, and nothing else: %s", what, command.UseLine())
-		}
-		return nil
-	}
-}

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/client-go/util/jsonpath"
@@ -149,13 +149,14 @@ func (g *getOptions) run(command *cobra.Command, of document, names []string) er
 		NoHeaders: g.noHeaders, Wide: *g.format.OutputFormat == outputWide, WithNamespace: g.everywhere,
 	})
 	shown := map[string]string{}
-	for first := true; ; first = false {
-		page, err := g.page(command.Context(), of, names)
+	first := true
+	err := wait.PollUntilContextCancel(command.Context(), watchPeriod, true, func(ctx context.Context) (done bool, err error) {
+		page, err := g.page(ctx, of, names)
 		if err != nil {
-			return err
+			return false, err
 		}
 		page.Rows = slices.DeleteFunc(page.Rows, func(row metav1.TableRow) bool {
-			name, text := rowNamespace(&row)+"/"+fmt.Sprint(row.Cells[0]), ""
+			name, text := about(&row).GetNamespace()+"/"+fmt.Sprint(row.Cells[0]), ""
 			for i, cell := range row.Cells {
 				if page.ColumnDefinitions[i].Type != "date" { // it changes as time goes by
 					text += fmt.Sprintln(cell)
@@ -167,7 +168,7 @@ func (g *getOptions) run(command *cobra.Command, of document, names []string) er
 		})
 		if first || len(page.Rows) > 0 {
 			if err := writer.PrintObj(&page.Table, command.OutOrStdout()); err != nil {
-				return err
+				return false, err
 			}
 		}
 		if first && !g.noHeaders {
@@ -176,25 +177,13 @@ func (g *getOptions) run(command *cobra.Command, of document, names []string) er
 				p.Printf("%s\n", note)
 			}
 		}
-		if !g.watch {
-			return nil
-		}
-		again := time.NewTimer(watchPeriod)
-		select {
-		case <-again.C:
-		case <-command.Context().Done():
-			again.Stop()
-			return nil
-		}
+		first = false
+		return !g.watch, nil
+	})
+	if g.watch && command.Context().Err() != nil {
+		return nil
 	}
-}
-
-// rowNamespace is that of the item of a row; empty where items have none.
-func rowNamespace(row *metav1.TableRow) string {
-	if about, err := meta.Accessor(row.Object.Object); err == nil {
-		return about.GetNamespace()
-	}
-	return ""
+	return err
 }
 
 // printList prints the items in a format for programs.
@@ -210,8 +199,8 @@ func (g *getOptions) printList(command *cobra.Command, of document, names []stri
 	if err := g.ask(command.Context(), of, "", list); err != nil {
 		return err
 	}
-	object := func(item *unstructured.Unstructured) map[string]any { return item.Object }
-	if list.Items, err = choose(g, of, list.Items, object, names); err != nil {
+	itself := func(item *unstructured.Unstructured) *unstructured.Unstructured { return item }
+	if list.Items, err = choose(g, of, list.Items, itself, names); err != nil {
 		return err
 	}
 	return format.PrintObj(list, command.OutOrStdout())
@@ -235,12 +224,14 @@ func (g *getOptions) page(ctx context.Context, of document, names []string) (*de
 			}
 		}
 	}
-	object := func(row *metav1.TableRow) map[string]any {
-		return row.Object.Object.(*unstructured.Unstructured).Object
-	}
 	var err error
-	page.Rows, err = choose(g, of, page.Rows, object, names)
+	page.Rows, err = choose(g, of, page.Rows, about, names)
 	return page, err
+}
+
+// about is what a row of a page says of its item: its name, or all of it.
+func about(row *metav1.TableRow) *unstructured.Unstructured {
+	return row.Object.Object.(*unstructured.Unstructured)
 }
 
 // ask asks the scheduler. For who may not, it makes the list otherwise, or says where else to look.
@@ -265,7 +256,7 @@ func (g *getOptions) ask(ctx context.Context, of document, accept string, into a
 }
 
 // choose returns the items with the names, all without names, in the order asked for. It is an error when there is none of a name.
-func choose[T any](g *getOptions, of document, items []T, object func(*T) map[string]any, names []string) ([]T, error) {
+func choose[T any](g *getOptions, of document, items []T, about func(*T) *unstructured.Unstructured, names []string) ([]T, error) {
 	type candidate struct {
 		item T
 		key  string
@@ -277,18 +268,16 @@ func choose[T any](g *getOptions, of document, items []T, object func(*T) map[st
 	var kept []candidate
 	found := map[string]bool{}
 	for i := range items {
-		wanted, key := len(names) == 0, strings.Builder{}
-		about := object(&items[i])
-		name, _, _ := unstructured.NestedString(about, "metadata", "name")
+		wanted, key, object := len(names) == 0, strings.Builder{}, about(&items[i])
 		for _, one := range names {
-			if name == one || strings.HasPrefix(name, one+"/") {
+			if strings.HasPrefix(object.GetName()+"/", one+"/") {
 				wanted, found[one] = true, true
 			}
 		}
 		if !wanted {
 			continue
 		}
-		if err := field.Execute(&key, about); err != nil {
+		if err := field.Execute(&key, object.Object); err != nil {
 			return nil, fmt.Errorf("--sort-by %q: %w", g.sortBy, err)
 		}
 		kept = append(kept, candidate{items[i], key.String()})

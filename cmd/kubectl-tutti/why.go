@@ -93,10 +93,10 @@ func whyArguments(command *cobra.Command, args []string, all bool) error {
 	switch {
 	case all && len(args) > 0:
 		return errors.New("--all: give no name beside it")
-	case all:
-		return nil
+	case !all && len(args) != 1:
+		return fmt.Errorf("give the name of a PodGroup or a pod, or KIND/NAME of what makes pods, and nothing else: %s", command.UseLine())
 	}
-	return oneOf("the name of a PodGroup or a pod, or KIND/NAME of what makes pods")(command, args)
+	return nil
 }
 
 // answer is what is found of a name.

@@ -14,10 +14,10 @@ import (
 func (s *Scheduler) Inspect(read debugapi.Inspection) { s.mailbox.inspect(read) }
 
 // Leading reports whether the loop decides. Any goroutine may call it.
-func (s *Scheduler) Leading() bool { return s.history.Leading() }
+func (s *Scheduler) Leading() bool { return s.leading.Load() }
 
 // Cycles returns what the last cycles did. Any goroutine may call it; it does not wait for the loop.
-func (s *Scheduler) Cycles() *debugapi.CycleList { return s.history.Document() }
+func (s *Scheduler) Cycles() *debugapi.CycleList { return s.history.Document(s.Leading()) }
 
 // serveInspections serves what Inspect has asked for; without a request it costs nothing.
 func (s *Scheduler) serveInspections(ctx context.Context, now time.Time) {
@@ -62,7 +62,7 @@ func (s *Scheduler) serveInspections(ctx context.Context, now time.Time) {
 	for _, read := range s.inspections {
 		s.recoverPanic(ctx, partInspection, func() {
 			read(debugapi.Inspected{
-				Snapshot: snapshot, Leading: s.leading, Paused: s.profile.Paused, SchedulerNames: s.state.SchedulerNames(),
+				Snapshot: snapshot, Leading: s.Leading(), Paused: s.profile.Paused, SchedulerNames: s.state.SchedulerNames(),
 				Waiting: waiting, Counts: counts, Trees: trees,
 				Jobs: func(namespace string) ([]debugapi.Job, []model.JobKey) { return s.jobs(ctx, snapshot, namespace, now) },
 			})

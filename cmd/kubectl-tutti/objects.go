@@ -234,12 +234,9 @@ func (g *gathered) conclude(unheld bool, ours []string) {
 	}
 }
 
-// leftToWords stand in a note that names the scheduler that pods are left to.
-const leftToWords = ": left to "
-
 // leftTo says that no scheduler of a name has said anything.
 func leftTo(what, scheduler string) string {
-	return fmt.Sprintf("%s"+leftToWords+"%q by spec.schedulerName, and no scheduler of that name has said anything about it; is the name misspelt? "+
+	return fmt.Sprintf("%s: left to %q by spec.schedulerName, and no scheduler of that name has said anything about it; is the name misspelt? "+
 		"Tutti's is %q unless it is configured otherwise", what, scheduler, defaultScheduler)
 }
 

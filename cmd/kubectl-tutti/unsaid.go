@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -26,7 +25,7 @@ func (k *known) findUnsaid(ctx context.Context, job *debugapi.Job) {
 		return
 	}
 	if job.Source == model.SourcePodGroup.Kind() && (job.Has < job.Needs || job.Phase == "") {
-		k.findMisspelt(ctx, job)
+		k.findMisspelt(job)
 		ofGroup := func(of *batchv1.Job) bool { return of.Spec.Template.Labels[v1alpha1.LabelPodGroup] == job.Name }
 		if job.Phase != "" {
 			job.Notes = append(job.Notes, k.whyNoPods(ctx, ofGroup)...)
@@ -37,12 +36,9 @@ func (k *known) findUnsaid(ctx context.Context, job *debugapi.Job) {
 	}
 }
 
-// isLeft reports whether a note says to which scheduler pods are left.
-func isLeft(note string) bool { return strings.Contains(note, leftToWords) }
-
-// findMisspelt says which pods were probably meant for a PodGroup that lacks some: those for another scheduler, and those of
-// a group with a similar name that does not exist. Of pods whose PodGroup does not exist it says which was probably meant.
-func (k *known) findMisspelt(ctx context.Context, job *debugapi.Job) {
+// findMisspelt says which pods were probably meant for a PodGroup that lacks some: those of a group with a similar name that does
+// not exist. Of pods whose PodGroup does not exist it says which was probably meant.
+func (k *known) findMisspelt(job *debugapi.Job) {
 	var groups, lost []string
 	pods := map[string][]string{}
 	for i := range k.Items {
@@ -64,15 +60,6 @@ func (k *known) findMisspelt(ctx context.Context, job *debugapi.Job) {
 			job.Notes = append(job.Notes, "there is no PodGroup in this namespace at all")
 		}
 		return
-	}
-	if k.unasked == nil {
-		if written, err := k.objects(ctx); err == nil { // without the right, nothing is known of them
-			for i := range written.Items {
-				if other := &written.Items[i]; other.Key() == job.Key() && other != job {
-					job.Notes = append(job.Notes, slices.DeleteFunc(slices.Clone(other.Notes), func(note string) bool { return !isLeft(note) })...)
-				}
-			}
-		}
 	}
 	if near := config.Nearest(job.Name, lost); near != "" && config.Nearest(near, groups) == job.Name {
 		job.Notes = append(job.Notes, fmt.Sprintf("%s: of PodGroup %q, which does not exist; is the label misspelt?", few(pods[near]), near))

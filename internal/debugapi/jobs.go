@@ -78,9 +78,6 @@ func ordinal(n int) string {
 	return strconv.Itoa(n) + suffix
 }
 
-// Key is the source, namespace and name, as messages have them.
-func (j *Job) Key() string { return j.Source + " " + j.Namespace + "/" + j.Name }
-
 // SetStatus takes over what a status of a PodGroup says. explanation is the condition that says why the job is as it is; nil
 // when there is none.
 func (j *Job) SetStatus(status *v1alpha1.PodGroupStatus, explanation *metav1.Condition) {

@@ -135,7 +135,7 @@ func (w *whyOptions) write(command *cobra.Command, known *known, found *answer) 
 		}
 		if rows := named("Notes", found.notes...); len(rows) > 0 {
 			p.Printf("\n")
-			p.Pairs(rows)
+			p.Rows("  ", rows)
 		}
 	}
 	for i, job := range found.jobs {

@@ -55,7 +55,7 @@ func writeJob(p *printer.Printer, job *debugapi.Job, verbose bool, now time.Time
 	}
 	if rows := jobRows(job, now); len(rows) > 0 {
 		p.Printf("\n")
-		p.Pairs(rows)
+		p.Rows("  ", rows)
 	}
 	if !verbose {
 		return
@@ -65,11 +65,11 @@ func writeJob(p *printer.Printer, job *debugapi.Job, verbose bool, now time.Time
 		p.Printf("The last cycle did not refuse it.\n")
 		return
 	}
-	var rows [][]printer.Cell
+	rows := [][]printer.Cell{printer.Cells("ACTION", "CODE", "REASON")}
 	for _, step := range job.Trail {
 		rows = append(rows, printer.Cells(step.Action, step.Code, step.Reason))
 	}
-	p.Table([]string{"ACTION", "CODE", "REASON"}, rows)
+	p.Rows("", rows)
 }
 
 func isEnded(job *debugapi.Job) bool {

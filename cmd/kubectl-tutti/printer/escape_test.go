@@ -20,8 +20,8 @@ func TestNothingReachesATerminalThatItWouldObey(t *testing.T) {
 		var out bytes.Buffer
 		p := New(&out, func(string) string { return "" })
 		p.Printf("%s %v %s %s|\n", text, errors.New(text), Cell{text, Red}, Style(text))
-		p.Table([]string{text}, [][]Cell{{{Text: text}, {text, Bold}}})
-		p.Pairs([][]Cell{Cells(text, text)})
+		p.Rows("", [][]Cell{Cells(text), {{Text: text}, {text, Bold}}})
+		p.Rows("  ", [][]Cell{Cells(text, text)})
 		if n := strings.Count(out.String(), "\n"); n != 4 {
 			t.Errorf("%q became %d lines, want 4", text, n)
 		}

@@ -90,17 +90,8 @@ func Cells(texts ...string) []Cell {
 // gap is the width between two columns, as in kubectl.
 const gap = 3
 
-// Table prints rows below a header, each column as wide as its widest cell. Rows may be shorter than the header.
-func (p *Printer) Table(header []string, rows [][]Cell) {
-	p.lines("", append([][]Cell{Cells(header...)}, rows...))
-}
-
-// Pairs prints names and values, with an indent. A row has two cells; one with an empty name continues the one above.
-func (p *Printer) Pairs(rows [][]Cell) {
-	p.lines("  ", rows)
-}
-
-func (p *Printer) lines(indent string, rows [][]Cell) {
+// Rows prints rows with an indent, each column as wide as its widest cell. Rows may be shorter than the first.
+func (p *Printer) Rows(indent string, rows [][]Cell) {
 	var widths []int
 	for _, row := range rows {
 		for i, cell := range row {

@@ -36,17 +36,14 @@ func (k *known) ofOwner(ctx context.Context, word, name string) (answer, error) 
 		}
 		return found, err
 	}
-	found, refs := k.owned(ctx, read, object, &k.JobList)
-	if len(found.jobs) == 0 && k.unasked == nil { // they may be for another scheduler
-		written, err := k.objects(ctx)
-		if err != nil {
-			return answer{}, err
-		}
-		found, refs = k.owned(ctx, read, object, written)
+	// Those of another scheduler are not in the list of ours.
+	found, list, err := k.search(ctx, func(list *debugapi.JobList) answer { return k.owned(ctx, read, object, list) })
+	if err != nil {
+		return answer{}, err
 	}
 	switch {
 	case apierrors.IsNotFound(object.Unread) && len(found.jobs)+len(found.details) == 0:
-		return answer{}, noObject(object, refs)
+		return answer{}, noObject(object, list)
 	case apierrors.IsNotFound(object.Unread):
 		found.notes = append(found.notes, "it is gone; these still name it")
 	case apierrors.IsForbidden(object.Unread):
@@ -108,13 +105,12 @@ func (a *answer) setHead(object *owners.Object) {
 	a.head = fmt.Sprintf("%s %s %s", object.Kind.Kind, name, has)
 }
 
-// owned returns the jobs of a list that an object owns, those that wait first, and the owners that the list names. Pods that
-// are left to another scheduler are no jobs.
-func (k *known) owned(ctx context.Context, read *owners.Reader, object *owners.Object, list *debugapi.JobList) (found answer, refs []metav1.OwnerReference) {
+// owned returns the jobs of a list that an object owns, those that wait first. Pods that are left to another scheduler are no
+// jobs.
+func (k *known) owned(ctx context.Context, read *owners.Reader, object *owners.Object, list *debugapi.JobList) (found answer) {
 	pods := map[types.UID]*metav1.OwnerReference{} // a pod may own others
 	for i := range list.Items {
-		job := &list.Items[i]
-		if refs = append(refs, job.OwnerReferences...); job.Source == model.SourcePod.Kind() {
+		if job := &list.Items[i]; job.Source == model.SourcePod.Kind() {
 			pods[job.UID] = metav1.GetControllerOf(job)
 		}
 	}
@@ -141,7 +137,7 @@ func (k *known) owned(ctx context.Context, read *owners.Reader, object *owners.O
 	}
 	slices.Sort(found.details)
 	found.notes = chain.Unread()
-	return found, refs
+	return found
 }
 
 // groupSource is the source of a kind of objects that are jobs themselves, by another of its names; empty for others.
@@ -191,20 +187,19 @@ func withoutPods(source, namespace, name string) *debugapi.Job {
 	}
 }
 
-// noObject says that there is no such object, and gives the most similar one that anything names as its owner.
-func noObject(object *owners.Object, refs []metav1.OwnerReference) error {
+// noObject says that there is no such object, and gives the most similar one that a list names as an owner.
+func noObject(object *owners.Object, list *debugapi.JobList) error {
+	var names []string
+	for i := range list.Items {
+		for _, owner := range list.Items[i].OwnerReferences {
+			if owner.Kind == object.Kind.Kind {
+				names = append(names, owner.Name)
+			}
+		}
+	}
 	text := fmt.Sprintf("there is no %s %q", object.Kind.String(), object.Name)
 	if object.Namespace != "" {
 		text += " in namespace " + object.Namespace
 	}
-	var names []string
-	for i := range refs {
-		if refs[i].Kind == object.Kind.Kind {
-			names = append(names, refs[i].Name)
-		}
-	}
-	if near := config.Nearest(object.Name, names); near != "" {
-		return fmt.Errorf("%s; did you mean %q?", text, near)
-	}
-	return fmt.Errorf("%s", text)
+	return errors.New(text + config.DidYouMean(object.Name, names))
 }

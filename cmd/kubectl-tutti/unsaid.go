@@ -39,31 +39,33 @@ func (k *known) findUnsaid(ctx context.Context, job *debugapi.Job) {
 // findMisspelt says which pods were probably meant for a PodGroup that lacks some: those of a group with a similar name that does
 // not exist. Of pods whose PodGroup does not exist it says which was probably meant.
 func (k *known) findMisspelt(job *debugapi.Job) {
-	var groups, lost []string
-	pods := map[string][]string{}
-	for i := range k.Items {
-		switch other := &k.Items[i]; {
-		case other.Source != model.SourcePodGroup.Kind():
-		case other.Phase != "":
-			groups = append(groups, other.Name)
+	groups, lost := groupNames(&k.JobList)
+	if near := config.Nearest(job.Name, groups); job.Phase == "" && near != "" {
+		job.Notes = append(job.Notes, fmt.Sprintf("did you mean PodGroup %q?", near))
+	} else if job.Phase == "" && len(groups) == 0 {
+		job.Notes = append(job.Notes, "there is no PodGroup in this namespace at all")
+	}
+	if near := config.Nearest(job.Name, lost); job.Phase != "" && near != "" && config.Nearest(near, groups) == job.Name {
+		var pods []string
+		for _, member := range among(&k.JobList, job.Source, near).jobs[0].Members {
+			pods = append(pods, member.Name)
+		}
+		job.Notes = append(job.Notes, fmt.Sprintf("%s: of PodGroup %q, which does not exist; is the label misspelt?", few(pods), near))
+	}
+}
+
+// groupNames returns the PodGroups of a list, and those that pods name and that do not exist.
+func groupNames(list *debugapi.JobList) (groups, lost []string) {
+	for i := range list.Items {
+		switch job := &list.Items[i]; {
+		case job.Source != model.SourcePodGroup.Kind():
+		case job.Phase != "":
+			groups = append(groups, job.Name)
 		default:
-			lost = append(lost, other.Name)
-			for _, member := range other.Members {
-				pods[other.Name] = append(pods[other.Name], member.Name)
-			}
+			lost = append(lost, job.Name)
 		}
 	}
-	if job.Phase == "" {
-		if near := config.Nearest(job.Name, groups); near != "" {
-			job.Notes = append(job.Notes, fmt.Sprintf("did you mean PodGroup %q?", near))
-		} else if len(groups) == 0 {
-			job.Notes = append(job.Notes, "there is no PodGroup in this namespace at all")
-		}
-		return
-	}
-	if near := config.Nearest(job.Name, lost); near != "" && config.Nearest(near, groups) == job.Name {
-		job.Notes = append(job.Notes, fmt.Sprintf("%s: of PodGroup %q, which does not exist; is the label misspelt?", few(pods[near]), near))
-	}
+	return groups, lost
 }
 
 // whyNoPods says why each of the Jobs that match makes no pods: it is suspended or has ended, or the API server refuses its pods.

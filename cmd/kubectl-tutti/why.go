@@ -178,8 +178,6 @@ type known struct {
 	read *reader
 	// unasked is why the scheduler was not asked, so that the list is made of objects; nil where it is the scheduler's.
 	unasked error
-	// written is the list that is made of objects; nil before it is needed.
-	written *debugapi.JobList
 }
 
 // askTimeout is how long the scheduler is waited for: longer than it lets a request wait, and the connection takes.
@@ -197,7 +195,7 @@ func (k *endpointFlags) known(ctx context.Context) (*known, error) {
 	if all.unasked = k.get(asking, jobsPath(read.namespace, labels.Everything()), "", &all.JobList); all.unasked == nil {
 		return all, nil
 	}
-	written, err := all.objects(ctx)
+	written, err := all.written(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -205,25 +203,34 @@ func (k *endpointFlags) known(ctx context.Context) (*known, error) {
 	return all, nil
 }
 
-// objects returns the list that is made of the PodGroups and pods; that of the scheduler for who may ask it and not list them.
-func (k *known) objects(ctx context.Context) (*debugapi.JobList, error) {
-	if k.written != nil {
-		return k.written, nil
-	}
+// written returns the list that is made of the PodGroups and pods.
+func (k *known) written(ctx context.Context) (*debugapi.JobList, error) {
 	found, err := k.read.objects(ctx, k.read.namespace, nil)
-	switch {
-	case apierrors.IsForbidden(err) && k.unasked == nil:
-		k.written = &k.JobList
-	case err != nil:
+	if err != nil {
 		return nil, err
-	default:
-		ours := k.SchedulerNames
-		if len(ours) == 0 {
-			ours = []string{defaultScheduler}
-		}
-		k.written = found.jobs(k.endpoint.now(), ours)
 	}
-	return k.written, nil
+	ours := k.SchedulerNames
+	if len(ours) == 0 {
+		ours = []string{defaultScheduler}
+	}
+	return found.jobs(k.endpoint.now(), ours), nil
+}
+
+// search looks into the list that is known and, where it has no such jobs and is the scheduler's, into the one that is made of
+// objects, as far as they may be read. It returns the last of these lists, too.
+func (k *known) search(ctx context.Context, look func(*debugapi.JobList) answer) (found answer, list *debugapi.JobList, err error) {
+	list = &k.JobList
+	if found = look(list); len(found.jobs) > 0 || k.unasked != nil {
+		return found, list, nil
+	}
+	written, err := k.written(ctx)
+	switch {
+	case apierrors.IsForbidden(err):
+		return found, list, nil
+	case err != nil:
+		return answer{}, nil, err
+	}
+	return look(written), written, nil
 }
 
 // aside says what is left out where the scheduler has not answered, and which role gives the right to ask it.
@@ -269,15 +276,9 @@ func (k *known) find(ctx context.Context, what string) (answer, error) {
 // byName returns the job of that source and name, of any source where that is empty: what the scheduler says of it, or else
 // what its objects say. It is a noJob where there is none, with the most similar name.
 func (k *known) byName(ctx context.Context, source, name string) (answer, error) {
-	if found := among(&k.JobList, source, name); len(found.jobs) > 0 {
-		return found, nil
-	}
-	written, err := k.objects(ctx)
-	if err != nil {
-		return answer{}, err
-	}
-	if found := among(written, source, name); len(found.jobs) > 0 {
-		return found, nil
+	found, list, err := k.search(ctx, func(list *debugapi.JobList) answer { return among(list, source, name) })
+	if err != nil || len(found.jobs) > 0 {
+		return found, err
 	}
 	what := source
 	if source == "" {
@@ -287,15 +288,13 @@ func (k *known) byName(ctx context.Context, source, name string) (answer, error)
 		what = "PodGroup or pod"
 	}
 	text := fmt.Sprintf("there is no %s %q in namespace %s", what, name, k.read.namespace)
-	if written == &k.JobList {
+	if list == &k.JobList && k.unasked == nil {
 		text = fmt.Sprintf("the scheduler knows no %s %q in namespace %s", what, name, k.read.namespace)
 	}
-	var groups, pods []string
-	for i := range written.Items {
-		if job := &written.Items[i]; job.Source == model.SourcePodGroup.Kind() && job.Phase != "" {
-			groups = append(groups, job.Name)
-		}
-		for _, member := range written.Items[i].Members {
+	groups, _ := groupNames(list)
+	var pods []string
+	for i := range list.Items {
+		for _, member := range list.Items[i].Members {
 			pods = append(pods, member.Name)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
 	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -220,9 +221,9 @@ func (g *gathered) conclude(unheld bool, ours []string) {
 		switch {
 		case strings.Contains(g.Message, "pods with another schedulerName are no members"):
 		case name == "" || name == corev1.DefaultSchedulerName:
-			g.Notes = append(g.Notes, fmt.Sprintf("%s: left to %s, since spec.schedulerName names no other", few(g.others[name]), corev1.DefaultSchedulerName))
+			g.Notes = append(g.Notes, fmt.Sprintf("%s: left to %s, since spec.schedulerName names no other", printer.Few(g.others[name]), corev1.DefaultSchedulerName))
 		default:
-			g.Notes = append(g.Notes, leftTo(few(g.others[name]), name))
+			g.Notes = append(g.Notes, leftTo(printer.Few(g.others[name]), name))
 		}
 	}
 	if g.group != nil && g.Reason == "" && heard && g.group.Spec.SchedulerName != "" &&
@@ -273,14 +274,4 @@ func (g *gathered) count() {
 	case in[debugapi.MemberGated] > 0 && g.Reason == "":
 		g.Reason, g.Message = corev1.PodReasonSchedulingGated, "its pods carry scheduling gates, which another controller removes"
 	}
-}
-
-// few lists up to a few names.
-func few(names []string) string {
-	const most = 4
-	names = slices.Sorted(slices.Values(names))
-	if len(names) > most+1 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
-	}
-	return strings.Join(names, ", ")
 }

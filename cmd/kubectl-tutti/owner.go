@@ -14,6 +14,7 @@ import (
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/owners"
+	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
 	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -133,7 +134,7 @@ func (k *known) owned(ctx context.Context, read *owners.Reader, object *owners.O
 		return rank(first) - rank(second)
 	})
 	for message, names := range left {
-		found.details = append(found.details, fmt.Sprintf("%s: %s; it is set in the pod template", few(names), message))
+		found.details = append(found.details, fmt.Sprintf("%s: %s; it is set in the pod template", printer.Few(names), message))
 	}
 	slices.Sort(found.details)
 	found.notes = chain.Unread()

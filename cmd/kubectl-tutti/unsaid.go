@@ -12,6 +12,7 @@ import (
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
 	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -50,7 +51,7 @@ func (k *known) findMisspelt(job *debugapi.Job) {
 		for _, member := range among(&k.JobList, job.Source, near).jobs[0].Members {
 			pods = append(pods, member.Name)
 		}
-		job.Notes = append(job.Notes, fmt.Sprintf("%s: of PodGroup %q, which does not exist; is the label misspelt?", few(pods), near))
+		job.Notes = append(job.Notes, fmt.Sprintf("%s: of PodGroup %q, which does not exist; is the label misspelt?", printer.Few(pods), near))
 	}
 }
 

@@ -338,7 +338,7 @@ func among(list *debugapi.JobList, source, name string) (found answer) {
 		others = append(others, label)
 	}
 	if len(others) > 0 {
-		groups[0].Notes = append(groups[0].Notes, fmt.Sprintf("of that name, each on its own: %s; kubectl tutti why pod/NAME tells of that pod's", few(others)))
+		groups[0].Notes = append(groups[0].Notes, fmt.Sprintf("of that name, each on its own: %s; kubectl tutti why pod/NAME tells of that pod's", printer.Few(others)))
 	}
 	return answer{jobs: groups[:1]}
 }

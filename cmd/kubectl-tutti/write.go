@@ -147,7 +147,7 @@ func ownReasons(job *debugapi.Job) (notes []string) {
 		}
 	}
 	for text, names := range byText {
-		notes = append(notes, fmt.Sprintf("%s: %s", few(names), text))
+		notes = append(notes, fmt.Sprintf("%s: %s", printer.Few(names), text))
 	}
 	slices.Sort(notes)
 	return notes
@@ -164,7 +164,7 @@ func memberRows(job *debugapi.Job) [][]printer.Cell {
 			nominated = append(nominated, member.Name+" on "+member.Nominated)
 		}
 	}
-	rows := named("  nominated", few(nominated))
+	rows := named("  nominated", printer.Few(nominated))
 	if job.Source == model.SourcePod.Kind() {
 		return rows
 	}
@@ -184,8 +184,8 @@ func memberRows(job *debugapi.Job) [][]printer.Cell {
 	for _, role := range job.Roles {
 		all = append(all, enough("  role "+role.Name, role.Needs, role.Has, !isEnded(job), fmt.Sprintf("%d bound", role.Bound)))
 	}
-	return slices.Concat(all, rows, named("  gated", few(names[debugapi.MemberGated])), named("  failed", few(names[debugapi.MemberFailed])),
-		named("  being deleted", few(names[debugapi.MemberDeleting])))
+	return slices.Concat(all, rows, named("  gated", printer.Few(names[debugapi.MemberGated])), named("  failed", printer.Few(names[debugapi.MemberFailed])),
+		named("  being deleted", printer.Few(names[debugapi.MemberDeleting])))
 }
 
 // enough is a row that says how many members there are of those that are needed, and how they stand; alive reports whether some
@@ -213,7 +213,7 @@ func reservation(r *v1alpha1.Reservation, now time.Time) string {
 	if r.Until != nil {
 		expected += ", given up at " + r.Until.UTC().Format(time.RFC3339)
 	}
-	return fmt.Sprintf("%s; since %s, %s", few(rooms), since(r.Since.Time, now), expected)
+	return fmt.Sprintf("%s; since %s, %s", printer.Few(rooms), since(r.Since.Time, now), expected)
 }
 
 // since writes a time and its age.

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
 	"k8s.io/streaming/pkg/httpstream"
+	"k8s.io/utils/ptr"
 )
 
 // portName is the chart's name for the port of the endpoint, and portNumber its default.
@@ -87,10 +88,7 @@ func leader(ctx context.Context, client kubernetes.Interface, options Options) (
 	if err != nil {
 		return nil, fmt.Errorf("lease of the scheduler: %w%s%s", err, rights(err), otherwise)
 	}
-	holder := ""
-	if lease.Spec.HolderIdentity != nil {
-		holder = *lease.Spec.HolderIdentity
-	}
+	holder := ptr.Deref(lease.Spec.HolderIdentity, "")
 	if holder == "" {
 		return nil, fmt.Errorf("no scheduler holds the Lease %s/%s: no scheduler leads at the moment", options.Namespace, options.Lease)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/pager"
+
+	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
 )
 
 // highest is how many controllers above a pod are looked at: operators stack two or three.
@@ -56,16 +57,10 @@ func (c *Chain) Leads(ctx context.Context, ref *metav1.OwnerReference) bool {
 
 // Unread says of which controllers it is not known what controls them, and why.
 func (c *Chain) Unread() (texts []string) {
-	const most = 3
 	for kind, of := range c.kinds {
-		if len(of.unread) == 0 {
-			continue
+		if len(of.unread) > 0 {
+			texts = append(texts, fmt.Sprintf("what controls %s %s is not known: %s", kind.Kind, printer.Few(of.unread), of.refused))
 		}
-		names, more := slices.Sorted(slices.Values(of.unread)), ""
-		if len(names) > most+1 {
-			names, more = names[:most], fmt.Sprintf(" and %d more", len(names)-most)
-		}
-		texts = append(texts, fmt.Sprintf("what controls %s %s%s is not known: %s", kind.Kind, strings.Join(names, ", "), more, of.refused))
 	}
 	slices.Sort(texts)
 	return texts
@@ -76,7 +71,7 @@ func (c *Chain) controller(ctx context.Context, ref *metav1.OwnerReference) *met
 	if above, known := c.above[ref.UID]; known {
 		return above
 	}
-	kind := schema.GroupKind{Group: groupOf(ref), Kind: ref.Kind}
+	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()
 	of := c.kinds[kind]
 	if of == nil {
 		of = &readKind{}
@@ -94,7 +89,7 @@ func (c *Chain) controller(ctx context.Context, ref *metav1.OwnerReference) *met
 
 // read finds the controller of an owner, or of all of its kind; it says why it cannot.
 func (c *Chain) read(ctx context.Context, of *readKind, kind schema.GroupKind, ref *metav1.OwnerReference) (refused string) {
-	at := slices.IndexFunc(c.reader.kinds, func(served Kind) bool { return served.Kind == kind.Kind && served.Group == kind.Group })
+	at := slices.IndexFunc(c.reader.kinds, func(served Kind) bool { return served.groupKind() == kind })
 	if at < 0 {
 		return "the cluster knows no such kind"
 	}

@@ -32,6 +32,8 @@ func (k *Kind) String() string {
 	return schema.GroupKind{Group: k.Group, Kind: strings.ToLower(k.Kind)}.String()
 }
 
+func (k *Kind) groupKind() schema.GroupKind { return schema.GroupKind{Group: k.Group, Kind: k.Kind} }
+
 // resource is what paths of the API server name.
 func (k *Kind) resource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.Name}
@@ -56,15 +58,8 @@ type Object struct {
 
 // is reports whether an owner reference names the object. One that could not be read is known by its kind and name.
 func (o *Object) is(ref *metav1.OwnerReference) bool {
-	return ref.Kind == o.Kind.Kind && groupOf(ref) == o.Group && ref.Name == o.Name && (o.UID == "" || o.UID == ref.UID)
-}
-
-func groupOf(ref *metav1.OwnerReference) string {
-	group, _, versioned := strings.Cut(ref.APIVersion, "/")
-	if !versioned {
-		return ""
-	}
-	return group
+	return schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind() == o.groupKind() && ref.Name == o.Name &&
+		(o.UID == "" || o.UID == ref.UID)
 }
 
 // Reader reads the metadata of objects of any kind.

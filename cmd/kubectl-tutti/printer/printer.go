@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -115,3 +116,13 @@ func (p *Printer) Rows(indent string, rows [][]Cell) {
 }
 
 func width(cell Cell) int { return utf8.RuneCountInString(Escape(cell.Text)) }
+
+// Few lists up to a few names.
+func Few(names []string) string {
+	const most = 4
+	names = slices.Sorted(slices.Values(names))
+	if len(names) > most+1 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}

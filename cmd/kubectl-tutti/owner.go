@@ -73,13 +73,8 @@ func (k *known) ofTemplate(ctx context.Context, name string) []*debugapi.Job {
 	if err != nil {
 		return nil
 	}
-	group := job.Spec.Template.Labels[v1alpha1.LabelPodGroup]
-	for i := range k.Items {
-		if of := &k.Items[i]; of.Source == model.SourcePodGroup.Kind() && of.Name == group && of.Phase != "" {
-			return []*debugapi.Job{of}
-		}
-	}
-	return nil
+	found := among(&k.JobList, model.SourcePodGroup.Kind(), job.Spec.Template.Labels[v1alpha1.LabelPodGroup]).jobs
+	return slices.DeleteFunc(found, func(of *debugapi.Job) bool { return of.Phase == "" })
 }
 
 // setHead says whose jobs they are, unless the first line of the only job does.

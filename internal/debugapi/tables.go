@@ -127,10 +127,11 @@ func withColumns(lists []corev1.ResourceList, without ...corev1.ResourceName) []
 	first, more := []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}, map[corev1.ResourceName]bool{}
 	for _, list := range lists {
 		for name := range list {
-			more[name] = !slices.Contains(first, name) && !slices.Contains(without, name)
+			if !slices.Contains(first, name) && !slices.Contains(without, name) {
+				more[name] = true
+			}
 		}
 	}
-	maps.DeleteFunc(more, func(_ corev1.ResourceName, shown bool) bool { return !shown })
 	return append(first, slices.Sorted(maps.Keys(more))...)
 }
 
@@ -248,16 +249,17 @@ func (l *DomainList) scarcest(topology string) corev1.ResourceName {
 // Table has the tree of queues: for each resource what a queue holds of its limit. Each pod is one of the resource pods, which has
 // a column only where it is limited.
 func (l *QueueList) Table() *Table {
-	var spoken, bounds []corev1.ResourceList
+	var lists []corev1.ResourceList
+	without := []corev1.ResourceName{corev1.ResourcePods}
 	for i := range l.Items {
 		queue := &l.Items[i]
-		bounds = append(bounds, queue.Limit, queue.Guarantee)
-		spoken = append(spoken, queue.Used, queue.Share, queue.Demand, queue.Asked)
+		lists = append(lists, queue.Used, queue.Share, queue.Demand, queue.Asked, queue.Limit, queue.Guarantee)
+		_, limited := queue.Limit[corev1.ResourcePods]
+		if _, guaranteed := queue.Guarantee[corev1.ResourcePods]; limited || guaranteed {
+			without = nil
+		}
 	}
-	resources := withColumns(slices.Concat(spoken, bounds))
-	if !slices.ContainsFunc(bounds, func(list corev1.ResourceList) bool { _, bounded := list[corev1.ResourcePods]; return bounded }) {
-		resources = slices.DeleteFunc(resources, func(name corev1.ResourceName) bool { return name == corev1.ResourcePods })
-	}
+	resources := withColumns(lists, without...)
 	header := append([]string{"Name", "State", "Running", "Waiting"}, headers(resources)...)
 	t := newTable(l.ListMeta, append(header, "Share", "Guarantee", "Borrowed", "+Weight", "+Turn", "+Waiting For", "+Message")...)
 	state := "Active"

@@ -255,7 +255,8 @@ func (g *getOptions) ask(ctx context.Context, of document, accept string, into a
 	return err
 }
 
-// choose returns the items with the names, all without names, in the order asked for. It is an error when there is none of a name.
+// choose returns the items with the names, all without names, in the order asked for. It is an error when there is none of a
+// name. about is what is known of an item.
 func choose[T any](g *getOptions, of document, items []T, about func(*T) *unstructured.Unstructured, names []string) ([]T, error) {
 	type candidate struct {
 		item T

@@ -14,12 +14,6 @@ import (
 // time, and one each where they ask for another namespace than the last one.
 const maxReportAge = time.Second
 
-// Loop is the scheduler's loop. Its methods may be called by any goroutine.
-type Loop interface {
-	// Inspect has the loop's goroutine call read between two cycles.
-	Inspect(read Inspection)
-}
-
 // Inspection reads what it is shown, and keeps none of it.
 type Inspection func(shown Inspected)
 
@@ -46,14 +40,15 @@ type Inspected struct {
 func (s Inspected) about(kind string) ListMeta { return listMeta(kind, s.Snapshot.Now, s.Leading) }
 
 // NewSource returns the documents of a loop's state, without its cycles and its configuration, which the loop is not asked for.
-func NewSource(loop Loop, clock clock.PassiveClock) Source {
-	jobs := inspector(loop, clock, readJobs)
+// ask has the loop's goroutine call an inspection between two cycles; any goroutine may call it.
+func NewSource(ask func(Inspection), clock clock.PassiveClock) Source {
+	jobs := inspector(ask, clock, readJobs)
 	return Source{
 		Jobs: func(ctx context.Context, namespace, labelSelector string) (*JobList, error) {
 			return selectJobs(labelSelector, func() (*JobList, error) { return jobs(ctx, namespace) })
 		},
-		Nodes: ofAll(inspector(loop, clock, readNodes)), Queues: ofAll(inspector(loop, clock, readQueues)),
-		Domains: ofAll(inspector(loop, clock, readDomains)),
+		Nodes: ofAll(inspector(ask, clock, readNodes)), Queues: ofAll(inspector(ask, clock, readQueues)),
+		Domains: ofAll(inspector(ask, clock, readDomains)),
 	}
 }
 
@@ -65,7 +60,9 @@ func ofAll[L any](inspect func(context.Context, string) (L, error)) func(context
 // inspector returns what answers requests for a document of the loop's state, of a namespace or, where that is empty, of all.
 // read makes the document, on the loop's goroutine; it is at most maxReportAge old and never changed. The error is the context's,
 // when it ends before the loop answers. Any goroutine may ask; at most one request at a time is put to the loop.
-func inspector[L any](loop Loop, clock clock.PassiveClock, read func(shown Inspected, namespace string) L) func(context.Context, string) (L, error) {
+func inspector[L any](
+	ask func(Inspection), clock clock.PassiveClock, read func(shown Inspected, namespace string) L,
+) func(context.Context, string) (L, error) {
 	type document struct {
 		list      L
 		namespace string
@@ -85,7 +82,7 @@ func inspector[L any](loop Loop, clock clock.PassiveClock, read func(shown Inspe
 			return last.list, nil
 		}
 		answer := make(chan *document, 1)
-		loop.Inspect(func(shown Inspected) {
+		ask(func(shown Inspected) {
 			answer <- &document{read(shown, namespace), namespace, shown.Snapshot.Now}
 		})
 		select {

@@ -48,7 +48,7 @@ func TestTurnsOfTwoGroupsOfOneName(t *testing.T) {
 	for _, owner := range []types.UID{"b", "a", "c"} {
 		jobs = append(jobs, &model.Job{Key: model.JobKey{Namespace: "ml", Name: "train", Source: model.SourceImplicit, Owner: owner}})
 	}
-	source := NewSource(newShownLoop(&model.Snapshot{Now: time.Unix(1000, 0), Dimensions: model.NewDimensions()}, jobs...), clocktesting.NewFakePassiveClock(time.Unix(1000, 0)))
+	source := NewSource(newShownLoop(&model.Snapshot{Now: time.Unix(1000, 0), Dimensions: model.NewDimensions()}, jobs...).Inspect, clocktesting.NewFakePassiveClock(time.Unix(1000, 0)))
 	list, err := source.Jobs(t.Context(), "ml", "")
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func TestTheLoopDoesNothingForEachQueue(t *testing.T) {
 func TestABadSelectorIsTheClientsError(t *testing.T) {
 	for selector, want := range map[string]int{"a==": http.StatusOK, "a in (b": http.StatusBadRequest} {
 		loop := newShownLoop(&model.Snapshot{Now: time.Unix(1000, 0), Dimensions: model.NewDimensions()})
-		source := NewSource(loop, clocktesting.NewFakePassiveClock(time.Unix(1000, 0)))
+		source := NewSource(loop.Inspect, clocktesting.NewFakePassiveClock(time.Unix(1000, 0)))
 		answer := httptest.NewRecorder()
 		path := PathJobs + "?" + url.Values{"labelSelector": {selector}}.Encode()
 		source.Handlers()[PathJobs].ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))

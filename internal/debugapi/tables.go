@@ -246,8 +246,8 @@ func (l *DomainList) scarcest(topology string) corev1.ResourceName {
 	return least
 }
 
-// Table has the tree of queues: for each resource what a queue holds of its limit. Each pod is one of the resource pods, which has
-// a column only where it is limited.
+// Table has the tree of queues: for each resource what a queue holds of its limit. Each pod is one of the resource pods, which
+// has a column only where it is limited.
 func (l *QueueList) Table() *Table {
 	var lists []corev1.ResourceList
 	without := []corev1.ResourceName{corev1.ResourcePods}

@@ -165,8 +165,8 @@ func (r *Reporter) reportGroup(job *model.Job, group *v1alpha1.PodGroup, refusal
 	}, now)
 }
 
-// status returns the status that a group is to show, without its topology, the one that it has, or was sent, and with which minima
-// it was whole. last is the last eviction of its members, nil when none is known. It changes nothing.
+// status returns the status that a group is to show, without its topology, the one that it has, or was sent, and with which
+// minima it was whole. last is the last eviction of its members, nil when none is known. It changes nothing.
 func (r *Reporter) status(
 	job *model.Job, group *v1alpha1.PodGroup, refusal *model.Refusal, last *eviction, now time.Time,
 ) (wanted, current v1alpha1.PodGroupStatus, started model.Minima) {

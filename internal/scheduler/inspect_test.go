@@ -94,7 +94,7 @@ func TestNodesShowWhatIsReserved(t *testing.T) {
 	w.gang("big", 1, 1)
 	ends := w.clock.Now().Add(600 * time.Second).UTC()
 	w.play(t.Context(), 5*time.Second)
-	nodes := w.ask(debugapi.NewSource(w.loop, w.clock))
+	nodes := w.ask(debugapi.NewSource(w.loop.Inspect, w.clock))
 	if len(nodes.Items) != 1 || len(nodes.Items[0].Reserved) != 1 || len(nodes.Items[0].Nominated) != 0 {
 		t.Fatalf("%+v", nodes.Items)
 	}
@@ -144,7 +144,7 @@ func inspect[T any](w *world, request func() (*T, error)) *T {
 // askJobs requests the jobs of a namespace while the loop runs, by name.
 func (w *world) askJobs(namespace string) (jobs map[string]debugapi.Job, list *debugapi.JobList) {
 	w.t.Helper()
-	source := debugapi.NewSource(w.loop, w.clock)
+	source := debugapi.NewSource(w.loop.Inspect, w.clock)
 	list = inspect(w, func() (*debugapi.JobList, error) { return source.Jobs(w.t.Context(), namespace, "") })
 	jobs = map[string]debugapi.Job{}
 	for _, job := range list.Items {
@@ -195,7 +195,7 @@ func TestNodesShowCapacity(t *testing.T) {
 	w.node("n2", "2")
 	w.gang("gang", 4, 4)
 	w.play(t.Context(), time.Second)
-	source := debugapi.NewSource(w.loop, w.clock)
+	source := debugapi.NewSource(w.loop.Inspect, w.clock)
 	nodes := w.ask(source)
 	if !nodes.Leading || len(nodes.Items) != 2 {
 		t.Fatalf("%+v", nodes)
@@ -247,7 +247,7 @@ func TestQueuesShowTheOrderOfTheNextCycle(t *testing.T) {
 	in("below", "below-first", 6)
 	in("below", "below-second", 6)
 	w.play(t.Context(), time.Minute)
-	source := debugapi.NewSource(w.loop, w.clock)
+	source := debugapi.NewSource(w.loop.Inspect, w.clock)
 	document := inspect(w, func() (*debugapi.QueueList, error) { return source.Queues(t.Context()) })
 	var got []string
 	for _, queue := range document.Items {
@@ -281,7 +281,7 @@ func TestQueuesShowTheOrderOfTheNextCycle(t *testing.T) {
 
 func TestBusyLoopIsNotWaitedForForEver(t *testing.T) {
 	w := newWorld(t)
-	source := debugapi.NewSource(w.loop, w.clock)
+	source := debugapi.NewSource(w.loop.Inspect, w.clock)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := source.Nodes(ctx); err == nil {

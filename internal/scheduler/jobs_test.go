@@ -133,7 +133,7 @@ func TestQueuesSayThatAllIsPaused(t *testing.T) {
 	queue := queueOf("30")
 	w.queue(queue)
 	w.play(t.Context(), time.Minute)
-	source := debugapi.NewSource(w.loop, w.clock)
+	source := debugapi.NewSource(w.loop.Inspect, w.clock)
 	list := inspect(w, func() (*debugapi.QueueList, error) { return source.Queues(t.Context()) })
 	if table := list.Table(); list.Paused != paused.Paused || len(table.Rows) == 0 || table.Rows[0].Cells[1] != "Paused" {
 		t.Errorf("%q, %+v", list.Paused, table.Rows)
@@ -145,7 +145,7 @@ func TestJobsOfAnotherNamespaceAreNotThoseAskedForBefore(t *testing.T) {
 	w := newWorld(t)
 	w.gang("gang", 2, 2)
 	w.play(t.Context(), time.Second)
-	source := debugapi.NewSource(w.loop, w.clock)
+	source := debugapi.NewSource(w.loop.Inspect, w.clock)
 	for namespace, want := range map[string]int{"default": 1, "elsewhere": 0, "": 1} {
 		list := inspect(w, func() (*debugapi.JobList, error) { return source.Jobs(t.Context(), namespace, "") })
 		if len(list.Items) != want {

@@ -154,7 +154,7 @@ func TestDomainsAreShown(t *testing.T) {
 		w.change(fmt.Sprint("train-", i), func(pod *corev1.Pod) { pod.Spec.NodeName, pod.Status.Phase = "n2", corev1.PodRunning })
 	}
 	w.play(t.Context(), time.Second)
-	source := debugapi.NewSource(w.loop, w.clock)
+	source := debugapi.NewSource(w.loop.Inspect, w.clock)
 	shown := inspect(w, func() (*debugapi.DomainList, error) { return source.Domains(t.Context()) })
 	text := ""
 	for _, level := range shown.Levels {

@@ -149,7 +149,7 @@ func revision(version configuration.Version) string {
 
 // documents is where what the endpoint shows comes from.
 func (p *process) documents() debugapi.Source {
-	source := debugapi.NewSource(p.loop, clock.RealClock{})
+	source := debugapi.NewSource(p.loop.Inspect, clock.RealClock{})
 	source.Cycles = p.loop.Cycles
 	source.Config = func() *debugapi.ConfigList { return configView(p.live.Report(), p.loop.Leading()) }
 	return source

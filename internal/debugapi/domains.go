@@ -6,7 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -35,7 +35,7 @@ func comparePaths(a, b string) int {
 }
 
 // showDomain adds up the capacity of the nodes of a domain. Resources that are counted per device have no numbers here.
-func showDomain(snapshot *model.Snapshot, level *framework.Domains, i int) Domain {
+func showDomain(snapshot *model.Snapshot, level *engine.Domains, i int) Domain {
 	var allocatable, idle model.Resources
 	for _, at := range level.Nodes(i) {
 		node := snapshot.Nodes[at]

@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -33,7 +33,7 @@ type Inspected struct {
 	// Counts returns how many jobs of each queue hold capacity and wait.
 	Counts func() map[*model.Queue]QueueCounts
 	// Trees returns the levels that the configuration declares, and their domains.
-	Trees func() []framework.Tree
+	Trees func() []engine.Tree
 }
 
 // about is what a list of that kind, made of the state, says of itself.

@@ -19,7 +19,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/lifecycle"
 	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/internal/telemetry"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -53,7 +53,7 @@ type Reservations interface {
 type Scheduler struct {
 	state   *cluster.State
 	machine *commit.Machine
-	profile *framework.Profile
+	profile *engine.Profile
 	sender  Sender
 	mailbox *Mailbox
 	options Options
@@ -71,7 +71,7 @@ type Scheduler struct {
 	// echo is when another cycle is due after an event about an object that only kube-scheduler's plugins read; see ownEventDelay.
 	echo time.Time
 	// cache is handed on from session to session.
-	cache framework.Cache
+	cache engine.Cache
 	// leading is written by the loop alone.
 	leading atomic.Bool
 	last    lastCycle
@@ -105,7 +105,7 @@ type Options struct {
 
 // New returns a loop that decides nothing before the mailbox says Lead.
 func New(
-	state *cluster.State, machine *commit.Machine, profile *framework.Profile, sender Sender, mailbox *Mailbox,
+	state *cluster.State, machine *commit.Machine, profile *engine.Profile, sender Sender, mailbox *Mailbox,
 	options Options,
 ) *Scheduler {
 	if options.Reservations == nil {
@@ -209,7 +209,7 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 
 // reconfigure goes on with another profile. What pods request, and nodes offer, is worked out again; what earlier sessions
 // remember is forgotten with the profile it came from; what is bound, nominated or in flight stays.
-func (s *Scheduler) reconfigure(profile *framework.Profile, now time.Time) {
+func (s *Scheduler) reconfigure(profile *engine.Profile, now time.Time) {
 	s.profile, s.endsConflicts = profile, profile.EvictsOnCPUConflict()
 	s.options.Metrics.Paused(profile.Paused != "")
 	s.options.Metrics.Expect(profile, s.options.Clock.Now)
@@ -219,7 +219,7 @@ func (s *Scheduler) reconfigure(profile *framework.Profile, now time.Time) {
 }
 
 // missingForQueues returns what the profile lacks that queues need.
-func missingForQueues(profile *framework.Profile) report.Missing {
+func missingForQueues(profile *engine.Profile) report.Missing {
 	return report.Missing{Order: !profile.OrdersQueues(), Guarantees: profile.Unenforced()}
 }
 
@@ -236,13 +236,13 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	snapshot, pass := s.look(ctx, now)
 	r := &runningCycle{snapshot: snapshot, watch: watch, now: now, number: s.history.Last() + 1, changed: map[model.JobKey]bool{}}
 	expires := now.Add(resyncPeriod)
-	var panicked *framework.RecoveredPanic
-	s.refusals = framework.Run(snapshot, s.profile, framework.Options{
+	var panicked *engine.RecoveredPanic
+	s.refusals = engine.Run(snapshot, s.profile, engine.Options{
 		Verify: s.options.Verify,
 		Cache:  &s.cache, Stopwatch: s.options.Metrics.Stopwatch(s.options.Clock.Now),
 		OnAction:    func(part string) { s.progress.count.Add(1); watch.Begin(part) },
 		OnSearchCut: s.options.Metrics.SearchCut,
-		OnPanic: func(recovered framework.RecoveredPanic) {
+		OnPanic: func(recovered engine.RecoveredPanic) {
 			watch.Cycle.Panics++
 			panicked = &recovered
 		},

@@ -10,7 +10,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/internal/telemetry"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -61,7 +61,7 @@ func (s *Scheduler) survey(snapshot *model.Snapshot) *telemetry.Survey {
 
 // surveyLevels counts the domains. Which nodes of them are in use follows the changes since the last scrape.
 func (s *Scheduler) surveyLevels(snapshot *model.Snapshot) (seen []telemetry.LevelSurvey) {
-	for _, tree := range framework.Trees(snapshot, s.profile, &s.cache) {
+	for _, tree := range engine.Trees(snapshot, s.profile, &s.cache) {
 		for _, level := range tree.Levels {
 			one := telemetry.LevelSurvey{Name: level.Level}
 			for _, used := range level.UsedNodes(snapshot) {

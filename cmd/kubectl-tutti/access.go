@@ -4,32 +4,29 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/pager"
 
 	"github.com/tutti-sched/tutti/apis/client/clientset/versioned"
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/connect"
-	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/debugapi"
 )
 
-// clientFlags are the common flags of all commands: how to reach the cluster, and how to print.
+// clientFlags are the common flags of all commands: how to reach the cluster.
 type clientFlags struct {
 	*genericclioptions.ConfigFlags
-	output string
-
 	// environment and now are the process's own, except in tests.
 	environment func(string) string
 	now         func() time.Time
@@ -45,34 +42,8 @@ func newClientFlags() *clientFlags {
 	return a
 }
 
-// The output formats.
-const (
-	outputJSON = printer.JSON
-	outputYAML = printer.YAML
-	outputWide = "wide"
-)
-
-// addOutput adds the format to a command that prints text, or an object for programs.
-func (a *clientFlags) addOutput(command *cobra.Command, more string) {
-	command.Flags().StringVarP(&a.output, "output", "o", "", "output format: json or yaml"+more)
-}
-
-// checkOutput returns an error when the output format is not one of the command's; json and yaml always are.
-func (a *clientFlags) checkOutput(more ...string) error {
-	ways := append([]string{outputJSON, outputYAML}, more...)
-	if a.output == "" || slices.Contains(ways, a.output) {
-		return nil
-	}
-	return fmt.Errorf("--output %q: say one of %s", a.output, strings.Join(ways, ", "))
-}
-
-// structured prints an object if the format is json or yaml, and reports whether it did.
-func (a *clientFlags) structured(p *printer.Printer, object any) (printed bool, err error) {
-	if a.output != outputJSON && a.output != outputYAML {
-		return false, nil
-	}
-	return true, p.Encode(a.output, object)
-}
+// outputWide is the format of tables with all their columns.
+const outputWide = "wide"
 
 // load returns the access to the API server, and the namespace.
 func (a *clientFlags) load() (*rest.Config, string, error) {
@@ -127,62 +98,57 @@ func (k *endpointFlags) get(ctx context.Context, path, accept string, into any) 
 
 // reader reads objects from the API server.
 type reader struct {
-	pods   kubernetes.Interface
-	groups versioned.Interface
+	config    *rest.Config
+	namespace string
+	pods      kubernetes.Interface
+	groups    versioned.Interface
 }
 
-func (a *clientFlags) reader() (*reader, string, error) {
+func (a *clientFlags) reader() (*reader, error) {
 	config, namespace, err := a.load()
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	pods, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, "", fmt.Errorf("client: %w", err)
+		return nil, fmt.Errorf("client: %w", err)
 	}
 	groups, err := cluster.NewGroupClient(config)
 	if err != nil {
-		return nil, "", fmt.Errorf("client: %w", err)
+		return nil, fmt.Errorf("client: %w", err)
 	}
-	return &reader{pods: pods, groups: groups}, namespace, nil
+	return &reader{config: config, namespace: namespace, pods: pods, groups: groups}, nil
 }
 
-// page is the page size of lists.
-const page = 500
-
 // listGroups returns the PodGroups of a namespace, of all namespaces when it is empty, sorted as the API server has them.
-func (r *reader) listGroups(ctx context.Context, namespace string) ([]v1alpha1.PodGroup, error) {
-	var all []v1alpha1.PodGroup
-	for options := (metav1.ListOptions{Limit: page}); ; {
-		list, err := r.groups.SchedulingV1alpha1().PodGroups(namespace).List(ctx, options)
-		switch {
-		case apierrors.IsNotFound(err):
-			return nil, fmt.Errorf("the cluster knows no PodGroups (%s): is Tutti installed?", v1alpha1.SchemeGroupVersion)
-		case err != nil:
-			return nil, fmt.Errorf("list PodGroups: %w", err)
-		}
-		all = append(all, list.Items...)
-		if options.Continue = list.Continue; options.Continue == "" {
-			return all, nil
-		}
+func (r *reader) listGroups(ctx context.Context, namespace string) (all []v1alpha1.PodGroup, err error) {
+	err = pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		return r.groups.SchedulingV1alpha1().PodGroups(namespace).List(ctx, options)
+	}).EachListItem(ctx, metav1.ListOptions{}, func(group runtime.Object) error {
+		all = append(all, *group.(*v1alpha1.PodGroup))
+		return nil
+	})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("the cluster knows no PodGroups (%s): is Tutti installed?", v1alpha1.SchemeGroupVersion)
+	case err != nil:
+		return nil, fmt.Errorf("list PodGroups: %w", err)
 	}
+	return all, nil
 }
 
 // listPods returns the pods of a namespace, of all namespaces when it is empty, that keep keeps.
-func (r *reader) listPods(ctx context.Context, namespace string, keep func(*corev1.Pod) bool) ([]corev1.Pod, error) {
-	var all []corev1.Pod
-	for options := (metav1.ListOptions{Limit: page}); ; {
-		list, err := r.pods.CoreV1().Pods(namespace).List(ctx, options)
-		if err != nil {
-			return nil, fmt.Errorf("list pods: %w", err)
+func (r *reader) listPods(ctx context.Context, namespace string, keep func(*corev1.Pod) bool) (all []*corev1.Pod, err error) {
+	err = pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		return r.pods.CoreV1().Pods(namespace).List(ctx, options)
+	}).EachListItemWithAlloc(ctx, metav1.ListOptions{}, func(pod runtime.Object) error {
+		if pod := pod.(*corev1.Pod); keep(pod) {
+			all = append(all, pod)
 		}
-		for i := range list.Items {
-			if keep(&list.Items[i]) {
-				all = append(all, list.Items[i])
-			}
-		}
-		if options.Continue = list.Continue; options.Continue == "" {
-			return all, nil
-		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list pods: %w", err)
 	}
+	return all, nil
 }

@@ -4,8 +4,12 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
+	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/internal/version"
 )
 
@@ -61,38 +65,37 @@ var removed = map[string]string{
 }
 
 func newVersion(a *clientFlags) *cobra.Command {
+	format := genericclioptions.NewPrintFlags("")
 	command := &cobra.Command{
 		Use:     "version",
 		Short:   "Show the version of this program",
 		Example: `  kubectl tutti version`,
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			if err := a.checkOutput(); err != nil {
-				return err
-			}
-			p := a.command(command)
-			if printed, err := a.structured(p, map[string]string{"version": version.Version()}); printed {
-				return err
-			}
-			p.Printf("%s\n", version.Version())
-			return nil
+			object := &unstructured.Unstructured{Object: map[string]any{
+				"kind": "Version", "apiVersion": debugapi.GroupVersion, "version": version.Version(),
+			}}
+			return a.print(command, format, object, version.Version())
 		},
 	}
-	a.addOutput(command, "")
+	format.AddFlags(command)
 	return command
+}
+
+// print prints a text, or an object where the flags name a format.
+func (a *clientFlags) print(command *cobra.Command, flags *genericclioptions.PrintFlags, object runtime.Object, text string) error {
+	if *flags.OutputFormat == "" {
+		a.command(command).Printf("%s\n", text)
+		return nil
+	}
+	format, err := flags.ToPrinter()
+	if err != nil {
+		return fmt.Errorf("--output: %w", err)
+	}
+	return format.PrintObj(object, command.OutOrStdout())
 }
 
 // command returns the printer of a command.
 func (a *clientFlags) command(command *cobra.Command) *printer.Printer {
 	return printer.New(command.OutOrStdout(), a.environment)
-}
-
-// oneOf requires exactly one argument, and names it in the error.
-func oneOf(what string) cobra.PositionalArgs {
-	return func(command *cobra.Command, args []string) error {
-		if len(args) != 1 {
-			return fmt.Errorf("give %s, and nothing else: %s", what, command.UseLine())
-		}
-		return nil
-	}
 }

@@ -25,33 +25,19 @@ import (
 	"github.com/tutti-sched/tutti/internal/debugapi"
 )
 
-// server plays both the API server and the scheduler: it answers a path with the test's text, and records what is created.
+// server plays both the API server and the scheduler: it answers a path with the test's text.
 type server struct {
 	*httptest.Server
 	objects map[string]string
-	created []string
 	lock    sync.Mutex
-	// queries has the last query of each path.
-	queries map[string]string
 }
 
 func newServer(t *testing.T) *server {
-	s := &server{objects: map[string]string{}, queries: map[string]string{}}
+	s := &server{objects: map[string]string{}}
 	s.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		s.lock.Lock() // discovery asks for several groups at a time
 		defer s.lock.Unlock()
 		w.Header().Set("Content-Type", "application/json")
-		if request.Method == http.MethodPost {
-			body, err := io.ReadAll(request.Body)
-			if err != nil {
-				t.Error(err)
-			}
-			s.created = append(s.created, request.URL.Path)
-			w.Header().Set("Content-Type", request.Header.Get("Content-Type"))
-			_, _ = w.Write(body)
-			return
-		}
-		s.queries[request.URL.Path] = request.URL.RawQuery
 		said := s.objects[request.URL.Path]
 		if handler := s.scheduler(t).Handlers()[request.URL.Path]; handler != nil && said != "" && !strings.HasPrefix(said, "{kind: Status") {
 			handler.ServeHTTP(w, request)
@@ -79,8 +65,12 @@ func newServer(t *testing.T) *server {
 // scheduler is the source of the documents that are served.
 func (s *server) scheduler(t *testing.T) debugapi.Source {
 	read := func(path string, into any) {
-		if err := yaml.UnmarshalStrict([]byte(s.objects[path]), into); err != nil {
-			t.Errorf("%s: %v", path, err)
+		kind := strings.TrimPrefix(fmt.Sprintf("%T", into), "*debugapi.")
+		about := fmt.Sprintf("{kind: %s, apiVersion: %s}", kind, debugapi.GroupVersion)
+		for _, text := range []string{s.objects[path], about} {
+			if err := yaml.UnmarshalStrict([]byte(text), into); err != nil {
+				t.Errorf("%s: %v", path, err)
+			}
 		}
 	}
 	return debugapi.Source{
@@ -151,7 +141,7 @@ func (s *server) execute(t *testing.T, args ...string) string {
 }
 
 // TestCommands plays testdata: "serve PATH" sets the answer of a path, as YAML; "run" executes the words of its input, one a
-// line where they contain blanks; "made" prints what was created since, "requests PATH" the last query of a path.
+// line where they contain blanks.
 func TestCommands(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -167,12 +157,6 @@ func TestCommands(t *testing.T) {
 					return ""
 				case "run":
 					return s.execute(t, words(d.Input)...)
-				case "requests":
-					return s.queries[d.CmdArgs[0].Key]
-				case "made":
-					made := s.created
-					s.created = nil
-					return strings.Join(made, "\n")
 				}
 				t.Fatalf("unknown command %q", d.Cmd)
 				return ""

@@ -10,6 +10,6 @@
 //	get.go, status.go                lists that the scheduler serves, and that of the jobs
 //	why.go, owner.go, write.go       why a job waits, the jobs of an object of any kind, and both in words
 //	objects.go                       the jobs without the scheduler, from PodGroups and pods
-//	unsaid.go                        who leads, and why a group has no pods
+//	unsaid.go                        why a group has no pods
 //	pause.go                         all starts paused, or those of a queue
 package main

@@ -5,15 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/client-go/util/jsonpath"
@@ -104,11 +105,7 @@ func (g *getOptions) addPrintFlags(command *cobra.Command) {
 }
 
 func getArguments(_ *cobra.Command, args []string) error {
-	kinds := make([]string, 0, len(documents))
-	for kind := range documents {
-		kinds = append(kinds, kind)
-	}
-	slices.Sort(kinds)
+	kinds := slices.Sorted(maps.Keys(documents))
 	if len(args) == 0 {
 		return fmt.Errorf("say what to get: %s", strings.Join(kinds, ", "))
 	}
@@ -118,22 +115,27 @@ func getArguments(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// complete completes kinds, and names of items. It says nothing of errors, which would stand in the command line.
-func (g *getOptions) complete(command *cobra.Command, args []string, toComplete string) (found []cobra.Completion, _ cobra.ShellCompDirective) {
+// complete completes kinds, and names of items.
+func (g *getOptions) complete(command *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) == 0 {
-		for kind := range documents {
-			if strings.HasPrefix(kind, toComplete) {
-				found = append(found, kind)
-			}
-		}
-		slices.Sort(found)
-	} else if of, known := documents[args[0]]; known {
-		if list, err := g.list(command.Context(), of); err == nil {
-			for i := range list.Items {
-				if name := list.Items[i].GetName(); strings.HasPrefix(name, toComplete) {
-					found = append(found, name)
-				}
-			}
+		return completions(slices.Sorted(maps.Keys(documents)), nil, toComplete)
+	}
+	list := &unstructured.UnstructuredList{}
+	if err := g.ask(command.Context(), documents[args[0]], "", list); err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp // an error would stand in the command line
+	}
+	var names []string
+	for i := range list.Items {
+		names = append(names, list.Items[i].GetName())
+	}
+	return completions(names, args[1:], toComplete)
+}
+
+// completions returns the names that begin in that way, each once, without those that are given.
+func completions(names, given []string, toComplete string) (found []cobra.Completion, _ cobra.ShellCompDirective) {
+	for _, name := range names {
+		if strings.HasPrefix(name, toComplete) && !slices.Contains(given, name) && !slices.Contains(found, name) {
+			found = append(found, name)
 		}
 	}
 	return found, cobra.ShellCompDirectiveNoFileComp
@@ -147,13 +149,14 @@ func (g *getOptions) run(command *cobra.Command, of document, names []string) er
 		NoHeaders: g.noHeaders, Wide: *g.format.OutputFormat == outputWide, WithNamespace: g.everywhere,
 	})
 	shown := map[string]string{}
-	for first := true; ; first = false {
-		page, err := g.page(command.Context(), of, names)
+	first := true
+	err := wait.PollUntilContextCancel(command.Context(), watchPeriod, true, func(ctx context.Context) (done bool, err error) {
+		page, err := g.page(ctx, of, names)
 		if err != nil {
-			return err
+			return false, err
 		}
 		page.Rows = slices.DeleteFunc(page.Rows, func(row metav1.TableRow) bool {
-			name, text := rowNamespace(&row)+"/"+fmt.Sprint(row.Cells[0]), ""
+			name, text := about(&row).GetNamespace()+"/"+fmt.Sprint(row.Cells[0]), ""
 			for i, cell := range row.Cells {
 				if page.ColumnDefinitions[i].Type != "date" { // it changes as time goes by
 					text += fmt.Sprintln(cell)
@@ -165,7 +168,7 @@ func (g *getOptions) run(command *cobra.Command, of document, names []string) er
 		})
 		if first || len(page.Rows) > 0 {
 			if err := writer.PrintObj(&page.Table, command.OutOrStdout()); err != nil {
-				return err
+				return false, err
 			}
 		}
 		if first && !g.noHeaders {
@@ -174,25 +177,13 @@ func (g *getOptions) run(command *cobra.Command, of document, names []string) er
 				p.Printf("%s\n", note)
 			}
 		}
-		if !g.watch {
-			return nil
-		}
-		again := time.NewTimer(watchPeriod)
-		select {
-		case <-again.C:
-		case <-command.Context().Done():
-			again.Stop()
-			return nil
-		}
+		first = false
+		return !g.watch, nil
+	})
+	if g.watch && command.Context().Err() != nil {
+		return nil
 	}
-}
-
-// rowNamespace is that of the item of a row; empty where items have none.
-func rowNamespace(row *metav1.TableRow) string {
-	if about, err := meta.Accessor(row.Object.Object); err == nil {
-		return about.GetNamespace()
-	}
-	return ""
+	return err
 }
 
 // printList prints the items in a format for programs.
@@ -204,52 +195,15 @@ func (g *getOptions) printList(command *cobra.Command, of document, names []stri
 	if err != nil {
 		return fmt.Errorf("--output: %w, wide", err)
 	}
-	list, err := g.list(command.Context(), of)
-	if err != nil {
-		return err
-	}
-	objects := make([]map[string]any, 0, len(list.Items))
-	for i := range list.Items {
-		objects = append(objects, list.Items[i].Object)
-	}
-	kept, err := g.choose(of, objects, names)
-	if err != nil {
-		return err
-	}
-	items := make([]unstructured.Unstructured, 0, len(kept))
-	for _, at := range kept {
-		items = append(items, list.Items[at])
-	}
-	list.Items = items
-	return format.PrintObj(list, command.OutOrStdout())
-}
-
-// list reads the items.
-func (g *getOptions) list(ctx context.Context, of document) (*unstructured.UnstructuredList, error) {
-	var text json.RawMessage
-	if err := g.ask(ctx, of, "", &text); err != nil {
-		return nil, err
-	}
-	return listOf(of.item, text)
-}
-
-// listOf returns a list of items of that kind.
-func listOf(item string, text []byte) (*unstructured.UnstructuredList, error) {
-	var raw struct {
-		Items []map[string]any `json:"items"`
-	}
 	list := &unstructured.UnstructuredList{}
-	if err := errors.Join(json.Unmarshal(text, &raw), json.Unmarshal(text, &list.Object)); err != nil {
-		return nil, fmt.Errorf("answer of the scheduler: %w", err)
+	if err := g.ask(command.Context(), of, "", list); err != nil {
+		return err
 	}
-	delete(list.Object, "items")
-	list.SetAPIVersion(debugapi.GroupVersion)
-	list.SetKind(item + "List")
-	for _, object := range raw.Items {
-		object["kind"], object["apiVersion"] = item, debugapi.GroupVersion
-		list.Items = append(list.Items, unstructured.Unstructured{Object: object})
+	itself := func(item *unstructured.Unstructured) *unstructured.Unstructured { return item }
+	if list.Items, err = choose(g, of, list.Items, itself, names); err != nil {
+		return err
 	}
-	return list, nil
+	return format.PrintObj(list, command.OutOrStdout())
 }
 
 // page reads the table of the items that are chosen.
@@ -258,31 +212,26 @@ func (g *getOptions) page(ctx context.Context, of document, names []string) (*de
 	if err := g.ask(ctx, of, debugapi.AcceptTable, page); err != nil {
 		return nil, err
 	}
-	objects := make([]map[string]any, 0, len(page.Rows))
 	for i := range page.Rows {
-		row := &page.Rows[i]
-		object := map[string]any{}
-		if err := json.Unmarshal(row.Object.Raw, &object); err != nil {
+		row, object := &page.Rows[i], &unstructured.Unstructured{}
+		if err := json.Unmarshal(row.Object.Raw, &object.Object); err != nil {
 			return nil, fmt.Errorf("answer of the scheduler: %w", err)
 		}
-		row.Object.Object = &unstructured.Unstructured{Object: object}
-		objects = append(objects, object)
+		row.Object.Object = object
 		for j, cell := range row.Cells {
 			if text, isText := cell.(string); isText {
 				row.Cells[j] = printer.Escape(text)
 			}
 		}
 	}
-	kept, err := g.choose(of, objects, names)
-	if err != nil {
-		return nil, err
-	}
-	rows := make([]metav1.TableRow, 0, len(kept))
-	for _, at := range kept {
-		rows = append(rows, page.Rows[at])
-	}
-	page.Rows = rows
-	return page, nil
+	var err error
+	page.Rows, err = choose(g, of, page.Rows, about, names)
+	return page, err
+}
+
+// about is what a row of a page says of its item: its name, or all of it.
+func about(row *metav1.TableRow) *unstructured.Unstructured {
+	return row.Object.Object.(*unstructured.Unstructured)
 }
 
 // ask asks the scheduler. For who may not, it makes the list otherwise, or says where else to look.
@@ -306,40 +255,47 @@ func (g *getOptions) ask(ctx context.Context, of document, accept string, into a
 	return err
 }
 
-// choose returns the positions of the objects with the names, of all without names, in the order asked for. It is an error when
-// there is none of a name.
-func (g *getOptions) choose(of document, objects []map[string]any, names []string) (kept []int, err error) {
-	for i, object := range objects {
-		name, _, _ := unstructured.NestedString(object, "metadata", "name")
-		if len(names) == 0 || slices.ContainsFunc(names, func(one string) bool { return name == one || strings.HasPrefix(name, one+"/") }) {
-			kept = append(kept, i)
-		}
-	}
-	for _, one := range names {
-		if !slices.ContainsFunc(kept, func(i int) bool {
-			name, _, _ := unstructured.NestedString(objects[i], "metadata", "name")
-			return name == one || strings.HasPrefix(name, one+"/")
-		}) {
-			return nil, fmt.Errorf("the scheduler knows no %s %q", strings.ToLower(of.item), one)
-		}
-	}
-	if g.sortBy == "" {
-		return kept, nil
+// choose returns the items with the names, all without names, in the order asked for. It is an error when there is none of a
+// name. about is what is known of an item.
+func choose[T any](g *getOptions, of document, items []T, about func(*T) *unstructured.Unstructured, names []string) ([]T, error) {
+	type candidate struct {
+		item T
+		key  string
 	}
 	field := jsonpath.New("sort-by").AllowMissingKeys(true)
 	if err := field.Parse("{" + strings.Trim(g.sortBy, "{}") + "}"); err != nil {
 		return nil, fmt.Errorf("--sort-by %q: %w", g.sortBy, err)
 	}
-	keys := map[int]string{}
-	for _, i := range kept {
-		var text strings.Builder
-		if err := field.Execute(&text, objects[i]); err != nil {
+	var kept []candidate
+	found := map[string]bool{}
+	for i := range items {
+		wanted, key, object := len(names) == 0, strings.Builder{}, about(&items[i])
+		for _, one := range names {
+			if strings.HasPrefix(object.GetName()+"/", one+"/") {
+				wanted, found[one] = true, true
+			}
+		}
+		if !wanted {
+			continue
+		}
+		if err := field.Execute(&key, object.Object); err != nil {
 			return nil, fmt.Errorf("--sort-by %q: %w", g.sortBy, err)
 		}
-		keys[i] = text.String()
+		kept = append(kept, candidate{items[i], key.String()})
 	}
-	slices.SortStableFunc(kept, func(a, b int) int { return compareFields(keys[a], keys[b]) })
-	return kept, nil
+	for _, one := range names {
+		if !found[one] {
+			return nil, fmt.Errorf("the scheduler knows no %s %q", strings.ToLower(of.item), one)
+		}
+	}
+	if g.sortBy != "" {
+		slices.SortStableFunc(kept, func(a, b candidate) int { return compareFields(a.key, b.key) })
+	}
+	chosen := make([]T, 0, len(kept))
+	for _, one := range kept {
+		chosen = append(chosen, one.item)
+	}
+	return chosen, nil
 }
 
 // compareFields compares quantities by their amounts, and other texts in natural order.

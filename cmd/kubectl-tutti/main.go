@@ -17,7 +17,7 @@ func main() {
 	command := newCommand()
 	command.SetArgs(arguments(os.Args))
 	if err := command.ExecuteContext(ctx); err != nil {
-		printer.New(os.Stderr, os.Getenv).Lines(printer.Plain, fmt.Sprint("Error: ", err))
+		printer.New(os.Stderr, os.Getenv).Lines(fmt.Sprint("Error: ", err))
 		stop()
 		os.Exit(1)
 	}

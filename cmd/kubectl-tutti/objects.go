@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
 	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -35,7 +36,7 @@ const (
 // objects are PodGroups and pods.
 type objects struct {
 	groups []v1alpha1.PodGroup
-	pods   []corev1.Pod
+	pods   []*corev1.Pod
 	// unheld reports that pods of PodGroups were not read.
 	unheld bool
 }
@@ -64,7 +65,8 @@ type gathered struct {
 	debugapi.Job
 	key   model.JobKey
 	group *v1alpha1.PodGroup
-	// pods are its members, the oldest first, and others the pods that are left to another scheduler, by its name.
+	// pods are its members, the oldest first, and others the pods that are left to another scheduler, by its name; these have
+	// members, too, of which no scheduler has said anything.
 	pods   []*corev1.Pod
 	others map[string][]string
 	// owners are the UIDs of its owners.
@@ -78,14 +80,10 @@ func (o *objects) jobs(now time.Time, ours []string) *debugapi.JobList {
 		group := &o.groups[i]
 		byKey[sources.Key(group)] = newGroup(group)
 	}
-	pods := make([]*corev1.Pod, 0, len(o.pods))
-	for i := range o.pods {
-		pods = append(pods, &o.pods[i])
-	}
-	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
+	slices.SortFunc(o.pods, func(a, b *corev1.Pod) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID), cmp.Compare(a.Name, b.Name))
 	})
-	for _, pod := range pods {
+	for _, pod := range o.pods {
 		membership := sources.Of(pod)
 		key := membership.Job
 		if implicit := membership.Implicit(); implicit != nil && byKey[key] == nil {
@@ -112,15 +110,22 @@ func (o *objects) jobs(now time.Time, ours []string) *debugapi.JobList {
 	return list
 }
 
-func newGroup(group *v1alpha1.PodGroup) *gathered {
-	g := &gathered{key: sources.Key(group), group: group, others: map[string][]string{}, owners: map[types.UID]bool{}}
+// gather begins a job, with the marks of its PodGroup or of its oldest pod.
+func gather(key model.JobKey, of metav1.Object) *gathered {
+	g := &gathered{key: key, others: map[string][]string{}, owners: map[types.UID]bool{}}
 	g.ObjectMeta = metav1.ObjectMeta{
-		Namespace: group.Namespace, Name: group.Name, Labels: group.Labels, CreationTimestamp: group.CreationTimestamp,
+		Namespace: key.Namespace, Name: key.Name, Labels: of.GetLabels(), CreationTimestamp: of.GetCreationTimestamp(),
 	}
+	g.Source = key.Source.Kind()
+	return g
+}
+
+func newGroup(group *v1alpha1.PodGroup) *gathered {
+	g := gather(sources.Key(group), group)
+	g.group, g.Needs = group, group.Spec.MinMember
 	for i := range group.OwnerReferences {
 		g.AddOwner(&group.OwnerReferences[i], g.owners)
 	}
-	g.Source, g.Needs = g.key.Source.Kind(), group.Spec.MinMember
 	for _, role := range group.Spec.Roles {
 		g.Roles = append(g.Roles, debugapi.Role{Name: role.Name, Needs: role.MinMember})
 	}
@@ -135,9 +140,8 @@ func newGroup(group *v1alpha1.PodGroup) *gathered {
 }
 
 func newGathered(key model.JobKey, oldest *corev1.Pod) *gathered {
-	g := &gathered{key: key, others: map[string][]string{}, owners: map[types.UID]bool{}}
-	g.ObjectMeta = metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: oldest.Labels, CreationTimestamp: oldest.CreationTimestamp}
-	if g.Source = key.Source.Kind(); key.IsPod() {
+	g := gather(key, oldest)
+	if key.IsPod() {
 		g.UID, g.Needs = oldest.UID, 1
 	}
 	if set, isOfSet := sources.SetOf(key); isOfSet {
@@ -194,13 +198,13 @@ func stateOf(pod *corev1.Pod) debugapi.MemberState {
 // conclude reads why the members wait, when all of them are known. unheld reports that pods of PodGroups were not read, ours are
 // the names of Tutti's schedulers.
 func (g *gathered) conclude(unheld bool, ours []string) {
-	unheard := map[string][]string{} // pods of which no scheduler has said anything, by the name of theirs
+	heard := true
 	for i, pod := range g.pods {
 		condition := model.PodScheduled(pod)
 		waits := g.Members[i].State == debugapi.MemberWaiting
 		switch {
 		case waits && condition == nil && !slices.Contains(ours, pod.Spec.SchedulerName) && !leftToOthers(pod):
-			unheard[pod.Spec.SchedulerName] = append(unheard[pod.Spec.SchedulerName], pod.Name)
+			g.others[pod.Spec.SchedulerName], heard = append(g.others[pod.Spec.SchedulerName], pod.Name), false
 		case !waits || condition == nil || condition.Message == "" || strings.HasPrefix(condition.Message, "waits with its "):
 		case g.group == nil && g.Reason == "": // the oldest has the numbers of a group without a PodGroup
 			g.Reason, g.Message = condition.Reason, condition.Message
@@ -217,15 +221,12 @@ func (g *gathered) conclude(unheld bool, ours []string) {
 		switch {
 		case strings.Contains(g.Message, "pods with another schedulerName are no members"):
 		case name == "" || name == corev1.DefaultSchedulerName:
-			g.Notes = append(g.Notes, fmt.Sprintf("%s: left to %s, since spec.schedulerName names no other", few(g.others[name]), corev1.DefaultSchedulerName))
+			g.Notes = append(g.Notes, fmt.Sprintf("%s: left to %s, since spec.schedulerName names no other", printer.Few(g.others[name]), corev1.DefaultSchedulerName))
 		default:
-			g.Notes = append(g.Notes, leftTo(few(g.others[name]), name))
+			g.Notes = append(g.Notes, leftTo(printer.Few(g.others[name]), name))
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(unheard)) {
-		g.Notes = append(g.Notes, leftTo(few(unheard[name]), name))
-	}
-	if g.group != nil && g.Reason == "" && len(unheard) == 0 && g.group.Spec.SchedulerName != "" &&
+	if g.group != nil && g.Reason == "" && heard && g.group.Spec.SchedulerName != "" &&
 		!slices.Contains(ours, g.group.Spec.SchedulerName) {
 		g.Notes = append(g.Notes, leftTo("the PodGroup", g.group.Spec.SchedulerName))
 	}
@@ -234,12 +235,9 @@ func (g *gathered) conclude(unheld bool, ours []string) {
 	}
 }
 
-// leftToWords stand in a note that names the scheduler that pods are left to.
-const leftToWords = ": left to "
-
 // leftTo says that no scheduler of a name has said anything.
 func leftTo(what, scheduler string) string {
-	return fmt.Sprintf("%s"+leftToWords+"%q by spec.schedulerName, and no scheduler of that name has said anything about it; is the name misspelt? "+
+	return fmt.Sprintf("%s: left to %q by spec.schedulerName, and no scheduler of that name has said anything about it; is the name misspelt? "+
 		"Tutti's is %q unless it is configured otherwise", what, scheduler, defaultScheduler)
 }
 
@@ -276,14 +274,4 @@ func (g *gathered) count() {
 	case in[debugapi.MemberGated] > 0 && g.Reason == "":
 		g.Reason, g.Message = corev1.PodReasonSchedulingGated, "its pods carry scheduling gates, which another controller removes"
 	}
-}
-
-// few lists up to a few names.
-func few(names []string) string {
-	const most = 4
-	names = slices.Sorted(slices.Values(names))
-	if len(names) > most+1 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
-	}
-	return strings.Join(names, ", ")
 }

@@ -42,7 +42,7 @@ func TestEachPodIsInOneJob(t *testing.T) {
 			if group := name.Draw(t, "native"); group != "" {
 				pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &group}
 			}
-			o.pods = append(o.pods, pod)
+			o.pods = append(o.pods, &pod)
 		}
 		list := o.jobs(time.Unix(0, 0), []string{defaultScheduler})
 		members := 0

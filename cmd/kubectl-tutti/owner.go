@@ -11,8 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/owners"
+	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
 	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -20,36 +22,29 @@ import (
 
 // ofOwner returns the jobs of an object of any kind, such as an MPIJob: those whose owners lead to it.
 func (k *known) ofOwner(ctx context.Context, word, name string) (answer, error) {
-	config, _, err := k.endpoint.load()
+	read, err := owners.NewReader(ctx, k.read.config)
 	if err != nil {
 		return answer{}, err
 	}
-	read, err := owners.NewReader(ctx, config)
-	if err != nil {
-		return answer{}, err
-	}
-	object, err := read.Find(ctx, k.namespace, word, name)
+	object, err := read.Find(ctx, k.read.namespace, word, name)
 	if err != nil {
 		return answer{}, err
 	}
 	if source := groupSource(object); source != "" {
 		found, err := k.byName(ctx, source, name)
 		if _, none := errors.AsType[noJob](err); none && object.Unread == nil {
-			return answer{jobs: []*debugapi.Job{withoutPods(source, k.namespace, name)}}, nil
+			return answer{jobs: []*debugapi.Job{withoutPods(source, k.read.namespace, name)}}, nil
 		}
 		return found, err
 	}
-	found, refs := k.owned(ctx, read, object, &k.JobList)
-	if len(found.jobs) == 0 && k.unasked == nil { // they may be for another scheduler
-		written, err := k.objects(ctx)
-		if err != nil {
-			return answer{}, err
-		}
-		found, refs = k.owned(ctx, read, object, written)
+	// Those of another scheduler are not in the list of ours.
+	found, list, err := k.search(ctx, func(list *debugapi.JobList) answer { return k.owned(ctx, read, object, list) })
+	if err != nil {
+		return answer{}, err
 	}
 	switch {
 	case apierrors.IsNotFound(object.Unread) && len(found.jobs)+len(found.details) == 0:
-		return answer{}, noObject(object, refs)
+		return answer{}, noObject(object, list)
 	case apierrors.IsNotFound(object.Unread):
 		found.notes = append(found.notes, "it is gone; these still name it")
 	case apierrors.IsForbidden(object.Unread):
@@ -62,7 +57,7 @@ func (k *known) ofOwner(ctx context.Context, word, name string) (answer, error) 
 		return of.Source != model.SourcePodGroup.Kind() && of.Has < max(of.Needs, 1)
 	} // a PodGroup says it itself
 	if isJob && (len(found.jobs) == 0 || slices.ContainsFunc(found.jobs, lacks)) {
-		found.details = append(found.details, k.endpoint.whyNoPods(ctx, k.namespace, func(job *batchv1.Job) bool { return job.Name == object.Name })...)
+		found.details = append(found.details, k.whyNoPods(ctx, func(job *batchv1.Job) bool { return job.Name == object.Name })...)
 	}
 	found.setHead(object)
 	if isJob && len(found.jobs) == 0 {
@@ -74,23 +69,12 @@ func (k *known) ofOwner(ctx context.Context, word, name string) (answer, error) 
 // ofTemplate returns the PodGroup that the pods of a Job name, which says why the Job has none; none when there is no such group,
 // or the Job may not be read.
 func (k *known) ofTemplate(ctx context.Context, name string) []*debugapi.Job {
-	client := k.endpoint.typed()
-	if client == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	job, err := client.BatchV1().Jobs(k.namespace).Get(ctx, name, metav1.GetOptions{})
+	job, err := k.read.pods.BatchV1().Jobs(k.read.namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return nil
 	}
-	group := job.Spec.Template.Labels[v1alpha1.LabelPodGroup]
-	for i := range k.Items {
-		if of := &k.Items[i]; of.Source == model.SourcePodGroup.Kind() && of.Name == group && of.Phase != "" {
-			return []*debugapi.Job{of}
-		}
-	}
-	return nil
+	found := among(&k.JobList, model.SourcePodGroup.Kind(), job.Spec.Template.Labels[v1alpha1.LabelPodGroup]).jobs
+	return slices.DeleteFunc(found, func(of *debugapi.Job) bool { return of.Phase == "" })
 }
 
 // setHead says whose jobs they are, unless the first line of the only job does.
@@ -117,22 +101,22 @@ func (a *answer) setHead(object *owners.Object) {
 	a.head = fmt.Sprintf("%s %s %s", object.Kind.Kind, name, has)
 }
 
-// owned returns the jobs of a list that an object owns, those that wait first, and the owners that the list names. Pods that
-// are left to another scheduler are no jobs.
-func (k *known) owned(ctx context.Context, read *owners.Reader, object *owners.Object, list *debugapi.JobList) (found answer, refs []metav1.OwnerReference) {
+// owned returns the jobs of a list that an object owns, those that wait first. Pods that are left to another scheduler are no
+// jobs.
+func (k *known) owned(ctx context.Context, read *owners.Reader, object *owners.Object, list *debugapi.JobList) (found answer) {
 	pods := map[types.UID]*metav1.OwnerReference{} // a pod may own others
 	for i := range list.Items {
-		job := &list.Items[i]
-		if refs = append(refs, job.OwnerReferences...); job.Source == model.SourcePod.Kind() {
+		if job := &list.Items[i]; job.Source == model.SourcePod.Kind() {
 			pods[job.UID] = metav1.GetControllerOf(job)
 		}
 	}
-	chain := read.Climb(ctx, k.namespace, refs, pods, object)
+	chain := read.To(object, k.read.namespace, pods)
+	leads := func(ref metav1.OwnerReference) bool { return chain.Leads(ctx, &ref) }
 	left := map[string][]string{}
 	for i := range list.Items {
 		job := &list.Items[i]
 		switch {
-		case !slices.ContainsFunc(job.OwnerReferences, chain.Leads):
+		case !slices.ContainsFunc(job.OwnerReferences, leads):
 		case job.Reason == reasonOtherScheduler:
 			left[job.Message] = append(left[job.Message], job.Name)
 		default:
@@ -145,24 +129,24 @@ func (k *known) owned(ctx context.Context, read *owners.Reader, object *owners.O
 		return rank(first) - rank(second)
 	})
 	for message, names := range left {
-		found.details = append(found.details, fmt.Sprintf("%s: %s; it is set in the pod template", few(names), message))
+		found.details = append(found.details, fmt.Sprintf("%s: %s; it is set in the pod template", printer.Few(names), message))
 	}
 	slices.Sort(found.details)
-	found.notes = chain.Unread
-	return found, refs
+	found.notes = chain.Unread()
+	return found
 }
 
 // groupSource is the source of a kind of objects that are jobs themselves, by another of its names; empty for others.
 func groupSource(object *owners.Object) string {
 	switch {
-	case object.Group == v1alpha1.SchemeGroupVersion.Group && object.Resource == "podgroups":
+	case object.Group == v1alpha1.SchemeGroupVersion.Group && object.Kind.Name == "podgroups":
 		return model.SourcePodGroup.Kind()
-	case object.Group == "" && object.Resource == "pods":
+	case object.Group == "" && object.Kind.Name == "pods":
 		return model.SourcePod.Kind()
 	}
 	for _, source := range sources.All() {
 		for _, watch := range source.Watches() {
-			if object.Group == watch.Resource.Group && object.Resource == watch.Resource.Resource && !watch.Source.OwnsPods() {
+			if object.Group == watch.Resource.Group && object.Kind.Name == watch.Resource.Resource && !watch.Source.OwnsPods() {
 				return watch.Source.Kind()
 			}
 		}
@@ -173,11 +157,7 @@ func groupSource(object *owners.Object) string {
 // emptyGroup returns the group of another project of that name, which no pod names; nil when there is none, or none that may
 // be read.
 func (k *known) emptyGroup(ctx context.Context, name string) *debugapi.Job {
-	config, _, err := k.endpoint.load()
-	if err != nil {
-		return nil
-	}
-	read, err := owners.NewReader(ctx, config)
+	read, err := owners.NewReader(ctx, k.read.config)
 	if err != nil {
 		return nil
 	}
@@ -186,9 +166,9 @@ func (k *known) emptyGroup(ctx context.Context, name string) *debugapi.Job {
 			if watch.Source.OwnsPods() {
 				continue // its pods name no group: they are its own
 			}
-			object, err := read.Find(ctx, k.namespace, watch.Resource.Resource+"."+watch.Resource.Group, name)
+			object, err := read.Find(ctx, k.read.namespace, watch.Resource.Resource+"."+watch.Resource.Group, name)
 			if err == nil && object.Unread == nil {
-				return withoutPods(watch.Source.Kind(), k.namespace, name)
+				return withoutPods(watch.Source.Kind(), k.read.namespace, name)
 			}
 		}
 	}
@@ -203,20 +183,19 @@ func withoutPods(source, namespace, name string) *debugapi.Job {
 	}
 }
 
-// noObject says that there is no such object, and gives the most similar one that anything names as its owner.
-func noObject(object *owners.Object, refs []metav1.OwnerReference) error {
+// noObject says that there is no such object, and gives the most similar one that a list names as an owner.
+func noObject(object *owners.Object, list *debugapi.JobList) error {
+	var names []string
+	for i := range list.Items {
+		for _, owner := range list.Items[i].OwnerReferences {
+			if owner.Kind == object.Kind.Kind {
+				names = append(names, owner.Name)
+			}
+		}
+	}
 	text := fmt.Sprintf("there is no %s %q", object.Kind.String(), object.Name)
 	if object.Namespace != "" {
 		text += " in namespace " + object.Namespace
 	}
-	var names []string
-	for i := range refs {
-		if refs[i].Kind == object.Kind.Kind {
-			names = append(names, refs[i].Name)
-		}
-	}
-	if near := owners.Nearest(object.Name, names); near != "" {
-		return fmt.Errorf("%s; did you mean %q?", text, near)
-	}
-	return fmt.Errorf("%s", text)
+	return errors.New(text + config.DidYouMean(object.Name, names))
 }

@@ -62,7 +62,7 @@ func (g *getOptions) jobDocument(namespace string, selector labels.Selector, sch
 	return document{
 		path: jobsPath(namespace, selector), item: "Job",
 		otherwise: func(ctx context.Context, unasked error) (*debugapi.JobList, error) {
-			read, _, err := g.reader()
+			read, err := g.reader()
 			if err != nil {
 				return nil, err
 			}

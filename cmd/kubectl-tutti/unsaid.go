@@ -3,24 +3,22 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
+	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/connect"
-	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/owners"
+	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
 	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file finds what the scheduler cannot say: whether one leads, and why the pods of a group are not made or do not name
-// it. It asks the API server, and says nothing of what the user may not read.
+// This file finds what the scheduler cannot say: why the pods of a group are not made or do not name it. It asks the API server,
+// and says nothing of what the user may not read.
 
 // findUnsaid adds notes to a job that waits.
 func (k *known) findUnsaid(ctx context.Context, job *debugapi.Job) {
@@ -28,101 +26,52 @@ func (k *known) findUnsaid(ctx context.Context, job *debugapi.Job) {
 		return
 	}
 	if job.Source == model.SourcePodGroup.Kind() && (job.Has < job.Needs || job.Phase == "") {
-		k.findMisspelt(ctx, job)
+		k.findMisspelt(job)
 		ofGroup := func(of *batchv1.Job) bool { return of.Spec.Template.Labels[v1alpha1.LabelPodGroup] == job.Name }
 		if job.Phase != "" {
-			job.Notes = append(job.Notes, k.endpoint.whyNoPods(ctx, job.Namespace, ofGroup)...)
+			job.Notes = append(job.Notes, k.whyNoPods(ctx, ofGroup)...)
 		}
 	}
 	if strings.Contains(job.Message, "ResourceClaim not created yet") {
-		job.Notes = append(job.Notes, k.endpoint.whyNoClaim(ctx, job)...)
-	}
-	if job.Reason == "" && !slices.ContainsFunc(job.Notes, isLeft) {
-		if leads := k.endpoint.whoLeads(ctx); leads != "" {
-			job.Notes = append(job.Notes, leads)
-		}
+		job.Notes = append(job.Notes, k.whyNoClaim(ctx, job)...)
 	}
 }
 
-// isLeft reports whether a note says to which scheduler pods are left.
-func isLeft(note string) bool { return strings.Contains(note, leftToWords) }
+// findMisspelt says which pods were probably meant for a PodGroup that lacks some: those of a group with a similar name that does
+// not exist. Of pods whose PodGroup does not exist it says which was probably meant.
+func (k *known) findMisspelt(job *debugapi.Job) {
+	groups, lost := groupNames(&k.JobList)
+	if near := config.Nearest(job.Name, groups); job.Phase == "" && near != "" {
+		job.Notes = append(job.Notes, fmt.Sprintf("did you mean PodGroup %q?", near))
+	} else if job.Phase == "" && len(groups) == 0 {
+		job.Notes = append(job.Notes, "there is no PodGroup in this namespace at all")
+	}
+	if near := config.Nearest(job.Name, lost); job.Phase != "" && near != "" && config.Nearest(near, groups) == job.Name {
+		var pods []string
+		for _, member := range among(&k.JobList, job.Source, near).jobs[0].Members {
+			pods = append(pods, member.Name)
+		}
+		job.Notes = append(job.Notes, fmt.Sprintf("%s: of PodGroup %q, which does not exist; is the label misspelt?", printer.Few(pods), near))
+	}
+}
 
-// findMisspelt says which pods were probably meant for a PodGroup that lacks some: those for another scheduler, and those of
-// a group with a similar name that does not exist. Of pods whose PodGroup does not exist it says which was probably meant.
-func (k *known) findMisspelt(ctx context.Context, job *debugapi.Job) {
-	var groups, lost []string
-	pods := map[string][]string{}
-	for i := range k.Items {
-		switch other := &k.Items[i]; {
-		case other.Source != model.SourcePodGroup.Kind():
-		case other.Phase != "":
-			groups = append(groups, other.Name)
+// groupNames returns the PodGroups of a list, and those that pods name and that do not exist.
+func groupNames(list *debugapi.JobList) (groups, lost []string) {
+	for i := range list.Items {
+		switch job := &list.Items[i]; {
+		case job.Source != model.SourcePodGroup.Kind():
+		case job.Phase != "":
+			groups = append(groups, job.Name)
 		default:
-			lost = append(lost, other.Name)
-			for _, member := range other.Members {
-				pods[other.Name] = append(pods[other.Name], member.Name)
-			}
+			lost = append(lost, job.Name)
 		}
 	}
-	if job.Phase == "" {
-		if near := owners.Nearest(job.Name, groups); near != "" {
-			job.Notes = append(job.Notes, fmt.Sprintf("did you mean PodGroup %q?", near))
-		} else if len(groups) == 0 {
-			job.Notes = append(job.Notes, "there is no PodGroup in this namespace at all")
-		}
-		return
-	}
-	if k.unasked == nil {
-		if written, err := k.objects(ctx); err == nil { // without the right, nothing is known of them
-			for i := range written.Items {
-				if other := &written.Items[i]; other.Key() == job.Key() && other != job {
-					job.Notes = append(job.Notes, slices.DeleteFunc(slices.Clone(other.Notes), func(note string) bool { return !isLeft(note) })...)
-				}
-			}
-		}
-	}
-	near := owners.Nearest(job.Name, lost)
-	if near == "" {
-		return
-	}
-	if nearer := owners.Nearest(near, groups); owners.Distance(near, nearer) >= owners.Distance(near, job.Name) {
-		job.Notes = append(job.Notes, fmt.Sprintf("%s: of PodGroup %q, which does not exist; is the label misspelt?", few(pods[near]), near))
-	}
-}
-
-// whoLeads says whether a scheduler holds the Lease; it is empty where there is no access to the API server.
-func (k *endpointFlags) whoLeads(ctx context.Context) string {
-	client := k.typed()
-	if client == nil {
-		return ""
-	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	return connect.WhoLeads(ctx, client, k.options, k.now())
-}
-
-// typed returns a client for the API server; nil where there is no access, which other requests report.
-func (k *endpointFlags) typed() kubernetes.Interface {
-	config, _, err := k.load()
-	if err != nil {
-		return nil
-	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil
-	}
-	return client
+	return groups, lost
 }
 
 // whyNoPods says why each of the Jobs that match makes no pods: it is suspended or has ended, or the API server refuses its pods.
-func (k *endpointFlags) whyNoPods(ctx context.Context, namespace string, matches func(*batchv1.Job) bool) (notes []string) {
-	client := k.typed()
-	if client == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	jobs, err := client.BatchV1().Jobs(namespace).List(ctx, metav1.ListOptions{})
+func (k *known) whyNoPods(ctx context.Context, matches func(*batchv1.Job) bool) (notes []string) {
+	jobs, err := k.read.pods.BatchV1().Jobs(k.read.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil
 	}
@@ -135,7 +84,7 @@ func (k *endpointFlags) whyNoPods(ctx context.Context, namespace string, matches
 		case ended(job) != "":
 			notes = append(notes, fmt.Sprintf("Job %q %s, so that it makes no more pods", job.Name, ended(job)))
 		default:
-			if refused := lastWarning(ctx, client, namespace, "involvedObject.uid="+string(job.UID), "FailedCreate", "SuccessfulCreate"); refused != "" {
+			if refused := k.lastWarning(ctx, "involvedObject.uid="+string(job.UID), "FailedCreate", "SuccessfulCreate"); refused != "" {
 				notes = append(notes, fmt.Sprintf("Job %q: %s", job.Name, refused))
 			}
 		}
@@ -161,15 +110,9 @@ func ended(job *batchv1.Job) string {
 const maxAsked = 5
 
 // whyNoClaim quotes the event of a member that says why its ResourceClaim could not be made.
-func (k *endpointFlags) whyNoClaim(ctx context.Context, job *debugapi.Job) []string {
-	client := k.typed()
-	if client == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
+func (k *known) whyNoClaim(ctx context.Context, job *debugapi.Job) []string {
 	for _, member := range job.Members[:min(len(job.Members), maxAsked)] {
-		if refused := lastWarning(ctx, client, job.Namespace, "involvedObject.name="+member.Name, "FailedResourceClaimCreation", ""); refused != "" {
+		if refused := k.lastWarning(ctx, "involvedObject.name="+member.Name, "FailedResourceClaimCreation", ""); refused != "" {
 			return []string{fmt.Sprintf("pod %q: %s", member.Name, refused)}
 		}
 	}
@@ -178,8 +121,8 @@ func (k *endpointFlags) whyNoClaim(ctx context.Context, job *debugapi.Job) []str
 
 // lastWarning is the message of the last warning with a reason among the events of an object; empty when there is none, or when
 // an event with the reason solved came later. object is a field selector.
-func lastWarning(ctx context.Context, client kubernetes.Interface, namespace, object, reason, solved string) (message string) {
-	events, err := client.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: object})
+func (k *known) lastWarning(ctx context.Context, object, reason, solved string) (message string) {
+	events, err := k.read.pods.CoreV1().Events(k.read.namespace).List(ctx, metav1.ListOptions{FieldSelector: object})
 	if err != nil {
 		return ""
 	}

@@ -11,11 +11,12 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
+	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/connect"
-	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/owners"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
 	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -92,10 +93,10 @@ func whyArguments(command *cobra.Command, args []string, all bool) error {
 	switch {
 	case all && len(args) > 0:
 		return errors.New("--all: give no name beside it")
-	case all:
-		return nil
+	case !all && len(args) != 1:
+		return fmt.Errorf("give the name of a PodGroup or a pod, or KIND/NAME of what makes pods, and nothing else: %s", command.UseLine())
 	}
-	return oneOf("the name of a PodGroup or a pod, or KIND/NAME of what makes pods")(command, args)
+	return nil
 }
 
 // answer is what is found of a name.
@@ -125,7 +126,7 @@ func (w *whyOptions) write(command *cobra.Command, known *known, found *answer) 
 	}
 	p := w.command(command)
 	if w.all && len(found.jobs) == 0 {
-		p.Printf("No job waits in namespace %s.\n", known.namespace)
+		p.Printf("No job waits in namespace %s.\n", known.read.namespace)
 	}
 	if found.head != "" {
 		p.Printf("%s\n", found.head)
@@ -134,7 +135,7 @@ func (w *whyOptions) write(command *cobra.Command, known *known, found *answer) 
 		}
 		if rows := named("Notes", found.notes...); len(rows) > 0 {
 			p.Printf("\n")
-			p.Pairs(rows)
+			p.Rows("  ", rows)
 		}
 	}
 	for i, job := range found.jobs {
@@ -157,34 +158,26 @@ func (w *whyOptions) write(command *cobra.Command, known *known, found *answer) 
 
 // writeList prints the jobs in a format for programs.
 func (w *whyOptions) writeList(command *cobra.Command, known *known, found *answer) error {
-	format, err := w.format.ToPrinter()
-	if err != nil {
-		return fmt.Errorf("--output: %w", err)
-	}
 	list := debugapi.JobList{ListMeta: known.ListMeta, Items: make([]debugapi.Job, 0, len(found.jobs)), Notes: slices.Concat(found.details, found.notes)}
 	for _, job := range found.jobs {
 		list.Items = append(list.Items, *job)
 	}
 	text, err := json.Marshal(list)
-	if err != nil {
+	items := &unstructured.UnstructuredList{}
+	if err := errors.Join(err, json.Unmarshal(text, items)); err != nil {
 		return err
 	}
-	items, err := listOf("Job", text)
-	if err != nil {
-		return err
-	}
-	return format.PrintObj(items, command.OutOrStdout())
+	return w.print(command, w.format, items, "")
 }
 
 // known is what is known of the jobs of a namespace.
 type known struct {
 	debugapi.JobList
-	endpoint  *endpointFlags
-	namespace string
+	endpoint *endpointFlags
+	// read is of the namespace.
+	read *reader
 	// unasked is why the scheduler was not asked, so that the list is made of objects; nil where it is the scheduler's.
 	unasked error
-	// written is the list that is made of objects; nil before it is needed.
-	written *debugapi.JobList
 }
 
 // askTimeout is how long the scheduler is waited for: longer than it lets a request wait, and the connection takes.
@@ -192,17 +185,17 @@ const askTimeout = debugapi.Patience + 5*time.Second
 
 // known asks the scheduler for the jobs of the namespace, and where that is not possible reads the objects.
 func (k *endpointFlags) known(ctx context.Context) (*known, error) {
-	_, namespace, err := k.load()
+	read, err := k.reader()
 	if err != nil {
 		return nil, err
 	}
-	all := &known{endpoint: k, namespace: namespace}
+	all := &known{endpoint: k, read: read}
 	asking, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	if all.unasked = k.get(asking, jobsPath(namespace, labels.Everything()), "", &all.JobList); all.unasked == nil {
+	if all.unasked = k.get(asking, jobsPath(read.namespace, labels.Everything()), "", &all.JobList); all.unasked == nil {
 		return all, nil
 	}
-	written, err := all.objects(ctx)
+	written, err := all.written(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -210,29 +203,34 @@ func (k *endpointFlags) known(ctx context.Context) (*known, error) {
 	return all, nil
 }
 
-// objects returns the list that is made of the PodGroups and pods; that of the scheduler for who may ask it and not list them.
-func (k *known) objects(ctx context.Context) (*debugapi.JobList, error) {
-	if k.written != nil {
-		return k.written, nil
-	}
-	read, _, err := k.endpoint.reader()
+// written returns the list that is made of the PodGroups and pods.
+func (k *known) written(ctx context.Context) (*debugapi.JobList, error) {
+	found, err := k.read.objects(ctx, k.read.namespace, nil)
 	if err != nil {
 		return nil, err
 	}
-	found, err := read.objects(ctx, k.namespace, nil)
-	switch {
-	case apierrors.IsForbidden(err) && k.unasked == nil:
-		k.written = &k.JobList
-	case err != nil:
-		return nil, err
-	default:
-		ours := k.SchedulerNames
-		if len(ours) == 0 {
-			ours = []string{defaultScheduler}
-		}
-		k.written = found.jobs(k.endpoint.now(), ours)
+	ours := k.SchedulerNames
+	if len(ours) == 0 {
+		ours = []string{defaultScheduler}
 	}
-	return k.written, nil
+	return found.jobs(k.endpoint.now(), ours), nil
+}
+
+// search looks into the list that is known and, where it has no such jobs and is the scheduler's, into the one that is made of
+// objects, as far as they may be read. It returns the last of these lists, too.
+func (k *known) search(ctx context.Context, look func(*debugapi.JobList) answer) (found answer, list *debugapi.JobList, err error) {
+	list = &k.JobList
+	if found = look(list); len(found.jobs) > 0 || k.unasked != nil {
+		return found, list, nil
+	}
+	written, err := k.written(ctx)
+	switch {
+	case apierrors.IsForbidden(err):
+		return found, list, nil
+	case err != nil:
+		return answer{}, nil, err
+	}
+	return look(written), written, nil
 }
 
 // aside says what is left out where the scheduler has not answered, and which role gives the right to ask it.
@@ -278,15 +276,9 @@ func (k *known) find(ctx context.Context, what string) (answer, error) {
 // byName returns the job of that source and name, of any source where that is empty: what the scheduler says of it, or else
 // what its objects say. It is a noJob where there is none, with the most similar name.
 func (k *known) byName(ctx context.Context, source, name string) (answer, error) {
-	if found := among(&k.JobList, source, name); len(found.jobs) > 0 {
-		return found, nil
-	}
-	written, err := k.objects(ctx)
-	if err != nil {
-		return answer{}, err
-	}
-	if found := among(written, source, name); len(found.jobs) > 0 {
-		return found, nil
+	found, list, err := k.search(ctx, func(list *debugapi.JobList) answer { return among(list, source, name) })
+	if err != nil || len(found.jobs) > 0 {
+		return found, err
 	}
 	what := source
 	if source == "" {
@@ -295,22 +287,20 @@ func (k *known) byName(ctx context.Context, source, name string) (answer, error)
 		}
 		what = "PodGroup or pod"
 	}
-	text := fmt.Sprintf("there is no %s %q in namespace %s", what, name, k.namespace)
-	if written == &k.JobList {
-		text = fmt.Sprintf("the scheduler knows no %s %q in namespace %s", what, name, k.namespace)
+	text := fmt.Sprintf("there is no %s %q in namespace %s", what, name, k.read.namespace)
+	if list == &k.JobList && k.unasked == nil {
+		text = fmt.Sprintf("the scheduler knows no %s %q in namespace %s", what, name, k.read.namespace)
 	}
-	var groups, pods []string
-	for i := range written.Items {
-		if job := &written.Items[i]; job.Source == model.SourcePodGroup.Kind() && job.Phase != "" {
-			groups = append(groups, job.Name)
-		}
-		for _, member := range written.Items[i].Members {
+	groups, _ := groupNames(list)
+	var pods []string
+	for i := range list.Items {
+		for _, member := range list.Items[i].Members {
 			pods = append(pods, member.Name)
 		}
 	}
-	if near := owners.Nearest(name, groups); near != "" && source != model.SourcePod.Kind() {
+	if near := config.Nearest(name, groups); near != "" && source != model.SourcePod.Kind() {
 		text += fmt.Sprintf("; did you mean PodGroup %q?", near)
-	} else if near := owners.Nearest(name, pods); near != "" && source != model.SourcePodGroup.Kind() {
+	} else if near := config.Nearest(name, pods); near != "" && source != model.SourcePodGroup.Kind() {
 		text += fmt.Sprintf("; did you mean pod %q?", near)
 	}
 	return answer{}, noJob(text)
@@ -348,7 +338,7 @@ func among(list *debugapi.JobList, source, name string) (found answer) {
 		others = append(others, label)
 	}
 	if len(others) > 0 {
-		groups[0].Notes = append(groups[0].Notes, fmt.Sprintf("of that name, each on its own: %s; kubectl tutti why pod/NAME tells of that pod's", few(others)))
+		groups[0].Notes = append(groups[0].Notes, fmt.Sprintf("of that name, each on its own: %s; kubectl tutti why pod/NAME tells of that pod's", printer.Few(others)))
 	}
 	return answer{jobs: groups[:1]}
 }
@@ -363,16 +353,15 @@ func precedence(job *debugapi.Job) int {
 	return 2
 }
 
-// completeJobs completes the name of a job in a shell. It says nothing of errors, which would stand in the command line.
-func (k *endpointFlags) completeJobs(command *cobra.Command, args []string, toComplete string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
+// completeJobs completes the name of a job in a shell.
+func (k *endpointFlags) completeJobs(command *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	known, err := k.known(command.Context())
 	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+		return nil, cobra.ShellCompDirectiveNoFileComp // an error would stand in the command line
 	}
+	var names []string
 	for i := range known.Items {
-		if name := known.Items[i].Name; strings.HasPrefix(name, toComplete) && !slices.Contains(args, name) && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
+		names = append(names, known.Items[i].Name)
 	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+	return completions(names, args, toComplete)
 }

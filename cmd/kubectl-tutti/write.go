@@ -1,9 +1,7 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -57,7 +55,7 @@ func writeJob(p *printer.Printer, job *debugapi.Job, verbose bool, now time.Time
 	}
 	if rows := jobRows(job, now); len(rows) > 0 {
 		p.Printf("\n")
-		p.Pairs(rows)
+		p.Rows("  ", rows)
 	}
 	if !verbose {
 		return
@@ -67,11 +65,11 @@ func writeJob(p *printer.Printer, job *debugapi.Job, verbose bool, now time.Time
 		p.Printf("The last cycle did not refuse it.\n")
 		return
 	}
-	var rows [][]printer.Cell
+	rows := [][]printer.Cell{printer.Cells("ACTION", "CODE", "REASON")}
 	for _, step := range job.Trail {
 		rows = append(rows, printer.Cells(step.Action, step.Code, step.Reason))
 	}
-	p.Table([]string{"ACTION", "CODE", "REASON"}, rows)
+	p.Rows("", rows)
 }
 
 func isEnded(job *debugapi.Job) bool {
@@ -149,7 +147,7 @@ func ownReasons(job *debugapi.Job) (notes []string) {
 		}
 	}
 	for text, names := range byText {
-		notes = append(notes, fmt.Sprintf("%s: %s", few(names), text))
+		notes = append(notes, fmt.Sprintf("%s: %s", printer.Few(names), text))
 	}
 	slices.Sort(notes)
 	return notes
@@ -166,51 +164,41 @@ func memberRows(job *debugapi.Job) [][]printer.Cell {
 			nominated = append(nominated, member.Name+" on "+member.Nominated)
 		}
 	}
-	lists := []struct {
-		what  string
-		names []string
-	}{{"  nominated", nominated}, {"  gated", names[debugapi.MemberGated]}, {"  failed", names[debugapi.MemberFailed]}, {"  being deleted", names[debugapi.MemberDeleting]}}
-	var rows [][]printer.Cell
-	if job.Source != model.SourcePod.Kind() {
-		counts := []string{fmt.Sprintf("%d bound", job.Bound)}
-		for _, count := range []struct {
-			n    int
-			what string
-		}{
-			{int(job.Running), "running"}, {int(job.Succeeded), "succeeded"}, {len(names[debugapi.MemberWaiting]), "waiting"},
-			{len(names[debugapi.MemberGated]), "gated"}, {int(job.Failed), "failed"},
-		} {
-			if count.n > 0 {
-				counts = append(counts, fmt.Sprintf("%d %s", count.n, count.what))
-			}
-		}
-		has := enough(job.Needs, job.Has, !isEnded(job))
-		has.Text += ": " + strings.Join(counts, ", ")
-		rows = append(rows, []printer.Cell{{Text: "Members"}, has})
-		for _, role := range job.Roles {
-			has := enough(role.Needs, role.Has, !isEnded(job))
-			has.Text += fmt.Sprintf(": %d bound", role.Bound)
-			rows = append(rows, []printer.Cell{{Text: "  role " + role.Name}, has})
+	rows := named("  nominated", printer.Few(nominated))
+	if job.Source == model.SourcePod.Kind() {
+		return rows
+	}
+	counts := []string{fmt.Sprintf("%d bound", job.Bound)}
+	for _, count := range []struct {
+		n    int
+		what string
+	}{
+		{int(job.Running), "running"}, {int(job.Succeeded), "succeeded"}, {len(names[debugapi.MemberWaiting]), "waiting"},
+		{len(names[debugapi.MemberGated]), "gated"}, {int(job.Failed), "failed"},
+	} {
+		if count.n > 0 {
+			counts = append(counts, fmt.Sprintf("%d %s", count.n, count.what))
 		}
 	}
-	for _, list := range lists {
-		if len(list.names) > 0 && (job.Source != model.SourcePod.Kind() || list.what == "  nominated") {
-			rows = append(rows, printer.Cells(list.what, few(list.names)))
-		}
+	all := [][]printer.Cell{enough("Members", job.Needs, job.Has, !isEnded(job), strings.Join(counts, ", "))}
+	for _, role := range job.Roles {
+		all = append(all, enough("  role "+role.Name, role.Needs, role.Has, !isEnded(job), fmt.Sprintf("%d bound", role.Bound)))
 	}
-	return rows
+	return slices.Concat(all, rows, named("  gated", printer.Few(names[debugapi.MemberGated])), named("  failed", printer.Few(names[debugapi.MemberFailed])),
+		named("  being deleted", printer.Few(names[debugapi.MemberDeleting])))
 }
 
-// enough says how many members there are of those that are needed; alive reports whether some may be missing.
-func enough(needs, has int32, alive bool) printer.Cell {
-	cell := printer.Cell{Text: fmt.Sprintf("needs %d, has %d", needs, has)}
+// enough is a row that says how many members there are of those that are needed, and how they stand; alive reports whether some
+// may be missing.
+func enough(of string, needs, has int32, alive bool, counts string) []printer.Cell {
+	text, style := fmt.Sprintf("needs %d, has %d", needs, has), printer.Plain
 	if needs == 0 {
-		cell.Text = fmt.Sprintf("has %d", has)
+		text = fmt.Sprintf("has %d", has)
 	}
 	if alive && has < needs {
-		cell.Text, cell.Style = fmt.Sprintf("%s (%d missing)", cell.Text, needs-has), printer.Warning
+		text, style = fmt.Sprintf("%s (%d missing)", text, needs-has), printer.Warning
 	}
-	return cell
+	return []printer.Cell{{Text: of}, {Text: text + ": " + counts, Style: style}}
 }
 
 func reservation(r *v1alpha1.Reservation, now time.Time) string {
@@ -225,7 +213,7 @@ func reservation(r *v1alpha1.Reservation, now time.Time) string {
 	if r.Until != nil {
 		expected += ", given up at " + r.Until.UTC().Format(time.RFC3339)
 	}
-	return fmt.Sprintf("%s; since %s, %s", few(rooms), since(r.Since.Time, now), expected)
+	return fmt.Sprintf("%s; since %s, %s", printer.Few(rooms), since(r.Since.Time, now), expected)
 }
 
 // since writes a time and its age.
@@ -235,14 +223,15 @@ func since(when, now time.Time) string {
 
 // verbs counts jobs by how they stand: "2 wait, 1 has started".
 func verbs(jobs []*debugapi.Job) string {
-	counts := map[string]int{}
+	counts, texts := make([]int, len(order)), []string{}
 	for _, job := range jobs {
 		verb, _, _ := standing(job)
-		counts[verb]++
+		counts[rank(verb)]++
 	}
-	var texts []string
-	for _, verb := range slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Compare(rank(a), rank(b)) }) {
-		texts = append(texts, fmt.Sprintf("%d %s", counts[verb], adjectives[rank(verb)]))
+	for i, n := range counts {
+		if n > 0 {
+			texts = append(texts, fmt.Sprintf("%d %s", n, adjectives[i]))
+		}
 	}
 	return strings.Join(texts, ", ")
 }

@@ -9,6 +9,7 @@
 //	documents.go                                       the lists
 //	tables.go                                          what a person reads of each
 //	handlers.go                                        how they are served
-//	nodes.go, domains.go, queues.go, jobs.go           read from the loop, between two cycles
+//	inspect.go                                         how the loop is asked
+//	nodes.go, domains.go, queues.go, jobs.go           made on the loop, between two cycles
 //	history.go                                         kept by the loop, as cycles end
 package debugapi

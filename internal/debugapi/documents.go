@@ -140,6 +140,9 @@ type Queue struct {
 	// on of what is contended.
 	Floor corev1.ResourceList `json:"floor,omitempty"`
 	Share corev1.ResourceList `json:"share,omitempty"`
+	// Borrowed is what the queue holds beyond what is guaranteed to it or to those below it, of the resources that are guaranteed to
+	// any queue.
+	Borrowed corev1.ResourceList `json:"borrowed,omitempty"`
 	// Levels say of the contended resources how far the queue is above its floor, relative to its weight: 1 is at its share. With
 	// weight 0, or where only guarantees can be had, they are relative to what there is. The queue stands where its highest level
 	// is, of the devices that a job asks for, else of all others.
@@ -159,15 +162,9 @@ type QueueCounts struct {
 	RunningJobs int32 `json:"runningJobs"`
 	WaitingJobs int32 `json:"waitingJobs"`
 	// WaitingFor is sorted by reason.
-	WaitingFor []WaitingReason `json:"waitingFor,omitempty"`
+	WaitingFor []v1alpha1.WaitingReason `json:"waitingFor,omitempty"`
 	// Asked is what the waiting members of all these jobs request, whether it can be had or not, which the demand leaves out.
 	Asked corev1.ResourceList `json:"asked,omitempty"`
-}
-
-// WaitingReason is how many jobs wait for one reason.
-type WaitingReason struct {
-	Reason string `json:"reason"`
-	Jobs   int32  `json:"jobs"`
 }
 
 // CycleList are the last cycles of a scheduler, the latest last.

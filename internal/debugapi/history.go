@@ -1,6 +1,7 @@
 package debugapi
 
 import (
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -27,11 +28,10 @@ const (
 
 // History keeps what the last cycles did. The loop adds to it; it is safe for concurrent use.
 type History struct {
-	mu      sync.Mutex
-	leading bool
-	total   uint64
-	// ring has the cycle of number n at n modulo its length; the cycles in it are never changed.
-	ring [maxCycles]*Cycle
+	mu    sync.Mutex
+	total uint64
+	// cycles are the last ones; they are never changed.
+	cycles []*Cycle
 }
 
 // Add numbers a cycle and keeps it; it must not be changed afterwards.
@@ -40,7 +40,7 @@ func (h *History) Add(cycle *Cycle) {
 	defer h.mu.Unlock()
 	h.total++
 	cycle.Name = strconv.FormatUint(h.total, 10)
-	h.ring[h.total%maxCycles] = cycle
+	h.cycles = append(slices.Delete(h.cycles, 0, max(0, len(h.cycles)-maxCycles+1)), cycle)
 }
 
 // Last returns the number of the last cycle; zero when there was none.
@@ -50,29 +50,11 @@ func (h *History) Last() uint64 {
 	return h.total
 }
 
-// SetLeading records that this process leads.
-func (h *History) SetLeading() {
+// Document returns the document of the last cycles. leading reports whether this process decides.
+func (h *History) Document(leading bool) *CycleList {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.leading = true
-}
-
-// Leading reports whether this process leads.
-func (h *History) Leading() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.leading
-}
-
-// Document returns the document of the last cycles.
-func (h *History) Document() *CycleList {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	document := &CycleList{ListMeta: listMeta("CycleList", time.Time{}, h.leading), Total: h.total, Items: []*Cycle{}}
-	for number := h.total - min(h.total, maxCycles) + 1; number <= h.total; number++ {
-		document.Items = append(document.Items, h.ring[number%maxCycles])
-	}
-	return document
+	return &CycleList{ListMeta: listMeta("CycleList", time.Time{}, leading), Total: h.total, Items: append([]*Cycle{}, h.cycles...)}
 }
 
 // Recorder measures one cycle, part by part, and counts what it decides. The loop's goroutine owns it.

@@ -15,7 +15,7 @@ func TestHistoryForgets(t *testing.T) {
 	for range maxCycles + 7 {
 		h.Add(&Cycle{})
 	}
-	document := h.Document()
+	document := h.Document(true)
 	if document.Total != maxCycles+7 || len(document.Items) != maxCycles {
 		t.Fatalf("%d cycles of %d", len(document.Items), document.Total)
 	}

@@ -1,9 +1,7 @@
 package debugapi
 
 import (
-	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -12,36 +10,34 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// JobInspector reports what the loop knows of the jobs. It is safe for concurrent use.
-type JobInspector struct{ *inspector[*jobsCopy] }
-
-// NewJobInspector returns the inspector of a loop's jobs.
-func NewJobInspector(loop Loop, clock clock.PassiveClock) JobInspector {
-	return JobInspector{newInspector(loop, clock, copyJobs)}
+// readJobs makes the document of the jobs of a namespace, of all namespaces when it is empty, with their turns.
+func readJobs(shown Inspected, namespace string) *JobList {
+	list := &JobList{ListMeta: shown.about("JobList"), SchedulerNames: shown.SchedulerNames}
+	order := readOrder(shown)
+	jobs, keys := shown.Jobs(namespace)
+	order.turns(jobs, keys)
+	list.Items = jobs
+	return list
 }
 
-// Jobs returns the document of the jobs of a namespace, of all namespaces when it is empty, that a label selector selects.
-func (i JobInspector) Jobs(ctx context.Context, namespace, labelSelector string) (*JobList, error) {
+// selectJobs returns what a label selector selects of a list.
+func selectJobs(labelSelector string, get func() (*JobList, error)) (*JobList, error) {
 	selector, err := labels.Parse(labelSelector)
 	if err != nil {
 		return nil, apierrors.NewBadRequest("labelSelector: " + err.Error())
 	}
-	copied, err := i.copy(ctx, namespace)
+	all, err := get()
 	if err != nil {
 		return nil, err
 	}
-	document := &JobList{
-		ListMeta: listMeta("JobList", copied.at, copied.leading), SchedulerNames: copied.of.schedulerNames, Items: slices.Clone(copied.of.jobs),
-	}
-	copied.of.order.turns(document.Items, copied.of.keys)
-	document.Select(selector)
-	return document, nil
+	selected := *all
+	selected.Select(selector)
+	return &selected, nil
 }
 
 // Select keeps the jobs that a selector selects, in a list of their own.
@@ -53,20 +49,6 @@ func (l *JobList) Select(selector labels.Selector) {
 		}
 	}
 	l.Items = kept
-}
-
-// jobsCopy is a copy of what the loop knows of its jobs, by key, and of the order in which they are tried.
-type jobsCopy struct {
-	jobs           []Job
-	keys           []model.JobKey
-	order          queueOrder
-	schedulerNames []string
-}
-
-func copyJobs(shown Inspected, namespace string) *jobsCopy {
-	c := &jobsCopy{order: copyOrder(shown), schedulerNames: shown.SchedulerNames}
-	c.jobs, c.keys = shown.Jobs(namespace)
-	return c
 }
 
 // inTurn says where a job is among those that wait.
@@ -95,9 +77,6 @@ func ordinal(n int) string {
 	}
 	return strconv.Itoa(n) + suffix
 }
-
-// Key is the source, namespace and name, as messages have them.
-func (j *Job) Key() string { return j.Source + " " + j.Namespace + "/" + j.Name }
 
 // SetStatus takes over what a status of a PodGroup says. explanation is the condition that says why the job is as it is; nil
 // when there is none.

@@ -21,8 +21,6 @@ type shownLoop struct {
 	asked int
 }
 
-func (l *shownLoop) Leading() bool { return true }
-
 func (l *shownLoop) Inspect(read Inspection) {
 	l.asked++
 	read(l.shown)
@@ -50,8 +48,8 @@ func TestTurnsOfTwoGroupsOfOneName(t *testing.T) {
 	for _, owner := range []types.UID{"b", "a", "c"} {
 		jobs = append(jobs, &model.Job{Key: model.JobKey{Namespace: "ml", Name: "train", Source: model.SourceImplicit, Owner: owner}})
 	}
-	inspector := NewJobInspector(newShownLoop(&model.Snapshot{Now: time.Unix(1000, 0), Dimensions: model.NewDimensions()}, jobs...), clocktesting.NewFakePassiveClock(time.Unix(1000, 0)))
-	list, err := inspector.Jobs(t.Context(), "ml", "")
+	source := NewSource(newShownLoop(&model.Snapshot{Now: time.Unix(1000, 0), Dimensions: model.NewDimensions()}, jobs...).Inspect, clocktesting.NewFakePassiveClock(time.Unix(1000, 0)))
+	list, err := source.Jobs(t.Context(), "ml", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +61,7 @@ func TestTurnsOfTwoGroupsOfOneName(t *testing.T) {
 	}
 }
 
-// TestTheLoopDoesNothingForEachQueue but copy it: a document of jobs costs it fewer allocations than there are queues.
+// TestTheLoopDoesNothingForEachQueue of which no job waits: a document of jobs costs it fewer allocations than there are queues.
 func TestTheLoopDoesNothingForEachQueue(t *testing.T) {
 	const queues = 500
 	snapshot := &model.Snapshot{Now: time.Unix(1000, 0), Dimensions: model.NewDimensions()}
@@ -73,7 +71,7 @@ func TestTheLoopDoesNothingForEachQueue(t *testing.T) {
 	}
 	snapshot.SetQueues(all)
 	loop := newShownLoop(snapshot)
-	if n := testing.AllocsPerRun(3, func() { copyJobs(loop.shown, "") }); n > queues/10 {
+	if n := testing.AllocsPerRun(3, func() { readJobs(loop.shown, "") }); n > queues/10 {
 		t.Errorf("%.0f allocations for %d queues", n, queues)
 	}
 }
@@ -82,7 +80,7 @@ func TestTheLoopDoesNothingForEachQueue(t *testing.T) {
 func TestABadSelectorIsTheClientsError(t *testing.T) {
 	for selector, want := range map[string]int{"a==": http.StatusOK, "a in (b": http.StatusBadRequest} {
 		loop := newShownLoop(&model.Snapshot{Now: time.Unix(1000, 0), Dimensions: model.NewDimensions()})
-		source := Source{Jobs: NewJobInspector(loop, clocktesting.NewFakePassiveClock(time.Unix(1000, 0))).Jobs}
+		source := NewSource(loop.Inspect, clocktesting.NewFakePassiveClock(time.Unix(1000, 0)))
 		answer := httptest.NewRecorder()
 		path := PathJobs + "?" + url.Values{"labelSelector": {selector}}.Encode()
 		source.Handlers()[PathJobs].ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))

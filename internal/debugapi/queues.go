@@ -1,7 +1,6 @@
 package debugapi
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,45 +8,39 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/clock"
 
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// QueueInspector reports what the loop's snapshot says of the queues, and the order in which jobs are tried. It is safe for
-// concurrent use.
-type QueueInspector struct{ *inspector[*queuesCopy] }
-
-// NewQueueInspector returns the inspector of a loop's queues.
-func NewQueueInspector(loop Loop, clock clock.PassiveClock) QueueInspector {
-	return QueueInspector{newInspector(loop, clock, copyQueues)}
-}
-
-// Queues returns the document of all queues.
-func (i QueueInspector) Queues(ctx context.Context) (*QueueList, error) {
-	copied, err := i.copy(ctx, "")
-	if err != nil {
-		return nil, err
+// readQueues makes the document of all queues, each before those below it.
+func readQueues(shown Inspected, _ string) *QueueList {
+	list := &QueueList{ListMeta: shown.about("QueueList"), Items: []Queue{}, Paused: shown.Paused}
+	if len(shown.Snapshot.Queues) == 0 {
+		return list
 	}
-	document := &QueueList{ListMeta: listMeta("QueueList", copied.at, copied.leading), Items: []Queue{}}
-	copied.of.fill(document)
-	return document, nil
-}
-
-// fill writes the queues into a document.
-func (c *queuesCopy) fill(document *QueueList) {
-	document.Paused, document.Misplaced = c.paused, c.misplaced
+	order, counts := readOrder(shown), shown.Counts()
+	list.Misplaced = misplaced(shown.Snapshot, order.waiting)
+	guaranteed := map[int]bool{} // positions
+	for _, queue := range shown.Snapshot.Queues {
+		for _, amount := range queue.Guarantee {
+			guaranteed[amount.Position] = true
+		}
+	}
 	below := map[string][]Queue{}
-	for j := range c.queues {
-		queue := c.queues[j].document(c.dimensions)
-		below[queue.Parent] = append(below[queue.Parent], queue)
+	for i, queue := range shown.Snapshot.Queues {
+		item := showQueue(queue, guaranteed, shown.Snapshot.Dimensions)
+		item.Turn, item.QueueCounts = order.queues[i].turn, counts[queue]
+		for _, job := range order.queues[i].waiting {
+			item.Waiting = append(item.Waiting, job.Key.Describe())
+		}
+		below[queue.Parent] = append(below[queue.Parent], item)
 	}
 	var add func(parent string)
 	add = func(parent string) {
 		all := below[parent]
 		delete(below, parent) // a queue may be above itself
 		for _, queue := range all {
-			document.Items = append(document.Items, queue)
+			list.Items = append(list.Items, queue)
 			add(queue.Name)
 		}
 	}
@@ -55,146 +48,126 @@ func (c *queuesCopy) fill(document *QueueList) {
 	for _, parent := range slices.Sorted(maps.Keys(below)) { // those whose parent does not exist, and those above themselves
 		add(parent)
 	}
+	return list
 }
 
-// queuesCopy is a copy of what a snapshot says of its queues.
-type queuesCopy struct {
-	queueOrder
-	dimensions *model.ResourceIndex
-	paused     string
-}
-
-// queueOrder is a copy of the order in which jobs are tried, and queues have their turns.
-type queueOrder struct {
-	queues []queueCopy
-	// waiting are all jobs that wait to start, with and without queues.
-	waiting   []model.JobKey
-	misplaced []string
-}
-
-// maxMisplaced is how many jobs are named that no queue takes.
-const maxMisplaced = 10
-
-// queueCopy has vectors of its own; what else the queue refers to is never changed.
-type queueCopy struct {
-	model.Queue
-	// above is the copy of the queue above it; nil when there is none. beside is how many queues with the same one have a turn.
-	above        *queueCopy
-	turn, beside int
-	waiting      []model.JobKey
-	counts       QueueCounts
-}
-
-func copyQueues(shown Inspected, _ string) *queuesCopy {
-	queues := shown.Snapshot.Queues
-	c := &queuesCopy{dimensions: shown.Snapshot.Dimensions.Clone(), paused: shown.Paused}
-	if len(queues) == 0 {
-		return c
-	}
-	c.queueOrder = copyOrder(shown)
-	counts := shown.Counts()
-	for i, queue := range queues {
-		c.queues[i].counts, c.queues[i].Used = counts[queue], queue.Used.Clone()
-	}
-	return c
-}
-
-// copyOrder returns the order, with queues that share their vectors with the snapshot.
-func copyOrder(shown Inspected) (c queueOrder) {
-	c.queues = make([]queueCopy, len(shown.Snapshot.Queues))
-	turns := map[*model.Queue]int{} // by the queue above
-	for _, job := range shown.Waiting() {
-		c.waiting = append(c.waiting, job.Key)
+// misplaced says of the first of the jobs that no queue takes why.
+func misplaced(snapshot *model.Snapshot, waiting []*model.Job) (texts []string) {
+	const most = 10
+	for _, job := range waiting {
 		queue := job.InQueue()
-		if refusal := shown.Snapshot.QueueRefusal(job); refusal != nil && (queue == nil || queue.Inner) && len(c.misplaced) < maxMisplaced {
-			c.misplaced = append(c.misplaced, fmt.Sprintf("%s: %s: %s", job.Key.Describe(), refusal.Code, refusal.Detail))
+		if refusal := snapshot.QueueRefusal(job); refusal != nil && (queue == nil || queue.Inner) && len(texts) < most {
+			texts = append(texts, fmt.Sprintf("%s: %s: %s", job.Key.Describe(), refusal.Code, refusal.Detail))
 		}
+	}
+	return texts
+}
+
+// queueOrder is the order in which jobs are tried, and queues have their turns.
+type queueOrder struct {
+	// queues are in the order of the snapshot.
+	queues []queueTurn
+	// waiting are all jobs that wait to start, with and without queues.
+	waiting []*model.Job
+}
+
+// queueTurn is when the jobs of a queue are tried.
+type queueTurn struct {
+	*model.Queue
+	// turn is the place of the queue among those with the same parent that have a turn, from 1, and beside how many these are.
+	turn, beside int
+	waiting      []*model.Job
+}
+
+func readOrder(shown Inspected) *queueOrder {
+	o := &queueOrder{queues: make([]queueTurn, len(shown.Snapshot.Queues)), waiting: shown.Waiting()}
+	turns := map[*model.Queue]int{} // by the queue above
+	for _, job := range o.waiting {
+		queue := job.InQueue()
 		if queue == nil {
 			continue
 		}
-		c.queues[queue.Index].waiting = append(c.queues[queue.Index].waiting, job.Key)
-		for ; queue != nil && c.queues[queue.Index].turn == 0; queue = queue.Above() {
+		o.queues[queue.Index].waiting = append(o.queues[queue.Index].waiting, job)
+		for ; queue != nil && o.queues[queue.Index].turn == 0; queue = queue.Above() {
 			turns[queue.Above()]++
-			c.queues[queue.Index].turn = turns[queue.Above()]
+			o.queues[queue.Index].turn = turns[queue.Above()]
 		}
 	}
 	for i, queue := range shown.Snapshot.Queues {
-		copied := &c.queues[i]
-		if copied.Queue, copied.beside = *queue, turns[queue.Above()]; queue.Above() != nil {
-			copied.above = &c.queues[queue.Above().Index]
-		}
+		o.queues[i].Queue, o.queues[i].beside = queue, turns[queue.Above()]
 	}
-	return c
+	return o
 }
 
 // turns writes into jobs, of these keys, where they are in the order, each of its queue, and what comes before it.
-func (c *queueOrder) turns(jobs []Job, keys []model.JobKey) {
+func (o *queueOrder) turns(jobs []Job, keys []model.JobKey) {
 	byKey := make(map[model.JobKey]*Job, len(jobs))
 	for i := range jobs {
 		byKey[keys[i]] = &jobs[i]
 	}
-	among := func(waiting []model.JobKey, where func() string) {
-		for place, key := range waiting {
-			if job := byKey[key]; job != nil {
+	among := func(waiting []*model.Job, where func() string) {
+		for place, one := range waiting {
+			if job := byKey[one.Key]; job != nil {
 				job.Turn = inTurn(place, len(waiting)) + where()
 				for _, other := range waiting[max(0, place-maxBehind):place] {
-					job.Behind = append(job.Behind, other.Describe())
+					job.Behind = append(job.Behind, other.Key.Describe())
 				}
 			}
 		}
 	}
-	if len(c.queues) == 0 {
-		among(c.waiting, func() string { return "" })
+	if len(o.queues) == 0 {
+		among(o.waiting, func() string { return "" })
 	}
-	for i := range c.queues {
-		among(c.queues[i].waiting, sync.OnceValue(c.queues[i].inTurn))
+	for i := range o.queues {
+		if queue := &o.queues[i]; len(queue.waiting) > 0 {
+			among(queue.waiting, sync.OnceValue(func() string { return o.inTurn(queue.Queue) }))
+		}
 	}
 }
 
 // inTurn names the queue, and says where it, and each queue above it, is among those with the same parent that have a turn; this
 // is left out where it is the only one.
-func (c *queueCopy) inTurn() string {
-	text := " of queue " + c.Name
-	for ; c != nil; c = c.above {
-		if c.turn > 0 && c.beside > 1 {
-			text += fmt.Sprintf("; %s is %s of %d queues in turn", c.Name, ordinal(c.turn), c.beside)
-			if c.Parent != "" {
-				text += " below " + c.Parent
+func (o *queueOrder) inTurn(queue *model.Queue) string {
+	text := " of queue " + queue.Name
+	for ; queue != nil; queue = queue.Above() {
+		if at := o.queues[queue.Index]; at.turn > 0 && at.beside > 1 {
+			text += fmt.Sprintf("; %s is %s of %d queues in turn", queue.Name, ordinal(at.turn), at.beside)
+			if queue.Parent != "" {
+				text += " below " + queue.Parent
 			}
 		}
 	}
 	return text
 }
 
-func (c *queueCopy) document(dimensions *model.ResourceIndex) Queue {
+// showQueue shows a queue, without its turn and its jobs. guaranteed are the positions of what is guaranteed to any queue.
+func showQueue(q *model.Queue, guaranteed map[int]bool, dimensions *model.ResourceIndex) Queue {
 	queue := Queue{
-		ObjectMeta: metav1.ObjectMeta{Name: c.Name}, Parent: c.Parent, Weight: c.Weight, Inactive: c.Inactive, Turn: c.turn, Used: dimensions.List(c.Used),
-		Guarantee: dimensions.ListOf(c.Guarantee), Limit: dimensions.ListOf(c.Limit), Demand: dimensions.ListOf(c.Demand()),
-		Share: dimensions.ListOf(c.ContendedShares()), Levels: map[corev1.ResourceName]float64{},
-		QueueCounts: c.counts,
+		ObjectMeta: metav1.ObjectMeta{Name: q.Name}, Parent: q.Parent, Weight: q.Weight, Inactive: q.Inactive, Used: dimensions.List(q.Used),
+		Guarantee: dimensions.ListOf(q.Guarantee), Limit: dimensions.ListOf(q.Limit), Demand: dimensions.ListOf(q.Demand()),
+		Share: dimensions.ListOf(q.ContendedShares()), Levels: map[corev1.ResourceName]float64{}, Oversubscribed: q.Oversubscribed,
 	}
-	var floors []model.ListedAmount
-	for _, part := range c.Parts {
+	var floors, borrowed []model.ListedAmount
+	for _, part := range q.Parts {
 		if part.Contended {
 			queue.Levels[dimensions.Name(part.Position)] = part.Level
 		}
 		if part.Floor > 0 {
 			floors = append(floors, model.ListedAmount{Position: part.Position, Amount: part.Floor})
 		}
+		if beyond := q.Used.At(part.Position) - part.Guarantee; guaranteed[part.Position] && beyond > 0 {
+			borrowed = append(borrowed, model.ListedAmount{Position: part.Position, Amount: beyond})
+		}
 	}
-	queue.Floor = dimensions.ListOf(floors)
-	if !c.LastStart.IsZero() {
-		queue.LastStart = &c.LastStart
+	queue.Floor, queue.Borrowed = dimensions.ListOf(floors), dimensions.ListOf(borrowed)
+	if started := q.LastStart; !started.IsZero() {
+		queue.LastStart = &started
 	}
-	if c.Invalid != nil {
-		queue.Message = c.Invalid.Detail
+	if q.Invalid != nil {
+		queue.Message = q.Invalid.Detail
 	}
-	queue.Oversubscribed = c.Oversubscribed
-	if c.Unmet != nil {
-		queue.Unmet = c.Unmet.Reason + ": " + c.Unmet.Message
-	}
-	for _, key := range c.waiting {
-		queue.Waiting = append(queue.Waiting, key.Describe())
+	if q.Unmet != nil {
+		queue.Unmet = q.Unmet.Reason + ": " + q.Unmet.Message
 	}
 	return queue
 }

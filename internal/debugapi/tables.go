@@ -53,8 +53,14 @@ func newTable(of ListMeta, columns ...string) *Table {
 	return t
 }
 
-// row adds the row of an item, a pointer to one of the types of this package. It refers to the item by its name.
+// row adds the row of an item, a pointer to one of the types of this package. It refers to the item by its name. An empty cell is
+// shown as "-".
 func (t *Table) row(item metav1.Object, cells ...any) {
+	for i := range cells {
+		if cells[i] == "" {
+			cells[i] = "-"
+		}
+	}
 	named := metav1.ObjectMeta{Namespace: item.GetNamespace(), Name: item.GetName()}
 	t.items = append(t.items, item)
 	t.Rows = append(t.Rows, metav1.TableRow{Cells: cells, Object: runtime.RawExtension{Object: &metav1.PartialObjectMetadata{
@@ -81,30 +87,31 @@ func (t *Table) note(format string, arguments ...any) {
 	t.Notes = append(t.Notes, fmt.Sprintf(format, arguments...))
 }
 
-// Table has what is idle of what there is of each resource.
+// Table has what is idle of what there is of each resource. Resources that every node has, other than CPU and memory, have no
+// column.
 func (l *NodeList) Table() *Table {
-	resources, isolatedAny := l.resources()
+	var offered []corev1.ResourceList
+	for i := range l.Items {
+		offered = append(offered, l.Items[i].Allocatable)
+	}
+	resources := withColumns(offered, corev1.ResourcePods, corev1.ResourceEphemeralStorage, isolated.Resource)
 	header := append([]string{"Name", "Pods"}, headers(resources)...)
+	isolatedAny := slices.ContainsFunc(l.Items, func(node Node) bool { return node.Isolated != nil })
 	if isolatedAny {
 		header = append(header, "Isolated")
 	}
 	t := newTable(l.ListMeta, append(header, "Nominated", "Reserved", "Remark", "+Releasing", "+Free CPUs", "+Kept")...)
 	for i := range l.Items {
 		item := &l.Items[i]
-		row := []any{item.Name, item.Pods}
+		row, isolated, free := []any{item.Name, item.Pods}, "", ""
 		for _, name := range resources {
-			if all, has := item.Allocatable[name]; has {
-				row = append(row, amount(name, item.Idle[name])+"/"+amount(name, all))
-			} else {
-				row = append(row, "-")
-			}
+			row = append(row, part(name, item.Idle, item.Allocatable, ""))
 		}
-		free := "-"
-		if isolatedAny && item.Isolated == nil {
-			row = append(row, "-")
-		} else if isolatedAny {
-			row = append(row, fmt.Sprintf("%d/%d", item.Isolated.Free, item.Isolated.Total))
-			free = cmp.Or(item.Isolated.FreeCPUs, "-")
+		if item.Isolated != nil {
+			isolated, free = fmt.Sprintf("%d/%d", item.Isolated.Free, item.Isolated.Total), item.Isolated.FreeCPUs
+		}
+		if isolatedAny {
+			row = append(row, isolated)
 		}
 		t.row(item, append(row, jobsOf(item.Nominated), jobsOf(item.Reserved), item.remark(), amounts(item.Releasing), free,
 			keptFor(slices.Concat(item.Nominated, item.Reserved)))...)
@@ -115,20 +122,25 @@ func (l *NodeList) Table() *Table {
 	return t
 }
 
-// resources returns the resources that have a column: CPU and memory, and those that not every node has.
-func (l *NodeList) resources() (names []corev1.ResourceName, isolatedAny bool) {
-	names = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
-	none := append(slices.Clone(names), corev1.ResourcePods, corev1.ResourceEphemeralStorage, isolated.Resource)
-	more := map[corev1.ResourceName]bool{}
-	for i := range l.Items {
-		isolatedAny = isolatedAny || l.Items[i].Isolated != nil
-		for name := range l.Items[i].Allocatable {
-			if !slices.Contains(none, name) {
+// withColumns returns the resources that have a column: CPU and memory, and the others of the lists without these.
+func withColumns(lists []corev1.ResourceList, without ...corev1.ResourceName) []corev1.ResourceName {
+	first, more := []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}, map[corev1.ResourceName]bool{}
+	for _, list := range lists {
+		for name := range list {
+			if !slices.Contains(first, name) && !slices.Contains(without, name) {
 				more[name] = true
 			}
 		}
 	}
-	return append(names, slices.Sorted(maps.Keys(more))...), isolatedAny
+	return append(first, slices.Sorted(maps.Keys(more))...)
+}
+
+// part writes an amount and that of which it is a part; otherwise is written where there is none.
+func part(name corev1.ResourceName, of, all corev1.ResourceList, otherwise string) string {
+	if most, has := all[name]; has {
+		return amount(name, of[name]) + "/" + amount(name, most)
+	}
+	return otherwise
 }
 
 // remark says why the node takes no pods.
@@ -143,7 +155,7 @@ func (n *Node) remark() string {
 	if n.Isolated != nil && n.Isolated.Stale {
 		remarks = append(remarks, "the agent for isolated CPUs is not heard of")
 	}
-	return cmp.Or(strings.Join(remarks, "; "), "-")
+	return strings.Join(remarks, "; ")
 }
 
 // jobsOf lists the jobs that capacity is kept for.
@@ -154,7 +166,7 @@ func jobsOf(kept []Kept) string {
 			jobs = append(jobs, kept[i].Job)
 		}
 	}
-	return cmp.Or(strings.Join(jobs, ", "), "-")
+	return strings.Join(jobs, ", ")
 }
 
 // keptFor lists what is kept for which job.
@@ -171,7 +183,7 @@ func keptFor(kept []Kept) string {
 		}
 		texts = append(texts, text)
 	}
-	return cmp.Or(strings.Join(texts, "; "), "-")
+	return strings.Join(texts, "; ")
 }
 
 // Table has the domains, each below the one around it, and what is idle of the extended resource that is scarcest in its
@@ -234,9 +246,20 @@ func (l *DomainList) scarcest(topology string) corev1.ResourceName {
 	return least
 }
 
-// Table has the tree of queues: for each resource what a queue holds of its limit.
+// Table has the tree of queues: for each resource what a queue holds of its limit. Each pod is one of the resource pods, which
+// has a column only where it is limited.
 func (l *QueueList) Table() *Table {
-	resources := l.resources()
+	var lists []corev1.ResourceList
+	without := []corev1.ResourceName{corev1.ResourcePods}
+	for i := range l.Items {
+		queue := &l.Items[i]
+		lists = append(lists, queue.Used, queue.Share, queue.Demand, queue.Asked, queue.Limit, queue.Guarantee)
+		_, limited := queue.Limit[corev1.ResourcePods]
+		if _, guaranteed := queue.Guarantee[corev1.ResourcePods]; limited || guaranteed {
+			without = nil
+		}
+	}
+	resources := withColumns(lists, without...)
 	header := append([]string{"Name", "State", "Running", "Waiting"}, headers(resources)...)
 	t := newTable(l.ListMeta, append(header, "Share", "Guarantee", "Borrowed", "+Weight", "+Turn", "+Waiting For", "+Message")...)
 	state := "Active"
@@ -244,24 +267,19 @@ func (l *QueueList) Table() *Table {
 		state = "Paused"
 		t.note("Paused: no job starts, of any queue: %s", l.Paused)
 	}
-	guarantees, guaranteed := l.guarantees()
-	depths := map[string]int{}
+	indents := map[string]string{}
 	for i := range l.Items {
 		queue := &l.Items[i]
-		if above, ok := depths[queue.Parent]; ok {
-			depths[queue.Name] = above + 1
+		if above, ok := indents[queue.Parent]; ok {
+			indents[queue.Name] = above + "  "
 		} else {
-			depths[queue.Name] = 0
+			indents[queue.Name] = ""
 		}
-		row := []any{strings.Repeat("  ", depths[queue.Name]) + queue.Name, cmp.Or(queue.Inactive, state), queue.RunningJobs, queue.WaitingJobs}
+		row := []any{indents[queue.Name] + queue.Name, cmp.Or(queue.Inactive, state), queue.RunningJobs, queue.WaitingJobs}
 		for _, name := range resources {
-			limit := "-"
-			if most, limited := queue.Limit[name]; limited {
-				limit = amount(name, most)
-			}
-			row = append(row, amount(name, queue.Used[name])+"/"+limit)
+			row = append(row, part(name, queue.Used, queue.Limit, amount(name, queue.Used[name])+"/-"))
 		}
-		guarantee, messages := amounts(queue.Guarantee), []string{}
+		guarantee, messages, turn := cmp.Or(amounts(queue.Guarantee), "-"), []string{}, ""
 		if queue.Message != "" {
 			messages = append(messages, queue.Message)
 		}
@@ -276,12 +294,11 @@ func (l *QueueList) Table() *Table {
 		for _, one := range queue.WaitingFor {
 			waiting = append(waiting, fmt.Sprintf("%d %s", one.Jobs, one.Reason))
 		}
-		turn := "-"
 		if queue.Turn > 0 {
 			turn = fmt.Sprint(queue.Turn)
 		}
-		t.row(queue, append(row, amounts(queue.Share), guarantee, amounts(borrowed(queue, guarantees[queue.Name], guaranteed)),
-			queue.Weight, turn, cmp.Or(strings.Join(waiting, ", "), "-"), cmp.Or(strings.Join(messages, "; "), "-"))...)
+		t.row(queue, append(row, amounts(queue.Share), guarantee, amounts(queue.Borrowed), queue.Weight, turn, strings.Join(waiting, ", "),
+			strings.Join(messages, "; "))...)
 	}
 	if len(l.Items) == 0 {
 		t.note("There are no Queues: all jobs are in one queue without a limit, regardless of the queue that they name.")
@@ -290,71 +307,6 @@ func (l *QueueList) Table() *Table {
 		t.note("No queue takes %s", job)
 	}
 	return t
-}
-
-// resources returns the resources that have a column: CPU and memory, and those that a limit or a guarantee names, or that jobs
-// hold or ask for. Each pod is one of the resource pods, which has a column only where it is limited.
-func (l *QueueList) resources() []corev1.ResourceName {
-	first := []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
-	more := map[corev1.ResourceName]bool{}
-	for i := range l.Items {
-		queue := &l.Items[i]
-		for _, list := range []corev1.ResourceList{queue.Used, queue.Share, queue.Demand, queue.Asked, queue.Limit, queue.Guarantee} {
-			for name := range list {
-				more[name] = true
-			}
-		}
-	}
-	limitsPods := slices.ContainsFunc(l.Items, func(queue Queue) bool {
-		_, limited := queue.Limit[corev1.ResourcePods]
-		_, guaranteed := queue.Guarantee[corev1.ResourcePods]
-		return limited || guaranteed
-	})
-	maps.DeleteFunc(more, func(name corev1.ResourceName, _ bool) bool {
-		return slices.Contains(first, name) || name == corev1.ResourcePods && !limitsPods
-	})
-	return append(first, slices.Sorted(maps.Keys(more))...)
-}
-
-// guarantees returns what is guaranteed to each queue, by name: its own guarantee, or the sum of those right below it where
-// this is more; and which resources are guaranteed to any queue.
-func (l *QueueList) guarantees() (guarantees map[string]corev1.ResourceList, guaranteed map[corev1.ResourceName]bool) {
-	guarantees, guaranteed = map[string]corev1.ResourceList{}, map[corev1.ResourceName]bool{}
-	below := map[string]corev1.ResourceList{}
-	for i := range slices.Backward(l.Items) { // those below come first
-		queue := &l.Items[i]
-		all := corev1.ResourceList{}
-		maps.Copy(all, below[queue.Name])
-		for name, own := range queue.Guarantee {
-			guaranteed[name] = true
-			if sum := all[name]; own.Cmp(sum) > 0 {
-				all[name] = own
-			}
-		}
-		guarantees[queue.Name] = all
-		if below[queue.Parent] == nil {
-			below[queue.Parent] = corev1.ResourceList{}
-		}
-		for name, amount := range all {
-			sum := below[queue.Parent][name].DeepCopy()
-			sum.Add(amount)
-			below[queue.Parent][name] = sum
-		}
-	}
-	return guarantees, guaranteed
-}
-
-// borrowed returns what the queue holds beyond what is guaranteed to it, of the resources that are guaranteed to any queue.
-func borrowed(queue *Queue, guarantee corev1.ResourceList, guaranteed map[corev1.ResourceName]bool) corev1.ResourceList {
-	beyond := corev1.ResourceList{}
-	for name, held := range queue.Used {
-		if held = held.DeepCopy(); guaranteed[name] {
-			if held.Sub(guarantee[name]); held.Sign() > 0 {
-				beyond[name] = held
-			}
-		}
-	}
-	return beyond
 }
 
 // Table has how long each cycle and each part of it took, and how many pods it bound, evicted and nominated.
@@ -374,7 +326,7 @@ func (l *CycleList) Table() *Table {
 			decisions = append(decisions, fmt.Sprintf("and %d more jobs", more))
 		}
 		t.row(cycle, cycle.Name, cycle.Start.UTC().Format("15:04:05.000"), short(cycle.Took.Duration), cycle.Jobs, cycle.Waiting, cycle.Binds,
-			cycle.Evictions, cycle.Nominations, cycle.Reservations, cycle.Panics, strings.Join(parts, ", "), cmp.Or(strings.Join(decisions, "; "), "-"))
+			cycle.Evictions, cycle.Nominations, cycle.Reservations, cycle.Panics, strings.Join(parts, ", "), strings.Join(decisions, "; "))
 	}
 	t.note("Cycles since the process began: %d", l.Total)
 	return t
@@ -403,14 +355,13 @@ func (d *Decision) String() string {
 func (l *ConfigList) Table() *Table {
 	t := newTable(ListMeta{Leading: true}, "Name", "Source", "Revision", "In Use Since", "Paused", "Refused")
 	for i := range l.Items {
-		config, refused := &l.Items[i], "-"
+		config, refused := &l.Items[i], ""
 		if config.Refused != nil {
 			refused = config.Refused.At.UTC().Format(time.RFC3339)
 			t.note("Refused, revision %s:", cmp.Or(config.Refused.Revision, "unknown"))
 			t.Notes = append(t.Notes, strings.Split(config.Refused.Error, "\n")...)
 		}
-		t.row(config, config.Name, config.Source, cmp.Or(config.Revision, "-"), config.Since.UTC().Format(time.RFC3339), cmp.Or(config.Paused, "-"),
-			refused)
+		t.row(config, config.Name, config.Source, config.Revision, config.Since.UTC().Format(time.RFC3339), config.Paused, refused)
 	}
 	return t
 }
@@ -424,20 +375,14 @@ func (l *JobList) Table() *Table {
 	if len(l.Items) == 0 && len(l.SchedulerNames) > 0 {
 		t.note("Of pods and PodGroups with another schedulerName than %s the scheduler knows nothing.", strings.Join(l.SchedulerNames, ", "))
 	}
-	totals, namespaces := map[string]*jobTotals{}, []string{}
+	totals := map[string]map[string]int{} // by namespace and standing
 	for i := range l.Items {
 		job := &l.Items[i]
 		if totals[job.Namespace] == nil {
-			totals[job.Namespace], namespaces = &jobTotals{}, append(namespaces, job.Namespace)
+			totals[job.Namespace] = map[string]int{}
 		}
-		totals[job.Namespace].count(job)
-		name, needs, waits, reason := job.Name, "?", "-", cmp.Or(job.Reason, "-")
-		if job.Source == model.SourcePod.Kind() || strings.Contains(job.Source, ".") { // of another project
-			name = strings.ToLower(job.Source) + "/" + name
-		}
-		if owner := job.Owner(); owner != "" {
-			name += " (" + owner + ")"
-		}
+		totals[job.Namespace][job.standing()]++
+		needs, waits, reason := "?", "", job.Reason
 		if job.Needs > 0 {
 			needs = fmt.Sprint(job.Needs)
 		}
@@ -445,14 +390,23 @@ func (l *JobList) Table() *Table {
 			waits = duration.HumanDuration(l.At.Sub(job.WaitingSince.Time))
 		}
 		if !job.Waits() && reason == v1alpha1.ConditionScheduled {
-			reason = "-" // the phase is enough
+			reason = "" // the phase is enough
 		}
-		t.row(job, name, cmp.Or(string(job.Phase), "-"), fmt.Sprintf("%d/%s", job.Has, needs), job.Bound, job.Running, reason, waits,
-			duration.HumanDuration(l.At.Sub(job.CreationTimestamp.Time)), cmp.Or(job.Queue, "-"), job.Priority,
-			cmp.Or(strings.Join(Places(job.Topology), "; "), "-"), cmp.Or(job.Message, "-"))
+		t.row(job, job.title(), string(job.Phase), fmt.Sprintf("%d/%s", job.Has, needs), job.Bound, job.Running, reason, waits,
+			duration.HumanDuration(l.At.Sub(job.CreationTimestamp.Time)), job.Queue, job.Priority, strings.Join(Places(job.Topology), "; "), job.Message)
 	}
-	for _, namespace := range namespaces {
-		t.note("%s: %s", namespace, totals[namespace])
+	for _, namespace := range slices.Sorted(maps.Keys(totals)) {
+		all, counts := 0, ""
+		for _, standing := range []string{"waiting", "degraded", "running", "ended"} {
+			if n := totals[namespace][standing]; n > 0 {
+				all, counts = all+n, fmt.Sprintf("%s, %d %s", counts, n, standing)
+			}
+		}
+		jobs := "jobs"
+		if all == 1 {
+			jobs = "job"
+		}
+		t.note("%s: %d %s%s", namespace, all, jobs, counts)
 	}
 	if len(l.Items) == 0 {
 		t.note("No jobs found.")
@@ -460,38 +414,29 @@ func (l *JobList) Table() *Table {
 	return t
 }
 
-// jobTotals counts jobs: all, and those that wait, have lost members, run and have ended.
-type jobTotals struct{ all, waiting, degraded, running, ended int }
-
-func (t *jobTotals) count(job *Job) {
-	t.all++
-	switch job.Phase {
-	case "", v1alpha1.PodGroupPending:
-		t.waiting++
-	case v1alpha1.PodGroupDegraded:
-		t.degraded++
-	case v1alpha1.PodGroupSucceeded, v1alpha1.PodGroupFailed:
-		t.ended++
-	default:
-		t.running++
+// title is the name of a job, with its kind where it is no PodGroup of ours, and with its owner.
+func (j *Job) title() string {
+	name := j.Name
+	if j.Source == model.SourcePod.Kind() || strings.Contains(j.Source, ".") { // of another project
+		name = strings.ToLower(j.Source) + "/" + name
 	}
+	if owner := j.Owner(); owner != "" {
+		name += " (" + owner + ")"
+	}
+	return name
 }
 
-// String returns "3 jobs, 1 waiting, 2 running".
-func (t *jobTotals) String() string {
-	counts := []string{fmt.Sprintf("%d jobs", t.all)}
-	if t.all == 1 {
-		counts[0] = "1 job"
+// standing is the phase of a job in a word for many phases.
+func (j *Job) standing() string {
+	switch j.Phase {
+	case "", v1alpha1.PodGroupPending:
+		return "waiting"
+	case v1alpha1.PodGroupDegraded:
+		return "degraded"
+	case v1alpha1.PodGroupSucceeded, v1alpha1.PodGroupFailed:
+		return "ended"
 	}
-	for _, count := range []struct {
-		n    int
-		what string
-	}{{t.waiting, "waiting"}, {t.degraded, "degraded"}, {t.running, "running"}, {t.ended, "ended"}} {
-		if count.n > 0 {
-			counts = append(counts, fmt.Sprintf("%d %s", count.n, count.what))
-		}
-	}
-	return strings.Join(counts, ", ")
+	return "running"
 }
 
 // headers are the columns of resources.
@@ -526,18 +471,14 @@ func amounts(list corev1.ResourceList) string {
 			texts = append(texts, amount(name, list[name])+" "+string(name))
 		}
 	}
-	return cmp.Or(strings.Join(texts, " "), "-")
+	return strings.Join(texts, " ")
 }
 
-// short rounds a duration to three digits or so.
+// short rounds a duration to three digits.
 func short(d time.Duration) string {
-	switch {
-	case d >= time.Second:
-		return d.Round(10 * time.Millisecond).String()
-	case d >= 10*time.Millisecond:
-		return d.Round(time.Millisecond).String()
-	case d >= time.Millisecond:
-		return d.Round(10 * time.Microsecond).String()
+	unit := time.Microsecond
+	for d >= 1000*unit {
+		unit *= 10
 	}
-	return d.Round(time.Microsecond).String()
+	return d.Round(unit).String()
 }

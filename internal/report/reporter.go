@@ -133,10 +133,8 @@ func (r *Reporter) Failed(write commit.Write, now time.Time) {
 
 func (r *Reporter) reportGroup(job *model.Job, group *v1alpha1.PodGroup, refusal *model.Refusal, now time.Time) {
 	sent := r.writer.sent[job.UID]
-	current, started, was := r.before(job, group, now)
-	wanted := groupStatus(job, group, current, was, refusal, r.evictionOf(sources.Stated(job), now), metav1.NewTime(now).Rfc3339Copy())
+	wanted, current, started := r.status(job, group, refusal, r.evictionOf(sources.Stated(job), now), now)
 	sources.StartedMinima(&wanted, sources.Stated(job), &v1alpha1.PodGroup{Spec: group.Spec, Status: current}, started, r.source.List)
-	sources.SetReservation(&wanted, r.source.Reservation(job))
 	r.setTopology(&wanted, job, current)
 	setReserved(&wanted, group.Generation, metav1.NewTime(now).Rfc3339Copy())
 	boundConditions(&wanted)
@@ -167,14 +165,20 @@ func (r *Reporter) reportGroup(job *model.Job, group *v1alpha1.PodGroup, refusal
 	}, now)
 }
 
-// before returns the status that a group has, or was sent, and whether it was whole, with which minima.
-func (r *Reporter) before(job *model.Job, group *v1alpha1.PodGroup, now time.Time) (current v1alpha1.PodGroupStatus, started model.Minima, was bool) {
+// status returns the status that a group is to show, without its topology, the one that it has, or was sent, and with which
+// minima it was whole. last is the last eviction of its members, nil when none is known. It changes nothing.
+func (r *Reporter) status(
+	job *model.Job, group *v1alpha1.PodGroup, refusal *model.Refusal, last *eviction, now time.Time,
+) (wanted, current v1alpha1.PodGroupStatus, started model.Minima) {
 	current = currentOf(r.writer.sent[job.UID], group.Status, now)
 	started, was, known := r.source.Whole(job)
 	if !known {
 		was = meta.IsStatusConditionTrue(current.Conditions, v1alpha1.ConditionScheduled)
 	}
-	return current, started, was
+	was = was || !job.HasGroup && job.Whole // no status says so of it
+	wanted = groupStatus(job, group, current, was, refusal, last, metav1.NewTime(now).Rfc3339Copy())
+	sources.SetReservation(&wanted, r.source.Reservation(job))
+	return wanted, current, started
 }
 
 // Status returns the status that the PodGroup of a job is to show, or would show if the job had one. It changes nothing.
@@ -186,10 +190,8 @@ func (r *Reporter) Status(job *model.Job, refusal *model.Refusal, now time.Time)
 	if known, is := r.evictions[job.UID]; is {
 		last = &known
 	}
-	current, _, was := r.before(job, group, now)
-	was = was || !job.HasGroup && job.Whole // no status says so of it
-	status := groupStatus(job, group, current, was, refusal, last, metav1.NewTime(now))
-	if sources.SetReservation(&status, r.source.Reservation(job)); !job.HasGroup {
+	status, _, _ := r.status(job, group, refusal, last, now)
+	if !job.HasGroup {
 		status.WaitingSince = nil // it is not kept anywhere
 	}
 	return status

@@ -67,7 +67,7 @@ func (s *Scheduler) expireAnswers(pass, now time.Time) {
 // sleep waits until the mailbox has something or something is due; false when the context has ended.
 func (s *Scheduler) sleep(ctx context.Context) bool {
 	var expired <-chan time.Time
-	if wake, ok := s.nextWake(); ok && s.leading {
+	if wake, ok := s.nextWake(); ok && s.Leading() {
 		alarm := s.options.Clock.NewTimer(max(0, wake.Sub(s.options.Clock.Now())))
 		defer alarm.Stop()
 		expired = alarm.C()

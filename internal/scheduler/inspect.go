@@ -14,10 +14,10 @@ import (
 func (s *Scheduler) Inspect(read debugapi.Inspection) { s.mailbox.inspect(read) }
 
 // Leading reports whether the loop decides. Any goroutine may call it.
-func (s *Scheduler) Leading() bool { return s.history.Leading() }
+func (s *Scheduler) Leading() bool { return s.leading.Load() }
 
 // Cycles returns what the last cycles did. Any goroutine may call it; it does not wait for the loop.
-func (s *Scheduler) Cycles() *debugapi.CycleList { return s.history.Document() }
+func (s *Scheduler) Cycles() *debugapi.CycleList { return s.history.Document(s.Leading()) }
 
 // serveInspections serves what Inspect has asked for; without a request it costs nothing.
 func (s *Scheduler) serveInspections(ctx context.Context, now time.Time) {
@@ -50,10 +50,7 @@ func (s *Scheduler) serveInspections(ctx context.Context, now time.Time) {
 			}
 		}
 		for queue, jobs := range report.CountJobs(snapshot.Jobs, s.refusals) {
-			counts := debugapi.QueueCounts{RunningJobs: jobs.Running, WaitingJobs: jobs.Waiting}
-			for _, one := range jobs.WaitingFor() {
-				counts.WaitingFor = append(counts.WaitingFor, debugapi.WaitingReason(one))
-			}
+			counts := debugapi.QueueCounts{RunningJobs: jobs.Running, WaitingJobs: jobs.Waiting, WaitingFor: jobs.WaitingFor()}
 			if requests := asked[queue]; requests != nil {
 				counts.Asked = snapshot.Dimensions.List(*requests)
 			}
@@ -65,7 +62,8 @@ func (s *Scheduler) serveInspections(ctx context.Context, now time.Time) {
 	for _, read := range s.inspections {
 		s.recoverPanic(ctx, partInspection, func() {
 			read(debugapi.Inspected{
-				Snapshot: snapshot, Paused: s.profile.Paused, SchedulerNames: s.state.SchedulerNames(), Waiting: waiting, Counts: counts, Trees: trees,
+				Snapshot: snapshot, Leading: s.Leading(), Paused: s.profile.Paused, SchedulerNames: s.state.SchedulerNames(),
+				Waiting: waiting, Counts: counts, Trees: trees,
 				Jobs: func(namespace string) ([]debugapi.Job, []model.JobKey) { return s.jobs(ctx, snapshot, namespace, now) },
 			})
 		})

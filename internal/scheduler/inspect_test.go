@@ -94,7 +94,7 @@ func TestNodesShowWhatIsReserved(t *testing.T) {
 	w.gang("big", 1, 1)
 	ends := w.clock.Now().Add(600 * time.Second).UTC()
 	w.play(t.Context(), 5*time.Second)
-	nodes := w.ask(debugapi.NewNodeInspector(w.loop, w.clock))
+	nodes := w.ask(debugapi.NewSource(w.loop.Inspect, w.clock))
 	if len(nodes.Items) != 1 || len(nodes.Items[0].Reserved) != 1 || len(nodes.Items[0].Nominated) != 0 {
 		t.Fatalf("%+v", nodes.Items)
 	}
@@ -115,9 +115,9 @@ func TestNodesShowWhatIsReserved(t *testing.T) {
 }
 
 // ask requests the nodes of the loop while it runs.
-func (w *world) ask(inspector debugapi.NodeInspector) *debugapi.NodeList {
+func (w *world) ask(source debugapi.Source) *debugapi.NodeList {
 	w.t.Helper()
-	return inspect(w, func() (*debugapi.NodeList, error) { return inspector.Nodes(w.t.Context()) })
+	return inspect(w, func() (*debugapi.NodeList, error) { return source.Nodes(w.t.Context()) })
 }
 
 // inspect requests a document of the loop while it runs.
@@ -144,8 +144,8 @@ func inspect[T any](w *world, request func() (*T, error)) *T {
 // askJobs requests the jobs of a namespace while the loop runs, by name.
 func (w *world) askJobs(namespace string) (jobs map[string]debugapi.Job, list *debugapi.JobList) {
 	w.t.Helper()
-	inspector := debugapi.NewJobInspector(w.loop, w.clock)
-	list = inspect(w, func() (*debugapi.JobList, error) { return inspector.Jobs(w.t.Context(), namespace, "") })
+	source := debugapi.NewSource(w.loop.Inspect, w.clock)
+	list = inspect(w, func() (*debugapi.JobList, error) { return source.Jobs(w.t.Context(), namespace, "") })
 	jobs = map[string]debugapi.Job{}
 	for _, job := range list.Items {
 		jobs[job.Name] = job
@@ -195,8 +195,8 @@ func TestNodesShowCapacity(t *testing.T) {
 	w.node("n2", "2")
 	w.gang("gang", 4, 4)
 	w.play(t.Context(), time.Second)
-	inspector := debugapi.NewNodeInspector(w.loop, w.clock)
-	nodes := w.ask(inspector)
+	source := debugapi.NewSource(w.loop.Inspect, w.clock)
+	nodes := w.ask(source)
 	if !nodes.Leading || len(nodes.Items) != 2 {
 		t.Fatalf("%+v", nodes)
 	}
@@ -210,11 +210,11 @@ func TestNodesShowCapacity(t *testing.T) {
 	}
 
 	w.node("n3", "1")
-	if again := w.ask(inspector); len(again.Items) != 2 {
+	if again := w.ask(source); len(again.Items) != 2 {
 		t.Error("the loop was asked again immediately")
 	}
 	w.play(t.Context(), 2*time.Second)
-	if later := w.ask(inspector); len(later.Items) != 3 {
+	if later := w.ask(source); len(later.Items) != 3 {
 		t.Error("the copy is old")
 	}
 }
@@ -247,20 +247,20 @@ func TestQueuesShowTheOrderOfTheNextCycle(t *testing.T) {
 	in("below", "below-first", 6)
 	in("below", "below-second", 6)
 	w.play(t.Context(), time.Minute)
-	inspector := debugapi.NewQueueInspector(w.loop, w.clock)
-	document := inspect(w, func() (*debugapi.QueueList, error) { return inspector.Queues(t.Context()) })
+	source := debugapi.NewSource(w.loop.Inspect, w.clock)
+	document := inspect(w, func() (*debugapi.QueueList, error) { return source.Queues(t.Context()) })
 	var got []string
 	for _, queue := range document.Items {
-		got = append(got, fmt.Sprintf("%s %d %s used %s of %s, floor %s, level %.2f, %d run, %v wait for %s: %s", queue.Name, queue.Turn, queue.Parent,
-			queue.Used.Cpu(), queue.Demand.Cpu(), queue.Floor.Cpu(), queue.Levels["cpu"], queue.RunningJobs, queue.WaitingFor, queue.Asked.Cpu(),
+		got = append(got, fmt.Sprintf("%s %d %s used %s of %s, floor %s, borrowed %s, level %.2f, %d run, %v wait for %s: %s", queue.Name, queue.Turn, queue.Parent,
+			queue.Used.Cpu(), queue.Demand.Cpu(), queue.Floor.Cpu(), queue.Borrowed.Cpu(), queue.Levels["cpu"], queue.RunningJobs, queue.WaitingFor, queue.Asked.Cpu(),
 			strings.Join(queue.Waiting, ", ")))
 	}
 	want := []string{
-		"a 2  used 6 of 12, floor 0, level 2.40, 1 run, [{InsufficientResources 1}] wait for 6: PodGroup default/a-second",
-		"b 1  used 0 of 18, floor 3, level 0.00, 0 run, [{InsufficientResources 3}] wait for 18: ",
-		"below 2 b used 0 of 12, floor 0, level 0.00, 0 run, [{InsufficientResources 2}] wait for 12: PodGroup default/below-first, PodGroup default/below-second",
-		"rest 1 b used 0 of 6, floor 0, level 0.00, 0 run, [{InsufficientResources 1}] wait for 6: PodGroup default/alone",
-		"default 0  used 0 of 0, floor 0, level 0.00, 0 run, [] wait for 0: ",
+		"a 2  used 6 of 12, floor 0, borrowed 6, level 2.40, 1 run, [{InsufficientResources 1}] wait for 6: PodGroup default/a-second",
+		"b 1  used 0 of 18, floor 3, borrowed 0, level 0.00, 0 run, [{InsufficientResources 3}] wait for 18: ",
+		"below 2 b used 0 of 12, floor 0, borrowed 0, level 0.00, 0 run, [{InsufficientResources 2}] wait for 12: PodGroup default/below-first, PodGroup default/below-second",
+		"rest 1 b used 0 of 6, floor 0, borrowed 0, level 0.00, 0 run, [{InsufficientResources 1}] wait for 6: PodGroup default/alone",
+		"default 0  used 0 of 0, floor 0, borrowed 0, level 0.00, 0 run, [] wait for 0: ",
 	}
 	if !document.Leading || !slices.Equal(got, want) {
 		t.Errorf("leading %t, it says\n%s\nwant\n%s", document.Leading, strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -281,14 +281,14 @@ func TestQueuesShowTheOrderOfTheNextCycle(t *testing.T) {
 
 func TestBusyLoopIsNotWaitedForForEver(t *testing.T) {
 	w := newWorld(t)
-	inspector := debugapi.NewNodeInspector(w.loop, w.clock)
+	source := debugapi.NewSource(w.loop.Inspect, w.clock)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := inspector.Nodes(ctx); err == nil {
+	if _, err := source.Nodes(ctx); err == nil {
 		t.Error("an answer of a loop that does not run")
 	}
 	w.node("n1", "4")
-	if nodes := w.ask(inspector); len(nodes.Items) != 1 { // who gave up does not keep the others from asking
+	if nodes := w.ask(source); len(nodes.Items) != 1 { // who gave up does not keep the others from asking
 		t.Errorf("%+v", nodes)
 	}
 }

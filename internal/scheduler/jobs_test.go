@@ -133,8 +133,8 @@ func TestQueuesSayThatAllIsPaused(t *testing.T) {
 	queue := queueOf("30")
 	w.queue(queue)
 	w.play(t.Context(), time.Minute)
-	inspector := debugapi.NewQueueInspector(w.loop, w.clock)
-	list := inspect(w, func() (*debugapi.QueueList, error) { return inspector.Queues(t.Context()) })
+	source := debugapi.NewSource(w.loop.Inspect, w.clock)
+	list := inspect(w, func() (*debugapi.QueueList, error) { return source.Queues(t.Context()) })
 	if table := list.Table(); list.Paused != paused.Paused || len(table.Rows) == 0 || table.Rows[0].Cells[1] != "Paused" {
 		t.Errorf("%q, %+v", list.Paused, table.Rows)
 	}
@@ -145,14 +145,14 @@ func TestJobsOfAnotherNamespaceAreNotThoseAskedForBefore(t *testing.T) {
 	w := newWorld(t)
 	w.gang("gang", 2, 2)
 	w.play(t.Context(), time.Second)
-	inspector := debugapi.NewJobInspector(w.loop, w.clock)
+	source := debugapi.NewSource(w.loop.Inspect, w.clock)
 	for namespace, want := range map[string]int{"default": 1, "elsewhere": 0, "": 1} {
-		list := inspect(w, func() (*debugapi.JobList, error) { return inspector.Jobs(t.Context(), namespace, "") })
+		list := inspect(w, func() (*debugapi.JobList, error) { return source.Jobs(t.Context(), namespace, "") })
 		if len(list.Items) != want {
 			t.Errorf("namespace %q has %d jobs, want %d", namespace, len(list.Items), want)
 		}
 	}
-	labelled := inspect(w, func() (*debugapi.JobList, error) { return inspector.Jobs(t.Context(), "default", "team=a") })
+	labelled := inspect(w, func() (*debugapi.JobList, error) { return source.Jobs(t.Context(), "default", "team=a") })
 	if len(labelled.Items) != 0 {
 		t.Errorf("a selector that selects nothing has %+v", labelled.Items)
 	}

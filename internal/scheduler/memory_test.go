@@ -48,8 +48,8 @@ func TestDeletedPodsAreDropped(t *testing.T) {
 			if held > most {
 				t.Errorf("%d of %d deleted pods are held, want at most %d", held, len(seen), most)
 			}
-			if w.loop.leading != leads {
-				t.Errorf("leads: %t", w.loop.leading)
+			if w.loop.Leading() != leads {
+				t.Errorf("leads: %t", w.loop.Leading())
 			}
 			runtime.KeepAlive(w)
 		})

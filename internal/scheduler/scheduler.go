@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -70,8 +71,9 @@ type Scheduler struct {
 	// echo is when another cycle is due after an event about an object that only kube-scheduler's plugins read; see ownEventDelay.
 	echo time.Time
 	// cache is handed on from session to session.
-	cache   engine.Cache
-	leading bool
+	cache engine.Cache
+	// leading is written by the loop alone.
+	leading atomic.Bool
 	last    lastCycle
 	history *debugapi.History
 	// progress is what other goroutines may know of the loop.
@@ -149,7 +151,7 @@ func (s *Scheduler) Step(ctx context.Context) {
 	s.receive(ctx, now)
 	s.logMalformed(ctx)
 	defer s.serveInspections(ctx, now)
-	if !s.leading {
+	if !s.Leading() {
 		s.state.Snapshot(now).Journal.BeginCycle() // a standby keeps up, so that it has nothing to catch up with, and no list of it to keep
 		return
 	}
@@ -195,11 +197,10 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 	for _, reply := range received.replies {
 		s.handleOutcomes(ctx, s.machine.Reply(now, reply))
 	}
-	if received.lead && !s.leading {
-		s.leading = true
+	if received.lead && !s.Leading() {
+		s.leading.Store(true)
 		s.state.Lead()
 		s.options.Metrics.Lead()
-		s.history.SetLeading()
 		s.gangs.Lead(s.state.Snapshot(now), now)
 		s.cycle.at(now)
 		klog.FromContext(ctx).Info("Leading: scheduling starts")

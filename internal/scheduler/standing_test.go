@@ -154,8 +154,8 @@ func TestDomainsAreShown(t *testing.T) {
 		w.change(fmt.Sprint("train-", i), func(pod *corev1.Pod) { pod.Spec.NodeName, pod.Status.Phase = "n2", corev1.PodRunning })
 	}
 	w.play(t.Context(), time.Second)
-	inspector := debugapi.NewDomainInspector(w.loop, w.clock)
-	shown := inspect(w, func() (*debugapi.DomainList, error) { return inspector.Domains(t.Context()) })
+	source := debugapi.NewSource(w.loop.Inspect, w.clock)
+	shown := inspect(w, func() (*debugapi.DomainList, error) { return source.Domains(t.Context()) })
 	text := ""
 	for _, level := range shown.Levels {
 		text += fmt.Sprintf("%s %s without %d\n", level.Topology, level.Name, level.Unlabelled)

@@ -21,7 +21,7 @@ import (
 // may call it; deliver is called on the loop's and must not block.
 func (s *Scheduler) Survey(deliver func(*telemetry.Survey)) {
 	s.mailbox.inspect(func(shown debugapi.Inspected) {
-		if !s.leading {
+		if !s.Leading() {
 			deliver(nil)
 			return
 		}

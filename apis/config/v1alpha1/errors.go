@@ -76,6 +76,14 @@ func plain(s string) string {
 
 // DidYouMean returns "; did you mean ...?" with the choice closest to the name, or "" when none is close.
 func DidYouMean[S ~string](name string, choices []S) string {
+	if best := Nearest(name, choices); best != "" {
+		return fmt.Sprintf("; did you mean %q?", best)
+	}
+	return ""
+}
+
+// Nearest returns the choice closest to the name, of several the first, or "" when none is close.
+func Nearest[S ~string](name string, choices []S) string {
 	best, least := "", max(2, len(name)/3)+1
 	if len(name) > longestShown {
 		return ""
@@ -85,10 +93,7 @@ func DidYouMean[S ~string](name string, choices []S) string {
 			best, least = string(choice), d
 		}
 	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf("; did you mean %q?", best)
+	return best
 }
 
 // editDistance is the least number of letters to add, take out, replace or swap with their neighbour that leads from a

@@ -6,13 +6,12 @@
 package connect
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
 	"github.com/tutti-sched/tutti/internal/debugapi"
@@ -45,9 +45,9 @@ const tokenSeconds = 600
 
 // Client is an open connection to the scheduler. Close ends it.
 type Client struct {
-	url    string
 	what   string
-	client *http.Client
+	http   *http.Client
+	client rest.Interface
 	close  func()
 }
 
@@ -57,42 +57,45 @@ func Connect(ctx context.Context, config *rest.Config, options Options) (*Client
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	e := &Client{url: strings.TrimRight(options.Server, "/"), what: options.Server, close: func() {}}
+	e := &Client{what: options.Server, close: func() {}}
 	switch {
 	case options.Server == "":
 		options.Authority, options.Insecure = "", false
-		forwarded, err := forward(ctx, client, config, options)
+		address, err := e.forward(ctx, client, config, options)
 		if err != nil {
 			return nil, err
 		}
-		e.url, e.what, e.close = "https://"+forwarded.address, "pod "+forwarded.pod, forwarded.close
+		options.Server = "https://" + address
 	case !strings.HasPrefix(options.Server, "https://"): // else the token would be sent in plain text
 		return nil, fmt.Errorf("--scheduler-server %q: begin with https://", options.Server)
 	}
-	if e.client, err = httpClient(ctx, client, e.url, options); err != nil {
+	if err := e.open(ctx, client, options); err != nil {
 		e.close()
 		return nil, err
 	}
 	return e, nil
 }
 
-// httpClient returns the client for the scheduler at a URL. No credentials of the API server's client are in it.
-func httpClient(ctx context.Context, client kubernetes.Interface, url string, options Options) (*http.Client, error) {
-	access := &rest.Config{Host: url, BearerToken: options.Token, Timeout: 30 * time.Second, UserAgent: "kubectl-tutti"}
+// open makes the client for the scheduler at options.Server. No credentials of the API server's client are in it.
+func (e *Client) open(ctx context.Context, client kubernetes.Interface, options Options) error {
+	access := &rest.Config{Host: options.Server, BearerToken: options.Token, Timeout: 30 * time.Second, UserAgent: "kubectl-tutti"}
+	access.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
 	var err error
 	if access.TLSClientConfig, err = trust(ctx, client, options); err != nil {
-		return nil, err
+		return err
 	}
 	if access.BearerToken == "" {
 		if access.BearerToken, err = token(ctx, client, options.Namespace); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	found, err := rest.HTTPClientFor(access)
-	if err != nil {
-		return nil, fmt.Errorf("client for the scheduler: %w", err)
+	if e.http, err = rest.HTTPClientFor(access); err == nil {
+		e.client, err = rest.UnversionedRESTClientForConfigAndClient(access, e.http)
 	}
-	return found, nil
+	if err != nil {
+		return fmt.Errorf("client for the scheduler: %w", err)
+	}
+	return nil
 }
 
 // token requests a token of the scheduler's ServiceAccount for its operators, which no server but the scheduler accepts.
@@ -134,33 +137,29 @@ func hint(err error) string {
 
 // Close ends the port-forward.
 func (e *Client) Close() {
-	e.client.CloseIdleConnections()
+	e.http.CloseIdleConnections()
 	e.close()
 }
 
 // Get reads the document at a path into one of the types of internal/debugapi. accept is the header of that name, empty for the
-// list.
+// list. What comes too early is asked again, after the time that the answer says: the scheduler limits the requests of one
+// address, and all port-forwards to it have the same.
 func (e *Client) Get(ctx context.Context, path, accept string, into any) error {
-	answer, err := e.send(ctx, path, accept)
-	if err != nil {
-		return fmt.Errorf("ask the scheduler (%s): %w%s", e.what, err, connectHint(err))
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		return fmt.Errorf("ask the scheduler (%s): %w", e.what, err)
-	}
+	text, err := e.client.Get().RequestURI(path).SetHeader("Accept", cmp.Or(accept, "application/json")).DoRaw(ctx)
 	said := strings.TrimSpace(string(text))
-	switch answer.StatusCode {
-	case http.StatusOK:
-	case http.StatusUnauthorized:
+	switch refused, isAnswer := errors.AsType[*apierrors.StatusError](err); {
+	case err == nil:
+	case !isAnswer:
+		return fmt.Errorf("ask the scheduler (%s): %w%s", e.what, err, connectHint(err))
+	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("the scheduler (%s) does not accept the token: %s", e.what, said)
-	case http.StatusForbidden:
+	case apierrors.IsForbidden(err):
 		return fmt.Errorf("the scheduler (%s) refuses: %s; %w", e.what, said, errRefused)
-	case http.StatusNotFound:
+	case apierrors.IsNotFound(err):
 		return fmt.Errorf("the scheduler (%s) does not know %s: it is older than this command", e.what, path)
 	default:
-		return fmt.Errorf("the scheduler (%s) answers %s: %s", e.what, answer.Status, said)
+		code := int(refused.ErrStatus.Code)
+		return fmt.Errorf("the scheduler (%s) answers %d %s: %s", e.what, code, http.StatusText(code), said)
 	}
 	if err := json.Unmarshal(text, into); err != nil {
 		return fmt.Errorf("answer of the scheduler (%s): %w", e.what, err)
@@ -173,39 +172,6 @@ var errRefused = errors.New("the ClusterRole tutti-scheduler-inspect of the char
 
 // LacksRight reports whether an error of Connect or Get says that the user lacks a right.
 func LacksRight(err error) bool { return apierrors.IsForbidden(err) || errors.Is(err, errRefused) }
-
-// maxRetries is how often a request is repeated that came too early, and maxRetryAfter how long it waits at most each time.
-const maxRetries, maxRetryAfter = 10, 10 * time.Second
-
-// send makes the request, and makes it again after the time that an answer 429 says: the scheduler limits the requests of one
-// address, and all port-forwards to it have the same.
-func (e *Client) send(ctx context.Context, path, accept string) (*http.Response, error) {
-	for retries := 0; ; retries++ {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, e.url+path, nil)
-		if err != nil {
-			return nil, err
-		}
-		if accept != "" {
-			request.Header.Set("Accept", accept)
-		}
-		answer, err := e.client.Do(request)
-		if err != nil || answer.StatusCode != http.StatusTooManyRequests || retries == maxRetries {
-			return answer, err
-		}
-		seconds, err := strconv.Atoi(answer.Header.Get("Retry-After"))
-		if err != nil {
-			return answer, nil
-		}
-		answer.Body.Close()
-		again := time.NewTimer(min(time.Duration(seconds)*time.Second, maxRetryAfter))
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			again.Stop()
-			return nil, ctx.Err()
-		}
-	}
-}
 
 // connectHint returns a hint for a TLS error.
 func connectHint(err error) string {

@@ -2,14 +2,12 @@ package connect
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
 	"k8s.io/streaming/pkg/httpstream"
+	"k8s.io/utils/ptr"
 )
 
 // portName is the chart's name for the port of the endpoint, and portNumber its default.
@@ -27,28 +26,27 @@ const (
 	portNumber = 8443
 )
 
-// forwarded is a local port that is forwarded to a pod.
-type forwarded struct {
-	pod     string
-	address string
-	close   func()
-}
-
-// forward opens a local port to the endpoint of the leading scheduler.
-func forward(ctx context.Context, client kubernetes.Interface, config *rest.Config, options Options) (*forwarded, error) {
+// forward opens a local port to the endpoint of the leading scheduler, and returns its address.
+func (e *Client) forward(ctx context.Context, client kubernetes.Interface, config *rest.Config, options Options) (address string, err error) {
 	pod, err := leader(ctx, client, options)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
+	e.what = "pod " + pod.Namespace + "/" + pod.Name
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("port-forward to %s: %w%s", e.what, err, rights(err))
+		}
+	}()
 	url := client.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL()
 	transport, upgrader, err := spdy.RoundTripperFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("port-forward: %w", err)
+		return "", err
 	}
 	// As kubectl does: proxies in front of the API server often support only one of the two protocols.
 	newer, err := portforward.NewSPDYOverWebsocketDialerForStreaming(url, config)
 	if err != nil {
-		return nil, fmt.Errorf("port-forward: %w", err)
+		return "", err
 	}
 	older := spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: transport}, http.MethodPost, url)
 	dialer := portforward.NewFallbackDialerForStreaming(newer, older, func(err error) bool {
@@ -58,29 +56,25 @@ func forward(ctx context.Context, client kubernetes.Interface, config *rest.Conf
 	ports, err := portforward.NewOnAddressesForStreaming(dialer, []string{"127.0.0.1"}, []string{"0:" + strconv.Itoa(int(port(pod)))}, stop, ready,
 		io.Discard, io.Discard)
 	if err != nil {
-		return nil, fmt.Errorf("port-forward: %w", err)
+		return "", err
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- ports.ForwardPorts() }()
-	f := &forwarded{pod: pod.Namespace + "/" + pod.Name, close: func() { close(stop); <-ended }}
 	select {
 	case err := <-ended:
-		return nil, fmt.Errorf("port-forward to pod %s: %w%s", f.pod, err, rights(err))
+		return "", err
 	case <-ctx.Done():
-		f.close()
-		return nil, fmt.Errorf("port-forward to pod %s: %w", f.pod, ctx.Err())
+		err = ctx.Err()
 	case <-ready:
+		var local []portforward.ForwardedPort
+		if local, err = ports.GetPorts(); err == nil {
+			e.close = func() { close(stop); <-ended }
+			return net.JoinHostPort("127.0.0.1", strconv.Itoa(int(local[0].Local))), nil
+		}
 	}
-	local, err := ports.GetPorts()
-	if err == nil && len(local) != 1 {
-		err = errors.New("no port was opened")
-	}
-	if err != nil {
-		f.close()
-		return nil, fmt.Errorf("port-forward to pod %s: %w", f.pod, err)
-	}
-	f.address = net.JoinHostPort("127.0.0.1", strconv.Itoa(int(local[0].Local)))
-	return f, nil
+	close(stop)
+	<-ended
+	return "", err
 }
 
 // leader returns the pod of the scheduler that holds the Lease.
@@ -94,10 +88,7 @@ func leader(ctx context.Context, client kubernetes.Interface, options Options) (
 	if err != nil {
 		return nil, fmt.Errorf("lease of the scheduler: %w%s%s", err, rights(err), otherwise)
 	}
-	holder := ""
-	if lease.Spec.HolderIdentity != nil {
-		holder = *lease.Spec.HolderIdentity
-	}
+	holder := ptr.Deref(lease.Spec.HolderIdentity, "")
 	if holder == "" {
 		return nil, fmt.Errorf("no scheduler holds the Lease %s/%s: no scheduler leads at the moment", options.Namespace, options.Lease)
 	}
@@ -110,31 +101,6 @@ func leader(ctx context.Context, client kubernetes.Interface, options Options) (
 		return nil, fmt.Errorf("pod of the scheduler that leads: %w%s", err, rights(err))
 	}
 	return pod, nil
-}
-
-// WhoLeads says whether a scheduler leads, as far as its Lease shows it.
-func WhoLeads(ctx context.Context, client kubernetes.Interface, options Options, now time.Time) string {
-	lease, err := client.CoordinationV1().Leases(options.Namespace).Get(ctx, options.Lease, metav1.GetOptions{})
-	name := options.Namespace + "/" + options.Lease
-	if apierrors.IsNotFound(err) {
-		return fmt.Sprintf("there is no Lease %s: no scheduler leads there, unless it runs without an election; where it runs elsewhere, say "+
-			"--scheduler-namespace", name)
-	}
-	if err != nil {
-		return fmt.Sprintf("whether a scheduler runs is not known, since the Lease %s cannot be read: if this does not change within seconds, "+
-			"see who holds it, and the log of that pod", name)
-	}
-	holder, at, seconds := "", time.Time{}, int32(0)
-	if spec := lease.Spec; spec.HolderIdentity != nil && spec.RenewTime != nil && spec.LeaseDurationSeconds != nil {
-		holder, at, seconds = *spec.HolderIdentity, spec.RenewTime.UTC(), *spec.LeaseDurationSeconds
-	}
-	switch {
-	case holder == "":
-		return fmt.Sprintf("no scheduler leads: the Lease %s has no holder", name)
-	case at.Add(time.Duration(seconds) * time.Second).Before(now):
-		return fmt.Sprintf("no scheduler leads: the Lease %s was renewed last at %s, by %s; see the log of that pod", name, at.Format(time.RFC3339), holder)
-	}
-	return fmt.Sprintf("a scheduler leads: %s holds the Lease %s; if this does not change within seconds, see its log", holder, name)
 }
 
 // rights says which role has the missing permission; empty when none is missing.

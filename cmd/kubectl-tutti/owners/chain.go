@@ -4,155 +4,117 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/pager"
+
+	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
 )
 
 // highest is how many controllers above a pod are looked at: operators stack two or three.
 const highest = 8
 
-// fewObjects is up to how many objects of a kind are read one by one; more are listed.
+// fewObjects is up to how many objects of a kind are read one by one; then all of the namespace are listed.
 const fewObjects = 10
 
-// page is the page size of lists.
-const page = 500
-
-// Chain is which controllers lead to an object, as far as they could be read.
+// Chain finds whether controllers lead to an object. It reads a controller when it is asked about what that controls.
 type Chain struct {
-	to *Object
-	// above is the controller of each that was read; nil when it has none.
+	reader    *Reader
+	namespace string
+	to        *Object
+	// above is the controller of each that is known; nil when it has none.
 	above map[types.UID]*metav1.OwnerReference
-	// Unread says of which controllers it is not known what controls them, and why.
-	Unread []string
+	kinds map[schema.GroupKind]*readKind
 }
 
-// Climb reads what controls the owners, what controls these, and so on up to the object. known are the controllers that need
-// not be read, by the UID of what they control.
-func (r *Reader) Climb(
-	ctx context.Context, namespace string, owners []metav1.OwnerReference, known map[types.UID]*metav1.OwnerReference, to *Object,
-) *Chain {
-	c := &Chain{to: to, above: known}
-	for range highest {
-		next := c.unknown(owners)
-		if len(next) == 0 {
-			break
-		}
-		for _, of := range byKind(next) {
-			r.read(ctx, c, namespace, of)
-		}
-		owners = nil
-		for i := range next {
-			if controller := c.above[next[i].UID]; controller != nil {
-				owners = append(owners, *controller)
-			}
-		}
-	}
-	return c
+// readKind is what was read of a kind.
+type readKind struct {
+	reads int
+	// refused is why no more of it are read; empty where they are. unread are the names of those that are not known for it.
+	refused string
+	unread  []string
 }
 
-// Leads reports whether an owner reference leads to the object.
-func (c *Chain) Leads(ref metav1.OwnerReference) bool {
-	for at, n := &ref, 0; at != nil && n <= highest; at, n = c.above[at.UID], n+1 {
-		if c.to.is(at) {
+// To returns the chain to an object. known are the controllers that need not be read, by the UID of what they control.
+func (r *Reader) To(object *Object, namespace string, known map[types.UID]*metav1.OwnerReference) *Chain {
+	return &Chain{reader: r, namespace: namespace, to: object, above: known, kinds: map[schema.GroupKind]*readKind{}}
+}
+
+// Leads reports whether an owner reference leads to the object, as far as what is between may be read.
+func (c *Chain) Leads(ctx context.Context, ref *metav1.OwnerReference) bool {
+	for n := 0; ref != nil && n <= highest; n++ {
+		if c.to.is(ref) {
 			return true
 		}
+		ref = c.controller(ctx, ref)
 	}
 	return false
 }
 
-// unknown returns the owners above which nothing is known yet, each once; above the object nothing matters.
-func (c *Chain) unknown(owners []metav1.OwnerReference) (unknown []metav1.OwnerReference) {
-	met := map[types.UID]bool{}
-	for i := range owners {
-		ref := &owners[i]
-		if _, read := c.above[ref.UID]; !read && !met[ref.UID] && !c.to.is(ref) {
-			met[ref.UID] = true
-			unknown = append(unknown, *ref)
+// Unread says of which controllers it is not known what controls them, and why.
+func (c *Chain) Unread() (texts []string) {
+	for kind, of := range c.kinds {
+		if len(of.unread) > 0 {
+			texts = append(texts, fmt.Sprintf("what controls %s %s is not known: %s", kind.Kind, printer.Few(of.unread), of.refused))
 		}
 	}
-	return unknown
+	slices.Sort(texts)
+	return texts
 }
 
-// byKind returns references of one kind together.
-func byKind(refs []metav1.OwnerReference) (kinds [][]metav1.OwnerReference) {
-	for _, ref := range refs {
-		i := slices.IndexFunc(kinds, func(of []metav1.OwnerReference) bool {
-			return of[0].Kind == ref.Kind && of[0].APIVersion == ref.APIVersion
-		})
-		if i < 0 {
-			i, kinds = len(kinds), append(kinds, nil)
-		}
-		kinds[i] = append(kinds[i], ref)
+// controller returns what controls an owner; nil where nothing does, and where that is not known.
+func (c *Chain) controller(ctx context.Context, ref *metav1.OwnerReference) *metav1.OwnerReference {
+	if above, known := c.above[ref.UID]; known {
+		return above
 	}
-	return kinds
+	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()
+	of := c.kinds[kind]
+	if of == nil {
+		of = &readKind{}
+		c.kinds[kind] = of
+	}
+	c.above[ref.UID] = nil
+	if of.refused == "" {
+		of.refused = c.read(ctx, of, kind, ref)
+	}
+	if of.refused != "" {
+		of.unread = append(of.unread, ref.Name)
+	}
+	return c.above[ref.UID]
 }
 
-// read finds the controllers of owners of one kind: of a few one by one, of many by a list, as far as that is allowed.
-func (r *Reader) read(ctx context.Context, c *Chain, namespace string, refs []metav1.OwnerReference) {
-	at := slices.IndexFunc(r.kinds, func(kind Kind) bool { return kind.Kind == refs[0].Kind && kind.Group == groupOf(&refs[0]) })
+// read finds the controller of an owner, or of all of its kind; it says why it cannot.
+func (c *Chain) read(ctx context.Context, of *readKind, kind schema.GroupKind, ref *metav1.OwnerReference) (refused string) {
+	at := slices.IndexFunc(c.reader.kinds, func(served Kind) bool { return served.groupKind() == kind })
 	if at < 0 {
-		c.giveUp(refs, "the cluster knows no such kind")
-		return
+		return "the cluster knows no such kind"
 	}
-	kind := &r.kinds[at]
-	if len(refs) > fewObjects {
-		controllers, err := r.list(ctx, kind, namespace)
+	objects := c.reader.of(&c.reader.kinds[at], c.namespace)
+	if of.reads++; of.reads == fewObjects+1 {
+		list := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return objects.List(ctx, options)
+		}
+		err := pager.New(list).EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
+			about := object.(*metav1.PartialObjectMetadata)
+			c.above[about.UID] = metav1.GetControllerOf(about)
+			return nil
+		})
 		if err == nil {
-			for _, ref := range refs {
-				c.above[ref.UID] = controllers[ref.UID]
-			}
-			return
+			return "" // one that is not in the list is gone, and above it is nothing
 		}
 	}
-	for i := range refs {
-		object, err := r.of(kind, namespace).Get(ctx, refs[i].Name, metav1.GetOptions{})
-		switch {
-		case apierrors.IsForbidden(err): // no more of them either
-			c.giveUp(refs[i:], fmt.Sprintf("you may not get %s", kind.GroupVersion().WithResource(kind.Resource).GroupResource()))
-			return
-		case err != nil && !apierrors.IsNotFound(err):
-			c.giveUp(refs[i:], err.Error())
-			return
-		case err == nil && object.UID == refs[i].UID:
-			c.above[refs[i].UID] = metav1.GetControllerOf(object)
-		default: // it is gone, and above it is nothing
-			c.above[refs[i].UID] = nil
-		}
+	object, err := objects.Get(ctx, ref.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsForbidden(err):
+		return fmt.Sprintf("you may not get %s", c.reader.kinds[at].resource().GroupResource())
+	case err != nil && !apierrors.IsNotFound(err):
+		return err.Error()
+	case err == nil && object.UID == ref.UID: // else it is gone
+		c.above[ref.UID] = metav1.GetControllerOf(object)
 	}
-}
-
-// list returns the controllers of all objects of a kind.
-func (r *Reader) list(ctx context.Context, kind *Kind, namespace string) (map[types.UID]*metav1.OwnerReference, error) {
-	controllers := map[types.UID]*metav1.OwnerReference{}
-	for options := (metav1.ListOptions{Limit: page}); ; {
-		list, err := r.of(kind, namespace).List(ctx, options)
-		if err != nil {
-			return nil, err
-		}
-		for i := range list.Items {
-			controllers[list.Items[i].UID] = metav1.GetControllerOf(&list.Items[i])
-		}
-		if options.Continue = list.Continue; options.Continue == "" {
-			return controllers, nil
-		}
-	}
-}
-
-// giveUp takes note of what is not known.
-func (c *Chain) giveUp(refs []metav1.OwnerReference, why string) {
-	const most = 3
-	var names []string
-	for i := range refs {
-		c.above[refs[i].UID] = nil
-		names = append(names, refs[i].Name)
-	}
-	slices.Sort(names)
-	more := ""
-	if len(names) > most+1 {
-		names, more = names[:most], fmt.Sprintf(" and %d more", len(names)-most)
-	}
-	c.Unread = append(c.Unread, fmt.Sprintf("what controls %s %s%s is not known: %s", refs[0].Kind, strings.Join(names, ", "), more, why))
+	return ""
 }

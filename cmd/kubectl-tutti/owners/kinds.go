@@ -5,12 +5,10 @@
 //
 //	kinds.go   from a word to a kind, and to the object
 //	chain.go   from a pod to the object that its controllers lead to
-//	nearest.go the name most like a misspelt one
 package owners
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,30 +20,31 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+
+	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 )
 
 // Kind is a kind of objects that the API server serves.
-type Kind struct {
-	schema.GroupVersionKind
-	// Resource is the plural, as in a path.
-	Resource   string
-	Namespaced bool
-	// names are its kind, plural, singular and short names, in lower case.
-	names []string
-}
+type Kind struct{ metav1.APIResource }
 
 // String is the kind and its API group, as in a command line.
 func (k *Kind) String() string {
-	if k.Group == "" {
-		return strings.ToLower(k.Kind)
-	}
-	return strings.ToLower(k.Kind) + "." + k.Group
+	return schema.GroupKind{Group: k.Group, Kind: strings.ToLower(k.Kind)}.String()
 }
 
-// matches reports whether a word names the kind: a name of it, with or without its group.
+func (k *Kind) groupKind() schema.GroupKind { return schema.GroupKind{Group: k.Group, Kind: k.Kind} }
+
+// resource is what paths of the API server name.
+func (k *Kind) resource() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.Name}
+}
+
+// matches reports whether a word names the kind: its kind, plural, singular or a short name, with or without its group.
 func (k *Kind) matches(word string) bool {
-	name, group, grouped := strings.Cut(strings.ToLower(word), ".")
-	return slices.Contains(k.names, name) && (!grouped || group == k.Group)
+	name, group, grouped := strings.Cut(word, ".")
+	names := append([]string{k.Kind, k.Name, k.SingularName}, k.ShortNames...)
+	return name != "" && slices.ContainsFunc(names, func(one string) bool { return strings.EqualFold(one, name) }) &&
+		(!grouped || strings.EqualFold(group, k.Group))
 }
 
 // Object is what a user asks for.
@@ -59,15 +58,8 @@ type Object struct {
 
 // is reports whether an owner reference names the object. One that could not be read is known by its kind and name.
 func (o *Object) is(ref *metav1.OwnerReference) bool {
-	return ref.Kind == o.Kind.Kind && groupOf(ref) == o.Group && ref.Name == o.Name && (o.UID == "" || o.UID == ref.UID)
-}
-
-func groupOf(ref *metav1.OwnerReference) string {
-	group, _, versioned := strings.Cut(ref.APIVersion, "/")
-	if !versioned {
-		return ""
-	}
-	return group
+	return schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind() == o.groupKind() && ref.Name == o.Name &&
+		(o.UID == "" || o.UID == ref.UID)
 }
 
 // Reader reads the metadata of objects of any kind.
@@ -77,12 +69,12 @@ type Reader struct {
 }
 
 // NewReader asks the API server which kinds it serves. What it cannot say of a group is left out, as long as it says anything.
-func NewReader(ctx context.Context, config *rest.Config) (*Reader, error) {
-	serves, err := discovery.NewDiscoveryClientForConfig(config)
+func NewReader(ctx context.Context, access *rest.Config) (*Reader, error) {
+	serves, err := discovery.NewDiscoveryClientForConfig(access)
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	reads, err := metadata.NewForConfig(config)
+	reads, err := metadata.NewForConfig(access)
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
@@ -91,29 +83,17 @@ func NewReader(ctx context.Context, config *rest.Config) (*Reader, error) {
 		return nil, fmt.Errorf("kinds of the cluster: %w", err)
 	}
 	r := &Reader{metadata: reads}
-	for _, list := range lists {
+	for _, list := range discovery.FilteredBy(discovery.SupportsAllVerbs{Verbs: []string{"get"}}, lists) {
 		version, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
 			return nil, fmt.Errorf("kinds of the cluster: %w", err)
 		}
-		for i := range list.APIResources {
-			if resource := &list.APIResources[i]; slices.Contains(resource.Verbs, "get") && !strings.Contains(resource.Name, "/") {
-				r.kinds = append(r.kinds, newKind(version, resource))
-			}
+		for _, resource := range list.APIResources {
+			resource.Group, resource.Version = version.Group, version.Version
+			r.kinds = append(r.kinds, Kind{resource})
 		}
 	}
 	return r, nil
-}
-
-func newKind(version schema.GroupVersion, resource *metav1.APIResource) Kind {
-	names := append([]string{resource.Kind, resource.Name, resource.SingularName}, resource.ShortNames...)
-	for i := range names {
-		names[i] = strings.ToLower(names[i])
-	}
-	return Kind{
-		GroupVersionKind: version.WithKind(resource.Kind), Resource: resource.Name, Namespaced: resource.Namespaced,
-		names: slices.DeleteFunc(names, func(name string) bool { return name == "" }),
-	}
 }
 
 // Find returns the object of a kind and a name. One that does not exist, or may not be read, is also returned where its
@@ -157,7 +137,7 @@ func (r *Reader) Find(ctx context.Context, namespace, word, name string) (*Objec
 
 // of reads objects of a kind.
 func (r *Reader) of(kind *Kind, namespace string) metadata.ResourceInterface {
-	all := r.metadata.Resource(kind.GroupVersion().WithResource(kind.Resource))
+	all := r.metadata.Resource(kind.resource())
 	if kind.Namespaced {
 		return all.Namespace(namespace)
 	}
@@ -173,24 +153,22 @@ func or(objects []*Object, ending string) string {
 	return strings.Join(kinds, " or ")
 }
 
-// noKind says that there is no such kind, and gives the most similar one.
+// noKind says that there is no such kind, and gives those of that name in other groups, else the most similar one.
 func (r *Reader) noKind(word string) error {
-	text := fmt.Sprintf("the cluster knows no kind %q", word)
 	name, _, _ := strings.Cut(strings.ToLower(word), ".")
-	var kinds []string
+	var others, kinds []string
 	for i := range r.kinds {
-		if slices.Contains(r.kinds[i].names, name) { // of another group
-			kinds = append(kinds, r.kinds[i].String())
+		kind := &r.kinds[i]
+		kinds = append(kinds, strings.ToLower(kind.Kind))
+		if kind.matches(name) {
+			others = append(others, kind.String())
 		}
 	}
-	if len(kinds) > 0 {
-		return errors.New(text + "; did you mean " + strings.Join(kinds, " or ") + "?")
+	if near := config.Nearest(name, kinds); len(others) == 0 && near != "" {
+		others = []string{near}
 	}
-	for i := range r.kinds {
-		kinds = append(kinds, strings.ToLower(r.kinds[i].Kind))
+	if len(others) == 0 {
+		return fmt.Errorf("the cluster knows no kind %q", word)
 	}
-	if near := Nearest(name, kinds); near != "" {
-		text += fmt.Sprintf("; did you mean %s?", near)
-	}
-	return errors.New(text)
+	return fmt.Errorf("the cluster knows no kind %q; did you mean %s?", word, strings.Join(others, " or "))
 }

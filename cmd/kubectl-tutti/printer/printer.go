@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -21,7 +22,6 @@ type Style string
 const (
 	Plain   Style = ""
 	Bold    Style = "1"
-	Dim     Style = "2"
 	Green   Style = "32"
 	Warning Style = "33"
 	Red     Style = "31"
@@ -40,9 +40,6 @@ func New(out io.Writer, environment func(string) string) *Printer {
 	return &Printer{out: out, colours: isFile && term.IsTerminal(int(file.Fd())) &&
 		environment("NO_COLOR") == "" && environment("TERM") != "dumb"}
 }
-
-// InColour returns a Printer with colours, whatever the writer.
-func InColour(out io.Writer) *Printer { return &Printer{out: out, colours: true} }
 
 // colorize returns an escaped text in its style.
 func (p *Printer) colorize(cell Cell) string {
@@ -69,10 +66,10 @@ func (p *Printer) Printf(format string, arguments ...any) {
 	_, _ = fmt.Fprintf(p.out, format, safe...)
 }
 
-// Lines prints a text of several lines in a style, each escaped.
-func (p *Printer) Lines(style Style, text string) {
+// Lines prints a text of several lines, each escaped.
+func (p *Printer) Lines(text string) {
 	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
-		p.Printf("%s\n", Cell{line, style})
+		p.Printf("%s\n", line)
 	}
 }
 
@@ -94,17 +91,8 @@ func Cells(texts ...string) []Cell {
 // gap is the width between two columns, as in kubectl.
 const gap = 3
 
-// Table prints rows below a header, each column as wide as its widest cell. Rows may be shorter than the header.
-func (p *Printer) Table(header []string, rows [][]Cell) {
-	p.lines("", append([][]Cell{Cells(header...)}, rows...))
-}
-
-// Pairs prints names and values, with an indent. A row has two cells; one with an empty name continues the one above.
-func (p *Printer) Pairs(rows [][]Cell) {
-	p.lines("  ", rows)
-}
-
-func (p *Printer) lines(indent string, rows [][]Cell) {
+// Rows prints rows with an indent, each column as wide as its widest cell. Rows may be shorter than the first.
+func (p *Printer) Rows(indent string, rows [][]Cell) {
 	var widths []int
 	for _, row := range rows {
 		for i, cell := range row {
@@ -128,3 +116,13 @@ func (p *Printer) lines(indent string, rows [][]Cell) {
 }
 
 func width(cell Cell) int { return utf8.RuneCountInString(Escape(cell.Text)) }
+
+// Few lists up to a few names.
+func Few(names []string) string {
+	const most = 4
+	names = slices.Sorted(slices.Values(names))
+	if len(names) > most+1 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}

@@ -149,12 +149,8 @@ func revision(version configuration.Version) string {
 
 // documents is where what the endpoint shows comes from.
 func (p *process) documents() debugapi.Source {
-	return debugapi.Source{
-		Jobs:    debugapi.NewJobInspector(p.loop, clock.RealClock{}).Jobs,
-		Nodes:   debugapi.NewNodeInspector(p.loop, clock.RealClock{}).Nodes,
-		Queues:  debugapi.NewQueueInspector(p.loop, clock.RealClock{}).Queues,
-		Domains: debugapi.NewDomainInspector(p.loop, clock.RealClock{}).Domains,
-		Cycles:  p.loop.Cycles,
-		Config:  func() *debugapi.ConfigList { return configView(p.live.Report(), p.loop.Leading()) },
-	}
+	source := debugapi.NewSource(p.loop.Inspect, clock.RealClock{})
+	source.Cycles = p.loop.Cycles
+	source.Config = func() *debugapi.ConfigList { return configView(p.live.Report(), p.loop.Leading()) }
+	return source
 }

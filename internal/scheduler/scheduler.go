@@ -86,8 +86,6 @@ type Scheduler struct {
 type Options struct {
 	// Clock is the only clock of the process that the loop reads.
 	Clock clock.WithTicker
-	// Period is how long after a cycle that decided something the next one runs at the latest; at least a second.
-	Period time.Duration
 	// BindDeadline is how long after the first bind of a gang it must have its minimum, or is undone; 30 s when it is zero.
 	BindDeadline time.Duration
 	// Verify checks the invariants after every statement; for tests.
@@ -227,7 +225,7 @@ func missingForQueues(profile *framework.Profile) report.Missing {
 func (s *Scheduler) runCycle(ctx context.Context) {
 	now := s.options.Clock.Now()
 	s.progress.count.Add(1)
-	s.cycle.at(now.Add(s.options.Period))
+	s.cycle.at(now.Add(period))
 	if s.cyclesSuspended(ctx, now) || s.wouldRepeat(now) {
 		return
 	}

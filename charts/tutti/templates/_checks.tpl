@@ -48,7 +48,12 @@
 {{- fail "scheduler.names: default-scheduler is kube-scheduler's; two schedulers for one name place pods twice" }}
 {{- end }}
 {{- end }}
-{{- range $name := list "schedulePeriod" "bindDeadline" "stepLimit" }}
+{{- range $name := list "schedulePeriod" "bindWorkers" }}
+{{- if not (kindIs "invalid" (index $.Values.scheduler $name)) }}
+{{- fail (printf "scheduler.%s: there is no such value, its number is fixed; take it out of your values, with --set scheduler.%s=null where they are those of the last release" $name $name) }}
+{{- end }}
+{{- end }}
+{{- range $name := list "bindDeadline" "stepLimit" }}
 {{- $value := index $.Values.scheduler $name }}
 {{- if not (regexMatch "^([0-9]+(\\.[0-9]+)?(ms|s|m|h))+$" (toString $value)) }}
 {{- fail (printf "scheduler.%s: %v is no duration; write a number with its unit, such as 30s or 1m30s" $name $value) }}

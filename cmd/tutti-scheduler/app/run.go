@@ -175,7 +175,7 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, election *e
 	}
 	machine := o.wireCommit(p, writer, p.measured.Preparer(kube, clock.RealClock{}))
 	p.loop = scheduler.New(state, machine, profile, p.driver, p.mailbox, scheduler.Options{
-		Clock: clock.RealClock{}, Period: o.schedulePeriod, Verify: os.Getenv("TUTTI_VERIFY") == "1", Metrics: p.measured,
+		Clock: clock.RealClock{}, Verify: os.Getenv("TUTTI_VERIFY") == "1", Metrics: p.measured,
 		Reservations: kube, BindDeadline: o.bindDeadline,
 	})
 	if err := metrics.Registry.Register(telemetry.NewState(p.loop, clock.RealClock{})); err != nil {
@@ -235,13 +235,17 @@ func (o *options) leaseInformers(client kubernetes.Interface) informers.SharedIn
 	return informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(o.leaseNamespace))
 }
 
+// workers is how many requests are under way at most, without those of kube-scheduler's plugins; half of them may write status,
+// conditions and events.
+const workers = 64
+
 // wireCommit makes what decides about writes, and what carries them out.
 func (o *options) wireCommit(p *process, writer *commit.Client, preparer commit.Preparer) *commit.Machine {
 	p.driver = commit.NewDriver(writer, commit.DriverOptions{
-		Workers: o.bindWorkers, Backlog: 3 * o.bindWorkers, Preparer: preparer, Timeout: lease.RequestTimeout, MayWrite: p.election.mayWrite,
+		Workers: workers, Backlog: 3 * workers, Preparer: preparer, Timeout: lease.RequestTimeout, MayWrite: p.election.mayWrite,
 	}, p.mailbox.Reply)
 	return commit.New(commit.Options{
-		Workers: 4 * o.bindWorkers, Writes: (o.bindWorkers + 1) / 2, BindDeadline: o.bindDeadline, RequestTimeout: lease.RequestTimeout + time.Second,
+		Workers: 4 * workers, Writes: workers / 2, BindDeadline: o.bindDeadline, RequestTimeout: lease.RequestTimeout + time.Second,
 	})
 }
 

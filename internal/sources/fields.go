@@ -214,8 +214,11 @@ func (f *fields) condition(types ...string) (shown Shown) {
 	return shown
 }
 
-// MaxShown is how much of a text of a status is kept, in bytes; what is written is shorter.
-const MaxShown = 2048
+// MaxShown is how much of a text of a status is kept, and MaxMessage how long a message is that is written, in bytes: less.
+const (
+	MaxShown   = 2048
+	MaxMessage = 1024
+)
 
 // minimum returns a number of members that start together; a number below 0 is a contradiction, and what is not stated is 1.
 func (f *fields) minimum(path ...string) int32 {

@@ -2,6 +2,7 @@ package sources
 
 import (
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -65,6 +66,11 @@ type Watch struct {
 	// AfterOwn reports that the mark which names such an object means a PodGroup of ours first, and IsBuiltIn that the API server
 	// itself has the kind.
 	AfterOwn, IsBuiltIn bool
+	// Status returns what the status of an object is to show: a function of what it says, of its live job, nil without members, and
+	// of why that waits, nil when it was not refused. It is nil of a kind whose status is not ours to write.
+	Status func(spec *Spec, job *model.Job, refusal *model.Refusal) Shown
+	// Subresource reports that the status is one, and HasTransitionIDs that each transition of a condition has an identifier.
+	Subresource, HasTransitionIDs bool
 }
 
 // Spec is all that is kept of a foreign object.
@@ -124,6 +130,20 @@ type Shown struct {
 	Running, Succeeded, Failed int32
 }
 
+// minimumIsBound is the message of a group that has started.
+const minimumIsBound = "the minimum is bound"
+
+// say sets the condition, with a message and notes to it.
+func (s *Shown) say(kind string, status corev1.ConditionStatus, reason string, message ...string) {
+	said := slices.DeleteFunc(message, func(part string) bool { return part == "" })
+	s.Type, s.Status, s.Reason, s.Message = kind, string(status), reason, model.Clean(strings.Join(said, "; "), MaxMessage)
+}
+
+// Wanted returns what the status of the object is to show, as Watch.Status.
+func (s *Spec) Wanted(job *model.Job, refusal *model.Refusal) Shown {
+	return WatchOf(s.Source).Status(s, job, refusal)
+}
+
 // Identity is what is kept of the metadata of a foreign object.
 func Identity(object *unstructured.Unstructured) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
@@ -152,9 +172,9 @@ func (s *Spec) Parent() (key model.JobKey, ok bool) {
 		return key, false
 	}
 	for i := range s.OwnerReferences {
-		for _, watch := range watches {
-			if watch.Owns != nil && watch.Owns(&s.OwnerReferences[i]) {
-				return model.JobKey{Namespace: s.Namespace, Name: s.OwnerReferences[i].Name, Source: watch.Source}, true
+		for source := range watchOf {
+			if owns := watchOf[source].Owns; owns != nil && owns(&s.OwnerReferences[i]) {
+				return model.JobKey{Namespace: s.Namespace, Name: s.OwnerReferences[i].Name, Source: model.Source(source)}, true
 			}
 		}
 	}
@@ -213,7 +233,7 @@ type Sources []Source
 
 // WritesStatus reports whether the status of the objects of a source is ours to write.
 func WritesStatus(source model.Source) bool {
-	return source == model.SourceVolcano || source == model.SourceNative
+	return watchOf[source].Status != nil
 }
 
 // All returns the sources in their order. The mark that a user writes comes first, then the field of the API, then labels and
@@ -226,18 +246,20 @@ var all = Sources{
 	jobSet, mpiJob, pyTorchJob, tfJob, xgBoostJob, paddleJob, jaxJob, rayCluster, indexedJob,
 }
 
-// watches are those of all sources, speakers and casters the sources that are.
+// watchOf are those of all sources, by the source of the jobs, speakers and casters the sources that are.
 var (
-	watches  = watchesOf(all)
+	watchOf  = watchesOf(all)
 	speakers = those[speaker](all)
 	casters  = those[caster](all)
 )
 
-func watchesOf(sources Sources) (watches []Watch) {
+func watchesOf(sources Sources) (of [model.LastSource + 1]Watch) {
 	for _, source := range sources {
-		watches = append(watches, source.Watches()...)
+		for _, watch := range source.Watches() {
+			of[watch.Source] = watch
+		}
 	}
-	return watches
+	return of
 }
 
 // those returns the sources that are of an interface, too.
@@ -317,11 +339,5 @@ func alone(pod *corev1.Pod) Membership {
 	return Membership{Job: model.JobKey{Namespace: pod.Namespace, Name: pod.Name, Source: model.SourcePod}}
 }
 
-// WatchOf returns the objects that stand for jobs of a source; ok is false when none do, or our own.
-func WatchOf(source model.Source) (watch Watch, ok bool) {
-	i := slices.IndexFunc(watches, func(watch Watch) bool { return watch.Source == source })
-	if i < 0 {
-		return Watch{}, false
-	}
-	return watches[i], true
-}
+// WatchOf returns the objects that stand for jobs of a source; the zero Watch when none do, or our own.
+func WatchOf(source model.Source) Watch { return watchOf[source] }

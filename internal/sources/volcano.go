@@ -54,6 +54,7 @@ func (volcano) Watches() []Watch {
 		Resource: schema.GroupVersionResource{Group: "scheduling.volcano.sh", Version: "v1beta1", Resource: "podgroups"},
 		Decode:   decodeVolcano,
 		AfterOwn: true,
+		Status:   volcanoStatus, HasTransitionIDs: true,
 	}}
 }
 
@@ -105,3 +106,52 @@ const (
 	VolcanoRunning   = "Running"
 	VolcanoCompleted = "Completed"
 )
+
+// The reasons of these conditions, as Volcano's own scheduler writes them.
+const (
+	reasonNotEnoughResources = "NotEnoughResources"
+	reasonNotEnoughTasks     = "NotEnoughTasks"
+)
+
+// volcanoStatus is that of a group of Volcano. The phase goes on from the one that is shown. What the status does not say clearly
+// stays: Unknown makes operators restart jobs, and is never written.
+func volcanoStatus(spec *Spec, job *model.Job, refusal *model.Refusal) Shown {
+	wanted := spec.Shown
+	ended, bound, begun := false, false, false
+	if wanted.Running = 0; job != nil {
+		count := func(status model.Status) int32 {
+			return int32(job.Count(func(task *model.Task) bool { return task.Status == status }))
+		}
+		wanted.Running, wanted.Succeeded, wanted.Failed = count(model.Running), count(model.Succeeded), count(model.Failed)
+		ended, bound = job.Finished(), job.FirstUnmetMinimum((*model.Task).IsBound) == nil
+		begun = First(job).FirstUnmetMinimum((*model.Task).IsBound) == nil // what is made later may wait
+	}
+	if spec.Contradiction != "" {
+		why := spec.Refusal()
+		wanted.say(VolcanoUnschedulable, corev1.ConditionTrue, string(why.Code), why.String())
+		return wanted
+	}
+	switch {
+	case ended && job.FirstUnmetMinimum(func(task *model.Task) bool { return task.Status == model.Succeeded }) == nil:
+		wanted.Phase = VolcanoCompleted
+	case begun:
+		wanted.Phase = VolcanoRunning
+	case wanted.Phase == "" || wanted.Phase == VolcanoPending:
+		wanted.Phase = VolcanoInqueue
+	}
+	switch {
+	case job == nil || ended:
+	case bound:
+		wanted.say(VolcanoScheduled, corev1.ConditionTrue, v1alpha1.ConditionScheduled, minimumIsBound, job.Warning)
+	case refusal != nil && !job.Whole:
+		reason := reasonNotEnoughResources
+		switch refusal.Code {
+		case model.NotEnoughMembers:
+			reason = reasonNotEnoughTasks
+		case model.InvalidGroup:
+			reason = string(refusal.Code)
+		}
+		wanted.say(VolcanoUnschedulable, corev1.ConditionTrue, reason, refusal.String(), job.Warning)
+	}
+	return wanted
+}

@@ -17,8 +17,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file is when the status of groups of other projects is written, as their schedulers write it; the file of each in internal/sources
-// says what.
+// This file is when the status of groups of other projects is written, as their schedulers write it; internal/sources says
+// what.
 // One of Volcano is Inqueue as soon as it is seen, since its operator makes no pods before, then Running, then Completed, and
 // never goes back. One of Kubernetes has a condition that says whether it was placed. Others may write the same fields.
 

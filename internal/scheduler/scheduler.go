@@ -16,6 +16,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/internal/lifecycle"
+	"github.com/tutti-sched/tutti/internal/metrics"
 	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/internal/telemetry"
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -112,8 +113,11 @@ func New(
 	}
 	delays := backoff.NewDelays()
 	gangs := lifecycle.New(options.BindDeadline, delays)
+	if options.Metrics == nil {
+		options.Metrics = &telemetry.Metrics{}
+	}
 	options.Metrics.Expect(profile, options.Clock.Now)
-	options.Metrics.Paused(profile.Paused != "")
+	options.Metrics.Show(metrics.Paused, metrics.Is(profile.Paused != ""))
 	queues := report.NewQueueReporter(state.SchedulerNames(), state.Queue)
 	queues.Configure(missingForQueues(profile))
 	s := &Scheduler{
@@ -172,7 +176,7 @@ func (s *Scheduler) Step(ctx context.Context) {
 func (s *Scheduler) endStep(began time.Time) {
 	now := s.options.Clock.Now()
 	s.progress.end(now)
-	s.options.Metrics.Stepped(now.Sub(began))
+	s.options.Metrics.Observe(metrics.StepSeconds, now.Sub(began).Seconds())
 }
 
 // receive empties the mailbox into the state machines.
@@ -196,7 +200,7 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 	if received.lead && !s.leading {
 		s.leading = true
 		s.state.Lead()
-		s.options.Metrics.Lead()
+		s.options.Metrics.Show(metrics.Leading, 1)
 		s.history.SetLeading()
 		s.gangs.Lead(s.state.Snapshot(now), now)
 		s.cycle.at(now)
@@ -208,7 +212,7 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 // remember is forgotten with the profile it came from; what is bound, nominated or in flight stays.
 func (s *Scheduler) reconfigure(profile *framework.Profile, now time.Time) {
 	s.profile, s.endsConflicts = profile, profile.EvictsOnCPUConflict()
-	s.options.Metrics.Paused(profile.Paused != "")
+	s.options.Metrics.Show(metrics.Paused, metrics.Is(profile.Paused != ""))
 	s.options.Metrics.Expect(profile, s.options.Clock.Now)
 	s.state.Configure(profile.Translators(), profile.MaxGrace(), profile.SourcesOff...)
 	s.queues.Configure(missingForQueues(profile))
@@ -238,7 +242,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 		Verify: s.options.Verify,
 		Cache:  &s.cache, Stopwatch: s.options.Metrics.Stopwatch(s.options.Clock.Now),
 		OnAction:    func(part string) { s.progress.count.Add(1); watch.Begin(part) },
-		OnSearchCut: s.options.Metrics.SearchCut,
+		OnSearchCut: func(action string) { s.options.Metrics.Count(metrics.SearchCut, 1, action) },
 		OnPanic: func(recovered framework.RecoveredPanic) {
 			watch.Cycle.Panics++
 			panicked = &recovered

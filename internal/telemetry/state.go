@@ -78,55 +78,19 @@ type State struct {
 	// asked is where the survey comes that the loop was asked for; nil when none is awaited. last is the last that came.
 	asked chan *Survey
 	last  *Survey
-
-	running, lastStep, mailbox                   *prometheus.GaugeVec
-	waiting, oldest, blocked, podGroups, members *prometheus.GaugeVec
-	unscheduled, nominated, stuck, objects, dims *prometheus.GaugeVec
-	reservations, reserved                       *prometheus.GaugeVec
-	queueUsed, queueShare, queueJobs             *prometheus.GaugeVec
-	queueGuarantee, queueLimit                   *prometheus.GaugeVec
-	queueDemand, queueOldest, queueUnmet         *prometheus.GaugeVec
-	domains                                      *prometheus.GaugeVec
+	// steps and survey are what is scraped, of each replica and of the leader.
+	steps, survey metrics.Set
 }
 
 // NewState returns the collector of a loop's state, which the caller registers.
 func NewState(loop Loop, clock clock.Clock) *State {
-	return &State{
-		loop: loop, clock: clock,
-		running: metrics.NewGauge(metrics.StepRunning), lastStep: metrics.NewGauge(metrics.LastStep),
-		mailbox: metrics.NewGauge(metrics.MailboxLength), waiting: metrics.NewGauge(metrics.WaitingJobs),
-		oldest: metrics.NewGauge(metrics.OldestWaiting), blocked: metrics.NewGauge(metrics.BlockedJobs), podGroups: metrics.NewGauge(metrics.PodGroups),
-		members: metrics.NewGauge(metrics.Members), unscheduled: metrics.NewGauge(metrics.UnscheduledPods),
-		nominated: metrics.NewGauge(metrics.Nominated), stuck: metrics.NewGauge(metrics.StuckVictims),
-		objects: metrics.NewGauge(metrics.SnapshotObjects), dims: metrics.NewGauge(metrics.Dimensions),
-		reservations: metrics.NewGauge(metrics.Reservations), reserved: metrics.NewGauge(metrics.Reserved),
-		queueUsed:  metrics.NewGauge(metrics.QueueUsed),
-		queueShare: metrics.NewGauge(metrics.QueueShare), queueJobs: metrics.NewGauge(metrics.QueueJobs),
-		queueGuarantee: metrics.NewGauge(metrics.QueueGuarantee), queueLimit: metrics.NewGauge(metrics.QueueLimit),
-		queueDemand: metrics.NewGauge(metrics.QueueDemand), queueOldest: metrics.NewGauge(metrics.QueueOldestWait),
-		queueUnmet: metrics.NewGauge(metrics.QueueUnmet), domains: metrics.NewGauge(metrics.Domains),
-	}
-}
-
-// ofLoop are the gauges that every replica has.
-func (s *State) ofLoop() []*prometheus.GaugeVec {
-	return []*prometheus.GaugeVec{s.running, s.lastStep, s.mailbox}
-}
-
-// ofSurvey are the gauges that only the leader has: those of two replicas would add up.
-func (s *State) ofSurvey() []*prometheus.GaugeVec {
-	return []*prometheus.GaugeVec{
-		s.waiting, s.oldest, s.blocked, s.podGroups, s.members, s.unscheduled, s.nominated, s.stuck, s.objects, s.dims,
-		s.reservations, s.reserved, s.queueUsed, s.queueShare, s.queueGuarantee, s.queueLimit, s.queueJobs,
-		s.queueDemand, s.queueOldest, s.queueUnmet, s.domains,
-	}
+	return &State{loop: loop, clock: clock, steps: metrics.Make(metrics.Steps()), survey: metrics.Make(metrics.State())}
 }
 
 // Describe is for the registry.
 func (s *State) Describe(out chan<- *prometheus.Desc) {
-	for _, gauge := range append(s.ofLoop(), s.ofSurvey()...) {
-		gauge.Describe(out)
-	}
+	s.steps.Describe(out)
+	s.survey.Describe(out)
 }
 
 // Collect is called for each scrape. A loop that hangs costs it surveyTimeout.
@@ -139,22 +103,19 @@ func (s *State) Collect(out chan<- prometheus.Metric) {
 	if !began.IsZero() {
 		running = now.Sub(began).Seconds()
 	}
-	s.running.WithLabelValues().Set(running)
+	s.steps.Show(metrics.StepRunning, running)
+	s.steps.Reset(metrics.LastStep)
 	if !ended.IsZero() {
-		s.lastStep.WithLabelValues().Set(float64(ended.UnixNano()) / float64(time.Second))
+		s.steps.Show(metrics.LastStep, float64(ended.UnixNano())/float64(time.Second))
 	}
-	s.mailbox.WithLabelValues().Set(float64(s.loop.MailboxLength()))
-	for _, gauge := range s.ofLoop() {
-		gauge.Collect(out)
-	}
+	s.steps.Show(metrics.MailboxLength, float64(s.loop.MailboxLength()))
+	s.steps.Collect(out)
 	s.ask()
 	if s.last == nil {
 		return
 	}
 	s.fill(now)
-	for _, gauge := range s.ofSurvey() {
-		gauge.Collect(out)
-	}
+	s.survey.Collect(out)
 }
 
 // ask waits for a survey. One that comes too late is for the next scrape.
@@ -175,61 +136,59 @@ func (s *State) ask() {
 
 // fill sets the gauges to the last survey.
 func (s *State) fill(now time.Time) {
-	for _, gauge := range s.ofSurvey() {
-		gauge.Reset()
+	for name := range s.survey {
+		s.survey.Reset(name)
 	}
 	for code, n := range s.last.Waiting {
-		s.waiting.WithLabelValues(string(code)).Set(float64(n))
+		s.survey.Show(metrics.WaitingJobs, float64(n), string(code))
 	}
 	for code, since := range s.last.OldestWaiting {
-		s.oldest.WithLabelValues(string(code)).Set(max(0, now.Sub(since)).Seconds())
+		s.survey.Show(metrics.OldestWaiting, max(0, now.Sub(since)).Seconds(), string(code))
 	}
-	s.blocked.WithLabelValues("budget").Set(float64(s.last.BlockedByBudgets))
+	s.survey.Show(metrics.BlockedJobs, float64(s.last.BlockedByBudgets), "budget")
 	for phase, n := range s.last.PodGroups {
-		s.podGroups.WithLabelValues(phase).Set(float64(n))
+		s.survey.Show(metrics.PodGroups, float64(n), phase)
 	}
 	for state, n := range s.last.Members {
-		s.members.WithLabelValues(state).Set(float64(n))
+		s.survey.Show(metrics.Members, float64(n), state)
 	}
 	for name, amount := range s.last.Nominated {
-		s.nominated.WithLabelValues(name).Set(amount)
+		s.survey.Show(metrics.Nominated, amount, name)
 	}
 	for name, amount := range s.last.Reserved {
-		s.reserved.WithLabelValues(name).Set(amount)
+		s.survey.Show(metrics.Reserved, amount, name)
 	}
-	s.reservations.WithLabelValues().Set(float64(s.last.Reservations))
+	s.survey.Show(metrics.Reservations, float64(s.last.Reservations))
 	for kind, n := range map[string]int{"node": s.last.Nodes, "job": s.last.Jobs, "pod": s.last.Pods} {
-		s.objects.WithLabelValues(kind).Set(float64(n))
+		s.survey.Show(metrics.SnapshotObjects, float64(n), kind)
 	}
-	s.unscheduled.WithLabelValues().Set(float64(s.last.Unscheduled))
-	s.stuck.WithLabelValues().Set(float64(s.last.Stuck))
-	s.dims.WithLabelValues().Set(float64(s.last.Dimensions))
+	s.survey.Show(metrics.UnscheduledPods, float64(s.last.Unscheduled))
+	s.survey.Show(metrics.StuckVictims, float64(s.last.Stuck))
+	s.survey.Show(metrics.Dimensions, float64(s.last.Dimensions))
 	for i := range s.last.Queues {
 		s.fillQueue(&s.last.Queues[i], now)
 	}
 	for _, level := range s.last.Levels {
-		s.domains.WithLabelValues(level.Name, "whole").Set(float64(level.Whole))
-		s.domains.WithLabelValues(level.Name, "broken").Set(float64(level.Broken))
+		s.survey.Show(metrics.Domains, float64(level.Whole), level.Name, "whole")
+		s.survey.Show(metrics.Domains, float64(level.Broken), level.Name, "broken")
 	}
 }
 
 func (s *State) fillQueue(queue *QueueSurvey, now time.Time) {
-	set := func(gauge *prometheus.GaugeVec, amounts map[string]float64) {
-		for name, amount := range amounts {
-			gauge.WithLabelValues(queue.Name, name).Set(amount)
+	for name, amounts := range map[metrics.Name]map[string]float64{
+		metrics.QueueUsed: queue.Used, metrics.QueueDemand: queue.Demand, metrics.QueueShare: queue.Share,
+		metrics.QueueGuarantee: queue.Guarantee, metrics.QueueLimit: queue.Limit,
+	} {
+		for resource, amount := range amounts {
+			s.survey.Show(name, amount, queue.Name, resource)
 		}
 	}
-	set(s.queueUsed, queue.Used)
-	set(s.queueDemand, queue.Demand)
-	set(s.queueShare, queue.Share)
-	set(s.queueGuarantee, queue.Guarantee)
-	set(s.queueLimit, queue.Limit)
-	s.queueJobs.WithLabelValues(queue.Name, "running").Set(float64(queue.Running))
-	s.queueJobs.WithLabelValues(queue.Name, "waiting").Set(float64(queue.Waiting))
+	s.survey.Show(metrics.QueueJobs, float64(queue.Running), queue.Name, "running")
+	s.survey.Show(metrics.QueueJobs, float64(queue.Waiting), queue.Name, "waiting")
 	if since := queue.OldestWaiting; !since.IsZero() {
-		s.queueOldest.WithLabelValues(queue.Name).Set(max(0, now.Sub(since)).Seconds())
+		s.survey.Show(metrics.QueueOldestWait, max(0, now.Sub(since)).Seconds(), queue.Name)
 	}
 	if queue.Unmet != "" {
-		s.queueUnmet.WithLabelValues(queue.Name, queue.Unmet).Set(1)
+		s.survey.Show(metrics.QueueUnmet, 1, queue.Name, queue.Unmet)
 	}
 }

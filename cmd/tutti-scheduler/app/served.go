@@ -8,6 +8,7 @@ import (
 
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
+	"github.com/tutti-sched/tutti/internal/metrics"
 )
 
 // serverInterval is how often the API server is asked whether it serves what it served at the start.
@@ -44,7 +45,7 @@ func (p *process) compareServer(ctx context.Context) {
 		"version": now.Version != p.served.Version, "device-taint-rules": now.DeviceTaintRules != p.served.DeviceTaintRules,
 		"queues": queues != p.servesQueues,
 	} {
-		p.measured.RestartNeeded(cause, differs)
+		p.measured.Show(metrics.RestartNeeded, metrics.Is(differs), cause)
 		if differs {
 			klog.FromContext(ctx).Info("The API server serves something else than when this process started: restart the scheduler",
 				"cause", cause, "version", now.Version, "versionAtStart", p.served.Version, "deviceTaintRules", now.DeviceTaintRules, "queues", queues)

@@ -56,7 +56,7 @@ func write(file, links, out string) error {
 	if err != nil {
 		return fmt.Errorf("a page of the documentation: %w", err)
 	}
-	filled, err := configuration.Fill(string(text), links)
+	filled, err := fill(string(text), links)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}

@@ -81,10 +81,11 @@ type Metric struct {
 
 // Table returns all metrics, those of the scheduler first.
 func Table() []Metric {
-	return slices.Concat(ofScheduler(), Agent())
+	return slices.Concat(Scheduler(), Agent())
 }
 
-func ofScheduler() []Metric { return slices.Concat(Loop(), Steps(), State(), Configuration()) }
+// Scheduler returns the metrics of the scheduler.
+func Scheduler() []Metric { return slices.Concat(Loop(), Steps(), State(), Configuration()) }
 
 // Loop returns the metrics of what the scheduler's loop does, measured when it does it.
 func Loop() []Metric { return slices.Concat(durations(), decisions(), starts(), calls()) }

@@ -106,8 +106,7 @@ func TestWhatIsDeclaredIsWhatIsRead(t *testing.T) {
 	}
 }
 
-// TestWhatIsReadIsDeclared: every argument that an owner reads is declared. evict was one of an earlier version, and is refused by
-// name.
+// TestWhatIsReadIsDeclared: every argument that an owner reads is declared. evict is one of an earlier version, which is refused.
 func TestWhatIsReadIsDeclared(t *testing.T) {
 	catalogue := offline(t)
 	for _, e := range Entries() {

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -8,49 +9,37 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/tutti-sched/tutti/internal/metrics"
-	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// Survey is what a leader counted of the cluster at one moment. It is never changed.
+// Survey is what a leader counted of the cluster at one moment. Once delivered it is never changed.
 type Survey struct {
-	// Waiting are the jobs that wait, by reason code, OldestWaiting since when the one that has waited longest to start has.
-	Waiting       map[model.Code]int
-	OldestWaiting map[model.Code]time.Time
-	// BlockedByBudgets counts the jobs that only disruption budgets keep from preempting.
-	BlockedByBudgets int
-	// PodGroups are counted by phase, Members by state.
-	PodGroups, Members map[string]int
-	// Nominated is by resource name, in cores, bytes or pieces.
-	Nominated map[string]float64
-	// Reserved is the same of capacity that is reserved, Reservations counts the jobs that it is reserved for.
-	Reserved     map[string]float64
-	Reservations int
-	// Unscheduled and Stuck count pods.
-	Unscheduled, Stuck int
-	Nodes, Jobs, Pods  int
-	Dimensions         int
-	// Queues are the first by name, when there are very many.
-	Queues []QueueSurvey
-	// Levels are those that the configuration declares.
-	Levels []LevelSurvey
+	values map[series]float64
+	since  map[series]time.Time
 }
 
-// LevelSurvey is how many domains of a level are whole, and how many are broken.
-type LevelSurvey struct {
-	Name          string
-	Whole, Broken int
+// series is one value of a metric: its name, and the values of its labels, of which it has up to two.
+type series struct {
+	name   metrics.Name
+	labels [2]string
 }
 
-// QueueSurvey is what a leader counted of one queue and of those below it.
-type QueueSurvey struct {
-	Name string
-	// Used and the others are by resource name, in cores, bytes or pieces.
-	Used, Demand, Share, Guarantee, Limit map[string]float64
-	Running, Waiting                      int
-	// OldestWaiting is since when the job that has waited longest to start has; zero when none waits.
-	OldestWaiting time.Time
-	// Unmet is the reason for which its guarantee is not met; empty when it is, and while guarantees are not enforced.
-	Unmet string
+// NewSurvey returns a survey that has counted nothing.
+func NewSurvey() *Survey { return &Survey{map[series]float64{}, map[series]time.Time{}} }
+
+// Add adds to a value, which is then shown also where it is zero.
+func (s *Survey) Add(n float64, name metrics.Name, labels ...string) {
+	key := series{name: name}
+	copy(key.labels[:], labels)
+	s.values[key] += n
+}
+
+// Since records since when something waits: the time of what has waited longest is shown, counted to when it is scraped.
+func (s *Survey) Since(at time.Time, name metrics.Name, labels ...string) {
+	key := series{name: name}
+	copy(key.labels[:], labels)
+	if first, known := s.since[key]; !known || at.Before(first) {
+		s.since[key] = at
+	}
 }
 
 // Loop is what a scrape asks of the scheduler's loop. Any goroutine may call its methods.
@@ -139,56 +128,14 @@ func (s *State) fill(now time.Time) {
 	for name := range s.survey {
 		s.survey.Reset(name)
 	}
-	for code, n := range s.last.Waiting {
-		s.survey.Show(metrics.WaitingJobs, float64(n), string(code))
+	show := func(one series, value float64) {
+		labels := slices.DeleteFunc(one.labels[:], func(label string) bool { return label == "" })
+		s.survey.Show(one.name, value, labels...)
 	}
-	for code, since := range s.last.OldestWaiting {
-		s.survey.Show(metrics.OldestWaiting, max(0, now.Sub(since)).Seconds(), string(code))
+	for one, value := range s.last.values {
+		show(one, value)
 	}
-	s.survey.Show(metrics.BlockedJobs, float64(s.last.BlockedByBudgets), "budget")
-	for phase, n := range s.last.PodGroups {
-		s.survey.Show(metrics.PodGroups, float64(n), phase)
-	}
-	for state, n := range s.last.Members {
-		s.survey.Show(metrics.Members, float64(n), state)
-	}
-	for name, amount := range s.last.Nominated {
-		s.survey.Show(metrics.Nominated, amount, name)
-	}
-	for name, amount := range s.last.Reserved {
-		s.survey.Show(metrics.Reserved, amount, name)
-	}
-	s.survey.Show(metrics.Reservations, float64(s.last.Reservations))
-	for kind, n := range map[string]int{"node": s.last.Nodes, "job": s.last.Jobs, "pod": s.last.Pods} {
-		s.survey.Show(metrics.SnapshotObjects, float64(n), kind)
-	}
-	s.survey.Show(metrics.UnscheduledPods, float64(s.last.Unscheduled))
-	s.survey.Show(metrics.StuckVictims, float64(s.last.Stuck))
-	s.survey.Show(metrics.Dimensions, float64(s.last.Dimensions))
-	for i := range s.last.Queues {
-		s.fillQueue(&s.last.Queues[i], now)
-	}
-	for _, level := range s.last.Levels {
-		s.survey.Show(metrics.Domains, float64(level.Whole), level.Name, "whole")
-		s.survey.Show(metrics.Domains, float64(level.Broken), level.Name, "broken")
-	}
-}
-
-func (s *State) fillQueue(queue *QueueSurvey, now time.Time) {
-	for name, amounts := range map[metrics.Name]map[string]float64{
-		metrics.QueueUsed: queue.Used, metrics.QueueDemand: queue.Demand, metrics.QueueShare: queue.Share,
-		metrics.QueueGuarantee: queue.Guarantee, metrics.QueueLimit: queue.Limit,
-	} {
-		for resource, amount := range amounts {
-			s.survey.Show(name, amount, queue.Name, resource)
-		}
-	}
-	s.survey.Show(metrics.QueueJobs, float64(queue.Running), queue.Name, "running")
-	s.survey.Show(metrics.QueueJobs, float64(queue.Waiting), queue.Name, "waiting")
-	if since := queue.OldestWaiting; !since.IsZero() {
-		s.survey.Show(metrics.QueueOldestWait, max(0, now.Sub(since)).Seconds(), queue.Name)
-	}
-	if queue.Unmet != "" {
-		s.survey.Show(metrics.QueueUnmet, 1, queue.Name, queue.Unmet)
+	for one, since := range s.last.since {
+		show(one, max(0, now.Sub(since)).Seconds())
 	}
 }

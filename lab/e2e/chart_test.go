@@ -69,6 +69,7 @@ func TestChartRefuses(t *testing.T) {
 		"config=tiers: []\nsources: {job: true}":                                    "sources.job: without the right to read these groups their pods wait",
 		"sources.job=true,config=tiers: []":                                         "sources.job: write sources: {job: true} in config, too",
 		"sources.job=true,config=tiers: []\nsources: {job: false}":                  "sources.job: write sources: {job: true} in config, too",
+		"sources.flux=true":                                                         "sources.flux: there is no such source; this version has kubernetes",
 		"sources.volcano=false,config=tiers: []":                                    "sources.volcano: without the right to read these groups their pods wait",
 		"sources.kueue=false,config=tiers: []":                                      "sources.kueue: write sources: {kueue: false} in config, too",
 		"metrics.certManager.enabled=true":                                          "name the issuer of the certificate",

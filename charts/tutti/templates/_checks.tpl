@@ -38,6 +38,9 @@
 {{- fail "sources.job: write sources: {job: true} in config, too; until then pods of Jobs start one by one, and the right to read Jobs is not used" }}
 {{- end }}
 {{- range $name, $on := .Values.sources }}
+{{- if not (or (eq $name "crds") (has $name $known.sources)) }}
+{{- fail (printf "sources.%s: there is no such source; this version has %s" $name (join ", " $known.sources)) }}
+{{- end }}
 {{- if not (or (kindIs "map" $on) $on (include "tutti.sourceIsOff" (list $ $name))) }}
 {{- $why := ternary "" "without the right to read these groups their pods wait; " (has $name (list "kueue" "leaderworkerset")) }}
 {{- fail (printf "sources.%s: %swrite sources: {%s: false} in config, too, so that their marks mean nothing" $name $why $name) }}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -329,21 +330,14 @@ func (p *process) ready(*http.Request) error {
 const waitInterval = 30 * time.Second
 
 // logWaiting logs what has not been read yet, and why, until all is.
-func (p *process) logWaiting(ctx context.Context, read <-chan struct{}) {
-	ticker := time.NewTicker(waitInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-read:
-			return
-		case <-ticker.C:
-			if err := p.ready(nil); err != nil {
-				klog.FromContext(ctx).Info("Not ready", "reason", err.Error())
-			}
+func (p *process) logWaiting(ctx context.Context) {
+	_ = wait.PollUntilContextCancel(ctx, waitInterval, false, func(ctx context.Context) (bool, error) { // only the end of ctx makes it fail
+		err := p.ready(nil)
+		if err != nil {
+			klog.FromContext(ctx).Info("Not ready", "reason", err.Error())
 		}
-	}
+		return err == nil, nil
+	})
 }
 
 // run starts everything and returns when all of it has ended.

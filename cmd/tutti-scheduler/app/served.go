@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
 	"github.com/tutti-sched/tutti/internal/cluster"
@@ -17,16 +18,11 @@ const serverInterval = time.Hour
 // watchServer says, until the context ends, when the API server serves something else than at the start, as after its upgrade:
 // what kube-scheduler's plugins read is decided once for each process.
 func (p *process) watchServer(ctx context.Context) error {
-	ticker := time.NewTicker(serverInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-			p.compareServer(ctx)
-		}
-	}
+	_ = wait.PollUntilContextCancel(ctx, serverInterval, false, func(ctx context.Context) (bool, error) { // only the end of ctx ends it
+		p.compareServer(ctx)
+		return false, nil
+	})
+	return nil
 }
 
 // compareServer logs and measures what differs. An API server that does not answer is asked again at the next tick.

@@ -45,7 +45,7 @@ func TestMarksOfSources(t *testing.T) {
 func TestSourcesHaveTheNamesOfTheConfiguration(t *testing.T) {
 	var names []string
 	for _, source := range All() {
-		if source != (own{}) && source != (kubeBatch{}) {
+		if source != own && source != kubeBatch {
 			names = append(names, source.Name())
 		}
 	}

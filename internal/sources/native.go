@@ -14,31 +14,22 @@ import (
 )
 
 // native is the PodGroup of Kubernetes, which pods name in a field. API servers serve it only where it is turned on.
-type native struct{}
-
-func (native) Name() string { return "kubernetes" }
-
-// Marks has none: the field is kept of every pod.
-func (native) Marks() Marks { return Marks{} }
-
-func (native) Of(pod *corev1.Pod) (Membership, bool) {
-	group := pod.Spec.SchedulingGroup
-	if group == nil || group.PodGroupName == nil || *group.PodGroupName == "" || len(*group.PodGroupName) > validation.DNS1123SubdomainMaxLength {
-		return Membership{}, false
-	}
-	return Membership{
-		Job: model.JobKey{Namespace: pod.Namespace, Name: *group.PodGroupName, Source: model.SourceNative}, Role: foreignRole(pod),
-	}, true
-}
-
-func (native) Watches() []Watch {
-	return []Watch{{
+var native = &Source{
+	name: "kubernetes", // without marks: the field is kept of every pod
+	of: func(pod *corev1.Pod) (Membership, bool) {
+		group := pod.Spec.SchedulingGroup
+		if group == nil || group.PodGroupName == nil || *group.PodGroupName == "" || len(*group.PodGroupName) > validation.DNS1123SubdomainMaxLength {
+			return Membership{}, false
+		}
+		return Membership{Job: model.JobKey{Namespace: pod.Namespace, Name: *group.PodGroupName, Source: model.SourceNative}}, true
+	},
+	watches: []Watch{{
 		Source:    model.SourceNative,
 		Resource:  schedulingv1beta1.SchemeGroupVersion.WithResource("podgroups"),
 		Decode:    decodeNative,
 		IsBuiltIn: true,
 		Status:    nativeStatus, Subresource: true,
-	}}
+	}},
 }
 
 // decodeNative reads one. One that is being deleted counts: a finalizer keeps it until its pods have ended. Its priority is not

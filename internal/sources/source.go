@@ -1,6 +1,7 @@
 package sources
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -12,32 +13,49 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// Source is one way in which pods are made members of a job. It reads only what it is given and keeps nothing.
-type Source interface {
-	// Name is the one that a configuration names it by.
-	Name() string
-	// Of returns what the marks on a pod say; ok is false when it has none of this source. It is called on the goroutines of
-	// informers, too.
-	Of(pod *corev1.Pod) (m Membership, ok bool)
-	// Watches returns the foreign objects that it reads; nil when pods and our own PodGroups say all.
-	Watches() []Watch
-	// Marks returns what is read of a pod.
-	Marks() Marks
+// Source is one way in which pods are made members of a job. Its functions read only what they are given. They are called on the
+// goroutines of informers, too.
+type Source struct {
+	name  string
+	marks Marks
+	// of returns what the marks on a pod say; ok is false when it has none of this source.
+	of func(pod *corev1.Pod) (m Membership, ok bool)
+	// watches are the foreign objects that it reads; nil when pods and our own PodGroups say all.
+	watches []Watch
+	// member reads what marks say of a pod beside which group it is in, of each pod: another mark may name the group, and the source
+	// may be off. nil reads nothing.
+	member func(pod *corev1.Pod, m *model.Member)
+	// roleOf returns the role of a pod in a group object that another source reads; empty when it has none. nil of a source whose
+	// roles are not late.
+	roleOf func(pod *corev1.Pod) string
 }
 
-// speaker is a source whose marks say more of a pod than which group it is in. They are read of each pod: another mark may name
-// the group, and the source may be off.
-type speaker interface {
-	Member(pod *corev1.Pod, m *model.Member)
-}
+// Name returns the one that a configuration names it by.
+func (s *Source) Name() string { return s.name }
 
-// caster is a source whose marks say which role a pod has in a group object that another source reads. It is one of those whose
-// roles may be late.
-type caster interface {
-	RoleOf(pod *corev1.Pod) string
+// Watches returns the foreign objects that it reads.
+func (s *Source) Watches() []Watch { return s.watches }
+
+// Of returns what the marks on a pod say; ok is false when it has none of this source. A pod of a group object of its operator
+// has our role, or that of the first source that knows one, where the marks of this one name none.
+func (s *Source) Of(pod *corev1.Pod) (m Membership, ok bool) {
+	m, ok = s.of(pod)
+	for one := &m; ok && one != nil; one = one.Otherwise {
+		if !one.Job.IsForeign() || one.Job.Source.OwnsPods() {
+			continue
+		}
+		one.Role = cmp.Or(one.Role, pod.Labels[v1alpha1.LabelRole])
+		for i := 0; i < len(all) && one.Role == ""; i++ {
+			if all[i].roleOf != nil {
+				one.Role = all[i].roleOf(pod)
+			}
+		}
+	}
+	return m, ok
 }
 
 // Marks are the keys of labels and annotations.
@@ -229,7 +247,7 @@ func (s *Spec) Same(other *Spec) bool {
 
 // Sources are those that are on. The first one that finds a mark on a pod decides: a pod belongs to one job, and marks of two
 // sources are never merged.
-type Sources []Source
+type Sources []*Source
 
 // WritesStatus reports whether the status of the objects of a source is ours to write.
 func WritesStatus(source model.Source) bool {
@@ -242,45 +260,31 @@ func WritesStatus(source model.Source) bool {
 func All() Sources { return slices.Clone(all) }
 
 var all = Sources{
-	own{}, native{}, coscheduling{}, volcano{}, kubeBatch{}, leaderWorkerSet{}, kueue{},
+	own, native, coscheduling, volcano, kubeBatch, leaderWorkerSet, kueue,
 	jobSet, mpiJob, pyTorchJob, tfJob, xgBoostJob, paddleJob, jaxJob, rayCluster, indexedJob,
 }
 
-// watchOf are those of all sources, by the source of the jobs, speakers and casters the sources that are.
-var (
-	watchOf  = watchesOf(all)
-	speakers = those[speaker](all)
-	casters  = those[caster](all)
-)
+// watchOf are the watches of all sources, by the source of the jobs.
+var watchOf = watchesOf(all)
 
 func watchesOf(sources Sources) (of [model.LastSource + 1]Watch) {
 	for _, source := range sources {
-		for _, watch := range source.Watches() {
+		for _, watch := range source.watches {
 			of[watch.Source] = watch
 		}
 	}
 	return of
 }
 
-// those returns the sources that are of an interface, too.
-func those[T any](sources Sources) (these []T) {
-	for _, source := range sources {
-		if one, ok := source.(T); ok {
-			these = append(these, one)
-		}
-	}
-	return these
-}
-
 // Without returns all sources but those that are off, by name.
 func Without(off []string) Sources {
-	return slices.DeleteFunc(All(), func(source Source) bool { return slices.Contains(off, source.Name()) })
+	return slices.DeleteFunc(All(), func(source *Source) bool { return slices.Contains(off, source.name) })
 }
 
 // Marks returns what the sources read of a pod.
 func (s Sources) Marks() (all Marks) {
 	for _, source := range s {
-		marks := source.Marks()
+		marks := source.marks
 		all.Labels, all.Annotations = append(all.Labels, marks.Labels...), append(all.Annotations, marks.Annotations...)
 		if marks.Index != "" {
 			all.Labels = append(all.Labels, marks.Index)

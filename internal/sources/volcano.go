@@ -19,16 +19,20 @@ const VolcanoTaskSpec = "volcano.sh/task-spec"
 
 // volcano is the PodGroup of Volcano, which its own jobs, KubeRay, LeaderWorkerSet, training-operator and Spark write. Its mark
 // is the annotation of kube-batch: a PodGroup of ours with the name comes first. Names may be longer than those of ours.
-type volcano struct{}
-
-func (volcano) Name() string { return "volcano" }
-
-func (volcano) Marks() Marks {
-	return Marks{Index: "volcano.sh/task-index", Labels: []string{VolcanoTaskSpec}, Annotations: []string{v1alpha1.AnnotationKubeBatchGroup, VolcanoTaskSpec}}
+var volcano = &Source{
+	name: "volcano", of: ofVolcano,
+	marks: Marks{Index: "volcano.sh/task-index", Labels: []string{VolcanoTaskSpec}, Annotations: []string{v1alpha1.AnnotationKubeBatchGroup, VolcanoTaskSpec}},
+	watches: []Watch{{
+		Source:   model.SourceVolcano,
+		Resource: schema.GroupVersionResource{Group: "scheduling.volcano.sh", Version: "v1beta1", Resource: "podgroups"},
+		Decode:   decodeVolcano,
+		AfterOwn: true,
+		Status:   volcanoStatus, HasTransitionIDs: true,
+	}},
 }
 
-// Of leaves to kubeBatch what cannot be the name of an object, and pods that say how many members their implicit group needs.
-func (volcano) Of(pod *corev1.Pod) (Membership, bool) {
+// ofVolcano leaves to kubeBatch what cannot be the name of an object, and pods that say how many members their implicit group needs.
+func ofVolcano(pod *corev1.Pod) (Membership, bool) {
 	name := pod.Annotations[v1alpha1.AnnotationKubeBatchGroup]
 	if name == "" {
 		return Membership{}, false
@@ -38,7 +42,7 @@ func (volcano) Of(pod *corev1.Pod) (Membership, bool) {
 	}
 	m := Membership{
 		Job:  model.JobKey{Namespace: pod.Namespace, Name: name, Source: model.SourceVolcano},
-		Role: cmp.Or(pod.Annotations[VolcanoTaskSpec], pod.Labels[VolcanoTaskSpec], foreignRole(pod)),
+		Role: cmp.Or(pod.Annotations[VolcanoTaskSpec], pod.Labels[VolcanoTaskSpec]),
 	}
 	if len(name) > validation.LabelValueMaxLength {
 		return m, true
@@ -46,16 +50,6 @@ func (volcano) Of(pod *corev1.Pod) (Membership, bool) {
 	ours := ofPodGroup(pod, name)
 	ours.Otherwise = &m
 	return ours, true
-}
-
-func (volcano) Watches() []Watch {
-	return []Watch{{
-		Source:   model.SourceVolcano,
-		Resource: schema.GroupVersionResource{Group: "scheduling.volcano.sh", Version: "v1beta1", Resource: "podgroups"},
-		Decode:   decodeVolcano,
-		AfterOwn: true,
-		Status:   volcanoStatus, HasTransitionIDs: true,
-	}}
 }
 
 // decodeVolcano reads one as Volcano's scheduler does (pkg/scheduler/api/job_info.go): a minMember of 0, which KubeRay, Spark and

@@ -73,9 +73,7 @@ func (s *State) tellAwaited() {
 func (f *foreign) set(key model.JobKey, spec *sources.Spec) {
 	if before := f.specs[key]; before != nil {
 		if parent, ok := before.Parent(); ok {
-			if delete(f.children[parent], key); len(f.children[parent]) == 0 {
-				delete(f.children, parent)
-			}
+			dropFrom(f.children, parent, key)
 		}
 	}
 	if spec == nil {
@@ -84,10 +82,7 @@ func (f *foreign) set(key model.JobKey, spec *sources.Spec) {
 	}
 	f.specs[key] = spec
 	if parent, ok := spec.Parent(); ok {
-		if f.children[parent] == nil {
-			f.children[parent] = map[model.JobKey]bool{}
-		}
-		f.children[parent][key] = true
+		addTo(f.children, parent, key, true)
 	}
 }
 

@@ -31,7 +31,8 @@ var volcano = &Source{
 	}},
 }
 
-// ofVolcano leaves to kubeBatch what cannot be the name of an object, and pods that say how many members their implicit group needs.
+// ofVolcano leaves to kubeBatch what cannot be the name of an object, and pods that say how many members their implicit group
+// needs.
 func ofVolcano(pod *corev1.Pod) (Membership, bool) {
 	name := pod.Annotations[v1alpha1.AnnotationKubeBatchGroup]
 	if name == "" {

@@ -116,16 +116,13 @@ func New(
 	if options.Metrics == nil {
 		options.Metrics = &telemetry.Metrics{}
 	}
-	options.Metrics.Expect(profile, options.Clock.Now)
-	options.Metrics.Show(metrics.Paused, metrics.Is(profile.Paused != ""))
-	queues := report.NewQueueReporter(state.SchedulerNames(), state.Queue)
-	queues.Configure(missingForQueues(profile))
 	s := &Scheduler{
-		state: state, machine: machine, profile: profile, sender: sender, mailbox: mailbox, options: options,
+		state: state, machine: machine, sender: sender, mailbox: mailbox, options: options,
 		foreign: report.NewForeignReporter(report.ForeignSource{News: state.TakeForeignNews, Spec: state.Foreign, OfOthers: state.OfOthers}),
-		queues:  queues, delays: delays, uncertain: uncertainBinds{}, gangs: gangs,
-		endsConflicts: profile.EvictsOnCPUConflict(), history: &debugapi.History{},
+		queues:  report.NewQueueReporter(state.SchedulerNames(), state.Queue),
+		delays:  delays, uncertain: uncertainBinds{}, gangs: gangs, history: &debugapi.History{},
 	}
+	s.use(profile)
 	s.reporter = report.NewReporter(report.Source{
 		Group: state.Group, Reservation: state.Reservation, Whole: gangs.Observed, Standing: s.standing, List: state.List,
 	})
@@ -211,17 +208,17 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 // reconfigure goes on with another profile. What pods request, and nodes offer, is worked out again; what earlier sessions
 // remember is forgotten with the profile it came from; what is bound, nominated or in flight stays.
 func (s *Scheduler) reconfigure(profile *framework.Profile, now time.Time) {
-	s.profile, s.endsConflicts = profile, profile.EvictsOnCPUConflict()
-	s.options.Metrics.Show(metrics.Paused, metrics.Is(profile.Paused != ""))
-	s.options.Metrics.Expect(profile, s.options.Clock.Now)
+	s.use(profile)
 	s.state.Configure(profile.Translators(), profile.MaxGrace(), profile.SourcesOff...)
-	s.queues.Configure(missingForQueues(profile))
 	s.wake(now)
 }
 
-// missingForQueues returns what the profile lacks that queues need.
-func missingForQueues(profile *framework.Profile) report.Missing {
-	return report.Missing{Order: !profile.OrdersQueues(), Guarantees: profile.Unenforced()}
+// use lets a profile decide from now on, and says what it lacks that queues need.
+func (s *Scheduler) use(profile *framework.Profile) {
+	s.profile, s.endsConflicts = profile, profile.EvictsOnCPUConflict()
+	s.options.Metrics.Show(metrics.Paused, metrics.Is(profile.Paused != ""))
+	s.options.Metrics.Expect(profile, s.options.Clock.Now)
+	s.queues.Configure(report.Missing{Order: !profile.OrdersQueues(), Guarantees: profile.Unenforced()})
 }
 
 // runCycle is one cycle: a session on a snapshot. Decisions are assumed and in flight while it still runs; what becomes

@@ -129,11 +129,6 @@ type Amount struct {
 	Quantity resource.Quantity
 }
 
-// equal reports whether two amounts are the same, however they are written.
-func (a Amount) equal(other Amount) bool {
-	return a.Name == other.Name && a.Quantity.Cmp(other.Quantity) == 0
-}
-
 // Shown is what the status of a foreign object shows.
 type Shown struct {
 	// HasStatus and HasConditions report that it has a status, and a list of conditions.
@@ -236,13 +231,15 @@ func (s *Spec) Refusal() *model.Refusal {
 
 // Same reports whether two versions say the same: a job is not looked at again for what others write to a status.
 func (s *Spec) Same(other *Spec) bool {
-	return other != nil && s.UID == other.UID && equality.Semantic.DeepEqual(s.OwnerReferences, other.OwnerReferences) &&
-		s.MinMember == other.MinMember && slices.Equal(s.Roles, other.Roles) && slices.Equal(s.Done, other.Done) && s.Left == other.Left &&
-		slices.EqualFunc(s.Later, other.Later, Later.equal) &&
-		s.PriorityClassName == other.PriorityClassName && s.Queue == other.Queue && s.NoGang == other.NoGang &&
-		s.NeverPreempts == other.NeverPreempts && s.Exclusive == other.Exclusive && equality.Semantic.DeepEqual(s.Topology, other.Topology) &&
-		s.Contradiction == other.Contradiction && s.Remark == other.Remark &&
-		slices.EqualFunc(s.MinResources, other.MinResources, Amount.equal)
+	if other == nil {
+		return false
+	}
+	said := func(spec Spec) Spec {
+		spec.ObjectMeta = metav1.ObjectMeta{UID: spec.UID, OwnerReferences: spec.OwnerReferences}
+		spec.Shown = Shown{}
+		return spec
+	}
+	return equality.Semantic.DeepEqual(said(*s), said(*other))
 }
 
 // Sources are those that are on. The first one that finds a mark on a pod decides: a pod belongs to one job, and marks of two
@@ -293,9 +290,7 @@ func (s Sources) Marks() (all Marks) {
 	return all
 }
 
-// Default returns the sources that are on by default.
-func Default() Sources { return slices.Clone(byDefault) }
-
+// byDefault are the sources that are on by default.
 var byDefault = Without(config.SourcesOffByDefault())
 
 // Of returns what a pod says by the sources that are on by default.

@@ -49,9 +49,9 @@ var (
 func (*plugin) Name() string { return name }
 
 // OpenSession counts what there is.
-func (p *plugin) OpenSession(session *framework.Session) {
+func (p *plugin) OpenSession(view framework.View) {
 	p.placed, p.members, p.jobs = map[types.UID]bool{}, map[model.JobKey]int{}, map[string]int64{}
-	for _, job := range session.Snapshot.Jobs {
+	for _, job := range view.Snapshot().Jobs {
 		for _, task := range job.Tasks {
 			p.count(task)
 		}

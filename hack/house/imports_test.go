@@ -73,7 +73,7 @@ var rules = []rule{
 	{of: "test/invariants", ours: []string{"apis"}},
 	{of: "test", ours: []string{"*"}, client: true, others: true},
 	{of: "internal/scheduler", ours: []string{"internal/", "pkg/", "apis"}, client: true},
-	{of: "internal/configuration", ours: []string{"pkg/framework", "pkg/plugins", "pkg/actions", "internal/cluster", "pkg/model", "pkg/argument",
+	{of: "internal/configuration", ours: []string{"pkg/engine", "pkg/framework", "pkg/plugins", "pkg/actions", "internal/cluster", "pkg/model", "pkg/argument",
 		"internal/metrics", "apis"}, client: true},
 	{of: "cmd", ours: []string{"*"}, client: true, others: true},
 	{of: "hack/document", ours: []string{"internal/configuration", "apis/config"}},

@@ -21,7 +21,7 @@ type mode struct {
 }
 
 var (
-	engine   = []string{"pkg/framework", "pkg/engine"}
+	engine   = []string{"pkg/engine"}
 	accounts = []string{"pkg/model"}
 	askers   = []string{"pkg/framework", "pkg/engine", "pkg/place", "pkg/victims", "pkg/actions"}
 )

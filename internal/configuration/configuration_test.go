@@ -12,11 +12,11 @@ import (
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/argument"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 )
 
 // offline is one registry for all tests.
-func offline(t *testing.T) *framework.Registry {
+func offline(t *testing.T) *engine.Registry {
 	t.Helper()
 	catalogue, err := Offline(t.Context())
 	if err != nil {

@@ -32,6 +32,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
 	"github.com/tutti-sched/tutti/pkg/actions"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins"
@@ -39,16 +40,16 @@ import (
 
 // Catalogue returns the registry of every action and plugin of this build: the built-in ones and the extra plugins, which
 // take the place of built-in ones of their names. With a nil kube the built-in ones can be explained, but not created.
-func Catalogue(kube plugins.Kube, extra ...framework.PluginRegistration) *framework.Registry {
+func Catalogue(kube plugins.Kube, extra ...framework.PluginRegistration) *engine.Registry {
 	builtIn := slices.DeleteFunc(plugins.BuiltIn(kube), func(plugin framework.PluginRegistration) bool {
 		return slices.ContainsFunc(extra, func(other framework.PluginRegistration) bool { return other.Name == plugin.Name })
 	})
-	return &framework.Registry{Actions: actions.BuiltIn(), Plugins: append(builtIn, extra...)}
+	return &engine.Registry{Actions: actions.BuiltIn(), Plugins: append(builtIn, extra...)}
 }
 
 // Offline returns a registry from which everything can be created but nothing run: no request is made. What it starts ends
 // with the context. Call it once per process.
-func Offline(ctx context.Context, extra ...framework.PluginRegistration) (*framework.Registry, error) {
+func Offline(ctx context.Context, extra ...framework.PluginRegistration) (*engine.Registry, error) {
 	client, err := kubernetes.NewForConfig(&rest.Config{})
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
@@ -67,7 +68,7 @@ func Offline(ctx context.Context, extra ...framework.PluginRegistration) (*frame
 // their lines (see config.Errors), nil when there is none. Warnings are about what works and should be written differently, and
 // about what cannot be checked offline, such as whether a file that the configuration names exists. It makes no request to an
 // API server.
-func Lint(catalogue *framework.Registry, file string, data []byte) ([]config.Warning, error) {
+func Lint(catalogue *engine.Registry, file string, data []byte) ([]config.Warning, error) {
 	_, warnings, err := catalogue.Read(file, data)
 	var wrong []error
 	for _, found := range config.Errors(err) {

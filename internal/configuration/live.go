@@ -18,7 +18,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/tutti-sched/tutti/internal/metrics"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 )
 
 // Version is one text of the configuration.
@@ -58,18 +58,18 @@ type Report struct {
 
 // Options are what a Watcher needs.
 type Options struct {
-	Catalogue *framework.Registry
+	Catalogue *engine.Registry
 	Clock     clock.WithTicker
 	// Client reads the ConfigMap, and writes events about it; it may be nil for another source.
 	Client kubernetes.Interface
 	// OnActive is called with each profile but the first before the loop has it, on the loop's goroutine; nil for no call.
-	OnActive func(*framework.Profile)
+	OnActive func(*engine.Profile)
 	// MayWrite reports whether this process may store the last good version: whether it leads. It is called on a goroutine of the
 	// Watcher; nil is always.
 	MayWrite func() bool
 	// Handover has make called between two cycles, on the loop's goroutine, in the order of the calls of Handover. The loop
 	// uses the returned profile from then on; nil changes nothing.
-	Handover func(make func() *framework.Profile)
+	Handover func(make func() *engine.Profile)
 	// Controller and Instance are the reporter of the events.
 	Controller, Instance string
 	// Registry is where the metrics are registered; nil registers none.
@@ -91,7 +91,7 @@ type Watcher struct {
 	keeper  *keeper
 	shown   atomic.Pointer[Report]
 	// active is the profile of the active version as its text has it. The loop's goroutine has it, after Start.
-	active *framework.Profile
+	active *engine.Profile
 	// mu guards seen, and has versions handed over in the order in which they come.
 	mu sync.Mutex
 	// seen are the ConfigMaps as read last.
@@ -101,7 +101,7 @@ type Watcher struct {
 // New returns the configuration of that source; nothing is read yet. It fails when the name of a metric is taken.
 func New(source Source, options Options) (*Watcher, error) {
 	if options.OnActive == nil {
-		options.OnActive = func(*framework.Profile) {}
+		options.OnActive = func(*engine.Profile) {}
 	}
 	if options.MayWrite == nil {
 		options.MayWrite = func() bool { return true }
@@ -139,7 +139,7 @@ const startTimeout = 15 * time.Second
 // Start reads the source and returns the first profile: that of the last good version when the source is refused.
 // The error has all problems.
 // The logger of the context is used from then on.
-func (l *Watcher) Start(ctx context.Context) (*framework.Profile, error) {
+func (l *Watcher) Start(ctx context.Context) (*engine.Profile, error) {
 	l.log = klog.FromContext(ctx)
 	reading, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -200,11 +200,11 @@ func (l *Watcher) Report() Report { return *l.shown.Load() }
 
 // onVersion hands over the source's present content. The source's goroutine calls it.
 func (l *Watcher) onVersion(f sourceContent) {
-	l.options.Handover(func() *framework.Profile { return l.apply(f) })
+	l.options.Handover(func() *engine.Profile { return l.apply(f) })
 }
 
 // apply returns the profile that decides from now on, nil where that is the same as before. It is called on the loop's goroutine.
-func (l *Watcher) apply(f sourceContent) *framework.Profile {
+func (l *Watcher) apply(f sourceContent) *engine.Profile {
 	before := l.active
 	l.compare(f)
 	if isOther := l.pause(f.paused); !isOther && l.active == before {
@@ -270,7 +270,7 @@ func (l *Watcher) pause(why string) bool {
 }
 
 // profile returns the active profile, paused where a ConfigMap says so beside its text.
-func (l *Watcher) profile() *framework.Profile {
+func (l *Watcher) profile() *engine.Profile {
 	why := l.Report().Paused
 	if why == "" || l.active.Paused != "" {
 		return l.active
@@ -281,7 +281,7 @@ func (l *Watcher) profile() *framework.Profile {
 }
 
 // build makes the profile of a version of that source. A panic of a plugin fails that version, not the scheduler.
-func (l *Watcher) build(source Source, version Version) (profile *framework.Profile, err error) {
+func (l *Watcher) build(source Source, version Version) (profile *engine.Profile, err error) {
 	defer func() {
 		if caught := recover(); caught != nil {
 			profile, err = nil, fmt.Errorf("%s: reading it ended in a panic, which is a bug: %v", source.file(), caught)

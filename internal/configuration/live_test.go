@@ -26,7 +26,7 @@ import (
 
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -42,17 +42,17 @@ type stand struct {
 	live   *Watcher
 	client *fake.Clientset
 	// swaps are the profiles that the loop has received, written the events.
-	swaps   chan func() *framework.Profile
+	swaps   chan func() *engine.Profile
 	written chan *eventsv1.Event
-	adopted []*framework.Profile
+	adopted []*engine.Profile
 	metrics *prometheus.Registry
 	version int
 }
 
-func newStand(t *testing.T, source Source, timer clock.WithTicker, catalogue *framework.Registry, objects ...*corev1.ConfigMap) *stand {
+func newStand(t *testing.T, source Source, timer clock.WithTicker, catalogue *engine.Registry, objects ...*corev1.ConfigMap) *stand {
 	t.Helper()
 	s := &stand{
-		t: t, client: fake.NewClientset(), swaps: make(chan func() *framework.Profile, 10), written: make(chan *eventsv1.Event, 10),
+		t: t, client: fake.NewClientset(), swaps: make(chan func() *engine.Profile, 10), written: make(chan *eventsv1.Event, 10),
 		metrics: prometheus.NewRegistry(),
 	}
 	for _, object := range objects {
@@ -67,8 +67,8 @@ func newStand(t *testing.T, source Source, timer clock.WithTicker, catalogue *fr
 	})
 	live, err := New(source, Options{
 		Catalogue: catalogue, Clock: timer, Client: s.client, Controller: "tutti", Instance: "tutti-0", Registry: s.metrics,
-		Handover: func(make func() *framework.Profile) { s.swaps <- make },
-		OnActive: func(profile *framework.Profile) { s.adopted = append(s.adopted, profile) },
+		Handover: func(make func() *engine.Profile) { s.swaps <- make },
+		OnActive: func(profile *engine.Profile) { s.adopted = append(s.adopted, profile) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func (s *stand) write(verb string, object *corev1.ConfigMap) {
 }
 
 // next is the loop between two cycles: it takes the next version, and returns the resulting profile.
-func (s *stand) next() *framework.Profile {
+func (s *stand) next() *engine.Profile {
 	s.t.Helper()
 	return (<-s.swaps)()
 }
@@ -443,8 +443,8 @@ func TestLiveFollowsTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		s.swaps, s.live.options.Clock = make(chan func() *framework.Profile, 10), clock.RealClock{}
-		s.live.options.Handover = func(make func() *framework.Profile) { s.swaps <- make }
+		s.swaps, s.live.options.Clock = make(chan func() *engine.Profile, 10), clock.RealClock{}
+		s.live.options.Handover = func(make func() *engine.Profile) { s.swaps <- make }
 		ctx, cancel := context.WithCancel(t.Context())
 		go s.live.poll(ctx)
 		looks := func(n int) (offered int) {

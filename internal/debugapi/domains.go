@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -83,7 +83,7 @@ func copyTrees(shown Inspected, _ string) *treesCopy {
 	return c
 }
 
-func copyLevel(snapshot *model.Snapshot, level *framework.Domains) levelCopy {
+func copyLevel(snapshot *model.Snapshot, level *engine.Domains) levelCopy {
 	copied := levelCopy{name: level.Level, unlabelled: level.Unlabelled(), domains: make([]domainCopy, level.Len())}
 	used := level.UsedNodes(snapshot)
 	for i := range copied.domains {

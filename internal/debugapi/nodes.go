@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -45,7 +45,7 @@ type Inspected struct {
 	// Counts returns how many jobs of each queue hold capacity and wait.
 	Counts func() map[*model.Queue]QueueCounts
 	// Trees returns the levels that the configuration declares, and their domains.
-	Trees func() []framework.Tree
+	Trees func() []engine.Tree
 }
 
 // inspector reports a part of the loop's state. It is safe for concurrent use, and puts at most one request at a time to the

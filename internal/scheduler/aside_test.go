@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -32,7 +33,7 @@ type keeper struct {
 
 func newKeeper(t *testing.T) *keeper {
 	k := &keeper{world: newWorld(t), held: map[types.UID]bool{}, keep: map[string]commit.Call{}}
-	k.loop.profile.Tiers = append(k.loop.profile.Tiers, framework.Tier{{Factory: func() framework.Plugin { return k }}})
+	k.loop.profile.Tiers = append(k.loop.profile.Tiers, engine.Tier{{Factory: func() framework.Plugin { return k }}})
 	k.loop.sender, k.loop.options.Reservations = k, k
 	return k
 }

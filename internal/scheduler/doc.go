@@ -1,6 +1,6 @@
 // Package scheduler is the loop: wake, snapshot, session, actions, commit, status.
 //
-//	events ──► cluster.State ──Snapshot──► framework.Run ──decisions──► commit.Machine ──calls──► Driver
+//	events ──► cluster.State ──Snapshot──► engine.Run ──decisions──► commit.Machine ──calls──► Driver
 //	               ▲                                           │               ▲                     │
 //	               └────────── Assume / Forget ◄───────────────┘               └────── replies ◄─────┘
 //

@@ -14,7 +14,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/sources"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -93,7 +93,7 @@ type intruder struct {
 
 func (*intruder) Name() string { return "intruder" }
 
-func (i *intruder) Execute(*framework.Session) {
+func (i *intruder) Execute(*engine.Session) {
 	if !i.done {
 		i.done = true
 		i.does()
@@ -107,7 +107,7 @@ func TestAForeignGroupThatChangesWhileTheSessionGoesOn(t *testing.T) {
 		"not served": func(w *world) { w.cannotRead(cluster.NotServed) },
 	} {
 		w := newWorld(t)
-		w.loop.profile.Actions = append([]framework.Action{&intruder{does: func() { happens(w) }}}, w.loop.profile.Actions...)
+		w.loop.profile.Actions = append([]engine.Action{&intruder{does: func() { happens(w) }}}, w.loop.profile.Actions...)
 		w.node("n1", "8")
 		w.cannotRead(cluster.IsRead)
 		w.coscheduling("mpi", 3, 3)

@@ -13,6 +13,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/sources"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -112,7 +113,7 @@ func TestAStartByAnExtenderIsUndone(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "3")
 	w.cannotRead(cluster.IsRead)
-	w.loop.profile.Tiers = append(w.loop.profile.Tiers, framework.Tier{{Factory: func() framework.Plugin { return &outsider{yes: true} }}})
+	w.loop.profile.Tiers = append(w.loop.profile.Tiers, engine.Tier{{Factory: func() framework.Plugin { return &outsider{yes: true} }}})
 	w.late = func(pod *corev1.Pod) bool { delete(pod.Annotations, v1alpha1.AnnotationJob); return false }
 	w.refuseTo("mpi-1")
 	w.coscheduling("mpi", 3, 3)

@@ -15,7 +15,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/internal/sources"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -339,7 +339,7 @@ func TestMinimumOfAnImplicitGroupRaisedWhileVolumesArePrepared(t *testing.T) {
 // TestMinimumRaisedBeforeTheDecisionOfTheSameSession: what is heard with the first decision counts for the next ones.
 func TestMinimumRaisedBeforeTheDecisionOfTheSameSession(t *testing.T) {
 	w := newWorld(t)
-	w.loop.profile.Actions = append([]framework.Action{&meddler{w: w}}, w.loop.profile.Actions...)
+	w.loop.profile.Actions = append([]engine.Action{&meddler{w: w}}, w.loop.profile.Actions...)
 	w.node("n1", "8")
 	w.gang("first", 1, 1)
 	w.gang("mpi", 3, 3)

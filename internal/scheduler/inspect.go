@@ -6,7 +6,7 @@ import (
 
 	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/internal/report"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -32,7 +32,7 @@ func (s *Scheduler) serveInspections(ctx context.Context, now time.Time) {
 				jobs = append(jobs, job)
 			}
 		}
-		s.recoverPanic(ctx, partInspection, func() { ordered = framework.Order(snapshot, s.profile, &s.cache, jobs) })
+		s.recoverPanic(ctx, partInspection, func() { ordered = engine.Order(snapshot, s.profile, &s.cache, jobs) })
 		return ordered
 	}
 	counts := func() map[*model.Queue]debugapi.QueueCounts {
@@ -61,7 +61,7 @@ func (s *Scheduler) serveInspections(ctx context.Context, now time.Time) {
 		}
 		return all
 	}
-	trees := func() []framework.Tree { return framework.Trees(snapshot, s.profile, &s.cache) }
+	trees := func() []engine.Tree { return engine.Trees(snapshot, s.profile, &s.cache) }
 	for _, read := range s.inspections {
 		s.recoverPanic(ctx, partInspection, func() {
 			read(debugapi.Inspected{

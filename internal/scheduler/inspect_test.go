@@ -13,7 +13,7 @@ import (
 
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/debugapi"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/proportion"
 )
@@ -53,11 +53,11 @@ func TestHistoryTellsWhatACycleDid(t *testing.T) {
 
 // slow is an action that takes two seconds after the one before it has decided.
 type slow struct {
-	framework.Action
+	engine.Action
 	w *world
 }
 
-func (s slow) Execute(session *framework.Session) {
+func (s slow) Execute(session *engine.Session) {
 	s.Action.Execute(session)
 	s.w.clock.Step(2 * time.Second)
 }
@@ -223,7 +223,7 @@ func TestNodesShowCapacity(t *testing.T) {
 // document is made although nothing has changed since the last cycle, and changes nothing.
 func TestQueuesShowTheOrderOfTheNextCycle(t *testing.T) {
 	w := newWorld(t)
-	w.loop.profile.Tiers = append(w.loop.profile.Tiers, framework.Tier{{Factory: proportion.New}})
+	w.loop.profile.Tiers = append(w.loop.profile.Tiers, engine.Tier{{Factory: proportion.New}})
 	w.node("n1", "8")
 	for name, parent := range map[string]string{"a": "", "b": "", "below": "b", "rest": "b"} {
 		queue := queueOf("30")

@@ -22,7 +22,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/internal/telemetry"
 	"github.com/tutti-sched/tutti/pkg/actions/allocate"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
@@ -40,9 +40,9 @@ func newIsolatedWorld(t tester) *world {
 
 func isolatedWorld(t tester, options isolcpu.Options) *world {
 	w := newWorld(t)
-	profile := &framework.Profile{
-		Actions: []framework.Action{allocate.New()},
-		Tiers:   []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}, {Factory: isolcpu.New(options)}}},
+	profile := &engine.Profile{
+		Actions: []engine.Action{allocate.New()},
+		Tiers:   []engine.Tier{{{Factory: priority.New}, {Factory: gang.New}, {Factory: isolcpu.New(options)}}},
 	}
 	state := cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}, Translators: profile.Translators()})
 	w.loop = New(state, commit.New(commit.Options{}), profile, w, w.mailbox,

@@ -19,7 +19,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/actions/allocate"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
 	"github.com/tutti-sched/tutti/pkg/plugins/priority"
 )
@@ -67,9 +67,9 @@ func newWorld(t tester) *world {
 		nodes: map[string]*corev1.Node{}, pods: map[types.UID]*corev1.Pod{}, groups: map[string]*v1alpha1.PodGroup{},
 		queues: map[string]*v1alpha1.Queue{}, foreign: map[string]*sources.Spec{},
 	}
-	profile := &framework.Profile{
-		Actions: []framework.Action{allocate.New()},
-		Tiers:   []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}}},
+	profile := &engine.Profile{
+		Actions: []engine.Action{allocate.New()},
+		Tiers:   []engine.Tier{{{Factory: priority.New}, {Factory: gang.New}}},
 	}
 	w.loop = New(cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}}), commit.New(commit.Options{}), profile,
 		w, w.mailbox, Options{Clock: w.clock, Verify: true})

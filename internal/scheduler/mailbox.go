@@ -6,7 +6,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/debugapi"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 )
 
 // Mailbox carries events, replies of workers and the result of the election to the loop. It has no bound, so that no informer
@@ -25,7 +25,7 @@ type inbox struct {
 	groups  []cluster.GroupEvent
 	replies []commit.Reply
 	// profiles are what makes the next profiles.
-	profiles []func() *framework.Profile
+	profiles []func() *engine.Profile
 	// inspections are requests to read the snapshot between two cycles.
 	inspections []debugapi.Inspection
 	lead        bool
@@ -58,7 +58,7 @@ func (m *Mailbox) Lead() {
 
 // Reconfigure delivers a new configuration: next is called between two cycles, on the loop's goroutine, and what it returns
 // is the profile from then on. With nil nothing changes. Those that are delivered together are called in their order.
-func (m *Mailbox) Reconfigure(next func() *framework.Profile) {
+func (m *Mailbox) Reconfigure(next func() *engine.Profile) {
 	m.put(func(l *inbox) { l.profiles = append(l.profiles, next) })
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -30,7 +31,7 @@ func (o *outsider) PreFilter(_ *model.Task, scope framework.FilterScope) ([]fram
 func TestARefusalFromOutsideIsAskedAgainSoon(t *testing.T) {
 	for expires, want := range map[bool]int{true: 2, false: 0} {
 		w, o := newWorld(t), &outsider{expires: expires}
-		tier := framework.Tier{{Factory: func() framework.Plugin { return o }}}
+		tier := engine.Tier{{Factory: func() framework.Plugin { return o }}}
 		w.loop.profile.Tiers = append(w.loop.profile.Tiers, tier)
 		w.node("n", "4")
 		w.gang("g", 2, 2)
@@ -52,7 +53,7 @@ func TestARefusalFromOutsideIsAskedAgainSoon(t *testing.T) {
 // TestWhoHearsOfAnObjectLaterThanTheLoopIsAskedOnceMore, soon after.
 func TestWhoHearsOfAnObjectLaterThanTheLoopIsAskedOnceMore(t *testing.T) {
 	w, o := newWorld(t), &outsider{}
-	w.loop.profile.Tiers = append(w.loop.profile.Tiers, framework.Tier{{Factory: func() framework.Plugin { return o }}})
+	w.loop.profile.Tiers = append(w.loop.profile.Tiers, engine.Tier{{Factory: func() framework.Plugin { return o }}})
 	w.node("n", "4")
 	w.gang("g", 2, 2)
 	w.play(t.Context(), 3*time.Second)
@@ -93,7 +94,7 @@ func TestABindThatABinderOnlyClaimsIsDoneAgain(t *testing.T) {
 	w := newWorld(t)
 	l := liar{world: w, asked: map[string]int{}}
 	w.loop.sender = l
-	w.loop.profile.Tiers = append(w.loop.profile.Tiers, framework.Tier{{Factory: func() framework.Plugin { return &outsider{yes: true} }}})
+	w.loop.profile.Tiers = append(w.loop.profile.Tiers, engine.Tier{{Factory: func() framework.Plugin { return &outsider{yes: true} }}})
 	w.node("n", "4")
 	w.gang("g", 2, 2)
 	w.play(t.Context(), uncertainTimeout-time.Second)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/tutti-sched/tutti/internal/backoff"
 	"github.com/tutti-sched/tutti/internal/metrics"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -43,7 +43,7 @@ type panics struct {
 
 // afterCycle holds back the job over which the cycle has panicked and asks for the next cycle now; for a later one when the
 // panic is about no single job. recovered is nil for a cycle that has run to its end.
-func (s *Scheduler) afterCycle(ctx context.Context, snapshot *model.Snapshot, recovered *framework.RecoveredPanic, now time.Time) {
+func (s *Scheduler) afterCycle(ctx context.Context, snapshot *model.Snapshot, recovered *engine.RecoveredPanic, now time.Time) {
 	s.options.Metrics.Show(metrics.CycleFailing, metrics.Is(recovered != nil && recovered.Job == nil))
 	if recovered == nil {
 		s.panics = panics{}
@@ -74,7 +74,7 @@ func (s *Scheduler) afterCycle(ctx context.Context, snapshot *model.Snapshot, re
 // returns the time as of which jobs are held back.
 func (s *Scheduler) rebuild(now time.Time) (asOf time.Time) {
 	if s.panics.row == 2 {
-		s.cache = framework.Cache{}
+		s.cache = engine.Cache{}
 		s.state.Rebuild()
 	}
 	if s.panics.row > 0 {

@@ -17,6 +17,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/internal/telemetry"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -38,10 +39,10 @@ func (f faulty) ValidateJob(job *model.Job) *model.Refusal {
 	return nil
 }
 
-func (f faulty) OpenSession(session *framework.Session) {
+func (f faulty) OpenSession(view framework.View) {
 	if *f.always {
 		*f.times++
-		_ = session.Snapshot.Nodes[len(session.Snapshot.Nodes)]
+		_ = view.Snapshot().Nodes[len(view.Snapshot().Nodes)]
 	}
 }
 
@@ -52,8 +53,8 @@ func newFaultyWorld(t tester) (*world, faulty, measured) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	w, f := newWorld(t), faulty{job: new(string), always: new(bool), times: new(int)}
-	tier := framework.Tier{{Factory: func() framework.Plugin { return f }}}
-	w.loop.profile.Tiers = append([]framework.Tier{tier}, w.loop.profile.Tiers...)
+	tier := engine.Tier{{Factory: func() framework.Plugin { return f }}}
+	w.loop.profile.Tiers = append([]engine.Tier{tier}, w.loop.profile.Tiers...)
 	metrics, err := telemetry.New(registry)
 	if err != nil {
 		t.Fatalf("metrics: %v", err)
@@ -204,7 +205,7 @@ func TestPanicWithoutAJobPostponesCycles(t *testing.T) {
 	}
 	jobs, _ := w.askJobs("default")
 	trail := jobs["good"].Trail
-	if len(trail) != 1 || trail[0].Action != framework.Engine || trail[0].Reason != w.condition("good").Message {
+	if len(trail) != 1 || trail[0].Action != engine.Engine || trail[0].Reason != w.condition("good").Message {
 		t.Errorf("its reason came from %+v", trail)
 	}
 	if sum("tutti_cycle_failing") != 1 {

@@ -12,7 +12,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/sources"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -127,7 +127,7 @@ func TestAParentThatChangesWhileTheSessionGoesOn(t *testing.T) {
 	for name, of := range parents() {
 		for how, happens := range changes {
 			w := newWorld(t)
-			w.loop.profile.Actions = append([]framework.Action{&intruder{does: func() { happens(of, w) }}}, w.loop.profile.Actions...)
+			w.loop.profile.Actions = append([]engine.Action{&intruder{does: func() { happens(of, w) }}}, w.loop.profile.Actions...)
 			w.node("n1", "8")
 			of.show(w, true)
 			of.gang(w)
@@ -142,7 +142,7 @@ func TestAParentThatChangesWhileTheSessionGoesOn(t *testing.T) {
 // next.
 func TestASourceThatIsNotReadAnyMoreWhileTheSessionGoesOn(t *testing.T) {
 	w := newWorld(t)
-	w.loop.profile.Actions = append([]framework.Action{&intruder{does: func() { w.cannotRead(cluster.NotServed) }}}, w.loop.profile.Actions...)
+	w.loop.profile.Actions = append([]engine.Action{&intruder{does: func() { w.cannotRead(cluster.NotServed) }}}, w.loop.profile.Actions...)
 	w.node("n1", "8")
 	w.cannotRead(cluster.IsRead)
 	w.coscheduling("a", 3, 3)

@@ -14,12 +14,12 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/commit"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // paused is a profile like the present one that pauses.
-func (w *world) paused(paused bool) *framework.Profile {
+func (w *world) paused(paused bool) *engine.Profile {
 	next := *w.loop.profile
 	if next.Paused = ""; paused {
 		next.Paused = "the configuration of the scheduler says pause: true"

@@ -18,7 +18,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/pkg/actions/preempt"
 	"github.com/tutti-sched/tutti/pkg/actions/reclaim"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/plugins/proportion"
 )
 
@@ -137,7 +137,7 @@ func TestADegradedGangOfAQueueThatStartsNothingIsNotRestarted(t *testing.T) {
 func TestTheStatusOfAQueueHasItsShareAndItsLastStart(t *testing.T) {
 	shared := func() *world {
 		w := newWorld(t)
-		w.loop.profile.Tiers = append(w.loop.profile.Tiers, framework.Tier{{Factory: proportion.New}})
+		w.loop.profile.Tiers = append(w.loop.profile.Tiers, engine.Tier{{Factory: proportion.New}})
 		w.node("n1", "8")
 		return w
 	}
@@ -172,18 +172,18 @@ func TestTheConditionOfAQueueFollowsTheConfiguration(t *testing.T) {
 	queue := queueOf("6")
 	queue.Spec.Guarantee = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
 	w.queue(queue)
-	complete := profileOf(framework.TierPlugin{Factory: proportion.New})
+	complete := profileOf(engine.TierPlugin{Factory: proportion.New})
 	complete.Actions = append(complete.Actions, reclaim.New(reclaim.Options{}))
 	for _, step := range []struct {
 		name       string
-		profile    *framework.Profile
+		profile    *engine.Profile
 		order      bool
 		guarantees string
 	}{
 		{"as at the start", nil, true, "no plugin"},
 		{"with both", complete, false, ""},
-		{"without reclaim", profileOf(framework.TierPlugin{Factory: proportion.New}), false, "no action"},
-		{"without proportion", &framework.Profile{Actions: complete.Actions, Tiers: profileOf().Tiers}, true, "no plugin"},
+		{"without reclaim", profileOf(engine.TierPlugin{Factory: proportion.New}), false, "no action"},
+		{"without proportion", &engine.Profile{Actions: complete.Actions, Tiers: profileOf().Tiers}, true, "no plugin"},
 	} {
 		if step.profile != nil {
 			w.reconfigure(step.profile)
@@ -204,7 +204,7 @@ func TestTheStatusOfAQueueSaysWhetherItsGuaranteeIsMet(t *testing.T) {
 	w := newWorld(t)
 	bare := w.loop.profile
 	full := *bare
-	full.Tiers = append(slices.Clone(bare.Tiers), framework.Tier{{Factory: proportion.New}})
+	full.Tiers = append(slices.Clone(bare.Tiers), engine.Tier{{Factory: proportion.New}})
 	full.Actions = append(slices.Clone(bare.Actions), reclaim.New(reclaim.Options{Plan: preempt.Options{Budget: 1000}}))
 	w.reconfigure(&full)
 	w.node("n1", "8")

@@ -9,7 +9,7 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/commit"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -67,7 +67,7 @@ type meddler struct {
 
 func (*meddler) Name() string { return "meddler" }
 
-func (m *meddler) Execute(*framework.Session) {
+func (m *meddler) Execute(*engine.Session) {
 	if !m.done {
 		m.done = true
 		m.w.minimum("mpi", 4)
@@ -76,7 +76,7 @@ func (m *meddler) Execute(*framework.Session) {
 
 func TestMinimumRaisedWhileTheSessionGoesOn(t *testing.T) {
 	w := newWorld(t)
-	w.loop.profile.Actions = append([]framework.Action{&meddler{w: w}}, w.loop.profile.Actions...)
+	w.loop.profile.Actions = append([]engine.Action{&meddler{w: w}}, w.loop.profile.Actions...)
 	w.node("n1", "8")
 	w.gang("mpi", 3, 3)
 	if got := sent(w.play(t.Context(), time.Minute), commit.CallBind); len(got) != 0 {

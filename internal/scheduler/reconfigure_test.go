@@ -6,27 +6,27 @@ import (
 
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/pkg/actions/allocate"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
 	"github.com/tutti-sched/tutti/pkg/plugins/isolcpu"
 	"github.com/tutti-sched/tutti/pkg/plugins/priority"
 )
 
 // profileOf makes a profile with these plugins beside the two that every world has.
-func profileOf(more ...framework.TierPlugin) *framework.Profile {
-	return &framework.Profile{
-		Actions: []framework.Action{allocate.New()},
-		Tiers:   []framework.Tier{append(framework.Tier{{Factory: priority.New}, {Factory: gang.New}}, more...)},
+func profileOf(more ...engine.TierPlugin) *engine.Profile {
+	return &engine.Profile{
+		Actions: []engine.Action{allocate.New()},
+		Tiers:   []engine.Tier{append(engine.Tier{{Factory: priority.New}, {Factory: gang.New}}, more...)},
 	}
 }
 
-func withIsolated() *framework.Profile {
-	return profileOf(framework.TierPlugin{Factory: isolcpu.New(isolcpu.Options{BestFit: 1, Avoid: 1})})
+func withIsolated() *engine.Profile {
+	return profileOf(engine.TierPlugin{Factory: isolcpu.New(isolcpu.Options{BestFit: 1, Avoid: 1})})
 }
 
 // reconfigure hands the loop a profile, as the configuration would.
-func (w *world) reconfigure(profile *framework.Profile) {
-	w.mailbox.Reconfigure(func() *framework.Profile { return profile })
+func (w *world) reconfigure(profile *engine.Profile) {
+	w.mailbox.Reconfigure(func() *engine.Profile { return profile })
 }
 
 // TestAnotherConfigurationIsLiveAtOnce: what nodes offer is worked out again, and who waited is looked at again, although

@@ -19,7 +19,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/metrics"
 	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/internal/telemetry"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -53,7 +53,7 @@ type Reservations interface {
 type Scheduler struct {
 	state   *cluster.State
 	machine *commit.Machine
-	profile *framework.Profile
+	profile *engine.Profile
 	sender  Sender
 	mailbox *Mailbox
 	options Options
@@ -71,7 +71,7 @@ type Scheduler struct {
 	// echo is when another cycle is due after an event about an object that only kube-scheduler's plugins read; see ownEventDelay.
 	echo time.Time
 	// cache is handed on from session to session.
-	cache   framework.Cache
+	cache   engine.Cache
 	leading bool
 	last    lastCycle
 	history *debugapi.History
@@ -102,7 +102,7 @@ type Options struct {
 
 // New returns a loop that decides nothing before the mailbox says Lead.
 func New(
-	state *cluster.State, machine *commit.Machine, profile *framework.Profile, sender Sender, mailbox *Mailbox,
+	state *cluster.State, machine *commit.Machine, profile *engine.Profile, sender Sender, mailbox *Mailbox,
 	options Options,
 ) *Scheduler {
 	if options.Reservations == nil {
@@ -207,14 +207,14 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 
 // reconfigure goes on with another profile. What pods request, and nodes offer, is worked out again; what earlier sessions
 // remember is forgotten with the profile it came from; what is bound, nominated or in flight stays.
-func (s *Scheduler) reconfigure(profile *framework.Profile, now time.Time) {
+func (s *Scheduler) reconfigure(profile *engine.Profile, now time.Time) {
 	s.use(profile)
 	s.state.Configure(profile.Translators(), profile.MaxGrace(), profile.SourcesOff...)
 	s.wake(now)
 }
 
 // use lets a profile decide from now on, and says what it lacks that queues need.
-func (s *Scheduler) use(profile *framework.Profile) {
+func (s *Scheduler) use(profile *engine.Profile) {
 	s.profile, s.endsConflicts = profile, profile.EvictsOnCPUConflict()
 	s.options.Metrics.Show(metrics.Paused, metrics.Is(profile.Paused != ""))
 	s.options.Metrics.Expect(profile, s.options.Clock.Now)
@@ -234,13 +234,13 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	snapshot, pass := s.look(ctx, now)
 	r := &runningCycle{snapshot: snapshot, watch: watch, now: now, number: s.history.Last() + 1, changed: map[model.JobKey]bool{}}
 	expires := now.Add(resyncPeriod)
-	var panicked *framework.RecoveredPanic
-	s.refusals = framework.Run(snapshot, s.profile, framework.Options{
+	var panicked *engine.RecoveredPanic
+	s.refusals = engine.Run(snapshot, s.profile, engine.Options{
 		Verify: s.options.Verify,
 		Cache:  &s.cache, Stopwatch: s.options.Metrics.Stopwatch(s.options.Clock.Now),
 		OnAction:    func(part string) { s.progress.count.Add(1); watch.Begin(part) },
 		OnSearchCut: func(action string) { s.options.Metrics.Count(metrics.SearchCut, 1, action) },
-		OnPanic: func(recovered framework.RecoveredPanic) {
+		OnPanic: func(recovered engine.RecoveredPanic) {
 			watch.Cycle.Panics++
 			panicked = &recovered
 		},

@@ -2,7 +2,7 @@ package scheduler
 
 import (
 	"github.com/tutti-sched/tutti/internal/report"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -10,7 +10,7 @@ import (
 
 // standing is what reports say of it. The job is one of the last snapshot.
 func (s *Scheduler) standing(job *model.Job, shared *model.TopologyConstraint) (in report.Standing, least func() int) {
-	known := framework.StandingOf(s.state.LastSnapshot(), s.profile, &s.cache, job, shared, (*model.Task).IsBound)
+	known := engine.StandingOf(s.state.LastSnapshot(), s.profile, &s.cache, job, shared, (*model.Task).IsBound)
 	if known == nil {
 		return report.Standing{}, nil
 	}
@@ -26,7 +26,7 @@ func (s *Scheduler) countPreferences(job *model.Job) {
 			continue
 		}
 		isThere := func(task *model.Task) bool { return task.Status.HasNode() && task.Status.CountsTowardMinimum() }
-		known := framework.StandingOf(s.state.LastSnapshot(), s.profile, &s.cache, job, shared, isThere)
+		known := engine.StandingOf(s.state.LastSnapshot(), s.profile, &s.cache, job, shared, isThere)
 		members := job.Count(func(task *model.Task) bool { return shared.Covers(task) && isThere(task) })
 		if known == nil || members == 0 {
 			continue

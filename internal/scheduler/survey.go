@@ -11,7 +11,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/metrics"
 	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/internal/telemetry"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -108,7 +108,7 @@ func (s *Scheduler) surveyJobs(snapshot *model.Snapshot, seen *telemetry.Survey)
 
 // surveyLevels counts the domains. Which nodes of them are in use follows the changes since the last scrape.
 func (s *Scheduler) surveyLevels(snapshot *model.Snapshot, seen *telemetry.Survey) {
-	for _, tree := range framework.Trees(snapshot, s.profile, &s.cache) {
+	for _, tree := range engine.Trees(snapshot, s.profile, &s.cache) {
 		for _, level := range tree.Levels {
 			whole := 0
 			used := level.UsedNodes(snapshot)

@@ -19,7 +19,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/metrics"
 	"github.com/tutti-sched/tutti/internal/telemetry"
 	"github.com/tutti-sched/tutti/pkg/actions/reclaim"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/proportion"
 )
@@ -120,7 +120,7 @@ func TestAHangingLoopIsMeasured(t *testing.T) {
 // TestQueuesAreCounted, as long as they exist.
 func TestQueuesAreCounted(t *testing.T) {
 	w, sum := newMeasuredWorld(t)
-	w.loop.profile.Tiers = append(w.loop.profile.Tiers, framework.Tier{{Factory: proportion.New}})
+	w.loop.profile.Tiers = append(w.loop.profile.Tiers, engine.Tier{{Factory: proportion.New}})
 	w.node("n1", "8")
 	queue := queueOf("30")
 	queue.Spec.Guarantee = queueOf("14").Spec.Limit

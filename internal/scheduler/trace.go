@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -63,7 +63,7 @@ func firstOf[T any](all []T, describe func(*T) string) []string {
 }
 
 // logRefusals logs, at V(4), how each job that waits came to its reason: what every action said, in order.
-func logRefusals(ctx context.Context, cycle uint64, trail []framework.Step) {
+func logRefusals(ctx context.Context, cycle uint64, trail []engine.Step) {
 	log := klog.FromContext(ctx).V(4)
 	if !log.Enabled() {
 		return

@@ -8,13 +8,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // extended lets an extender bind all pods.
 func (w *world) extended() {
-	w.loop.profile.Tiers = append(w.loop.profile.Tiers, framework.Tier{{Factory: func() framework.Plugin { return &outsider{yes: true} }}})
+	w.loop.profile.Tiers = append(w.loop.profile.Tiers, engine.Tier{{Factory: func() framework.Plugin { return &outsider{yes: true} }}})
 }
 
 // gangsOf makes a gang of three in each way.

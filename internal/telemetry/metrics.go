@@ -16,6 +16,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/internal/metrics"
 	"github.com/tutti-sched/tutti/internal/version"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -41,7 +42,7 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 
 // Expect makes the counts of a profile's actions, plugins and levels, at zero: no alert fires on the first value of a series.
 // It measures the calls of its plugins to other processes by that clock.
-func (m *Metrics) Expect(profile *framework.Profile, now func() time.Time) {
+func (m *Metrics) Expect(profile *engine.Profile, now func() time.Time) {
 	if m.Set == nil {
 		return
 	}
@@ -60,11 +61,11 @@ func (m *Metrics) Expect(profile *framework.Profile, now func() time.Time) {
 }
 
 // Stopwatch returns what measures the next session, nil when nothing does.
-func (m *Metrics) Stopwatch(now func() time.Time) *framework.PluginTimer {
+func (m *Metrics) Stopwatch(now func() time.Time) *engine.PluginTimer {
 	if m.Set == nil {
 		return nil
 	}
-	watch := &framework.PluginTimer{Now: now}
+	watch := &engine.PluginTimer{Now: now}
 	if m.cycles%pluginInterval == 0 {
 		watch.Plugin = func(name, point string, took time.Duration) {
 			m.Observe(metrics.PluginSeconds, took.Seconds(), name, point)
@@ -75,10 +76,10 @@ func (m *Metrics) Stopwatch(now func() time.Time) *framework.PluginTimer {
 }
 
 // Cycled counts a cycle, its actions and its refusals.
-func (m *Metrics) Cycled(cycle *debugapi.Cycle, actions []framework.Action, refusals map[model.JobKey]*model.Refusal) {
+func (m *Metrics) Cycled(cycle *debugapi.Cycle, actions []engine.Action, refusals map[model.JobKey]*model.Refusal) {
 	m.Observe(metrics.CycleSeconds, cycle.Took.Seconds())
 	for _, part := range cycle.Parts {
-		if slices.ContainsFunc(actions, func(action framework.Action) bool { return action.Name() == part.Name }) {
+		if slices.ContainsFunc(actions, func(action engine.Action) bool { return action.Name() == part.Name }) {
 			m.Observe(metrics.ActionSeconds, part.Took.Seconds(), part.Name)
 		}
 	}

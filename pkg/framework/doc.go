@@ -1,28 +1,13 @@
-// Package framework is what actions and plugins meet in: the session over one snapshot, the statement that changes it, and
-// the extension points with one rule each for combining answers.
-//
-// It holds no policy of its own except what no configuration may switch off: a task needs capacity on its node and within the
-// limits of its queue, and no statement commits part of a gang. It does no I/O and reads no clock. Everything in it runs on the
-// goroutine that opened the session.
+// Package framework is the contract of a plugin: the questions that it may answer, what it is asked about, and what it may ask
+// itself. Who writes a plugin needs this package and pkg/model; pkg/engine asks the questions. It has no state of a session.
 //
 // The files, in reading order:
 //
-//	points.go, review.go, gather.go, profilequeries.go            what plugins and actions implement
-//	build.go, profile.go                                          from a configuration to a profile
-//	session.go, defer.go                                          one cycle: plugins are asked, actions run
-//	search.go, static.go, ranking.go, tournament.go, closest.go   a node for a task: filters, scores, order
-//	query.go                                                      what is asked about a task and its candidates
-//	domains.go, whole.go, fits.go                                 domains, which of them are whole, and what fits into them
-//	sharing.go, confine.go                                        the members that share a domain
-//	standing.go, trees.go                                         where members are, and all domains, between sessions
-//	combine.go                                                    how answers of several plugins become one
-//	statement.go, assign.go, decide.go                            changes committed or undone as a whole; decisions
-//	queues.go, turns.go                                           limits of queues, and their order
-//	reclaim.go                                                    what a job may take from other queues
-//	victims.go, surplus.go                                        eviction
-//	nominations.go, reserve.go, overstay.go                       nominated capacity, reserved capacity
-//	cache.go, verdicts.go, idle.go                                what sessions hand on to the next one
-//	budget.go                                                     the time of a cycle for what may be slow
-//	panics.go                                                     a panic ends the session
-//	trail.go, stopwatch.go, verify.go, reference.go               for readers, metrics and tests
+//	points.go            the questions, and how the answers of several plugins become one
+//	review.go            about plans of victims, and answers that do not last
+//	reclaim.go           about what a job may take from other queues
+//	profilequeries.go    once for a configuration, outside of sessions
+//	view.go              what a plugin may ask
+//	plugin.go            how a plugin is made
+//	budget.go            the time of a cycle for what may be slow
 package framework

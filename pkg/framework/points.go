@@ -2,12 +2,13 @@ package framework
 
 import (
 	"cmp"
+
 	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // Plugin is one policy. The decisions it takes part in are the interfaces that it implements: most are in this file; review.go,
-// gather.go, reserve.go and profilequeries.go have the others, and model.RequestTranslator is one. There is nothing to
+// reclaim.go and profilequeries.go have the others, and model.RequestTranslator is one. There is nothing to
 // register. Plugins are made again for each session, so their fields are session state, and are called on the session's
 // goroutine only.
 type Plugin interface {
@@ -29,7 +30,8 @@ type QueueOrderer interface {
 // each start compares many queues of which nothing has changed.
 type QueueRank struct{ First, Second uint64 }
 
-func (r QueueRank) compare(o QueueRank) int {
+// Compare is negative when the rank comes before the other one.
+func (r QueueRank) Compare(o QueueRank) int {
 	if r.First != o.First {
 		return cmp.Compare(r.First, o.First)
 	}
@@ -102,7 +104,7 @@ const (
 	NodeOnly FilterScope = iota
 	// NodeWithPods: also on the pods of that node, as the snapshot has them. The answer is kept, also for other tasks of the
 	// shape and beyond the session, until a pod comes to the node or leaves it. A score may depend on whether the task's job names
-	// levels of a topology, too; see Session.NamesLevels.
+	// levels of a topology, too; see View.NamesLevels.
 	NodeWithPods
 	// ClusterWide: on anything else too. The filter is called again for every task.
 	ClusterWide
@@ -154,8 +156,10 @@ type NodeScore struct {
 	Normalization Normalization
 	// Score returns the score of a node before normalisation.
 	Score func(node *model.Node) int64
-	// levels are those whose whole domains the score counts, see Session.BrokenScore; nil for others.
-	levels []*Domains
+	// BrokenDomains makes the session compute the score of each node: 100 points for each level of the configuration at which it is
+	// in no whole domain, single nodes not counted. No member of a job holds a device in a whole domain, or anything on a node
+	// without devices. The scope of such a score is NodeWithPods; Normalization and Score are not used.
+	BrokenDomains bool
 }
 
 // NodeScorer prefers nodes. Combined: Σ weight × score normalised to 0…100; ties go to the lower node name. In a configuration:
@@ -166,6 +170,14 @@ type NodeScorer interface {
 	// name. ClusterWide ones are computed directly after the ClusterWide checks of all filters for the same task. Valid as long
 	// as the checks of a NodeFilter.
 	PreScore(task *model.Task, scope FilterScope, candidates []*model.Node) []NodeScore
+}
+
+// Colocation is a NodeScorer that may want gangs to be gathered. Combined: one is enough.
+type Colocation interface {
+	NodeScorer
+	// PrefersColocation reports whether the wish of pods to be near each other has a weight. Actions ask before they look for a
+	// domain that holds a whole gang whose members prefer to share one.
+	PrefersColocation() bool
 }
 
 // Reserver reserves what no node accounts for, such as volumes and devices, so that no other task is given them. Combined: the
@@ -216,6 +228,24 @@ type EvictionUnit struct {
 	OtherQueue bool
 }
 
+// Priority returns the unit's: that of the job when it goes whole, else the highest of its tasks, which is no higher than the
+// job's. Job is nil for a pod of another scheduler.
+func (u *EvictionUnit) Priority() int32 {
+	if u.WholeGang && u.Job != nil {
+		return u.Job.Priority
+	}
+	var highest int32
+	for i, task := range u.Tasks {
+		if i == 0 || task.Priority > highest {
+			highest = task.Priority
+		}
+	}
+	if u.Job != nil {
+		highest = min(highest, u.Job.Priority)
+	}
+	return highest
+}
+
 // VictimFilter narrows which units may be evicted. Combined: the intersection inside a tier; the first tier in which a plugin
 // decided is final, also when its answer is no unit; when all abstain, the next tier is asked. In a configuration: `victims`.
 type VictimFilter interface {
@@ -240,29 +270,15 @@ type EventHandler interface {
 // SessionOpener prepares a plugin before the first action. Called in tier order.
 type SessionOpener interface {
 	Plugin
-	// OpenSession may read the session and keep it.
-	OpenSession(session *Session)
+	// OpenSession may ask the view, and keep it until the session closes.
+	OpenSession(view View)
 }
 
 // SessionCloser ends a plugin's session after the last action. Called in reverse tier order.
 type SessionCloser interface {
 	Plugin
-	// CloseSession may read the session a last time.
-	CloseSession(session *Session)
-}
-
-// Preemptor is an action that evicts pods for jobs that were refused.
-type Preemptor interface {
-	Action
-	// MayPreempt reports whether there are pods to evict for a job that was refused. It is called by actions that come before.
-	MayPreempt(session *Session, job *model.Job) bool
-}
-
-// Resumer is an action that takes part when the pipeline runs once more for deferred jobs; see Session.Defer.
-type Resumer interface {
-	Action
-	// Resume does for the deferred jobs, and for what follows from them, what Execute does for all.
-	Resume(session *Session, deferred []*model.Job)
+	// CloseSession may ask the view a last time.
+	CloseSession(view View)
 }
 
 // CacheResetter is a plugin or action that keeps something beyond a session. After a panic of any plugin or action, it is
@@ -271,12 +287,4 @@ type CacheResetter interface {
 	// ResetCache makes what is kept what it was before the first session. It is called between two sessions, on their
 	// goroutine, and may be called several times.
 	ResetCache()
-}
-
-// Action is one step of the pipeline.
-type Action interface {
-	// Name is the action's name in the configuration.
-	Name() string
-	// Execute works on the session; what it decides leaves through Session.Try, what it refuses through Session.Refuse.
-	Execute(session *Session)
 }

@@ -1,10 +1,6 @@
 package framework
 
-import (
-	"slices"
-
-	"github.com/tutti-sched/tutti/pkg/model"
-)
+import "github.com/tutti-sched/tutti/pkg/model"
 
 // NodeVictims is what a plan of victims would do on one node.
 type NodeVictims struct {
@@ -37,18 +33,6 @@ type PreemptionExtender interface {
 	ProcessPreemption(preemptor *model.Job, proposals []NodeVictims) ([]VictimRejection, *model.Refusal)
 }
 
-// HasPreemptionExtender reports whether any plugin decides in plans of victims.
-func (s *Session) HasPreemptionExtender() bool { return len(s.slots.review) > 0 }
-
-// ProcessPreemption asks the reviewers about a plan: objections or a refusal of the first that does not agree, neither when
-// all do.
-func (s *Session) ProcessPreemption(preemptor *model.Job, proposals []NodeVictims) ([]VictimRejection, *model.Refusal) {
-	if s.HasPreemptionExtender() {
-		s.narrow(ForNow)
-	}
-	return firstRejection(s.slots.review, preemptor, proposals)
-}
-
 // TransientFilter is a NodeFilter whose answers may be others in a few seconds although nothing in the cluster has changed,
 // since it asks a webhook, or had no more time in this cycle. Combined: one is enough.
 type TransientFilter interface {
@@ -56,13 +40,4 @@ type TransientFilter interface {
 	// IsTransient reports whether such an answer keeps the task from any node. Actions ask before they remember, beyond the
 	// session, that the task has no place.
 	IsTransient(task *model.Task) bool
-}
-
-// HasTransientRefusal reports whether the answer of a webhook, or that a filter had no more time, keeps the task from a node for
-// now.
-func (s *Session) HasTransientRefusal(task *model.Task) bool {
-	return slices.ContainsFunc(s.slots.nodeFilter, func(filter NodeFilter) bool {
-		fleeting, ok := filter.(TransientFilter)
-		return ok && fleeting.IsTransient(task)
-	})
 }

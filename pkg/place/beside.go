@@ -3,7 +3,7 @@ package place
 import (
 	"slices"
 
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -35,7 +35,7 @@ func (t *Placer) selectBeside(task *model.Task, room model.CapacityKind, conditi
 		if inside == nil {
 			continue
 		}
-		for _, around := range slices.Concat([]*framework.Domains{level}, t.session.LevelsAbove(shared.Level)) {
+		for _, around := range slices.Concat([]*engine.Domains{level}, t.session.LevelsAbove(shared.Level)) {
 			domain := around.Of(inside)
 			node, _ := t.session.SelectNode(task, room, func(node *model.Node) bool {
 				return domain >= 0 && around.Of(node) == domain && (condition == nil || condition(node))

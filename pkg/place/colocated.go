@@ -6,7 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -50,7 +50,7 @@ func (t *Placer) placeColocated(room model.CapacityKind) bool {
 			value := node.Object.Labels[w.key]
 			within := t.domain(w.key, value, w.of)
 			delete(roomy, value)
-			refusal := t.session.Try(func(statement *framework.Statement) *model.Refusal {
+			refusal := t.session.Try(func(statement *engine.Statement) *model.Refusal {
 				return t.placeInOrder(statement, t.members, room, []topologyDomain{within})
 			})
 			if refusal == nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file is for actions that choose the domain themselves, since they free capacity in it: see framework.Session.Confine.
+// This file is for actions that choose the domain themselves, since they free capacity in it: see engine.Session.Confine.
 
 // ShapeNeed is waiting members of one shape.
 type ShapeNeed struct {

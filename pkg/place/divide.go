@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 	"slices"
 
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -41,7 +41,7 @@ type nodeCell struct {
 // division is the search for the domains of parts.
 type division struct {
 	*Placer
-	levels []*framework.Domains // by entry, nil where it requires nothing
+	levels []*engine.Domains // by entry, nil where it requires nothing
 	parts  []part
 	// open are the parts for which a domain is to be chosen: those with the fewest to choose from first, of these the largest.
 	open     []int
@@ -107,7 +107,7 @@ func (t *Placer) isCounted(required []levelTie, room model.CapacityKind) bool {
 
 // addParts divides the members into parts.
 func (d *division) addParts(members []*model.Task) {
-	d.levels = make([]*framework.Domains, len(d.job.Topology))
+	d.levels = make([]*engine.Domains, len(d.job.Topology))
 	required := make([]bool, len(d.job.Topology))
 	for i := range d.job.Topology {
 		required[i] = !d.job.Topology[i].Preferred || awaits(d.job, &d.job.Topology[i], d.session.Snapshot.Now)
@@ -319,7 +319,7 @@ func (t *Placer) placeDivided(d *division, room model.CapacityKind) bool {
 	}
 	t.incomplete = true // where filters refuse what numbers allow
 	return t.placeInRankOrder(room, func() bool {
-		return t.session.Try(func(statement *framework.Statement) *model.Refusal {
+		return t.session.Try(func(statement *engine.Statement) *model.Refusal {
 			for m, dealt := range d.dealt {
 				left := d.mixtures[m].tasks
 				for c, n := range dealt {

@@ -14,7 +14,7 @@
 // A job with a topology (placeByTopology): first within domains that it prefers and requires, then within those that it requires,
 // then in those that were found for its parts, then as above. The filters of the session keep members together all the time.
 // Before that, numbers may show that no start is possible, or leave few choices. How many members of a shape, which is a request
-// with its static filters, fit on each node is counted once and follows the journal (framework.Fits). These numbers are used by
+// with its static filters, fit on each node is counted once and follows the journal (engine.Fits). These numbers are used by
 //
 //	tables (ties.go)    members that share one domain, a tie: the sum by domain. Of several shapes it is an upper bound
 //	cells (cells.go)    slices of one shape, with sizes that divide each other: whole slices, from the smallest sizes upwards

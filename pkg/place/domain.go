@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -165,7 +165,7 @@ func (t *Placer) placeInDomains(ties []requiredColocation, chosen []topologyDoma
 // with the members first that have the fewest nodes to go to.
 func (t *Placer) placeInDomain(within []topologyDomain, room model.CapacityKind) bool {
 	try := func(members []*model.Task) bool {
-		return t.session.Try(func(statement *framework.Statement) *model.Refusal {
+		return t.session.Try(func(statement *engine.Statement) *model.Refusal {
 			return t.placeInOrder(statement, members, room, within)
 		}) == nil
 	}

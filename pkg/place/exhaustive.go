@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"slices"
 
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -53,7 +53,7 @@ func (t *Placer) placeExhaustively(room model.CapacityKind) bool {
 	if s.kinds = t.strictClasses(chosen, plain); !s.upperBoundSuffices(short, plain) {
 		return false
 	}
-	return t.session.Try(func(*framework.Statement) *model.Refusal { return s.search(0, short) }) == nil
+	return t.session.Try(func(*engine.Statement) *model.Refusal { return s.search(0, short) }) == nil
 }
 
 // search places the members one after the other on each node that fits, until every gate agrees; at least short more must get
@@ -91,7 +91,7 @@ func (s *exhaustive) tryNode(task *model.Task, short int) bool {
 		next = slices.Index(s.chosen, task) + 1
 	}
 	for _, node := range s.session.Feasible(task, s.room) {
-		refusal := s.session.Try(func(statement *framework.Statement) *model.Refusal {
+		refusal := s.session.Try(func(statement *engine.Statement) *model.Refusal {
 			if refusal := take(statement, task, node, s.room); refusal != nil {
 				return refusal
 			}

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -49,7 +49,7 @@ func TestInsideOfChosenDomains(t *testing.T) {
 		for _, role := range []string{"a", "b", "c"} {
 			tasks = append(tasks, &model.Task{Role: role, Pod: &corev1.Pod{}})
 		}
-		placer := &Placer{session: &framework.Session{Snapshot: snapshot}, members: tasks, kinds: newKinds(tasks)}
+		placer := &Placer{session: &engine.Session{Snapshot: snapshot}, members: tasks, kinds: newKinds(tasks)}
 		var chosen []topologyDomain
 		for range rapid.IntRange(0, 3).Draw(t, "domains") {
 			list := rapid.SliceOfDistinct(rapid.IntRange(0, 11), rapid.ID[int]).Draw(t, "list")

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -96,7 +97,7 @@ func (t *Placer) lacksBesideOthers(m *slicedMembers, settled []topologyDomain, r
 
 // together returns for how many members all domains of a level have capacity; 0 where some of what the minimum needs fits into
 // none of them.
-func (t *Placer) together(tie *levelTie, level *framework.Domains, settled []topologyDomain) (total int64) {
+func (t *Placer) together(tie *levelTie, level *engine.Domains, settled []topologyDomain) (total int64) {
 	for i := range tie.shapes {
 		if sumUp(t.sum(&tie.shapes[i], level, tie, settled)) < tie.shapes[i].needs {
 			return 0
@@ -113,7 +114,7 @@ func sumUp(numbers []int64) (sum int64) {
 }
 
 // nameDomains writes for how many members the first of n domains have capacity; most stands before the numbers.
-func nameDomains(b *strings.Builder, level *framework.Domains, n int, most string, of func(i int) (domain int, holds int64)) {
+func nameDomains(b *strings.Builder, level *engine.Domains, n int, most string, of func(i int) (domain int, holds int64)) {
 	separator := ": "
 	for i := range min(n, maxDomainsNamed) {
 		domain, holds := of(i)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -14,7 +14,7 @@ import (
 // those that do not fit; members below the job's priority do not, see model.Job.Candidates. Members whose binds were refused
 // lately are among the rest if the job can do without them. Under a limit those come first to which capacity is nominated: it
 // counts in the queue already, and may be all that the limit leaves.
-func order(session *framework.Session, job *model.Job, kinds *equivalenceClasses, largest func() model.Resources) []*model.Task {
+func order(session *engine.Session, job *model.Job, kinds *equivalenceClasses, largest func() model.Resources) []*model.Task {
 	waiting := slices.SortedFunc(slices.Values(job.Candidates()), session.CompareTasks)
 	if faulty := session.Snapshot.BindBackoff; len(faulty) > 0 {
 		waiting = slices.Concat(filterTasks(waiting, func(task *model.Task) bool { return faulty[task.UID] == nil }),
@@ -56,7 +56,7 @@ func slicing(job *model.Job) *model.TopologyConstraint {
 
 // byIndex orders members by the entry with slices that covers them, and by their index, so that those that make up the minimum
 // are in whole slices; members that none covers stay before them.
-func byIndex(session *framework.Session, job *model.Job, tasks []*model.Task) []*model.Task {
+func byIndex(session *engine.Session, job *model.Job, tasks []*model.Task) []*model.Task {
 	type ranked struct {
 		task         *model.Task
 		entry, index int
@@ -124,7 +124,7 @@ type difficulty struct {
 	candidates int
 }
 
-func difficultyOf(session *framework.Session, task *model.Task, largest model.Resources) difficulty {
+func difficultyOf(session *engine.Session, task *model.Task, largest model.Resources) difficulty {
 	return difficulty{size: size(task.Request, largest), candidates: len(session.EligibleNodes(task))}
 }
 

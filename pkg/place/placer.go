@@ -1,13 +1,14 @@
 package place
 
 import (
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // Placer tries to find capacity for one job's minimum.
 type Placer struct {
-	session *framework.Session
+	session *engine.Session
 	job     *model.Job
 	// members are the waiting tasks in the order to place them.
 	members []*model.Task
@@ -27,7 +28,7 @@ type Placer struct {
 
 // New returns a Placer of the job's waiting members of its priority in the session's present state. largest is what
 // Largest returns for the snapshot; budget is how many nodes exact searches may still visit, shared by all jobs.
-func New(session *framework.Session, job *model.Job, largest func() model.Resources, budget *int) *Placer {
+func New(session *engine.Session, job *model.Job, largest func() model.Resources, budget *int) *Placer {
 	session.ApplyReservations(job)
 	kinds := newKinds(job.Candidates())
 	return &Placer{session: session, job: job, members: order(session, job, kinds, largest), kinds: kinds, overall: budget}
@@ -83,7 +84,7 @@ func (t *Placer) placeAnywhere(room model.CapacityKind) *model.Refusal {
 	if t.placeColocated(room) {
 		return nil
 	}
-	refusal := t.session.Try(func(statement *framework.Statement) *model.Refusal {
+	refusal := t.session.Try(func(statement *engine.Statement) *model.Refusal {
 		return t.placeInOrder(statement, t.members, room, nil)
 	})
 	if refusal == nil || t.placeInDomains(t.requiredColocations(), nil, room) || t.placeExhaustively(room) {
@@ -115,7 +116,7 @@ func (t *Placer) NominationsSuffice() bool {
 
 func (t *Placer) nominationsStand() bool {
 	stands := false
-	t.session.Try(func(statement *framework.Statement) *model.Refusal {
+	t.session.Try(func(statement *engine.Statement) *model.Refusal {
 		for _, task := range t.members {
 			if task.Nominated == "" || task.Invalid != nil {
 				continue
@@ -134,7 +135,7 @@ func (t *Placer) nominationsStand() bool {
 // placeInOrder places the members in order until every gate agrees. A member that does not fit is skipped, since another one
 // may fit; the refusal of the first of them is the reason when the gates do not agree in the end.
 func (t *Placer) placeInOrder(
-	statement *framework.Statement, members []*model.Task, room model.CapacityKind, within []topologyDomain,
+	statement *engine.Statement, members []*model.Task, room model.CapacityKind, within []topologyDomain,
 ) *model.Refusal {
 	readiness := readinessFor(room)
 	var reason *model.Refusal
@@ -178,7 +179,7 @@ func (t *Placer) placeInOrder(
 
 // placeTask places or nominates a member. lists are the nodes to which the domains confine each kind, as far as they are known.
 func (t *Placer) placeTask(
-	statement *framework.Statement, task *model.Task, room model.CapacityKind, within []topologyDomain, lists map[equivalenceClass][]int,
+	statement *engine.Statement, task *model.Task, room model.CapacityKind, within []topologyDomain, lists map[equivalenceClass][]int,
 ) *model.Refusal {
 	if refusal := t.session.OverLimit(task, room); refusal != nil {
 		return refusal
@@ -218,7 +219,7 @@ func (t *Placer) knownList(within []topologyDomain, task *model.Task, lists map[
 }
 
 // take places on idle capacity, and nominates on capacity that is still being released.
-func take(statement *framework.Statement, task *model.Task, node *model.Node, room model.CapacityKind) *model.Refusal {
+func take(statement *engine.Statement, task *model.Task, node *model.Node, room model.CapacityKind) *model.Refusal {
 	if room == model.FutureIdle {
 		return statement.Pipeline(task, node)
 	}

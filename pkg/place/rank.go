@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 	"slices"
 
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -21,7 +21,7 @@ type choice struct {
 // placeInRankOrder places members as the function does, and those that are alike in the order of their indexes.
 func (t *Placer) placeInRankOrder(room model.CapacityKind, place func() bool) bool {
 	var found []choice
-	refusal := t.session.Try(func(*framework.Statement) *model.Refusal {
+	refusal := t.session.Try(func(*engine.Statement) *model.Refusal {
 		if !place() {
 			return noneOfDomain
 		}
@@ -39,7 +39,7 @@ func (t *Placer) placeInRankOrder(room model.CapacityKind, place func() bool) bo
 	if refusal == nil || found == nil {
 		return refusal == nil
 	}
-	dealt := t.session.Try(func(statement *framework.Statement) *model.Refusal {
+	dealt := t.session.Try(func(statement *engine.Statement) *model.Refusal {
 		for _, one := range found {
 			if t.session.SelectAmong(one.task, room, []int{one.node.Index}) == nil {
 				return noneOfDomain
@@ -123,7 +123,7 @@ func cellsOf(entries []sliceEntry, node *model.Node) string {
 }
 
 // compareByTree orders nodes by their domains, and by the natural order of their names.
-func compareByTree(levels []*framework.Domains, a, b *model.Node) int {
+func compareByTree(levels []*engine.Domains, a, b *model.Node) int {
 	for _, level := range levels {
 		if order := cmp.Compare(uint(level.Of(a)), uint(level.Of(b))); order != 0 { // nodes in no domain come last
 			return order

@@ -3,6 +3,7 @@ package place
 import (
 	"slices"
 
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -26,7 +27,7 @@ func (t *Placer) fitsWithin(rooms map[string]model.Resources) bool {
 		left[name] = room.Clone()
 	}
 	fits := false
-	t.session.Try(func(statement *framework.Statement) *model.Refusal {
+	t.session.Try(func(statement *engine.Statement) *model.Refusal {
 		for _, task := range t.members {
 			if fits = t.session.JobReady(t.job, framework.Pipelined) == nil; fits {
 				break

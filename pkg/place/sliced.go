@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -16,7 +16,7 @@ import (
 // sliceEntry is an entry of the topology with slices.
 type sliceEntry struct {
 	shared  *model.TopologyConstraint
-	domains *framework.Domains
+	domains *engine.Domains
 }
 
 // slicedMembers are waiting members of the minimum that the same entries cover.
@@ -99,7 +99,7 @@ func (t *Placer) slice(shared *model.TopologyConstraint, task *model.Task) int {
 }
 
 // SlicesOf returns which slices a task is in, as text that is equal for tasks in the same ones; empty when it is in none.
-func SlicesOf(session *framework.Session, job *model.Job, task *model.Task) string {
+func SlicesOf(session *engine.Session, job *model.Job, task *model.Task) string {
 	return (&Placer{session: session, job: job}).slicesKey(task)
 }
 

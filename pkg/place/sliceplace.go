@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -15,7 +15,7 @@ import (
 // slices that the minimum has some of, so that the others find places beside these, and else with the minimum.
 func (t *Placer) placeSliced(chosen []topologyDomain, room model.CapacityKind) bool {
 	try := func(all []slicedMembers) bool {
-		return t.session.Try(func(statement *framework.Statement) *model.Refusal {
+		return t.session.Try(func(statement *engine.Statement) *model.Refusal {
 			for i := range all {
 				if !t.placeSlices(statement, &all[i], chosen, room) {
 					return noneOfDomain
@@ -99,7 +99,7 @@ func (t *Placer) placeOtherSlices(chosen []topologyDomain, room model.CapacityKi
 		}
 		members[of] = append(members[of], task)
 	}
-	return t.session.Try(func(statement *framework.Statement) *model.Refusal {
+	return t.session.Try(func(statement *engine.Statement) *model.Refusal {
 		refusal := t.placeInOrder(statement, single, room, chosen)
 		for _, of := range parts {
 			if refusal == nil {
@@ -115,13 +115,13 @@ func (t *Placer) placeOtherSlices(chosen []topologyDomain, room model.CapacityKi
 func isPending(task *model.Task) bool { return task.Status == model.Pending }
 
 // placeSlices places members in their slices: where numbers say, and if filters keep them off there one slice after the other.
-func (t *Placer) placeSlices(statement *framework.Statement, m *slicedMembers, chosen []topologyDomain, room model.CapacityKind) bool {
+func (t *Placer) placeSlices(statement *engine.Statement, m *slicedMembers, chosen []topologyDomain, room model.CapacityKind) bool {
 	if m.regular {
 		cells := newCell(m.levels(), t.fitsOf(m.tasks, room), t.confined(m.tasks, chosen))
 		if cells.holds < int64(len(m.tasks)) {
 			return false
 		}
-		dealt := t.session.Try(func(inner *framework.Statement) *model.Refusal {
+		dealt := t.session.Try(func(inner *engine.Statement) *model.Refusal {
 			left := m.tasks
 			for _, share := range cells.deal(int64(len(m.tasks))) {
 				if !t.placeAll(inner, left[:share.members], share.nodes, room) {
@@ -140,7 +140,7 @@ func (t *Placer) placeSlices(statement *framework.Statement, m *slicedMembers, c
 }
 
 // placeAll places each of the members on one of the nodes.
-func (t *Placer) placeAll(statement *framework.Statement, members []*model.Task, nodes []int, room model.CapacityKind) bool {
+func (t *Placer) placeAll(statement *engine.Statement, members []*model.Task, nodes []int, room model.CapacityKind) bool {
 	for _, task := range members {
 		t.charge(placingCost + len(nodes)/domainDiscount)
 		if task.Invalid != nil || t.session.OverLimit(task, room) != nil {
@@ -157,7 +157,7 @@ func (t *Placer) placeAll(statement *framework.Statement, members []*model.Task,
 // StartTogether returns those of the waiting members that a member starts with: those of the largest of its slices of which none
 // has a node, in whole ones of the smallest, else the member alone. The refusal says that the smallest slice of the member is not
 // whole: some of it are yet to be made, and one that started before them might choose a domain in which they have no place.
-func StartTogether(session *framework.Session, job *model.Job, task *model.Task, waiting []*model.Task) (together []*model.Task, lacks *model.Refusal) {
+func StartTogether(session *engine.Session, job *model.Job, task *model.Task, waiting []*model.Task) (together []*model.Task, lacks *model.Refusal) {
 	alone := []*model.Task{task}
 	if slicing(job) == nil {
 		return alone, nil
@@ -201,7 +201,7 @@ func StartTogether(session *framework.Session, job *model.Job, task *model.Task,
 }
 
 // HasItsDomains reports whether other members stand in each domain that a task has to share with some.
-func HasItsDomains(session *framework.Session, job *model.Job, task *model.Task) bool {
+func HasItsDomains(session *engine.Session, job *model.Job, task *model.Task) bool {
 	t := &Placer{session: session, job: job}
 	for i := range job.Topology {
 		shared, slice := &job.Topology[i], 0
@@ -219,7 +219,7 @@ func HasItsDomains(session *framework.Session, job *model.Job, task *model.Task)
 }
 
 // PlaceSlice places the members that StartTogether returns, all of them or none.
-func (t *Placer) PlaceSlice(statement *framework.Statement, members []*model.Task) *model.Refusal {
+func (t *Placer) PlaceSlice(statement *engine.Statement, members []*model.Task) *model.Refusal {
 	for _, task := range members {
 		if task.Invalid != nil {
 			return task.Invalid
@@ -232,7 +232,7 @@ func (t *Placer) PlaceSlice(statement *framework.Statement, members []*model.Tas
 	settled := t.settled(members)
 	m := &slicedMembers{entries: t.entriesOf(members[0]), tasks: slices.Clone(members)}
 	t.arrange(m)
-	placed := t.session.Try(func(inner *framework.Statement) *model.Refusal {
+	placed := t.session.Try(func(inner *engine.Statement) *model.Refusal {
 		if !t.placeSlices(inner, m, settled, model.Idle) {
 			return noneOfDomain
 		}
@@ -268,7 +268,7 @@ func (t *Placer) apart(m *slicedMembers) (parts [][]*model.Task) {
 
 // placeOneByOne places slices one after the other, each in the domain with the least capacity that suffices, and takes a choice
 // back where a later slice finds none.
-func (t *Placer) placeOneByOne(statement *framework.Statement, parts [][]*model.Task, chosen []topologyDomain, room model.CapacityKind) bool {
+func (t *Placer) placeOneByOne(statement *engine.Statement, parts [][]*model.Task, chosen []topologyDomain, room model.CapacityKind) bool {
 	if len(parts) == 0 {
 		return true
 	}
@@ -278,7 +278,7 @@ func (t *Placer) placeOneByOne(statement *framework.Statement, parts [][]*model.
 			return false
 		}
 		t.tries++
-		refusal := t.session.Try(func(inner *framework.Statement) *model.Refusal {
+		refusal := t.session.Try(func(inner *engine.Statement) *model.Refusal {
 			if !t.placeAll(inner, parts[0], nodes, room) || !t.placeOneByOne(inner, parts[1:], chosen, room) {
 				return noneOfDomain
 			}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -19,7 +19,7 @@ type levelTie struct {
 	// maySplit reports that they may be in several domains if none has capacity for them.
 	maySplit bool
 	// levels are those whose domains are tried, the narrowest first: up to that of the tie, and beyond a preferred one.
-	levels []*framework.Domains
+	levels []*engine.Domains
 	// members are the kinds of the members.
 	members map[equivalenceClass]bool
 	// needs is how many of them the minimum needs at least.
@@ -36,7 +36,7 @@ type tiedShape struct {
 	// fits is how many fit on each node, by its index, before the tries; table returns the same by domain, as the session stands, and
 	// is nil where they keep apart from each other.
 	fits  []int32
-	table func() *framework.Fits
+	table func() *engine.Fits
 	// slices are the levels of the slices that all of them are in; nil where they are in none, or in slices with others.
 	slices []cellLevel
 }
@@ -167,7 +167,7 @@ func (t *Placer) shapesOf(kinds map[equivalenceClass]bool, room model.CapacityKi
 		one := &shapes[i]
 		each, table := t.fits(one.tasks, room)
 		if one.fits = slices.Clone(each); table != nil { // tries change the table, and leave it to be updated
-			one.table = func() *framework.Fits { return t.session.Fits(one.tasks[0], room) }
+			one.table = func() *engine.Fits { return t.session.Fits(one.tasks[0], room) }
 		}
 		one.slices = t.slicesOf(one, kinds, room)
 	}
@@ -182,7 +182,7 @@ func countsAlike(a, b *model.Task) bool {
 
 // fits returns how many members of one shape fit on each node, of which tasks are one of each kind. table has the same by domain,
 // and is nil where they keep apart from each other.
-func (t *Placer) fits(tasks []*model.Task, room model.CapacityKind) (each []int32, table *framework.Fits) {
+func (t *Placer) fits(tasks []*model.Task, room model.CapacityKind) (each []int32, table *engine.Fits) {
 	if len(hostPorts(tasks[0].Pod.Spec.Containers)) == 0 && len(mutualAntiAffinityKeys(tasks)) == 0 && !hasOwnStorage(tasks[0]) {
 		table = t.session.Fits(tasks[0], room)
 		return table.Each(), table
@@ -230,7 +230,7 @@ func (t *Placer) waitsFor(refusal *model.Refusal, shared *model.TopologyConstrai
 }
 
 // capacities returns what fits into each domain of a level, by its number.
-func (t *Placer) capacities(tie *levelTie, level *framework.Domains, chosen []topologyDomain) []domainSet {
+func (t *Placer) capacities(tie *levelTie, level *engine.Domains, chosen []topologyDomain) []domainSet {
 	sets := make([]domainSet, level.Len())
 	for i := range sets {
 		sets[i].domain = i
@@ -257,7 +257,7 @@ func (t *Placer) capacities(tie *levelTie, level *framework.Domains, chosen []to
 
 // sumOfAll returns how many members of a tie fit into each domain of a level at most, whichever they are, inside the domains that
 // were chosen. For one shape it is exact. Of several, those count on each node in whose place none would fit that requests less.
-func (t *Placer) sumOfAll(tie *levelTie, level *framework.Domains, chosen []topologyDomain) []int64 {
+func (t *Placer) sumOfAll(tie *levelTie, level *engine.Domains, chosen []topologyDomain) []int64 {
 	if len(tie.shapes) == 1 {
 		return t.sum(&tie.shapes[0], level, tie, chosen)
 	}
@@ -293,7 +293,7 @@ func (tie *levelTie) inPlaceOf(shape int) (smaller []*tiedShape) {
 }
 
 // sum returns how many members of a shape fit into each domain of a level, inside the domains that were chosen.
-func (t *Placer) sum(one *tiedShape, level *framework.Domains, tie *levelTie, chosen []topologyDomain) []int64 {
+func (t *Placer) sum(one *tiedShape, level *engine.Domains, tie *levelTie, chosen []topologyDomain) []int64 {
 	if one.table != nil && len(chosen) == 0 && one.slices == nil {
 		return one.table().In(level)
 	}
@@ -301,7 +301,7 @@ func (t *Placer) sum(one *tiedShape, level *framework.Domains, tie *levelTie, ch
 }
 
 // sumOver returns how many members of a shape fit into each domain of a level, on the nodes of the list, in their slices.
-func sumOver(one *tiedShape, level *framework.Domains, list []int) []int64 {
+func sumOver(one *tiedShape, level *engine.Domains, list []int) []int64 {
 	fits := make([]int64, level.Len())
 	if one.slices != nil {
 		for _, part := range divided(level.At, one.fits, list) {

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -105,7 +105,7 @@ func (t *Placer) isPacked(required []levelTie, room model.CapacityKind) bool {
 
 // nested reports whether two levels are of one tree.
 func (t *Placer) nested(a, b string) bool {
-	is := func(level *framework.Domains) bool { return level.Level == b }
+	is := func(level *engine.Domains) bool { return level.Level == b }
 	return slices.ContainsFunc(t.session.LevelsUpTo(a), is) || slices.ContainsFunc(t.session.LevelsAbove(a), is)
 }
 
@@ -156,7 +156,7 @@ func (t *Placer) placeChosen(chosen []topologyDomain, room model.CapacityKind) b
 // domainSets returns the domains of a level that have capacity for the tie, the best first: those with capacity for most of
 // the members that exist; where the minimum is in the fewest narrower domains; where fewest whole domains are broken; with
 // least capacity left; with the best node for the first member; in order.
-func (t *Placer) domainSets(tie *levelTie, level *framework.Domains, chosen []topologyDomain, room model.CapacityKind) []domainSet {
+func (t *Placer) domainSets(tie *levelTie, level *engine.Domains, chosen []topologyDomain, room model.CapacityKind) []domainSet {
 	t.charge(len(t.session.Snapshot.Nodes) / domainDiscount)
 	sets := slices.DeleteFunc(t.capacities(tie, level, chosen), func(set domainSet) bool {
 		return !set.suffices() || t.isOutside(tie, level, set.domain)
@@ -185,14 +185,14 @@ func (s domainSet) suffices() bool { return s.lacks <= 0 }
 
 // isOutside reports whether a domain of a narrower level than that of the tie is in none of that one, as a rack of nodes without
 // the label of a block.
-func (t *Placer) isOutside(tie *levelTie, level *framework.Domains, domain int) bool {
+func (t *Placer) isOutside(tie *levelTie, level *engine.Domains, domain int) bool {
 	shared := t.session.Domains(tie.shared.Level)
 	narrower := slices.Index(tie.levels, level) < slices.Index(tie.levels, shared)
 	return narrower && shared.Of(t.session.Snapshot.Nodes[level.Nodes(domain)[0]]) < 0
 }
 
 // narrower returns for each domain of a level in how few of those of the next narrower one the minimum fits.
-func (t *Placer) narrower(tie *levelTie, level, below *framework.Domains, chosen []topologyDomain) (counts []int) {
+func (t *Placer) narrower(tie *levelTie, level, below *engine.Domains, chosen []topologyDomain) (counts []int) {
 	inside := make([][]int64, level.Len())
 	for domain, fits := range t.sum(&tie.shapes[0], below, tie, chosen) {
 		if at := level.Of(t.session.Snapshot.Nodes[below.Nodes(domain)[0]]); at >= 0 {
@@ -225,7 +225,7 @@ func (s domainSet) compare(other domainSet) int {
 }
 
 // preferBestNode moves to the front the set that has the best node for the first member, of those that are as good as the first.
-func (t *Placer) preferBestNode(tie *levelTie, level *framework.Domains, sets []domainSet, room model.CapacityKind) {
+func (t *Placer) preferBestNode(tie *levelTie, level *engine.Domains, sets []domainSet, room model.CapacityKind) {
 	var list []int
 	n := 0
 	for ; n < len(sets) && sets[n].compare(sets[0]) == 0; n++ {
@@ -248,7 +248,7 @@ func (t *Placer) preferBestNode(tie *levelTie, level *framework.Domains, sets []
 // fewestBelow returns those of the nodes that are in as few domains of each of the levels as suffice for the minimum, from the
 // widest level on. levels are the narrowest first. It returns nil where that is of no use: there is none, or several shapes need
 // capacity.
-func (t *Placer) fewestBelow(tie *levelTie, levels []*framework.Domains, nodes []int) (few []int) {
+func (t *Placer) fewestBelow(tie *levelTie, levels []*engine.Domains, nodes []int) (few []int) {
 	if len(tie.shapes) > 1 {
 		return nil
 	}
@@ -277,7 +277,7 @@ func (t *Placer) fewestBelow(tie *levelTie, levels []*framework.Domains, nodes [
 const maxLasts = 8
 
 // among returns those of the nodes that are in the domains which are taken, and in a last one.
-func (t *Placer) among(nodes []int, level *framework.Domains, taken []bool, last int) []int {
+func (t *Placer) among(nodes []int, level *engine.Domains, taken []bool, last int) []int {
 	return slices.DeleteFunc(slices.Clone(nodes), func(node int) bool {
 		domain := level.At(node)
 		return domain < 0 || !taken[domain] && domain != last

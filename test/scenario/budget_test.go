@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -30,7 +30,7 @@ func (s *environment) goOn(t rapid.TB) *outcome {
 	if err := s.open(); err != nil {
 		t.Fatal(err)
 	}
-	o := s.session(framework.Options{Verify: true, Cache: &s.cache})
+	o := s.session(engine.Options{Verify: true, Cache: &s.cache})
 	s.cycles++
 	s.refusals = o.refusals
 	if err := s.applyDecisions(o); err != nil {

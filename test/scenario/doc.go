@@ -1,5 +1,5 @@
 // Package scenario plays test stories: a cluster written in short lines, cycles over it, and what was decided, recorded.
-// It is imported by tests only. It drives the real live state, framework, actions and plugins, and kube-scheduler's own
+// It is imported by tests only. It drives the real live state, engine, actions and plugins, and kube-scheduler's own
 // filters, but no API server, no commits and no loop; those have tests of their own.
 //
 // A story file is read by cockroachdb/datadriven: a command, its lines, "----", and the recorded answer. Run with

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/test/bounds"
 )
@@ -112,7 +112,7 @@ func FuzzConfiguration(f *testing.F) {
 			if err := s.open(); err != nil {
 				return
 			}
-			framework.Run(s.state.Snapshot(s.world.now), s.profile, framework.Options{Verify: true, Decide: func(decision model.Decision) {
+			engine.Run(s.state.Snapshot(s.world.now), s.profile, engine.Options{Verify: true, Decide: func(decision model.Decision) {
 				s.state.Assume(decision)
 				for _, bind := range decision.Binds {
 					s.reserved.Confirm(bind.Pod.UID)

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/internal/cluster"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 )
 
 // justKept are the ways in which a pod can be just small enough to be kept as it is, with as many rules as are kept, by what
@@ -101,7 +101,7 @@ func TestWhatIsBuiltOfAPodIsBounded(t *testing.T) {
 				s.world.tell(&cluster.PodSeen{Pod: kept})
 			}
 			for range 3 {
-				framework.Run(s.state.Snapshot(s.world.now), s.profile, framework.Options{Cache: &s.cache})
+				engine.Run(s.state.Snapshot(s.world.now), s.profile, engine.Options{Cache: &s.cache})
 			}
 			after := heap()
 			t.Logf("%d KiB for each of %d pods", int64(after-before)/2/pods>>10, 2*pods)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -53,9 +53,9 @@ func (o *odd) suffer(s *environment) (complaints []string, err error) {
 		snapshot.JobBackoff = held
 		panicked := false
 		var fault error
-		refusals := framework.Run(snapshot, s.profile, framework.Options{
+		refusals := engine.Run(snapshot, s.profile, engine.Options{
 			Verify: true, Cache: &s.cache,
-			OnPanic: func(c framework.RecoveredPanic) {
+			OnPanic: func(c engine.RecoveredPanic) {
 				complaints, panicked = append(complaints, c.Refusal.String()), true
 				if c.Job == nil || c.Job.Key.Namespace != "odd" {
 					fault = fmt.Errorf("%v suffers from the panic of %s\n%s", c.Job, c.Where, c.Stack)

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 )
 
 // TestNoHistory is the fourth promise, for what is remembered: a scheduler that has seen all of a cluster's history decides,
@@ -57,7 +57,7 @@ func remembering(t *rapid.T, s *environment) string {
 	if err := s.open(); err != nil {
 		t.Fatal(err)
 	}
-	o := s.session(framework.Options{Verify: true, Cache: &s.cache})
+	o := s.session(engine.Options{Verify: true, Cache: &s.cache})
 	said := o.written()
 	if err := s.applyDecisions(o); err != nil {
 		t.Fatal(err)
@@ -75,5 +75,5 @@ func newcomer(t *rapid.T, s *environment, present *world) string {
 	if err := s.open(); err != nil {
 		t.Fatal(err)
 	}
-	return s.session(framework.Options{Cache: &s.cache}).written()
+	return s.session(engine.Options{Cache: &s.cache}).written()
 }

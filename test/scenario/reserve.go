@@ -18,6 +18,7 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/sources"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -75,7 +76,7 @@ func (s *environment) restart() error {
 	}
 	clear(s.started)
 	s.close()
-	s.close, s.kube, s.profile, s.cache = func() {}, nil, nil, framework.Cache{}
+	s.close, s.kube, s.profile, s.cache = func() {}, nil, nil, engine.Cache{}
 	s.state = cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}})
 	for _, event := range s.world.events {
 		if _, is := event.(*cluster.DeviceClassSeen); is {
@@ -278,7 +279,7 @@ func (s *environment) mayTake(o *outcome, job, owner *model.Job, reservation *v1
 			return false
 		}
 		for _, of := range y.ContendedShares() {
-			beyond = beyond || asks && of.Position == r && y.Used.At(r)+framework.LeastRequest(owner, needs, r) > of.Amount
+			beyond = beyond || asks && of.Position == r && y.Used.At(r)+model.LeastRequest(owner, needs, r) > of.Amount
 		}
 	}
 	return beyond

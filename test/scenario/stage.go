@@ -22,6 +22,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/lifecycle"
 	"github.com/tutti-sched/tutti/pkg/actions"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins"
@@ -36,7 +37,7 @@ type environment struct {
 	objects       []runtime.Object
 	// extra are plugins beside the built-in ones.
 	extra   []framework.PluginRegistration
-	profile *framework.Profile
+	profile *engine.Profile
 	// kube are kube-scheduler's plugins; open makes them when there are none.
 	kube  plugins.Kube
 	close func()
@@ -49,7 +50,7 @@ type environment struct {
 	// reserved are the volumes and devices reserved for binds in flight.
 	reserved reservations
 	// cache is handed on from cycle to cycle, as the live loop does.
-	cache framework.Cache
+	cache engine.Cache
 
 	// ending are the pods that are evicted for a job, nominated the nodes on which capacity is held, by pod UID; the watch has not
 	// seen it yet. past is who was evicted for whom so far.
@@ -100,7 +101,7 @@ func (s *environment) open() error {
 	if err := s.openKube(); err != nil {
 		return err
 	}
-	catalogue := framework.Registry{Actions: actions.BuiltIn(), Plugins: append(plugins.BuiltIn(s.kube), s.extra...)}
+	catalogue := engine.Registry{Actions: actions.BuiltIn(), Plugins: append(plugins.BuiltIn(s.kube), s.extra...)}
 	text := s.configuration
 	if s.webhook != nil {
 		text = bytes.ReplaceAll(text, []byte(extenderURL), []byte(s.webhook.server.URL))
@@ -149,7 +150,7 @@ func (s *environment) cycle() (*outcome, error) {
 	if err := s.open(); err != nil {
 		return nil, err
 	}
-	o := s.session(framework.Options{Verify: true, Cache: &s.cache})
+	o := s.session(engine.Options{Verify: true, Cache: &s.cache})
 	o.asked = s.takeAsked()
 	s.cycles++
 	s.refusals = o.refusals
@@ -173,7 +174,7 @@ func (s *environment) compareWithUncached(o *outcome) error {
 			s.kube.Unreserve(bind.Pod.UID) // the other session sets the same aside
 		}
 	}
-	said, afresh := o.describe(), s.session(framework.Options{Afresh: true}).describe()
+	said, afresh := o.describe(), s.session(engine.Options{Afresh: true}).describe()
 	s.takeAsked()
 	if said != afresh {
 		return fmt.Errorf("what is remembered changes the answer:\n%s\ninstead of\n%s", said, afresh)
@@ -182,7 +183,7 @@ func (s *environment) compareWithUncached(o *outcome) error {
 }
 
 // session runs one session on what the state knows.
-func (s *environment) session(options framework.Options) *outcome {
+func (s *environment) session(options engine.Options) *outcome {
 	o := &outcome{snapshot: s.state.Snapshot(s.world.now)}
 	o.snapshot.EvictionBackoff, o.snapshot.JobBackoff = s.spared, map[model.JobKey]*model.Refusal{}
 	for job, until := range s.held {
@@ -192,7 +193,7 @@ func (s *environment) session(options framework.Options) *outcome {
 	}
 	o.snapshot.Begun = s.begun(o.snapshot)
 	options.Decide = func(decision model.Decision) { o.decisions = append(o.decisions, decision) }
-	o.refusals = framework.Run(o.snapshot, s.profile, options)
+	o.refusals = engine.Run(o.snapshot, s.profile, options)
 	return o
 }
 

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 )
 
 // stream is small jobs that come and go without end.
@@ -120,7 +120,7 @@ func (s *stream) starts(t *rapid.T, member string, patience int) bool {
 // mustStart fails the test when the member has not started after so many seconds.
 func (s *stream) mustStart(t *rapid.T, member string, patience, reserveAfter int) {
 	if !s.starts(t, member, patience) {
-		o := s.session(framework.Options{})
+		o := s.session(engine.Options{})
 		t.Fatalf("it waits for %d s, reserveAfter is %d s, the longest runs for %d s:\n%s", patience, reserveAfter, s.longest, o)
 	}
 }
@@ -375,7 +375,7 @@ func (s *stream) takeTurns(nodes, streams, every, reserveAfter int) error {
 		case started:
 			return errors.New("the gang started before its reservation gave way")
 		case due > 0 && i == due:
-			return fmt.Errorf("the gang has not started in time after its reservation gave way:\n%s", s.session(framework.Options{}))
+			return fmt.Errorf("the gang has not started in time after its reservation gave way:\n%s", s.session(engine.Options{}))
 		}
 	}
 	return errors.New("the reservation does not give way")

@@ -16,7 +16,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
 	"github.com/tutti-sched/tutti/pkg/actions"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/plugins"
 )
 
@@ -68,8 +68,8 @@ func OpenFilters() (*Filters, error) {
 func (f *Filters) Close() { f.stop() }
 
 // build makes a profile of a configuration. The text is one of the simulation's own, so that an error is a bug of it.
-func (f *Filters) build(text []byte) (*framework.Profile, error) {
-	catalogue := framework.Registry{Actions: actions.BuiltIn(), Plugins: plugins.BuiltIn(f.kube)}
+func (f *Filters) build(text []byte) (*engine.Profile, error) {
+	catalogue := engine.Registry{Actions: actions.BuiltIn(), Plugins: plugins.BuiltIn(f.kube)}
 	configuration, _, err := config.Decode("simulation", text, catalogue.Names())
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -53,7 +54,8 @@ type stale struct {
 	kept, began [][]int32
 }
 
-func (s *stale) OpenSession(session *framework.Session) {
+func (s *stale) OpenSession(view framework.View) {
+	session := engine.SessionOf(view)
 	for _, job := range session.Snapshot.Jobs {
 		for _, task := range job.Tasks {
 			if task.Status == model.Pending && task.Invalid == nil {
@@ -64,7 +66,7 @@ func (s *stale) OpenSession(session *framework.Session) {
 	}
 }
 
-func (s *stale) CloseSession(*framework.Session) {
+func (s *stale) CloseSession(framework.View) {
 	for i, each := range s.kept {
 		copy(each, s.began[i])
 	}

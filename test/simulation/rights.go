@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/test/invariants"
 )
@@ -182,7 +181,7 @@ func (e *economy) before(decision model.Decision) {
 
 // addUnits divides what runs of a job: what it can spare, and the rest.
 func (e *economy) addUnits(job *model.Job, running []*model.Task, victims map[types.UID]bool) {
-	surplus, now := framework.Surplus(job, running), e.process.snapshot.Now.Unix()
+	surplus, now := model.Surplus(job, running), e.process.snapshot.Now.Unix()
 	unit := func(priority int32, surplus bool) *invariants.Unit {
 		e.Units = append(e.Units, invariants.Unit{
 			Queue: e.of[job.Key], Job: job.Key.String(), Amounts: invariants.Amounts{}, Priority: priority, Began: now, Surplus: surplus,

@@ -13,6 +13,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/lease"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -328,19 +329,19 @@ func (s *Simulation) trace(format string, words ...any) {
 }
 
 // profile makes the actions and plugins of one process, and with levels the plugin that counts its tables again.
-func (s *Simulation) profile(p *process) *framework.Profile {
+func (s *Simulation) profile(p *process) *engine.Profile {
 	profile, err := s.filters.build(s.text)
 	if err != nil { // it was built before
 		s.violated("I25", "the profile of %s cannot be built: %v", p, err)
-		return &framework.Profile{}
+		return &engine.Profile{}
 	}
-	more := framework.Tier{}
+	more := engine.Tier{}
 	if s.config.Topology {
 		random := newRandom(s.config.Seed, fmt.Sprint("tables ", p.life))
-		more = append(more, framework.TierPlugin{Factory: func() framework.Plugin { return tableChecker{p, random} }})
+		more = append(more, engine.TierPlugin{Factory: func() framework.Plugin { return tableChecker{p, random} }})
 	}
 	if plugin := s.config.Sabotage.Plugin; plugin != nil {
-		more = append(more, framework.TierPlugin{Factory: func() framework.Plugin { return plugin(p) }})
+		more = append(more, engine.TierPlugin{Factory: func() framework.Plugin { return plugin(p) }})
 	}
 	profile.Tiers = append(profile.Tiers, more)
 	return profile

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/test/invariants"
@@ -28,7 +29,8 @@ func (tableChecker) Name() string { return "tables" }
 
 // CloseSession judges the tables of one member of each shape that waits; see framework.SessionCloser. Where capacity is held it
 // depends on the job how much of it there is.
-func (c tableChecker) CloseSession(session *framework.Session) {
+func (c tableChecker) CloseSession(view framework.View) {
+	session := engine.SessionOf(view)
 	if len(session.Snapshot.Held()) > 0 || c.random.chance(500) {
 		return
 	}
@@ -48,7 +50,7 @@ func (c tableChecker) CloseSession(session *framework.Session) {
 }
 
 // leavesNoTrace is T9: where members are placed and that is undone, each table is what it was.
-func (c tableChecker) leavesNoTrace(session *framework.Session, job *model.Job, members []*model.Task) {
+func (c tableChecker) leavesNoTrace(session *engine.Session, job *model.Job, members []*model.Task) {
 	tables := func() (all []string) {
 		for _, task := range members {
 			all = append(all, tableOf(session, job, task, model.Idle))
@@ -56,7 +58,7 @@ func (c tableChecker) leavesNoTrace(session *framework.Session, job *model.Job, 
 		return all
 	}
 	before := tables()
-	session.Try(func(statement *framework.Statement) *model.Refusal {
+	session.Try(func(statement *engine.Statement) *model.Refusal {
 		for _, task := range members {
 			if node := session.BestNode(task, model.Idle); node != nil {
 				statement.Allocate(task, node)
@@ -71,7 +73,7 @@ func (c tableChecker) leavesNoTrace(session *framework.Session, job *model.Job, 
 }
 
 // countsAgain is T6: the table of a member's shape is what counting again gives.
-func (c tableChecker) countsAgain(session *framework.Session, job *model.Job, task *model.Task) {
+func (c tableChecker) countsAgain(session *engine.Session, job *model.Job, task *model.Task) {
 	for _, room := range []model.CapacityKind{model.FutureIdle, model.Idle} {
 		if got, want := tableOf(session, job, task, room), countedTable(session, job, task, room); got != want {
 			c.violated("T6", "%s keeps for pods like %s the table\n%s\ninstead of\n%s", c.process, task, got, want)
@@ -80,7 +82,7 @@ func (c tableChecker) countsAgain(session *framework.Session, job *model.Job, ta
 }
 
 // tableOf writes what is kept of a member's shape: how many fit on each node, and into each domain of the levels.
-func tableOf(session *framework.Session, job *model.Job, task *model.Task, room model.CapacityKind) string {
+func tableOf(session *engine.Session, job *model.Job, task *model.Task, room model.CapacityKind) string {
 	fits := session.Fits(task, room)
 	text := fmt.Sprint(fits.Each())
 	for _, level := range session.LevelsFor(job) {
@@ -92,7 +94,7 @@ func tableOf(session *framework.Session, job *model.Job, task *model.Task, room 
 }
 
 // countedTable writes the same as it should be.
-func countedTable(session *framework.Session, job *model.Job, task *model.Task, room model.CapacityKind) string {
+func countedTable(session *engine.Session, job *model.Job, task *model.Task, room model.CapacityKind) string {
 	nodes := session.Snapshot.Nodes
 	each := make([]int32, len(nodes))
 	for i, node := range nodes {

@@ -15,7 +15,7 @@ import (
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/configuration"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/plugins"
 )
 
@@ -41,14 +41,14 @@ func (o *options) source() (configuration.Source, error) {
 // configure reads the configuration, and returns the first profile. What comes after it is for the process to run.
 func (o *options) configure(
 	ctx context.Context, p *process, kube plugins.Kube, client kubernetes.Interface, writer *commit.Client,
-) (*framework.Profile, error) {
+) (*engine.Profile, error) {
 	source, err := o.source()
 	if err != nil {
 		return nil, err
 	}
 	p.live, err = configuration.New(source, configuration.Options{
 		Catalogue: configuration.Catalogue(kube, o.extra...), Clock: clock.RealClock{}, Client: client, Handover: p.mailbox.Reconfigure,
-		OnActive: func(profile *framework.Profile) {
+		OnActive: func(profile *engine.Profile) {
 			writer.UseBinders(profile.PodBinders())
 			p.foreign.Use(profile.SourcesOff)
 		},

@@ -20,7 +20,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
 	"github.com/tutti-sched/tutti/lab/harness"
 	"github.com/tutti-sched/tutti/pkg/actions"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins"
 )
@@ -29,9 +29,9 @@ import (
 type world struct {
 	workload Workload
 	state    *cluster.State
-	profile  *framework.Profile
+	profile  *engine.Profile
 	// cache is handed on from cycle to cycle, as the loop does, until other pods arrive.
-	cache    *framework.Cache
+	cache    *engine.Cache
 	pending  Batch
 	nodes    []*corev1.Node
 	existing Batch
@@ -97,7 +97,7 @@ func (w *world) open() error {
 	if !cache.WaitForCacheSync(ctx.Done(), kube.HasSynced) {
 		return errors.New("kube-scheduler's plugins did not sync")
 	}
-	catalogue := framework.Registry{Actions: actions.BuiltIn(), Plugins: plugins.BuiltIn(kube)}
+	catalogue := engine.Registry{Actions: actions.BuiltIn(), Plugins: plugins.BuiltIn(kube)}
 	configuration, _, err := config.Decode("built-in", config.DefaultYAML(), catalogue.Names())
 	if err != nil {
 		return fmt.Errorf("built-in configuration: %w", err)
@@ -124,7 +124,7 @@ func (w *world) apply(b Batch, deleted bool) {
 
 // arrive lets what waits come to be, to a scheduler that remembers nothing.
 func (w *world) arrive() {
-	w.cache = &framework.Cache{}
+	w.cache = &engine.Cache{}
 	w.come()
 }
 
@@ -239,7 +239,7 @@ func (w *world) run() cycle {
 	start := time.Now()
 	snapshot := w.state.Snapshot(w.now)
 	c.snapshot = time.Since(start)
-	refusals := framework.Run(snapshot, w.profile, framework.Options{
+	refusals := engine.Run(snapshot, w.profile, engine.Options{
 		Cache: w.cache,
 		Decide: func(decision model.Decision) {
 			w.state.Assume(decision)

@@ -13,7 +13,7 @@ Duration: 561.40ms, Total samples = 700ms (124.70%)
 Showing nodes accounting for 700ms, 100% of 700ms total
       flat  flat%   sum%        cum   cum%
          0     0%     0%      500ms 71.43%  main.main
-      70ms 10.00% 10.00%      350ms 50.00%  github.com/tutti-sched/tutti/pkg/framework.Run (inline)
+      70ms 10.00% 10.00%      350ms 50.00%  github.com/tutti-sched/tutti/pkg/engine.Run (inline)
       35ms  5.00% 15.00%       35ms  5.00%  runtime.mallocgc
 `
 
@@ -22,7 +22,7 @@ func TestParse(t *testing.T) {
 	if err != nil || seconds != 0.7 || len(lines) != 2 {
 		t.Fatalf("%v s, %+v, %v", seconds, lines, err)
 	}
-	if want := (Line{Function: "github.com/tutti-sched/tutti/pkg/framework.Run", Self: 10, All: 50}); lines[0] != want {
+	if want := (Line{Function: "github.com/tutti-sched/tutti/pkg/engine.Run", Self: 10, All: 50}); lines[0] != want {
 		t.Errorf("%+v; want %+v", lines[0], want)
 	}
 	if lines, _, err = parse(listing, 1, regexp.MustCompile(".")); err != nil || len(lines) != 1 {

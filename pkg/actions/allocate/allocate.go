@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/place"
@@ -18,7 +19,7 @@ import (
 const Name = "allocate"
 
 // New returns the action, which takes no arguments.
-func New() framework.Action { return &action{budget: place.Budget} }
+func New() engine.Action { return &action{budget: place.Budget} }
 
 type action struct {
 	// budget is what exact searches may look at in one cycle.
@@ -30,17 +31,17 @@ func (*action) Name() string { return Name }
 
 // Execute tries every waiting job's minimum: first the jobs that have begun and are short of members, then the jobs that pods
 // were evicted for and the jobs above them. Then it hands out the capacity that is left.
-func (a *action) Execute(session *framework.Session) { a.serve(session, pendingJobs(session)) }
+func (a *action) Execute(session *engine.Session) { a.serve(session, pendingJobs(session)) }
 
 // Resume does that for the deferred jobs: by now there are plans for the jobs above them, or it is known that there are none.
-func (a *action) Resume(session *framework.Session, deferred []*model.Job) {
+func (a *action) Resume(session *engine.Session, deferred []*model.Job) {
 	for _, job := range deferred {
 		session.Refuse(job, nil)
 	}
 	a.serve(session, deferred)
 }
 
-func (a *action) serve(session *framework.Session, jobs []*model.Job) {
+func (a *action) serve(session *engine.Session, jobs []*model.Job) {
 	var begun, holders, waiting []*model.Job
 	for _, job := range jobs {
 		switch {
@@ -109,7 +110,7 @@ func partitionByNominated(snapshot *model.Snapshot, waiting, holders []*model.Jo
 }
 
 // pendingJobs returns the jobs that may have waiting members.
-func pendingJobs(session *framework.Session) []*model.Job {
+func pendingJobs(session *engine.Session) []*model.Job {
 	var jobs []*model.Job
 	for _, job := range session.Snapshot.Jobs {
 		if !job.NothingPending || session.Uncached() {
@@ -119,7 +120,7 @@ func pendingJobs(session *framework.Session) []*model.Job {
 	return jobs
 }
 
-func belowMinimum(session *framework.Session, job *model.Job) bool {
+func belowMinimum(session *engine.Session, job *model.Job) bool {
 	return session.JobReady(job, framework.Ready) != nil
 }
 
@@ -129,7 +130,7 @@ func nominated(task *model.Task) bool { return task.Nominated != "" }
 
 // cycle is one execution of the action.
 type cycle struct {
-	session *framework.Session
+	session *engine.Session
 	largest func() model.Resources
 	// releasing reports whether any node has capacity that is being released.
 	releasing bool
@@ -163,8 +164,8 @@ func (r *cycle) tryMinimum(job *model.Job) {
 		session.Refuse(job, refusal)
 		return
 	}
-	question := framework.Question{Action: Name, Class: job.Class.Placement(), ByFit: !r.releasing}
-	refusal := session.Verdict(question, job, func() (*model.Refusal, framework.Reach) { return r.start(job) })
+	question := engine.Question{Action: Name, Class: job.Class.Placement(), ByFit: !r.releasing}
+	refusal := session.Verdict(question, job, func() (*model.Refusal, engine.Reach) { return r.start(job) })
 	if refusal != nil {
 		session.Refuse(job, explainReserved(session, job, refusal))
 		r.outrankingIn(job).add(job, refusal)
@@ -173,36 +174,36 @@ func (r *cycle) tryMinimum(job *model.Job) {
 
 // start places the minimum of the job, or nominates it to capacity that is being released. It returns why the job has to wait,
 // and for which other jobs that holds.
-func (r *cycle) start(job *model.Job) (*model.Refusal, framework.Reach) {
+func (r *cycle) start(job *model.Job) (*model.Refusal, engine.Reach) {
 	trial := place.New(r.session, job, r.largest, &r.budget)
 	refusal := r.place(job, trial)
 	if refusal == nil {
-		return nil, framework.ForNow
+		return nil, engine.ForNow
 	}
-	if refusal == framework.Deferred {
-		return refusal, framework.ForNow
+	if refusal == engine.Deferred {
+		return refusal, engine.ForNow
 	}
 	if r.releasing && trial.Place(model.FutureIdle) == nil {
 		return &model.Refusal{
 			Code:   model.WaitingForVictims,
 			Detail: "starts on capacity that is being released, once it is free; " + refusal.String(),
-		}, framework.ForNow
+		}, engine.ForNow
 	}
 	if trial.BudgetExhausted() {
 		refusal = cutShort(r.session, refusal)
 	}
 	if refusal.Code != model.NoDomainFits && len(refusal.NodeReasons) == 0 || job.Class.Uniform && refusal.Needs != int64(job.MinMember) {
-		return refusal, framework.ForJob // it is not nodes, or not their number, that it lacks
+		return refusal, engine.ForJob // it is not nodes, or not their number, that it lacks
 	}
 	if slices.ContainsFunc(job.Topology, func(shared model.TopologyConstraint) bool { return shared.WaitSeconds > 0 }) {
-		return refusal, framework.ForJob // others like it may wait for a domain, and evict nothing as long as they do
+		return refusal, engine.ForJob // others like it may wait for a domain, and evict nothing as long as they do
 	}
-	return refusal, framework.ForClass
+	return refusal, engine.ForClass
 }
 
 // cutShort returns the refusal of members whose search has used up the budget: with more to spend they might have started, as
 // they may in the next cycle.
-func cutShort(session *framework.Session, refusal *model.Refusal) *model.Refusal {
+func cutShort(session *engine.Session, refusal *model.Refusal) *model.Refusal {
 	session.SearchCut()
 	again := *refusal
 	again.Transient = true

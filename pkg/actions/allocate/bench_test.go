@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/pkg/actions/allocate"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
 	"github.com/tutti-sched/tutti/pkg/plugins/priority"
@@ -126,18 +126,18 @@ func BenchmarkCycle(b *testing.B) {
 
 func measure(b *testing.B, gangSize int, full, queued bool) {
 	b.Helper()
-	profile := &framework.Profile{
-		Actions: []framework.Action{allocate.New()},
-		Tiers:   []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}, {Factory: proportion.New}}},
+	profile := &engine.Profile{
+		Actions: []engine.Action{allocate.New()},
+		Tiers:   []engine.Tier{{{Factory: priority.New}, {Factory: gang.New}, {Factory: proportion.New}}},
 	}
 	started := 0
-	var cache *framework.Cache
+	var cache *engine.Cache
 	run := func(snapshot *model.Snapshot) {
 		started = 0
 		decide := func(d model.Decision) { started += len(d.Binds) }
-		framework.Run(snapshot, profile, framework.Options{Cache: cache, Decide: decide})
+		engine.Run(snapshot, profile, engine.Options{Cache: cache, Decide: decide})
 	}
-	cache = &framework.Cache{}
+	cache = &engine.Cache{}
 	snapshot := backlog(gangSize, full, queued)
 	if full {
 		run(snapshot)
@@ -148,7 +148,7 @@ func measure(b *testing.B, gangSize int, full, queued bool) {
 			snapshot.Version++
 			snapshot.NodeChanged(snapshot.Nodes[0])
 		} else {
-			cache, snapshot = &framework.Cache{}, backlog(gangSize, full, queued)
+			cache, snapshot = &engine.Cache{}, backlog(gangSize, full, queued)
 		}
 		b.StartTimer()
 		run(snapshot)
@@ -174,13 +174,13 @@ func BenchmarkTopology(b *testing.B) {
 		{"hopeless without", "", 10_000, 21, true, false}, {"hopeless one node changed", "rack", 10_000, 21, false, true},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			profile := &framework.Profile{
-				Actions: []framework.Action{allocate.New()}, Tiers: []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}}}, Topologies: trees(),
+			profile := &engine.Profile{
+				Actions: []engine.Action{allocate.New()}, Tiers: []engine.Tier{{{Factory: priority.New}, {Factory: gang.New}}}, Topologies: trees(),
 			}
-			cache, started := &framework.Cache{}, 0
+			cache, started := &engine.Cache{}, 0
 			run := func(snapshot *model.Snapshot) {
 				started = 0
-				framework.Run(snapshot, profile, framework.Options{Cache: cache, Decide: func(d model.Decision) { started += len(d.Binds) }})
+				engine.Run(snapshot, profile, engine.Options{Cache: cache, Decide: func(d model.Decision) { started += len(d.Binds) }})
 			}
 			snapshot := inRacks(c.gangs, c.size, c.level, c.full)
 			if c.kept {
@@ -192,7 +192,7 @@ func BenchmarkTopology(b *testing.B) {
 					snapshot.Version++
 					snapshot.NodeChanged(snapshot.Nodes[0])
 				} else {
-					cache, snapshot = &framework.Cache{}, inRacks(c.gangs, c.size, c.level, c.full)
+					cache, snapshot = &engine.Cache{}, inRacks(c.gangs, c.size, c.level, c.full)
 				}
 				b.StartTimer()
 				run(snapshot)
@@ -227,18 +227,18 @@ func BenchmarkTopologyScore(b *testing.B) {
 func startSingly(b *testing.B, weight int64, shapes int, kept bool) time.Duration {
 	b.Helper()
 	b.StopTimer()
-	profile := &framework.Profile{
-		Actions: []framework.Action{allocate.New()}, Topologies: trees(),
-		Tiers: []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}, {Factory: topology.New(weight)}}},
+	profile := &engine.Profile{
+		Actions: []engine.Action{allocate.New()}, Topologies: trees(),
+		Tiers: []engine.Tier{{{Factory: priority.New}, {Factory: gang.New}, {Factory: topology.New(weight)}}},
 	}
-	snapshot, cache := inRacks(10_000, 1, "", false), &framework.Cache{}
+	snapshot, cache := inRacks(10_000, 1, "", false), &engine.Cache{}
 	for i, job := range snapshot.Jobs {
 		task := job.Tasks[0]
 		task.Shape, task.Request = unique.Make(fmt.Sprint("shape", i%shapes)), model.Resources{1000 - int64(i%shapes), 1 << 30, 0, 1, 0, 1}
 		job.Class = model.ClassOf(job, func(*model.Task) bool { return false })
 	}
 	if kept {
-		session := framework.Open(snapshot, profile, framework.Options{Cache: cache})
+		session := engine.Open(snapshot, profile, engine.Options{Cache: cache})
 		for _, job := range snapshot.Jobs[:shapes] {
 			session.BestNode(job.Tasks[0], model.Idle)
 		}
@@ -248,7 +248,7 @@ func startSingly(b *testing.B, weight int64, shapes int, kept bool) time.Duratio
 	runtime.GC()
 	b.StartTimer()
 	begin := time.Now()
-	framework.Run(snapshot, profile, framework.Options{Cache: cache, Decide: func(d model.Decision) { started += len(d.Binds) }})
+	engine.Run(snapshot, profile, engine.Options{Cache: cache, Decide: func(d model.Decision) { started += len(d.Binds) }})
 	took := time.Since(begin)
 	if started != len(snapshot.Jobs) {
 		b.Fatalf("%d pods started", started)

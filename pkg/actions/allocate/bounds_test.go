@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/pkg/actions/allocate"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/place"
@@ -40,10 +41,10 @@ func gathering(nodes, perRack int, cpu int64, members ...template) *siblings {
 // start returns how many members a cycle binds.
 func (p *siblings) start() (bound int) {
 	filter := neighbours{index: topology.New(neighbours{})}
-	profile := &framework.Profile{Actions: []framework.Action{allocate.New()}, Tiers: []framework.Tier{{
+	profile := &engine.Profile{Actions: []engine.Action{allocate.New()}, Tiers: []engine.Tier{{
 		{Factory: gang.New}, {Factory: func() framework.Plugin { return filter }},
 	}}}
-	framework.Run(p.snapshot, profile, framework.Options{Decide: func(d model.Decision) { bound += len(d.Binds) }})
+	engine.Run(p.snapshot, profile, engine.Options{Decide: func(d model.Decision) { bound += len(d.Binds) }})
 	return bound
 }
 
@@ -112,12 +113,12 @@ func TestASearchCutShortGoesOn(t *testing.T) {
 		}
 		// Two of two CPUs on the larger node, and one of three on the other; the largest would take the larger.
 		snapshot.Jobs = append(snapshot.Jobs, gangOf("z", model.Resources{3, 1}, model.Resources{2, 1}, model.Resources{2, 1}))
-		profile := &framework.Profile{
-			Actions: []framework.Action{allocate.NewWithin(16)}, Tiers: []framework.Tier{{{Factory: gang.New}}},
+		profile := &engine.Profile{
+			Actions: []engine.Action{allocate.NewWithin(16)}, Tiers: []engine.Tier{{{Factory: gang.New}}},
 		}
-		cache, bound := &framework.Cache{}, 0
+		cache, bound := &engine.Cache{}, 0
 		for range 8 {
-			framework.Run(snapshot, profile, framework.Options{Cache: cache, Decide: func(d model.Decision) { bound += len(d.Binds) }})
+			engine.Run(snapshot, profile, engine.Options{Cache: cache, Decide: func(d model.Decision) { bound += len(d.Binds) }})
 			if moves {
 				snapshot.Version++
 			}
@@ -131,9 +132,9 @@ func TestASearchCutShortGoesOn(t *testing.T) {
 // place places the gang within a budget, and returns how much of that is used.
 func (p *places) place(t *testing.T, budget int) (used int, refusal *model.Refusal) {
 	t.Helper()
-	profile := &framework.Profile{Topologies: trees(), Tiers: []framework.Tier{{{Factory: gang.New}}}}
+	profile := &engine.Profile{Topologies: trees(), Tiers: []engine.Tier{{{Factory: gang.New}}}}
 	p.snapshot.Jobs = []*model.Job{p.job}
-	session := framework.Open(p.snapshot, profile, framework.Options{})
+	session := engine.Open(p.snapshot, profile, engine.Options{})
 	defer session.Close()
 	left := budget
 	refusal = place.New(session, p.job, place.Largest(p.snapshot), &left).Place(model.Idle)
@@ -185,10 +186,10 @@ func TestASliceWhoseSearchIsCutShortIsLookedAtAgain(t *testing.T) {
 		p.addMembers("", 1, 1, map[string]string{"none": ""})
 		p.job.MinMember, p.job.Topology = 2, []model.TopologyConstraint{{Level: "rack", SliceSize: 2}}
 		p.snapshot.Jobs = []*model.Job{p.job}
-		profile := &framework.Profile{
-			Actions: []framework.Action{allocate.NewWithin(budget)}, Topologies: trees(), Tiers: []framework.Tier{{{Factory: gang.New}}},
+		profile := &engine.Profile{
+			Actions: []engine.Action{allocate.NewWithin(budget)}, Topologies: trees(), Tiers: []engine.Tier{{{Factory: gang.New}}},
 		}
-		refusal := framework.Run(p.snapshot, profile, framework.Options{Decide: func(d model.Decision) { binds += len(d.Binds) }})[p.job.Key]
+		refusal := engine.Run(p.snapshot, profile, engine.Options{Decide: func(d model.Decision) { binds += len(d.Binds) }})[p.job.Key]
 		if binds != bound || bound == 2 && (!refusal.Transient || !strings.Contains(refusal.String(), notAll)) {
 			t.Errorf("%d bound within %d: %+v", binds, budget, refusal)
 		}

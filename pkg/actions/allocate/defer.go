@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/place"
 )
@@ -43,7 +43,7 @@ func (o *outranking) add(job *model.Job, refusal *model.Refusal) {
 
 // update adds the nodes of the jobs that were refused since. The actions behind this one are not asked before a job would
 // start.
-func (o *outranking) update(session *framework.Session) {
+func (o *outranking) update(session *engine.Session) {
 	for _, job := range o.refused {
 		priority := int64(job.Priority)
 		if !session.MayPreempt(job) {
@@ -68,7 +68,7 @@ func (o *outranking) update(session *framework.Session) {
 
 // defers reports whether the job must wait: one of the tasks has been placed where a job of higher priority may get capacity, or
 // a job before it is deferred.
-func (o *outranking) defers(session *framework.Session, job *model.Job, tasks []*model.Task) bool {
+func (o *outranking) defers(session *engine.Session, job *model.Job, tasks []*model.Task) bool {
 	if o.behind > int64(job.Priority) {
 		return true
 	}
@@ -90,7 +90,7 @@ func (r *cycle) place(job *model.Job, trial *place.Placer) *model.Refusal {
 	if r.outrankingIn(job).top <= int64(job.Priority) {
 		return trial.Place(model.Idle)
 	}
-	return r.session.Try(func(*framework.Statement) *model.Refusal {
+	return r.session.Try(func(*engine.Statement) *model.Refusal {
 		if refusal := trial.Place(model.Idle); refusal != nil {
 			return refusal
 		}
@@ -104,5 +104,5 @@ func (r *cycle) admit(job *model.Job, tasks []*model.Task) *model.Refusal {
 		return nil
 	}
 	r.session.Defer(job)
-	return framework.Deferred
+	return engine.Deferred
 }

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/pkg/actions/allocate"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
@@ -72,11 +73,11 @@ func TestManyDomains(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			filter := neighbours{index: topology.New(neighbours{})}
-			profile := &framework.Profile{Actions: []framework.Action{allocate.NewWithin(test.budget)}, Tiers: []framework.Tier{{
+			profile := &engine.Profile{Actions: []engine.Action{allocate.NewWithin(test.budget)}, Tiers: []engine.Tier{{
 				{Factory: gang.New}, {Factory: func() framework.Plugin { return filter }},
 			}}}
 			bound := 0
-			framework.Run(test.p.snapshot, profile, framework.Options{Verify: true, Decide: func(d model.Decision) {
+			engine.Run(test.p.snapshot, profile, engine.Options{Verify: true, Decide: func(d model.Decision) {
 				bound += len(d.Binds)
 			}})
 			if starts := bound == 9; starts != test.starts {

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tutti-sched/tutti/pkg/actions/allocate"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
@@ -130,14 +131,14 @@ func (p problem) fit(idle []model.Resources, i, placed, ofRole int) bool {
 
 // TestNoFeasibleGangIsMissed holds allocate to an exact solver: up to 8 members of any sizes on up to 6 nodes.
 func TestNoFeasibleGangIsMissed(t *testing.T) {
-	profile := &framework.Profile{Actions: []framework.Action{allocate.New()}, Tiers: []framework.Tier{{
+	profile := &engine.Profile{Actions: []engine.Action{allocate.New()}, Tiers: []engine.Tier{{
 		{Factory: priority.New}, {Factory: gang.New}, {Factory: func() framework.Plugin { return barred{} }},
 	}}}
 	rapid.Check(t, func(t *rapid.T) {
 		p := draw(t)
 		want := p.feasible()
 		bound := 0
-		refusals := framework.Run(p.snapshot, profile, framework.Options{Verify: true, Decide: func(decision model.Decision) {
+		refusals := engine.Run(p.snapshot, profile, engine.Options{Verify: true, Decide: func(decision model.Decision) {
 			bound += len(decision.Binds)
 		}})
 		if got := bound >= int(p.job.MinMember); got != want {
@@ -162,13 +163,13 @@ func TestASearchCutShortIsNoFailure(t *testing.T) {
 	hard := gangOf("b", model.Resources{3, 1}, model.Resources{2, 1})
 	hard.Tasks[1].Pod.Annotations = map[string]string{"n2": ""}
 	hard.Tasks[1].Shape = unique.Make("not on n2")
-	profile := &framework.Profile{Actions: []framework.Action{allocate.NewWithin(8)}, Tiers: []framework.Tier{{
+	profile := &engine.Profile{Actions: []engine.Action{allocate.NewWithin(8)}, Tiers: []engine.Tier{{
 		{Factory: gang.New}, {Factory: func() framework.Plugin { return barred{} }},
 	}}}
 	cycle := func(jobs ...*model.Job) int {
 		p.snapshot.Jobs = jobs
 		bound := 0
-		framework.Run(p.snapshot, profile, framework.Options{Verify: true, Decide: func(decision model.Decision) {
+		engine.Run(p.snapshot, profile, engine.Options{Verify: true, Decide: func(decision model.Decision) {
 			bound += len(decision.Binds)
 		}})
 		return bound

@@ -1,13 +1,13 @@
 package allocate
 
 import (
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // explainReserved adds to a refusal the jobs that capacity is held for: those that others were evicted for and that the job may
 // not use. What backfill reserves it explains itself.
-func explainReserved(session *framework.Session, job *model.Job, refusal *model.Refusal) *model.Refusal {
+func explainReserved(session *engine.Session, job *model.Job, refusal *model.Refusal) *model.Refusal {
 	if len(session.Snapshot.Held()) == 0 || refusal.Code != model.InsufficientResources && refusal.Code != model.NoDomainFits {
 		return refusal
 	}

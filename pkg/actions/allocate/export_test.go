@@ -1,6 +1,6 @@
 package allocate
 
-import "github.com/tutti-sched/tutti/pkg/framework"
+import "github.com/tutti-sched/tutti/pkg/engine"
 
 // NewWithin returns the action with another budget for exact searches.
-func NewWithin(budget int) framework.Action { return &action{budget: budget} }
+func NewWithin(budget int) engine.Action { return &action{budget: budget} }

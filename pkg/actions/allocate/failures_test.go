@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/pkg/actions/allocate"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
@@ -62,22 +63,22 @@ func TestAGangThatMustBeApartIsNotTriedAgainInVain(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			asked := 0
 			snapshot := trio()
-			profile := &framework.Profile{
-				Actions: []framework.Action{allocate.New()},
-				Tiers: []framework.Tier{{{Factory: gang.New}, {Factory: func() framework.Plugin {
+			profile := &engine.Profile{
+				Actions: []engine.Action{allocate.New()},
+				Tiers: []engine.Tier{{{Factory: gang.New}, {Factory: func() framework.Plugin {
 					return apart{asked: &asked, contained: c.inside}
 				}}}},
 			}
-			cache := &framework.Cache{}
+			cache := &engine.Cache{}
 			key := snapshot.Jobs[0].Key
-			first := framework.Run(snapshot, profile, framework.Options{Cache: cache})[key]
+			first := engine.Run(snapshot, profile, engine.Options{Cache: cache})[key]
 			if first == nil || asked == 0 {
 				t.Fatalf("refused with %q after %d questions", first, asked)
 			}
 			asked = 0
 			snapshot.Version++ // something else has changed
 			c.change(snapshot)
-			second := framework.Run(snapshot, profile, framework.Options{Cache: cache})[key]
+			second := engine.Run(snapshot, profile, engine.Options{Cache: cache})[key]
 			if (asked > 0) != c.again {
 				t.Errorf("%d questions the second time; want some: %v", asked, c.again)
 			}

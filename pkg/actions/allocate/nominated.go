@@ -3,7 +3,7 @@ package allocate
 import (
 	"slices"
 
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/place"
 )
@@ -30,7 +30,7 @@ func (r *cycle) allocateNominated(job *model.Job) bool {
 	if refusal == nil {
 		return true
 	}
-	if refusal == framework.Deferred {
+	if refusal == engine.Deferred {
 		session.Refuse(job, refusal)
 		return true
 	}

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tutti-sched/tutti/pkg/actions/allocate"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
@@ -23,7 +24,7 @@ type neighbours struct{ index *topology.Index }
 
 func (neighbours) Name() string { return "neighbours" }
 
-func (n neighbours) OpenSession(session *framework.Session) { n.index.Follow(session.Snapshot) }
+func (n neighbours) OpenSession(view framework.View) { n.index.Follow(view.Snapshot()) }
 
 func (n neighbours) PreFilter(task *model.Task, scope framework.FilterScope) (checks []framework.NodeFilterFunc, _ *model.Refusal) {
 	refused := &model.Refusal{Code: model.NodesFiltered, Detail: "neighbours"}
@@ -398,11 +399,11 @@ func TestNoFeasibleGangOfSiblingsIsMissed(t *testing.T) {
 				p := drawSiblings(t, mood)
 				want := p.feasible(p.none(), 0, map[string]bool{})
 				filter := neighbours{index: topology.New(neighbours{})}
-				profile := &framework.Profile{Actions: []framework.Action{allocate.New()}, Tiers: []framework.Tier{{
+				profile := &engine.Profile{Actions: []engine.Action{allocate.New()}, Tiers: []engine.Tier{{
 					{Factory: gang.New}, {Factory: func() framework.Plugin { return filter }},
 				}}}
 				bound := 0
-				refusals := framework.Run(p.snapshot, profile, framework.Options{Verify: true, Decide: func(d model.Decision) {
+				refusals := engine.Run(p.snapshot, profile, engine.Options{Verify: true, Decide: func(d model.Decision) {
 					bound += len(d.Binds)
 				}})
 				if want {

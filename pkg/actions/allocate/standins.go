@@ -1,7 +1,7 @@
 package allocate
 
 import (
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/place"
 )
@@ -17,7 +17,7 @@ func (r *cycle) startWithStandIns(jobs []*model.Job) (restore func()) {
 	var refused []*model.Job
 	for _, job := range jobs {
 		refusal := session.Refusal(job)
-		if refusal != nil && refusal != framework.Deferred && refusal.Code != model.WaitingForVictims && hasStandIns(job) &&
+		if refusal != nil && refusal != engine.Deferred && refusal.Code != model.WaitingForVictims && hasStandIns(job) &&
 			belowMinimum(session, job) && session.ValidateJob(job) == nil {
 			refused = append(refused, job)
 		}
@@ -63,22 +63,22 @@ func hasStandIns(job *model.Job) bool {
 
 // startWithAll starts the job with any of its members, and reports whether it did.
 func (r *cycle) startWithAll(job *model.Job) bool {
-	question := framework.Question{Action: Name + " with stand-ins"}
-	return r.session.Verdict(question, job, func() (*model.Refusal, framework.Reach) {
+	question := engine.Question{Action: Name + " with stand-ins"}
+	return r.session.Verdict(question, job, func() (*model.Refusal, engine.Reach) {
 		trial := place.New(r.session, job, r.largest, &r.budget)
-		reach := framework.ForJob
-		refusal := r.session.Try(func(*framework.Statement) *model.Refusal {
+		reach := engine.ForJob
+		refusal := r.session.Try(func(*engine.Statement) *model.Refusal {
 			if refusal := trial.Place(model.Idle); refusal != nil {
 				return refusal
 			}
-			if reach = framework.ForNow; r.outrankingIn(job).defers(r.session, job, trial.Members()) {
-				return framework.Deferred
+			if reach = engine.ForNow; r.outrankingIn(job).defers(r.session, job, trial.Members()) {
+				return engine.Deferred
 			}
 			return nil
 		})
 		if trial.BudgetExhausted() {
 			r.session.SearchCut()
-			reach = framework.ForNow
+			reach = engine.ForNow
 		}
 		return refusal, reach
 	}) == nil

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/place"
 )
@@ -64,7 +64,7 @@ func (r *cycle) allocateBeyondMinimum(candidates []*model.Job) {
 }
 
 // selectNode returns the best node for the task, one that its job avoids only when there is no other.
-func selectNode(session *framework.Session, job *model.Job, task *model.Task) (node *model.Node, tally *model.NodeDiagnosis) {
+func selectNode(session *engine.Session, job *model.Job, task *model.Task) (node *model.Node, tally *model.NodeDiagnosis) {
 	found := session.WithBackoffNodes(job, func() bool {
 		node, tally = session.SelectNode(task, model.Idle, nil)
 		return node != nil
@@ -110,7 +110,7 @@ func (s *extraMembers) placeNext(r *cycle) bool {
 			refusal = session.OverLimit(task, model.Idle)
 		}
 		if refusal == nil && !s.infeasible[s.alike(r, task)] {
-			refusal = session.Try(func(statement *framework.Statement) *model.Refusal {
+			refusal = session.Try(func(statement *engine.Statement) *model.Refusal {
 				node, tally := selectNode(session, s.job, task)
 				if node == nil {
 					return tally.Refusal(0, 0, "")
@@ -172,7 +172,7 @@ func (s *extraMembers) placeSlice(r *cycle, slice []*model.Task) bool {
 	if s.trial == nil || s.tried != s.job.Priority {
 		s.trial, s.tried = place.New(r.session, s.job, r.largest, &r.budget), s.job.Priority
 	}
-	refusal := r.session.Try(func(statement *framework.Statement) *model.Refusal {
+	refusal := r.session.Try(func(statement *engine.Statement) *model.Refusal {
 		if refusal := s.trial.PlaceSlice(statement, slice); refusal != nil {
 			return refusal
 		}

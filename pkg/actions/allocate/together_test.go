@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tutti-sched/tutti/pkg/actions/allocate"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
@@ -113,10 +114,10 @@ func TestGangsThatPreferToBeTogetherAreIfTheyCan(t *testing.T) {
 		p := drawParty(t)
 		fits, rack, zone := p.holds(""), p.holds("rack"), p.holds("zone")
 		var first *model.Decision
-		framework.Run(p.snapshot, &framework.Profile{
-			Actions: []framework.Action{allocate.New()},
-			Tiers:   []framework.Tier{{{Factory: gang.New}, {Factory: func() framework.Plugin { return p.taste }}}},
-		}, framework.Options{Verify: true, Decide: func(decision model.Decision) {
+		engine.Run(p.snapshot, &engine.Profile{
+			Actions: []engine.Action{allocate.New()},
+			Tiers:   []engine.Tier{{{Factory: gang.New}, {Factory: func() framework.Plugin { return p.taste }}}},
+		}, engine.Options{Verify: true, Decide: func(decision model.Decision) {
 			if first == nil {
 				first = &decision
 			}

@@ -13,6 +13,7 @@ import (
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/actions/allocate"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
@@ -124,11 +125,11 @@ func (p *places) cycle() (at map[*model.Task]*model.Node, refusal *model.Refusal
 			at[task] = p.snapshot.Node(task.Node)
 		}
 	}
-	profile := &framework.Profile{
-		Actions: []framework.Action{allocate.New()}, Topologies: trees(),
-		Tiers: []framework.Tier{{{Factory: gang.New}, {Factory: func() framework.Plugin { return barred{} }}}},
+	profile := &engine.Profile{
+		Actions: []engine.Action{allocate.New()}, Topologies: trees(),
+		Tiers: []engine.Tier{{{Factory: gang.New}, {Factory: func() framework.Plugin { return barred{} }}}},
 	}
-	refusals := framework.Run(p.snapshot, profile, framework.Options{Verify: true, Decide: func(d model.Decision) {
+	refusals := engine.Run(p.snapshot, profile, engine.Options{Verify: true, Decide: func(d model.Decision) {
 		for _, bind := range d.Binds {
 			at[byName[bind.Pod.Name]] = p.snapshot.Node(bind.Node)
 		}

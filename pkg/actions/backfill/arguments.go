@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/tutti-sched/tutti/pkg/argument"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 )
 
 // never is a reserveAfter that no gang outlives.
@@ -32,7 +32,7 @@ func Arguments() argument.List {
 }
 
 // New reads the arguments and returns the action; what is no good the reader reports.
-func New(r argument.Reader) framework.Action {
+func New(r argument.Reader) engine.Action {
 	given := Arguments().Read(r)
 	a := &action{
 		reserveAfter: never, reserveFor: seconds(given.Duration("reserveFor")), reserveShare: given.Int("reserveShare"),

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/place"
@@ -31,7 +32,7 @@ type action struct {
 func (*action) Name() string { return Name }
 
 // Execute looks after the reservations there are, makes new ones for gangs whose time has come, and lends what is reserved.
-func (a *action) Execute(session *framework.Session) {
+func (a *action) Execute(session *engine.Session) {
 	a.run = nil
 	var waiting, holders []*model.Job
 	for _, job := range session.Snapshot.Jobs {
@@ -63,7 +64,7 @@ func (a *action) Execute(session *framework.Session) {
 	a.keepForResume(r)
 }
 
-func (a *action) newRun(session *framework.Session) *run {
+func (a *action) newRun(session *engine.Session) *run {
 	return &run{
 		action: a, session: session, now: session.Snapshot.Now.Unix(), began: map[model.JobKey]int64{}, largest: place.Largest(session.Snapshot),
 		work: a.budget, searches: place.Budget,
@@ -80,7 +81,7 @@ func (a *action) keepForResume(r *run) {
 }
 
 // Resume lends what is reserved to the deferred jobs.
-func (a *action) Resume(session *framework.Session, deferred []*model.Job) {
+func (a *action) Resume(session *engine.Session, deferred []*model.Job) {
 	r := a.run
 	if r == nil || r.session != session {
 		return
@@ -98,7 +99,7 @@ func (a *action) Resume(session *framework.Session, deferred []*model.Job) {
 // run is one execution of the action.
 type run struct {
 	*action
-	session *framework.Session
+	session *engine.Session
 	// now is the time of the snapshot, in seconds since 1970.
 	now int64
 	// waiting are the jobs that were refused before the action.
@@ -143,7 +144,7 @@ func (h *reservedJob) usableNodes(snapshot *model.Snapshot) []*model.Node {
 }
 
 // explain says on the holder's refusal which capacity is kept for it.
-func (h *reservedJob) explain(session *framework.Session) {
+func (h *reservedJob) explain(session *engine.Session) {
 	if refusal := session.Refusal(h.job); refusal != nil {
 		note := "capacity is reserved on " + h.reservation.NodeNames() + " " + h.reservation.Describe()
 		if held, _ := session.Reservation(h.job); held != nil && !held.GaveWay.IsZero() {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -100,7 +101,7 @@ func (l *backfiller) tryJob(job *model.Job) {
 	takes := slices.ContainsFunc(l.kept, func(holder *reservedJob) bool { return l.session.GivesWay(holder.job, job) })
 	if (borrows || takes) && l.defers(job) {
 		l.session.Defer(job)
-		l.session.Refuse(job, framework.Deferred)
+		l.session.Refuse(job, engine.Deferred)
 		return
 	}
 	starts := func(refusal *model.Refusal) *model.Refusal { return refusal }
@@ -162,21 +163,21 @@ func (l *backfiller) usableReservations(gone int64) bool {
 func (l *backfiller) place(job *model.Job, gone int64, last func(*model.Refusal) *model.Refusal) bool {
 	l.session.UseReservedUntil(job, gone)
 	defer l.session.UseReservedUntil(job, 0)
-	question := framework.Question{Action: Name + " lent", Class: job.Class.Placement()}
-	return l.session.Verdict(question, job, func() (refusal *model.Refusal, reach framework.Reach) {
+	question := engine.Question{Action: Name + " lent", Class: job.Class.Placement()}
+	return l.session.Verdict(question, job, func() (refusal *model.Refusal, reach engine.Reach) {
 		l.work -= len(l.session.Snapshot.Nodes) + len(job.Tasks)
 		trial := l.trial(job)
-		l.session.Try(func(*framework.Statement) *model.Refusal {
+		l.session.Try(func(*engine.Statement) *model.Refusal {
 			refusal = trial.Place(model.Idle)
 			return last(refusal)
 		})
 		switch {
 		case trial.BudgetExhausted():
-			return refusal, framework.ForNow
+			return refusal, engine.ForNow
 		case refusal != nil && len(refusal.NodeReasons) == 0:
-			return refusal, framework.ForJob
+			return refusal, engine.ForJob
 		}
-		return refusal, framework.ForClass
+		return refusal, engine.ForClass
 	}) == nil
 }
 

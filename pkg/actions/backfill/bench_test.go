@@ -16,7 +16,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/pkg/actions/allocate"
 	"github.com/tutti-sched/tutti/pkg/actions/backfill"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
 	"github.com/tutti-sched/tutti/pkg/plugins/priority"
@@ -25,8 +25,8 @@ import (
 // field is a full cluster, and one gang that waits.
 type field struct {
 	state   *cluster.State
-	profile *framework.Profile
-	cache   framework.Cache
+	profile *engine.Profile
+	cache   engine.Cache
 	now     time.Time
 	version int
 }
@@ -40,11 +40,11 @@ func newField(nodes, perNode, members int, cpu string, arguments map[string]stri
 	f := &field{
 		state: cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}}),
 		now:   time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC),
-		profile: &framework.Profile{
-			Actions: []framework.Action{
+		profile: &engine.Profile{
+			Actions: []engine.Action{
 				allocate.New(), backfill.New(config.NewArguments("action backfill", arguments).Reader()),
 			},
-			Tiers: []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}}},
+			Tiers: []engine.Tier{{{Factory: priority.New}, {Factory: gang.New}}},
 		},
 	}
 	random := rand.New(rand.NewPCG(1, 2))
@@ -114,7 +114,7 @@ func (f *field) apply(event cluster.Event) {
 
 // cycle plays a cycle and returns what it reserves; it is assumed where assume says so.
 func (f *field) cycle(assume bool) (reserved *model.Reservation) {
-	framework.Run(f.state.Snapshot(f.now), f.profile, framework.Options{Cache: &f.cache, Decide: func(d model.Decision) {
+	engine.Run(f.state.Snapshot(f.now), f.profile, engine.Options{Cache: &f.cache, Decide: func(d model.Decision) {
 		if d.Reservation != nil {
 			reserved = d.Reservation
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -15,7 +16,7 @@ import (
 
 // LimitReservations gives up reservations whose time has passed, or that are of more than the job's waiting members request, and
 // releases those that are too many or too large: the first jobs in job order keep theirs.
-func (a *action) LimitReservations(session *framework.Session) {
+func (a *action) LimitReservations(session *engine.Session) {
 	r := a.newRun(session)
 	var jobs []*model.Job
 	for _, job := range session.Snapshot.Jobs {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/place"
 )
@@ -32,17 +32,17 @@ type plan struct {
 // the pods run that are not of our jobs. Pods that run since outlived or before, in seconds since 1970, are expected to leave
 // last when their ends are unknown.
 func (r *run) plan(job *model.Job, outlived int64) (reservation *model.Reservation) {
-	question := framework.Question{Action: Name, Class: job.Class.Placement(), Emptied: true, ByFit: true}
-	r.session.Verdict(question, job, func() (*model.Refusal, framework.Reach) {
+	question := engine.Question{Action: Name, Class: job.Class.Placement(), Emptied: true, ByFit: true}
+	r.session.Verdict(question, job, func() (*model.Refusal, engine.Reach) {
 		p := &plan{run: r, job: job, trial: r.trial(job)}
 		fit := p.find(outlived)
 		if p.rooms == nil && !p.trial.BudgetExhausted() {
-			return &model.Refusal{Needs: int64(job.MinMember), Has: fit}, framework.ForClass
+			return &model.Refusal{Needs: int64(job.MinMember), Has: fit}, engine.ForClass
 		}
 		if p.rooms != nil {
 			reservation = p.reservation()
 		}
-		return nil, framework.ForNow
+		return nil, engine.ForNow
 	})
 	return reservation
 }
@@ -129,7 +129,7 @@ func (p *plan) bisect(departed, enough int) {
 // whatIf lets some leave, for as long as the body runs.
 func (p *plan) whatIf(from, to int, body func()) {
 	p.run.work -= to - from
-	p.run.session.Try(func(statement *framework.Statement) *model.Refusal {
+	p.run.session.Try(func(statement *engine.Statement) *model.Refusal {
 		for _, departure := range p.leaving[from:to] {
 			statement.SimulateCompletion(departure.task)
 		}
@@ -142,7 +142,7 @@ func (p *plan) whatIf(from, to int, body func()) {
 func (p *plan) fits(departed int) bool {
 	p.run.work -= len(p.run.session.Snapshot.Nodes) + len(p.trial.Members())
 	fits := false
-	p.run.session.Try(func(*framework.Statement) *model.Refusal {
+	p.run.session.Try(func(*engine.Statement) *model.Refusal {
 		if fits = p.trial.Place(model.FutureIdle) == nil; fits {
 			p.rooms, p.enough = placements(p.trial.Members()), departed
 		}

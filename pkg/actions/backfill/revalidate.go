@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -139,10 +140,10 @@ func (r *run) hold(job *model.Job, reservation *model.Reservation, expected star
 
 // stillFits reports whether the job would start in what is reserved for it, were all others of our jobs gone from there.
 func (r *run) stillFits(job *model.Job, reservation *model.Reservation) bool {
-	question := framework.Question{Action: Name + " reserved", Emptied: true}
-	return r.session.Verdict(question, job, func() (*model.Refusal, framework.Reach) {
+	question := engine.Question{Action: Name + " reserved", Emptied: true}
+	return r.session.Verdict(question, job, func() (*model.Refusal, engine.Reach) {
 		stands := false
-		r.session.Try(func(statement *framework.Statement) *model.Refusal {
+		r.session.Try(func(statement *engine.Statement) *model.Refusal {
 			rooms := map[string]model.Resources{}
 			for _, room := range reservation.Nodes {
 				node := r.session.Snapshot.Node(room.Node)
@@ -160,9 +161,9 @@ func (r *run) stillFits(job *model.Job, reservation *model.Reservation) bool {
 			return errWhatIf
 		})
 		if !stands {
-			return errWhatIf, framework.ForNow
+			return errWhatIf, engine.ForNow
 		}
-		return nil, framework.ForJob
+		return nil, engine.ForJob
 	}) == nil
 }
 

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/pkg/actions/preempt"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/conformance"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
@@ -22,7 +22,7 @@ type refusing struct{}
 
 func (refusing) Name() string { return "refusing" }
 
-func (refusing) Execute(session *framework.Session) {
+func (refusing) Execute(session *engine.Session) {
 	for _, job := range session.Snapshot.Jobs {
 		if job.Priority > 0 {
 			session.Refuse(job, &model.Refusal{Code: model.InsufficientResources, Evictable: true})
@@ -73,14 +73,14 @@ func measure(b *testing.B, cluster func() *model.Snapshot, victims int) {
 		b.StopTimer()
 		snapshot := cluster()
 		snapshot.AssignIndexes()
-		profile := &framework.Profile{
-			Actions: []framework.Action{refusing{}, preempt.New(preempt.DefaultOptions())}, Topologies: racks(),
-			Tiers: []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}, {Factory: conformance.New}}},
+		profile := &engine.Profile{
+			Actions: []engine.Action{refusing{}, preempt.New(preempt.DefaultOptions())}, Topologies: racks(),
+			Tiers: []engine.Tier{{{Factory: priority.New}, {Factory: gang.New}, {Factory: conformance.New}}},
 		}
 		evicted := 0
-		options := framework.Options{Decide: func(d model.Decision) { evicted += len(d.Evictions) }}
+		options := engine.Options{Decide: func(d model.Decision) { evicted += len(d.Evictions) }}
 		b.StartTimer()
-		framework.Run(snapshot, profile, options)
+		engine.Run(snapshot, profile, options)
 		if evicted != victims {
 			b.Fatalf("%d pods are evicted, not %d", evicted, victims)
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -23,9 +24,9 @@ type Rules interface {
 
 // Planner is an action of which the name is missing.
 type Planner interface {
-	Execute(session *framework.Session)
-	MayPreempt(session *framework.Session, job *model.Job) bool
-	Resume(session *framework.Session, deferred []*model.Job)
+	Execute(session *engine.Session)
+	MayPreempt(session *engine.Session, job *model.Job) bool
+	Resume(session *engine.Session, deferred []*model.Job)
 	framework.CacheResetter
 }
 
@@ -35,7 +36,7 @@ func NewPlanner(options Options, rules Rules) Planner {
 }
 
 // planForQueues gives each of the refused jobs its turn, in the order of queues, which every plan changes.
-func (a *action) planForQueues(session *framework.Session, candidates []*model.Job) {
+func (a *action) planForQueues(session *engine.Session, candidates []*model.Job) {
 	if len(session.Snapshot.Queues) == 0 {
 		return
 	}
@@ -231,7 +232,7 @@ func (s *search) describeTaken(p *plan) string {
 	}
 	members, enough := int(s.job.MinMember)-s.job.Count(framework.Ready.Counts), ", and could not start"
 	for r := range s.session.Snapshot.Dimensions.Len() {
-		needs := framework.LeastRequest(s.job, members, r)
+		needs := model.LeastRequest(s.job, members, r)
 		if needs == 0 || r == model.Pods {
 			continue
 		}

@@ -6,7 +6,6 @@ import (
 	"sort"
 	"time"
 
-	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -298,7 +297,7 @@ func (b *domainBound) bestTimes(pods, highest int, leave func(domainVictim) bool
 		switch {
 		case !leave(*one):
 		case one.from.singles[one.task]:
-			graces, starts = append(graces, one.task.GraceSeconds), append(starts, framework.Started(one.task))
+			graces, starts = append(graces, one.task.GraceSeconds), append(starts, model.StartTime(one.task))
 		default: // all of its gang goes with it
 			all := &one.from.wholeOnly.cost
 			graces, starts = append(graces, all.grace), append(starts, all.earliestStart)

@@ -16,6 +16,7 @@ import (
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/actions/preempt"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
@@ -263,12 +264,12 @@ func TestDomainsWithoutAPlanAreSearchedWithinTheBudget(t *testing.T) {
 			device(job, fmt.Sprint("z", i))
 		}
 		snapshot.Jobs = append(snapshot.Jobs, job)
-		framework.Run(snapshot, &framework.Profile{
-			Actions: []framework.Action{refusing{}, preempt.New(preempt.Options{Budget: 1})},
-			Tiers: []framework.Tier{{
+		engine.Run(snapshot, &engine.Profile{
+			Actions: []engine.Action{refusing{}, preempt.New(preempt.Options{Budget: 1})},
+			Tiers: []engine.Tier{{
 				{Factory: priority.New}, {Factory: gang.New}, {Factory: func() framework.Plugin { return filter }},
 			}},
-		}, framework.Options{})
+		}, engine.Options{})
 		return filter.asked
 	}
 	if anywhere, onOne := asked(), asked(model.TopologyConstraint{Level: config.LevelHost}); onOne > 3*anywhere {

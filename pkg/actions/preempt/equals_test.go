@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/tutti-sched/tutti/pkg/actions/preempt"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
 	"github.com/tutti-sched/tutti/pkg/plugins/priority"
@@ -16,15 +16,15 @@ func TestWhoseQuarantineIsOverMayBeEvicted(t *testing.T) {
 	job := &model.Job{Key: model.JobKey{Namespace: "default", Name: "z"}, MinMember: 1, Priority: 10, Version: 1}
 	device(job, "z")
 	snapshot.Jobs = append(snapshot.Jobs, job)
-	profile := &framework.Profile{
-		Actions: []framework.Action{refusing{}, preempt.New(preempt.DefaultOptions())},
-		Tiers:   []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}}},
+	profile := &engine.Profile{
+		Actions: []engine.Action{refusing{}, preempt.New(preempt.DefaultOptions())},
+		Tiers:   []engine.Tier{{{Factory: priority.New}, {Factory: gang.New}}},
 	}
 	victim := snapshot.Jobs[0].Key
 	for cycle, held := range []map[model.JobKey]*model.Refusal{{victim: {Code: model.Quarantined}}, {victim: {Code: model.Quarantined}}, nil} {
 		snapshot.JobBackoff = held
 		evicted := 0
-		framework.Run(snapshot, profile, framework.Options{Decide: func(d model.Decision) { evicted += len(d.Evictions) }})
+		engine.Run(snapshot, profile, engine.Options{Decide: func(d model.Decision) { evicted += len(d.Evictions) }})
 		if want := map[bool]int{true: 8}[held == nil]; evicted != want {
 			t.Errorf("cycle %d: %d pods are evicted, want %d", cycle, evicted, want)
 		}

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tutti-sched/tutti/pkg/actions/preempt"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/place"
@@ -16,8 +17,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/plugins/priority"
 )
 
-func profileOf(action framework.Action) *framework.Profile {
-	return &framework.Profile{Actions: []framework.Action{placing{}, action}, Topologies: racks(), Tiers: []framework.Tier{{
+func profileOf(action engine.Action) *engine.Profile {
+	return &engine.Profile{Actions: []engine.Action{placing{}, action}, Topologies: racks(), Tiers: []engine.Tier{{
 		{Factory: priority.New}, {Factory: gang.New}, {Factory: conformance.New}, {Factory: func() framework.Plugin { return barred{} }},
 	}}}
 }
@@ -27,7 +28,7 @@ type placing struct{}
 
 func (placing) Name() string { return "placing" }
 
-func (placing) Execute(session *framework.Session) {
+func (placing) Execute(session *engine.Session) {
 	largest := place.Largest(session.Snapshot)
 	for _, job := range session.Snapshot.Jobs {
 		budget := place.Budget
@@ -46,9 +47,9 @@ type outcome struct {
 	why                *model.Refusal
 }
 
-func play(p *problem, action framework.Action) outcome {
+func play(p *problem, action engine.Action) outcome {
 	o := outcome{victims: map[types.UID]bool{}}
-	refusals := framework.Run(p.snapshot, profileOf(action), framework.Options{Verify: true, Decide: func(d model.Decision) {
+	refusals := engine.Run(p.snapshot, profileOf(action), engine.Options{Verify: true, Decide: func(d model.Decision) {
 		o.binds += len(d.Binds)
 		o.nominations += len(d.Nominations)
 		for _, eviction := range d.Evictions {
@@ -195,7 +196,7 @@ func TestLargePlansAreGood(t *testing.T) {
 // TestASearchCutShortGoesOn: however small the budget, the plan that a large budget finds is found, as soon as it is the job's
 // turn. A gang without a plan comes before it.
 func TestASearchCutShortGoesOn(t *testing.T) {
-	for name, maker := range map[string]func(preempt.Options) framework.Action{"small": preempt.New, "large": preempt.NewForLarge} {
+	for name, maker := range map[string]func(preempt.Options) engine.Action{"small": preempt.New, "large": preempt.NewForLarge} {
 		t.Run(name, func(t *testing.T) {
 			longest := 0
 			rapid.Check(t, func(t *rapid.T) {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -39,7 +39,7 @@ func (r *run) explain() {
 			return explained(f) || f.search.pool != first.search.pool
 		})
 		r.spend(first.search.pool.pods)
-		r.session.Try(func(statement *framework.Statement) *model.Refusal {
+		r.session.Try(func(statement *engine.Statement) *model.Refusal {
 			if refusal := r.evictAll(statement, first.search.allUnits()); refusal != nil {
 				return refusal
 			}
@@ -84,14 +84,14 @@ func describe(verdict *model.Refusal) string {
 }
 
 // reach returns for which jobs a verdict holds. What keeps victims from leaving may be otherwise for jobs that need more of them.
-func (s *search) reach(verdict *model.Refusal) framework.Reach {
+func (s *search) reach(verdict *model.Refusal) engine.Reach {
 	switch {
 	case slices.ContainsFunc(s.job.Tasks, func(task *model.Task) bool { return !s.session.FiltersDependOnSnapshotOnly(task) }):
-		return framework.ForNow
+		return engine.ForNow
 	case !s.plain, len(verdict.NodeReasons) == 0, s.job.Class.Uniform && verdict.Needs != int64(s.job.MinMember):
-		return framework.ForJob
+		return engine.ForJob
 	}
-	return framework.ForClass
+	return engine.ForClass
 }
 
 // explainProtected says what keeps those victims from leaving without which the job cannot start: budgets, or their gangs.

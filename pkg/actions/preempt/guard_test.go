@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/tutti-sched/tutti/pkg/actions/preempt"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
 	"github.com/tutti-sched/tutti/pkg/plugins/priority"
@@ -46,10 +46,10 @@ func TestEvictionsOnTheirWayCountAgainstBudgets(t *testing.T) {
 			device(job, "z")
 			snapshot.Jobs = append(snapshot.Jobs, job)
 			evicted := 0
-			framework.Run(snapshot, &framework.Profile{
-				Actions: []framework.Action{refusing{}, preempt.New(preempt.DefaultOptions())},
-				Tiers:   []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}}},
-			}, framework.Options{Decide: func(d model.Decision) { evicted += len(d.Evictions) }, Verify: true})
+			engine.Run(snapshot, &engine.Profile{
+				Actions: []engine.Action{refusing{}, preempt.New(preempt.DefaultOptions())},
+				Tiers:   []engine.Tier{{{Factory: priority.New}, {Factory: gang.New}}},
+			}, engine.Options{Decide: func(d model.Decision) { evicted += len(d.Evictions) }, Verify: true})
 			if evicted != c.evicted {
 				t.Errorf("%d pods are evicted, want %d", evicted, c.evicted)
 			}

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/place"
 )
@@ -23,7 +23,7 @@ func (r *run) holdsCapacity(job *model.Job) bool {
 }
 
 // releaseUnplanned ends the nominations of the jobs that will have no turn, since eviction cannot help them.
-func releaseUnplanned(session *framework.Session, turns []*model.Job) {
+func releaseUnplanned(session *engine.Session, turns []*model.Job) {
 	for _, job := range session.Expired() {
 		if !slices.Contains(turns, job) {
 			session.ReleaseNominations(job)
@@ -36,7 +36,7 @@ func releaseUnplanned(session *framework.Session, turns []*model.Job) {
 // enough any more: with no plan for them their capacity is for others, before any pod is evicted for want of it. Before them
 // come the jobs that need only the nominations again that were taken back a moment ago, since no job keeps that capacity from
 // the others.
-func inPlanningOrder(session *framework.Session, refused, lapsed []*model.Job) []*model.Job {
+func inPlanningOrder(session *engine.Session, refused, lapsed []*model.Job) []*model.Job {
 	const again, holder, other = 0, 1, 2
 	type turn struct {
 		job  *model.Job
@@ -103,7 +103,7 @@ func (r *run) reclaimFreeNominations(refused []*model.Job) []*model.Job {
 		return nil
 	}
 	var lapsed []*model.Job
-	r.session.Try(func(statement *framework.Statement) *model.Refusal {
+	r.session.Try(func(statement *engine.Statement) *model.Refusal {
 		for _, job := range r.session.Snapshot.Jobs {
 			if above := highest[job.Queue]; above == nil || job.Priority >= above.Priority || job.NothingPending || r.planned[job.Key] || r.session.HasReclaimed(job) || !slices.ContainsFunc(job.Tasks, isPipelined) {
 				continue

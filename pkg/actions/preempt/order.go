@@ -1,7 +1,7 @@
 package preempt
 
 // This file is the one order of victims. Searches take units in the order of compareUnits, and the members of a gang in that of
-// framework.CompareVictims; they keep what costs least by cost.compare; what is not needed is released in byReprieveOrder; a
+// model.CompareVictims; they keep what costs least by cost.compare; what is not needed is released in byReprieveOrder; a
 // search skips what cannot cost less by lowerBoundLess. A change of the order changes all of these, and the stories in
 // testdata/basics.txt.
 //

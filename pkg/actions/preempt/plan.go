@@ -3,6 +3,7 @@ package preempt
 import (
 	"slices"
 
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -190,7 +191,7 @@ func (p *plan) isCheaperThan(other *plan) bool {
 }
 
 // evict marks a unit's pods for eviction, as the arguments say.
-func (r *run) evict(statement *framework.Statement, u *victimUnit) *model.Refusal {
+func (r *run) evict(statement *engine.Statement, u *victimUnit) *model.Refusal {
 	for _, task := range u.tasks {
 		if refusal := statement.EvictBy(task, r.options.Method); refusal != nil {
 			return refusal
@@ -200,7 +201,7 @@ func (r *run) evict(statement *framework.Statement, u *victimUnit) *model.Refusa
 }
 
 // evictAll marks all of the units.
-func (r *run) evictAll(statement *framework.Statement, units []victimUnit) *model.Refusal {
+func (r *run) evictAll(statement *engine.Statement, units []victimUnit) *model.Refusal {
 	for i := range units {
 		if refusal := r.evict(statement, &units[i]); refusal != nil {
 			return refusal
@@ -210,7 +211,7 @@ func (r *run) evictAll(statement *framework.Statement, units []victimUnit) *mode
 }
 
 // unevict gives a unit's pods back their places.
-func unevict(statement *framework.Statement, u *victimUnit) {
+func unevict(statement *engine.Statement, u *victimUnit) {
 	for _, task := range u.tasks {
 		statement.Unevict(task)
 	}

@@ -190,7 +190,7 @@ func (r *run) victimJobOf(job *model.Job) *victimJob {
 	}
 	s.gang = alive > 1
 	s.surplusMembers()
-	slices.SortFunc(s.tasks, framework.CompareVictims)
+	slices.SortFunc(s.tasks, model.CompareVictims)
 	return s
 }
 
@@ -281,7 +281,7 @@ func newUnit(s *victimJob, tasks []*model.Task, whole bool) victimUnit {
 		if s.job != nil {
 			priority = s.job.PriorityOf(task)
 		}
-		c := cost{highest: priority, sum: weight(priority), pods: 1, grace: task.GraceSeconds, earliestStart: framework.Started(task)}
+		c := cost{highest: priority, sum: weight(priority), pods: 1, grace: task.GraceSeconds, earliestStart: model.StartTime(task)}
 		if whole {
 			c.highest = s.priority
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 	"unique"
 
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/place"
@@ -15,7 +16,7 @@ import (
 const Name = "preempt"
 
 // New returns the action. Between sessions it keeps only which jobs had no turn.
-func New(options Options) framework.Action {
+func New(options Options) engine.Action {
 	return &action{options: options, exhaustiveLimit: exhaustivePods}
 }
 
@@ -41,7 +42,7 @@ func (a *action) MaxGrace() time.Duration { return cmp.Or(a.options.MaxGrace, mo
 func (a *action) ResetCache() { a.waited, a.skipped, a.run = nil, nil, nil }
 
 // Execute makes a plan for each job that was refused and that eviction could help, the highest priority first.
-func (a *action) Execute(session *framework.Session) {
+func (a *action) Execute(session *engine.Session) {
 	if !session.Uncached() { // a session that another one is compared with gives the same turns
 		a.waited, a.skipped = a.skipped, map[model.JobKey]int{}
 	}
@@ -49,10 +50,10 @@ func (a *action) Execute(session *framework.Session) {
 }
 
 // Resume makes plans for those of the deferred jobs that were refused in the end.
-func (a *action) Resume(session *framework.Session, deferred []*model.Job) { a.plan(session, deferred) }
+func (a *action) Resume(session *engine.Session, deferred []*model.Job) { a.plan(session, deferred) }
 
 // MayPreempt reports whether there are possible victims for the job.
-func (a *action) MayPreempt(session *framework.Session, job *model.Job) bool {
+func (a *action) MayPreempt(session *engine.Session, job *model.Job) bool {
 	if !session.Snapshot.EvictsFor(job) {
 		return false
 	}
@@ -63,7 +64,7 @@ func (a *action) MayPreempt(session *framework.Session, job *model.Job) bool {
 	return a.runOf(session).pool(job).pods > 0
 }
 
-func (a *action) plan(session *framework.Session, candidates []*model.Job) {
+func (a *action) plan(session *engine.Session, candidates []*model.Job) {
 	if a.rules != nil {
 		a.planForQueues(session, candidates)
 	} else if jobs := refused(session, candidates); len(jobs) > 0 {
@@ -81,7 +82,7 @@ func (a *action) plan(session *framework.Session, candidates []*model.Job) {
 
 // refused returns the jobs that wait for capacity although their members exist: those that are not waiting for victims
 // already, and that eviction could help.
-func refused(session *framework.Session, candidates []*model.Job) []*model.Job {
+func refused(session *engine.Session, candidates []*model.Job) []*model.Job {
 	var jobs []*model.Job
 	for _, job := range candidates {
 		refusal := session.Refusal(job)
@@ -98,7 +99,7 @@ func refused(session *framework.Session, candidates []*model.Job) []*model.Job {
 
 // deferBehind defers the jobs that come behind a deferred one, and returns the others: a plan must not count on capacity that a
 // deferred job takes in its turn.
-func deferBehind(session *framework.Session, jobs []*model.Job) []*model.Job {
+func deferBehind(session *engine.Session, jobs []*model.Job) []*model.Job {
 	return slices.DeleteFunc(jobs, func(job *model.Job) bool {
 		behind := behindDeferred(session, job)
 		if behind {
@@ -109,7 +110,7 @@ func deferBehind(session *framework.Session, jobs []*model.Job) []*model.Job {
 }
 
 // behindDeferred reports whether a job is not above all deferred ones.
-func behindDeferred(session *framework.Session, job *model.Job) bool {
+func behindDeferred(session *engine.Session, job *model.Job) bool {
 	highest, any := session.HighestDeferred()
 	return any && job.Priority <= highest
 }
@@ -117,7 +118,7 @@ func behindDeferred(session *framework.Session, job *model.Job) bool {
 // rounds returns the jobs in one round, or in two: in the first are the jobs that had no turn for most cycles in a row, and the
 // jobs that hold capacity which is kept from them. So each job has a turn, however fast the cluster changes. What a session with
 // two rounds comes to is not repeated: the next session has another order of turns.
-func (a *action) rounds(session *framework.Session, jobs []*model.Job) [][]*model.Job {
+func (a *action) rounds(session *engine.Session, jobs []*model.Job) [][]*model.Job {
 	longest := 0
 	for _, job := range jobs {
 		longest = max(longest, a.waited[job.Key])
@@ -140,7 +141,7 @@ func (a *action) rounds(session *framework.Session, jobs []*model.Job) [][]*mode
 
 // run is one execution of the action, with those for deferred jobs.
 type run struct {
-	session         *framework.Session
+	session         *engine.Session
 	options         Options
 	exhaustiveLimit int
 	largest         func() model.Resources
@@ -172,7 +173,7 @@ type run struct {
 }
 
 // runOf returns the run of the session, a new one the first time.
-func (a *action) runOf(session *framework.Session) *run {
+func (a *action) runOf(session *engine.Session) *run {
 	if a.run != nil && a.run.session == session && a.run.evictions != session.Evictions() {
 		a.run.renew() // another action has evicted pods
 	}

@@ -3,7 +3,7 @@ package preempt
 import (
 	"slices"
 
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -23,7 +23,7 @@ func (s *search) reprieve(p *plan) *plan {
 	}
 	units := slices.SortedFunc(slices.Values(p.units), func(a, b victimUnit) int { return byReprieveOrder(&a, &b) })
 	r := &reprieval{search: s, placements: maxReprieveCost / max(1, s.placementCost())}
-	s.session.Try(func(statement *framework.Statement) *model.Refusal {
+	s.session.Try(func(statement *engine.Statement) *model.Refusal {
 		if refusal := s.evictAll(statement, p.units); refusal != nil {
 			return refusal
 		}
@@ -54,7 +54,7 @@ type reprieval struct {
 // needed releases units and returns those that cannot be. A pod that is released may restrict members anywhere, so all places
 // are checked after many units; if one does not hold, half as many are released.
 func (r *reprieval) needed(units []victimUnit) (needed []victimUnit) {
-	refusal := r.session.Try(func(statement *framework.Statement) *model.Refusal {
+	refusal := r.session.Try(func(statement *engine.Statement) *model.Refusal {
 		for _, u := range units {
 			if !r.release(&u) {
 				needed = append(needed, u)
@@ -78,7 +78,7 @@ func (r *reprieval) needed(units []victimUnit) (needed []victimUnit) {
 
 // release releases one unit; false when the job cannot start then.
 func (r *reprieval) release(u *victimUnit) bool {
-	refusal := r.session.Try(func(statement *framework.Statement) *model.Refusal {
+	refusal := r.session.Try(func(statement *engine.Statement) *model.Refusal {
 		if unevict(statement, u); r.overLimit() != nil {
 			return undone()
 		}
@@ -89,7 +89,7 @@ func (r *reprieval) release(u *victimUnit) bool {
 	}
 	r.placements--
 	r.spend(r.placementCost())
-	return r.session.Try(func(statement *framework.Statement) *model.Refusal {
+	return r.session.Try(func(statement *engine.Statement) *model.Refusal {
 		unevict(statement, u)
 		for _, member := range r.pipelined() {
 			statement.Unpipeline(member.task)
@@ -99,7 +99,7 @@ func (r *reprieval) release(u *victimUnit) bool {
 }
 
 // moveDisplaced finds other places for the members that have none beside the pods of the unit any more.
-func (r *reprieval) moveDisplaced(statement *framework.Statement, u *victimUnit) *model.Refusal {
+func (r *reprieval) moveDisplaced(statement *engine.Statement, u *victimUnit) *model.Refusal {
 	for _, task := range u.tasks {
 		node := r.session.Snapshot.Node(task.Node)
 		if node == nil { // it is gone, and its pod not yet
@@ -127,7 +127,7 @@ func (r *reprieval) moveDisplaced(statement *framework.Statement, u *victimUnit)
 }
 
 // placesHold reports whether each member may be where it is, with all others where they are.
-func (r *reprieval) placesHold(statement *framework.Statement) bool {
+func (r *reprieval) placesHold(statement *engine.Statement) bool {
 	for _, member := range r.pipelined() {
 		statement.Unpipeline(member.task)
 		if !r.session.FeasibleOn(member.task, member.node, model.FutureIdle) || statement.Pipeline(member.task, member.node) != nil {

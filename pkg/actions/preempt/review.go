@@ -248,7 +248,7 @@ func (s *search) nodeVictims(p *plan) []framework.NodeVictims {
 			continue
 		}
 		slices.SortFunc(proposal.Victims, func(a, b *model.Task) int {
-			return cmp.Or(cmp.Compare(b.Priority, a.Priority), framework.Started(a).Compare(framework.Started(b)), cmp.Compare(a.UID, b.UID))
+			return cmp.Or(cmp.Compare(b.Priority, a.Priority), model.StartTime(a).Compare(model.StartTime(b)), cmp.Compare(a.UID, b.UID))
 		})
 		alone := newPlan(s.guard, s.claim)
 		alone.markCovered(&victimUnit{tasks: proposal.Victims}, 1)

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tutti-sched/tutti/pkg/actions/preempt"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
@@ -70,11 +71,11 @@ type reviewed struct {
 	nodes map[string]bool
 }
 
-func playReviewed(p *problem, action framework.Action, j *judge) reviewed {
+func playReviewed(p *problem, action engine.Action, j *judge) reviewed {
 	profile := profileOf(action)
-	profile.Tiers = append(profile.Tiers, framework.Tier{{Factory: func() framework.Plugin { return j }}})
+	profile.Tiers = append(profile.Tiers, engine.Tier{{Factory: func() framework.Plugin { return j }}})
 	o := reviewed{outcome: outcome{victims: map[types.UID]bool{}}, nodes: map[string]bool{}}
-	refusals := framework.Run(p.snapshot, profile, framework.Options{Verify: true, Decide: func(d model.Decision) {
+	refusals := engine.Run(p.snapshot, profile, engine.Options{Verify: true, Decide: func(d model.Decision) {
 		o.binds += len(d.Binds)
 		for _, nomination := range d.Nominations {
 			o.nominations++
@@ -146,7 +147,7 @@ func (p *problem) plannable(j *judge) bool {
 func TestReviewedPlans(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		maker  func(preempt.Options) framework.Action
+		maker  func(preempt.Options) engine.Action
 		others bool
 	}{
 		{"small", preempt.New, false},
@@ -190,9 +191,9 @@ func TestReviewersAreNotAskedForEver(t *testing.T) {
 		device(job, job.Key.Name)
 		snapshot.Jobs = append(snapshot.Jobs, job)
 	}
-	profile := &framework.Profile{
-		Actions: []framework.Action{refusing{}, preempt.New(preempt.DefaultOptions())},
-		Tiers:   []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}, {Factory: func() framework.Plugin { return j }}}},
+	profile := &engine.Profile{
+		Actions: []engine.Action{refusing{}, preempt.New(preempt.DefaultOptions())},
+		Tiers:   []engine.Tier{{{Factory: priority.New}, {Factory: gang.New}, {Factory: func() framework.Plugin { return j }}}},
 	}
 	count := func() map[string]int {
 		counts := map[string]int{}
@@ -203,7 +204,7 @@ func TestReviewersAreNotAskedForEver(t *testing.T) {
 		return counts
 	}
 	var woken time.Time
-	refusals := framework.Run(snapshot, profile, framework.Options{Wake: func(when time.Time) { woken = when }})
+	refusals := engine.Run(snapshot, profile, engine.Options{Wake: func(when time.Time) { woken = when }})
 	if got, want := count(), (map[string]int{"z0": 32, "z1": 32, "z2": 32, "z3": 32}); !maps.Equal(got, want) {
 		t.Errorf("it was asked %v, want %v", got, want)
 	}
@@ -218,13 +219,13 @@ func TestReviewersAreNotAskedForEver(t *testing.T) {
 	if !woken.After(snapshot.Now) {
 		t.Error("no cycle is due for a job without a turn")
 	}
-	framework.Run(snapshot, profile, framework.Options{})
+	engine.Run(snapshot, profile, engine.Options{})
 	if got, want := count(), (map[string]int{"z4": 32, "z5": 32, "z0": 32, "z1": 32}); !maps.Equal(got, want) {
 		t.Errorf("in the next cycle it was asked %v, want %v", got, want)
 	}
 	clear(j.rules)
 	evicted := 0
-	framework.Run(snapshot, profile, framework.Options{Decide: func(d model.Decision) { evicted += len(d.Evictions) }})
+	engine.Run(snapshot, profile, engine.Options{Decide: func(d model.Decision) { evicted += len(d.Evictions) }})
 	if evicted != 6 {
 		t.Errorf("%d pods are evicted once it agrees, want 6", evicted)
 	}
@@ -253,10 +254,10 @@ func TestAPlanIsAlteredOnceOnANode(t *testing.T) {
 	device(job, "z")
 	snapshot.Jobs = append(snapshot.Jobs, job)
 	var evicted []string
-	framework.Run(snapshot, &framework.Profile{
-		Actions: []framework.Action{refusing{}, preempt.New(preempt.DefaultOptions())},
-		Tiers:   []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}, {Factory: func() framework.Plugin { return w }}}},
-	}, framework.Options{Verify: true, Decide: func(d model.Decision) {
+	engine.Run(snapshot, &engine.Profile{
+		Actions: []engine.Action{refusing{}, preempt.New(preempt.DefaultOptions())},
+		Tiers:   []engine.Tier{{{Factory: priority.New}, {Factory: gang.New}, {Factory: func() framework.Plugin { return w }}}},
+	}, engine.Options{Verify: true, Decide: func(d model.Decision) {
 		for _, eviction := range d.Evictions {
 			evicted = append(evicted, eviction.Node)
 		}
@@ -296,13 +297,13 @@ func TestWhomOthersOutsideKeepWaitingIsAskedAgain(t *testing.T) {
 			device(job, fmt.Sprint("z", i))
 		}
 		snapshot.Jobs = append(snapshot.Jobs, job)
-		tier := framework.Tier{{Factory: priority.New}, {Factory: gang.New}}
+		tier := engine.Tier{{Factory: priority.New}, {Factory: gang.New}}
 		if len(moods) > 0 {
-			tier = append(tier, framework.TierPlugin{Factory: func() framework.Plugin { return moods }})
+			tier = append(tier, engine.TierPlugin{Factory: func() framework.Plugin { return moods }})
 		}
-		why := framework.Run(snapshot, &framework.Profile{
-			Actions: []framework.Action{refusing{}, preempt.New(preempt.DefaultOptions())}, Tiers: []framework.Tier{tier},
-		}, framework.Options{})[job.Key]
+		why := engine.Run(snapshot, &engine.Profile{
+			Actions: []engine.Action{refusing{}, preempt.New(preempt.DefaultOptions())}, Tiers: []engine.Tier{tier},
+		}, engine.Options{})[job.Key]
 		if why.Transient != (len(moods) > 0) {
 			t.Errorf("with %d nodes barred from outside it expires: %t: %s", len(moods), why.Transient, why)
 		}

@@ -3,6 +3,7 @@ package preempt
 import (
 	"slices"
 
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/place"
@@ -125,7 +126,7 @@ func (s *search) whyNot(units []victimUnit) (why *model.Refusal) {
 		s.spend(len(units[i].tasks))
 	}
 	s.spend(s.placementCost())
-	s.session.Try(func(statement *framework.Statement) *model.Refusal {
+	s.session.Try(func(statement *engine.Statement) *model.Refusal {
 		if why = s.evictAll(statement, units); why == nil {
 			if why = s.trial.Place(model.FutureIdle); why == nil {
 				s.places, s.allowed = s.pipelined(), s.allows(units)
@@ -150,7 +151,7 @@ func (s *search) decide(p *plan) bool {
 	if !s.agreed(p) {
 		return false
 	}
-	refusal := s.session.Try(func(statement *framework.Statement) *model.Refusal {
+	refusal := s.session.Try(func(statement *engine.Statement) *model.Refusal {
 		if refusal := s.evictAll(statement, p.units); refusal != nil {
 			return refusal
 		}
@@ -183,7 +184,7 @@ func (s *search) decide(p *plan) bool {
 }
 
 // takePlaces nominates the members to the places that the search has found for them.
-func (s *search) takePlaces(statement *framework.Statement) *model.Refusal {
+func (s *search) takePlaces(statement *engine.Statement) *model.Refusal {
 	for _, member := range s.places {
 		if refusal := statement.Pipeline(member.task, member.node); refusal != nil {
 			return refusal

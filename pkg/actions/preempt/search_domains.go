@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -72,7 +72,7 @@ func (s *search) searchDomains(shared *model.TopologyConstraint) (best *plan, al
 
 // possibleDomains returns the domains of a level in which the job could start if all victims there left, those first that can
 // cost least.
-func (s *search) possibleDomains(level *framework.Domains) []domainVictims {
+func (s *search) possibleDomains(level *engine.Domains) []domainVictims {
 	domains := make([]domainVictims, level.Len())
 	for i := range domains {
 		domains[i].domain = i

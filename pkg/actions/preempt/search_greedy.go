@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"slices"
 
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -12,7 +13,7 @@ import (
 func (s *search) searchGreedy() *plan {
 	p := newPlan(s.guard, s.claim)
 	s.places = nil
-	refusal := s.session.Try(func(statement *framework.Statement) *model.Refusal {
+	refusal := s.session.Try(func(statement *engine.Statement) *model.Refusal {
 		hopeless := map[model.Shape]bool{}
 		short := int64(0) // as many more must have a place before the gates can agree
 		for _, task := range s.trial.Members() {
@@ -48,7 +49,7 @@ func (s *search) searchGreedy() *plan {
 }
 
 // placeMember frees capacity for one member and nominates it.
-func (s *search) placeMember(statement *framework.Statement, p *plan, task *model.Task) bool {
+func (s *search) placeMember(statement *engine.Statement, p *plan, task *model.Task) bool {
 	b := s.nodeCosts(p, task)
 	if s.session.FitsByResourcesOnly(task) {
 		node, victims := s.cheapest(p, b)
@@ -59,9 +60,9 @@ func (s *search) placeMember(statement *framework.Statement, p *plan, task *mode
 }
 
 // applyVictims evicts the victims on a node and nominates the task to it.
-func (s *search) applyVictims(statement *framework.Statement, p *plan, task *model.Task, node *model.Node, o victimSet) bool {
+func (s *search) applyVictims(statement *engine.Statement, p *plan, task *model.Task, node *model.Node, o victimSet) bool {
 	before := len(s.places)
-	refusal := s.session.Try(func(inner *framework.Statement) *model.Refusal {
+	refusal := s.session.Try(func(inner *engine.Statement) *model.Refusal {
 		for _, u := range o.units {
 			if refusal := s.evict(inner, &u); refusal != nil {
 				return refusal
@@ -127,7 +128,7 @@ func (s *search) dryRun(p *plan, task *model.Task, node *model.Node) (found vict
 
 func (s *search) dryRunWith(p *plan, task *model.Task, node *model.Node, units []victimUnit) (found victimSet, ok bool) {
 	before := len(p.units)
-	s.session.Try(func(statement *framework.Statement) *model.Refusal {
+	s.session.Try(func(statement *engine.Statement) *model.Refusal {
 		for _, u := range units {
 			s.extend(p, u)
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tutti-sched/tutti/pkg/actions/preempt"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
@@ -35,7 +36,7 @@ func (h *hourglass) PreFilter(_ *model.Task, scope framework.FilterScope) ([]fra
 // found with the time that there was.
 func TestTimeChoosesNoVictims(t *testing.T) {
 	const enough = 1000
-	for _, maker := range []func(preempt.Options) framework.Action{preempt.New, preempt.NewForLarge} {
+	for _, maker := range []func(preempt.Options) engine.Action{preempt.New, preempt.NewForLarge} {
 		play := func(looks int) (evicted []string, why *model.Refusal, used int) {
 			snapshot := full(2, 1)
 			for _, task := range snapshot.Nodes[0].Tasks { // they are worth more than those of the other node
@@ -47,10 +48,10 @@ func TestTimeChoosesNoVictims(t *testing.T) {
 			}
 			snapshot.Jobs = append(snapshot.Jobs, job)
 			h := &hourglass{left: looks}
-			tier := framework.Tier{{Factory: priority.New}, {Factory: gang.New}, {Factory: func() framework.Plugin { return h }}}
-			why = framework.Run(snapshot, &framework.Profile{
-				Actions: []framework.Action{refusing{}, maker(preempt.DefaultOptions())}, Tiers: []framework.Tier{tier},
-			}, framework.Options{Decide: func(d model.Decision) {
+			tier := engine.Tier{{Factory: priority.New}, {Factory: gang.New}, {Factory: func() framework.Plugin { return h }}}
+			why = engine.Run(snapshot, &engine.Profile{
+				Actions: []engine.Action{refusing{}, maker(preempt.DefaultOptions())}, Tiers: []engine.Tier{tier},
+			}, engine.Options{Decide: func(d model.Decision) {
 				for _, eviction := range d.Evictions {
 					evicted = append(evicted, eviction.Pod.Name)
 				}

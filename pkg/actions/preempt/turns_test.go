@@ -8,7 +8,7 @@ import (
 	"unique"
 
 	"github.com/tutti-sched/tutti/pkg/actions/preempt"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
 	"github.com/tutti-sched/tutti/pkg/plugins/priority"
@@ -26,10 +26,10 @@ func TestWhoHadNoTurnIsWokenFor(t *testing.T) {
 			snapshot.Jobs = append(snapshot.Jobs, job)
 		}
 		var at time.Time
-		framework.Run(snapshot, &framework.Profile{
-			Actions: []framework.Action{refusing{}, preempt.New(preempt.Options{Budget: budget})},
-			Tiers:   []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}}},
-		}, framework.Options{Wake: func(when time.Time) { at = when }})
+		engine.Run(snapshot, &engine.Profile{
+			Actions: []engine.Action{refusing{}, preempt.New(preempt.Options{Budget: budget})},
+			Tiers:   []engine.Tier{{{Factory: priority.New}, {Factory: gang.New}}},
+		}, engine.Options{Wake: func(when time.Time) { at = when }})
 		if at.After(snapshot.Now) != woken {
 			t.Errorf("with a budget of %d it wakes at %v", budget, at)
 		}
@@ -48,15 +48,15 @@ func TestSearchesComeToAnEnd(t *testing.T) {
 		job.Class = model.ClassOf(job, func(*model.Task) bool { return false })
 		snapshot.Jobs = append(snapshot.Jobs, job)
 	}
-	profile := &framework.Profile{
-		Actions: []framework.Action{refusing{}, preempt.New(preempt.Options{Budget: 100})},
-		Tiers:   []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}}},
+	profile := &engine.Profile{
+		Actions: []engine.Action{refusing{}, preempt.New(preempt.Options{Budget: 100})},
+		Tiers:   []engine.Tier{{{Factory: priority.New}, {Factory: gang.New}}},
 	}
 	waits := 0
-	var cache framework.Cache
+	var cache engine.Cache
 	for range 20 {
 		waits = 0
-		for _, refusal := range framework.Run(snapshot, profile, framework.Options{Cache: &cache}) {
+		for _, refusal := range engine.Run(snapshot, profile, engine.Options{Cache: &cache}) {
 			if strings.Contains(refusal.String(), "exhausted") {
 				waits++
 			}

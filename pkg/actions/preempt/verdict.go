@@ -8,17 +8,17 @@ import (
 	"strings"
 	"unique"
 
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // question is what the session remembers the verdicts about jobs by. Names of budgets are shortened for readers of other
 // namespaces, so that with budgets the namespace is part of it.
-func (r *run) question(job *model.Job) framework.Question {
+func (r *run) question(job *model.Job) engine.Question {
 	if r.given == (unique.Handle[string]{}) {
 		r.given = unique.Make(dependencies(r.session.Snapshot))
 	}
-	question := framework.Question{Action: Name, Class: job.Class, ByFit: true, Given: r.given}
+	question := engine.Question{Action: Name, Class: job.Class, ByFit: true, Given: r.given}
 	if len(r.session.Snapshot.Budgets) > 0 {
 		question.Action += " " + job.Key.Namespace
 	}
@@ -66,7 +66,7 @@ func dependencies(snapshot *model.Snapshot) string {
 
 // searchKey is the same for jobs for which a search comes to the same, in the same words.
 type searchKey struct {
-	question  framework.Question
+	question  engine.Question
 	viewpoint model.Viewpoint
 	revision  model.Revision
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/tutti-sched/tutti/pkg/actions/preempt"
 	"github.com/tutti-sched/tutti/pkg/actions/reclaim"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/conformance"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
@@ -23,7 +23,7 @@ type refusing struct{}
 
 func (refusing) Name() string { return "refusing" }
 
-func (refusing) Execute(session *framework.Session) {
+func (refusing) Execute(session *engine.Session) {
 	for _, job := range session.Snapshot.Jobs {
 		if !job.NothingPending {
 			session.Refuse(job, &model.Refusal{Code: model.InsufficientResources, Evictable: true})
@@ -94,14 +94,14 @@ func measure(b *testing.B, cluster func() (*model.Snapshot, []*model.Queue), vic
 		snapshot, queues := cluster()
 		snapshot.SetQueues(queues)
 		snapshot.AssignIndexes()
-		profile := &framework.Profile{
-			Actions: []framework.Action{refusing{}, reclaim.New(reclaim.Options{Plan: preempt.Options{Method: model.ByEviction, Budget: 400_000}})},
-			Tiers:   []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}, {Factory: conformance.New}, {Factory: proportion.New}}},
+		profile := &engine.Profile{
+			Actions: []engine.Action{refusing{}, reclaim.New(reclaim.Options{Plan: preempt.Options{Method: model.ByEviction, Budget: 400_000}})},
+			Tiers:   []engine.Tier{{{Factory: priority.New}, {Factory: gang.New}, {Factory: conformance.New}, {Factory: proportion.New}}},
 		}
 		evicted := 0
-		options := framework.Options{Decide: func(d model.Decision) { evicted += len(d.Evictions) }}
+		options := engine.Options{Decide: func(d model.Decision) { evicted += len(d.Evictions) }}
 		b.StartTimer()
-		framework.Run(snapshot, profile, options)
+		engine.Run(snapshot, profile, options)
 		last = evicted
 		if victims >= 0 && evicted != victims {
 			b.Fatalf("%d pods are evicted, not %d", evicted, victims)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tutti-sched/tutti/pkg/actions/preempt"
 	"github.com/tutti-sched/tutti/pkg/argument"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -47,16 +48,16 @@ func ReadArguments(r argument.Reader) Options {
 }
 
 // New returns the action.
-func New(options Options) framework.Action {
+func New(options Options) engine.Action {
 	return &action{Planner: preempt.NewPlanner(options.Plan, rules{options.MinRunSeconds})}
 }
 
 type action struct{ preempt.Planner }
 
 var (
-	_ framework.Preemptor = (*action)(nil)
-	_ framework.Resumer   = (*action)(nil)
-	_ framework.ClaimUser = (*action)(nil)
+	_ engine.Preemptor = (*action)(nil)
+	_ engine.Resumer   = (*action)(nil)
+	_ engine.ClaimUser = (*action)(nil)
 )
 
 // EvictsByClaims returns true.

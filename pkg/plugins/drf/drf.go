@@ -79,7 +79,7 @@ var (
 func (*plugin) Name() string { return Name }
 
 // OpenSession keeps the snapshot.
-func (p *plugin) OpenSession(session *framework.Session) { p.snapshot = session.Snapshot }
+func (p *plugin) OpenSession(view framework.View) { p.snapshot = view.Snapshot() }
 
 // GroupOfJob returns the namespace of the job, or the value of the label of its oldest pod.
 func (p *plugin) GroupOfJob(job *model.Job) string {

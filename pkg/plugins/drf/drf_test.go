@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -93,7 +94,7 @@ func TestTheLowestDominantShareIsFirst(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		snapshot, used := cluster(t), rapid.SampledFrom([]string{"", label}).Draw(t, "label")
 		made := New(used)().(*plugin)
-		session := framework.Open(snapshot, &framework.Profile{Tiers: []framework.Tier{{{Factory: func() framework.Plugin { return made }}}}}, framework.Options{})
+		session := engine.Open(snapshot, &engine.Profile{Tiers: []engine.Tier{{{Factory: func() framework.Plugin { return made }}}}}, engine.Options{})
 		group := func(job *model.Job) string {
 			if used != "" {
 				return job.Tasks[0].Pod.Labels[label]
@@ -115,7 +116,7 @@ func TestTheLowestDominantShareIsFirst(t *testing.T) {
 		}
 		var try func(depth int) *model.Refusal
 		try = func(depth int) *model.Refusal {
-			return session.Try(func(statement *framework.Statement) *model.Refusal {
+			return session.Try(func(statement *engine.Statement) *model.Refusal {
 				for range rapid.IntRange(1, 4).Draw(t, "steps") {
 					task, node := rapid.SampledFrom(tasks).Draw(t, "task"), rapid.SampledFrom(snapshot.Nodes).Draw(t, "node")
 					switch rapid.IntRange(0, 6).Draw(t, "step") {

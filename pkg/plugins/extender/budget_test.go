@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -19,7 +20,7 @@ type slowExtender struct {
 	*server
 	mu      sync.Mutex
 	now     time.Time
-	profile *framework.Profile
+	profile *engine.Profile
 }
 
 func newSlowExtender(t *testing.T, takes time.Duration, ignorable bool) *slowExtender {
@@ -41,13 +42,13 @@ func newSlowExtender(t *testing.T, takes time.Duration, ignorable bool) *slowExt
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.profile = &framework.Profile{Tiers: []framework.Tier{{{Factory: factory}}}}
+	e.profile = &engine.Profile{Tiers: []engine.Tier{{{Factory: factory}}}}
 	return e
 }
 
 // cycle asks about tasks in their order, and returns the names of those that have a node, and the reasons of the others.
 func (e *slowExtender) cycle(tasks []*model.Task) (placed []string, reasons []string) {
-	session := framework.Open(cluster("a"), e.profile, framework.Options{})
+	session := engine.Open(cluster("a"), e.profile, engine.Options{})
 	defer session.Close()
 	for _, task := range tasks {
 		if got := chosen(session, task); got == "a" {

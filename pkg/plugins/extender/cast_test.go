@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -114,17 +115,17 @@ func task(name string, requests ...string) *model.Task {
 }
 
 // profile is the plugin with these extenders, and others before it.
-func profile(t testing.TB, options []Options, before ...framework.Plugin) *framework.Profile {
+func profile(t testing.TB, options []Options, before ...framework.Plugin) *engine.Profile {
 	t.Helper()
 	factory, err := New(options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var tier framework.Tier
+	var tier engine.Tier
 	for _, plugin := range before {
-		tier = append(tier, framework.TierPlugin{Factory: func() framework.Plugin { return plugin }})
+		tier = append(tier, engine.TierPlugin{Factory: func() framework.Plugin { return plugin }})
 	}
-	return &framework.Profile{Tiers: []framework.Tier{append(tier, framework.TierPlugin{Factory: factory})}}
+	return &engine.Profile{Tiers: []engine.Tier{append(tier, engine.TierPlugin{Factory: factory})}}
 }
 
 // barred is a plugin that rejects nodes, by name.
@@ -145,13 +146,13 @@ func (b barred) PreFilter(_ *model.Task, scope framework.FilterScope) ([]framewo
 }
 
 // choose opens a session and returns the node it would choose, or why there is none.
-func choose(profile *framework.Profile, snapshot *model.Snapshot, task *model.Task) string {
-	session := framework.Open(snapshot, profile, framework.Options{})
+func choose(profile *engine.Profile, snapshot *model.Snapshot, task *model.Task) string {
+	session := engine.Open(snapshot, profile, engine.Options{})
 	defer session.Close()
 	return chosen(session, task)
 }
 
-func chosen(session *framework.Session, task *model.Task) string {
+func chosen(session *engine.Session, task *model.Task) string {
 	node, tally := session.SelectNode(task, model.Idle, nil)
 	if node != nil {
 		return node.Name

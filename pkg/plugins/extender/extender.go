@@ -50,24 +50,11 @@ type cycle struct {
 type plugin struct {
 	remotes []*extenderClient
 	behind  *stalePods
-	nodes   nodeSource
-	sight   snapshotView
+	view    framework.View
 	cycle
 	answers map[requestKey]*extenderResult
 	// byPod finds the result without computing the key again.
 	byPod map[*corev1.Pod]*extenderResult
-}
-
-// nodeSource is what the plugin needs of a session.
-type nodeSource interface {
-	// EligibleNodes returns the nodes that pass the task's static filters, by name.
-	EligibleNodes(task *model.Task) []*model.Node
-}
-
-// snapshotView is what the plugin needs of a snapshot.
-type snapshotView interface {
-	// ExcludesTerminating reports whether terminating pods are excluded.
-	ExcludesTerminating() bool
 }
 
 var (
@@ -92,9 +79,9 @@ func (p *plugin) MeasureCalls(timer *framework.CallTimer) {
 	}
 }
 
-// OpenSession keeps what the plugin needs of the session.
-func (p *plugin) OpenSession(session *framework.Session) {
-	p.nodes, p.sight, p.now = session, session.Snapshot, session.Snapshot.Now
+// OpenSession keeps the view, and begins the time that calls may take.
+func (p *plugin) OpenSession(view framework.View) {
+	p.view, p.now = view, view.Snapshot().Now
 	p.budget.Begin()
 }
 
@@ -176,7 +163,7 @@ func (p *plugin) PreFilter(task *model.Task, scope framework.FilterScope) ([]fra
 	switch {
 	case known.refused != nil || known.rejected == nil:
 		return nil, known.refused
-	case len(known.transient) > 0 && p.sight.ExcludesTerminating():
+	case len(known.transient) > 0 && p.view.Snapshot().ExcludesTerminating():
 		return []framework.NodeFilterFunc{p.excludeTerminating(known, task)}, nil
 	}
 	return []framework.NodeFilterFunc{known.check}, nil
@@ -199,7 +186,7 @@ func (p *plugin) IsTransient(task *model.Task) bool {
 func (p *plugin) filtered(task *model.Task) *extenderResult {
 	known := p.resultFor(task)
 	if !known.filtered {
-		known.filter(p.cycle, task.Pod, p.nodes.EligibleNodes(task))
+		known.filter(p.cycle, task.Pod, p.view.EligibleNodes(task))
 	}
 	return known
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -109,7 +110,7 @@ func TestReasonsAreFewWhateverIsAnswered(t *testing.T) {
 		reasons = append(reasons, fmt.Sprintf(`"n%03d":"node n%03d is full"`, i, i))
 	}
 	s := says(t, map[string]string{"filter": `{"FailedNodes":{` + strings.Join(reasons, ",") + `}}`})
-	session := framework.Open(cluster(names...), profile(t, []Options{all(s)}), framework.Options{})
+	session := engine.Open(cluster(names...), profile(t, []Options{all(s)}), engine.Options{})
 	_, tally := session.SelectNode(task("p"), model.Idle, nil)
 	causes := tally.Causes()
 	if len(causes) != mostReasons+1 || causes[0].Nodes != 100-mostReasons || !strings.HasSuffix(causes[0].Detail, "one of many reasons") {
@@ -212,10 +213,10 @@ func TestAskedOncePerKindAndCycle(t *testing.T) {
 	p := profile(t, []Options{options})
 	snapshot := cluster("a", "b", "c")
 	placed := func(tasks ...*model.Task) map[string]int {
-		session := framework.Open(snapshot, p, framework.Options{})
+		session := engine.Open(snapshot, p, engine.Options{})
 		defer session.Close()
 		nodes := map[string]int{}
-		session.Try(func(statement *framework.Statement) *model.Refusal {
+		session.Try(func(statement *engine.Statement) *model.Refusal {
 			for _, task := range tasks {
 				nodes[chosen(session, task)]++
 				if node := snapshot.Node(chosen(session, task)); node != nil {
@@ -322,7 +323,7 @@ func TestWhoHadAPartIsAskedAgain(t *testing.T) {
 		allPass: true, `{"NodeNames":["a"],"FailedNodes":{"b":"busy","c":"busy"}}`: false, `{"Error":"no idea"}`: false,
 	} {
 		s := says(t, map[string]string{"filter": answer, "prioritize": `[]`})
-		session := framework.Open(cluster("a", "b", "c"), profile(t, []Options{all(s)}), framework.Options{})
+		session := engine.Open(cluster("a", "b", "c"), profile(t, []Options{all(s)}), engine.Options{})
 		p := task("p")
 		if !session.FiltersDependOnSnapshotOnly(p) || len(s.taken()) > 0 {
 			t.Error("asked, or taken to have had a part without that")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -38,7 +39,7 @@ func plan(snapshot *model.Snapshot, onA, onB []*model.Task) []framework.NodeVict
 func review(t testing.TB, options []Options, onA, onB []*model.Task) string {
 	t.Helper()
 	snapshot := cluster("a", "b", "c")
-	session := framework.Open(snapshot, profile(t, options), framework.Options{})
+	session := engine.Open(snapshot, profile(t, options), engine.Options{})
 	defer session.Close()
 	objections, refusal := session.ProcessPreemption(&model.Job{}, plan(snapshot, onA, onB))
 	if refusal != nil {
@@ -250,7 +251,7 @@ func TestANodeWithATerminatingPod(t *testing.T) {
 				pod.Status, pod.TerminationOverdue = status, c.stuck
 				snapshot.Nodes[i].Tasks = []*model.Task{pod}
 			}
-			session := framework.Open(snapshot, profile(t, []Options{options, other}), framework.Options{})
+			session := engine.Open(snapshot, profile(t, []Options{options, other}), engine.Options{})
 			defer session.Close()
 			name := ""
 			for _, node := range session.Feasible(task("m"), model.FutureIdle) {

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // recorded is the requests and results of kube-scheduler 1.37.1's own extender client, for random extenders, pods and
@@ -61,6 +62,16 @@ func (c *recorded) on(s *server) Options {
 	return options
 }
 
+// fixedView is the view of a snapshot that no session changes.
+type fixedView struct {
+	framework.View
+	snapshot *model.Snapshot
+}
+
+func (v fixedView) Snapshot() *model.Snapshot { return v.snapshot }
+
+func (v fixedView) EligibleNodes(*model.Task) []*model.Node { return v.snapshot.Nodes }
+
 func weSay(t interface {
 	Fatal(...any)
 	Context() context.Context
@@ -73,7 +84,7 @@ func weSay(t interface {
 	snapshot, task := cluster("a", "b", "c"), task("p")
 	task.Pod.Spec = c.Spec
 	p := factory().(*plugin)
-	p.OpenSession(framework.Open(snapshot, &framework.Profile{}, framework.Options{}))
+	p.OpenSession(fixedView{snapshot: snapshot})
 	result := said{Resolvable: map[string]bool{}, Scores: map[string]int64{}}
 	checks, refused := p.PreFilter(task, framework.ClusterWide)
 	result.Failed = refused != nil

@@ -17,7 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // partly is an extender in this process, in a bubble of synctest, so that a call takes just the time that it waits. It answers
 // calls with the text, and those about pods in whose body the word is never. Without a word it answers none.
-func partly(t *testing.T, word string, options func(s *server) Options) (*server, *framework.Profile) {
+func partly(t *testing.T, word string, options func(s *server) Options) (*server, *engine.Profile) {
 	t.Helper()
 	s := &server{Server: &httptest.Server{URL: "http://extender"}}
 	p := profile(t, []Options{options(s)})
@@ -66,7 +66,7 @@ func holdsUpOneCall(t *testing.T) {
 		t.Helper()
 		snapshot := cluster("a", "b")
 		snapshot.Now = now
-		session := framework.Open(snapshot, p, framework.Options{})
+		session := engine.Open(snapshot, p, engine.Options{})
 		defer session.Close()
 		for _, task := range []*model.Task{task("p"), task("q", "example.com/share", "1")} {
 			if got := chosen(session, task); got != want {
@@ -99,7 +99,7 @@ func othersAreServed(t *testing.T) {
 	for i := range 6 {
 		snapshot := cluster("a")
 		snapshot.Now = start.Add(time.Duration(i) * span)
-		session := framework.Open(snapshot, p, framework.Options{})
+		session := engine.Open(snapshot, p, engine.Options{})
 		for _, name := range []string{"bad", "bad2"} {
 			if got := chosen(session, task("p", "example.com/"+name, "1")); got == "a" {
 				t.Errorf("a pod without an answer was let pass")

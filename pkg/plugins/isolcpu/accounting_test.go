@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -26,8 +27,8 @@ import (
 type house struct {
 	t       testing.TB
 	state   *cluster.State
-	profile *framework.Profile
-	cache   framework.Cache
+	profile *engine.Profile
+	cache   engine.Cache
 	version int
 	now     time.Time
 	pods    map[types.UID]*corev1.Pod
@@ -42,7 +43,7 @@ type house struct {
 func newHouse(t testing.TB) *house {
 	t.Helper()
 	options := isolcpu.Options{BestFit: 1, Avoid: 1}
-	profile := &framework.Profile{Tiers: []framework.Tier{{{Factory: isolcpu.New(options)}, {Factory: anyVictim}}}}
+	profile := &engine.Profile{Tiers: []engine.Tier{{{Factory: isolcpu.New(options)}, {Factory: anyVictim}}}}
 	h := &house{
 		t: t, profile: profile, now: time.Unix(1_700_000_000, 0), pods: map[types.UID]*corev1.Pod{}, coming: map[types.UID]model.Bind{},
 		state: cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}, Translators: profile.Translators()}),
@@ -141,8 +142,8 @@ func (h *house) remove(pod *corev1.Pod) {
 }
 
 // session runs a body on a session in verify mode, and assumes its decisions.
-func (h *house) session(body func(*framework.Session)) {
-	s := framework.Open(h.state.Snapshot(h.now), h.profile, framework.Options{
+func (h *house) session(body func(*engine.Session)) {
+	s := engine.Open(h.state.Snapshot(h.now), h.profile, engine.Options{
 		Verify: true, Cache: &h.cache,
 		Decide: func(decision model.Decision) {
 			if h.lost {
@@ -160,10 +161,10 @@ func (h *house) session(body func(*framework.Session)) {
 
 // place places all pending pods that fit.
 func (h *house) place() {
-	h.session(func(s *framework.Session) {
+	h.session(func(s *engine.Session) {
 		for _, job := range s.Snapshot.Jobs {
 			for _, task := range job.Pending() {
-				s.Try(func(statement *framework.Statement) *model.Refusal {
+				s.Try(func(statement *engine.Statement) *model.Refusal {
 					if task.Invalid != nil {
 						return task.Invalid
 					}
@@ -370,15 +371,15 @@ func (h *house) randomPod(random *rand.Rand, name string) *corev1.Pod {
 
 // try makes statements that are discarded, or evict for a nomination.
 func (h *house) try(random *rand.Rand) {
-	h.session(func(s *framework.Session) {
+	h.session(func(s *engine.Session) {
 		node := s.Snapshot.Nodes[0]
-		s.Try(func(statement *framework.Statement) *model.Refusal {
+		s.Try(func(statement *engine.Statement) *model.Refusal {
 			for _, task := range slices.Clone(node.Tasks) {
 				if random.IntN(2) == 0 {
 					statement.Evict(task)
 				}
 			}
-			s.Try(func(inner *framework.Statement) *model.Refusal {
+			s.Try(func(inner *engine.Statement) *model.Refusal {
 				for _, job := range s.Snapshot.Jobs {
 					for _, task := range job.Pending() {
 						inner.Allocate(task, node)

@@ -17,7 +17,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 	kubeframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -266,8 +266,8 @@ func TestDiscardRestoresTheIDs(t *testing.T) {
 		return held
 	}
 	before := who()
-	h.session(func(s *framework.Session) {
-		s.Try(func(statement *framework.Statement) *model.Refusal {
+	h.session(func(s *engine.Session) {
+		s.Try(func(statement *engine.Statement) *model.Refusal {
 			node := s.Snapshot.Node("a")
 			for _, task := range slices.Clone(node.Tasks) {
 				statement.Evict(task)

@@ -9,7 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -96,11 +96,11 @@ func (y *yard) promise() (holders []string) {
 	for i := range 3 {
 		y.tell(y.particular(fmt.Sprintf("p-%d", i), 5, 5))
 	}
-	y.session(func(s *framework.Session) {
+	y.session(func(s *engine.Session) {
 		node := s.Snapshot.Nodes[0]
 		for i := range 3 {
 			holder := task(s.Snapshot, fmt.Sprintf("p-%d", i))
-			refusal := s.Try(func(statement *framework.Statement) *model.Refusal {
+			refusal := s.Try(func(statement *engine.Statement) *model.Refusal {
 				for _, victim := range slices.Clone(node.Tasks) {
 					if victim.Priority == 0 && victim.Status == model.Running && y.random.IntN(3) > 0 {
 						statement.Evict(victim)
@@ -147,13 +147,13 @@ func (y *yard) disturb(round int) {
 // placeOnly places those of the pending pods that fit, and returns them.
 func (y *yard) placeOnly(which func(*model.Task) bool) map[string]bool {
 	placed := map[string]bool{}
-	y.session(func(s *framework.Session) {
+	y.session(func(s *engine.Session) {
 		for _, job := range s.Snapshot.Jobs {
 			for _, waiting := range job.Pending() {
 				if !which(waiting) || waiting.Invalid != nil {
 					continue
 				}
-				refusal := s.Try(func(statement *framework.Statement) *model.Refusal {
+				refusal := s.Try(func(statement *engine.Statement) *model.Refusal {
 					node, tally := s.SelectNode(waiting, model.Idle, nil)
 					if node == nil {
 						return tally.Refusal(1, 0, "")

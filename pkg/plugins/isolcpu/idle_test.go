@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -35,20 +36,27 @@ func plain(nodes int, translators []model.RequestTranslator) *cluster.State {
 	return state
 }
 
+// fixedView is the view of a snapshot that no session changes.
+type fixedView struct {
+	framework.View
+	snapshot *model.Snapshot
+}
+
+func (v fixedView) Snapshot() *model.Snapshot { return v.snapshot }
+
 // TestCostsNothingWhereNothingIsIsolated: no node is read for it, and a session with unchanged nodes allocates nothing for
 // it.
 func TestCostsNothingWhereNothingIsIsolated(t *testing.T) {
 	factory := isolcpu.New(isolcpu.Options{BestFit: 10, Avoid: 1})
-	profile := &framework.Profile{Tiers: []framework.Tier{{{Factory: factory}}}}
+	profile := &engine.Profile{Tiers: []engine.Tier{{{Factory: factory}}}}
 	state := plain(100, profile.Translators())
 	snapshot := state.Snapshot(time.Unix(1_700_000_000, 0))
 	if _, known := snapshot.Dimensions.Find(isolated.Resource); known {
 		t.Error("every vector has a dimension for it")
 	}
-	session := framework.Open(snapshot, profile, framework.Options{})
-	defer session.Close()
 	plugin := factory()
-	plugin.(framework.SessionOpener).OpenSession(session)
+	var view framework.View = fixedView{snapshot: snapshot}
+	plugin.(framework.SessionOpener).OpenSession(view)
 	task := snapshot.Jobs[0].Tasks[0]
 	for _, scope := range []framework.FilterScope{framework.NodeOnly, framework.NodeWithPods, framework.ClusterWide} {
 		checks, refusal := plugin.(framework.NodeFilter).PreFilter(task, scope)
@@ -59,25 +67,25 @@ func TestCostsNothingWhereNothingIsIsolated(t *testing.T) {
 	if given, refusal := plugin.(framework.CPUAllocator).AllocateCPUs(task, snapshot.Nodes[0]); given != nil || refusal != nil {
 		t.Errorf("assigned %v, %v", given, refusal)
 	}
-	if n := testing.AllocsPerRun(100, func() { plugin.(framework.SessionOpener).OpenSession(session) }); n > 0 {
+	if n := testing.AllocsPerRun(100, func() { plugin.(framework.SessionOpener).OpenSession(view) }); n > 0 {
 		t.Errorf("to open a session takes %v allocations", n)
 	}
 }
 
 // BenchmarkNothingIsolated places a thousand pods on a thousand nodes, with and without the plugin.
 func BenchmarkNothingIsolated(b *testing.B) {
-	for name, tiers := range map[string][]framework.Tier{
+	for name, tiers := range map[string][]engine.Tier{
 		"without": {{{Factory: anyVictim}}},
 		"with":    {{{Factory: anyVictim}, {Factory: isolcpu.New(isolcpu.Options{BestFit: 10, Avoid: 1})}}},
 	} {
 		b.Run(name, func(b *testing.B) {
-			profile := &framework.Profile{Tiers: tiers}
+			profile := &engine.Profile{Tiers: tiers}
 			snapshot := plain(1000, profile.Translators()).Snapshot(time.Unix(1_700_000_000, 0))
-			var cache framework.Cache
+			var cache engine.Cache
 			b.ReportAllocs()
 			for b.Loop() {
-				session := framework.Open(snapshot, profile, framework.Options{Cache: &cache})
-				session.Try(func(statement *framework.Statement) *model.Refusal {
+				session := engine.Open(snapshot, profile, engine.Options{Cache: &cache})
+				session.Try(func(statement *engine.Statement) *model.Refusal {
 					for _, job := range snapshot.Jobs {
 						node, _ := session.SelectNode(job.Tasks[0], model.Idle, nil)
 						if refusal := statement.Allocate(job.Tasks[0], node); refusal != nil {

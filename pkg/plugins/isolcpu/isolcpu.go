@@ -105,8 +105,8 @@ func (p *plugin) Name() string { return Name }
 func (p *plugin) EvictsOnConflict() bool { return !p.options.Report }
 
 // OpenSession finds the dimension, and summarises the nodes.
-func (p *plugin) OpenSession(session *framework.Session) {
-	p.snapshot = session.Snapshot
+func (p *plugin) OpenSession(view framework.View) {
+	p.snapshot = view.Snapshot()
 	if position, known := p.snapshot.Dimensions.Find(isolated.Resource); known {
 		p.chargedResource = position
 		p.overcommitted = slices.ContainsFunc(p.snapshot.Nodes, func(node *model.Node) bool { return node.Idle.At(position) < 0 })

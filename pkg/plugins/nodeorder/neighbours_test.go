@@ -67,7 +67,7 @@ func TestPodsAreSpreadByDefaultOnlyWhenAskedFor(t *testing.T) {
 		used.Place(sibling)
 		snapshot := &model.Snapshot{Dimensions: model.NewDimensions(), Nodes: []*model.Node{used, free}}
 		plugin := newPlugin()
-		plugin.(framework.SessionOpener).OpenSession(&framework.Session{Snapshot: snapshot})
+		plugin.(framework.SessionOpener).OpenSession(fixedView{snapshot: snapshot})
 		var points []int64
 		for _, score := range plugin.(framework.NodeScorer).PreScore(task, framework.ClusterWide, snapshot.Nodes) {
 			points = append(points, score.Score(used), score.Score(free))

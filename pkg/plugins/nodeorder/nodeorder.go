@@ -125,10 +125,11 @@ var (
 func (p *plugin) ResetCache() { p.index.ResetCache() }
 
 // OpenSession finds the positions of the scored resources, and makes the index follow the session's snapshot.
-func (p *plugin) OpenSession(session *framework.Session) {
-	p.index.Follow(session.Snapshot)
+func (p *plugin) OpenSession(view framework.View) {
+	snapshot := view.Snapshot()
+	p.index.Follow(snapshot)
 	p.kube.SaveFilterState("", nil, nil) // left by a session with filters that this one does not have
-	p.places, p.nodes = resolve(session.Snapshot.Dimensions, &p.weights), session.Snapshot.Nodes
+	p.places, p.nodes = resolve(snapshot.Dimensions, &p.weights), snapshot.Nodes
 }
 
 // Name returns "nodeorder".

@@ -19,7 +19,7 @@ import (
 	kube "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	live "github.com/tutti-sched/tutti/internal/cluster"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/nodeorder"
 )
@@ -305,8 +305,8 @@ func (p *profile) compareChoice(
 	if err != nil {
 		t.Fatal(err)
 	}
-	tiers := []framework.Tier{{{Factory: p.filters}, {Factory: scores}}}
-	session := framework.Open(snapshot, &framework.Profile{Tiers: tiers}, framework.Options{})
+	tiers := []engine.Tier{{{Factory: p.filters}, {Factory: scores}}}
+	session := engine.Open(snapshot, &engine.Profile{Tiers: tiers}, engine.Options{})
 	defer session.Close()
 	got, _ := session.SelectNode(task, model.Idle, nil)
 	best = -1

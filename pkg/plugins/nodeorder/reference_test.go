@@ -211,10 +211,18 @@ func (w *world) scores(
 	return scores
 }
 
+// fixedView is the view of a snapshot that no session changes.
+type fixedView struct {
+	framework.View
+	snapshot *model.Snapshot
+}
+
+func (v fixedView) Snapshot() *model.Snapshot { return v.snapshot }
+
 // askFilters runs the filters whose state scores use.
 func (w *world) askFilters(task *model.Task, snapshot *model.Snapshot) {
 	plugin := w.filters()
-	plugin.(framework.SessionOpener).OpenSession(&framework.Session{Snapshot: snapshot})
+	plugin.(framework.SessionOpener).OpenSession(fixedView{snapshot: snapshot})
 	plugin.(framework.NodeFilter).PreFilter(task, framework.ClusterWide)
 }
 
@@ -251,7 +259,7 @@ func (w *world) plugin(t testing.TB, weights nodeorder.Weights, snapshot *model.
 		t.Fatal(err)
 	}
 	plugin := newPlugin()
-	plugin.(framework.SessionOpener).OpenSession(&framework.Session{Snapshot: snapshot})
+	plugin.(framework.SessionOpener).OpenSession(fixedView{snapshot: snapshot})
 	return plugin.(framework.NodeScorer)
 }
 

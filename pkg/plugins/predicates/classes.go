@@ -18,7 +18,7 @@ func (p *plugin) rejectWithoutDeviceClass(task *model.Task) (framework.NodeFilte
 	}
 	gone := map[int]corev1.ResourceName{}
 	for i := model.Pods + 1; i < len(task.Request); i++ {
-		if name := p.session.Snapshot.Dimensions.Name(i); task.Request[i] > 0 && !p.kube.ByDeviceClass(name) {
+		if name := p.view.Snapshot().Dimensions.Name(i); task.Request[i] > 0 && !p.kube.ByDeviceClass(name) {
 			gone[i] = name
 		}
 	}
@@ -43,10 +43,10 @@ func (p *plugin) rejectWithoutDeviceClass(task *model.Task) (framework.NodeFilte
 // node counts: the allocator sees each pod alone, so that the devices which are free may be too few for both. Idle capacity needs
 // no such check, since devices are reserved with it.
 func (p *plugin) rejectBesideNominated(task *model.Task) (framework.NodeFilterFunc, *model.Refusal) {
-	if !wantsDevices(task) || !p.session.Snapshot.ExcludesTerminating() {
+	if !wantsDevices(task) || !p.view.Snapshot().ExcludesTerminating() {
 		return nil, nil
 	}
-	snapshot := p.session.Snapshot
+	snapshot := p.view.Snapshot()
 	viewpoint := snapshot.Viewpoint()
 	beside := func(other *model.Task, node *model.Node) bool {
 		nominated := other.Status == model.Pipelined || other.Status == model.Pending

@@ -26,7 +26,7 @@ import (
 
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
-	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/predicates"
 	"github.com/tutti-sched/tutti/pkg/topology"
@@ -94,9 +94,9 @@ type contest struct {
 	kube      *kubeplugins.Plugins
 	reference *reference
 	state     *cluster.State
-	profile   *framework.Profile
+	profile   *engine.Profile
 	// cache is what sessions pass on, as in the scheduler.
-	cache framework.Cache
+	cache engine.Cache
 
 	revision int
 	nodes    map[string]*corev1.Node
@@ -133,7 +133,7 @@ func newContest(t *testing.T, seed uint64, score *score) *contest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.profile = &framework.Profile{Tiers: []framework.Tier{{{Factory: plugin}}}}
+	c.profile = &engine.Profile{Tiers: []engine.Tier{{{Factory: plugin}}}}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
 	if !clientcache.WaitForCacheSync(ctx.Done(), kube.HasSynced) {
@@ -337,11 +337,11 @@ func sorted[T any](all map[string]T) []T {
 	return list
 }
 
-func (c *contest) open() *framework.Session {
-	return framework.Open(c.state.Snapshot(start), c.profile, framework.Options{Cache: &c.cache, Verify: true})
+func (c *contest) open() *engine.Session {
+	return engine.Open(c.state.Snapshot(start), c.profile, engine.Options{Cache: &c.cache, Verify: true})
 }
 
-func task(session *framework.Session, pod *corev1.Pod) *model.Task {
+func task(session *engine.Session, pod *corev1.Pod) *model.Task {
 	return session.Snapshot.Job(model.JobKey{Namespace: pod.Namespace, Name: pod.Name, Source: model.SourcePod}).Tasks[0]
 }
 
@@ -367,7 +367,7 @@ func (c *contest) compareGang() {
 	waiting := sorted(c.waiting)
 	c.Shuffle(len(waiting), func(i, j int) { waiting[i], waiting[j] = waiting[j], waiting[i] })
 	before := &model.Refusal{Code: model.NodesFiltered, Detail: "only asking"}
-	session.Try(func(statement *framework.Statement) *model.Refusal {
+	session.Try(func(statement *engine.Statement) *model.Refusal {
 		placed := sorted(c.placed)
 		for _, pod := range waiting[:10] {
 			feasible := c.compare(session, pod, placed)
@@ -389,7 +389,7 @@ func (c *contest) compareGang() {
 }
 
 // compare compares the results for a pod and all nodes, and returns the nodes that we find feasible.
-func (c *contest) compare(session *framework.Session, pod *corev1.Pod, placed []*corev1.Pod) []*model.Node {
+func (c *contest) compare(session *engine.Session, pod *corev1.Pod, placed []*corev1.Pod) []*model.Node {
 	nodes := sorted(c.nodes)
 	if len(session.Snapshot.Nodes) != len(nodes) {
 		c.fail(pod, placed, "the snapshot has %d nodes, want %d", len(session.Snapshot.Nodes), len(nodes))

@@ -86,11 +86,20 @@ func taskOf(pod *corev1.Pod) *model.Task {
 	return &model.Task{PodRef: model.PodRef{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name}, Pod: pod}
 }
 
+// fixedView is the view of a snapshot that no session changes.
+type fixedView struct {
+	framework.View
+	snapshot *model.Snapshot
+}
+
+func (v fixedView) Snapshot() *model.Snapshot { return v.snapshot }
+func (v fixedView) SearchCut()                {}
+
 // ask returns the plugin's result for each node, in all scopes, in the engine's order.
 func (w *world) ask(pod *corev1.Pod, nodes []*corev1.Node) []*model.Refusal {
 	plugin := w.newPlugin().(framework.NodeFilter)
 	snapshot := w.snapshot(nodes)
-	plugin.(framework.SessionOpener).OpenSession(&framework.Session{Snapshot: snapshot})
+	plugin.(framework.SessionOpener).OpenSession(fixedView{snapshot: snapshot})
 	task := taskOf(pod)
 	var checks []framework.NodeFilterFunc
 	answers := make([]*model.Refusal, len(nodes))

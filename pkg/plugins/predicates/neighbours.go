@@ -8,7 +8,7 @@ import (
 
 // counts returns the index for the session's present mode: all pods, or without the terminating ones.
 func (p *plugin) counts() *topology.Index {
-	if p.session != nil && p.session.Snapshot.ExcludesTerminating() {
+	if p.view != nil && p.view.Snapshot().ExcludesTerminating() {
 		return p.index.Ahead()
 	}
 	return p.index

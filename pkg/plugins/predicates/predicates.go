@@ -96,8 +96,8 @@ type plugin struct {
 	filters  map[framework.FilterScope][]filter
 	refusals refusals
 	searches searches
-	// session is nil before it opens.
-	session *framework.Session
+	// view is nil before a session opens.
+	view framework.View
 	// reasons are the refusals for the index's reasons.
 	reasons [topology.LastReason + 1]*model.Refusal
 	// groups are the shared states of jobs with device claims.
@@ -114,9 +114,9 @@ var (
 func (p *plugin) ResetCache() { p.index.ResetCache() }
 
 // OpenSession makes the index follow the session's snapshot.
-func (p *plugin) OpenSession(session *framework.Session) {
-	p.index.Follow(session.Snapshot)
-	p.session = session
+func (p *plugin) OpenSession(view framework.View) {
+	p.index.Follow(view.Snapshot())
+	p.view = view
 	p.searches.budget.Begin()
 }
 

@@ -117,7 +117,7 @@ func TestWhatIsTakenBackNeverWas(t *testing.T) {
 	placements := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		p := w.newPlugin()
-		p.(framework.SessionOpener).OpenSession(&framework.Session{Snapshot: w.snapshot(objects)})
+		p.(framework.SessionOpener).OpenSession(fixedView{snapshot: w.snapshot(objects)})
 		answers := func() string {
 			var b strings.Builder
 			for _, task := range tasks {

@@ -35,7 +35,7 @@ func (p *plugin) search(task *model.Task, run func(context.Context)) *model.Refu
 		budget.Cut(task.Job, task.Namespace)
 	}
 	if !before {
-		p.session.SearchCut()
+		p.view.SearchCut()
 	}
 	why := "devices: not searched in this cycle, since other pods used its %s for such searches; searched in a later one"
 	if _, whole := budget.WasCut(task.Job, task.Namespace); whole {

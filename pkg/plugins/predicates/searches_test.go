@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/predicates"
@@ -66,10 +67,10 @@ func slowTask(namespace, name string) *model.Task {
 func (s *slowDevices) cycle(w *world, nodes []*corev1.Node, tasks []*model.Task) (placed, reasons []string) {
 	var p framework.Plugin
 	snapshot := w.snapshot(nodes)
-	framework.Run(snapshot, &framework.Profile{
-		Actions: []framework.Action{asking(func() { placed, reasons = s.ask(p, snapshot, tasks) })},
-		Tiers:   []framework.Tier{{{Factory: func() framework.Plugin { p = s.factory(); return p }}}},
-	}, framework.Options{OnSearchCut: func(string) { s.cut++ }})
+	engine.Run(snapshot, &engine.Profile{
+		Actions: []engine.Action{asking(func() { placed, reasons = s.ask(p, snapshot, tasks) })},
+		Tiers:   []engine.Tier{{{Factory: func() framework.Plugin { p = s.factory(); return p }}}},
+	}, engine.Options{OnSearchCut: func(string) { s.cut++ }})
 	return placed, reasons
 }
 
@@ -78,7 +79,7 @@ type asking func()
 
 func (asking) Name() string { return "asking" }
 
-func (a asking) Execute(*framework.Session) { a() }
+func (a asking) Execute(*engine.Session) { a() }
 
 func (s *slowDevices) ask(p framework.Plugin, snapshot *model.Snapshot, tasks []*model.Task) (placed, reasons []string) {
 	for _, task := range tasks {
@@ -212,7 +213,7 @@ func TestASearchThatExplodesIsEnded(t *testing.T) {
 		},
 	} {
 		p := factory()
-		p.(framework.SessionOpener).OpenSession(&framework.Session{Snapshot: w.snapshot(nodes)})
+		p.(framework.SessionOpener).OpenSession(fixedView{snapshot: w.snapshot(nodes)})
 		began := time.Now()
 		refused := ask(p)
 		if refused == nil || !strings.Contains(refused.Detail, "the search takes longer than 200ms") {

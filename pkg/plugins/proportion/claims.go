@@ -170,7 +170,7 @@ func (s *sharing) needsOf(job *model.Job, nominated bool) model.Resources {
 	members := int(job.MinMember) - job.Count(framework.Ready.Counts)
 	for r := range needs {
 		if members > 0 {
-			needs[r] = framework.LeastRequest(job, members, r)
+			needs[r] = model.LeastRequest(job, members, r)
 		}
 	}
 	return needs
@@ -205,7 +205,7 @@ func (s *sharing) bring(job *model.Job, victims []framework.EvictionUnit) {
 		s.tree.AddUsage(lent.number, lent.amounts)
 	}
 	s.usage.lent = s.usage.lent[:0]
-	if revision := s.session.Snapshot.Journal.Revision(); !s.usage.set || s.usage.revision != revision || s.session.Uncached() {
+	if revision := s.view.Snapshot().Journal.Revision(); !s.usage.set || s.usage.revision != revision || s.view.Uncached() {
 		s.bringAll()
 		s.usage.set, s.usage.revision = true, revision
 	}

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -49,25 +50,25 @@ func TestTheEngineAsksAboutEachStatement(t *testing.T) {
 	for name, c := range map[string]struct {
 		asks    []int64
 		victims []string
-		tiers   []framework.Tier
+		tiers   []engine.Tier
 		says    string
 	}{
-		"to the same level":      {asks: []int64{2}, victims: []string{"a0", "a1"}, tiers: []framework.Tier{{{Factory: New}}}},
-		"above the giver":        {asks: []int64{3}, victims: []string{"a0", "a1", "a2"}, tiers: []framework.Tier{{{Factory: New}}}, says: "no right to pods of other queues"},
-		"for two jobs":           {asks: []int64{1, 1}, victims: []string{"a0", "a1"}, tiers: []framework.Tier{{{Factory: New}}}, says: "several jobs"},
+		"to the same level":      {asks: []int64{2}, victims: []string{"a0", "a1"}, tiers: []engine.Tier{{{Factory: New}}}},
+		"above the giver":        {asks: []int64{3}, victims: []string{"a0", "a1", "a2"}, tiers: []engine.Tier{{{Factory: New}}}, says: "no right to pods of other queues"},
+		"for two jobs":           {asks: []int64{1, 1}, victims: []string{"a0", "a1"}, tiers: []engine.Tier{{{Factory: New}}}, says: "several jobs"},
 		"without shares":         {asks: []int64{2}, victims: []string{"a0", "a1"}, says: `of queue "a" would be evicted for queue "b"`},
-		"more than without them": {asks: []int64{1}, victims: []string{"a0", "a1", "a2", "a3"}, tiers: []framework.Tier{{{Factory: New}}}, says: "not all of the victims may go"},
+		"more than without them": {asks: []int64{1}, victims: []string{"a0", "a1", "a2", "a3"}, tiers: []engine.Tier{{{Factory: New}}}, says: "not all of the victims may go"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			snapshot := borrowed(c.asks...)
 			var decided []model.Decision
-			session := framework.Open(snapshot, &framework.Profile{Tiers: c.tiers}, framework.Options{
+			session := engine.Open(snapshot, &engine.Profile{Tiers: c.tiers}, engine.Options{
 				Decide: func(decision model.Decision) { decided = append(decided, decision) },
 			})
 			task := func(name string) *model.Task {
 				return snapshot.Job(model.JobKey{Name: name, Source: model.SourcePod}).Tasks[0]
 			}
-			refusal := session.Try(func(statement *framework.Statement) *model.Refusal {
+			refusal := session.Try(func(statement *engine.Statement) *model.Refusal {
 				for _, victim := range c.victims {
 					if refusal := statement.Evict(task(victim)); refusal != nil {
 						return refusal

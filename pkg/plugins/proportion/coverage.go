@@ -31,7 +31,7 @@ type coveredUnit struct {
 // coverageOf divides all jobs into units, and finds the covered ones; the victims are taken as if they were not marked for
 // eviction.
 func (s *sharing) coverageOf(victims []framework.EvictionUnit) *coverage {
-	if revision := s.session.Snapshot.Journal.Revision(); victims == nil && !s.session.Uncached() {
+	if revision := s.view.Snapshot().Journal.Revision(); victims == nil && !s.view.Uncached() {
 		if s.covered == nil || s.coveredRevision != revision {
 			s.covered, s.coveredRevision = s.newCoverage(nil), revision
 		}
@@ -50,7 +50,7 @@ func (s *sharing) newCoverage(victims []framework.EvictionUnit) *coverage {
 			evicted[task] = true
 		}
 	}
-	snapshot := s.session.Snapshot
+	snapshot := s.view.Snapshot()
 	below := make([][]*model.Queue, len(s.queues))
 	for i, queue := range s.queues {
 		if above := queue.Above(); above != nil && s.numbers[i] != absent {
@@ -96,7 +96,7 @@ func (c *coverage) unitsOf(job *model.Job, evicted map[*model.Task]bool) []cover
 	if len(tasks) == 0 {
 		return nil
 	}
-	now := c.session.Snapshot.Now.Unix()
+	now := c.view.Snapshot().Now.Unix()
 	unit := func(tasks []*model.Task, whole bool) coveredUnit {
 		u := coveredUnit{EvictionUnit: framework.EvictionUnit{Job: job, Tasks: tasks, WholeGang: whole}, priority: job.Priority, began: now}
 		for _, task := range tasks {
@@ -109,7 +109,7 @@ func (c *coverage) unitsOf(job *model.Job, evicted map[*model.Task]bool) []cover
 		return u
 	}
 	var units []coveredUnit
-	surplus := framework.Surplus(job, tasks)
+	surplus := model.Surplus(job, tasks)
 	for _, task := range surplus {
 		c.surplus[task] = true
 	}

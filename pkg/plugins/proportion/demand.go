@@ -33,7 +33,7 @@ func (s *sharing) setWorlds(snapshot *model.Snapshot) {
 
 // demand is what there is for all queues, and what waits in each.
 type demand struct {
-	session *framework.Session
+	view framework.View
 	// numbers are those of the queues in the tree; queues without one neither have nor ask for anything.
 	numbers []int
 	// supply is what queues can have, once what others hold is taken off.
@@ -47,10 +47,10 @@ type demand struct {
 }
 
 // newDemand counts both. own is what the jobs of each queue hold.
-func newDemand(session *framework.Session, own []model.Resources, numbers []int) *demand {
-	snapshot := session.Snapshot
+func newDemand(view framework.View, own []model.Resources, numbers []int) *demand {
+	snapshot := view.Snapshot()
 	d := &demand{
-		session: session, numbers: numbers, supply: make(model.Resources, snapshot.Dimensions.Len()), waiting: make([]model.Resources, len(own)),
+		view: view, numbers: numbers, supply: make(model.Resources, snapshot.Dimensions.Len()), waiting: make([]model.Resources, len(own)),
 		asked: make(model.Resources, snapshot.Dimensions.Len()),
 	}
 	for _, node := range snapshot.Nodes {
@@ -63,7 +63,7 @@ func newDemand(session *framework.Session, own []model.Resources, numbers []int)
 	}
 	var waiting []*model.Job
 	for _, job := range snapshot.Jobs {
-		if !d.counts(job.InQueue()) || job.NothingPending && !session.Uncached() {
+		if !d.counts(job.InQueue()) || job.NothingPending && !view.Uncached() {
 			continue
 		}
 		for _, task := range job.Tasks {
@@ -85,12 +85,12 @@ const stillCounts = 5 * time.Minute
 // addNode adds what a node gives beyond what queues hold there, which is added for all nodes together: what is idle. What others
 // hold beyond what the node has is no debt.
 func (d *demand) addNode(node *model.Node) {
-	takes, until := schedulable(node, d.session.Snapshot.Now)
+	takes, until := schedulable(node, d.view.Snapshot().Now)
 	if !takes {
 		return
 	}
 	if !until.IsZero() { // then there is less for all queues, and one may take from another, though nothing else happens
-		d.session.WakeAt(until)
+		d.view.WakeAt(until)
 	}
 	for r := range node.Idle {
 		idle := node.Idle[r]
@@ -154,13 +154,13 @@ func schedulable(node *model.Node, now time.Time) (takes bool, until time.Time) 
 // count on.
 func (d *demand) addJob(job *model.Job) {
 	members, needs := d.countMembers(job), int(job.MinMember)-job.Count(framework.Pipelined.Counts)
-	if members == 0 && needs <= 0 || d.session.ValidateAlone(job) != nil {
+	if members == 0 && needs <= 0 || d.view.ValidateAlone(job) != nil {
 		return
 	}
 	if needs > 0 {
 		d.jobs = append(d.jobs, job)
 	}
-	if members == 0 || members < needs || !d.session.FitsLimits(job) || d.exceedsSupply(job, needs) {
+	if members == 0 || members < needs || !d.view.FitsLimits(job) || d.exceedsSupply(job, needs) {
 		return
 	}
 	sum := &d.waiting[job.InQueue().Index]
@@ -173,7 +173,7 @@ func (d *demand) addJob(job *model.Job) {
 // exceedsSupply reports whether so many members ask for more than there is.
 func (d *demand) exceedsSupply(job *model.Job, members int) bool {
 	for r := range d.supply {
-		if members > 0 && framework.LeastRequest(job, members, r) > max(0, d.supply[r]) {
+		if members > 0 && model.LeastRequest(job, members, r) > max(0, d.supply[r]) {
 			return true
 		}
 	}
@@ -187,7 +187,7 @@ func (d *demand) countMembers(job *model.Job) (members int) {
 	var first *model.Task // of those in a row that are alike
 	alike := int64(0)
 	add := func() {
-		if alike == 0 || !d.session.FitsEmptyNode(first) {
+		if alike == 0 || !d.view.FitsEmptyNode(first) {
 			return
 		}
 		members += int(alike)

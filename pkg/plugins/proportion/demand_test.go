@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
@@ -99,8 +100,8 @@ func supplied(snapshot *model.Snapshot, r int) (sum int64) {
 	return sum
 }
 
-// asked adds up what the jobs of a queue hold, and what those of them ask for that could start in an empty cluster.
-func asked(session *framework.Session, queue *model.Queue, supply []int64, r int) (sum int64) {
+// demanded adds up what the jobs of a queue hold, and what those of them ask for that could start in an empty cluster.
+func demanded(session *engine.Session, queue *model.Queue, supply []int64, r int) (sum int64) {
 	for _, job := range session.Snapshot.Jobs {
 		if job.InQueue() != queue {
 			continue
@@ -128,7 +129,7 @@ func asked(session *framework.Session, queue *model.Queue, supply []int64, r int
 		needs := int(job.MinMember) - holds
 		for i := range least {
 			if needs > 0 {
-				least[i] = framework.LeastRequest(job, needs, i)
+				least[i] = model.LeastRequest(job, needs, i)
 			}
 		}
 		possible := members > 0 && members >= needs && session.ValidateJob(job) == nil
@@ -142,13 +143,22 @@ func asked(session *framework.Session, queue *model.Queue, supply []int64, r int
 	return sum
 }
 
+// opened returns a session with the plugin, and other ones in front of it, and the shares that it computes there.
+func opened(snapshot *model.Snapshot, options engine.Options, others ...framework.Factory) (*engine.Session, *sharing) {
+	made := New().(*plugin)
+	var tier engine.Tier
+	for _, factory := range append(others, func() framework.Plugin { return made }) {
+		tier = append(tier, engine.TierPlugin{Factory: factory})
+	}
+	session := engine.Open(snapshot, &engine.Profile{Tiers: []engine.Tier{tier}}, options)
+	return session, made.computed()
+}
+
 // TestWhatThereIsAndIsAskedFor compares supply, usage and demand with sums that are made again from nodes and pods alone.
 func TestWhatThereIsAndIsAskedFor(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		snapshot := small(t)
-		profile := &framework.Profile{Tiers: []framework.Tier{{{Factory: gang.New}, {Factory: New}}}}
-		session := framework.Open(snapshot, profile, framework.Options{})
-		s := newSharing(session)
+		session, s := opened(snapshot, engine.Options{}, gang.New)
 		supply := make([]int64, snapshot.Dimensions.Len())
 		for r := range supply {
 			supply[r] = supplied(snapshot, r)
@@ -165,7 +175,7 @@ func TestWhatThereIsAndIsAskedFor(t *testing.T) {
 				if number == absent || queue.Inner {
 					continue
 				}
-				part, want := s.tree.Part(number, r), asked(session, queue, supply, r)
+				part, want := s.tree.Part(number, r), demanded(session, queue, supply, r)
 				if part.Usage != queue.Used.At(r) || part.Demand != want {
 					t.Fatalf("queue %s holds %d and asks for %d of %s, want %d and %d", queue.Name, part.Usage, part.Demand,
 						snapshot.Dimensions.Name(r), queue.Used.At(r), want)
@@ -185,10 +195,7 @@ func TestANodeThatIsNotReadyCountsForAWhile(t *testing.T) {
 			Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(snapshot.Now.Add(-minutes * time.Minute)),
 		}}
 		var wakes []time.Duration
-		session := framework.Open(snapshot, &framework.Profile{Tiers: []framework.Tier{{{Factory: New}}}}, framework.Options{
-			Wake: func(at time.Time) { wakes = append(wakes, at.Sub(snapshot.Now)) },
-		})
-		newSharing(session)
+		opened(snapshot, engine.Options{Wake: func(at time.Time) { wakes = append(wakes, at.Sub(snapshot.Now)) }})
 		if !slices.Equal(wakes, want) {
 			t.Errorf("not ready for %d minutes: wakes in %v, want %v", minutes, wakes, want)
 		}

@@ -190,7 +190,7 @@ func (c *claim) describeKept(kept *keptBy) string {
 	}
 	last := ""
 	for _, why := range kept.why {
-		number, _, _ := strings.Cut(c.session.Snapshot.Dimensions.FormatAmount(kept.resource, why.amount), " ")
+		number, _, _ := strings.Cut(c.view.Snapshot().Dimensions.FormatAmount(kept.resource, why.amount), " ")
 		if why.least {
 			last = ", and the least that could go is " + number + ": " + why.words
 		} else {

@@ -23,7 +23,7 @@ const Summary = "which queue goes first: the one that holds least of its guarant
 func New() framework.Plugin { return &plugin{} }
 
 type plugin struct {
-	session *framework.Session
+	view framework.View
 	// shares are those of the session, computed when they are first asked for: what is asked of other plugins meanwhile is asked
 	// after all of them have opened the session. Nil before, and while there are no queues.
 	shares *sharing
@@ -39,8 +39,8 @@ var (
 // Name returns "proportion".
 func (*plugin) Name() string { return Name }
 
-// OpenSession keeps the session.
-func (p *plugin) OpenSession(session *framework.Session) { p.session = session }
+// OpenSession keeps the view.
+func (p *plugin) OpenSession(view framework.View) { p.view = view }
 
 // RankQueue puts the queue of the lower standing first, each in the world of the job that it offers.
 func (p *plugin) RankQueue(queue *model.Queue, job *model.Job) (rank framework.QueueRank) {
@@ -49,12 +49,12 @@ func (p *plugin) RankQueue(queue *model.Queue, job *model.Job) (rank framework.Q
 }
 
 // CloseSession leaves the shares in the queues, and why guarantees are not met or cannot be, for their status.
-func (p *plugin) CloseSession(session *framework.Session) {
-	if len(session.Snapshot.Queues) == 0 {
+func (p *plugin) CloseSession(view framework.View) {
+	if len(view.Snapshot().Queues) == 0 {
 		return
 	}
 	s := p.computed()
-	for _, queue := range session.Snapshot.Queues {
+	for _, queue := range view.Snapshot().Queues {
 		queue.Parts, queue.Unmet, queue.Oversubscribed = s.partsOf(queue), nil, ""
 	}
 	if s.tree.Guaranteed() {
@@ -66,7 +66,7 @@ func (p *plugin) CloseSession(session *framework.Session) {
 
 func (p *plugin) computed() *sharing {
 	if p.shares == nil {
-		p.shares = newSharing(p.session)
+		p.shares = newSharing(p.view)
 	}
 	return p.shares
 }
@@ -74,9 +74,9 @@ func (p *plugin) computed() *sharing {
 // sharing is the shares of one session, and how far each queue is from its own. What queues hold is read when it is asked for;
 // what there is and what is asked for do not change by starting what waited.
 type sharing struct {
-	session *framework.Session
-	tree    shares.Tree
-	queues  []*model.Queue
+	view   framework.View
+	tree   shares.Tree
+	queues []*model.Queue
 	// numbers are those of the queues in the tree, by index; absent for a queue in error, which starts nothing.
 	numbers []int
 	// devices and ordinary are the two worlds: extended resources, and all others. Resources that are not counted on nodes are in
@@ -103,10 +103,10 @@ type sharing struct {
 
 const absent = -1
 
-func newSharing(session *framework.Session) *sharing {
-	snapshot := session.Snapshot
+func newSharing(view framework.View) *sharing {
+	snapshot := view.Snapshot()
 	s := &sharing{
-		session: session,
+		view:    view,
 		numbers: slices.Repeat([]int{absent}, len(snapshot.Queues)), dimensions: snapshot.Dimensions.Len(),
 		changes: make([]int64, snapshot.Dimensions.Len()), asked: map[*model.Job][]int{},
 	}
@@ -117,7 +117,7 @@ func newSharing(session *framework.Session) *sharing {
 	for _, queue := range snapshot.Queues {
 		s.add(queue, own)
 	}
-	d := newDemand(session, own, s.numbers)
+	d := newDemand(view, own, s.numbers)
 	s.waiting = d.jobs
 	s.setAmounts(snapshot, own, d.waiting)
 	s.tree.Compute(d.supply)

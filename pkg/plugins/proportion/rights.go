@@ -41,8 +41,8 @@ func (c *claim) byGuarantee() (found *guaranteeClaim, why string) {
 
 // ofWhat says of how much a resource something is: "4 of ... 2 cpu", in which the words come between.
 func (s *sharing) ofWhat(r int, amount int64, words string, whole int64) string {
-	number, _, _ := strings.Cut(s.session.Snapshot.Dimensions.FormatAmount(r, amount), " ")
-	return number + words + s.session.Snapshot.Dimensions.FormatAmount(r, whole)
+	number, _, _ := strings.Cut(s.view.Snapshot().Dimensions.FormatAmount(r, amount), " ")
+	return number + words + s.view.Snapshot().Dimensions.FormatAmount(r, whole)
 }
 
 // Right returns model.ByGuarantee.

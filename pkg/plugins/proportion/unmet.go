@@ -18,7 +18,7 @@ import (
 func (s *sharing) findUnmet() {
 	jobs, lower := make([]int, len(s.queues)), map[rankOfJobs]model.Resources{}
 	for _, job := range s.waiting {
-		if refusal := s.session.Refusal(job); refusal != nil && !job.NeverPreempts && hasGuarantee(job.InQueue()) {
+		if refusal := s.view.Refusal(job); refusal != nil && !job.NeverPreempts && hasGuarantee(job.InQueue()) {
 			s.findUnmetBy(job, refusal, jobs, lower)
 		}
 	}
@@ -99,7 +99,7 @@ func (s *sharing) heldBelow(job *model.Job, known map[rankOfJobs]model.Resources
 	held, ok := known[rank]
 	if !ok {
 		held = make(model.Resources, s.dimensions)
-		for _, other := range s.session.Snapshot.Jobs {
+		for _, other := range s.view.Snapshot().Jobs {
 			if other.InQueue() != rank.queue {
 				continue
 			}
@@ -118,7 +118,7 @@ func (s *sharing) heldBelow(job *model.Job, known map[rankOfJobs]model.Resources
 func (s *sharing) fitsEmptyNodes(job *model.Job) bool {
 	return job.Count(func(task *model.Task) bool {
 		return framework.Pipelined.Counts(task) || task.CountsInQueue() ||
-			task.Status == model.Pending && !task.SchedulingGated && task.Invalid == nil && s.session.FitsEmptyNode(task)
+			task.Status == model.Pending && !task.SchedulingGated && task.Invalid == nil && s.view.FitsEmptyNode(task)
 	}) >= int(job.MinMember)
 }
 
@@ -164,7 +164,7 @@ func (s *sharing) findOversubscribed() {
 			guarantees[i].Set(guarantee.Position, guarantee.Amount)
 		}
 	}
-	s.setAmounts(s.session.Snapshot, make([]model.Resources, len(s.queues)), guarantees)
+	s.setAmounts(s.view.Snapshot(), make([]model.Resources, len(s.queues)), guarantees)
 	s.tree.Compute(supply)
 	for i, queue := range s.queues {
 		if s.numbers[i] == absent {
@@ -186,7 +186,7 @@ func (s *sharing) sums(parent *model.Queue, r int) string {
 	if parent != nil {
 		number, siblings, has = s.numbers[parent.Index], fmt.Sprintf("the queues in %q", parent.Name), "it has "
 	}
-	sum, format := int64(0), s.session.Snapshot.Dimensions.FormatAmount
+	sum, format := int64(0), s.view.Snapshot().Dimensions.FormatAmount
 	for i, queue := range s.queues {
 		if s.numbers[i] != absent && queue.Above() == parent {
 			sum = plus(sum, s.tree.Part(s.numbers[i], r).Guarantee)
@@ -201,7 +201,7 @@ func (s *sharing) exceedsSupply(needs model.Resources, r int) string {
 	if needs.At(r) <= supply {
 		return ""
 	}
-	format := s.session.Snapshot.Dimensions.FormatAmount
+	format := s.view.Snapshot().Dimensions.FormatAmount
 	return fmt.Sprintf("its minimum needs %s, and all queues together can have %s", format(r, needs.At(r)), format(r, supply))
 }
 
@@ -225,7 +225,7 @@ func guaranteeOf(queue *model.Queue, r int) int64 {
 func (s *sharing) ofGuarantee(queue *model.Queue, r int, amount int64) string {
 	words := s.ofWhat(r, amount, " of its guarantee of ", guaranteeOf(queue, r))
 	if s.isReduced(queue, r) {
-		words += ", reduced to " + s.session.Snapshot.Dimensions.FormatAmount(r, s.tree.Kept(s.numbers[queue.Index], r))
+		words += ", reduced to " + s.view.Snapshot().Dimensions.FormatAmount(r, s.tree.Kept(s.numbers[queue.Index], r))
 	}
 	return words
 }
@@ -249,7 +249,7 @@ func (s *sharing) holdsWith(queue *model.Queue, needs, instead model.Resources, 
 	}
 	r := deciding[max(0, slices.IndexFunc(deciding, func(r int) bool { return instead.At(r) < needs.At(r) }))]
 	return s.ofGuarantee(queue, r, s.tree.Part(number, r).Usage+instead.At(r)) + " without jobs of lower priority, which hold " +
-		s.session.Snapshot.Dimensions.FormatAmount(r, needs.At(r)-instead.At(r))
+		s.view.Snapshot().Dimensions.FormatAmount(r, needs.At(r)-instead.At(r))
 }
 
 // unmetBy returns why a job waits that has a right to capacity, in one word and in more. Where a limit is full, what forbids to

@@ -1,8 +1,8 @@
 // Package topology keeps pods of jobs that name no level out of whole domains: of the nodes that may run such a pod it prefers
 // those whose rack, block and so on is in use already, so that the others stay whole for gangs that need one.
 //
-// The levels are declared in the configuration; without topologies the plugin gives no score. Nor does it score nodes for members
-// of jobs that name levels: pkg/place chooses a domain for them. The framework decides which domains are whole.
+// The levels are declared in the configuration; without topologies the score is zero. The plugin does not score nodes for members
+// of jobs that name levels: pkg/place chooses a domain for them. The session decides which domains are whole.
 package topology
 
 import (
@@ -37,8 +37,8 @@ func New(weight int64) framework.Factory {
 
 // plugin is the plugin of one session.
 type plugin struct {
-	weight  int64
-	session *framework.Session
+	weight int64
+	view   framework.View
 }
 
 var (
@@ -49,16 +49,13 @@ var (
 // Name returns "topology".
 func (p *plugin) Name() string { return Name }
 
-// OpenSession remembers the session.
-func (p *plugin) OpenSession(session *framework.Session) { p.session = session }
+// OpenSession keeps the view.
+func (p *plugin) OpenSession(view framework.View) { p.view = view }
 
 // PreScore returns the score for a task whose job names no level; see framework.NodeScorer.
 func (p *plugin) PreScore(task *model.Task, scope framework.FilterScope, _ []*model.Node) []framework.NodeScore {
-	if scope != framework.NodeWithPods || p.weight == 0 || p.session.NamesLevels(task) {
+	if scope != framework.NodeWithPods || p.weight == 0 || p.view.NamesLevels(task) {
 		return nil
 	}
-	if score, ok := p.session.BrokenScore("broken", p.weight); ok {
-		return []framework.NodeScore{score}
-	}
-	return nil
+	return []framework.NodeScore{{Name: "broken", Weight: p.weight, BrokenDomains: true}}
 }

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -31,8 +32,8 @@ var (
 // levels are the labels of each level, from the widest of its tree on.
 func levels() [][]string { return [][]string{{"block"}, {"block", "rack"}, {"clique"}} }
 
-func profile(weight int64, topologies []config.Topology) *framework.Profile {
-	return &framework.Profile{Topologies: topologies, Tiers: []framework.Tier{{{Factory: topology.New(weight)}}}}
+func profile(weight int64, topologies []config.Topology) *engine.Profile {
+	return &engine.Profile{Topologies: topologies, Tiers: []engine.Tier{{{Factory: topology.New(weight)}}}}
 }
 
 func trees() []config.Topology {
@@ -46,7 +47,7 @@ func trees() []config.Topology {
 type history struct {
 	t        *rapid.T
 	snapshot *model.Snapshot
-	cache    framework.Cache
+	cache    engine.Cache
 	pods     int
 	placed   []*model.Task
 	// differed counts how often nodes differed in their scores.
@@ -120,10 +121,10 @@ func (h *history) change() {
 }
 
 // try places a few tasks, and takes that back or not.
-func (h *history) try(session *framework.Session) {
+func (h *history) try(session *engine.Session) {
 	var placed []*model.Task
 	keep := h.n(0, 1) > 0
-	refusal := session.Try(func(statement *framework.Statement) *model.Refusal {
+	refusal := session.Try(func(statement *engine.Statement) *model.Refusal {
 		for range h.n(1, 4) {
 			task, room := h.task(plain), model.CapacityKind(h.n(0, 1))
 			take := statement.Allocate
@@ -170,7 +171,7 @@ func (h *history) broken(node *model.Node) (n int) {
 }
 
 // hold compares the choice for a task with the naive one, and returns it.
-func (h *history) hold(session *framework.Session, task *model.Task, room model.CapacityKind) (want *model.Node) {
+func (h *history) hold(session *engine.Session, task *model.Task, room model.CapacityKind) (want *model.Node) {
 	best, least := -1, len(levels())+1
 	for _, node := range h.snapshot.Nodes {
 		if node.InsufficientResource(task.Request, room) >= 0 {
@@ -217,7 +218,7 @@ func TestScoreIsThatOfANaiveRecount(t *testing.T) {
 			for range h.n(0, 4) {
 				h.change()
 			}
-			session := framework.Open(h.snapshot, profile, framework.Options{Cache: &h.cache})
+			session := engine.Open(h.snapshot, profile, engine.Options{Cache: &h.cache})
 			for range h.n(0, 6) {
 				for _, job := range []model.JobKey{plain, choosing} {
 					h.hold(session, h.task(job), model.CapacityKind(h.n(0, 1)))
@@ -232,31 +233,30 @@ func TestScoreIsThatOfANaiveRecount(t *testing.T) {
 	}
 }
 
-// TestWithoutLevelsItGivesNoScore: nor with a weight of zero, for a job that names a level, or at another scope.
-func TestWithoutLevelsItGivesNoScore(t *testing.T) {
-	snapshot := &model.Snapshot{Dimensions: model.NewDimensions(), Jobs: []*model.Job{
-		{Key: plain}, {Key: choosing, Topology: []model.TopologyConstraint{{Level: config.LevelHost}}},
-	}}
+// naming is the view of a session of which the jobs named "topology" name levels.
+type naming struct{ framework.View }
+
+func (naming) NamesLevels(task *model.Task) bool { return task.Job == choosing }
+
+// TestWhatGetsNoScore: no pod with a weight of zero, no job that names a level, and none at another scope.
+func TestWhatGetsNoScore(t *testing.T) {
 	for _, c := range []struct {
-		name    string
-		profile *framework.Profile
-		job     model.JobKey
-		scope   framework.FilterScope
-		scores  int
+		name   string
+		weight int64
+		job    model.JobKey
+		scope  framework.FilterScope
+		scores int
 	}{
-		{"a score", profile(2, trees()), plain, framework.NodeWithPods, 1},
-		{"no topologies", profile(2, nil), plain, framework.NodeWithPods, 0},
-		{"weight zero", profile(0, trees()), plain, framework.NodeWithPods, 0},
-		{"a job that names a level", profile(2, trees()), choosing, framework.NodeWithPods, 0},
-		{"nodes alone", profile(2, trees()), plain, framework.NodeOnly, 0},
-		{"the whole cluster", profile(2, trees()), plain, framework.ClusterWide, 0},
+		{"a score", 2, plain, framework.NodeWithPods, 1},
+		{"weight zero", 0, plain, framework.NodeWithPods, 0},
+		{"a job that names a level", 2, choosing, framework.NodeWithPods, 0},
+		{"nodes alone", 2, plain, framework.NodeOnly, 0},
+		{"the whole cluster", 2, plain, framework.ClusterWide, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			session := framework.Open(snapshot, c.profile, framework.Options{})
-			defer session.Close()
-			plugin := c.profile.Tiers[0][0].Factory()
-			plugin.(framework.SessionOpener).OpenSession(session)
-			scores := plugin.(framework.NodeScorer).PreScore(&model.Task{Job: c.job}, c.scope, snapshot.Nodes)
+			plugin := topology.New(c.weight)()
+			plugin.(framework.SessionOpener).OpenSession(naming{})
+			scores := plugin.(framework.NodeScorer).PreScore(&model.Task{Job: c.job}, c.scope, nil)
 			if len(scores) != c.scores {
 				t.Errorf("%d scores, want %d", len(scores), c.scores)
 			}
@@ -280,15 +280,15 @@ func (r *refusing) PreFilter(_ *model.Task, scope framework.FilterScope) ([]fram
 func TestAFilterThatRefusesAllNodesWhenThereAreMore(t *testing.T) {
 	filter := &refusing{}
 	profile := profile(2, trees())
-	profile.Tiers[0] = append(profile.Tiers[0], framework.TierPlugin{Factory: func() framework.Plugin { return filter }})
-	snapshot, cache := &model.Snapshot{Dimensions: model.NewDimensions(), Jobs: []*model.Job{{Key: plain}}}, framework.Cache{}
+	profile.Tiers[0] = append(profile.Tiers[0], engine.TierPlugin{Factory: func() framework.Plugin { return filter }})
+	snapshot, cache := &model.Snapshot{Dimensions: model.NewDimensions(), Jobs: []*model.Job{{Key: plain}}}, engine.Cache{}
 	task := &model.Task{Pod: &corev1.Pod{}, Job: plain, Shape: unique.Make("plain")}
 	var nodes []*model.Node
 	for i, refuses := range []bool{false, true, false} {
 		nodes = append(nodes, &model.Node{Name: fmt.Sprint("n", i), Object: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"clique": "c1"}}}})
 		snapshot.SetNodes(slices.Clone(nodes))
 		filter.refuses = refuses
-		session := framework.Open(snapshot, profile, framework.Options{Cache: &cache})
+		session := engine.Open(snapshot, profile, engine.Options{Cache: &cache})
 		if node, _ := session.SelectNode(task, model.Idle, nil); (node == nil) != refuses {
 			t.Errorf("of %d nodes it chose %v", len(nodes), name(node))
 		}
@@ -310,7 +310,7 @@ func TestPodsBreakDomainsWithoutDevices(t *testing.T) {
 		snapshot.SetNodes(snapshot.Nodes)
 		pod := &model.Task{PodRef: model.PodRef{UID: "running"}, Pod: &corev1.Pod{}, Job: plain}
 		snapshot.Update(pod, func(task *model.Task) { task.Placement = model.Placement{Status: model.Running, Node: "r2"} })
-		session := framework.Open(snapshot, profile(2, trees()), framework.Options{})
+		session := engine.Open(snapshot, profile(2, trees()), engine.Options{})
 		if node, _ := session.SelectNode(&model.Task{Pod: &corev1.Pod{}, Job: plain}, model.Idle, nil); node == nil || node.Name != "r2" {
 			t.Errorf("%s: a pod goes to %s, and the other rack is broken already", offered, name(node))
 		}

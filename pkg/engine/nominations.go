@@ -1,0 +1,62 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// ReleaseNominations ends the nominations of a job from earlier cycles: all jobs may have their capacity immediately. Nominations
+// that the job gets later in the session are new.
+func (s *Session) ReleaseNominations(job *model.Job) {
+	decision := model.Decision{Job: job.Key, Nominations: s.releaseNominations(job, nil)}
+	s.Snapshot.ReleaseNominated(job.Key)
+	s.renewed[job.Key], s.returned[job.Key] = true, true
+	if len(decision.Nominations) > 0 {
+		s.send(decision)
+	}
+}
+
+// ExpireNominations says that what was nominated to a job in earlier cycles is not enough for it to start any more. The capacity
+// stays with it for the session, so that another action may make a new plan that begins with it; without one it is released
+// in the end.
+func (s *Session) ExpireNominations(job *model.Job) { s.lapsed = append(s.lapsed, job) }
+
+// Expired returns the jobs whose nominations have lapsed in this session, and that neither got capacity since nor gave theirs
+// back.
+func (s *Session) Expired() []*model.Job {
+	return slices.DeleteFunc(slices.Clone(s.lapsed), func(job *model.Job) bool { return s.renewed[job.Key] })
+}
+
+// KeepNominations leaves a job what was nominated to it in earlier cycles, although it has lapsed: whether it helps is for the
+// next cycle to find out.
+func (s *Session) KeepNominations(job *model.Job) { s.renewed[job.Key] = true }
+
+// HasReclaimed reports whether pods of other queues were evicted for the job in this session.
+func (s *Session) HasReclaimed(job *model.Job) bool { return s.reclaimed[job.Key] }
+
+// Evictions returns how many pods decisions of this session have evicted by now.
+func (s *Session) Evictions() int { return s.evictions }
+
+// releaseExpired releases what was not nominated again, nor needed in the end.
+func (s *Session) releaseExpired() {
+	for _, job := range s.Expired() {
+		s.ReleaseNominations(job)
+	}
+}
+
+// releaseNominations takes back, once, the nominations of members of a job from earlier cycles, or those of this one that have
+// lapsed since, but for the members that are nominated again.
+func (s *Session) releaseNominations(job *model.Job, again []model.Nomination) []model.Nomination {
+	if s.returned[job.Key] {
+		return nil
+	}
+	var back []model.Nomination
+	for _, task := range job.Tasks {
+		ofTask := func(n model.Nomination) bool { return n.Pod.UID == task.UID }
+		if (task.Nominated != "" || s.nominated[task.UID]) && task.Status != model.Allocated && !slices.ContainsFunc(again, ofTask) {
+			back = append(back, model.Nomination{Pod: task.PodRef})
+		}
+	}
+	return back
+}

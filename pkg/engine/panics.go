@@ -1,0 +1,190 @@
+package engine
+
+import (
+	"bytes"
+	"maps"
+	"reflect"
+	"runtime/debug"
+	"slices"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file ends a session in which a plugin or an action panics: its open statement is taken back, what was decided before
+// stands, and the panic is attributed to the job that was passed to a plugin last. The caller holds that job back and runs
+// another session.
+
+// Engine stands for this package where a plugin or an action is named.
+const Engine = "engine"
+
+// RecoveredPanic is a panic of a plugin, an action, or of code that they call, that has ended a session.
+type RecoveredPanic struct {
+	// Where is the name of the plugin or action, Engine when it was neither.
+	Where string
+	// Job is the one to hold back; nil when the panic is about no single job.
+	Job *model.Job
+	// Refusal says why the job is held back.
+	Refusal *model.Refusal
+	// Stack is for a log.
+	Stack string
+}
+
+// runRecovered reports whether the session ran to its end. Two panics are not recovered: of a broken invariant, and of the
+// receiver of decisions, since what is decided and what is assumed may differ then.
+func (s *Session) runRecovered() (whole bool) {
+	if s.options.OnPanic == nil {
+		s.run()
+		return true
+	}
+	defer func() {
+		value := recover()
+		if value == nil {
+			return
+		}
+		if _, invariant := value.(invariantViolation); invariant || s.sending {
+			rethrow(value)
+		}
+		stack := debug.Stack()
+		recovered := RecoveredPanic{Where: s.innermost(stack), Job: s.jobOfPanic(), Stack: string(stack)}
+		recovered.Refusal = &model.Refusal{
+			Plugin: recovered.Where, Code: model.Quarantined, Detail: recovered.Where + " panicked: " + model.OneLine(value),
+		}
+		s.abandon()
+		if recovered.Job == nil {
+			s.refuseUnvisited(recovered.Refusal)
+		}
+		s.options.OnPanic(recovered)
+	}()
+	s.run()
+	return true
+}
+
+// jobOfPanic returns the job that was passed to a plugin last; nil when there is none, or when it is held back already. A
+// question about several jobs is asked again about each of them alone: of jobs that are compared it is the first that cannot be
+// compared with itself, of victims the first over which a picker panics, else the preemptor.
+func (s *Session) jobOfPanic() *model.Job {
+	last := s.Snapshot.Job(s.currentJob)
+	pick := func(units []framework.EvictionUnit) { firstDecidedTier(s.pickers(), last, units) }
+	switch {
+	case s.comparing:
+		for _, job := range s.Snapshot.Jobs {
+			alone := func() { firstNonZero(s.slots.jobOrder, framework.JobOrderer.CompareJobs, model.CompareJobs, job, job) }
+			if s.quarantined[job.Key] == nil && panics(alone) {
+				return job
+			}
+		}
+		return nil
+	case s.picking != nil && !panics(func() { pick(nil) }):
+		for i, unit := range s.picking {
+			if unit.Job != nil && panics(func() { pick(s.picking[i : i+1]) }) {
+				return unit.Job
+			}
+		}
+	}
+	if s.quarantined[s.currentJob] != nil {
+		return nil
+	}
+	return last
+}
+
+// panics reports whether a call panics; the session goes on.
+func panics(call func()) (recovered bool) {
+	defer func() { recovered = recover() != nil }()
+	call()
+	return false
+}
+
+// about makes a panic one over the task's job, if it has one, and returns over which job it was before.
+func (s *Session) about(task *model.Task) (before model.JobKey) {
+	if before = s.currentJob; task.Job != (model.JobKey{}) {
+		s.currentJob = task.Job
+	}
+	return before
+}
+
+// abandon takes back what the open statement did after a panic in it. Observers are not called: each knows an unknown part of
+// it, and is made again for the next session. What plugins and actions keep beyond the session is dropped.
+//
+// Invariant I9: the snapshot is as it was before the statement.
+func (s *Session) abandon() {
+	for _, op := range slices.Backward(s.log) {
+		s.Snapshot.Move(op.task, op.before)
+		if op.isolation != nil {
+			op.task.Isolated = nil
+		}
+		if op.reserved {
+			s.unreserveAll(op.task)
+		}
+	}
+	s.log = nil
+	if s.reserving != nil {
+		s.unreserveAll(s.reserving)
+	}
+	for _, part := range s.parts() {
+		if keeper, ok := part.(framework.CacheResetter); ok {
+			panics(keeper.ResetCache)
+		}
+	}
+	s.Snapshot.ExcludeTerminating(false)
+	s.Snapshot.RestoreNominated()
+	if len(s.Snapshot.Held()) > 0 {
+		s.Snapshot.SetViewpoint(model.Viewpoint{})
+	}
+	s.verify("")
+}
+
+// unreserveAll calls every reserver, whether or not it had its turn before the panic.
+func (s *Session) unreserveAll(task *model.Task) {
+	for _, reserver := range slices.Backward(s.slots.reserve) {
+		panics(func() { reserver.Unreserve(task) })
+	}
+}
+
+// refuseUnvisited says why the jobs wait that had no turn.
+func (s *Session) refuseUnvisited(because *model.Refusal) {
+	s.currentPart = len(s.profile.Actions) // no action refuses them
+	refusal := &model.Refusal{
+		Plugin: because.Plugin, Code: model.CycleFailed,
+		Detail: "some jobs were not evaluated in this cycle, they are in the next: " + because.Detail,
+	}
+	for _, job := range s.Snapshot.Jobs {
+		waits := func(task *model.Task) bool { return task.Status == model.Pending }
+		if s.refusals[job] == nil && job.Count(waits) > 0 {
+			s.Refuse(job, refusal)
+		}
+	}
+}
+
+// quarantinedIn returns why no plugin is asked about some jobs: one has panicked over them lately.
+func quarantinedIn(snapshot *model.Snapshot) map[model.JobKey]*model.Refusal {
+	quarantined := maps.Clone(snapshot.JobBackoff)
+	maps.DeleteFunc(quarantined, func(_ model.JobKey, held *model.Refusal) bool { return held.Code != model.Quarantined })
+	return quarantined
+}
+
+// parts returns the plugins, then the actions.
+func (s *Session) parts() (parts []interface{ Name() string }) {
+	for _, plugin := range s.slots.all {
+		parts = append(parts, plugin)
+	}
+	for _, action := range s.profile.Actions {
+		parts = append(parts, action)
+	}
+	return parts
+}
+
+// innermost returns the name of the plugin or action whose package comes first in a stack, which is deepest first.
+func (s *Session) innermost(stack []byte) string {
+	where, first := Engine, len(stack)
+	for _, part := range s.parts() {
+		kind := reflect.TypeOf(part)
+		if kind.Kind() == reflect.Pointer {
+			kind = kind.Elem()
+		}
+		if at := bytes.Index(stack, []byte("\n"+kind.PkgPath()+".")); at >= 0 && at < first {
+			where, first = part.Name(), at
+		}
+	}
+	return where
+}

@@ -1,0 +1,149 @@
+package engine
+
+import (
+	"slices"
+
+	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file asks plugins and the engine about a task and its candidates: what must hold of a node, and how it is liked.
+
+// nodeQuery is a set of questions about a task and its candidates.
+type nodeQuery struct {
+	checks []framework.NodeFilterFunc
+	// perNode are scores that need no bounds; they are asked only about nodes that pass.
+	perNode []framework.NodeScore
+	// bounded are the weighted scores that were normalised over all candidates, by candidate.
+	bounded []int64
+}
+
+// question is what must hold for the task besides what its ranking knows.
+func (s *Session) question(task *model.Task, answer *static, order *ranking) (p nodeQuery, refused *model.Refusal) {
+	if answer.refused != nil {
+		return p, answer.refused
+	}
+	if order.refused != nil {
+		return p, order.refused
+	}
+	p.checks, refused = s.checks(task, framework.ClusterWide)
+	return p, refused
+}
+
+// rank adds how the candidates are liked besides what the ranking knows.
+func (s *Session) rank(p *nodeQuery, task *model.Task, answer *static, order *ranking) {
+	p.addPlugin(order.bounded, answer.candidates)
+	p.addPlugin(s.scores(task, framework.ClusterWide, answer.candidates), answer.candidates)
+}
+
+func (p *nodeQuery) addPlugin(scores []framework.NodeScore, candidates []*model.Node) {
+	for _, score := range scores {
+		if score.Normalization == framework.NormalizeNone {
+			p.perNode = append(p.perNode, score)
+			continue
+		}
+		if p.bounded == nil {
+			p.bounded = make([]int64, len(candidates))
+		}
+		addScore(p.bounded, score, candidates)
+	}
+}
+
+func (p *nodeQuery) isEmpty() bool { return len(p.checks) == 0 && !p.scores() }
+
+// scores reports whether the order of the nodes depends on the answers.
+func (p *nodeQuery) scores() bool { return len(p.perNode) > 0 || p.bounded != nil }
+
+func (p *nodeQuery) check(node *model.Node) *model.Refusal {
+	for _, check := range p.checks {
+		if refusal := check(node); refusal != nil {
+			return refusal
+		}
+	}
+	return nil
+}
+
+func (p *nodeQuery) score(node *model.Node) int64 {
+	var sum int64
+	for i := range p.perNode {
+		sum += p.perNode[i].Weight * p.perNode[i].Score(node)
+	}
+	return sum
+}
+
+func (p *nodeQuery) bound(candidate int) int64 {
+	if p.bounded == nil {
+		return 0
+	}
+	return p.bounded[candidate]
+}
+
+// addScore adds one score, weighted and normalised over the candidates, to their sums.
+func addScore(sums []int64, score framework.NodeScore, candidates []*model.Node) {
+	raw := make([]int64, len(candidates))
+	for i, node := range candidates {
+		raw[i] = score.Score(node)
+	}
+	normalize(raw, score.Normalization)
+	for i := range raw {
+		sums[i] += score.Weight * raw[i]
+	}
+}
+
+// checks returns what the plugins want to hold of a node for the task, that it is in the domains which the task has to share,
+// and, while that is asked for, that it is not avoided.
+func (s *Session) checks(task *model.Task, scope framework.FilterScope) ([]framework.NodeFilterFunc, *model.Refusal) {
+	var all []framework.NodeFilterFunc
+	if s.backoffNodes && scope == framework.ClusterWide {
+		if avoided := s.Snapshot.NodeBackoff[task.Job]; len(avoided) > 0 {
+			all = append(all, func(node *model.Node) *model.Refusal { return avoided[node.Name] })
+		}
+	}
+	if scope == framework.ClusterWide {
+		all = append(all, s.domainChecks(task)...)
+	}
+	for _, filter := range s.slots.nodeFilter {
+		start := s.start()
+		checks, refusal := filter.PreFilter(task, scope)
+		s.stop(filter, config.NodeFilter, start)
+		if scope == framework.ClusterWide && (len(checks) > 0 || refusal != nil) {
+			s.narrow(reachOf(filter, task))
+		}
+		if refusal != nil {
+			return nil, refusal
+		}
+		all = append(all, s.timedChecks(filter, checks)...)
+	}
+	return all, nil
+}
+
+// reachOf returns which jobs a verdict holds for in which a filter's global checks have a part.
+func reachOf(filter framework.NodeFilter, task *model.Task) Reach {
+	if knows, ok := filter.(framework.SnapshotOnlyFilter); ok && knows.DependsOnSnapshotOnly(task) {
+		return ForJob
+	}
+	return ForNow
+}
+
+func (s *Session) scores(task *model.Task, scope framework.FilterScope, candidates []*model.Node) []framework.NodeScore {
+	var all []framework.NodeScore
+	for _, scorer := range s.slots.nodeScore {
+		start := s.start()
+		scores := scorer.PreScore(task, scope, candidates)
+		s.stop(scorer, config.NodeScore, start)
+		if scope == framework.ClusterWide && len(scores) > 0 {
+			s.narrow(ForJob)
+		}
+		all = append(all, s.timedScores(scorer, scores)...)
+	}
+	return all
+}
+
+// PrefersColocation reports whether gangs whose members prefer to share a domain are to be gathered in one.
+func (s *Session) PrefersColocation() bool {
+	return slices.ContainsFunc(s.slots.nodeScore, func(scorer framework.NodeScorer) bool {
+		gatherer, ok := scorer.(framework.Colocation)
+		return ok && gatherer.PrefersColocation()
+	})
+}

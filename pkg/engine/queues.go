@@ -1,0 +1,289 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file has the rules about queues that are the engine's, whatever the tiers say: a job starts only in a queue that takes it,
+// no start or nomination makes a queue hold more than its limit, and what is kept free below a limit is for one job. While there
+// are no queues none of them costs anything.
+
+// queueRefusal returns why the job may not start in its queue, nil when it may. What has begun is completed all the same, to its
+// minimum, and capacity for which pods were evicted is still used by a job of a paused queue, for its minimum: with that its
+// nominations end.
+func (s *Session) queueRefusal(job *model.Job) *model.Refusal {
+	if len(s.Snapshot.Queues) == 0 {
+		return nil
+	}
+	refusal := s.Snapshot.QueueRefusal(job)
+	if refusal == nil || s.completes(job) || refusal.Code == model.QueuePaused && hasNomination(job) {
+		return nil
+	}
+	return refusal
+}
+
+// completes reports whether the job has begun and is below its minimum.
+func (s *Session) completes(job *model.Job) bool {
+	return s.Snapshot.HasBegun(job) && job.FirstUnmetMinimum(framework.Ready.Counts) != nil
+}
+
+func hasNomination(job *model.Job) bool {
+	return slices.ContainsFunc(job.Tasks, (*model.Task).HoldsNomination)
+}
+
+// minimumOverLimit returns why the minimum of the job would exceed a limit of its queue, once what is being released is free; nil
+// when it would not, or when that depends on the members. It goes by the least that the members which it needs may ask for, so
+// that no job is refused that could start.
+func (s *Session) minimumOverLimit(job *model.Job) *model.Refusal {
+	queue := job.InQueue()
+	if !queue.Limited() || hasNomination(job) {
+		return nil
+	}
+	needs := int(job.MinMember) - job.Count(framework.Ready.Counts)
+	if needs <= 0 {
+		return nil
+	}
+	ask := func(position int) int64 { return model.LeastRequest(job, needs, position) }
+	waits := s.withoutHeadroom(queue, job.Key)
+	exceeded, limit := queue.Exceeded(ask, false, model.FutureIdle, waits)
+	if exceeded == nil {
+		return nil
+	}
+	return s.limitRefusal(limitKey{
+		queue: exceeded, limit: limit, ask: ask(limit.Position), of: "the minimum",
+		kept:  exceeded.KeptFrom(waits, limit.Position, ask(limit.Position)),
+		never: needs == int(job.MinMember) && ask(limit.Position) > limit.Amount,
+	})
+}
+
+// FitsLimits reports whether no limit is too low for the minimum of the job and what it holds, whatever other jobs hold.
+func (s *Session) FitsLimits(job *model.Job) bool {
+	needs := int(job.MinMember) - job.Count(framework.Ready.Counts)
+	for queue := job.InQueue(); queue != nil && needs > 0; queue = queue.Above() {
+		if slices.ContainsFunc(queue.Limit, func(limit model.ListedAmount) bool {
+			return model.LeastRequest(job, needs, limit.Position) > limit.Amount-heldBy(job, limit.Position)
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// FitsEmptyNode reports whether some node could run the task were it empty.
+func (s *Session) FitsEmptyNode(task *model.Task) bool {
+	fits, known := s.fitsEmpty[task.Shape]
+	if !known {
+		fits = slices.ContainsFunc(s.EligibleNodes(task), func(node *model.Node) bool { return node.Allocatable.Copies(task.Request) > 0 })
+		s.fitsEmpty[task.Shape] = fits
+	}
+	return fits
+}
+
+// heldBy returns how much of a resource the job holds in its queue, model.MaxSum at most.
+func heldBy(job *model.Job, position int) (sum int64) {
+	for _, task := range job.Tasks {
+		if task.CountsInQueue() {
+			sum = min(sum+task.Request.At(position), model.MaxSum)
+		}
+	}
+	return sum
+}
+
+// OverLimit returns why a queue would hold more than its limit if the task got such capacity; nil when none would. What is
+// nominated to the task already counts once.
+func (s *Session) OverLimit(task *model.Task, room model.CapacityKind) *model.Refusal {
+	queue := task.InQueue()
+	if !queue.Limited() {
+		return nil
+	}
+	return s.overLimit(queue, task.Job, task.Request.At, task.CountsInQueue(), room, "a member")
+}
+
+// SliceOverLimit is OverLimit, for idle capacity, of members of a job that start together.
+func (s *Session) SliceOverLimit(tasks []*model.Task) *model.Refusal {
+	queue := tasks[0].InQueue()
+	if !queue.Limited() {
+		return nil
+	}
+	ask := func(position int) (sum int64) {
+		for _, task := range tasks {
+			if !task.CountsInQueue() {
+				sum = min(sum+task.Request.At(position), model.MaxSum)
+			}
+		}
+		return sum
+	}
+	return s.overLimit(queue, tasks[0].Job, ask, false, model.Idle, "a slice")
+}
+
+func (s *Session) overLimit(
+	queue *model.Queue, job model.JobKey, ask func(position int) int64, counted bool, room model.CapacityKind, of string,
+) *model.Refusal {
+	waits := s.withoutHeadroom(queue, job)
+	exceeded, limit := queue.Exceeded(ask, counted, room, waits)
+	if exceeded == nil {
+		return nil
+	}
+	s.narrow(ForJob) // jobs of other queues have other limits
+	amount := ask(limit.Position)
+	return s.limitRefusal(limitKey{
+		queue: exceeded, limit: limit, ask: amount, of: of, kept: exceeded.KeptFrom(waits, limit.Position, amount),
+	})
+}
+
+// KeepHeadroom keeps what the minima of the jobs ask for free below the limits of their queues, of the first job below each
+// limit. Other jobs are refused what would leave less, as by the limit itself, but for jobs of a higher priority in the same
+// queue, those of other queues within their guarantees, and what has begun. It is in force until it is called again, or the job
+// starts.
+func (s *Session) KeepHeadroom(jobs []*model.Job) {
+	kept := make([]*model.Headroom, len(s.Snapshot.Queues))
+	for _, job := range jobs {
+		var headroom *model.Headroom
+		for queue := job.InQueue(); queue != nil; queue = queue.Above() {
+			if len(queue.Limit) == 0 || kept[queue.Index] != nil {
+				continue
+			}
+			if headroom == nil {
+				headroom = &model.Headroom{Job: job.Key, Priority: job.Priority}
+				for own := job.InQueue(); own != nil; own = own.Above() {
+					headroom.Queues = append(headroom.Queues, own.Name)
+				}
+				needs := int(job.MinMember) - job.Count(framework.Ready.Counts)
+				for r := range s.Snapshot.Dimensions.Len() {
+					headroom.Least.Set(r, model.LeastRequest(job, needs, r))
+				}
+			}
+			kept[queue.Index] = headroom
+		}
+	}
+	s.Snapshot.SetHeadroom(kept)
+	clear(s.precedes)
+}
+
+// withoutHeadroom returns the job if headroom below the limits of its queue may be kept from it: all of them are looked at, but
+// not for a gang that has begun and lacks members, which does not wait for what is only kept free. Else it returns nil.
+func (s *Session) withoutHeadroom(queue *model.Queue, key model.JobKey) *model.Job {
+	if !queue.HasHeadroom() {
+		return nil
+	}
+	job := s.job(key)
+	if job == nil || s.precedesAll(job) || len(s.slots.queueOrder) > 0 && s.precedesHolders(job) {
+		return nil
+	}
+	return job
+}
+
+// precedesHolders reports whether the queue of the job has its turn before those of the jobs that have headroom below the limits
+// above it, all of which are of other queues, or what is kept for them gives way to the job. It is so until something is decided.
+func (s *Session) precedesHolders(job *model.Job) (precedes bool) {
+	precedes, known := s.precedes[job.Key]
+	if known {
+		return precedes
+	}
+	precedes = true
+	for queue := job.InQueue(); queue != nil && precedes; queue = queue.Above() {
+		if queue.Headroom == nil {
+			continue
+		}
+		holder := s.Snapshot.Job(queue.Headroom.Job)
+		precedes = holder != nil && s.Snapshot.CrossesQueues(holder, job) &&
+			(s.first(job, holder) == job || len(s.slots.reclaim) > 0 && s.slots.reclaim[0].GivesWay(holder, job))
+	}
+	s.precedes[job.Key] = precedes
+	return precedes
+}
+
+// first returns which of two jobs is tried first.
+func (s *Session) first(a, b *model.Job) *model.Job {
+	current := s.currentJob
+	defer func() { s.currentJob = current }()
+	for job := range s.InOrder([]*model.Job{a, b}) {
+		return job
+	}
+	return nil
+}
+
+// limitKey is what a refusal by a limit says.
+type limitKey struct {
+	queue *model.Queue
+	limit model.ListedAmount
+	// used is what the queue holds, kept what is kept free for another job, ask what is asked for, by the minimum or a member of the
+	// job.
+	used, kept, ask int64
+	of              string
+	// never reports that the limit is too low for the job whatever the queue holds.
+	never bool
+}
+
+// limitRefusal returns the refusal, the same for all jobs for which it says the same: many may wait for one limit.
+func (s *Session) limitRefusal(key limitKey) *model.Refusal {
+	key.used = key.queue.Used.At(key.limit.Position)
+	if known := s.limits[key]; known != nil {
+		return known
+	}
+	amount := func(n int64) string { return s.Snapshot.Dimensions.FormatAmount(key.limit.Position, n) }
+	forOther := ""
+	if key.kept > 0 {
+		forOther = fmt.Sprintf(", %s are kept for a job that has waited for long", amount(key.kept))
+	}
+	detail := fmt.Sprintf("queue %q holds %s of its limit of %s%s, and %s needs %s more",
+		key.queue.Name, amount(key.used), amount(key.limit.Amount), forOther, key.of, amount(key.ask))
+	if key.never {
+		detail = fmt.Sprintf("queue %q has a limit of %s, and the minimum needs %s: the job cannot start within it",
+			key.queue.Name, amount(key.limit.Amount), amount(key.ask))
+	}
+	if s.limits == nil {
+		s.limits = map[limitKey]*model.Refusal{}
+	}
+	// What would be evicted beyond what is asked for, so that something stays free, would be evicted for no start.
+	s.limits[key] = &model.Refusal{Code: model.QueueLimit, Detail: detail, Evictable: key.kept == 0 && key.ask <= key.limit.Amount}
+	return s.limits[key]
+}
+
+// checkQueues looks at every job that got capacity, and at the state after the statement.
+//
+// Invariants Q5, Q15: with what is placed no queue holds more than its limit, nor with what is nominated once the terminating
+// pods are gone; no job starts in a queue that does not take it.
+func (s *Session) checkQueues(operations []operation) *model.Refusal {
+	if len(s.Snapshot.Queues) == 0 {
+		return nil
+	}
+	var last *model.Task
+	for _, op := range operations {
+		room := model.Idle
+		switch op.task.Status {
+		case model.Allocated:
+		case model.Pipelined:
+			room = model.FutureIdle
+		default:
+			continue
+		}
+		if last == nil || last.Job != op.task.Job { // else it is the same job as before
+			if refusal := s.mayNotStart(op.task.Job); refusal != nil {
+				return refusal
+			}
+		}
+		last = op.task
+		if refusal := s.OverLimit(op.task, room); refusal != nil {
+			return refusal
+		}
+	}
+	return nil
+}
+
+// mayNotStart returns why no job of the queue of a job starts; nil for one that has begun, and that is nominated in a paused one.
+func (s *Session) mayNotStart(key model.JobKey) *model.Refusal {
+	job := s.job(key)
+	if job == nil || job.LostMembers || s.Snapshot.Begun[key].MinMember > 0 {
+		return nil
+	}
+	refusal := s.Snapshot.QueueRefusal(job)
+	if refusal != nil && refusal.Code == model.QueuePaused && hasNomination(job) {
+		return nil
+	}
+	return refusal
+}

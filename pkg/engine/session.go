@@ -1,0 +1,391 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// DecisionSink receives what the session decided, statement by statement, while it goes on. It is called on the session's
+// goroutine; the decision's effect must be assumed in the live state before it returns.
+type DecisionSink func(model.Decision)
+
+// Options are how a session runs.
+type Options struct {
+	// Decide receives decisions; nil drops them.
+	Decide DecisionSink
+	// Wake receives when time alone may change an answer of the session, as often as a plugin or an action says so; nil drops it.
+	// It is called on the session's goroutine.
+	Wake func(at time.Time)
+	// OnAction is called when a part of the session begins, with its name: an action, or PartOpen and PartClose. It is for callers
+	// that measure, since the session reads no clock; nil reports nothing. A session that has nothing to do has no parts.
+	OnAction func(part string)
+	// OnSearchCut is called when the search of an action for one job has ended because the work of the cycle, or a plugin's time
+	// in it, is used up, with the action's name; for callers that measure. Nil reports nothing.
+	OnSearchCut func(action string)
+	// Cache is what sessions hand on; nil keeps nothing beyond this session.
+	Cache *Cache
+	// OnPanic receives the panic of a plugin or an action that has ended the session, on the session's goroutine. Nil lets panics
+	// through.
+	OnPanic func(RecoveredPanic)
+	// Stopwatch measures plugins; nil measures nothing.
+	Stopwatch *PluginTimer
+	// Afresh asks about every node again for every task, which changes nothing but what it costs: the measure of everything
+	// that is remembered. For tests.
+	Afresh bool
+	// Verify checks the invariants after every statement and panics when one is broken. For tests.
+	Verify bool
+}
+
+// The parts of a session that are no actions.
+const (
+	PartOpen  = "open"
+	PartClose = "close"
+)
+
+// Session is one cycle's work on one snapshot: it asks the plugins, lets actions try statements, and sends out what they
+// decide.
+//
+// Invariant: same snapshot and profile, same decisions in the same order.
+type Session struct {
+	// Snapshot may be read by everyone; only statements change it.
+	Snapshot *model.Snapshot
+
+	options  Options
+	profile  *Profile
+	slots    extensionPoints
+	log      []operation
+	depth    int
+	refusals map[*model.Job]*model.Refusal
+	// evicted are the tasks that the open statement has marked for eviction.
+	evicted map[*model.Task]evictionMark
+	// lapsed are the jobs whose nominations of earlier cycles are not enough any more, renewed those that got capacity since, keep
+	// what they have or have given it back; returned are those that have given it back.
+	lapsed            []*model.Job
+	renewed, returned map[model.JobKey]bool
+	// nominated are the pods to which a decision of this session has nominated capacity beyond it.
+	nominated map[types.UID]bool
+	// borrowers are the jobs that may use capacity which is reserved for others, and when they will be gone.
+	borrowers map[model.JobKey]int64
+	// taker is the job that TakeReserved was called for; zero when none was.
+	taker taker
+	// fitsEmpty is what FitsEmptyNode has found.
+	fitsEmpty map[model.Shape]bool
+	// precedes is what precedesHolders has found since the last decision.
+	precedes map[model.JobKey]bool
+	// reserved is what the session has decided about reservations.
+	reserved map[model.JobKey]*model.Reservation
+	// overstayed are the jobs that may be evicted for a holder of a reservation of the same priority, by the holder.
+	overstayed map[model.JobKey][]*model.Job
+	// reservedSince is since when the oldest reservation has been there, in seconds since 1970; zero without one.
+	reservedSince int64
+	// decided reports that something was, wake when time alone may change an answer; zero is never.
+	decided bool
+	wake    time.Time
+	cache   *Cache
+	lacks   [][2]*model.Refusal
+	// reach is for which jobs the verdict holds that is being found.
+	reach Reach
+	// pluginTimings are what is measured of plugins; nil when nothing is.
+	pluginTimings map[pluginPoint]time.Duration
+	// backoffNodes reports that nodes which jobs avoid are no nodes for them.
+	backoffNodes bool
+
+	// lastJob is the one that job has returned last, or that is tried; nil before.
+	lastJob *model.Job
+	// lastStart is the latest LastStart of all queues; zero before it is asked for.
+	lastStart time.Time
+
+	// right is by which pods of other queues were evicted in the open statement; empty when none were. reclaimed are the jobs for
+	// which decisions did so, evictions is how many pods decisions have evicted in all.
+	right     model.Right
+	reclaimed map[model.JobKey]bool
+	evictions int
+
+	// limits are the refusals by limits of queues; nil when there was none.
+	limits map[limitKey]*model.Refusal
+
+	// quarantined are the jobs about which no plugin is asked, since one has panicked over them lately; nil when there are none.
+	quarantined map[model.JobKey]*model.Refusal
+	// sharing are the jobs of which members share domains; nil when there are none.
+	sharing map[model.JobKey]*model.Job
+	// shared are the members that entries of topologies cover, for those that were asked for.
+	shared map[*model.TopologyConstraint]*sharers
+	// overlooks reports that labels of nodes which were chosen before may be gone.
+	overlooks bool
+	// confined is the domain in which members are kept for now.
+	confined confinement
+	// currentJob is the job that was passed to a plugin last, to which a panic is attributed; zero when it is about no single job.
+	// While comparing, it is about two jobs, and about more while victims are picked of some units. reserving is the task that
+	// reservers are asked about.
+	currentJob model.JobKey
+	comparing  bool
+	picking    []framework.EvictionUnit
+	reserving  *model.Task
+	// deferred are the jobs that were deferred since the pipeline ran last, each once (isDeferred); resumed those it runs for now,
+	// nil the first time.
+	deferred, resumed []*model.Job
+	isDeferred        map[*model.Job]bool
+	highestDeferred   int32
+	// currentPart is the position of the action that is executed; the number of actions when none is any more.
+	currentPart int
+	// sending reports that a decision is being sent out.
+	sending bool
+}
+
+// view is a session as plugins see it.
+type view struct{ *Session }
+
+// Snapshot returns the session's snapshot.
+func (v view) Snapshot() *model.Snapshot { return v.Session.Snapshot }
+
+// SessionOf returns the session of a view, for judges in tests that ask more than a plugin may.
+func SessionOf(of framework.View) *Session { return of.(view).Session }
+
+// Open starts a session: plugins are made, slots filled, openers called in tier order.
+func Open(snapshot *model.Snapshot, profile *Profile, options Options) *Session {
+	s := newSession(snapshot, profile, options)
+	s.open()
+	return s
+}
+
+// newSession returns a session without plugins.
+func newSession(snapshot *model.Snapshot, profile *Profile, options Options) *Session {
+	s := &Session{
+		Snapshot: snapshot,
+		options:  options,
+		profile:  profile,
+		cache:    options.Cache,
+		evicted:  map[*model.Task]evictionMark{}, borrowers: map[model.JobKey]int64{}, precedes: map[model.JobKey]bool{},
+		fitsEmpty: map[model.Shape]bool{}, reserved: map[model.JobKey]*model.Reservation{},
+		overstayed: map[model.JobKey][]*model.Job{}, reclaimed: map[model.JobKey]bool{},
+		renewed: map[model.JobKey]bool{}, returned: map[model.JobKey]bool{},
+		nominated: map[types.UID]bool{}, quarantined: quarantinedIn(snapshot), sharing: sharingIn(snapshot), pluginTimings: options.Stopwatch.newTimings(),
+	}
+	if s.cache == nil {
+		s.cache = &Cache{}
+	}
+	s.cache.begin(profile, snapshot)
+	s.refusals = make(map[*model.Job]*model.Refusal, s.cache.refused)
+	snapshot.AssignIndexes()
+	return s
+}
+
+func (s *Session) open() {
+	s.slots = s.profile.resolvePoints()
+	for _, opener := range s.slots.openSession {
+		start := s.start()
+		opener.OpenSession(view{s})
+		s.stop(opener, openSession, start)
+	}
+}
+
+// Close ends the session: what has lapsed is released, and closers are called in reverse tier order. What was nominated and
+// not placed lapses with it.
+func (s *Session) Close() {
+	s.releaseExpired()
+	s.currentJob = model.JobKey{}
+	for _, closer := range slices.Backward(s.slots.closeSess) {
+		start := s.start()
+		closer.CloseSession(view{s})
+		s.stop(closer, closeSession, start)
+	}
+	s.Snapshot.RestoreNominated()
+	if s.Snapshot.Viewpoint().ForVictims { // it depends on what nodes have, which changes until the next session
+		s.Snapshot.SetViewpoint(model.Viewpoint{})
+	}
+	s.reportTimings()
+	s.cache.refused = len(s.refusals)
+}
+
+// Run opens a session, executes the profile's actions in order, closes it and returns the refusal of every job that
+// waits, by key; the map must not be changed. Where the last session decided nothing, and nothing has changed since, its answer
+// is given again.
+func Run(snapshot *model.Snapshot, profile *Profile, options Options) map[model.JobKey]*model.Refusal {
+	before := options.Cache.idleResultFor(snapshot, profile)
+	if before != nil && !options.Verify && !options.Afresh {
+		before.rearm(options)
+		return before.refusals
+	}
+	s := newSession(snapshot, profile, options)
+	s.cache.clearTrail()
+	whole := s.runRecovered()
+	refusals := make(map[model.JobKey]*model.Refusal, len(s.refusals))
+	for job, refusal := range s.refusals {
+		refusals[job.Key] = refusal
+	}
+	if whole {
+		s.verifyRest(before, refusals)
+		s.cache.rest = s.recordIdle(refusals)
+	}
+	return refusals
+}
+
+// run executes the actions.
+func (s *Session) run() {
+	s.began(PartOpen)
+	s.open()
+	s.limitReservations(s.profile.Actions)
+	s.findOverstayed()
+	s.execute()
+	s.began(PartClose)
+	s.Close()
+}
+
+func (s *Session) began(part string) {
+	if s.options.OnAction != nil {
+		s.options.OnAction(part)
+	}
+}
+
+// SearchCut records that the action's search for a job has ended because the work of the cycle, or a plugin's time for it, is
+// used up. Nothing is decided by it.
+func (s *Session) SearchCut() {
+	if s.options.OnSearchCut != nil && s.currentPart < len(s.profile.Actions) {
+		s.options.OnSearchCut(s.profile.Actions[s.currentPart].Name())
+	}
+}
+
+// send sends out a decision.
+func (s *Session) send(decision model.Decision) {
+	s.decided = true
+	clear(s.precedes)
+	if s.options.Decide != nil {
+		s.sending = true
+		s.options.Decide(decision)
+		s.sending = false
+	}
+}
+
+// Refuse records why a job waits; nil takes the record back. The last word counts.
+func (s *Session) Refuse(job *model.Job, refusal *model.Refusal) {
+	if refusal == nil && s.refusals[job] == nil {
+		return
+	}
+	s.addStep(job, refusal)
+	if s.refusals[job] = refusal; refusal == nil {
+		delete(s.refusals, job)
+	}
+}
+
+// job returns the job of that key, nil when there is none. Mostly it is the one that is tried, or that was asked for before.
+func (s *Session) job(key model.JobKey) *model.Job {
+	if s.lastJob == nil || s.lastJob.Key != key {
+		s.lastJob = s.Snapshot.Job(key)
+	}
+	return s.lastJob
+}
+
+// Refusal returns why a job waits, nil when no action has refused it.
+func (s *Session) Refusal(job *model.Job) *model.Refusal { return s.refusals[job] }
+
+// CompareJobs orders two jobs, in total. Those that are left alone come last.
+func (s *Session) CompareJobs(a, b *model.Job) int {
+	if len(s.quarantined) > 0 {
+		switch alone, other := s.quarantined[a.Key], s.quarantined[b.Key]; {
+		case alone != nil && other != nil:
+			return model.CompareJobs(a, b)
+		case alone != nil:
+			return 1
+		case other != nil:
+			return -1
+		}
+	}
+	s.comparing = true
+	order := firstNonZero(s.slots.jobOrder, framework.JobOrderer.CompareJobs, model.CompareJobs, a, b)
+	s.comparing = false
+	return order
+}
+
+// CompareTasks orders two tasks of one job, in total.
+func (s *Session) CompareTasks(a, b *model.Task) int {
+	if s.currentJob = a.Job; s.quarantined[a.Job] != nil {
+		return model.CompareTasks(a, b)
+	}
+	return firstNonZero(s.slots.taskOrder, framework.TaskOrderer.CompareTasks, model.CompareTasks, a, b)
+}
+
+// ValidateJob returns why the job need not be tried at all: what the live state found wrong with it, that its queue does not let
+// it start, that it names a level which is unknown, that it is held back, the first validator's refusal, or that its minimum
+// exceeds a limit of its queue.
+func (s *Session) ValidateJob(job *model.Job) *model.Refusal {
+	refusal := s.ValidateAlone(job)
+	if refusal == nil {
+		refusal = s.minimumOverLimit(job)
+	}
+	return refusal
+}
+
+// ValidateAlone returns the same, whatever other jobs hold of the limits.
+func (s *Session) ValidateAlone(job *model.Job) *model.Refusal {
+	s.currentJob = job.Key
+	if job.Invalid != nil {
+		return job.Invalid
+	}
+	if alone := s.quarantined[job.Key]; alone != nil {
+		return alone
+	}
+	if refusal := s.queueRefusal(job); refusal != nil {
+		return refusal
+	}
+	if invalid := s.invalidTopology(job); invalid != nil {
+		return invalid
+	}
+	if held := s.Snapshot.JobBackoff[job.Key]; held != nil {
+		return held
+	}
+	return firstRefusal(s.slots.jobValid, func(v framework.JobValidator) *model.Refusal {
+		start := s.start()
+		refusal := v.ValidateJob(job)
+		s.stop(v, config.JobValid, start)
+		return refusal
+	})
+}
+
+// JobReady returns why the job may not start as it stands now, nil when it may.
+func (s *Session) JobReady(job *model.Job, standing framework.Readiness) *model.Refusal {
+	if job != nil { // else the snapshot does not list it
+		if s.currentJob = job.Key; s.quarantined[job.Key] != nil {
+			return s.quarantined[job.Key]
+		}
+	}
+	return firstRefusal(s.slots.jobGate, func(g framework.JobReadiness) *model.Refusal {
+		start := s.start()
+		refusal := g.JobReady(job, standing)
+		s.stop(g, config.JobGate, start)
+		return refusal
+	})
+}
+
+// prepareFor makes the accounting and the filters show what the task may use: on future capacity, without the terminating tasks.
+func (s *Session) prepareFor(task *model.Task, room model.CapacityKind) {
+	s.currentJob = task.Job
+	s.prepareForJob(task)
+	s.Snapshot.ExcludeTerminating(room == model.FutureIdle)
+}
+
+func (s *Session) prepareForJob(task *model.Task) {
+	if len(s.Snapshot.Held()) > 0 && s.Snapshot.Viewpoint().Job != task.Job {
+		s.ApplyReservations(s.Snapshot.Job(task.Job))
+	}
+}
+
+// Uncached reports that nothing may be remembered, so that what is can be held to it. For tests.
+func (s *Session) Uncached() bool { return s.options.Afresh }
+
+// WithBackoffNodes reports whether the job has nodes to avoid, and then calls find to look for capacity elsewhere, with these
+// nodes ruled out for it. A caller that gets false may look again without that rule, since a node that refused once may be the
+// only one there is.
+func (s *Session) WithBackoffNodes(job *model.Job, find func() bool) bool {
+	if len(s.Snapshot.NodeBackoff[job.Key]) == 0 {
+		return false
+	}
+	s.backoffNodes = true
+	defer func() { s.backoffNodes = false }()
+	return find()
+}

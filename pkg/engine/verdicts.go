@@ -1,0 +1,217 @@
+package engine
+
+import (
+	"slices"
+	"unique"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file is the one cache of what actions find out about jobs that cannot start. Actions keep nothing of their own.
+
+// Question is what an action wants to know about a job.
+type Question struct {
+	// Action is the action that asks; one with several questions adds which one.
+	Action string
+	// Class is the part of the job's class that decides about the answer, such as model.Class.Placement.
+	Class model.Class
+	// Emptied reports that the answer is about the cluster without the pods of jobs, so that it holds whichever of them come and
+	// go.
+	Emptied bool
+	// Given is what else the answer depends on, beyond the revision of the snapshot; zero for nothing.
+	Given unique.Handle[string]
+	// ByFit reports that a refusal's Has is all that find capacity, so that it holds for each minimum above that; otherwise it
+	// holds for the minimum that was refused and those above.
+	ByFit bool
+}
+
+// ofPresentPods is the question whose answer is kept only while no pod of a job comes or goes: filters have looked at some.
+func (q Question) ofPresentPods() Question {
+	q.Action, q.Emptied = q.Action+" with pods", false
+	return q
+}
+
+// Reach is for which jobs a verdict holds while nothing changes.
+type Reach int8
+
+// The reaches, each narrower than the one before.
+const (
+	// ForClass: nothing but the class decides.
+	ForClass Reach = iota
+	// ForJob: something else about the job has a part in it, such as labels or affinity of its members.
+	ForJob
+	// ForNow: more than the snapshot has a part in it, so that it must not be kept.
+	ForNow
+)
+
+// verdicts is what is known at one revision of the snapshot.
+type verdicts struct {
+	revision model.Revision
+	known    map[verdictKey]verdict
+}
+
+// verdictKey is a question as one viewer asks it. Either class or job is zero. The class of uniform members is without its
+// minimum, since the verdict says for which it holds.
+type verdictKey struct {
+	action    string
+	given     unique.Handle[string]
+	class     model.Class
+	job       model.JobKey
+	viewpoint model.Viewpoint
+}
+
+// verdict is what was found: of uniform members, for more than one minimum.
+type verdict struct {
+	// refusal is for minima of refused and above; nil when none was refused.
+	refusal *model.Refusal
+	refused int32
+	// agreed reports that the answer was yes for minima up to upTo.
+	agreed bool
+	upTo   int32
+	// version is that of the job, if the verdict is its own.
+	version uint64
+}
+
+// Verdict returns what find says about a job that waits: nil, or why not, and which jobs that holds for as far as find knows.
+// The session adds what filters and scores had to do with it. What was found before is returned without another look where it
+// must be the same: for a job of the same class, for more members of the same shape, or for the same job. It is kept unless find
+// leaves a trace in the snapshot. Verdict is called outside of statements.
+//
+// Invariant: a verdict is given from the cache only if find would come to the same, in the same words.
+func (s *Session) Verdict(question Question, job *model.Job, find func() (*model.Refusal, Reach)) *model.Refusal {
+	if !s.cacheable(&question, job) {
+		refusal, _ := find()
+		return refusal
+	}
+	viewpoint := s.Snapshot.EffectiveViewpoint(s.viewer(job))
+	known, ok := s.recall(question, job, viewpoint)
+	if !ok && question.Emptied {
+		known, ok = s.recall(question.ofPresentPods(), job, viewpoint)
+	}
+	if ok {
+		return known
+	}
+	before, outer := s.Snapshot.Journal.Revision(), s.reach
+	s.reach = ForClass
+	refusal, reach := find()
+	if question.Emptied && s.reach > ForClass {
+		question = question.ofPresentPods()
+	}
+	if before == s.Snapshot.Journal.Revision() {
+		s.Keep(question, job, refusal, max(reach, s.reach))
+	}
+	s.reach = max(s.reach, outer)
+	return refusal
+}
+
+// Recall returns what is known about the job as the snapshot stands; ok is false when nothing is.
+func (s *Session) Recall(question Question, job *model.Job) (refusal *model.Refusal, ok bool) {
+	if !s.cacheable(&question, job) {
+		return nil, false
+	}
+	return s.recall(question, job, s.Snapshot.EffectiveViewpoint(s.viewer(job)))
+}
+
+// Keep keeps what was found about the job as the snapshot stands. It is for actions that ask about several jobs together;
+// others call Verdict.
+func (s *Session) Keep(question Question, job *model.Job, refusal *model.Refusal, reach Reach) {
+	if s.cacheable(&question, job) && (refusal == nil || !refusal.Transient) {
+		s.keepVerdict(question, job, s.Snapshot.EffectiveViewpoint(s.viewer(job)), refusal, reach)
+	}
+}
+
+// cacheable reports whether an answer about the job may be kept. A job that has been placed in this session has no class.
+func (s *Session) cacheable(question *Question, job *model.Job) bool {
+	placed := slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Status.HasNode() })
+	if placed {
+		question.Class = model.Class{}
+	}
+	return !s.options.Afresh && s.depth == 0 && !s.hasFaulty(job) && !(placed && question.Emptied)
+}
+
+// narrow takes down that something else than the class has a part in what is found.
+func (s *Session) narrow(reach Reach) { s.reach = max(s.reach, reach) }
+
+// verdictsFor returns what is known for such a question as the snapshot stands.
+func (s *Session) verdictsFor(question Question) *verdicts {
+	known, revision := &s.cache.verdicts, s.Snapshot.Journal.Revision()
+	if question.Emptied {
+		known, revision = &s.cache.emptied, s.Snapshot.Journal.FixedRevision()
+	}
+	if known.known == nil || known.revision != revision || len(known.known) > maxVerdicts+2*len(s.Snapshot.Jobs) {
+		*known = verdicts{revision: revision, known: map[verdictKey]verdict{}}
+	}
+	return known
+}
+
+// maxVerdicts is how many verdicts are kept at least, besides some for each job.
+const maxVerdicts = 1000
+
+func (s *Session) recall(question Question, job *model.Job, viewpoint model.Viewpoint) (refusal *model.Refusal, ok bool) {
+	known := s.verdictsFor(question).known
+	if question.Class != (model.Class{}) {
+		switch shared := known[sharedKey(question, viewpoint)]; {
+		case shared.refusal != nil && (!question.Class.Uniform || job.MinMember >= shared.refused):
+			return withMinimum(shared.refusal, job), true
+		case shared.agreed && (!question.Class.Uniform || job.MinMember <= shared.upTo) && s.plain(job) && !job.InQueue().Limited():
+			return nil, true
+		}
+	}
+	own, ok := known[ownKey(question, job, viewpoint)]
+	return own.refusal, ok && own.version == job.Version
+}
+
+// plain reports whether nothing but shapes and capacity decides where members of the job may go, so that it has a place wherever
+// one of its class has, unless a limit of its queue forbids it.
+func (s *Session) plain(job *model.Job) bool {
+	return !slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return !s.FitsByResourcesOnly(task) })
+}
+
+// sharedKey returns the key for all jobs of the class.
+func sharedKey(question Question, viewpoint model.Viewpoint) verdictKey {
+	if question.Class.Uniform {
+		question.Class.MinMember = 0
+	}
+	return verdictKey{action: question.Action, given: question.Given, class: question.Class, viewpoint: viewpoint}
+}
+
+// ownKey returns the key for the job alone.
+func ownKey(question Question, job *model.Job, viewpoint model.Viewpoint) verdictKey {
+	return verdictKey{action: question.Action, given: question.Given, job: job.Key, viewpoint: viewpoint}
+}
+
+func (s *Session) keepVerdict(question Question, job *model.Job, viewpoint model.Viewpoint, refusal *model.Refusal, reach Reach) {
+	known := s.verdictsFor(question).known
+	switch {
+	case reach == ForClass && question.Class != (model.Class{}):
+		key := sharedKey(question, viewpoint)
+		shared := known[key]
+		switch {
+		case refusal == nil:
+			shared.agreed, shared.upTo = true, max(shared.upTo, job.MinMember)
+		case question.ByFit:
+			shared.refusal, shared.refused = refusal, int32(refusal.Has)+1
+		default:
+			shared.refusal, shared.refused = refusal, job.MinMember
+		}
+		known[key] = shared
+	case reach <= ForJob && job.Version != 0:
+		known[ownKey(question, job, viewpoint)] = verdict{refusal: refusal, version: job.Version}
+	}
+}
+
+// withMinimum returns a refusal of members like the job's in the numbers of the job.
+func withMinimum(refusal *model.Refusal, job *model.Job) *model.Refusal {
+	if !job.Class.Uniform || refusal.Needs == 0 || refusal.Needs == int64(job.MinMember) {
+		return refusal
+	}
+	inherited := *refusal
+	inherited.Needs = int64(job.MinMember)
+	return &inherited
+}
+
+// hasFaulty reports whether the API server has lately refused members of the job: they are tried last, until time ends that.
+func (s *Session) hasFaulty(job *model.Job) bool {
+	faulty := s.Snapshot.BindBackoff
+	return len(faulty) > 0 && slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return faulty[task.UID] != nil })
+}

@@ -148,7 +148,7 @@ func newGathered(key model.JobKey, oldest *corev1.Pod) *gathered {
 		key = set
 	}
 	if key.Source.OwnsPods() {
-		watch, _ := sources.WatchOf(key.Source)
+		watch := sources.WatchOf(key.Source)
 		g.OwnerReferences = []metav1.OwnerReference{{APIVersion: watch.Resource.GroupVersion().String(), Kind: key.Source.Kind(), Name: key.Name}}
 	}
 	return g

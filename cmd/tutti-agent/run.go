@@ -22,6 +22,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/agent"
 	"github.com/tutti-sched/tutti/internal/agent/hooks"
 	"github.com/tutti-sched/tutti/internal/agent/publish"
+	"github.com/tutti-sched/tutti/internal/metrics"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
@@ -61,10 +62,8 @@ func (o *options) wire(client kubernetes.Interface, registry *prometheus.Registr
 		return nil, err
 	}
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	measured, err := hooks.NewMetrics(registry)
-	if err != nil {
-		return nil, fmt.Errorf("metrics: %w", err)
-	}
+	measured := metrics.Make(metrics.Agent())
+	registry.MustRegister(measured)
 	hooked := hooks.Options{
 		Node: o.nodeName, StrictMemory: o.strictMemory, Metrics: measured, Log: klog.Background(), Clock: clock.RealClock{},
 	}

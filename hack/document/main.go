@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/configuration"
 )
 
@@ -41,14 +42,14 @@ func run(out string) error {
 	return store(filepath.Join("charts", "tutti", "files", "names.yaml"), names(), out)
 }
 
-// names lists the actions and plugins as YAML.
+// names lists the actions, the plugins and the sources of groups as YAML.
 func names() string {
 	list := map[string][]string{}
 	for _, entry := range configuration.Entries() {
 		list[entry.Kind] = append(list[entry.Kind], entry.Name)
 	}
-	return fmt.Sprintf("# The names that a configuration may have, for the checks of the chart.\nactions: [%s]\nplugins: [%s]\n",
-		strings.Join(list["action"], ", "), strings.Join(list["plugin"], ", "))
+	return fmt.Sprintf("# The names that a configuration may have, for the checks of the chart.\nactions: [%s]\nplugins: [%s]\nsources: [%s]\n",
+		strings.Join(list["action"], ", "), strings.Join(list["plugin"], ", "), strings.Join(config.SourceNames(), ", "))
 }
 
 func write(file, links, out string) error {
@@ -56,7 +57,7 @@ func write(file, links, out string) error {
 	if err != nil {
 		return fmt.Errorf("a page of the documentation: %w", err)
 	}
-	filled, err := configuration.Fill(string(text), links)
+	filled, err := fill(string(text), links)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}

@@ -5,12 +5,10 @@ package main
 import (
 	"fmt"
 	"os"
-
-	"github.com/tutti-sched/tutti/internal/metrics"
 )
 
 func main() {
-	if _, err := fmt.Print(metrics.Markdown()); err != nil {
+	if _, err := fmt.Print(markdown()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -13,7 +13,6 @@ import (
 
 	nri "github.com/containerd/nri/pkg/adaptation"
 	"github.com/containerd/nri/pkg/api"
-	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 	core "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -24,6 +23,7 @@ import (
 
 	"github.com/tutti-sched/tutti/internal/agent/hooks"
 	"github.com/tutti-sched/tutti/internal/agent/publish"
+	"github.com/tutti-sched/tutti/internal/metrics"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
@@ -58,10 +58,6 @@ func newMachine(t *testing.T, policy string) *machine {
 		t.Fatal(err)
 	}
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text + "\n")} }
-	metrics, err := hooks.NewMetrics(prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
 	m.agent = New(Options{
 		Sources: Sources{
 			Sysfs: fstest.MapFS{
@@ -71,7 +67,7 @@ func newMachine(t *testing.T, policy string) *machine {
 			KubeletState: m.kubelet,
 		},
 		Socket: m.socket, Publisher: publish.New(m.client, "n1", "ns", "me"), Clock: clock.RealClock{},
-	}, hooks.Options{Node: "n1", Metrics: metrics, Clock: clock.RealClock{}})
+	}, hooks.Options{Node: "n1", Metrics: metrics.Make(metrics.Agent()), Clock: clock.RealClock{}})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- m.agent.Run(ctx) }()

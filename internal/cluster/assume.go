@@ -14,40 +14,27 @@ import (
 // binding a pod that is gone or has a node, is left out.
 func (s *State) Assume(decision model.Decision) {
 	for _, bind := range decision.Binds {
-		entry, before := s.find(bind.Pod.UID)
-		if before == nil || before.task.Status != model.Pending {
-			continue
-		}
-		after := *before
-		after.bind, after.assignedCPUs, after.task.Place = bind.Node, nil, sources.PlaceOf(bind.Place)
-		if bind.Isolated != nil {
-			after.assignedCPUs = bind.Isolated.Assignment
-		}
-		s.assume(entry, &after)
+		s.change(bind.Pod.UID, func(r *podState) bool { return r.task.Status == model.Pending }, func(r *podState) {
+			r.bind, r.assignedCPUs, r.task.Place = bind.Node, nil, sources.PlaceOf(bind.Place)
+			if bind.Isolated != nil {
+				r.assignedCPUs = bind.Isolated.Assignment
+			}
+		})
 	}
 	for _, eviction := range decision.Evictions {
-		entry, before := s.find(eviction.Pod.UID)
-		if before == nil || !before.task.Status.Occupies() || before.task.Status == model.Releasing {
-			continue
-		}
-		after := *before
-		after.evicted = true
-		if before.prolonged {
-			after.stayed = s.snapshot.Now
-		}
-		s.assume(entry, &after)
-		if s.groups[before.task.Job] != nil {
-			s.evicted[before.task.Job] = true
-		}
+		holds := func(r *podState) bool { return r.task.Status.Occupies() && r.task.Status != model.Releasing }
+		s.change(eviction.Pod.UID, holds, func(r *podState) {
+			if r.evicted = true; r.prolonged {
+				r.stayed = s.snapshot.Now
+			}
+			if s.groups[r.task.Job] != nil {
+				s.evicted[r.task.Job] = true
+			}
+		})
 	}
 	for _, nomination := range decision.Nominations {
-		entry, before := s.find(nomination.Pod.UID)
-		if before == nil || before.task.Status != model.Pending || before.task.Nominated == nomination.Node {
-			continue
-		}
-		after := *before
-		after.nomination = &nomination.Node
-		s.assume(entry, &after)
+		another := func(r *podState) bool { return r.task.Status == model.Pending && r.task.Nominated != nomination.Node }
+		s.change(nomination.Pod.UID, another, func(r *podState) { r.nomination = &nomination.Node })
 	}
 	s.assumeStart(decision)
 	if decision.Reservation != nil {
@@ -79,29 +66,20 @@ func (s *State) Reclaimed(victims []model.Eviction) {
 
 // Forget takes an assumed bind back: the pod is pending again and its capacity free. It reports false when there is none.
 func (s *State) Forget(pod types.UID) bool {
-	entry, before := s.find(pod)
-	if before == nil || before.bind == "" {
-		return false
-	}
-	after := *before
-	after.bind, after.assignedCPUs, after.task.Place, after.evicted = "", nil, sources.PlaceOf(after.task.Pod.Annotations), false
-	if before.chargedAtBind() {
-		after = *s.readPod(after.task.Pod, &after) // it may have come to ask for something else
-	}
-	s.assume(entry, &after)
-	return true
+	return s.change(pod, func(r *podState) bool { return r.bind != "" }, func(r *podState) {
+		charged := r.chargedAtBind()
+		r.bind, r.assignedCPUs, r.task.Place, r.evicted = "", nil, sources.PlaceOf(r.task.Pod.Annotations), false
+		if charged {
+			*r = *s.readPod(r.task.Pod, r) // it may have come to ask for something else
+		}
+	})
 }
 
 // Outdated takes note that the API server has a newer version of a pod than this one: nothing is decided about the pod before
 // the watch has shown it.
 func (s *State) Outdated(pod types.UID, version string) {
-	entry, before := s.find(pod)
-	if before == nil || before.task.Pod.ResourceVersion != version || before.finished() {
-		return
-	}
-	after := *before
-	after.awaitsNewerVersion = true
-	s.assume(entry, &after)
+	seen := func(r *podState) bool { return r.task.Pod.ResourceVersion == version && !r.finished() }
+	s.change(pod, seen, func(r *podState) { r.awaitsNewerVersion = true })
 }
 
 // Assumed reports whether a bind of the pod is assumed, and the watch has not said yet what became of it.
@@ -115,33 +93,30 @@ func (s *State) HasAssumedBinds() bool { return s.binds > 0 }
 
 // ForgetEviction takes an assumed eviction back: the pod holds its capacity as before. It reports false when there is none.
 func (s *State) ForgetEviction(pod types.UID) bool {
-	entry, before := s.find(pod)
-	if before == nil || !before.evicted {
-		return false
-	}
-	after := *before
-	after.evicted = false
-	s.assume(entry, &after)
-	return true
+	return s.change(pod, func(r *podState) bool { return r.evicted }, func(r *podState) { r.evicted = false })
 }
 
 // ForgetNomination takes an assumed nomination back: the one before it counts, or this one when the pod says so after all. It
 // reports false when there is none.
 func (s *State) ForgetNomination(pod types.UID) bool {
+	return s.change(pod, func(r *podState) bool { return r.nomination != nil }, func(r *podState) {
+		r.nomination, r.attempted = nil, *r.nomination
+		if r.attempted != "" && r.attempted == r.task.Pod.Status.NominatedNodeName {
+			r.nominated = r.attempted
+		}
+	})
+}
+
+// change replaces what is known of a pod, if it is known and is as asked, by a copy that edit has changed. It reports whether it
+// did.
+func (s *State) change(pod types.UID, is func(*podState) bool, edit func(after *podState)) bool {
 	entry, before := s.find(pod)
-	if before == nil || before.nomination == nil {
+	if before == nil || !is(before) {
 		return false
 	}
 	after := *before
-	after.nomination, after.attempted = nil, *before.nomination
-	if after.attempted != "" && after.attempted == after.task.Pod.Status.NominatedNodeName {
-		after.nominated = after.attempted
-	}
-	s.assume(entry, &after)
-	return true
-}
-
-func (s *State) assume(entry *podEntry, after *podState) {
+	edit(&after)
 	after.derivePosition()
-	s.put(entry, after)
+	s.put(entry, &after)
+	return true
 }

@@ -73,9 +73,7 @@ func (s *State) tellAwaited() {
 func (f *foreign) set(key model.JobKey, spec *sources.Spec) {
 	if before := f.specs[key]; before != nil {
 		if parent, ok := before.Parent(); ok {
-			if delete(f.children[parent], key); len(f.children[parent]) == 0 {
-				delete(f.children, parent)
-			}
+			dropFrom(f.children, parent, key)
 		}
 	}
 	if spec == nil {
@@ -84,10 +82,7 @@ func (f *foreign) set(key model.JobKey, spec *sources.Spec) {
 	}
 	f.specs[key] = spec
 	if parent, ok := spec.Parent(); ok {
-		if f.children[parent] == nil {
-			f.children[parent] = map[model.JobKey]bool{}
-		}
-		f.children[parent][key] = true
+		addTo(f.children, parent, key, true)
 	}
 }
 
@@ -284,7 +279,7 @@ func (s *State) readForeign(job *model.Job) (class string) {
 	}
 	if len(job.Tasks) > 0 && job.FirstUnmetMinimum((*model.Task).Exists) != nil {
 		for _, source := range []model.Source{job.Key.Source, parent.Source} {
-			if watch, _ := sources.WatchOf(source); watch.Lacking != nil {
+			if watch := sources.WatchOf(source); watch.Lacking != nil {
 				job.Warning = joinNotes(job.Warning, watch.Lacking(job))
 			}
 		}
@@ -317,7 +312,7 @@ func (f *foreign) unread(job *model.Job, parent model.JobKey) string {
 	if f.readings[parent.Source] == NotAllowed {
 		right = "; give the scheduler the right to list and watch objects of this kind"
 	}
-	watch, _ := sources.WatchOf(parent.Source)
+	watch := sources.WatchOf(parent.Source)
 	return fmt.Sprintf("%s %q is not read, so that it is not known which pods are made only when others run%s%s%s",
 		parent.Source.Kind(), parent.Name, kept, right, watch.Setting)
 }
@@ -325,7 +320,7 @@ func (f *foreign) unread(job *model.Job, parent model.JobKey) string {
 // missing is why the members of a group wait whose object is not known.
 func (f *foreign) missing(key model.JobKey) *model.Refusal {
 	kind := key.Source.Kind()
-	watch, _ := sources.WatchOf(key.Source)
+	watch := sources.WatchOf(key.Source)
 	why := fmt.Sprintf("%s %q does not exist in this namespace", kind, key.Name)
 	if watch.AfterOwn {
 		why = fmt.Sprintf("neither PodGroup nor %s %q exists in this namespace", kind, key.Name)

@@ -128,15 +128,25 @@ func reindex[K comparable](index map[K]map[types.UID]*podEntry, entry *podEntry,
 		return
 	}
 	if from != nowhere {
-		if updateIndex(index[from], entry, false); len(index[from]) == 0 {
-			delete(index, from)
-		}
+		dropFrom(index, from, entry.uid)
 	}
 	if to != nowhere {
-		if index[to] == nil {
-			index[to] = map[types.UID]*podEntry{}
-		}
-		updateIndex(index[to], entry, true)
+		addTo(index, to, entry.uid, entry)
+	}
+}
+
+// addTo adds a value to a map of maps.
+func addTo[K, E comparable, V any](index map[K]map[E]V, key K, element E, value V) {
+	if index[key] == nil {
+		index[key] = map[E]V{}
+	}
+	index[key][element] = value
+}
+
+// dropFrom deletes a value from a map of maps, and the map that had nothing else.
+func dropFrom[K, E comparable, V any](index map[K]map[E]V, key K, element E) {
+	if delete(index[key], element); len(index[key]) == 0 {
+		delete(index, key)
 	}
 }
 

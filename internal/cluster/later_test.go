@@ -53,7 +53,7 @@ func objectFrom(t *testing.T, source model.Source, text string, generation int64
 	object.SetGeneration(generation)
 	object.SetResourceVersion(string(rune('0' + generation)))
 	object.SetCreationTimestamp(metav1.NewTime(start))
-	watch, _ := sources.WatchOf(source)
+	watch := sources.WatchOf(source)
 	return watch.Decode(object)
 }
 

@@ -93,18 +93,13 @@ func (s *State) followOther(uid types.UID, pod *corev1.Pod) (effect Effect) {
 	if known {
 		delete(s.others.pods, uid)
 		for _, key := range before.keys() {
-			if delete(s.others.groups[key], uid); len(s.others.groups[key]) == 0 {
-				delete(s.others.groups, key)
-			}
+			dropFrom(s.others.groups, key, uid)
 		}
 	}
 	if after != (member{}) {
 		s.others.pods[uid] = after
 		for _, key := range after.keys() {
-			if s.others.groups[key] == nil {
-				s.others.groups[key] = map[types.UID]member{}
-			}
-			s.others.groups[key][uid] = after
+			addTo(s.others.groups, key, uid, after)
 		}
 	}
 	for _, key := range slices.Concat(before.keys(), after.keys()) {

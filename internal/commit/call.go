@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -149,6 +150,8 @@ type Write interface {
 	namespace() string
 	// target is what the write changes.
 	target() target
+	// request is the request of a client that carries it.
+	request(c *Client) (*rest.Request, error)
 }
 
 func (w *GroupStatus) kind() Kind        { return CallGroupStatus }

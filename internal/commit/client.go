@@ -190,6 +190,9 @@ func (c *Client) read(ctx context.Context, call Call) error {
 }
 
 func (c *Client) request(call Call) (*rest.Request, error) {
+	if call.Write != nil {
+		return call.Write.request(c)
+	}
 	switch call.Kind {
 	case CallBind:
 		return c.bind(call), nil
@@ -197,22 +200,8 @@ func (c *Client) request(call Call) (*rest.Request, error) {
 		return c.nominate(call)
 	case CallEvict:
 		return c.evict(call), nil
-	case CallSetCondition:
-		return c.podCondition(call.Write.(*PodCondition))
 	case CallDeleteStarted, CallDelete:
 		return c.delete(call), nil
-	case CallGroupStatus:
-		return c.groupStatus(call.Write.(*GroupStatus))
-	case CallForeignStatus:
-		return c.foreignStatus(call.Write.(*ForeignStatus))
-	case CallQueueStatus:
-		return c.queueStatus(call.Write.(*QueueStatus))
-	case CallPodCondition:
-		return c.podCondition(call.Write.(*PodCondition))
-	case CallEvent:
-		return c.event(call.Write.(*Event)), nil
-	case CallDeleteGroup:
-		return c.deleteGroup(call.Write.(*GroupDeletion)), nil
 	default:
 		return nil, fmt.Errorf("call of kind %d: unknown", call.Kind)
 	}
@@ -291,44 +280,44 @@ func (c *Client) delete(call Call) *rest.Request {
 		Body(deleteOptions(call))
 }
 
-// deleteGroup leaves what the group owns to the garbage collector.
-func (c *Client) deleteGroup(group *GroupDeletion) *rest.Request {
+// request leaves what the group owns to the garbage collector.
+func (w *GroupDeletion) request(c *Client) (*rest.Request, error) {
 	background := metav1.DeletePropagationBackground
-	return c.groups.Delete().Namespace(group.Namespace).Resource("podgroups").Name(group.Name).Body(&metav1.DeleteOptions{
-		Preconditions:     &metav1.Preconditions{UID: &group.UID, ResourceVersion: &group.ResourceVersion},
+	return c.groups.Delete().Namespace(w.Namespace).Resource("podgroups").Name(w.Name).Body(&metav1.DeleteOptions{
+		Preconditions:     &metav1.Preconditions{UID: &w.UID, ResourceVersion: &w.ResourceVersion},
 		PropagationPolicy: &background,
-	})
+	}), nil
 }
 
-func (c *Client) podCondition(condition *PodCondition) (*rest.Request, error) {
+func (w *PodCondition) request(c *Client) (*rest.Request, error) {
 	var patch struct {
 		Metadata uidPrecondition `json:"metadata"`
 		Status   struct {
 			Conditions []corev1.PodCondition `json:"conditions"`
 		} `json:"status"`
 	}
-	patch.Metadata.UID = condition.Pod.UID
-	patch.Status.Conditions = []corev1.PodCondition{condition.Condition} // merged by type
-	return c.patchPodStatus(condition.Pod, patch)
+	patch.Metadata.UID = w.Pod.UID
+	patch.Status.Conditions = []corev1.PodCondition{w.Condition} // merged by type
+	return c.patchPodStatus(w.Pod, patch)
 }
 
-func (c *Client) event(event *Event) *rest.Request {
-	namespace := event.Regarding.Namespace
+func (w *Event) request(c *Client) (*rest.Request, error) {
+	namespace := w.Regarding.Namespace
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault // where events about objects without a namespace are stored
 	}
 	return c.events.Post().Namespace(namespace).Resource("events").Body(&eventsv1.Event{
-		ObjectMeta:          metav1.ObjectMeta{Namespace: namespace, Name: eventName(event), Annotations: cycleAnnotation(event.Cycle)},
-		EventTime:           metav1.NewMicroTime(event.At),
+		ObjectMeta:          metav1.ObjectMeta{Namespace: namespace, Name: eventName(w), Annotations: cycleAnnotation(w.Cycle)},
+		EventTime:           metav1.NewMicroTime(w.At),
 		ReportingController: c.reporter.Controller,
 		ReportingInstance:   c.reporter.Instance,
-		Regarding:           event.Regarding,
-		Related:             event.Related,
-		Type:                event.Type,
-		Reason:              event.Reason,
-		Action:              event.Action,
-		Note:                model.Clean(event.Note, noteLimit),
-	})
+		Regarding:           w.Regarding,
+		Related:             w.Related,
+		Type:                w.Type,
+		Reason:              w.Reason,
+		Action:              w.Action,
+		Note:                model.Clean(w.Note, noteLimit),
+	}), nil
 }
 
 // cycleAnnotation has the number of a cycle. Tools that combine events compare what happened to what, and not annotations.

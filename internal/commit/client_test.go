@@ -173,7 +173,7 @@ func TestEvictionsAndDeletionsSayHowLongThePodMayTake(t *testing.T) {
 	undone := New(Options{})
 	undone.Undo(start, model.JobKey{Namespace: "ns", Name: "j"}, []model.Eviction{decided})
 	marked := evictionCall(start, model.JobKey{}, model.Eviction{Pod: pod("a"), GraceSeconds: 300, Method: model.ByDeletion})
-	marked.Kind = CallDelete // as the machine does once the mark is written
+	marked.Kind, marked.Write = CallDelete, nil // as the machine does once the mark is written
 	for name, call := range map[string]Call{
 		"evict": evictionCall(start, model.JobKey{}, decided), "delete": marked, "undo": undone.Calls(start)[0],
 	} {

@@ -16,15 +16,15 @@ type operation struct {
 	Value any    `json:"value"`
 }
 
-// groupStatus replaces the status of a group; see withStatus.
-func (c *Client) groupStatus(status *GroupStatus) (*rest.Request, error) {
-	patch := c.groups.Patch(types.JSONPatchType).Namespace(status.Namespace).Resource("podgroups").Name(status.Name)
-	return withStatus(patch, status.UID, status.Status)
+// request replaces the status of a group; see withStatus.
+func (w *GroupStatus) request(c *Client) (*rest.Request, error) {
+	patch := c.groups.Patch(types.JSONPatchType).Namespace(w.Namespace).Resource("podgroups").Name(w.Name)
+	return withStatus(patch, w.UID, w.Status)
 }
 
-// queueStatus replaces the status of a queue; see withStatus.
-func (c *Client) queueStatus(status *QueueStatus) (*rest.Request, error) {
-	return withStatus(c.groups.Patch(types.JSONPatchType).Resource("queues").Name(status.Name), status.UID, status.Status)
+// request replaces the status of a queue; see withStatus.
+func (w *QueueStatus) request(c *Client) (*rest.Request, error) {
+	return withStatus(c.groups.Patch(types.JSONPatchType).Resource("queues").Name(w.Name), w.UID, w.Status)
 }
 
 // withStatus replaces the whole status, so that a field that is empty now loses its old value, unlike with a merge patch;
@@ -36,27 +36,27 @@ func withStatus(patch *rest.Request, uid types.UID, status any) (*rest.Request, 
 	})
 }
 
-// foreignStatus changes nothing but what is the scheduler's, in the object itself where its kind has no status subresource, and
+// request changes nothing but what is the scheduler's, in the object itself where its kind has no status subresource, and
 // without a resource version, so that no other change of the object is a conflict. Conditions of others keep their places in the
 // list; where one was added or has gone meanwhile, or another writer has turned ours, the tests refuse the patch.
-func (c *Client) foreignStatus(status *ForeignStatus) (*rest.Request, error) {
-	patch := []operation{{"test", "/metadata/uid", status.UID}}
-	if !status.HasStatus {
+func (w *ForeignStatus) request(c *Client) (*rest.Request, error) {
+	patch := []operation{{"test", "/metadata/uid", w.UID}}
+	if !w.HasStatus {
 		patch = append(patch, operation{"test", "/status", nil}, operation{"add", "/status", struct{}{}})
 	}
-	if status.Phase != "" {
-		patch = append(patch, operation{"add", "/status/phase", status.Phase})
+	if w.Phase != "" {
+		patch = append(patch, operation{"add", "/status/phase", w.Phase})
 	}
-	if n := status.Counts; n != nil {
+	if n := w.Counts; n != nil {
 		patch = append(patch, operation{"add", "/status/running", n.Running},
 			operation{"add", "/status/succeeded", n.Succeeded}, operation{"add", "/status/failed", n.Failed})
 	}
-	if status.Condition != nil {
-		patch = append(patch, status.Condition.patch(status.HasConditions)...)
+	if w.Condition != nil {
+		patch = append(patch, w.Condition.patch(w.HasConditions)...)
 	}
-	resource := status.Resource
-	path := []string{"/apis", resource.Group, resource.Version, "namespaces", status.Group.Namespace, resource.Resource, status.Group.Name}
-	if status.Subresource {
+	resource := w.Resource
+	path := []string{"/apis", resource.Group, resource.Version, "namespaces", w.Group.Namespace, resource.Resource, w.Group.Name}
+	if w.Subresource {
 		path = append(path, "status")
 	}
 	return withJSON(c.groups.Patch(types.JSONPatchType).AbsPath(path...), patch)

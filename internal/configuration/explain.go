@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/tutti-sched/tutti/pkg/argument"
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -32,13 +31,9 @@ func Entries(extra ...framework.PluginRegistration) []Entry {
 	return all
 }
 
-// Explain returns the documentation of one action or plugin, or of all of them, one a line, when the name is empty. The error
-// lists the names.
+// Explain returns the documentation of one action or plugin. The error lists the names.
 func Explain(name string, extra ...framework.PluginRegistration) (string, error) {
 	entries := Entries(extra...)
-	if name == "" {
-		return overview(entries), nil
-	}
 	i := slices.IndexFunc(entries, func(e Entry) bool { return e.Name == name })
 	if i < 0 {
 		names := make([]string, len(entries))
@@ -50,56 +45,48 @@ func Explain(name string, extra ...framework.PluginRegistration) (string, error)
 	return entries[i].Explain(), nil
 }
 
-func overview(entries []Entry) string {
-	var b strings.Builder
-	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "KIND\tNAME\tWHAT IT DOES OR SAYS")
-	for _, e := range entries {
-		fmt.Fprintf(table, "%s\t%s\t%s\n", e.Kind, e.Name, e.Summary)
-	}
-	_ = table.Flush() // a strings.Builder does not fail
-	return b.String()
-}
-
 // Explain returns a page of plain text.
 func (e Entry) Explain() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s: %s.\n", e.Kind, e.Name, e.Summary)
-	lines := flatten(e.Arguments, "")
+	lines := e.Lines()
 	if len(lines) == 0 {
 		b.WriteString("\nIt takes no arguments.\n")
 	}
 	for _, l := range lines {
-		fmt.Fprintf(&b, "\n%s\n    %s%s\n%s", l.path, l.Range(), defaultText(l.Argument, ", unless given: %s", ", must be given", ""),
+		fmt.Fprintf(&b, "\n%s\n    %s%s\n%s", l.Path, l.Range(), l.DefaultText(", unless given: %s", ", must be given", ""),
 			wrap(strings.ReplaceAll(l.Help, "`", ""), "    "))
 	}
 	return b.String()
 }
 
-// defaultText describes what applies when an argument is not given.
-func defaultText(a argument.Argument, def, required, nothing string) string {
+// Line is one argument with the path that leads to it.
+type Line struct {
+	argument.Argument
+	Path string
+}
+
+// DefaultText describes what applies when the argument is not given.
+func (l Line) DefaultText(def, required, nothing string) string {
 	switch {
-	case a.Required:
+	case l.Required:
 		return required
-	case a.Default == "" || a.IgnoredReason != "":
+	case l.Default == "" || l.IgnoredReason != "":
 		return nothing
 	default:
-		return fmt.Sprintf(def, a.Default)
+		return fmt.Sprintf(def, l.Default)
 	}
 }
 
-// line is one argument with the path that leads to it.
-type line struct {
-	argument.Argument
-	path string
-}
+// Lines returns all arguments, each followed by its fields.
+func (e Entry) Lines() []Line { return flatten(e.Arguments, "") }
 
 // flatten lists arguments, each followed by its fields.
-func flatten(list argument.List, prefix string) []line {
-	var all []line
+func flatten(list argument.List, prefix string) []Line {
+	var all []Line
 	for _, a := range list {
 		path := prefix + a.Name
-		all = append(all, line{a, path})
+		all = append(all, Line{a, path})
 		if a.Type == argument.MapListType {
 			path += "[]"
 		}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -60,43 +59,30 @@ const (
 type keeper struct {
 	source  Source
 	options Options
-	mu      sync.Mutex
-	pending *string
-	// ready holds one token while there is a version to store.
-	ready chan struct{}
+	pending newest[string]
 }
 
 func newKeeper(source Source, options Options) *keeper {
-	return &keeper{source: source, options: options, ready: make(chan struct{}, 1)}
+	return &keeper{source: source, options: options, pending: newNewest[string]()}
 }
 
 // keep asks for a text to be stored. It replaces the one that is not stored yet.
-func (k *keeper) keep(text string) {
-	k.mu.Lock()
-	k.pending = &text
-	k.mu.Unlock()
-	select {
-	case k.ready <- struct{}{}:
-	default:
-	}
-}
+func (k *keeper) keep(text string) { k.pending.put(text) }
 
 // run stores what keep was called with, until the context ends.
 func (k *keeper) run(ctx context.Context, log logr.Logger) {
 	ticker := k.options.Clock.NewTicker(keepPeriod)
 	defer ticker.Stop()
-	var missing *string // the text that could not be stored for lack of the right or the object
+	var text, missing *string // what is to be stored, and what could not be for lack of the right or the object
 	var next time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-k.ready:
+		case newer := <-k.pending:
+			text = &newer
 		case <-ticker.C():
 		}
-		k.mu.Lock()
-		text := k.pending
-		k.mu.Unlock()
 		if text == nil || !k.options.MayWrite() || text == missing && k.options.Clock.Now().Before(next) {
 			continue
 		}
@@ -107,15 +93,23 @@ func (k *keeper) run(ctx context.Context, log logr.Logger) {
 			}
 			missing, next = text, k.options.Clock.Now().Add(missingPeriod)
 		}
-		if err != nil {
-			continue // a later tick tries again
+		if err == nil { // else a later tick tries again
+			text = nil
 		}
-		k.mu.Lock()
-		if k.pending == text {
-			k.pending = nil
-		}
-		k.mu.Unlock()
 	}
+}
+
+// newest holds the value that was put last and not taken yet. One goroutine puts.
+type newest[T any] chan T
+
+func newNewest[T any]() newest[T] { return make(newest[T], 1) }
+
+func (n newest[T]) put(value T) {
+	select {
+	case <-n:
+	default:
+	}
+	n <- value
 }
 
 // store writes the text where it differs from what is there.

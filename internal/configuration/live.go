@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"github.com/tutti-sched/tutti/internal/metrics"
 	"github.com/tutti-sched/tutti/pkg/engine"
 )
 
@@ -84,7 +85,7 @@ type Watcher struct {
 	source  Source
 	options Options
 	log     logr.Logger
-	metrics *collectors
+	metrics metrics.Set
 	watches []*watch
 	teller  *eventWriter
 	keeper  *keeper
@@ -105,11 +106,13 @@ func New(source Source, options Options) (*Watcher, error) {
 	if options.MayWrite == nil {
 		options.MayWrite = func() bool { return true }
 	}
-	metrics, err := newMeasured(options.Registry)
-	if err != nil {
-		return nil, fmt.Errorf("metrics of the configuration: %w", err)
+	l := &Watcher{source: source, options: options, log: logr.Discard()}
+	if options.Registry != nil {
+		l.metrics = metrics.Make(metrics.Configuration())
+		if err := options.Registry.Register(l.metrics); err != nil {
+			return nil, fmt.Errorf("metrics of the configuration: %w", err)
+		}
 	}
-	l := &Watcher{source: source, options: options, metrics: metrics, log: logr.Discard()}
 	l.shown.Store(&Report{})
 	l.teller, l.keeper = newTeller(options), newKeeper(source.lastGood(), options)
 	for name, at := range map[string]**corev1.ConfigMap{source.Name: &l.seen.base, source.Override: &l.seen.override} {
@@ -246,7 +249,7 @@ func (l *Watcher) take(f sourceContent) error {
 	if f.from != l.source.lastGood() {
 		l.keeper.keep(f.version.Text)
 	}
-	l.metrics.count(outcomeActive)
+	l.metrics.Count(metrics.ConfigurationVersions, 1, outcomeActive)
 	l.log.Info("Configuration is active", "source", f.version.Source, "resourceVersion", f.version.ResourceVersion, "hash", f.version.Hash)
 	return nil
 }
@@ -300,7 +303,7 @@ func (l *Watcher) refuse(f sourceContent, err error) {
 	}
 	report.Refused = &Refused{Version: f.version, At: l.options.Clock.Now(), Problems: problems}
 	l.publish(report)
-	l.metrics.count(outcomeRefused)
+	l.metrics.Count(metrics.ConfigurationVersions, 1, outcomeRefused)
 	l.log.Error(errors.New(strings.Join(problems, "; ")), "Configuration is refused, and the last good one kept",
 		"source", f.version.Source, "resourceVersion", f.version.ResourceVersion, "kept", report.Active.Hash)
 	l.teller.refused(f, report.Active, problems)
@@ -309,5 +312,5 @@ func (l *Watcher) refuse(f sourceContent, err error) {
 func (l *Watcher) publish(report Report) {
 	report.LastGood = l.source.Name != "" && report.Active.Source == l.source.lastGood().String()
 	l.shown.Store(&report)
-	l.metrics.show(report)
+	measure(l.metrics, report)
 }

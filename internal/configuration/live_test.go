@@ -271,7 +271,7 @@ func TestReplicasTellOnce(t *testing.T) {
 		object := configMap(withGang)
 		object.Name = source.Name
 		teller.refused(source.inside(object), Version{Hash: "123"}, []string{strings.Repeat("ü", 2000)})
-		events = append(events, teller.waiting)
+		events = append(events, <-teller.pending)
 	}
 	if a, b := events[0], events[1]; a.Name != b.Name || len(a.Name) > 253 || strings.Contains(a.Name, "..") {
 		t.Errorf("names %q and %q", a.Name, b.Name)

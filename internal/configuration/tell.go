@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,14 +28,11 @@ const longestNote = 1024
 // event is written: it is about the newest version.
 type eventWriter struct {
 	options Options
-	mu      sync.Mutex
-	waiting *eventsv1.Event
-	// ready holds one token while an event is pending.
-	ready chan struct{}
+	pending newest[*eventsv1.Event]
 }
 
 func newTeller(options Options) *eventWriter {
-	return &eventWriter{options: options, ready: make(chan struct{}, 1)}
+	return &eventWriter{options: options, pending: newNewest[*eventsv1.Event]()}
 }
 
 // refused reports that a version is refused.
@@ -61,7 +57,7 @@ func (t *eventWriter) enqueue(f sourceContent, kind, reason, note string) {
 		return
 	}
 	sum := sha256.Sum256([]byte(string(f.object.UID) + "/" + f.object.ResourceVersion + "/" + reason))
-	event := &eventsv1.Event{
+	t.pending.put(&eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: f.object.Namespace, Name: fmt.Sprintf("%s.%x", strings.TrimRight(cutTo(f.object.Name, 230), ".-"), sum[:8]),
 		},
@@ -73,14 +69,7 @@ func (t *eventWriter) enqueue(f sourceContent, kind, reason, note string) {
 		Reason:              reason,
 		Action:              "Configure",
 		Note:                note,
-	}
-	t.mu.Lock()
-	t.waiting = event
-	t.mu.Unlock()
-	select {
-	case t.ready <- struct{}{}:
-	default:
-	}
+	})
 }
 
 func cutTo(text string, most int) string { return text[:min(len(text), most)] }
@@ -91,13 +80,10 @@ func (t *eventWriter) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-t.ready:
-		}
-		t.mu.Lock()
-		event := t.waiting
-		t.mu.Unlock()
-		if err := t.write(ctx, event); err != nil && ctx.Err() == nil {
-			klog.FromContext(ctx).Error(err, "The event about the configuration was not written")
+		case event := <-t.pending:
+			if err := t.write(ctx, event); err != nil && ctx.Err() == nil {
+				klog.FromContext(ctx).Error(err, "The event about the configuration was not written")
+			}
 		}
 	}
 }

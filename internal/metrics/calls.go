@@ -16,7 +16,7 @@ func calls() []Metric {
 		"that has ended)"
 	return []Metric{
 		{
-			Name: APICalls, Kind: Counter, Program: Scheduler,
+			Name: APICalls, Kind: Counter,
 			Help: "Answers to calls to the API server, by kind of call and code.",
 			Labels: []Label{
 				{Name: "kind", Values: kind},
@@ -24,22 +24,22 @@ func calls() []Metric {
 			},
 		},
 		{
-			Name: APICallsInFlight, Kind: Gauge, Program: Scheduler,
+			Name: APICallsInFlight, Kind: Gauge,
 			Help: "Calls without an answer yet, those included that a worker has yet to send.",
 		},
 		{
-			Name: APICallsQueued, Kind: Gauge, Program: Scheduler,
+			Name: APICallsQueued, Kind: Gauge,
 			Help:   "Calls that wait for their turn, by kind; Bind counts Undo too, which has the same turns.",
 			Labels: []Label{{Name: "kind", Values: kind}},
 		},
 		{
-			Name: APICallsPaused, Kind: Counter, Program: Scheduler,
+			Name: APICallsPaused, Kind: Counter,
 			Help: "For how long nothing was sent because the API server had said that it is busy (429): all calls after it said so of a " +
 				"decision, else writes alone. A pause counts as a whole when it begins.",
 			Labels: []Label{{Name: "calls", Values: "all, writes (status, conditions, events and deletions of PodGroups)", Known: []string{"all", "writes"}}},
 		},
 		{
-			Name: EventsDropped, Kind: Counter, Program: Scheduler,
+			Name: EventsDropped, Kind: Counter,
 			Help: "Events that were given up: too many waited to be sent, or no attempt succeeded.",
 		},
 	}

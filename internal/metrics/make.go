@@ -1,62 +1,94 @@
 package metrics
 
-import (
-	"slices"
+import "github.com/prometheus/client_golang/prometheus"
 
-	"github.com/prometheus/client_golang/prometheus"
-)
+// Set is metrics of the table, by name: one collector for a registry. The nil Set drops what it is given. Another one panics at a
+// name that it does not have, or a value for another kind of metric: a mistake in the code.
+type Set map[Name]prometheus.Collector
 
-// Find returns a row of the table; false when there is none of that name.
-func Find(name Name) (Metric, bool) {
-	table := Table()
-	i := slices.IndexFunc(table, func(m Metric) bool { return m.Name == name })
-	if i < 0 {
-		return Metric{}, false
-	}
-	return table[i], true
-}
-
-// NewCounter makes a counter of the table, at zero for the known values, and for a counter without labels.
-func NewCounter(name Name) *prometheus.CounterVec {
-	row, _ := Find(name)
-	counter := prometheus.NewCounterVec(prometheus.CounterOpts{Name: string(name), Help: row.Help}, row.labels())
-	switch len(row.Labels) {
-	case 0:
-		counter.WithLabelValues()
-	case 1:
-		for _, value := range row.Labels[0].Known {
-			counter.WithLabelValues(value)
+// Make makes metrics of the table: counters and gauges at zero for the known values, and where they have no label.
+func Make(rows []Metric) Set {
+	set := Set{}
+	for i := range rows {
+		row := &rows[i]
+		names := make([]string, len(row.Labels))
+		for i, label := range row.Labels {
+			names[i] = label.Name
+		}
+		switch row.Kind {
+		case Counter:
+			counter := prometheus.NewCounterVec(prometheus.CounterOpts{Name: string(row.Name), Help: row.Help}, names)
+			row.eachKnown(func(labels ...string) { counter.WithLabelValues(labels...) })
+			set[row.Name] = counter
+		case Gauge:
+			gauge := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: string(row.Name), Help: row.Help}, names)
+			row.eachKnown(func(labels ...string) { gauge.WithLabelValues(labels...) })
+			set[row.Name] = gauge
+		case Histogram:
+			set[row.Name] = prometheus.NewHistogramVec(
+				prometheus.HistogramOpts{Name: string(row.Name), Help: row.Help, Buckets: row.Buckets}, names)
 		}
 	}
-	return counter
+	return set
 }
 
-// NewGauge makes a gauge of the table.
-func NewGauge(name Name) *prometheus.GaugeVec {
-	row, _ := Find(name)
-	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: string(name), Help: row.Help}, row.labels())
-}
-
-// NewHistogram makes a histogram of the table.
-func NewHistogram(name Name) *prometheus.HistogramVec {
-	row, _ := Find(name)
-	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: string(name), Help: row.Help, Buckets: row.Buckets}, row.labels())
-}
-
-// labels are the names of the labels.
-func (m *Metric) labels() []string {
-	names := make([]string, len(m.Labels))
-	for i, label := range m.Labels {
-		names[i] = label.Name
+// eachKnown calls a function with the label of each series that exists from the start, and without one where the metric has none.
+func (m *Metric) eachKnown(begin func(labels ...string)) {
+	if len(m.Labels) == 0 {
+		begin()
+		return
 	}
-	return names
+	for _, value := range m.Labels[0].Known {
+		begin(value)
+	}
 }
 
-// Series returns the names under which the metric is scraped.
-func (m *Metric) Series() []string {
-	name := string(m.Name)
-	if m.Kind == Histogram {
-		return []string{name + "_bucket", name + "_count", name + "_sum"}
+// Count adds to a counter.
+func (s Set) Count(name Name, n float64, labels ...string) {
+	if s != nil {
+		s[name].(*prometheus.CounterVec).WithLabelValues(labels...).Add(n)
 	}
-	return []string{name}
+}
+
+// Show sets a gauge.
+func (s Set) Show(name Name, value float64, labels ...string) {
+	if s != nil {
+		s[name].(*prometheus.GaugeVec).WithLabelValues(labels...).Set(value)
+	}
+}
+
+// Observe adds a value to a histogram.
+func (s Set) Observe(name Name, value float64, labels ...string) {
+	if s != nil {
+		s[name].(*prometheus.HistogramVec).WithLabelValues(labels...).Observe(value)
+	}
+}
+
+// Reset takes all values out of a gauge.
+func (s Set) Reset(name Name) {
+	if s != nil {
+		s[name].(*prometheus.GaugeVec).Reset()
+	}
+}
+
+// Describe is for the registry.
+func (s Set) Describe(out chan<- *prometheus.Desc) {
+	for _, collector := range s {
+		collector.Describe(out)
+	}
+}
+
+// Collect is for the registry.
+func (s Set) Collect(out chan<- prometheus.Metric) {
+	for _, collector := range s {
+		collector.Collect(out)
+	}
+}
+
+// Is returns the value of a gauge that is 1 or 0.
+func Is(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
 }

@@ -9,7 +9,7 @@
 //	evicted.go                     by whom and for whom a group was evicted, in the status of PodGroups
 //	topology.go                    where members are that share a domain, in the status of PodGroups
 //	queues.go                      the status of Queues
-//	foreign.go, foreignstatus.go   the status of groups of other projects: when, and what
+//	foreign.go                     the status of groups of other projects: when it is written
 //	events.go                      events
 //	writer.go, budget.go           when what is offered is written, and how many writes at a time
 package report

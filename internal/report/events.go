@@ -164,7 +164,7 @@ func referenceTo(job *model.Job) corev1.ObjectReference {
 	case model.SourcePod:
 		reference.APIVersion, reference.Kind = "v1", "Pod"
 	}
-	if watch, ok := sources.WatchOf(job.Key.Source); ok {
+	if watch := sources.WatchOf(job.Key.Source); watch.Decode != nil {
 		reference.APIVersion = watch.Resource.GroupVersion().String()
 		reference.Kind, _, _ = strings.Cut(job.Key.Source.Kind(), ".")
 	}

@@ -1,10 +1,14 @@
 package report
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/internal/backoff"
@@ -13,7 +17,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file is when the status of groups of other projects is written, as their schedulers write it; foreignstatus.go is what.
+// This file is when the status of groups of other projects is written, as their schedulers write it; internal/sources says
+// what.
 // One of Volcano is Inqueue as soon as it is seen, since its operator makes no pods before, then Running, then Completed, and
 // never goes back. One of Kubernetes has a condition that says whether it was placed. Others may write the same fields.
 
@@ -27,8 +32,6 @@ const (
 	// ends, is written at most six times, the numbers once.
 	foreignMessageInterval = 30 * time.Second
 	foreignCountInterval   = time.Minute
-	// maxForeignMessage is how long a message is at most, in bytes: less than is kept of it when it is read.
-	maxForeignMessage = 1024
 	// maxReverted is how often what was written about a group may be replaced by another writer before it is written no more.
 	maxReverted = 2
 )
@@ -164,7 +167,7 @@ func (r *ForeignReporter) look(key model.JobKey, job *model.Job, refusal *model.
 	if delete(r.open, key); spec == nil || job == nil && r.source.OfOthers(key) {
 		return
 	}
-	wanted := foreignStatus(spec, job, refusal)
+	wanted := spec.Wanted(job, refusal)
 	if sent.uid != "" {
 		if !r.follow(&sent, spec, wanted, now) {
 			return
@@ -272,3 +275,45 @@ func said(shown sources.Shown) sources.Shown {
 
 // phaseOf is what a status says in few words.
 func phaseOf(shown sources.Shown) string { return shown.Phase + " " + shown.Type + " " + shown.Reason }
+
+// foreignPatch is the write that makes a status show what is wanted.
+func foreignPatch(spec *sources.Spec, wanted sources.Shown, now time.Time) *commit.ForeignStatus {
+	shown := spec.Shown
+	watch := sources.WatchOf(spec.Source) // it is one with a status of ours
+	status := &commit.ForeignStatus{
+		Resource: watch.Resource, Group: spec.Key(), UID: spec.UID, Subresource: watch.Subresource,
+		HasStatus: shown.HasStatus, HasConditions: shown.HasConditions,
+	}
+	counts := commit.ForeignCounts{Running: wanted.Running, Succeeded: wanted.Succeeded, Failed: wanted.Failed}
+	if before := (commit.ForeignCounts{Running: shown.Running, Succeeded: shown.Succeeded, Failed: shown.Failed}); counts != before {
+		status.Counts = &counts
+	}
+	if wanted.Phase != shown.Phase {
+		status.Phase = wanted.Phase
+	}
+	if wanted.Type != shown.Type || wanted.Status != shown.Status || wanted.Reason != shown.Reason || wanted.Message != shown.Message {
+		status.Condition = &commit.ForeignCondition{
+			Replaces: shown.Type, Was: shown.Status, At: shown.At,
+			Type: wanted.Type, Status: corev1.ConditionStatus(wanted.Status), Reason: wanted.Reason, Message: wanted.Message,
+		}
+		if wanted.Type != shown.Type || wanted.Status != shown.Status {
+			if status.Condition.LastTransitionTime = metav1.NewTime(now).Rfc3339Copy(); watch.HasTransitionIDs {
+				status.Condition.TransitionID = transitionID(spec.UID, now)
+			}
+		}
+	}
+	return status
+}
+
+// transitionID is a UID that no other transition has.
+func transitionID(group types.UID, now time.Time) types.UID {
+	sum := sha256.Sum256([]byte(string(group) + now.Format(time.RFC3339Nano)))
+	return types.UID(fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16]))
+}
+
+func foreignEvent(spec *sources.Spec, reason string, now time.Time, note string) commit.Write {
+	return &commit.Event{
+		Regarding: referenceTo(&model.Job{Key: spec.Key(), UID: spec.UID}),
+		Type:      corev1.EventTypeWarning, Reason: reason, Action: "Reporting", Note: note, At: now,
+	}
+}

@@ -316,7 +316,7 @@ func TestMessagesOfAForeignGroup(t *testing.T) {
 	d.now = d.now.Add(foreignMessageInterval)
 	d.refuse("g", &model.Refusal{Code: model.QueueLimit, Detail: strings.Repeat("ä\n", 9000)})
 	d.report()
-	if said := d.specs[volcanoKey("g")].Shown.Message; len(said) > maxForeignMessage || maxForeignMessage >= sources.MaxShown {
+	if said := d.specs[volcanoKey("g")].Shown.Message; len(said) > sources.MaxMessage || sources.MaxMessage >= sources.MaxShown {
 		t.Errorf("a message of %d bytes is written", len(said))
 	}
 	d.rests(t)

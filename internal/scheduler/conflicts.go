@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/tutti-sched/tutti/internal/metrics"
 	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -18,7 +19,7 @@ func (s *Scheduler) watchConflicts(ctx context.Context, now time.Time) {
 	for _, conflict := range s.state.TakeConflicts() {
 		klog.FromContext(ctx).Info("Isolated CPUs in conflict", "pod", conflict.Pod, "node", conflict.Node, "kind", conflict.Kind,
 			"detail", conflict.Detail)
-		s.options.Metrics.Conflict(string(conflict.Kind))
+		s.options.Metrics.Count(metrics.Conflicts, 1, string(conflict.Kind))
 		s.machine.Write(now, report.Conflict(conflict.Pod, conflict.Node, conflict.Detail, now))
 	}
 	if s.endsConflicts && s.profile.Paused == "" {

@@ -10,6 +10,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/lifecycle"
+	"github.com/tutti-sched/tutti/internal/metrics"
 	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -53,7 +54,7 @@ func (s *Scheduler) handleEvent(ctx context.Context, event cluster.Event, now ti
 // logMalformed logs and counts the objects that could not be read.
 func (s *Scheduler) logMalformed(ctx context.Context) {
 	for _, why := range s.state.TakeMalformed() {
-		s.options.Metrics.Panicked("cluster")
+		s.options.Metrics.Count(metrics.Quarantined, 1, "cluster")
 		klog.FromContext(ctx).Error(nil, "Malformed object", "reason", why)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/backoff"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/lifecycle"
+	"github.com/tutti-sched/tutti/internal/metrics"
 	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -53,7 +54,8 @@ func (s *Scheduler) undoStart(ctx context.Context, job *model.Job, undo *lifecyc
 		cause = "restart"
 	}
 	klog.FromContext(ctx).Info("Gang undone", "job", job.Key, "deleted", len(undo.Members), "reason", undo.Why.Detail)
-	s.options.Metrics.Undone(cause, len(undo.Members))
+	s.options.Metrics.Count(metrics.Evictions, float64(len(undo.Members)), cause)
+	s.options.Metrics.Count(metrics.EvictedGroups, 1, cause)
 	s.machine.Undo(now, job.Key, undo.Members)
 	s.state.Assume(undo.Decision(job.Key))
 	s.reporter.Ends(undo.Members)
@@ -102,7 +104,7 @@ func (s *Scheduler) observeRunning(writes []commit.Write, now time.Time) {
 			continue
 		}
 		if bound := meta.FindStatusCondition(next.Status.Conditions, v1alpha1.ConditionScheduled); bound != nil {
-			s.options.Metrics.Running(now.Sub(bound.LastTransitionTime.Time))
+			s.options.Metrics.Observe(metrics.StartToRunning, max(0, now.Sub(bound.LastTransitionTime.Time)).Seconds())
 		}
 	}
 }

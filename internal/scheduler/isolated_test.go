@@ -46,7 +46,7 @@ func isolatedWorld(t tester, options isolcpu.Options) *world {
 	}
 	state := cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}, Translators: profile.Translators()})
 	w.loop = New(state, commit.New(commit.Options{}), profile, w, w.mailbox,
-		Options{Clock: w.clock, Period: 5 * time.Second, Verify: true})
+		Options{Clock: w.clock, Verify: true})
 	w.isolate("n1", "14", eight)
 	return w
 }

@@ -21,7 +21,7 @@ import (
 
 // indexedJob makes or changes a Job of so many indexes, of which some have succeeded.
 func (w *world) indexedJob(name string, indexes, succeeded int64) {
-	watch, _ := sources.WatchOf(model.SourceJob)
+	watch := sources.WatchOf(model.SourceJob)
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"spec":   map[string]any{"completionMode": "Indexed", "parallelism": indexes, "completions": indexes},
 		"status": map[string]any{"succeeded": succeeded},

@@ -62,9 +62,8 @@ func (s *Scheduler) showJob(job *model.Job, now time.Time) debugapi.Job {
 	}
 	spec := s.state.Foreign(object)
 	if object.Source.OwnsPods() {
-		self := metav1.OwnerReference{Kind: object.Source.Kind(), Name: object.Name}
-		if watch, is := sources.WatchOf(object.Source); is {
-			self.APIVersion = watch.Resource.GroupVersion().String()
+		self := metav1.OwnerReference{
+			APIVersion: sources.WatchOf(object.Source).Resource.GroupVersion().String(), Kind: object.Source.Kind(), Name: object.Name,
 		}
 		if spec != nil {
 			self.UID = spec.UID

@@ -72,7 +72,7 @@ func newWorld(t tester) *world {
 		Tiers:   []engine.Tier{{{Factory: priority.New}, {Factory: gang.New}}},
 	}
 	w.loop = New(cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}}), commit.New(commit.Options{}), profile,
-		w, w.mailbox, Options{Clock: w.clock, Period: 5 * time.Second, Verify: true})
+		w, w.mailbox, Options{Clock: w.clock, Verify: true})
 	w.mailbox.Lead()
 	return w
 }

@@ -8,6 +8,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tutti-sched/tutti/internal/backoff"
+	"github.com/tutti-sched/tutti/internal/metrics"
 	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -43,13 +44,13 @@ type panics struct {
 // afterCycle holds back the job over which the cycle has panicked and asks for the next cycle now; for a later one when the
 // panic is about no single job. recovered is nil for a cycle that has run to its end.
 func (s *Scheduler) afterCycle(ctx context.Context, snapshot *model.Snapshot, recovered *engine.RecoveredPanic, now time.Time) {
-	s.options.Metrics.Failing(recovered != nil && recovered.Job == nil)
+	s.options.Metrics.Show(metrics.CycleFailing, metrics.Is(recovered != nil && recovered.Job == nil))
 	if recovered == nil {
 		s.panics = panics{}
 		s.delays.Cycles.Reset(backoff.AllJobs{})
 		return
 	}
-	s.options.Metrics.Panicked(recovered.Where)
+	s.options.Metrics.Count(metrics.Quarantined, 1, recovered.Where)
 	log := klog.FromContext(ctx).WithValues("where", recovered.Where, "reason", recovered.Refusal.Detail)
 	if s.panics.reason != recovered.Refusal.Detail { // else it is the same, over another job
 		log = log.WithValues("stack", recovered.Stack)
@@ -101,7 +102,7 @@ func (s *Scheduler) quarantineOnPanic(ctx context.Context, where string, key mod
 	defer func() {
 		if value := recover(); value != nil {
 			why = &model.Refusal{Code: model.Quarantined, Detail: where + " panicked: " + model.OneLine(value)}
-			s.options.Metrics.Panicked(where)
+			s.options.Metrics.Count(metrics.Quarantined, 1, where)
 			if job := s.state.Job(key); job != nil {
 				s.delays.Panics.Fail(backoff.Of(job), why, now)
 			}

@@ -17,6 +17,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/internal/lifecycle"
+	"github.com/tutti-sched/tutti/internal/metrics"
 	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/internal/telemetry"
 	"github.com/tutti-sched/tutti/pkg/engine"
@@ -88,8 +89,6 @@ type Scheduler struct {
 type Options struct {
 	// Clock is the only clock of the process that the loop reads.
 	Clock clock.WithTicker
-	// Period is how long after a cycle that decided something the next one runs at the latest; at least a second.
-	Period time.Duration
 	// BindDeadline is how long after the first bind of a gang it must have its minimum, or is undone; 30 s when it is zero.
 	BindDeadline time.Duration
 	// Verify checks the invariants after every statement; for tests.
@@ -116,16 +115,16 @@ func New(
 	}
 	delays := backoff.NewDelays()
 	gangs := lifecycle.New(options.BindDeadline, delays)
-	options.Metrics.Expect(profile, options.Clock.Now)
-	options.Metrics.Paused(profile.Paused != "")
-	queues := report.NewQueueReporter(state.SchedulerNames(), state.Queue)
-	queues.Configure(missingForQueues(profile))
-	s := &Scheduler{
-		state: state, machine: machine, profile: profile, sender: sender, mailbox: mailbox, options: options,
-		foreign: report.NewForeignReporter(report.ForeignSource{News: state.TakeForeignNews, Spec: state.Foreign, OfOthers: state.OfOthers}),
-		queues:  queues, delays: delays, uncertain: uncertainBinds{}, gangs: gangs,
-		endsConflicts: profile.EvictsOnCPUConflict(), history: &debugapi.History{},
+	if options.Metrics == nil {
+		options.Metrics = &telemetry.Metrics{}
 	}
+	s := &Scheduler{
+		state: state, machine: machine, sender: sender, mailbox: mailbox, options: options,
+		foreign: report.NewForeignReporter(report.ForeignSource{News: state.TakeForeignNews, Spec: state.Foreign, OfOthers: state.OfOthers}),
+		queues:  report.NewQueueReporter(state.SchedulerNames(), state.Queue),
+		delays:  delays, uncertain: uncertainBinds{}, gangs: gangs, history: &debugapi.History{},
+	}
+	s.use(profile)
 	s.reporter = report.NewReporter(report.Source{
 		Group: state.Group, Reservation: state.Reservation, Whole: gangs.Observed, Standing: s.standing, List: state.List,
 	})
@@ -176,7 +175,7 @@ func (s *Scheduler) Step(ctx context.Context) {
 func (s *Scheduler) endStep(began time.Time) {
 	now := s.options.Clock.Now()
 	s.progress.end(now)
-	s.options.Metrics.Stepped(now.Sub(began))
+	s.options.Metrics.Observe(metrics.StepSeconds, now.Sub(began).Seconds())
 }
 
 // receive empties the mailbox into the state machines.
@@ -200,7 +199,7 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 	if received.lead && !s.Leading() {
 		s.leading.Store(true)
 		s.state.Lead()
-		s.options.Metrics.Lead()
+		s.options.Metrics.Show(metrics.Leading, 1)
 		s.gangs.Lead(s.state.Snapshot(now), now)
 		s.cycle.at(now)
 		klog.FromContext(ctx).Info("Leading: scheduling starts")
@@ -210,17 +209,17 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 // reconfigure goes on with another profile. What pods request, and nodes offer, is worked out again; what earlier sessions
 // remember is forgotten with the profile it came from; what is bound, nominated or in flight stays.
 func (s *Scheduler) reconfigure(profile *engine.Profile, now time.Time) {
-	s.profile, s.endsConflicts = profile, profile.EvictsOnCPUConflict()
-	s.options.Metrics.Paused(profile.Paused != "")
-	s.options.Metrics.Expect(profile, s.options.Clock.Now)
+	s.use(profile)
 	s.state.Configure(profile.Translators(), profile.MaxGrace(), profile.SourcesOff...)
-	s.queues.Configure(missingForQueues(profile))
 	s.wake(now)
 }
 
-// missingForQueues returns what the profile lacks that queues need.
-func missingForQueues(profile *engine.Profile) report.Missing {
-	return report.Missing{Order: !profile.OrdersQueues(), Guarantees: profile.Unenforced()}
+// use lets a profile decide from now on, and says what it lacks that queues need.
+func (s *Scheduler) use(profile *engine.Profile) {
+	s.profile, s.endsConflicts = profile, profile.EvictsOnCPUConflict()
+	s.options.Metrics.Show(metrics.Paused, metrics.Is(profile.Paused != ""))
+	s.options.Metrics.Expect(profile, s.options.Clock.Now)
+	s.queues.Configure(report.Missing{Order: !profile.OrdersQueues(), Guarantees: profile.Unenforced()})
 }
 
 // runCycle is one cycle: a session on a snapshot. Decisions are assumed and in flight while it still runs; what becomes
@@ -228,7 +227,7 @@ func missingForQueues(profile *engine.Profile) report.Missing {
 func (s *Scheduler) runCycle(ctx context.Context) {
 	now := s.options.Clock.Now()
 	s.progress.count.Add(1)
-	s.cycle.at(now.Add(s.options.Period))
+	s.cycle.at(now.Add(period))
 	if s.cyclesSuspended(ctx, now) || s.wouldRepeat(now) {
 		return
 	}
@@ -241,7 +240,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 		Verify: s.options.Verify,
 		Cache:  &s.cache, Stopwatch: s.options.Metrics.Stopwatch(s.options.Clock.Now),
 		OnAction:    func(part string) { s.progress.count.Add(1); watch.Begin(part) },
-		OnSearchCut: s.options.Metrics.SearchCut,
+		OnSearchCut: func(action string) { s.options.Metrics.Count(metrics.SearchCut, 1, action) },
 		OnPanic: func(recovered engine.RecoveredPanic) {
 			watch.Cycle.Panics++
 			panicked = &recovered

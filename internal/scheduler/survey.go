@@ -8,6 +8,7 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/debugapi"
+	"github.com/tutti-sched/tutti/internal/metrics"
 	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/internal/telemetry"
 	"github.com/tutti-sched/tutti/pkg/engine"
@@ -30,129 +31,136 @@ func (s *Scheduler) Survey(deliver func(*telemetry.Survey)) {
 }
 
 func (s *Scheduler) survey(snapshot *model.Snapshot) *telemetry.Survey {
-	seen := &telemetry.Survey{
-		Waiting: map[model.Code]int{}, OldestWaiting: map[model.Code]time.Time{}, PodGroups: phases(), Members: map[string]int{},
-		Nominated: map[string]float64{}, Reserved: map[string]float64{},
-		Nodes: len(snapshot.Nodes), Jobs: len(snapshot.Jobs), Dimensions: snapshot.Dimensions.Len(),
-	}
+	seen := telemetry.NewSurvey()
+	seen.Add(float64(len(snapshot.Nodes)), metrics.SnapshotObjects, "node")
+	seen.Add(float64(len(snapshot.Jobs)), metrics.SnapshotObjects, "job")
+	seen.Add(float64(snapshot.Dimensions.Len()), metrics.Dimensions)
+	pods, stuck := 0, 0
 	for _, node := range snapshot.Nodes {
-		seen.Pods += len(node.Tasks)
+		pods += len(node.Tasks)
 		for _, task := range node.Tasks {
 			if task.TerminationOverdue {
-				seen.Stuck++
+				stuck++
 			}
 		}
 	}
-	for _, job := range snapshot.Jobs {
-		s.surveyJob(job, seen)
-	}
-	seen.Queues, seen.Levels = s.surveyQueues(snapshot), s.surveyLevels(snapshot)
+	seen.Add(float64(pods), metrics.SnapshotObjects, "pod")
+	seen.Add(float64(stuck), metrics.StuckVictims)
+	s.surveyJobs(snapshot, seen)
+	s.surveyQueues(snapshot, seen)
+	s.surveyLevels(snapshot, seen)
 	for _, held := range snapshot.Held() {
-		sums := seen.Nominated
+		name := metrics.Nominated
 		if held.Reserved() {
-			sums = seen.Reserved
+			name = metrics.Reserved
 		}
-		for name, amount := range approximate(snapshot.Dimensions.List(held.Request)) {
-			sums[name] += amount
+		for resource, amount := range snapshot.Dimensions.List(held.Request) {
+			seen.Add(amount.AsApproximateFloat64(), name, string(resource))
 		}
 	}
 	return seen
 }
 
-// surveyLevels counts the domains. Which nodes of them are in use follows the changes since the last scrape.
-func (s *Scheduler) surveyLevels(snapshot *model.Snapshot) (seen []telemetry.LevelSurvey) {
-	for _, tree := range engine.Trees(snapshot, s.profile, &s.cache) {
-		for _, level := range tree.Levels {
-			one := telemetry.LevelSurvey{Name: level.Level}
-			for _, used := range level.UsedNodes(snapshot) {
-				if used == 0 {
-					one.Whole++
-				} else {
-					one.Broken++
-				}
+// surveyJobs counts jobs and their pods.
+func (s *Scheduler) surveyJobs(snapshot *model.Snapshot, seen *telemetry.Survey) {
+	unplaced, unscheduled, reservations, blocked, members := 0, 0, 0, 0, map[string]int{}
+	for _, phase := range phases { // one without groups is seen to have none
+		seen.Add(0, metrics.PodGroups, string(phase))
+	}
+	for _, job := range snapshot.Jobs {
+		for _, task := range job.Tasks {
+			if !task.Status.HasNode() {
+				unplaced++
 			}
-			seen = append(seen, one)
+			if task.Status == model.Pending && !task.SchedulingGated {
+				unscheduled++
+			}
+			if !job.Key.IsPod() {
+				members[memberState(task)]++
+			}
+		}
+		if group := s.state.Group(job.Key); group != nil && group.Status.Phase != "" {
+			seen.Add(1, metrics.PodGroups, string(group.Status.Phase))
+		}
+		if job.Reservation != nil {
+			reservations++
+		}
+		refusal := s.refusals[job.Key]
+		if refusal == nil || len(job.Tasks) == 0 {
+			continue
+		}
+		seen.Add(1, metrics.WaitingJobs, string(refusal.Code))
+		if refusal.BlockedByBudgets {
+			blocked++
+		}
+		if since := s.waitsToStart(job); !since.IsZero() {
+			seen.Since(since, metrics.OldestWaiting, string(refusal.Code))
 		}
 	}
-	return seen
+	for state, n := range members {
+		seen.Add(float64(n), metrics.Members, state)
+	}
+	seen.Add(float64(unplaced), metrics.SnapshotObjects, "pod")
+	seen.Add(float64(unscheduled), metrics.UnscheduledPods)
+	seen.Add(float64(reservations), metrics.Reservations)
+	seen.Add(float64(blocked), metrics.BlockedJobs, "budget")
+}
+
+// surveyLevels counts the domains. Which nodes of them are in use follows the changes since the last scrape.
+func (s *Scheduler) surveyLevels(snapshot *model.Snapshot, seen *telemetry.Survey) {
+	for _, tree := range engine.Trees(snapshot, s.profile, &s.cache) {
+		for _, level := range tree.Levels {
+			whole := 0
+			used := level.UsedNodes(snapshot)
+			for _, nodes := range used {
+				if nodes == 0 {
+					whole++
+				}
+			}
+			seen.Add(float64(whole), metrics.Domains, level.Level, "whole")
+			seen.Add(float64(len(used)-whole), metrics.Domains, level.Level, "broken")
+		}
+	}
 }
 
 // mostQueues is of how many queues there are series; of more there are those of the queues without a parent alone, up to so many.
 const mostQueues = 2_000
 
-func (s *Scheduler) surveyQueues(snapshot *model.Snapshot) (seen []telemetry.QueueSurvey) {
+func (s *Scheduler) surveyQueues(snapshot *model.Snapshot, seen *telemetry.Survey) {
 	if len(snapshot.Queues) == 0 {
-		return nil
+		return
 	}
-	oldest := map[*model.Queue]time.Time{}
+	shown := map[*model.Queue]bool{}
+	for _, queue := range snapshot.Queues {
+		if len(shown) < mostQueues && (len(snapshot.Queues) <= mostQueues || queue.Above() == nil) {
+			shown[queue] = true
+		}
+	}
 	for _, job := range snapshot.Jobs {
 		since := s.waitsToStart(job)
 		for queue := job.InQueue(); queue != nil && !since.IsZero(); queue = queue.Above() {
-			if first, known := oldest[queue]; !known || since.Before(first) {
-				oldest[queue] = since
+			if shown[queue] {
+				seen.Since(since, metrics.QueueOldestWait, queue.Name)
 			}
 		}
 	}
 	jobs, dimensions := report.CountJobs(snapshot.Jobs, s.refusals), snapshot.Dimensions
 	enforced := s.profile.Unenforced() == ""
-	for _, queue := range snapshot.Queues {
-		if len(seen) == mostQueues || len(snapshot.Queues) > mostQueues && queue.Above() != nil {
-			continue
+	for queue := range shown {
+		for name, list := range map[metrics.Name]corev1.ResourceList{
+			metrics.QueueUsed: dimensions.List(queue.Used), metrics.QueueDemand: dimensions.ListOf(queue.Demand()),
+			metrics.QueueShare: dimensions.ListOf(queue.ContendedShares()), metrics.QueueGuarantee: dimensions.ListOf(queue.Guarantee),
+			metrics.QueueLimit: dimensions.ListOf(queue.Limit),
+		} {
+			for resource, amount := range list {
+				seen.Add(amount.AsApproximateFloat64(), name, queue.Name, string(resource))
+			}
 		}
-		seen = append(seen, telemetry.QueueSurvey{
-			Name: queue.Name, Used: approximate(dimensions.List(queue.Used)), Demand: approximate(dimensions.ListOf(queue.Demand())),
-			Share: approximate(dimensions.ListOf(queue.ContendedShares())), Guarantee: approximate(dimensions.ListOf(queue.Guarantee)),
-			Limit: approximate(dimensions.ListOf(queue.Limit)), Running: int(jobs[queue].Running), Waiting: int(jobs[queue].Waiting),
-			OldestWaiting: oldest[queue],
-		})
+		seen.Add(float64(jobs[queue].Running), metrics.QueueJobs, queue.Name, "running")
+		seen.Add(float64(jobs[queue].Waiting), metrics.QueueJobs, queue.Name, "waiting")
 		if enforced && queue.Unmet != nil && queue.Invalid == nil {
-			seen[len(seen)-1].Unmet = queue.Unmet.Reason
+			seen.Add(1, metrics.QueueUnmet, queue.Name, queue.Unmet.Reason)
 		}
-	}
-	return seen
-}
-
-// approximate returns the amounts by name, in cores, bytes or pieces.
-func approximate(list corev1.ResourceList) map[string]float64 {
-	amounts := make(map[string]float64, len(list))
-	for name, amount := range list {
-		amounts[string(name)] = amount.AsApproximateFloat64()
-	}
-	return amounts
-}
-
-func (s *Scheduler) surveyJob(job *model.Job, seen *telemetry.Survey) {
-	for _, task := range job.Tasks {
-		if !task.Status.HasNode() {
-			seen.Pods++
-		}
-		if task.Status == model.Pending && !task.SchedulingGated {
-			seen.Unscheduled++
-		}
-		if !job.Key.IsPod() {
-			seen.Members[memberState(task)]++
-		}
-	}
-	if group := s.state.Group(job.Key); group != nil && group.Status.Phase != "" {
-		seen.PodGroups[string(group.Status.Phase)]++
-	}
-	if job.Reservation != nil {
-		seen.Reservations++
-	}
-	refusal := s.refusals[job.Key]
-	if refusal == nil || len(job.Tasks) == 0 {
-		return
-	}
-	seen.Waiting[refusal.Code]++
-	if refusal.BlockedByBudgets {
-		seen.BlockedByBudgets++
-	}
-	since := s.waitsToStart(job)
-	if since.IsZero() {
-		return
-	}
-	if first, known := seen.OldestWaiting[refusal.Code]; !known || since.Before(first) {
-		seen.OldestWaiting[refusal.Code] = since
 	}
 }
 
@@ -173,16 +181,10 @@ func (s *Scheduler) waitsToStart(job *model.Job) (since time.Time) {
 	return time.Time{}
 }
 
-// phases are all phases at zero, so that a phase without groups is seen to have none.
-func phases() map[string]int {
-	counts := map[string]int{}
-	for _, phase := range []v1alpha1.PodGroupPhase{
-		v1alpha1.PodGroupPending, v1alpha1.PodGroupStarting, v1alpha1.PodGroupRunning, v1alpha1.PodGroupDegraded,
-		v1alpha1.PodGroupSucceeded, v1alpha1.PodGroupFailed,
-	} {
-		counts[string(phase)] = 0
-	}
-	return counts
+// phases are those of PodGroups.
+var phases = [...]v1alpha1.PodGroupPhase{
+	v1alpha1.PodGroupPending, v1alpha1.PodGroupStarting, v1alpha1.PodGroupRunning, v1alpha1.PodGroupDegraded,
+	v1alpha1.PodGroupSucceeded, v1alpha1.PodGroupFailed,
 }
 
 // memberState is the state of a task as metrics name it.

@@ -13,28 +13,17 @@ const LabelCoscheduling = "scheduling.x-k8s.io/pod-group"
 
 // coscheduling is the PodGroup of scheduler-plugins, which mpi-operator, training-operator, spark-operator and Trainer write.
 // Its scheduleTimeoutSeconds is not read: it is how long members that have a place wait there for others, and none of ours does.
-type coscheduling struct{}
-
-func (coscheduling) Name() string { return "coscheduling" }
-
-func (coscheduling) Of(pod *corev1.Pod) (Membership, bool) {
-	name := pod.Labels[LabelCoscheduling]
-	if name == "" {
-		return Membership{}, false
-	}
-	return Membership{
-		Job: model.JobKey{Namespace: pod.Namespace, Name: name, Source: model.SourceCoscheduling}, Role: foreignRole(pod),
-	}, true
-}
-
-func (coscheduling) Marks() Marks { return Marks{Labels: []string{LabelCoscheduling}} }
-
-func (coscheduling) Watches() []Watch {
-	return []Watch{{
+var coscheduling = &Source{
+	name: "coscheduling", marks: Marks{Labels: []string{LabelCoscheduling}},
+	of: func(pod *corev1.Pod) (Membership, bool) {
+		name := pod.Labels[LabelCoscheduling]
+		return Membership{Job: model.JobKey{Namespace: pod.Namespace, Name: name, Source: model.SourceCoscheduling}}, name != ""
+	},
+	watches: []Watch{{
 		Source:   model.SourceCoscheduling,
 		Resource: schema.GroupVersionResource{Group: "scheduling.x-k8s.io", Version: "v1alpha1", Resource: "podgroups"},
 		Decode:   decodeCoscheduling,
-	}}
+	}},
 }
 
 // decodeCoscheduling reads one. A minMember of 0 is one that is not stated, since its clients leave it out: every pod may start.

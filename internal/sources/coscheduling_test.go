@@ -45,7 +45,7 @@ func TestMarksOfSources(t *testing.T) {
 func TestSourcesHaveTheNamesOfTheConfiguration(t *testing.T) {
 	var names []string
 	for _, source := range All() {
-		if source != (own{}) && source != (kubeBatch{}) {
+		if source != own && source != kubeBatch {
 			names = append(names, source.Name())
 		}
 	}
@@ -141,7 +141,7 @@ func TestLongNamesAreNotKept(t *testing.T) {
 		if source.OwnsPods() {
 			value[long] = map[string]any{}
 		}
-		watch, _ := WatchOf(source)
+		watch := WatchOf(source)
 		spec := watch.Decode(&unstructured.Unstructured{Object: map[string]any{
 			"metadata": map[string]any{"ownerReferences": []any{map[string]any{"kind": "JobSet", "name": long, "uid": "u", "controller": true}}},
 			"spec":     map[string]any{field: value, "minMember": int64(2)},

@@ -49,19 +49,34 @@ func (f *fields) value(path ...string) any {
 	return at
 }
 
+// as returns what a path leads to, which must be of the type that what names; zero when there is nothing.
+func as[T any](f *fields, what string, path ...string) (value T) {
+	switch found := f.value(path...).(type) {
+	case nil:
+	case T:
+		return found
+	default:
+		f.contradict("%s is %s, it must be %s", strings.Join(path, "."), typeOf(found), what)
+	}
+	return value
+}
+
+// exceeds takes note of a list that is longer than one may be, and reports whether it is.
+func (f *fields) exceeds(length, most int, has string, path ...string) bool {
+	if length > most {
+		f.contradict("%s "+has+", at most %d are supported", strings.Join(path, "."), length, most)
+	}
+	return length > most
+}
+
 // integer returns a whole number of 32 bits; 0 when there is none.
 func (f *fields) integer(path ...string) int32 {
-	switch value := f.value(path...).(type) {
-	case nil:
-	case int64:
-		if value >= math.MinInt32 && value <= math.MaxInt32 {
-			return int32(value)
-		}
+	value := as[int64](f, "a whole number", path...)
+	if value < math.MinInt32 || value > math.MaxInt32 {
 		f.contradict("%s is %d, it must be a number of 32 bits", strings.Join(path, "."), value)
-	default:
-		f.contradict("%s is %s, it must be a whole number", strings.Join(path, "."), typeOf(value))
+		return 0
 	}
-	return 0
+	return int32(value)
 }
 
 // integerOr returns a whole number of 32 bits; the default when there is none.
@@ -74,17 +89,11 @@ func (f *fields) integerOr(otherwise int32, path ...string) int32 {
 
 // keys returns the keys of an object, sorted; none when there is none.
 func (f *fields) keys(path ...string) []string {
-	switch value := f.value(path...).(type) {
-	case nil:
-	case map[string]any:
-		if len(value) <= maxRoles {
-			return f.names(value, path...)
-		}
-		f.contradict("%s has %d fields, at most %d are supported", strings.Join(path, "."), len(value), maxRoles)
-	default:
-		f.contradict("%s is %s, it must be an object", strings.Join(path, "."), typeOf(value))
+	value := as[map[string]any](f, "an object", path...)
+	if f.exceeds(len(value), maxRoles, "has %d fields", path...) {
+		return nil
 	}
-	return nil
+	return f.names(value, path...)
 }
 
 // names returns the keys of an object that a path leads to, sorted; none when one is longer than a name can be.
@@ -101,24 +110,17 @@ func (f *fields) names(object map[string]any, path ...string) []string {
 
 // list returns the objects of a list; none when there is none.
 func (f *fields) list(path ...string) (items []*fields) {
-	at := strings.Join(path, ".")
-	switch value := f.value(path...).(type) {
-	case nil:
-	case []any:
-		if len(value) > maxRoles {
-			f.contradict("%s has %d items, at most %d are supported", at, len(value), maxRoles)
+	at, value := strings.Join(path, "."), as[[]any](f, "a list", path...)
+	if f.exceeds(len(value), maxRoles, "has %d items", path...) {
+		return nil
+	}
+	for i, item := range value {
+		object, ok := item.(map[string]any)
+		if !ok {
+			f.contradict("%s[%d] is %s, it must be an object", at, i, typeOf(item))
 			return nil
 		}
-		for i, item := range value {
-			object, ok := item.(map[string]any)
-			if !ok {
-				f.contradict("%s[%d] is %s, it must be an object", at, i, typeOf(item))
-				return nil
-			}
-			items = append(items, &fields{object: object, at: fmt.Sprintf("%s%s[%d].", f.at, at, i), whole: cmp.Or(f.whole, f)})
-		}
-	default:
-		f.contradict("%s is %s, it must be a list", at, typeOf(value))
+		items = append(items, &fields{object: object, at: fmt.Sprintf("%s%s[%d].", f.at, at, i), whole: cmp.Or(f.whole, f)})
 	}
 	return items
 }
@@ -136,30 +138,22 @@ func isOfQuota(name string) bool {
 
 // resources returns a list of amounts by name, without those of quotas; nil when there is none.
 func (f *fields) resources(path ...string) []Amount {
-	at := strings.Join(path, ".")
-	switch value := f.value(path...).(type) {
-	case nil:
-	case map[string]any:
-		if len(value) > maxResources {
-			f.contradict("%s names %d resources, at most %d are supported", at, len(value), maxResources)
+	value := as[map[string]any](f, "a list of amounts by resource", path...)
+	if value == nil || f.exceeds(len(value), maxResources, "names %d resources", path...) {
+		return nil
+	}
+	list := make([]Amount, 0, len(value))
+	for _, name := range slices.Sorted(maps.Keys(value)) {
+		amount, ok := amountOf(fmt.Sprint(value[name]))
+		if !ok || len(name) > maxResourceName {
+			f.contradict("%s.%s is no amount of a resource", strings.Join(path, "."), model.Brief(name, maxQuoted))
 			return nil
 		}
-		list := make([]Amount, 0, len(value))
-		for _, name := range slices.Sorted(maps.Keys(value)) {
-			amount, ok := amountOf(fmt.Sprint(value[name]))
-			if !ok || len(name) > maxResourceName {
-				f.contradict("%s.%s is no amount of a resource", at, model.Brief(name, maxQuoted))
-				return nil
-			}
-			if !isOfQuota(name) {
-				list = append(list, Amount{corev1.ResourceName(name), amount})
-			}
+		if !isOfQuota(name) {
+			list = append(list, Amount{corev1.ResourceName(name), amount})
 		}
-		return list
-	default:
-		f.contradict("%s is %s, it must be a list of amounts by resource", at, typeOf(value))
 	}
-	return nil
+	return list
 }
 
 // amountOf reads an amount. One with a long exponent is none: to add 1 to 1e99999999, which the schemas of other projects take,
@@ -214,8 +208,11 @@ func (f *fields) condition(types ...string) (shown Shown) {
 	return shown
 }
 
-// MaxShown is how much of a text of a status is kept, in bytes; what is written is shorter.
-const MaxShown = 2048
+// MaxShown is how much of a text of a status is kept, and MaxMessage how long a message is that is written, in bytes: less.
+const (
+	MaxShown   = 2048
+	MaxMessage = 1024
+)
 
 // minimum returns a number of members that start together; a number below 0 is a contradiction, and what is not stated is 1.
 func (f *fields) minimum(path ...string) int32 {
@@ -231,37 +228,23 @@ const maxRoles = 256
 
 // minima returns the minima of roles by name, and their sum; roles that need no member are left out.
 func (f *fields) minima(path ...string) (roles []model.Role, sum int64) {
-	at := strings.Join(path, ".")
-	switch value := f.value(path...).(type) {
-	case nil:
-	case map[string]any:
-		if len(value) > maxRoles {
-			f.contradict("%s names %d roles, at most %d are supported", at, len(value), maxRoles)
-			return nil, 0
+	value := as[map[string]any](f, "a list of minima by role", path...)
+	if f.exceeds(len(value), maxRoles, "names %d roles", path...) {
+		return nil, 0
+	}
+	for _, name := range f.names(value, path...) {
+		n := f.integer(append(slices.Clone(path), name)...)
+		if n < 0 {
+			f.contradict("%s.%s is %d, it must be at least 0", strings.Join(path, "."), model.Brief(name, maxQuoted), n)
 		}
-		for _, name := range f.names(value, path...) {
-			n := f.integer(append(slices.Clone(path), name)...)
-			if n < 0 {
-				f.contradict("%s.%s is %d, it must be at least 0", at, model.Brief(name, maxQuoted), n)
-			}
-			if n > 0 {
-				roles, sum = append(roles, model.Role{Name: name, MinMember: n}), sum+int64(n)
-			}
+		if n > 0 {
+			roles, sum = append(roles, model.Role{Name: name, MinMember: n}), sum+int64(n)
 		}
-	default:
-		f.contradict("%s is %s, it must be a list of minima by role", at, typeOf(value))
 	}
 	return roles, sum
 }
 
 // text returns a text of at most the length of a name; empty when there is none.
 func (f *fields) text(path ...string) string {
-	switch value := f.value(path...).(type) {
-	case nil:
-	case string:
-		return model.Brief(value, validation.DNS1123SubdomainMaxLength)
-	default:
-		f.contradict("%s is %s, it must be a text", strings.Join(path, "."), typeOf(value))
-	}
-	return ""
+	return model.Brief(as[string](f, "a text", path...), validation.DNS1123SubdomainMaxLength)
 }

@@ -13,8 +13,8 @@ import (
 // indexedJob is a Job of Kubernetes whose pods have an index each and run together: as many at a time as there are indexes. One
 // that goes on without some of its indexes is no gang, nor is a Job of a controller, which may have more pods than the Job
 // states; a CronJob has not. The pods of one that is no gang are jobs of their own, and pods of other Jobs have no index.
-var indexedJob = &owned{
-	name: "job", source: model.SourceJob, job: batchv1.JobNameLabel, marks: []string{jobIndex},
+var indexedJob = owned{
+	name: "job", kind: model.SourceJob, job: batchv1.JobNameLabel, marks: []string{jobIndex},
 	resource: batchv1.SchemeGroupVersion.WithResource("jobs"),
 	is: func(pod *corev1.Pod) bool {
 		controller := metav1.GetControllerOf(pod)
@@ -30,7 +30,7 @@ var indexedJob = &owned{
 		status := fields{object: f.object} // what cannot be read of it is no contradiction
 		spec.Left = max(0, completions-status.integer("status", "succeeded"))
 	},
-}
+}.source()
 
 // jobIndex is the label of pods of an indexed Job.
 const jobIndex = batchv1.JobCompletionIndexAnnotation

@@ -16,8 +16,8 @@ import (
 // jobSet is a JobSet, whose Jobs start together; those that depend on others are made later (pkg/controllers/jobset_controller.go
 // of kubernetes-sigs/jobset), and may begin when the pods of those that have succeeded are gone. With an exclusive topology its
 // webhook admits most pods only when the first one of each Job has a node: no minimum can hold then.
-var jobSet = &owned{
-	name: "jobset", source: model.SourceJobSet, job: jobSetName, role: jobSetRole, marks: []string{jobSetUID, jobSetAttempt, jobSetJobIndex}, isCaster: true,
+var jobSet = owned{
+	name: "jobset", kind: model.SourceJobSet, job: jobSetName, role: jobSetRole, marks: []string{jobSetUID, jobSetAttempt, jobSetJobIndex}, isCaster: true,
 	resource: schema.GroupVersionResource{Group: "jobset.x-k8s.io", Version: "v1alpha2", Resource: "jobsets"},
 	is:       func(*corev1.Pod) bool { return true },
 	member:   readJobSet,
@@ -62,7 +62,7 @@ var jobSet = &owned{
 			spec.Remark = "with an exclusive topology most pods are made when others have a node: each starts when it fits"
 		}
 	},
-}
+}.source()
 
 // The labels of a pod of a JobSet with the name and UID of that, with the role, with the attempt and with the number of its Job
 // among those of its role, and the annotation of an exclusive topology.

@@ -20,8 +20,8 @@ const (
 
 // mpiJob is an MPIJob of mpi-operator (pkg/controller/podgroup.go of kubeflow/mpi-operator): its workers and the launcher. A
 // stated minimum that is below the number of both says nothing of roles.
-var mpiJob = &owned{
-	name: "kubeflow", source: model.SourceMPIJob, job: kubeflowJob, role: kubeflowRole, marks: []string{kubeflowOperator}, index: kubeflowIndex, isCaster: true,
+var mpiJob = owned{
+	name: "kubeflow", kind: model.SourceMPIJob, job: kubeflowJob, role: kubeflowRole, marks: []string{kubeflowOperator}, index: kubeflowIndex, isCaster: true,
 	resource: schema.GroupVersionResource{Group: "kubeflow.org", Version: "v2beta1", Resource: "mpijobs"},
 	is:       labelled(kubeflowOperator, "mpi-operator"),
 	owns: func(owner *metav1.OwnerReference) bool { // the MPIJob of training-operator is of another version
@@ -42,13 +42,13 @@ var mpiJob = &owned{
 			spec.MinMember = stated
 		}
 	},
-}
+}.source()
 
 // trainingJob returns a kind of training-operator v1 (pkg/controller.v1/common/job.go of kubeflow/trainer): all replicas except
 // evaluators, which are no part of the training; an elastic PyTorchJob needs as many workers as its elasticPolicy says.
-func trainingJob(source model.Source, resource, operator, replicas string) *owned {
-	return &owned{
-		name: "kubeflow", source: source, job: kubeflowJob, role: kubeflowReplica, marks: []string{kubeflowOperator}, index: kubeflowIndex,
+func trainingJob(source model.Source, resource, operator, replicas string) *Source {
+	return owned{
+		name: "kubeflow", kind: source, job: kubeflowJob, role: kubeflowReplica, marks: []string{kubeflowOperator}, index: kubeflowIndex,
 		resource: schema.GroupVersionResource{Group: "kubeflow.org", Version: "v1", Resource: resource},
 		is:       labelled(kubeflowOperator, operator),
 		decode: func(f *fields, spec *Spec) {
@@ -66,7 +66,7 @@ func trainingJob(source model.Source, resource, operator, replicas string) *owne
 				spec.MinMember, spec.Roles = stated, nil
 			}
 		},
-	}
+	}.source()
 }
 
 var (

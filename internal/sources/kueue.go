@@ -21,16 +21,12 @@ const (
 
 // kueue is a group of pods that Kueue admits together. Those of a group that serves, and of one that may be admitted before
 // all of its pods exist, need not start together.
-type kueue struct{}
-
-func (kueue) Name() string     { return "kueue" }
-func (kueue) Watches() []Watch { return nil }
-
-func (kueue) Marks() Marks {
-	return Marks{Labels: []string{KueueGroup}, Annotations: []string{KueueGroup, KueueTotal, KueueServing, KueueFastAdmission}}
+var kueue = &Source{
+	name: "kueue", of: ofKueue,
+	marks: Marks{Labels: []string{KueueGroup}, Annotations: []string{KueueGroup, KueueTotal, KueueServing, KueueFastAdmission}},
 }
 
-func (kueue) Of(pod *corev1.Pod) (Membership, bool) {
+func ofKueue(pod *corev1.Pod) (Membership, bool) {
 	name := cmp.Or(pod.Labels[KueueGroup], pod.Annotations[KueueGroup])
 	if name == "" || pod.Annotations[KueueServing] == "true" || pod.Annotations[KueueFastAdmission] == "true" {
 		return Membership{}, false

@@ -21,10 +21,6 @@ type Later struct {
 	Requests []Amount
 }
 
-func (l Later) equal(other Later) bool {
-	return l.Role == other.Role && l.Members == other.Members && slices.EqualFunc(l.Requests, other.Requests, Amount.equal)
-}
-
 // addLater takes note of what members request that are made later, by the template of their pods. One that cannot be read says
 // nothing.
 func (s *Spec) addLater(role string, members int64, template any) {

@@ -32,12 +32,20 @@ const (
 // leaderWorkerSet is a group of a LeaderWorkerSet: its leader and workers, of one revision of the template. The pods say all but
 // one thing, for which the object is read: whether the workers are made only when the leader is ready (startupPolicy in
 // pkg/controllers/pod_controller.go of kubernetes-sigs/lws).
-type leaderWorkerSet struct{}
-
-func (leaderWorkerSet) Name() string { return "leaderworkerset" }
-
-func (leaderWorkerSet) Watches() []Watch {
-	return []Watch{{
+var leaderWorkerSet = &Source{
+	name: "leaderworkerset", of: ofLeaderWorkerSet, roleOf: roleOfLeaderWorkerSet,
+	marks: Marks{
+		Labels:      []string{LWSGroupKey, LWSRevision, LWSName, LWSGroupIndex},
+		Annotations: []string{LWSSize, LWSExclusiveTopology},
+		Index:       LWSWorkerIndex,
+	},
+	member: func(pod *corev1.Pod, m *model.Member) { // whichever mark names its group
+		if pod.Labels[LWSGroupKey] != "" {
+			m.Set = pod.Labels[LWSName]
+			_, m.Exclusive = pod.Annotations[LWSExclusiveTopology]
+		}
+	},
+	watches: []Watch{{
 		Source:   model.SourceLeaderWorkerSetObject,
 		Resource: schema.GroupVersionResource{Group: "leaderworkerset.x-k8s.io", Version: "v1", Resource: "leaderworkersets"},
 		Setting: "; with startupPolicy: LeaderReady turn the source leaderworkerset off, or set " +
@@ -52,24 +60,16 @@ func (leaderWorkerSet) Watches() []Watch {
 			spec.addLater(RoleWorker, size-1, f.value("spec", "leaderWorkerTemplate", "workerTemplate"))
 			return spec
 		},
-	}}
+	}},
 }
 
-func (leaderWorkerSet) Marks() Marks {
-	return Marks{
-		Labels:      []string{LWSGroupKey, LWSRevision, LWSName, LWSGroupIndex},
-		Annotations: []string{LWSSize, LWSExclusiveTopology},
-		Index:       LWSWorkerIndex,
-	}
-}
-
-// Of names a group by its LeaderWorkerSet and its index, as users know it.
-func (l leaderWorkerSet) Of(pod *corev1.Pod) (Membership, bool) {
+// ofLeaderWorkerSet names a group by its LeaderWorkerSet and its index, as users know it.
+func ofLeaderWorkerSet(pod *corev1.Pod) (Membership, bool) {
 	group := pod.Labels[LWSGroupKey]
 	if group == "" {
 		return Membership{}, false
 	}
-	m := Membership{Role: l.RoleOf(pod), Job: model.JobKey{
+	m := Membership{Role: roleOfLeaderWorkerSet(pod), Job: model.JobKey{
 		Namespace: pod.Namespace, Name: group, Source: model.SourceLeaderWorkerSet,
 		Owner: types.UID(group + "/" + pod.Labels[LWSRevision]),
 	}}
@@ -128,8 +128,8 @@ func lateWorkers(minMember int32) []model.Role {
 	return []model.Role{{Name: RoleWorker, MinMember: minMember - 1, MadeLater: true}}
 }
 
-// RoleOf returns the role of a pod of a LeaderWorkerSet; empty when it is of none.
-func (leaderWorkerSet) RoleOf(pod *corev1.Pod) string {
+// roleOfLeaderWorkerSet returns the role of a pod of a LeaderWorkerSet; empty when it is of none.
+func roleOfLeaderWorkerSet(pod *corev1.Pod) string {
 	switch {
 	case pod.Labels[LWSGroupKey] == "":
 		return ""
@@ -137,13 +137,4 @@ func (leaderWorkerSet) RoleOf(pod *corev1.Pod) string {
 		return RoleLeader
 	}
 	return RoleWorker
-}
-
-// Member reads the LeaderWorkerSet that a pod is of, whichever mark names its group.
-func (leaderWorkerSet) Member(pod *corev1.Pod, m *model.Member) {
-	if pod.Labels[LWSGroupKey] == "" {
-		return
-	}
-	m.Set = pod.Labels[LWSName]
-	_, m.Exclusive = pod.Annotations[LWSExclusiveTopology]
 }

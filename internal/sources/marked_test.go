@@ -148,7 +148,7 @@ func TestMarksThatDoNotCount(t *testing.T) {
 
 // TestALeaderWorkerSetSaysWhichPodsAreLate, and is no gang itself.
 func TestALeaderWorkerSetSaysWhichPodsAreLate(t *testing.T) {
-	watch, _ := WatchOf(model.SourceLeaderWorkerSetObject)
+	watch := WatchOf(model.SourceLeaderWorkerSetObject)
 	group := model.JobKey{Namespace: "ns", Name: "serve-a-12", Source: model.SourceLeaderWorkerSet, Owner: "k/r"}
 	for policy, late := range map[any]bool{"LeaderReady": true, "LeaderCreated": false, "": false, nil: false, int64(1): false} {
 		object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"startupPolicy": policy}}}

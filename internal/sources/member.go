@@ -35,8 +35,10 @@ const (
 // Of returns what a pod says of its place in its group; nil when it says nothing.
 func (m *Members) Of(pod *corev1.Pod) *model.Member {
 	m.read = model.Member{Queue: pod.Labels[v1alpha1.LabelQueue], Topology: m.topology(pod)}
-	for _, source := range speakers {
-		source.Member(pod, &m.read)
+	for _, source := range all {
+		if source.member != nil {
+			source.member(pod, &m.read)
+		}
 	}
 	readUnfollowed(pod, &m.read)
 	if text, is := pod.Labels[model.LabelIndex]; is && readIndex(text) == 0 {
@@ -113,7 +115,7 @@ const statefulIndex = "apps.kubernetes.io/pod-index"
 
 func indexesOf(sources Sources) (labels []string) {
 	for _, source := range sources {
-		if index := source.Marks().Index; index != "" && !slices.Contains(labels, index) {
+		if index := source.marks.Index; index != "" && !slices.Contains(labels, index) {
 			labels = append(labels, index)
 		}
 	}

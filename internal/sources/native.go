@@ -9,34 +9,27 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // native is the PodGroup of Kubernetes, which pods name in a field. API servers serve it only where it is turned on.
-type native struct{}
-
-func (native) Name() string { return "kubernetes" }
-
-// Marks has none: the field is kept of every pod.
-func (native) Marks() Marks { return Marks{} }
-
-func (native) Of(pod *corev1.Pod) (Membership, bool) {
-	group := pod.Spec.SchedulingGroup
-	if group == nil || group.PodGroupName == nil || *group.PodGroupName == "" || len(*group.PodGroupName) > validation.DNS1123SubdomainMaxLength {
-		return Membership{}, false
-	}
-	return Membership{
-		Job: model.JobKey{Namespace: pod.Namespace, Name: *group.PodGroupName, Source: model.SourceNative}, Role: foreignRole(pod),
-	}, true
-}
-
-func (native) Watches() []Watch {
-	return []Watch{{
+var native = &Source{
+	name: "kubernetes", // without marks: the field is kept of every pod
+	of: func(pod *corev1.Pod) (Membership, bool) {
+		group := pod.Spec.SchedulingGroup
+		if group == nil || group.PodGroupName == nil || *group.PodGroupName == "" || len(*group.PodGroupName) > validation.DNS1123SubdomainMaxLength {
+			return Membership{}, false
+		}
+		return Membership{Job: model.JobKey{Namespace: pod.Namespace, Name: *group.PodGroupName, Source: model.SourceNative}}, true
+	},
+	watches: []Watch{{
 		Source:    model.SourceNative,
 		Resource:  schedulingv1beta1.SchemeGroupVersion.WithResource("podgroups"),
 		Decode:    decodeNative,
 		IsBuiltIn: true,
-	}}
+		Status:    nativeStatus, Subresource: true,
+	}},
 }
 
 // decodeNative reads one. One that is being deleted counts: a finalizer keeps it until its pods have ended. Its priority is not
@@ -105,4 +98,29 @@ func (f *fields) nativeTopology() (topology []model.TopologyConstraint) {
 		topology = []model.TopologyConstraint{{Level: model.LabelLevel(key)}}
 	}
 	return topology
+}
+
+// nativeStatus is that of a group of Kubernetes, as kube-scheduler writes it (pkg/scheduler/schedule_one_podgroup.go): nothing
+// before a place was looked for, which takes all members that are needed, then whether there was one. Once it was placed, that
+// stays, whatever becomes of its members.
+func nativeStatus(spec *Spec, job *model.Job, refusal *model.Refusal) Shown {
+	wanted := spec.Shown
+	switch {
+	case job == nil || wanted.Status == string(corev1.ConditionTrue):
+	case job.Invalid == nil && job.FirstUnmetMinimum((*model.Task).IsBound) == nil:
+		wanted.say(schedulingv1beta1.PodGroupInitiallyScheduled, corev1.ConditionTrue, v1alpha1.ConditionScheduled, minimumIsBound, job.Warning)
+	case refusal == nil || job.Whole:
+	default:
+		reason := schedulingv1beta1.PodGroupReasonUnschedulable
+		switch refusal.Code {
+		case model.NotEnoughMembers, model.SchedulingGated:
+			if wanted.Type == "" {
+				return wanted
+			}
+		case model.InvalidGroup, model.InvalidRequest, model.Malformed, model.Quarantined, model.CycleFailed:
+			reason = schedulingv1beta1.PodGroupReasonSchedulerError
+		}
+		wanted.say(schedulingv1beta1.PodGroupInitiallyScheduled, corev1.ConditionFalse, reason, refusal.String(), job.Warning)
+	}
+	return wanted
 }

@@ -15,36 +15,25 @@ import (
 
 // own is our own label: of a PodGroup, or of an implicit group. The two are one source, since the same mark means one or the
 // other, as the PodGroup exists or not.
-type own struct{}
-
-// kubeBatch is the annotation of kube-batch, which means the same as our label. It comes last: volcano has the same annotation.
-type kubeBatch struct{}
-
-func (own) Name() string       { return "tutti" }
-func (kubeBatch) Name() string { return "kube-batch" }
-
-func (own) Watches() []Watch       { return nil }
-func (kubeBatch) Watches() []Watch { return nil }
-
-func (own) Marks() Marks {
-	return Marks{
+var own = &Source{
+	name: "tutti",
+	marks: Marks{
 		Labels:      []string{v1alpha1.LabelPodGroup, v1alpha1.LabelRole, v1alpha1.LabelQueue},
 		Annotations: []string{v1alpha1.AnnotationMinMember},
-	}
-}
-func (kubeBatch) Marks() Marks {
-	return Marks{Annotations: []string{v1alpha1.AnnotationKubeBatchGroup}}
-}
-
-func (own) Of(pod *corev1.Pod) (Membership, bool) {
-	name := pod.Labels[v1alpha1.LabelPodGroup]
-	if name == "" {
-		return Membership{}, false
-	}
-	return ofPodGroup(pod, name), true
+	},
+	of: func(pod *corev1.Pod) (Membership, bool) {
+		name := pod.Labels[v1alpha1.LabelPodGroup]
+		if name == "" {
+			return Membership{}, false
+		}
+		return ofPodGroup(pod, name), true
+	},
 }
 
-func (kubeBatch) Of(pod *corev1.Pod) (Membership, bool) {
+// kubeBatch is the annotation of kube-batch, which means the same as our label. It comes last: volcano has the same annotation.
+var kubeBatch = &Source{name: "kube-batch", marks: Marks{Annotations: []string{v1alpha1.AnnotationKubeBatchGroup}}, of: ofKubeBatch}
+
+func ofKubeBatch(pod *corev1.Pod) (Membership, bool) {
 	name := pod.Annotations[v1alpha1.AnnotationKubeBatchGroup]
 	if name == "" {
 		return Membership{}, false

@@ -19,7 +19,7 @@ import (
 // are known by labels, since between the object and its pods there may be others.
 type owned struct {
 	name     string
-	source   model.Source
+	kind     model.Source
 	resource schema.GroupVersionResource
 	// job and role are the labels with the name of the object and with the role, empty when there are none; is reports whether the
 	// pod is of this kind.
@@ -39,54 +39,42 @@ type owned struct {
 	decode func(f *fields, spec *Spec)
 }
 
-func (o *owned) Name() string { return o.name }
-
-func (o *owned) Marks() Marks {
-	labels := append([]string{o.job}, o.marks...)
+// source returns the source of the kind.
+func (o owned) source() *Source {
+	source := &Source{name: o.name, member: o.member, marks: Marks{Labels: append([]string{o.job}, o.marks...), Index: o.index}}
 	if o.role != "" {
-		labels = append(labels, o.role)
+		source.marks.Labels = append(source.marks.Labels, o.role)
 	}
-	return Marks{Labels: labels, Index: o.index}
-}
-
-func (o *owned) Of(pod *corev1.Pod) (Membership, bool) {
-	name := pod.Labels[o.job]
-	if name == "" || !o.is(pod) {
-		return Membership{}, false
+	if o.isCaster {
+		source.roleOf = func(pod *corev1.Pod) string { return pod.Labels[o.role] }
 	}
-	return Membership{Job: model.JobKey{Namespace: pod.Namespace, Name: name, Source: o.source}, Role: pod.Labels[o.role]}, true
-}
-
-func (o *owned) Watches() []Watch {
-	watch := Watch{Source: o.source, Resource: o.resource, Owns: o.owns, Setting: o.setting, Lacking: o.lacking}
-	watch.Decode = func(object *unstructured.Unstructured) *Spec {
-		f := fields{object: object.Object}
-		spec := &Spec{ObjectMeta: Identity(object), Source: o.source}
-		o.decode(&f, spec)
-		if text, ok := object.GetAnnotations()[v1alpha1.AnnotationMinMember]; ok {
-			spec.MinMember, spec.Roles, spec.Done = f.override(text), nil, nil
+	source.of = func(pod *corev1.Pod) (Membership, bool) {
+		name := pod.Labels[o.job]
+		if name == "" || !o.is(pod) {
+			return Membership{}, false
 		}
-		spec.readTopology(&f, object.GetAnnotations())
-		if spec.NoGang = o.source == model.SourceJob && spec.MinMember == 0 && f.contradiction == ""; spec.NoGang {
-			spec.Left = 0 // what is not read is no change of it
-		}
-		spec.MinMember, spec.Contradiction = max(1, spec.MinMember), f.contradiction
-		return spec
+		return Membership{Job: model.JobKey{Namespace: pod.Namespace, Name: name, Source: o.kind}, Role: pod.Labels[o.role]}, true
 	}
-	return []Watch{watch}
+	source.watches = []Watch{{
+		Source: o.kind, Resource: o.resource, Owns: o.owns, Setting: o.setting, Lacking: o.lacking, Decode: o.read,
+	}}
+	return source
 }
 
-func (o *owned) Member(pod *corev1.Pod, m *model.Member) {
-	if o.member != nil {
-		o.member(pod, m)
+// read reads an object.
+func (o owned) read(object *unstructured.Unstructured) *Spec {
+	f := fields{object: object.Object}
+	spec := &Spec{ObjectMeta: Identity(object), Source: o.kind}
+	o.decode(&f, spec)
+	if text, ok := object.GetAnnotations()[v1alpha1.AnnotationMinMember]; ok {
+		spec.MinMember, spec.Roles, spec.Done = f.override(text), nil, nil
 	}
-}
-
-func (o *owned) RoleOf(pod *corev1.Pod) string {
-	if !o.isCaster {
-		return ""
+	spec.readTopology(&f, object.GetAnnotations())
+	if spec.NoGang = o.kind == model.SourceJob && spec.MinMember == 0 && f.contradiction == ""; spec.NoGang {
+		spec.Left = 0 // what is not read is no change of it
 	}
-	return pod.Labels[o.role]
+	spec.MinMember, spec.Contradiction = max(1, spec.MinMember), f.contradiction
+	return spec
 }
 
 // override reads the annotation on an object that says how many of its pods start together; 0 is as 1: each starts when it fits.
@@ -121,16 +109,6 @@ func (s *Spec) sortRoles() {
 			s.Roles = slices.Delete(s.Roles, i, i+1)
 		}
 	}
-}
-
-// foreignRole returns the role of a pod in a group object of its operator: ours, or by the labels of those whose roles may be
-// late.
-func foreignRole(pod *corev1.Pod) string {
-	role := pod.Labels[v1alpha1.LabelRole]
-	for i := 0; i < len(casters) && role == ""; i++ {
-		role = casters[i].RoleOf(pod)
-	}
-	return role
 }
 
 // labelled reports whether a label of the pod has the value.

@@ -81,7 +81,7 @@ func TestObjectsThatOwnPods(t *testing.T) {
 		if err := yaml.Unmarshal([]byte(c.object), &object); err != nil {
 			t.Fatal(err)
 		}
-		watch, _ := WatchOf(c.source)
+		watch := WatchOf(c.source)
 		got := watch.Decode(&unstructured.Unstructured{Object: asRead(object).(map[string]any)})
 		got.OwnerReferences, got.Left = nil, 0
 		if diff := cmp.Diff(&Spec{
@@ -184,7 +184,7 @@ func TestIndexesThatAreDone(t *testing.T) {
 		if err := yaml.Unmarshal([]byte(text), &object); err != nil {
 			t.Fatal(err)
 		}
-		watch, _ := WatchOf(model.SourceJob)
+		watch := WatchOf(model.SourceJob)
 		spec := watch.Decode(&unstructured.Unstructured{Object: asRead(object).(map[string]any)})
 		job := &model.Job{}
 		for _, status := range c.tasks {
@@ -212,7 +212,7 @@ func TestStepsThatAreDone(t *testing.T) {
 		if err := yaml.Unmarshal([]byte(text), &object); err != nil {
 			t.Fatal(err)
 		}
-		watch, _ := WatchOf(model.SourceJobSet)
+		watch := WatchOf(model.SourceJobSet)
 		return watch.Decode(&unstructured.Unstructured{Object: asRead(object).(map[string]any)})
 	}
 	a, b := model.Role{Name: "a", MinMember: 2}, model.Role{Name: "b", MinMember: 8, MadeLater: true}

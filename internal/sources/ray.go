@@ -14,8 +14,8 @@ import (
 
 // rayCluster is a RayCluster of KubeRay (ray-operator/controllers/ray/utils): its head and the workers of all groups, of each
 // no fewer and no more than it says; with the autoscaler as many as each group has at least.
-var rayCluster = &owned{
-	name: "raycluster", source: model.SourceRayCluster, job: "ray.io/cluster", role: "ray.io/group",
+var rayCluster = owned{
+	name: "raycluster", kind: model.SourceRayCluster, job: "ray.io/cluster", role: "ray.io/group",
 	resource: schema.GroupVersionResource{Group: "ray.io", Version: "v1", Resource: "rayclusters"},
 	is:       isOfRayCluster,
 	// A RayJob that is tried again, or resumed, makes a RayCluster of another name, whose pods are in the same group
@@ -38,7 +38,7 @@ var rayCluster = &owned{
 		}
 		spec.sortRoles()
 	},
-}
+}.source()
 
 func isOfRayCluster(pod *corev1.Pod) bool {
 	controller := metav1.GetControllerOfNoCopy(pod)

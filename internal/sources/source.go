@@ -1,7 +1,9 @@
 package sources
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -11,32 +13,49 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// Source is one way in which pods are made members of a job. It reads only what it is given and keeps nothing.
-type Source interface {
-	// Name is the one that a configuration names it by.
-	Name() string
-	// Of returns what the marks on a pod say; ok is false when it has none of this source. It is called on the goroutines of
-	// informers, too.
-	Of(pod *corev1.Pod) (m Membership, ok bool)
-	// Watches returns the foreign objects that it reads; nil when pods and our own PodGroups say all.
-	Watches() []Watch
-	// Marks returns what is read of a pod.
-	Marks() Marks
+// Source is one way in which pods are made members of a job. Its functions read only what they are given. They are called on the
+// goroutines of informers, too.
+type Source struct {
+	name  string
+	marks Marks
+	// of returns what the marks on a pod say; ok is false when it has none of this source.
+	of func(pod *corev1.Pod) (m Membership, ok bool)
+	// watches are the foreign objects that it reads; nil when pods and our own PodGroups say all.
+	watches []Watch
+	// member reads what marks say of a pod beside which group it is in, of each pod: another mark may name the group, and the source
+	// may be off. nil reads nothing.
+	member func(pod *corev1.Pod, m *model.Member)
+	// roleOf returns the role of a pod in a group object that another source reads; empty when it has none. nil of a source whose
+	// roles are not late.
+	roleOf func(pod *corev1.Pod) string
 }
 
-// speaker is a source whose marks say more of a pod than which group it is in. They are read of each pod: another mark may name
-// the group, and the source may be off.
-type speaker interface {
-	Member(pod *corev1.Pod, m *model.Member)
-}
+// Name returns the one that a configuration names it by.
+func (s *Source) Name() string { return s.name }
 
-// caster is a source whose marks say which role a pod has in a group object that another source reads. It is one of those whose
-// roles may be late.
-type caster interface {
-	RoleOf(pod *corev1.Pod) string
+// Watches returns the foreign objects that it reads.
+func (s *Source) Watches() []Watch { return s.watches }
+
+// Of returns what the marks on a pod say; ok is false when it has none of this source. A pod of a group object of its operator
+// has our role, or that of the first source that knows one, where the marks of this one name none.
+func (s *Source) Of(pod *corev1.Pod) (m Membership, ok bool) {
+	m, ok = s.of(pod)
+	for one := &m; ok && one != nil; one = one.Otherwise {
+		if !one.Job.IsForeign() || one.Job.Source.OwnsPods() {
+			continue
+		}
+		one.Role = cmp.Or(one.Role, pod.Labels[v1alpha1.LabelRole])
+		for i := 0; i < len(all) && one.Role == ""; i++ {
+			if all[i].roleOf != nil {
+				one.Role = all[i].roleOf(pod)
+			}
+		}
+	}
+	return m, ok
 }
 
 // Marks are the keys of labels and annotations.
@@ -65,6 +84,11 @@ type Watch struct {
 	// AfterOwn reports that the mark which names such an object means a PodGroup of ours first, and IsBuiltIn that the API server
 	// itself has the kind.
 	AfterOwn, IsBuiltIn bool
+	// Status returns what the status of an object is to show: a function of what it says, of its live job, nil without members, and
+	// of why that waits, nil when it was not refused. It is nil of a kind whose status is not ours to write.
+	Status func(spec *Spec, job *model.Job, refusal *model.Refusal) Shown
+	// Subresource reports that the status is one, and HasTransitionIDs that each transition of a condition has an identifier.
+	Subresource, HasTransitionIDs bool
 }
 
 // Spec is all that is kept of a foreign object.
@@ -105,11 +129,6 @@ type Amount struct {
 	Quantity resource.Quantity
 }
 
-// equal reports whether two amounts are the same, however they are written.
-func (a Amount) equal(other Amount) bool {
-	return a.Name == other.Name && a.Quantity.Cmp(other.Quantity) == 0
-}
-
 // Shown is what the status of a foreign object shows.
 type Shown struct {
 	// HasStatus and HasConditions report that it has a status, and a list of conditions.
@@ -122,6 +141,20 @@ type Shown struct {
 	At int
 	// Running, Succeeded and Failed are how many members it counts.
 	Running, Succeeded, Failed int32
+}
+
+// minimumIsBound is the message of a group that has started.
+const minimumIsBound = "the minimum is bound"
+
+// say sets the condition, with a message and notes to it.
+func (s *Shown) say(kind string, status corev1.ConditionStatus, reason string, message ...string) {
+	said := slices.DeleteFunc(message, func(part string) bool { return part == "" })
+	s.Type, s.Status, s.Reason, s.Message = kind, string(status), reason, model.Clean(strings.Join(said, "; "), MaxMessage)
+}
+
+// Wanted returns what the status of the object is to show, as Watch.Status.
+func (s *Spec) Wanted(job *model.Job, refusal *model.Refusal) Shown {
+	return WatchOf(s.Source).Status(s, job, refusal)
 }
 
 // Identity is what is kept of the metadata of a foreign object.
@@ -152,9 +185,9 @@ func (s *Spec) Parent() (key model.JobKey, ok bool) {
 		return key, false
 	}
 	for i := range s.OwnerReferences {
-		for _, watch := range watches {
-			if watch.Owns != nil && watch.Owns(&s.OwnerReferences[i]) {
-				return model.JobKey{Namespace: s.Namespace, Name: s.OwnerReferences[i].Name, Source: watch.Source}, true
+		for source := range watchOf {
+			if owns := watchOf[source].Owns; owns != nil && owns(&s.OwnerReferences[i]) {
+				return model.JobKey{Namespace: s.Namespace, Name: s.OwnerReferences[i].Name, Source: model.Source(source)}, true
 			}
 		}
 	}
@@ -198,22 +231,24 @@ func (s *Spec) Refusal() *model.Refusal {
 
 // Same reports whether two versions say the same: a job is not looked at again for what others write to a status.
 func (s *Spec) Same(other *Spec) bool {
-	return other != nil && s.UID == other.UID && equality.Semantic.DeepEqual(s.OwnerReferences, other.OwnerReferences) &&
-		s.MinMember == other.MinMember && slices.Equal(s.Roles, other.Roles) && slices.Equal(s.Done, other.Done) && s.Left == other.Left &&
-		slices.EqualFunc(s.Later, other.Later, Later.equal) &&
-		s.PriorityClassName == other.PriorityClassName && s.Queue == other.Queue && s.NoGang == other.NoGang &&
-		s.NeverPreempts == other.NeverPreempts && s.Exclusive == other.Exclusive && equality.Semantic.DeepEqual(s.Topology, other.Topology) &&
-		s.Contradiction == other.Contradiction && s.Remark == other.Remark &&
-		slices.EqualFunc(s.MinResources, other.MinResources, Amount.equal)
+	if other == nil {
+		return false
+	}
+	said := func(spec Spec) Spec {
+		spec.ObjectMeta = metav1.ObjectMeta{UID: spec.UID, OwnerReferences: spec.OwnerReferences}
+		spec.Shown = Shown{}
+		return spec
+	}
+	return equality.Semantic.DeepEqual(said(*s), said(*other))
 }
 
 // Sources are those that are on. The first one that finds a mark on a pod decides: a pod belongs to one job, and marks of two
 // sources are never merged.
-type Sources []Source
+type Sources []*Source
 
 // WritesStatus reports whether the status of the objects of a source is ours to write.
 func WritesStatus(source model.Source) bool {
-	return source == model.SourceVolcano || source == model.SourceNative
+	return watchOf[source].Status != nil
 }
 
 // All returns the sources in their order. The mark that a user writes comes first, then the field of the API, then labels and
@@ -222,43 +257,31 @@ func WritesStatus(source model.Source) bool {
 func All() Sources { return slices.Clone(all) }
 
 var all = Sources{
-	own{}, native{}, coscheduling{}, volcano{}, kubeBatch{}, leaderWorkerSet{}, kueue{},
+	own, native, coscheduling, volcano, kubeBatch, leaderWorkerSet, kueue,
 	jobSet, mpiJob, pyTorchJob, tfJob, xgBoostJob, paddleJob, jaxJob, rayCluster, indexedJob,
 }
 
-// watches are those of all sources, speakers and casters the sources that are.
-var (
-	watches  = watchesOf(all)
-	speakers = those[speaker](all)
-	casters  = those[caster](all)
-)
+// watchOf are the watches of all sources, by the source of the jobs.
+var watchOf = watchesOf(all)
 
-func watchesOf(sources Sources) (watches []Watch) {
+func watchesOf(sources Sources) (of [model.LastSource + 1]Watch) {
 	for _, source := range sources {
-		watches = append(watches, source.Watches()...)
-	}
-	return watches
-}
-
-// those returns the sources that are of an interface, too.
-func those[T any](sources Sources) (these []T) {
-	for _, source := range sources {
-		if one, ok := source.(T); ok {
-			these = append(these, one)
+		for _, watch := range source.watches {
+			of[watch.Source] = watch
 		}
 	}
-	return these
+	return of
 }
 
 // Without returns all sources but those that are off, by name.
 func Without(off []string) Sources {
-	return slices.DeleteFunc(All(), func(source Source) bool { return slices.Contains(off, source.Name()) })
+	return slices.DeleteFunc(All(), func(source *Source) bool { return slices.Contains(off, source.name) })
 }
 
 // Marks returns what the sources read of a pod.
 func (s Sources) Marks() (all Marks) {
 	for _, source := range s {
-		marks := source.Marks()
+		marks := source.marks
 		all.Labels, all.Annotations = append(all.Labels, marks.Labels...), append(all.Annotations, marks.Annotations...)
 		if marks.Index != "" {
 			all.Labels = append(all.Labels, marks.Index)
@@ -267,9 +290,7 @@ func (s Sources) Marks() (all Marks) {
 	return all
 }
 
-// Default returns the sources that are on by default.
-func Default() Sources { return slices.Clone(byDefault) }
-
+// byDefault are the sources that are on by default.
 var byDefault = Without(config.SourcesOffByDefault())
 
 // Of returns what a pod says by the sources that are on by default.
@@ -317,11 +338,5 @@ func alone(pod *corev1.Pod) Membership {
 	return Membership{Job: model.JobKey{Namespace: pod.Namespace, Name: pod.Name, Source: model.SourcePod}}
 }
 
-// WatchOf returns the objects that stand for jobs of a source; ok is false when none do, or our own.
-func WatchOf(source model.Source) (watch Watch, ok bool) {
-	i := slices.IndexFunc(watches, func(watch Watch) bool { return watch.Source == source })
-	if i < 0 {
-		return Watch{}, false
-	}
-	return watches[i], true
-}
+// WatchOf returns the objects that stand for jobs of a source; the zero Watch when none do, or our own.
+func WatchOf(source model.Source) Watch { return watchOf[source] }

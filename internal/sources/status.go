@@ -30,8 +30,13 @@ func WaitingSince(job *model.Job, before *metav1.Time, refused bool, now metav1.
 // EvictedAt returns when the scheduler last began to delete members of the job, as its PodGroup is to show it. before is what it
 // shows, nil when nothing.
 func EvictedAt(job *model.Job, before *metav1.Time, now metav1.Time) *metav1.Time {
+	return since(job.Evicted, before, now)
+}
+
+// since returns since when something holds, as a status is to show it. before is what the status shows, nil when nothing.
+func since(holds bool, before *metav1.Time, now metav1.Time) *metav1.Time {
 	switch {
-	case !job.Evicted:
+	case !holds:
 		return nil
 	case before == nil:
 		return &now
@@ -84,10 +89,7 @@ func Remains(job *model.Job) bool {
 // OverrunSince returns since when the group is known to have run for longer than it says, as its PodGroup is to show it. before
 // is what it shows, nil when nothing: once it is shown it stays.
 func OverrunSince(job *model.Job, before *metav1.Time, now metav1.Time) *metav1.Time {
-	if before == nil && job.Overruns(now.Unix()) {
-		return &now
-	}
-	return before
+	return since(before != nil || job.Overruns(now.Unix()), before, now)
 }
 
 // Reservation returns what a status shows of the group's reservation, never to be changed: one without nodes was given up at
@@ -151,13 +153,7 @@ func RestartAt(group *v1alpha1.PodGroup) (at time.Time, ok bool) {
 // FinishedAt returns when the group of a phase has ended, as its PodGroup is to show it; nil when it has not. before is what it
 // shows, nil when nothing.
 func FinishedAt(phase v1alpha1.PodGroupPhase, before *metav1.Time, now metav1.Time) *metav1.Time {
-	switch {
-	case phase != v1alpha1.PodGroupSucceeded && phase != v1alpha1.PodGroupFailed:
-		return nil
-	case before == nil:
-		return &now
-	}
-	return before
+	return since(phase == v1alpha1.PodGroupSucceeded || phase == v1alpha1.PodGroupFailed, before, now)
 }
 
 // ExpiresAt returns when a group that has ended is to be deleted; ok is false when it is to be kept.

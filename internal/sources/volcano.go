@@ -19,16 +19,21 @@ const VolcanoTaskSpec = "volcano.sh/task-spec"
 
 // volcano is the PodGroup of Volcano, which its own jobs, KubeRay, LeaderWorkerSet, training-operator and Spark write. Its mark
 // is the annotation of kube-batch: a PodGroup of ours with the name comes first. Names may be longer than those of ours.
-type volcano struct{}
-
-func (volcano) Name() string { return "volcano" }
-
-func (volcano) Marks() Marks {
-	return Marks{Index: "volcano.sh/task-index", Labels: []string{VolcanoTaskSpec}, Annotations: []string{v1alpha1.AnnotationKubeBatchGroup, VolcanoTaskSpec}}
+var volcano = &Source{
+	name: "volcano", of: ofVolcano,
+	marks: Marks{Index: "volcano.sh/task-index", Labels: []string{VolcanoTaskSpec}, Annotations: []string{v1alpha1.AnnotationKubeBatchGroup, VolcanoTaskSpec}},
+	watches: []Watch{{
+		Source:   model.SourceVolcano,
+		Resource: schema.GroupVersionResource{Group: "scheduling.volcano.sh", Version: "v1beta1", Resource: "podgroups"},
+		Decode:   decodeVolcano,
+		AfterOwn: true,
+		Status:   volcanoStatus, HasTransitionIDs: true,
+	}},
 }
 
-// Of leaves to kubeBatch what cannot be the name of an object, and pods that say how many members their implicit group needs.
-func (volcano) Of(pod *corev1.Pod) (Membership, bool) {
+// ofVolcano leaves to kubeBatch what cannot be the name of an object, and pods that say how many members their implicit group
+// needs.
+func ofVolcano(pod *corev1.Pod) (Membership, bool) {
 	name := pod.Annotations[v1alpha1.AnnotationKubeBatchGroup]
 	if name == "" {
 		return Membership{}, false
@@ -38,7 +43,7 @@ func (volcano) Of(pod *corev1.Pod) (Membership, bool) {
 	}
 	m := Membership{
 		Job:  model.JobKey{Namespace: pod.Namespace, Name: name, Source: model.SourceVolcano},
-		Role: cmp.Or(pod.Annotations[VolcanoTaskSpec], pod.Labels[VolcanoTaskSpec], foreignRole(pod)),
+		Role: cmp.Or(pod.Annotations[VolcanoTaskSpec], pod.Labels[VolcanoTaskSpec]),
 	}
 	if len(name) > validation.LabelValueMaxLength {
 		return m, true
@@ -46,15 +51,6 @@ func (volcano) Of(pod *corev1.Pod) (Membership, bool) {
 	ours := ofPodGroup(pod, name)
 	ours.Otherwise = &m
 	return ours, true
-}
-
-func (volcano) Watches() []Watch {
-	return []Watch{{
-		Source:   model.SourceVolcano,
-		Resource: schema.GroupVersionResource{Group: "scheduling.volcano.sh", Version: "v1beta1", Resource: "podgroups"},
-		Decode:   decodeVolcano,
-		AfterOwn: true,
-	}}
 }
 
 // decodeVolcano reads one as Volcano's scheduler does (pkg/scheduler/api/job_info.go): a minMember of 0, which KubeRay, Spark and
@@ -105,3 +101,52 @@ const (
 	VolcanoRunning   = "Running"
 	VolcanoCompleted = "Completed"
 )
+
+// The reasons of these conditions, as Volcano's own scheduler writes them.
+const (
+	reasonNotEnoughResources = "NotEnoughResources"
+	reasonNotEnoughTasks     = "NotEnoughTasks"
+)
+
+// volcanoStatus is that of a group of Volcano. The phase goes on from the one that is shown. What the status does not say clearly
+// stays: Unknown makes operators restart jobs, and is never written.
+func volcanoStatus(spec *Spec, job *model.Job, refusal *model.Refusal) Shown {
+	wanted := spec.Shown
+	ended, bound, begun := false, false, false
+	if wanted.Running = 0; job != nil {
+		count := func(status model.Status) int32 {
+			return int32(job.Count(func(task *model.Task) bool { return task.Status == status }))
+		}
+		wanted.Running, wanted.Succeeded, wanted.Failed = count(model.Running), count(model.Succeeded), count(model.Failed)
+		ended, bound = job.Finished(), job.FirstUnmetMinimum((*model.Task).IsBound) == nil
+		begun = First(job).FirstUnmetMinimum((*model.Task).IsBound) == nil // what is made later may wait
+	}
+	if spec.Contradiction != "" {
+		why := spec.Refusal()
+		wanted.say(VolcanoUnschedulable, corev1.ConditionTrue, string(why.Code), why.String())
+		return wanted
+	}
+	switch {
+	case ended && job.FirstUnmetMinimum(func(task *model.Task) bool { return task.Status == model.Succeeded }) == nil:
+		wanted.Phase = VolcanoCompleted
+	case begun:
+		wanted.Phase = VolcanoRunning
+	case wanted.Phase == "" || wanted.Phase == VolcanoPending:
+		wanted.Phase = VolcanoInqueue
+	}
+	switch {
+	case job == nil || ended:
+	case bound:
+		wanted.say(VolcanoScheduled, corev1.ConditionTrue, v1alpha1.ConditionScheduled, minimumIsBound, job.Warning)
+	case refusal != nil && !job.Whole:
+		reason := reasonNotEnoughResources
+		switch refusal.Code {
+		case model.NotEnoughMembers:
+			reason = reasonNotEnoughTasks
+		case model.InvalidGroup:
+			reason = string(refusal.Code)
+		}
+		wanted.say(VolcanoUnschedulable, corev1.ConditionTrue, reason, refusal.String(), job.Warning)
+	}
+	return wanted
+}

@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -42,33 +41,4 @@ func TestGangWaitCountsFromTheLastMemberThatWasNeeded(t *testing.T) {
 		}
 	}
 	t.Error("no wait was measured")
-}
-
-// TestMetricsOfTheTableAreThose that the loop registers, with their labels.
-func TestMetricsOfTheTableAreThose(t *testing.T) {
-	m, err := New(prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
-	described := map[string]bool{}
-	for _, collector := range append(m.all(), NewState(nil, nil)) {
-		descriptions := make(chan *prometheus.Desc, 100)
-		collector.Describe(descriptions)
-		close(descriptions)
-		for description := range descriptions {
-			described[description.String()] = true
-		}
-	}
-	for _, row := range metrics.Table() {
-		if row.Program != metrics.Scheduler || strings.HasPrefix(string(row.Name), "tutti_configuration_") { // internal/configuration's
-			continue
-		}
-		found := false
-		for text := range described {
-			found = found || strings.Contains(text, fmt.Sprintf("fqName: %q", row.Name))
-		}
-		if !found {
-			t.Errorf("%s is in the table and not measured", row.Name)
-		}
-	}
 }

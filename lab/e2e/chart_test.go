@@ -48,7 +48,8 @@ func TestChartRefuses(t *testing.T) {
 		"isolcpu.enabled=true,isolcpu.agent.image.digest=latest":                    "isolcpu.agent.image.digest: latest is no digest",
 		"scheduler.names={default-scheduler}":                                       "default-scheduler is kube-scheduler's",
 		"scheduler.bindDeadline=30":                                                 "30 is no duration; write a number with its unit",
-		"scheduler.schedulePeriod=5sec":                                             "scheduler.schedulePeriod: 5sec is no duration",
+		"scheduler.schedulePeriod=5s":                                               "scheduler.schedulePeriod: there is no such value",
+		"scheduler.bindWorkers=32":                                                  "scheduler.bindWorkers: there is no such value",
 		"scheduler.extraArgs={v=2}":                                                 "write --flag=value",
 		"leaderElection.enabled=false":                                              "two schedulers would place the same pods twice",
 		"serviceAccount.create=false":                                               "serviceAccount.name is needed",
@@ -68,6 +69,7 @@ func TestChartRefuses(t *testing.T) {
 		"config=tiers: []\nsources: {job: true}":                                    "sources.job: without the right to read these groups their pods wait",
 		"sources.job=true,config=tiers: []":                                         "sources.job: write sources: {job: true} in config, too",
 		"sources.job=true,config=tiers: []\nsources: {job: false}":                  "sources.job: write sources: {job: true} in config, too",
+		"sources.flux=true":                                                         "sources.flux: there is no such source; this version has kubernetes",
 		"sources.volcano=false,config=tiers: []":                                    "sources.volcano: without the right to read these groups their pods wait",
 		"sources.kueue=false,config=tiers: []":                                      "sources.kueue: write sources: {kueue: false} in config, too",
 		"metrics.certManager.enabled=true":                                          "name the issuer of the certificate",
@@ -235,7 +237,7 @@ func upgrade(t *testing.T, lab *harness.Env, chart string) {
 	}})
 	values := filepath.Join(t.TempDir(), "values.yaml")
 	text, err := json.Marshal(map[string]any{
-		"config": config, "scheduler": map[string]any{"bindWorkers": 32}, "tenancy": map[string]any{"policies": map[string]any{"enabled": true}},
+		"config": config, "scheduler": map[string]any{"bindDeadline": "40s"}, "tenancy": map[string]any{"policies": map[string]any{"enabled": true}},
 		"isolcpu": map[string]any{"enabled": true, "agent": map[string]any{"namespace": release.AgentNamespace}},
 	})
 	if err != nil {
@@ -251,7 +253,7 @@ func upgrade(t *testing.T, lab *harness.Env, chart string) {
 		t.Errorf("the upgrade left the old CRD:\n%s", got)
 	}
 	after := podTemplate(t, lab)
-	if args := after.Spec.Containers[0].Args; !slices.Contains(args, "--bind-workers=32") {
+	if args := after.Spec.Containers[0].Args; !slices.Contains(args, "--bind-deadline=40s") {
 		t.Errorf("arguments after the upgrade: %q", args)
 	}
 	var live corev1.ConfigMap

@@ -1,13 +1,11 @@
 package e2e
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/tutti-sched/tutti/lab/cluster"
-	"github.com/tutti-sched/tutti/lab/harness"
 )
 
 // noLog is for those that do not look at what the server was asked.
@@ -39,11 +37,7 @@ func (w *world) killAgainAndAgain(kills int, label string, struck func() bool) {
 	w.Helper()
 	early, undone := 0, 0
 	var first takings
-	// Where few binds are under way at a time the kill comes between them more often, where many are more of them have no answer.
-	start := func() *harness.Scheduler {
-		return w.start(fmt.Sprintf("--bind-workers=%d", []int{2, 8, 64}[rand.IntN(3)]))
-	}
-	running, soon := start(), false
+	running, soon := w.start(), false
 	some := w.begin()
 	for kill := 1; kill <= kills || !struck() && kill <= kills+moreKills; kill++ {
 		if soon {
@@ -61,7 +55,7 @@ func (w *world) killAgainAndAgain(kills int, label string, struck func() bool) {
 		before, _ := w.chronicle.Binds()
 		bound := w.chronicle.More(1)
 		began := time.Now()
-		running = start()
+		running = w.start()
 		if soon = kill < kills && rand.IntN(4) == 0; soon { // it is killed while it starts, or soon after
 			continue
 		}

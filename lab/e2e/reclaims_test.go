@@ -125,7 +125,7 @@ func TestKilledWhileCapacityIsTakenBack(t *testing.T) {
 	}
 	start := func() *harness.Scheduler {
 		return env.Scheduler(t, harness.SchedulerOptions{
-			NotReady: true, Path: program, Name: "reclaims", Args: []string{fmt.Sprintf("--bind-workers=%d", []int{1, 2, 64}[rand.IntN(3)])},
+			NotReady: true, Path: program, Name: "reclaims",
 		})
 	}
 	gang := func(queue, name string, n int) {

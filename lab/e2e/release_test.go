@@ -38,7 +38,7 @@ func rollback(t *testing.T, lab *harness.Env) {
 		return podTemplate(t, lab)
 	}
 	first := back("1")
-	if args := first.Spec.Containers[0].Args; slices.Contains(args, "--bind-workers=32") || len(args) < 5 {
+	if args := first.Spec.Containers[0].Args; slices.Contains(args, "--bind-deadline=40s") || len(args) < 5 {
 		t.Errorf("arguments after the rollback: %q", args)
 	}
 	if text := crdText(t, lab); !strings.Contains(text, "name: Line") {

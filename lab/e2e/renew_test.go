@@ -50,7 +50,7 @@ func TestRenewalsStartNoCycle(t *testing.T) {
 	}
 	renew(time.Now())
 	scheduler := lab.Scheduler(t, harness.SchedulerOptions{
-		Args: []string{"--agent-lease-namespace=" + metav1.NamespaceDefault, "--schedule-period=1h"},
+		Args: []string{"--agent-lease-namespace=" + metav1.NamespaceDefault},
 	})
 	bound := func(name string) error {
 		var pod corev1.Pod

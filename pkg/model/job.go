@@ -41,19 +41,20 @@ const (
 	SourceJob
 	// SourceLeaderWorkerSetObject owns the groups of SourceLeaderWorkerSet. It is no job itself.
 	SourceLeaderWorkerSetObject
-
-	// LastSource is the last of them.
-	LastSource = SourceLeaderWorkerSetObject
 )
 
-// Kind returns the kind of what stands for a job of the source, as messages name it.
-func (s Source) Kind() string {
-	return [...]string{
-		"PodGroup", "pod", "implicit group", "LeaderWorkerSet group", "Kueue pod group",
-		"PodGroup.scheduling.x-k8s.io", "PodGroup.scheduling.volcano.sh", "PodGroup.scheduling.k8s.io",
-		"JobSet", "MPIJob", "PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob", "RayCluster", "Job", "LeaderWorkerSet",
-	}[s]
+// kinds are those of the sources. They stand in annotations of pods, so that none may change.
+var kinds = [...]string{
+	"PodGroup", "pod", "implicit group", "LeaderWorkerSet group", "Kueue pod group",
+	"PodGroup.scheduling.x-k8s.io", "PodGroup.scheduling.volcano.sh", "PodGroup.scheduling.k8s.io",
+	"JobSet", "MPIJob", "PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob", "RayCluster", "Job", "LeaderWorkerSet",
 }
+
+// LastSource is the last of the sources.
+const LastSource = Source(len(kinds) - 1)
+
+// Kind returns the kind of what stands for a job of the source, as messages name it.
+func (s Source) Kind() string { return kinds[s] }
 
 // OwnsPods reports whether a job of the source is an object that owns pods, and may own groups, too.
 func (s Source) OwnsPods() bool { return s >= SourceJobSet }

@@ -96,7 +96,7 @@ func FuzzConfiguration(f *testing.F) {
 	f.Add("actions: allocate, preempt\ntiers: [{plugins: [{name: predicates, arguments: {a: b}}, {name: nodeorder, arguments: " +
 		"{leastrequested.weight: 9223372036854775807, requestedtocapacityratio.weight: 1, \"requestedtocapacityratio.shape\": [{utilization: 0, score: 10}]}}]}]\n")
 	f.Add("actions: allocate\ntiers: [{plugins: [{name: extender, arguments: {extenders: [{urlPrefix: \"http://127.0.0.1:1\"}]}}, {name: gang}]}]\n")
-	f.Add("actions: preempt\nconfigurations: [{name: preempt, arguments: {budget: -1, evict: delete}}]\ntiers: [{plugins: [{name: gang}]}]\n")
+	f.Add("actions: preempt\nconfigurations: [{name: preempt, arguments: {budget: -1, budgets: delete}}]\ntiers: [{plugins: [{name: gang}]}]\n")
 	newStage := openLister(f)
 	f.Fuzz(func(t *testing.T, text string) {
 		bounds.Hold(t, func() {

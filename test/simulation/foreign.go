@@ -356,7 +356,7 @@ func setForeignCondition(fields map[string]any, status *commit.ForeignStatus) bo
 
 // decoded is what an informer keeps of an object.
 func decoded(kind objectKind, object *unstructured.Unstructured) *sources.Spec {
-	watch, _ := sources.WatchOf(sourceOf(kind))
+	watch := sources.WatchOf(sourceOf(kind))
 	return watch.Decode(object)
 }
 

@@ -69,7 +69,7 @@ func undoes(p *process, such func(*corev1.Pod) bool) {
 func setsBack(p *process) {
 	for _, job := range p.server.foreignGroups() {
 		if p.calm && job.Source == model.SourceVolcano {
-			watch, _ := sources.WatchOf(job.Source)
+			watch := sources.WatchOf(job.Source)
 			group := p.server.groupOf(job)
 			p.machine.Write(p.clock.Now(), &commit.ForeignStatus{
 				Resource: watch.Resource, Group: job, UID: group.UID, HasStatus: true, Phase: sources.VolcanoPending,

@@ -113,7 +113,7 @@ func (s *Simulation) start(name string) {
 	p.snapshot = p.state.Snapshot(p.clock.Now())
 	p.machine = commit.New(commit.Options{Workers: s.config.Workers, RequestTimeout: lease.RequestTimeout + time.Second})
 	p.loop = scheduler.New(p.state, p.machine, profile, p, p.mailbox, scheduler.Options{
-		Clock: p.clock, Period: period, Verify: true, Decided: p.decided,
+		Clock: p.clock, Verify: true, Decided: p.decided,
 	})
 	s.processes[name] = p
 	s.all = append(s.all, p)

@@ -205,8 +205,6 @@ configurations: [{name: backfill, arguments: {reserveAfter: "20s", reserveShare:
 `, `
 configurations: [{name: backfill, arguments: {reserveAfter: "10s", reserveFor: "5m", reservations: 2}}]
 `, `
-configurations: [{name: preempt, arguments: {evict: delete}}]
-`, `
 configurations: [{name: preempt, arguments: {budgets: prefer, maxGrace: 5s}}]
 `))
 }

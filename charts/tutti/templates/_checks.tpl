@@ -38,6 +38,9 @@
 {{- fail "sources.job: write sources: {job: true} in config, too; until then pods of Jobs start one by one, and the right to read Jobs is not used" }}
 {{- end }}
 {{- range $name, $on := .Values.sources }}
+{{- if not (or (eq $name "crds") (has $name $known.sources)) }}
+{{- fail (printf "sources.%s: there is no such source; this version has %s" $name (join ", " $known.sources)) }}
+{{- end }}
 {{- if not (or (kindIs "map" $on) $on (include "tutti.sourceIsOff" (list $ $name))) }}
 {{- $why := ternary "" "without the right to read these groups their pods wait; " (has $name (list "kueue" "leaderworkerset")) }}
 {{- fail (printf "sources.%s: %swrite sources: {%s: false} in config, too, so that their marks mean nothing" $name $why $name) }}
@@ -48,7 +51,12 @@
 {{- fail "scheduler.names: default-scheduler is kube-scheduler's; two schedulers for one name place pods twice" }}
 {{- end }}
 {{- end }}
-{{- range $name := list "schedulePeriod" "bindDeadline" "stepLimit" }}
+{{- range $name := list "schedulePeriod" "bindWorkers" }}
+{{- if not (kindIs "invalid" (index $.Values.scheduler $name)) }}
+{{- fail (printf "scheduler.%s: there is no such value, its number is fixed; take it out of your values, with --set scheduler.%s=null where they are those of the last release" $name $name) }}
+{{- end }}
+{{- end }}
+{{- range $name := list "bindDeadline" "stepLimit" }}
 {{- $value := index $.Values.scheduler $name }}
 {{- if not (regexMatch "^([0-9]+(\\.[0-9]+)?(ms|s|m|h))+$" (toString $value)) }}
 {{- fail (printf "scheduler.%s: %v is no duration; write a number with its unit, such as 30s or 1m30s" $name $value) }}

@@ -130,10 +130,27 @@ func TestATextIsChecked(t *testing.T) {
 }
 
 func TestBadFlagsAreRefusedTogether(t *testing.T) {
-	_, err := execute(t, "--schedule-period=1ms", "--scheduler-name=default-scheduler", "--scheduler-name=Not A Name")
-	for _, want := range []string{"--schedule-period 1ms", "kube-scheduler's", `"Not A Name"`} {
+	_, err := execute(t, "--step-limit=1ms", "--scheduler-name=default-scheduler", "--scheduler-name=Not A Name")
+	for _, want := range []string{"--step-limit 1ms", "kube-scheduler's", `"Not A Name"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one that mentions %s", err, want)
+		}
+	}
+}
+
+// TestRemovedFlagsSayWhatToWrite: a flag of an earlier version is refused by name, and help does not show it.
+func TestRemovedFlagsSayWhatToWrite(t *testing.T) {
+	help, err := execute(t, "--help")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, flag := range []string{"--schedule-period=5s", "--bind-workers=64"} {
+		name, _, _ := strings.Cut(flag, "=")
+		if _, err := execute(t, flag); err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "leave it out") {
+			t.Errorf("%s: %v", flag, err)
+		}
+		if strings.Contains(help, name) {
+			t.Errorf("help shows %s", name)
 		}
 	}
 }

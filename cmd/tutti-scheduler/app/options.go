@@ -27,14 +27,12 @@ type options struct {
 	checkConfig     []string
 	explainConfig   bool
 	schedulerNames  []string
-	schedulePeriod  time.Duration
 	leaderElect     bool
 	leaderNamespace string
 	metricsAddress  string
 	certificates    string
 	healthAddress   string
 	pprofAddress    string
-	bindWorkers     int
 	bindDeadline    time.Duration
 	stepLimit       time.Duration
 	leaseNamespace  string
@@ -100,6 +98,12 @@ func (o *options) checkArgs(command *cobra.Command, args []string) error {
 	return cobra.NoArgs(command, args)
 }
 
+// removed are flags of earlier versions, and what to write in their place.
+var removed = map[string]string{
+	"schedule-period": "leave it out, cycles are started by what changes",
+	"bind-workers":    "leave it out, at most 64 requests are under way at a time",
+}
+
 func (o *options) addFlags(command *cobra.Command) {
 	flags := command.Flags()
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file; without it, the ServiceAccount of the pod")
@@ -118,9 +122,6 @@ func (o *options) addFlags(command *cobra.Command) {
 			"asks no API server")
 	flags.StringArrayVar(&o.schedulerNames, "scheduler-name", []string{sources.DefaultScheduler},
 		"schedulerName of the pods to place; may be given more than once")
-	flags.DurationVar(&o.schedulePeriod, "schedule-period", 5*time.Second,
-		"how long after a cycle that decided something the next one runs at the latest; changes in the cluster start one immediately, and "+
-			"without any, one runs each minute")
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "schedule only while holding the Lease")
 	flags.StringVar(&o.leaderNamespace, "leader-elect-namespace", "",
 		"namespace of the Lease, and of the ConfigMap to which the leader writes the endpoint's certificate; without it, the pod's own, "+
@@ -133,7 +134,6 @@ func (o *options) addFlags(command *cobra.Command) {
 		"where /healthz and /readyz are served; 0 turns it off")
 	flags.StringVar(&o.pprofAddress, "pprof-bind-address", "0",
 		"where /debug/pprof is served, to any caller that can connect; 0 turns it off")
-	flags.IntVar(&o.bindWorkers, "bind-workers", 64, "most API requests under way at a time; half of them at most write status, conditions and events")
 	flags.DurationVar(&o.bindDeadline, "bind-deadline", 30*time.Second,
 		"how long after its first bind a gang must have its minimum; after that, its bound pods are deleted")
 	flags.DurationVar(&o.stepLimit, "step-limit", 2*time.Minute,
@@ -147,6 +147,10 @@ func (o *options) addFlags(command *cobra.Command) {
 
 	flags.StringVar(&o.featureGates, "feature-gates", "",
 		"feature gates of kube-scheduler's plugins, as A=true,B=false, for those that are not to be as the API server has them")
+	for name, instead := range removed {
+		flags.Func(name, "", func(string) error { return errors.New("there is no such flag: " + instead) })
+		_ = flags.MarkHidden(name)
+	}
 	o.logging.AddFlags(flags)
 	flags.Lookup("v").Usage = "log verbosity: 0 starts and failures, 1 each decision, 2 each cycle, 4 why each job waits, by action"
 }
@@ -170,12 +174,6 @@ func (o *options) validate() error {
 	errs = append(errs, o.logging.Validate())
 	if _, err := o.source(); err != nil {
 		errs = append(errs, err)
-	}
-	if o.schedulePeriod < time.Second {
-		errs = append(errs, fmt.Errorf("--schedule-period %s: must be at least 1s", o.schedulePeriod))
-	}
-	if o.bindWorkers < 1 || o.bindWorkers > 1000 {
-		errs = append(errs, fmt.Errorf("--bind-workers %d: must be between 1 and 1000", o.bindWorkers))
 	}
 	if o.withoutAgents && o.leaseNamespace != "" {
 		errs = append(errs, errors.New("--isolated-cpus-without-agents: Leases are looked at with --agent-lease-namespace; give one of the two"))

@@ -35,23 +35,17 @@ func (p *process) publish(ctx context.Context, elected <-chan struct{}) error {
 	}
 	log := klog.FromContext(ctx)
 	delay := &wait.Backoff{Duration: time.Second, Factor: 2, Steps: 9, Cap: 5 * time.Minute}
-	for failures := 0; ; failures++ {
-		patching, cancel := context.WithTimeout(ctx, lease.RequestTimeout)
-		_, err := p.published.Patch(patching, debugapi.ConfigMap, types.MergePatchType, patch, metav1.PatchOptions{})
-		cancel()
-		if err == nil {
-			return nil
-		}
-		if failures == 3 { // not what is over with the last leader's Lease
+	attempt := 0
+	_ = delay.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) { // only the end of ctx makes it fail
+		attempt++
+		ctx, cancel := context.WithTimeout(ctx, lease.RequestTimeout)
+		defer cancel()
+		_, err := p.published.Patch(ctx, debugapi.ConfigMap, types.MergePatchType, patch, metav1.PatchOptions{})
+		if err != nil && attempt == 4 { // not what is over with the last leader's Lease
 			log.Info("The certificate of the endpoint cannot be written to its ConfigMap: kubectl tutti cannot ask this scheduler",
 				"configMap", debugapi.ConfigMap, "reason", err.Error())
 		}
-		timer := time.NewTimer(delay.Step())
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return nil
-		}
-	}
+		return err == nil, nil
+	})
+	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -175,7 +176,7 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, election *e
 	}
 	machine := o.wireCommit(p, writer, p.measured.Preparer(kube, clock.RealClock{}))
 	p.loop = scheduler.New(state, machine, profile, p.driver, p.mailbox, scheduler.Options{
-		Clock: clock.RealClock{}, Period: o.schedulePeriod, Verify: os.Getenv("TUTTI_VERIFY") == "1", Metrics: p.measured,
+		Clock: clock.RealClock{}, Verify: os.Getenv("TUTTI_VERIFY") == "1", Metrics: p.measured,
 		Reservations: kube, BindDeadline: o.bindDeadline,
 	})
 	if err := metrics.Registry.Register(telemetry.NewState(p.loop, clock.RealClock{})); err != nil {
@@ -235,13 +236,17 @@ func (o *options) leaseInformers(client kubernetes.Interface) informers.SharedIn
 	return informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(o.leaseNamespace))
 }
 
+// workers is how many requests are under way at most, without those of kube-scheduler's plugins; half of them may write status,
+// conditions and events.
+const workers = 64
+
 // wireCommit makes what decides about writes, and what carries them out.
 func (o *options) wireCommit(p *process, writer *commit.Client, preparer commit.Preparer) *commit.Machine {
 	p.driver = commit.NewDriver(writer, commit.DriverOptions{
-		Workers: o.bindWorkers, Backlog: 3 * o.bindWorkers, Preparer: preparer, Timeout: lease.RequestTimeout, MayWrite: p.election.mayWrite,
+		Workers: workers, Backlog: 3 * workers, Preparer: preparer, Timeout: lease.RequestTimeout, MayWrite: p.election.mayWrite,
 	}, p.mailbox.Reply)
 	return commit.New(commit.Options{
-		Workers: 4 * o.bindWorkers, Writes: (o.bindWorkers + 1) / 2, BindDeadline: o.bindDeadline, RequestTimeout: lease.RequestTimeout + time.Second,
+		Workers: 4 * workers, Writes: workers / 2, BindDeadline: o.bindDeadline, RequestTimeout: lease.RequestTimeout + time.Second,
 	})
 }
 
@@ -325,21 +330,14 @@ func (p *process) ready(*http.Request) error {
 const waitInterval = 30 * time.Second
 
 // logWaiting logs what has not been read yet, and why, until all is.
-func (p *process) logWaiting(ctx context.Context, read <-chan struct{}) {
-	ticker := time.NewTicker(waitInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-read:
-			return
-		case <-ticker.C:
-			if err := p.ready(nil); err != nil {
-				klog.FromContext(ctx).Info("Not ready", "reason", err.Error())
-			}
+func (p *process) logWaiting(ctx context.Context) {
+	_ = wait.PollUntilContextCancel(ctx, waitInterval, false, func(ctx context.Context) (bool, error) { // only the end of ctx makes it fail
+		err := p.ready(nil)
+		if err != nil {
+			klog.FromContext(ctx).Info("Not ready", "reason", err.Error())
 		}
-	}
+		return err == nil, nil
+	})
 }
 
 // run starts everything and returns when all of it has ended.

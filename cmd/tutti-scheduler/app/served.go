@@ -4,10 +4,12 @@ import (
 	"context"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
+	"github.com/tutti-sched/tutti/internal/metrics"
 )
 
 // serverInterval is how often the API server is asked whether it serves what it served at the start.
@@ -16,16 +18,11 @@ const serverInterval = time.Hour
 // watchServer says, until the context ends, when the API server serves something else than at the start, as after its upgrade:
 // what kube-scheduler's plugins read is decided once for each process.
 func (p *process) watchServer(ctx context.Context) error {
-	ticker := time.NewTicker(serverInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-			p.compareServer(ctx)
-		}
-	}
+	_ = wait.PollUntilContextCancel(ctx, serverInterval, false, func(ctx context.Context) (bool, error) { // only the end of ctx ends it
+		p.compareServer(ctx)
+		return false, nil
+	})
+	return nil
 }
 
 // compareServer logs and measures what differs. An API server that does not answer is asked again at the next tick.
@@ -44,7 +41,7 @@ func (p *process) compareServer(ctx context.Context) {
 		"version": now.Version != p.served.Version, "device-taint-rules": now.DeviceTaintRules != p.served.DeviceTaintRules,
 		"queues": queues != p.servesQueues,
 	} {
-		p.measured.RestartNeeded(cause, differs)
+		p.measured.Show(metrics.RestartNeeded, metrics.Is(differs), cause)
 		if differs {
 			klog.FromContext(ctx).Info("The API server serves something else than when this process started: restart the scheduler",
 				"cause", cause, "version", now.Version, "versionAtStart", p.served.Version, "deviceTaintRules", now.DeviceTaintRules, "queues", queues)

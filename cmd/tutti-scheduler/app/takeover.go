@@ -17,7 +17,7 @@ import (
 func (p *process) follow(ctx context.Context, elected <-chan struct{}) error {
 	read := make(chan struct{})
 	go tuneGC(ctx, read)
-	go p.logWaiting(ctx, read)
+	go p.logWaiting(ctx)
 	p.informers.Start(ctx.Done())
 	p.groups.Start(ctx.Done())
 	if p.leases != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/containerd/nri/pkg/api"
 
 	"github.com/tutti-sched/tutti/internal/agent/enforce"
+	"github.com/tutti-sched/tutti/internal/metrics"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
@@ -68,7 +69,7 @@ func (h *Plugin) driftedContainers(all []enforce.Change, moving map[string]bool)
 		if !ok || at == want || moving[change.Container] {
 			continue
 		}
-		h.options.Metrics.drift.WithLabelValues().Inc()
+		h.options.Metrics.Count(metrics.AgentDrift, 1)
 		h.options.Report(PodProblem{
 			Namespace: change.Pod.Namespace, Pod: change.Pod.Name, UID: change.Pod.UID, Reason: Drifted,
 			Message: fmt.Sprintf("container %s was on CPUs %s instead of %s; it is put back", change.Name, at, want),

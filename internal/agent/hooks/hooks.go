@@ -21,6 +21,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/tutti-sched/tutti/internal/agent/enforce"
+	"github.com/tutti-sched/tutti/internal/metrics"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
@@ -64,7 +65,7 @@ type Options struct {
 	Cgroups fs.FS
 	// Report receives the events; it must not wait.
 	Report  func(PodProblem)
-	Metrics *Metrics
+	Metrics metrics.Set
 	Log     klog.Logger
 	Clock   clock.PassiveClock
 }
@@ -241,7 +242,7 @@ func (h *Plugin) updates(changes []enforce.Change) []*api.ContainerUpdate {
 }
 
 func (h *Plugin) refused(pod *enforce.Pod, container string, refusal *enforce.Refusal) {
-	h.options.Metrics.refused.WithLabelValues(refusal.Reason).Inc()
+	h.options.Metrics.Count(metrics.AgentRefused, 1, refusal.Reason)
 	h.options.Report(PodProblem{
 		Namespace: pod.Namespace, Pod: pod.Name, UID: pod.UID, Reason: Refused,
 		Message: fmt.Sprintf("container %s: %s", container, refusal.Error()),
@@ -249,14 +250,14 @@ func (h *Plugin) refused(pod *enforce.Pod, container string, refusal *enforce.Re
 }
 
 func (h *Plugin) observeLatency(call string, since time.Time) {
-	h.options.Metrics.handler.WithLabelValues(call).Observe(h.options.Clock.Since(since).Seconds())
+	h.options.Metrics.Observe(metrics.AgentHandlerSeconds, h.options.Clock.Since(since).Seconds(), call)
 }
 
 // count updates the gauges; the caller holds the lock.
 func (h *Plugin) count() {
 	containers, held := h.machine.Counts()
-	h.options.Metrics.containers.WithLabelValues().Set(float64(containers))
-	h.options.Metrics.held.WithLabelValues().Set(float64(held))
+	h.options.Metrics.Show(metrics.AgentContainers, float64(containers))
+	h.options.Metrics.Show(metrics.AgentHeldCPUs, float64(held))
 }
 
 func podOf(pod *api.PodSandbox) enforce.Pod {

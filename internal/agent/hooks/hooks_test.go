@@ -11,8 +11,10 @@ import (
 
 	nri "github.com/containerd/nri/pkg/adaptation"
 	"github.com/containerd/nri/pkg/api"
+	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/tutti-sched/tutti/internal/metrics"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
@@ -109,7 +111,7 @@ func TestNoContainerStartsOnCPUsOfAnother(t *testing.T) {
 	if !strings.Contains(told.String(), "ns/pod-u2 IsolatedCPUsRefused: container main: isolcpu: overlap:") {
 		t.Errorf("reports: %s", told)
 	}
-	if n := count(t, h.options.Metrics.refused.WithLabelValues("overlap")); n != 1 {
+	if n := count(t, h.options.Metrics[metrics.AgentRefused].(*prometheus.CounterVec).WithLabelValues("overlap")); n != 1 {
 		t.Errorf("%v refusals were counted, want 1", n)
 	}
 
@@ -289,8 +291,8 @@ func TestDrift(t *testing.T) {
 	show("u2", "c2", "0-7")
 	r.moved = nil
 	check(1)
-	if strings.Join(r.moved, " ") != "c2" || count(t, h.options.Metrics.drift.WithLabelValues()) != 1 {
-		t.Errorf("moved %v, counted %v", r.moved, count(t, h.options.Metrics.drift.WithLabelValues()))
+	if strings.Join(r.moved, " ") != "c2" || count(t, h.options.Metrics[metrics.AgentDrift].(*prometheus.CounterVec).WithLabelValues()) != 1 {
+		t.Errorf("moved %v, counted %v", r.moved, count(t, h.options.Metrics[metrics.AgentDrift].(*prometheus.CounterVec).WithLabelValues()))
 	}
 	if want := "ns/pod-u2 IsolatedCPUsDrifted: container main was on CPUs 0-7 instead of 0-3; it is put back"; told.String() != want {
 		t.Errorf("reports: %s, want %s", told, want)
@@ -305,7 +307,7 @@ func TestDrift(t *testing.T) {
 	check(2)
 	isAt(t, r, "c2", "0-2")
 	isAt(t, r, "c3", "0-2")
-	if n := count(t, h.options.Metrics.drift.WithLabelValues()); n != 1 {
+	if n := count(t, h.options.Metrics[metrics.AgentDrift].(*prometheus.CounterVec).WithLabelValues()); n != 1 {
 		t.Errorf("%v drifts were counted, want 1", n)
 	}
 	// The runtime has no such container: the move fails, and is retried.

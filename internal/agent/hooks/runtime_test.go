@@ -15,12 +15,12 @@ import (
 	"github.com/containerd/nri/pkg/api"
 	nrilog "github.com/containerd/nri/pkg/log"
 	validator "github.com/containerd/nri/plugins/default-validator/builtin"
-	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"github.com/tutti-sched/tutti/internal/agent/enforce"
+	"github.com/tutti-sched/tutti/internal/metrics"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
@@ -249,13 +249,8 @@ func (r *reports) String() string {
 // newHooks is a plugin on a node with eight CPUs on two NUMA nodes, of which 4-7 are isolated.
 func newHooks(t *testing.T, change func(*Options)) (*Plugin, *reports) {
 	t.Helper()
-	registry := prometheus.NewRegistry()
-	metrics, err := NewMetrics(registry)
-	if err != nil {
-		t.Fatal(err)
-	}
 	told := &reports{}
-	options := Options{Node: "n1", Report: told.add, Metrics: metrics, Clock: clock.RealClock{}}
+	options := Options{Node: "n1", Report: told.add, Metrics: metrics.Make(metrics.Agent()), Clock: clock.RealClock{}}
 	if change != nil {
 		change(&options)
 	}

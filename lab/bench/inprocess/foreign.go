@@ -18,8 +18,8 @@ import (
 // writtenBy makes groups of a source of those of ours, and members of those of their members. They are read from JSON, as the API
 // server sends it, and only what the scheduler keeps of them is left.
 func (b *Batch) writtenBy(source model.Source) {
-	watch, ok := sources.WatchOf(source)
-	if !ok {
+	watch := sources.WatchOf(source)
+	if watch.Decode == nil {
 		return
 	}
 	at := 0

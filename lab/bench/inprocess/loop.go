@@ -64,7 +64,7 @@ func (w *world) loop(ctx context.Context) (rest, error) {
 	}
 	server := newServer(w)
 	loop := scheduler.New(w.state, commit.New(commit.Options{}), w.profile, server, server.mailbox, scheduler.Options{
-		Clock: clock.RealClock{}, Period: time.Second, Metrics: metrics,
+		Clock: clock.RealClock{}, Metrics: metrics,
 	})
 	running, stop := context.WithCancel(klog.NewContext(ctx, logr.Discard()))
 	ended := make(chan error)

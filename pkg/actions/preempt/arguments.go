@@ -23,7 +23,7 @@ type Options struct {
 // defaultBudget keeps a cycle on 5,000 nodes near a second.
 const defaultBudget = 400_000
 
-const victimsAll, evictDelete, budgetsRespect, budgetsPrefer = "all", "delete", "respect", "prefer"
+const victimsAll, budgetsRespect, budgetsPrefer = "all", "respect", "prefer"
 
 // Arguments are all that a configuration may say to the action.
 func Arguments() argument.List {
@@ -35,14 +35,12 @@ func Arguments() argument.List {
 			"also when it undoes or restarts a gang, may take to end where its own grace period is longer. No job counts on the " +
 			"capacity of a pod that is being deleted for 30 s longer than that"),
 	}
-	return argument.List{own[0], shared[0], shared[1], own[1], shared[2]}
+	return argument.List{own[0], shared[0], own[1], shared[1]}
 }
 
 // PlanArguments are those of them that say how plans are made and carried out.
 func PlanArguments() argument.List {
 	return argument.List{
-		argument.OneOf("evict", "api", "api", evictDelete).WithHelp("`api`: by the Eviction API, which asks the " +
-			"PodDisruptionBudgets. `delete`: pods are deleted, and `budgets` is `prefer`"),
 		argument.OneOf("budgets", budgetsRespect, budgetsRespect, budgetsPrefer).WithHelp("`respect`: a plan that asks more of a " +
 			"PodDisruptionBudget than it allows is none. `prefer`: as in kube-scheduler, the plan that asks least more of them comes " +
 			"first, and a victim whose eviction they forbid is deleted"),
@@ -61,14 +59,9 @@ func ReadArguments(r argument.Reader) Options {
 
 // ReadPlanArguments returns the options that PlanArguments say.
 func ReadPlanArguments(given argument.Values, r argument.Reader) Options {
+	r.Refuse("evict", "be left out, budgets: prefer deletes a pod whose eviction a PodDisruptionBudget forbids")
 	method := model.ByEviction
-	switch {
-	case given.Text("evict") == evictDelete:
-		method = model.ByDeletion
-		if given.Text("budgets") == budgetsRespect {
-			r.Refuse("budgets", "be prefer where evict is delete")
-		}
-	case given.Text("budgets") == budgetsPrefer:
+	if given.Text("budgets") == budgetsPrefer {
 		method = model.ByEvictionOrDeletion
 	}
 	return Options{Method: method, Budget: given.Int("budget")}

@@ -13,17 +13,16 @@ import (
 
 func TestArguments(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                             "0 5m0s",
-		"budgets=respect":              "0 5m0s",
-		"budgets=prefer":               "1 5m0s",
-		"evict=delete":                 "2 5m0s",
-		"evict=delete budgets=prefer":  "2 5m0s",
-		"maxGrace=90s":                 "0 1m30s",
-		"evict=delete budgets=respect": `action preempt: argument budgets must be prefer where evict is delete, not "respect"`,
-		"budgets=prefers":              `action preempt: argument budgets must be one of respect and prefer, not "prefers"; did you mean "prefer"?`,
-		"budget=prefer":                `action preempt: argument budget must be a whole number between 1 and 1099511627776, not "prefer"`,
-		"maxGrace=0":                   `action preempt: argument maxGrace must not be shorter than 1s, not "0"`,
-		"maxgrace=90s":                 `action preempt: unknown argument "maxgrace"; did you mean "maxGrace"?`,
+		"":                "0 5m0s",
+		"budgets=respect": "0 5m0s",
+		"budgets=prefer":  "1 5m0s",
+		"maxGrace=90s":    "0 1m30s",
+		"evict=delete": `action preempt: argument evict must be left out, budgets: prefer deletes a pod whose eviction a ` +
+			`PodDisruptionBudget forbids, not "delete"`,
+		"budgets=prefers": `action preempt: argument budgets must be one of respect and prefer, not "prefers"; did you mean "prefer"?`,
+		"budget=prefer":   `action preempt: argument budget must be a whole number between 1 and 1099511627776, not "prefer"`,
+		"maxGrace=0":      `action preempt: argument maxGrace must not be shorter than 1s, not "0"`,
+		"maxgrace=90s":    `action preempt: unknown argument "maxgrace"; did you mean "maxGrace"?`,
 	} {
 		values := map[string]string{}
 		for _, word := range strings.Fields(text) {

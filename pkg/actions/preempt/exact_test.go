@@ -161,7 +161,7 @@ func (s *score) hold(t *testing.T) {
 // violations, the lowest highest priority, and hardly more pods.
 func TestSmallPlansAreTheBest(t *testing.T) {
 	for name, options := range map[string]preempt.Options{
-		"evicted": preempt.DefaultOptions(), "deleted": {Method: model.ByDeletion, Budget: 1 << 30},
+		"evicted":   preempt.DefaultOptions(),
 		"preferred": {Method: model.ByEvictionOrDeletion, Budget: 1 << 30},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,12 +1,14 @@
-package metrics
+package main
 
 import (
 	"fmt"
 	"strings"
+
+	"github.com/tutti-sched/tutti/internal/metrics"
 )
 
-// Markdown returns docs/metrics.md.
-func Markdown() string {
+// markdown returns docs/metrics.md.
+func markdown() string {
 	var b strings.Builder
 	b.WriteString(`# Metrics
 
@@ -24,17 +26,14 @@ which are counted when they are scraped.
 Of the libraries they serve ` + "`go_*` and `process_*`" + ` too, the scheduler also ` + "`rest_client_*`" + `: its requests to the API server
 by method, host and code.
 `)
-	section(&b, "The scheduler", Scheduler)
-	section(&b, "The agent on nodes with isolated CPUs", Agent)
+	section(&b, "The scheduler", metrics.Scheduler())
+	section(&b, "The agent on nodes with isolated CPUs", metrics.Agent())
 	return b.String()
 }
 
-func section(b *strings.Builder, title string, of Program) {
+func section(b *strings.Builder, title string, rows []metrics.Metric) {
 	fmt.Fprintf(b, "\n## %s\n\n| name | | labels | |\n|---|---|---|---|\n", title)
-	for _, m := range Table() {
-		if m.Program != of {
-			continue
-		}
+	for _, m := range rows {
 		labels := make([]string, len(m.Labels))
 		for i, label := range m.Labels {
 			labels[i] = fmt.Sprintf("`%s`: %s", label.Name, label.Values)

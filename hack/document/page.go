@@ -1,9 +1,11 @@
-package configuration
+package main
 
 import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/tutti-sched/tutti/internal/configuration"
 )
 
 // The marks between which a page of the documentation is written from the declarations:
@@ -19,11 +21,11 @@ const (
 	allOfKind   = "all "
 )
 
-// Fill returns a page of Markdown with everything between marks written again: the table of the arguments of an action or
+// fill returns a page of Markdown with everything between marks written again: the table of the arguments of an action or
 // plugin ("arguments of NAME"), or that of all actions or plugins ("all actions", "all plugins"). links leads from the page
 // to that of a plugin, with %s for its name; empty makes no links. It fails when a mark is not closed or names something
 // unknown.
-func Fill(page, links string) (string, error) {
+func fill(page, links string) (string, error) {
 	var b strings.Builder
 	for {
 		before, rest, found := strings.Cut(page, beginMark)
@@ -47,16 +49,16 @@ func Fill(page, links string) (string, error) {
 
 // table writes the content of a mark.
 func table(what, links string) (string, error) {
-	entries := Entries()
+	entries := configuration.Entries()
 	if name, is := strings.CutPrefix(what, argumentsOf); is {
-		i := slices.IndexFunc(entries, func(e Entry) bool { return e.Name == name })
+		i := slices.IndexFunc(entries, func(e configuration.Entry) bool { return e.Name == name })
 		if i < 0 {
 			return "", fmt.Errorf("the mark %q names no action and no plugin", what)
 		}
-		return entries[i].markdown(), nil
+		return markdown(entries[i]), nil
 	}
 	kind := strings.TrimSuffix(strings.TrimPrefix(what, allOfKind), "s")
-	if what != allOfKind+kind+"s" || !slices.ContainsFunc(entries, func(e Entry) bool { return e.Kind == kind }) {
+	if what != allOfKind+kind+"s" || !slices.ContainsFunc(entries, func(e configuration.Entry) bool { return e.Kind == kind }) {
 		return "", fmt.Errorf("the mark %q asks for nothing that there is", what)
 	}
 	var b strings.Builder
@@ -74,14 +76,14 @@ func table(what, links string) (string, error) {
 }
 
 // markdown is the table of the arguments.
-func (e Entry) markdown() string {
+func markdown(e configuration.Entry) string {
 	if len(e.Arguments) == 0 {
 		return "It takes no arguments.\n"
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "| argument of `%s` | default | takes | |\n|---|---|---|---|\n", e.Name)
-	for _, l := range flatten(e.Arguments, "") {
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", l.path, defaultText(l.Argument, "`%s`", "must be given", ""), l.Range(), l.Help)
+	for _, l := range e.Lines() {
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", l.Path, l.DefaultText("`%s`", "must be given", ""), l.Range(), l.Help)
 	}
 	return b.String()
 }

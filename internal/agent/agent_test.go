@@ -160,12 +160,21 @@ func TestFromNothingToOffered(t *testing.T) {
 		topology.BootID != "this-boot" || topology.Kubelet.CPUManagerPolicy != "none" || len(topology.Problems) != 0 {
 		t.Errorf("published %+v", topology)
 	}
-	// What is published is what is enforced: an ordinary container is kept off the isolated CPUs.
-	reply, err := first.CreateContainer(context.Background(), &api.CreateContainerRequest{
-		Pod: &api.PodSandbox{Id: "s", Uid: "u", Name: "p", Namespace: "ns"}, Container: &api.Container{Id: "c", PodSandboxId: "s", Name: "main"},
+	// What is published is what is enforced: an ordinary container is kept off the isolated CPUs. The runtime asks the agent about
+	// containers a moment after it has synchronized it.
+	cpus := ""
+	m.until("is asked about a container", func() bool {
+		reply, err := first.CreateContainer(context.Background(), &api.CreateContainerRequest{
+			Pod: &api.PodSandbox{Id: "s", Uid: "u", Name: "p", Namespace: "ns"}, Container: &api.Container{Id: "c", PodSandboxId: "s", Name: "main"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cpus = reply.GetAdjust().GetLinux().GetResources().GetCpu().GetCpus()
+		return cpus != ""
 	})
-	if cpus := reply.GetAdjust().GetLinux().GetResources().GetCpu().GetCpus(); err != nil || cpus != "0-1" {
-		t.Errorf("an ordinary container is put on CPUs %q, %v; want 0-1", cpus, err)
+	if cpus != "0-1" {
+		t.Errorf("an ordinary container is put on CPUs %q, want 0-1", cpus)
 	}
 	first.Stop()
 	// NRI's Stop only closes the listener; a runtime that exits also closes its connections.

@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"math/bits"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/tutti-sched/tutti/pkg/argument"
@@ -28,7 +29,7 @@ const labelArgument = "label"
 // Arguments returns the arguments of the plugin.
 func Arguments() argument.List {
 	return argument.List{argument.Text(labelArgument, "").WithFormat("the key of a label").WithHelp("jobs are compared by the value of this " +
-		"label of their oldest pods, and those without it are together; when it is empty, by namespace")}
+		"label of their oldest pods that have not ended, and those without it are together; when it is empty, by namespace")}
 }
 
 // ReadLabel returns the label that is given; empty when jobs are compared by namespace.
@@ -81,15 +82,18 @@ func (*plugin) Name() string { return Name }
 // OpenSession keeps the snapshot.
 func (p *plugin) OpenSession(view framework.View) { p.snapshot = view.Snapshot() }
 
-// GroupOfJob returns the namespace of the job, or the value of the label of its oldest pod.
+// GroupOfJob returns the namespace of the job, or the value of the label of its oldest pod that has not ended: of ended pods the
+// snapshot has no labels that users write. It is the same throughout a session, also while the end of a pod is simulated.
 func (p *plugin) GroupOfJob(job *model.Job) string {
-	switch {
-	case p.label == "":
+	if p.label == "" {
 		return job.Key.Namespace
-	case len(job.Tasks) == 0:
-		return ""
 	}
-	return job.Tasks[0].Pod.Labels[p.label]
+	for _, task := range job.Tasks {
+		if phase := task.Pod.Status.Phase; phase != corev1.PodSucceeded && phase != corev1.PodFailed {
+			return task.Pod.Labels[p.label]
+		}
+	}
+	return ""
 }
 
 // CompareJobs puts the job first whose group holds the lower dominant share.

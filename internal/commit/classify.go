@@ -104,7 +104,8 @@ const multiplePDBs = "more than one PodDisruptionBudget"
 // conflict classifies a 409. It is about the UID or, for a bind, about the pod's present state; only the server's message
 // distinguishes these, and it differs between a deletion and a bind. A bind also gets a 409 when the store behind the server
 // has failed, such as an etcd that is killed or changes its leader: then it may have taken effect. So only known messages are
-// a refusal.
+// a refusal. The binding subresource does not look at the node: a bind to a node that is gone is done, and the garbage collector
+// of pods deletes the pod later.
 func conflict(kind Kind, err error) (c class, leaving bool) {
 	text := err.Error()
 	switch {

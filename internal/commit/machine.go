@@ -102,8 +102,8 @@ func (m *Machine) begin(now time.Time, b *callGroup) {
 	}
 }
 
-// add puts an entry of a decision into the queue of its target. It ends an earlier nomination of the pod. Pending writes
-// about the pod are out of date, and would delay the decision; beside a nomination they stay true, and come after it.
+// add puts an entry of a decision into the queue of its target. It ends an earlier nomination of the pod. A bind or an eviction
+// drops writes about the pod that are not sent yet, since they are out of date; a nomination keeps them, and is first.
 func (m *Machine) add(now time.Time, e *entry) {
 	for _, other := range slices.Clone(m.targetQueues[e.target()]) {
 		switch kind := other.call.Kind; {

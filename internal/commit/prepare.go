@@ -86,9 +86,9 @@ func (m *Machine) forgetDeadline(b *callGroup) {
 	}
 }
 
-// failBind ends a bind, once what was reserved for its pod is released; for an uncertain one it is kept. While its call group
-// is being prepared, the others fail with it, unless the job can do without all of them; and as long as none of them was
-// sent, when too few are left.
+// failBind ends a bind, once what was reserved for its pod is released; for an uncertain one it is kept. While volumes of its
+// call group are being prepared, the other binds fail with it, unless the job does not need any of them. Afterwards, and until
+// the first bind is sent, they fail when fewer are left than the job needs.
 func (m *Machine) failBind(now time.Time, e *entry, outcome Outcome) {
 	b, wasParked := e.batch, e.state == awaitingGroup
 	if outcome.Kind == BindFailed && e.holds {

@@ -10,8 +10,8 @@ import (
 // This file undoes binds. Kubernetes cannot unbind a pod, so it is deleted, the very incarnation that was bound; its owner
 // may create it again.
 
-// Undo deletes the pods of a job that were bound, each of them until the API server's answer is final. The outcomes Undone
-// and UndoFailed follow. Pods that are being deleted by an earlier Undo are left out.
+// Undo deletes the pods of a job that were bound, each of them until the API server's answer is final. The outcomes
+// StartUndone and UndoFailed follow. Pods that are being deleted by an earlier Undo are left out.
 func (m *Machine) Undo(now time.Time, job model.JobKey, bound []model.Eviction) {
 	undo := &callGroup{kind: CallDeleteStarted, job: job, noDeadline: true}
 	for _, member := range bound {

@@ -43,9 +43,9 @@ type Gangs struct {
 	starts map[partID]start
 	// observed says of parts whose status is behind whether they are whole: had their minimum bound, and have members left.
 	observed map[partID]observation
-	// unread are groups that others mark whose objects were not known when this process began to lead, or that lacked members while
-	// it was not known which are made later: what it finds of them is looked for when it is. True means that what is made first was
-	// looked for.
+	// unread are groups of other projects that could not be judged when this process began to lead, since their object was not
+	// known, or not which members are made later. They are judged when that is known. True means that the part that is made first
+	// was judged.
 	unread map[model.JobKey]bool
 	delays *backoff.Delays
 }
@@ -135,8 +135,8 @@ func (g *Gangs) find(job *model.Job, firstFound bool, now time.Time) {
 }
 
 // Begin records that a decision starts parts of a gang, or adds to them. What only looks like a start, such as a running pod that
-// gets the label of a waiting one, is neither completed before others nor undone. Nor is what joins bound members of a start that
-// is not known, where no status says that these were whole: they were, if a container has run and has ended.
+// gets the label of a waiting one, is neither completed before others nor undone. A bind
+// that joins bound members of a group without a status begins no start, either: the gang may have been whole before.
 func (g *Gangs) Begin(job *model.Job) {
 	if !job.IsSchedulableGroup() {
 		return
@@ -215,8 +215,8 @@ func (g *Gangs) Committed(job *model.Job, now time.Time) (started bool) {
 }
 
 // Deadline returns until when binds of the job's tasks that satisfy bound may be sent: the first deadline of the parts that they
-// are in; zero when they begin starts of their own, or there is no job. One that is over ends nothing: Check has left the start
-// alone, since it is complete, or waits for results.
+// are in; zero when they begin starts of their own, or there is no job. A deadline in the past ends
+// nothing: Check has left the start alone, since it is complete, or waits for results.
 func (g *Gangs) Deadline(job *model.Job, bound func(*model.Task) bool, now time.Time) (at time.Time) {
 	if job == nil {
 		return at

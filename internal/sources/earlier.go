@@ -76,8 +76,8 @@ func byIncarnation(job *model.Job) (newest, earlier []*model.Task) {
 // object names what pods are made for.
 type object struct{ kind, name string }
 
-// newestObjects returns the UIDs of the objects that the tasks are made for, of those of a name that of the youngest task: it may
-// be seen before its object is. It is nil where no two have a name, as nearly always.
+// newestObjects returns by object the UID that the youngest of its tasks was made for: the task may be seen before the object
+// is. It is nil where no two objects have the same name, which is nearly always.
 func newestObjects(job *model.Job) map[object]types.UID {
 	if !haveSameName(job.Tasks) {
 		return nil

@@ -30,7 +30,8 @@ var own = &Source{
 	},
 }
 
-// kubeBatch is the annotation of kube-batch, which means the same as our label. It comes last: volcano has the same annotation.
+// kubeBatch is the annotation of kube-batch, which means the same as our label. It comes after volcano, which has the same
+// annotation.
 var kubeBatch = &Source{name: "kube-batch", marks: Marks{Annotations: []string{v1alpha1.AnnotationKubeBatchGroup}}, of: ofKubeBatch}
 
 func ofKubeBatch(pod *corev1.Pod) (Membership, bool) {

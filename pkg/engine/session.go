@@ -378,9 +378,9 @@ func (s *Session) prepareForJob(task *model.Task) {
 // Uncached reports that nothing may be remembered, so that what is can be held to it. For tests.
 func (s *Session) Uncached() bool { return s.options.Afresh }
 
-// WithBackoffNodes reports whether the job has nodes to avoid, and then calls find to look for capacity elsewhere, with these
-// nodes ruled out for it. A caller that gets false may look again without that rule, since a node that refused once may be the
-// only one there is.
+// WithBackoffNodes calls find to look for capacity while the nodes that the job is to avoid are ruled out for it, and returns
+// what find returns. It returns false without a call where the job has no nodes to avoid. A caller that gets false may look
+// again without that rule, since a node that refused once may be the only one there is.
 func (s *Session) WithBackoffNodes(job *model.Job, find func() bool) bool {
 	if len(s.Snapshot.NodeBackoff[job.Key]) == 0 {
 		return false

@@ -20,8 +20,8 @@ type Question struct {
 	Emptied bool
 	// Given is what else the answer depends on, beyond the revision of the snapshot; zero for nothing.
 	Given unique.Handle[string]
-	// ByFit reports that a refusal's Has is all that find capacity, so that it holds for each minimum above that; otherwise it
-	// holds for the minimum that was refused and those above.
+	// ByFit reports that a refusal's Has is the largest number of members that find capacity: each job of the class that needs more
+	// than Has is refused, too. Without ByFit, only jobs that need at least as many as the refused one are.
 	ByFit bool
 }
 

@@ -90,8 +90,9 @@ func (s Readiness) Counts(task *model.Task) bool {
 // kept. In a configuration: `jobGate`.
 type JobReadiness interface {
 	Plugin
-	// JobReady returns nil when the job may start with the tasks that count at this standing. When the refusal has numbers, at
-	// least Needs - Has more tasks must count before the answer can be another.
+	// JobReady returns nil when the job may start with the tasks that count at this standing. When the refusal has numbers, the
+	// session does not ask again until Needs - Has more tasks count. Leave both zero where the answer may change sooner. It is
+	// asked about jobs that run, too, when more of their members start.
 	JobReady(job *model.Job, standing Readiness) *model.Refusal
 }
 

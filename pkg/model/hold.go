@@ -57,8 +57,9 @@ type Viewpoint struct {
 	Guaranteed *Queue
 	// GivesWay has the keys of the jobs of other queues whose reservations give way to the job, each on a line of its own.
 	GivesWay string
-	// ForVictims reports that pods are evicted for the job, or were: of other queues' reservations it sees what their nodes have
-	// beyond what is nominated, and not what they lack. Else pods would be evicted for it that the reservations wait for.
+	// ForVictims reports that pods are evicted for the job, or were. A reservation of another queue then hides at most what is
+	// free on its nodes after what is nominated there; what the reservation still lacks does not count as used. Otherwise the job
+	// would evict the pods for whose end the reservation waits.
 	ForVictims bool
 	// EndsBefore is when the job will have ended, in seconds since 1970, if it may use reserved capacity until then; zero if
 	// it may not. UnrestrictedViewpoint is for a check whether reserved capacity would suffice, which uses none, and for

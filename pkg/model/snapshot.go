@@ -27,7 +27,8 @@ type Snapshot struct {
 	// Begun has the jobs of which a start has begun and is to be completed, its minimum and what its members request: decided by
 	// this process, or found when it began to lead. Nil has none.
 	Begun map[JobKey]Minima
-	// JobBackoff has the jobs in back-off, and why: their binds have failed. Nil has none.
+	// JobBackoff has the jobs that are not tried for a while, and why: a bind has failed, a start was undone, a plugin has panicked
+	// over the job, or what is bound of its gang is held back. Nil has none.
 	JobBackoff map[JobKey]*Refusal
 	// NodeBackoff has by job the nodes, by name, that are used last, and why: a bind of a member to them has failed. Nil has
 	// none.

@@ -94,8 +94,8 @@ func (a *action) serve(session *engine.Session, jobs []*model.Job) {
 }
 
 // partitionByNominated returns those of the waiting jobs that are above any of their queue for which others were evicted, and
-// the rest. They are no later than those in their turn: what is kept is not kept from them, and would have to be taken back by
-// evicting a job that has just begun.
+// the rest. Jobs above a holder are tried together with the holders: they may use nominated capacity, and would otherwise evict,
+// soon after, the job that has just taken it.
 func partitionByNominated(snapshot *model.Snapshot, waiting, holders []*model.Job) (above, rest []*model.Job) {
 	for _, job := range waiting {
 		if slices.ContainsFunc(holders, func(holder *model.Job) bool {

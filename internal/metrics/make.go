@@ -6,8 +6,8 @@ import "github.com/prometheus/client_golang/prometheus"
 // name that it does not have, or a value for another kind of metric: a mistake in the code.
 type Set map[Name]prometheus.Collector
 
-// Make makes metrics of the table: counters and gauges at zero for the known values of their label. A counter without labels starts
-// at zero, too; such a gauge has no series before its first value, since its value is not known.
+// Make makes metrics of the table: counters and gauges at zero for the known values of their label. A counter without labels
+// starts at zero, too; such a gauge has no series before its first value, since its value is not known.
 func Make(rows []Metric) Set {
 	set := Set{}
 	for i := range rows {

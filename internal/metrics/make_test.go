@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// TestGaugeAppearsWithItsFirstValue: a gauge whose value is not known is not scraped, so that absent() finds it missing. A counter
-// without labels is there from the start.
+// TestGaugeAppearsWithItsFirstValue: a gauge whose value is not known is not scraped, so that absent() finds it missing. A
+// counter without labels is there from the start.
 func TestGaugeAppearsWithItsFirstValue(t *testing.T) {
 	set := Make(Agent())
 	registry := prometheus.NewPedanticRegistry()

@@ -6,7 +6,8 @@ import "github.com/prometheus/client_golang/prometheus"
 // name that it does not have, or a value for another kind of metric: a mistake in the code.
 type Set map[Name]prometheus.Collector
 
-// Make makes metrics of the table: counters and gauges at zero for the known values, and where they have no label.
+// Make makes metrics of the table: counters and gauges at zero for the known values of their label. A counter without labels
+// starts at zero, too; such a gauge has no series before its first value, since its value is not known.
 func Make(rows []Metric) Set {
 	set := Set{}
 	for i := range rows {
@@ -18,11 +19,14 @@ func Make(rows []Metric) Set {
 		switch row.Kind {
 		case Counter:
 			counter := prometheus.NewCounterVec(prometheus.CounterOpts{Name: string(row.Name), Help: row.Help}, names)
-			row.eachKnown(func(labels ...string) { counter.WithLabelValues(labels...) })
+			if len(names) == 0 {
+				counter.WithLabelValues()
+			}
+			row.eachKnown(func(value string) { counter.WithLabelValues(value) })
 			set[row.Name] = counter
 		case Gauge:
 			gauge := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: string(row.Name), Help: row.Help}, names)
-			row.eachKnown(func(labels ...string) { gauge.WithLabelValues(labels...) })
+			row.eachKnown(func(value string) { gauge.WithLabelValues(value) })
 			set[row.Name] = gauge
 		case Histogram:
 			set[row.Name] = prometheus.NewHistogramVec(
@@ -32,14 +36,12 @@ func Make(rows []Metric) Set {
 	return set
 }
 
-// eachKnown calls a function with the label of each series that exists from the start, and without one where the metric has none.
-func (m *Metric) eachKnown(begin func(labels ...string)) {
-	if len(m.Labels) == 0 {
-		begin()
-		return
-	}
-	for _, value := range m.Labels[0].Known {
-		begin(value)
+// eachKnown calls a function with each value of the label that exists from the start.
+func (m *Metric) eachKnown(begin func(value string)) {
+	for _, label := range m.Labels {
+		for _, value := range label.Known {
+			begin(value)
+		}
 	}
 }
 

@@ -37,6 +37,9 @@ const pluginInterval = 16
 func New(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{Set: metrics.Make(metrics.Loop())}
 	m.Show(metrics.Build, 1, version.Number())
+	for _, known := range []metrics.Name{metrics.CycleFailing, metrics.Leading, metrics.Paused} {
+		m.Show(known, 0)
+	}
 	return m, registry.Register(m)
 }
 

@@ -2,10 +2,12 @@ package telemetry
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -41,4 +43,21 @@ func TestGangWaitCountsFromTheLastMemberThatWasNeeded(t *testing.T) {
 		}
 	}
 	t.Error("no wait was measured")
+}
+
+// TestStateOfTheProcessIsScrapedFromTheStart: a replica that does not lead says so, and alerts compare these with 0.
+func TestStateOfTheProcessIsScrapedFromTheStart(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	if _, err := New(registry); err != nil {
+		t.Fatal(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []metrics.Name{metrics.CycleFailing, metrics.Leading, metrics.Paused, metrics.RestartNeeded} {
+		if !slices.ContainsFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == string(name) }) {
+			t.Errorf("%s is not there", name)
+		}
+	}
 }

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -48,8 +49,9 @@ func TestChartRefuses(t *testing.T) {
 		"isolcpu.enabled=true,isolcpu.agent.image.digest=latest":                    "isolcpu.agent.image.digest: latest is no digest",
 		"scheduler.names={default-scheduler}":                                       "default-scheduler is kube-scheduler's",
 		"scheduler.bindDeadline=30":                                                 "30 is no duration; write a number with its unit",
-		"scheduler.schedulePeriod=5s":                                               "scheduler.schedulePeriod: there is no such value",
-		"scheduler.bindWorkers=32":                                                  "scheduler.bindWorkers: there is no such value",
+		"scheduler.schedulePeriod=10s":                                              "scheduler.schedulePeriod: there is no such value",
+		"scheduler.schedulePeriod=5s,scheduler.bindWorkers=32":                      "--reset-then-reuse-values --set scheduler.bindWorkers=null",
+		"scheduler.schedulePeriod=10s,scheduler.bindWorkers=32":                     "--set scheduler.bindWorkers=null,scheduler.schedulePeriod=null",
 		"scheduler.extraArgs={v=2}":                                                 "write --flag=value",
 		"leaderElection.enabled=false":                                              "two schedulers would place the same pods twice",
 		"serviceAccount.create=false":                                               "serviceAccount.name is needed",
@@ -81,6 +83,21 @@ func TestChartRefuses(t *testing.T) {
 		_, err := env.Cluster.Helm(t.Context(), "template", "tutti", chartFolder(t), "--set", placeholder, "--set", set)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("--set %s: %v\nwant %q in it", set, err, want)
+		}
+	}
+}
+
+// TestChartIgnoresOldDefaultsOfRemovedValues: they are in the stored values of a release that never set them, and
+// helm upgrade --reuse-values renders this chart with those. A number comes from storage as a float.
+func TestChartIgnoresOldDefaultsOfRemovedValues(t *testing.T) {
+	want := render(t)
+	for _, args := range [][]string{
+		{"--set", "scheduler.schedulePeriod=5s,scheduler.bindWorkers=64"},
+		{"--set-json", `scheduler.schedulePeriod="5s",scheduler.bindWorkers=64.0`},
+		{"--set", "scheduler.schedulePeriod=null,scheduler.bindWorkers=null"},
+	} {
+		if got := render(t, args...); !equality.Semantic.DeepEqual(got, want) {
+			t.Errorf("%v changes what is rendered", args)
 		}
 	}
 }

@@ -51,10 +51,16 @@
 {{- fail "scheduler.names: default-scheduler is kube-scheduler's; two schedulers for one name place pods twice" }}
 {{- end }}
 {{- end }}
-{{- range $name := list "schedulePeriod" "bindWorkers" }}
-{{- if not (kindIs "invalid" (index $.Values.scheduler $name)) }}
-{{- fail (printf "scheduler.%s: there is no such value, its number is fixed; take it out of your values, with --set scheduler.%s=null where they are those of the last release" $name $name) }}
+{{- /* Removed values. Their last defaults are accepted, since helm upgrade --reuse-values brings them from the stored release. */}}
+{{- $removed := list }}
+{{- range $name, $default := dict "schedulePeriod" "5s" "bindWorkers" "64" }}
+{{- $value := index $.Values.scheduler $name }}
+{{- if not (or (kindIs "invalid" $value) (eq (toString $value) $default)) }}
+{{- $removed = append $removed (printf "scheduler.%s" $name) }}
 {{- end }}
+{{- end }}
+{{- with $removed }}
+{{- fail (printf "%s: there is no such value, its number is fixed; take it out of your values file or, where your values are those of the last release, upgrade with --reset-then-reuse-values --set %s=null" (join ", " .) (join "=null," .)) }}
 {{- end }}
 {{- range $name := list "bindDeadline" "stepLimit" }}
 {{- $value := index $.Values.scheduler $name }}

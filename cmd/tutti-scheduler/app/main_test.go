@@ -144,7 +144,7 @@ func TestRemovedFlagsSayWhatToWrite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, flag := range []string{"--schedule-period=5s", "--bind-workers=64"} {
+	for _, flag := range []string{"--schedule-period=5s", "--bind-workers=64", "--schedule-period", "--bind-workers"} {
 		name, _, _ := strings.Cut(flag, "=")
 		if _, err := execute(t, flag); err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "leave it out") {
 			t.Errorf("%s: %v", flag, err)

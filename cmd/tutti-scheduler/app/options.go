@@ -148,7 +148,8 @@ func (o *options) addFlags(command *cobra.Command) {
 	flags.StringVar(&o.featureGates, "feature-gates", "",
 		"feature gates of kube-scheduler's plugins, as A=true,B=false, for those that are not to be as the API server has them")
 	for name, instead := range removed {
-		flags.Func(name, "", func(string) error { return errors.New("there is no such flag: " + instead) })
+		// A flag that may have no value is refused where it is the last word, too.
+		flags.BoolFunc(name, "", func(string) error { return errors.New("there is no such flag: " + instead) })
 		_ = flags.MarkHidden(name)
 	}
 	o.logging.AddFlags(flags)

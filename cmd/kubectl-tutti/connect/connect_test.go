@@ -91,8 +91,8 @@ func pemOf(t *testing.T, s *httptest.Server) string {
 	return string(text)
 }
 
-// apiServer has a Lease, which was renewed at that time if any is given, the pod that holds it, the certificate that it has published, and forwards its port to an address. It
-// supports the older of the two protocols.
+// apiServer has a Lease, which was renewed at that time if any is given, the pod that holds it, the certificate that it has
+// published, and forwards its port to an address. It supports the older of the two protocols.
 func apiServer(t *testing.T, holder, address string, port int32, published string, renewed ...time.Time) *rest.Config {
 	answer := func(w http.ResponseWriter, object any) {
 		w.Header().Set("Content-Type", "application/json")

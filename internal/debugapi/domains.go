@@ -11,8 +11,8 @@ import (
 )
 
 // readDomains makes the document of the domains of all configured levels.
-func readDomains(shown Inspected, _ string) *DomainList {
-	list := &DomainList{ListMeta: shown.about("DomainList"), Levels: []Level{}, Items: []Domain{}}
+func readDomains(shown Inspected, _ string) (list *DomainList, finish func()) {
+	list = &DomainList{ListMeta: shown.about("DomainList"), Levels: []Level{}, Items: []Domain{}}
 	for _, tree := range shown.Trees() {
 		first := len(list.Items)
 		for _, level := range tree.Levels {
@@ -26,7 +26,7 @@ func readDomains(shown Inspected, _ string) *DomainList {
 		}
 		slices.SortStableFunc(list.Items[first:], func(a, b Domain) int { return comparePaths(a.Name, b.Name) })
 	}
-	return list
+	return list, nil
 }
 
 // comparePaths puts a domain before those inside of it, and others in natural order.

@@ -16,13 +16,12 @@ import (
 )
 
 // readJobs makes the document of the jobs of a namespace, of all namespaces when it is empty, with their turns.
-func readJobs(shown Inspected, namespace string) *JobList {
-	list := &JobList{ListMeta: shown.about("JobList"), SchedulerNames: shown.SchedulerNames}
-	order := readOrder(shown)
-	jobs, keys := shown.Jobs(namespace)
-	order.turns(jobs, keys)
-	list.Items = jobs
-	return list
+func readJobs(shown Inspected, namespace string) (list *JobList, finish func()) {
+	list = &JobList{ListMeta: shown.about("JobList"), SchedulerNames: shown.SchedulerNames}
+	lines := readOrder(shown).lines()
+	var keys []model.JobKey
+	list.Items, keys = shown.Jobs(namespace)
+	return list, func() { writeTurns(lines, list.Items, keys) }
 }
 
 // selectJobs returns what a label selector selects of a list.

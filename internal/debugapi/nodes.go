@@ -10,9 +10,9 @@ import (
 )
 
 // readNodes makes the document of all nodes.
-func readNodes(shown Inspected, _ string) *NodeList {
+func readNodes(shown Inspected, _ string) (list *NodeList, finish func()) {
 	snapshot := shown.Snapshot
-	list := &NodeList{ListMeta: shown.about("NodeList"), Items: make([]Node, 0, len(snapshot.Nodes))}
+	list = &NodeList{ListMeta: shown.about("NodeList"), Items: make([]Node, 0, len(snapshot.Nodes))}
 	for _, node := range snapshot.Nodes {
 		item := showNode(node, snapshot.Dimensions)
 		for _, hold := range snapshot.HeldAt(node.Name) {
@@ -28,7 +28,7 @@ func readNodes(shown Inspected, _ string) *NodeList {
 		}
 		list.Items = append(list.Items, item)
 	}
-	return list
+	return list, nil
 }
 
 // showNode shows a node, without what is kept on it. Resources that are counted per device have no numbers here.

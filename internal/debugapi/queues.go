@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,10 +12,10 @@ import (
 )
 
 // readQueues makes the document of all queues, each before those below it.
-func readQueues(shown Inspected, _ string) *QueueList {
-	list := &QueueList{ListMeta: shown.about("QueueList"), Items: []Queue{}, Paused: shown.Paused}
+func readQueues(shown Inspected, _ string) (list *QueueList, finish func()) {
+	list = &QueueList{ListMeta: shown.about("QueueList"), Items: []Queue{}, Paused: shown.Paused}
 	if len(shown.Snapshot.Queues) == 0 {
-		return list
+		return list, nil
 	}
 	order, counts := readOrder(shown), shown.Counts()
 	list.Misplaced = misplaced(shown.Snapshot, order.waiting)
@@ -26,13 +25,11 @@ func readQueues(shown Inspected, _ string) *QueueList {
 			guaranteed[amount.Position] = true
 		}
 	}
-	below := map[string][]Queue{}
+	below, waiting := map[string][]Queue{}, map[string][]model.JobKey{}
 	for i, queue := range shown.Snapshot.Queues {
 		item := showQueue(queue, guaranteed, shown.Snapshot.Dimensions)
 		item.Turn, item.QueueCounts = order.queues[i].turn, counts[queue]
-		for _, job := range order.queues[i].waiting {
-			item.Waiting = append(item.Waiting, job.Key.Describe())
-		}
+		waiting[queue.Name] = keysOf(order.queues[i].waiting)
 		below[queue.Parent] = append(below[queue.Parent], item)
 	}
 	var add func(parent string)
@@ -48,7 +45,21 @@ func readQueues(shown Inspected, _ string) *QueueList {
 	for _, parent := range slices.Sorted(maps.Keys(below)) { // those whose parent does not exist, and those above themselves
 		add(parent)
 	}
-	return list
+	return list, func() {
+		for i := range list.Items {
+			for _, key := range waiting[list.Items[i].Name] {
+				list.Items[i].Waiting = append(list.Items[i].Waiting, key.Describe())
+			}
+		}
+	}
+}
+
+func keysOf(jobs []*model.Job) []model.JobKey {
+	keys := make([]model.JobKey, len(jobs))
+	for i, job := range jobs {
+		keys[i] = job.Key
+	}
+	return keys
 }
 
 // misplaced says of the first of the jobs that no queue takes why.
@@ -99,28 +110,39 @@ func readOrder(shown Inspected) *queueOrder {
 	return o
 }
 
-// turns writes into jobs, of these keys, where they are in the order, each of its queue, and what comes before it.
-func (o *queueOrder) turns(jobs []Job, keys []model.JobKey) {
+// line is jobs that wait for each other's turn, the first one to be tried first, and the queue that they are in, in words.
+type line struct {
+	where   string
+	waiting []model.JobKey
+}
+
+// lines returns the jobs of each queue; without queues all are in one line.
+func (o *queueOrder) lines() (lines []line) {
+	if len(o.queues) == 0 {
+		return []line{{waiting: keysOf(o.waiting)}}
+	}
+	for i := range o.queues {
+		if queue := &o.queues[i]; len(queue.waiting) > 0 {
+			lines = append(lines, line{o.inTurn(queue.Queue), keysOf(queue.waiting)})
+		}
+	}
+	return lines
+}
+
+// writeTurns writes into jobs, of these keys, where each is in its line, and what comes before it.
+func writeTurns(lines []line, jobs []Job, keys []model.JobKey) {
 	byKey := make(map[model.JobKey]*Job, len(jobs))
 	for i := range jobs {
 		byKey[keys[i]] = &jobs[i]
 	}
-	among := func(waiting []*model.Job, where func() string) {
-		for place, one := range waiting {
-			if job := byKey[one.Key]; job != nil {
-				job.Turn = inTurn(place, len(waiting)) + where()
-				for _, other := range waiting[max(0, place-maxBehind):place] {
-					job.Behind = append(job.Behind, other.Key.Describe())
+	for _, line := range lines {
+		for place, key := range line.waiting {
+			if job := byKey[key]; job != nil {
+				job.Turn = inTurn(place, len(line.waiting)) + line.where
+				for _, other := range line.waiting[max(0, place-maxBehind):place] {
+					job.Behind = append(job.Behind, other.Describe())
 				}
 			}
-		}
-	}
-	if len(o.queues) == 0 {
-		among(o.waiting, func() string { return "" })
-	}
-	for i := range o.queues {
-		if queue := &o.queues[i]; len(queue.waiting) > 0 {
-			among(queue.waiting, sync.OnceValue(func() string { return o.inTurn(queue.Queue) }))
 		}
 	}
 }

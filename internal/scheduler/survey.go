@@ -63,9 +63,10 @@ func (s *Scheduler) survey(snapshot *model.Snapshot) *telemetry.Survey {
 
 // surveyJobs counts jobs and their pods.
 func (s *Scheduler) surveyJobs(snapshot *model.Snapshot, seen *telemetry.Survey) {
-	unplaced, unscheduled, reservations, blocked, members := 0, 0, 0, 0, map[string]int{}
+	unplaced, unscheduled, reservations, blocked := 0, 0, 0, 0
+	members, groups, waiting, oldest := map[string]int{}, map[v1alpha1.PodGroupPhase]int{}, map[model.Code]int{}, map[model.Code]time.Time{}
 	for _, phase := range phases { // one without groups is seen to have none
-		seen.Add(0, metrics.PodGroups, string(phase))
+		groups[phase] = 0
 	}
 	for _, job := range snapshot.Jobs {
 		for _, task := range job.Tasks {
@@ -80,7 +81,7 @@ func (s *Scheduler) surveyJobs(snapshot *model.Snapshot, seen *telemetry.Survey)
 			}
 		}
 		if group := s.state.Group(job.Key); group != nil && group.Status.Phase != "" {
-			seen.Add(1, metrics.PodGroups, string(group.Status.Phase))
+			groups[group.Status.Phase]++
 		}
 		if job.Reservation != nil {
 			reservations++
@@ -89,21 +90,35 @@ func (s *Scheduler) surveyJobs(snapshot *model.Snapshot, seen *telemetry.Survey)
 		if refusal == nil || len(job.Tasks) == 0 {
 			continue
 		}
-		seen.Add(1, metrics.WaitingJobs, string(refusal.Code))
+		waiting[refusal.Code]++
 		if refusal.BlockedByBudgets {
 			blocked++
 		}
-		if since := s.waitsToStart(job); !since.IsZero() {
-			seen.Since(since, metrics.OldestWaiting, string(refusal.Code))
-		}
+		earliest(oldest, refusal.Code, s.waitsToStart(job))
 	}
 	for state, n := range members {
 		seen.Add(float64(n), metrics.Members, state)
+	}
+	for phase, n := range groups {
+		seen.Add(float64(n), metrics.PodGroups, string(phase))
+	}
+	for code, n := range waiting {
+		seen.Add(float64(n), metrics.WaitingJobs, string(code))
+	}
+	for code, since := range oldest {
+		seen.Since(since, metrics.OldestWaiting, string(code))
 	}
 	seen.Add(float64(unplaced), metrics.SnapshotObjects, "pod")
 	seen.Add(float64(unscheduled), metrics.UnscheduledPods)
 	seen.Add(float64(reservations), metrics.Reservations)
 	seen.Add(float64(blocked), metrics.BlockedJobs, "budget")
+}
+
+// earliest keeps the earliest of the moments of a key; zero is none.
+func earliest[K comparable](of map[K]time.Time, key K, at time.Time) {
+	if first, known := of[key]; !at.IsZero() && (!known || at.Before(first)) {
+		of[key] = at
+	}
 }
 
 // surveyLevels counts the domains. Which nodes of them are in use follows the changes since the last scrape.
@@ -136,12 +151,11 @@ func (s *Scheduler) surveyQueues(snapshot *model.Snapshot, seen *telemetry.Surve
 			shown[queue] = true
 		}
 	}
+	oldest := map[*model.Queue]time.Time{}
 	for _, job := range snapshot.Jobs {
 		since := s.waitsToStart(job)
 		for queue := job.InQueue(); queue != nil && !since.IsZero(); queue = queue.Above() {
-			if shown[queue] {
-				seen.Since(since, metrics.QueueOldestWait, queue.Name)
-			}
+			earliest(oldest, queue, since)
 		}
 	}
 	jobs, dimensions := report.CountJobs(snapshot.Jobs, s.refusals), snapshot.Dimensions
@@ -158,6 +172,9 @@ func (s *Scheduler) surveyQueues(snapshot *model.Snapshot, seen *telemetry.Surve
 		}
 		seen.Add(float64(jobs[queue].Running), metrics.QueueJobs, queue.Name, "running")
 		seen.Add(float64(jobs[queue].Waiting), metrics.QueueJobs, queue.Name, "waiting")
+		if since := oldest[queue]; !since.IsZero() {
+			seen.Since(since, metrics.QueueOldestWait, queue.Name)
+		}
 		if enforced && queue.Unmet != nil && queue.Invalid == nil {
 			seen.Add(1, metrics.QueueUnmet, queue.Name, queue.Unmet.Reason)
 		}

@@ -1,7 +1,6 @@
 package telemetry
 
 import (
-	"slices"
 	"sync"
 	"time"
 
@@ -17,10 +16,17 @@ type Survey struct {
 	since  map[series]time.Time
 }
 
-// series is one value of a metric: its name, and the values of its labels, of which it has up to two.
+// series is one value of a metric: its name, and the values of its labels, of which it has up to two; a value may be empty.
 type series struct {
 	name   metrics.Name
+	count  int
 	labels [2]string
+}
+
+func seriesOf(name metrics.Name, labels []string) series {
+	one := series{name: name, count: len(labels)}
+	copy(one.labels[:], labels)
+	return one
 }
 
 // NewSurvey returns a survey that has counted nothing.
@@ -28,15 +34,12 @@ func NewSurvey() *Survey { return &Survey{map[series]float64{}, map[series]time.
 
 // Add adds to a value, which is then shown also where it is zero.
 func (s *Survey) Add(n float64, name metrics.Name, labels ...string) {
-	key := series{name: name}
-	copy(key.labels[:], labels)
-	s.values[key] += n
+	s.values[seriesOf(name, labels)] += n
 }
 
 // Since records since when something waits: the time of what has waited longest is shown, counted to when it is scraped.
 func (s *Survey) Since(at time.Time, name metrics.Name, labels ...string) {
-	key := series{name: name}
-	copy(key.labels[:], labels)
+	key := seriesOf(name, labels)
 	if first, known := s.since[key]; !known || at.Before(first) {
 		s.since[key] = at
 	}
@@ -128,10 +131,7 @@ func (s *State) fill(now time.Time) {
 	for name := range s.survey {
 		s.survey.Reset(name)
 	}
-	show := func(one series, value float64) {
-		labels := slices.DeleteFunc(one.labels[:], func(label string) bool { return label == "" })
-		s.survey.Show(one.name, value, labels...)
-	}
+	show := func(one series, value float64) { s.survey.Show(one.name, value, one.labels[:one.count]...) }
 	for one, value := range s.last.values {
 		show(one, value)
 	}

@@ -76,14 +76,22 @@ func (r *run) revalidate(job *model.Job) {
 	r.hold(job, &planned, expected)
 }
 
-// isNominated reports whether capacity on the nodes of a reservation is nominated to pods of other jobs. Such a pod starts
-// there and ends some time, as those that run there do.
+// isNominated reports whether capacity of a reservation is nominated to pods of other jobs, and its nodes still take members of
+// the job. Such a pod starts there and ends some time, as those that run there do.
 func (r *run) isNominated(job *model.Job, reservation *model.Reservation) bool {
-	return slices.ContainsFunc(reservation.Nodes, func(room model.ReservedNode) bool {
-		return slices.ContainsFunc(r.session.Snapshot.HeldAt(room.Node), func(hold model.HeldCapacity) bool {
+	nominated := false
+	for _, room := range reservation.Nodes {
+		takes := func(task *model.Task) bool {
+			return slices.ContainsFunc(r.session.EligibleNodes(task), func(node *model.Node) bool { return node.Name == room.Node })
+		}
+		if !slices.ContainsFunc(job.Pending(), takes) {
+			return false
+		}
+		nominated = nominated || slices.ContainsFunc(r.session.Snapshot.HeldAt(room.Node), func(hold model.HeldCapacity) bool {
 			return !hold.Reserved() && hold.Job != job.Key
 		})
-	})
+	}
+	return nominated
 }
 
 // areServed reports whether a reservation that gave way is planned again: reserveAfter has passed since, and no job that came

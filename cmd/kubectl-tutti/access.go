@@ -88,7 +88,7 @@ func (k *endpointFlags) get(ctx context.Context, path, accept string, into any) 
 	if err != nil {
 		return err
 	}
-	endpoint, err := connect.Connect(ctx, config, k.options)
+	endpoint, err := connect.Connect(ctx, config, k.options, k.now())
 	if err != nil {
 		return err
 	}

@@ -57,8 +57,8 @@ type getOptions struct {
 	everywhere bool
 }
 
-// watchPeriod is how often a list is read again. The scheduler copies what it shows once a second at most, unless
-// jobs of several namespaces are asked for in turn.
+// watchPeriod is how often a list is read again. The scheduler makes a document of its state once a second at most,
+// unless jobs of several namespaces are asked for in turn.
 const watchPeriod = 2 * time.Second
 
 func newGet(a *clientFlags) *cobra.Command {
@@ -69,7 +69,8 @@ func newGet(a *clientFlags) *cobra.Command {
 		Long: `Asks the scheduler that leads, and prints a table.
 
   queues    the tree of queues: how many jobs run and wait, and of each resource what they hold of the limit (- is none). SHARE is what a
-            queue can count on where there is too little for all, BORROWED what it holds beyond its guarantee
+            queue can count on where there is too little for all, BORROWED what it holds beyond its guarantee;
+            both need the plugin proportion
   nodes     what is idle of what there is; what is nominated to pods for which others were evicted, and what is reserved for gangs that have
             waited long: both are a part of what is idle, or about to be
   domains   the domains of the configured topologies, such as racks inside of blocks. USED is on how many nodes members of jobs hold a device,

@@ -52,6 +52,8 @@ func (k *known) ofOwner(ctx context.Context, word, name string) (answer, error) 
 	case object.Unread != nil:
 		found.notes = append(found.notes, "it cannot be read: "+object.Unread.Error())
 	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
 	isJob := object.Group == batchv1.GroupName && object.Kind.Kind == "Job"
 	lacks := func(of *debugapi.Job) bool {
 		return of.Source != model.SourcePodGroup.Kind() && of.Has < max(of.Needs, 1)

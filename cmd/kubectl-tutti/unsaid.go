@@ -25,6 +25,8 @@ func (k *known) findUnsaid(ctx context.Context, job *debugapi.Job) {
 	if !job.Waits() || job.Reason == reasonOtherScheduler {
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
 	if job.Source == model.SourcePodGroup.Kind() && (job.Has < job.Needs || job.Phase == "") {
 		k.findMisspelt(job)
 		ofGroup := func(of *batchv1.Job) bool { return of.Spec.Template.Labels[v1alpha1.LabelPodGroup] == job.Name }

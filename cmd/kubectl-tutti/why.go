@@ -180,7 +180,8 @@ type known struct {
 	unasked error
 }
 
-// askTimeout is how long the scheduler is waited for: longer than it lets a request wait, and the connection takes.
+// askTimeout is how long the scheduler is waited for: longer than it lets a request wait, and the connection takes. What else
+// there is to say of a job is looked up for as long.
 const askTimeout = debugapi.Patience + 5*time.Second
 
 // known asks the scheduler for the jobs of the namespace, and where that is not possible reads the objects.

@@ -141,7 +141,8 @@ type Queue struct {
 	Floor corev1.ResourceList `json:"floor,omitempty"`
 	Share corev1.ResourceList `json:"share,omitempty"`
 	// Borrowed is what the queue holds beyond what is guaranteed to it or to those below it, of the resources that are guaranteed to
-	// any queue.
+	// any queue. The plugin proportion computes it in each cycle, as it does the demand, the floor, the share and the
+	// levels: without the plugin, and of a scheduler that does not lead, they are empty.
 	Borrowed corev1.ResourceList `json:"borrowed,omitempty"`
 	// Levels say of the contended resources how far the queue is above its floor, relative to its weight: 1 is at its share. With
 	// weight 0, or where only guarantees can be had, they are relative to what there is. The queue stands where its highest level

@@ -87,8 +87,8 @@ func (t *Table) note(format string, arguments ...any) {
 	t.Notes = append(t.Notes, fmt.Sprintf(format, arguments...))
 }
 
-// Table has what is idle of what there is of each resource. Resources that every node has, other than CPU and memory, have no
-// column.
+// Table has what is idle of what there is of each resource, other than pods, which are counted, ephemeral-storage, and isolated
+// CPUs, which have a column of their own where a node has any.
 func (l *NodeList) Table() *Table {
 	var offered []corev1.ResourceList
 	for i := range l.Items {

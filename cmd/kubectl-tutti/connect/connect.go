@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -51,8 +52,9 @@ type Client struct {
 	close  func()
 }
 
-// Connect opens the connection. config is the user's access to the API server, and is not changed.
-func Connect(ctx context.Context, config *rest.Config, options Options) (*Client, error) {
+// Connect opens the connection. config is the user's access to the API server, and is not changed. now tells whether the Lease has
+// expired.
+func Connect(ctx context.Context, config *rest.Config, options Options, now time.Time) (*Client, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
@@ -61,7 +63,7 @@ func Connect(ctx context.Context, config *rest.Config, options Options) (*Client
 	switch {
 	case options.Server == "":
 		options.Authority, options.Insecure = "", false
-		address, err := e.forward(ctx, client, config, options)
+		address, err := e.forward(ctx, client, config, options, now)
 		if err != nil {
 			return nil, err
 		}
@@ -80,6 +82,7 @@ func Connect(ctx context.Context, config *rest.Config, options Options) (*Client
 func (e *Client) open(ctx context.Context, client kubernetes.Interface, options Options) error {
 	access := &rest.Config{Host: options.Server, BearerToken: options.Token, Timeout: 30 * time.Second, UserAgent: "kubectl-tutti"}
 	access.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	access.Wrap(func(inner http.RoundTripper) http.RoundTripper { return notForLong{inner} })
 	var err error
 	if access.TLSClientConfig, err = trust(ctx, client, options); err != nil {
 		return err
@@ -142,8 +145,8 @@ func (e *Client) Close() {
 }
 
 // Get reads the document at a path into one of the types of internal/debugapi. accept is the header of that name, empty for the
-// list. What comes too early is asked again, after the time that the answer says: the scheduler limits the requests of one
-// address, and all port-forwards to it have the same.
+// list. What comes too early is asked again, after the time that the answer says, ten times at most: the scheduler limits the
+// requests of one address, and all port-forwards to it have the same.
 func (e *Client) Get(ctx context.Context, path, accept string, into any) error {
 	text, err := e.client.Get().RequestURI(path).SetHeader("Accept", cmp.Or(accept, "application/json")).DoRaw(ctx)
 	said := strings.TrimSpace(string(text))
@@ -165,6 +168,23 @@ func (e *Client) Get(ctx context.Context, path, accept string, into any) error {
 		return fmt.Errorf("answer of the scheduler (%s): %w", e.what, err)
 	}
 	return nil
+}
+
+// maxRetryAfter is the longest time, in seconds, that an answer may say to wait. client-go sets no limit.
+const maxRetryAfter = 10
+
+// notForLong takes a longer time out of an answer, so that it is returned as the error that it is.
+type notForLong struct{ http.RoundTripper }
+
+func (n notForLong) RoundTrip(request *http.Request) (*http.Response, error) {
+	answer, err := n.RoundTripper.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	if seconds, err := strconv.Atoi(answer.Header.Get("Retry-After")); err == nil && seconds > maxRetryAfter {
+		answer.Header.Del("Retry-After")
+	}
+	return answer, nil
 }
 
 // errRefused is part of what is said of a token without the right to get a path.

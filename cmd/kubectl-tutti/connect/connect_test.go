@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -90,9 +91,9 @@ func pemOf(t *testing.T, s *httptest.Server) string {
 	return string(text)
 }
 
-// apiServer has a Lease, the pod that holds it, the certificate that it has published, and forwards its port to an address. It
-// supports the older of the two protocols.
-func apiServer(t *testing.T, holder, address string, port int32, published string) *rest.Config {
+// apiServer has a Lease, which was renewed at that time if any is given, the pod that holds it, the certificate that it has
+// published, and forwards its port to an address. It supports the older of the two protocols.
+func apiServer(t *testing.T, holder, address string, port int32, published string, renewed ...time.Time) *rest.Config {
 	answer := func(w http.ResponseWriter, object any) {
 		w.Header().Set("Content-Type", "application/json")
 		if err := json.NewEncoder(w).Encode(object); err != nil {
@@ -101,9 +102,13 @@ func apiServer(t *testing.T, holder, address string, port int32, published strin
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/apis/coordination.k8s.io/v1/namespaces/tutti-system/leases/tutti-scheduler", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, &coordinationv1.Lease{
+		lease := &coordinationv1.Lease{
 			TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder},
-		})
+		}
+		for _, at := range renewed {
+			lease.Spec.RenewTime, lease.Spec.LeaseDurationSeconds = new(metav1.NewMicroTime(at)), new(int32(15))
+		}
+		answer(w, lease)
 	})
 	mux.HandleFunc("/api/v1/namespaces/tutti-system/pods/scheduler-1", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, &corev1.Pod{
@@ -203,7 +208,7 @@ const usersToken = "of-the-user"
 func TestAsksThePodThatLeads(t *testing.T) {
 	s, received := scheduler(t)
 	config := apiServer(t, "scheduler-1_4711", s.Listener.Addr().String(), 9443, pemOf(t, s))
-	endpoint, err := Connect(t.Context(), config, Options{Namespace: "tutti-system", Lease: "tutti-scheduler"})
+	endpoint, err := Connect(t.Context(), config, Options{Namespace: "tutti-system", Lease: "tutti-scheduler"}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +244,7 @@ func TestSendsNothingToAnImpostor(t *testing.T) {
 		"an address":                 {Server: impostor.URL},
 	} {
 		options.Namespace, options.Lease = "tutti-system", "tutti-scheduler"
-		endpoint, err := Connect(t.Context(), config, options)
+		endpoint, err := Connect(t.Context(), config, options, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -281,11 +286,25 @@ func TestSaysWhyThereIsNoWay(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.options.Namespace, c.options.Lease = cmp.Or(c.options.Namespace, "tutti-system"), "tutti-scheduler"
-			_, err := Connect(t.Context(), apiServer(t, c.holder, "", 1, ""), c.options)
+			_, err := Connect(t.Context(), apiServer(t, c.holder, "", 1, ""), c.options, time.Now())
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
 		})
+	}
+}
+
+// TestSaysWhoLedLast where the pod is gone that holds the Lease, and the Lease has expired: it does not say that one leads.
+func TestSaysWhoLedLast(t *testing.T) {
+	for want, renewed := range map[string]time.Time{
+		"no scheduler leads: the Lease tutti-system/tutti-scheduler was renewed last at 2026-01-05T09:00:00Z, by scheduler-0": time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC),
+		`the scheduler that leads is "scheduler-0", which is no pod`:                                                          time.Now().Add(time.Hour),
+	} {
+		config := apiServer(t, "scheduler-0_1", "", 1, "", renewed)
+		_, err := Connect(t.Context(), config, Options{Namespace: "tutti-system", Lease: "tutti-scheduler"}, time.Now())
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
 	}
 }
 
@@ -305,7 +324,7 @@ func TestAsksAServerThatIsGiven(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.options.Server, c.options.Namespace = s.URL, "tutti-system"
-			endpoint, err := Connect(t.Context(), apiServer(t, "", "", 1, pemOf(t, s)), c.options)
+			endpoint, err := Connect(t.Context(), apiServer(t, "", "", 1, pemOf(t, s)), c.options, time.Now())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -332,6 +351,7 @@ func TestRepeatsWhatCameTooEarly(t *testing.T) {
 		"twice":          {busy: 2, want: 3, header: "0"},
 		"always":         {busy: 1000, want: 11, header: "0", fails: true},
 		"without a time": {busy: 1, want: 1, fails: true},
+		"in an hour":     {busy: 1, want: 1, header: "3600", fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			made := 0
@@ -344,7 +364,7 @@ func TestRepeatsWhatCameTooEarly(t *testing.T) {
 				http.Error(w, "too many", http.StatusTooManyRequests)
 			}))
 			defer s.Close()
-			endpoint, err := Connect(t.Context(), &rest.Config{}, Options{Server: s.URL, Insecure: true, Token: "t"})
+			endpoint, err := Connect(t.Context(), &rest.Config{}, Options{Server: s.URL, Insecure: true, Token: "t"}, time.Now())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,8 +28,8 @@ const (
 )
 
 // forward opens a local port to the endpoint of the leading scheduler, and returns its address.
-func (e *Client) forward(ctx context.Context, client kubernetes.Interface, config *rest.Config, options Options) (address string, err error) {
-	pod, err := leader(ctx, client, options)
+func (e *Client) forward(ctx context.Context, client kubernetes.Interface, config *rest.Config, options Options, now time.Time) (address string, err error) {
+	pod, err := leader(ctx, client, options, now)
 	if err != nil {
 		return "", err
 	}
@@ -78,7 +79,7 @@ func (e *Client) forward(ctx context.Context, client kubernetes.Interface, confi
 }
 
 // leader returns the pod of the scheduler that holds the Lease.
-func leader(ctx context.Context, client kubernetes.Interface, options Options) (*corev1.Pod, error) {
+func leader(ctx context.Context, client kubernetes.Interface, options Options, now time.Time) (*corev1.Pod, error) {
 	const otherwise = "; where it runs elsewhere, say --scheduler-namespace, or --scheduler-server"
 	lease, err := client.CoordinationV1().Leases(options.Namespace).Get(ctx, options.Lease, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -94,10 +95,14 @@ func leader(ctx context.Context, client kubernetes.Interface, options Options) (
 	}
 	name, _, _ := strings.Cut(holder, "_") // the host's name, which is the pod's, and a random part
 	pod, err := client.CoreV1().Pods(options.Namespace).Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+	renewed, lasts := lease.Spec.RenewTime, time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0))*time.Second
+	switch expired := renewed != nil && renewed.Add(lasts).Before(now); {
+	case apierrors.IsNotFound(err) && expired:
+		return nil, fmt.Errorf("no scheduler leads: the Lease %s/%s was renewed last at %s, by %s, which is no pod of that namespace%s",
+			options.Namespace, options.Lease, renewed.UTC().Format(time.RFC3339), name, otherwise)
+	case apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("the scheduler that leads is %q, which is no pod of namespace %s%s", name, options.Namespace, otherwise)
-	}
-	if err != nil {
+	case err != nil:
 		return nil, fmt.Errorf("pod of the scheduler that leads: %w%s", err, rights(err))
 	}
 	return pod, nil

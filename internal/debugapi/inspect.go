@@ -58,9 +58,10 @@ func ofAll[L any](inspect func(context.Context, string) (L, error)) func(context
 }
 
 // inspector returns what answers requests for a document of the loop's state, of a namespace or, where that is empty, of all.
-// read makes the document, on the loop's goroutine, and finish, which may be nil, adds on the request's goroutine what would keep
-// the loop for long; finish reads nothing of the loop's. A document is at most maxReportAge old and then not changed. The error is
-// the context's, when it ends before the loop answers. Any goroutine may ask; at most one request at a time is put to the loop.
+// read makes the document, on the loop's goroutine, and finish, which may be nil, adds on the request's goroutine what would
+// keep the loop for long; finish reads nothing of the loop's. A document is at most maxReportAge old and then not changed. The
+// error is the context's, when it ends before the loop answers. Any goroutine may ask; at most one request at a time is put to
+// the loop.
 func inspector[L any](
 	ask func(Inspection), clock clock.PassiveClock, read func(shown Inspected, namespace string) (list L, finish func()),
 ) func(context.Context, string) (L, error) {

@@ -52,8 +52,8 @@ type Client struct {
 	close  func()
 }
 
-// Connect opens the connection. config is the user's access to the API server, and is not changed. now tells whether the Lease has
-// expired.
+// Connect opens the connection. config is the user's access to the API server, and is not changed. The Lease has expired when its
+// time is over at now.
 func Connect(ctx context.Context, config *rest.Config, options Options, now time.Time) (*Client, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

@@ -3,7 +3,9 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -25,8 +28,11 @@ type autoscaler struct {
 	t         *testing.T
 	namespace string
 
-	mu    sync.Mutex
-	added map[string]string // by the pod's name: its node
+	mu sync.Mutex
+	// added are the nodes, by the name of the pod that they were added for; asking are the pods that ask, and taken the nodes of
+	// these that a pod was bound to.
+	added         map[string]string
+	asking, taken map[string]bool
 }
 
 // accelerator is a resource that no node has before the autoscaler adds one.
@@ -50,7 +56,7 @@ func asksForANode(pod *corev1.Pod) bool {
 
 func startAutoscaler(t *testing.T, namespace string) *autoscaler {
 	t.Helper()
-	a := &autoscaler{t: t, namespace: namespace, added: map[string]string{}}
+	a := &autoscaler{t: t, namespace: namespace, added: map[string]string{}, asking: map[string]bool{}, taken: map[string]bool{}}
 	watch, err := env.Clientset.CoreV1().Pods(namespace).Watch(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -59,8 +65,8 @@ func startAutoscaler(t *testing.T, namespace string) *autoscaler {
 	go func() {
 		defer close(done)
 		for event := range watch.ResultChan() {
-			if pod, is := event.Object.(*corev1.Pod); is && asksForANode(pod) {
-				a.addFor(pod.Name)
+			if pod, is := event.Object.(*corev1.Pod); is {
+				a.see(pod, event.Type != apiwatch.Deleted)
 			}
 		}
 	}()
@@ -78,19 +84,31 @@ func startAutoscaler(t *testing.T, namespace string) *autoscaler {
 	return a
 }
 
-func (a *autoscaler) addFor(pod string) {
+// see takes note of a pod, and adds nodes while more pods ask for one than there are without a pod: another pod than the one that
+// a node was added for may have taken it.
+func (a *autoscaler) see(pod *corev1.Pod, exists bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.added[pod] != "" {
-		return
+	delete(a.asking, pod.Name)
+	if exists && asksForANode(pod) {
+		a.asking[pod.Name] = true
 	}
-	a.added[pod] = a.namespace + "-" + pod
-	if err := env.Cluster.CreateNodes(a.t.Context(), cluster.Node(a.added[pod], map[string]string{"cpu": "1", accelerator: "1"})); err != nil {
-		a.t.Error(err)
+	if slices.Contains(slices.Collect(maps.Values(a.added)), pod.Spec.NodeName) {
+		a.taken[pod.Spec.NodeName] = true
+	}
+	for len(a.asking) > len(a.added)-len(a.taken) {
+		name := pod.Name
+		if a.added[name] != "" {
+			name = fmt.Sprintf("%s-%d", name, len(a.added))
+		}
+		a.added[name] = a.namespace + "-" + name
+		if err := env.Cluster.CreateNodes(a.t.Context(), cluster.Node(a.added[name], map[string]string{"cpu": "1", accelerator: "1"})); err != nil {
+			a.t.Error(err)
+		}
 	}
 }
 
-// nodes returns for how many pods whose names begin so a node was added.
+// nodes returns how many nodes were added for pods whose names begin so.
 func (a *autoscaler) nodes(prefix string) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -135,7 +135,7 @@ func withColumns(lists []corev1.ResourceList, without ...corev1.ResourceName) []
 	return append(first, slices.Sorted(maps.Keys(more))...)
 }
 
-// part writes an amount and that of which it is a part; otherwise is written where there is none.
+// part writes an amount and the amount that it is a part of; otherwise is written where there is none.
 func part(name corev1.ResourceName, of, all corev1.ResourceList, otherwise string) string {
 	if most, has := all[name]; has {
 		return amount(name, of[name]) + "/" + amount(name, most)

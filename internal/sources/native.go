@@ -102,7 +102,7 @@ func (f *fields) nativeTopology() (topology []model.TopologyConstraint) {
 
 // nativeStatus is that of a group of Kubernetes, as kube-scheduler writes it (pkg/scheduler/schedule_one_podgroup.go): nothing
 // before a place was looked for, which takes all members that are needed, then whether there was one. Once it was placed, that
-// stays, whatever becomes of its members.
+// stays, also when its members end.
 func nativeStatus(spec *Spec, job *model.Job, refusal *model.Refusal) Shown {
 	wanted := spec.Shown
 	switch {

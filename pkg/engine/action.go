@@ -44,7 +44,7 @@ type ClaimUser interface {
 	EvictsByClaims() bool
 }
 
-// ReservationOwner is an action that keeps reservations: it plans them again when they do not help any more, and ends them.
+// ReservationOwner is an action that keeps reservations: it plans them again when they no longer help, and ends them.
 // Without one in the pipeline reservations would never end, so that what an earlier configuration reserved is released.
 type ReservationOwner interface {
 	Action

@@ -63,7 +63,7 @@ func (s *Session) checkReclaim(taker *model.Job, victims []*model.Task, operatio
 	return refusal
 }
 
-// unitsOf returns the units that tasks were evicted as: whole jobs, or single members of those of which some stay.
+// unitsOf returns the units that tasks were evicted as: whole jobs, or single members of a job that keeps others.
 func (s *Session) unitsOf(victims []*model.Task) (units []framework.EvictionUnit) {
 	place := map[model.JobKey]int{}
 	for _, task := range victims {

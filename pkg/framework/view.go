@@ -17,7 +17,8 @@ type View interface {
 	NamesLevels(task *model.Task) bool
 	// Refusal returns why a job waits, nil when no action has refused it.
 	Refusal(job *model.Job) *model.Refusal
-	// ValidateAlone returns why the job need not be tried, whatever other jobs hold of the limits of queues; nil when it may be.
+	// ValidateAlone returns why the job need not be tried, also if other jobs held nothing of the limits of queues; nil when it may
+	// be.
 	ValidateAlone(job *model.Job) *model.Refusal
 	// FitsLimits reports whether what the job asks for fits into the limits of its queues when other jobs hold nothing.
 	FitsLimits(job *model.Job) bool

@@ -153,7 +153,7 @@ func or(objects []*Object, ending string) string {
 	return strings.Join(kinds, " or ")
 }
 
-// noKind says that there is no such kind, and gives those of that name in other groups, else the most similar one.
+// noKind says that there is no such kind. It names the kinds of the same name in other groups, else the most similar kind.
 func (r *Reader) noKind(word string) error {
 	name, _, _ := strings.Cut(strings.ToLower(word), ".")
 	var others, kinds []string

@@ -113,12 +113,14 @@ func (k *known) owned(ctx context.Context, read *owners.Reader, object *owners.O
 		}
 	}
 	chain := read.To(object, k.read.namespace, pods)
-	leads := func(ref metav1.OwnerReference) bool { return chain.Leads(ctx, &ref) }
 	left := map[string][]string{}
 	for i := range list.Items {
-		job := &list.Items[i]
+		job, leads := &list.Items[i], false
+		for j := range job.OwnerReferences { // all of them, so that the notes name each that may not be read
+			leads = chain.Leads(ctx, &job.OwnerReferences[j]) || leads
+		}
 		switch {
-		case !slices.ContainsFunc(job.OwnerReferences, leads):
+		case !leads:
 		case job.Reason == reasonOtherScheduler:
 			left[job.Message] = append(left[job.Message], job.Name)
 		default:

@@ -79,32 +79,38 @@ func (m *Machine) throttle(now time.Time, kind Kind, v verdict) {
 
 // retry schedules the next attempt, or ends the entry if there is none.
 func (m *Machine) retry(now time.Time, e *entry, v verdict) {
-	if b := e.batch; b != nil {
-		switch {
-		case e.cancelled:
-			m.abandonEntry(now, e, "the pod was deleted")
-			return
-		case b.aborted != "":
-			m.abandonEntry(now, e, b.aborted)
-			return
-		case b.late(now):
-			m.tooLate(now, e)
-			return
-		}
-	} else if m.dropObsolete(now, e) {
-		return
+	if e.batch != nil && !m.giveUp(now, e) || e.batch == nil && !m.dropObsolete(now, e) {
+		m.rest(e, now.Add(max(v.retryAfter, m.retryDelay(e.target().uid, e.call.Attempt))))
 	}
+}
+
+// rest lets an entry whose attempt has failed wait for the next one until that time.
+func (m *Machine) rest(e *entry, until time.Time) {
 	m.completeFlight(e)
-	e.state = backingOff
-	e.notBefore = now.Add(max(v.retryAfter, m.retryDelay(e.target().uid, e.call.Attempt)))
-	m.resting.add(e.notBefore, e)
+	e.state, e.notBefore = backingOff, until
+	m.resting.add(until, e)
+}
+
+// giveUp ends an entry of a decision that may get no further attempt; it reports whether it did.
+func (m *Machine) giveUp(now time.Time, e *entry) bool {
+	switch b := e.batch; {
+	case e.cancelled:
+		m.abandonEntry(now, e, "the pod was deleted")
+	case b.aborted != "":
+		m.abandonEntry(now, e, b.aborted)
+	case b.late(now):
+		m.tooLate(now, e)
+	default:
+		return false
+	}
+	return true
 }
 
 // dropObsolete ends a write whose attempt failed, if another one is useless; it reports whether it did.
 func (m *Machine) dropObsolete(now time.Time, e *entry) bool {
 	switch {
 	case e.cancelled:
-		m.drop(now, e)
+		m.unlink(now, e)
 		return true
 	case e.call.Kind == CallEvent && e.call.Attempt >= m.options.EventAttempts:
 		m.abandonEntry(now, e, e.message)
@@ -117,20 +123,15 @@ func (m *Machine) dropObsolete(now time.Time, e *entry) bool {
 		switch {
 		case other == e || other.call.Kind == CallDeleteGroup:
 		case other.call.Kind.isDecision():
-			m.drop(now, e)
+			m.unlink(now, e)
 			return true
 		default: // a newer write of the kind replaces this one, and takes its back-off
 			e.call.Write = other.call.Write
-			m.drop(now, other)
+			m.unlink(now, other)
 			return false
 		}
 	}
 	return false
-}
-
-// drop ends an obsolete write without an outcome.
-func (m *Machine) drop(now time.Time, e *entry) {
-	m.unlink(now, e)
 }
 
 // late reports whether the deadline forbids a further attempt.
@@ -184,7 +185,11 @@ func (m *Machine) succeed(now time.Time, e *entry) {
 	case CallBind:
 		m.bound(now, e)
 	case CallNominate:
-		m.finalizeDecision(now, e, Outcome{Kind: nominationOutcome(e)})
+		kind := Nominated
+		if e.call.Node == "" {
+			kind = NominationReleased
+		}
+		m.finalizeDecision(now, e, Outcome{Kind: kind})
 	case CallSetCondition:
 		m.continueEviction(now, e, CallDelete, nil)
 	case CallEvict, CallDelete:
@@ -205,7 +210,7 @@ func (m *Machine) bound(now time.Time, e *entry) {
 		case CallBind, CallPrepare, CallNominate:
 			m.fail(now, other, false, false, "the pod is bound already")
 		case CallPodCondition:
-			m.drop(now, other)
+			m.unlink(now, other)
 		}
 	}
 }
@@ -225,7 +230,7 @@ func (m *Machine) fail(now time.Time, e *entry, gone, leaving bool, message stri
 			outcome.StaleVersion = e.call.Isolated.ResourceVersion
 		}
 		if e.mayHaveTakenEffect && !gone {
-			m.ask(now, e, outcome)
+			m.become(now, e, CallGetPod, outcome)
 			return
 		}
 		m.failBind(now, e, outcome)
@@ -281,7 +286,9 @@ func (m *Machine) finalizeDecision(now time.Time, e *entry, outcome Outcome) {
 	}
 	switch b.kind {
 	case CallNominate:
-		m.nominated(now, b)
+		if plan := b.evictions; plan != nil && b.failed == 0 && plan.aborted == "" {
+			m.begin(now, plan) // all nominations that it waits for are confirmed
+		}
 	case CallEvict:
 		m.finishPlan(now, b)
 	case CallDeleteStarted:

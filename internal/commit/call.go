@@ -71,7 +71,7 @@ func (k Kind) String() string {
 func (k Kind) prepares() bool { return k <= CallRelease }
 
 // hasPriority reports whether a call of this kind goes before all that report about decisions, and is not subject to
-// StarvationLimit.
+// starvationLimit.
 func (k Kind) hasPriority() bool { return k <= CallBind }
 
 // isDecision reports whether a call of this kind carries out a decision, rather than reporting it.

@@ -1,8 +1,6 @@
 package commit
 
-import (
-	"time"
-)
+import "time"
 
 // This file is which call leaves next.
 
@@ -53,7 +51,10 @@ func (m *Machine) maySendWrite(now time.Time) bool {
 	return m.writes < m.options.Writes && !m.writePause.holds(now)
 }
 
-// starved returns an entry that has waited behind binds for longer than StarvationLimit, if no slot is used for such an entry:
+// starvationLimit is how long any call but a bind waits behind binds before it gets one slot, a decision before a write.
+const starvationLimit = time.Second
+
+// starved returns an entry that has waited behind binds for longer than starvationLimit, if no slot is used for such an entry:
 // one of a decision if there is one, else a write. A write in flight does not keep a decision from its slot.
 func (m *Machine) starved(now time.Time) *entry {
 	if m.starvedSlot {
@@ -71,11 +72,11 @@ func (m *Machine) starved(now time.Time) *entry {
 }
 
 // oldest returns, of the calls of some kinds whose turn it is, the one that has waited longest, and for longer than
-// StarvationLimit; nil when there is none.
+// starvationLimit; nil when there is none.
 func (m *Machine) oldest(now time.Time, first, end Kind) (oldest *entry) {
 	for kind := first; kind < end; kind++ {
 		e := m.queue(kind).next()
-		if e != nil && now.Sub(e.since) >= m.options.StarvationLimit && (oldest == nil || e.since.Before(oldest.since)) {
+		if e != nil && now.Sub(e.since) >= starvationLimit && (oldest == nil || e.since.Before(oldest.since)) {
 			oldest = e
 		}
 	}
@@ -102,11 +103,7 @@ func (m *Machine) send(now time.Time, e *entry) Call {
 		m.others++
 	}
 	if b := e.batch; b != nil && b.deadline.IsZero() && !b.noDeadline {
-		b.deadline = now.Add(Deadline(m.options.BindDeadline, len(b.entries)))
-		if b.hasDeadline(b.deadline) {
-			b.deadline = b.until
-		}
-		m.deadlines.add(b.deadline, b)
+		m.setDeadline(b, now.Add(Deadline(m.options.BindDeadline, len(b.entries))))
 	}
 	return e.call
 }

@@ -223,31 +223,21 @@ func (c *Client) bind(call Call) *rest.Request {
 
 // nominate writes a pod's nominated node to its status, as kube-scheduler does for a preemptor: autoscalers read it.
 func (c *Client) nominate(call Call) (*rest.Request, error) {
-	var patch struct {
-		Metadata uidPrecondition `json:"metadata"`
-		Status   struct {
-			Node *string `json:"nominatedNodeName"` // null removes it
-		} `json:"status"`
-	}
-	patch.Metadata.UID = call.Pod.UID
+	var node any // null removes it
 	if call.Node != "" {
-		patch.Status.Node = &call.Node
+		node = call.Node
 	}
-	request, err := c.patchPodStatus(call.Pod, patch)
+	request, err := c.patchPodStatus(call.Pod, map[string]any{"nominatedNodeName": node})
 	if err != nil {
 		return nil, err
 	}
 	return request.Param("fieldManager", model.NominationManager), nil
 }
 
-// uidPrecondition makes a patch fail on another pod of the same name.
-type uidPrecondition struct {
-	UID types.UID `json:"uid"`
-}
-
-func (c *Client) patchPodStatus(pod model.PodRef, patch any) (*rest.Request, error) {
-	return withJSON(c.core.Patch(types.StrategicMergePatchType).
-		Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("status"), patch)
+// patchPodStatus merges fields into the status of a pod. With its UID it fails on another pod of the same name.
+func (c *Client) patchPodStatus(pod model.PodRef, fields map[string]any) (*rest.Request, error) {
+	return withJSON(c.core.Patch(types.StrategicMergePatchType).Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("status"),
+		map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": fields})
 }
 
 // withJSON returns the request with a body of JSON.
@@ -290,15 +280,7 @@ func (w *GroupDeletion) request(c *Client) (*rest.Request, error) {
 }
 
 func (w *PodCondition) request(c *Client) (*rest.Request, error) {
-	var patch struct {
-		Metadata uidPrecondition `json:"metadata"`
-		Status   struct {
-			Conditions []corev1.PodCondition `json:"conditions"`
-		} `json:"status"`
-	}
-	patch.Metadata.UID = w.Pod.UID
-	patch.Status.Conditions = []corev1.PodCondition{w.Condition} // merged by type
-	return c.patchPodStatus(w.Pod, patch)
+	return c.patchPodStatus(w.Pod, map[string]any{"conditions": []corev1.PodCondition{w.Condition}}) // merged by type
 }
 
 func (w *Event) request(c *Client) (*rest.Request, error) {
@@ -335,13 +317,7 @@ func eventName(event *Event) string {
 		hash.Write([]byte(part)) // never fails
 	}
 	// A name has at most 253 bytes; the prefix must not end in a dot or dash.
-	return fmt.Sprintf("%s.%016x", strings.TrimRight(cut(event.Regarding.Name, 253-17), ".-"), hash.Sum64())
-}
-
-// cut returns the longest prefix of at most so many bytes that does not split a rune.
-func cut(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	return strings.ToValidUTF8(text[:limit], "")
+	name := event.Regarding.Name
+	name = strings.ToValidUTF8(name[:min(len(name), 253-17)], "")
+	return fmt.Sprintf("%s.%016x", strings.TrimRight(name, ".-"), hash.Sum64())
 }

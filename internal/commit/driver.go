@@ -38,10 +38,9 @@ type DriverOptions struct {
 	Backlog int
 	// Timeout bounds one request, its answer included; 10 s. PrepareTimeout bounds one Prepare, 10 min; Release has a minute.
 	Timeout, PrepareTimeout time.Duration
-	// Preparer carries out CallPrepare and CallRelease; nil when there are none. Preparing is how many of them Send takes
-	// without blocking, as many as the machine's Options.Preparing; 4,096. All of them run concurrently.
-	Preparer  Preparer
-	Preparing int
+	// Preparer carries out CallPrepare and CallRelease; nil when there are none. Send takes as many of them without blocking as the
+	// machine sends by default, and all of them run concurrently.
+	Preparer Preparer
 	// MayWrite is called immediately before each request is sent, on the worker's goroutine; false makes the reply
 	// ErrNotLeading. nil means always.
 	MayWrite func() bool
@@ -67,19 +66,18 @@ func NewDriver(api API, options DriverOptions, deliver func(Reply)) *Driver {
 	orDefault(&options.Backlog, 1024)
 	orDefault(&options.Timeout, 10*time.Second)
 	orDefault(&options.PrepareTimeout, 10*time.Minute)
-	orDefault(&options.Preparing, 4096)
 	if options.MayWrite == nil {
 		options.MayWrite = func() bool { return true }
 	}
 	return &Driver{
 		api: api, options: options, deliver: deliver,
 		calls:    make(chan Call, options.Workers+options.Backlog),
-		prepares: make(chan Call, options.Preparing),
+		prepares: make(chan Call, defaultPreparing),
 	}
 }
 
 // Send hands a call to the workers. It does not block as long as no more calls are without reply than Workers and Backlog
-// together, or of those for the Preparer than Preparing; it is safe for concurrent use, also before Run and after it.
+// together, or of those for the Preparer than defaultPreparing; it is safe for concurrent use, also before Run and after it.
 func (d *Driver) Send(call Call) {
 	if call.Kind.prepares() {
 		d.prepares <- call

@@ -1,6 +1,7 @@
 package commit
 
 import (
+	"container/list"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -88,8 +89,8 @@ type entry struct {
 	// holds reports whether something is reserved for the pod; outcome is the bind's outcome once that is released.
 	holds   bool
 	outcome Outcome
-
-	links[entry]
+	// at is its place in its turn while it is ready.
+	at *list.Element
 }
 
 // stage is whether a call group is being prepared or its calls are live.

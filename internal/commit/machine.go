@@ -83,7 +83,9 @@ func (m *Machine) SubmitUntil(now time.Time, decision model.Decision, until time
 		})
 		binds.entries[len(binds.entries)-1].holds = bind.NeedsPreBind
 	}
-	m.addStart(binds)
+	if len(binds.entries) > 0 {
+		m.starts[binds.job] = append(m.starts[binds.job], binds)
+	}
 	if !m.prepare(now, binds) {
 		m.begin(now, binds)
 	}
@@ -115,7 +117,7 @@ func (m *Machine) add(now time.Time, e *entry) {
 			m.removeFromState(other)
 			other.state = waiting
 		case kind == CallPodCondition:
-			m.drop(now, other)
+			m.unlink(now, other)
 		}
 	}
 	m.enqueueForTarget(now, e)
@@ -148,7 +150,7 @@ func (m *Machine) Write(now time.Time, write Write) {
 func (m *Machine) dropDeletion(now time.Time, group target) {
 	for _, e := range m.targetQueues[group] {
 		if e.call.Kind == CallDeleteGroup && e.state != sent {
-			m.drop(now, e)
+			m.unlink(now, e)
 			return
 		}
 	}
@@ -259,7 +261,7 @@ func (m *Machine) Cancel(now time.Time, uid types.UID) []Outcome {
 		case e.call.Kind.isDecision():
 			m.abandonEntry(now, e, "the pod was deleted")
 		default:
-			m.drop(now, e)
+			m.unlink(now, e)
 		}
 	}
 	return m.drainOutcomes()

@@ -251,8 +251,8 @@ func (m *Machine) atRest() error {
 			len(m.sent), len(m.resting.items), len(m.deadlines.items), m.others, m.writes, len(m.plans), len(m.starts))
 	}
 	for kind := range m.queues {
-		if q := &m.queues[kind]; q.length+q.turns.length+len(q.namespaces) != 0 {
-			return fmt.Errorf("kept: %d ready of kind %s, %d turns, %d namespaces", q.length, Kind(kind), q.turns.length, len(q.namespaces))
+		if q := &m.queues[kind]; q.length+q.turns.Len()+len(q.namespaces) != 0 {
+			return fmt.Errorf("kept: %d ready of kind %s, %d turns, %d namespaces", q.length, Kind(kind), q.turns.Len(), len(q.namespaces))
 		}
 	}
 	if at, ok := m.NextWake(); ok {

@@ -25,9 +25,6 @@ type Options struct {
 	// Backoff is the delay after the first failed attempt, doubled with each further one up to MaxBackoff, and shortened by
 	// up to a quarter depending on the UID; 100 ms and 2 s.
 	Backoff, MaxBackoff time.Duration
-	// StarvationLimit is how long any call but a bind waits behind binds before it gets one slot, a decision before a write;
-	// 1 s.
-	StarvationLimit time.Duration
 	// Burst is how many binds of one decision are sent before another decision has its turn; 256.
 	Burst int
 	// EventAttempts is how often an event is tried; 3. MaxEvents is how many are to be sent at most; 10,000. Beyond it the
@@ -35,16 +32,18 @@ type Options struct {
 	EventAttempts, MaxEvents int
 }
 
+// defaultPreparing is the default of Options.Preparing.
+const defaultPreparing = 4096
+
 func (o Options) withDefaults() Options {
 	orDefault(&o.Workers, 64)
 	orDefault(&o.Writes, (o.Workers+1)/2)
-	orDefault(&o.Preparing, 4096)
+	orDefault(&o.Preparing, defaultPreparing)
 	orDefault(&o.PrepareTimeout, 10*time.Minute)
 	orDefault(&o.BindDeadline, 30*time.Second)
 	orDefault(&o.RequestTimeout, 11*time.Second)
 	orDefault(&o.Backoff, 100*time.Millisecond)
 	orDefault(&o.MaxBackoff, 2*time.Second)
-	orDefault(&o.StarvationLimit, time.Second)
 	orDefault(&o.Burst, 256)
 	orDefault(&o.EventAttempts, 3)
 	orDefault(&o.MaxEvents, 10_000)

@@ -66,14 +66,9 @@ func deletionMark(now time.Time, job model.JobKey, victim *model.Eviction) Write
 // supersedeEvictions ends the evictions of earlier decisions about a job that a new one has made obsolete: the capacity that
 // they are for is released, or the job starts without it.
 func (m *Machine) supersedeEvictions(now time.Time, decision model.Decision) {
-	if len(decision.Binds) > 0 || releasesNominations(decision) {
+	if len(decision.Binds) > 0 || slices.ContainsFunc(decision.Nominations, model.Nomination.Releases) {
 		m.cancelEvictions(now, "the capacity is not needed any more", func(plan *callGroup) bool { return plan.job == decision.Job })
 	}
-}
-
-// releasesNominations reports whether a decision releases nominations.
-func releasesNominations(decision model.Decision) bool {
-	return slices.ContainsFunc(decision.Nominations, model.Nomination.Releases)
 }
 
 // dropEvictionsOf ends the evictions for a pod that no longer exists: the start that was planned with it is impossible.
@@ -89,21 +84,6 @@ func (m *Machine) cancelEvictions(now time.Time, why string, condition func(*cal
 		if plan.aborted == "" && condition(plan) {
 			m.abort(now, plan, why)
 		}
-	}
-}
-
-// nominationOutcome is the outcome of a confirmed nomination.
-func nominationOutcome(e *entry) OutcomeKind {
-	if e.call.Node == "" {
-		return NominationReleased
-	}
-	return Nominated
-}
-
-// nominated starts the evictions that wait for the nominations of a call group, if all of these are confirmed.
-func (m *Machine) nominated(now time.Time, b *callGroup) {
-	if plan := b.evictions; plan != nil && b.failed == 0 && plan.aborted == "" {
-		m.begin(now, plan)
 	}
 }
 
@@ -128,18 +108,12 @@ func (m *Machine) failNomination(now time.Time, e *entry, outcome Outcome) {
 // continueEviction goes on with the next call that ends a victim, unless it is obsolete: where a budget forbids the eviction the
 // pod is marked, and a marked one is deleted. If it is not, Kubernetes resets its condition after two minutes.
 func (m *Machine) continueEviction(now time.Time, e *entry, next Kind, write Write) {
-	switch b := e.batch; {
-	case e.cancelled:
-		m.abandonEntry(now, e, "the pod was deleted")
-	case b.aborted != "":
-		m.abandonEntry(now, e, b.aborted)
-	case b.late(now):
-		m.tooLate(now, e)
-	default:
-		m.completeFlight(e)
-		e.call.Kind, e.call.Attempt, e.call.Write, e.message, e.mayHaveTakenEffect = next, 0, write, "", false
-		m.makeReady(now, e)
+	if m.giveUp(now, e) {
+		return
 	}
+	m.completeFlight(e)
+	e.call.Kind, e.call.Attempt, e.call.Write, e.message, e.mayHaveTakenEffect = next, 0, write, "", false
+	m.makeReady(now, e)
 }
 
 // failEviction ends an eviction that did not take effect. When its pod still exists, the other victims of the decision are

@@ -28,11 +28,11 @@ func givenBack(job string, members ...string) model.Decision {
 	return decision
 }
 
-func list(names ...string) []string { return names }
+func listed(names ...string) []string { return names }
 
 func TestPromisesGoBeforeEvictions(t *testing.T) {
 	p := play(t, Options{Workers: 2})
-	p.submit(planned("j", list("m1", "m2", "m3"), list("v1", "v2")))
+	p.submit(planned("j", listed("m1", "m2", "m3"), listed("v1", "v2")))
 	p.submit(binds("k", "b"))
 	p.expectCalls("Bind b, Nominate m1")
 	p.reply("m1", nil)
@@ -62,7 +62,7 @@ func TestPromiseThatCannotBeMadeSparesTheVictims(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := play(t, Options{Workers: 2})
-			p.submit(planned("j", list("m1", "m2", "m3"), list("v1", "v2")))
+			p.submit(planned("j", listed("m1", "m2", "m3"), listed("v1", "v2")))
 			p.expectCalls("Nominate m1, Nominate m2")
 			p.reply("m1", test.err)
 			p.expect(test.said, "NominationFailed m3", "EvictFailed v1", "EvictFailed v2", "VictimsGone j pods=0 members=3 failed=2")
@@ -76,7 +76,7 @@ func TestPromiseThatCannotBeMadeSparesTheVictims(t *testing.T) {
 
 func TestPromiseIsTriedAgainUntilItsDeadline(t *testing.T) {
 	p := play(t, Options{})
-	p.submit(planned("j", list("m1", "m2"), list("v")))
+	p.submit(planned("j", listed("m1", "m2"), listed("v")))
 	p.calls()
 	p.reply("m1", nil)
 	p.reply("m2", apierrors.NewTooManyRequests("busy", 20))
@@ -103,7 +103,7 @@ func TestDeletedMemberSparesTheVictims(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := play(t, Options{})
-			p.submit(planned("j", list("m1", "m2"), list("v1", "v2")))
+			p.submit(planned("j", listed("m1", "m2"), listed("v1", "v2")))
 			until(p)
 			p.cancel("m1")
 			for range 3 {
@@ -128,8 +128,8 @@ func TestEvictionsForRoomThatIsNotNeededAreCalledOff(t *testing.T) {
 	for name, decision := range map[string]model.Decision{"given back": givenBack("j", "m"), "started": binds("j", "m")} {
 		t.Run(name, func(t *testing.T) {
 			p := play(t, Options{Workers: 3})
-			p.submit(planned("j", list("m"), list("v1", "v2", "v3", "v4")))
-			p.submit(planned("k", list("n"), list("w")))
+			p.submit(planned("j", listed("m"), listed("v1", "v2", "v3", "v4")))
+			p.submit(planned("k", listed("n"), listed("w")))
 			p.calls()
 			p.replies(nil, "m", "n")
 			p.expectCalls("Evict v1, Evict v2, Evict v3")
@@ -154,9 +154,9 @@ func TestNewerDecisionTakesAPromisesPlace(t *testing.T) {
 	p := play(t, Options{Workers: 1})
 	p.submit(binds("k", "b"))
 	p.expectCalls("Bind b")
-	p.submit(planned("j", list("m"), list("v")))
+	p.submit(planned("j", listed("m"), listed("v")))
 	p.submit(givenBack("j", "m"))
-	p.submit(planned("j", list("m"), list("w")))
+	p.submit(planned("j", listed("m"), listed("w")))
 	p.reply("b", nil)
 	p.said = p.said[:len(p.said)-2]
 	p.expect("EvictFailed v", "VictimsGone j pods=0 members=1 failed=1", "NominationFailed m overtaken", "NominationReleased m overtaken")
@@ -198,7 +198,7 @@ func TestPromiseTakenBackIsBestEffort(t *testing.T) {
 // TestRoomGivenBackBesideAPromiseHoldsNothingUp: a new plan nominates one member and releases the nomination of another.
 func TestRoomGivenBackBesideAPromiseHoldsNothingUp(t *testing.T) {
 	p := play(t, Options{})
-	decision := planned("j", list("m", "n"), list("v"))
+	decision := planned("j", listed("m", "n"), listed("v"))
 	decision.Nominations = append(decision.Nominations, givenBack("j", "deaf").Nominations...)
 	p.submit(decision)
 	p.expectCalls("Nominate m, Nominate n, Nominate deaf")
@@ -230,7 +230,7 @@ func TestRoomGivenBackBesideAPromiseHoldsNothingUp(t *testing.T) {
 func TestConditionComesAfterAPromise(t *testing.T) {
 	p := play(t, Options{})
 	p.write(condition("m", "waits"))
-	p.submit(planned("j", list("m"), nil))
+	p.submit(planned("j", listed("m"), nil))
 	p.write(condition("m", "waits for victims"))
 	p.expectCalls("Nominate m")
 	p.reply("m", nil)

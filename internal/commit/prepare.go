@@ -16,11 +16,7 @@ func (m *Machine) prepare(now time.Time, b *callGroup) bool {
 		return false
 	}
 	b.unready = len(b.entries)
-	b.deadline = now.Add(m.options.PrepareTimeout)
-	if b.hasDeadline(b.deadline) {
-		b.deadline = b.until
-	}
-	m.deadlines.add(b.deadline, b)
+	m.setDeadline(b, now.Add(m.options.PrepareTimeout))
 	for _, e := range b.entries {
 		if e.holds {
 			e.call.Kind = CallPrepare
@@ -32,10 +28,13 @@ func (m *Machine) prepare(now time.Time, b *callGroup) bool {
 	return true
 }
 
-// hasDeadline reports whether the start that the call group completes must be complete before that time: members of it are
-// bound already, and are deleted then.
-func (b *callGroup) hasDeadline(before time.Time) bool {
-	return !b.until.IsZero() && b.until.Before(before)
+// setDeadline sets the deadline of a call group. It is earlier where the start that the group completes must be complete by then:
+// members of it are bound already, and are deleted at that time.
+func (m *Machine) setDeadline(b *callGroup, at time.Time) {
+	if b.deadline = at; !b.until.IsZero() && b.until.Before(at) {
+		b.deadline = b.until
+	}
+	m.deadlines.add(b.deadline, b)
 }
 
 // prepared takes the answer to a call that prepares or releases. Neither is retried: a pod that could not be prepared is
@@ -92,7 +91,7 @@ func (m *Machine) forgetDeadline(b *callGroup) {
 func (m *Machine) failBind(now time.Time, e *entry, outcome Outcome) {
 	b, wasParked := e.batch, e.state == awaitingGroup
 	if outcome.Kind == BindFailed && e.holds {
-		m.release(now, e, outcome)
+		m.become(now, e, CallRelease, outcome)
 	} else {
 		m.finalizeDecision(now, e, outcome)
 	}
@@ -156,12 +155,12 @@ func (m *Machine) interrupt(now time.Time, e *entry) {
 	}
 }
 
-// release makes an entry release what is reserved; the outcome follows.
-func (m *Machine) release(now time.Time, e *entry, outcome Outcome) {
+// become makes the entry of a bind without further attempts another call about its pod: CallRelease of what is reserved, or
+// CallGetPod. outcome is that of the bind, unless the answer to the call says otherwise.
+func (m *Machine) become(now time.Time, e *entry, kind Kind, outcome Outcome) {
 	m.removeFromState(e)
-	e.outcome = outcome
-	e.call.Kind, e.call.Attempt = CallRelease, 0
-	e.state = waiting
+	e.state, e.outcome = waiting, outcome
+	e.call.Kind, e.call.Attempt, e.message = kind, 0, ""
 	if m.targetQueues[e.target()][0] == e {
 		m.makeReady(now, e)
 	}

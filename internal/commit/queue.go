@@ -6,57 +6,6 @@ import (
 	"time"
 )
 
-// links are the neighbours of an item in its fifo. An item embeds them.
-type links[T any] struct{ previous, next *T }
-
-func (l *links[T]) neighbours() *links[T] { return l }
-
-// linked is a pointer to an item that embeds links.
-type linked[T any] interface {
-	*T
-	neighbours() *links[T]
-}
-
-// fifo is a queue that supports removal from any position. The zero fifo is empty. An item is in one fifo at a time.
-type fifo[T any, P linked[T]] struct {
-	first, last *T
-	length      int
-}
-
-func (q *fifo[T, P]) push(item *T) { q.insert(item, q.last, nil) }
-
-// pushFront puts an item before all others.
-func (q *fifo[T, P]) pushFront(item *T) { q.insert(item, nil, q.first) }
-
-// insert puts an item between two neighbours; nil is the end of the queue.
-func (q *fifo[T, P]) insert(item, previous, next *T) {
-	q.join(previous, item)
-	q.join(item, next)
-	q.length++
-}
-
-// remove removes an item that is in the queue.
-func (q *fifo[T, P]) remove(item *T) {
-	at := P(item).neighbours()
-	q.join(at.previous, at.next)
-	*at = links[T]{}
-	q.length--
-}
-
-// join makes two items neighbours; nil is the end of the queue.
-func (q *fifo[T, P]) join(previous, next *T) {
-	if previous == nil {
-		q.first = next
-	} else {
-		P(previous).neighbours().next = next
-	}
-	if next == nil {
-		q.last = previous
-	} else {
-		P(next).neighbours().previous = previous
-	}
-}
-
 // timerQueue is items sorted by a time that does not change while they are in it; equal times keep the order of entry.
 type timerQueue[T comparable] struct {
 	items []timerItem[T]

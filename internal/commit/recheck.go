@@ -19,7 +19,8 @@ import (
 func (m *Machine) Recheck(now time.Time, job model.JobKey, spare int, why string) []Outcome {
 	for _, b := range slices.Clone(m.starts[job]) {
 		b.needs = min(len(b.entries), max(0, len(b.entries)-spare))
-		if spare < 0 && b.unsent() && b.aborted == "" {
+		unsent := b.stage == stagePreBind || b.deadline.IsZero()
+		if spare < 0 && unsent && b.aborted == "" {
 			m.abort(now, b, why)
 		}
 	}
@@ -44,16 +45,6 @@ func (m *Machine) StartingOf(asked func(model.JobKey) bool) []model.JobKey {
 	}
 	slices.SortFunc(keys, model.JobKey.Compare)
 	return keys
-}
-
-// unsent reports whether no bind of the call group was sent.
-func (b *callGroup) unsent() bool { return b.stage == stagePreBind || b.deadline.IsZero() }
-
-// addStart records the binds of a decision until all of them have an answer.
-func (m *Machine) addStart(b *callGroup) {
-	if len(b.entries) > 0 {
-		m.starts[b.job] = append(m.starts[b.job], b)
-	}
 }
 
 func (m *Machine) removeStart(b *callGroup) {

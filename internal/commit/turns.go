@@ -1,5 +1,7 @@
 package commit
 
+import "container/list"
+
 // fairQueue has the ready calls of one kind, or of binds and of the deletions that undo them, by the holder of a turn: a
 // decision, or the namespace of writes. Turns come in the order in which they began, and in one up to burst calls are sent: a
 // gang of ten thousand delays one of eight by one burst, not by all of its binds, and a namespace delays the status of another
@@ -12,8 +14,8 @@ package commit
 // The zero value is empty; burst must be set.
 type fairQueue struct {
 	burst int
-	// turns are those with something to send, in their order.
-	turns fifo[turn, *turn]
+	// turns are those with something to send, in their order: a *turn each.
+	turns list.List
 	// length is how many calls all of them have.
 	length int
 	// shared is the turn of calls without turns, namespaces are those of writes with something to send.
@@ -21,19 +23,20 @@ type fairQueue struct {
 	namespaces map[string]*turn
 }
 
-// turn has the calls to be sent of one decision or namespace; sent counts those sent in this turn.
+// turn has the calls to be sent of one decision or namespace, an *entry each; sent counts those sent in this turn.
 type turn struct {
-	ready fifo[entry, *entry]
+	ready list.List
 	sent  int
-	links[turn]
+	// at is its place among the turns with something to send.
+	at *list.Element
 }
 
 // next returns the call whose turn it is, nil when there is none.
 func (q *fairQueue) next() *entry {
-	if q.turns.first == nil {
+	if q.length == 0 {
 		return nil
 	}
-	return q.turns.first.ready.first
+	return q.turns.Front().Value.(*turn).ready.Front().Value.(*entry)
 }
 
 // of returns the turn of a call.
@@ -54,44 +57,39 @@ func (q *fairQueue) of(e *entry) *turn {
 	return q.namespaces[namespace]
 }
 
-func (q *fairQueue) push(e *entry) {
-	t := q.of(e)
-	t.ready.push(e)
-	q.length++
-	if t.ready.length == 1 {
-		q.turns.push(t)
-	}
-}
+// push puts a call behind the others of its turn, and the turn behind others if it had nothing to send.
+func (q *fairQueue) push(e *entry) { q.put(e, (*list.List).PushBack) }
 
 // pushFront puts a call before the others of its turn, and the turn before others if it had nothing to send.
-func (q *fairQueue) pushFront(e *entry) {
+func (q *fairQueue) pushFront(e *entry) { q.put(e, (*list.List).PushFront) }
+
+func (q *fairQueue) put(e *entry, into func(*list.List, any) *list.Element) {
 	t := q.of(e)
-	t.ready.pushFront(e)
+	e.at = into(&t.ready, e)
 	q.length++
-	if t.ready.length == 1 {
-		q.turns.pushFront(t)
+	if t.ready.Len() == 1 {
+		t.at = into(&q.turns, t)
 	}
 }
 
 // remove removes a call from the queue; served reports whether it is sent now.
 func (q *fairQueue) remove(e *entry, served bool) {
 	t := q.of(e)
-	t.ready.remove(e)
+	t.ready.Remove(e.at)
 	q.length--
 	if served {
 		t.sent++
 	}
 	switch {
-	case t.ready.length == 0:
+	case t.ready.Len() == 0:
 		t.sent = 0
-		q.turns.remove(t)
+		q.turns.Remove(t.at)
 		if !e.call.Kind.isDecision() {
 			delete(q.namespaces, e.call.Write.namespace())
 		}
 	case t.sent >= q.burst:
 		t.sent = 0
-		q.turns.remove(t)
-		q.turns.push(t)
+		q.turns.MoveToBack(t.at)
 	}
 }
 
@@ -99,15 +97,15 @@ func (q *fairQueue) remove(e *entry, served bool) {
 // comes last.
 func (q *fairQueue) longest() *entry {
 	var most *turn
-	for t := q.turns.first; t != nil; t = t.next {
-		if most == nil || t.ready.length >= most.ready.length {
+	for at := q.turns.Front(); at != nil; at = at.Next() {
+		if t := at.Value.(*turn); most == nil || t.ready.Len() >= most.ready.Len() {
 			most = t
 		}
 	}
 	if most == nil {
 		return nil
 	}
-	return most.ready.last
+	return most.ready.Back().Value.(*entry)
 }
 
 // isFair reports whether calls of this kind are sent in turns of decisions.

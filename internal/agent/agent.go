@@ -50,7 +50,7 @@ type Options struct {
 type Agent struct {
 	options Options
 	hooks   *hooks.Plugin
-	reports chan hooks.PodProblem
+	reports chan publish.PodEvent
 	// warned are the warnings that were logged last.
 	warned []string
 
@@ -64,7 +64,7 @@ type Agent struct {
 
 // New returns an agent that has not started. It sets where the hooks' reports go.
 func New(options Options, hooked hooks.Options) *Agent {
-	a := &Agent{options: options, reports: make(chan hooks.PodProblem, 256), life: NewLife(options.Mode)}
+	a := &Agent{options: options, reports: make(chan publish.PodEvent, 256), life: NewLife(options.Mode)}
 	hooked.Report = a.report
 	a.hooks = hooks.New(hooked)
 	return a
@@ -72,7 +72,7 @@ func New(options Options, hooked hooks.Options) *Agent {
 
 // report queues a report from a handler. When the queue is full it is dropped: a handler must not wait, and the metric counts
 // it.
-func (a *Agent) report(report hooks.PodProblem) {
+func (a *Agent) report(report publish.PodEvent) {
 	select {
 	case a.reports <- report:
 	default:
@@ -81,7 +81,11 @@ func (a *Agent) report(report hooks.PodProblem) {
 
 // Run works until the context ends, or until the runtime hangs, which is an error that requires a new process.
 func (a *Agent) Run(ctx context.Context) error {
-	defer a.close()
+	defer func() {
+		if a.link != nil {
+			a.link.Close()
+		}
+	}()
 	for ctx.Err() == nil {
 		a.pollLink()
 		duty, wait := a.next()
@@ -95,12 +99,6 @@ func (a *Agent) Run(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-func (a *Agent) close() {
-	if a.link != nil {
-		a.link.Close()
-	}
 }
 
 func (a *Agent) next() (Task, time.Duration) {
@@ -161,9 +159,7 @@ func (a *Agent) wait(ctx context.Context, wait time.Duration) {
 	case <-lost:
 		klog.FromContext(ctx).Info("The connection to the container runtime is lost")
 	case report := <-a.reports:
-		a.event(ctx, &publish.PodEvent{
-			Namespace: report.Namespace, Pod: report.Pod, UID: report.UID, Reason: report.Reason, Message: report.Message,
-		})
+		a.event(ctx, &report)
 	case <-ctx.Done():
 	}
 }
@@ -173,9 +169,7 @@ func (a *Agent) emitWarnings(ctx context.Context) {
 	for {
 		select {
 		case report := <-a.reports:
-			a.event(ctx, &publish.PodEvent{
-				Namespace: report.Namespace, Pod: report.Pod, UID: report.UID, Reason: report.Reason, Message: report.Message,
-			})
+			a.event(ctx, &report)
 		default:
 			return
 		}

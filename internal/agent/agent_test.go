@@ -254,7 +254,7 @@ func TestLook(t *testing.T) {
 // TestReportsBecomeEvents of the pods that they are about; a handler's report never waits.
 func TestReportsBecomeEvents(t *testing.T) {
 	m := newMachine(t, "none")
-	report := hooks.PodProblem{Namespace: "jobs", Pod: "worker-0", UID: "u", Reason: hooks.Refused, Message: "container main: overlap"}
+	report := publish.PodEvent{Namespace: "jobs", Pod: "worker-0", UID: "u", Reason: hooks.Refused, Message: "container main: overlap"}
 	m.agent.report(report)
 	m.until("writes an event", func() bool { return slices.Contains(m.asked(), "create events") })
 	events, err := m.client.CoreV1().Events("jobs").List(context.Background(), meta.ListOptions{})

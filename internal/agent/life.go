@@ -122,16 +122,23 @@ func (l *State) has(duty Task) bool {
 	return false
 }
 
+// done sets when a task is due again: after the period, or soon where it has failed. It reports whether it has not.
+func (l *State) done(duty Task, now time.Time, period time.Duration, err error) bool {
+	if err != nil {
+		period = retryPeriod
+	}
+	l.due[duty] = now.Add(period)
+	return err == nil
+}
+
 // ConnectFailing reports whether connecting to the runtime has failed for some time.
 func (l *State) ConnectFailing() bool { return !l.linked && l.redial == lastRedial }
 
 // OnDiscovered takes the result of Discover. After an error the previous result stands, and it is tried again soon.
 func (l *State) OnDiscovered(now time.Time, local *Local, err error) {
-	if err != nil {
-		l.due[Discover] = now.Add(retryPeriod)
+	if !l.done(Discover, now, lookPeriod, err) {
 		return
 	}
-	l.due[Discover] = now.Add(lookPeriod)
 	if l.linked && widensIsolation(l.local, local) {
 		l.behind, l.due[Check] = true, time.Time{}
 	}
@@ -153,11 +160,9 @@ func widensIsolation(before, after *Local) bool {
 
 // ReadNode takes the result of Read.
 func (l *State) ReadNode(now time.Time, node *publish.Node, err error) {
-	if err != nil {
-		l.due[Read] = now.Add(retryPeriod)
+	if !l.done(Read, now, lookPeriod, err) {
 		return
 	}
-	l.due[Read] = now.Add(lookPeriod)
 	if l.node == nil || l.node.Published != node.Published {
 		l.written = false // Publish finds out whether it is what is wanted
 	}
@@ -196,11 +201,9 @@ func (l *State) Wanted() (topology *isolated.Topology, published string) {
 
 // Published takes the result of Publish: the annotation's present text.
 func (l *State) Published(now time.Time, text string, err error) {
-	if err != nil {
-		l.due[Publish] = now.Add(retryPeriod)
-		return
+	if l.done(Publish, now, 0, err) {
+		l.written, l.node.Published = true, text
 	}
-	l.written, l.node.Published = true, text
 }
 
 // Dialed takes the result of Dial.
@@ -234,21 +237,16 @@ func (l *State) Lost(now time.Time) {
 
 // Renewed takes the result of Renew.
 func (l *State) Renewed(now time.Time, err error) {
-	if err != nil {
-		l.due[Renew] = now.Add(retryPeriod)
-		return
+	if l.done(Renew, now, publish.Period, err) {
+		l.renewed = now
 	}
-	l.renewed = now
-	l.due[Renew] = now.Add(publish.Period)
 }
 
 // Checked takes the result of Check: whether containers were compared, and the runtime asked to move those on the wrong CPUs.
 func (l *State) Checked(now time.Time, err error) {
-	if err != nil {
-		l.due[Check] = now.Add(retryPeriod)
-		return
+	if l.done(Check, now, lookPeriod, err) {
+		l.behind = false
 	}
-	l.behind, l.due[Check] = false, now.Add(lookPeriod)
 }
 
 // Ready returns why the node's isolated CPUs cannot be used, or nil.

@@ -29,7 +29,7 @@ func (m *Enforcer) Synchronize(pods []Pod, containers []Container) ([]Change, []
 	})
 	var conflicts []Conflict
 	for _, c := range running {
-		known, conflict := m.restoreSandbox(byID[c.Sandbox], c)
+		known, conflict := m.restore(byID[c.Sandbox], c)
 		if conflict != nil {
 			conflicts = append(conflicts, *conflict)
 		}
@@ -42,16 +42,12 @@ func (m *Enforcer) Synchronize(pods []Pod, containers []Container) ([]Change, []
 	return m.Outdated(false), conflicts
 }
 
-func (m *Enforcer) restoreSandbox(pod *Pod, c *Container) (*container, *Conflict) {
+// restore takes over a running container; pod is nil where the runtime does not report its sandbox. Unlike a new one, it keeps CPUs
+// that are no longer isolated, and those on a closed node: its process runs there.
+func (m *Enforcer) restore(pod *Pod, c *Container) (*container, *Conflict) {
 	if pod == nil {
 		return m.restoreOrphan(c), nil
 	}
-	return m.restore(pod, c)
-}
-
-// restore takes over a running container. Unlike a new one, it keeps CPUs that are no longer isolated, and those on a closed
-// node: its process runs there.
-func (m *Enforcer) restore(pod *Pod, c *Container) (*container, *Conflict) {
 	in := intentOf(m.node, pod)
 	s := m.sandbox(pod)
 	if !in.selectsContainer(c.Name) {
@@ -115,7 +111,7 @@ func (m *Enforcer) Outdated(all bool) []Change {
 	for _, c := range m.containers {
 		placed := m.placement(c.assigned)
 		if !placed.CPUs.Empty() && (all || c.applied != placed.CPUs) {
-			changes = append(changes, c.change(placed))
+			changes = append(changes, Change{Container: c.id, Name: c.name, Placement: placed, Pod: c.sandbox.pod, Cgroup: c.cgroup})
 		}
 	}
 	slices.SortFunc(changes, func(a, b Change) int { return cmp.Compare(a.Container, b.Container) })
@@ -127,8 +123,4 @@ func (m *Enforcer) Applied(change *Change) {
 	if c := m.containers[change.Container]; c != nil {
 		c.applied = change.Placement.CPUs
 	}
-}
-
-func (c *container) change(placed Placement) Change {
-	return Change{Container: c.id, Name: c.name, Placement: placed, Pod: c.sandbox.pod, Cgroup: c.cgroup}
 }

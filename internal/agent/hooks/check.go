@@ -9,6 +9,7 @@ import (
 	"github.com/containerd/nri/pkg/api"
 
 	"github.com/tutti-sched/tutti/internal/agent/enforce"
+	"github.com/tutti-sched/tutti/internal/agent/publish"
 	"github.com/tutti-sched/tutti/internal/metrics"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
@@ -27,13 +28,13 @@ type Updater interface {
 // waiting for a handler itself.
 func (h *Plugin) Check(runtime Updater) (int, error) {
 	h.mu.Lock()
-	moves, all := h.machine.Outdated(false), h.machine.Outdated(true)
+	moves, all, online := h.machine.Outdated(false), h.machine.Outdated(true), h.online
 	h.mu.Unlock()
 	moved := map[string]bool{}
 	for _, change := range moves {
 		moved[change.Container] = true
 	}
-	moves = append(moves, h.driftedContainers(all, moved)...)
+	moves = append(moves, h.driftedContainers(all, online, moved)...)
 	if len(moves) == 0 {
 		return 0, nil
 	}
@@ -56,12 +57,11 @@ func (h *Plugin) Check(runtime Updater) (int, error) {
 }
 
 // driftedContainers returns the containers that the kernel shows on other CPUs than theirs, without those that are about to
-// be moved.
-func (h *Plugin) driftedContainers(all []enforce.Change, moving map[string]bool) []enforce.Change {
+// be moved. online are the machine's CPUs.
+func (h *Plugin) driftedContainers(all []enforce.Change, online isolated.CPUSet, moving map[string]bool) []enforce.Change {
 	if h.options.Cgroups == nil {
 		return nil
 	}
-	online := h.online()
 	var strayed []enforce.Change
 	for _, change := range all {
 		at, ok := effective(h.options.Cgroups, change.Cgroup)
@@ -70,7 +70,7 @@ func (h *Plugin) driftedContainers(all []enforce.Change, moving map[string]bool)
 			continue
 		}
 		h.options.Metrics.Count(metrics.AgentDrift, 1)
-		h.options.Report(PodProblem{
+		h.options.Report(publish.PodEvent{
 			Namespace: change.Pod.Namespace, Pod: change.Pod.Name, UID: change.Pod.UID, Reason: Drifted,
 			Message: fmt.Sprintf("container %s was on CPUs %s instead of %s; it is put back", change.Name, at, want),
 		})
@@ -103,8 +103,7 @@ func effective(root fs.FS, cgroup string) (isolated.CPUSet, bool) {
 func directoryOf(cgroup string) string {
 	parts := strings.Split(cgroup, ":")
 	if len(parts) != 3 {
-		directory := strings.TrimPrefix(path.Clean("/"+cgroup), "/")
-		return directory
+		return strings.TrimPrefix(path.Clean("/"+cgroup), "/")
 	}
 	var directory string
 	name := strings.TrimSuffix(parts[0], ".slice")

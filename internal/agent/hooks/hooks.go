@@ -21,6 +21,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/tutti-sched/tutti/internal/agent/enforce"
+	"github.com/tutti-sched/tutti/internal/agent/publish"
 	"github.com/tutti-sched/tutti/internal/metrics"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
@@ -38,13 +39,6 @@ const (
 	CPUsVariable = "ISOLATED_CPUS"
 	NUMAVariable = "ISOLATED_NUMA"
 )
-
-// PodProblem is an event about a pod.
-type PodProblem struct {
-	Namespace, Pod, UID string
-	// Reason is an event's, one word; Message its text.
-	Reason, Message string
-}
 
 // Reasons of reports.
 const (
@@ -64,7 +58,7 @@ type Options struct {
 	// Cgroups is the tree of control groups, to read the CPUs of containers; nil to rely on the runtime.
 	Cgroups fs.FS
 	// Report receives the events; it must not wait.
-	Report  func(PodProblem)
+	Report  func(publish.PodEvent)
 	Metrics metrics.Set
 	Log     klog.Logger
 	Clock   clock.PassiveClock
@@ -76,7 +70,8 @@ type Plugin struct {
 
 	mu      sync.Mutex
 	machine *enforce.Enforcer
-	view    enforce.View
+	// online are the machine's CPUs as last discovered.
+	online isolated.CPUSet
 }
 
 var (
@@ -99,7 +94,7 @@ func New(options Options) *Plugin {
 func (h *Plugin) Enforce(view enforce.View) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.view = view
+	h.online = view.Online
 	h.machine.Configure(view)
 }
 
@@ -121,7 +116,9 @@ func (h *Plugin) Synchronize(_ context.Context, pods []*api.PodSandbox, containe
 	for i, c := range containers {
 		running[i] = containerOf(c, c.GetLinux().GetResources())
 	}
-	moves, conflicts := h.synchronize(known, running)
+	var moves []enforce.Change
+	var conflicts []enforce.Conflict
+	h.locked(func(m *enforce.Enforcer) { moves, conflicts = m.Synchronize(known, running) })
 	for i := range conflicts {
 		h.refused(&conflicts[i].Pod, conflicts[i].Container, conflicts[i].Refusal)
 	}
@@ -130,20 +127,15 @@ func (h *Plugin) Synchronize(_ context.Context, pods []*api.PodSandbox, containe
 	return h.updates(moves), nil
 }
 
-func (h *Plugin) synchronize(pods []enforce.Pod, containers []enforce.Container) ([]enforce.Change, []enforce.Conflict) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	defer h.count()
-	return h.machine.Synchronize(pods, containers)
-}
-
 // CreateContainer answers with the CPUs of a new container, or with an error, which keeps it from being created.
 func (h *Plugin) CreateContainer(_ context.Context, sandbox *api.PodSandbox, container *api.Container) (
 	*api.ContainerAdjustment, []*api.ContainerUpdate, error,
 ) {
 	defer h.observeLatency("CreateContainer", h.options.Clock.Now())
 	pod, c := podOf(sandbox), containerOf(container, container.GetLinux().GetResources())
-	placed, refusal := h.create(&pod, &c)
+	var placed enforce.Placement
+	var refusal *enforce.Refusal
+	h.locked(func(m *enforce.Enforcer) { placed, refusal = m.Create(&pod, &c) })
 	if refusal != nil {
 		h.refused(&pod, c.Name, refusal)
 		return nil, nil, refusal
@@ -164,13 +156,6 @@ func (h *Plugin) CreateContainer(_ context.Context, sandbox *api.PodSandbox, con
 	return adjust, nil, nil
 }
 
-func (h *Plugin) create(pod *enforce.Pod, c *enforce.Container) (enforce.Placement, *enforce.Refusal) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	defer h.count()
-	return h.machine.Create(pod, c)
-}
-
 // UpdateContainer answers the kubelet's change of a running container with the CPUs that it keeps; the rest is as the kubelet
 // wants.
 func (h *Plugin) UpdateContainer(_ context.Context, sandbox *api.PodSandbox, container *api.Container, asked *api.LinuxResources) (
@@ -178,10 +163,8 @@ func (h *Plugin) UpdateContainer(_ context.Context, sandbox *api.PodSandbox, con
 ) {
 	defer h.observeLatency("UpdateContainer", h.options.Clock.Now())
 	pod, c := podOf(sandbox), containerOf(container, asked)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	defer h.count()
-	placed := h.machine.Update(&pod, &c)
+	var placed enforce.Placement
+	h.locked(func(m *enforce.Enforcer) { placed = m.Update(&pod, &c) })
 	if placed.CPUs.Empty() {
 		return nil, nil
 	}
@@ -214,10 +197,17 @@ func (h *Plugin) RemovePodSandbox(_ context.Context, sandbox *api.PodSandbox) er
 
 func (h *Plugin) containerEnded(call string, tell func(*enforce.Enforcer)) {
 	defer h.observeLatency(call, h.options.Clock.Now())
+	h.locked(tell)
+}
+
+// locked calls the enforcer under the lock, and updates the gauges.
+func (h *Plugin) locked(call func(*enforce.Enforcer)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	tell(h.machine)
-	h.count()
+	call(h.machine)
+	containers, held := h.machine.Counts()
+	h.options.Metrics.Show(metrics.AgentContainers, float64(containers))
+	h.options.Metrics.Show(metrics.AgentHeldCPUs, float64(held))
 }
 
 // updates are the changes as the runtime reads them. A change without its container's id would be applied to nothing. A
@@ -243,7 +233,7 @@ func (h *Plugin) updates(changes []enforce.Change) []*api.ContainerUpdate {
 
 func (h *Plugin) refused(pod *enforce.Pod, container string, refusal *enforce.Refusal) {
 	h.options.Metrics.Count(metrics.AgentRefused, 1, refusal.Reason)
-	h.options.Report(PodProblem{
+	h.options.Report(publish.PodEvent{
 		Namespace: pod.Namespace, Pod: pod.Name, UID: pod.UID, Reason: Refused,
 		Message: fmt.Sprintf("container %s: %s", container, refusal.Error()),
 	})
@@ -251,13 +241,6 @@ func (h *Plugin) refused(pod *enforce.Pod, container string, refusal *enforce.Re
 
 func (h *Plugin) observeLatency(call string, since time.Time) {
 	h.options.Metrics.Observe(metrics.AgentHandlerSeconds, h.options.Clock.Since(since).Seconds(), call)
-}
-
-// count updates the gauges; the caller holds the lock.
-func (h *Plugin) count() {
-	containers, held := h.machine.Counts()
-	h.options.Metrics.Show(metrics.AgentContainers, float64(containers))
-	h.options.Metrics.Show(metrics.AgentHeldCPUs, float64(held))
 }
 
 func podOf(pod *api.PodSandbox) enforce.Pod {
@@ -272,11 +255,4 @@ func containerOf(c *api.Container, resources *api.LinuxResources) enforce.Contai
 		ID: c.GetId(), Sandbox: c.GetPodSandboxId(), Name: c.GetName(), CPUs: cpu.GetCpus(), Limited: cpu.GetQuota().GetValue() > 0,
 		Cgroup: c.GetLinux().GetCgroupsPath(), Created: c.GetCreatedAt(), Stopped: c.GetState() == api.ContainerState_CONTAINER_STOPPED,
 	}
-}
-
-// online returns the machine's CPUs as last discovered.
-func (h *Plugin) online() isolated.CPUSet {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.view.Online
 }

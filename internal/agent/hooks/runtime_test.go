@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/tutti-sched/tutti/internal/agent/enforce"
+	"github.com/tutti-sched/tutti/internal/agent/publish"
 	"github.com/tutti-sched/tutti/internal/metrics"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
@@ -227,10 +228,10 @@ func (r *runtime) connect(h *Plugin) *Link {
 // reports collects the reported problems.
 type reports struct {
 	mu  sync.Mutex
-	all []PodProblem
+	all []publish.PodEvent
 }
 
-func (r *reports) add(report PodProblem) {
+func (r *reports) add(report publish.PodEvent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.all = append(r.all, report)

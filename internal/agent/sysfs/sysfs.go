@@ -36,18 +36,12 @@ type Machine struct {
 	Named isolated.CPUSet
 	// Source is FromKernel or FromOverride.
 	Source string
-	// Nodes are the NUMA nodes with CPUs, by id; a machine without any has one, 0.
-	Nodes []Node
+	// Nodes are the NUMA nodes with CPUs, by id, without what is inside of them; a machine without any has one, 0.
+	Nodes []isolated.NUMANode
 	// Cores are the threads of each physical core, by their lowest id.
 	Cores []isolated.CPUSet
 	// Caches are groups that share a last-level cache, by their lowest id; empty where the machine does not report them.
 	Caches []isolated.CPUSet
-}
-
-// Node is one NUMA node.
-type Node struct {
-	ID   int
-	CPUs isolated.CPUSet
 }
 
 // Read reads the tree below root, which is /sys on a machine. With an override, its ids are the isolated ones, whatever the
@@ -128,12 +122,12 @@ func (m *Machine) dropCaches() {
 
 // readNodes returns the NUMA nodes. CPUs that none of them names, all of them on a machine without the directory, are of node
 // 0.
-func readNodes(root fs.FS, online isolated.CPUSet) ([]Node, error) {
+func readNodes(root fs.FS, online isolated.CPUSet) ([]isolated.NUMANode, error) {
 	entries, err := fs.ReadDir(root, nodeDirectory)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	var nodes []Node
+	var nodes []isolated.NUMANode
 	rest := online
 	for _, entry := range entries {
 		number, is := strings.CutPrefix(entry.Name(), "node")
@@ -149,18 +143,18 @@ func readNodes(root fs.FS, online isolated.CPUSet) ([]Node, error) {
 			return nil, err
 		}
 		if cpus = cpus.Intersect(rest); !cpus.Empty() {
-			nodes = append(nodes, Node{ID: int(id), CPUs: cpus})
+			nodes = append(nodes, isolated.NUMANode{ID: int(id), CPUs: cpus})
 			rest = rest.Minus(cpus)
 		}
 	}
 	if !rest.Empty() {
-		zero := slices.IndexFunc(nodes, func(n Node) bool { return n.ID == 0 })
+		zero := slices.IndexFunc(nodes, func(n isolated.NUMANode) bool { return n.ID == 0 })
 		if zero < 0 {
-			nodes, zero = append(nodes, Node{}), len(nodes)
+			nodes, zero = append(nodes, isolated.NUMANode{}), len(nodes)
 		}
 		nodes[zero].CPUs = nodes[zero].CPUs.Union(rest)
 	}
-	slices.SortFunc(nodes, func(a, b Node) int { return a.ID - b.ID })
+	slices.SortFunc(nodes, func(a, b isolated.NUMANode) int { return a.ID - b.ID })
 	return nodes, nil
 }
 

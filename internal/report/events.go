@@ -160,8 +160,7 @@ func referenceTo(job *model.Job) corev1.ObjectReference {
 		APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "PodGroup",
 		Namespace: job.Key.Namespace, Name: job.Key.Name, UID: job.UID,
 	}
-	switch job.Key.Source {
-	case model.SourcePod:
+	if job.Key.IsPod() {
 		reference.APIVersion, reference.Kind = "v1", "Pod"
 	}
 	if watch := sources.WatchOf(job.Key.Source); watch.Decode != nil {
@@ -227,10 +226,6 @@ func listMembers(members []model.Eviction) string {
 	for _, member := range members {
 		names = append(names, member.Pod.Name+" on "+member.Node)
 	}
-	return listFirst(names)
-}
-
-func listFirst(names []string) string {
 	if len(names) <= maxListed {
 		return strings.Join(names, ", ")
 	}

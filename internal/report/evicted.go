@@ -143,9 +143,3 @@ func setEvicted(status *v1alpha1.PodGroupStatus, job *model.Job, last *eviction,
 func isToBeMadeAgain(job *model.Job) bool {
 	return job.Count(func(task *model.Task) bool { return failed(task) && task.Pod.DeletionTimestamp == nil }) == 0
 }
-
-// pruneEvictions drops what is about groups and pods that this call of Report did not meet.
-func (r *Reporter) pruneEvictions() {
-	maps.DeleteFunc(r.evictions, func(_ types.UID, last eviction) bool { return last.generation != r.writer.generation })
-	maps.DeleteFunc(r.ended, func(_ types.UID, generation int) bool { return generation != r.writer.generation })
-}

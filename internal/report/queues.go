@@ -93,7 +93,11 @@ func (r *QueueReporter) offer(snapshot *model.Snapshot, refusals map[model.JobKe
 	counts, offered := CountJobs(snapshot.Jobs, refusals), offeredResources(snapshot)
 	for _, queue := range snapshot.Queues {
 		object := r.object(queue.Name)
-		if object == nil || object.DeletionTimestamp != nil || !r.writes(object) {
+		if object == nil || object.DeletionTimestamp != nil {
+			continue
+		}
+		// Of two schedulers over one cluster the one writes that has done so first.
+		if writer := object.Status.SchedulerName; writer != "" && !slices.Contains(r.schedulers, writer) {
 			continue
 		}
 		current := currentOf(r.writer.keep(object.UID), object.Status, now)
@@ -124,13 +128,6 @@ func (r *QueueReporter) offer(snapshot *model.Snapshot, refusals map[model.JobKe
 			},
 		}, now)
 	}
-}
-
-// writes reports whether this process writes the status of a queue: of two schedulers over one cluster, the one that did so
-// first.
-func (r *QueueReporter) writes(object *v1alpha1.Queue) bool {
-	writer := object.Status.SchedulerName
-	return writer == "" || slices.Contains(r.schedulers, writer)
 }
 
 // JobCounts is how many jobs of a queue, and of those below it, wait to start or hold capacity; own are those of the queue

@@ -155,7 +155,8 @@ func (r *Reporter) reportGroup(job *model.Job, group *v1alpha1.PodGroup, refusal
 		Namespace: job.Key.Namespace, Name: job.Key.Name, UID: job.UID, Status: wanted,
 	}}
 	reason := scheduledReason(wanted)
-	if reasonChanged(current, wanted) && sent.lastReason != reason {
+	changed := scheduledReason(current) != reason || scheduledStatus(current) != scheduledStatus(wanted)
+	if changed && sent.lastReason != reason {
 		writes = append(writes, groupEvent(job, wanted, now))
 	}
 	urgent := urgent(current, wanted)
@@ -280,11 +281,6 @@ func nodesChanged(before, after *v1alpha1.Reservation) bool {
 	return !equality.Semantic.DeepEqual(before.Nodes, after.Nodes) || !before.Since.Equal(&after.Since)
 }
 
-// reasonChanged reports whether the group is said to wait, or to be degraded, for another reason than before.
-func reasonChanged(current, wanted v1alpha1.PodGroupStatus) bool {
-	return scheduledReason(current) != scheduledReason(wanted) || scheduledStatus(current) != scheduledStatus(wanted)
-}
-
 // scheduledReason is the reason of the condition that says why the group is as it is, scheduledStatus the status of the
 // condition Scheduled; empty when there is none.
 func scheduledReason(status v1alpha1.PodGroupStatus) string {
@@ -309,7 +305,9 @@ func phaseAndReason(status v1alpha1.PodGroupStatus) string {
 // prune drops what is about objects that this call of Report did not meet.
 func (r *Reporter) prune() {
 	r.writer.prune()
-	r.pruneEvictions()
-	maps.DeleteFunc(r.removed, func(_ types.UID, generation int) bool { return generation != r.writer.generation })
+	before := func(_ types.UID, generation int) bool { return generation != r.writer.generation }
+	maps.DeleteFunc(r.removed, before)
+	maps.DeleteFunc(r.ended, before)
 	maps.DeleteFunc(r.repeats, func(_ types.UID, next repeat) bool { return next.generation != r.writer.generation })
+	maps.DeleteFunc(r.evictions, func(_ types.UID, last eviction) bool { return last.generation != r.writer.generation })
 }

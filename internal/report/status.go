@@ -69,19 +69,13 @@ func groupStatus(
 	status.FinishedAt = sources.FinishedAt(status.Phase, current.FinishedAt, now)
 	if job.Finished() && status.Phase == v1alpha1.PodGroupPending &&
 		meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionScheduled) == nil {
-		meta.SetStatusCondition(&status.Conditions, finishedBelowMinimum(job, group.Generation, now))
+		meta.SetStatusCondition(&status.Conditions, metav1.Condition{ // it waits for members that may never be created
+			Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: string(model.NotEnoughMembers),
+			Message:            fmt.Sprintf("needs %d, and the %d that exist have ended", job.MinMember, len(job.Tasks)),
+			ObservedGeneration: group.Generation, LastTransitionTime: now,
+		})
 	}
 	return status
-}
-
-// finishedBelowMinimum is the condition of a group that has none yet and whose members have all ended, fewer than its
-// minimum: it waits for members that may never be created.
-func finishedBelowMinimum(job *model.Job, generation int64, now metav1.Time) metav1.Condition {
-	return metav1.Condition{
-		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: string(model.NotEnoughMembers),
-		Message:            fmt.Sprintf("needs %d, and the %d that exist have ended", job.MinMember, len(job.Tasks)),
-		ObservedGeneration: generation, LastTransitionTime: now,
-	}
 }
 
 // maxConditions is how many conditions a status may have, as in the API.

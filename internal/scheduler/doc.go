@@ -21,5 +21,4 @@
 //	panics.go                   a panic in a cycle or a step
 //	progress.go, survey.go      whether the loop goes on, and what metrics count of the cluster
 //	inspect.go, jobs.go         for the debug endpoint
-//	simulate.go                 for simulators
 package scheduler

@@ -2,11 +2,7 @@ package scheduler
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"time"
-
-	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // lastCycle is what the next one needs to know of it.
@@ -34,8 +30,6 @@ const transientRetry = 5 * time.Second
 // asked them before.
 const ownEventDelay = time.Second
 
-func expiresSoon(refusal *model.Refusal) bool { return refusal.Transient }
-
 func (l *lastCycle) expireBy(when time.Time, ok bool) {
 	if ok && when.Before(l.expires) {
 		l.expires = when
@@ -61,7 +55,9 @@ func (s *Scheduler) wake(now time.Time) {
 // first delay after a failure ends; zero for none.
 func (s *Scheduler) expireAnswers(pass, now time.Time) {
 	s.last.expireBy(pass, !pass.IsZero())
-	s.last.expireBy(now.Add(transientRetry), slices.ContainsFunc(slices.Collect(maps.Values(s.refusals)), expiresSoon))
+	for _, refusal := range s.refusals {
+		s.last.expireBy(now.Add(transientRetry), refusal.Transient)
+	}
 	s.last.expireBy(now.Add(transientRetry), len(s.refusals) > 0 && s.state.HasAssumedBinds())
 	s.last.expireBy(s.state.NextWake(now))
 	s.last.expireBy(s.echo, s.echo.After(now))
@@ -70,7 +66,7 @@ func (s *Scheduler) expireAnswers(pass, now time.Time) {
 // sleep waits until the mailbox has something or something is due; false when the context has ended.
 func (s *Scheduler) sleep(ctx context.Context) bool {
 	var expired <-chan time.Time
-	if wake, ok := s.nextWake(); ok && s.Leading() {
+	if wake, ok := s.NextWake(); ok {
 		alarm := s.options.Clock.NewTimer(max(0, wake.Sub(s.options.Clock.Now())))
 		defer alarm.Stop()
 		expired = alarm.C()
@@ -84,8 +80,11 @@ func (s *Scheduler) sleep(ctx context.Context) bool {
 	return true
 }
 
-// nextWake returns when the first thing is due; ok is false when nothing is.
-func (s *Scheduler) nextWake() (time.Time, bool) {
+// NextWake returns when the next step is due although the mailbox stays empty; ok is false when none is.
+func (s *Scheduler) NextWake() (at time.Time, ok bool) {
+	if !s.Leading() {
+		return time.Time{}, false
+	}
 	var first timer
 	timers := []func() (time.Time, bool){s.cycle.next, s.machine.NextWake, s.uncertain.next}
 	if !s.cycle.insideBurst {

@@ -36,8 +36,11 @@ func (s *Scheduler) handleEvent(ctx context.Context, event cluster.Event, now ti
 			s.wake(now)
 		}
 	}
-	if assumed && !s.state.Assumed(pod.Pod.UID) {
-		s.shown(ctx, pod.Pod.UID, now)
+	if assumed && !s.state.Assumed(pod.Pod.UID) { // the watch has just shown what became of its bind
+		if bind, is := s.uncertain[pod.Pod.UID]; is {
+			delete(s.uncertain, pod.Pod.UID)
+			s.resolve(ctx, bind, now)
+		}
 	}
 	group, _ := event.(cluster.GroupEvent)
 	switch {

@@ -62,21 +62,6 @@ func (s *Scheduler) undoStart(ctx context.Context, job *model.Job, undo *lifecyc
 	s.write(now, s.history.Last()+1, report.Undone(job, undo.Why, undo.Members, now))
 }
 
-// checkOverdue undoes what is due while no cycle may run: deadlines do not wait for cycles that panic.
-func (s *Scheduler) checkOverdue(ctx context.Context, now time.Time) {
-	if _, wake := s.checkGangs(ctx, s.state.Snapshot(now), now); !wake.IsZero() {
-		s.cycle.atMost(wake)
-	}
-}
-
-// onCommitted records a gang whose minimum the API server has confirmed to be bound, or the watch has shown to be. While other
-// binds of it are under way, they do not count.
-func (s *Scheduler) onCommitted(outcome *commit.Outcome, now time.Time) {
-	if !s.machine.Starting(outcome.Job) {
-		s.recordStart(outcome.Job, now)
-	}
-}
-
 // recordStart records a gang whose minimum is bound, unless the result of a bind is not known, or what was reserved for one that
 // has failed is still being released. The caller knows of those that are under way.
 func (s *Scheduler) recordStart(key model.JobKey, now time.Time) {

@@ -85,20 +85,16 @@ func (m *Mailbox) put(write func(*inbox)) {
 }
 
 // takeGroups takes the events about what gangs need and leaves the rest.
-func (m *Mailbox) takeGroups() []cluster.GroupEvent {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	taken := m.content.groups
-	m.content.groups = nil
-	return taken
-}
+func (m *Mailbox) takeGroups() []cluster.GroupEvent { return takeOne(m, &m.content.groups) }
 
 // takeReplies takes the replies and leaves the rest.
-func (m *Mailbox) takeReplies() []commit.Reply {
+func (m *Mailbox) takeReplies() []commit.Reply { return takeOne(m, &m.content.replies) }
+
+func takeOne[T any](m *Mailbox, of *[]T) []T {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	taken := m.content.replies
-	m.content.replies = nil
+	taken := *of
+	*of = nil
 	return taken
 }
 

@@ -53,7 +53,9 @@ func (s *Scheduler) handleOutcome(ctx context.Context, outcome commit.Outcome, n
 				s.delays.BindSucceeded(backoff.Of(job))
 			}
 		}
-		s.onCommitted(&outcome, now)
+		if !s.machine.Starting(outcome.Job) { // while other binds of it are under way, these do not count
+			s.recordStart(outcome.Job, now)
+		}
 	case commit.UndoFailed:
 		s.state.ForgetEviction(outcome.Pod.UID)
 		klog.FromContext(ctx).Info("Undo failed", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
@@ -64,7 +66,11 @@ func (s *Scheduler) handleOutcome(ctx context.Context, outcome commit.Outcome, n
 	default:
 		s.onEvictionOutcome(ctx, &outcome, now)
 	}
-	s.options.Metrics.Outcome(&outcome, s.createdAt(outcome.Pod.UID), now)
+	var created time.Time // zero when the pod is not known any more
+	if pod := s.state.Pod(outcome.Pod.UID); pod != nil {
+		created = pod.CreationTimestamp.Time
+	}
+	s.options.Metrics.Outcome(&outcome, created, now)
 }
 
 // onWriteFailed acts on a status that was refused. Those of groups of other projects may all be refused, if the right is missing:
@@ -105,14 +111,6 @@ func (s *Scheduler) onBindFailed(ctx context.Context, outcome commit.Outcome, no
 	klog.FromContext(ctx).Info("Bind failed", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
 }
 
-// createdAt returns when a pod was created; zero when it is not known any more.
-func (s *Scheduler) createdAt(pod types.UID) (at time.Time) {
-	if known := s.state.Pod(pod); known != nil {
-		at = known.CreationTimestamp.Time
-	}
-	return at
-}
-
 // bound takes note of a bind. The answer of an extender that binds is not the API server's: only the watch confirms the bind.
 func (s *Scheduler) bound(outcome commit.Outcome, now time.Time) {
 	if outcome.Binder == "" {
@@ -132,33 +130,23 @@ func (s *Scheduler) awaitWatch(outcome commit.Outcome, now time.Time) {
 	}
 }
 
-// shown ends the time of a bind, if it is uncertain, of which the watch has just shown what became of it.
-func (s *Scheduler) shown(ctx context.Context, pod types.UID, now time.Time) {
-	if bind, is := s.uncertain[pod]; is {
-		delete(s.uncertain, pod)
-		s.resolve(ctx, bind, now)
-	}
-}
-
 // resolve ends the time of an uncertain bind: either the watch has shown the bind, or it is taken for failed.
 func (s *Scheduler) resolve(ctx context.Context, bind uncertainBind, now time.Time) {
-	why := s.quarantineOnPanic(ctx, partReservations, bind.job, now, func() { s.resolveOne(bind, now) })
-	if why != nil {
-		s.uncertain.renew(bind, now)
-	}
-}
-
-func (s *Scheduler) resolveOne(bind uncertainBind, now time.Time) {
-	switch {
-	case !s.state.Assumed(bind.pod.UID):
-		s.options.Reservations.Confirm(bind.pod.UID)
-		if !bind.job.IsPod() && !s.machine.Starting(bind.job) { // the minimum may be bound with it
-			s.recordStart(bind.job, now)
+	why := s.quarantineOnPanic(ctx, partReservations, bind.job, now, func() {
+		switch {
+		case !s.state.Assumed(bind.pod.UID):
+			s.options.Reservations.Confirm(bind.pod.UID)
+			if !bind.job.IsPod() && !s.machine.Starting(bind.job) { // the minimum may be bound with it
+				s.recordStart(bind.job, now)
+			}
+		case bind.holds:
+			s.machine.ReleasePrepared(now, bind.pod) // until then it stays assumed
+		case s.state.Forget(bind.pod.UID):
+			s.wake(now)
 		}
-	case bind.holds:
-		s.machine.ReleasePrepared(now, bind.pod) // until then it stays assumed
-	case s.state.Forget(bind.pod.UID):
-		s.wake(now)
+	})
+	if why != nil {
+		s.uncertain.keep(bind, now)
 	}
 }
 
@@ -210,7 +198,8 @@ func (s *Scheduler) onEvictionOutcome(ctx context.Context, outcome *commit.Outco
 		s.state.ForgetEviction(outcome.Pod.UID)
 		if outcome.Refused {
 			log.Info("Eviction refused", "pod", outcome.Pod, "for", outcome.Job, "reason", outcome.Message)
-			s.delays.Evictions.Fail(outcome.Pod.UID, evictionRefused(outcome), now)
+			why := &model.Refusal{Code: model.EvictionRefused, Detail: "pod " + outcome.Pod.String() + " could not be evicted: " + outcome.Message}
+			s.delays.Evictions.Fail(outcome.Pod.UID, why, now)
 		}
 		s.wake(now)
 	case commit.VictimsGone:
@@ -233,7 +222,8 @@ func (s *Scheduler) onEvictionOutcome(ctx context.Context, outcome *commit.Outco
 		}
 		if outcome.Refused && job != nil {
 			log.Info("Nomination refused", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
-			s.delays.Binds.Fail(backoff.Of(job), nominationFailed(outcome), now)
+			why := "pod " + outcome.Pod.Name + " could not be nominated for " + outcome.Node + ": " + outcome.Message
+			s.delays.Binds.Fail(backoff.Of(job), &model.Refusal{Code: model.BindFailed, Detail: why}, now)
 		}
 		s.wake(now)
 	case commit.NominationReleased:
@@ -250,19 +240,5 @@ func (s *Scheduler) write(now time.Time, cycle uint64, writes ...commit.Write) {
 			event.Cycle = cycle
 		}
 		s.machine.Write(now, write)
-	}
-}
-
-func evictionRefused(outcome *commit.Outcome) *model.Refusal {
-	return &model.Refusal{
-		Code:   model.EvictionRefused,
-		Detail: "pod " + outcome.Pod.String() + " could not be evicted: " + outcome.Message,
-	}
-}
-
-func nominationFailed(outcome *commit.Outcome) *model.Refusal {
-	return &model.Refusal{
-		Code:   model.BindFailed,
-		Detail: "pod " + outcome.Pod.Name + " could not be nominated for " + outcome.Node + ": " + outcome.Message,
 	}
 }

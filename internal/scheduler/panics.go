@@ -92,7 +92,9 @@ func (s *Scheduler) cyclesSuspended(ctx context.Context, now time.Time) bool {
 		return false
 	}
 	s.cycle.at(s.delays.Cycles.Until(backoff.AllJobs{}))
-	s.checkOverdue(ctx, now)
+	if _, wake := s.checkGangs(ctx, s.state.Snapshot(now), now); !wake.IsZero() {
+		s.cycle.atMost(wake)
+	}
 	return true
 }
 

@@ -146,7 +146,11 @@ func (s *Scheduler) Run(ctx context.Context) error {
 func (s *Scheduler) Step(ctx context.Context) {
 	now := s.options.Clock.Now()
 	s.progress.begin(now)
-	defer s.endStep(now)
+	defer func() {
+		ended := s.options.Clock.Now()
+		s.progress.end(ended)
+		s.options.Metrics.Observe(metrics.StepSeconds, ended.Sub(now).Seconds())
+	}()
 	s.receive(ctx, now)
 	s.logMalformed(ctx)
 	defer s.serveInspections(ctx, now)
@@ -170,12 +174,6 @@ func (s *Scheduler) Step(ctx context.Context) {
 	s.handleOutcomes(ctx, s.machine.Tick(now))
 	s.send()
 	s.options.Metrics.Calls(s.machine)
-}
-
-func (s *Scheduler) endStep(began time.Time) {
-	now := s.options.Clock.Now()
-	s.progress.end(now)
-	s.options.Metrics.Observe(metrics.StepSeconds, now.Sub(began).Seconds())
 }
 
 // receive empties the mailbox into the state machines.
@@ -332,7 +330,7 @@ func (s *Scheduler) look(ctx context.Context, now time.Time) (snapshot *model.Sn
 
 // report writes what has changed since the last report.
 func (s *Scheduler) report(ctx context.Context, now time.Time) {
-	s.reports.stop()
+	s.reports = timer{}
 	guard := func(job *model.Job, report func()) { s.quarantineOnPanic(ctx, partReports, job.Key, now, report) }
 	writes, wake := s.reporter.Report(s.state.Snapshot(now).Jobs, s.refusals, now, guard)
 	s.observeRunning(writes, now)

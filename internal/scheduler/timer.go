@@ -15,9 +15,6 @@ type timer struct {
 // at sets the fixed moment and ends the burst.
 func (t *timer) at(when time.Time) { *t = timer{fixed: when, isFixed: true} }
 
-// stop makes the timer silent.
-func (t *timer) stop() { *t = timer{} }
-
 // atMost brings the fixed moment forward to this one if it would come later.
 func (t *timer) atMost(when time.Time) {
 	if !t.isFixed || when.Before(t.fixed) {

@@ -30,13 +30,13 @@ type uncertainBind struct {
 
 // add records an uncertain bind.
 func (d uncertainBinds) add(outcome commit.Outcome, now time.Time) {
-	d[outcome.Pod.UID] = uncertainBind{job: outcome.Job, pod: outcome.Pod, until: now.Add(uncertainTimeout), holds: outcome.Prepared}
+	d.keep(uncertainBind{job: outcome.Job, pod: outcome.Pod, holds: outcome.Prepared}, now)
 }
 
-// renew keeps a bind uncertain for as long once more.
-func (d uncertainBinds) renew(again uncertainBind, now time.Time) {
-	again.until = now.Add(uncertainTimeout)
-	d[again.pod.UID] = again
+// keep keeps a bind uncertain from now on, for uncertainTimeout.
+func (d uncertainBinds) keep(bind uncertainBind, now time.Time) {
+	bind.until = now.Add(uncertainTimeout)
+	d[bind.pod.UID] = bind
 }
 
 // expired removes and returns, in order of UID, the binds whose time is over.

@@ -18,8 +18,9 @@ type BudgetSeen struct {
 	Gone   bool
 }
 
-func (e *BudgetSeen) kind() string                  { return "PodDisruptionBudget" }
-func (e *BudgetSeen) object() (metav1.Object, bool) { return e.Budget, e.Gone }
+func (e *BudgetSeen) object() (string, metav1.Object, bool) {
+	return "PodDisruptionBudget", e.Budget, e.Gone
+}
 
 func (e *BudgetSeen) apply(s *State, _ types.UID) Effect {
 	key := types.NamespacedName{Namespace: e.Budget.Namespace, Name: e.Budget.Name}

@@ -53,10 +53,6 @@ type conflicts struct {
 	found map[string][]Conflict
 }
 
-func newConflicts() conflicts {
-	return conflicts{dirty: map[string]struct{}{}, found: map[string][]Conflict{}}
-}
-
 // markNodes marks the nodes of a pod that has to do with isolated CPUs.
 func (c *conflicts) markNodes(before, after *podState) {
 	for _, r := range []*podState{before, after} {

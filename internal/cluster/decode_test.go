@@ -146,7 +146,7 @@ func (s *looseServer) follow(t *testing.T) (*State, func(name string)) {
 			select {
 			case event := <-events:
 				state.Apply(event)
-				if object, _ := event.object(); object.GetName() == name {
+				if _, object, _ := event.object(); object.GetName() == name {
 					return
 				}
 			case <-timeout.C:
@@ -238,7 +238,7 @@ func TestAnObjectThatCannotBeDecodedCostsItAlone(t *testing.T) {
 		}
 	}
 	read, err := ListFromQuorum(t.Context(), fake.NewClientset(), server.client(t), nil, func(Event) {})
-	if err != nil || len(read.groups) != len(badFields["podgroups"])+1 {
+	if err != nil || len(read.groups.uids) != len(badFields["podgroups"])+1 {
 		t.Errorf("the list of a takeover: %+v, %v", read, err)
 	}
 	if serves, err := ServesQueues(t.Context(), server.client(t)); err != nil || !serves {

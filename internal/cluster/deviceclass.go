@@ -21,10 +21,6 @@ type deviceClassResources struct {
 	classes   map[int]int
 }
 
-func newByClass() deviceClassResources {
-	return deviceClassResources{resources: map[string][]int{}, classes: map[int]int{}}
-}
-
 // requestsAny reports whether a request names a resource that a class provides.
 func (b *deviceClassResources) requestsAny(request model.Resources) bool {
 	for i := model.Pods + 1; i < len(request); i++ {
@@ -60,8 +56,9 @@ type DeviceClassSeen struct {
 	Gone  bool
 }
 
-func (e *DeviceClassSeen) kind() string                  { return "DeviceClass" }
-func (e *DeviceClassSeen) object() (metav1.Object, bool) { return e.Class, e.Gone }
+func (e *DeviceClassSeen) object() (string, metav1.Object, bool) {
+	return "DeviceClass", e.Class, e.Gone
+}
 
 func (e *DeviceClassSeen) apply(s *State, _ types.UID) Effect {
 	before := s.devices.resources[e.Class.Name]

@@ -10,10 +10,9 @@ import (
 // Event is what a watch saw: one of the types whose names end in Seen, or ReadingChanged, as a pointer. Each type is in the file
 // of its kind. Objects are never changed afterwards.
 type Event interface {
-	// kind names the kind of the object, for messages; no two kinds have the same name.
-	kind() string
-	// object returns what the event is about, nil when it is about none. With gone it was deleted, and is what was seen of it last.
-	object() (object metav1.Object, gone bool)
+	// object returns what the event is about, nil when it is about none, and the name of its kind, for messages; no two kinds have the
+	// same name. With gone it was deleted, and is what was seen of it last.
+	object() (kind string, object metav1.Object, gone bool)
 	// apply takes in an event that is news. ended is the incarnation that it ends, empty when it ends none: only pods are known by
 	// their UID.
 	apply(s *State, ended types.UID) Effect
@@ -33,9 +32,8 @@ const kindPod, kindNode, kindGroup = "pod", "node", "PodGroup"
 // as a claim or a storage class.
 type OtherSeen struct{}
 
-func (e *OtherSeen) kind() string                   { return "object" }
-func (e *OtherSeen) object() (metav1.Object, bool)  { return nil, false }
-func (e *OtherSeen) apply(*State, types.UID) Effect { return Effect{Schedule: true} }
+func (e *OtherSeen) object() (string, metav1.Object, bool) { return "object", nil, false }
+func (e *OtherSeen) apply(*State, types.UID) Effect        { return Effect{Schedule: true} }
 
 // Effect says what an event affects.
 type Effect struct {
@@ -57,11 +55,11 @@ func (e Effect) merge(other Effect) Effect {
 //
 // Invariant I25: an object that cannot be read costs its own job, and no other.
 func (s *State) Apply(event Event) (effect Effect) {
-	object, gone := event.object()
+	kind, object, gone := event.object()
 	if object == nil {
 		return event.apply(s, "")
 	}
-	id := identityOf(event.kind(), object)
+	id := identityOf(kind, object)
 	ended, news := s.incarnations.admit(id, object, gone)
 	if !news {
 		return Effect{}

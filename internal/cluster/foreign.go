@@ -49,14 +49,6 @@ type foreign struct {
 	told    []model.Source
 }
 
-func newForeign() foreign {
-	return foreign{
-		specs: map[model.JobKey]*sources.Spec{}, readings: map[model.Source]Reading{},
-		children: map[model.JobKey]map[model.JobKey]bool{}, news: map[model.JobKey]bool{},
-		awaited: map[model.JobKey]model.Source{},
-	}
-}
-
 // tellAwaited calls the function of the options when jobs lack objects of other sources than before.
 func (s *State) tellAwaited() {
 	if s.await == nil {
@@ -95,8 +87,9 @@ type ForeignSeen struct {
 // GroupKey returns the key of the object.
 func (e *ForeignSeen) GroupKey() model.JobKey { return e.Spec.Key() }
 
-func (e *ForeignSeen) kind() string                  { return e.Spec.Source.Kind() }
-func (e *ForeignSeen) object() (metav1.Object, bool) { return e.Spec, e.Gone }
+func (e *ForeignSeen) object() (string, metav1.Object, bool) {
+	return e.Spec.Source.Kind(), e.Spec, e.Gone
+}
 
 // apply keeps what the object says. One that says the same changes no answer, and so does one without members.
 func (e *ForeignSeen) apply(s *State, _ types.UID) (effect Effect) {
@@ -231,8 +224,7 @@ type ReadingChanged struct {
 // GroupKey returns the key of the source: it has no name.
 func (e *ReadingChanged) GroupKey() model.JobKey { return model.JobKey{Source: e.Source} }
 
-func (e *ReadingChanged) kind() string                  { return "reading" }
-func (e *ReadingChanged) object() (metav1.Object, bool) { return nil, false }
+func (e *ReadingChanged) object() (string, metav1.Object, bool) { return "reading", nil, false }
 
 // apply takes note of the reading. What is no longer watched is no longer known: it will be read from the beginning.
 func (e *ReadingChanged) apply(s *State, _ types.UID) (effect Effect) {

@@ -22,8 +22,7 @@ type GroupSeen struct {
 // GroupKey returns the key of the group.
 func (e *GroupSeen) GroupKey() model.JobKey { return sources.Key(e.Group) }
 
-func (e *GroupSeen) kind() string                  { return kindGroup }
-func (e *GroupSeen) object() (metav1.Object, bool) { return e.Group, e.Gone }
+func (e *GroupSeen) object() (string, metav1.Object, bool) { return kindGroup, e.Group, e.Gone }
 
 // apply keeps the group. What it says is read when its job is filled.
 func (e *GroupSeen) apply(s *State, _ types.UID) Effect {

@@ -51,8 +51,6 @@ type observation struct {
 	gone    bool
 }
 
-func newIncarnations() incarnations { return incarnations{newest: map[identity]observation{}} }
-
 // admit reports whether an event is news, and which incarnation of the name it ends, by deletion or by taking its place; empty
 // when none.
 func (l *incarnations) admit(id identity, object metav1.Object, deleted bool) (ended types.UID, news bool) {

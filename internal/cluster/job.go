@@ -161,7 +161,9 @@ func (s *State) readClass(job *model.Job, class string) {
 }
 
 // joinNotes joins those that say something.
-func joinNotes(notes ...string) string { return strings.Join(slices.DeleteFunc(notes, isEmpty), "; ") }
+func joinNotes(notes ...string) string {
+	return strings.Join(slices.DeleteFunc(notes, func(note string) bool { return note == "" }), "; ")
+}
 
 // hasTerms reports whether a pod says something about other pods, or about objects that are not in the snapshot.
 func hasTerms(task *model.Task) bool {

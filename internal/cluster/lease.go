@@ -36,10 +36,6 @@ type leases struct {
 	atSecond int64
 }
 
-func newLeases(mode AgentLeases) leases {
-	return leases{mode: mode, until: map[string]time.Time{}, offered: map[string]bool{}}
-}
-
 // trackNode takes note of a node that has isolated CPUs, or has none.
 func (l *leases) trackNode(name string, topology *isolated.Topology) {
 	if l.mode != LeasesIgnored && l.offered[name] != (topology != nil) {
@@ -56,8 +52,7 @@ type LeaseSeen struct {
 	Gone  bool
 }
 
-func (e *LeaseSeen) kind() string                  { return "Lease" }
-func (e *LeaseSeen) object() (metav1.Object, bool) { return e.Lease, e.Gone }
+func (e *LeaseSeen) object() (string, metav1.Object, bool) { return "Lease", e.Lease, e.Gone }
 
 // apply records a Lease. A renewal alone changes no decision. A Lease that had expired, or that ends sooner than before, does.
 func (e *LeaseSeen) apply(s *State, _ types.UID) Effect {

@@ -16,8 +16,9 @@ type NamespaceSeen struct {
 	Gone      bool
 }
 
-func (e *NamespaceSeen) kind() string                  { return "namespace" }
-func (e *NamespaceSeen) object() (metav1.Object, bool) { return e.Namespace, e.Gone }
+func (e *NamespaceSeen) object() (string, metav1.Object, bool) {
+	return "namespace", e.Namespace, e.Gone
+}
 
 func (e *NamespaceSeen) apply(s *State, _ types.UID) Effect {
 	before, existed := s.namespaces[e.Namespace.Name]

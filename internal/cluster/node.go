@@ -1,6 +1,9 @@
 package cluster
 
 import (
+	"maps"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,12 +49,16 @@ func (s *State) readCapacity(node *nodeState) {
 	node.isolated = topologyOf(node.object)
 }
 
-// offers names the resources that the node reports; nil has none.
+// offers returns the resources of which the node reports more than nothing, by name; nil has none.
 func (n *nodeState) offers() []corev1.ResourceName {
 	if n == nil {
 		return nil
 	}
-	return namesIn(n.object.Status.Allocatable)
+	list := n.object.Status.Allocatable
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(list)), func(name corev1.ResourceName) bool {
+		amount := list[name]
+		return amount.Sign() <= 0
+	})
 }
 
 // readNodeAgain reads a node again because what it is read by has changed.
@@ -79,8 +86,7 @@ type NodeSeen struct {
 	Gone bool
 }
 
-func (e *NodeSeen) kind() string                  { return kindNode }
-func (e *NodeSeen) object() (metav1.Object, bool) { return e.Node, e.Gone }
+func (e *NodeSeen) object() (string, metav1.Object, bool) { return kindNode, e.Node, e.Gone }
 
 func (e *NodeSeen) apply(s *State, _ types.UID) Effect {
 	before := s.nodes[e.Node.Name]

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"maps"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -16,19 +15,11 @@ type offered struct {
 	counted map[corev1.ResourceName]bool
 }
 
-func newOffered() offered {
-	return offered{sources: map[corev1.ResourceName]int{}, counted: map[corev1.ResourceName]bool{}}
-}
-
-func (o *offered) has(name corev1.ResourceName) bool {
-	return model.NativeResource(name) || o.counted[name] || o.sources[name] > 0
-}
-
 // divide divides a request into what is offered and the rest, without amounts of zero; nil when there is none.
 func (s *State) divide(request corev1.ResourceList) (offered, rest corev1.ResourceList) {
 	offered = request
 	for name, amount := range request {
-		if s.offered.has(name) {
+		if model.NativeResource(name) || s.offered.counted[name] || s.offered.sources[name] > 0 {
 			continue
 		}
 		if rest == nil {
@@ -92,12 +83,4 @@ func (s *State) readNaming(names map[corev1.ResourceName]bool) {
 			s.setReserved(key, &groupReservation{reservation: s.parseReservation(r.parsed), parsed: r.parsed, assumed: r.assumed})
 		}
 	}
-}
-
-// namesIn returns the resources of which a list has more than nothing, by name.
-func namesIn(list corev1.ResourceList) []corev1.ResourceName {
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(list)), func(name corev1.ResourceName) bool {
-		amount := list[name]
-		return amount.Sign() <= 0
-	})
 }

@@ -65,10 +65,6 @@ type others struct {
 	groups map[model.JobKey]map[types.UID]member
 }
 
-func newOthers() others {
-	return others{pods: map[types.UID]member{}, groups: map[model.JobKey]map[types.UID]member{}}
-}
-
 // followOther follows a pod of another scheduler that names a group, from its creation to its deletion; nil is a pod that is
 // gone.
 func (s *State) followOther(uid types.UID, pod *corev1.Pod) (effect Effect) {
@@ -197,5 +193,3 @@ func (s *State) otherScheduler(group *v1alpha1.PodGroup, task *model.Task) *mode
 	return &model.Refusal{Code: model.InvalidGroup, Detail: fmt.Sprintf("PodGroup %q has the schedulerName %q%s, its member %q has %q",
 		group.Name, model.Brief(owner.scheduler, maxQuoted), owner.by, task.Name, model.Brief(task.Pod.Spec.SchedulerName, maxQuoted))}
 }
-
-func isEmpty(text string) bool { return text == "" }

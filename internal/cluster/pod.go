@@ -130,12 +130,11 @@ type PodSeen struct {
 	Gone bool
 }
 
-func (e *PodSeen) kind() string                  { return kindPod }
-func (e *PodSeen) object() (metav1.Object, bool) { return e.Pod, e.Gone }
+func (e *PodSeen) object() (string, metav1.Object, bool) { return kindPod, e.Pod, e.Gone }
 
 func (e *PodSeen) apply(s *State, ended types.UID) (effect Effect) {
 	if ended != "" {
-		effect = s.endPod(ended)
+		effect = s.followOther(ended, nil).merge(s.dropPod(ended)) // the state need not hold it
 	}
 	if !e.Gone {
 		effect = effect.merge(s.applyPod(e.Pod))
@@ -155,11 +154,6 @@ func (s *State) applyPod(pod *corev1.Pod) Effect {
 		s.pods[pod.UID] = entry
 	}
 	return effect.merge(s.put(entry, s.readPod(pod, entry.record)))
-}
-
-// endPod makes a pod gone; the state need not hold it.
-func (s *State) endPod(uid types.UID) Effect {
-	return s.followOther(uid, nil).merge(s.dropPod(uid))
 }
 
 // dropPod makes a pod gone, or one that does not concern us any more.

@@ -21,8 +21,9 @@ type PriorityClassSeen struct {
 	Gone  bool
 }
 
-func (e *PriorityClassSeen) kind() string                  { return "PriorityClass" }
-func (e *PriorityClassSeen) object() (metav1.Object, bool) { return e.Class, e.Gone }
+func (e *PriorityClassSeen) object() (string, metav1.Object, bool) {
+	return "PriorityClass", e.Class, e.Gone
+}
 
 // apply marks the jobs whose groups name the class to be filled again, also those of other projects.
 func (e *PriorityClassSeen) apply(s *State, _ types.UID) Effect {

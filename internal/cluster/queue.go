@@ -53,10 +53,6 @@ type turn struct {
 	at    time.Time
 }
 
-func newQueues() queues {
-	return queues{objects: map[string]*queueState{}, lastStart: map[string]time.Time{}}
-}
-
 // any reports whether there is a Queue object. While there is none all jobs are in one queue, whatever name they say.
 func (q *queues) any() bool { return len(q.objects) > 0 }
 
@@ -66,8 +62,7 @@ type QueueSeen struct {
 	Gone  bool
 }
 
-func (e *QueueSeen) kind() string                  { return "Queue" }
-func (e *QueueSeen) object() (metav1.Object, bool) { return e.Queue, e.Gone }
+func (e *QueueSeen) object() (string, metav1.Object, bool) { return "Queue", e.Queue, e.Gone }
 
 // apply keeps the queue. What its status says matters only for what is written to it. The jobs that name it are filled again when
 // it may take those of other namespaces, all jobs when the first queue comes or the last one goes.
@@ -79,7 +74,9 @@ func (e *QueueSeen) apply(s *State, _ types.UID) Effect {
 		delete(s.queues.lastStart, object.Name)
 	}
 	if !e.Gone {
-		s.queues.readLastStart(object)
+		if at := object.Status.LastStart; at != nil && at.After(s.queues.lastStart[object.Name]) { // another process may have written it
+			s.queues.lastStart[object.Name], s.queues.dirty = at.UTC(), true
+		}
 	}
 	if before != nil && !e.Gone && before.object.UID == object.UID && equality.Semantic.DeepEqual(before.object.Spec, object.Spec) &&
 		Undecodable(before.object) == Undecodable(object) {
@@ -105,14 +102,6 @@ func (e *QueueSeen) apply(s *State, _ types.UID) Effect {
 		s.refillJobs(func(job *model.Job) bool { return job.Queue == object.Name || job.RefusedBy == object.Name })
 	}
 	return Effect{Schedule: true, Report: true}
-}
-
-// readLastStart takes in when a status says that a job last started: another process may have written it.
-func (q *queues) readLastStart(object *v1alpha1.Queue) {
-	if at := object.Status.LastStart; at != nil && at.After(q.lastStart[object.Name]) {
-		q.lastStart[object.Name] = at.UTC()
-		q.dirty = true
-	}
 }
 
 // assumeStart takes note that a job has started in its turn.

@@ -26,7 +26,8 @@ func TestAnEventThatAsksForNoCycleChangesNoAnswer(t *testing.T) {
 			effect := s.Apply(event)
 			after := questions(s.Snapshot(now))
 			if !effect.Schedule {
-				same(t, fmt.Sprintf("an event of kind %s asked for no cycle", event.kind()), before, after)
+				kind, _, _ := event.object()
+				same(t, fmt.Sprintf("an event of kind %s asked for no cycle", kind), before, after)
 			}
 			before = after
 		}

@@ -40,7 +40,7 @@ func nextPage(objects, bytes int) int64 {
 func ListFromQuorum(
 	ctx context.Context, pods kubernetes.Interface, groups versioned.Interface, schedulerNames []string, push func(Event),
 ) (*Inherited, error) {
-	read := &Inherited{pods: map[string]types.UID{}, groups: map[string]types.UID{}}
+	read := &Inherited{inheritedList{uids: map[string]types.UID{}}, inheritedList{uids: map[string]types.UID{}}}
 	for _, name := range schedulerNames {
 		options := metav1.ListOptions{Limit: firstPage, FieldSelector: fields.OneTermEqualSelector("spec.schedulerName", name).String()}
 		for more := true; more; more = options.Continue != "" {
@@ -48,9 +48,9 @@ func ListFromQuorum(
 			if err != nil {
 				return nil, fmt.Errorf("list pods of %s: %w", name, err)
 			}
-			read.podVersion = list.ResourceVersion
+			read.pods.version = list.ResourceVersion
 			for i := range list.Items {
-				read.pods[keyOf(&list.Items[i])] = list.Items[i].UID
+				read.pods.uids[keyOf(&list.Items[i])] = list.Items[i].UID
 				push(&PodSeen{Pod: safeTransform(KeptPod, &list.Items[i])})
 			}
 			options.Continue, options.Limit = list.Continue, nextPage(len(list.Items), list.Size())
@@ -62,10 +62,10 @@ func ListFromQuorum(
 		if err != nil {
 			return nil, fmt.Errorf("list PodGroups: %w", err)
 		}
-		read.groupVersion = list.ResourceVersion
+		read.groups.version = list.ResourceVersion
 		for i := range list.Items {
 			group := &list.Items[i]
-			read.groups[keyOf(group)] = group.UID
+			read.groups.uids[keyOf(group)] = group.UID
 			push(&GroupSeen{Group: safeTransform(stripGroup, group)})
 		}
 		options.Continue, options.Limit = list.Continue, nextPage(len(list.Items), memoryBehind(reflect.ValueOf(list).Elem()))
@@ -73,51 +73,47 @@ func ListFromQuorum(
 	return read, nil
 }
 
-// Inherited is what Reread has read, so that what an informer never shows is not kept indefinitely.
-type Inherited struct {
-	// pods and groups are the UIDs by namespace and name, the versions those of the lists.
-	pods, groups             map[string]types.UID
-	podVersion, groupVersion string
+// Inherited is what ListFromQuorum has read, so that what an informer never shows is not kept indefinitely.
+type Inherited struct{ pods, groups inheritedList }
+
+// inheritedList is the UIDs of a list, by namespace and name, and its version.
+type inheritedList struct {
+	uids    map[string]types.UID
+	version string
 }
 
 // Gone returns deletions of what was read and is gone, when both informers have come as far as the lists; until then done is
 // false. An informer whose watch breaks off lists again, and says nothing of an object that was made and deleted since its
 // last list.
 func (r *Inherited) Gone(pods informers.SharedInformerFactory, groups groupinformers.SharedInformerFactory) (gone []Event, done bool) {
-	podInformer, groupInformer := pods.Core().V1().Pods().Informer(), groups.Scheduling().V1alpha1().PodGroups().Informer()
-	if !reaches(podInformer, r.podVersion) || !reaches(groupInformer, r.groupVersion) {
+	gonePods, podsRead := r.pods.missing(pods.Core().V1().Pods().Informer())
+	goneGroups, groupsRead := r.groups.missing(groups.Scheduling().V1alpha1().PodGroups().Informer())
+	if !podsRead || !groupsRead {
 		return nil, false
 	}
-	for _, name := range missing(podInformer, r.pods) {
-		gone = append(gone, &PodSeen{Gone: true, Pod: &corev1.Pod{ObjectMeta: metaOf(name, r.pods)}})
+	for i := range gonePods {
+		gone = append(gone, &PodSeen{Gone: true, Pod: &corev1.Pod{ObjectMeta: gonePods[i]}})
 	}
-	for _, name := range missing(groupInformer, r.groups) {
-		gone = append(gone, &GroupSeen{Gone: true, Group: &v1alpha1.PodGroup{ObjectMeta: metaOf(name, r.groups)}})
+	for i := range goneGroups {
+		gone = append(gone, &GroupSeen{Gone: true, Group: &v1alpha1.PodGroup{ObjectMeta: goneGroups[i]}})
 	}
 	return gone, true
 }
 
-// reaches reports whether an informer has seen all that is in a list of a version.
-func reaches(informer cache.SharedInformer, version string) bool {
-	order, err := resourceversion.CompareResourceVersion(informer.LastSyncResourceVersion(), version)
-	return err == nil && order >= 0
-}
-
-// missing returns the names, in order, of the objects that an informer does not have.
-func missing(informer cache.SharedInformer, uids map[string]types.UID) []string {
-	var names []string
-	for _, name := range slices.Sorted(maps.Keys(uids)) {
-		stored, _, _ := informer.GetStore().GetByKey(name) // never fails
-		if object, is := stored.(metav1.Object); !is || object.GetUID() != uids[name] {
-			names = append(names, name)
+// missing returns, in order, the objects of the list that an informer does not have, when it has come as far as the list.
+func (l *inheritedList) missing(informer cache.SharedInformer) (gone []metav1.ObjectMeta, done bool) {
+	order, err := resourceversion.CompareResourceVersion(informer.LastSyncResourceVersion(), l.version)
+	if err != nil || order < 0 {
+		return nil, false
+	}
+	for _, key := range slices.Sorted(maps.Keys(l.uids)) {
+		stored, _, _ := informer.GetStore().GetByKey(key) // never fails
+		if object, is := stored.(metav1.Object); !is || object.GetUID() != l.uids[key] {
+			namespace, name, _ := cache.SplitMetaNamespaceKey(key) // it was made by keyOf
+			gone = append(gone, metav1.ObjectMeta{Namespace: namespace, Name: name, UID: l.uids[key]})
 		}
 	}
-	return names
-}
-
-func metaOf(name string, uids map[string]types.UID) metav1.ObjectMeta {
-	namespace, short, _ := cache.SplitMetaNamespaceKey(name) // it was made by keyOf
-	return metav1.ObjectMeta{Namespace: namespace, Name: short, UID: uids[name]}
+	return gone, true
 }
 
 func keyOf(object metav1.Object) string { return object.GetNamespace() + "/" + object.GetName() }

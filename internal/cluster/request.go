@@ -34,14 +34,6 @@ func requestsOf(pod *corev1.Pod, options resource.PodResourcesOptions) corev1.Re
 	return list
 }
 
-// defaultContainerRequest is what kube-scheduler's scores take a container to use that does not say.
-func defaultContainerRequest() corev1.ResourceList {
-	return corev1.ResourceList{
-		corev1.ResourceCPU:    *quantity.NewMilliQuantity(util.DefaultMilliCPURequest, quantity.DecimalSI),
-		corev1.ResourceMemory: *quantity.NewQuantity(util.DefaultMemoryRequest, quantity.BinarySI),
-	}
-}
-
 // nonZeroDefaultsOf returns what kube-scheduler's scores count on top of the request. A pod with resources as a whole has
 // only those supposed that neither it nor any container names.
 func nonZeroDefaultsOf(pod *corev1.Pod) model.NonZeroDefaults {
@@ -50,7 +42,10 @@ func nonZeroDefaultsOf(pod *corev1.Pod) model.NonZeroDefaults {
 	}
 	stated := requestsOf(pod, requests)
 	options := requests
-	options.NonMissingContainerRequests = defaultContainerRequest()
+	options.NonMissingContainerRequests = corev1.ResourceList{ // of a container that does not say
+		corev1.ResourceCPU:    *quantity.NewMilliQuantity(util.DefaultMilliCPURequest, quantity.DecimalSI),
+		corev1.ResourceMemory: *quantity.NewQuantity(util.DefaultMemoryRequest, quantity.BinarySI),
+	}
 	if resource.IsPodLevelRequestsSet(pod) {
 		maps.DeleteFunc(options.NonMissingContainerRequests, func(name corev1.ResourceName, _ quantity.Quantity) bool {
 			_, named := stated[name]

@@ -42,18 +42,15 @@ func shapeOf(dimensions *model.ResourceIndex, task *model.Task) model.Shape {
 	writePart(&b, "claims", claims, len(claims) > 0)
 	features := requiredFeatures(spec)
 	writePart(&b, "features", features, len(features) > 0)
-	return unique.Make(shorten(b.String()))
+	text := b.String()
+	if len(text) > maxShape {
+		text = fmt.Sprintf("sha256 %x", sha256.Sum256([]byte(text)))
+	}
+	return unique.Make(text)
 }
 
 // maxShape is how long the text of a shape is kept, which repeats what its pod has: of a longer one its hash stands for it.
 const maxShape = 2 << 10
-
-func shorten(text string) string {
-	if len(text) <= maxShape {
-		return text
-	}
-	return fmt.Sprintf("sha256 %x", sha256.Sum256([]byte(text)))
-}
 
 // requestText lists what a task requests by name, so that it does not matter which resource was met first, or whether a node has
 // offered it.

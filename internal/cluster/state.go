@@ -120,16 +120,25 @@ func New(options Options) *State {
 		dimensions = model.NewDimensions()
 	}
 	s := &State{
-		schedulers: map[string]bool{}, dimensions: dimensions, sources: sources.All(), maxGrace: model.DefaultMaxGrace, incarnations: newIncarnations(),
-		pods: map[types.UID]*podEntry{}, nodes: map[string]*nodeState{},
-		groups: map[model.JobKey]*v1alpha1.PodGroup{}, foreign: newForeign(), others: newOthers(), classes: map[string]priorityClass{}, devices: newByClass(), offered: newOffered(),
-		budgets: map[types.NamespacedName]model.Budget{}, queues: newQueues(), reserved: map[model.JobKey]*groupReservation{},
-		evicted: map[model.JobKey]bool{}, reclaims: map[model.JobKey]int32{}, seenWhole: map[model.JobKey]model.Minima{}, saidLater: map[model.JobKey]saidLater{}, namespaces: map[string]map[string]string{},
-		members: map[model.JobKey]map[types.UID]*podEntry{}, uncertain: map[model.JobKey]map[types.UID]*podEntry{}, held: map[string]map[types.UID]*podEntry{},
-		releasing: map[types.UID]*podEntry{}, nominated: map[types.UID]*podEntry{},
+		schedulers: map[string]bool{}, dimensions: dimensions, sources: sources.All(), maxGrace: model.DefaultMaxGrace, await: options.Await,
+		snapshot: &model.Snapshot{Dimensions: dimensions}, incarnations: incarnations{newest: map[identity]observation{}},
+		pods: map[types.UID]*podEntry{}, nodes: map[string]*nodeState{}, groups: map[model.JobKey]*v1alpha1.PodGroup{},
+		classes: map[string]priorityClass{}, budgets: map[types.NamespacedName]model.Budget{}, namespaces: map[string]map[string]string{},
+		foreign: foreign{
+			specs: map[model.JobKey]*sources.Spec{}, readings: map[model.Source]Reading{}, news: map[model.JobKey]bool{},
+			children: map[model.JobKey]map[model.JobKey]bool{}, awaited: map[model.JobKey]model.Source{},
+		},
+		others:    others{pods: map[types.UID]member{}, groups: map[model.JobKey]map[types.UID]member{}},
+		devices:   deviceClassResources{resources: map[string][]int{}, classes: map[int]int{}},
+		offered:   offered{sources: map[corev1.ResourceName]int{}, counted: map[corev1.ResourceName]bool{}},
+		queues:    queues{objects: map[string]*queueState{}, lastStart: map[string]time.Time{}},
+		leases:    leases{mode: options.AgentLeases, until: map[string]time.Time{}, offered: map[string]bool{}},
+		conflicts: conflicts{dirty: map[string]struct{}{}, found: map[string][]Conflict{}},
+		reserved:  map[model.JobKey]*groupReservation{}, evicted: map[model.JobKey]bool{}, reclaims: map[model.JobKey]int32{},
+		seenWhole: map[model.JobKey]model.Minima{}, saidLater: map[model.JobKey]saidLater{},
+		members: map[model.JobKey]map[types.UID]*podEntry{}, uncertain: map[model.JobKey]map[types.UID]*podEntry{},
+		held: map[string]map[types.UID]*podEntry{}, releasing: map[types.UID]*podEntry{}, nominated: map[types.UID]*podEntry{},
 		dirtyNodes: map[string]bool{}, dirtyJobs: map[model.JobKey]struct{}{},
-		snapshot: &model.Snapshot{Dimensions: dimensions}, leases: newLeases(options.AgentLeases), conflicts: newConflicts(),
-		await: options.Await,
 	}
 	for _, name := range options.SchedulerNames {
 		s.schedulers[name] = true

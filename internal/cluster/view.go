@@ -50,10 +50,9 @@ var _ fwk.SharedLister = (*View)(nil)
 // View returns the view of the state's snapshot, always the same one. The first call makes it; without a call the state has
 // none.
 func (s *State) View() *View {
-	if s.view != nil {
-		return s.view
+	if s.view == nil {
+		s.view = newView(s.snapshot)
 	}
-	s.view = newView(s.snapshot)
 	return s.view
 }
 

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -121,11 +122,11 @@ func (v *View) remove(n *viewNode, uid types.UID) {
 		return
 	}
 	pod := n.Pods[i].GetPod()
-	var gaps [4]int
+	var gaps, before [4]int
 	for k, list := range podLists(n) {
 		gaps[k], _ = search(*list, uid)
+		before[k] = len(*list)
 	}
-	before := podLengths(n)
 	if err := n.RemovePod(klog.Background(), pod); err != nil {
 		return // only a pod that is not there is refused
 	}
@@ -136,7 +137,11 @@ func (v *View) remove(n *viewNode, uid types.UID) {
 	}
 	dropZeroScalars(n.Requested)
 	if len(util.GetHostPorts(pod)) > 0 {
-		addPorts(n)
+		for _, other := range n.Pods {
+			for _, port := range util.GetHostPorts(other.GetPod()) {
+				n.UsedPorts.Add(port.HostIP, string(port.Protocol), port.HostPort)
+			}
+		}
 	}
 	for claim := range framework.PodPVCKeys(pod) {
 		if v.claims[claim]--; v.claims[claim] <= 0 {
@@ -162,25 +167,9 @@ func podLists(n *viewNode) [4]*[]fwk.PodInfo {
 	}
 }
 
-func podLengths(n *viewNode) (lengths [4]int) {
-	for k, list := range podLists(n) {
-		lengths[k] = len(*list)
-	}
-	return lengths
-}
-
 // search finds a pod in a list that is sorted by UID.
 func search(list []fwk.PodInfo, uid types.UID) (int, bool) {
-	return slices.BinarySearchFunc(list, uid, func(p fwk.PodInfo, uid types.UID) int {
-		switch other := p.GetPod().UID; {
-		case other < uid:
-			return -1
-		case other > uid:
-			return 1
-		default:
-			return 0
-		}
-	})
+	return slices.BinarySearchFunc(list, uid, func(p fwk.PodInfo, uid types.UID) int { return cmp.Compare(p.GetPod().UID, uid) })
 }
 
 // moveToSlot moves the pod from the end of the list, if it is there, to its place.
@@ -213,14 +202,6 @@ func dropZeroScalars(r *framework.Resource) {
 	}
 	if len(r.ScalarResources) == 0 {
 		r.ScalarResources = nil
-	}
-}
-
-func addPorts(n *viewNode) {
-	for _, pod := range n.Pods {
-		for _, port := range util.GetHostPorts(pod.GetPod()) {
-			n.UsedPorts.Add(port.HostIP, string(port.Protocol), port.HostPort)
-		}
 	}
 }
 

@@ -14,11 +14,7 @@ import (
 )
 
 // newCommand returns the root command.
-func newCommand() *cobra.Command {
-	return newSubcommand(newClientFlags())
-}
-
-func newSubcommand(a *clientFlags) *cobra.Command {
+func newCommand(a *clientFlags) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "kubectl-tutti",
 		Short: "Ask Tutti, the gang scheduler, why jobs wait and what it does",

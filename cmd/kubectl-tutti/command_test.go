@@ -123,7 +123,7 @@ func (s *server) command(t *testing.T, out io.Writer, args ...string) *cobra.Com
 	for i, arg := range args {
 		args[i] = strings.ReplaceAll(arg, "$SERVER", s.URL)
 	}
-	command := newSubcommand(a)
+	command := newCommand(a)
 	command.SetOut(out)
 	command.SetErr(out)
 	command.SetArgs(args)
@@ -231,7 +231,7 @@ func TestHelpHasExamples(t *testing.T) {
 func TestWithoutKubeconfig(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "none")
 	t.Setenv("KUBECONFIG", missing)
-	command := newCommand()
+	command := newCommand(newClientFlags())
 	command.SetArgs([]string{"status"})
 	command.SetOut(io.Discard)
 	err := command.ExecuteContext(t.Context())

@@ -40,7 +40,7 @@ users: [{name: me, user: {token: mine}}, {name: other, user: {token: others}}]
 		"-s " + s.URL + " --insecure-skip-tls-verify --token t": path + " Bearer t  []",
 	} {
 		got = ""
-		command := newCommand()
+		command := newCommand(newClientFlags())
 		command.SetOut(io.Discard)
 		command.SetArgs(append([]string{"status", "--kubeconfig", kubeconfig}, strings.Fields(line)...))
 		if err := command.ExecuteContext(t.Context()); err != nil || got != want {

@@ -42,7 +42,7 @@ func TestNotesTakeLimitedTime(t *testing.T) {
 		config.Wrap(func(inner http.RoundTripper) http.RoundTripper { return deadlines{inner, d.left} })
 		return config
 	})
-	command := newSubcommand(a)
+	command := newCommand(a)
 	command.SetOut(io.Discard)
 	command.SetErr(io.Discard)
 	command.SetArgs([]string{"why", "-n", "ml", "train"})

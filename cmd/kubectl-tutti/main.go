@@ -14,7 +14,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	command := newCommand()
+	command := newCommand(newClientFlags())
 	command.SetArgs(arguments(os.Args))
 	if err := command.ExecuteContext(ctx); err != nil {
 		printer.New(os.Stderr, os.Getenv).Lines(fmt.Sprint("Error: ", err))

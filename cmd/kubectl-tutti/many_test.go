@@ -145,7 +145,7 @@ func (m *manyPods) status(t testing.TB) string {
 		config.QPS = -1
 		return config
 	})
-	command := newSubcommand(a)
+	command := newCommand(a)
 	var out bytes.Buffer
 	command.SetOut(&out)
 	command.SetArgs([]string{"status", "-A"})

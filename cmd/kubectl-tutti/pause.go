@@ -55,7 +55,11 @@ With the name of a Queue, no job of that queue and of those below it starts.`
 			patch := fmt.Appendf(nil, `{"data":{%q:"%t"}}`, configuration.PauseKey, paused)
 			written, err := read.pods.CoreV1().ConfigMaps(namespace).Patch(command.Context(), name, types.MergePatchType, patch, options)
 			if err != nil {
-				return fmt.Errorf("%s, in ConfigMap %s/%s: %w%s", verb, namespace, name, err, overrideHint(err))
+				hint := ""
+				if apierrors.IsNotFound(err) {
+					hint = "; say --scheduler-namespace or --override where the scheduler runs elsewhere"
+				}
+				return fmt.Errorf("%s, in ConfigMap %s/%s: %w%s", verb, namespace, name, err, hint)
 			}
 			written.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
 			return a.print(command, format, written, done)
@@ -65,12 +69,4 @@ With the name of a Queue, no job of that queue and of those below it starts.`
 	command.Flags().StringVar(&namespace, "scheduler-namespace", "tutti-system", "namespace of the scheduler")
 	command.Flags().StringVar(&name, "override", "tutti-scheduler-override", "name of the ConfigMap, where the chart has another fullnameOverride")
 	return command
-}
-
-// overrideHint says what to do where the ConfigMap does not exist; empty for another error.
-func overrideHint(err error) string {
-	if !apierrors.IsNotFound(err) {
-		return ""
-	}
-	return "; say --scheduler-namespace or --override where the scheduler runs elsewhere"
 }

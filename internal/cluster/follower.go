@@ -212,17 +212,15 @@ func (f *Follower) start(ctx context.Context, one *followed) {
 	informer := dynamicinformer.NewFilteredDynamicInformer(f.client, one.Resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
 	sources, err := register([]informerSpec{{one.source.Name, informer, one.keep, eventHandler(f.push,
 		func(spec *sources.Spec, gone bool) Event { return &ForeignSeen{spec, gone} })}})
+	if err == nil {
+		err = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, reflector *cache.Reflector, failure error) {
+			if sources[0].failed(ctx, reflector, failure); apierrors.IsNotFound(failure) || apierrors.IsForbidden(failure) {
+				one.lookNow()
+			}
+		})
+	}
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "A foreign group kind cannot be watched") // it was never started: it cannot fail
-		return
-	}
-	err = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, reflector *cache.Reflector, failure error) {
-		if sources[0].failed(ctx, reflector, failure); apierrors.IsNotFound(failure) || apierrors.IsForbidden(failure) {
-			one.lookNow()
-		}
-	})
-	if err != nil {
-		klog.FromContext(ctx).Error(err, "A foreign group kind cannot be watched")
 		return
 	}
 	watching, cancel := context.WithCancel(ctx)

@@ -52,11 +52,7 @@ func Watch(
 // WatchOthers makes the informers that kube-scheduler's volume, claim and affinity plugins read tell when something they
 // read has changed; namespaces and device classes mean something to the state, too. The rules of Watch hold.
 func WatchOthers(kube informers.SharedInformerFactory, push func(Event)) ([]*Source, error) {
-	other := cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { push(&OtherSeen{}) },
-		UpdateFunc: func(any, any) { push(&OtherSeen{}) },
-		DeleteFunc: func(any) { push(&OtherSeen{}) },
-	}
+	other := OnAnyChange(func() { push(&OtherSeen{}) })
 	core, storage, resource := kube.Core().V1(), kube.Storage().V1(), kube.Resource().V1()
 	return register([]informerSpec{
 		{"namespaces", core.Namespaces().Informer(), strip(stripNamespace), eventHandler(push,
@@ -73,6 +69,13 @@ func WatchOthers(kube informers.SharedInformerFactory, push func(Event)) ([]*Sou
 		{"device classes", resource.DeviceClasses().Informer(), withoutManagedFields, eventHandler(push,
 			func(class *resourceapi.DeviceClass, gone bool) Event { return &DeviceClassSeen{class, gone} })},
 	})
+}
+
+// OnAnyChange returns a handler that calls a function whatever has changed.
+func OnAnyChange(changed func()) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { changed() }, UpdateFunc: func(any, any) { changed() }, DeleteFunc: func(any) { changed() },
+	}
 }
 
 // WatchLeases makes the informer of a factory, which is of the agents' namespace alone, push their Leases. The rules of Watch

@@ -3,11 +3,11 @@ package cluster
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	quantity "k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/resource"
 	"k8s.io/kubernetes/pkg/scheduler/util"
 
@@ -86,54 +86,38 @@ const maxRules = 256
 // placementRules counts the rules by which a pod chooses nodes and other pods. Values in a list are none: what an object may be
 // large bounds these.
 func placementRules(spec *corev1.PodSpec) int {
-	rules := len(spec.NodeSelector) + len(spec.Tolerations) + len(spec.TopologySpreadConstraints)
+	rules := len(spec.NodeSelector)
+	for _, part := range []any{spec.Tolerations, spec.TopologySpreadConstraints, spec.Affinity} {
+		rules += countElements(reflect.ValueOf(part))
+	}
 	for i := range spec.TopologySpreadConstraints {
-		c := &spec.TopologySpreadConstraints[i]
-		rules += selectorRules(c.LabelSelector) + len(c.MatchLabelKeys)
+		rules += len(spec.TopologySpreadConstraints[i].MatchLabelKeys)
 	}
-	if spec.Affinity == nil {
-		return rules
-	}
-	if a := spec.Affinity.NodeAffinity; a != nil {
-		if required := a.RequiredDuringSchedulingIgnoredDuringExecution; required != nil {
-			for i := range required.NodeSelectorTerms {
-				rules += nodeTermRules(&required.NodeSelectorTerms[i])
+	return rules
+}
+
+// countElements returns how many elements the lists of objects, and the maps, in a value have.
+func countElements(v reflect.Value) (n int) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			n = countElements(v.Elem())
+		}
+	case reflect.Map:
+		n = v.Len()
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Struct {
+			n = v.Len()
+			for i := range v.Len() {
+				n += countElements(v.Index(i))
 			}
 		}
-		for i := range a.PreferredDuringSchedulingIgnoredDuringExecution {
-			rules += nodeTermRules(&a.PreferredDuringSchedulingIgnoredDuringExecution[i].Preference)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			n += countElements(v.Field(i))
 		}
 	}
-	if a := spec.Affinity.PodAffinity; a != nil {
-		rules += podTermRules(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution)
-	}
-	if a := spec.Affinity.PodAntiAffinity; a != nil {
-		rules += podTermRules(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution)
-	}
-	return rules
-}
-
-func nodeTermRules(term *corev1.NodeSelectorTerm) int {
-	return 1 + len(term.MatchExpressions) + len(term.MatchFields)
-}
-
-func podTermRules(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) int {
-	rules := len(required) + len(preferred)
-	for i := range required {
-		rules += selectorRules(required[i].LabelSelector) + selectorRules(required[i].NamespaceSelector)
-	}
-	for i := range preferred {
-		term := &preferred[i].PodAffinityTerm
-		rules += selectorRules(term.LabelSelector) + selectorRules(term.NamespaceSelector)
-	}
-	return rules
-}
-
-func selectorRules(selector *metav1.LabelSelector) int {
-	if selector == nil {
-		return 0
-	}
-	return len(selector.MatchLabels) + len(selector.MatchExpressions)
+	return n
 }
 
 // request returns what a pod takes on a node, and the part of it that no node offers, nil when that is nothing. With a refusal

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/sources"
@@ -71,18 +72,14 @@ func (s *State) setReserved(key model.JobKey, r *groupReservation) {
 
 // writeReservation writes down what the group's status is to show.
 func (s *State) writeReservation(r *model.Reservation) *v1alpha1.Reservation {
-	object := &v1alpha1.Reservation{Since: metav1.NewTime(r.Since)}
-	if !r.ExpectedStart.IsZero() {
-		expected := metav1.NewTime(r.ExpectedStart)
-		object.ExpectedStart = &expected
+	known := func(at time.Time) *metav1.Time {
+		if at.IsZero() {
+			return nil
+		}
+		return &metav1.Time{Time: at}
 	}
-	if !r.Until.IsZero() {
-		until := metav1.NewTime(r.Until)
-		object.Until = &until
-	}
-	if !r.GaveWay.IsZero() {
-		gaveWay := metav1.NewTime(r.GaveWay)
-		object.GaveWay = &gaveWay
+	object := &v1alpha1.Reservation{
+		Since: metav1.NewTime(r.Since), ExpectedStart: known(r.ExpectedStart), Until: known(r.Until), GaveWay: known(r.GaveWay),
 	}
 	for _, room := range r.Nodes {
 		object.Nodes = append(object.Nodes, v1alpha1.ReservedNode{
@@ -94,15 +91,9 @@ func (s *State) writeReservation(r *model.Reservation) *v1alpha1.Reservation {
 
 // parseReservation reads a group's status; an amount that is none of a pod's counts as far as it can.
 func (s *State) parseReservation(object *v1alpha1.Reservation) *model.Reservation {
-	r := &model.Reservation{Since: object.Since.Time}
-	if object.ExpectedStart != nil {
-		r.ExpectedStart = object.ExpectedStart.Time
-	}
-	if object.Until != nil {
-		r.Until = object.Until.Time
-	}
-	if object.GaveWay != nil {
-		r.GaveWay = object.GaveWay.Time
+	known := func(at *metav1.Time) time.Time { return ptr.Deref(at, metav1.Time{}).Time }
+	r := &model.Reservation{
+		Since: object.Since.Time, ExpectedStart: known(object.ExpectedStart), Until: known(object.Until), GaveWay: known(object.GaveWay),
 	}
 	for _, node := range object.Nodes {
 		offered, _ := s.divide(node.Resources)

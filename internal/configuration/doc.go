@@ -10,7 +10,7 @@
 //	source.go, watch.go    where a version comes from, and how a newer one is noticed
 //	live.go                the version that decides, and those that are refused
 //	lastgood.go            the last good version, kept for the next process
-//	tell.go, metrics.go    events and metrics about versions
+//	tell.go                events about versions
 //	explain.go, page.go    the documentation of actions, plugins and arguments
 //
 // It knows no action and no plugin: the registry has them, and they declare their arguments (see pkg/argument). apis/config

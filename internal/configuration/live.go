@@ -24,36 +24,34 @@ import (
 // Version is one text of the configuration.
 type Version struct {
 	// Source names the ConfigMap or file.
-	Source string `json:"source"`
+	Source string
 	// ResourceVersion is that of the ConfigMap; empty elsewhere.
-	ResourceVersion string `json:"resourceVersion,omitempty"`
+	ResourceVersion string
 	// Hash is the beginning of the text's SHA-256, in hexadecimal: the same text is the same version, wherever it is.
-	Hash string `json:"hash"`
-	Text string `json:"text"`
+	Hash string
+	Text string
 }
 
 // Refused is a version that is invalid.
 type Refused struct {
 	Version
-	At time.Time `json:"at"`
+	At time.Time
 	// Problems are all its errors, each with its file and line where it has one.
-	Problems []string `json:"problems"`
+	Problems []string
 }
 
 // Report is the configuration of a running scheduler.
 type Report struct {
 	// Paused says why the scheduler is paused, beside what the text of its configuration says; empty when it is not.
-	Paused string `json:"paused,omitempty"`
+	Paused string
 	// Active is the version in use, and Since when.
-	Active Version   `json:"active"`
-	Since  time.Time `json:"since"`
-	// Explanation is the table of which plugins take part in which extension points.
-	Explanation string `json:"explanation"`
+	Active Version
+	Since  time.Time
 	// LastGood reports that the active version is the last good one, which was stored beside the ConfigMap, since the present one
 	// was refused when the process started.
-	LastGood bool `json:"lastGood,omitempty"`
+	LastGood bool
 	// Refused is the newest version when it is not the active one; nil when it is.
-	Refused *Refused `json:"refused,omitempty"`
+	Refused *Refused
 }
 
 // Options are what a Watcher needs.
@@ -245,11 +243,11 @@ func (l *Watcher) take(f sourceContent) error {
 	}
 	l.active = profile
 	report := l.Report()
-	l.publish(Report{Active: f.version, Since: l.options.Clock.Now(), Explanation: profile.Explain(), Paused: report.Paused})
+	l.publish(Report{Active: f.version, Since: l.options.Clock.Now(), Paused: report.Paused})
 	if f.from != l.source.lastGood() {
 		l.keeper.keep(f.version.Text)
 	}
-	l.metrics.Count(metrics.ConfigurationVersions, 1, outcomeActive)
+	l.metrics.Count(metrics.ConfigurationVersions, 1, "active")
 	l.log.Info("Configuration is active", "source", f.version.Source, "resourceVersion", f.version.ResourceVersion, "hash", f.version.Hash)
 	return nil
 }
@@ -303,7 +301,7 @@ func (l *Watcher) refuse(f sourceContent, err error) {
 	}
 	report.Refused = &Refused{Version: f.version, At: l.options.Clock.Now(), Problems: problems}
 	l.publish(report)
-	l.metrics.Count(metrics.ConfigurationVersions, 1, outcomeRefused)
+	l.metrics.Count(metrics.ConfigurationVersions, 1, "refused")
 	l.log.Error(errors.New(strings.Join(problems, "; ")), "Configuration is refused, and the last good one kept",
 		"source", f.version.Source, "resourceVersion", f.version.ResourceVersion, "kept", report.Active.Hash)
 	l.teller.refused(f, report.Active, problems)
@@ -312,5 +310,9 @@ func (l *Watcher) refuse(f sourceContent, err error) {
 func (l *Watcher) publish(report Report) {
 	report.LastGood = l.source.Name != "" && report.Active.Source == l.source.lastGood().String()
 	l.shown.Store(&report)
-	measure(l.metrics, report)
+	l.metrics.Reset(metrics.ConfigurationActive)
+	l.metrics.Show(metrics.ConfigurationActive, 1, report.Active.Source, report.Active.ResourceVersion, report.Active.Hash)
+	l.metrics.Show(metrics.ConfigurationSince, float64(report.Since.Unix()))
+	l.metrics.Show(metrics.ConfigurationRefused, metrics.Is(report.Refused != nil))
+	l.metrics.Show(metrics.ConfigurationLastGood, metrics.Is(report.LastGood))
 }

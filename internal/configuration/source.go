@@ -120,7 +120,9 @@ func (s Source) get(ctx context.Context, client kubernetes.Interface) (configMap
 
 // of returns what the ConfigMaps of the source say together.
 func (s Source) of(both configMaps) sourceContent {
-	f := s.gone()
+	f := sourceContent{
+		from: s, version: Version{Source: s.String()}, missing: errors.New(s.Namespace + "/" + s.Name + ": the ConfigMap does not exist"),
+	}
 	over := Source{Namespace: s.Namespace, Name: s.Override, Key: s.Key}
 	if both.base != nil {
 		f = s.inside(both.base)
@@ -163,13 +165,6 @@ func (s Source) inside(object *corev1.ConfigMap) sourceContent {
 		f.missing = fmt.Errorf("%s/%s: the ConfigMap has no key %s; its keys: %s", s.Namespace, s.Name, s.Key, keys)
 	}
 	return f
-}
-
-// gone is the content where the ConfigMap does not exist.
-func (s Source) gone() sourceContent {
-	return sourceContent{
-		from: s, version: Version{Source: s.String()}, missing: errors.New(s.Namespace + "/" + s.Name + ": the ConfigMap does not exist"),
-	}
 }
 
 func (s Source) holding(text, resourceVersion string) sourceContent {

@@ -59,7 +59,7 @@ func (t *eventWriter) enqueue(f sourceContent, kind, reason, note string) {
 	sum := sha256.Sum256([]byte(string(f.object.UID) + "/" + f.object.ResourceVersion + "/" + reason))
 	t.pending.put(&eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: f.object.Namespace, Name: fmt.Sprintf("%s.%x", strings.TrimRight(cutTo(f.object.Name, 230), ".-"), sum[:8]),
+			Namespace: f.object.Namespace, Name: fmt.Sprintf("%s.%x", strings.TrimRight(f.object.Name[:min(len(f.object.Name), 230)], ".-"), sum[:8]),
 		},
 		EventTime:           metav1.NewMicroTime(t.options.Clock.Now()),
 		ReportingController: t.options.Controller,
@@ -71,8 +71,6 @@ func (t *eventWriter) enqueue(f sourceContent, kind, reason, note string) {
 		Note:                note,
 	})
 }
-
-func cutTo(text string, most int) string { return text[:min(len(text), most)] }
 
 // run writes pending events, until the context ends.
 func (t *eventWriter) run(ctx context.Context) {

@@ -9,6 +9,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 )
 
 // The times of the Lease. A fail-over after a crash takes Duration and RequestTimeout, and the time until the end is noticed.
@@ -103,7 +104,11 @@ func (e *Election) Next() (*Request, time.Duration, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.clock()
-	if e.lapsed(now); e.lost {
+	if e.held && now.Monotonic-e.renewed.Monotonic >= Duration-RequestTimeout {
+		// It was not renewed in time. Requests are held back already; what another one has written meanwhile is not known.
+		e.held, e.lost = false, true
+	}
+	if e.lost {
 		return nil, 0, ErrLost
 	}
 	if wait := e.due - now.Monotonic; wait > 0 {
@@ -115,14 +120,6 @@ func (e *Election) Next() (*Request, time.Duration, error) {
 		request.Lease = e.claim(now)
 	}
 	return request, 0, nil
-}
-
-// lapsed notes that the Lease was not renewed in time. Requests are then held back already; what another one has written
-// meanwhile is not known.
-func (e *Election) lapsed(now Instant) {
-	if e.held && now.Monotonic-e.renewed.Monotonic >= Duration-RequestTimeout {
-		e.held, e.lost = false, true
-	}
 }
 
 // claim is the Lease as this process would hold it.
@@ -145,12 +142,7 @@ func (e *Election) claim(now Instant) *coordinationv1.Lease {
 	return claimed
 }
 
-func holder(lease *coordinationv1.Lease) string {
-	if lease.Spec.HolderIdentity == nil {
-		return ""
-	}
-	return *lease.Spec.HolderIdentity
-}
+func holder(lease *coordinationv1.Lease) string { return ptr.Deref(lease.Spec.HolderIdentity, "") }
 
 // Answer takes what came of a request: the Lease as it is stored, or the error. It returns an error when the request failed
 // in a way that is worth a line in the log.

@@ -152,8 +152,11 @@ func (e *Client) Get(ctx context.Context, path, accept string, into any) error {
 	said := strings.TrimSpace(string(text))
 	switch refused, isAnswer := errors.AsType[*apierrors.StatusError](err); {
 	case err == nil:
+	case !isAnswer && strings.Contains(err.Error(), "x509:"):
+		return fmt.Errorf("ask the scheduler (%s): %w; it is not the certificate that the scheduler that leads has written to its ConfigMap, or not of "+
+			"--scheduler-certificate-authority: where another replica has just begun to lead, try again", e.what, err)
 	case !isAnswer:
-		return fmt.Errorf("ask the scheduler (%s): %w%s", e.what, err, connectHint(err))
+		return fmt.Errorf("ask the scheduler (%s): %w", e.what, err)
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("the scheduler (%s) does not accept the token: %s", e.what, said)
 	case apierrors.IsForbidden(err):
@@ -192,12 +195,3 @@ var errRefused = errors.New("the ClusterRole tutti-scheduler-inspect of the char
 
 // LacksRight reports whether an error of Connect or Get says that the user lacks a right.
 func LacksRight(err error) bool { return apierrors.IsForbidden(err) || errors.Is(err, errRefused) }
-
-// connectHint returns a hint for a TLS error.
-func connectHint(err error) string {
-	if strings.Contains(err.Error(), "x509:") {
-		return "; it is not the certificate that the scheduler that leads has written to its ConfigMap, or not of --scheduler-certificate-authority: " +
-			"where another replica has just begun to lead, try again"
-	}
-	return ""
-}

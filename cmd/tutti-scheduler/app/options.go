@@ -68,8 +68,13 @@ slow, for tests.`,
 
   # what a plugin or an action does, and its arguments
   tutti-scheduler --explain-config nodeorder`,
-		Version:       version.Version(),
-		Args:          o.checkArgs,
+		Version: version.Version(),
+		Args: func(command *cobra.Command, args []string) error {
+			if o.explainConfig {
+				return cobra.MaximumNArgs(1)(command, args)
+			}
+			return cobra.NoArgs(command, args)
+		},
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(command *cobra.Command, args []string) error {
@@ -88,14 +93,6 @@ slow, for tests.`,
 	}
 	o.addFlags(command)
 	return command
-}
-
-// checkArgs allows one name with --explain-config, and no argument otherwise.
-func (o *options) checkArgs(command *cobra.Command, args []string) error {
-	if o.explainConfig {
-		return cobra.MaximumNArgs(1)(command, args)
-	}
-	return cobra.NoArgs(command, args)
 }
 
 // removed are flags of earlier versions, and what to write in their place.

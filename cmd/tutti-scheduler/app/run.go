@@ -14,6 +14,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -143,14 +144,21 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, election *e
 		groups:    groupinformers.NewSharedInformerFactory(groupClient, 0),
 		mailbox:   scheduler.NewMailbox(),
 		pods:      client, client: groupClient, schedulerNames: o.schedulerNames, election: election,
-		leases: o.leaseInformers(client),
+	}
+	if o.leaseNamespace != "" {
+		p.leases = informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(o.leaseNamespace))
 	}
 	writer, err := commit.NewClient(commit.Fenced(commit.ClientConfig(restConfig), election.mayWrite), commit.Reporter{
 		Controller: o.schedulerNames[0], Instance: instance(),
 	})
-	if err := errors.Join(err, p.followForeign(restConfig)); err != nil {
+	if err != nil {
 		return nil, err
 	}
+	dynamicClient, err := dynamic.NewForConfig(restConfig)
+	if err != nil {
+		return nil, fmt.Errorf("client for groups of other projects: %w", err)
+	}
+	p.foreign = cluster.NewFollower(client.Discovery(), dynamicClient, p.mailbox.Event)
 	state := cluster.New(cluster.Options{SchedulerNames: o.schedulerNames, Dimensions: model.NewDimensions(), AgentLeases: o.agentLeases(), Await: p.foreign.Await})
 	preparing, err := kubernetes.NewForConfig(prepareConfig(readConfig, election.mayWrite))
 	if err != nil {
@@ -185,21 +193,11 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, election *e
 	return p, nil
 }
 
-// followForeign makes what reads the groups of other projects.
-func (p *process) followForeign(restConfig *rest.Config) error {
-	client, err := dynamic.NewForConfig(restConfig)
-	if err != nil {
-		return fmt.Errorf("client for groups of other projects: %w", err)
-	}
-	p.foreign = cluster.NewFollower(p.pods.Discovery(), client, p.mailbox.Event)
-	return nil
-}
-
 // openKube builds kube-scheduler's plugins, of what the API server serves and lets be read.
 func (p *process) openKube(
 	ctx context.Context, gates string, state *cluster.State, preparing kubernetes.Interface,
 ) (*kubeplugins.Plugins, error) {
-	served, err := kubeplugins.FollowServer(ctx, p.pods, gates)
+	served, err := kubeplugins.FollowServer(ctx, p.pods, utilfeature.DefaultMutableFeatureGate, gates)
 	if err != nil {
 		return nil, err
 	}
@@ -226,14 +224,6 @@ func (o *options) agentLeases() cluster.AgentLeases {
 	default:
 		return cluster.LeasesUnwatched
 	}
-}
-
-// leaseInformers returns the factory for the Leases of agents, nil when they are not looked at.
-func (o *options) leaseInformers(client kubernetes.Interface) informers.SharedInformerFactory {
-	if o.leaseNamespace == "" {
-		return nil
-	}
-	return informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(o.leaseNamespace))
 }
 
 // workers is how many requests are under way at most, without those of kube-scheduler's plugins; half of them may write status,

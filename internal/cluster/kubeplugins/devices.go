@@ -15,6 +15,8 @@ import (
 	resourceslicetracker "k8s.io/dynamic-resource-allocation/resourceslice/tracker"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/features"
+
+	"github.com/tutti-sched/tutti/internal/cluster"
 )
 
 // ServesDeviceTaintRules asks the API server whether it serves this client the rules by which devices are tainted: one of 1.37
@@ -74,9 +76,7 @@ type notifyingCache struct {
 
 // follow calls the functions for what the tracker has taken in: not for a rule by itself, but for the devices that it taints.
 func (f *notifyingCache) follow(tracker *resourceslicetracker.Tracker) error {
-	registration, err := tracker.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { f.notify() }, UpdateFunc: func(any, any) { f.notify() }, DeleteFunc: func(any) { f.notify() },
-	})
+	registration, err := tracker.AddEventHandler(cluster.OnAnyChange(f.notify))
 	if err != nil {
 		return err
 	}

@@ -53,12 +53,8 @@ func AskServer(ctx context.Context, client kubernetes.Interface) (Served, error)
 }
 
 // FollowServer sets the gates: to the defaults of the API server's version, then to what the API server says of its own, as far
-// as it may be read, then to given, as A=true,B=false. It is called once, before New: the gates are the process's.
-func FollowServer(ctx context.Context, client kubernetes.Interface, given string) (Served, error) {
-	return followServer(ctx, client, utilfeature.DefaultMutableFeatureGate, given)
-}
-
-func followServer(
+// as it may be read, then to given, as A=true,B=false. It is called once, before New, with the gates of the process.
+func FollowServer(
 	ctx context.Context, client kubernetes.Interface, gates featuregate.MutableVersionedFeatureGate, given string,
 ) (Served, error) {
 	served, err := AskServer(ctx, client)

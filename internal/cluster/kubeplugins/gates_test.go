@@ -67,7 +67,7 @@ func TestGatesFollowTheAPIServer(t *testing.T) {
 		"the flag":                {"v1.37.1", metricsWith(string(gate), 1), string(gate) + "=false", false},
 	} {
 		gates := utilfeature.DefaultMutableFeatureGate.DeepCopy()
-		served, err := followServer(t.Context(), serverOf(t, c.version, c.metrics), gates, c.given)
+		served, err := FollowServer(t.Context(), serverOf(t, c.version, c.metrics), gates, c.given)
 		if err != nil || served.DeviceTaintRules || !strings.HasPrefix(c.version, "v"+served.Version) {
 			t.Errorf("%s: served is %+v: %v", name, served, err)
 		}
@@ -88,7 +88,7 @@ func TestAFixedGateKeepsNoOtherFromBeingFollowed(t *testing.T) {
 	}
 	gates := utilfeature.DefaultMutableFeatureGate.DeepCopy()
 	text := metricsWith(string(fixed), 0) + metricsWith(string(free), 0)
-	if _, err := followServer(t.Context(), serverOf(t, "v1.37.1", text), gates, ""); err != nil {
+	if _, err := FollowServer(t.Context(), serverOf(t, "v1.37.1", text), gates, ""); err != nil {
 		t.Fatal(err)
 	}
 	if !gates.Enabled(fixed) || gates.Enabled(free) {

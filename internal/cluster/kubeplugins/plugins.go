@@ -24,6 +24,8 @@ import (
 	kuberuntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
+
+	"github.com/tutti-sched/tutti/internal/cluster"
 )
 
 // builtPlugins names the plugins that New builds. Resource fit and resource scores are the scheduler's own arithmetic and not
@@ -171,9 +173,7 @@ func (p *Plugins) ByDeviceClass(resource corev1.ResourceName) bool {
 func (p *Plugins) OnDevices(changed func()) {
 	p.classes.onChange(changed)
 	p.devices.onChange(changed)
-	p.claimCache.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { changed() }, UpdateFunc: func(any, any) { changed() }, DeleteFunc: func(any) { changed() },
-	})
+	p.claimCache.AddEventHandler(cluster.OnAnyChange(changed))
 }
 
 // Lister returns the view of nodes and pods that the plugins read.

@@ -10,8 +10,8 @@ import (
 // Event is what a watch saw: one of the types whose names end in Seen, or ReadingChanged, as a pointer. Each type is in the file
 // of its kind. Objects are never changed afterwards.
 type Event interface {
-	// object returns what the event is about, nil when it is about none, and the name of its kind, for messages; no two kinds have the
-	// same name. With gone it was deleted, and is what was seen of it last.
+	// object returns what the event is about, nil when it is about none, and the name of its kind, for messages; no two kinds have
+	// the same name. With gone it was deleted, and is what was seen of it last.
 	object() (kind string, object metav1.Object, gone bool)
 	// apply takes in an event that is news. ended is the incarnation that it ends, empty when it ends none: only pods are known by
 	// their UID.

@@ -144,40 +144,22 @@ type Reply struct {
 // Write is one write that is not a decision: one of the types below, as a pointer. Machine and driver share it: it must not be
 // changed.
 type Write interface {
-	// kind is the kind of the call that carries the write.
-	kind() Kind
-	// namespace is that of the object that the write is about; empty for one without a namespace.
-	namespace() string
-	// target is what the write changes.
-	target() target
+	// about returns the kind of the call that carries the write, the namespace of the object that it is about, empty for one without
+	// a namespace, and what it changes.
+	about() (kind Kind, namespace string, changes target)
 	// request is the request of a client that carries it.
 	request(c *Client) (*rest.Request, error)
 }
 
-func (w *GroupStatus) kind() Kind        { return CallGroupStatus }
-func (w *GroupStatus) namespace() string { return w.Namespace }
-func (w *GroupStatus) target() target    { return target{uid: w.UID} }
+func (w *GroupStatus) about() (Kind, string, target) { return CallGroupStatus, w.Namespace, target{uid: w.UID} }
+func (w *ForeignStatus) about() (Kind, string, target) { return CallForeignStatus, w.Group.Namespace, target{uid: w.UID} }
+func (w *QueueStatus) about() (Kind, string, target) { return CallQueueStatus, "", target{uid: w.UID} }
+func (w *GroupDeletion) about() (Kind, string, target) { return CallDeleteGroup, w.Namespace, target{uid: w.UID} }
+func (w *PodCondition) about() (Kind, string, target) { return CallPodCondition, w.Pod.Namespace, target{uid: w.Pod.UID} }
 
-func (w *ForeignStatus) kind() Kind        { return CallForeignStatus }
-func (w *ForeignStatus) namespace() string { return w.Group.Namespace }
-func (w *ForeignStatus) target() target    { return target{uid: w.UID} }
-
-func (w *QueueStatus) kind() Kind        { return CallQueueStatus }
-func (w *QueueStatus) namespace() string { return "" }
-func (w *QueueStatus) target() target    { return target{uid: w.UID} }
-
-func (w *GroupDeletion) kind() Kind        { return CallDeleteGroup }
-func (w *GroupDeletion) namespace() string { return w.Namespace }
-func (w *GroupDeletion) target() target    { return target{uid: w.UID} }
-
-func (w *PodCondition) kind() Kind        { return CallPodCondition }
-func (w *PodCondition) namespace() string { return w.Pod.Namespace }
-func (w *PodCondition) target() target    { return target{uid: w.Pod.UID} }
-
-func (w *Event) kind() Kind        { return CallEvent }
-func (w *Event) namespace() string { return w.Regarding.Namespace }
-func (w *Event) target() target {
-	return target{uid: w.Regarding.UID, event: w.Reason + "/" + w.Regarding.Namespace + "/" + w.Regarding.Name}
+func (w *Event) about() (Kind, string, target) {
+	about := &w.Regarding
+	return CallEvent, about.Namespace, target{uid: about.UID, event: w.Reason + "/" + about.Namespace + "/" + about.Name}
 }
 
 // GroupStatus is the whole new status of a PodGroup.

@@ -337,7 +337,8 @@ func TestConditionsOfOthersKeepTheirPlaces(t *testing.T) {
 		write := foreignCondition(&condition)
 		write.HasConditions = c.listed
 		s, client := serve(t, success)
-		if err := client.Do(t.Context(), Call{Kind: write.kind(), Write: write}); err != nil {
+		kind, _, _ := write.about()
+		if err := client.Do(t.Context(), Call{Kind: kind, Write: write}); err != nil {
 			t.Fatal(err)
 		}
 		patch, err := jsonpatch.DecodePatch(s.only(t).body)
@@ -435,7 +436,8 @@ func TestWritesOnTheWire(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			s, client := serve(t, success)
-			if err := client.Do(t.Context(), Call{Kind: test.write.kind(), Write: test.write}); err != nil {
+			kind, _, _ := test.write.about()
+			if err := client.Do(t.Context(), Call{Kind: kind, Write: test.write}); err != nil {
 				t.Fatal(err)
 			}
 			r := s.only(t)

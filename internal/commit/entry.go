@@ -149,7 +149,8 @@ type target struct {
 
 func (e *entry) target() target {
 	if e.call.Write != nil {
-		return e.call.Write.target()
+		_, _, changes := e.call.Write.about()
+		return changes
 	}
 	return target{uid: e.call.Pod.UID}
 }

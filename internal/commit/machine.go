@@ -126,7 +126,8 @@ func (m *Machine) add(now time.Time, e *entry) {
 // Write accepts a write. It replaces one of the same kind for the same target that is not in flight; events have the same
 // target when they are about the same object for the same reason. A status of a group replaces the deletion of the group.
 func (m *Machine) Write(now time.Time, write Write) {
-	e := &entry{call: Call{Kind: write.kind(), Write: write}}
+	kind, _, _ := write.about()
+	e := &entry{call: Call{Kind: kind, Write: write}}
 	switch write := write.(type) {
 	case *PodCondition:
 		e.call.Pod = write.Pod

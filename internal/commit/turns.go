@@ -47,7 +47,7 @@ func (q *fairQueue) of(e *entry) *turn {
 	case kind.isDecision():
 		return &q.shared
 	}
-	namespace := e.call.Write.namespace()
+	_, namespace, _ := e.call.Write.about()
 	if q.namespaces == nil {
 		q.namespaces = map[string]*turn{}
 	}
@@ -85,7 +85,8 @@ func (q *fairQueue) remove(e *entry, served bool) {
 		t.sent = 0
 		q.turns.Remove(t.at)
 		if !e.call.Kind.isDecision() {
-			delete(q.namespaces, e.call.Write.namespace())
+			_, namespace, _ := e.call.Write.about()
+			delete(q.namespaces, namespace)
 		}
 	case t.sent >= q.burst:
 		t.sent = 0

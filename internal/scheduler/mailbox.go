@@ -67,13 +67,6 @@ func (m *Mailbox) inspect(read debugapi.Inspection) {
 	m.put(func(l *inbox) { l.inspections = append(l.inspections, read) })
 }
 
-// length returns how many events and replies there are.
-func (m *Mailbox) length() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.content.events) + len(m.content.groups) + len(m.content.replies)
-}
-
 func (m *Mailbox) put(write func(*inbox)) {
 	m.mu.Lock()
 	write(&m.content)

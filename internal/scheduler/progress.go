@@ -48,4 +48,9 @@ func instant(nanoseconds int64) time.Time {
 }
 
 // MailboxLength returns how many events and replies the loop has not taken in yet. Any goroutine may call it.
-func (s *Scheduler) MailboxLength() int { return s.mailbox.length() }
+func (s *Scheduler) MailboxLength() int {
+	m := s.mailbox
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.content.events) + len(m.content.groups) + len(m.content.replies)
+}

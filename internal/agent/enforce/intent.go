@@ -39,29 +39,25 @@ func intentOf(node string, pod *Pod) assignmentIntent {
 			}
 		}
 	}
-	if !assigned {
-		in.why = refuse(Unassigned, "the pod asks for isolated CPUs and was given none: it was not placed by a scheduler that does")
-		in.all = len(in.names) == 0
-		return in
-	}
-	a, err := isolated.ParseAssignment(text)
-	if err != nil {
-		in.why = refuse(Malformed, "%v", err)
-		in.all = len(in.names) == 0
-		return in
-	}
-	for name := range a.Containers {
-		in.names[name] = true
+	given, err := isolated.ParseAssignment(text)
+	if assigned && err == nil {
+		for name := range given.Containers {
+			in.names[name] = true
+		}
 	}
 	switch {
-	case len(a.Containers) == 0:
+	case !assigned:
+		in.why = refuse(Unassigned, "the pod asks for isolated CPUs and was given none: it was not placed by a scheduler that does")
+	case err != nil:
+		in.why = refuse(Malformed, "%v", err)
+	case len(given.Containers) == 0:
 		in.why = refuse(Malformed, "the assignment names no container")
-	case a.UID != pod.UID:
-		in.why = refuse(StaleUID, "the assignment is of pod uid %q, this is %q", a.UID, pod.UID)
-	case a.Node != node:
-		in.why = refuse(WrongNode, "the assignment is for node %q, this is %q", a.Node, node)
+	case given.UID != pod.UID:
+		in.why = refuse(StaleUID, "the assignment is of pod uid %q, this is %q", given.UID, pod.UID)
+	case given.Node != node:
+		in.why = refuse(WrongNode, "the assignment is for node %q, this is %q", given.Node, node)
 	default:
-		in.given = a
+		in.given = given
 		return in
 	}
 	in.all = asked == "true" || len(in.names) == 0

@@ -42,8 +42,8 @@ func (m *Enforcer) Synchronize(pods []Pod, containers []Container) ([]Change, []
 	return m.Outdated(false), conflicts
 }
 
-// restore takes over a running container; pod is nil where the runtime does not report its sandbox. Unlike a new one, it keeps CPUs
-// that are no longer isolated, and those on a closed node: its process runs there.
+// restore takes over a running container; pod is nil where the runtime does not report its sandbox. Unlike a new one, it keeps
+// CPUs that are no longer isolated, and those on a closed node: its process runs there.
 func (m *Enforcer) restore(pod *Pod, c *Container) (*container, *Conflict) {
 	if pod == nil {
 		return m.restoreOrphan(c), nil

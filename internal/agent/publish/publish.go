@@ -194,9 +194,5 @@ func (p *Publisher) Event(ctx context.Context, note *PodEvent, now time.Time) er
 // eventName is the same for the same note within the hour.
 func eventName(object string, note *PodEvent, hour string) string {
 	sum := sha256.Sum256([]byte(note.UID + "\x00" + note.Reason + "\x00" + note.Message + "\x00" + hour))
-	name := object
-	if len(name) > 200 {
-		name = name[:200]
-	}
-	return name + "." + hex.EncodeToString(sum[:8])
+	return object[:min(len(object), 200)] + "." + hex.EncodeToString(sum[:8])
 }

@@ -67,8 +67,8 @@ func (o *outranking) update(session *engine.Session) {
 	o.refused = o.refused[:0]
 }
 
-// defers reports whether the job must wait: one of the tasks has been placed, or holds a nomination, where a job of higher priority
-// may get capacity, or a job before it is deferred.
+// defers reports whether the job must wait: one of the tasks has been placed, or holds a nomination, where a job of higher
+// priority may get capacity, or a job before it is deferred.
 func (o *outranking) defers(session *engine.Session, job *model.Job, tasks []*model.Task) bool {
 	if o.behind > int64(job.Priority) {
 		return true

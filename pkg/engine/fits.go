@@ -47,9 +47,11 @@ func (f *Fits) In(level *Domains) []int64 {
 	return known.fits
 }
 
-// Fits returns how many tasks of the task's shape fit on each node, and into each domain.
-func (s *Session) Fits(task *model.Task, room model.CapacityKind) *Fits {
-	s.prepareFor(task, room)
+// Counts returns how many tasks of the task's shape fit on each node, and into each domain.
+func (a Ask) Counts(task *model.Task) *Fits {
+	s, room := a.session, a.Kind
+	s.currentJob = task.Job
+	a.open()
 	answer, order := s.ranked(task, room)
 	known := s.cache.lookup(task.Shape, len(s.Snapshot.Nodes))
 	if known.fits[room] == nil {

@@ -64,11 +64,11 @@ func hasStandIns(job *model.Job) bool {
 // startWithAll starts the job with any of its members, and reports whether it did.
 func (r *cycle) startWithAll(job *model.Job) bool {
 	question := engine.Question{Action: Name + " with stand-ins"}
-	return r.session.Verdict(question, job, func() (*model.Refusal, engine.Reach) {
-		trial := place.New(r.session, job, r.largest, &r.budget)
+	return r.session.Ask(job, model.Idle).Remember(question, func(ask engine.Ask) (*model.Refusal, engine.Reach) {
+		trial := place.New(ask, r.largest, &r.budget)
 		reach := engine.ForJob
 		refusal := r.session.Try(func(*engine.Statement) *model.Refusal {
-			if refusal := trial.Place(model.Idle); refusal != nil {
+			if refusal := trial.Place(); refusal != nil {
 				return refusal
 			}
 			if reach = engine.ForNow; r.outrankingIn(job).defers(r.session, job, trial.Members()) {

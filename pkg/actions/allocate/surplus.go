@@ -64,15 +64,13 @@ func (r *cycle) allocateBeyondMinimum(candidates []*model.Job) {
 }
 
 // selectNode returns the best node for the task, one that its job avoids only when there is no other.
-func selectNode(session *engine.Session, job *model.Job, task *model.Task) (node *model.Node, tally *model.NodeDiagnosis) {
-	found := session.WithBackoffNodes(job, func() bool {
-		node, tally = session.SelectNode(task, model.Idle, nil)
-		return node != nil
-	})
-	if !found {
-		node, tally = session.SelectNode(task, model.Idle, nil)
+func selectNode(ask engine.Ask, task *model.Task) (*model.Node, *model.NodeDiagnosis) {
+	if avoiding, has := ask.Avoiding(); has {
+		if node := avoiding.Best(task, nil); node != nil {
+			return node, nil
+		}
 	}
-	return node, tally
+	return ask.BestOrWhy(task, nil)
 }
 
 // lower gives the job the priority of its next member, while nothing but members beyond the minimum is placed: their order, what
@@ -90,16 +88,16 @@ func (s *extraMembers) placeNext(r *cycle) bool {
 	defer s.lower()
 	for len(s.waiting) > 0 {
 		s.lower()
-		session.ApplyReservations(s.job)
+		ask := session.Ask(s.job, model.Idle)
 		task := s.waiting[0]
-		slice, lacks := place.StartTogether(session, s.job, task, s.waiting)
+		slice, lacks := place.StartTogether(ask, task, s.waiting)
 		if lacks != nil {
 			s.drop(slice)
 			s.refuse(len(slice), lacks)
 			continue
 		}
 		if len(slice) > 1 {
-			if s.placeSlice(r, slice) {
+			if s.placeSlice(r, ask, slice) {
 				return true
 			}
 			continue
@@ -107,15 +105,15 @@ func (s *extraMembers) placeNext(r *cycle) bool {
 		s.waiting = s.waiting[1:]
 		refusal := task.Invalid
 		if refusal == nil {
-			refusal = session.OverLimit(task, model.Idle)
+			refusal = ask.OverLimit(task)
 		}
-		if refusal == nil && !s.infeasible[s.alike(r, task)] {
+		if refusal == nil && !s.infeasible[s.alike(ask, task)] {
 			refusal = session.Try(func(statement *engine.Statement) *model.Refusal {
-				node, tally := selectNode(session, s.job, task)
+				node, tally := selectNode(ask, task)
 				if node == nil {
 					return tally.Refusal(0, 0, "")
 				}
-				if refusal := statement.Allocate(task, node); refusal != nil {
+				if refusal := statement.Put(ask, task, node); refusal != nil {
 					return refusal
 				}
 				return r.admit(s.job, []*model.Task{task})
@@ -123,7 +121,7 @@ func (s *extraMembers) placeNext(r *cycle) bool {
 			if refusal == nil {
 				return true
 			}
-			s.infeasible[s.alike(r, task)] = session.IsPlainInDomain(task)
+			s.infeasible[s.alike(ask, task)] = ask.Rests(task, engine.OnDomain)
 		}
 		s.refuse(1, refusal)
 	}
@@ -140,11 +138,11 @@ type alike struct {
 	slices string
 }
 
-func (s *extraMembers) alike(r *cycle, task *model.Task) alike {
+func (s *extraMembers) alike(ask engine.Ask, task *model.Task) alike {
 	if len(s.job.Topology) == 0 {
 		return alike{shape: task.Shape}
 	}
-	return alike{task.Shape, task.Role, place.SlicesOf(r.session, s.job, task)}
+	return alike{task.Shape, task.Role, place.SlicesOf(ask, task)}
 }
 
 // drop takes members off those that have not been looked at.
@@ -167,13 +165,13 @@ func (s *extraMembers) refuse(members int, refusal *model.Refusal) {
 }
 
 // placeSlice places members that start together, or none of them.
-func (s *extraMembers) placeSlice(r *cycle, slice []*model.Task) bool {
+func (s *extraMembers) placeSlice(r *cycle, ask engine.Ask, slice []*model.Task) bool {
 	s.drop(slice)
 	if s.trial == nil || s.tried != s.job.Priority {
-		s.trial, s.tried = place.New(r.session, s.job, r.largest, &r.budget), s.job.Priority
+		s.trial, s.tried = place.New(ask, r.largest, &r.budget), s.job.Priority
 	}
 	refusal := r.session.Try(func(statement *engine.Statement) *model.Refusal {
-		if refusal := s.trial.PlaceSlice(statement, slice); refusal != nil {
+		if refusal := s.trial.For(ask).PlaceSlice(statement, slice); refusal != nil {
 			return refusal
 		}
 		return r.admit(s.job, slice)

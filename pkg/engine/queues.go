@@ -48,7 +48,7 @@ func (s *Session) minimumOverLimit(job *model.Job) *model.Refusal {
 		return nil
 	}
 	ask := func(position int) int64 { return model.LeastRequest(job, needs, position) }
-	waits := s.withoutHeadroom(queue, job.Key, Supposed{})
+	waits := s.withoutHeadroom(queue, job, Supposed{})
 	exceeded, limit := queue.Exceeded(ask, false, model.FutureIdle, waits)
 	if exceeded == nil {
 		return nil
@@ -100,7 +100,7 @@ func (a *Ask) OverLimit(task *model.Task) *model.Refusal {
 	if !queue.Limited() {
 		return nil
 	}
-	return a.overLimit(queue, task.Job, task.Request.At, task.CountsInQueue(), "a member")
+	return a.overLimit(queue, task.Request.At, task.CountsInQueue(), "a member")
 }
 
 // SliceOverLimit is OverLimit of members of a job that start together.
@@ -117,12 +117,12 @@ func (a *Ask) SliceOverLimit(tasks []*model.Task) *model.Refusal {
 		}
 		return sum
 	}
-	return a.overLimit(queue, tasks[0].Job, ask, false, "a slice")
+	return a.overLimit(queue, ask, false, "a slice")
 }
 
-func (a *Ask) overLimit(queue *model.Queue, job model.JobKey, ask func(position int) int64, counted bool, of string) *model.Refusal {
+func (a *Ask) overLimit(queue *model.Queue, ask func(position int) int64, counted bool, of string) *model.Refusal {
 	s := a.session
-	waits := s.withoutHeadroom(queue, job, a.As)
+	waits := s.withoutHeadroom(queue, a.Job, a.As)
 	exceeded, limit := queue.Exceeded(ask, counted, a.Kind, waits)
 	if exceeded == nil {
 		return nil
@@ -165,11 +165,10 @@ func (s *Session) KeepHeadroom(jobs []*model.Job) {
 
 // withoutHeadroom returns the job if headroom below the limits of its queue may be kept from it: all of them are looked at, but
 // not for a gang that has begun and lacks members, which does not wait for what is only kept free. Else it returns nil.
-func (s *Session) withoutHeadroom(queue *model.Queue, key model.JobKey, as Supposed) *model.Job {
+func (s *Session) withoutHeadroom(queue *model.Queue, job *model.Job, as Supposed) *model.Job {
 	if !queue.HasHeadroom() {
 		return nil
 	}
-	job := s.job(key)
 	if job == nil || s.precedesAll(job, as) || len(s.slots.queueOrder) > 0 && s.precedesHolders(job) {
 		return nil
 	}
@@ -267,7 +266,7 @@ func (s *Session) checkQueues(operations []operation) *model.Refusal {
 			}
 		}
 		last = op.task
-		if refusal := (&Ask{session: s, Kind: room, grounds: &s.grounds}).OverLimit(op.task); refusal != nil {
+		if refusal := (&Ask{session: s, Job: s.job(op.task.Job), Kind: room, grounds: &s.grounds}).OverLimit(op.task); refusal != nil {
 			return refusal
 		}
 	}

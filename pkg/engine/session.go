@@ -35,7 +35,7 @@ type Options struct {
 	OnPanic func(RecoveredPanic)
 	// Stopwatch measures plugins; nil measures nothing.
 	Stopwatch *PluginTimer
-	// Afresh asks about every node again for every task, which changes nothing but what it costs: the measure of everything
+	// Afresh remembers nothing of a question for the next one, which changes nothing but what it costs: the measure of everything
 	// that is remembered. For tests.
 	Afresh bool
 	// Verify checks the invariants after every statement and panics when one is broken. For tests.
@@ -120,7 +120,7 @@ type Session struct {
 	// deferred are the jobs that were deferred since the pipeline ran last, each once (isDeferred); resumed those it runs for now,
 	// nil the first time.
 	deferred, resumed []*model.Job
-	isDeferred        map[*model.Job]bool
+	isDeferred        map[model.JobKey]bool
 	highestDeferred   int32
 	// currentPart is the position of the action that is executed; the number of actions when none is any more.
 	currentPart int

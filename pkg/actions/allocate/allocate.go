@@ -82,8 +82,7 @@ func (a *action) serve(session *engine.Session, jobs []*model.Job) {
 		run.replaceSome(job)
 	}
 	all := slices.Concat(begun, holders, waiting)
-	defer run.startWithStandIns(all)()
-	run.allocateBeyondMinimum(all)
+	run.allocateBeyondMinimum(all, run.startWithStandIns(all))
 	for _, job := range all {
 		if role := job.HeldRole(); role != "" && session.Refusal(job) == nil {
 			session.Refuse(job, &model.Refusal{

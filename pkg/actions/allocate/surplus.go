@@ -11,8 +11,10 @@ import (
 
 // extraMembers is the members of one job that wait beyond a minimum which has been reached.
 type extraMembers struct {
-	job *model.Job
-	// priority is the job's.
+	// own is the job, job the same with the priority of its next member, while nothing but members beyond the minimum is placed:
+	// their order, what is kept for others and who may take their place go by it.
+	own, job *model.Job
+	// priority is that with which the job has started.
 	priority int32
 	// waiting are those that have not been looked at, in task order. Capacity only shrinks while surplus is handed out, so no
 	// task needs a second look.
@@ -27,8 +29,8 @@ type extraMembers struct {
 }
 
 // allocateBeyondMinimum places members beyond the minimum: one per job and round, jobs in their order, so that no job takes
-// all.
-func (r *cycle) allocateBeyondMinimum(candidates []*model.Job) {
+// all. started are the priorities of jobs that have started with a lower one than their own.
+func (r *cycle) allocateBeyondMinimum(candidates []*model.Job, started map[model.JobKey]int32) {
 	session := r.session
 	surpluses := map[model.JobKey]*extraMembers{}
 	var jobs []*model.Job
@@ -40,23 +42,21 @@ func (r *cycle) allocateBeyondMinimum(candidates []*model.Job) {
 			session.Refuse(job, refusal)
 			continue
 		}
-		jobs = append(jobs, job)
-		surpluses[job.Key] = &extraMembers{
-			job: job, priority: job.Priority, infeasible: map[alike]bool{},
+		s := &extraMembers{
+			own: job, job: job, priority: job.Priority, infeasible: map[alike]bool{},
 			waiting: slices.SortedFunc(slices.Values(job.Pending()), session.CompareTasks),
 		}
-		surpluses[job.Key].lower()
-	}
-	defer func() {
-		for _, s := range surpluses {
-			s.job.Priority = s.priority
+		if priority, lower := started[job.Key]; lower {
+			s.priority = priority
 		}
-	}()
+		s.next()
+		jobs, surpluses[job.Key] = append(jobs, s.job), s
+	}
 	for len(jobs) > 0 {
 		var again []*model.Job
 		for job := range session.InOrder(jobs) {
-			if surpluses[job.Key].placeNext(r) {
-				again = append(again, job)
+			if s := surpluses[job.Key]; s.placeNext(r) {
+				again = append(again, s.job)
 			}
 		}
 		jobs = again
@@ -73,11 +73,10 @@ func selectNode(ask engine.Ask, task *model.Task) (*model.Node, *model.NodeDiagn
 	return ask.BestOrWhy(task, nil)
 }
 
-// lower gives the job the priority of its next member, while nothing but members beyond the minimum is placed: their order, what
-// is kept for others and who may take their place go by it.
-func (s *extraMembers) lower() {
+// next sets the job for the next member.
+func (s *extraMembers) next() {
 	if len(s.waiting) > 0 {
-		s.job.Priority = min(s.priority, s.waiting[0].Priority)
+		s.job = s.job.WithPriority(min(s.priority, s.waiting[0].Priority))
 	}
 }
 
@@ -85,9 +84,9 @@ func (s *extraMembers) lower() {
 // returns false.
 func (s *extraMembers) placeNext(r *cycle) bool {
 	session := r.session
-	defer s.lower()
+	defer s.next()
 	for len(s.waiting) > 0 {
-		s.lower()
+		s.next()
 		ask := session.Ask(s.job, model.Idle)
 		task := s.waiting[0]
 		slice, lacks := place.StartTogether(ask, task, s.waiting)
@@ -126,7 +125,7 @@ func (s *extraMembers) placeNext(r *cycle) bool {
 		s.refuse(1, refusal)
 	}
 	if s.reason != nil {
-		session.Refuse(s.job, s.explain())
+		session.Refuse(s.own, s.explain())
 	}
 	return false
 }

@@ -27,8 +27,8 @@ type Supposed struct {
 	// GoneBy is when the job will have ended, in seconds since 1970, so that capacity which is reserved for others may be lent to
 	// it; zero is never. See model.Viewpoint.EndsBefore.
 	GoneBy int64
-	// Takes reports that pods may be evicted for the job, and that it uses what is reserved for the jobs in GivesWay, as TakeReserved
-	// says. GivesWay is as in model.Viewpoint.
+	// Takes reports that pods may be evicted for the job, and that it uses what is reserved for the jobs in GivesWay, as
+	// TakeReserved says. GivesWay is as in model.Viewpoint.
 	Takes    bool
 	GivesWay string
 	// Avoid reports that nodes which refused the job are no nodes.
@@ -74,8 +74,8 @@ func (a Ask) Supposing(as Supposed) Ask {
 // Session returns the session that is asked.
 func (a Ask) Session() *Session { return a.session }
 
-// Avoiding returns the question for which nodes that refused the job are no nodes; has is false where it has none. A caller that finds
-// nothing asks again without that, since a node that refused once may be the only one there is.
+// Avoiding returns the question for which nodes that refused the job are no nodes; has is false where it has none. A caller that
+// finds nothing asks again without that, since a node that refused once may be the only one there is.
 func (a Ask) Avoiding() (avoiding Ask, has bool) {
 	if len(a.session.Snapshot.NodeBackoff[a.Job.Key]) == 0 {
 		return a, false
@@ -91,8 +91,8 @@ func (a Ask) On(kind model.CapacityKind) Ask {
 	return a.Supposing(a.As)
 }
 
-// open is the only place where a question meets the accounting of the snapshot: it makes that, and what filters look at, show what
-// the job may use; on future capacity, without the terminating tasks. Every method begins with it.
+// open is the only place where a question meets the accounting of the snapshot: it makes that, and what filters look at, show
+// what the job may use; on future capacity, without the terminating tasks. Every method begins with it.
 func (a *Ask) open() {
 	snapshot := a.session.Snapshot
 	if len(snapshot.Held()) > 0 {
@@ -104,6 +104,12 @@ func (a *Ask) open() {
 	snapshot.ExcludeTerminating(a.Kind == model.FutureIdle)
 }
 
+// openFor opens the question for a task, about whose job plugins are asked then.
+func (a *Ask) openFor(task *model.Task) {
+	a.session.currentJob = task.Job
+	a.open()
+}
+
 // asked is what is known of a question about one task.
 type asked struct {
 	answer *static
@@ -111,16 +117,16 @@ type asked struct {
 	nodeQuery
 }
 
-// about opens the question for a task and returns what is known of its shape, brought up to date, and what must hold for it besides;
-// or why it has no node, whichever. In a session that remembers nothing, nothing is known.
+// about opens the question for a task and returns what is known of its shape, brought up to date, and what else must hold for
+// it; or why no node can have it.
 func (a *Ask) about(task *model.Task) (known asked, refused *model.Refusal) {
 	s := a.session
-	s.currentJob = task.Job
-	a.open()
-	if alone := s.quarantined[task.Job]; alone != nil || s.options.Afresh {
+	a.openFor(task)
+	if alone := s.quarantined[task.Job]; alone != nil {
 		return known, alone
 	}
-	known.answer, known.order = s.ranked(task, a.Kind)
+	shape, order := s.ranked(task, a.Kind)
+	known.answer, known.order = &shape.static, order
 	switch {
 	case known.answer.refused != nil:
 		return known, known.answer.refused
@@ -131,8 +137,8 @@ func (a *Ask) about(task *model.Task) (known asked, refused *model.Refusal) {
 	return known, refused
 }
 
-// checks returns what must hold of a node for the task in the cluster as a whole: that it is not avoided, that it is in the domains
-// which the task has to share, and what the plugins want to hold.
+// checks returns what must hold of a node for the task in the cluster as a whole: that it is not avoided, that it is in the
+// domains which the task has to share, and what the plugins want to hold.
 func (a *Ask) checks(task *model.Task) (all []framework.NodeFilterFunc, refused *model.Refusal) {
 	if avoided := a.session.Snapshot.NodeBackoff[task.Job]; a.As.Avoid && len(avoided) > 0 {
 		all = append(all, func(node *model.Node) *model.Refusal { return avoided[node.Name] })
@@ -145,14 +151,15 @@ func (a *Ask) checks(task *model.Task) (all []framework.NodeFilterFunc, refused 
 	return append(all, checks...), nil
 }
 
-// Rest is on what it rests where a task may go, beside what its ranking knows of its shape. Each holds for more tasks than the next.
+// Rest is on what it rests where a task may go, beside what its ranking knows of its shape. Each holds for more tasks than the
+// next.
 type Rest int8
 
 const (
-	// OnShape: nothing but the task's shape and the capacity on each node decides: what holds for it holds for every task of its shape
-	// that rests on that alone, too, and for the others all the more. Of a task that starts in a domain it is about its nodes.
+	// OnShape: nothing but the task's shape and the capacity on each node decides: what holds for it holds for every task of its
+	// shape that rests on that alone, too, and for the others all the more. Of a task that starts in a domain it is about its nodes.
 	OnShape Rest = iota
-	// OnDomain: besides, the domains that the task shares decide, so that the answer is that of all tasks which share the same.
+	// OnDomain: the domains that the task shares decide, too, so that the answer is that of all tasks which share the same.
 	OnDomain
 	// OnSnapshot: the answer is the same as long as the snapshot is.
 	OnSnapshot
@@ -162,8 +169,7 @@ const (
 func (a Ask) Rests(task *model.Task, on Rest) bool {
 	s := a.session
 	a.Kind = model.Idle // a terminating task may keep others away still
-	a.open()
-	if s.currentJob = task.Job; s.quarantined[task.Job] != nil {
+	if a.openFor(task); s.quarantined[task.Job] != nil {
 		return false
 	}
 	if on == OnSnapshot {
@@ -216,7 +222,7 @@ func (a Ask) Room(node *model.Node) model.Resources {
 // Unclaimed returns how much of a resource is idle on a node, and neither nominated nor kept from the job.
 func (a Ask) Unclaimed(node *model.Node, position int) int64 {
 	a.open()
-	return node.Idle.At(position) - node.Pipelined.At(position) - node.Reserved.At(position)
+	return node.Unclaimed(position)
 }
 
 // Copies returns how many times a request fits on a node.

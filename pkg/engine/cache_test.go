@@ -185,7 +185,7 @@ func (f *field) change() {
 	}
 }
 
-// compare asks the session and one that remembers nothing.
+// compare asks the session, one that remembers nothing, and every plugin about every node.
 func (f *field) compare(session, afresh *Session) {
 	task := f.task()
 	for _, room := range []model.CapacityKind{model.Idle, model.FutureIdle} {
@@ -194,18 +194,22 @@ func (f *field) compare(session, afresh *Session) {
 			within = func(node *model.Node) bool { return grade(node) < 2 }
 		}
 		node, why := session.askFor(task, room).BestOrWhy(task, within)
-		want, wantWhy := afresh.askFor(task, room).BestOrWhy(task, within)
+		ask := afresh.askFor(task, room)
+		want, wantWhy := ask.chooseUncached(task, within)
 		if node != want {
 			f.t.Fatalf("%s %s: chose %s, want %s", task.Shape.Value(), task.Role, name(node), name(want))
+		}
+		if again := ask.Best(task, within); again != want {
+			f.t.Fatalf("%s %s: a session that remembers nothing chose %s, want %s", task.Shape.Value(), task.Role, name(again), name(want))
 		}
 		if node == nil && fmt.Sprint(why.Causes()) != fmt.Sprint(wantWhy.Causes()) {
 			f.t.Fatalf("%s %s: says %v, want %v", task.Shape.Value(), task.Role, why.Causes(), wantWhy.Causes())
 		}
-		if got, want := session.askFor(task, room).All(task), afresh.askFor(task, room).All(task); !slices.Equal(got, want) {
+		if got, want := session.askFor(task, room).All(task), ask.feasibleUncached(task); !slices.Equal(got, want) {
 			f.t.Fatalf("%s %s: %d nodes are feasible, want %d", task.Shape.Value(), task.Role, len(got), len(want))
 		}
 		if task.Role == "" { // else it matters, too, what is on all nodes
-			f.recount(session, task, room, afresh.askFor(task, room).All(task))
+			f.recount(session, task, room, ask.feasibleUncached(task))
 		}
 	}
 }

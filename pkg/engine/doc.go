@@ -24,5 +24,5 @@
 //	nominations.go, reserve.go, overstay.go                       nominated capacity, reserved capacity
 //	cache.go, verdicts.go, idle.go                                what sessions hand on to the next one
 //	panics.go                                                     a panic ends the session
-//	trail.go, stopwatch.go, verify.go, reference.go               for readers, metrics and tests
+//	trail.go, stopwatch.go, verify.go                             for readers, metrics and tests
 package engine

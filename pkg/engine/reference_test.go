@@ -5,8 +5,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file is Best and All in the plainest form: every plugin is asked about every node, nothing is remembered. Tests
-// compare the rankings with it; nothing else uses it.
+// This file is BestOrWhy and All in the plainest form: every plugin is asked about every node. Rankings are compared with it.
 
 // uncached is everything about one task and all nodes.
 type uncached struct {
@@ -17,6 +16,7 @@ type uncached struct {
 }
 
 func (a *Ask) evaluateUncached(task *model.Task) (all uncached, refused *model.Refusal) {
+	a.open()
 	s := a.session
 	var static nodeQuery
 	if static.checks, refused = s.checks(task, framework.NodeOnly, nil); refused != nil {

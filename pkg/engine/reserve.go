@@ -32,9 +32,9 @@ func (s *Session) Reservation(job *model.Job) (held *model.Reservation, gaveUp t
 	return job.Reservation, job.GaveUp
 }
 
-// TakeReserved calls the function, which looks for capacity for the job and reports whether it was found, with the question in which
-// the job sees capacity that is reserved for jobs of other queues and gives way to it, and pods may be evicted for it. Reservations
-// of which it has used capacity then have given way.
+// TakeReserved calls the function, which looks for capacity for the job and reports whether it was found, with the question in
+// which the job sees capacity that is reserved for jobs of other queues and gives way to it, and pods may be evicted for it.
+// Reservations of which it has used capacity then have given way.
 func (a Ask) TakeReserved(find func(Ask) bool) (found bool) {
 	s := a.session
 	if !s.Snapshot.ReservesOutside(a.Job.InQueue()) {
@@ -144,12 +144,13 @@ func (s *Session) limitReservations(actions []Action) {
 	s.KeepHeadroom(nil)
 }
 
-// viewer returns which capacity the job may use: what is kept for others of its priority or above, or of other queues, is taken, and
-// what is nominated to others from a job that may evict nothing. But nothing that is only reserved is kept from a job of another
-// queue within its guarantee, nor what gives way to it in TakeReserved. And nothing that is only reserved is kept from a gang that
-// has begun and is below its minimum: the job that has it reserved may wait for the end of that gang, which does not come without
-// the members it lacks. A gang that has lost members is such a one only if those that it has were there before: others may have come
-// by borrowing, and borrow again. So is, towards jobs of its priority in its queue, a gang whose members that wait are made later.
+// viewer returns which capacity the job may use: what is kept for others of its priority or above, or of other queues, is taken,
+// and what is nominated to others from a job that may evict nothing. But nothing that is only reserved is kept from a job of
+// another queue within its guarantee, nor what gives way to it in TakeReserved. And nothing that is only reserved is kept from a
+// gang that has begun and is below its minimum: the job that has it reserved may wait for the end of that gang, which does not
+// come without the members it lacks. A gang that has lost members is such a one only if those that it has were there before:
+// others may have come by borrowing, and borrow again. So is, towards jobs of its priority in its queue, a gang whose members
+// that wait are made later.
 func (s *Session) viewer(job *model.Job, as Supposed) model.Viewpoint {
 	viewer := s.Snapshot.ViewpointOf(job)
 	viewer.EndsBefore, viewer.GivesWay = as.GoneBy, as.GivesWay

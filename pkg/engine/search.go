@@ -15,13 +15,10 @@ import (
 // nodes; nil means all. When there is none it returns nil and why, node by node, which costs a look at each.
 func (a Ask) BestOrWhy(task *model.Task, within func(*model.Node) bool) (*model.Node, *model.NodeDiagnosis) {
 	known, refused := a.about(task)
-	switch {
-	case refused != nil:
+	if refused != nil {
 		tally := &model.NodeDiagnosis{}
 		tally.AddN(refused, len(a.session.Snapshot.Nodes))
 		return nil, tally
-	case a.session.options.Afresh:
-		return a.chooseUncached(task, within)
 	}
 	if best := a.best(task, &known, within); best != nil {
 		return best, nil
@@ -30,16 +27,12 @@ func (a Ask) BestOrWhy(task *model.Task, within func(*model.Node) bool) (*model.
 }
 
 // Best returns the best node like BestOrWhy, without why there is none.
-func (a Ask) Best(task *model.Task, within func(*model.Node) bool) (best *model.Node) {
+func (a Ask) Best(task *model.Task, within func(*model.Node) bool) *model.Node {
 	known, refused := a.about(task)
-	switch {
-	case refused != nil:
-	case a.session.options.Afresh:
-		best, _ = a.chooseUncached(task, within)
-	default:
-		best = a.best(task, &known, within)
+	if refused != nil {
+		return nil
 	}
-	return best
+	return a.best(task, &known, within)
 }
 
 // BestOf returns the best of some nodes, by their indexes in ascending order; nil when there is none.
@@ -47,13 +40,6 @@ func (a Ask) BestOf(task *model.Task, nodes []int) *model.Node {
 	known, refused := a.about(task)
 	if refused != nil {
 		return nil
-	}
-	if a.session.options.Afresh {
-		best, _ := a.chooseUncached(task, func(node *model.Node) bool {
-			_, is := slices.BinarySearch(nodes, node.Index)
-			return is
-		})
-		return best
 	}
 	if _, any := known.order.best(); !any { // when no node has capacity, no scores are needed
 		return nil
@@ -93,11 +79,10 @@ func (known *asked) bestAmong(nodes []int) (best *model.Node) {
 	return best
 }
 
-// HasRoom reports whether any node has capacity for tasks of the shape, as far as each node alone decides. Without it none of them
-// has a place, whatever else restricts them.
+// HasRoom reports whether any node has capacity for tasks of the shape, as far as each node alone decides. Without it none of
+// them has a place, whatever else restricts them.
 func (a Ask) HasRoom(task *model.Task) bool {
-	a.open()
-	if a.session.currentJob = task.Job; a.session.options.Afresh || a.session.quarantined[task.Job] != nil {
+	if a.openFor(task); a.session.quarantined[task.Job] != nil {
 		return true // unknown
 	}
 	_, order := a.session.ranked(task, a.Kind)
@@ -153,9 +138,6 @@ func (a Ask) All(task *model.Task) (nodes []*model.Node) {
 	if refused != nil {
 		return nil
 	}
-	if a.session.options.Afresh {
-		return a.feasibleUncached(task)
-	}
 	for i, position := range known.answer.positions {
 		if node := known.answer.candidates[i]; known.order.at(position) != infeasible && known.check(node) == nil {
 			nodes = append(nodes, node)
@@ -167,9 +149,6 @@ func (a Ask) All(task *model.Task) (nodes []*model.Node) {
 // Fits reports whether the node has capacity for the task and passes every filter.
 func (a Ask) Fits(task *model.Task, node *model.Node) bool {
 	known, refused := a.about(task)
-	if refused == nil && a.session.options.Afresh {
-		return slices.Contains(a.feasibleUncached(task), node)
-	}
 	return refused == nil && known.order.at(node.Index) != infeasible && known.check(node) == nil
 }
 
@@ -200,8 +179,11 @@ func (s *Session) eligibility(task *model.Task) *static {
 }
 
 // ranked returns what is known of the task's shape, brought up to date.
-func (s *Session) ranked(task *model.Task, room model.CapacityKind) (*static, *ranking) {
-	known := s.cache.lookup(task.Shape, len(s.Snapshot.Nodes))
+func (s *Session) ranked(task *model.Task, room model.CapacityKind) (*shapeCache, *ranking) {
+	known := &shapeCache{}
+	if !s.options.Afresh {
+		known = s.cache.lookup(task.Shape, len(s.Snapshot.Nodes))
+	}
 	known.static.update(s, task)
 	order := &known.rankings[room][0]
 	if s.NamesLevels(task) {
@@ -213,7 +195,7 @@ func (s *Session) ranked(task *model.Task, room model.CapacityKind) (*static, *r
 	if known.static.refused == nil {
 		(*order).update(s, task, &known.static)
 	}
-	return &known.static, *order
+	return known, *order
 }
 
 // explain counts what kept the task from each node.

@@ -65,8 +65,8 @@ func (s *Session) Try(body func(*Statement) *model.Refusal) *model.Refusal {
 	return nil
 }
 
-// Put gives a pending task capacity on a node: it allocates idle capacity, and nominates the task to capacity that is idle or being
-// released. It refuses, and changes nothing, when there is none.
+// Put gives a pending task capacity on a node: it allocates idle capacity, and nominates the task to capacity that is idle or
+// being released. It refuses, and changes nothing, when there is none.
 func (st *Statement) Put(ask Ask, task *model.Task, node *model.Node) *model.Refusal {
 	if refusal := st.usable(); refusal != nil {
 		return refusal
@@ -83,8 +83,7 @@ func (st *Statement) Put(ask Ask, task *model.Task, node *model.Node) *model.Ref
 	if refusal := ask.OverLimit(task); refusal != nil {
 		return refusal
 	}
-	st.session.currentJob = task.Job
-	ask.open()
+	ask.openFor(task)
 	dimensions := st.session.Snapshot.Dimensions.For(task)
 	if lacking := dimensions.InsufficientResource(node, task.Request, ask.Kind); lacking >= 0 {
 		if refusal := st.session.explainShortage(task, node, lacking, ask.Kind); refusal != nil {

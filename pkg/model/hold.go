@@ -276,8 +276,8 @@ func (s *Snapshot) release(key JobKey) {
 	}
 }
 
-// EndSession makes what was released count in its queues again, since the state has the last word, and ends a viewpoint for victims:
-// it depends on what nodes have, which changes until the next session.
+// EndSession makes what was released count in its queues again, since the state has the last word, and ends a viewpoint for
+// victims: it depends on what nodes have, which changes until the next session.
 func (s *Snapshot) EndSession() {
 	if s.ahead = false; s.viewer.ForVictims {
 		s.SetViewpoint(Viewpoint{})

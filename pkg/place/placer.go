@@ -21,20 +21,21 @@ type Placer struct {
 	// budget is how many nodes searches may still visit for this job, overall how many for all jobs together.
 	budget  int
 	overall *int
-	// cut is set when a search failed because other jobs had used up the budget, for whichever question.
-	cut *bool
+	// cut is set when a search failed because other jobs had used up the budget; it is that of the first Placer, for all questions.
+	cut   bool
+	first *Placer
 	// incomplete is set when not all domains were tried.
 	incomplete bool
 	// searched is set when the current Place has tried every combination of members and nodes, or knows that none suffices.
 	searched bool
 }
 
-// New returns a Placer of the waiting members of the job that is asked about, of its priority, in the session's present state. largest
-// is what Largest returns for the snapshot; budget is how many nodes exact searches may still visit, shared by all jobs.
+// New returns a Placer of the waiting members of the job that is asked about, of its priority, in the session's present state.
+// largest is what Largest returns for the snapshot; budget is how many nodes exact searches may still visit, shared by all jobs.
 func New(ask engine.Ask, largest func() model.Resources, budget *int) *Placer {
 	t := placerFor(ask)
 	t.kinds = newKinds(ask.Job.Candidates())
-	t.members, t.overall, t.cut = order(t.session, t.job, t.kinds, largest), budget, new(bool)
+	t.members, t.overall, t.first = order(t.session, t.job, t.kinds, largest), budget, t
 	return t
 }
 
@@ -53,9 +54,9 @@ func (t *Placer) For(ask engine.Ask) *Placer {
 // Members are the waiting tasks in the order to place them. They must not be changed.
 func (t *Placer) Members() []*model.Task { return t.members }
 
-// BudgetExhausted reports whether Place failed only because other jobs had used up the budget, for this question or another one about
-// the job.
-func (t *Placer) BudgetExhausted() bool { return *t.cut }
+// BudgetExhausted reports whether Place failed only because other jobs had used up the budget, for this question or another one
+// about the job.
+func (t *Placer) BudgetExhausted() bool { return t.first.cut }
 
 // Place places members until every gate agrees. If they prefer to share a domain and one has capacity for the job's minimum,
 // there. Otherwise each member takes its best node. If that fails and members must share domains, domain by domain, so that a
@@ -118,7 +119,7 @@ func (t *Placer) spend(looks int) {
 
 // hasBudget reports whether budget is left, and records when other jobs used it up.
 func (t *Placer) hasBudget() bool {
-	*t.cut = *t.cut || t.budget > 0 && *t.overall <= 0
+	t.first.cut = t.first.cut || t.budget > 0 && *t.overall <= 0
 	return t.budget > 0 && *t.overall > 0
 }
 

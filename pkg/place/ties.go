@@ -33,8 +33,8 @@ type tiedShape struct {
 	tasks []*model.Task
 	// needs is how many the minimum needs at least, exists how many there are.
 	needs, exists int64
-	// fits is how many fit on each node, by its index, before the tries; table returns the same by domain, as the session stands, and
-	// is nil where they keep apart from each other.
+	// fits is how many fit on each node, by its index, before the tries; table returns the same by domain, as the session stands,
+	// and is nil where they keep apart from each other.
 	fits  []int32
 	table func() *engine.Fits
 	// slices are the levels of the slices that all of them are in; nil where they are in none, or in slices with others.

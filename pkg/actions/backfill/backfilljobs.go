@@ -160,8 +160,8 @@ func (l *backfiller) usableReservations(gone int64) bool {
 	return gone != 0 && slices.ContainsFunc(l.kept, func(holder *reservedJob) bool { return gone <= holder.reservation.LentUntil() })
 }
 
-// place tries the job as it is asked about, and reports whether it found capacity. What becomes of its start is for last to decide:
-// it is given nil, or why there was none.
+// place tries the job as it is asked about, and reports whether it found capacity. What becomes of its start is for last to
+// decide: it is given nil, or why there was none.
 func (l *backfiller) place(ask engine.Ask, last func(*model.Refusal) *model.Refusal) bool {
 	job := ask.Job
 	question := engine.Question{Action: Name + " lent", Class: job.Class.Placement()}

@@ -66,7 +66,8 @@ func (s *search) compareMembers() {
 	})
 }
 
-// find returns the plan, nil when there is none, and the domain of the victims, in which the job starts; zero where they are anywhere.
+// find returns the plan, nil when there is none, and the domain of the victims, in which the job starts; zero where they are
+// anywhere.
 func (s *search) find() (*plan, engine.Start) {
 	shared := s.trial.Unsettled()
 	if shared == nil {

@@ -27,7 +27,8 @@ type domainVictim struct {
 }
 
 // searchDomains looks for a plan in each domain of a level in which the job could start, from the one that can cost least on,
-// until no other can cost less than the best plan; all is false where the budget is used up before. start is the domain of the plan.
+// until no other can cost less than the best plan; all is false where the budget is used up before. start is the domain of the
+// plan.
 //
 // Invariant T2: each unit of the plan has a pod in that domain.
 func (s *search) searchDomains(shared *model.TopologyConstraint) (best *plan, start engine.Start, all bool) {

@@ -18,15 +18,11 @@ type mode struct {
 	in     []string
 }
 
-var (
-	engine = []string{"pkg/engine"}
-	askers = []string{"pkg/framework", "pkg/engine", "pkg/place", "pkg/victims", "pkg/actions"}
-)
+var engine = []string{"pkg/engine"}
 
 // modes are those that there are. One that is set nowhere leaves the table.
 var modes = []mode{
 	{"Session.currentJob", []string{"currentJob", "comparing", "picking", "reserving"}, engine},
-	{"Job.Priority", []string{"Priority"}, askers},
 }
 
 // sets returns how often a file sets each mode.
@@ -57,7 +53,8 @@ func (s *source) sets(found map[string]int) {
 	})
 }
 
-// TestOpenAloneShowsTheAccounting: the accounting of the snapshot is shown for one job at a time, and Ask.open alone says for which.
+// TestOpenAloneShowsTheAccounting: the accounting of the snapshot is shown for one job at a time, and Ask.open alone says for
+// which.
 func TestOpenAloneShowsTheAccounting(t *testing.T) {
 	opens := 0
 	for _, s := range sources(t) {

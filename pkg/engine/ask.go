@@ -145,8 +145,8 @@ func (a *Ask) checks(task *model.Task) (all []framework.NodeFilterFunc, refused 
 	}
 	all = append(all, a.domainChecks(task)...)
 	checks, refused := a.session.checks(task, framework.ClusterWide, a.grounds)
-	if refused != nil {
-		return nil, refused
+	if refused != nil || len(all) == 0 {
+		return checks, refused
 	}
 	return append(all, checks...), nil
 }

@@ -180,8 +180,10 @@ func (s *Session) eligibility(task *model.Task) *static {
 
 // ranked returns what is known of the task's shape, brought up to date.
 func (s *Session) ranked(task *model.Task, room model.CapacityKind) (*shapeCache, *ranking) {
-	known := &shapeCache{}
-	if !s.options.Afresh {
+	var known *shapeCache
+	if s.options.Afresh {
+		known = &shapeCache{}
+	} else {
 		known = s.cache.lookup(task.Shape, len(s.Snapshot.Nodes))
 	}
 	known.static.update(s, task)

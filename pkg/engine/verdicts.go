@@ -91,17 +91,17 @@ func (a Ask) Remember(question Question, find func(Ask) (*model.Refusal, Reach))
 	if ok {
 		return known
 	}
-	journal, asks := &a.session.Snapshot.Journal, a
-	asks.grounds = &Grounds{}
+	journal, outer := &a.session.Snapshot.Journal, *a.grounds
+	*a.grounds = Grounds{}
 	before := journal.Revision()
-	refusal, reach := find(asks)
-	if question.Emptied && asks.grounds.Reach > ForClass {
+	refusal, reach := find(a)
+	if question.Emptied && a.grounds.Reach > ForClass {
 		question = question.ofPresentPods()
 	}
 	if before == journal.Revision() {
-		a.Keep(question, refusal, max(reach, asks.grounds.Reach))
+		a.Keep(question, refusal, max(reach, a.grounds.Reach))
 	}
-	a.grounds.narrow(asks.grounds.Reach)
+	a.grounds.narrow(outer.Reach)
 	return refusal
 }
 

@@ -16,27 +16,13 @@ type mode struct {
 	name   string
 	fields []string
 	in     []string
-	// by are the methods through which others set it.
-	by []string
 }
 
-var (
-	engine   = []string{"pkg/engine"}
-	accounts = []string{"pkg/model"}
-	askers   = []string{"pkg/framework", "pkg/engine", "pkg/place", "pkg/victims", "pkg/actions"}
-)
+var engine = []string{"pkg/engine"}
 
 // modes are those that there are. One that is set nowhere leaves the table.
 var modes = []mode{
-	{"Snapshot.viewer", []string{"viewer"}, accounts, []string{"SetViewpoint", "ApplyReservations"}},
-	{"Snapshot.ahead", []string{"ahead"}, accounts, []string{"ExcludeTerminating"}},
-	{"Session.backoffNodes", []string{"backoffNodes"}, engine, []string{"WithBackoffNodes"}},
-	{"Session.overlooks", []string{"overlooks"}, engine, []string{"OverlookLostLabels"}},
-	{"Session.confined", []string{"confined"}, engine, []string{"Confine", "Unconfine"}},
-	{"Session.borrowers", []string{"borrowers"}, engine, []string{"UseReservedUntil"}},
-	{"Session.reach", []string{"reach"}, engine, []string{"narrow"}},
-	{"Session.currentJob", []string{"currentJob", "comparing", "picking", "reserving"}, engine, nil},
-	{"Job.Priority", []string{"Priority"}, askers, nil},
+	{"Session.currentJob", []string{"currentJob", "comparing", "picking", "reserving"}, engine},
 }
 
 // sets returns how often a file sets each mode.
@@ -44,29 +30,55 @@ func (s *source) sets(found map[string]int) {
 	in := func(directories []string) bool {
 		return slices.ContainsFunc(directories, func(directory string) bool { return under(s.path, directory) })
 	}
-	add := func(what ast.Expr, of func(mode) []string, where func(mode) bool) {
-		if selector, ok := what.(*ast.SelectorExpr); ok {
+	ast.Inspect(s.file, func(node ast.Node) bool {
+		assigned, ok := node.(*ast.AssignStmt)
+		if !ok {
+			return true
+		}
+		for _, left := range assigned.Lhs {
+			if entry, ok := left.(*ast.IndexExpr); ok {
+				left = entry.X
+			}
+			selector, ok := left.(*ast.SelectorExpr)
+			if !ok {
+				continue
+			}
 			for _, m := range modes {
-				if slices.Contains(of(m), selector.Sel.Name) && where(m) {
+				if slices.Contains(m.fields, selector.Sel.Name) && in(m.in) {
 					found[s.path+" sets "+m.name]++
 				}
 			}
 		}
-	}
-	ast.Inspect(s.file, func(node ast.Node) bool {
-		switch node := node.(type) {
-		case *ast.CallExpr:
-			add(node.Fun, func(m mode) []string { return m.by }, func(mode) bool { return true })
-		case *ast.AssignStmt:
-			for _, left := range node.Lhs {
-				if entry, ok := left.(*ast.IndexExpr); ok {
-					left = entry.X
-				}
-				add(left, func(m mode) []string { return m.fields }, func(m mode) bool { return in(m.in) })
-			}
-		}
 		return true
 	})
+}
+
+// TestOpenAloneShowsTheAccounting: the accounting of the snapshot is shown for one job at a time, and Ask.open alone says for
+// which.
+func TestOpenAloneShowsTheAccounting(t *testing.T) {
+	opens := 0
+	for _, s := range sources(t) {
+		if s.test || under(s.path, "pkg/model") {
+			continue
+		}
+		for _, declared := range s.file.Decls {
+			function, _ := declared.(*ast.FuncDecl)
+			ast.Inspect(declared, func(node ast.Node) bool {
+				selector, ok := node.(*ast.SelectorExpr)
+				switch {
+				case !ok || selector.Sel.Name != "SetViewpoint" && selector.Sel.Name != "ExcludeTerminating":
+				case s.path == "pkg/engine/ask.go" && function != nil && function.Name.Name == "open":
+					opens++
+				default:
+					t.Errorf("%s calls %s; ask with an engine.Ask, of which open does", s.path, selector.Sel.Name)
+				}
+				return true
+			})
+		}
+	}
+	if opens != 2 {
+		t.Errorf("open shows the accounting in %d calls, want 2", opens)
+	}
 }
 
 // fieldsOf returns how many fields a type has, zero when the file does not declare it as a struct.

@@ -44,9 +44,9 @@ func TestAssignedIsUndone(t *testing.T) {
 	node, before := snapshot.Nodes[0], dump(snapshot)
 	held := func() string { return node.HeldCPUs(false).String() }
 	s.Try(func(statement *Statement) *model.Refusal {
-		statement.Allocate(job.Tasks[0], node)
+		statement.allocate(job.Tasks[0], node)
 		s.Try(func(inner *Statement) *model.Refusal {
-			inner.Allocate(job.Tasks[1], node)
+			inner.allocate(job.Tasks[1], node)
 			if held() != "0-1" {
 				t.Errorf("%q are held by two", held())
 			}
@@ -61,11 +61,11 @@ func TestAssignedIsUndone(t *testing.T) {
 		t.Errorf("%q are held, and nothing has happened", held())
 	}
 	s.Try(func(statement *Statement) *model.Refusal {
-		statement.Pipeline(job.Tasks[2], node)
+		statement.pipeline(job.Tasks[2], node)
 		if held() != "" {
 			t.Errorf("%q are held by a promise", held())
 		}
-		return statement.Allocate(job.Tasks[0], node)
+		return statement.allocate(job.Tasks[0], node)
 	})
 	if len(decided) != 1 || len(decided[0].Binds) != 1 {
 		t.Fatalf("decided %+v", decided)
@@ -82,7 +82,7 @@ func TestWhoBindsByItselfGetsNoIsolatedCPUs(t *testing.T) {
 	job := join(snapshot, "a", 1, 1, model.Resources{1})
 	job.Tasks[0].Pod = &corev1.Pod{}
 	s := Open(snapshot, profileOf(dealer{binder: "webhook"}), Options{Verify: true})
-	refusal := s.Try(func(statement *Statement) *model.Refusal { return statement.Allocate(job.Tasks[0], snapshot.Nodes[0]) })
+	refusal := s.Try(func(statement *Statement) *model.Refusal { return statement.allocate(job.Tasks[0], snapshot.Nodes[0]) })
 	if refusal == nil || refusal.Code != model.NodesFiltered || job.Tasks[0].Isolated != nil {
 		t.Errorf("%v, with %v", refusal, job.Tasks[0].Isolated)
 	}
@@ -102,7 +102,7 @@ func TestAssignedIsAbandoned(t *testing.T) {
 	job.Tasks[0].Pod = &corev1.Pod{}
 	profile := profileOf(dealer{}, touchy{"touchy"})
 	profile.Actions = []Action{&counting{act: func(s *Session) {
-		s.Try(func(statement *Statement) *model.Refusal { return statement.Allocate(job.Tasks[0], snapshot.Nodes[0]) })
+		s.Try(func(statement *Statement) *model.Refusal { return statement.allocate(job.Tasks[0], snapshot.Nodes[0]) })
 	}}}
 	before := dump(snapshot)
 	Run(snapshot, profile, Options{OnPanic: func(RecoveredPanic) {}})

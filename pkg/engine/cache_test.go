@@ -185,7 +185,7 @@ func (f *field) change() {
 	}
 }
 
-// compare asks the session and one that remembers nothing.
+// compare asks the session, one that remembers nothing, and every plugin about every node.
 func (f *field) compare(session, afresh *Session) {
 	task := f.task()
 	for _, room := range []model.CapacityKind{model.Idle, model.FutureIdle} {
@@ -193,19 +193,23 @@ func (f *field) compare(session, afresh *Session) {
 		if f.n(0, 4) == 0 {
 			within = func(node *model.Node) bool { return grade(node) < 2 }
 		}
-		node, why := session.SelectNode(task, room, within)
-		want, wantWhy := afresh.SelectNode(task, room, within)
+		node, why := session.askFor(task, room).BestOrWhy(task, within)
+		ask := afresh.askFor(task, room)
+		want, wantWhy := ask.chooseUncached(task, within)
 		if node != want {
 			f.t.Fatalf("%s %s: chose %s, want %s", task.Shape.Value(), task.Role, name(node), name(want))
+		}
+		if again := ask.Best(task, within); again != want {
+			f.t.Fatalf("%s %s: a session that remembers nothing chose %s, want %s", task.Shape.Value(), task.Role, name(again), name(want))
 		}
 		if node == nil && fmt.Sprint(why.Causes()) != fmt.Sprint(wantWhy.Causes()) {
 			f.t.Fatalf("%s %s: says %v, want %v", task.Shape.Value(), task.Role, why.Causes(), wantWhy.Causes())
 		}
-		if got, want := session.Feasible(task, room), afresh.Feasible(task, room); !slices.Equal(got, want) {
+		if got, want := session.askFor(task, room).All(task), ask.feasibleUncached(task); !slices.Equal(got, want) {
 			f.t.Fatalf("%s %s: %d nodes are feasible, want %d", task.Shape.Value(), task.Role, len(got), len(want))
 		}
 		if task.Role == "" { // else it matters, too, what is on all nodes
-			f.recount(session, task, room, afresh.Feasible(task, room))
+			f.recount(session, task, room, ask.feasibleUncached(task))
 		}
 	}
 }
@@ -213,7 +217,7 @@ func (f *field) compare(session, afresh *Session) {
 // recount is invariant T6, and T9 after what was taken back: the tables of what fits on each node and into each domain are what
 // counting again gives, from labels and from what is idle.
 func (f *field) recount(session *Session, task *model.Task, room model.CapacityKind, feasible []*model.Node) {
-	level, fits := session.Domains("label:grade"), session.Fits(task, room)
+	level, fits := session.Domains("label:grade"), session.askFor(task, room).Counts(task)
 	sums := map[string]int64{}
 	for _, node := range f.snapshot.Nodes {
 		path, n := "", int32(0)
@@ -283,12 +287,9 @@ func (f *field) tryOne(session *Session) {
 		for range f.n(1, 3) {
 			task, room, stays := f.task(), model.CapacityKind(f.n(0, 1)), f.n(0, 2) > 0
 			refusal := session.Try(func(statement *Statement) *model.Refusal {
-				take := statement.Allocate
-				if room == model.FutureIdle {
-					take = statement.Pipeline
-				}
-				node, _ := session.SelectNode(task, room, nil)
-				if node == nil || take(task, node) != nil || !stays {
+				ask := session.askFor(task, room)
+				node := ask.Best(task, nil)
+				if node == nil || statement.Put(ask, task, node) != nil || !stays {
 					return no("Changed")
 				}
 				return nil
@@ -329,14 +330,14 @@ func TestFullNodesAreNotRanked(t *testing.T) {
 	large := join(snapshot, "large", 1, 1, model.Resources{3}).Tasks[0]
 	small := join(snapshot, "small", 1, 1, model.Resources{2}).Tasks[0]
 	large.Shape, small.Shape = shapes[2], shapes[1]
-	if node, _ := session.SelectNode(large, model.Idle, nil); node != nil || f.asked > 0 {
+	if node := session.askFor(large, model.Idle).Best(large, nil); node != nil || f.asked > 0 {
 		t.Errorf("chose %s for the large one, and asked %d times", name(node), f.asked)
 	}
-	session.Feasible(small, model.Idle)
+	session.askFor(small, model.Idle).All(small)
 	if f.asked > 0 {
 		t.Errorf("asked %d times where there is nothing to choose", f.asked)
 	}
-	if node, _ := session.SelectNode(small, model.Idle, nil); node == nil || f.asked != 1 {
+	if node := session.askFor(small, model.Idle).Best(small, nil); node == nil || f.asked != 1 {
 		t.Errorf("chose %s for the small one, and asked %d times", name(node), f.asked)
 	}
 }

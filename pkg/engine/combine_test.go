@@ -117,7 +117,7 @@ func TestFirstRefusal(t *testing.T) {
 		snapshot := house(1)
 		job := join(snapshot, "a", 1, 1, nil)
 		session := Open(snapshot, profile, Options{})
-		_, tally := session.SelectNode(job.Tasks[0], model.Idle, nil)
+		_, tally := session.askFor(job.Tasks[0], model.Idle).BestOrWhy(job.Tasks[0], nil)
 		filter := ""
 		if tally != nil {
 			filter = tally.Causes()[0].Detail

@@ -17,16 +17,16 @@ func (s *Session) MayPreempt(job *model.Job) bool {
 // Deferred is the refusal of a job that is deferred: it is tried again in the same session.
 var Deferred = &model.Refusal{Code: model.Reserved, Detail: "deferred: pods may be evicted for a job of higher priority", Transient: true}
 
-// Defer puts off a job, which may be in need of capacity that the actions behind this one need for others, until the pipeline
-// has run. It then runs once more in the same session, for the jobs that were deferred, and so on until none is. Each time at
-// least one of the jobs must not be deferred again.
+// Defer puts off a job, or one that is asked about with another priority, which may be in need of capacity that the actions
+// behind this one need for others, until the pipeline has run. It then runs once more in the same session, for the jobs that were
+// deferred, and so on until none is. Each time at least one of the jobs must not be deferred again.
 func (s *Session) Defer(job *model.Job) {
 	if s.isDeferred == nil {
-		s.isDeferred = map[*model.Job]bool{}
+		s.isDeferred = map[model.JobKey]bool{}
 	}
-	if !s.isDeferred[job] {
-		s.isDeferred[job] = true
-		s.deferred = append(s.deferred, job)
+	if !s.isDeferred[job.Key] {
+		s.isDeferred[job.Key] = true
+		s.deferred = append(s.deferred, s.Snapshot.Job(job.Key))
 		if len(s.deferred) == 1 || job.Priority > s.highestDeferred {
 			s.highestDeferred = job.Priority
 		}

@@ -10,10 +10,11 @@
 //	action.go                                                     what actions implement
 //	build.go, profile.go, profilequeries.go                       from a configuration to a profile, and what is asked of one
 //	session.go, defer.go                                          one cycle: plugins are asked, actions run
+//	ask.go                                                        a question: the job, the capacity, what is supposed
 //	search.go, static.go, ranking.go, tournament.go, closest.go   a node for a task: filters, scores, order
 //	query.go                                                      what is asked about a task and its candidates
 //	domains.go, whole.go, fits.go                                 domains, which of them are whole, and what fits into them
-//	sharing.go, confine.go                                        the members that share a domain
+//	sharing.go                                                    the members that share a domain
 //	standing.go, trees.go                                         where members are, and all domains, between sessions
 //	combine.go                                                    how answers of several plugins become one
 //	statement.go, assign.go, decide.go                            changes committed or undone as a whole; decisions
@@ -23,5 +24,5 @@
 //	nominations.go, reserve.go, overstay.go                       nominated capacity, reserved capacity
 //	cache.go, verdicts.go, idle.go                                what sessions hand on to the next one
 //	panics.go                                                     a panic ends the session
-//	trail.go, stopwatch.go, verify.go, reference.go               for readers, metrics and tests
+//	trail.go, stopwatch.go, verify.go                             for readers, metrics and tests
 package engine

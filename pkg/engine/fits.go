@@ -47,15 +47,15 @@ func (f *Fits) In(level *Domains) []int64 {
 	return known.fits
 }
 
-// Fits returns how many tasks of the task's shape fit on each node, and into each domain.
-func (s *Session) Fits(task *model.Task, room model.CapacityKind) *Fits {
-	s.prepareFor(task, room)
-	answer, order := s.ranked(task, room)
-	known := s.cache.lookup(task.Shape, len(s.Snapshot.Nodes))
+// Counts returns how many tasks of the task's shape fit on each node, and into each domain.
+func (a Ask) Counts(task *model.Task) *Fits {
+	s, room := a.session, a.Kind
+	a.openFor(task)
+	known, order := s.ranked(task, room)
 	if known.fits[room] == nil {
 		known.fits[room] = &Fits{room: room}
 	}
-	known.fits[room].update(s.Snapshot, task, answer, order)
+	known.fits[room].update(s.Snapshot, task, &known.static, order)
 	return known.fits[room]
 }
 

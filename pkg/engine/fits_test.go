@@ -23,7 +23,7 @@ func TestSumsOfForgottenLevelsAreDropped(t *testing.T) {
 	for i := range 10 * maxLabelLevels {
 		session := Open(snapshot, profile, Options{Cache: &cache})
 		level := session.Domains(fmt.Sprint("label:k", i))
-		session.Fits(task, model.Idle).In(level)
+		session.askFor(task, model.Idle).Counts(task).In(level)
 		session.Close()
 		for known := range cache.shapes[task.Shape].fits[model.Idle].sums {
 			if cache.domains[known.Level] != known {
@@ -69,7 +69,7 @@ func TestTablesAreBounded(t *testing.T) {
 	levels := []*Domains{session.Domains("block"), session.Domains("rack"), session.Domains("clique")}
 	tables := func(task *model.Task) (all []int64) {
 		for _, room := range []model.CapacityKind{model.Idle, model.FutureIdle} {
-			fits := session.Fits(task, room)
+			fits := session.askFor(task, room).Counts(task)
 			for _, n := range fits.Each() {
 				all = append(all, int64(n))
 			}
@@ -99,7 +99,7 @@ func TestTablesAreBounded(t *testing.T) {
 			t.Errorf("shape %d of %d is kept: %t, want %t", i, len(tasks), is, wanted)
 		}
 	}
-	if got, want := session.BestNode(evicted, model.Idle), afresh.BestNode(evicted, model.Idle); got != want {
+	if got, want := session.askFor(evicted, model.Idle).Best(evicted, nil), afresh.askFor(evicted, model.Idle).Best(evicted, nil); got != want {
 		t.Errorf("a shape that is asked about again goes to %s, want %s", name(got), name(want))
 	}
 	if !slices.Equal(tables(evicted), before) {

@@ -22,7 +22,7 @@ func (c *counting) Execute(session *Session) {
 	for _, job := range session.Snapshot.Jobs {
 		session.Refuse(job, &model.Refusal{Code: model.InsufficientResources, Needs: 1})
 		for _, task := range job.Tasks {
-			session.Feasible(task, model.Idle)
+			session.askFor(task, model.Idle).All(task)
 		}
 	}
 	if c.act != nil {
@@ -54,7 +54,7 @@ func (c contained) DependsOnSnapshotOnly(task *model.Task) bool { return task.Na
 // promise gives the first task capacity that is being released, for this session.
 func promise(s *Session) {
 	s.Try(func(statement *Statement) *model.Refusal {
-		return statement.Pipeline(s.Snapshot.Jobs[0].Tasks[0], s.Snapshot.Nodes[0])
+		return statement.pipeline(s.Snapshot.Jobs[0].Tasks[0], s.Snapshot.Nodes[0])
 	})
 }
 

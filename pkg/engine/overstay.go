@@ -33,7 +33,7 @@ func (s *Session) findOverstayed() {
 
 // overstayedOn looks at the pods on the reserved capacity. Where it is not free, those that came last use it.
 func (s *Session) overstayedOn(holder *model.Job, held *model.Reservation) (jobs []*model.Job) {
-	s.ApplyReservations(holder)
+	ask := s.Ask(holder, model.Idle)
 	now := s.Snapshot.Now.Unix()
 	for _, reserved := range held.Nodes {
 		node := s.Snapshot.Node(reserved.Node)
@@ -43,7 +43,7 @@ func (s *Session) overstayedOn(holder *model.Job, held *model.Reservation) (jobs
 		s.wakeForGuests(node, now)
 		missing := reserved.Request.Clone()
 		for i := range missing {
-			missing[i] -= node.Idle.At(i) - node.Pipelined.At(i) - node.Reserved.At(i)
+			missing[i] -= ask.Unclaimed(node, i)
 		}
 		for _, guest := range guestsOn(node, held.Since.Unix(), now) {
 			uses := false

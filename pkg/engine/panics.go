@@ -126,11 +126,7 @@ func (s *Session) abandon() {
 			panics(keeper.ResetCache)
 		}
 	}
-	s.Snapshot.ExcludeTerminating(false)
-	s.Snapshot.RestoreNominated()
-	if len(s.Snapshot.Held()) > 0 {
-		s.Snapshot.SetViewpoint(model.Viewpoint{})
-	}
+	s.Snapshot.EndSession()
 	s.verify("")
 }
 

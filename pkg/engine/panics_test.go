@@ -158,11 +158,11 @@ func (g greedy) Execute(s *Session) {
 func (g greedy) place(s *Session, job *model.Job, end *model.Refusal) *model.Refusal {
 	return s.Try(func(statement *Statement) *model.Refusal {
 		for _, task := range slices.SortedFunc(slices.Values(job.Tasks), s.CompareTasks) {
-			node, tally := s.SelectNode(task, model.Idle, nil)
+			node, tally := s.askFor(task, model.Idle).BestOrWhy(task, nil)
 			if node == nil {
 				return tally.Refusal(0, 0, "")
 			}
-			inner := s.Try(func(inner *Statement) *model.Refusal { return inner.Allocate(task, node) })
+			inner := s.Try(func(inner *Statement) *model.Refusal { return inner.allocate(task, node) })
 			if inner != nil {
 				return inner
 			}

@@ -26,8 +26,8 @@ func inquire(profile *Profile) {
 	session.ValidateJob(job)
 	session.Victims(job, nil)
 	session.Try(func(statement *Statement) *model.Refusal {
-		node, _ := session.SelectNode(job.Tasks[0], model.Idle, nil)
-		return statement.Allocate(job.Tasks[0], node)
+		node := session.askFor(job.Tasks[0], model.Idle).Best(job.Tasks[0], nil)
+		return statement.allocate(job.Tasks[0], node)
 	})
 	session.Close()
 }

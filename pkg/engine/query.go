@@ -19,22 +19,11 @@ type nodeQuery struct {
 	bounded []int64
 }
 
-// question is what must hold for the task besides what its ranking knows.
-func (s *Session) question(task *model.Task, answer *static, order *ranking) (p nodeQuery, refused *model.Refusal) {
-	if answer.refused != nil {
-		return p, answer.refused
-	}
-	if order.refused != nil {
-		return p, order.refused
-	}
-	p.checks, refused = s.checks(task, framework.ClusterWide)
-	return p, refused
-}
-
 // rank adds how the candidates are liked besides what the ranking knows.
-func (s *Session) rank(p *nodeQuery, task *model.Task, answer *static, order *ranking) {
-	p.addPlugin(order.bounded, answer.candidates)
-	p.addPlugin(s.scores(task, framework.ClusterWide, answer.candidates), answer.candidates)
+func (a *Ask) rank(known *asked, task *model.Task) {
+	candidates := known.answer.candidates
+	known.addPlugin(known.order.bounded, candidates)
+	known.addPlugin(a.session.scores(task, framework.ClusterWide, candidates, a.grounds), candidates)
 }
 
 func (p *nodeQuery) addPlugin(scores []framework.NodeScore, candidates []*model.Node) {
@@ -91,24 +80,16 @@ func addScore(sums []int64, score framework.NodeScore, candidates []*model.Node)
 	}
 }
 
-// checks returns what the plugins want to hold of a node for the task, that it is in the domains which the task has to share,
-// and, while that is asked for, that it is not avoided.
-func (s *Session) checks(task *model.Task, scope framework.FilterScope) ([]framework.NodeFilterFunc, *model.Refusal) {
+// checks returns what the plugins want to hold of a node for the task. The answer rests on those about the whole cluster; for the
+// other scopes grounds is nil.
+func (s *Session) checks(task *model.Task, scope framework.FilterScope, grounds *Grounds) ([]framework.NodeFilterFunc, *model.Refusal) {
 	var all []framework.NodeFilterFunc
-	if s.backoffNodes && scope == framework.ClusterWide {
-		if avoided := s.Snapshot.NodeBackoff[task.Job]; len(avoided) > 0 {
-			all = append(all, func(node *model.Node) *model.Refusal { return avoided[node.Name] })
-		}
-	}
-	if scope == framework.ClusterWide {
-		all = append(all, s.domainChecks(task)...)
-	}
 	for _, filter := range s.slots.nodeFilter {
 		start := s.start()
 		checks, refusal := filter.PreFilter(task, scope)
 		s.stop(filter, config.NodeFilter, start)
 		if scope == framework.ClusterWide && (len(checks) > 0 || refusal != nil) {
-			s.narrow(reachOf(filter, task))
+			grounds.narrow(reachOf(filter, task))
 		}
 		if refusal != nil {
 			return nil, refusal
@@ -126,14 +107,15 @@ func reachOf(filter framework.NodeFilter, task *model.Task) Reach {
 	return ForNow
 }
 
-func (s *Session) scores(task *model.Task, scope framework.FilterScope, candidates []*model.Node) []framework.NodeScore {
+// scores returns how the plugins like candidates for the task; grounds as for checks.
+func (s *Session) scores(task *model.Task, scope framework.FilterScope, candidates []*model.Node, grounds *Grounds) []framework.NodeScore {
 	var all []framework.NodeScore
 	for _, scorer := range s.slots.nodeScore {
 		start := s.start()
 		scores := scorer.PreScore(task, scope, candidates)
 		s.stop(scorer, config.NodeScore, start)
 		if scope == framework.ClusterWide && len(scores) > 0 {
-			s.narrow(ForJob)
+			grounds.narrow(ForJob)
 		}
 		all = append(all, s.timedScores(scorer, scores)...)
 	}

@@ -48,7 +48,7 @@ func (s *Session) minimumOverLimit(job *model.Job) *model.Refusal {
 		return nil
 	}
 	ask := func(position int) int64 { return model.LeastRequest(job, needs, position) }
-	waits := s.withoutHeadroom(queue, job.Key)
+	waits := s.withoutHeadroom(queue, job, Supposed{})
 	exceeded, limit := queue.Exceeded(ask, false, model.FutureIdle, waits)
 	if exceeded == nil {
 		return nil
@@ -93,18 +93,18 @@ func heldBy(job *model.Job, position int) (sum int64) {
 	return sum
 }
 
-// OverLimit returns why a queue would hold more than its limit if the task got such capacity; nil when none would. What is
+// OverLimit returns why a queue would hold more than its limit if the task got the capacity; nil when none would. What is
 // nominated to the task already counts once.
-func (s *Session) OverLimit(task *model.Task, room model.CapacityKind) *model.Refusal {
+func (a *Ask) OverLimit(task *model.Task) *model.Refusal {
 	queue := task.InQueue()
 	if !queue.Limited() {
 		return nil
 	}
-	return s.overLimit(queue, task.Job, task.Request.At, task.CountsInQueue(), room, "a member")
+	return a.overLimit(queue, task.Request.At, task.CountsInQueue(), "a member")
 }
 
-// SliceOverLimit is OverLimit, for idle capacity, of members of a job that start together.
-func (s *Session) SliceOverLimit(tasks []*model.Task) *model.Refusal {
+// SliceOverLimit is OverLimit of members of a job that start together.
+func (a *Ask) SliceOverLimit(tasks []*model.Task) *model.Refusal {
 	queue := tasks[0].InQueue()
 	if !queue.Limited() {
 		return nil
@@ -117,18 +117,17 @@ func (s *Session) SliceOverLimit(tasks []*model.Task) *model.Refusal {
 		}
 		return sum
 	}
-	return s.overLimit(queue, tasks[0].Job, ask, false, model.Idle, "a slice")
+	return a.overLimit(queue, ask, false, "a slice")
 }
 
-func (s *Session) overLimit(
-	queue *model.Queue, job model.JobKey, ask func(position int) int64, counted bool, room model.CapacityKind, of string,
-) *model.Refusal {
-	waits := s.withoutHeadroom(queue, job)
-	exceeded, limit := queue.Exceeded(ask, counted, room, waits)
+func (a *Ask) overLimit(queue *model.Queue, ask func(position int) int64, counted bool, of string) *model.Refusal {
+	s := a.session
+	waits := s.withoutHeadroom(queue, a.Job, a.As)
+	exceeded, limit := queue.Exceeded(ask, counted, a.Kind, waits)
 	if exceeded == nil {
 		return nil
 	}
-	s.narrow(ForJob) // jobs of other queues have other limits
+	a.grounds.narrow(ForJob) // jobs of other queues have other limits
 	amount := ask(limit.Position)
 	return s.limitRefusal(limitKey{
 		queue: exceeded, limit: limit, ask: amount, of: of, kept: exceeded.KeptFrom(waits, limit.Position, amount),
@@ -166,12 +165,11 @@ func (s *Session) KeepHeadroom(jobs []*model.Job) {
 
 // withoutHeadroom returns the job if headroom below the limits of its queue may be kept from it: all of them are looked at, but
 // not for a gang that has begun and lacks members, which does not wait for what is only kept free. Else it returns nil.
-func (s *Session) withoutHeadroom(queue *model.Queue, key model.JobKey) *model.Job {
+func (s *Session) withoutHeadroom(queue *model.Queue, job *model.Job, as Supposed) *model.Job {
 	if !queue.HasHeadroom() {
 		return nil
 	}
-	job := s.job(key)
-	if job == nil || s.precedesAll(job) || len(s.slots.queueOrder) > 0 && s.precedesHolders(job) {
+	if job == nil || s.precedesAll(job, as) || len(s.slots.queueOrder) > 0 && s.precedesHolders(job) {
 		return nil
 	}
 	return job
@@ -268,7 +266,7 @@ func (s *Session) checkQueues(operations []operation) *model.Refusal {
 			}
 		}
 		last = op.task
-		if refusal := s.OverLimit(op.task, room); refusal != nil {
+		if refusal := (&Ask{session: s, Job: s.job(op.task.Job), Kind: room, grounds: &s.grounds}).OverLimit(op.task); refusal != nil {
 			return refusal
 		}
 	}

@@ -32,50 +32,30 @@ func (s *Session) Reservation(job *model.Job) (held *model.Reservation, gaveUp t
 	return job.Reservation, job.GaveUp
 }
 
-// UseReservedUntil shows the job capacity that is reserved for others from the time on at which it will be gone again, in
-// seconds since 1970; see model.Viewpoint.EndsBefore. Zero ends that. SelectNode, Feasible, ApplyReservations and statements use
-// the job's viewpoint as before.
-func (s *Session) UseReservedUntil(job *model.Job, gone int64) {
-	if gone == 0 {
-		delete(s.borrowers, job.Key)
-	} else {
-		s.borrowers[job.Key] = gone
+// TakeReserved calls the function, which looks for capacity for the job and reports whether it was found, with the question in
+// which the job sees capacity that is reserved for jobs of other queues and gives way to it, and pods may be evicted for it.
+// Reservations of which it has used capacity then have given way.
+func (a Ask) TakeReserved(find func(Ask) bool) (found bool) {
+	s := a.session
+	if !s.Snapshot.ReservesOutside(a.Job.InQueue()) {
+		return find(a)
 	}
-	s.ApplyReservations(job)
-}
-
-// TakeReserved calls the function, which looks for capacity for the job and reports whether it was found. Until it ends the job
-// sees capacity that is reserved for jobs of other queues and gives way to it, and pods may be evicted for it. Reservations of
-// which it has used capacity then have given way.
-func (s *Session) TakeReserved(job *model.Job, find func() bool) (found bool) {
-	if !s.Snapshot.ReservesOutside(job.InQueue()) {
-		return find()
-	}
-	holders := s.givingWayTo(job)
+	holders := s.givingWayTo(a.Job)
 	before := make([][]model.Resources, len(holders))
-	s.taker = taker{job: job.Key}
+	taking := a.As
+	taking.Takes = true
 	for i, holder := range holders {
 		held, _ := s.Reservation(holder)
 		before[i] = s.present(held)
-		s.taker.givesWay += holder.Key.String() + "\n"
+		taking.GivesWay += holder.Key.String() + "\n"
 	}
-	s.ApplyReservations(job)
-	found = find()
-	s.taker = taker{}
-	s.ApplyReservations(job)
+	found = find(a.Supposing(taking))
 	for i, holder := range holders {
 		if found {
 			s.noteGivenWay(holder, before[i])
 		}
 	}
 	return found
-}
-
-// taker is the job that uses what is reserved for others, and the keys of the jobs that give way to it, each on a line of its
-// own.
-type taker struct {
-	job      model.JobKey
-	givesWay string
 }
 
 // GivesWay reports whether what is reserved for a job gives way to a job of another queue.
@@ -142,10 +122,9 @@ func (s *Session) WakeAt(at time.Time) {
 	}
 }
 
-// WaitUntil is WakeAt for an answer that is not kept, since it may be another one at that moment: the verdict that is being
-// found, and what the session comes to.
+// WaitUntil is WakeAt for what the session comes to, which may be another thing at that moment, so that it is not kept.
 func (s *Session) WaitUntil(at time.Time) {
-	s.narrow(ForNow)
+	s.grounds.narrow(ForNow)
 	s.WakeAt(at)
 }
 
@@ -165,28 +144,18 @@ func (s *Session) limitReservations(actions []Action) {
 	s.KeepHeadroom(nil)
 }
 
-// ApplyReservations makes the accounting of all nodes show the capacity that the job may use: what is kept for others of its
-// priority or above, or of other queues, is taken, and what is nominated to others from a job that may evict nothing. But nothing
-// that is only reserved is kept from a job of another queue within its guarantee, nor what gives way to it in TakeReserved. And
-// nothing that is only reserved is kept from a gang that has begun and is below its minimum: the job that has it reserved may
-// wait for the end of that gang, which does not come without the members it lacks. A gang that has lost members is such a one
-// only if those that it has were there before: others may have come by borrowing, and borrow again. So is, towards jobs of its
-// priority in its queue, a gang whose members that wait are made later. SelectNode, Feasible and statements do so for the task's
-// job; a caller that reads the accounting of nodes calls it first.
-func (s *Session) ApplyReservations(job *model.Job) {
-	if len(s.Snapshot.Held()) > 0 {
-		s.Snapshot.SetViewpoint(s.viewer(job))
-	}
-}
-
-func (s *Session) viewer(job *model.Job) model.Viewpoint {
+// viewer returns which capacity the job may use: what is kept for others of its priority or above, or of other queues, is taken,
+// and what is nominated to others from a job that may evict nothing. But nothing that is only reserved is kept from a job of
+// another queue within its guarantee, nor what gives way to it in TakeReserved. And nothing that is only reserved is kept from a
+// gang that has begun and is below its minimum: the job that has it reserved may wait for the end of that gang, which does not
+// come without the members it lacks. A gang that has lost members is such a one only if those that it has were there before:
+// others may have come by borrowing, and borrow again. So is, towards jobs of its priority in its queue, a gang whose members
+// that wait are made later.
+func (s *Session) viewer(job *model.Job, as Supposed) model.Viewpoint {
 	viewer := s.Snapshot.ViewpointOf(job)
-	viewer.EndsBefore = s.borrowers[job.Key]
-	viewer.ForVictims = len(s.Snapshot.Held()) > 0 && hasNomination(job)
-	if s.taker.job == job.Key {
-		viewer.GivesWay, viewer.ForVictims = s.taker.givesWay, true
-	}
-	if s.precedesAll(job) {
+	viewer.EndsBefore, viewer.GivesWay = as.GoneBy, as.GivesWay
+	viewer.ForVictims = as.Takes || len(s.Snapshot.Held()) > 0 && hasNomination(job)
+	if s.precedesAll(job, as) {
 		viewer.EndsBefore = model.UnrestrictedViewpoint
 	}
 	viewer.Continues = job.Continues && s.precedesReservations(job)
@@ -197,12 +166,12 @@ func (s *Session) viewer(job *model.Job) model.Viewpoint {
 }
 
 // precedesAll reports whether nothing that is only kept free is kept from the job.
-func (s *Session) precedesAll(job *model.Job) bool {
-	return s.borrowers[job.Key] == 0 && s.completes(job) && (!job.LostMembers || s.precedesReservations(job))
+func (s *Session) precedesAll(job *model.Job, as Supposed) bool {
+	return as.GoneBy == 0 && s.completes(job) && (!job.LostMembers || s.precedesReservations(job))
 }
 
 // Respects reports whether what is reserved for the holder is kept from the job.
 func (s *Session) Respects(job, holder *model.Job) bool {
 	hold := model.HeldCapacity{Job: holder.Key, Queue: holder.InQueue(), Priority: holder.Priority, Continues: holder.Continues}
-	return hold.AppliesTo(s.viewer(job))
+	return hold.AppliesTo(s.viewer(job, Supposed{}))
 }

@@ -24,7 +24,7 @@ func TestDepartOnlySupposes(t *testing.T) {
 		decided = append(decided, d)
 	}})
 	before := dump(snapshot)
-	fits := func(statement *Statement) bool { return statement.Pipeline(waits.Tasks[0], snapshot.Nodes[0]) == nil }
+	fits := func(statement *Statement) bool { return statement.pipeline(waits.Tasks[0], snapshot.Nodes[0]) == nil }
 	var alone, both bool
 	s.Try(func(statement *Statement) *model.Refusal {
 		s.Try(func(inner *Statement) *model.Refusal {
@@ -66,10 +66,10 @@ func TestReserveAndBorrow(t *testing.T) {
 	owner, other := join(snapshot, "a", 1, 1, model.Resources{4}), join(snapshot, "b", 1, 1, model.Resources{4})
 	var decided []model.Decision
 	s := Open(snapshot, profileOf(), Options{Verify: true, Decide: func(d model.Decision) { decided = append(decided, d) }})
-	finds := func(job *model.Job) bool {
-		node, _ := s.SelectNode(job.Tasks[0], model.Idle, nil)
-		return node != nil
+	findsAs := func(job *model.Job, as Supposed) bool {
+		return s.Ask(job, model.Idle).Supposing(as).Best(job.Tasks[0], nil) != nil
 	}
+	finds := func(job *model.Job) bool { return findsAs(job, Supposed{}) }
 	s.Reserve(owner, &model.Reservation{
 		Nodes: []model.ReservedNode{{Node: "n0", Members: 1, Request: model.Resources{4}}}, ExpectedStart: time.Unix(100, 0),
 	})
@@ -77,13 +77,13 @@ func TestReserveAndBorrow(t *testing.T) {
 		t.Errorf("the owner finds capacity: %t, the other: %t", finds(owner), finds(other))
 	}
 	for gone, want := range map[int64]bool{100: true, 101: false, model.UnrestrictedViewpoint: true, 0: false} {
-		if s.UseReservedUntil(other, gone); finds(other) != want {
+		as := Supposed{GoneBy: gone}
+		if findsAs(other, as) != want {
 			t.Errorf("who is gone at %d finds capacity: %t", gone, !want)
 		}
-		if finds(owner); finds(other) != want {
+		if finds(owner); findsAs(other, as) != want {
 			t.Errorf("who is gone at %d finds capacity after the owner has looked: %t", gone, !want)
 		}
-		s.UseReservedUntil(other, 0)
 	}
 	if s.Reserve(owner, nil); !finds(other) {
 		t.Error("nothing is reserved any more, and there is no capacity")

@@ -5,149 +5,104 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // This file finds nodes for tasks. What depends on a task's shape and on each node alone is kept in the session's Cache,
 // in order; what depends on anything else is asked for each task.
 
-// SelectNode returns the best node with that kind of capacity for the task: the highest sum of weighted scores, ties to the
-// lower name. within narrows the nodes; nil means all. When there is none it returns nil and why, node by node.
-func (s *Session) SelectNode(
-	task *model.Task, room model.CapacityKind, within func(*model.Node) bool,
-) (*model.Node, *model.NodeDiagnosis) {
-	s.prepareFor(task, room)
-	if alone := s.quarantined[task.Job]; alone != nil {
-		tally := &model.NodeDiagnosis{}
-		tally.AddN(alone, len(s.Snapshot.Nodes))
-		return nil, tally
-	}
-	if s.options.Afresh {
-		return s.chooseUncached(task, room, within)
-	}
-	answer, order := s.ranked(task, room)
-	question, refused := s.question(task, answer, order)
+// BestOrWhy returns the best node for the task: the highest sum of weighted scores, ties to the lower name. within narrows the
+// nodes; nil means all. When there is none it returns nil and why, node by node, which costs a look at each.
+func (a Ask) BestOrWhy(task *model.Task, within func(*model.Node) bool) (*model.Node, *model.NodeDiagnosis) {
+	known, refused := a.about(task)
 	if refused != nil {
 		tally := &model.NodeDiagnosis{}
-		tally.AddN(refused, len(s.Snapshot.Nodes))
+		tally.AddN(refused, len(a.session.Snapshot.Nodes))
 		return nil, tally
 	}
-	if best := s.rankedBest(task, answer, order, &question, within); best != nil {
+	if best := a.best(task, &known, within); best != nil {
 		return best, nil
 	}
-	return nil, s.explain(task, room, answer, order, &question)
+	return nil, a.explain(task, &known)
 }
 
-// SelectAmong returns the best of some nodes, by their indexes in ascending order; nil when there is none.
-func (s *Session) SelectAmong(task *model.Task, room model.CapacityKind, nodes []int) *model.Node {
-	s.prepareFor(task, room)
-	if s.quarantined[task.Job] != nil {
-		return nil
-	}
-	if s.options.Afresh {
-		best, _ := s.chooseUncached(task, room, func(node *model.Node) bool {
-			_, is := slices.BinarySearch(nodes, node.Index)
-			return is
-		})
-		return best
-	}
-	answer, order := s.ranked(task, room)
-	question, refused := s.question(task, answer, order)
+// Best returns the best node like BestOrWhy, without why there is none.
+func (a Ask) Best(task *model.Task, within func(*model.Node) bool) *model.Node {
+	known, refused := a.about(task)
 	if refused != nil {
 		return nil
 	}
-	if _, any := order.best(); !any {
-		return nil
-	}
-	s.rank(&question, task, answer, order)
-	return s.bestAmong(answer, order, &question, nodes)
+	return a.best(task, &known, within)
 }
 
-func (s *Session) bestAmong(answer *static, order *ranking, question *nodeQuery, nodes []int) (best *model.Node) {
+// BestOf returns the best of some nodes, by their indexes in ascending order; nil when there is none.
+func (a Ask) BestOf(task *model.Task, nodes []int) *model.Node {
+	known, refused := a.about(task)
+	if refused != nil {
+		return nil
+	}
+	if _, any := known.order.best(); !any { // when no node has capacity, no scores are needed
+		return nil
+	}
+	a.rank(&known, task)
+	return known.bestAmong(nodes)
+}
+
+func (known *asked) bestAmong(nodes []int) (best *model.Node) {
 	var bestScore int64
 	limit := int64(infeasible) // nodes with no more than that are not looked at
 	for i := 0; i < len(nodes); i++ {
-		if skipped := order.below(nodes[i:], limit); skipped > 0 {
+		if skipped := known.order.below(nodes[i:], limit); skipped > 0 {
 			i += skipped - 1
 			continue
 		}
 		position := nodes[i]
-		score := order.at(position)
+		score := known.order.at(position)
 		if score <= limit {
 			continue
 		}
-		node := answer.nodes[position]
-		if question.check(node) != nil {
+		node := known.answer.nodes[position]
+		if known.check(node) != nil {
 			continue
 		}
-		if question.scores() {
-			candidate, _ := slices.BinarySearch(answer.positions, position)
-			score += question.score(node) + question.bound(candidate)
+		if known.scores() {
+			candidate, _ := slices.BinarySearch(known.answer.positions, position)
+			score += known.score(node) + known.bound(candidate)
 		}
 		if best == nil || score > bestScore {
 			best, bestScore = node, score
 		}
-		if !question.scores() {
+		if !known.scores() {
 			limit = bestScore
 		}
 	}
 	return best
 }
 
-// BestNode returns the best node like SelectNode, without saying why there is none, which costs a look at every node.
-func (s *Session) BestNode(task *model.Task, room model.CapacityKind) *model.Node {
-	s.prepareFor(task, room)
-	if s.quarantined[task.Job] != nil {
-		return nil
-	}
-	if s.options.Afresh {
-		best, _ := s.chooseUncached(task, room, nil)
-		return best
-	}
-	answer, order := s.ranked(task, room)
-	question, refused := s.question(task, answer, order)
-	if refused != nil {
-		return nil
-	}
-	return s.rankedBest(task, answer, order, &question, nil)
-}
-
-// HasRoom reports whether any node has that kind of capacity for tasks of the shape, as far as each node alone decides. Without
-// it none of them has a place, whatever else restricts them.
-func (s *Session) HasRoom(task *model.Task, room model.CapacityKind) bool {
-	s.prepareFor(task, room)
-	if s.options.Afresh || s.quarantined[task.Job] != nil {
+// HasRoom reports whether any node has capacity for tasks of the shape, as far as each node alone decides. Without it none of
+// them has a place, whatever else restricts them.
+func (a Ask) HasRoom(task *model.Task) bool {
+	if a.openFor(task); a.session.quarantined[task.Job] != nil {
 		return true // unknown
 	}
-	_, order := s.ranked(task, room)
+	_, order := a.session.ranked(task, a.Kind)
 	_, any := order.best()
 	return any
 }
 
-func (s *Session) rankedBest(
-	task *model.Task, answer *static, order *ranking, question *nodeQuery, within func(*model.Node) bool,
-) *model.Node {
-	if _, any := order.best(); !any { // when no node has capacity, no scores are needed
+func (a *Ask) best(task *model.Task, known *asked, within func(*model.Node) bool) *model.Node {
+	first, any := known.order.best()
+	if !any { // when no node has capacity, no scores are needed
 		return nil
 	}
-	s.rank(question, task, answer, order)
-	return s.best(answer, order, question, within)
-}
-
-func (s *Session) best(
-	answer *static, order *ranking, question *nodeQuery, within func(*model.Node) bool,
-) *model.Node {
-	if within == nil && question.isEmpty() {
-		if position, ok := order.best(); ok {
-			return answer.nodes[position]
-		}
-		return nil
+	a.rank(known, task)
+	if within == nil && known.isEmpty() {
+		return known.answer.nodes[first]
 	}
-	ordered, tried := !question.scores(), 0
+	ordered, tried := !known.scores(), 0
 	if within == nil && ordered { // checks may be expensive, and mostly one of the first will do
-		for position := range order.descending() {
-			if node := answer.nodes[position]; question.check(node) == nil {
+		for position := range known.order.descending() {
+			if node := known.answer.nodes[position]; known.check(node) == nil {
 				return node
 			}
 			if tried++; tried == maxOrderedNodes {
@@ -157,16 +112,16 @@ func (s *Session) best(
 	}
 	var best *model.Node
 	var bestScore int64
-	for i, position := range answer.positions {
-		score := order.at(position)
+	for i, position := range known.answer.positions {
+		score := known.order.at(position)
 		if score == infeasible || ordered && best != nil && score <= bestScore {
 			continue
 		}
-		node := answer.candidates[i]
-		if within != nil && !within(node) || question.check(node) != nil {
+		node := known.answer.candidates[i]
+		if within != nil && !within(node) || known.check(node) != nil {
 			continue
 		}
-		if score += question.score(node) + question.bound(i); best == nil || score > bestScore {
+		if score += known.score(node) + known.bound(i); best == nil || score > bestScore {
 			best, bestScore = node, score
 		}
 	}
@@ -177,92 +132,24 @@ func (s *Session) best(
 // more.
 const maxOrderedNodes = 16
 
-// Feasible returns every node with that kind of capacity for the task, by name.
-func (s *Session) Feasible(task *model.Task, room model.CapacityKind) []*model.Node {
-	s.prepareFor(task, room)
-	if s.quarantined[task.Job] != nil {
-		return nil
-	}
-	if s.options.Afresh {
-		return s.feasibleUncached(task, room)
-	}
-	answer, order := s.ranked(task, room)
-	question, refused := s.question(task, answer, order)
+// All returns every node with capacity for the task that passes every filter, by name.
+func (a Ask) All(task *model.Task) (nodes []*model.Node) {
+	known, refused := a.about(task)
 	if refused != nil {
 		return nil
 	}
-	var nodes []*model.Node
-	for i, position := range answer.positions {
-		if node := answer.candidates[i]; order.at(position) != infeasible && question.check(node) == nil {
+	for i, position := range known.answer.positions {
+		if node := known.answer.candidates[i]; known.order.at(position) != infeasible && known.check(node) == nil {
 			nodes = append(nodes, node)
 		}
 	}
 	return nodes
 }
 
-// FeasibleOn reports whether the node has that kind of capacity for the task and passes every filter.
-func (s *Session) FeasibleOn(task *model.Task, node *model.Node, room model.CapacityKind) bool {
-	s.prepareFor(task, room)
-	if s.quarantined[task.Job] != nil {
-		return false
-	}
-	if s.options.Afresh {
-		return slices.Contains(s.feasibleUncached(task, room), node)
-	}
-	answer, order := s.ranked(task, room)
-	question, refused := s.question(task, answer, order)
-	return refused == nil && order.at(node.Index) != infeasible && question.check(node) == nil
-}
-
-// FitsByResourcesOnly reports whether, as the session stands, nothing but the task's shape and the capacity on each node decides
-// where it may go: what holds for it holds for every task of its shape that is plain too, and for the others all the more. Of a
-// task that is confined to a domain it answers for the nodes of the domain.
-func (s *Session) FitsByResourcesOnly(task *model.Task) bool {
-	if s.currentJob = task.Job; s.quarantined[task.Job] != nil {
-		return false
-	}
-	s.Snapshot.ExcludeTerminating(false) // a terminating task may keep others away still
-	hold := s.confinedChecks(task)
-	for _, scope := range []framework.FilterScope{framework.NodeWithPods, framework.ClusterWide} {
-		checks, refused := s.checks(task, scope)
-		if hold -= len(checks); hold < 0 || refused != nil {
-			return false
-		}
-	}
-	return true
-}
-
-// IsPlainInDomain reports whether, as the session stands, nothing decides where the task may go but what FitsByResourcesOnly
-// means and the domains that it shares: what holds for it holds for every plain task of its shape that shares the same.
-func (s *Session) IsPlainInDomain(task *model.Task) bool {
-	if s.currentJob = task.Job; s.quarantined[task.Job] != nil {
-		return false
-	}
-	s.Snapshot.ExcludeTerminating(false) // as FitsByResourcesOnly does
-	checks, refused := s.checks(task, framework.NodeWithPods)
-	if len(checks) > 0 || refused != nil {
-		return false
-	}
-	checks, refused = s.checks(task, framework.ClusterWide)
-	return len(checks) == len(s.domainChecks(task)) && refused == nil
-}
-
-// FiltersDependOnSnapshotOnly reports whether where the task may go follows from the snapshot alone: as long as that is the
-// same, so is the answer.
-func (s *Session) FiltersDependOnSnapshotOnly(task *model.Task) bool {
-	if s.currentJob = task.Job; s.quarantined[task.Job] != nil {
-		return false
-	}
-	s.Snapshot.ExcludeTerminating(false) // as FitsByResourcesOnly does
-	for _, filter := range s.slots.nodeFilter {
-		if knows, ok := filter.(framework.SnapshotOnlyFilter); ok && knows.DependsOnSnapshotOnly(task) {
-			continue
-		}
-		if checks, refused := filter.PreFilter(task, framework.ClusterWide); len(checks) > 0 || refused != nil {
-			return false
-		}
-	}
-	return true
+// Fits reports whether the node has capacity for the task and passes every filter.
+func (a Ask) Fits(task *model.Task, node *model.Node) bool {
+	known, refused := a.about(task)
+	return refused == nil && known.order.at(node.Index) != infeasible && known.check(node) == nil
 }
 
 // EligibleNodes returns the nodes that could run the task were they empty, by name. The slice must not be changed.
@@ -292,8 +179,13 @@ func (s *Session) eligibility(task *model.Task) *static {
 }
 
 // ranked returns what is known of the task's shape, brought up to date.
-func (s *Session) ranked(task *model.Task, room model.CapacityKind) (*static, *ranking) {
-	known := s.cache.lookup(task.Shape, len(s.Snapshot.Nodes))
+func (s *Session) ranked(task *model.Task, room model.CapacityKind) (*shapeCache, *ranking) {
+	var known *shapeCache
+	if s.options.Afresh {
+		known = &shapeCache{}
+	} else {
+		known = s.cache.lookup(task.Shape, len(s.Snapshot.Nodes))
+	}
 	known.static.update(s, task)
 	order := &known.rankings[room][0]
 	if s.NamesLevels(task) {
@@ -305,35 +197,33 @@ func (s *Session) ranked(task *model.Task, room model.CapacityKind) (*static, *r
 	if known.static.refused == nil {
 		(*order).update(s, task, &known.static)
 	}
-	return &known.static, *order
+	return known, *order
 }
 
 // explain counts what kept the task from each node.
-func (s *Session) explain(
-	task *model.Task, room model.CapacityKind, answer *static, order *ranking, question *nodeQuery,
-) *model.NodeDiagnosis {
-	tally := &model.NodeDiagnosis{}
-	tally.Merge(&answer.ruledOut)
+func (a *Ask) explain(task *model.Task, known *asked) *model.NodeDiagnosis {
+	s, tally := a.session, &model.NodeDiagnosis{}
+	tally.Merge(&known.answer.ruledOut)
 	dimensions := s.Snapshot.Dimensions.For(task)
 	lack, absent := make([]int, dimensions.Len()), make([]int, dimensions.Len()) // how many nodes lack it, and of these have none
 	refused := func(node *model.Node) *model.Refusal {
-		if refusal := order.checks.check(node); refusal != nil {
+		if refusal := known.order.checks.check(node); refusal != nil {
 			return refusal
 		}
-		return question.check(node)
+		return known.check(node)
 	}
 	var near closestFit
-	for _, node := range answer.candidates {
-		lacking := dimensions.InsufficientResource(node, task.Request, room)
+	for _, node := range known.answer.candidates {
+		lacking := dimensions.InsufficientResource(node, task.Request, a.Kind)
 		if lacking < 0 {
 			tally.Add(refused(node))
 			continue
 		}
 		none := hasNone(node, lacking)
 		if !none {
-			near.observe(node, task.Request, room, refused)
+			near.observe(node, task.Request, a.Kind, refused)
 		}
-		if shortage := s.explainShortage(task, node, lacking, room); shortage != nil {
+		if shortage := s.explainShortage(task, node, lacking, a.Kind); shortage != nil {
 			tally.Add(shortage)
 			continue
 		}
@@ -350,7 +240,7 @@ func (s *Session) explain(
 			tally.AddN(s.lacking(task, position, true), absent[position])
 		}
 	}
-	near.addTo(dimensions, tally, lack, task.Request, room)
+	near.addTo(dimensions, tally, lack, task.Request, a.Kind)
 	return tally
 }
 

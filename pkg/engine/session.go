@@ -35,7 +35,7 @@ type Options struct {
 	OnPanic func(RecoveredPanic)
 	// Stopwatch measures plugins; nil measures nothing.
 	Stopwatch *PluginTimer
-	// Afresh asks about every node again for every task, which changes nothing but what it costs: the measure of everything
+	// Afresh remembers nothing of a question for the next one, which changes nothing but what it costs: the measure of everything
 	// that is remembered. For tests.
 	Afresh bool
 	// Verify checks the invariants after every statement and panics when one is broken. For tests.
@@ -70,10 +70,6 @@ type Session struct {
 	renewed, returned map[model.JobKey]bool
 	// nominated are the pods to which a decision of this session has nominated capacity beyond it.
 	nominated map[types.UID]bool
-	// borrowers are the jobs that may use capacity which is reserved for others, and when they will be gone.
-	borrowers map[model.JobKey]int64
-	// taker is the job that TakeReserved was called for; zero when none was.
-	taker taker
 	// fitsEmpty is what FitsEmptyNode has found.
 	fitsEmpty map[model.Shape]bool
 	// precedes is what precedesHolders has found since the last decision.
@@ -89,12 +85,10 @@ type Session struct {
 	wake    time.Time
 	cache   *Cache
 	lacks   [][2]*model.Refusal
-	// reach is for which jobs the verdict holds that is being found.
-	reach Reach
+	// grounds is what the session comes to rests on, beside what its verdicts do.
+	grounds Grounds
 	// pluginTimings are what is measured of plugins; nil when nothing is.
 	pluginTimings map[pluginPoint]time.Duration
-	// backoffNodes reports that nodes which jobs avoid are no nodes for them.
-	backoffNodes bool
 
 	// lastJob is the one that job has returned last, or that is tried; nil before.
 	lastJob *model.Job
@@ -116,10 +110,6 @@ type Session struct {
 	sharing map[model.JobKey]*model.Job
 	// shared are the members that entries of topologies cover, for those that were asked for.
 	shared map[*model.TopologyConstraint]*sharers
-	// overlooks reports that labels of nodes which were chosen before may be gone.
-	overlooks bool
-	// confined is the domain in which members are kept for now.
-	confined confinement
 	// currentJob is the job that was passed to a plugin last, to which a panic is attributed; zero when it is about no single job.
 	// While comparing, it is about two jobs, and about more while victims are picked of some units. reserving is the task that
 	// reservers are asked about.
@@ -130,7 +120,7 @@ type Session struct {
 	// deferred are the jobs that were deferred since the pipeline ran last, each once (isDeferred); resumed those it runs for now,
 	// nil the first time.
 	deferred, resumed []*model.Job
-	isDeferred        map[*model.Job]bool
+	isDeferred        map[model.JobKey]bool
 	highestDeferred   int32
 	// currentPart is the position of the action that is executed; the number of actions when none is any more.
 	currentPart int
@@ -161,7 +151,7 @@ func newSession(snapshot *model.Snapshot, profile *Profile, options Options) *Se
 		options:  options,
 		profile:  profile,
 		cache:    options.Cache,
-		evicted:  map[*model.Task]evictionMark{}, borrowers: map[model.JobKey]int64{}, precedes: map[model.JobKey]bool{},
+		evicted:  map[*model.Task]evictionMark{}, precedes: map[model.JobKey]bool{},
 		fitsEmpty: map[model.Shape]bool{}, reserved: map[model.JobKey]*model.Reservation{},
 		overstayed: map[model.JobKey][]*model.Job{}, reclaimed: map[model.JobKey]bool{},
 		renewed: map[model.JobKey]bool{}, returned: map[model.JobKey]bool{},
@@ -195,10 +185,7 @@ func (s *Session) Close() {
 		closer.CloseSession(view{s})
 		s.stop(closer, closeSession, start)
 	}
-	s.Snapshot.RestoreNominated()
-	if s.Snapshot.Viewpoint().ForVictims { // it depends on what nodes have, which changes until the next session
-		s.Snapshot.SetViewpoint(model.Viewpoint{})
-	}
+	s.Snapshot.EndSession()
 	s.reportTimings()
 	s.cache.refused = len(s.refusals)
 }
@@ -362,30 +349,5 @@ func (s *Session) JobReady(job *model.Job, standing framework.Readiness) *model.
 	})
 }
 
-// prepareFor makes the accounting and the filters show what the task may use: on future capacity, without the terminating tasks.
-func (s *Session) prepareFor(task *model.Task, room model.CapacityKind) {
-	s.currentJob = task.Job
-	s.prepareForJob(task)
-	s.Snapshot.ExcludeTerminating(room == model.FutureIdle)
-}
-
-func (s *Session) prepareForJob(task *model.Task) {
-	if len(s.Snapshot.Held()) > 0 && s.Snapshot.Viewpoint().Job != task.Job {
-		s.ApplyReservations(s.Snapshot.Job(task.Job))
-	}
-}
-
 // Uncached reports that nothing may be remembered, so that what is can be held to it. For tests.
 func (s *Session) Uncached() bool { return s.options.Afresh }
-
-// WithBackoffNodes calls find to look for capacity while the nodes that the job is to avoid are ruled out for it, and returns
-// what find returns. It returns false without a call where the job has no nodes to avoid. A caller that gets false may look
-// again without that rule, since a node that refused once may be the only one there is.
-func (s *Session) WithBackoffNodes(job *model.Job, find func() bool) bool {
-	if len(s.Snapshot.NodeBackoff[job.Key]) == 0 {
-		return false
-	}
-	s.backoffNodes = true
-	defer func() { s.backoffNodes = false }()
-	return find()
-}

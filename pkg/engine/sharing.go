@@ -40,7 +40,8 @@ const maxLevelName = 63
 
 // domainChecks keep a task in the domains in which members stand that it has to share them with. As long as none stands, it may
 // go to any domain.
-func (s *Session) domainChecks(task *model.Task) (checks []framework.NodeFilterFunc) {
+func (a *Ask) domainChecks(task *model.Task) (checks []framework.NodeFilterFunc) {
+	s, lostMarks := a.session, a.As.LostMarks
 	job := s.sharing[task.Job]
 	if job == nil {
 		return nil
@@ -55,10 +56,10 @@ func (s *Session) domainChecks(task *model.Task) (checks []framework.NodeFilterF
 			return append(checks, func(*model.Node) *model.Refusal { return members.invalid })
 		}
 		slice := members.slice(task)
-		at, domains := s.SharedDomain(job, shared, slice), members.domains
+		at, domains := a.SharedDomain(shared, slice), members.domains
 		var outside *model.Refusal // made once a node needs it
 		checks = append(checks, func(node *model.Node) *model.Refusal {
-			if in := domains.Of(node); in == at && at >= 0 || in >= 0 && at < 0 || in < 0 && s.isKeptFor(task, job, node) {
+			if in := domains.Of(node); in == at && at >= 0 || in >= 0 && at < 0 || in < 0 && lostMarks && s.isKeptFor(task, job, node) {
 				return nil
 			}
 			if outside == nil {
@@ -85,12 +86,8 @@ func (m *sharers) outside(at, slice int) *model.Refusal {
 // NamesLevels reports whether the task's job names levels of a topology.
 func (s *Session) NamesLevels(task *model.Task) bool { return s.sharing[task.Job] != nil }
 
-// isKeptFor reports whether the node is nominated to the task, or reserved for its job, where labels that are gone are
-// overlooked.
+// isKeptFor reports whether the node is nominated to the task, or reserved for its job.
 func (s *Session) isKeptFor(task *model.Task, job *model.Job, node *model.Node) bool {
-	if !s.overlooks {
-		return false
-	}
 	if task.Nominated == node.Name {
 		return true
 	}
@@ -98,13 +95,16 @@ func (s *Session) isKeptFor(task *model.Task, job *model.Job, node *model.Node) 
 	return held != nil && slices.ContainsFunc(held.Nodes, func(reserved model.ReservedNode) bool { return reserved.Node == node.Name })
 }
 
-// OverlookLostLabels calls the function, and returns its result; until it ends a node that is nominated to a task, or reserved
-// for its job, may have lost the label of a level: it was chosen for its domain. Programs that label nodes take labels away for
-// some seconds when they start again.
-func (s *Session) OverlookLostLabels(is func() bool) bool {
-	s.overlooks = true
-	defer func() { s.overlooks = false }()
-	return is()
+// startChecks returns how many of domainChecks hold on all nodes of the domain in which the task is supposed to start.
+func (a *Ask) startChecks(task *model.Task) int {
+	if job := a.session.sharing[task.Job]; job != nil {
+		for i := range job.Topology {
+			if a.As.Start.Shared == &job.Topology[i] && job.Topology[i].Covers(task) {
+				return 1
+			}
+		}
+	}
+	return 0
 }
 
 // SharedDomain returns the number of the domain in which most of the members stand that share one, the first in order of several;
@@ -113,9 +113,10 @@ func (s *Session) OverlookLostLabels(is func() bool) bool {
 //
 // Where entries contradict each other, as after an edit, the one with the fewest domains decides first: those of the others are
 // looked for inside of its domain.
-func (s *Session) SharedDomain(job *model.Job, shared *model.TopologyConstraint, slice int) int {
-	if confined := s.Confined(shared); confined >= 0 {
-		return confined
+func (a Ask) SharedDomain(shared *model.TopologyConstraint, slice int) int {
+	s, job := a.session, a.Job
+	if a.As.Start.Shared == shared {
+		return a.As.Start.Domain
 	}
 	members := s.sharers(job, shared)
 	if members.invalid != nil {
@@ -131,7 +132,7 @@ func (s *Session) SharedDomain(job *model.Job, shared *model.TopologyConstraint,
 		if of.invalid != nil || of.domains.Len() >= members.domains.Len() {
 			continue
 		}
-		if at := s.SharedDomain(job, wider, of.slice(members.first[slice])); at >= 0 {
+		if at := a.SharedDomain(wider, of.slice(members.first[slice])); at >= 0 {
 			around = append(around, settledDomain{of.domains, at})
 		}
 	}

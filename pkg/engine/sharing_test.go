@@ -32,7 +32,7 @@ func TestWhereMembersStandIsWhatARecountGives(t *testing.T) {
 						want, most = node.Name, n
 					}
 				}
-				got, at := "", session.SharedDomain(job, &job.Topology[0], 0)
+				got, at := "", session.Ask(job, model.Idle).SharedDomain(&job.Topology[0], 0)
 				if at >= 0 {
 					got = session.Domains(config.LevelHost).Path(at)
 					stands++

@@ -65,18 +65,9 @@ func (s *Session) Try(body func(*Statement) *model.Refusal) *model.Refusal {
 	return nil
 }
 
-// Allocate gives a pending task idle capacity on a node. It refuses, and changes nothing, when there is none.
-func (st *Statement) Allocate(task *model.Task, node *model.Node) *model.Refusal {
-	return st.assign(task, node, model.Idle, model.Allocated)
-}
-
-// Pipeline gives a pending task capacity on a node that is idle or being released. It refuses, and changes nothing, when
-// there is none.
-func (st *Statement) Pipeline(task *model.Task, node *model.Node) *model.Refusal {
-	return st.assign(task, node, model.FutureIdle, model.Pipelined)
-}
-
-func (st *Statement) assign(task *model.Task, node *model.Node, room model.CapacityKind, status model.Status) *model.Refusal {
+// Put gives a pending task capacity on a node: it allocates idle capacity, and nominates the task to capacity that is idle or
+// being released. It refuses, and changes nothing, when there is none.
+func (st *Statement) Put(ask Ask, task *model.Task, node *model.Node) *model.Refusal {
 	if refusal := st.usable(); refusal != nil {
 		return refusal
 	}
@@ -89,24 +80,25 @@ func (st *Statement) assign(task *model.Task, node *model.Node, room model.Capac
 	if alone := st.session.quarantined[task.Job]; alone != nil {
 		return alone
 	}
-	if refusal := st.session.OverLimit(task, room); refusal != nil {
+	if refusal := ask.OverLimit(task); refusal != nil {
 		return refusal
 	}
-	st.session.prepareFor(task, room)
+	ask.openFor(task)
 	dimensions := st.session.Snapshot.Dimensions.For(task)
-	if lacking := dimensions.InsufficientResource(node, task.Request, room); lacking >= 0 {
-		if refusal := st.session.explainShortage(task, node, lacking, room); refusal != nil {
+	if lacking := dimensions.InsufficientResource(node, task.Request, ask.Kind); lacking >= 0 {
+		if refusal := st.session.explainShortage(task, node, lacking, ask.Kind); refusal != nil {
 			return refusal
 		}
 		return st.session.lacking(task, lacking, hasNone(node, lacking))
 	}
-	op := operation{task: task}
-	if status == model.Allocated {
+	op, status := operation{task: task}, model.Pipelined
+	if ask.Kind == model.Idle {
+		status = model.Allocated
 		refusal := st.session.allocateCPUs(&op, task, node)
 		if refusal != nil {
 			return refusal
 		}
-		if op.prepare, refusal = st.session.reserve(task, node); refusal != nil {
+		if op.prepare, refusal = st.session.reserve(ask, task, node); refusal != nil {
 			return refusal
 		}
 		op.reserved = len(st.session.slots.reserve) > 0
@@ -211,7 +203,7 @@ func (st *Statement) usable() *model.Refusal {
 }
 
 // reserve asks all reservers, or none in the end.
-func (s *Session) reserve(task *model.Task, node *model.Node) (prepare bool, refusal *model.Refusal) {
+func (s *Session) reserve(ask Ask, task *model.Task, node *model.Node) (prepare bool, refusal *model.Refusal) {
 	s.reserving = task
 	for i, reserver := range s.slots.reserve {
 		start := s.start()
@@ -220,7 +212,7 @@ func (s *Session) reserve(task *model.Task, node *model.Node) (prepare bool, ref
 		s.stop(reserver, reservePoint, start)
 		if refusal != nil {
 			s.unreserve(task, s.slots.reserve[:i])
-			s.narrow(ForNow) // what is reserved is in no snapshot
+			ask.grounds.narrow(ForNow) // what is reserved is in no snapshot
 			break
 		}
 		prepare = prepare || needed

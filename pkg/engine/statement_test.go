@@ -119,9 +119,9 @@ func (w *wanderer) operate(statement *Statement) {
 	var refusal *model.Refusal
 	switch rapid.IntRange(0, 5).Draw(w.t, "operation") {
 	case 0:
-		refusal = statement.Allocate(task, node)
+		refusal = statement.allocate(task, node)
 	case 1:
-		refusal = statement.Pipeline(task, node)
+		refusal = statement.pipeline(task, node)
 	case 2:
 		refusal = statement.Unevict(task)
 	case 3:
@@ -203,7 +203,7 @@ func TestObserversAreToldBackwards(t *testing.T) {
 	snapshot.Move(job.Tasks[1], model.Placement{Status: model.Running, Node: "n0"})
 	session := Open(snapshot, profileOf(pair{"one", &log}, pair{"two", &log}), Options{Verify: true})
 	session.Try(func(statement *Statement) *model.Refusal {
-		statement.Allocate(job.Tasks[0], snapshot.Nodes[0])
+		statement.allocate(job.Tasks[0], snapshot.Nodes[0])
 		statement.Evict(job.Tasks[1])
 		return no("Changed")
 	})
@@ -224,13 +224,13 @@ func TestPromiseOnReleasedRoom(t *testing.T) {
 	wants := join(snapshot, "wants", 2, 2, model.Resources{2})
 	session := Open(snapshot, profileOf(), Options{Verify: true})
 	session.Try(func(statement *Statement) *model.Refusal {
-		if refusal := statement.Allocate(wants.Tasks[0], snapshot.Nodes[0]); refusal == nil {
+		if refusal := statement.allocate(wants.Tasks[0], snapshot.Nodes[0]); refusal == nil {
 			t.Error("placed on capacity that is not free yet")
 		}
-		if refusal := statement.Pipeline(wants.Tasks[0], snapshot.Nodes[0]); refusal != nil {
+		if refusal := statement.pipeline(wants.Tasks[0], snapshot.Nodes[0]); refusal != nil {
 			t.Errorf("promise: %v", refusal)
 		}
-		if refusal := statement.Pipeline(wants.Tasks[1], snapshot.Nodes[0]); refusal == nil {
+		if refusal := statement.pipeline(wants.Tasks[1], snapshot.Nodes[0]); refusal == nil {
 			t.Error("the same capacity promised twice")
 		}
 		return nil
@@ -247,8 +247,8 @@ func TestPartOfAGangIsRefused(t *testing.T) {
 	session := Open(snapshot, profileOf(minimum{"gang"}), Options{Verify: true, Decide: func(model.Decision) { decisions++ }})
 	before := dump(snapshot)
 	refusal := session.Try(func(statement *Statement) *model.Refusal {
-		statement.Allocate(single.Tasks[0], snapshot.Nodes[0])
-		return statement.Allocate(gang.Tasks[0], snapshot.Nodes[0])
+		statement.allocate(single.Tasks[0], snapshot.Nodes[0])
+		return statement.allocate(gang.Tasks[0], snapshot.Nodes[0])
 	})
 	if refusal == nil || refusal.Needs != 2 || refusal.Has != 1 || decisions != 0 || dump(snapshot) != before {
 		t.Errorf("refusal %v, %d decisions, snapshot\n%s", refusal, decisions, dump(snapshot))
@@ -262,14 +262,14 @@ func TestPromisesBindNothing(t *testing.T) {
 	decisions := 0
 	session := Open(snapshot, profileOf(minimum{"gang"}), Options{Verify: true, Decide: func(model.Decision) { decisions++ }})
 	if refusal := session.Try(func(statement *Statement) *model.Refusal {
-		statement.Allocate(gang.Tasks[0], snapshot.Nodes[0])
-		return statement.Pipeline(gang.Tasks[1], snapshot.Nodes[0])
+		statement.allocate(gang.Tasks[0], snapshot.Nodes[0])
+		return statement.pipeline(gang.Tasks[1], snapshot.Nodes[0])
 	}); refusal == nil {
 		t.Error("one placed and one promised passed for two placed")
 	}
 	if refusal := session.Try(func(statement *Statement) *model.Refusal {
-		statement.Pipeline(gang.Tasks[0], snapshot.Nodes[0])
-		return statement.Pipeline(gang.Tasks[1], snapshot.Nodes[0])
+		statement.pipeline(gang.Tasks[0], snapshot.Nodes[0])
+		return statement.pipeline(gang.Tasks[1], snapshot.Nodes[0])
 	}); refusal != nil {
 		t.Errorf("two promises: %v", refusal)
 	}
@@ -291,7 +291,7 @@ func TestEvictionOfAStranger(t *testing.T) {
 		if refusal := statement.Evict(stranger); refusal != nil {
 			return refusal
 		}
-		return statement.Pipeline(job.Tasks[0], snapshot.Nodes[0])
+		return statement.pipeline(job.Tasks[0], snapshot.Nodes[0])
 	})
 	if refusal != nil || len(got) != 1 || got[0].Job != job.Key || len(got[0].Evictions) != 1 || len(got[0].Nominations) != 1 {
 		t.Errorf("refusal %v, decisions %+v", refusal, got)
@@ -323,7 +323,7 @@ func TestNeeds(t *testing.T) {
 			session := Open(snapshot, profileOf(minimum{"gang"}), Options{Decide: func(d model.Decision) { got = append(got, d.MinBinds) }})
 			session.Try(func(statement *Statement) *model.Refusal {
 				for _, task := range job.Tasks[c.running:] {
-					statement.Allocate(task, snapshot.Nodes[0])
+					statement.allocate(task, snapshot.Nodes[0])
 				}
 				return nil
 			})
@@ -348,7 +348,7 @@ func TestNeedsOfRoles(t *testing.T) {
 	var got []int
 	session := Open(snapshot, profileOf(), Options{Decide: func(d model.Decision) { got = append(got, d.MinBinds) }})
 	for _, task := range job.Tasks[2:] {
-		session.Try(func(statement *Statement) *model.Refusal { return statement.Allocate(task, snapshot.Nodes[0]) })
+		session.Try(func(statement *Statement) *model.Refusal { return statement.allocate(task, snapshot.Nodes[0]) })
 	}
 	if !slices.Equal(got, []int{1, 0}) {
 		t.Errorf("needs %v, want that of the launcher and none of the third worker", got)
@@ -363,7 +363,7 @@ func TestStatementEnds(t *testing.T) {
 	var kept *Statement
 	session.Try(func(statement *Statement) *model.Refusal { kept = statement; return nil })
 	for _, refusal := range []*model.Refusal{
-		kept.Allocate(job.Tasks[0], snapshot.Nodes[0]), kept.Pipeline(job.Tasks[0], snapshot.Nodes[0]), kept.Evict(job.Tasks[0]),
+		kept.allocate(job.Tasks[0], snapshot.Nodes[0]), kept.pipeline(job.Tasks[0], snapshot.Nodes[0]), kept.Evict(job.Tasks[0]),
 	} {
 		if refusal == nil || refusal.Code != framework.CodeMisuse {
 			t.Errorf("got %v", refusal)
@@ -421,7 +421,7 @@ func TestReserve(t *testing.T) {
 	task, node := snapshot.Jobs[0].Tasks[0], snapshot.Nodes[0]
 	place := func(then *model.Refusal) *model.Refusal {
 		return session.Try(func(statement *Statement) *model.Refusal {
-			if refusal := statement.Allocate(task, node); refusal != nil {
+			if refusal := statement.allocate(task, node); refusal != nil {
 				return refusal
 			}
 			return then

@@ -38,9 +38,9 @@ func (p *placer) Execute(s *Session) {
 	job := s.Snapshot.Jobs[0]
 	s.ValidateJob(job)
 	s.Try(func(statement *Statement) *model.Refusal {
-		node, _ := s.SelectNode(job.Tasks[0], model.Idle, nil)
+		node := s.askFor(job.Tasks[0], model.Idle).Best(job.Tasks[0], nil)
 		p.chosen = node.Name
-		return statement.Allocate(job.Tasks[0], node)
+		return statement.allocate(job.Tasks[0], node)
 	})
 	s.Victims(job, nil)
 }

@@ -72,51 +72,52 @@ type verdict struct {
 	version uint64
 }
 
-// Verdict returns what find says about a job that waits: nil, or why not, and which jobs that holds for as far as find knows.
-// The session adds what filters and scores had to do with it. What was found before is returned without another look where it
-// must be the same: for a job of the same class, for more members of the same shape, or for the same job. It is kept unless find
-// leaves a trace in the snapshot. Verdict is called outside of statements.
+// Remember returns what find says about a job that waits: nil, or why not, and which jobs that holds for as far as find knows.
+// find gets the question with grounds of its own, to which the session adds what filters and scores had to do with the answer.
+// What was found before is returned without another look where it must be the same: for a job of the same class, for more members
+// of the same shape, or for the same job. It is kept unless find leaves a trace in the snapshot. Remember is called outside of
+// statements.
 //
 // Invariant: a verdict is given from the cache only if find would come to the same, in the same words.
-func (s *Session) Verdict(question Question, job *model.Job, find func() (*model.Refusal, Reach)) *model.Refusal {
-	if !s.cacheable(&question, job) {
-		refusal, _ := find()
+func (a Ask) Remember(question Question, find func(Ask) (*model.Refusal, Reach)) *model.Refusal {
+	if !a.session.cacheable(&question, a.Job) {
+		refusal, _ := find(a)
 		return refusal
 	}
-	viewpoint := s.Snapshot.EffectiveViewpoint(s.viewer(job))
-	known, ok := s.recall(question, job, viewpoint)
+	known, ok := a.recall(question)
 	if !ok && question.Emptied {
-		known, ok = s.recall(question.ofPresentPods(), job, viewpoint)
+		known, ok = a.recall(question.ofPresentPods())
 	}
 	if ok {
 		return known
 	}
-	before, outer := s.Snapshot.Journal.Revision(), s.reach
-	s.reach = ForClass
-	refusal, reach := find()
-	if question.Emptied && s.reach > ForClass {
+	journal, outer := &a.session.Snapshot.Journal, *a.grounds
+	*a.grounds = Grounds{}
+	before := journal.Revision()
+	refusal, reach := find(a)
+	if question.Emptied && a.grounds.Reach > ForClass {
 		question = question.ofPresentPods()
 	}
-	if before == s.Snapshot.Journal.Revision() {
-		s.Keep(question, job, refusal, max(reach, s.reach))
+	if before == journal.Revision() {
+		a.Keep(question, refusal, max(reach, a.grounds.Reach))
 	}
-	s.reach = max(s.reach, outer)
+	a.grounds.narrow(outer.Reach)
 	return refusal
 }
 
 // Recall returns what is known about the job as the snapshot stands; ok is false when nothing is.
-func (s *Session) Recall(question Question, job *model.Job) (refusal *model.Refusal, ok bool) {
-	if !s.cacheable(&question, job) {
+func (a Ask) Recall(question Question) (refusal *model.Refusal, ok bool) {
+	if !a.session.cacheable(&question, a.Job) {
 		return nil, false
 	}
-	return s.recall(question, job, s.Snapshot.EffectiveViewpoint(s.viewer(job)))
+	return a.recall(question)
 }
 
 // Keep keeps what was found about the job as the snapshot stands. It is for actions that ask about several jobs together;
-// others call Verdict.
-func (s *Session) Keep(question Question, job *model.Job, refusal *model.Refusal, reach Reach) {
-	if s.cacheable(&question, job) && (refusal == nil || !refusal.Transient) {
-		s.keepVerdict(question, job, s.Snapshot.EffectiveViewpoint(s.viewer(job)), refusal, reach)
+// others call Remember.
+func (a Ask) Keep(question Question, refusal *model.Refusal, reach Reach) {
+	if a.session.cacheable(&question, a.Job) && (refusal == nil || !refusal.Transient) {
+		a.keep(question, refusal, reach)
 	}
 }
 
@@ -128,9 +129,6 @@ func (s *Session) cacheable(question *Question, job *model.Job) bool {
 	}
 	return !s.options.Afresh && s.depth == 0 && !s.hasFaulty(job) && !(placed && question.Emptied)
 }
-
-// narrow takes down that something else than the class has a part in what is found.
-func (s *Session) narrow(reach Reach) { s.reach = max(s.reach, reach) }
 
 // verdictsFor returns what is known for such a question as the snapshot stands.
 func (s *Session) verdictsFor(question Question) *verdicts {
@@ -147,13 +145,13 @@ func (s *Session) verdictsFor(question Question) *verdicts {
 // maxVerdicts is how many verdicts are kept at least, besides some for each job.
 const maxVerdicts = 1000
 
-func (s *Session) recall(question Question, job *model.Job, viewpoint model.Viewpoint) (refusal *model.Refusal, ok bool) {
-	known := s.verdictsFor(question).known
+func (a *Ask) recall(question Question) (refusal *model.Refusal, ok bool) {
+	known, job, viewpoint := a.session.verdictsFor(question).known, a.Job, a.Viewpoint()
 	if question.Class != (model.Class{}) {
 		switch shared := known[sharedKey(question, viewpoint)]; {
 		case shared.refusal != nil && (!question.Class.Uniform || job.MinMember >= shared.refused):
 			return withMinimum(shared.refusal, job), true
-		case shared.agreed && (!question.Class.Uniform || job.MinMember <= shared.upTo) && s.plain(job) && !job.InQueue().Limited():
+		case shared.agreed && (!question.Class.Uniform || job.MinMember <= shared.upTo) && a.plain() && !job.InQueue().Limited():
 			return nil, true
 		}
 	}
@@ -163,8 +161,13 @@ func (s *Session) recall(question Question, job *model.Job, viewpoint model.View
 
 // plain reports whether nothing but shapes and capacity decides where members of the job may go, so that it has a place wherever
 // one of its class has, unless a limit of its queue forbids it.
-func (s *Session) plain(job *model.Job) bool {
-	return !slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return !s.FitsByResourcesOnly(task) })
+func (a *Ask) plain() bool {
+	for _, task := range a.Job.Tasks {
+		if !a.Rests(task, OnShape) {
+			return false
+		}
+	}
+	return true
 }
 
 // sharedKey returns the key for all jobs of the class.
@@ -180,8 +183,8 @@ func ownKey(question Question, job *model.Job, viewpoint model.Viewpoint) verdic
 	return verdictKey{action: question.Action, given: question.Given, job: job.Key, viewpoint: viewpoint}
 }
 
-func (s *Session) keepVerdict(question Question, job *model.Job, viewpoint model.Viewpoint, refusal *model.Refusal, reach Reach) {
-	known := s.verdictsFor(question).known
+func (a *Ask) keep(question Question, refusal *model.Refusal, reach Reach) {
+	known, job, viewpoint := a.session.verdictsFor(question).known, a.Job, a.Viewpoint()
 	switch {
 	case reach == ForClass && question.Class != (model.Class{}):
 		key := sharedKey(question, viewpoint)

@@ -41,8 +41,12 @@ func (w *verdictWorld) open() *Session {
 
 // asks returns whether the session has to look for an answer about the job.
 func asks(s *Session, question Question, job *model.Job, refusal *model.Refusal, reach Reach) (found bool) {
-	question.Class = job.Class
-	s.Verdict(question, job, func() (*model.Refusal, Reach) {
+	return asksAs(s.Ask(job, model.Idle), question, refusal, reach)
+}
+
+func asksAs(ask Ask, question Question, refusal *model.Refusal, reach Reach) (found bool) {
+	question.Class = ask.Job.Class
+	ask.Remember(question, func(Ask) (*model.Refusal, Reach) {
 		found = true
 		return refusal, reach
 	})
@@ -109,7 +113,7 @@ func TestVerdict_isInTheNumbersOfTheJob(t *testing.T) {
 	asks(w.open(), test, w.one, &model.Refusal{Needs: 3, Has: 1}, ForClass)
 	question := test
 	question.Class = w.larger.Class
-	got := w.open().Verdict(question, w.larger, func() (*model.Refusal, Reach) { return nil, ForClass })
+	got := w.open().Ask(w.larger, model.Idle).Remember(question, func(Ask) (*model.Refusal, Reach) { return nil, ForClass })
 	if got == nil || got.Needs != 5 || got.Has != 1 {
 		t.Errorf("%+v, want needs 5, has 1", got)
 	}
@@ -118,7 +122,7 @@ func TestVerdict_isInTheNumbersOfTheJob(t *testing.T) {
 func TestVerdict_holdsUntilSomethingChanges(t *testing.T) {
 	place := func(s *Session, keep bool) {
 		s.Try(func(statement *Statement) *model.Refusal {
-			if refusal := statement.Allocate(s.Snapshot.Job(model.JobKey{Namespace: "default", Name: "several"}).Tasks[0], s.Snapshot.Nodes[0]); refusal != nil {
+			if refusal := statement.allocate(s.Snapshot.Job(model.JobKey{Namespace: "default", Name: "several"}).Tasks[0], s.Snapshot.Nodes[0]); refusal != nil {
 				return refusal
 			}
 			if keep {
@@ -130,6 +134,7 @@ func TestVerdict_holdsUntilSomethingChanges(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		change   func(*verdictWorld, *Session)
+		as       Supposed
 		question Question
 		again    bool
 	}{
@@ -148,8 +153,7 @@ func TestVerdict_holdsUntilSomethingChanges(t *testing.T) {
 		{name: "what may be borrowed", change: func(w *verdictWorld, s *Session) {
 			w.snapshot.SetHeld([]model.HeldCapacity{{Job: w.several.Key, Node: "n0", Request: model.Resources{1}, LentUntil: 9}})
 			asks(s, test, w.one, no("Changed"), ForClass)
-			s.UseReservedUntil(w.one, 5)
-		}, again: true},
+		}, as: Supposed{GoneBy: 5}, again: true},
 		{name: "a pod of a job, where those are gone", question: Question{Action: "test", Emptied: true}, change: func(w *verdictWorld, s *Session) {
 			asks(s, Question{Action: "test", Emptied: true}, w.one, no("Changed"), ForClass)
 			place(s, true)
@@ -168,7 +172,8 @@ func TestVerdict_holdsUntilSomethingChanges(t *testing.T) {
 			if question.Action == "" {
 				question = test
 			}
-			if got := asks(session, question, w.one, no("Changed"), ForClass); got != c.again {
+			ask := session.Ask(w.one, model.Idle).Supposing(c.as)
+			if got := asksAs(ask, question, no("Changed"), ForClass); got != c.again {
 				t.Errorf("looked at again: %t", got)
 			}
 		})
@@ -188,9 +193,9 @@ func TestVerdict_isNotKeptOfWhatIsSupposed(t *testing.T) {
 		t.Error("kept from within a statement")
 	}
 	other := Question{Action: "other", Class: w.one.Class}
-	session.Verdict(other, w.one, func() (*model.Refusal, Reach) {
+	session.Ask(w.one, model.Idle).Remember(other, func(Ask) (*model.Refusal, Reach) {
 		session.Try(func(statement *Statement) *model.Refusal {
-			return statement.Allocate(w.twin.Tasks[0], w.snapshot.Nodes[0])
+			return statement.allocate(w.twin.Tasks[0], w.snapshot.Nodes[0])
 		})
 		return no("Changed"), ForClass
 	})

@@ -276,9 +276,12 @@ func (s *Snapshot) release(key JobKey) {
 	}
 }
 
-// RestoreNominated makes what was released count in its queues again: the session calls it at its end, since the state has the
-// last word.
-func (s *Snapshot) RestoreNominated() {
+// EndSession makes what was released count in its queues again, since the state has the last word, and ends a viewpoint for
+// victims: it depends on what nodes have, which changes until the next session.
+func (s *Snapshot) EndSession() {
+	if s.ahead = false; s.viewer.ForVictims {
+		s.SetViewpoint(Viewpoint{})
+	}
 	for _, task := range s.released {
 		task.count(-1)
 		task.released = false

@@ -183,6 +183,11 @@ func (n *Node) free(position int, room CapacityKind) int64 {
 	return free
 }
 
+// Unclaimed returns how much of a resource is idle, and neither nominated nor kept for others.
+func (n *Node) Unclaimed(position int) int64 {
+	return n.Idle.At(position) - n.Pipelined.At(position) - n.Reserved.At(position)
+}
+
 // Shortage is the missing amount of a resource.
 type Shortage struct {
 	Index  int

@@ -85,6 +85,16 @@ func (j *Job) lowestOfNeeded(living []*Task, minimum, missing int32, counts func
 	return missing
 }
 
+// WithPriority returns the job with another priority, to ask about it: the job itself if it has that.
+func (j *Job) WithPriority(priority int32) *Job {
+	if j.Priority == priority {
+		return j
+	}
+	as := *j
+	as.Priority = priority
+	return &as
+}
+
 // Candidates returns the waiting members with which the job starts at its priority: those that have it or a higher one. Where
 // these are not enough, they are all that wait.
 func (j *Job) Candidates() []*Task {

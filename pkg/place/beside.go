@@ -12,7 +12,7 @@ import (
 
 // selectBeside returns the best node in the narrowest domain that the task prefers to share with the members which stand: that in
 // which most of them stand, else the next wider one around it. It is nil when there is none, or no member stood before.
-func (t *Placer) selectBeside(task *model.Task, room model.CapacityKind, condition func(*model.Node) bool) *model.Node {
+func (t *Placer) selectBeside(task *model.Task, condition func(*model.Node) bool) *model.Node {
 	for i := range t.job.Topology {
 		shared := &t.job.Topology[i]
 		stood := func(other *model.Task) bool {
@@ -23,7 +23,7 @@ func (t *Placer) selectBeside(task *model.Task, room model.CapacityKind, conditi
 		if !shared.Preferred || level == nil || !shared.Covers(task) || stands < 0 {
 			continue
 		}
-		at := t.session.SharedDomain(t.job, shared, 0)
+		at := t.ask.SharedDomain(shared, 0)
 		if at < 0 {
 			continue
 		}
@@ -37,7 +37,7 @@ func (t *Placer) selectBeside(task *model.Task, room model.CapacityKind, conditi
 		}
 		for _, around := range slices.Concat([]*engine.Domains{level}, t.session.LevelsAbove(shared.Level)) {
 			domain := around.Of(inside)
-			node, _ := t.session.SelectNode(task, room, func(node *model.Node) bool {
+			node := t.ask.Best(task, func(node *model.Node) bool {
 				return domain >= 0 && around.Of(node) == domain && (condition == nil || condition(node))
 			})
 			if node != nil {

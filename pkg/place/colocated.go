@@ -30,7 +30,7 @@ type preferredColocation struct {
 // domain as they choose the node; a fixed rule, such as the fullest domain, would suit some clusters only.
 //
 // Members that have a node already attract the others by scores, and are not reconsidered here.
-func (t *Placer) placeColocated(room model.CapacityKind) bool {
+func (t *Placer) placeColocated() bool {
 	if !t.session.PrefersColocation() || t.job.Count(IsSettledOnNode) > 0 {
 		return false
 	}
@@ -38,9 +38,9 @@ func (t *Placer) placeColocated(room model.CapacityKind) bool {
 	colocations := t.preferredColocations()
 	for i := range colocations {
 		w := &colocations[i]
-		roomy := t.fittingDomains(w, room)
+		roomy := t.fittingDomains(w)
 		for ; tries > 0 && len(roomy) > 0; tries-- {
-			node, _ := t.session.SelectNode(w.lead, room, func(node *model.Node) bool {
+			node := t.ask.Best(w.lead, func(node *model.Node) bool {
 				value, ok := node.Object.Labels[w.key]
 				return ok && roomy[value]
 			})
@@ -51,7 +51,7 @@ func (t *Placer) placeColocated(room model.CapacityKind) bool {
 			within := t.domain(w.key, value, w.of)
 			delete(roomy, value)
 			refusal := t.session.Try(func(statement *engine.Statement) *model.Refusal {
-				return t.placeInOrder(statement, t.members, room, []topologyDomain{within})
+				return t.placeInOrder(statement, t.members, []topologyDomain{within})
 			})
 			if refusal == nil {
 				return true
@@ -101,8 +101,8 @@ func (t *Placer) domainCount(task *model.Task, key string) int {
 
 // fittingDomains returns the domains that have capacity for those members of the minimum that prefer to share one, shape by
 // shape; none when fewer than two do. Only a try shows whether they fit all together.
-func (t *Placer) fittingDomains(w *preferredColocation, room model.CapacityKind) map[string]bool {
-	short := int(t.job.MinMember) - t.job.Count(readinessFor(room).Counts)
+func (t *Placer) fittingDomains(w *preferredColocation) map[string]bool {
+	short := int(t.job.MinMember) - t.job.Count(t.readiness().Counts)
 	needs := map[model.Shape]int64{}
 	var shapes []*model.Task
 	sharing := 0
@@ -127,7 +127,7 @@ func (t *Placer) fittingDomains(w *preferredColocation, room model.CapacityKind)
 			if !ok || fits[value] >= needs[task.Shape] {
 				continue
 			}
-			fits[value] = min(fits[value]+node.CopiesThatFit(task.Request, room), model.MaxAmount)
+			fits[value] = min(fits[value]+t.ask.Copies(node, task.Request), model.MaxAmount)
 			if fits[value] >= needs[task.Shape] {
 				held[value]++
 			}

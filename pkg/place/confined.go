@@ -6,7 +6,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file is for actions that choose the domain themselves, since they free capacity in it: see engine.Session.Confine.
+// This file is for actions that choose the domain themselves, since they free capacity in it: see engine.Supposed.
 
 // ShapeNeed is waiting members of one shape.
 type ShapeNeed struct {
@@ -23,7 +23,7 @@ func (t *Placer) Unsettled() (narrowest *model.TopologyConstraint) {
 	for i := range t.job.Topology {
 		shared := &t.job.Topology[i]
 		level := t.session.Domains(shared.Level)
-		if shared.Preferred || shared.SliceSize > 0 || level == nil || level.Len() <= most || t.session.SharedDomain(t.job, shared, 0) >= 0 ||
+		if shared.Preferred || shared.SliceSize > 0 || level == nil || level.Len() <= most || t.ask.SharedDomain(shared, 0) >= 0 ||
 			slices.ContainsFunc(t.members, func(task *model.Task) bool { return !shared.Covers(task) }) {
 			continue
 		}

@@ -57,12 +57,12 @@ type division struct {
 // divide looks for domains of the parts of the minimum; nil where there are too many, where members differ, and where the
 // capacity of each domain alone decides or parts are packed: none of them has a domain already, in which others leave room for
 // it.
-func (t *Placer) divide(required []levelTie, settled []topologyDomain, room model.CapacityKind) *division {
-	members := t.minimum(room)
-	if !areAlike(members) || t.isCounted(required, room) || len(settled) == 0 && len(t.sliced) == 0 && arePacked(required) {
+func (t *Placer) divide(required []levelTie, settled []topologyDomain) *division {
+	members := t.minimum()
+	if !areAlike(members) || t.isCounted(required) || len(settled) == 0 && len(t.sliced) == 0 && arePacked(required) {
 		return nil
 	}
-	return t.newDivision(members, t.fitsOf(members, room))
+	return t.newDivision(members, t.fitsOf(members))
 }
 
 // areAlike reports whether numbers alone decide where members may be, and the same ones for all; false where there are none.
@@ -87,13 +87,13 @@ func (t *Placer) newDivision(members []*model.Task, fits []int32) *division {
 
 // isCounted reports whether capacity by domain, or by cells of slices, decides about members of one shape: all of them are in one
 // part, or in whole slices.
-func (t *Placer) isCounted(required []levelTie, room model.CapacityKind) bool {
+func (t *Placer) isCounted(required []levelTie) bool {
 	var entries []*model.TopologyConstraint
 	for i := range required {
 		entries = append(entries, required[i].shared)
 	}
 	for i := range t.sliced {
-		if len(t.sliced) > 1 || !t.sliced[i].regular || len(t.sliced[i].tasks) < len(t.minimum(room)) {
+		if len(t.sliced) > 1 || !t.sliced[i].regular || len(t.sliced[i].tasks) < len(t.minimum()) {
 			return false
 		}
 		for _, entry := range t.sliced[i].entries {
@@ -129,7 +129,7 @@ func (d *division) addParts(members []*model.Task) {
 				number = len(d.parts)
 				numbers[[2]int{i, slice}] = number
 				d.levels[i] = d.session.Domains(shared.Level)
-				d.parts = append(d.parts, part{entry: i, at: d.session.SharedDomain(d.job, shared, slice)})
+				d.parts = append(d.parts, part{entry: i, at: d.ask.SharedDomain(shared, slice)})
 			}
 			d.parts[number].members++
 			parts = append(parts, number)
@@ -313,23 +313,23 @@ func (d *division) allows(m, c int) bool {
 func (d *division) impossible() bool { return d != nil && d.exact && d.dealt == nil }
 
 // placeDivided tries to start in the domains that were found.
-func (t *Placer) placeDivided(d *division, room model.CapacityKind) bool {
+func (t *Placer) placeDivided(d *division) bool {
 	if d == nil || d.dealt == nil {
 		return false
 	}
 	t.incomplete = true // where filters refuse what numbers allow
-	return t.placeInRankOrder(room, func() bool {
+	return t.placeInRankOrder(func() bool {
 		return t.session.Try(func(statement *engine.Statement) *model.Refusal {
 			for m, dealt := range d.dealt {
 				left := d.mixtures[m].tasks
 				for c, n := range dealt {
-					if !t.placeAll(statement, left[:n], d.cells[c].nodes, room) {
+					if !t.placeAll(statement, left[:n], d.cells[c].nodes) {
 						return noneOfDomain
 					}
 					left = left[n:]
 				}
 			}
-			return t.session.JobReady(t.job, readinessFor(room))
+			return t.session.JobReady(t.job, t.readiness())
 		}) == nil
 	})
 }

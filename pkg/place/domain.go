@@ -144,17 +144,17 @@ func intersects(a, b map[equivalenceClass]bool) bool {
 
 // placeInDomains tries the domains of the ties, within those that were chosen before. Every choice counts against the limit,
 // also one that leaves none for the next tie: several ties have too many combinations to try all.
-func (t *Placer) placeInDomains(ties []requiredColocation, chosen []topologyDomain, room model.CapacityKind) bool {
+func (t *Placer) placeInDomains(ties []requiredColocation, chosen []topologyDomain) bool {
 	if len(ties) == 0 {
-		return len(chosen) > 0 && t.placeInDomain(chosen, room)
+		return len(chosen) > 0 && t.placeInDomain(chosen)
 	}
 	one := &ties[0]
-	for _, value := range t.domains(one, chosen, room) {
+	for _, value := range t.domains(one, chosen) {
 		if t.exhausted() {
 			return false
 		}
 		t.tries++
-		if t.placeInDomains(ties[1:], append(slices.Clip(chosen), t.domain(one.key, value, one.members)), room) {
+		if t.placeInDomains(ties[1:], append(slices.Clip(chosen), t.domain(one.key, value, one.members))) {
 			return true
 		}
 	}
@@ -163,10 +163,10 @@ func (t *Placer) placeInDomains(ties []requiredColocation, chosen []topologyDoma
 
 // placeInDomain tries to start with the members that must share a domain in their domains; if others take their places there,
 // with the members first that have the fewest nodes to go to.
-func (t *Placer) placeInDomain(within []topologyDomain, room model.CapacityKind) bool {
+func (t *Placer) placeInDomain(within []topologyDomain) bool {
 	try := func(members []*model.Task) bool {
 		return t.session.Try(func(statement *engine.Statement) *model.Refusal {
-			return t.placeInOrder(statement, members, room, within)
+			return t.placeInOrder(statement, members, within)
 		}) == nil
 	}
 	if try(t.members) {
@@ -210,7 +210,7 @@ func (t *Placer) exhausted() bool { return t.tries >= maxDomains && !t.hasBudget
 
 // domains returns the values of a tie's label that have capacity for its share of the job's minimum, the largest first; on
 // nodes of the domains that were chosen before.
-func (t *Placer) domains(of *requiredColocation, chosen []topologyDomain, room model.CapacityKind) []string {
+func (t *Placer) domains(of *requiredColocation, chosen []topologyDomain) []string {
 	t.charge(len(t.session.Snapshot.Nodes) / 2)
 	var domains []string
 	size := map[string]int64{}
@@ -218,7 +218,7 @@ func (t *Placer) domains(of *requiredColocation, chosen []topologyDomain, room m
 		values, nodes := t.groupByDomain(sharing[0], of.key, chosen)
 		needed, holds := t.minimumOfShape(of, sharing[0].Shape), map[string]int64{}
 		for _, value := range values {
-			holds[value] = capacityFor(sharing, nodes[value], room)
+			holds[value] = capacityFor(sharing, nodes[value], t.ask)
 		}
 		if i == 0 {
 			domains, size = values, holds
@@ -271,10 +271,10 @@ func (t *Placer) minimumOfShape(of *requiredColocation, shape model.Shape) int64
 
 // capacityFor returns an upper bound of how many members of some kinds, all of one shape, fit on the nodes: by their
 // capacity, and for members with mutual anti-affinity one for each value of the label.
-func capacityFor(sharing []*model.Task, nodes []*model.Node, room model.CapacityKind) int64 {
+func capacityFor(sharing []*model.Task, nodes []*model.Node, ask engine.Ask) int64 {
 	alone := len(hostPorts(sharing[0].Pod.Spec.Containers)) > 0 && len(sharing) == 1
 	fits := func(node *model.Node) int64 {
-		fits := node.CopiesThatFit(sharing[0].Request, room)
+		fits := ask.Copies(node, sharing[0].Request)
 		if alone {
 			return min(1, fits)
 		}

@@ -21,7 +21,6 @@ const (
 // exhaustive is the search through every combination of members and nodes.
 type exhaustive struct {
 	*Placer
-	room model.CapacityKind
 	// chosen are the members, in the order to place them; kinds says which of them are interchangeable.
 	chosen []*model.Task
 	kinds  *equivalenceClasses
@@ -34,18 +33,18 @@ type exhaustive struct {
 
 // placeExhaustively tries every combination of members and nodes, within the budget; of a gang with many members only those
 // that make up the minimum. It is skipped when any order of the members is as good as another.
-func (t *Placer) placeExhaustively(room model.CapacityKind) bool {
-	short := max(1, int(t.job.MinMember)-t.job.Count(readinessFor(room).Counts))
+func (t *Placer) placeExhaustively() bool {
+	short := max(1, int(t.job.MinMember)-t.job.Count(t.readiness().Counts))
 	chosen := t.members
 	if len(chosen) > exactMembers {
 		chosen = chosen[:min(short, len(chosen))]
 	}
-	if t.searched = len(t.members) == 1; len(chosen) < 2 || len(chosen) > exactMembers || t.isInterchangeable(chosen, room) {
+	if t.searched = len(t.members) == 1; len(chosen) < 2 || len(chosen) > exactMembers || t.isInterchangeable(chosen) {
 		return false
 	}
-	s := &exhaustive{Placer: t, room: room, chosen: chosen, infeasible: map[string]bool{}}
+	s := &exhaustive{Placer: t, chosen: chosen, infeasible: map[string]bool{}}
 	s.inOrder = !slices.ContainsFunc(chosen, mayEnable)
-	plain := !slices.ContainsFunc(chosen, func(task *model.Task) bool { return !t.session.FitsByResourcesOnly(task) })
+	plain := !slices.ContainsFunc(chosen, func(task *model.Task) bool { return !t.ask.Rests(task, engine.OnShape) })
 	if plain && sameShape(chosen) {
 		return false
 	}
@@ -59,7 +58,7 @@ func (t *Placer) placeExhaustively(room model.CapacityKind) bool {
 // search places the members one after the other on each node that fits, until every gate agrees; at least short more must get
 // a place. In order it only places those from one on; any of them may be left out.
 func (s *exhaustive) search(from, short int) *model.Refusal {
-	gate := s.session.JobReady(s.job, readinessFor(s.room))
+	gate := s.session.JobReady(s.job, s.readiness())
 	if gate == nil {
 		return nil
 	}
@@ -90,9 +89,9 @@ func (s *exhaustive) tryNode(task *model.Task, short int) bool {
 	if s.inOrder {
 		next = slices.Index(s.chosen, task) + 1
 	}
-	for _, node := range s.session.Feasible(task, s.room) {
+	for _, node := range s.ask.All(task) {
 		refusal := s.session.Try(func(statement *engine.Statement) *model.Refusal {
-			if refusal := take(statement, task, node, s.room); refusal != nil {
+			if refusal := statement.Put(s.ask, task, node); refusal != nil {
 				return refusal
 			}
 			return s.search(next, short-1)
@@ -155,7 +154,7 @@ func (t *Placer) strictClasses(chosen []*model.Task, plain bool) *equivalenceCla
 // isInterchangeable reports whether the members are alike and none of them affects where another one may go, so that no
 // combination is better than another. Pods on nodes may select them by labels that they do not select themselves; this does
 // not matter to members with the same candidate nodes.
-func (t *Placer) isInterchangeable(chosen []*model.Task, room model.CapacityKind) bool {
+func (t *Placer) isInterchangeable(chosen []*model.Task) bool {
 	k := newKinds(chosen)
 	for _, task := range chosen {
 		k.number(task, string(writeStorage(k.encode(nil, task.Pod), task.Pod))+t.slicesKey(task))
@@ -166,9 +165,9 @@ func (t *Placer) isInterchangeable(chosen []*model.Task, room model.CapacityKind
 	if sameLabels(chosen) {
 		return true
 	}
-	nodes := t.session.Feasible(chosen[0], room)
+	nodes := t.ask.All(chosen[0])
 	return !slices.ContainsFunc(chosen[1:], func(task *model.Task) bool {
-		return !slices.Equal(t.session.Feasible(task, room), nodes)
+		return !slices.Equal(t.ask.All(task), nodes)
 	})
 }
 
@@ -195,7 +194,7 @@ func (s *exhaustive) upperBoundSuffices(short int, plain bool) bool {
 			like.of = s.kinds.of(task)
 		}
 		if _, known := left[like]; !known {
-			left[like] = capacityFor([]*model.Task{task}, s.session.Feasible(task, s.room), s.room)
+			left[like] = capacityFor([]*model.Task{task}, s.ask.All(task), s.ask)
 		}
 		if left[like] > 0 {
 			left[like]--

@@ -52,9 +52,9 @@ func (t *Placer) noDomain(tie *levelTie, settled []topologyDomain) *model.Refusa
 }
 
 // noDomainOf says which of the smallest slices has no domain with capacity for its members; nil when each has one by numbers.
-func (t *Placer) noDomainOf(m *slicedMembers, settled []topologyDomain, room model.CapacityKind) *model.Refusal {
+func (t *Placer) noDomainOf(m *slicedMembers, settled []topologyDomain) *model.Refusal {
 	for _, part := range t.apart(m) {
-		if len(t.tightest(part, settled, room)) == 0 {
+		if len(t.tightest(part, settled)) == 0 {
 			return t.noDomainForSlice(m, part)
 		}
 	}
@@ -72,7 +72,7 @@ func (t *Placer) noDomainForSlice(m *slicedMembers, part []*model.Task) *model.R
 		if wider.SliceSize > 0 {
 			slice = t.slice(wider, part[0])
 		}
-		if at := t.session.SharedDomain(t.job, wider, slice); at >= 0 {
+		if at := t.ask.SharedDomain(wider, slice); at >= 0 {
 			around += " in " + t.session.Domains(wider.Level).Name(at)
 		}
 	}
@@ -83,15 +83,15 @@ func (t *Placer) noDomainForSlice(m *slicedMembers, part []*model.Task) *model.R
 }
 
 // lacksBesideOthers reports whether a slice has too little capacity, by numbers, in the domain in which some of its members are.
-func (t *Placer) lacksBesideOthers(m *slicedMembers, settled []topologyDomain, room model.CapacityKind) bool {
+func (t *Placer) lacksBesideOthers(m *slicedMembers, settled []topologyDomain) bool {
 	smallest := m.entries[len(m.entries)-1]
 	return !m.regular && slices.ContainsFunc(t.apart(m), func(part []*model.Task) bool {
-		at := t.session.SharedDomain(t.job, smallest.shared, t.slice(smallest.shared, part[0]))
+		at := t.ask.SharedDomain(smallest.shared, t.slice(smallest.shared, part[0]))
 		if at < 0 {
 			return false
 		}
 		there := t.within(t.kindsOf(part, smallest.shared.Covers), smallest.domains.Nodes(at))
-		return len(t.tightest(part, append(slices.Clip(settled), there), room)) == 0
+		return len(t.tightest(part, append(slices.Clip(settled), there))) == 0
 	})
 }
 
@@ -149,11 +149,11 @@ func (tie *levelTie) sliceSize() (size int64) {
 }
 
 // noSlices says which domains come nearest to what slices need; nil when there is capacity for each of them by numbers.
-func (t *Placer) noSlices(m *slicedMembers, settled []topologyDomain, room model.CapacityKind) *model.Refusal {
+func (t *Placer) noSlices(m *slicedMembers, settled []topologyDomain) *model.Refusal {
 	if !m.regular {
-		return t.noDomainOf(m, settled, room)
+		return t.noDomainOf(m, settled)
 	}
-	cells := newCell(m.levels(), t.fitsOf(m.tasks, room), t.confined(m.tasks, settled))
+	cells := newCell(m.levels(), t.fitsOf(m.tasks), t.confined(m.tasks, settled))
 	needs := int64(len(m.tasks))
 	if cells.holds >= needs {
 		return nil

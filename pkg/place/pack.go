@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-
-	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // placePacked tries to start ties that share no members in domains that have capacity for all of them together. possible is false
 // where numbers say that there are none.
-func (t *Placer) placePacked(ties []levelTie, chosen []topologyDomain, room model.CapacityKind) (placed, possible bool) {
+func (t *Placer) placePacked(ties []levelTie, chosen []topologyDomain) (placed, possible bool) {
 	if !arePacked(ties) {
 		return false, true
 	}
@@ -31,7 +29,7 @@ func (t *Placer) placePacked(ties []levelTie, chosen []topologyDomain, room mode
 		chosen = append(slices.Clip(chosen), t.within(ties[i].members, t.inside(level.Nodes(at[i]), &ties[i], chosen)))
 	}
 	t.tries++
-	return t.placeTied(nil, chosen, room), true
+	return t.placeTied(nil, chosen), true
 }
 
 // arePacked reports whether the ties must share domains of one level, share no members with each other, and have one shape

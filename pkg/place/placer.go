@@ -6,10 +6,11 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// Placer tries to find capacity for one job's minimum.
+// Placer tries to find capacity for one job's minimum, as one question puts it.
 type Placer struct {
 	session *engine.Session
 	job     *model.Job
+	ask     engine.Ask
 	// members are the waiting tasks in the order to place them.
 	members []*model.Task
 	kinds   *equivalenceClasses
@@ -20,55 +21,72 @@ type Placer struct {
 	// budget is how many nodes searches may still visit for this job, overall how many for all jobs together.
 	budget  int
 	overall *int
-	// cut is set when a search failed because other jobs had used up the budget, incomplete when not all domains were tried.
-	cut, incomplete bool
+	// cut is set when a search failed because other jobs had used up the budget; it is that of the first Placer, for all questions.
+	cut   bool
+	first *Placer
+	// incomplete is set when not all domains were tried.
+	incomplete bool
 	// searched is set when the current Place has tried every combination of members and nodes, or knows that none suffices.
 	searched bool
 }
 
-// New returns a Placer of the job's waiting members of its priority in the session's present state. largest is what
-// Largest returns for the snapshot; budget is how many nodes exact searches may still visit, shared by all jobs.
-func New(session *engine.Session, job *model.Job, largest func() model.Resources, budget *int) *Placer {
-	session.ApplyReservations(job)
-	kinds := newKinds(job.Candidates())
-	return &Placer{session: session, job: job, members: order(session, job, kinds, largest), kinds: kinds, overall: budget}
+// New returns a Placer of the waiting members of the job that is asked about, of its priority, in the session's present state.
+// largest is what Largest returns for the snapshot; budget is how many nodes exact searches may still visit, shared by all jobs.
+func New(ask engine.Ask, largest func() model.Resources, budget *int) *Placer {
+	t := placerFor(ask)
+	t.kinds = newKinds(ask.Job.Candidates())
+	t.members, t.overall, t.first = order(t.session, t.job, t.kinds, largest), budget, t
+	return t
+}
+
+// placerFor returns a Placer that knows no members.
+func placerFor(ask engine.Ask) *Placer {
+	return &Placer{session: ask.Session(), job: ask.Job, ask: ask}
+}
+
+// For returns the Placer for another question about the job.
+func (t *Placer) For(ask engine.Ask) *Placer {
+	other := *t
+	other.ask = ask
+	return &other
 }
 
 // Members are the waiting tasks in the order to place them. They must not be changed.
 func (t *Placer) Members() []*model.Task { return t.members }
 
-// BudgetExhausted reports whether Place failed only because other jobs had used up the budget.
-func (t *Placer) BudgetExhausted() bool { return t.cut }
+// BudgetExhausted reports whether Place failed only because other jobs had used up the budget, for this question or another one
+// about the job.
+func (t *Placer) BudgetExhausted() bool { return t.first.cut }
 
 // Place places members until every gate agrees. If they prefer to share a domain and one has capacity for the job's minimum,
 // there. Otherwise each member takes its best node. If that fails and members must share domains, domain by domain, so that a
 // small first choice does not make a feasible gang fail. If they are few and affect each other, in every combination. The
 // refusal is that of the free choice, which the user would expect; the session is then as before. On capacity that is still being
 // released members are nominated, not placed. Nodes that the job avoids are used last.
-func (t *Placer) Place(room model.CapacityKind) *model.Refusal {
-	if t.session.WithBackoffNodes(t.job, func() bool { return t.place(room) == nil }) {
+func (t *Placer) Place() *model.Refusal {
+	if avoiding, has := t.ask.Avoiding(); has && t.For(avoiding).place() == nil {
 		return nil
 	}
-	return t.place(room)
+	return t.place()
 }
 
-func (t *Placer) place(room model.CapacityKind) *model.Refusal {
-	t.session.ApplyReservations(t.job)
+func (t *Placer) place() *model.Refusal {
+	t.ask = t.ask.Supposing(t.ask.As)
 	t.tries, t.budget, t.searched, t.incomplete = 0, searchBudget, false, false
 	var lacking *model.Refusal
 	if len(t.job.Topology) > 0 {
 		var placed, possible bool
-		if placed, possible, lacking = t.placeByTopology(room); placed || !possible {
+		if placed, possible, lacking = t.placeByTopology(); placed || !possible {
 			return lacking
 		}
 	}
 	var refusal *model.Refusal
 	anywhere := func() bool {
-		refusal = t.placeAnywhere(room)
+		refusal = t.placeAnywhere()
 		return refusal == nil
 	}
 	switch {
-	case len(t.job.Topology) == 0 && anywhere(), len(t.job.Topology) > 0 && t.placeInRankOrder(room, anywhere):
+	case len(t.job.Topology) == 0 && anywhere(), len(t.job.Topology) > 0 && t.placeInRankOrder(anywhere):
 		return nil
 	case lacking == nil:
 		return refusal
@@ -80,14 +98,14 @@ func (t *Placer) place(room model.CapacityKind) *model.Refusal {
 }
 
 // placeAnywhere places members wherever filters let them, and where affinity wants them. The refusal is that of the free choice.
-func (t *Placer) placeAnywhere(room model.CapacityKind) *model.Refusal {
-	if t.placeColocated(room) {
+func (t *Placer) placeAnywhere() *model.Refusal {
+	if t.placeColocated() {
 		return nil
 	}
 	refusal := t.session.Try(func(statement *engine.Statement) *model.Refusal {
-		return t.placeInOrder(statement, t.members, room, nil)
+		return t.placeInOrder(statement, t.members, nil)
 	})
-	if refusal == nil || t.placeInDomains(t.requiredColocations(), nil, room) || t.placeExhaustively(room) {
+	if refusal == nil || t.placeInDomains(t.requiredColocations(), nil) || t.placeExhaustively() {
 		return nil
 	}
 	return refusal
@@ -101,7 +119,7 @@ func (t *Placer) spend(looks int) {
 
 // hasBudget reports whether budget is left, and records when other jobs used it up.
 func (t *Placer) hasBudget() bool {
-	t.cut = t.cut || t.budget > 0 && *t.overall <= 0
+	t.first.cut = t.first.cut || t.budget > 0 && *t.overall <= 0
 	return t.budget > 0 && *t.overall > 0
 }
 
@@ -110,8 +128,16 @@ func (t *Placer) hasBudget() bool {
 //
 // While evicted pods are still terminating, a nominated node may have lost the label of a level that members share.
 func (t *Placer) NominationsSuffice() bool {
-	return t.nominationsStand() || len(t.job.Topology) > 0 && areTerminating(t.session.Snapshot, t.job) &&
-		t.session.OverlookLostLabels(t.nominationsStand)
+	ahead := t.For(t.ask.On(model.FutureIdle))
+	return ahead.nominationsStand() || len(t.job.Topology) > 0 && areTerminating(t.session.Snapshot, t.job) &&
+		ahead.overlooking().nominationsStand()
+}
+
+// overlooking returns the Placer that overlooks labels which nodes kept for the job have lost.
+func (t *Placer) overlooking() *Placer {
+	as := t.ask.As
+	as.LostMarks = true
+	return t.For(t.ask.Supposing(as))
 }
 
 func (t *Placer) nominationsStand() bool {
@@ -122,8 +148,8 @@ func (t *Placer) nominationsStand() bool {
 				continue
 			}
 			there := func(node *model.Node) bool { return node.Name == task.Nominated }
-			if node, _ := t.session.SelectNode(task, model.FutureIdle, there); node != nil {
-				take(statement, task, node, model.FutureIdle)
+			if node := t.ask.Best(task, there); node != nil {
+				statement.Put(t.ask, task, node)
 			}
 		}
 		stands = t.session.JobReady(t.job, framework.Pipelined) == nil
@@ -135,9 +161,9 @@ func (t *Placer) nominationsStand() bool {
 // placeInOrder places the members in order until every gate agrees. A member that does not fit is skipped, since another one
 // may fit; the refusal of the first of them is the reason when the gates do not agree in the end.
 func (t *Placer) placeInOrder(
-	statement *engine.Statement, members []*model.Task, room model.CapacityKind, within []topologyDomain,
+	statement *engine.Statement, members []*model.Task, within []topologyDomain,
 ) *model.Refusal {
-	readiness := readinessFor(room)
+	readiness := t.readiness()
 	var reason *model.Refusal
 	evictable := false // whether an eviction could help any member without a place
 	hopeless := map[model.Shape]bool{}
@@ -159,12 +185,12 @@ func (t *Placer) placeInOrder(
 		}
 		refusal := task.Invalid
 		if refusal == nil {
-			refusal = t.placeTask(statement, task, room, within, lists)
+			refusal = t.placeTask(statement, task, within, lists)
 		}
 		if refusal != nil {
 			// A defect of one pod says nothing about others of its shape.
 			hopeless[task.Shape] = hopeless[task.Shape] ||
-				task.Invalid == nil && (t.session.FitsByResourcesOnly(task) || !t.session.HasRoom(task, room))
+				task.Invalid == nil && (t.ask.Rests(task, engine.OnShape) || !t.ask.HasRoom(task))
 			reason, evictable = firstRefusal(reason, refusal), evictable || refusal.Evictable
 			continue
 		}
@@ -179,29 +205,29 @@ func (t *Placer) placeInOrder(
 
 // placeTask places or nominates a member. lists are the nodes to which the domains confine each kind, as far as they are known.
 func (t *Placer) placeTask(
-	statement *engine.Statement, task *model.Task, room model.CapacityKind, within []topologyDomain, lists map[equivalenceClass][]int,
+	statement *engine.Statement, task *model.Task, within []topologyDomain, lists map[equivalenceClass][]int,
 ) *model.Refusal {
-	if refusal := t.session.OverLimit(task, room); refusal != nil {
+	if refusal := t.ask.OverLimit(task); refusal != nil {
 		return refusal
 	}
 	if list := t.knownList(within, task, lists); list != nil {
 		t.charge(placingCost + len(list)/domainDiscount)
-		node := t.session.SelectAmong(task, room, list)
+		node := t.ask.BestOf(task, list)
 		if node == nil {
 			return noneOfDomain
 		}
-		return take(statement, task, node, room)
+		return statement.Put(t.ask, task, node)
 	}
 	t.charge(placingCost + len(t.session.Snapshot.Nodes)/domainDiscount)
 	condition := t.nodeCondition(within, task)
-	if node := t.selectBeside(task, room, condition); node != nil {
-		return take(statement, task, node, room)
+	if node := t.selectBeside(task, condition); node != nil {
+		return statement.Put(t.ask, task, node)
 	}
-	node, tally := t.session.SelectNode(task, room, condition)
+	node, tally := t.ask.BestOrWhy(task, condition)
 	if node == nil {
 		return tally.Refusal(0, 0, task.Role)
 	}
-	return take(statement, task, node, room)
+	return statement.Put(t.ask, task, node)
 }
 
 // knownList returns what listedIn does, once for each kind; nil where none of the domains lists its nodes.
@@ -218,16 +244,9 @@ func (t *Placer) knownList(within []topologyDomain, task *model.Task, lists map[
 	return list
 }
 
-// take places on idle capacity, and nominates on capacity that is still being released.
-func take(statement *engine.Statement, task *model.Task, node *model.Node, room model.CapacityKind) *model.Refusal {
-	if room == model.FutureIdle {
-		return statement.Pipeline(task, node)
-	}
-	return statement.Allocate(task, node)
-}
-
-func readinessFor(room model.CapacityKind) framework.Readiness {
-	if room == model.FutureIdle {
+// readiness is what the gates are asked for.
+func (t *Placer) readiness() framework.Readiness {
+	if t.ask.Kind == model.FutureIdle {
 		return framework.Pipelined
 	}
 	return framework.Ready

@@ -19,7 +19,7 @@ type choice struct {
 }
 
 // placeInRankOrder places members as the function does, and those that are alike in the order of their indexes.
-func (t *Placer) placeInRankOrder(room model.CapacityKind, place func() bool) bool {
+func (t *Placer) placeInRankOrder(place func() bool) bool {
 	var found []choice
 	refusal := t.session.Try(func(*engine.Statement) *model.Refusal {
 		if !place() {
@@ -41,14 +41,14 @@ func (t *Placer) placeInRankOrder(room model.CapacityKind, place func() bool) bo
 	}
 	dealt := t.session.Try(func(statement *engine.Statement) *model.Refusal {
 		for _, one := range found {
-			if t.session.SelectAmong(one.task, room, []int{one.node.Index}) == nil {
+			if t.ask.BestOf(one.task, []int{one.node.Index}) == nil {
 				return noneOfDomain
 			}
-			if refusal := take(statement, one.task, one.node, room); refusal != nil {
+			if refusal := statement.Put(t.ask, one.task, one.node); refusal != nil {
 				return refusal
 			}
 		}
-		return t.session.JobReady(t.job, readinessFor(room))
+		return t.session.JobReady(t.job, t.readiness())
 	})
 	return dealt == nil || place()
 }

@@ -12,13 +12,12 @@ import (
 
 // FitsWithin reports whether the job would start on idle or releasing capacity, if it took on each node no more than the
 // given amount, by name of the node. A node of a reservation may have lost the label of a level that members share, until the
-// reservation ends. It changes nothing in the session.
+// reservation ends. It changes nothing in the session. The Placer's question is on future capacity.
 func (t *Placer) FitsWithin(rooms map[string]model.Resources) bool {
-	t.session.ApplyReservations(t.job)
 	if fits, known := t.slicesFitWithin(rooms); fits || !known && (t.fitsWithin(rooms) || t.partsFitWithin(rooms)) {
 		return true
 	}
-	return len(t.job.Topology) > 0 && t.session.OverlookLostLabels(func() bool { return t.fitsWithin(rooms) })
+	return len(t.job.Topology) > 0 && t.overlooking().fitsWithin(rooms)
 }
 
 func (t *Placer) fitsWithin(rooms map[string]model.Resources) bool {
@@ -33,8 +32,8 @@ func (t *Placer) fitsWithin(rooms map[string]model.Resources) bool {
 				break
 			}
 			within := func(node *model.Node) bool { return covers(left[node.Name], task.Request) }
-			node, _ := t.session.SelectNode(task, model.FutureIdle, within)
-			if node == nil || task.Invalid != nil || take(statement, task, node, model.FutureIdle) != nil {
+			node := t.ask.Best(task, within)
+			if node == nil || task.Invalid != nil || statement.Put(t.ask, task, node) != nil {
 				continue
 			}
 			room := left[node.Name]
@@ -58,7 +57,7 @@ func covers(room, request model.Resources) bool {
 
 // fitsInside returns how many members of one shape fit on each node, no more than these amounts hold, and the nodes of these.
 func (t *Placer) fitsInside(rooms map[string]model.Resources, members []*model.Task) (each []int32, nodes []int) {
-	fits := t.fitsOf(members, model.FutureIdle)
+	fits := t.fitsOf(members)
 	each = make([]int32, len(fits))
 	for _, node := range t.session.Snapshot.Nodes {
 		if room, ok := rooms[node.Name]; ok {
@@ -72,7 +71,7 @@ func (t *Placer) fitsInside(rooms map[string]model.Resources, members []*model.T
 // partsFitWithin reports whether numbers find a domain for each part of the minimum within the given amounts: members that are
 // placed one after the other may take the domain of others.
 func (t *Placer) partsFitWithin(rooms map[string]model.Resources) bool {
-	members := t.minimum(model.FutureIdle)
+	members := t.minimum()
 	if len(t.job.Topology) == 0 || !areAlike(members) {
 		return false
 	}
@@ -85,8 +84,8 @@ func (t *Placer) partsFitWithin(rooms map[string]model.Resources) bool {
 // slicesFitWithin reports whether slices that are the whole minimum fit into the given amounts, in one domain of an entry for all
 // members; known is false where numbers do not decide.
 func (t *Placer) slicesFitWithin(rooms map[string]model.Resources) (fits, known bool) {
-	sliced, minimum := t.slicedOf(t.minimum(model.FutureIdle)), t.minimum(model.FutureIdle)
-	required, _, _ := t.ties(model.FutureIdle)
+	sliced, minimum := t.slicedOf(t.minimum()), t.minimum()
+	required, _, _ := t.ties()
 	if len(sliced) != 1 || !sliced[0].regular || len(sliced[0].tasks) != len(minimum) || len(required) > 1 {
 		return false, false
 	}

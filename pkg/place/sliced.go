@@ -67,8 +67,8 @@ func (t *Placer) arrange(m *slicedMembers) {
 }
 
 // minimum returns the waiting members that make up the minimum.
-func (t *Placer) minimum(room model.CapacityKind) []*model.Task {
-	short := int(t.job.MinMember) - t.job.Count(readinessFor(room).Counts)
+func (t *Placer) minimum() []*model.Task {
+	short := int(t.job.MinMember) - t.job.Count(t.readiness().Counts)
 	return t.members[:min(max(0, short), len(t.members))]
 }
 
@@ -99,9 +99,7 @@ func (t *Placer) slice(shared *model.TopologyConstraint, task *model.Task) int {
 }
 
 // SlicesOf returns which slices a task is in, as text that is equal for tasks in the same ones; empty when it is in none.
-func SlicesOf(session *engine.Session, job *model.Job, task *model.Task) string {
-	return (&Placer{session: session, job: job}).slicesKey(task)
-}
+func SlicesOf(ask engine.Ask, task *model.Task) string { return placerFor(ask).slicesKey(task) }
 
 func (t *Placer) slicesKey(task *model.Task) (key string) {
 	for _, entry := range t.entriesOf(task) {
@@ -117,7 +115,7 @@ func (t *Placer) inWholeSlices(m *slicedMembers) bool {
 		size, number := int(entry.shared.SliceSize), -1
 		for i, task := range m.tasks {
 			slice := t.slice(entry.shared, task)
-			if slice == number != (i%size > 0) || t.session.SharedDomain(t.job, entry.shared, slice) >= 0 {
+			if slice == number != (i%size > 0) || t.ask.SharedDomain(entry.shared, slice) >= 0 {
 				return false
 			}
 			number = slice
@@ -146,13 +144,13 @@ func (m *slicedMembers) levels() (levels []cellLevel) {
 
 // slicesOf returns the levels of the slices that the members of one shape in a tie are in, where they alone are in them, and in
 // whole ones.
-func (t *Placer) slicesOf(one *tiedShape, kinds map[equivalenceClass]bool, room model.CapacityKind) []cellLevel {
+func (t *Placer) slicesOf(one *tiedShape, kinds map[equivalenceClass]bool) []cellLevel {
 	i := slices.IndexFunc(t.sliced, func(m slicedMembers) bool { return m.regular && m.tasks[0].Shape == one.tasks[0].Shape })
 	if i < 0 {
 		return nil
 	}
 	alike := 0
-	for _, task := range t.minimum(room) {
+	for _, task := range t.minimum() {
 		if task.Shape == one.tasks[0].Shape && kinds[t.kinds.of(task)] {
 			alike++
 		}

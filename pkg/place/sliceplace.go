@@ -13,18 +13,18 @@ import (
 
 // placeSliced tries to start with the slices in domains of their own, within those that were chosen: with all members of the
 // slices that the minimum has some of, so that the others find places beside these, and else with the minimum.
-func (t *Placer) placeSliced(chosen []topologyDomain, room model.CapacityKind) bool {
+func (t *Placer) placeSliced(chosen []topologyDomain) bool {
 	try := func(all []slicedMembers) bool {
 		return t.session.Try(func(statement *engine.Statement) *model.Refusal {
 			for i := range all {
-				if !t.placeSlices(statement, &all[i], chosen, room) {
+				if !t.placeSlices(statement, &all[i], chosen) {
 					return noneOfDomain
 				}
 			}
-			return t.placeInOrder(statement, filterTasks(t.members, isPending), room, chosen)
+			return t.placeInOrder(statement, filterTasks(t.members, isPending), chosen)
 		}) == nil
 	}
-	if whole := t.wholeSlices(room); whole != nil && try(whole) || try(t.sliced) {
+	if whole := t.wholeSlices(); whole != nil && try(whole) || try(t.sliced) {
 		return true
 	}
 	if len(t.sliced) < 2 {
@@ -44,9 +44,9 @@ type sliceNumber struct {
 
 // wholeSlices returns the members of the minimum that are in slices, with those that are in a slice with them; nil when there are
 // no more, and on capacity that is being released.
-func (t *Placer) wholeSlices(room model.CapacityKind) []slicedMembers {
-	members := slices.Clip(t.minimum(room))
-	if room != model.Idle || len(members) == len(t.members) {
+func (t *Placer) wholeSlices() []slicedMembers {
+	members := slices.Clip(t.minimum())
+	if t.ask.Kind != model.Idle || len(members) == len(t.members) {
 		return nil
 	}
 	begun := map[sliceNumber]bool{}
@@ -68,18 +68,18 @@ func (t *Placer) wholeSlices(room model.CapacityKind) []slicedMembers {
 
 // mayStartWithOthers reports whether there are members beyond the minimum that may have a place where those of the minimum have
 // none, since they differ.
-func (t *Placer) mayStartWithOthers(room model.CapacityKind) bool {
+func (t *Placer) mayStartWithOthers() bool {
 	first := t.members[0]
 	inOther := func(task *model.Task) bool {
 		return len(t.job.Roles) > 0 && (task.Role != first.Role || t.slicesKey(task) != t.slicesKey(first))
 	}
-	return len(t.members) > len(t.minimum(room)) &&
+	return len(t.members) > len(t.minimum()) &&
 		(slices.ContainsFunc(t.members, inOther) || !sameShape(t.members) || slices.ContainsFunc(t.members, func(task *model.Task) bool { return task.Invalid != nil }))
 }
 
 // placeOtherSlices tries to start with those slices that have a domain, in their order, and the members that are in none.
-func (t *Placer) placeOtherSlices(chosen []topologyDomain, room model.CapacityKind) bool {
-	if !t.mayStartWithOthers(room) {
+func (t *Placer) placeOtherSlices(chosen []topologyDomain) bool {
+	if !t.mayStartWithOthers() {
 		return false
 	}
 	t.incomplete = true
@@ -100,13 +100,13 @@ func (t *Placer) placeOtherSlices(chosen []topologyDomain, room model.CapacityKi
 		members[of] = append(members[of], task)
 	}
 	return t.session.Try(func(statement *engine.Statement) *model.Refusal {
-		refusal := t.placeInOrder(statement, single, room, chosen)
+		refusal := t.placeInOrder(statement, single, chosen)
 		for _, of := range parts {
 			if refusal == nil {
 				return nil
 			}
-			t.placeOneByOne(statement, [][]*model.Task{members[of]}, chosen, room)
-			refusal = t.session.JobReady(t.job, readinessFor(room))
+			t.placeOneByOne(statement, [][]*model.Task{members[of]}, chosen)
+			refusal = t.session.JobReady(t.job, t.readiness())
 		}
 		return refusal
 	}) == nil
@@ -115,16 +115,16 @@ func (t *Placer) placeOtherSlices(chosen []topologyDomain, room model.CapacityKi
 func isPending(task *model.Task) bool { return task.Status == model.Pending }
 
 // placeSlices places members in their slices: where numbers say, and if filters keep them off there one slice after the other.
-func (t *Placer) placeSlices(statement *engine.Statement, m *slicedMembers, chosen []topologyDomain, room model.CapacityKind) bool {
+func (t *Placer) placeSlices(statement *engine.Statement, m *slicedMembers, chosen []topologyDomain) bool {
 	if m.regular {
-		cells := newCell(m.levels(), t.fitsOf(m.tasks, room), t.confined(m.tasks, chosen))
+		cells := newCell(m.levels(), t.fitsOf(m.tasks), t.confined(m.tasks, chosen))
 		if cells.holds < int64(len(m.tasks)) {
 			return false
 		}
 		dealt := t.session.Try(func(inner *engine.Statement) *model.Refusal {
 			left := m.tasks
 			for _, share := range cells.deal(int64(len(m.tasks))) {
-				if !t.placeAll(inner, left[:share.members], share.nodes, room) {
+				if !t.placeAll(inner, left[:share.members], share.nodes) {
 					return noneOfDomain
 				}
 				left = left[share.members:]
@@ -136,18 +136,18 @@ func (t *Placer) placeSlices(statement *engine.Statement, m *slicedMembers, chos
 		}
 	}
 	t.incomplete = t.incomplete || m.regular || !sameShape(m.tasks)
-	return t.placeOneByOne(statement, t.apart(m), chosen, room)
+	return t.placeOneByOne(statement, t.apart(m), chosen)
 }
 
 // placeAll places each of the members on one of the nodes.
-func (t *Placer) placeAll(statement *engine.Statement, members []*model.Task, nodes []int, room model.CapacityKind) bool {
+func (t *Placer) placeAll(statement *engine.Statement, members []*model.Task, nodes []int) bool {
 	for _, task := range members {
 		t.charge(placingCost + len(nodes)/domainDiscount)
-		if task.Invalid != nil || t.session.OverLimit(task, room) != nil {
+		if task.Invalid != nil || t.ask.OverLimit(task) != nil {
 			return false
 		}
-		node := t.session.SelectAmong(task, room, nodes)
-		if node == nil || take(statement, task, node, room) != nil {
+		node := t.ask.BestOf(task, nodes)
+		if node == nil || statement.Put(t.ask, task, node) != nil {
 			return false
 		}
 	}
@@ -157,16 +157,16 @@ func (t *Placer) placeAll(statement *engine.Statement, members []*model.Task, no
 // StartTogether returns those of the waiting members that a member starts with: those of the largest of its slices of which none
 // has a node, in whole ones of the smallest, else the member alone. The refusal says that the smallest slice of the member is not
 // whole: some of it are yet to be made, and one that started before them might choose a domain in which they have no place.
-func StartTogether(session *engine.Session, job *model.Job, task *model.Task, waiting []*model.Task) (together []*model.Task, lacks *model.Refusal) {
-	alone := []*model.Task{task}
+func StartTogether(ask engine.Ask, task *model.Task, waiting []*model.Task) (together []*model.Task, lacks *model.Refusal) {
+	alone, job := []*model.Task{task}, ask.Job
 	if slicing(job) == nil {
 		return alone, nil
 	}
-	t := &Placer{session: session, job: job}
+	t := placerFor(ask)
 	exist := map[sliceNumber]int{} // of those that were asked for, how many members have a place, have succeeded or wait for a place
 	missing := func(entry *model.TopologyConstraint, of *model.Task) int {
 		slice := sliceNumber{entry, t.slice(entry, of)}
-		if exist[slice] == 0 && session.SharedDomain(job, entry, slice.number) >= 0 {
+		if exist[slice] == 0 && ask.SharedDomain(entry, slice.number) >= 0 {
 			exist[slice] = int(entry.SliceSize)
 		} else if exist[slice] == 0 {
 			exist[slice] = job.Count(func(other *model.Task) bool {
@@ -178,7 +178,7 @@ func StartTogether(session *engine.Session, job *model.Job, task *model.Task, wa
 	entries := t.entriesOf(task)
 	for i, entry := range entries {
 		slice := t.slice(entry.shared, task)
-		if session.SharedDomain(job, entry.shared, slice) >= 0 {
+		if ask.SharedDomain(entry.shared, slice) >= 0 {
 			continue
 		}
 		smallest := entries[len(entries)-1].shared
@@ -201,17 +201,17 @@ func StartTogether(session *engine.Session, job *model.Job, task *model.Task, wa
 }
 
 // HasItsDomains reports whether other members stand in each domain that a task has to share with some.
-func HasItsDomains(session *engine.Session, job *model.Job, task *model.Task) bool {
-	t := &Placer{session: session, job: job}
-	for i := range job.Topology {
-		shared, slice := &job.Topology[i], 0
+func HasItsDomains(ask engine.Ask, task *model.Task) bool {
+	t := placerFor(ask)
+	for i := range ask.Job.Topology {
+		shared, slice := &ask.Job.Topology[i], 0
 		if shared.Preferred || !shared.Covers(task) {
 			continue
 		}
 		if shared.SliceSize > 0 {
 			slice = t.slice(shared, task)
 		}
-		if session.SharedDomain(job, shared, slice) < 0 {
+		if ask.SharedDomain(shared, slice) < 0 {
 			return false
 		}
 	}
@@ -225,7 +225,7 @@ func (t *Placer) PlaceSlice(statement *engine.Statement, members []*model.Task) 
 			return task.Invalid
 		}
 	}
-	if refusal := t.session.SliceOverLimit(members); refusal != nil {
+	if refusal := t.ask.SliceOverLimit(members); refusal != nil {
 		return refusal
 	}
 	t.tries, t.budget, t.incomplete = 0, searchBudget, false
@@ -233,7 +233,7 @@ func (t *Placer) PlaceSlice(statement *engine.Statement, members []*model.Task) 
 	m := &slicedMembers{entries: t.entriesOf(members[0]), tasks: slices.Clone(members)}
 	t.arrange(m)
 	placed := t.session.Try(func(inner *engine.Statement) *model.Refusal {
-		if !t.placeSlices(inner, m, settled, model.Idle) {
+		if !t.placeSlices(inner, m, settled) {
 			return noneOfDomain
 		}
 		return nil
@@ -241,7 +241,7 @@ func (t *Placer) PlaceSlice(statement *engine.Statement, members []*model.Task) 
 	if placed == nil {
 		return nil
 	}
-	lacking := t.noSlices(m, settled, model.Idle)
+	lacking := t.noSlices(m, settled)
 	switch {
 	case lacking == nil && t.incomplete:
 		return t.noDomainForSlice(m, m.tasks).WithNote(notAllTried)
@@ -268,18 +268,18 @@ func (t *Placer) apart(m *slicedMembers) (parts [][]*model.Task) {
 
 // placeOneByOne places slices one after the other, each in the domain with the least capacity that suffices, and takes a choice
 // back where a later slice finds none.
-func (t *Placer) placeOneByOne(statement *engine.Statement, parts [][]*model.Task, chosen []topologyDomain, room model.CapacityKind) bool {
+func (t *Placer) placeOneByOne(statement *engine.Statement, parts [][]*model.Task, chosen []topologyDomain) bool {
 	if len(parts) == 0 {
 		return true
 	}
-	for _, nodes := range t.tightest(parts[0], chosen, room) {
+	for _, nodes := range t.tightest(parts[0], chosen) {
 		if t.exhausted() {
 			t.incomplete = true
 			return false
 		}
 		t.tries++
 		refusal := t.session.Try(func(inner *engine.Statement) *model.Refusal {
-			if !t.placeAll(inner, parts[0], nodes, room) || !t.placeOneByOne(inner, parts[1:], chosen, room) {
+			if !t.placeAll(inner, parts[0], nodes) || !t.placeOneByOne(inner, parts[1:], chosen) {
 				return noneOfDomain
 			}
 			return nil
@@ -293,15 +293,15 @@ func (t *Placer) placeOneByOne(statement *engine.Statement, parts [][]*model.Tas
 
 // tightest returns the nodes of the domains that have capacity for the members of a slice, shape by shape, those with the least
 // first. Members that filters keep in a domain have that alone.
-func (t *Placer) tightest(members []*model.Task, chosen []topologyDomain, room model.CapacityKind) (domains [][]int) {
+func (t *Placer) tightest(members []*model.Task, chosen []topologyDomain) (domains [][]int) {
 	entries := t.entriesOf(members[0])
 	level := entries[len(entries)-1].domains
 	holds := map[int]int64{}
-	byDomain := divided(level.At, t.anyFits(members, room), t.confined(members, chosen))
+	byDomain := divided(level.At, t.anyFits(members), t.confined(members, chosen))
 	for _, nodes := range byDomain {
 		suffices := true
 		for _, alike := range byShape(members) {
-			fits, sum := t.fitsOf(alike, room), int64(0)
+			fits, sum := t.fitsOf(alike), int64(0)
 			for _, node := range nodes {
 				sum += int64(fits[node])
 			}
@@ -329,10 +329,10 @@ func byShape(members []*model.Task) (alike [][]*model.Task) {
 }
 
 // anyFits returns on which nodes any of the members fits.
-func (t *Placer) anyFits(members []*model.Task, room model.CapacityKind) []int32 {
+func (t *Placer) anyFits(members []*model.Task) []int32 {
 	any := make([]int32, len(t.session.Snapshot.Nodes))
 	for _, alike := range byShape(members) {
-		for node, fits := range t.fitsOf(alike, room) {
+		for node, fits := range t.fitsOf(alike) {
 			any[node] = max(any[node], fits)
 		}
 	}
@@ -340,8 +340,8 @@ func (t *Placer) anyFits(members []*model.Task, room model.CapacityKind) []int32
 }
 
 // fitsOf returns how many members of one shape fit on each node, by its index, as the session stands. It must not be changed.
-func (t *Placer) fitsOf(members []*model.Task, room model.CapacityKind) []int32 {
-	fits, _ := t.fits(t.kinds.first(members), room)
+func (t *Placer) fitsOf(members []*model.Task) []int32 {
+	fits, _ := t.fits(t.kinds.first(members))
 	return fits
 }
 

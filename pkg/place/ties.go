@@ -33,8 +33,8 @@ type tiedShape struct {
 	tasks []*model.Task
 	// needs is how many the minimum needs at least, exists how many there are.
 	needs, exists int64
-	// fits is how many fit on each node, by its index, before the tries; table returns the same by domain, as the session stands, and
-	// is nil where they keep apart from each other.
+	// fits is how many fit on each node, by its index, before the tries; table returns the same by domain, as the session stands,
+	// and is nil where they keep apart from each other.
 	fits  []int32
 	table func() *engine.Fits
 	// slices are the levels of the slices that all of them are in; nil where they are in none, or in slices with others.
@@ -43,16 +43,16 @@ type tiedShape struct {
 
 // ties returns the ties of the job: those that must share a domain, and those that prefer to; and the domains of those whose
 // other members have a node. The levels with the most domains come last: a rack is looked for in the block that was chosen.
-func (t *Placer) ties(room model.CapacityKind) (required, preferred []levelTie, settled []topologyDomain) {
-	t.sliced, settled = t.slicedOf(t.minimum(room)), t.settled(t.members)
+func (t *Placer) ties() (required, preferred []levelTie, settled []topologyDomain) {
+	t.sliced, settled = t.slicedOf(t.minimum()), t.settled(t.members)
 	for i := range t.job.Topology {
 		shared := &t.job.Topology[i]
 		if shared.SliceSize > 0 || t.session.Domains(shared.Level) == nil || shared.Preferred && hasBegun(t.job, shared) ||
-			t.session.SharedDomain(t.job, shared, 0) >= 0 && t.session.Confined(shared) < 0 {
+			t.ask.SharedDomain(shared, 0) >= 0 && t.ask.As.Start.Shared != shared {
 			continue
 		}
 		tie := levelTie{shared: shared, members: t.kindsOf(t.members, shared.Covers), levels: t.session.LevelsUpTo(shared.Level)}
-		if tie.shapes = t.shapesOf(tie.members, room); len(tie.shapes) == 0 {
+		if tie.shapes = t.shapesOf(tie.members); len(tie.shapes) == 0 {
 			continue
 		}
 		tie.needs = t.minimumOf(func(task *model.Task) bool { return tie.members[t.kinds.of(task)] })
@@ -64,7 +64,7 @@ func (t *Placer) ties(room model.CapacityKind) (required, preferred []levelTie, 
 		}
 	}
 	for i := range t.sliced {
-		if tie := t.nearSlices(&t.sliced[i], room); tie != nil {
+		if tie := t.nearSlices(&t.sliced[i]); tie != nil {
 			preferred = append(preferred, *tie)
 		}
 	}
@@ -96,7 +96,7 @@ func (t *Placer) settled(members []*model.Task) (settled []topologyDomain) {
 		if shared.SliceSize > 0 || shared.Preferred || level == nil {
 			continue
 		}
-		if at := t.session.SharedDomain(t.job, shared, 0); at >= 0 {
+		if at := t.ask.SharedDomain(shared, 0); at >= 0 {
 			settled = append(settled, t.within(t.kindsOf(members, shared.Covers), level.Nodes(at)))
 		}
 	}
@@ -105,7 +105,7 @@ func (t *Placer) settled(members []*model.Task) (settled []topologyDomain) {
 
 // nearSlices ties slices that no other entry keeps together to the level above their own, as if they preferred that; nil where
 // there is none.
-func (t *Placer) nearSlices(m *slicedMembers, room model.CapacityKind) *levelTie {
+func (t *Placer) nearSlices(m *slicedMembers) *levelTie {
 	above := t.session.LevelsAbove(m.entries[0].shared.Level)
 	for i := range t.job.Topology {
 		if shared := &t.job.Topology[i]; shared.SliceSize == 0 && slices.ContainsFunc(m.tasks, shared.Covers) {
@@ -119,7 +119,7 @@ func (t *Placer) nearSlices(m *slicedMembers, room model.CapacityKind) *levelTie
 		shared: &model.TopologyConstraint{Level: above[0].Level, Preferred: true}, maySplit: true, levels: above, needs: int64(len(m.tasks)),
 		members: t.kindsOf(m.tasks, func(*model.Task) bool { return true }),
 	}
-	tie.shapes = t.shapesOf(tie.members, room)
+	tie.shapes = t.shapesOf(tie.members)
 	return tie
 }
 
@@ -144,7 +144,7 @@ func (t *Placer) within(members map[equivalenceClass]bool, list []int) topologyD
 }
 
 // shapesOf returns the waiting members of those kinds by shape, in their order.
-func (t *Placer) shapesOf(kinds map[equivalenceClass]bool, room model.CapacityKind) (shapes []tiedShape) {
+func (t *Placer) shapesOf(kinds map[equivalenceClass]bool) (shapes []tiedShape) {
 	seen := map[equivalenceClass]bool{}
 	for _, task := range t.members {
 		of := t.kinds.of(task)
@@ -165,11 +165,11 @@ func (t *Placer) shapesOf(kinds map[equivalenceClass]bool, room model.CapacityKi
 	}
 	for i := range shapes {
 		one := &shapes[i]
-		each, table := t.fits(one.tasks, room)
+		each, table := t.fits(one.tasks)
 		if one.fits = slices.Clone(each); table != nil { // tries change the table, and leave it to be updated
-			one.table = func() *engine.Fits { return t.session.Fits(one.tasks[0], room) }
+			one.table = func() *engine.Fits { return t.ask.Counts(one.tasks[0]) }
 		}
-		one.slices = t.slicesOf(one, kinds, room)
+		one.slices = t.slicesOf(one, kinds)
 	}
 	return shapes
 }
@@ -182,9 +182,9 @@ func countsAlike(a, b *model.Task) bool {
 
 // fits returns how many members of one shape fit on each node, of which tasks are one of each kind. table has the same by domain,
 // and is nil where they keep apart from each other.
-func (t *Placer) fits(tasks []*model.Task, room model.CapacityKind) (each []int32, table *engine.Fits) {
+func (t *Placer) fits(tasks []*model.Task) (each []int32, table *engine.Fits) {
 	if len(hostPorts(tasks[0].Pod.Spec.Containers)) == 0 && len(mutualAntiAffinityKeys(tasks)) == 0 && !hasOwnStorage(tasks[0]) {
-		table = t.session.Fits(tasks[0], room)
+		table = t.ask.Counts(tasks[0])
 		return table.Each(), table
 	}
 	each = make([]int32, len(t.session.Snapshot.Nodes))
@@ -193,7 +193,7 @@ func (t *Placer) fits(tasks []*model.Task, room model.CapacityKind) (each []int3
 		eligible = t.session.Snapshot.Nodes
 	}
 	for _, node := range eligible {
-		each[node.Index] = int32(min(capacityFor(tasks, []*model.Node{node}, room), math.MaxInt32))
+		each[node.Index] = int32(min(capacityFor(tasks, []*model.Node{node}, t.ask), math.MaxInt32))
 	}
 	return each, nil
 }
@@ -216,7 +216,7 @@ func (t *Placer) awaited(required []levelTie) (shared *model.TopologyConstraint)
 		}
 	}
 	if shared != nil {
-		t.session.WaitUntil(waitsUntil(t.job, shared))
+		t.ask.WaitUntil(waitsUntil(t.job, shared))
 	}
 	return shared
 }

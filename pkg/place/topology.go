@@ -38,27 +38,27 @@ type domainSet struct {
 // placeByTopology tries to start the job in domains that its ties share: first in those that they prefer, which takes nothing
 // from the search for the others. The refusal says what is lacking; possible reports that there is a domain for each tie and
 // slice by numbers, so that members may start in another way.
-func (t *Placer) placeByTopology(room model.CapacityKind) (placed, possible bool, refusal *model.Refusal) {
+func (t *Placer) placeByTopology() (placed, possible bool, refusal *model.Refusal) {
 	if refusal = t.invalidSlices(); refusal != nil {
 		return false, false, refusal
 	}
-	required, preferred, settled := t.ties(room)
+	required, preferred, settled := t.ties()
 	awaited := t.awaited(required)
-	parts := t.divide(required, settled, room)
+	parts := t.divide(required, settled)
 	if !parts.impossible() {
 		budget := t.budget
-		if len(preferred) > 0 && t.placeTied(slices.Concat(preferred, required), settled, room) {
+		if len(preferred) > 0 && t.placeTied(slices.Concat(preferred, required), settled) {
 			return true, true, nil
 		}
 		t.tries, t.budget, t.incomplete = 0, budget, false
 		if len(required)+len(t.sliced) == 0 {
 			return false, true, nil
 		}
-		if t.placeTied(required, settled, room) || t.placeDivided(parts, room) {
+		if t.placeTied(required, settled) || t.placeDivided(parts) {
 			return true, true, nil
 		}
 	}
-	t.incomplete = t.incomplete || !t.isCounted(required, room) && !parts.impossible() && !t.isPacked(required, room)
+	t.incomplete = t.incomplete || !t.isCounted(required) && !parts.impossible() && !t.isPacked(required)
 	defer func() {
 		if !placed && awaited != nil {
 			possible, refusal = false, t.waitsFor(refusal, awaited)
@@ -66,17 +66,17 @@ func (t *Placer) placeByTopology(room model.CapacityKind) (placed, possible bool
 	}()
 	for i := range required {
 		if refusal = t.noDomain(&required[i], settled); refusal != nil {
-			others := required[i].sliceSize() > 0 && t.mayStartWithOthers(room)
+			others := required[i].sliceSize() > 0 && t.mayStartWithOthers()
 			t.incomplete = t.incomplete || others
 			return false, others, refusal
 		}
 	}
 	for i := range t.sliced {
-		if t.lacksBesideOthers(&t.sliced[i], settled, room) && awaited == nil {
+		if t.lacksBesideOthers(&t.sliced[i], settled) && awaited == nil {
 			return false, true, nil // filters say of each node why
 		}
-		if refusal = t.noSlices(&t.sliced[i], settled, room); refusal != nil {
-			others := t.mayStartWithOthers(room)
+		if refusal = t.noSlices(&t.sliced[i], settled); refusal != nil {
+			others := t.mayStartWithOthers()
 			t.incomplete = t.incomplete || others
 			return false, others, refusal
 		}
@@ -92,7 +92,7 @@ func (t *Placer) triedAll() bool {
 
 // isPacked reports whether the ties are of one tree, no member is in a slice and none can be left out: then each choice of their
 // domains is tried.
-func (t *Placer) isPacked(required []levelTie, room model.CapacityKind) bool {
+func (t *Placer) isPacked(required []levelTie) bool {
 	for i := range required {
 		for j := range required[:i] {
 			if !maps.Equal(required[i].members, required[j].members) && !t.nested(required[i].shared.Level, required[j].shared.Level) {
@@ -100,7 +100,7 @@ func (t *Placer) isPacked(required []levelTie, room model.CapacityKind) bool {
 			}
 		}
 	}
-	return len(t.sliced) == 0 && len(t.members) == len(t.minimum(room))
+	return len(t.sliced) == 0 && len(t.members) == len(t.minimum())
 }
 
 // nested reports whether two levels are of one tree.
@@ -110,20 +110,20 @@ func (t *Placer) nested(a, b string) bool {
 }
 
 // placeTied tries the sets of domains of the ties, within those that were chosen before. Every choice counts against the limit.
-func (t *Placer) placeTied(ties []levelTie, chosen []topologyDomain, room model.CapacityKind) bool {
+func (t *Placer) placeTied(ties []levelTie, chosen []topologyDomain) bool {
 	if len(ties) == 0 {
-		return t.placeInRankOrder(room, func() bool { return t.placeChosen(chosen, room) })
+		return t.placeInRankOrder(func() bool { return t.placeChosen(chosen) })
 	}
-	if packed, possible := t.placePacked(ties, chosen, room); packed || !possible {
+	if packed, possible := t.placePacked(ties, chosen); packed || !possible {
 		return packed
 	}
 	tie := &ties[0]
 	try := func(list []int) bool {
 		t.tries++
-		return t.placeTied(ties[1:], append(slices.Clip(chosen), t.within(tie.members, list)), room)
+		return t.placeTied(ties[1:], append(slices.Clip(chosen), t.within(tie.members, list)))
 	}
 	for i, level := range tie.levels {
-		for _, set := range t.domainSets(tie, level, chosen, room) {
+		for _, set := range t.domainSets(tie, level, chosen) {
 			if t.exhausted() {
 				t.incomplete = true
 				return false
@@ -134,7 +134,7 @@ func (t *Placer) placeTied(ties []levelTie, chosen []topologyDomain, room model.
 			}
 		}
 	}
-	if tie.needs == 0 && len(ties)+len(chosen) > 1 && t.placeTied(ties[1:], chosen, room) {
+	if tie.needs == 0 && len(ties)+len(chosen) > 1 && t.placeTied(ties[1:], chosen) {
 		return true // without any of its members
 	}
 	if !tie.maySplit || t.exhausted() {
@@ -146,17 +146,17 @@ func (t *Placer) placeTied(ties []levelTie, chosen []topologyDomain, room model.
 }
 
 // placeChosen tries to start in the domains that were chosen.
-func (t *Placer) placeChosen(chosen []topologyDomain, room model.CapacityKind) bool {
+func (t *Placer) placeChosen(chosen []topologyDomain) bool {
 	if len(t.sliced) > 0 {
-		return t.placeSliced(chosen, room) || t.placeOtherSlices(chosen, room)
+		return t.placeSliced(chosen) || t.placeOtherSlices(chosen)
 	}
-	return t.placeInDomain(chosen, room)
+	return t.placeInDomain(chosen)
 }
 
 // domainSets returns the domains of a level that have capacity for the tie, the best first: those with capacity for most of
 // the members that exist; where the minimum is in the fewest narrower domains; where fewest whole domains are broken; with
 // least capacity left; with the best node for the first member; in order.
-func (t *Placer) domainSets(tie *levelTie, level *engine.Domains, chosen []topologyDomain, room model.CapacityKind) []domainSet {
+func (t *Placer) domainSets(tie *levelTie, level *engine.Domains, chosen []topologyDomain) []domainSet {
 	t.charge(len(t.session.Snapshot.Nodes) / domainDiscount)
 	sets := slices.DeleteFunc(t.capacities(tie, level, chosen), func(set domainSet) bool {
 		return !set.suffices() || t.isOutside(tie, level, set.domain)
@@ -176,7 +176,7 @@ func (t *Placer) domainSets(tie *levelTie, level *engine.Domains, chosen []topol
 		}
 	}
 	slices.SortStableFunc(sets, domainSet.compare)
-	t.preferBestNode(tie, level, sets, room)
+	t.preferBestNode(tie, level, sets)
 	return sets
 }
 
@@ -225,7 +225,7 @@ func (s domainSet) compare(other domainSet) int {
 }
 
 // preferBestNode moves to the front the set that has the best node for the first member, of those that are as good as the first.
-func (t *Placer) preferBestNode(tie *levelTie, level *engine.Domains, sets []domainSet, room model.CapacityKind) {
+func (t *Placer) preferBestNode(tie *levelTie, level *engine.Domains, sets []domainSet) {
 	var list []int
 	n := 0
 	for ; n < len(sets) && sets[n].compare(sets[0]) == 0; n++ {
@@ -235,7 +235,7 @@ func (t *Placer) preferBestNode(tie *levelTie, level *engine.Domains, sets []dom
 		return
 	}
 	slices.Sort(list)
-	node := t.session.SelectAmong(tie.shapes[0].tasks[0], room, list)
+	node := t.ask.BestOf(tie.shapes[0].tasks[0], list)
 	if node == nil {
 		return
 	}

@@ -59,7 +59,7 @@ func (s *stale) OpenSession(view framework.View) {
 	for _, job := range session.Snapshot.Jobs {
 		for _, task := range job.Tasks {
 			if task.Status == model.Pending && task.Invalid == nil {
-				each := session.Fits(task, model.Idle).Each()
+				each := session.Ask(session.Snapshot.Job(task.Job), model.Idle).Counts(task).Each()
 				s.kept, s.began = append(s.kept, each), append(s.began, append([]int32(nil), each...))
 			}
 		}

@@ -60,8 +60,8 @@ func (c tableChecker) leavesNoTrace(session *engine.Session, job *model.Job, mem
 	before := tables()
 	session.Try(func(statement *engine.Statement) *model.Refusal {
 		for _, task := range members {
-			if node := session.BestNode(task, model.Idle); node != nil {
-				statement.Allocate(task, node)
+			if node := session.Ask(session.Snapshot.Job(task.Job), model.Idle).Best(task, nil); node != nil {
+				statement.Put(session.Ask(session.Snapshot.Job(task.Job), model.Idle), task, node)
 			}
 		}
 		tables() // follow what was placed
@@ -83,7 +83,7 @@ func (c tableChecker) countsAgain(session *engine.Session, job *model.Job, task 
 
 // tableOf writes what is kept of a member's shape: how many fit on each node, and into each domain of the levels.
 func tableOf(session *engine.Session, job *model.Job, task *model.Task, room model.CapacityKind) string {
-	fits := session.Fits(task, room)
+	fits := session.Ask(session.Snapshot.Job(task.Job), room).Counts(task)
 	text := fmt.Sprint(fits.Each())
 	for _, level := range session.LevelsFor(job) {
 		for domain, n := range fits.In(level) {

@@ -82,8 +82,7 @@ func (a *action) serve(session *engine.Session, jobs []*model.Job) {
 		run.replaceSome(job)
 	}
 	all := slices.Concat(begun, holders, waiting)
-	defer run.startWithStandIns(all)()
-	run.allocateBeyondMinimum(all)
+	run.allocateBeyondMinimum(all, run.startWithStandIns(all))
 	for _, job := range all {
 		if role := job.HeldRole(); role != "" && session.Refusal(job) == nil {
 			session.Refuse(job, &model.Refusal{
@@ -165,7 +164,7 @@ func (r *cycle) tryMinimum(job *model.Job) {
 		return
 	}
 	question := engine.Question{Action: Name, Class: job.Class.Placement(), ByFit: !r.releasing}
-	refusal := session.Verdict(question, job, func() (*model.Refusal, engine.Reach) { return r.start(job) })
+	refusal := session.Ask(job, model.Idle).Remember(question, r.start)
 	if refusal != nil {
 		session.Refuse(job, explainReserved(session, job, refusal))
 		r.outrankingIn(job).add(job, refusal)
@@ -174,8 +173,8 @@ func (r *cycle) tryMinimum(job *model.Job) {
 
 // start places the minimum of the job, or nominates it to capacity that is being released. It returns why the job has to wait,
 // and for which other jobs that holds.
-func (r *cycle) start(job *model.Job) (*model.Refusal, engine.Reach) {
-	trial := place.New(r.session, job, r.largest, &r.budget)
+func (r *cycle) start(ask engine.Ask) (*model.Refusal, engine.Reach) {
+	job, trial := ask.Job, place.New(ask, r.largest, &r.budget)
 	refusal := r.place(job, trial)
 	if refusal == nil {
 		return nil, engine.ForNow
@@ -183,7 +182,7 @@ func (r *cycle) start(job *model.Job) (*model.Refusal, engine.Reach) {
 	if refusal == engine.Deferred {
 		return refusal, engine.ForNow
 	}
-	if r.releasing && trial.Place(model.FutureIdle) == nil {
+	if r.releasing && trial.For(ask.On(model.FutureIdle)).Place() == nil {
 		return &model.Refusal{
 			Code:   model.WaitingForVictims,
 			Detail: "starts on capacity that is being released, once it is free; " + refusal.String(),

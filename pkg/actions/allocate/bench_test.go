@@ -240,7 +240,7 @@ func startSingly(b *testing.B, weight int64, shapes int, kept bool) time.Duratio
 	if kept {
 		session := engine.Open(snapshot, profile, engine.Options{Cache: cache})
 		for _, job := range snapshot.Jobs[:shapes] {
-			session.BestNode(job.Tasks[0], model.Idle)
+			session.Ask(session.Snapshot.Job(job.Tasks[0].Job), model.Idle).Best(job.Tasks[0], nil)
 		}
 		session.Close()
 	}

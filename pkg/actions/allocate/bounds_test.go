@@ -137,7 +137,7 @@ func (p *places) place(t *testing.T, budget int) (used int, refusal *model.Refus
 	session := engine.Open(p.snapshot, profile, engine.Options{})
 	defer session.Close()
 	left := budget
-	refusal = place.New(session, p.job, place.Largest(p.snapshot), &left).Place(model.Idle)
+	refusal = place.New(session.Ask(p.job, model.Idle), place.Largest(p.snapshot), &left).Place()
 	return budget - left, refusal
 }
 

@@ -90,10 +90,10 @@ func (o *outranking) defers(session *engine.Session, job *model.Job, tasks []*mo
 // place places the minimum of a job on idle capacity, unless the job is to be deferred.
 func (r *cycle) place(job *model.Job, trial *place.Placer) *model.Refusal {
 	if r.outrankingIn(job).top <= int64(job.Priority) {
-		return trial.Place(model.Idle)
+		return trial.Place()
 	}
 	return r.session.Try(func(*engine.Statement) *model.Refusal {
-		if refusal := trial.Place(model.Idle); refusal != nil {
+		if refusal := trial.Place(); refusal != nil {
 			return refusal
 		}
 		return r.admit(job, trial.Members())

@@ -17,7 +17,7 @@ func (r *cycle) allocateNominated(job *model.Job) bool {
 		session.ReleaseNominations(job)
 		return true
 	}
-	trial := place.New(session, job, r.largest, &r.budget)
+	trial := place.New(session.Ask(job, model.Idle), r.largest, &r.budget)
 	if refusal := session.ValidateJob(job); refusal != nil {
 		// A job that is left alone for a moment, since a bind has failed, has paid for its capacity all the same.
 		if session.Snapshot.JobBackoff[job.Key] != refusal || !trial.NominationsSuffice() {

@@ -23,7 +23,7 @@ func (r *cycle) replaceSome(job *model.Job) {
 		return // it has lost none: its minimum was raised
 	}
 	if r.session.Refusal(job) == nil || !job.Whole || job.Count(place.IsSettledOnNode) == 0 || len(job.Pending()) < 2 ||
-		slices.ContainsFunc(job.Pending(), func(task *model.Task) bool { return !place.HasItsDomains(r.session, job, task) }) {
+		slices.ContainsFunc(job.Pending(), func(task *model.Task) bool { return !place.HasItsDomains(r.session.Ask(job, model.Idle), task) }) {
 		return
 	}
 	for slices.ContainsFunc(lackingRoles(job), func(role string) bool { return r.replaceOne(job, role) }) {
@@ -54,8 +54,9 @@ func countOf(job *model.Job, role string) int {
 // more than what it has and that one. Where pods may be evicted for the others it is the one that is the hardest to place.
 func (r *cycle) replaceOne(job *model.Job, role string) bool {
 	var trial *place.Placer
+	ask := r.session.Ask(job, model.Idle)
 	if r.session.MayPreempt(job) {
-		trial = place.New(r.session, job, r.largest, &r.budget)
+		trial = place.New(ask, r.largest, &r.budget)
 	}
 	minMember, roles := job.MinMember, job.Roles
 	defer func() { job.MinMember, job.Roles = minMember, roles }()
@@ -75,7 +76,7 @@ func (r *cycle) replaceOne(job *model.Job, role string) bool {
 		return false
 	}
 	if trial == nil {
-		trial = place.New(r.session, job, r.largest, &r.budget)
+		trial = place.New(ask, r.largest, &r.budget)
 	}
 	return r.place(job, trial) == nil
 }

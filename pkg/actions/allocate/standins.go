@@ -10,45 +10,30 @@ import (
 // of a high priority must not start many of a low one before others.
 
 // startWithStandIns tries the jobs that were refused again, with all their members: after all other jobs, at the lowest
-// priority of those that wait, and on idle capacity that no job above that may be given. No pod is evicted for such a start.
-// A job that has started keeps the lower priority until restore is called.
-func (r *cycle) startWithStandIns(jobs []*model.Job) (restore func()) {
+// priority of those that wait, and on idle capacity that no job above that may be given. No pod is evicted for such a start. It
+// returns the priority with which each of them has started.
+func (r *cycle) startWithStandIns(jobs []*model.Job) (started map[model.JobKey]int32) {
 	session := r.session
 	var refused []*model.Job
 	for _, job := range jobs {
 		refusal := session.Refusal(job)
 		if refusal != nil && refusal != engine.Deferred && refusal.Code != model.WaitingForVictims && hasStandIns(job) &&
 			belowMinimum(session, job) && session.ValidateJob(job) == nil {
-			refused = append(refused, job)
+			lowest := job.Priority
+			for _, task := range job.Pending() {
+				lowest = min(lowest, task.Priority)
+			}
+			refused = append(refused, job.WithPriority(lowest))
 		}
 	}
-	if len(refused) == 0 {
-		return func() {}
-	}
-	for _, known := range r.outranking {
-		if known != nil {
-			known.update(session) // by the priority that the jobs have
-		}
-	}
-	own := map[*model.Job]int32{}
-	for _, job := range refused {
-		own[job] = job.Priority
-		for _, task := range job.Pending() {
-			job.Priority = min(job.Priority, task.Priority)
-		}
-	}
+	started = map[model.JobKey]int32{}
 	for job := range session.InOrder(refused) {
 		if r.startWithAll(job) {
-			session.Refuse(job, nil)
-		} else {
-			job.Priority = own[job]
+			started[job.Key] = job.Priority
+			session.Refuse(session.Snapshot.Job(job.Key), nil)
 		}
 	}
-	return func() {
-		for job, priority := range own {
-			job.Priority = priority
-		}
-	}
+	return started
 }
 
 // hasStandIns reports whether members wait with which the job does not start at its priority.
@@ -64,11 +49,11 @@ func hasStandIns(job *model.Job) bool {
 // startWithAll starts the job with any of its members, and reports whether it did.
 func (r *cycle) startWithAll(job *model.Job) bool {
 	question := engine.Question{Action: Name + " with stand-ins"}
-	return r.session.Verdict(question, job, func() (*model.Refusal, engine.Reach) {
-		trial := place.New(r.session, job, r.largest, &r.budget)
+	return r.session.Ask(job, model.Idle).Remember(question, func(ask engine.Ask) (*model.Refusal, engine.Reach) {
+		trial := place.New(ask, r.largest, &r.budget)
 		reach := engine.ForJob
 		refusal := r.session.Try(func(*engine.Statement) *model.Refusal {
-			if refusal := trial.Place(model.Idle); refusal != nil {
+			if refusal := trial.Place(); refusal != nil {
 				return refusal
 			}
 			if reach = engine.ForNow; r.outrankingIn(job).defers(r.session, job, trial.Members()) {

@@ -11,8 +11,10 @@ import (
 
 // extraMembers is the members of one job that wait beyond a minimum which has been reached.
 type extraMembers struct {
-	job *model.Job
-	// priority is the job's.
+	// own is the job, job the same with the priority of its next member, while nothing but members beyond the minimum is placed:
+	// their order, what is kept for others and who may take their place go by it.
+	own, job *model.Job
+	// priority is that with which the job has started.
 	priority int32
 	// waiting are those that have not been looked at, in task order. Capacity only shrinks while surplus is handed out, so no
 	// task needs a second look.
@@ -27,8 +29,8 @@ type extraMembers struct {
 }
 
 // allocateBeyondMinimum places members beyond the minimum: one per job and round, jobs in their order, so that no job takes
-// all.
-func (r *cycle) allocateBeyondMinimum(candidates []*model.Job) {
+// all. started are the priorities of jobs that have started with a lower one than their own.
+func (r *cycle) allocateBeyondMinimum(candidates []*model.Job, started map[model.JobKey]int32) {
 	session := r.session
 	surpluses := map[model.JobKey]*extraMembers{}
 	var jobs []*model.Job
@@ -40,23 +42,21 @@ func (r *cycle) allocateBeyondMinimum(candidates []*model.Job) {
 			session.Refuse(job, refusal)
 			continue
 		}
-		jobs = append(jobs, job)
-		surpluses[job.Key] = &extraMembers{
-			job: job, priority: job.Priority, infeasible: map[alike]bool{},
+		s := &extraMembers{
+			own: job, job: job, priority: job.Priority, infeasible: map[alike]bool{},
 			waiting: slices.SortedFunc(slices.Values(job.Pending()), session.CompareTasks),
 		}
-		surpluses[job.Key].lower()
-	}
-	defer func() {
-		for _, s := range surpluses {
-			s.job.Priority = s.priority
+		if priority, lower := started[job.Key]; lower {
+			s.priority = priority
 		}
-	}()
+		s.next()
+		jobs, surpluses[job.Key] = append(jobs, s.job), s
+	}
 	for len(jobs) > 0 {
 		var again []*model.Job
 		for job := range session.InOrder(jobs) {
-			if surpluses[job.Key].placeNext(r) {
-				again = append(again, job)
+			if s := surpluses[job.Key]; s.placeNext(r) {
+				again = append(again, s.job)
 			}
 		}
 		jobs = again
@@ -64,22 +64,19 @@ func (r *cycle) allocateBeyondMinimum(candidates []*model.Job) {
 }
 
 // selectNode returns the best node for the task, one that its job avoids only when there is no other.
-func selectNode(session *engine.Session, job *model.Job, task *model.Task) (node *model.Node, tally *model.NodeDiagnosis) {
-	found := session.WithBackoffNodes(job, func() bool {
-		node, tally = session.SelectNode(task, model.Idle, nil)
-		return node != nil
-	})
-	if !found {
-		node, tally = session.SelectNode(task, model.Idle, nil)
+func selectNode(ask engine.Ask, task *model.Task) (*model.Node, *model.NodeDiagnosis) {
+	if avoiding, has := ask.Avoiding(); has {
+		if node := avoiding.Best(task, nil); node != nil {
+			return node, nil
+		}
 	}
-	return node, tally
+	return ask.BestOrWhy(task, nil)
 }
 
-// lower gives the job the priority of its next member, while nothing but members beyond the minimum is placed: their order, what
-// is kept for others and who may take their place go by it.
-func (s *extraMembers) lower() {
+// next sets the job for the next member.
+func (s *extraMembers) next() {
 	if len(s.waiting) > 0 {
-		s.job.Priority = min(s.priority, s.waiting[0].Priority)
+		s.job = s.job.WithPriority(min(s.priority, s.waiting[0].Priority))
 	}
 }
 
@@ -87,19 +84,19 @@ func (s *extraMembers) lower() {
 // returns false.
 func (s *extraMembers) placeNext(r *cycle) bool {
 	session := r.session
-	defer s.lower()
+	defer s.next()
 	for len(s.waiting) > 0 {
-		s.lower()
-		session.ApplyReservations(s.job)
+		s.next()
+		ask := session.Ask(s.job, model.Idle)
 		task := s.waiting[0]
-		slice, lacks := place.StartTogether(session, s.job, task, s.waiting)
+		slice, lacks := place.StartTogether(ask, task, s.waiting)
 		if lacks != nil {
 			s.drop(slice)
 			s.refuse(len(slice), lacks)
 			continue
 		}
 		if len(slice) > 1 {
-			if s.placeSlice(r, slice) {
+			if s.placeSlice(r, ask, slice) {
 				return true
 			}
 			continue
@@ -107,15 +104,15 @@ func (s *extraMembers) placeNext(r *cycle) bool {
 		s.waiting = s.waiting[1:]
 		refusal := task.Invalid
 		if refusal == nil {
-			refusal = session.OverLimit(task, model.Idle)
+			refusal = ask.OverLimit(task)
 		}
-		if refusal == nil && !s.infeasible[s.alike(r, task)] {
+		if refusal == nil && !s.infeasible[s.alike(ask, task)] {
 			refusal = session.Try(func(statement *engine.Statement) *model.Refusal {
-				node, tally := selectNode(session, s.job, task)
+				node, tally := selectNode(ask, task)
 				if node == nil {
 					return tally.Refusal(0, 0, "")
 				}
-				if refusal := statement.Allocate(task, node); refusal != nil {
+				if refusal := statement.Put(ask, task, node); refusal != nil {
 					return refusal
 				}
 				return r.admit(s.job, []*model.Task{task})
@@ -123,12 +120,12 @@ func (s *extraMembers) placeNext(r *cycle) bool {
 			if refusal == nil {
 				return true
 			}
-			s.infeasible[s.alike(r, task)] = session.IsPlainInDomain(task)
+			s.infeasible[s.alike(ask, task)] = ask.Rests(task, engine.OnDomain)
 		}
 		s.refuse(1, refusal)
 	}
 	if s.reason != nil {
-		session.Refuse(s.job, s.explain())
+		session.Refuse(s.own, s.explain())
 	}
 	return false
 }
@@ -140,11 +137,11 @@ type alike struct {
 	slices string
 }
 
-func (s *extraMembers) alike(r *cycle, task *model.Task) alike {
+func (s *extraMembers) alike(ask engine.Ask, task *model.Task) alike {
 	if len(s.job.Topology) == 0 {
 		return alike{shape: task.Shape}
 	}
-	return alike{task.Shape, task.Role, place.SlicesOf(r.session, s.job, task)}
+	return alike{task.Shape, task.Role, place.SlicesOf(ask, task)}
 }
 
 // drop takes members off those that have not been looked at.
@@ -167,13 +164,13 @@ func (s *extraMembers) refuse(members int, refusal *model.Refusal) {
 }
 
 // placeSlice places members that start together, or none of them.
-func (s *extraMembers) placeSlice(r *cycle, slice []*model.Task) bool {
+func (s *extraMembers) placeSlice(r *cycle, ask engine.Ask, slice []*model.Task) bool {
 	s.drop(slice)
 	if s.trial == nil || s.tried != s.job.Priority {
-		s.trial, s.tried = place.New(r.session, s.job, r.largest, &r.budget), s.job.Priority
+		s.trial, s.tried = place.New(ask, r.largest, &r.budget), s.job.Priority
 	}
 	refusal := r.session.Try(func(statement *engine.Statement) *model.Refusal {
-		if refusal := s.trial.PlaceSlice(statement, slice); refusal != nil {
+		if refusal := s.trial.For(ask).PlaceSlice(statement, slice); refusal != nil {
 			return refusal
 		}
 		return r.admit(s.job, slice)

@@ -154,6 +154,4 @@ func (h *reservedJob) explain(session *engine.Session) {
 	}
 }
 
-func (r *run) trial(job *model.Job) *place.Placer {
-	return place.New(r.session, job, r.largest, &r.searches)
-}
+func (r *run) trial(ask engine.Ask) *place.Placer { return place.New(ask, r.largest, &r.searches) }

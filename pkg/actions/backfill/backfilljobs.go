@@ -105,12 +105,14 @@ func (l *backfiller) tryJob(job *model.Job) {
 		return
 	}
 	starts := func(refusal *model.Refusal) *model.Refusal { return refusal }
-	if borrows && l.place(job, gone, starts) ||
-		takes && l.session.TakeReserved(job, func() bool { return l.place(job, 0, starts) }) {
+	ask := l.session.Ask(job, model.Idle)
+	if borrows && l.place(ask.Supposing(engine.Supposed{GoneBy: gone}), starts) ||
+		takes && ask.TakeReserved(func(ask engine.Ask) bool { return l.place(ask, starts) }) {
 		l.session.Refuse(job, surplus(job))
 		return
 	}
-	if l.place(job, model.UnrestrictedViewpoint, func(*model.Refusal) *model.Refusal { return errWhatIf }) {
+	anywhere := ask.Supposing(engine.Supposed{GoneBy: model.UnrestrictedViewpoint})
+	if l.place(anywhere, func(*model.Refusal) *model.Refusal { return errWhatIf }) {
 		l.session.Refuse(job, l.reservedRefusal(job, gone))
 	}
 }
@@ -158,17 +160,16 @@ func (l *backfiller) usableReservations(gone int64) bool {
 	return gone != 0 && slices.ContainsFunc(l.kept, func(holder *reservedJob) bool { return gone <= holder.reservation.LentUntil() })
 }
 
-// place tries the job where reserved capacity is free for a job that is gone by then, and reports whether it found capacity.
-// What becomes of its start is for last to decide: it is given nil, or why there was none.
-func (l *backfiller) place(job *model.Job, gone int64, last func(*model.Refusal) *model.Refusal) bool {
-	l.session.UseReservedUntil(job, gone)
-	defer l.session.UseReservedUntil(job, 0)
+// place tries the job as it is asked about, and reports whether it found capacity. What becomes of its start is for last to
+// decide: it is given nil, or why there was none.
+func (l *backfiller) place(ask engine.Ask, last func(*model.Refusal) *model.Refusal) bool {
+	job := ask.Job
 	question := engine.Question{Action: Name + " lent", Class: job.Class.Placement()}
-	return l.session.Verdict(question, job, func() (refusal *model.Refusal, reach engine.Reach) {
+	return ask.Remember(question, func(ask engine.Ask) (refusal *model.Refusal, reach engine.Reach) {
 		l.work -= len(l.session.Snapshot.Nodes) + len(job.Tasks)
-		trial := l.trial(job)
+		trial := l.trial(ask)
 		l.session.Try(func(*engine.Statement) *model.Refusal {
-			refusal = trial.Place(model.Idle)
+			refusal = trial.Place()
 			return last(refusal)
 		})
 		switch {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/place"
 )
@@ -122,7 +123,7 @@ func (o *startEstimate) changesAt(at, now int64) {
 // estimateStart looks at the tasks that use the capacity of a reservation. ok is false when there is no such capacity, however
 // many of them leave.
 func (r *run) estimateStart(job *model.Job, reservation *model.Reservation) (o startEstimate, ok bool) {
-	r.session.ApplyReservations(job)
+	ask := r.session.Ask(job, model.Idle)
 	last := int64(0)
 	for i := range reservation.Nodes {
 		room := &reservation.Nodes[i]
@@ -130,7 +131,7 @@ func (r *run) estimateStart(job *model.Job, reservation *model.Reservation) (o s
 		if node == nil || node.Invalid != nil {
 			return o, false
 		}
-		missing := missingOn(node, room.Request)
+		missing := missingOn(ask, node, room.Request)
 		for _, leaving := range r.expectedCompletions(job, node.Tasks, reservation.Since.Unix(), 0) {
 			if !missing.anyOf(leaving.task.Request) {
 				continue
@@ -156,7 +157,8 @@ func (r *run) estimateStart(job *model.Job, reservation *model.Reservation) (o s
 // expected returns when the job is expected to start, if the last pod that takes capacity from it leaves then. Where more than
 // capacity decides, other pods may have to leave, too: what was expected when the capacity was chosen is then the earliest.
 func (r *run) expected(job *model.Job, before time.Time, last int64) time.Time {
-	plain := !slices.ContainsFunc(job.Pending(), func(task *model.Task) bool { return !r.session.FitsByResourcesOnly(task) })
+	ask := r.session.Ask(job, model.Idle)
+	plain := !slices.ContainsFunc(job.Pending(), func(task *model.Task) bool { return !ask.Rests(task, engine.OnShape) })
 	switch {
 	case last == unknown, !plain && before.IsZero():
 		return time.Time{}
@@ -195,11 +197,11 @@ func (r *run) displacesReservation(leaving expectedCompletion, job *model.Job, r
 type shortage struct{ model.Resources }
 
 // missingOn returns what the node lacks to hold the request now.
-func missingOn(node *model.Node, request model.Resources) shortage {
+func missingOn(ask engine.Ask, node *model.Node, request model.Resources) shortage {
 	missing := make(model.Resources, len(request))
 	for i, amount := range request {
 		if amount > 0 {
-			missing[i] = amount - (node.Idle.At(i) - node.Pipelined.At(i) - node.Reserved.At(i))
+			missing[i] = amount - ask.Unclaimed(node, i)
 		}
 	}
 	return shortage{missing}

@@ -77,10 +77,7 @@ func (p *plan) minCompletions(d demand) int {
 	return sort.Search(len(p.leaving)+1, func(departed int) bool {
 		rooms := make([]model.Resources, len(snapshot.Nodes))
 		for i, node := range snapshot.Nodes {
-			rooms[i] = node.Idle.Clone()
-			rooms[i].Add(node.Releasing)
-			rooms[i].Sub(node.Pipelined)
-			rooms[i].Sub(node.Reserved)
+			rooms[i] = p.ask.Room(node)
 		}
 		for i, departure := range p.leaving[:departed] {
 			if index[i] >= 0 {

@@ -20,6 +20,7 @@ const step = 64
 // plan is the search for one job's capacity.
 type plan struct {
 	run     *run
+	ask     engine.Ask
 	job     *model.Job
 	trial   *place.Placer
 	leaving []expectedCompletion
@@ -33,8 +34,8 @@ type plan struct {
 // last when their ends are unknown.
 func (r *run) plan(job *model.Job, outlived int64) (reservation *model.Reservation) {
 	question := engine.Question{Action: Name, Class: job.Class.Placement(), Emptied: true, ByFit: true}
-	r.session.Verdict(question, job, func() (*model.Refusal, engine.Reach) {
-		p := &plan{run: r, job: job, trial: r.trial(job)}
+	r.session.Ask(job, model.FutureIdle).Remember(question, func(ask engine.Ask) (*model.Refusal, engine.Reach) {
+		p := &plan{run: r, ask: ask, job: job, trial: r.trial(ask)}
 		fit := p.find(outlived)
 		if p.rooms == nil && !p.trial.BudgetExhausted() {
 			return &model.Refusal{Needs: int64(job.MinMember), Has: fit}, engine.ForClass
@@ -143,7 +144,7 @@ func (p *plan) fits(departed int) bool {
 	p.run.work -= len(p.run.session.Snapshot.Nodes) + len(p.trial.Members())
 	fits := false
 	p.run.session.Try(func(*engine.Statement) *model.Refusal {
-		if fits = p.trial.Place(model.FutureIdle) == nil; fits {
+		if fits = p.trial.Place() == nil; fits {
 			p.rooms, p.enough = placements(p.trial.Members()), departed
 		}
 		return errWhatIf

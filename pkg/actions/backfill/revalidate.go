@@ -149,7 +149,7 @@ func (r *run) hold(job *model.Job, reservation *model.Reservation, expected star
 // stillFits reports whether the job would start in what is reserved for it, were all others of our jobs gone from there.
 func (r *run) stillFits(job *model.Job, reservation *model.Reservation) bool {
 	question := engine.Question{Action: Name + " reserved", Emptied: true}
-	return r.session.Verdict(question, job, func() (*model.Refusal, engine.Reach) {
+	return r.session.Ask(job, model.FutureIdle).Remember(question, func(ask engine.Ask) (*model.Refusal, engine.Reach) {
 		stands := false
 		r.session.Try(func(statement *engine.Statement) *model.Refusal {
 			rooms := map[string]model.Resources{}
@@ -165,7 +165,7 @@ func (r *run) stillFits(job *model.Job, reservation *model.Reservation) bool {
 					}
 				}
 			}
-			stands = r.trial(job).FitsWithin(rooms)
+			stands = r.trial(ask).FitsWithin(rooms)
 			return errWhatIf
 		})
 		if !stands {

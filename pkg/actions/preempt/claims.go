@@ -75,16 +75,15 @@ func (r *run) planByClaims(f *failure) (failed *failure) {
 		f.why = why
 		return f
 	}
-	r.session.TakeReserved(f.job, func() bool {
-		failed = r.planByEachClaim(f, claims, why)
+	r.session.Ask(f.job, model.FutureIdle).TakeReserved(func(ask engine.Ask) bool {
+		failed = r.planByEachClaim(f, ask, claims, why)
 		return failed == nil
 	})
 	return failed
 }
 
-func (r *run) planByEachClaim(f *failure, claims []framework.Claim, why string) *failure {
-	r.session.ApplyReservations(f.job)
-	key, shares := r.searchKey(f.job)
+func (r *run) planByEachClaim(f *failure, ask engine.Ask, claims []framework.Claim, why string) *failure {
+	key, shares := r.searchKey(ask)
 	if same := r.searched[key]; shares && same != nil {
 		f.same = same
 		return f
@@ -101,7 +100,7 @@ func (r *run) planByEachClaim(f *failure, claims []framework.Claim, why string) 
 	transient := false
 	for i, claim := range claims {
 		pool, kept := r.claimPool(f.job, claim)
-		if r.search(f, pool, claim) {
+		if r.search(f, ask, pool, claim) {
 			return nil
 		}
 		if i > 0 && claims[i-1].Right() == claim.Right() {

@@ -6,6 +6,7 @@ import (
 	"sort"
 	"time"
 
+	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -55,7 +56,7 @@ func (s *search) leastCost(in *domainVictims, nodes []int, needs []domainNeed) (
 	})
 	for i := range needs {
 		bound := domainBound{domainNeed: &needs[i], victims: victims}
-		bound.supply(s.session.Snapshot, nodes)
+		bound.supply(s.ask, nodes)
 		costs, starts := bound.least(s.claim != nil)
 		if !starts {
 			return cost{}, false
@@ -76,11 +77,11 @@ type domainBound struct {
 }
 
 // supply lists the nodes that can have members.
-func (b *domainBound) supply(snapshot *model.Snapshot, nodes []int) {
+func (b *domainBound) supply(ask engine.Ask, nodes []int) {
 	free := make([]int64, 0, len(nodes)*len(b.positions))
 	next := 0
 	for _, index := range nodes {
-		node, first := snapshot.Nodes[index], next
+		node, first := ask.Session().Snapshot.Nodes[index], next
 		for next < len(b.victims) && b.victims[next].node == node {
 			next++
 		}
@@ -88,7 +89,7 @@ func (b *domainBound) supply(snapshot *model.Snapshot, nodes []int) {
 			continue
 		}
 		for _, position := range b.positions {
-			free = append(free, node.FreeAmount(position, model.FutureIdle))
+			free = append(free, ask.Free(node, position))
 		}
 		b.nodes = append(b.nodes, nodeSupply{free: free[len(free)-len(b.positions):], victims: b.victims[first:next]})
 	}

@@ -33,7 +33,7 @@ func (placing) Execute(session *engine.Session) {
 	for _, job := range session.Snapshot.Jobs {
 		budget := place.Budget
 		if session.JobReady(job, framework.Ready) != nil {
-			if refusal := place.New(session, job, largest, &budget).Place(model.Idle); refusal != nil {
+			if refusal := place.New(session.Ask(job, model.Idle), largest, &budget).Place(); refusal != nil {
 				session.Refuse(job, refusal)
 			}
 		}

@@ -62,7 +62,7 @@ func (r *run) explain() {
 		}
 		if of.verdict != nil {
 			if f.why, f.blockedByBudgets = describe(of.verdict), of.verdict.BlockedByBudgets; !of.transient && of.revision == r.session.Snapshot.Journal.Revision() {
-				r.session.Keep(r.question(f.job), f.job, of.verdict, of.search.reach(of.verdict))
+				r.session.Ask(f.job, model.FutureIdle).Keep(r.question(f.job), of.verdict, of.search.reach(of.verdict))
 			}
 		}
 		refusal := r.session.Refusal(f.job).WithNote("preemption: " + f.why + formatOverdue(f.job, overdue))
@@ -86,7 +86,7 @@ func describe(verdict *model.Refusal) string {
 // reach returns for which jobs a verdict holds. What keeps victims from leaving may be otherwise for jobs that need more of them.
 func (s *search) reach(verdict *model.Refusal) engine.Reach {
 	switch {
-	case slices.ContainsFunc(s.job.Tasks, func(task *model.Task) bool { return !s.session.FiltersDependOnSnapshotOnly(task) }):
+	case slices.ContainsFunc(s.job.Tasks, func(task *model.Task) bool { return !s.ask.Rests(task, engine.OnSnapshot) }):
 		return engine.ForNow
 	case !s.plain, len(verdict.NodeReasons) == 0, s.job.Class.Uniform && verdict.Needs != int64(s.job.MinMember):
 		return engine.ForJob

@@ -125,7 +125,7 @@ func isPipelined(task *model.Task) bool { return task.Status == model.Pipelined 
 // renominate nominates the members of a job again without a victim; false, with the reason why the job waits, when there is
 // too little left.
 func (r *run) renominate(job *model.Job) bool {
-	refusal := place.New(r.session, job, r.largest, &r.placementBudget).Place(model.FutureIdle)
+	refusal := place.New(r.session.Ask(job, model.FutureIdle), r.largest, &r.placementBudget).Place()
 	if refusal != nil {
 		r.session.Refuse(job, refusal)
 	}

@@ -268,13 +268,13 @@ func (r *run) planFor(job *model.Job) *failure {
 		}
 		return f
 	}
-	r.session.ApplyReservations(job)
-	known, ok := r.session.Recall(r.question(job), job)
+	ask := r.session.Ask(job, model.FutureIdle)
+	known, ok := ask.Recall(r.question(job))
 	if ok {
 		f.why, f.blockedByBudgets = describe(known), known.BlockedByBudgets
 		return f
 	}
-	key, shares := r.searchKey(job)
+	key, shares := r.searchKey(ask)
 	if same := r.searched[key]; shares && same != nil {
 		f.same = same
 		return f
@@ -284,7 +284,7 @@ func (r *run) planFor(job *model.Job) *failure {
 		f.why, f.skipped, f.transient = r.exhausted(), true, true
 		return f
 	}
-	if r.search(f, pool, nil) {
+	if r.search(f, ask, pool, nil) {
 		return nil
 	}
 	if shares && f.why == "" {
@@ -294,16 +294,16 @@ func (r *run) planFor(job *model.Job) *failure {
 }
 
 // search looks for a plan until one is decided, or none is left; then it returns false.
-func (r *run) search(f *failure, pool *candidateVictims, claim framework.Claim) bool {
-	s := r.newSearch(f.job, pool, claim)
+func (r *run) search(f *failure, ask engine.Ask, pool *candidateVictims, claim framework.Claim) bool {
+	s := r.newSearch(ask, pool, claim)
 	f.revision = r.session.Snapshot.Journal.Revision()
 	for {
-		found := s.find()
+		found, start := s.find()
 		r.markDirty(s)
 		if found == nil {
 			break
 		}
-		if s.applyOrRevise(found) {
+		if s.startingIn(start).applyOrRevise(found) {
 			return true
 		}
 		if !s.rounds.excludesMoreNodes() {

@@ -94,7 +94,7 @@ func (r *reprieval) release(u *victimUnit) bool {
 		for _, member := range r.pipelined() {
 			statement.Unpipeline(member.task)
 		}
-		return r.trial.Place(model.FutureIdle)
+		return r.trial.Place()
 	}) == nil
 }
 
@@ -111,14 +111,14 @@ func (r *reprieval) moveDisplaced(statement *engine.Statement, u *victimUnit) *m
 			}
 			statement.Unpipeline(member)
 			r.spend(1)
-			if (r.plain || r.session.FeasibleOn(member, node, model.FutureIdle)) && statement.Pipeline(member, node) == nil {
+			if (r.plain || r.ask.Fits(member, node)) && statement.Put(r.ask, member, node) == nil {
 				continue
 			}
 			other := r.bestNodeFor(member)
 			if other == nil {
 				return undone()
 			}
-			if refusal := statement.Pipeline(member, other); refusal != nil {
+			if refusal := statement.Put(r.ask, member, other); refusal != nil {
 				return refusal
 			}
 		}
@@ -130,7 +130,7 @@ func (r *reprieval) moveDisplaced(statement *engine.Statement, u *victimUnit) *m
 func (r *reprieval) placesHold(statement *engine.Statement) bool {
 	for _, member := range r.pipelined() {
 		statement.Unpipeline(member.task)
-		if !r.session.FeasibleOn(member.task, member.node, model.FutureIdle) || statement.Pipeline(member.task, member.node) != nil {
+		if !r.ask.Fits(member.task, member.node) || statement.Put(r.ask, member.task, member.node) != nil {
 			return false
 		}
 	}

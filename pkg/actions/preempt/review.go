@@ -86,17 +86,13 @@ func (h *extenderRound) rejections() string {
 
 // excludingNodes returns a search for the same job that evicts no pod from the nodes which the extender round excludes.
 func (s *search) excludingNodes() *search {
-	again := s.newSearch(s.job, s.pool.excludingNodes(s.rounds.without), s.claim)
+	again := s.newSearch(s.ask, s.pool.excludingNodes(s.rounds.without), s.claim)
 	again.rounds, again.costHeaps = s.rounds, map[heapKey]*nodeCostHeap{}
 	return again
 }
 
 // applyOrRevise decides a plan, or what reviewers make of it; false when that comes to nothing.
 func (s *search) applyOrRevise(p *plan) bool {
-	if s.shared != nil {
-		s.session.Confine(s.shared, s.domain)
-		defer s.session.Unconfine()
-	}
 	var before []framework.VictimRejection
 	for {
 		s.rounds.objections = nil

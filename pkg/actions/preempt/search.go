@@ -12,7 +12,9 @@ import (
 // search looks for the victims of one job.
 type search struct {
 	*run
-	job  *model.Job
+	job *model.Job
+	// ask is the question that the search answers; of the search in one domain it supposes that the job starts there.
+	ask  engine.Ask
 	pool *candidateVictims
 	// claim is by which units of other queues may go; nil for units of the job's own.
 	claim framework.Claim
@@ -24,11 +26,8 @@ type search struct {
 	// plain reports that shape and capacity alone decide where members may go, uniform that they also are all of one shape,
 	// limited that what the queue of the job holds is limited: then pods may have to go that are on no node of a member.
 	plain, uniform, limited bool
-	// shared and domain are the domain of the victims, which is where the job starts; shared is nil where the victims are anywhere.
-	// nodes are its nodes by index while they alone are searched, else nil.
-	shared *model.TopologyConstraint
-	domain int
-	nodes  []int
+	// nodes are those by index that are searched, nil for all.
+	nodes []int
 	// places are where the members went when the job could start.
 	places []memberPlacement
 	// allowed reports that the job had a right to the units then.
@@ -46,10 +45,10 @@ type memberPlacement struct {
 // undone is the refusal that takes back what was done to answer a question.
 func undone() *model.Refusal { return &model.Refusal{} }
 
-func (r *run) newSearch(job *model.Job, pool *candidateVictims, claim framework.Claim) *search {
+func (r *run) newSearch(ask engine.Ask, pool *candidateVictims, claim framework.Claim) *search {
 	s := &search{
-		run: r, job: job, pool: pool, claim: claim, trial: place.New(r.session, job, r.largest, &r.placementBudget), rounds: &extenderRound{},
-		costHeaps: r.costHeaps, limited: job.InQueue().Limited(),
+		run: r, job: ask.Job, ask: ask, pool: pool, claim: claim, trial: place.New(ask, r.largest, &r.placementBudget), rounds: &extenderRound{},
+		costHeaps: r.costHeaps, limited: ask.Job.InQueue().Limited(),
 	}
 	if claim != nil {
 		s.costHeaps = map[heapKey]*nodeCostHeap{}
@@ -61,30 +60,30 @@ func (r *run) newSearch(job *model.Job, pool *candidateVictims, claim framework.
 // compareMembers sets what the members have in common, as the session stands.
 func (s *search) compareMembers() {
 	members := s.trial.Members()
-	s.plain = !slices.ContainsFunc(members, func(task *model.Task) bool { return !s.session.FitsByResourcesOnly(task) })
+	s.plain = !slices.ContainsFunc(members, func(task *model.Task) bool { return !s.ask.Rests(task, engine.OnShape) })
 	s.uniform = s.plain && !slices.ContainsFunc(members, func(task *model.Task) bool {
 		return task.Shape != members[0].Shape || task.Role != members[0].Role || task.Invalid != nil
 	})
 }
 
-// find returns the plan, nil when there is none.
-func (s *search) find() *plan {
+// find returns the plan, nil when there is none, and the domain of the victims, in which the job starts; zero where they are
+// anywhere.
+func (s *search) find() (*plan, engine.Start) {
 	shared := s.trial.Unsettled()
 	if shared == nil {
-		return s.findOnNodes()
+		return s.findOnNodes(), engine.Start{}
 	}
-	inside, all := s.searchDomains(shared)
+	inside, start, all := s.searchDomains(shared)
 	if !s.limited && (inside != nil || all) || inside != nil && s.session.ValidateJob(s.job) == nil {
-		return inside
+		return inside, start
 	}
 	places := s.places
 	anywhere := s.findOnNodes() // its limit may keep the job waiting, not capacity in a domain; or there are too many domains
 	if inside != nil && !anywhere.isCheaperThan(inside) {
 		s.places = places
-		return inside
+		return inside, start
 	}
-	s.shared = nil
-	return anywhere
+	return anywhere, engine.Start{}
 }
 
 // findOnNodes returns the plan on the nodes that are searched.
@@ -128,7 +127,7 @@ func (s *search) whyNot(units []victimUnit) (why *model.Refusal) {
 	s.spend(s.placementCost())
 	s.session.Try(func(statement *engine.Statement) *model.Refusal {
 		if why = s.evictAll(statement, units); why == nil {
-			if why = s.trial.Place(model.FutureIdle); why == nil {
+			if why = s.trial.Place(); why == nil {
 				s.places, s.allowed = s.pipelined(), s.allows(units)
 			}
 		}
@@ -155,7 +154,7 @@ func (s *search) decide(p *plan) bool {
 		if refusal := s.evictAll(statement, p.units); refusal != nil {
 			return refusal
 		}
-		if refusal := s.trial.Place(model.FutureIdle); refusal != nil {
+		if refusal := s.trial.Place(); refusal != nil {
 			if refusal.Transient && !s.trial.BudgetExhausted() { // of the places that it found, time may have chosen some
 				s.rounds.refusal = refusal
 				return refusal
@@ -192,7 +191,7 @@ func (s *search) decide(p *plan) bool {
 // takePlaces nominates the members to the places that the search has found for them.
 func (s *search) takePlaces(statement *engine.Statement) *model.Refusal {
 	for _, member := range s.places {
-		if refusal := statement.Pipeline(member.task, member.node); refusal != nil {
+		if refusal := statement.Put(s.ask, member.task, member.node); refusal != nil {
 			return refusal
 		}
 	}
@@ -208,7 +207,7 @@ func (s *search) overLimit() *model.Refusal {
 		if !isPipelined(task) {
 			continue
 		}
-		if refusal := s.session.OverLimit(task, model.FutureIdle); refusal != nil || s.uniform {
+		if refusal := s.ask.OverLimit(task); refusal != nil || s.uniform {
 			return refusal
 		}
 	}

@@ -27,19 +27,17 @@ type domainVictim struct {
 }
 
 // searchDomains looks for a plan in each domain of a level in which the job could start, from the one that can cost least on,
-// until no other can cost less than the best plan; all is false where the budget is used up before. It sets in which domain the
-// job starts.
+// until no other can cost less than the best plan; all is false where the budget is used up before. start is the domain of the
+// plan.
 //
 // Invariant T2: each unit of the plan has a pod in that domain.
-func (s *search) searchDomains(shared *model.TopologyConstraint) (best *plan, all bool) {
+func (s *search) searchDomains(shared *model.TopologyConstraint) (best *plan, start engine.Start, all bool) {
 	level := s.session.Domains(shared.Level)
 	domains := s.possibleDomains(level)
 	if len(domains) == 0 {
-		return nil, true
+		return nil, start, true
 	}
-	defer s.session.Unconfine()
-	s.session.Confine(shared, domains[0].domain)
-	inside := *s
+	inside := s.startingIn(engine.Start{Shared: shared, Domain: domains[0].domain})
 	inside.compareMembers()
 	all = true
 	for i := range domains {
@@ -52,12 +50,10 @@ func (s *search) searchDomains(shared *model.TopologyConstraint) (best *plan, al
 		if all = i == 0 || s.budget > 0; !all {
 			break
 		}
-		s.session.Confine(shared, in.domain)
-		one := inside
+		one := inside.startingIn(engine.Start{Shared: shared, Domain: in.domain})
 		one.pool, one.costHeaps, one.nodes = s.pool.inDomain(in), map[heapKey]*nodeCostHeap{}, level.Nodes(in.domain)
 		if found := one.findOnNodes(); found != nil && (best == nil || found.isCheaperThan(best)) {
-			best = found
-			s.shared, s.domain, s.places = shared, in.domain, one.places
+			best, start, s.places = found, one.ask.As.Start, one.places
 		}
 	}
 	if best != nil {
@@ -67,7 +63,16 @@ func (s *search) searchDomains(shared *model.TopologyConstraint) (best *plan, al
 			}
 		}
 	}
-	return best, all
+	return best, start, all
+}
+
+// startingIn returns the search for a start in that domain.
+func (s *search) startingIn(start engine.Start) *search {
+	inside, as := *s, s.ask.As
+	as.Start = start
+	inside.ask = s.ask.Supposing(as)
+	inside.trial = s.trial.For(inside.ask)
+	return &inside
 }
 
 // possibleDomains returns the domains of a level in which the job could start if all victims there left, those first that can
@@ -160,7 +165,7 @@ func (s *search) eligible(task *model.Task) []*model.Node {
 // bestNodeFor returns the best of the nodes that are searched; nil when the task has no place on any.
 func (s *search) bestNodeFor(task *model.Task) *model.Node {
 	if s.nodes == nil {
-		return s.session.BestNode(task, model.FutureIdle)
+		return s.ask.Best(task, nil)
 	}
-	return s.session.SelectAmong(task, model.FutureIdle, s.nodes)
+	return s.ask.BestOf(task, s.nodes)
 }

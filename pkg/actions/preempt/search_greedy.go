@@ -51,7 +51,7 @@ func (s *search) searchGreedy() *plan {
 // placeMember frees capacity for one member and nominates it.
 func (s *search) placeMember(statement *engine.Statement, p *plan, task *model.Task) bool {
 	b := s.nodeCosts(p, task)
-	if s.session.FitsByResourcesOnly(task) {
+	if s.ask.Rests(task, engine.OnShape) {
 		node, victims := s.cheapest(p, b)
 		return node != nil && s.applyVictims(statement, p, task, node, victims)
 	}
@@ -68,7 +68,7 @@ func (s *search) applyVictims(statement *engine.Statement, p *plan, task *model.
 				return refusal
 			}
 		}
-		return inner.Pipeline(task, node)
+		return inner.Put(s.ask, task, node)
 	})
 	if refusal != nil {
 		return false
@@ -115,7 +115,7 @@ func (s *search) bestNode(p *plan, task *model.Task, b *nodeCostHeap) (best *mod
 // at first.
 func (s *search) dryRun(p *plan, task *model.Task, node *model.Node) (found victimSet, ok bool) {
 	s.spend(1)
-	if s.session.FeasibleOn(task, node, model.FutureIdle) {
+	if s.ask.Fits(task, node) {
 		return victimSet{}, true
 	}
 	units := s.unitsOn(node, false)
@@ -137,13 +137,13 @@ func (s *search) dryRunWith(p *plan, task *model.Task, node *model.Node, units [
 			s.evict(statement, &gone[i])
 		}
 		s.spend(2 * len(gone))
-		if ok = s.session.FeasibleOn(task, node, model.FutureIdle); !ok {
+		if ok = s.ask.Fits(task, node); !ok {
 			return undone()
 		}
 		slices.SortFunc(gone, func(a, b victimUnit) int { return byReprieveOrder(&a, &b) })
 		for _, u := range gone {
 			unevict(statement, &u)
-			if s.session.FeasibleOn(task, node, model.FutureIdle) {
+			if s.ask.Fits(task, node) {
 				continue
 			}
 			s.evict(statement, &u)

@@ -72,10 +72,10 @@ type searchKey struct {
 }
 
 // searchKey returns the job's; shares is false for a job that has nothing to share.
-func (r *run) searchKey(job *model.Job) (key searchKey, shares bool) {
-	snapshot := r.session.Snapshot
+func (r *run) searchKey(ask engine.Ask) (key searchKey, shares bool) {
+	job := ask.Job
 	shares = job.Class != (model.Class{}) && !r.session.Uncached() && !slices.ContainsFunc(job.Tasks, func(task *model.Task) bool {
-		return task.Status.HasNode() || !r.session.FitsByResourcesOnly(task)
+		return task.Status.HasNode() || !ask.Rests(task, engine.OnShape)
 	})
-	return searchKey{r.question(job), snapshot.EffectiveViewpoint(snapshot.Viewpoint()), snapshot.Journal.Revision()}, shares
+	return searchKey{r.question(job), ask.Viewpoint(), r.session.Snapshot.Journal.Revision()}, shares
 }

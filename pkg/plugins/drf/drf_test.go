@@ -121,9 +121,9 @@ func TestTheLowestDominantShareIsFirst(t *testing.T) {
 					task, node := rapid.SampledFrom(tasks).Draw(t, "task"), rapid.SampledFrom(snapshot.Nodes).Draw(t, "node")
 					switch rapid.IntRange(0, 6).Draw(t, "step") {
 					case 0, 1:
-						statement.Allocate(task, node)
+						statement.Put(session.Ask(session.Snapshot.Job(task.Job), model.Idle), task, node)
 					case 2:
-						statement.Pipeline(task, node)
+						statement.Put(session.Ask(session.Snapshot.Job(task.Job), model.FutureIdle), task, node)
 					case 3:
 						statement.Evict(task)
 					case 4:

@@ -153,7 +153,7 @@ func choose(profile *engine.Profile, snapshot *model.Snapshot, task *model.Task)
 }
 
 func chosen(session *engine.Session, task *model.Task) string {
-	node, tally := session.SelectNode(task, model.Idle, nil)
+	node, tally := session.Ask(session.Snapshot.Job(task.Job), model.Idle).BestOrWhy(task, nil)
 	if node != nil {
 		return node.Name
 	}

@@ -111,7 +111,7 @@ func TestReasonsAreFewWhateverIsAnswered(t *testing.T) {
 	}
 	s := says(t, map[string]string{"filter": `{"FailedNodes":{` + strings.Join(reasons, ",") + `}}`})
 	session := engine.Open(cluster(names...), profile(t, []Options{all(s)}), engine.Options{})
-	_, tally := session.SelectNode(task("p"), model.Idle, nil)
+	_, tally := session.Ask(session.Snapshot.Job(task("p").Job), model.Idle).BestOrWhy(task("p"), nil)
 	causes := tally.Causes()
 	if len(causes) != mostReasons+1 || causes[0].Nodes != 100-mostReasons || !strings.HasSuffix(causes[0].Detail, "one of many reasons") {
 		t.Errorf("causes: %v", causes)
@@ -220,7 +220,7 @@ func TestAskedOncePerKindAndCycle(t *testing.T) {
 			for _, task := range tasks {
 				nodes[chosen(session, task)]++
 				if node := snapshot.Node(chosen(session, task)); node != nil {
-					statement.Allocate(task, node)
+					statement.Put(session.Ask(session.Snapshot.Job(task.Job), model.Idle), task, node)
 				}
 			}
 			return &model.Refusal{}
@@ -325,11 +325,11 @@ func TestWhoHadAPartIsAskedAgain(t *testing.T) {
 		s := says(t, map[string]string{"filter": answer, "prioritize": `[]`})
 		session := engine.Open(cluster("a", "b", "c"), profile(t, []Options{all(s)}), engine.Options{})
 		p := task("p")
-		if !session.FiltersDependOnSnapshotOnly(p) || len(s.taken()) > 0 {
+		if !session.Ask(session.Snapshot.Job(p.Job), model.Idle).Rests(p, engine.OnSnapshot) || len(s.taken()) > 0 {
 			t.Error("asked, or taken to have had a part without that")
 		}
-		session.SelectNode(p, model.Idle, nil)
-		if got := session.FiltersDependOnSnapshotOnly(p); got != contained {
+		session.Ask(session.Snapshot.Job(p.Job), model.Idle).BestOrWhy(p, nil)
+		if got := session.Ask(session.Snapshot.Job(p.Job), model.Idle).Rests(p, engine.OnSnapshot); got != contained {
 			t.Errorf("%s: self-contained is %t", answer, got)
 		}
 	}

@@ -254,13 +254,13 @@ func TestANodeWithATerminatingPod(t *testing.T) {
 			session := engine.Open(snapshot, profile(t, []Options{options, other}), engine.Options{})
 			defer session.Close()
 			name := ""
-			for _, node := range session.Feasible(task("m"), model.FutureIdle) {
+			for _, node := range session.Ask(session.Snapshot.Job(task("m").Job), model.FutureIdle).All(task("m")) {
 				name += node.Name
 			}
 			if name != c.want {
 				t.Errorf("on future capacity %q pass, want %q", name, c.want)
 			}
-			if nodes := session.Feasible(task("m"), model.Idle); len(nodes) > 0 {
+			if nodes := session.Ask(session.Snapshot.Job(task("m").Job), model.Idle).All(task("m")); len(nodes) > 0 {
 				t.Errorf("on idle capacity %d nodes pass", len(nodes))
 			}
 			if !session.HasTransientRefusal(task("m")) {

@@ -168,11 +168,11 @@ func (h *house) place() {
 					if task.Invalid != nil {
 						return task.Invalid
 					}
-					node, tally := s.SelectNode(task, model.Idle, nil)
+					node, tally := s.Ask(s.Snapshot.Job(task.Job), model.Idle).BestOrWhy(task, nil)
 					if node == nil {
 						return tally.Refusal(1, 0, "")
 					}
-					return statement.Allocate(task, node)
+					return statement.Put(s.Ask(s.Snapshot.Job(task.Job), model.Idle), task, node)
 				})
 			}
 		}
@@ -382,14 +382,14 @@ func (h *house) try(random *rand.Rand) {
 			s.Try(func(inner *engine.Statement) *model.Refusal {
 				for _, job := range s.Snapshot.Jobs {
 					for _, task := range job.Pending() {
-						inner.Allocate(task, node)
+						inner.Put(s.Ask(s.Snapshot.Job(task.Job), model.Idle), task, node)
 					}
 				}
 				return &model.Refusal{} // only to check that it leaves no trace
 			})
 			for _, job := range s.Snapshot.Jobs {
 				for _, task := range job.Pending() {
-					if random.IntN(2) == 0 && task.Invalid == nil && statement.Pipeline(task, node) == nil {
+					if random.IntN(2) == 0 && task.Invalid == nil && statement.Put(s.Ask(s.Snapshot.Job(task.Job), model.FutureIdle), task, node) == nil {
 						return nil
 					}
 				}

@@ -272,7 +272,8 @@ func TestDiscardRestoresTheIDs(t *testing.T) {
 			for _, task := range slices.Clone(node.Tasks) {
 				statement.Evict(task)
 			}
-			if refusal := statement.Pipeline(s.Snapshot.Job(model.JobKey{Namespace: "default", Name: "p", Source: model.SourcePod}).Tasks[0], node); refusal != nil {
+			job := s.Snapshot.Job(model.JobKey{Namespace: "default", Name: "p", Source: model.SourcePod})
+			if refusal := statement.Put(s.Ask(job, model.FutureIdle), job.Tasks[0], node); refusal != nil {
 				t.Errorf("no nomination: %s", refusal)
 			}
 			return &model.Refusal{}

@@ -106,10 +106,10 @@ func (y *yard) promise() (holders []string) {
 						statement.Evict(victim)
 					}
 				}
-				if holder.Invalid != nil || !s.FeasibleOn(holder, node, model.FutureIdle) {
+				if holder.Invalid != nil || !s.Ask(s.Snapshot.Job(holder.Job), model.FutureIdle).Fits(holder, node) {
 					return &model.Refusal{}
 				}
-				return statement.Pipeline(holder, node)
+				return statement.Put(s.Ask(s.Snapshot.Job(holder.Job), model.FutureIdle), holder, node)
 			})
 			if refusal == nil {
 				holders = append(holders, holder.Name)
@@ -154,11 +154,11 @@ func (y *yard) placeOnly(which func(*model.Task) bool) map[string]bool {
 					continue
 				}
 				refusal := s.Try(func(statement *engine.Statement) *model.Refusal {
-					node, tally := s.SelectNode(waiting, model.Idle, nil)
+					node, tally := s.Ask(s.Snapshot.Job(waiting.Job), model.Idle).BestOrWhy(waiting, nil)
 					if node == nil {
 						return tally.Refusal(1, 0, "")
 					}
-					return statement.Allocate(waiting, node)
+					return statement.Put(s.Ask(s.Snapshot.Job(waiting.Job), model.Idle), waiting, node)
 				})
 				if refusal == nil {
 					placed[waiting.Name] = true

@@ -87,8 +87,8 @@ func BenchmarkNothingIsolated(b *testing.B) {
 				session := engine.Open(snapshot, profile, engine.Options{Cache: &cache})
 				session.Try(func(statement *engine.Statement) *model.Refusal {
 					for _, job := range snapshot.Jobs {
-						node, _ := session.SelectNode(job.Tasks[0], model.Idle, nil)
-						if refusal := statement.Allocate(job.Tasks[0], node); refusal != nil {
+						node := session.Ask(job, model.Idle).Best(job.Tasks[0], nil)
+						if refusal := statement.Put(session.Ask(job, model.Idle), job.Tasks[0], node); refusal != nil {
 							b.Fatal(refusal)
 						}
 					}

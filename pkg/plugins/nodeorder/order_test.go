@@ -308,7 +308,7 @@ func (p *profile) compareChoice(
 	tiers := []engine.Tier{{{Factory: p.filters}, {Factory: scores}}}
 	session := engine.Open(snapshot, &engine.Profile{Tiers: tiers}, engine.Options{})
 	defer session.Close()
-	got, _ := session.SelectNode(task, model.Idle, nil)
+	got := session.Ask(session.Snapshot.Job(task.Job), model.Idle).Best(task, nil)
 	best = -1
 	for i, node := range snapshot.Nodes {
 		if node.InsufficientResource(task.Request, model.Idle) < 0 && (best < 0 || says.sums[i] > says.sums[best]) {

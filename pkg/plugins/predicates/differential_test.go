@@ -375,7 +375,8 @@ func (c *contest) compareGang() {
 				continue
 			}
 			node := feasible[c.IntN(len(feasible))]
-			if refusal := statement.Allocate(task(session, pod), node); refusal != nil {
+			one := task(session, pod)
+			if refusal := statement.Put(session.Ask(session.Snapshot.Job(one.Job), model.Idle), one, node); refusal != nil {
 				c.fail(pod, placed, "placing it on %s, which is feasible, is refused: %s", node.Name, refusal)
 			}
 			there := pod.DeepCopy()
@@ -396,14 +397,14 @@ func (c *contest) compare(session *engine.Session, pod *corev1.Pod, placed []*co
 	}
 	verdicts := c.reference.judge(c.t, pod, nodes, placed)
 	one := task(session, pod)
-	feasible := session.Feasible(one, model.Idle)
+	feasible := session.Ask(session.Snapshot.Job(one.Job), model.Idle).All(one)
 	for i, verdict := range verdicts {
 		if len(nodes[i].Status.Allocatable) == 0 && len(verdict.by) > 0 {
 			verdicts[i].by["NodeResourcesFit"] = []string{unreported}
 		}
 		ours := slices.ContainsFunc(feasible, func(n *model.Node) bool { return n.Name == nodes[i].Name })
 		if ours != (len(verdict.by) == 0) {
-			_, tally := session.SelectNode(one, model.Idle, nowhere)
+			_, tally := session.Ask(session.Snapshot.Job(one.Job), model.Idle).BestOrWhy(one, nowhere)
 			c.fail(pod, placed, "node %s: we say %v, kube-scheduler refuses by %v; we count %v", nodes[i].Name, ours, verdict.by,
 				tally.Causes())
 		}
@@ -418,11 +419,11 @@ func (c *contest) compare(session *engine.Session, pod *corev1.Pod, placed []*co
 			}
 		}
 	}
-	chosen, _ := session.SelectNode(one, model.Idle, nil)
+	chosen := session.Ask(session.Snapshot.Job(one.Job), model.Idle).Best(one, nil)
 	if (chosen != nil) != (len(feasible) > 0) || chosen != nil && !slices.Contains(feasible, chosen) {
 		c.fail(pod, placed, "chosen is %v, which is not one of the feasible", chosen)
 	}
-	_, tally := session.SelectNode(one, model.Idle, nowhere)
+	_, tally := session.Ask(session.Snapshot.Job(one.Job), model.Idle).BestOrWhy(one, nowhere)
 	if wrong := compareReasons(tally.Causes(), verdicts); wrong != "" {
 		c.fail(pod, placed, "%s", wrong)
 	}

@@ -75,7 +75,9 @@ func TestTheEngineAsksAboutEachStatement(t *testing.T) {
 					}
 				}
 				for i := range c.asks {
-					if refusal := statement.Pipeline(task(fmt.Sprintf("b%d", i)), snapshot.Nodes[0]); refusal != nil {
+					member := task(fmt.Sprintf("b%d", i))
+					ask := session.Ask(snapshot.Job(member.Job), model.FutureIdle)
+					if refusal := statement.Put(ask, member, snapshot.Nodes[0]); refusal != nil {
 						return refusal
 					}
 				}

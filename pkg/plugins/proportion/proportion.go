@@ -98,7 +98,7 @@ type sharing struct {
 	// changes is what standing needs room for.
 	changes []int64
 	// asked are the devices that jobs with unlike members ask for.
-	asked map[*model.Job][]int
+	asked map[model.JobKey][]int
 }
 
 const absent = -1
@@ -108,7 +108,7 @@ func newSharing(view framework.View) *sharing {
 	s := &sharing{
 		view:    view,
 		numbers: slices.Repeat([]int{absent}, len(snapshot.Queues)), dimensions: snapshot.Dimensions.Len(),
-		changes: make([]int64, snapshot.Dimensions.Len()), asked: map[*model.Job][]int{},
+		changes: make([]int64, snapshot.Dimensions.Len()), asked: map[model.JobKey][]int{},
 	}
 	s.tree.Reset(s.dimensions)
 	s.setWorlds(snapshot)
@@ -224,14 +224,14 @@ func (s *sharing) asksFor(devices shares.World, job *model.Job) bool {
 
 // devicesOf returns the devices that the waiting members of a job ask for.
 func (s *sharing) devicesOf(job *model.Job) []int {
-	known, ok := s.asked[job]
+	known, ok := s.asked[job.Key]
 	if !ok {
 		for _, r := range s.devices {
 			if slices.ContainsFunc(job.Pending(), func(task *model.Task) bool { return task.Request.At(r) > 0 }) {
 				known = append(known, r)
 			}
 		}
-		s.asked[job] = known
+		s.asked[job.Key] = known
 	}
 	return known
 }

@@ -127,11 +127,8 @@ func (h *history) try(session *engine.Session) {
 	refusal := session.Try(func(statement *engine.Statement) *model.Refusal {
 		for range h.n(1, 4) {
 			task, room := h.task(plain), model.CapacityKind(h.n(0, 1))
-			take := statement.Allocate
-			if room == model.FutureIdle {
-				take = statement.Pipeline
-			}
-			if node := h.hold(session, task, room); node != nil && take(task, node) == nil {
+			ask := session.Ask(session.Snapshot.Job(task.Job), room)
+			if node := h.hold(session, task, room); node != nil && statement.Put(ask, task, node) == nil {
 				placed = append(placed, task)
 			}
 		}
@@ -188,7 +185,7 @@ func (h *history) hold(session *engine.Session, task *model.Task, room model.Cap
 	if best > least {
 		*h.differed++
 	}
-	if got, _ := session.SelectNode(task, room, nil); got != want {
+	if got := session.Ask(session.Snapshot.Job(task.Job), room).Best(task, nil); got != want {
 		h.t.Fatalf("%s chose %v, want %v", task.Job.Name, name(got), name(want))
 	}
 	return want
@@ -289,7 +286,7 @@ func TestAFilterThatRefusesAllNodesWhenThereAreMore(t *testing.T) {
 		snapshot.SetNodes(slices.Clone(nodes))
 		filter.refuses = refuses
 		session := engine.Open(snapshot, profile, engine.Options{Cache: &cache})
-		if node, _ := session.SelectNode(task, model.Idle, nil); (node == nil) != refuses {
+		if node := session.Ask(session.Snapshot.Job(task.Job), model.Idle).Best(task, nil); (node == nil) != refuses {
 			t.Errorf("of %d nodes it chose %v", len(nodes), name(node))
 		}
 		session.Close()
@@ -311,7 +308,8 @@ func TestPodsBreakDomainsWithoutDevices(t *testing.T) {
 		pod := &model.Task{PodRef: model.PodRef{UID: "running"}, Pod: &corev1.Pod{}, Job: plain}
 		snapshot.Update(pod, func(task *model.Task) { task.Placement = model.Placement{Status: model.Running, Node: "r2"} })
 		session := engine.Open(snapshot, profile(2, trees()), engine.Options{})
-		if node, _ := session.SelectNode(&model.Task{Pod: &corev1.Pod{}, Job: plain}, model.Idle, nil); node == nil || node.Name != "r2" {
+		task := &model.Task{Pod: &corev1.Pod{}, Job: plain}
+		if node := session.Ask(snapshot.Job(plain), model.Idle).Best(task, nil); node == nil || node.Name != "r2" {
 			t.Errorf("%s: a pod goes to %s, and the other rack is broken already", offered, name(node))
 		}
 		session.Close()

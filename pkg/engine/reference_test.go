@@ -5,8 +5,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file is SelectNode and Feasible in the plainest form: every plugin is asked about every node, nothing is remembered. Tests
-// compare the rankings with it; nothing else uses it.
+// This file is BestOrWhy and All in the plainest form: every plugin is asked about every node. Rankings are compared with it.
 
 // uncached is everything about one task and all nodes.
 type uncached struct {
@@ -16,9 +15,11 @@ type uncached struct {
 	ruledOut   model.NodeDiagnosis
 }
 
-func (s *Session) evaluateUncached(task *model.Task) (all uncached, refused *model.Refusal) {
+func (a *Ask) evaluateUncached(task *model.Task) (all uncached, refused *model.Refusal) {
+	a.open()
+	s := a.session
 	var static nodeQuery
-	if static.checks, refused = s.checks(task, framework.NodeOnly); refused != nil {
+	if static.checks, refused = s.checks(task, framework.NodeOnly, nil); refused != nil {
 		return all, refused
 	}
 	for _, node := range s.Snapshot.Nodes {
@@ -31,16 +32,17 @@ func (s *Session) evaluateUncached(task *model.Task) (all uncached, refused *mod
 			all.candidates = append(all.candidates, node)
 		}
 	}
-	for _, scope := range []framework.FilterScope{framework.NodeWithPods, framework.ClusterWide} {
-		checks, refused := s.checks(task, scope)
-		if refused != nil {
-			return all, refused
-		}
-		all.checks.checks = append(all.checks.checks, checks...)
+	if all.checks.checks, refused = s.checks(task, framework.NodeWithPods, nil); refused != nil {
+		return all, refused
 	}
+	checks, refused := a.checks(task)
+	if refused != nil {
+		return all, refused
+	}
+	all.checks.checks = append(all.checks.checks, checks...)
 	all.scores = make([]int64, len(all.candidates))
 	for _, scope := range []framework.FilterScope{framework.NodeOnly, framework.NodeWithPods, framework.ClusterWide} {
-		for _, score := range s.scores(task, scope, all.candidates) {
+		for _, score := range s.scores(task, scope, all.candidates, a.grounds) {
 			if score.BrokenDomains {
 				score.Score = s.brokenPoints()
 			}
@@ -66,11 +68,9 @@ func (s *Session) brokenPoints() func(*model.Node) int64 {
 	}
 }
 
-func (s *Session) chooseUncached(
-	task *model.Task, room model.CapacityKind, within func(*model.Node) bool,
-) (best *model.Node, why *model.NodeDiagnosis) {
-	why = &model.NodeDiagnosis{}
-	all, refused := s.evaluateUncached(task)
+func (a *Ask) chooseUncached(task *model.Task, within func(*model.Node) bool) (best *model.Node, why *model.NodeDiagnosis) {
+	s, why := a.session, &model.NodeDiagnosis{}
+	all, refused := a.evaluateUncached(task)
 	if len(s.Snapshot.Nodes) == 0 && refused == nil {
 		refused = noNodes()
 	}
@@ -82,8 +82,8 @@ func (s *Session) chooseUncached(
 	var bestScore int64
 	for i, node := range all.candidates {
 		refusal := all.checks.check(node)
-		if lacking := s.Snapshot.Dimensions.For(task).InsufficientResource(node, task.Request, room); lacking >= 0 {
-			if refusal = s.explainShortage(task, node, lacking, room); refusal == nil {
+		if lacking := s.Snapshot.Dimensions.For(task).InsufficientResource(node, task.Request, a.Kind); lacking >= 0 {
+			if refusal = s.explainShortage(task, node, lacking, a.Kind); refusal == nil {
 				refusal = s.lacking(task, lacking, hasNone(node, lacking))
 			}
 		}
@@ -95,13 +95,13 @@ func (s *Session) chooseUncached(
 	return best, why
 }
 
-func (s *Session) feasibleUncached(task *model.Task, room model.CapacityKind) (nodes []*model.Node) {
-	all, refused := s.evaluateUncached(task)
+func (a *Ask) feasibleUncached(task *model.Task) (nodes []*model.Node) {
+	all, refused := a.evaluateUncached(task)
 	if refused != nil {
 		return nil
 	}
 	for _, node := range all.candidates {
-		if node.InsufficientResource(task.Request, room) < 0 && all.checks.check(node) == nil {
+		if node.InsufficientResource(task.Request, a.Kind) < 0 && all.checks.check(node) == nil {
 			nodes = append(nodes, node)
 		}
 	}

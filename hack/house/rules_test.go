@@ -24,6 +24,8 @@ var (
 	engine   = []string{"pkg/engine"}
 	accounts = []string{"pkg/model"}
 	askers   = []string{"pkg/framework", "pkg/engine", "pkg/place", "pkg/victims", "pkg/actions"}
+	// readsNeeds are the packages that read what a job needs: pkg/gang computes it, and internal/sources has it computed.
+	readsNeeds = append([]string{"pkg/plugins", "internal/cluster", "internal/lifecycle", "internal/report", "internal/scheduler"}, askers...)
 )
 
 // modes are those that there are. One that is set nowhere leaves the table.
@@ -37,6 +39,8 @@ var modes = []mode{
 	{"Session.reach", []string{"reach"}, engine, []string{"narrow"}},
 	{"Session.currentJob", []string{"currentJob", "comparing", "picking", "reserving"}, engine, nil},
 	{"Job.Priority", []string{"Priority"}, askers, nil},
+	{"Job.Need", []string{"Need", "Stated", "Present", "Whole", "StartedMinima", "LostMembers", "BelowMinimum"}, readsNeeds, nil},
+	{"Job.Need", []string{"MinMember"}, []string{"pkg/framework", "pkg/place", "pkg/victims", "pkg/actions", "pkg/plugins", "internal/report"}, nil},
 }
 
 // sets returns how often a file sets each mode.
@@ -140,7 +144,7 @@ var readsMarks = []string{
 }
 
 // asksMembers are the files of internal/sources that say what a gang needs, of what its members say: they read no marks, either.
-var asksMembers = []string{"groups.go", "late.go", "later.go", "runs.go", "earlier.go", "whole.go", "status.go"}
+var asksMembers = []string{"groups.go", "later.go", "runs.go", "whole.go", "status.go"}
 
 // readers are the functions that read marks of a pod for the edge: to call one above the edge is to read the marks there.
 var readers = []string{"isolated.AskedBy", "isolated.AssignedTo"}

@@ -153,10 +153,10 @@ func (s *State) Newest(key model.JobKey, job *model.Job) (newest *model.Job, rep
 		return nil, false
 	}
 	changed := *job
-	if !s.fillNeed(&changed, s.groups[key]) || changed.UID != job.UID {
-		return nil, false
+	if s.fillNeed(&changed, s.groups[key]) && changed.UID == job.UID {
+		return &changed, false
 	}
-	return &changed, false
+	return nil, false
 }
 
 // List writes down a request, as the status of a PodGroup shows it.

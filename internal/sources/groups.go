@@ -128,14 +128,12 @@ func Fill(job *model.Job, group *v1alpha1.PodGroup, was model.Minima, isDecoded 
 	job.Created = group.CreationTimestamp.Time
 	job.HasGroup = true
 	job.StatusFinished = group.Status.Phase == v1alpha1.PodGroupSucceeded || group.Status.Phase == v1alpha1.PodGroupFailed
-	stated := gang.Stated(job)
 	if since := group.Status.WaitingSince; since != nil {
-		job.WaitingSince = latest(since.Time, group.CreationTimestamp.Time, completeAt(&job.Present.Minima, job.Tasks))
+		job.WaitingSince = latest(since.Time, group.CreationTimestamp.Time, completeAt(&job.Present.Minima, job.Present.Tasks))
 	}
-	job.Evicted = job.Evicted && stated.FirstUnmetMinimum(bound) != nil
-	stated.Evicted = job.Evicted
+	job.Evicted = job.Evicted && job.Present.FirstUnmetMinimum(bound) != nil
 	job.QueuedSince = job.Created
-	if since := QueuedSince(stated, &group.Status); since != nil {
+	if since := QueuedSince(gang.Stated(job), &group.Status); since != nil {
 		job.QueuedSince = latest(since.Time, job.Created)
 	}
 	job.Reclaims = max(0, group.Status.Reclaims)

@@ -51,7 +51,7 @@ func StartedMinima(
 	isBound := job.FirstUnmetMinimum(bound) == nil
 	if isBound {
 		seen = job.Minima()
-		seen.Requests = job.Held()
+		seen.Requests = model.HeldBy(job.Tasks)
 	}
 	if isBound || !Whole(before) {
 		minima = seen

@@ -109,11 +109,6 @@ func madeFor(task *model.Task) (of object, uid types.UID) {
 
 // ObjectUID returns the UID of the object that a pod is made for alone; empty when nothing controls the pod.
 func ObjectUID(task *model.Task) types.UID {
-	if uid := task.Says().Made.UID; uid != "" {
-		return uid
-	}
-	if controller := metav1.GetControllerOfNoCopy(task.Pod); controller != nil {
-		return controller.UID
-	}
-	return ""
+	_, uid := madeFor(task)
+	return uid
 }

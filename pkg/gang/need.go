@@ -3,8 +3,7 @@
 //
 // The files, in reading order:
 //
-//	spec.go         what a group states
-//	need.go         what the gang needs by that: Of
+//	need.go         what a group states, and what the gang needs by that: Of
 //	incarnation.go  members of an earlier attempt, or of a deleted object of the same name
 //	parts.go        what starts as a whole: what is made first, and each role that is made later
 package gang
@@ -13,8 +12,31 @@ import (
 	"math"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/tutti-sched/tutti/pkg/model"
 )
+
+// Spec is what the group of a gang states: its object, or the marks of its pods where it has none.
+type Spec struct {
+	// UID is that of the object where members may be of an earlier attempt, or of a deleted object of the same name; empty where
+	// these are not told apart.
+	UID types.UID
+	// MinMember is how many members must start together, and Roles are the minima of its parts, by name. A role that is made later
+	// says so in MadeLater.
+	MinMember int32
+	Roles     []model.Role
+	// Done are the roles of which the object says that all members have succeeded. Left is how many members have still to succeed,
+	// zero when it does not say.
+	Done []string
+	Left int32
+	// HasStatus reports that a status says whether the gang was whole, and with what: Whole, and was of Of. Otherwise its members say
+	// whether it was, and with what is what was seen of it.
+	HasStatus, Whole bool
+	// Undecodable reports that not all of it could be decoded. Such a gang is never below its minimum: it might be undone although it
+	// was whole.
+	Undecodable bool
+}
 
 // Of returns what a gang of these members needs, in CompareTasks order. was is what it was whole with: of a group with a status
 // what that says, of others what the last Need said; zero when it never was.
@@ -56,11 +78,7 @@ func Of(spec *Spec, members []*model.Task, was model.Minima) (need model.Need) {
 
 // OfUnknown returns what a job needs of whose group nothing is known: all of its members, so that none counts as surplus.
 func OfUnknown(members []*model.Task) model.Need {
-	all := model.Minima{MinMember: int32(min(max(1, len(members)), 1<<30))}
-	below := IsBelow(&all, members)
-	return model.Need{
-		MinMember: all.MinMember, Present: model.Part{Minima: all, Tasks: members, BelowMinimum: below}, BelowMinimum: below,
-	}
+	return Of(&Spec{MinMember: int32(min(max(1, len(members)), 1<<30)), HasStatus: true}, members, model.Minima{})
 }
 
 // withoutDone counts of roles that are done only the members that are there: those that have succeeded may be deleted, are not
@@ -108,7 +126,7 @@ func withEarlier(minima model.Minima, earlier []*model.Task) model.Minima {
 			continue
 		}
 		addOne(&minima.MinMember)
-		if i := slices.IndexFunc(minima.Roles, func(role model.Role) bool { return role.Name == task.Role }); i >= 0 {
+		if i := indexOf(minima.Roles, task.Role); i >= 0 {
 			addOne(&minima.Roles[i].MinMember)
 		}
 	}
@@ -134,7 +152,7 @@ func seen(stated model.Minima, members []*model.Task, was model.Minima, spec *Sp
 		begun.Roles = slices.Clone(begun.Roles)
 	}
 	for _, role := range spec.Roles {
-		i := slices.IndexFunc(begun.Roles, func(left model.Role) bool { return left.Name == role.Name })
+		i := indexOf(begun.Roles, role.Name)
 		switch {
 		case !slices.Contains(spec.Done, role.Name):
 		case i < 0:
@@ -162,19 +180,13 @@ func lowered(stated, was model.Minima, members []*model.Task) (now model.Minima,
 	now = stated
 	begun, of := without(now, members, isLate)
 	if slices.ContainsFunc(now.Roles, isLate) && begun.FirstUnmet(of, counts) != nil {
-		now.MinMember, now.Roles = begun.MinMember, limited(now.Roles, func(role model.Role) int {
-			if role.Late {
-				return 0
-			}
-			return int(role.MinMember)
-		})
+		now.MinMember, now.Roles = begun.MinMember, limited(now.Roles, func(role model.Role) int { return int(role.MinMember) })
 	}
 	before := model.Minima{MinMember: min(now.MinMember, was.MinMember), Roles: limited(now.Roles, func(role model.Role) int {
-		i := slices.IndexFunc(was.Roles, func(started model.Role) bool { return started.Name == role.Name })
-		if i < 0 || role.Late {
-			return 0
+		if i := indexOf(was.Roles, role.Name); i >= 0 {
+			return int(was.Roles[i].MinMember)
 		}
-		return int(was.Roles[i].MinMember)
+		return 0
 	})}
 	if before.FirstUnmet(members, counts) != nil {
 		now = withBegun(now, before)
@@ -191,9 +203,6 @@ func lowered(stated, was model.Minima, members []*model.Task) (now model.Minima,
 	return model.Minima{
 		MinMember: min(now.MinMember, int32(model.CountOf(members, usable))),
 		Roles: limited(now.Roles, func(role model.Role) int {
-			if role.Late {
-				return 0
-			}
 			return model.CountOf(members, func(task *model.Task) bool { return task.Role == role.Name && usable(task) })
 		}),
 	}, lost
@@ -204,7 +213,7 @@ func lowered(stated, was model.Minima, members []*model.Task) (now model.Minima,
 func withBegun(now, before model.Minima) model.Minima {
 	both := model.Minima{MinMember: before.MinMember}
 	for _, role := range now.Roles {
-		i := slices.IndexFunc(before.Roles, func(known model.Role) bool { return known.Name == role.Name })
+		i := indexOf(before.Roles, role.Name)
 		switch {
 		case i >= 0:
 			both.Roles = append(both.Roles, before.Roles[i])
@@ -217,14 +226,23 @@ func withBegun(now, before model.Minima) model.Minima {
 	return both
 }
 
-// limited returns the roles with no minimum above the limit for it; those that need no member are left out, except late ones.
+// limited returns the roles with no minimum above the limit for it, and with none of late ones; others that need no member are
+// left out.
 func limited(roles []model.Role, limit func(role model.Role) int) (left []model.Role) {
 	for _, role := range roles {
-		if role.MinMember = min(role.MinMember, int32(limit(role))); role.MinMember > 0 || role.Late {
-			left = append(left, role)
+		if role.Late {
+			role.MinMember = 0
+		} else if role.MinMember = min(role.MinMember, int32(limit(role))); role.MinMember <= 0 {
+			continue
 		}
+		left = append(left, role)
 	}
 	return left
+}
+
+// indexOf returns the position of the role of a name, negative when there is none.
+func indexOf(roles []model.Role, name string) int {
+	return slices.IndexFunc(roles, func(role model.Role) bool { return role.Name == name })
 }
 
 // Stated returns the job with the minima that its group states: the job itself unless they are lowered.

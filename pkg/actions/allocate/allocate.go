@@ -67,14 +67,14 @@ func (a *action) serve(session *engine.Session, jobs []*model.Job) {
 	}
 	for job := range session.InOrder(begun) { // once it is known which of them are whole with what is idle
 		run.replaceSome(job)
+		run.giveBack(job)
 	}
 	above, rest := partitionByNominated(session.Snapshot, waiting, holders)
 	for job := range session.InOrder(slices.Concat(holders, above)) {
-		if !slices.ContainsFunc(job.Tasks, nominated) {
+		if !slices.ContainsFunc(job.Tasks, nominated) || !run.allocateNominated(job) {
 			run.tryMinimum(job)
 			run.replaceSome(job)
-		} else if !run.allocateNominated(job) {
-			rest = append(rest, job)
+			run.giveBack(job)
 		}
 	}
 	for job := range session.InOrder(rest) {

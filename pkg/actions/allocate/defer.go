@@ -1,6 +1,7 @@
 package allocate
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -66,8 +67,8 @@ func (o *outranking) update(session *engine.Session) {
 	o.refused = o.refused[:0]
 }
 
-// defers reports whether the job must wait: one of the tasks has been placed where a job of higher priority may get capacity, or
-// a job before it is deferred.
+// defers reports whether the job must wait: one of the tasks has been placed, or holds a nomination, where a job of higher
+// priority may get capacity, or a job before it is deferred.
 func (o *outranking) defers(session *engine.Session, job *model.Job, tasks []*model.Task) bool {
 	if o.behind > int64(job.Priority) {
 		return true
@@ -77,7 +78,8 @@ func (o *outranking) defers(session *engine.Session, job *model.Job, tasks []*mo
 	}
 	o.update(session)
 	defers := o.highest > int64(job.Priority) && slices.ContainsFunc(tasks, func(task *model.Task) bool {
-		return task.Status == model.Allocated && o.needed[session.Snapshot.Node(task.Node).Index] > int64(job.Priority)
+		node := session.Snapshot.Node(cmp.Or(task.Node, task.Nominated))
+		return (task.Status == model.Allocated || nominated(task)) && node != nil && o.needed[node.Index] > int64(job.Priority)
 	})
 	if defers {
 		o.behind = int64(job.Priority) + 1

@@ -10,7 +10,7 @@ import (
 
 // allocateNominated starts a job for which others were evicted, as soon as there is idle capacity for it, there or elsewhere.
 // Until then the nomination is kept, as long as what leaves will free capacity for the whole of it. It returns false when that
-// is not so any more: the job waits for its turn like all others, with the capacity it has left.
+// is not so any more: the job is then tried like all others, with the capacity it has left.
 func (r *cycle) allocateNominated(job *model.Job) bool {
 	session := r.session
 	if !belowMinimum(session, job) {
@@ -22,6 +22,8 @@ func (r *cycle) allocateNominated(job *model.Job) bool {
 		// A job that is left alone for a moment, since a bind has failed, has paid for its capacity all the same.
 		if session.Snapshot.JobBackoff[job.Key] != refusal || !trial.NominationsSuffice() {
 			session.ReleaseNominations(job)
+		} else {
+			r.admit(job, job.Tasks)
 		}
 		session.Refuse(job, refusal)
 		return true
@@ -41,9 +43,19 @@ func (r *cycle) allocateNominated(job *model.Job) bool {
 			waits.Transient, waits.Note = true, refusal.String()
 		}
 		session.Refuse(job, waits)
+		r.admit(job, job.Tasks) // a plan for a job above may take what is nominated to it
 		return true
 	}
-	r.outrankingIn(job).add(job, refusal) // its turn comes later, and those of lower jobs may come before
 	session.ExpireNominations(job)
 	return false
+}
+
+// giveBack releases what was nominated to a job that could not start with it, when no action can make a new plan with it: its
+// equals may have that capacity before a lower job starts. In a paused queue no job may.
+func (r *cycle) giveBack(job *model.Job) {
+	session := r.session
+	if slices.Contains(session.Expired(), job) && session.Refusal(job) != engine.Deferred && !session.MayPreempt(job) &&
+		session.Snapshot.QueueRefusal(job) == nil {
+		session.ReleaseNominations(job)
+	}
 }

@@ -18,11 +18,18 @@ type mode struct {
 	in     []string
 }
 
-var engine = []string{"pkg/engine"}
+var (
+	engine = []string{"pkg/engine"}
+	askers = []string{"pkg/framework", "pkg/engine", "pkg/place", "pkg/victims", "pkg/actions"}
+	// readsNeeds are the packages that read what a job needs: pkg/gang computes it, and internal/sources has it computed.
+	readsNeeds = append([]string{"pkg/plugins", "internal/cluster", "internal/lifecycle", "internal/report", "internal/scheduler"}, askers...)
+)
 
-// modes are those that there are. One that is set nowhere leaves the table.
+// modes are those that there are.
 var modes = []mode{
 	{"Session.currentJob", []string{"currentJob", "comparing", "picking", "reserving"}, engine},
+	{"Job.Need", []string{"Need", "Stated", "Present", "Whole", "StartedMinima", "LostMembers", "BelowMinimum"}, readsNeeds},
+	{"Job.Need", []string{"MinMember"}, []string{"pkg/framework", "pkg/place", "pkg/victims", "pkg/actions", "pkg/plugins", "internal/report"}},
 }
 
 // sets returns how often a file sets each mode.
@@ -152,7 +159,7 @@ var readsMarks = []string{
 }
 
 // asksMembers are the files of internal/sources that say what a gang needs, of what its members say: they read no marks, either.
-var asksMembers = []string{"groups.go", "late.go", "later.go", "runs.go", "earlier.go", "whole.go", "status.go"}
+var asksMembers = []string{"groups.go", "later.go", "runs.go", "whole.go", "status.go"}
 
 // readers are the functions that read marks of a pod for the edge: to call one above the edge is to read the marks there.
 var readers = []string{"isolated.AskedBy", "isolated.AssignedTo"}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/internal/sources"
+	"github.com/tutti-sched/tutti/pkg/gang"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -259,17 +260,18 @@ func (s *State) readForeign(job *model.Job) (class string) {
 		job.Invalid = s.foreign.missing(job.Key)
 		return ""
 	}
-	sources.FillForeign(job, spec)
-	s.seeWhole(job, spec)
+	s.fillNeed(job, nil)
+	s.seeWhole(job)
+	stated := gang.Stated(job)
 	job.Warning = joinNotes(spec.Remark, s.others.warning(job.Key))
-	if !job.Whole && !spec.HasLate() && job.FirstUnmetMinimum((*model.Task).Exists) == nil && s.wantsMore(job, spec) {
+	if !job.Whole && !spec.HasLate() && stated.FirstUnmetMinimum((*model.Task).Exists) == nil && s.wantsMore(job, spec) {
 		job.Warning = joinNotes(job.Warning, "its minResources are more than its members request; only the capacity for these is waited for")
 	}
 	parent, ok := spec.Parent()
 	if ok {
-		job.Warning = joinNotes(job.Warning, s.foreign.unread(job, parent))
+		job.Warning = joinNotes(job.Warning, s.foreign.unread(stated, parent))
 	}
-	if len(job.Tasks) > 0 && job.FirstUnmetMinimum((*model.Task).Exists) != nil {
+	if len(job.Tasks) > 0 && stated.FirstUnmetMinimum((*model.Task).Exists) != nil {
 		for _, source := range []model.Source{job.Key.Source, parent.Source} {
 			if watch := sources.WatchOf(source); watch.Lacking != nil {
 				job.Warning = joinNotes(job.Warning, watch.Lacking(job))
@@ -281,18 +283,19 @@ func (s *State) readForeign(job *model.Job) (class string) {
 
 // readImplicit works out what the pods of a group without an object ask for, and the LeaderWorkerSet that they are of.
 func (s *State) readImplicit(job *model.Job) {
-	sources.FillImplicit(job, s.foreign.spec(job.Key))
-	s.seeWhole(job, nil)
+	s.fillNeed(job, nil)
+	s.seeWhole(job)
 	job.Warning = s.others.warning(job.Key)
 	if set, ok := sources.SetOf(job.Key); ok {
-		job.Warning = joinNotes(job.Warning, s.foreign.unread(job, set))
+		job.Warning = joinNotes(job.Warning, s.foreign.unread(gang.Stated(job), set))
 	}
 }
 
 // unread says of a job that lacks members, or of which some are bound, that its parent is not read, and what ends the wait; empty
 // when it is read.
 func (f *foreign) unread(job *model.Job, parent model.JobKey) string {
-	begun := sources.BelowMinimum(job)
+	minima := job.Minima()
+	begun := gang.IsBelow(&minima, job.Tasks)
 	if f.specs[parent] != nil || !begun && job.FirstUnmetMinimum((*model.Task).Exists) == nil {
 		return ""
 	}

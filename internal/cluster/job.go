@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/sources"
+	"github.com/tutti-sched/tutti/pkg/gang"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -26,7 +26,7 @@ func (s *State) fillJob(job *model.Job, members map[types.UID]*podEntry, group *
 	tasks = sources.PresentRun(key, tasks, s.minMember(key, group))
 	s.filled++
 	delete(s.foreign.awaited, key)
-	known := model.Job{Key: key, Tasks: tasks, MinMember: int32(min(max(1, len(tasks)), 1<<30)), Version: s.filled, HasGroup: group != nil}
+	known := model.Job{Key: key, Tasks: tasks, Need: gang.OfUnknown(tasks), Version: s.filled, HasGroup: group != nil}
 	kind := kindGroup
 	switch {
 	case group != nil:
@@ -62,7 +62,7 @@ func (s *State) minMember(key model.JobKey, group *v1alpha1.PodGroup) int32 {
 
 // readJob works out what the group and the members ask for.
 func (s *State) readJob(job *model.Job, group *v1alpha1.PodGroup) {
-	class, members := "", job.MinMember
+	class := ""
 	switch {
 	case job.Key.IsPod():
 	case job.Key.IsForeign():
@@ -78,7 +78,7 @@ func (s *State) readJob(job *model.Job, group *v1alpha1.PodGroup) {
 			s.evicted[job.Key] = true
 		}
 		job.Evicted = s.evicted[job.Key]
-		if sources.Fill(job, group); !job.Evicted {
+		if s.fillNeed(job, group); !job.Evicted {
 			delete(s.evicted, job.Key)
 		}
 		if job.Reclaims >= s.reclaims[job.Key] || job.Finished() && !job.Evicted {
@@ -86,15 +86,10 @@ func (s *State) readJob(job *model.Job, group *v1alpha1.PodGroup) {
 		} else {
 			job.Reclaims = s.reclaims[job.Key]
 		}
-		if requests := group.Status.StartedRequests; requests != nil && job.Whole {
-			offered, _ := s.divide(requests)
-			job.StartedMinima.Requests, _, _ = s.dimensions.Vector(offered)
-		}
 		if why := TooLarge(group); why != "" {
 			job.Invalid = &model.Refusal{Code: model.InvalidGroup, Detail: fmt.Sprintf("PodGroup %s/%s: %s", group.Namespace, group.Name, why)}
 		}
 		if why := Undecodable(group); why != "" {
-			job.MinMember = cmp.Or(job.MinMember, group.Status.StartedMinMember, members)
 			job.Invalid = &model.Refusal{Code: model.Malformed, Detail: fmt.Sprintf("PodGroup %s/%s could not be read: %s", group.Namespace, group.Name, why)}
 		}
 		class, job.Warning = group.Spec.PriorityClassName, s.others.warning(job.Key)
@@ -108,25 +103,60 @@ func (s *State) readJob(job *model.Job, group *v1alpha1.PodGroup) {
 		}
 	}
 	job.Warning = joinNotes(job.Warning, sources.Unfollowed(job))
-	sources.Lower(job)
 	s.readTurn(job)
 	s.readClass(job, class)
 	job.NeverPreempts = neverPreempts(job, group) || s.classes[class].neverPreempts ||
 		s.foreign.specs[job.Key] != nil && s.foreign.specs[job.Key].NeverPreempts
 	job.NothingPending = nothingPending(job)
-	job.BelowMinimum = sources.BelowMinimum(sources.First(job)) && // what is made later it need not have
-		(group == nil || Undecodable(group) == "") // or a gang would be undone of which it cannot be read that it was whole
 	job.Class = model.ClassOf(job, hasTerms)
 }
 
-// seeWhole follows what an implicit group has been whole with. Nothing in the API says it, so that a restart forgets it. spec is
-// what its object says; nil when there is none.
-func (s *State) seeWhole(job *model.Job, spec *sources.Spec) {
-	if job.StartedMinima = sources.Seen(job, s.seenWhole[job.Key], spec); job.StartedMinima.MinMember > 0 {
+// fillNeed writes into a job what it needs by what is known of its group now, and what else the group and the members say. group
+// is that of ours, nil when there is none. It reports false, and changes nothing, when nothing is known of the group.
+func (s *State) fillNeed(job *model.Job, group *v1alpha1.PodGroup) (known bool) {
+	spec := s.foreign.spec(job.Key)
+	switch {
+	case job.Key.IsImplicit():
+		sources.FillImplicit(job, spec, s.seenWhole[job.Key])
+	case job.Key.IsForeign() && spec != nil:
+		sources.FillForeign(job, spec, s.seenWhole[job.Key])
+	case group != nil:
+		was := sources.StartedMinimaOf(group)
+		if requests := group.Status.StartedRequests; requests != nil && sources.Whole(group) {
+			offered, _ := s.divide(requests)
+			was.Requests, _, _ = s.dimensions.Vector(offered)
+		}
+		sources.Fill(job, group, was, Undecodable(group) == "")
+	default:
+		return false
+	}
+	return true
+}
+
+// seeWhole follows what a group without a status has been whole with. Nothing in the API says it, so that a restart forgets it.
+func (s *State) seeWhole(job *model.Job) {
+	if job.StartedMinima.MinMember > 0 {
 		s.seenWhole[job.Key] = job.StartedMinima
 	} else {
 		delete(s.seenWhole, job.Key)
 	}
+}
+
+// Newest returns a job of a snapshot with what it needs by what is known of its group now, which a session does not see: its
+// members are as the session has them. It is nil when nothing is known of the group any more, and replaced reports that there is
+// a PodGroup of ours in the place of it. job is nil when it has no members left.
+func (s *State) Newest(key model.JobKey, job *model.Job) (newest *model.Job, replaced bool) {
+	if replacement, ok := sources.Replacement(key); ok && s.groups[replacement] != nil {
+		return nil, true
+	}
+	if job == nil {
+		return nil, false
+	}
+	changed := *job
+	if s.fillNeed(&changed, s.groups[key]) && changed.UID == job.UID {
+		return &changed, false
+	}
+	return nil, false
 }
 
 // List writes down a request, as the status of a PodGroup shows it.

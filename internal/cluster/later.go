@@ -5,6 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/internal/sources"
+	"github.com/tutti-sched/tutti/pkg/gang"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -25,7 +26,7 @@ func (s *State) readTurn(job *model.Job) {
 	if known == "" && (object == nil || len(object.Later) == 0) {
 		return
 	}
-	started := sources.IsStarted(job)
+	started := gang.Remains(job.Present.Tasks)
 	switch {
 	case object == nil && !started:
 		delete(s.saidLater, job.Key)

@@ -151,11 +151,19 @@ type Write interface {
 	request(c *Client) (*rest.Request, error)
 }
 
-func (w *GroupStatus) about() (Kind, string, target) { return CallGroupStatus, w.Namespace, target{uid: w.UID} }
-func (w *ForeignStatus) about() (Kind, string, target) { return CallForeignStatus, w.Group.Namespace, target{uid: w.UID} }
+func (w *GroupStatus) about() (Kind, string, target) {
+	return CallGroupStatus, w.Namespace, target{uid: w.UID}
+}
+func (w *ForeignStatus) about() (Kind, string, target) {
+	return CallForeignStatus, w.Group.Namespace, target{uid: w.UID}
+}
 func (w *QueueStatus) about() (Kind, string, target) { return CallQueueStatus, "", target{uid: w.UID} }
-func (w *GroupDeletion) about() (Kind, string, target) { return CallDeleteGroup, w.Namespace, target{uid: w.UID} }
-func (w *PodCondition) about() (Kind, string, target) { return CallPodCondition, w.Pod.Namespace, target{uid: w.Pod.UID} }
+func (w *GroupDeletion) about() (Kind, string, target) {
+	return CallDeleteGroup, w.Namespace, target{uid: w.UID}
+}
+func (w *PodCondition) about() (Kind, string, target) {
+	return CallPodCondition, w.Pod.Namespace, target{uid: w.Pod.UID}
+}
 
 func (w *Event) about() (Kind, string, target) {
 	about := &w.Regarding

@@ -7,15 +7,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tutti-sched/tutti/internal/backoff"
-	"github.com/tutti-sched/tutti/internal/sources"
+	"github.com/tutti-sched/tutti/pkg/gang"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // part is what of a gang starts as a whole: what is made first, or a role that is made later. Most gangs are one part.
 type part struct {
-	// Job is the gang as if there were nothing but the part, all is the gang itself.
-	*model.Job
-	all *model.Job
+	model.Part
+	// job is the gang that it is of.
+	job *model.Job
 	id  partID
 }
 
@@ -30,10 +30,9 @@ func (id partID) isFirst() bool { return id.role == "" }
 // partsOf returns the parts of a gang with the minima that its group states, the first one first. Members of an earlier attempt
 // of a JobSet are in none.
 func partsOf(job *model.Job) iter.Seq[part] {
-	job = sources.NewestAttempt(sources.Stated(job))
 	return func(yield func(part) bool) {
-		for role, only := range sources.Parts(job) {
-			if !yield(part{Job: only, all: job, id: partID{job.Key, role}}) {
+		for one := range gang.Parts(&job.Present) {
+			if !yield(part{Part: one, job: job, id: partID{job.Key, one.Role}}) {
 				return
 			}
 		}
@@ -42,32 +41,32 @@ func partsOf(job *model.Job) iter.Seq[part] {
 
 // minima are those of the gang once the part has begun, and what its members on nodes request.
 func (p part) minima() model.Minima {
-	job := p.all
+	begun := &p.job.Present
 	if p.id.isFirst() {
-		job = p.Job
+		begun = &p.Part
 	}
-	return model.Minima{MinMember: job.MinMember, Roles: job.Roles, Requests: job.Held()}
+	return model.Minima{MinMember: begun.MinMember, Roles: begun.Roles, Requests: model.HeldBy(begun.Tasks)}
 }
 
-// undone is the part, with all that was made since it had begun.
-func (p part) undone() *model.Job {
+// undone are the members of the part, with all that were made since it had begun.
+func (p part) undone() []*model.Task {
 	if p.id.isFirst() {
-		return p.all
+		return p.job.Present.Tasks
 	}
-	return p.Job
+	return p.Tasks
 }
 
-// binds is what the API says of the binds of a job, or of a part.
+// binds is what the API says of the binds of members.
 type binds struct {
-	job *model.Job
+	tasks []*model.Task
 	// named reports that only a pod counts that says for which job it was bound.
 	named bool
 }
 
 // bindsOf: where a process before has begun the start, and others mark the group, its pods must say for which job they were
 // bound: a version that did not know the group may have bound them one by one.
-func (s start) bindsOf(job *model.Job) binds {
-	return binds{job: job, named: !s.found.IsZero() && job.Key.MarkedByOthers()}
+func (s start) bindsOf(p part) binds {
+	return binds{tasks: p.Tasks, named: !s.found.IsZero() && p.id.job.MarkedByOthers()}
 }
 
 // has reports whether a task is on a node since it was bound there as a member of the job. The API server does not mark a pod so
@@ -86,7 +85,7 @@ func (b binds) has(task *model.Task) bool {
 // first returns when the first of the members was bound, as the API server recorded it; zero when none was: they were created
 // with their nodes.
 func (b binds) first() (at time.Time) {
-	for _, task := range b.job.Tasks {
+	for _, task := range b.tasks {
 		if b.has(task) {
 			at = backoff.Sooner(at, model.PodScheduled(task.Pod).LastTransitionTime.Time)
 		}
@@ -97,15 +96,15 @@ func (b binds) first() (at time.Time) {
 // foundStart is a start of a part that a process before has begun. It is not known what its members requested.
 func foundStart(p part, found time.Time) start {
 	minima := p.minima()
-	return start{group: p.UID, minima: model.Minima{MinMember: minima.MinMember, Roles: minima.Roles}, found: found}
+	return start{group: p.job.UID, minima: model.Minima{MinMember: minima.MinMember, Roles: minima.Roles}, found: found}
 }
 
 // isComplete reports whether the minimum of the part that was started is bound of a job that does not say now what its parts are.
 func (s start) isComplete(id partID, job *model.Job) bool {
-	then := *sources.NewestAttempt(job)
-	then.MinMember, then.Roles = s.minima.MinMember, s.minima.Roles
-	for role, only := range sources.Parts(&then) {
-		if role == id.role {
+	then := job.Present
+	then.Minima = s.minima
+	for only := range gang.Parts(&then) {
+		if only.Role == id.role {
 			return only.FirstUnmetMinimum((*model.Task).IsBound) == nil
 		}
 	}
@@ -114,18 +113,18 @@ func (s start) isComplete(id partID, job *model.Job) bool {
 
 // isLeft reports whether a member of the part that was started is bound or about to be, or has succeeded; once it is undone,
 // whether one is left of which it is not known that the API server deletes it.
-func (s start) isLeft(job *model.Job) bool {
+func (s start) isLeft(p part) bool {
 	if !s.undone {
-		return sources.Remains(job)
+		return gang.Remains(p.Tasks)
 	}
-	return job.Count(s.bindsOf(job).has) > 0 || job.Count(isToBeDeleted) > 0
+	return p.Count(s.bindsOf(p).has) > 0 || p.Count(isToBeDeleted) > 0
 }
 
 // wereEnough reports whether as many members are bound, or have succeeded since, as some start needed: the minimum was
 // raised since. Only of groups that others mark do the pods say so.
 func (b binds) wereEnough() bool {
 	bound, most := 0, 0
-	for _, task := range b.job.Tasks {
+	for _, task := range b.tasks {
 		if needed, named := task.BoundWith.Get(); named && task.IsBound() {
 			bound, most = bound+1, max(most, needed)
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/backoff"
 	"github.com/tutti-sched/tutti/internal/commit"
-	"github.com/tutti-sched/tutti/internal/sources"
+	"github.com/tutti-sched/tutti/pkg/gang"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -51,7 +51,7 @@ func (g *Gangs) Concerns(job *model.Job) bool {
 	if g.follows(partID{job: job.Key}) {
 		return true
 	}
-	return slices.ContainsFunc(sources.Stated(job).Roles, func(role model.Role) bool { return role.MadeLater && g.follows(partID{job.Key, role.Name}) })
+	return slices.ContainsFunc(job.Present.Roles, func(role model.Role) bool { return role.MadeLater && g.follows(partID{job.Key, role.Name}) })
 }
 
 func (g *Gangs) follows(id partID) bool {
@@ -102,45 +102,45 @@ func (g *Gangs) checkPart(p part, group *v1alpha1.PodGroup, lastRefusal *model.R
 		return Verdict{}
 	}
 	due, ok := g.due(p, now)
-	restart, which := false, g.starts[p.id].bindsOf(p.Job).has
+	restart, which := false, g.starts[p.id].bindsOf(p).has
 	if !ok && g.whole(p) {
 		restart, which = true, onNode
-		due, ok = sources.RestartAt(group)
+		due, ok = restartAt(group)
 	}
 	switch {
 	case !ok, restart && !mayStart:
 		return Verdict{}
 	case due.After(now):
 		return Verdict{Again: due}
-	case restart && g.delays.Undone.Delayed(backoff.Of(p.Job), now): // the API server has refused the deletion
+	case restart && g.delays.Undone.Delayed(backoff.Of(p.job), now): // the API server has refused the deletion
 		return Verdict{}
 	}
 	var why *model.Refusal
 	if restart {
-		why = restarted(p.Job, group.Status.DegradedSince.Time)
+		why = restarted(p, group.Status.DegradedSince.Time)
 	} else {
-		why = undone(p, p.Count(which), g.cause(p.Job, lastRefusal))
+		why = undone(p, p.Count(which), g.cause(p.job, lastRefusal))
 	}
-	if p.undone().Count(binding) > 0 { // until the result of these binds is known
+	if slices.ContainsFunc(p.undone(), binding) { // until the result of these binds is known
 		return Verdict{Held: why}
 	}
-	g.delays.Undone.Fail(backoff.Of(p.Job), why, now)
+	g.delays.Undone.Fail(backoff.Of(p.job), why, now)
 	if begun, known := g.starts[p.id]; known { // if the API server refuses the deletion, it may be completed then, or is undone again
-		begun.undone, begun.deadline = true, g.delays.Undone.Until(backoff.Of(p.Job)).Add(g.repair)
+		begun.undone, begun.deadline = true, g.delays.Undone.Until(backoff.Of(p.job)).Add(g.repair)
 		g.starts[p.id] = begun
 	}
-	return Verdict{Undo: &Undo{Why: why, Members: members(p.undone(), which)}}
+	return Verdict{Undo: &Undo{Why: why, Members: members(p, which)}}
 }
 
 // follow records a group that has lost all its members before its status says so, and drops what is no longer needed.
 func (g *Gangs) follow(p part, now time.Time) {
 	observed, known := g.observed[p.id]
-	shown := p.Whole == observed.whole && (p.HasGroup || !observed.whole || !g.mayFind(now)) // no longer, once a container has ended
-	if known && (p.UID != observed.group || shown || observed.whole && !sources.Remains(p.undone())) {
+	shown := p.Whole == observed.whole && (p.job.HasGroup || !observed.whole || !g.mayFind(now)) // no longer, once a container has ended
+	if known && (p.job.UID != observed.group || shown || observed.whole && !gang.Remains(p.undone())) {
 		delete(g.observed, p.id)
 	}
-	if begun, known := g.starts[p.id]; known && begun.group != p.UID { // its object was made again
-		begun.group = p.UID
+	if begun, known := g.starts[p.id]; known && begun.group != p.job.UID { // its object was made again
+		begun.group = p.job.UID
 		g.starts[p.id] = begun
 	}
 	if begun, known := g.starts[p.id]; known && p.FirstUnmetMinimum((*model.Task).IsBound) == nil {
@@ -149,10 +149,10 @@ func (g *Gangs) follow(p part, now time.Time) {
 		}
 		g.starts[p.id] = begun
 	}
-	if start, known := g.starts[p.id]; known && (g.whole(p) || !start.isLeft(p.Job)) {
+	if start, known := g.starts[p.id]; known && (g.whole(p) || !start.isLeft(p)) {
 		delete(g.starts, p.id)
 	}
-	if !p.NothingPending && p.Whole && !sources.Remains(p.undone()) {
+	if !p.job.NothingPending && p.Whole && !gang.Remains(p.undone()) {
 		g.observe(p, false, now)
 	}
 }
@@ -162,7 +162,7 @@ func (g *Gangs) follow(p part, now time.Time) {
 // cannot be written delays the group by no more than MaxStatusWait.
 func (g *Gangs) awaitsReset(p part, now time.Time) (until time.Time, awaits bool) {
 	observed := g.observed[p.id]
-	if observed.group != p.UID || observed.whole || !p.Whole || sources.Remains(p.undone()) ||
+	if observed.group != p.job.UID || observed.whole || !p.Whole || gang.Remains(p.undone()) ||
 		p.FirstUnmetMinimum((*model.Task).Exists) != nil {
 		return until, false
 	}
@@ -176,14 +176,14 @@ func (g *Gangs) due(p part, now time.Time) (at time.Time, ok bool) {
 	if g.whole(p) || begun.bound {
 		return at, false
 	}
-	if !known || begun.group != p.UID {
+	if !known || begun.group != p.job.UID {
 		if !g.mayFind(now) {
 			return at, false // this process has begun no such start, and found none
 		}
 		begun = foundStart(p, g.leadingSince)
 	}
 	if begun.deadline.IsZero() {
-		first := begun.bindsOf(p.Job).first()
+		first := begun.bindsOf(p).first()
 		if first.IsZero() {
 			return at, false
 		}
@@ -211,22 +211,46 @@ func (g *Gangs) since(begun start) time.Time {
 // isOver reports whether the start can be completed no more.
 func (s start) isOver(now time.Time) bool { return !s.deadline.IsZero() && now.After(s.deadline) }
 
-func members(job *model.Job, which func(*model.Task) bool) (members []model.Eviction) {
-	for _, task := range job.Tasks {
+func members(p part, which func(*model.Task) bool) (members []model.Eviction) {
+	for _, task := range p.undone() {
 		if which(task) {
 			members = append(members, model.Eviction{
-				Pod: task.PodRef, Job: job.Key, Node: task.Node, Method: model.ByDeletion, GraceSeconds: task.GraceSeconds,
+				Pod: task.PodRef, Job: p.id.job, Node: task.Node, Method: model.ByDeletion, GraceSeconds: task.GraceSeconds,
 			})
 		}
 	}
 	return members
 }
 
+// restartAt returns when what is left of a degraded group is to be deleted, so that it starts again; ok is false when it is
+// to be left alone.
+func restartAt(group *v1alpha1.PodGroup) (at time.Time, ok bool) {
+	if group == nil || group.Status.DegradedSince == nil {
+		return at, false
+	}
+	loss := group.Spec.MemberLoss
+	if loss == nil || loss.Policy != v1alpha1.MemberLossRestart {
+		return at, false
+	}
+	timeout := int64(defaultLossTimeout)
+	if loss.TimeoutSeconds != nil {
+		timeout = min(*loss.TimeoutSeconds, longestLossTimeout)
+	}
+	return group.Status.DegradedSince.Add(time.Duration(timeout) * time.Second), true
+}
+
+// In seconds: how long a group that restarts may be degraded when it does not say, as the API server adds it to new objects, and
+// a time that is never reached and can be counted in nanoseconds.
+const (
+	defaultLossTimeout = 300
+	longestLossTimeout = 100 * 365 * 24 * 3600
+)
+
 // restarted is why what remains of a gang is deleted that was whole.
-func restarted(job *model.Job, lost time.Time) *model.Refusal {
+func restarted(p part, lost time.Time) *model.Refusal {
 	return &model.Refusal{Code: model.MembersLost, Detail: fmt.Sprintf(
 		"restarted as memberLoss says: it has lost members, and only %d of %d have been left since %s",
-		job.Count((*model.Task).IsBound), job.MinMember, lost.UTC().Format(time.RFC3339))}
+		p.Count((*model.Task).IsBound), p.MinMember, lost.UTC().Format(time.RFC3339))}
 }
 
 // What stands around the numbers of a start that was undone.

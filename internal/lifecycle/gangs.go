@@ -5,7 +5,7 @@
 //
 // All it goes by is in the API: the group's condition Scheduled says that the gang was whole, the condition PodScheduled of its
 // pods when they were bound. So it makes no difference which process began a start. An implicit group has no condition;
-// see sources.Whole for what says so in its place. Pods that others mark say by an annotation for which job they were bound.
+// see gang.Of for what says so in its place. Pods that others mark say by an annotation for which job they were bound.
 //
 // The package decides and the loop carries out; it has no client, and its state belongs to the loop's goroutine.
 package lifecycle
@@ -21,7 +21,7 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/backoff"
 	"github.com/tutti-sched/tutti/internal/commit"
-	"github.com/tutti-sched/tutti/internal/sources"
+	"github.com/tutti-sched/tutti/pkg/gang"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -93,7 +93,7 @@ func (g *Gangs) Lead(snapshot *model.Snapshot, now time.Time) {
 		switch {
 		case job.IsSchedulableGroup():
 			g.find(job, false, now)
-			if job.Key.MarkedByOthers() && !madeInParts(job) && sources.Stated(job).FirstUnmetMinimum((*model.Task).IsBound) != nil {
+			if job.Key.MarkedByOthers() && !madeInParts(job) && gang.Stated(job).FirstUnmetMinimum((*model.Task).IsBound) != nil {
 				g.unread[job.Key] = true
 			}
 		case job.Key.MarkedByOthers():
@@ -110,7 +110,7 @@ func (g *Gangs) isNowRead(job *model.Job) (firstFound, is bool) {
 }
 
 func madeInParts(job *model.Job) bool {
-	return slices.ContainsFunc(sources.Stated(job).Roles, func(role model.Role) bool { return role.MadeLater })
+	return slices.ContainsFunc(job.Present.Roles, func(role model.Role) bool { return role.MadeLater })
 }
 
 // find records parts of a gang that are whole and of which no status says so, or whose start was interrupted; only those that are
@@ -120,11 +120,11 @@ func (g *Gangs) find(job *model.Job, firstFound bool, now time.Time) {
 		switch {
 		case firstFound && p.id.isFirst(), p.Whole && job.HasGroup:
 		case p.Whole: // it is not known with what
-			g.observed[p.id] = observation{group: p.UID, whole: true, since: now}
-		case p.FirstUnmetMinimum((*model.Task).IsBound) == nil, start{}.bindsOf(p.Job).wereEnough():
+			g.observed[p.id] = observation{group: p.job.UID, whole: true, since: now}
+		case p.FirstUnmetMinimum((*model.Task).IsBound) == nil, start{}.bindsOf(p).wereEnough():
 			g.observe(p, true, now)
-		case p.BelowMinimum && !p.HasGroup && p.Count(succeeded) > 0: // as if the container ran
-			g.observed[p.id] = observation{group: p.UID, whole: true, since: now}
+		case p.BelowMinimum && !p.job.HasGroup && p.Count(succeeded) > 0: // as if the container ran
+			g.observed[p.id] = observation{group: p.job.UID, whole: true, since: now}
 		case p.BelowMinimum:
 			g.starts[p.id] = foundStart(p, now)
 			if _, ok := g.due(p, now); !ok {
@@ -143,9 +143,9 @@ func (g *Gangs) Begin(job *model.Job) {
 	}
 	for p := range partsOf(job) {
 		begun, known := g.starts[p.id]
-		joins := !job.HasGroup && p.Count(binds{job: p.Job}.has) > 0
-		if !g.whole(p) && p.Count(counts) > 0 && !joins && (!known || begun.group != p.UID) { // the UID may be empty
-			g.starts[p.id] = start{group: p.UID, minima: p.minima()}
+		joins := !job.HasGroup && p.Count(binds{tasks: p.Tasks}.has) > 0
+		if !g.whole(p) && p.Count(counts) > 0 && !joins && (!known || begun.group != p.job.UID) { // the UID may be empty
+			g.starts[p.id] = start{group: p.job.UID, minima: p.minima()}
 		}
 	}
 }
@@ -256,21 +256,21 @@ func (g *Gangs) Prune(snapshot *model.Snapshot) {
 // isPart reports whether a job has such a part, as far as is known now.
 func isPart(id partID, job *model.Job) bool {
 	is := func(role model.Role) bool { return role.MadeLater && role.Name == id.role }
-	return job.IsSchedulableGroup() && (id.isFirst() || slices.ContainsFunc(sources.Stated(job).Roles, is))
+	return job.IsSchedulableGroup() && (id.isFirst() || slices.ContainsFunc(job.Present.Roles, is))
 }
 
 // Len returns how many gangs are followed.
 func (g *Gangs) Len() int { return len(g.starts) + len(g.observed) + len(g.unread) }
 
 func (g *Gangs) observe(p part, whole bool, now time.Time) {
-	if last := g.observed[p.id]; last.group != p.UID || last.whole != whole || last.since.IsZero() {
-		g.observed[p.id] = observation{group: p.UID, whole: whole, minima: p.minima(), since: now}
+	if last := g.observed[p.id]; last.group != p.job.UID || last.whole != whole || last.since.IsZero() {
+		g.observed[p.id] = observation{group: p.job.UID, whole: whole, minima: p.minima(), since: now}
 	}
 }
 
 // whole reports whether the part has had its minimum bound, and has members left since.
 func (g *Gangs) whole(p part) bool {
-	if _, whole, known := g.observedPart(p.id, p.UID); known {
+	if _, whole, known := g.observedPart(p.id, p.job.UID); known {
 		return whole
 	}
 	return p.Whole

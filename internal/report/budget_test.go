@@ -44,7 +44,7 @@ func newDesk() *desk {
 // gang is a gang that waits for a reason.
 func (d *desk) gang(namespace, name string, members int, why model.Code) model.JobKey {
 	key := model.JobKey{Namespace: namespace, Name: name}
-	job := &model.Job{Key: key, UID: types.UID(namespace + "/" + name), HasGroup: true, MinMember: int32(members)}
+	job := &model.Job{Key: key, UID: types.UID(namespace + "/" + name), HasGroup: true, Need: model.Need{MinMember: int32(members)}}
 	for i := range members {
 		ref := model.PodRef{Namespace: namespace, Name: fmt.Sprintf("%s-%d", name, i)}
 		ref.UID = types.UID(namespace + "/" + ref.Name)

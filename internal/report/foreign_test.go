@@ -86,7 +86,7 @@ func (d *foreignDesk) shows(name, phase, kind, reason string) {
 
 // members sets the members of a group by their states; none takes the job away.
 func (d *foreignDesk) members(name string, states ...model.Status) *model.Job {
-	job := &model.Job{Key: d.key(name), MinMember: 2}
+	job := &model.Job{Key: d.key(name), Need: model.Need{MinMember: 2}}
 	for _, state := range states {
 		job.Tasks = append(job.Tasks, &model.Task{Placement: model.Placement{Status: state}})
 		job.Whole = job.Whole || state == model.Running

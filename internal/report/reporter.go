@@ -14,6 +14,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/backoff"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/sources"
+	"github.com/tutti-sched/tutti/pkg/gang"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -133,8 +134,8 @@ func (r *Reporter) Failed(write commit.Write, now time.Time) {
 
 func (r *Reporter) reportGroup(job *model.Job, group *v1alpha1.PodGroup, refusal *model.Refusal, now time.Time) {
 	sent := r.writer.sent[job.UID]
-	wanted, current, started := r.status(job, group, refusal, r.evictionOf(sources.Stated(job), now), now)
-	sources.StartedMinima(&wanted, sources.Stated(job), &v1alpha1.PodGroup{Spec: group.Spec, Status: current}, started, r.source.List)
+	wanted, current, started := r.status(job, group, refusal, r.evictionOf(gang.Stated(job), now), now)
+	sources.StartedMinima(&wanted, gang.Stated(job), &v1alpha1.PodGroup{Spec: group.Spec, Status: current}, started, r.source.List)
 	r.setTopology(&wanted, job, current)
 	setReserved(&wanted, group.Generation, metav1.NewTime(now).Rfc3339Copy())
 	boundConditions(&wanted)

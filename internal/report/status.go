@@ -11,6 +11,7 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/sources"
+	"github.com/tutti-sched/tutti/pkg/gang"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -25,7 +26,7 @@ func groupStatus(
 	status.WaitingSince = sources.WaitingSince(job, status.WaitingSince, refusal != nil, now)
 	status.Advice = nil // earlier versions wrote it
 
-	job = sources.Stated(job)
+	job = gang.Stated(job)
 	status.OverrunSince = sources.OverrunSince(job, current.OverrunSince, now)
 	status.QueuedSince = sources.QueuedSince(job, &current)
 	status.EvictedAt = sources.EvictedAt(job, current.EvictedAt, now)
@@ -63,7 +64,7 @@ func groupStatus(
 		condition.LastTransitionTime = now // kept by SetStatusCondition while the status stays
 		meta.SetStatusCondition(&status.Conditions, *condition)
 	}
-	setDegraded(&status, job, wasWhole && sources.Remains(job), refusal, group.Generation, now)
+	setDegraded(&status, job, wasWhole && gang.Remains(job.Tasks), refusal, group.Generation, now)
 	isScheduled := meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionScheduled)
 	status.Phase = phase(job, isScheduled, isEvicted(status) || job.Evicted, status.Phase)
 	status.FinishedAt = sources.FinishedAt(status.Phase, current.FinishedAt, now)
@@ -209,7 +210,7 @@ func scheduledCondition(job *model.Job, refusal *model.Refusal, wasWhole bool) *
 		if refusal != nil {
 			condition.Message += "; " + refusal.String()
 		}
-	case wasWhole && sources.Remains(job):
+	case wasWhole && gang.Remains(job.Tasks):
 		if job.FirstUnmetMinimum(counts) == nil {
 			return nil
 		}

@@ -109,11 +109,8 @@ func (s *Scheduler) recheckGroups(key model.JobKey, look func() *model.Snapshot,
 
 // updateMinimum holds the binds of a job that are not sent yet to its minimum of now.
 func (s *Scheduler) updateMinimum(snapshot *model.Snapshot, key model.JobKey, now time.Time) []commit.Outcome {
-	object := key
-	if replacement, ok := sources.Replacement(key); ok {
-		object = replacement
-	}
-	allowance, ok := lifecycle.Recheck(key, snapshot.Job(key), s.state.Group(object), s.state.Foreign(key))
+	newest, replaced := s.state.Newest(key, snapshot.Job(key))
+	allowance, ok := lifecycle.Recheck(key, newest, replaced)
 	if !ok {
 		return nil
 	}

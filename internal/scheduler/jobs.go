@@ -12,6 +12,7 @@ import (
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/internal/sources"
+	"github.com/tutti-sched/tutti/pkg/gang"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -47,7 +48,7 @@ func (s *Scheduler) jobs(ctx context.Context, snapshot *model.Snapshot, namespac
 
 // showJob returns one job, without what the last cycle said of it.
 func (s *Scheduler) showJob(job *model.Job, now time.Time) debugapi.Job {
-	status, stated := s.reporter.Status(job, s.refusals[job.Key], now), sources.Stated(job)
+	status, stated := s.reporter.Status(job, s.refusals[job.Key], now), gang.Stated(job)
 	shown := debugapi.Job{
 		ObjectMeta: metav1.ObjectMeta{Namespace: job.Key.Namespace, Name: job.Key.Name, UID: job.UID, CreationTimestamp: metav1.NewTime(job.Created)},
 		Source:     job.Key.Source.Kind(), Priority: job.Priority, Needs: stated.MinMember, Members: make([]debugapi.Member, 0, len(job.Tasks)),

@@ -327,8 +327,8 @@ func TestAPanicOverAStartCostsItsJob(t *testing.T) {
 	now := w.clock.Now()
 	snapshot := w.loop.state.Snapshot(now)
 	broken := snapshot.Job(jobKey("bad"))
-	whole := broken.Tasks
-	broken.Tasks = append(whole[:len(whole):len(whole)], nil) // code that looks at all of them panics over the last
+	whole := broken.Present.Tasks
+	broken.Present.Tasks = append(whole[:len(whole):len(whole)], nil) // code that looks at all of them panics over the last
 	over, _ := w.loop.checkGangs(t.Context(), snapshot, now)
 	if why := over[jobKey("bad")]; why == nil || why.Code != model.Quarantined || !strings.HasPrefix(why.Detail, "starts panicked: ") {
 		t.Errorf("the bad gang is refused: %v", why)
@@ -336,7 +336,7 @@ func TestAPanicOverAStartCostsItsJob(t *testing.T) {
 	if over, _ := w.loop.checkGangs(t.Context(), snapshot, now); len(over) != 0 || sum("tutti_quarantined_total") != 1 {
 		t.Errorf("looked at again: %v", over)
 	}
-	broken.Tasks = whole
+	broken.Present.Tasks = whole
 	if got := sent(w.play(t.Context(), 31*time.Second), commit.CallDeleteStarted); len(got) != 2 {
 		t.Errorf("undone %q, want the member of each that is bound", got)
 	}

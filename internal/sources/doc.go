@@ -24,11 +24,9 @@
 //	unfollowed.go      annotations of other projects that are not followed
 //	queue.go           the queue of a job
 //	groups.go          what the object, or the pods, mean for the job
-//	late.go            roles whose members are made only when others run
-//	later.go           what an object says of these members, and the turn that they have by that
+//	later.go           what an object says of members that are made later, and the turn that they have by that
 //	runs.go            which members are of the present run, and when a pod has ended
-//	earlier.go         earlier members: of an earlier attempt, or of a deleted object of the same name
-//	whole.go           what a gang needs that was whole and has lost members
+//	whole.go           what a status says of a gang that was whole, and with which minima
 //	status.go          what the status of a PodGroup keeps for the scheduler itself
 //	removed.go         fields of PodGroups that earlier versions read
 package sources

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/gang"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -61,51 +62,43 @@ func sameTopology(a, b *model.SaidTopology) bool {
 // FillImplicit writes what its members say into a job without a PodGroup: identity and minimum, which is the highest that any of
 // them asks for, and which of them share a domain. A member whose minimum cannot be read is refused itself, and does not
 // change that of the others. set is what the LeaderWorkerSet of the group says; nil when that is not known, or the group is of
-// none.
-func FillImplicit(job *model.Job, set *Spec) {
-	job.UID, job.MinMember, job.Invalid = job.Key.Owner, 1, nil
+// none. was is what the group is known to have been whole with.
+func FillImplicit(job *model.Job, set *Spec, was model.Minima) {
+	job.UID, job.Invalid = job.Key.Owner, nil
+	spec := gang.Spec{MinMember: 1}
 	for _, task := range job.Tasks {
-		job.MinMember = max(job.MinMember, task.MinMember)
+		spec.MinMember = max(spec.MinMember, task.MinMember)
 	}
 	if len(job.Tasks) > 0 {
 		job.Created = job.Tasks[0].Created
 	}
-	var roles []model.Role
-	if job.MinMember > 1 && workersAreLate(job, set) {
-		roles = lateWorkers(job.MinMember)
-		job.Roles = roles
-		countLate(job)
+	if spec.MinMember > 1 && workersAreLate(job, set) {
+		spec.Roles = lateWorkers(spec.MinMember)
 	}
-	fillFromPods(job)
-	fillTopology(job, nil, roles)
+	fillNeed(job, &spec, nil, was)
 }
 
 // FillForeign writes what a foreign object says into its job: identity, age, minimum, which members share a domain, and a
 // refusal when it contradicts itself. What no status of ours has is read from the pods, as for an implicit group; so is it
-// that the workers of a LeaderWorkerSet are made later, which its group does not say.
-func FillForeign(job *model.Job, spec *Spec) {
-	roles := spec.Roles
-	if spec.MinMember > 1 && len(roles) == 0 && isExclusive(job) {
-		roles = lateWorkers(spec.MinMember)
+// that the workers of a LeaderWorkerSet are made later, which its group does not say. was is as in FillImplicit.
+func FillForeign(job *model.Job, spec *Spec, was model.Minima) {
+	states := gang.Spec{UID: spec.UID, MinMember: spec.MinMember, Roles: spec.Roles, Done: spec.Done, Left: spec.Left}
+	if spec.MinMember > 1 && len(spec.Roles) == 0 && isExclusive(job) {
+		states.Roles = lateWorkers(spec.MinMember)
 	}
-	job.UID, job.Created, job.MinMember, job.Roles = spec.UID, spec.CreationTimestamp.Time, spec.MinMember, roles
-	job.Invalid = nil
+	job.UID, job.Created, job.Invalid = spec.UID, spec.CreationTimestamp.Time, nil
 	if spec.Contradiction != "" {
 		job.Invalid = spec.Refusal()
 	}
-	withoutEarlier(job, func() {
-		countDone(job, spec.Done)
-		countLeft(job, spec.Left)
-		countLate(job)
-		fillFromPods(job)
-	})
-	fillTopology(job, spec.Topology, roles)
+	fillNeed(job, &states, spec.Topology, was)
 }
 
-// fillFromPods works out since when a job is in the queue, and whether it was whole, where no status says so.
-func fillFromPods(job *model.Job) {
-	job.QueuedSince = latest(job.Created, completeAt(job))
-	job.Whole = hasStarted(job)
+// fillNeed works out what a job needs, which of its members share a domain, and since when it is in the queue where no status
+// says so.
+func fillNeed(job *model.Job, spec *gang.Spec, topology []model.TopologyConstraint, was model.Minima) {
+	job.Need = gang.Of(spec, job.Tasks, was)
+	job.QueuedSince = latest(job.Created, completeAt(&job.Present.Minima, job.Present.Tasks))
+	fillTopology(job, topology, spec.Roles)
 }
 
 // Replacement returns the key of the PodGroup of ours that takes the place of the job's group once it exists; ok is false when
@@ -120,31 +113,36 @@ func Key(group *v1alpha1.PodGroup) model.JobKey {
 	return model.JobKey{Namespace: group.Namespace, Name: group.Name}
 }
 
-// Fill writes what the PodGroup says into its job: identity, age, minima, and a refusal when it contradicts itself.
-func Fill(job *model.Job, group *v1alpha1.PodGroup) {
+// Fill writes what the PodGroup says into its job: identity, age, minima, and a refusal when it contradicts itself. was is what
+// the group was whole with, as StartedMinimaOf returns it. isDecoded reports that all of it could be decoded: else all members
+// are needed where it states no minimum.
+func Fill(job *model.Job, group *v1alpha1.PodGroup, was model.Minima, isDecoded bool) {
+	spec := gang.Spec{
+		MinMember: group.Spec.MinMember, Roles: rolesOf(group.Spec.Roles), HasStatus: true, Whole: Whole(group), Undecodable: !isDecoded,
+	}
+	if !isDecoded {
+		spec.MinMember = cmp.Or(spec.MinMember, group.Status.StartedMinMember, gang.OfUnknown(job.Tasks).MinMember)
+	}
+	job.Need, job.Topology = gang.Of(&spec, job.Tasks, was), topologyOf(group.Spec.Topology)
 	job.UID = group.UID
 	job.Created = group.CreationTimestamp.Time
-	job.MinMember = group.Spec.MinMember
 	job.HasGroup = true
 	job.StatusFinished = group.Status.Phase == v1alpha1.PodGroupSucceeded || group.Status.Phase == v1alpha1.PodGroupFailed
 	if since := group.Status.WaitingSince; since != nil {
-		job.WaitingSince = latest(since.Time, group.CreationTimestamp.Time, completeAt(job))
+		job.WaitingSince = latest(since.Time, group.CreationTimestamp.Time, completeAt(&job.Present.Minima, job.Present.Tasks))
 	}
-	job.Roles, job.Topology = rolesOf(group.Spec.Roles), topologyOf(group.Spec.Topology)
-	job.Evicted = job.Evicted && job.FirstUnmetMinimum(bound) != nil
-	if since := QueuedSince(job, &group.Status); since != nil {
+	job.Evicted = job.Evicted && job.Present.FirstUnmetMinimum(bound) != nil
+	job.QueuedSince = job.Created
+	if since := QueuedSince(gang.Stated(job), &group.Status); since != nil {
 		job.QueuedSince = latest(since.Time, job.Created)
-	} else {
-		job.QueuedSince = job.Created
 	}
 	job.Reclaims = max(0, group.Status.Reclaims)
 	job.ExpectedRunSeconds = group.Spec.ExpectedRunSeconds
 	if since := group.Status.OverrunSince; since != nil {
 		job.OverrunSince = since.Time
 	}
-	job.Whole, job.StartedMinima = Whole(group), startedMinima(group)
 	job.Invalid = nil
-	if detail := contradiction(group, job.Roles); detail != "" {
+	if detail := contradiction(group, spec.Roles); detail != "" {
 		job.Invalid = &model.Refusal{Code: model.InvalidGroup, Detail: detail}
 	}
 }
@@ -171,23 +169,22 @@ func topologyOf(listed []v1alpha1.TopologyConstraint) (topology []model.Topology
 	return topology
 }
 
-// completeAt returns when the last of the members had been created that the job needs, the oldest ones counted; zero while it
-// lacks some. A status that says that it has waited for longer was not written by a scheduler.
-func completeAt(job *model.Job) (at time.Time) {
-	if job.FirstUnmetMinimum((*model.Task).Exists) != nil || job.MinMember < 1 {
+// completeAt returns when the last of the members had been created that the minima need, the oldest ones counted; zero while some
+// are lacking. A status that says that a group has waited for longer was not written by a scheduler.
+func completeAt(minima *model.Minima, members []*model.Task) (at time.Time) {
+	if minima.FirstUnmet(members, (*model.Task).Exists) != nil || minima.MinMember < 1 {
 		return at
 	}
-	at = createdAt(job, job.MinMember, func(*model.Task) bool { return true })
-	for _, role := range job.Roles {
-		at = latest(at, createdAt(job, role.MinMember, func(task *model.Task) bool { return task.Role == role.Name }))
+	at = createdAt(members, minima.MinMember, func(*model.Task) bool { return true })
+	for _, role := range minima.Roles {
+		at = latest(at, createdAt(members, role.MinMember, func(task *model.Task) bool { return task.Role == role.Name }))
 	}
 	return at
 }
 
-// createdAt returns when the n-th of the existing tasks that count was created, in the order of the tasks, which is that of their
-// creation.
-func createdAt(job *model.Job, n int32, counts func(*model.Task) bool) time.Time {
-	for _, task := range job.Tasks {
+// createdAt returns when the n-th of the existing members that count was created, in the order of their creation.
+func createdAt(members []*model.Task, n int32, counts func(*model.Task) bool) time.Time {
+	for _, task := range members {
 		if task.Exists() && counts(task) {
 			if n--; n == 0 {
 				return task.Created

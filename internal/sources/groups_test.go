@@ -114,7 +114,7 @@ func TestWaitingSinceIsNotBeforeTheMembers(t *testing.T) {
 		says := metav1.NewTime(at(c.says))
 		group.Status.WaitingSince = &says
 		job := &model.Job{Tasks: c.members}
-		if Fill(job, group); !job.WaitingSince.Equal(at(c.want)) {
+		if Fill(job, group, model.Minima{}, true); !job.WaitingSince.Equal(at(c.want)) {
 			t.Errorf("%s: since %v, want minute %d", name, job.WaitingSince, c.want)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/resource"
 
+	"github.com/tutti-sched/tutti/pkg/gang"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -82,9 +83,6 @@ func ObjectOfPods(job *model.Job) (set model.JobKey, ok bool) {
 	return model.JobKey{Namespace: job.Key.Namespace, Name: name, Source: model.SourceLeaderWorkerSetObject}, name != ""
 }
 
-// IsStarted reports whether a member of the job has a node, or has succeeded on one.
-func IsStarted(job *model.Job) bool { return Remains(NewestAttempt(job)) }
-
 // ReadTurn gives a gang of which nothing waits but members that are made later its place in the order of jobs. object is
 // what says of them which there are, and later what it said when the gang started; requested returns what a pod requests.
 //
@@ -108,18 +106,18 @@ func ReadTurn(job *model.Job, object metav1.Object, later []Later, requested fun
 			return
 		}
 	}
-	newest := NewestAttempt(job)
 	for _, one := range later {
-		if newest.Count(func(task *model.Task) bool { return task.Role == one.Role && task.Exists() }) > int(one.Members) {
+		if job.Present.Count(func(task *model.Task) bool { return task.Role == one.Role && task.Exists() }) > int(one.Members) {
 			return
 		}
 	}
-	if at := completeAt(First(newest)); !at.IsZero() {
+	first, of := gang.First(job.Present.Minima, job.Present.Tasks)
+	if at := completeAt(&first, of); !at.IsZero() {
 		job.BegunSince = latest(job.Created, at)
 	}
 	made := object.GetCreationTimestamp()
 	job.Continues = slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { // not one of an object of this name that was deleted
-		return hasNode(task) && !task.Deleted() && !job.InLateRole(task) && !task.Created.Before(made.Time)
+		return gang.HasNode(task) && !task.Deleted() && !job.InLateRole(task) && !task.Created.Before(made.Time)
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tutti-sched/tutti/pkg/gang"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -106,9 +107,9 @@ func workersAreLate(job *model.Job, set *Spec) bool {
 	for _, task := range job.Tasks {
 		switch task.Role {
 		case RoleLeader:
-			leads, runs = hasNode(task), hasNode(task) && task.Started
+			leads, runs = gang.HasNode(task), gang.HasNode(task) && task.Started
 		case RoleWorker:
-			workers, placed = true, placed || hasNode(task)
+			workers, placed = true, placed || gang.HasNode(task)
 		}
 	}
 	if set != nil {

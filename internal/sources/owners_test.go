@@ -154,7 +154,7 @@ func TestPodsOfAJobBefore(t *testing.T) {
 		job.Tasks = append(job.Tasks, &model.Task{Placement: model.Placement{Status: status}, Pod: of("before")})
 	}
 	job.Tasks = append(job.Tasks, &model.Task{Placement: model.Placement{Status: model.Pending}, Pod: of("now")})
-	FillForeign(job, &Spec{ObjectMeta: metav1.ObjectMeta{UID: "now"}, Source: model.SourceJob, MinMember: 3, Left: 3})
+	FillForeign(job, &Spec{ObjectMeta: metav1.ObjectMeta{UID: "now"}, Source: model.SourceJob, MinMember: 3, Left: 3}, model.Minima{})
 	if job.MinMember != 6 {
 		t.Errorf("needs %d, want 3 beside the 3 of before", job.MinMember)
 	}
@@ -190,7 +190,7 @@ func TestIndexesThatAreDone(t *testing.T) {
 		for _, status := range c.tasks {
 			job.Tasks = append(job.Tasks, &model.Task{Placement: model.Placement{Status: status}, Pod: &corev1.Pod{}})
 		}
-		if FillForeign(job, spec); job.MinMember != c.minMember || job.Invalid != nil {
+		if FillForeign(job, spec, model.Minima{}); job.MinMember != c.minMember || job.Invalid != nil {
 			t.Errorf("%s: needs %d, %v, want %d", name, job.MinMember, job.Invalid, c.minMember)
 		}
 		if c.completions == 4 {
@@ -245,7 +245,7 @@ func TestStepsThatAreDone(t *testing.T) {
 	} {
 		for _, spec := range []*Spec{done, (&Spec{MinMember: 10}).WithLate(done)} {
 			job := &model.Job{Tasks: c.tasks}
-			if FillForeign(job, spec); job.MinMember != c.minMember {
+			if FillForeign(job, spec, model.Minima{}); job.MinMember != c.minMember {
 				t.Errorf("%s: needs %d, %v, want %d", name, job.MinMember, job.Roles, c.minMember)
 			}
 		}

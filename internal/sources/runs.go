@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/tutti-sched/tutti/pkg/gang"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -54,12 +55,12 @@ func PresentRun(key model.JobKey, tasks []*model.Task, minMember int32) []*model
 
 // isMadeWith reports whether a task is made for the same object as one of the others, which are looked through from the youngest.
 func isMadeWith(others []*model.Task, task *model.Task) bool {
-	of := objectUID(task)
+	of := gang.ObjectUID(task)
 	if of == "" {
 		return false
 	}
 	for _, other := range slices.Backward(others) {
-		if objectUID(other) == of {
+		if gang.ObjectUID(other) == of {
 			return true
 		}
 	}

@@ -219,6 +219,11 @@ func (s *Spec) WithLate(parent *Spec) *Spec {
 	return &all
 }
 
+// HasLate reports whether members of the group are made only when others run.
+func (s *Spec) HasLate() bool {
+	return slices.ContainsFunc(s.Roles, func(role model.Role) bool { return role.MadeLater })
+}
+
 // Key returns the key of the job that the object stands for.
 func (s *Spec) Key() model.JobKey {
 	return model.JobKey{Namespace: s.Namespace, Name: s.Name, Source: s.Source}

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/gang"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -56,14 +57,15 @@ func Reclaims(job *model.Job) int32 {
 // lacks members and was not complete before. shown is the status that its PodGroup shows. When all members have ended or are
 // gone, or the last one with a node is, the age is that of the next members, unless the scheduler has deleted them.
 func QueuedSince(job *model.Job, shown *v1alpha1.PodGroupStatus) *metav1.Time {
-	lost := job.Count((*model.Task).Exists) == 0 || whole(shown) && !Remains(job)
+	lost := job.Count((*model.Task).Exists) == 0 || whole(shown) && !gang.Remains(job.Tasks)
 	switch {
 	case shown.QueuedSince != nil && (job.Evicted || !lost && !job.Finished()):
 		return shown.QueuedSince
 	case job.Finished():
 		return nil
 	}
-	if at := completeAt(job); !at.IsZero() {
+	minima := job.Minima()
+	if at := completeAt(&minima, job.Tasks); !at.IsZero() {
 		return &metav1.Time{Time: latest(at, job.Created)}
 	}
 	return nil
@@ -79,11 +81,6 @@ func Writer(status *v1alpha1.PodGroupStatus) string {
 		return DefaultScheduler
 	}
 	return status.SchedulerName
-}
-
-// Remains reports whether a member of the job is bound or about to be, or has succeeded.
-func Remains(job *model.Job) bool {
-	return job.Count(func(task *model.Task) bool { return task.IsBound() || task.Status == model.Binding }) > 0
 }
 
 // OverrunSince returns since when the group is known to have run for longer than it says, as its PodGroup is to show it. before
@@ -133,23 +130,6 @@ func DegradedSince(job *model.Job, before v1alpha1.PodGroupStatus, whole bool, n
 	return nil
 }
 
-// RestartAt returns when what is left of a degraded group is to be deleted, so that it starts again; ok is false when it is
-// to be left alone.
-func RestartAt(group *v1alpha1.PodGroup) (at time.Time, ok bool) {
-	if group == nil || group.Status.DegradedSince == nil {
-		return at, false
-	}
-	loss := group.Spec.MemberLoss
-	if loss == nil || loss.Policy != v1alpha1.MemberLossRestart {
-		return at, false
-	}
-	timeout := int64(defaultLossTimeout)
-	if loss.TimeoutSeconds != nil {
-		timeout = min(*loss.TimeoutSeconds, longestLossTimeout)
-	}
-	return group.Status.DegradedSince.Add(time.Duration(timeout) * time.Second), true
-}
-
 // FinishedAt returns when the group of a phase has ended, as its PodGroup is to show it; nil when it has not. before is what it
 // shows, nil when nothing.
 func FinishedAt(phase v1alpha1.PodGroupPhase, before *metav1.Time, now metav1.Time) *metav1.Time {
@@ -164,13 +144,6 @@ func ExpiresAt(group *v1alpha1.PodGroup) (at time.Time, ok bool) {
 	}
 	return finished.Add(time.Duration(*kept) * time.Second), true
 }
-
-// In seconds: how long a group that restarts may be degraded when it does not say, as the API server adds it to new objects, and
-// a time that is never reached and can be counted in nanoseconds.
-const (
-	defaultLossTimeout = 300
-	longestLossTimeout = 100 * 365 * 24 * 3600
-)
 
 // bound reports whether the API server knows the task to be on a node, or done.
 func bound(task *model.Task) bool {

@@ -13,7 +13,7 @@ import (
 func TestWaitingSince(t *testing.T) {
 	before, now := metav1.NewTime(time.Unix(100, 0)), metav1.NewTime(time.Unix(200, 0))
 	with := func(statuses ...model.Status) *model.Job {
-		job := &model.Job{MinMember: 2}
+		job := &model.Job{Need: model.Need{MinMember: 2}}
 		for _, status := range statuses {
 			job.Tasks = append(job.Tasks, &model.Task{Placement: model.Placement{Status: status}})
 		}
@@ -55,7 +55,7 @@ func TestWaitingSince(t *testing.T) {
 func TestDegradedSince(t *testing.T) {
 	before, now := metav1.NewTime(time.Unix(100, 0)), metav1.NewTime(time.Unix(200, 0))
 	with := func(statuses ...model.Status) *model.Job {
-		job := &model.Job{MinMember: 2}
+		job := &model.Job{Need: model.Need{MinMember: 2}}
 		for _, status := range statuses {
 			job.Tasks = append(job.Tasks, &model.Task{Placement: model.Placement{Status: status}})
 		}
@@ -119,33 +119,6 @@ func TestExpiresAt(t *testing.T) {
 	}
 }
 
-// TestRestartAt: what memberLoss says counts.
-func TestRestartAt(t *testing.T) {
-	restart, wait := v1alpha1.MemberLossRestart, v1alpha1.MemberLossWait
-	for name, c := range map[string]struct {
-		spec v1alpha1.PodGroupSpec
-		want int64 // seconds after it has been degraded; 0 for never
-	}{
-		"nothing said":           {v1alpha1.PodGroupSpec{}, 0},
-		"Wait":                   {v1alpha1.PodGroupSpec{MemberLoss: &v1alpha1.MemberLoss{Policy: wait, TimeoutSeconds: new(int64(300))}}, 0},
-		"Restart":                {v1alpha1.PodGroupSpec{MemberLoss: &v1alpha1.MemberLoss{Policy: restart, TimeoutSeconds: new(int64(20))}}, 20},
-		"Restart, not defaulted": {v1alpha1.PodGroupSpec{MemberLoss: &v1alpha1.MemberLoss{Policy: restart}}, 300},
-		"longer than can be":     {v1alpha1.PodGroupSpec{MemberLoss: &v1alpha1.MemberLoss{Policy: restart, TimeoutSeconds: new(int64(1 << 62))}}, longestLossTimeout},
-	} {
-		since := metav1.NewTime(time.Unix(100, 0))
-		group := &v1alpha1.PodGroup{Spec: c.spec, Status: v1alpha1.PodGroupStatus{DegradedSince: &since}}
-		at, ok := RestartAt(group)
-		if ok != (c.want != 0) || ok && at.Unix() != 100+c.want {
-			t.Errorf("%s: restart at %v, %t; want %d s after it was degraded", name, at, ok, c.want)
-		}
-		if group.Status.DegradedSince = nil; c.want != 0 {
-			if _, ok := RestartAt(group); ok {
-				t.Errorf("%s: restarts while it is not degraded", name)
-			}
-		}
-	}
-}
-
 // TestQueuedSince is who has ended, or lost all members, and who is deleted by the scheduler.
 func TestQueuedSince(t *testing.T) {
 	at := func(minute int) time.Time { return time.Date(2026, 1, 5, 8, minute, 0, 0, time.UTC) }
@@ -187,7 +160,7 @@ func TestQueuedSince(t *testing.T) {
 		if c.whole {
 			shown.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionTrue}}
 		}
-		got := QueuedSince(&model.Job{MinMember: 2, Tasks: c.tasks, Evicted: c.evicted}, shown)
+		got := QueuedSince(&model.Job{Need: model.Need{MinMember: 2}, Tasks: c.tasks, Evicted: c.evicted}, shown)
 		if got == nil && c.want != none || got != nil && !got.Time.Equal(at(c.want)) {
 			t.Errorf("%s: in the queue since %v, want minute %d", name, got, c.want)
 		}

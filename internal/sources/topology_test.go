@@ -99,7 +99,7 @@ func TestMembersSayWhatTheyShare(t *testing.T) {
 		"two dialects":              {[]*model.Task{said("a", "", KueueRequired+"=rack", ours+`[{"level":"block"},{"level":"label:rack"}]`)}, "block, label:rack"},
 	} {
 		job := &model.Job{Key: model.JobKey{Namespace: "ns", Name: "g", Source: model.SourceImplicit}, Tasks: c.tasks}
-		if FillImplicit(job, nil); sharedIn(job) != c.want {
+		if FillImplicit(job, nil, model.Minima{}); sharedIn(job) != c.want {
 			t.Errorf("%s: %s, want %s", name, sharedIn(job), c.want)
 		}
 	}
@@ -137,7 +137,7 @@ func TestWhatCannotBeReadNamesTheAnnotation(t *testing.T) {
 		KueueSlices + `=[{"topology":"rack","count":2}]`: `kueue.x-k8s.io/podset-slice-required-topology-constraints: it cannot be read: unknown field "[0].count"`,
 	} {
 		job := &model.Job{Tasks: []*model.Task{said("a", "", annotation)}}
-		if FillImplicit(job, nil); sharedIn(job) != "InvalidGroup: pod ns/a: annotation "+want {
+		if FillImplicit(job, nil, model.Minima{}); sharedIn(job) != "InvalidGroup: pod ns/a: annotation "+want {
 			t.Errorf("%.80q:\n%s, want\n%s", annotation, sharedIn(job), want)
 		}
 	}
@@ -149,7 +149,7 @@ func TestWhatCannotBeReadNamesTheAnnotation(t *testing.T) {
 		"annotation kueue.x-k8s.io/podset-slice-required-topology: the size of a slice is 4294967298, it must be from 1 up to 100000": {KueueSlice + "=rack", KueueSliceSize + "=4294967298"},
 	} {
 		job := &model.Job{Tasks: []*model.Task{said("a", "", annotations...)}}
-		if FillImplicit(job, nil); sharedIn(job) != "InvalidGroup: pod ns/a: "+want {
+		if FillImplicit(job, nil, model.Minima{}); sharedIn(job) != "InvalidGroup: pod ns/a: "+want {
 			t.Errorf("%s:\n%s, want\n%s", annotations, sharedIn(job), want)
 		}
 	}
@@ -181,7 +181,7 @@ func TestAnObjectSaysWhatItsPodsShare(t *testing.T) {
 			[]*model.Task{said("a", "w", ours+`[{"level":"rack","roles":["v"]}]`)}, `rack@["v"]`},
 	} {
 		job := &model.Job{Key: c.spec.Key(), Tasks: c.tasks}
-		if FillForeign(job, c.spec); sharedIn(job) != c.want {
+		if FillForeign(job, c.spec, model.Minima{}); sharedIn(job) != c.want {
 			t.Errorf("%s: %s, want %s", name, sharedIn(job), c.want)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/gang"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -119,7 +120,8 @@ func volcanoStatus(spec *Spec, job *model.Job, refusal *model.Refusal) Shown {
 		}
 		wanted.Running, wanted.Succeeded, wanted.Failed = count(model.Running), count(model.Succeeded), count(model.Failed)
 		ended, bound = job.Finished(), job.FirstUnmetMinimum((*model.Task).IsBound) == nil
-		begun = First(job).FirstUnmetMinimum((*model.Task).IsBound) == nil // what is made later may wait
+		first, of := gang.First(job.Minima(), job.Tasks) // what is made later may wait
+		begun = first.FirstUnmet(of, (*model.Task).IsBound) == nil
 	}
 	if spec.Contradiction != "" {
 		why := spec.Refusal()

@@ -2,7 +2,6 @@ package sources
 
 import (
 	"math"
-	"slices"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,80 +17,8 @@ func TestStartedMinimaAreWithinTheLimits(t *testing.T) {
 	group.Status.DegradedSince = &now
 	group.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionTrue}}
 	status := group.Status
-	StartedMinima(&status, &model.Job{MinMember: math.MaxInt32}, group, model.Minima{}, nil)
+	StartedMinima(&status, &model.Job{Need: model.Need{MinMember: math.MaxInt32}}, group, model.Minima{}, nil)
 	if status.StartedMinMember != 10_000_000 || status.StartedRoles[0].MinMember != 100_000 {
 		t.Errorf("%d, %+v", status.StartedMinMember, status.StartedRoles)
-	}
-}
-
-func TestLower(t *testing.T) {
-	task := func(status model.Status, role string) *model.Task {
-		return &model.Task{Role: role, Placement: model.Placement{Status: status}}
-	}
-	gated, refused := task(model.Pending, ""), task(model.Pending, "")
-	gated.SchedulingGated, refused.Invalid = true, &model.Refusal{Code: model.Malformed}
-	running, waiting := task(model.Running, ""), task(model.Pending, "")
-	workers := []model.Role{{Name: "launcher", MinMember: 1}, {Name: "worker", MinMember: 3}}
-	for name, c := range map[string]struct {
-		never bool
-		roles []model.Role
-		tasks []*model.Task
-		want  int32
-		left  []model.Role
-	}{
-		"one runs, one waits":              {tasks: []*model.Task{running, waiting}, want: 2},
-		"a bind is in flight, one waits":   {tasks: []*model.Task{task(model.Binding, ""), waiting}, want: 2},
-		"never whole":                      {never: true, tasks: []*model.Task{running, waiting}, want: 4},
-		"nothing has a node":               {tasks: []*model.Task{waiting, waiting}, want: 4},
-		"what is left has succeeded":       {tasks: []*model.Task{task(model.Succeeded, ""), waiting}, want: 4},
-		"what is left is being deleted":    {tasks: []*model.Task{task(model.Releasing, ""), waiting}, want: 4},
-		"nothing waits":                    {tasks: []*model.Task{running, running}, want: 4},
-		"all exist":                        {tasks: []*model.Task{running, waiting, waiting, waiting}, want: 4},
-		"more than all exist":              {tasks: []*model.Task{running, waiting, waiting, waiting, waiting}, want: 4},
-		"a gated one does not count":       {tasks: []*model.Task{running, waiting, gated}, want: 2},
-		"a malformed one does not count":   {tasks: []*model.Task{running, waiting, refused}, want: 2},
-		"one that has succeeded counts":    {tasks: []*model.Task{running, task(model.Succeeded, ""), waiting}, want: 3},
-		"of a role, and none of the other": {roles: workers, tasks: []*model.Task{task(model.Running, "worker"), task(model.Pending, "worker")}, want: 2, left: []model.Role{{Name: "worker", MinMember: 2}}},
-		"a role lacks members, the whole does not": {
-			roles: workers, tasks: []*model.Task{running, running, running, task(model.Running, "worker"), waiting},
-			want: 4, left: []model.Role{{Name: "worker", MinMember: 1}},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			job := &model.Job{MinMember: 4, Whole: !c.never, Roles: slices.Clone(c.roles), Tasks: c.tasks}
-			Lower(job)
-			if job.MinMember != c.want || !slices.Equal(job.Roles, c.left) {
-				t.Errorf("minimum %d, roles %v; want %d, %v", job.MinMember, job.Roles, c.want, c.left)
-			}
-			if lowered := c.want != 4 || c.left != nil; (job.Stated != nil) != lowered {
-				t.Errorf("it stated %v, want lowered: %v", job.Stated, lowered)
-			}
-		})
-	}
-}
-
-// TestLowerWithARoleThatHasBegunSince: a role made later that has begun in part after the job was whole counts in full, also
-// while a member of the others is lost: no member of it is surplus.
-func TestLowerWithARoleThatHasBegunSince(t *testing.T) {
-	task := func(status model.Status, role string) *model.Task {
-		return &model.Task{Role: role, Placement: model.Placement{Status: status}}
-	}
-	begun := []*model.Task{
-		task(model.Running, "first"), task(model.Running, "second"), task(model.Pending, "second"), task(model.Pending, "second"),
-	}
-	second := model.Role{Name: "second", MinMember: 3, MadeLater: true}
-	for name, c := range map[string]struct {
-		tasks []*model.Task
-		want  int32
-		left  []model.Role
-	}{
-		"the lost member is not replaced": {begun, 4, []model.Role{{Name: "first", MinMember: 1}, second}},
-		"the lost member is replaced":     {append(slices.Clone(begun), task(model.Pending, "first")), 5, []model.Role{{Name: "first", MinMember: 2}, second}},
-	} {
-		job := &model.Job{MinMember: 5, Whole: true, Roles: []model.Role{{Name: "first", MinMember: 2}, second}, Tasks: c.tasks}
-		job.StartedMinima = model.Minima{MinMember: 2, Roles: []model.Role{{Name: "first", MinMember: 2}}}
-		if Lower(job); job.MinMember != c.want || !slices.Equal(job.Roles, c.left) {
-			t.Errorf("%s: minimum %d, roles %v; want %d, %v", name, job.MinMember, job.Roles, c.want, c.left)
-		}
 	}
 }

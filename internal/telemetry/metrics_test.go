@@ -23,7 +23,7 @@ func TestGangWaitCountsFromTheLastMemberThatWasNeeded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	job := &model.Job{MinMember: 2, Created: start}
+	job := &model.Job{Need: model.Need{MinMember: 2}, Created: start}
 	for i := range 3 {
 		created := start.Add(time.Duration(i) * time.Minute)
 		job.Tasks = append(job.Tasks, &model.Task{Created: created, Pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{

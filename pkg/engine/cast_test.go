@@ -122,7 +122,7 @@ func house(rooms ...int64) *model.Snapshot {
 
 // join adds a job of so many pending tasks of that request; jobs must join by name.
 func join(snapshot *model.Snapshot, name string, minMember int32, count int, request model.Resources) *model.Job {
-	job := &model.Job{Key: model.JobKey{Namespace: "default", Name: name}, UID: types.UID(name), MinMember: minMember}
+	job := &model.Job{Key: model.JobKey{Namespace: "default", Name: name}, UID: types.UID(name), Need: model.Need{MinMember: minMember}}
 	for i := range count {
 		id := fmt.Sprintf("%s-%d", name, i)
 		job.Tasks = append(job.Tasks, &model.Task{

@@ -4,23 +4,13 @@ import "slices"
 
 // This file is what a job may take in the first turn: no more than its start was decided with, or than it has lost.
 
-// Held returns what the members request that count towards the minimum and hold capacity.
-func (j *Job) Held() (held Resources) {
-	for _, task := range j.Tasks {
-		if task.Status.CountsTowardMinimum() {
-			held.Add(task.Request) // nothing of one that has succeeded
-		}
-	}
-	return held
-}
-
 // CompletesWithin reports whether the job asks for no more than that, whichever of its waiting members complete its minimum,
 // those that hold capacity counted; nil is no limit. A job with roles may be completed with any number of them.
 func (j *Job) CompletesWithin(most Resources) bool {
 	if most == nil {
 		return true
 	}
-	held, waiting := j.Held(), j.Pending()
+	held, waiting := HeldBy(j.Tasks), j.Pending()
 	short := len(waiting)
 	if len(j.Roles) == 0 {
 		short = min(short, max(0, int(j.MinMember)-j.Count(func(task *Task) bool { return task.Status.CountsTowardMinimum() })))

@@ -24,7 +24,7 @@ func TestHasBegun(t *testing.T) {
 		"fewer wait than are missing there": {Minima{MinMember: 4, Requests: Resources{8}}, 4, nil, []Resources{{2}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			job := &Job{Key: key, MinMember: c.minimum, Roles: c.roles, Tasks: []*Task{{Placement: Placement{Status: Bound}, Request: Resources{2}}}}
+			job := &Job{Key: key, Need: Need{MinMember: c.minimum, Roles: c.roles}, Tasks: []*Task{{Placement: Placement{Status: Bound}, Request: Resources{2}}}}
 			for _, request := range c.waiting {
 				job.Tasks = append(job.Tasks, &Task{Request: request})
 			}

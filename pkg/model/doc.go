@@ -7,7 +7,7 @@
 // The files, in reading order:
 //
 //	resources.go, words.go                                        amounts by dimension, and how they are written
-//	task.go, job.go, priority.go, begun.go, node.go               the nouns, the priority of a gang, and what completes it
+//	task.go, job.go, need.go, priority.go, begun.go, node.go      the nouns, the minima and priority of a gang, what completes it
 //	member.go                                                     what a pod says of its place in its group
 //	topology.go, index.go, natural.go                             which members share a domain, and their indexes
 //	surplus.go                                                    what a job can spare, and the least that it asks for

@@ -117,24 +117,6 @@ func (k JobKey) Compare(other JobKey) int {
 	return cmp.Or(cmp.Compare(k.Source, other.Source), cmp.Compare(k.Owner, other.Owner))
 }
 
-// Role is a named part of a job with a minimum of its own.
-type Role struct {
-	Name      string
-	MinMember int32
-	// MadeLater reports whether its members are made only when others run. Late is set in a job until its minimum has nodes or one of
-	// them has run; while its minimum is 0 then, they wait until the job has all else that it needs.
-	MadeLater, Late bool
-}
-
-// Minima are how many members start together, in all and by role.
-type Minima struct {
-	MinMember int32
-	Roles     []Role
-	// Requests is what the members that held capacity requested together when the job had these minima; nil when that is not
-	// known.
-	Requests Resources
-}
-
 // Job is the tasks of one PodGroup, of one implicit group, or one plain pod.
 type Job struct {
 	Key JobKey
@@ -144,23 +126,11 @@ type Job struct {
 	// Priority decides the job's turn, for which jobs it is evicted and which are evicted for it, see SetPriority; PriorityOf is
 	// that of its members beyond the minimum.
 	Priority int32
-	// MinMember is how many members must start together.
-	MinMember int32
-	// Roles are the minima of the job's parts, by name; nil when it has none.
-	Roles []Role
+	// Need is what the job needs now to start or to go on.
+	Need
 	// Topology says which members share a domain of nodes; all of it holds together. Nil when none do.
 	Topology []TopologyConstraint
-	// Whole reports whether the gang has had its minimum bound, according to the API; members may have been lost since.
-	Whole bool
-	// StartedMinima are those that it was whole with, according to the API, and of an implicit group what this process has seen;
-	// zero when it was not. LostMembers reports whether it has fewer members than that, so that it has lost some, and the waiting
-	// ones ask for no more than those did.
-	StartedMinima Minima
-	LostMembers   bool
-	// Stated are the minima that its group states while MinMember and Roles are below them, since a gang that was whole lacks
-	// members; nil while they are not.
-	Stated  *Minima
-	Created time.Time
+	Created  time.Time
 	// QueuedSince is since when the job has had the members it needs, an eviction or undo by the scheduler not counted; while it
 	// lacks some, since when it exists.
 	QueuedSince time.Time
@@ -209,8 +179,6 @@ type Job struct {
 	// NothingPending reports whether there was nothing to decide when the snapshot was taken: no pod of the job waits for a
 	// node, and the job has its minimum or has ended. False is always safe.
 	NothingPending bool
-	// BelowMinimum reports whether the gang held capacity and was below its minimum when the snapshot was taken.
-	BelowMinimum bool
 	// Class is the job's class while none of its members has a node; zero otherwise.
 	Class Class
 	// Version differs between two states of the job, apart from a session's changes to its tasks. Zero is unknown.
@@ -226,15 +194,7 @@ func (j *Job) IsSchedulableGroup() bool {
 }
 
 // Count returns how many tasks satisfy the condition.
-func (j *Job) Count(condition func(*Task) bool) int {
-	n := 0
-	for _, task := range j.Tasks {
-		if condition(task) {
-			n++
-		}
-	}
-	return n
-}
+func (j *Job) Count(condition func(*Task) bool) int { return CountOf(j.Tasks, condition) }
 
 // Finished reports whether the job has succeeded or failed: it has had members, and all of them have ended. New members make
 // it pending again.
@@ -246,34 +206,11 @@ func (j *Job) Finished() bool {
 	return j.StatusFinished
 }
 
-// UnmetMinimum is a minimum that is not met.
-type UnmetMinimum struct {
-	Needs, Has int64
-	// Role is the role with the minimum; empty for the job's own.
-	Role string
-}
-
-// What returns "role worker", or nothing for the job's own minimum.
-func (s *UnmetMinimum) What() string {
-	if s.Role == "" {
-		return ""
-	}
-	return "role " + s.Role
-}
-
 // FirstUnmetMinimum returns the first minimum that the counted tasks do not meet, the job's own before those of its roles;
 // nil when all are met.
 func (j *Job) FirstUnmetMinimum(counts func(*Task) bool) *UnmetMinimum {
-	if has := j.Count(counts); has < int(j.MinMember) {
-		return &UnmetMinimum{Needs: int64(j.MinMember), Has: int64(has)}
-	}
-	for _, role := range j.Roles {
-		has := j.Count(func(task *Task) bool { return task.Role == role.Name && counts(task) })
-		if has < int(role.MinMember) {
-			return &UnmetMinimum{Needs: int64(role.MinMember), Has: int64(has), Role: role.Name}
-		}
-	}
-	return nil
+	minima := j.Minima()
+	return minima.FirstUnmet(j.Tasks, counts)
 }
 
 // InLateRole reports whether the task is in a role that is late.

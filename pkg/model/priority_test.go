@@ -10,7 +10,7 @@ import (
 // TestPriorityIsThatOfTheMembersNeeded compares with what decision 56 says, tried for each priority.
 func TestPriorityIsThatOfTheMembersNeeded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		job := &Job{MinMember: rapid.Int32Range(1, 5).Draw(t, "minimum")}
+		job := &Job{Need: Need{MinMember: rapid.Int32Range(1, 5).Draw(t, "minimum")}}
 		for _, role := range []string{"a", "b"} {
 			if minimum := rapid.Int32Range(0, 2).Draw(t, role); minimum > 0 {
 				job.Roles = append(job.Roles, Role{Name: role, MinMember: minimum})

@@ -20,6 +20,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/gang"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -37,7 +38,7 @@ func (s *environment) writeGroups() {
 		group := before.DeepCopy()
 		group.Status.WaitingSince = sources.WaitingSince(
 			job, before.Status.WaitingSince, s.refusals[job.Key] != nil, metav1.NewTime(s.world.now))
-		stated := sources.Stated(job)
+		stated := gang.Stated(job)
 		group.Status.EvictedAt = sources.EvictedAt(stated, before.Status.EvictedAt, metav1.NewTime(s.world.now))
 		group.Status.Reclaims = sources.Reclaims(stated)
 		group.Status.QueuedSince = sources.QueuedSince(stated, &before.Status)

@@ -233,7 +233,7 @@ func (s *environment) take(decision model.Decision) error {
 		}
 		s.coming[pod.UID] = bind.Node
 		if job := s.state.Job(decision.Job); job != nil && !job.Whole {
-			s.started[decision.Job] = model.Minima{MinMember: job.MinMember, Requests: job.Held()}
+			s.started[decision.Job] = model.Minima{MinMember: job.MinMember, Requests: model.HeldBy(job.Tasks)}
 		}
 		s.given[pod.UID] = maps.Clone(bind.Place)
 		if bind.Isolated != nil {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
-	"github.com/tutti-sched/tutti/internal/sources"
+	"github.com/tutti-sched/tutti/pkg/gang"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -134,7 +134,7 @@ func written(s *model.Snapshot) []string {
 			amounts(node.Allocatable), amounts(node.Idle), amounts(node.Releasing), amounts(node.Pipelined)))
 	}
 	for _, job := range s.Jobs {
-		lines = append(lines, fmt.Sprintf("job %s in %q: needs %d of %d, priority %d, refused %q", job.Key, job.Queue, sources.Stated(job).MinMember, len(job.Tasks), job.Priority, job.Invalid))
+		lines = append(lines, fmt.Sprintf("job %s in %q: needs %d of %d, priority %d, refused %q", job.Key, job.Queue, gang.Stated(job).MinMember, len(job.Tasks), job.Priority, job.Invalid))
 		if len(job.Topology) > 0 {
 			lines = append(lines, fmt.Sprintf("  shares %+v", job.Topology))
 		}

@@ -30,7 +30,7 @@ func gathering(nodes, perRack int, cpu int64, members ...template) *siblings {
 		})
 	}
 	p.snapshot.AssignIndexes()
-	p.job = &model.Job{Key: model.JobKey{Namespace: "default", Name: "gang"}, UID: "gang", MinMember: int32(len(members))}
+	p.job = &model.Job{Key: model.JobKey{Namespace: "default", Name: "gang"}, UID: "gang", Need: model.Need{MinMember: int32(len(members))}}
 	for i, member := range members {
 		p.job.Tasks = append(p.job.Tasks, member.task(i))
 	}

@@ -33,7 +33,7 @@ func racks(count int, others, last []int64, wants ...says) *siblings {
 		}
 	}
 	p.snapshot.AssignIndexes()
-	p.job = &model.Job{Key: model.JobKey{Namespace: "default", Name: "gang"}, UID: "gang", MinMember: 9}
+	p.job = &model.Job{Key: model.JobKey{Namespace: "default", Name: "gang"}, UID: "gang", Need: model.Need{MinMember: 9}}
 	for i := range 9 {
 		member := template{app: "a", cpu: 1, says: append([]says{{"near", "a", "rack"}}, wants...)}
 		p.job.Tasks = append(p.job.Tasks, member.task(i))

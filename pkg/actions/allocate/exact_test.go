@@ -55,7 +55,7 @@ func draw(t *rapid.T) problem {
 	count := rapid.IntRange(1, 8).Draw(t, "members")
 	p.job = &model.Job{
 		Key: model.JobKey{Namespace: "default", Name: "gang"}, UID: "gang",
-		MinMember: int32(rapid.IntRange(1, count).Draw(t, "min")),
+		Need: model.Need{MinMember: int32(rapid.IntRange(1, count).Draw(t, "min"))},
 	}
 	if rapid.Bool().Draw(t, "role") {
 		p.job.Roles = []model.Role{{Name: "r", MinMember: int32(rapid.IntRange(1, int(p.job.MinMember)).Draw(t, "of role"))}}
@@ -185,7 +185,7 @@ func TestASearchCutShortIsNoFailure(t *testing.T) {
 func gangOf(name string, requests ...model.Resources) *model.Job {
 	job := &model.Job{
 		Key: model.JobKey{Namespace: "default", Name: name}, UID: types.UID(name),
-		MinMember: int32(len(requests)), Version: uint64(name[0]),
+		Need: model.Need{MinMember: int32(len(requests))}, Version: uint64(name[0]),
 	}
 	for i, request := range requests {
 		id := fmt.Sprint(name, i)

@@ -98,7 +98,7 @@ func trio() *model.Snapshot {
 			Releasing: make(model.Resources, 4), Pipelined: make(model.Resources, 4),
 		})
 	}
-	job := &model.Job{Key: model.JobKey{Namespace: "default", Name: "gang"}, UID: "gang", MinMember: 3, Version: 1}
+	job := &model.Job{Key: model.JobKey{Namespace: "default", Name: "gang"}, UID: "gang", Need: model.Need{MinMember: 3}, Version: 1}
 	for i := range 3 {
 		name := fmt.Sprint("m", i)
 		job.Tasks = append(job.Tasks, &model.Task{

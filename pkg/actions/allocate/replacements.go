@@ -9,7 +9,7 @@ import (
 )
 
 // This file starts replacements of members that a gang has lost where there is no capacity for all of them. Which of them start
-// must not hang on how many exist when a cycle looks: one that exists alone starts alone (sources.Lower), and so does each of
+// must not hang on how many exist when a cycle looks: one that exists alone starts alone (gang.Of), and so does each of
 // several.
 
 // replaceSome places as many as fit of the members that a gang lacks which was whole, one after the other, each as if it existed
@@ -17,9 +17,7 @@ import (
 // whose domain is yet to be chosen start together: a single one might choose a domain in which the others have no place. What a
 // raised minimum asks for starts as a whole, too.
 func (r *cycle) replaceSome(job *model.Job) {
-	started := *job
-	started.MinMember, started.Roles = job.StartedMinima.MinMember, job.StartedMinima.Roles
-	if started.MinMember > 0 && started.FirstUnmetMinimum(framework.Ready.Counts) == nil {
+	if started := &job.StartedMinima; started.MinMember > 0 && started.FirstUnmet(job.Tasks, framework.Ready.Counts) == nil {
 		return // it has lost none: its minimum was raised
 	}
 	if r.session.Refusal(job) == nil || !job.Whole || job.Count(place.IsSettledOnNode) == 0 || len(job.Pending()) < 2 ||
@@ -58,20 +56,9 @@ func (r *cycle) replaceOne(job *model.Job, role string) bool {
 	if r.session.MayPreempt(job) {
 		trial = place.New(ask, r.largest, &r.budget)
 	}
-	minMember, roles := job.MinMember, job.Roles
-	defer func() { job.MinMember, job.Roles = minMember, roles }()
-	job.MinMember, job.Roles = int32(job.Count(framework.Ready.Counts))+1, slices.Clone(roles)
-	for i := range job.Roles {
-		one := &job.Roles[i]
-		switch has := int32(countOf(job, one.Name)); {
-		case one.Late:
-			one.MinMember = 0
-		case one.Name == role:
-			one.MinMember = has + 1
-		default:
-			one.MinMember = min(one.MinMember, has)
-		}
-	}
+	need := job.Need
+	defer func() { job.Need = need }()
+	job.Need = withOneMore(job, role)
 	if len(job.Pending()) == 0 || r.session.ValidateJob(job) != nil {
 		return false
 	}
@@ -79,4 +66,21 @@ func (r *cycle) replaceOne(job *model.Job, role string) bool {
 		trial = place.New(ask, r.largest, &r.budget)
 	}
 	return r.place(job, trial) == nil
+}
+
+// withOneMore returns what a job needs with what it has and one more member of a role, or of any if that is empty.
+func withOneMore(job *model.Job, role string) model.Need {
+	need, roles := job.Need, slices.Clone(job.Roles)
+	for i := range roles {
+		least := min(roles[i].MinMember, int32(countOf(job, roles[i].Name)))
+		switch {
+		case roles[i].Late:
+			least = 0
+		case roles[i].Name == role:
+			least = int32(countOf(job, role)) + 1
+		}
+		roles[i].MinMember = least
+	}
+	need.MinMember, need.Roles = int32(job.Count(framework.Ready.Counts))+1, roles
+	return need
 }

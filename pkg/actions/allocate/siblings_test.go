@@ -97,7 +97,7 @@ func drawSiblings(t *rapid.T, mood mood) *siblings {
 	p.templates = rapid.SliceOfN(rapid.Custom(mood.template), 1, 2).Draw(t, "templates")
 	count := number(2, 8, "members")
 	p.job = &model.Job{
-		Key: model.JobKey{Namespace: "default", Name: "gang"}, UID: "gang", MinMember: int32(number(2, count, "min")),
+		Key: model.JobKey{Namespace: "default", Name: "gang"}, UID: "gang", Need: model.Need{MinMember: int32(number(2, count, "min"))},
 	}
 	for i := range count {
 		of := number(0, len(p.templates)-1, "template")

@@ -56,7 +56,7 @@ func drawParty(t *rapid.T) party {
 	count := rapid.IntRange(2, 10).Draw(t, "members")
 	p.job = &model.Job{
 		Key: model.JobKey{Namespace: "default", Name: "gang"}, UID: "gang",
-		MinMember: int32(rapid.IntRange(2, count).Draw(t, "min")),
+		Need: model.Need{MinMember: int32(rapid.IntRange(2, count).Draw(t, "min"))},
 	}
 	for i := range count {
 		name := fmt.Sprint("m", i)

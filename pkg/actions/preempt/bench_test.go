@@ -45,7 +45,7 @@ func full(nodes, gangSize int) *model.Snapshot {
 		for j := range 8 {
 			if job == nil || len(job.Tasks) == gangSize {
 				job = &model.Job{
-					Key: model.JobKey{Namespace: "default", Name: fmt.Sprintf("low%05d-%d", i, j)}, MinMember: int32(gangSize), Version: 1,
+					Key: model.JobKey{Namespace: "default", Name: fmt.Sprintf("low%05d-%d", i, j)}, Need: model.Need{MinMember: int32(gangSize)}, Version: 1,
 				}
 				snapshot.Jobs = append(snapshot.Jobs, job)
 			}
@@ -95,7 +95,7 @@ func BenchmarkGang(b *testing.B) {
 			measure(b, func() *model.Snapshot {
 				snapshot := full(nodes, 4)
 				job := &model.Job{
-					Key: model.JobKey{Namespace: "default", Name: "z"}, MinMember: 1000, Priority: 10, Version: 1,
+					Key: model.JobKey{Namespace: "default", Name: "z"}, Need: model.Need{MinMember: 1000}, Priority: 10, Version: 1,
 				}
 				for i := range 1000 {
 					device(job, fmt.Sprintf("z%04d", i))
@@ -122,7 +122,7 @@ func BenchmarkDomains(b *testing.B) {
 						"block": fmt.Sprint("b", i/1000), "rack": fmt.Sprint("r", i/20%50),
 					}}}
 				}
-				job := &model.Job{Key: model.JobKey{Namespace: "default", Name: "z"}, MinMember: int32(of.members), Priority: 10, Version: 1}
+				job := &model.Job{Key: model.JobKey{Namespace: "default", Name: "z"}, Need: model.Need{MinMember: int32(of.members)}, Priority: 10, Version: 1}
 				if of.level != "" {
 					job.Topology = []model.TopologyConstraint{{Level: of.level}}
 				}
@@ -149,7 +149,7 @@ func BenchmarkSingles(b *testing.B) {
 				snapshot := full(nodes, 1)
 				for i := range 8 * nodes {
 					job := &model.Job{
-						Key: model.JobKey{Namespace: "default", Name: fmt.Sprintf("z%04d", i), Source: model.SourcePod}, MinMember: 1, Priority: 10, Version: 1,
+						Key: model.JobKey{Namespace: "default", Name: fmt.Sprintf("z%04d", i), Source: model.SourcePod}, Need: model.Need{MinMember: 1}, Priority: 10, Version: 1,
 					}
 					device(job, fmt.Sprintf("z%04d", i))
 					snapshot.Jobs = append(snapshot.Jobs, job)
@@ -167,8 +167,7 @@ func BenchmarkRoles(b *testing.B) {
 			measure(b, func() *model.Snapshot {
 				snapshot := full(nodes, 4)
 				job := &model.Job{
-					Key: model.JobKey{Namespace: "default", Name: "z"}, MinMember: 1000, Priority: 10, Version: 1,
-					Roles: []model.Role{{Name: "launcher", MinMember: 1}, {Name: "worker", MinMember: 999}},
+					Key: model.JobKey{Namespace: "default", Name: "z"}, Need: model.Need{MinMember: 1000, Roles: []model.Role{{Name: "launcher", MinMember: 1}, {Name: "worker", MinMember: 999}}}, Priority: 10, Version: 1,
 				}
 				for i := range 1000 {
 					task := device(job, fmt.Sprintf("z%04d", i))
@@ -190,7 +189,7 @@ func BenchmarkHopeless(b *testing.B) {
 		snapshot := full(5000, 4)
 		for i := range 1000 {
 			job := &model.Job{
-				Key: model.JobKey{Namespace: "default", Name: fmt.Sprintf("z%04d", i), Source: model.SourcePod}, MinMember: 1, Priority: 10, Version: 1,
+				Key: model.JobKey{Namespace: "default", Name: fmt.Sprintf("z%04d", i), Source: model.SourcePod}, Need: model.Need{MinMember: 1}, Priority: 10, Version: 1,
 			}
 			task := device(job, fmt.Sprintf("z%04d", i))
 			task.Request, task.Shape = model.Resources{int64(i), 0, 0, 1, 9}, unique.Make(task.Name)

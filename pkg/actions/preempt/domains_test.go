@@ -259,7 +259,7 @@ func TestDomainsWithoutAPlanAreSearchedWithinTheBudget(t *testing.T) {
 		for _, node := range snapshot.Nodes {
 			node.Object = &corev1.Node{}
 		}
-		job := &model.Job{Key: model.JobKey{Namespace: "default", Name: "z"}, MinMember: 4, Priority: 10, Version: 1, Topology: topology}
+		job := &model.Job{Key: model.JobKey{Namespace: "default", Name: "z"}, Need: model.Need{MinMember: 4}, Priority: 10, Version: 1, Topology: topology}
 		for i := range job.MinMember {
 			device(job, fmt.Sprint("z", i))
 		}

@@ -13,7 +13,7 @@ import (
 // TestWhoseQuarantineIsOverMayBeEvicted though nothing else has changed since there was no pod to evict.
 func TestWhoseQuarantineIsOverMayBeEvicted(t *testing.T) {
 	snapshot := full(1, 8)
-	job := &model.Job{Key: model.JobKey{Namespace: "default", Name: "z"}, MinMember: 1, Priority: 10, Version: 1}
+	job := &model.Job{Key: model.JobKey{Namespace: "default", Name: "z"}, Need: model.Need{MinMember: 1}, Priority: 10, Version: 1}
 	device(job, "z")
 	snapshot.Jobs = append(snapshot.Jobs, job)
 	profile := &engine.Profile{

@@ -35,14 +35,14 @@ func TestEvictionsOnTheirWayCountAgainstBudgets(t *testing.T) {
 				if i < c.deleted {
 					task.Pod.DeletionTimestamp = &metav1.Time{}
 				}
-				other := &model.Job{Key: model.JobKey{Namespace: "default", Name: "y"}, MinMember: 1, Priority: 10}
+				other := &model.Job{Key: model.JobKey{Namespace: "default", Name: "y"}, Need: model.Need{MinMember: 1}, Priority: 10}
 				device(other, "y").Nominated = task.Node // keeps the capacity that is being released
 				snapshot.SetHeld([]model.HeldCapacity{{
 					Job: other.Key, Priority: 10, Node: task.Node, Pod: other.Tasks[0].PodRef, Request: other.Tasks[0].Request,
 				}})
 			}
 			snapshot.Budgets = []model.Budget{{Namespace: "default", Name: "b", Selector: labels.Everything(), Allowed: c.allowed}}
-			job := &model.Job{Key: model.JobKey{Namespace: "default", Name: "z"}, MinMember: 1, Priority: 10}
+			job := &model.Job{Key: model.JobKey{Namespace: "default", Name: "z"}, Need: model.Need{MinMember: 1}, Priority: 10}
 			device(job, "z")
 			snapshot.Jobs = append(snapshot.Jobs, job)
 			evicted := 0

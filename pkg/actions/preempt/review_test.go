@@ -187,7 +187,7 @@ func TestReviewersAreNotAskedForEver(t *testing.T) {
 		j.rules[node.Name] = nil
 	}
 	for i := range 6 {
-		job := &model.Job{Key: model.JobKey{Namespace: "default", Name: fmt.Sprint("z", i)}, MinMember: 1, Priority: 10, Version: 1}
+		job := &model.Job{Key: model.JobKey{Namespace: "default", Name: fmt.Sprint("z", i)}, Need: model.Need{MinMember: 1}, Priority: 10, Version: 1}
 		device(job, job.Key.Name)
 		snapshot.Jobs = append(snapshot.Jobs, job)
 	}
@@ -250,7 +250,7 @@ func (w *waverer) ProcessPreemption(_ *model.Job, proposals []framework.NodeVict
 // TestAPlanIsAlteredOnceOnANode, since two who differ would go on indefinitely.
 func TestAPlanIsAlteredOnceOnANode(t *testing.T) {
 	snapshot, w := full(2, 1), &waverer{}
-	job := &model.Job{Key: model.JobKey{Namespace: "default", Name: "z"}, MinMember: 1, Priority: 10, Version: 1}
+	job := &model.Job{Key: model.JobKey{Namespace: "default", Name: "z"}, Need: model.Need{MinMember: 1}, Priority: 10, Version: 1}
 	device(job, "z")
 	snapshot.Jobs = append(snapshot.Jobs, job)
 	var evicted []string
@@ -292,7 +292,7 @@ func TestWhomOthersOutsideKeepWaitingIsAskedAgain(t *testing.T) {
 		snapshot := full(1, 1)
 		first := snapshot.Nodes[0].Tasks[0]
 		snapshot.Job(first.Job).Priority, first.Priority = 20, 20 // of eight seven may go, and eight are needed
-		job := &model.Job{Key: model.JobKey{Namespace: "default", Name: "z"}, MinMember: 8, Priority: 10, Version: 1}
+		job := &model.Job{Key: model.JobKey{Namespace: "default", Name: "z"}, Need: model.Need{MinMember: 8}, Priority: 10, Version: 1}
 		for i := range 8 {
 			device(job, fmt.Sprint("z", i))
 		}

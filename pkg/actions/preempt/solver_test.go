@@ -119,7 +119,7 @@ func (p *problem) addJob(n func(int, int, string) int, size int, minimal bool) {
 func (p *problem) addGang(n func(int, int, string) int, members int, mixed bool) {
 	p.gang = &model.Job{
 		Key: model.JobKey{Namespace: "default", Name: "gang"}, UID: "gang", Version: 99, Priority: 4,
-		MinMember: int32(n(1, members, "gang's min")),
+		Need: model.Need{MinMember: int32(n(1, members, "gang's min"))},
 	}
 	for i := range members {
 		task := p.task(p.gang, fmt.Sprint("m", i))
@@ -142,7 +142,7 @@ func (p *problem) addGang(n func(int, int, string) int, members int, mixed bool)
 
 // addHopeless adds a job that is planned for before the gang, in vain.
 func (p *problem) addHopeless() {
-	job := &model.Job{Key: model.JobKey{Namespace: "default", Name: "a"}, UID: "a", Version: 98, Priority: 4, MinMember: 1}
+	job := &model.Job{Key: model.JobKey{Namespace: "default", Name: "a"}, UID: "a", Version: 98, Priority: 4, Need: model.Need{MinMember: 1}}
 	task := p.task(job, "a")
 	task.Priority, task.Request = 4, model.Resources{1000, 0}
 	job.Tasks = []*model.Task{task}

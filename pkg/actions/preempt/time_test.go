@@ -42,7 +42,7 @@ func TestTimeChoosesNoVictims(t *testing.T) {
 			for _, task := range snapshot.Nodes[0].Tasks { // they are worth more than those of the other node
 				snapshot.Job(task.Job).Priority, task.Priority = 5, 5
 			}
-			job := &model.Job{Key: model.JobKey{Namespace: "default", Name: "z"}, MinMember: 2, Priority: 10, Version: 1}
+			job := &model.Job{Key: model.JobKey{Namespace: "default", Name: "z"}, Need: model.Need{MinMember: 2}, Priority: 10, Version: 1}
 			for i := range 2 {
 				device(job, fmt.Sprint("z", i))
 			}

@@ -19,7 +19,7 @@ func TestWhoHadNoTurnIsWokenFor(t *testing.T) {
 	for budget, woken := range map[int64]bool{1: true, 400_000: false} {
 		snapshot := full(1, 1)
 		for _, name := range []string{"y", "z"} {
-			job := &model.Job{Key: model.JobKey{Namespace: "default", Name: name}, MinMember: 9, Priority: 10}
+			job := &model.Job{Key: model.JobKey{Namespace: "default", Name: name}, Need: model.Need{MinMember: 9}, Priority: 10}
 			for range 9 {
 				device(job, name)
 			}
@@ -41,7 +41,7 @@ func TestSearchesComeToAnEnd(t *testing.T) {
 	snapshot := full(50, 4)
 	for i := range 200 {
 		job := &model.Job{
-			Key: model.JobKey{Namespace: "default", Name: fmt.Sprintf("z%04d", i)}, MinMember: 1, Priority: 10, Version: uint64(i + 2),
+			Key: model.JobKey{Namespace: "default", Name: fmt.Sprintf("z%04d", i)}, Need: model.Need{MinMember: 1}, Priority: 10, Version: uint64(i + 2),
 		}
 		task := device(job, job.Key.Name)
 		task.Request, task.Shape = model.Resources{int64(i % 20), 0, 0, 1, 9}, unique.Make(fmt.Sprint(i%20))

@@ -61,7 +61,7 @@ func full(nodes, gangSize int, queues []*model.Queue) *model.Snapshot {
 
 // add adds a job with so many pods that wait for a device each.
 func add(snapshot *model.Snapshot, name string, members int, queue string) *model.Job {
-	job := &model.Job{Key: model.JobKey{Namespace: "default", Name: name}, MinMember: int32(members), Queue: queue, Version: 1}
+	job := &model.Job{Key: model.JobKey{Namespace: "default", Name: name}, Need: model.Need{MinMember: int32(members)}, Queue: queue, Version: 1}
 	for i := range members {
 		device(job, i)
 	}

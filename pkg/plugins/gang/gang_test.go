@@ -15,7 +15,7 @@ type member struct {
 }
 
 func gangOf(minMember int32, roles []model.Role, members ...member) *model.Job {
-	job := &model.Job{MinMember: minMember, Roles: roles}
+	job := &model.Job{Need: model.Need{MinMember: minMember, Roles: roles}}
 	for _, m := range members {
 		job.Tasks = append(job.Tasks, &model.Task{Placement: model.Placement{Status: m.status}, Role: m.role, SchedulingGated: m.gated})
 	}

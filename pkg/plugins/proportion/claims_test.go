@@ -24,7 +24,7 @@ func borrowed(waiting ...int64) *model.Snapshot {
 	snapshot.Nodes = []*model.Node{node}
 	snapshot.SetQueues([]*model.Queue{{Name: "a", Weight: 1}, {Name: "b", Weight: 1}})
 	add := func(name, queue string, cpu int64, runs bool) {
-		job := &model.Job{Key: model.JobKey{Name: name, Source: model.SourcePod}, MinMember: 1}
+		job := &model.Job{Key: model.JobKey{Name: name, Source: model.SourcePod}, Need: model.Need{MinMember: 1}}
 		task := &model.Task{
 			PodRef: model.PodRef{Name: name, UID: types.UID(name)}, Job: job.Key, Pod: &corev1.Pod{}, Request: model.Resources{cpu, 0, 0, 1},
 		}

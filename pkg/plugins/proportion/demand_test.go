@@ -48,7 +48,7 @@ func small(t *rapid.T) *model.Snapshot {
 	}}
 	snapshot.SetQueues(queues)
 	for i := range n(0, 12) {
-		job := &model.Job{Key: model.JobKey{Name: fmt.Sprintf("j%02d", i)}, MinMember: int32(n(1, 3))}
+		job := &model.Job{Key: model.JobKey{Name: fmt.Sprintf("j%02d", i)}, Need: model.Need{MinMember: int32(n(1, 3))}}
 		for j := range n(1, 3) {
 			task := &model.Task{
 				PodRef: model.PodRef{UID: types.UID(fmt.Sprint(i, "-", j))}, Job: job.Key, Pod: &corev1.Pod{},

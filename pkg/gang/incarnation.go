@@ -1,7 +1,6 @@
-package sources
+package gang
 
 import (
-	"math"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,40 +11,11 @@ import (
 
 // This file is about earlier members: of an earlier attempt of a JobSet, or made for an object of the same name that was
 // deleted. Their deletion takes a while, and until then they have the marks of the present group.
-//
-// Invariant: no earlier member counts for the present group.
 
-// withoutEarlier counts as if there were no earlier members. They are about to be deleted, and until they are gone the minima
-// are higher by as many.
-func withoutEarlier(job *model.Job, count func()) {
-	all := job.Tasks
-	newest, earlier := byIncarnation(job)
-	job.Tasks = newest
-	count()
-	job.Tasks = all
-	addToMinima(job, earlier, 1)
-}
-
-// NewestAttempt returns a job as if there were no earlier members: itself when there are none.
-func NewestAttempt(job *model.Job) *model.Job {
-	if !job.Key.IsForeign() {
-		return job
-	}
-	newest, earlier := byIncarnation(job)
-	if len(earlier) == 0 {
-		return job
-	}
-	rest := *job
-	rest.Tasks, rest.Roles = newest, slices.Clone(job.Roles)
-	addToMinima(&rest, earlier, -1)
-	rest.BelowMinimum = BelowMinimum(&rest)
-	return &rest
-}
-
-// byIncarnation returns the tasks that were made for the present object, in the newest attempt of a JobSet or in none, and the
-// earlier ones.
-func byIncarnation(job *model.Job) (newest, earlier []*model.Task) {
-	objects, last := newestObjects(job), map[string]int(nil) // by the name of the JobSet; most were never tried again
+// byIncarnation returns the members that were made for the present object, in the newest attempt of a JobSet or in none, and the
+// earlier ones. of is the UID of the group's object.
+func byIncarnation(members []*model.Task, of types.UID) (newest, earlier []*model.Task) {
+	objects, last := newestObjects(members, of), map[string]int(nil) // by the name of the JobSet; most were never tried again
 	isGone := func(task *model.Task) bool {
 		if objects == nil {
 			return false
@@ -53,7 +23,7 @@ func byIncarnation(job *model.Job) (newest, earlier []*model.Task) {
 		object, uid := madeFor(task)
 		return uid != objects[object]
 	}
-	for _, task := range job.Tasks {
+	for _, task := range members {
 		made := &task.Says().Made
 		if n, ok := made.Attempt.Get(); ok && n > 0 && !isGone(task) {
 			if last == nil {
@@ -67,10 +37,10 @@ func byIncarnation(job *model.Job) (newest, earlier []*model.Task) {
 		n, ok := made.Attempt.Get()
 		return isGone(task) || ok && n < last[made.Name]
 	}
-	if objects == nil && last == nil || !slices.ContainsFunc(job.Tasks, isEarlier) {
-		return job.Tasks, nil
+	if objects == nil && last == nil || !slices.ContainsFunc(members, isEarlier) {
+		return members, nil
 	}
-	return selected(job.Tasks, func(task *model.Task) bool { return !isEarlier(task) }), selected(job.Tasks, isEarlier)
+	return selected(members, func(task *model.Task) bool { return !isEarlier(task) }), selected(members, isEarlier)
 }
 
 // object names what pods are made for.
@@ -78,14 +48,14 @@ type object struct{ kind, name string }
 
 // newestObjects returns by object the UID that the youngest of its tasks was made for: the task may be seen before the object
 // is. It is nil where no two objects have the same name, which is nearly always.
-func newestObjects(job *model.Job) map[object]types.UID {
-	if !haveSameName(job.Tasks) {
+func newestObjects(members []*model.Task, of types.UID) map[object]types.UID {
+	if !haveSameName(members) {
 		return nil
 	}
 	newest, youngest := map[object]types.UID{}, map[object]*model.Task{}
-	for _, task := range job.Tasks {
+	for _, task := range members {
 		object, uid := madeFor(task)
-		if other := youngest[object]; other == nil || isYounger(task, other, uid == job.UID) {
+		if other := youngest[object]; other == nil || isYounger(task, other, uid == of) {
 			newest[object], youngest[object] = uid, task
 		}
 	}
@@ -107,8 +77,8 @@ func haveSameName(tasks []*model.Task) bool {
 	if len(tasks) == 0 {
 		return false
 	}
-	first := objectUID(tasks[0])
-	if !slices.ContainsFunc(tasks, func(task *model.Task) bool { return objectUID(task) != first }) {
+	first := ObjectUID(tasks[0])
+	if !slices.ContainsFunc(tasks, func(task *model.Task) bool { return ObjectUID(task) != first }) {
 		return false
 	}
 	uids := map[object]types.UID{}
@@ -137,26 +107,8 @@ func madeFor(task *model.Task) (of object, uid types.UID) {
 	return of, uid
 }
 
-// objectUID returns the UID alone.
-func objectUID(task *model.Task) types.UID {
-	if uid := task.Says().Made.UID; uid != "" {
-		return uid
-	}
-	return owner(task.Pod)
+// ObjectUID returns the UID of the object that a pod is made for alone; empty when nothing controls the pod.
+func ObjectUID(task *model.Task) types.UID {
+	_, uid := madeFor(task)
+	return uid
 }
-
-// addToMinima adds so many for each of the tasks that exist, in all and for its role.
-func addToMinima(job *model.Job, tasks []*model.Task, each int32) {
-	for _, task := range tasks {
-		if !task.Exists() {
-			continue
-		}
-		add(&job.MinMember, each)
-		if i := slices.IndexFunc(job.Roles, func(role model.Role) bool { return role.Name == task.Role }); i >= 0 {
-			add(&job.Roles[i].MinMember, each)
-		}
-	}
-}
-
-// add adds to a minimum, up to the largest number that there is.
-func add(minimum *int32, n int32) { *minimum = int32(min(int64(*minimum)+int64(n), math.MaxInt32)) }

@@ -86,7 +86,7 @@ func (s *Session) noteStart(decision *model.Decision) {
 // is nominated to in its place is kept, too, or others would have it.
 func (s *Session) hasPendingVictims(key model.JobKey) bool {
 	job := s.job(key)
-	return job != nil && slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Nominated != "" }) && !s.returned[key]
+	return job != nil && s.HoldsNominations(job)
 }
 
 // minimumOf returns how many of the decision's binds the job cannot do without, those that the minima of its roles take among

@@ -28,6 +28,11 @@ func (s *Session) Expired() []*model.Job {
 	return slices.DeleteFunc(slices.Clone(s.lapsed), func(job *model.Job) bool { return s.renewed[job.Key] })
 }
 
+// HoldsNominations reports whether members of the job were nominated in earlier cycles, and the job has not given that back since.
+func (s *Session) HoldsNominations(job *model.Job) bool {
+	return slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Nominated != "" }) && !s.returned[job.Key]
+}
+
 // KeepNominations leaves a job what was nominated to it in earlier cycles, although it has lapsed: whether it helps is for the
 // next cycle to find out.
 func (s *Session) KeepNominations(job *model.Job) { s.renewed[job.Key] = true }

@@ -49,7 +49,7 @@ func (a *action) serve(session *engine.Session, jobs []*model.Job) {
 			continue // no member waits: those there are run, end or have ended
 		case session.Snapshot.HasBegun(job) && belowMinimum(session, job) && job.Count(place.IsSettledOnNode) > 0:
 			begun = append(begun, job)
-		case slices.ContainsFunc(job.Tasks, nominated):
+		case session.HoldsNominations(job):
 			holders = append(holders, job)
 		default:
 			waiting = append(waiting, job)
@@ -61,7 +61,7 @@ func (a *action) serve(session *engine.Session, jobs []*model.Job) {
 		releasing:  slices.ContainsFunc(session.Snapshot.Nodes, (*model.Node).HasReleasing),
 	}
 	for job := range session.InOrder(begun) {
-		if !slices.ContainsFunc(job.Tasks, nominated) || !run.allocateNominated(job) {
+		if !session.HoldsNominations(job) || !run.allocateNominated(job) {
 			run.tryMinimum(job)
 		}
 	}
@@ -71,7 +71,7 @@ func (a *action) serve(session *engine.Session, jobs []*model.Job) {
 	}
 	above, rest := partitionByNominated(session.Snapshot, waiting, holders)
 	for job := range session.InOrder(slices.Concat(holders, above)) {
-		if !slices.ContainsFunc(job.Tasks, nominated) || !run.allocateNominated(job) {
+		if !session.HoldsNominations(job) || !run.allocateNominated(job) {
 			run.tryMinimum(job)
 			run.replaceSome(job)
 			run.giveBack(job)
@@ -124,8 +124,6 @@ func belowMinimum(session *engine.Session, job *model.Job) bool {
 }
 
 func pending(task *model.Task) bool { return task.Status == model.Pending }
-
-func nominated(task *model.Task) bool { return task.Nominated != "" }
 
 // cycle is one execution of the action.
 type cycle struct {

@@ -77,9 +77,10 @@ func (o *outranking) defers(session *engine.Session, job *model.Job, tasks []*mo
 		return false
 	}
 	o.update(session)
+	holds := session.HoldsNominations(job)
 	defers := o.highest > int64(job.Priority) && slices.ContainsFunc(tasks, func(task *model.Task) bool {
 		node := session.Snapshot.Node(cmp.Or(task.Node, task.Nominated))
-		return (task.Status == model.Allocated || nominated(task)) && node != nil && o.needed[node.Index] > int64(job.Priority)
+		return (task.Status == model.Allocated || holds && task.Nominated != "") && node != nil && o.needed[node.Index] > int64(job.Priority)
 	})
 	if defers {
 		o.behind = int64(job.Priority) + 1

@@ -12,11 +12,6 @@ import (
 // This file is about capacity that was nominated to jobs before their turn: which of it a plan may use, and which job has its
 // turn first so that no pod is evicted for want of capacity that another job gives back.
 
-// holdsNomination reports whether members of the job were nominated to nodes in earlier cycles.
-func holdsNomination(job *model.Job) bool {
-	return slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Nominated != "" })
-}
-
 // holdsCapacity reports whether capacity counts as used for the members of the job, which others cannot have.
 func (r *run) holdsCapacity(job *model.Job) bool {
 	return slices.ContainsFunc(r.session.Snapshot.Held(), func(h model.HeldCapacity) bool { return h.Job == job.Key && !h.Reserved() })
@@ -45,7 +40,7 @@ func inPlanningOrder(session *engine.Session, refused, lapsed []*model.Job) []*m
 	turns := make([]turn, 0, len(refused)+len(lapsed))
 	for _, job := range slices.Concat(refused, lapsed) {
 		part := other
-		if holdsNomination(job) {
+		if session.HoldsNominations(job) {
 			part = holder
 			if slices.Contains(lapsed, job) {
 				part = again
@@ -73,7 +68,7 @@ func inPlanningOrder(session *engine.Session, refused, lapsed []*model.Job) []*m
 func (r *run) shareNominations(turns []*model.Job) {
 	equals := turns[:1:1]
 	for _, job := range turns[1:] {
-		if job.Priority != turns[0].Priority || !holdsNomination(job) {
+		if job.Priority != turns[0].Priority || !r.session.HoldsNominations(job) {
 			break
 		}
 		if !r.session.Snapshot.CrossesQueues(job, turns[0]) {

@@ -130,7 +130,7 @@ func (a *action) rounds(session *engine.Session, jobs []*model.Job) [][]*model.J
 	var first, rest []*model.Job
 	for _, job := range jobs {
 		before := func(other *model.Job) bool { return a.waited[other.Key] == longest && other.Priority <= job.Priority }
-		if a.waited[job.Key] == longest || holdsNomination(job) && slices.ContainsFunc(jobs, before) {
+		if a.waited[job.Key] == longest || session.HoldsNominations(job) && slices.ContainsFunc(jobs, before) {
 			first = append(first, job)
 		} else {
 			rest = append(rest, job)
@@ -211,7 +211,7 @@ func (a *action) planAll(r *run, jobs []*model.Job) {
 		case behindDeferred(r.session, job):
 			r.session.Defer(job)
 			continue
-		case holdsNomination(job):
+		case r.session.HoldsNominations(job):
 			r.shareNominations(turns[i:])
 		}
 		if f := r.planFor(job); f != nil {
@@ -231,7 +231,7 @@ func (a *action) fail(r *run, f *failure) {
 		r.session.WakeAt(r.session.Snapshot.Now.Add(turnDelay))
 	}
 	switch {
-	case !holdsNomination(f.job), r.rules != nil: // an action behind this one may still plan with them
+	case !r.session.HoldsNominations(f.job), r.rules != nil: // an action behind this one may still plan with them
 	case f.skipped && r.holdsCapacity(f.job):
 		r.session.KeepNominations(f.job)
 	default:

@@ -179,7 +179,7 @@ func (s *search) decide(p *plan) bool {
 		}
 	}
 	s.evictions = s.session.Evictions()
-	s.planned[s.job.Key] = len(p.units) > 0 || holdsNomination(s.job)
+	s.planned[s.job.Key] = len(p.units) > 0 || s.session.HoldsNominations(s.job)
 	waits := place.WaitingForVictims(s.session.Snapshot, s.job)
 	if len(p.units) == 0 { // others have left capacity over since it was refused
 		waits.Detail = "starts on capacity that is being released, once it is free; " + s.session.Refusal(s.job).String()

@@ -24,12 +24,12 @@ func (s *Session) Defer(job *model.Job) {
 	if s.isDeferred == nil {
 		s.isDeferred = map[model.JobKey]bool{}
 	}
+	if len(s.deferred) == 0 || job.Priority > s.highestDeferred {
+		s.highestDeferred = job.Priority
+	}
 	if !s.isDeferred[job.Key] {
 		s.isDeferred[job.Key] = true
 		s.deferred = append(s.deferred, s.Snapshot.Job(job.Key))
-		if len(s.deferred) == 1 || job.Priority > s.highestDeferred {
-			s.highestDeferred = job.Priority
-		}
 	}
 }
 

@@ -54,7 +54,7 @@ func (r *cycle) allocateNominated(job *model.Job) bool {
 // equals may have that capacity before a lower job starts. In a paused queue no job may.
 func (r *cycle) giveBack(job *model.Job) {
 	session := r.session
-	if slices.Contains(session.Expired(), job) && session.Refusal(job) != engine.Deferred && !session.MayPreempt(job) &&
+	if session.IsExpired(job) && session.Refusal(job) != engine.Deferred && !session.MayPreempt(job) &&
 		session.Snapshot.QueueRefusal(job) == nil {
 		session.ReleaseNominations(job)
 	}

@@ -92,7 +92,7 @@ func (a Ask) On(kind model.CapacityKind) Ask {
 }
 
 // open is the only place where a question meets the accounting of the snapshot: it makes that, and what filters look at, show
-// what the job may use; on future capacity, without the terminating tasks. Every method begins with it.
+// what the job may use; on future capacity, without the terminating tasks. Every method that reads one of these begins with it.
 func (a *Ask) open() {
 	snapshot := a.session.Snapshot
 	if len(snapshot.Held()) > 0 {
@@ -185,9 +185,9 @@ func (a Ask) Rests(task *model.Task, on Rest) bool {
 		return false
 	}
 	checks, refused := a.checks(task)
-	domains := len(a.domainChecks(task))
-	if on == OnShape {
-		domains = a.startChecks(task)
+	domains := a.startChecks(task)
+	if on == OnDomain {
+		domains = len(a.domainChecks(task))
 	}
 	return len(checks) <= domains && refused == nil
 }

@@ -73,10 +73,10 @@ type verdict struct {
 }
 
 // Remember returns what find says about a job that waits: nil, or why not, and which jobs that holds for as far as find knows.
-// find gets the question with grounds of its own, to which the session adds what filters and scores had to do with the answer.
-// What was found before is returned without another look where it must be the same: for a job of the same class, for more members
-// of the same shape, or for the same job. It is kept unless find leaves a trace in the snapshot. Remember is called outside of
-// statements.
+// While find is called, the grounds are those of its answer alone, to which questions add what filters and scores had to do with
+// it. What was found before is returned without another look where it must be the same: for a job of the same class, for more
+// members of the same shape, or for the same job. It is kept unless find leaves a trace in the snapshot. Remember is called
+// outside of statements.
 //
 // Invariant: a verdict is given from the cache only if find would come to the same, in the same words.
 func (a Ask) Remember(question Question, find func(Ask) (*model.Refusal, Reach)) *model.Refusal {

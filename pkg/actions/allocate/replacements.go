@@ -20,8 +20,11 @@ func (r *cycle) replaceSome(job *model.Job) {
 	if started := &job.StartedMinima; started.MinMember > 0 && started.FirstUnmet(job.Tasks, framework.Ready.Counts) == nil {
 		return // it has lost none: its minimum was raised
 	}
-	if r.session.Refusal(job) == nil || !job.Whole || job.Count(place.IsSettledOnNode) == 0 || len(job.Pending()) < 2 ||
-		slices.ContainsFunc(job.Pending(), func(task *model.Task) bool { return !place.HasItsDomains(r.session.Ask(job, model.Idle), task) }) {
+	if r.session.Refusal(job) == nil || !job.Whole || job.Count(place.IsSettledOnNode) == 0 || len(job.Pending()) < 2 {
+		return
+	}
+	ask := r.session.Ask(job, model.Idle)
+	if slices.ContainsFunc(job.Pending(), func(task *model.Task) bool { return !place.HasItsDomains(ask, task) }) {
 		return
 	}
 	for slices.ContainsFunc(lackingRoles(job), func(role string) bool { return r.replaceOne(job, role) }) {

@@ -24,7 +24,7 @@ type action struct {
 	reservations int
 	// budget is what planning, and what looking for borrowers, may each look at in one cycle.
 	budget int
-	// run is that of the session at hand if jobs are deferred, so that there is more to do in Resume.
+	// run is that of the session at hand, for Resume; nil where there is nothing to do in it.
 	run *run
 }
 
@@ -61,7 +61,7 @@ func (a *action) Execute(session *engine.Session) {
 	}
 	r.explainGivenUp(waiting)
 	r.explainHeadroom(waiting)
-	a.keepForResume(r)
+	a.run = r // an action behind this one may defer jobs, too
 }
 
 func (a *action) newRun(session *engine.Session) *run {
@@ -71,29 +71,23 @@ func (a *action) newRun(session *engine.Session) *run {
 	}
 }
 
-// keepForResume keeps the run while jobs are deferred.
-func (a *action) keepForResume(r *run) {
-	if a.run = nil; len(r.holders) > 0 {
-		if _, any := r.session.HighestDeferred(); any {
-			a.run = r
-		}
-	}
-}
-
-// Resume lends what is reserved to the deferred jobs.
+// Resume lends what is reserved to the deferred jobs, and adds to their refusals what Execute does.
 func (a *action) Resume(session *engine.Session, deferred []*model.Job) {
 	r := a.run
 	if r == nil || r.session != session {
 		return
 	}
 	r.holders = slices.DeleteFunc(r.holders, func(holder *reservedJob) bool { return session.JobReady(holder.job, framework.Pipelined) == nil })
-	r.lend(slices.DeleteFunc(slices.Clone(deferred), func(job *model.Job) bool { return session.Refusal(job) == nil }))
+	if len(r.holders) > 0 {
+		r.lend(slices.DeleteFunc(slices.Clone(deferred), func(job *model.Job) bool { return session.Refusal(job) == nil }))
+	}
 	for _, holder := range r.holders {
 		if slices.Contains(deferred, holder.job) {
 			holder.explain(session) // it was refused once more
 		}
 	}
-	a.keepForResume(r)
+	r.explainGivenUp(deferred)
+	r.explainHeadroom(deferred)
 }
 
 // run is one execution of the action.

@@ -71,7 +71,7 @@ func WatchOthers(kube informers.SharedInformerFactory, push func(Event)) ([]*Sou
 	})
 }
 
-// OnAnyChange returns a handler that calls a function whatever has changed.
+// OnAnyChange returns a handler that calls a function for each change.
 func OnAnyChange(changed func()) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { changed() }, UpdateFunc: func(any, any) { changed() }, DeleteFunc: func(any) { changed() },

@@ -66,7 +66,7 @@ func (s *Scheduler) handleOutcome(ctx context.Context, outcome commit.Outcome, n
 	default:
 		s.onEvictionOutcome(ctx, &outcome, now)
 	}
-	var created time.Time // zero when the pod is not known any more
+	var created time.Time // zero when the pod is not known
 	if pod := s.state.Pod(outcome.Pod.UID); pod != nil {
 		created = pod.CreationTimestamp.Time
 	}

@@ -56,9 +56,9 @@ func Of(spec *Spec, members []*model.Task, was model.Minima) (need model.Need) {
 	stated = atMostLeft(stated, spec.Left, present)
 	stated = withLate(stated, present)
 	need.Whole = spec.Whole || !spec.HasStatus && hasStarted(present)
-	need.Present = model.Part{
-		Minima: stated, Tasks: present, Whole: need.Whole, BelowMinimum: !spec.Undecodable && IsBelow(&stated, present),
-	}
+	need.Present = model.Part{Minima: stated, Tasks: present, Whole: need.Whole}
+	holds := need.Whole && slices.ContainsFunc(present, HasNode) // a bind in flight is of a replacement, not of a start
+	need.Present.BelowMinimum = !spec.Undecodable && (IsBelow(&stated, present) || holds && stated.FirstUnmet(present, counts) != nil)
 
 	stated = withEarlier(stated, earlier)
 	if need.StartedMinima = was; !spec.HasStatus {

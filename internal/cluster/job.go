@@ -26,7 +26,7 @@ func (s *State) fillJob(job *model.Job, members map[types.UID]*podEntry, group *
 	tasks = sources.PresentRun(key, tasks, s.minMember(key, group))
 	s.filled++
 	delete(s.foreign.awaited, key)
-	known := model.Job{Key: key, Tasks: tasks, Need: gang.OfUnknown(tasks), Version: s.filled, HasGroup: group != nil}
+	known := model.Job{Key: key, Tasks: tasks, Need: gang.OfUnknown(tasks, key.IsForeign()), Version: s.filled, HasGroup: group != nil}
 	kind := kindGroup
 	switch {
 	case group != nil:

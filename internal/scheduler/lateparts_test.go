@@ -282,6 +282,30 @@ func TestAStartWhoseObjectIsNotReadForAWhile(t *testing.T) {
 	}
 }
 
+// TestAStartWhoseObjectIsNotReadForAWhileIsNotCompletedByAnEarlierAttempt: a member of that is still on its node, and makes three
+// with the two that are bound.
+func TestAStartWhoseObjectIsNotReadForAWhileIsNotCompletedByAnEarlierAttempt(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "6")
+	w.firstStepOf(model.Role{Name: "work", MinMember: 3, MadeLater: true})
+	w.attempt("1", "p-0", "p-1")
+	w.step("work", "earlier")
+	w.change("earlier", func(pod *corev1.Pod) { pod.Spec.NodeName, pod.Status.Phase = "n1", corev1.PodRunning })
+	w.attempt("0", "earlier")
+	w.play(t.Context(), time.Minute)
+	w.refuseTo("w-1")
+	w.step("work", "w-0", "w-1", "w-2")
+	w.attempt("1", "w-0", "w-1", "w-2")
+	w.play(t.Context(), 20*time.Millisecond)
+	w.node("n1", "5")
+	w.refuse = nil
+	w.play(t.Context(), 5*time.Second)
+	w.wantBound("in part", "earlier", "p-0", "p-1", "w-0", "w-2")
+	w.jobSetUnread(2 * time.Minute)
+	w.play(t.Context(), 2*time.Minute)
+	w.wantBound("it is read again", "earlier", "p-0", "p-1")
+}
+
 // TestALateStepThatWasWholeBeforeItsObjectWasNotRead is no interrupted start when it loses a member afterwards.
 func TestALateStepThatWasWholeBeforeItsObjectWasNotRead(t *testing.T) {
 	w := firstStepRuns(t)

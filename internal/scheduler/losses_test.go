@@ -147,3 +147,22 @@ func TestDegradedGangIsCompletedBeforeNewStarts(t *testing.T) {
 		t.Error("the capacity went to a new start")
 	}
 }
+
+// TestARestartThatIsDueHoldsReplacementsBackWhileABindIsInFlight: the last member with a node is gone, and the status, which
+// would no longer say that the gang is degraded, cannot be written. What is bound now would be deleted with the bind in flight.
+func TestARestartThatIsDueHoldsReplacementsBackWhileABindIsInFlight(t *testing.T) {
+	w := lossy(t, v1alpha1.MemberLossRestart, 60)
+	w.gone("mpi-1")
+	w.gone("mpi-2")
+	w.play(t.Context(), 55*time.Second)
+	w.drop = func(call commit.Call) bool { return call.Kind == commit.CallBind && call.Pod.Name == "mpi-1" }
+	w.refuseWrites = forbidden
+	w.restarted("mpi-1")
+	w.play(t.Context(), time.Second)
+	w.gone("mpi-0")
+	w.play(t.Context(), 5*time.Second)
+	w.restarted("mpi-2")
+	if got := sent(w.play(t.Context(), 5*time.Second), commit.CallBind); len(got) != 0 {
+		t.Errorf("binds %q of a gang that is restarted once the result of the bind is known", got)
+	}
+}

@@ -121,7 +121,7 @@ func Fill(job *model.Job, group *v1alpha1.PodGroup, was model.Minima, isDecoded 
 		MinMember: group.Spec.MinMember, Roles: rolesOf(group.Spec.Roles), HasStatus: true, Whole: Whole(group), Undecodable: !isDecoded,
 	}
 	if !isDecoded {
-		spec.MinMember = cmp.Or(spec.MinMember, group.Status.StartedMinMember, gang.OfUnknown(job.Tasks).MinMember)
+		spec.MinMember = cmp.Or(spec.MinMember, group.Status.StartedMinMember, gang.OfUnknown(job.Tasks, false).MinMember)
 	}
 	job.Need, job.Topology = gang.Of(&spec, job.Tasks, was), topologyOf(group.Spec.Topology)
 	job.UID = group.UID

@@ -99,23 +99,59 @@ func TestWaitingSinceIsNotBeforeTheMembers(t *testing.T) {
 	member := func(minute int, status model.Status) *model.Task {
 		return &model.Task{Created: at(minute), Placement: model.Placement{Status: status}}
 	}
+	worker := member(30, model.Pending)
+	worker.Role = "worker"
 	for name, c := range map[string]struct {
 		says, want int
 		members    []*model.Task
+		roles      []v1alpha1.Role
 	}{
-		"as it says":             {40, 40, []*model.Task{member(10, model.Pending), member(20, model.Pending)}},
-		"before the group":       {1, 5, nil},
-		"before its members":     {1, 20, []*model.Task{member(10, model.Pending), member(20, model.Pending)}},
-		"surplus does not count": {21, 21, []*model.Task{member(10, model.Pending), member(20, model.Pending), member(30, model.Pending)}},
-		"who failed is none":     {1, 30, []*model.Task{member(10, model.Failed), member(20, model.Pending), member(30, model.Pending)}},
+		"as it says":             {says: 40, want: 40, members: []*model.Task{member(10, model.Pending), member(20, model.Pending)}},
+		"before the group":       {says: 1, want: 5},
+		"before its members":     {says: 1, want: 20, members: []*model.Task{member(10, model.Pending), member(20, model.Pending)}},
+		"surplus does not count": {says: 21, want: 21, members: []*model.Task{member(10, model.Pending), member(20, model.Pending), member(30, model.Pending)}},
+		"who failed is none":     {says: 1, want: 30, members: []*model.Task{member(10, model.Failed), member(20, model.Pending), member(30, model.Pending)}},
+		"before those of a role": {
+			says: 1, want: 30, members: []*model.Task{member(10, model.Pending), member(20, model.Pending), worker},
+			roles: []v1alpha1.Role{{Name: "worker", MinMember: 1}},
+		},
 	} {
-		group := &v1alpha1.PodGroup{Spec: v1alpha1.PodGroupSpec{MinMember: 2}}
+		group := &v1alpha1.PodGroup{Spec: v1alpha1.PodGroupSpec{MinMember: 2, Roles: c.roles}}
 		group.CreationTimestamp = metav1.NewTime(at(5))
 		says := metav1.NewTime(at(c.says))
 		group.Status.WaitingSince = &says
 		job := &model.Job{Tasks: c.members}
 		if Fill(job, group, model.Minima{}, true); !job.WaitingSince.Equal(at(c.want)) {
 			t.Errorf("%s: since %v, want minute %d", name, job.WaitingSince, c.want)
+		}
+	}
+}
+
+// TestAnEvictionIsNotOverWhileTheMinimumCannotBeDecoded: the group keeps its age in the queue, as another one that was evicted.
+// As many members as it was whole with are needed, or all.
+func TestAnEvictionIsNotOverWhileTheMinimumCannotBeDecoded(t *testing.T) {
+	for name, c := range map[string]struct {
+		started int32
+		bound   int
+		evicted bool
+	}{
+		"none is bound":                    {0, 0, true},
+		"some are bound":                   {0, 2, true},
+		"all are bound":                    {0, 3, false},
+		"as many are bound as were needed": {2, 2, false},
+		"fewer are bound than were needed": {2, 1, true},
+	} {
+		job := &model.Job{Evicted: true}
+		for i := range 3 {
+			status := model.Pending
+			if i < c.bound {
+				status = model.Bound
+			}
+			job.Tasks = append(job.Tasks, &model.Task{Placement: model.Placement{Status: status}})
+		}
+		group := &v1alpha1.PodGroup{Status: v1alpha1.PodGroupStatus{StartedMinMember: c.started}}
+		if Fill(job, group, model.Minima{}, false); job.Evicted != c.evicted {
+			t.Errorf("%s: evicted %v", name, job.Evicted)
 		}
 	}
 }

@@ -56,9 +56,9 @@ func Of(spec *Spec, members []*model.Task, was model.Minima) (need model.Need) {
 	stated = atMostLeft(stated, spec.Left, present)
 	stated = withLate(stated, present)
 	need.Whole = spec.Whole || !spec.HasStatus && hasStarted(present)
-	need.Present = model.Part{
-		Minima: stated, Tasks: present, Whole: need.Whole, BelowMinimum: !spec.Undecodable && IsBelow(&stated, present),
-	}
+	need.Present = model.Part{Minima: stated, Tasks: present, Whole: need.Whole}
+	holds := need.Whole && slices.ContainsFunc(present, HasNode) // a bind in flight is of a replacement, not of a start
+	need.Present.BelowMinimum = !spec.Undecodable && (IsBelow(&stated, present) || holds && stated.FirstUnmet(present, counts) != nil)
 
 	stated = withEarlier(stated, earlier)
 	if need.StartedMinima = was; !spec.HasStatus {
@@ -77,8 +77,13 @@ func Of(spec *Spec, members []*model.Task, was model.Minima) (need model.Need) {
 }
 
 // OfUnknown returns what a job needs of whose group nothing is known: all of its members, so that none counts as surplus.
-func OfUnknown(members []*model.Task) model.Need {
-	return Of(&Spec{MinMember: int32(min(max(1, len(members)), 1<<30)), HasStatus: true}, members, model.Minima{})
+// mayHaveEarlier reports that members may be of an earlier attempt, or of a deleted object of the same name.
+func OfUnknown(members []*model.Task, mayHaveEarlier bool) model.Need {
+	need := Of(&Spec{MinMember: int32(min(max(1, len(members)), 1<<30)), HasStatus: true}, members, model.Minima{})
+	if mayHaveEarlier {
+		need.Present.Tasks, _ = byIncarnation(members, "")
+	}
+	return need
 }
 
 // withoutDone counts of roles that are done only the members that are there: those that have succeeded may be deleted, are not

@@ -78,3 +78,16 @@ func TestLowerWithARoleThatHasBegunSince(t *testing.T) {
 		}
 	}
 }
+
+// TestAGangThatCannotBeDecodedIsNotBelowItsMinimum: neither by what it states nor by what it needs now, so that it is not
+// undone, and not restarted: it could not start again.
+func TestAGangThatCannotBeDecodedIsNotBelowItsMinimum(t *testing.T) {
+	members := []*model.Task{{Placement: model.Placement{Status: model.Running}}, {Placement: model.Placement{Status: model.Pending}}}
+	for _, undecodable := range []bool{false, true} {
+		need := Of(&Spec{MinMember: 4, HasStatus: true, Whole: true, Undecodable: undecodable}, members, model.Minima{MinMember: 4})
+		if need.Stated == nil || need.BelowMinimum == undecodable || need.Present.BelowMinimum == undecodable {
+			t.Errorf("undecodable %v: it stated %v, below the minimum %v, below what it states %v",
+				undecodable, need.Stated, need.BelowMinimum, need.Present.BelowMinimum)
+		}
+	}
+}

@@ -78,7 +78,7 @@ type Part struct {
 	// Tasks are the members of the part, in CompareTasks order, without those of an earlier attempt or of a deleted object.
 	Tasks []*Task
 	// Whole reports whether the part has had its minimum bound, and BelowMinimum whether it held capacity and was below its
-	// minimum when this was computed.
+	// minimum when this was computed; of all of a gang that was whole, binds in flight hold capacity, too.
 	Whole, BelowMinimum bool
 }
 

@@ -143,7 +143,7 @@ func (s *State) seeWhole(job *model.Job) {
 }
 
 // Newest returns a job of a snapshot with what it needs by what is known of its group now, which a session does not see: its
-// members are as the session has them. It is nil when nothing is known of the group any more, and replaced reports that there is
+// members are as the session has them. It is nil once nothing is known of the group, and replaced reports that there is
 // a PodGroup of ours in the place of it. job is nil when it has no members left.
 func (s *State) Newest(key model.JobKey, job *model.Job) (newest *model.Job, replaced bool) {
 	if replacement, ok := sources.Replacement(key); ok && s.groups[replacement] != nil {

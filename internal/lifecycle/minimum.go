@@ -15,7 +15,7 @@ type Allowance struct {
 }
 
 // Recheck returns the allowance of a start of a job by what the job needs now: until its first bind is sent, the minimum may be
-// raised after the snapshot of the decision. newest is the job with that need, nil when nothing is known of its group any more;
+// raised after the snapshot of the decision. newest is the job with that need, nil once nothing is known of its group;
 // replaced reports that there is a PodGroup of ours in the place of it. ok is false when nothing follows from them.
 func Recheck(key model.JobKey, newest *model.Job, replaced bool) (allowance Allowance, ok bool) {
 	group := "its PodGroup"

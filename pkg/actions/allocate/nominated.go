@@ -10,7 +10,7 @@ import (
 
 // allocateNominated starts a job for which others were evicted, as soon as there is idle capacity for it, there or elsewhere.
 // Until then the nomination is kept, as long as what leaves will free capacity for the whole of it. It returns false when that
-// is not so any more: the job is then tried like all others, with the capacity it has left.
+// no longer is so: the job is then tried like all others, with the capacity it has left.
 func (r *cycle) allocateNominated(job *model.Job) bool {
 	session := r.session
 	if !belowMinimum(session, job) {

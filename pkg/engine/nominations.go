@@ -29,7 +29,9 @@ func (s *Session) Expired() []*model.Job {
 }
 
 // IsExpired reports whether Expired has the job.
-func (s *Session) IsExpired(job *model.Job) bool { return slices.Contains(s.lapsed, job) && !s.renewed[job.Key] }
+func (s *Session) IsExpired(job *model.Job) bool {
+	return slices.Contains(s.lapsed, job) && !s.renewed[job.Key]
+}
 
 // HoldsNominations reports whether members of the job were nominated in earlier cycles, and it has not given that back since.
 func (s *Session) HoldsNominations(job *model.Job) bool {

@@ -28,7 +28,7 @@ func Recheck(key model.JobKey, newest *model.Job, replaced bool) (allowance Allo
 	case newest == nil && key.IsImplicit():
 		return Allowance{}, false // its members are gone, and their binds were cancelled
 	case newest == nil:
-		return Allowance{Spare: -1, Why: group + " is not there any more"}, true
+		return Allowance{Spare: -1, Why: group + " does not exist"}, true
 	case newest.Invalid == nil && newest.Whole && newest.Count(onNode) > 0:
 		return Allowance{}, false // the binds are of replacements or surplus: no minimum holds them back
 	}

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"slices"
-	"time"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -18,8 +17,6 @@ type Ask struct {
 	As      Supposed
 	// viewer is which capacity the job may use; nil while none was held.
 	viewer *model.Viewpoint
-	// grounds is what the answers rest on, of all questions that one verdict comes from together.
-	grounds *Grounds
 }
 
 // Supposed is what a question takes for granted. The zero value supposes nothing.
@@ -47,18 +44,9 @@ type Start struct {
 	Domain int
 }
 
-// Grounds is what answers rest on.
-type Grounds struct {
-	// Reach is for which jobs they hold while nothing changes.
-	Reach Reach
-}
-
-// narrow takes down that something else than the class of a job has a part in an answer.
-func (g *Grounds) narrow(reach Reach) { g.Reach = max(g.Reach, reach) }
-
 // Ask returns the question on that kind of capacity which supposes nothing.
 func (s *Session) Ask(job *model.Job, kind model.CapacityKind) Ask {
-	return Ask{session: s, Job: job, Kind: kind, grounds: &s.grounds}.Supposing(Supposed{})
+	return Ask{session: s, Job: job, Kind: kind}.Supposing(Supposed{})
 }
 
 // Supposing returns the question with other suppositions, put as the session stands.
@@ -144,7 +132,7 @@ func (a *Ask) checks(task *model.Task) (all []framework.NodeFilterFunc, refused 
 		all = append(all, func(node *model.Node) *model.Refusal { return avoided[node.Name] })
 	}
 	all = append(all, a.domainChecks(task)...)
-	checks, refused := a.session.checks(task, framework.ClusterWide, a.grounds)
+	checks, refused := a.session.checks(task, framework.ClusterWide)
 	if refused != nil || len(all) == 0 {
 		return checks, refused
 	}
@@ -181,7 +169,7 @@ func (a Ask) Rests(task *model.Task, on Rest) bool {
 			return len(checks) > 0 || refused != nil
 		})
 	}
-	if checks, refused := s.checks(task, framework.NodeWithPods, nil); len(checks) > 0 || refused != nil {
+	if checks, refused := s.checks(task, framework.NodeWithPods); len(checks) > 0 || refused != nil {
 		return false
 	}
 	checks, refused := a.checks(task)
@@ -235,11 +223,4 @@ func (a Ask) Copies(node *model.Node, request model.Resources) int64 {
 func (a Ask) Shortage(node *model.Node, request model.Resources) []model.Shortage {
 	a.open()
 	return node.Shortage(request, a.Kind)
-}
-
-// WaitUntil is Session.WakeAt for an answer that is not kept, since it may be another one at that moment: the verdict that is
-// being found, and what the session comes to.
-func (a Ask) WaitUntil(at time.Time) {
-	a.grounds.narrow(ForNow)
-	a.session.WakeAt(at)
 }

@@ -42,7 +42,7 @@ func (r *idleResult) rearm(options Options) {
 // about tasks that ask for volumes or devices.
 func (s *Session) recordIdle(refusals map[model.JobKey]*model.Refusal) *idleResult {
 	snapshot := s.Snapshot
-	if s.decided || s.grounds.Reach == ForNow || snapshot.Version == 0 || snapshot.HasBackoff() {
+	if s.decided || s.reach == ForNow || snapshot.Version == 0 || snapshot.HasBackoff() {
 		return nil
 	}
 	for _, refusal := range refusals {

@@ -19,11 +19,11 @@ type nodeQuery struct {
 	bounded []int64
 }
 
-// rank adds how the candidates are liked besides what the ranking knows.
+// rank adds how the candidates are liked, in addition to what the ranking knows.
 func (a *Ask) rank(known *asked, task *model.Task) {
 	candidates := known.answer.candidates
 	known.addPlugin(known.order.bounded, candidates)
-	known.addPlugin(a.session.scores(task, framework.ClusterWide, candidates, a.grounds), candidates)
+	known.addPlugin(a.session.scores(task, framework.ClusterWide, candidates), candidates)
 }
 
 func (p *nodeQuery) addPlugin(scores []framework.NodeScore, candidates []*model.Node) {
@@ -80,16 +80,15 @@ func addScore(sums []int64, score framework.NodeScore, candidates []*model.Node)
 	}
 }
 
-// checks returns what the plugins want to hold of a node for the task. The answer rests on those about the whole cluster; for the
-// other scopes grounds is nil.
-func (s *Session) checks(task *model.Task, scope framework.FilterScope, grounds *Grounds) ([]framework.NodeFilterFunc, *model.Refusal) {
+// checks returns what the plugins want to hold of a node for the task. The answer rests on those about the whole cluster.
+func (s *Session) checks(task *model.Task, scope framework.FilterScope) ([]framework.NodeFilterFunc, *model.Refusal) {
 	var all []framework.NodeFilterFunc
 	for _, filter := range s.slots.nodeFilter {
 		start := s.start()
 		checks, refusal := filter.PreFilter(task, scope)
 		s.stop(filter, config.NodeFilter, start)
 		if scope == framework.ClusterWide && (len(checks) > 0 || refusal != nil) {
-			grounds.narrow(reachOf(filter, task))
+			s.narrow(reachOf(filter, task))
 		}
 		if refusal != nil {
 			return nil, refusal
@@ -107,15 +106,15 @@ func reachOf(filter framework.NodeFilter, task *model.Task) Reach {
 	return ForNow
 }
 
-// scores returns how the plugins like candidates for the task; grounds as for checks.
-func (s *Session) scores(task *model.Task, scope framework.FilterScope, candidates []*model.Node, grounds *Grounds) []framework.NodeScore {
+// scores returns how the plugins like candidates for the task.
+func (s *Session) scores(task *model.Task, scope framework.FilterScope, candidates []*model.Node) []framework.NodeScore {
 	var all []framework.NodeScore
 	for _, scorer := range s.slots.nodeScore {
 		start := s.start()
 		scores := scorer.PreScore(task, scope, candidates)
 		s.stop(scorer, config.NodeScore, start)
 		if scope == framework.ClusterWide && len(scores) > 0 {
-			grounds.narrow(ForJob)
+			s.narrow(ForJob)
 		}
 		all = append(all, s.timedScores(scorer, scores)...)
 	}

@@ -127,7 +127,7 @@ func (a *Ask) overLimit(queue *model.Queue, ask func(position int) int64, counte
 	if exceeded == nil {
 		return nil
 	}
-	a.grounds.narrow(ForJob) // jobs of other queues have other limits
+	a.session.narrow(ForJob) // jobs of other queues have other limits
 	amount := ask(limit.Position)
 	return s.limitRefusal(limitKey{
 		queue: exceeded, limit: limit, ask: amount, of: of, kept: exceeded.KeptFrom(waits, limit.Position, amount),
@@ -266,7 +266,7 @@ func (s *Session) checkQueues(operations []operation) *model.Refusal {
 			}
 		}
 		last = op.task
-		if refusal := (&Ask{session: s, Job: s.job(op.task.Job), Kind: room, grounds: &s.grounds}).OverLimit(op.task); refusal != nil {
+		if refusal := (&Ask{session: s, Job: s.job(op.task.Job), Kind: room}).OverLimit(op.task); refusal != nil {
 			return refusal
 		}
 	}

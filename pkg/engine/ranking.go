@@ -70,12 +70,12 @@ func (r *ranking) followLevels() bool {
 // ask gets the questions that this session puts to a node.
 func (r *ranking) ask(s *Session, task *model.Task, a *static) {
 	r.session, r.checks, r.bounded = s, nodeQuery{}, nil
-	if r.checks.checks, r.refused = s.checks(task, framework.NodeWithPods, nil); r.refused != nil {
+	if r.checks.checks, r.refused = s.checks(task, framework.NodeWithPods); r.refused != nil {
 		r.levels = nil // they are of the nodes of an earlier session
 		return
 	}
 	var levels []followedLevel
-	for _, score := range s.scores(task, framework.NodeWithPods, a.candidates, nil) {
+	for _, score := range s.scores(task, framework.NodeWithPods, a.candidates) {
 		switch {
 		case score.BrokenDomains:
 			for _, level := range s.declaredLevels() {

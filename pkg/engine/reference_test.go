@@ -19,7 +19,7 @@ func (a *Ask) evaluateUncached(task *model.Task) (all uncached, refused *model.R
 	a.open()
 	s := a.session
 	var static nodeQuery
-	if static.checks, refused = s.checks(task, framework.NodeOnly, nil); refused != nil {
+	if static.checks, refused = s.checks(task, framework.NodeOnly); refused != nil {
 		return all, refused
 	}
 	for _, node := range s.Snapshot.Nodes {
@@ -32,7 +32,7 @@ func (a *Ask) evaluateUncached(task *model.Task) (all uncached, refused *model.R
 			all.candidates = append(all.candidates, node)
 		}
 	}
-	if all.checks.checks, refused = s.checks(task, framework.NodeWithPods, nil); refused != nil {
+	if all.checks.checks, refused = s.checks(task, framework.NodeWithPods); refused != nil {
 		return all, refused
 	}
 	checks, refused := a.checks(task)
@@ -42,7 +42,7 @@ func (a *Ask) evaluateUncached(task *model.Task) (all uncached, refused *model.R
 	all.checks.checks = append(all.checks.checks, checks...)
 	all.scores = make([]int64, len(all.candidates))
 	for _, scope := range []framework.FilterScope{framework.NodeOnly, framework.NodeWithPods, framework.ClusterWide} {
-		for _, score := range s.scores(task, scope, all.candidates, a.grounds) {
+		for _, score := range s.scores(task, scope, all.candidates) {
 			if score.BrokenDomains {
 				score.Score = s.brokenPoints()
 			}

@@ -122,9 +122,10 @@ func (s *Session) WakeAt(at time.Time) {
 	}
 }
 
-// WaitUntil is WakeAt for what the session comes to, which may be another thing at that moment, so that it is not kept.
+// WaitUntil is WakeAt for an answer that is not kept, since it may be another one at that moment: the verdict that is being
+// found, and what the session comes to.
 func (s *Session) WaitUntil(at time.Time) {
-	s.grounds.narrow(ForNow)
+	s.narrow(ForNow)
 	s.WakeAt(at)
 }
 

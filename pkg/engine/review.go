@@ -14,7 +14,7 @@ func (s *Session) HasPreemptionExtender() bool { return len(s.slots.review) > 0 
 // all do.
 func (s *Session) ProcessPreemption(preemptor *model.Job, proposals []framework.NodeVictims) ([]framework.VictimRejection, *model.Refusal) {
 	if s.HasPreemptionExtender() {
-		s.grounds.narrow(ForNow)
+		s.narrow(ForNow)
 	}
 	return firstRejection(s.slots.review, preemptor, proposals)
 }

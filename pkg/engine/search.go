@@ -80,7 +80,7 @@ func (known *asked) bestAmong(nodes []int) (best *model.Node) {
 }
 
 // HasRoom reports whether any node has capacity for tasks of the shape, as far as each node alone decides. Without it none of
-// them has a place, whatever else restricts them.
+// them has a place: further restrictions only leave nodes out.
 func (a Ask) HasRoom(task *model.Task) bool {
 	if a.openFor(task); a.session.quarantined[task.Job] != nil {
 		return true // unknown

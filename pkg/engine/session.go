@@ -85,8 +85,8 @@ type Session struct {
 	wake    time.Time
 	cache   *Cache
 	lacks   [][2]*model.Refusal
-	// grounds is what the session comes to rests on, beside what its verdicts do.
-	grounds Grounds
+	// reach is for which jobs the verdict holds that is being found, or what the session comes to beside its verdicts.
+	reach Reach
 	// pluginTimings are what is measured of plugins; nil when nothing is.
 	pluginTimings map[pluginPoint]time.Duration
 

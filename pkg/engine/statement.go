@@ -212,7 +212,7 @@ func (s *Session) reserve(ask Ask, task *model.Task, node *model.Node) (prepare 
 		s.stop(reserver, reservePoint, start)
 		if refusal != nil {
 			s.unreserve(task, s.slots.reserve[:i])
-			ask.grounds.narrow(ForNow) // what is reserved is in no snapshot
+			ask.session.narrow(ForNow) // what is reserved is in no snapshot
 			break
 		}
 		prepare = prepare || needed

@@ -38,7 +38,7 @@ func (a *static) update(s *Session, task *model.Task) {
 		return
 	}
 	a.version++
-	checks, refused := s.checks(task, framework.NodeOnly, nil)
+	checks, refused := s.checks(task, framework.NodeOnly)
 	if len(s.Snapshot.Nodes) == 0 {
 		refused = noNodes()
 	}
@@ -49,7 +49,7 @@ func (a *static) update(s *Session, task *model.Task) {
 	a.verdicts = a.check(s.Snapshot.Nodes, nodeQuery{checks: checks})
 	a.nodes = append([]*model.Node(nil), s.Snapshot.Nodes...)
 	a.combine()
-	a.score(s.scores(task, framework.NodeOnly, a.candidates, nil))
+	a.score(s.scores(task, framework.NodeOnly, a.candidates))
 	a.refused, a.mark = nil, journal.Cursor()
 }
 

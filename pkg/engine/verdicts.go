@@ -44,6 +44,9 @@ const (
 	ForNow
 )
 
+// narrow takes down that something else than the class of a job has a part in the answer that is being found.
+func (s *Session) narrow(reach Reach) { s.reach = max(s.reach, reach) }
+
 // verdicts is what is known at one revision of the snapshot.
 type verdicts struct {
 	revision model.Revision
@@ -73,10 +76,10 @@ type verdict struct {
 }
 
 // Remember returns what find says about a job that waits: nil, or why not, and which jobs that holds for as far as find knows.
-// While find is called, the grounds are those of its answer alone, to which questions add what filters and scores had to do with
-// it. What was found before is returned without another look where it must be the same: for a job of the same class, for more
-// members of the same shape, or for the same job. It is kept unless find leaves a trace in the snapshot. Remember is called
-// outside of statements.
+// While find is called, the session's reach is that of its answer alone: each question narrows it by what filters and scores
+// had to do with it. What was found before is returned without another look where it must be the same: for a job of the same
+// class, for more members of the same shape, or for the same job. It is kept unless find leaves a trace in the snapshot.
+// Remember is called outside of statements.
 //
 // Invariant: a verdict is given from the cache only if find would come to the same, in the same words.
 func (a Ask) Remember(question Question, find func(Ask) (*model.Refusal, Reach)) *model.Refusal {
@@ -91,17 +94,17 @@ func (a Ask) Remember(question Question, find func(Ask) (*model.Refusal, Reach))
 	if ok {
 		return known
 	}
-	journal, outer := &a.session.Snapshot.Journal, *a.grounds
-	*a.grounds = Grounds{}
+	journal, outer := &a.session.Snapshot.Journal, a.session.reach
+	a.session.reach = 0
 	before := journal.Revision()
 	refusal, reach := find(a)
-	if question.Emptied && a.grounds.Reach > ForClass {
+	if question.Emptied && a.session.reach > ForClass {
 		question = question.ofPresentPods()
 	}
 	if before == journal.Revision() {
-		a.Keep(question, refusal, max(reach, a.grounds.Reach))
+		a.Keep(question, refusal, max(reach, a.session.reach))
 	}
-	a.grounds.narrow(outer.Reach)
+	a.session.narrow(outer)
 	return refusal
 }
 

@@ -32,47 +32,41 @@ type Undo struct {
 // Restart reports whether the gang was whole and is restarted.
 func (u *Undo) Restart() bool { return u.Why.Code == model.MembersLost }
 
-// Decision returns the deletions, as the state assumes them.
-func (u *Undo) Decision(job model.JobKey) model.Decision {
-	return model.Decision{Job: job, Evictions: u.Members}
-}
-
 // Concerns reports whether there is anything to check about a job.
 func (g *Gangs) Concerns(job *model.Job) bool {
 	if !job.IsSchedulableGroup() {
 		return false
 	}
-	if job.BelowMinimum || !job.NothingPending {
+	_, unread := g.unread[job.Key]
+	if unread || job.BelowMinimum || !job.NothingPending || g.knows(partID{job: job.Key}) {
 		return true
 	}
-	if _, is := g.isNowRead(job); is {
-		return true
-	}
-	if g.follows(partID{job: job.Key}) {
-		return true
-	}
-	return slices.ContainsFunc(job.Present.Roles, func(role model.Role) bool { return role.MadeLater && g.follows(partID{job.Key, role.Name}) })
+	return slices.ContainsFunc(job.Present.Roles, func(role model.Role) bool { return role.MadeLater && g.knows(partID{job.Key, role.Name}) })
 }
 
-func (g *Gangs) follows(id partID) bool {
-	_, observed := g.observed[id]
-	_, started := g.starts[id]
-	return observed || started
+func (g *Gangs) knows(id partID) bool {
+	_, known := g.parts[id]
+	return known
 }
 
 // Check returns what is to be done about a gang. group is its PodGroup, nil for an implicit group. lastRefusal is why the last
 // cycle refused it, nil when it did not; mayStart reports whether a gang that is restarted could start again, else none is. A
 // gang that is undone is delayed from then on; the caller carries it out.
 func (g *Gangs) Check(job *model.Job, group *v1alpha1.PodGroup, lastRefusal *model.Refusal, mayStart bool, now time.Time) (all Verdict) {
-	if firstFound, is := g.isNowRead(job); is {
-		delete(g.unread, job.Key)
-		g.find(job, firstFound, now)
-	}
+	judged, unread := g.unread[job.Key]
+	parts := 0
 	for p := range partsOf(job) {
-		all.add(g.checkPart(p, group, lastRefusal, mayStart, now))
-		if all.Undo != nil && p.id.isFirst() { // the others are undone with it
-			break
+		g.follow(p, now)
+		if parts++; g.mayFind(now) || unread && parts > judged {
+			g.find(p, now)
 		}
+		all.add(g.checkPart(p, group, lastRefusal, mayStart, now))
+		if all.Undo != nil && p.isFirst() { // the others are undone with it
+			return all
+		}
+	}
+	if unread {
+		g.setJudged(job, parts)
 	}
 	return all
 }
@@ -92,8 +86,11 @@ func (v *Verdict) add(other Verdict) {
 }
 
 func (g *Gangs) checkPart(p part, group *v1alpha1.PodGroup, lastRefusal *model.Refusal, mayStart bool, now time.Time) Verdict {
-	g.follow(p, now)
-	if until, awaits := g.awaitsReset(p, now); awaits {
+	r := g.record(p)
+	// After a crash, part of a new start would be taken for the rest of the old gang, and left alone. A status that cannot be
+	// written delays the group for a while only.
+	awaits := !r.lost.IsZero() && !p.remains() && p.FirstUnmetMinimum((*model.Task).Exists) == nil
+	if until := r.lost.Add(MaxStatusWait); awaits && until.After(now) {
 		return Verdict{Again: until, Held: &model.Refusal{
 			Code: model.MembersLost, Detail: "no bound member is left; the gang starts again when its status says so",
 		}}
@@ -101,142 +98,122 @@ func (g *Gangs) checkPart(p part, group *v1alpha1.PodGroup, lastRefusal *model.R
 	if !p.BelowMinimum {
 		return Verdict{}
 	}
-	due, ok := g.due(p, now)
-	restart, which := false, g.starts[p.id].bindsOf(p).has
-	if !ok && g.whole(p) {
-		restart, which = true, onNode
-		due, ok = restartAt(group)
+	if r.isOpen() && r.deadline.IsZero() {
+		r = g.setDeadline(p, r, g.leadingSince, now)
 	}
+	restart, due, which := r.wasWhole(p), r.deadline, r.isOf
+	if restart {
+		due, which = restartAt(group), onNode
+	}
+	of := backoff.Of(p.job)
 	switch {
-	case !ok, restart && !mayStart:
+	case due.IsZero(), restart && !mayStart:
 		return Verdict{}
 	case due.After(now):
 		return Verdict{Again: due}
-	case restart && g.delays.Undone.Delayed(backoff.Of(p.job), now): // the API server has refused the deletion
+	case restart && g.delays.Undone.Delayed(of, now): // the API server has refused the deletion
 		return Verdict{}
 	}
 	var why *model.Refusal
 	if restart {
 		why = restarted(p, group.Status.DegradedSince.Time)
 	} else {
-		why = undone(p, p.Count(which), g.cause(p.job, lastRefusal))
+		why = wasUndone(p, p.Count(which), g.cause(p.job, lastRefusal))
 	}
-	if slices.ContainsFunc(p.undone(), binding) { // until the result of these binds is known
+	if slices.ContainsFunc(p.all(), binding) { // until the result of these binds is known
 		return Verdict{Held: why}
 	}
-	g.delays.Undone.Fail(backoff.Of(p.job), why, now)
-	if begun, known := g.starts[p.id]; known { // if the API server refuses the deletion, it may be completed then, or is undone again
-		begun.undone, begun.deadline = true, g.delays.Undone.Until(backoff.Of(p.job)).Add(g.repair)
-		g.starts[p.id] = begun
+	g.delays.Undone.Fail(of, why, now)
+	if !restart { // if the API server refuses the deletion, it may be completed then, or is undone again
+		r.stage, r.deadline = undone, g.delays.Undone.Until(of).Add(g.repair)
+		g.parts[p.id()] = r
 	}
-	return Verdict{Undo: &Undo{Why: why, Members: members(p, which)}}
+	undo := &Undo{Why: why}
+	for _, task := range p.all() {
+		if which(task) {
+			undo.Members = append(undo.Members, model.Eviction{
+				Pod: task.PodRef, Job: p.job.Key, Node: task.Node, Method: model.ByDeletion, GraceSeconds: task.GraceSeconds,
+			})
+		}
+	}
+	return Verdict{Undo: undo}
 }
 
-// follow records a group that has lost all its members before its status says so, and drops what is no longer needed.
+// follow takes in what the API says of a part now, and forgets what is no longer needed.
 func (g *Gangs) follow(p part, now time.Time) {
-	observed, known := g.observed[p.id]
-	shown := p.Whole == observed.whole && (p.job.HasGroup || !observed.whole || !g.mayFind(now)) // no longer, once a container has ended
-	if known && (p.job.UID != observed.group || shown || observed.whole && !gang.Remains(p.undone())) {
-		delete(g.observed, p.id)
-	}
-	if begun, known := g.starts[p.id]; known && begun.group != p.job.UID { // its object was made again
-		begun.group = p.job.UID
-		g.starts[p.id] = begun
-	}
-	if begun, known := g.starts[p.id]; known && p.FirstUnmetMinimum((*model.Task).IsBound) == nil {
-		if begun.bound = true; begun.isOver(now) {
-			g.observe(p, true, now) // nothing was bound for it since: its minimum was lowered
+	r := g.record(p)
+	switch {
+	case r.isWhole():
+		if !p.remains() || p.Whole && (p.job.HasGroup || !g.mayFind(now)) {
+			r.stage = none
 		}
-		g.starts[p.id] = begun
+	case r.isOpen() && p.isBound():
+		r = record{group: r.group, stage: seen, minima: p.minima()}
+	case r.isShown(p), !r.isLeft(p):
+		r.stage = none
 	}
-	if start, known := g.starts[p.id]; known && (g.whole(p) || !start.isLeft(p)) {
-		delete(g.starts, p.id)
+	switch {
+	case !p.Whole:
+		r.lost = time.Time{}
+	case r.lost.IsZero() && !p.job.NothingPending && !p.remains():
+		r.lost = now
 	}
-	if !p.job.NothingPending && p.Whole && !gang.Remains(p.undone()) {
-		g.observe(p, false, now)
+	if r.stage == none {
+		r = record{group: r.group, lost: r.lost}
+	}
+	if g.parts[p.id()] = r; r.stage == none && r.lost.IsZero() {
+		delete(g.parts, p.id())
 	}
 }
 
-// awaitsReset reports whether a group that could start again waits until its status no longer says that it is whole, and until
-// when at most: after a crash, part of the new start would be taken for the rest of the old gang, and left alone. A status that
-// cannot be written delays the group by no more than MaxStatusWait.
-func (g *Gangs) awaitsReset(p part, now time.Time) (until time.Time, awaits bool) {
-	observed := g.observed[p.id]
-	if observed.group != p.job.UID || observed.whole || !p.Whole || gang.Remains(p.undone()) ||
-		p.FirstUnmetMinimum((*model.Task).Exists) != nil {
-		return until, false
+// isLeft reports whether a member of the part that was started is bound or about to be, or has succeeded; once it is undone,
+// whether one is left of which it is not known that the API server deletes it.
+func (r record) isLeft(p part) bool {
+	if r.stage == undone {
+		return p.Count(r.isOf) > 0 || p.Count(isToBeDeleted) > 0
 	}
-	until = observed.since.Add(MaxStatusWait)
-	return until, until.After(now)
+	return gang.Remains(p.Tasks)
 }
 
-// due returns until when the start of a part below its minimum may be completed; ok is false when it is no interrupted start.
-func (g *Gangs) due(p part, now time.Time) (at time.Time, ok bool) {
-	begun, known := g.starts[p.id]
-	if g.whole(p) || begun.bound {
-		return at, false
-	}
-	if !known || begun.group != p.job.UID {
-		if !g.mayFind(now) {
-			return at, false // this process has begun no such start, and found none
+// setDeadline records the deadline of a start of which a member was bound: so long after the first bind, but not before this
+// process, which could complete it since then, has had some time for it.
+func (g *Gangs) setDeadline(p part, r record, since, now time.Time) record {
+	var first time.Time
+	for _, task := range p.Tasks {
+		if r.isOf(task) {
+			first = backoff.Sooner(first, model.PodScheduled(task.Pod).LastTransitionTime.Time)
 		}
-		begun = foundStart(p, g.leadingSince)
 	}
-	if begun.deadline.IsZero() {
-		first := begun.bindsOf(p).first()
-		if first.IsZero() {
-			return at, false
-		}
-		deadline := commit.Deadline(g.deadline, int(p.MinMember))
-		begun.deadline = now.Add(deadline - min(deadline, max(0, now.Sub(first))))
-		if repaired := g.since(begun).Add(g.repair); begun.deadline.Before(repaired) {
-			begun.deadline = repaired
-		}
-		g.starts[p.id] = begun
+	if first.IsZero() { // they were created with their nodes
+		return r
 	}
-	return begun.deadline, true
+	deadline := commit.Deadline(g.deadline, int(p.MinMember))
+	r.deadline = now.Add(deadline - min(deadline, max(0, now.Sub(first))))
+	if repaired := since.Add(g.repair); r.deadline.Before(repaired) {
+		r.deadline = repaired
+	}
+	g.parts[p.id()] = r
+	return r
 }
 
 // mayFind reports whether a start that is not known may be one of a process before this one.
 func (g *Gangs) mayFind(now time.Time) bool { return !now.After(g.leadingSince.Add(g.repair)) }
 
-// since is from when on this process may complete a start: since it found it, or began to lead.
-func (g *Gangs) since(begun start) time.Time {
-	if begun.found.After(g.leadingSince) {
-		return begun.found
-	}
-	return g.leadingSince
-}
-
-// isOver reports whether the start can be completed no more.
-func (s start) isOver(now time.Time) bool { return !s.deadline.IsZero() && now.After(s.deadline) }
-
-func members(p part, which func(*model.Task) bool) (members []model.Eviction) {
-	for _, task := range p.undone() {
-		if which(task) {
-			members = append(members, model.Eviction{
-				Pod: task.PodRef, Job: p.id.job, Node: task.Node, Method: model.ByDeletion, GraceSeconds: task.GraceSeconds,
-			})
-		}
-	}
-	return members
-}
-
-// restartAt returns when what is left of a degraded group is to be deleted, so that it starts again; ok is false when it is
-// to be left alone.
-func restartAt(group *v1alpha1.PodGroup) (at time.Time, ok bool) {
+// restartAt returns when what is left of a degraded group is to be deleted, so that it starts again; zero when it is to be left
+// alone.
+func restartAt(group *v1alpha1.PodGroup) (at time.Time) {
 	if group == nil || group.Status.DegradedSince == nil {
-		return at, false
+		return at
 	}
 	loss := group.Spec.MemberLoss
 	if loss == nil || loss.Policy != v1alpha1.MemberLossRestart {
-		return at, false
+		return at
 	}
 	timeout := int64(defaultLossTimeout)
 	if loss.TimeoutSeconds != nil {
 		timeout = min(*loss.TimeoutSeconds, longestLossTimeout)
 	}
-	return group.Status.DegradedSince.Add(time.Duration(timeout) * time.Second), true
+	return group.Status.DegradedSince.Add(time.Duration(timeout) * time.Second)
 }
 
 // In seconds: how long a group that restarts may be degraded when it does not say, as the API server adds it to new objects, and
@@ -259,11 +236,11 @@ const (
 	undoneSuffix = " were bound in time"
 )
 
-// undone is why the start of a part is undone of which so many are bound; cause is why its other members were not.
-func undone(p part, bound int, cause string) *model.Refusal {
+// wasUndone is why the start of a part is undone of which so many are bound; cause is why its other members were not.
+func wasUndone(p part, bound int, cause string) *model.Refusal {
 	of := ""
-	if !p.id.isFirst() {
-		of = " of role " + p.id.role
+	if !p.isFirst() {
+		of = " of role " + p.Role
 	}
 	detail := fmt.Sprintf("%sonly %d of %d%s%s", undonePrefix, bound, p.MinMember, of, undoneSuffix)
 	if cause != "" {

@@ -24,12 +24,12 @@ func TestRestartAt(t *testing.T) {
 	} {
 		since := metav1.NewTime(time.Unix(100, 0))
 		group := &v1alpha1.PodGroup{Spec: c.spec, Status: v1alpha1.PodGroupStatus{DegradedSince: &since}}
-		at, ok := restartAt(group)
-		if ok != (c.want != 0) || ok && at.Unix() != 100+c.want {
-			t.Errorf("%s: restart at %v, %t; want %d s after it was degraded", name, at, ok, c.want)
+		at := restartAt(group)
+		if at.IsZero() != (c.want == 0) || !at.IsZero() && at.Unix() != 100+c.want {
+			t.Errorf("%s: restart at %v; want %d s after it was degraded", name, at, c.want)
 		}
 		if group.Status.DegradedSince = nil; c.want != 0 {
-			if _, ok := restartAt(group); ok {
+			if !restartAt(group).IsZero() {
 				t.Errorf("%s: restarts while it is not degraded", name)
 			}
 		}

@@ -8,6 +8,13 @@
 // see gang.Of for what says so in its place. Pods that others mark say by an annotation for which job they were bound.
 //
 // The package decides and the loop carries out; it has no client, and its state belongs to the loop's goroutine.
+//
+// The files, in reading order:
+//
+//	gangs.go    what this process knows of the parts of gangs, and what it learns from decisions, answers and statuses
+//	check.go    what is to be done about a gang before a cycle
+//	bound.go    a part, and what its pods say of binds
+//	minimum.go  a minimum that changes before the first bind is sent
 package lifecycle
 
 import (
@@ -39,39 +46,60 @@ type Gangs struct {
 	// is how long any may take at least after this process began to lead.
 	deadline, repair time.Duration
 	leadingSince     time.Time
-	// starts are those of parts that have begun and are not complete.
-	starts map[partID]start
-	// observed says of parts whose status is behind whether they are whole: had their minimum bound, and have members left.
-	observed map[partID]observation
-	// unread are groups of other projects that could not be judged when this process began to lead, since their object was not
-	// known, or not which members are made later. They are judged when that is known. True means that the part that is made first
-	// was judged.
-	unread map[model.JobKey]bool
+	parts            map[partID]record
+	// unread has how many parts were judged of groups of other projects that may have more: when this process began to lead, their
+	// object was not known, or not which members are made later. The others are judged when they are known.
+	unread map[model.JobKey]int
 	delays *backoff.Delays
 }
 
-// start is a start that has begun. Its deadline is computed once, when a member is seen to be bound: a clock that jumps later
-// does not change it.
-type start struct {
+// record is what is known of a part.
+type record struct {
+	// group is the UID of the object that stands for the gang.
 	group types.UID
-	// minima are the minimum of the decision, and what its members request where this process has decided it.
-	minima   model.Minima
+	stage stage
+	// minima are those of the start, or those that the part was whole with. What the members request is known only of a start that
+	// this process has decided, or has seen to be complete.
+	minima model.Minima
+	// deadline is until when the start may be completed. It is computed once, when a member is seen to be bound: a clock that
+	// jumps later does not change it.
 	deadline time.Time
-	// found is when this process found a start that one before it has begun; zero when it has begun it itself.
-	found time.Time
-	// bound reports that its minimum was seen to be bound, while the answer to another bind may be awaited: it is complete.
-	bound bool
-	// undone reports that what is bound of it is to be deleted.
-	undone bool
+	// named reports that only pods that say for which job they were bound are members of the start: a process before this one has
+	// begun it, and others mark the group. A version that did not know the group may have bound pods one by one.
+	named bool
+	// lost is since when no member is left of a part of which the status still says that it is whole; zero otherwise.
+	lost time.Time
 }
 
-type observation struct {
-	group types.UID
-	whole bool
-	// minima are what it was whole with.
-	minima model.Minima
-	// since is when it was first observed.
-	since time.Time
+// stage is how far a part has come, where the API does not say so itself.
+type stage int8
+
+const (
+	none stage = iota
+	// begun: a start has begun, and its minimum was not seen to be bound.
+	begun
+	// undone: what is bound of the start is to be deleted.
+	undone
+	// seen: the part is whole, as the watch shows, or as the status says that is being written; the answer to another bind may be
+	// awaited.
+	seen
+	// whole: the part is whole, as the API server has confirmed: it has had its minimum bound, and has members left.
+	whole
+)
+
+func (r record) isOpen() bool  { return r.stage == begun || r.stage == undone }
+func (r record) isWhole() bool { return r.stage >= seen }
+
+// isShown reports whether the API says that the part is whole, and members are left of it.
+func (r record) isShown(p part) bool { return p.Whole && r.lost.IsZero() }
+
+// wasWhole reports whether the part has had its minimum bound, and has members left since.
+func (r record) wasWhole(p part) bool { return r.isWhole() || r.isShown(p) }
+
+// isOf reports whether a task was bound for the start.
+func (r record) isOf(task *model.Task) bool {
+	_, named := task.BoundWith.Get()
+	return wasBound(task) && (named || !r.named)
 }
 
 // New returns what follows gangs. deadline is how long after its first bind a small gang must have its minimum; 30 s when it is
@@ -82,55 +110,61 @@ func New(deadline time.Duration, delays *backoff.Delays) *Gangs {
 	}
 	return &Gangs{
 		deadline: deadline, repair: min(deadline, MaxRepair), delays: delays,
-		starts: map[partID]start{}, observed: map[partID]observation{}, unread: map[model.JobKey]bool{},
+		parts: map[partID]record{}, unread: map[model.JobKey]int{},
 	}
+}
+
+// record returns what is known of a part. When the object of its gang was made again, a start goes on; that the part was whole is
+// not true of the new object.
+func (g *Gangs) record(p part) record {
+	r := g.parts[p.id()]
+	if r.group != p.job.UID {
+		r.group, r.lost = p.job.UID, time.Time{}
+		if r.isWhole() {
+			r.stage = none
+		}
+	}
+	return r
 }
 
 // Lead looks for what a process before this one has left: see find.
 func (g *Gangs) Lead(snapshot *model.Snapshot, now time.Time) {
 	g.leadingSince = now
 	for _, job := range snapshot.Jobs {
-		switch {
-		case job.IsSchedulableGroup():
-			g.find(job, false, now)
-			if job.Key.MarkedByOthers() && !madeInParts(job) && gang.Stated(job).FirstUnmetMinimum((*model.Task).IsBound) != nil {
-				g.unread[job.Key] = true
+		judged := 0
+		if job.IsSchedulableGroup() {
+			for p := range partsOf(job) {
+				g.find(p, now)
+				judged++
 			}
-		case job.Key.MarkedByOthers():
-			g.unread[job.Key] = false
 		}
+		g.setJudged(job, judged)
 	}
 }
 
-// isNowRead reports whether the object of a gang, or the one that says which members are made later, has become known since this
-// process began to lead; firstFound that what is made first was looked for.
-func (g *Gangs) isNowRead(job *model.Job) (firstFound, is bool) {
-	firstFound, unread := g.unread[job.Key]
-	return firstFound, unread && (!firstFound || madeInParts(job))
+// setJudged takes down how many parts of a gang were judged. A gang that is complete has no parts that must be found later.
+func (g *Gangs) setJudged(job *model.Job, parts int) {
+	isComplete := func() bool { return gang.Stated(job).FirstUnmetMinimum((*model.Task).IsBound) == nil }
+	if job.Key.MarkedByOthers() && (parts == 0 || parts == 1 && !isComplete()) {
+		g.unread[job.Key] = parts
+	} else {
+		delete(g.unread, job.Key)
+	}
 }
 
-func madeInParts(job *model.Job) bool {
-	return slices.ContainsFunc(job.Present.Roles, func(role model.Role) bool { return role.MadeLater })
-}
-
-// find records parts of a gang that are whole and of which no status says so, or whose start was interrupted; only those that are
-// made later if the first was looked for.
-func (g *Gangs) find(job *model.Job, firstFound bool, now time.Time) {
-	for p := range partsOf(job) {
-		switch {
-		case firstFound && p.id.isFirst(), p.Whole && job.HasGroup:
-		case p.Whole: // it is not known with what
-			g.observed[p.id] = observation{group: p.job.UID, whole: true, since: now}
-		case p.FirstUnmetMinimum((*model.Task).IsBound) == nil, start{}.bindsOf(p).wereEnough():
-			g.observe(p, true, now)
-		case p.BelowMinimum && !p.job.HasGroup && p.Count(succeeded) > 0: // as if the container ran
-			g.observed[p.id] = observation{group: p.job.UID, whole: true, since: now}
-		case p.BelowMinimum:
-			g.starts[p.id] = foundStart(p, now)
-			if _, ok := g.due(p, now); !ok {
-				delete(g.starts, p.id)
-			}
-		}
+// find records a part that is whole and of which no status says so, or whose start was interrupted, unless it is known.
+func (g *Gangs) find(p part, now time.Time) {
+	r := g.record(p)
+	switch isWhole := r.isShown(p); {
+	case r.stage != none, isWhole && p.job.HasGroup:
+	case p.isBound() && !isWhole:
+		g.confirm(p)
+	case isWhole, p.wereEnough(), p.BelowMinimum && !p.job.HasGroup && p.Count(succeeded) > 0: // it is not known with what
+		g.parts[p.id()] = record{group: r.group, stage: whole}
+	case p.BelowMinimum: // it is not known what its members requested
+		r.stage, r.minima, r.named = begun, p.minima(), p.job.Key.MarkedByOthers()
+		r.minima.Requests = nil
+		g.setDeadline(p, r, now, now)
 	}
 }
 
@@ -142,43 +176,34 @@ func (g *Gangs) Begin(job *model.Job) {
 		return
 	}
 	for p := range partsOf(job) {
-		begun, known := g.starts[p.id]
-		joins := !job.HasGroup && p.Count(binds{tasks: p.Tasks}.has) > 0
-		if !g.whole(p) && p.Count(counts) > 0 && !joins && (!known || begun.group != p.job.UID) { // the UID may be empty
-			g.starts[p.id] = start{group: p.job.UID, minima: p.minima()}
+		joins := !job.HasGroup && p.Count(wasBound) > 0
+		if r := g.record(p); r.stage == none && !r.isShown(p) && p.Count(counts) > 0 && !joins {
+			g.parts[p.id()] = record{group: r.group, stage: begun, minima: p.minima(), lost: r.lost}
 		}
 	}
 }
 
-// Begun returns the jobs of which a start has begun and is to be completed, or was completed and the status does not say so yet,
-// and the minimum of the start; of several parts that of all of them.
-func (g *Gangs) Begun() map[model.JobKey]model.Minima {
-	begun := make(map[model.JobKey]model.Minima, len(g.starts))
-	add := func(job model.JobKey, minima model.Minima) {
-		if minima.MinMember >= begun[job].MinMember {
-			begun[job] = minima
+// Committed records the parts of a gang whose minimum is bound, as the API server has confirmed: one that loses a member before
+// its status says so is no interrupted start. It reports whether the gang has started with it.
+func (g *Gangs) Committed(job *model.Job) (started bool) {
+	if !job.IsSchedulableGroup() {
+		return false
+	}
+	for p := range partsOf(job) {
+		if p.FirstUnmetMinimum(counts) == nil {
+			r := g.record(p)
+			started = started || p.isFirst() && r.stage != whole && !r.isShown(p)
+			g.confirm(p)
 		}
 	}
-	for id, observed := range g.observed {
-		if observed.whole {
-			add(id.job, observed.minima)
-		}
-	}
-	for id, start := range g.starts {
-		add(id.job, start.minima)
-	}
-	return begun
+	return started
 }
 
-// Observed returns whether the group was whole, and with what, where its status is behind; known is false where the status says
-// so itself.
-func (g *Gangs) Observed(job *model.Job) (started model.Minima, whole, known bool) {
-	return g.observedPart(partID{job: job.Key}, job.UID)
-}
-
-func (g *Gangs) observedPart(id partID, group types.UID) (started model.Minima, whole, known bool) {
-	observed, ok := g.observed[id]
-	return observed.minima, observed.whole, ok && observed.group == group
+// confirm records that a part is whole, unless that is known.
+func (g *Gangs) confirm(p part) {
+	if g.record(p).stage != whole {
+		g.parts[p.id()] = record{group: p.job.UID, stage: whole, minima: p.minima()}
+	}
 }
 
 // StatusSent records the statuses that are about to be written.
@@ -186,33 +211,34 @@ func (g *Gangs) StatusSent(writes []commit.Write) {
 	for _, write := range writes {
 		if group, is := write.(*commit.GroupStatus); is && meta.IsStatusConditionTrue(group.Status.Conditions, v1alpha1.ConditionScheduled) {
 			id := partID{job: model.JobKey{Namespace: group.Namespace, Name: group.Name}}
-			seen := g.observed[id]
-			seen.minima.MinMember = group.Status.StartedMinMember
-			g.observed[id] = observation{group: group.UID, whole: true, minima: seen.minima}
+			minima := g.parts[id].minima
+			minima.MinMember = group.Status.StartedMinMember
+			g.parts[id] = record{group: group.UID, stage: seen, minima: minima}
 		}
 	}
+}
+
+// Begun returns the jobs of which a start has begun and is to be completed, or was completed and the status does not say so yet,
+// and the minimum of the start; of several parts that of all of them.
+func (g *Gangs) Begun() map[model.JobKey]model.Minima {
+	all := make(map[model.JobKey]model.Minima, len(g.parts))
+	for id, r := range g.parts {
+		if r.stage != none && r.minima.MinMember >= all[id.job].MinMember {
+			all[id.job] = r.minima
+		}
+	}
+	return all
+}
+
+// Observed returns whether the group was whole, and with what, where its status is behind; known is false where the status says
+// so itself.
+func (g *Gangs) Observed(job *model.Job) (started model.Minima, whole, known bool) {
+	r := g.parts[partID{job: job.Key}]
+	return r.minima, r.isWhole(), r.group == job.UID && (r.isWhole() || !r.lost.IsZero())
 }
 
 // AwaitsStatus reports whether the group is to be checked again as soon as its status has changed.
-func (g *Gangs) AwaitsStatus(key model.JobKey) bool {
-	observed, known := g.observed[partID{job: key}]
-	return known && !observed.whole
-}
-
-// Committed records the parts of a gang whose minimum is bound, as the API server has confirmed: one that loses a member before
-// its status says so is no interrupted start. It reports whether the gang has started with it.
-func (g *Gangs) Committed(job *model.Job, now time.Time) (started bool) {
-	if !job.IsSchedulableGroup() {
-		return false
-	}
-	for p := range partsOf(job) {
-		if p.FirstUnmetMinimum(counts) == nil {
-			started = started || p.id.isFirst() && !g.whole(p)
-			g.observe(p, true, now)
-		}
-	}
-	return started
-}
+func (g *Gangs) AwaitsStatus(key model.JobKey) bool { return !g.parts[partID{job: key}].lost.IsZero() }
 
 // Deadline returns until when binds of the job's tasks that satisfy bound may be sent: the first deadline of the parts that they
 // are in; zero when they begin starts of their own, or there is no job. A deadline in the past ends
@@ -222,7 +248,7 @@ func (g *Gangs) Deadline(job *model.Job, bound func(*model.Task) bool, now time.
 		return at
 	}
 	for p := range partsOf(job) {
-		if deadline := g.starts[p.id].deadline; deadline.After(now) && slices.ContainsFunc(p.Tasks, bound) {
+		if deadline := g.record(p).deadline; deadline.After(now) && slices.ContainsFunc(p.Tasks, bound) {
 			at = backoff.Sooner(at, deadline)
 		}
 	}
@@ -232,48 +258,24 @@ func (g *Gangs) Deadline(job *model.Job, bound func(*model.Task) bool, now time.
 // Prune forgets jobs that are gone, and what is no part of a gang any more and has no members left: that the object which says so
 // is not there may be for a while only. What of that has its minimum bound meanwhile is complete.
 func (g *Gangs) Prune(snapshot *model.Snapshot) {
-	gone := func(id partID) bool {
+	maps.DeleteFunc(g.unread, func(key model.JobKey, _ int) bool { return snapshot.Job(key) == nil })
+	for id, r := range g.parts {
 		job := snapshot.Job(id.job)
-		if job == nil {
-			return true
-		}
 		isLeft := func(task *model.Task) bool {
-			return (id.isFirst() || task.Role == id.role) && (task.IsBound() || binding(task) || isToBeDeleted(task))
+			return (id.role == "" || task.Role == id.role) && (task.IsBound() || binding(task) || isToBeDeleted(task))
 		}
-		return !isPart(id, job) && !slices.ContainsFunc(job.Tasks, isLeft)
-	}
-	maps.DeleteFunc(g.observed, func(id partID, _ observation) bool { return gone(id) })
-	maps.DeleteFunc(g.unread, func(key model.JobKey, _ bool) bool { return snapshot.Job(key) == nil })
-	maps.DeleteFunc(g.starts, func(id partID, _ start) bool { return gone(id) })
-	for id, begun := range g.starts {
-		if job := snapshot.Job(id.job); !begun.bound && !isPart(id, job) && begun.isComplete(id, job) {
-			begun.bound = true
-			g.starts[id] = begun
+		switch {
+		case job == nil:
+			delete(g.parts, id)
+		case isPart(id, job):
+		case !slices.ContainsFunc(job.Tasks, isLeft):
+			delete(g.parts, id)
+		case r.isOpen() && id.isBoundOf(job, r.minima):
+			r.stage = seen
+			g.parts[id] = r
 		}
 	}
-}
-
-// isPart reports whether a job has such a part, as far as is known now.
-func isPart(id partID, job *model.Job) bool {
-	is := func(role model.Role) bool { return role.MadeLater && role.Name == id.role }
-	return job.IsSchedulableGroup() && (id.isFirst() || slices.ContainsFunc(job.Present.Roles, is))
 }
 
 // Len returns how many gangs are followed.
-func (g *Gangs) Len() int { return len(g.starts) + len(g.observed) + len(g.unread) }
-
-func (g *Gangs) observe(p part, whole bool, now time.Time) {
-	if last := g.observed[p.id]; last.group != p.job.UID || last.whole != whole || last.since.IsZero() {
-		g.observed[p.id] = observation{group: p.job.UID, whole: whole, minima: p.minima(), since: now}
-	}
-}
-
-// whole reports whether the part has had its minimum bound, and has members left since.
-func (g *Gangs) whole(p part) bool {
-	if _, whole, known := g.observedPart(p.id, p.job.UID); known {
-		return whole
-	}
-	return p.Whole
-}
-
-func counts(task *model.Task) bool { return task.Status.CountsTowardMinimum() }
+func (g *Gangs) Len() int { return len(g.parts) + len(g.unread) }

@@ -110,9 +110,9 @@ func (s *Scheduler) recheckGroups(key model.JobKey, look func() *model.Snapshot,
 // updateMinimum holds the binds of a job that are not sent yet to its minimum of now.
 func (s *Scheduler) updateMinimum(snapshot *model.Snapshot, key model.JobKey, now time.Time) []commit.Outcome {
 	newest, replaced := s.state.Newest(key, snapshot.Job(key))
-	allowance, ok := lifecycle.Recheck(key, newest, replaced)
+	spare, why, ok := lifecycle.Spare(key, newest, replaced)
 	if !ok {
 		return nil
 	}
-	return s.machine.Recheck(now, key, allowance.Spare, allowance.Why)
+	return s.machine.Recheck(now, key, spare, why)
 }

@@ -57,7 +57,7 @@ func (s *Scheduler) undoStart(ctx context.Context, job *model.Job, undo *lifecyc
 	s.options.Metrics.Count(metrics.Evictions, float64(len(undo.Members)), cause)
 	s.options.Metrics.Count(metrics.EvictedGroups, 1, cause)
 	s.machine.Undo(now, job.Key, undo.Members)
-	s.state.Assume(undo.Decision(job.Key))
+	s.state.Assume(model.Decision{Job: job.Key, Evictions: undo.Members})
 	s.reporter.Ends(undo.Members)
 	s.write(now, s.history.Last()+1, report.Undone(job, undo.Why, undo.Members, now))
 }
@@ -70,7 +70,7 @@ func (s *Scheduler) recordStart(key model.JobKey, now time.Time) {
 		return uncertain || s.machine.Releasing(task.UID)
 	}
 	job := s.state.Snapshot(now).Job(key)
-	if job != nil && !slices.ContainsFunc(job.Tasks, open) && s.gangs.Committed(job, now) {
+	if job != nil && !slices.ContainsFunc(job.Tasks, open) && s.gangs.Committed(job) {
 		s.options.Metrics.Started(job, now)
 		s.countPreferences(job)
 	}

@@ -200,7 +200,9 @@ func TestTwoLateStepsHaveDeadlinesOfTheirOwn(t *testing.T) {
 	lost = false
 	w.play(t.Context(), 9*time.Second)
 	w.wantBound("in part", "p-0", "p-1", "s-0", "w-0", "w-2")
-	w.play(t.Context(), 29*time.Second)
+	w.play(t.Context(), 11*time.Second)
+	w.wantBound("the first deadline is over", "p-0", "p-1", "s-0")
+	w.play(t.Context(), 18*time.Second)
 	w.wantBound("both deadlines are over", "p-0", "p-1")
 }
 

@@ -93,8 +93,11 @@ func (p part) wereEnough() bool {
 // wasBound reports whether a task is on a node since a scheduler has bound it there. The API server does not mark a pod so that
 // was created with its node.
 func wasBound(task *model.Task) bool {
+	if !onNode(task) {
+		return false
+	}
 	condition := model.PodScheduled(task.Pod)
-	return onNode(task) && condition != nil && condition.Status == corev1.ConditionTrue
+	return condition != nil && condition.Status == corev1.ConditionTrue
 }
 
 func onNode(task *model.Task) bool { return task.Status == model.Bound || task.Status == model.Running }

@@ -20,6 +20,7 @@ package lifecycle
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -222,8 +223,9 @@ func (g *Gangs) StatusSent(writes []commit.Write) {
 // and the minimum of the start; of several parts that of all of them.
 func (g *Gangs) Begun() map[model.JobKey]model.Minima {
 	all := make(map[model.JobKey]model.Minima, len(g.parts))
-	for id, r := range g.parts {
-		if r.stage != none && r.minima.MinMember >= all[id.job].MinMember {
+	byRole := func(a, b partID) int { return strings.Compare(a.role, b.role) }
+	for _, id := range slices.SortedFunc(maps.Keys(g.parts), byRole) { // of equal minima, those of the last role
+		if r := g.parts[id]; r.stage != none && r.minima.MinMember >= all[id.job].MinMember {
 			all[id.job] = r.minima
 		}
 	}

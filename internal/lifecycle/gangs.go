@@ -13,7 +13,7 @@
 //
 //	gangs.go    what this process knows of the parts of gangs, and what it learns from decisions, answers and statuses
 //	check.go    what is to be done about a gang before a cycle
-//	bound.go    a part, and what its pods say of binds
+//	part.go     a part, and what its pods say of binds
 //	minimum.go  a minimum that changes before the first bind is sent
 package lifecycle
 

@@ -338,7 +338,7 @@ func (f *foreign) missing(key model.JobKey) *model.Refusal {
 // tasks do not take as much, since what these take depends on what the nodes offer. Where a member has succeeded it is not known:
 // what that one requested is not kept.
 func (s *State) wantsMore(job *model.Job, spec *sources.Spec) bool {
-	if slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Status == model.Succeeded }) {
+	if slices.ContainsFunc(job.Tasks, model.Succeeded.Is) {
 		return false
 	}
 	lacks := func(wanted sources.Amount) bool { return !s.take(job.Tasks, wanted) }

@@ -214,7 +214,6 @@ func neverPreempts(job *model.Job, group *v1alpha1.PodGroup) bool {
 // nothingPending reports whether there is nothing to decide: no pod waits, and the job has its minimum, or has ended, or is no
 // group, whose members may still come. A group that is refused as a whole must get a status that says so.
 func nothingPending(job *model.Job) bool {
-	waits := func(task *model.Task) bool { return task.Status == model.Pending }
-	stands := func(task *model.Task) bool { return task.Status.CountsTowardMinimum() }
-	return job.Count(waits) == 0 && (!job.HasGroup || job.Finished() || job.Invalid == nil && job.FirstUnmetMinimum(stands) == nil)
+	return job.Count(model.Pending.Is) == 0 && (!job.HasGroup || job.Finished() ||
+		job.Invalid == nil && job.FirstUnmetMinimum((*model.Task).CountsTowardMinimum) == nil)
 }

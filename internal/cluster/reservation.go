@@ -110,7 +110,7 @@ func (s *State) applyReservations() {
 	for key, r := range s.reserved {
 		if job := s.snapshot.Job(key); job != nil {
 			job.Reservation, job.GaveUp = r.reservation.Split()
-			if !job.HasGroup || job.Finished() || job.FirstUnmetMinimum(hasNode) == nil {
+			if !job.HasGroup || job.Finished() || job.FirstUnmetMinimum((*model.Task).IsBound) == nil {
 				job.Reservation, job.GaveUp = nil, time.Time{}
 			}
 		}
@@ -126,15 +126,11 @@ func (s *State) Reservation(job *model.Job) *v1alpha1.Reservation {
 	return s.reserved[job.Key].parsed
 }
 
-func hasNode(task *model.Task) bool {
-	return task.Status.CountsTowardMinimum() && task.Status != model.Binding
-}
-
 // reservedHolds returns the reserved capacity that is kept: that of jobs which still wait for capacity.
 func (s *State) reservedHolds(holds []model.HeldCapacity) []model.HeldCapacity {
 	for key := range s.reserved {
 		job := s.snapshot.Job(key)
-		if job == nil || job.Reservation == nil || job.FirstUnmetMinimum(func(t *model.Task) bool { return t.Status.CountsTowardMinimum() }) == nil {
+		if job == nil || job.Reservation == nil || job.FirstUnmetMinimum((*model.Task).CountsTowardMinimum) == nil {
 			continue
 		}
 		holds = append(holds, job.Reservation.Holds(job)...)

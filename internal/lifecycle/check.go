@@ -120,7 +120,7 @@ func (g *Gangs) checkPart(p part, group *v1alpha1.PodGroup, lastRefusal *model.R
 	} else {
 		why = wasUndone(p, p.Count(which), g.cause(p.job, lastRefusal))
 	}
-	if slices.ContainsFunc(p.all(), binding) { // until the result of these binds is known
+	if slices.ContainsFunc(p.all(), model.Binding.Is) { // until the result of these binds is known
 		return Verdict{Held: why}
 	}
 	g.delays.Undone.Fail(of, why, now)

@@ -160,7 +160,7 @@ func (g *Gangs) find(p part, now time.Time) {
 	case r.stage != none, isWhole && p.job.HasGroup:
 	case p.isBound() && !isWhole:
 		g.confirm(p)
-	case isWhole, p.wereEnough(), p.BelowMinimum && !p.job.HasGroup && p.Count(succeeded) > 0: // it is not known with what
+	case isWhole, p.wereEnough(), p.BelowMinimum && !p.job.HasGroup && p.Count(model.Succeeded.Is) > 0: // it is not known with what
 		g.parts[p.id()] = record{group: r.group, stage: whole}
 	case p.BelowMinimum: // it is not known what its members requested
 		r.stage, r.minima, r.named = begun, p.minima(), p.job.Key.MarkedByOthers()
@@ -178,7 +178,7 @@ func (g *Gangs) Begin(job *model.Job) {
 	}
 	for p := range partsOf(job) {
 		joins := !job.HasGroup && p.Count(wasBound) > 0
-		if r := g.record(p); r.stage == none && !r.isShown(p) && p.Count(counts) > 0 && !joins {
+		if r := g.record(p); r.stage == none && !r.isShown(p) && p.Count((*model.Task).CountsTowardMinimum) > 0 && !joins {
 			g.parts[p.id()] = record{group: r.group, stage: begun, minima: p.minima(), lost: r.lost}
 		}
 	}
@@ -191,7 +191,7 @@ func (g *Gangs) Committed(job *model.Job) (started bool) {
 		return false
 	}
 	for p := range partsOf(job) {
-		if p.FirstUnmetMinimum(counts) == nil {
+		if p.FirstUnmetMinimum((*model.Task).CountsTowardMinimum) == nil {
 			r := g.record(p)
 			started = started || p.isFirst() && r.stage != whole && !r.isShown(p)
 			g.confirm(p)
@@ -264,7 +264,7 @@ func (g *Gangs) Prune(snapshot *model.Snapshot) {
 	for id, r := range g.parts {
 		job := snapshot.Job(id.job)
 		isLeft := func(task *model.Task) bool {
-			return (id.role == "" || task.Role == id.role) && (task.IsBound() || binding(task) || isToBeDeleted(task))
+			return (id.role == "" || task.Role == id.role) && (task.IsBound() || model.Binding.Is(task) || isToBeDeleted(task))
 		}
 		switch {
 		case job == nil:

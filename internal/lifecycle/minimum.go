@@ -30,8 +30,8 @@ func Spare(key model.JobKey, newest *model.Job, replaced bool) (spare int, why s
 	if key.IsImplicit() {
 		changed = "its pods have changed"
 	}
-	spare = stated.Count(counts) - int(stated.MinMember)
-	if stated.FirstUnmetMinimum(counts) != nil || stated.Invalid != nil {
+	spare = stated.Count((*model.Task).CountsTowardMinimum) - int(stated.MinMember)
+	if stated.FirstUnmetMinimum((*model.Task).CountsTowardMinimum) != nil || stated.Invalid != nil {
 		spare = -1
 	}
 	return spare, fmt.Sprintf("%s, and needs %d members by now", changed, stated.MinMember), true

@@ -104,9 +104,3 @@ func onNode(task *model.Task) bool { return task.Status == model.Bound || task.S
 
 // isToBeDeleted reports whether the task's deletion is assumed, and may still be refused.
 func isToBeDeleted(task *model.Task) bool { return task.Status == model.Releasing && !task.Deleted() }
-
-func binding(task *model.Task) bool { return task.Status == model.Binding }
-
-func succeeded(task *model.Task) bool { return task.Status == model.Succeeded }
-
-func counts(task *model.Task) bool { return task.Status.CountsTowardMinimum() }

@@ -141,5 +141,5 @@ func setEvicted(status *v1alpha1.PodGroupStatus, job *model.Job, last *eviction,
 // isToBeMadeAgain reports whether no member has failed by itself, of a job whose members have ended: those that were evicted are
 // made again by their controller, or by nothing, as the pods of users are.
 func isToBeMadeAgain(job *model.Job) bool {
-	return job.Count(func(task *model.Task) bool { return failed(task) && task.Pod.DeletionTimestamp == nil }) == 0
+	return job.Count(func(task *model.Task) bool { return model.Failed.Is(task) && task.Pod.DeletionTimestamp == nil }) == 0
 }

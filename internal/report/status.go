@@ -41,9 +41,9 @@ func groupStatus(
 	}
 	status.Members = int32(len(job.Tasks))
 	status.Placed = count(job, (*model.Task).IsBound)
-	status.Running = count(job, func(t *model.Task) bool { return t.Status == model.Running })
-	status.Succeeded = count(job, succeeded)
-	status.Failed = count(job, failed)
+	status.Running = count(job, model.Running.Is)
+	status.Succeeded = count(job, model.Succeeded.Is)
+	status.Failed = count(job, model.Failed.Is)
 
 	setEvicted(&status, job, last, group.Generation, now)
 	condition := scheduledCondition(job, refusal, wasWhole)
@@ -97,26 +97,20 @@ func count(job *model.Job, condition func(*model.Task) bool) int32 {
 	return int32(job.Count(condition))
 }
 
-func succeeded(t *model.Task) bool { return t.Status == model.Succeeded }
-
-func failed(t *model.Task) bool { return t.Status == model.Failed }
-
 func running(t *model.Task) bool { return t.Status == model.Running || t.Status == model.Succeeded }
-
-func counts(t *model.Task) bool { return t.Status.CountsTowardMinimum() }
 
 // phase returns the phase of the job; evicted reports that the scheduler, or a user, has evicted members of it since it had its
 // minimum. before is the phase it had, which a job that has ended keeps while its pods are deleted.
 func phase(job *model.Job, isScheduled, evicted bool, before v1alpha1.PodGroupPhase) v1alpha1.PodGroupPhase {
 	hadEnded := before == v1alpha1.PodGroupSucceeded || before == v1alpha1.PodGroupFailed
 	switch {
-	case job.Finished() && len(job.Tasks) > 0 && job.FirstUnmetMinimum(succeeded) == nil:
+	case job.Finished() && len(job.Tasks) > 0 && job.FirstUnmetMinimum(model.Succeeded.Is) == nil:
 		return v1alpha1.PodGroupSucceeded
 	case job.Finished() && len(job.Tasks) > 0 && evicted && isToBeMadeAgain(job):
 		return v1alpha1.PodGroupPending
 	case job.Finished() && hadEnded:
 		return before
-	case job.Finished() && job.Count(failed) > 0:
+	case job.Finished() && job.Count(model.Failed.Is) > 0:
 		return v1alpha1.PodGroupFailed
 	case job.FirstUnmetMinimum(running) == nil:
 		return v1alpha1.PodGroupRunning
@@ -144,7 +138,7 @@ func setDegraded(
 ) {
 	message := ""
 	if left && !job.Finished() && job.FirstUnmetMinimum((*model.Task).IsBound) != nil {
-		if job.FirstUnmetMinimum(counts) == nil {
+		if job.FirstUnmetMinimum((*model.Task).CountsTowardMinimum) == nil {
 			return // binds are in flight, or the watch has not shown them: as it was before
 		}
 		message = "below its minimum: " + degraded(job, refusal)
@@ -211,7 +205,7 @@ func scheduledCondition(job *model.Job, refusal *model.Refusal, wasWhole bool) *
 			condition.Message += "; " + refusal.String()
 		}
 	case wasWhole && gang.Remains(job.Tasks):
-		if job.FirstUnmetMinimum(counts) == nil {
+		if job.FirstUnmetMinimum((*model.Task).CountsTowardMinimum) == nil {
 			return nil
 		}
 		condition.Reason, condition.Message = ReasonScheduled, "the gang has started, and is degraded"

@@ -14,10 +14,9 @@ func (s *Scheduler) holdPaused(snapshot *model.Snapshot, now time.Time) {
 		return
 	}
 	why := &model.Refusal{Code: model.Paused, Detail: s.profile.Paused}
-	waits := func(task *model.Task) bool { return task.Status == model.Pending }
 	nominated := func(task *model.Task) bool { return task.Nominated != "" }
 	for _, job := range snapshot.Jobs {
-		begun := !s.gangs.Deadline(job, waits, now).IsZero() || slices.ContainsFunc(job.Tasks, nominated)
+		begun := !s.gangs.Deadline(job, model.Pending.Is, now).IsZero() || slices.ContainsFunc(job.Tasks, nominated)
 		if !job.NothingPending && !begun && snapshot.JobBackoff[job.Key] == nil {
 			snapshot.JobBackoff[job.Key] = why
 		}

@@ -131,7 +131,7 @@ func Fill(job *model.Job, group *v1alpha1.PodGroup, was model.Minima, isDecoded 
 	if since := group.Status.WaitingSince; since != nil {
 		job.WaitingSince = latest(since.Time, group.CreationTimestamp.Time, completeAt(&job.Present.Minima, job.Present.Tasks))
 	}
-	job.Evicted = job.Evicted && job.Present.FirstUnmetMinimum(bound) != nil
+	job.Evicted = job.Evicted && job.Present.FirstUnmetMinimum((*model.Task).IsBound) != nil
 	job.QueuedSince = job.Created
 	if since := QueuedSince(gang.Stated(job), &group.Status); since != nil {
 		job.QueuedSince = latest(since.Time, job.Created)

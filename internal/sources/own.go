@@ -53,17 +53,11 @@ func ofKubeBatch(pod *corev1.Pod) (Membership, bool) {
 // many members it needs.
 func ofPodGroup(pod *corev1.Pod, name string) Membership {
 	m := Membership{Job: model.JobKey{Namespace: pod.Namespace, Name: name}, Role: pod.Labels[v1alpha1.LabelRole]}
-	minimum, implicit := pod.Annotations[v1alpha1.AnnotationMinMember]
-	if !implicit {
+	if _, implicit := pod.Annotations[v1alpha1.AnnotationMinMember]; !implicit {
 		return m
 	}
 	m.Otherwise = &Membership{Job: model.JobKey{Namespace: pod.Namespace, Name: name, Source: model.SourceImplicit, Owner: owner(pod)}, Role: m.Role}
-	minMember, err := strconv.ParseInt(minimum, 10, 32)
-	if err != nil || minMember < 1 {
-		m.Otherwise.Malformed = noMinimum(v1alpha1.AnnotationMinMember, minimum)
-		return m
-	}
-	m.Otherwise.MinMember = int32(minMember)
+	m.Otherwise.readMinimum(pod, v1alpha1.AnnotationMinMember)
 	return m
 }
 

@@ -20,7 +20,7 @@ import (
 // decision and the binds: a start that fails does not make the group wait from the beginning.
 func WaitingSince(job *model.Job, before *metav1.Time, refused bool, now metav1.Time) *metav1.Time {
 	switch {
-	case job.Invalid != nil || job.Finished() || job.FirstUnmetMinimum(bound) == nil || job.FirstUnmetMinimum((*model.Task).Exists) != nil:
+	case job.Invalid != nil || job.Finished() || job.FirstUnmetMinimum((*model.Task).IsBound) == nil || job.FirstUnmetMinimum((*model.Task).Exists) != nil:
 		return nil
 	case before == nil && refused:
 		return &now
@@ -118,9 +118,9 @@ func SetReservation(status *v1alpha1.PodGroupStatus, reservation *v1alpha1.Reser
 // DegradedSince returns since when the job, which was whole, has been below its minimum because it has lost members, as its
 // PodGroup is to show it; nil when it is not, or when nothing but its minimum has changed. before is what the PodGroup shows.
 func DegradedSince(job *model.Job, before v1alpha1.PodGroupStatus, whole bool, now metav1.Time) *metav1.Time {
-	has := job.Count(bound)
+	has := job.Count((*model.Task).IsBound)
 	switch {
-	case !whole || has == 0 || job.Finished() || job.FirstUnmetMinimum(bound) == nil:
+	case !whole || has == 0 || job.Finished() || job.FirstUnmetMinimum((*model.Task).IsBound) == nil:
 		return nil
 	case before.DegradedSince != nil:
 		return before.DegradedSince
@@ -143,9 +143,4 @@ func ExpiresAt(group *v1alpha1.PodGroup) (at time.Time, ok bool) {
 		return at, false
 	}
 	return finished.Add(time.Duration(*kept) * time.Second), true
-}
-
-// bound reports whether the API server knows the task to be on a node, or done.
-func bound(task *model.Task) bool {
-	return task.Status.CountsTowardMinimum() && task.Status != model.Binding && task.Status != model.Allocated
 }

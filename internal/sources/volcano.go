@@ -115,9 +115,7 @@ func volcanoStatus(spec *Spec, job *model.Job, refusal *model.Refusal) Shown {
 	wanted := spec.Shown
 	ended, bound, begun := false, false, false
 	if wanted.Running = 0; job != nil {
-		count := func(status model.Status) int32 {
-			return int32(job.Count(func(task *model.Task) bool { return task.Status == status }))
-		}
+		count := func(status model.Status) int32 { return int32(job.Count(status.Is)) }
 		wanted.Running, wanted.Succeeded, wanted.Failed = count(model.Running), count(model.Succeeded), count(model.Failed)
 		ended, bound = job.Finished(), job.FirstUnmetMinimum((*model.Task).IsBound) == nil
 		first, of := gang.First(job.Minima(), job.Tasks) // what is made later may wait
@@ -129,7 +127,7 @@ func volcanoStatus(spec *Spec, job *model.Job, refusal *model.Refusal) Shown {
 		return wanted
 	}
 	switch {
-	case ended && job.FirstUnmetMinimum(func(task *model.Task) bool { return task.Status == model.Succeeded }) == nil:
+	case ended && job.FirstUnmetMinimum(model.Succeeded.Is) == nil:
 		wanted.Phase = VolcanoCompleted
 	case begun:
 		wanted.Phase = VolcanoRunning

@@ -48,7 +48,7 @@ func StartedMinima(
 		return
 	}
 	minima := StartedMinimaOf(before)
-	isBound := job.FirstUnmetMinimum(bound) == nil
+	isBound := job.FirstUnmetMinimum((*model.Task).IsBound) == nil
 	if isBound {
 		seen = job.Minima()
 		seen.Requests = model.HeldBy(job.Tasks)

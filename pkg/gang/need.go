@@ -58,7 +58,7 @@ func Of(spec *Spec, members []*model.Task, was model.Minima) (need model.Need) {
 	need.Whole = spec.Whole || !spec.HasStatus && hasStarted(present)
 	need.Present = model.Part{Minima: stated, Tasks: present, Whole: need.Whole}
 	holds := need.Whole && slices.ContainsFunc(present, HasNode) // a bind in flight is of a replacement, not of a start
-	need.Present.BelowMinimum = !spec.Undecodable && (IsBelow(&stated, present) || holds && stated.FirstUnmet(present, counts) != nil)
+	need.Present.BelowMinimum = !spec.Undecodable && (IsBelow(&stated, present) || holds && stated.FirstUnmet(present, (*model.Task).CountsTowardMinimum) != nil)
 
 	stated = withEarlier(stated, earlier)
 	if need.StartedMinima = was; !spec.HasStatus {
@@ -113,7 +113,7 @@ func withoutDone(minima model.Minima, done []string, members []*model.Task) mode
 // ones may be deleted, and are not replaced. left is zero when the object does not say.
 func atMostLeft(minima model.Minima, left int32, members []*model.Task) model.Minima {
 	if left > 0 {
-		has := int32(model.CountOf(members, func(task *model.Task) bool { return task.Status == model.Succeeded }))
+		has := int32(model.CountOf(members, model.Succeeded.Is))
 		minima.MinMember = min(minima.MinMember-has, left) + has
 	}
 	return minima
@@ -149,7 +149,7 @@ func seen(stated model.Minima, members []*model.Task, was model.Minima, spec *Sp
 		return model.Minima{}
 	}
 	begun, of := without(stated, members, isLate)
-	if begun.FirstUnmet(of, counts) != nil {
+	if begun.FirstUnmet(of, (*model.Task).CountsTowardMinimum) != nil {
 		return was
 	}
 	begun.Requests = model.HeldBy(of)
@@ -184,7 +184,7 @@ func seen(stated model.Minima, members []*model.Task, was model.Minima, spec *Sp
 func lowered(stated, was model.Minima, members []*model.Task) (now model.Minima, lost bool) {
 	now = stated
 	begun, of := without(now, members, isLate)
-	if slices.ContainsFunc(now.Roles, isLate) && begun.FirstUnmet(of, counts) != nil {
+	if slices.ContainsFunc(now.Roles, isLate) && begun.FirstUnmet(of, (*model.Task).CountsTowardMinimum) != nil {
 		now.MinMember, now.Roles = begun.MinMember, limited(now.Roles, func(role model.Role) int { return int(role.MinMember) })
 	}
 	before := model.Minima{MinMember: min(now.MinMember, was.MinMember), Roles: limited(now.Roles, func(role model.Role) int {
@@ -193,7 +193,7 @@ func lowered(stated, was model.Minima, members []*model.Task) (now model.Minima,
 		}
 		return 0
 	})}
-	if before.FirstUnmet(members, counts) != nil {
+	if before.FirstUnmet(members, (*model.Task).CountsTowardMinimum) != nil {
 		now = withBegun(now, before)
 		asks := model.Job{Tasks: members, Need: model.Need{MinMember: now.MinMember, Roles: now.Roles}}
 		lost = asks.CompletesWithin(was.Requests)
@@ -204,7 +204,7 @@ func lowered(stated, was model.Minima, members []*model.Task) (now model.Minima,
 	if !slices.ContainsFunc(members, replaces) || now.FirstUnmet(members, (*model.Task).Exists) == nil {
 		return now, lost
 	}
-	usable := func(task *model.Task) bool { return counts(task) || replaces(task) }
+	usable := func(task *model.Task) bool { return task.CountsTowardMinimum() || replaces(task) }
 	return model.Minima{
 		MinMember: min(now.MinMember, int32(model.CountOf(members, usable))),
 		Roles: limited(now.Roles, func(role model.Role) int {
@@ -263,7 +263,7 @@ func Stated(job *model.Job) *model.Job {
 // IsBelow reports whether members hold capacity, not only by binds in flight, and are below the minima.
 func IsBelow(minima *model.Minima, members []*model.Task) bool {
 	holds := func(task *model.Task) bool { return task.Status == model.Bound || task.Status == model.Running }
-	return slices.ContainsFunc(members, holds) && minima.FirstUnmet(members, counts) != nil
+	return slices.ContainsFunc(members, holds) && minima.FirstUnmet(members, (*model.Task).CountsTowardMinimum) != nil
 }
 
 // Remains reports whether a member is bound or about to be, or has succeeded.
@@ -280,6 +280,3 @@ func hasStarted(members []*model.Task) bool {
 func HasNode(task *model.Task) bool {
 	return task.Status == model.Binding || task.Status == model.Bound || task.Status == model.Running
 }
-
-// counts reports whether the task has capacity, or has succeeded.
-func counts(task *model.Task) bool { return task.Status.CountsTowardMinimum() }

@@ -31,7 +31,7 @@ func withLate(minima model.Minima, members []*model.Task) model.Minima {
 		}
 		if role.MadeLater { // it has begun when all that it needs have a node, or a container of it has run
 			part := later(role, members)
-			role.Late = !part.Whole && part.FirstUnmetMinimum(counts) != nil
+			role.Late = !part.Whole && part.FirstUnmetMinimum((*model.Task).CountsTowardMinimum) != nil
 		}
 		counted.Roles = append(counted.Roles, role)
 	}
@@ -62,8 +62,7 @@ func Parts(all *model.Part) iter.Seq[model.Part] {
 func later(role model.Role, members []*model.Task) model.Part {
 	part := model.Part{Role: role.Name, Minima: model.Minima{MinMember: role.MinMember}}
 	part.Tasks = selected(members, func(task *model.Task) bool { return task.Role == role.Name })
-	succeeded := func(task *model.Task) bool { return task.Status == model.Succeeded }
-	part.Whole = hasStarted(part.Tasks) || slices.ContainsFunc(part.Tasks, succeeded)
+	part.Whole = hasStarted(part.Tasks) || slices.ContainsFunc(part.Tasks, model.Succeeded.Is)
 	part.BelowMinimum = IsBelow(&part.Minima, part.Tasks)
 	return part
 }

@@ -13,7 +13,7 @@ func (j *Job) CompletesWithin(most Resources) bool {
 	held, waiting := HeldBy(j.Tasks), j.Pending()
 	short := len(waiting)
 	if len(j.Roles) == 0 {
-		short = min(short, max(0, int(j.MinMember)-j.Count(func(task *Task) bool { return task.Status.CountsTowardMinimum() })))
+		short = min(short, max(0, int(j.MinMember)-j.Count((*Task).CountsTowardMinimum)))
 	}
 	width := len(held)
 	for _, task := range waiting {

@@ -78,7 +78,7 @@ func (s *Snapshot) HasBegun(job *Job) bool {
 	if job.MinMember > begun.MinMember {
 		return false
 	}
-	has := job.Count(func(task *Task) bool { return task.Status.CountsTowardMinimum() })
+	has := job.Count((*Task).CountsTowardMinimum)
 	return has > 0 && has < int(begun.MinMember) && job.CompletesWithin(begun.Requests)
 }
 

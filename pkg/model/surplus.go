@@ -12,14 +12,13 @@ import (
 // Surplus returns those of the tasks of a job that it can spare, beyond its minimum and the minima of its roles: the least
 // important ones, first the least. The tasks are those that are there; members that have done their work count, too.
 func Surplus(job *Job, tasks []*Task) (surplus []*Task) {
-	done := func(task *Task) bool { return task.Status == Succeeded }
-	left := len(tasks) + job.Count(done) - int(job.MinMember)
+	left := len(tasks) + job.Count(Succeeded.Is) - int(job.MinMember)
 	if left <= 0 || len(tasks) == 0 {
 		return nil
 	}
 	roles := map[string]int{}
 	for _, role := range job.Roles {
-		roles[role.Name] = job.Count(func(task *Task) bool { return task.Role == role.Name && done(task) }) - int(role.MinMember)
+		roles[role.Name] = job.Count(func(task *Task) bool { return task.Role == role.Name && Succeeded.Is(task) }) - int(role.MinMember)
 	}
 	for _, task := range tasks {
 		if _, has := roles[task.Role]; has {

@@ -66,6 +66,9 @@ func (s Status) CountsTowardMinimum() bool {
 	return s == Allocated || s == Binding || s == Bound || s == Running || s == Succeeded
 }
 
+// Is reports whether a task has the status.
+func (s Status) Is(task *Task) bool { return task.Status == s }
+
 // PodRef names one incarnation of a pod.
 type PodRef struct {
 	UID       types.UID
@@ -156,6 +159,9 @@ type Task struct {
 	// Invalid says why the task alone cannot be scheduled, whatever the cluster; nil when it can.
 	Invalid *Refusal
 }
+
+// CountsTowardMinimum is as that of its status.
+func (t *Task) CountsTowardMinimum() bool { return t.Status.CountsTowardMinimum() }
 
 // IsBound reports whether the API server has bound the task, or it has ended: an assumed bind does not count.
 func (t *Task) IsBound() bool {

@@ -53,11 +53,17 @@ func ofKubeBatch(pod *corev1.Pod) (Membership, bool) {
 // many members it needs.
 func ofPodGroup(pod *corev1.Pod, name string) Membership {
 	m := Membership{Job: model.JobKey{Namespace: pod.Namespace, Name: name}, Role: pod.Labels[v1alpha1.LabelRole]}
-	if _, implicit := pod.Annotations[v1alpha1.AnnotationMinMember]; !implicit {
+	minimum, implicit := pod.Annotations[v1alpha1.AnnotationMinMember]
+	if !implicit {
 		return m
 	}
 	m.Otherwise = &Membership{Job: model.JobKey{Namespace: pod.Namespace, Name: name, Source: model.SourceImplicit, Owner: owner(pod)}, Role: m.Role}
-	m.Otherwise.readMinimum(pod, v1alpha1.AnnotationMinMember)
+	minMember, err := strconv.ParseInt(minimum, 10, 32)
+	if err != nil || minMember < 1 {
+		m.Otherwise.Malformed = noMinimum(v1alpha1.AnnotationMinMember, minimum)
+		return m
+	}
+	m.Otherwise.MinMember = int32(minMember)
 	return m
 }
 

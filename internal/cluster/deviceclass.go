@@ -111,9 +111,5 @@ func (s *State) recountAffected(position int) {
 			s.readNodeAgain(name)
 		}
 	}
-	for _, entry := range s.pods {
-		if known := entry.record; known != nil && known.task.Request.At(position) > 0 {
-			s.put(entry, s.readPod(known.task.Pod, known))
-		}
-	}
+	s.readAgain(func(known *podState) bool { return known.task.Request.At(position) > 0 })
 }

@@ -62,7 +62,7 @@ func (s *State) setOffers(before, after []corev1.ResourceName) {
 
 // readNaming reads again the pods and reservations that name one of the resources.
 func (s *State) readNaming(names map[corev1.ResourceName]bool) {
-	named := func(known *podState) bool {
+	s.readAgain(func(known *podState) bool {
 		for name := range names {
 			if _, there := known.unoffered[name]; there {
 				return true
@@ -72,12 +72,7 @@ func (s *State) readNaming(names map[corev1.ResourceName]bool) {
 			}
 		}
 		return false
-	}
-	for _, entry := range s.pods {
-		if known := entry.record; known != nil && named(known) {
-			s.put(entry, s.readPod(known.task.Pod, known))
-		}
-	}
+	})
 	for key, r := range s.reserved {
 		if r.parsed != nil {
 			s.setReserved(key, &groupReservation{reservation: s.parseReservation(r.parsed), parsed: r.parsed, assumed: r.assumed})

@@ -240,6 +240,15 @@ func (s *State) readPod(pod *corev1.Pod, before *podState) *podState {
 	return r
 }
 
+// readAgain reads the pods again that are as asked, since what they are read by has changed.
+func (s *State) readAgain(is func(*podState) bool) {
+	for _, entry := range s.pods {
+		if known := entry.record; known != nil && is(known) {
+			s.put(entry, s.readPod(known.task.Pod, known))
+		}
+	}
+}
+
 // readRequest works out what a pod asks of a node.
 func (s *State) readRequest(r, before *podState) {
 	t, pod := &r.task, r.task.Pod

@@ -169,11 +169,7 @@ func (s *State) Configure(translators []model.RequestTranslator, maxGrace time.D
 	for name := range s.nodes {
 		s.readNodeAgain(name)
 	}
-	for _, entry := range s.pods {
-		if known := entry.record; known != nil {
-			s.put(entry, s.readPod(known.task.Pod, known))
-		}
-	}
+	s.readAgain(func(*podState) bool { return true })
 	s.readNaming(nil)
 	s.queues.dirty = true // what another profile has computed of them is over
 }

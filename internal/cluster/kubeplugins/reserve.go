@@ -82,17 +82,8 @@ func (r *Reservations) reserve(ctx context.Context, h *reservation, group fwk.Po
 			return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "resourceclaim in use")
 		}
 	}
-	node := framework.NewNodeInfo()
-	node.SetNode(h.node)
 	for _, plugin := range r.reservePlugins() {
-		_, status := plugin.PreFilter(ctx, h.state, h.pod, nil)
-		if status.IsSkip() {
-			continue
-		}
-		if status.IsSuccess() {
-			status = plugin.Filter(ctx, h.state, h.pod, node)
-		}
-		if !status.IsSuccess() {
+		if status := h.ask(ctx, plugin); !status.IsSuccess() && !status.IsSkip() {
 			return status
 		}
 	}
@@ -106,6 +97,17 @@ func (r *Reservations) reserve(ctx context.Context, h *reservation, group fwk.Po
 		return status
 	}
 	return nil
+}
+
+// ask returns whether a plugin lets the pod on the node, as far as it has anything to say of the pod.
+func (h *reservation) ask(ctx context.Context, plugin reservePlugin) *fwk.Status {
+	node := framework.NewNodeInfo()
+	node.SetNode(h.node)
+	_, status := plugin.PreFilter(ctx, h.state, h.pod, nil)
+	if status.IsSuccess() {
+		status = plugin.Filter(ctx, h.state, h.pod, node)
+	}
+	return status
 }
 
 // reservedForFull reports whether the claim is reserved, or will be, for as many others as the API server allows.
@@ -183,12 +185,7 @@ func (r *Reservations) rereserve(h *reservation) {
 }
 
 func (r *Reservations) setVolumes(h *reservation) error {
-	node := framework.NewNodeInfo()
-	node.SetNode(h.node)
-	_, status := r.volumes.PreFilter(r.ctx, h.state, h.pod, nil)
-	if status.IsSuccess() {
-		status = r.volumes.Filter(r.ctx, h.state, h.pod, node)
-	}
+	status := h.ask(r.ctx, r.volumes)
 	if status.IsSuccess() {
 		status = r.volumes.Reserve(r.ctx, h.state, h.pod, h.node.Name)
 	}

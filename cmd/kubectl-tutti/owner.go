@@ -149,10 +149,9 @@ func groupSource(object *owners.Object) string {
 		return model.SourcePod.Kind()
 	}
 	for _, source := range sources.All() {
-		for _, watch := range source.Watches() {
-			if object.Group == watch.Resource.Group && object.Kind.Name == watch.Resource.Resource && !watch.Source.OwnsPods() {
-				return watch.Source.Kind()
-			}
+		watch := source.Watch()
+		if watch != nil && object.Group == watch.Resource.Group && object.Kind.Name == watch.Resource.Resource && !watch.Source.OwnsPods() {
+			return watch.Source.Kind()
 		}
 	}
 	return ""
@@ -166,14 +165,13 @@ func (k *known) emptyGroup(ctx context.Context, name string) *debugapi.Job {
 		return nil
 	}
 	for _, source := range sources.All() {
-		for _, watch := range source.Watches() {
-			if watch.Source.OwnsPods() {
-				continue // its pods name no group: they are its own
-			}
-			object, err := read.Find(ctx, k.read.namespace, watch.Resource.Resource+"."+watch.Resource.Group, name)
-			if err == nil && object.Unread == nil {
-				return withoutPods(watch.Source.Kind(), k.read.namespace, name)
-			}
+		watch := source.Watch()
+		if watch == nil || watch.Source.OwnsPods() {
+			continue // its pods name no group: they are its own
+		}
+		object, err := read.Find(ctx, k.read.namespace, watch.Resource.Resource+"."+watch.Resource.Group, name)
+		if err == nil && object.Unread == nil {
+			return withoutPods(watch.Source.Kind(), k.read.namespace, name)
 		}
 	}
 	return nil

@@ -74,8 +74,8 @@ type followed struct {
 func NewFollower(served discovery.ServerResourcesInterface, client dynamic.Interface, push func(Event)) *Follower {
 	f := &Follower{served: served, client: client, push: push, interval: askInterval, soon: soonInterval, given: missedFor, timeout: firstReadTimeout, clock: clock.RealClock{}}
 	for _, source := range sources.All() {
-		for _, watch := range source.Watches() {
-			one := &followed{Watch: watch, name: source.Name(), wake: make(chan struct{}, 1)}
+		if watch := source.Watch(); watch != nil {
+			one := &followed{Watch: *watch, name: source.Name(), wake: make(chan struct{}, 1)}
 			one.source = &Source{Name: watch.Resource.GroupResource().String(), HasSynced: one.settled.Load}
 			f.followed = append(f.followed, one)
 		}

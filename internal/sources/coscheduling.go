@@ -19,11 +19,11 @@ var coscheduling = &Source{
 		name := pod.Labels[LabelCoscheduling]
 		return Membership{Job: model.JobKey{Namespace: pod.Namespace, Name: name, Source: model.SourceCoscheduling}}, name != ""
 	},
-	watches: []Watch{{
+	watch: &Watch{
 		Source:   model.SourceCoscheduling,
 		Resource: schema.GroupVersionResource{Group: "scheduling.x-k8s.io", Version: "v1alpha1", Resource: "podgroups"},
 		Decode:   decodeCoscheduling,
-	}},
+	},
 }
 
 // decodeCoscheduling reads one. A minMember of 0 is one that is not stated, since its clients leave it out: every pod may start.

@@ -46,7 +46,7 @@ var leaderWorkerSet = &Source{
 			_, m.Exclusive = pod.Annotations[LWSExclusiveTopology]
 		}
 	},
-	watches: []Watch{{
+	watch: &Watch{
 		Source:   model.SourceLeaderWorkerSetObject,
 		Resource: schema.GroupVersionResource{Group: "leaderworkerset.x-k8s.io", Version: "v1", Resource: "leaderworkersets"},
 		Setting: "; with startupPolicy: LeaderReady turn the source leaderworkerset off, or set " +
@@ -61,7 +61,7 @@ var leaderWorkerSet = &Source{
 			spec.addLater(RoleWorker, size-1, f.value("spec", "leaderWorkerTemplate", "workerTemplate"))
 			return spec
 		},
-	}},
+	},
 }
 
 // ofLeaderWorkerSet names a group by its LeaderWorkerSet and its index, as users know it.

@@ -23,13 +23,13 @@ var native = &Source{
 		}
 		return Membership{Job: model.JobKey{Namespace: pod.Namespace, Name: *group.PodGroupName, Source: model.SourceNative}}, true
 	},
-	watches: []Watch{{
+	watch: &Watch{
 		Source:    model.SourceNative,
 		Resource:  schedulingv1beta1.SchemeGroupVersion.WithResource("podgroups"),
 		Decode:    decodeNative,
 		IsBuiltIn: true,
 		Status:    nativeStatus, Subresource: true,
-	}},
+	},
 }
 
 // decodeNative reads one. One that is being deleted counts: a finalizer keeps it until its pods have ended. Its priority is not

@@ -55,9 +55,9 @@ func (o owned) source() *Source {
 		}
 		return Membership{Job: model.JobKey{Namespace: pod.Namespace, Name: name, Source: o.kind}, Role: pod.Labels[o.role]}, true
 	}
-	source.watches = []Watch{{
+	source.watch = &Watch{
 		Source: o.kind, Resource: o.resource, Owns: o.owns, Setting: o.setting, Lacking: o.lacking, Decode: o.read,
-	}}
+	}
 	return source
 }
 

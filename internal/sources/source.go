@@ -24,8 +24,8 @@ type Source struct {
 	marks Marks
 	// of returns what the marks on a pod say; ok is false when it has none of this source.
 	of func(pod *corev1.Pod) (m Membership, ok bool)
-	// watches are the foreign objects that it reads; nil when pods and our own PodGroups say all.
-	watches []Watch
+	// watch is the kind of foreign objects that it reads; nil when pods and our own PodGroups say all.
+	watch *Watch
 	// member reads what marks say of a pod beside which group it is in, of each pod: another mark may name the group, and the source
 	// may be off. nil reads nothing.
 	member func(pod *corev1.Pod, m *model.Member)
@@ -37,8 +37,8 @@ type Source struct {
 // Name returns the one that a configuration names it by.
 func (s *Source) Name() string { return s.name }
 
-// Watches returns the foreign objects that it reads.
-func (s *Source) Watches() []Watch { return s.watches }
+// Watch returns the kind of foreign objects that it reads; nil when it reads none.
+func (s *Source) Watch() *Watch { return s.watch }
 
 // Of returns what the marks on a pod say; ok is false when it has none of this source. A pod of a group object of its operator
 // has our role, or that of the first source that knows one, where the marks of this one name none.
@@ -271,8 +271,8 @@ var watchOf = watchesOf(all)
 
 func watchesOf(sources Sources) (of [model.LastSource + 1]Watch) {
 	for _, source := range sources {
-		for _, watch := range source.watches {
-			of[watch.Source] = watch
+		if source.watch != nil {
+			of[source.watch.Source] = *source.watch
 		}
 	}
 	return of

@@ -159,7 +159,7 @@ func TestWhatCannotBeReadNamesTheAnnotation(t *testing.T) {
 func TestAnObjectSaysWhatItsPodsShare(t *testing.T) {
 	set := func(annotations map[string]any) *Spec {
 		jobs := []any{map[string]any{"name": "v"}, map[string]any{"name": "w"}}
-		return jobSet.Watches()[0].Decode(&unstructured.Unstructured{Object: map[string]any{
+		return jobSet.Watch().Decode(&unstructured.Unstructured{Object: map[string]any{
 			"metadata": map[string]any{"name": "s", "namespace": "ns", "annotations": annotations}, "spec": map[string]any{"replicatedJobs": jobs}}})
 	}
 	for name, c := range map[string]struct {

@@ -23,13 +23,13 @@ const VolcanoTaskSpec = "volcano.sh/task-spec"
 var volcano = &Source{
 	name: "volcano", of: ofVolcano,
 	marks: Marks{Index: "volcano.sh/task-index", Labels: []string{VolcanoTaskSpec}, Annotations: []string{v1alpha1.AnnotationKubeBatchGroup, VolcanoTaskSpec}},
-	watches: []Watch{{
+	watch: &Watch{
 		Source:   model.SourceVolcano,
 		Resource: schema.GroupVersionResource{Group: "scheduling.volcano.sh", Version: "v1beta1", Resource: "podgroups"},
 		Decode:   decodeVolcano,
 		AfterOwn: true,
 		Status:   volcanoStatus, HasTransitionIDs: true,
-	}},
+	},
 }
 
 // ofVolcano leaves to kubeBatch what cannot be the name of an object, and pods that say how many members their implicit group

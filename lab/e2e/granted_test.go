@@ -90,10 +90,8 @@ var unseen = map[permission]bool{
 // isOfSource reports whether the right is to read the objects of a source of groups, none of which is installed here.
 func isOfSource(p permission) bool {
 	for _, source := range sources.All() {
-		for _, watch := range source.Watches() {
-			if p.apiGroup == watch.Resource.Group && p.resource == watch.Resource.Resource {
-				return p.verb == "list" || p.verb == "watch"
-			}
+		if watch := source.Watch(); watch != nil && p.apiGroup == watch.Resource.Group && p.resource == watch.Resource.Resource {
+			return p.verb == "list" || p.verb == "watch"
 		}
 	}
 	return false

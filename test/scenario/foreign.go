@@ -22,8 +22,8 @@ import (
 // watchOf returns what a source watches.
 func watchOf(name string) (watch sources.Watch, err error) {
 	for _, source := range sources.All() {
-		if watches := source.Watches(); source.Name() == name && len(watches) > 0 {
-			return watches[0], nil
+		if watch := source.Watch(); source.Name() == name && watch != nil {
+			return *watch, nil
 		}
 	}
 	return watch, fmt.Errorf("no foreign source %s", name)
@@ -182,7 +182,7 @@ func (w *world) tellOfForeign(watch sources.Watch, job model.JobKey, object *uns
 // sourceName is how lines name the source of a foreign object.
 func sourceName(of model.Source) string {
 	for _, source := range sources.All() {
-		if watches := source.Watches(); len(watches) > 0 && watches[0].Source == of {
+		if watch := source.Watch(); watch != nil && watch.Source == of {
 			return source.Name()
 		}
 	}
@@ -288,8 +288,8 @@ func (w *world) read(source, how string) error {
 // tellForeign tells of what can be read, and of the objects that can.
 func (w *world) tellForeign(tell func(cluster.Event)) {
 	for _, source := range sources.All() {
-		for _, watch := range source.Watches() {
-			w.tellOfSource(watch, tell)
+		if watch := source.Watch(); watch != nil {
+			w.tellOfSource(*watch, tell)
 		}
 	}
 }

@@ -228,6 +228,31 @@ func TestMemberLostRightAfterTheStart(t *testing.T) {
 	}
 }
 
+// TestMemberLostWhileAnAnswerIsAwaited: the watch has shown the minimum, the status does not say so yet, and the answer to the bind
+// of one more member is lost.
+func TestMemberLostWhileAnAnswerIsAwaited(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "8")
+	w.refuseWrites = forbidden
+	w.refuse = func(call commit.Call) error {
+		if call.Pod.Name == "mpi-3" {
+			return errors.New("connection reset")
+		}
+		return nil
+	}
+	w.gang("mpi", 4, 3)
+	w.play(t.Context(), 3*time.Second)
+	w.gone("mpi-1")
+	w.play(t.Context(), time.Second)
+	w.refuseWrites = nil
+	w.play(t.Context(), 2*time.Second)
+	w.node("n1", "2")
+	w.play(t.Context(), time.Minute)
+	if c := w.condition("mpi"); c == nil || c.Reason != v1alpha1.ConditionDegraded {
+		t.Errorf("condition %+v", c)
+	}
+}
+
 // TestMemberLostBeforeThereWasAnythingToTell: the API server has confirmed that the gang is whole, and that is all there is
 // so far.
 func TestMemberLostBeforeThereWasAnythingToTell(t *testing.T) {

@@ -154,27 +154,22 @@ func KeptPod(pod *corev1.Pod) *corev1.Pod {
 	kept.Labels, kept.Annotations, kept.OwnerReferences = known.Labels, known.Annotations, known.OwnerReferences
 	mark(kept, why)
 	spec, status := &kept.Spec, &kept.Status
-	ports := util.GetHostPorts(&whole)
-	spec.Containers = []corev1.Container{{Name: "all", Ports: ports[:min(len(ports), maxNames)],
-		Resources: corev1.ResourceRequirements{Requests: firstResources(requestsOf(&whole, requests))}}}
+	ports, sums := util.GetHostPorts(&whole), requestsOf(&whole, requests)
+	names := slices.SortedFunc(maps.Keys(sums), func(a, b corev1.ResourceName) int {
+		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+	})
+	for _, name := range names[min(len(names), maxNames):] { // all that every node has are kept
+		if strings.Contains(string(name), "/") || len(name) >= maxNames {
+			delete(sums, name)
+		}
+	}
+	spec.Containers = []corev1.Container{{
+		Name: "all", Ports: ports[:min(len(ports), maxNames)], Resources: corev1.ResourceRequirements{Requests: sums},
+	}}
 	spec.InitContainers, spec.Overhead, spec.Resources, spec.ResourceClaims = nil, nil, nil, nil
 	spec.Volumes = slices.Clone(whole.Spec.Volumes[:min(len(whole.Spec.Volumes), maxNames)])
 	known.Status.StartTime, known.Status.Conditions = status.StartTime, status.Conditions
 	kept.Status = known.Status
-	return kept
-}
-
-// firstResources returns the resources that every node has, and of the others up to maxNames: those with the shortest names.
-func firstResources(list corev1.ResourceList) corev1.ResourceList {
-	kept := corev1.ResourceList{}
-	names := slices.SortedFunc(maps.Keys(list), func(a, b corev1.ResourceName) int {
-		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
-	})
-	for _, name := range names {
-		if native := !strings.Contains(string(name), "/"); native && len(name) < maxNames || len(kept) < maxNames {
-			kept[name] = list[name]
-		}
-	}
 	return kept
 }
 

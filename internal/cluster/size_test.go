@@ -68,7 +68,7 @@ func largeFields() []string {
 		"spec.volumes", "status.conditions"}
 }
 
-// TestALargePodIsRefusedAndCounted: of a pod that is too large its identity is kept. It waits, and says which field is too large;
+// TestALargePodIsRefusedAndCounted: of a pod that is too large little is kept. It waits, and says which field is too large;
 // bound, it takes what it takes.
 func TestALargePodIsRefusedAndCounted(t *testing.T) {
 	takes := asking("cpu", "3", "memory", "1Gi", "example.com/gpu", "2")

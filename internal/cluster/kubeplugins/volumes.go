@@ -59,7 +59,7 @@ func (p *Plugins) HasVolumeChoice(pod *corev1.Pod) bool {
 	return false
 }
 
-// TooLarge names a claim of the pod of which only the identity is kept, since it is too large, and says why; empty when there
+// TooLarge names a claim of the pod of which not all is kept, since it is too large, and says why; empty when there
 // is none.
 func (p *Plugins) TooLarge(pod *corev1.Pod) string {
 	claims := p.claimsOf(pod)

@@ -37,9 +37,7 @@ func (s *Scheduler) endConflicts(now time.Time) {
 		decision := model.Decision{Evictions: []model.Eviction{{
 			Pod: conflict.Pod, Job: conflict.Job, Node: conflict.Node, GraceSeconds: conflict.GraceSeconds, Message: conflict.Detail,
 		}}}
-		s.state.Assume(decision)
-		s.reporter.Ends(decision.Evictions)
-		s.options.Decided(decision)
+		s.assume(decision)
 		s.machine.Submit(now, decision)
 	}
 }

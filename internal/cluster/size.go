@@ -167,7 +167,9 @@ func KeptPod(pod *corev1.Pod) *corev1.Pod {
 		Name: "all", Ports: ports[:min(len(ports), maxNames)], Resources: corev1.ResourceRequirements{Requests: sums},
 	}}
 	spec.InitContainers, spec.Overhead, spec.Resources, spec.ResourceClaims = nil, nil, nil, nil
-	spec.Volumes = slices.Clone(whole.Spec.Volumes[:min(len(whole.Spec.Volumes), maxNames)])
+	spec.Volumes = slices.DeleteFunc(slices.Clone(whole.Spec.Volumes[:min(len(whole.Spec.Volumes), maxNames)]), func(one corev1.Volume) bool {
+		return memoryBehind(reflect.ValueOf(&one).Elem()) > maxField/2
+	})
 	known.Status.StartTime, known.Status.Conditions = status.StartTime, status.Conditions
 	kept.Status = known.Status
 	return kept

@@ -113,6 +113,24 @@ func TestALargePodIsRefusedAndCounted(t *testing.T) {
 	}
 }
 
+// TestVolumesOfALargePodAreSmall: those with large templates are not kept, the others are.
+func TestVolumesOfALargePodAreSmall(t *testing.T) {
+	kept := KeptPod(pod("p", on("n"), func(p *corev1.Pod) {
+		for i := range 60 {
+			text := map[string]string{"a": strings.Repeat("x", 20<<10*(i%2))}
+			p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: fmt.Sprint("v", i), VolumeSource: corev1.VolumeSource{
+				Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{
+					ObjectMeta: metav1.ObjectMeta{Annotations: text}}}}})
+		}
+	}))
+	if memory := memoryBehind(reflect.ValueOf(kept).Elem()); Malformed(kept) == "" || memory > maxMemory/2 {
+		t.Errorf("%d bytes of memory are kept, mark %q", memory, Malformed(kept))
+	}
+	if n := len(kept.Spec.Volumes); n != 30 {
+		t.Errorf("%d volumes are kept, want 30", n)
+	}
+}
+
 // TestWhatIsNotReadIsNoReasonToRefuse: a list of environment variables of a megabyte is legal, and so is any annotation of others
 // on a pod that is bound.
 func TestWhatIsNotReadIsNoReasonToRefuse(t *testing.T) {

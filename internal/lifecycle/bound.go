@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/tutti-sched/tutti/internal/backoff"
 	"github.com/tutti-sched/tutti/pkg/gang"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -87,7 +86,7 @@ func (b binds) has(task *model.Task) bool {
 func (b binds) first() (at time.Time) {
 	for _, task := range b.tasks {
 		if b.has(task) {
-			at = backoff.Sooner(at, model.PodScheduled(task.Pod).LastTransitionTime.Time)
+			at = model.Sooner(at, model.PodScheduled(task.Pod).LastTransitionTime.Time)
 		}
 	}
 	return at

@@ -79,7 +79,7 @@ func (g *Gangs) Check(job *model.Job, group *v1alpha1.PodGroup, lastRefusal *mod
 
 // add adds what is to be done about another part of the gang.
 func (v *Verdict) add(other Verdict) {
-	v.Again = backoff.Sooner(v.Again, other.Again)
+	v.Again = model.Sooner(v.Again, other.Again)
 	if v.Held == nil {
 		v.Held = other.Held
 	}

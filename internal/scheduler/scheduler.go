@@ -243,7 +243,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 			watch.Cycle.Panics++
 			panicked = &recovered
 		},
-		Wake:   func(at time.Time) { expires = backoff.Sooner(expires, at) },
+		Wake:   func(at time.Time) { expires = model.Sooner(expires, at) },
 		Decide: func(decision model.Decision) { s.decide(ctx, r, decision) },
 	})
 	watch.Begin(debugapi.PartSettle)
@@ -325,7 +325,7 @@ func (s *Scheduler) look(ctx context.Context, now time.Time) (snapshot *model.Sn
 	s.holdPaused(snapshot, now)
 	maps.Copy(snapshot.JobBackoff, held)
 	snapshot.Begun = s.gangs.Begun()
-	return snapshot, backoff.Sooner(pass, until)
+	return snapshot, model.Sooner(pass, until)
 }
 
 // report writes what has changed since the last report.
@@ -340,14 +340,14 @@ func (s *Scheduler) report(ctx context.Context, now time.Time) {
 	s.recoverPanic(ctx, partReports, func() {
 		ofQueues, next := s.queues.Report(s.state.Snapshot(now), s.refusals, now)
 		s.write(now, s.history.Last(), ofQueues...)
-		wake = backoff.Sooner(wake, next)
+		wake = model.Sooner(wake, next)
 	})
 	s.recoverPanic(ctx, partReports, func() {
 		ofForeign, next := s.foreign.Report(s.state.Snapshot(now), s.refusals, now, func(key model.JobKey, look func()) {
 			s.quarantineOnPanic(ctx, partReports, key, now, look)
 		})
 		s.write(now, s.history.Last(), ofForeign...)
-		wake = backoff.Sooner(wake, next)
+		wake = model.Sooner(wake, next)
 	})
 	if !wake.IsZero() {
 		s.reports.at(wake)

@@ -232,9 +232,8 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	watch := debugapi.NewRecorder(s.options.Clock, now)
 	snapshot, pass := s.look(ctx, now)
 	r := &runningCycle{snapshot: snapshot, watch: watch, now: now, number: s.history.Last() + 1, changed: map[model.JobKey]bool{}}
-	expires := now.Add(resyncPeriod)
 	var panicked *engine.RecoveredPanic
-	s.refusals = engine.Run(snapshot, s.profile, engine.Options{
+	result := engine.Run(snapshot, s.profile, engine.Options{
 		Verify: s.options.Verify,
 		Cache:  &s.cache, Stopwatch: s.options.Metrics.Stopwatch(s.options.Clock.Now),
 		OnAction:    func(part string) { s.progress.count.Add(1); watch.Begin(part) },
@@ -243,13 +242,12 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 			watch.Cycle.Panics++
 			panicked = &recovered
 		},
-		Wake:   func(at time.Time) { expires = model.Sooner(expires, at) },
 		Decide: func(decision model.Decision) { s.decide(ctx, r, decision) },
 	})
 	watch.Begin(debugapi.PartSettle)
 	logRefusals(ctx, r.number, s.cache.Trail())
-	s.last = lastCycle{decided: watch.Cycle.Decided > 0, expires: expires}
-	s.expireAnswers(pass, now)
+	s.refusals = result.Refusals
+	s.last = lastCycle{decided: watch.Cycle.Decided > 0, expires: s.expires(result.Until, pass, now)}
 	s.afterCycle(ctx, snapshot, panicked, now)
 	s.cycle.atMost(s.last.expires)
 	if r.repeat {

@@ -203,43 +203,6 @@ func TestReviewersAreNotAskedForEver(t *testing.T) {
 		t.Errorf("%d pods are evicted once it agrees, want 6", evicted)
 	}
 }
-<<<<<<< HEAD
-
-// waverer would always have the other of two pods leave the first node, and agrees about every other node.
-type waverer struct{ asked []string }
-
-func (*waverer) Name() string { return "waverer" }
-
-func (w *waverer) ProcessPreemption(_ *model.Job, proposals []framework.NodeVictims) (objections []framework.VictimRejection, _ *model.Refusal) {
-	for _, p := range proposals {
-		w.asked = append(w.asked, fmt.Sprint(p.Node.Name, p.Victims))
-		if p.Node.Name == "n00000" {
-			i := slices.IndexFunc(p.Node.Tasks, func(task *model.Task) bool { return !slices.Contains(p.Victims, task) })
-			objections = append(objections, framework.VictimRejection{Node: p.Node, By: "the waverer", Victims: p.Node.Tasks[i : i+1]})
-		}
-	}
-	return objections, nil
-}
-
-// TestAPlanIsAlteredOnceOnANode, since two who differ would go on indefinitely.
-func TestAPlanIsAlteredOnceOnANode(t *testing.T) {
-	snapshot, w := full(2, 1), &waverer{}
-	job := &model.Job{Key: model.JobKey{Namespace: "default", Name: "z"}, Need: model.Need{MinMember: 1}, Priority: 10, Version: 1}
-	device(job, "z")
-	snapshot.Jobs = append(snapshot.Jobs, job)
-	var evicted []string
-	engine.Run(snapshot, &engine.Profile{
-		Actions: []engine.Action{refusing{}, preempt.New(preempt.DefaultOptions())},
-		Tiers:   []engine.Tier{{{Factory: priority.New}, {Factory: gang.New}, {Factory: func() framework.Plugin { return w }}}},
-	}, engine.Options{Verify: true, Decide: func(d model.Decision) {
-		for _, eviction := range d.Evictions {
-			evicted = append(evicted, eviction.Node)
-		}
-	}})
-	if len(w.asked) != 3 || !slices.Equal(evicted, []string{"n00001"}) {
-		t.Errorf("it was asked about %v, and from %v a pod is evicted", w.asked, evicted)
-	}
-}
 
 // moody is a filter that keeps all pods off some nodes, for the time being.
 type moody map[string]bool
@@ -281,5 +244,3 @@ func TestWhomOthersOutsideKeepWaitingIsAskedAgain(t *testing.T) {
 		}
 	}
 }
-=======
->>>>>>> main

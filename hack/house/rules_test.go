@@ -27,7 +27,7 @@ var (
 
 // modes are those that there are.
 var modes = []mode{
-	{"Session.reach", []string{"reach"}, engine},
+	{"Session.grounds", []string{"grounds"}, engine},
 	{"Job.Need", []string{"Need", "Stated", "Present", "Whole", "StartedMinima", "LostMembers", "BelowMinimum"}, readsNeeds},
 	{"Job.Need", []string{"MinMember"}, []string{"pkg/framework", "pkg/place", "pkg/victims", "pkg/actions", "pkg/plugins", "internal/report"}},
 }

@@ -77,16 +77,8 @@ func (b *Backoff[K]) Active(now time.Time, exists func(K) bool) (reasons map[K]*
 			delete(b.entries, key)
 		case e.until.After(now):
 			reasons[key] = e.reason
-			wake = Sooner(wake, e.until)
+			wake = model.Sooner(wake, e.until)
 		}
 	}
 	return reasons, wake
-}
-
-// Sooner returns the earlier of two times, of which zero is never.
-func Sooner(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }

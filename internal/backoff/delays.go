@@ -75,7 +75,7 @@ func (d *Delays) Apply(snapshot *model.Snapshot, podExists func(types.UID) bool,
 		for job, reason := range reasons {
 			snapshot.JobBackoff[job.Key] = reason
 		}
-		wake = Sooner(wake, until)
+		wake = model.Sooner(wake, until)
 	}
 	snapshot.NodeBackoff = map[model.JobKey]map[string]*model.Refusal{}
 	nodes, until := d.Nodes.Active(now, func(node JobNode) bool { return exists(node.Job) })
@@ -85,11 +85,11 @@ func (d *Delays) Apply(snapshot *model.Snapshot, podExists func(types.UID) bool,
 		}
 		snapshot.NodeBackoff[node.Key][node.Node] = reason
 	}
-	wake = Sooner(wake, until)
+	wake = model.Sooner(wake, until)
 	snapshot.BindBackoff, until = d.Pods.Active(now, podExists)
-	wake = Sooner(wake, until)
+	wake = model.Sooner(wake, until)
 	snapshot.EvictionBackoff, until = d.Evictions.Active(now, podExists)
-	return Sooner(wake, until)
+	return model.Sooner(wake, until)
 }
 
 // Panicked delays a job over which something has panicked, and the jobs of its class: those over which nothing has panicked

@@ -73,7 +73,7 @@ func (g *Gangs) Check(job *model.Job, group *v1alpha1.PodGroup, lastRefusal *mod
 
 // add adds what is to be done about another part of the gang.
 func (v *Verdict) add(other Verdict) {
-	v.Again = backoff.Sooner(v.Again, other.Again)
+	v.Again = model.Sooner(v.Again, other.Again)
 	if v.Held == nil {
 		v.Held = other.Held
 	}
@@ -181,7 +181,7 @@ func (g *Gangs) setDeadline(p part, r record, since, now time.Time) record {
 	var first time.Time
 	for _, task := range p.Tasks {
 		if r.isOf(task) {
-			first = backoff.Sooner(first, model.PodScheduled(task.Pod).LastTransitionTime.Time)
+			first = model.Sooner(first, model.PodScheduled(task.Pod).LastTransitionTime.Time)
 		}
 	}
 	if first.IsZero() { // they were created with their nodes

@@ -251,7 +251,7 @@ func (g *Gangs) Deadline(job *model.Job, bound func(*model.Task) bool, now time.
 	}
 	for p := range partsOf(job) {
 		if deadline := g.record(p).deadline; deadline.After(now) && slices.ContainsFunc(p.Tasks, bound) {
-			at = backoff.Sooner(at, deadline)
+			at = model.Sooner(at, deadline)
 		}
 	}
 	return at

@@ -222,4 +222,4 @@ func (w *writer) prune() {
 }
 
 // requeue asks for the next report.
-func (w *writer) requeue(at time.Time) { w.wake = backoff.Sooner(w.wake, at) }
+func (w *writer) requeue(at time.Time) { w.wake = model.Sooner(w.wake, at) }

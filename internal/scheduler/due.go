@@ -3,6 +3,9 @@ package scheduler
 import (
 	"context"
 	"time"
+
+	"github.com/tutti-sched/tutti/pkg/engine"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // lastCycle is what the next one needs to know of it.
@@ -21,20 +24,10 @@ const period = 5 * time.Second
 // more sources than the watches that wake the loop.
 const resyncPeriod = time.Minute
 
-// transientRetry is how long a refusal is believed that came from outside the cluster, see model.Refusal.Transient; and how long
-// any is while a bind is assumed: the pod is no victim until the watch shows it on its node, which makes no cycle.
-const transientRetry = 5 * time.Second
-
 // ownEventDelay is how long after an event about an object that only kube-scheduler's plugins read there is one more cycle.
 // They receive it through their own handlers, which may run later than ours: a cycle that the event has started may have
 // asked them before.
 const ownEventDelay = time.Second
-
-func (l *lastCycle) expireBy(when time.Time, ok bool) {
-	if ok && when.Before(l.expires) {
-		l.expires = when
-	}
-}
 
 // wouldRepeat reports that a cycle would decide what the last one did: nothing. The same snapshot leads to the same decisions.
 func (s *Scheduler) wouldRepeat(now time.Time) bool {
@@ -51,16 +44,18 @@ func (s *Scheduler) wake(now time.Time) {
 	s.cycle.debounce(now, debouncePeriod, maxDebounce)
 }
 
-// expireAnswers sets the earliest time at which something that the last cycle saw may change without an event. pass is when the
-// first delay after a failure ends; zero for none.
-func (s *Scheduler) expireAnswers(pass, now time.Time) {
-	s.last.expireBy(pass, !pass.IsZero())
-	for _, refusal := range s.refusals {
-		s.last.expireBy(now.Add(transientRetry), refusal.Transient)
+// expires returns the earliest time at which something that a cycle saw may change without an event. until is when the first of
+// its answers may, pass when the first delay after a failure ends; zero for none.
+func (s *Scheduler) expires(until, pass, now time.Time) time.Time {
+	first := model.Sooner(model.Sooner(until, pass), now.Add(resyncPeriod))
+	if len(s.refusals) > 0 && s.state.HasAssumedBinds() { // no victims until the watch shows them on their nodes, which makes no cycle
+		first = model.Sooner(first, now.Add(engine.RetryAfter))
 	}
-	s.last.expireBy(now.Add(transientRetry), len(s.refusals) > 0 && s.state.HasAssumedBinds())
-	s.last.expireBy(s.state.NextWake(now))
-	s.last.expireBy(s.echo, s.echo.After(now))
+	if s.echo.After(now) {
+		first = model.Sooner(first, s.echo)
+	}
+	wake, _ := s.state.NextWake(now)
+	return model.Sooner(first, wake)
 }
 
 // sleep waits until the mailbox has something or something is due; false when the context has ended.

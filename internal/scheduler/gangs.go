@@ -32,7 +32,7 @@ func (s *Scheduler) checkGangs(
 		refusal := s.quarantineOnPanic(ctx, partStarts, job.Key, now, func() {
 			mayStart := s.profile.Paused == "" && snapshot.QueueRefusal(job) == nil
 			verdict := s.gangs.Check(job, s.state.Group(job.Key), s.refusals[job.Key], mayStart, now)
-			wake = backoff.Sooner(wake, verdict.Again)
+			wake = model.Sooner(wake, verdict.Again)
 			if verdict.Held != nil {
 				held[job.Key] = verdict.Held
 			}

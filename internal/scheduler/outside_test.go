@@ -13,23 +13,31 @@ import (
 
 // outsider is a plugin that lets nodes pass once it says yes, whatever the cluster does.
 type outsider struct {
-	yes, expires bool
-	asked        int
+	yes     bool
+	expires time.Duration
+	asked   int
+	view    framework.View
 }
 
 func (*outsider) Name() string { return "outsider" }
+
+func (o *outsider) OpenSession(view framework.View) { o.view = view }
 
 func (o *outsider) PreFilter(_ *model.Task, scope framework.FilterScope) ([]framework.NodeFilterFunc, *model.Refusal) {
 	if scope != framework.ClusterWide || o.yes {
 		return nil, nil
 	}
 	o.asked++
-	return nil, &model.Refusal{Code: model.NodesFiltered, Detail: "no answer", Transient: o.expires}
+	refusal := &model.Refusal{Code: model.NodesFiltered, Detail: "no answer"}
+	if o.expires > 0 {
+		refusal.Until = o.view.Snapshot().Now.Add(o.expires)
+	}
+	return nil, refusal
 }
 
 // TestARefusalFromOutsideIsAskedAgainSoon, which one that the cluster gave is not.
 func TestARefusalFromOutsideIsAskedAgainSoon(t *testing.T) {
-	for expires, want := range map[bool]int{true: 2, false: 0} {
+	for expires, want := range map[time.Duration]int{4 * time.Second: 2, 0: 0} {
 		w, o := newWorld(t), &outsider{expires: expires}
 		tier := engine.Tier{{Factory: func() framework.Plugin { return o }}}
 		w.loop.profile.Tiers = append(w.loop.profile.Tiers, tier)
@@ -41,8 +49,8 @@ func TestARefusalFromOutsideIsAskedAgainSoon(t *testing.T) {
 		}
 		o.yes = true
 		asked := o.asked
-		if got := kinds(w.play(t.Context(), 2*transientRetry))[commit.CallBind]; got != want {
-			t.Errorf("expires %t: %d binds within %s of the answer, want %d", expires, got, 2*transientRetry, want)
+		if got := kinds(w.play(t.Context(), 5*time.Second))[commit.CallBind]; got != want {
+			t.Errorf("expires after %s: %d binds, want %d", expires, got, want)
 		}
 		if o.asked != asked {
 			t.Errorf("asked %d times more", o.asked-asked)

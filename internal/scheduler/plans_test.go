@@ -474,5 +474,5 @@ func TestAVictimWhoseBindTheWatchShowsLate(t *testing.T) {
 	w.expect("the watch has not shown it", w.play(t.Context(), 20*time.Second), "")
 	w.late = nil
 	w.pod(w.pods["low"].DeepCopy())
-	w.expect("the watch has shown it", w.play(t.Context(), 2*transientRetry), "Nominate high-0 n1, Evict low n1")
+	w.expect("the watch has shown it", w.play(t.Context(), 10*time.Second), "Nominate high-0 n1, Evict low n1")
 }

@@ -230,9 +230,8 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	watch := debugapi.NewRecorder(s.options.Clock, now)
 	snapshot, pass := s.look(ctx, now)
 	r := &runningCycle{snapshot: snapshot, watch: watch, now: now, number: s.history.Last() + 1, changed: map[model.JobKey]bool{}}
-	expires := now.Add(resyncPeriod)
 	var panicked *engine.RecoveredPanic
-	s.refusals = engine.Run(snapshot, s.profile, engine.Options{
+	result := engine.Run(snapshot, s.profile, engine.Options{
 		Verify: s.options.Verify,
 		Cache:  &s.cache, Stopwatch: s.options.Metrics.Stopwatch(s.options.Clock.Now),
 		OnAction:    func(part string) { s.progress.count.Add(1); watch.Begin(part) },
@@ -241,13 +240,12 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 			watch.Cycle.Panics++
 			panicked = &recovered
 		},
-		Wake:   func(at time.Time) { expires = backoff.Sooner(expires, at) },
 		Decide: func(decision model.Decision) { s.decide(ctx, r, decision) },
 	})
 	watch.Begin(debugapi.PartSettle)
 	logRefusals(ctx, r.number, s.cache.Trail())
-	s.last = lastCycle{decided: watch.Cycle.Decided > 0, expires: expires}
-	s.expireAnswers(pass, now)
+	s.refusals = result.Refusals
+	s.last = lastCycle{decided: watch.Cycle.Decided > 0, expires: s.expires(result.Until, pass, now)}
 	s.afterCycle(ctx, snapshot, panicked, now)
 	s.cycle.atMost(s.last.expires)
 	if r.repeat {
@@ -327,7 +325,7 @@ func (s *Scheduler) look(ctx context.Context, now time.Time) (snapshot *model.Sn
 	s.holdPaused(snapshot, now)
 	maps.Copy(snapshot.JobBackoff, held)
 	snapshot.Begun = s.gangs.Begun()
-	return snapshot, backoff.Sooner(pass, until)
+	return snapshot, model.Sooner(pass, until)
 }
 
 // report writes what has changed since the last report.
@@ -335,7 +333,7 @@ func (s *Scheduler) report(ctx context.Context, now time.Time) {
 	var wake time.Time
 	submit := func(writes []commit.Write, again time.Time) {
 		s.write(now, s.history.Last(), writes...)
-		wake = backoff.Sooner(wake, again)
+		wake = model.Sooner(wake, again)
 	}
 	guard := func(key model.JobKey, look func()) { s.quarantineOnPanic(ctx, partReports, key, now, look) }
 	s.reports = timer{}

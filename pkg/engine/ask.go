@@ -108,7 +108,7 @@ func (a *Ask) about(task *model.Task) (known asked, refused *model.Refusal) {
 	}
 	a.open()
 	shape, order := s.ranked(task, a.Kind)
-	known.answer, known.order = &shape.static, order
+	known.answer, known.order, known.session = &shape.static, order, s
 	switch {
 	case known.answer.refused != nil:
 		return known, known.answer.refused

@@ -31,7 +31,7 @@ func (n *closestFit) observe(node *model.Node, request model.Resources, room mod
 	if n.node != nil && share >= n.share {
 		return
 	}
-	if refusal := refused(node); refusal == nil || refusal.Evictable || refusal.Transient {
+	if refusal := refused(node); refusal == nil || refusal.Evictable || !refusal.Until.IsZero() {
 		n.node, n.share = node, share
 	}
 }

@@ -325,19 +325,3 @@ func TestReviewersMustAllAgree(t *testing.T) {
 		}
 	}
 }
-
-// fleeting is a filter that says of one pod that an answer from outside keeps it waiting.
-type fleeting struct {
-	says
-	of types.UID
-}
-
-func (f fleeting) IsTransient(task *model.Task) bool { return task.UID == f.of }
-
-func TestOneFleetingFilterIsEnough(t *testing.T) {
-	a, b := &model.Task{PodRef: model.PodRef{UID: "a"}}, &model.Task{PodRef: model.PodRef{UID: "b"}}
-	session := Open(house(), profileOf(says{}, fleeting{of: "a"}), Options{})
-	if !session.HasTransientRefusal(a) || session.HasTransientRefusal(b) {
-		t.Errorf("a %t, b %t, want a alone", session.HasTransientRefusal(a), session.HasTransientRefusal(b))
-	}
-}

@@ -15,7 +15,7 @@ func (s *Session) MayPreempt(job *model.Job) bool {
 }
 
 // Deferred is the refusal of a job that is deferred: it is tried again in the same session.
-var Deferred = &model.Refusal{Code: model.Reserved, Detail: "deferred: pods may be evicted for a job of higher priority", Transient: true}
+var Deferred = &model.Refusal{Code: model.Reserved, Detail: "deferred: pods may be evicted for a job of higher priority"}
 
 // Defer puts off a job, or one that is asked about with another priority, which may be in need of capacity that the actions
 // behind this one need for others, until the pipeline has run. It then runs once more in the same session, for the jobs that were

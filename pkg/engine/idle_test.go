@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"maps"
 	"testing"
 	"time"
 
@@ -58,9 +57,16 @@ func promise(s *Session) {
 	})
 }
 
-// bind lets a pod stand on the first node that does not run yet.
-func bind(s *Session) {
-	s.Snapshot.Nodes[0].Tasks = []*model.Task{{Placement: model.Placement{Status: model.Bound, Node: s.Snapshot.Nodes[0].Name}}}
+// shut is a filter that refuses every node until then, in seconds since 1970.
+type shut int64
+
+func (shut) Name() string { return "shut" }
+
+func (s shut) PreFilter(_ *model.Task, scope framework.FilterScope) ([]framework.NodeFilterFunc, *model.Refusal) {
+	if scope != framework.ClusterWide {
+		return nil, nil
+	}
+	return nil, &model.Refusal{Until: time.Unix(int64(s), 0)}
 }
 
 // TestASessionAtRestIsNotRunAgain runs two sessions and something in between; only what can change an answer leads to a second
@@ -72,6 +78,7 @@ func TestASessionAtRestIsNotRunAgain(t *testing.T) {
 		act     func(*Session)
 		plugins []framework.Plugin
 		change  func(*model.Snapshot)
+		until   int64 // seconds after the first session; zero is never
 		again   bool
 	}{
 		{name: "nothing", change: func(*model.Snapshot) {}},
@@ -82,18 +89,26 @@ func TestASessionAtRestIsNotRunAgain(t *testing.T) {
 			s.JobBackoff = map[model.JobKey]*model.Refusal{s.Jobs[0].Key: {Code: model.BindFailed}}
 		}, again: true},
 		{name: "the time that was named has come", change: soon, act: func(s *Session) {
-			s.WakeAt(s.Snapshot.Now.Add(time.Second))
-			s.WakeAt(s.Snapshot.Now.Add(time.Minute))
-		}, again: true},
+			s.Until(s.Snapshot.Now.Add(time.Second))
+			s.Until(s.Snapshot.Now.Add(time.Minute))
+		}, until: 1, again: true},
 		{name: "the time that was named has not come", change: soon, act: func(s *Session) {
-			s.WakeAt(s.Snapshot.Now.Add(2 * time.Second))
-		}},
+			s.Until(s.Snapshot.Now.Add(2 * time.Second))
+		}, until: 2},
+		{name: "it holds in no other session", change: func(*model.Snapshot) {}, act: func(s *Session) { s.Until(s.Snapshot.Now) }, until: 5, again: true},
 		{name: "something was decided", change: func(*model.Snapshot) {}, act: func(s *Session) {
 			s.Reserve(s.Snapshot.Jobs[0], nil)
 		}, again: true},
-		{name: "it came from outside", change: func(*model.Snapshot) {}, act: func(s *Session) {
-			s.Refuse(s.Snapshot.Jobs[0], &model.Refusal{Code: model.NodesFiltered, Transient: true})
-		}, again: true},
+		{name: "the time of a refusal has come", change: soon, act: func(s *Session) {
+			s.Refuse(s.Snapshot.Jobs[0], &model.Refusal{Code: model.NodesFiltered, Until: s.Snapshot.Now.Add(time.Second)})
+		}, until: 1, again: true},
+		{name: "the time of a refusal has not come", change: soon, act: func(s *Session) {
+			s.Refuse(s.Snapshot.Jobs[0], &model.Refusal{Code: model.NodesFiltered, Until: s.Snapshot.Now.Add(2 * time.Second)})
+		}, until: 2},
+		{name: "a refusal holds in no other session", change: func(*model.Snapshot) {}, act: func(s *Session) {
+			s.Refuse(s.Snapshot.Jobs[0], &model.Refusal{Code: model.NodesFiltered, Until: s.Snapshot.Now})
+		}, until: 5, again: true},
+		{name: "nodes are refused until then", change: soon, plugins: []framework.Plugin{shut(1001)}, until: 1, again: true},
 		{name: "what runs on the node counts", plugins: []framework.Plugin{scoped{"ports", framework.NodeWithPods}}, change: func(*model.Snapshot) {}},
 		{name: "anything may count", plugins: []framework.Plugin{scoped{"any", framework.ClusterWide}}, change: func(*model.Snapshot) {}, again: true},
 		{name: "what runs anywhere counts", plugins: []framework.Plugin{contained{scoped{"spread", framework.ClusterWide}, ""}}, change: func(*model.Snapshot) {}},
@@ -105,11 +120,6 @@ func TestASessionAtRestIsNotRunAgain(t *testing.T) {
 			name: "anything may count for who was promised capacity", act: promise, plugins: []framework.Plugin{scoped{"any", framework.ClusterWide}},
 			change: func(*model.Snapshot) {}, again: true,
 		},
-		{name: "a pod has not begun", change: soon, act: bind},
-		{name: "a job may wait for the end of a pod that has not begun", change: soon, act: func(s *Session) {
-			bind(s)
-			s.Snapshot.Jobs[0].Reservation = &model.Reservation{}
-		}, again: true},
 		{name: "capacity was promised", change: func(*model.Snapshot) {}, act: promise},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -121,22 +131,22 @@ func TestASessionAtRestIsNotRunAgain(t *testing.T) {
 			profile := profileOf(c.plugins...)
 			profile.Actions = []Action{action}
 			var cache Cache
-			var wakes []time.Time
-			options := Options{Cache: &cache, Wake: func(at time.Time) { wakes = append(wakes, at) }}
-			first := maps.Clone(Run(snapshot, profile, options))
-			asked := len(wakes)
+			first := Run(snapshot, profile, Options{Cache: &cache})
+			if want := time.Unix(1000+c.until, 0); c.until == 0 && !first.Until.IsZero() || c.until != 0 && !first.Until.Equal(want) {
+				t.Errorf("it holds until %s, want %s", first.Until, want)
+			}
 			c.change(snapshot)
-			second := Run(snapshot, profile, options)
+			second := Run(snapshot, profile, Options{Cache: &cache})
 			if again := action.sessions == 2; again != c.again {
 				t.Errorf("%d sessions ran, want a second one: %v", action.sessions, c.again)
 			}
-			for key, refusal := range first {
-				if second[key].String() != refusal.String() {
-					t.Errorf("%s: %q, then %q", key, refusal, second[key])
+			for key, refusal := range first.Refusals {
+				if second.Refusals[key].String() != refusal.String() {
+					t.Errorf("%s: %q, then %q", key, refusal, second.Refusals[key])
 				}
 			}
-			if asked > 0 && len(wakes) == asked {
-				t.Errorf("the second time no part asked to be woken; the first time %v", wakes)
+			if !c.again && !second.Until.Equal(first.Until) {
+				t.Errorf("the second time it holds until %s, the first time %s", second.Until, first.Until)
 			}
 		})
 	}

@@ -88,7 +88,7 @@ func guestsOn(node *model.Node, since, now int64) []*model.Task {
 func (s *Session) wakeForGuests(node *model.Node, now int64) {
 	for _, task := range node.Tasks {
 		if at := task.OnNodeSince(now); at > now && task.Job != (model.JobKey{}) {
-			s.WakeAt(time.Unix(at, 0))
+			s.Until(time.Unix(at, 0))
 		}
 	}
 }

@@ -198,7 +198,7 @@ func runAgain(snapshot *model.Snapshot, profile *Profile, options Options) (refu
 				snapshot.JobBackoff = held
 			}
 		}
-		refusals = Run(snapshot, profile, options)
+		refusals = Run(snapshot, profile, options).Refusals
 	}
 	return refusals
 }
@@ -337,19 +337,19 @@ func TestPanicWithoutAJobEndsTheCycle(t *testing.T) {
 		var caught []RecoveredPanic
 		started := 0
 		b := bomb{named: "bomb", left: new(int)}
-		refusals := Run(snapshot, &Profile{Actions: []Action{greedy{b}}, Tiers: []Tier{{always(usher{"usher", open}), always(minimum{"minimum"})}}},
+		result := Run(snapshot, &Profile{Actions: []Action{greedy{b}}, Tiers: []Tier{{always(usher{"usher", open}), always(minimum{"minimum"})}}},
 			Options{Verify: true, OnPanic: func(c RecoveredPanic) { caught = append(caught, c) }, Decide: func(model.Decision) { started++ }})
 		if len(caught) != 1 || caught[0].Job != nil {
 			t.Errorf("open %v: caught %+v", open, caught)
 		}
 		waiting := 0
-		for _, refusal := range refusals {
+		for _, refusal := range result.Refusals {
 			if refusal.Code == model.CycleFailed {
 				waiting++
 			}
 		}
 		if open && (started != 0 || waiting != 3) || !open && (started != 3 || waiting != 0) {
-			t.Errorf("open %v: %d started, refusals %v", open, started, refusals)
+			t.Errorf("open %v: %d started, refusals %v", open, started, result.Refusals)
 		}
 	}
 }

@@ -12,7 +12,8 @@ import (
 
 // nodeQuery is a set of questions about a task and its candidates.
 type nodeQuery struct {
-	checks []framework.NodeFilterFunc
+	session *Session
+	checks  []framework.NodeFilterFunc
 	// perNode are scores that need no bounds; they are asked only about nodes that pass.
 	perNode []framework.NodeScore
 	// bounded are the weighted scores that were normalised over all candidates, by candidate.
@@ -47,6 +48,9 @@ func (p *nodeQuery) scores() bool { return len(p.perNode) > 0 || p.bounded != ni
 func (p *nodeQuery) check(node *model.Node) *model.Refusal {
 	for _, check := range p.checks {
 		if refusal := check(node); refusal != nil {
+			if !refusal.Until.IsZero() {
+				p.session.Until(refusal.Until)
+			}
 			return refusal
 		}
 	}
@@ -88,9 +92,10 @@ func (s *Session) checks(task *model.Task, scope framework.FilterScope) ([]frame
 		checks, refusal := filter.PreFilter(task, scope)
 		s.stop(filter, config.NodeFilter, start)
 		if scope == framework.ClusterWide && (len(checks) > 0 || refusal != nil) {
-			s.narrow(reachOf(filter, task))
+			s.narrow(grounds{reach: reachOf(filter, task)})
 		}
 		if refusal != nil {
+			s.Until(refusal.Until)
 			return nil, refusal
 		}
 		all = append(all, s.timedChecks(filter, checks)...)
@@ -114,7 +119,7 @@ func (s *Session) scores(task *model.Task, scope framework.FilterScope, candidat
 		scores := scorer.PreScore(task, scope, candidates)
 		s.stop(scorer, config.NodeScore, start)
 		if scope == framework.ClusterWide && len(scores) > 0 {
-			s.narrow(ForJob)
+			s.narrow(grounds{reach: ForJob})
 		}
 		all = append(all, s.timedScores(scorer, scores)...)
 	}

@@ -127,7 +127,7 @@ func (a *Ask) overLimit(queue *model.Queue, ask func(position int) int64, counte
 	if exceeded == nil {
 		return nil
 	}
-	a.session.narrow(ForJob) // jobs of other queues have other limits
+	a.session.narrow(grounds{reach: ForJob}) // jobs of other queues have other limits
 	amount := ask(limit.Position)
 	return s.limitRefusal(limitKey{
 		queue: exceeded, limit: limit, ask: amount, of: of, kept: exceeded.KeptFrom(waits, limit.Position, amount),

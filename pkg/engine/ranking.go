@@ -69,7 +69,7 @@ func (r *ranking) followLevels() bool {
 
 // ask gets the questions that this session puts to a node.
 func (r *ranking) ask(s *Session, task *model.Task, a *static) {
-	r.session, r.checks, r.bounded = s, nodeQuery{}, nil
+	r.session, r.checks, r.bounded = s, nodeQuery{session: s}, nil
 	if r.checks.checks, r.refused = s.checks(task, framework.NodeWithPods); r.refused != nil {
 		r.levels = nil // they are of the nodes of an earlier session
 		return

@@ -112,23 +112,6 @@ func (s *Session) noteGivenWay(holder *model.Job, before []model.Resources) {
 	}
 }
 
-// WakeAt reports that time alone may change an answer of this session at that moment, however little else happens.
-func (s *Session) WakeAt(at time.Time) {
-	if s.wake.IsZero() || at.Before(s.wake) {
-		s.wake = at
-	}
-	if s.options.Wake != nil {
-		s.options.Wake(at)
-	}
-}
-
-// WaitUntil is WakeAt for an answer that is not kept, since it may be another one at that moment: the verdict that is being
-// found, and what the session comes to.
-func (s *Session) WaitUntil(at time.Time) {
-	s.narrow(ForNow)
-	s.WakeAt(at)
-}
-
 // limitReservations ends what is reserved beyond the limits, and all of it when no action keeps reservations; headroom, too.
 func (s *Session) limitReservations(actions []Action) {
 	for _, action := range actions {

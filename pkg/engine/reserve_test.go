@@ -104,22 +104,20 @@ func (keeper) LimitReservations(*Session) {}
 type idler struct{}
 
 func (idler) Name() string       { return "idler" }
-func (idler) Execute(s *Session) { s.WakeAt(time.Unix(7, 0)) }
+func (idler) Execute(s *Session) { s.Until(time.Unix(7, 0)) }
 
 func TestReservationsEndWithoutAnOwner(t *testing.T) {
 	for _, kept := range []bool{true, false} {
 		snapshot := house(4)
 		join(snapshot, "a", 1, 1, model.Resources{4}).Reservation = &model.Reservation{}
-		ended, woken := 0, time.Time{}
+		ended := 0
 		profile := &Profile{Actions: []Action{idler{}}}
 		if kept {
 			profile.Actions = append(profile.Actions, keeper{})
 		}
-		Run(snapshot, profile, Options{
-			Decide: func(d model.Decision) { ended++ }, Wake: func(at time.Time) { woken = at },
-		})
-		if (ended == 0) != kept || !woken.Equal(time.Unix(7, 0)) {
-			t.Errorf("reservations are kept: %t; ended %d; woken at %s", kept, ended, woken)
+		result := Run(snapshot, profile, Options{Decide: func(d model.Decision) { ended++ }})
+		if (ended == 0) != kept || !result.Until.Equal(time.Unix(7, 0)) {
+			t.Errorf("reservations are kept: %t; ended %d; until %s", kept, ended, result.Until)
 		}
 	}
 }

@@ -19,9 +19,6 @@ type DecisionSink func(model.Decision)
 type Options struct {
 	// Decide receives decisions; nil drops them.
 	Decide DecisionSink
-	// Wake receives when time alone may change an answer of the session, as often as a plugin or an action says so; nil drops it.
-	// It is called on the session's goroutine.
-	Wake func(at time.Time)
 	// OnAction is called when a part of the session begins, with its name: an action, or PartOpen and PartClose. It is for callers
 	// that measure, since the session reads no clock; nil reports nothing. A session that has nothing to do has no parts.
 	OnAction func(part string)
@@ -80,13 +77,12 @@ type Session struct {
 	overstayed map[model.JobKey][]*model.Job
 	// reservedSince is since when the oldest reservation has been there, in seconds since 1970; zero without one.
 	reservedSince int64
-	// decided reports that something was, wake when time alone may change an answer; zero is never.
+	// decided reports that something was.
 	decided bool
-	wake    time.Time
 	cache   *Cache
 	lacks   [][2]*model.Refusal
-	// reach is for which jobs the verdict holds that is being found, or what the session comes to beside its verdicts.
-	reach Reach
+	// grounds are those of the verdict that is being found, or of what the session comes to beside its verdicts.
+	grounds grounds
 	// pluginTimings are what is measured of plugins; nil when nothing is.
 	pluginTimings map[pluginPoint]time.Duration
 
@@ -182,27 +178,35 @@ func (s *Session) Close() {
 	s.cache.refused = len(s.refusals)
 }
 
-// Run opens a session, executes the profile's actions in order, closes it and returns the refusal of every job that
-// waits, by key; the map must not be changed. Where the last session decided nothing, and nothing has changed since, its answer
-// is given again.
-func Run(snapshot *model.Snapshot, profile *Profile, options Options) map[model.JobKey]*model.Refusal {
+// Result is what a session comes to beside its decisions.
+type Result struct {
+	// Refusals says why each job waits, by key. It must not be changed.
+	Refusals map[model.JobKey]*model.Refusal
+	// Until is when a session may come to something else although nothing happens; zero is never.
+	Until time.Time
+}
+
+// Run opens a session, executes the profile's actions in order, closes it and returns what it comes to. Where the last session
+// decided nothing, and nothing has changed since, its result is returned again.
+func Run(snapshot *model.Snapshot, profile *Profile, options Options) Result {
 	before := options.Cache.idleResultFor(snapshot, profile)
 	if before != nil && !options.Verify && !options.Afresh {
-		before.rearm(options)
-		return before.refusals
+		return *before
 	}
 	s := newSession(snapshot, profile, options)
 	s.cache.clearTrail()
 	whole := s.runRecovered()
-	refusals := make(map[model.JobKey]*model.Refusal, len(s.refusals))
+	result := Result{Refusals: make(map[model.JobKey]*model.Refusal, len(s.refusals))}
 	for job, refusal := range s.refusals {
-		refusals[job.Key] = refusal
+		result.Refusals[job.Key] = refusal
+		s.Until(refusal.Until)
 	}
+	result.Until = s.grounds.until
 	if whole {
-		s.verifyRest(before, refusals)
-		s.cache.rest = s.recordIdle(refusals)
+		s.verifyRest(before, result.Refusals)
+		s.cache.rest = s.recordIdle(result)
 	}
-	return refusals
+	return result
 }
 
 // run executes the actions.
@@ -223,8 +227,9 @@ func (s *Session) began(part string) {
 }
 
 // SearchCut records that the action's search for a job has ended because the work of the cycle, or a plugin's time for it, is
-// used up. Nothing is decided by it.
+// used up. Nothing is decided by it, and what is found holds in no other session.
 func (s *Session) SearchCut() {
+	s.Until(s.Snapshot.Now)
 	if s.options.OnSearchCut != nil && s.currentPart < len(s.profile.Actions) {
 		s.options.OnSearchCut(s.profile.Actions[s.currentPart].Name())
 	}

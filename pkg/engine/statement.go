@@ -204,7 +204,8 @@ func (s *Session) reserve(ask Ask, task *model.Task, node *model.Node) (prepare 
 		s.stop(reserver, reservePoint, start)
 		if refusal != nil {
 			s.unreserve(task, s.slots.reserve[:i])
-			ask.session.narrow(ForNow) // what is reserved is in no snapshot
+			s.narrow(grounds{reach: ForNow}) // what is reserved is in no snapshot
+			s.Until(refusal.Until)
 			break
 		}
 		prepare = prepare || needed

@@ -46,7 +46,7 @@ func (a *static) update(s *Session, task *model.Task) {
 		*a = static{mark: journal.Cursor(), version: a.version, refused: refused}
 		return
 	}
-	a.verdicts = a.check(s.Snapshot.Nodes, nodeQuery{checks: checks})
+	a.verdicts = a.check(s.Snapshot.Nodes, nodeQuery{session: s, checks: checks})
 	a.nodes = append([]*model.Node(nil), s.Snapshot.Nodes...)
 	a.combine()
 	a.score(s.scores(task, framework.NodeOnly, a.candidates))

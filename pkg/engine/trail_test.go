@@ -32,7 +32,7 @@ func TestTrail_hasEachRefusalWithItsAction(t *testing.T) {
 	profile := &Profile{Actions: []Action{refusing("first"), refusing("second")}}
 	var cache Cache
 	for range 3 {
-		refusals := Run(snapshot, profile, Options{Cache: &cache})
+		result := Run(snapshot, profile, Options{Cache: &cache})
 		var steps []string
 		for _, step := range cache.Trail() {
 			steps = append(steps, fmt.Sprint(step.Action, " ", step.Job.Key, " ", step.Refusal.Code))
@@ -40,8 +40,8 @@ func TestTrail_hasEachRefusalWithItsAction(t *testing.T) {
 		if want := []string{"first default/a firstSays", "second default/a secondSays"}; !slices.Equal(steps, want) {
 			t.Errorf("the trail is %q, want %q", steps, want)
 		}
-		if last := cache.Trail()[1].Refusal; refusals[snapshot.Jobs[0].Key] != last {
-			t.Errorf("the reason is %v, and not the last step", refusals[snapshot.Jobs[0].Key])
+		if last := cache.Trail()[1].Refusal; result.Refusals[snapshot.Jobs[0].Key] != last {
+			t.Errorf("the reason is %v, and not the last step", result.Refusals[snapshot.Jobs[0].Key])
 		}
 	}
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"slices"
+	"time"
 	"unique"
 
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -44,8 +45,32 @@ const (
 	ForNow
 )
 
-// narrow takes down that something else than the class of a job has a part in the answer that is being found.
-func (s *Session) narrow(reach Reach) { s.reach = max(s.reach, reach) }
+// grounds are what an answer rests on: for which jobs it holds while nothing changes, and until when; zero is never.
+type grounds struct {
+	reach Reach
+	until time.Time
+}
+
+// narrow adds to what the answer rests on that is being found.
+func (s *Session) narrow(by grounds) {
+	s.grounds = grounds{reach: max(s.grounds.reach, by.reach), until: model.Sooner(s.grounds.until, by.until)}
+}
+
+// Until says that the answer that is being found may be another one at that moment although nothing happens; zero is never. An
+// answer that holds in no other session has the time of this one: it is not kept, and is asked for again after RetryAfter.
+func (s *Session) Until(at time.Time) {
+	if holds(at, s.Snapshot.Now) {
+		s.narrow(grounds{until: at})
+	} else {
+		s.narrow(grounds{reach: ForNow, until: s.Snapshot.Now.Add(RetryAfter)})
+	}
+}
+
+// RetryAfter is after how long another session runs where an answer of one holds in no other.
+const RetryAfter = 5 * time.Second
+
+// holds reports whether an answer holds that was given until then.
+func holds(until, now time.Time) bool { return until.IsZero() || until.After(now) }
 
 // verdicts is what is known at one revision of the snapshot.
 type verdicts struct {
@@ -71,14 +96,15 @@ type verdict struct {
 	// agreed reports that the answer was yes for minima up to upTo.
 	agreed bool
 	upTo   int32
-	// version is that of the job, if the verdict is its own.
+	// version is that of the job, and until when the verdict holds, if it is the job's own.
 	version uint64
+	until   time.Time
 }
 
 // Remember returns what find says about a job that waits: nil, or why not, and which jobs that holds for as far as find knows.
-// While find is called, the session's reach is that of its answer alone: each question narrows it by what filters and scores
-// had to do with it. What was found before is returned without another look where it must be the same: for a job of the same
-// class, for more members of the same shape, or for the same job. It is kept unless find leaves a trace in the snapshot.
+// While find is called, the session's grounds are those of its answer alone: each question narrows them by what filters, scores
+// and the time had to do with it. What was found before is returned without another look where it must be the same: for a job of
+// the same class, for more members of the same shape, or for the same job. It is kept unless find leaves a trace in the snapshot.
 // Remember is called outside of statements.
 //
 // Invariant: a verdict is given from the cache only if find would come to the same, in the same words.
@@ -94,15 +120,17 @@ func (a Ask) Remember(question Question, find func(Ask) (*model.Refusal, Reach))
 	if ok {
 		return known
 	}
-	journal, outer := &a.session.Snapshot.Journal, a.session.reach
-	a.session.reach = 0
+	journal, outer := &a.session.Snapshot.Journal, a.session.grounds
+	a.session.grounds = grounds{}
 	before := journal.Revision()
 	refusal, reach := find(a)
-	if question.Emptied && a.session.reach > ForClass {
+	on := a.session.grounds
+	if question.Emptied && on.reach > ForClass {
 		question = question.ofPresentPods()
 	}
+	on.reach = max(on.reach, reach)
 	if before == journal.Revision() {
-		a.Keep(question, refusal, max(reach, a.session.reach))
+		a.keep(question, refusal, on)
 	}
 	a.session.narrow(outer)
 	return refusal
@@ -119,8 +147,8 @@ func (a Ask) Recall(question Question) (refusal *model.Refusal, ok bool) {
 // Keep keeps what was found about the job as the snapshot stands. It is for actions that ask about several jobs together;
 // others call Remember.
 func (a Ask) Keep(question Question, refusal *model.Refusal, reach Reach) {
-	if a.session.cacheable(&question, a.Job) && (refusal == nil || !refusal.Transient) {
-		a.keep(question, refusal, reach)
+	if a.session.cacheable(&question, a.Job) {
+		a.keep(question, refusal, grounds{reach: reach})
 	}
 }
 
@@ -159,7 +187,11 @@ func (a *Ask) recall(question Question) (refusal *model.Refusal, ok bool) {
 		}
 	}
 	own, ok := known[ownKey(question, job, viewpoint)]
-	return own.refusal, ok && own.version == job.Version
+	if !ok || own.version != job.Version || !holds(own.until, a.session.Snapshot.Now) {
+		return nil, false
+	}
+	a.session.Until(own.until)
+	return own.refusal, true
 }
 
 // plain reports whether nothing but shapes and capacity decides where members of the job may go, so that it has a place wherever
@@ -186,10 +218,15 @@ func ownKey(question Question, job *model.Job, viewpoint model.Viewpoint) verdic
 	return verdictKey{action: question.Action, given: question.Given, job: job.Key, viewpoint: viewpoint}
 }
 
-func (a *Ask) keep(question Question, refusal *model.Refusal, reach Reach) {
+// keep keeps an answer. One that holds until some time is the job's own: jobs of its class may wait since other times.
+func (a *Ask) keep(question Question, refusal *model.Refusal, on grounds) {
+	if refusal != nil {
+		on.until = model.Sooner(on.until, refusal.Until)
+	}
 	known, job, viewpoint := a.session.verdictsFor(question).known, a.Job, a.Viewpoint()
 	switch {
-	case reach == ForClass && question.Class != (model.Class{}):
+	case !holds(on.until, a.session.Snapshot.Now):
+	case on.reach == ForClass && on.until.IsZero() && question.Class != (model.Class{}):
 		key := sharedKey(question, viewpoint)
 		shared := known[key]
 		switch {
@@ -201,8 +238,8 @@ func (a *Ask) keep(question Question, refusal *model.Refusal, reach Reach) {
 			shared.refusal, shared.refused = refusal, job.MinMember
 		}
 		known[key] = shared
-	case reach <= ForJob && job.Version != 0:
-		known[ownKey(question, job, viewpoint)] = verdict{refusal: refusal, version: job.Version}
+	case on.reach <= ForJob && job.Version != 0:
+		known[ownKey(question, job, viewpoint)] = verdict{refusal: refusal, version: job.Version, until: on.until}
 	}
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"testing"
+	"time"
 	"unique"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -20,7 +21,7 @@ type verdictWorld struct {
 
 func newVerdictWorld() *verdictWorld {
 	w := &verdictWorld{snapshot: house(4, 4), profile: profileOf(named("none"))}
-	w.snapshot.Version = 1
+	w.snapshot.Version, w.snapshot.Now = 1, time.Unix(1000, 0)
 	request := model.Resources{3, 0, 0, 0}
 	w.larger = join(w.snapshot, "larger", 5, 5, request)
 	w.one, w.several, w.twin = join(w.snapshot, "one", 3, 3, request), join(w.snapshot, "several", 3, 3, request), join(w.snapshot, "twin", 3, 3, request)
@@ -55,6 +56,28 @@ func asksAs(ask Ask, question Question, refusal *model.Refusal, reach Reach) (fo
 
 var test = Question{Action: "test"}
 
+// TestVerdict_untilTimeEndsIt: the time that was named while it was found is kept with it, and named again where it is given from
+// memory.
+func TestVerdict_untilTimeEndsIt(t *testing.T) {
+	w := newVerdictWorld()
+	found := 0
+	ask := func(seconds int64) time.Time {
+		w.snapshot.Now = time.Unix(1000+seconds, 0)
+		s := w.open()
+		s.Ask(w.one, model.Idle).Remember(test, func(Ask) (*model.Refusal, Reach) {
+			found++
+			s.Until(time.Unix(1002, 0))
+			return &model.Refusal{Needs: 3}, ForClass
+		})
+		return s.grounds.until
+	}
+	for seconds, want := range []int{1, 1, 2} {
+		if until := ask(int64(seconds)); found != want || seconds < 2 && until.Unix() != 1002 {
+			t.Errorf("after %d s it was looked for %d times, want %d; it holds until %s", seconds, found, want, until)
+		}
+	}
+}
+
 func TestVerdict_reachesWhomItMay(t *testing.T) {
 	byFit := Question{Action: "test", ByFit: true}
 	for _, c := range []struct {
@@ -73,7 +96,11 @@ func TestVerdict_reachesWhomItMay(t *testing.T) {
 			itself: true, twin: true, larger: true, several: true, by: true,
 		},
 		{
-			name: "of one that expires", question: test, refusal: &model.Refusal{Needs: 3, Transient: true},
+			name: "of one that holds for a while", question: test, refusal: &model.Refusal{Needs: 3, Until: time.Unix(1001, 0)},
+			twin: true, larger: true, several: true, by: true,
+		},
+		{
+			name: "of one that holds in no other session", question: test, refusal: &model.Refusal{Needs: 3, Until: time.Unix(1000, 0)},
 			itself: true, twin: true, larger: true, several: true, by: true,
 		},
 		{name: "of one that agrees", question: test, larger: true, several: true},
@@ -96,7 +123,7 @@ func TestVerdict_reachesWhomItMay(t *testing.T) {
 				{"itself, changed", func(w *verdictWorld) *model.Job {
 					w.one.Version++
 					return w.one
-				}, c.reach > ForClass || c.itself},
+				}, c.twin},
 			} {
 				w := newVerdictWorld()
 				asks(w.open(), c.question, w.one, c.refusal, c.reach)

@@ -66,15 +66,15 @@ func (s *Session) fingerprint() string {
 
 // verifyRest panics when the session, in verify mode, came to anything else than what would have been said without it; nil says
 // nothing.
-func (s *Session) verifyRest(before *idleResult, refusals map[model.JobKey]*model.Refusal) {
+func (s *Session) verifyRest(before *Result, refusals map[model.JobKey]*model.Refusal) {
 	if before == nil || s.options.Afresh {
 		return
 	}
-	if s.decided || len(before.refusals) != len(refusals) {
+	if s.decided || len(before.Refusals) != len(refusals) {
 		panic(invariantViolation(fmt.Sprintf("a cycle was taken to change nothing: it decided: %v, %d jobs wait, not %d",
-			s.decided, len(refusals), len(before.refusals))))
+			s.decided, len(refusals), len(before.Refusals))))
 	}
-	for key, refusal := range before.refusals {
+	for key, refusal := range before.Refusals {
 		if now := refusals[key]; now == nil || now.String() != refusal.String() {
 			panic(invariantViolation(fmt.Sprintf("a cycle was taken to change nothing: %s waits because %q, not %q", key.Describe(), now, refusal)))
 		}

@@ -30,12 +30,3 @@ type PreemptionExtender interface {
 	// wait for a webhook. What it answers holds for this plan alone and is not kept.
 	ProcessPreemption(preemptor *model.Job, proposals []NodeVictims) ([]VictimRejection, *model.Refusal)
 }
-
-// TransientFilter is a NodeFilter whose answers may be others in a few seconds although nothing in the cluster has changed,
-// since it asks a webhook, or had no more time in this cycle. Combined: one is enough.
-type TransientFilter interface {
-	NodeFilter
-	// IsTransient reports whether such an answer keeps the task from any node. Actions ask before they remember, beyond the
-	// session, that the task has no place.
-	IsTransient(task *model.Task) bool
-}

@@ -24,8 +24,9 @@ type View interface {
 	FitsLimits(job *model.Job) bool
 	// FitsEmptyNode reports whether the task fits on a node that has no pods.
 	FitsEmptyNode(task *model.Task) bool
-	// WakeAt says when time alone may change an answer of the plugin, so that a session runs then.
-	WakeAt(at time.Time)
+	// Until says when the answer that is being given may be another one although nothing happens; zero is never. A refusal says it
+	// in its field Until instead.
+	Until(at time.Time)
 	// SearchCut counts a search for a job that the plugin has ended for lack of time.
 	SearchCut()
 	// Uncached reports that the plugin has to compute each answer again: tests compare sessions with one that remembers nothing.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Code is the stable, machine-readable reason of a refusal. The condition, the event and the metric show it.
@@ -78,9 +79,9 @@ type Refusal struct {
 	Absent bool
 	// Evictable reports whether an eviction could change the result.
 	Evictable bool
-	// Transient reports whether the result may change within seconds although nothing in the cluster changes: it came from
-	// outside, or a reply is missing.
-	Transient bool
+	// Until is when the result may be another one although nothing in the cluster changes; zero is never. A result that holds in no
+	// other session has the time of its own. No text contains it.
+	Until time.Time
 	// BlockedByBudgets reports, for the refusal of a whole job, whether pods would be evicted for it if their disruption budgets
 	// allowed that.
 	BlockedByBudgets bool
@@ -228,8 +229,8 @@ type NodeDiagnosis struct {
 	counts map[diagnosisKey]int
 	// evictable is true once a counted refusal is evictable.
 	evictable bool
-	// expires is true once a counted refusal is transient.
-	expires bool
+	// until is the soonest Refusal.Until of all.
+	until time.Time
 	// asks and closest are Refusal.Unmet and Refusal.Closest.
 	asks, closest string
 }
@@ -253,7 +254,7 @@ func (t *NodeDiagnosis) AddN(r *Refusal, nodes int) {
 	}
 	t.counts[diagnosisKey{r.Code, r.Detail, r.Absent}] += nodes
 	t.evictable = t.evictable || r.Evictable
-	t.expires = t.expires || r.Transient
+	t.until = Sooner(t.until, r.Until)
 }
 
 // Merge adds the counts of another diagnosis.
@@ -265,7 +266,7 @@ func (t *NodeDiagnosis) Merge(other *NodeDiagnosis) {
 		t.counts[key] += n
 	}
 	t.evictable = t.evictable || other.evictable
-	t.expires = t.expires || other.expires
+	t.until = Sooner(t.until, other.until)
 }
 
 // SetShortage sets Refusal.Unmet and Refusal.Closest.
@@ -297,7 +298,7 @@ func (t *NodeDiagnosis) Causes() []NodeReason {
 // was lacking on any node, NodesFiltered otherwise. detail names the member without a place.
 func (t *NodeDiagnosis) Refusal(needs, has int64, detail string) *Refusal {
 	r := &Refusal{
-		Code: NodesFiltered, Detail: detail, Needs: needs, Has: has, Evictable: t.evictable, Transient: t.expires, NodeReasons: t.Causes(),
+		Code: NodesFiltered, Detail: detail, Needs: needs, Has: has, Evictable: t.evictable, Until: t.until, NodeReasons: t.Causes(),
 		Unmet: t.asks, Closest: t.closest,
 	}
 	for _, cause := range r.NodeReasons {

@@ -2,11 +2,12 @@ package model
 
 import (
 	"math"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
 
-// This file is since when tasks and jobs run, and what a job says of how long.
+// This file is since when tasks and jobs run, what a job says of how long, and which of two times comes first.
 
 // OverrunGrace is for how long, in seconds, an end that has passed is still believed: pods take a while to end.
 const OverrunGrace = 60
@@ -105,4 +106,12 @@ func PodScheduled(pod *corev1.Pod) *corev1.PodCondition {
 		}
 	}
 	return nil
+}
+
+// Sooner returns the earlier of two times, of which zero is never.
+func Sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }

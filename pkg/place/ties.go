@@ -216,7 +216,7 @@ func (t *Placer) awaited(required []levelTie) (shared *model.TopologyConstraint)
 		}
 	}
 	if shared != nil {
-		t.session.WaitUntil(waitsUntil(t.job, shared))
+		t.session.Until(waitsUntil(t.job, shared))
 	}
 	return shared
 }

@@ -53,7 +53,7 @@ func (o *odd) suffer(s *environment) (complaints []string, err error) {
 		snapshot.JobBackoff = held
 		panicked := false
 		var fault error
-		refusals := engine.Run(snapshot, s.profile, engine.Options{
+		result := engine.Run(snapshot, s.profile, engine.Options{
 			Verify: true, Cache: &s.cache,
 			OnPanic: func(c engine.RecoveredPanic) {
 				complaints, panicked = append(complaints, c.Refusal.String()), true
@@ -82,7 +82,7 @@ func (o *odd) suffer(s *environment) (complaints []string, err error) {
 		}
 		cycles++
 		fine := model.JobKey{Namespace: "fine", Name: "fine"}
-		if refusal := refusals[fine]; refusal != nil || !started["fine"] {
+		if refusal := result.Refusals[fine]; refusal != nil || !started["fine"] {
 			return complaints, fmt.Errorf("the gang that is fine waits: %s", refusal)
 		}
 	}

@@ -193,7 +193,7 @@ func (s *environment) session(options engine.Options) *outcome {
 	}
 	o.snapshot.Begun = s.begun(o.snapshot)
 	options.Decide = func(decision model.Decision) { o.decisions = append(o.decisions, decision) }
-	o.refusals = engine.Run(o.snapshot, s.profile, options)
+	o.refusals = engine.Run(o.snapshot, s.profile, options).Refusals
 	return o
 }
 

@@ -239,7 +239,7 @@ func (w *world) run() cycle {
 	start := time.Now()
 	snapshot := w.state.Snapshot(w.now)
 	c.snapshot = time.Since(start)
-	refusals := engine.Run(snapshot, w.profile, engine.Options{
+	result := engine.Run(snapshot, w.profile, engine.Options{
 		Cache: w.cache,
 		Decide: func(decision model.Decision) {
 			w.state.Assume(decision)
@@ -251,9 +251,9 @@ func (w *world) run() cycle {
 	})
 	c.session = time.Since(start) - c.snapshot
 	w.state.TakeForeignNews() // as each report does
-	c.waiting = len(refusals)
+	c.waiting = len(result.Refusals)
 	if w.workload.Kind.evicts() {
-		c.binds = nominated(snapshot, refusals)
+		c.binds = nominated(snapshot, result.Refusals)
 	}
 	return c
 }

@@ -203,6 +203,6 @@ func (r *cycle) start(ask engine.Ask) (*model.Refusal, engine.Reach) {
 func cutShort(session *engine.Session, refusal *model.Refusal) *model.Refusal {
 	session.SearchCut()
 	again := *refusal
-	again.Transient = true
+	again.Until = session.Snapshot.Now
 	return &again
 }

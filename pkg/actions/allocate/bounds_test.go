@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -98,7 +99,7 @@ func TestPartners(t *testing.T) {
 // has its turn in one of the next cycles, whether or not anything happens.
 func TestASearchCutShortGoesOn(t *testing.T) {
 	for _, moves := range []bool{false, true} {
-		snapshot := &model.Snapshot{Dimensions: model.NewDimensions(), Version: 1}
+		snapshot := &model.Snapshot{Dimensions: model.NewDimensions(), Version: 1, Now: time.Unix(1000, 0)}
 		for i, cpu := range []int64{4, 3} {
 			room := model.Resources{cpu, 9, 0, 0}
 			snapshot.Nodes = append(snapshot.Nodes, &model.Node{
@@ -185,12 +186,12 @@ func TestASliceWhoseSearchIsCutShortIsLookedAtAgain(t *testing.T) {
 		p.addMembers("", 3, 1, nil)
 		p.addMembers("", 1, 1, map[string]string{"none": ""})
 		p.job.MinMember, p.job.Topology = 2, []model.TopologyConstraint{{Level: "rack", SliceSize: 2}}
-		p.snapshot.Jobs = []*model.Job{p.job}
+		p.snapshot.Jobs, p.snapshot.Now = []*model.Job{p.job}, time.Unix(1000, 0)
 		profile := &engine.Profile{
 			Actions: []engine.Action{allocate.NewWithin(budget)}, Topologies: trees(), Tiers: []engine.Tier{{{Factory: gang.New}}},
 		}
-		refusal := engine.Run(p.snapshot, profile, engine.Options{Decide: func(d model.Decision) { binds += len(d.Binds) }})[p.job.Key]
-		if binds != bound || bound == 2 && (!refusal.Transient || !strings.Contains(refusal.String(), notAll)) {
+		refusal := engine.Run(p.snapshot, profile, engine.Options{Decide: func(d model.Decision) { binds += len(d.Binds) }}).Refusals[p.job.Key]
+		if binds != bound || bound == 2 && (!refusal.Until.Equal(p.snapshot.Now) || !strings.Contains(refusal.String(), notAll)) {
 			t.Errorf("%d bound within %d: %+v", binds, budget, refusal)
 		}
 	}

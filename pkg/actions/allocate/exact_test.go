@@ -138,11 +138,11 @@ func TestNoFeasibleGangIsMissed(t *testing.T) {
 		p := draw(t)
 		want := p.feasible()
 		bound := 0
-		refusals := engine.Run(p.snapshot, profile, engine.Options{Verify: true, Decide: func(decision model.Decision) {
+		result := engine.Run(p.snapshot, profile, engine.Options{Verify: true, Decide: func(decision model.Decision) {
 			bound += len(decision.Binds)
 		}})
 		if got := bound >= int(p.job.MinMember); got != want {
-			t.Fatalf("started: %v, feasible: %v; %s", got, want, refusals[p.job.Key])
+			t.Fatalf("started: %v, feasible: %v; %s", got, want, result.Refusals[p.job.Key])
 		}
 	})
 }

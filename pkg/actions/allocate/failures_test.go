@@ -71,14 +71,14 @@ func TestAGangThatMustBeApartIsNotTriedAgainInVain(t *testing.T) {
 			}
 			cache := &engine.Cache{}
 			key := snapshot.Jobs[0].Key
-			first := engine.Run(snapshot, profile, engine.Options{Cache: cache})[key]
+			first := engine.Run(snapshot, profile, engine.Options{Cache: cache}).Refusals[key]
 			if first == nil || asked == 0 {
 				t.Fatalf("refused with %q after %d questions", first, asked)
 			}
 			asked = 0
 			snapshot.Version++ // something else has changed
 			c.change(snapshot)
-			second := engine.Run(snapshot, profile, engine.Options{Cache: cache})[key]
+			second := engine.Run(snapshot, profile, engine.Options{Cache: cache}).Refusals[key]
 			if (asked > 0) != c.again {
 				t.Errorf("%d questions the second time; want some: %v", asked, c.again)
 			}

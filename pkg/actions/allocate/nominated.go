@@ -1,8 +1,6 @@
 package allocate
 
 import (
-	"slices"
-
 	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/place"
@@ -39,8 +37,8 @@ func (r *cycle) allocateNominated(job *model.Job) bool {
 	if trial.NominationsSuffice() {
 		waits := place.WaitingForVictims(session.Snapshot, job)
 		// The plugin that refuses for now may agree later without an event, and may be all that is in the way.
-		if slices.ContainsFunc(trial.Members(), session.HasTransientRefusal) {
-			waits.Transient, waits.Note = true, refusal.String()
+		if !refusal.Until.IsZero() {
+			waits.Until, waits.Note = refusal.Until, refusal.String()
 		}
 		session.Refuse(job, waits)
 		r.admit(job, job.Tasks) // a plan for a job above may take what is nominated to it

@@ -403,7 +403,7 @@ func TestNoFeasibleGangOfSiblingsIsMissed(t *testing.T) {
 					{Factory: gang.New}, {Factory: func() framework.Plugin { return filter }},
 				}}}
 				bound := 0
-				refusals := engine.Run(p.snapshot, profile, engine.Options{Verify: true, Decide: func(d model.Decision) {
+				result := engine.Run(p.snapshot, profile, engine.Options{Verify: true, Decide: func(d model.Decision) {
 					bound += len(d.Binds)
 				}})
 				if want {
@@ -412,7 +412,7 @@ func TestNoFeasibleGangOfSiblingsIsMissed(t *testing.T) {
 					refused++
 				}
 				if got := bound >= int(p.job.MinMember); got != want {
-					t.Fatalf("started: %v, feasible: %v; %s", got, want, refusals[p.job.Key])
+					t.Fatalf("started: %v, feasible: %v; %s", got, want, result.Refusals[p.job.Key])
 				}
 			})
 			if t.Logf("%d started, %d did not fit", started, refused); started < 100 || refused < 100 {

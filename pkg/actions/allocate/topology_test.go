@@ -131,12 +131,12 @@ func (p *places) cycle() (at map[*model.Task]*model.Node, refusal *model.Refusal
 		Actions: []engine.Action{allocate.New()}, Topologies: trees(),
 		Tiers: []engine.Tier{{{Factory: gang.New}, {Factory: func() framework.Plugin { return barred{} }}}},
 	}
-	refusals := engine.Run(p.snapshot, profile, engine.Options{Verify: true, Decide: func(d model.Decision) {
+	result := engine.Run(p.snapshot, profile, engine.Options{Verify: true, Decide: func(d model.Decision) {
 		for _, bind := range d.Binds {
 			at[byName[bind.Pod.Name]] = p.snapshot.Node(bind.Node)
 		}
 	}})
-	return at, refusals[p.job.Key]
+	return at, result.Refusals[p.job.Key]
 }
 
 // notAll is what a reason says that is not exact.

@@ -105,18 +105,15 @@ type startEstimate struct {
 	// start is when the last of the pods that use the capacity is expected to leave; zero when that is unknown of any. When no
 	// pod uses it any more it is what it was, or now.
 	start time.Time
-	// first is when time alone first changes what is to be expected, in seconds since 1970: what is known of a pod is not believed
-	// any more, or one came then, by another clock. It is zero when time alone changes nothing.
-	first int64
 	// displaced reports that a job of higher priority has taken some of the capacity since, and stays for longer than was
 	// expected.
 	displaced bool
 }
 
-// changesAt takes note that time alone changes what is to be expected at that moment, unless it has passed.
-func (o *startEstimate) changesAt(at, now int64) {
-	if at > now && (o.first == 0 || at < o.first) {
-		o.first = at
+// changesAt says that time alone may change an answer at that moment, in seconds since 1970, unless it has passed.
+func (r *run) changesAt(at int64) {
+	if at > r.now {
+		r.session.Until(time.Unix(at, 0))
 	}
 }
 
@@ -139,11 +136,14 @@ func (r *run) estimateStart(job *model.Job, reservation *model.Reservation) (o s
 			missing.Sub(leaving.task.Request)
 			last = max(last, leaving.end)
 			if leaving.end != unknown {
-				o.changesAt(leaving.end+overrunGrace, r.now)
+				r.changesAt(leaving.end + overrunGrace) // it is not believed any more
+			}
+			if leaving.since == r.now || leaving.end == r.now { // it has not begun, or its eviction is in flight: its end is counted from now
+				r.session.Until(r.session.Snapshot.Now)
 			}
 			if r.displacesReservation(leaving, job, reservation) {
 				o.displaced = o.displaced || leaving.since <= r.now
-				o.changesAt(leaving.since, r.now)
+				r.changesAt(leaving.since) // it came then, by another clock
 			}
 		}
 		if missing.any() {

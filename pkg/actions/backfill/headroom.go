@@ -2,7 +2,6 @@ package backfill
 
 import (
 	"slices"
-	"time"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -27,22 +26,22 @@ func (r *run) keepHeadroom() {
 	r.session.KeepHeadroom(slices.Collect(r.session.InOrder(due)))
 }
 
-// hasTurnAtLimits reports whether headroom is kept for the job now, and wakes the loop when that changes.
+// hasTurnAtLimits reports whether headroom is kept for the job now, and says until when.
 func (r *run) hasTurnAtLimits(job *model.Job) bool {
 	begin := r.dueAt(job)
 	if begin == never {
 		return false
 	}
 	if begin > r.now {
-		r.session.WakeAt(time.Unix(begin, 0))
+		r.changesAt(begin)
 		return false
 	}
 	within := (r.now - begin) % (r.reserveFor + r.reserveAfter)
 	if within >= r.reserveFor {
-		r.session.WakeAt(time.Unix(r.now+r.reserveFor+r.reserveAfter-within, 0))
+		r.changesAt(r.now + r.reserveFor + r.reserveAfter - within)
 		return false
 	}
-	r.session.WakeAt(time.Unix(r.now+r.reserveFor-within, 0))
+	r.changesAt(r.now + r.reserveFor - within)
 	return true
 }
 

@@ -36,7 +36,7 @@ func (a *action) LimitReservations(session *engine.Session) {
 			if !reservation.Equal(job.Reservation) {
 				session.Reserve(job, reservation)
 			}
-			session.WakeAt(reservation.Until)
+			session.Until(reservation.Until)
 			r.holders = append(r.holders, &reservedJob{job: job, reservation: reservation})
 		}
 	}

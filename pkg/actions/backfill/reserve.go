@@ -3,31 +3,25 @@ package backfill
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// reserveForOverdueGangs makes reservations for gangs whose time has come, in the order in which they are tried, and wakes the
-// loop when that of another one does.
+// reserveForOverdueGangs makes reservations for gangs whose time has come, in the order in which they are tried.
 func (r *run) reserveForOverdueGangs(waiting []*model.Job) {
 	if r.reserveAfter == never || r.reservations == 0 {
 		return
 	}
 	var due []*model.Job
-	next := int64(never)
 	for _, job := range waiting {
 		switch at := r.reservationDue(job); {
 		case at == never || r.holds(job) != nil:
 		case at > r.now:
-			next = min(next, at)
+			r.changesAt(at)
 		default:
 			due = append(due, job)
 		}
-	}
-	if next != never {
-		r.session.WakeAt(time.Unix(next, 0))
 	}
 	for _, job := range r.inTurn(due) {
 		r.session.InTurn(job, func() { r.reserve(job) })
@@ -93,14 +87,13 @@ func (r *run) reserve(job *model.Job) {
 	}
 	reservation.Until = r.until(r.now)
 	r.session.Reserve(job, reservation)
-	expected, _ := r.estimateStart(job, reservation)
-	r.hold(job, reservation, expected)
+	r.hold(job, reservation)
 }
 
 // continueNextCycle makes sure that there is a cycle for the jobs before whose turn the budget was spent.
 func (r *run) continueNextCycle() {
 	r.session.SearchCut()
-	r.session.WakeAt(time.Unix(r.now+1, 0))
+	r.changesAt(r.now + 1)
 }
 
 // slot reports whether the job may have a reservation, and in whose place; instead is nil when there is one left. Of a tenant
@@ -109,7 +102,7 @@ func (r *run) slot(job *model.Job) (instead *reservedJob, free bool) {
 	same := func(holder *reservedJob) bool { return tenant(holder.job) == tenant(job) }
 	taken := len(r.holders)+len(r.starting) >= r.reservations
 	if len(r.starting) > 0 && (taken || slices.ContainsFunc(r.starting, same)) {
-		r.session.WakeAt(time.Unix(r.now+1, 0)) // nothing else may tell when the binds have come to their end
+		r.changesAt(r.now + 1) // nothing else may tell when the binds have come to their end
 	}
 	i := slices.IndexFunc(r.holders, same)
 	switch {

@@ -2,7 +2,6 @@ package backfill
 
 import (
 	"slices"
-	"time"
 
 	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -64,7 +63,6 @@ func (r *run) revalidate(job *model.Job) {
 			if gave && !again {
 				planned.GaveWay = planned.Since // it still gives way
 			}
-			expected, _ = r.estimateStart(job, replanned)
 		case !stands && !r.isNominated(job, before):
 			r.session.Reserve(job, nil)
 			return
@@ -73,7 +71,7 @@ func (r *run) revalidate(job *model.Job) {
 	if !planned.Equal(before) {
 		r.session.Reserve(job, &planned)
 	}
-	r.hold(job, &planned, expected)
+	r.hold(job, &planned)
 }
 
 // isNominated reports whether capacity of a reservation is nominated to pods of other jobs, and its nodes still take members of
@@ -106,11 +104,8 @@ func (r *run) areServed(job *model.Job, reservation *model.Reservation) bool {
 	}) {
 		wait += period
 	}
-	if wait > r.now {
-		r.session.WakeAt(time.Unix(wait, 0))
-		return false
-	}
-	return true
+	r.changesAt(wait)
+	return wait <= r.now
 }
 
 // minWait is for how many seconds at least a place is kept where it is unknown when the last pod leaves.
@@ -134,15 +129,12 @@ func keepUntil(job *model.Job, reservation *model.Reservation) int64 {
 	return since + max(waited, minWait)
 }
 
-// hold takes note of a reservation and wakes the loop when what is expected of it may turn out wrong.
-func (r *run) hold(job *model.Job, reservation *model.Reservation, expected startEstimate) {
+// hold takes note of a reservation, which may be another one when it is given up, or when its place is kept no longer.
+func (r *run) hold(job *model.Job, reservation *model.Reservation) {
 	r.holders = append(r.holders, &reservedJob{job: job, reservation: reservation})
-	r.session.WakeAt(reservation.Until)
-	if expected.first != 0 {
-		r.session.WakeAt(time.Unix(expected.first, 0))
-	}
-	if overdue := keepUntil(job, reservation); reservation.ExpectedStart.IsZero() && overdue > r.now {
-		r.session.WakeAt(time.Unix(overdue, 0))
+	r.session.Until(reservation.Until)
+	if reservation.ExpectedStart.IsZero() {
+		r.changesAt(keepUntil(job, reservation))
 	}
 }
 

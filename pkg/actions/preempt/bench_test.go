@@ -3,6 +3,7 @@ package preempt_test
 import (
 	"fmt"
 	"testing"
+	"time"
 	"unique"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,7 +33,7 @@ func (refusing) Execute(session *engine.Session) {
 
 // full returns a cluster of nodes with eight devices each, all taken by pods of priority 0 in gangs of that size.
 func full(nodes, gangSize int) *model.Snapshot {
-	snapshot := &model.Snapshot{Dimensions: model.NewDimensions()}
+	snapshot := &model.Snapshot{Dimensions: model.NewDimensions(), Now: time.Unix(1000, 0)}
 	snapshot.Dimensions.Index("example.com/device")
 	var job *model.Job
 	for i := range nodes {

@@ -60,7 +60,7 @@ func (a *action) planForQueues(session *engine.Session, candidates []*model.Job)
 			f.why, f.blockedByBudgets, f.blockedByProtected = f.same.why, f.same.blockedByBudgets, f.same.blockedByProtected
 		}
 		refusal := session.Refusal(f.job).WithNote(r.rules.Name() + ": " + f.why)
-		refusal.Transient = refusal.Transient || f.transient
+		refusal.Until = model.Sooner(refusal.Until, f.until)
 		refusal.BlockedByBudgets = refusal.BlockedByBudgets || f.blockedByBudgets
 		refusal.BlockedByProtected = f.blockedByProtected
 		session.Refuse(f.job, refusal)
@@ -90,14 +90,14 @@ func (r *run) planByEachClaim(f *failure, ask engine.Ask, claims []framework.Cla
 	}
 	if r.budget <= 0 {
 		r.session.SearchCut()
-		f.why, f.skipped, f.transient = r.exhausted(), true, true
+		f.why, f.skipped, f.until = r.exhausted(), true, r.session.Snapshot.Now
 		return f
 	}
 	var reasons []string
 	if why != "" {
 		reasons = append(reasons, why)
 	}
-	transient := false
+	var until time.Time
 	for i, claim := range claims {
 		pool, kept := r.claimPool(f.job, claim)
 		if r.search(f, ask, pool, claim) {
@@ -108,11 +108,11 @@ func (r *run) planByEachClaim(f *failure, ask engine.Ask, claims []framework.Cla
 		}
 		reasons = append(reasons, byRight[claim.Right()]+r.whyNotByClaim(f, claim, kept))
 		f.blockedByProtected = f.blockedByProtected || kept.protected > 0 && claim.Right() == model.ByGuarantee
-		transient = transient || f.transient
+		until = model.Sooner(until, f.until)
 	}
-	f.transient = transient
+	f.until = until
 	f.why = strings.Join(reasons, "; ")
-	if shares && !f.transient {
+	if shares && f.until.IsZero() {
 		r.searched[key] = f
 	}
 	return f
@@ -181,7 +181,7 @@ func (r *run) claimPool(job *model.Job, claim framework.Claim) (p *candidateVict
 		case until > now:
 			kept.spared++
 			kept.stays[i] = "that have not run for long enough yet"
-			r.session.WakeAt(time.Unix(until, 0))
+			r.session.Until(time.Unix(until, 0))
 		default:
 			kept.stays[i] = "protected by disruption budgets"
 			units = append(units, *unit)

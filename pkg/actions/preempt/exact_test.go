@@ -49,14 +49,14 @@ type outcome struct {
 
 func play(p *problem, action engine.Action) outcome {
 	o := outcome{victims: map[types.UID]bool{}}
-	refusals := engine.Run(p.snapshot, profileOf(action), engine.Options{Verify: true, Decide: func(d model.Decision) {
+	result := engine.Run(p.snapshot, profileOf(action), engine.Options{Verify: true, Decide: func(d model.Decision) {
 		o.binds += len(d.Binds)
 		o.nominations += len(d.Nominations)
 		for _, eviction := range d.Evictions {
 			o.victims[eviction.Pod.UID] = true
 		}
 	}})
-	o.why = refusals[p.gang.Key]
+	o.why = result.Refusals[p.gang.Key]
 	return o
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -18,8 +19,10 @@ type failure struct {
 	// why is empty until it is explained; verdict is it for the cache, nil when it is not for that.
 	why     string
 	verdict *model.Refusal
-	// skipped reports that the job had no turn, transient that the next cycle may come to something else although nothing changes.
-	skipped, transient bool
+	// skipped reports that the job had no turn.
+	skipped bool
+	// until is when another search may find a plan although nothing changes; zero is never.
+	until time.Time
 	// blockedByBudgets reports that there would be a plan if disruption budgets allowed it, blockedByProtected that a guarantee
 	// takes pods that are never evicted.
 	blockedByBudgets, blockedByProtected bool
@@ -61,14 +64,15 @@ func (r *run) explain() {
 			of = f.same
 		}
 		if of.verdict != nil {
-			if f.why, f.blockedByBudgets = describe(of.verdict), of.verdict.BlockedByBudgets; !of.transient && of.revision == r.session.Snapshot.Journal.Revision() {
+			if f.why, f.blockedByBudgets = describe(of.verdict), of.verdict.BlockedByBudgets; of.until.IsZero() && of.revision == r.session.Snapshot.Journal.Revision() {
 				r.session.Ask(f.job, model.FutureIdle).Keep(r.question(f.job), of.verdict, of.search.reach(of.verdict))
 			}
 		}
 		refusal := r.session.Refusal(f.job).WithNote("preemption: " + f.why + formatOverdue(f.job, overdue))
-		// In the next cycle another job may have its turn in place of this one, if what was kept cannot be used.
-		otherTurns := of.verdict != nil && r.budget <= 0
-		refusal.Transient = refusal.Transient || f.transient || otherTurns
+		refusal.Until = model.Sooner(refusal.Until, f.until)
+		if of.verdict != nil && r.budget <= 0 { // another job may have its turn in place of this one, if what was kept cannot be used
+			refusal.Until = r.session.Snapshot.Now
+		}
 		refusal.BlockedByBudgets = refusal.BlockedByBudgets || f.blockedByBudgets // of another action, too
 		r.session.Refuse(f.job, refusal)
 	}

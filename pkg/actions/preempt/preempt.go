@@ -126,7 +126,7 @@ func (a *action) rounds(session *engine.Session, jobs []*model.Job) [][]*model.J
 	if longest == 0 {
 		return [][]*model.Job{jobs}
 	}
-	session.WaitUntil(session.Snapshot.Now.Add(turnDelay))
+	session.Until(session.Snapshot.Now)
 	var first, rest []*model.Job
 	for _, job := range jobs {
 		before := func(other *model.Job) bool { return a.waited[other.Key] == longest && other.Priority <= job.Priority }
@@ -226,11 +226,8 @@ func (a *action) planAll(r *run, jobs []*model.Job) {
 // it.
 func (a *action) fail(r *run, f *failure) {
 	r.failures = append(r.failures, f)
-	if f.skipped {
-		if !r.session.Uncached() {
-			a.skipped[f.job.Key] = a.waited[f.job.Key] + 1
-		}
-		r.session.WakeAt(r.session.Snapshot.Now.Add(turnDelay))
+	if f.skipped && !r.session.Uncached() {
+		a.skipped[f.job.Key] = a.waited[f.job.Key] + 1
 	}
 	switch {
 	case !r.session.HoldsNominations(f.job), r.rules != nil: // an action behind this one may still plan with them
@@ -240,9 +237,6 @@ func (a *action) fail(r *run, f *failure) {
 		r.session.ReleaseNominations(f.job)
 	}
 }
-
-// turnDelay is after how long jobs that had no turn are looked at again, if nothing happens before.
-const turnDelay = 5 * time.Second
 
 // planFor looks for a plan and decides it; it returns why there is none, nil when there is one.
 func (r *run) planFor(job *model.Job) *failure {
@@ -283,7 +277,7 @@ func (r *run) planFor(job *model.Job) *failure {
 	}
 	if r.budget <= 0 && !r.shared[job.Key] {
 		r.session.SearchCut()
-		f.why, f.skipped, f.transient = r.exhausted(), true, true
+		f.why, f.skipped, f.until = r.exhausted(), true, r.session.Snapshot.Now
 		return f
 	}
 	if r.search(f, ask, pool, nil) {
@@ -314,15 +308,17 @@ func (r *run) search(f *failure, ask engine.Ask, pool *candidateVictims, claim f
 		}
 		s = s.excludingNodes()
 	}
-	f.search = s
-	f.transient = slices.ContainsFunc(s.trial.Members(), r.session.HasTransientRefusal)
-	if why, objected := s.rounds.why(); objected {
-		f.why, f.transient, f.skipped = why, true, s.rounds.budgetExhausted
+	f.search, f.until = s, s.rounds.until
+	why, objected := s.rounds.why()
+	if objected {
+		f.why, f.skipped = why, s.rounds.budgetExhausted
 	}
-	if s.trial.BudgetExhausted() || s.rounds.budgetExhausted {
+	if s.trial.BudgetExhausted() || s.rounds.budgetExhausted { // other jobs have used up what its places could be looked for with
 		r.session.SearchCut()
 	}
-	f.transient = f.transient || s.trial.BudgetExhausted() // other jobs have used up what its places could be looked for with
+	if objected || s.trial.BudgetExhausted() {
+		f.until = r.session.Snapshot.Now
+	}
 	return false
 }
 

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -29,6 +30,8 @@ type extenderRound struct {
 	rounds int
 	// refusal says that there shall be no plan, whichever, or that a filter cannot look at it any more.
 	refusal *model.Refusal
+	// until is when filters may say something else of nodes that they refused in the search; zero is never.
+	until time.Time
 	// roundsExhausted reports that there was a plan which no reviewer could be asked about any more, budgetExhausted that the
 	// limit of the cycle was the reason, not that of the job.
 	roundsExhausted, budgetExhausted bool

@@ -66,7 +66,7 @@ func playReviewed(p *problem, action engine.Action, j *judge) reviewed {
 	profile := profileOf(action)
 	profile.Tiers = append(profile.Tiers, engine.Tier{{Factory: func() framework.Plugin { return j }}})
 	o := reviewed{outcome: outcome{victims: map[types.UID]bool{}}, nodes: map[string]bool{}}
-	refusals := engine.Run(p.snapshot, profile, engine.Options{Verify: true, Decide: func(d model.Decision) {
+	result := engine.Run(p.snapshot, profile, engine.Options{Verify: true, Decide: func(d model.Decision) {
 		o.binds += len(d.Binds)
 		for _, nomination := range d.Nominations {
 			o.nominations++
@@ -76,7 +76,7 @@ func playReviewed(p *problem, action engine.Action, j *judge) reviewed {
 			o.victims[eviction.Pod.UID] = true
 		}
 	}})
-	o.why = refusals[p.gang.Key]
+	o.why = result.Refusals[p.gang.Key]
 	return o
 }
 
@@ -93,7 +93,7 @@ func (o *reviewed) hold(t *rapid.T, p *problem, j *judge, complete bool) {
 		if complete && len(j.asked) > 0 && p.plannable(j) {
 			t.Fatalf("nothing found: %s", o.why)
 		}
-		if len(j.asked) > 0 && o.nominations == 0 && !o.why.Transient {
+		if len(j.asked) > 0 && o.nominations == 0 && o.why.Until.IsZero() {
 			t.Fatalf("the judge is not asked again: %s", o.why)
 		}
 		return
@@ -177,20 +177,19 @@ func TestReviewersAreNotAskedForEver(t *testing.T) {
 		j.asked = nil
 		return counts
 	}
-	var woken time.Time
-	refusals := engine.Run(snapshot, profile, engine.Options{Wake: func(when time.Time) { woken = when }})
+	result := engine.Run(snapshot, profile, engine.Options{})
 	if got, want := count(), (map[string]int{"z0": 32, "z1": 32, "z2": 32, "z3": 32}); !maps.Equal(got, want) {
 		t.Errorf("it was asked %v, want %v", got, want)
 	}
 	for name, want := range map[string]string{
 		"z0": "preemption: none of 32 plans was accepted by the extenders", "z5": "preemption: 128 plans were asked about, continues in the next cycle",
 	} {
-		refusal := refusals[model.JobKey{Namespace: "default", Name: name}]
-		if refusal.Note != want || !refusal.Transient {
-			t.Errorf("%s: %s, expires %t; want %s", name, refusal.Note, refusal.Transient, want)
+		refusal := result.Refusals[model.JobKey{Namespace: "default", Name: name}]
+		if refusal.Note != want || !refusal.Until.Equal(snapshot.Now) {
+			t.Errorf("%s: %s, until %s; want %s", name, refusal.Note, refusal.Until, want)
 		}
 	}
-	if !woken.After(snapshot.Now) {
+	if !result.Until.After(snapshot.Now) {
 		t.Error("no cycle is due for a job without a turn")
 	}
 	engine.Run(snapshot, profile, engine.Options{})
@@ -202,5 +201,46 @@ func TestReviewersAreNotAskedForEver(t *testing.T) {
 	engine.Run(snapshot, profile, engine.Options{Decide: func(d model.Decision) { evicted += len(d.Evictions) }})
 	if evicted != 6 {
 		t.Errorf("%d pods are evicted once it agrees, want 6", evicted)
+	}
+}
+
+// moody is a filter that keeps all pods off some nodes, for the time being.
+type moody map[string]bool
+
+func (moody) Name() string { return "moody" }
+
+func (m moody) PreFilter(_ *model.Task, scope framework.FilterScope) ([]framework.NodeFilterFunc, *model.Refusal) {
+	if scope != framework.ClusterWide {
+		return nil, nil
+	}
+	return []framework.NodeFilterFunc{func(node *model.Node) *model.Refusal {
+		if m[node.Name] {
+			return &model.Refusal{Code: model.NodesFiltered, Detail: "moody", Until: time.Unix(1005, 0)}
+		}
+		return nil
+	}}, nil
+}
+
+// TestWhomOthersOutsideKeepWaitingIsAskedAgain, since nothing in the cluster tells when they change their minds.
+func TestWhomOthersOutsideKeepWaitingIsAskedAgain(t *testing.T) {
+	for _, moods := range []moody{{}, {"n00000": true}} {
+		snapshot := full(1, 1)
+		first := snapshot.Nodes[0].Tasks[0]
+		snapshot.Job(first.Job).Priority, first.Priority = 20, 20 // of eight seven may go, and eight are needed
+		job := &model.Job{Key: model.JobKey{Namespace: "default", Name: "z"}, Need: model.Need{MinMember: 8}, Priority: 10, Version: 1}
+		for i := range 8 {
+			device(job, fmt.Sprint("z", i))
+		}
+		snapshot.Jobs = append(snapshot.Jobs, job)
+		tier := engine.Tier{{Factory: priority.New}, {Factory: gang.New}}
+		if len(moods) > 0 {
+			tier = append(tier, engine.TierPlugin{Factory: func() framework.Plugin { return moods }})
+		}
+		result := engine.Run(snapshot, &engine.Profile{
+			Actions: []engine.Action{refusing{}, preempt.New(preempt.DefaultOptions())}, Tiers: []engine.Tier{tier},
+		}, engine.Options{})
+		if result.Until.IsZero() != (len(moods) == 0) {
+			t.Errorf("with %d nodes barred from outside until %s: %s", len(moods), result.Until, result.Refusals[job.Key])
+		}
 	}
 }

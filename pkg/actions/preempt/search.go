@@ -133,6 +133,9 @@ func (s *search) whyNot(units []victimUnit) (why *model.Refusal) {
 		}
 		return undone()
 	})
+	if why != nil {
+		s.rounds.until = model.Sooner(s.rounds.until, why.Until)
+	}
 	return why
 }
 
@@ -155,7 +158,7 @@ func (s *search) decide(p *plan) bool {
 			return refusal
 		}
 		if refusal := s.trial.Place(); refusal != nil {
-			if refusal.Transient && !s.trial.BudgetExhausted() { // of the places that it found, time may have chosen some
+			if !refusal.Until.IsZero() && !s.trial.BudgetExhausted() { // of the places that it found, time may have chosen some
 				s.rounds.refusal = refusal
 				return refusal
 			}

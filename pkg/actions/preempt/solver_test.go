@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 	"unique"
 
 	corev1 "k8s.io/api/core/v1"
@@ -55,7 +56,7 @@ func draw(t *rapid.T, like taste) *problem {
 
 // problemOf returns the problem that numbers make.
 func problemOf(n func(least, most int, what string) int, like taste) *problem {
-	p := &problem{snapshot: &model.Snapshot{Dimensions: model.NewDimensions()}}
+	p := &problem{snapshot: &model.Snapshot{Dimensions: model.NewDimensions(), Now: time.Unix(1000, 0)}}
 	for i := range n(1, like.nodes, "nodes") {
 		room := model.Resources{int64(n(1, 6, "cpu")), int64(n(2, 6, "memory")), 0, 0}
 		p.snapshot.Nodes = append(p.snapshot.Nodes, &model.Node{

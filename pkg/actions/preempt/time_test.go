@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/tutti-sched/tutti/pkg/actions/preempt"
 	"github.com/tutti-sched/tutti/pkg/engine"
@@ -18,15 +19,13 @@ type hourglass struct{ left int }
 
 func (*hourglass) Name() string { return "hourglass" }
 
-func (h *hourglass) IsTransient(*model.Task) bool { return h.left < 0 }
-
 func (h *hourglass) PreFilter(_ *model.Task, scope framework.FilterScope) ([]framework.NodeFilterFunc, *model.Refusal) {
 	if scope != framework.ClusterWide {
 		return nil, nil
 	}
 	return []framework.NodeFilterFunc{func(*model.Node) *model.Refusal {
 		if h.left--; h.left < 0 {
-			return &model.Refusal{Code: model.NodesFiltered, Detail: "no more time", Transient: true}
+			return &model.Refusal{Code: model.NodesFiltered, Detail: "no more time", Until: time.Unix(1000, 0)}
 		}
 		return nil
 	}}, nil
@@ -55,7 +54,7 @@ func TestTimeChoosesNoVictims(t *testing.T) {
 				for _, eviction := range d.Evictions {
 					evicted = append(evicted, eviction.Pod.Name)
 				}
-			}})[job.Key]
+			}}).Refusals[job.Key]
 			return evicted, why, looks - h.left
 		}
 		want, _, needs := play(enough)
@@ -63,8 +62,8 @@ func TestTimeChoosesNoVictims(t *testing.T) {
 			t.Fatalf("with enough time %q in %d looks: this tests nothing", want, needs)
 		}
 		for looks := range needs {
-			if evicted, why, _ := play(looks); len(evicted) > 0 || !why.Transient {
-				t.Errorf("with time for %d of %d looks %q instead of %q: %s, expires %t", looks, needs, evicted, want, why, why.Transient)
+			if evicted, why, _ := play(looks); len(evicted) > 0 || why.Until.IsZero() {
+				t.Errorf("with time for %d of %d looks %q instead of %q: %s, until %s", looks, needs, evicted, want, why, why.Until)
 			}
 		}
 		if evicted, _, _ := play(needs); !slices.Equal(evicted, want) {

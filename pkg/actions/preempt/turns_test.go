@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 	"unique"
 
 	"github.com/tutti-sched/tutti/pkg/actions/preempt"
@@ -25,13 +24,12 @@ func TestWhoHadNoTurnIsWokenFor(t *testing.T) {
 			}
 			snapshot.Jobs = append(snapshot.Jobs, job)
 		}
-		var at time.Time
-		engine.Run(snapshot, &engine.Profile{
+		result := engine.Run(snapshot, &engine.Profile{
 			Actions: []engine.Action{refusing{}, preempt.New(preempt.Options{Budget: budget})},
 			Tiers:   []engine.Tier{{{Factory: priority.New}, {Factory: gang.New}}},
-		}, engine.Options{Wake: func(when time.Time) { at = when }})
-		if at.After(snapshot.Now) != woken {
-			t.Errorf("with a budget of %d it wakes at %v", budget, at)
+		}, engine.Options{})
+		if result.Until.After(snapshot.Now) != woken {
+			t.Errorf("with a budget of %d its answers hold until %v", budget, result.Until)
 		}
 	}
 }
@@ -56,7 +54,7 @@ func TestSearchesComeToAnEnd(t *testing.T) {
 	var cache engine.Cache
 	for range 20 {
 		waits = 0
-		for _, refusal := range engine.Run(snapshot, profile, engine.Options{Cache: &cache}) {
+		for _, refusal := range engine.Run(snapshot, profile, engine.Options{Cache: &cache}).Refusals {
 			if strings.Contains(refusal.String(), "exhausted") {
 				waits++
 			}

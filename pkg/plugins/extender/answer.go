@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
@@ -61,7 +62,7 @@ func (a *extenderResult) filter(c cycle, pod *corev1.Pod, candidates []*model.No
 		case err == nil:
 			a.passed = left
 		case !r.options.Ignorable:
-			a.refused = r.refusal(err.Error(), false)
+			a.refused = r.refusal(c.now, err.Error(), false)
 			return
 		}
 	}
@@ -93,7 +94,7 @@ func (r *extenderClient) filter(
 		return nil, err
 	}
 	var left []*model.Node
-	reasons := reasons{remote: r}
+	reasons := reasons{remote: r, now: c.now}
 	for _, node := range candidates {
 		if passed[node.Name] {
 			left = append(left, node)
@@ -191,6 +192,7 @@ func (r *extenderClient) question(pod *corev1.Pod, candidates []*model.Node) *ex
 // reasons are the refusals of one answer, each made once.
 type reasons struct {
 	remote *extenderClient
+	now    time.Time
 	made   map[reason]*model.Refusal
 }
 
@@ -222,16 +224,19 @@ func (s *reasons) of(result *extenderv1.ExtenderFilterResult, node string) *mode
 		if s.made == nil {
 			s.made = map[reason]*model.Refusal{}
 		}
-		s.made[why] = s.remote.refusal(why.text, why.evictable)
+		s.made[why] = s.remote.refusal(s.now, why.text, why.evictable)
 	}
 	return s.made[why]
 }
 
+// holds is how long a refusal of an extender holds: nothing in the cluster says when it is another one.
+const holds = 5 * time.Second
+
 // refusal returns a refusal with the extender's name.
-func (r *extenderClient) refusal(why string, evictable bool) *model.Refusal {
+func (r *extenderClient) refusal(now time.Time, why string, evictable bool) *model.Refusal {
 	return &model.Refusal{
 		Plugin: Name, Code: model.NodesFiltered, Detail: "extender " + r.name + ": " + why,
-		Evictable: evictable, Transient: true,
+		Evictable: evictable, Until: now.Add(holds),
 	}
 }
 

@@ -26,5 +26,5 @@ func (b podBinder) BindPod(ctx context.Context, pod model.PodRef, node string) (
 	if err != nil || result.Error == "" {
 		return nil, err
 	}
-	return &model.Refusal{Plugin: Name, Code: model.BindFailed, Detail: plain(result.Error), Transient: true}, nil
+	return &model.Refusal{Plugin: Name, Code: model.BindFailed, Detail: plain(result.Error)}, nil
 }

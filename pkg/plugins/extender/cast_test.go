@@ -158,5 +158,5 @@ func chosen(session *engine.Session, task *model.Task) string {
 		return node.Name
 	}
 	refusal := tally.Refusal(0, 0, "")
-	return fmt.Sprintf("%s evictable=%t expires=%t", refusal, refusal.Evictable, refusal.Transient)
+	return fmt.Sprintf("%s evictable=%t expires=%t", refusal, refusal.Evictable, !refusal.Until.IsZero())
 }

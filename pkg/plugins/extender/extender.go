@@ -59,7 +59,6 @@ type plugin struct {
 
 var (
 	_ framework.NodeFilter         = (*plugin)(nil)
-	_ framework.TransientFilter    = (*plugin)(nil)
 	_ framework.NodeScorer         = (*plugin)(nil)
 	_ framework.PreemptionExtender = (*plugin)(nil)
 	_ framework.Binder             = (*plugin)(nil)
@@ -174,12 +173,6 @@ func (p *plugin) PreFilter(task *model.Task, scope framework.FilterScope) ([]fra
 func (p *plugin) DependsOnSnapshotOnly(task *model.Task) bool {
 	known := p.byPod[task.Pod]
 	return known == nil || known.refused == nil && known.rejected == nil
-}
-
-// IsTransient reports whether an extender rejects a node for the pod.
-func (p *plugin) IsTransient(task *model.Task) bool {
-	known := p.filtered(task)
-	return known.refused != nil || known.rejected != nil
 }
 
 // filtered returns the result of the task's kind after filtering.

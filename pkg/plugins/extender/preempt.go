@@ -39,7 +39,7 @@ func (p *plugin) ProcessPreemption(_ *model.Job, proposals []framework.NodeVicti
 			case err == nil:
 				all = append(all, some...)
 			case !r.options.Ignorable:
-				return nil, r.refusal(err.Error(), false)
+				return nil, r.refusal(p.now, err.Error(), false)
 			}
 		}
 		if len(all) > 0 {

@@ -43,7 +43,7 @@ func review(t testing.TB, options []Options, onA, onB []*model.Task) string {
 	defer session.Close()
 	objections, refusal := session.ProcessPreemption(&model.Job{}, plan(snapshot, onA, onB))
 	if refusal != nil {
-		return fmt.Sprintf("%s expires=%t", refusal, refusal.Transient)
+		return fmt.Sprintf("%s expires=%t", refusal, refusal.Until.Equal(start.Add(holds)))
 	}
 	var parts []string
 	for _, o := range objections {
@@ -253,7 +253,7 @@ func TestANodeWithATerminatingPod(t *testing.T) {
 			if nodes := session.Ask(session.Snapshot.Job(task("m").Job), model.Idle).All(task("m")); len(nodes) > 0 {
 				t.Errorf("on idle capacity %d nodes pass", len(nodes))
 			}
-			if !session.HasTransientRefusal(task("m")) {
+			if _, why := session.Ask(session.Snapshot.Job(task("m").Job), model.Idle).BestOrWhy(task("m"), nil); why.Refusal(1, 0, "").Until.IsZero() {
 				t.Error("what the extender says holds indefinitely")
 			}
 		})

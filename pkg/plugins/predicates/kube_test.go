@@ -3,6 +3,7 @@ package predicates_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -67,7 +68,7 @@ func newWorld(t testing.TB, objects ...runtime.Object) *world {
 // snapshot returns the same content for the engine, with the nodes in the given order; a node that the plugins do not see is
 // empty.
 func (w *world) snapshot(nodes []*corev1.Node) *model.Snapshot {
-	s := &model.Snapshot{Dimensions: model.NewDimensions()}
+	s := &model.Snapshot{Dimensions: model.NewDimensions(), Now: time.Unix(1000, 0)}
 	for _, object := range nodes {
 		node := &model.Node{Name: object.Name, Object: object}
 		if known, err := w.view.NodeInfos().Get(object.Name); err == nil {

@@ -106,7 +106,6 @@ type plugin struct {
 
 var (
 	_ framework.SnapshotOnlyFilter = (*plugin)(nil)
-	_ framework.TransientFilter    = (*plugin)(nil)
 	_ framework.SessionOpener      = (*plugin)(nil)
 )
 

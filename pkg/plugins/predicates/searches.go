@@ -24,7 +24,7 @@ type searches struct {
 // it does: once a search for a job was cut, no other result counts for it in this session. So the time may refuse the job,
 // and chooses no node for it.
 func (p *plugin) search(task *model.Task, run func(context.Context)) *model.Refusal {
-	budget, before := p.searches.budget, p.IsTransient(task)
+	budget, before := p.searches.budget, p.wasCut(task)
 	if !before && budget.Admit(task.Job, task.Namespace) {
 		ctx, cancel := context.WithTimeout(p.kube.Context(), budget.Timeout(p.searches.limit))
 		defer cancel()
@@ -42,12 +42,12 @@ func (p *plugin) search(task *model.Task, run func(context.Context)) *model.Refu
 		why = "devices: the search takes longer than %s, which is all that a cycle has for such searches"
 	}
 	refusal := p.refusals.get(fmt.Sprintf(why, p.searches.limit), false)
-	refusal.Transient = true
+	refusal.Until = p.view.Snapshot().Now
 	return refusal
 }
 
-// IsTransient reports whether a search for devices for the task's job was cut.
-func (p *plugin) IsTransient(task *model.Task) bool {
+// wasCut reports whether a search for devices for the task's job was cut.
+func (p *plugin) wasCut(task *model.Task) bool {
 	cut, _ := p.searches.budget.WasCut(task.Job, task.Namespace)
 	return cut
 }

@@ -105,7 +105,7 @@ func (s *slowDevices) ask(p framework.Plugin, snapshot *model.Snapshot, tasks []
 			}
 		}
 		reasons = append(reasons, fmt.Sprintf("%s: %s", task.Name, last.Detail))
-		if !last.Transient || !p.(framework.TransientFilter).IsTransient(task) {
+		if !last.Until.Equal(snapshot.Now) {
 			reasons = append(reasons, "which is final")
 		}
 	}

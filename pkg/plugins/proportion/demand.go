@@ -90,7 +90,7 @@ func (d *demand) addNode(node *model.Node) {
 		return
 	}
 	if !until.IsZero() { // then there is less for all queues, and one may take from another, though nothing else happens
-		d.view.WakeAt(until)
+		d.view.Until(until)
 	}
 	for r := range node.Idle {
 		idle := node.Idle[r]

@@ -2,7 +2,6 @@ package proportion
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 	"unique"
@@ -144,13 +143,13 @@ func demanded(session *engine.Session, queue *model.Queue, supply []int64, r int
 }
 
 // opened returns a session with the plugin, and other ones in front of it, and the shares that it computes there.
-func opened(snapshot *model.Snapshot, options engine.Options, others ...framework.Factory) (*engine.Session, *sharing) {
+func opened(snapshot *model.Snapshot, others ...framework.Factory) (*engine.Session, *sharing) {
 	made := New().(*plugin)
 	var tier engine.Tier
 	for _, factory := range append(others, func() framework.Plugin { return made }) {
 		tier = append(tier, engine.TierPlugin{Factory: factory})
 	}
-	session := engine.Open(snapshot, &engine.Profile{Tiers: []engine.Tier{tier}}, options)
+	session := engine.Open(snapshot, &engine.Profile{Tiers: []engine.Tier{tier}}, engine.Options{})
 	return session, made.computed()
 }
 
@@ -158,7 +157,7 @@ func opened(snapshot *model.Snapshot, options engine.Options, others ...framewor
 func TestWhatThereIsAndIsAskedFor(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		snapshot := small(t)
-		session, s := opened(snapshot, engine.Options{}, gang.New)
+		session, s := opened(snapshot, gang.New)
 		supply := make([]int64, snapshot.Dimensions.Len())
 		for r := range supply {
 			supply[r] = supplied(snapshot, r)
@@ -185,19 +184,26 @@ func TestWhatThereIsAndIsAskedFor(t *testing.T) {
 	})
 }
 
-// TestANodeThatIsNotReadyCountsForAWhile, and the session asks to be woken when it does not count any more.
+// computing is an action that has the plugin compute what queues may have.
+type computing struct{ *plugin }
+
+func (c computing) Execute(*engine.Session) { c.computed() }
+
+// TestANodeThatIsNotReadyCountsForAWhile, and answers hold until it does not count any more.
 func TestANodeThatIsNotReadyCountsForAWhile(t *testing.T) {
-	for minutes, want := range map[time.Duration][]time.Duration{3: {2 * time.Minute}, 5: nil} {
+	for minutes, want := range map[time.Duration]time.Duration{3: 2 * time.Minute, 5: 0} {
 		snapshot := borrowed(1)
 		snapshot.Now = time.Unix(10_000, 0)
 		snapshot.Nodes[0].Object = &corev1.Node{}
 		snapshot.Nodes[0].Object.Status.Conditions = []corev1.NodeCondition{{
 			Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(snapshot.Now.Add(-minutes * time.Minute)),
 		}}
-		var wakes []time.Duration
-		opened(snapshot, engine.Options{Wake: func(at time.Time) { wakes = append(wakes, at.Sub(snapshot.Now)) }})
-		if !slices.Equal(wakes, want) {
-			t.Errorf("not ready for %d minutes: wakes in %v, want %v", minutes, wakes, want)
+		made := New().(*plugin)
+		until := engine.Run(snapshot, &engine.Profile{
+			Actions: []engine.Action{computing{made}}, Tiers: []engine.Tier{{{Factory: func() framework.Plugin { return made }}}},
+		}, engine.Options{}).Until
+		if want := snapshot.Now.Add(want); want.Equal(snapshot.Now) != until.IsZero() || !until.IsZero() && !until.Equal(want) {
+			t.Errorf("not ready for %d minutes: its answers hold until %v, want %v", minutes, until, want)
 		}
 	}
 }

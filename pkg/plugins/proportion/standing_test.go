@@ -3,7 +3,6 @@ package proportion
 import (
 	"testing"
 
-	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -22,7 +21,7 @@ func TestOnlyContendedResourcesDecide(t *testing.T) {
 					task.Request.Set(gpu, task.Request.At(model.CPU)%2)
 				}
 			}
-			_, s := opened(snapshot, engine.Options{})
+			_, s := opened(snapshot)
 			snapshot.Move(snapshot.Jobs[0].Tasks[0], model.Placement{}) // queue a holds less than it did
 			for _, queue := range snapshot.Queues {
 				number := s.numbers[queue.Index]

@@ -55,7 +55,7 @@ func (s *sharing) findUnmetBy(job *model.Job, refusal *model.Refusal, jobs []int
 		case within, possible && s.lacks(queue, needs) && s.tree.WithinGuarantee(number, needs, instead, s.worlds()):
 			jobs[queue.Index]++
 			reason, why := unmetBy(refusal)
-			if !within && !refusal.BlockedByBudgets && !refusal.Transient && refusal.Code != model.WaitingForVictims {
+			if !within && !refusal.BlockedByBudgets && refusal.Until.IsZero() && refusal.Code != model.WaitingForVictims {
 				reason, why = model.UnmetLowerJobs, "one start evicts pods of its own queue or of others, never of both"
 			}
 			starts := string(model.WaitingForVictims) // a job that only waits for that says less than others
@@ -268,7 +268,7 @@ func unmetBy(refusal *model.Refusal) (reason, why string) {
 		return model.UnmetProtected, limit + "pods that would have to go are never evicted, such as those of the system"
 	case refusal.Code == model.QueueLimit:
 		return model.UnmetLimit, refusal.Detail
-	case refusal.Transient:
+	case !refusal.Until.IsZero():
 		return model.UnmetSearch, "the search for pods to evict goes on in the next cycle"
 	case refusal.LacksPlace():
 		return model.UnmetFragmentation, "no set of pods that may be evicted lets it start on the nodes that it can use"

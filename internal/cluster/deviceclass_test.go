@@ -22,7 +22,7 @@ func TestDeviceClassProvides(t *testing.T) {
 		}
 		lacks := ""
 		for _, n := range snapshot.Nodes {
-			if n.InsufficientResource(taskIn(snapshot, "p").Request, model.Idle) >= 0 {
+			if !n.Free(model.Idle).Fits(taskIn(snapshot, "p").Request) {
 				lacks += " " + n.Name
 			}
 		}
@@ -58,7 +58,7 @@ func TestOldKubeletHasNoDevices(t *testing.T) {
 		n.Status.NodeInfo.KubeletVersion = kubelet
 		s := newState(n, pod("p", asking("nvidia.com/gpu", "1")), deviceClass("c", "nvidia.com/gpu"))
 		snapshot := snap(t, s, start)
-		if got := snapshot.Node("n").InsufficientResource(taskIn(snapshot, "p").Request, model.Idle) < 0; got != want {
+		if got := snapshot.Node("n").Free(model.Idle).Fits(taskIn(snapshot, "p").Request); got != want {
 			t.Errorf("kubelet %q: there is capacity: %t", kubelet, got)
 		}
 	}

@@ -225,7 +225,7 @@ func (f *field) recount(session *Session, task *model.Task, room model.CapacityK
 			path = level.Path(level.Of(node))
 		}
 		if slices.Contains(feasible, node) {
-			n = int32(node.CopiesThatFit(task.Request, room))
+			n = int32(node.Free(room).Copies(task.Request))
 		}
 		if got := fits.Each()[node.Index]; path != node.Object.Labels["grade"] || got != n {
 			f.t.Fatalf("%s: in domain %q, want %q; %d of %s fit, want %d", node.Name, path, node.Object.Labels["grade"], got, task.Shape.Value(), n)

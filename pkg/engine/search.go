@@ -214,14 +214,15 @@ func (a *Ask) explain(task *model.Task, known *asked) *model.NodeDiagnosis {
 	}
 	var near closestFit
 	for _, node := range known.answer.candidates {
-		lacking := dimensions.InsufficientResource(node, task.Request, a.Kind)
+		free := node.Free(a.Kind)
+		lacking := dimensions.InsufficientResource(free, task.Request)
 		if lacking < 0 {
 			tally.Add(refused(node))
 			continue
 		}
 		none := hasNone(node, lacking)
 		if !none {
-			near.observe(node, task.Request, a.Kind, refused)
+			near.observe(node, free, task.Request, refused)
 		}
 		if shortage := s.explainShortage(task, node, lacking, a.Kind); shortage != nil {
 			tally.Add(shortage)
@@ -240,7 +241,7 @@ func (a *Ask) explain(task *model.Task, known *asked) *model.NodeDiagnosis {
 			tally.AddN(s.lacking(task, position, true), absent[position])
 		}
 	}
-	near.addTo(dimensions, tally, lack, task.Request, a.Kind)
+	near.addTo(dimensions, tally, lack, task.Request)
 	return tally
 }
 

@@ -183,7 +183,7 @@ func isUsed(dimensions *model.ResourceIndex, node *model.Node) bool {
 	devices := false
 	for position := model.Unoffered + 1; position < len(node.Allocatable); position++ {
 		if offered := node.Allocatable.At(position); offered > 0 && isDevice(dimensions.Name(position)) {
-			if devices = true; node.Idle.At(position) < offered {
+			if devices = true; node.Used(position) > 0 {
 				return true
 			}
 		}

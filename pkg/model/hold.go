@@ -234,7 +234,7 @@ func (s *Snapshot) present(i int) Resources {
 	}
 	present := s.holds[i].Request.Clone()
 	for r := range present {
-		has := node.Idle.At(r) + node.Releasing.At(r) - node.Pipelined.At(r)
+		has := node.Unnominated(r)
 		for j := first; j < len(s.holds) && s.holds[j].Node == node.Name; j++ {
 			if other := &s.holds[j]; !other.Reserved() {
 				has -= other.Request.At(r)

@@ -40,7 +40,7 @@ func TestHoldsAreSeenByWhomTheyConcern(t *testing.T) {
 				})
 			}
 			for _, node := range s.Nodes {
-				if want := hiddenOn(node, held, s.Viewpoint()); node.Reserved.At(0) != want || node.free(0, Idle) != 9-want {
+				if want := hiddenOn(node, held, s.Viewpoint()); node.Reserved.At(0) != want || node.Free(Idle).Of(0) != 9-want {
 					t.Fatalf("%s keeps %v from %v, want %d", node.Name, node.Reserved, s.Viewpoint(), want)
 				}
 			}

@@ -53,47 +53,6 @@ func (n *Node) GrowVectors(width int) {
 	}
 }
 
-// CapacityKind is idle or future idle capacity.
-type CapacityKind int8
-
-const (
-	// Idle is free now, not nominated, and not held from the snapshot's viewpoint.
-	Idle CapacityKind = iota
-	// FutureIdle adds what is being released.
-	FutureIdle
-)
-
-// InsufficientResource returns a dimension in which the node's capacity is below the request, or -1 when none is. A dimension
-// that is not requested is never insufficient, so that a node overcommitted in memory still takes pods without memory.
-// ResourceIndex.InsufficientResource chooses among several for messages.
-//
-// Invariant: no task is placed on idle capacity that is nominated or held for others.
-func (n *Node) InsufficientResource(request Resources, room CapacityKind) int {
-	width := len(request)
-	if width > min(len(n.Idle), len(n.Releasing), len(n.Pipelined), len(n.Reserved)) { // a vector is shorter than the request
-		if lack := n.Shortage(request, room); len(lack) > 0 {
-			return lack[0].Index
-		}
-		return -1
-	}
-	idle, releasing, pipelined, kept := n.Idle[:width], n.Releasing[:width], n.Pipelined[:width], n.Reserved[:width]
-	for i, amount := range request { // like free, without a call for each dimension: this is the innermost loop
-		if amount <= 0 {
-			continue
-		}
-		free := idle[i] + releasing[i] - pipelined[i] - kept[i]
-		if amount > free || room == Idle && amount > idle[i] {
-			return i
-		}
-	}
-	return -1
-}
-
-func (n *Node) insufficient(request Resources, position int, room CapacityKind) bool {
-	amount := request.At(position)
-	return amount > 0 && amount > n.free(position, room)
-}
-
 // Place adds a task to the node and its accounting, in its current placement. It returns false when the task is there
 // already.
 func (n *Node) Place(task *Task) bool {
@@ -124,15 +83,39 @@ func (n *Node) Remove(task *Task) bool {
 }
 
 func (n *Node) account(task *Task, idle, others func(Resources, Resources) Resources) {
+	charge := n.Charge(task)
 	if task.Status == Pipelined {
-		n.Pipelined = others(n.Pipelined, task.Request)
+		n.Pipelined = others(n.Pipelined, charge)
 		return
 	}
-	n.Idle = idle(n.Idle, task.Request)
+	n.Idle = idle(n.Idle, charge)
 	if task.ReleasesResources() {
-		n.Releasing = others(n.Releasing, task.Request)
+		n.Releasing = others(n.Releasing, charge)
 	}
 }
+
+// Charge returns what a task takes of the node while it is there.
+func (n *Node) Charge(task *Task) Resources { return task.Request }
+
+// Used returns what the tasks that hold capacity take of a resource.
+func (n *Node) Used(position int) int64 { return n.Allocatable.At(position) - n.Idle.At(position) }
+
+// UsedWithDefaults returns the same with what scores count for containers without a request.
+func (n *Node) UsedWithDefaults(position int) int64 {
+	used := n.Used(position)
+	if position < len(n.NonZeroRequested) {
+		used += n.NonZeroRequested[position]
+	}
+	return used
+}
+
+// Unnominated returns how much of a resource is idle or being released, and not nominated, whether or not it is held for others.
+func (n *Node) Unnominated(position int) int64 {
+	return n.Idle.At(position) + n.Releasing.At(position) - n.Pipelined.At(position)
+}
+
+// FitsUnheld reports whether a request fits into what is idle, whether or not that is nominated or held for others.
+func (n *Node) FitsUnheld(request Resources) bool { return n.Idle.Copies(request) > 0 }
 
 // HasReleasing reports whether anything on the node is being released, be it only a pod's place among the pods of the node.
 func (n *Node) HasReleasing() bool {
@@ -159,51 +142,3 @@ func (r Resources) minus(other Resources) Resources {
 }
 
 func compareUID(a, b *Task) int { return strings.Compare(string(a.UID), string(b.UID)) }
-
-// CopiesThatFit returns how many such requests fit into the node's capacity; an empty request fits any number of times.
-func (n *Node) CopiesThatFit(request Resources, room CapacityKind) int64 {
-	fits := MaxAmount
-	for i, amount := range request {
-		if amount > 0 {
-			fits = min(fits, max(0, n.free(i, room)/amount))
-		}
-	}
-	return fits
-}
-
-// FreeAmount returns the node's free amount of a resource; negative when overcommitted.
-func (n *Node) FreeAmount(position int, room CapacityKind) int64 { return n.free(position, room) }
-
-func (n *Node) free(position int, room CapacityKind) int64 {
-	idle := n.Idle.At(position)
-	free := idle + n.Releasing.At(position) - n.Pipelined.At(position) - n.Reserved.At(position)
-	if room == Idle {
-		return min(free, idle)
-	}
-	return free
-}
-
-// Unclaimed returns how much of a resource is idle, and neither nominated nor kept for others.
-func (n *Node) Unclaimed(position int) int64 {
-	return n.Idle.At(position) - n.Pipelined.At(position) - n.Reserved.At(position)
-}
-
-// Shortage is the missing amount of a resource.
-type Shortage struct {
-	Index  int
-	Amount int64
-}
-
-// Shortage returns the amounts that the node's capacity lacks for the request, by position; none when it fits.
-func (n *Node) Shortage(request Resources, room CapacityKind) []Shortage {
-	var lack []Shortage
-	for i, amount := range request {
-		if amount <= 0 {
-			continue
-		}
-		if free := n.free(i, room); amount > free {
-			lack = append(lack, Shortage{Index: i, Amount: amount - free})
-		}
-	}
-	return lack
-}

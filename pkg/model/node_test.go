@@ -36,11 +36,11 @@ func TestLacking(t *testing.T) {
 		"and no more":                               {node(Resources{-1}, Resources{3}, nil), Resources{3}, FutureIdle, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := NewDimensions().InsufficientResource(c.node, c.request, c.room); got != c.want {
+			if got := NewDimensions().InsufficientResource(c.node.Free(c.room), c.request); got != c.want {
 				t.Errorf("lacking %d, want %d", got, c.want)
 			}
-			if got := c.node.InsufficientResource(c.request, c.room); (got < 0) != (c.want < 0) {
-				t.Errorf("lacking %d, want %d", got, c.want)
+			if fits := c.node.Free(c.room).Fits(c.request); fits != (c.want < 0) {
+				t.Errorf("fits: %t, lacking %d", fits, c.want)
 			}
 		})
 	}
@@ -54,7 +54,7 @@ func TestLackingNamesTheSame(t *testing.T) {
 		for _, name := range order {
 			request.Set(d.Index(name), 1)
 		}
-		if got := d.Name(d.InsufficientResource(&Node{}, request, Idle)); got != "a/a" {
+		if got := d.Name(d.InsufficientResource((&Node{}).Free(Idle), request)); got != "a/a" {
 			t.Errorf("seen in the order %v: %s", order, got)
 		}
 	}
@@ -67,7 +67,7 @@ func TestIdleIsFuture(t *testing.T) {
 		some := rapid.SliceOfN(rapid.Int64Range(0, 6), 0, 4)
 		node := &Node{Idle: small.Draw(t, "idle"), Releasing: some.Draw(t, "releasing"), Pipelined: some.Draw(t, "promised")}
 		request := Resources(some.Draw(t, "request"))
-		if node.InsufficientResource(request, Idle) < 0 && node.InsufficientResource(request, FutureIdle) >= 0 {
+		if node.Free(Idle).Fits(request) && !node.Free(FutureIdle).Fits(request) {
 			t.Fatal("fits idle capacity, lacks future capacity")
 		}
 	})

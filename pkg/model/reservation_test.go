@@ -41,7 +41,7 @@ func TestWhoMayUseReservedRoom(t *testing.T) {
 			} else {
 				s.Reserve(owner, &Reservation{Nodes: []ReservedNode{{Node: "n", Request: Resources{4}}}, ExpectedStart: c.expected})
 			}
-			if free := s.Nodes[0].InsufficientResource(Resources{4}, Idle) < 0; free != c.free {
+			if free := s.Nodes[0].Free(Idle).Fits(Resources{4}); free != c.free {
 				t.Errorf("the capacity is free: %t", free)
 			}
 		})

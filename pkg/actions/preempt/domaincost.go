@@ -88,8 +88,9 @@ func (b *domainBound) supply(ask engine.Ask, nodes []int) {
 		if !b.eligible[index] {
 			continue
 		}
+		left := ask.Free(node)
 		for _, position := range b.positions {
-			free = append(free, ask.Free(node, position))
+			free = append(free, left.Of(position))
 		}
 		b.nodes = append(b.nodes, nodeSupply{free: free[len(free)-len(b.positions):], victims: b.victims[first:next]})
 	}

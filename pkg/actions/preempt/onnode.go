@@ -26,7 +26,7 @@ const maxPairs = 24
 // when even all pods that may leave would not free enough for it.
 func (s *search) victimsOn(p *plan, node *model.Node, request model.Resources) (cheapest victimSet, ok bool) {
 	s.spend(1)
-	lack := s.ask.Shortage(node, request)
+	lack := s.ask.Free(node).Short(request)
 	if len(lack) == 0 {
 		return victimSet{}, true
 	}

@@ -171,7 +171,7 @@ func (h *history) broken(node *model.Node) (n int) {
 func (h *history) hold(session *engine.Session, task *model.Task, room model.CapacityKind) (want *model.Node) {
 	best, least := -1, len(levels())+1
 	for _, node := range h.snapshot.Nodes {
-		if node.InsufficientResource(task.Request, room) >= 0 {
+		if !node.Free(room).Fits(task.Request) {
 			continue
 		}
 		score := 0

@@ -36,7 +36,7 @@ func TestDeviceClassProvides(t *testing.T) {
 	check("without a class", " none zero", "")
 	s.Apply(seen(deviceClass("c", gpu)))
 	check("with a class", "", "p q")
-	if left := s.snapshot.Node("none").Idle.At(s.dimensions.Index(gpu)); left != model.ProvidedByDRA-1 {
+	if left := s.snapshot.Node("none").Idle(s.dimensions.Index(gpu)); left != model.ProvidedByDRA-1 {
 		t.Errorf("what runs does not count: %d are left", left)
 	}
 	s.Apply(seen(deviceClass("d", gpu)))
@@ -44,7 +44,7 @@ func TestDeviceClassProvides(t *testing.T) {
 	check("with one of two", "", "p q")
 	s.Apply(gone(deviceClass("c", gpu)))
 	check("without it again", " none zero", "")
-	if left := s.snapshot.Node("none").Idle.At(s.dimensions.Index(gpu)); left != -1 {
+	if left := s.snapshot.Node("none").Idle(s.dimensions.Index(gpu)); left != -1 {
 		t.Errorf("%d are left on a node that offers none and runs one", left)
 	}
 }

@@ -20,7 +20,7 @@ func (n *closestFit) observe(node *model.Node, free model.Free, request model.Re
 		if amount <= 0 {
 			continue
 		}
-		if amount > node.Allocatable.At(position) {
+		if amount > node.Allocatable().At(position) {
 			n.small = true
 			return
 		}

@@ -251,7 +251,7 @@ func noNodes() *model.Refusal {
 
 // hasNone reports whether a node has nothing of a device, also when it is empty.
 func hasNone(node *model.Node, position int) bool {
-	return position > model.Pods && node.Allocatable.At(position) <= 0
+	return position > model.Pods && node.Allocatable().At(position) <= 0
 }
 
 // lacking returns the refusal of a node that lacks one resource of a task's request, or has nothing of it at all, made once for

@@ -22,8 +22,8 @@ func (n *Node) Free(kind CapacityKind) Free { return Free{node: n, kind: kind} }
 
 // Of returns how much of a resource is left; negative when overcommitted.
 func (f Free) Of(position int) int64 {
-	idle := f.node.Idle.At(position)
-	free := idle + f.node.Releasing.At(position) - f.node.Pipelined.At(position) - f.node.Reserved.At(position)
+	idle := f.node.idle.At(position)
+	free := idle + f.node.releasing.At(position) - f.node.pipelined.At(position) - f.node.reserved.At(position)
 	if f.kind == Idle {
 		return min(free, idle)
 	}
@@ -45,10 +45,10 @@ func (f Free) All(dimensions int) Resources {
 // Invariant: no task is placed on idle capacity that is nominated or held for others.
 func (f Free) Fits(request Resources) bool {
 	n, width := f.node, len(request)
-	if width > min(len(n.Idle), len(n.Releasing), len(n.Pipelined), len(n.Reserved)) { // a vector is shorter than the request
+	if width > min(len(n.idle), len(n.releasing), len(n.pipelined), len(n.reserved)) { // a vector is shorter than the request
 		return f.Copies(request) > 0
 	}
-	idle, releasing, pipelined, kept := n.Idle[:width], n.Releasing[:width], n.Pipelined[:width], n.Reserved[:width]
+	idle, releasing, pipelined, kept := n.idle[:width], n.releasing[:width], n.pipelined[:width], n.reserved[:width]
 	for i, amount := range request { // like Of, without a call for each dimension: this is the innermost loop
 		if amount <= 0 {
 			continue
@@ -97,7 +97,7 @@ func (f Free) Missing(request Resources) Resources {
 	missing := make(Resources, len(request))
 	for i, amount := range request {
 		if amount > 0 {
-			missing[i] = amount - f.node.Idle.At(i) + f.node.Pipelined.At(i) + f.node.Reserved.At(i)
+			missing[i] = amount - f.node.idle.At(i) + f.node.pipelined.At(i) + f.node.reserved.At(i)
 		}
 	}
 	return missing

@@ -204,18 +204,15 @@ func (r *Resources) Set(position int, amount int64) {
 }
 
 // Add adds other to r in place.
-func (r *Resources) Add(other Resources) {
-	r.grow(len(other))
-	for i, amount := range other {
-		(*r)[i] += amount
-	}
-}
+func (r *Resources) Add(other Resources) { r.addTimes(other, 1) }
 
 // Sub subtracts other from r in place; the result may be negative.
-func (r *Resources) Sub(other Resources) {
+func (r *Resources) Sub(other Resources) { r.addTimes(other, -1) }
+
+func (r *Resources) addTimes(other Resources, times int64) {
 	r.grow(len(other))
 	for i, amount := range other {
-		(*r)[i] -= amount
+		(*r)[i] += times * amount
 	}
 }
 

@@ -81,7 +81,7 @@ func (p *plan) minCompletions(d demand) int {
 		}
 		for i, departure := range p.leaving[:departed] {
 			if index[i] >= 0 {
-				rooms[index[i]].Add(departure.task.Request)
+				rooms[index[i]].Add(snapshot.Nodes[index[i]].Charge(departure.task))
 			}
 		}
 		return d.lacking(rooms) <= 0
@@ -96,7 +96,7 @@ func (r *run) emptied() []model.Resources {
 	}
 	r.vacated = make([]model.Resources, len(r.session.Snapshot.Nodes))
 	for i, node := range r.session.Snapshot.Nodes {
-		r.vacated[i] = node.Allocatable.Clone()
+		r.vacated[i] = node.Allocatable().Clone()
 		for _, task := range node.Tasks {
 			ours := task.Job != model.JobKey{}
 			if task.Status.Occupies() && !ours && !task.ReleasesResources() {

@@ -114,17 +114,17 @@ func (q *question) isFragmented(node *model.Node, most int) *model.Refusal {
 func (q *question) isAllowed(node *model.Node) *model.Refusal {
 	p := q.plugin
 	excluded := node.Isolated != nil && node.Isolated.Mode == isolated.Excluded
-	if !excluded && node.Idle.At(model.CPU) >= 0 && node.Idle.At(p.chargedResource) >= 0 {
+	if !excluded && node.Idle(model.CPU) >= 0 && node.Idle(p.chargedResource) >= 0 {
 		return nil
 	}
 	asked := q.task.Request.At(model.CPU) + 1000*q.task.Request.At(p.chargedResource)
 	free := node.Free(model.FutureIdle)
 	left := free.Of(model.CPU) + 1000*free.Of(p.chargedResource)
 	if !p.snapshot.ExcludesTerminating() { // idle capacity is shared, so that one pool may release what is nominated in the other
-		left = min(left, node.Idle.At(model.CPU)+1000*node.Idle.At(p.chargedResource))
+		left = min(left, node.Idle(model.CPU)+1000*node.Idle(p.chargedResource))
 	}
 	if excluded {
-		left -= 1000 * node.Allocatable.At(p.chargedResource)
+		left -= 1000 * node.Allocatable().At(p.chargedResource)
 	}
 	if asked > left && asked > left+p.freeCPUs(node)+p.freeCPUsExcluding(q.task) && asked > 0 {
 		return p.refusals.room("kubelet admission limit", true)

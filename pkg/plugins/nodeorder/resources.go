@@ -145,7 +145,7 @@ func (d *resourceRequest) on(node *model.Node) (used, capacity int64) {
 
 // offered returns what the node itself offers of a resource, without what DRA accounts for.
 func offered(node *model.Node, position int) int64 {
-	if capacity := node.Allocatable.At(position); capacity != model.ProvidedByDRA {
+	if capacity := node.Allocatable().At(position); capacity != model.ProvidedByDRA {
 		return capacity
 	}
 	return 0

@@ -109,7 +109,8 @@ func (a *Ask) startChecks(task *model.Task) int {
 
 // SharedDomain returns the number of the domain in which most of the members stand that share one, the first in order of several;
 // -1 when none stands in one, and where the level is unknown. slice is which of the members are meant, 0 when they are in no
-// slices. Members that are being deleted do not count.
+// slices. Members that are being deleted do not count; a member whose eviction the API server has not accepted yet does, since it
+// stays if the eviction is refused.
 //
 // Where entries contradict each other, as after an edit, the one with the fewest domains decides first: those of the others are
 // looked for inside of its domain.
@@ -254,7 +255,7 @@ func (m *sharers) domain(slice int, around []settledDomain) int {
 
 // add counts a member that stands at a place, or no longer does.
 func (m *sharers) add(snapshot *model.Snapshot, task *model.Task, at model.Placement, by int) {
-	if !at.Status.HasNode() || at.Status == model.Releasing || task.Deleted() { // also with a grace so long that it counts as running
+	if !at.Status.HasNode() || task.Deleted() { // also with a grace so long that it counts as running
 		return
 	}
 	node := snapshot.Node(at.Node)

@@ -26,7 +26,7 @@ func TestWhereMembersStandIsWhatARecountGives(t *testing.T) {
 				want, most := "", 0
 				for _, node := range snapshot.Nodes { // in the order of their names
 					n := job.Count(func(task *model.Task) bool {
-						return task.Node == node.Name && task.Status.HasNode() && task.Status != model.Releasing
+						return task.Node == node.Name && task.Status.HasNode() && !task.Deleted()
 					})
 					if n > most {
 						want, most = node.Name, n

@@ -51,14 +51,14 @@ func (t *Placer) placeByTopology() (placed, possible bool, refusal *model.Refusa
 			return true, true, nil
 		}
 		t.tries, t.budget, t.incomplete = 0, budget, false
-		if len(required)+len(t.sliced) == 0 {
-			return false, true, nil
-		}
-		if t.placeTied(required, settled) || t.placeDivided(parts) {
+		if len(required)+len(t.sliced) > 0 && t.placeTied(required, settled) || t.placeDivided(parts) {
 			return true, true, nil
 		}
 	}
-	t.incomplete = t.incomplete || !t.isCounted(required) && !parts.impossible() && !t.isPacked(required)
+	if len(required)+len(t.sliced) == 0 {
+		return false, true, nil // each part has a domain: filters say of each node why
+	}
+	t.incomplete = t.incomplete || !t.isCounted(required, settled) && !parts.impossible() && !t.isPacked(required)
 	defer func() {
 		if !placed && awaited != nil {
 			possible, refusal = false, t.waitsFor(refusal, awaited)

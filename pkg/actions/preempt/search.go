@@ -172,6 +172,12 @@ func (s *search) decide(p *plan) bool {
 		s.guard.used[i] += p.covered[i]
 	}
 	s.removeEvicted(p.units)
+	for _, u := range p.units {
+		waits := func(task *model.Task) bool { return task.Status == model.Pending }
+		if job := u.of.job; job != nil && slices.ContainsFunc(job.Tasks, waits) && s.session.JobReady(job, framework.Ready) != nil {
+			s.session.Defer(job) // its minimum waits from now on: a lower job must not start on what it may get
+		}
+	}
 	s.evictions = s.session.Evictions()
 	s.planned[s.job.Key] = len(p.units) > 0 || s.session.HoldsNominations(s.job)
 	waits := place.WaitingForVictims(s.session.Snapshot, s.job)

@@ -117,7 +117,7 @@ func lastName(expression ast.Expr) string {
 	return ""
 }
 
-// amounts are the methods of a node that say what it has left, for whoever is not inside a question.
+// amounts are the methods of a node that say what it has left, from the viewpoint of the question that is open.
 var amounts = []string{"Free", "Idle", "Unnominated", "Amounts"}
 
 // readsOf counts how often a file reads one of the fields of what has such a name.

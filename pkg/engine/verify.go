@@ -28,8 +28,8 @@ func (s *Session) verify(fingerprint string) {
 	}
 }
 
-// fingerprint writes down everything a statement can change, except the accounting of nodes: Snapshot.Check holds that it is the sum
-// of their tasks. It is empty outside verify mode.
+// fingerprint writes down everything a statement can change, except the accounting of nodes: Snapshot.Check holds that it is the
+// sum of their tasks. It is empty outside verify mode.
 func (s *Session) fingerprint() string {
 	if !s.options.Verify {
 		return ""

@@ -10,8 +10,8 @@ const (
 	FutureIdle
 )
 
-// Free is what a node has left for one question: its capacity of a kind, less what is nominated to tasks and what is held from the
-// snapshot's viewpoint. It reads the accounting when it is asked, so that it is for the question that is open.
+// Free is what a node has left for one question: its capacity of a kind, less what is nominated to tasks and what is held from
+// the snapshot's viewpoint. It reads the accounting when it is asked, so that it is for the question that is open.
 type Free struct {
 	node *Node
 	kind CapacityKind

@@ -88,8 +88,8 @@ func (p *plan) minCompletions(d demand) int {
 	})
 }
 
-// emptied returns the capacity of each node when all pods of our jobs are gone, and what others are releasing: what it offers less
-// what stays, held or not. It is more than any job finds.
+// emptied returns the capacity of each node when all pods of our jobs are gone, and what others are releasing: what it offers
+// less what stays, held or not. It is more than any job finds.
 func (r *run) emptied() []model.Resources {
 	if r.vacated != nil {
 		return r.vacated

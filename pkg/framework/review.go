@@ -13,13 +13,11 @@ type NodeVictims struct {
 	Violations int
 }
 
-// VictimRejection is what is wrong with the proposal for one node.
+// VictimRejection is an objection to evictions on one node.
 type VictimRejection struct {
 	Node *model.Node
-	// By names the plugin that objects, as in the user's configuration.
+	// By names the plugin that objects, as in the user's configuration, and says in brackets what else there is to know.
 	By string
-	// Victims are those on the node that should leave it for the members in place of the ones proposed; none when no task should.
-	Victims []*model.Task
 }
 
 // PreemptionExtender decides in a plan of victims as a whole, once it is made and before anything of it is decided. Combined:

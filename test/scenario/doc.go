@@ -59,7 +59,7 @@
 //
 //	filter n1 busy        n1 does not do for now, and why; never n1 old   nor ever
 //	prioritize n1 7       it gives n1 7 points
-//	preempt n1 a-0 b-0    these should leave n1 in place of others; preempt n1   no pod should
+//	preempt n1 a-0 b-0    it agrees to these victims on n1 alone; preempt n1   to none
 //	fail preempt          it fails when asked so
 //
 // A pod that is made running began to run when it was made, and is ready unless it says unready. What a cycle reserves is written

@@ -303,7 +303,7 @@ func (r *run) search(f *failure, ask engine.Ask, pool *candidateVictims, claim f
 		if found == nil {
 			break
 		}
-		if s.startingIn(start).applyOrRevise(found) {
+		if s.startingIn(start).decide(found) {
 			return true
 		}
 		if !s.rounds.excludesMoreNodes() {

@@ -11,10 +11,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file asks the reviewers, the plugins that decide in whole plans. A plan to which they agree is decided. If they would
-// have other victims on some nodes, that is a plan if the engine and the budgets allow it and the job starts by it, and they
-// are asked about it once more; no pod is evicted that neither the search nor they have named. Else no pod is evicted from
-// these nodes for the job, and the search begins again without them.
+// This file asks the reviewers, the plugins that decide in whole plans. A plan to which they agree is decided. From nodes to
+// which they object no pod is evicted for the job, and the search begins again without these nodes.
 
 const (
 	// reviewsPerJob is about how many plans for one job reviewers are asked in one cycle, reviewsPerCycle about how many in all:
@@ -25,23 +23,19 @@ const (
 
 // extenderRound is what reviewers have said in this cycle about plans for one job.
 //
-// Invariant: each plan but the one they agree to adds a node to without, or one to altered, which is there only once; or it is
-// the last.
+// Invariant: each plan but the one they agree to adds a node to without, or it is the last.
 type extenderRound struct {
 	// rounds is about how many plans they were asked.
 	rounds int
-	// objections are what they have against the last plan; refusal says that there shall be none, whichever, or that a filter
-	// cannot look at it any more.
-	objections []framework.VictimRejection
-	refusal    *model.Refusal
+	// refusal says that there shall be no plan, whichever, or that a filter cannot look at it any more.
+	refusal *model.Refusal
 	// roundsExhausted reports that there was a plan which no reviewer could be asked about any more, budgetExhausted that the
 	// limit of the cycle was the reason, not that of the job.
 	roundsExhausted, budgetExhausted bool
 	// without are the nodes from which no pod is evicted, with the name of the reviewer that objects; grown reports that there
-	// are more of them than the search knows of. altered are the nodes where others leave than the search has chosen.
+	// are more of them than the search knows of.
 	without map[string]string
 	grown   bool
-	altered map[string]bool
 }
 
 // excludesMoreNodes tells, once, whether there are nodes to leave alone from now on.
@@ -91,107 +85,6 @@ func (s *search) excludingNodes() *search {
 	return again
 }
 
-// applyOrRevise decides a plan, or what reviewers make of it; false when that comes to nothing.
-func (s *search) applyOrRevise(p *plan) bool {
-	var before []framework.VictimRejection
-	for {
-		s.rounds.objections = nil
-		if s.decide(p) {
-			return true
-		}
-		objections := s.rounds.objections
-		if s.rounds.refusal != nil || s.rounds.roundsExhausted {
-			return false
-		}
-		if len(objections) == 0 { // what they have made of the plan before is none
-			s.excludeNodes(before)
-			return false
-		}
-		if p = s.revise(p, objections); p == nil {
-			s.excludeNodes(objections)
-			return false
-		}
-		before = objections
-	}
-}
-
-// excludeNodes takes down that no pod shall be evicted from the nodes. Where some are out of the question as they are, the
-// objections to others, where only another pod should leave, are for another plan.
-func (s *search) excludeNodes(objections []framework.VictimRejection) {
-	never := func(o framework.VictimRejection) bool { return len(o.Victims) == 0 || s.rounds.altered[o.Node.Name] }
-	some := slices.ContainsFunc(objections, never)
-	for _, o := range objections {
-		if some && !never(o) {
-			continue
-		}
-		if s.rounds.without == nil {
-			s.rounds.without = map[string]string{}
-		}
-		s.rounds.without[o.Node.Name], s.rounds.grown = o.By, true
-	}
-}
-
-// revise returns the plan as the objections would have it, nil when that is none. On each node that may be once.
-func (s *search) revise(p *plan, objections []framework.VictimRejection) *plan {
-	leave := map[*model.Task]bool{}
-	for _, u := range p.units {
-		for _, task := range u.tasks {
-			leave[task] = true
-		}
-	}
-	for _, o := range objections {
-		if len(o.Victims) == 0 || s.rounds.altered[o.Node.Name] {
-			return nil
-		}
-		maps.DeleteFunc(leave, func(task *model.Task, _ bool) bool { return task.Node == o.Node.Name })
-		for _, task := range o.Victims {
-			leave[task] = true
-		}
-	}
-	again := s.planOf(leave)
-	if again == nil {
-		return nil
-	}
-	for _, o := range objections {
-		if s.rounds.altered == nil {
-			s.rounds.altered = map[string]bool{}
-		}
-		s.rounds.altered[o.Node.Name] = true
-	}
-	return again
-}
-
-// planOf returns the plan by which these tasks leave and no others; nil when they may not, or not together.
-func (s *search) planOf(leave map[*model.Task]bool) *plan {
-	p := newPlan(s.guard, s.claim)
-	left := len(leave)
-	for _, from := range s.pool.sources {
-		some := slices.DeleteFunc(slices.Clone(from.tasks), func(task *model.Task) bool { return !leave[task] })
-		left -= len(some)
-		var units []victimUnit
-		if from.wholeUnit && len(some) > 0 && len(some) == len(from.tasks) {
-			units = []victimUnit{from.wholeOnly}
-		} else {
-			for i, task := range some {
-				if !from.singles[task] {
-					return nil
-				}
-				units = append(units, newUnit(from, some[i:i+1], false))
-			}
-		}
-		for _, u := range units {
-			if !p.admits(&u) {
-				return nil
-			}
-			p.add(u)
-		}
-	}
-	if left > 0 {
-		return nil
-	}
-	return p
-}
-
 // review asks the reviewers about a plan as the session stands: the victims gone, the members nominated to their places. Nil
 // means that they agree, or that there is nothing to ask.
 func (s *search) review(p *plan) *model.Refusal {
@@ -209,13 +102,17 @@ func (s *search) review(p *plan) *model.Refusal {
 	}
 	h.rounds++
 	s.reviews--
-	if h.objections, h.refusal = s.session.ProcessPreemption(s.job, proposals); h.refusal != nil {
-		return h.refusal
+	objections, refusal := s.session.ProcessPreemption(s.job, proposals)
+	if h.refusal = refusal; refusal != nil || len(objections) == 0 {
+		return refusal
 	}
-	if len(h.objections) > 0 {
-		return undone()
+	if h.without == nil {
+		h.without = map[string]string{}
 	}
-	return nil
+	for _, o := range objections {
+		h.without[o.Node.Name], h.grown = o.By, true
+	}
+	return undone()
 }
 
 // nodeVictims returns what the plan does on each node where both a victim leaves and a member of the job is placed.

@@ -26,7 +26,7 @@ func fields() argument.List {
 		argument.Text("urlPrefix", "").MarkRequired().WithFormat("a URL").WithHelp("where the extender is; a call goes to the prefix, a slash and " +
 			"the verb. It holds no credentials: name a `certFile` and a `keyFile`"),
 		argument.Text("filterVerb", "").WithHelp("which nodes will do; not asked without a verb, as with the others"),
-		argument.Text("preemptVerb", "").WithHelp("which pods may be evicted where, and which instead; see below"),
+		argument.Text("preemptVerb", "").WithHelp("on which nodes pods may be evicted; see below"),
 		argument.Text("prioritizeVerb", "").WithHelp("which nodes are best, from 0 to 10; needs a `weight` of 1 or more"),
 		argument.Text("bindVerb", "").WithHelp("binds pods in place of the API server; one extender at most"),
 		argument.Int("weight", 0, 0, mostWeight).WithHelp("how much a point of `prioritizeVerb` counts: as much as 10 × `weight` points of " +

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -17,8 +18,8 @@ import (
 // would use the capacity of victims, with the nodes where members of that kind would. It returns the rejections of the first
 // that does not agree. An error of one that is not ignorable leaves the job without a plan for now.
 //
-// On a node that an extender leaves out no pod may be evicted. If it names other pods there, these are the victims it wants.
-// Its count of violated budgets is not read: the engine counts itself.
+// On a node that an extender leaves out, or for which it names other pods than the proposed victims, no pod may be evicted. Its
+// count of violated budgets is not read: the engine counts itself.
 func (p *plugin) ProcessPreemption(_ *model.Job, proposals []framework.NodeVictims) ([]framework.VictimRejection, *model.Refusal) {
 	if !slices.ContainsFunc(p.remotes, func(r *extenderClient) bool { return r.options.PreemptVerb != "" }) {
 		return nil, nil
@@ -42,7 +43,8 @@ func (p *plugin) ProcessPreemption(_ *model.Job, proposals []framework.NodeVicti
 			}
 		}
 		if len(all) > 0 {
-			return onePerNode(all), nil
+			slices.SortStableFunc(all, func(a, b framework.VictimRejection) int { return cmp.Compare(a.Node.Name, b.Node.Name) })
+			return slices.CompactFunc(all, func(a, b framework.VictimRejection) bool { return a.Node == b.Node }), nil
 		}
 	}
 	return nil, nil
@@ -79,28 +81,6 @@ func (p *plugin) splitRequests(proposals []framework.NodeVictims) []preemptionRe
 	return parts
 }
 
-// onePerNode merges the rejections of a node for members of several kinds: if they name different pods, no pod of it may be
-// evicted.
-func onePerNode(all []framework.VictimRejection) []framework.VictimRejection {
-	slices.SortStableFunc(all, func(a, b framework.VictimRejection) int { return cmp.Compare(a.Node.Name, b.Node.Name) })
-	var one []framework.VictimRejection
-	for _, objection := range all {
-		last := len(one) - 1
-		switch {
-		case last < 0 || one[last].Node != objection.Node:
-			one = append(one, objection)
-		case !equalPods(one[last].Victims, objection.Victims):
-			one[last].Victims = nil
-		}
-	}
-	return one
-}
-
-// equalPods reports whether both have the same pods, each once.
-func equalPods(a, b []*model.Task) bool {
-	return len(a) == len(b) && !slices.ContainsFunc(a, func(task *model.Task) bool { return !slices.Contains(b, task) })
-}
-
 // review sends one request and reads the answer.
 func (r *extenderClient) review(c cycle, asked *preemptionRequest) ([]framework.VictimRejection, error) {
 	verb := r.options.PreemptVerb
@@ -117,15 +97,15 @@ func (r *extenderClient) review(c cycle, asked *preemptionRequest) ([]framework.
 	var objections []framework.VictimRejection
 	for i := range asked.proposals {
 		proposal := &asked.proposals[i]
-		objection := framework.VictimRejection{Node: proposal.Node, By: "extender " + r.name}
-		if victims, ok := named[proposal.Node.Name]; ok {
-			if objection.Victims, err = r.victims(proposal, victims); err != nil {
-				return nil, err
-			}
+		by := "extender " + r.name
+		switch victims := named[proposal.Node.Name]; {
+		case victims == nil:
+		case agrees(proposal, victims):
+			continue
+		default:
+			by += " (it names other victims)"
 		}
-		if !equalPods(objection.Victims, proposal.Victims) {
-			objections = append(objections, objection)
-		}
+		objections = append(objections, framework.VictimRejection{Node: proposal.Node, By: by})
 	}
 	return objections, nil
 }
@@ -158,31 +138,21 @@ func (r *extenderClient) preemption(asked *preemptionRequest) *extenderv1.Extend
 	return args
 }
 
-// victims returns the pods that the answer names for a node, each once; terminating ones are ignored. None at all is an
-// error, unless the extender is ignorable: then the node counts as left out.
-func (r *extenderClient) victims(proposal *framework.NodeVictims, answer *extenderv1.MetaVictims) ([]*model.Task, error) {
-	verb, name := r.options.PreemptVerb, proposal.Node.Name
-	if answer == nil || len(answer.Pods) == 0 {
-		if r.options.Ignorable {
-			return nil, nil
-		}
-		return nil, fmt.Errorf("%s: it names no victim on node %s", verb, name)
-	}
-	var victims []*model.Task
+// agrees reports whether an answer names for a node the proposed victims and no other pod; pods that terminate are ignored.
+func agrees(proposal *framework.NodeVictims, answer *extenderv1.MetaVictims) bool {
+	named := map[string]bool{}
 	for _, pod := range answer.Pods {
-		uid := ""
-		if pod != nil {
-			uid = pod.UID
+		named[ptr.Deref(pod, extenderv1.MetaPod{}).UID] = true
+	}
+	for _, task := range proposal.Node.Tasks {
+		uid := string(task.UID)
+		proposed := slices.Contains(proposal.Victims, task)
+		if proposed && !named[uid] {
+			return false
 		}
-		at := slices.IndexFunc(proposal.Node.Tasks, func(task *model.Task) bool { return string(task.UID) == uid })
-		if at < 0 {
-			return nil, fmt.Errorf("%s: it names pod %q on node %s, which is not there", verb, plain(uid), name)
-		}
-		task := proposal.Node.Tasks[at]
-		leaves := task.Status == model.Releasing && !slices.Contains(proposal.Victims, task)
-		if !leaves && !slices.Contains(victims, task) {
-			victims = append(victims, task)
+		if proposed || task.Status == model.Releasing {
+			delete(named, uid)
 		}
 	}
-	return victims, nil
+	return len(named) == 0
 }

@@ -28,7 +28,6 @@ var (
 // modes are those that there are.
 var modes = []mode{
 	{"Session.reach", []string{"reach"}, engine},
-	{"Session.currentJob", []string{"currentJob", "comparing", "picking", "reserving"}, engine},
 	{"Job.Need", []string{"Need", "Stated", "Present", "Whole", "StartedMinima", "LostMembers", "BelowMinimum"}, readsNeeds},
 	{"Job.Need", []string{"MinMember"}, []string{"pkg/framework", "pkg/place", "pkg/victims", "pkg/actions", "pkg/plugins", "internal/report"}},
 }

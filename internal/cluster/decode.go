@@ -28,17 +28,8 @@ import (
 // cannot be decoded as much is kept as can be, with a mark that says which field cannot. Objects of other projects are read
 // field by field, see groups, and built-in kinds have no schema that could be loosened.
 
-// annotationUndecodable marks an object of which a field could not be decoded, and says which. It is never written to the API
-// server; a user who writes it refuses the object.
-const annotationUndecodable = "internal.tutti.dev/undecodable"
-
-// Undecodable says which field of an object could not be decoded; empty when all could.
-func Undecodable(object metav1.Object) string {
-	return model.Brief(object.GetAnnotations()[annotationUndecodable], maxMark)
-}
-
 // NewGroupClient returns a client of PodGroups and Queues for which an object that cannot be decoded is an object with a mark,
-// see Undecodable, and no error of the request.
+// see Malformed, and no error of the request.
 func NewGroupClient(config *rest.Config) (*versioned.Clientset, error) {
 	config = rest.CopyConfig(config)
 	version := v1alpha1.SchemeGroupVersion
@@ -125,11 +116,7 @@ func decodeParts(data []byte, object metav1.Object) bool {
 	if why == "" || object.GetName() == "" {
 		return false
 	}
-	marked := map[string]string{annotationUndecodable: model.Clean(why, maxMark)}
-	for key, value := range object.GetAnnotations() {
-		marked[key] = cmp.Or(marked[key], value)
-	}
-	object.SetAnnotations(marked)
+	mark(object, why)
 	return true
 }
 

@@ -257,7 +257,7 @@ func said(t *testing.T, state *State, resource, name string) string {
 	} else {
 		t.Fatalf("%s %s is not there", resource, name)
 	}
-	return Undecodable(object)
+	return Malformed(object)
 }
 
 // TestWhatCannotBeDecodedOfAGroupHoldsItsJobBack, and what runs of it keeps its minimum.
@@ -291,7 +291,7 @@ func TestWhatCannotBeDecodedOfAGroupHoldsItsJobBack(t *testing.T) {
 	if job := snap(t, state, start).Job(ns("lost")); job.Invalid == nil || job.BelowMinimum {
 		t.Errorf("whether it was whole cannot be read: refused with %v, to be undone: %v", job.Invalid, job.BelowMinimum)
 	}
-	if again := stripGroup(state.Group(ns("g"))); Undecodable(again) == "" {
+	if again := stripGroup(state.Group(ns("g"))); Malformed(again) == "" {
 		t.Error("the mark is lost where a group is stripped again")
 	}
 }

@@ -40,7 +40,7 @@ func (e *GroupSeen) apply(s *State, _ types.UID) Effect {
 	s.setGroup(key, group)
 	reserved := s.readReservation(key, before, group)
 	asks := reserved || before == nil || before.UID != group.UID || !equality.Semantic.DeepEqual(before.Spec, group.Spec) ||
-		Undecodable(before) != Undecodable(group) ||
+		Malformed(before) != Malformed(group) ||
 		(before.Status.DegradedSince == nil) != (group.Status.DegradedSince == nil) ||
 		sources.Whole(before) != sources.Whole(group) && s.waits(key) ||
 		before.Status.SchedulerName != group.Status.SchedulerName && len(s.others.groups[key]) > 0

@@ -86,10 +86,7 @@ func (s *State) readJob(job *model.Job, group *v1alpha1.PodGroup) {
 		} else {
 			job.Reclaims = s.reclaims[job.Key]
 		}
-		if why := TooLarge(group); why != "" {
-			job.Invalid = &model.Refusal{Code: model.InvalidGroup, Detail: fmt.Sprintf("PodGroup %s/%s: %s", group.Namespace, group.Name, why)}
-		}
-		if why := Undecodable(group); why != "" {
+		if why := Malformed(group); why != "" {
 			job.Invalid = &model.Refusal{Code: model.Malformed, Detail: fmt.Sprintf("PodGroup %s/%s could not be read: %s", group.Namespace, group.Name, why)}
 		}
 		class, job.Warning = group.Spec.PriorityClassName, s.others.warning(job.Key)
@@ -126,7 +123,7 @@ func (s *State) fillNeed(job *model.Job, group *v1alpha1.PodGroup) (known bool) 
 			offered, _ := s.divide(requests)
 			was.Requests, _, _ = s.dimensions.Vector(offered)
 		}
-		sources.Fill(job, group, was, Undecodable(group) == "")
+		sources.Fill(job, group, was, Malformed(group) == "")
 	default:
 		return false
 	}

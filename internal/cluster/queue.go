@@ -79,7 +79,7 @@ func (e *QueueSeen) apply(s *State, _ types.UID) Effect {
 		}
 	}
 	if before != nil && !e.Gone && before.object.UID == object.UID && equality.Semantic.DeepEqual(before.object.Spec, object.Spec) &&
-		Undecodable(before.object) == Undecodable(object) {
+		Malformed(before.object) == Malformed(object) {
 		written := !equality.Semantic.DeepEqual(before.object.Status, object.Status)
 		before.object = object
 		return Effect{Report: written}
@@ -190,7 +190,7 @@ func (s *State) refillJobs(concerned func(*model.Job) bool) {
 
 // readQueue reads what a queue says, as the rules of the CRD hold it: an object may be older than they are.
 func readQueue(object *v1alpha1.Queue) *queueState {
-	known := &queueState{object: object, unreadable: Undecodable(object)}
+	known := &queueState{object: object, unreadable: Malformed(object)}
 	var err error
 	if known.namespaces, err = sources.NamespacesOf(object); err != nil {
 		known.unreadable = "its namespaceSelector: " + model.OneLine(err)

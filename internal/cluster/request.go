@@ -144,7 +144,7 @@ func (s *State) request(task *model.Task) (vector model.Resources, unoffered cor
 			"pod %s/%s requests %s of %s, which is not an amount that can be counted",
 			pod.Namespace, pod.Name, quantity.String(), bad)}
 	}
-	if why := TooLarge(pod); why != "" {
+	if why := Malformed(pod); why != "" {
 		refusal = &model.Refusal{Code: model.InvalidRequest, Detail: fmt.Sprintf("pod %s/%s: %s", pod.Namespace, pod.Name, why)}
 	}
 	for _, translator := range s.translators {

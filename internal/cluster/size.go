@@ -12,8 +12,8 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/component-helpers/storage/volume"
+	"k8s.io/kubernetes/pkg/scheduler/util"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/sources"
@@ -22,48 +22,76 @@ import (
 )
 
 // This file bounds what is kept of one object that users of a namespace write, after what is not read was dropped: see
-// strip.go. Of an object that is larger only its identity is kept, what it takes of a node, and a mark that says why. A pod
-// with too many rules of placement keeps all but these, and has the same mark. It runs in the transforms of informers, on
-// their goroutines.
+// strip.go. There is one rule: an object that takes more than maxMemory is malformed. It loses each field that takes more than
+// maxField, and has a mark that says why. A pod with too many rules of placement loses these, and has the same mark. What others
+// are decided by is kept: what a pod takes of its node, what a budget covers, which devices a claim has. The file runs in the
+// transforms of informers, on their goroutines.
 
 const (
-	// maxKept is the most that is kept of an object, in bytes as the API server sends them.
-	maxKept = 64 << 10
-	// maxMemory is the most memory that this may take: an empty element of a list is a few bytes when sent, and hundreds in memory.
-	maxMemory = 4 * maxKept
+	// maxMemory is the most memory that is kept of an object, in bytes. An empty element of a list is a few bytes when sent, and
+	// hundreds in memory.
+	maxMemory = 256 << 10
 	// surelySmall is up to what size as sent no object takes as much: a container, the largest element, is at least 8 bytes as sent
 	// and 400 in memory.
 	surelySmall = maxMemory / 64
-	// maxNames is how many resources, host ports and volumes are kept of a pod that is too large.
+	// maxField is the most that is kept of a field of an object that takes more than maxMemory.
+	maxField = maxMemory / 64
+	// maxNames is how many resources, host ports, volumes and devices are kept of an object that takes more than maxMemory.
 	maxNames = 64
 )
 
-// annotationTooLarge marks what is kept of an object that is too large, and says how large it is. It is never written to the API
-// server; a user who writes it refuses the object.
-const annotationTooLarge = "internal.tutti.dev/too-large"
+// annotationMalformed marks an object that is too large, or of which a field could not be decoded, and says why. It is never
+// written to the API server; a user who writes it refuses the object.
+const annotationMalformed = "internal.tutti.dev/malformed"
 
-// tooLarge says how large an object is of which size bytes would be kept, and where; empty when that is within the limits.
-func tooLarge(object metav1.Object, size int) string {
-	if size <= surelySmall {
-		return ""
+// maxMark is the longest text of a mark.
+const maxMark = 512
+
+// Malformed says why not all of an object is known; empty when all is that is read.
+func Malformed(object metav1.Object) string {
+	return model.Brief(object.GetAnnotations()[annotationMalformed], maxMark)
+}
+
+// mark marks an object as malformed. The map of its annotations is not changed.
+func mark(object metav1.Object, why string) {
+	marked := map[string]string{}
+	maps.Copy(marked, object.GetAnnotations())
+	marked[annotationMalformed] = model.Clean(why, maxMark)
+	object.SetAnnotations(marked)
+}
+
+// limit takes the large fields out of the metadata, spec and status of an object that takes more than maxMemory, marks it, and
+// reports that it did. What the object refers to is not changed.
+func limit(object metav1.Object) bool {
+	if sent, is := object.(interface{ Size() int }); is && sent.Size() <= surelySmall {
+		return false // to measure its memory takes four times as long as all else that is done to a pod
 	}
 	value := reflect.ValueOf(object).Elem()
-	if size <= maxKept && memoryBehind(value) <= maxMemory {
-		return ""
+	memory := memoryBehind(value)
+	if memory <= maxMemory {
+		return false
 	}
-	field, most := "", 0
-	for part, prefix := range map[string]string{"ObjectMeta": "metadata", "Spec": "spec", "Status": "status"} {
-		whole := value.FieldByName(part)
-		for i := range whole.NumField() {
-			name, _, _ := strings.Cut(whole.Type().Field(i).Tag.Get("json"), ",")
-			name = prefix + "." + name
-			if memory := memoryBehind(whole.Field(i)); memory > most || memory == most && name < field {
-				field, most = name, memory
+	largest, most := "", 0
+	for i := range value.NumField() {
+		part := value.Field(i)
+		for j := range part.NumField() {
+			size := memoryBehind(part.Field(j))
+			if size > most {
+				largest, most = jsonName(value.Type().Field(i))+"."+jsonName(part.Type().Field(j)), size
+			}
+			if size > maxField {
+				part.Field(j).SetZero()
 			}
 		}
 	}
-	return fmt.Sprintf("the scheduler would keep %d bytes of it, most of them for %s, which take %d of memory; at most %d, and %d of memory, are supported",
-		size, field, most, maxKept, maxMemory)
+	mark(object, fmt.Sprintf("the scheduler would keep %d bytes of it in memory, %d of them for %s, and keeps at most %d", memory, most, largest, maxMemory))
+	return true
+}
+
+// jsonName returns the name of a field in JSON.
+func jsonName(field reflect.StructField) string {
+	name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+	return name
 }
 
 // memoryBehind returns about how many bytes of memory a value refers to, beside its own.
@@ -94,22 +122,6 @@ func memoryBehind(v reflect.Value) (bytes int) {
 	return bytes
 }
 
-// TooLarge says why only the identity of an object is kept; empty when all is kept that is read.
-func TooLarge(object metav1.Object) string {
-	return model.Brief(object.GetAnnotations()[annotationTooLarge], maxMark)
-}
-
-// maxMark is the longest text of a mark.
-const maxMark = 512
-
-// keptIdentity is the metadata of an object that is too large.
-func keptIdentity(meta *metav1.ObjectMeta, why string) metav1.ObjectMeta {
-	kept := stripMeta(meta)
-	kept.Generation, kept.OwnerReferences = meta.Generation, sources.ShortController(meta)
-	kept.Annotations = map[string]string{annotationTooLarge: why}
-	return kept
-}
-
 // limitRules drops all rules of placement of a pod that has too many: of a pod that waits none is read any more, and one on a
 // node goes on taking what it takes.
 func limitRules(pod *corev1.Pod) {
@@ -119,128 +131,74 @@ func limitRules(pod *corev1.Pod) {
 	}
 	spec := &pod.Spec
 	spec.NodeSelector, spec.Affinity, spec.Tolerations, spec.TopologySpreadConstraints = nil, nil, nil, nil
-	pod.Annotations = maps.Clone(pod.Annotations)
-	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, annotationTooLarge, fmt.Sprintf(
-		"it has %d rules of placement: selectors, affinity, spread constraints and tolerations; at most %d are supported", rules, maxRules))
+	mark(pod, fmt.Sprintf("it has %d rules of placement: selectors, affinity, spread constraints and tolerations; at most %d are supported", rules, maxRules))
 }
 
-// KeptPod returns what is kept of a pod: what StripPod leaves, or less when that is too large, or has too many rules. The pod
-// itself is not changed.
+// KeptPod returns what is kept of a pod: what StripPod leaves, or less when that is too large, or has too many rules. Of one that
+// is too large are kept its job, what it takes of its node as one container, and the fields that are small. The pod itself is not
+// changed.
 func KeptPod(pod *corev1.Pod) *corev1.Pod {
-	pod = StripPod(pod)
-	why := tooLarge(pod, pod.Size())
-	if why == "" {
-		limitRules(pod)
-		return pod
+	kept := StripPod(pod)
+	whole := *kept
+	if !limit(kept) {
+		limitRules(kept)
+		return kept
 	}
-	kept := identityOfPod(pod)
-	own := keptIdentity(&pod.ObjectMeta, why)
-	for key, value := range kept.Annotations {
-		if len(value) <= maxKept/8 {
-			own.Annotations[key] = value
-		}
+	known, why := identityOfPod(&whole), Malformed(kept)
+	maps.DeleteFunc(known.Annotations, func(_, value string) bool { return len(value) > maxField })
+	if held, err := isolated.AssignedTo(&whole); err == nil && held != nil {
+		short := *held
+		short.Containers = nil // of which there may be too many
+		known.Annotations[isolated.AssignedAnnotation], _ = short.Text()
 	}
-	own.DeletionGracePeriodSeconds, own.Labels = pod.DeletionGracePeriodSeconds, kept.Labels
-	kept.ObjectMeta = own
-	if held, err := isolated.AssignedTo(pod); err == nil && held != nil {
-		whole := *held
-		whole.Containers = nil // of which there may be too many
-		own.Annotations[isolated.AssignedAnnotation], _ = whole.Text()
-	}
-	spec := &pod.Spec
-	kept.Spec.Priority, kept.Spec.PreemptionPolicy = spec.Priority, spec.PreemptionPolicy
-	kept.Spec.PriorityClassName, kept.Spec.ActiveDeadlineSeconds = spec.PriorityClassName, spec.ActiveDeadlineSeconds
-	kept.Spec.TerminationGracePeriodSeconds, kept.Spec.RestartPolicy = spec.TerminationGracePeriodSeconds, spec.RestartPolicy
-	if len(spec.SchedulingGates) > 0 {
-		kept.Spec.SchedulingGates = spec.SchedulingGates[:1]
-	}
-	kept.Spec.Containers = []corev1.Container{{Name: "all", Ports: firstHostPorts(spec),
-		Resources: corev1.ResourceRequirements{Requests: firstResources(requestsOf(pod, requests))}}}
-	kept.Spec.Volumes = slices.Clone(spec.Volumes[:min(len(spec.Volumes), maxNames)])
-	kept.Status.StartTime = pod.Status.StartTime
-	if shown := model.PodScheduled(pod); shown != nil {
-		scheduled := *shown
-		scheduled.Message = model.Brief(scheduled.Message, maxKept/8)
-		kept.Status.Conditions = []corev1.PodCondition{scheduled}
-	}
-	return kept
-}
-
-// firstResources returns the resources that every node has, and of the others up to maxNames: those with the shortest names.
-func firstResources(list corev1.ResourceList) corev1.ResourceList {
-	kept := corev1.ResourceList{}
-	names := slices.SortedFunc(maps.Keys(list), func(a, b corev1.ResourceName) int {
+	kept.Labels, kept.Annotations, kept.OwnerReferences = known.Labels, known.Annotations, known.OwnerReferences
+	mark(kept, why)
+	spec, status := &kept.Spec, &kept.Status
+	ports, sums := util.GetHostPorts(&whole), requestsOf(&whole, requests)
+	names := slices.SortedFunc(maps.Keys(sums), func(a, b corev1.ResourceName) int {
 		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 	})
-	for _, name := range names {
-		if native := !strings.Contains(string(name), "/"); native && len(name) < maxNames || len(kept) < maxNames {
-			kept[name] = list[name]
+	for _, name := range names[min(len(names), maxNames):] { // all that every node has are kept
+		if strings.Contains(string(name), "/") || len(name) >= maxNames {
+			delete(sums, name)
 		}
 	}
-	return kept
-}
-
-// firstHostPorts returns the ports of the node that a pod takes, up to maxNames.
-func firstHostPorts(spec *corev1.PodSpec) (ports []corev1.ContainerPort) {
-	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
-		for i := range containers {
-			for _, port := range containers[i].Ports {
-				if port.HostPort > 0 && len(ports) < maxNames {
-					port.Name = ""
-					ports = append(ports, port)
-				}
-			}
-		}
-	}
-	return ports
-}
-
-// stripGroup returns what is read of a PodGroup. One that is too large keeps its minimum and that it has started. Texts of a
-// status that is too large are dropped: the next write of the status brings them again. The group itself is not changed.
-func stripGroup(group *v1alpha1.PodGroup) *v1alpha1.PodGroup {
-	kept := &v1alpha1.PodGroup{ObjectMeta: stripMeta(&group.ObjectMeta), Spec: group.Spec, Status: group.Status}
-	kept.Generation, kept.OwnerReferences = group.Generation, sources.ShortController(group)
-	if memoryBehind(reflect.ValueOf(&group.Labels).Elem()) <= maxKept/8 { // by which kubectl tutti status selects
-		kept.Labels = group.Labels
-	}
-	for _, mark := range []string{annotationTooLarge, annotationUndecodable} { // it was stripped, or decoded in parts, before
-		if why := group.Annotations[mark]; why != "" {
-			metav1.SetMetaDataAnnotation(&kept.ObjectMeta, mark, why)
-		}
-	}
-	if size := memoryBehind(reflect.ValueOf(&kept.Status).Elem()); size > maxKept {
-		kept.Status = essentialStatus(&group.Status)
-	}
-	if size := memoryBehind(reflect.ValueOf(&kept.Spec).Elem()); size > maxKept {
-		kept.ObjectMeta = keptIdentity(&kept.ObjectMeta, tooLarge(kept, size))
-		kept.Spec = v1alpha1.PodGroupSpec{MinMember: group.Spec.MinMember, PreemptionPolicy: group.Spec.PreemptionPolicy}
-		if len(group.Spec.SchedulerName) <= validation.DNS1123SubdomainMaxLength {
-			kept.Spec.SchedulerName = group.Spec.SchedulerName
-		}
-		if len(group.Spec.Queue) <= validation.DNS1123SubdomainMaxLength {
-			kept.Spec.Queue = group.Spec.Queue
-		}
-	}
-	sources.MarkRemoved(kept, group)
+	spec.Containers = []corev1.Container{{
+		Name: "all", Ports: ports[:min(len(ports), maxNames)], Resources: corev1.ResourceRequirements{Requests: sums},
+	}}
+	spec.InitContainers, spec.Overhead, spec.Resources, spec.ResourceClaims = nil, nil, nil, nil
+	spec.Volumes = slices.DeleteFunc(slices.Clone(whole.Spec.Volumes[:min(len(whole.Spec.Volumes), maxNames)]), func(one corev1.Volume) bool {
+		return memoryBehind(reflect.ValueOf(&one).Elem()) > maxField/2
+	})
+	known.Status.StartTime, known.Status.Conditions = status.StartTime, status.Conditions
+	kept.Status = known.Status
 	return kept
 }
 
 // maxReservedNodes is how many nodes a reservation may have, as in the API.
 const maxReservedNodes = 4096
 
-// essentialStatus is a status without its texts.
-func essentialStatus(status *v1alpha1.PodGroupStatus) v1alpha1.PodGroupStatus {
-	kept := *status
-	kept.Advice, kept.Conditions = nil, nil
-	for _, c := range status.Conditions[:min(len(status.Conditions), maxNames)] {
-		if len(c.Type)+len(c.Reason) < maxKept/maxNames {
-			c.Message = ""
-			kept.Conditions = append(kept.Conditions, c)
+// stripGroup returns what is read of a PodGroup. Texts of its conditions that are too long are dropped: the next write of the
+// status brings them again. Reservations, which the scheduler itself writes, may be larger than other objects. The group itself
+// is not changed.
+func stripGroup(group *v1alpha1.PodGroup) *v1alpha1.PodGroup {
+	kept := &v1alpha1.PodGroup{ObjectMeta: stripMeta(&group.ObjectMeta), Spec: group.Spec, Status: group.Status}
+	kept.Generation, kept.OwnerReferences = group.Generation, sources.ShortController(group)
+	kept.Labels = group.Labels // by which kubectl tutti status selects
+	kept.Status.Conditions, kept.Status.Reservation = slices.Clone(group.Status.Conditions), nil
+	for i := range kept.Status.Conditions {
+		if condition := &kept.Status.Conditions[i]; len(condition.Message) > maxField {
+			condition.Message = ""
 		}
 	}
-	if r := status.Reservation; r != nil && len(r.Nodes) > maxReservedNodes {
-		kept.Reservation = nil
+	if why := Malformed(group); why != "" { // it was stripped, or decoded in parts, before
+		mark(kept, why)
 	}
+	limit(kept)
+	if held := group.Status.Reservation; held != nil && len(held.Nodes) <= maxReservedNodes {
+		kept.Status.Reservation = held
+	}
+	sources.MarkRemoved(kept, group)
 	return kept
 }
 
@@ -259,9 +217,8 @@ func stripBudget(budget *policyv1.PodDisruptionBudget) *policyv1.PodDisruptionBu
 	if len(budget.Status.DisruptedPods) > maxDisrupted {
 		kept.Status.DisruptionsAllowed = 0
 	}
-	if tooLarge(kept, kept.Size()) != "" {
-		kept.Spec = policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{}}
-		kept.Status = policyv1.PodDisruptionBudgetStatus{}
+	if limit(kept) { // of its selector
+		kept.Spec.Selector, kept.Status.DisruptionsAllowed = &metav1.LabelSelector{}, 0
 	}
 	return kept
 }
@@ -273,24 +230,14 @@ func stripNamespace(namespace *corev1.Namespace) *corev1.Namespace {
 	return kept
 }
 
-// boundVolumeClaim returns a claim without its managed fields. The scheduler writes claims, so that all else is kept, or, of a
-// claim that is too large, what is read of it where pods use it already.
+// boundVolumeClaim returns a claim without its managed fields. The scheduler writes claims, so that all else is kept of one that
+// is not too large.
 func boundVolumeClaim(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 	kept := *claim
 	kept.ManagedFields = nil
-	why := tooLarge(&kept, kept.Size())
-	if why == "" {
-		return &kept
-	}
-	kept.ObjectMeta = keptIdentity(&claim.ObjectMeta, why)
-	if claim.Annotations[volume.AnnBindCompleted] != "" {
+	if limit(&kept) && claim.Annotations[volume.AnnBindCompleted] != "" {
 		kept.Annotations[volume.AnnBindCompleted] = "yes"
 	}
-	kept.Spec = corev1.PersistentVolumeClaimSpec{
-		AccessModes: claim.Spec.AccessModes[:min(len(claim.Spec.AccessModes), maxNames)], VolumeName: claim.Spec.VolumeName,
-		StorageClassName: claim.Spec.StorageClassName, VolumeMode: claim.Spec.VolumeMode,
-	}
-	kept.Status = corev1.PersistentVolumeClaimStatus{Phase: claim.Status.Phase}
 	return &kept
 }
 
@@ -298,18 +245,14 @@ func boundVolumeClaim(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVol
 func boundResourceClaim(claim *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
 	kept := *claim
 	kept.ManagedFields = nil
-	why := tooLarge(&kept, kept.Size())
-	if why == "" {
+	given := claim.Status.Allocation
+	if !limit(&kept) || given == nil {
 		return &kept
 	}
-	kept.ObjectMeta, kept.Spec = keptIdentity(&claim.ObjectMeta, why), resourceapi.ResourceClaimSpec{}
-	kept.Status = resourceapi.ResourceClaimStatus{}
-	if given := claim.Status.Allocation; given != nil {
-		kept.Status.Allocation = &resourceapi.AllocationResult{}
-		for _, device := range given.Devices.Results[:min(len(given.Devices.Results), maxNames)] {
-			device.Tolerations, device.BindingConditions, device.BindingFailureConditions = nil, nil, nil
-			kept.Status.Allocation.Devices.Results = append(kept.Status.Allocation.Devices.Results, device)
-		}
+	kept.Status.Allocation = &resourceapi.AllocationResult{}
+	for _, device := range given.Devices.Results[:min(len(given.Devices.Results), maxNames)] {
+		device.Tolerations, device.BindingConditions, device.BindingFailureConditions = nil, nil, nil
+		kept.Status.Allocation.Devices.Results = append(kept.Status.Allocation.Devices.Results, device)
 	}
 	return &kept
 }

@@ -68,7 +68,7 @@ func largeFields() []string {
 		"spec.volumes", "status.conditions"}
 }
 
-// TestALargePodIsRefusedAndCounted: of a pod that is too large its identity is kept. It waits, and says which field is too large;
+// TestALargePodIsRefusedAndCounted: of a pod that is too large little is kept. It waits, and says which field is too large;
 // bound, it takes what it takes.
 func TestALargePodIsRefusedAndCounted(t *testing.T) {
 	takes := asking("cpu", "3", "memory", "1Gi", "example.com/gpu", "2")
@@ -113,6 +113,24 @@ func TestALargePodIsRefusedAndCounted(t *testing.T) {
 	}
 }
 
+// TestVolumesOfALargePodAreSmall: those with large templates are not kept, the others are.
+func TestVolumesOfALargePodAreSmall(t *testing.T) {
+	kept := KeptPod(pod("p", on("n"), func(p *corev1.Pod) {
+		for i := range 60 {
+			text := map[string]string{"a": strings.Repeat("x", 20<<10*(i%2))}
+			p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: fmt.Sprint("v", i), VolumeSource: corev1.VolumeSource{
+				Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{
+					ObjectMeta: metav1.ObjectMeta{Annotations: text}}}}})
+		}
+	}))
+	if memory := memoryBehind(reflect.ValueOf(kept).Elem()); Malformed(kept) == "" || memory > maxMemory/2 {
+		t.Errorf("%d bytes of memory are kept, mark %q", memory, Malformed(kept))
+	}
+	if n := len(kept.Spec.Volumes); n != 30 {
+		t.Errorf("%d volumes are kept, want 30", n)
+	}
+}
+
 // TestWhatIsNotReadIsNoReasonToRefuse: a list of environment variables of a megabyte is legal, and so is any annotation of others
 // on a pod that is bound.
 func TestWhatIsNotReadIsNoReasonToRefuse(t *testing.T) {
@@ -123,7 +141,7 @@ func TestWhatIsNotReadIsNoReasonToRefuse(t *testing.T) {
 		p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 			LocalObjectReference: corev1.LocalObjectReference{Name: text}}}}}
 	})
-	if why := TooLarge(KeptPod(p)); why != "" {
+	if why := Malformed(KeptPod(p)); why != "" {
 		t.Error(why)
 	}
 	sixty := pod("p", func(p *corev1.Pod) {
@@ -132,7 +150,7 @@ func TestWhatIsNotReadIsNoReasonToRefuse(t *testing.T) {
 				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse("1Gi")}}})
 		}
 	})
-	if why := TooLarge(KeptPod(sixty)); why != "" {
+	if why := Malformed(KeptPod(sixty)); why != "" {
 		t.Errorf("a pod of 60 containers: %s", why)
 	}
 }
@@ -149,8 +167,13 @@ func TestLargeObjectsOfOtherKinds(t *testing.T) {
 	described := metav1.ObjectMeta{Namespace: "ns", Name: "x", UID: "x", Annotations: map[string]string{"a": text}, Labels: map[string]string{"b": text}}
 
 	noted := &v1alpha1.PodGroup{ObjectMeta: described, Spec: v1alpha1.PodGroupSpec{MinMember: 2}}
+	small("group with labels", stripGroup(noted), 1000)
+	if why := Malformed(stripGroup(noted)); !strings.Contains(why, " for metadata.labels,") {
+		t.Error(why)
+	}
+	noted.Labels = nil
 	small("group with annotations", stripGroup(noted), 1000)
-	if why := TooLarge(stripGroup(noted)); why != "" {
+	if why := Malformed(stripGroup(noted)); why != "" {
 		t.Error(why)
 	}
 	noted.Labels, noted.OwnerReferences = map[string]string{"team": "vision"}, []metav1.OwnerReference{{Kind: "Job", Name: "of", Controller: new(true)}, {Kind: "Other", Name: "no"}}
@@ -168,12 +191,24 @@ func TestLargeObjectsOfOtherKinds(t *testing.T) {
 	small("group with a role and a status", kept, 2000)
 	s := newState(kept)
 	job := snap(t, s, start).Job(ns("g"))
-	if !job.Whole || job.MinMember != 2 || job.Invalid == nil || job.Invalid.Code != model.InvalidGroup ||
-		!strings.HasPrefix(job.Invalid.Detail, "PodGroup ns/g: the scheduler would keep ") || !strings.Contains(job.Invalid.Detail, "for spec.roles,") {
+	if !job.Whole || job.MinMember != 2 || job.Invalid == nil || job.Invalid.Code != model.Malformed ||
+		!strings.HasPrefix(job.Invalid.Detail, "PodGroup ns/g could not be read: the scheduler would keep ") || !strings.Contains(job.Invalid.Detail, "for spec.roles,") {
 		t.Errorf("%+v: %v", job, job.Invalid)
 	}
 	if !reflect.DeepEqual(kept, stripGroup(kept)) {
 		t.Error("a group is not the same when it is done twice")
+	}
+	wide := group("wide", 2)
+	wide.Status.Reservation = &v1alpha1.Reservation{Nodes: make([]v1alpha1.ReservedNode, maxReservedNodes)}
+	for i := range wide.Status.Reservation.Nodes {
+		wide.Status.Reservation.Nodes[i].Name = text[:63]
+	}
+	if kept := stripGroup(wide); Malformed(kept) != "" || kept.Status.Reservation == nil {
+		t.Error("a reservation that the API takes is not kept")
+	}
+	wide.Status.Reservation.Nodes = append(wide.Status.Reservation.Nodes, v1alpha1.ReservedNode{})
+	if stripGroup(wide).Status.Reservation != nil {
+		t.Error("a reservation of more nodes than the API takes is kept")
 	}
 
 	one := budget("b", "x", 1)
@@ -190,7 +225,7 @@ func TestLargeObjectsOfOtherKinds(t *testing.T) {
 
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: described, Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "v"}}
 	claim.Annotations = map[string]string{"a": text, "pv.kubernetes.io/bind-completed": "yes"}
-	if got := boundVolumeClaim(claim); TooLarge(got) == "" || got.Spec.VolumeName != "v" || got.Annotations["pv.kubernetes.io/bind-completed"] == "" {
+	if got := boundVolumeClaim(claim); Malformed(got) == "" || got.Spec.VolumeName != "v" || got.Annotations["pv.kubernetes.io/bind-completed"] == "" {
 		t.Errorf("a large claim is %+v", got)
 	}
 	small("claim", boundVolumeClaim(claim), 2000)
@@ -198,7 +233,7 @@ func TestLargeObjectsOfOtherKinds(t *testing.T) {
 		Allocation: &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{
 			Results: []resourceapi.DeviceRequestAllocationResult{{Driver: "d", Pool: "p", Device: "gpu-0"}},
 		}}}}
-	if got := boundResourceClaim(devices); TooLarge(got) == "" || got.Status.Allocation.Devices.Results[0].Device != "gpu-0" {
+	if got := boundResourceClaim(devices); Malformed(got) == "" || got.Status.Allocation.Devices.Results[0].Device != "gpu-0" {
 		t.Errorf("a large claim of devices is %+v", got)
 	}
 	small("claim of devices", boundResourceClaim(devices), 2000)

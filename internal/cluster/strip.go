@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/utils/ptr"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/sources"
@@ -91,7 +90,7 @@ func stripFinished(pod *corev1.Pod) *corev1.Pod {
 	}
 	stripped := &corev1.Pod{
 		ObjectMeta: meta,
-		Spec:       corev1.PodSpec{SchedulerName: model.Brief(pod.Spec.SchedulerName, maxName), SchedulingGroup: shortGroup(pod)},
+		Spec:       corev1.PodSpec{SchedulerName: model.Brief(pod.Spec.SchedulerName, maxName), SchedulingGroup: pod.Spec.SchedulingGroup},
 		Status:     corev1.PodStatus{Phase: pod.Status.Phase},
 	}
 	if isDeletedAlive(pod) {
@@ -109,14 +108,6 @@ func disruption(pod *corev1.Pod) string {
 		}
 	}
 	return ""
-}
-
-// shortGroup returns the group of Kubernetes' own that the pod names; nil when it names none that can exist.
-func shortGroup(pod *corev1.Pod) *corev1.PodSchedulingGroup {
-	if group := pod.Spec.SchedulingGroup; group != nil && len(ptr.Deref(group.PodGroupName, "")) <= validation.DNS1123SubdomainMaxLength {
-		return group
-	}
-	return nil
 }
 
 func stripMeta(meta *metav1.ObjectMeta) metav1.ObjectMeta {

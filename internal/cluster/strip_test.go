@@ -123,7 +123,7 @@ func TestLittleIsKeptOfAFinishedPod(t *testing.T) {
 		if memory := memoryBehind(reflect.ValueOf(kept).Elem()); memory > 3000 {
 			t.Errorf("%s: %d bytes of memory are kept", name, memory)
 		}
-		if why := TooLarge(kept); why != "" {
+		if why := Malformed(kept); why != "" {
 			t.Errorf("%s: %s", name, why)
 		}
 		minimum, there := kept.Annotations[v1alpha1.AnnotationMinMember]

@@ -46,9 +46,10 @@ func TestSiblingsShare(t *testing.T) {
 
 // TestTemplatesTakeBoundedMemory: however many templates come and go, the one that is used stays shared.
 func TestTemplatesTakeBoundedMemory(t *testing.T) {
-	shared, most, text := &specInterner{}, 0, strings.Repeat("x", maxKept)
+	const large = maxMemory / 4
+	shared, most, text := &specInterner{}, 0, strings.Repeat("x", large)
 	first := shared.intern(StripPod(pod("first")))
-	for i := range 4 * maxTemplates / maxKept {
+	for i := range 4 * maxTemplates / large {
 		shared.intern(StripPod(pod("p", func(p *corev1.Pod) { p.Spec.SchedulerName = fmt.Sprint(i, text) })))
 		if again := shared.intern(StripPod(pod("again"))); &again.Spec.Containers[0] != &first.Spec.Containers[0] {
 			t.Fatalf("after %d others a pod does not share with its siblings", i)

@@ -80,7 +80,7 @@ type told struct{ groups, pods, events int } // a reason is an event of the grou
 // after lets time pass and reports; it returns the writes by namespace.
 func (d *desk) after(pass time.Duration) map[string]told {
 	d.now = d.now.Add(pass)
-	writes, wake := d.Report(d.jobs, d.refusals, d.now, func(_ *model.Job, report func()) { report() })
+	writes, wake := d.Report(d.jobs, d.refusals, d.now, func(_ model.JobKey, report func()) { report() })
 	d.wake = wake
 	counts := map[string]told{}
 	for _, write := range writes {

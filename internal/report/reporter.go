@@ -77,12 +77,12 @@ func NewReporter(source Source) *Reporter {
 // Report returns what is to be written about the jobs, and when to call it again at the latest; zero when nothing is delayed.
 // refusals says why each waiting job waits. guard makes the report of one job, and answers a panic over it.
 func (r *Reporter) Report(
-	jobs []*model.Job, refusals map[model.JobKey]*model.Refusal, now time.Time, guard func(job *model.Job, report func()),
+	jobs []*model.Job, refusals map[model.JobKey]*model.Refusal, now time.Time, guard func(key model.JobKey, report func()),
 ) (writes []commit.Write, wake time.Time) {
 	r.deletions = nil
 	r.writer.begin()
 	for _, job := range jobs {
-		guard(job, func() { r.reportJob(job, refusals[job.Key], now) })
+		guard(job.Key, func() { r.reportJob(job, refusals[job.Key], now) })
 	}
 	writes = append(r.deletions, r.writer.writes(now)...)
 	r.prune()

@@ -63,24 +63,19 @@ func (s *Scheduler) logMalformed(ctx context.Context) {
 }
 
 // drainGroupEvents takes in events about groups during a session, and holds its decisions to them, the one that was just
-// sent included. changed are the groups, the objects of operators, and without a name the sources that have changed since the
-// session's snapshot. It returns what became final, and whether another cycle is due.
-func (s *Scheduler) drainGroupEvents(
-	snapshot *model.Snapshot, decided model.JobKey, changed map[model.JobKey]bool, now time.Time,
-) (outcomes []commit.Outcome, again bool) {
+// sent included.
+func (s *Scheduler) drainGroupEvents(r *runningCycle, decided model.JobKey) {
 	for _, event := range s.mailbox.takeGroups() {
 		if s.state.Apply(event).Schedule {
-			again = true
-			changed[event.GroupKey()] = true
-			outcomes = append(outcomes, s.recheckGroups(event.GroupKey(), func() *model.Snapshot { return snapshot }, now)...)
+			r.changed[event.GroupKey()], r.repeat = true, true
+			r.outcomes = append(r.outcomes, s.recheckGroups(event.GroupKey(), func() *model.Snapshot { return r.snapshot }, r.now)...)
 		}
 	}
-	if len(changed) > 0 && s.state.ReadFrom(decided, func(object model.JobKey) bool {
-		return changed[object] || changed[model.JobKey{Source: object.Source}]
+	if len(r.changed) > 0 && s.state.ReadFrom(decided, func(object model.JobKey) bool {
+		return r.changed[object] || r.changed[model.JobKey{Source: object.Source}]
 	}) {
-		outcomes = append(outcomes, s.updateMinimum(snapshot, decided, now)...)
+		r.outcomes = append(r.outcomes, s.updateMinimum(r.snapshot, decided, r.now)...)
 	}
-	return outcomes, again
 }
 
 // recheckMember rechecks the start of an implicit group when one of its pods states a larger minimum.

@@ -76,29 +76,22 @@ func (s *Scheduler) recordStart(key model.JobKey, now time.Time) {
 	}
 }
 
-// observeRunning measures the PodGroups whose minimum runs for the first time, as the statuses say that are about to be written.
-func (s *Scheduler) observeRunning(writes []commit.Write, now time.Time) {
+// observeWrites measures the PodGroups whose minimum runs for the first time, as the statuses say that are about to be written,
+// and logs those that are to be deleted because they have ended.
+func (s *Scheduler) observeWrites(ctx context.Context, writes []commit.Write, now time.Time) {
 	for _, write := range writes {
-		next, is := write.(*commit.GroupStatus)
-		if !is || next.Status.Phase != v1alpha1.PodGroupRunning {
-			continue
-		}
-		before := s.state.Group(model.JobKey{Namespace: next.Namespace, Name: next.Name})
-		if before == nil || before.Status.Phase != "" && before.Status.Phase != v1alpha1.PodGroupPending &&
-			before.Status.Phase != v1alpha1.PodGroupStarting {
-			continue
-		}
-		if bound := meta.FindStatusCondition(next.Status.Conditions, v1alpha1.ConditionScheduled); bound != nil {
-			s.options.Metrics.Observe(metrics.StartToRunning, max(0, now.Sub(bound.LastTransitionTime.Time)).Seconds())
-		}
-	}
-}
-
-// logDeletions logs the PodGroups that are to be deleted because they have ended.
-func logDeletions(ctx context.Context, writes []commit.Write) {
-	for _, write := range writes {
-		if group, is := write.(*commit.GroupDeletion); is {
-			klog.FromContext(ctx).Info("Deleting a PodGroup that has ended", "job", model.JobKey{Namespace: group.Namespace, Name: group.Name})
+		switch next := write.(type) {
+		case *commit.GroupDeletion:
+			klog.FromContext(ctx).Info("Deleting a PodGroup that has ended", "job", model.JobKey{Namespace: next.Namespace, Name: next.Name})
+		case *commit.GroupStatus:
+			before := s.state.Group(model.JobKey{Namespace: next.Namespace, Name: next.Name})
+			if before == nil || next.Status.Phase != v1alpha1.PodGroupRunning || before.Status.Phase != "" &&
+				before.Status.Phase != v1alpha1.PodGroupPending && before.Status.Phase != v1alpha1.PodGroupStarting {
+				continue
+			}
+			if bound := meta.FindStatusCondition(next.Status.Conditions, v1alpha1.ConditionScheduled); bound != nil {
+				s.options.Metrics.Observe(metrics.StartToRunning, max(0, now.Sub(bound.LastTransitionTime.Time)).Seconds())
+			}
 		}
 	}
 }

@@ -20,8 +20,8 @@ func (s *Scheduler) Leading() bool { return s.leading.Load() }
 func (s *Scheduler) Cycles() *debugapi.CycleList { return s.history.Document(s.Leading()) }
 
 // serveInspections serves what Inspect has asked for; without a request it costs nothing.
-func (s *Scheduler) serveInspections(ctx context.Context, now time.Time) {
-	if len(s.inspections) == 0 {
+func (s *Scheduler) serveInspections(ctx context.Context, inspections []debugapi.Inspection, now time.Time) {
+	if len(inspections) == 0 {
 		return
 	}
 	snapshot := s.state.Snapshot(now)
@@ -59,7 +59,7 @@ func (s *Scheduler) serveInspections(ctx context.Context, now time.Time) {
 		return all
 	}
 	trees := func() []engine.Tree { return engine.Trees(snapshot, s.profile, &s.cache) }
-	for _, read := range s.inspections {
+	for _, read := range inspections {
 		s.recoverPanic(ctx, partInspection, func() {
 			read(debugapi.Inspected{
 				Snapshot: snapshot, Leading: s.Leading(), Paused: s.profile.Paused, SchedulerNames: s.state.SchedulerNames(),
@@ -68,5 +68,4 @@ func (s *Scheduler) serveInspections(ctx context.Context, now time.Time) {
 			})
 		})
 	}
-	s.inspections = nil
 }

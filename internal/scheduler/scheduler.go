@@ -79,10 +79,8 @@ type Scheduler struct {
 	history *debugapi.History
 	// progress is what other goroutines may know of the loop.
 	progress progress
-	// inspections are requests to read the snapshot between two cycles.
-	inspections []debugapi.Inspection
-	cycle       timer
-	reports     timer
+	cycle    timer
+	reports  timer
 }
 
 // Options are how the loop runs.
@@ -151,9 +149,9 @@ func (s *Scheduler) Step(ctx context.Context) {
 		s.progress.end(ended)
 		s.options.Metrics.Observe(metrics.StepSeconds, ended.Sub(now).Seconds())
 	}()
-	s.receive(ctx, now)
+	inspections := s.receive(ctx, now)
 	s.logMalformed(ctx)
-	defer s.serveInspections(ctx, now)
+	defer s.serveInspections(ctx, inspections, now)
 	if !s.Leading() {
 		s.state.Snapshot(now).Journal.BeginCycle() // a standby keeps up, so that it has nothing to catch up with, and no list of it to keep
 		return
@@ -176,10 +174,9 @@ func (s *Scheduler) Step(ctx context.Context) {
 	s.options.Metrics.Calls(s.machine)
 }
 
-// receive empties the mailbox into the state machines.
-func (s *Scheduler) receive(ctx context.Context, now time.Time) {
+// receive empties the mailbox into the state machines. It returns the requests to read the snapshot at the end of the step.
+func (s *Scheduler) receive(ctx context.Context, now time.Time) []debugapi.Inspection {
 	received := s.mailbox.take()
-	s.inspections = append(s.inspections, received.inspections...)
 	for _, next := range received.profiles {
 		if profile := next(); profile != nil {
 			s.reconfigure(profile, now)
@@ -202,6 +199,7 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 		s.cycle.at(now)
 		klog.FromContext(ctx).Info("Leading: scheduling starts")
 	}
+	return received.inspections
 }
 
 // reconfigure goes on with another profile. What pods request, and nodes offer, is worked out again; what earlier sessions
@@ -271,7 +269,7 @@ type runningCycle struct {
 	watch    *debugapi.Recorder
 	now      time.Time
 	number   uint64
-	// changed is what has changed since the snapshot of the objects that say what gangs need: see drainGroupEvents.
+	// changed are the groups, the objects of operators, and without a name the sources that have changed since the snapshot.
 	changed  map[model.JobKey]bool
 	outcomes []commit.Outcome
 	// repeat reports that other jobs may start, or one may be planned for again, and no watch shows it.
@@ -285,9 +283,7 @@ func (s *Scheduler) decide(ctx context.Context, r *runningCycle, decision model.
 	decision.Cycle = r.number
 	r.watch.Decided(&decision)
 	logDecision(ctx, &decision)
-	s.state.Assume(decision)
-	s.reporter.Ends(decision.Evictions)
-	s.options.Decided(decision)
+	s.assume(decision)
 	s.options.Metrics.Decided(&decision)
 	job := r.snapshot.Job(decision.Job)
 	if job != nil && len(decision.Binds) > 0 {
@@ -297,13 +293,19 @@ func (s *Scheduler) decide(ctx context.Context, r *runningCycle, decision model.
 		return slices.ContainsFunc(decision.Binds, func(bind model.Bind) bool { return bind.Pod.UID == task.UID })
 	}
 	s.machine.SubmitUntil(r.now, decision, s.gangs.Deadline(job, bound, r.now))
-	late, again := s.drainGroupEvents(r.snapshot, decision.Job, r.changed, r.now)
-	released := decision.ReleasesCapacity() || job != nil && leavesNomination(job, bound)
-	r.outcomes, r.repeat = append(r.outcomes, late...), r.repeat || again || released
+	s.drainGroupEvents(r, decision.Job)
+	r.repeat = r.repeat || decision.ReleasesCapacity() || job != nil && leavesNomination(job, bound)
 	for _, reply := range s.mailbox.takeReplies() {
 		r.outcomes = append(r.outcomes, s.machine.Reply(s.options.Clock.Now(), reply)...)
 	}
 	s.send()
+}
+
+// assume lets the effect of a decision be seen, before its calls leave.
+func (s *Scheduler) assume(decision model.Decision) {
+	s.state.Assume(decision)
+	s.reporter.Ends(decision.Evictions)
+	s.options.Decided(decision)
 }
 
 // leavesNomination reports whether one of the tasks that are bound had capacity nominated to it on another node: jobs that had
@@ -330,25 +332,20 @@ func (s *Scheduler) look(ctx context.Context, now time.Time) (snapshot *model.Sn
 
 // report writes what has changed since the last report.
 func (s *Scheduler) report(ctx context.Context, now time.Time) {
+	var wake time.Time
+	submit := func(writes []commit.Write, again time.Time) {
+		s.write(now, s.history.Last(), writes...)
+		wake = backoff.Sooner(wake, again)
+	}
+	guard := func(key model.JobKey, look func()) { s.quarantineOnPanic(ctx, partReports, key, now, look) }
 	s.reports = timer{}
-	guard := func(job *model.Job, report func()) { s.quarantineOnPanic(ctx, partReports, job.Key, now, report) }
-	writes, wake := s.reporter.Report(s.state.Snapshot(now).Jobs, s.refusals, now, guard)
-	s.observeRunning(writes, now)
+	snapshot := s.state.Snapshot(now)
+	writes, again := s.reporter.Report(snapshot.Jobs, s.refusals, now, guard)
 	s.gangs.StatusSent(writes)
-	logDeletions(ctx, writes)
-	s.write(now, s.history.Last(), writes...)
-	s.recoverPanic(ctx, partReports, func() {
-		ofQueues, next := s.queues.Report(s.state.Snapshot(now), s.refusals, now)
-		s.write(now, s.history.Last(), ofQueues...)
-		wake = backoff.Sooner(wake, next)
-	})
-	s.recoverPanic(ctx, partReports, func() {
-		ofForeign, next := s.foreign.Report(s.state.Snapshot(now), s.refusals, now, func(key model.JobKey, look func()) {
-			s.quarantineOnPanic(ctx, partReports, key, now, look)
-		})
-		s.write(now, s.history.Last(), ofForeign...)
-		wake = backoff.Sooner(wake, next)
-	})
+	s.observeWrites(ctx, writes, now)
+	submit(writes, again)
+	s.recoverPanic(ctx, partReports, func() { submit(s.queues.Report(snapshot, s.refusals, now)) })
+	s.recoverPanic(ctx, partReports, func() { submit(s.foreign.Report(snapshot, s.refusals, now, guard)) })
 	if !wake.IsZero() {
 		s.reports.at(wake)
 	}

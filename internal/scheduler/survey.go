@@ -63,11 +63,12 @@ func (s *Scheduler) survey(snapshot *model.Snapshot) *telemetry.Survey {
 
 // surveyJobs counts jobs and their pods.
 func (s *Scheduler) surveyJobs(snapshot *model.Snapshot, seen *telemetry.Survey) {
-	unplaced, unscheduled, reservations, blocked := 0, 0, 0, 0
-	members, groups, waiting, oldest := map[string]int{}, map[v1alpha1.PodGroupPhase]int{}, map[model.Code]int{}, map[model.Code]time.Time{}
 	for _, phase := range phases { // one without groups is seen to have none
-		groups[phase] = 0
+		seen.Add(0, metrics.PodGroups, string(phase))
 	}
+	seen.Add(0, metrics.Reservations)
+	seen.Add(0, metrics.BlockedJobs, "budget")
+	unplaced, unscheduled, members := 0, 0, map[string]int{} // of pods, of which there are many
 	for _, job := range snapshot.Jobs {
 		for _, task := range job.Tasks {
 			if !task.Status.HasNode() {
@@ -81,44 +82,28 @@ func (s *Scheduler) surveyJobs(snapshot *model.Snapshot, seen *telemetry.Survey)
 			}
 		}
 		if group := s.state.Group(job.Key); group != nil && group.Status.Phase != "" {
-			groups[group.Status.Phase]++
+			seen.Add(1, metrics.PodGroups, string(group.Status.Phase))
 		}
 		if job.Reservation != nil {
-			reservations++
+			seen.Add(1, metrics.Reservations)
 		}
 		refusal := s.refusals[job.Key]
 		if refusal == nil || len(job.Tasks) == 0 {
 			continue
 		}
-		waiting[refusal.Code]++
+		seen.Add(1, metrics.WaitingJobs, string(refusal.Code))
 		if refusal.BlockedByBudgets {
-			blocked++
+			seen.Add(1, metrics.BlockedJobs, "budget")
 		}
-		earliest(oldest, refusal.Code, s.waitsToStart(job))
+		if since := s.waitsToStart(job); !since.IsZero() {
+			seen.Since(since, metrics.OldestWaiting, string(refusal.Code))
+		}
 	}
 	for state, n := range members {
 		seen.Add(float64(n), metrics.Members, state)
 	}
-	for phase, n := range groups {
-		seen.Add(float64(n), metrics.PodGroups, string(phase))
-	}
-	for code, n := range waiting {
-		seen.Add(float64(n), metrics.WaitingJobs, string(code))
-	}
-	for code, since := range oldest {
-		seen.Since(since, metrics.OldestWaiting, string(code))
-	}
 	seen.Add(float64(unplaced), metrics.SnapshotObjects, "pod")
 	seen.Add(float64(unscheduled), metrics.UnscheduledPods)
-	seen.Add(float64(reservations), metrics.Reservations)
-	seen.Add(float64(blocked), metrics.BlockedJobs, "budget")
-}
-
-// earliest keeps the earliest of the moments of a key; zero is none.
-func earliest[K comparable](of map[K]time.Time, key K, at time.Time) {
-	if first, known := of[key]; !at.IsZero() && (!known || at.Before(first)) {
-		of[key] = at
-	}
 }
 
 // surveyLevels counts the domains. Which nodes of them are in use follows the changes since the last scrape.
@@ -151,11 +136,12 @@ func (s *Scheduler) surveyQueues(snapshot *model.Snapshot, seen *telemetry.Surve
 			shown[queue] = true
 		}
 	}
-	oldest := map[*model.Queue]time.Time{}
 	for _, job := range snapshot.Jobs {
 		since := s.waitsToStart(job)
 		for queue := job.InQueue(); queue != nil && !since.IsZero(); queue = queue.Above() {
-			earliest(oldest, queue, since)
+			if shown[queue] {
+				seen.Since(since, metrics.QueueOldestWait, queue.Name)
+			}
 		}
 	}
 	jobs, dimensions := report.CountJobs(snapshot.Jobs, s.refusals), snapshot.Dimensions
@@ -172,9 +158,6 @@ func (s *Scheduler) surveyQueues(snapshot *model.Snapshot, seen *telemetry.Surve
 		}
 		seen.Add(float64(jobs[queue].Running), metrics.QueueJobs, queue.Name, "running")
 		seen.Add(float64(jobs[queue].Waiting), metrics.QueueJobs, queue.Name, "waiting")
-		if since := oldest[queue]; !since.IsZero() {
-			seen.Since(since, metrics.QueueOldestWait, queue.Name)
-		}
 		if enforced && queue.Unmet != nil && queue.Invalid == nil {
 			seen.Add(1, metrics.QueueUnmet, queue.Name, queue.Unmet.Reason)
 		}

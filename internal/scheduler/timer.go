@@ -5,20 +5,20 @@ import "time"
 // timer says when something is to be done: at a fixed moment at the latest, and sooner once a burst of events has ended.
 // The zero timer never rings.
 type timer struct {
+	// fixed is that moment; zero is none.
 	fixed       time.Time
 	burst       time.Time
 	burstBegan  time.Time
-	isFixed     bool
 	insideBurst bool
 }
 
 // at sets the fixed moment and ends the burst.
-func (t *timer) at(when time.Time) { *t = timer{fixed: when, isFixed: true} }
+func (t *timer) at(when time.Time) { *t = timer{fixed: when} }
 
 // atMost brings the fixed moment forward to this one if it would come later.
 func (t *timer) atMost(when time.Time) {
-	if !t.isFixed || when.Before(t.fixed) {
-		t.fixed, t.isFixed = when, true
+	if t.fixed.IsZero() || when.Before(t.fixed) {
+		t.fixed = when
 	}
 }
 
@@ -36,10 +36,10 @@ func (t *timer) debounce(now time.Time, quiet, patience time.Duration) {
 
 // next returns when the timer rings; ok is false when it never does.
 func (t *timer) next() (when time.Time, ok bool) {
-	if t.insideBurst && (!t.isFixed || t.burst.Before(t.fixed)) {
+	if t.insideBurst && (t.fixed.IsZero() || t.burst.Before(t.fixed)) {
 		return t.burst, true
 	}
-	return t.fixed, t.isFixed
+	return t.fixed, !t.fixed.IsZero()
 }
 
 // due reports whether the moment has come.

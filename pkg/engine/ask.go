@@ -92,12 +92,6 @@ func (a *Ask) open() {
 	snapshot.ExcludeTerminating(a.Kind == model.FutureIdle)
 }
 
-// openFor opens the question for a task, about whose job plugins are asked then.
-func (a *Ask) openFor(task *model.Task) {
-	a.session.currentJob = task.Job
-	a.open()
-}
-
 // asked is what is known of a question about one task.
 type asked struct {
 	answer *static
@@ -109,10 +103,10 @@ type asked struct {
 // it; or why no node can have it.
 func (a *Ask) about(task *model.Task) (known asked, refused *model.Refusal) {
 	s := a.session
-	a.openFor(task)
 	if alone := s.quarantined[task.Job]; alone != nil {
 		return known, alone
 	}
+	a.open()
 	shape, order := s.ranked(task, a.Kind)
 	known.answer, known.order = &shape.static, order
 	switch {
@@ -157,9 +151,11 @@ const (
 func (a Ask) Rests(task *model.Task, on Rest) bool {
 	s := a.session
 	a.Kind = model.Idle // a terminating task may keep others away still
-	if a.openFor(task); s.quarantined[task.Job] != nil {
+	if s.quarantined[task.Job] != nil {
 		return false
 	}
+	defer a.session.charge(task.Job, nil)
+	a.open()
 	if on == OnSnapshot {
 		return !slices.ContainsFunc(s.slots.nodeFilter, func(filter framework.NodeFilter) bool {
 			if reachOf(filter, task) == ForJob {

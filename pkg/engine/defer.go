@@ -48,7 +48,6 @@ func (s *Session) execute() {
 			if s.resumed != nil && !resumes {
 				continue
 			}
-			s.currentJob = model.JobKey{}
 			s.began(action.Name())
 			if s.resumed == nil {
 				action.Execute(s)

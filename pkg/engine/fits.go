@@ -50,7 +50,8 @@ func (f *Fits) In(level *Domains) []int64 {
 // Counts returns how many tasks of the task's shape fit on each node, and into each domain.
 func (a Ask) Counts(task *model.Task) *Fits {
 	s, room := a.session, a.Kind
-	a.openFor(task)
+	defer a.session.charge(task.Job, nil)
+	a.open()
 	known, order := s.ranked(task, room)
 	if known.fits[room] == nil {
 		known.fits[room] = &Fits{room: room}

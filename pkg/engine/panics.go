@@ -12,7 +12,7 @@ import (
 )
 
 // This file ends a session in which a plugin or an action panics: its open statement is taken back, what was decided before
-// stands, and the panic is attributed to the job that was passed to a plugin last. The caller holds that job back and runs
+// stands, and the panic is charged to the job that the innermost question was about. The caller holds that job back and runs
 // another session.
 
 // Engine stands for this package where a plugin or an action is named.
@@ -42,11 +42,15 @@ func (s *Session) runRecovered() (whole bool) {
 		if value == nil {
 			return
 		}
+		over, known := value.(charged)
+		if known {
+			value = over.value
+		}
 		if _, invariant := value.(invariantViolation); invariant || s.sending {
 			rethrow(value)
 		}
 		stack := debug.Stack()
-		recovered := RecoveredPanic{Where: s.innermost(stack), Job: s.jobOfPanic(), Stack: string(stack)}
+		recovered := RecoveredPanic{Where: s.innermost(stack), Job: s.jobOfPanic(over.job), Stack: string(stack)}
 		recovered.Refusal = &model.Refusal{
 			Plugin: recovered.Where, Code: model.Quarantined, Detail: recovered.Where + " panicked: " + model.OneLine(value),
 		}
@@ -60,32 +64,52 @@ func (s *Session) runRecovered() (whole bool) {
 	return true
 }
 
-// jobOfPanic returns the job that was passed to a plugin last; nil when there is none, or when it is held back already. A
-// question about several jobs is asked again about each of them alone: of jobs that are compared it is the first that cannot be
-// compared with itself, of victims the first over which a picker panics, else the preemptor.
-func (s *Session) jobOfPanic() *model.Job {
-	last := s.Snapshot.Job(s.currentJob)
-	pick := func(units []framework.EvictionUnit) { firstDecidedTier(s.pickers(), last, units) }
-	switch {
-	case s.comparing:
-		for _, job := range s.Snapshot.Jobs {
-			alone := func() { firstNonZero(s.slots.jobOrder, framework.JobOrderer.CompareJobs, model.CompareJobs, job, job) }
-			if s.quarantined[job.Key] == nil && panics(alone) {
-				return job
-			}
+// charged is a panic and the job that it is charged to, until the edge of the session.
+type charged struct {
+	value any
+	job   model.JobKey
+}
+
+// charge is deferred where plugins are asked about a job, or about several, and where a job has its turn. It charges a panic to
+// the first of several over which the question alone panics, else to the job, unless a question within has charged it.
+func (s *Session) charge(job model.JobKey, alone func(*model.Job), several ...*model.Job) {
+	if s.options.OnPanic == nil {
+		return
+	}
+	value := recover()
+	if value == nil {
+		return
+	}
+	if _, known := value.(charged); !known {
+		if i := slices.IndexFunc(several, func(one *model.Job) bool { return panics(func() { alone(one) }) }); i >= 0 {
+			job = several[i].Key
 		}
-		return nil
-	case s.picking != nil && !panics(func() { pick(nil) }):
-		for i, unit := range s.picking {
-			if unit.Job != nil && panics(func() { pick(s.picking[i : i+1]) }) {
-				return unit.Job
-			}
+		if job != (model.JobKey{}) {
+			value = charged{value, job}
 		}
 	}
-	if s.quarantined[s.currentJob] != nil {
+	rethrow(value)
+}
+
+// InTurn calls an action's function in which a job has its turn. What panics there costs this job, unless plugins were asked
+// about another one.
+func (s *Session) InTurn(job *model.Job, do func()) {
+	defer s.charge(job.Key, nil)
+	do()
+}
+
+// jobOfPanic returns the job that a panic is charged to: outside of any turn it is the one to which the open statement gave
+// capacity last. It is nil when there is none, or when it is held back already.
+func (s *Session) jobOfPanic(key model.JobKey) *model.Job {
+	for i := len(s.log) - 1; i >= 0 && key == (model.JobKey{}); i-- {
+		if status := s.log[i].task.Status; status == model.Allocated || status == model.Pipelined {
+			key = s.log[i].task.Job
+		}
+	}
+	if s.quarantined[key] != nil {
 		return nil
 	}
-	return last
+	return s.Snapshot.Job(key)
 }
 
 // panics reports whether a call panics; the session goes on.
@@ -93,14 +117,6 @@ func panics(call func()) (recovered bool) {
 	defer func() { recovered = recover() != nil }()
 	call()
 	return false
-}
-
-// about makes a panic one over the task's job, if it has one, and returns over which job it was before.
-func (s *Session) about(task *model.Task) (before model.JobKey) {
-	if before = s.currentJob; task.Job != (model.JobKey{}) {
-		s.currentJob = task.Job
-	}
-	return before
 }
 
 // abandon takes back what the open statement did after a panic in it. Observers are not called: each knows an unknown part of
@@ -118,9 +134,6 @@ func (s *Session) abandon() {
 		}
 	}
 	s.log = nil
-	if s.reserving != nil {
-		s.unreserveAll(s.reserving)
-	}
 	for _, part := range s.parts() {
 		if keeper, ok := part.(framework.CacheResetter); ok {
 			panics(keeper.ResetCache)

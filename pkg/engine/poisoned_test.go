@@ -112,14 +112,16 @@ func TestAPoisonedPreemptorCostsNoVictim(t *testing.T) {
 	}
 }
 
-// clumsy panics whatever the session says of a job.
+// clumsy panics in the turn of a job, whatever the session says of it.
 type clumsy struct{}
 
 func (clumsy) Name() string { return "clumsy" }
 
 func (clumsy) Execute(s *Session) {
-	s.ValidateJob(s.Snapshot.Jobs[0])
-	_ = s.Snapshot.Nodes[len(s.Snapshot.Nodes)]
+	for job := range s.InOrder(s.Snapshot.Jobs) {
+		s.ValidateJob(job)
+		_ = s.Snapshot.Nodes[len(s.Snapshot.Nodes)]
+	}
 }
 
 // TestAPanicOverAJobThatIsHeldBack is about no single job: to hold it back again would change nothing, and cycles would follow
@@ -133,5 +135,57 @@ func TestAPanicOverAJobThatIsHeldBack(t *testing.T) {
 	}})
 	if len(over) != 2 || over[0] == nil || over[1] != nil {
 		t.Errorf("panics over %v, want one over the job and one over none", over)
+	}
+}
+
+// guide gives each job a turn, in which it asks about another one.
+type guide struct {
+	asks func(s *Session, job *model.Job)
+}
+
+func (guide) Name() string { return "guide" }
+
+func (g guide) Execute(s *Session) {
+	for job := range s.InOrder(s.Snapshot.Jobs) {
+		g.asks(s, job)
+	}
+}
+
+// TestAPanicInATurn costs the job of the turn, unless a plugin was asked about another one.
+func TestAPanicInATurn(t *testing.T) {
+	evict := func(s *Session, job *model.Job) {
+		s.Try(func(statement *Statement) *model.Refusal {
+			statement.Evict(s.Snapshot.Jobs[1].Tasks[0])
+			return no("tried")
+		})
+	}
+	for _, c := range []struct {
+		at   string
+		asks func(s *Session, job *model.Job)
+		want string
+	}{
+		{"jobValid", func(s *Session, _ *model.Job) { s.ValidateJob(s.Snapshot.Jobs[1]) }, "j1"},
+		{"jobGate", func(s *Session, _ *model.Job) { s.JobReady(s.Snapshot.Jobs[1], framework.Ready) }, "j1"},
+		{"filter0", func(s *Session, _ *model.Job) { s.EligibleNodes(s.Snapshot.Jobs[1].Tasks[0]) }, "j1"},
+		{"evicted", evict, "j1"},
+		{"undone", evict, "j1"},
+		{"jobOrder", func(s *Session, job *model.Job) { s.CompareJobs(job, s.Snapshot.Jobs[1]) }, "j1"},
+		{"", func(s *Session, job *model.Job) {
+			s.JobReady(s.Snapshot.Jobs[1], framework.Ready)
+			_ = job.Tasks[len(job.Tasks)]
+		}, "j0"},
+	} {
+		t.Run(c.at, func(t *testing.T) {
+			snapshot := street(2)
+			snapshot.Move(snapshot.Jobs[1].Tasks[0], model.Placement{Status: model.Running, Node: "n0"})
+			var caught []RecoveredPanic
+			b := bomb{named: "bomb", job: "j1", at: c.at, left: new(int)}
+			Run(snapshot, &Profile{Actions: []Action{guide{c.asks}}, Tiers: []Tier{{always(b)}}}, Options{
+				Verify: true, OnPanic: func(p RecoveredPanic) { caught = append(caught, p) },
+			})
+			if len(caught) != 1 || caught[0].Job == nil || caught[0].Job.Key.Name != c.want {
+				t.Errorf("caught %+v, want one over %s", caught, c.want)
+			}
+		})
 	}
 }

@@ -197,8 +197,6 @@ func (s *Session) precedesHolders(job *model.Job) (precedes bool) {
 
 // first returns which of two jobs is tried first.
 func (s *Session) first(a, b *model.Job) *model.Job {
-	current := s.currentJob
-	defer func() { s.currentJob = current }()
 	for job := range s.InOrder([]*model.Job{a, b}) {
 		return job
 	}

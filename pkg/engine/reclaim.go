@@ -2,7 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -15,27 +14,16 @@ func (s *Session) Claims(taker *model.Job) (claims []framework.Claim, why string
 	if len(s.slots.reclaim) == 0 {
 		return nil, "no plugin says what queues may take from each other"
 	}
-	s.currentJob = taker.Key
+	defer s.charge(taker.Key, nil)
 	return s.slots.reclaim[0].Claims(taker)
 }
 
 // ReclaimVictims returns which of the units of other queues may be evicted for the job as far as the engine and the victim
 // pickers say, in their order; priorities do not count.
 func (s *Session) ReclaimVictims(taker *model.Job, units []framework.EvictionUnit) []framework.EvictionUnit {
-	if s.currentJob = taker.Key; s.quarantined[taker.Key] != nil {
-		return nil
-	}
-	allowed := slices.DeleteFunc(slices.Clone(units), func(unit framework.EvictionUnit) bool {
-		return unit.Job == nil || !s.Snapshot.CrossesQueues(unit.Job, taker) || s.quarantined[unit.Job.Key] != nil ||
-			slices.ContainsFunc(unit.Tasks, func(task *model.Task) bool { return isSystemCritical(task) != nil })
+	return s.pick(taker, units, func(unit framework.EvictionUnit) bool {
+		return unit.Job != nil && s.Snapshot.CrossesQueues(unit.Job, taker)
 	})
-	for i := range allowed {
-		allowed[i].OtherQueue = true
-	}
-	s.picking = allowed
-	picked, _ := firstDecidedTier(s.pickers(), taker, allowed)
-	s.picking = nil
-	return picked
 }
 
 // checkReclaim asks the plugin about the tasks of other queues that the statement has marked for eviction.
@@ -55,7 +43,6 @@ func (s *Session) checkReclaim(taker *model.Job, victims []*model.Task, operatio
 			return &model.Refusal{Code: framework.CodeMisuse, Detail: "pods of other queues would be evicted for several jobs together"}
 		}
 	}
-	s.currentJob = taker.Key
 	right, refusal := s.slots.reclaim[0].JudgeReclaim(taker, s.unitsOf(victims))
 	if refusal == nil {
 		s.right = right

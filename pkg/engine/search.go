@@ -14,6 +14,7 @@ import (
 // BestOrWhy returns the best node for the task: the highest sum of weighted scores, ties to the lower name. within narrows the
 // nodes; nil means all. When there is none it returns nil and why, node by node, which costs a look at each.
 func (a Ask) BestOrWhy(task *model.Task, within func(*model.Node) bool) (*model.Node, *model.NodeDiagnosis) {
+	defer a.session.charge(task.Job, nil)
 	known, refused := a.about(task)
 	if refused != nil {
 		tally := &model.NodeDiagnosis{}
@@ -28,6 +29,7 @@ func (a Ask) BestOrWhy(task *model.Task, within func(*model.Node) bool) (*model.
 
 // Best returns the best node like BestOrWhy, without why there is none.
 func (a Ask) Best(task *model.Task, within func(*model.Node) bool) *model.Node {
+	defer a.session.charge(task.Job, nil)
 	known, refused := a.about(task)
 	if refused != nil {
 		return nil
@@ -37,6 +39,7 @@ func (a Ask) Best(task *model.Task, within func(*model.Node) bool) *model.Node {
 
 // BestOf returns the best of some nodes, by their indexes in ascending order; nil when there is none.
 func (a Ask) BestOf(task *model.Task, nodes []int) *model.Node {
+	defer a.session.charge(task.Job, nil)
 	known, refused := a.about(task)
 	if refused != nil {
 		return nil
@@ -82,9 +85,11 @@ func (known *asked) bestAmong(nodes []int) (best *model.Node) {
 // HasRoom reports whether any node has capacity for tasks of the shape, as far as each node alone decides. Without it none of
 // them has a place: further restrictions only leave nodes out.
 func (a Ask) HasRoom(task *model.Task) bool {
-	if a.openFor(task); a.session.quarantined[task.Job] != nil {
+	if a.session.quarantined[task.Job] != nil {
 		return true // unknown
 	}
+	defer a.session.charge(task.Job, nil)
+	a.open()
 	_, order := a.session.ranked(task, a.Kind)
 	_, any := order.best()
 	return any
@@ -134,6 +139,7 @@ const maxOrderedNodes = 16
 
 // All returns every node with capacity for the task that passes every filter, by name.
 func (a Ask) All(task *model.Task) (nodes []*model.Node) {
+	defer a.session.charge(task.Job, nil)
 	known, refused := a.about(task)
 	if refused != nil {
 		return nil
@@ -148,6 +154,7 @@ func (a Ask) All(task *model.Task) (nodes []*model.Node) {
 
 // Fits reports whether the node has capacity for the task and passes every filter.
 func (a Ask) Fits(task *model.Task, node *model.Node) bool {
+	defer a.session.charge(task.Job, nil)
 	known, refused := a.about(task)
 	return refused == nil && known.order.at(node.Index) != infeasible && known.check(node) == nil
 }
@@ -170,9 +177,10 @@ func (s *Session) RuledOut(task *model.Task) []model.NodeReason {
 
 // eligibility returns which nodes could run the task were they empty, and why not the others; nil where its job has panicked.
 func (s *Session) eligibility(task *model.Task) *static {
-	if s.currentJob = task.Job; s.quarantined[task.Job] != nil {
+	if s.quarantined[task.Job] != nil {
 		return nil
 	}
+	defer s.charge(task.Job, nil)
 	known := s.cache.lookup(task.Shape, len(s.Snapshot.Nodes))
 	known.static.update(s, task)
 	return &known.static

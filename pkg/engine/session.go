@@ -110,13 +110,6 @@ type Session struct {
 	sharing map[model.JobKey]*model.Job
 	// shared are the members that entries of topologies cover, for those that were asked for.
 	shared map[*model.TopologyConstraint]*sharers
-	// currentJob is the job that was passed to a plugin last, to which a panic is attributed; zero when it is about no single job.
-	// While comparing, it is about two jobs, and about more while victims are picked of some units. reserving is the task that
-	// reservers are asked about.
-	currentJob model.JobKey
-	comparing  bool
-	picking    []framework.EvictionUnit
-	reserving  *model.Task
 	// deferred are the jobs that were deferred since the pipeline ran last, each once (isDeferred); resumed those it runs for now,
 	// nil the first time.
 	deferred, resumed []*model.Job
@@ -179,7 +172,6 @@ func (s *Session) open() {
 // not placed lapses with it.
 func (s *Session) Close() {
 	s.releaseExpired()
-	s.currentJob = model.JobKey{}
 	for _, closer := range slices.Backward(s.slots.closeSess) {
 		start := s.start()
 		closer.CloseSession(view{s})
@@ -283,17 +275,19 @@ func (s *Session) CompareJobs(a, b *model.Job) int {
 			return -1
 		}
 	}
-	s.comparing = true
-	order := firstNonZero(s.slots.jobOrder, framework.JobOrderer.CompareJobs, model.CompareJobs, a, b)
-	s.comparing = false
-	return order
+	compare := func(a, b *model.Job) int {
+		return firstNonZero(s.slots.jobOrder, framework.JobOrderer.CompareJobs, model.CompareJobs, a, b)
+	}
+	defer s.charge(model.JobKey{}, func(job *model.Job) { compare(job, job) }, a, b)
+	return compare(a, b)
 }
 
 // CompareTasks orders two tasks of one job, in total.
 func (s *Session) CompareTasks(a, b *model.Task) int {
-	if s.currentJob = a.Job; s.quarantined[a.Job] != nil {
+	if s.quarantined[a.Job] != nil {
 		return model.CompareTasks(a, b)
 	}
+	defer s.charge(a.Job, nil)
 	return firstNonZero(s.slots.taskOrder, framework.TaskOrderer.CompareTasks, model.CompareTasks, a, b)
 }
 
@@ -310,12 +304,9 @@ func (s *Session) ValidateJob(job *model.Job) *model.Refusal {
 
 // ValidateAlone returns the same, whatever other jobs hold of the limits.
 func (s *Session) ValidateAlone(job *model.Job) *model.Refusal {
-	s.currentJob = job.Key
+	defer s.charge(job.Key, nil)
 	if job.Invalid != nil {
 		return job.Invalid
-	}
-	if alone := s.quarantined[job.Key]; alone != nil {
-		return alone
 	}
 	if refusal := s.queueRefusal(job); refusal != nil {
 		return refusal
@@ -337,9 +328,10 @@ func (s *Session) ValidateAlone(job *model.Job) *model.Refusal {
 // JobReady returns why the job may not start as it stands now, nil when it may.
 func (s *Session) JobReady(job *model.Job, standing framework.Readiness) *model.Refusal {
 	if job != nil { // else the snapshot does not list it
-		if s.currentJob = job.Key; s.quarantined[job.Key] != nil {
-			return s.quarantined[job.Key]
+		if alone := s.quarantined[job.Key]; alone != nil {
+			return alone
 		}
+		defer s.charge(job.Key, nil)
 	}
 	return firstRefusal(s.slots.jobGate, func(g framework.JobReadiness) *model.Refusal {
 		start := s.start()

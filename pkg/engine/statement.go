@@ -83,7 +83,8 @@ func (st *Statement) Put(ask Ask, task *model.Task, node *model.Node) *model.Ref
 	if refusal := ask.OverLimit(task); refusal != nil {
 		return refusal
 	}
-	ask.openFor(task)
+	defer ask.session.charge(task.Job, nil)
+	ask.open()
 	dimensions := st.session.Snapshot.Dimensions.For(task)
 	if lacking := dimensions.InsufficientResource(node.Free(ask.Kind), task.Request); lacking >= 0 {
 		if refusal := st.session.explainShortage(task, node, lacking, ask.Kind); refusal != nil {
@@ -107,9 +108,7 @@ func (st *Statement) Put(ask Ask, task *model.Task, node *model.Node) *model.Ref
 		}
 	}
 	st.session.move(op, model.Placement{Status: status, Node: node.Name})
-	for _, observer := range st.session.slots.observe {
-		observer.OnAllocate(task)
-	}
+	st.session.tell(task, func(observer framework.EventHandler) { observer.OnAllocate(task) })
 	return nil
 }
 
@@ -132,11 +131,7 @@ func (st *Statement) EvictBy(task *model.Task, method model.EvictionMethod) *mod
 	}
 	st.session.evicted[task] = evictionMark{was: task.Placement, method: method}
 	st.session.move(operation{task: task, method: method}, model.Placement{Status: model.Releasing, Node: task.Node})
-	current := st.session.about(task)
-	for _, observer := range st.session.slots.observe {
-		observer.OnEvict(task)
-	}
-	st.session.currentJob = current
+	st.session.tell(task, func(observer framework.EventHandler) { observer.OnEvict(task) })
 	return nil
 }
 
@@ -153,11 +148,7 @@ func (st *Statement) Unevict(task *model.Task) *model.Refusal {
 	delete(st.session.evicted, task)
 	before := task.Placement
 	st.session.move(operation{task: task, method: known.method}, known.was)
-	current := st.session.about(task)
-	for _, observer := range st.session.slots.observe {
-		observer.OnDeallocate(task, before)
-	}
-	st.session.currentJob = current
+	st.session.tell(task, func(observer framework.EventHandler) { observer.OnDeallocate(task, before) })
 	return nil
 }
 
@@ -172,9 +163,7 @@ func (st *Statement) SimulateCompletion(task *model.Task) *model.Refusal {
 	}
 	before := task.Placement
 	st.session.move(operation{task: task, departed: true}, model.Placement{Status: model.Succeeded})
-	for _, observer := range st.session.slots.observe {
-		observer.OnDeallocate(task, before)
-	}
+	st.session.tell(task, func(observer framework.EventHandler) { observer.OnDeallocate(task, before) })
 	return nil
 }
 
@@ -189,9 +178,7 @@ func (st *Statement) Unpipeline(task *model.Task) *model.Refusal {
 	}
 	before := task.Placement
 	st.session.move(operation{task: task}, model.Placement{Status: model.Pending})
-	for _, observer := range st.session.slots.observe {
-		observer.OnDeallocate(task, before)
-	}
+	st.session.tell(task, func(observer framework.EventHandler) { observer.OnDeallocate(task, before) })
 	return nil
 }
 
@@ -204,7 +191,12 @@ func (st *Statement) usable() *model.Refusal {
 
 // reserve asks all reservers, or none in the end.
 func (s *Session) reserve(ask Ask, task *model.Task, node *model.Node) (prepare bool, refusal *model.Refusal) {
-	s.reserving = task
+	ended := false
+	defer func() {
+		if !ended { // a reserver has panicked
+			s.unreserveAll(task)
+		}
+	}()
 	for i, reserver := range s.slots.reserve {
 		start := s.start()
 		var needed bool
@@ -217,8 +209,16 @@ func (s *Session) reserve(ask Ask, task *model.Task, node *model.Node) (prepare 
 		}
 		prepare = prepare || needed
 	}
-	s.reserving = nil
+	ended = true
 	return prepare, refusal
+}
+
+// tell tells the observers about a task.
+func (s *Session) tell(task *model.Task, how func(framework.EventHandler)) {
+	defer s.charge(task.Job, nil)
+	for _, observer := range s.slots.observe {
+		how(observer)
+	}
 }
 
 func (s *Session) unreserve(task *model.Task, reservers []framework.Reserver) {
@@ -245,36 +245,40 @@ func (s *Session) move(op operation, to model.Placement) {
 
 // undo takes back everything after the checkpoint, last first.
 func (s *Session) undo(checkpoint int) {
-	current := s.currentJob
-	for _, op := range slices.Backward(s.log[checkpoint:]) {
-		s.about(op.task)
-		was := s.Snapshot.Move(op.task, op.before)
-		s.moveShared(op.task, was)
-		if op.isolation != nil {
-			op.task.Isolated = nil
-		}
+	for i := len(s.log) - 1; i >= checkpoint; i-- {
+		s.revert(&s.log[i])
+	}
+	s.log = s.log[:checkpoint]
+}
+
+// revert takes back one change.
+func (s *Session) revert(op *operation) {
+	defer s.charge(op.task.Job, nil)
+	was := s.Snapshot.Move(op.task, op.before)
+	s.moveShared(op.task, was)
+	if op.isolation != nil {
+		op.task.Isolated = nil
+	}
+	switch {
+	case op.departed:
+	case was.Status == model.Releasing:
+		delete(s.evicted, op.task)
+	case op.before.Status == model.Releasing:
+		s.evicted[op.task] = evictionMark{was: was, method: op.method}
+	}
+	if op.reserved {
+		s.unreserve(op.task, s.slots.reserve)
+	}
+	for _, observer := range slices.Backward(s.slots.observe) {
 		switch {
-		case op.departed:
-		case was.Status == model.Releasing:
-			delete(s.evicted, op.task)
+		case op.departed || op.before.Status == model.Pipelined:
+			observer.OnAllocate(op.task)
 		case op.before.Status == model.Releasing:
-			s.evicted[op.task] = evictionMark{was: was, method: op.method}
-		}
-		if op.reserved {
-			s.unreserve(op.task, s.slots.reserve)
-		}
-		for _, observer := range slices.Backward(s.slots.observe) {
-			switch {
-			case op.departed || op.before.Status == model.Pipelined:
-				observer.OnAllocate(op.task)
-			case op.before.Status == model.Releasing:
-				observer.OnEvict(op.task)
-			default:
-				observer.OnDeallocate(op.task, was)
-			}
+			observer.OnEvict(op.task)
+		default:
+			observer.OnDeallocate(op.task, was)
 		}
 	}
-	s.currentJob, s.log = current, s.log[:checkpoint]
 }
 
 // checkGates asks the gates about every job that got capacity.

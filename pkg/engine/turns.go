@@ -15,15 +15,16 @@ import (
 // queues with one parent the first is that which the plugins put first, then that of which a job started longest ago, then that
 // of the job which comes first in job order. While there are no queues it is job order.
 //
-// What is done for a job before the next one is asked for may change the order of the queues that the job is in, and of its
-// group there, and of no others.
+// What is done for a job before the next one is asked for is its turn (InTurn). It may change the order of the queues that the
+// job is in, and of its group there, and of no others.
 func (s *Session) InOrder(jobs []*model.Job) iter.Seq[*model.Job] {
 	return func(yield func(*model.Job) bool) {
 		all := s.turnsOf(jobs)
 		for all.offered != nil {
 			job := all.take()
 			s.lastJob = job
-			if !yield(job) {
+			more := false
+			if s.InTurn(job, func() { more = yield(job) }); !more {
 				return
 			}
 			if s.slots.jobsMove { // sorted once, the keys would move underneath
@@ -126,8 +127,8 @@ func (t *turns) divide() {
 	}
 	groups := map[string]*turns{}
 	for _, job := range t.jobs {
-		t.session.currentJob = job.Key
-		name := t.session.slots.jobGroups.GroupOfJob(job)
+		var name string
+		t.session.InTurn(job, func() { name = t.session.slots.jobGroups.GroupOfJob(job) })
 		if groups[name] == nil {
 			groups[name] = &turns{session: t.session, isGroup: true}
 			t.below = append(t.below, groups[name])
@@ -157,7 +158,6 @@ func (t *turns) offer() {
 
 // rank asks the plugins where the queue is now.
 func (t *turns) rank() {
-	t.session.currentJob = model.JobKey{} // a panic here is about no single job
 	t.lastStart, t.ranks = t.queue.LastStart, t.ranks[:0]
 	for _, plugin := range t.session.slots.queueOrder {
 		t.ranks = append(t.ranks, plugin.RankQueue(t.queue, t.offered))

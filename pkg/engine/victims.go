@@ -28,20 +28,36 @@ func isSystemCritical(task *model.Task) *model.Refusal {
 // Victims returns which of the units may be evicted for the preemptor, in their order: those that the engine allows and the
 // victim pickers leave; none when no picker decides.
 func (s *Session) Victims(preemptor *model.Job, units []framework.EvictionUnit) []framework.EvictionUnit {
-	if s.currentJob = preemptor.Key; s.quarantined[preemptor.Key] != nil {
+	return s.pick(preemptor, units, func(unit framework.EvictionUnit) bool {
+		return unit.Job != preemptor && (unit.Job == nil || !s.Snapshot.CrossesQueues(unit.Job, preemptor)) &&
+			(unit.Priority() < preemptor.Priority || s.overstays(unit, preemptor))
+	})
+}
+
+// pick returns which of the units that a rule allows the victim pickers leave: none for a job over which a plugin has panicked,
+// and no unit of such a job. When pickers panic, the first job is to blame over whose units they do, and not over none, else
+// the preemptor.
+func (s *Session) pick(preemptor *model.Job, units []framework.EvictionUnit, allows func(framework.EvictionUnit) bool) (picked []framework.EvictionUnit) {
+	if s.quarantined[preemptor.Key] != nil {
 		return nil
 	}
 	allowed := slices.DeleteFunc(slices.Clone(units), func(unit framework.EvictionUnit) bool {
-		return unit.Priority() >= preemptor.Priority && !s.overstays(unit, preemptor) || unit.Job == preemptor ||
-			unit.Job != nil && (s.quarantined[unit.Job.Key] != nil || s.Snapshot.CrossesQueues(unit.Job, preemptor)) ||
+		return !allows(unit) || unit.Job != nil && s.quarantined[unit.Job.Key] != nil ||
 			slices.ContainsFunc(unit.Tasks, func(task *model.Task) bool { return isSystemCritical(task) != nil })
 	})
-	for i := range allowed {
-		allowed[i].Overstays = allowed[i].Priority() >= preemptor.Priority
+	for i, unit := range allowed {
+		allowed[i].OtherQueue = unit.Job != nil && s.Snapshot.CrossesQueues(unit.Job, preemptor)
+		allowed[i].Overstays = !allowed[i].OtherQueue && unit.Priority() >= preemptor.Priority
 	}
-	s.picking = allowed
-	picked, _ := firstDecidedTier(s.pickers(), preemptor, allowed)
-	s.picking = nil
+	ask := func(units []framework.EvictionUnit) { picked, _ = firstDecidedTier(s.pickers(), preemptor, units) }
+	alone := func(job *model.Job) {
+		own := slices.DeleteFunc(slices.Clone(allowed), func(unit framework.EvictionUnit) bool { return unit.Job != job })
+		if len(own) > 0 && !panics(func() { ask(nil) }) {
+			ask(own)
+		}
+	}
+	defer s.charge(preemptor.Key, alone, s.Snapshot.Jobs...)
+	ask(allowed)
 	return picked
 }
 

@@ -156,10 +156,6 @@ func (d *decoder) actions(value *yaml.Node) []Action {
 		case slices.ContainsFunc(actions, func(a Action) bool { return a.Name == name }):
 			d.errorf(value, "action %s is listed twice", quote(name))
 		default:
-			if foreign, is := foreignActions()[name]; is && !slices.Contains(d.known.Actions, name) {
-				d.errorf(value, "action %s is Volcano's, and has no counterpart of that name: %s; %s", quote(name), foreign.because, actionsInstead(text))
-				continue
-			}
 			d.checkName(value, "action", name, d.known.Actions)
 			at := d.position(value)
 			actions = append(actions, Action{Name: name, Arguments: noArguments("action "+plain(name), at), Position: at})
@@ -198,10 +194,6 @@ func (d *decoder) actionArguments(value *yaml.Node) map[string]actionArguments {
 			d.errorf(nameNode, "action %s is configured twice; the first time is on line %d", quote(name), first.at.Line)
 			continue
 		}
-		if _, is := foreignActions()[name]; is && !slices.Contains(d.known.Actions, name) {
-			d.errorf(nameNode, "action %s is Volcano's, and has no counterpart of that name: %s", quote(name), takeOut(item))
-			continue
-		}
 		d.checkName(nameNode, "action", name, d.known.Actions)
 		all[name] = actionArguments{arguments: arguments, at: nameNode}
 	}
@@ -225,26 +217,13 @@ func (d *decoder) handOut(all map[string]actionArguments, actions []Action) {
 	slices.SortStableFunc(d.warnings, func(a, b Warning) int { return a.Position.Line - b.Position.Line })
 }
 
-// takeOut says which lines hold an item of a list.
-func takeOut(item *yaml.Node) string {
-	if last := lastLine(item); last > item.Line {
-		return fmt.Sprintf("take out lines %d to %d", item.Line, last)
-	}
-	return fmt.Sprintf("take out line %d", item.Line)
-}
-
-// lastLine returns the last line on which something of the node begins.
-func lastLine(n *yaml.Node) int {
-	last := n.Line
-	for _, inside := range n.Content {
-		last = max(last, lastLine(inside))
-	}
-	return last
-}
-
-// checkName records an error unless the name is a known one.
+// checkName records an error unless the name is a known one. Of a name of Volcano's it says what to write in its place.
 func (d *decoder) checkName(at *yaml.Node, noun, name string, known []string) {
 	if slices.Contains(known, name) {
+		return
+	}
+	if instead, is := volcanos[noun][name]; is {
+		d.errorf(at, "%s %s is Volcano's: take it out; %s", noun, quote(name), instead)
 		return
 	}
 	sorted := slices.Sorted(slices.Values(known))

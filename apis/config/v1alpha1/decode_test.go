@@ -105,39 +105,25 @@ func TestDefaultDecodesAndWarnsOfNothing(t *testing.T) {
 	}
 }
 
-// TestEveryForeignNameIsRefusedUntilItIsKnown, and the line that an error about an action says to write in its place is good.
-func TestEveryForeignNameIsRefusedUntilItIsKnown(t *testing.T) {
-	has := Known{Actions: []string{"allocate", "preempt", "reclaim"}, Plugins: []string{"gang"}}
-	file := func(actions, plugin string) []byte {
-		return fmt.Appendf(nil, "actions: %q\ntiers: [{plugins: [{name: gang}, {name: %s}]}]", actions, plugin)
+// TestEveryNameOfVolcanosIsRefusedUntilItIsKnown, with what to write in its place. Switches are never known.
+func TestEveryNameOfVolcanosIsRefusedUntilItIsKnown(t *testing.T) {
+	has := Known{Actions: []string{"allocate"}, Plugins: []string{"gang"}}
+	texts := map[string]string{
+		"action": "actions: \"allocate, %s\"\ntiers: [{plugins: [{name: gang}]}]",
+		"plugin": "actions: allocate\ntiers: [{plugins: [{name: gang}, {name: %s}]}]",
+		"switch": "actions: allocate\ntiers: [{plugins: [{name: gang, %s: true}]}]",
 	}
-	for name := range foreignActions() {
-		text := []byte(strings.ReplaceAll(string(file(name+", allocate, "+name, "gang")), ", {name: gang}", ""))
-		_, _, err := Decode("f", text, has)
-		_, instead, said := strings.Cut(fmt.Sprint(err), "; write ")
-		if instead, _, _ = strings.Cut(instead, "\n"); !said || !strings.Contains(err.Error(), "action "+quote(name)+" is Volcano's") {
-			t.Errorf("action %s, which does not exist: %v", name, err)
-		}
-		if _, _, err := Decode("f", []byte(instead+"\ntiers: [{plugins: [{name: gang}]}]"), has); err != nil {
-			t.Errorf("in place of action %s: %s: %v", name, instead, err)
-		}
-		if _, _, err := Decode("f", fmt.Appendf(nil, "actions: %s\ntiers: [{plugins: [{name: gang}]}]", name), Known{[]string{name}, has.Plugins}); err != nil {
-			t.Errorf("action %s, which exists: %v", name, err)
-		}
-	}
-	for name := range foreignPlugins() {
-		_, _, err := Decode("f", file("allocate", name), has)
-		if err == nil || !strings.Contains(err.Error(), "plugin "+quote(name)+" is Volcano's, and has no counterpart of that name: take out line 2") {
-			t.Errorf("plugin %s, which does not exist: %v", name, err)
-		}
-		if _, _, err := Decode("f", file("allocate", name), Known{has.Actions, []string{"gang", name}}); err != nil {
-			t.Errorf("plugin %s, which exists: %v", name, err)
-		}
-	}
-	for name := range foreignSwitches() {
-		_, _, err := Decode("f", file("allocate", "gang, "+name+": true"), has)
-		if err == nil || !strings.Contains(err.Error(), name+" is a switch of Volcano's and has no counterpart") {
-			t.Errorf("switch %s: %v", name, err)
+	for noun, names := range volcanos {
+		for name, instead := range names {
+			text := fmt.Appendf(nil, texts[noun], name)
+			_, _, err := Decode("f", text, has)
+			if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%s %q is Volcano's: take it out; %s", noun, name, instead)) {
+				t.Errorf("%s %s, which does not exist: %v", noun, name, err)
+			}
+			with := Known{append([]string{name}, has.Actions...), append([]string{name}, has.Plugins...)}
+			if _, _, err := Decode("f", text, with); (err == nil) != (noun != "switch") {
+				t.Errorf("%s %s, which exists: %v", noun, name, err)
+			}
 		}
 	}
 }

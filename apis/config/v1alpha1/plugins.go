@@ -65,8 +65,8 @@ func (d *decoder) plugin(item *yaml.Node) (Plugin, bool) {
 		fields = append(fields, field{s.key, func(v *yaml.Node) { d.flip(s, v, &plugin) }})
 		fields = append(fields, field{s.formerKey(), func(v *yaml.Node) { d.former(s, v) }})
 	}
-	for _, key := range slices.Sorted(maps.Keys(foreignSwitches())) {
-		fields = append(fields, field{key, func(v *yaml.Node) { d.foreignSwitch(key, v) }})
+	for _, key := range slices.Sorted(maps.Keys(volcanos["switch"])) {
+		fields = append(fields, field{key, func(v *yaml.Node) { d.checkName(v, "switch", key, nil) }})
 	}
 	if _, ok := d.mapping(item, "a plugin", fields); !ok {
 		return plugin, false
@@ -76,10 +76,6 @@ func (d *decoder) plugin(item *yaml.Node) (Plugin, bool) {
 		return plugin, false
 	}
 	plugin.Name = name
-	if instead, foreign := foreignPlugins()[name]; foreign && !slices.Contains(d.known.Plugins, name) {
-		d.errorf(nameNode, "plugin %s is Volcano's, and has no counterpart of that name: %s%s", quote(name), takeOut(item), behind("; ", instead))
-		return plugin, false
-	}
 	d.checkName(nameNode, "plugin", name, d.known.Plugins)
 	plugin.Arguments = d.arguments(argumentsNode, "plugin "+plain(name), plugin.Position)
 	return plugin, true

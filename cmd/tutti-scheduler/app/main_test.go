@@ -64,7 +64,7 @@ tiers:
 func TestBadConfigurationsSayWhereAndWhatWasMeant(t *testing.T) {
 	for name, c := range map[string]struct{ text, line, says string }{
 		"action":   {"actions: \"alocate\"\ntiers: [{plugins: [{name: gang}]}]\n", ":1:", "allocate"},
-		"foreign":  {"actions: \"allocate, enqueue\"\ntiers: [{plugins: [{name: gang}]}]\n", ":1:", "has no counterpart"},
+		"foreign":  {"actions: \"allocate, enqueue\"\ntiers: [{plugins: [{name: gang}]}]\n", ":1:", "is Volcano's: take it out"},
 		"plugin":   {"actions: allocate\ntiers:\n- plugins:\n  - name: gagn\n", ":4:", "gang"},
 		"key":      {"actions: allocate\ntier: []\n", ":2:", "tiers"},
 		"argument": {"actions: allocate\ntiers:\n- plugins:\n  - name: nodeorder\n    arguments:\n      leastrequsted.weight: 1\n", ":6:", "leastrequested.weight"},

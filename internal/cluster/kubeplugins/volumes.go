@@ -59,18 +59,18 @@ func (p *Plugins) HasVolumeChoice(pod *corev1.Pod) bool {
 	return false
 }
 
-// TooLarge names a claim of the pod of which only the identity is kept, since it is too large, and says why; empty when there
+// TooLarge names a claim of the pod of which not all is kept, since it is too large, and says why; empty when there
 // is none.
 func (p *Plugins) TooLarge(pod *corev1.Pod) string {
 	claims := p.claimsOf(pod)
 	for _, name := range claims.volumes {
-		if claim, err := p.volumes.claims.PersistentVolumeClaims(pod.Namespace).Get(name); err == nil && cluster.TooLarge(claim) != "" {
-			return "PersistentVolumeClaim " + name + ": " + cluster.TooLarge(claim)
+		if claim, err := p.volumes.claims.PersistentVolumeClaims(pod.Namespace).Get(name); err == nil && cluster.Malformed(claim) != "" {
+			return "PersistentVolumeClaim " + name + ": " + cluster.Malformed(claim)
 		}
 	}
 	for _, name := range claims.devices {
-		if claim, err := p.claims.Get(pod.Namespace, name); err == nil && cluster.TooLarge(claim) != "" {
-			return "ResourceClaim " + name + ": " + cluster.TooLarge(claim)
+		if claim, err := p.claims.Get(pod.Namespace, name); err == nil && cluster.Malformed(claim) != "" {
+			return "ResourceClaim " + name + ": " + cluster.Malformed(claim)
 		}
 	}
 	return ""

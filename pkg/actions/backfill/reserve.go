@@ -30,7 +30,7 @@ func (r *run) reserveForOverdueGangs(waiting []*model.Job) {
 		r.session.WakeAt(time.Unix(next, 0))
 	}
 	for _, job := range r.inTurn(due) {
-		r.reserve(job)
+		r.session.InTurn(job, func() { r.reserve(job) })
 	}
 }
 

@@ -23,7 +23,7 @@ func (r *run) reviewReservations(jobs []*model.Job) {
 		case r.reserveAfter == never || r.notWaitingForResources(job):
 			r.session.Reserve(job, nil)
 		default:
-			r.revalidate(job)
+			r.session.InTurn(job, func() { r.revalidate(job) })
 		}
 	}
 }

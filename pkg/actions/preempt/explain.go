@@ -44,13 +44,13 @@ func (r *run) explain() {
 				return refusal
 			}
 			for _, f := range open {
-				f.verdict = f.search.whyNot(nil)
+				r.session.InTurn(f.job, func() { f.verdict = f.search.whyNot(nil) })
 			}
 			return undone()
 		})
 		for _, f := range open {
 			if f.verdict == nil {
-				f.verdict = f.search.explainProtected()
+				r.session.InTurn(f.job, func() { f.verdict = f.search.explainProtected() })
 			}
 		}
 	}

@@ -202,21 +202,23 @@ func (a *action) planAll(r *run, jobs []*model.Job) {
 	lapsed := r.reclaimFreeNominations(jobs)
 	turns := inPlanningOrder(r.session, jobs, lapsed)
 	for i, job := range turns {
-		switch {
-		case slices.Contains(lapsed, job):
-			if !r.renominate(job) {
+		r.session.InTurn(job, func() {
+			switch {
+			case slices.Contains(lapsed, job):
+				if !r.renominate(job) {
+					r.session.Defer(job)
+				}
+				return
+			case behindDeferred(r.session, job):
 				r.session.Defer(job)
+				return
+			case r.session.HoldsNominations(job):
+				r.shareNominations(turns[i:])
 			}
-			continue
-		case behindDeferred(r.session, job):
-			r.session.Defer(job)
-			continue
-		case r.session.HoldsNominations(job):
-			r.shareNominations(turns[i:])
-		}
-		if f := r.planFor(job); f != nil {
-			a.fail(r, f)
-		}
+			if f := r.planFor(job); f != nil {
+				a.fail(r, f)
+			}
+		})
 	}
 }
 

@@ -116,8 +116,8 @@ func lastName(expression ast.Expr) string {
 	return ""
 }
 
-// amounts are the fields of a node's accounting.
-var amounts = []string{"Idle", "Releasing", "Reserved", "Allocatable"}
+// amounts are the methods of a node that say what it has left, from the viewpoint of the question that is open.
+var amounts = []string{"Free", "Idle", "Unnominated", "Amounts"}
 
 // readsOf counts how often a file reads one of the fields of what has such a name.
 func (s *source) readsOf(fields []string, of func(name string) bool) (n int) {
@@ -189,7 +189,7 @@ func TestRules(t *testing.T) {
 		if n := s.fieldsOf("Session"); n > 0 {
 			sets["fields of "+path.Base(path.Dir(s.path))+".Session"] += n
 		}
-		if n := s.readsOf(amounts, isNode); n > 0 && !under(s.path, "pkg/model") && !under(s.path, "internal/agent") {
+		if n := s.readsOf(amounts, isNode); n > 0 && (under(s.path, "pkg/place") || under(s.path, "pkg/actions")) {
 			reads[s.path] = n
 		}
 		asks := path.Dir(s.path) == "internal/sources" && slices.Contains(asksMembers, path.Base(s.path))
@@ -210,6 +210,6 @@ func TestRules(t *testing.T) {
 		}
 	}
 	hold(t, "modes", "pass what decides about an answer with the question, in place of a field that a later read goes by", sets)
-	hold(t, "amounts", "ask the accounting in pkg/model what a node has free, in place of amounts of the node", reads)
+	hold(t, "amounts", "ask engine.Ask.Free what a node has left for a job, in place of the node", reads)
 	hold(t, "marks", "read the label or annotation where the pod is read, below "+strings.Join(readsMarks, ", ")+", and pass on a value", marks)
 }

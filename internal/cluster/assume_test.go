@@ -54,7 +54,7 @@ func TestAssumedBind(t *testing.T) {
 			s.Assume(bind("p", "n"))
 			c.then(s)
 			snapshot := snap(t, s, start)
-			if idle := snapshot.Node("n").Idle.At(model.CPU); idle != c.idle {
+			if idle := snapshot.Node("n").Idle(model.CPU); idle != c.idle {
 				t.Errorf("idle CPU is %d, want %d", idle, c.idle)
 			}
 			task := taskIn(snapshot, "p")
@@ -75,8 +75,8 @@ func TestAssumedEviction(t *testing.T) {
 	if got := taskIn(snapshot, "p").Placement; got != (model.Placement{Status: model.Releasing, Node: "n"}) {
 		t.Errorf("evicted task is %+v", got)
 	}
-	if n := snapshot.Node("n"); n.Releasing.At(model.CPU) != 1000 || n.Idle.At(model.CPU) != 9000 {
-		t.Errorf("releasing %v, idle %v", n.Releasing, n.Idle)
+	if n := snapshot.Node("n"); n.Amounts().Releasing.At(model.CPU) != 1000 || n.Idle(model.CPU) != 9000 {
+		t.Errorf("releasing %v, idle %v", n.Amounts().Releasing, n.Amounts().Idle)
 	}
 	if _, ok := s.NextWake(start); ok {
 		t.Error("an eviction that unowned has seen yet expires")
@@ -185,7 +185,7 @@ func TestNomination(t *testing.T) {
 				t.Errorf("the task is nominated for %q, want %q", task.Nominated, c.want)
 			}
 			for _, n := range snapshot.Nodes {
-				if kept := n.Reserved.At(model.CPU) > 0; kept != (n.Name == c.want) {
+				if kept := n.Amounts().Reserved.At(model.CPU) > 0; kept != (n.Name == c.want) {
 					t.Errorf("node %s keeps capacity for others: %t", n.Name, kept)
 				}
 			}

@@ -241,8 +241,8 @@ func dump(snapshot *model.Snapshot) string {
 	vector := func(v model.Resources) string { return "{" + amounts(snapshot.Dimensions, v) + "}" }
 	for _, n := range snapshot.Nodes {
 		fmt.Fprintf(&b, "node %s %s v%s %v offers %s idle %s releasing %s nominated %s kept %s %s\n", n.Name, n.Object.UID,
-			n.Object.ResourceVersion, n.Object.Labels, vector(n.Allocatable), vector(n.Idle), vector(n.Releasing),
-			vector(n.Pipelined), vector(n.Reserved), n.Invalid)
+			n.Object.ResourceVersion, n.Object.Labels, vector(n.Allocatable()), vector(n.Amounts().Idle), vector(n.Amounts().Releasing),
+			vector(n.Amounts().Pipelined), vector(n.Amounts().Reserved), n.Invalid)
 		fmt.Fprintln(&b, "  isolated", n.Isolated != nil, n.AgentExpired)
 		for _, task := range n.Tasks {
 			fmt.Fprintf(&b, "  %s\n", task.UID)

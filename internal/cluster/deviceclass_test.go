@@ -22,7 +22,7 @@ func TestDeviceClassProvides(t *testing.T) {
 		}
 		lacks := ""
 		for _, n := range snapshot.Nodes {
-			if n.InsufficientResource(taskIn(snapshot, "p").Request, model.Idle) >= 0 {
+			if !n.Free(model.Idle).Fits(taskIn(snapshot, "p").Request) {
 				lacks += " " + n.Name
 			}
 		}
@@ -36,7 +36,7 @@ func TestDeviceClassProvides(t *testing.T) {
 	check("without a class", " none zero", "")
 	s.Apply(seen(deviceClass("c", gpu)))
 	check("with a class", "", "p q")
-	if left := s.snapshot.Node("none").Idle.At(s.dimensions.Index(gpu)); left != model.ProvidedByDRA-1 {
+	if left := s.snapshot.Node("none").Idle(s.dimensions.Index(gpu)); left != model.ProvidedByDRA-1 {
 		t.Errorf("what runs does not count: %d are left", left)
 	}
 	s.Apply(seen(deviceClass("d", gpu)))
@@ -44,7 +44,7 @@ func TestDeviceClassProvides(t *testing.T) {
 	check("with one of two", "", "p q")
 	s.Apply(gone(deviceClass("c", gpu)))
 	check("without it again", " none zero", "")
-	if left := s.snapshot.Node("none").Idle.At(s.dimensions.Index(gpu)); left != -1 {
+	if left := s.snapshot.Node("none").Idle(s.dimensions.Index(gpu)); left != -1 {
 		t.Errorf("%d are left on a node that offers none and runs one", left)
 	}
 }
@@ -58,7 +58,7 @@ func TestOldKubeletHasNoDevices(t *testing.T) {
 		n.Status.NodeInfo.KubeletVersion = kubelet
 		s := newState(n, pod("p", asking("nvidia.com/gpu", "1")), deviceClass("c", "nvidia.com/gpu"))
 		snapshot := snap(t, s, start)
-		if got := snapshot.Node("n").InsufficientResource(taskIn(snapshot, "p").Request, model.Idle) < 0; got != want {
+		if got := snapshot.Node("n").Free(model.Idle).Fits(taskIn(snapshot, "p").Request); got != want {
 			t.Errorf("kubelet %q: there is capacity: %t", kubelet, got)
 		}
 	}

@@ -212,8 +212,8 @@ func TestTranslators(t *testing.T) {
 	snap(t, s, start)
 	s.Configure([]model.RequestTranslator{double{}}, model.DefaultMaxGrace)
 	snapshot := snap(t, s, start)
-	if n := snapshot.Node("n"); n.Idle.At(model.CPU) != 18000 || n.Allocatable.At(model.CPU) != 20000 {
-		t.Errorf("node offers %v and has %v idle", n.Allocatable, n.Idle)
+	if n := snapshot.Node("n"); n.Idle(model.CPU) != 18000 || n.Allocatable().At(model.CPU) != 20000 {
+		t.Errorf("node offers %v and has %v idle", n.Allocatable(), n.Amounts().Idle)
 	}
 	if task := taskIn(snapshot, "b"); task.Request.At(model.CPU) != 2000 || task.Invalid.String() != "double" {
 		t.Errorf("task requests %v, refused %v", task.Request, task.Invalid)

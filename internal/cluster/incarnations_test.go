@@ -86,7 +86,7 @@ func TestNodeIsReplaced(t *testing.T) {
 	}
 	s.Apply(gone(pod("q")))
 	s.Apply(seen(withUID(node("n", "cpu", "3"), "n2")))
-	if n := snap(t, s, start).Node("n"); n.Idle.At(model.CPU) != 2000 || len(n.Tasks) != 1 {
-		t.Errorf("the new node has %v idle and %d tasks", n.Idle, len(n.Tasks))
+	if n := snap(t, s, start).Node("n"); n.Idle(model.CPU) != 2000 || len(n.Tasks) != 1 {
+		t.Errorf("the new node has %v idle and %d tasks", n.Amounts().Idle, len(n.Tasks))
 	}
 }

@@ -318,7 +318,7 @@ func TestAnAssignmentCountsWithinItsNode(t *testing.T) {
 				s.Apply(seen(c.node))
 			}
 			n := s.Snapshot(start).Node("n")
-			if got := n.Idle.At(model.CPU); got != c.idle || n.HeldCPUs(false).String() != c.held {
+			if got := n.Idle(model.CPU); got != c.idle || n.HeldCPUs(false).String() != c.held {
 				t.Errorf("%s, node first %v: idle %d, held %s; want %d and %s", name, nodeFirst, got, n.HeldCPUs(false), c.idle, c.held)
 			}
 			if conflicts := s.TakeConflicts(); c.leases == LeasesUnwatched && len(conflicts) > 0 {
@@ -333,7 +333,7 @@ func TestANodeThatPublishesNothingAnyMore(t *testing.T) {
 	s := New(Options{SchedulerNames: []string{"tutti"}, Translators: []model.RequestTranslator{charging{}}})
 	s.Apply(seen(isolating("n", 1)))
 	s.Apply(seen(pod("p", asking("cpu", "4"), holding("8-11", 1))))
-	idle := func() int64 { return s.Snapshot(start).Node("n").Idle.At(model.CPU) }
+	idle := func() int64 { return s.Snapshot(start).Node("n").Idle(model.CPU) }
 	if got := idle(); got != 10_000 {
 		t.Fatalf("idle %d", got)
 	}

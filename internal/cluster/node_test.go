@@ -25,8 +25,8 @@ func TestNodesThatOfferNothing(t *testing.T) {
 			if n.Invalid.String() != c.want {
 				t.Errorf("refused %v, want %q", n.Invalid, c.want)
 			}
-			if c.want != "" && (n.Allocatable.At(model.CPU) != 0 || n.Idle.At(model.CPU) != -1000) {
-				t.Errorf("offers %v, idle %v", n.Allocatable, n.Idle)
+			if c.want != "" && (n.Allocatable().At(model.CPU) != 0 || n.Idle(model.CPU) != -1000) {
+				t.Errorf("offers %v, idle %v", n.Allocatable(), n.Amounts().Idle)
 			}
 		})
 	}
@@ -36,11 +36,11 @@ func TestAllocatableShrinksBelowUse(t *testing.T) {
 	s := newState(node("n"), pod("a", on("n"), asking("cpu", "6")), pod("b", on("n"), asking("cpu", "3")))
 	snap(t, s, start)
 	s.Apply(seen(node("n", "cpu", "8")))
-	if idle := snap(t, s, start).Node("n").Idle.At(model.CPU); idle != -1000 {
+	if idle := snap(t, s, start).Node("n").Idle(model.CPU); idle != -1000 {
 		t.Errorf("idle CPU is %d, want -1000", idle)
 	}
 	s.Apply(gone(pod("b")))
-	if idle := snap(t, s, start).Node("n").Idle.At(model.CPU); idle != 2000 {
+	if idle := snap(t, s, start).Node("n").Idle(model.CPU); idle != 2000 {
 		t.Errorf("idle CPU is %d, want 2000", idle)
 	}
 }
@@ -52,8 +52,8 @@ func TestPodBeforeItsNode(t *testing.T) {
 	}
 	s.Apply(seen(node("n")))
 	snapshot := snap(t, s, start)
-	if n := snapshot.Node("n"); n.Idle.At(model.CPU) != 9000 || len(n.Tasks) != 1 || n.Tasks[0] != snapshot.Job(alone("p")).Tasks[0] {
-		t.Errorf("node has %v idle and tasks %v", n.Idle, n.Tasks)
+	if n := snapshot.Node("n"); n.Idle(model.CPU) != 9000 || len(n.Tasks) != 1 || n.Tasks[0] != snapshot.Job(alone("p")).Tasks[0] {
+		t.Errorf("node has %v idle and tasks %v", n.Amounts().Idle, n.Tasks)
 	}
 }
 
@@ -64,7 +64,7 @@ func TestVectorsAreWideEnough(t *testing.T) {
 	s.Apply(seen(pod("p", asking("nvidia.com/gpu", "1"))))
 	s.Apply(seen(node("m")))
 	for _, n := range snap(t, s, start).Nodes {
-		for _, vector := range []model.Resources{n.Allocatable, n.Idle, n.Releasing, n.Pipelined} {
+		for _, vector := range []model.Resources{n.Allocatable(), n.Amounts().Idle, n.Amounts().Releasing, n.Amounts().Pipelined} {
 			if len(vector) != s.dimensions.Len() {
 				t.Errorf("node %s: a vector of %d dimensions, there are %d", n.Name, len(vector), s.dimensions.Len())
 			}
@@ -75,9 +75,8 @@ func TestVectorsAreWideEnough(t *testing.T) {
 func TestSnapshotSharesNothingThatChanges(t *testing.T) {
 	s := newState(node("n"))
 	n := snap(t, s, start).Node("n")
-	for _, vector := range []model.Resources{n.Allocatable, n.Idle, n.Releasing, n.Pipelined} {
-		vector.Set(model.CPU, 7)
-	}
+	n.Allocatable()[model.CPU] = 7
+	n.Place(&model.Task{Request: model.Resources{7}, Placement: model.Placement{Status: model.Running, Node: "n"}})
 	if got := s.nodes["n"].allocatable.At(model.CPU); got != 10000 {
 		t.Errorf("writing on the snapshot made the state's node offer %d", got)
 	}

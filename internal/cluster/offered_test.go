@@ -42,7 +42,7 @@ func TestWhatOnlyPodsNameCostsNoDimension(t *testing.T) {
 	if after := s.dimensions.Len(); after != before {
 		t.Errorf("%d dimensions, there were %d before the pods", after, before)
 	}
-	if width := len(snapshot.Node("n1").Idle); width != before {
+	if width := len(snapshot.Node("n1").Amounts().Idle); width != before {
 		t.Errorf("the vectors of a node have %d dimensions, want %d", width, before)
 	}
 	refused := s.record("greedy").task.Invalid

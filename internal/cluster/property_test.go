@@ -167,7 +167,7 @@ func TestUndoIsIdentity(t *testing.T) {
 func fingerprint(snapshot *model.Snapshot) string {
 	var b strings.Builder
 	for _, n := range snapshot.Nodes {
-		fmt.Fprintln(&b, n.Name, n.Allocatable, n.Idle, n.Releasing, n.Pipelined, n.Reserved)
+		fmt.Fprintln(&b, n.Name, n.Allocatable(), n.Amounts().Idle, n.Amounts().Releasing, n.Amounts().Pipelined, n.Amounts().Reserved)
 	}
 	return b.String()
 }

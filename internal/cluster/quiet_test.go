@@ -90,7 +90,7 @@ func questions(snapshot *model.Snapshot) string {
 	var b strings.Builder
 	for _, n := range snapshot.Nodes {
 		fmt.Fprintln(&b, n.Name, n.Object.Labels, n.Object.Spec.Taints, n.Object.Spec.Unschedulable,
-			amounts(snapshot.Dimensions, n.Idle), amounts(snapshot.Dimensions, n.Releasing), n.Invalid,
+			amounts(snapshot.Dimensions, n.Amounts().Idle), amounts(snapshot.Dimensions, n.Amounts().Releasing), n.Invalid,
 			n.Isolated != nil, n.AgentExpired, n.HeldCPUs(false), n.HeldCPUs(true))
 	}
 	for _, hold := range snapshot.Held() {

@@ -111,10 +111,10 @@ func TestReservedRoom(t *testing.T) {
 			}
 			snapshot := snap(t, s, start)
 			snapshot.SetViewpoint(model.Viewpoint{})
-			if kept := snapshot.Node("n").Reserved.At(model.CPU); kept != c.kept {
+			if kept := snapshot.Node("n").Amounts().Reserved.At(model.CPU); kept != c.kept {
 				t.Errorf("%d of CPU are kept, want %d", kept, c.kept)
 			}
-			if snapshot.SetViewpoint(model.Viewpoint{Job: ns("g")}); snapshot.Node("n").Reserved.At(model.CPU) != 0 {
+			if snapshot.SetViewpoint(model.Viewpoint{Job: ns("g")}); snapshot.Node("n").Amounts().Reserved.At(model.CPU) != 0 {
 				t.Error("something is kept from the group itself")
 			}
 			if job := snapshot.Job(ns("g")); job != nil && (job.Reservation != nil) != c.shows {

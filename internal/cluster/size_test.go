@@ -100,7 +100,7 @@ func TestALargePodIsRefusedAndCounted(t *testing.T) {
 			if len(task.Invalid.Detail) > 300 {
 				t.Errorf("%s: the message has %d bytes", field, len(task.Invalid.Detail))
 			}
-			if used := 10_000 - n.Idle.At(model.CPU); bound && used != 3000 || !bound && used != 0 {
+			if used := 10_000 - n.Idle(model.CPU); bound && used != 3000 || !bound && used != 0 {
 				t.Errorf("%s: %d of CPU are used, bound is %v", field, used, bound)
 			}
 			if ports := kept.Spec.Containers[0].Ports; len(ports) != 1 || ports[0].HostPort != 80 {
@@ -318,7 +318,7 @@ func TestAPodWithTooManyRulesIsRefusedAndCounted(t *testing.T) {
 				case rules > 256 && (refused == nil || refused.Code != model.InvalidRequest || refused.Detail != want || !none):
 					t.Errorf("%s: %v, kept %+v", kind, refused, spec)
 				}
-				if used := 10_000 - snapshot.Node("n").Idle.At(model.CPU); bound && used != 3000 || !bound && used != 0 {
+				if used := 10_000 - snapshot.Node("n").Idle(model.CPU); bound && used != 3000 || !bound && used != 0 {
 					t.Errorf("%s: %d of CPU are used, bound is %v", kind, used, bound)
 				}
 			}

@@ -116,7 +116,7 @@ func (s *State) patchNodes() (whole bool) {
 
 // addNode makes an empty node; the tasks that have been waiting for it are placed as changed ones.
 func (s *State) addNode(name string, known *nodeState) *model.Node {
-	node := &model.Node{Name: name}
+	node := model.NewNode(name, known.object, known.allocatable)
 	s.patchNode(node, known)
 	for _, entry := range s.held[name] {
 		s.markDirty(entry)
@@ -126,10 +126,7 @@ func (s *State) addNode(name string, known *nodeState) *model.Node {
 
 func (s *State) patchNode(node *model.Node, known *nodeState) {
 	node.Object, node.Invalid, node.Isolated = known.object, known.refused, known.isolated
-	node.Idle.Sub(node.Allocatable)
-	node.Idle.Add(known.allocatable)
-	node.Allocatable = known.allocatable.Clone()
-	node.GrowVectors(s.width)
+	node.SetAllocatable(known.allocatable, s.width)
 }
 
 // patchTasks reports whether it has come to an end with every pod.

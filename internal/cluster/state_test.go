@@ -34,7 +34,7 @@ func TestStatusComesFromThePod(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			snapshot := snap(t, newState(node("n"), c.pod), now)
-			if idle := snapshot.Node("n").Idle.At(model.CPU); idle != c.idle {
+			if idle := snapshot.Node("n").Idle(model.CPU); idle != c.idle {
 				t.Errorf("idle CPU is %d, want %d", idle, c.idle)
 			}
 			task := taskIn(snapshot, "p")
@@ -59,10 +59,10 @@ func TestEveryPodTakesRoomOnlyOursHaveJobs(t *testing.T) {
 	if s.Pod("waiting") != nil || s.Pod("done") != nil {
 		t.Error("pods of another scheduler that take no capacity are kept")
 	}
-	if got := snapshot.Node("n").Idle.At(model.CPU); got != 8000 {
+	if got := snapshot.Node("n").Idle(model.CPU); got != 8000 {
 		t.Errorf("idle CPU is %d, want 8000", got)
 	}
-	if got := snapshot.Node("n").Idle.At(model.Pods); got != 108 {
+	if got := snapshot.Node("n").Idle(model.Pods); got != 108 {
 		t.Errorf("idle pod slots are %d, want 108", got)
 	}
 	var keys []model.JobKey
@@ -127,7 +127,7 @@ func TestGroupComesAndGoes(t *testing.T) {
 	if diff := cmp.Diff(want, snapshot.Job(ns("g")).Invalid); diff != "" || !effect.Schedule {
 		t.Errorf("refusal after the group went, effect %+v (-want +got):\n%s", effect, diff)
 	}
-	if idle := snapshot.Node("n").Idle.At(model.CPU); idle != 9000 {
+	if idle := snapshot.Node("n").Idle(model.CPU); idle != 9000 {
 		t.Errorf("idle CPU is %d: the running member left the accounting with its group", idle)
 	}
 
@@ -223,7 +223,7 @@ func TestFinishedMembersStayReduced(t *testing.T) {
 			if task.Status != model.Succeeded || task.Role != "worker" || task.Priority != 0 || task.Request != nil || task.SchedulingGated {
 				t.Errorf("finished member is %+v", task)
 			}
-			if idle := snapshot.Node("n").Idle.At(model.CPU); idle != 10000 || len(s.view.pods) != 0 {
+			if idle := snapshot.Node("n").Idle(model.CPU); idle != 10000 || len(s.view.pods) != 0 {
 				t.Errorf("idle CPU is %d, the view keeps %d pods", idle, len(s.view.pods))
 			}
 			s.Apply(gone(p))
@@ -242,7 +242,7 @@ func TestMalformedRequestsHurtTheirOwnTaskOnly(t *testing.T) {
 	if waits.Invalid == nil || waits.Invalid.Code != model.InvalidRequest || waits.Invalid.String() != want {
 		t.Errorf("refused %+v, want %q", waits.Invalid, want)
 	}
-	if idle := snapshot.Node("n").Idle.At(model.Memory); idle != 10<<30-model.MaxAmount {
+	if idle := snapshot.Node("n").Idle(model.Memory); idle != 10<<30-model.MaxAmount {
 		t.Errorf("idle memory beside a pod that cannot be counted is %d", idle)
 	}
 	if taskIn(snapshot, "good").Invalid != nil || snapshot.Node("m").Invalid != nil {
@@ -269,11 +269,11 @@ func TestNextWake(t *testing.T) {
 		t.Errorf("woken at %s for nothing", wake)
 	}
 	snapshot := snap(t, s, now)
-	if releasing := snapshot.Node("n").Releasing.At(model.CPU); releasing != 0 {
+	if releasing := snapshot.Node("n").Amounts().Releasing.At(model.CPU); releasing != 0 {
 		t.Errorf("%d releasing although all are stuck", releasing)
 	}
 	snapshot = snap(t, s, start) // a clock that jumps back moves an expiry and breaks nothing
-	if releasing := snapshot.Node("n").Releasing.At(model.CPU); releasing != 2000 {
+	if releasing := snapshot.Node("n").Amounts().Releasing.At(model.CPU); releasing != 2000 {
 		t.Errorf("%d releasing after the clock jumped back, want 2000", releasing)
 	}
 }

@@ -62,8 +62,8 @@ func TestPanicOverAPodCostsItAlone(t *testing.T) {
 	if good := taskIn(snapshot, "good"); good.Invalid != nil || snapshot.Job(good.Job).Invalid != nil {
 		t.Errorf("another pod is refused: %v", good.Invalid)
 	}
-	if bound := taskIn(snapshot, "bound"); bound.Status != model.Binding || snapshot.Node("n").Idle.At(model.CPU) != 9000 {
-		t.Errorf("what was assumed of a pod is forgotten with its text: %v, idle %v", bound.Placement, snapshot.Node("n").Idle)
+	if bound := taskIn(snapshot, "bound"); bound.Status != model.Binding || snapshot.Node("n").Idle(model.CPU) != 9000 {
+		t.Errorf("what was assumed of a pod is forgotten with its text: %v, idle %v", bound.Placement, snapshot.Node("n").Amounts().Idle)
 	}
 	s.Configure([]model.RequestTranslator{tripping{}}, model.DefaultMaxGrace)
 	if bad := taskIn(snap(t, s, start), "bad"); bad.Invalid == nil {
@@ -95,7 +95,7 @@ func TestPanicOverANodeCostsItAlone(t *testing.T) {
 	if refused := snapshot.Node("bad").Invalid; refused == nil || refused.Code != model.NodesFiltered || !strings.HasPrefix(refused.Detail, "node bad could not be read: ") {
 		t.Errorf("refused: %v", refused)
 	}
-	if snapshot.Node("n").Invalid != nil || snapshot.Node("n").Idle.At(model.CPU) != 10000 {
+	if snapshot.Node("n").Invalid != nil || snapshot.Node("n").Idle(model.CPU) != 10000 {
 		t.Errorf("another node: %+v", snapshot.Node("n"))
 	}
 }

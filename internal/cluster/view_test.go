@@ -163,7 +163,7 @@ func TestViewLearnsOfResizesAndLabels(t *testing.T) {
 		if n.Pods[0].GetPod() != step.pod || n.Requested.MilliCPU != step.cpu {
 			t.Errorf("view has an old pod: %t, requested %d, want %d", n.Pods[0].GetPod() != step.pod, n.Requested.MilliCPU, step.cpu)
 		}
-		if has := snapshot.Node("n").Idle.At(model.CPU); has != 10000-step.cpu {
+		if has := snapshot.Node("n").Idle(model.CPU); has != 10000-step.cpu {
 			t.Errorf("idle CPU is %d, want %d", has, 10000-step.cpu)
 		}
 	}

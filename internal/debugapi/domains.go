@@ -40,12 +40,12 @@ func showDomain(snapshot *model.Snapshot, level *engine.Domains, i int) Domain {
 	for _, at := range level.Nodes(i) {
 		node := snapshot.Nodes[at]
 		takesPods := node.Invalid == nil && (node.Object == nil || !node.Object.Spec.Unschedulable)
-		for position, amount := range node.Allocatable {
+		for position, amount := range node.Allocatable() {
 			if amount == model.ProvidedByDRA {
 				continue
 			}
 			allocatable.Set(position, min(allocatable.At(position)+amount, model.MaxAmount))
-			if free := node.Idle.At(position); takesPods && free > 0 {
+			if free := node.Idle(position); takesPods && free > 0 {
 				idle.Set(position, min(idle.At(position)+free, model.MaxAmount))
 			}
 		}

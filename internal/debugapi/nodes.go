@@ -35,17 +35,18 @@ func readNodes(shown Inspected, _ string) (list *NodeList, finish func()) {
 func showNode(node *model.Node, dimensions *model.ResourceIndex) Node {
 	list := func(vector model.Resources) corev1.ResourceList {
 		list := dimensions.List(vector)
-		for i := range node.Allocatable {
-			if node.Allocatable[i] == model.ProvidedByDRA {
+		for i, amount := range node.Allocatable() {
+			if amount == model.ProvidedByDRA {
 				delete(list, dimensions.Name(i))
 			}
 		}
 		return list
 	}
+	amounts := node.Amounts()
 	item := Node{
 		ObjectMeta: metav1.ObjectMeta{Name: node.Name}, Unschedulable: node.Object != nil && node.Object.Spec.Unschedulable,
 		Refused: node.Invalid.String(), Pods: len(node.Tasks),
-		Allocatable: list(node.Allocatable), Idle: list(node.Idle), Releasing: list(node.Releasing),
+		Allocatable: list(node.Allocatable()), Idle: list(amounts.Idle), Releasing: list(amounts.Releasing),
 	}
 	if topology := node.Isolated; topology != nil {
 		held := node.HeldCPUs(false)

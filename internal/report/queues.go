@@ -174,7 +174,7 @@ func CountJobs(jobs []*model.Job, refusals map[model.JobKey]*model.Refusal) map[
 func offeredResources(snapshot *model.Snapshot) map[corev1.ResourceName]bool {
 	offered := map[corev1.ResourceName]bool{}
 	for position := range snapshot.Dimensions.Len() {
-		if slices.ContainsFunc(snapshot.Nodes, func(node *model.Node) bool { return node.Allocatable.At(position) > 0 }) {
+		if slices.ContainsFunc(snapshot.Nodes, func(node *model.Node) bool { return node.Allocatable().At(position) > 0 }) {
 			offered[snapshot.Dimensions.Name(position)] = true
 		}
 	}

@@ -33,7 +33,7 @@ func newQueueDesk(queues ...*model.Queue) *queueDesk {
 		now: time.Unix(1_700_000_000, 0), objects: map[string]*v1alpha1.Queue{}, refusals: map[model.JobKey]*model.Refusal{},
 		snapshot: &model.Snapshot{Dimensions: model.NewDimensions()},
 	}
-	d.snapshot.Nodes = []*model.Node{{Name: "n", Allocatable: model.Resources{64000}}}
+	d.snapshot.Nodes = []*model.Node{model.NewNode("n", nil, model.Resources{64000})}
 	for _, queue := range queues {
 		object := &v1alpha1.Queue{}
 		object.Name, object.UID, object.Generation = queue.Name, types.UID(queue.Name), 1

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -230,7 +231,10 @@ func TestTheSecondPanicInARowMakesTheSnapshotAgain(t *testing.T) {
 		w, f, _ := newFaultyWorld(t)
 		w.loop.options.Verify = false
 		w.play(t.Context(), time.Second)
-		w.loop.state.Snapshot(w.clock.Now()).Node("n1").Idle.Set(model.CPU, 0)
+		node := w.loop.state.Snapshot(w.clock.Now()).Node("n1")
+		tasks := slices.Clone(node.Tasks)
+		node.Place(&model.Task{Request: model.Resources{node.Idle(model.CPU)}, Placement: model.Placement{Status: model.Running, Node: "n1"}})
+		node.Tasks = tasks // so that the accounting is wrong
 		*f.job = "bad"
 		for i := range panics {
 			w.gangOf(fmt.Sprint("bad-", i), fmt.Sprint(i+1))

@@ -187,36 +187,8 @@ func (a Ask) Viewpoint() model.Viewpoint {
 	return a.session.Snapshot.EffectiveViewpoint(*a.viewer)
 }
 
-// Free returns how much of a resource a node has for the job; negative when it has less than nothing.
-func (a Ask) Free(node *model.Node, position int) int64 {
+// Free returns what a node has left for the job, until the next question.
+func (a Ask) Free(node *model.Node) model.Free {
 	a.open()
-	return node.FreeAmount(position, a.Kind)
-}
-
-// Room returns what a node has for the job of each resource.
-func (a Ask) Room(node *model.Node) model.Resources {
-	a.open()
-	room := make(model.Resources, a.session.Snapshot.Dimensions.Len())
-	for position := range room {
-		room[position] = node.FreeAmount(position, a.Kind)
-	}
-	return room
-}
-
-// Unclaimed returns how much of a resource is idle on a node, and neither nominated nor kept from the job.
-func (a Ask) Unclaimed(node *model.Node, position int) int64 {
-	a.open()
-	return node.Unclaimed(position)
-}
-
-// Copies returns how many times a request fits on a node.
-func (a Ask) Copies(node *model.Node, request model.Resources) int64 {
-	a.open()
-	return node.CopiesThatFit(request, a.Kind)
-}
-
-// Shortage returns what a node lacks for a request.
-func (a Ask) Shortage(node *model.Node, request model.Resources) []model.Shortage {
-	a.open()
-	return node.Shortage(request, a.Kind)
+	return node.Free(a.Kind)
 }

@@ -72,7 +72,7 @@ func (c *choosy) PreScore(task *model.Task, scope framework.FilterScope, candida
 	case scope == framework.NodeWithPods && task.Shape == shapes[2]:
 		return []framework.NodeScore{{Weight: c.weights[1], Score: tasks}, {Weight: c.weights[2], Normalization: framework.NormalizeReversed, Score: tasks}}
 	case scope == framework.NodeWithPods:
-		return []framework.NodeScore{{Weight: c.weights[3], Score: func(node *model.Node) int64 { return c.still(node).Idle.At(0) }}}
+		return []framework.NodeScore{{Weight: c.weights[3], Score: func(node *model.Node) int64 { return c.still(node).Idle(0) }}}
 	case task.Role == "shy":
 		return []framework.NodeScore{{Weight: c.weights[4], Normalization: framework.NormalizeMinMax, Score: tasks}}
 	}
@@ -144,9 +144,7 @@ func (f *field) task() *model.Task {
 }
 
 func (f *field) node(number int) *model.Node {
-	node := &model.Node{Name: fmt.Sprintf("n%d", number), Object: f.object(), Allocatable: model.Resources{int64(f.n(0, 9))}}
-	node.Idle = node.Allocatable.Clone()
-	return node
+	return model.NewNode(fmt.Sprintf("n%d", number), f.object(), model.Resources{int64(f.n(0, 9))})
 }
 
 func (f *field) setNodes(nodes []*model.Node) {
@@ -225,7 +223,7 @@ func (f *field) recount(session *Session, task *model.Task, room model.CapacityK
 			path = level.Path(level.Of(node))
 		}
 		if slices.Contains(feasible, node) {
-			n = int32(node.CopiesThatFit(task.Request, room))
+			n = int32(node.Free(room).Copies(task.Request))
 		}
 		if got := fits.Each()[node.Index]; path != node.Object.Labels["grade"] || got != n {
 			f.t.Fatalf("%s: in domain %q, want %q; %d of %s fit, want %d", node.Name, path, node.Object.Labels["grade"], got, task.Shape.Value(), n)

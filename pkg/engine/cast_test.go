@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -107,15 +108,21 @@ func (minimum) JobReady(job *model.Job, standing framework.Readiness) *model.Ref
 	return nil
 }
 
+// forget leaves the request of a pod in the accounting of a node which the pod is not on.
+func forget(node *model.Node) {
+	tasks := slices.Clone(node.Tasks)
+	node.Place(&model.Task{
+		PodRef: model.PodRef{UID: "forgotten"}, Request: model.Resources{1}, Placement: model.Placement{Status: model.Running, Node: node.Name},
+	})
+	node.Tasks = tasks
+}
+
 // house returns a snapshot of nodes with that much of the first resource each. Every book is as wide as the dimensions,
 // as the live state makes them.
 func house(rooms ...int64) *model.Snapshot {
 	snapshot := &model.Snapshot{Dimensions: model.NewDimensions()}
 	for i, room := range rooms {
-		snapshot.Nodes = append(snapshot.Nodes, &model.Node{
-			Name: fmt.Sprintf("n%d", i), Allocatable: model.Resources{room, 0, 0, 0}, Idle: model.Resources{room, 0, 0, 0},
-			Releasing: make(model.Resources, 4), Pipelined: make(model.Resources, 4),
-		})
+		snapshot.Nodes = append(snapshot.Nodes, model.NewNode(fmt.Sprintf("n%d", i), nil, model.Resources{room, 0, 0, 0}))
 	}
 	return snapshot
 }
@@ -139,7 +146,7 @@ func dump(snapshot *model.Snapshot) string {
 	for _, node := range snapshot.Nodes {
 		fmt.Fprintf(&b, "%s:", node.Name)
 		for i := range 6 {
-			fmt.Fprintf(&b, " %d/%d/%d", node.Idle.At(i), node.Releasing.At(i), node.Pipelined.At(i))
+			fmt.Fprintf(&b, " %d/%d/%d", node.Idle(i), node.Amounts().Releasing.At(i), node.Amounts().Pipelined.At(i))
 		}
 		for _, task := range node.Tasks {
 			fmt.Fprintf(&b, " %s", task.UID)

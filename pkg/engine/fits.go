@@ -94,5 +94,5 @@ func (f *Fits) count(task *model.Task, node *model.Node, order *ranking) int32 {
 	if order.at(node.Index) == infeasible {
 		return 0
 	}
-	return int32(min(node.CopiesThatFit(task.Request, f.room), math.MaxInt32))
+	return int32(min(node.Free(f.room).Copies(task.Request), math.MaxInt32))
 }

@@ -38,12 +38,10 @@ func largeTopology(tasks int) (*model.Snapshot, *Profile, []*model.Task) {
 	snapshot := &model.Snapshot{Dimensions: model.NewDimensions()}
 	var nodes []*model.Node
 	for i := range 10_000 {
-		nodes = append(nodes, &model.Node{
-			Name: fmt.Sprintf("n%05d", i), Allocatable: model.Resources{100}, Idle: model.Resources{int64(i % 100)},
-			Object: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{
-				"block": fmt.Sprint(i / 1000), "rack": fmt.Sprint(i / 20), "clique": fmt.Sprint(i / 18),
-			}}},
-		})
+		object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{
+			"block": fmt.Sprint(i / 1000), "rack": fmt.Sprint(i / 20), "clique": fmt.Sprint(i / 18),
+		}}}
+		nodes = append(nodes, model.NewNode(fmt.Sprintf("n%05d", i), object, model.Resources{int64(i % 100)}))
 	}
 	snapshot.SetNodes(nodes)
 	profile := &Profile{Topologies: []config.Topology{

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -123,8 +125,11 @@ func TestASessionAtRestIsNotRunAgain(t *testing.T) {
 		{name: "capacity was promised", change: func(*model.Snapshot) {}, act: promise},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			snapshot := house(0)
-			snapshot.Nodes[0].Releasing[0] = 1
+			snapshot := house(1)
+			snapshot.Nodes[0].Place(&model.Task{
+				PodRef: model.PodRef{UID: "leaves"}, Pod: &corev1.Pod{}, Request: model.Resources{1},
+				Placement: model.Placement{Status: model.Releasing, Node: snapshot.Nodes[0].Name},
+			})
 			snapshot.Version, snapshot.Now = 1, time.Unix(1000, 0)
 			join(snapshot, "a", 1, 2, model.Resources{1})
 			action := &counting{act: c.act}

@@ -41,16 +41,9 @@ func (s *Session) overstayedOn(holder *model.Job, held *model.Reservation) (jobs
 			continue
 		}
 		s.wakeForGuests(node, now)
-		missing := reserved.Request.Clone()
-		for i := range missing {
-			missing[i] -= ask.Unclaimed(node, i)
-		}
+		missing := ask.Free(node).Missing(reserved.Request)
 		for _, guest := range guestsOn(node, held.Since.Unix(), now) {
-			uses := false
-			for i, amount := range reserved.Request {
-				uses = uses || amount > 0 && missing[i] > 0 && guest.Request.At(i) > 0
-			}
-			if !uses {
+			if !missing.Overlaps(guest.Request) {
 				continue
 			}
 			missing.Sub(guest.Request)

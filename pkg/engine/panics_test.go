@@ -399,7 +399,7 @@ func TestPanicsThatAreNotCaught(t *testing.T) {
 	})
 	escapes("a broken invariant", func() {
 		snapshot := street(2)
-		snapshot.Nodes[0].Idle[0]++
+		forget(snapshot.Nodes[0])
 		Run(snapshot, &Profile{Actions: actions}, Options{Verify: true, OnPanic: caught})
 	})
 	escapes("who receives decisions", func() {

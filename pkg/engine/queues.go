@@ -77,7 +77,7 @@ func (s *Session) FitsLimits(job *model.Job) bool {
 func (s *Session) FitsEmptyNode(task *model.Task) bool {
 	fits, known := s.fitsEmpty[task.Shape]
 	if !known {
-		fits = slices.ContainsFunc(s.EligibleNodes(task), func(node *model.Node) bool { return node.Allocatable.Copies(task.Request) > 0 })
+		fits = slices.ContainsFunc(s.EligibleNodes(task), func(node *model.Node) bool { return node.Allocatable().Copies(task.Request) > 0 })
 		s.fitsEmpty[task.Shape] = fits
 	}
 	return fits

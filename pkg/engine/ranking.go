@@ -95,7 +95,7 @@ func (r *ranking) ask(s *Session, task *model.Task, a *static) {
 
 // combine adds what the pods on a node say to what the node objects do.
 func (r *ranking) combine(task *model.Task, node *model.Node, static int32) int64 {
-	if static == infeasible || node.InsufficientResource(task.Request, r.room) >= 0 || r.checks.check(node) != nil {
+	if static == infeasible || !node.Free(r.room).Fits(task.Request) || r.checks.check(node) != nil {
 		return infeasible
 	}
 	sum := int64(static) + r.checks.score(node)

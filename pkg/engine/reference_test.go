@@ -82,7 +82,7 @@ func (a *Ask) chooseUncached(task *model.Task, within func(*model.Node) bool) (b
 	var bestScore int64
 	for i, node := range all.candidates {
 		refusal := all.checks.check(node)
-		if lacking := s.Snapshot.Dimensions.For(task).InsufficientResource(node, task.Request, a.Kind); lacking >= 0 {
+		if lacking := s.Snapshot.Dimensions.For(task).InsufficientResource(node.Free(a.Kind), task.Request); lacking >= 0 {
 			if refusal = s.explainShortage(task, node, lacking, a.Kind); refusal == nil {
 				refusal = s.lacking(task, lacking, hasNone(node, lacking))
 			}
@@ -101,7 +101,7 @@ func (a *Ask) feasibleUncached(task *model.Task) (nodes []*model.Node) {
 		return nil
 	}
 	for _, node := range all.candidates {
-		if node.InsufficientResource(task.Request, a.Kind) < 0 && all.checks.check(node) == nil {
+		if node.Free(a.Kind).Fits(task.Request) && all.checks.check(node) == nil {
 			nodes = append(nodes, node)
 		}
 	}

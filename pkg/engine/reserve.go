@@ -86,7 +86,7 @@ func (s *Session) present(held *model.Reservation) (present []model.Resources) {
 		part := reserved.Request.Clone()
 		for r := range part {
 			if node := s.Snapshot.Node(reserved.Node); node != nil {
-				part[r] = min(part[r], node.Idle.At(r)+node.Releasing.At(r)-node.Pipelined.At(r))
+				part[r] = min(part[r], node.Unnominated(r))
 			}
 		}
 		present = append(present, part)

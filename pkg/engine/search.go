@@ -222,14 +222,15 @@ func (a *Ask) explain(task *model.Task, known *asked) *model.NodeDiagnosis {
 	}
 	var near closestFit
 	for _, node := range known.answer.candidates {
-		lacking := dimensions.InsufficientResource(node, task.Request, a.Kind)
+		free := node.Free(a.Kind)
+		lacking := dimensions.InsufficientResource(free, task.Request)
 		if lacking < 0 {
 			tally.Add(refused(node))
 			continue
 		}
 		none := hasNone(node, lacking)
 		if !none {
-			near.observe(node, task.Request, a.Kind, refused)
+			near.observe(node, free, task.Request, refused)
 		}
 		if shortage := s.explainShortage(task, node, lacking, a.Kind); shortage != nil {
 			tally.Add(shortage)
@@ -248,7 +249,7 @@ func (a *Ask) explain(task *model.Task, known *asked) *model.NodeDiagnosis {
 			tally.AddN(s.lacking(task, position, true), absent[position])
 		}
 	}
-	near.addTo(dimensions, tally, lack, task.Request, a.Kind)
+	near.addTo(dimensions, tally, lack, task.Request)
 	return tally
 }
 
@@ -258,7 +259,7 @@ func noNodes() *model.Refusal {
 
 // hasNone reports whether a node has nothing of a device, also when it is empty.
 func hasNone(node *model.Node, position int) bool {
-	return position > model.Pods && node.Allocatable.At(position) <= 0
+	return position > model.Pods && node.Allocatable().At(position) <= 0
 }
 
 // lacking returns the refusal of a node that lacks one resource of a task's request, or has nothing of it at all, made once for

@@ -128,7 +128,7 @@ func (d *Domains) holds(nodes []*model.Node, request model.Resources) []int64 {
 	holds := make([]int64, len(d.paths))
 	for domain, list := range d.members {
 		for _, node := range list {
-			holds[domain] = min(holds[domain]+nodes[node].Allocatable.Copies(request), model.MaxAmount)
+			holds[domain] = min(holds[domain]+nodes[node].Allocatable().Copies(request), model.MaxAmount)
 		}
 	}
 	slices.SortFunc(holds, func(a, b int64) int { return cmp.Compare(b, a) })

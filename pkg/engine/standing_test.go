@@ -17,9 +17,7 @@ func TestLeastCountsSlices(t *testing.T) {
 	snapshot := &model.Snapshot{Dimensions: model.NewDimensions()}
 	for i := range 21 {
 		labels := map[string]string{"rack": fmt.Sprint("r", i/7)}
-		snapshot.Nodes = append(snapshot.Nodes, &model.Node{
-			Name: fmt.Sprintf("n%02d", i), Allocatable: model.Resources{1000}, Object: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: labels}},
-		})
+		snapshot.Nodes = append(snapshot.Nodes, model.NewNode(fmt.Sprintf("n%02d", i), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: labels}}, model.Resources{1000}))
 	}
 	profile := &Profile{Topologies: []config.Topology{{Name: "fabric", Levels: []config.Level{{Name: "rack", Label: "rack"}}}}}
 	for _, c := range []struct {

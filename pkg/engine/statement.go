@@ -86,7 +86,7 @@ func (st *Statement) Put(ask Ask, task *model.Task, node *model.Node) *model.Ref
 	defer ask.session.charge(task.Job, nil)
 	ask.open()
 	dimensions := st.session.Snapshot.Dimensions.For(task)
-	if lacking := dimensions.InsufficientResource(node, task.Request, ask.Kind); lacking >= 0 {
+	if lacking := dimensions.InsufficientResource(node.Free(ask.Kind), task.Request); lacking >= 0 {
 		if refusal := st.session.explainShortage(task, node, lacking, ask.Kind); refusal != nil {
 			return refusal
 		}

@@ -146,7 +146,7 @@ func TestUndoIsIdentity(t *testing.T) {
 		snapshot := town(t)
 		overdrawn := map[string]bool{}
 		for _, node := range snapshot.Nodes {
-			overdrawn[node.Name] = node.Idle.At(0) < 0
+			overdrawn[node.Name] = node.Idle(0) < 0
 		}
 		decided := map[string]string{}
 		book := ledger{"ledger", map[string]int{}}
@@ -174,7 +174,7 @@ func TestUndoIsIdentity(t *testing.T) {
 			w.try(0)
 		}
 		for _, node := range snapshot.Nodes {
-			if node.Idle.At(0) < 0 && !overdrawn[node.Name] {
+			if node.Idle(0) < 0 && !overdrawn[node.Name] {
 				t.Fatalf("%s is overdrawn", node.Name)
 			}
 		}
@@ -377,7 +377,7 @@ func TestVerifyPanics(t *testing.T) {
 		spoil func(*model.Snapshot)
 		say   *model.Refusal
 	}{
-		"books":         {func(s *model.Snapshot) { s.Nodes[0].Idle.Add(model.Resources{1}) }, nil},
+		"books":         {func(s *model.Snapshot) { forget(s.Nodes[0]) }, nil},
 		"undo is short": {func(s *model.Snapshot) { s.Jobs[0].Tasks[0].Status = model.Failed }, no("Changed")},
 	} {
 		t.Run(name, func(t *testing.T) {

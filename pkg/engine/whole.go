@@ -181,9 +181,9 @@ func (s *Session) Whole(level *Domains) func(domain int) []int {
 // isUsed reports whether a member of a job holds a device of the node, or anything of a node without devices.
 func isUsed(dimensions *model.ResourceIndex, node *model.Node) bool {
 	devices := false
-	for position := model.Unoffered + 1; position < len(node.Allocatable); position++ {
-		if offered := node.Allocatable.At(position); offered > 0 && isDevice(dimensions.Name(position)) {
-			if devices = true; node.Idle.At(position) < offered {
+	for position, offered := range node.Allocatable() {
+		if position > model.Unoffered && offered > 0 && isDevice(dimensions.Name(position)) {
+			if devices = true; node.Used(position) > 0 {
 				return true
 			}
 		}

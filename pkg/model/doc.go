@@ -8,6 +8,7 @@
 //
 //	resources.go, words.go                                        amounts by dimension, and how they are written
 //	task.go, job.go, need.go, priority.go, begun.go, node.go      the nouns, the minima and priority of a gang, what completes it
+//	free.go                                                       what a node has left for one question
 //	member.go                                                     what a pod says of its place in its group
 //	topology.go, index.go, natural.go                             which members share a domain, and their indexes
 //	surplus.go                                                    what a job can spare, and the least that it asks for

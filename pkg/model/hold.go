@@ -234,7 +234,7 @@ func (s *Snapshot) present(i int) Resources {
 	}
 	present := s.holds[i].Request.Clone()
 	for r := range present {
-		has := node.Idle.At(r) + node.Releasing.At(r) - node.Pipelined.At(r)
+		has := node.Unnominated(r)
 		for j := first; j < len(s.holds) && s.holds[j].Node == node.Name; j++ {
 			if other := &s.holds[j]; !other.Reserved() {
 				has -= other.Request.At(r)
@@ -322,7 +322,7 @@ func (s *Snapshot) charge(i int, amount Resources) {
 	}
 	if node := s.Node(s.holds[i].Node); node != nil {
 		s.kept[i], s.charged[i] = node, amount
-		node.Reserved.Add(amount)
+		node.reserved.Add(amount)
 		s.Journal.add(Change{Node: node, Room: true})
 	}
 }
@@ -330,7 +330,7 @@ func (s *Snapshot) charge(i int, amount Resources) {
 func (s *Snapshot) uncharge(i int) {
 	if node := s.kept[i]; node != nil {
 		s.kept[i] = nil
-		node.Reserved.Sub(s.charged[i])
+		node.reserved.Sub(s.charged[i])
 		s.Journal.add(Change{Node: node, Room: true})
 	}
 }

@@ -16,7 +16,7 @@ func TestHoldsAreSeenByWhomTheyConcern(t *testing.T) {
 		s := &Snapshot{Dimensions: NewDimensions()}
 		var nodes []*Node
 		for i := range 3 {
-			nodes = append(nodes, &Node{Name: fmt.Sprint("n", i), Allocatable: Resources{9}, Idle: Resources{9}})
+			nodes = append(nodes, &Node{Name: fmt.Sprint("n", i), allocatable: Resources{9}, idle: Resources{9}})
 		}
 		s.SetNodes(nodes)
 		jobs := []JobKey{{Name: "a"}, {Name: "b"}, {Name: "c"}}
@@ -40,8 +40,8 @@ func TestHoldsAreSeenByWhomTheyConcern(t *testing.T) {
 				})
 			}
 			for _, node := range s.Nodes {
-				if want := hiddenOn(node, held, s.Viewpoint()); node.Reserved.At(0) != want || node.free(0, Idle) != 9-want {
-					t.Fatalf("%s keeps %v from %v, want %d", node.Name, node.Reserved, s.Viewpoint(), want)
+				if want := hiddenOn(node, held, s.Viewpoint()); node.reserved.At(0) != want || node.Free(Idle).Of(0) != 9-want {
+					t.Fatalf("%s keeps %v from %v, want %d", node.Name, node.reserved, s.Viewpoint(), want)
 				}
 			}
 			if err := s.Check(); err != nil {
@@ -71,7 +71,7 @@ func TestNothingIsKeptThatANodeLacks(t *testing.T) {
 		{"two reservations", []HeldCapacity{reserved("r", other, 2), reserved("s", other, 5)}, 3},
 		{"one of the own queue counts in full", []HeldCapacity{reserved("r", own, 5)}, 5},
 	} {
-		node := &Node{Name: "n", Allocatable: Resources{3}, Idle: Resources{3}}
+		node := &Node{Name: "n", allocatable: Resources{3}, idle: Resources{3}}
 		s := &Snapshot{Dimensions: NewDimensions()}
 		s.SetNodes([]*Node{node})
 		s.SetHeld(test.holds)
@@ -81,15 +81,15 @@ func TestNothingIsKeptThatANodeLacks(t *testing.T) {
 				t.Errorf("%s: %v", test.name, err)
 			}
 		}
-		if got := node.Reserved.At(0); got != test.want {
+		if got := node.reserved.At(0); got != test.want {
 			t.Errorf("%s: %d are kept, want %d", test.name, got, test.want)
 		}
 	}
 	s := &Snapshot{Dimensions: NewDimensions()}
-	s.SetNodes([]*Node{{Name: "n", Allocatable: Resources{8}, Idle: Resources{8}}})
+	s.SetNodes([]*Node{{Name: "n", allocatable: Resources{8}, idle: Resources{8}}})
 	s.SetHeld([]HeldCapacity{reserved("r", other, 3), reserved("s", other, 2)})
-	if s.SetViewpoint(Viewpoint{Queue: own, GivesWay: "/r\n"}); s.Nodes[0].Reserved.At(0) != 2 {
-		t.Errorf("%v are kept where one reservation of two gives way", s.Nodes[0].Reserved)
+	if s.SetViewpoint(Viewpoint{Queue: own, GivesWay: "/r\n"}); s.Nodes[0].reserved.At(0) != 2 {
+		t.Errorf("%v are kept where one reservation of two gives way", s.Nodes[0].reserved)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestSameHoldsAreNoChange(t *testing.T) {
 	if s.SetHeld(slices.Clone(holds)); s.Journal.Cursor() != mark {
 		t.Error("the same holds are a change")
 	}
-	if s.SetHeld(nil); s.Journal.Cursor() == mark || s.Nodes[0].Reserved.At(0) != 0 {
+	if s.SetHeld(nil); s.Journal.Cursor() == mark || s.Nodes[0].reserved.At(0) != 0 {
 		t.Error("no holds are no change")
 	}
 }

@@ -149,7 +149,7 @@ func TestFixedRevision_ignoresPodsOfJobs(t *testing.T) {
 // TestViewpoint_isWhatDecides: equal effective viewpoints see the same capacity, and setting a viewpoint changes no revision.
 func TestViewpoint_isWhatDecides(t *testing.T) {
 	key := func(name string) model.JobKey { return model.JobKey{Namespace: "d", Name: name} }
-	node := &model.Node{Name: "n", Allocatable: model.Resources{9}, Idle: model.Resources{9}, Reserved: make(model.Resources, 1)}
+	node := model.NewNode("n", nil, model.Resources{9})
 	snapshot := &model.Snapshot{Dimensions: model.NewDimensions(), Nodes: []*model.Node{node}}
 	snapshot.AssignIndexes()
 	if got := snapshot.EffectiveViewpoint(model.Viewpoint{Job: key("x"), Priority: 7}); got != (model.Viewpoint{}) {
@@ -170,10 +170,10 @@ func TestViewpoint_isWhatDecides(t *testing.T) {
 	for _, viewer := range viewers {
 		snapshot.SetViewpoint(viewer)
 		viewpoint := snapshot.EffectiveViewpoint(viewer)
-		if kept, known := room[viewpoint]; known && kept != node.Reserved.At(0) {
-			t.Errorf("%+v sees %d held, another one of the same viewpoint %d", viewer, node.Reserved.At(0), kept)
+		if kept, known := room[viewpoint]; known && kept != node.Amounts().Reserved.At(0) {
+			t.Errorf("%+v sees %d held, another one of the same viewpoint %d", viewer, node.Amounts().Reserved.At(0), kept)
 		}
-		room[viewpoint] = node.Reserved.At(0)
+		room[viewpoint] = node.Amounts().Reserved.At(0)
 	}
 	if len(room) != 7 {
 		t.Errorf("%d viewpoints: %v", len(room), room)

@@ -12,7 +12,7 @@ import (
 
 func TestLacking(t *testing.T) {
 	node := func(idle, releasing, promised Resources) *Node {
-		return &Node{Idle: idle, Releasing: releasing, Pipelined: promised}
+		return &Node{idle: idle, releasing: releasing, pipelined: promised}
 	}
 	for name, c := range map[string]struct {
 		node    *Node
@@ -36,11 +36,11 @@ func TestLacking(t *testing.T) {
 		"and no more":                               {node(Resources{-1}, Resources{3}, nil), Resources{3}, FutureIdle, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := NewDimensions().InsufficientResource(c.node, c.request, c.room); got != c.want {
+			if got := NewDimensions().InsufficientResource(c.node.Free(c.room), c.request); got != c.want {
 				t.Errorf("lacking %d, want %d", got, c.want)
 			}
-			if got := c.node.InsufficientResource(c.request, c.room); (got < 0) != (c.want < 0) {
-				t.Errorf("lacking %d, want %d", got, c.want)
+			if fits := c.node.Free(c.room).Fits(c.request); fits != (c.want < 0) {
+				t.Errorf("fits: %t, lacking %d", fits, c.want)
 			}
 		})
 	}
@@ -54,7 +54,7 @@ func TestLackingNamesTheSame(t *testing.T) {
 		for _, name := range order {
 			request.Set(d.Index(name), 1)
 		}
-		if got := d.Name(d.InsufficientResource(&Node{}, request, Idle)); got != "a/a" {
+		if got := d.Name(d.InsufficientResource((&Node{}).Free(Idle), request)); got != "a/a" {
 			t.Errorf("seen in the order %v: %s", order, got)
 		}
 	}
@@ -65,9 +65,9 @@ func TestIdleIsFuture(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		small := rapid.SliceOfN(rapid.Int64Range(-3, 6), 0, 4)
 		some := rapid.SliceOfN(rapid.Int64Range(0, 6), 0, 4)
-		node := &Node{Idle: small.Draw(t, "idle"), Releasing: some.Draw(t, "releasing"), Pipelined: some.Draw(t, "promised")}
+		node := &Node{idle: small.Draw(t, "idle"), releasing: some.Draw(t, "releasing"), pipelined: some.Draw(t, "promised")}
 		request := Resources(some.Draw(t, "request"))
-		if node.InsufficientResource(request, Idle) < 0 && node.InsufficientResource(request, FutureIdle) >= 0 {
+		if node.Free(Idle).Fits(request) && !node.Free(FutureIdle).Fits(request) {
 			t.Fatal("fits idle capacity, lacks future capacity")
 		}
 	})
@@ -78,7 +78,7 @@ func crowded(t *rapid.T) (*Snapshot, []*Task) {
 	snapshot := &Snapshot{Dimensions: NewDimensions()}
 	for i := range rapid.IntRange(1, 3).Draw(t, "nodes") {
 		room := Resources(rapid.SliceOfN(rapid.Int64Range(0, 9), 0, 5).Draw(t, "allocatable"))
-		snapshot.Nodes = append(snapshot.Nodes, &Node{Name: fmt.Sprintf("n%d", i), Allocatable: room, Idle: room.Clone()})
+		snapshot.Nodes = append(snapshot.Nodes, &Node{Name: fmt.Sprintf("n%d", i), allocatable: room, idle: room.Clone()})
 	}
 	var tasks []*Task
 	for i := range rapid.IntRange(1, 6).Draw(t, "tasks") {
@@ -107,7 +107,7 @@ func books(snapshot *Snapshot, tasks []*Task) []string {
 	for _, node := range snapshot.Nodes {
 		line := fmt.Sprint(node.Name)
 		for i := range 5 {
-			line += fmt.Sprintf(" %d/%d/%d", node.Idle.At(i), node.Releasing.At(i), node.Pipelined.At(i))
+			line += fmt.Sprintf(" %d/%d/%d", node.Idle(i), node.releasing.At(i), node.pipelined.At(i))
 		}
 		for _, task := range node.Tasks {
 			line += " " + string(task.UID)
@@ -150,15 +150,15 @@ func TestMoveIsItsOwnInverse(t *testing.T) {
 // TestCheckFindsWrongBooks plants one error in each amount in turn.
 func TestCheckFindsWrongBooks(t *testing.T) {
 	for name, spoil := range map[string]func(*Node){
-		"idle":         func(n *Node) { n.Idle.Set(Memory, 7) },
-		"releasing":    func(n *Node) { n.Releasing.Add(Resources{1}) },
-		"promised":     func(n *Node) { n.Pipelined.Add(Resources{1}) },
+		"idle":         func(n *Node) { n.idle.Set(Memory, 7) },
+		"releasing":    func(n *Node) { n.releasing.Add(Resources{1}) },
+		"promised":     func(n *Node) { n.pipelined.Add(Resources{1}) },
 		"task missing": func(n *Node) { n.Tasks = nil },
 		"task's node":  func(n *Node) { n.Tasks[0].Node = "elsewhere" },
 		"task's state": func(n *Node) { n.Tasks[0].Status = Succeeded },
 	} {
 		t.Run(name, func(t *testing.T) {
-			node := &Node{Name: "n1", Allocatable: Resources{4}, Idle: Resources{4}}
+			node := &Node{Name: "n1", allocatable: Resources{4}, idle: Resources{4}}
 			snapshot := &Snapshot{Nodes: []*Node{node}}
 			task := &Task{PodRef: PodRef{UID: "u"}, Request: Resources{1}}
 			snapshot.Move(task, Placement{Status: Running, Node: "n1"})
@@ -192,11 +192,11 @@ func TestBooks(t *testing.T) {
 		{Succeeded, false, 10, 0, 0},
 		{Failed, false, 10, 0, 0},
 	} {
-		node := &Node{Name: "n1", Allocatable: Resources{10}, Idle: Resources{10}}
+		node := &Node{Name: "n1", allocatable: Resources{10}, idle: Resources{10}}
 		task := &Task{PodRef: PodRef{UID: "u"}, Request: Resources{3}, TerminationOverdue: c.stuck}
 		(&Snapshot{Nodes: []*Node{node}}).Move(task, Placement{Status: c.status, Node: "n1"})
-		if node.Idle.At(0) != c.idle || node.Releasing.At(0) != c.releasing || node.Pipelined.At(0) != c.promised {
-			t.Errorf("%s, stuck %v: idle %v, releasing %v, promised %v", c.status, c.stuck, node.Idle, node.Releasing, node.Pipelined)
+		if node.Idle(0) != c.idle || node.releasing.At(0) != c.releasing || node.pipelined.At(0) != c.promised {
+			t.Errorf("%s, stuck %v: idle %v, releasing %v, promised %v", c.status, c.stuck, node.idle, node.releasing, node.pipelined)
 		}
 	}
 }

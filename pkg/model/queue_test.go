@@ -14,10 +14,7 @@ import (
 // lower one, each of which asks for so many thousandths of a core.
 func queued(tasks int, cpu int64) *model.Snapshot {
 	s := &model.Snapshot{Dimensions: model.NewDimensions()}
-	s.SetNodes([]*model.Node{{
-		Name: "n", Allocatable: model.Resources{1 << 40, 0, 0, 0}, Idle: model.Resources{1 << 40, 0, 0, 0},
-		Releasing: make(model.Resources, 5), Pipelined: make(model.Resources, 5), Reserved: make(model.Resources, 5),
-	}})
+	s.SetNodes([]*model.Node{model.NewNode("n", nil, model.Resources{1 << 40, 0, 0, 0, 0})})
 	job := &model.Job{Key: model.JobKey{Namespace: "ns", Name: "job"}}
 	for i := range tasks {
 		name := fmt.Sprintf("%06d", i)

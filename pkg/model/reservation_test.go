@@ -34,14 +34,14 @@ func TestWhoMayUseReservedRoom(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &Snapshot{Dimensions: NewDimensions()}
-			s.SetNodes([]*Node{{Name: "n", Idle: Resources{4}, Allocatable: Resources{4}}})
+			s.SetNodes([]*Node{{Name: "n", idle: Resources{4}, allocatable: Resources{4}}})
 			s.SetViewpoint(c.viewer)
 			if c.promised {
 				s.SetHeld([]HeldCapacity{{Job: owner.Key, Priority: 5, Node: "n", Pod: PodRef{UID: "p"}, Request: Resources{4}, LentUntil: 100}})
 			} else {
 				s.Reserve(owner, &Reservation{Nodes: []ReservedNode{{Node: "n", Request: Resources{4}}}, ExpectedStart: c.expected})
 			}
-			if free := s.Nodes[0].InsufficientResource(Resources{4}, Idle) < 0; free != c.free {
+			if free := s.Nodes[0].Free(Idle).Fits(Resources{4}); free != c.free {
 				t.Errorf("the capacity is free: %t", free)
 			}
 		})
@@ -76,7 +76,7 @@ func TestEndsOfHolds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := fresh()
 			c.end(s)
-			if kept := s.Nodes[0].Reserved.At(0); kept != c.kept {
+			if kept := s.Nodes[0].reserved.At(0); kept != c.kept {
 				t.Errorf("%d is kept, want %d", kept, c.kept)
 			}
 			if err := s.Check(); err != nil {

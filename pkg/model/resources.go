@@ -90,18 +90,19 @@ func (d *ResourceIndex) Name(position int) corev1.ResourceName {
 	return d.names[position]
 }
 
-// InsufficientResource is Node.InsufficientResource for messages: of several dimensions it returns a device, by name, before
-// the last of those that every node has, since a missing device is more informative than a missing core. It does not depend
-// on which resource was seen first.
-func (d *ResourceIndex) InsufficientResource(node *Node, request Resources, room CapacityKind) int {
+// InsufficientResource returns a dimension of which less is free than a request has, -1 when it fits. Of several dimensions it
+// returns a device, by name, before the last of those that every node has, since a missing device is more informative than a
+// missing core. It does not depend on which resource was seen first.
+func (d *ResourceIndex) InsufficientResource(free Free, request Resources) int {
+	short := func(i int) bool { return request.At(i) > 0 && request.At(i) > free.Of(i) }
 	named := -1
 	for i := Pods + 1; i < len(request); i++ {
-		if node.insufficient(request, i, room) && (named < 0 || d.Name(i) < d.Name(named)) {
+		if short(i) && (named < 0 || d.Name(i) < d.Name(named)) {
 			named = i
 		}
 	}
 	for i := Pods; i >= 0 && named < 0; i-- {
-		if node.insufficient(request, i, room) {
+		if short(i) {
 			named = i
 		}
 	}
@@ -203,18 +204,15 @@ func (r *Resources) Set(position int, amount int64) {
 }
 
 // Add adds other to r in place.
-func (r *Resources) Add(other Resources) {
-	r.grow(len(other))
-	for i, amount := range other {
-		(*r)[i] += amount
-	}
-}
+func (r *Resources) Add(other Resources) { r.addTimes(other, 1) }
 
 // Sub subtracts other from r in place; the result may be negative.
-func (r *Resources) Sub(other Resources) {
+func (r *Resources) Sub(other Resources) { r.addTimes(other, -1) }
+
+func (r *Resources) addTimes(other Resources, times int64) {
 	r.grow(len(other))
 	for i, amount := range other {
-		(*r)[i] -= amount
+		(*r)[i] += times * amount
 	}
 }
 
@@ -245,6 +243,16 @@ func (r Resources) Copies(request Resources) int64 {
 		}
 	}
 	return copies
+}
+
+// Overlaps reports whether both vectors have more than zero of a resource.
+func (r Resources) Overlaps(other Resources) bool {
+	for i, amount := range r {
+		if amount > 0 && other.At(i) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // Equal reports whether both vectors hold the same amounts, whatever their lengths.

@@ -223,7 +223,9 @@ func (s *Snapshot) Check() error {
 	kept := map[*Node]Resources{}
 	for i := range s.holds {
 		if node := s.kept[i]; node != nil {
-			kept[node] = kept[node].plus(s.charged[i])
+			sum := kept[node]
+			sum.Add(s.charged[i])
+			kept[node] = sum
 		}
 	}
 	for _, node := range s.Nodes {
@@ -233,29 +235,29 @@ func (s *Snapshot) Check() error {
 		if err := node.checkIsolated(s.Dimensions); err != nil {
 			return err
 		}
-		if !node.Reserved.Equal(kept[node]) {
-			return fmt.Errorf("node %s: kept is %v, its holds sum up to %v", node.Name, node.Reserved, kept[node])
+		if !node.reserved.Equal(kept[node]) {
+			return fmt.Errorf("node %s: kept is %v, its holds sum up to %v", node.Name, node.reserved, kept[node])
 		}
 	}
 	return s.checkQueues()
 }
 
 func (n *Node) check() error {
-	fresh := Node{Idle: n.Allocatable.Clone()}
+	fresh := Node{idle: n.allocatable.Clone()}
 	for _, task := range n.Tasks {
 		if task.Node != n.Name || !task.Status.HasNode() {
 			return fmt.Errorf("node %s: lists pod %s, which is %s on %q", n.Name, task, task.Status, task.Node)
 		}
 		fresh.Place(task)
 	}
-	if n.NonZeroRequested != fresh.NonZeroRequested {
-		return fmt.Errorf("node %s: supposed is %v, its pods sum up to %v", n.Name, n.NonZeroRequested, fresh.NonZeroRequested)
+	if n.nonZeroRequested != fresh.nonZeroRequested {
+		return fmt.Errorf("node %s: supposed is %v, its pods sum up to %v", n.Name, n.nonZeroRequested, fresh.nonZeroRequested)
 	}
 	for _, book := range []struct {
 		name       string
 		kept, sums Resources
 	}{
-		{"idle", n.Idle, fresh.Idle}, {"releasing", n.Releasing, fresh.Releasing}, {"pipelined", n.Pipelined, fresh.Pipelined},
+		{"idle", n.idle, fresh.idle}, {"releasing", n.releasing, fresh.releasing}, {"pipelined", n.pipelined, fresh.pipelined},
 	} {
 		if !book.kept.Equal(book.sums) {
 			return fmt.Errorf("node %s: %s is %v, its pods leave %v", n.Name, book.name, book.kept, book.sums)

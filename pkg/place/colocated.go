@@ -127,7 +127,7 @@ func (t *Placer) fittingDomains(w *preferredColocation) map[string]bool {
 			if !ok || fits[value] >= needs[task.Shape] {
 				continue
 			}
-			fits[value] = min(fits[value]+t.ask.Copies(node, task.Request), model.MaxAmount)
+			fits[value] = min(fits[value]+t.ask.Free(node).Copies(task.Request), model.MaxAmount)
 			if fits[value] >= needs[task.Shape] {
 				held[value]++
 			}

@@ -274,7 +274,7 @@ func (t *Placer) minimumOfShape(of *requiredColocation, shape model.Shape) int64
 func capacityFor(sharing []*model.Task, nodes []*model.Node, ask engine.Ask) int64 {
 	alone := len(hostPorts(sharing[0].Pod.Spec.Containers)) > 0 && len(sharing) == 1
 	fits := func(node *model.Node) int64 {
-		fits := ask.Copies(node, sharing[0].Request)
+		fits := ask.Free(node).Copies(sharing[0].Request)
 		if alone {
 			return min(1, fits)
 		}

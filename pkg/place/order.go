@@ -171,7 +171,7 @@ func Largest(snapshot *model.Snapshot) func() model.Resources {
 	return sync.OnceValue(func() model.Resources {
 		var largest model.Resources
 		for _, node := range snapshot.Nodes {
-			for i, amount := range node.Allocatable {
+			for i, amount := range node.Allocatable() {
 				if amount > largest.At(i) && amount != model.ProvidedByDRA {
 					largest.Set(i, amount)
 				}

@@ -46,14 +46,7 @@ func (t *Placer) fitsWithin(rooms map[string]model.Resources) bool {
 	return fits
 }
 
-func covers(room, request model.Resources) bool {
-	for i, amount := range request {
-		if amount > 0 && amount > room.At(i) {
-			return false
-		}
-	}
-	return len(room) > 0
-}
+func covers(room, request model.Resources) bool { return len(room) > 0 && room.Copies(request) > 0 }
 
 // fitsInside returns how many members of one shape fit on each node, no more than these amounts hold, and the nodes of these.
 func (t *Placer) fitsInside(rooms map[string]model.Resources, members []*model.Task) (each []int32, nodes []int) {

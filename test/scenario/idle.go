@@ -41,17 +41,17 @@ func room(dimensions *model.ResourceIndex, node *model.Node) string {
 		if name == isolated.Resource || i == model.Unoffered {
 			continue // freeCPUs says more
 		}
-		if _, offered := node.Object.Status.Allocatable[name]; !offered && node.Idle.At(i) == 0 {
+		if _, offered := node.Object.Status.Allocatable[name]; !offered && node.Idle(i) == 0 {
 			continue
 		}
-		if node.Allocatable.At(i) == model.ProvidedByDRA {
+		if node.Allocatable().At(i) == model.ProvidedByDRA {
 			continue // the node does not say how many devices are left of it
 		}
-		if i == model.Pods && node.Allocatable.At(i) == manyPods {
+		if i == model.Pods && node.Allocatable().At(i) == manyPods {
 			continue
 		}
-		fmt.Fprintf(&b, " %s=%s", name, quantity(name, node.Idle.At(i)))
-		if releasing := node.Releasing.At(i); releasing != 0 {
+		fmt.Fprintf(&b, " %s=%s", name, quantity(name, node.Idle(i)))
+		if releasing := node.Amounts().Releasing.At(i); releasing != 0 {
 			fmt.Fprintf(&b, "(+%s)", quantity(name, releasing))
 		}
 	}

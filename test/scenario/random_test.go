@@ -478,7 +478,7 @@ func checkIdleRoom(t *rapid.T, s *environment, o *outcome) {
 				continue // its kubelet may count otherwise
 			}
 			open := len(node.Object.Spec.Taints) == 0 && !node.Object.Spec.Unschedulable && node.Invalid == nil && !repels(s)
-			if open && node.InsufficientResource(job.Tasks[0].Request, 0) < 0 {
+			if open && node.Free(model.Idle).Fits(job.Tasks[0].Request) {
 				t.Fatalf("%s waits, and %s has capacity:\n%s", key, node.Name, o)
 			}
 		}

@@ -117,7 +117,9 @@ func plantedBugs() []planted {
 		{"a call is made and forgotten", "I8", Config{Sabotage: FaultInjection{Rogue: forgetsReplies}}},
 		{"undo leaves something behind", "I9", Config{Sabotage: FaultInjection{Rogue: func(p *process) {
 			for _, node := range p.snapshot.Nodes {
-				node.Idle.Add(model.Resources{1})
+				tasks := slices.Clone(node.Tasks)
+				node.Place(&model.Task{Request: model.Resources{-1}, Placement: model.Placement{Status: model.Running, Node: node.Name}})
+				node.Tasks = tasks
 			}
 		}}}},
 		{"a pod is evicted for a job that needs more than that", "I10", Config{Sabotage: evictPair(func(p *process, a, b *corev1.Pod) bool {

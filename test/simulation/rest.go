@@ -130,8 +130,9 @@ func written(s *model.Snapshot) []string {
 		return strings.Join(all, ",")
 	}
 	for _, node := range s.Nodes {
+		has := node.Amounts()
 		lines = append(lines, fmt.Sprintf("node %s: offers %s, idle %s, releasing %s, nominated %s", node.Name,
-			amounts(node.Allocatable), amounts(node.Idle), amounts(node.Releasing), amounts(node.Pipelined)))
+			amounts(node.Allocatable()), amounts(has.Idle), amounts(has.Releasing), amounts(has.Pipelined)))
 	}
 	for _, job := range s.Jobs {
 		lines = append(lines, fmt.Sprintf("job %s in %q: needs %d of %d, priority %d, refused %q", job.Key, job.Queue, gang.Stated(job).MinMember, len(job.Tasks), job.Priority, job.Invalid))

@@ -125,7 +125,7 @@ func copiesOn(node *model.Node, request model.Resources, room model.CapacityKind
 		if amount <= 0 {
 			continue
 		}
-		idle := node.Allocatable.At(i)
+		idle := node.Allocatable().At(i)
 		future := idle
 		for _, task := range node.Tasks {
 			asks := task.Request.At(i)

@@ -29,10 +29,7 @@ func backlog(gangSize int, full, queued bool) *model.Snapshot {
 	var running *model.Job
 	for i := range nodes {
 		room := model.Resources{3000, 512 << 30, 0, 110, 0, 8}
-		node := &model.Node{
-			Name: fmt.Sprintf("n%05d", i), Allocatable: room, Idle: room.Clone(), Object: &corev1.Node{},
-			Releasing: make(model.Resources, 6), Pipelined: make(model.Resources, 6), Reserved: make(model.Resources, 6),
-		}
+		node := model.NewNode(fmt.Sprintf("n%05d", i), &corev1.Node{}, room)
 		snapshot.Nodes = append(snapshot.Nodes, node)
 		for j := range 3 {
 			if !full {
@@ -265,13 +262,10 @@ func inRacks(gangs, size int, level string, full bool) *model.Snapshot {
 		if full {
 			room[0] = 0
 		}
-		snapshot.Nodes = append(snapshot.Nodes, &model.Node{
-			Name: fmt.Sprintf("n%05d", i), Allocatable: room, Idle: room.Clone(), Releasing: make(model.Resources, 6),
-			Pipelined: make(model.Resources, 6), Reserved: make(model.Resources, 6),
-			Object: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{
-				"block": fmt.Sprint("b", i/1000), "rack": fmt.Sprint("r", i/20%50), "clique": fmt.Sprint("c", i/18), "a": "b", "c": "d", "e": "f", "g": "h",
-			}}},
-		})
+		object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{
+			"block": fmt.Sprint("b", i/1000), "rack": fmt.Sprint("r", i/20%50), "clique": fmt.Sprint("c", i/18), "a": "b", "c": "d", "e": "f", "g": "h",
+		}}}
+		snapshot.Nodes = append(snapshot.Nodes, model.NewNode(fmt.Sprintf("n%05d", i), object, room))
 	}
 	for i := range gangs {
 		job := newJob(i, "job1wait")

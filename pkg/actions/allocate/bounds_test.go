@@ -23,12 +23,10 @@ func gathering(nodes, perRack int, cpu int64, members ...template) *siblings {
 	p := &siblings{snapshot: &model.Snapshot{Dimensions: model.NewDimensions()}}
 	for i := range nodes {
 		name, room := fmt.Sprintf("n%05d", i), model.Resources{cpu, 0, 0, 0}
-		p.snapshot.Nodes = append(p.snapshot.Nodes, &model.Node{
-			Name: name, Allocatable: room, Idle: room.Clone(), Releasing: make(model.Resources, 4), Pipelined: make(model.Resources, 4),
-			Object: &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-				Name: name, Labels: map[string]string{"host": name, "rack": fmt.Sprint("r", i/perRack)},
-			}},
-		})
+		object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+			Name: name, Labels: map[string]string{"host": name, "rack": fmt.Sprint("r", i/perRack)},
+		}}
+		p.snapshot.Nodes = append(p.snapshot.Nodes, model.NewNode(name, object, room))
 	}
 	p.snapshot.AssignIndexes()
 	p.job = &model.Job{Key: model.JobKey{Namespace: "default", Name: "gang"}, UID: "gang", Need: model.Need{MinMember: int32(len(members))}}
@@ -102,10 +100,7 @@ func TestASearchCutShortGoesOn(t *testing.T) {
 		snapshot := &model.Snapshot{Dimensions: model.NewDimensions(), Version: 1, Now: time.Unix(1000, 0)}
 		for i, cpu := range []int64{4, 3} {
 			room := model.Resources{cpu, 9, 0, 0}
-			snapshot.Nodes = append(snapshot.Nodes, &model.Node{
-				Name: fmt.Sprint("n", i), Allocatable: room, Idle: room.Clone(),
-				Releasing: make(model.Resources, 4), Pipelined: make(model.Resources, 4),
-			})
+			snapshot.Nodes = append(snapshot.Nodes, model.NewNode(fmt.Sprint("n", i), nil, room))
 		}
 		snapshot.AssignIndexes()
 		for i, name := range []string{"a", "b", "c"} { // two of three CPUs each, and one of two: of the nodes only one takes any

@@ -26,10 +26,8 @@ func racks(count int, others, last []int64, wants ...says) *siblings {
 		}
 		for j, cpu := range nodes {
 			name, room := fmt.Sprint(rack, "-", j), model.Resources{cpu, 0, 0, 0}
-			p.snapshot.Nodes = append(p.snapshot.Nodes, &model.Node{
-				Name: name, Allocatable: room, Idle: room.Clone(), Releasing: make(model.Resources, 4), Pipelined: make(model.Resources, 4),
-				Object: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"rack": rack, "host": name}}},
-			})
+			object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"rack": rack, "host": name}}}
+			p.snapshot.Nodes = append(p.snapshot.Nodes, model.NewNode(name, object, room))
 		}
 	}
 	p.snapshot.AssignIndexes()
@@ -47,7 +45,7 @@ func racks(count int, others, last []int64, wants ...says) *siblings {
 func guarded(count int) *siblings {
 	p := racks(count, []int64{64, 8}, []int64{9})
 	for i, node := range p.snapshot.Nodes {
-		if node.Allocatable.At(0) == 64 {
+		if node.Allocatable().At(0) == 64 {
 			hostile := template{says: []says{{"apart", "a", "host"}}}.task(100 + i)
 			hostile.Job = model.JobKey{}
 			p.snapshot.Move(hostile, model.Placement{Status: model.Running, Node: node.Name})

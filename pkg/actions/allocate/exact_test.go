@@ -47,10 +47,7 @@ func draw(t *rapid.T) problem {
 	amount := func(most int64, what string) int64 { return rapid.Int64Range(0, most).Draw(t, what) }
 	for i := range rapid.IntRange(1, 6).Draw(t, "nodes") {
 		room := model.Resources{amount(6, "cpu"), amount(6, "memory"), 0, 0}
-		p.snapshot.Nodes = append(p.snapshot.Nodes, &model.Node{
-			Name: fmt.Sprint("n", i), Allocatable: room, Idle: room.Clone(),
-			Releasing: make(model.Resources, 4), Pipelined: make(model.Resources, 4),
-		})
+		p.snapshot.Nodes = append(p.snapshot.Nodes, model.NewNode(fmt.Sprint("n", i), nil, room))
 	}
 	count := rapid.IntRange(1, 8).Draw(t, "members")
 	p.job = &model.Job{
@@ -93,7 +90,7 @@ func (p problem) member(t *rapid.T, i int, amount func(int64, string) int64) *mo
 func (p problem) feasible() bool {
 	idle := make([]model.Resources, len(p.snapshot.Nodes))
 	for i, node := range p.snapshot.Nodes {
-		idle[i] = node.Allocatable.Clone()
+		idle[i] = node.Allocatable().Clone()
 	}
 	return p.fit(idle, 0, 0, 0)
 }
@@ -153,10 +150,7 @@ func TestASearchCutShortIsNoFailure(t *testing.T) {
 	p := problem{snapshot: &model.Snapshot{Dimensions: model.NewDimensions()}}
 	for name, cpu := range map[string]int64{"n1": 4, "n2": 3} {
 		room := model.Resources{cpu, 9, 0, 0}
-		p.snapshot.Nodes = append(p.snapshot.Nodes, &model.Node{
-			Name: name, Allocatable: room, Idle: room.Clone(),
-			Releasing: make(model.Resources, 4), Pipelined: make(model.Resources, 4),
-		})
+		p.snapshot.Nodes = append(p.snapshot.Nodes, model.NewNode(name, nil, room))
 	}
 	slices.SortFunc(p.snapshot.Nodes, func(a, b *model.Node) int { return cmp.Compare(a.Name, b.Name) })
 	hopeless := gangOf("a", model.Resources{3, 1}, model.Resources{3, 2}, model.Resources{2, 1})

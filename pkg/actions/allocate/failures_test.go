@@ -93,10 +93,7 @@ func trio() *model.Snapshot {
 	snapshot := &model.Snapshot{Dimensions: model.NewDimensions(), Version: 1}
 	for i := range 2 {
 		room := model.Resources{8, 8, 0, 0}
-		snapshot.Nodes = append(snapshot.Nodes, &model.Node{
-			Name: fmt.Sprint("n", i), Object: &corev1.Node{}, Allocatable: room, Idle: room.Clone(),
-			Releasing: make(model.Resources, 4), Pipelined: make(model.Resources, 4),
-		})
+		snapshot.Nodes = append(snapshot.Nodes, model.NewNode(fmt.Sprint("n", i), &corev1.Node{}, room))
 	}
 	job := &model.Job{Key: model.JobKey{Namespace: "default", Name: "gang"}, UID: "gang", Need: model.Need{MinMember: 3}, Version: 1}
 	for i := range 3 {

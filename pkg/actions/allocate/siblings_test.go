@@ -113,10 +113,7 @@ func drawSiblings(t *rapid.T, mood mood) *siblings {
 			}
 		}
 		room := model.Resources{int64(number(0, 4, "cpu")), 0, 0, 0}
-		p.snapshot.Nodes = append(p.snapshot.Nodes, &model.Node{
-			Name: object.Name, Object: object, Allocatable: room, Idle: room.Clone(),
-			Releasing: make(model.Resources, 4), Pipelined: make(model.Resources, 4),
-		})
+		p.snapshot.Nodes = append(p.snapshot.Nodes, model.NewNode(object.Name, object, room))
 		p.sits = append(p.sits, rapid.SampledFrom([]string{"", "", "", "a"}).Draw(t, "sits"))
 		p.repel = append(p.repel, rapid.SampledFrom([]string{"", "", "", "a", "b"}).Draw(t, "repels"))
 	}
@@ -242,7 +239,7 @@ func (p *siblings) membersOf(template int) (n int) {
 // lets reports whether one more member of a template may go to a node.
 func (p *siblings) lets(counts [][]int, of, node int) bool {
 	one := p.templates[of]
-	room := p.snapshot.Nodes[node].Allocatable.At(0) - one.cpu
+	room := p.snapshot.Nodes[node].Allocatable().At(0) - one.cpu
 	for other, n := range counts {
 		room -= p.templates[other].cpu * int64(n[node])
 		if n[node] > 0 && one.port != 0 && p.templates[other].port == one.port {

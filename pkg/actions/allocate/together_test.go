@@ -47,10 +47,7 @@ func drawParty(t *rapid.T) party {
 			object.Labels["rack"] = fmt.Sprint("r", zone, rapid.IntRange(1, 2).Draw(t, "rack"))
 		}
 		room := model.Resources{rapid.Int64Range(0, 6).Draw(t, "cpu"), 0, 0, 0}
-		p.snapshot.Nodes = append(p.snapshot.Nodes, &model.Node{
-			Name: object.Name, Object: object, Allocatable: room, Idle: room.Clone(),
-			Releasing: make(model.Resources, 4), Pipelined: make(model.Resources, 4),
-		})
+		p.snapshot.Nodes = append(p.snapshot.Nodes, model.NewNode(object.Name, object, room))
 		p.taste.of[object.Name] = rapid.Int64Range(0, 3).Draw(t, "taste")
 	}
 	count := rapid.IntRange(2, 10).Draw(t, "members")
@@ -87,7 +84,7 @@ func (p party) holds(key string) bool {
 	room := map[string]int64{}
 	for _, node := range p.snapshot.Nodes {
 		if value, ok := node.Object.Labels[key]; ok || key == "" {
-			if room[value] += node.Allocatable.At(model.CPU); room[value] >= int64(p.job.MinMember) {
+			if room[value] += node.Allocatable().At(model.CPU); room[value] >= int64(p.job.MinMember) {
 				return true
 			}
 		}

@@ -242,7 +242,7 @@ func (p *places) load() string {
 			needs += task.Request.At(position)
 		}
 		for _, node := range p.snapshot.Nodes {
-			has += node.Allocatable.At(position)
+			has += node.Allocatable().At(position)
 		}
 		most = max(most, 100*needs/max(1, has))
 	}
@@ -303,7 +303,7 @@ func (p *places) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%+v\nminimum %d, roles %v\n", p.job.Topology, p.job.MinMember, p.job.Roles)
 	for _, node := range p.snapshot.Nodes {
-		fmt.Fprintf(&b, "%s %v idle %v %v\n", node.Name, node.Allocatable[:2], node.Idle[:2], node.Object.Labels)
+		fmt.Fprintf(&b, "%s %v idle %v %v\n", node.Name, node.Allocatable()[:2], node.Amounts().Idle[:2], node.Object.Labels)
 	}
 	for _, task := range p.job.Tasks {
 		fmt.Fprintf(&b, "%s %q asks %v, not on %v, %s\n", task.Name, task.Role, task.Request, slices.Sorted(maps.Keys(task.Pod.Annotations)), task.Node)

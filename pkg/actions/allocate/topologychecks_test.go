@@ -29,7 +29,7 @@ func (p *places) holdValid(t *rapid.T, at map[*model.Task]*model.Node, found boo
 		}
 		for position := range used[node] {
 			asks := task.Request.At(position)
-			if used[node][position] += asks; asks > 0 && used[node][position] > node.Allocatable.At(position) {
+			if used[node][position] += asks; asks > 0 && used[node][position] > node.Allocatable().At(position) {
 				t.Fatalf("%s has no capacity: %v\n%s", node.Name, p.named(at), p)
 			}
 		}

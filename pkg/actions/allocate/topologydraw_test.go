@@ -45,10 +45,7 @@ func newPlaces() *places {
 // addNode adds a node with capacity for so many members that ask for one.
 func (p *places) addNode(cpu int64, labels *corev1.Node) {
 	room := model.Resources{cpu, 0, 0, 0}
-	p.snapshot.Nodes = append(p.snapshot.Nodes, &model.Node{
-		Name: fmt.Sprintf("n%02d", len(p.snapshot.Nodes)), Allocatable: room, Idle: room.Clone(),
-		Releasing: make(model.Resources, 4), Pipelined: make(model.Resources, 4), Object: labels,
-	})
+	p.snapshot.Nodes = append(p.snapshot.Nodes, model.NewNode(fmt.Sprintf("n%02d", len(p.snapshot.Nodes)), labels, room))
 }
 
 // addMembers adds members of one role that ask for so much, and may not be on some of the nodes.
@@ -177,7 +174,7 @@ func (p *places) drawBound(t *rapid.T) {
 
 // hasPlace reports whether a member may be on a node beside those that have one.
 func (p *places) hasPlace(task *model.Task, node *model.Node, at map[*model.Task]*model.Node) bool {
-	if task.Request.At(0) > node.Idle.At(0) {
+	if task.Request.At(0) > node.Idle(0) {
 		return false
 	}
 	o := &oracle{p: p}

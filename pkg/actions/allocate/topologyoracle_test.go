@@ -104,7 +104,7 @@ func (o *oracle) order() {
 }
 
 func (o *oracle) addNode(node *model.Node, alike bool) {
-	one := bin{node: node, free: [2]int64{node.Idle.At(0), node.Idle.At(1)}}
+	one := bin{node: node, free: [2]int64{node.Idle(0), node.Idle(1)}}
 	for _, entry := range o.p.job.Topology {
 		domain := ""
 		if !entry.Preferred {

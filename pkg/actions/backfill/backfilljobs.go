@@ -38,7 +38,7 @@ func (l *backfiller) mayFit(job *model.Job) bool {
 		for _, holder := range l.kept {
 			l.work -= len(holder.reservation.Nodes)
 			for _, node := range holder.usableNodes(l.session.Snapshot) {
-				if node.Idle.Copies(task.Request) > 0 {
+				if node.FitsUnheld(task.Request) {
 					return true
 				}
 			}

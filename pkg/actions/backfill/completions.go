@@ -128,9 +128,9 @@ func (r *run) estimateStart(job *model.Job, reservation *model.Reservation) (o s
 		if node == nil || node.Invalid != nil {
 			return o, false
 		}
-		missing := missingOn(ask, node, room.Request)
+		missing := ask.Free(node).Missing(room.Request)
 		for _, leaving := range r.expectedCompletions(job, node.Tasks, reservation.Since.Unix(), 0) {
-			if !missing.anyOf(leaving.task.Request) {
+			if !missing.Overlaps(leaving.task.Request) {
 				continue
 			}
 			missing.Sub(leaving.task.Request)
@@ -146,7 +146,7 @@ func (r *run) estimateStart(job *model.Job, reservation *model.Reservation) (o s
 				r.changesAt(leaving.since) // it came then, by another clock
 			}
 		}
-		if missing.any() {
+		if missing.Overlaps(room.Request) {
 			return o, false
 		}
 	}
@@ -191,32 +191,4 @@ func (r *run) displacesReservation(leaving expectedCompletion, job *model.Job, r
 		expected = reservation.ExpectedStart.Unix()
 	}
 	return leaving.since > reservation.Since.Unix() && (leaving.end == unknown || leaving.end > expected)
-}
-
-// shortage is what is missing of a request on a node, where it is more than zero.
-type shortage struct{ model.Resources }
-
-// missingOn returns what the node lacks to hold the request now.
-func missingOn(ask engine.Ask, node *model.Node, request model.Resources) shortage {
-	missing := make(model.Resources, len(request))
-	for i, amount := range request {
-		if amount > 0 {
-			missing[i] = amount - ask.Unclaimed(node, i)
-		}
-	}
-	return shortage{missing}
-}
-
-func (s shortage) any() bool {
-	return slices.ContainsFunc(s.Resources, func(amount int64) bool { return amount > 0 })
-}
-
-// anyOf reports whether a request is of something that is missing.
-func (s shortage) anyOf(request model.Resources) bool {
-	for i, amount := range s.Resources {
-		if amount > 0 && request.At(i) > 0 {
-			return true
-		}
-	}
-	return false
 }

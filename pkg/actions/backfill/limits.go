@@ -128,7 +128,7 @@ func (r *run) overShare(amount model.Resources) int {
 	if r.allocatable == nil {
 		for _, node := range r.session.Snapshot.Nodes {
 			if node.Invalid == nil {
-				r.allocatable.AddCapped(node.Allocatable)
+				r.allocatable.AddCapped(node.Allocatable())
 			}
 		}
 	}

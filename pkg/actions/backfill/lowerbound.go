@@ -77,30 +77,30 @@ func (p *plan) minCompletions(d demand) int {
 	return sort.Search(len(p.leaving)+1, func(departed int) bool {
 		rooms := make([]model.Resources, len(snapshot.Nodes))
 		for i, node := range snapshot.Nodes {
-			rooms[i] = p.ask.Room(node)
+			rooms[i] = p.ask.Free(node).All(snapshot.Dimensions.Len())
 		}
 		for i, departure := range p.leaving[:departed] {
 			if index[i] >= 0 {
-				rooms[index[i]].Add(departure.task.Request)
+				rooms[index[i]].Add(snapshot.Nodes[index[i]].Charge(departure.task))
 			}
 		}
 		return d.lacking(rooms) <= 0
 	})
 }
 
-// emptied returns the capacity of each node when all pods of our jobs are gone: what is idle, what our jobs have, and what
-// others are releasing, held or not. It is more than any job finds.
+// emptied returns the capacity of each node when all pods of our jobs are gone, and what others are releasing: what it offers
+// less what stays, held or not. It is more than any job finds.
 func (r *run) emptied() []model.Resources {
 	if r.vacated != nil {
 		return r.vacated
 	}
 	r.vacated = make([]model.Resources, len(r.session.Snapshot.Nodes))
 	for i, node := range r.session.Snapshot.Nodes {
-		r.vacated[i] = node.Idle.Clone()
+		r.vacated[i] = node.Allocatable().Clone()
 		for _, task := range node.Tasks {
-			ours := task.Job != model.JobKey{} && task.Status.Occupies()
-			if ours || task.Status == model.Releasing && !task.TerminationOverdue {
-				r.vacated[i].Add(task.Request)
+			ours := task.Job != model.JobKey{}
+			if task.Status.Occupies() && !ours && !task.ReleasesResources() {
+				r.vacated[i].Sub(node.Charge(task))
 			}
 		}
 		r.work -= 1 + len(node.Tasks)

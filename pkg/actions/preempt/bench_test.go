@@ -38,10 +38,7 @@ func full(nodes, gangSize int) *model.Snapshot {
 	var job *model.Job
 	for i := range nodes {
 		room := model.Resources{64_000, 512 << 30, 0, 110, 8}
-		node := &model.Node{
-			Name: fmt.Sprintf("n%05d", i), Allocatable: room, Idle: room.Clone(),
-			Releasing: make(model.Resources, 5), Pipelined: make(model.Resources, 5), Reserved: make(model.Resources, 5),
-		}
+		node := model.NewNode(fmt.Sprintf("n%05d", i), nil, room)
 		snapshot.Nodes = append(snapshot.Nodes, node)
 		for j := range 8 {
 			if job == nil || len(job.Tasks) == gangSize {

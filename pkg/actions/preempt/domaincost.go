@@ -88,8 +88,9 @@ func (b *domainBound) supply(ask engine.Ask, nodes []int) {
 		if !b.eligible[index] {
 			continue
 		}
+		left := ask.Free(node)
 		for _, position := range b.positions {
-			free = append(free, ask.Free(node, position))
+			free = append(free, left.Of(position))
 		}
 		b.nodes = append(b.nodes, nodeSupply{free: free[len(free)-len(b.positions):], victims: b.victims[first:next]})
 	}
@@ -155,7 +156,7 @@ func (b *domainBound) fitWithout(priority *int32) (sum int64) {
 
 func (b *domainBound) release(free []int64, victim *domainVictim) {
 	for i, position := range b.positions {
-		free[i] += victim.task.Request.At(position)
+		free[i] += victim.node.Charge(victim.task).At(position)
 	}
 }
 
@@ -223,7 +224,7 @@ func (b *domainBound) cheapest(free []int64, freed [][]int64, victims []domainVi
 	for i, position := range b.positions {
 		freed[i] = freed[i][:0]
 		for j := range victims {
-			freed[i] = append(freed[i], victims[j].task.Request.At(position))
+			freed[i] = append(freed[i], victims[j].node.Charge(victims[j].task).At(position))
 		}
 		slices.Sort(freed[i])
 	}

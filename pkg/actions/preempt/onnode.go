@@ -26,7 +26,7 @@ const maxPairs = 24
 // when even all pods that may leave would not free enough for it.
 func (s *search) victimsOn(p *plan, node *model.Node, request model.Resources) (cheapest victimSet, ok bool) {
 	s.spend(1)
-	lack := s.ask.Shortage(node, request)
+	lack := s.ask.Free(node).Short(request)
 	if len(lack) == 0 {
 		return victimSet{}, true
 	}
@@ -66,7 +66,7 @@ func (s *search) upperBoundSuffices(node *model.Node, lack []model.Shortage) boo
 		amount := l.Amount
 		for _, task := range node.Tasks {
 			if amount > 0 && s.pool.of[task] != nil && (task.Status == model.Bound || task.Status == model.Running) {
-				amount -= task.Request.At(l.Index)
+				amount -= node.Charge(task).At(l.Index)
 			}
 		}
 		if amount > 0 {
@@ -86,7 +86,7 @@ func (s *search) candidates(p *plan, node *model.Node, lack []model.Shortage) []
 		}
 		if from.singles[task] {
 			u := newUnit(from, []*model.Task{task}, false)
-			candidates = s.addCandidate(candidates, p, u, task.Request, lack)
+			candidates = s.addCandidate(candidates, p, u, node.Charge(task), lack)
 		}
 		if from.wholeUnit && !slices.ContainsFunc(candidates, func(b candidate) bool { return b.of == from && b.whole }) {
 			candidates = s.addCandidate(candidates, p, p.remainder(from), from.usageOn(node), lack)
@@ -125,12 +125,12 @@ func byFreed(candidates []candidate, lack []model.Shortage) []candidate {
 // usageOn returns what all of the source take on a node.
 func (s *victimJob) usageOn(node *model.Node) model.Resources {
 	if len(s.tasks) == 1 {
-		return s.tasks[0].Request
+		return node.Charge(s.tasks[0])
 	}
 	var sum model.Resources
 	for _, task := range s.tasks {
 		if task.Node == node.Name && task.Status != model.Releasing {
-			sum.Add(task.Request)
+			sum.Add(node.Charge(task))
 		}
 	}
 	return sum

@@ -59,10 +59,7 @@ func problemOf(n func(least, most int, what string) int, like taste) *problem {
 	p := &problem{snapshot: &model.Snapshot{Dimensions: model.NewDimensions(), Now: time.Unix(1000, 0)}}
 	for i := range n(1, like.nodes, "nodes") {
 		room := model.Resources{int64(n(1, 6, "cpu")), int64(n(2, 6, "memory")), 0, 0}
-		p.snapshot.Nodes = append(p.snapshot.Nodes, &model.Node{
-			Name: fmt.Sprint("n", i), Allocatable: room, Idle: room.Clone(),
-			Releasing: make(model.Resources, 4), Pipelined: make(model.Resources, 4), Reserved: make(model.Resources, 4),
-		})
+		p.snapshot.Nodes = append(p.snapshot.Nodes, model.NewNode(fmt.Sprint("n", i), nil, room))
 	}
 	members := n(1, like.members, "members")
 	for left := like.pods - members; left > 0; {
@@ -98,7 +95,7 @@ func (p *problem) addJob(n func(int, int, string) int, size int, minimal bool) {
 		from := n(0, len(p.snapshot.Nodes)-1, "node")
 		for j := range p.snapshot.Nodes {
 			node := p.snapshot.Nodes[(from+j)%len(p.snapshot.Nodes)]
-			if task.Request.At(0) <= node.Idle.At(0) && task.Request.At(1) <= node.Idle.At(1) {
+			if task.Request.At(0) <= node.Idle(0) && task.Request.At(1) <= node.Idle(1) {
 				task.Placement = model.Placement{Status: model.Running, Node: node.Name}
 				node.Place(task)
 				job.Tasks = append(job.Tasks, task)
@@ -242,7 +239,7 @@ func (p *problem) violations(set map[types.UID]bool) int {
 func (p *problem) starts(without map[types.UID]bool) bool {
 	idle := make([]model.Resources, len(p.snapshot.Nodes))
 	for i, node := range p.snapshot.Nodes {
-		idle[i] = node.Allocatable.Clone()
+		idle[i] = node.Allocatable().Clone()
 		for _, job := range p.others {
 			for _, task := range job.Tasks {
 				if task.Node == node.Name && !without[task.UID] {

@@ -39,10 +39,7 @@ func full(nodes, gangSize int, queues []*model.Queue) *model.Snapshot {
 	snapshot.Dimensions.Index("example.com/device")
 	for i := range nodes {
 		room := model.Resources{64_000, 512 << 30, 0, 110, 8}
-		node := &model.Node{
-			Name: fmt.Sprintf("n%05d", i), Allocatable: room, Idle: room.Clone(),
-			Releasing: make(model.Resources, 5), Pipelined: make(model.Resources, 5), Reserved: make(model.Resources, 5),
-		}
+		node := model.NewNode(fmt.Sprintf("n%05d", i), nil, room)
 		snapshot.Nodes = append(snapshot.Nodes, node)
 		for j := range 8 {
 			at := 8*i + j

@@ -130,10 +130,10 @@ func (p *plugin) count() {
 	}
 	p.held = map[holder]*holding{}
 	for _, node := range p.snapshot.Nodes {
-		p.total.AddCapped(node.Allocatable)
+		p.total.AddCapped(node.Allocatable())
 	}
 	for _, node := range p.snapshot.Nodes {
-		for r, amount := range node.Allocatable {
+		for r, amount := range node.Allocatable() {
 			if amount >= model.ProvidedByDRA { // it is counted elsewhere, device by device
 				p.total[r] = 0
 			}

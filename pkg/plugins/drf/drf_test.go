@@ -28,10 +28,7 @@ func cluster(t *rapid.T) *model.Snapshot {
 	snapshot.Dimensions.Index("example.com/elsewhere")
 	for i := range 2 {
 		offers := model.Resources{int64(n(4, 9)), int64(n(0, 1000)), 0, 100, 0, int64(n(0, 2)), model.ProvidedByDRA * int64(i)}
-		snapshot.Nodes = append(snapshot.Nodes, &model.Node{
-			Name: fmt.Sprint("n", i), Allocatable: offers, Idle: offers.Clone(),
-			Releasing: make(model.Resources, 7), Pipelined: make(model.Resources, 7), Reserved: make(model.Resources, 7),
-		})
+		snapshot.Nodes = append(snapshot.Nodes, model.NewNode(fmt.Sprint("n", i), nil, offers))
 	}
 	if n(0, 2) > 0 {
 		snapshot.SetQueues([]*model.Queue{{Name: "q0"}, {Name: "q1"}, {Name: "q2"}})
@@ -69,7 +66,7 @@ func share(snapshot *model.Snapshot, job *model.Job, group func(*model.Job) stri
 	for r := range 6 { // and not what is counted elsewhere
 		held, total := int64(0), int64(0)
 		for _, node := range snapshot.Nodes {
-			total += node.Allocatable.At(r)
+			total += node.Allocatable().At(r)
 		}
 		for _, other := range snapshot.Jobs {
 			if group(other) != group(job) || other.Queue != job.Queue && (other.InQueue() != nil || job.InQueue() != nil) {
@@ -176,7 +173,7 @@ func TestSharesCompareAsFractions(t *testing.T) {
 // TestNoSumOverflows: any user may create pods that name a node, whatever they ask for.
 func TestNoSumOverflows(t *testing.T) {
 	const pods = 10_000
-	snapshot := &model.Snapshot{Dimensions: model.NewDimensions(), Nodes: []*model.Node{{Name: "n", Allocatable: model.Resources{1000}}}}
+	snapshot := &model.Snapshot{Dimensions: model.NewDimensions(), Nodes: []*model.Node{model.NewNode("n", nil, model.Resources{1000})}}
 	huge, small := &model.Job{Key: model.JobKey{Namespace: "huge"}}, &model.Job{Key: model.JobKey{Namespace: "small"}}
 	for i := range pods {
 		huge.Tasks = append(huge.Tasks, &model.Task{

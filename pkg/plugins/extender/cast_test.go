@@ -89,10 +89,7 @@ func cluster(names ...string) *model.Snapshot {
 	var nodes []*model.Node
 	for _, name := range names {
 		room := model.Resources{4000, 8 << 30, 0, 110}
-		nodes = append(nodes, &model.Node{
-			Name: name, Object: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}},
-			Allocatable: room.Clone(), Idle: room.Clone(),
-		})
+		nodes = append(nodes, model.NewNode(name, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, room))
 	}
 	snapshot.SetNodes(nodes)
 	return snapshot

@@ -196,7 +196,7 @@ func (h *house) idle() (ordinary, count int64, held isolated.CPUSet) {
 	snapshot := h.state.Snapshot(h.now)
 	position, _ := snapshot.Dimensions.Find(isolated.Resource)
 	node := snapshot.Node("a")
-	return node.Idle.At(model.CPU), node.Idle.At(position), node.HeldCPUs(false)
+	return node.Idle(model.CPU), node.Idle(position), node.HeldCPUs(false)
 }
 
 func TestTwoPools(t *testing.T) {
@@ -282,8 +282,8 @@ func TestNothingLeaks(t *testing.T) {
 	if ordinary != 6000 || count != 8 || !held.Empty() {
 		t.Errorf("in the end idle %dm and %d isolated, held %s; want 6000m and 8", ordinary, count, held)
 	}
-	if node := h.state.Snapshot(h.now).Node("a"); !node.Releasing.Equal(nil) || len(node.Tasks) > 0 {
-		t.Errorf("in the end %v are being released by %v", node.Releasing, node.Tasks)
+	if node := h.state.Snapshot(h.now).Node("a"); node.HasReleasing() || len(node.Tasks) > 0 {
+		t.Errorf("in the end %v are being released by %v", node.Amounts().Releasing, node.Tasks)
 	}
 }
 
@@ -464,7 +464,7 @@ func (h *house) check(step int) {
 		}
 	}
 	if held := node.HeldCPUs(false); held.Len() != sum || int64(sum) != charged ||
-		node.Idle.At(position) != node.Allocatable.At(position)-charged {
+		node.Idle(position) != node.Allocatable().At(position)-charged {
 		for _, task := range node.Tasks {
 			h.t.Logf("%s is %s, charged for %d, holds %v: %v", task, task.Status, task.Request.At(position), task.Isolated, task.Pod.Annotations)
 		}

@@ -114,16 +114,17 @@ func (q *question) isFragmented(node *model.Node, most int) *model.Refusal {
 func (q *question) isAllowed(node *model.Node) *model.Refusal {
 	p := q.plugin
 	excluded := node.Isolated != nil && node.Isolated.Mode == isolated.Excluded
-	if !excluded && node.Idle.At(model.CPU) >= 0 && node.Idle.At(p.chargedResource) >= 0 {
+	if !excluded && node.Idle(model.CPU) >= 0 && node.Idle(p.chargedResource) >= 0 {
 		return nil
 	}
 	asked := q.task.Request.At(model.CPU) + 1000*q.task.Request.At(p.chargedResource)
-	left := node.FreeAmount(model.CPU, model.FutureIdle) + 1000*node.FreeAmount(p.chargedResource, model.FutureIdle)
+	free := node.Free(model.FutureIdle)
+	left := free.Of(model.CPU) + 1000*free.Of(p.chargedResource)
 	if !p.snapshot.ExcludesTerminating() { // idle capacity is shared, so that one pool may release what is nominated in the other
-		left = min(left, node.Idle.At(model.CPU)+1000*node.Idle.At(p.chargedResource))
+		left = min(left, node.Idle(model.CPU)+1000*node.Idle(p.chargedResource))
 	}
 	if excluded {
-		left -= 1000 * node.Allocatable.At(p.chargedResource)
+		left -= 1000 * node.Allocatable().At(p.chargedResource)
 	}
 	if asked > left && asked > left+p.freeCPUs(node)+p.freeCPUsExcluding(q.task) && asked > 0 {
 		return p.refusals.room("kubelet admission limit", true)
@@ -197,11 +198,9 @@ func (p *plugin) heldByNominations(node *model.Node, taken isolated.CPUSet) (cla
 			claim(task)
 		}
 	}
-	if node.Pipelined.At(p.chargedResource) > 0 {
-		for _, task := range node.Tasks {
-			if task.Status == model.Pipelined {
-				claim(task)
-			}
+	for _, task := range node.Tasks {
+		if task.Status == model.Pipelined {
+			claim(task)
 		}
 	}
 	return claimed, unmet
@@ -226,7 +225,7 @@ func (p *plugin) ExplainShortage(task *model.Task, node *model.Node, position in
 	if position != p.chargedResource {
 		return nil
 	}
-	free := max(0, node.FreeAmount(position, room))
+	free := max(0, node.Free(room).Of(position))
 	return p.refusals.room(fmt.Sprintf("insufficient isolated cpu (need %d, free %d)", task.Request.At(position), free), true)
 }
 

@@ -109,7 +109,7 @@ func (p *plugin) OpenSession(view framework.View) {
 	p.snapshot = view.Snapshot()
 	if position, known := p.snapshot.Dimensions.Find(isolated.Resource); known {
 		p.chargedResource = position
-		p.overcommitted = slices.ContainsFunc(p.snapshot.Nodes, func(node *model.Node) bool { return node.Idle.At(position) < 0 })
+		p.overcommitted = slices.ContainsFunc(p.snapshot.Nodes, func(node *model.Node) bool { return node.Idle(position) < 0 })
 	}
 	p.seen.refresh(p.snapshot)
 }

@@ -101,8 +101,8 @@ func TestPodsWithoutRequestsDoNotPileUp(t *testing.T) {
 	idle := func(uid string) *model.Task {
 		return &model.Task{PodRef: model.PodRef{UID: types.UID(uid)}, Pod: &corev1.Pod{}, NonZeroDefaults: model.NonZeroDefaults{100, 200 << 20}}
 	}
-	used := &model.Node{Name: "a", Object: &corev1.Node{}, Allocatable: room, Idle: room.Clone()}
-	free := &model.Node{Name: "b", Object: &corev1.Node{}, Allocatable: room, Idle: room.Clone()}
+	used := model.NewNode("a", &corev1.Node{}, room)
+	free := model.NewNode("b", &corev1.Node{}, room)
 	one, two := idle("1"), idle("2")
 	one.Placement = model.Placement{Status: model.Allocated, Node: "a"}
 	used.Place(one)
@@ -140,7 +140,7 @@ func TestResourceScores(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			node := &model.Node{Name: "a", Object: &corev1.Node{}, Allocatable: c.allocatable, Idle: c.idle}
+			node := occupied("a", c.allocatable, c.idle)
 			w.view.SharedLister = cache.NewSnapshot(nil, []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}})
 			scores := w.ours(t, weights, &model.Task{Pod: &corev1.Pod{}, Request: c.request}, []*model.Node{node})
 			var got []int64
@@ -306,9 +306,7 @@ func BenchmarkPlainPod(b *testing.B) {
 	})
 	nodes := make([]*model.Node, 1024)
 	for i := range nodes {
-		nodes[i] = &model.Node{
-			Name: fmt.Sprint(i), Allocatable: vector(32000, 64<<30), Idle: vector(int64(i*7919%31000), int64(i*104729%63000)<<20),
-		}
+		nodes[i] = occupied(fmt.Sprint(i), vector(32000, 64<<30), vector(int64(i*7919%31000), int64(i*104729%63000)<<20))
 	}
 	b.Run("node", func(b *testing.B) {
 		b.ReportAllocs()
@@ -319,4 +317,12 @@ func BenchmarkPlainPod(b *testing.B) {
 			}
 		}
 	})
+}
+
+// occupied returns a node on which so much is idle.
+func occupied(name string, allocatable, idle model.Resources) *model.Node {
+	node, used := model.NewNode(name, &corev1.Node{}, allocatable), allocatable.Clone()
+	used.Sub(idle)
+	node.Place(&model.Task{Request: used, Placement: model.Placement{Status: model.Running, Node: name}})
+	return node
 }

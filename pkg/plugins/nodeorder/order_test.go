@@ -311,7 +311,7 @@ func (p *profile) compareChoice(
 	got := session.Ask(session.Snapshot.Job(task.Job), model.Idle).Best(task, nil)
 	best = -1
 	for i, node := range snapshot.Nodes {
-		if node.InsufficientResource(task.Request, model.Idle) < 0 && (best < 0 || says.sums[i] > says.sums[best]) {
+		if node.Free(model.Idle).Fits(task.Request) && (best < 0 || says.sums[i] > says.sums[best]) {
 			best = i
 		}
 	}

@@ -295,7 +295,7 @@ func randomCluster(r *rand.Rand) cluster {
 	for i := range 3 + r.IntN(5) {
 		node := randomNode(r, fmt.Sprint("n", i))
 		allocatable := vectorOf(node.Status.Allocatable)
-		ours := &model.Node{Name: node.Name, Object: node, Allocatable: allocatable, Idle: allocatable.Clone()}
+		ours := model.NewNode(node.Name, node, allocatable)
 		for j := range r.IntN(4) {
 			pod := randomPod(r, fmt.Sprint("p", i, "-", j))
 			pod.Spec.NodeName = node.Name

@@ -140,17 +140,12 @@ func (f *utilization) score(node *model.Node) int64 {
 
 // on returns what the node offers of the resource, and what would be in use of it with the task, default requests included.
 func (d *resourceRequest) on(node *model.Node) (used, capacity int64) {
-	capacity = offered(node, d.position)
-	used = capacity - node.Idle.At(d.position) + d.request
-	if d.position < len(node.NonZeroRequested) {
-		used += node.NonZeroRequested[d.position]
-	}
-	return used, capacity
+	return node.UsedWithDefaults(d.position) + d.request, offered(node, d.position)
 }
 
 // offered returns what the node itself offers of a resource, without what DRA accounts for.
 func offered(node *model.Node, position int) int64 {
-	if capacity := node.Allocatable.At(position); capacity != model.ProvidedByDRA {
+	if capacity := node.Allocatable().At(position); capacity != model.ProvidedByDRA {
 		return capacity
 	}
 	return 0
@@ -237,7 +232,7 @@ func (f *utilization) balance(node *model.Node) int64 {
 	if oneCapacity <= 0 || otherCapacity <= 0 {
 		return change(full, full) // one resource is balanced
 	}
-	oneUsed, otherUsed := oneCapacity-node.Idle.At(one.position), otherCapacity-node.Idle.At(other.position)
+	oneUsed, otherUsed := node.Used(one.position), node.Used(other.position)
 	before := math.Abs(share(oneUsed, oneCapacity)-share(otherUsed, otherCapacity)) / 2
 	after := math.Abs(share(oneUsed+one.request, oneCapacity)-share(otherUsed+other.request, otherCapacity)) / 2
 	return change(balance(before), balance(after))
@@ -251,7 +246,7 @@ func (f *utilization) balanceMany(node *model.Node) int64 {
 		if capacity <= 0 {
 			continue
 		}
-		used := capacity - node.Idle.At(d.position)
+		used := node.Used(d.position)
 		before = append(before, share(used, capacity))
 		after = append(after, share(used+d.request, capacity))
 	}

@@ -28,7 +28,7 @@ func (p *plugin) rejectWithoutDeviceClass(task *model.Task) (framework.NodeFilte
 	return func(node *model.Node) *model.Refusal {
 		var lacking corev1.ResourceName
 		for i, name := range gone {
-			if node.Allocatable.At(i) == model.ProvidedByDRA && (lacking == "" || name < lacking) {
+			if node.Allocatable().At(i) == model.ProvidedByDRA && (lacking == "" || name < lacking) {
 				lacking = name
 			}
 		}
@@ -77,7 +77,7 @@ func mayTakeUncounted(task *model.Task, node *model.Node) bool {
 		return true
 	}
 	for i := model.Pods + 1; task.MayUseDeviceClass && i < len(task.Request); i++ {
-		if task.Request[i] > 0 && node.Allocatable.At(i) == model.ProvidedByDRA {
+		if task.Request[i] > 0 && node.Allocatable().At(i) == model.ProvidedByDRA {
 			return true
 		}
 	}

@@ -311,16 +311,6 @@ func (s *sharing) lossOf(queue *model.Queue, lost map[*model.Queue]model.Resourc
 	return sum
 }
 
-// helps reports whether a unit gives something that the job needs.
-func (c *claim) helps(amounts []int64) bool {
-	for r, amount := range amounts {
-		if amount > 0 && c.needs.At(r) > 0 {
-			return true
-		}
-	}
-	return false
-}
-
 // amountsOf adds up what the tasks of a unit ask for, by resource.
 func (s *sharing) amountsOf(unit *framework.EvictionUnit) []int64 {
 	sum := make([]int64, s.dimensions)

@@ -17,10 +17,7 @@ import (
 func borrowed(waiting ...int64) *model.Snapshot {
 	snapshot := &model.Snapshot{Dimensions: model.NewDimensions()}
 	offers := model.Resources{4, 0, 0, 100}
-	node := &model.Node{
-		Name: "n", Allocatable: offers, Idle: offers.Clone(),
-		Releasing: make(model.Resources, 4), Pipelined: make(model.Resources, 4), Reserved: make(model.Resources, 4),
-	}
+	node := model.NewNode("n", nil, offers)
 	snapshot.Nodes = []*model.Node{node}
 	snapshot.SetQueues([]*model.Queue{{Name: "a", Weight: 1}, {Name: "b", Weight: 1}})
 	add := func(name, queue string, cpu int64, runs bool) {

@@ -17,7 +17,7 @@ import (
 // was seen first.
 func (s *sharing) setWorlds(snapshot *model.Snapshot) {
 	for r := range s.dimensions {
-		elsewhere := func(node *model.Node) bool { return node.Allocatable.At(r) >= model.ProvidedByDRA }
+		elsewhere := func(node *model.Node) bool { return node.Allocatable().At(r) >= model.ProvidedByDRA }
 		switch name := string(snapshot.Dimensions.Name(r)); {
 		case r == model.Unoffered || r > model.Unoffered && slices.ContainsFunc(snapshot.Nodes, elsewhere):
 		case strings.Contains(name, "/") && !strings.HasPrefix(name, corev1.ResourceDefaultNamespacePrefix):
@@ -92,10 +92,10 @@ func (d *demand) addNode(node *model.Node) {
 	if !until.IsZero() { // then there is less for all queues, and one may take from another, though nothing else happens
 		d.view.Until(until)
 	}
-	for r := range node.Idle {
-		idle := node.Idle[r]
+	for r := range d.supply {
+		idle := node.Idle(r)
 		if idle < 0 {
-			idle += max(0, d.heldByOthers(node, r)-node.Allocatable.At(r))
+			idle += max(0, d.heldByOthers(node, r)-node.Allocatable().At(r))
 		}
 		d.supply[r] = plus(d.supply[r], idle)
 	}
@@ -121,7 +121,7 @@ func plus(a, b int64) int64 {
 func (d *demand) heldByOthers(node *model.Node, r int) (held int64) {
 	for _, task := range node.Tasks {
 		if !d.counts(task.InQueue()) && task.Status.Occupies() {
-			held += task.Request.At(r)
+			held += node.Charge(task).At(r)
 		}
 	}
 	return held

@@ -27,10 +27,7 @@ func small(t *rapid.T) *model.Snapshot {
 	snapshot.Dimensions.Index("example.com/device")
 	for i := range n(1, 4) {
 		offers := model.Resources{int64(n(0, 8)), 0, 0, 100, 0, int64(n(0, 2))}
-		node := &model.Node{
-			Name: fmt.Sprint("n", i), Allocatable: offers, Idle: offers.Clone(), Object: &corev1.Node{},
-			Releasing: make(model.Resources, 6), Pipelined: make(model.Resources, 6), Reserved: make(model.Resources, 6),
-		}
+		node := model.NewNode(fmt.Sprint("n", i), &corev1.Node{}, offers)
 		node.Object.Spec.Unschedulable = n(0, 4) == 0
 		if n(0, 2) == 0 {
 			node.Object.Status.Conditions = []corev1.NodeCondition{{
@@ -91,7 +88,7 @@ func supplied(snapshot *model.Snapshot, r int) (sum int64) {
 			takes = takes && (c.Status == corev1.ConditionTrue || snapshot.Now.Sub(c.LastTransitionTime.Time) < 5*time.Minute)
 		}
 		if takes {
-			sum += max(0, node.Allocatable.At(r)-others)
+			sum += max(0, node.Allocatable().At(r)-others)
 		} else {
 			sum += own
 		}
@@ -115,7 +112,7 @@ func demanded(session *engine.Session, queue *model.Queue, supply []int64, r int
 			}
 			fits := false
 			for _, node := range session.Snapshot.Nodes {
-				fits = fits || node.Allocatable.Copies(task.Request) > 0
+				fits = fits || node.Allocatable().Copies(task.Request) > 0
 			}
 			if task.Status != model.Pending || task.SchedulingGated || !fits && task.Nominated == "" {
 				continue

@@ -58,7 +58,7 @@ func (c *guaranteeClaim) From(queue *model.Queue) bool {
 func (c *guaranteeClaim) Takes(unit *framework.EvictionUnit, lost map[*model.Queue]model.Resources) bool {
 	meeting := c.meet(unit.Job.InQueue())
 	amounts := c.amountsOf(unit)
-	return meeting.ok && meeting.place >= c.lowest && c.helps(amounts) && !c.isCovered(unit) &&
+	return meeting.ok && meeting.place >= c.lowest && c.needs.Overlaps(amounts) && !c.isCovered(unit) &&
 		!(c.spares && !unit.Job.BelowMinimum && c.goesBelowShare(meeting, amounts, lost))
 }
 

@@ -14,8 +14,9 @@ func TestOnlyContendedResourcesDecide(t *testing.T) {
 			snapshot := borrowed(waiting...)
 			gpu := snapshot.Dimensions.Index("example.com/gpu")
 			node := snapshot.Nodes[0]
-			node.GrowVectors(snapshot.Dimensions.Len())
-			node.Allocatable[gpu], node.Idle[gpu] = gpus, gpus
+			offers := node.Allocatable().Clone()
+			offers.Set(gpu, gpus)
+			node.SetAllocatable(offers, snapshot.Dimensions.Len())
 			for _, job := range snapshot.Jobs {
 				if task := job.Tasks[0]; task.Status == model.Pending {
 					task.Request.Set(gpu, task.Request.At(model.CPU)%2)

@@ -68,10 +68,7 @@ func (h *history) object() *corev1.Node {
 
 func (h *history) node(number int) *model.Node {
 	capacity := model.Resources{int64(h.n(0, 5)), 0, 0, 0, 0, int64(h.n(0, 1) * 4)}
-	return &model.Node{
-		Name: fmt.Sprintf("n%02d", number), Object: h.object(), Allocatable: capacity, Idle: capacity.Clone(),
-		Releasing: make(model.Resources, 6), Pipelined: make(model.Resources, 6), Reserved: make(model.Resources, 6),
-	}
+	return model.NewNode(fmt.Sprintf("n%02d", number), h.object(), capacity)
 }
 
 // task draws one that requests a processor, a device, or both.
@@ -145,7 +142,7 @@ func (h *history) try(session *engine.Session) {
 // used counts from the tasks on the node alone.
 func used(node *model.Node) bool {
 	return slices.ContainsFunc(node.Tasks, func(task *model.Task) bool {
-		if node.Allocatable.At(device) > 0 {
+		if node.Allocatable().At(device) > 0 {
 			return task.Status != model.Pipelined && task.Request.At(device) > 0
 		}
 		return task.Job != model.JobKey{}
@@ -171,7 +168,7 @@ func (h *history) broken(node *model.Node) (n int) {
 func (h *history) hold(session *engine.Session, task *model.Task, room model.CapacityKind) (want *model.Node) {
 	best, least := -1, len(levels())+1
 	for _, node := range h.snapshot.Nodes {
-		if node.InsufficientResource(task.Request, room) >= 0 {
+		if !node.Free(room).Fits(task.Request) {
 			continue
 		}
 		score := 0
@@ -299,10 +296,10 @@ func TestPodsBreakDomainsWithoutDevices(t *testing.T) {
 		snapshot := &model.Snapshot{Dimensions: model.NewDimensions(), Jobs: []*model.Job{{Key: plain}}}
 		position := snapshot.Dimensions.Index(offered)
 		for _, rack := range []string{"r1", "r2"} {
-			node := &model.Node{Name: rack, Object: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"rack": rack}}}}
-			node.Allocatable.Set(position, 8)
-			node.Idle = node.Allocatable.Clone()
-			snapshot.Nodes = append(snapshot.Nodes, node)
+			var offers model.Resources
+			offers.Set(position, 8)
+			object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"rack": rack}}}
+			snapshot.Nodes = append(snapshot.Nodes, model.NewNode(rack, object, offers))
 		}
 		snapshot.SetNodes(snapshot.Nodes)
 		pod := &model.Task{PodRef: model.PodRef{UID: "running"}, Pod: &corev1.Pod{}, Job: plain}

@@ -228,8 +228,8 @@ func TestMemberLostRightAfterTheStart(t *testing.T) {
 	}
 }
 
-// TestMemberLostWhileAnAnswerIsAwaited: the watch has shown the minimum, the status does not say so yet, and the answer to the bind
-// of one more member is lost.
+// TestMemberLostWhileAnAnswerIsAwaited: the watch has shown the minimum, the status does not say so yet, and the answer to the
+// bind of one more member is lost.
 func TestMemberLostWhileAnAnswerIsAwaited(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "8")

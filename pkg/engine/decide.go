@@ -12,24 +12,26 @@ import (
 // the first of them: they are made for it.
 func (s *Session) emitDecisions(operations []operation) {
 	var order []*model.Decision // few: most statements are about one job
-	decisionOf := func(key model.JobKey) *model.Decision {
+	var jobs []*model.Job       // of order
+	decisionOf := func(job *model.Job) *model.Decision {
 		for _, decision := range slices.Backward(order) {
-			if decision.Job == key {
+			if decision.Job == job.Key {
 				return decision
 			}
 		}
-		order = append(order, &model.Decision{Job: key})
+		order, jobs = append(order, &model.Decision{Job: job.Key}), append(jobs, job)
 		return order[len(order)-1]
 	}
 	paid := len(s.evicted) > 0
 	for _, op := range operations {
-		switch op.task.Status {
-		case model.Allocated:
-			decision := decisionOf(op.task.Job)
+		switch {
+		case op.job == nil:
+		case op.task.Status == model.Allocated:
+			decision := decisionOf(op.job)
 			decision.Binds = append(decision.Binds, s.bindOf(&op))
-		case model.Pipelined:
-			if paid || s.hasPendingVictims(op.task.Job) { // a nomination without a victim is made again in each cycle
-				decision := decisionOf(op.task.Job)
+		case op.task.Status == model.Pipelined:
+			if paid || s.HoldsNominations(op.job) { // a nomination without a victim is made again in each cycle
+				decision := decisionOf(op.job)
 				decision.Nominations = append(decision.Nominations, model.Nomination{Pod: op.task.PodRef, Node: op.task.Node})
 				s.nominated[op.task.UID] = true
 			}
@@ -50,30 +52,29 @@ func (s *Session) emitDecisions(operations []operation) {
 		}
 	}
 	s.right = ""
-	for _, decision := range order {
+	for i, decision := range order {
 		switch {
 		case len(decision.Binds) > 0:
 			if len(s.Snapshot.Held()) > 0 { // nominations are for the minimum, which has its capacity now
-				decision.Nominations = s.releaseNominations(s.Snapshot.Job(decision.Job), nil)
+				decision.Nominations = s.releaseNominations(jobs[i], nil)
 				s.Snapshot.ReleaseHeld(decision.Job)
 			}
-			if s.hasPendingVictims(decision.Job) { // others have nothing that lapses
+			if s.HoldsNominations(jobs[i]) { // others have nothing that lapses
 				s.renewed[decision.Job] = true
 			}
 		case len(decision.Nominations) > 0: // the accounting of the nodes show them now
 			s.Snapshot.ReleaseNominated(decision.Job)
-			decision.Nominations = append(decision.Nominations, s.releaseNominations(s.Snapshot.Job(decision.Job), decision.Nominations)...)
+			decision.Nominations = append(decision.Nominations, s.releaseNominations(jobs[i], decision.Nominations)...)
 			s.renewed[decision.Job] = true
 		}
-		s.noteStart(decision)
+		s.noteStart(jobs[i], decision)
 		s.send(*decision)
 	}
 }
 
 // noteStart ends the headroom of a job that has capacity now, and counts the binds that it cannot do without.
-func (s *Session) noteStart(decision *model.Decision) {
-	job := s.job(decision.Job)
-	if job != nil && len(decision.Binds)+len(decision.Nominations) > 0 {
+func (s *Session) noteStart(job *model.Job, decision *model.Decision) {
+	if len(decision.Binds)+len(decision.Nominations) > 0 {
 		s.Snapshot.ReleaseHeadroom(job)
 	}
 	if len(decision.Binds) > 0 {
@@ -82,19 +83,9 @@ func (s *Session) noteStart(decision *model.Decision) {
 	}
 }
 
-// hasPendingVictims reports whether others were evicted for a job in earlier cycles, and capacity is kept for it since: what it
-// is nominated to in its place is kept, too, or others would have it.
-func (s *Session) hasPendingVictims(key model.JobKey) bool {
-	job := s.job(key)
-	return job != nil && s.HoldsNominations(job)
-}
-
 // minimumOf returns how many of the decision's binds the job cannot do without, those that the minima of its roles take among
-// them; all of them for nil, a job that the snapshot does not list.
+// them.
 func minimumOf(job *model.Job, decision *model.Decision) int {
-	if job == nil {
-		return len(decision.Binds)
-	}
 	counted := job.Count(func(task *model.Task) bool { return task.Status.CountsTowardMinimum() })
 	needs := max(0, int(job.MinMember)-(counted-len(decision.Binds)))
 	return min(len(decision.Binds), max(needs, minimumOfRoles(job, decision)))

@@ -248,23 +248,25 @@ func (s *Session) checkQueues(operations []operation) *model.Refusal {
 	if len(s.Snapshot.Queues) == 0 {
 		return nil
 	}
-	var last *model.Task
+	var last *model.Job
 	for _, op := range operations {
 		room := model.Idle
-		switch op.task.Status {
-		case model.Allocated:
-		case model.Pipelined:
+		switch {
+		case op.job == nil:
+			continue
+		case op.task.Status == model.Allocated:
+		case op.task.Status == model.Pipelined:
 			room = model.FutureIdle
 		default:
 			continue
 		}
-		if last == nil || last.Job != op.task.Job { // else it is the same job as before
-			if refusal := s.mayNotStart(op.task.Job); refusal != nil {
+		if last != op.job {
+			if refusal := s.mayNotStart(op.job); refusal != nil {
 				return refusal
 			}
 		}
-		last = op.task
-		if refusal := (&Ask{session: s, Job: s.job(op.task.Job), Kind: room}).OverLimit(op.task); refusal != nil {
+		last = op.job
+		if refusal := (&Ask{session: s, Job: op.job, Kind: room}).OverLimit(op.task); refusal != nil {
 			return refusal
 		}
 	}
@@ -272,9 +274,8 @@ func (s *Session) checkQueues(operations []operation) *model.Refusal {
 }
 
 // mayNotStart returns why no job of the queue of a job starts; nil for one that has begun, and that is nominated in a paused one.
-func (s *Session) mayNotStart(key model.JobKey) *model.Refusal {
-	job := s.job(key)
-	if job == nil || job.LostMembers || s.Snapshot.Begun[key].MinMember > 0 {
+func (s *Session) mayNotStart(job *model.Job) *model.Refusal {
+	if job.LostMembers || s.Snapshot.Begun[job.Key].MinMember > 0 {
 		return nil
 	}
 	refusal := s.Snapshot.QueueRefusal(job)

@@ -20,7 +20,7 @@ func TestEachJobOfAStatementIsLookedAt(t *testing.T) {
 	var operations []operation
 	for _, task := range []*model.Task{first.Tasks[0], second.Tasks[0], first.Tasks[1]} {
 		snapshot.Move(task, model.Placement{Status: model.Allocated, Node: "n0"})
-		operations = append(operations, operation{task: task})
+		operations = append(operations, operation{task: task, job: snapshot.Job(task.Job)})
 	}
 	if refusal := session.checkQueues(operations); refusal == nil || refusal.Code != model.QueuePaused {
 		t.Errorf("with the second: %+v", refusal)

@@ -86,8 +86,6 @@ type Session struct {
 	// pluginTimings are what is measured of plugins; nil when nothing is.
 	pluginTimings map[pluginPoint]time.Duration
 
-	// lastJob is the one that job has returned last, or that is tried; nil before.
-	lastJob *model.Job
 	// lastStart is the latest LastStart of all queues; zero before it is asked for.
 	lastStart time.Time
 
@@ -255,14 +253,6 @@ func (s *Session) Refuse(job *model.Job, refusal *model.Refusal) {
 	if s.refusals[job] = refusal; refusal == nil {
 		delete(s.refusals, job)
 	}
-}
-
-// job returns the job of that key, nil when there is none. Mostly it is the one that is tried, or that was asked for before.
-func (s *Session) job(key model.JobKey) *model.Job {
-	if s.lastJob == nil || s.lastJob.Key != key {
-		s.lastJob = s.Snapshot.Job(key)
-	}
-	return s.lastJob
 }
 
 // Refusal returns why a job waits, nil when no action has refused it.

@@ -19,6 +19,8 @@ type Statement struct {
 type operation struct {
 	task   *model.Task
 	before model.Placement
+	// job is the job that capacity was asked for: it says what the start needs. It is nil for other changes.
+	job *model.Job
 	// reserved reports that reservers have set something aside, prepare that commits must tell the API server of it.
 	reserved, prepare bool
 	// isolation has the isolated CPUs that the task was given; nil when it was given none.
@@ -92,7 +94,7 @@ func (st *Statement) Put(ask Ask, task *model.Task, node *model.Node) *model.Ref
 		}
 		return st.session.lacking(task, lacking, hasNone(node, lacking))
 	}
-	op, status := operation{task: task}, model.Pipelined
+	op, status := operation{task: task, job: ask.Job}, model.Pipelined
 	if ask.Kind == model.Idle {
 		status = model.Allocated
 		refusal := st.session.allocateCPUs(&op, task, node)
@@ -287,7 +289,7 @@ func (s *Session) revert(op *operation) {
 // Invariant I1: a job with a placed task has all gates' consent on what is placed; one with nominations only, on both.
 func (s *Session) checkGates(operations []operation) *model.Refusal {
 	type question struct {
-		job      model.JobKey
+		job      *model.Job
 		standing framework.Readiness
 	}
 	var asked []question // few: most statements are about one job
@@ -306,14 +308,15 @@ func (s *Session) checkGates(operations []operation) *model.Refusal {
 		default:
 			continue
 		}
-		switch at := slices.IndexFunc(asked, func(q question) bool { return q.job == op.task.Job }); {
+		switch at := slices.IndexFunc(asked, func(q question) bool { return q.job.Key == op.task.Job }); {
+		case op.job == nil: // it has got capacity again since
 		case at < 0:
-			asked = append(asked, question{op.task.Job, standing})
+			asked = append(asked, question{op.job, standing})
 		case standing < asked[at].standing:
 			asked[at].standing = standing
 		}
 	}
-	refusal := firstRefusal(asked, func(q question) *model.Refusal { return s.JobReady(s.job(q.job), q.standing) })
+	refusal := firstRefusal(asked, func(q question) *model.Refusal { return s.JobReady(q.job, q.standing) })
 	if refusal == nil {
 		refusal = s.checkQueues(operations)
 	}

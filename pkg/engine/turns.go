@@ -22,7 +22,6 @@ func (s *Session) InOrder(jobs []*model.Job) iter.Seq[*model.Job] {
 		all := s.turnsOf(jobs)
 		for all.offered != nil {
 			job := all.take()
-			s.lastJob = job
 			more := false
 			if s.InTurn(job, func() { more = yield(job) }); !more {
 				return
@@ -247,7 +246,7 @@ func (t *turns) compare(other *turns) int {
 // takeTurn records, in the decision and in the queues, that the job has started in its turn: its minimum, and not the rest of
 // one that has begun, nor members beyond it.
 func (s *Session) takeTurn(job *model.Job, decision *model.Decision) {
-	if decision.MinBinds == 0 || job == nil || job.InQueue() == nil || job.LostMembers {
+	if decision.MinBinds == 0 || job.InQueue() == nil || job.LostMembers {
 		return
 	}
 	had := job.Count(framework.Ready.Counts) - len(decision.Binds)

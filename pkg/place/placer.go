@@ -47,7 +47,7 @@ func placerFor(ask engine.Ask) *Placer {
 // For returns the Placer for another question about the job.
 func (t *Placer) For(ask engine.Ask) *Placer {
 	other := *t
-	other.ask = ask
+	other.ask, other.job = ask, ask.Job
 	return &other
 }
 

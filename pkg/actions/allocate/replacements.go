@@ -51,24 +51,20 @@ func countOf(job *model.Job, role string) int {
 	return job.Count(func(task *model.Task) bool { return task.Role == role && framework.Ready.Counts(task) })
 }
 
-// replaceOne places one more member of a role, or of any if that is empty, and reports whether it did. Meanwhile the job needs no
-// more than what it has and that one. Where pods may be evicted for the others it is the one that is the hardest to place.
+// replaceOne places one more member of a role, or of any if that is empty, and reports whether it did: it asks for a job that
+// needs no more than what this one has and that member. Where pods may be evicted for the others it is the one that is the hardest
+// to place.
 func (r *cycle) replaceOne(job *model.Job, role string) bool {
-	var trial *place.Placer
-	ask := r.session.Ask(job, model.Idle)
-	if r.session.MayPreempt(job) {
-		trial = place.New(ask, r.largest, &r.budget)
-	}
-	need := job.Need
-	defer func() { job.Need = need }()
-	job.Need = withOneMore(job, role)
-	if len(job.Pending()) == 0 || r.session.ValidateJob(job) != nil {
+	variant := *job
+	variant.Need = withOneMore(job, role)
+	if len(variant.Pending()) == 0 || r.session.ValidateJob(&variant) != nil {
 		return false
 	}
-	if trial == nil {
-		trial = place.New(ask, r.largest, &r.budget)
+	ask, first := r.session.Ask(&variant, model.Idle), &variant
+	if r.session.MayPreempt(job) {
+		first = job
 	}
-	return r.place(job, trial) == nil
+	return r.place(&variant, place.New(r.session.Ask(first, model.Idle), r.largest, &r.budget).For(ask)) == nil
 }
 
 // withOneMore returns what a job needs with what it has and one more member of a role, or of any if that is empty.

@@ -188,6 +188,16 @@ type Job struct {
 	queue *Queue
 }
 
+// WithMinima returns a copy of the job with another minimum, and other minima of its roles: a variant to ask about.
+func (j *Job) WithMinima(minMember int32, ofRole func(Role) int32) *Job {
+	variant := *j
+	variant.Need.MinMember, variant.Need.Roles = minMember, slices.Clone(j.Roles)
+	for i := range variant.Need.Roles {
+		variant.Need.Roles[i].MinMember = ofRole(j.Roles[i])
+	}
+	return &variant
+}
+
 // IsSchedulableGroup reports whether the job is a group that can start: its object exists, or it needs none.
 func (j *Job) IsSchedulableGroup() bool {
 	return j.HasGroup || j.Key.IsImplicit() || j.Key.IsForeign() && j.UID != ""

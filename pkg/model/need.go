@@ -91,7 +91,7 @@ func (p *Part) FirstUnmetMinimum(counts func(*Task) bool) *UnmetMinimum {
 }
 
 // Need is what a job needs now to start or to go on as a gang. It is computed as a whole (gang.Of), and no field of one is
-// changed afterwards. A variant of a job has another Need: it is a copy of the job, or the job itself until it has its own back.
+// changed afterwards. A variant of a job is a copy with another Need.
 type Need struct {
 	// MinMember is how many members must start together.
 	MinMember int32

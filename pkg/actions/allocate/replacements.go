@@ -51,35 +51,32 @@ func countOf(job *model.Job, role string) int {
 	return job.Count(func(task *model.Task) bool { return task.Role == role && framework.Ready.Counts(task) })
 }
 
-// replaceOne places one more member of a role, or of any if that is empty, and reports whether it did: it asks for a job that
-// needs no more than what this one has and that member. Where pods may be evicted for the others it is the one that is the hardest
-// to place.
+// replaceOne places one more member of a role, or of any if that is empty, and reports whether it did. Where pods may be evicted
+// for the others it is the one that is the hardest to place.
 func (r *cycle) replaceOne(job *model.Job, role string) bool {
-	variant := *job
-	variant.Need = withOneMore(job, role)
-	if len(variant.Pending()) == 0 || r.session.ValidateJob(&variant) != nil {
+	variant := withOneMore(job, role)
+	if len(variant.Pending()) == 0 || r.session.ValidateJob(variant) != nil {
 		return false
 	}
-	ask, first := r.session.Ask(&variant, model.Idle), &variant
+	first := variant
 	if r.session.MayPreempt(job) {
 		first = job
 	}
-	return r.place(&variant, place.New(r.session.Ask(first, model.Idle), r.largest, &r.budget).For(ask)) == nil
+	trial := place.New(r.session.Ask(first, model.Idle), r.largest, &r.budget)
+	return r.place(variant, trial.For(r.session.Ask(variant, model.Idle))) == nil
 }
 
-// withOneMore returns what a job needs with what it has and one more member of a role, or of any if that is empty.
-func withOneMore(job *model.Job, role string) model.Need {
-	need, roles := job.Need, slices.Clone(job.Roles)
-	for i := range roles {
-		least := min(roles[i].MinMember, int32(countOf(job, roles[i].Name)))
-		switch {
-		case roles[i].Late:
-			least = 0
-		case roles[i].Name == role:
-			least = int32(countOf(job, role)) + 1
+// withOneMore returns the job as one that needs no more than what it has and one more member of a role, or of any if that is
+// empty.
+func withOneMore(job *model.Job, role string) *model.Job {
+	return job.WithMinima(int32(job.Count(framework.Ready.Counts))+1, func(of model.Role) int32 {
+		switch has := int32(countOf(job, of.Name)); {
+		case of.Late:
+			return 0
+		case of.Name == role:
+			return has + 1
+		default:
+			return min(of.MinMember, has)
 		}
-		roles[i].MinMember = least
-	}
-	need.MinMember, need.Roles = int32(job.Count(framework.Ready.Counts))+1, roles
-	return need
+	})
 }

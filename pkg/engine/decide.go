@@ -8,6 +8,15 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
+// decisions is what is known of the decisions of the session.
+type decisions struct {
+	// any reports that there was one, sending that one is being sent out.
+	any, sending bool
+	// reclaimed are the jobs for which pods of other queues were evicted, evictions is how many pods were evicted in all.
+	reclaimed map[model.JobKey]bool
+	evictions int
+}
+
 // emitDecisions sends out one decision per job that got capacity, in the order the jobs were first touched. Evictions belong to
 // the first of them: they are made for it.
 func (s *Session) emitDecisions(operations []operation) {
@@ -22,7 +31,7 @@ func (s *Session) emitDecisions(operations []operation) {
 		order, jobs = append(order, &model.Decision{Job: job.Key}), append(jobs, job)
 		return order[len(order)-1]
 	}
-	paid := len(s.evicted) > 0
+	paid := len(s.changes.evicted) > 0
 	for _, op := range operations {
 		switch {
 		case op.job == nil:
@@ -33,25 +42,25 @@ func (s *Session) emitDecisions(operations []operation) {
 			if paid || s.HoldsNominations(op.job) { // a nomination without a victim is made again in each cycle
 				decision := decisionOf(op.job)
 				decision.Nominations = append(decision.Nominations, model.Nomination{Pod: op.task.PodRef, Node: op.task.Node})
-				s.nominated[op.task.UID] = true
+				s.nominations.made[op.task.UID] = true
 			}
 		}
 	}
 	for _, op := range operations {
-		if known, marked := s.evicted[op.task]; marked && len(order) > 0 {
-			delete(s.evicted, op.task)
-			s.evictions++
+		if known, marked := s.changes.evicted[op.task]; marked && len(order) > 0 {
+			delete(s.changes.evicted, op.task)
+			s.decisions.evictions++
 			eviction := model.Eviction{
 				Pod: op.task.PodRef, Job: op.task.Job, Node: op.task.Node, Method: known.method, GraceSeconds: op.task.GraceSeconds,
 			}
-			if s.right != "" {
-				eviction.Right, eviction.Queue = s.right, s.Snapshot.Job(order[0].Job).Queue
-				s.reclaimed[order[0].Job] = true
+			if s.changes.right != "" {
+				eviction.Right, eviction.Queue = s.changes.right, s.Snapshot.Job(order[0].Job).Queue
+				s.decisions.reclaimed[order[0].Job] = true
 			}
 			order[0].Evictions = append(order[0].Evictions, eviction)
 		}
 	}
-	s.right = ""
+	s.changes.right = ""
 	for i, decision := range order {
 		switch {
 		case len(decision.Binds) > 0:
@@ -60,12 +69,12 @@ func (s *Session) emitDecisions(operations []operation) {
 				s.Snapshot.ReleaseHeld(decision.Job)
 			}
 			if s.HoldsNominations(jobs[i]) { // others have nothing that lapses
-				s.renewed[decision.Job] = true
+				s.nominations.renewed[decision.Job] = true
 			}
 		case len(decision.Nominations) > 0: // the accounting of the nodes show them now
 			s.Snapshot.ReleaseNominated(decision.Job)
 			decision.Nominations = append(decision.Nominations, s.releaseNominations(jobs[i], decision.Nominations)...)
-			s.renewed[decision.Job] = true
+			s.nominations.renewed[decision.Job] = true
 		}
 		s.noteStart(jobs[i], decision)
 		s.send(*decision)

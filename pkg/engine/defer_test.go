@@ -15,7 +15,7 @@ func TestHighestDeferredOfAJobWithTwoPriorities(t *testing.T) {
 	s := Open(snapshot, profileOf(), Options{})
 	s.Defer(job.WithPriority(1))
 	s.Defer(job)
-	if highest, any := s.HighestDeferred(); !any || highest != 5 || len(s.deferred) != 1 {
-		t.Errorf("%d jobs are deferred, the highest priority is %d (%t); want one of priority 5", len(s.deferred), highest, any)
+	if highest, any := s.HighestDeferred(); !any || highest != 5 || len(s.pipeline.deferred) != 1 {
+		t.Errorf("%d jobs are deferred, the highest priority is %d (%t); want one of priority 5", len(s.pipeline.deferred), highest, any)
 	}
 }

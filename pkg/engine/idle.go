@@ -24,7 +24,7 @@ func (c *Cache) idleResultFor(snapshot *model.Snapshot, profile *Profile) *Resul
 // because of what this one decided, of what is held back for a while, or of objects that are in no snapshot, which may decide
 // about tasks that ask for volumes or devices.
 func (s *Session) recordIdle(result Result) *idleResult {
-	if s.decided || s.grounds.reach == ForNow || s.Snapshot.Version == 0 || s.Snapshot.HasBackoff() {
+	if s.decisions.any || s.grounds.reach == ForNow || s.Snapshot.Version == 0 || s.Snapshot.HasBackoff() {
 		return nil
 	}
 	return &idleResult{snapshot: s.Snapshot, version: s.Snapshot.Version, result: result}

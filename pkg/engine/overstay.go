@@ -15,17 +15,19 @@ import (
 // Overstayed returns the jobs that may be evicted for the holder of a reservation although their priority is the same: they
 // came onto its capacity after it was reserved, and have run for longer than their groups said, or the group that said it is
 // gone. It is what the session found when it began.
-func (s *Session) Overstayed(holder *model.Job) []*model.Job { return s.overstayed[holder.Key] }
+func (s *Session) Overstayed(holder *model.Job) []*model.Job {
+	return s.reservations.overstayed[holder.Key]
+}
 
 // findOverstayed finds them for all holders, and since when there is reserved capacity.
 func (s *Session) findOverstayed() {
 	for _, holder := range s.Snapshot.Jobs {
 		if held, _ := s.Reservation(holder); held != nil {
-			if since := held.Since.Unix(); s.reservedSince == 0 || since < s.reservedSince {
-				s.reservedSince = since
+			if since := held.Since.Unix(); s.reservations.since == 0 || since < s.reservations.since {
+				s.reservations.since = since
 			}
 			if jobs := s.overstayedOn(holder, held); len(jobs) > 0 {
-				s.overstayed[holder.Key] = jobs
+				s.reservations.overstayed[holder.Key] = jobs
 			}
 		}
 	}
@@ -59,8 +61,8 @@ func (s *Session) overstayedOn(holder *model.Job, held *model.Reservation) (jobs
 // precedesReservations reports whether all members of the job on nodes were there before any capacity was reserved.
 func (s *Session) precedesReservations(job *model.Job) bool {
 	now := s.Snapshot.Now.Unix()
-	return s.reservedSince == 0 || !slices.ContainsFunc(job.Tasks, func(task *model.Task) bool {
-		return (task.Status == model.Bound || task.Status == model.Running) && task.OnNodeSince(now) > s.reservedSince
+	return s.reservations.since == 0 || !slices.ContainsFunc(job.Tasks, func(task *model.Task) bool {
+		return (task.Status == model.Bound || task.Status == model.Running) && task.OnNodeSince(now) > s.reservations.since
 	})
 }
 
@@ -88,5 +90,5 @@ func (s *Session) wakeForGuests(node *model.Node, now int64) {
 
 // overstays reports whether a unit may be evicted for a holder of its own priority.
 func (s *Session) overstays(unit framework.EvictionUnit, holder *model.Job) bool {
-	return unit.Job != nil && unit.Priority() == holder.Priority && slices.Contains(s.overstayed[holder.Key], unit.Job)
+	return unit.Job != nil && unit.Priority() == holder.Priority && slices.Contains(s.reservations.overstayed[holder.Key], unit.Job)
 }

@@ -37,7 +37,7 @@ func TestAPodThatRunsLateIsNoGuest(t *testing.T) {
 		if got := len(guestsOn(&model.Node{Tasks: []*model.Task{task}}, reserved, now)) == 1; got != want {
 			t.Errorf("bound at %d: a guest %t, want %t", bound, got, want)
 		}
-		s := &Session{Snapshot: &model.Snapshot{Now: time.Unix(now, 0)}, reservedSince: reserved}
+		s := &Session{Snapshot: &model.Snapshot{Now: time.Unix(now, 0)}, reservations: reservations{since: reserved}}
 		if got := s.precedesReservations(&model.Job{Tasks: []*model.Task{task}}); got == want {
 			t.Errorf("bound at %d: precedes the reservation %t", bound, got)
 		}

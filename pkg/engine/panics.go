@@ -46,7 +46,7 @@ func (s *Session) runRecovered() (whole bool) {
 		if known {
 			value = over.value
 		}
-		if _, invariant := value.(invariantViolation); invariant || s.sending {
+		if _, invariant := value.(invariantViolation); invariant || s.decisions.sending {
 			rethrow(value)
 		}
 		stack := debug.Stack()
@@ -101,9 +101,9 @@ func (s *Session) InTurn(job *model.Job, do func()) {
 // jobOfPanic returns the job that a panic is charged to: outside of any turn it is the one to which the open statement gave
 // capacity last. It is nil when there is none, or when it is held back already.
 func (s *Session) jobOfPanic(key model.JobKey) *model.Job {
-	for i := len(s.log) - 1; i >= 0 && key == (model.JobKey{}); i-- {
-		if status := s.log[i].task.Status; status == model.Allocated || status == model.Pipelined {
-			key = s.log[i].task.Job
+	for i := len(s.changes.log) - 1; i >= 0 && key == (model.JobKey{}); i-- {
+		if status := s.changes.log[i].task.Status; status == model.Allocated || status == model.Pipelined {
+			key = s.changes.log[i].task.Job
 		}
 	}
 	if s.quarantined[key] != nil {
@@ -124,7 +124,7 @@ func panics(call func()) (recovered bool) {
 //
 // Invariant I9: the snapshot is as it was before the statement.
 func (s *Session) abandon() {
-	for _, op := range slices.Backward(s.log) {
+	for _, op := range slices.Backward(s.changes.log) {
 		s.Snapshot.Move(op.task, op.before)
 		if op.isolation != nil {
 			op.task.Isolated = nil
@@ -133,7 +133,7 @@ func (s *Session) abandon() {
 			s.unreserveAll(op.task)
 		}
 	}
-	s.log = nil
+	s.changes.log = nil
 	for _, part := range s.parts() {
 		if keeper, ok := part.(framework.CacheResetter); ok {
 			panics(keeper.ResetCache)
@@ -152,7 +152,7 @@ func (s *Session) unreserveAll(task *model.Task) {
 
 // refuseUnvisited says why the jobs wait that had no turn.
 func (s *Session) refuseUnvisited(because *model.Refusal) {
-	s.currentPart = len(s.profile.Actions) // no action refuses them
+	s.pipeline.part = len(s.profile.Actions) // no action refuses them
 	refusal := &model.Refusal{
 		Plugin: because.Plugin, Code: model.CycleFailed,
 		Detail: "some jobs were not evaluated in this cycle, they are in the next: " + because.Detail,

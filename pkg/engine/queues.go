@@ -75,10 +75,10 @@ func (s *Session) FitsLimits(job *model.Job) bool {
 
 // FitsEmptyNode reports whether some node could run the task were it empty.
 func (s *Session) FitsEmptyNode(task *model.Task) bool {
-	fits, known := s.fitsEmpty[task.Shape]
+	fits, known := s.found.fitsEmpty[task.Shape]
 	if !known {
 		fits = slices.ContainsFunc(s.EligibleNodes(task), func(node *model.Node) bool { return node.Allocatable().Copies(task.Request) > 0 })
-		s.fitsEmpty[task.Shape] = fits
+		s.found.fitsEmpty[task.Shape] = fits
 	}
 	return fits
 }
@@ -160,7 +160,7 @@ func (s *Session) KeepHeadroom(jobs []*model.Job) {
 		}
 	}
 	s.Snapshot.SetHeadroom(kept)
-	clear(s.precedes)
+	clear(s.found.precedes)
 }
 
 // withoutHeadroom returns the job if headroom below the limits of its queue may be kept from it: all of them are looked at, but
@@ -178,7 +178,7 @@ func (s *Session) withoutHeadroom(queue *model.Queue, job *model.Job, as Suppose
 // precedesHolders reports whether the queue of the job has its turn before those of the jobs that have headroom below the limits
 // above it, all of which are of other queues, or what is kept for them gives way to the job. It is so until something is decided.
 func (s *Session) precedesHolders(job *model.Job) (precedes bool) {
-	precedes, known := s.precedes[job.Key]
+	precedes, known := s.found.precedes[job.Key]
 	if known {
 		return precedes
 	}
@@ -191,7 +191,7 @@ func (s *Session) precedesHolders(job *model.Job) (precedes bool) {
 		precedes = holder != nil && s.Snapshot.CrossesQueues(holder, job) &&
 			(s.first(job, holder) == job || len(s.slots.reclaim) > 0 && s.slots.reclaim[0].GivesWay(holder, job))
 	}
-	s.precedes[job.Key] = precedes
+	s.found.precedes[job.Key] = precedes
 	return precedes
 }
 
@@ -218,7 +218,7 @@ type limitKey struct {
 // limitRefusal returns the refusal, the same for all jobs for which it says the same: many may wait for one limit.
 func (s *Session) limitRefusal(key limitKey) *model.Refusal {
 	key.used = key.queue.Used.At(key.limit.Position)
-	if known := s.limits[key]; known != nil {
+	if known := s.found.limits[key]; known != nil {
 		return known
 	}
 	amount := func(n int64) string { return s.Snapshot.Dimensions.FormatAmount(key.limit.Position, n) }
@@ -232,12 +232,12 @@ func (s *Session) limitRefusal(key limitKey) *model.Refusal {
 		detail = fmt.Sprintf("queue %q has a limit of %s, and the minimum needs %s: the job cannot start within it",
 			key.queue.Name, amount(key.limit.Amount), amount(key.ask))
 	}
-	if s.limits == nil {
-		s.limits = map[limitKey]*model.Refusal{}
+	if s.found.limits == nil {
+		s.found.limits = map[limitKey]*model.Refusal{}
 	}
 	// What would be evicted beyond what is asked for, so that something stays free, would be evicted for no start.
-	s.limits[key] = &model.Refusal{Code: model.QueueLimit, Detail: detail, Evictable: key.kept == 0 && key.ask <= key.limit.Amount}
-	return s.limits[key]
+	s.found.limits[key] = &model.Refusal{Code: model.QueueLimit, Detail: detail, Evictable: key.kept == 0 && key.ask <= key.limit.Amount}
+	return s.found.limits[key]
 }
 
 // checkQueues looks at every job that got capacity, and at the state after the statement.

@@ -35,7 +35,7 @@ func (s *Session) checkReclaim(taker *model.Job, victims []*model.Task, operatio
 		return &model.Refusal{Code: framework.CodeMisuse, Detail: fmt.Sprintf("pod %s of queue %q would be evicted for queue %q", victims[0],
 			s.Snapshot.Job(victims[0].Job).Queue, taker.Queue)}
 	}
-	if len(victims) < len(s.evicted) {
+	if len(victims) < len(s.changes.evicted) {
 		return &model.Refusal{Code: framework.CodeMisuse, Detail: "pods of the job's queue and of others would be evicted together"}
 	}
 	for _, op := range operations {
@@ -45,7 +45,7 @@ func (s *Session) checkReclaim(taker *model.Job, victims []*model.Task, operatio
 	}
 	right, refusal := s.slots.reclaim[0].JudgeReclaim(taker, s.unitsOf(victims))
 	if refusal == nil {
-		s.right = right
+		s.changes.right = right
 	}
 	return refusal
 }

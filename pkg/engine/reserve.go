@@ -9,6 +9,16 @@ import (
 // This file is what sessions know of capacity that is reserved for jobs which have waited for long. Who gets some, and where, is
 // for an action to decide.
 
+// reservations is what the session knows of reserved capacity.
+type reservations struct {
+	// made is what the session has decided.
+	made map[model.JobKey]*model.Reservation
+	// overstayed are the jobs that may be evicted for a holder of a reservation of the same priority, by the holder.
+	overstayed map[model.JobKey][]*model.Job
+	// since is since when the oldest reservation has been there, in seconds since 1970; zero without one.
+	since int64
+}
+
 // Reserve decides which capacity is kept for the job, in the place of what was kept before; nil keeps none any more, and
 // model.GivenUp records besides that it was given up. It is in force immediately.
 func (s *Session) Reserve(job *model.Job, reservation *model.Reservation) {
@@ -16,9 +26,9 @@ func (s *Session) Reserve(job *model.Job, reservation *model.Reservation) {
 		reservation = &model.Reservation{}
 	}
 	if before, _ := s.Reservation(job); before == nil || !before.Since.Equal(reservation.Since) {
-		delete(s.overstayed, job.Key) // other capacity has no guests yet
+		delete(s.reservations.overstayed, job.Key) // other capacity has no guests yet
 	}
-	s.reserved[job.Key] = reservation
+	s.reservations.made[job.Key] = reservation
 	s.Snapshot.Reserve(job, reservation)
 	s.send(model.Decision{Job: job.Key, Reservation: reservation})
 }
@@ -26,7 +36,7 @@ func (s *Session) Reserve(job *model.Job, reservation *model.Reservation) {
 // Reservation returns what is reserved for the job, as it was decided last, nil when nothing is, and when the job gave up its
 // last reservation, zero when it did not.
 func (s *Session) Reservation(job *model.Job) (held *model.Reservation, gaveUp time.Time) {
-	if decided := s.reserved[job.Key]; decided != nil {
+	if decided := s.reservations.made[job.Key]; decided != nil {
 		return decided.Split()
 	}
 	return job.Reservation, job.GaveUp

@@ -54,8 +54,8 @@ func TestDepartOnlySupposes(t *testing.T) {
 	if refusal == nil || refusal.Code != framework.CodeMisuse || len(decided) > 0 || dump(snapshot) != before {
 		t.Errorf("a supposition was decided on: %v, %v", refusal, decided)
 	}
-	if len(s.evicted) > 0 {
-		t.Errorf("%d are marked for eviction", len(s.evicted))
+	if len(s.changes.evicted) > 0 {
+		t.Errorf("%d are marked for eviction", len(s.changes.evicted))
 	}
 }
 

@@ -271,12 +271,12 @@ func (s *Session) lacking(task *model.Task, position int, absent bool) *model.Re
 	if position == model.Unoffered {
 		return refusal(s.Snapshot.Dimensions.For(task).Name(position), absent)
 	}
-	for len(s.lacks) < s.Snapshot.Dimensions.Len() {
-		name := s.Snapshot.Dimensions.Name(len(s.lacks))
-		s.lacks = append(s.lacks, [2]*model.Refusal{refusal(name, false), refusal(name, true)})
+	for len(s.found.lacks) < s.Snapshot.Dimensions.Len() {
+		name := s.Snapshot.Dimensions.Name(len(s.found.lacks))
+		s.found.lacks = append(s.found.lacks, [2]*model.Refusal{refusal(name, false), refusal(name, true)})
 	}
 	if absent {
-		return s.lacks[position][1]
+		return s.found.lacks[position][1]
 	}
-	return s.lacks[position][0]
+	return s.found.lacks[position][0]
 }

@@ -56,63 +56,36 @@ type Session struct {
 	options  Options
 	profile  *Profile
 	slots    extensionPoints
-	log      []operation
-	depth    int
+	cache    *Cache
 	refusals map[*model.Job]*model.Refusal
-	// evicted are the tasks that the open statement has marked for eviction.
-	evicted map[*model.Task]evictionMark
-	// lapsed are the jobs whose nominations of earlier cycles are not enough any more, renewed those that got capacity since, keep
-	// what they have or have given it back; returned are those that have given it back.
-	lapsed            []*model.Job
-	renewed, returned map[model.JobKey]bool
-	// nominated are the pods to which a decision of this session has nominated capacity beyond it.
-	nominated map[types.UID]bool
+	// grounds are those of the verdict that is being found, or of what the session comes to beside its verdicts.
+	grounds grounds
+
+	pipeline     pipeline
+	changes      changes
+	decisions    decisions
+	nominations  nominations
+	reservations reservations
+	domains      jobDomains
+	found        found
+
+	// quarantined are the jobs about which no plugin is asked, since one has panicked over them lately; nil when there are none.
+	quarantined map[model.JobKey]*model.Refusal
+	// lastStart is the latest LastStart of all queues; zero before it is asked for.
+	lastStart time.Time
+	// pluginTimings are what is measured of plugins; nil when nothing is.
+	pluginTimings map[pluginPoint]time.Duration
+}
+
+// found is what the session finds out once.
+type found struct {
 	// fitsEmpty is what FitsEmptyNode has found.
 	fitsEmpty map[model.Shape]bool
 	// precedes is what precedesHolders has found since the last decision.
 	precedes map[model.JobKey]bool
-	// reserved is what the session has decided about reservations.
-	reserved map[model.JobKey]*model.Reservation
-	// overstayed are the jobs that may be evicted for a holder of a reservation of the same priority, by the holder.
-	overstayed map[model.JobKey][]*model.Job
-	// reservedSince is since when the oldest reservation has been there, in seconds since 1970; zero without one.
-	reservedSince int64
-	// decided reports that something was.
-	decided bool
-	cache   *Cache
-	lacks   [][2]*model.Refusal
-	// grounds are those of the verdict that is being found, or of what the session comes to beside its verdicts.
-	grounds grounds
-	// pluginTimings are what is measured of plugins; nil when nothing is.
-	pluginTimings map[pluginPoint]time.Duration
-
-	// lastStart is the latest LastStart of all queues; zero before it is asked for.
-	lastStart time.Time
-
-	// right is by which pods of other queues were evicted in the open statement; empty when none were. reclaimed are the jobs for
-	// which decisions did so, evictions is how many pods decisions have evicted in all.
-	right     model.Right
-	reclaimed map[model.JobKey]bool
-	evictions int
-
+	lacks    [][2]*model.Refusal
 	// limits are the refusals by limits of queues; nil when there was none.
 	limits map[limitKey]*model.Refusal
-
-	// quarantined are the jobs about which no plugin is asked, since one has panicked over them lately; nil when there are none.
-	quarantined map[model.JobKey]*model.Refusal
-	// sharing are the jobs of which members share domains; nil when there are none.
-	sharing map[model.JobKey]*model.Job
-	// shared are the members that entries of topologies cover, for those that were asked for.
-	shared map[*model.TopologyConstraint]*sharers
-	// deferred are the jobs that were deferred since the pipeline ran last, each once (isDeferred); resumed those it runs for now,
-	// nil the first time.
-	deferred, resumed []*model.Job
-	isDeferred        map[model.JobKey]bool
-	highestDeferred   int32
-	// currentPart is the position of the action that is executed; the number of actions when none is any more.
-	currentPart int
-	// sending reports that a decision is being sent out.
-	sending bool
 }
 
 // view is a session as plugins see it.
@@ -134,15 +107,16 @@ func Open(snapshot *model.Snapshot, profile *Profile, options Options) *Session 
 // newSession returns a session without plugins.
 func newSession(snapshot *model.Snapshot, profile *Profile, options Options) *Session {
 	s := &Session{
-		Snapshot: snapshot,
-		options:  options,
-		profile:  profile,
-		cache:    options.Cache,
-		evicted:  map[*model.Task]evictionMark{}, precedes: map[model.JobKey]bool{},
-		fitsEmpty: map[model.Shape]bool{}, reserved: map[model.JobKey]*model.Reservation{},
-		overstayed: map[model.JobKey][]*model.Job{}, reclaimed: map[model.JobKey]bool{},
-		renewed: map[model.JobKey]bool{}, returned: map[model.JobKey]bool{},
-		nominated: map[types.UID]bool{}, quarantined: quarantinedIn(snapshot), sharing: sharingIn(snapshot), pluginTimings: options.Stopwatch.newTimings(),
+		Snapshot: snapshot, options: options, profile: profile, cache: options.Cache,
+		changes:   changes{evicted: map[*model.Task]evictionMark{}},
+		decisions: decisions{reclaimed: map[model.JobKey]bool{}},
+		nominations: nominations{
+			renewed: map[model.JobKey]bool{}, returned: map[model.JobKey]bool{}, made: map[types.UID]bool{},
+		},
+		reservations: reservations{made: map[model.JobKey]*model.Reservation{}, overstayed: map[model.JobKey][]*model.Job{}},
+		domains:      jobDomains{jobs: sharingIn(snapshot)},
+		found:        found{fitsEmpty: map[model.Shape]bool{}, precedes: map[model.JobKey]bool{}},
+		quarantined:  quarantinedIn(snapshot), pluginTimings: options.Stopwatch.newTimings(),
 	}
 	if s.cache == nil {
 		s.cache = &Cache{}
@@ -228,19 +202,19 @@ func (s *Session) began(part string) {
 // used up. Nothing is decided by it, and what is found holds in no other session.
 func (s *Session) SearchCut() {
 	s.Until(s.Snapshot.Now)
-	if s.options.OnSearchCut != nil && s.currentPart < len(s.profile.Actions) {
-		s.options.OnSearchCut(s.profile.Actions[s.currentPart].Name())
+	if s.options.OnSearchCut != nil && s.pipeline.part < len(s.profile.Actions) {
+		s.options.OnSearchCut(s.profile.Actions[s.pipeline.part].Name())
 	}
 }
 
 // send sends out a decision.
 func (s *Session) send(decision model.Decision) {
-	s.decided = true
-	clear(s.precedes)
+	s.decisions.any = true
+	clear(s.found.precedes)
 	if s.options.Decide != nil {
-		s.sending = true
+		s.decisions.sending = true
 		s.options.Decide(decision)
-		s.sending = false
+		s.decisions.sending = false
 	}
 }
 

@@ -15,6 +15,14 @@ import (
 // This file keeps members in the domain that they have to share. No configuration may switch that off: a job that says what it
 // needs never starts without it.
 
+// jobDomains are the members that share domains.
+type jobDomains struct {
+	// jobs are those of which members share domains; nil when there are none.
+	jobs map[model.JobKey]*model.Job
+	// sharers are the members that entries of topologies cover, for those that were asked for.
+	sharers map[*model.TopologyConstraint]*sharers
+}
+
 // invalidTopology refuses a job that names a level which no configuration has, or slices that do not fit into each other; nil
 // when all is well. What is not understood is never left out: the job would start where it must not.
 func (s *Session) invalidTopology(job *model.Job) *model.Refusal {
@@ -42,7 +50,7 @@ const maxLevelName = 63
 // go to any domain.
 func (a *Ask) domainChecks(task *model.Task) (checks []framework.NodeFilterFunc) {
 	s, lostMarks := a.session, a.As.LostMarks
-	job := s.sharing[task.Job]
+	job := s.domains.jobs[task.Job]
 	if job == nil {
 		return nil
 	}
@@ -84,7 +92,7 @@ func (m *sharers) outside(at, slice int) *model.Refusal {
 }
 
 // NamesLevels reports whether the task's job names levels of a topology.
-func (s *Session) NamesLevels(task *model.Task) bool { return s.sharing[task.Job] != nil }
+func (s *Session) NamesLevels(task *model.Task) bool { return s.domains.jobs[task.Job] != nil }
 
 // isKeptFor reports whether the node is nominated to the task, or reserved for its job.
 func (s *Session) isKeptFor(task *model.Task, job *model.Job, node *model.Node) bool {
@@ -97,7 +105,7 @@ func (s *Session) isKeptFor(task *model.Task, job *model.Job, node *model.Node) 
 
 // startChecks returns how many of domainChecks hold on all nodes of the domain in which the task is supposed to start.
 func (a *Ask) startChecks(task *model.Task) int {
-	if job := a.session.sharing[task.Job]; job != nil {
+	if job := a.session.domains.jobs[task.Job]; job != nil {
 		for i := range job.Topology {
 			if a.As.Start.Shared == &job.Topology[i] && job.Topology[i].Covers(task) {
 				return 1
@@ -182,15 +190,15 @@ type sharers struct {
 
 // sharers returns the members that an entry covers, as the session stands.
 func (s *Session) sharers(job *model.Job, shared *model.TopologyConstraint) *sharers {
-	known := s.shared[shared]
+	known := s.domains.sharers[shared]
 	if known != nil {
 		return known
 	}
 	known = &sharers{domains: s.Domains(shared.Level), first: map[int]*model.Task{}, standing: map[int]map[int]int{}}
-	if s.shared == nil {
-		s.shared = map[*model.TopologyConstraint]*sharers{}
+	if s.domains.sharers == nil {
+		s.domains.sharers = map[*model.TopologyConstraint]*sharers{}
 	}
-	s.shared[shared] = known
+	s.domains.sharers[shared] = known
 	if known.domains == nil {
 		known.invalid = s.invalidTopology(job)
 		return known
@@ -277,7 +285,7 @@ func (m *sharers) add(snapshot *model.Snapshot, task *model.Task, at model.Place
 // placeOf returns the annotations that say in which domains a placed task is, and in which slice; nil where its job has no
 // topology.
 func (s *Session) placeOf(task *model.Task) map[string]string {
-	job := s.sharing[task.Job]
+	job := s.domains.jobs[task.Job]
 	if job == nil {
 		return nil
 	}
@@ -324,12 +332,12 @@ func (s *Session) domainsOf(node *model.Node) string {
 
 // moveShared follows the move of a task that shares domains.
 func (s *Session) moveShared(task *model.Task, before model.Placement) {
-	job := s.sharing[task.Job]
+	job := s.domains.jobs[task.Job]
 	if job == nil {
 		return
 	}
 	for i := range job.Topology {
-		if known := s.shared[&job.Topology[i]]; known != nil && known.domains != nil && job.Topology[i].Covers(task) {
+		if known := s.domains.sharers[&job.Topology[i]]; known != nil && known.domains != nil && job.Topology[i].Covers(task) {
 			known.add(s.Snapshot, task, before, -1)
 			known.add(s.Snapshot, task, task.Placement, 1)
 		}

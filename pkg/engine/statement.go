@@ -15,6 +15,16 @@ type Statement struct {
 	closed  bool
 }
 
+// changes are those of the open statements.
+type changes struct {
+	log []operation
+	// depth is how many statements are open, one in the other.
+	depth int
+	// evicted are the tasks that are marked for eviction, and right is by which pods of other queues are; empty when none are.
+	evicted map[*model.Task]evictionMark
+	right   model.Right
+}
+
 // operation is one change and what it overwrote, so that undo cannot fail.
 type operation struct {
 	task   *model.Task
@@ -44,14 +54,14 @@ type evictionMark struct {
 // looked at again, and the decisions leave through the sink. So no action, whatever it does, starts part of a gang.
 func (s *Session) Try(body func(*Statement) *model.Refusal) *model.Refusal {
 	before := s.fingerprint()
-	start, revision := len(s.log), s.Snapshot.Journal.Revision()
+	start, revision := len(s.changes.log), s.Snapshot.Journal.Revision()
 	statement := &Statement{session: s}
-	s.depth++
+	s.changes.depth++
 	refusal := body(statement)
-	s.depth--
+	s.changes.depth--
 	statement.closed = true
-	if refusal == nil && s.depth == 0 {
-		refusal = s.checkGates(s.log[start:])
+	if refusal == nil && s.changes.depth == 0 {
+		refusal = s.checkGates(s.changes.log[start:])
 	}
 	if refusal != nil {
 		s.undo(start)
@@ -60,9 +70,9 @@ func (s *Session) Try(body func(*Statement) *model.Refusal) *model.Refusal {
 		return refusal
 	}
 	s.verify("")
-	if s.depth == 0 {
-		s.emitDecisions(s.log[start:])
-		s.log = s.log[:0]
+	if s.changes.depth == 0 {
+		s.emitDecisions(s.changes.log[start:])
+		s.changes.log = s.changes.log[:0]
 	}
 	return nil
 }
@@ -131,7 +141,7 @@ func (st *Statement) EvictBy(task *model.Task, method model.EvictionMethod) *mod
 	if refusal := isSystemCritical(task); refusal != nil {
 		return refusal
 	}
-	st.session.evicted[task] = evictionMark{was: task.Placement, method: method}
+	st.session.changes.evicted[task] = evictionMark{was: task.Placement, method: method}
 	st.session.move(operation{task: task, method: method}, model.Placement{Status: model.Releasing, Node: task.Node})
 	st.session.tell(task, func(observer framework.EventHandler) { observer.OnEvict(task) })
 	return nil
@@ -143,11 +153,11 @@ func (st *Statement) Unevict(task *model.Task) *model.Refusal {
 	if refusal := st.usable(); refusal != nil {
 		return refusal
 	}
-	known, marked := st.session.evicted[task]
+	known, marked := st.session.changes.evicted[task]
 	if !marked {
 		return &model.Refusal{Code: framework.CodeMisuse, Detail: fmt.Sprintf("pod %s is not marked for eviction", task)}
 	}
-	delete(st.session.evicted, task)
+	delete(st.session.changes.evicted, task)
 	before := task.Placement
 	st.session.move(operation{task: task, method: known.method}, known.was)
 	st.session.tell(task, func(observer framework.EventHandler) { observer.OnDeallocate(task, before) })
@@ -243,15 +253,15 @@ func (s *Session) binder(task *model.Task) string {
 func (s *Session) move(op operation, to model.Placement) {
 	op.before = s.Snapshot.Move(op.task, to)
 	s.moveShared(op.task, op.before)
-	s.log = append(s.log, op)
+	s.changes.log = append(s.changes.log, op)
 }
 
 // undo takes back everything after the checkpoint, last first.
 func (s *Session) undo(checkpoint int) {
-	for i := len(s.log) - 1; i >= checkpoint; i-- {
-		s.revert(&s.log[i])
+	for i := len(s.changes.log) - 1; i >= checkpoint; i-- {
+		s.revert(&s.changes.log[i])
 	}
-	s.log = s.log[:checkpoint]
+	s.changes.log = s.changes.log[:checkpoint]
 }
 
 // revert takes back one change.
@@ -265,9 +275,9 @@ func (s *Session) revert(op *operation) {
 	switch {
 	case op.departed:
 	case was.Status == model.Releasing:
-		delete(s.evicted, op.task)
+		delete(s.changes.evicted, op.task)
 	case op.before.Status == model.Releasing:
-		s.evicted[op.task] = evictionMark{was: was, method: op.method}
+		s.changes.evicted[op.task] = evictionMark{was: was, method: op.method}
 	}
 	if op.reserved {
 		s.unreserve(op.task, s.slots.reserve)
@@ -320,7 +330,7 @@ func (s *Session) checkGates(operations []operation) *model.Refusal {
 	if refusal == nil {
 		refusal = s.checkQueues(operations)
 	}
-	if refusal == nil && len(s.evicted) > 0 {
+	if refusal == nil && len(s.changes.evicted) > 0 {
 		refusal = s.checkEvictions(operations)
 	}
 	return refusal

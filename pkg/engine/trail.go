@@ -43,8 +43,8 @@ func (c *Cache) clearTrail() {
 // addStep adds a refusal to the trail.
 func (s *Session) addStep(job *model.Job, refusal *model.Refusal) {
 	step := Step{Action: Engine, Job: job, Refusal: refusal}
-	if s.currentPart < len(s.profile.Actions) {
-		step.Action = s.profile.Actions[s.currentPart].Name()
+	if s.pipeline.part < len(s.profile.Actions) {
+		step.Action = s.profile.Actions[s.pipeline.part].Name()
 	}
 	s.cache.trail = append(s.cache.trail, step)
 }

@@ -158,7 +158,7 @@ func (s *Session) cacheable(question *Question, job *model.Job) bool {
 	if placed {
 		question.Class = model.Class{}
 	}
-	return !s.options.Afresh && s.depth == 0 && !s.hasFaulty(job) && !(placed && question.Emptied)
+	return !s.options.Afresh && s.changes.depth == 0 && !s.hasFaulty(job) && !(placed && question.Emptied)
 }
 
 // verdictsFor returns what is known for such a question as the snapshot stands.

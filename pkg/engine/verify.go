@@ -65,9 +65,9 @@ func (s *Session) verifyRest(before *Result, refusals map[model.JobKey]*model.Re
 	if before == nil || s.options.Afresh {
 		return
 	}
-	if s.decided || len(before.Refusals) != len(refusals) {
+	if s.decisions.any || len(before.Refusals) != len(refusals) {
 		panic(invariantViolation(fmt.Sprintf("a cycle was taken to change nothing: it decided: %v, %d jobs wait, not %d",
-			s.decided, len(refusals), len(before.Refusals))))
+			s.decisions.any, len(refusals), len(before.Refusals))))
 	}
 	for key, refusal := range before.Refusals {
 		if now := refusals[key]; now == nil || now.String() != refusal.String() {

@@ -65,7 +65,7 @@ func (s *Session) pick(preemptor *model.Job, units []framework.EvictionUnit, all
 // unless only such members are marked, which go anyway.
 func (s *Session) losesPart(job *model.Job) bool {
 	loses := slices.ContainsFunc(job.Tasks, func(t *model.Task) bool {
-		_, marked := s.evicted[t]
+		_, marked := s.changes.evicted[t]
 		return marked && !t.Deleted()
 	})
 	return loses && job.FirstUnmetMinimum(func(t *model.Task) bool {
@@ -92,7 +92,7 @@ func (s *Session) checkEvictions(operations []operation) *model.Refusal {
 	listed := map[*model.Task]bool{}
 	for _, op := range operations {
 		task := op.task
-		if _, marked := s.evicted[task]; !marked {
+		if _, marked := s.changes.evicted[task]; !marked {
 			continue
 		}
 		job := s.Snapshot.Job(task.Job)
@@ -100,7 +100,7 @@ func (s *Session) checkEvictions(operations []operation) *model.Refusal {
 		if crosses && !listed[task] {
 			reclaimed, listed[task] = append(reclaimed, task), true
 		}
-		overstays := highest != nil && slices.Contains(s.overstayed[highest.Key], job)
+		overstays := highest != nil && slices.Contains(s.reservations.overstayed[highest.Key], job)
 		priority := task.Priority
 		if job != nil {
 			priority = job.PriorityOf(task)

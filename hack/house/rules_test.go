@@ -28,11 +28,15 @@ var (
 // modes are those that there are.
 var modes = []mode{
 	{"Session.grounds", []string{"grounds"}, engine},
+}
+
+// computed are fields that are computed where they belong, and that nobody sets in the packages which read them.
+var computed = []mode{
 	{"Job.Need", []string{"Need", "Stated", "Present", "Whole", "StartedMinima", "LostMembers", "BelowMinimum"}, readsNeeds},
 	{"Job.Need", []string{"MinMember"}, []string{"pkg/framework", "pkg/place", "pkg/victims", "pkg/actions", "pkg/plugins", "internal/report"}},
 }
 
-// sets returns how often a file sets each mode.
+// sets counts how often a file sets each mode, and each field that is computed elsewhere.
 func (s *source) sets(found map[string]int) {
 	in := func(directories []string) bool {
 		return slices.ContainsFunc(directories, func(directory string) bool { return under(s.path, directory) })
@@ -50,7 +54,7 @@ func (s *source) sets(found map[string]int) {
 			if !ok {
 				continue
 			}
-			for _, m := range modes {
+			for _, m := range slices.Concat(modes, computed) {
 				if slices.Contains(m.fields, selector.Sel.Name) && in(m.in) {
 					found[s.path+" sets "+m.name]++
 				}

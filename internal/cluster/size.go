@@ -22,21 +22,21 @@ import (
 )
 
 // This file bounds what is kept of one object that users of a namespace write, after what is not read was dropped: see
-// strip.go. There is one rule: an object that takes more than maxMemory is malformed. It loses each field that takes more than
+// strip.go. There is one rule: an object of more than maxSent, or that takes more than maxMemory, is malformed. It loses each field that takes more than
 // maxField, and has a mark that says why. A pod with too many rules of placement loses these, and has the same mark. What others
 // are decided by is kept: what a pod takes of its node, what a budget covers, which devices a claim has. The file runs in the
 // transforms of informers, on their goroutines.
 
 const (
-	// maxMemory is the most memory that is kept of an object, in bytes. An empty element of a list is a few bytes when sent, and
-	// hundreds in memory.
-	maxMemory = 256 << 10
+	// maxSent is the most that is kept of an object, in bytes as the API server sends them, and maxMemory the most memory that this
+	// may take: an empty element of a list is a few bytes when sent, and hundreds in memory.
+	maxSent, maxMemory = 64 << 10, 256 << 10
 	// surelySmall is up to what size as sent no object takes as much: a container, the largest element, is at least 8 bytes as sent
 	// and 400 in memory.
 	surelySmall = maxMemory / 64
-	// maxField is the most that is kept of a field of an object that takes more than maxMemory.
+	// maxField is the most that is kept of a field of an object that is too large.
 	maxField = maxMemory / 64
-	// maxNames is how many resources, host ports, volumes and devices are kept of an object that takes more than maxMemory.
+	// maxNames is how many resources, host ports, volumes and devices are kept of an object that is too large.
 	maxNames = 64
 )
 
@@ -60,15 +60,18 @@ func mark(object metav1.Object, why string) {
 	object.SetAnnotations(marked)
 }
 
-// limit takes the large fields out of the metadata, spec and status of an object that takes more than maxMemory, marks it, and
-// reports that it did. What the object refers to is not changed.
+// limit takes the large fields out of the metadata, spec and status of an object that is too large, marks it, and reports that
+// it did. What the object refers to is not changed.
 func limit(object metav1.Object) bool {
-	if sent, is := object.(interface{ Size() int }); is && sent.Size() <= surelySmall {
-		return false // to measure its memory takes four times as long as all else that is done to a pod
+	sent := 0 // of our own kinds, which are sent as JSON, memory decides
+	if measured, is := object.(interface{ Size() int }); is {
+		if sent = measured.Size(); sent <= surelySmall {
+			return false // to measure its memory takes four times as long as all else that is done to a pod
+		}
 	}
 	value := reflect.ValueOf(object).Elem()
 	memory := memoryBehind(value)
-	if memory <= maxMemory {
+	if sent <= maxSent && memory <= maxMemory {
 		return false
 	}
 	largest, most := "", 0
@@ -84,7 +87,11 @@ func limit(object metav1.Object) bool {
 			}
 		}
 	}
-	mark(object, fmt.Sprintf("the scheduler would keep %d bytes of it in memory, %d of them for %s, and keeps at most %d", memory, most, largest, maxMemory))
+	why := fmt.Sprintf("the scheduler would keep %d bytes of it in memory, %d of them for %s, and keeps at most %d", memory, most, largest, maxMemory)
+	if sent > maxSent {
+		why = fmt.Sprintf("the scheduler would keep %d bytes of it, most of them for %s, and keeps at most %d", sent, largest, maxSent)
+	}
+	mark(object, why)
 	return true
 }
 
@@ -194,7 +201,12 @@ func stripGroup(group *v1alpha1.PodGroup) *v1alpha1.PodGroup {
 	if why := Malformed(group); why != "" { // it was stripped, or decoded in parts, before
 		mark(kept, why)
 	}
-	limit(kept)
+	if conditions := kept.Status.Conditions; limit(kept) { // of which a restart reads type, status and reason
+		kept.Status.Conditions = conditions[:min(len(conditions), maxNames)]
+		for i := range kept.Status.Conditions {
+			kept.Status.Conditions[i].Message = ""
+		}
+	}
 	if held := group.Status.Reservation; held != nil && len(held.Nodes) <= maxReservedNodes {
 		kept.Status.Reservation = held
 	}

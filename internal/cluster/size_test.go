@@ -325,3 +325,18 @@ func TestAPodWithTooManyRulesIsRefusedAndCounted(t *testing.T) {
 		}
 	}
 }
+
+// TestConditionsOfALargeGroupAreKept, without their messages: a restart reads that the gang was whole.
+func TestConditionsOfALargeGroupAreKept(t *testing.T) {
+	g := group("g", 2)
+	for i := range 6000 {
+		g.Spec.Roles = append(g.Spec.Roles, v1alpha1.Role{Name: fmt.Sprint("role-with-a-long-name-", i), MinMember: 1})
+	}
+	g.Status.Conditions = []metav1.Condition{
+		{Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionTrue, Reason: "Scheduled", Message: strings.Repeat("x", 2500)},
+		{Type: "Other", Status: metav1.ConditionTrue, Reason: "Other", Message: strings.Repeat("x", 2500)},
+	}
+	if job := snap(t, newState(stripGroup(g)), start).Job(ns("g")); !job.Whole || job.Invalid == nil {
+		t.Errorf("whole %t, invalid %v; want whole and invalid", job.Whole, job.Invalid)
+	}
+}

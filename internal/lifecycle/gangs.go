@@ -212,9 +212,14 @@ func (g *Gangs) StatusSent(writes []commit.Write) {
 	for _, write := range writes {
 		if group, is := write.(*commit.GroupStatus); is && meta.IsStatusConditionTrue(group.Status.Conditions, v1alpha1.ConditionScheduled) {
 			id := partID{job: model.JobKey{Namespace: group.Namespace, Name: group.Name}}
-			minima := g.parts[id].minima
+			before := g.parts[id]
+			minima := before.minima
 			minima.MinMember = group.Status.StartedMinMember
-			g.parts[id] = record{group: group.UID, stage: seen, minima: minima}
+			now := record{group: group.UID, stage: seen, minima: minima}
+			if before.group == now.group && before.stage == whole {
+				now.stage = whole // it was counted as started
+			}
+			g.parts[id] = now
 		}
 	}
 }

@@ -51,3 +51,20 @@ func TestWhereMembersStandIsWhatARecountGives(t *testing.T) {
 		t.Error("no member stands anywhere")
 	}
 }
+
+// TestAMemberHoldsItsDomainUntilItsEvictionIsAccepted, in slices, too: its pod has no time of deletion before.
+func TestAMemberHoldsItsDomainUntilItsEvictionIsAccepted(t *testing.T) {
+	snapshot := house(4, 4)
+	job := join(snapshot, "j", 2, 2, model.Resources{1})
+	for i, task := range job.Tasks {
+		task.Ranks.Own = model.NumberOf(i)
+	}
+	snapshot.Move(job.Tasks[0], model.Placement{Status: model.Releasing, Node: "n1"})
+	job.Topology = []model.TopologyConstraint{{Level: config.LevelHost}, {Level: config.LevelHost, SliceSize: 2}}
+	session := Open(snapshot, profileOf(minimum{"gang"}), Options{})
+	for i := range job.Topology {
+		if at := session.Ask(job, model.Idle).SharedDomain(&job.Topology[i], 0); at != 1 {
+			t.Errorf("slices of %d: the members stand in domain %d, want 1", job.Topology[i].SliceSize, at)
+		}
+	}
+}

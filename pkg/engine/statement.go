@@ -303,23 +303,20 @@ func (s *Session) checkGates(operations []operation) *model.Refusal {
 		standing framework.Readiness
 	}
 	var asked []question // few: most statements are about one job
-	for i, op := range operations {
+	for _, op := range operations {
 		if op.departed {
 			return &model.Refusal{Code: framework.CodeMisuse, Detail: fmt.Sprintf("pod %s was supposed to have ended", op.task)}
 		}
-		if i > 0 && op.task.Status == operations[i-1].task.Status && op.task.Job == operations[i-1].task.Job {
-			continue
-		}
 		standing := framework.Ready
-		switch op.task.Status {
-		case model.Pipelined:
+		switch {
+		case op.job == nil:
+			continue // it has got no capacity by this
+		case op.task.Status == model.Pipelined:
 			standing = framework.Pipelined
-		case model.Allocated:
-		default:
+		case op.task.Status != model.Allocated:
 			continue
 		}
 		switch at := slices.IndexFunc(asked, func(q question) bool { return q.job.Key == op.task.Job }); {
-		case op.job == nil: // it has got capacity again since
 		case at < 0:
 			asked = append(asked, question{op.job, standing})
 		case standing < asked[at].standing:

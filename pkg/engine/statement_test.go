@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"testing"
@@ -440,5 +441,24 @@ func TestReserve(t *testing.T) {
 	}
 	if len(decided) != 1 || !decided[0].Binds[0].NeedsPreBind {
 		t.Errorf("decided %+v, want one bind to prepare", decided)
+	}
+}
+
+// TestAMemberThatIsTakenBackAndPlacedIsNoStart: of a gang of two that is nominated, one member is taken back and placed alone in
+// one statement.
+func TestAMemberThatIsTakenBackAndPlacedIsNoStart(t *testing.T) {
+	snapshot := house(4)
+	job := join(snapshot, "j", 2, 2, model.Resources{1})
+	session := Open(snapshot, profileOf(minimum{"gang"}), Options{Verify: true})
+	node := snapshot.Nodes[0]
+	if refusal := session.Try(func(st *Statement) *model.Refusal {
+		return cmp.Or(st.pipeline(job.Tasks[0], node), st.pipeline(job.Tasks[1], node))
+	}); refusal != nil {
+		t.Fatal(refusal)
+	}
+	if session.Try(func(st *Statement) *model.Refusal {
+		return cmp.Or(st.Unpipeline(job.Tasks[0]), st.allocate(job.Tasks[0], node))
+	}) == nil {
+		t.Error("half a gang has started")
 	}
 }

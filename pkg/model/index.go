@@ -26,7 +26,8 @@ type Indexes struct {
 	Invalid *Refusal
 }
 
-// Of returns the index of a member; ok is false for a member that has failed or is being deleted: another one takes its place.
+// Of returns the index of a member; ok is false for a member that has failed or is being deleted: another one takes its
+// place. One whose eviction the API server has not accepted yet has its index.
 func (x *Indexes) Of(task *Task) (index int, ok bool) {
 	index, ok = x.of[task]
 	return index, ok
@@ -39,7 +40,7 @@ func Numbered(members []*Task) *Indexes {
 	owner, perJob := map[int]*Task{}, podsPerJob(members)
 	var without []*Task
 	for _, task := range members {
-		if task.Status == Failed || task.Status == Releasing || task.Deleted() {
+		if task.Status == Failed || task.Deleted() {
 			continue
 		}
 		index, ok := x.stated(task, perJob)

@@ -51,7 +51,7 @@ func (t *Placer) placeByTopology() (placed, possible bool, refusal *model.Refusa
 			return true, true, nil
 		}
 		t.tries, t.budget, t.incomplete = 0, budget, false
-		if len(required)+len(t.sliced) > 0 && t.placeTied(required, settled) || t.placeDivided(parts) {
+		if (len(required)+len(t.sliced) > 0 || parts != nil) && t.placeTied(required, settled) || t.placeDivided(parts) {
 			return true, true, nil
 		}
 	}

@@ -30,7 +30,7 @@ var modes = []mode{
 	{"Session.grounds", []string{"grounds"}, engine},
 }
 
-// computed are fields that are computed where they belong, and that nobody sets in the packages which read them.
+// computed are fields that are computed where they belong, and set in no package that reads them.
 var computed = []mode{
 	{"Job.Need", []string{"Need", "Stated", "Present", "Whole", "StartedMinima", "LostMembers", "BelowMinimum"}, readsNeeds},
 	{"Job.Need", []string{"MinMember"}, []string{"pkg/framework", "pkg/place", "pkg/victims", "pkg/actions", "pkg/plugins", "internal/report"}},

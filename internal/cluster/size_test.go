@@ -340,3 +340,15 @@ func TestConditionsOfALargeGroupAreKept(t *testing.T) {
 		t.Errorf("whole %t, invalid %v; want whole and invalid", job.Whole, job.Invalid)
 	}
 }
+
+// TestClaimsWithLargeAnnotationsAreNotKeptWhole: 200 KiB are less than maxMemory, and more than maxSent.
+func TestClaimsWithLargeAnnotationsAreNotKeptWhole(t *testing.T) {
+	about := metav1.ObjectMeta{Namespace: "default", Name: "c", Annotations: map[string]string{"example.com/text": strings.Repeat("x", 200<<10)}}
+	for _, kept := range []metav1.Object{
+		boundVolumeClaim(&corev1.PersistentVolumeClaim{ObjectMeta: about}), boundResourceClaim(&resourceapi.ResourceClaim{ObjectMeta: about}),
+	} {
+		if size := memoryBehind(reflect.ValueOf(kept).Elem()); size > maxField || Malformed(kept) == "" {
+			t.Errorf("%T: %d bytes of memory are kept, mark %q", kept, size, Malformed(kept))
+		}
+	}
+}

@@ -22,10 +22,10 @@ import (
 )
 
 // This file bounds what is kept of one object that users of a namespace write, after what is not read was dropped: see
-// strip.go. There is one rule: an object of more than maxSent, or that takes more than maxMemory, is malformed. It loses each field
-// that takes more than maxField, and has a mark that says why. A pod with too many rules of placement loses these, and has the same mark. What others
-// are decided by is kept: what a pod takes of its node, what a budget covers, which devices a claim has. The file runs in the
-// transforms of informers, on their goroutines.
+// strip.go. There is one rule: an object of more than maxSent, or that takes more than maxMemory, is malformed. It loses each
+// field that takes more than maxField, and has a mark that says why. A pod with too many rules of placement loses these, and has
+// the same mark. What others are decided by is kept: what a pod takes of its node, what a budget covers, which devices a claim
+// has. The file runs in the transforms of informers, on their goroutines.
 
 const (
 	// maxSent is the most that is kept of an object, in bytes as the API server sends them, and maxMemory the most memory that this

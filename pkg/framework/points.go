@@ -107,7 +107,8 @@ const (
 	// shape and beyond the session, until a pod comes to the node or leaves it. A score may depend on whether the task's job names
 	// levels of a topology, too; see View.NamesLevels.
 	NodeWithPods
-	// ClusterWide: on anything else too. The filter is called again for every task.
+	// ClusterWide: on anything else too, the time among it: only a refusal of this scope may have a time in Until. The filter is
+	// called again for every task.
 	ClusterWide
 )
 

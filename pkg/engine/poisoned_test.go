@@ -112,7 +112,7 @@ func TestAPoisonedPreemptorCostsNoVictim(t *testing.T) {
 	}
 }
 
-// clumsy panics in the turn of a job, whatever the session says of it.
+// clumsy panics in the turn of a job, also of a job that the session holds back.
 type clumsy struct{}
 
 func (clumsy) Name() string { return "clumsy" }

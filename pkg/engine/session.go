@@ -61,6 +61,7 @@ type Session struct {
 	// grounds are those of the verdict that is being found, or of what the session comes to beside its verdicts.
 	grounds grounds
 
+	// What the session knows for one purpose each: the type says what, in the file of the functions that use it.
 	pipeline     pipeline
 	changes      changes
 	decisions    decisions

@@ -17,7 +17,7 @@ import (
 
 // jobDomains are the members that share domains.
 type jobDomains struct {
-	// jobs are those of which members share domains; nil when there are none.
+	// jobs have members that share domains, by key; nil when there are none.
 	jobs map[model.JobKey]*model.Job
 	// sharers are the members that entries of topologies cover, for those that were asked for.
 	sharers map[*model.TopologyConstraint]*sharers

@@ -136,7 +136,7 @@ func (r *run) estimateStart(job *model.Job, reservation *model.Reservation) (o s
 			missing.Sub(leaving.task.Request)
 			last = max(last, leaving.end)
 			if leaving.end != unknown {
-				r.changesAt(leaving.end + overrunGrace) // it is not believed any more
+				r.changesAt(leaving.end + overrunGrace) // from then on its end is unknown
 			}
 			if leaving.since == r.now || leaving.end == r.now { // it has not begun, or its eviction is in flight: its end is counted from now
 				r.session.Until(r.session.Snapshot.Now)

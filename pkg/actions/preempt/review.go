@@ -28,7 +28,7 @@ const (
 type extenderRound struct {
 	// rounds is about how many plans they were asked.
 	rounds int
-	// refusal says that there shall be no plan, whichever, or that a filter cannot look at it any more.
+	// refusal is set when a reviewer refuses all plans, or when a filter has no time left to look at one.
 	refusal *model.Refusal
 	// until is when filters may say something else of nodes that they refused in the search; zero is never.
 	until time.Time

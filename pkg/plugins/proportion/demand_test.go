@@ -186,7 +186,7 @@ type computing struct{ *plugin }
 
 func (c computing) Execute(*engine.Session) { c.computed() }
 
-// TestANodeThatIsNotReadyCountsForAWhile, and answers hold until it does not count any more.
+// TestANodeThatIsNotReadyCountsForAWhile, and answers hold until that time ends.
 func TestANodeThatIsNotReadyCountsForAWhile(t *testing.T) {
 	for minutes, want := range map[time.Duration]time.Duration{3: 2 * time.Minute, 5: 0} {
 		snapshot := borrowed(1)

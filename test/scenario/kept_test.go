@@ -18,12 +18,12 @@ import (
 // justKept are the ways in which a pod can be just small enough to be kept as it is, with as many rules as are kept, by what
 // takes the memory. None of its rules is that of another pod.
 func justKept() map[string]func(p *corev1.Pod) {
-	const most, rules = 240 << 10, 250
-	// values are as many as take so many bytes of memory.
+	const most, rules = 62 << 10, 250
+	// values are as many as fit into so many bytes as sent.
 	values := func(p *corev1.Pod, bytes int) (list []string) {
 		for size := 0; size < bytes; {
 			value := fmt.Sprint(p.Name, "-", len(list))
-			list, size = append(list, value), size+len(value)+16
+			list, size = append(list, value), size+len(value)+2
 		}
 		return list
 	}
@@ -44,7 +44,7 @@ func justKept() map[string]func(p *corev1.Pod) {
 		"values of all terms": func(p *corev1.Pod) {
 			var terms []corev1.PodAffinityTerm
 			for i := range rules / 2 {
-				terms = append(terms, expression(fmt.Sprint("zone", i), values(p, 2*most/rules-600)))
+				terms = append(terms, expression(fmt.Sprint("zone", i), values(p, 2*most/rules-60)))
 			}
 			apart(p, terms...)
 		},
@@ -57,14 +57,14 @@ func justKept() map[string]func(p *corev1.Pod) {
 		},
 		"tolerations": func(p *corev1.Pod) {
 			for i := range rules {
-				p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{Key: fmt.Sprint(p.Name, i), Value: strings.Repeat("x", most/rules-200)})
+				p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{Key: fmt.Sprint(p.Name, i), Value: strings.Repeat("x", 200)})
 			}
 		},
 		"constraints": func(p *corev1.Pod) {
 			for i := range rules / 2 {
 				p.Spec.TopologySpreadConstraints = append(p.Spec.TopologySpreadConstraints, corev1.TopologySpreadConstraint{
 					MaxSkew: 1, TopologyKey: fmt.Sprint("zone", i), WhenUnsatisfiable: corev1.DoNotSchedule,
-					LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{p.Name + strings.Repeat("x", 2*most/rules-400): "x"}}})
+					LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{p.Name + strings.Repeat("x", 2*most/rules-120): "x"}}})
 			}
 		},
 	}

@@ -72,8 +72,8 @@ func TestTombstonesAreBounded(t *testing.T) {
 		t.Errorf("%d names and %d tombstones are remembered, want %d", len(s.incarnations.newest), len(s.incarnations.tombstones), maxTombstones)
 	}
 	snapshot := snap(t, s, start)
-	if len(snapshot.Jobs) != 1 || len(s.pods) != 1 || len(s.members) != 1 || len(s.held) != 0 {
-		t.Errorf("I8: state still holds %d jobs, %d pods", len(snapshot.Jobs), len(s.pods))
+	if len(snapshot.Jobs) != 1 || len(s.pods.entries) != 1 || len(s.pods.members) != 1 || len(s.pods.held) != 0 {
+		t.Errorf("I8: state still holds %d jobs, %d pods", len(snapshot.Jobs), len(s.pods.entries))
 	}
 }
 

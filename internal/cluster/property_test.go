@@ -72,7 +72,7 @@ func TestSameStateWhateverTheOrder(t *testing.T) {
 				session(t, w, live, snapshot)
 			}
 		}
-		for uid := range live.pods {
+		for uid := range live.pods.entries {
 			live.Forget(uid)
 			live.ForgetEviction(uid)
 			live.ForgetNomination(uid)
@@ -110,9 +110,9 @@ func TestSameStateWhateverTheOrder(t *testing.T) {
 
 // leftovers counts what a state holds, but for the names it remembers as deleted.
 func leftovers(s *State) string {
-	return fmt.Sprint(len(s.pods), len(s.nodes), len(s.groups), len(s.others.pods), len(s.others.groups), len(s.classes), len(s.devices.resources),
-		len(s.devices.classes), len(s.members), len(s.uncertain), len(s.held), len(s.reserved), len(s.saidLater), len(s.nominated), len(s.budgets), len(s.namespaces), len(s.queues.objects), len(s.snapshot.Queues),
-		len(s.releasing), len(s.snapshot.Budgets), len(s.snapshot.Held()), len(s.dirtyPods), len(s.dirtyNodes), len(s.dirtyJobs),
+	return fmt.Sprint(len(s.pods.entries), len(s.nodes), len(s.groups), len(s.others.pods), len(s.others.groups), len(s.classes), len(s.devices.resources),
+		len(s.devices.classes), len(s.pods.members), len(s.pods.uncertain), len(s.pods.held), len(s.reserved), len(s.history.saidLater), len(s.pods.nominated), len(s.budgets.known), len(s.namespaces.labels), len(s.queues.objects), len(s.snapshot.Queues),
+		len(s.pods.releasing), len(s.snapshot.Budgets), len(s.snapshot.Held()), len(s.dirty.pods), len(s.dirty.nodes), len(s.dirty.jobs),
 		len(s.snapshot.Jobs),
 		len(s.snapshot.Nodes), len(s.view.nodes), len(s.view.claims), len(s.view.images), len(s.view.pods),
 		len(s.view.affine), len(s.view.repelling), len(s.view.widelyRepelling))

@@ -147,7 +147,7 @@ func (s *State) request(task *model.Task) (vector model.Resources, unoffered cor
 	if why := Malformed(pod); why != "" {
 		refusal = &model.Refusal{Code: model.InvalidRequest, Detail: fmt.Sprintf("pod %s/%s: %s", pod.Namespace, pod.Name, why)}
 	}
-	for _, translator := range s.translators {
+	for _, translator := range s.offered.translators {
 		if r := translator.TranslateRequest(s.dimensions, task, &vector); refusal == nil {
 			refusal = r
 		}
@@ -166,7 +166,7 @@ func (s *State) capacity(node *corev1.Node) (model.Resources, *model.Refusal) {
 			Code: model.NodesFiltered, Detail: fmt.Sprintf("the node's allocatable %s cannot be counted", bad),
 		}
 	}
-	for _, translator := range s.translators {
+	for _, translator := range s.offered.translators {
 		if refusal := translator.TranslateCapacity(s.dimensions, node, &vector); refusal != nil {
 			return vector, refusal
 		}

@@ -409,7 +409,7 @@ func TestADeletionThatTakesTooLongIsShortened(t *testing.T) {
 			t.Errorf("after %s: %s, overdue=%t", at, task.Status, task.TerminationOverdue)
 		}
 	}
-	if snap(t, s, start.Add(100*time.Second)); s.pods["p"].record.prolonged {
+	if snap(t, s, start.Add(100*time.Second)); s.pods.entries["p"].record.prolonged {
 		if wake, ok := s.NextWake(start.Add(100 * time.Second)); !ok || !wake.Equal(start.Add(540*time.Second)) {
 			t.Errorf("next wake %s %t", wake, ok)
 		}

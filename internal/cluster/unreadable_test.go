@@ -102,7 +102,7 @@ func TestPanicOverANodeCostsItAlone(t *testing.T) {
 
 // panicOver makes the code panic that reads an object, or brings it into the snapshot.
 func panicOver(s *State, object identity) {
-	s.probe = func(one identity) {
+	s.guard.probe = func(one identity) {
 		if one == object {
 			_ = s.snapshot.Nodes[len(s.snapshot.Nodes)]
 		}
@@ -161,7 +161,7 @@ func TestPanicOverOneObject(t *testing.T) {
 				if err := s.View().Check(); err != nil {
 					t.Error(err)
 				}
-				s.probe = nil
+				s.guard.probe = nil
 				fine := withBad(t)
 				changeBad(s, 9)
 				changeBad(fine, 9)

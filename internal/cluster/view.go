@@ -80,6 +80,13 @@ func (v *View) current() *View {
 	return v.ahead
 }
 
+// refreshed returns what the session looks at, with every node up to date.
+func (v *View) refreshed() *View {
+	shown := v.current()
+	shown.refresh()
+	return shown
+}
+
 // NodeInfos lists the nodes with the pods on them.
 func (v *View) NodeInfos() fwk.NodeInfoLister { return nodeLister{v} }
 
@@ -107,21 +114,15 @@ type nodeLister struct{ v *View }
 func (l nodeLister) List() ([]fwk.NodeInfo, error) { return l.v.current().all, nil }
 
 func (l nodeLister) HavePodsWithAffinityList() ([]fwk.NodeInfo, error) {
-	shown := l.v.current()
-	shown.refresh()
-	return shown.affine, nil
+	return l.v.refreshed().affine, nil
 }
 
 func (l nodeLister) HavePodsWithRequiredAntiAffinityList() ([]fwk.NodeInfo, error) {
-	shown := l.v.current()
-	shown.refresh()
-	return shown.repelling, nil
+	return l.v.refreshed().repelling, nil
 }
 
 func (l nodeLister) HavePodsWithRequiredNonHostScopedAntiAffinityList() ([]fwk.NodeInfo, error) {
-	shown := l.v.current()
-	shown.refresh()
-	return shown.widelyRepelling, nil
+	return l.v.refreshed().widelyRepelling, nil
 }
 
 func (l nodeLister) Get(name string) (fwk.NodeInfo, error) {
@@ -134,9 +135,7 @@ func (l nodeLister) Get(name string) (fwk.NodeInfo, error) {
 type claimLister struct{ v *View }
 
 func (l claimLister) IsPVCUsedByPods(key string) bool {
-	shown := l.v.current()
-	shown.refresh()
-	return shown.claims[key] > 0
+	return l.v.refreshed().claims[key] > 0
 }
 
 type noGroups[T any] struct{}

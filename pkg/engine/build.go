@@ -152,7 +152,7 @@ func (b *build) unknownName(at config.Position, noun, name string) {
 
 func (p *Profile) checkUnused(configuration *config.Configuration) error {
 	var errs []error
-	idle := p.UnusedPlugins()
+	idle := p.unusedPlugins()
 	for _, tier := range configuration.Tiers {
 		for _, entry := range tier.Plugins {
 			for _, name := range idle {

@@ -194,9 +194,9 @@ func (p *Profile) Names() []string {
 	return all
 }
 
-// UnusedPlugins returns the names of the plugins that no question is put to, in tier order: a mistake in the configuration.
+// unusedPlugins returns the names of the plugins that no question is put to, in tier order: a mistake in the configuration.
 // OnSessionOpen and OnSessionClose ask nothing: a plugin that implements nothing else takes part in nothing.
-func (p *Profile) UnusedPlugins() []string {
+func (p *Profile) unusedPlugins() []string {
 	filled := p.resolvePoints()
 	asked := map[string]bool{}
 	for _, question := range filled.pointDescriptions() {

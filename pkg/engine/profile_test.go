@@ -95,7 +95,7 @@ func TestIdle(t *testing.T) {
 	profile.Tiers = append(profile.Tiers, Tier{{
 		Factory: func() framework.Plugin { return minimum{"silenced"} }, Disabled: []config.ExtensionPoint{config.JobGate},
 	}})
-	if got, want := profile.UnusedPlugins(), []string{"lazy", "silenced"}; !slices.Equal(got, want) {
+	if got, want := profile.unusedPlugins(), []string{"lazy", "silenced"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if len(asked) != 0 {

@@ -19,8 +19,8 @@ import (
 // This file makes the feature gates of kube-scheduler's plugins those of the API server: a plugin that takes a field into account
 // which the API server drops, or the other way round, decides by another cluster than there is.
 
-// FollowedGates are the gates that the plugins read and that the API server has, too. The others keep the default of its version.
-func FollowedGates() []featuregate.Feature {
+// followedGates are the gates that the plugins read and that the API server has, too. The others keep the default of its version.
+func followedGates() []featuregate.Feature {
 	return []featuregate.Feature{
 		features.DRAAdminAccess, features.DRAConsumableCapacity, features.DRADeviceBindingConditions, features.DRADeviceTaintRules,
 		features.DRADeviceTaints, features.DRAExtendedResource, features.DRAPartitionableDevices, features.DRAPrioritizedList,
@@ -104,7 +104,7 @@ func setGates(gates featuregate.MutableFeatureGate, given string) error {
 func follow(log klog.Logger, gates featuregate.MutableVersionedFeatureGate, enabled map[string]bool) map[string]bool {
 	followed := map[string]bool{}
 	for _, last := range []bool{false, true} {
-		for _, gate := range FollowedGates() {
+		for _, gate := range followedGates() {
 			on, known := enabled[string(gate)]
 			if !known || on == gates.Enabled(gate) {
 				continue

@@ -97,7 +97,7 @@ func TestAFixedGateKeepsNoOtherFromBeingFollowed(t *testing.T) {
 }
 
 func TestFollowedGatesAreKnown(t *testing.T) {
-	for _, gate := range FollowedGates() {
+	for _, gate := range followedGates() {
 		if err := CheckGates(string(gate) + "=true"); err != nil {
 			t.Error(err)
 		}

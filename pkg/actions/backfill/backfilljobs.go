@@ -104,15 +104,14 @@ func (l *backfiller) tryJob(job *model.Job) {
 		l.session.Refuse(job, engine.Deferred)
 		return
 	}
-	starts := func(refusal *model.Refusal) *model.Refusal { return refusal }
 	ask := l.session.Ask(job, model.Idle)
-	if borrows && l.place(ask.Supposing(engine.Supposed{GoneBy: gone}), starts) ||
-		takes && ask.TakeReserved(func(ask engine.Ask) bool { return l.place(ask, starts) }) {
+	if borrows && l.place(ask.Supposing(engine.Supposed{GoneBy: gone}), false) ||
+		takes && ask.TakeReserved(func(ask engine.Ask) bool { return l.place(ask, false) }) {
 		l.session.Refuse(job, surplus(job))
 		return
 	}
 	anywhere := ask.Supposing(engine.Supposed{GoneBy: model.UnrestrictedViewpoint})
-	if l.place(anywhere, func(*model.Refusal) *model.Refusal { return errWhatIf }) {
+	if l.place(anywhere, true) {
 		l.session.Refuse(job, l.reservedRefusal(job, gone))
 	}
 }
@@ -160,17 +159,19 @@ func (l *backfiller) usableReservations(gone int64) bool {
 	return gone != 0 && slices.ContainsFunc(l.kept, func(holder *reservedJob) bool { return gone <= holder.reservation.LentUntil() })
 }
 
-// place tries the job as it is asked about, and reports whether it found capacity. What becomes of its start is for last to
-// decide: it is given nil, or why there was none.
-func (l *backfiller) place(ask engine.Ask, last func(*model.Refusal) *model.Refusal) bool {
+// place tries the job as it is asked about, and reports whether it found capacity. The job starts there, unless that is only
+// supposed.
+func (l *backfiller) place(ask engine.Ask, supposed bool) bool {
 	job := ask.Job
 	question := engine.Question{Action: Name + " lent", Class: job.Class.Placement()}
 	return ask.Remember(question, func(ask engine.Ask) (refusal *model.Refusal, reach engine.Reach) {
 		l.work -= len(l.session.Snapshot.Nodes) + len(job.Tasks)
 		trial := l.trial(ask)
 		l.session.Try(func(*engine.Statement) *model.Refusal {
-			refusal = trial.Place()
-			return last(refusal)
+			if refusal = trial.Place(); supposed {
+				return errWhatIf
+			}
+			return refusal
 		})
 		switch {
 		case trial.BudgetExhausted():
@@ -184,12 +185,9 @@ func (l *backfiller) place(ask engine.Ask, last func(*model.Refusal) *model.Refu
 
 // reservedRefusal returns the refusal of a job that could start were nothing reserved.
 func (l *backfiller) reservedRefusal(job *model.Job, gone int64) *model.Refusal {
-	first := l.kept[0]
-	for _, holder := range l.kept[1:] {
-		if cmp.Compare(holder.reservation.LentUntil(), first.reservation.LentUntil()) < 0 {
-			first = holder
-		}
-	}
+	first := slices.MinFunc(l.kept, func(a, b *reservedJob) int {
+		return cmp.Compare(a.reservation.LentUntil(), b.reservation.LentUntil())
+	})
 	before := l.session.Refusal(job)
 	owner := model.NameList{Noun: "job", Reader: job.Key.Namespace}
 	owner.Add(first.job.Key.Namespace, first.job.Key.String())

@@ -16,7 +16,7 @@ func (r *run) reserveForOverdueGangs(waiting []*model.Job) {
 	var due []*model.Job
 	for _, job := range waiting {
 		switch at := r.reservationDue(job); {
-		case at == never || r.holds(job) != nil:
+		case at == never || slices.ContainsFunc(r.holders, func(holder *reservedJob) bool { return holder.job == job }):
 		case at > r.now:
 			r.changesAt(at)
 		default:
@@ -34,15 +34,6 @@ func (r *run) reservationDue(job *model.Job) int64 {
 		return never
 	}
 	return r.dueAt(job)
-}
-
-func (r *run) holds(job *model.Job) *reservedJob {
-	for _, holder := range r.holders {
-		if holder.job == job {
-			return holder
-		}
-	}
-	return nil
 }
 
 // reserve gives the job a reservation, if there is one left, or if a job of lower priority in its queue has one that may wait

@@ -53,7 +53,7 @@ type Follower struct {
 	clock                          clock.PassiveClock
 }
 
-// followed is one kind of objects. One goroutine owns it, but for settled.
+// followed is one kind of objects. One goroutine owns it, except settled.
 type followed struct {
 	sources.Watch
 	name string

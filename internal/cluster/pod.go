@@ -22,7 +22,7 @@ const stuckAfter = 30 * time.Second
 
 // podState is what the state knows about one pod. It is never changed, only replaced.
 type podState struct {
-	// task is what the snapshot shows, but for Stuck, which depends on its time.
+	// task is what the snapshot shows, without TerminationOverdue, which depends on its time.
 	task model.Task
 	// membership is what the pod says of its job; zero when it is not ours. malformed is what cannot be read of the one that
 	// holds: see membershipOf.
@@ -44,7 +44,7 @@ type podState struct {
 	evicted, prolonged bool
 	// nomination is the node of an assumed nomination, empty when it is taken back; nil when the one before it counts: nominated, as
 	// this process wrote it, or as it stood on the pod before this process led. attempted is the node of the last one that was
-	// forgotten, and may have been written all the same.
+	// forgotten, and may have been written nevertheless.
 	nomination           *string
 	nominated, attempted string
 	// stayed is when the last snapshot was taken that showed the pod and not yet that it is being deleted, or, of a prolonged pod,

@@ -42,7 +42,7 @@ func (s *State) compare(before, after *podState) (effect Effect, refill bool) {
 	return effect, refill
 }
 
-// differentQuestion reports whether two versions of a pod differ in what placement reads of it besides its request and shape.
+// differentQuestion reports whether two versions of a pod differ in what placement reads of it, other than its request and shape.
 // Most of that counts only while it waits; labels of its node do not count where it was expected there.
 func differentQuestion(a, b *corev1.Pod, waits, expected bool) bool {
 	return !a.DeletionTimestamp.Equal(b.DeletionTimestamp) || // decides from when on the pod is stuck

@@ -18,7 +18,7 @@ import (
 
 // shapeOf writes down everything about a task that a static or local question about a node reads: whether the node, with the
 // pods on it, may run it, and how much it is liked. Of the task it reads the request and the pod. Claims are in it because the
-// zone of their volumes is asked for; labels, name and namespace are not, but for those of the claims.
+// zone of their volumes is asked for; labels, name and namespace are not, except those of the claims.
 func shapeOf(dimensions *model.ResourceIndex, task *model.Task) model.Shape {
 	var b strings.Builder
 	pod := task.Pod

@@ -21,7 +21,7 @@ import (
 
 // This file is the status of queues. Users make its numbers change with each job, so it has a budget of its own, whatever the
 // number of queues: what is not written is computed again later. A restart reads one of them, when a job last started, so that of
-// queues which hold the same the turn is right but for the starts that were not written yet.
+// queues which hold the same the turn is right, except for starts that were not written yet.
 
 const (
 	// queueInterval is how long after the last write about a queue its numbers, or its message, are written again. Whether it is

@@ -20,7 +20,7 @@ type lastCycle struct {
 // period is how long after a cycle that decided something the next one runs at the latest: a check that nothing was missed.
 const period = 5 * time.Second
 
-// resyncPeriod is how long nothing may have changed before a cycle runs all the same: what kube-scheduler's filters read has
+// resyncPeriod is how long nothing may have changed before a cycle runs nevertheless: what kube-scheduler's filters read has
 // more sources than the watches that wake the loop.
 const resyncPeriod = time.Minute
 

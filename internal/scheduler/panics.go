@@ -86,7 +86,7 @@ func (s *Scheduler) rebuild(now time.Time) (asOf time.Time) {
 // panicked reports whether the last cycle has panicked and is to be run again now, without the job that is held back.
 func (s *Scheduler) panicked(now time.Time) bool { return s.panics.row > 0 && s.cycle.due(now) }
 
-// cyclesSuspended reports whether no cycle may run yet. Starts end in their time all the same.
+// cyclesSuspended reports whether no cycle may run yet. Starts end in their time nevertheless.
 func (s *Scheduler) cyclesSuspended(ctx context.Context, now time.Time) bool {
 	if !s.delays.Cycles.Delayed(backoff.AllJobs{}, now) {
 		return false

@@ -13,7 +13,7 @@ import (
 
 // uncertainTimeout is how long after its last attempt a bind whose fate is unknown stays assumed. It is far longer than the API
 // server takes to answer and the watch to show it; the pod is pending again after it, and a second bind of a pod that was
-// bound all the same is refused by the API server.
+// bound after all is refused by the API server.
 const uncertainTimeout = 30 * time.Second
 
 // uncertainBinds are the binds whose result is not known: neither an answer of the API server nor the watch has shown it.

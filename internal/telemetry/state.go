@@ -57,7 +57,7 @@ type Loop interface {
 }
 
 // surveyTimeout is how long a scrape waits for a loop that is busy. After it, the last survey is served, and waits are counted to
-// the present all the same.
+// the present nevertheless.
 const surveyTimeout = time.Second
 
 // State serves what is counted when it is scraped: an unchanged cluster costs nothing between two scrapes, however many jobs

@@ -74,7 +74,7 @@ type notifyingCache struct {
 	changed []func()
 }
 
-// follow calls the functions for what the tracker has taken in: not for a rule by itself, but for the devices that it taints.
+// follow calls the functions for what the tracker has taken in: for the devices that a rule taints, and not for the rule itself.
 func (f *notifyingCache) follow(tracker *resourceslicetracker.Tracker) error {
 	registration, err := tracker.AddEventHandler(cluster.OnAnyChange(f.notify))
 	if err != nil {

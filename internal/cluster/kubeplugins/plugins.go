@@ -55,7 +55,7 @@ type Deps struct {
 	NoDeviceTaintRules bool
 }
 
-// Plugins are kube-scheduler's plugins, ready to be asked. They are asked on one goroutine at a time, but for what
+// Plugins are kube-scheduler's plugins, ready to be asked. They are asked on one goroutine at a time, except what
 // Reservations says of itself.
 type Plugins struct {
 	// Reservations are the volumes and devices reserved for pods.

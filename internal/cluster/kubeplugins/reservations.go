@@ -25,7 +25,7 @@ import (
 //	           Unreserve      Release     Release: released
 //
 // A claim that several pods share is reserved for all of them, and prepared by one after another: the later ones find it
-// as the first has left it. Safe for concurrent use, with one condition per pod: no two calls for it overlap, but for
+// as the first has left it. Safe for concurrent use, with one condition per pod: no two calls for it overlap, except
 // Abandon.
 //
 // Invariant: a pod has at most one reservation, and none when nothing has to be written for it before it is bound.
@@ -37,7 +37,7 @@ type Reservations struct {
 	client           kubernetes.Interface
 	keys             keyLocks
 
-	// mu guards what follows, and the reservations but for their state while they are being prepared.
+	// mu guards what follows, and the reservations, except their state while they are being prepared.
 	mu     sync.Mutex
 	held   map[types.UID]*reservation
 	serial uint64

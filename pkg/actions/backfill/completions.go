@@ -25,8 +25,8 @@ type expectedCompletion struct {
 	neverEnds int
 }
 
-// compareCompletions orders by end; of those whose end is unknown the one that runs longest comes first, but for those that
-// seem to stay.
+// compareCompletions orders by end. Of those whose end is unknown the one that runs longest comes first, and those that seem to
+// stay come last.
 func compareCompletions(a, b expectedCompletion) int {
 	return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(a.neverEnds, b.neverEnds), cmp.Compare(a.since, b.since), cmp.Compare(a.task.UID, b.task.UID))
 }

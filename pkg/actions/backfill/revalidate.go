@@ -27,8 +27,8 @@ func (r *run) reviewReservations(jobs []*model.Job) {
 	}
 }
 
-// notWaitingForResources reports whether the job does not wait for capacity, but for something else, such as members, or the end
-// of pods that were evicted for it.
+// notWaitingForResources reports whether the job waits for something else than capacity, such as members, or the end of pods that
+// were evicted for it.
 func (r *run) notWaitingForResources(job *model.Job) bool {
 	if slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Nominated != "" }) {
 		return true

@@ -1,4 +1,4 @@
-// Package kubeplugins holds kube-scheduler's own filters and scores, built at the start of the process with what they need of a
+// Package kube holds kube-scheduler's own filters and scores, built at the start of the process with what they need of a
 // scheduler: listers, informers and a client. It is the one place that builds them, so that what this version of
 // kube-scheduler wants, and what it must not be asked, is written down once.
 //
@@ -14,4 +14,4 @@
 //	volumes.go, devices.go, deviceclasses.go   what volumes and devices decide
 //	reservations.go, reserve.go, keylocks.go   volumes and devices held for pods beside the session
 //	namespaces.go, spreadowners.go             other objects that plugins read
-package kubeplugins
+package kube

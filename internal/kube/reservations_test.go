@@ -71,6 +71,7 @@ func newStore(t *testing.T, objects ...runtime.Object) *store {
 	var err error
 	s.Plugins, err = kube.New(ctx, kube.Deps{
 		Lister: cache.NewEmptySnapshot(), Informers: factory, Client: s.client,
+		Malformed: func(claim metav1.Object) string { return claim.GetAnnotations()["example.com/malformed"] },
 	})
 	if err != nil {
 		t.Fatal(err)

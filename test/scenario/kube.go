@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/kube"
 )
 
@@ -34,7 +35,7 @@ func openKube(lister fwk.SharedLister, namespaces kube.Namespaces, objects []run
 		cancel()
 		factory.Shutdown()
 	}
-	kubePlugins, err = kube.New(ctx, kube.Deps{Lister: lister, Namespaces: namespaces, Informers: factory, Client: client})
+	kubePlugins, err = kube.New(ctx, kube.Deps{Lister: lister, Namespaces: namespaces, Informers: factory, Client: client, Malformed: cluster.Malformed})
 	if err != nil {
 		stop()
 		return nil, nil, nil, fmt.Errorf("kube-scheduler's plugins: %w", err)

@@ -203,7 +203,8 @@ func (p *process) openKube(
 	}
 	p.served = served
 	kubePlugins, err := kube.New(ctx, kube.Deps{
-		Lister: state.View(), Informers: p.informers, Client: preparing, Namespaces: state,
+		Malformed: cluster.Malformed,
+		Lister:    state.View(), Informers: p.informers, Client: preparing, Namespaces: state,
 		NoDeviceTaintRules: !served.DeviceTaintRules,
 	})
 	if err != nil {

@@ -41,7 +41,6 @@ func (s *State) readNode(object *corev1.Node) *nodeState {
 // readCapacity works out what a node offers. It panics over a node that kube-scheduler's code would panic over in the view.
 func (s *State) readCapacity(node *nodeState) {
 	framework.NewNodeInfo().SetNode(node.object)
-	imagesOn(node.object)
 	node.allocatable, node.refused = s.capacity(node.object)
 	if node.refused == nil && !lacksDRAExtendedResources(node.object) {
 		s.devices.addUnreported(&node.allocatable)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/tutti-sched/tutti/internal/kube"
 	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -254,7 +255,7 @@ func (s *State) readRequest(r, before *podState) {
 	t, pod := &r.task, r.task.Pod
 	r.heldCPUs, t.Asks = s.heldCPUs(pod), isolated.AskedBy(pod)
 	t.Isolated = r.heldCPUs
-	same := before != nil && before.task.Pod != pod && !before.finished() && sameSpec(before.task.Pod, pod) && sameCPUCharge(before, r) &&
+	same := before != nil && before.task.Pod != pod && !before.finished() && kube.SameSpec(before.task.Pod, pod) && sameCPUCharge(before, r) &&
 		sameOwnAnnotations(before.task.Pod.Annotations, pod.Annotations) && sameLabels(before.task.Pod.Labels, pod.Labels, true)
 	if same {
 		t.Request, r.unoffered = before.task.Request, before.unoffered

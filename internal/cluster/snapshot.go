@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tutti-sched/tutti/internal/kube"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -87,6 +88,15 @@ func (s *State) changed() bool {
 	return s.dirty.any() || s.budgets.dirty || s.width != s.dimensions.Len()
 }
 
+// View returns the view of the state's snapshot that kube-scheduler's plugins read, always the same one. The first call makes it;
+// without a call the state has none.
+func (s *State) View() *kube.View {
+	if s.view == nil {
+		s.view = kube.NewView(s.snapshot)
+	}
+	return s.view
+}
+
 // growVectors lengthens the vectors of every node for new dimensions, so that no session makes a vector longer and its
 // undo leaves every byte as it was.
 func (s *State) growVectors() {
@@ -120,7 +130,7 @@ func (s *State) patchNodes() (whole bool) {
 			}
 			s.patchNode(node, known)
 			if s.view != nil {
-				s.view.changeNode(node.Object)
+				s.view.ChangeNode(node.Object)
 			}
 			if changed {
 				s.snapshot.NodeChanged(node)
@@ -136,8 +146,8 @@ func (s *State) patchNodes() (whole bool) {
 		s.snapshot.SetNodes(insertSorted(removeSorted(s.snapshot.Nodes, removed, compare), added, compare))
 	}
 	if s.view != nil {
-		s.view.dropNodes(removed)
-		s.view.addNodes(added)
+		s.view.DropNodes(removed)
+		s.view.AddNodes(added)
 	}
 	return whole
 }
@@ -213,7 +223,7 @@ func (s *State) patchTask(entry *podEntry, now time.Time) {
 		delete(s.pods.entries, entry.uid)
 	}
 	if s.view != nil && (known == nil || known.finished()) {
-		s.view.forget(entry.uid)
+		s.view.Forget(entry.uid)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/kube"
 	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -75,7 +76,7 @@ type State struct {
 	second   int64
 	// filled counts how often a job of the snapshot was written.
 	filled uint64
-	view   *View
+	view   *kube.View
 }
 
 // New returns the state of an empty cluster.

@@ -223,8 +223,8 @@ func TestFinishedMembersStayReduced(t *testing.T) {
 			if task.Status != model.Succeeded || task.Role != "worker" || task.Priority != 0 || task.Request != nil || task.SchedulingGated {
 				t.Errorf("finished member is %+v", task)
 			}
-			if idle := snapshot.Node("n").Idle(model.CPU); idle != 10000 || len(s.view.pods) != 0 {
-				t.Errorf("idle CPU is %d, the view keeps %d pods", idle, len(s.view.pods))
+			if idle := snapshot.Node("n").Idle(model.CPU); idle != 10000 || s.view.Kept() != 0 {
+				t.Errorf("idle CPU is %d, the view keeps %d pods", idle, s.view.Kept())
 			}
 			s.Apply(gone(p))
 			if tasks := snap(t, s, start).Job(ns("g")).Tasks; len(tasks) != 0 {

@@ -89,7 +89,7 @@ func identityOfPod(pod *corev1.Pod) *corev1.Pod {
 func (s *State) Rebuild() {
 	s.snapshot.Reset()
 	if s.view != nil {
-		s.view.reset()
+		s.view.Reset()
 	}
 	s.width, s.second, s.leases.dirty, s.budgets.dirty = 0, 0, true, true
 	s.queues.dirty = s.queues.any()

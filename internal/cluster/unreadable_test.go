@@ -187,14 +187,3 @@ func TestPanicOverAnEvent(t *testing.T) {
 		}
 	}
 }
-
-// TestAPodThatKubeSchedulerPanicsOver is in the view with no more than its name.
-func TestAPodThatKubeSchedulerPanicsOver(t *testing.T) {
-	whole := pod("p", on("n"))
-	if got := podInfo(whole); got.Pod != whole {
-		t.Error("a pod that is fine is not what it was")
-	}
-	if why := recovered(func() { podInfo(nil) }); why == "" {
-		t.Error("kube-scheduler's code panics over no pod")
-	}
-}

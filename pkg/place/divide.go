@@ -57,9 +57,9 @@ type division struct {
 // divide looks for domains of the parts of the minimum; nil where there are too many, where members differ, and where the
 // capacity of each domain alone decides or parts are packed: none of them has a domain already, in which others leave room for
 // it.
-func (t *Placer) divide(required []levelTie, settled []topologyDomain) *division {
+func (t *Placer) divide(required []levelTie, settled regions) *division {
 	members := t.minimum()
-	if !areAlike(members) || t.isCounted(required, settled) || len(settled) == 0 && len(t.sliced) == 0 && arePacked(required) {
+	if !areAlike(members) || t.isCounted(required) || len(settled) == 0 && len(t.sliced) == 0 && arePacked(required) {
 		return nil
 	}
 	return t.newDivision(members, t.fitsOf(members))
@@ -88,13 +88,8 @@ func (t *Placer) newDivision(members []*model.Task, fits []int32) *division {
 // isCounted reports whether capacity by domain, or by cells of slices, decides about members of one shape: all of them are in one
 // part, or in whole slices. A domain in which some of the members have to be and others need not, since one of the former has a
 // node there, is shared capacity as that of an open part is.
-func (t *Placer) isCounted(required []levelTie, settled []topologyDomain) bool {
-	for i := range settled {
-		if slices.ContainsFunc(t.members, func(task *model.Task) bool { return !settled[i].of[t.kinds.of(task)] }) {
-			return false
-		}
-	}
-	var entries []*model.TopologyConstraint
+func (t *Placer) isCounted(required []levelTie) bool {
+	_, entries := t.settled(t.members)
 	for i := range required {
 		entries = append(entries, required[i].shared)
 	}

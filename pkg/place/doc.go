@@ -43,6 +43,7 @@
 //	placer.go                a try: member by member, and what is tried after that
 //	order.go                 the order of the members, and those that make up the minimum
 //	classes.go, terms.go     members that are interchangeable; inter-pod affinity between members
+//	region.go                the nodes to which choices of domains confine members
 //	colocated.go, domain.go  one domain that members prefer to share by affinity; domains that they must share
 //	beside.go                replacements in the domains that their gang prefers
 //	exhaustive.go            every combination, for few members

@@ -12,62 +12,6 @@ import (
 // that is. When that fails it is tried domain by domain. Members may be tied in several ways: by zone and by rack, servers in
 // one rack and workers in another one. Then one domain is chosen for each of the ties.
 
-// topologyDomain is the nodes that share one value of a topology label.
-type topologyDomain struct {
-	// of are the kinds of members that must be in it; the others go anywhere.
-	of map[equivalenceClass]bool
-	// nodes reports by a node's index whether it is in the domain: this is read for every member.
-	nodes []bool
-	// list are the nodes in it, by index; nil where all nodes are looked at instead.
-	list []int
-}
-
-func (t *Placer) domain(key, value string, of map[equivalenceClass]bool) topologyDomain {
-	d := topologyDomain{of: of, nodes: make([]bool, len(t.session.Snapshot.Nodes))}
-	for i, node := range t.session.Snapshot.Nodes {
-		label, ok := node.Object.Labels[key]
-		d.nodes[i] = ok && label == value
-	}
-	return d
-}
-
-func (d *topologyDomain) has(node *model.Node) bool { return d.nodes[node.Index] }
-
-// nodeCondition returns the condition of the domains on the task's node; nil when there is none.
-func (t *Placer) nodeCondition(within []topologyDomain, task *model.Task) func(*model.Node) bool {
-	var bound []topologyDomain
-	for i := range within {
-		if within[i].of[t.kinds.of(task)] {
-			bound = append(bound, within[i])
-		}
-	}
-	switch len(bound) {
-	case 0:
-		return nil
-	case 1:
-		return bound[0].has
-	}
-	return func(node *model.Node) bool {
-		return !slices.ContainsFunc(bound, func(d topologyDomain) bool { return !d.has(node) })
-	}
-}
-
-// listedIn returns the nodes to which the domains confine the task; ok is false where none of them lists its nodes.
-func (t *Placer) listedIn(within []topologyDomain, task *model.Task) (list []int, ok bool) {
-	inside := t.nodeCondition(within, task)
-	for i := range within {
-		if d := &within[i]; d.list != nil && d.of[t.kinds.of(task)] && (!ok || len(d.list) < len(list)) {
-			list, ok = d.list, true
-		}
-	}
-	nodes := t.session.Snapshot.Nodes
-	outside := func(node int) bool { return !inside(nodes[node]) }
-	if ok && slices.ContainsFunc(list, outside) {
-		list = slices.DeleteFunc(slices.Clone(list), outside)
-	}
-	return list, ok
-}
-
 const (
 	// maxDomains is how many domains are tried for one job whatever the cost. Of domains that members must share more are
 	// tried within the search budget; past it a gang may wait although it could start.
@@ -78,48 +22,59 @@ const (
 	placingCost    = 16
 )
 
-// requiredColocation is a topology label of which some members must share one value, by required affinity to each other:
-// those with the affinity and those it selects.
-type requiredColocation struct {
+// colocation is a topology label of which some members must share one value, by required affinity to each other: those with the
+// affinity and those it selects. Or those with a preferred affinity prefer to.
+type colocation struct {
 	key     string
 	members map[equivalenceClass]bool
-	// anchor is a member that has the affinity; values is how many domains there are for it.
-	anchor *model.Task
+	// lead is the first member that has the affinity; values is how many domains there are for it.
+	lead   *model.Task
 	values int
 }
 
 // requiredColocations returns the ties between members, the labels with the most values first: members that share a rack
 // mostly share the zone, too.
-func (t *Placer) requiredColocations() []requiredColocation {
+func (t *Placer) requiredColocations() []colocation {
 	if !slices.ContainsFunc(t.members, hasRequiredAffinity) {
 		return nil
 	}
 	first := t.kinds.first(t.members)
-	var ties []requiredColocation
+	var ties []colocation
 	for _, task := range first {
 		for _, sibling := range first {
 			if !requiresSibling(task, sibling) {
 				continue
 			}
 			for _, term := range requiredTerms(task) {
-				ties = merge(ties, requiredColocation{key: term.TopologyKey, anchor: task, members: map[equivalenceClass]bool{
+				ties = merge(ties, colocation{key: term.TopologyKey, lead: task, members: map[equivalenceClass]bool{
 					t.kinds.of(task): true, t.kinds.of(sibling): true,
 				}})
 			}
 		}
 	}
-	for i := range ties {
-		ties[i].values = t.domainCount(ties[i].anchor, ties[i].key)
+	return t.byValues(ties)
+}
+
+// byValues orders colocations by how many values their labels have for the lead, those with the most first.
+func (t *Placer) byValues(all []colocation) []colocation {
+	for i := range all {
+		values := map[string]bool{}
+		for _, node := range t.session.EligibleNodes(all[i].lead) {
+			if value, ok := node.Object.Labels[all[i].key]; ok {
+				values[value] = true
+			}
+		}
+		all[i].values = len(values)
 	}
-	slices.SortStableFunc(ties, func(a, b requiredColocation) int {
+	slices.SortStableFunc(all, func(a, b colocation) int {
 		return cmp.Or(cmp.Compare(b.values, a.values), cmp.Compare(a.key, b.key))
 	})
-	return ties
+	return all
 }
 
 // merge adds a tie. It joins it with those of the same label that tie any of the same members.
-func merge(ties []requiredColocation, more requiredColocation) []requiredColocation {
-	var apart []requiredColocation
+func merge(ties []colocation, more colocation) []colocation {
+	var apart []colocation
 	for _, one := range ties {
 		if one.key != more.key || !intersects(one.members, more.members) {
 			apart = append(apart, one)
@@ -144,17 +99,20 @@ func intersects(a, b map[equivalenceClass]bool) bool {
 
 // placeInDomains tries the domains of the ties, within those that were chosen before. Every choice counts against the limit,
 // also one that leaves none for the next tie: several ties have too many combinations to try all.
-func (t *Placer) placeInDomains(ties []requiredColocation, chosen []topologyDomain) bool {
+func (t *Placer) placeInDomains(ties []colocation, chosen regions) bool {
 	if len(ties) == 0 {
 		return len(chosen) > 0 && t.placeInDomain(chosen)
 	}
 	one := &ties[0]
-	for _, value := range t.domains(one, chosen) {
+	needs := func(shape model.Shape) int64 {
+		return max(1, t.minimumOf(func(task *model.Task) bool { return task.Shape == shape && one.members[t.kinds.of(task)] }))
+	}
+	for _, value := range t.domains(one, needs, chosen) {
 		if t.exhausted() {
 			return false
 		}
 		t.tries++
-		if t.placeInDomains(ties[1:], append(slices.Clip(chosen), t.domain(one.key, value, one.members))) {
+		if t.placeInDomains(ties[1:], chosen.with(one.members, t.nodesWith(one.key, value))) {
 			return true
 		}
 	}
@@ -163,7 +121,7 @@ func (t *Placer) placeInDomains(ties []requiredColocation, chosen []topologyDoma
 
 // placeInDomain tries to start with the members that must share a domain in their domains; if others take their places there,
 // with the members first that have the fewest nodes to go to.
-func (t *Placer) placeInDomain(within []topologyDomain) bool {
+func (t *Placer) placeInDomain(within regions) bool {
 	try := func(members []*model.Task) bool {
 		return t.session.Try(func(statement *engine.Statement) *model.Refusal {
 			return t.placeInOrder(statement, members, within)
@@ -177,20 +135,12 @@ func (t *Placer) placeInDomain(within []topologyDomain) bool {
 }
 
 // mostConfinedFirst returns the members by how many nodes the domains leave them; differ is false when that is the same for all.
-func (t *Placer) mostConfinedFirst(within []topologyDomain) (members []*model.Task, differ bool) {
-	nodes := map[equivalenceClass]int{}
+func (t *Placer) mostConfinedFirst(within regions) (members []*model.Task, differ bool) {
 	count := func(task *model.Task) int {
-		n, known := nodes[t.kinds.of(task)]
-		if !known {
-			n = len(t.session.Snapshot.Nodes)
-			if list, ok := t.listedIn(within, task); ok {
-				n = len(list)
-			} else if t.nodeCondition(within, task) != nil {
-				n--
-			}
-			nodes[t.kinds.of(task)] = n
+		if list, confined := within[t.kinds.of(task)]; confined {
+			return len(list)
 		}
-		return n
+		return len(t.session.Snapshot.Nodes)
 	}
 	differ = slices.ContainsFunc(t.members, func(task *model.Task) bool { return count(task) != count(t.members[0]) })
 	members = slices.Clone(t.members)
@@ -208,15 +158,15 @@ func (t *Placer) charge(looks int) {
 // exhausted reports whether no more domains may be tried.
 func (t *Placer) exhausted() bool { return t.tries >= maxDomains && !t.hasBudget() }
 
-// domains returns the values of a tie's label that have capacity for its share of the job's minimum, the largest first; on
-// nodes of the domains that were chosen before.
-func (t *Placer) domains(of *requiredColocation, chosen []topologyDomain) []string {
+// domains returns the values of a label that have capacity for so many of the members that share one, by shape, the largest
+// first; on nodes of the domains that were chosen before.
+func (t *Placer) domains(of *colocation, needs func(model.Shape) int64, chosen regions) []string {
 	t.charge(len(t.session.Snapshot.Nodes) / 2)
 	var domains []string
 	size := map[string]int64{}
 	for i, sharing := range t.representatives(of) {
 		values, nodes := t.groupByDomain(sharing[0], of.key, chosen)
-		needed, holds := t.minimumOfShape(of, sharing[0].Shape), map[string]int64{}
+		needed, holds := needs(sharing[0].Shape), map[string]int64{}
 		for _, value := range values {
 			holds[value] = capacityFor(sharing, nodes[value], t.ask)
 		}
@@ -229,11 +179,21 @@ func (t *Placer) domains(of *requiredColocation, chosen []topologyDomain) []stri
 	return domains
 }
 
-// representatives returns the first member of each kind in the tie, those of one shape together, the anchor's before the others.
-func (t *Placer) representatives(of *requiredColocation) [][]*model.Task {
-	groups := [][]*model.Task{{of.anchor}}
+// nodesWith returns the nodes with a value of a label.
+func (t *Placer) nodesWith(key, value string) (nodes []int) {
+	for i, node := range t.session.Snapshot.Nodes {
+		if label, ok := node.Object.Labels[key]; ok && label == value {
+			nodes = append(nodes, i)
+		}
+	}
+	return nodes
+}
+
+// representatives returns the first member of each kind in the tie, those of one shape together, the lead's before the others.
+func (t *Placer) representatives(of *colocation) [][]*model.Task {
+	groups := [][]*model.Task{{of.lead}}
 	for _, task := range t.kinds.first(t.members) {
-		if !of.members[t.kinds.of(task)] || task == of.anchor {
+		if !of.members[t.kinds.of(task)] || task == of.lead {
 			continue
 		}
 		i := slices.IndexFunc(groups, func(group []*model.Task) bool { return group[0].Shape == task.Shape })
@@ -248,12 +208,12 @@ func (t *Placer) representatives(of *requiredColocation) [][]*model.Task {
 
 // groupByDomain groups the task's candidates in the chosen domains by their values of a label, which it returns in the order
 // of nodes.
-func (t *Placer) groupByDomain(task *model.Task, key string, chosen []topologyDomain) (values []string, nodes map[string][]*model.Node) {
-	inside := t.nodeCondition(chosen, task)
+func (t *Placer) groupByDomain(task *model.Task, key string, chosen regions) (values []string, nodes map[string][]*model.Node) {
+	inside, confined := chosen[t.kinds.of(task)]
 	nodes = map[string][]*model.Node{}
 	for _, node := range t.session.EligibleNodes(task) {
 		value, ok := node.Object.Labels[key]
-		if !ok || inside != nil && !inside(node) {
+		if _, in := slices.BinarySearch(inside, node.Index); !ok || confined && !in {
 			continue
 		}
 		if nodes[value] == nil {
@@ -262,11 +222,6 @@ func (t *Placer) groupByDomain(task *model.Task, key string, chosen []topologyDo
 		nodes[value] = append(nodes[value], node)
 	}
 	return values, nodes
-}
-
-// minimumOfShape returns how many members of a shape in the tie the minimum needs, at least one.
-func (t *Placer) minimumOfShape(of *requiredColocation, shape model.Shape) int64 {
-	return max(1, t.minimumOf(func(task *model.Task) bool { return task.Shape == shape && of.members[t.kinds.of(task)] }))
 }
 
 // capacityFor returns an upper bound of how many members of some kinds, all of one shape, fit on the nodes: by their

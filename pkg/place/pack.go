@@ -8,7 +8,7 @@ import (
 
 // placePacked tries to start ties that share no members in domains that have capacity for all of them together. possible is false
 // where numbers say that there are none.
-func (t *Placer) placePacked(ties []levelTie, chosen []topologyDomain) (placed, possible bool) {
+func (t *Placer) placePacked(ties []levelTie, chosen regions) (placed, possible bool) {
 	if !arePacked(ties) {
 		return false, true
 	}
@@ -26,7 +26,7 @@ func (t *Placer) placePacked(ties []levelTie, chosen []topologyDomain) (placed, 
 		return false, !exact
 	}
 	for i := range ties {
-		chosen = append(slices.Clip(chosen), t.within(ties[i].members, t.inside(level.Nodes(at[i]), &ties[i], chosen)))
+		chosen = chosen.with(ties[i].members, level.Nodes(at[i]))
 	}
 	t.tries++
 	return t.placeTied(nil, chosen), true

@@ -24,20 +24,24 @@ func (t *Placer) placeColocated() bool {
 		return false
 	}
 	tries := maxDomains
-	for _, of := range t.preferredColocations() {
-		roomy := t.fittingDomains(&of)
-		for ; tries > 0 && len(roomy) > 0; tries-- {
-			node := t.ask.Best(of.lead, func(node *model.Node) bool {
-				value, ok := node.Object.Labels[of.key]
-				return ok && slices.Contains(roomy, value)
+	for _, tie := range t.preferredColocations() {
+		level := tie.levels[0]
+		roomy := make([]bool, level.Len())
+		for _, domain := range t.roomiest(&tie, nil) {
+			roomy[domain] = true
+		}
+		for ; tries > 0; tries-- {
+			node := t.ask.Best(tie.shapes[0].tasks[0], func(node *model.Node) bool {
+				domain := level.Of(node)
+				return domain >= 0 && roomy[domain]
 			})
 			if node == nil {
 				break
 			}
-			best := node.Object.Labels[of.key]
-			roomy = slices.DeleteFunc(roomy, func(value string) bool { return value == best })
+			best := level.Of(node)
+			roomy[best] = false
 			refusal := t.session.Try(func(statement *engine.Statement) *model.Refusal {
-				return t.placeInOrder(statement, t.members, regions{}.with(of.members, t.nodesWith(of.key, best)))
+				return t.placeInOrder(statement, t.members, regions{}.with(tie.members, level.Nodes(best)))
 			})
 			if refusal == nil {
 				return true
@@ -47,41 +51,36 @@ func (t *Placer) placeColocated() bool {
 	return false
 }
 
-// preferredColocations returns the labels of which members prefer to share a value, those with the most values first. What
-// members must share is left to filters, which apply in every try.
-func (t *Placer) preferredColocations() (all []colocation) {
+// preferredColocations returns the ties of members that prefer to share a value of a label, by what the minimum has of them: at
+// least two. What members must share is left to filters, which apply in every try.
+func (t *Placer) preferredColocations() (ties []levelTie) {
 	if !slices.ContainsFunc(t.members, hasPreferredAffinity) {
 		return nil
 	}
 	kinds := t.kinds.first(t.members)
-	for _, task := range kinds {
-		if !hasPreferredAffinity(task) {
-			continue
-		}
+	for _, task := range filterTasks(kinds, hasPreferredAffinity) {
 		for _, key := range preferredTopologyKeys(task.Pod, kinds) {
-			i := slices.IndexFunc(all, func(one colocation) bool { return one.key == key })
+			more := tieByLabel(key, t.kinds.of(task))
+			i := slices.IndexFunc(ties, func(one levelTie) bool { return one.shared.Level == more.shared.Level })
 			if i < 0 {
-				i = len(all)
-				all = append(all, colocation{key: key, lead: task, members: map[equivalenceClass]bool{}})
+				ties = append(ties, more)
+				continue
 			}
-			all[i].members[t.kinds.of(task)] = true
+			ties[i].members[t.kinds.of(task)] = true
 		}
 	}
-	return t.byValues(all)
-}
-
-// fittingDomains returns the domains that have capacity for those members of the minimum that prefer to share one, shape by
-// shape; none when fewer than two do. Only a try shows whether they fit all together.
-func (t *Placer) fittingDomains(of *colocation) []string {
-	sharing := filterTasks(t.minimum(), func(task *model.Task) bool { return of.members[t.kinds.of(task)] })
-	if len(sharing) < 2 {
-		return nil
+	ties = t.counted(ties)
+	for i := range ties {
+		tie := &ties[i]
+		for j := range tie.shapes {
+			one := &tie.shapes[j]
+			one.needs = int64(len(filterTasks(t.minimum(), func(task *model.Task) bool {
+				return tie.members[t.kinds.of(task)] && countsAlike(task, one.tasks[0])
+			})))
+			tie.needs += one.needs
+		}
 	}
-	needs := map[model.Shape]int64{}
-	for _, task := range sharing {
-		needs[task.Shape]++
-	}
-	return t.domains(of, func(shape model.Shape) int64 { return needs[shape] }, nil)
+	return slices.DeleteFunc(ties, func(tie levelTie) bool { return tie.needs < 2 })
 }
 
 // preferredTopologyKeys returns the topology labels of which the pod prefers to share a value with any of the siblings.

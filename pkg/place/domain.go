@@ -22,61 +22,60 @@ const (
 	placingCost    = 16
 )
 
-// colocation is a topology label of which some members must share one value, by required affinity to each other: those with the
-// affinity and those it selects. Or those with a preferred affinity prefer to.
-type colocation struct {
-	key     string
-	members map[equivalenceClass]bool
-	// lead is the first member that has the affinity; values is how many domains there are for it.
-	lead   *model.Task
-	values int
-}
-
-// requiredColocations returns the ties between members, the labels with the most values first: members that share a rack
-// mostly share the zone, too.
-func (t *Placer) requiredColocations() []colocation {
+// requiredColocations returns the ties of members by required affinity to each other: those with the affinity and those it
+// selects.
+func (t *Placer) requiredColocations() (ties []levelTie) {
 	if !slices.ContainsFunc(t.members, hasRequiredAffinity) {
 		return nil
 	}
 	first := t.kinds.first(t.members)
-	var ties []colocation
 	for _, task := range first {
 		for _, sibling := range first {
 			if !requiresSibling(task, sibling) {
 				continue
 			}
 			for _, term := range requiredTerms(task) {
-				ties = merge(ties, colocation{key: term.TopologyKey, lead: task, members: map[equivalenceClass]bool{
-					t.kinds.of(task): true, t.kinds.of(sibling): true,
-				}})
+				ties = merge(ties, tieByLabel(term.TopologyKey, t.kinds.of(task), t.kinds.of(sibling)))
 			}
 		}
 	}
-	return t.byValues(ties)
+	ties = t.counted(ties)
+	for i := range ties {
+		for j := range ties[i].shapes {
+			one := &ties[i].shapes[j]
+			one.needs = max(1, one.needs)
+		}
+	}
+	return ties
 }
 
-// byValues orders colocations by how many values their labels have for the lead, those with the most first.
-func (t *Placer) byValues(all []colocation) []colocation {
-	for i := range all {
-		values := map[string]bool{}
-		for _, node := range t.session.EligibleNodes(all[i].lead) {
-			if value, ok := node.Object.Labels[all[i].key]; ok {
-				values[value] = true
-			}
-		}
-		all[i].values = len(values)
+// tieByLabel ties members of some kinds by a label of which they share one value.
+func tieByLabel(key string, kinds ...equivalenceClass) levelTie {
+	tie := levelTie{shared: &model.TopologyConstraint{Level: model.LabelLevel(key)}, members: map[equivalenceClass]bool{}}
+	for _, kind := range kinds {
+		tie.members[kind] = true
 	}
-	slices.SortStableFunc(all, func(a, b colocation) int {
-		return cmp.Or(cmp.Compare(b.values, a.values), cmp.Compare(a.key, b.key))
+	return tie
+}
+
+// counted completes ties by labels, those of the labels with the most values first: members that share a rack mostly share the
+// zone, too.
+func (t *Placer) counted(ties []levelTie) []levelTie {
+	ties = slices.DeleteFunc(ties, func(tie levelTie) bool { return t.session.Domains(tie.shared.Level) == nil })
+	for i := range ties {
+		ties[i].levels, ties[i].shapes = []*engine.Domains{t.session.Domains(ties[i].shared.Level)}, t.shapesOf(ties[i].members)
+	}
+	slices.SortStableFunc(ties, func(a, b levelTie) int {
+		return cmp.Or(cmp.Compare(b.levels[0].Len(), a.levels[0].Len()), cmp.Compare(a.shared.Level, b.shared.Level))
 	})
-	return all
+	return ties
 }
 
 // merge adds a tie. It joins it with those of the same label that tie any of the same members.
-func merge(ties []colocation, more colocation) []colocation {
-	var apart []colocation
+func merge(ties []levelTie, more levelTie) []levelTie {
+	var apart []levelTie
 	for _, one := range ties {
-		if one.key != more.key || !intersects(one.members, more.members) {
+		if one.shared.Level != more.shared.Level || !intersects(one.members, more.members) {
 			apart = append(apart, one)
 			continue
 		}
@@ -99,24 +98,33 @@ func intersects(a, b map[equivalenceClass]bool) bool {
 
 // placeInDomains tries the domains of the ties, within those that were chosen before. Every choice counts against the limit,
 // also one that leaves none for the next tie: several ties have too many combinations to try all.
-func (t *Placer) placeInDomains(ties []colocation, chosen regions) bool {
+func (t *Placer) placeInDomains(ties []levelTie, chosen regions) bool {
 	if len(ties) == 0 {
 		return len(chosen) > 0 && t.placeInDomain(chosen)
 	}
-	one := &ties[0]
-	needs := func(shape model.Shape) int64 {
-		return max(1, t.minimumOf(func(task *model.Task) bool { return task.Shape == shape && one.members[t.kinds.of(task)] }))
-	}
-	for _, value := range t.domains(one, needs, chosen) {
+	for _, domain := range t.roomiest(&ties[0], chosen) {
 		if t.exhausted() {
 			return false
 		}
 		t.tries++
-		if t.placeInDomains(ties[1:], chosen.with(one.members, t.nodesWith(one.key, value))) {
+		if t.placeInDomains(ties[1:], chosen.with(ties[0].members, ties[0].levels[0].Nodes(domain))) {
 			return true
 		}
 	}
 	return false
+}
+
+// roomiest returns the domains that have capacity for what the minimum needs of a tie by a label, those with the most first.
+func (t *Placer) roomiest(tie *levelTie, chosen regions) (domains []int) {
+	t.charge(len(t.session.Snapshot.Nodes) / 2)
+	sets := t.capacities(tie, tie.levels[0], chosen)
+	slices.SortStableFunc(sets, func(a, b domainSet) int { return cmp.Compare(b.fits+b.left, a.fits+a.left) })
+	for _, set := range sets {
+		if set.suffices() {
+			domains = append(domains, set.domain)
+		}
+	}
+	return domains
 }
 
 // placeInDomain tries to start with the members that must share a domain in their domains; if others take their places there,
@@ -157,72 +165,6 @@ func (t *Placer) charge(looks int) {
 
 // exhausted reports whether no more domains may be tried.
 func (t *Placer) exhausted() bool { return t.tries >= maxDomains && !t.hasBudget() }
-
-// domains returns the values of a label that have capacity for so many of the members that share one, by shape, the largest
-// first; on nodes of the domains that were chosen before.
-func (t *Placer) domains(of *colocation, needs func(model.Shape) int64, chosen regions) []string {
-	t.charge(len(t.session.Snapshot.Nodes) / 2)
-	var domains []string
-	size := map[string]int64{}
-	for i, sharing := range t.representatives(of) {
-		values, nodes := t.groupByDomain(sharing[0], of.key, chosen)
-		needed, holds := needs(sharing[0].Shape), map[string]int64{}
-		for _, value := range values {
-			holds[value] = capacityFor(sharing, nodes[value], t.ask)
-		}
-		if i == 0 {
-			domains, size = values, holds
-		}
-		domains = slices.DeleteFunc(domains, func(value string) bool { return holds[value] < needed })
-	}
-	slices.SortStableFunc(domains, func(a, b string) int { return cmp.Compare(size[b], size[a]) })
-	return domains
-}
-
-// nodesWith returns the nodes with a value of a label.
-func (t *Placer) nodesWith(key, value string) (nodes []int) {
-	for i, node := range t.session.Snapshot.Nodes {
-		if label, ok := node.Object.Labels[key]; ok && label == value {
-			nodes = append(nodes, i)
-		}
-	}
-	return nodes
-}
-
-// representatives returns the first member of each kind in the tie, those of one shape together, the lead's before the others.
-func (t *Placer) representatives(of *colocation) [][]*model.Task {
-	groups := [][]*model.Task{{of.lead}}
-	for _, task := range t.kinds.first(t.members) {
-		if !of.members[t.kinds.of(task)] || task == of.lead {
-			continue
-		}
-		i := slices.IndexFunc(groups, func(group []*model.Task) bool { return group[0].Shape == task.Shape })
-		if i < 0 {
-			i = len(groups)
-			groups = append(groups, nil)
-		}
-		groups[i] = append(groups[i], task)
-	}
-	return groups
-}
-
-// groupByDomain groups the task's candidates in the chosen domains by their values of a label, which it returns in the order
-// of nodes.
-func (t *Placer) groupByDomain(task *model.Task, key string, chosen regions) (values []string, nodes map[string][]*model.Node) {
-	inside, confined := chosen[t.kinds.of(task)]
-	nodes = map[string][]*model.Node{}
-	for _, node := range t.session.EligibleNodes(task) {
-		value, ok := node.Object.Labels[key]
-		if _, in := slices.BinarySearch(inside, node.Index); !ok || confined && !in {
-			continue
-		}
-		if nodes[value] == nil {
-			values = append(values, value)
-		}
-		nodes[value] = append(nodes[value], node)
-	}
-	return values, nodes
-}
 
 // capacityFor returns an upper bound of how many members of some kinds, all of one shape, fit on the nodes: by their
 // capacity, and for members with mutual anti-affinity one for each value of the label.

@@ -27,8 +27,8 @@ func (t *Placer) placeColocated() bool {
 	for _, tie := range t.preferredColocations() {
 		level := tie.levels[0]
 		roomy := make([]bool, level.Len())
-		for _, domain := range t.roomiest(&tie, nil) {
-			roomy[domain] = true
+		for domain, set := range t.capacities(&tie, level, nil) {
+			roomy[domain] = set.suffices()
 		}
 		for ; tries > 0; tries-- {
 			node := t.ask.Best(tie.shapes[0].tasks[0], func(node *model.Node) bool {

@@ -41,9 +41,10 @@ func (t *Placer) requiredColocations() (ties []levelTie) {
 	}
 	ties = t.counted(ties)
 	for i := range ties {
-		for j := range ties[i].shapes {
-			one := &ties[i].shapes[j]
-			one.needs = max(1, one.needs)
+		tie := &ties[i]
+		tie.needs = max(1, t.minimumOf(func(task *model.Task) bool { return tie.members[t.kinds.of(task)] }))
+		for j := range tie.shapes {
+			tie.shapes[j].needs = max(1, tie.shapes[j].needs)
 		}
 	}
 	return ties
@@ -63,7 +64,8 @@ func tieByLabel(key string, kinds ...equivalenceClass) levelTie {
 func (t *Placer) counted(ties []levelTie) []levelTie {
 	ties = slices.DeleteFunc(ties, func(tie levelTie) bool { return t.session.Domains(tie.shared.Level) == nil })
 	for i := range ties {
-		ties[i].levels, ties[i].shapes = []*engine.Domains{t.session.Domains(ties[i].shared.Level)}, t.shapesOf(ties[i].members)
+		tie := &ties[i]
+		tie.levels, tie.shapes = []*engine.Domains{t.session.Domains(tie.shared.Level)}, t.shapesOf(tie.members)
 	}
 	slices.SortStableFunc(ties, func(a, b levelTie) int {
 		return cmp.Or(cmp.Compare(b.levels[0].Len(), a.levels[0].Len()), cmp.Compare(a.shared.Level, b.shared.Level))
@@ -94,37 +96,6 @@ func intersects(a, b map[equivalenceClass]bool) bool {
 		}
 	}
 	return false
-}
-
-// placeInDomains tries the domains of the ties, within those that were chosen before. Every choice counts against the limit,
-// also one that leaves none for the next tie: several ties have too many combinations to try all.
-func (t *Placer) placeInDomains(ties []levelTie, chosen regions) bool {
-	if len(ties) == 0 {
-		return len(chosen) > 0 && t.placeInDomain(chosen)
-	}
-	for _, domain := range t.roomiest(&ties[0], chosen) {
-		if t.exhausted() {
-			return false
-		}
-		t.tries++
-		if t.placeInDomains(ties[1:], chosen.with(ties[0].members, ties[0].levels[0].Nodes(domain))) {
-			return true
-		}
-	}
-	return false
-}
-
-// roomiest returns the domains that have capacity for what the minimum needs of a tie by a label, those with the most first.
-func (t *Placer) roomiest(tie *levelTie, chosen regions) (domains []int) {
-	t.charge(len(t.session.Snapshot.Nodes) / 2)
-	sets := t.capacities(tie, tie.levels[0], chosen)
-	slices.SortStableFunc(sets, func(a, b domainSet) int { return cmp.Compare(b.fits+b.left, a.fits+a.left) })
-	for _, set := range sets {
-		if set.suffices() {
-			domains = append(domains, set.domain)
-		}
-	}
-	return domains
 }
 
 // placeInDomain tries to start with the members that must share a domain in their domains; if others take their places there,

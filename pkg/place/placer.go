@@ -86,7 +86,7 @@ func (t *Placer) place() *model.Refusal {
 		return refusal == nil
 	}
 	switch {
-	case len(t.job.Topology) == 0 && anywhere(), len(t.job.Topology) > 0 && t.placeInRankOrder(anywhere):
+	case t.placeInRankOrder(anywhere):
 		return nil
 	case lacking == nil:
 		return refusal
@@ -105,7 +105,10 @@ func (t *Placer) placeAnywhere() *model.Refusal {
 	refusal := t.session.Try(func(statement *engine.Statement) *model.Refusal {
 		return t.placeInOrder(statement, t.members, nil)
 	})
-	if refusal == nil || t.placeInDomains(t.requiredColocations(), nil) || t.placeExhaustively() {
+	if refusal == nil {
+		return nil
+	}
+	if ties := t.requiredColocations(); len(ties) > 0 && t.placeTied(ties, nil) || t.placeExhaustively() {
 		return nil
 	}
 	return refusal

@@ -118,10 +118,7 @@ func (d *division) addParts(members []*model.Task) {
 			if !shared.Covers(task) || shared.Preferred && !awaits(d.job, shared, d.session.Snapshot.Now) {
 				continue
 			}
-			of := sliceNumber{entry: shared}
-			if shared.SliceSize > 0 {
-				of.number = d.slice(shared, task)
-			}
+			of := sliceNumber{shared, d.slice(shared, task)}
 			number, known := numbers[of]
 			if !known {
 				level := d.session.Domains(shared.Level)

@@ -65,14 +65,11 @@ func (t *Placer) noDomainOf(m *slicedMembers, settled regions) *model.Refusal {
 func (t *Placer) noDomainForSlice(m *slicedMembers, part []*model.Task) *model.Refusal {
 	smallest, around := m.entries[len(m.entries)-1].shared, ""
 	for i := range t.job.Topology {
-		wider, slice := &t.job.Topology[i], 0
+		wider := &t.job.Topology[i]
 		if wider == smallest || wider.Preferred || !wider.Covers(part[0]) {
 			continue
 		}
-		if wider.SliceSize > 0 {
-			slice = t.slice(wider, part[0])
-		}
-		if at := t.ask.SharedDomain(wider, slice); at >= 0 {
+		if at := t.ask.SharedDomain(wider, t.slice(wider, part[0])); at >= 0 {
 			around += " in " + t.session.Domains(wider.Level).Name(at)
 		}
 	}

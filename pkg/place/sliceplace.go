@@ -204,14 +204,8 @@ func StartTogether(ask engine.Ask, task *model.Task, waiting []*model.Task) (tog
 func HasItsDomains(ask engine.Ask, task *model.Task) bool {
 	t := placerFor(ask)
 	for i := range ask.Job.Topology {
-		shared, slice := &ask.Job.Topology[i], 0
-		if shared.Preferred || !shared.Covers(task) {
-			continue
-		}
-		if shared.SliceSize > 0 {
-			slice = t.slice(shared, task)
-		}
-		if ask.SharedDomain(shared, slice) < 0 {
+		shared := &ask.Job.Topology[i]
+		if !shared.Preferred && shared.Covers(task) && ask.SharedDomain(shared, t.slice(shared, task)) < 0 {
 			return false
 		}
 	}
@@ -295,24 +289,20 @@ func (t *Placer) placeOneByOne(statement *engine.Statement, parts [][]*model.Tas
 // first. Members that filters keep in a domain have that alone.
 func (t *Placer) tightest(members []*model.Task, chosen regions) (domains [][]int) {
 	entries := t.entriesOf(members[0])
-	level := entries[len(entries)-1].domains
-	holds := map[int]int64{}
-	byDomain := divided(level.At, t.anyFits(members), t.confined(members, chosen))
-	for _, nodes := range byDomain {
-		suffices := true
-		for _, alike := range byShape(members) {
-			fits, sum := t.fitsOf(alike), int64(0)
-			for _, node := range nodes {
-				sum += int64(fits[node])
-			}
-			suffices = suffices && sum >= int64(len(alike))
-			holds[nodes[0]] += sum
-		}
-		if suffices {
-			domains = append(domains, nodes)
+	level, list := entries[len(entries)-1].domains, t.confined(members, chosen)
+	holds, lacks := make([]int64, level.Len()), make([]bool, level.Len())
+	for _, alike := range byShape(members) {
+		for domain, fits := range sumOver(&tiedShape{fits: t.fitsOf(alike)}, level, list) {
+			holds[domain] += fits
+			lacks[domain] = lacks[domain] || fits < int64(len(alike))
 		}
 	}
-	slices.SortStableFunc(domains, func(a, b []int) int { return cmp.Compare(holds[a[0]], holds[b[0]]) })
+	for domain := range holds {
+		if !lacks[domain] {
+			domains = append(domains, intersection(level.Nodes(domain), list))
+		}
+	}
+	slices.SortStableFunc(domains, func(a, b []int) int { return cmp.Compare(holds[level.At(a[0])], holds[level.At(b[0])]) })
 	return domains
 }
 
@@ -326,17 +316,6 @@ func byShape(members []*model.Task) (alike [][]*model.Task) {
 		alike[i] = append(alike[i], task)
 	}
 	return alike
-}
-
-// anyFits returns on which nodes any of the members fits.
-func (t *Placer) anyFits(members []*model.Task) []int32 {
-	any := make([]int32, len(t.session.Snapshot.Nodes))
-	for _, alike := range byShape(members) {
-		for node, fits := range t.fitsOf(alike) {
-			any[node] = max(any[node], fits)
-		}
-	}
-	return any
 }
 
 // fitsOf returns how many members of one shape fit on each node, by its index, as the session stands. It must not be changed.

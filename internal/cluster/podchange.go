@@ -56,7 +56,7 @@ func differentQuestion(a, b *corev1.Pod, waits, expected bool) bool {
 func (s *State) makesWhole(before, after *podState) bool {
 	if key := after.task.Job; (key.IsImplicit() || key.IsForeign()) && after.task.Started && !before.task.Started {
 		job := s.snapshot.Job(key)
-		return job != nil && (!job.Whole || job.InLateRole(&after.task))
+		return job != nil && (!job.Whole || job.InRoleNotBegun(&after.task))
 	}
 	return false
 }

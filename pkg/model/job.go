@@ -29,7 +29,7 @@ const (
 	SourceVolcano
 	// SourceNative is a PodGroup of scheduling.k8s.io, Kubernetes' own.
 	SourceNative
-	// These own pods, and need no group object.
+	// These own pods, and need no group object: OwnsPods goes by the order of the constants.
 	SourceJobSet
 	SourceMPIJob
 	SourcePyTorchJob
@@ -147,8 +147,8 @@ type Job struct {
 	NeverPreempts bool
 	// Tasks are all tasks of the job, in CompareTasks order.
 	Tasks []*Task
-	// HasGroup reports whether an object stands for the job, its PodGroup; false for a single pod, for an implicit group, and for
-	// a group that does not exist.
+	// HasGroup reports whether a PodGroup of Tutti's own stands for the job; false for a single pod, for an implicit group, for the
+	// object of another project, and for a group that does not exist.
 	HasGroup bool
 	// StatusFinished reports whether the group's object says that it has succeeded or failed; members that came since are not
 	// counted.
@@ -223,28 +223,28 @@ func (j *Job) FirstUnmetMinimum(counts func(*Task) bool) *UnmetMinimum {
 	return minima.FirstUnmet(j.Tasks, counts)
 }
 
-// InLateRole reports whether the task is in a role that is late.
-func (j *Job) InLateRole(task *Task) bool {
-	return slices.ContainsFunc(j.Roles, func(role Role) bool { return role.Late && role.Name == task.Role })
+// InRoleNotBegun reports whether the task is in a late role that has not begun.
+func (j *Job) InRoleNotBegun(task *Task) bool {
+	return slices.ContainsFunc(j.Roles, func(role Role) bool { return role.NotBegun && role.Name == task.Role })
 }
 
-// HeldRole returns a late role without a minimum of which a member waits, empty when there is none.
+// HeldRole returns a late role that has not begun and has no minimum, of which a member waits; empty when there is none.
 func (j *Job) HeldRole() string {
 	for _, role := range j.Roles {
 		waits := func(task *Task) bool { return task.Status == Pending && task.Role == role.Name }
-		if role.Late && role.MinMember == 0 && slices.ContainsFunc(j.Tasks, waits) {
+		if role.NotBegun && role.MinMember == 0 && slices.ContainsFunc(j.Tasks, waits) {
 			return role.Name
 		}
 	}
 	return ""
 }
 
-// Pending returns the tasks that need a node: pending, not gated, and not in a late role without a minimum, in CompareTasks
-// order.
+// Pending returns the tasks that need a node, in CompareTasks order: pending, not gated, and not in a late role that has not
+// begun and has no minimum.
 func (j *Job) Pending() []*Task {
 	var waiting []*Task
 	for _, task := range j.Tasks {
-		held := func(role Role) bool { return role.Late && role.MinMember == 0 && role.Name == task.Role }
+		held := func(role Role) bool { return role.NotBegun && role.MinMember == 0 && role.Name == task.Role }
 		if task.Status == Pending && !task.SchedulingGated && !slices.ContainsFunc(j.Roles, held) {
 			waiting = append(waiting, task)
 		}

@@ -13,10 +13,15 @@ type regions map[equivalenceClass][]int
 func (r regions) with(kinds map[equivalenceClass]bool, nodes []int) regions {
 	more := regions{}
 	maps.Copy(more, r)
+	var before, joint []int // mostly the same for all kinds
 	for kind := range kinds {
-		if more[kind] = nodes; r.confine(kind) {
-			more[kind] = intersection(r[kind], nodes)
+		if more[kind] = nodes; !r.confine(kind) {
+			continue
 		}
+		if !slices.Equal(before, r[kind]) {
+			before, joint = r[kind], intersection(r[kind], nodes)
+		}
+		more[kind] = joint
 	}
 	return more
 }

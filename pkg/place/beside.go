@@ -12,7 +12,7 @@ import (
 
 // selectBeside returns the best node in the narrowest domain that the task prefers to share with the members which stand: that in
 // which most of them stand, else the next wider one around it. It is nil when there is none, or no member stood before.
-func (t *Placer) selectBeside(task *model.Task, condition func(*model.Node) bool) *model.Node {
+func (t *Placer) selectBeside(task *model.Task) *model.Node {
 	for i := range t.job.Topology {
 		shared := &t.job.Topology[i]
 		stood := func(other *model.Task) bool {
@@ -38,7 +38,7 @@ func (t *Placer) selectBeside(task *model.Task, condition func(*model.Node) bool
 		for _, around := range slices.Concat([]*engine.Domains{level}, t.session.LevelsAbove(shared.Level)) {
 			domain := around.Of(inside)
 			node := t.ask.Best(task, func(node *model.Node) bool {
-				return domain >= 0 && around.Of(node) == domain && (condition == nil || condition(node))
+				return domain >= 0 && around.Of(node) == domain
 			})
 			if node != nil {
 				return node

@@ -1,7 +1,6 @@
 package place
 
 import (
-	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,16 +13,6 @@ import (
 // for its whole minimum. Scores alone consider one member at a time: the first takes the best node, the others follow it
 // until its domain is full, and the rest end up in other domains although one had capacity for all.
 
-// preferredColocation is a topology label of which members prefer to share one value.
-type preferredColocation struct {
-	key string
-	// of is the kinds that prefer it; lead is the first of them to be placed.
-	of   map[equivalenceClass]bool
-	lead *model.Task
-	// values is how many domains there are.
-	values int
-}
-
 // placeColocated starts the gang in one domain, if its members prefer that and one has capacity for its minimum. Narrow
 // domains are tried before wide ones: members that share a rack mostly share the zone, too. Of several such domains the one
 // with the best node for the first member is tried first. So all scores (taints, images, how full nodes should be) choose the
@@ -35,23 +24,24 @@ func (t *Placer) placeColocated() bool {
 		return false
 	}
 	tries := maxDomains
-	colocations := t.preferredColocations()
-	for i := range colocations {
-		w := &colocations[i]
-		roomy := t.fittingDomains(w)
-		for ; tries > 0 && len(roomy) > 0; tries-- {
-			node := t.ask.Best(w.lead, func(node *model.Node) bool {
-				value, ok := node.Object.Labels[w.key]
-				return ok && roomy[value]
+	for _, tie := range t.preferredColocations() {
+		level := tie.levels[0]
+		roomy := make([]bool, level.Len())
+		for domain, set := range t.capacities(&tie, level, nil) {
+			roomy[domain] = set.suffices()
+		}
+		for ; tries > 0; tries-- {
+			node := t.ask.Best(tie.shapes[0].tasks[0], func(node *model.Node) bool {
+				domain := level.Of(node)
+				return domain >= 0 && roomy[domain]
 			})
 			if node == nil {
 				break
 			}
-			value := node.Object.Labels[w.key]
-			within := t.domain(w.key, value, w.of)
-			delete(roomy, value)
+			best := level.Of(node)
+			roomy[best] = false
 			refusal := t.session.Try(func(statement *engine.Statement) *model.Refusal {
-				return t.placeInOrder(statement, t.members, []topologyDomain{within})
+				return t.placeInOrder(statement, t.members, regions{}.with(tie.members, level.Nodes(best)))
 			})
 			if refusal == nil {
 				return true
@@ -61,85 +51,36 @@ func (t *Placer) placeColocated() bool {
 	return false
 }
 
-// preferredColocations returns the labels of which members prefer to share a value, those with the most values first. What
-// members must share is left to filters, which apply in every try.
-func (t *Placer) preferredColocations() []preferredColocation {
+// preferredColocations returns the ties of members that prefer to share a value of a label, by what the minimum has of them: at
+// least two. What members must share is left to filters, which apply in every try.
+func (t *Placer) preferredColocations() (ties []levelTie) {
 	if !slices.ContainsFunc(t.members, hasPreferredAffinity) {
 		return nil
 	}
 	kinds := t.kinds.first(t.members)
-	var colocations []preferredColocation
-	for _, task := range kinds {
-		if !hasPreferredAffinity(task) {
-			continue
-		}
+	for _, task := range filterTasks(kinds, hasPreferredAffinity) {
 		for _, key := range preferredTopologyKeys(task.Pod, kinds) {
-			i := slices.IndexFunc(colocations, func(w preferredColocation) bool { return w.key == key })
+			more := tieByLabel(key, t.kinds.of(task))
+			i := slices.IndexFunc(ties, func(one levelTie) bool { return one.shared.Level == more.shared.Level })
 			if i < 0 {
-				i = len(colocations)
-				colocations = append(colocations, preferredColocation{key: key, of: map[equivalenceClass]bool{}, lead: task, values: t.domainCount(task, key)})
-			}
-			colocations[i].of[t.kinds.of(task)] = true
-		}
-	}
-	slices.SortStableFunc(colocations, func(a, b preferredColocation) int {
-		return cmp.Or(cmp.Compare(b.values, a.values), cmp.Compare(a.key, b.key))
-	})
-	return colocations
-}
-
-// domainCount returns how many domains of the key there are for the task.
-func (t *Placer) domainCount(task *model.Task, key string) int {
-	values := map[string]bool{}
-	for _, node := range t.session.EligibleNodes(task) {
-		if value, ok := node.Object.Labels[key]; ok {
-			values[value] = true
-		}
-	}
-	return len(values)
-}
-
-// fittingDomains returns the domains that have capacity for those members of the minimum that prefer to share one, shape by
-// shape; none when fewer than two do. Only a try shows whether they fit all together.
-func (t *Placer) fittingDomains(w *preferredColocation) map[string]bool {
-	short := int(t.job.MinMember) - t.job.Count(t.readiness().Counts)
-	needs := map[model.Shape]int64{}
-	var shapes []*model.Task
-	sharing := 0
-	for _, task := range t.members[:min(max(0, short), len(t.members))] {
-		if !w.of[t.kinds.of(task)] {
-			continue
-		}
-		if needs[task.Shape] == 0 {
-			shapes = append(shapes, task)
-		}
-		needs[task.Shape]++
-		sharing++
-	}
-	if sharing < 2 {
-		return nil
-	}
-	held := map[string]int{}
-	for _, task := range shapes {
-		fits := map[string]int64{}
-		for _, node := range t.session.EligibleNodes(task) {
-			value, ok := node.Object.Labels[w.key]
-			if !ok || fits[value] >= needs[task.Shape] {
+				ties = append(ties, more)
 				continue
 			}
-			fits[value] = min(fits[value]+t.ask.Free(node).Copies(task.Request), model.MaxAmount)
-			if fits[value] >= needs[task.Shape] {
-				held[value]++
-			}
+			ties[i].members[t.kinds.of(task)] = true
 		}
 	}
-	roomy := map[string]bool{}
-	for value, shapesHeld := range held {
-		if shapesHeld == len(shapes) {
-			roomy[value] = true
+	ties = t.counted(ties)
+	for i := range ties {
+		tie := &ties[i]
+		for j := range tie.shapes {
+			one := &tie.shapes[j]
+			one.needs = int64(len(filterTasks(t.minimum(), func(task *model.Task) bool {
+				return tie.members[t.kinds.of(task)] && countsAlike(task, one.tasks[0])
+			})))
+			tie.needs += one.needs
 		}
 	}
-	return roomy
+	return slices.DeleteFunc(ties, func(tie levelTie) bool { return tie.needs < 2 })
 }
 
 // preferredTopologyKeys returns the topology labels of which the pod prefers to share a value with any of the siblings.

@@ -9,7 +9,7 @@
 // and say early where there is no place.
 //
 // A job without a topology: the domain that members prefer by their affinity; then each member on its best node; then domains
-// that members must share by affinity, one after the other; then every combination, for at most eight members.
+// that members must share by affinity, as those of a topology; then every combination, for at most eight members.
 //
 // A job with a topology (placeByTopology): first within domains that it prefers and requires, then within those that it requires,
 // then in those that were found for its parts, then as above. The filters of the session keep members together all the time.
@@ -18,7 +18,7 @@
 //
 //	tables (ties.go)    members that share one domain, a tie: the sum by domain. Of several shapes it is an upper bound
 //	cells (cells.go)    slices of one shape, with sizes that divide each other: whole slices, from the smallest sizes upwards
-//	packing (pack.go)   ties of one shape and one level that have no member in common: best fit, then every choice
+//	packing (pack.go)   ties of one shape and one level that have no member in common: best fit, then every choice (divide.go)
 //	parts (divide.go)   members of one shape in up to eight parts of any kind, where none of the others decides: every choice of
 //	                    domains, each with a flow of members to the nodes that are in the same domains
 //
@@ -43,7 +43,8 @@
 //	placer.go                a try: member by member, and what is tried after that
 //	order.go                 the order of the members, and those that make up the minimum
 //	classes.go, terms.go     members that are interchangeable; inter-pod affinity between members
-//	colocated.go, domain.go  one domain that members prefer to share by affinity; domains that they must share
+//	region.go                the nodes to which choices of domains confine members
+//	colocated.go, domain.go  one domain that members prefer to share by affinity; ties of those that must, and bounds of tries
 //	beside.go                replacements in the domains that their gang prefers
 //	exhaustive.go            every combination, for few members
 //	topology.go, ties.go     domains that the job says members share; who shares them, and how many fit

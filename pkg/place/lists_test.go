@@ -50,31 +50,33 @@ func TestInsideOfChosenDomains(t *testing.T) {
 			tasks = append(tasks, &model.Task{Role: role, Pod: &corev1.Pod{}})
 		}
 		placer := &Placer{session: &engine.Session{Snapshot: snapshot}, members: tasks, kinds: newKinds(tasks)}
-		var chosen []topologyDomain
+		type choice struct {
+			of   map[equivalenceClass]bool
+			list []int
+		}
+		var chosen []choice
+		var within regions
 		for range rapid.IntRange(0, 3).Draw(t, "domains") {
 			list := rapid.SliceOfDistinct(rapid.IntRange(0, 11), rapid.ID[int]).Draw(t, "list")
 			slices.Sort(list)
-			one := placer.within(map[equivalenceClass]bool{}, list)
+			one := choice{list: list, of: map[equivalenceClass]bool{}}
 			for _, task := range tasks {
 				if rapid.IntRange(0, 3).Draw(t, "bound") > 0 {
 					one.of[placer.kinds.of(task)] = true
 				}
 			}
-			if rapid.IntRange(0, 3).Draw(t, "without a list") == 0 {
-				one.list = nil
-			}
-			chosen = append(chosen, one)
+			chosen, within = append(chosen, one), within.with(one.of, list)
 		}
 		asked := tasks[:rapid.IntRange(1, 3).Draw(t, "asked")]
 		var want []int
 		for node := range snapshot.Nodes {
 			if slices.ContainsFunc(asked, func(task *model.Task) bool {
-				return !slices.ContainsFunc(chosen, func(d topologyDomain) bool { return d.of[placer.kinds.of(task)] && !d.nodes[node] })
+				return !slices.ContainsFunc(chosen, func(one choice) bool { return one.of[placer.kinds.of(task)] && !slices.Contains(one.list, node) })
 			}) {
 				want = append(want, node)
 			}
 		}
-		if got := placer.insideFor(nil, asked, chosen); !slices.Equal(got, want) {
+		if got := placer.inside(nil, placer.kindsOf(asked, func(*model.Task) bool { return true }), within); !slices.Equal(got, want) {
 			t.Fatalf("%v, want %v", got, want)
 		}
 	})

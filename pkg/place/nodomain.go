@@ -15,7 +15,7 @@ import (
 
 // noDomain says which domains come nearest to what a tie needs; nil when one has enough by numbers, so that something else keeps
 // its members out.
-func (t *Placer) noDomain(tie *levelTie, settled []topologyDomain) *model.Refusal {
+func (t *Placer) noDomain(tie *levelTie, settled regions) *model.Refusal {
 	level := t.session.Domains(tie.shared.Level)
 	sets := t.capacities(tie, level, settled)
 	if tie.needs == 0 || slices.ContainsFunc(sets, domainSet.suffices) {
@@ -52,7 +52,7 @@ func (t *Placer) noDomain(tie *levelTie, settled []topologyDomain) *model.Refusa
 }
 
 // noDomainOf says which of the smallest slices has no domain with capacity for its members; nil when each has one by numbers.
-func (t *Placer) noDomainOf(m *slicedMembers, settled []topologyDomain) *model.Refusal {
+func (t *Placer) noDomainOf(m *slicedMembers, settled regions) *model.Refusal {
 	for _, part := range t.apart(m) {
 		if len(t.tightest(part, settled)) == 0 {
 			return t.noDomainForSlice(m, part)
@@ -65,14 +65,11 @@ func (t *Placer) noDomainOf(m *slicedMembers, settled []topologyDomain) *model.R
 func (t *Placer) noDomainForSlice(m *slicedMembers, part []*model.Task) *model.Refusal {
 	smallest, around := m.entries[len(m.entries)-1].shared, ""
 	for i := range t.job.Topology {
-		wider, slice := &t.job.Topology[i], 0
+		wider := &t.job.Topology[i]
 		if wider == smallest || wider.Preferred || !wider.Covers(part[0]) {
 			continue
 		}
-		if wider.SliceSize > 0 {
-			slice = t.slice(wider, part[0])
-		}
-		if at := t.ask.SharedDomain(wider, slice); at >= 0 {
+		if at := t.ask.SharedDomain(wider, t.slice(wider, part[0])); at >= 0 {
 			around += " in " + t.session.Domains(wider.Level).Name(at)
 		}
 	}
@@ -83,21 +80,21 @@ func (t *Placer) noDomainForSlice(m *slicedMembers, part []*model.Task) *model.R
 }
 
 // lacksBesideOthers reports whether a slice has too little capacity, by numbers, in the domain in which some of its members are.
-func (t *Placer) lacksBesideOthers(m *slicedMembers, settled []topologyDomain) bool {
+func (t *Placer) lacksBesideOthers(m *slicedMembers, settled regions) bool {
 	smallest := m.entries[len(m.entries)-1]
 	return !m.regular && slices.ContainsFunc(t.apart(m), func(part []*model.Task) bool {
 		at := t.ask.SharedDomain(smallest.shared, t.slice(smallest.shared, part[0]))
 		if at < 0 {
 			return false
 		}
-		there := t.within(t.kindsOf(part, smallest.shared.Covers), smallest.domains.Nodes(at))
-		return len(t.tightest(part, append(slices.Clip(settled), there))) == 0
+		there := settled.with(t.kindsOf(part, smallest.shared.Covers), smallest.domains.Nodes(at))
+		return len(t.tightest(part, there)) == 0
 	})
 }
 
 // together returns for how many members all domains of a level have capacity; 0 where some of what the minimum needs fits into
 // none of them.
-func (t *Placer) together(tie *levelTie, level *engine.Domains, settled []topologyDomain) (total int64) {
+func (t *Placer) together(tie *levelTie, level *engine.Domains, settled regions) (total int64) {
 	for i := range tie.shapes {
 		if sumUp(t.sum(&tie.shapes[i], level, tie, settled)) < tie.shapes[i].needs {
 			return 0
@@ -149,7 +146,7 @@ func (tie *levelTie) sliceSize() (size int64) {
 }
 
 // noSlices says which domains come nearest to what slices need; nil when there is capacity for each of them by numbers.
-func (t *Placer) noSlices(m *slicedMembers, settled []topologyDomain) *model.Refusal {
+func (t *Placer) noSlices(m *slicedMembers, settled regions) *model.Refusal {
 	if !m.regular {
 		return t.noDomainOf(m, settled)
 	}
@@ -185,7 +182,7 @@ func (t *Placer) noSlices(m *slicedMembers, settled []topologyDomain) *model.Ref
 
 // noChoice refuses members that have no place together. Each part, the members that share a domain, has a domain by itself. The
 // refusal names the parts and the domains of their levels.
-func (t *Placer) noChoice(required []levelTie, settled []topologyDomain) *model.Refusal {
+func (t *Placer) noChoice(required []levelTie, settled regions) *model.Refusal {
 	var parts []string
 	var domains strings.Builder
 	named := map[string]bool{}

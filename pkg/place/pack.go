@@ -2,13 +2,14 @@ package place
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
+
+	"github.com/tutti-sched/tutti/pkg/engine"
 )
 
 // placePacked tries to start ties that share no members in domains that have capacity for all of them together. possible is false
 // where numbers say that there are none.
-func (t *Placer) placePacked(ties []levelTie, chosen []topologyDomain) (placed, possible bool) {
+func (t *Placer) placePacked(ties []levelTie, chosen regions) (placed, possible bool) {
 	if !arePacked(ties) {
 		return false, true
 	}
@@ -21,12 +22,18 @@ func (t *Placer) placePacked(ties []levelTie, chosen []topologyDomain) (placed, 
 		}
 		sizes = append(sizes, ties[i].needs)
 	}
-	at, exact := t.pack(sizes, capacities)
+	at := bestFit(sizes, capacities)
 	if at == nil {
-		return false, !exact
+		d := t.newPacking(level, sizes, capacities)
+		if !d.found {
+			return false, !d.exact
+		}
+		for i := range d.parts {
+			at = append(at, d.parts[i].at)
+		}
 	}
 	for i := range ties {
-		chosen = append(slices.Clip(chosen), t.within(ties[i].members, t.inside(level.Nodes(at[i]), &ties[i], chosen)))
+		chosen = chosen.with(ties[i].members, level.Nodes(at[i]))
 	}
 	t.tries++
 	return t.placeTied(nil, chosen), true
@@ -53,45 +60,21 @@ func arePacked(ties []levelTie) bool {
 	return true
 }
 
-// packing is the search for domains for parts, such as the members of one role each, that do not share members. All have one
-// shape, so that numbers decide.
-type packing struct {
-	*Placer
-	// sizes are those of the parts, the largest first; left is what the domains have capacity for still.
-	sizes, left []int64
-	// at is the domain of each part, -1 before it has one.
-	at   []int
-	seen map[string]bool
-	// exact reports that all choices were tried; the budget ends that.
-	exact bool
-}
-
-// pack returns for parts of these sizes in which domain each may be; nil when there is no such choice. exact is false when not
-// all choices were tried. First each part goes to the domain with the least capacity that suffices, the largest part first, so
-// that little is left over. If that fails all choices are tried, among the roomiest domains alone, as many as there are parts:
-// where any choice suffices, one of these does.
-func (t *Placer) pack(sizes, capacities []int64) (at []int, exact bool) {
-	order := descending(sizes)
-	if at = bestFit(sizes, order, capacities); at != nil {
-		return at, true
+// newPacking looks for domains of parts that share no members, so that numbers decide. There are as many domains to choose from
+// as there are parts, the roomiest: where any choice suffices, one of these does.
+func (t *Placer) newPacking(level *engine.Domains, sizes, capacities []int64) *division {
+	d := &division{Placer: t, levels: []*engine.Domains{level}, exact: true}
+	for i, size := range sizes {
+		d.parts = append(d.parts, part{at: -1, members: size})
+		d.mixtures = append(d.mixtures, mixture{parts: []int{i}, members: size})
+		d.open = append(d.open, i)
 	}
 	roomiest := descending(capacities)
-	roomiest = roomiest[:min(len(roomiest), len(sizes))]
-	p := packing{Placer: t, seen: map[string]bool{}, exact: true}
-	for _, part := range order {
-		p.sizes, p.at = append(p.sizes, sizes[part]), append(p.at, -1)
+	for _, domain := range roomiest[:min(len(roomiest), len(sizes))] {
+		d.cells = append(d.cells, nodeCell{at: []int{domain}, fits: capacities[domain]})
 	}
-	for _, domain := range roomiest {
-		p.left = append(p.left, capacities[domain])
-	}
-	if !p.search(0) {
-		return nil, p.exact
-	}
-	at = make([]int, len(sizes))
-	for i, part := range order {
-		at[part] = roomiest[p.at[i]]
-	}
-	return at, true
+	d.choose()
+	return d
 }
 
 // descending returns the positions of the numbers, the largest first.
@@ -104,10 +87,12 @@ func descending(numbers []int64) []int {
 	return order
 }
 
-func bestFit(sizes []int64, order []int, capacities []int64) (at []int) {
+// bestFit returns for parts of these sizes in which domain each may be: the largest part first, each in the domain with the least
+// capacity that suffices, so that little is left over. It is nil where one finds none.
+func bestFit(sizes, capacities []int64) (at []int) {
 	left := slices.Clone(capacities)
 	at = make([]int, len(sizes))
-	for _, part := range order {
+	for _, part := range descending(sizes) {
 		tightest := -1
 		for domain, fits := range left {
 			if fits >= sizes[part] && (tightest < 0 || fits < left[tightest]) {
@@ -121,27 +106,4 @@ func bestFit(sizes []int64, order []int, capacities []int64) (at []int) {
 		at[part] = tightest
 	}
 	return at
-}
-
-func (p *packing) search(part int) bool {
-	if part == len(p.sizes) {
-		return true
-	}
-	state := fmt.Sprint(part, slices.Sorted(slices.Values(p.left)))
-	if p.exact = p.exact && p.hasBudget(); p.seen[state] || !p.exact {
-		return false
-	}
-	p.spend(2 * len(p.left)) // about as long as so many looks at nodes
-	for domain, fits := range p.left {
-		if fits < p.sizes[part] || slices.Contains(p.left[:domain], fits) {
-			continue // there is none, or one like it was tried
-		}
-		p.at[part], p.left[domain] = domain, fits-p.sizes[part]
-		if p.search(part + 1) {
-			return true
-		}
-		p.left[domain] = fits
-	}
-	p.seen[state] = true
-	return false
 }

@@ -86,7 +86,7 @@ func (t *Placer) place() *model.Refusal {
 		return refusal == nil
 	}
 	switch {
-	case len(t.job.Topology) == 0 && anywhere(), len(t.job.Topology) > 0 && t.placeInRankOrder(anywhere):
+	case t.placeInRankOrder(anywhere):
 		return nil
 	case lacking == nil:
 		return refusal
@@ -105,7 +105,10 @@ func (t *Placer) placeAnywhere() *model.Refusal {
 	refusal := t.session.Try(func(statement *engine.Statement) *model.Refusal {
 		return t.placeInOrder(statement, t.members, nil)
 	})
-	if refusal == nil || t.placeInDomains(t.requiredColocations(), nil) || t.placeExhaustively() {
+	if refusal == nil {
+		return nil
+	}
+	if ties := t.requiredColocations(); len(ties) > 0 && t.placeTied(ties, nil) || t.placeExhaustively() {
 		return nil
 	}
 	return refusal
@@ -161,13 +164,12 @@ func (t *Placer) nominationsStand() bool {
 // placeInOrder places the members in order until every gate agrees. A member that does not fit is skipped, since another one
 // may fit; the refusal of the first of them is the reason when the gates do not agree in the end.
 func (t *Placer) placeInOrder(
-	statement *engine.Statement, members []*model.Task, within []topologyDomain,
+	statement *engine.Statement, members []*model.Task, within regions,
 ) *model.Refusal {
 	readiness := t.readiness()
 	var reason *model.Refusal
 	evictable := false // whether an eviction could help any member without a place
 	hopeless := map[model.Shape]bool{}
-	lists := map[equivalenceClass][]int{}
 	short := int64(0) // how many more must be placed before the gates can agree
 	for i, task := range members {
 		if short <= 0 {
@@ -185,7 +187,7 @@ func (t *Placer) placeInOrder(
 		}
 		refusal := task.Invalid
 		if refusal == nil {
-			refusal = t.placeTask(statement, task, within, lists)
+			refusal = t.placeTask(statement, task, within)
 		}
 		if refusal != nil {
 			// A defect of one pod says nothing about others of its shape.
@@ -203,14 +205,14 @@ func (t *Placer) placeInOrder(
 	return t.explain(readiness, gate, reason, evictable)
 }
 
-// placeTask places or nominates a member. lists are the nodes to which the domains confine each kind, as far as they are known.
+// placeTask places or nominates a member.
 func (t *Placer) placeTask(
-	statement *engine.Statement, task *model.Task, within []topologyDomain, lists map[equivalenceClass][]int,
+	statement *engine.Statement, task *model.Task, within regions,
 ) *model.Refusal {
 	if refusal := t.ask.OverLimit(task); refusal != nil {
 		return refusal
 	}
-	if list := t.knownList(within, task, lists); list != nil {
+	if list, confined := within[t.kinds.of(task)]; confined {
 		t.charge(placingCost + len(list)/domainDiscount)
 		node := t.ask.BestOf(task, list)
 		if node == nil {
@@ -219,29 +221,14 @@ func (t *Placer) placeTask(
 		return statement.Put(t.ask, task, node)
 	}
 	t.charge(placingCost + len(t.session.Snapshot.Nodes)/domainDiscount)
-	condition := t.nodeCondition(within, task)
-	if node := t.selectBeside(task, condition); node != nil {
+	if node := t.selectBeside(task); node != nil {
 		return statement.Put(t.ask, task, node)
 	}
-	node, tally := t.ask.BestOrWhy(task, condition)
+	node, tally := t.ask.BestOrWhy(task, nil)
 	if node == nil {
 		return tally.Refusal(0, 0, task.Role)
 	}
 	return statement.Put(t.ask, task, node)
-}
-
-// knownList returns what listedIn does, once for each kind; nil where none of the domains lists its nodes.
-func (t *Placer) knownList(within []topologyDomain, task *model.Task, lists map[equivalenceClass][]int) []int {
-	if len(within) == 0 {
-		return nil
-	}
-	of := t.kinds.of(task)
-	list, known := lists[of]
-	if !known {
-		list, _ = t.listedIn(within, task)
-		lists[of] = list
-	}
-	return list
 }
 
 // readiness is what the gates are asked for.

@@ -18,8 +18,12 @@ type choice struct {
 	node *model.Node
 }
 
-// placeInRankOrder places members as the function does, and those that are alike in the order of their indexes.
+// placeInRankOrder places members as the function does, and those of a job with a topology that are alike in the order of their
+// indexes.
 func (t *Placer) placeInRankOrder(place func() bool) bool {
+	if len(t.job.Topology) == 0 {
+		return place()
+	}
 	var found []choice
 	refusal := t.session.Try(func(*engine.Statement) *model.Refusal {
 		if !place() {

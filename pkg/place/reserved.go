@@ -71,7 +71,7 @@ func (t *Placer) partsFitWithin(rooms map[string]model.Resources) bool {
 	each, _ := t.fitsInside(rooms, members)
 	t.budget = searchBudget
 	d := t.newDivision(members, each)
-	return d != nil && d.dealt != nil
+	return d != nil && d.found
 }
 
 // slicesFitWithin reports whether slices that are the whole minimum fit into the given amounts, in one domain of an entry for all

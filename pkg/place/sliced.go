@@ -93,8 +93,11 @@ func (t *Placer) index(shared *model.TopologyConstraint, task *model.Task) int {
 	return -1
 }
 
-// slice returns the number of a task's slice.
+// slice returns the number of a task's slice, 0 where the entry has no slices.
 func (t *Placer) slice(shared *model.TopologyConstraint, task *model.Task) int {
+	if shared.SliceSize == 0 {
+		return 0
+	}
 	return t.index(shared, task) / int(shared.SliceSize)
 }
 

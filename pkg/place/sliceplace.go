@@ -13,7 +13,7 @@ import (
 
 // placeSliced tries to start with the slices in domains of their own, within those that were chosen: with all members of the
 // slices that the minimum has some of, so that the others find places beside these, and else with the minimum.
-func (t *Placer) placeSliced(chosen []topologyDomain) bool {
+func (t *Placer) placeSliced(chosen regions) bool {
 	try := func(all []slicedMembers) bool {
 		return t.session.Try(func(statement *engine.Statement) *model.Refusal {
 			for i := range all {
@@ -78,7 +78,7 @@ func (t *Placer) mayStartWithOthers() bool {
 }
 
 // placeOtherSlices tries to start with those slices that have a domain, in their order, and the members that are in none.
-func (t *Placer) placeOtherSlices(chosen []topologyDomain) bool {
+func (t *Placer) placeOtherSlices(chosen regions) bool {
 	if !t.mayStartWithOthers() {
 		return false
 	}
@@ -115,7 +115,7 @@ func (t *Placer) placeOtherSlices(chosen []topologyDomain) bool {
 func isPending(task *model.Task) bool { return task.Status == model.Pending }
 
 // placeSlices places members in their slices: where numbers say, and if filters keep them off there one slice after the other.
-func (t *Placer) placeSlices(statement *engine.Statement, m *slicedMembers, chosen []topologyDomain) bool {
+func (t *Placer) placeSlices(statement *engine.Statement, m *slicedMembers, chosen regions) bool {
 	if m.regular {
 		cells := newCell(m.levels(), t.fitsOf(m.tasks), t.confined(m.tasks, chosen))
 		if cells.holds < int64(len(m.tasks)) {
@@ -204,14 +204,8 @@ func StartTogether(ask engine.Ask, task *model.Task, waiting []*model.Task) (tog
 func HasItsDomains(ask engine.Ask, task *model.Task) bool {
 	t := placerFor(ask)
 	for i := range ask.Job.Topology {
-		shared, slice := &ask.Job.Topology[i], 0
-		if shared.Preferred || !shared.Covers(task) {
-			continue
-		}
-		if shared.SliceSize > 0 {
-			slice = t.slice(shared, task)
-		}
-		if ask.SharedDomain(shared, slice) < 0 {
+		shared := &ask.Job.Topology[i]
+		if !shared.Preferred && shared.Covers(task) && ask.SharedDomain(shared, t.slice(shared, task)) < 0 {
 			return false
 		}
 	}
@@ -229,7 +223,7 @@ func (t *Placer) PlaceSlice(statement *engine.Statement, members []*model.Task) 
 		return refusal
 	}
 	t.tries, t.budget, t.incomplete = 0, searchBudget, false
-	settled := t.settled(members)
+	settled, _ := t.settled(members)
 	m := &slicedMembers{entries: t.entriesOf(members[0]), tasks: slices.Clone(members)}
 	t.arrange(m)
 	placed := t.session.Try(func(inner *engine.Statement) *model.Refusal {
@@ -268,7 +262,7 @@ func (t *Placer) apart(m *slicedMembers) (parts [][]*model.Task) {
 
 // placeOneByOne places slices one after the other, each in the domain with the least capacity that suffices, and takes a choice
 // back where a later slice finds none.
-func (t *Placer) placeOneByOne(statement *engine.Statement, parts [][]*model.Task, chosen []topologyDomain) bool {
+func (t *Placer) placeOneByOne(statement *engine.Statement, parts [][]*model.Task, chosen regions) bool {
 	if len(parts) == 0 {
 		return true
 	}
@@ -293,26 +287,22 @@ func (t *Placer) placeOneByOne(statement *engine.Statement, parts [][]*model.Tas
 
 // tightest returns the nodes of the domains that have capacity for the members of a slice, shape by shape, those with the least
 // first. Members that filters keep in a domain have that alone.
-func (t *Placer) tightest(members []*model.Task, chosen []topologyDomain) (domains [][]int) {
+func (t *Placer) tightest(members []*model.Task, chosen regions) (domains [][]int) {
 	entries := t.entriesOf(members[0])
-	level := entries[len(entries)-1].domains
-	holds := map[int]int64{}
-	byDomain := divided(level.At, t.anyFits(members), t.confined(members, chosen))
-	for _, nodes := range byDomain {
-		suffices := true
-		for _, alike := range byShape(members) {
-			fits, sum := t.fitsOf(alike), int64(0)
-			for _, node := range nodes {
-				sum += int64(fits[node])
-			}
-			suffices = suffices && sum >= int64(len(alike))
-			holds[nodes[0]] += sum
-		}
-		if suffices {
-			domains = append(domains, nodes)
+	level, list := entries[len(entries)-1].domains, t.confined(members, chosen)
+	holds, lacks := make([]int64, level.Len()), make([]bool, level.Len())
+	for _, alike := range byShape(members) {
+		for domain, fits := range sumOver(&tiedShape{fits: t.fitsOf(alike)}, level, list) {
+			holds[domain] += fits
+			lacks[domain] = lacks[domain] || fits < int64(len(alike))
 		}
 	}
-	slices.SortStableFunc(domains, func(a, b []int) int { return cmp.Compare(holds[a[0]], holds[b[0]]) })
+	for domain := range holds {
+		if !lacks[domain] {
+			domains = append(domains, intersection(level.Nodes(domain), list))
+		}
+	}
+	slices.SortStableFunc(domains, func(a, b []int) int { return cmp.Compare(holds[level.At(a[0])], holds[level.At(b[0])]) })
 	return domains
 }
 
@@ -328,17 +318,6 @@ func byShape(members []*model.Task) (alike [][]*model.Task) {
 	return alike
 }
 
-// anyFits returns on which nodes any of the members fits.
-func (t *Placer) anyFits(members []*model.Task) []int32 {
-	any := make([]int32, len(t.session.Snapshot.Nodes))
-	for _, alike := range byShape(members) {
-		for node, fits := range t.fitsOf(alike) {
-			any[node] = max(any[node], fits)
-		}
-	}
-	return any
-}
-
 // fitsOf returns how many members of one shape fit on each node, by its index, as the session stands. It must not be changed.
 func (t *Placer) fitsOf(members []*model.Task) []int32 {
 	fits, _ := t.fits(t.kinds.first(members))
@@ -346,6 +325,6 @@ func (t *Placer) fitsOf(members []*model.Task) []int32 {
 }
 
 // confined returns the nodes of the domains that were chosen for any of the members.
-func (t *Placer) confined(members []*model.Task, chosen []topologyDomain) []int {
-	return t.insideFor(nil, t.kinds.first(members), chosen)
+func (t *Placer) confined(members []*model.Task, chosen regions) []int {
+	return t.inside(nil, t.kindsOf(members, func(*model.Task) bool { return true }), chosen)
 }

@@ -43,8 +43,9 @@ type tiedShape struct {
 
 // ties returns the ties of the job: those that must share a domain, and those that prefer to; and the domains of those whose
 // other members have a node. The levels with the most domains come last: a rack is looked for in the block that was chosen.
-func (t *Placer) ties() (required, preferred []levelTie, settled []topologyDomain) {
-	t.sliced, settled = t.slicedOf(t.minimum()), t.settled(t.members)
+func (t *Placer) ties() (required, preferred []levelTie, settled regions) {
+	t.sliced = t.slicedOf(t.minimum())
+	settled, _ = t.settled(t.members)
 	for i := range t.job.Topology {
 		shared := &t.job.Topology[i]
 		if shared.SliceSize > 0 || t.session.Domains(shared.Level) == nil || shared.Preferred && hasBegun(t.job, shared) ||
@@ -88,8 +89,8 @@ func hasBegun(job *model.Job, shared *model.TopologyConstraint) bool {
 	})
 }
 
-// settled returns, for these members, the domains of ties whose other members have a node.
-func (t *Placer) settled(members []*model.Task) (settled []topologyDomain) {
+// settled returns, for these members, the domains of ties whose other members have a node, and the entries of these ties.
+func (t *Placer) settled(members []*model.Task) (settled regions, entries []*model.TopologyConstraint) {
 	for i := range t.job.Topology {
 		shared := &t.job.Topology[i]
 		level := t.session.Domains(shared.Level)
@@ -97,10 +98,10 @@ func (t *Placer) settled(members []*model.Task) (settled []topologyDomain) {
 			continue
 		}
 		if at := t.ask.SharedDomain(shared, 0); at >= 0 {
-			settled = append(settled, t.within(t.kindsOf(members, shared.Covers), level.Nodes(at)))
+			settled, entries = settled.with(t.kindsOf(members, shared.Covers), level.Nodes(at)), append(entries, shared)
 		}
 	}
-	return settled
+	return settled, entries
 }
 
 // nearSlices ties slices that no other entry keeps together to the level above their own, as if they preferred that; nil where
@@ -132,15 +133,6 @@ func (t *Placer) kindsOf(members []*model.Task, is func(*model.Task) bool) map[e
 		}
 	}
 	return kinds
-}
-
-// within returns the domain of these nodes for those kinds of members.
-func (t *Placer) within(members map[equivalenceClass]bool, list []int) topologyDomain {
-	d := topologyDomain{of: members, nodes: make([]bool, len(t.session.Snapshot.Nodes)), list: list}
-	for _, node := range list {
-		d.nodes[node] = true
-	}
-	return d
 }
 
 // shapesOf returns the waiting members of those kinds by shape, in their order.
@@ -230,7 +222,7 @@ func (t *Placer) waitsFor(refusal *model.Refusal, shared *model.TopologyConstrai
 }
 
 // capacities returns what fits into each domain of a level, by its number.
-func (t *Placer) capacities(tie *levelTie, level *engine.Domains, chosen []topologyDomain) []domainSet {
+func (t *Placer) capacities(tie *levelTie, level *engine.Domains, chosen regions) []domainSet {
 	sets := make([]domainSet, level.Len())
 	for i := range sets {
 		sets[i].domain = i
@@ -257,11 +249,11 @@ func (t *Placer) capacities(tie *levelTie, level *engine.Domains, chosen []topol
 
 // sumOfAll returns how many members of a tie fit into each domain of a level at most, whichever they are, inside the domains that
 // were chosen. For one shape it is exact. Of several, those count on each node in whose place none would fit that requests less.
-func (t *Placer) sumOfAll(tie *levelTie, level *engine.Domains, chosen []topologyDomain) []int64 {
+func (t *Placer) sumOfAll(tie *levelTie, level *engine.Domains, chosen regions) []int64 {
 	if len(tie.shapes) == 1 {
 		return t.sum(&tie.shapes[0], level, tie, chosen)
 	}
-	sums, list := make([]int64, level.Len()), t.inside(nil, tie, chosen)
+	sums, list := make([]int64, level.Len()), t.inside(nil, tie.members, chosen)
 	for i := range tie.shapes {
 		smaller := tie.inPlaceOf(i)
 		for _, node := range list {
@@ -293,11 +285,11 @@ func (tie *levelTie) inPlaceOf(shape int) (smaller []*tiedShape) {
 }
 
 // sum returns how many members of a shape fit into each domain of a level, inside the domains that were chosen.
-func (t *Placer) sum(one *tiedShape, level *engine.Domains, tie *levelTie, chosen []topologyDomain) []int64 {
+func (t *Placer) sum(one *tiedShape, level *engine.Domains, tie *levelTie, chosen regions) []int64 {
 	if one.table != nil && len(chosen) == 0 && one.slices == nil {
 		return one.table().In(level)
 	}
-	return sumOver(one, level, t.inside(nil, tie, chosen))
+	return sumOver(one, level, t.inside(nil, tie.members, chosen))
 }
 
 // sumOver returns how many members of a shape fit into each domain of a level, on the nodes of the list, in their slices.
@@ -315,57 +307,4 @@ func sumOver(one *tiedShape, level *engine.Domains, list []int) []int64 {
 		}
 	}
 	return fits
-}
-
-func (t *Placer) everywhere() []int {
-	all := make([]int, len(t.session.Snapshot.Nodes))
-	for i := range all {
-		all[i] = i
-	}
-	return all
-}
-
-// inside returns those of the nodes that are in the domains which were chosen for the members of the tie; of all nodes for nil.
-func (t *Placer) inside(list []int, tie *levelTie, chosen []topologyDomain) []int {
-	var tasks []*model.Task
-	for i := range tie.shapes {
-		tasks = append(tasks, tie.shapes[i].tasks...)
-	}
-	return t.insideFor(list, tasks, chosen)
-}
-
-// insideFor returns those of the nodes that are in the domains which were chosen for any of the tasks; of all nodes for nil. The
-// result must not be changed.
-func (t *Placer) insideFor(list []int, tasks []*model.Task, chosen []topologyDomain) []int {
-	var conditions []func(*model.Node) bool
-	for _, task := range tasks {
-		if condition := t.nodeCondition(chosen, task); condition != nil {
-			conditions = append(conditions, condition)
-		}
-	}
-	if list == nil {
-		if one := t.listedForAll(tasks, chosen); one != nil {
-			return one
-		}
-		list = t.everywhere()
-	}
-	if len(conditions) < len(tasks) {
-		return list
-	}
-	return slices.DeleteFunc(slices.Clone(list), func(node int) bool {
-		return !slices.ContainsFunc(conditions, func(is func(*model.Node) bool) bool { return is(t.session.Snapshot.Nodes[node]) })
-	})
-}
-
-// listedForAll returns the nodes to which the domains that were chosen confine each of the tasks; nil where that is not the same
-// list for all.
-func (t *Placer) listedForAll(tasks []*model.Task, chosen []topologyDomain) (same []int) {
-	for i, task := range tasks {
-		list, ok := t.listedIn(chosen, task)
-		if !ok || i > 0 && !slices.Equal(list, same) {
-			return nil
-		}
-		same = list
-	}
-	return same
 }

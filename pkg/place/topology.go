@@ -58,7 +58,7 @@ func (t *Placer) placeByTopology() (placed, possible bool, refusal *model.Refusa
 	if len(required)+len(t.sliced) == 0 {
 		return false, true, nil // each part has a domain: filters say of each node why
 	}
-	t.incomplete = t.incomplete || !t.isCounted(required, settled) && !parts.impossible() && !t.isPacked(required)
+	t.incomplete = t.incomplete || !t.isCounted(required) && !parts.impossible() && !t.isPacked(required)
 	defer func() {
 		if !placed && awaited != nil {
 			possible, refusal = false, t.waitsFor(refusal, awaited)
@@ -110,7 +110,7 @@ func (t *Placer) nested(a, b string) bool {
 }
 
 // placeTied tries the sets of domains of the ties, within those that were chosen before. Every choice counts against the limit.
-func (t *Placer) placeTied(ties []levelTie, chosen []topologyDomain) bool {
+func (t *Placer) placeTied(ties []levelTie, chosen regions) bool {
 	if len(ties) == 0 {
 		return t.placeInRankOrder(func() bool { return t.placeChosen(chosen) })
 	}
@@ -120,7 +120,7 @@ func (t *Placer) placeTied(ties []levelTie, chosen []topologyDomain) bool {
 	tie := &ties[0]
 	try := func(list []int) bool {
 		t.tries++
-		return t.placeTied(ties[1:], append(slices.Clip(chosen), t.within(tie.members, list)))
+		return t.placeTied(ties[1:], chosen.with(tie.members, list))
 	}
 	for i, level := range tie.levels {
 		for _, set := range t.domainSets(tie, level, chosen) {
@@ -128,7 +128,7 @@ func (t *Placer) placeTied(ties []levelTie, chosen []topologyDomain) bool {
 				t.incomplete = true
 				return false
 			}
-			all := t.inside(level.Nodes(set.domain), tie, chosen)
+			all := t.inside(level.Nodes(set.domain), tie.members, chosen)
 			if few := t.fewestBelow(tie, tie.levels[:i], all); few != nil && try(few) || try(all) {
 				return true
 			}
@@ -140,13 +140,13 @@ func (t *Placer) placeTied(ties []levelTie, chosen []topologyDomain) bool {
 	if !tie.maySplit || t.exhausted() {
 		return false
 	}
-	all := t.inside(nil, tie, chosen)
+	all := t.inside(nil, tie.members, chosen)
 	few := t.fewestBelow(tie, tie.levels, all)
 	return few != nil && try(few) || len(ties)+len(chosen) > 1 && try(all) // what other ties prefer may still be possible
 }
 
 // placeChosen tries to start in the domains that were chosen.
-func (t *Placer) placeChosen(chosen []topologyDomain) bool {
+func (t *Placer) placeChosen(chosen regions) bool {
 	if len(t.sliced) > 0 {
 		return t.placeSliced(chosen) || t.placeOtherSlices(chosen)
 	}
@@ -156,7 +156,7 @@ func (t *Placer) placeChosen(chosen []topologyDomain) bool {
 // domainSets returns the domains of a level that have capacity for the tie, the best first: those with capacity for most of
 // the members that exist; where the minimum is in the fewest narrower domains; where fewest whole domains are broken; with
 // least capacity left; with the best node for the first member; in order.
-func (t *Placer) domainSets(tie *levelTie, level *engine.Domains, chosen []topologyDomain) []domainSet {
+func (t *Placer) domainSets(tie *levelTie, level *engine.Domains, chosen regions) []domainSet {
 	t.charge(len(t.session.Snapshot.Nodes) / domainDiscount)
 	sets := slices.DeleteFunc(t.capacities(tie, level, chosen), func(set domainSet) bool {
 		return !set.suffices() || t.isOutside(tie, level, set.domain)
@@ -192,7 +192,7 @@ func (t *Placer) isOutside(tie *levelTie, level *engine.Domains, domain int) boo
 }
 
 // narrower returns for each domain of a level in how few of those of the next narrower one the minimum fits.
-func (t *Placer) narrower(tie *levelTie, level, below *engine.Domains, chosen []topologyDomain) (counts []int) {
+func (t *Placer) narrower(tie *levelTie, level, below *engine.Domains, chosen regions) (counts []int) {
 	inside := make([][]int64, level.Len())
 	for domain, fits := range t.sum(&tie.shapes[0], below, tie, chosen) {
 		if at := level.Of(t.session.Snapshot.Nodes[below.Nodes(domain)[0]]); at >= 0 {

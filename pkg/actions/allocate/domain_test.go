@@ -41,9 +41,10 @@ func racks(count int, others, last []int64, wants ...says) *siblings {
 }
 
 // guarded returns racks. All but the last have a large node from which a running pod keeps the gang away, which no count of
-// places shows, and a node beside it that is too small.
+// places shows, and a node beside it that is too small. The last one
+// is tried last: it has the most capacity left over.
 func guarded(count int) *siblings {
-	p := racks(count, []int64{64, 8}, []int64{9})
+	p := racks(count, []int64{64, 8}, []int64{99})
 	for i, node := range p.snapshot.Nodes {
 		if node.Allocatable().At(0) == 64 {
 			hostile := template{says: []says{{"apart", "a", "host"}}}.task(100 + i)

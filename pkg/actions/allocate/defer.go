@@ -88,10 +88,15 @@ func (o *outranking) defers(session *engine.Session, job *model.Job, tasks []*mo
 	return defers
 }
 
-// place places the minimum of a job on idle capacity, unless the job is to be deferred.
+// place places the minimum of a job on idle capacity, unless the job is to be deferred. Members of it that run may be evicted for
+// a job above it, and are no possible victims once another one is placed.
 func (r *cycle) place(job *model.Job, trial *place.Placer) *model.Refusal {
-	if r.outrankingIn(job).top <= int64(job.Priority) {
+	outranking := r.outrankingIn(job)
+	if outranking.top <= int64(job.Priority) {
 		return trial.Place()
+	}
+	if job.Count(place.IsSettledOnNode) > 0 {
+		outranking.update(r.session)
 	}
 	return r.session.Try(func(*engine.Statement) *model.Refusal {
 		if refusal := trial.Place(); refusal != nil {

@@ -88,8 +88,8 @@ func (o *outranking) defers(session *engine.Session, job *model.Job, tasks []*mo
 	return defers
 }
 
-// askAbove asks whether pods may be evicted for the jobs above that were refused, before a member of the job is placed: its members
-// that run may be such pods, and are none once another one is placed.
+// askAbove asks whether pods may be evicted for the jobs above that were refused, before a member of the job is placed: its
+// members that run may be such pods, and are none once another one is placed.
 func (r *cycle) askAbove(job *model.Job) {
 	above := r.outrankingIn(job)
 	if above.top > int64(job.Priority) && len(above.refused) > 0 && job.Count(place.IsSettledOnNode) > 0 {

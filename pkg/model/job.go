@@ -128,6 +128,8 @@ type Job struct {
 	Priority int32
 	// Need is what the job needs now to start or to go on.
 	Need
+	// Recorded is what the status of the group's object keeps of the job through a restart.
+	Recorded
 	// Topology says which members share a domain of nodes; all of it holds together. Nil when none do.
 	Topology []TopologyConstraint
 	Created  time.Time
@@ -138,10 +140,6 @@ type Job struct {
 	// says are made later; zero otherwise. Continues reports whether others of them hold capacity, too.
 	BegunSince time.Time
 	Continues  bool
-	// Evicted reports whether the scheduler has deleted members of the group, or decided to, and its minimum is not bound again.
-	Evicted bool
-	// Reclaims is how often all of the group was evicted for jobs of other queues, since it last ended.
-	Reclaims int32
 	// NeverPreempts reports whether no pod may be evicted for the job: its group or one of its pods has preemptionPolicy:
 	// Never.
 	NeverPreempts bool
@@ -150,17 +148,8 @@ type Job struct {
 	// HasGroup reports whether a PodGroup of Tutti's own stands for the job; false for a single pod, for an implicit group, for the
 	// object of another project, and for a group that does not exist.
 	HasGroup bool
-	// StatusFinished reports whether the group's object says that it has succeeded or failed; members that came since are not
-	// counted.
-	StatusFinished bool
-	// WaitingSince is since when the group has waited for capacity with all that it needs, as its object says; zero when it does
-	// not.
-	WaitingSince time.Time
 	// ExpectedRunSeconds is how long the group is expected to run from the start of its first member; nil when that is not known.
 	ExpectedRunSeconds *int64
-	// OverrunSince is since when the group is known to have run for longer than that, in this run or an earlier one; zero when it
-	// is not.
-	OverrunSince time.Time
 	// ClassPriority is the value of the group's priority class; nil when it names none or one that does not exist.
 	ClassPriority *int32
 	// Warning is a note to the user besides the refusal, such as a priority class that is ignored; empty when there is none.
@@ -173,8 +162,6 @@ type Job struct {
 	// queue that the job names and that does not take jobs of its namespace; empty when there is none. Such a job does not start, and
 	// what runs of it counts in the default queue: nothing that a user names makes another team's queue fuller.
 	Queue, RefusedBy string
-	// GaveUp is when the job's last reservation was given up because the job had not started in time; zero when it was not.
-	GaveUp time.Time
 
 	// NothingPending reports whether there was nothing to decide when the snapshot was taken: no pod of the job waits for a
 	// node, and the job has its minimum or has ended. False is always safe.
@@ -186,6 +173,24 @@ type Job struct {
 
 	// queue is that of the name; nil when there is none.
 	queue *Queue
+}
+
+// Recorded is what a status keeps of a job: see v1alpha1.PodGroupStatus.
+type Recorded struct {
+	// Evicted reports whether the scheduler has deleted members of the group, or decided to, and its minimum is not bound again.
+	Evicted bool
+	// Reclaims is how often all of the group was evicted for jobs of other queues, since it last ended.
+	Reclaims int32
+	// StatusFinished reports whether the group's object says that it has succeeded or failed; members that came since are not
+	// counted.
+	StatusFinished bool
+	// WaitingSince is since when the group has waited for capacity with all that it needs; zero when it does not.
+	WaitingSince time.Time
+	// OverrunSince is since when the group is known to have run for longer than ExpectedRunSeconds, in this run or an earlier one;
+	// zero when it is not.
+	OverrunSince time.Time
+	// GaveUp is when the job's last reservation was given up because the job had not started in time; zero when it was not.
+	GaveUp time.Time
 }
 
 // WithMinima returns a copy of the job with another minimum, and other minima of its roles: a variant to ask about.

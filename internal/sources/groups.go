@@ -79,8 +79,9 @@ func FillImplicit(job *model.Job, set *Spec, was model.Minima) {
 }
 
 // FillForeign writes what a foreign object says into its job: identity, age, minimum, which members share a domain, and a
-// refusal when it contradicts itself. What no status of ours has is read from the pods, as for an implicit group; so is it
-// that the workers of a LeaderWorkerSet are made later, which its group does not say. was is as in FillImplicit.
+// refusal when a field cannot be read. It may be the minimum, so that all members are needed then. What no status of ours has is
+// read from the pods, as for an implicit group; so is it that the workers of a LeaderWorkerSet are made later, which its group
+// does not say. was is as in FillImplicit.
 func FillForeign(job *model.Job, spec *Spec, was model.Minima) {
 	states := gang.Spec{UID: spec.UID, MinMember: spec.MinMember, Roles: spec.Roles, Done: spec.Done, Left: spec.Left}
 	if spec.MinMember > 1 && len(spec.Roles) == 0 && isExclusive(job) {
@@ -88,7 +89,8 @@ func FillForeign(job *model.Job, spec *Spec, was model.Minima) {
 	}
 	job.UID, job.Created, job.Invalid = spec.UID, spec.CreationTimestamp.Time, nil
 	if spec.Contradiction != "" {
-		job.Invalid = spec.Refusal()
+		job.Invalid, states.Undecodable = spec.Refusal(), true
+		states.MinMember = max(spec.MinMember, gang.OfUnknown(job.Tasks, false).MinMember)
 	}
 	fillNeed(job, &states, spec.Topology, was)
 }

@@ -30,15 +30,17 @@ import (
 // that comes later replaces one that has failed.
 //
 // Nor has a run ended of which fewer members are left than the group needs: minMember or, where that is zero, what a pod of it
-// says. Others are gone, which may have run for longer, and what was created since may be in their place.
+// says. Others are gone, which may have run for longer, and what was created since may be in their place. As many as the group
+// needs, of which none has had a node, are a run whatever is left of the one before: it may be deleted member by member while
+// they wait.
 func PresentRun(key model.JobKey, tasks []*model.Task, minMember int32) []*model.Task {
 	if key.Source == model.SourceKueue || key.Source >= model.SourceJobSet { // the group stands for that object
 		return tasks
 	}
 	first, last, needs := 0, time.Time{}, minMember
 	for i, task := range tasks {
-		if i >= first+max(1, int(needs)) && task.Created.After(tasks[i-1].Created) && !task.Created.Before(last) &&
-			!isMadeWith(tasks[first:i], task) {
+		if i > first && task.Created.After(tasks[i-1].Created) && !task.Created.Before(last) && !isMadeWith(tasks[first:i], task) &&
+			(i >= first+max(1, int(needs)) || len(tasks)-i >= int(needs) && !slices.ContainsFunc(tasks[i:], hasHadNode)) {
 			first, needs = i, minMember
 		}
 		end := endOf(task)
@@ -52,6 +54,8 @@ func PresentRun(key model.JobKey, tasks []*model.Task, minMember int32) []*model
 	}
 	return tasks[first:]
 }
+
+func hasHadNode(task *model.Task) bool { return task.Status != model.Pending }
 
 // isMadeWith reports whether a task is made for the same object as one of the others, which are looked through from the youngest.
 func isMadeWith(others []*model.Task, task *model.Task) bool {

@@ -109,14 +109,17 @@ func (w *world) repeat(j *job) {
 
 // ofPresentRun returns the pods of a namespace without those of runs of a group that had ended before the present one began, and
 // which run is the first that is left. A run has ended when all pods of it have; and as many of them are kept as the group
-// needs, since otherwise others may be gone, and later pods created in their place.
+// needs, since otherwise others may be gone, and later pods created in their place, unless as many as it needs wait that were
+// created since, and none of these has a node.
 func ofPresentRun(group *v1alpha1.PodGroup, pods []*corev1.Pod) (these []*corev1.Pod, first int) {
 	last, kept, ended := 0, map[int]int{}, map[int]bool{}
+	placed := map[int]bool{}
 	for _, pod := range pods {
 		if isOf(group, pod) {
 			run := runOf(pod)
 			ended[run] = finished(pod) && (kept[run] == 0 || ended[run])
 			kept[run]++
+			placed[run] = placed[run] || pod.Spec.NodeName != ""
 			last = max(last, run)
 		}
 	}
@@ -128,7 +131,11 @@ func ofPresentRun(group *v1alpha1.PodGroup, pods []*corev1.Pod) (these []*corev1
 		if kept[run] == 0 {
 			continue
 		}
-		if done && before >= max(1, int(group.Spec.MinMember)) {
+		since, waits := 0, true
+		for later := run; later <= last; later++ {
+			since, waits = since+kept[later], waits && !placed[later]
+		}
+		if done && before > 0 && (before >= int(group.Spec.MinMember) || waits && since >= int(group.Spec.MinMember)) {
 			first, before = run, 0
 		}
 		before, done = before+kept[run], done && ended[run]

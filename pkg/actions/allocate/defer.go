@@ -88,11 +88,21 @@ func (o *outranking) defers(session *engine.Session, job *model.Job, tasks []*mo
 	return defers
 }
 
+// askAbove asks whether pods may be evicted for the jobs above that were refused, before a member of the job is placed: its
+// members that run may be such pods, and are none once another one is placed.
+func (r *cycle) askAbove(job *model.Job) {
+	above := r.outrankingIn(job)
+	if above.top > int64(job.Priority) && len(above.refused) > 0 && job.Count(place.IsSettledOnNode) > 0 {
+		above.update(r.session)
+	}
+}
+
 // place places the minimum of a job on idle capacity, unless the job is to be deferred.
 func (r *cycle) place(job *model.Job, trial *place.Placer) *model.Refusal {
 	if r.outrankingIn(job).top <= int64(job.Priority) {
 		return trial.Place()
 	}
+	r.askAbove(job)
 	return r.session.Try(func(*engine.Statement) *model.Refusal {
 		if refusal := trial.Place(); refusal != nil {
 			return refusal

@@ -52,6 +52,7 @@ func (r *cycle) startWithAll(job *model.Job) bool {
 	return r.session.Ask(job, model.Idle).Remember(question, func(ask engine.Ask) (*model.Refusal, engine.Reach) {
 		trial := place.New(ask, r.largest, &r.budget)
 		reach := engine.ForJob
+		r.askAbove(job)
 		refusal := r.session.Try(func(*engine.Statement) *model.Refusal {
 			if refusal := trial.Place(); refusal != nil {
 				return refusal

@@ -87,6 +87,7 @@ func (s *extraMembers) placeNext(r *cycle) bool {
 	defer s.next()
 	for len(s.waiting) > 0 {
 		s.next()
+		r.askAbove(s.job)
 		ask := session.Ask(s.job, model.Idle)
 		task := s.waiting[0]
 		slice, lacks := place.StartTogether(ask, task, s.waiting)

@@ -189,7 +189,7 @@ func (s *environment) priorityOfJob(job model.JobKey) int32 {
 		if pod.Namespace != job.Namespace || s.ownerOf(pod) != jobName(job) {
 			continue
 		}
-		member := invariants.Ranked{Standing: invariants.Waits, Role: s.roleOf(pod), Priority: s.priorityOf(pod)}
+		member := invariants.Ranked{Standing: invariants.Waiting, Role: s.roleOf(pod), Priority: s.priorityOf(pod)}
 		switch {
 		case pod.Status.Phase == corev1.PodFailed:
 			continue

@@ -181,7 +181,7 @@ func TestThePageOfInvariants(t *testing.T) {
 	for _, c := range []struct{ old, wrong, want string }{
 		{row, "", "I1 has no row, and"},
 		{row, row + "\n" + row, "I1 is there twice"},
-		{"`test/invariants.checkMinimum`", "`TestSimulation`", "I1 is reported by test/invariants.checkMinimum, which"},
+		{"`test/invariants.CheckMinimum`", "`TestSimulation`", "I1 is reported by test/invariants.CheckMinimum, which"},
 		{"`givesGrace`", "`givesMercy`", "I30 is judged by test/simulation.givesMercy, which is no function"},
 		{"`givesGrace`", "`givesGrace`, `isAssumed`", "I30 is judged by test/simulation.isAssumed, which does not name it"},
 		{"`preempt/grace`", "`preempt/mercy`", "I30 is shown by preempt/mercy, which"},

@@ -129,8 +129,8 @@ func Lacking(parts []Part, place func(*corev1.Pod) string, fresh map[types.UID]s
 	return ""
 }
 
-// checkMinimum is I1: with the decision's binds, enough members have a place.
-func (v *View) checkMinimum(decision model.Decision) {
+// CheckMinimum is I1: with the decision's binds, enough members have a place.
+func (v *View) CheckMinimum(decision model.Decision) {
 	if decision.Job.IsPod() || len(decision.Binds) == 0 {
 		return
 	}

@@ -19,8 +19,11 @@ import (
 // Tree is the Queues as one party sees them, by name.
 type Tree map[string]*v1alpha1.Queue
 
+// mostLevels is how many queues there may be from one up to the top.
+const mostLevels = 8
+
 // Path is a queue and those above it, as far as they exist. wrong says that no job of it may start, since the way up has no end
-// or ends at a queue that does not exist, or since one of them cannot be read.
+// or ends at a queue that does not exist, since there are too many, or since one of them cannot be read.
 func (t Tree) Path(name string) (path []string, wrong, paused bool) {
 	for at := name; at != ""; at = t[at].Spec.Parent {
 		queue := t[at]
@@ -32,7 +35,9 @@ func (t Tree) Path(name string) (path []string, wrong, paused bool) {
 		case queue == nil:
 			return path, true, paused
 		}
-		path = append(path, at)
+		if path = append(path, at); len(path) > mostLevels {
+			return path, true, paused
+		}
 		paused = paused || queue.Spec.Paused
 		wrong = wrong || unreadable(queue)
 	}
@@ -219,7 +224,7 @@ func (v *View) heedsQueues(decision model.Decision) {
 	mine := v.QueueOf(decision.Job)
 	for _, eviction := range decision.Evictions {
 		theirs := v.QueueOf(eviction.Job)
-		if crosses := theirs != mine; crosses != (eviction.Right != "") {
+		if crosses := theirs != mine && eviction.Job != (model.JobKey{}); crosses != (eviction.Right != "") {
 			v.Violated("Q15", "%s of queue %s is evicted for %s of queue %s by right %q", eviction.Pod, theirs, decision.Job, mine, eviction.Right)
 		}
 		if _, wrong, _ := v.Queues.Path(theirs); wrong && theirs != mine {

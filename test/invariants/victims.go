@@ -22,7 +22,7 @@ func (v *View) evictsTheLower(decision model.Decision) {
 			v.Violated("I10", "%s is evicted, and is gone", eviction.Pod)
 			continue
 		}
-		if !Ours(pod) {
+		if !Ours(pod) && !v.TakesOthers {
 			v.Violated("I11", "%s is evicted for %s, and is another scheduler's", eviction.Pod, decision.Job)
 		}
 		if pod.Namespace == metav1.NamespaceSystem || ownPriority(pod) >= 2_000_000_000 {

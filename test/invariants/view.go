@@ -46,6 +46,8 @@ type View struct {
 	// evicted where the decision's job gets no capacity, as for a limit.
 	Overstays func(pod *corev1.Pod, beneficiary model.JobKey) bool
 	Elsewhere func(decision model.Decision, victim model.JobKey) bool
+	// TakesOthers reports that the configuration lets pods of other schedulers be evicted.
+	TakesOthers bool
 	// Uncounted reports that a resource is not counted by what the node offers; nil is none.
 	Uncounted func(node *corev1.Node, name corev1.ResourceName) bool
 	// Violated receives what is broken.
@@ -135,9 +137,8 @@ func BoundBy(decision model.Decision) map[types.UID]string {
 	return pods
 }
 
-// Judge holds a decision to what can be judged of it by the objects alone.
+// Judge holds a decision to what can be judged of it by the objects alone, I1 and nominations aside.
 func (v *View) Judge(decision model.Decision) {
-	v.checkMinimum(decision)
 	v.staysInItsNamespace(decision)
 	v.fitsTheNodes(decision)
 	v.choosesEligibleNodes(decision)
@@ -194,6 +195,29 @@ func (v *View) checkReservedRespected(decision model.Decision) {
 		free := Free(node, v.Pods, func(other *corev1.Pod) bool { return kept[other.UID] || v.Stays(other, node.Name, nil) })
 		if lacks := v.lacks(node, free, pod); len(lacks) > 0 {
 			v.Violated("I15", "pod %s is bound to %s, where %s is kept for %v", bind.Pod, bind.Node, lacks, slices.Sorted(maps.Keys(kept)))
+		}
+	}
+}
+
+// CheckNominated is I15, too: no capacity is nominated twice. Where a pod is nominated there is as much once the victims have
+// left, beside what is kept for other jobs. A nomination is to a node that exists, which is I4.
+func (v *View) CheckNominated(decision model.Decision) {
+	victims, gets := VictimsOf(decision), NominatedBy(decision)
+	for _, nomination := range decision.Nominations {
+		pod, node := v.Pod(nomination.Pod), v.Node(nomination.Node)
+		if pod == nil || nomination.Releases() {
+			continue
+		}
+		if node == nil {
+			v.Violated("I4", "pod %s is nominated to %s, which does not exist", nomination.Pod, nomination.Node)
+			continue
+		}
+		kept := v.keptFrom(decision, node.Name)
+		free := Free(node, v.Pods, func(other *corev1.Pod) bool {
+			return kept[other.UID] || gets[other.UID] == node.Name || v.Stays(other, node.Name, victims)
+		})
+		if lacks := v.lacks(node, free, pod); len(lacks) > 0 {
+			v.Violated("I15", "pod %s holds %v on %s by its nomination, and so do others: %v", nomination.Pod, lacks, node.Name, slices.Sorted(maps.Keys(kept)))
 		}
 	}
 }

@@ -78,6 +78,7 @@ func (j *invariantChecker) decided(p *process, decision model.Decision) {
 		p.marks[bind.Pod.UID] = maps.Clone(bind.Place)
 	}
 	told := p.asTold()
+	told.CheckMinimum(decision)
 	told.Judge(decision)
 	topology := told.Shares(decision.Job)
 	j.writesPlaces(&told, decision, topology)

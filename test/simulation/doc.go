@@ -50,14 +50,14 @@
 // is of all that is written, with and without Queues (readers.go). For Q8 and Q16 one thing is asked of the scheduler: how much
 // the jobs of each queue ask for that could start in an empty cluster.
 //
-// With levels: of what is decided T1, members that must share a domain are placed, nominated and reserved for in one, with those
-// that stand there; T2, pods are evicted there alone; T8, no job is placed that names a level which is not known, all three by
-// package invariants; T5, the members of a start follow each other by index; T11, what is written with a bind is where the node
-// is (topology.go). T6 and T9 when a session ends (tables.go): what is kept of how many pods fit on each node and into each
-// domain is what counting again gives, also after a start that is undone. T3 is that the same seed leads to the same trace, a test
-// of its own. T7 is Q11 of a job that only prefers a domain. I16 and I18 are T4 then (rooms.go), no job waits for which a domain
-// has capacity, where one shape decides; and at rest no message of a group says otherwise. That levels which are only declared change
-// nothing, T10, is a test of its own.
+// With levels: of what is decided T1, members that must share a domain are placed, nominated and reserved for in one, with
+// those that stand there; T2, pods are evicted there alone; T8, no job is placed that names a level which is not known, all
+// three by package invariants; T5, the members of a start follow each other by index; T11, what is written with a bind is where
+// the node is (topology.go). T6 and T9 when a session ends (tables.go): what is kept of how many pods fit on each node and into
+// each domain is what counting again gives, also after a start that is undone. T3 is that the same seed leads to the same
+// trace, a test of its own. T7 is Q11 of a job that only prefers a domain. I16 and I18 are T4 then (rooms.go), no job waits for
+// which a domain has capacity, where one shape decides; and at rest no message of a group says otherwise. That levels which are
+// only declared change nothing, T10, is a test of its own.
 //
 // What another one did to a node that the process had not received when it decided is no violation of I3: it cannot
 // know that. The same for what a request does that arrives after its client has given up.

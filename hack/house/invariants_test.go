@@ -26,7 +26,7 @@ var (
 type judges struct {
 	names   map[string][]string            // by function: the numbers in its comment and its literals
 	files   map[string][]string            // by function: the numbers in its file
-	reports map[string][]string            // by number: the functions of test/simulation and test/scenario that report it
+	reports map[string][]string            // by number: the functions of test/invariants, test/simulation and test/scenario that report it
 	planted map[string][]string            // by number: the files of test/simulation with such a fault
 	in      map[string]string              // by function: its file
 	said    map[string]string              // by number: a place that names it
@@ -64,7 +64,7 @@ func findJudges(t *testing.T) *judges {
 
 func (j *judges) read(s *source) {
 	directory := path.Dir(s.path)
-	player := directory == "test/simulation" || directory == "test/scenario"
+	judge := directory == "test/invariants" || directory == "test/simulation" || directory == "test/scenario"
 	var all []string
 	literals(s.file, func(text string) { all = append(all, numbersIn(text)...) })
 	for _, group := range s.file.Comments {
@@ -79,7 +79,7 @@ func (j *judges) read(s *source) {
 		j.files[name], j.in[name] = append(j.files[name], all...), s.path
 		literals(function, func(text string) {
 			j.names[name] = append(j.names[name], numbersIn(text)...)
-			if match := reported.FindStringSubmatch(text); match != nil && player && !s.test {
+			if match := reported.FindStringSubmatch(text); match != nil && judge && !s.test {
 				j.reports[match[1]] = append(j.reports[match[1]], name)
 			}
 		})
@@ -181,9 +181,9 @@ func TestThePageOfInvariants(t *testing.T) {
 	for _, c := range []struct{ old, wrong, want string }{
 		{row, "", "I1 has no row, and"},
 		{row, row + "\n" + row, "I1 is there twice"},
-		{"`checkMinimum`, ", "", "I1 is reported by test/simulation.checkMinimum, which"},
+		{"`test/invariants.CheckMinimum`", "`TestSimulation`", "I1 is reported by test/invariants.CheckMinimum, which"},
 		{"`givesGrace`", "`givesMercy`", "I30 is judged by test/simulation.givesMercy, which is no function"},
-		{"`givesGrace`", "`givesGrace`, `checkMinimum`", "I30 is judged by test/simulation.checkMinimum, which does not name it"},
+		{"`givesGrace`", "`givesGrace`, `isAssumed`", "I30 is judged by test/simulation.isAssumed, which does not name it"},
 		{"`preempt/grace`", "`preempt/mercy`", "I30 is shown by preempt/mercy, which"},
 		{"`preempt/grace`", "stories", "I30 names no judge, or nothing"},
 		{"`TestAClockOnTheWallIsSeen`", "later", "I28 names no test that plants"},

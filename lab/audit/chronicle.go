@@ -167,7 +167,7 @@ func (c *History) see(pod *corev1.Pod) {
 	case known.node != pod.Spec.NodeName:
 		c.report("pod %s was bound to %s and is on %q", known.name, known.node, pod.Spec.NodeName)
 	}
-	if known = c.pods[pod.UID]; over(pod) && !known.over {
+	if known = c.pods[pod.UID]; invariants.Finished(pod) && !known.over {
 		known.over = true
 		c.release(known)
 		c.podRemoved(known, pod.UID)

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/test/invariants"
 )
 
 // gang is a PodGroup with its pods, or a pod without one as a gang of its own.
@@ -75,7 +76,7 @@ func gangs(c *Cluster, schedulerName string) []*gang {
 		switch {
 		case pod.Spec.NodeName != "":
 			g.placed++
-		case pod.DeletionTimestamp == nil && len(pod.Spec.SchedulingGates) == 0 && !over(pod):
+		case pod.DeletionTimestamp == nil && len(pod.Spec.SchedulingGates) == 0 && !invariants.Finished(pod):
 			g.waiting = append(g.waiting, pod)
 		}
 	}
@@ -94,9 +95,4 @@ func single(pod *corev1.Pod) *gang {
 		}
 	}
 	return g
-}
-
-// over reports whether the pod has ended.
-func over(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }

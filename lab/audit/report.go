@@ -93,7 +93,7 @@ func (r *Report) rooms(c *Cluster) *room {
 	}
 	for i := range c.Pods {
 		pod := &c.Pods[i]
-		if pod.Spec.NodeName == "" || over(pod) {
+		if pod.Spec.NodeName == "" || invariants.Finished(pod) {
 			continue
 		}
 		n, ok := byName[pod.Spec.NodeName]

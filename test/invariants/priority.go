@@ -11,10 +11,10 @@ type Standing int
 
 // The standings, each counting more than the next.
 const (
-	Done  Standing = iota // has succeeded, and needs no capacity any more
-	Holds                 // holds capacity
-	Used                  // is given capacity by the decision that is judged
-	Waits                 // waits without scheduling gates
+	Done    Standing = iota // has succeeded, and needs no capacity any more
+	Holds                   // holds capacity
+	Used                    // is given capacity by the decision that is judged
+	Waiting                 // waits without scheduling gates
 )
 
 // Ranked is a member as far as the priority of its gang goes.
@@ -55,7 +55,7 @@ func PriorityOf(group *v1alpha1.PodGroup, members []Ranked) int32 {
 
 func enoughFrom(members []Ranked, priority, minimum int32, counts func(role string) bool) bool {
 	has := int32(0)
-	for standing := Done; standing <= Waits; standing++ {
+	for standing := Done; standing <= Waiting; standing++ {
 		below := false
 		for _, member := range members {
 			switch {

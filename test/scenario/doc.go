@@ -156,5 +156,5 @@
 //	world.go, owner.go, kube.go, extender.go                      what is around the scheduler
 //	foreign.go                                                    groups of other projects
 //	evict.go, reserve.go, implicit.go, queue.go                   evictions, status, groups and queues on the player's own account
-//	check.go, share.go, idle.go                                   what is recorded and checked
+//	view.go, check.go, share.go, idle.go                          what is recorded and judged
 package scenario

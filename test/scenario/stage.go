@@ -208,10 +208,14 @@ func (s *environment) begun(snapshot *model.Snapshot) map[model.JobKey]model.Min
 
 // applyDecisions takes what a cycle decided and checks the outcome.
 func (s *environment) applyDecisions(o *outcome) error {
-	for _, decision := range o.decisions {
+	for i, decision := range o.decisions {
 		if err := s.take(decision); err != nil {
 			return err
 		}
+		if err := s.judge(o, i); err != nil {
+			return fmt.Errorf("%w:\n%s", err, o)
+		}
+		s.spend(decision)
 	}
 	if err := s.check(o); err != nil {
 		return fmt.Errorf("%w:\n%s", err, o)

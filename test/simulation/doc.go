@@ -37,27 +37,27 @@
 //
 // # Who judges
 //
-// judge never asks the scheduler's accounting. What is decided is judged by what the process had received: I1 and I26
-// (gangs.go), I3 and I4 (capacity.go), I10 to I15 and I30 (victims.go, loop.go). What came of it is judged by the server's
-// objects: I3 and I5. In between: I6, I24 (binds.go), and I9 by verify mode, whose panics are violations, as any panic is one
-// of I25 and a loop without end is of I27. At rest (rest.go): I2, I7, I8, I16, I22, I23 and I29: each waiting pod has a reason,
-// no call is in flight, what the process holds is what a new one would read, no pod waits for which there is capacity, and
-// nothing is written any more.
+// judge never asks the scheduler's accounting. What is decided is judged by what the process had received: I1, I3, I4, I11,
+// I12, I14, I15 and I26 by package invariants; I10, I13 and I30 here (victims.go, loop.go). What came of it is judged by the
+// server's objects: I3 (capacity.go) and I5. In between: I6, I24 (binds.go), and I9 by verify mode, whose panics are violations,
+// as any panic is one of I25 and a loop without end is of I27. At rest (rest.go): I2, I7, I8, I16, I22, I23 and I29: each waiting
+// pod has a reason, no call is in flight, what the process holds is what a new one would read, no pod waits for which there is
+// capacity, and nothing is written any more.
 //
-// With Queues: Q5, Q14 and Q15 of what is decided, Q5 again by the server's objects (quota.go), Q8 after each session
-// (rights.go), Q11 and Q22 (victims.go), Q16 whenever the loop goes to sleep and at rest (unmet.go); at rest Q12 and Q21. I16 is
-// Q6 then, no job waits within its limits for which there is capacity, and I29 is Q10, evictions come to an end. Q23 is of all
-// that is written, with and without Queues (readers.go). For Q8 and Q16 one thing is asked of the scheduler: how much the jobs
-// of each queue ask for that could start in an empty cluster.
+// With Queues: Q5, Q14 and Q15 of what is decided, by package invariants; Q5 again by the server's objects (quota.go), Q8 after
+// each session (rights.go), Q11 and Q22 (victims.go), Q16 whenever the loop goes to sleep and at rest (unmet.go); at rest Q12 and
+// Q21. I16 is Q6 then, no job waits within its limits for which there is capacity, and I29 is Q10, evictions come to an end. Q23
+// is of all that is written, with and without Queues (readers.go). For Q8 and Q16 one thing is asked of the scheduler: how much
+// the jobs of each queue ask for that could start in an empty cluster.
 //
-// With levels (topology.go, rooms.go): T1 of what is decided, members that must share a domain are placed, nominated and
-// reserved for in one, with those that stand there; T2, pods are evicted there alone; T5, the members of a start follow each
-// other by index; T8, no job is placed that names a level which is not known; T11, what is written with a bind is where the node
-// is. T6 and T9 when a session ends (tables.go): what is kept of how many pods fit on each node and into each domain is what
-// counting again gives, also after a start that is undone. T3 is that the same seed leads to the same trace, a test of its own.
-// T7 is Q11 of a job that only prefers a domain. I16 and I18 are T4 then, no job waits for which a domain has capacity,
-// where one shape decides; and at rest no message of a group says otherwise. That levels which are only declared change nothing,
-// T10, is a test of its own.
+// With levels: of what is decided T1, members that must share a domain are placed, nominated and reserved for in one, with
+// those that stand there; T2, pods are evicted there alone; T8, no job is placed that names a level which is not known, all
+// three by package invariants; T5, the members of a start follow each other by index; T11, what is written with a bind is where
+// the node is (topology.go). T6 and T9 when a session ends (tables.go): what is kept of how many pods fit on each node and into
+// each domain is what counting again gives, also after a start that is undone. T3 is that the same seed leads to the same
+// trace, a test of its own. T7 is Q11 of a job that only prefers a domain. I16 and I18 are T4 then (rooms.go), no job waits for
+// which a domain has capacity, where one shape decides; and at rest no message of a group says otherwise. That levels which are
+// only declared change nothing, T10, is a test of its own.
 //
 // What another one did to a node that the process had not received when it decided is no violation of I3: it cannot
 // know that. The same for what a request does that arrives after its client has given up.
@@ -75,6 +75,6 @@
 //	server.go, serve.go, stream.go, travel.go                                the API server and the network
 //	process.go, sight.go, lease.go, filters.go, alarm.go                     one life of a replica
 //	judge.go, binds.go, gangs.go, parts.go, capacity.go, victims.go, loop.go, waits.go,
-//	queues.go, quota.go, rights.go, unmet.go, readers.go, topology.go,
-//	rooms.go, tables.go, rest.go                                             the invariants
+//	quota.go, rights.go, unmet.go, readers.go, topology.go, rooms.go,
+//	tables.go, rest.go                                                       the invariants
 package simulation

@@ -13,19 +13,7 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/pkg/model"
-	"github.com/tutti-sched/tutti/test/invariants"
 )
-
-// countMembers counts the members of a group among pods, in its namespace only.
-func countMembers(pods []*corev1.Pod, group *v1alpha1.PodGroup, place func(*corev1.Pod) string) *invariants.Members {
-	var m invariants.Members
-	for _, pod := range pods {
-		if pod.Namespace == group.Namespace && groupOf(pod) == group.Name && ours(pod) {
-			m.Add(pod, invariants.RoleOf(pod), place(pod) != "")
-		}
-	}
-	return &m
-}
 
 // groupFor returns what a job's group needs: its PodGroup, or what the pods of an implicit group say in the place of one; nil
 // when neither says anything, as of a plain pod.
@@ -60,82 +48,13 @@ func (s *server) implicitGroups() (jobs []model.JobKey) {
 	return jobs
 }
 
-// checkMinimum is I1: with the decision's binds, enough members have a place.
-func (j *invariantChecker) checkMinimum(p *process, decision model.Decision) {
-	if decision.Job.IsPod() || len(decision.Binds) == 0 {
-		return
-	}
-	parts := p.partsOf(decision.Job)
-	if len(parts) == 0 {
-		j.violated("I1", "%s has no group, and is started", decision.Job)
-		return
-	}
-	if lacks := lacking(parts, p.place, boundBy(decision)); lacks != "" {
-		j.violated("I1", "%s is started and %s", decision.Job, lacks)
-	}
-}
-
-// existing returns a place for each pod that has one, or waits for one and may get it.
-func existing(place func(*corev1.Pod) string) func(*corev1.Pod) string {
-	return func(pod *corev1.Pod) string {
-		if place(pod) != "" || waits(pod) && len(pod.Spec.SchedulingGates) == 0 {
-			return "some node"
-		}
-		return ""
-	}
-}
-
-// lowered returns what the next members of the part are held to. Where it goes on and lacks members of what it was whole with, it
-// is that; and no more than the members that exist.
-func (p *part) lowered(place func(*corev1.Pod) string, fresh []types.UID) *v1alpha1.PodGroup {
-	group, pods, placed := p.PodGroup, p.pods, except(place, fresh)
-	if !p.goesOn(placed) {
-		return group
-	}
-	if started := limited(group, int(group.Status.StartedMinMember), startedRoles(group)); group.Status.StartedMinMember > 0 &&
-		countMembers(pods, started, placed).Unmet(started) != "" {
-		group = started
-	}
-	exist := countMembers(pods, group, existing(place))
-	return limited(group, exist.All, exist.Roles)
-}
-
-// startedRoles are the minima of the roles that a gang was whole with.
-func startedRoles(group *v1alpha1.PodGroup) map[string]int {
-	minima := map[string]int{}
-	for _, role := range group.Status.StartedRoles {
-		minima[role.Name] = int(role.MinMember)
-	}
-	return minima
-}
-
-// limited returns the group with no minimum above these.
-func limited(group *v1alpha1.PodGroup, all int, roles map[string]int) *v1alpha1.PodGroup {
-	group = group.DeepCopy()
-	group.Spec.MinMember = min(group.Spec.MinMember, int32(all))
-	for i, role := range group.Spec.Roles {
-		group.Spec.Roles[i].MinMember = min(role.MinMember, int32(roles[role.Name]))
-	}
-	return group
-}
-
-// staysInItsNamespace is I26: a job is made of pods of its own namespace.
-func (j *invariantChecker) staysInItsNamespace(p *process, decision model.Decision) {
-	for _, bind := range decision.Binds {
-		pod := p.pod(bind.Pod.String())
-		if bind.Pod.Namespace != decision.Job.Namespace || pod == nil || pod.UID != bind.Pod.UID || jobKeyOf(pod) != decision.Job {
-			j.violated("I26", "pod %s is bound for %s, to which it does not belong", bind.Pod, decision.Job)
-		}
-	}
-}
-
 // startedWholeOrNotAtAll is I2, at rest: of a gang that never had its minimum, and that nothing happened to but decisions of
 // ours, no member has a node. A group without a PodGroup of ours of which a container runs counts as one that was whole,
 // since nothing in the API says that it was not.
 func (j *invariantChecker) startedWholeOrNotAtAll() {
 	for _, one := range j.server.gangs(append(j.server.implicitGroups(), j.server.foreignGroups()...)) {
-		m := one.members(nodeOf)
-		whole := one.job.Source != model.SourcePodGroup && one.goesOn(nodeOf)
+		m := one.Members(nodeOf)
+		whole := one.Job.Source != model.SourcePodGroup && one.GoesOn(nodeOf)
 		if m.Live > 0 && m.Unmet(one.PodGroup) != "" && !whole && !j.started[one.UID] && !j.hurt[one.UID] {
 			j.violated("I2", "part of %s runs for good: it %s", keyOf(one), m.Unmet(one.PodGroup))
 		}
@@ -161,9 +80,9 @@ func (j *invariantChecker) undoesParts(p *process, call commit.Call) {
 		return
 	}
 	for _, one := range p.partsOf(call.Job) {
-		whole := p.gangs[one.key()].whole
-		if one.has([]types.UID{call.Pod.UID}) && !whole.IsZero() && j.queue.now.Sub(whole) > 5*time.Second {
-			j.violated("I2", "%s of %s, and %q of it has been whole for %s", call.Kind, call.Pod, one.role, j.queue.now.Sub(whole))
+		whole := p.gangs[keyOfPart(&one)].whole
+		if slices.ContainsFunc(one.Pods, func(pod *corev1.Pod) bool { return pod.UID == call.Pod.UID }) && !whole.IsZero() && j.queue.now.Sub(whole) > 5*time.Second {
+			j.violated("I2", "%s of %s, and %q of it has been whole for %s", call.Kind, call.Pod, one.Role, j.queue.now.Sub(whole))
 		}
 	}
 }

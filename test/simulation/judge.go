@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -68,18 +69,20 @@ func (j *invariantChecker) decided(p *process, decision model.Decision) {
 	if p.groupOf(decision.Job) != nil && len(decision.Binds) > 0 {
 		for _, one := range p.partsOf(decision.Job) {
 			j.decidedFor[one.UID] = one.Spec.MinMember
-			if one.run != j.run[one.UID] { // it has not received yet that another run has ended, or that its pods are gone
+			if one.Run != j.run[one.UID] { // it has not received yet that another run has ended, or that its pods are gone
 				j.hurt[one.UID], j.robbed[one.UID] = true, true
 			}
 		}
 	}
-	j.checkMinimum(p, decision)
-	j.staysInItsNamespace(p, decision)
-	j.fitsTheNodes(p, decision)
-	j.choosesEligibleNodes(p, decision)
-	j.checkReservedRespected(p, decision)
-	j.heedsQueues(p, decision)
-	j.staysTogether(p, decision)
+	for _, bind := range decision.Binds {
+		p.marks[bind.Pod.UID] = maps.Clone(bind.Place)
+	}
+	told := p.asTold()
+	told.CheckMinimum(decision)
+	told.Judge(decision)
+	topology := told.Shares(decision.Job)
+	j.writesPlaces(&told, decision, topology)
+	j.keepsOrder(&told, decision, topology)
 	j.plansEvictions(p, decision)
 	if len(decision.Evictions) > 0 {
 		j.result.Evicted += len(decision.Evictions)
@@ -93,9 +96,6 @@ func (j *invariantChecker) decided(p *process, decision model.Decision) {
 		j.evictsForAStart(p, decision)
 		j.checkEvictionUseful(p, decision)
 		j.evictsOnlyWhereNeeded(p, decision)
-		j.evictsTheLower(p, decision)
-		j.leavesWholeGangs(p, decision)
-		j.keepsBudgets(p, decision)
 		j.checkNoEvictionLoop(decision)
 	}
 	for _, bind := range decision.Binds {
@@ -172,7 +172,7 @@ func (j *invariantChecker) groupChanged(job model.JobKey, was, now *v1alpha1.Pod
 	pods := j.server.pods()
 	before := partsOf(job, pods, func(model.JobKey) *v1alpha1.PodGroup { return was })
 	for i, one := range partsOf(job, pods, func(model.JobKey) *v1alpha1.PodGroup { return now }) {
-		if one.members(nodeOf).All > 0 && (was == nil || before[i].Spec.MinMember < one.Spec.MinMember) { // no process of ours has asked for more
+		if one.Members(nodeOf).All > 0 && (was == nil || before[i].Spec.MinMember < one.Spec.MinMember) { // no process of ours has asked for more
 			delete(j.started, one.UID)
 			j.hurt[one.UID], j.robbed[one.UID] = true, true
 		}
@@ -230,7 +230,7 @@ func (j *invariantChecker) noteStart(one *part) {
 		group = group.DeepCopy()
 		group.Spec.MinMember = decidedFor
 	}
-	if one.members(nodeOf).Unmet(group) == "" {
+	if one.Members(nodeOf).Unmet(group) == "" {
 		j.started[group.UID] = true
 	}
 }

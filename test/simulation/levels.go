@@ -54,21 +54,21 @@ func withTopologies(d rng, text []byte) []byte {
 	return []byte(declared)
 }
 
-// labelsOf returns the labels of a level, from the widest of its tree on; none for single nodes.
-func labelsOf(level string) (labels []string, known bool) {
+// labelsOf returns the tree of a level and its labels, from the widest on; none for single nodes.
+func labelsOf(level string) (tree string, labels []string, known bool) {
 	switch level {
 	case config.LevelHost:
-		return nil, true
+		return "", nil, true
 	case levelBlock:
-		return []string{blockLabel}, true
+		return "fabric", []string{blockLabel}, true
 	case levelRack:
-		return []string{blockLabel, rackLabel}, true
+		return "fabric", []string{blockLabel, rackLabel}, true
 	case levelClique:
-		return []string{cliqueLabel}, true
+		return "nvlink", []string{cliqueLabel}, true
 	case byRackKey:
-		return []string{"rack"}, true
+		return "", []string{"rack"}, true
 	}
-	return nil, false
+	return "", nil, false
 }
 
 // drawDomain draws the value of a label; empty is none. One name is the beginning of another, and racks of two blocks have one

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/test/invariants"
 )
 
 // Step is one thing that happens to the cluster or to a scheduler, from outside. What exactly depends on its own dice and on
@@ -317,7 +318,7 @@ func (w *world) setBudget(d rng) {
 	}
 	w.countBudgets()
 	for _, pod := range w.server.pods() {
-		if covers(budget, pod) && d.chance(400) {
+		if invariants.Covers(budget, pod) && d.chance(400) {
 			w.becomesUnready(d, keyOf(pod), pod.UID)
 		}
 	}

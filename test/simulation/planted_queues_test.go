@@ -33,8 +33,8 @@ func crossing(crosses bool, right model.Right) FaultInjection {
 	return rogue(func(p *process) (model.Decision, bool) {
 		told := p.asTold()
 		victim, holder := pair(p, func(a, b *corev1.Pod) bool {
-			return len(told.queues) > 0 && *a.Spec.Priority < *b.Spec.Priority && jobKeyOf(a) != jobKeyOf(b) &&
-				(told.queueOf(jobKeyOf(a)) != told.queueOf(jobKeyOf(b))) == crosses
+			return len(told.Queues) > 0 && *a.Spec.Priority < *b.Spec.Priority && jobKeyOf(a) != jobKeyOf(b) &&
+				(told.QueueOf(jobKeyOf(a)) != told.QueueOf(jobKeyOf(b))) == crosses
 		})
 		if victim == nil {
 			return model.Decision{}, false
@@ -50,7 +50,7 @@ func claiming(right model.Right, wrong string) FaultInjection {
 	return rogue(func(p *process) (decision model.Decision, found bool) {
 		told := p.asTold()
 		victim, _ := pair(p, func(a, b *corev1.Pod) bool {
-			if told.refuses(jobKeyOf(b)) != "" || !jobKeyOf(a).IsPod() || !jobKeyOf(b).IsPod() || told.queueOf(jobKeyOf(a)) == told.queueOf(jobKeyOf(b)) {
+			if told.Refuses(jobKeyOf(b)) != "" || !jobKeyOf(a).IsPod() || !jobKeyOf(b).IsPod() || told.QueueOf(jobKeyOf(a)) == told.QueueOf(jobKeyOf(b)) {
 				return false
 			}
 			decision = evict(a, b)
@@ -84,8 +84,8 @@ func plantedQueueBugs() []planted {
 		})}},
 		{"a pod of a queue in error is evicted for another one", "Q14", Config{Sabotage: evictPair(func(p *process, a, b *corev1.Pod) bool {
 			told := p.asTold()
-			_, wrong, _ := told.queues.path(told.queueOf(jobKeyOf(a)))
-			return wrong && told.refuses(jobKeyOf(b)) == "" && *a.Spec.Priority < *b.Spec.Priority
+			_, wrong, _ := told.Queues.Path(told.QueueOf(jobKeyOf(a)))
+			return wrong && told.Refuses(jobKeyOf(b)) == "" && *a.Spec.Priority < *b.Spec.Priority
 		})}},
 		{"a job evicts pods of another queue by its priority", "Q15", Config{Sabotage: crossing(true, "")}},
 		{"a right is claimed in one queue", "Q15", Config{Sabotage: crossing(false, model.ByShare)}},
@@ -162,13 +162,13 @@ func bindsAboveALimit() func(*process) {
 	done := false
 	return func(p *process) {
 		told := p.asTold()
-		for _, pod := range told.pods {
+		for _, pod := range told.Pods {
 			job := jobKeyOf(pod)
-			if done || !waits(pod) || !job.IsPod() || len(pod.Spec.SchedulingGates) > 0 || p.task(pod) == nil || told.refuses(job) != "" || !told.exceeds(job, pod, 1) {
+			if done || !waits(pod) || !job.IsPod() || len(pod.Spec.SchedulingGates) > 0 || p.task(pod) == nil || told.Refuses(job) != "" || !told.Exceeds(job, pod, 1) {
 				continue
 			}
-			for _, node := range told.nodes {
-				free := invariants.Free(node, told.pods, func(other *corev1.Pod) bool { return p.place(other) == node.Name })
+			for _, node := range told.Nodes {
+				free := invariants.Free(node, told.Pods, func(other *corev1.Pod) bool { return p.place(other) == node.Name })
 				if !invariants.Takes(node, pod) || free.Slots(invariants.RequestOf(pod)) == 0 {
 					continue
 				}
@@ -230,14 +230,14 @@ func forgetful(hide func(*corev1.Pod)) FaultInjection {
 // evictsNeedlessly is true of a pod that fits elsewhere, and not where the other one is.
 func evictsNeedlessly(p *process, running, waiting *corev1.Pod) bool {
 	told := p.asTold()
-	if groupOf(waiting) != "" || jobKeyOf(running) == jobKeyOf(waiting) || len(p.snapshot.Held()) > 0 || p.snapshot.HasBackoff() || told.refuses(jobKeyOf(waiting)) != "" || told.exceeds(jobKeyOf(waiting), waiting, 1) {
+	if groupOf(waiting) != "" || jobKeyOf(running) == jobKeyOf(waiting) || len(p.snapshot.Held()) > 0 || p.snapshot.HasBackoff() || told.Refuses(jobKeyOf(waiting)) != "" || told.Exceeds(jobKeyOf(waiting), waiting, 1) {
 		return false
 	}
 	free := func(node *corev1.Node) int64 {
-		return invariants.Free(node, told.pods, func(pod *corev1.Pod) bool { return p.place(pod) == node.Name }).Slots(invariants.RequestOf(waiting))
+		return invariants.Free(node, told.Pods, func(pod *corev1.Pod) bool { return p.place(pod) == node.Name }).Slots(invariants.RequestOf(waiting))
 	}
 	here := p.node(running.Spec.NodeName)
-	return here != nil && invariants.Takes(here, waiting) && free(here) == 0 && slices.ContainsFunc(told.nodes, func(node *corev1.Node) bool {
+	return here != nil && invariants.Takes(here, waiting) && free(here) == 0 && slices.ContainsFunc(told.Nodes, func(node *corev1.Node) bool {
 		return invariants.Takes(node, waiting) && free(node) > 0
 	})
 }
@@ -249,8 +249,8 @@ func swapsForever(p *process) {
 		return
 	}
 	victim, holder := pair(p, func(a, b *corev1.Pod) bool {
-		mine := told.queueOf(jobKeyOf(b))
-		return p.place(a) != "" && jobKeyOf(a).IsPod() && told.refuses(jobKeyOf(b)) == "" && told.queueOf(jobKeyOf(a)) != mine
+		mine := told.QueueOf(jobKeyOf(b))
+		return p.place(a) != "" && jobKeyOf(a).IsPod() && told.Refuses(jobKeyOf(b)) == "" && told.QueueOf(jobKeyOf(a)) != mine
 	})
 	if victim != nil {
 		decision := evict(victim, holder)
@@ -264,15 +264,15 @@ func swapsForever(p *process) {
 func bindOnOthersRoom() FaultInjection {
 	return rogue(func(p *process) (model.Decision, bool) {
 		told := p.asTold()
-		for _, holder := range told.pods {
+		for _, holder := range told.Pods {
 			node := holder.Status.NominatedNodeName
-			if node == "" || p.node(node) == nil || !p.judge.keeps(p, holder, node) || !told.queues.several() {
+			if node == "" || p.node(node) == nil || !waits(holder) || !p.keeps(holder, node) || !told.Queues.Several() {
 				continue
 			}
-			for _, thief := range told.pods {
+			for _, thief := range told.Pods {
 				single := waits(thief) && groupOf(thief) == "" && *thief.Spec.Priority > p.priorityOf(jobKeyOf(holder))
 				if single && !thief.Spec.Containers[0].Resources.Requests.Cpu().IsZero() && p.task(thief) != nil &&
-					told.refuses(jobKeyOf(thief)) == "" && !told.exceeds(jobKeyOf(thief), thief, 1) && invariants.Takes(p.node(node), thief) {
+					told.Refuses(jobKeyOf(thief)) == "" && !told.Exceeds(jobKeyOf(thief), thief, 1) && invariants.Takes(p.node(node), thief) {
 					return model.Decision{Job: jobKeyOf(thief), MinBinds: 1, Binds: []model.Bind{{Pod: refOf(thief), Node: node}}}, true
 				}
 			}

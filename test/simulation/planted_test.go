@@ -20,6 +20,20 @@ import (
 	"github.com/tutti-sched/tutti/test/invariants"
 )
 
+// placedWith is how many members of the gang of a pod have a place.
+func (p *process) placedWith(pod *corev1.Pod) (all int) {
+	for _, one := range p.partsOf(jobKeyOf(pod)) {
+		all += one.Members(p.place).All
+	}
+	return all
+}
+
+// priorityOf is the priority of a job as the process knows it.
+func (p *process) priorityOf(job model.JobKey) int32 {
+	told := p.asTold()
+	return told.PriorityOf(job, nil)
+}
+
 // without is the built-in configuration without a plugin.
 func without(plugin string) []byte {
 	return []byte(strings.ReplaceAll(string(config.DefaultYAML()), "  - name: "+plugin+"\n", ""))
@@ -124,7 +138,7 @@ func plantedBugs() []planted {
 		}}}},
 		{"a pod is evicted for a job that needs more than that", "I10", Config{Sabotage: evictPair(func(p *process, a, b *corev1.Pod) bool {
 			group := p.groupOf(jobKeyOf(b))
-			return lower(a, b) && group != nil && group.Spec.MinMember > 1 && countMembers(p.pods(), group, p.place).All == 0
+			return lower(a, b) && group != nil && group.Spec.MinMember > 1 && p.placedWith(b) == 0
 		})}},
 		{"a pod is evicted that is not in the way", "I10", Config{Sabotage: evictPair(func(p *process, a, b *corev1.Pod) bool {
 			node := p.node(a.Spec.NodeName)
@@ -143,18 +157,18 @@ func plantedBugs() []planted {
 		{"one member of a gang is evicted", "I12", Config{Sabotage: evictPair(func(p *process, a, b *corev1.Pod) bool {
 			group := p.groupOf(jobKeyOf(a))
 			return lower(a, b) && group != nil && group.Spec.MinMember > 1 &&
-				countMembers(p.pods(), group, p.place).All == int(group.Spec.MinMember)
+				p.placedWith(a) == int(group.Spec.MinMember)
 		})}},
 		{"jobs evict each other", "I13", Config{Sabotage: feudal()}},
 		{"budgets are not read", "I14", Config{Sabotage: evictPair(func(p *process, a, b *corev1.Pod) bool {
 			return lower(a, b) && slices.ContainsFunc(sortedNames(p.told[kindBudget]), func(name string) bool {
 				budget := p.told[kindBudget][name].object.(*policyv1.PodDisruptionBudget)
-				return covers(budget, a) && budget.Status.DisruptionsAllowed == 0 && isReady(a)
+				return invariants.Covers(budget, a) && budget.Status.DisruptionsAllowed == 0 && invariants.IsReady(a)
 			})
 		})}},
 		{"it is not read that several budgets cover a pod", "I14", Config{Sabotage: evictPair(func(p *process, a, b *corev1.Pod) bool {
-			over := p.budgetsOver(a)
-			return lower(a, b) && len(over) > 1 && !slices.ContainsFunc(over, func(one *policyv1.PodDisruptionBudget) bool { return allows(one) == 0 })
+			over := slices.DeleteFunc(p.asTold().Budgets, func(one *policyv1.PodDisruptionBudget) bool { return !invariants.Covers(one, a) })
+			return lower(a, b) && len(over) > 1 && !slices.ContainsFunc(over, func(one *policyv1.PodDisruptionBudget) bool { return invariants.Allows(one) == 0 })
 		})}},
 		{"a pod is given as long as it asks for", "I30", Config{Sabotage: FaultInjection{Rogue: givesAnHour()}}},
 		{"kept capacity is given away", "I15", Config{Sabotage: bindOnKeptRoom()}},
@@ -382,7 +396,7 @@ func bindOnKeptRoom() FaultInjection {
 	return rogue(func(p *process) (model.Decision, bool) {
 		for _, holder := range p.pods() {
 			node := holder.Status.NominatedNodeName
-			if node == "" || p.node(node) == nil || !p.judge.keeps(p, holder, node) {
+			if node == "" || p.node(node) == nil || !p.keeps(holder, node) {
 				continue
 			}
 			for _, thief := range p.pods() {

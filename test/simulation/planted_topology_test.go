@@ -130,8 +130,8 @@ func missesReturns() FaultInjection {
 // two racks.
 func apart(p *process) (members []*corev1.Pod, nodes [2]*corev1.Node) {
 	told := p.asTold()
-	for _, one := range told.nodes {
-		for _, other := range told.nodes {
+	for _, one := range told.Nodes {
+		for _, other := range told.Nodes {
 			if a, b := domainOf(one, levelRack), domainOf(other, levelRack); a != "" && b != "" && a != b {
 				nodes = [2]*corev1.Node{one, other}
 			}
@@ -240,13 +240,13 @@ func startsOutOfOrder() FaultInjection {
 	return rogue(func(p *process) (decision model.Decision, found bool) {
 		told := p.asTold()
 		for _, job := range p.snapshot.Jobs {
-			topology := sharedBy(job.Key, told.pods, told.group)
-			if len(told.nodes) < 2 || len(topology) != 1 || topology[0].SliceSize > 0 || topology[0].Level != levelRack || len(job.Roles) > 0 {
+			topology := sharedBy(job.Key, told.Pods, told.Group)
+			if len(told.Nodes) < 2 || len(topology) != 1 || topology[0].SliceSize > 0 || topology[0].Level != levelRack || len(job.Roles) > 0 {
 				continue
 			}
 			decision = model.Decision{Job: job.Key}
 			for _, pod := range waitingOf(p, job.Key) {
-				decision.Binds = append(decision.Binds, model.Bind{Pod: refOf(pod), Node: told.nodes[len(decision.Binds)%2].Name})
+				decision.Binds = append(decision.Binds, model.Bind{Pod: refOf(pod), Node: told.Nodes[len(decision.Binds)%2].Name})
 			}
 			if decision.MinBinds = len(decision.Binds); len(decision.Binds) > 2 && len(decision.Binds) == len(job.Tasks) {
 				return decision, true

@@ -1,9 +1,6 @@
 package simulation
 
 import (
-	"cmp"
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -16,81 +13,6 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/test/invariants"
 )
-
-// heedsQueues is Q5, Q14 and Q15: no start exceeds a limit, with terminating pods and nominations; none is in a queue that
-// starts nothing; a queue in error loses nothing; pods go by a right where they are of another queue, and only there.
-func (j *invariantChecker) heedsQueues(p *process, decision model.Decision) {
-	told := p.asTold()
-	if decision.Job == (model.JobKey{}) || len(told.queues) == 0 {
-		return
-	}
-	mine := told.queueOf(decision.Job)
-	for _, eviction := range decision.Evictions {
-		theirs := told.queueOf(eviction.Job)
-		if crosses := theirs != mine; crosses != (eviction.Right != "") {
-			j.violated("Q15", "%s of queue %s is evicted for %s of queue %s by right %q", eviction.Pod, theirs, decision.Job, mine, eviction.Right)
-		}
-		if _, wrong, _ := told.queues.path(theirs); wrong && theirs != mine {
-			j.violated("Q14", "%s is evicted for %s, and its queue %s is in error", eviction.Pod, decision.Job, theirs)
-		}
-	}
-	if why := told.refuses(decision.Job); why != "" && len(decision.Evictions) > 0 {
-		j.violated("Q14", "pods are evicted for %s, whose queue %s %s", decision.Job, mine, why)
-	} else if why != "" && len(decision.Binds) > 0 && !j.hasBegun(p, decision) {
-		j.violated("Q14", "%s is started, and its queue %s %s", decision.Job, mine, why)
-	}
-	for _, bind := range decision.Binds {
-		pod := p.pod(bind.Pod.String())
-		holds := func(pod *corev1.Pod) bool { return p.place(pod) != "" || p.nominatedTo(pod) != "" }
-		if pod == nil {
-			continue
-		}
-		if over := told.overLimit(decision.Job, pod, holds); over != "" {
-			j.violated("Q5", "%s is bound for %s: %s", bind.Pod, decision.Job, over)
-		}
-	}
-	victims, gets := victimsOf(decision), nominatedBy(decision)
-	for _, nomination := range decision.Nominations {
-		pod := p.pod(nomination.Pod.String())
-		holds := func(pod *corev1.Pod) bool {
-			return p.stays(pod, p.place(pod), victims) && p.place(pod) != "" || p.nominatedTo(pod) != "" || slices.Contains(gets, pod.UID)
-		}
-		if pod == nil || nomination.Releases() {
-			continue
-		}
-		if over := told.overLimit(decision.Job, pod, holds); over != "" {
-			j.violated("Q5", "capacity is nominated to %s of %s: %s", nomination.Pod, decision.Job, over)
-		}
-	}
-}
-
-// hasBegun reports whether a job may be completed although its queue starts nothing: it has members, fewer than it needs or
-// needed; or its queue is paused, and pods were evicted for it.
-func (j *invariantChecker) hasBegun(p *process, decision model.Decision) bool {
-	told, fresh := p.asTold(), boundBy(decision)
-	if _, wrong, paused := told.queues.path(told.queueOf(decision.Job)); paused && !wrong {
-		for _, bind := range decision.Binds {
-			if pod := p.pod(bind.Pod.String()); pod != nil && cmp.Or(p.nominated[pod.UID], pod.Status.NominatedNodeName) != "" {
-				return true
-			}
-		}
-	}
-	group := groupFor(decision.Job, told.pods, told.group)
-	if group == nil {
-		return false
-	}
-	before := func(pod *corev1.Pod) string {
-		if slices.Contains(fresh, pod.UID) {
-			return ""
-		}
-		return p.place(pod)
-	}
-	pods, _ := ofPresentRun(group, told.pods)
-	m := countMembers(pods, group, before)
-	needed := group.DeepCopy()
-	needed.Spec.MinMember = max(group.Spec.MinMember, group.Status.StartedMinMember, j.decidedFor[group.UID])
-	return m.All > 0 && m.Unmet(needed) != ""
-}
 
 // fitsTheLimits is Q5 for the cluster itself: with a bind that took effect no queue holds more than its limit on nodes, unless an
 // administrator changed something that the process had not received when it decided.
@@ -105,7 +27,7 @@ func (j *invariantChecker) fitsTheLimits(p *process, call commit.Call) {
 		}
 	}
 	in := j.inFact()
-	if over := in.overLimit(jobKeyOf(pod), pod, func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" }); over != "" {
+	if over := in.OverLimit(jobKeyOf(pod), pod, func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" }); over != "" {
 		j.violated("Q5", "now that %s is bound: %s", call.Pod, over)
 	}
 }
@@ -165,7 +87,7 @@ func (j *invariantChecker) cutShort(p *process, job *model.JobKey) {
 // leavesNoPart is Q12, at rest: a gang that lost members to other jobs, and no others, has none left, or its minimum.
 func (j *invariantChecker) leavesNoPart() {
 	for _, one := range j.server.gangs(j.server.foreignGroups()) {
-		m := one.members(nodeOf)
+		m := one.Members(nodeOf)
 		if m.Live > 0 && m.Unmet(one.PodGroup) != "" && j.ourVictims[one.UID] && !j.robbed[one.UID] {
 			j.violated("Q12", "part of %s was evicted: it %s", keyOf(one), m.Unmet(one.PodGroup))
 		}
@@ -176,14 +98,14 @@ func (j *invariantChecker) leavesNoPart() {
 // whether they start.
 func (j *invariantChecker) saysWhatQueuesHold() {
 	in := j.inFact()
-	for _, name := range sortedNames(in.queues) {
-		queue := in.queues[name]
-		_, wrong, paused := in.queues.path(name)
+	for _, name := range sortedNames(in.Queues) {
+		queue := in.Queues[name]
+		_, wrong, paused := in.Queues.Path(name)
 		active := meta.FindStatusCondition(queue.Status.Conditions, v1alpha1.ConditionActive)
 		if active == nil || (active.Status == metav1.ConditionTrue) == (wrong || paused) || queue.Status.ObservedGeneration != queue.Generation {
 			j.violated("Q21", "queue %s is said to be %+v, in error %t, paused %t", name, active, wrong, paused)
 		}
-		held := in.held(name, func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" || pod.Status.NominatedNodeName != "" })
+		held := in.Held(name, func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" || pod.Status.NominatedNodeName != "" })
 		said := invariants.AmountsOf(queue.Status.Used)
 		for r := range held {
 			if held[r] != said[r] && !wrong {

@@ -29,7 +29,7 @@ func (j *invariantChecker) takesByRight(p *process, decision model.Decision) {
 func (p *process) takes(decision model.Decision) *economy {
 	told := p.asTold()
 	e := p.economy(&told)
-	e.Taker, e.Right, e.Gains = told.queueOf(decision.Job), string(decision.Right()), invariants.Amounts{}
+	e.Taker, e.Right, e.Gains = told.QueueOf(decision.Job), string(decision.Right()), invariants.Amounts{}
 	if e.Queues[e.Taker] == nil {
 		return nil
 	}
@@ -66,12 +66,12 @@ func (p *process) economy(told *expectation) *economy {
 	e := &economy{process: p, told: told, requests: map[types.UID]invariants.Amounts{}, of: map[model.JobKey]string{}, exact: map[model.JobKey]bool{}}
 	e.Queues, e.Supply = told.takingPart(), invariants.Amounts{}
 	others := map[string]invariants.Amounts{} // what there is on nodes that take pods, less what no queue holds
-	for _, node := range told.nodes {
+	for _, node := range told.Nodes {
 		if known := p.snapshot.Node(node.Name); known != nil && known.Invalid == nil && !node.Spec.Unschedulable {
 			others[node.Name] = invariants.AmountsOf(node.Status.Allocatable)
 		}
 	}
-	for _, pod := range told.pods {
+	for _, pod := range told.Pods {
 		task, job := p.task(pod), jobKeyOf(pod)
 		if task == nil {
 			continue
@@ -116,14 +116,14 @@ func (o *expectation) takingPart() map[string]*invariants.Queue {
 		if spec.Weight != nil {
 			queue.Weight = int64(*spec.Weight)
 		}
-		if _, wrong, _ := o.queues.path(name); !wrong {
+		if _, wrong, _ := o.Queues.Path(name); !wrong {
 			all[name] = queue
 		}
 	}
-	for name, queue := range o.queues {
+	for name, queue := range o.Queues {
 		add(name, &queue.Spec)
 	}
-	if o.queues[v1alpha1.DefaultQueue] == nil {
+	if o.Queues[v1alpha1.DefaultQueue] == nil {
 		add(v1alpha1.DefaultQueue, &v1alpha1.QueueSpec{})
 	}
 	return all
@@ -132,7 +132,7 @@ func (o *expectation) takingPart() map[string]*invariants.Queue {
 // place finds the queue in which a job counts.
 func (e *economy) place(job model.JobKey) {
 	e.of[job] = ""
-	path, _, _ := e.told.queues.path(e.told.queueOf(job))
+	path, _, _ := e.told.Queues.Path(e.told.QueueOf(job))
 	for i, name := range path {
 		if e.Queues[name] != nil {
 			e.of[job], e.exact[job] = name, i == 0
@@ -144,8 +144,8 @@ func (e *economy) place(job model.JobKey) {
 // before counts what queues hold without the decision, once all that terminates is gone, and divides it into units. The session
 // has made the decision already: its victims run, and what is nominated to the job is what it gains.
 func (e *economy) before(decision model.Decision) {
-	victims, gets := victimsOf(decision), map[types.UID]bool{}
-	for _, uid := range nominatedBy(decision) {
+	victims, gets := invariants.VictimsOf(decision), map[types.UID]bool{}
+	for uid := range invariants.NominatedBy(decision) {
 		gets[uid] = true
 	}
 	e.Used = map[string]invariants.Amounts{}

@@ -29,12 +29,12 @@ type together struct {
 // togetherOf returns what a job says. judged is false where it cannot be counted simply: slices beside another entry, entries
 // for roles, levels that are not known, and a domain that is waited for.
 func (o *expectation) togetherOf(job model.JobKey) (t together, judged bool) {
-	for _, entry := range sharedBy(job, o.pods, o.group) {
-		_, known := labelsOf(entry.Level)
+	for _, entry := range o.Shares(job) {
+		_, _, known := labelsOf(entry.Level)
 		if !known || entry.WaitSeconds > 0 && !o.hasWaited(job, entry.WaitSeconds) {
 			return t, false
 		}
-		if t.prefers = true; !required(&entry) {
+		if t.prefers = true; !invariants.IsRequired(&entry) {
 			continue
 		}
 		if len(entry.Roles) > 0 {
@@ -53,7 +53,7 @@ func (o *expectation) hasWaited(job model.JobKey, seconds int32) bool {
 	if job.Source != model.SourcePodGroup {
 		return false
 	}
-	group := o.group(job)
+	group := o.Group(job)
 	if group == nil || group.Status.QueuedSince == nil {
 		return false
 	}
@@ -67,8 +67,8 @@ func (o *expectation) hasWaited(job model.JobKey, seconds int32) bool {
 // isRegular reports whether the slices of a job are whole ones, but for the last: no member has a place yet or has ended, and
 // none has an index of its own.
 func (o *expectation) isRegular(job model.JobKey) bool {
-	return !slices.ContainsFunc(o.pods, func(pod *corev1.Pod) bool {
-		return jobKeyOf(pod) == job && (!waits(pod) || o.place(pod) != "" || pod.Labels[v1alpha1.LabelIndex] != "")
+	return !slices.ContainsFunc(o.Pods, func(pod *corev1.Pod) bool {
+		return jobKeyOf(pod) == job && (!waits(pod) || o.Place(pod) != "" || pod.Labels[v1alpha1.LabelIndex] != "")
 	})
 }
 
@@ -76,7 +76,7 @@ func (o *expectation) isRegular(job model.JobKey) bool {
 // stand; of a job in slices whether there is enough for so many.
 func (o *expectation) roomFor(pod *corev1.Pod, needs int) (room int, judged bool) {
 	return o.roomIn(pod, needs, func(node *corev1.Node) int64 {
-		free := invariants.Free(node, o.pods, func(other *corev1.Pod) bool { return o.place(other) == node.Name })
+		free := invariants.Free(node, o.Pods, func(other *corev1.Pod) bool { return o.Place(other) == node.Name })
 		return free.Slots(invariants.RequestOf(pod))
 	})
 }
@@ -93,7 +93,7 @@ func (o *expectation) roomIn(pod *corev1.Pod, needs int, slots func(*corev1.Node
 		return 0, false
 	}
 	sums := map[string]int64{}
-	for _, node := range o.nodes {
+	for _, node := range o.Nodes {
 		if at, inside := t.domains(node); inside && (only == "" || at == only) && invariants.Takes(node, pod) {
 			sums[at] += min(1000, slots(node))
 		}
@@ -125,15 +125,15 @@ func (o *expectation) standsIn(job model.JobKey, t *together) (only string, judg
 	if len(t.required) == 0 {
 		return "", true
 	}
-	for _, pod := range o.pods {
-		if jobKeyOf(pod) != job || o.place(pod) == "" || finished(pod) || pod.DeletionTimestamp != nil {
+	for _, pod := range o.Pods {
+		if jobKeyOf(pod) != job || o.Place(pod) == "" || finished(pod) || pod.DeletionTimestamp != nil {
 			continue
 		}
-		i := slices.IndexFunc(o.nodes, func(node *corev1.Node) bool { return node.Name == o.place(pod) })
+		i := slices.IndexFunc(o.Nodes, func(node *corev1.Node) bool { return node.Name == o.Place(pod) })
 		if i < 0 {
 			return "", false
 		}
-		at, inside := t.domains(o.nodes[i])
+		at, inside := t.domains(o.Nodes[i])
 		if !inside || only != "" && only != at {
 			return "", false
 		}
@@ -170,15 +170,15 @@ func (j *invariantChecker) saysDomains(p *process) {
 		if condition == nil || condition.Reason != string(model.NoDomainFits) {
 			continue
 		}
-		i := slices.IndexFunc(in.pods, func(pod *corev1.Pod) bool {
+		i := slices.IndexFunc(in.Pods, func(pod *corev1.Pod) bool {
 			return jobKeyOf(pod) == model.JobKey{Namespace: group.Namespace, Name: group.Name} && waits(pod)
 		})
 		if i < 0 {
 			continue
 		}
 		needs, room, judged := int(group.Spec.MinMember), 0, false
-		if t, simple := in.togetherOf(jobKeyOf(in.pods[i])); simple && t.size == 0 && len(t.required) == 1 {
-			room, judged = in.roomFor(in.pods[i], needs)
+		if t, simple := in.togetherOf(jobKeyOf(in.Pods[i])); simple && t.size == 0 && len(t.required) == 1 {
+			room, judged = in.roomFor(in.Pods[i], needs)
 		}
 		if said, ok := firstCapacity(condition.Message); judged && (room >= needs || ok && said != room) {
 			j.violated("T4", "the message of group %s is %q, and the best %s has capacity for %d", name, condition.Message, group.Spec.Topology[0].Level, room)

@@ -157,13 +157,13 @@ func isOf(group *v1alpha1.PodGroup, pod *corev1.Pod) bool {
 // count again, since pods of them are gone or the minimum was changed, the group is one that was changed from outside.
 func (j *invariantChecker) noteRun(one *part) {
 	known := j.run[one.UID]
-	if one.run == known {
+	if one.Run == known {
 		return
 	}
-	j.run[one.UID] = one.run
+	j.run[one.UID] = one.Run
 	delete(j.started, one.UID)
 	delete(j.inPart, one.UID)
-	if one.run < known {
+	if one.Run < known {
 		j.hurt[one.UID], j.robbed[one.UID] = true, true
 	}
 }

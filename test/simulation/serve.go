@@ -10,12 +10,12 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/test/invariants"
 )
 
 // This file answers the calls of schedulers in the words of the real API server.
@@ -112,7 +112,7 @@ func (s *server) serveEvict(call commit.Call) error {
 	if pod == nil || pod.UID != call.Pod.UID {
 		return s.serveDelete(call)
 	}
-	switch budget, never := holding(pod, s.budgetsOf(pod)); {
+	switch budget, never := invariants.Holding(pod, s.budgets()); {
 	case never:
 		return apierrors.NewInternalError(errors.New("this pod has more than one PodDisruptionBudget, which the eviction subresource does not support"))
 	case budget != nil && !s.spend(budget):
@@ -123,56 +123,16 @@ func (s *server) serveEvict(call commit.Call) error {
 	return s.serveDelete(call)
 }
 
-// holding returns which of the budgets over a pod its eviction is charged to, nil for none, or that it is never evicted, since
-// there are several. Pods that have not started, have ended or are being deleted need none, nor do those that are not ready
-// where their budget lets these go.
-func holding(pod *corev1.Pod, over []*policyv1.PodDisruptionBudget) (budget *policyv1.PodDisruptionBudget, never bool) {
-	if finished(pod) || pod.Status.Phase == corev1.PodPending || pod.DeletionTimestamp != nil || len(over) == 0 {
-		return nil, false
-	}
-	if len(over) > 1 {
-		return nil, true
-	}
-	policy, status := over[0].Spec.UnhealthyPodEvictionPolicy, over[0].Status
-	always, enough := policy != nil && *policy == policyv1.AlwaysAllow, status.DesiredHealthy > 0 && status.CurrentHealthy >= status.DesiredHealthy
-	if !isReady(pod) && (always || enough) {
-		return nil, false
-	}
-	return over[0], false
-}
-
-func isReady(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
-}
-
-func (s *server) budgetsOf(pod *corev1.Pod) []*policyv1.PodDisruptionBudget {
-	var all []*policyv1.PodDisruptionBudget
+func (s *server) budgets() (all []*policyv1.PodDisruptionBudget) {
 	for _, name := range s.names(kindBudget) {
-		if budget := s.objects[kindBudget][name].(*policyv1.PodDisruptionBudget); covers(budget, pod) {
-			all = append(all, budget)
-		}
+		all = append(all, s.objects[kindBudget][name].(*policyv1.PodDisruptionBudget))
 	}
 	return all
 }
 
-func covers(budget *policyv1.PodDisruptionBudget, pod *corev1.Pod) bool {
-	selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
-	return err == nil && budget.Namespace == pod.Namespace && selector.Matches(labels.Set(pod.Labels))
-}
-
-// allows returns how many disruptions a budget allows: none while its status is of an earlier generation.
-func allows(budget *policyv1.PodDisruptionBudget) int32 {
-	if budget.Status.ObservedGeneration < budget.Generation {
-		return 0
-	}
-	return budget.Status.DisruptionsAllowed
-}
-
 // spend takes one disruption off a budget, if there is one.
 func (s *server) spend(budget *policyv1.PodDisruptionBudget) bool {
-	if allows(budget) <= 0 {
+	if invariants.Allows(budget) <= 0 {
 		return false
 	}
 	budget = budget.DeepCopy()

@@ -18,6 +18,7 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/test/invariants"
 )
 
 // object is anything that the server stores.
@@ -228,8 +229,8 @@ func (s *server) queueOf(name string) *v1alpha1.Queue {
 }
 
 // queues are all Queues.
-func (s *server) queues() tree {
-	all := tree{}
+func (s *server) queues() invariants.Tree {
+	all := invariants.Tree{}
 	for name, one := range s.objects[kindQueue] {
 		all[name] = one.(*v1alpha1.Queue)
 	}

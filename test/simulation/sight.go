@@ -9,6 +9,7 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/test/invariants"
 )
 
 // This file is what a process sees: the objects that its watches have delivered, and what it has assumed.
@@ -67,20 +68,20 @@ func (p *process) noteWhole(job model.JobKey) {
 		}
 	}
 	for _, one := range parts {
-		seen := p.gangs[one.key()]
-		switch whole := one.members(nodeOf).Unmet(one.PodGroup) == "" || job.IsForeign() && one.goesOn(nodeOf); {
+		seen := p.gangs[keyOfPart(&one)]
+		switch whole := one.Members(nodeOf).Unmet(one.PodGroup) == "" || job.IsForeign() && one.GoesOn(nodeOf); {
 		case !whole:
 			seen.whole = time.Time{}
 		case seen.whole.IsZero():
 			seen.whole = p.queue.now
 		}
-		if one.members(p.place).Unmet(one.PodGroup) == "" && (seen.least == 0 || one.Spec.MinMember < seen.least) {
+		if one.Members(p.place).Unmet(one.PodGroup) == "" && (seen.least == 0 || one.Spec.MinMember < seen.least) {
 			seen.least, seen.roles = one.Spec.MinMember, one.Spec.Roles
 		}
-		if !slices.ContainsFunc(one.pods, func(pod *corev1.Pod) bool { return jobKeyOf(pod) == job && p.place(pod) != "" }) {
+		if !slices.ContainsFunc(one.Pods, func(pod *corev1.Pod) bool { return jobKeyOf(pod) == job && p.place(pod) != "" }) {
 			seen.least, seen.roles = 0, nil
 		}
-		p.gangs[one.key()] = seen
+		p.gangs[keyOfPart(&one)] = seen
 	}
 }
 
@@ -98,8 +99,8 @@ func jobOf(one change) model.JobKey {
 }
 
 // queues are the Queues that the process has received.
-func (p *process) queues() tree {
-	all := tree{}
+func (p *process) queues() invariants.Tree {
+	all := invariants.Tree{}
 	for name, one := range p.told[kindQueue] {
 		all[name] = one.object.(*v1alpha1.Queue)
 	}
@@ -182,11 +183,8 @@ func (p *process) headroom() map[string]bool {
 	return queues
 }
 
-// nominatedTo is where capacity is nominated to a pod that waits, by what its process has decided since, too.
-func (p *process) nominatedTo(pod *corev1.Pod) string {
-	if !waits(pod) || p.place(pod) != "" {
-		return ""
-	}
+// heldFor is where capacity is nominated to a pod, by what its process has decided since, too.
+func (p *process) heldFor(pod *corev1.Pod) string {
 	if since, decided := p.nominated[pod.UID]; decided {
 		return since
 	}

@@ -232,7 +232,7 @@ func (w *world) chooseQueue(d rng, j *job) {
 // someQueue returns the name of a queue that takes jobs, mostly.
 func (w *world) someQueue(d rng) string {
 	all := w.server.names(kindQueue)
-	leaves := slices.DeleteFunc(slices.Clone(all), w.server.queues().inner)
+	leaves := slices.DeleteFunc(slices.Clone(all), w.server.queues().Inner)
 	if len(leaves) > 0 && d.chance(850) {
 		return pick(d, leaves...)
 	}

@@ -51,7 +51,7 @@ func (j *invariantChecker) plansForGuarantees(p *process) {
 	told := p.asTold()
 	told.headroom = p.headroom()
 	for _, claim := range p.claims() {
-		if told.hasHeadroom(claim.job) || told.exceeds(claim.job, claim.pods[0], len(claim.pods)) {
+		if told.hasHeadroom(claim.job) || told.Exceeds(claim.job, claim.pods[0], len(claim.pods)) {
 			continue
 		}
 		if victims := p.couldGo(&told, claim); len(victims) > 0 {
@@ -64,7 +64,7 @@ func (j *invariantChecker) plansForGuarantees(p *process) {
 // claims returns those of all jobs that are within a guarantee.
 func (p *process) claims() (all []claim) {
 	told := p.asTold()
-	if !slices.ContainsFunc(sortedNames(told.queues), func(name string) bool { return len(told.queues[name].Spec.Guarantee) > 0 }) {
+	if !slices.ContainsFunc(sortedNames(told.Queues), func(name string) bool { return len(told.Queues[name].Spec.Guarantee) > 0 }) {
 		return nil
 	}
 	for _, job := range p.snapshot.Jobs {
@@ -74,7 +74,7 @@ func (p *process) claims() (all []claim) {
 		}
 		pod, needs := claim.pods[0], int64(len(claim.pods))
 		request := invariants.RequestOf(pod)
-		claim.nodes = slices.DeleteFunc(slices.Clone(told.nodes), func(node *corev1.Node) bool {
+		claim.nodes = slices.DeleteFunc(slices.Clone(told.Nodes), func(node *corev1.Node) bool {
 			return node.Spec.Unschedulable || !invariants.Takes(node, pod) || invariants.AmountsOf(node.Status.Allocatable).Slots(request) == 0
 		})
 		if len(claim.nodes) == 0 {
@@ -94,19 +94,19 @@ func (p *process) claims() (all []claim) {
 // lacking returns as many pods as a job needs to start that has none yet, and may start once its queue holds less; none where
 // they are not alike.
 func (p *process) lacking(told *expectation, job *model.Job) []*corev1.Pod {
-	if job.Invalid != nil || told.refuses(job.Key) != "" || p.snapshot.JobBackoff[job.Key] != nil {
+	if job.Invalid != nil || told.Refuses(job.Key) != "" || p.snapshot.JobBackoff[job.Key] != nil {
 		return nil
 	}
-	if len(sharedBy(job.Key, told.pods, told.group)) > 0 {
+	if len(told.Shares(job.Key)) > 0 {
 		return nil // which victims could go depends on the domain
 	}
 	needs := 1
 	if !job.Key.IsPod() {
-		group := groupFor(job.Key, told.pods, told.group)
+		group := told.Group(job.Key)
 		if group == nil || len(group.Spec.Roles) > 0 || group.Spec.MinMember < 1 {
 			return nil
 		}
-		if present, _ := ofPresentRun(group, told.pods); countMembers(present, group, told.place).All > 0 {
+		if all := onePart(job.Key, group, told.Pods); all.Members(told.Place).All > 0 {
 			return nil
 		}
 		if policy := group.Spec.PreemptionPolicy; policy != nil && *policy == corev1.PreemptNever {
@@ -115,8 +115,8 @@ func (p *process) lacking(told *expectation, job *model.Job) []*corev1.Pod {
 		needs = int(group.Spec.MinMember)
 	}
 	var pods []*corev1.Pod
-	for _, pod := range told.pods {
-		if jobKeyOf(pod) != job.Key || !waits(pod) || told.place(pod) != "" || len(pod.Spec.SchedulingGates) > 0 {
+	for _, pod := range told.Pods {
+		if jobKeyOf(pod) != job.Key || !waits(pod) || told.Place(pod) != "" || len(pod.Spec.SchedulingGates) > 0 {
 			continue
 		}
 		if task := p.task(pod); task != nil && task.Invalid == nil {
@@ -129,7 +129,7 @@ func (p *process) lacking(told *expectation, job *model.Job) []*corev1.Pod {
 	if len(pods) < needs || slices.ContainsFunc(pods, unlike) {
 		return nil
 	}
-	for _, limit := range told.above(job.Key) {
+	for _, limit := range told.Limits(job.Key) {
 		for r, amount := range invariants.RequestOf(pods[0]) {
 			if most, listed := limit[r]; listed && amount > 0 && amount > most/int64(needs) {
 				return nil
@@ -143,14 +143,14 @@ func (p *process) lacking(told *expectation, job *model.Job) []*corev1.Pod {
 // are no such jobs. A pod that no watch has shown on its node yet is no victim, and protects its gang.
 func (p *process) couldGo(told *expectation, claim claim) (names []string) {
 	others := func(pod *corev1.Pod) bool {
-		return ours(pod) && p.place(pod) != "" && !finished(pod) && told.queueOf(jobKeyOf(pod)) != told.queueOf(claim.job)
+		return ours(pod) && p.place(pod) != "" && !finished(pod) && told.QueueOf(jobKeyOf(pod)) != told.QueueOf(claim.job)
 	}
 	if claim.slots(p, told, others) < len(claim.pods) {
 		return nil
 	}
 	var all []*corev1.Pod
 	for _, job := range p.snapshot.Jobs {
-		victims := slices.DeleteFunc(slices.Clone(told.pods), func(pod *corev1.Pod) bool { return jobKeyOf(pod) != job.Key || !others(pod) })
+		victims := slices.DeleteFunc(slices.Clone(told.Pods), func(pod *corev1.Pod) bool { return jobKeyOf(pod) != job.Key || !others(pod) })
 		uncertain := slices.ContainsFunc(victims, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" })
 		if len(victims) > 0 && !uncertain && p.taking(claim, victims).isAllowed() {
 			all, names = append(all, victims...), append(names, job.Key.String())
@@ -166,7 +166,7 @@ func (p *process) couldGo(told *expectation, claim claim) (names []string) {
 // slots counts for how many members there is capacity without those pods that go.
 func (c *claim) slots(p *process, told *expectation, goes func(*corev1.Pod) bool) (sum int) {
 	for _, node := range c.nodes {
-		free := invariants.Free(node, told.pods, func(pod *corev1.Pod) bool { return p.place(pod) == node.Name && !goes(pod) })
+		free := invariants.Free(node, told.Pods, func(pod *corev1.Pod) bool { return p.place(pod) == node.Name && !goes(pod) })
 		sum += int(min(1000, free.Slots(invariants.RequestOf(c.pods[0]))))
 	}
 	return sum

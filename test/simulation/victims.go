@@ -2,35 +2,28 @@ package simulation
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/internal/commit"
-	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/test/invariants"
 )
 
-// victimsOf returns the UIDs of those a decision evicts.
-func victimsOf(decision model.Decision) map[types.UID]bool {
-	victims := map[types.UID]bool{}
-	for _, eviction := range decision.Evictions {
-		victims[eviction.Pod.UID] = true
-	}
-	return victims
+// evicts reports whether the process has decided to evict a pod.
+func (p *process) evicts(pod *corev1.Pod) bool {
+	task := p.task(pod)
+	return task != nil && task.Status == model.Releasing
 }
 
 // stays reports whether a pod, by what the process knows, is on a node, is not terminating there, and is not one of the
 // victims.
 func (p *process) stays(pod *corev1.Pod, node string, victims map[types.UID]bool) bool {
-	task := p.task(pod)
-	return p.place(pod) == node && pod.DeletionTimestamp == nil && !victims[pod.UID] && (task == nil || task.Status != model.Releasing)
+	return p.place(pod) == node && pod.DeletionTimestamp == nil && !victims[pod.UID] && !p.evicts(pod)
 }
 
 // evictsForAStart is I10: a job for which others are evicted gets its whole minimum nominated, or all members that replace
@@ -50,10 +43,10 @@ func (j *invariantChecker) evictsForAStart(p *process, decision model.Decision) 
 		return
 	}
 	place := func(pod *corev1.Pod) string { return nominated[pod.UID] + p.place(pod) }
-	if lacks := lacking(p.partsOf(decision.Job), place, nominatedBy(decision)); lacks != "" {
+	if lacks := invariants.Lacking(p.partsOf(decision.Job), place, invariants.NominatedBy(decision)); lacks != "" {
 		j.violated("I10", "pods are evicted for %s, which %s", decision.Job, lacks)
 	}
-	victims := victimsOf(decision)
+	victims := invariants.VictimsOf(decision)
 	for _, pod := range p.pods() {
 		node := p.node(nominated[pod.UID])
 		if nominated[pod.UID] == "" {
@@ -109,7 +102,7 @@ func (j *invariantChecker) checkEvictionUseful(p *process, decision model.Decisi
 
 // spares reports of pods whether they were on a node if the victims of one job stayed there.
 func (j *invariantChecker) spares(p *process, decision model.Decision, job model.JobKey) func(pod *corev1.Pod, node string) bool {
-	victims := victimsOf(decision)
+	victims := invariants.VictimsOf(decision)
 	return func(pod *corev1.Pod, node string) bool {
 		task := p.task(pod)
 		late := task != nil && (task.TerminationOverdue || p.prolongs(pod) && task.Status != model.Releasing) // it counts as one that runs
@@ -131,16 +124,16 @@ func (j *invariantChecker) evictsOnlyWhereNeeded(p *process, decision model.Deci
 		invariant = "Q22"
 	}
 	j.evictedBy[decision.Job] = p.life
-	told, gets, victims := p.asTold(), nominatedBy(decision), victimsOf(decision)
+	told, gets, victims := p.asTold(), invariants.NominatedBy(decision), invariants.VictimsOf(decision)
 	all := j.spares(p, decision, decision.Job)
 	others := slices.ContainsFunc(p.snapshot.Held(), func(hold model.HeldCapacity) bool { return hold.Job != decision.Job })
 	if others || p.snapshot.HasBackoff() || len(gets) == 0 {
 		return
 	}
 	var first *corev1.Pod
-	for _, pod := range told.pods {
+	for _, pod := range told.Pods {
 		switch {
-		case !slices.Contains(gets, pod.UID):
+		case gets[pod.UID] == "":
 		case first == nil:
 			first = pod
 		case !equality.Semantic.DeepEqual(first.Spec.Containers, pod.Spec.Containers):
@@ -154,9 +147,9 @@ func (j *invariantChecker) evictsOnlyWhereNeeded(p *process, decision model.Deci
 		return
 	}
 	room, judged := told.roomIn(first, len(gets), func(node *corev1.Node) int64 {
-		free := invariants.Free(node, told.pods, func(pod *corev1.Pod) bool {
+		free := invariants.Free(node, told.Pods, func(pod *corev1.Pod) bool {
 			if task := p.task(pod); task != nil && task.Status == model.Pipelined {
-				return task.Node == node.Name && !slices.Contains(gets, pod.UID) // by the same cycle
+				return task.Node == node.Name && gets[pod.UID] == "" // by the same cycle
 			}
 			return stays(pod, node.Name)
 		})
@@ -173,17 +166,17 @@ func (j *invariantChecker) evictsOnlyWhereNeeded(p *process, decision model.Deci
 // limitsOnly reports whether a limit would be exceeded by the job of a decision beside pods that stay where they are, or might
 // be, with the headroom of another job.
 func (j *invariantChecker) limitsOnly(p *process, decision model.Decision, stays func(pod *corev1.Pod, node string) bool) bool {
-	told, gets := p.asTold(), nominatedBy(decision)
+	told, gets := p.asTold(), invariants.NominatedBy(decision)
 	if told.headroom = p.headroom(); told.hasHeadroom(decision.Job) {
 		return true
 	}
 	holds := func(pod *corev1.Pod) bool {
 		task := p.task(pod)
-		waits := task != nil && task.Status == model.Pipelined || p.nominatedTo(pod) != "" // also where no pod has to go, of which no decision tells
-		return slices.Contains(gets, pod.UID) || waits || p.place(pod) != "" && stays(pod, p.place(pod))
+		waits := task != nil && task.Status == model.Pipelined || told.NominatedTo(pod) != "" // also where no pod has to go, of which no decision tells
+		return gets[pod.UID] != "" || waits || p.place(pod) != "" && stays(pod, p.place(pod))
 	}
-	return slices.ContainsFunc(told.pods, func(pod *corev1.Pod) bool {
-		return slices.Contains(gets, pod.UID) && told.overLimit(decision.Job, pod, holds) != ""
+	return slices.ContainsFunc(told.Pods, func(pod *corev1.Pod) bool {
+		return gets[pod.UID] != "" && told.OverLimit(decision.Job, pod, holds) != ""
 	})
 }
 
@@ -200,88 +193,11 @@ func (j *invariantChecker) lacksRoom(p *process, nominated map[types.UID]string,
 	})
 }
 
-// evictsTheLower is I11: victims are of lower priority, by that of their job where all of it goes, else by the lower of both;
-// and none is another scheduler's.
-func (j *invariantChecker) evictsTheLower(p *process, decision model.Decision) {
-	priority, victims := p.priorityOf(decision.Job, nominatedBy(decision)...), victimsOf(decision)
-	for _, eviction := range decision.Evictions {
-		pod := p.pod(eviction.Pod.String())
-		if pod == nil || pod.UID != eviction.Pod.UID {
-			j.violated("I10", "%s is evicted, and is gone", eviction.Pod)
-			continue
-		}
-		if !ours(pod) {
-			j.violated("I11", "%s is evicted for %s, and is another scheduler's", eviction.Pod, decision.Job)
-		}
-		if eviction.Right != "" {
-			continue // of another queue, as heedsQueues sees
-		}
-		job := jobKeyOf(pod)
-		loses := p.priorityOf(job)
-		remains := func(other *corev1.Pod) bool {
-			return jobKeyOf(other) == job && p.place(other) != "" && p.stays(other, p.place(other), victims)
-		}
-		if slices.ContainsFunc(p.pods(), remains) {
-			loses = min(loses, *pod.Spec.Priority)
-		}
-		if loses >= priority && !(loses == priority && j.mayHaveOverstayed(p, decision.Job)) {
-			j.violated("I11", "%s, of priority %d, is evicted for %s, which is no higher: %d", eviction.Pod, loses, decision.Job, priority)
-		}
-	}
-}
-
 // mayHaveOverstayed reports whether pods of its own priority may go for a job: it holds a reservation, and a jump of the server's
 // clock hides which of pods, groups and reservations came first. Groups do not say here for how long they run.
-func (j *invariantChecker) mayHaveOverstayed(p *process, holder model.JobKey) bool {
+func (p *process) mayHaveOverstayed(_ *corev1.Pod, holder model.JobKey) bool {
 	job := p.snapshot.Job(holder)
-	return j.server.jumped != 0 && job != nil && job.Reservation != nil
-}
-
-// priorityOf is the priority of the job by its members that have not ended. used are those that a decision gives capacity, which
-// have none before it.
-func (p *process) priorityOf(job model.JobKey, used ...types.UID) int32 {
-	pods := p.pods()
-	group := groupFor(job, pods, p.groupOf)
-	if group != nil {
-		all := onePart(job, group, pods) // members of one that is made in parts have one priority
-		group, pods = all.lowered(p.place, used), all.pods
-	}
-	var members []invariants.Ranked
-	for _, pod := range pods {
-		member := invariants.Ranked{Standing: invariants.Waits, Role: sources.Of(pod).Role}
-		switch {
-		case jobKeyOf(pod) != job || pod.Status.Phase == corev1.PodFailed || len(pod.Spec.SchedulingGates) > 0 || pod.DeletionTimestamp != nil:
-			continue
-		case pod.Status.Phase == corev1.PodSucceeded:
-			member.Standing = invariants.Done
-			members = append(members, member)
-			continue
-		case slices.Contains(used, pod.UID):
-			member.Standing = invariants.Used
-		case p.place(pod) != "":
-			member.Standing = invariants.Holds
-		}
-		member.Priority = *pod.Spec.Priority
-		members = append(members, member)
-	}
-	return invariants.PriorityOf(group, members)
-}
-
-// nominatedBy are the pods to which a decision nominates capacity, boundBy those that it binds.
-func nominatedBy(decision model.Decision) (pods []types.UID) {
-	for _, nomination := range decision.Nominations {
-		if nomination.Node != "" {
-			pods = append(pods, nomination.Pod.UID)
-		}
-	}
-	return pods
-}
-
-func boundBy(decision model.Decision) (pods []types.UID) {
-	for _, bind := range decision.Binds {
-		pods = append(pods, bind.Pod.UID)
-	}
-	return pods
+	return p.server.jumped != 0 && job != nil && job.Reservation != nil
 }
 
 // prioritiesOf are those of the members that have not ended, the highest first.
@@ -294,61 +210,6 @@ func (p *process) prioritiesOf(job model.JobKey) []int32 {
 	}
 	slices.SortFunc(priorities, func(a, b int32) int { return cmp.Compare(b, a) })
 	return slices.Compact(priorities)
-}
-
-// leavesWholeGangs is I12: of a gang that loses members nothing is left, or what it needs, with those that it has lost before.
-func (j *invariantChecker) leavesWholeGangs(p *process, decision model.Decision) {
-	victims := victimsOf(decision)
-	for _, eviction := range decision.Evictions {
-		parts := p.partsOf(eviction.Job)
-		left := func(pod *corev1.Pod) string {
-			if node := p.place(pod); p.stays(pod, node, victims) {
-				return node
-			}
-			return ""
-		}
-		live := slices.ContainsFunc(parts, func(one part) bool { return one.members(left).Live > 0 })
-		for _, one := range parts {
-			group := one.lowered(p.place, nil)
-			lacks := countMembers(one.pods, group, left).Unmet(group)
-			if lacks != "" && live && one.members(p.place).Live > 0 {
-				j.violated("I12", "part of %s is evicted for %s: it %s", eviction.Job, decision.Job, lacks)
-			}
-		}
-	}
-}
-
-// keepsBudgets is I14: the API server would evict all the victims of a decision, one after the other, as far as pods and budgets
-// say.
-func (j *invariantChecker) keepsBudgets(p *process, decision model.Decision) {
-	spent := map[*policyv1.PodDisruptionBudget]int32{}
-	for _, eviction := range decision.Evictions {
-		pod := p.pod(eviction.Pod.String())
-		if pod == nil || eviction.Method != model.ByEviction {
-			continue
-		}
-		budget, never := holding(pod, p.budgetsOver(pod))
-		if never {
-			j.violated("I14", "%s is evicted for %s, and several budgets cover it", eviction.Pod, decision.Job)
-		}
-		if budget == nil {
-			continue
-		}
-		if spent[budget]++; spent[budget] > allows(budget) {
-			j.violated("I14", "%d pods that %s covers are evicted for %s, and it allows %d", spent[budget], keyOf(budget), decision.Job, allows(budget))
-		}
-	}
-}
-
-// budgetsOver returns the budgets that cover a pod, as far as the process has received them.
-func (p *process) budgetsOver(pod *corev1.Pod) (over []*policyv1.PodDisruptionBudget) {
-	budgets := p.told[kindBudget]
-	for _, name := range sortedNames(budgets) {
-		if budget := budgets[name].object.(*policyv1.PodDisruptionBudget); covers(budget, pod) {
-			over = append(over, budget)
-		}
-	}
-	return over
 }
 
 // givesGrace is I30: a pod that a process ends has its own grace, and no more than the longest of the configuration; one that is
@@ -368,37 +229,11 @@ func (j *invariantChecker) givesGrace(p *process, call commit.Call) {
 	}
 }
 
-// checkReservedRespected is I15: who is bound leaves the capacity alone that pods of other jobs of its priority or above say
-// they were nominated, by the process that decides or by one before it. It is Q13 where there are several queues: then the
-// priority does not matter.
-func (j *invariantChecker) checkReservedRespected(p *process, decision model.Decision) {
-	for _, bind := range decision.Binds {
-		pod, node := p.pod(bind.Pod.String()), p.node(bind.Node)
-		if pod == nil || node == nil {
-			continue
-		}
-		kept := map[types.UID]bool{}
-		for _, other := range p.pods() {
-			if other.Status.NominatedNodeName == node.Name && jobKeyOf(other) != decision.Job && j.keeps(p, other, node.Name) &&
-				(p.queues().several() || p.priorityOf(jobKeyOf(other)) >= p.priorityOf(decision.Job, boundBy(decision)...)) {
-				kept[other.UID] = true
-			}
-		}
-		if len(kept) == 0 {
-			continue
-		}
-		free := invariants.Free(node, p.pods(), func(other *corev1.Pod) bool { return kept[other.UID] || p.stays(other, node.Name, nil) })
-		if lacks := free.Lacks(pod); len(lacks) > 0 {
-			j.violated("I15", "pod %s is bound to %s, where %s is kept for %v", bind.Pod, bind.Node, lacks, slices.Sorted(maps.Keys(kept)))
-		}
-	}
-}
-
 // keeps reports whether capacity on a node is still kept for a pod, by what its process has decided since, too.
-func (j *invariantChecker) keeps(p *process, pod *corev1.Pod, node string) bool {
+func (p *process) keeps(pod *corev1.Pod, node string) bool {
 	if since, decided := p.nominated[pod.UID]; decided && since != node {
 		return false
 	}
 	task := p.task(pod)
-	return task != nil && waits(pod) && task.Status == model.Pending && task.Nominated == node
+	return task != nil && task.Status == model.Pending && task.Nominated == node && pod.Status.NominatedNodeName == node
 }

@@ -7,48 +7,66 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
+	policyv1 "k8s.io/api/policy/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/lease"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/test/invariants"
 )
 
 // expectation is the cluster as one party sees it: all there is, or what one process has received.
 type expectation struct {
-	pods  []*corev1.Pod
-	nodes []*corev1.Node
-	group func(job model.JobKey) *v1alpha1.PodGroup
-	// queues are all Queues; namespace is nil where none is watched.
-	queues    tree
-	namespace func(name string) *corev1.Namespace
+	invariants.View
 	// headroom names the queues below whose limits capacity is kept free for a job, which are looked at no closer.
 	headroom map[string]bool
-	// place is where a pod is or is about to be; empty when nowhere.
-	place func(*corev1.Pod) string
 	// now is what the clock of the scheduler shows.
 	now time.Time
 }
 
 // inFact is the cluster as it is.
 func (j *invariantChecker) inFact() expectation {
-	o := expectation{
-		pods: j.server.pods(), group: j.server.groupOf, queues: j.server.queues(), namespace: j.server.namespace, place: nodeOf,
-	}
+	pods := j.server.pods()
+	o := expectation{View: invariants.View{
+		Pods: pods, Queues: j.server.queues(), Namespace: j.server.namespace, Place: nodeOf, JobOf: jobKeyOf, Level: labelsOf, Violated: j.violated,
+		Group:  func(job model.JobKey) *v1alpha1.PodGroup { return groupFor(job, pods, j.server.groupOf) },
+		Parts:  func(job model.JobKey) []part { return partsOf(job, pods, j.server.groupOf) },
+		Shares: func(job model.JobKey) []v1alpha1.TopologyConstraint { return sharedBy(job, pods, j.server.groupOf) },
+	}}
 	if p := j.leader(); p != nil {
 		o.now = j.queue.now.Add(p.skew)
 	}
 	for _, name := range j.server.names(kindNode) {
-		o.nodes = append(o.nodes, j.server.node(name))
+		o.Nodes = append(o.Nodes, j.server.node(name))
 	}
 	return o
 }
 
 // asTold is the cluster by what a process has received, with what it has assumed.
 func (p *process) asTold() expectation {
-	o := expectation{pods: p.pods(), group: p.groupOf, queues: p.queues(), namespace: p.namespace, place: p.place, now: p.clock.Now()}
+	pods := p.pods()
+	o := expectation{now: p.clock.Now(), View: invariants.View{
+		Pods: pods, Queues: p.queues(), Namespace: p.namespace, Place: p.place, JobOf: jobKeyOf, Level: labelsOf, Violated: p.violated,
+		Group:  func(job model.JobKey) *v1alpha1.PodGroup { return groupFor(job, pods, p.groupOf) },
+		Parts:  func(job model.JobKey) []part { return partsOf(job, pods, p.groupOf) },
+		Shares: func(job model.JobKey) []v1alpha1.TopologyConstraint { return sharedBy(job, pods, p.groupOf) },
+		Mark:   p.markOf, Nominated: p.heldFor, Leaves: p.evicts, Keeps: p.keeps, Overstays: p.mayHaveOverstayed,
+		Begun: func(job model.JobKey) (minimum int32) {
+			if group := groupFor(job, pods, p.groupOf); group != nil {
+				minimum = p.judge.decidedFor[group.UID]
+			}
+			return minimum
+		},
+	}}
+	o.Elsewhere = func(decision model.Decision, victim model.JobKey) bool {
+		reserved := func(hold model.HeldCapacity) bool { return hold.Reserved() && hold.Job != decision.Job }
+		return slices.ContainsFunc(p.snapshot.Held(), reserved) || p.judge.limitsOnly(p, decision, p.judge.spares(p, decision, victim))
+	}
 	for _, name := range sortedNames(p.told[kindNode]) {
-		o.nodes = append(o.nodes, p.node(name))
+		o.Nodes = append(o.Nodes, p.node(name))
+	}
+	for _, name := range sortedNames(p.told[kindBudget]) {
+		o.Budgets = append(o.Budgets, p.told[kindBudget][name].object.(*policyv1.PodDisruptionBudget))
 	}
 	return o
 }
@@ -58,9 +76,9 @@ func (p *process) asTold() expectation {
 func (o *expectation) isUseless(mayStart func(*corev1.Pod) bool) string {
 	waiting := map[model.JobKey][]*corev1.Pod{}
 	var keys []model.JobKey
-	for _, pod := range o.pods {
+	for _, pod := range o.Pods {
 		job := jobKeyOf(pod)
-		if !waits(pod) || o.place(pod) != "" || len(pod.Spec.SchedulingGates) > 0 || pod.Labels[v1alpha1.LabelRole] != "" || !mayStart(pod) {
+		if !waits(pod) || o.Place(pod) != "" || len(pod.Spec.SchedulingGates) > 0 || pod.Labels[v1alpha1.LabelRole] != "" || !mayStart(pod) {
 			continue
 		}
 		if waiting[job] == nil {
@@ -76,12 +94,12 @@ func (o *expectation) isUseless(mayStart func(*corev1.Pod) bool) string {
 			if next == nil || next.Spec.MinMember < 1 {
 				continue
 			}
-			if pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return !next.has([]types.UID{pod.UID}) }); len(pods) == 0 {
+			if pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return !slices.Contains(next.Pods, pod) }); len(pods) == 0 {
 				continue
 			}
-			needs = max(1, int(next.lowered(o.place, nil).Spec.MinMember)-next.members(o.place).All)
+			needs = max(1, int(next.Lowered(o.Place, nil).Spec.MinMember)-next.Members(o.Place).All)
 		}
-		if o.refuses(job) != "" || o.exceeds(job, pods[0], needs) || o.hasHeadroom(job) {
+		if o.Refuses(job) != "" || o.Exceeds(job, pods[0], needs) || o.hasHeadroom(job) {
 			continue
 		}
 		if room, judged := o.roomFor(pods[0], needs); judged && len(pods) >= needs && room >= needs {
@@ -95,16 +113,16 @@ func (o *expectation) isUseless(mayStart func(*corev1.Pod) bool) string {
 // there, and what is made later once the first is complete; nil when there is none, it has roles, or pods of an earlier
 // attempt are still to be deleted.
 func (o *expectation) next(job model.JobKey) *part {
-	parts := partsOf(job, o.pods, o.group)
-	earlier := func(pod *corev1.Pod) bool { return jobKeyOf(pod) == job && !slices.Contains(parts[0].runs, pod) }
-	if len(parts) > 1 && slices.ContainsFunc(o.pods, earlier) {
+	parts := o.Parts(job)
+	earlier := func(pod *corev1.Pod) bool { return jobKeyOf(pod) == job && !slices.Contains(parts[0].Runs, pod) }
+	if len(parts) > 1 && slices.ContainsFunc(o.Pods, earlier) {
 		return nil
 	}
 	for i := range slices.Backward(parts) {
 		one := &parts[i]
 		switch {
-		case i > 0 && one.members(existing(o.place)).All == 0:
-		case i > 0 && parts[0].members(o.place).Unmet(parts[0].PodGroup) != "", i == 0 && len(parts) == 1 && len(one.Spec.Roles) > 0:
+		case i > 0 && one.Members(invariants.Existing(o.Place)).All == 0:
+		case i > 0 && parts[0].Members(o.Place).Unmet(parts[0].PodGroup) != "", i == 0 && len(parts) == 1 && len(one.Spec.Roles) > 0:
 			return nil
 		default:
 			return one
@@ -181,9 +199,9 @@ func (j *invariantChecker) trouble() { j.troubled = j.queue.now }
 
 // notePart takes down since when a group has been bound in part, if it never was whole, and no other client took part in it.
 func (j *invariantChecker) notePart(group *part) {
-	m := group.members(nodeOf)
-	inPart := m.Live > 0 && m.Unmet(group.PodGroup) != "" && !j.started[group.UID] && !j.hurt[group.UID] && j.server.groupOf(group.job) != nil &&
-		(!group.job.IsForeign() || !group.goesOn(nodeOf))
+	m := group.Members(nodeOf)
+	inPart := m.Live > 0 && m.Unmet(group.PodGroup) != "" && !j.started[group.UID] && !j.hurt[group.UID] && j.server.groupOf(group.Job) != nil &&
+		(!group.Job.IsForeign() || !group.GoesOn(nodeOf))
 	since, known := j.inPart[group.UID]
 	switch {
 	case inPart && !known:
@@ -209,4 +227,10 @@ func (j *invariantChecker) startsEnd() {
 			return
 		}
 	}
+}
+
+// hasHeadroom reports whether capacity is kept free for a job below a limit of the job's queue, or of one above it.
+func (o *expectation) hasHeadroom(job model.JobKey) bool {
+	path, _, _ := o.Queues.Path(o.QueueOf(job))
+	return slices.ContainsFunc(path, func(name string) bool { return o.headroom[name] })
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/test/invariants"
 )
 
 // world is all others that write to the server: kubelets, controllers, and users.
@@ -363,7 +364,7 @@ func (w *world) countBudgets() {
 func (w *world) countBudget(budget *policyv1.PodDisruptionBudget) {
 	healthy := int32(0)
 	for _, pod := range w.server.pods() {
-		if covers(budget, pod) && pod.Status.Phase == corev1.PodRunning && isReady(pod) && pod.DeletionTimestamp == nil {
+		if invariants.Covers(budget, pod) && pod.Status.Phase == corev1.PodRunning && invariants.IsReady(pod) && pod.DeletionTimestamp == nil {
 			healthy++
 		}
 	}

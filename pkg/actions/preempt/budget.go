@@ -61,11 +61,11 @@ func (g *pdbBudget) left(budget int) int32 {
 }
 
 // violationsWith returns how many pods too many the budgets lose, with so many taken on top of what was decided.
-func (g *pdbBudget) violationsWith(more []int32) int {
-	excess := 0
+func (g *pdbBudget) violationsWith(more []int32) int64 {
+	excess := int64(0)
 	for i := range more {
 		if more[i] > 0 {
-			excess += int(max(0, more[i]-g.left(i)))
+			excess += int64(max(0, more[i]-g.left(i)))
 		}
 	}
 	return excess

@@ -38,7 +38,7 @@ func (s *search) victimsOn(p *plan, node *model.Node, request model.Resources) (
 		cheapest, ok = s.newVictimSet(p, enough), true
 	}
 	// A gang that can spare some members has spared those that cost least. It may not have to end if it spares those that free most.
-	if (!ok || cheapest.cost.brokenGangs > 0) && slices.ContainsFunc(candidates, func(b candidate) bool { return !b.whole && b.of.gang }) {
+	if (!ok || cheapest.cost[gangsEnded] > 0) && slices.ContainsFunc(candidates, func(b candidate) bool { return !b.whole && b.of.gang }) {
 		if enough := s.greedyVictims(p, byFreed(candidates, lack), lack); enough != nil {
 			if other := s.newVictimSet(p, enough); !ok || other.cost.compare(&cheapest.cost) < 0 {
 				cheapest, ok = other, true
@@ -48,8 +48,7 @@ func (s *search) victimsOn(p *plan, node *model.Node, request model.Resources) (
 	if ok {
 		most := cheapest.cost
 		candidates = slices.DeleteFunc(candidates, func(b candidate) bool {
-			return cmp.Or(comparePrices(&b.cost.price, &most.price), cmp.Compare(b.cost.highest, most.highest)) > 0 ||
-				b.cost.pdbViolations > most.pdbViolations
+			return slices.Compare(b.cost[:highest+1], most[:highest+1]) > 0
 		})
 	}
 	if few := s.smallestVictims(p, candidates, lack); few != nil {
@@ -101,7 +100,7 @@ func (s *search) addCandidate(candidates []candidate, p *plan, u victimUnit, fre
 	if !slices.ContainsFunc(lack, func(l model.Shortage) bool { return freed.At(l.Index) > 0 }) || !p.admits(&u) {
 		return candidates
 	}
-	u.cost.pdbViolations = p.violationsWith(&u)
+	u.cost[violations] = p.violationsWith(&u)
 	return append(candidates, candidate{victimUnit: u, freed: freed})
 }
 
@@ -115,9 +114,7 @@ func byFreed(candidates []candidate, lack []model.Shortage) []candidate {
 	}
 	candidates = slices.Clone(candidates)
 	slices.SortStableFunc(candidates, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(a.cost.pdbViolations, b.cost.pdbViolations), comparePrices(&a.cost.price, &b.cost.price),
-			cmp.Compare(a.cost.highest, b.cost.highest),
-			cmp.Compare(a.cost.brokenGangs, b.cost.brokenGangs), cmp.Compare(freed(&b), freed(&a)))
+		return cmp.Or(slices.Compare(a.cost[:gangsEnded+1], b.cost[:gangsEnded+1]), cmp.Compare(freed(&b), freed(&a)))
 	})
 	return candidates
 }
@@ -160,7 +157,7 @@ func (s *search) greedyVictims(p *plan, candidates []candidate, lack []model.Sho
 	if !coversShortage(taken, lack) {
 		return nil
 	}
-	slices.SortFunc(taken, func(a, b candidate) int { return byReprieveOrder(&a.victimUnit, &b.victimUnit) })
+	slices.SortFunc(taken, func(a, b candidate) int { return -compareUnits(&a.victimUnit, &b.victimUnit) })
 	for i := 0; i < len(taken); {
 		rest := slices.Delete(slices.Clone(taken), i, i+1)
 		if coversShortage(rest, lack) {
@@ -190,7 +187,7 @@ func (s *search) replaceSingles(p *plan, taken []candidate, of *victimJob) []can
 // smallestVictims returns the cheapest single candidate that suffices, or two that are cheaper together; nil when there are none.
 func (s *search) smallestVictims(p *plan, candidates []candidate, lack []model.Shortage) []candidate {
 	var best []candidate
-	least := cost{pdbViolations: 1 << 30}
+	least := cost{violations: 1 << 30}
 	for i := range candidates {
 		if coversShortage(candidates[i:i+1], lack) {
 			best, least = candidates[i:i+1], candidates[i].cost
@@ -198,7 +195,7 @@ func (s *search) smallestVictims(p *plan, candidates []candidate, lack []model.S
 		}
 	}
 	// Two can only be cheaper than one if neither is as important as that one.
-	candidates = slices.DeleteFunc(slices.Clone(candidates), func(b candidate) bool { return best != nil && !b.cost.lowerBoundLess(&least) })
+	candidates = slices.DeleteFunc(slices.Clone(candidates), func(b candidate) bool { return best != nil && slices.Compare(b.cost[:gangsEnded+1], least[:gangsEnded+1]) >= 0 })
 	if len(candidates) > maxPairs {
 		return best
 	}
@@ -221,7 +218,7 @@ func (s *search) smallestVictims(p *plan, candidates []candidate, lack []model.S
 // sumOf returns what two candidates cost, the first of which is in the plan.
 func (s *search) sumOf(p *plan, first, second *candidate) cost {
 	sum := first.cost.plus(&second.cost)
-	sum.pdbViolations = p.violationsWith(&second.victimUnit)
+	sum[violations] = p.violationsWith(&second.victimUnit)
 	return sum
 }
 

@@ -97,7 +97,7 @@ func (p *plan) roleAdmits(u *victimUnit) bool {
 }
 
 // violationsWith returns how many pods too many the budgets lose with the unit, those before included.
-func (p *plan) violationsWith(u *victimUnit) int {
+func (p *plan) violationsWith(u *victimUnit) int64 {
 	if len(p.covered) == 0 {
 		return 0
 	}
@@ -177,7 +177,7 @@ func (p *plan) cost() cost {
 	for i := range p.units {
 		sum = sum.plus(&p.units[i].cost)
 	}
-	sum.pdbViolations = p.guard.violationsWith(p.covered)
+	sum[violations] = p.guard.violationsWith(p.covered)
 	return sum
 }
 

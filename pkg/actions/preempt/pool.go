@@ -2,6 +2,7 @@ package preempt
 
 import (
 	"maps"
+	"math"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -276,29 +277,55 @@ func (r *run) keep(p *candidateVictims, units []framework.EvictionUnit) {
 
 func newUnit(s *victimJob, tasks []*model.Task, whole bool) victimUnit {
 	u := victimUnit{of: s, tasks: tasks, whole: whole}
-	for i, task := range tasks {
-		priority := task.Priority
-		if s.job != nil {
-			priority = s.job.PriorityOf(task)
-		}
-		c := cost{highest: priority, sum: weight(priority), pods: 1, grace: task.GraceSeconds, earliestStart: model.StartTime(task)}
-		if whole {
-			c.highest = s.priority
-		}
-		if i == 0 {
-			u.cost = c
-		} else {
-			u.cost = u.cost.plus(&c)
-		}
-	}
-	if whole && s.gang {
-		u.cost.brokenGangs = 1
-	}
+	var price framework.Price
 	if s.claim != nil {
-		u.cost.price = s.claim.Price(u.evictionUnit())
+		price = s.claim.Price(u.evictionUnit())
 	}
+	u.cost = costOf(&u, price)
 	return u
 }
+
+// priority returns the highest of the tasks that go, or that of the whole job.
+func (u *victimUnit) priority() int32 {
+	if u.whole {
+		return u.of.priority
+	}
+	return u.of.priorityAlone(u.tasks[0])
+}
+
+// endsGang returns 1 if a gang ends with the unit, else 0.
+func (u *victimUnit) endsGang() int64 {
+	if u.whole && u.of.gang {
+		return 1
+	}
+	return 0
+}
+
+func (u *victimUnit) sumOf(what func(*model.Task) int64) (sum int64) {
+	for _, task := range u.tasks {
+		sum += what(task)
+	}
+	return sum
+}
+
+func (u *victimUnit) most(what func(*model.Task) int64) int64 {
+	most := int64(math.MinInt64)
+	for _, task := range u.tasks {
+		most = max(most, what(task))
+	}
+	return most
+}
+
+// priorityAlone returns the priority of a task that goes alone.
+func (s *victimJob) priorityAlone(task *model.Task) int32 {
+	if s.job == nil {
+		return task.Priority
+	}
+	return s.job.PriorityOf(task)
+}
+
+// weightOf returns the part of a task in the sum of priorities.
+func (s *victimJob) weightOf(task *model.Task) int64 { return weight(s.priorityAlone(task)) }
 
 // removeEvicted removes the evicted tasks from all pools.
 func (r *run) removeEvicted(units []victimUnit) {

@@ -21,7 +21,9 @@ func (s *search) reprieve(p *plan) *plan {
 	if s.uniform && !s.limited && len(s.places) == 1 && !slices.ContainsFunc(p.units, func(u victimUnit) bool { return len(u.tasks) > 1 }) {
 		return p // the victims on one node are minimal, and free capacity nowhere else
 	}
-	units := slices.SortedFunc(slices.Values(p.units), func(a, b victimUnit) int { return byReprieveOrder(&a, &b) })
+	units := slices.Clone(p.units)
+	sortUnits(units)
+	slices.Reverse(units)
 	r := &reprieval{search: s, placements: maxReprieveCost / max(1, s.placementCost())}
 	s.session.Try(func(statement *engine.Statement) *model.Refusal {
 		if refusal := s.evictAll(statement, p.units); refusal != nil {

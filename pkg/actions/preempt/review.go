@@ -148,7 +148,7 @@ func (s *search) nodeVictims(p *plan) []framework.NodeVictims {
 		})
 		alone := newPlan(s.guard, s.claim)
 		alone.markCovered(&victimUnit{tasks: proposal.Victims}, 1)
-		proposal.Violations = s.guard.violationsWith(alone.covered)
+		proposal.Violations = int(s.guard.violationsWith(alone.covered))
 		proposals = append(proposals, *proposal)
 	}
 	return proposals

@@ -153,6 +153,7 @@ func (s *search) decide(p *plan) bool {
 	if !s.agreed(p) {
 		return false
 	}
+	sortUnits(p.units)
 	refusal := s.session.Try(func(statement *engine.Statement) *model.Refusal {
 		if refusal := s.evictAll(statement, p.units); refusal != nil {
 			return refusal

@@ -105,8 +105,8 @@ func (s *search) unitsByCost() []victimUnit {
 		}
 	}
 	for i := range units {
-		units[i].cost.pdbViolations = newPlan(s.guard, s.claim).violationsWith(&units[i])
+		units[i].cost[violations] = newPlan(s.guard, s.claim).violationsWith(&units[i])
 	}
-	slices.SortFunc(units, func(a, b victimUnit) int { return compareUnits(&a, &b) })
+	sortUnits(units)
 	return units
 }

@@ -98,10 +98,10 @@ func (t *Placer) requiredColocations() []requiredColocation {
 	var ties []requiredColocation
 	for _, task := range first {
 		for _, sibling := range first {
-			if !requiresSibling(task, sibling) {
+			if !Requires(task, sibling) {
 				continue
 			}
-			for _, term := range requiredTerms(task) {
+			for _, term := range RequiredTerms(task) {
 				ties = merge(ties, requiredColocation{key: term.TopologyKey, anchor: task, members: map[equivalenceClass]bool{
 					t.kinds.of(task): true, t.kinds.of(sibling): true,
 				}})

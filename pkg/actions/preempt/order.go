@@ -101,8 +101,8 @@ func (a *cost) plus(b *cost) (both cost) {
 // sameLevel reports whether two units are equal up to the highest priority.
 func (a *cost) sameLevel(b *cost) bool { return slices.Equal(a[:highest+1], b[:highest+1]) }
 
-// compareUnits orders units by what they cost. The last key is the name: which of equals goes is a rule, too. Units are given back
-// in the reverse order.
+// compareUnits orders units by what they cost. The last key is the name: which of equals goes is a rule, too. Units are given
+// back in the reverse order.
 func compareUnits(a, b *victimUnit) int {
 	return cmp.Or(
 		a.cost.compare(&b.cost), cmp.Compare(a.tasks[0].Namespace, b.tasks[0].Namespace), cmp.Compare(a.tasks[0].Name, b.tasks[0].Name),

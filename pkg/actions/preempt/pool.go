@@ -19,6 +19,8 @@ type candidateVictims struct {
 	byJob   map[*model.Job]*victimJob
 	// pods is how many may be evicted in all.
 	pods int
+	// byCost are the units when they were first asked for, the least important first: some may have been evicted since.
+	byCost []victimUnit
 }
 
 // victimJob is a job that victims may come from, or a single pod of another scheduler.
@@ -131,16 +133,14 @@ func (p *candidateVictims) index() {
 	}
 }
 
-// excludingNodes returns the pool of the pods that can leave while no pod leaves these nodes: a job with a member there goes
-// no more as a whole.
-func (p *candidateVictims) excludingNodes(nodes map[string]string) *candidateVictims {
-	there := func(task *model.Task) bool { return nodes[task.Node] != "" }
+// excluding returns the pool of the pods that can leave while some stay: a job with such a member does not go as a whole.
+func (p *candidateVictims) excluding(stays func(*model.Task) bool) *candidateVictims {
 	left := &candidateVictims{}
 	for _, s := range p.sources {
-		if slices.ContainsFunc(s.tasks, there) {
+		if slices.ContainsFunc(s.tasks, stays) {
 			part := *s
 			part.wholeUnit, part.singles = false, maps.Clone(s.singles)
-			maps.DeleteFunc(part.singles, func(task *model.Task, _ bool) bool { return there(task) })
+			maps.DeleteFunc(part.singles, func(task *model.Task, _ bool) bool { return stays(task) })
 			part.tasks = slices.DeleteFunc(slices.Clone(s.tasks), func(task *model.Task) bool { return !part.singles[task] })
 			s = &part
 		}
@@ -354,4 +354,35 @@ func (r *run) removeEvicted(units []victimUnit) {
 			p.pods -= before - len(s.tasks)
 		}
 	}
+}
+
+// allUnits returns all units that may be evicted, whether or not together: more than any plan can have.
+func (s *search) allUnits() []victimUnit {
+	var all []victimUnit
+	for _, from := range s.pool.sources {
+		if len(from.tasks) > 0 {
+			all = append(all, newUnit(from, from.tasks, true))
+		}
+	}
+	return all
+}
+
+// unitsByCost returns all units of the pool, the least important first.
+func (s *search) unitsByCost() []victimUnit {
+	var units []victimUnit
+	for _, from := range s.pool.sources {
+		for i, task := range from.tasks {
+			if from.singles[task] {
+				units = append(units, newUnit(from, from.tasks[i:i+1], false))
+			}
+		}
+		if from.wholeUnit && len(from.tasks) > 0 {
+			units = append(units, from.wholeOnly)
+		}
+	}
+	for i := range units {
+		units[i].cost[violations] = newPlan(s.guard, s.claim).violationsWith(&units[i])
+	}
+	sortUnits(units)
+	return units
 }

@@ -30,7 +30,7 @@ func (s *search) searchClusterWide() *plan {
 func (s *search) planOfFirst(units []victimUnit, many int) *plan {
 	p := newPlan(s.guard, s.claim)
 	for _, u := range units[:many] {
-		s.extend(p, u)
+		p.extend(u)
 	}
 	return p.mergeWhole()
 }

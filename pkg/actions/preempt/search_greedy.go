@@ -130,7 +130,7 @@ func (s *search) dryRunWith(p *plan, task *model.Task, node *model.Node, units [
 	before := len(p.units)
 	s.session.Try(func(statement *engine.Statement) *model.Refusal {
 		for _, u := range units {
-			s.extend(p, u)
+			p.extend(u)
 		}
 		gone := slices.Clone(p.units[before:])
 		for i := range gone {

@@ -55,7 +55,7 @@ var rules = []rule{
 	{of: "pkg/plugins", ours: []string{"pkg/plugins/", "pkg/framework", "pkg/model", "pkg/topology", "apis/config"}, client: true},
 	{of: "pkg/actions", ours: []string{"pkg/actions/", "pkg/engine", "pkg/framework", "pkg/model", "apis/config"}},
 	{of: "internal/sources", ours: []string{"pkg/gang", "pkg/model", "apis"}, others: true},
-	{of: "internal/kube", ours: []string{"pkg/model"}, kubernetes: true},
+	{of: "internal/kube", ours: []string{"pkg/model"}, kubernetes: true, client: true},
 	{of: "internal/cluster", ours: []string{"internal/sources", "internal/kube", "pkg/gang", "pkg/model", "pkg/isolated", "apis"},
 		kubernetes: true, client: true, others: true},
 	{of: "internal/commit", ours: []string{"pkg/model", "apis"}, client: true},
@@ -73,8 +73,8 @@ var rules = []rule{
 	{of: "test/invariants", ours: []string{"apis"}},
 	{of: "test", ours: []string{"*"}, client: true, others: true},
 	{of: "internal/scheduler", ours: []string{"internal/", "pkg/", "apis"}, client: true},
-	{of: "internal/configuration", ours: []string{"pkg/engine", "pkg/framework", "pkg/plugins", "pkg/actions", "internal/cluster", "pkg/model", "pkg/argument",
-		"internal/metrics", "apis"}, client: true},
+	{of: "internal/configuration", ours: []string{"pkg/engine", "pkg/framework", "pkg/plugins", "pkg/actions", "internal/cluster", "internal/kube",
+		"pkg/model", "pkg/argument", "internal/metrics", "apis"}, client: true},
 	{of: "cmd", ours: []string{"*"}, client: true, others: true},
 	{of: "hack/document", ours: []string{"internal/configuration", "apis/config"}},
 	// What others may write, with what they may use.
@@ -134,7 +134,7 @@ func (r rule) foreign(imported string) string {
 	return ""
 }
 
-// sameTree reports whether both are parts of one package tree, such as internal/cluster and internal/cluster/kubeplugins.
+// sameTree reports whether both are parts of one package tree, such as internal/agent and internal/agent/hooks.
 func sameTree(a, b string) bool {
 	depth := 2
 	if under(a, "pkg/plugins/") || under(a, "pkg/actions/") {
@@ -208,8 +208,8 @@ func TestImportRules(t *testing.T) {
 		{"pkg/plugins", module + "pkg/plugins/gang", true},
 		{"pkg/actions/allocate", module + "pkg/plugins/gang", false},
 		{"internal/cluster", module + "pkg/framework", false},
-		{"internal/cluster", module + "internal/cluster/kubeplugins", true},
-		{"internal/cluster/kubeplugins", module + "internal/cluster", true},
+		{"internal/cluster", module + "internal/kube", true},
+		{"internal/kube", module + "internal/cluster", false},
 		{"internal/cluster", module + "internal/commit", false},
 		{"internal/commit", module + "internal/cluster", false},
 		{"internal/agent", module + "pkg/isolated", true},

@@ -92,19 +92,61 @@ func TestOpenAloneShowsTheAccounting(t *testing.T) {
 	}
 }
 
-// fieldsOf returns how many fields a type has, zero when the file does not declare it as a struct.
-func (s *source) fieldsOf(name string) (n int) {
+// product are the trees that are released.
+var product = []string{"apis", "cmd", "internal", "pkg"}
+
+// mostFields is how many fields a struct has at most; an embedded one counts as one.
+const mostFields = 30
+
+// fieldsAtMost are the structs with another maximum, by the directory and name, with the reason.
+var fieldsAtMost = map[string]struct {
+	most int
+	why  string
+}{
+	"pkg/engine.Session": {20, "what a session reads is to be in the question that is asked"},
+	"pkg/model.Job":      {25, "what belongs together of a job is a value of its own"},
+	"pkg/topology.Index": {43, "it is one count with its indexes: a pod or a node changes many of them, and all begin again together"},
+}
+
+// fields returns how many fields each struct of a file has that has a name.
+func (s *source) fields() map[string]int {
+	found := map[string]int{}
 	ast.Inspect(s.file, func(node ast.Node) bool {
-		spec, ok := node.(*ast.TypeSpec)
-		if !ok || spec.Name.Name != name {
-			return true
+		if spec, ok := node.(*ast.TypeSpec); ok {
+			if declared, ok := spec.Type.(*ast.StructType); ok {
+				found[path.Dir(s.path)+"."+spec.Name.Name] = declared.Fields.NumFields()
+			}
 		}
-		if fields, ok := spec.Type.(*ast.StructType); ok {
-			n = fields.Fields.NumFields()
-		}
-		return false
+		return true
 	})
-	return n
+	return found
+}
+
+// TestStructsAreSmall: what has many fields is made of values that have a purpose and methods of their own.
+func TestStructsAreSmall(t *testing.T) {
+	found := map[string]bool{}
+	for _, s := range sources(t) {
+		if s.test || s.written() || !slices.ContainsFunc(product, func(tree string) bool { return under(s.path, tree) }) {
+			continue
+		}
+		for name, n := range s.fields() {
+			most := mostFields
+			if limit, ok := fieldsAtMost[name]; ok {
+				found[name], most = true, limit.most
+				if most > mostFields && n <= mostFields {
+					t.Errorf("%s has %d fields; it needs no maximum of its own any longer", name, n)
+				}
+			}
+			if n > most {
+				t.Errorf("%s has %d fields, %d are the most; make it of values that have a purpose and methods of their own", name, n, most)
+			}
+		}
+	}
+	for name, limit := range fieldsAtMost {
+		if !found[name] {
+			t.Errorf("there is no %s any longer (%s); take it out of the list", name, limit.why)
+		}
+	}
 }
 
 // lastName returns the name at the end of an expression: node of s.node and of nodes[node], empty when there is none.
@@ -190,9 +232,6 @@ func TestRules(t *testing.T) {
 			continue
 		}
 		s.sets(sets)
-		if n := s.fieldsOf("Session"); n > 0 {
-			sets["fields of "+path.Base(path.Dir(s.path))+".Session"] += n
-		}
 		if n := s.readsOf(amounts, isNode); n > 0 && (under(s.path, "pkg/place") || under(s.path, "pkg/actions")) {
 			reads[s.path] = n
 		}

@@ -28,7 +28,7 @@ func (s *State) Assume(decision model.Decision) {
 				r.stayed = s.snapshot.Now
 			}
 			if s.groups[r.task.Job] != nil {
-				s.evicted[r.task.Job] = true
+				s.history.evicted[r.task.Job] = true
 			}
 		})
 	}
@@ -53,13 +53,13 @@ func (s *State) Reclaimed(victims []model.Eviction) {
 		}
 		counted[job.Key] = true
 		stays := false
-		for _, entry := range s.members[job.Key] {
+		for _, entry := range s.pods.members[job.Key] {
 			status := entry.record.task.Status
 			stays = stays || status.Occupies() && status != model.Releasing
 		}
 		if !stays {
-			s.reclaims[job.Key] = job.Reclaims + 1
-			s.dirtyJobs[job.Key] = struct{}{}
+			s.history.reclaims[job.Key] = job.Reclaims + 1
+			s.dirty.addJob(job.Key)
 		}
 	}
 }
@@ -84,12 +84,12 @@ func (s *State) Outdated(pod types.UID, version string) {
 
 // Assumed reports whether a bind of the pod is assumed, and the watch has not said yet what became of it.
 func (s *State) Assumed(pod types.UID) bool {
-	record := s.record(pod)
+	record := s.pods.record(pod)
 	return record != nil && record.bind != ""
 }
 
 // HasAssumedBinds reports whether there is such a pod.
-func (s *State) HasAssumedBinds() bool { return s.binds > 0 }
+func (s *State) HasAssumedBinds() bool { return s.pods.binds > 0 }
 
 // ForgetEviction takes an assumed eviction back: the pod holds its capacity as before. It reports false when there is none.
 func (s *State) ForgetEviction(pod types.UID) bool {
@@ -110,7 +110,7 @@ func (s *State) ForgetNomination(pod types.UID) bool {
 // change replaces what is known of a pod, if it is known and is as asked, by a copy that edit has changed. It reports whether it
 // did.
 func (s *State) change(pod types.UID, is func(*podState) bool, edit func(after *podState)) bool {
-	entry, before := s.find(pod)
+	entry, before := s.pods.find(pod)
 	if before == nil || !is(before) {
 		return false
 	}

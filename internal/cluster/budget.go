@@ -18,24 +18,31 @@ type BudgetSeen struct {
 	Gone   bool
 }
 
+// budgets are the disruption budgets.
+type budgets struct {
+	known map[types.NamespacedName]model.Budget
+	// dirty reports that one is not what it was when the last snapshot was taken.
+	dirty bool
+}
+
 func (e *BudgetSeen) object() (string, metav1.Object, bool) {
 	return "PodDisruptionBudget", e.Budget, e.Gone
 }
 
 func (e *BudgetSeen) apply(s *State, _ types.UID) Effect {
 	key := types.NamespacedName{Namespace: e.Budget.Namespace, Name: e.Budget.Name}
-	before, known := s.budgets[key]
+	before, known := s.budgets.known[key]
 	after := budgetOf(e.Budget)
 	switch {
 	case e.Gone:
-		delete(s.budgets, key)
+		delete(s.budgets.known, key)
 	case known && before.Allowed == after.Allowed && before.ReleasesUnready == after.ReleasesUnready &&
 		before.Selector.String() == after.Selector.String():
 		return Effect{}
 	default:
-		s.budgets[key] = after
+		s.budgets.known[key] = after
 	}
-	s.dirtyBudgets = true
+	s.budgets.dirty = true
 	return Effect{Schedule: true}
 }
 
@@ -65,12 +72,12 @@ func (s *State) asksOtherBudget(before, after *model.Task) bool {
 
 // patchBudgets gives the snapshot the budgets. Sessions only read them.
 func (s *State) patchBudgets() {
-	if !s.dirtyBudgets {
+	if !s.budgets.dirty {
 		return
 	}
-	s.dirtyBudgets = false
-	budgets := make([]model.Budget, 0, len(s.budgets))
-	for _, budget := range s.budgets {
+	s.budgets.dirty = false
+	budgets := make([]model.Budget, 0, len(s.budgets.known))
+	for _, budget := range s.budgets.known {
 		budgets = append(budgets, budget)
 	}
 	slices.SortFunc(budgets, func(a, b model.Budget) int { return model.CompareBudgets(&a, &b) })

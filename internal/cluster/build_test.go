@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -299,24 +298,6 @@ func rooms(snapshot *model.Snapshot, r *model.Reservation) string {
 		text += fmt.Sprintf(" %d on %s: %s;", room.Members, room.Node, amounts(snapshot.Dimensions, room.Request))
 	}
 	return text
-}
-
-// dumpView writes the view down, in the order in which it keeps things.
-func dumpView(v *View) string {
-	v.refresh()
-	var b strings.Builder
-	fmt.Fprintln(&b, nodeNames(v.all), nodeNames(v.affine), nodeNames(v.repelling), nodeNames(v.widelyRepelling), v.claims)
-	for _, n := range v.all {
-		for _, list := range podLists(v.nodes[n.Node().Name]) {
-			fmt.Fprint(&b, podUIDs(*list))
-		}
-		fmt.Fprintln(&b, n.GetRequested(), n.GetNonZeroRequested(), n.GetUsedPorts(), n.GetPVCRefCounts())
-		for _, name := range slices.Sorted(maps.Keys(n.GetImageStates())) {
-			state := n.GetImageStates()[name]
-			fmt.Fprintln(&b, name, state.Size, state.NumNodes)
-		}
-	}
-	return b.String()
 }
 
 func amounts(dimensions *model.ResourceIndex, vector model.Resources) string {

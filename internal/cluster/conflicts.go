@@ -95,7 +95,7 @@ func (s *State) conflictsOn(name string) []Conflict {
 		return nil
 	}
 	var pods []*podState
-	for _, entry := range s.held[name] {
+	for _, entry := range s.pods.held[name] {
 		if entry.record != nil && entry.record.task.Pod.Spec.NodeName == name {
 			pods = append(pods, entry.record)
 		}
@@ -151,7 +151,7 @@ func (s *State) ConflictLosers() []Conflict {
 	var yielding []Conflict
 	for _, name := range slices.Sorted(maps.Keys(s.conflicts.found)) {
 		for _, conflict := range s.conflicts.found[name] {
-			r := s.record(conflict.Pod.UID)
+			r := s.pods.record(conflict.Pod.UID)
 			ours := conflict.Job != model.JobKey{}
 			if conflict.IsLoser && ours && r != nil && !r.evicted && r.task.Pod.DeletionTimestamp == nil && !r.task.IsSystemCritical() {
 				conflict.GraceSeconds = r.task.GraceSeconds

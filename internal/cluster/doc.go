@@ -23,5 +23,4 @@
 //	snapshot.go, job.go, holds.go                    the snapshot: brought up to date, jobs filled, held capacity
 //	unreadable.go                                    a panic over one object
 //	conflicts.go                                     bound pods with isolated CPUs that they should not have
-//	view.go, viewnode.go, viewcheck.go               the snapshot as kube-scheduler's plugins read it
 package cluster

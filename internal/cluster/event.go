@@ -64,7 +64,7 @@ func (s *State) Apply(event Event) (effect Effect) {
 	if !news {
 		return Effect{}
 	}
-	if s.guard(id, func() { effect = event.apply(s, ended) }) != nil {
+	if s.guard.run(id, func() { effect = event.apply(s, ended) }) != nil {
 		return Effect{Schedule: true, Report: true}
 	}
 	return effect

@@ -48,17 +48,19 @@ type foreign struct {
 	// awaited is, by job, the source of an object that the job lacks; told is what the follower was told of it last, sorted.
 	awaited map[model.JobKey]model.Source
 	told    []model.Source
+	// await is Options.Await.
+	await func(sources []model.Source)
 }
 
 // tellAwaited calls the function of the options when jobs lack objects of other sources than before.
-func (s *State) tellAwaited() {
-	if s.await == nil {
+func (f *foreign) tellAwaited() {
+	if f.await == nil {
 		return
 	}
-	sources := slices.Compact(slices.Sorted(maps.Values(s.foreign.awaited)))
-	if !slices.Equal(sources, s.foreign.told) {
-		s.foreign.told = sources
-		s.await(sources)
+	sources := slices.Compact(slices.Sorted(maps.Values(f.awaited)))
+	if !slices.Equal(sources, f.told) {
+		f.told = sources
+		f.await(sources)
 	}
 }
 
@@ -205,14 +207,14 @@ func (s *State) TakeForeignNews() []model.JobKey {
 
 // OfOthers reports whether a group has no members of ours, and some of other schedulers.
 func (s *State) OfOthers(key model.JobKey) bool {
-	return len(s.members[key]) == 0 && len(s.others.groups[key]) > 0
+	return len(s.pods.members[key]) == 0 && len(s.others.groups[key]) > 0
 }
 
 func (s *State) readForeignAgain(key model.JobKey) Effect {
-	if len(s.members[key]) == 0 {
+	if len(s.pods.members[key]) == 0 {
 		return Effect{}
 	}
-	s.dirtyJobs[key] = struct{}{}
+	s.dirty.addJob(key)
 	return Effect{Schedule: true, Report: true}
 }
 
@@ -243,7 +245,7 @@ func (e *ReadingChanged) apply(s *State, _ types.UID) (effect Effect) {
 			effect = effect.merge(s.readUncertainAgain(key))
 		}
 	}
-	for key := range s.members {
+	for key := range s.pods.members {
 		if _, ofSet := sources.SetOf(key); ofSet || key.IsForeign() { // the object may be the parent of another one
 			effect = effect.merge(s.readForeignAgain(key))
 		}
@@ -261,7 +263,7 @@ func (s *State) readForeign(job *model.Job) (class string) {
 		return ""
 	}
 	s.fillNeed(job, nil)
-	s.seeWhole(job)
+	s.history.seeWhole(job)
 	stated := gang.Stated(job)
 	job.Warning = joinNotes(spec.Remark, s.others.warning(job.Key))
 	if !job.Whole && !spec.HasLate() && stated.FirstUnmetMinimum((*model.Task).Exists) == nil && s.wantsMore(job, spec) {
@@ -284,7 +286,7 @@ func (s *State) readForeign(job *model.Job) (class string) {
 // readImplicit works out what the pods of a group without an object ask for, and the LeaderWorkerSet that they are of.
 func (s *State) readImplicit(job *model.Job) {
 	s.fillNeed(job, nil)
-	s.seeWhole(job)
+	s.history.seeWhole(job)
 	job.Warning = s.others.warning(job.Key)
 	if set, ok := sources.SetOf(job.Key); ok {
 		job.Warning = joinNotes(job.Warning, s.foreign.unread(gang.Stated(job), set))

@@ -121,7 +121,7 @@ func TestAForeignGroup(t *testing.T) {
 		s.Apply(gone(pod(name)))
 	}
 	s.Apply(seen(foreignSpec("g", 3, 2)))
-	if jobs := snap(t, s, start).Jobs; len(jobs) != 0 || len(s.seenWhole) != 0 {
+	if jobs := snap(t, s, start).Jobs; len(jobs) != 0 || len(s.history.seenWhole) != 0 {
 		t.Errorf("a group without members is the job %+v", jobs)
 	}
 }
@@ -459,7 +459,7 @@ func TestAGroupThatIsNoGang(t *testing.T) {
 			t.Errorf("%s: effect %+v, and a new version: %t", c.name, effect, changed)
 		}
 		for name, want := range map[string]model.JobKey{"marked": c.marked, "single": c.single} {
-			if got := s.record(types.UID(name)).task.Job; got != want {
+			if got := s.pods.record(types.UID(name)).task.Job; got != want {
 				t.Errorf("%s: %s is in %v, want %v", c.name, name, got, want)
 			}
 		}
@@ -470,8 +470,8 @@ func TestAGroupThatIsNoGang(t *testing.T) {
 	for _, name := range []string{"marked", "single"} {
 		s.Apply(gone(pod(name)))
 	}
-	if snap(t, s, start); len(s.uncertain)+len(s.members) != 0 {
-		t.Errorf("left over: %v", s.uncertain)
+	if snap(t, s, start); len(s.pods.uncertain)+len(s.pods.members) != 0 {
+		t.Errorf("left over: %v", s.pods.uncertain)
 	}
 }
 
@@ -494,7 +494,7 @@ func TestAPodWithTheMarksOfTwoKindsThatMayBeNoGang(t *testing.T) {
 		for _, object := range c.objects {
 			s.Apply(seen(object))
 		}
-		if got := s.record("p").task.Job; got != c.want {
+		if got := s.pods.record("p").task.Job; got != c.want {
 			t.Errorf("%s: it is in %v, want %v", name, got, c.want)
 		}
 	}
@@ -531,7 +531,7 @@ func TestGroupsThatPodsDescribe(t *testing.T) {
 			t.Errorf("%v: %+v", key, job)
 		}
 	}
-	if invalid := s.record("f").task.Invalid; invalid == nil || !strings.Contains(invalid.String(), sources.KueueTotal) {
+	if invalid := s.pods.record("f").task.Invalid; invalid == nil || !strings.Contains(invalid.String(), sources.KueueTotal) {
 		t.Errorf("a pod without a count: %v", invalid)
 	}
 	s.Apply(seen(func() *corev1.Pod { p := lws("a", "0", "1"); on("n")(p); phase("Running")(p); return p }()))

@@ -29,12 +29,11 @@ func (e *GroupSeen) apply(s *State, _ types.UID) Effect {
 	group := e.Group
 	key := sources.Key(group)
 	before := s.groups[key]
-	s.dirtyJobs[key] = struct{}{}
+	s.dirty.addJob(key)
 	if e.Gone {
 		s.setGroup(key, nil)
 		delete(s.reserved, key)
-		delete(s.evicted, key)
-		delete(s.reclaims, key)
+		s.history.forgetGroup(key)
 		return Effect{Schedule: true, Report: true}
 	}
 	s.setGroup(key, group)
@@ -42,7 +41,7 @@ func (e *GroupSeen) apply(s *State, _ types.UID) Effect {
 	asks := reserved || before == nil || before.UID != group.UID || !equality.Semantic.DeepEqual(before.Spec, group.Spec) ||
 		Malformed(before) != Malformed(group) ||
 		(before.Status.DegradedSince == nil) != (group.Status.DegradedSince == nil) ||
-		sources.Whole(before) != sources.Whole(group) && s.waits(key) ||
+		sources.Whole(before) != sources.Whole(group) && s.pods.wait(key) ||
 		before.Status.SchedulerName != group.Status.SchedulerName && len(s.others.groups[key]) > 0
 	return Effect{Schedule: asks, Report: asks || !equality.Semantic.DeepEqual(before.Status, group.Status)}
 }
@@ -63,7 +62,7 @@ func (s *State) setGroup(key model.JobKey, group *v1alpha1.PodGroup) {
 
 // readUncertainAgain lets pods change sides that are in the group or in another one, as its object says.
 func (s *State) readUncertainAgain(key model.JobKey) (effect Effect) {
-	for _, entry := range slices.Collect(maps.Values(s.uncertain[key])) {
+	for _, entry := range slices.Collect(maps.Values(s.pods.uncertain[key])) {
 		after := *entry.record
 		s.membershipOf(&after)
 		if !after.finished() {

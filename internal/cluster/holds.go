@@ -8,12 +8,12 @@ import (
 
 // patchHolds gives the snapshot the capacity that is kept for jobs: that which is nominated to pods, and that which is reserved.
 func (s *State) patchHolds() {
-	if len(s.nominated) == 0 && len(s.reserved) == 0 && len(s.snapshot.Held()) == 0 {
+	if len(s.pods.nominated) == 0 && len(s.reserved) == 0 && len(s.snapshot.Held()) == 0 {
 		return
 	}
 	s.applyReservations()
-	holds := s.reservedHolds(make([]model.HeldCapacity, 0, len(s.nominated)))
-	for _, entry := range s.nominated {
+	holds := s.reservedHolds(make([]model.HeldCapacity, 0, len(s.pods.nominated)))
+	for _, entry := range s.pods.nominated {
 		task := entry.task
 		job := s.snapshot.Job(task.Job)
 		holds = append(holds, model.HeldCapacity{

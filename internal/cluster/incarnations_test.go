@@ -72,8 +72,8 @@ func TestTombstonesAreBounded(t *testing.T) {
 		t.Errorf("%d names and %d tombstones are remembered, want %d", len(s.incarnations.newest), len(s.incarnations.tombstones), maxTombstones)
 	}
 	snapshot := snap(t, s, start)
-	if len(snapshot.Jobs) != 1 || len(s.pods) != 1 || len(s.members) != 1 || len(s.held) != 0 {
-		t.Errorf("I8: state still holds %d jobs, %d pods", len(snapshot.Jobs), len(s.pods))
+	if len(snapshot.Jobs) != 1 || len(s.pods.entries) != 1 || len(s.pods.members) != 1 || len(s.pods.held) != 0 {
+		t.Errorf("I8: state still holds %d jobs, %d pods", len(snapshot.Jobs), len(s.pods.entries))
 	}
 }
 
@@ -81,7 +81,7 @@ func TestNodeIsReplaced(t *testing.T) {
 	s := newState(node("n"), pod("p", on("n")), pod("q", on("n")))
 	snap(t, s, start)
 	s.Apply(gone(node("n")))
-	if snapshot := snap(t, s, start); len(snapshot.Nodes) != 0 || len(s.view.all) != 0 {
+	if snapshot := snap(t, s, start); len(snapshot.Nodes) != 0 || s.view.String() != newState().view.String() {
 		t.Errorf("nodes after the only one went: %v", snapshot.Nodes)
 	}
 	s.Apply(gone(pod("q")))

@@ -26,40 +26,62 @@ func (e *podEntry) identity() identity {
 	return id
 }
 
+// pods are those that concern us, with indexes over them.
+type pods struct {
+	entries map[types.UID]*podEntry
+	// members has them by job, uncertain by the groups that they are in or not as the object says, held by node.
+	members   map[model.JobKey]map[types.UID]*podEntry
+	uncertain map[model.JobKey]map[types.UID]*podEntry
+	held      map[string]map[types.UID]*podEntry
+	// releasing are being deleted, and a nomination was written for those that are nominated.
+	releasing map[types.UID]*podEntry
+	nominated map[types.UID]*podEntry
+	// binds is how many are assumed.
+	binds int
+}
+
+func newPods() pods {
+	return pods{
+		entries: map[types.UID]*podEntry{}, members: map[model.JobKey]map[types.UID]*podEntry{},
+		uncertain: map[model.JobKey]map[types.UID]*podEntry{}, held: map[string]map[types.UID]*podEntry{},
+		releasing: map[types.UID]*podEntry{}, nominated: map[types.UID]*podEntry{},
+	}
+}
+
 // find returns the place and the record of a pod; both are nil when it is not known, the record when it is gone.
-func (s *State) find(uid types.UID) (*podEntry, *podState) {
-	if entry := s.pods[uid]; entry != nil {
+func (p *pods) find(uid types.UID) (*podEntry, *podState) {
+	if entry := p.entries[uid]; entry != nil {
 		return entry, entry.record
 	}
 	return nil, nil
 }
 
-func (s *State) record(uid types.UID) *podState {
-	_, record := s.find(uid)
+func (p *pods) record(uid types.UID) *podState {
+	_, record := p.find(uid)
 	return record
 }
 
-// markDirty makes the next snapshot look at a pod.
-func (s *State) markDirty(entry *podEntry) {
-	if !entry.dirty {
-		entry.dirty = true
-		s.dirtyPods = append(s.dirtyPods, entry)
+// wait reports whether a member of the job has no node.
+func (p *pods) wait(job model.JobKey) bool {
+	for _, entry := range p.members[job] {
+		if entry.record.task.Status == model.Pending {
+			return true
+		}
 	}
+	return false
 }
 
 // put replaces what is known of a pod, nil makes it gone, and says what that affects. It keeps the indexes, and marks what the
 // next snapshot has to look at.
 func (s *State) put(entry *podEntry, after *podState) Effect {
 	before := entry.record
-	entry.record = after
-	s.binds += after.binds() - before.binds()
 	s.conflicts.markNodes(before, after)
-	s.list(entry, placesOf(before), placesOf(after))
-	s.markDirty(entry)
+	s.pods.put(entry, after)
+	s.dirty.addPod(entry)
 	effect, refill := s.compare(before, after)
 	for _, r := range []*podState{before, after} {
 		if refill && r != nil && r.task.Job != (model.JobKey{}) {
-			s.dirtyJobs[r.task.Job] = struct{}{}
+			s.dirty.addJob(r.task.Job)
 		}
 	}
 	return effect
@@ -105,19 +127,23 @@ func placesOf(r *podState) indexKeys {
 	return p
 }
 
-// list moves a pod in the indexes. Most changes of a pod leave it where it is in most of them, and those are not touched.
-func (s *State) list(entry *podEntry, from, to indexKeys) {
-	reindex(s.members, entry, from.job, to.job)
-	reindex(s.uncertain, entry, from.ours, to.ours)
-	reindex(s.uncertain, entry, from.native, to.native)
-	reindex(s.uncertain, entry, from.owner, to.owner)
-	reindex(s.held, entry, from.node, to.node)
+// put replaces what is known of a pod, and moves it in the indexes. Most changes of a pod leave it where it is in most of them,
+// and those are not touched.
+func (p *pods) put(entry *podEntry, after *podState) {
+	from, to := placesOf(entry.record), placesOf(after)
+	p.binds += after.binds() - entry.record.binds()
+	entry.record = after
+	reindex(p.members, entry, from.job, to.job)
+	reindex(p.uncertain, entry, from.ours, to.ours)
+	reindex(p.uncertain, entry, from.native, to.native)
+	reindex(p.uncertain, entry, from.owner, to.owner)
+	reindex(p.held, entry, from.node, to.node)
 	if from.nominated != to.nominated {
-		updateIndex(s.nominated, entry, to.nominated)
+		updateIndex(p.nominated, entry, to.nominated)
 	}
 	if from.releasing != to.releasing {
-		if updateIndex(s.releasing, entry, to.releasing); len(s.releasing) == 0 {
-			s.releasing = map[types.UID]*podEntry{} // a map that was large is slow to walk indefinitely
+		if updateIndex(p.releasing, entry, to.releasing); len(p.releasing) == 0 {
+			p.releasing = map[types.UID]*podEntry{} // a map that was large is slow to walk indefinitely
 		}
 	}
 }

@@ -52,7 +52,10 @@ func Watch(
 // WatchOthers makes the informers that kube-scheduler's volume, claim and affinity plugins read tell when something they
 // read has changed; namespaces and device classes mean something to the state, too. The rules of Watch hold.
 func WatchOthers(kube informers.SharedInformerFactory, push func(Event)) ([]*Source, error) {
-	other := OnAnyChange(func() { push(&OtherSeen{}) })
+	happened := func() { push(&OtherSeen{}) }
+	other := cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { happened() }, UpdateFunc: func(any, any) { happened() }, DeleteFunc: func(any) { happened() },
+	}
 	core, storage, resource := kube.Core().V1(), kube.Storage().V1(), kube.Resource().V1()
 	return register([]informerSpec{
 		{"namespaces", core.Namespaces().Informer(), strip(stripNamespace), eventHandler(push,
@@ -69,13 +72,6 @@ func WatchOthers(kube informers.SharedInformerFactory, push func(Event)) ([]*Sou
 		{"device classes", resource.DeviceClasses().Informer(), withoutManagedFields, eventHandler(push,
 			func(class *resourceapi.DeviceClass, gone bool) Event { return &DeviceClassSeen{class, gone} })},
 	})
-}
-
-// OnAnyChange returns a handler that calls a function for each change.
-func OnAnyChange(changed func()) cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { changed() }, UpdateFunc: func(any, any) { changed() }, DeleteFunc: func(any) { changed() },
-	}
 }
 
 // WatchLeases makes the informer of a factory, which is of the agents' namespace alone, push their Leases. The rules of Watch

@@ -39,7 +39,7 @@ func (s *State) heldCPUs(pod *corev1.Pod) *isolated.Assignment {
 
 // readHoldersAgain reads the pods of a node again that are assigned CPUs, since it publishes others now.
 func (s *State) readHoldersAgain(name string) {
-	for _, entry := range slices.Collect(maps.Values(s.held[name])) {
+	for _, entry := range slices.Collect(maps.Values(s.pods.held[name])) {
 		if r := entry.record; r != nil && !r.finished() && assigned(r.task.Pod) {
 			s.put(entry, s.readPod(r.task.Pod, r))
 		}

@@ -41,7 +41,7 @@ func (s *State) fillJob(job *model.Job, members map[types.UID]*podEntry, group *
 	}
 	known.QueuedSince = known.Created
 	*job = known
-	if refused := s.guard(identity{kind, key.Namespace, key.Name}, func() { s.readJob(job, group) }); refused != nil {
+	if refused := s.guard.run(identity{kind, key.Namespace, key.Name}, func() { s.readJob(job, group) }); refused != nil {
 		*job = known
 		job.Invalid, job.NeverPreempts = refused, true
 		job.SetPriority()
@@ -75,22 +75,22 @@ func (s *State) readJob(job *model.Job, group *v1alpha1.PodGroup) {
 		job.Invalid = &model.Refusal{Code: model.GroupNotFound, Detail: fmt.Sprintf("%s %q does not exist in this namespace", job.Key.Source.Kind(), job.Key.Name)}
 	default:
 		if group.Status.EvictedAt != nil || slices.ContainsFunc(job.Tasks, marked) {
-			s.evicted[job.Key] = true
+			s.history.evicted[job.Key] = true
 		}
-		job.Evicted = s.evicted[job.Key]
+		job.Evicted = s.history.evicted[job.Key]
 		if s.fillNeed(job, group); !job.Evicted {
-			delete(s.evicted, job.Key)
+			delete(s.history.evicted, job.Key)
 		}
-		if job.Reclaims >= s.reclaims[job.Key] || job.Finished() && !job.Evicted {
-			delete(s.reclaims, job.Key)
+		if job.Reclaims >= s.history.reclaims[job.Key] || job.Finished() && !job.Evicted {
+			delete(s.history.reclaims, job.Key)
 		} else {
-			job.Reclaims = s.reclaims[job.Key]
+			job.Reclaims = s.history.reclaims[job.Key]
 		}
 		if why := Malformed(group); why != "" {
 			job.Invalid = &model.Refusal{Code: model.Malformed, Detail: fmt.Sprintf("PodGroup %s/%s could not be read: %s", group.Namespace, group.Name, why)}
 		}
 		class, job.Warning = group.Spec.PriorityClassName, s.others.warning(job.Key)
-		if job.Warning == "" && len(s.members[job.Key]) == 0 && !job.Finished() {
+		if job.Warning == "" && len(s.pods.members[job.Key]) == 0 && !job.Finished() {
 			job.Warning = fmt.Sprintf("no pod with the schedulerName %q names it: a pod does by the label %s: %s",
 				s.ownerOf(group).scheduler, v1alpha1.LabelPodGroup, job.Key.Name)
 			if group.Status.EvictedAt != nil {
@@ -114,9 +114,9 @@ func (s *State) fillNeed(job *model.Job, group *v1alpha1.PodGroup) (known bool) 
 	spec := s.foreign.spec(job.Key)
 	switch {
 	case job.Key.IsImplicit():
-		sources.FillImplicit(job, spec, s.seenWhole[job.Key])
+		sources.FillImplicit(job, spec, s.history.seenWhole[job.Key])
 	case job.Key.IsForeign() && spec != nil:
-		sources.FillForeign(job, spec, s.seenWhole[job.Key])
+		sources.FillForeign(job, spec, s.history.seenWhole[job.Key])
 	case group != nil:
 		was := sources.StartedMinimaOf(group)
 		if requests := group.Status.StartedRequests; requests != nil && sources.Whole(group) {
@@ -130,12 +130,36 @@ func (s *State) fillNeed(job *model.Job, group *v1alpha1.PodGroup) (known bool) 
 	return true
 }
 
+// history is what this process knows of jobs that is in no object, or not yet.
+type history struct {
+	// evicted are the jobs with a PodGroup of which this process has decided to delete members, until the minimum is bound again.
+	evicted map[model.JobKey]bool
+	// reclaims are how often jobs with a PodGroup were evicted for other queues, as far as their status does not show it yet.
+	reclaims map[model.JobKey]int32
+	// seenWhole has the implicit groups that this process has seen with their minimum, and what they had last.
+	seenWhole map[model.JobKey]model.Minima
+	// saidLater is what objects said of members that are made later when their gangs started.
+	saidLater map[model.JobKey]saidLater
+}
+
+// forgetGroup forgets what a PodGroup counted for that is gone.
+func (h *history) forgetGroup(key model.JobKey) {
+	delete(h.evicted, key)
+	delete(h.reclaims, key)
+}
+
+// forgetMembers forgets how a job started that has no members left.
+func (h *history) forgetMembers(key model.JobKey) {
+	delete(h.seenWhole, key)
+	delete(h.saidLater, key)
+}
+
 // seeWhole follows what a group without a status has been whole with. Nothing in the API says it, so that a restart forgets it.
-func (s *State) seeWhole(job *model.Job) {
+func (h *history) seeWhole(job *model.Job) {
 	if job.StartedMinima.MinMember > 0 {
-		s.seenWhole[job.Key] = job.StartedMinima
+		h.seenWhole[job.Key] = job.StartedMinima
 	} else {
-		delete(s.seenWhole, job.Key)
+		delete(h.seenWhole, job.Key)
 	}
 }
 

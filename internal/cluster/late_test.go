@@ -170,7 +170,7 @@ func TestALateStepOfWhichOneIsBoundAndOneIsLost(t *testing.T) {
 	s, key, _, member := stepsState(2, 3)
 	first, second := model.Role{Name: "first", MinMember: 2}, model.Role{Name: "second", MinMember: 3, MadeLater: true}
 	late, held := second, second
-	late.Late, held.Late, held.MinMember = true, true, 0
+	late.NotBegun, held.NotBegun, held.MinMember = true, true, 0
 	member("f0", "first", on("n"), phase("Running"))
 	member("f1", "first", on("n"), phase("Running"))
 	member("s0", "second", on("n"))
@@ -215,7 +215,7 @@ func TestALatePartThatBeginsToRun(t *testing.T) {
 	member("s1", "second")
 	snap(t, s, start)
 	member("s0", "second", on("n"), phase("Running"))
-	if job := snap(t, s, start).Job(key); job.Roles[1].Late {
+	if job := snap(t, s, start).Job(key); job.Roles[1].NotBegun {
 		t.Errorf("%v", job.Roles)
 	}
 }

@@ -22,24 +22,24 @@ type saidLater struct {
 
 // readTurn gives a job its place in the order by the members that its object says are made later.
 func (s *State) readTurn(job *model.Job) {
-	object, known := s.objectOf(job), s.saidLater[job.Key].object
+	object, known := s.objectOf(job), s.history.saidLater[job.Key].object
 	if known == "" && (object == nil || len(object.Later) == 0) {
 		return
 	}
 	started := gang.Remains(job.Present.Tasks)
 	switch {
 	case object == nil && !started:
-		delete(s.saidLater, job.Key)
+		delete(s.history.saidLater, job.Key)
 	case object == nil:
 	case !started, known != object.UID && object.Generation == 1:
-		s.saidLater[job.Key] = saidLater{object.UID, object.Later}
+		s.history.saidLater[job.Key] = saidLater{object.UID, object.Later}
 	case known != object.UID:
-		s.saidLater[job.Key] = saidLater{object: object.UID}
+		s.history.saidLater[job.Key] = saidLater{object: object.UID}
 	}
 	if object == nil {
 		return
 	}
-	said := s.saidLater[job.Key]
+	said := s.history.saidLater[job.Key]
 	sources.ReadTurn(job, object, said.later, func(pod *corev1.Pod) corev1.ResourceList { return requestsOf(pod, requests) })
 }
 

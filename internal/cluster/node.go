@@ -28,7 +28,7 @@ type nodeState struct {
 // readNode reads a node. One that cannot be read takes no pods, and keeps its name only.
 func (s *State) readNode(object *corev1.Node) *nodeState {
 	node := &nodeState{object: object}
-	if refused := s.guard(identityOf(kindNode, object), func() { s.readCapacity(node) }); refused != nil {
+	if refused := s.guard.run(identityOf(kindNode, object), func() { s.readCapacity(node) }); refused != nil {
 		return &nodeState{
 			object:     &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: object.Name, UID: object.UID, ResourceVersion: object.ResourceVersion}},
 			refused:    &model.Refusal{Code: model.NodesFiltered, Detail: refused.Detail},
@@ -41,7 +41,6 @@ func (s *State) readNode(object *corev1.Node) *nodeState {
 // readCapacity works out what a node offers. It panics over a node that kube-scheduler's code would panic over in the view.
 func (s *State) readCapacity(node *nodeState) {
 	framework.NewNodeInfo().SetNode(node.object)
-	imagesOn(node.object)
 	node.allocatable, node.refused = s.capacity(node.object)
 	if node.refused == nil && !lacksDRAExtendedResources(node.object) {
 		s.devices.addUnreported(&node.allocatable)
@@ -64,7 +63,7 @@ func (n *nodeState) offers() []corev1.ResourceName {
 // readNodeAgain reads a node again because what it is read by has changed.
 func (s *State) readNodeAgain(name string) {
 	if node := s.nodes[name]; !node.unreadable {
-		s.dirtyNodes[name] = true
+		s.dirty.addNode(name, true)
 		s.setNode(name, s.readNode(node.object))
 	}
 }
@@ -91,7 +90,7 @@ func (e *NodeSeen) object() (string, metav1.Object, bool) { return kindNode, e.N
 func (e *NodeSeen) apply(s *State, _ types.UID) Effect {
 	before := s.nodes[e.Node.Name]
 	if e.Gone {
-		s.dirtyNodes[e.Node.Name] = true
+		s.dirty.addNode(e.Node.Name, true)
 		s.setNode(e.Node.Name, nil)
 		s.readHoldersAgain(e.Node.Name)
 		s.leases.trackNode(e.Node.Name, nil)
@@ -106,7 +105,7 @@ func (e *NodeSeen) apply(s *State, _ types.UID) Effect {
 		s.leases.dirty = true // it may be another node
 		s.readHoldersAgain(e.Node.Name)
 	}
-	s.dirtyNodes[e.Node.Name] = s.dirtyNodes[e.Node.Name] || changed
+	s.dirty.addNode(e.Node.Name, changed)
 	return Effect{Schedule: changed}
 }
 

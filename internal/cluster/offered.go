@@ -13,6 +13,19 @@ type offered struct {
 	// sources is how many nodes and device classes offer it; counted are those that a translator reads or writes.
 	sources map[corev1.ResourceName]int
 	counted map[corev1.ResourceName]bool
+	// translators change requests and capacities, in this order.
+	translators []model.RequestTranslator
+}
+
+// translate replaces the translators.
+func (o *offered) translate(translators []model.RequestTranslator) {
+	o.translators = translators
+	clear(o.counted)
+	for _, translator := range translators {
+		for _, name := range translator.Counts() {
+			o.counted[name] = true
+		}
+	}
 }
 
 // divide divides a request into what is offered and the rest, without amounts of zero; nil when there is none.

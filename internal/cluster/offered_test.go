@@ -45,7 +45,7 @@ func TestWhatOnlyPodsNameCostsNoDimension(t *testing.T) {
 	if width := len(snapshot.Node("n1").Amounts().Idle); width != before {
 		t.Errorf("the vectors of a node have %d dimensions, want %d", width, before)
 	}
-	refused := s.record("greedy").task.Invalid
+	refused := s.pods.record("greedy").task.Invalid
 	if want := "pod ns/greedy requests 20000 resources, more than 64"; refused.String() != want {
 		t.Errorf("refused with %q, want %q", refused, want)
 	}
@@ -65,13 +65,13 @@ func TestAResourceIsOfferedLater(t *testing.T) {
 		s.Snapshot(start)
 		position, _ := s.dimensions.Find("nvidia.com/gpu")
 		for _, name := range []string{"p", "q"} {
-			request := s.record(types.UID(name)).task.Request
+			request := s.pods.record(types.UID(name)).task.Request
 			if has := request.At(max(position, model.Unoffered)); position > 0 && has != want {
 				t.Errorf("%s: %s requests %d GPUs, want %d", when, name, has, want)
 			}
 		}
-		asksInVain := s.record("p").task.Request.At(model.Unoffered) == 1
-		if asksInVain == (want > 0) || s.record("q").task.Request.At(model.Unoffered) != 0 {
+		asksInVain := s.pods.record("p").task.Request.At(model.Unoffered) == 1
+		if asksInVain == (want > 0) || s.pods.record("q").task.Request.At(model.Unoffered) != 0 {
 			t.Errorf("%s: p asks for what no node offers: %v; q counts it", when, asksInVain)
 		}
 	}

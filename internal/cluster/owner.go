@@ -100,12 +100,12 @@ func (s *State) followOther(uid types.UID, pod *corev1.Pod) (effect Effect) {
 	}
 	for _, key := range slices.Concat(before.keys(), after.keys()) {
 		if group := s.groups[key]; group != nil {
-			s.dirtyJobs[key] = struct{}{}
+			s.dirty.addJob(key)
 			effect = effect.merge(Effect{Schedule: group.Spec.SchedulerName == "", Report: true})
 		}
 		effect = effect.merge(s.newsOf(key))
-		if (s.foreign.specs[key] != nil || key.IsImplicit()) && len(s.members[key]) > 0 {
-			s.dirtyJobs[key] = struct{}{}
+		if (s.foreign.specs[key] != nil || key.IsImplicit()) && len(s.pods.members[key]) > 0 {
+			s.dirty.addJob(key)
 			effect.Report = true
 		}
 	}
@@ -142,7 +142,7 @@ func (s *State) ownGroup(key model.JobKey) *v1alpha1.PodGroup {
 	if group == nil {
 		return nil
 	}
-	if group.Spec.SchedulerName == "" && len(s.members[key]) > 0 && len(s.others.groups[key]) == 0 {
+	if group.Spec.SchedulerName == "" && len(s.pods.members[key]) > 0 && len(s.others.groups[key]) == 0 {
 		return group // it has members, and all are ours
 	}
 	if owner := s.ownerOf(group); !s.schedulers[owner.scheduler] {
@@ -178,7 +178,7 @@ func (s *State) ownerOf(group *v1alpha1.PodGroup) owner {
 	for _, other := range s.others.groups[key] {
 		count(other)
 	}
-	for _, entry := range s.members[key] {
+	for _, entry := range s.pods.members[key] {
 		count(memberOf([3]model.JobKey{key}, entry.record.task.Pod))
 	}
 	if holds || first == (member{}) {

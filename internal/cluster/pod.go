@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/tutti-sched/tutti/internal/kube"
 	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -98,7 +99,7 @@ func (s *State) updateProlonged(now time.Time) {
 	if s.second == now.Unix() { // which patchOverdue sets
 		return
 	}
-	for _, entry := range s.releasing {
+	for _, entry := range s.pods.releasing {
 		r := entry.record
 		prolonged := (r.prolonged || r.stuck(now, s.maxGrace)) && r.prolongedUntil(s.maxGrace).After(now)
 		if prolonged != r.prolonged {
@@ -148,17 +149,17 @@ func (s *State) applyPod(pod *corev1.Pod) Effect {
 	if !s.counts(pod) {
 		return effect.merge(s.dropPod(pod.UID))
 	}
-	entry := s.pods[pod.UID]
+	entry := s.pods.entries[pod.UID]
 	if entry == nil {
 		entry = &podEntry{uid: pod.UID}
-		s.pods[pod.UID] = entry
+		s.pods.entries[pod.UID] = entry
 	}
 	return effect.merge(s.put(entry, s.readPod(pod, entry.record)))
 }
 
 // dropPod makes a pod gone, or one that does not concern us any more.
 func (s *State) dropPod(uid types.UID) Effect {
-	if entry := s.pods[uid]; entry != nil && entry.record != nil {
+	if entry := s.pods.entries[uid]; entry != nil && entry.record != nil {
 		return s.put(entry, nil)
 	}
 	return Effect{}
@@ -231,7 +232,7 @@ func (s *State) readPod(pod *corev1.Pod, before *podState) *podState {
 		t.Priority = *pod.Spec.Priority
 	}
 	t.SchedulingGated = len(pod.Spec.SchedulingGates) > 0
-	if refused := s.guard(identityOf(kindPod, pod), func() { s.readRequest(r, before) }); refused != nil {
+	if refused := s.guard.run(identityOf(kindPod, pod), func() { s.readRequest(r, before) }); refused != nil {
 		r.keepIdentity(before, refused)
 		t.Member = s.said.Of(t.Pod)
 	}
@@ -242,7 +243,7 @@ func (s *State) readPod(pod *corev1.Pod, before *podState) *podState {
 
 // readAgain reads the pods again that are as asked, since what they are read by has changed.
 func (s *State) readAgain(is func(*podState) bool) {
-	for _, entry := range s.pods {
+	for _, entry := range s.pods.entries {
 		if known := entry.record; known != nil && is(known) {
 			s.put(entry, s.readPod(known.task.Pod, known))
 		}
@@ -254,7 +255,7 @@ func (s *State) readRequest(r, before *podState) {
 	t, pod := &r.task, r.task.Pod
 	r.heldCPUs, t.Asks = s.heldCPUs(pod), isolated.AskedBy(pod)
 	t.Isolated = r.heldCPUs
-	same := before != nil && before.task.Pod != pod && !before.finished() && sameSpec(before.task.Pod, pod) && sameCPUCharge(before, r) &&
+	same := before != nil && before.task.Pod != pod && !before.finished() && kube.SameSpec(before.task.Pod, pod) && sameCPUCharge(before, r) &&
 		sameOwnAnnotations(before.task.Pod.Annotations, pod.Annotations) && sameLabels(before.task.Pod.Labels, pod.Labels, true)
 	if same {
 		t.Request, r.unoffered = before.task.Request, before.unoffered
@@ -295,7 +296,7 @@ func (s *State) shareOtherwise(m *sources.Membership) {
 	if m.Otherwise == nil {
 		return
 	}
-	for _, entry := range s.uncertain[m.Job] {
+	for _, entry := range s.pods.uncertain[m.Job] {
 		if other := entry.record.membership.Otherwise; other != nil && *m.Otherwise == *other {
 			m.Otherwise = other
 		}

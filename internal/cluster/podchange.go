@@ -30,7 +30,7 @@ func (s *State) compare(before, after *podState) (effect Effect, refill bool) {
 	whole := s.makesWhole(before, after)
 	protection := s.asksOtherBudget(a, b)
 	effect = Effect{
-		Schedule: moved && !expected || joins || asks || protection || whole && (s.waits(b.Job) || s.snapshot.Job(b.Job).Invalid != nil) ||
+		Schedule: moved && !expected || joins || asks || protection || whole && (s.pods.wait(b.Job) || s.snapshot.Job(b.Job).Invalid != nil) ||
 			len(s.reserved) > 0 && !sameStartTime(a.Pod, b.Pod), // when capacity is expected to be free depends on it
 		Report: (moved || joins || asks) && (a.Job != model.JobKey{} || b.Job != model.JobKey{}),
 	}
@@ -56,17 +56,7 @@ func differentQuestion(a, b *corev1.Pod, waits, expected bool) bool {
 func (s *State) makesWhole(before, after *podState) bool {
 	if key := after.task.Job; (key.IsImplicit() || key.IsForeign()) && after.task.Started && !before.task.Started {
 		job := s.snapshot.Job(key)
-		return job != nil && (!job.Whole || job.InLateRole(&after.task))
-	}
-	return false
-}
-
-// waits reports whether a member of the job has no node.
-func (s *State) waits(job model.JobKey) bool {
-	for _, entry := range s.members[job] {
-		if entry.record.task.Status == model.Pending {
-			return true
-		}
+		return job != nil && (!job.Whole || job.InRoleNotBegun(&after.task))
 	}
 	return false
 }

@@ -39,7 +39,7 @@ func (e *PriorityClassSeen) apply(s *State, _ types.UID) Effect {
 	var effect Effect
 	for key, group := range s.groups {
 		if group.Spec.PriorityClassName == e.Class.Name {
-			s.dirtyJobs[key] = struct{}{}
+			s.dirty.addJob(key)
 			effect = Effect{Schedule: true, Report: true}
 		}
 	}

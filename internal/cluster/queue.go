@@ -109,7 +109,7 @@ func (s *State) assumeStart(decision model.Decision) {
 	if decision.LastStart.IsZero() || len(decision.Binds) == 0 {
 		return
 	}
-	if entry, _ := s.find(decision.Binds[0].Pod.UID); entry != nil && entry.task != nil && entry.task.InQueue() != nil {
+	if entry, _ := s.pods.find(decision.Binds[0].Pod.UID); entry != nil && entry.task != nil && entry.task.InQueue() != nil {
 		s.queues.starts = append(s.queues.starts, turn{entry.task.InQueue(), decision.LastStart})
 	}
 }
@@ -183,7 +183,7 @@ func (s *State) startedAt(job *model.Job) (at time.Time) {
 func (s *State) refillJobs(concerned func(*model.Job) bool) {
 	for _, job := range s.snapshot.Jobs {
 		if concerned(job) {
-			s.dirtyJobs[job.Key] = struct{}{}
+			s.dirty.addJob(job.Key)
 		}
 	}
 }
@@ -235,8 +235,8 @@ func (s *State) enqueue(job *model.Job, group *v1alpha1.PodGroup) {
 	if len(job.Tasks) > 0 {
 		oldest = job.Tasks[0].Says().Queue
 	}
-	name := sources.QueueOf(named, oldest, s.namespaces[job.Key.Namespace])
-	if job.RefusedBy = ""; !s.queues.admits(name, s.namespaces[job.Key.Namespace]) {
+	name := sources.QueueOf(named, oldest, s.namespaces.labels[job.Key.Namespace])
+	if job.RefusedBy = ""; !s.queues.admits(name, s.namespaces.labels[job.Key.Namespace]) {
 		job.RefusedBy, name = name, v1alpha1.DefaultQueue
 	}
 	s.snapshot.Enqueue(job, name)

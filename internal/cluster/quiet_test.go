@@ -102,7 +102,7 @@ func questions(snapshot *model.Snapshot) string {
 	for _, j := range snapshot.Jobs {
 		roles := slices.Clone(j.Roles)
 		for i := range roles { // whether it is late matters to members that wait
-			roles[i].Late = roles[i].Late && j.Count(func(task *model.Task) bool { return task.Status == model.Pending }) > 0
+			roles[i].NotBegun = roles[i].NotBegun && j.Count(func(task *model.Task) bool { return task.Status == model.Pending }) > 0
 		}
 		fmt.Fprintln(&b, j.Key, j.UID, j.Priority, j.MinMember, roles, j.Invalid)
 	}

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	quantity "k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/component-helpers/resource"
 	"k8s.io/kubernetes/pkg/scheduler/util"
 
+	"github.com/tutti-sched/tutti/internal/kube"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -37,7 +37,7 @@ func requestsOf(pod *corev1.Pod, options resource.PodResourcesOptions) corev1.Re
 // nonZeroDefaultsOf returns what kube-scheduler's scores count on top of the request. A pod with resources as a whole has
 // only those supposed that neither it nor any container names.
 func nonZeroDefaultsOf(pod *corev1.Pod) model.NonZeroDefaults {
-	if statesAllRequests(pod.Spec.Containers) && statesAllRequests(pod.Spec.InitContainers) && !hasInPlaceResize(&pod.Status) {
+	if statesAllRequests(pod.Spec.Containers) && statesAllRequests(pod.Spec.InitContainers) && !kube.HasInPlaceResize(&pod.Status) {
 		return model.NonZeroDefaults{}
 	}
 	stated := requestsOf(pod, requests)
@@ -147,7 +147,7 @@ func (s *State) request(task *model.Task) (vector model.Resources, unoffered cor
 	if why := Malformed(pod); why != "" {
 		refusal = &model.Refusal{Code: model.InvalidRequest, Detail: fmt.Sprintf("pod %s/%s: %s", pod.Namespace, pod.Name, why)}
 	}
-	for _, translator := range s.translators {
+	for _, translator := range s.offered.translators {
 		if r := translator.TranslateRequest(s.dimensions, task, &vector); refusal == nil {
 			refusal = r
 		}
@@ -166,24 +166,10 @@ func (s *State) capacity(node *corev1.Node) (model.Resources, *model.Refusal) {
 			Code: model.NodesFiltered, Detail: fmt.Sprintf("the node's allocatable %s cannot be counted", bad),
 		}
 	}
-	for _, translator := range s.translators {
+	for _, translator := range s.offered.translators {
 		if refusal := translator.TranslateCapacity(s.dimensions, node, &vector); refusal != nil {
 			return vector, refusal
 		}
 	}
 	return vector, nil
-}
-
-// sameSpec reports whether terms and resources of two versions of a pod must be the same, without comparing them. The
-// generation tells about the spec; what a running container was granted, and whether a resize is possible, stands in the
-// status.
-func sameSpec(a, b *corev1.Pod) bool {
-	return a.Generation != 0 && a.Generation == b.Generation && !hasInPlaceResize(&a.Status) && !hasInPlaceResize(&b.Status)
-}
-
-// hasInPlaceResize reports whether a status decides in what the pod takes.
-func hasInPlaceResize(status *corev1.PodStatus) bool {
-	return len(status.ContainerStatuses) > 0 || len(status.InitContainerStatuses) > 0 ||
-		status.Resources != nil || status.AllocatedResources != nil ||
-		slices.ContainsFunc(status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodResizePending })
 }

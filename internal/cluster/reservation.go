@@ -67,7 +67,7 @@ func reachedMinimum(group *v1alpha1.PodGroup) bool {
 
 func (s *State) setReserved(key model.JobKey, r *groupReservation) {
 	s.reserved[key] = r
-	s.dirtyJobs[key] = struct{}{}
+	s.dirty.addJob(key)
 }
 
 // writeReservation writes down what the group's status is to show.

@@ -51,9 +51,9 @@ func TestShapes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newState(pod("p"), pod("other", c.option))
-			a, b := s.record("p"), s.record("q")
+			a, b := s.pods.record("p"), s.pods.record("q")
 			if b == nil {
-				b = s.record("other")
+				b = s.pods.record("other")
 			}
 			if (a.task.Shape == b.task.Shape) != c.same {
 				t.Errorf("shapes\n%s\n%s\nwant the same: %t", a.task.Shape.Value(), b.task.Shape.Value(), c.same)
@@ -72,7 +72,7 @@ func TestShapeHasThePortsThatAreTaken(t *testing.T) {
 		pod("plain", initial(corev1.Container{})), pod("ends", initial(corev1.Container{Ports: port})),
 		pod("stays", initial(corev1.Container{Ports: port, RestartPolicy: &always})),
 	)
-	plain, ends, stays := s.record("plain").task.Shape, s.record("ends").task.Shape, s.record("stays").task.Shape
+	plain, ends, stays := s.pods.record("plain").task.Shape, s.pods.record("ends").task.Shape, s.pods.record("stays").task.Shape
 	if plain != ends || ends == stays {
 		t.Errorf("shapes\n%s\n%s\n%s\nwant the first two the same and the third not", plain.Value(), ends.Value(), stays.Value())
 	}
@@ -82,8 +82,8 @@ func TestShapeHasThePortsThatAreTaken(t *testing.T) {
 func TestShapeIsIndependentOfPositions(t *testing.T) {
 	a := newState(pod("x", asking("b/r", "1")), pod("p", asking("a/r", "1", "b/r", "2")))
 	b := newState(pod("x", asking("a/r", "1")), pod("p", asking("a/r", "1", "b/r", "2")))
-	if a.record("p").task.Shape != b.record("p").task.Shape {
-		t.Errorf("shapes %s and %s", a.record("p").task.Shape.Value(), b.record("p").task.Shape.Value())
+	if a.pods.record("p").task.Shape != b.pods.record("p").task.Shape {
+		t.Errorf("shapes %s and %s", a.pods.record("p").task.Shape.Value(), b.pods.record("p").task.Shape.Value())
 	}
 }
 
@@ -96,7 +96,7 @@ func TestAShapeIsShort(t *testing.T) {
 				p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{Key: strings.Repeat("x", 100), Value: fmt.Sprint(j, i%2)})
 			}
 		}))
-		shape := s.record("p").task.Shape
+		shape := s.pods.record("p").task.Shape
 		if shapes[shape] = true; len(shape.Value()) > 2000 {
 			t.Errorf("a shape of %d bytes", len(shape.Value()))
 		}

@@ -5,8 +5,45 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tutti-sched/tutti/internal/kube"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
+
+// changes are what the next snapshot has to look at.
+type changes struct {
+	pods []*podEntry
+	jobs map[model.JobKey]struct{}
+	// nodes has true where a pod could mind.
+	nodes map[string]bool
+}
+
+func newChanges() changes {
+	return changes{jobs: map[model.JobKey]struct{}{}, nodes: map[string]bool{}}
+}
+
+func (c *changes) addPod(entry *podEntry) {
+	if !entry.dirty {
+		entry.dirty = true
+		c.pods = append(c.pods, entry)
+	}
+}
+
+func (c *changes) addJob(key model.JobKey) { c.jobs[key] = struct{}{} }
+
+func (c *changes) addNode(name string, minded bool) { c.nodes[name] = c.nodes[name] || minded }
+
+// any reports whether anything is to be looked at that a pod could mind.
+func (c *changes) any() bool {
+	if len(c.pods)+len(c.jobs) > 0 {
+		return true
+	}
+	for _, minded := range c.nodes {
+		if minded {
+			return true
+		}
+	}
+	return false
+}
 
 // Snapshot brings the one long-lived snapshot up to date and returns it. It costs what changed since the last time,
 // in the cluster and by the session in between; whatever that session left is overwritten by what the state knows.
@@ -48,15 +85,16 @@ func (s *State) refresh(now time.Time) (whole bool) {
 
 // changed reports whether the snapshot is to show anything else than it did. What is kept for jobs follows from pods and jobs.
 func (s *State) changed() bool {
-	if len(s.dirtyPods)+len(s.dirtyJobs) > 0 || s.dirtyBudgets || s.width != s.dimensions.Len() {
-		return true
+	return s.dirty.any() || s.budgets.dirty || s.width != s.dimensions.Len()
+}
+
+// View returns the view of the state's snapshot that kube-scheduler's plugins read, always the same one. The first call makes it;
+// without a call the state has none.
+func (s *State) View() *kube.View {
+	if s.view == nil {
+		s.view = kube.NewView(s.snapshot)
 	}
-	for _, changed := range s.dirtyNodes {
-		if changed {
-			return true
-		}
-	}
-	return false
+	return s.view
 }
 
 // growVectors lengthens the vectors of every node for new dimensions, so that no session makes a vector longer and its
@@ -74,25 +112,25 @@ func (s *State) growVectors() {
 
 // patchNodes reports whether it has come to an end with every node.
 func (s *State) patchNodes() (whole bool) {
-	if len(s.dirtyNodes) == 0 {
+	if len(s.dirty.nodes) == 0 {
 		return true
 	}
 	whole = true
 	var added, removed []*model.Node
-	for name, changed := range s.dirtyNodes {
+	for name, changed := range s.dirty.nodes {
 		node, known := s.snapshot.Node(name), s.nodes[name]
 		switch {
 		case known == nil && node != nil:
 			removed = append(removed, node)
 		case known == nil:
-		case s.guard(identity{kind: kindNode, name: name}, func() {
+		case s.guard.run(identity{kind: kindNode, name: name}, func() {
 			if node == nil {
 				added = append(added, s.addNode(name, known))
 				return
 			}
 			s.patchNode(node, known)
 			if s.view != nil {
-				s.view.changeNode(node.Object)
+				s.view.ChangeNode(node.Object)
 			}
 			if changed {
 				s.snapshot.NodeChanged(node)
@@ -102,14 +140,14 @@ func (s *State) patchNodes() (whole bool) {
 			whole = false
 		}
 	}
-	s.dirtyNodes = emptyLike(s.dirtyNodes)
+	s.dirty.nodes = emptyLike(s.dirty.nodes)
 	compare := func(a, b *model.Node) int { return cmp.Compare(a.Name, b.Name) }
 	if len(added)+len(removed) > 0 {
 		s.snapshot.SetNodes(insertSorted(removeSorted(s.snapshot.Nodes, removed, compare), added, compare))
 	}
 	if s.view != nil {
-		s.view.dropNodes(removed)
-		s.view.addNodes(added)
+		s.view.DropNodes(removed)
+		s.view.AddNodes(added)
 	}
 	return whole
 }
@@ -118,8 +156,8 @@ func (s *State) patchNodes() (whole bool) {
 func (s *State) addNode(name string, known *nodeState) *model.Node {
 	node := model.NewNode(name, known.object, known.allocatable)
 	s.patchNode(node, known)
-	for _, entry := range s.held[name] {
-		s.markDirty(entry)
+	for _, entry := range s.pods.held[name] {
+		s.dirty.addPod(entry)
 	}
 	return node
 }
@@ -132,17 +170,17 @@ func (s *State) patchNode(node *model.Node, known *nodeState) {
 // patchTasks reports whether it has come to an end with every pod.
 func (s *State) patchTasks() (whole bool) {
 	whole = true
-	for _, entry := range s.dirtyPods {
-		if s.guard(entry.identity(), func() { s.patchTask(entry, s.snapshot.Now) }) != nil {
+	for _, entry := range s.dirty.pods {
+		if s.guard.run(entry.identity(), func() { s.patchTask(entry, s.snapshot.Now) }) != nil {
 			if whole = false; entry.record != nil {
 				s.put(entry, nil)
 			}
 		}
 	}
-	clear(s.dirtyPods)
-	s.dirtyPods = s.dirtyPods[:0]
+	clear(s.dirty.pods)
+	s.dirty.pods = s.dirty.pods[:0]
 	for _, task := range s.snapshot.TakeTouched() {
-		entry := s.pods[task.UID]
+		entry := s.pods.entries[task.UID]
 		if entry != nil && entry.task == task && entry.record != nil && task.Placement != entry.record.task.Placement {
 			known := &entry.record.task
 			s.snapshot.Update(task, func(t *model.Task) { t.Placement, t.Isolated = known.Placement, known.Isolated })
@@ -157,7 +195,7 @@ func (s *State) patchOverdue(now time.Time) (changed bool) {
 		return false
 	}
 	s.second = now.Unix()
-	for _, entry := range s.releasing {
+	for _, entry := range s.pods.releasing {
 		if task := entry.task; task.TerminationOverdue != entry.record.stuck(now, s.maxGrace) {
 			s.snapshot.Update(task, func(t *model.Task) { t.TerminationOverdue = !t.TerminationOverdue })
 			changed = true
@@ -182,20 +220,20 @@ func (s *State) patchTask(entry *podEntry, now time.Time) {
 		s.snapshot.Update(entry.task, func(t *model.Task) { t.Placement, t.Nominated = model.Placement{}, "" })
 	}
 	if known == nil {
-		delete(s.pods, entry.uid)
+		delete(s.pods.entries, entry.uid)
 	}
 	if s.view != nil && (known == nil || known.finished()) {
-		s.view.forget(entry.uid)
+		s.view.Forget(entry.uid)
 	}
 }
 
 func (s *State) patchJobs() {
-	if len(s.dirtyJobs) == 0 {
+	if len(s.dirty.jobs) == 0 {
 		return
 	}
 	var added, removed []*model.Job
-	for key := range s.dirtyJobs {
-		job, members, group := s.snapshot.Job(key), s.members[key], s.ownGroup(key)
+	for key := range s.dirty.jobs {
+		job, members, group := s.snapshot.Job(key), s.pods.members[key], s.ownGroup(key)
 		switch exists := len(members) > 0 || group != nil; {
 		case exists && job == nil:
 			job = &model.Job{Key: key}
@@ -205,14 +243,13 @@ func (s *State) patchJobs() {
 			s.fillJob(job, members, group)
 		case job != nil:
 			removed = append(removed, job)
-			delete(s.seenWhole, key)
+			s.history.forgetMembers(key)
 			delete(s.foreign.awaited, key)
-			delete(s.saidLater, key)
 			s.newsOf(key)
 		}
 	}
-	s.dirtyJobs = emptyLike(s.dirtyJobs)
-	s.tellAwaited()
+	s.dirty.jobs = emptyLike(s.dirty.jobs)
+	s.foreign.tellAwaited()
 	compare := func(a, b *model.Job) int { return a.Key.Compare(b.Key) }
 	s.snapshot.Jobs = insertSorted(removeSorted(s.snapshot.Jobs, removed, compare), added, compare)
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/kube"
 	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -35,74 +36,39 @@ type Options struct {
 // Invariant: what it holds depends on the newest object of each name and on the assumptions, never on the order in which
 // events came.
 type State struct {
-	schedulers  map[string]bool
-	dimensions  *model.ResourceIndex
-	translators []model.RequestTranslator
+	schedulers map[string]bool
+	dimensions *model.ResourceIndex
 	// sources say which job a pod belongs to.
 	sources sources.Sources
 	// maxGrace is how long a pod that is being deleted may take at most before it is overdue.
 	maxGrace time.Duration
+	// leading reports that this process decides, so that no other nominates nodes.
+	leading bool
 
 	incarnations incarnations
-	pods         map[types.UID]*podEntry
+	pods         pods
 	nodes        map[string]*nodeState
 	groups       map[model.JobKey]*v1alpha1.PodGroup
 	foreign      foreign
 	others       others
+	history      history
 	classes      map[string]priorityClass
 	devices      deviceClassResources
 	// offered are the resources that nodes and device classes offer.
 	offered offered
 	// reserved is the capacity kept for groups that have waited for long.
-	reserved map[model.JobKey]*groupReservation
-	// evicted are the jobs with a PodGroup of which this process has decided to delete members, until the minimum is bound again.
-	evicted map[model.JobKey]bool
-	// reclaims are how often jobs with a PodGroup were evicted for other queues, as far as their status does not show it yet.
-	reclaims map[model.JobKey]int32
-	// seenWhole has the implicit groups that this process has seen with their minimum, and what they had last.
-	seenWhole map[model.JobKey]model.Minima
-	budgets   map[types.NamespacedName]model.Budget
-	queues    queues
-	// namespaces has the labels of each.
-	namespaces map[string]map[string]string
+	reserved   map[model.JobKey]*groupReservation
+	budgets    budgets
+	queues     queues
+	namespaces namespaces
 	// leases are those of nodes' agents, conflicts the pods that hold the same isolated CPUs.
 	leases    leases
 	conflicts conflicts
-
-	// Indexes over pods: by job, by the groups that they are in or not as the object says, by node, those that are being deleted, and
-	// those that a nomination was written for.
-	members   map[model.JobKey]map[types.UID]*podEntry
-	uncertain map[model.JobKey]map[types.UID]*podEntry
-	held      map[string]map[types.UID]*podEntry
-	releasing map[types.UID]*podEntry
-	nominated map[types.UID]*podEntry
-	// binds is how many are assumed.
-	binds int
-
-	// What changed since the last snapshot. Of a node, true reports that a pod could mind.
-	dirtyPods  []*podEntry
-	dirtyNodes map[string]bool
-	dirtyJobs  map[model.JobKey]struct{}
-	// dirtyBudgets reports that a budget is not what it was.
-	dirtyBudgets bool
-	// relabelled reports that a namespace came or went, or has other labels.
-	relabelled bool
-
-	await func(sources []model.Source)
-
 	// said is what pods say of their groups.
 	said sources.Members
 
-	// leading reports that this process decides, so that no other nominates nodes.
-	leading bool
-
-	// saidLater is what objects said of members that are made later when their gangs started.
-	saidLater map[model.JobKey]saidLater
-
-	// malformed says which objects could not be read, and was not taken yet. probe is called for each object that is read, or
-	// brought into the snapshot, for tests; nil is not called.
-	malformed []string
-	probe     func(identity)
+	dirty changes
+	guard guard
 
 	// What the last snapshot was made of.
 	snapshot *model.Snapshot
@@ -110,7 +76,7 @@ type State struct {
 	second   int64
 	// filled counts how often a job of the snapshot was written.
 	filled uint64
-	view   *View
+	view   *kube.View
 }
 
 // New returns the state of an empty cluster.
@@ -120,41 +86,34 @@ func New(options Options) *State {
 		dimensions = model.NewDimensions()
 	}
 	s := &State{
-		schedulers: map[string]bool{}, dimensions: dimensions, sources: sources.All(), maxGrace: model.DefaultMaxGrace, await: options.Await,
-		snapshot: &model.Snapshot{Dimensions: dimensions}, incarnations: incarnations{newest: map[identity]observation{}},
-		pods: map[types.UID]*podEntry{}, nodes: map[string]*nodeState{}, groups: map[model.JobKey]*v1alpha1.PodGroup{},
-		classes: map[string]priorityClass{}, budgets: map[types.NamespacedName]model.Budget{}, namespaces: map[string]map[string]string{},
+		schedulers: map[string]bool{}, dimensions: dimensions, sources: sources.All(), maxGrace: model.DefaultMaxGrace,
+		incarnations: incarnations{newest: map[identity]observation{}}, pods: newPods(), nodes: map[string]*nodeState{},
+		groups: map[model.JobKey]*v1alpha1.PodGroup{},
 		foreign: foreign{
 			specs: map[model.JobKey]*sources.Spec{}, readings: map[model.Source]Reading{}, news: map[model.JobKey]bool{},
-			children: map[model.JobKey]map[model.JobKey]bool{}, awaited: map[model.JobKey]model.Source{},
+			children: map[model.JobKey]map[model.JobKey]bool{}, awaited: map[model.JobKey]model.Source{}, await: options.Await,
 		},
-		others:    others{pods: map[types.UID]member{}, groups: map[model.JobKey]map[types.UID]member{}},
-		devices:   deviceClassResources{resources: map[string][]int{}, classes: map[int]int{}},
-		offered:   offered{sources: map[corev1.ResourceName]int{}, counted: map[corev1.ResourceName]bool{}},
-		queues:    queues{objects: map[string]*queueState{}, lastStart: map[string]time.Time{}},
-		leases:    leases{mode: options.AgentLeases, until: map[string]time.Time{}, offered: map[string]bool{}},
-		conflicts: conflicts{dirty: map[string]struct{}{}, found: map[string][]Conflict{}},
-		reserved:  map[model.JobKey]*groupReservation{}, evicted: map[model.JobKey]bool{}, reclaims: map[model.JobKey]int32{},
-		seenWhole: map[model.JobKey]model.Minima{}, saidLater: map[model.JobKey]saidLater{},
-		members: map[model.JobKey]map[types.UID]*podEntry{}, uncertain: map[model.JobKey]map[types.UID]*podEntry{},
-		held: map[string]map[types.UID]*podEntry{}, releasing: map[types.UID]*podEntry{}, nominated: map[types.UID]*podEntry{},
-		dirtyNodes: map[string]bool{}, dirtyJobs: map[model.JobKey]struct{}{},
+		others: others{pods: map[types.UID]member{}, groups: map[model.JobKey]map[types.UID]member{}},
+		history: history{
+			evicted: map[model.JobKey]bool{}, reclaims: map[model.JobKey]int32{}, seenWhole: map[model.JobKey]model.Minima{},
+			saidLater: map[model.JobKey]saidLater{},
+		},
+		classes:    map[string]priorityClass{},
+		devices:    deviceClassResources{resources: map[string][]int{}, classes: map[int]int{}},
+		offered:    offered{sources: map[corev1.ResourceName]int{}, counted: map[corev1.ResourceName]bool{}},
+		reserved:   map[model.JobKey]*groupReservation{},
+		budgets:    budgets{known: map[types.NamespacedName]model.Budget{}},
+		queues:     queues{objects: map[string]*queueState{}, lastStart: map[string]time.Time{}},
+		namespaces: namespaces{labels: map[string]map[string]string{}},
+		leases:     leases{mode: options.AgentLeases, until: map[string]time.Time{}, offered: map[string]bool{}},
+		conflicts:  conflicts{dirty: map[string]struct{}{}, found: map[string][]Conflict{}},
+		dirty:      newChanges(), snapshot: &model.Snapshot{Dimensions: dimensions},
 	}
 	for _, name := range options.SchedulerNames {
 		s.schedulers[name] = true
 	}
-	s.setTranslators(options.Translators)
+	s.offered.translate(options.Translators)
 	return s
-}
-
-func (s *State) setTranslators(translators []model.RequestTranslator) {
-	s.translators = translators
-	clear(s.offered.counted)
-	for _, translator := range translators {
-		for _, name := range translator.Counts() {
-			s.offered.counted[name] = true
-		}
-	}
 }
 
 // Lead takes note that this process decides from now on: what stands on pods and groups is taken over, with the starts that the
@@ -164,7 +123,7 @@ func (s *State) Lead() { s.leading, s.queues.inherits = true, true }
 // Configure replaces the translators, how long pods may take to end, at least a second, and which foreign sources are off, and
 // reads every pod and node again; the next snapshot shows it.
 func (s *State) Configure(translators []model.RequestTranslator, maxGrace time.Duration, sourcesOff ...string) {
-	s.setTranslators(translators)
+	s.offered.translate(translators)
 	s.maxGrace, s.sources = maxGrace, sources.Without(sourcesOff)
 	for name := range s.nodes {
 		s.readNodeAgain(name)
@@ -210,7 +169,7 @@ func (s *State) Job(key model.JobKey) *model.Job { return s.snapshot.Job(key) }
 
 // Pod returns the stripped pod of that UID, never to be changed; nil when the state does not hold it.
 func (s *State) Pod(uid types.UID) *corev1.Pod {
-	if record := s.record(uid); record != nil {
+	if record := s.pods.record(uid); record != nil {
 		return record.task.Pod
 	}
 	return nil
@@ -219,7 +178,7 @@ func (s *State) Pod(uid types.UID) *corev1.Pod {
 // NextWake returns when time alone will change the next snapshot; false when it will not.
 func (s *State) NextWake(now time.Time) (time.Time, bool) {
 	var next time.Time
-	for _, entry := range s.releasing {
+	for _, entry := range s.pods.releasing {
 		at := entry.record.stuckAt(s.maxGrace)
 		if entry.record.prolonged {
 			at = entry.record.prolongedUntil(s.maxGrace)

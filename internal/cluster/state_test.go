@@ -223,8 +223,8 @@ func TestFinishedMembersStayReduced(t *testing.T) {
 			if task.Status != model.Succeeded || task.Role != "worker" || task.Priority != 0 || task.Request != nil || task.SchedulingGated {
 				t.Errorf("finished member is %+v", task)
 			}
-			if idle := snapshot.Node("n").Idle(model.CPU); idle != 10000 || len(s.view.pods) != 0 {
-				t.Errorf("idle CPU is %d, the view keeps %d pods", idle, len(s.view.pods))
+			if idle := snapshot.Node("n").Idle(model.CPU); idle != 10000 || s.view.Kept() != 0 {
+				t.Errorf("idle CPU is %d, the view keeps %d pods", idle, s.view.Kept())
 			}
 			s.Apply(gone(p))
 			if tasks := snap(t, s, start).Job(ns("g")).Tasks; len(tasks) != 0 {
@@ -409,7 +409,7 @@ func TestADeletionThatTakesTooLongIsShortened(t *testing.T) {
 			t.Errorf("after %s: %s, overdue=%t", at, task.Status, task.TerminationOverdue)
 		}
 	}
-	if snap(t, s, start.Add(100*time.Second)); s.pods["p"].record.prolonged {
+	if snap(t, s, start.Add(100*time.Second)); s.pods.entries["p"].record.prolonged {
 		if wake, ok := s.NextWake(start.Add(100 * time.Second)); !ok || !wake.Equal(start.Add(540*time.Second)) {
 			t.Errorf("next wake %s %t", wake, ok)
 		}

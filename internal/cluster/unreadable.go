@@ -26,11 +26,19 @@ func recovered(do func()) (why string) {
 	return ""
 }
 
-// guard does something for one object. After a panic it returns why the object is refused, and keeps that for TakeMalformed.
-func (s *State) guard(object identity, do func()) *model.Refusal {
+// guard answers panics over single objects.
+type guard struct {
+	// malformed says which objects could not be read, and was not taken yet.
+	malformed []string
+	// probe is called for each object that is read, or brought into the snapshot, for tests; nil is not called.
+	probe func(identity)
+}
+
+// run does something for one object. After a panic it returns why the object is refused, and keeps that for TakeMalformed.
+func (g *guard) run(object identity, do func()) *model.Refusal {
 	why := recovered(func() {
-		if s.probe != nil {
-			s.probe(object)
+		if g.probe != nil {
+			g.probe(object)
 		}
 		do()
 	})
@@ -38,13 +46,13 @@ func (s *State) guard(object identity, do func()) *model.Refusal {
 		return nil
 	}
 	why = object.String() + " could not be read: " + why
-	s.malformed = append(s.malformed, why)
+	g.malformed = append(g.malformed, why)
 	return &model.Refusal{Code: model.Malformed, Detail: why}
 }
 
 // TakeMalformed returns which objects could not be read since the last call, and why.
 func (s *State) TakeMalformed() (malformed []string) {
-	malformed, s.malformed = s.malformed, nil
+	malformed, s.guard.malformed = s.guard.malformed, nil
 	return malformed
 }
 
@@ -81,26 +89,25 @@ func identityOfPod(pod *corev1.Pod) *corev1.Pod {
 func (s *State) Rebuild() {
 	s.snapshot.Reset()
 	if s.view != nil {
-		s.view.reset()
+		s.view.Reset()
 	}
-	s.width, s.second, s.leases.dirty, s.dirtyBudgets = 0, 0, true, true
+	s.width, s.second, s.leases.dirty, s.budgets.dirty = 0, 0, true, true
 	s.queues.dirty = s.queues.any()
-	s.dirtyPods = s.dirtyPods[:0]
-	for uid, entry := range s.pods {
+	s.dirty = newChanges()
+	for uid, entry := range s.pods.entries {
 		if entry.task, entry.dirty = nil, false; entry.record == nil {
-			delete(s.pods, uid)
+			delete(s.pods.entries, uid)
 			continue
 		}
-		s.markDirty(entry)
+		s.dirty.addPod(entry)
 	}
-	s.dirtyNodes, s.dirtyJobs = map[string]bool{}, map[model.JobKey]struct{}{}
 	for name := range s.nodes {
-		s.dirtyNodes[name] = true
+		s.dirty.addNode(name, true)
 	}
-	for key := range s.members {
-		s.dirtyJobs[key] = struct{}{}
+	for key := range s.pods.members {
+		s.dirty.addJob(key)
 	}
 	for key := range s.groups {
-		s.dirtyJobs[key] = struct{}{}
+		s.dirty.addJob(key)
 	}
 }

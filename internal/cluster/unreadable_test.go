@@ -102,7 +102,7 @@ func TestPanicOverANodeCostsItAlone(t *testing.T) {
 
 // panicOver makes the code panic that reads an object, or brings it into the snapshot.
 func panicOver(s *State, object identity) {
-	s.probe = func(one identity) {
+	s.guard.probe = func(one identity) {
 		if one == object {
 			_ = s.snapshot.Nodes[len(s.snapshot.Nodes)]
 		}
@@ -161,7 +161,7 @@ func TestPanicOverOneObject(t *testing.T) {
 				if err := s.View().Check(); err != nil {
 					t.Error(err)
 				}
-				s.probe = nil
+				s.guard.probe = nil
 				fine := withBad(t)
 				changeBad(s, 9)
 				changeBad(fine, 9)
@@ -185,16 +185,5 @@ func TestPanicOverAnEvent(t *testing.T) {
 		if malformed := s.TakeMalformed(); len(malformed) != 1 || !strings.HasPrefix(malformed[0], object.String()+" could not be read: ") {
 			t.Errorf("malformed %q", malformed)
 		}
-	}
-}
-
-// TestAPodThatKubeSchedulerPanicsOver is in the view with no more than its name.
-func TestAPodThatKubeSchedulerPanicsOver(t *testing.T) {
-	whole := pod("p", on("n"))
-	if got := podInfo(whole); got.Pod != whole {
-		t.Error("a pod that is fine is not what it was")
-	}
-	if why := recovered(func() { podInfo(nil) }); why == "" {
-		t.Error("kube-scheduler's code panics over no pod")
 	}
 }

@@ -90,8 +90,7 @@ func TestSharedHostPortStaysTaken(t *testing.T) {
 	snapshot := snap(t, s, start)
 	b := taskIn(snapshot, "b")
 	snapshot.Move(b, snapshot.Move(b, model.Placement{Status: model.Pipelined, Node: "n"}))
-	s.View().refresh()
-	if !s.view.nodes["n"].UsedPorts.CheckConflict("0.0.0.0", "TCP", 80) {
+	if !onNode(t, s, "n").GetUsedPorts().CheckConflict("0.0.0.0", "TCP", 80) {
 		t.Error("the port of a running pod is free after another pod's nomination was undone")
 	}
 }
@@ -107,8 +106,7 @@ func TestViewAskedLate(t *testing.T) {
 	if first := s.View(); first != s.View() {
 		t.Error("two views of one state")
 	}
-	s.View().refresh()
-	if len(s.view.nodes["n"].Pods) != 1 {
+	if len(onNode(t, s, "n").GetPods()) != 1 {
 		t.Error("a view asked for late misses what was there before")
 	}
 }
@@ -158,10 +156,9 @@ func TestViewLearnsOfResizesAndLabels(t *testing.T) {
 	} {
 		s.Apply(seen(step.pod))
 		snapshot := snap(t, s, start)
-		s.View().refresh()
-		n := s.view.nodes["n"]
-		if n.Pods[0].GetPod() != step.pod || n.Requested.MilliCPU != step.cpu {
-			t.Errorf("view has an old pod: %t, requested %d, want %d", n.Pods[0].GetPod() != step.pod, n.Requested.MilliCPU, step.cpu)
+		n := onNode(t, s, "n")
+		if pod, cpu := n.GetPods()[0].GetPod(), n.GetRequested().GetMilliCPU(); pod != step.pod || cpu != step.cpu {
+			t.Errorf("view has an old pod: %t, requested %d, want %d", pod != step.pod, cpu, step.cpu)
 		}
 		if has := snapshot.Node("n").Idle(model.CPU); has != 10000-step.cpu {
 			t.Errorf("idle CPU is %d, want %d", has, 10000-step.cpu)
@@ -169,33 +166,19 @@ func TestViewLearnsOfResizesAndLabels(t *testing.T) {
 	}
 }
 
-func TestCheckFindsDifferences(t *testing.T) {
-	claim := func(p *corev1.Pod) {
-		p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{
-			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"},
-		}}}
+// onNode returns what the view shows of a node.
+func onNode(t *testing.T, s *State, name string) fwk.NodeInfo {
+	t.Helper()
+	n, err := s.View().NodeInfos().Get(name)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for name, spoil := range map[string]func(*State, *model.Snapshot){
-		"pod missing": func(s *State, _ *model.Snapshot) { s.view.remove(s.view.nodes["n"], "a") },
-		"pod too many": func(s *State, x *model.Snapshot) {
-			s.view.add(s.view.nodes["n"], s.view.pod(taskIn(x, "b")))
-		},
-		"claim count":  func(s *State, _ *model.Snapshot) { s.view.claims["ns/c"]++ },
-		"index list":   func(s *State, _ *model.Snapshot) { s.view.affine = s.view.all },
-		"requested":    func(s *State, _ *model.Snapshot) { s.view.nodes["n"].Requested.MilliCPU++ },
-		"node missing": func(s *State, x *model.Snapshot) { s.view.dropNodes(x.Nodes) },
-		"old node":     func(s *State, _ *model.Snapshot) { s.view.changeNode(node("n")) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newState(node("n"), pod("a", on("n"), claim), pod("b"))
-			snapshot := snap(t, s, start)
-			if err := s.view.Check(); err != nil {
-				t.Fatal(err)
-			}
-			spoil(s, snapshot)
-			if err := s.view.Check(); err == nil {
-				t.Error("no difference found")
-			}
-		})
+	return n
+}
+
+func nodeNames(list []fwk.NodeInfo) (names []string) {
+	for _, n := range list {
+		names = append(names, n.Node().Name)
 	}
+	return names
 }

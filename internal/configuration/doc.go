@@ -30,7 +30,7 @@ import (
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
-	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
+	"github.com/tutti-sched/tutti/internal/kube"
 	"github.com/tutti-sched/tutti/pkg/actions"
 	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -40,8 +40,8 @@ import (
 
 // Catalogue returns the registry of every action and plugin of this build: the built-in ones and the extra plugins, which
 // take the place of built-in ones of their names. With a nil kube the built-in ones can be explained, but not created.
-func Catalogue(kube plugins.Kube, extra ...framework.PluginRegistration) *engine.Registry {
-	builtIn := slices.DeleteFunc(plugins.BuiltIn(kube), func(plugin framework.PluginRegistration) bool {
+func Catalogue(kubePlugins plugins.Kube, extra ...framework.PluginRegistration) *engine.Registry {
+	builtIn := slices.DeleteFunc(plugins.BuiltIn(kubePlugins), func(plugin framework.PluginRegistration) bool {
 		return slices.ContainsFunc(extra, func(other framework.PluginRegistration) bool { return other.Name == plugin.Name })
 	})
 	return &engine.Registry{Actions: actions.BuiltIn(), Plugins: append(builtIn, extra...)}
@@ -55,13 +55,13 @@ func Offline(ctx context.Context, extra ...framework.PluginRegistration) (*engin
 		return nil, fmt.Errorf("client: %w", err)
 	}
 	state := cluster.New(cluster.Options{Dimensions: model.NewDimensions()})
-	kube, err := kubeplugins.New(ctx, kubeplugins.Deps{
+	kubePlugins, err := kube.New(ctx, kube.Deps{
 		Lister: state.View(), Informers: informers.NewSharedInformerFactory(client, 0), Client: client,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return Catalogue(kube, extra...), nil
+	return Catalogue(kubePlugins, extra...), nil
 }
 
 // Lint reads a configuration as a scheduler with that catalogue, of Offline, would at its start, and returns all errors with

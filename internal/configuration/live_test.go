@@ -25,7 +25,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/tutti-sched/tutti/internal/cluster"
-	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
+	"github.com/tutti-sched/tutti/internal/kube"
 	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -490,20 +490,20 @@ func TestSpreadByDefaultNeedsARestart(t *testing.T) {
 	spread := withGang + "  - name: nodeorder\n    arguments:\n      podtopologyspread.defaulting: system\n"
 	for _, fromTheStart := range []bool{false, true} {
 		client := fake.NewClientset()
-		kube, err := kubeplugins.New(t.Context(), kubeplugins.Deps{
+		kubePlugins, err := kube.New(t.Context(), kube.Deps{
 			Lister:    cluster.New(cluster.Options{Dimensions: model.NewDimensions()}).View(),
 			Informers: informers.NewSharedInformerFactory(client, 0), Client: client,
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		catalogue := Catalogue(kube)
+		catalogue := Catalogue(kubePlugins)
 		if fromTheStart {
 			if _, _, err := catalogue.Read("f", []byte(spread)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		kube.Freeze()
+		kubePlugins.Freeze()
 		_, _, err = catalogue.Read("f", []byte(spread))
 		switch {
 		case fromTheStart && err != nil:

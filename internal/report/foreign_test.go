@@ -583,7 +583,7 @@ func TestAGroupRunsWithoutWhatIsMadeLater(t *testing.T) {
 	d.expect(t, "g Inqueue")
 	d.now = d.now.Add(time.Minute)
 	job := d.members("g", model.Bound, model.Bound, model.Pending)
-	job.MinMember, job.Roles = 3, []model.Role{{Name: "launcher", MinMember: 1, Late: true, MadeLater: true}}
+	job.MinMember, job.Roles = 3, []model.Role{{Name: "launcher", MinMember: 1, NotBegun: true, MadeLater: true}}
 	job.Tasks[2].Role = "launcher"
 	d.refuse("g", &model.Refusal{Code: model.InsufficientResources, Needs: 3, Has: 2})
 	d.expect(t, "g Running Unschedulable=True NotEnoughResources: needs 3, 2 would fit")

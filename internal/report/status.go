@@ -214,7 +214,7 @@ func scheduledCondition(job *model.Job, refusal *model.Refusal, wasWhole bool) *
 		condition.Reason = string(refusal.Code)
 		condition.Message = refusal.String()
 		if n := job.Count((*model.Task).IsBound); n > 0 {
-			condition.Message += fmt.Sprintf("; %d of %d are bound and keep their nodes", n, job.MinMember)
+			condition.Message += fmt.Sprintf("; %d of %d are bound", n, job.MinMember)
 		}
 	default:
 		return nil

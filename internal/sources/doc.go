@@ -1,5 +1,6 @@
 // Package sources finds out which job a pod belongs to and what its group object says about that job; for groups without an
-// object, what the pods say. One more operator is one more file here. It only reads objects: it holds no state but what pods
+// object, what the pods say. One more operator is one more file here; CONTRIBUTING.md
+// lists what else names it. It only reads objects: it holds no state but what pods
 // share, and uses neither nodes nor capacity.
 //
 // The files, in reading order:

@@ -141,7 +141,7 @@ func TestAnEvictionIsNotOverWhileTheMinimumCannotBeDecoded(t *testing.T) {
 		"as many are bound as were needed": {2, 2, false},
 		"fewer are bound than were needed": {2, 1, true},
 	} {
-		job := &model.Job{Evicted: true}
+		job := &model.Job{Recorded: model.Recorded{Evicted: true}}
 		for i := range 3 {
 			status := model.Pending
 			if i < c.bound {

@@ -98,7 +98,7 @@ func ReadTurn(job *model.Job, object metav1.Object, later []Later, requested fun
 	}
 	for i, task := range waiting {
 		at := slices.IndexFunc(later, func(one Later) bool { return one.Role == task.Role })
-		if at < 0 || !job.InLateRole(task) || metav1.GetControllerOfNoCopy(task.Pod) == nil {
+		if at < 0 || !job.InRoleNotBegun(task) || metav1.GetControllerOfNoCopy(task.Pod) == nil {
 			return
 		}
 		asBefore := i > 0 && task.Role == waiting[i-1].Role && task.Shape == waiting[i-1].Shape // one shape is one request
@@ -117,7 +117,7 @@ func ReadTurn(job *model.Job, object metav1.Object, later []Later, requested fun
 	}
 	made := object.GetCreationTimestamp()
 	job.Continues = slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { // not one of an object of this name that was deleted
-		return gang.HasNode(task) && !task.Deleted() && !job.InLateRole(task) && !task.Created.Before(made.Time)
+		return gang.HasNode(task) && !task.Deleted() && !job.InRoleNotBegun(task) && !task.Created.Before(made.Time)
 	})
 }
 

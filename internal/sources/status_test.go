@@ -160,7 +160,7 @@ func TestQueuedSince(t *testing.T) {
 		if c.whole {
 			shown.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionTrue}}
 		}
-		got := QueuedSince(&model.Job{Need: model.Need{MinMember: 2}, Tasks: c.tasks, Evicted: c.evicted}, shown)
+		got := QueuedSince(&model.Job{Need: model.Need{MinMember: 2}, Tasks: c.tasks, Recorded: model.Recorded{Evicted: c.evicted}}, shown)
 		if got == nil && c.want != none || got != nil && !got.Time.Equal(at(c.want)) {
 			t.Errorf("%s: in the queue since %v, want minute %d", name, got, c.want)
 		}

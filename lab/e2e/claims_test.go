@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
+	"github.com/tutti-sched/tutti/internal/kube"
 	"github.com/tutti-sched/tutti/lab/binaries"
 	"github.com/tutti-sched/tutti/lab/cluster"
 	"github.com/tutti-sched/tutti/lab/demo/release"
@@ -141,7 +141,7 @@ func (c *claims) tainted() {
 			Taint:          resourceapi.DeviceTaint{Key: "example.com/broken", Effect: resourceapi.DeviceTaintEffectNoSchedule},
 		},
 	}
-	served, err := kubeplugins.ServesDeviceTaintRules(c.t.Context(), c.Clientset)
+	served, err := kube.ServesDeviceTaintRules(c.t.Context(), c.Clientset)
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -152,9 +152,7 @@ func (s *Session) KeepHeadroom(jobs []*model.Job) {
 					headroom.Queues = append(headroom.Queues, own.Name)
 				}
 				needs := int(job.MinMember) - job.Count(framework.Ready.Counts)
-				for r := range s.Snapshot.Dimensions.Len() {
-					headroom.Least.Set(r, model.LeastRequest(job, needs, r))
-				}
+				headroom.Least = model.LeastRequests(job, needs, s.Snapshot.Dimensions.Len())
 			}
 			kept[queue.Index] = headroom
 		}

@@ -10,7 +10,7 @@ import (
 // ranking orders the nodes for one shape and one kind of capacity by what the node objects and the pods on each node say. The
 // best is known immediately, and a change on one node costs O(log nodes).
 //
-// Invariant: after follow, the sums are what asking everything again would give.
+// Invariant: after update, the sums are what asking everything again would give.
 type ranking struct {
 	room model.CapacityKind
 	mark model.Cursor
@@ -25,7 +25,7 @@ type ranking struct {
 	// levels are those whose broken domains have points, which are in the sums.
 	levels []followedLevel
 
-	// tournament is of so many nodes, by their positions.
+	// winnerTree is of the first nodes positions.
 	winnerTree
 	nodes int
 }

@@ -17,7 +17,7 @@ type static struct {
 	// refused says that no node can do; nil when some may.
 	refused *model.Refusal
 	// nodes is the list that was asked about. By its positions: verdicts, nil for a candidate, and scores, weighted and
-	// normalised over all candidates; the others are barred. Where all nodes have the same score, scores is nil and even is it:
+	// normalised over all candidates; the others are infeasible. Where all nodes have the same score, scores is nil and even is it:
 	// for most shapes that is so, and the memory that need not be looked at is the machine's for the accounting.
 	nodes    []*model.Node
 	verdicts []*model.Refusal
@@ -114,7 +114,7 @@ func (a *static) score(scores []framework.NodeScore) {
 	}
 }
 
-// scoreOf returns the score of the node at a position, barred when it is no candidate.
+// scoreOf returns the score of the node at a position, infeasible when it is no candidate.
 func (a *static) scoreOf(position int) int32 {
 	if a.scores == nil {
 		return a.even

@@ -148,7 +148,7 @@ func seen(stated model.Minima, members []*model.Task, was model.Minima, spec *Sp
 	if !slices.ContainsFunc(members, HasNode) {
 		return model.Minima{}
 	}
-	begun, of := without(stated, members, isLate)
+	begun, of := without(stated, members, notBegun)
 	if begun.FirstUnmet(of, (*model.Task).CountsTowardMinimum) != nil {
 		return was
 	}
@@ -183,8 +183,8 @@ func seen(stated model.Minima, members []*model.Task, was model.Minima, spec *Sp
 // existing members reach.
 func lowered(stated, was model.Minima, members []*model.Task) (now model.Minima, lost bool) {
 	now = stated
-	begun, of := without(now, members, isLate)
-	if slices.ContainsFunc(now.Roles, isLate) && begun.FirstUnmet(of, (*model.Task).CountsTowardMinimum) != nil {
+	begun, of := without(now, members, notBegun)
+	if slices.ContainsFunc(now.Roles, notBegun) && begun.FirstUnmet(of, (*model.Task).CountsTowardMinimum) != nil {
 		now.MinMember, now.Roles = begun.MinMember, limited(now.Roles, func(role model.Role) int { return int(role.MinMember) })
 	}
 	before := model.Minima{MinMember: min(now.MinMember, was.MinMember), Roles: limited(now.Roles, func(role model.Role) int {
@@ -199,7 +199,7 @@ func lowered(stated, was model.Minima, members []*model.Task) (now model.Minima,
 		lost = asks.CompletesWithin(was.Requests)
 	}
 	replaces := func(task *model.Task) bool {
-		return task.Status == model.Pending && !task.SchedulingGated && task.Invalid == nil && !isIn(now.Roles, task, isLate)
+		return task.Status == model.Pending && !task.SchedulingGated && task.Invalid == nil && !isIn(now.Roles, task, notBegun)
 	}
 	if !slices.ContainsFunc(members, replaces) || now.FirstUnmet(members, (*model.Task).Exists) == nil {
 		return now, lost
@@ -235,7 +235,7 @@ func withBegun(now, before model.Minima) model.Minima {
 // left out.
 func limited(roles []model.Role, limit func(role model.Role) int) (left []model.Role) {
 	for _, role := range roles {
-		if role.Late {
+		if role.NotBegun {
 			role.MinMember = 0
 		} else if role.MinMember = min(role.MinMember, int32(limit(role))); role.MinMember <= 0 {
 			continue

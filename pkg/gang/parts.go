@@ -11,11 +11,17 @@ import (
 // a Job that depends on another. Before its first member exists such a role counts nothing, or the gang would wait for what waits
 // for it. From then on it counts in full: its members start together, once the gang has all else that it needs.
 //
-// A gang with such roles has parts: what is made first, and each of these roles. Each part starts as a whole.
+// A gang with such roles has parts: what is made first, and each of these roles. Each part starts as a whole. A JobSet with a
+// step `prepare` of 2 pods and a step `work` of 3, which begins when `prepare` is ready, needs
+//
+//	before the first pod of `work` exists            2: `work` counts nothing
+//	from its first pod on, while `prepare` is there  5; `work` has begun when 3 of its pods have nodes
+//	when a pod of `prepare` is lost meanwhile        2: it is replaced first, `work` waits with the minimum 0
+//	when the pods of `prepare` have succeeded, gone  3: the status of the JobSet says that they have
 //
 // Invariant: no member of a late role starts before all of its members exist that the role needs.
 
-// withLate leaves out of the minima the late roles without a member, and marks as late those that have not begun.
+// withLate leaves out of the minima the late roles without a member, and marks those that have not begun.
 func withLate(minima model.Minima, members []*model.Task) model.Minima {
 	if !slices.ContainsFunc(minima.Roles, madeLater) {
 		return minima
@@ -31,7 +37,7 @@ func withLate(minima model.Minima, members []*model.Task) model.Minima {
 		}
 		if role.MadeLater { // it has begun when all that it needs have a node, or a container of it has run
 			part := later(role, members)
-			role.Late = !part.Whole && part.FirstUnmetMinimum((*model.Task).CountsTowardMinimum) != nil
+			role.NotBegun = !part.Whole && part.FirstUnmetMinimum((*model.Task).CountsTowardMinimum) != nil
 		}
 		counted.Roles = append(counted.Roles, role)
 	}
@@ -72,7 +78,7 @@ func First(minima model.Minima, members []*model.Task) (model.Minima, []*model.T
 	return without(minima, members, madeLater)
 }
 
-func isLate(role model.Role) bool    { return role.Late }
+func notBegun(role model.Role) bool  { return role.NotBegun }
 func madeLater(role model.Role) bool { return role.MadeLater }
 
 // without returns the minima without such roles, and the members without those in them.

@@ -29,7 +29,7 @@ const (
 	SourceVolcano
 	// SourceNative is a PodGroup of scheduling.k8s.io, Kubernetes' own.
 	SourceNative
-	// These own pods, and need no group object.
+	// These own pods, and need no group object: OwnsPods goes by the order of the constants.
 	SourceJobSet
 	SourceMPIJob
 	SourcePyTorchJob
@@ -128,6 +128,8 @@ type Job struct {
 	Priority int32
 	// Need is what the job needs now to start or to go on.
 	Need
+	// Recorded is what the status of the group's object keeps of the job through a restart.
+	Recorded
 	// Topology says which members share a domain of nodes; all of it holds together. Nil when none do.
 	Topology []TopologyConstraint
 	Created  time.Time
@@ -138,29 +140,16 @@ type Job struct {
 	// says are made later; zero otherwise. Continues reports whether others of them hold capacity, too.
 	BegunSince time.Time
 	Continues  bool
-	// Evicted reports whether the scheduler has deleted members of the group, or decided to, and its minimum is not bound again.
-	Evicted bool
-	// Reclaims is how often all of the group was evicted for jobs of other queues, since it last ended.
-	Reclaims int32
 	// NeverPreempts reports whether no pod may be evicted for the job: its group or one of its pods has preemptionPolicy:
 	// Never.
 	NeverPreempts bool
 	// Tasks are all tasks of the job, in CompareTasks order.
 	Tasks []*Task
-	// HasGroup reports whether an object stands for the job, its PodGroup; false for a single pod, for an implicit group, and for
-	// a group that does not exist.
+	// HasGroup reports whether a PodGroup of Tutti's own stands for the job; false for a single pod, for an implicit group, for the
+	// object of another project, and for a group that does not exist.
 	HasGroup bool
-	// StatusFinished reports whether the group's object says that it has succeeded or failed; members that came since are not
-	// counted.
-	StatusFinished bool
-	// WaitingSince is since when the group has waited for capacity with all that it needs, as its object says; zero when it does
-	// not.
-	WaitingSince time.Time
 	// ExpectedRunSeconds is how long the group is expected to run from the start of its first member; nil when that is not known.
 	ExpectedRunSeconds *int64
-	// OverrunSince is since when the group is known to have run for longer than that, in this run or an earlier one; zero when it
-	// is not.
-	OverrunSince time.Time
 	// ClassPriority is the value of the group's priority class; nil when it names none or one that does not exist.
 	ClassPriority *int32
 	// Warning is a note to the user besides the refusal, such as a priority class that is ignored; empty when there is none.
@@ -173,8 +162,6 @@ type Job struct {
 	// queue that the job names and that does not take jobs of its namespace; empty when there is none. Such a job does not start, and
 	// what runs of it counts in the default queue: nothing that a user names makes another team's queue fuller.
 	Queue, RefusedBy string
-	// GaveUp is when the job's last reservation was given up because the job had not started in time; zero when it was not.
-	GaveUp time.Time
 
 	// NothingPending reports whether there was nothing to decide when the snapshot was taken: no pod of the job waits for a
 	// node, and the job has its minimum or has ended. False is always safe.
@@ -186,6 +173,24 @@ type Job struct {
 
 	// queue is that of the name; nil when there is none.
 	queue *Queue
+}
+
+// Recorded is what a status keeps of a job: see v1alpha1.PodGroupStatus.
+type Recorded struct {
+	// Evicted reports whether the scheduler has deleted members of the group, or decided to, and its minimum is not bound again.
+	Evicted bool
+	// Reclaims is how often all of the group was evicted for jobs of other queues, since it last ended.
+	Reclaims int32
+	// StatusFinished reports whether the group's object says that it has succeeded or failed; members that came since are not
+	// counted.
+	StatusFinished bool
+	// WaitingSince is since when the group has waited for capacity with all that it needs; zero when it does not.
+	WaitingSince time.Time
+	// OverrunSince is since when the group is known to have run for longer than ExpectedRunSeconds, in this run or an earlier one;
+	// zero when it is not.
+	OverrunSince time.Time
+	// GaveUp is when the job's last reservation was given up because the job had not started in time; zero when it was not.
+	GaveUp time.Time
 }
 
 // WithMinima returns a copy of the job with another minimum, and other minima of its roles: a variant to ask about.
@@ -223,28 +228,28 @@ func (j *Job) FirstUnmetMinimum(counts func(*Task) bool) *UnmetMinimum {
 	return minima.FirstUnmet(j.Tasks, counts)
 }
 
-// InLateRole reports whether the task is in a role that is late.
-func (j *Job) InLateRole(task *Task) bool {
-	return slices.ContainsFunc(j.Roles, func(role Role) bool { return role.Late && role.Name == task.Role })
+// InRoleNotBegun reports whether the task is in a late role that has not begun.
+func (j *Job) InRoleNotBegun(task *Task) bool {
+	return slices.ContainsFunc(j.Roles, func(role Role) bool { return role.NotBegun && role.Name == task.Role })
 }
 
-// HeldRole returns a late role without a minimum of which a member waits, empty when there is none.
+// HeldRole returns a late role that has not begun and has no minimum, of which a member waits; empty when there is none.
 func (j *Job) HeldRole() string {
 	for _, role := range j.Roles {
 		waits := func(task *Task) bool { return task.Status == Pending && task.Role == role.Name }
-		if role.Late && role.MinMember == 0 && slices.ContainsFunc(j.Tasks, waits) {
+		if role.NotBegun && role.MinMember == 0 && slices.ContainsFunc(j.Tasks, waits) {
 			return role.Name
 		}
 	}
 	return ""
 }
 
-// Pending returns the tasks that need a node: pending, not gated, and not in a late role without a minimum, in CompareTasks
-// order.
+// Pending returns the tasks that need a node, in CompareTasks order: pending, not gated, and not in a late role that has not
+// begun and has no minimum.
 func (j *Job) Pending() []*Task {
 	var waiting []*Task
 	for _, task := range j.Tasks {
-		held := func(role Role) bool { return role.Late && role.MinMember == 0 && role.Name == task.Role }
+		held := func(role Role) bool { return role.NotBegun && role.MinMember == 0 && role.Name == task.Role }
 		if task.Status == Pending && !task.SchedulingGated && !slices.ContainsFunc(j.Roles, held) {
 			waiting = append(waiting, task)
 		}

@@ -4,9 +4,11 @@ package model
 type Role struct {
 	Name      string
 	MinMember int32
-	// MadeLater reports whether its members are made only when others run. Late is set in a job until its minimum has nodes or one of
-	// them has run; while its minimum is 0 then, they wait until the job has all else that it needs.
-	MadeLater, Late bool
+	// MadeLater reports whether the role is late: its members are made only when others run.
+	MadeLater bool
+	// NotBegun reports whether the role is late and has not begun: fewer members than its minimum hold capacity, and no container
+	// of one has run. While its minimum is 0, too, its members wait until the job has all else that it needs.
+	NotBegun bool
 }
 
 // Minima are how many members start together, in all and by role.

@@ -32,8 +32,8 @@ type Node struct {
 	// Object is the node's API object, never changed.
 	Object *corev1.Node
 
-	// Isolated are the node's isolated CPUs, never changed; nil when it has none. Stale reports whether its agent's heartbeat
-	// is missing, so that no pod may be assigned any.
+	// Isolated are the node's isolated CPUs, never changed; nil when it has none. AgentExpired reports whether its agent's
+	// heartbeat is missing, so that no pod may be assigned any.
 	Isolated     *isolated.Topology
 	AgentExpired bool
 

@@ -94,3 +94,11 @@ func LeastRequest(job *Job, needs, position int) (least int64) {
 	}
 	return least
 }
+
+// LeastRequests returns LeastRequest of the first resources, so many as there are dimensions.
+func LeastRequests(job *Job, needs, dimensions int) (least Resources) {
+	for position := range dimensions {
+		least.Set(position, LeastRequest(job, needs, position))
+	}
+	return least
+}

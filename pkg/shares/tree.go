@@ -90,20 +90,11 @@ func (t *Tree) Add(parent int, weight int64) int {
 	if parent != Root {
 		_ = t.queues[parent]
 	}
-	t.queues, t.current = append(t.queues, queue{parent: parent, weight: clampWeight(weight)}), false
+	t.queues, t.current = append(t.queues, queue{parent: parent, weight: min(max(0, weight), MaxWeight)}), false
 	for range t.resources {
 		t.amounts = append(t.amounts, Amounts{Limit: NoLimit})
 	}
 	return len(t.queues) - 1
-}
-
-func clampWeight(weight int64) int64 { return min(max(0, weight), MaxWeight) }
-
-// SetWeight changes the weight of a queue, from the next Compute on.
-func (t *Tree) SetWeight(queue int, weight int64) {
-	if w := clampWeight(weight); t.queues[queue].weight != w {
-		t.queues[queue].weight, t.current = w, false
-	}
 }
 
 // SetAmounts changes the amounts of a queue in one resource, from the next Compute on.

@@ -142,6 +142,18 @@ func TestTreeOfTwoLevels(t *testing.T) {
 	}
 }
 
+// TestWeightsAreBounded compares a weight that no queue may have with the nearest one that it may have.
+func TestWeightsAreBounded(t *testing.T) {
+	for weight, bounded := range map[int64]int64{-5: 0, MaxWeight + 7: MaxWeight} {
+		tree, want := flat(9, given{weight, 0, 12, 0}, given{2, 0, 12, 0}), flat(9, given{bounded, 0, 12, 0}, given{2, 0, 12, 0})
+		for i := range tree.Len() {
+			if tree.Part(i, 0) != want.Part(i, 0) {
+				t.Errorf("weight %d, queue %d: %+v, want %+v", weight, i, tree.Part(i, 0), want.Part(i, 0))
+			}
+		}
+	}
+}
+
 // TestComputeFollowsEachChange compares with a tree that was made as the other became.
 func TestComputeFollowsEachChange(t *testing.T) {
 	tree := flat(12, given{1, 0, 12, 0}, given{1, 0, 12, 0})
@@ -153,11 +165,7 @@ func TestComputeFollowsEachChange(t *testing.T) {
 	}{
 		{"nothing", func() {}, 12, nil},
 		{"supply", func() {}, 9, flat(9, given{1, 0, 12, 0}, given{1, 0, 12, 0})},
-		{"the same weight", func() { tree.SetWeight(1, 1) }, 9, nil},
-		{"weight", func() { tree.SetWeight(1, 2) }, 9, flat(9, given{1, 0, 12, 0}, given{2, 0, 12, 0})},
-		{"no weight", func() { tree.SetWeight(0, -5) }, 9, flat(9, given{0, 0, 12, 0}, given{2, 0, 12, 0})},
-		{"the largest weight", func() { tree.SetWeight(0, MaxWeight+7) }, 9, flat(9, given{MaxWeight, 0, 12, 0}, given{2, 0, 12, 0})},
-		{"limit", func() { tree.SetAmounts(1, 0, Amounts{Demand: 12, Limit: 4}) }, 9, flat(9, given{MaxWeight, 0, 12, 0}, given{2, 0, 12, 4})},
+		{"limit", func() { tree.SetAmounts(1, 0, Amounts{Demand: 12, Limit: 4}) }, 9, flat(9, given{1, 0, 12, 0}, given{1, 0, 12, 4})},
 		{"another tree", func() { tree.Reset(1); tree.SetAmounts(tree.Add(Root, 1), 0, Amounts{Demand: 4, Limit: NoLimit}) }, 9, flat(9, given{1, 0, 4, 0})},
 	} {
 		c.change()

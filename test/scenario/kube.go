@@ -16,7 +16,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
+	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/kube"
 )
 
 // lister is a lister whose view a test replaces, so that kube-scheduler's plugins are built once for many clusters.
@@ -24,8 +25,8 @@ type lister struct{ fwk.SharedLister }
 
 // openKube builds kube-scheduler's plugins over the view and a fake API server that holds the objects. start starts the
 // informers that were asked for by then, and waits until they have seen all of them.
-func openKube(lister fwk.SharedLister, namespaces kubeplugins.Namespaces, objects []runtime.Object) (
-	kube *kubeplugins.Plugins, start func() error, stop func(), err error,
+func openKube(lister fwk.SharedLister, namespaces kube.Namespaces, objects []runtime.Object) (
+	kubePlugins *kube.Plugins, start func() error, stop func(), err error,
 ) {
 	ctx, cancel := context.WithCancel(context.Background())
 	client := fake.NewClientset(objects...)
@@ -34,7 +35,7 @@ func openKube(lister fwk.SharedLister, namespaces kubeplugins.Namespaces, object
 		cancel()
 		factory.Shutdown()
 	}
-	kube, err = kubeplugins.New(ctx, kubeplugins.Deps{Lister: lister, Namespaces: namespaces, Informers: factory, Client: client})
+	kubePlugins, err = kube.New(ctx, kube.Deps{Lister: lister, Namespaces: namespaces, Informers: factory, Client: client, Malformed: cluster.Malformed})
 	if err != nil {
 		stop()
 		return nil, nil, nil, fmt.Errorf("kube-scheduler's plugins: %w", err)
@@ -42,12 +43,12 @@ func openKube(lister fwk.SharedLister, namespaces kubeplugins.Namespaces, object
 	start = func() error {
 		factory.Start(ctx.Done())
 		factory.WaitForCacheSync(ctx.Done())
-		if !cache.WaitForCacheSync(ctx.Done(), kube.HasSynced) {
+		if !cache.WaitForCacheSync(ctx.Done(), kubePlugins.HasSynced) {
 			return errors.New("kube-scheduler's plugins did not sync")
 		}
 		return nil
 	}
-	return kube, start, stop, nil
+	return kubePlugins, start, stop, nil
 }
 
 // decodeObjects reads Kubernetes objects from YAML documents.

@@ -14,7 +14,7 @@ import (
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
-	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
+	"github.com/tutti-sched/tutti/internal/kube"
 	"github.com/tutti-sched/tutti/pkg/actions"
 	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/plugins"
@@ -23,7 +23,7 @@ import (
 // Filters are kube-scheduler's own plugins, which take long to make and so serve one simulation after the other. What they read
 // besides pods and nodes never changes. One goroutine owns them and the simulations that use them.
 type Filters struct {
-	kube   *kubeplugins.Plugins
+	kube   *kube.Plugins
 	lister *switchableLister
 	stop   func()
 }
@@ -50,18 +50,18 @@ func OpenFilters() (*Filters, error) {
 		factory.Shutdown()
 	}
 	lister := &switchableLister{SharedLister: cluster.New(cluster.Options{}).View()}
-	kube, err := kubeplugins.New(ctx, kubeplugins.Deps{Lister: lister, Informers: factory, Client: client})
+	kubePlugins, err := kube.New(ctx, kube.Deps{Lister: lister, Informers: factory, Client: client})
 	if err != nil {
 		stop()
 		return nil, fmt.Errorf("kube-scheduler's plugins: %w", err)
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
-	if !cache.WaitForCacheSync(ctx.Done(), kube.HasSynced) {
+	if !cache.WaitForCacheSync(ctx.Done(), kubePlugins.HasSynced) {
 		stop()
 		return nil, errors.New("kube-scheduler's plugins did not sync")
 	}
-	return &Filters{kube: kube, lister: lister, stop: stop}, nil
+	return &Filters{kube: kubePlugins, lister: lister, stop: stop}, nil
 }
 
 // Close ends what OpenFilters began.

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
 	"github.com/tutti-sched/tutti/internal/configuration"
+	"github.com/tutti-sched/tutti/internal/kube"
 	"github.com/tutti-sched/tutti/internal/logging"
 	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/internal/version"
@@ -176,7 +176,7 @@ func (o *options) validate() error {
 	if o.withoutAgents && o.leaseNamespace != "" {
 		errs = append(errs, errors.New("--isolated-cpus-without-agents: Leases are looked at with --agent-lease-namespace; give one of the two"))
 	}
-	errs = append(errs, o.checkCertificates(), kubeplugins.CheckGates(o.featureGates))
+	errs = append(errs, o.checkCertificates(), kube.CheckGates(o.featureGates))
 	if o.bindDeadline < time.Second {
 		errs = append(errs, fmt.Errorf("--bind-deadline %s: must be at least 1s", o.bindDeadline))
 	}

@@ -32,9 +32,9 @@ import (
 	groupinformers "github.com/tutti-sched/tutti/apis/client/informers/externalversions"
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
-	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/configuration"
+	"github.com/tutti-sched/tutti/internal/kube"
 	"github.com/tutti-sched/tutti/internal/lease"
 	"github.com/tutti-sched/tutti/internal/scheduler"
 	"github.com/tutti-sched/tutti/internal/telemetry"
@@ -102,7 +102,7 @@ type process struct {
 	driver  *commit.Driver
 	loop    *scheduler.Scheduler
 	// served is what the API server served at the start, servesQueues whether it served Queues; measured are the metrics.
-	served       kubeplugins.Served
+	served       kube.Served
 	servesQueues bool
 	measured     *telemetry.Metrics
 	// live is the configuration, which follows its source.
@@ -164,28 +164,28 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, election *e
 	if err != nil {
 		return nil, fmt.Errorf("client for volumes and claims: %w", err)
 	}
-	kube, err := p.openKube(ctx, o.featureGates, state, preparing)
+	kubePlugins, err := p.openKube(ctx, o.featureGates, state, preparing)
 	if err != nil {
 		return nil, err
 	}
-	profile, err := o.configure(ctx, p, kube, client, writer)
+	profile, err := o.configure(ctx, p, kubePlugins, client, writer)
 	if err != nil {
 		return nil, err
 	}
-	kube.Freeze()
+	kubePlugins.Freeze()
 	state.Configure(profile.Translators(), profile.MaxGrace(), profile.SourcesOff...)
 	p.foreign.Use(profile.SourcesOff)
 	writer.UseBinders(profile.PodBinders())
 	if p.measured, err = telemetry.New(metrics.Registry); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	if p.sources, err = watch(ctx, p, kube); err != nil {
+	if p.sources, err = watch(ctx, p, kubePlugins); err != nil {
 		return nil, err
 	}
-	machine := o.wireCommit(p, writer, p.measured.Preparer(kube, clock.RealClock{}))
+	machine := o.wireCommit(p, writer, p.measured.Preparer(kubePlugins, clock.RealClock{}))
 	p.loop = scheduler.New(state, machine, profile, p.driver, p.mailbox, scheduler.Options{
 		Clock: clock.RealClock{}, Verify: os.Getenv("TUTTI_VERIFY") == "1", Metrics: p.measured,
-		Reservations: kube, BindDeadline: o.bindDeadline,
+		Reservations: kubePlugins, BindDeadline: o.bindDeadline,
 	})
 	if err := metrics.Registry.Register(telemetry.NewState(p.loop, clock.RealClock{})); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
@@ -196,22 +196,23 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, election *e
 // openKube builds kube-scheduler's plugins, of what the API server serves and lets be read.
 func (p *process) openKube(
 	ctx context.Context, gates string, state *cluster.State, preparing kubernetes.Interface,
-) (*kubeplugins.Plugins, error) {
-	served, err := kubeplugins.FollowServer(ctx, p.pods, utilfeature.DefaultMutableFeatureGate, gates)
+) (*kube.Plugins, error) {
+	served, err := kube.FollowServer(ctx, p.pods, utilfeature.DefaultMutableFeatureGate, gates)
 	if err != nil {
 		return nil, err
 	}
 	p.served = served
-	kube, err := kubeplugins.New(ctx, kubeplugins.Deps{
-		Lister: state.View(), Informers: p.informers, Client: preparing, Namespaces: state,
+	kubePlugins, err := kube.New(ctx, kube.Deps{
+		Malformed: cluster.Malformed,
+		Lister:    state.View(), Informers: p.informers, Client: preparing, Namespaces: state,
 		NoDeviceTaintRules: !served.DeviceTaintRules,
 	})
 	if err != nil {
 		return nil, err
 	}
 	// The informer may tell the loop of a claim or a device before the plugins know it.
-	kube.OnDevices(func() { p.mailbox.Event(&cluster.OtherSeen{}) })
-	return kube, nil
+	kubePlugins.OnDevices(func() { p.mailbox.Event(&cluster.OtherSeen{}) })
+	return kubePlugins, nil
 }
 
 // agentLeases is what the flags say of the Leases of agents.
@@ -241,7 +242,7 @@ func (o *options) wireCommit(p *process, writer *commit.Client, preparer commit.
 }
 
 // watch returns the sources of the events for the mailbox. Queues are among them if the API server serves them.
-func watch(ctx context.Context, p *process, kube *kubeplugins.Plugins) ([]*cluster.Source, error) {
+func watch(ctx context.Context, p *process, kubePlugins *kube.Plugins) ([]*cluster.Source, error) {
 	ours, err := cluster.Watch(p.informers, p.groups, p.mailbox.Event)
 	if err != nil {
 		return nil, err
@@ -258,7 +259,7 @@ func watch(ctx context.Context, p *process, kube *kubeplugins.Plugins) ([]*clust
 	}
 	others, err := cluster.WatchOthers(p.informers, p.mailbox.Event)
 	all := append(slices.Concat(ours, others, p.foreign.Sources()),
-		&cluster.Source{Name: "volumes and devices", HasSynced: kube.HasSynced},
+		&cluster.Source{Name: "volumes and devices", HasSynced: kubePlugins.HasSynced},
 		&cluster.Source{Name: "configuration", HasSynced: p.live.HasSynced})
 	if err != nil || p.leases == nil {
 		return all, err

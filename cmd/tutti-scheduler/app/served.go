@@ -8,7 +8,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tutti-sched/tutti/internal/cluster"
-	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
+	"github.com/tutti-sched/tutti/internal/kube"
 	"github.com/tutti-sched/tutti/internal/metrics"
 )
 
@@ -27,7 +27,7 @@ func (p *process) watchServer(ctx context.Context) error {
 
 // compareServer logs and measures what differs. An API server that does not answer is asked again at the next tick.
 func (p *process) compareServer(ctx context.Context) {
-	now, err := kubeplugins.AskServer(ctx, p.pods)
+	now, err := kube.AskServer(ctx, p.pods)
 	if err != nil {
 		klog.FromContext(ctx).Info("What the API server serves could not be read", "reason", err.Error())
 		return

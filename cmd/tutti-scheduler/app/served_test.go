@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tutti-sched/tutti/apis/client/clientset/versioned"
-	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
+	"github.com/tutti-sched/tutti/internal/kube"
 	"github.com/tutti-sched/tutti/internal/metrics"
 	"github.com/tutti-sched/tutti/internal/telemetry"
 )
@@ -55,7 +55,7 @@ func TestAnUpgradeOfTheAPIServerIsMeasured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{pods: client, client: groups, measured: measured, served: kubeplugins.Served{Version: "1.36"}}
+	p := &process{pods: client, client: groups, measured: measured, served: kube.Served{Version: "1.36"}}
 	for _, step := range []struct{ minor, rules, queues, version, taints int64 }{
 		{36, 0, 0, 0, 0}, {37, 0, 1, 1, 0}, {0, 0, 1, 1, 0}, {37, 1, 0, 1, 1}, {36, 0, 1, 0, 0}, {36, 0, 0, 0, 0},
 	} {

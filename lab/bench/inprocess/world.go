@@ -17,7 +17,7 @@ import (
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
-	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
+	"github.com/tutti-sched/tutti/internal/kube"
 	"github.com/tutti-sched/tutti/lab/harness"
 	"github.com/tutti-sched/tutti/pkg/actions"
 	"github.com/tutti-sched/tutti/pkg/engine"
@@ -88,16 +88,16 @@ func (w *world) open() error {
 		cancel()
 		factory.Shutdown()
 	}
-	kube, err := kubeplugins.New(ctx, kubeplugins.Deps{Lister: w.state.View(), Informers: factory, Client: client})
+	kubePlugins, err := kube.New(ctx, kube.Deps{Lister: w.state.View(), Informers: factory, Client: client})
 	if err != nil {
 		return fmt.Errorf("kube-scheduler's plugins: %w", err)
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
-	if !cache.WaitForCacheSync(ctx.Done(), kube.HasSynced) {
+	if !cache.WaitForCacheSync(ctx.Done(), kubePlugins.HasSynced) {
 		return errors.New("kube-scheduler's plugins did not sync")
 	}
-	catalogue := engine.Registry{Actions: actions.BuiltIn(), Plugins: plugins.BuiltIn(kube)}
+	catalogue := engine.Registry{Actions: actions.BuiltIn(), Plugins: plugins.BuiltIn(kubePlugins)}
 	configuration, _, err := config.Decode("built-in", config.DefaultYAML(), catalogue.Names())
 	if err != nil {
 		return fmt.Errorf("built-in configuration: %w", err)

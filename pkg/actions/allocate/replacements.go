@@ -36,7 +36,7 @@ func (r *cycle) replaceSome(job *model.Job) {
 func lackingRoles(job *model.Job) (roles []string) {
 	short := int(job.MinMember) - job.Count(framework.Ready.Counts)
 	for _, role := range job.Roles {
-		if lacks := int(role.MinMember) - countOf(job, role.Name); !role.Late && lacks > 0 {
+		if lacks := int(role.MinMember) - countOf(job, role.Name); !role.NotBegun && lacks > 0 {
 			roles, short = append(roles, role.Name), short-lacks
 		}
 	}
@@ -71,7 +71,7 @@ func (r *cycle) replaceOne(job *model.Job, role string) bool {
 func withOneMore(job *model.Job, role string) *model.Job {
 	return job.WithMinima(int32(job.Count(framework.Ready.Counts))+1, func(of model.Role) int32 {
 		switch has := int32(countOf(job, of.Name)); {
-		case of.Late:
+		case of.NotBegun:
 			return 0
 		case of.Name == role:
 			return has + 1

@@ -111,8 +111,6 @@ type run struct {
 	allocatable model.Resources
 	// givenUp is what lastGivenUp returns; nil until it is asked for.
 	givenUp map[string]time.Time
-	// vacated is what emptied returns; nil until it is asked for.
-	vacated []model.Resources
 	// work is what planning may still look at, searches what its exact searches may.
 	work, searches int
 }

@@ -60,7 +60,7 @@ func (r *run) blockingReservations(job *model.Job) []*reservedJob {
 
 // isBackfillable reports whether the job waits for nothing but capacity to start in.
 func (r *run) isBackfillable(job *model.Job) bool {
-	return waitsForRoom(r.session.Refusal(job)) && r.session.JobReady(job, framework.Ready) != nil &&
+	return r.session.Refusal(job).LacksPlace() && r.session.JobReady(job, framework.Ready) != nil &&
 		r.session.ValidateJob(job) == nil
 }
 

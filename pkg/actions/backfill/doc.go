@@ -16,8 +16,7 @@
 //	limits.go         how much is reserved at most, for how long, for whom, and which gang is next
 //	headroom.go       what is kept free below limits of queues
 //	reserve.go        reservations for gangs whose time has come
-//	plan.go           the search for capacity in the future
-//	lowerbound.go     what the accounting alone says about that
+//	plan.go           the search for capacity in the future, and what the accounting alone says about that
 //	completions.go    when pods are expected to end
 //	revalidate.go     which reservations still help
 //	backfilljobs.go   lending

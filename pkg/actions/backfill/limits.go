@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tutti-sched/tutti/pkg/engine"
-	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -168,33 +167,6 @@ func (r *run) explainGivenUp(waiting []*model.Job) {
 // note adds to the job's refusal.
 func (r *run) note(job *model.Job, note string) {
 	r.session.Refuse(job, r.session.Refusal(job).WithNote(note))
-}
-
-// leastRequest returns what the waiting members that a job needs request at least.
-func leastRequest(job *model.Job) (least model.Resources) {
-	pending := job.Pending()
-	short := max(0, min(len(pending), int(job.MinMember)-job.Count(framework.Ready.Counts)))
-	if len(pending) > 0 && !slices.ContainsFunc(pending, func(task *model.Task) bool { return task.Shape != pending[0].Shape }) {
-		for i, amount := range pending[0].Request {
-			least.Set(i, int64(short)*amount)
-		}
-		return least
-	}
-	width := 0
-	for _, task := range pending {
-		width = max(width, len(task.Request))
-	}
-	amounts := make([]int64, len(pending))
-	for i := range width {
-		for k, task := range pending {
-			amounts[k] = task.Request.At(i)
-		}
-		slices.Sort(amounts)
-		for _, amount := range amounts[:short] {
-			least.Set(i, least.At(i)+amount)
-		}
-	}
-	return least
 }
 
 // dueAt returns when the job may reserve, in seconds since 1970: after it has waited for so long, or for so long again since it

@@ -3,9 +3,11 @@ package backfill
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/tutti-sched/tutti/pkg/engine"
+	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/place"
 )
@@ -50,21 +52,19 @@ func (r *run) plan(job *model.Job, outlived int64) (reservation *model.Reservati
 
 // find looks for capacity. When there is none it returns how many members find some at best.
 func (p *plan) find(outlived int64) (fit int64) {
-	fit = int64(p.job.MinMember) - 1
 	d := p.demand()
-	if lacking := d.lacking(p.run.emptied()); lacking > 0 {
-		return int64(p.job.MinMember) - lacking
-	}
 	var all []*model.Task
 	for _, other := range p.run.session.Snapshot.Jobs {
 		all = append(all, other.Tasks...)
 	}
 	p.leaving = p.run.expectedCompletions(p.job, all, p.run.now, outlived)
 	p.run.work -= len(all) + len(p.leaving)
-	if least := p.minCompletions(d); least <= len(p.leaving) {
-		p.tryWith(least)
+	least, lacking := p.minCompletions(d)
+	if lacking > 0 {
+		return int64(p.job.MinMember) - lacking
 	}
-	return fit
+	p.tryWith(least)
+	return int64(p.job.MinMember) - 1
 }
 
 func (p *plan) reservation() *model.Reservation {
@@ -169,4 +169,89 @@ func placements(members []*model.Task) []model.ReservedNode {
 		rooms[i].Request.Add(task.Request)
 	}
 	return rooms
+}
+
+// What follows is what the accounting of the nodes alone says about a job's minimum: a bound that costs little.
+
+// demand is what a job's minimum needs, shape by shape, as if each were alone: less than what it needs in truth.
+type demand struct {
+	shapes []shapeDemand
+	// spare is without how many of the members the minimum is reached.
+	spare int64
+}
+
+type shapeDemand struct {
+	request model.Resources
+	// members is how many there are, candidates are the nodes that may run them.
+	members    int64
+	candidates []*model.Node
+}
+
+// demand returns what the job's minimum needs; nothing, when its minimum does not say how many members must find capacity.
+func (p *plan) demand() (d demand) {
+	members := p.trial.Members()
+	p.run.work -= 1 + len(members)
+	short := int(p.job.MinMember) - p.job.Count(framework.Ready.Counts)
+	if short <= 0 || short > len(members) {
+		return d
+	}
+	d.spare = int64(len(members) - short)
+	known := map[model.Shape]int{}
+	for _, task := range members {
+		i, seen := known[task.Shape]
+		if !seen {
+			i = len(d.shapes)
+			known[task.Shape] = i
+			d.shapes = append(d.shapes, shapeDemand{request: task.Request, candidates: p.run.session.EligibleNodes(task)})
+		}
+		d.shapes[i].members++
+	}
+	return d
+}
+
+// lacking returns how many members of the minimum find no place at least, were each shape alone in these rooms, which are by
+// model.Node.Index; not more than zero when all may find one.
+func (d *demand) lacking(rooms []model.Resources) (lacking int64) {
+	for _, shape := range d.shapes {
+		places := int64(0)
+		for _, node := range shape.candidates {
+			if places += rooms[node.Index].Copies(shape.request); places >= shape.members {
+				break
+			}
+		}
+		lacking += max(0, shape.members-places)
+	}
+	return lacking - d.spare
+}
+
+// minCompletions returns how many of the tasks that end must do so at least before the job can fit, and how many members of its
+// minimum find no place at least when all of them have; not more than zero when all may find one.
+func (p *plan) minCompletions(d demand) (least int, lacking int64) {
+	snapshot := p.run.session.Snapshot
+	index := make([]int, len(p.leaving))
+	for i, departure := range p.leaving {
+		index[i] = -1 // its node is gone, or its capacity is being released already
+		if task := departure.task; task.Status != model.Releasing || task.TerminationOverdue {
+			if node := snapshot.Node(task.Node); node != nil {
+				index[i] = node.Index
+			}
+		}
+	}
+	p.run.work -= len(p.leaving)
+	lackingAfter := func(departed int) int64 {
+		rooms := make([]model.Resources, len(snapshot.Nodes))
+		for i, node := range snapshot.Nodes {
+			rooms[i] = p.ask.Free(node).All(snapshot.Dimensions.Len())
+		}
+		for i, departure := range p.leaving[:departed] {
+			if index[i] >= 0 {
+				rooms[index[i]].Add(snapshot.Nodes[index[i]].Charge(departure.task))
+			}
+		}
+		return d.lacking(rooms)
+	}
+	if lacking = lackingAfter(len(p.leaving)); lacking > 0 {
+		return len(p.leaving), lacking
+	}
+	return sort.Search(len(p.leaving), func(departed int) bool { return lackingAfter(departed) <= 0 }), lacking
 }

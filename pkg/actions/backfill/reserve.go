@@ -30,16 +30,10 @@ func (r *run) reserveForOverdueGangs(waiting []*model.Job) {
 
 // reservationDue returns when the job's time has come, in seconds since 1970, or never.
 func (r *run) reservationDue(job *model.Job) int64 {
-	if !job.HasGroup || !waitsForRoom(r.session.Refusal(job)) || r.session.JobReady(job, framework.Ready) == nil {
+	if !job.HasGroup || !r.session.Refusal(job).LacksPlace() || r.session.JobReady(job, framework.Ready) == nil {
 		return never
 	}
 	return r.dueAt(job)
-}
-
-// waitsForRoom reports whether a job was refused that other nodes, or emptier ones, could run. One that waits for pods to leave
-// has its capacity already.
-func waitsForRoom(refusal *model.Refusal) bool {
-	return refusal.LacksPlace()
 }
 
 func (r *run) holds(job *model.Job) *reservedJob {
@@ -54,7 +48,8 @@ func (r *run) holds(job *model.Job) *reservedJob {
 // reserve gives the job a reservation, if there is one left, or if a job of lower priority in its queue has one that may wait
 // indefinitely for the jobs above it.
 func (r *run) reserve(job *model.Job) {
-	least := leastRequest(job)
+	needs := max(0, int(job.MinMember)-job.Count(framework.Ready.Counts))
+	least := model.LeastRequests(job, needs, r.session.Snapshot.Dimensions.Len())
 	if resource := r.overShare(least); resource >= 0 {
 		r.refuseShare(job, least, resource)
 		return

@@ -100,7 +100,7 @@ func (r *run) areServed(job *model.Job, reservation *model.Reservation) bool {
 	due := reservation.GaveWay.Unix() + period
 	wait := due
 	if due <= r.now && slices.ContainsFunc(r.waiting, func(other *model.Job) bool {
-		return other.Created.Unix() <= due && waitsForRoom(r.session.Refusal(other)) && r.session.GivesWay(job, other)
+		return other.Created.Unix() <= due && r.session.Refusal(other).LacksPlace() && r.session.GivesWay(job, other)
 	}) {
 		wait += period
 	}

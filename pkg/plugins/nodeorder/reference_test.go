@@ -21,14 +21,14 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
-	kube "k8s.io/kubernetes/pkg/scheduler/framework"
+	kubeframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
 	kuberuntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 
-	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
+	"github.com/tutti-sched/tutti/internal/kube"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/nodeorder"
@@ -43,10 +43,10 @@ type view struct{ fwk.SharedLister }
 // objects of the API server.
 type world struct {
 	view      *view
-	kube      *kubeplugins.Plugins
+	kube      *kube.Plugins
 	index     *topology.Index
 	filters   framework.Factory
-	reference kube.Framework
+	reference kubeframework.Framework
 }
 
 // newWorld builds both. The reference scores with the given strategy for resources.
@@ -73,7 +73,7 @@ func newWorldOf(t testing.TB, change func(*config.KubeSchedulerProfile), objects
 		factory.Shutdown()
 	})
 	var err error
-	w.kube, err = kubeplugins.New(ctx, kubeplugins.Deps{Lister: w.view, Informers: factory, Client: client})
+	w.kube, err = kube.New(ctx, kube.Deps{Lister: w.view, Informers: factory, Client: client})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func newWorldOf(t testing.TB, change func(*config.KubeSchedulerProfile), objects
 // own.
 func newReference(
 	t testing.TB, client *fake.Clientset, lister fwk.SharedLister, change func(*config.KubeSchedulerProfile),
-) kube.Framework {
+) kubeframework.Framework {
 	t.Helper()
 	defaults, err := latest.Default()
 	if err != nil {
@@ -140,7 +140,7 @@ func newReference(
 // theirs returns kube-scheduler's scores of the nodes, 0 to 100, by plugin.
 func (w *world) theirs(t *testing.T, pod *corev1.Pod, nodes []*corev1.Node) map[string][]int64 {
 	t.Helper()
-	ctx, state := context.Background(), kube.NewCycleState()
+	ctx, state := context.Background(), kubeframework.NewCycleState()
 	infos := make([]fwk.NodeInfo, len(nodes))
 	for i, node := range nodes {
 		info, err := w.view.NodeInfos().Get(node.Name)

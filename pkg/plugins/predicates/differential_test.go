@@ -25,7 +25,7 @@ import (
 	clientcache "k8s.io/client-go/tools/cache"
 
 	"github.com/tutti-sched/tutti/internal/cluster"
-	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
+	"github.com/tutti-sched/tutti/internal/kube"
 	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/predicates"
@@ -91,7 +91,7 @@ type contest struct {
 
 	client    *fake.Clientset
 	factories []informers.SharedInformerFactory
-	kube      *kubeplugins.Plugins
+	kube      *kube.Plugins
 	reference *reference
 	state     *cluster.State
 	profile   *engine.Profile
@@ -124,19 +124,19 @@ func newContest(t *testing.T, seed uint64, score *score) *contest {
 		factory.Shutdown()
 	})
 	c.factories = []informers.SharedInformerFactory{factory, c.reference.factory}
-	kube, err := kubeplugins.New(ctx, kubeplugins.Deps{Lister: c.state.View(), Informers: factory, Client: client})
+	kubePlugins, err := kube.New(ctx, kube.Deps{Lister: c.state.View(), Informers: factory, Client: client})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.kube = kube
-	plugin, err := predicates.New(kube, topology.New(kube))
+	c.kube = kubePlugins
+	plugin, err := predicates.New(kubePlugins, topology.New(kubePlugins))
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.profile = &engine.Profile{Tiers: []engine.Tier{{{Factory: plugin}}}}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
-	if !clientcache.WaitForCacheSync(ctx.Done(), kube.HasSynced) {
+	if !clientcache.WaitForCacheSync(ctx.Done(), kubePlugins.HasSynced) {
 		t.Fatal("the plugins did not sync")
 	}
 	c.follow()

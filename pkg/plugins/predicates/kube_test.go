@@ -15,7 +15,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 
-	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
+	"github.com/tutti-sched/tutti/internal/kube"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/predicates"
@@ -35,7 +35,7 @@ type world struct {
 	view      *view
 	client    *fake.Clientset
 	informers informers.SharedInformerFactory
-	kube      *kubeplugins.Plugins
+	kube      *kube.Plugins
 	newPlugin framework.Factory
 }
 
@@ -49,17 +49,17 @@ func newWorld(t testing.TB, objects ...runtime.Object) *world {
 		cancel()
 		w.informers.Shutdown()
 	})
-	kube, err := kubeplugins.New(ctx, kubeplugins.Deps{Lister: w.view, Informers: w.informers, Client: w.client})
+	kubePlugins, err := kube.New(ctx, kube.Deps{Lister: w.view, Informers: w.informers, Client: w.client})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.kube = kube
-	if w.newPlugin, err = predicates.New(kube, topology.New(kube)); err != nil {
+	w.kube = kubePlugins
+	if w.newPlugin, err = predicates.New(kubePlugins, topology.New(kubePlugins)); err != nil {
 		t.Fatal(err)
 	}
 	w.informers.Start(ctx.Done())
 	w.informers.WaitForCacheSync(ctx.Done())
-	if !clientcache.WaitForCacheSync(ctx.Done(), kube.HasSynced) {
+	if !clientcache.WaitForCacheSync(ctx.Done(), kubePlugins.HasSynced) {
 		t.Fatal("the plugins did not sync")
 	}
 	return w

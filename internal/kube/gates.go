@@ -1,4 +1,4 @@
-package kubeplugins
+package kube
 
 import (
 	"bufio"

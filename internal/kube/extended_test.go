@@ -1,4 +1,4 @@
-package kubeplugins_test
+package kube_test
 
 import (
 	"context"

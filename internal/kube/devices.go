@@ -1,4 +1,4 @@
-package kubeplugins
+package kube
 
 import (
 	"context"
@@ -15,8 +15,6 @@ import (
 	resourceslicetracker "k8s.io/dynamic-resource-allocation/resourceslice/tracker"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/features"
-
-	"github.com/tutti-sched/tutti/internal/cluster"
 )
 
 // ServesDeviceTaintRules asks the API server whether it serves this client the rules by which devices are tainted: one of 1.37
@@ -66,6 +64,13 @@ func sliceTracker(ctx context.Context, deps Deps) (*resourceslicetracker.Tracker
 	return resourceslicetracker.StartTracker(ctx, options)
 }
 
+// onAnyChange returns a handler that calls a function for each change.
+func onAnyChange(changed func()) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { changed() }, UpdateFunc: func(any, any) { changed() }, DeleteFunc: func(any) { changed() },
+	}
+}
+
 // notifyingCache is something that the plugins take in after its informer knows it, and that calls functions when it has changed.
 type notifyingCache struct {
 	synced cache.InformerSynced
@@ -76,7 +81,7 @@ type notifyingCache struct {
 
 // follow calls the functions for what the tracker has taken in: not for a rule by itself, but for the devices that it taints.
 func (f *notifyingCache) follow(tracker *resourceslicetracker.Tracker) error {
-	registration, err := tracker.AddEventHandler(cluster.OnAnyChange(f.notify))
+	registration, err := tracker.AddEventHandler(onAnyChange(f.notify))
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package kubeplugins_test
+package kube_test
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 
-	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
+	"github.com/tutti-sched/tutti/internal/kube"
 )
 
 // TestDeviceTaintRules: a rule taints devices that it selects, and the function for changes is called when it comes and when it
@@ -69,7 +69,7 @@ func TestServesDeviceTaintRules(t *testing.T) {
 			answer(client, "get", "resource", test.discovery)
 			answer(client, "list", "devicetaintrules", test.list)
 			log := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
-			got, err := kubeplugins.ServesDeviceTaintRules(klog.NewContext(t.Context(), log), client)
+			got, err := kube.ServesDeviceTaintRules(klog.NewContext(t.Context(), log), client)
 			if got != test.want {
 				t.Errorf("served is %v, want %v", got, test.want)
 			}

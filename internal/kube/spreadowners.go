@@ -1,4 +1,4 @@
-package kubeplugins
+package kube
 
 import (
 	appsv1 "k8s.io/api/apps/v1"

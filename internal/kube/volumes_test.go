@@ -1,4 +1,4 @@
-package kubeplugins_test
+package kube_test
 
 import (
 	"testing"
@@ -30,7 +30,7 @@ func TestChoosesVolumes(t *testing.T) {
 		}
 	}
 	large := claim("large", "free")
-	large.Annotations = map[string]string{"internal.tutti.dev/malformed": "larger than others"}
+	large.Annotations = map[string]string{"example.com/malformed": "larger than others"}
 	devices := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "wide", Namespace: "default", Annotations: large.Annotations}}
 	s := newStore(t, large, devices, class("free"), class("taken"), class("tracked"), class("untracked"), bound,
 		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "tracked"}, Spec: storagev1.CSIDriverSpec{StorageCapacity: &tracked}},

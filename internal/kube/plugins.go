@@ -1,4 +1,4 @@
-package kubeplugins
+package kube
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"runtime"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -24,8 +25,6 @@ import (
 	kuberuntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
-
-	"github.com/tutti-sched/tutti/internal/cluster"
 )
 
 // builtPlugins names the plugins that New builds. Resource fit and resource scores are the scheduler's own arithmetic and not
@@ -39,7 +38,7 @@ func builtPlugins() []string {
 	}
 }
 
-// Deps is what kube-scheduler's plugins read from. All fields but the last two are required.
+// Deps is what kube-scheduler's plugins read from. All fields but the last three are required.
 type Deps struct {
 	// Lister is the view of nodes and pods that follows the session. Only the session's goroutine, and what a plugin
 	// starts and awaits within one call, reads it.
@@ -50,6 +49,8 @@ type Deps struct {
 	Client kubernetes.Interface
 	// Namespaces knows the labels of namespaces; nil is what their informer has seen, which may change within a session.
 	Namespaces Namespaces
+	// Malformed says why not all of a claim is known, empty when all is; nil when all claims are known.
+	Malformed func(claim metav1.Object) string
 	// NoDeviceTaintRules reports that the API server does not serve them, or forbids them, as ServesDeviceTaintRules finds out: an
 	// informer would wait for them indefinitely.
 	NoDeviceTaintRules bool
@@ -84,6 +85,9 @@ func New(ctx context.Context, deps Deps) (*Plugins, error) {
 	}
 	if deps.Namespaces == nil {
 		deps.Namespaces = informedNamespaces{deps.Informers.Core().V1().Namespaces().Lister()}
+	}
+	if deps.Malformed == nil {
+		deps.Malformed = func(metav1.Object) string { return "" }
 	}
 	metrics.Register() // the plugins count into metrics that are nil before
 	slices, err := sliceTracker(ctx, deps)
@@ -173,7 +177,7 @@ func (p *Plugins) ByDeviceClass(resource corev1.ResourceName) bool {
 func (p *Plugins) OnDevices(changed func()) {
 	p.classes.onChange(changed)
 	p.devices.onChange(changed)
-	p.claimCache.AddEventHandler(cluster.OnAnyChange(changed))
+	p.claimCache.AddEventHandler(onAnyChange(changed))
 }
 
 // Lister returns the view of nodes and pods that the plugins read.

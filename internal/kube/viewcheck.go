@@ -1,10 +1,11 @@
-package cluster
+package kube
 
 import (
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -24,7 +25,7 @@ func (v *View) Check() error {
 		snapshot: snapshot, nodes: map[string]*viewNode{}, claims: map[string]int{}, images: map[string]*image{}, pods: v.pods,
 		excludesTerminating: v.excludesTerminating,
 	}
-	fresh.addNodes(snapshot.Nodes)
+	fresh.AddNodes(snapshot.Nodes)
 	fresh.refresh()
 	for _, list := range []struct {
 		name       string
@@ -49,6 +50,28 @@ func (v *View) Check() error {
 	}
 	return nil
 }
+
+// String writes down what the view shows, and of how much it keeps something, in the order in which it keeps things. It is meant
+// for tests.
+func (v *View) String() string {
+	v.refresh()
+	var b strings.Builder
+	fmt.Fprintln(&b, nodeNames(v.all), nodeNames(v.affine), nodeNames(v.repelling), nodeNames(v.widelyRepelling), v.claims, len(v.images))
+	for _, n := range v.all {
+		for _, list := range podLists(v.nodes[n.Node().Name]) {
+			fmt.Fprint(&b, podUIDs(*list))
+		}
+		fmt.Fprintln(&b, n.GetRequested(), n.GetNonZeroRequested(), n.GetUsedPorts(), n.GetPVCRefCounts())
+		for _, name := range slices.Sorted(maps.Keys(n.GetImageStates())) {
+			state := n.GetImageStates()[name]
+			fmt.Fprintln(&b, name, state.Size, state.NumNodes)
+		}
+	}
+	return b.String()
+}
+
+// Kept returns of how many pods the view keeps what kube-scheduler wants to know. It is meant for tests.
+func (v *View) Kept() int { return len(v.pods) }
 
 func sameNode(kept, want *viewNode) error {
 	if kept.Node() != want.Node() {

@@ -1,4 +1,4 @@
-package kubeplugins
+package kube
 
 import (
 	corelisters "k8s.io/client-go/listers/core/v1"

@@ -1,4 +1,4 @@
-package cluster
+package kube
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -19,7 +20,7 @@ import (
 // View is the snapshot as kube-scheduler's plugins read it. The pods on a node are brought up to date when they are read,
 // from the snapshot's journal: a node that is not read costs nothing.
 //
-// The goroutine that owns the state owns it; between two changes, plugins may read it from several goroutines. What its lists
+// The goroutine that owns the snapshot owns it; between two changes, plugins may read it from several goroutines. What its lists
 // return is valid until the next change and must not be changed.
 //
 // Invariant: every list in it is sorted, pods by UID and nodes by name, so that it is the same whatever way the snapshot
@@ -47,22 +48,15 @@ type View struct {
 
 var _ fwk.SharedLister = (*View)(nil)
 
-// View returns the view of the state's snapshot, always the same one. The first call makes it; without a call the state has
-// none.
-func (s *State) View() *View {
-	if s.view == nil {
-		s.view = newView(s.snapshot)
-	}
-	return s.view
-}
-
-func newView(snapshot *model.Snapshot) *View {
+// NewView returns a view of a snapshot. It learns of other nodes, and of pods that are gone, from the methods below, and of all
+// else by itself.
+func NewView(snapshot *model.Snapshot) *View {
 	v := &View{
 		snapshot: snapshot,
 		nodes:    map[string]*viewNode{}, claims: map[string]int{}, images: map[string]*image{},
 		pods: map[types.UID]*framework.PodInfo{},
 	}
-	v.addNodes(snapshot.Nodes)
+	v.AddNodes(snapshot.Nodes)
 	return v
 }
 
@@ -74,10 +68,17 @@ func (v *View) current() *View {
 	v.syncing.Lock()
 	defer v.syncing.Unlock()
 	if v.ahead == nil {
-		v.ahead = newView(v.snapshot)
+		v.ahead = NewView(v.snapshot)
 		v.ahead.excludesTerminating = true
 	}
 	return v.ahead
+}
+
+// refreshed returns what the session looks at, with every node up to date.
+func (v *View) refreshed() *View {
+	shown := v.current()
+	shown.refresh()
+	return shown
 }
 
 // NodeInfos lists the nodes with the pods on them.
@@ -107,21 +108,15 @@ type nodeLister struct{ v *View }
 func (l nodeLister) List() ([]fwk.NodeInfo, error) { return l.v.current().all, nil }
 
 func (l nodeLister) HavePodsWithAffinityList() ([]fwk.NodeInfo, error) {
-	shown := l.v.current()
-	shown.refresh()
-	return shown.affine, nil
+	return l.v.refreshed().affine, nil
 }
 
 func (l nodeLister) HavePodsWithRequiredAntiAffinityList() ([]fwk.NodeInfo, error) {
-	shown := l.v.current()
-	shown.refresh()
-	return shown.repelling, nil
+	return l.v.refreshed().repelling, nil
 }
 
 func (l nodeLister) HavePodsWithRequiredNonHostScopedAntiAffinityList() ([]fwk.NodeInfo, error) {
-	shown := l.v.current()
-	shown.refresh()
-	return shown.widelyRepelling, nil
+	return l.v.refreshed().widelyRepelling, nil
 }
 
 func (l nodeLister) Get(name string) (fwk.NodeInfo, error) {
@@ -134,9 +129,7 @@ func (l nodeLister) Get(name string) (fwk.NodeInfo, error) {
 type claimLister struct{ v *View }
 
 func (l claimLister) IsPVCUsedByPods(key string) bool {
-	shown := l.v.current()
-	shown.refresh()
-	return shown.claims[key] > 0
+	return l.v.refreshed().claims[key] > 0
 }
 
 type noGroups[T any] struct{}
@@ -152,7 +145,7 @@ func (v *View) pod(task *model.Task) *framework.PodInfo {
 	switch {
 	case known != nil && known.Pod == task.Pod:
 		return known
-	case known != nil && sameSpec(known.Pod, task.Pod):
+	case known != nil && SameSpec(known.Pod, task.Pod):
 		again := *known // with the resources it has worked out
 		again.Pod = task.Pod
 		known = &again
@@ -163,55 +156,67 @@ func (v *View) pod(task *model.Task) *framework.PodInfo {
 	return known
 }
 
+// SameSpec reports whether terms and resources of two versions of a pod must be the same, without comparing them. The
+// generation tells about the spec; what a running container was granted, and whether a resize is possible, stands in the
+// status.
+func SameSpec(a, b *corev1.Pod) bool {
+	return a.Generation != 0 && a.Generation == b.Generation && !HasInPlaceResize(&a.Status) && !HasInPlaceResize(&b.Status)
+}
+
+// HasInPlaceResize reports whether a status decides in what the pod takes.
+func HasInPlaceResize(status *corev1.PodStatus) bool {
+	return len(status.ContainerStatuses) > 0 || len(status.InitContainerStatuses) > 0 ||
+		status.Resources != nil || status.AllocatedResources != nil ||
+		slices.ContainsFunc(status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodResizePending })
+}
+
 // podInfo works out what kube-scheduler wants to know about a pod. Terms that cannot be parsed are left out, as kube-scheduler
 // does. Of a pod that it panics over only the identity is kept, or each look at the pod's node would panic.
 func podInfo(pod *corev1.Pod) (info *framework.PodInfo) {
-	why := recovered(func() {
-		info, _ = framework.NewPodInfo(pod)
-		info.CalculateResource()
-	})
-	if why != "" {
-		info, _ = framework.NewPodInfo(identityOfPod(pod))
-	}
+	defer func() {
+		if recover() != nil {
+			info, _ = framework.NewPodInfo(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}})
+		}
+	}()
+	info, _ = framework.NewPodInfo(pod)
+	info.CalculateResource()
 	return info
 }
 
-// reset makes the view one of an empty snapshot.
-func (v *View) reset() {
-	fresh := newView(v.snapshot)
+// Reset makes the view one of an empty snapshot.
+func (v *View) Reset() {
+	fresh := NewView(v.snapshot)
 	v.ahead, v.mark = nil, fresh.mark
 	v.nodes, v.claims, v.images, v.pods = fresh.nodes, fresh.claims, fresh.images, fresh.pods
 	v.all, v.affine, v.repelling, v.widelyRepelling = nil, nil, nil, nil
 }
 
-// forget drops what is kept about a pod that will not come back.
-func (v *View) forget(uid types.UID) {
+// Forget drops what is kept about a pod that will not come back.
+func (v *View) Forget(uid types.UID) {
 	delete(v.pods, uid)
 	if v.ahead != nil {
-		v.ahead.forget(uid)
+		v.ahead.Forget(uid)
 	}
 }
 
-// addNodes takes in nodes; the pods on them follow when the view is read.
-func (v *View) addNodes(nodes []*model.Node) {
+// AddNodes takes in nodes; the pods on them follow when the view is read.
+func (v *View) AddNodes(nodes []*model.Node) {
 	if v.ahead != nil {
-		v.ahead.addNodes(nodes)
+		v.ahead.AddNodes(nodes)
 	}
-	fresh := make([]fwk.NodeInfo, 0, len(nodes))
 	for _, node := range nodes {
 		n := &viewNode{NodeInfo: framework.NewNodeInfo(), view: v, node: node}
 		n.SetNode(node.Object)
 		v.nodes[node.Name] = n
-		fresh = append(fresh, n)
+		index(&v.all, n, true)
 		v.addImages(n)
 	}
-	v.all = insertSorted(v.all, fresh, byName)
 }
 
-// changeNode takes in a new version of a node; the pods on it stay.
-func (v *View) changeNode(object *corev1.Node) {
+// ChangeNode takes in a new version of a node; the pods on it stay.
+func (v *View) ChangeNode(object *corev1.Node) {
 	if v.ahead != nil {
-		v.ahead.changeNode(object)
+		v.ahead.ChangeNode(object)
 	}
 	n := v.nodes[object.Name]
 	if n.Node() == object {
@@ -222,12 +227,11 @@ func (v *View) changeNode(object *corev1.Node) {
 	v.addImages(n)
 }
 
-// dropNodes forgets nodes with all pods on them.
-func (v *View) dropNodes(nodes []*model.Node) {
+// DropNodes forgets nodes with all pods on them.
+func (v *View) DropNodes(nodes []*model.Node) {
 	if v.ahead != nil {
-		v.ahead.dropNodes(nodes)
+		v.ahead.DropNodes(nodes)
 	}
-	gone := make([]fwk.NodeInfo, 0, len(nodes))
 	for _, node := range nodes {
 		n := v.nodes[node.Name]
 		for len(n.Pods) > 0 {
@@ -235,14 +239,13 @@ func (v *View) dropNodes(nodes []*model.Node) {
 		}
 		v.dropImages(n)
 		delete(v.nodes, node.Name)
-		gone = append(gone, n)
+		index(&v.all, n, false)
 	}
-	v.all = removeSorted(v.all, gone, byName)
 }
 
 func byName(a, b fwk.NodeInfo) int { return cmp.Compare(a.Node().Name, b.Node().Name) }
 
-// index keeps the node in an index list exactly as long as it belongs there.
+// index keeps the node in a sorted list exactly as long as it belongs there.
 func index(list *[]fwk.NodeInfo, n *viewNode, belongs bool) {
 	i, found := slices.BinarySearchFunc(*list, fwk.NodeInfo(n), byName)
 	switch {

@@ -1,4 +1,4 @@
-package kubeplugins_test
+package kube_test
 
 import (
 	"context"
@@ -11,10 +11,10 @@ import (
 	clientcache "k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 
-	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
+	"github.com/tutti-sched/tutti/internal/kube"
 )
 
-func build(t *testing.T, change ...func(*kubeplugins.Deps)) (*kubeplugins.Plugins, []string) {
+func build(t *testing.T, change ...func(*kube.Deps)) (*kube.Plugins, []string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	client := fake.NewClientset()
@@ -23,11 +23,11 @@ func build(t *testing.T, change ...func(*kubeplugins.Deps)) (*kubeplugins.Plugin
 		cancel()
 		factory.Shutdown()
 	})
-	deps := kubeplugins.Deps{Lister: cache.NewEmptySnapshot(), Informers: factory, Client: client}
+	deps := kube.Deps{Lister: cache.NewEmptySnapshot(), Informers: factory, Client: client}
 	for _, c := range change {
 		c(&deps)
 	}
-	plugins, err := kubeplugins.New(ctx, deps)
+	plugins, err := kube.New(ctx, deps)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func build(t *testing.T, change ...func(*kubeplugins.Deps)) (*kubeplugins.Plugin
 
 // All of the first are served by API servers of 1.35; one that is not would never sync there.
 func TestOnlyWhatOldServersHaveIsWatched(t *testing.T) {
-	_, watched := build(t, func(deps *kubeplugins.Deps) { deps.NoDeviceTaintRules = true })
+	_, watched := build(t, func(deps *kube.Deps) { deps.NoDeviceTaintRules = true })
 	want := []string{
 		"v1.CSIDriver", "v1.CSINode", "v1.CSIStorageCapacity", "v1.DeviceClass", "v1.Namespace", "v1.Node",
 		"v1.PersistentVolume", "v1.PersistentVolumeClaim", "v1.Pod", "v1.ResourceClaim", "v1.ResourceSlice", "v1.StorageClass",
@@ -60,7 +60,7 @@ func TestOnlyWhatOldServersHaveIsWatched(t *testing.T) {
 }
 
 func TestNewNeedsItsDeps(t *testing.T) {
-	if _, err := kubeplugins.New(context.Background(), kubeplugins.Deps{}); err == nil {
+	if _, err := kube.New(context.Background(), kube.Deps{}); err == nil {
 		t.Error("no error without a lister, informers and a client")
 	}
 }

@@ -1,4 +1,4 @@
-package kubeplugins
+package kube
 
 import (
 	corev1 "k8s.io/api/core/v1"
@@ -7,8 +7,6 @@ import (
 	storagelisters "k8s.io/client-go/listers/storage/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/component-helpers/storage/volume"
-
-	"github.com/tutti-sched/tutti/internal/cluster"
 )
 
 // unboundByStorageClass is the index of volumes that are not bound, by storage class.
@@ -64,13 +62,13 @@ func (p *Plugins) HasVolumeChoice(pod *corev1.Pod) bool {
 func (p *Plugins) TooLarge(pod *corev1.Pod) string {
 	claims := p.claimsOf(pod)
 	for _, name := range claims.volumes {
-		if claim, err := p.volumes.claims.PersistentVolumeClaims(pod.Namespace).Get(name); err == nil && cluster.Malformed(claim) != "" {
-			return "PersistentVolumeClaim " + name + ": " + cluster.Malformed(claim)
+		if claim, err := p.volumes.claims.PersistentVolumeClaims(pod.Namespace).Get(name); err == nil && p.deps.Malformed(claim) != "" {
+			return "PersistentVolumeClaim " + name + ": " + p.deps.Malformed(claim)
 		}
 	}
 	for _, name := range claims.devices {
-		if claim, err := p.claims.Get(pod.Namespace, name); err == nil && cluster.Malformed(claim) != "" {
-			return "ResourceClaim " + name + ": " + cluster.Malformed(claim)
+		if claim, err := p.claims.Get(pod.Namespace, name); err == nil && p.deps.Malformed(claim) != "" {
+			return "ResourceClaim " + name + ": " + p.deps.Malformed(claim)
 		}
 	}
 	return ""

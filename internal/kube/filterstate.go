@@ -1,4 +1,4 @@
-package kubeplugins
+package kube
 
 import (
 	corev1 "k8s.io/api/core/v1"

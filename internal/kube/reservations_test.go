@@ -1,4 +1,4 @@
-package kubeplugins_test
+package kube_test
 
 import (
 	"context"
@@ -26,13 +26,13 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
-	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
+	"github.com/tutti-sched/tutti/internal/kube"
 )
 
 // store is an API server with resource versions and conflicts, and the plugins over it; other is a second set of them.
 type store struct {
-	*kubeplugins.Plugins
-	other  *kubeplugins.Plugins
+	*kube.Plugins
+	other  *kube.Plugins
 	t      *testing.T
 	client *fake.Clientset
 	nodes  map[string]*corev1.Node
@@ -69,8 +69,9 @@ func newStore(t *testing.T, objects ...runtime.Object) *store {
 		factory.Shutdown()
 	})
 	var err error
-	s.Plugins, err = kubeplugins.New(ctx, kubeplugins.Deps{
+	s.Plugins, err = kube.New(ctx, kube.Deps{
 		Lister: cache.NewEmptySnapshot(), Informers: factory, Client: s.client,
+		Malformed: func(claim metav1.Object) string { return claim.GetAnnotations()["example.com/malformed"] },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -2,9 +2,62 @@ package preempt
 
 import (
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
+
+// TestEachKeyDecides between two units that are equal in all keys before it, though those behind it say otherwise.
+func TestEachKeyDecides(t *testing.T) {
+	unit := func(gang bool, priorities ...int32) victimUnit {
+		u := victimUnit{of: &victimJob{gang: gang, priority: 5}, whole: len(priorities) > 1}
+		for _, priority := range priorities {
+			u.tasks = append(u.tasks, &model.Task{PodRef: model.PodRef{Name: "b"}, Pod: &corev1.Pod{}, Priority: priority, Created: time.Unix(9, 0), GraceSeconds: 5})
+		}
+		return u
+	}
+	changed := func(u victimUnit, how func(*model.Task)) victimUnit {
+		how(u.tasks[0])
+		return u
+	}
+	for name, c := range map[string]struct {
+		cheap, dear           victimUnit
+		cheapPrice, dearPrice framework.Price
+	}{
+		"a queue below its share": {
+			cheap: unit(true, 5, 5), dear: unit(true, 1), cheapPrice: framework.Price{Gangs: 9, Rank: 9}, dearPrice: framework.Price{BelowShare: 1},
+		},
+		"gangs of other queues": {cheap: unit(true, 5, 5), dear: unit(true, 1), cheapPrice: framework.Price{Rank: 9}, dearPrice: framework.Price{Gangs: 1}},
+		"the queue":             {cheap: unit(true, 5, 5), dear: unit(true, 1), cheapPrice: framework.Price{Rank: 1}, dearPrice: framework.Price{Rank: 2}},
+		"the highest priority":  {cheap: unit(true, 5, 5), dear: unit(true, 6)},
+		"gangs that end":        {cheap: unit(false, 5, 5, 5), dear: unit(true, 5, 5)},
+		"the sum of priorities": {
+			cheap: changed(unit(true, 4, 5), func(task *model.Task) { task.GraceSeconds = 9 }), dear: unit(true, 5, 5),
+		},
+		"pods": {cheap: unit(false, 5), dear: unit(false, 5, 5)},
+		"the grace": {
+			cheap: changed(unit(true, 5), func(task *model.Task) { task.GraceSeconds, task.Created = 4, time.Unix(1, 0) }), dear: unit(true, 5),
+		},
+		"the start": {
+			cheap: changed(unit(true, 5), func(task *model.Task) { task.Name = "c" }),
+			dear:  changed(unit(true, 5), func(task *model.Task) { task.Created = time.Unix(8, 0) }),
+		},
+		"the name": {cheap: changed(unit(true, 5), func(task *model.Task) { task.Name = "a" }), dear: unit(true, 5)},
+	} {
+		c.cheap.cost, c.dear.cost = costOf(&c.cheap, c.cheapPrice), costOf(&c.dear, c.dearPrice)
+		if compareUnits(&c.cheap, &c.dear) >= 0 || compareUnits(&c.dear, &c.cheap) <= 0 {
+			t.Errorf("%s does not decide: %v, %v", name, c.cheap.cost, c.dear.cost)
+		}
+		c.dear.cost[violations], c.cheap.cost[violations] = 0, 1
+		if compareUnits(&c.cheap, &c.dear) <= 0 {
+			t.Errorf("violations do not come before %s", name)
+		}
+	}
+}
 
 // drawCost returns what one unit costs.
 func drawCost(t *rapid.T) (c cost) {

@@ -87,6 +87,13 @@ soak: ## Run every random test with CHECKS=10000 cases, and the simulation with 
 	CHECKS=$(CHECKS) SEED=$(SEED) hack/soak.sh
 	STEPS=$(STEPS) CRASHES=$(CRASHES) SEED=$(SEED) hack/simulate.sh
 
+# In how many small clusters plans of victims are compared with a solver's; nearly half of them need a plan.
+CLUSTERS ?= 50000
+
+.PHONY: victims
+victims: ## Compare plans of victims with those of a solver that tries everything, in so many small clusters (CLUSTERS=50000).
+	go test -count=1 -v -timeout 5h ./pkg/actions/preempt -run '^TestSmallPlansAreTheBest$$' -clusters=$(CLUSTERS)
+
 # How long each fuzz target looks for something new. What one has found is kept in testdata/fuzz beside it, and played by
 # `make unit`.
 FUZZTIME ?= 1m

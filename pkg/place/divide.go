@@ -234,11 +234,11 @@ func (d *division) search(next int) bool {
 	return false
 }
 
-// chosen is what the choices so far mean for those that follow: of one level how much capacity the domains have left, whichever
-// they are, else how many members are in which domains.
+// chosen is what the choices so far mean for those that follow: of one level, and parts that share no members, how much capacity
+// the domains have left, whichever they are; else how many members are in which domains.
 func (d *division) chosen(next int) string {
 	key := binary.AppendVarint(nil, int64(next))
-	if len(d.levels) == 1 {
+	if len(d.levels) == 1 && !slices.ContainsFunc(d.mixtures, func(m mixture) bool { return len(m.parts) > 1 }) {
 		left := d.capacities(0)
 		for _, one := range d.parts {
 			if one.at >= 0 {

@@ -31,10 +31,10 @@ func (t *Placer) requiredColocations() (ties []levelTie) {
 	first := t.kinds.first(t.members)
 	for _, task := range first {
 		for _, sibling := range first {
-			if !requiresSibling(task, sibling) {
+			if !Requires(task, sibling) {
 				continue
 			}
-			for _, term := range requiredTerms(task) {
+			for _, term := range RequiredTerms(task) {
 				ties = merge(ties, tieByLabel(term.TopologyKey, t.kinds.of(task), t.kinds.of(sibling)))
 			}
 		}

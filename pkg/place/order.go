@@ -104,12 +104,12 @@ func affinityDepth(members []*model.Task, kinds *equivalenceClasses) map[equival
 	ranks := map[equivalenceClass]int{}
 	for range first {
 		for _, task := range first {
-			if requiresSibling(task, task) {
+			if Requires(task, task) {
 				continue // the first of them may go anywhere
 			}
 			of := kinds.of(task)
 			for _, sibling := range first {
-				if requiresSibling(task, sibling) {
+				if Requires(task, sibling) {
 					ranks[of] = min(max(ranks[of], ranks[kinds.of(sibling)]+1), len(first))
 				}
 			}

@@ -21,9 +21,10 @@ func affectsSiblings(task *model.Task) bool {
 		len(task.Pod.Spec.TopologySpreadConstraints) > 0
 }
 
-func hasRequiredAffinity(task *model.Task) bool { return len(requiredTerms(task)) > 0 }
+func hasRequiredAffinity(task *model.Task) bool { return len(RequiredTerms(task)) > 0 }
 
-func requiredTerms(task *model.Task) []corev1.PodAffinityTerm {
+// RequiredTerms returns the task's required affinity.
+func RequiredTerms(task *model.Task) []corev1.PodAffinityTerm {
 	affinity := task.Pod.Spec.Affinity
 	if affinity == nil || affinity.PodAffinity == nil {
 		return nil
@@ -68,9 +69,9 @@ func terms(pod *corev1.Pod) []corev1.PodAffinityTerm {
 	return all
 }
 
-// requiresSibling reports whether the sibling matches the task's required affinity: all of its terms.
-func requiresSibling(task, sibling *model.Task) bool {
-	terms := requiredTerms(task)
+// Requires reports whether another pod matches the task's required affinity: all of its terms.
+func Requires(task, sibling *model.Task) bool {
+	terms := RequiredTerms(task)
 	return len(terms) > 0 && !slices.ContainsFunc(terms, func(term corev1.PodAffinityTerm) bool {
 		return !matches(&term, task.Pod, sibling.Pod, possible)
 	})

@@ -196,3 +196,28 @@ func BenchmarkHopeless(b *testing.B) {
 		return snapshot
 	}, 0)
 }
+
+// BenchmarkSmallGangs is 250 gangs of 4, on clusters that are full of gangs of 2 that can spare one of them, of many ages.
+func BenchmarkSmallGangs(b *testing.B) {
+	for _, nodes := range []int{250, 1000, 5000} {
+		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
+			measure(b, func() *model.Snapshot {
+				snapshot := full(nodes, 2)
+				for i, job := range snapshot.Jobs {
+					job.MinMember = 1
+					for j, task := range job.Tasks {
+						task.Created = time.Unix(int64((i*2+j)*7919%10_000), 0)
+					}
+				}
+				for i := range 250 {
+					job := &model.Job{Key: model.JobKey{Namespace: "default", Name: fmt.Sprintf("z%04d", i)}, Need: model.Need{MinMember: 4}, Priority: 10, Version: 1}
+					for j := range 4 {
+						device(job, fmt.Sprintf("z%04d-%d", i, j))
+					}
+					snapshot.Jobs = append(snapshot.Jobs, job)
+				}
+				return snapshot
+			}, 1000)
+		})
+	}
+}

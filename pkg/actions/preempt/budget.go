@@ -52,6 +52,27 @@ func (g *pdbBudget) charge(sums []int32, task *model.Task, sign int32) {
 	}
 }
 
+// countExcess sets how many pods too many the budgets lose by each unit, beside all the others.
+func (g *pdbBudget) countExcess(units []victimUnit) {
+	sums := make([]int32, len(g.used))
+	charge := func(u *victimUnit, sign int32) {
+		for _, task := range u.tasks {
+			g.charge(sums, task, sign)
+		}
+	}
+	for i := range units {
+		charge(&units[i], 1)
+	}
+	all := g.violationsWith(sums)
+	for i := range units {
+		if units[i].cost[violations] = all; all > 0 {
+			charge(&units[i], -1)
+			units[i].cost[violations] -= g.violationsWith(sums)
+			charge(&units[i], 1)
+		}
+	}
+}
+
 // left returns how many more pods a budget lets go.
 func (g *pdbBudget) left(budget int) int32 {
 	if budget == len(g.budgets) {
@@ -61,11 +82,11 @@ func (g *pdbBudget) left(budget int) int32 {
 }
 
 // violationsWith returns how many pods too many the budgets lose, with so many taken on top of what was decided.
-func (g *pdbBudget) violationsWith(more []int32) int {
-	excess := 0
+func (g *pdbBudget) violationsWith(more []int32) int64 {
+	excess := int64(0)
 	for i := range more {
 		if more[i] > 0 {
-			excess += int(max(0, more[i]-g.left(i)))
+			excess += int64(max(0, more[i]-g.left(i)))
 		}
 	}
 	return excess

@@ -32,7 +32,7 @@ type Planner interface {
 
 // NewPlanner returns what plans by such rules.
 func NewPlanner(options Options, rules Rules) Planner {
-	return &action{options: options, exhaustiveLimit: exhaustivePods, rules: rules}
+	return &action{options: options, rules: rules}
 }
 
 // planForQueues gives each of the refused jobs its turn, in the order of queues, which every plan changes.
@@ -205,7 +205,9 @@ func (r *run) whyNotByClaim(f *failure, claim framework.Claim, kept keptUnits) s
 	s := f.search
 	most := newPlan(s.guard, s.claim)
 	for _, u := range s.unitsByCost() {
-		s.extend(most, u)
+		if !s.guard.strict || most.violationsWith(&u) == 0 {
+			most.extend(u)
+		}
 	}
 	most = most.mergeWhole()
 	verdict := s.explainProtected()

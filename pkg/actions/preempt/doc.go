@@ -20,12 +20,12 @@
 //	search.go             how a plan is looked for, and carried out
 //	search_domains.go     domain by domain, for members that share one
 //	domaincost.go         the least that victims in a domain can cost
-//	search_exhaustive.go  all sets, in small clusters
 //	search_greedy.go      member by member, where it costs least
 //	nodecost.go           the cheapest node for one more member
 //	onnode.go             the victims on one node for one member
 //	search_cluster.go     all over the cluster, for members that depend on each other
-//	reprieve.go           what is not needed is released
+//	near.go               pods that stay near members which must be near one
+//	reprieve.go           what is not needed is given back, and units are exchanged
 //	review.go             what extenders say of a plan
 //	explain.go            why there is no plan
 package preempt

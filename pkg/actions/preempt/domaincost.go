@@ -2,9 +2,9 @@ package preempt
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"sort"
-	"time"
 
 	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -98,34 +98,37 @@ func (b *domainBound) supply(ask engine.Ask, nodes []int) {
 
 // least returns the bound; starts is false where not all would fit.
 func (b *domainBound) least(claimed bool) (least cost, starts bool) {
-	if b.fitWithout(nil) >= b.members {
+	if b.fitWithout(math.MinInt64) >= b.members {
 		return cost{}, true
 	}
-	priorities := make([]int32, len(b.victims))
+	levels := make([]int64, len(b.victims))
 	for i := range b.victims {
-		priorities[i] = b.victims[i].priority
+		levels[i] = int64(b.victims[i].priority)
 	}
-	slices.Sort(priorities)
-	priorities = slices.Compact(priorities)
-	at := sort.Search(len(priorities), func(i int) bool { return b.fitWithout(&priorities[i]) >= b.members })
-	if at == len(priorities) {
+	slices.Sort(levels)
+	levels = slices.Compact(levels)
+	at := sort.Search(len(levels), func(i int) bool { return b.fitWithout(levels[i]) >= b.members })
+	if at == len(levels) {
 		return cost{}, false
 	}
-	least.highest = priorities[at]
-	above := b.leastAbove(priorities[:at+1])
-	leave := func(victim domainVictim) bool { return victim.priority <= least.highest }
-	least.pods = int(above[0])
-	least.sum = b.leastSum(priorities[:at+1], above)
-	least.brokenGangs = b.leastGangs(above[0], leave, func(from *victimJob) bool { return from.gang })
-	least.grace, least.earliestStart = b.bestTimes(int(above[0]), int(above[at]), leave)
-	if claimed {
-		all := b.leastAbove(priorities)[0] // a plan of a lower price may have a higher priority
-		least.price.Gangs = b.leastGangs(all, func(domainVictim) bool { return true }, func(from *victimJob) bool {
-			return from.wholeOnly.cost.price.Gangs > 0
-		})
-		least.price.Rank = b.victims[0].from.wholeOnly.cost.price.Rank
+	least[highest] = 1 + weight(int32(levels[at]))
+	least[pods] = b.leastPods(levels[at])
+	least[gangsEnded] = b.leastGangs(levels[at], least[pods], func(from *victimJob) bool { return from.gang })
+	lowest := int64(math.MaxInt64)
+	least[grace], least[age] = math.MaxInt64, math.MaxInt64
+	for i := range b.victims {
+		if one := &b.victims[i]; int64(one.priority) <= levels[at] {
+			lowest = min(lowest, one.from.weightOf(one.task))
+			least[grace], least[age] = min(least[grace], graceOf(one.task)), min(least[age], ageOf(one.task))
+		}
+	}
+	least[priorities] = least[pods] * lowest
+	if claimed { // a plan of a lower price may have a higher priority
+		all := levels[len(levels)-1]
+		least[endedOfOthers] = b.leastGangs(all, b.leastPods(all), func(from *victimJob) bool { return from.wholeOnly.cost[endedOfOthers] > 0 })
+		least[queueRank] = math.MaxInt64
 		for i := range b.victims {
-			least.price.Rank = min(least.price.Rank, b.victims[i].from.wholeOnly.cost.price.Rank)
+			least[queueRank] = min(least[queueRank], b.victims[i].from.wholeOnly.cost[queueRank])
 		}
 	}
 	return least, true
@@ -140,13 +143,13 @@ func (b *domainBound) fits(free []int64) int64 {
 	return fits
 }
 
-// fitWithout returns how many members fit without the pods up to a priority; nil is with all pods.
-func (b *domainBound) fitWithout(priority *int32) (sum int64) {
+// fitWithout returns how many members fit without the pods up to a priority.
+func (b *domainBound) fitWithout(priority int64) (sum int64) {
 	free := make([]int64, len(b.positions))
 	for i := range b.nodes {
 		node := &b.nodes[i]
 		copy(free, node.free)
-		for j := 0; priority != nil && j < len(node.victims) && node.victims[j].priority <= *priority; j++ {
+		for j := 0; j < len(node.victims) && int64(node.victims[j].priority) <= priority; j++ {
 			b.release(free, &node.victims[j])
 		}
 		sum += b.fits(free)
@@ -160,48 +163,23 @@ func (b *domainBound) release(free []int64, victim *domainVictim) {
 	}
 }
 
-// maxPrioritySteps is for how many priorities it is counted how many pods of them and above have to leave.
-const maxPrioritySteps = 8
-
-// leastAbove returns, by priority, how many pods of that priority and above have to leave at least, none above the last; for all
-// but the highest priorities, and the lowest, it is what holds for a higher one.
-func (b *domainBound) leastAbove(priorities []int32) []int64 {
-	above := make([]int64, len(priorities))
-	for i := len(priorities) - 1; i >= 0; i-- {
-		if i < len(priorities)-1 {
-			above[i] = above[i+1]
-		}
-		if i == 0 || i >= len(priorities)-maxPrioritySteps {
-			above[i] = max(above[i], b.leastBetween(priorities[i], priorities[len(priorities)-1]))
-		}
-	}
-	return above
-}
-
 // ratio is what one more member on a node costs at least, in parts of a pod, and for how many members.
 type ratio struct{ parts, members int64 }
 
 // podParts are so many parts of a pod.
 const podParts = 1 << 20
 
-// leastBetween returns how many pods of priorities from one to another have to leave at least, with all pods of lower ones.
-func (b *domainBound) leastBetween(from, to int32) int64 {
+// leastPods returns how many pods up to a priority have to leave at least.
+func (b *domainBound) leastPods(priority int64) int64 {
 	lack := b.members
 	var ratios []ratio
 	free, freed := make([]int64, len(b.positions)), make([][]int64, len(b.positions))
 	for i := range b.nodes {
 		node := &b.nodes[i]
 		copy(free, node.free)
-		first := 0
-		for ; first < len(node.victims) && node.victims[first].priority < from; first++ {
-			b.release(free, &node.victims[first])
-		}
-		last := first
-		for last < len(node.victims) && node.victims[last].priority <= to {
-			last++
-		}
 		lack -= b.fits(free)
-		if one := b.cheapest(free, freed, node.victims[first:last]); one.members > 0 {
+		last := sort.Search(len(node.victims), func(j int) bool { return int64(node.victims[j].priority) > priority })
+		if one := b.cheapest(free, freed, node.victims[:last]); one.members > 0 {
 			ratios = append(ratios, one)
 		}
 	}
@@ -242,27 +220,14 @@ func (b *domainBound) cheapest(free []int64, freed [][]int64, victims []domainVi
 	return best
 }
 
-// leastSum returns the least sum of priorities with which so many pods of each priority and above can leave.
-func (b *domainBound) leastSum(priorities []int32, above []int64) int64 {
-	sum := above[0] * weight(priorities[0])
-	for i := 1; i < len(priorities); i++ {
-		sum += above[i] * (int64(priorities[i]) - int64(priorities[i-1]))
-	}
-	for i := range b.victims { // members of a gang that goes as a whole count by their own priority
-		if one := &b.victims[i]; one.from.job != nil && one.priority <= priorities[len(priorities)-1] {
-			sum -= int64(one.priority) - int64(one.from.job.PriorityOf(one.task))
-		}
-	}
-	return sum
-}
-
-// leastGangs returns how many gangs that count end at least when so many pods leave: the others go first, and single members.
-func (b *domainBound) leastGangs(pods int64, leave func(domainVictim) bool, counts func(*victimJob) bool) (gangs int) {
+// leastGangs returns how many gangs that count end at least when so many pods up to a priority leave: the others go first, and
+// single members.
+func (b *domainBound) leastGangs(priority, pods int64, counts func(*victimJob) bool) (gangs int64) {
 	members, singles := map[*victimJob]int64{}, map[*victimJob]int64{}
 	for i := range b.victims {
 		one := &b.victims[i]
 		switch {
-		case !leave(*one):
+		case int64(one.priority) > priority:
 		case !counts(one.from):
 			pods--
 		default:
@@ -288,24 +253,4 @@ func (b *domainBound) leastGangs(pods int64, leave func(domainVictim) bool, coun
 		gangs++
 	}
 	return gangs
-}
-
-// bestTimes returns the shortest grace with which so many pods end, and the latest start of so many of the highest priority.
-func (b *domainBound) bestTimes(pods, highest int, leave func(domainVictim) bool) (grace int64, start time.Time) {
-	var graces []int64
-	var starts []time.Time
-	for i := range b.victims {
-		one := &b.victims[i]
-		switch {
-		case !leave(*one):
-		case one.from.singles[one.task]:
-			graces, starts = append(graces, one.task.GraceSeconds), append(starts, model.StartTime(one.task))
-		default: // all of its gang goes with it
-			all := &one.from.wholeOnly.cost
-			graces, starts = append(graces, all.grace), append(starts, all.earliestStart)
-		}
-	}
-	slices.Sort(graces)
-	slices.SortFunc(starts, func(a, b time.Time) int { return b.Compare(a) })
-	return graces[pods-1], starts[highest-1]
 }

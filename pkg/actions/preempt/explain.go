@@ -104,7 +104,7 @@ func (s *search) explainProtected() *model.Refusal {
 	lax.strict = false
 	all := newPlan(&lax, s.claim)
 	for _, u := range s.unitsByCost() {
-		s.extend(all, u)
+		all.extend(u)
 	}
 	verdict := &model.Refusal{Detail: "would leave gangs below their minimum"}
 	if all = all.mergeWhole(); s.guard.strict && lax.violationsWith(all.covered) > 0 && s.starts(all) {

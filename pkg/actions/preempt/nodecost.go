@@ -54,7 +54,7 @@ func (s *search) nodeCosts(p *plan, task *model.Task) *nodeCostHeap {
 	changes, ok := journal.Since(b.mark)
 	from := b.mark.Number()
 	b.mark = journal.Cursor()
-	if !ok || len(changes) > len(b.nodes) {
+	if !ok {
 		b.dirtyNodes = len(s.touched)
 		for place := range b.nodes {
 			s.recompute(p, b, int32(place))

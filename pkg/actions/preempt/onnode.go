@@ -1,7 +1,6 @@
 package preempt
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -19,11 +18,9 @@ type candidate struct {
 	freed model.Resources
 }
 
-// maxPairs is up to how many units of a node every two of them are looked at together.
-const maxPairs = 24
-
 // victimsOn returns the cheapest victims on a node for a request, on top of a plan, as far as capacity goes; ok is false
-// when even all pods that may leave would not free enough for it.
+// when even all pods that may leave would not free enough for it. Each unit in turn is taken first, then those that cost least
+// until they suffice, and what is not needed is given back.
 func (s *search) victimsOn(p *plan, node *model.Node, request model.Resources) (cheapest victimSet, ok bool) {
 	s.spend(1)
 	lack := s.ask.Free(node).Short(request)
@@ -34,27 +31,14 @@ func (s *search) victimsOn(p *plan, node *model.Node, request model.Resources) (
 		return victimSet{}, false
 	}
 	candidates := s.candidates(p, node, lack)
-	if enough := s.greedyVictims(p, candidates, lack); enough != nil {
-		cheapest, ok = s.newVictimSet(p, enough), true
-	}
-	// A gang that can spare some members has spared those that cost least. It may not have to end if it spares those that free most.
-	if (!ok || cheapest.cost.brokenGangs > 0) && slices.ContainsFunc(candidates, func(b candidate) bool { return !b.whole && b.of.gang }) {
-		if enough := s.greedyVictims(p, byFreed(candidates, lack), lack); enough != nil {
-			if other := s.newVictimSet(p, enough); !ok || other.cost.compare(&cheapest.cost) < 0 {
+	for first := range candidates {
+		if ok && candidates[first].cost.compare(&cheapest.cost) >= 0 {
+			break // so does each set with it, and with those behind it
+		}
+		if enough := s.enoughWith(p, candidates, first, lack); enough != nil {
+			if other := s.newVictimSet(p, candidates, enough); !ok || other.cost.compare(&cheapest.cost) < 0 {
 				cheapest, ok = other, true
 			}
-		}
-	}
-	if ok {
-		most := cheapest.cost
-		candidates = slices.DeleteFunc(candidates, func(b candidate) bool {
-			return cmp.Or(comparePrices(&b.cost.price, &most.price), cmp.Compare(b.cost.highest, most.highest)) > 0 ||
-				b.cost.pdbViolations > most.pdbViolations
-		})
-	}
-	if few := s.smallestVictims(p, candidates, lack); few != nil {
-		if other := s.newVictimSet(p, few); !ok || other.cost.compare(&cheapest.cost) < 0 {
-			cheapest, ok = other, true
 		}
 	}
 	return cheapest, ok
@@ -78,7 +62,7 @@ func (s *search) upperBoundSuffices(node *model.Node, lack []model.Shortage) boo
 
 // candidates returns what could leave the node and would help, the least important first.
 func (s *search) candidates(p *plan, node *model.Node, lack []model.Shortage) []candidate {
-	candidates := make([]candidate, 0, min(len(node.Tasks), maxPairs))
+	candidates := make([]candidate, 0, len(node.Tasks))
 	for _, task := range node.Tasks {
 		from := s.pool.of[task]
 		if from == nil || task.Status != model.Bound && task.Status != model.Running {
@@ -101,25 +85,8 @@ func (s *search) addCandidate(candidates []candidate, p *plan, u victimUnit, fre
 	if !slices.ContainsFunc(lack, func(l model.Shortage) bool { return freed.At(l.Index) > 0 }) || !p.admits(&u) {
 		return candidates
 	}
-	u.cost.pdbViolations = p.violationsWith(&u)
+	u.cost[violations] = p.violationsWith(&u)
 	return append(candidates, candidate{victimUnit: u, freed: freed})
-}
-
-// byFreed orders candidates by priority, then by how much of what is lacking they free.
-func byFreed(candidates []candidate, lack []model.Shortage) []candidate {
-	freed := func(b *candidate) (thousandths int64) {
-		for _, l := range lack {
-			thousandths += 1000 * min(b.freed.At(l.Index), l.Amount) / l.Amount
-		}
-		return thousandths
-	}
-	candidates = slices.Clone(candidates)
-	slices.SortStableFunc(candidates, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(a.cost.pdbViolations, b.cost.pdbViolations), comparePrices(&a.cost.price, &b.cost.price),
-			cmp.Compare(a.cost.highest, b.cost.highest),
-			cmp.Compare(a.cost.brokenGangs, b.cost.brokenGangs), cmp.Compare(freed(&b), freed(&a)))
-	})
-	return candidates
 }
 
 // usageOn returns what all of the source take on a node.
@@ -136,99 +103,52 @@ func (s *victimJob) usageOn(node *model.Node) model.Resources {
 	return sum
 }
 
-// greedyVictims takes candidates from the least important on until they suffice, and then releases, the most important first,
-// those that are not needed; nil when all together do not suffice.
-func (s *search) greedyVictims(p *plan, candidates []candidate, lack []model.Shortage) []candidate {
-	var taken []candidate
+// enoughWith takes one candidate, then the others from the least important on until they suffice, and gives back what is not
+// needed, the most important first and the one last. It returns their places; nil when all together do not suffice.
+func (s *search) enoughWith(p *plan, candidates []candidate, first int, lack []model.Shortage) (taken []int) {
 	before := len(p.units)
-	for _, b := range candidates {
-		if coversShortage(taken, lack) {
-			break
+	for i := -1; i < len(candidates) && !coverShortage(candidates, taken, lack); i++ {
+		next := i
+		if i < 0 {
+			next = first
+		} else if i == first {
+			continue
 		}
-		// The whole of a job beside its single members is the whole alone.
-		if b.whole {
-			taken = s.replaceSingles(p, taken, b.of)
+		u := &candidates[next].victimUnit
+		if u.whole && p.lossPerJob[u.of].single > 0 { // the whole of a job beside its single members is the whole alone
+			for len(p.units) > before {
+				p.removeLast()
+			}
+			taken = slices.DeleteFunc(taken, func(j int) bool { return candidates[j].of == u.of })
+			for _, j := range taken {
+				p.add(candidates[j].victimUnit)
+			}
 		}
-		if p.admits(&b.victimUnit) {
-			p.add(b.victimUnit)
-			taken = append(taken, b)
+		if p.admits(u) {
+			p.add(*u)
+			taken = append(taken, next)
 		}
 	}
 	for len(p.units) > before {
 		p.removeLast()
 	}
-	if !coversShortage(taken, lack) {
+	if !coverShortage(candidates, taken, lack) {
 		return nil
 	}
-	slices.SortFunc(taken, func(a, b candidate) int { return byReprieveOrder(&a.victimUnit, &b.victimUnit) })
-	for i := 0; i < len(taken); {
-		rest := slices.Delete(slices.Clone(taken), i, i+1)
-		if coversShortage(rest, lack) {
-			taken = rest
-		} else {
-			i++
+	for i := len(taken) - 1; i >= 0; i-- {
+		kept := taken[i]
+		if taken = slices.Delete(taken, i, i+1); !coverShortage(candidates, taken, lack) {
+			taken = slices.Insert(taken, i, kept)
 		}
 	}
 	return taken
 }
 
-// replaceSingles takes the single members of a source that were taken last out of the plan again.
-func (s *search) replaceSingles(p *plan, taken []candidate, of *victimJob) []candidate {
-	if !slices.ContainsFunc(taken, func(b candidate) bool { return b.of == of }) {
-		return taken
-	}
-	for range taken {
-		p.removeLast()
-	}
-	taken = slices.DeleteFunc(taken, func(b candidate) bool { return b.of == of })
-	for _, b := range taken {
-		p.add(b.victimUnit)
-	}
-	return taken
-}
-
-// smallestVictims returns the cheapest single candidate that suffices, or two that are cheaper together; nil when there are none.
-func (s *search) smallestVictims(p *plan, candidates []candidate, lack []model.Shortage) []candidate {
-	var best []candidate
-	least := cost{pdbViolations: 1 << 30}
-	for i := range candidates {
-		if coversShortage(candidates[i:i+1], lack) {
-			best, least = candidates[i:i+1], candidates[i].cost
-			break
-		}
-	}
-	// Two can only be cheaper than one if neither is as important as that one.
-	candidates = slices.DeleteFunc(slices.Clone(candidates), func(b candidate) bool { return best != nil && !b.cost.lowerBoundLess(&least) })
-	if len(candidates) > maxPairs {
-		return best
-	}
-	for i := range candidates {
-		p.add(candidates[i].victimUnit)
-		for j := i + 1; j < len(candidates); j++ {
-			two := []candidate{candidates[i], candidates[j]}
-			if !coversShortage(two, lack) || !p.admits(&candidates[j].victimUnit) || candidates[i].of == candidates[j].of && (candidates[i].whole || candidates[j].whole) {
-				continue
-			}
-			if sum := s.sumOf(p, &candidates[i], &candidates[j]); best == nil || sum.compare(&least) < 0 {
-				best, least = two, sum
-			}
-		}
-		p.removeLast()
-	}
-	return best
-}
-
-// sumOf returns what two candidates cost, the first of which is in the plan.
-func (s *search) sumOf(p *plan, first, second *candidate) cost {
-	sum := first.cost.plus(&second.cost)
-	sum.pdbViolations = p.violationsWith(&second.victimUnit)
-	return sum
-}
-
-func coversShortage(candidates []candidate, lack []model.Shortage) bool {
+// coverShortage reports whether those candidates free what is lacking.
+func coverShortage(candidates []candidate, taken []int, lack []model.Shortage) bool {
 	for _, l := range lack {
 		amount := l.Amount
-		for i := range candidates {
+		for _, i := range taken {
 			amount -= candidates[i].freed.At(l.Index)
 		}
 		if amount > 0 {
@@ -238,9 +158,9 @@ func coversShortage(candidates []candidate, lack []model.Shortage) bool {
 	return true
 }
 
-func (s *search) newVictimSet(p *plan, candidates []candidate) victimSet {
-	o := victimSet{units: make([]victimUnit, 0, len(candidates))}
-	for i := range candidates {
+func (s *search) newVictimSet(p *plan, candidates []candidate, taken []int) victimSet {
+	o := victimSet{units: make([]victimUnit, 0, len(taken))}
+	for _, i := range taken {
 		o.units = append(o.units, candidates[i].victimUnit)
 	}
 	o.cost = s.addedCost(p, o.units)

@@ -1,9 +1,7 @@
 package preempt
 
-// This file is the one order of victims. Searches take units in the order of compareUnits, and the members of a gang in that of
-// model.CompareVictims; they keep what costs least by cost.compare; what is not needed is released in byReprieveOrder; a
-// search skips what cannot cost less by lowerBoundLess. A change of the order changes all of these, and the stories in
-// testdata/basics.txt.
+// This file is the one order of victims. A search compares, adds and gives back by the table order, and by nothing else, so that
+// a change of the order is a change of this file, and of the stories in testdata/basics.txt.
 //
 // Invariant: each victim that is added to a set makes it cost more. So what a unit costs alone is a lower bound for every set
 // with it, what a node costs before others have lost members is one for after, and a set of which nothing can be released has
@@ -12,94 +10,106 @@ package preempt
 import (
 	"cmp"
 	"math"
-	"time"
+	"slices"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// cost is what a set of victims costs, in the terms in which kube-scheduler compares nodes, for a whole plan.
-type cost struct {
-	// pdbViolations is how many pods too many some budget loses.
-	pdbViolations int
-	// price is what it costs other queues; zero for victims of the job's own.
-	price framework.Price
-	// highest is the highest priority among the victims.
-	highest int32
-	// brokenGangs is how many gangs end.
-	brokenGangs int
-	// sum is the sum of the victims' priorities, each moved up so that none is negative and more pods cost more.
-	sum int64
-	// pods is how many victims there are.
-	pods int
-	// grace is how long the last of the victims may take to end, in seconds.
-	grace int64
-	// earliestStart is when the first of the victims of the highest priority started.
-	earliestStart time.Time
+// cost is what a set of victims costs, by key: lower is better, and the first key in which two sets differ decides. The zero cost
+// is that of no victim.
+type cost [keys]int64
+
+// The keys of the order, as kube-scheduler compares nodes, for a whole plan. Broken gangs stand before the sum, since the sum,
+// moved up as it is, counts pods first of all: behind it they would never decide anything.
+const (
+	violations    = iota // how many pods too many disruption budgets lose
+	belowShare           // whether another queue is below its share without a unit
+	endedOfOthers        // how many gangs of other queues end that have their minimum
+	queueRank            // the place of the queue that can least spare its units
+	highest              // the highest priority
+	gangsEnded           // how many gangs end
+	priorities           // the sum of priorities, each moved up so that none is negative and more pods cost more
+	pods                 // how many victims there are
+	grace                // how long the last of them may take to end, in seconds
+	age                  // how early the first of those of the highest priority started
+	keys
+)
+
+// key is one thing in which sets of victims are compared.
+type key struct {
+	// of is what a unit costs alone, unless it depends on the set; price is what the unit costs other queues.
+	of func(u *victimUnit, price *framework.Price) int64
+	// join is the cost of two sets together.
+	join func(k int, a, b *cost) int64
 }
 
-// comparePrices orders what other queues pay: fewer of them below their share, fewer gangs that end, those most above their
-// share.
-func comparePrices(a, b *framework.Price) int {
-	return cmp.Or(cmp.Compare(a.BelowShare, b.BelowShare), cmp.Compare(a.Gangs, b.Gangs), cmp.Compare(a.Rank, b.Rank))
+var order = [keys]key{
+	violations:    {of: func(*victimUnit, *framework.Price) int64 { return 0 }, join: larger}, // the guard says it of a set
+	belowShare:    {of: func(_ *victimUnit, price *framework.Price) int64 { return int64(price.BelowShare) }, join: larger},
+	endedOfOthers: {of: func(_ *victimUnit, price *framework.Price) int64 { return int64(price.Gangs) }, join: sum},
+	queueRank:     {of: func(_ *victimUnit, price *framework.Price) int64 { return int64(price.Rank) }, join: larger},
+	highest:       {of: func(u *victimUnit, _ *framework.Price) int64 { return 1 + weight(u.priority()) }, join: larger},
+	gangsEnded:    {of: func(u *victimUnit, _ *framework.Price) int64 { return u.endsGang() }, join: sum},
+	priorities:    {of: func(u *victimUnit, _ *framework.Price) int64 { return u.sumOf(u.of.weightOf) }, join: sum},
+	pods:          {of: func(u *victimUnit, _ *framework.Price) int64 { return int64(len(u.tasks)) }, join: sum},
+	grace:         {of: func(u *victimUnit, _ *framework.Price) int64 { return u.most(graceOf) }, join: larger},
+	age:           {of: func(u *victimUnit, _ *framework.Price) int64 { return u.most(ageOf) }, join: ofHighest},
 }
 
-// compare is negative when a is to be preferred: fewer violated budgets, a lower price for other queues, a lower highest
-// priority, fewer gangs that end, a smaller sum, fewer pods, a grace that ends sooner, a later start.
-//
-// Broken gangs stand before the sum, since the sum, moved up as it is, counts pods first of all: behind it they would never
-// decide anything.
-func (a *cost) compare(b *cost) int {
-	if a.pods == 0 || b.pods == 0 {
-		return cmp.Compare(a.pods, b.pods)
+func larger(k int, a, b *cost) int64 { return max(a[k], b[k]) }
+
+func sum(k int, a, b *cost) int64 { return a[k] + b[k] }
+
+// ofHighest is the larger one, among victims of the highest priority.
+func ofHighest(k int, a, b *cost) int64 {
+	switch cmp.Compare(a[highest], b[highest]) {
+	case -1:
+		return b[k]
+	case 1:
+		return a[k]
 	}
-	return cmp.Or(
-		cmp.Compare(a.pdbViolations, b.pdbViolations), comparePrices(&a.price, &b.price), cmp.Compare(a.highest, b.highest),
-		cmp.Compare(a.brokenGangs, b.brokenGangs), cmp.Compare(a.sum, b.sum), cmp.Compare(a.pods, b.pods), cmp.Compare(a.grace, b.grace),
-		b.earliestStart.Compare(a.earliestStart))
+	return max(a[k], b[k])
 }
 
-// lowerBoundLess reports whether a is less in the first thing in which they differ that does not add up with more victims.
-func (a *cost) lowerBoundLess(b *cost) bool {
-	return cmp.Or(
-		cmp.Compare(a.pdbViolations, b.pdbViolations), comparePrices(&a.price, &b.price), cmp.Compare(a.highest, b.highest),
-		cmp.Compare(a.brokenGangs, b.brokenGangs)) < 0
+func graceOf(task *model.Task) int64 { return task.GraceSeconds }
+
+func ageOf(task *model.Task) int64 { return -model.StartTime(task).UnixMilli() }
+
+// weight is a victim's part in the sum of priorities.
+func weight(priority int32) int64 { return int64(priority) - math.MinInt32 }
+
+// costOf returns what a unit costs alone.
+func costOf(u *victimUnit, price framework.Price) (c cost) {
+	for k := range c {
+		c[k] = order[k].of(u, &price)
+	}
+	return c
 }
 
-// plus adds the cost of more victims, but for violations, which do not add up.
-func (a *cost) plus(b *cost) cost {
-	switch {
-	case a.pods == 0:
-		return *b
-	case b.pods == 0:
-		return *a
-	}
-	both := cost{
-		price: framework.Price{
-			BelowShare: max(a.price.BelowShare, b.price.BelowShare), Gangs: a.price.Gangs + b.price.Gangs, Rank: max(a.price.Rank, b.price.Rank),
-		},
-		highest: max(a.highest, b.highest), brokenGangs: a.brokenGangs + b.brokenGangs, sum: a.sum + b.sum, pods: a.pods + b.pods,
-		grace: max(a.grace, b.grace), earliestStart: a.earliestStart,
-	}
-	if b.highest > a.highest || b.highest == a.highest && b.earliestStart.Before(a.earliestStart) {
-		both.earliestStart = b.earliestStart
+// compare is negative when a is to be preferred.
+func (a *cost) compare(b *cost) int { return slices.Compare(a[:], b[:]) }
+
+// plus returns the cost of both sets; of violations, which do not add up, it is a lower bound.
+func (a *cost) plus(b *cost) (both cost) {
+	for k := range both {
+		both[k] = order[k].join(k, a, b)
 	}
 	return both
 }
 
-// weight is a victim's part in the sum.
-func weight(priority int32) int64 { return int64(priority) - math.MinInt32 }
+// sameLevel reports whether two units are equal up to the highest priority.
+func (a *cost) sameLevel(b *cost) bool { return slices.Equal(a[:highest+1], b[:highest+1]) }
 
-// compareUnits orders units by how little they matter, in total.
+// compareUnits orders units by what they cost. The last key is the name: which of equals goes is a rule, too. Units are given
+// back in the reverse order.
 func compareUnits(a, b *victimUnit) int {
 	return cmp.Or(
-		a.cost.compare(&b.cost), cmp.Compare(a.tasks[0].UID, b.tasks[0].UID), cmp.Compare(len(a.tasks), len(b.tasks)))
+		a.cost.compare(&b.cost), cmp.Compare(a.tasks[0].Namespace, b.tasks[0].Namespace), cmp.Compare(a.tasks[0].Name, b.tasks[0].Name),
+		cmp.Compare(len(a.tasks), len(b.tasks)))
 }
 
-// byReprieveOrder orders units for giving them back: those first that a budget protects, then the most important.
-func byReprieveOrder(a, b *victimUnit) int {
-	return cmp.Or(
-		cmp.Compare(b.cost.pdbViolations, a.cost.pdbViolations), comparePrices(&b.cost.price, &a.cost.price),
-		cmp.Compare(b.cost.highest, a.cost.highest), cmp.Compare(b.cost.brokenGangs, a.cost.brokenGangs), cmp.Compare(b.cost.pods, a.cost.pods),
-		cmp.Compare(b.cost.grace, a.cost.grace), a.cost.earliestStart.Compare(b.cost.earliestStart),
-		cmp.Compare(a.tasks[0].UID, b.tasks[0].UID), cmp.Compare(len(b.tasks), len(a.tasks)))
+// sortUnits brings units in the order in which they go.
+func sortUnits(units []victimUnit) {
+	slices.SortFunc(units, func(a, b victimUnit) int { return compareUnits(&a, &b) })
 }

@@ -37,28 +37,15 @@ func newPlan(guard *pdbBudget, claim framework.Claim) *plan {
 	return p
 }
 
-// clone returns a plan that can be changed by itself.
-func (p *plan) clone() *plan {
-	again := newPlan(p.guard, p.claim)
-	for _, u := range p.units {
-		again.add(u)
-	}
-	return again
-}
-
 // admits reports whether the unit may be added.
 func (p *plan) admits(u *victimUnit) bool {
-	given := p.lossPerJob[u.of]
-	switch {
-	case given.whole:
-		return false
-	case !u.whole && (given.single >= u.of.surplus || !p.roleAdmits(u)):
-		return false
-	}
-	if p.guard.strict && p.violationsWith(u) > 0 {
-		return false
-	}
-	return p.claim == nil || p.claim.Takes(u.evictionUnit(), p.lost)
+	return !p.lossPerJob[u.of].whole && (u.whole || p.spares(u)) &&
+		(p.claim == nil || p.claim.Takes(u.evictionUnit(), p.lost))
+}
+
+// spares reports whether the job of a single member can spare one more, and its role can.
+func (p *plan) spares(u *victimUnit) bool {
+	return p.lossPerJob[u.of].single < u.of.surplus && p.roleAdmits(u)
 }
 
 func (u *victimUnit) evictionUnit() *framework.EvictionUnit {
@@ -97,7 +84,7 @@ func (p *plan) roleAdmits(u *victimUnit) bool {
 }
 
 // violationsWith returns how many pods too many the budgets lose with the unit, those before included.
-func (p *plan) violationsWith(u *victimUnit) int {
+func (p *plan) violationsWith(u *victimUnit) int64 {
 	if len(p.covered) == 0 {
 		return 0
 	}
@@ -143,6 +130,16 @@ func (p *plan) removeLast() {
 	p.lose(&u, false)
 }
 
+// extend adds a unit to a plan if it may be; the whole of a job takes the place of its single members.
+func (p *plan) extend(u victimUnit) {
+	if u.whole {
+		u = p.remainder(u.of)
+	}
+	if len(u.tasks) > 0 && p.admits(&u) {
+		p.add(u)
+	}
+}
+
 // remainder returns the unit of what a source still has beside the single members that are in the plan.
 func (p *plan) remainder(of *victimJob) victimUnit {
 	if p.lossPerJob[of].single == 0 {
@@ -155,6 +152,26 @@ func (p *plan) remainder(of *victimJob) victimUnit {
 		}
 	}
 	return newUnit(of, rest, true)
+}
+
+// beside returns the units of the plan that may go beside one more: no single member does beside all of its job, and one of
+// them stays where the job can spare no more.
+func (p *plan) beside(u *victimUnit) (units, stay []victimUnit) {
+	most := -1 // the place of the one that costs most, of the same role if it is the role that can spare no more
+	for i := range p.units {
+		other := &p.units[i]
+		switch mine := other.of == u.of; {
+		case mine && u.whole:
+			continue
+		case mine && !p.spares(u) && (p.roleAdmits(u) || other.tasks[0].Role == u.tasks[0].Role) && (most < 0 || compareUnits(other, &units[most]) > 0):
+			most = len(units)
+		}
+		units = append(units, *other)
+	}
+	if most >= 0 {
+		stay, units = []victimUnit{units[most]}, slices.Delete(units, most, most+1)
+	}
+	return units, stay
 }
 
 // mergeWhole returns the same plan with each job that goes in parts until nothing is left of it as one unit.
@@ -177,14 +194,19 @@ func (p *plan) cost() cost {
 	for i := range p.units {
 		sum = sum.plus(&p.units[i].cost)
 	}
-	sum.pdbViolations = p.guard.violationsWith(p.covered)
+	sum[violations] = p.guard.violationsWith(p.covered)
 	return sum
+}
+
+// breaks reports whether the plan asks too much of a budget that must be kept.
+func (p *plan) breaks() bool {
+	return p != nil && p.guard.strict && p.guard.violationsWith(p.covered) > 0
 }
 
 // isCheaperThan reports whether a plan costs less than another one; nil, which is none, does not.
 func (p *plan) isCheaperThan(other *plan) bool {
-	if p == nil {
-		return false
+	if p == nil || other == nil {
+		return p != nil
 	}
 	own, its := p.cost(), other.cost()
 	return own.compare(&its) < 0

@@ -2,6 +2,7 @@ package preempt
 
 import (
 	"maps"
+	"math"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +19,8 @@ type candidateVictims struct {
 	byJob   map[*model.Job]*victimJob
 	// pods is how many may be evicted in all.
 	pods int
+	// byCost are the units when they were first asked for, the least important first: some may have been evicted since.
+	byCost []victimUnit
 }
 
 // victimJob is a job that victims may come from, or a single pod of another scheduler.
@@ -130,16 +133,14 @@ func (p *candidateVictims) index() {
 	}
 }
 
-// excludingNodes returns the pool of the pods that can leave while no pod leaves these nodes: a job with a member there goes
-// no more as a whole.
-func (p *candidateVictims) excludingNodes(nodes map[string]string) *candidateVictims {
-	there := func(task *model.Task) bool { return nodes[task.Node] != "" }
+// excluding returns the pool of the pods that can leave while some stay: a job with such a member does not go as a whole.
+func (p *candidateVictims) excluding(stays func(*model.Task) bool) *candidateVictims {
 	left := &candidateVictims{}
 	for _, s := range p.sources {
-		if slices.ContainsFunc(s.tasks, there) {
+		if slices.ContainsFunc(s.tasks, stays) {
 			part := *s
 			part.wholeUnit, part.singles = false, maps.Clone(s.singles)
-			maps.DeleteFunc(part.singles, func(task *model.Task, _ bool) bool { return there(task) })
+			maps.DeleteFunc(part.singles, func(task *model.Task, _ bool) bool { return stays(task) })
 			part.tasks = slices.DeleteFunc(slices.Clone(s.tasks), func(task *model.Task) bool { return !part.singles[task] })
 			s = &part
 		}
@@ -276,29 +277,55 @@ func (r *run) keep(p *candidateVictims, units []framework.EvictionUnit) {
 
 func newUnit(s *victimJob, tasks []*model.Task, whole bool) victimUnit {
 	u := victimUnit{of: s, tasks: tasks, whole: whole}
-	for i, task := range tasks {
-		priority := task.Priority
-		if s.job != nil {
-			priority = s.job.PriorityOf(task)
-		}
-		c := cost{highest: priority, sum: weight(priority), pods: 1, grace: task.GraceSeconds, earliestStart: model.StartTime(task)}
-		if whole {
-			c.highest = s.priority
-		}
-		if i == 0 {
-			u.cost = c
-		} else {
-			u.cost = u.cost.plus(&c)
-		}
-	}
-	if whole && s.gang {
-		u.cost.brokenGangs = 1
-	}
+	var price framework.Price
 	if s.claim != nil {
-		u.cost.price = s.claim.Price(u.evictionUnit())
+		price = s.claim.Price(u.evictionUnit())
 	}
+	u.cost = costOf(&u, price)
 	return u
 }
+
+// priority returns the highest of the tasks that go, or that of the whole job.
+func (u *victimUnit) priority() int32 {
+	if u.whole {
+		return u.of.priority
+	}
+	return u.of.priorityAlone(u.tasks[0])
+}
+
+// endsGang returns 1 if a gang ends with the unit, else 0.
+func (u *victimUnit) endsGang() int64 {
+	if u.whole && u.of.gang {
+		return 1
+	}
+	return 0
+}
+
+func (u *victimUnit) sumOf(what func(*model.Task) int64) (sum int64) {
+	for _, task := range u.tasks {
+		sum += what(task)
+	}
+	return sum
+}
+
+func (u *victimUnit) most(what func(*model.Task) int64) int64 {
+	most := int64(math.MinInt64)
+	for _, task := range u.tasks {
+		most = max(most, what(task))
+	}
+	return most
+}
+
+// priorityAlone returns the priority of a task that goes alone.
+func (s *victimJob) priorityAlone(task *model.Task) int32 {
+	if s.job == nil {
+		return task.Priority
+	}
+	return s.job.PriorityOf(task)
+}
+
+// weightOf returns the part of a task in the sum of priorities.
+func (s *victimJob) weightOf(task *model.Task) int64 { return weight(s.priorityAlone(task)) }
 
 // removeEvicted removes the evicted tasks from all pools.
 func (r *run) removeEvicted(units []victimUnit) {
@@ -327,4 +354,35 @@ func (r *run) removeEvicted(units []victimUnit) {
 			p.pods -= before - len(s.tasks)
 		}
 	}
+}
+
+// allUnits returns all units that may be evicted, whether or not together: more than any plan can have.
+func (s *search) allUnits() []victimUnit {
+	var all []victimUnit
+	for _, from := range s.pool.sources {
+		if len(from.tasks) > 0 {
+			all = append(all, newUnit(from, from.tasks, true))
+		}
+	}
+	return all
+}
+
+// unitsByCost returns all units of the pool, the least important first.
+func (s *search) unitsByCost() []victimUnit {
+	var units []victimUnit
+	for _, from := range s.pool.sources {
+		for i, task := range from.tasks {
+			if from.singles[task] {
+				units = append(units, newUnit(from, from.tasks[i:i+1], false))
+			}
+		}
+		if from.wholeUnit && len(from.tasks) > 0 {
+			units = append(units, from.wholeOnly)
+		}
+	}
+	for i := range units {
+		units[i].cost[violations] = newPlan(s.guard, s.claim).violationsWith(&units[i])
+	}
+	sortUnits(units)
+	return units
 }

@@ -17,15 +17,13 @@ const Name = "preempt"
 
 // New returns the action. Between sessions it keeps only which jobs had no turn.
 func New(options Options) engine.Action {
-	return &action{options: options, exhaustiveLimit: exhaustivePods}
+	return &action{options: options}
 }
 
 type action struct {
 	options Options
 	// rules are those of another action that plans with the same means; nil for this one.
 	rules Rules
-	// exhaustiveLimit is up to how many possible victims every set of them is tried.
-	exhaustiveLimit int
 	// waited is for how many cycles in a row each job had had no turn when the session began, skipped the same when it ends.
 	waited, skipped map[model.JobKey]int
 	// run is that of the present session.
@@ -141,10 +139,9 @@ func (a *action) rounds(session *engine.Session, jobs []*model.Job) [][]*model.J
 
 // run is one execution of the action, with those for deferred jobs.
 type run struct {
-	session         *engine.Session
-	options         Options
-	exhaustiveLimit int
-	largest         func() model.Resources
+	session *engine.Session
+	options Options
+	largest func() model.Resources
 	// placementBudget is what exact searches for places may still cost, budget what is left for the search for victims: no search
 	// begins when none is, and each ends. reviews is how many plans extenders may still be asked about.
 	placementBudget int
@@ -179,7 +176,7 @@ func (a *action) runOf(session *engine.Session) *run {
 	}
 	if a.run == nil || a.run.session != session {
 		a.run = &run{
-			session: session, options: a.options, rules: a.rules, evictions: session.Evictions(), exhaustiveLimit: a.exhaustiveLimit, largest: place.Largest(session.Snapshot),
+			session: session, options: a.options, rules: a.rules, evictions: session.Evictions(), largest: place.Largest(session.Snapshot),
 			placementBudget: place.Budget, budget: a.options.Budget, reviews: reviewsPerCycle,
 			guard: newPDBBudget(session.Snapshot, a.options.Method == model.ByEviction),
 			pools: map[poolKey]*candidateVictims{}, costHeaps: map[heapKey]*nodeCostHeap{},
@@ -289,9 +286,19 @@ func (r *run) planFor(job *model.Job) *failure {
 	return f
 }
 
-// search looks for a plan until one is decided, or none is left; then it returns false.
+// search looks for a plan until one is decided, or none is left; then it returns false. It first looks for plans that leave pods
+// near members which must be near one.
 func (r *run) search(f *failure, ask engine.Ask, pool *candidateVictims, claim framework.Claim) bool {
 	s := r.newSearch(ask, pool, claim)
+	if stay := s.staysNear(); len(stay) > 0 && r.searchBy(f, s.excluding(func(task *model.Task) bool { return stay[task] })) {
+		return true
+	}
+	f.why, f.skipped = "", false
+	return r.searchBy(f, s)
+}
+
+// searchBy is search for one pool.
+func (r *run) searchBy(f *failure, s *search) bool {
 	f.revision = r.session.Snapshot.Journal.Revision()
 	for {
 		found, start := s.find()
@@ -306,7 +313,7 @@ func (r *run) search(f *failure, ask engine.Ask, pool *candidateVictims, claim f
 			f.why = "the victims found may not go for the members that would start"
 			break
 		}
-		s = s.excludingNodes()
+		s = s.excluding(func(task *model.Task) bool { return s.rounds.without[task.Node] != "" })
 	}
 	f.search, f.until = s, s.rounds.until
 	why, objected := s.rounds.why()

@@ -7,6 +7,14 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
+const (
+	// maxReprieveCost is how many looks at nodes placing all members again may cost, in all, to release units of one plan.
+	maxReprieveCost = 50_000
+	// maxExchangeCost is how many looks at nodes exchanging units of one plan may cost, maxExchanges how many units are tried.
+	maxExchangeCost = 5_000
+	maxExchanges    = 12
+)
+
 // reprieve releases every unit of a plan, the most important first, without which the job can start just as well. Members that
 // a released pod leaves no place move to other nodes. Where members depend on each other, or differ, and moving these does not
 // help, all members are placed again, as often as maxReprieveCost allows.
@@ -18,31 +26,100 @@ func (s *search) reprieve(p *plan) *plan {
 	for _, u := range p.units {
 		s.touchedBy = append(s.touchedBy, u.of)
 	}
-	if s.uniform && !s.limited && len(s.places) == 1 && !slices.ContainsFunc(p.units, func(u victimUnit) bool { return len(u.tasks) > 1 }) {
-		return p // the victims on one node are minimal, and free capacity nowhere else
+	if s.onOneNode(p) {
+		return p
 	}
-	units := slices.SortedFunc(slices.Values(p.units), func(a, b victimUnit) int { return byReprieveOrder(&a, &b) })
-	r := &reprieval{search: s, placements: maxReprieveCost / max(1, s.placementCost())}
-	s.session.Try(func(statement *engine.Statement) *model.Refusal {
-		if refusal := s.evictAll(statement, p.units); refusal != nil {
-			return refusal
+	return s.giveBack(p.units, nil, nil, maxReprieveCost)
+}
+
+// onOneNode reports whether victims of a plan free capacity on one node alone, for one member: then they are the best there.
+func (s *search) onOneNode(p *plan) bool {
+	return s.uniform && !s.limited && len(s.places) == 1 && !slices.ContainsFunc(p.units, func(u victimUnit) bool { return len(u.tasks) > 1 })
+}
+
+// exchange adds one unit that is not in the plan, gives back what is then not needed, and keeps that if it costs less; for each
+// unit in turn, those that cost least first, as far as maxExchangeCost goes.
+func (s *search) exchange(p *plan) *plan {
+	if len(p.units) == 0 || s.onOneNode(p) {
+		return p
+	}
+	if s.pool.byCost == nil {
+		s.pool.byCost = s.unitsByCost()
+	}
+	least, end, left := p.cost(), s.budget-maxExchangeCost, maxExchanges
+	for _, u := range s.pool.byCost {
+		if u.cost.compare(&least) >= 0 || s.budget < end || left == 0 {
+			break // each set with the unit costs no less
+		}
+		if u.whole {
+			u = u.of.wholeOnly
+		}
+		if u.whole && !u.of.wholeUnit || s.pool.of[u.tasks[0]] == nil { // it has been evicted since
+			continue
+		}
+		if p.lossPerJob[u.of].whole || slices.ContainsFunc(p.units, func(other victimUnit) bool { return !u.whole && other.tasks[0] == u.tasks[0] }) {
+			continue
+		}
+		left--
+		places := s.places
+		units, stay := p.beside(&u)
+		if other := s.giveBack(units, stay, &u, s.budget-end); other.isCheaperThan(p) {
+			p, least = other, other.cost()
+			s.touchedBy = append(s.touchedBy, u.of)
+		} else {
+			s.places = places
+		}
+	}
+	return p
+}
+
+// giveBack returns the plan of the units without which the job cannot start. They are given back in the order, the last one
+// behind all others. What must stay does. It is nil when the job cannot start in this way, or has no right to it.
+func (s *search) giveBack(units, stay []victimUnit, last *victimUnit, looks int64) *plan {
+	units = slices.Clone(units)
+	s.guard.countExcess(units)
+	sortUnits(units)
+	slices.Reverse(units)
+	if last != nil {
+		units = append(units, *last)
+	}
+	r := &reprieval{search: s, placements: int(looks) / max(1, s.placementCost())}
+	refusal := s.session.Try(func(statement *engine.Statement) *model.Refusal {
+		for _, going := range [][]victimUnit{units, stay} {
+			if refusal := s.evictAll(statement, going); refusal != nil {
+				return refusal
+			}
 		}
 		if refusal := s.takePlaces(statement); refusal != nil {
 			return refusal
 		}
+		if last != nil {
+			s.spend(len(units) + len(s.places))
+		}
+		for i := range stay {
+			if !r.release(&stay[i]) {
+				return &model.Refusal{Code: model.InsufficientResources}
+			}
+		}
 		units = r.needed(units)
 		s.places = s.pipelined()
+		if last != nil && !s.allows(units) {
+			return &model.Refusal{Code: model.InsufficientResources}
+		}
 		return undone()
 	})
+	if refusal.Code != "" && (last != nil || len(stay) > 0) {
+		return nil
+	}
 	kept := newPlan(s.guard, s.claim)
 	for _, u := range units {
+		if last != nil && !kept.admits(&u) {
+			return nil
+		}
 		kept.add(u)
 	}
 	return kept
 }
-
-// maxReprieveCost is how many looks at nodes placing all members again may cost, in all, to release units of one plan.
-const maxReprieveCost = 50_000
 
 // reprieval is a search for the units that a plan does not need. The members are nominated to their places meanwhile.
 type reprieval struct {
@@ -55,12 +132,13 @@ type reprieval struct {
 // are checked after many units; if one does not hold, half as many are released.
 func (r *reprieval) needed(units []victimUnit) (needed []victimUnit) {
 	refusal := r.session.Try(func(statement *engine.Statement) *model.Refusal {
+		released := false
 		for _, u := range units {
-			if !r.release(&u) {
-				needed = append(needed, u)
-			}
+			left := r.part(u)
+			released = released || len(left) == 0 || left[0].whole != u.whole
+			needed = append(needed, left...)
 		}
-		if len(needed) < len(units) && !r.plain && !r.placesHold(statement) {
+		if released && !r.plain && !r.placesHold(statement) {
 			return undone()
 		}
 		return nil
@@ -74,6 +152,34 @@ func (r *reprieval) needed(units []victimUnit) (needed []victimUnit) {
 	half := len(units) / 2
 	first := r.needed(units[:half])
 	return slices.Concat(first, r.needed(units[half:]))
+}
+
+// part releases a unit, or as much of a whole job that it can go on, and returns what is needed of it.
+func (r *reprieval) part(u victimUnit) []victimUnit {
+	if r.release(&u) {
+		return nil
+	}
+	single := newPlan(r.guard, r.claim)
+	refusal := undone()
+	if u.whole && len(u.of.singles) > 0 {
+		refusal = r.session.Try(func(*engine.Statement) *model.Refusal {
+			for _, task := range slices.Backward(u.tasks) {
+				one := newUnit(u.of, []*model.Task{task}, false)
+				if r.release(&one) {
+					continue
+				}
+				if !u.of.singles[task] || !single.admits(&one) {
+					return undone()
+				}
+				single.add(one)
+			}
+			return nil
+		})
+	}
+	if refusal != nil {
+		return []victimUnit{u}
+	}
+	return single.units
 }
 
 // release releases one unit; false when the job cannot start then.

@@ -81,9 +81,9 @@ func (h *extenderRound) rejections() string {
 	return strings.Join(parts, ", and on ")
 }
 
-// excludingNodes returns a search for the same job that evicts no pod from the nodes which the extender round excludes.
-func (s *search) excludingNodes() *search {
-	again := s.newSearch(s.ask, s.pool.excludingNodes(s.rounds.without), s.claim)
+// excluding returns a search for the same job by which some pods stay.
+func (s *search) excluding(stays func(*model.Task) bool) *search {
+	again := s.newSearch(s.ask, s.pool.excluding(stays), s.claim)
 	again.rounds, again.costHeaps = s.rounds, map[heapKey]*nodeCostHeap{}
 	return again
 }
@@ -148,7 +148,7 @@ func (s *search) nodeVictims(p *plan) []framework.NodeVictims {
 		})
 		alone := newPlan(s.guard, s.claim)
 		alone.markCovered(&victimUnit{tasks: proposal.Victims}, 1)
-		proposal.Violations = s.guard.violationsWith(alone.covered)
+		proposal.Violations = int(s.guard.violationsWith(alone.covered))
 		proposals = append(proposals, *proposal)
 	}
 	return proposals

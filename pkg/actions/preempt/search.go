@@ -88,15 +88,27 @@ func (s *search) find() (*plan, engine.Start) {
 
 // findOnNodes returns the plan on the nodes that are searched.
 func (s *search) findOnNodes() *plan {
-	if s.pool.pods <= s.exhaustiveLimit && len(s.session.Snapshot.Nodes) <= exhaustiveNodes {
-		return s.searchExhaustive()
-	}
 	found := s.searchGreedy()
-	if found == nil && (s.limited || !s.uniform || s.claim != nil) {
-		found = s.searchClusterWide()
-	}
 	if found != nil {
 		found = s.reprieve(found)
+	}
+	if found == nil && (s.limited || s.claim != nil) || found.breaks() || !s.uniform && (found == nil || len(found.units) > 0) {
+		places := s.places
+		anywhere := s.searchClusterWide()
+		if anywhere != nil {
+			anywhere = s.reprieve(anywhere)
+		}
+		if anywhere.isCheaperThan(found) {
+			found = anywhere
+		} else {
+			s.places = places
+		}
+	}
+	if found != nil {
+		found = s.exchange(found)
+	}
+	if found.breaks() {
+		return nil
 	}
 	return found
 }
@@ -153,6 +165,7 @@ func (s *search) decide(p *plan) bool {
 	if !s.agreed(p) {
 		return false
 	}
+	sortUnits(p.units)
 	refusal := s.session.Try(func(statement *engine.Statement) *model.Refusal {
 		if refusal := s.evictAll(statement, p.units); refusal != nil {
 			return refusal

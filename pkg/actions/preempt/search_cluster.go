@@ -15,8 +15,7 @@ func (s *search) searchClusterWide() *plan {
 	var levels []int // so many units have the lowest priorities, one level after the other
 	for i := range units {
 		last := i + 1
-		if last == len(units) || units[i].cost.highest != units[last].cost.highest ||
-			comparePrices(&units[i].cost.price, &units[last].cost.price) != 0 || units[i].cost.pdbViolations != units[last].cost.pdbViolations {
+		if last == len(units) || !units[i].cost.sameLevel(&units[last].cost) {
 			levels = append(levels, last)
 		}
 	}
@@ -31,7 +30,7 @@ func (s *search) searchClusterWide() *plan {
 func (s *search) planOfFirst(units []victimUnit, many int) *plan {
 	p := newPlan(s.guard, s.claim)
 	for _, u := range units[:many] {
-		s.extend(p, u)
+		p.extend(u)
 	}
 	return p.mergeWhole()
 }

@@ -108,7 +108,7 @@ func (s *search) possibleDomains(level *engine.Domains) []domainVictims {
 // priorityOf returns the lowest priority that a unit with the task has.
 func (s *victimJob) priorityOf(task *model.Task) int32 {
 	if s.singles[task] {
-		return s.job.PriorityOf(task)
+		return s.priorityAlone(task)
 	}
 	return s.priority
 }

@@ -130,7 +130,7 @@ func (s *search) dryRunWith(p *plan, task *model.Task, node *model.Node, units [
 	before := len(p.units)
 	s.session.Try(func(statement *engine.Statement) *model.Refusal {
 		for _, u := range units {
-			s.extend(p, u)
+			p.extend(u)
 		}
 		gone := slices.Clone(p.units[before:])
 		for i := range gone {
@@ -140,8 +140,8 @@ func (s *search) dryRunWith(p *plan, task *model.Task, node *model.Node, units [
 		if ok = s.ask.Fits(task, node); !ok {
 			return undone()
 		}
-		slices.SortFunc(gone, func(a, b victimUnit) int { return byReprieveOrder(&a, &b) })
-		for _, u := range gone {
+		sortUnits(gone)
+		for _, u := range slices.Backward(gone) {
 			unevict(statement, &u)
 			if s.ask.Fits(task, node) {
 				continue
@@ -166,7 +166,7 @@ func (s *search) addedCost(p *plan, units []victimUnit) cost {
 		sum = sum.plus(&units[i].cost)
 		p.add(units[i])
 	}
-	sum.pdbViolations = p.guard.violationsWith(p.covered)
+	sum[violations] = p.guard.violationsWith(p.covered)
 	for len(p.units) > before {
 		p.removeLast()
 	}
@@ -190,6 +190,6 @@ func (s *search) unitsOn(node *model.Node, wholes bool) []victimUnit {
 			units = append(units, from.wholeOnly)
 		}
 	}
-	slices.SortFunc(units, func(a, b victimUnit) int { return compareUnits(&a, &b) })
+	sortUnits(units)
 	return units
 }

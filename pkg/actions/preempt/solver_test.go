@@ -1,6 +1,7 @@
 package preempt_test
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -158,7 +159,7 @@ func (p *problem) task(job *model.Job, name string) *model.Task {
 
 // bill is what a set of victims costs, as far as the solver cares.
 type bill struct {
-	violations, highest, pods, units int
+	violations, highest, gangs, pods int
 }
 
 // sets calls with every set of pods that may be evicted together, by UID, and what it costs.
@@ -209,10 +210,8 @@ func (p *problem) bill(job *model.Job, mask int, costs bill) (bill, bool) {
 		return costs, true
 	case !whole && len(job.Tasks)-gone < int(job.MinMember), highest >= int(p.gang.Priority):
 		return costs, false
-	case whole:
-		costs.units++
-	default:
-		costs.units += gone
+	case whole && gone > 1:
+		costs.gangs++
 	}
 	costs.pods += gone
 	costs.highest = max(costs.highest, highest)
@@ -277,22 +276,20 @@ func holdsNomination(idle, request model.Resources) bool {
 	return (request.At(0) == 0 || request.At(0) <= idle.At(0)) && (request.At(1) == 0 || request.At(1) <= idle.At(1))
 }
 
-// best returns the cheapest bill: by violations if they may be, highest priority, pods; and the fewest units that do.
-func (p *problem) best(strict bool) (cheapest bill, fewest int, found bool) {
-	fewest = 1 << 30
+// compare is negative when a is to be preferred: fewer violations, a lower highest priority, fewer gangs that end, fewer pods.
+func (a bill) compare(b bill) int {
+	return cmp.Or(cmp.Compare(a.violations, b.violations), cmp.Compare(a.highest, b.highest), cmp.Compare(a.gangs, b.gangs), cmp.Compare(a.pods, b.pods))
+}
+
+// best returns the cheapest bill, without violations unless they may be.
+func (p *problem) best(strict bool) (cheapest bill, found bool) {
 	p.sets(func(set map[types.UID]bool, costs bill) {
 		if strict && costs.violations > 0 {
 			return
 		}
-		dearer := found && slices.Compare(
-			[]int{costs.violations, costs.highest, costs.pods}, []int{cheapest.violations, cheapest.highest, cheapest.pods}) >= 0
-		if (dearer && costs.units >= fewest) || !p.starts(set) {
-			return
-		}
-		fewest = min(fewest, costs.units)
-		if !dearer {
+		if !(found && costs.compare(cheapest) >= 0) && p.starts(set) {
 			cheapest, found = costs, true
 		}
 	})
-	return cheapest, fewest, found
+	return cheapest, found
 }

@@ -35,7 +35,7 @@ func (h *hourglass) PreFilter(_ *model.Task, scope framework.FilterScope) ([]fra
 // found with the time that there was.
 func TestTimeChoosesNoVictims(t *testing.T) {
 	const enough = 1000
-	for _, maker := range []func(preempt.Options) engine.Action{preempt.New, preempt.NewForLarge} {
+	{
 		play := func(looks int) (evicted []string, why *model.Refusal, used int) {
 			snapshot := full(2, 1)
 			for _, task := range snapshot.Nodes[0].Tasks { // they are worth more than those of the other node
@@ -49,7 +49,7 @@ func TestTimeChoosesNoVictims(t *testing.T) {
 			h := &hourglass{left: looks}
 			tier := engine.Tier{{Factory: priority.New}, {Factory: gang.New}, {Factory: func() framework.Plugin { return h }}}
 			why = engine.Run(snapshot, &engine.Profile{
-				Actions: []engine.Action{refusing{}, maker(preempt.DefaultOptions())}, Tiers: []engine.Tier{tier},
+				Actions: []engine.Action{refusing{}, preempt.New(preempt.DefaultOptions())}, Tiers: []engine.Tier{tier},
 			}, engine.Options{Decide: func(d model.Decision) {
 				for _, eviction := range d.Evictions {
 					evicted = append(evicted, eviction.Pod.Name)

@@ -187,7 +187,7 @@ func (r *run) claimPool(job *model.Job, claim framework.Claim) (p *candidateVict
 			units = append(units, *unit)
 		}
 	}
-	r.keep(p, units)
+	p.keep(units)
 	p.index()
 	return p, kept
 }
@@ -209,7 +209,6 @@ func (r *run) whyNotByClaim(f *failure, claim framework.Claim, kept keptUnits) s
 			most.extend(u)
 		}
 	}
-	most = most.mergeWhole()
 	verdict := s.explainProtected()
 	switch {
 	case verdict.BlockedByBudgets:

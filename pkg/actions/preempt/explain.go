@@ -43,11 +43,13 @@ func (r *run) explain() {
 		})
 		r.spend(first.search.pool.pods)
 		r.session.Try(func(statement *engine.Statement) *model.Refusal {
-			if refusal := r.evictAll(statement, first.search.allUnits()); refusal != nil {
-				return refusal
+			for _, from := range first.search.pool.sources {
+				if refusal := r.evict(statement, &victimUnit{tasks: from.tasks}); refusal != nil {
+					return refusal
+				}
 			}
 			for _, f := range open {
-				r.session.InTurn(f.job, func() { f.verdict = f.search.whyNot(nil) })
+				r.session.InTurn(f.job, func() { f.verdict = f.search.whyNot(&plan{}) })
 			}
 			return undone()
 		})
@@ -102,12 +104,9 @@ func (s *search) reach(verdict *model.Refusal) engine.Reach {
 func (s *search) explainProtected() *model.Refusal {
 	lax := *s.guard
 	lax.strict = false
-	all := newPlan(&lax, s.claim)
-	for _, u := range s.unitsByCost() {
-		all.extend(u)
-	}
+	all := s.planOf(&lax, s.unitsByCost())
 	verdict := &model.Refusal{Detail: "would leave gangs below their minimum"}
-	if all = all.mergeWhole(); s.guard.strict && lax.violationsWith(all.covered) > 0 && s.starts(all) {
+	if s.guard.strict && lax.violationsWith(all.covered) > 0 && s.whyNot(all) == nil {
 		verdict.BlockedByBudgets, verdict.Detail = true, s.describeBudgets(all)
 	}
 	return verdict

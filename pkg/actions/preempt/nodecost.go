@@ -9,12 +9,6 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// heapKey is what a heap is for: tasks of a shape, and the jobs of a pool.
-type heapKey struct {
-	shape model.Shape
-	pool  poolKey
-}
-
 // nodeCostHeap has what the victims on every node cost for one more task of a shape, the cheapest on top. Costs are about
 // capacity alone.
 // A node is looked at again when a pod came or went there, or when a source with members there was taken from or released to.
@@ -33,18 +27,18 @@ type nodeCostHeap struct {
 	// mark is how far the journal was read, touched how far the run's list.
 	mark       model.Cursor
 	dirtyNodes int
-	// parked are the places that a search has found unfit, by something else than capacity.
+	// parked are the places that a search has found unfit, by something else than capacity, until the node changes or all are
+	// tried again.
 	parked   map[int32]bool
 	parkedBy *search
 }
 
 // nodeCosts returns the heap for a task, up to date.
 func (s *search) nodeCosts(p *plan, task *model.Task) *nodeCostHeap {
-	key := heapKey{shape: task.Shape, pool: s.poolKey(s.job)}
-	b := s.costHeaps[key]
+	b := s.pool.costHeaps[task.Shape]
 	if b == nil {
 		b = s.newNodeCosts(task)
-		s.costHeaps[key] = b
+		s.pool.costHeaps[task.Shape] = b
 	}
 	if b.parkedBy != s {
 		b.unpark()
@@ -118,9 +112,6 @@ func (s *search) cheapest(p *plan, b *nodeCostHeap) (*model.Node, victimSet) {
 	return nil, victimSet{}
 }
 
-// park leaves a place out that the present search has found unfit, until its node changes or all are tried again.
-func (b *nodeCostHeap) park(place int32) { b.parked[place] = true }
-
 // unpark brings all places back that were left out.
 func (b *nodeCostHeap) unpark() {
 	for _, place := range slices.Sorted(maps.Keys(b.parked)) {
@@ -144,15 +135,14 @@ func (b *nodeCostHeap) remove(place int32) {
 	}
 }
 
-func (b *nodeCostHeap) compare(x, y int32) int {
-	return cmp.Or(b.costs[x].compare(&b.costs[y]), cmp.Compare(x, y))
-}
-
 // Len, Less, Swap, Push and Pop are for container/heap.
 func (b *nodeCostHeap) Len() int { return len(b.heap) }
 
 // Less is by cost.
-func (b *nodeCostHeap) Less(i, j int) bool { return b.compare(b.heap[i], b.heap[j]) < 0 }
+func (b *nodeCostHeap) Less(i, j int) bool {
+	x, y := b.heap[i], b.heap[j]
+	return cmp.Or(b.costs[x].compare(&b.costs[y]), cmp.Compare(x, y)) < 0
+}
 
 // Swap keeps where up to date.
 func (b *nodeCostHeap) Swap(i, j int) {

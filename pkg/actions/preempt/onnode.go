@@ -36,7 +36,7 @@ func (s *search) victimsOn(p *plan, node *model.Node, request model.Resources) (
 			break // so does each set with it, and with those behind it
 		}
 		if enough := s.enoughWith(p, candidates, first, lack); enough != nil {
-			if other := s.newVictimSet(p, candidates, enough); !ok || other.cost.compare(&cheapest.cost) < 0 {
+			if other := (victimSet{enough, s.addedCost(p, enough)}); !ok || other.cost.compare(&cheapest.cost) < 0 {
 				cheapest, ok = other, true
 			}
 		}
@@ -49,7 +49,7 @@ func (s *search) upperBoundSuffices(node *model.Node, lack []model.Shortage) boo
 	for _, l := range lack {
 		amount := l.Amount
 		for _, task := range node.Tasks {
-			if amount > 0 && s.pool.of[task] != nil && (task.Status == model.Bound || task.Status == model.Running) {
+			if amount > 0 && s.pool.of[task] != nil && inPlace(task) {
 				amount -= node.Charge(task).At(l.Index)
 			}
 		}
@@ -65,7 +65,7 @@ func (s *search) candidates(p *plan, node *model.Node, lack []model.Shortage) []
 	candidates := make([]candidate, 0, len(node.Tasks))
 	for _, task := range node.Tasks {
 		from := s.pool.of[task]
-		if from == nil || task.Status != model.Bound && task.Status != model.Running {
+		if from == nil || !inPlace(task) {
 			continue
 		}
 		if from.singles[task] {
@@ -104,9 +104,9 @@ func (s *victimJob) usageOn(node *model.Node) model.Resources {
 }
 
 // enoughWith takes one candidate, then the others from the least important on until they suffice, and gives back what is not
-// needed, the most important first and the one last. It returns their places; nil when all together do not suffice.
-func (s *search) enoughWith(p *plan, candidates []candidate, first int, lack []model.Shortage) (taken []int) {
-	before := len(p.units)
+// needed, the most important first and the one last. It returns what is left; nil when all together do not suffice.
+func (s *search) enoughWith(p *plan, candidates []candidate, first int, lack []model.Shortage) (enough []victimUnit) {
+	before, taken := len(p.units), []int(nil)
 	for i := -1; i < len(candidates) && !coverShortage(candidates, taken, lack); i++ {
 		next := i
 		if i < 0 {
@@ -116,9 +116,7 @@ func (s *search) enoughWith(p *plan, candidates []candidate, first int, lack []m
 		}
 		u := &candidates[next].victimUnit
 		if u.whole && p.lossPerJob[u.of].single > 0 { // the whole of a job beside its single members is the whole alone
-			for len(p.units) > before {
-				p.removeLast()
-			}
+			p.shorten(before)
 			taken = slices.DeleteFunc(taken, func(j int) bool { return candidates[j].of == u.of })
 			for _, j := range taken {
 				p.add(candidates[j].victimUnit)
@@ -129,9 +127,7 @@ func (s *search) enoughWith(p *plan, candidates []candidate, first int, lack []m
 			taken = append(taken, next)
 		}
 	}
-	for len(p.units) > before {
-		p.removeLast()
-	}
+	p.shorten(before)
 	if !coverShortage(candidates, taken, lack) {
 		return nil
 	}
@@ -141,7 +137,10 @@ func (s *search) enoughWith(p *plan, candidates []candidate, first int, lack []m
 			taken = slices.Insert(taken, i, kept)
 		}
 	}
-	return taken
+	for _, i := range taken {
+		enough = append(enough, candidates[i].victimUnit)
+	}
+	return enough
 }
 
 // coverShortage reports whether those candidates free what is lacking.
@@ -156,13 +155,4 @@ func coverShortage(candidates []candidate, taken []int, lack []model.Shortage) b
 		}
 	}
 	return true
-}
-
-func (s *search) newVictimSet(p *plan, candidates []candidate, taken []int) victimSet {
-	o := victimSet{units: make([]victimUnit, 0, len(taken))}
-	for _, i := range taken {
-		o.units = append(o.units, candidates[i].victimUnit)
-	}
-	o.cost = s.addedCost(p, o.units)
-	return o
 }

@@ -18,6 +18,8 @@ type plan struct {
 	claim framework.Claim
 	lost  map[*model.Queue]model.Resources
 	units []victimUnit
+	// places are where the members go when the units leave.
+	places []memberPlacement
 	// lossPerJob is what each source gives; covered is by budget, as pdbBudget.used.
 	lossPerJob map[*victimJob]jobLoss
 	covered    []int32
@@ -114,20 +116,21 @@ func (p *plan) add(u victimUnit) {
 	p.lose(&u, true)
 }
 
-// removeLast takes the last unit out again.
-func (p *plan) removeLast() {
-	last := len(p.units) - 1
-	u := p.units[last]
-	p.units = p.units[:last]
-	given := p.lossPerJob[u.of]
-	if u.whole {
-		given.whole = false
-	} else {
-		given.single--
+// shorten takes all units but the first ones out again.
+func (p *plan) shorten(first int) {
+	for last := len(p.units) - 1; last >= first; last-- {
+		u := p.units[last]
+		p.units = p.units[:last]
+		given := p.lossPerJob[u.of]
+		if u.whole {
+			given.whole = false
+		} else {
+			given.single--
+		}
+		p.lossPerJob[u.of] = given
+		p.markCovered(&u, -1)
+		p.lose(&u, false)
 	}
-	p.lossPerJob[u.of] = given
-	p.markCovered(&u, -1)
-	p.lose(&u, false)
 }
 
 // extend adds a unit to a plan if it may be; the whole of a job takes the place of its single members.
@@ -177,6 +180,7 @@ func (p *plan) beside(u *victimUnit) (units, stay []victimUnit) {
 // mergeWhole returns the same plan with each job that goes in parts until nothing is left of it as one unit.
 func (p *plan) mergeWhole() *plan {
 	again := newPlan(p.guard, p.claim)
+	again.places = p.places
 	for _, u := range p.units {
 		switch given := p.lossPerJob[u.of]; {
 		case !given.whole:

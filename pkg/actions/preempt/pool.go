@@ -21,6 +21,8 @@ type candidateVictims struct {
 	pods int
 	// byCost are the units when they were first asked for, the least important first: some may have been evicted since.
 	byCost []victimUnit
+	// costHeaps are by the shape of the task that the victims on a node are for.
+	costHeaps map[model.Shape]*nodeCostHeap
 }
 
 // victimJob is a job that victims may come from, or a single pod of another scheduler.
@@ -79,7 +81,9 @@ func (r *run) pool(job *model.Job) *candidateVictims {
 	r.pools[key] = p
 	for _, other := range r.inQueueOf(job) {
 		if other != job && (other.Priority < job.Priority || hasSurplusBelow(other, job.Priority) || slices.Contains(overstayed, other)) {
-			p.sources = appendRemaining(p.sources, r.victimJobOf(other))
+			if s := r.victimJobOf(other); s != nil {
+				p.sources = append(p.sources, s)
+			}
 		}
 	}
 	if r.options.Foreign {
@@ -91,7 +95,7 @@ func (r *run) pool(job *model.Job) *candidateVictims {
 			}
 		}
 	}
-	r.filterVictims(p, job)
+	p.keep(r.session.Victims(job, p.units()))
 	p.index()
 	return p
 }
@@ -122,6 +126,7 @@ func (p *candidateVictims) index() {
 		p.pods += len(s.tasks)
 	}
 	p.of, p.byJob = make(map[*model.Task]*victimJob, p.pods), make(map[*model.Job]*victimJob, len(p.sources))
+	p.costHeaps = map[model.Shape]*nodeCostHeap{}
 	for _, s := range p.sources {
 		s.wholeOnly = newUnit(s, s.tasks, true)
 		if s.job != nil {
@@ -152,17 +157,14 @@ func (p *candidateVictims) excluding(stays func(*model.Task) bool) *candidateVic
 	return left
 }
 
-func appendRemaining(sources []*victimJob, s *victimJob) []*victimJob {
-	if s == nil {
-		return sources
-	}
-	return append(sources, s)
-}
-
 // evictable reports whether a pod is there to be evicted: on its node, not in flight there or gone, and not one that the API
 // server has lately refused to evict.
 func (r *run) evictable(task *model.Task) bool {
-	return (task.Status == model.Bound || task.Status == model.Running) && r.session.Snapshot.EvictionBackoff[task.UID] == nil
+	return inPlace(task) && r.session.Snapshot.EvictionBackoff[task.UID] == nil
+}
+
+func inPlace(task *model.Task) bool {
+	return task.Status == model.Bound || task.Status == model.Running
 }
 
 // ofNode reports whether a pod belongs to its node, as those of DaemonSets do, and those that the kubelet has from files:
@@ -232,11 +234,6 @@ func (s *victimJob) addSingle(task *model.Task) {
 	s.singles[task] = true
 }
 
-// filterVictims keeps the tasks that the engine and the victim pickers allow.
-func (r *run) filterVictims(p *candidateVictims, preemptor *model.Job) {
-	r.keep(p, r.session.Victims(preemptor, p.units()))
-}
-
 // units returns everything that could go, were all of it allowed.
 func (p *candidateVictims) units() (units []framework.EvictionUnit) {
 	for _, s := range p.sources {
@@ -253,7 +250,7 @@ func (p *candidateVictims) units() (units []framework.EvictionUnit) {
 }
 
 // keep leaves of a pool what may go, which has the order of units.
-func (r *run) keep(p *candidateVictims, units []framework.EvictionUnit) {
+func (p *candidateVictims) keep(units []framework.EvictionUnit) {
 	mayGo := func(first *model.Task, whole bool) bool {
 		is := len(units) > 0 && units[0].WholeGang == whole && units[0].Tasks[0] == first
 		if is {
@@ -354,17 +351,6 @@ func (r *run) removeEvicted(units []victimUnit) {
 			p.pods -= before - len(s.tasks)
 		}
 	}
-}
-
-// allUnits returns all units that may be evicted, whether or not together: more than any plan can have.
-func (s *search) allUnits() []victimUnit {
-	var all []victimUnit
-	for _, from := range s.pool.sources {
-		if len(from.tasks) > 0 {
-			all = append(all, newUnit(from, from.tasks, true))
-		}
-	}
-	return all
 }
 
 // unitsByCost returns all units of the pool, the least important first.

@@ -153,8 +153,7 @@ type run struct {
 	// byQueue has the jobs of each queue; nil until they are asked for, and while there are no queues.
 	byQueue map[string][]*model.Job
 	// lowest is what lowestPriorityJobs has found, nil before.
-	lowest    []preemptibleJob
-	costHeaps map[heapKey]*nodeCostHeap
+	lowest []preemptibleJob
 	// touched are nodes on which the cost of freeing capacity may have changed, although no pod has come or gone there.
 	touched []*model.Node
 	// planned are the jobs with a plan that lasts beyond the cycle, shared those whose nominations all equals could use.
@@ -178,8 +177,8 @@ func (a *action) runOf(session *engine.Session) *run {
 		a.run = &run{
 			session: session, options: a.options, rules: a.rules, evictions: session.Evictions(), largest: place.Largest(session.Snapshot),
 			placementBudget: place.Budget, budget: a.options.Budget, reviews: reviewsPerCycle,
-			guard: newPDBBudget(session.Snapshot, a.options.Method == model.ByEviction),
-			pools: map[poolKey]*candidateVictims{}, costHeaps: map[heapKey]*nodeCostHeap{},
+			guard:   newPDBBudget(session.Snapshot, a.options.Method == model.ByEviction),
+			pools:   map[poolKey]*candidateVictims{},
 			planned: map[model.JobKey]bool{}, shared: map[model.JobKey]bool{}, searched: map[searchKey]*failure{},
 		}
 	}
@@ -189,7 +188,7 @@ func (a *action) runOf(session *engine.Session) *run {
 // renew forgets what is known of pods that may be evicted.
 func (r *run) renew() {
 	r.guard = newPDBBudget(r.session.Snapshot, r.options.Method == model.ByEviction)
-	r.pools, r.costHeaps, r.searched = map[poolKey]*candidateVictims{}, map[heapKey]*nodeCostHeap{}, map[searchKey]*failure{}
+	r.pools, r.searched = map[poolKey]*candidateVictims{}, map[searchKey]*failure{}
 	r.lowest, r.touched, r.evictions = nil, nil, r.session.Evictions()
 }
 
@@ -309,10 +308,11 @@ func (r *run) searchBy(f *failure, s *search) bool {
 		if s.startingIn(start).decide(found) {
 			return true
 		}
-		if !s.rounds.excludesMoreNodes() {
+		if !s.rounds.grown {
 			f.why = "the victims found may not go for the members that would start"
 			break
 		}
+		s.rounds.grown = false
 		s = s.excluding(func(task *model.Task) bool { return s.rounds.without[task.Node] != "" })
 	}
 	f.search, f.until = s, s.rounds.until

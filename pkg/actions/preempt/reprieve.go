@@ -29,12 +29,12 @@ func (s *search) reprieve(p *plan) *plan {
 	if s.onOneNode(p) {
 		return p
 	}
-	return s.giveBack(p.units, nil, nil, maxReprieveCost)
+	return s.giveBack(p, p.units, nil, nil, maxReprieveCost)
 }
 
 // onOneNode reports whether victims of a plan free capacity on one node alone, for one member: then they are the best there.
 func (s *search) onOneNode(p *plan) bool {
-	return s.uniform && !s.limited && len(s.places) == 1 && !slices.ContainsFunc(p.units, func(u victimUnit) bool { return len(u.tasks) > 1 })
+	return s.uniform && !s.limited && len(p.places) == 1 && !slices.ContainsFunc(p.units, func(u victimUnit) bool { return len(u.tasks) > 1 })
 }
 
 // exchange adds one unit that is not in the plan, gives back what is then not needed, and keeps that if it costs less; for each
@@ -61,21 +61,21 @@ func (s *search) exchange(p *plan) *plan {
 			continue
 		}
 		left--
-		places := s.places
 		units, stay := p.beside(&u)
-		if other := s.giveBack(units, stay, &u, s.budget-end); other.isCheaperThan(p) {
+		if other := s.giveBack(p, units, stay, &u, s.budget-end); other.isCheaperThan(p) {
 			p, least = other, other.cost()
 			s.touchedBy = append(s.touchedBy, u.of)
-		} else {
-			s.places = places
 		}
 	}
 	return p
 }
 
-// giveBack returns the plan of the units without which the job cannot start. They are given back in the order, the last one
-// behind all others. What must stay does. It is nil when the job cannot start in this way, or has no right to it.
-func (s *search) giveBack(units, stay []victimUnit, last *victimUnit, looks int64) *plan {
+// giveBack returns the plan of the units without which the job cannot start, of a plan by which it can. They are given back in
+// the order, the last one behind all others. What must stay does. It is nil when the job cannot start in this way, or has no
+// right to it.
+func (s *search) giveBack(p *plan, units, stay []victimUnit, last *victimUnit, looks int64) *plan {
+	kept := newPlan(s.guard, s.claim)
+	kept.places = p.places
 	units = slices.Clone(units)
 	s.guard.countExcess(units)
 	sortUnits(units)
@@ -90,11 +90,11 @@ func (s *search) giveBack(units, stay []victimUnit, last *victimUnit, looks int6
 				return refusal
 			}
 		}
-		if refusal := s.takePlaces(statement); refusal != nil {
+		if refusal := s.takePlaces(statement, p.places); refusal != nil {
 			return refusal
 		}
 		if last != nil {
-			s.spend(len(units) + len(s.places))
+			s.spend(len(units) + len(p.places))
 		}
 		for i := range stay {
 			if !r.release(&stay[i]) {
@@ -102,7 +102,7 @@ func (s *search) giveBack(units, stay []victimUnit, last *victimUnit, looks int6
 			}
 		}
 		units = r.needed(units)
-		s.places = s.pipelined()
+		kept.places = s.pipelined()
 		if last != nil && !s.allows(units) {
 			return &model.Refusal{Code: model.InsufficientResources}
 		}
@@ -111,7 +111,6 @@ func (s *search) giveBack(units, stay []victimUnit, last *victimUnit, looks int6
 	if refusal.Code != "" && (last != nil || len(stay) > 0) {
 		return nil
 	}
-	kept := newPlan(s.guard, s.claim)
 	for _, u := range units {
 		if last != nil && !kept.admits(&u) {
 			return nil

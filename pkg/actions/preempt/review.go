@@ -41,13 +41,6 @@ type extenderRound struct {
 	grown   bool
 }
 
-// excludesMoreNodes tells, once, whether there are nodes to leave alone from now on.
-func (h *extenderRound) excludesMoreNodes() bool {
-	grown := h.grown
-	h.grown = false
-	return grown
-}
-
 // why says what reviewers have against plans for the job; objected is false when that is nothing.
 func (h *extenderRound) why() (why string, objected bool) {
 	switch {
@@ -84,7 +77,7 @@ func (h *extenderRound) rejections() string {
 // excluding returns a search for the same job by which some pods stay.
 func (s *search) excluding(stays func(*model.Task) bool) *search {
 	again := s.newSearch(s.ask, s.pool.excluding(stays), s.claim)
-	again.rounds, again.costHeaps = s.rounds, map[heapKey]*nodeCostHeap{}
+	again.rounds = s.rounds
 	return again
 }
 

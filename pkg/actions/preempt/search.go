@@ -21,17 +21,11 @@ type search struct {
 	trial *place.Placer
 	// rounds is what extenders have said about plans for the job.
 	rounds *extenderRound
-	// costHeaps are the run's, or this search's own when its pool is.
-	costHeaps map[heapKey]*nodeCostHeap
 	// plain reports that shape and capacity alone decide where members may go, uniform that they also are all of one shape,
 	// limited that what the queue of the job holds is limited: then pods may have to go that are on no node of a member.
 	plain, uniform, limited bool
 	// nodes are those by index that are searched, nil for all.
 	nodes []int
-	// places are where the members went when the job could start.
-	places []memberPlacement
-	// allowed reports that the job had a right to the units then.
-	allowed bool
 	// touchedBy are the jobs that plans took victims from.
 	touchedBy []*victimJob
 }
@@ -48,10 +42,7 @@ func undone() *model.Refusal { return &model.Refusal{} }
 func (r *run) newSearch(ask engine.Ask, pool *candidateVictims, claim framework.Claim) *search {
 	s := &search{
 		run: r, job: ask.Job, ask: ask, pool: pool, claim: claim, trial: place.New(ask, r.largest, &r.placementBudget), rounds: &extenderRound{},
-		costHeaps: r.costHeaps, limited: ask.Job.InQueue().Limited(),
-	}
-	if claim != nil {
-		s.costHeaps = map[heapKey]*nodeCostHeap{}
+		limited: ask.Job.InQueue().Limited(),
 	}
 	s.compareMembers()
 	return s
@@ -77,10 +68,8 @@ func (s *search) find() (*plan, engine.Start) {
 	if !s.limited && (inside != nil || all) || inside != nil && s.session.ValidateJob(s.job) == nil {
 		return inside, start
 	}
-	places := s.places
 	anywhere := s.findOnNodes() // its limit may keep the job waiting, not capacity in a domain; or there are too many domains
 	if inside != nil && !anywhere.isCheaperThan(inside) {
-		s.places = places
 		return inside, start
 	}
 	return anywhere, engine.Start{}
@@ -93,15 +82,12 @@ func (s *search) findOnNodes() *plan {
 		found = s.reprieve(found)
 	}
 	if found == nil && (s.limited || s.claim != nil) || found.breaks() || !s.uniform && (found == nil || len(found.units) > 0) {
-		places := s.places
 		anywhere := s.searchClusterWide()
 		if anywhere != nil {
 			anywhere = s.reprieve(anywhere)
 		}
 		if anywhere.isCheaperThan(found) {
 			found = anywhere
-		} else {
-			s.places = places
 		}
 	}
 	if found != nil {
@@ -112,9 +98,6 @@ func (s *search) findOnNodes() *plan {
 	}
 	return found
 }
-
-// starts reports whether the job can start when all of a plan leave, and they may. It leaves no trace.
-func (s *search) starts(p *plan) bool { return s.whyNot(p.units) == nil && s.allowed }
 
 // allows reports whether the job has a right to the units, as the session stands: they are gone, and the members have their
 // places.
@@ -130,18 +113,22 @@ func evictionUnits(units []victimUnit) []framework.EvictionUnit {
 	return all
 }
 
-// whyNot returns why the job cannot start when all of the units leave, nil when it can; then places are where. Nothing else is
-// changed.
-func (s *search) whyNot(units []victimUnit) (why *model.Refusal) {
-	for i := range units {
-		s.spend(len(units[i].tasks))
+// whyNot returns why the job cannot start when all units of a plan leave, or has no right to it; nil when it can. Then the plan
+// has the places.
+func (s *search) whyNot(p *plan) (why *model.Refusal) {
+	for i := range p.units {
+		s.spend(len(p.units[i].tasks))
 	}
 	s.spend(s.placementCost())
 	s.session.Try(func(statement *engine.Statement) *model.Refusal {
-		if why = s.evictAll(statement, units); why == nil {
-			if why = s.trial.Place(); why == nil {
-				s.places, s.allowed = s.pipelined(), s.allows(units)
-			}
+		if why = s.evictAll(statement, p.units); why == nil {
+			why = s.trial.Place()
+		}
+		if why == nil && !s.allows(p.units) {
+			why = &model.Refusal{Code: model.InsufficientResources}
+		}
+		if why == nil {
+			p.places = s.pipelined()
 		}
 		return undone()
 	})
@@ -175,7 +162,7 @@ func (s *search) decide(p *plan) bool {
 				s.rounds.refusal = refusal
 				return refusal
 			}
-			if refusal := s.takePlaces(statement); refusal != nil {
+			if refusal := s.takePlaces(statement, p.places); refusal != nil {
 				return refusal
 			}
 		}
@@ -205,8 +192,8 @@ func (s *search) decide(p *plan) bool {
 }
 
 // takePlaces nominates the members to the places that the search has found for them.
-func (s *search) takePlaces(statement *engine.Statement) *model.Refusal {
-	for _, member := range s.places {
+func (s *search) takePlaces(statement *engine.Statement, places []memberPlacement) *model.Refusal {
+	for _, member := range places {
 		if refusal := statement.Put(s.ask, member.task, member.node); refusal != nil {
 			return refusal
 		}
@@ -237,14 +224,6 @@ func (s *search) agreed(p *plan) bool {
 		return len(s.session.ReclaimVictims(s.job, units)) == len(units)
 	}
 	return len(s.session.Victims(s.job, units)) == len(units)
-}
-
-// addUnit adds a unit to the plan.
-func (s *search) addUnit(p *plan, u victimUnit) {
-	if p.lossPerJob[u.of] == (jobLoss{}) {
-		s.touchedBy = append(s.touchedBy, u.of)
-	}
-	p.add(u)
 }
 
 // markDirty makes the cost heaps compute again the nodes of every job that a search took victims from.

@@ -19,17 +19,25 @@ func (s *search) searchClusterWide() *plan {
 			levels = append(levels, last)
 		}
 	}
-	enough := sort.Search(len(levels), func(i int) bool { return s.starts(s.planOfFirst(units, levels[i])) })
-	if enough == len(levels) {
+	var enough *plan
+	sort.Search(len(levels), func(i int) bool {
+		p := s.planOf(s.guard, units[:levels[i]])
+		starts := s.whyNot(p) == nil
+		if starts {
+			enough = p // it has fewer units than those before
+		}
+		return starts
+	})
+	if enough == nil {
 		return nil
 	}
-	return s.restrictToUsedNodes(s.planOfFirst(units, levels[enough])) // of which the last answer above that was yes has set the places
+	return s.restrictToUsedNodes(enough)
 }
 
-// planOfFirst returns the plan of the first so many units, as far as they may go together.
-func (s *search) planOfFirst(units []victimUnit, many int) *plan {
-	p := newPlan(s.guard, s.claim)
-	for _, u := range units[:many] {
+// planOf returns the plan of the units, as far as they may go together.
+func (s *search) planOf(guard *pdbBudget, units []victimUnit) *plan {
+	p := newPlan(guard, s.claim)
+	for _, u := range units {
 		p.extend(u)
 	}
 	return p.mergeWhole()
@@ -39,7 +47,7 @@ func (s *search) planOfFirst(units []victimUnit, many int) *plan {
 // of it has none.
 func (s *search) restrictToUsedNodes(p *plan) *plan {
 	nodes := map[string]bool{}
-	for _, member := range s.places {
+	for _, member := range p.places {
 		nodes[member.node.Name] = true
 	}
 	near := newPlan(s.guard, s.claim)
@@ -48,7 +56,7 @@ func (s *search) restrictToUsedNodes(p *plan) *plan {
 			near.add(u)
 		}
 	}
-	if s.starts(near) {
+	if s.whyNot(near) == nil {
 		return near
 	}
 	return p

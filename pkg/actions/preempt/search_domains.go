@@ -51,9 +51,9 @@ func (s *search) searchDomains(shared *model.TopologyConstraint) (best *plan, st
 			break
 		}
 		one := inside.startingIn(engine.Start{Shared: shared, Domain: in.domain})
-		one.pool, one.costHeaps, one.nodes = s.pool.inDomain(in), map[heapKey]*nodeCostHeap{}, level.Nodes(in.domain)
+		one.pool, one.nodes = s.pool.inDomain(in), level.Nodes(in.domain)
 		if found := one.findOnNodes(); found != nil && (best == nil || found.isCheaperThan(best)) {
-			best, start, s.places = found, one.ask.As.Start, one.places
+			best, start = found, one.ask.As.Start
 		}
 	}
 	if best != nil {

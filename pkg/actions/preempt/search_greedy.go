@@ -12,7 +12,6 @@ import (
 // searchGreedy gives one member after the other a place where that costs least, on top of what those before it cost.
 func (s *search) searchGreedy() *plan {
 	p := newPlan(s.guard, s.claim)
-	s.places = nil
 	refusal := s.session.Try(func(statement *engine.Statement) *model.Refusal {
 		hopeless := map[model.Shape]bool{}
 		short := int64(0) // as many more must have a place before the gates can agree
@@ -27,7 +26,7 @@ func (s *search) searchGreedy() *plan {
 			if task.Invalid != nil || hopeless[task.Shape] {
 				continue
 			}
-			if hopeless[task.Shape] = !s.placeMember(statement, p, task); !hopeless[task.Shape] {
+			if hopeless[task.Shape] = !s.placeMember(p, task); !hopeless[task.Shape] {
 				short--
 			}
 		}
@@ -49,34 +48,34 @@ func (s *search) searchGreedy() *plan {
 }
 
 // placeMember frees capacity for one member and nominates it.
-func (s *search) placeMember(statement *engine.Statement, p *plan, task *model.Task) bool {
+func (s *search) placeMember(p *plan, task *model.Task) bool {
 	b := s.nodeCosts(p, task)
+	var node *model.Node
+	var victims victimSet
 	if s.ask.Rests(task, engine.OnShape) {
-		node, victims := s.cheapest(p, b)
-		return node != nil && s.applyVictims(statement, p, task, node, victims)
+		node, victims = s.cheapest(p, b)
+	} else {
+		node, victims = s.bestNode(p, task, b)
 	}
-	node, victims := s.bestNode(p, task, b)
-	return node != nil && s.applyVictims(statement, p, task, node, victims)
-}
-
-// applyVictims evicts the victims on a node and nominates the task to it.
-func (s *search) applyVictims(statement *engine.Statement, p *plan, task *model.Task, node *model.Node, o victimSet) bool {
-	before := len(s.places)
+	if node == nil {
+		return false
+	}
 	refusal := s.session.Try(func(inner *engine.Statement) *model.Refusal {
-		for _, u := range o.units {
-			if refusal := s.evict(inner, &u); refusal != nil {
-				return refusal
-			}
+		if refusal := s.evictAll(inner, victims.units); refusal != nil {
+			return refusal
 		}
 		return inner.Put(s.ask, task, node)
 	})
 	if refusal != nil {
 		return false
 	}
-	for _, u := range o.units {
-		s.addUnit(p, u)
+	for _, u := range victims.units {
+		if p.lossPerJob[u.of] == (jobLoss{}) {
+			s.touchedBy = append(s.touchedBy, u.of)
+		}
+		p.add(u)
 	}
-	s.places = append(s.places[:before], memberPlacement{task: task, node: node})
+	p.places = append(p.places, memberPlacement{task: task, node: node})
 	return true
 }
 
@@ -91,7 +90,7 @@ func (s *search) bestNode(p *plan, task *model.Task, b *nodeCostHeap) (best *mod
 		b.remove(place)
 		victims, ok := s.dryRun(p, task, b.nodes[place])
 		if !ok {
-			b.park(place)
+			b.parked[place] = true
 			continue
 		}
 		fit = append(fit, place)
@@ -133,8 +132,8 @@ func (s *search) dryRunWith(p *plan, task *model.Task, node *model.Node, units [
 			p.extend(u)
 		}
 		gone := slices.Clone(p.units[before:])
-		for i := range gone {
-			s.evict(statement, &gone[i])
+		if refusal := s.evictAll(statement, gone); refusal != nil {
+			return refusal
 		}
 		s.spend(2 * len(gone))
 		if ok = s.ask.Fits(task, node); !ok {
@@ -151,9 +150,7 @@ func (s *search) dryRunWith(p *plan, task *model.Task, node *model.Node, units [
 		}
 		return undone() // it was only a question
 	})
-	for len(p.units) > before {
-		p.removeLast()
-	}
+	p.shorten(before)
 	found.cost = s.addedCost(p, found.units)
 	return found, ok
 }
@@ -167,9 +164,7 @@ func (s *search) addedCost(p *plan, units []victimUnit) cost {
 		p.add(units[i])
 	}
 	sum[violations] = p.guard.violationsWith(p.covered)
-	for len(p.units) > before {
-		p.removeLast()
-	}
+	p.shorten(before)
 	return sum
 }
 
@@ -179,7 +174,7 @@ func (s *search) unitsOn(node *model.Node, wholes bool) []victimUnit {
 	var units []victimUnit
 	for _, task := range node.Tasks {
 		from := s.pool.of[task]
-		if from == nil || task.Status != model.Bound && task.Status != model.Running {
+		if from == nil || !inPlace(task) {
 			continue
 		}
 		if from.singles[task] && !(wholes && from.wholeUnit) {

@@ -1,6 +1,7 @@
 package preempt
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,21 +23,26 @@ type Rules interface {
 	SparedUntil(unit *framework.EvictionUnit, right model.Right, now int64) int64
 }
 
-// Planner is an action of which the name is missing.
-type Planner interface {
-	Execute(session *engine.Session)
-	MayPreempt(session *engine.Session, job *model.Job) bool
-	Resume(session *engine.Session, deferred []*model.Job)
-	framework.CacheResetter
-}
-
 // NewPlanner returns what plans by such rules.
-func NewPlanner(options Options, rules Rules) Planner {
-	return &action{options: options, rules: rules}
+func NewPlanner(options Options, rules Rules) *Planner {
+	return &Planner{options: options, policy: byClaims{rules}}
 }
 
-// planForQueues gives each of the refused jobs its turn, in the order of queues, which every plan changes.
-func (a *action) planForQueues(session *engine.Session, candidates []*model.Job) {
+// byClaims is the policy of such an action.
+type byClaims struct{ Rules }
+
+func (byClaims) mayPreempt(_ *Planner, session *engine.Session, job *model.Job) bool {
+	claims, _ := session.Claims(job)
+	return len(claims) > 0
+}
+
+func (byClaims) pick(session *engine.Session, job *model.Job, units []framework.EvictionUnit) []framework.EvictionUnit {
+	return session.ReclaimVictims(job, units)
+}
+
+// plan gives each of the refused jobs its turn, in the order of queues, which every plan changes. Jobs without a plan keep their
+// nominations: an action behind this one may still plan with them.
+func (c byClaims) plan(a *Planner, session *engine.Session, candidates []*model.Job) {
 	if len(session.Snapshot.Queues) == 0 {
 		return
 	}
@@ -45,77 +51,49 @@ func (a *action) planForQueues(session *engine.Session, candidates []*model.Job)
 		had := map[*model.Job]bool{}
 		for len(left) > 0 {
 			for job := range session.InOrder(left) {
-				had[job] = true
-				f := r.planFor(job)
-				if f == nil {
+				if had[job] = true; a.planFor(r, job) == nil {
 					break
 				}
-				a.fail(r, f)
 			}
 			left = slices.DeleteFunc(left, func(job *model.Job) bool { return had[job] })
 		}
 	}
-	for _, f := range r.failures {
-		if f.same != nil {
-			f.why, f.blockedByBudgets, f.blockedByProtected = f.same.why, f.same.blockedByBudgets, f.same.blockedByProtected
-		}
-		refusal := session.Refusal(f.job).WithNote(r.rules.Name() + ": " + f.why)
-		refusal.Until = model.Sooner(refusal.Until, f.until)
-		refusal.BlockedByBudgets = refusal.BlockedByBudgets || f.blockedByBudgets
-		refusal.BlockedByProtected = f.blockedByProtected
-		session.Refuse(f.job, refusal)
-	}
-	r.failures = nil
+	r.report(c.Name(), nil)
 }
 
-// planByClaims looks for a plan by each right of the job, and by one alone, with what gives way to it.
-func (r *run) planByClaims(f *failure) (failed *failure) {
+// planFor looks for a plan by each right of the job, and by one alone, with what gives way to it.
+func (c byClaims) planFor(r *run, f *failure) (failed *failure) {
 	claims, why := r.session.Claims(f.job)
 	if len(claims) == 0 {
 		f.why = why
-		return f
-	}
-	r.session.Ask(f.job, model.FutureIdle).TakeReserved(func(ask engine.Ask) bool {
-		failed = r.planByEachClaim(f, ask, claims, why)
-		return failed == nil
-	})
-	return failed
-}
-
-func (r *run) planByEachClaim(f *failure, ask engine.Ask, claims []framework.Claim, why string) *failure {
-	key, shares := r.searchKey(ask)
-	if same := r.searched[key]; shares && same != nil {
-		f.same = same
-		return f
-	}
-	if r.budget <= 0 {
-		r.session.SearchCut()
-		f.why, f.skipped, f.until = r.exhausted(), true, r.session.Snapshot.Now
 		return f
 	}
 	var reasons []string
 	if why != "" {
 		reasons = append(reasons, why)
 	}
-	var until time.Time
-	for i, claim := range claims {
-		pool, kept := r.claimPool(f.job, claim)
-		if r.search(f, ask, pool, claim) {
-			return nil
-		}
-		if i > 0 && claims[i-1].Right() == claim.Right() {
-			reasons = reasons[:len(reasons)-1] // the second claim by a right takes more
-		}
-		reasons = append(reasons, byRight[claim.Right()]+r.whyNotByClaim(f, claim, kept))
-		f.blockedByProtected = f.blockedByProtected || kept.protected > 0 && claim.Right() == model.ByGuarantee
-		until = model.Sooner(until, f.until)
-	}
-	f.until = until
-	f.why = strings.Join(reasons, "; ")
-	if shares && f.until.IsZero() {
-		r.searched[key] = f
-	}
-	return f
+	r.session.Ask(f.job, model.FutureIdle).TakeReserved(func(ask engine.Ask) bool {
+		failed = r.searchOnce(f, ask, func() bool {
+			var until time.Time
+			for i, claim := range claims {
+				pool, kept := c.pool(r, f.job, claim)
+				if r.search(f, ask, pool) {
+					return true
+				}
+				if i > 0 && claims[i-1].Right() == claim.Right() {
+					reasons = reasons[:len(reasons)-1] // the second claim by a right takes more
+				}
+				reasons = append(reasons, byRight[claim.Right()]+r.whyNotByClaim(f, claim, kept))
+				f.blockedByProtected = f.blockedByProtected || kept.protected > 0 && claim.Right() == model.ByGuarantee
+				until = model.Sooner(until, f.until)
+			}
+			f.until = until
+			return false
+		})
+		return failed == nil
+	})
+	f.why = cmp.Or(f.why, strings.Join(reasons, "; "))
+	return failed
 }
 
 var byRight = map[model.Right]string{model.ByGuarantee: "by its guarantee ", model.ByShare: "by its share "}
@@ -139,9 +117,9 @@ func (k keptUnits) String() (words string) {
 	return words
 }
 
-// claimPool returns the units of other queues that a claim takes.
-func (r *run) claimPool(job *model.Job, claim framework.Claim) (p *candidateVictims, kept keptUnits) {
-	p = &candidateVictims{of: map[*model.Task]*victimJob{}, byJob: map[*model.Job]*victimJob{}}
+// pool returns the units of other queues that a claim takes.
+func (c byClaims) pool(r *run, job *model.Job, claim framework.Claim) (p *candidateVictims, kept keptUnits) {
+	p = &candidateVictims{claim: claim}
 	r.inQueueOf(job)
 	for _, queue := range r.session.Snapshot.Queues {
 		if !claim.From(queue) {
@@ -151,16 +129,14 @@ func (r *run) claimPool(job *model.Job, claim framework.Claim) (p *candidateVict
 			if s := r.victimJobOf(other); s != nil {
 				s.claim = claim
 				p.sources = append(p.sources, s)
+				r.spend(len(s.tasks))
 			}
 		}
 	}
 	now := r.session.Snapshot.Now.Unix()
-	for _, s := range p.sources {
-		r.spend(len(s.tasks))
-	}
 	kept.all = p.units()
 	kept.stays = make([]string, len(kept.all))
-	picked, units := r.session.ReclaimVictims(job, kept.all), []framework.EvictionUnit(nil)
+	picked, units := c.pick(r.session, job, kept.all), []framework.EvictionUnit(nil)
 	for i := range kept.all {
 		unit := &kept.all[i]
 		may := len(picked) > 0 && picked[0].WholeGang == unit.WholeGang && picked[0].Tasks[0] == unit.Tasks[0]
@@ -170,10 +146,7 @@ func (r *run) claimPool(job *model.Job, claim framework.Claim) (p *candidateVict
 		if !claim.Takes(unit, nil) {
 			continue
 		}
-		until := now
-		if may {
-			until = r.rules.SparedUntil(unit, claim.Right(), now)
-		}
+		until := c.SparedUntil(unit, claim.Right(), now)
 		switch {
 		case !may:
 			kept.protected++
@@ -194,16 +167,12 @@ func (r *run) claimPool(job *model.Job, claim framework.Claim) (p *candidateVict
 
 // whyNotByClaim says why the last search of a job has found no plan: how much there is to take, or what else is in the way.
 func (r *run) whyNotByClaim(f *failure, claim framework.Claim, kept keptUnits) string {
-	switch {
-	case f.skipped || f.why != "":
-		why := f.why
+	if why := f.why; f.skipped || why != "" {
 		f.why = ""
 		return why + kept.String()
-	case f.search.pool.pods == 0:
-		return "there is nothing to take: " + claim.Keeps(kept.all, kept.stays)
 	}
 	s := f.search
-	most := newPlan(s.guard, s.claim)
+	most := newPlan(s.guard)
 	for _, u := range s.unitsByCost() {
 		if !s.guard.strict || most.violationsWith(&u) == 0 {
 			most.extend(u)

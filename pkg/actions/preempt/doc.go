@@ -10,7 +10,7 @@
 //
 //	arguments.go          what a configuration may say
 //	preempt.go            the turns of the jobs that were refused
-//	claims.go             the same for an action that evicts pods of other queues
+//	claims.go             the policy of an action that evicts pods of other queues: their turns, which pods go, and what it says
 //	nominations.go        capacity that was nominated to jobs before their turn
 //	verdict.go            what the session remembers refusals by
 //	pool.go               which pods may be evicted, in units: a member that its gang can spare, or a whole gang

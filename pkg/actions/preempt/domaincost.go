@@ -57,7 +57,7 @@ func (s *search) leastCost(in *domainVictims, nodes []int, needs []domainNeed) (
 	for i := range needs {
 		bound := domainBound{domainNeed: &needs[i], victims: victims}
 		bound.supply(s.ask, nodes)
-		costs, starts := bound.least(s.claim != nil)
+		costs, starts := bound.least()
 		if !starts {
 			return cost{}, false
 		}
@@ -97,7 +97,7 @@ func (b *domainBound) supply(ask engine.Ask, nodes []int) {
 }
 
 // least returns the bound; starts is false where not all would fit.
-func (b *domainBound) least(claimed bool) (least cost, starts bool) {
+func (b *domainBound) least() (least cost, starts bool) {
 	if b.fitWithout(math.MinInt64) >= b.members {
 		return cost{}, true
 	}
@@ -115,21 +115,19 @@ func (b *domainBound) least(claimed bool) (least cost, starts bool) {
 	least[pods] = b.leastPods(levels[at])
 	least[gangsEnded] = b.leastGangs(levels[at], least[pods], func(from *victimJob) bool { return from.gang })
 	lowest := int64(math.MaxInt64)
-	least[grace], least[age] = math.MaxInt64, math.MaxInt64
+	least[grace], least[age], least[queueRank] = math.MaxInt64, math.MaxInt64, math.MaxInt64
 	for i := range b.victims {
-		if one := &b.victims[i]; int64(one.priority) <= levels[at] {
+		one := &b.victims[i]
+		least[queueRank] = min(least[queueRank], one.from.wholeOnly.cost[queueRank])
+		if int64(one.priority) <= levels[at] {
 			lowest = min(lowest, one.from.weightOf(one.task))
 			least[grace], least[age] = min(least[grace], graceOf(one.task)), min(least[age], ageOf(one.task))
 		}
 	}
 	least[priorities] = least[pods] * lowest
-	if claimed { // a plan of a lower price may have a higher priority
+	if least[queueRank] > 0 { // of other queues' units a plan of a lower price may have a higher priority
 		all := levels[len(levels)-1]
 		least[endedOfOthers] = b.leastGangs(all, b.leastPods(all), func(from *victimJob) bool { return from.wholeOnly.cost[endedOfOthers] > 0 })
-		least[queueRank] = math.MaxInt64
-		for i := range b.victims {
-			least[queueRank] = min(least[queueRank], b.victims[i].from.wholeOnly.cost[queueRank])
-		}
 	}
 	return least, true
 }

@@ -44,7 +44,7 @@ func (r *run) explain() {
 		r.spend(first.search.pool.pods)
 		r.session.Try(func(statement *engine.Statement) *model.Refusal {
 			for _, from := range first.search.pool.sources {
-				if refusal := r.evict(statement, &victimUnit{tasks: from.tasks}); refusal != nil {
+				if refusal := r.evict(statement, victimUnit{tasks: from.tasks}); refusal != nil {
 					return refusal
 				}
 			}
@@ -59,23 +59,25 @@ func (r *run) explain() {
 			}
 		}
 	}
-	overdue := terminationOverdue(r.session.Snapshot)
+}
+
+// report adds to the refusals why there are no plans, the name of the action and the pods that do not go.
+func (r *run) report(name string, overdue []*model.Task) {
 	for _, f := range r.failures {
-		of := f
-		if f.same != nil {
-			of = f.same
-		}
+		of := cmp.Or(f.same, f)
+		f.why, f.blockedByBudgets, f.blockedByProtected = of.why, of.blockedByBudgets, of.blockedByProtected
 		if of.verdict != nil {
 			if f.why, f.blockedByBudgets = describe(of.verdict), of.verdict.BlockedByBudgets; of.until.IsZero() && of.revision == r.session.Snapshot.Journal.Revision() {
 				r.session.Ask(f.job, model.FutureIdle).Keep(r.question(f.job), of.verdict, of.search.reach(of.verdict))
 			}
 		}
-		refusal := r.session.Refusal(f.job).WithNote("preemption: " + f.why + formatOverdue(f.job, overdue))
+		refusal := r.session.Refusal(f.job).WithNote(name + ": " + f.why + formatOverdue(f.job, overdue))
 		refusal.Until = model.Sooner(refusal.Until, f.until)
 		if of.verdict != nil && r.budget <= 0 { // another job may have its turn in place of this one, if what was kept cannot be used
 			refusal.Until = r.session.Snapshot.Now
 		}
 		refusal.BlockedByBudgets = refusal.BlockedByBudgets || f.blockedByBudgets // of another action, too
+		refusal.BlockedByProtected = refusal.BlockedByProtected || f.blockedByProtected
 		r.session.Refuse(f.job, refusal)
 	}
 	r.failures = nil
@@ -104,7 +106,7 @@ func (s *search) reach(verdict *model.Refusal) engine.Reach {
 func (s *search) explainProtected() *model.Refusal {
 	lax := *s.guard
 	lax.strict = false
-	all := s.planOf(&lax, s.unitsByCost())
+	all := planOf(&lax, s.unitsByCost())
 	verdict := &model.Refusal{Detail: "would leave gangs below their minimum"}
 	if s.guard.strict && lax.violationsWith(all.covered) > 0 && s.whyNot(all) == nil {
 		verdict.BlockedByBudgets, verdict.Detail = true, s.describeBudgets(all)

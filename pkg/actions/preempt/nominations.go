@@ -33,32 +33,24 @@ func releaseUnplanned(session *engine.Session, turns []*model.Job) {
 // the others.
 func inPlanningOrder(session *engine.Session, refused, lapsed []*model.Job) []*model.Job {
 	const again, holder, other = 0, 1, 2
-	type turn struct {
-		job  *model.Job
-		part int
-	}
-	turns := make([]turn, 0, len(refused)+len(lapsed))
-	for _, job := range slices.Concat(refused, lapsed) {
-		part := other
-		if session.HoldsNominations(job) {
-			part = holder
-			if slices.Contains(lapsed, job) {
-				part = again
-			}
+	turns, part := slices.Concat(refused, lapsed), map[*model.Job]int{}
+	for _, job := range turns {
+		switch {
+		case !session.HoldsNominations(job):
+			part[job] = other
+		case slices.Contains(lapsed, job):
+			part[job] = again
+		default:
+			part[job] = holder
 		}
-		turns = append(turns, turn{job, part})
 	}
-	slices.SortFunc(turns, func(x, y turn) int {
-		if order := cmp.Or(cmp.Compare(y.job.Priority, x.job.Priority), cmp.Compare(x.part, y.part)); order != 0 {
+	slices.SortFunc(turns, func(x, y *model.Job) int {
+		if order := cmp.Or(cmp.Compare(y.Priority, x.Priority), cmp.Compare(part[x], part[y])); order != 0 {
 			return order
 		}
-		return session.CompareJobs(x.job, y.job)
+		return session.CompareJobs(x, y)
 	})
-	jobs := make([]*model.Job, len(turns))
-	for i, t := range turns {
-		jobs[i] = t.job
-	}
-	return jobs
+	return turns
 }
 
 // shareNominations makes what the first jobs hold, all of one priority and in one queue, visible to all of them: it is not

@@ -14,8 +14,7 @@ import (
 // too; where the guard is strict, no budget loses more than it allows.
 type plan struct {
 	guard *pdbBudget
-	// claim says which units of other queues may go, and lost is what their queues lose; both nil for units of the job's own.
-	claim framework.Claim
+	// lost is what other queues lose, nil for nothing.
 	lost  map[*model.Queue]model.Resources
 	units []victimUnit
 	// places are where the members go when the units leave.
@@ -31,18 +30,14 @@ type jobLoss struct {
 	whole  bool
 }
 
-func newPlan(guard *pdbBudget, claim framework.Claim) *plan {
-	p := &plan{guard: guard, claim: claim, lossPerJob: map[*victimJob]jobLoss{}, covered: make([]int32, len(guard.used))}
-	if claim != nil {
-		p.lost = map[*model.Queue]model.Resources{}
-	}
-	return p
+func newPlan(guard *pdbBudget) *plan {
+	return &plan{guard: guard, lossPerJob: map[*victimJob]jobLoss{}, covered: make([]int32, len(guard.used))}
 }
 
 // admits reports whether the unit may be added.
 func (p *plan) admits(u *victimUnit) bool {
 	return !p.lossPerJob[u.of].whole && (u.whole || p.spares(u)) &&
-		(p.claim == nil || p.claim.Takes(u.evictionUnit(), p.lost))
+		(u.of.claim == nil || u.of.claim.Takes(u.evictionUnit(), p.lost))
 }
 
 // spares reports whether the job of a single member can spare one more, and its role can.
@@ -54,21 +49,33 @@ func (u *victimUnit) evictionUnit() *framework.EvictionUnit {
 	return &framework.EvictionUnit{Job: u.of.job, Tasks: u.tasks, WholeGang: u.whole}
 }
 
-// lose adds what a unit holds to what its queue loses, or takes it off.
-func (p *plan) lose(u *victimUnit, lost bool) {
-	if p.claim == nil {
+// lose adds what goes with a unit to what is lost, or takes it off.
+func (p *plan) lose(u *victimUnit, sign int32) {
+	given := p.lossPerJob[u.of]
+	if u.whole {
+		given.whole = sign > 0
+	} else {
+		given.single += int(sign)
+	}
+	p.lossPerJob[u.of] = given
+	p.markCovered(u, sign)
+	if u.of.claim == nil {
 		return
 	}
-	sum := p.lost[u.of.job.InQueue()]
+	if p.lost == nil {
+		p.lost = map[*model.Queue]model.Resources{}
+	}
+	queue := u.of.job.InQueue()
+	sum := p.lost[queue]
 	for _, task := range u.tasks {
-		if lost {
+		if sign > 0 {
 			sum.Add(task.Request)
 		} else {
 			sum.Sub(task.Request)
 		}
 	}
-	if p.lost[u.of.job.InQueue()] = sum; sum.Equal(nil) { // claims look at what is there
-		delete(p.lost, u.of.job.InQueue())
+	if p.lost[queue] = sum; sum.Equal(nil) { // claims look at what is there
+		delete(p.lost, queue)
 	}
 }
 
@@ -105,32 +112,15 @@ func (p *plan) markCovered(u *victimUnit, sign int32) {
 // add takes a unit into the plan, which must admit it.
 func (p *plan) add(u victimUnit) {
 	p.units = append(p.units, u)
-	given := p.lossPerJob[u.of]
-	if u.whole {
-		given.whole = true
-	} else {
-		given.single++
-	}
-	p.lossPerJob[u.of] = given
-	p.markCovered(&u, 1)
-	p.lose(&u, true)
+	p.lose(&u, 1)
 }
 
 // shorten takes all units but the first ones out again.
 func (p *plan) shorten(first int) {
-	for last := len(p.units) - 1; last >= first; last-- {
-		u := p.units[last]
-		p.units = p.units[:last]
-		given := p.lossPerJob[u.of]
-		if u.whole {
-			given.whole = false
-		} else {
-			given.single--
-		}
-		p.lossPerJob[u.of] = given
-		p.markCovered(&u, -1)
-		p.lose(&u, false)
+	for _, u := range slices.Backward(p.units[first:]) {
+		p.lose(&u, -1)
 	}
+	p.units = p.units[:first]
 }
 
 // extend adds a unit to a plan if it may be; the whole of a job takes the place of its single members.
@@ -179,7 +169,7 @@ func (p *plan) beside(u *victimUnit) (units, stay []victimUnit) {
 
 // mergeWhole returns the same plan with each job that goes in parts until nothing is left of it as one unit.
 func (p *plan) mergeWhole() *plan {
-	again := newPlan(p.guard, p.claim)
+	again := newPlan(p.guard)
 	again.places = p.places
 	for _, u := range p.units {
 		switch given := p.lossPerJob[u.of]; {
@@ -216,21 +206,13 @@ func (p *plan) isCheaperThan(other *plan) bool {
 	return own.compare(&its) < 0
 }
 
-// evict marks a unit's pods for eviction, as the arguments say.
-func (r *run) evict(statement *engine.Statement, u *victimUnit) *model.Refusal {
-	for _, task := range u.tasks {
-		if refusal := statement.EvictBy(task, r.options.Method); refusal != nil {
-			return refusal
-		}
-	}
-	return nil
-}
-
-// evictAll marks all of the units.
-func (r *run) evictAll(statement *engine.Statement, units []victimUnit) *model.Refusal {
+// evict marks the pods of units for eviction, as the arguments say.
+func (r *run) evict(statement *engine.Statement, units ...victimUnit) *model.Refusal {
 	for i := range units {
-		if refusal := r.evict(statement, &units[i]); refusal != nil {
-			return refusal
+		for _, task := range units[i].tasks {
+			if refusal := statement.EvictBy(task, r.options.Method); refusal != nil {
+				return refusal
+			}
 		}
 	}
 	return nil

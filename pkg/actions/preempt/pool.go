@@ -16,9 +16,10 @@ type candidateVictims struct {
 	// sources are in the order of their jobs, pods of other schedulers behind them.
 	sources []*victimJob
 	of      map[*model.Task]*victimJob
-	byJob   map[*model.Job]*victimJob
 	// pods is how many may be evicted in all.
 	pods int
+	// claim is by which units of other queues may go; nil for units of the job's own.
+	claim framework.Claim
 	// byCost are the units when they were first asked for, the least important first: some may have been evicted since.
 	byCost []victimUnit
 	// costHeaps are by the shape of the task that the victims on a node are for.
@@ -63,17 +64,12 @@ type poolKey struct {
 	queue string
 }
 
-func (r *run) poolKey(job *model.Job) poolKey {
-	key := poolKey{priority: job.Priority, queue: job.Queue}
-	if len(r.session.Overstayed(job)) > 0 {
-		key.holder = job.Key
-	}
-	return key
-}
-
 // pool returns the tasks that may be evicted for the job, as the victim pickers say of the first job of its pool.
 func (r *run) pool(job *model.Job) *candidateVictims {
-	key, overstayed := r.poolKey(job), r.session.Overstayed(job)
+	key, overstayed := poolKey{priority: job.Priority, queue: job.Queue}, r.session.Overstayed(job)
+	if len(overstayed) > 0 {
+		key.holder = job.Key
+	}
 	if known := r.pools[key]; known != nil {
 		return known
 	}
@@ -95,7 +91,7 @@ func (r *run) pool(job *model.Job) *candidateVictims {
 			}
 		}
 	}
-	p.keep(r.session.Victims(job, p.units()))
+	p.keep(r.policy.pick(r.session, job, p.units()))
 	p.index()
 	return p
 }
@@ -125,13 +121,9 @@ func (p *candidateVictims) index() {
 	for _, s := range p.sources {
 		p.pods += len(s.tasks)
 	}
-	p.of, p.byJob = make(map[*model.Task]*victimJob, p.pods), make(map[*model.Job]*victimJob, len(p.sources))
-	p.costHeaps = map[model.Shape]*nodeCostHeap{}
+	p.of, p.costHeaps = make(map[*model.Task]*victimJob, p.pods), map[model.Shape]*nodeCostHeap{}
 	for _, s := range p.sources {
 		s.wholeOnly = newUnit(s, s.tasks, true)
-		if s.job != nil {
-			p.byJob[s.job] = s
-		}
 		for _, task := range s.tasks {
 			p.of[task] = s
 		}
@@ -140,7 +132,7 @@ func (p *candidateVictims) index() {
 
 // excluding returns the pool of the pods that can leave while some stay: a job with such a member does not go as a whole.
 func (p *candidateVictims) excluding(stays func(*model.Task) bool) *candidateVictims {
-	left := &candidateVictims{}
+	left := &candidateVictims{claim: p.claim}
 	for _, s := range p.sources {
 		if slices.ContainsFunc(s.tasks, stays) {
 			part := *s
@@ -366,8 +358,9 @@ func (s *search) unitsByCost() []victimUnit {
 			units = append(units, from.wholeOnly)
 		}
 	}
+	none := newPlan(s.guard)
 	for i := range units {
-		units[i].cost[violations] = newPlan(s.guard, s.claim).violationsWith(&units[i])
+		units[i].cost[violations] = none.violationsWith(&units[i])
 	}
 	sortUnits(units)
 	return units

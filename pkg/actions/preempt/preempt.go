@@ -17,13 +17,30 @@ const Name = "preempt"
 
 // New returns the action. Between sessions it keeps only which jobs had no turn.
 func New(options Options) engine.Action {
-	return &action{options: options}
+	return &action{&Planner{options: options, policy: byPriority{}}}
 }
 
-type action struct {
+type action struct{ *Planner }
+
+// policy is what the actions that evict pods differ in.
+type policy interface {
+	// mayPreempt reports whether there are possible victims for the job.
+	mayPreempt(a *Planner, session *engine.Session, job *model.Job) bool
+	// plan gives the jobs that were refused their turns, and says why there is no plan for those without one.
+	plan(a *Planner, session *engine.Session, candidates []*model.Job)
+	// planFor looks for a plan for a job and decides it; it returns why there is none, nil when there is one.
+	planFor(r *run, f *failure) *failure
+	// pick returns which of the units may be evicted for the job, in their order.
+	pick(session *engine.Session, job *model.Job, units []framework.EvictionUnit) []framework.EvictionUnit
+}
+
+// byPriority is the policy of this action: pods of lower priority in the job's own queue go.
+type byPriority struct{}
+
+// Planner is an action of which the name is missing.
+type Planner struct {
 	options Options
-	// rules are those of another action that plans with the same means; nil for this one.
-	rules Rules
+	policy  policy
 	// waited is for how many cycles in a row each job had had no turn when the session began, skipped the same when it ends.
 	waited, skipped map[model.JobKey]int
 	// run is that of the present session.
@@ -37,10 +54,10 @@ func (*action) Name() string { return Name }
 func (a *action) MaxGrace() time.Duration { return cmp.Or(a.options.MaxGrace, model.DefaultMaxGrace) }
 
 // ResetCache drops what is kept.
-func (a *action) ResetCache() { a.waited, a.skipped, a.run = nil, nil, nil }
+func (a *Planner) ResetCache() { a.waited, a.skipped, a.run = nil, nil, nil }
 
 // Execute makes a plan for each job that was refused and that eviction could help, the highest priority first.
-func (a *action) Execute(session *engine.Session) {
+func (a *Planner) Execute(session *engine.Session) {
 	if !session.Uncached() { // a session that another one is compared with gives the same turns
 		a.waited, a.skipped = a.skipped, map[model.JobKey]int{}
 	}
@@ -48,34 +65,40 @@ func (a *action) Execute(session *engine.Session) {
 }
 
 // Resume makes plans for those of the deferred jobs that were refused in the end.
-func (a *action) Resume(session *engine.Session, deferred []*model.Job) { a.plan(session, deferred) }
+func (a *Planner) Resume(session *engine.Session, deferred []*model.Job) { a.plan(session, deferred) }
 
 // MayPreempt reports whether there are possible victims for the job.
-func (a *action) MayPreempt(session *engine.Session, job *model.Job) bool {
-	if !session.Snapshot.EvictsFor(job) {
-		return false
-	}
-	if a.rules != nil {
-		claims, _ := session.Claims(job)
-		return len(claims) > 0
-	}
+func (a *Planner) MayPreempt(session *engine.Session, job *model.Job) bool {
+	return session.Snapshot.EvictsFor(job) && a.policy.mayPreempt(a, session, job)
+}
+
+func (byPriority) mayPreempt(a *Planner, session *engine.Session, job *model.Job) bool {
 	return a.runOf(session).pool(job).pods > 0
 }
 
-func (a *action) plan(session *engine.Session, candidates []*model.Job) {
-	if a.rules != nil {
-		a.planForQueues(session, candidates)
-	} else if jobs := refused(session, candidates); len(jobs) > 0 {
-		r := a.runOf(session)
-		releaseUnplanned(session, jobs)
-		for _, round := range a.rounds(session, deferBehind(session, jobs)) {
-			a.planAll(r, round)
-		}
-		r.explain()
-	}
+func (byPriority) pick(session *engine.Session, job *model.Job, units []framework.EvictionUnit) []framework.EvictionUnit {
+	return session.Victims(job, units)
+}
+
+func (a *Planner) plan(session *engine.Session, candidates []*model.Job) {
+	a.policy.plan(a, session, candidates)
 	if _, more := session.HighestDeferred(); !more {
 		a.run = nil
 	}
+}
+
+func (byPriority) plan(a *Planner, session *engine.Session, candidates []*model.Job) {
+	jobs := refused(session, candidates)
+	if len(jobs) == 0 {
+		return
+	}
+	r := a.runOf(session)
+	releaseUnplanned(session, jobs)
+	for _, round := range a.rounds(session, deferBehind(session, jobs)) {
+		a.planAll(r, round)
+	}
+	r.explain()
+	r.report("preemption", terminationOverdue(session.Snapshot))
 }
 
 // refused returns the jobs that wait for capacity although their members exist: those that are not waiting for victims
@@ -116,7 +139,7 @@ func behindDeferred(session *engine.Session, job *model.Job) bool {
 // rounds returns the jobs in one round, or in two: in the first are the jobs that had no turn for most cycles in a row, and the
 // jobs that hold capacity which is kept from them. So each job has a turn, however fast the cluster changes. What a session with
 // two rounds comes to is not repeated: the next session has another order of turns.
-func (a *action) rounds(session *engine.Session, jobs []*model.Job) [][]*model.Job {
+func (a *Planner) rounds(session *engine.Session, jobs []*model.Job) [][]*model.Job {
 	longest := 0
 	for _, job := range jobs {
 		longest = max(longest, a.waited[job.Key])
@@ -162,20 +185,20 @@ type run struct {
 	failures []*failure
 	searched map[searchKey]*failure
 	// given is what dependencies returns, zero before.
-	given unique.Handle[string]
-	// rules are the action's. evictions is how many pods the session had evicted when the pools were last up to date.
-	rules     Rules
+	given  unique.Handle[string]
+	policy policy
+	// evictions is how many pods the session had evicted when the pools were last up to date.
 	evictions int
 }
 
 // runOf returns the run of the session, a new one the first time.
-func (a *action) runOf(session *engine.Session) *run {
+func (a *Planner) runOf(session *engine.Session) *run {
 	if a.run != nil && a.run.session == session && a.run.evictions != session.Evictions() {
 		a.run.renew() // another action has evicted pods
 	}
 	if a.run == nil || a.run.session != session {
 		a.run = &run{
-			session: session, options: a.options, rules: a.rules, evictions: session.Evictions(), largest: place.Largest(session.Snapshot),
+			session: session, options: a.options, policy: a.policy, evictions: session.Evictions(), largest: place.Largest(session.Snapshot),
 			placementBudget: place.Budget, budget: a.options.Budget, reviews: reviewsPerCycle,
 			guard:   newPDBBudget(session.Snapshot, a.options.Method == model.ByEviction),
 			pools:   map[poolKey]*candidateVictims{},
@@ -194,7 +217,7 @@ func (r *run) renew() {
 
 // planAll gives each of the jobs its turn. A job whose capacity was taken back for one of them, and that does not find as much
 // again, is deferred, and with it the jobs behind it: its equals may release what it would evict a pod for.
-func (a *action) planAll(r *run, jobs []*model.Job) {
+func (a *Planner) planAll(r *run, jobs []*model.Job) {
 	lapsed := r.reclaimFreeNominations(jobs)
 	turns := inPlanningOrder(r.session, jobs, lapsed)
 	for i, job := range turns {
@@ -211,30 +234,30 @@ func (a *action) planAll(r *run, jobs []*model.Job) {
 			case r.session.HoldsNominations(job):
 				r.shareNominations(turns[i:])
 			}
-			if f := r.planFor(job); f != nil {
-				a.fail(r, f)
+			f := a.planFor(r, job)
+			switch { // a job that had no turn keeps what it holds of its nominations, others release it
+			case f == nil || !r.session.HoldsNominations(job):
+			case f.skipped && r.holdsCapacity(job):
+				r.session.KeepNominations(job)
+			default:
+				r.session.ReleaseNominations(job)
 			}
 		})
 	}
 }
 
-// fail records that there is no plan for a job. A job that had no turn keeps what it holds of its nominations, others release
-// it.
-func (a *action) fail(r *run, f *failure) {
-	r.failures = append(r.failures, f)
-	if f.skipped && !r.session.Uncached() {
-		a.skipped[f.job.Key] = a.waited[f.job.Key] + 1
+// planFor looks for a plan and decides it; it records and returns why there is none, nil when there is one.
+func (a *Planner) planFor(r *run, job *model.Job) *failure {
+	f := r.planFor(job)
+	if f != nil {
+		r.failures = append(r.failures, f)
+		if f.skipped && !r.session.Uncached() {
+			a.skipped[job.Key] = a.waited[job.Key] + 1
+		}
 	}
-	switch {
-	case !r.session.HoldsNominations(f.job), r.rules != nil: // an action behind this one may still plan with them
-	case f.skipped && r.holdsCapacity(f.job):
-		r.session.KeepNominations(f.job)
-	default:
-		r.session.ReleaseNominations(f.job)
-	}
+	return f
 }
 
-// planFor looks for a plan and decides it; it returns why there is none, nil when there is one.
 func (r *run) planFor(job *model.Job) *failure {
 	f := &failure{job: job}
 	switch {
@@ -249,9 +272,11 @@ func (r *run) planFor(job *model.Job) *failure {
 		f.why = refusal.Detail
 		return f
 	}
-	if r.rules != nil {
-		return r.planByClaims(f)
-	}
+	return r.policy.planFor(r, f)
+}
+
+func (byPriority) planFor(r *run, f *failure) *failure {
+	job := f.job
 	pool := r.pool(job)
 	if pool.pods == 0 {
 		f.why = "no lower-priority victims" + r.lowestPriorityHint(job)
@@ -261,25 +286,30 @@ func (r *run) planFor(job *model.Job) *failure {
 		return f
 	}
 	ask := r.session.Ask(job, model.FutureIdle)
-	known, ok := ask.Recall(r.question(job))
-	if ok {
+	if known, ok := ask.Recall(r.question(job)); ok {
 		f.why, f.blockedByBudgets = describe(known), known.BlockedByBudgets
 		return f
 	}
+	return r.searchOnce(f, ask, func() bool { return r.search(f, ask, pool) })
+}
+
+// searchOnce calls a function that looks for a plan and reports whether one was decided, unless it has failed for another job for
+// which it comes to the same, or the budget is used up. It returns why there is no plan, nil when there is one.
+func (r *run) searchOnce(f *failure, ask engine.Ask, find func() bool) *failure {
 	key, shares := r.searchKey(ask)
 	if same := r.searched[key]; shares && same != nil {
 		f.same = same
 		return f
 	}
-	if r.budget <= 0 && !r.shared[job.Key] {
+	if r.budget <= 0 && !r.shared[f.job.Key] {
 		r.session.SearchCut()
 		f.why, f.skipped, f.until = r.exhausted(), true, r.session.Snapshot.Now
 		return f
 	}
-	if r.search(f, ask, pool, nil) {
+	if find() {
 		return nil
 	}
-	if shares && f.why == "" {
+	if shares && f.why == "" && f.until.IsZero() {
 		r.searched[key] = f
 	}
 	return f
@@ -287,8 +317,8 @@ func (r *run) planFor(job *model.Job) *failure {
 
 // search looks for a plan until one is decided, or none is left; then it returns false. It first looks for plans that leave pods
 // near members which must be near one.
-func (r *run) search(f *failure, ask engine.Ask, pool *candidateVictims, claim framework.Claim) bool {
-	s := r.newSearch(ask, pool, claim)
+func (r *run) search(f *failure, ask engine.Ask, pool *candidateVictims) bool {
+	s := r.newSearch(ask, pool)
 	if stay := s.staysNear(); len(stay) > 0 && r.searchBy(f, s.excluding(func(task *model.Task) bool { return stay[task] })) {
 		return true
 	}

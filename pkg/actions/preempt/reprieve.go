@@ -23,6 +23,9 @@ const (
 // restricted by capacity, by anti-affinity to each other or by one spread constraint: if one more of them has no place, none of
 // all arrangements has a place for it. For other gangs it is exact up to maxReprieveCost.
 func (s *search) reprieve(p *plan) *plan {
+	if p == nil {
+		return nil
+	}
 	for _, u := range p.units {
 		s.touchedBy = append(s.touchedBy, u.of)
 	}
@@ -40,7 +43,7 @@ func (s *search) onOneNode(p *plan) bool {
 // exchange adds one unit that is not in the plan, gives back what is then not needed, and keeps that if it costs less; for each
 // unit in turn, those that cost least first, as far as maxExchangeCost goes.
 func (s *search) exchange(p *plan) *plan {
-	if len(p.units) == 0 || s.onOneNode(p) {
+	if p == nil || len(p.units) == 0 || s.onOneNode(p) {
 		return p
 	}
 	if s.pool.byCost == nil {
@@ -74,7 +77,7 @@ func (s *search) exchange(p *plan) *plan {
 // the order, the last one behind all others. What must stay does. It is nil when the job cannot start in this way, or has no
 // right to it.
 func (s *search) giveBack(p *plan, units, stay []victimUnit, last *victimUnit, looks int64) *plan {
-	kept := newPlan(s.guard, s.claim)
+	kept := newPlan(s.guard)
 	kept.places = p.places
 	units = slices.Clone(units)
 	s.guard.countExcess(units)
@@ -86,7 +89,7 @@ func (s *search) giveBack(p *plan, units, stay []victimUnit, last *victimUnit, l
 	r := &reprieval{search: s, placements: int(looks) / max(1, s.placementCost())}
 	refusal := s.session.Try(func(statement *engine.Statement) *model.Refusal {
 		for _, going := range [][]victimUnit{units, stay} {
-			if refusal := s.evictAll(statement, going); refusal != nil {
+			if refusal := s.evict(statement, going...); refusal != nil {
 				return refusal
 			}
 		}
@@ -158,7 +161,7 @@ func (r *reprieval) part(u victimUnit) []victimUnit {
 	if r.release(&u) {
 		return nil
 	}
-	single := newPlan(r.guard, r.claim)
+	single := newPlan(r.guard)
 	refusal := undone()
 	if u.whole && len(u.of.singles) > 0 {
 		refusal = r.session.Try(func(*engine.Statement) *model.Refusal {

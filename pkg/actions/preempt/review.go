@@ -76,7 +76,7 @@ func (h *extenderRound) rejections() string {
 
 // excluding returns a search for the same job by which some pods stay.
 func (s *search) excluding(stays func(*model.Task) bool) *search {
-	again := s.newSearch(s.ask, s.pool.excluding(stays), s.claim)
+	again := s.newSearch(s.ask, s.pool.excluding(stays))
 	again.rounds = s.rounds
 	return again
 }
@@ -139,9 +139,7 @@ func (s *search) nodeVictims(p *plan) []framework.NodeVictims {
 		slices.SortFunc(proposal.Victims, func(a, b *model.Task) int {
 			return cmp.Or(cmp.Compare(b.Priority, a.Priority), model.StartTime(a).Compare(model.StartTime(b)), cmp.Compare(a.UID, b.UID))
 		})
-		alone := newPlan(s.guard, s.claim)
-		alone.markCovered(&victimUnit{tasks: proposal.Victims}, 1)
-		proposal.Violations = int(s.guard.violationsWith(alone.covered))
+		proposal.Violations = int(newPlan(s.guard).violationsWith(&victimUnit{tasks: proposal.Victims}))
 		proposals = append(proposals, *proposal)
 	}
 	return proposals

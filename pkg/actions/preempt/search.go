@@ -14,10 +14,8 @@ type search struct {
 	*run
 	job *model.Job
 	// ask is the question that the search answers; of the search in one domain it supposes that the job starts there.
-	ask  engine.Ask
-	pool *candidateVictims
-	// claim is by which units of other queues may go; nil for units of the job's own.
-	claim framework.Claim
+	ask   engine.Ask
+	pool  *candidateVictims
 	trial *place.Placer
 	// rounds is what extenders have said about plans for the job.
 	rounds *extenderRound
@@ -39,9 +37,9 @@ type memberPlacement struct {
 // undone is the refusal that takes back what was done to answer a question.
 func undone() *model.Refusal { return &model.Refusal{} }
 
-func (r *run) newSearch(ask engine.Ask, pool *candidateVictims, claim framework.Claim) *search {
+func (r *run) newSearch(ask engine.Ask, pool *candidateVictims) *search {
 	s := &search{
-		run: r, job: ask.Job, ask: ask, pool: pool, claim: claim, trial: place.New(ask, r.largest, &r.placementBudget), rounds: &extenderRound{},
+		run: r, job: ask.Job, ask: ask, pool: pool, trial: place.New(ask, r.largest, &r.placementBudget), rounds: &extenderRound{},
 		limited: ask.Job.InQueue().Limited(),
 	}
 	s.compareMembers()
@@ -68,32 +66,22 @@ func (s *search) find() (*plan, engine.Start) {
 	if !s.limited && (inside != nil || all) || inside != nil && s.session.ValidateJob(s.job) == nil {
 		return inside, start
 	}
-	anywhere := s.findOnNodes() // its limit may keep the job waiting, not capacity in a domain; or there are too many domains
-	if inside != nil && !anywhere.isCheaperThan(inside) {
-		return inside, start
+	// Its limit may keep the job waiting, not capacity in a domain; or there are too many domains.
+	if anywhere := s.findOnNodes(); anywhere.isCheaperThan(inside) {
+		return anywhere, engine.Start{}
 	}
-	return anywhere, engine.Start{}
+	return inside, start
 }
 
 // findOnNodes returns the plan on the nodes that are searched.
 func (s *search) findOnNodes() *plan {
-	found := s.searchGreedy()
-	if found != nil {
-		found = s.reprieve(found)
-	}
-	if found == nil && (s.limited || s.claim != nil) || found.breaks() || !s.uniform && (found == nil || len(found.units) > 0) {
-		anywhere := s.searchClusterWide()
-		if anywhere != nil {
-			anywhere = s.reprieve(anywhere)
-		}
-		if anywhere.isCheaperThan(found) {
+	found := s.reprieve(s.searchGreedy())
+	if found == nil && (s.limited || s.pool.claim != nil) || found.breaks() || !s.uniform && (found == nil || len(found.units) > 0) {
+		if anywhere := s.reprieve(s.searchClusterWide()); anywhere.isCheaperThan(found) {
 			found = anywhere
 		}
 	}
-	if found != nil {
-		found = s.exchange(found)
-	}
-	if found.breaks() {
+	if found = s.exchange(found); found.breaks() {
 		return nil
 	}
 	return found
@@ -102,7 +90,7 @@ func (s *search) findOnNodes() *plan {
 // allows reports whether the job has a right to the units, as the session stands: they are gone, and the members have their
 // places.
 func (s *search) allows(units []victimUnit) bool {
-	return s.claim == nil || len(units) == 0 || s.claim.Allows(evictionUnits(units))
+	return s.pool.claim == nil || len(units) == 0 || s.pool.claim.Allows(evictionUnits(units))
 }
 
 func evictionUnits(units []victimUnit) []framework.EvictionUnit {
@@ -121,7 +109,7 @@ func (s *search) whyNot(p *plan) (why *model.Refusal) {
 	}
 	s.spend(s.placementCost())
 	s.session.Try(func(statement *engine.Statement) *model.Refusal {
-		if why = s.evictAll(statement, p.units); why == nil {
+		if why = s.evict(statement, p.units...); why == nil {
 			why = s.trial.Place()
 		}
 		if why == nil && !s.allows(p.units) {
@@ -149,12 +137,12 @@ func (s *search) placementCost() int {
 
 // decide carries the plan out; false when an extender objects, or a filter has no more time.
 func (s *search) decide(p *plan) bool {
-	if !s.agreed(p) {
+	if len(s.policy.pick(s.session, s.job, evictionUnits(p.units))) < len(p.units) { // asked before about the first of its priority
 		return false
 	}
 	sortUnits(p.units)
 	refusal := s.session.Try(func(statement *engine.Statement) *model.Refusal {
-		if refusal := s.evictAll(statement, p.units); refusal != nil {
+		if refusal := s.evict(statement, p.units...); refusal != nil {
 			return refusal
 		}
 		if refusal := s.trial.Place(); refusal != nil {
@@ -215,15 +203,6 @@ func (s *search) overLimit() *model.Refusal {
 		}
 	}
 	return nil
-}
-
-// agreed asks the victim pickers about the job itself: what they said before was about the first of its priority.
-func (s *search) agreed(p *plan) bool {
-	units := evictionUnits(p.units)
-	if s.claim != nil {
-		return len(s.session.ReclaimVictims(s.job, units)) == len(units)
-	}
-	return len(s.session.Victims(s.job, units)) == len(units)
 }
 
 // markDirty makes the cost heaps compute again the nodes of every job that a search took victims from.

@@ -21,7 +21,7 @@ func (s *search) searchClusterWide() *plan {
 	}
 	var enough *plan
 	sort.Search(len(levels), func(i int) bool {
-		p := s.planOf(s.guard, units[:levels[i]])
+		p := planOf(s.guard, units[:levels[i]])
 		starts := s.whyNot(p) == nil
 		if starts {
 			enough = p // it has fewer units than those before
@@ -35,8 +35,8 @@ func (s *search) searchClusterWide() *plan {
 }
 
 // planOf returns the plan of the units, as far as they may go together.
-func (s *search) planOf(guard *pdbBudget, units []victimUnit) *plan {
-	p := newPlan(guard, s.claim)
+func planOf(guard *pdbBudget, units []victimUnit) *plan {
+	p := newPlan(guard)
 	for _, u := range units {
 		p.extend(u)
 	}
@@ -50,7 +50,7 @@ func (s *search) restrictToUsedNodes(p *plan) *plan {
 	for _, member := range p.places {
 		nodes[member.node.Name] = true
 	}
-	near := newPlan(s.guard, s.claim)
+	near := newPlan(s.guard)
 	for _, u := range p.units {
 		if slices.ContainsFunc(u.tasks, func(task *model.Task) bool { return nodes[task.Node] }) {
 			near.add(u)

@@ -52,15 +52,13 @@ func (s *search) searchDomains(shared *model.TopologyConstraint) (best *plan, st
 		}
 		one := inside.startingIn(engine.Start{Shared: shared, Domain: in.domain})
 		one.pool, one.nodes = s.pool.inDomain(in), level.Nodes(in.domain)
-		if found := one.findOnNodes(); found != nil && (best == nil || found.isCheaperThan(best)) {
+		if found := one.findOnNodes(); found.isCheaperThan(best) {
 			best, start = found, one.ask.As.Start
 		}
 	}
 	if best != nil {
 		for i := range best.units {
-			if of := best.units[i].of.job; of != nil {
-				s.touchedBy = append(s.touchedBy, s.pool.byJob[of])
-			}
+			s.touchedBy = append(s.touchedBy, s.pool.of[best.units[i].tasks[0]])
 		}
 	}
 	return best, start, all
@@ -115,7 +113,7 @@ func (s *victimJob) priorityOf(task *model.Task) int32 {
 
 // inDomain returns the pool of what can leave in one domain: single members there, and whole jobs with members there.
 func (p *candidateVictims) inDomain(in *domainVictims) *candidateVictims {
-	left := &candidateVictims{}
+	left := &candidateVictims{claim: p.claim}
 	for i := 0; i < len(in.victims); {
 		from, first := in.victims[i].from, i
 		for i < len(in.victims) && in.victims[i].from == from {

@@ -11,7 +11,7 @@ import (
 
 // searchGreedy gives one member after the other a place where that costs least, on top of what those before it cost.
 func (s *search) searchGreedy() *plan {
-	p := newPlan(s.guard, s.claim)
+	p := newPlan(s.guard)
 	refusal := s.session.Try(func(statement *engine.Statement) *model.Refusal {
 		hopeless := map[model.Shape]bool{}
 		short := int64(0) // as many more must have a place before the gates can agree
@@ -61,7 +61,7 @@ func (s *search) placeMember(p *plan, task *model.Task) bool {
 		return false
 	}
 	refusal := s.session.Try(func(inner *engine.Statement) *model.Refusal {
-		if refusal := s.evictAll(inner, victims.units); refusal != nil {
+		if refusal := s.evict(inner, victims.units...); refusal != nil {
 			return refusal
 		}
 		return inner.Put(s.ask, task, node)
@@ -132,7 +132,7 @@ func (s *search) dryRunWith(p *plan, task *model.Task, node *model.Node, units [
 			p.extend(u)
 		}
 		gone := slices.Clone(p.units[before:])
-		if refusal := s.evictAll(statement, gone); refusal != nil {
+		if refusal := s.evict(statement, gone...); refusal != nil {
 			return refusal
 		}
 		s.spend(2 * len(gone))
@@ -145,7 +145,7 @@ func (s *search) dryRunWith(p *plan, task *model.Task, node *model.Node, units [
 			if s.ask.Fits(task, node) {
 				continue
 			}
-			s.evict(statement, &u)
+			s.evict(statement, u)
 			found.units = append(found.units, u)
 		}
 		return undone() // it was only a question

@@ -52,7 +52,7 @@ func New(options Options) engine.Action {
 	return &action{Planner: preempt.NewPlanner(options.Plan, rules{options.MinRunSeconds})}
 }
 
-type action struct{ preempt.Planner }
+type action struct{ *preempt.Planner }
 
 var (
 	_ engine.Preemptor = (*action)(nil)

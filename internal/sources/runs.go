@@ -31,8 +31,8 @@ import (
 //
 // Nor has a run ended of which fewer members are left than the group needs: minMember or, where that is zero, what a pod of it
 // says. Others are gone, which may have run for longer, and what was created since may be in their place. As many as the group
-// needs, of which none has had a node, are a run whatever is left of the one before: it may be deleted member by member while
-// they wait.
+// needs, of which none has had a node, are a run, also while members of the one before are left: these may be deleted one by one
+// while the run waits.
 func PresentRun(key model.JobKey, tasks []*model.Task, minMember int32) []*model.Task {
 	if key.Source == model.SourceKueue || key.Source >= model.SourceJobSet { // the group stands for that object
 		return tasks

@@ -51,7 +51,7 @@ type evictionMark struct {
 // nest: an inner Try is a checkpoint of the outer one, whose refusal takes the inner's changes back too.
 //
 // When the outermost body returns nil, every gate of every job that got capacity is asked once more, limits of queues are
-// looked at again, and the decisions leave through Options.Decide. So no action, whatever it does, starts part of a gang.
+// looked at again, and the decisions leave through Options.Decide. So no action starts part of a gang.
 func (s *Session) Try(body func(*Statement) *model.Refusal) *model.Refusal {
 	before := s.fingerprint()
 	start, revision := len(s.changes.log), s.Snapshot.Journal.Revision()

@@ -20,7 +20,7 @@ type Part struct {
 	Role string
 	// Run is the first run of its group of which members count; those before it had ended.
 	Run int
-	// Pods are its members; Runs are those of which one that runs shows that the part was whole.
+	// Pods are its members; Runs are pods that show, while one of them runs, that the part was whole.
 	Pods, Runs []*corev1.Pod
 }
 

@@ -11,7 +11,7 @@ type Standing int
 
 // The standings, each counting more than the next.
 const (
-	Done    Standing = iota // has succeeded, and needs no capacity any more
+	Done    Standing = iota // has succeeded, and needs no more capacity
 	Holds                   // holds capacity
 	Used                    // is given capacity by the decision that is judged
 	Waiting                 // waits without scheduling gates

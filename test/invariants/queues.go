@@ -109,7 +109,7 @@ func (v *View) namespace(name string) *corev1.Namespace {
 	return v.Namespace(name)
 }
 
-// Refuses says why no job like this one may start in its queue, whatever it asks for; empty when it may.
+// Refuses says why no job of its queue may start; empty when it may.
 func (v *View) Refuses(job model.JobKey) string {
 	if len(v.Queues) == 0 {
 		return ""
@@ -224,7 +224,8 @@ func (v *View) heedsQueues(decision model.Decision) {
 	mine := v.QueueOf(decision.Job)
 	for _, eviction := range decision.Evictions {
 		theirs := v.QueueOf(eviction.Job)
-		if crosses := theirs != mine && eviction.Job != (model.JobKey{}); crosses != (eviction.Right != "") {
+		foreign := v.TakesOthers && eviction.Job == (model.JobKey{}) // a pod of another scheduler is in no queue
+		if crosses := theirs != mine && !foreign; crosses != (eviction.Right != "") {
 			v.Violated("Q15", "%s of queue %s is evicted for %s of queue %s by right %q", eviction.Pod, theirs, decision.Job, mine, eviction.Right)
 		}
 		if _, wrong, _ := v.Queues.Path(theirs); wrong && theirs != mine {

@@ -42,7 +42,7 @@
 // server's objects: I3 (capacity.go) and I5. In between: I6, I24 (binds.go), and I9 by verify mode, whose panics are violations,
 // as any panic is one of I25 and a loop without end is of I27. At rest (rest.go): I2, I7, I8, I16, I22, I23 and I29: each waiting
 // pod has a reason, no call is in flight, what the process holds is what a new one would read, no pod waits for which there is
-// capacity, and nothing is written any more.
+// capacity, and nothing more is written.
 //
 // With Queues: Q5, Q14 and Q15 of what is decided, by package invariants; Q5 again by the server's objects (quota.go), Q8 after
 // each session (rights.go), Q11 and Q22 (victims.go), Q16 whenever the loop goes to sleep and at rest (unmet.go); at rest Q12 and

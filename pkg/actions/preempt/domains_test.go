@@ -181,8 +181,8 @@ func TestTheCheapestRackIsFound(t *testing.T) {
 				}
 			}
 			t.Logf("of %d plans that are needed %d cost least", plans, cheapest)
-			if plans == 0 || 1000*cheapest < 985*plans {
-				t.Error("fewer than 985 in a thousand")
+			if plans == 0 || 1000*cheapest < 990*plans {
+				t.Error("fewer than 990 in a thousand")
 			}
 		})
 	}
@@ -191,7 +191,7 @@ func TestTheCheapestRackIsFound(t *testing.T) {
 // TestEachRackAloneCostsNoLess compares with the same search for a gang that may start anywhere, on each of the racks alone: for
 // equal members one by one where that costs least, as on large clusters.
 func TestEachRackAloneCostsNoLess(t *testing.T) {
-	plans := 0
+	plans, less := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		like := taste{nodes: 9, pods: 24, members: 4, budgets: rapid.Bool().Draw(t, "budgets")}
 		numbers := &tape{}
@@ -218,14 +218,19 @@ func TestEachRackAloneCostsNoLess(t *testing.T) {
 		if !found {
 			return
 		}
-		if sum := p.priceOf(o.victims); slices.Compare(sum[:], least[:]) > 0 {
+		sum := p.priceOf(o.victims)
+		switch slices.Compare(sum[:], least[:]) {
+		case 1:
 			t.Fatalf("%v cost %v, and a rack alone %v", o.victims, sum, least)
+		case -1:
+			less++
 		}
 		holdOneRack(t, p, o)
 		plans++
 	})
-	if plans == 0 {
-		t.Error("no pod was evicted")
+	t.Logf("of %d plans %d cost less than one in a rack alone", plans, less)
+	if plans == 0 || less > 1+plans/1000 {
+		t.Error("no pod was evicted, or a search in a rack alone misses the best plan too often")
 	}
 }
 

@@ -198,6 +198,32 @@ func TestSmallPlansAreTheBest(t *testing.T) {
 	}
 }
 
+// TestLargePlansAreGood holds the action to the same solver where nothing but capacity decides: a gang of equal members without
+// budgets always gets a plan with the lowest highest priority.
+func TestLargePlansAreGood(t *testing.T) {
+	for name, like := range map[string]taste{
+		"single":  {nodes: 6, pods: 12, members: 1},
+		"uniform": {nodes: 6, pods: 12, members: 4, minimal: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plans := 0
+			rapid.Check(t, func(t *rapid.T) {
+				p := draw(t, like)
+				got, best, needed := hold(t, p, play(p, preempt.New(preempt.DefaultOptions())), true)
+				if !needed {
+					return
+				}
+				if plans++; got.pods == 0 || got.highest != best.highest {
+					t.Fatalf("costs %+v, the best %+v", got, best)
+				}
+			})
+			if plans == 0 {
+				t.Error("no plan was needed")
+			}
+		})
+	}
+}
+
 // numbersOf returns always the same numbers for a seed.
 func numbersOf(seed int) func(least, most int, _ string) int {
 	numbers := rand.New(rand.NewPCG(uint64(seed), 0))

@@ -40,25 +40,61 @@ func (byClaims) pick(session *engine.Session, job *model.Job, units []framework.
 	return session.ReclaimVictims(job, units)
 }
 
-// plan gives each of the refused jobs its turn, in the order of queues, which every plan changes. Jobs without a plan keep their
-// nominations: an action behind this one may still plan with them.
+// plan gives each of the refused jobs its turn, in the order of queues, which every plan changes. The guarantees come first, then
+// each right of a job: a guarantee lowers the shares of other queues, so that a unit that was taken by share before would be taken
+// back. Jobs without a plan keep their nominations: an action behind this one may still plan with them.
 func (c byClaims) plan(a *Planner, session *engine.Session, candidates []*model.Job) {
 	if len(session.Snapshot.Queues) == 0 {
 		return
 	}
 	r := a.runOf(session)
 	for _, left := range a.rounds(session, deferBehind(session, refused(session, candidates))) {
-		had := map[*model.Job]bool{}
-		for len(left) > 0 {
-			for job := range session.InOrder(left) {
-				if had[job] = true; a.planFor(r, job) == nil {
-					break
-				}
-			}
-			left = slices.DeleteFunc(left, func(job *model.Job) bool { return had[job] })
-		}
+		left = turns(session, left, func(job *model.Job) bool { return c.planByGuarantee(r, job) })
+		turns(session, left, func(job *model.Job) bool { return a.planFor(r, job) == nil })
 	}
 	r.report(c.Name(), nil)
+}
+
+// turns gives each job its turn and returns those without a plan. Behind each plan the order is another one.
+func turns(session *engine.Session, jobs []*model.Job, plan func(*model.Job) bool) (without []*model.Job) {
+	left := slices.Clone(jobs)
+	for len(left) > 0 {
+		had, planned := map[*model.Job]bool{}, false
+		for job := range session.InOrder(left) {
+			if had[job] = true; plan(job) {
+				planned = true
+				break
+			}
+			without = append(without, job)
+		}
+		if !planned {
+			break
+		}
+		left = slices.DeleteFunc(left, func(job *model.Job) bool { return had[job] })
+	}
+	return without
+}
+
+// planByGuarantee looks for a plan by the guarantees of the job's queues alone. It writes no reason: a job without a plan has its
+// turn by each right afterwards.
+func (c byClaims) planByGuarantee(r *run, job *model.Job) (planned bool) {
+	f := &failure{job: job}
+	if r.budget <= 0 || r.mayNotPlan(f) {
+		return false
+	}
+	claims, _ := r.session.Claims(job)
+	claims = slices.DeleteFunc(slices.Clone(claims), func(claim framework.Claim) bool { return claim.Right() != model.ByGuarantee })
+	if len(claims) == 0 {
+		return false
+	}
+	r.session.Ask(job, model.FutureIdle).TakeReserved(func(ask engine.Ask) bool {
+		planned = slices.ContainsFunc(claims, func(claim framework.Claim) bool {
+			pool, _ := c.pool(r, job, claim)
+			return r.search(f, ask, pool)
+		})
+		return planned
+	})
+	return planned
 }
 
 // planFor looks for a plan by each right of the job, and by one alone, with what gives way to it.

@@ -260,19 +260,22 @@ func (a *Planner) planFor(r *run, job *model.Job) *failure {
 
 func (r *run) planFor(job *model.Job) *failure {
 	f := &failure{job: job}
-	switch {
-	case r.session.Snapshot.Paused:
-		f.why = "the scheduler is paused"
-		return f
-	case job.NeverPreempts:
-		f.why = "preemptionPolicy is Never"
-		return f
-	}
-	if refusal := r.session.Snapshot.QueueRefusal(job); refusal != nil { // of a job that is completed all the same
-		f.why = refusal.Detail
+	if r.mayNotPlan(f) {
 		return f
 	}
 	return r.policy.planFor(r, f)
+}
+
+// mayNotPlan says why no pod goes for the job at all.
+func (r *run) mayNotPlan(f *failure) bool {
+	if r.session.Snapshot.Paused {
+		f.why = "the scheduler is paused"
+	} else if f.job.NeverPreempts {
+		f.why = "preemptionPolicy is Never"
+	} else if refusal := r.session.Snapshot.QueueRefusal(f.job); refusal != nil { // of a job that has begun, and is completed
+		f.why = refusal.Detail
+	}
+	return f.why != ""
 }
 
 func (byPriority) planFor(r *run, f *failure) *failure {

@@ -40,16 +40,19 @@ func (byClaims) pick(session *engine.Session, job *model.Job, units []framework.
 	return session.ReclaimVictims(job, units)
 }
 
-// plan gives each of the refused jobs its turn, in the order of queues, which every plan changes. The guarantees come first, then
-// each right of a job: a guarantee lowers the shares of other queues, so that a unit that was taken by share before would be taken
-// back. Jobs without a plan keep their nominations: an action behind this one may still plan with them.
+// plan gives each of the refused jobs its turn, in the order of queues, which every plan changes. The guarantees come first: they
+// lower the shares of other queues, so that a unit that had been taken by share would be taken back. Jobs without a plan keep
+// their nominations: an action behind this one may still plan with them.
 func (c byClaims) plan(a *Planner, session *engine.Session, candidates []*model.Job) {
 	if len(session.Snapshot.Queues) == 0 {
 		return
 	}
 	r := a.runOf(session)
 	for _, left := range a.rounds(session, deferBehind(session, refused(session, candidates))) {
-		left = turns(session, left, func(job *model.Job) bool { return c.planByGuarantee(r, job) })
+		left = turns(session, left, func(job *model.Job) bool {
+			f := &failure{job: job} // of no use: a job without a plan has its turn by each right
+			return !r.mayNotPlan(f) && c.planBy(r, f, model.ByGuarantee) == nil
+		})
 		turns(session, left, func(job *model.Job) bool { return a.planFor(r, job) == nil })
 	}
 	r.report(c.Name(), nil)
@@ -57,49 +60,28 @@ func (c byClaims) plan(a *Planner, session *engine.Session, candidates []*model.
 
 // turns gives each job its turn and returns those without a plan. Behind each plan the order is another one.
 func turns(session *engine.Session, jobs []*model.Job, plan func(*model.Job) bool) (without []*model.Job) {
-	left := slices.Clone(jobs)
-	for len(left) > 0 {
-		had, planned := map[*model.Job]bool{}, false
+	for left := slices.Clone(jobs); len(left) > 0; {
+		had := map[*model.Job]bool{}
 		for job := range session.InOrder(left) {
 			if had[job] = true; plan(job) {
-				planned = true
 				break
 			}
 			without = append(without, job)
-		}
-		if !planned {
-			break
 		}
 		left = slices.DeleteFunc(left, func(job *model.Job) bool { return had[job] })
 	}
 	return without
 }
 
-// planByGuarantee looks for a plan by the guarantees of the job's queues alone. It writes no reason: a job without a plan has its
-// turn by each right afterwards.
-func (c byClaims) planByGuarantee(r *run, job *model.Job) (planned bool) {
-	f := &failure{job: job}
-	if r.budget <= 0 || r.mayNotPlan(f) {
-		return false
-	}
-	claims, _ := r.session.Claims(job)
-	claims = slices.DeleteFunc(slices.Clone(claims), func(claim framework.Claim) bool { return claim.Right() != model.ByGuarantee })
-	if len(claims) == 0 {
-		return false
-	}
-	r.session.Ask(job, model.FutureIdle).TakeReserved(func(ask engine.Ask) bool {
-		planned = slices.ContainsFunc(claims, func(claim framework.Claim) bool {
-			pool, _ := c.pool(r, job, claim)
-			return r.search(f, ask, pool)
-		})
-		return planned
-	})
-	return planned
-}
-
 // planFor looks for a plan by each right of the job, and by one alone, with what gives way to it.
-func (c byClaims) planFor(r *run, f *failure) (failed *failure) {
+func (c byClaims) planFor(r *run, f *failure) *failure { return c.planBy(r, f, "") }
+
+// planBy is planFor by one right; by each where it is empty.
+func (c byClaims) planBy(r *run, f *failure, only model.Right) (failed *failure) {
 	claims, why := r.session.Claims(f.job)
+	if only != "" {
+		claims = slices.DeleteFunc(claims, func(claim framework.Claim) bool { return claim.Right() != only })
+	}
 	if len(claims) == 0 {
 		f.why = why
 		return f
@@ -109,7 +91,7 @@ func (c byClaims) planFor(r *run, f *failure) (failed *failure) {
 		reasons = append(reasons, why)
 	}
 	r.session.Ask(f.job, model.FutureIdle).TakeReserved(func(ask engine.Ask) bool {
-		failed = r.searchOnce(f, ask, func() bool {
+		failed = r.searchOnce(f, ask, only, func() bool {
 			var until time.Time
 			for i, claim := range claims {
 				pool, kept := c.pool(r, f.job, claim)

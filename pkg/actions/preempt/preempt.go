@@ -293,13 +293,13 @@ func (byPriority) planFor(r *run, f *failure) *failure {
 		f.why, f.blockedByBudgets = describe(known), known.BlockedByBudgets
 		return f
 	}
-	return r.searchOnce(f, ask, func() bool { return r.search(f, ask, pool) })
+	return r.searchOnce(f, ask, "", func() bool { return r.search(f, ask, pool) })
 }
 
 // searchOnce calls a function that looks for a plan and reports whether one was decided, unless it has failed for another job for
 // which it comes to the same, or the budget is used up. It returns why there is no plan, nil when there is one.
-func (r *run) searchOnce(f *failure, ask engine.Ask, find func() bool) *failure {
-	key, shares := r.searchKey(ask)
+func (r *run) searchOnce(f *failure, ask engine.Ask, only model.Right, find func() bool) *failure {
+	key, shares := r.searchKey(ask, only)
 	if same := r.searched[key]; shares && same != nil {
 		f.same = same
 		return f

@@ -69,13 +69,14 @@ type searchKey struct {
 	question  engine.Question
 	viewpoint model.Viewpoint
 	revision  model.Revision
+	only      model.Right // the one right that was looked for; empty for all
 }
 
 // searchKey returns the job's; shares is false for a job that has nothing to share.
-func (r *run) searchKey(ask engine.Ask) (key searchKey, shares bool) {
+func (r *run) searchKey(ask engine.Ask, only model.Right) (key searchKey, shares bool) {
 	job := ask.Job
 	shares = job.Class != (model.Class{}) && !r.session.Uncached() && !slices.ContainsFunc(job.Tasks, func(task *model.Task) bool {
 		return task.Status.HasNode() || !ask.Rests(task, engine.OnShape)
 	})
-	return searchKey{r.question(job), ask.Viewpoint(), r.session.Snapshot.Journal.Revision()}, shares
+	return searchKey{r.question(job), ask.Viewpoint(), r.session.Snapshot.Journal.Revision(), only}, shares
 }

@@ -292,8 +292,8 @@ func tornGangs(t *testing.T, lab *harness.Env) int {
 
 var cycleLine = regexp.MustCompile(`"Cycle" .* nodes=([0-9]+) decided=([0-9]+) `)
 
-// assertOneSession waits for the first session, and wants it to have decided everything. A bind that the killed scheduler had sent
-// may be carried out after the next one has read the pod: a later session may decide on those, and on no more.
+// assertOneSession waits for the first session, and wants it to have decided everything. A bind that the killed scheduler had
+// sent may be carried out after the next one has read the pod: a later session may decide on those, and on no more.
 func assertOneSession(t *testing.T, lab *harness.Env, log string) {
 	t.Helper()
 	var lines [][][]byte

@@ -107,7 +107,7 @@ type NodeReason struct {
 	Nodes  int
 }
 
-// String returns the one sentence that is shown everywhere: "needs 12, 9 would fit (worker); 31 nodes lack nvidia.com/gpu, 4
+// String returns the one sentence that is shown everywhere: "needs 12, 9 would fit (role worker); 31 nodes lack nvidia.com/gpu, 4
 // nodes: had untolerated taint gpu=true:NoSchedule; 3 members short of 8 nvidia.com/gpu each; closest: node n7, missing 3
 // nvidia.com/gpu". It has up to MaxMessage bytes and no characters that a terminal would obey.
 func (r *Refusal) String() string {

@@ -22,6 +22,9 @@
 //	parts (divide.go)   members of one shape in up to eight parts of any kind, where none of the others decides: every choice of
 //	                    domains, each with a flow of members to the nodes that are in the same domains
 //
+// Which of several domains is taken says domainSet.compare (topology.go) for members that share one, cell.deal (cells.go) for
+// slices of one shape, and Placer.tightest (sliceplace.go) for other slices; docs/topology.md, "Which domain", says it in words.
+//
 // Ties of any other kind are tried one inside the other, and slices of members that differ one after the other.
 //
 // # What is exact

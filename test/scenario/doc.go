@@ -13,7 +13,8 @@
 //
 //	cycle
 //	----
-//	wait: mpi InsufficientResources: needs 3, 2 would fit; 1 node lacks cpu
+//	wait: mpi InsufficientResources: needs 3, 2 would fit; 1 node lacks cpu; 1 member short of 1 cpu; closest: node n1, missing
+//	1 cpu
 //	idle: n1 cpu=2
 //
 // A story begins an empty cluster and ends with one more cycle, played without being asked for, in which nothing may be

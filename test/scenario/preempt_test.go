@@ -285,7 +285,7 @@ func (v *sight) starts(o *outcome, job model.JobKey, passing bool) bool {
 		switch {
 		case pod.Status.Phase == corev1.PodSucceeded, v.where[name] != "" && pod.DeletionTimestamp == nil && !v.gone[name]:
 			has++
-		case pod.Status.Phase == corev1.PodPending && pod.DeletionTimestamp == nil:
+		case pod.Status.Phase == corev1.PodPending && pod.DeletionTimestamp == nil && v.where[name] == "": // an evicted one does not wait
 			members = append(members, pod)
 		}
 	}

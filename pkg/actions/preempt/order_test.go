@@ -24,7 +24,7 @@ func TestEachKeyDecides(t *testing.T) {
 		how(u.tasks[0])
 		return u
 	}
-	for name, c := range map[string]struct {
+	cases := map[string]struct {
 		cheap, dear           victimUnit
 		cheapPrice, dearPrice framework.Price
 	}{
@@ -47,7 +47,11 @@ func TestEachKeyDecides(t *testing.T) {
 			dear:  changed(unit(true, 5), func(task *model.Task) { task.Created = time.Unix(8, 0) }),
 		},
 		"the name": {cheap: changed(unit(true, 5), func(task *model.Task) { task.Name = "a" }), dear: unit(true, 5)},
-	} {
+	}
+	if len(cases) != keys { // without violations, which come before each of them, and with the name, which is no key
+		t.Errorf("%d keys have a case, want %d", len(cases)-1, keys-1)
+	}
+	for name, c := range cases {
 		c.cheap.cost, c.dear.cost = costOf(&c.cheap, c.cheapPrice), costOf(&c.dear, c.dearPrice)
 		if compareUnits(&c.cheap, &c.dear) >= 0 || compareUnits(&c.dear, &c.cheap) <= 0 {
 			t.Errorf("%s does not decide: %v, %v", name, c.cheap.cost, c.dear.cost)

@@ -75,19 +75,20 @@ func TestTheOrderOfAMapIsSeen(t *testing.T) {
 // its deletion's time, and a clock may move it, as it may any expiry.
 func TestClocksChangeNoDecision(t *testing.T) {
 	filters := open(t)
-	first := setting(t, "SIM_SEED", 1)
+	first, decided := setting(t, "SIM_SEED", 1), 0
 	for seed := first; seed < first+setting(t, "SIM_CLOCK_SEEDS", 6); seed++ {
 		simulated := Config{Seed: seed, Plan: calmPlan(seed), Faults: &Faults{}, Replicas: 1, Scheduler: config.DefaultYAML(), Punctual: true}
 		want := decisionsOf(t, filters, simulated)
-		if len(want) < 100 {
-			t.Errorf("seed %d: hardly anything is decided:\n%s", seed, want)
-		}
+		decided += strings.Count(want, "\n")
 		for _, ahead := range []time.Duration{24 * time.Hour, -24 * time.Hour} {
 			simulated.Ahead = ahead
 			if got := decisionsOf(t, filters, simulated); got != want {
 				t.Errorf("seed %d, clocks ahead by %s: decisions differ from line %s on", seed, ahead, firstDifference(want, got))
 			}
 		}
+	}
+	if decided < 10 {
+		t.Errorf("%d decisions: this tests nothing", decided)
 	}
 }
 

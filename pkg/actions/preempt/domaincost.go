@@ -68,6 +68,24 @@ func (s *search) leastCost(in *domainVictims, nodes []int, needs []domainNeed) (
 	return least, true
 }
 
+// mayCostLess reports whether a plan may cost less than one that was found, in what comes before the grace and the age of its
+// victims: by numbers alone, for the whole cluster.
+func (s *search) mayCostLess(found *plan) bool {
+	if found == nil || len(found.units) == 0 {
+		return found == nil
+	}
+	nodes := s.nodes
+	if nodes == nil {
+		for i := range s.session.Snapshot.Nodes {
+			nodes = append(nodes, i)
+		}
+	}
+	s.spend(len(nodes) / 8)
+	least, _ := s.leastCost(&domainVictims{victims: s.pool.victimsOn(s.session.Snapshot)}, nodes, s.domainNeeds())
+	cost := found.cost()
+	return slices.Compare(least[:grace], cost[:grace]) < 0
+}
+
 // domainBound is the bound for members of one shape.
 type domainBound struct {
 	*domainNeed

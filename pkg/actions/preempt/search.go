@@ -76,12 +76,16 @@ func (s *search) find() (*plan, engine.Start) {
 // findOnNodes returns the plan on the nodes that are searched.
 func (s *search) findOnNodes() *plan {
 	found := s.reprieve(s.searchGreedy())
-	if found == nil && (s.limited || s.pool.claim != nil) || found.breaks() || !s.uniform && (found == nil || len(found.units) > 0) {
+	may := s.uniform || s.mayCostLess(found)
+	if found == nil && (s.limited || s.pool.claim != nil) || found.breaks() || !s.uniform && may {
 		if anywhere := s.reprieve(s.searchClusterWide()); anywhere.isCheaperThan(found) {
 			found = anywhere
 		}
 	}
-	if found = s.exchange(found); found.breaks() {
+	if may || found.breaks() {
+		found = s.exchange(found)
+	}
+	if found.breaks() {
 		return nil
 	}
 	return found

@@ -80,14 +80,9 @@ func (s *search) possibleDomains(level *engine.Domains) []domainVictims {
 	for i := range domains {
 		domains[i].domain = i
 	}
-	for _, from := range s.pool.sources {
-		for _, task := range from.tasks {
-			node := s.session.Snapshot.Node(task.Node)
-			if node == nil || level.Of(node) < 0 { // it is gone, and its pod not yet
-				continue
-			}
-			in := &domains[level.Of(node)]
-			in.victims = append(in.victims, domainVictim{task: task, from: from, node: node, priority: from.priorityOf(task)})
+	for _, victim := range s.pool.victimsOn(s.session.Snapshot) {
+		if domain := level.Of(victim.node); domain >= 0 {
+			domains[domain].victims = append(domains[domain].victims, victim)
 		}
 	}
 	s.spend(len(s.session.Snapshot.Nodes) / 8)
@@ -101,6 +96,18 @@ func (s *search) possibleDomains(level *engine.Domains) []domainVictims {
 	}
 	slices.SortStableFunc(possible, func(a, b domainVictims) int { return a.least.compare(&b.least) })
 	return possible
+}
+
+// victimsOn returns the pods of the pool whose nodes are there, in the order of their sources.
+func (p *candidateVictims) victimsOn(snapshot *model.Snapshot) (victims []domainVictim) {
+	for _, from := range p.sources {
+		for _, task := range from.tasks {
+			if node := snapshot.Node(task.Node); node != nil {
+				victims = append(victims, domainVictim{task: task, from: from, node: node, priority: from.priorityOf(task)})
+			}
+		}
+	}
+	return victims
 }
 
 // priorityOf returns the lowest priority that a unit with the task has.

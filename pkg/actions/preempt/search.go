@@ -76,7 +76,7 @@ func (s *search) find() (*plan, engine.Start) {
 // findOnNodes returns the plan on the nodes that are searched.
 func (s *search) findOnNodes() *plan {
 	found := s.reprieve(s.searchGreedy())
-	may := s.uniform || s.mayCostLess(found)
+	may := s.mayCostLess(found)
 	if found == nil && (s.limited || s.pool.claim != nil) || found.breaks() || !s.uniform && may {
 		if anywhere := s.reprieve(s.searchClusterWide()); anywhere.isCheaperThan(found) {
 			found = anywhere

@@ -37,13 +37,13 @@ func (s *search) reprieve(p *plan) *plan {
 
 // onOneNode reports whether victims of a plan free capacity on one node alone, for one member: then they are the best there.
 func (s *search) onOneNode(p *plan) bool {
-	return s.uniform && !s.limited && len(p.places) == 1 && !slices.ContainsFunc(p.units, func(u victimUnit) bool { return len(u.tasks) > 1 })
+	return p != nil && s.uniform && !s.limited && len(p.places) == 1 && !slices.ContainsFunc(p.units, func(u victimUnit) bool { return len(u.tasks) > 1 })
 }
 
 // exchange adds one unit that is not in the plan, gives back what is then not needed, and keeps that if it costs less; for each
 // unit in turn, those that cost least first, as far as maxExchangeCost goes.
 func (s *search) exchange(p *plan) *plan {
-	if p == nil || len(p.units) == 0 || s.onOneNode(p) {
+	if p == nil || len(p.units) == 0 {
 		return p
 	}
 	if s.pool.byCost == nil {

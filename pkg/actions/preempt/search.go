@@ -73,19 +73,19 @@ func (s *search) find() (*plan, engine.Start) {
 	return inside, start
 }
 
-// findOnNodes returns the plan on the nodes that are searched.
+// findOnNodes returns the plan on the nodes that are searched: each unit first on one node, then, where that may cost less, from
+// anywhere, and at last with units exchanged.
 func (s *search) findOnNodes() *plan {
 	found := s.reprieve(s.searchGreedy())
-	may := s.mayCostLess(found)
-	if found == nil && (s.limited || s.pool.claim != nil) || found.breaks() || !s.uniform && may {
+	if !found.breaks() && (s.onOneNode(found) || !s.mayCostLess(found)) {
+		return found
+	}
+	if !s.uniform || found.breaks() || found == nil && (s.limited || s.pool.claim != nil) {
 		if anywhere := s.reprieve(s.searchClusterWide()); anywhere.isCheaperThan(found) {
 			found = anywhere
 		}
 	}
-	if may || found.breaks() {
-		found = s.exchange(found)
-	}
-	if found.breaks() {
+	if found = s.exchange(found); found.breaks() {
 		return nil
 	}
 	return found

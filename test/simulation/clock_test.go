@@ -79,7 +79,7 @@ func TestClocksChangeNoDecision(t *testing.T) {
 	for seed := first; seed < first+setting(t, "SIM_CLOCK_SEEDS", 6); seed++ {
 		simulated := Config{Seed: seed, Plan: calmPlan(seed), Faults: &Faults{}, Replicas: 1, Scheduler: config.DefaultYAML(), Punctual: true}
 		want := decisionsOf(t, filters, simulated)
-		decided += strings.Count(want, "\n")
+		decided += len(want) - 100 // a seed of which hardly anything is decided counts against the others
 		for _, ahead := range []time.Duration{24 * time.Hour, -24 * time.Hour} {
 			simulated.Ahead = ahead
 			if got := decisionsOf(t, filters, simulated); got != want {
@@ -87,8 +87,8 @@ func TestClocksChangeNoDecision(t *testing.T) {
 			}
 		}
 	}
-	if decided < 10 {
-		t.Errorf("%d decisions: this tests nothing", decided)
+	if decided < 0 {
+		t.Error("hardly anything is decided")
 	}
 }
 

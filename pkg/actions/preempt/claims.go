@@ -50,7 +50,7 @@ func (c byClaims) plan(a *Planner, session *engine.Session, candidates []*model.
 	r := a.runOf(session)
 	for _, left := range a.rounds(session, deferBehind(session, refused(session, candidates))) {
 		left = turns(session, left, func(job *model.Job) bool {
-			f := &failure{job: job} // of no use: a job without a plan has its turn by each right
+			f := &failure{job: job} // is not reported: a job without a plan has another turn, by each right
 			return !r.mayNotPlan(f) && c.planBy(r, f, model.ByGuarantee) == nil
 		})
 		turns(session, left, func(job *model.Job) bool { return a.planFor(r, job) == nil })
@@ -76,7 +76,7 @@ func turns(session *engine.Session, jobs []*model.Job, plan func(*model.Job) boo
 // planFor looks for a plan by each right of the job, and by one alone, with what gives way to it.
 func (c byClaims) planFor(r *run, f *failure) *failure { return c.planBy(r, f, "") }
 
-// planBy is planFor by one right; by each where it is empty.
+// planBy looks for a plan by one right, only; by each right of the job where it is empty.
 func (c byClaims) planBy(r *run, f *failure, only model.Right) (failed *failure) {
 	claims, why := r.session.Claims(f.job)
 	if only != "" {

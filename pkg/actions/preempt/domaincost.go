@@ -69,19 +69,24 @@ func (s *search) leastCost(in *domainVictims, nodes []int, needs []domainNeed) (
 }
 
 // mayCostLess reports whether a plan may cost less than one that was found, in what comes before the grace and the age of its
-// victims: by numbers alone, for the whole cluster.
+// victims: by numbers alone, for all nodes that are searched.
 func (s *search) mayCostLess(found *plan) bool {
 	if found == nil || len(found.units) == 0 {
 		return found == nil
 	}
-	nodes := s.nodes
+	nodes, victims := s.nodes, s.pool.victimsOn(s.session.Snapshot)
 	if nodes == nil {
 		for i := range s.session.Snapshot.Nodes {
 			nodes = append(nodes, i)
 		}
+	} else { // a gang with members there may have others elsewhere
+		victims = slices.DeleteFunc(victims, func(victim domainVictim) bool {
+			_, searched := slices.BinarySearch(nodes, victim.node.Index)
+			return !searched
+		})
 	}
 	s.spend(len(nodes) / 8)
-	least, _ := s.leastCost(&domainVictims{victims: s.pool.victimsOn(s.session.Snapshot)}, nodes, s.domainNeeds())
+	least, _ := s.leastCost(&domainVictims{victims: victims}, nodes, s.domainNeeds())
 	cost := found.cost()
 	return slices.Compare(least[:grace], cost[:grace]) < 0
 }

@@ -116,7 +116,7 @@ func (t *Placer) placeInDomain(within regions) bool {
 // mostConfinedFirst returns the members by how many nodes the domains leave them; differ is false when that is the same for all.
 func (t *Placer) mostConfinedFirst(within regions) (members []*model.Task, differ bool) {
 	count := func(task *model.Task) int {
-		if list, confined := within[t.kinds.of(task)]; confined {
+		if list, confined := within.of(t.kinds, task); confined {
 			return len(list)
 		}
 		return len(t.session.Snapshot.Nodes)

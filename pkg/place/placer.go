@@ -212,7 +212,7 @@ func (t *Placer) placeTask(
 	if refusal := t.ask.OverLimit(task); refusal != nil {
 		return refusal
 	}
-	if list, confined := within[t.kinds.of(task)]; confined {
+	if list, confined := within.of(t.kinds, task); confined {
 		t.charge(placingCost + len(list)/domainDiscount)
 		node := t.ask.BestOf(task, list)
 		if node == nil {

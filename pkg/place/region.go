@@ -3,6 +3,8 @@ package place
 import (
 	"maps"
 	"slices"
+
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // regions are the nodes to which choices of domains confine members, by their kind: indexes in ascending order. A kind that is
@@ -29,6 +31,15 @@ func (r regions) with(kinds map[equivalenceClass]bool, nodes []int) regions {
 func (r regions) confine(kind equivalenceClass) bool {
 	_, confined := r[kind]
 	return confined
+}
+
+// of returns the nodes to which a member is confined; confined is false where it may go to any node. Without regions the kind of the
+// member is not looked up.
+func (r regions) of(kinds *equivalenceClasses, member *model.Task) (nodes []int, confined bool) {
+	if len(r) > 0 {
+		nodes, confined = r[kinds.of(member)]
+	}
+	return nodes, confined
 }
 
 // inside returns those of the nodes, of all for nil, to which the regions let members of any of the kinds go. The result must not

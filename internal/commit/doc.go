@@ -21,7 +21,7 @@
 //	call.go, entry.go, options.go   calls, replies and outcomes; what the machine keeps of each call
 //	machine.go, calls.go            decisions in, ticks, and which call leaves next
 //	answer.go, classify.go          replies in: done, sent again, or failed for good
-//	prepare.go                      volumes and devices before the first bind of a decision
+//	prepare.go                      volumes and devices before the first bind; what a failed bind does to the others
 //	plan.go                         nominations before evictions
 //	recheck.go, undo.go, read.go    a changed minimum, starts taken back, answers that were lost
 //	queue.go, turns.go, counts.go   timers, fair order between decisions, totals

@@ -8,7 +8,7 @@ import (
 )
 
 // This file is stagePreBind: everything reserved for a decision is prepared before its first bind, and released when there is
-// none.
+// none. failBind says what a failed bind does to the others; that the first one was sent shows in callGroup.deadline.
 
 // prepare begins with what must be ready before the first bind of a call group. It returns false when there is nothing.
 func (m *Machine) prepare(now time.Time, b *callGroup) bool {

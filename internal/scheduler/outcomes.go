@@ -94,8 +94,9 @@ func (s *Scheduler) onWriteFailed(ctx context.Context, outcome *commit.Outcome, 
 	}
 }
 
-// onBindFailed acts on a bind that has failed: what was assumed is forgotten, and pod and node are tried again later, if at
-// all.
+// onBindFailed acts on a bind that has failed: the pod waits again, its capacity is free, and job, pod and node rest for a while.
+// A pod that is gone stays assumed until the watch says so, and one with a newer version waits for that version, without a rest.
+// Members that are bound stay: allocate completes the gang before all other jobs, and lifecycle undoes it at its deadline.
 func (s *Scheduler) onBindFailed(ctx context.Context, outcome commit.Outcome, now time.Time) {
 	if outcome.PodGone && s.state.Assumed(outcome.Pod.UID) {
 		s.uncertain.add(outcome, now) // the watch is about to say so; until then it would only be bound again, and again in vain

@@ -16,7 +16,8 @@ import (
 )
 
 // owned is a kind of objects that own pods and for which no group object is needed: what they say of their pods is enough. Pods
-// are known by labels, since between the object and its pods there may be others.
+// are known by labels, since between the object and its pods there may be others. A pod is asked for its job and role alone (of);
+// the minimum and the roles are read from each version of the object (read), and FillForeign joins both.
 type owned struct {
 	name     string
 	kind     model.Source

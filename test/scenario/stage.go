@@ -106,16 +106,14 @@ func (s *environment) open() error {
 	if s.webhook != nil {
 		text = bytes.ReplaceAll(text, []byte(extenderURL), []byte(s.webhook.server.URL))
 	}
-	configuration, warnings, err := config.Decode("story", text, catalogue.Names())
+	profile, warnings, err := catalogue.Read("story", text)
 	if err != nil {
 		return err
 	}
 	if len(warnings) > 0 {
 		return errors.New(warnings[0].String())
 	}
-	if s.profile, err = catalogue.Build(configuration); err != nil {
-		return err
-	}
+	s.profile = profile
 	s.state.Configure(s.profile.Translators(), s.profile.MaxGrace(), s.profile.SourcesOff...)
 	return s.start()
 }

@@ -7,7 +7,6 @@
 package argument
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -158,12 +157,3 @@ func either(words []string) string {
 
 // List is all arguments of an owner, in the order in which they are explained.
 type List []Argument
-
-// Find returns the argument of that name; false when there is none.
-func (l List) Find(name string) (Argument, bool) {
-	i := slices.IndexFunc(l, func(a Argument) bool { return a.Name == name })
-	if i < 0 {
-		return Argument{}, false
-	}
-	return l[i], true
-}

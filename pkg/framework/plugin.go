@@ -23,5 +23,31 @@ type Registration[T any] struct {
 // PluginRegistration is a plugin that a configuration may name.
 type PluginRegistration = Registration[Factory]
 
+// Refusals are those of nodes by one plugin in one session, each made once and shared between the nodes. The zero Refusals are
+// ready.
+type Refusals struct {
+	made map[refusalKey]*model.Refusal
+}
+
+type refusalKey struct {
+	code      model.Code
+	detail    string
+	evictable bool
+}
+
+// Get returns the refusal by the plugin of that name with this code and text.
+func (r *Refusals) Get(plugin string, code model.Code, detail string, evictable bool) *model.Refusal {
+	key := refusalKey{code, detail, evictable}
+	refusal := r.made[key]
+	if refusal == nil {
+		if r.made == nil {
+			r.made = map[refusalKey]*model.Refusal{}
+		}
+		refusal = &model.Refusal{Plugin: plugin, Code: code, Detail: detail, Evictable: evictable}
+		r.made[key] = refusal
+	}
+	return refusal
+}
+
 // CodeMisuse is the code of a refusal that only a bug in an action can cause.
 const CodeMisuse model.Code = "Misuse"

@@ -229,34 +229,14 @@ func (p *plugin) ExplainShortage(task *model.Task, node *model.Node, position in
 	return p.refusals.room(fmt.Sprintf("insufficient isolated cpu (need %d, free %d)", task.Request.At(position), free), true)
 }
 
-// refusals are those of one session, created once for each text and shared between nodes. The zero refusals are ready.
-type refusals struct {
-	made map[refusalKey]*model.Refusal
-}
-
-type refusalKey struct {
-	code      model.Code
-	detail    string
-	evictable bool
-}
+// refusals are those of one session.
+type refusals struct{ made framework.Refusals }
 
 // never is the refusal of a node that no eviction helps, capacity the refusal of one with too few ids.
 func (r *refusals) never(detail string) *model.Refusal {
-	return r.get(refusalKey{model.NodesFiltered, detail, false})
+	return r.made.Get(Name, model.NodesFiltered, detail, false)
 }
 
 func (r *refusals) room(detail string, evictable bool) *model.Refusal {
-	return r.get(refusalKey{model.InsufficientResources, detail, evictable})
-}
-
-func (r *refusals) get(key refusalKey) *model.Refusal {
-	refusal, known := r.made[key]
-	if !known {
-		if r.made == nil {
-			r.made = map[refusalKey]*model.Refusal{}
-		}
-		refusal = &model.Refusal{Plugin: Name, Code: key.code, Detail: key.detail, Evictable: key.evictable}
-		r.made[key] = refusal
-	}
-	return refusal
+	return r.made.Get(Name, model.InsufficientResources, detail, evictable)
 }

@@ -163,15 +163,8 @@ func (q *question) checkOne(f *preFiltered, asked *model.Node) *model.Refusal {
 	}
 }
 
-// refusals are the refusals of one session, created once for each text and shared between nodes. The zero refusals are ready.
-type refusals struct {
-	made map[refusalKey]*model.Refusal
-}
-
-type refusalKey struct {
-	text      string
-	evictable bool
-}
+// refusals are those of one session.
+type refusals struct{ made framework.Refusals }
 
 // intern returns the refusal of an unsuccessful status.
 func (r *refusals) intern(status *fwk.Status) *model.Refusal {
@@ -180,15 +173,5 @@ func (r *refusals) intern(status *fwk.Status) *model.Refusal {
 }
 
 func (r *refusals) get(text string, evictable bool) *model.Refusal {
-	key := refusalKey{text: text, evictable: evictable}
-	refusal, ok := r.made[key]
-	if ok {
-		return refusal
-	}
-	if r.made == nil {
-		r.made = map[refusalKey]*model.Refusal{}
-	}
-	refusal = &model.Refusal{Plugin: Name, Code: model.NodesFiltered, Detail: text, Evictable: evictable}
-	r.made[key] = refusal
-	return refusal
+	return r.made.Get(Name, model.NodesFiltered, text, evictable)
 }

@@ -33,8 +33,8 @@ func (r regions) confine(kind equivalenceClass) bool {
 	return confined
 }
 
-// of returns the nodes to which a member is confined; confined is false where it may go to any node. Without regions the kind of the
-// member is not looked up.
+// of returns the nodes to which a member is confined; confined is false where it may go to any node. Without regions the kind of
+// the member is not looked up.
 func (r regions) of(kinds *equivalenceClasses, member *model.Task) (nodes []int, confined bool) {
 	if len(r) > 0 {
 		nodes, confined = r[kinds.of(member)]

@@ -217,8 +217,9 @@ func TestALimitDoesNotStarveAGang(t *testing.T) {
 // empty cluster and below its limit: after reserveAfter, and as long as the longest of the others runs; plus as long again where
 // they do not tell the truth about it, since one of them may have borrowed its capacity, and as long again where a limit is full
 // as well as nodes, since nodes are reserved once the jobs of its queue that fill the limit have ended. With both, the second may
-// begin when the first ends (seed 20797260). With evictions it is as long again, too: a job that takes by share starts in the place
-// of its victim, also where the gang waits for the end of that victim, or has lent the place to it (seeds 1430876293, 1406597698).
+// begin when the first ends (seed 20797260). With evictions it is as long again, too: a job that takes by share starts in the
+// place of its victim, also where the gang waits for the end of the victim, or has lent the place to it (seeds 1430876293,
+// 1406597698).
 //
 // Where the reservation gives way, it may wait for as long again from then on, and until the jobs that come before the
 // reservation is planned again have started.

@@ -226,19 +226,14 @@ func (c NodeReason) String() string {
 
 // NodeDiagnosis counts refusals of nodes. The zero NodeDiagnosis is empty and ready.
 type NodeDiagnosis struct {
-	counts map[diagnosisKey]int
+	// counts are the numbers of nodes by reason; that of the key is zero.
+	counts map[NodeReason]int
 	// evictable is true once a counted refusal is evictable.
 	evictable bool
 	// until is the soonest Refusal.Until of all.
 	until time.Time
 	// asks and closest are Refusal.Unmet and Refusal.Closest.
 	asks, closest string
-}
-
-type diagnosisKey struct {
-	code   Code
-	detail string
-	absent bool
 }
 
 // Add adds one node's refusal; nil counts nothing.
@@ -250,9 +245,9 @@ func (t *NodeDiagnosis) AddN(r *Refusal, nodes int) {
 		return
 	}
 	if t.counts == nil {
-		t.counts = map[diagnosisKey]int{}
+		t.counts = map[NodeReason]int{}
 	}
-	t.counts[diagnosisKey{r.Code, r.Detail, r.Absent}] += nodes
+	t.counts[NodeReason{Code: r.Code, Detail: r.Detail, Absent: r.Absent}] += nodes
 	t.evictable = t.evictable || r.Evictable
 	t.until = Sooner(t.until, r.Until)
 }
@@ -261,7 +256,7 @@ func (t *NodeDiagnosis) AddN(r *Refusal, nodes int) {
 func (t *NodeDiagnosis) Merge(other *NodeDiagnosis) {
 	for key, n := range other.counts {
 		if t.counts == nil {
-			t.counts = map[diagnosisKey]int{}
+			t.counts = map[NodeReason]int{}
 		}
 		t.counts[key] += n
 	}
@@ -278,8 +273,9 @@ func (t *NodeDiagnosis) Evictable() bool { return t.evictable }
 // Causes returns the counts, most frequent first, ties by code and detail, those in use first.
 func (t *NodeDiagnosis) Causes() []NodeReason {
 	causes := make([]NodeReason, 0, len(t.counts))
-	for key, n := range t.counts {
-		causes = append(causes, NodeReason{Code: key.code, Detail: key.detail, Absent: key.absent, Nodes: n})
+	for cause, n := range t.counts {
+		cause.Nodes = n
+		causes = append(causes, cause)
 	}
 	slices.SortFunc(causes, func(a, b NodeReason) int {
 		order := cmp.Or(cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Detail, b.Detail))

@@ -117,7 +117,7 @@ type plugin struct {
 }
 
 var (
-	_ framework.NodeScorer    = (*plugin)(nil)
+	_ framework.Colocation    = (*plugin)(nil)
 	_ framework.SessionOpener = (*plugin)(nil)
 )
 
@@ -134,6 +134,9 @@ func (p *plugin) OpenSession(view framework.View) {
 
 // Name returns "nodeorder".
 func (p *plugin) Name() string { return Name }
+
+// PrefersColocation reports whether preferred affinity between pods has a weight.
+func (p *plugin) PrefersColocation() bool { return p.weights.PodAffinity > 0 }
 
 // PreScore returns the scores of one scope that have a weight and apply to the task; see framework.NodeScorer.
 func (p *plugin) PreScore(task *model.Task, scope framework.FilterScope, candidates []*model.Node) []framework.NodeScore {

@@ -2,6 +2,7 @@ package nodeorder
 
 import (
 	"math"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/kubernetes/pkg/scheduler/util"
@@ -35,7 +36,7 @@ func resolve(dimensions *model.ResourceIndex, weights *Weights) resolvedResource
 			return nil
 		}
 		if resources == nil {
-			resources = defaultResources()
+			resources = Resources{{Name: corev1.ResourceCPU, Weight: 1}, {Name: corev1.ResourceMemory, Weight: 1}}
 		}
 		found := make([]resolvedResource, 0, len(resources))
 		for _, resource := range resources {
@@ -81,7 +82,7 @@ func resourceScores(weights *Weights, where *resolvedResources, task *model.Task
 	f.most = requests(nil, where.most, task, true)
 	f.ratio = requests(nil, where.ratio, task, true)
 	f.balanced = requests(f.smallVectors[2:2:4], where.balanced, task, false)
-	if !requestsAny(f.balanced) {
+	if !slices.ContainsFunc(f.balanced, func(d resourceRequest) bool { return d.request != 0 }) {
 		// The balance does not change, and every such pod would go where it is best.
 		f.balanced = nil
 	}
@@ -112,22 +113,13 @@ func requests(all []resourceRequest, places []resolvedResource, task *model.Task
 	return all
 }
 
-func requestsAny(demands []resourceRequest) bool {
-	for i := range demands {
-		if demands[i].request != 0 {
-			return true
-		}
-	}
-	return false
-}
-
 func (f *utilization) score(node *model.Node) int64 {
 	var sum int64
 	if len(f.least) > 0 {
-		sum += f.weights.LeastRequested * leastRequested(node, f.least)
+		sum += f.weights.LeastRequested * weightedMean(node, f.least, true)
 	}
 	if len(f.most) > 0 {
-		sum += f.weights.MostRequested * mostRequested(node, f.most)
+		sum += f.weights.MostRequested * weightedMean(node, f.most, false)
 	}
 	if len(f.ratio) > 0 {
 		sum += f.weights.RequestedToCapacityRatio * ratio(node, f.ratio, f.weights.Shape)
@@ -151,18 +143,8 @@ func offered(node *model.Node, position int) int64 {
 	return 0
 }
 
-// leastRequested returns the mean share left over, in percent, of the resources that the node offers at all.
-func leastRequested(node *model.Node, demands []resourceRequest) int64 {
-	return weightedMean(node, demands, true)
-}
-
-// mostRequested returns the mean share in use.
-func mostRequested(node *model.Node, demands []resourceRequest) int64 {
-	return weightedMean(node, demands, false)
-}
-
-// weightedMean returns the mean share of the resources that is in use, or left over; an overcommitted resource counts as
-// full.
+// weightedMean returns the mean share, in percent, of the resources that the node offers at all: what is left over of them, or
+// else what is in use. An overcommitted resource counts as full.
 func weightedMean(node *model.Node, demands []resourceRequest, left bool) int64 {
 	var sum, weights int64
 	for i := range demands {
@@ -284,8 +266,4 @@ func stddev(shares []float64) float64 {
 		squares += float64((s - middle) * (s - middle))
 	}
 	return math.Sqrt(squares / float64(len(shares)))
-}
-
-func defaultResources() Resources {
-	return Resources{{Name: corev1.ResourceCPU, Weight: 1}, {Name: corev1.ResourceMemory, Weight: 1}}
 }

@@ -1,6 +1,7 @@
 package commit
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -37,14 +38,8 @@ func (m *Machine) Releasing(pod types.UID) bool {
 
 // StartingOf returns the jobs that satisfy asked and have binds without a final answer, sorted.
 func (m *Machine) StartingOf(asked func(model.JobKey) bool) []model.JobKey {
-	var keys []model.JobKey
-	for key := range m.starts {
-		if asked(key) {
-			keys = append(keys, key)
-		}
-	}
-	slices.SortFunc(keys, model.JobKey.Compare)
-	return keys
+	sorted := slices.SortedFunc(maps.Keys(m.starts), model.JobKey.Compare)
+	return slices.DeleteFunc(sorted, func(key model.JobKey) bool { return !asked(key) })
 }
 
 func (m *Machine) removeStart(b *callGroup) {

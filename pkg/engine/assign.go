@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -40,10 +41,7 @@ func (s *Session) explainShortage(task *model.Task, node *model.Node, position i
 	if position <= model.Pods {
 		return nil
 	}
-	for _, assigner := range s.slots.assign {
-		if refusal := assigner.ExplainShortage(task, node, position, room); refusal != nil {
-			return refusal
-		}
-	}
-	return nil
+	return firstRefusal(s.slots.assign, func(assigner framework.CPUAllocator) *model.Refusal {
+		return assigner.ExplainShortage(task, node, position, room)
+	})
 }

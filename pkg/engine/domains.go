@@ -233,8 +233,6 @@ func (c *Cache) levelsKnown() levels {
 	return c.levels
 }
 
-func (s *Session) levels() levels { return s.cache.levelsKnown() }
-
 // labelsOf returns the labels of a level from the widest of its tree on, none for single nodes; ok is false when it is unknown.
 // The key of a label is a level, too.
 func (c *Cache) labelsOf(level string) (labels []string, ok bool) {

@@ -29,7 +29,7 @@ func (s *Session) invalidTopology(job *model.Job) *model.Refusal {
 	for i := range job.Topology {
 		shared := &job.Topology[i]
 		if _, ok := s.cache.labelsOf(shared.Level); !ok {
-			names := slices.Sorted(maps.Keys(s.levels()))
+			names := slices.Sorted(maps.Keys(s.cache.levelsKnown()))
 			return &model.Refusal{Code: model.InvalidGroup, Detail: fmt.Sprintf("topology: there is no level %q; the scheduler knows %s%s",
 				model.Brief(shared.Level, maxLevelName), strings.Join(names, ", "), config.DidYouMean(shared.Level, names))}
 		}
@@ -203,12 +203,7 @@ func (s *Session) sharers(job *model.Job, shared *model.TopologyConstraint) *sha
 		known.invalid = s.invalidTopology(job)
 		return known
 	}
-	var members []*model.Task
-	for _, task := range job.Tasks {
-		if shared.Covers(task) {
-			members = append(members, task)
-		}
-	}
+	members := slices.DeleteFunc(slices.Clone(job.Tasks), func(task *model.Task) bool { return !shared.Covers(task) })
 	if shared.SliceSize > 0 {
 		known.indexes, known.size = model.Numbered(members), int(shared.SliceSize)
 		if known.invalid = known.indexes.Invalid; known.invalid == nil && known.indexes.Derived {

@@ -197,12 +197,7 @@ func (a *Ask) recall(question Question) (refusal *model.Refusal, ok bool) {
 // plain reports whether nothing but shapes and capacity decides where members of the job may go, so that it has a place wherever
 // one of its class has, unless a limit of its queue forbids it.
 func (a *Ask) plain() bool {
-	for _, task := range a.Job.Tasks {
-		if !a.Rests(task, OnShape) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(a.Job.Tasks, func(task *model.Task) bool { return !a.Rests(task, OnShape) })
 }
 
 // sharedKey returns the key for all jobs of the class.

@@ -102,11 +102,6 @@ func isIn(roles []model.Role, task *model.Task, is func(model.Role) bool) bool {
 	return slices.ContainsFunc(roles, func(role model.Role) bool { return role.Name == task.Role && is(role) })
 }
 
-func selected(tasks []*model.Task, is func(*model.Task) bool) (these []*model.Task) {
-	for _, task := range tasks {
-		if is(task) {
-			these = append(these, task)
-		}
-	}
-	return these
+func selected(tasks []*model.Task, is func(*model.Task) bool) []*model.Task {
+	return slices.DeleteFunc(slices.Clone(tasks), func(task *model.Task) bool { return !is(task) })
 }

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unique"
@@ -99,12 +100,7 @@ func describeMembers(job *Job) string {
 // describeIndexes writes the indexes of the members that an entry with slices covers, in their order; of those that follow each
 // other the first.
 func describeIndexes(b *strings.Builder, job *Job, shared *TopologyConstraint) {
-	var members []*Task
-	for _, task := range job.Tasks {
-		if shared.Covers(task) {
-			members = append(members, task)
-		}
-	}
+	members := slices.DeleteFunc(slices.Clone(job.Tasks), func(task *Task) bool { return !shared.Covers(task) })
 	indexes, next := Numbered(members), 0
 	for i, task := range members {
 		index, _ := indexes.Of(task)

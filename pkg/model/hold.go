@@ -129,12 +129,7 @@ func (s *Snapshot) Held() []HeldCapacity { return s.holds }
 
 // ReservesOutside reports whether capacity is reserved for a job of another queue than this one.
 func (s *Snapshot) ReservesOutside(queue *Queue) bool {
-	for i := range s.holds {
-		if s.holds[i].Reserved() && s.holds[i].Queue != queue {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.holds, func(hold HeldCapacity) bool { return hold.Reserved() && hold.Queue != queue })
 }
 
 // HeldAt returns all held capacity on the node of that name, in CompareHeld order. It must not be changed.

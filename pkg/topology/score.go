@@ -2,6 +2,7 @@ package topology
 
 import (
 	"math"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -169,15 +170,7 @@ func (s *SpreadScore) bound(candidates []*model.Node) {
 
 // ignores reports whether the node has no rank, because a label is missing.
 func (s *SpreadScore) ignores(node int) bool {
-	if !s.all {
-		return false
-	}
-	for i := range s.rules {
-		if s.rules[i].key.at[node] == noDomain {
-			return true
-		}
-	}
-	return false
+	return s.all && slices.ContainsFunc(s.rules, func(rule softRule) bool { return rule.key.at[node] == noDomain })
 }
 
 // number grows with how many pods the node's domains have.

@@ -16,6 +16,8 @@
 package enforce
 
 import (
+	"maps"
+
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
@@ -234,11 +236,7 @@ func (s *sandbox) release() {
 
 // RemoveSandbox removes a sandbox and all its containers.
 func (m *Enforcer) RemoveSandbox(id string) {
-	for _, c := range m.containers {
-		if c.sandbox.pod.Sandbox == id {
-			delete(m.containers, c.id)
-		}
-	}
+	maps.DeleteFunc(m.containers, func(_ string, c *container) bool { return c.sandbox.pod.Sandbox == id })
 	delete(m.sandboxes, id)
 }
 

@@ -88,18 +88,13 @@ func (m *Enforcer) restoreOrphan(c *Container) *container {
 // reserveForRestart holds the CPUs of sandboxes in which no container with assigned CPUs runs: it will start again. A sandbox
 // whose CPUs are in use by others gets none.
 func (m *Enforcer) reserveForRestart(pods []Pod) {
-	sorted := make([]*Pod, 0, len(pods))
-	for i := range pods {
-		sorted = append(sorted, &pods[i])
-	}
-	slices.SortFunc(sorted, func(a, b *Pod) int { return cmp.Compare(a.Sandbox, b.Sandbox) })
-	for _, pod := range sorted {
-		in := intentOf(m.node, pod)
+	for _, pod := range slices.SortedFunc(slices.Values(pods), func(a, b Pod) int { return cmp.Compare(a.Sandbox, b.Sandbox) }) {
+		in := intentOf(m.node, &pod)
 		if s := m.sandboxes[pod.Sandbox]; in.given == nil || s != nil && !s.holds.Empty() {
 			continue
 		}
-		if m.overlap(pod, in.given.CPUs) == nil {
-			m.sandbox(pod).holds = in.given.CPUs
+		if m.overlap(&pod, in.given.CPUs) == nil {
+			m.sandbox(&pod).holds = in.given.CPUs
 		}
 	}
 }

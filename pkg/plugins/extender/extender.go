@@ -1,6 +1,7 @@
 package extender
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -119,14 +120,9 @@ func (p *plugin) requestKeyOf(task *model.Task) requestKey {
 }
 
 func writeAmounts(b *strings.Builder, list corev1.ResourceList) {
-	names := make([]string, 0, len(list))
-	for name := range list {
-		names = append(names, string(name))
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		quantity := list[corev1.ResourceName(name)]
-		b.WriteString(name)
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		quantity := list[name]
+		b.WriteString(string(name))
 		b.WriteString("=")
 		b.WriteString(quantity.String())
 		b.WriteString(" ")

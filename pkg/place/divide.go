@@ -241,7 +241,7 @@ func (d *division) chosen(next int) string {
 	if len(d.levels) == 1 && !slices.ContainsFunc(d.mixtures, func(m mixture) bool { return len(m.parts) > 1 }) {
 		left := d.capacities(0)
 		for _, one := range d.parts {
-			if one.at >= 0 {
+			if one.at >= 0 && one.at < len(left) { // a domain whose labels are gone has no capacity to take from
 				left[one.at] -= one.members
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -106,14 +105,10 @@ func (s *environment) open() error {
 	if s.webhook != nil {
 		text = bytes.ReplaceAll(text, []byte(extenderURL), []byte(s.webhook.server.URL))
 	}
-	profile, warnings, err := catalogue.Read("story", text)
-	if err != nil {
+	var err error
+	if s.profile, _, err = catalogue.Read("story", text); err != nil { // warnings are about what works
 		return err
 	}
-	if len(warnings) > 0 {
-		return errors.New(warnings[0].String())
-	}
-	s.profile = profile
 	s.state.Configure(s.profile.Translators(), s.profile.MaxGrace(), s.profile.SourcesOff...)
 	return s.start()
 }

@@ -32,16 +32,16 @@ func releaseUnplanned(session *engine.Session, turns []*model.Job) {
 // come the jobs that need only the nominations again that were taken back a moment ago, since no job keeps that capacity from
 // the others.
 func inPlanningOrder(session *engine.Session, refused, lapsed []*model.Job) []*model.Job {
-	const again, holder, other = 0, 1, 2
-	turns, part := slices.Concat(refused, lapsed), map[*model.Job]int{}
+	const again, holder = -2, -1
+	turns, part := slices.Concat(refused, lapsed), map[*model.Job]int{} // that of all others is 0
 	for _, job := range turns {
-		switch {
-		case !session.HoldsNominations(job):
-			part[job] = other
-		case slices.Contains(lapsed, job):
-			part[job] = again
-		default:
+		if session.HoldsNominations(job) {
 			part[job] = holder
+		}
+	}
+	for _, job := range lapsed {
+		if part[job] == holder {
+			part[job] = again
 		}
 	}
 	slices.SortFunc(turns, func(x, y *model.Job) int {

@@ -35,7 +35,7 @@ func (c *Registry) Names() config.Known {
 // Read decodes a configuration and makes the profile that it asks for; the name of the file appears in messages. The error
 // joins everything that is wrong, by line; see config.Errors. Warnings come with both.
 func (c *Registry) Read(file string, data []byte) (*Profile, []config.Warning, error) {
-	configuration, warnings, undecoded := config.Decode(file, data, c.Names())
+	configuration, warnings, undecoded := config.DecodePart(file, data, c.Names())
 	if configuration == nil {
 		return nil, warnings, undecoded
 	}
@@ -47,6 +47,17 @@ func (c *Registry) Read(file string, data []byte) (*Profile, []config.Warning, e
 		return nil, warnings, err
 	}
 	return profile, warnings, profile.checkUnused(configuration)
+}
+
+// Build makes the profile that the configuration asks for. The error joins everything that is wrong, each with its file
+// and line: an argument that is unknown or no good, and a plugin that, with what is disabled, takes part in nothing.
+func (c *Registry) Build(configuration *config.Configuration) (*Profile, error) {
+	b := &build{catalogue: c}
+	profile := b.profile(configuration)
+	if err := config.Join(b.errs...); err != nil {
+		return nil, err
+	}
+	return profile, profile.checkUnused(configuration)
 }
 
 // build is one profile in the making.
@@ -71,7 +82,7 @@ func (b *build) profile(configuration *config.Configuration) *Profile {
 	if ordered := preemptorsBehind(profile.Actions); ordered != nil && !slices.Contains(profile.Actions, nil) {
 		b.warnings = append(b.warnings, config.Warning{Position: configuration.Actions[0].Position, Text: fmt.Sprintf(
 			"action %s has no jobs before others have refused them, and runs behind them: write actions: %q",
-			profile.Actions[0].Name(), strings.Join(names(ordered), ", "))})
+			profile.Actions[0].Name(), strings.Join(actionNames(ordered), ", "))})
 		profile.Actions = ordered
 	}
 	for _, tier := range configuration.Tiers {
@@ -99,6 +110,14 @@ func preemptorsBehind(actions []Action) []Action {
 		behind--
 	}
 	return slices.Concat(actions[others:behind], actions[:others], actions[behind:])
+}
+
+func actionNames(actions []Action) []string {
+	names := make([]string, len(actions))
+	for i, action := range actions {
+		names[i] = action.Name()
+	}
+	return names
 }
 
 // create returns what the entry of that name makes, its zero when there is none.
@@ -136,11 +155,13 @@ func (p *Profile) checkUnused(configuration *config.Configuration) error {
 	idle := p.unusedPlugins()
 	for _, tier := range configuration.Tiers {
 		for _, entry := range tier.Plugins {
-			if slices.Contains(idle, entry.Name) {
-				errs = append(errs, &config.Error{
-					Position: entry.Position,
-					Text:     fmt.Sprintf("plugin %s takes part in nothing: all it could answer is disabled", entry.Name),
-				})
+			for _, name := range idle {
+				if name == entry.Name {
+					errs = append(errs, &config.Error{
+						Position: entry.Position,
+						Text:     fmt.Sprintf("plugin %s takes part in nothing: all it could answer is disabled", name),
+					})
+				}
 			}
 		}
 	}

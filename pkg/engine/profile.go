@@ -77,26 +77,26 @@ func (p *Profile) resolvePoints() extensionPoints {
 			filled.all = append(filled.all, made.plugin)
 		}
 	}
-	filled.queueOrder = slices.Concat(registered[framework.QueueOrderer](tiers, config.QueueOrder)...)
-	filled.jobOrder = slices.Concat(registered[framework.JobOrderer](tiers, config.JobOrder)...)
-	filled.taskOrder = slices.Concat(registered[framework.TaskOrderer](tiers, config.TaskOrder)...)
-	filled.jobValid = slices.Concat(registered[framework.JobValidator](tiers, config.JobValid)...)
-	filled.jobGate = slices.Concat(registered[framework.JobReadiness](tiers, config.JobGate)...)
-	filled.nodeFilter = slices.Concat(registered[framework.NodeFilter](tiers, config.NodeFilter)...)
-	filled.nodeScore = slices.Concat(registered[framework.NodeScorer](tiers, config.NodeScore)...)
-	filled.requests = slices.Concat(registered[translator](tiers, config.Requests)...)
-	filled.binders = slices.Concat(registered[framework.PodBinderProvider](tiers, "")...)
-	filled.conflicts = slices.Concat(registered[framework.CPUConflictPolicy](tiers, "")...)
-	filled.callers = slices.Concat(registered[framework.Caller](tiers, "")...)
-	filled.reserve = slices.Concat(registered[framework.Reserver](tiers, "")...)
-	filled.assign = slices.Concat(registered[framework.CPUAllocator](tiers, "")...)
-	filled.bind = slices.Concat(registered[framework.Binder](tiers, "")...)
+	filled.queueOrder = flatten(registered[framework.QueueOrderer](tiers, config.QueueOrder))
+	filled.jobOrder = flatten(registered[framework.JobOrderer](tiers, config.JobOrder))
+	filled.taskOrder = flatten(registered[framework.TaskOrderer](tiers, config.TaskOrder))
+	filled.jobValid = flatten(registered[framework.JobValidator](tiers, config.JobValid))
+	filled.jobGate = flatten(registered[framework.JobReadiness](tiers, config.JobGate))
+	filled.nodeFilter = flatten(registered[framework.NodeFilter](tiers, config.NodeFilter))
+	filled.nodeScore = flatten(registered[framework.NodeScorer](tiers, config.NodeScore))
+	filled.requests = flatten(registered[translator](tiers, config.Requests))
+	filled.binders = flatten(registered[framework.PodBinderProvider](tiers, ""))
+	filled.conflicts = flatten(registered[framework.CPUConflictPolicy](tiers, ""))
+	filled.callers = flatten(registered[framework.Caller](tiers, ""))
+	filled.reserve = flatten(registered[framework.Reserver](tiers, ""))
+	filled.assign = flatten(registered[framework.CPUAllocator](tiers, ""))
+	filled.bind = flatten(registered[framework.Binder](tiers, ""))
 	filled.victims = registered[framework.VictimFilter](tiers, config.Victims)
-	filled.review = slices.Concat(registered[framework.PreemptionExtender](tiers, "")...)
-	filled.reclaim = slices.Concat(registered[framework.Reclaimer](tiers, "")...)
-	filled.observe = slices.Concat(registered[framework.EventHandler](tiers, config.Observe)...)
-	filled.openSession = slices.Concat(registered[framework.SessionOpener](tiers, "")...)
-	filled.closeSess = slices.Concat(registered[framework.SessionCloser](tiers, "")...)
+	filled.review = flatten(registered[framework.PreemptionExtender](tiers, ""))
+	filled.reclaim = flatten(registered[framework.Reclaimer](tiers, ""))
+	filled.observe = flatten(registered[framework.EventHandler](tiers, config.Observe))
+	filled.openSession = flatten(registered[framework.SessionOpener](tiers, ""))
+	filled.closeSess = flatten(registered[framework.SessionCloser](tiers, ""))
 	filled.findMoving()
 	return filled
 }
@@ -132,6 +132,14 @@ func registered[T framework.Plugin](tiers [][]enabledPlugin, point config.Extens
 	return filled
 }
 
+func flatten[T any](tiers [][]T) []T {
+	var all []T
+	for _, tier := range tiers {
+		all = append(all, tier...)
+	}
+	return all
+}
+
 // The points of SessionOpener and SessionCloser, at which no plugin can be disabled.
 const (
 	openSession  config.ExtensionPoint = "openSession"
@@ -158,7 +166,7 @@ func (s *extensionPoints) pointDescriptions() []pointDescription {
 		{reservePoint, "first refusal", names(s.reserve)},
 		{"assign", "first answer", names(s.assign)},
 		{"bind", "first that is not empty", names(s.bind)},
-		{config.Victims, "intersection in the first tier that decides", names(slices.Concat(s.victims...))},
+		{config.Victims, "intersection in the first tier that decides", names(flatten(s.victims))},
 		{"review", "all must agree on each plan", names(s.review)},
 		{"reclaim", "first answer", names(s.reclaim)},
 		{config.Observe, "all are called", names(s.observe)},
@@ -167,17 +175,17 @@ func (s *extensionPoints) pointDescriptions() []pointDescription {
 	}
 }
 
-func names[T interface{ Name() string }](parts []T) []string {
-	all := make([]string, len(parts))
-	for i, part := range parts {
-		all[i] = part.Name()
+func names[T framework.Plugin](plugins []T) []string {
+	all := make([]string, len(plugins))
+	for i, plugin := range plugins {
+		all[i] = plugin.Name()
 	}
 	return all
 }
 
 // Names returns the names of its actions and plugins, in their order.
 func (p *Profile) Names() []string {
-	all := names(p.Actions)
+	all := actionNames(p.Actions)
 	for _, tier := range p.Tiers {
 		for _, member := range tier {
 			all = append(all, member.Factory().Name())
@@ -211,7 +219,7 @@ func (p *Profile) unusedPlugins() []string {
 // Explain returns a table for people: the pipeline, and which plugin answers which question, in the order asked.
 func (p *Profile) Explain() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "actions: %s\n\n", strings.Join(names(p.Actions), ", "))
+	fmt.Fprintf(&b, "actions: %s\n\n", strings.Join(actionNames(p.Actions), ", "))
 	if p.Paused != "" {
 		b.WriteString("paused: no job starts that has not begun, and no pod is evicted\n\n")
 	}

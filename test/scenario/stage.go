@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -105,8 +106,14 @@ func (s *environment) open() error {
 	if s.webhook != nil {
 		text = bytes.ReplaceAll(text, []byte(extenderURL), []byte(s.webhook.server.URL))
 	}
-	var err error
-	if s.profile, _, err = catalogue.Read("story", text); err != nil { // warnings are about what works
+	configuration, warnings, err := config.Decode("story", text, catalogue.Names())
+	if err != nil {
+		return err
+	}
+	if len(warnings) > 0 {
+		return errors.New(warnings[0].String())
+	}
+	if s.profile, err = catalogue.Build(configuration); err != nil {
 		return err
 	}
 	s.state.Configure(s.profile.Translators(), s.profile.MaxGrace(), s.profile.SourcesOff...)

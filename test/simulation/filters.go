@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/kube"
 	"github.com/tutti-sched/tutti/pkg/actions"
@@ -69,6 +70,9 @@ func (f *Filters) Close() { f.stop() }
 // build makes a profile of a configuration. The text is one of the simulation's own, so that an error is a bug of it.
 func (f *Filters) build(text []byte) (*engine.Profile, error) {
 	catalogue := engine.Registry{Actions: actions.BuiltIn(), Plugins: plugins.BuiltIn(f.kube)}
-	profile, _, err := catalogue.Read("simulation", text)
-	return profile, err
+	configuration, _, err := config.Decode("simulation", text, catalogue.Names())
+	if err != nil {
+		return nil, err
+	}
+	return catalogue.Build(configuration)
 }

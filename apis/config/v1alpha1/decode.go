@@ -15,10 +15,19 @@ import (
 )
 
 // Decode reads a configuration from the text of a file; the name of the file appears in messages and in positions. It
-// returns the configuration, with what should be written differently in it, and an error that joins everything that is
-// wrong with the file, each with its line; see Errors. With an error the configuration is what could be read, for callers
-// that check more of it: it holds names that are not known, and is nil when the file is no mapping.
+// returns either a configuration, with what should be written differently in it, or an error that joins everything
+// that is wrong with the file, each with its line; see Errors. Warnings come with both.
 func Decode(file string, data []byte, known Known) (*Configuration, []Warning, error) {
+	config, warnings, err := DecodePart(file, data, known)
+	if err != nil {
+		return nil, warnings, err
+	}
+	return config, warnings, nil
+}
+
+// DecodePart is Decode, but also returns what could be read of a file in which something is wrong, for callers that
+// check more of it. It holds names that are not known; it is nil when the file is no mapping.
+func DecodePart(file string, data []byte, known Known) (*Configuration, []Warning, error) {
 	d := &decoder{file: file, known: known}
 	root := d.parse(data)
 	if root == nil {

@@ -36,8 +36,8 @@ func TestDecode(t *testing.T) {
 				d.Fatalf(t, "unknown directive %q", d.Cmd)
 			}
 			config, warnings, err := Decode("scheduler.yaml", []byte(d.Input), known())
-			if config == nil && err == nil {
-				t.Fatalf("%s: neither a configuration nor an error", d.Pos)
+			if (config == nil) == (err == nil) {
+				t.Fatalf("%s: want either a configuration or an error, got %v and %v", d.Pos, config, err)
 			}
 			var out strings.Builder
 			if err != nil {
@@ -46,7 +46,7 @@ func TestDecode(t *testing.T) {
 			for _, w := range warnings {
 				fmt.Fprintf(&out, "warning: %s\n", w)
 			}
-			if err == nil {
+			if config != nil {
 				out.WriteString(show(config))
 			}
 			return out.String()
@@ -91,16 +91,16 @@ func showArguments(a Arguments) string {
 }
 
 func TestDefaultDecodesAndWarnsOfNothing(t *testing.T) {
-	config, warnings, err := Decode(DefaultFile, DefaultYAML(), built())
-	if err != nil || len(warnings) > 0 {
-		t.Fatal(err, warnings)
+	config, err := Default(built())
+	if err != nil {
+		t.Fatal(err)
 	}
 	want := "4: action allocate\n4: action backfill\n4: action reclaim\n4: action preempt\n7: tier 1: priority\n8: tier 1: gang\n" +
 		"9: tier 1: conformance\n11: tier 2: predicates\n12: tier 2: nodeorder\n13: tier 2: isolcpu\n14: tier 2: proportion\n"
 	if diff := cmp.Diff(want, show(config)); diff != "" {
 		t.Errorf("the built-in configuration (-want +got):\n%s", diff)
 	}
-	if _, _, err := Decode(DefaultFile, DefaultYAML(), Known{}); err == nil {
+	if _, err := Default(Known{}); err == nil {
 		t.Error("a build without actions and plugins took the built-in configuration")
 	}
 }
@@ -172,8 +172,8 @@ func FuzzDecode(f *testing.F) {
 					t.Errorf("an error without a place: %v", e)
 				}
 			}
-			if len(Errors(err)) == 0 {
-				t.Errorf("an error that is none of the configuration: %v", err)
+			if config != nil || len(Errors(err)) == 0 {
+				t.Errorf("configuration %v together with %d errors", config, len(Errors(err)))
 			}
 			return
 		}

@@ -1,7 +1,6 @@
 package inprocess
 
 import (
-	"fmt"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -49,16 +48,19 @@ const (
 	levelPrefix                        = "topology.example.com/"
 )
 
-// configuration returns the built-in configuration, with blocks of racks, and cliques, and the plugin that keeps pods of jobs
-// without a level out of whole ones, where these are declared.
-func (t Topology) configuration() []byte {
-	text := config.DefaultYAML() // which ends with the plugins of the last tier
+// declare adds blocks of racks, and cliques, to the configuration, and the plugin that keeps pods of jobs without a level out of
+// whole ones.
+func (t Topology) declare(configuration *config.Configuration) {
 	if t == Unlabelled || t == Labelled {
-		return text
+		return
 	}
-	level := func(name string) string { return fmt.Sprintf("{name: %s, label: %s}", name, levelPrefix+name) }
-	return fmt.Appendf(text, "  - name: %s\ntopologies:\n- name: fabric\n  levels: [%s, %s]\n- name: nvlink\n  levels: [%s]\n",
-		topology.Name, level(blockLevel), level(rackLevel), level(cliqueLevel))
+	last := &configuration.Tiers[len(configuration.Tiers)-1]
+	last.Plugins = append(last.Plugins, config.Plugin{Name: topology.Name})
+	level := func(name string) config.Level { return config.Level{Name: name, Label: levelPrefix + name} }
+	configuration.Topologies = []config.Topology{
+		{Name: "fabric", Levels: []config.Level{level(blockLevel), level(rackLevel)}},
+		{Name: "nvlink", Levels: []config.Level{level(cliqueLevel)}},
+	}
 }
 
 // label writes the labels of a node with a number. Racks of different blocks have the same names.

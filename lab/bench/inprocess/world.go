@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 
+	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/kube"
 	"github.com/tutti-sched/tutti/lab/harness"
@@ -97,8 +98,13 @@ func (w *world) open() error {
 		return errors.New("kube-scheduler's plugins did not sync")
 	}
 	catalogue := engine.Registry{Actions: actions.BuiltIn(), Plugins: plugins.BuiltIn(kubePlugins)}
-	if w.profile, _, err = catalogue.Read("built-in", w.workload.Topology.configuration()); err != nil {
+	configuration, _, err := config.Decode("built-in", config.DefaultYAML(), catalogue.Names())
+	if err != nil {
 		return fmt.Errorf("built-in configuration: %w", err)
+	}
+	w.workload.Topology.declare(configuration)
+	if w.profile, err = catalogue.Build(configuration); err != nil {
+		return fmt.Errorf("built-in profile: %w", err)
 	}
 	return nil
 }

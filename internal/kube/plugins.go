@@ -75,6 +75,7 @@ type Plugins struct {
 	claimCache *assumecache.AssumeCache
 
 	claimsSynced, attachmentsSynced cache.InformerSynced
+	inventorySynced                 cache.InformerSynced // nil before WatchDevices
 }
 
 // New builds the plugins. Several register event handlers and indexes with the informers, so it is called once per process and
@@ -160,9 +161,11 @@ func (p *Plugins) Plugin(name string) fwk.Plugin { return p.plugins[name] }
 
 // HasSynced reports whether the plugins have taken in what their own informers first listed: resource claims, slices and device
 // classes, which are taken in a moment after their informers have synced, and volume attachments and owners, which no other
-// component reads. It may be called on any goroutine, and is true only after the informers were started.
+// component reads; after WatchDevices, the devices were pushed, too. It may be called on any goroutine, and is true only after the
+// informers were started.
 func (p *Plugins) HasSynced() bool {
-	return p.claimsSynced() && p.attachmentsSynced() && p.classes.synced() && p.devices.synced() && p.synced()
+	return p.claimsSynced() && p.attachmentsSynced() && p.classes.synced() && p.devices.synced() && p.synced() &&
+		(p.inventorySynced == nil || p.inventorySynced())
 }
 
 // ByDeviceClass reports whether a device class provides devices for the extended resource, as DynamicResources sees it. It may

@@ -1,0 +1,114 @@
+package kube
+
+import (
+	"fmt"
+	"sync"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// WatchDevices has push called with the devices of each node that has any, and whenever they are not what they were, as
+// NewDeviceInventory says: on the informers' goroutines and, once, on that of HasSynced, which is true only after all devices
+// that were first listed were pushed. Nothing is pushed before the plugins know. Call it before the informers start, once.
+func (p *Plugins) WatchDevices(push func(*NodeDevices)) error {
+	watch := &inventoryWatch{inventory: NewDeviceInventory(push), list: p.slices.ListPatchedResourceSlices}
+	bySlice, err := p.slices.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(now any) { watch.sliceEvent(nil, now) },
+		UpdateFunc: watch.sliceEvent,
+		DeleteFunc: func(before any) { watch.sliceEvent(before, nil) },
+	})
+	if err != nil {
+		return fmt.Errorf("resource slices: %w", err)
+	}
+	byClass, err := p.deps.Informers.Resource().V1().DeviceClasses().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    watch.class,
+		UpdateFunc: func(_, now any) { watch.class(now) },
+		DeleteFunc: func(before any) {
+			if name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(before); err == nil {
+				watch.inventory.RemoveClass(name)
+			}
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("device classes: %w", err)
+	}
+	p.inventorySynced = func() bool {
+		if !bySlice.HasSynced() || !byClass.HasSynced() {
+			return false
+		}
+		watch.first.Do(watch.takeAll)
+		return true
+	}
+	return nil
+}
+
+// inventoryWatch tells an inventory what the slice tracker and the informer of device classes tell. The tracker delivers its
+// events on several goroutines and may do so out of order.
+type inventoryWatch struct {
+	inventory *DeviceInventory
+	list      func() ([]*resourceapi.ResourceSlice, error)
+	first     sync.Once
+}
+
+func (w *inventoryWatch) sliceEvent(before, now any) {
+	object := now
+	if object == nil {
+		object = before
+	}
+	if name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
+		w.slice(name, sliceOf(before), sliceOf(now))
+	}
+}
+
+// slice takes in a change of the slice of the name, from before to now; nil is none. Where the slice was not as before, an earlier
+// event is late or this one is: then the tracker's own is taken.
+func (w *inventoryWatch) slice(name string, before, now *resourceapi.ResourceSlice) {
+	w.inventory.mu.Lock()
+	defer w.inventory.mu.Unlock()
+	var known *resourceapi.ResourceSlice
+	if slice := w.inventory.slices[name]; slice != nil {
+		known = slice.ResourceSlice
+	}
+	if known != before {
+		all, err := w.list()
+		if err != nil {
+			return // a list of what is cached does not fail
+		}
+		now = nil
+		for _, slice := range all {
+			if slice.Name == name {
+				now = slice
+			}
+		}
+	}
+	if known != now {
+		w.inventory.replace(name, now)
+	}
+}
+
+// takeAll takes in what the tracker has and may still be about to deliver.
+func (w *inventoryWatch) takeAll() {
+	all, err := w.list()
+	if err != nil {
+		return // a list of what is cached does not fail
+	}
+	for _, slice := range all {
+		w.slice(slice.Name, slice, slice)
+	}
+}
+
+// sliceOf returns the slice of an event, nil where there is none.
+func sliceOf(object any) *resourceapi.ResourceSlice {
+	if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		object = gone.Obj
+	}
+	slice, _ := object.(*resourceapi.ResourceSlice)
+	return slice
+}
+
+func (w *inventoryWatch) class(object any) {
+	if class, ok := object.(*resourceapi.DeviceClass); ok {
+		w.inventory.SetClass(class)
+	}
+}

@@ -42,8 +42,8 @@ func (s *State) readNode(object *corev1.Node) *nodeState {
 func (s *State) readCapacity(node *nodeState) {
 	framework.NewNodeInfo().SetNode(node.object)
 	node.allocatable, node.refused = s.capacity(node.object)
-	if node.refused == nil && !lacksDRAExtendedResources(node.object) {
-		s.devices.addUnreported(&node.allocatable)
+	if node.refused == nil {
+		s.addDevices(node)
 	}
 	node.isolated = topologyOf(node.object)
 }

@@ -64,6 +64,7 @@ func (s *State) LastSnapshot() *model.Snapshot { return s.snapshot }
 // the state does not hold that any more, and half of it may be in the snapshot.
 func (s *State) refresh(now time.Time) (whole bool) {
 	s.updateProlonged(now)
+	s.patchDevices()
 	changed := s.patchNamespaces() || s.changed()
 	s.growVectors()
 	changed = s.patchQueues() || changed

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -45,15 +46,17 @@ type State struct {
 	// leading reports that this process decides, so that no other nominates nodes.
 	leading bool
 
-	incarnations incarnations
-	pods         pods
-	nodes        map[string]*nodeState
-	groups       map[model.JobKey]*v1alpha1.PodGroup
-	foreign      foreign
-	others       others
-	history      history
-	classes      map[string]priorityClass
-	devices      deviceClassResources
+	incarnations  incarnations
+	pods          pods
+	nodes         map[string]*nodeState
+	groups        map[model.JobKey]*v1alpha1.PodGroup
+	foreign       foreign
+	others        others
+	history       history
+	classes       map[string]priorityClass
+	deviceClasses deviceClasses
+	claims        claims
+	devices       devices
 	// offered are the resources that nodes and device classes offer.
 	offered offered
 	// reserved is the capacity kept for groups that have waited for long.
@@ -98,8 +101,17 @@ func New(options Options) *State {
 			evicted: map[model.JobKey]bool{}, reclaims: map[model.JobKey]int32{}, seenWhole: map[model.JobKey]model.Minima{},
 			saidLater: map[model.JobKey]saidLater{},
 		},
-		classes:    map[string]priorityClass{},
-		devices:    deviceClassResources{resources: map[string][]int{}, classes: map[int]int{}},
+		classes:       map[string]priorityClass{},
+		deviceClasses: deviceClasses{objects: map[string]*resourceapi.DeviceClass{}},
+		claims: claims{
+			known: map[types.NamespacedName]*claimState{}, users: map[types.NamespacedName]map[types.UID]*podEntry{},
+			made: map[types.UID]types.NamespacedName{}, holders: map[kube.DeviceID][]*claimState{},
+			leaving: map[types.NamespacedName]*model.Task{}, dirty: map[types.NamespacedName]struct{}{},
+		},
+		devices: devices{
+			nodes: map[string]*kube.NodeDevices{}, pools: map[poolID]map[string]struct{}{}, both: map[[2]string]int{},
+			dirty: map[string]struct{}{},
+		},
 		offered:    offered{sources: map[corev1.ResourceName]int{}, counted: map[corev1.ResourceName]bool{}},
 		reserved:   map[model.JobKey]*groupReservation{},
 		budgets:    budgets{known: map[types.NamespacedName]model.Budget{}},

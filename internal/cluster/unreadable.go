@@ -65,6 +65,7 @@ func (r *podState) keepIdentity(before *podState, refused *model.Refusal) {
 	t := &r.task
 	t.Pod, t.Request, t.NonZeroDefaults, r.invalid = identityOfPod(t.Pod), nil, model.NonZeroDefaults{}, refused
 	t.Unoffered, r.unoffered, t.Asks = nil, nil, nil
+	r.devices, t.Devices = nil, nil
 	t.MayUseDeviceClass, t.SchedulingGated, t.Shape = false, false, unique.Make("malformed")
 	if before != nil && !before.finished() {
 		t.Request = before.task.Request.Clone()
@@ -94,6 +95,10 @@ func (s *State) Rebuild() {
 	s.width, s.second, s.leases.dirty, s.budgets.dirty = 0, 0, true, true
 	s.queues.dirty = s.queues.any()
 	s.dirty = newChanges()
+	for name := range s.claims.leaving {
+		delete(s.claims.leaving, name)
+		s.claims.dirty[name] = struct{}{}
+	}
 	for uid, entry := range s.pods.entries {
 		if entry.task, entry.dirty = nil, false; entry.record == nil {
 			delete(s.pods.entries, uid)

@@ -12,7 +12,7 @@ import (
 // Node is one node and its accounting.
 //
 // Invariant: idle = allocatable − Σ charges of Tasks that hold capacity; releasing = Σ charges of the Releasing tasks that are
-// not overdue; pipelined = Σ charges of the Pipelined tasks; reserved = Σ requests of the held capacity that the snapshot's
+// not overdue, without what these keep; pipelined = Σ charges of the Pipelined tasks; reserved = Σ requests of the held capacity that the snapshot's
 // viewpoint must not use. idle is negative where more runs than the node now offers.
 type Node struct {
 	// The accounting. Fields that are read most often come first, for locality.
@@ -105,6 +105,9 @@ func (n *Node) account(task *Task, sign int64) {
 	n.idle.addTimes(charge, -sign)
 	if task.ReleasesResources() {
 		n.releasing.addTimes(charge, sign)
+		if task.Devices != nil {
+			n.releasing.addTimes(task.Devices.Kept, -sign)
+		}
 	}
 	for i, amount := range task.NonZeroDefaults {
 		n.nonZeroRequested[i] += sign * amount

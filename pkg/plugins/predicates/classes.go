@@ -73,10 +73,10 @@ func (p *plugin) rejectBesideNominated(task *model.Task) (framework.NodeFilterFu
 // mayTakeUncounted reports whether the task may take devices of the node that are no part of its capacity: by a claim, or by an
 // extended resource that the node does not report.
 func mayTakeUncounted(task *model.Task, node *model.Node) bool {
-	if hasResourceClaims(task.Pod) {
+	if task.SearchesDevices() {
 		return true
 	}
-	for i := model.Pods + 1; task.MayUseDeviceClass && i < len(task.Request); i++ {
+	for i := model.Pods + 1; wantsDevices(task) && i < len(task.Request); i++ {
 		if task.Request[i] > 0 && node.Allocatable().At(i) == model.ProvidedByDRA {
 			return true
 		}

@@ -100,6 +100,8 @@ type plugin struct {
 	view framework.View
 	// reasons are the refusals for the index's reasons.
 	reasons [topology.LastReason + 1]*model.Refusal
+	// searched has, by position of a resource, whether a node has to be asked for it: see needsSearch. nil before.
+	searched map[int]bool
 	// groups are the shared states of jobs with device claims.
 	groups map[model.JobKey]fwk.PodGroupCycleState
 }
@@ -153,7 +155,7 @@ func (p *plugin) PreFilter(task *model.Task, scope framework.FilterScope) ([]fra
 // DependsOnSnapshotOnly reports whether no filter reads objects for the task that are in no snapshot: volumes, claims, device
 // classes.
 func (p *plugin) DependsOnSnapshotOnly(task *model.Task) bool {
-	return !wantsDevices(task) && !hasDisks(task.Pod)
+	return !p.needsSearch(task) && !hasDisks(task.Pod)
 }
 
 // buildFilters adds one filter to the question about a task, which is created with the first filter that applies. goOn is

@@ -34,6 +34,8 @@ type preFiltered struct {
 	run framework.NodeFilterFunc
 	// only are the names of the nodes that PreFilter allows; nil when all are.
 	only sets.Set[string]
+	// later reports that PreFilter has not run yet, since it costs much and no node may ask for it.
+	later bool
 	// failed is the refusal of the first node that the filter failed for; the others get the same text, since an error may
 	// name its node, and a thousand different texts are useless.
 	failed *model.Refusal
@@ -50,8 +52,17 @@ func (q *question) add(f *filter, ask framework.NodeFilterFunc, refused *model.R
 	return true
 }
 
-// prepare runs a filter's PreFilter. It returns false when no other filter can change the result.
+// prepare runs a filter's PreFilter. It returns false when no other filter can change the result. A filter that searches for
+// devices is prepared with the first node whose numbers do not say whether it has them.
 func (q *question) prepare(f *filter) bool {
+	if f.searches && !q.task.SearchesDevices() {
+		q.filters = append(q.filters, preFiltered{filter: f, later: true})
+		return true
+	}
+	return q.prepareNow(f)
+}
+
+func (q *question) prepareNow(f *filter) bool {
 	all, err := q.nodes.List()
 	if err != nil {
 		q.refused = q.plugin.refusals.get(f.name+" failed: listing nodes: "+err.Error(), false)
@@ -123,12 +134,27 @@ func (q *question) checkAll(node *model.Node) *model.Refusal {
 	return nil
 }
 
+// prepareLate prepares a filter that was left for later. It returns the refusal when no node passes it; the filter has no check
+// when each does.
+func (q *question) prepareLate(f *preFiltered) *model.Refusal {
+	late := question{plugin: q.plugin, task: q.task, pod: q.pod, nodes: q.nodes, state: q.state}
+	late.prepareNow(f.filter)
+	if len(late.filters) > 0 {
+		*f = late.filters[0]
+	}
+	return late.refused
+}
+
 func (q *question) checkOne(f *preFiltered, asked *model.Node) *model.Refusal {
 	switch {
 	case f.run != nil:
 		return f.run(asked)
-	case f.only == nil && f.cannotReject != nil && f.cannotReject(asked.Object):
+	case f.only == nil && f.cannotReject != nil && f.cannotReject(q.plugin, q.task, asked):
 		return nil
+	case f.later:
+		if refusal := q.prepareLate(f); refusal != nil || f.check == nil {
+			return refusal
+		}
 	}
 	node, err := q.nodes.Get(asked.Name)
 	if err != nil || node.Node() == nil {

@@ -1,0 +1,98 @@
+package predicates
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file says where the number of devices of a node says whether a task finds its devices there, so that kube-scheduler's
+// allocator has to be asked for the chosen node only.
+
+// countsDevices reports whether the numbers of a node say whether it has the devices of a task. They do not where devices cannot
+// be counted, and not for a claim where a device plugin reports the resource: the claim is for devices of ResourceSlices.
+func (p *plugin) countsDevices(task *model.Task, node *model.Node) bool {
+	if task.SearchesDevices() {
+		return false
+	}
+	for i := model.Pods + 1; i < len(task.Request); i++ {
+		if task.Request[i] > 0 && node.Allocatable().At(i) == model.ProvidedByDRA {
+			return false
+		}
+		if task.Devices != nil && task.Devices.Claimed.At(i) > 0 && p.reports(node, i) {
+			return false
+		}
+	}
+	return true
+}
+
+// reports reports whether a node itself says that it has more than nothing of a resource.
+func (p *plugin) reports(node *model.Node, position int) bool {
+	amount := node.Object.Status.Allocatable[p.view.Snapshot().Dimensions.Name(position)]
+	return !amount.IsZero()
+}
+
+// needsSearch reports whether there is a node for which the allocator has to be asked before the task is placed there.
+func (p *plugin) needsSearch(task *model.Task) bool {
+	if !wantsDevices(task) {
+		return false
+	}
+	if task.SearchesDevices() {
+		return true
+	}
+	if p.searched == nil {
+		p.searched = map[int]bool{}
+	}
+	for i := model.Pods + 1; i < len(task.Request); i++ {
+		if task.Request[i] == 0 {
+			continue
+		}
+		some, known := p.searched[i]
+		if !known {
+			for _, node := range p.view.Snapshot().Nodes {
+				if some = node.Allocatable().At(i) == model.ProvidedByDRA || p.reports(node, i); some {
+					break
+				}
+			}
+			p.searched[i] = some
+		}
+		if some {
+			return true
+		}
+	}
+	return false
+}
+
+// rejectOldKubelets rejects nodes whose kubelets would start the task without the devices that stand for its extended resources.
+func (p *plugin) rejectOldKubelets(task *model.Task) (framework.NodeFilterFunc, *model.Refusal) {
+	if !task.MayUseDeviceClass {
+		return nil, nil
+	}
+	return func(node *model.Node) *model.Refusal {
+		if !lacksDRAExtendedResources(node.Object) {
+			return nil
+		}
+		for i := model.Pods + 1; i < len(task.Request); i++ {
+			own := task.Request[i]
+			if task.Devices != nil {
+				own -= task.Devices.Claimed.At(i)
+			}
+			if name := p.view.Snapshot().Dimensions.Name(i); own > 0 && !p.reports(node, i) && p.kube.ByDeviceClass(name) {
+				return p.refusals.get("run a kubelet older than 1.36, which starts pods without the devices for "+string(name), false)
+			}
+		}
+		return nil
+	}, nil
+}
+
+// minKubeletMinor is the first minor version of Kubernetes 1 whose kubelets prepare devices for extended resources by default.
+const minKubeletMinor = 36
+
+// lacksDRAExtendedResources reports whether the node's kubelet would start a pod without the devices that stand for its
+// extended resources. One that does not say what it is, is not taken for old.
+func lacksDRAExtendedResources(node *corev1.Node) bool {
+	kubelet, err := version.ParseGeneric(node.Status.NodeInfo.KubeletVersion)
+	return err == nil && kubelet.Major() == 1 && kubelet.Minor() < minKubeletMinor
+}

@@ -416,3 +416,164 @@ func lines(found map[string]*kube.NodeDevices) string {
 	}
 	return text.String()
 }
+
+// TestWhyDevicesAreNotCounted: what is said of a class whose devices are no number, and the devices beside them are counted.
+func TestWhyDevicesAreNotCounted(t *testing.T) {
+	yes := true
+	of := func(change func(*resourceapi.Device)) func(*resourceapi.ResourceSlice) {
+		return func(slice *resourceapi.ResourceSlice) { change(&slice.Spec.Devices[1]) }
+	}
+	for name, test := range map[string]struct {
+		change     func(*resourceapi.ResourceSlice)
+		expression string
+		node       string // whose Uncounted it is, a unless it is set to none
+		want       string
+		counted    int
+	}{
+		"plain":            {change: func(*resourceapi.ResourceSlice) {}, counted: 2},
+		"taint":            {change: of(func(d *resourceapi.Device) { d.Taints = []resourceapi.DeviceTaint{{Effect: "NoSchedule"}} }), counted: 2},
+		"one user":         {change: of(func(d *resourceapi.Device) { d.AllowMultipleAllocations = new(bool) }), counted: 2},
+		"several users":    {change: of(func(d *resourceapi.Device) { d.AllowMultipleAllocations = &yes }), want: "allows multiple allocations", counted: 1},
+		"conditions":       {change: of(func(d *resourceapi.Device) { d.BindingConditions = []string{"x"} }), want: "has binding conditions", counted: 1},
+		"failures":         {change: of(func(d *resourceapi.Device) { d.BindingFailureConditions = []string{"x"} }), want: "has binding conditions", counted: 1},
+		"binds":            {change: of(func(d *resourceapi.Device) { d.BindsToNode = &yes }), want: "binds to the node", counted: 1},
+		"nodes of its own": {change: of(func(d *resourceapi.Device) { d.AllNodes = &yes }), want: "selects nodes itself", counted: 1},
+		"allocatable": {
+			change: of(func(d *resourceapi.Device) {
+				d.NodeAllocatableResources = map[corev1.ResourceName]resourceapi.NodeAllocatableResource{"cpu": {}}
+			}), want: "provides allocatable resources of the node", counted: 1,
+		},
+		"policy": {
+			change: of(func(d *resourceapi.Device) {
+				d.Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"m": {RequestPolicy: &resourceapi.CapacityRequestPolicy{}}}
+			}), want: "has a capacity with a request policy, or below zero", counted: 1,
+		},
+		"counters": {
+			change: func(slice *resourceapi.ResourceSlice) {
+				slice.Spec.Devices[1].ConsumesCounters = []resourceapi.DeviceCounterConsumption{{}}
+			}, // of a set that is not there: the pool is invalid
+		},
+		"all nodes": {
+			change: func(slice *resourceapi.ResourceSlice) { slice.Spec.NodeName, slice.Spec.AllNodes = nil, &yes },
+			node:   "none", want: "its pool is not of one node alone",
+		},
+		"no nodes": {
+			change: func(slice *resourceapi.ResourceSlice) { slice.Spec.NodeName = nil },
+			node:   "none", want: "its pool is not of one node alone",
+		},
+		"each device": {
+			change: func(slice *resourceapi.ResourceSlice) { slice.Spec.PerDeviceNodeSelection = &yes },
+			node:   "none", want: "its pool is not of one node alone",
+		},
+		"not selected": {
+			change:     of(func(d *resourceapi.Device) { d.AllowMultipleAllocations = &yes }),
+			expression: "!device.allowMultipleAllocations", counted: 1,
+		},
+		"no expression":    {change: func(slice *resourceapi.ResourceSlice) {}, expression: "none", want: "class c: selector #0: no CEL expression", counted: 2},
+		"wrong expression": {change: func(slice *resourceapi.ResourceSlice) {}, expression: "device.x", want: "class c: selector #0: CEL compile error: ", counted: 2},
+		"failing expression": {
+			change: func(slice *resourceapi.ResourceSlice) {}, expression: `device.attributes["d"].x`,
+			want: "class c: selector #0 on device gpu.example.com/a/gpu-0: CEL runtime error: no such key: x", counted: 2,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			slice, class := devices(2), &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "c"}}
+			test.change(slice)
+			switch test.expression {
+			case "":
+			case "none":
+				class.Spec.Selectors = []resourceapi.DeviceSelector{{}}
+			default:
+				class.Spec.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: test.expression}}}
+			}
+			found := kube.DevicesOf([]*resourceapi.ResourceSlice{slice}, []*resourceapi.DeviceClass{class})
+			node, counted := "a", 0
+			if test.node != "" {
+				node = ""
+			}
+			for _, devices := range found {
+				counted += len(devices.Devices)
+				if devices.Node != node {
+					t.Errorf("devices of node %q: %+v", devices.Node, devices)
+				}
+			}
+			why := ""
+			if found[node] != nil {
+				why = found[node].Uncounted["c"]
+			}
+			if counted != test.counted || !strings.Contains(why, test.want) || (why == "") != (test.want == "") {
+				t.Errorf("%d devices are counted, and %q; want %d, %q", counted, why, test.counted, test.want)
+			}
+		})
+	}
+}
+
+// BenchmarkInventory measures the devices of 5,000 nodes of 8, of two drivers and three classes: when all come, when one slice
+// changes, and when one class changes.
+func BenchmarkInventory(b *testing.B) {
+	const nodes = 5000
+	class := func(name, expression string) *resourceapi.DeviceClass {
+		return &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourceapi.DeviceClassSpec{
+			Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}},
+		}}
+	}
+	classes := []*resourceapi.DeviceClass{
+		class("gpu", `device.driver == "gpu.example.com"`),
+		class("large", `device.driver == "gpu.example.com" && device.attributes["gpu.example.com"].model == "large"`),
+		class("nic", `device.driver == "nic.example.com"`),
+	}
+	var all []*resourceapi.ResourceSlice
+	for i := range nodes {
+		slice := devices(8)
+		slice.Name = fmt.Sprintf("node-%d", i)
+		slice.Spec.NodeName, slice.Spec.Pool.Name = &slice.Name, slice.Name
+		for j := range slice.Spec.Devices {
+			model, id, healthy := []string{"large", "small"}[i%2], fmt.Sprintf("%d-%d", i, j), true
+			slice.Spec.Devices[j].Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
+				"model": {StringValue: &model}, "uuid": {StringValue: &id}, "healthy": {BoolValue: &healthy},
+			}
+			slice.Spec.Devices[j].Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"memory": {Value: resource.MustParse("80Gi")}}
+		}
+		all = append(all, slice)
+	}
+	fill := func(push func(*kube.NodeDevices)) *kube.DeviceInventory {
+		inventory := kube.NewDeviceInventory(push)
+		for _, class := range classes {
+			inventory.SetClass(class)
+		}
+		for _, slice := range all {
+			inventory.SetSlice(slice)
+		}
+		return inventory
+	}
+	b.Run("fill", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			fill(func(*kube.NodeDevices) {})
+		}
+	})
+	tainted := all[0].DeepCopy()
+	tainted.Spec.Devices[0].Taints = []resourceapi.DeviceTaint{{Effect: resourceapi.DeviceTaintEffectNoSchedule}}
+	pushed := 0
+	inventory := fill(func(*kube.NodeDevices) { pushed++ })
+	b.Run("slice", func(b *testing.B) {
+		b.ReportAllocs()
+		pushed = 0
+		changes := 0
+		for b.Loop() {
+			inventory.SetSlice([]*resourceapi.ResourceSlice{tainted, all[0]}[changes%2])
+			changes++
+		}
+		if pushed != changes {
+			b.Errorf("%d pushes for %d changes", pushed, changes)
+		}
+	})
+	b.Run("class", func(b *testing.B) {
+		b.ReportAllocs()
+		other, changes := class("large", `device.attributes["gpu.example.com"].model == "small"`), 0
+		for b.Loop() {
+			inventory.SetClass([]*resourceapi.DeviceClass{other, classes[1]}[changes%2])
+			changes++
+		}
+	})
+}

@@ -12,7 +12,7 @@ import (
 // NewDeviceInventory says: on the informers' goroutines and, once, on that of HasSynced, which is true only after all devices
 // that were first listed were pushed. Nothing is pushed before the plugins know. Call it before the informers start, once.
 func (p *Plugins) WatchDevices(push func(*NodeDevices)) error {
-	watch := &inventoryWatch{inventory: NewDeviceInventory(push), list: p.slices.ListPatchedResourceSlices}
+	watch := newInventoryWatch(NewDeviceInventory(push), p.slices.ListPatchedResourceSlices)
 	bySlice, err := p.slices.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(now any) { watch.sliceEvent(nil, now) },
 		UpdateFunc: watch.sliceEvent,
@@ -49,6 +49,11 @@ type inventoryWatch struct {
 	inventory *DeviceInventory
 	list      func() ([]*resourceapi.ResourceSlice, error)
 	first     sync.Once
+	late      map[string]bool // slices of which an event came before an earlier one; the inventory's mutex guards it
+}
+
+func newInventoryWatch(inventory *DeviceInventory, list func() ([]*resourceapi.ResourceSlice, error)) *inventoryWatch {
+	return &inventoryWatch{inventory: inventory, list: list, late: map[string]bool{}}
 }
 
 func (w *inventoryWatch) sliceEvent(before, now any) {
@@ -62,7 +67,8 @@ func (w *inventoryWatch) sliceEvent(before, now any) {
 }
 
 // slice takes in a change of the slice of the name, from before to now; nil is none. Where the slice was not as before, an earlier
-// event is late or this one is: then the tracker's own is taken.
+// event is late or this one is: from then on the tracker's own is taken. Events that each fit the one delivered before end where
+// the tracker does, whatever their order.
 func (w *inventoryWatch) slice(name string, before, now *resourceapi.ResourceSlice) {
 	w.inventory.mu.Lock()
 	defer w.inventory.mu.Unlock()
@@ -71,6 +77,9 @@ func (w *inventoryWatch) slice(name string, before, now *resourceapi.ResourceSli
 		known = slice.ResourceSlice
 	}
 	if known != before {
+		w.late[name] = true
+	}
+	if w.late[name] {
 		all, err := w.list()
 		if err != nil {
 			return // a list of what is cached does not fail

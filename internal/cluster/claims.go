@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"slices"
+	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -26,7 +27,8 @@ type claims struct {
 	holders map[kube.DeviceID][]*claimState
 	// leaving are the devices of claims whose pods are gone, while they are still allocated: see patchLeaving.
 	leaving map[types.NamespacedName]*model.Task
-	dirty   map[types.NamespacedName]struct{}
+	// dirty are the claims for which it may be another pod that is charged, gone those that may be leaving since, or no longer.
+	dirty, gone map[types.NamespacedName]struct{}
 }
 
 // claimState is what is read of a claim. It is never changed, only replaced.
@@ -416,8 +418,11 @@ func (s *State) patchLeaving(name types.NamespacedName) {
 		task = &model.Task{}
 		s.claims.leaving[name] = task
 	}
+	if s.view != nil {
+		s.view.Forget(task.UID) // it may be another claim of the same name
+	}
 	s.snapshot.Update(task, func(t *model.Task) {
-		*t = model.Task{}
+		*t = model.Task{Shape: unique.Make("")}
 		if node == "" {
 			return
 		}

@@ -204,7 +204,7 @@ func (s *State) patchDevices() {
 		for _, entry := range s.claims.users[name] {
 			s.chargeDevices(entry)
 		}
-		s.patchLeaving(name)
+		s.claims.gone[name] = struct{}{}
 		s.markNodes(s.claims.known[name])
 	}
 	clear(s.claims.dirty)

@@ -160,6 +160,11 @@ func (s *State) addNode(name string, known *nodeState) *model.Node {
 	for _, entry := range s.pods.held[name] {
 		s.dirty.addPod(entry)
 	}
+	for claim, task := range s.claims.leaving {
+		if task.Node == name {
+			s.claims.gone[claim] = struct{}{}
+		}
+	}
 	return node
 }
 
@@ -178,6 +183,10 @@ func (s *State) patchTasks() (whole bool) {
 			}
 		}
 	}
+	for name := range s.claims.gone {
+		s.patchLeaving(name)
+	}
+	clear(s.claims.gone)
 	clear(s.dirty.pods)
 	s.dirty.pods = s.dirty.pods[:0]
 	for _, task := range s.snapshot.TakeTouched() {

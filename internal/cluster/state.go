@@ -106,7 +106,7 @@ func New(options Options) *State {
 		claims: claims{
 			known: map[types.NamespacedName]*claimState{}, users: map[types.NamespacedName]map[types.UID]*podEntry{},
 			made: map[types.UID]types.NamespacedName{}, holders: map[kube.DeviceID][]*claimState{},
-			leaving: map[types.NamespacedName]*model.Task{}, dirty: map[types.NamespacedName]struct{}{},
+			leaving: map[types.NamespacedName]*model.Task{}, dirty: map[types.NamespacedName]struct{}{}, gone: map[types.NamespacedName]struct{}{},
 		},
 		devices: devices{
 			nodes: map[string]*kube.NodeDevices{}, pools: map[poolID]map[string]struct{}{}, both: map[[2]string]int{},

@@ -97,7 +97,7 @@ func (s *State) Rebuild() {
 	s.dirty = newChanges()
 	for name := range s.claims.leaving {
 		delete(s.claims.leaving, name)
-		s.claims.dirty[name] = struct{}{}
+		s.claims.gone[name] = struct{}{}
 	}
 	for uid, entry := range s.pods.entries {
 		if entry.task, entry.dirty = nil, false; entry.record == nil {

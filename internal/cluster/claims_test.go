@@ -1,0 +1,164 @@
+package cluster
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/internal/kube"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+func deviceID(node string, i int) kube.DeviceID {
+	return kube.DeviceID{Driver: "driver", Pool: "pool-" + node, Device: fmt.Sprint(i)}
+}
+
+// devicesOn are so many devices of a node in the classes.
+func devicesOn(node string, n int, classes ...string) *kube.NodeDevices {
+	seen := &kube.NodeDevices{Node: node}
+	for i := range n {
+		seen.Devices = append(seen.Devices, kube.Device{ID: deviceID(node, i), Classes: classes})
+	}
+	return seen
+}
+
+// claimOf is a claim for devices of a class.
+func claimOf(name, class string, n int64) *resourceapi.ResourceClaim {
+	return &resourceapi.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("claim " + name)},
+		Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{{
+			Name: "r", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: class, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: n},
+		}}}},
+	}
+}
+
+// give allocates a device to a claim.
+func give(claim *resourceapi.ResourceClaim, id kube.DeviceID) {
+	if claim.Status.Allocation == nil {
+		claim.Status.Allocation = &resourceapi.AllocationResult{}
+	}
+	claim.Status.Allocation.Devices.Results = append(claim.Status.Allocation.Devices.Results,
+		resourceapi.DeviceRequestAllocationResult{Request: "r", Driver: id.Driver, Pool: id.Pool, Device: id.Device})
+}
+
+// given is a claim with devices of a node that is reserved for pods.
+func given(claim *resourceapi.ResourceClaim, node string, devices []int, pods ...string) *resourceapi.ResourceClaim {
+	claim = claim.DeepCopy()
+	claim.ResourceVersion = "9"
+	for _, i := range devices {
+		give(claim, deviceID(node, i))
+	}
+	for _, uid := range pods {
+		claim.Status.ReservedFor = append(claim.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: uid, UID: types.UID(uid)})
+	}
+	return claim
+}
+
+// claiming lets a pod name claims.
+func claiming(names ...string) podOption {
+	return func(p *corev1.Pod) {
+		for _, name := range names {
+			p.Spec.ResourceClaims = append(p.Spec.ResourceClaims, corev1.PodResourceClaim{Name: name, ResourceClaimName: &name})
+		}
+	}
+}
+
+// TestDevicesAreCounted plays what a node has of a class, and what pods are charged for it, in one place each. Node n has four
+// devices of the class gpu.
+func TestDevicesAreCounted(t *testing.T) {
+	const gpu = "nvidia.com/gpu"
+	one, two := claimOf("one", "gpu", 1), claimOf("two", "gpu", 2)
+	tainted := devicesOn("n", 4, "gpu")
+	tainted.Devices[0].Tainted, tainted.Devices[1].Tainted = true, true
+	ending := func(p *corev1.Pod) {
+		p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &metav1.Time{Time: start.Add(time.Minute)}, new(int64(60))
+	}
+	for name, tt := range map[string]struct {
+		objects                 []any
+		offers, idle, releasing int64
+		pod                     string // whose charge is looked at
+		charge, kept            int64
+		searched                string
+	}{
+		"nothing is held":      {offers: 4, idle: 4},
+		"a pod waits":          {objects: []any{two, pod("p", claiming("two"))}, offers: 4, idle: 4, pod: "p", charge: 2},
+		"the claim is missing": {objects: []any{pod("p", claiming("two"))}, offers: 4, idle: 4, pod: "p", searched: "claim two is not there"},
+		"a pod is bound before its claim is seen to be allocated": {
+			objects: []any{two, pod("p", claiming("two"), on("n"))}, offers: 4, idle: 2, pod: "p", charge: 2,
+		},
+		"a pod holds two": {objects: []any{given(two, "n", []int{0, 1}, "p"), pod("p", claiming("two"), on("n"))}, offers: 4, idle: 2, pod: "p", charge: 2},
+		"a pod that holds two ends": {
+			objects: []any{given(two, "n", []int{0, 1}, "p"), pod("p", claiming("two"), on("n"), ending)}, offers: 4, idle: 2, releasing: 2, pod: "p", charge: 2,
+		},
+		"the pod is gone, its devices are not free": {objects: []any{given(two, "n", []int{0, 1}, "p")}, offers: 4, idle: 2, releasing: 2},
+		"a start was undone": {
+			objects: []any{given(two, "n", []int{0, 1}, "p"), pod("p", claiming("two"))}, offers: 2, idle: 2, pod: "p", searched: "claim two has devices already",
+		},
+		"allocated and reserved for nobody": {objects: []any{given(two, "n", []int{0, 1})}, offers: 2, idle: 2},
+		"two pods share a claim": {
+			objects: []any{given(one, "n", []int{0}, "p", "q"), pod("p", claiming("one"), on("n"), ending), pod("q", claiming("one"), on("n"))},
+			offers:  4, idle: 3, releasing: 0, pod: "p", charge: 1, kept: 1, searched: "",
+		},
+		"the other one of two that share a claim": {
+			objects: []any{given(one, "n", []int{0}, "p", "q"), pod("p", claiming("one"), on("n")), pod("q", claiming("one"), on("n"))},
+			offers:  4, idle: 3, pod: "q", searched: "claim one is shared with other pods",
+		},
+		"two are tainted": {objects: []any{tainted}, offers: 2, idle: 2},
+		"a tainted one is held": {
+			objects: []any{tainted, given(one, "n", []int{0}, "p"), pod("p", claiming("one"), on("n"), ending)}, offers: 3, idle: 2, pod: "p", charge: 1, kept: 1,
+		},
+		"the slice has shrunk": {
+			objects: []any{devicesOn("n", 1, "gpu"), given(two, "n", []int{0, 3}, "p"), pod("p", claiming("two"), on("n"), ending)},
+			offers:  2, idle: 0, releasing: 1, pod: "p", charge: 2, kept: 1,
+		},
+		"by the extended resource": {objects: []any{pod("p", asking(gpu, "3"), on("n"))}, offers: 4, idle: 1, pod: "p", charge: 3},
+		"by the resource made of the name": {
+			objects: []any{pod("p", asking("deviceclass.resource.kubernetes.io/gpu", "3"), on("n"))}, offers: 4, idle: 1, pod: "p", charge: 3,
+		},
+		"by all three": {
+			objects: []any{one, pod("p", asking("deviceclass.resource.kubernetes.io/gpu", "1", gpu, "1"), claiming("one"), on("n"))},
+			offers:  4, idle: 1, pod: "p", charge: 3,
+		},
+		"a class inside the class": {
+			objects: []any{deviceClass("h100", ""), devicesOn("n", 4, "gpu", "h100"), devicesOn("m", 1, "gpu"), claimOf("inner", "h100", 2), pod("p", claiming("inner"), on("n"))},
+			offers:  4, idle: 2, pod: "p", charge: 2,
+		},
+		"a class that overlaps": {
+			objects: []any{deviceClass("big", ""), devicesOn("n", 4, "big", "gpu"), devicesOn("m", 1, "gpu"), devicesOn("o", 1, "big")},
+			offers:  model.ProvidedByDRA, idle: model.ProvidedByDRA,
+		},
+		"devices with counters": {
+			objects: []any{&kube.NodeDevices{Node: "n", Uncounted: map[string]string{"gpu": "counters"}}}, offers: model.ProvidedByDRA, idle: model.ProvidedByDRA,
+		},
+		"no devices":                           {objects: []any{devicesOn("n", 0)}},
+		"a device plugin reports the resource": {objects: []any{node("n", gpu, "8")}, offers: 8, idle: 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newState(node("n"), node("m"), node("o"), deviceClass("gpu", gpu), devicesOn("n", 4, "gpu"))
+			for _, object := range tt.objects {
+				s.Apply(seen(object))
+			}
+			snapshot := snap(t, s, start)
+			position := s.dimensions.Index(gpu)
+			n := snapshot.Node("n")
+			if got := [3]int64{n.Allocatable().At(position), n.Idle(position), n.Amounts().Releasing.At(position)}; got != [3]int64{tt.offers, tt.idle, tt.releasing} {
+				t.Errorf("the node offers %d, idle %d, releasing %d; want %d, %d, %d", got[0], got[1], got[2], tt.offers, tt.idle, tt.releasing)
+			}
+			if tt.pod == "" {
+				return
+			}
+			task := taskIn(snapshot, tt.pod)
+			if got := task.Request.At(position); got != tt.charge {
+				t.Errorf("%s is charged for %d, want %d", tt.pod, got, tt.charge)
+			}
+			if task.Devices != nil && (task.Devices.Kept.At(position) != tt.kept || task.Devices.Searched != tt.searched) {
+				t.Errorf("%s keeps %d, searched %q; want %d, %q", tt.pod, task.Devices.Kept.At(position), task.Devices.Searched, tt.kept, tt.searched)
+			}
+		})
+	}
+}

@@ -43,8 +43,9 @@ type NodeDevices struct {
 	Node string
 	// Devices are those of complete, valid pools of this node alone that can be counted, by ID.
 	Devices []Device
-	// Uncounted says, by DeviceClass, why the devices of the class on this node, or on any node where Node is empty, are no number:
-	// the first of them that cannot be counted, or the error of the class's selectors. A class can be in Devices, too.
+	// Uncounted says, by DeviceClass, why devices of the class on this node, or on any node where Node is empty, are not
+	// counted: the first device of the class that cannot be counted, or the error of its selectors. Devices can have the class,
+	// too.
 	Uncounted map[string]string
 }
 
@@ -54,10 +55,10 @@ func (n *NodeDevices) equal(other *NodeDevices) bool {
 	})
 }
 
-// DeviceInventory finds out which devices nodes have, from ResourceSlices, with the taints of DeviceTaintRules, and DeviceClasses.
-// What it says can be counted, kube-scheduler's allocator gives to claims that ask for a class and a number of devices and for
-// nothing else. Its methods may be called on any goroutine. A slice that changes costs the selectors of its devices and the nodes
-// of its pool; a class that changes costs its selectors for all devices, and all nodes.
+// DeviceInventory finds out which devices nodes have, from ResourceSlices, with the taints of DeviceTaintRules, and
+// DeviceClasses. What it says can be counted, kube-scheduler's allocator gives to claims that ask for a class and a number of
+// devices and for nothing else. Its methods may be called on any goroutine. A slice that changes costs the selectors of its
+// devices and the nodes of its pool; a class that changes costs its selectors for all devices, and all nodes.
 type DeviceInventory struct {
 	push        func(*NodeDevices)
 	expressions *cel.Cache
@@ -71,8 +72,8 @@ type DeviceInventory struct {
 }
 
 // NewDeviceInventory returns an inventory without slices and classes. It calls push with what is not as it was pushed before, and
-// with empty NodeDevices for a node that has no devices any longer. Push is called in the methods of the inventory, in the order of
-// the changes, and must return immediately and not call the inventory.
+// with empty NodeDevices for a node that has no devices any longer. Push is called in the methods of the inventory, in the order
+// of the changes, and must return immediately and not call the inventory.
 func NewDeviceInventory(push func(*NodeDevices)) *DeviceInventory {
 	return &DeviceInventory{
 		push: push,
@@ -273,8 +274,8 @@ func keepsAway(taint resourceapi.DeviceTaint) bool {
 	return taint.Effect == resourceapi.DeviceTaintEffectNoSchedule || taint.Effect == resourceapi.DeviceTaintEffectNoExecute
 }
 
-// notPlain says why a device cannot be counted, empty when it can: when an allocation takes one device and changes nothing for the
-// others. What is asked of a device is known for the fields that TestKnownFieldsOfDevices lists.
+// notPlain says why a device cannot be counted, empty when it can: when an allocation takes one device and changes nothing for
+// the others. What is asked of a device is known for the fields that TestKnownFieldsOfDevices lists.
 func notPlain(device *resourceapi.Device) string {
 	switch {
 	case len(device.ConsumesCounters) > 0:
@@ -318,8 +319,8 @@ type devicePool struct {
 
 // poolState is what of a pool counts.
 type poolState struct {
-	// notPlain says why no device of the pool can be counted, those of old generations and incomplete pools included: the allocator
-	// asks which slices a node sees, and may then give them.
+	// notPlain says why no device of the pool can be counted, of old generations and of incomplete pools included: which of them
+	// the allocator gives depends on what it sees from a node.
 	notPlain string
 	// generation is the highest, and usable reports whether the allocator gives its devices.
 	generation int64

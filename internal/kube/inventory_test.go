@@ -24,8 +24,8 @@ import (
 	"github.com/tutti-sched/tutti/internal/kube"
 )
 
-// TestKnownFieldsOfDevices: a field that is not listed here may decide who gets a device, and nothing in the inventory reads it. For
-// each new one decide whether a device with it can still be counted, and make it a reason in notPlain where it cannot.
+// TestKnownFieldsOfDevices: a field that is not listed here may decide which claim gets a device, and the inventory does not read
+// it. For each new one decide whether a device with it can still be counted, and make it a reason in notPlain where it cannot.
 func TestKnownFieldsOfDevices(t *testing.T) {
 	for of, known := range map[reflect.Type]string{
 		reflect.TypeFor[resourceapi.ResourceSliceSpec](): "Driver Pool NodeName NodeSelector AllNodes Devices PerDeviceNodeSelection " +
@@ -118,6 +118,9 @@ func (w *deviceWorld) pool(name string) []*resourceapi.ResourceSlice {
 				w.elsewhere(&slice.Spec)
 			}
 			if i == n {
+				if w.odds(10, "beside") {
+					w.devices(slice, i, true, odd)
+				}
 				slice.Spec.SharedCounters = []resourceapi.CounterSet{{Name: "memory", Counters: map[string]resourceapi.Counter{
 					"gb": {Value: resource.MustParse("2")},
 				}}}
@@ -284,9 +287,9 @@ func (l deviceClassList) List() ([]*resourceapi.DeviceClass, error) {
 	return slices.Collect(maps.Values(l)), nil
 }
 
-// TestInventoryIsTheAllocators: what the inventory counts of a class on a node is what the allocator of kube-scheduler gives there:
-// all that is free of taints and allocations, and not one more. And what an inventory pushes while slices and classes change is in
-// the end what one that is made then says.
+// TestInventoryIsTheAllocators: what the inventory counts of a class on a node is what kube-scheduler's allocator gives there:
+// all that is free of taints and allocations, and not one more. And what an inventory pushes while slices and classes change is
+// in the end what a new one says.
 func TestInventoryIsTheAllocators(t *testing.T) {
 	expressions := cel.NewCache(20, cel.Features{EnableConsumableCapacity: true})
 	counted, uncounted := 0, 0
@@ -381,30 +384,37 @@ func freeOf(devices *kube.NodeDevices, class string, allocated sets.Set[structur
 	return free
 }
 
-// checkAllocator wants the allocator to give exactly these devices, and no more.
+// checkAllocator wants the allocator to give exactly these devices, and no more: to one claim, and to claims of one device each.
 func checkAllocator(t *rapid.T, allocator structured.Allocator, nodeName, class string, free []string) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName, Labels: map[string]string{corev1.LabelHostname: nodeName}}}
-	give := func(n int) ([]string, error) {
-		claim := deviceClaim("claim")
-		claim.Spec.Devices.Requests[0].Exactly.DeviceClassName, claim.Spec.Devices.Requests[0].Exactly.Count = class, int64(n)
-		result, err := allocator.Allocate(t.Context(), node, []*resourceapi.ResourceClaim{claim})
-		if err != nil || result == nil {
-			return nil, err
+	give := func(claims, each int) ([]string, error) {
+		var all []*resourceapi.ResourceClaim
+		for i := range claims {
+			claim := deviceClaim(fmt.Sprintf("claim-%d", i))
+			claim.Spec.Devices.Requests[0].Exactly.DeviceClassName, claim.Spec.Devices.Requests[0].Exactly.Count = class, int64(each)
+			all = append(all, claim)
 		}
+		results, err := allocator.Allocate(t.Context(), node, all)
 		var given []string
-		for _, device := range result[0].Devices.Results {
-			given = append(given, device.Driver+"/"+device.Pool+"/"+device.Device)
+		for _, result := range results {
+			for _, device := range result.Devices.Results {
+				given = append(given, device.Driver+"/"+device.Pool+"/"+device.Device)
+			}
 		}
 		slices.Sort(given)
-		return given, nil
+		return given, err
 	}
-	if len(free) > 0 {
-		if given, err := give(len(free)); !slices.Equal(given, free) {
-			t.Fatalf("%d of %s on node %s: the allocator gives %q (%v), want %q", len(free), class, nodeName, given, err, free)
+	check := func(n int, give func(int) ([]string, error)) {
+		if given, err := give(n); n > 0 && !slices.Equal(given, free) {
+			t.Fatalf("%d of %s on node %s: the allocator gives %q (%v), want %q", n, class, nodeName, given, err, free)
+		}
+		if given, _ := give(n + 1); given != nil {
+			t.Fatalf("the allocator gives %q of %s on node %s, more than %q", given, class, nodeName, free)
 		}
 	}
-	if given, _ := give(len(free) + 1); given != nil {
-		t.Fatalf("the allocator gives %q of %s on node %s, more than %q", given, class, nodeName, free)
+	check(len(free), func(n int) ([]string, error) { return give(1, n) })
+	if len(free) < 5 { // it tries each order of the claims
+		check(len(free), func(n int) ([]string, error) { return give(n, 1) })
 	}
 }
 

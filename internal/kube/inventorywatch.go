@@ -66,9 +66,9 @@ func (w *inventoryWatch) sliceEvent(before, now any) {
 	}
 }
 
-// slice takes in a change of the slice of the name, from before to now; nil is none. Where the slice was not as before, an earlier
-// event is late or this one is: from then on the tracker's own is taken. Events that each fit the one delivered before end where
-// the tracker does, whatever their order.
+// slice takes in a change of the slice of the name, from before to now; nil is none. Where the slice was not as before, an event
+// is late, and from then on the tracker's own slice is taken. Events that each begin where the one delivered before has ended
+// lead to the last slice in any order.
 func (w *inventoryWatch) slice(name string, before, now *resourceapi.ResourceSlice) {
 	w.inventory.mu.Lock()
 	defer w.inventory.mu.Unlock()

@@ -161,8 +161,8 @@ func (p *Plugins) Plugin(name string) fwk.Plugin { return p.plugins[name] }
 
 // HasSynced reports whether the plugins have taken in what their own informers first listed: resource claims, slices and device
 // classes, which are taken in a moment after their informers have synced, and volume attachments and owners, which no other
-// component reads; after WatchDevices, the devices were pushed, too. It may be called on any goroutine, and is true only after the
-// informers were started.
+// component reads; after WatchDevices, the devices were pushed, too. It may be called on any goroutine, and is true only after
+// the informers were started.
 func (p *Plugins) HasSynced() bool {
 	return p.claimsSynced() && p.attachmentsSynced() && p.classes.synced() && p.devices.synced() && p.synced() &&
 		(p.inventorySynced == nil || p.inventorySynced())

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"unique"
 
@@ -39,6 +40,8 @@ type claimState struct {
 	// what it asks for besides, so that a number of devices is not enough; empty when it is.
 	asks              map[string]int64
 	searched, besides string
+	// classes are those that its requests name, sorted.
+	classes []string
 	// devices are those that it has; nil while none are allocated.
 	devices []heldDevice
 	// owner is the pod that the claim was made for, from a template or for its extended resources; empty for a claim of its own.
@@ -131,6 +134,7 @@ func readClaim(object *resourceapi.ResourceClaim) *claimState {
 	if claim.searched == "" {
 		claim.asks = asks
 	}
+	claim.classes = slices.Compact(slices.Sorted(maps.Values(classes)))
 	if given := object.Status.Allocation; given != nil {
 		for i := range given.Devices.Results {
 			if device := &given.Devices.Results[i]; device.AdminAccess == nil || !*device.AdminAccess {
@@ -349,6 +353,11 @@ func (s *State) chargeDevices(entry *podEntry) {
 			}
 		case claim.searched != "":
 			asked.Searched = fmt.Sprintf("claim %s: %s", name.Name, claim.searched)
+			for _, class := range claim.classes {
+				if position, known := s.deviceClasses.positions[class]; known {
+					asked.Uncounted = append(asked.Uncounted, position)
+				}
+			}
 		default:
 			for class, n := range claim.asks {
 				s.addDevice(&request, s.countedIn(class), n)
@@ -360,6 +369,7 @@ func (s *State) chargeDevices(entry *podEntry) {
 			}
 		}
 	}
+	slices.Sort(asked.Uncounted)
 	asked.Claimed, asked.Kept = request.Clone(), kept
 	asked.Claimed.Sub(r.devices.own)
 	if r.task.Devices != nil && request.Equal(r.task.Request) && asked.Equal(r.task.Devices) {

@@ -149,6 +149,11 @@ func (n *Node) Unnominated(position int) int64 {
 	return n.idle.At(position) + n.releasing.At(position) - n.pipelined.At(position)
 }
 
+// IsKept reports whether some of a resource is nominated, or held for others.
+func (n *Node) IsKept(position int) bool {
+	return n.pipelined.At(position) > 0 || n.reserved.At(position) > 0
+}
+
 // FitsUnheld reports whether a request fits into what is idle, whether or not that is nominated or held for others.
 func (n *Node) FitsUnheld(request Resources) bool { return n.idle.Copies(request) > 0 }
 

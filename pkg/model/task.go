@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"slices"
 	"time"
 	"unique"
 
@@ -172,6 +173,8 @@ type Devices struct {
 	// Searched says why the request does not say all that the task asks for, so that kube-scheduler's allocator has to be asked
 	// which nodes can run it; empty where the numbers are enough.
 	Searched string
+	// Uncounted are the positions of the classes of which the task asks for devices that are not in the request, ascending.
+	Uncounted []int
 }
 
 // SearchesDevices reports whether the task asks more of devices than its request says.
@@ -187,7 +190,7 @@ func (d *Devices) Equal(other *Devices) bool {
 	if d == nil || other == nil {
 		return d == other
 	}
-	return d.Searched == other.Searched && d.Kept.Equal(other.Kept) && d.Claimed.Equal(other.Claimed)
+	return d.Searched == other.Searched && d.Kept.Equal(other.Kept) && d.Claimed.Equal(other.Claimed) && slices.Equal(d.Uncounted, other.Uncounted)
 }
 
 // CountsTowardMinimum is as that of its status.

@@ -14,7 +14,7 @@ import (
 // countsDevices reports whether the numbers of a node say whether it has the devices of a task. They do not where devices cannot
 // be counted, and not for a claim where a device plugin reports the resource: the claim is for devices of ResourceSlices.
 func (p *plugin) countsDevices(task *model.Task, node *model.Node) bool {
-	if task.SearchesDevices() {
+	if task.SearchesDevices() || p.disagreed[node] {
 		return false
 	}
 	for i := model.Pods + 1; i < len(task.Request); i++ {
@@ -39,7 +39,7 @@ func (p *plugin) needsSearch(task *model.Task) bool {
 	if !wantsDevices(task) {
 		return false
 	}
-	if task.SearchesDevices() {
+	if task.SearchesDevices() || len(p.disagreed) > 0 {
 		return true
 	}
 	if p.searched == nil {
@@ -63,6 +63,22 @@ func (p *plugin) needsSearch(task *model.Task) bool {
 		}
 	}
 	return false
+}
+
+// rejectReservedDevices rejects nodes with devices that are reserved or nominated for others, where a claim of the task asks for
+// devices of their class in a way that is not in its request: it could be given those.
+func (p *plugin) rejectReservedDevices(task *model.Task) (framework.NodeFilterFunc, *model.Refusal) {
+	if task.Devices == nil || len(task.Devices.Uncounted) == 0 {
+		return nil, nil
+	}
+	return func(node *model.Node) *model.Refusal {
+		for _, position := range task.Devices.Uncounted {
+			if node.IsKept(position) {
+				return p.refusals.get("have devices of "+string(p.view.Snapshot().Dimensions.Name(position))+" that are reserved", false)
+			}
+		}
+		return nil
+	}, nil
 }
 
 // rejectOldKubelets rejects nodes whose kubelets would start the task without the devices that stand for its extended resources.

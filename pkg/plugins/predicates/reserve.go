@@ -34,6 +34,12 @@ func (p *plugin) Reserve(task *model.Task, node *model.Node) (prepare bool, refu
 	case status.IsError():
 		return false, p.refusals.get("setting volumes and devices aside failed: "+status.Message(), false)
 	default:
+		if wantsDevices(task) && p.countsDevices(task, node) {
+			if p.disagreed == nil {
+				p.disagreed = map[*model.Node]bool{}
+			}
+			p.disagreed[node] = true // the allocator is asked about it from now on
+		}
 		return false, p.refusals.intern(status)
 	}
 }

@@ -70,7 +70,7 @@ func (p *pushes) count() int {
 // expect wants the text to be this one soon.
 func (p *pushes) expect(t *testing.T, what string, want ...string) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 		return p.text() == strings.Join(want, "\n"), nil
 	})
 	if err != nil {

@@ -23,6 +23,7 @@ import (
 type devices struct {
 	classes map[string]*resourceapi.DeviceClass
 	slices  map[string]*resourceapi.ResourceSlice
+	rules   map[string]*resourceapi.DeviceTaintRule
 	// claims are by namespace/name.
 	claims map[string]*resourceapi.ResourceClaim
 	// nodes are the devices by node, as the inventory has pushed them last.
@@ -34,6 +35,7 @@ type devices struct {
 func newDevices(tell func(cluster.Event)) devices {
 	d := devices{
 		classes: map[string]*resourceapi.DeviceClass{}, slices: map[string]*resourceapi.ResourceSlice{},
+		rules:  map[string]*resourceapi.DeviceTaintRule{},
 		claims: map[string]*resourceapi.ResourceClaim{}, nodes: map[string]*kube.NodeDevices{},
 	}
 	d.inventory = kube.NewDeviceInventory(func(seen *kube.NodeDevices) {
@@ -55,13 +57,16 @@ func (d *devices) objects() map[string]deviceObject {
 	for name, slice := range d.slices {
 		all["slice "+name] = slice
 	}
+	for name, rule := range d.rules {
+		all["rule "+name] = rule
+	}
 	for name, claim := range d.claims {
 		all["claim "+name] = claim
 	}
 	return all
 }
 
-// deviceObject is a class, a slice or a claim.
+// deviceObject is a class, a slice, a rule that taints devices, or a claim.
 type deviceObject interface {
 	metav1.Object
 	runtime.Object
@@ -74,6 +79,10 @@ func (w *world) applyDevices(object runtime.Object) bool {
 		w.setDeviceClass(object)
 	case *resourceapi.ResourceSlice:
 		w.setSlice(object)
+	case *resourceapi.DeviceTaintRule:
+		w.version(object, known(w.devices.rules[object.Name]), "rule ")
+		w.devices.rules[object.Name] = object
+		w.taintDevices()
 	case *resourceapi.ResourceClaim:
 		w.setClaim(object)
 	default:
@@ -107,7 +116,30 @@ func (w *world) setDeviceClass(class *resourceapi.DeviceClass) {
 func (w *world) setSlice(slice *resourceapi.ResourceSlice) {
 	w.version(slice, known(w.devices.slices[slice.Name]), "slice ")
 	w.devices.slices[slice.Name] = slice
-	w.devices.inventory.SetSlice(slice)
+	w.devices.inventory.SetSlice(w.devices.tainted(slice))
+}
+
+// taintDevices tells of all devices again when the rules have changed.
+func (w *world) taintDevices() {
+	for _, name := range slices.Sorted(maps.Keys(w.devices.slices)) {
+		w.devices.inventory.SetSlice(w.devices.tainted(w.devices.slices[name]))
+	}
+}
+
+// tainted returns the slice with the taints of the rules.
+func (d *devices) tainted(slice *resourceapi.ResourceSlice) *resourceapi.ResourceSlice {
+	slice = slice.DeepCopy()
+	for _, rule := range d.rules {
+		selects := rule.Spec.DeviceSelector
+		for i := range slice.Spec.Devices {
+			device := &slice.Spec.Devices[i]
+			if selects == nil || (selects.Driver == nil || *selects.Driver == slice.Spec.Driver) &&
+				(selects.Pool == nil || *selects.Pool == slice.Spec.Pool.Name) && (selects.Device == nil || *selects.Device == device.Name) {
+				device.Taints = append(device.Taints, rule.Spec.Taint)
+			}
+		}
+	}
+	return slice
 }
 
 func (w *world) setClaim(claim *resourceapi.ResourceClaim) {
@@ -120,7 +152,7 @@ func (w *world) setClaim(claim *resourceapi.ResourceClaim) {
 // removeDevices deletes an object of these kinds and reports whether there is one.
 func (w *world) removeDevices(kind, name string) bool {
 	version := strconv.Itoa(w.revision + 1)
-	switch class, slice, claim := w.devices.classes[name], w.devices.slices[name], w.devices.claims[name]; {
+	switch class, slice, rule, claim := w.devices.classes[name], w.devices.slices[name], w.devices.rules[name], w.devices.claims[name]; {
 	case kind == "deviceclass" && class != nil:
 		class = class.DeepCopy()
 		class.ResourceVersion = version
@@ -130,6 +162,9 @@ func (w *world) removeDevices(kind, name string) bool {
 	case kind == "devices" && slice != nil:
 		delete(w.devices.slices, name)
 		w.devices.inventory.RemoveSlice(name)
+	case kind == "rule" && rule != nil:
+		delete(w.devices.rules, name)
+		w.taintDevices()
 	case kind == "claim" && claim != nil:
 		claim = claim.DeepCopy()
 		claim.ResourceVersion = version
@@ -353,8 +388,8 @@ func (d *devices) allocated() map[kube.DeviceID]bool {
 	return taken
 }
 
-// deallocate does for all claims what kube-controller-manager does: pods that are gone or have ended are taken out of a claim, and
-// one without pods has no devices any longer; one that was made for such a pod is deleted.
+// deallocate does for all claims what kube-controller-manager does: pods that are gone or have ended are taken out of a claim,
+// and one without pods has no devices any longer; one that was made for such a pod is deleted.
 func (w *world) deallocate() {
 	for _, name := range slices.Sorted(maps.Keys(w.devices.claims)) {
 		claim := w.devices.claims[name].DeepCopy()
@@ -384,8 +419,8 @@ func (w *world) deallocate() {
 	}
 }
 
-// checkDevices sees that no device is allocated to two claims, and that no claim is allocated on another node than a pod that it is
-// reserved for.
+// checkDevices sees that no device is allocated to two claims, and that no claim is allocated on another node than a pod that it
+// is reserved for.
 func (w *world) checkDevices() error {
 	holders := map[kube.DeviceID]string{}
 	for _, name := range slices.Sorted(maps.Keys(w.devices.claims)) {

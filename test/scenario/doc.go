@@ -32,7 +32,7 @@
 //	extender          what the story's extender does from now on (below); a configuration says EXTENDER for where it is
 //	cluster           lines that add or change objects: node, group, pod, class, namespace, queue (below)
 //	page              the Queues and Namespaces that a page shows: its file, a colon, and the heading above them
-//	object            any other Kubernetes objects, YAML; only before the first cycle, except classes, slices and claims of devices
+//	object            any other Kubernetes objects, YAML; only before the first cycle, except those of devices
 //	cycle             one cycle; what it binds is confirmed before the next command
 //	cycle unconfirmed the same, but the watch says nothing about the binds until "confirm"
 //	confirm           the watch sees all binds in flight, and what the status of groups says: whether they were
@@ -138,10 +138,11 @@
 //	disk=d disk=d:ro device=gpu feature=UserNamespacesHostNetworkSupport
 //	node n1 features=UserNamespacesHostNetworkSupport
 //
-// Devices: a class has those of the driver of its name, or of a driver and a model; a node has devices of a driver in a pool of its
-// own, of which the first ones may be tainted. A claim, or one that is made for the pod as from a template, asks for so many of a
-// class, or for the first of several alternatives. A bind writes the claims of the pod; a pod that is made on a node has its devices.
-// These stay allocated when the pod is gone, until "deallocate". delete takes the kinds deviceclass, devices and claim, too:
+// Devices: a class has those of the driver of its name, or of a driver and a model; a node has devices of a driver in a pool of
+// its own, of which the first ones may be tainted. A claim, or one that is made for the pod as from a template, asks for so many
+// of a class, or for the first of several alternatives. A bind writes the claims of the pod; a pod that is made on a node has its
+// devices. These stay allocated when the pod is gone, until "deallocate". delete takes the kinds deviceclass, devices, claim and
+// rule (a DeviceTaintRule), too:
 //
 //	deviceclass gpu provides=nvidia.com/gpu
 //	deviceclass h100 driver=gpu model=h100

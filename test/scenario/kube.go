@@ -112,7 +112,9 @@ func (s *server) update(action clienttesting.Action) (bool, runtime.Object, erro
 }
 
 // resourcesOf are the resources of the kinds of devices.
-var resourcesOf = map[string]string{"class": "deviceclasses", "slice": "resourceslices", "claim": "resourceclaims"}
+var resourcesOf = map[string]string{
+	"class": "deviceclasses", "slice": "resourceslices", "rule": "devicetaintrules", "claim": "resourceclaims",
+}
 
 // publish writes the devices, classes and claims of a world to the server, and waits until the plugins know them.
 func (s *server) publish(w *world) error {

@@ -176,7 +176,7 @@ func (p *player) applyEvent(d *datadriven.TestData) error {
 				continue
 			}
 			if p.stage.profile != nil {
-				return errors.New("objects come before the first cycle, except classes, slices and claims")
+				return errors.New("objects come before the first cycle, except those of devices")
 			}
 			p.stage.objects = append(p.stage.objects, object)
 		}

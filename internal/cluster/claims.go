@@ -367,6 +367,11 @@ func (s *State) chargeDevices(entry *podEntry) {
 			} else if claim.besides != "" {
 				asked.Searched = fmt.Sprintf("claim %s: %s", name.Name, claim.besides)
 			}
+			for _, class := range claim.classes {
+				if _, there := s.deviceClasses.positions[class]; !there {
+					asked.Searched = fmt.Sprintf("claim %s: DeviceClass %s is not there", name.Name, class)
+				}
+			}
 		}
 	}
 	slices.Sort(asked.Uncounted)

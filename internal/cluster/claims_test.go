@@ -88,6 +88,10 @@ func TestDevicesAreCounted(t *testing.T) {
 		"nothing is held":      {offers: 4, idle: 4},
 		"a pod waits":          {objects: []any{two, pod("p", claiming("two"))}, offers: 4, idle: 4, pod: "p", charge: 2},
 		"the claim is missing": {objects: []any{pod("p", claiming("two"))}, offers: 4, idle: 4, pod: "p", searched: "claim two is not there"},
+		"the class is missing": {
+			objects: []any{claimOf("none", "nonsense", 1), pod("p", claiming("none"))}, offers: 4, idle: 4, pod: "p",
+			searched: "claim none: DeviceClass nonsense is not there",
+		},
 		"a pod is bound before its claim is seen to be allocated": {
 			objects: []any{two, pod("p", claiming("two"), on("n"))}, offers: 4, idle: 2, pod: "p", charge: 2,
 		},
@@ -160,5 +164,19 @@ func TestDevicesAreCounted(t *testing.T) {
 				t.Errorf("%s keeps %d, searched %q; want %d, %q", tt.pod, task.Devices.Kept.At(position), task.Devices.Searched, tt.kept, tt.searched)
 			}
 		})
+	}
+}
+
+// TestDevicesAfterTheirClaims: the devices of a claim whose pods are gone are on their way also when they are seen after the claim, as
+// when a process starts; and no longer when the slice is gone.
+func TestDevicesAfterTheirClaims(t *testing.T) {
+	s := newState(node("n"), deviceClass("gpu", ""), given(claimOf("c", "gpu", 2), "n", []int{0, 1}, "gone"))
+	position := s.dimensions.Index(implicitName("gpu"))
+	for _, want := range []struct{ devices, idle, releasing int64 }{{0, 0, 0}, {4, 2, 2}, {0, 0, 0}, {4, 2, 2}} {
+		s.Apply(seen(devicesOn("n", int(want.devices), "gpu")))
+		n := snap(t, s, start).Node("n")
+		if idle, releasing := n.Idle(position), n.Amounts().Releasing.At(position); idle != want.idle || releasing != want.releasing {
+			t.Errorf("of %d devices %d are idle and %d releasing, want %d and %d", want.devices, idle, releasing, want.idle, want.releasing)
+		}
 	}
 }

@@ -46,12 +46,27 @@ func (e *DevicesSeen) apply(s *State, _ types.UID) Effect {
 		delete(s.devices.nodes, node)
 	}
 	s.devices.dirty[node] = struct{}{}
+	for _, seen := range []*kube.NodeDevices{before, e.Devices} {
+		s.markHolders(seen)
+	}
 	for pair, was := range relations {
 		if s.devices.relate(pair[0], pair[1]) != was {
 			s.devices.dirty[""] = struct{}{} // what a claim asks for is counted in other classes
 		}
 	}
 	return Effect{Schedule: true}
+}
+
+// markHolders marks the claims that have the devices, also those whose pods are gone: their devices may be leaving since.
+func (s *State) markHolders(seen *kube.NodeDevices) {
+	if seen == nil {
+		return
+	}
+	for i := range seen.Devices {
+		for _, claim := range s.claims.holders[seen.Devices[i].ID] {
+			s.claims.dirty[claim.name] = struct{}{}
+		}
+	}
 }
 
 // count adds devices to the sums over all nodes, or takes them off.

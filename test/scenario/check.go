@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 
@@ -15,6 +16,11 @@ import (
 func (s *environment) check(o *outcome) error {
 	for node, fresh := range o.bound() {
 		if err := s.checkIsolated(node, fresh); err != nil {
+			return err
+		}
+	}
+	if bytes.Contains(s.configuration, []byte("name: predicates")) {
+		if err := s.checkDeviceCounts(o); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -456,4 +457,82 @@ func (w *world) checkDevices() error {
 		}
 	}
 	return nil
+}
+
+// checkDeviceCounts sees that no node is given more devices of a class than it has: to pods that are placed there or nominated to
+// it, and that are not ending. It looks at the nodes and the classes that the cycle has given something of. A claim counts once.
+func (s *environment) checkDeviceCounts(o *outcome) error {
+	given := map[string][]types.UID{}
+	for _, decision := range o.decisions {
+		for _, bind := range decision.Binds {
+			given[bind.Node] = append(given[bind.Node], bind.Pod.UID)
+		}
+		for _, nomination := range decision.Nominations {
+			given[nomination.Node] = append(given[nomination.Node], nomination.Pod.UID)
+		}
+	}
+	delete(given, "")
+	for node, fresh := range given {
+		claims, asked, wanted := map[string]bool{}, map[string]int64{}, map[string]bool{}
+		for _, pod := range s.world.pods {
+			at := s.nodeOf(pod)
+			if at == "" {
+				at = pod.Status.NominatedNodeName
+				if decided, is := s.nominated[pod.UID]; is {
+					at = decided
+				}
+			}
+			ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+			if at != node || ended || pod.DeletionTimestamp != nil || s.ending[pod.UID] {
+				continue
+			}
+			for class, n := range s.world.asksOf(pod, node, claims) {
+				asked[class] += n
+				wanted[class] = wanted[class] || slices.Contains(fresh, pod.UID)
+			}
+		}
+		for class := range wanted {
+			there := int64(0)
+			if seen := s.world.devices.nodes[node]; seen != nil {
+				for _, device := range seen.Devices {
+					if slices.Contains(device.Classes, class) {
+						there++
+					}
+				}
+			}
+			if wanted[class] && asked[class] > there {
+				return fmt.Errorf("node %s is given to pods with %d devices of class %s, and has %d", node, asked[class], class, there)
+			}
+		}
+	}
+	return nil
+}
+
+// asksOf returns how many devices of each class a pod asks for, or has, without those of the claims that are counted already.
+func (w *world) asksOf(pod *corev1.Pod, node string, counted map[string]bool) map[string]int64 {
+	asks := map[string]int64{}
+	for _, name := range claimsOf(pod) {
+		claim := w.devices.claims[name]
+		if claim == nil || counted[name] {
+			continue
+		}
+		counted[name] = true
+		for i := range claim.Spec.Devices.Requests {
+			if exactly := claim.Spec.Devices.Requests[i].Exactly; exactly != nil && exactly.AllocationMode == resourceapi.DeviceAllocationModeExactCount {
+				asks[exactly.DeviceClassName] += exactly.Count
+			}
+		}
+	}
+	for name, amount := range pod.Spec.Containers[0].Resources.Requests {
+		reported := resource.Quantity{}
+		if object := w.nodes[node]; object != nil {
+			reported = object.Status.Allocatable[name]
+		}
+		for class := range w.devices.classes {
+			if reported.IsZero() && slices.Contains(resourcesOfClass(w.devices.classes[class]), name) {
+				asks[class] += amount.Value()
+			}
+		}
+	}
+	return asks
 }

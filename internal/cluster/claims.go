@@ -176,6 +176,8 @@ type podDevices struct {
 	own model.Resources
 	// claims are those that the pod names, as far as they have been made.
 	claims []types.NamespacedName
+	// made are those of them that are made for the pod from a template.
+	made []types.NamespacedName
 	// missing is the entry of spec.resourceClaims whose claim has not been made yet; empty when all have.
 	missing string
 }
@@ -187,11 +189,14 @@ func devicesOf(pod *corev1.Pod, own model.Resources) *podDevices {
 	}
 	devices := &podDevices{own: own}
 	for i := range pod.Spec.ResourceClaims {
-		switch name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i]); {
+		switch name, made, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i]); {
 		case err != nil:
 			devices.missing = pod.Spec.ResourceClaims[i].Name
 		case name != nil: // else the template makes none
 			devices.claims = append(devices.claims, types.NamespacedName{Namespace: pod.Namespace, Name: *name})
+			if made {
+				devices.made = append(devices.made, devices.claims[len(devices.claims)-1])
+			}
 		}
 	}
 	return devices
@@ -332,6 +337,8 @@ func (s *State) chargeDevices(entry *podEntry) {
 			continue
 		}
 		switch payer := s.payer(claim); {
+		case claim.owner != r.task.UID && slices.Contains(r.devices.made, name):
+			asked.Searched = fmt.Sprintf("claim %s was not made for the pod", name.Name)
 		case payer != entry:
 			asked.Searched = fmt.Sprintf("claim %s is shared with other pods", name.Name)
 		case claim.allocated() && !r.task.Status.HasNode():

@@ -92,6 +92,12 @@ func TestDevicesAreCounted(t *testing.T) {
 			objects: []any{claimOf("none", "nonsense", 1), pod("p", claiming("none"))}, offers: 4, idle: 4, pod: "p",
 			searched: "claim none: DeviceClass nonsense is not there",
 		},
+		"the claim of the template is not the pod's": {
+			objects: []any{one, pod("p", func(p *corev1.Pod) {
+				p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "r", ResourceClaimTemplateName: new("t")}}
+				p.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "r", ResourceClaimName: new("one")}}
+			})}, offers: 4, idle: 4, pod: "p", searched: "claim one was not made for the pod",
+		},
 		"a pod is bound before its claim is seen to be allocated": {
 			objects: []any{two, pod("p", claiming("two"), on("n"))}, offers: 4, idle: 2, pod: "p", charge: 2,
 		},
@@ -167,7 +173,7 @@ func TestDevicesAreCounted(t *testing.T) {
 	}
 }
 
-// TestDevicesAfterTheirClaims: the devices of a claim whose pods are gone are on their way also when they are seen after the claim, as
+// TestDevicesAfterTheirClaims: the devices of a claim whose pods are gone are releasing also when they are seen after it, as
 // when a process starts; and no longer when the slice is gone.
 func TestDevicesAfterTheirClaims(t *testing.T) {
 	s := newState(node("n"), deviceClass("gpu", ""), given(claimOf("c", "gpu", 2), "n", []int{0, 1}, "gone"))

@@ -12,8 +12,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// TestOldKubeletHasNoDevices: a kubelet before 1.36 starts a pod without the devices that stand for an extended resource; those of a
-// claim it prepares, and those that its node reports.
+// TestOldKubeletHasNoDevices: a kubelet before 1.36 starts a pod without the devices that stand for an extended resource; it
+// prepares those of a claim, and those that its node reports.
 func TestOldKubeletHasNoDevices(t *testing.T) {
 	provides := string(gpu)
 	w := newWorld(t, &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: resourceapi.DeviceClassSpec{ExtendedResourceName: &provides}})

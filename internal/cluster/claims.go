@@ -325,7 +325,11 @@ func (s *State) chargeDevices(entry *podEntry) {
 	if r == nil || r.devices == nil || r.finished() || r.unreadable() {
 		return
 	}
-	request, kept := r.devices.own.Clone(), model.Resources(nil)
+	own := r.devices.own.Clone()
+	if unoffered := r.task.Request.At(model.Unoffered); unoffered > 0 {
+		own.Set(model.Unoffered, unoffered)
+	}
+	request, kept := own.Clone(), model.Resources(nil)
 	asked := &model.Devices{}
 	if r.devices.missing != "" {
 		asked.Searched = fmt.Sprintf("the claim of resourceClaims %q is not there", r.devices.missing)
@@ -383,7 +387,7 @@ func (s *State) chargeDevices(entry *podEntry) {
 	}
 	slices.Sort(asked.Uncounted)
 	asked.Claimed, asked.Kept = request.Clone(), kept
-	asked.Claimed.Sub(r.devices.own)
+	asked.Claimed.Sub(own)
 	if r.task.Devices != nil && request.Equal(r.task.Request) && asked.Equal(r.task.Devices) {
 		return
 	}

@@ -186,3 +186,12 @@ func TestDevicesAfterTheirClaims(t *testing.T) {
 		}
 	}
 }
+
+// TestAClaimHidesNoUnofferedResource: a pod with a claim that requests a resource that no node offers has no capacity.
+func TestAClaimHidesNoUnofferedResource(t *testing.T) {
+	s := newState(node("n"), deviceClass("gpu", ""), devicesOn("n", 4, "gpu"), claimOf("c", "gpu", 1), pod("p", claiming("c"), asking("example.com/none", "1")))
+	snapshot := snap(t, s, start)
+	if task := taskIn(snapshot, "p"); snapshot.Node("n").Free(model.Idle).Fits(task.Request) || task.Devices.Claimed.At(model.Unoffered) != 0 {
+		t.Errorf("it requests %v, of which %v by its claim", task.Request, task.Devices.Claimed)
+	}
+}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -26,20 +25,18 @@ type claims struct {
 	made  map[types.UID]types.NamespacedName
 	// holders are the claims that a device is allocated to: one, or several where the device allows that.
 	holders map[kube.DeviceID][]*claimState
-	// leaving are the devices of claims whose pods are gone, while they are still allocated: see patchLeaving.
-	leaving map[types.NamespacedName]*model.Task
-	// dirty are the claims for which it may be another pod that is charged, gone those that may be leaving since, or no longer.
-	dirty, gone map[types.NamespacedName]struct{}
+	// dirty are the claims for which it may be another pod that is charged, or none.
+	dirty map[types.NamespacedName]struct{}
 }
 
 // claimState is what is read of a claim. It is never changed, only replaced.
 type claimState struct {
 	object *resourceapi.ResourceClaim
 	name   types.NamespacedName
-	// asks is how many devices it asks for, by class; nil where that cannot be counted, and searched says why not. besides says
-	// what it asks for besides, so that a number of devices is not enough; empty when it is.
-	asks              map[string]int64
-	searched, besides string
+	// asks is how many devices it asks for, by class; nil where that cannot be counted, and searched says why not. also says what
+	// else it asks for, so that a number of devices is not enough; empty where the number is enough.
+	asks           map[string]int64
+	searched, also string
 	// classes are those that its requests name, sorted.
 	classes []string
 	// devices are those that it has; nil while none are allocated.
@@ -101,7 +98,8 @@ func (c *claims) hold(claim *claimState, holds bool) {
 	}
 }
 
-// forExtendedResources reports whether the claim stands for what its pod requests by extended resources, and adds nothing to that.
+// forExtendedResources reports whether the claim stands for what its pod requests by extended resources. It adds nothing to the
+// request then.
 func (c *claimState) forExtendedResources() bool {
 	return c.owner != "" && c.object.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true"
 }
@@ -124,12 +122,12 @@ func readClaim(object *resourceapi.ResourceClaim) *claimState {
 			classes[request.Name] = request.Exactly.DeviceClassName
 			asks[request.Exactly.DeviceClassName] += max(1, request.Exactly.Count)
 			if len(request.Exactly.Selectors) > 0 {
-				claim.besides = fmt.Sprintf("its request %q has selectors", request.Name)
+				claim.also = fmt.Sprintf("its request %q has selectors", request.Name)
 			}
 		}
 	}
 	if len(object.Spec.Devices.Constraints) > 0 {
-		claim.besides = "it has constraints"
+		claim.also = "it has constraints"
 	}
 	if claim.searched == "" {
 		claim.asks = asks
@@ -217,7 +215,7 @@ func (c *claims) mark(r *podState) {
 	}
 }
 
-// follow keeps the users of claims when what is known of a pod is replaced; nil is no pod.
+// followClaims keeps the users of claims when what is known of a pod is replaced; nil is no pod.
 func (s *State) followClaims(entry *podEntry, before, after *podState) {
 	for _, r := range []*podState{before, after} {
 		if r == nil {
@@ -282,7 +280,7 @@ func (s *State) payer(claim *claimState) *podEntry {
 func (s *State) heldOn(node string, holders []*claimState) bool {
 	return slices.ContainsFunc(holders, func(claim *claimState) bool {
 		payer := s.payer(claim)
-		return payer != nil && payer.record.task.Node == node || payer == nil && s.leavesFrom(claim) == node
+		return payer != nil && payer.record.task.Node == node
 	})
 }
 
@@ -365,7 +363,7 @@ func (s *State) chargeDevices(entry *podEntry) {
 		case claim.searched != "":
 			asked.Searched = fmt.Sprintf("claim %s: %s", name.Name, claim.searched)
 			for _, class := range claim.classes {
-				if position, known := s.deviceClasses.positions[class]; known {
+				if position, known := s.devices.classes.positions[class]; known {
 					asked.Uncounted = append(asked.Uncounted, position)
 				}
 			}
@@ -375,11 +373,11 @@ func (s *State) chargeDevices(entry *podEntry) {
 			}
 			if len(s.claims.users[name]) > 1 {
 				asked.Searched = fmt.Sprintf("claim %s is shared with other pods", name.Name)
-			} else if claim.besides != "" {
-				asked.Searched = fmt.Sprintf("claim %s: %s", name.Name, claim.besides)
+			} else if claim.also != "" {
+				asked.Searched = fmt.Sprintf("claim %s: %s", name.Name, claim.also)
 			}
 			for _, class := range claim.classes {
-				if _, there := s.deviceClasses.positions[class]; !there {
+				if _, there := s.devices.classes.positions[class]; !there {
 					asked.Searched = fmt.Sprintf("claim %s: DeviceClass %s is not there", name.Name, class)
 				}
 			}
@@ -393,7 +391,7 @@ func (s *State) chargeDevices(entry *podEntry) {
 	}
 	after := *r
 	after.task.Request, after.task.Devices = request, asked
-	after.task.MayUseDeviceClass = s.deviceClasses.requestsAny(after.devices.own)
+	after.task.MayUseDeviceClass = s.devices.classes.requestsAny(after.devices.own)
 	after.task.Shape = shapeOf(s.dimensions, &after.task)
 	s.put(entry, &after)
 }
@@ -401,7 +399,7 @@ func (s *State) chargeDevices(entry *podEntry) {
 // addDevice adds devices to the amounts of the classes that they are in.
 func (s *State) addDevice(to *model.Resources, classes []string, n int64) {
 	for _, class := range classes {
-		if position, known := s.deviceClasses.positions[class]; known {
+		if position, known := s.devices.classes.positions[class]; known {
 			to.Set(position, min(to.At(position)+n, model.MaxAmount))
 		}
 	}
@@ -427,46 +425,4 @@ func (s *State) leavesFrom(claim *claimState) string {
 		}
 	}
 	return ""
-}
-
-// patchLeaving lets the snapshot show the devices of a claim whose pods are gone as a pod that is ending: they are on their way,
-// so that nothing else is evicted for the job that waits for them, and they are not idle.
-func (s *State) patchLeaving(name types.NamespacedName) {
-	node, claim := "", s.claims.known[name]
-	if claim != nil && claim.allocated() {
-		node = s.leavesFrom(claim)
-	}
-	task := s.claims.leaving[name]
-	if node == "" && task == nil {
-		return
-	}
-	if task == nil {
-		task = &model.Task{}
-		s.claims.leaving[name] = task
-	}
-	if s.view != nil {
-		s.view.Forget(task.UID) // it may be another claim of the same name
-	}
-	s.snapshot.Update(task, func(t *model.Task) {
-		*t = model.Task{Shape: unique.Make("")}
-		if node == "" {
-			return
-		}
-		t.PodRef = model.PodRef{UID: "devices of " + claim.object.UID, Namespace: name.Namespace, Name: name.Name}
-		t.Pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name, UID: t.UID}}
-		t.Placement = model.Placement{Status: model.Releasing, Node: node}
-		kept := model.Resources(nil)
-		for _, device := range claim.devices {
-			if there := s.deviceOf(node, device.id); there != nil {
-				s.addDevice(&t.Request, there.Classes, 1)
-				if there.Tainted {
-					s.addDevice(&kept, there.Classes, 1)
-				}
-			}
-		}
-		t.Devices = &model.Devices{Kept: kept}
-	})
-	if node == "" {
-		delete(s.claims.leaving, name)
-	}
 }

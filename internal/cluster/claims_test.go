@@ -109,7 +109,7 @@ func TestDevicesAreCounted(t *testing.T) {
 		"a start was undone": {
 			objects: []any{given(two, "n", []int{0, 1}, "p"), pod("p", claiming("two"))}, offers: 2, idle: 2, pod: "p", searched: "claim two has devices already",
 		},
-		"allocated and reserved for nobody": {objects: []any{given(two, "n", []int{0, 1})}, offers: 2, idle: 2},
+		"allocated and reserved for no pod": {objects: []any{given(two, "n", []int{0, 1})}, offers: 2, idle: 2},
 		"two pods share a claim": {
 			objects: []any{given(one, "n", []int{0}, "p", "q"), pod("p", claiming("one"), on("n"), ending), pod("q", claiming("one"), on("n"))},
 			offers:  4, idle: 3, releasing: 0, pod: "p", charge: 1, kept: 1, searched: "",

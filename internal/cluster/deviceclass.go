@@ -19,15 +19,15 @@ import (
 // by a claim, by either resource, or from a device plugin of the same name, are counted together.
 type deviceClasses struct {
 	objects map[string]*resourceapi.DeviceClass
-	// positions are by class, classes are the classes by position.
+	// positions are by class, at are the classes by position.
 	positions map[string]int
-	classes   map[int]string
+	at        map[int]string
 }
 
 // requestsAny reports whether a request names a resource that a class provides.
 func (d *deviceClasses) requestsAny(request model.Resources) bool {
 	for i := model.Pods + 1; i < len(request); i++ {
-		if _, provided := d.classes[i]; provided && request[i] > 0 {
+		if _, provided := d.at[i]; provided && request[i] > 0 {
 			return true
 		}
 	}
@@ -46,12 +46,12 @@ func (e *DeviceClassSeen) object() (string, metav1.Object, bool) {
 
 func (e *DeviceClassSeen) apply(s *State, _ types.UID) Effect {
 	var before, after []corev1.ResourceName
-	if known := s.deviceClasses.objects[e.Class.Name]; known != nil {
+	if known := s.devices.classes.objects[e.Class.Name]; known != nil {
 		before = namesOf(known)
 	}
-	delete(s.deviceClasses.objects, e.Class.Name)
+	delete(s.devices.classes.objects, e.Class.Name)
 	if !e.Gone {
-		after, s.deviceClasses.objects[e.Class.Name] = namesOf(e.Class), e.Class
+		after, s.devices.classes.objects[e.Class.Name] = namesOf(e.Class), e.Class
 	}
 	s.placeClasses()
 	s.setOffers(before, after)
@@ -77,7 +77,7 @@ func namesOf(class *resourceapi.DeviceClass) []corev1.ResourceName {
 // k8s.io/dynamic-resource-allocation/deviceclass).
 func (s *State) placeClasses() {
 	provider := map[corev1.ResourceName]*resourceapi.DeviceClass{}
-	for _, class := range s.deviceClasses.objects {
+	for _, class := range s.devices.classes.objects {
 		for _, name := range namesOf(class)[1:] {
 			if other := provider[name]; other == nil || cmp.Or(
 				class.CreationTimestamp.Compare(other.CreationTimestamp.Time), cmp.Compare(other.Name, class.Name)) > 0 {
@@ -85,29 +85,29 @@ func (s *State) placeClasses() {
 			}
 		}
 	}
-	before := s.deviceClasses.positions
-	s.deviceClasses.positions, s.deviceClasses.classes = map[string]int{}, map[int]string{}
-	for _, name := range slices.Sorted(maps.Keys(s.deviceClasses.objects)) {
+	before := s.devices.classes.positions
+	s.devices.classes.positions, s.devices.classes.at = map[string]int{}, map[int]string{}
+	for _, name := range slices.Sorted(maps.Keys(s.devices.classes.objects)) {
 		resource := implicitName(name)
-		for _, named := range namesOf(s.deviceClasses.objects[name])[1:] {
+		for _, named := range namesOf(s.devices.classes.objects[name])[1:] {
 			if provider[named].Name == name {
 				resource = named
 			}
 		}
 		s.dimensions.Alias(implicitName(name), resource)
 		position := s.dimensions.Index(resource)
-		s.deviceClasses.positions[name], s.deviceClasses.classes[position] = position, name
+		s.devices.classes.positions[name], s.devices.classes.at[position] = position, name
 	}
 	moved := map[int]bool{}
 	for name, position := range before {
-		if now, there := s.deviceClasses.positions[name]; !there || now != position {
+		if now, there := s.devices.classes.positions[name]; !there || now != position {
 			moved[position] = true
 		}
-		if s.deviceClasses.objects[name] == nil {
+		if s.devices.classes.objects[name] == nil {
 			s.dimensions.Alias(implicitName(name), implicitName(name))
 		}
 	}
-	for name, position := range s.deviceClasses.positions {
+	for name, position := range s.devices.classes.positions {
 		if was, there := before[name]; !there || was != position {
 			moved[position] = true
 		}

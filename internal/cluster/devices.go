@@ -11,8 +11,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// devices are the devices of nodes by their ResourceSlices.
+// devices are the devices of nodes by their ResourceSlices, and the classes by which they are counted.
 type devices struct {
+	classes deviceClasses
 	// nodes has them by node; at the empty name is what holds for all.
 	nodes map[string]*kube.NodeDevices
 	// pools are the nodes with devices of a pool.
@@ -135,7 +136,7 @@ func (d *devices) relate(a, b string) relation {
 // devices of it, sorted.
 func (s *State) countedIn(class string) []string {
 	in := []string{class}
-	for _, other := range slices.Sorted(maps.Keys(s.deviceClasses.positions)) {
+	for _, other := range slices.Sorted(maps.Keys(s.devices.classes.positions)) {
 		if relation := s.devices.relate(class, other); other != class && (relation == inside || relation == alike) {
 			in = append(in, other)
 		}
@@ -164,7 +165,8 @@ func (s *State) offer(node, class string) int64 {
 					return model.ProvidedByDRA
 				}
 			}
-			if holders := s.claims.holders[device.ID]; len(holders) > 0 && s.heldOn(node, holders) || len(holders) == 0 && !device.Tainted {
+			holders := s.claims.holders[device.ID]
+			if s.heldOn(node, holders) || len(holders) == 0 && !device.Tainted || s.isLeaving(node, device) {
 				number++
 			}
 		}
@@ -189,15 +191,33 @@ func (s *State) uncounted(node, class string) string {
 	return ""
 }
 
-// addDevices writes what a node has of the devices of classes, where it does not report them itself.
+// addDevices writes what a node has of the devices of classes, where it does not report them itself, and which of its devices are
+// leaving: those of claims whose pods are gone. They are on their way, so that nothing else is evicted for the job that waits for
+// them, and they are not idle. A tainted one is given to no other pod, and is no capacity then.
 func (s *State) addDevices(node *nodeState) {
-	for class, position := range s.deviceClasses.positions {
+	name := node.object.Name
+	for class, position := range s.devices.classes.positions {
 		if node.allocatable.At(position) == 0 {
-			if number := s.offer(node.object.Name, class); number > 0 {
+			if number := s.offer(name, class); number > 0 {
 				node.allocatable.Set(position, number)
 			}
 		}
 	}
+	if seen := s.devices.nodes[name]; seen != nil {
+		for i := range seen.Devices {
+			if device := &seen.Devices[i]; s.isLeaving(name, device) {
+				s.addDevice(&node.leaving, device.Classes, 1)
+			}
+		}
+	}
+}
+
+// isLeaving reports whether the device is still allocated to claims, none of which is charged to a pod that is there, and one of
+// which gives it back.
+func (s *State) isLeaving(node string, device *kube.Device) bool {
+	holders := s.claims.holders[device.ID]
+	return !device.Tainted && slices.ContainsFunc(holders, func(claim *claimState) bool { return s.leavesFrom(claim) == node }) &&
+		!slices.ContainsFunc(holders, func(claim *claimState) bool { return s.payer(claim) != nil })
 }
 
 // patchDevices counts again what has changed: what pods are charged for the devices of their claims, and what nodes have.
@@ -219,7 +239,6 @@ func (s *State) patchDevices() {
 		for _, entry := range s.claims.users[name] {
 			s.chargeDevices(entry)
 		}
-		s.claims.gone[name] = struct{}{}
 		s.markNodes(s.claims.known[name])
 	}
 	clear(s.claims.dirty)

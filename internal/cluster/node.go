@@ -19,6 +19,8 @@ type nodeState struct {
 	object      *corev1.Node
 	allocatable model.Resources
 	refused     *model.Refusal
+	// leaving is what pods that are gone have not given back yet; nil is nothing.
+	leaving model.Resources
 	// isolated are its isolated CPUs; nil when it has none.
 	isolated *isolated.Topology
 	// unreadable reports that only the name of the node is known.

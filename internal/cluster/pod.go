@@ -276,7 +276,7 @@ func (s *State) readRequest(r, before *podState) {
 		t.Request = t.Request.Clone()
 		t.Request.Set(model.Unoffered, 0)
 	}
-	t.MayUseDeviceClass = s.deviceClasses.requestsAny(r.ownRequest())
+	t.MayUseDeviceClass = s.devices.classes.requestsAny(r.ownRequest())
 	if same && before.task.Pod.Spec.NodeName == pod.Spec.NodeName {
 		t.Shape = before.task.Shape
 	} else {

@@ -160,17 +160,13 @@ func (s *State) addNode(name string, known *nodeState) *model.Node {
 	for _, entry := range s.pods.held[name] {
 		s.dirty.addPod(entry)
 	}
-	for claim, task := range s.claims.leaving {
-		if task.Node == name {
-			s.claims.gone[claim] = struct{}{}
-		}
-	}
 	return node
 }
 
 func (s *State) patchNode(node *model.Node, known *nodeState) {
 	node.Object, node.Invalid, node.Isolated = known.object, known.refused, known.isolated
 	node.SetAllocatable(known.allocatable, s.width)
+	node.SetLeaving(known.leaving)
 }
 
 // patchTasks reports whether it has come to an end with every pod.
@@ -183,10 +179,6 @@ func (s *State) patchTasks() (whole bool) {
 			}
 		}
 	}
-	for name := range s.claims.gone {
-		s.patchLeaving(name)
-	}
-	clear(s.claims.gone)
 	clear(s.dirty.pods)
 	s.dirty.pods = s.dirty.pods[:0]
 	for _, task := range s.snapshot.TakeTouched() {

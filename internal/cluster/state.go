@@ -46,17 +46,16 @@ type State struct {
 	// leading reports that this process decides, so that no other nominates nodes.
 	leading bool
 
-	incarnations  incarnations
-	pods          pods
-	nodes         map[string]*nodeState
-	groups        map[model.JobKey]*v1alpha1.PodGroup
-	foreign       foreign
-	others        others
-	history       history
-	classes       map[string]priorityClass
-	deviceClasses deviceClasses
-	claims        claims
-	devices       devices
+	incarnations incarnations
+	pods         pods
+	nodes        map[string]*nodeState
+	groups       map[model.JobKey]*v1alpha1.PodGroup
+	foreign      foreign
+	others       others
+	history      history
+	classes      map[string]priorityClass
+	claims       claims
+	devices      devices
 	// offered are the resources that nodes and device classes offer.
 	offered offered
 	// reserved is the capacity kept for groups that have waited for long.
@@ -101,15 +100,15 @@ func New(options Options) *State {
 			evicted: map[model.JobKey]bool{}, reclaims: map[model.JobKey]int32{}, seenWhole: map[model.JobKey]model.Minima{},
 			saidLater: map[model.JobKey]saidLater{},
 		},
-		classes:       map[string]priorityClass{},
-		deviceClasses: deviceClasses{objects: map[string]*resourceapi.DeviceClass{}},
+		classes: map[string]priorityClass{},
 		claims: claims{
 			known: map[types.NamespacedName]*claimState{}, users: map[types.NamespacedName]map[types.UID]*podEntry{},
 			made: map[types.UID]types.NamespacedName{}, holders: map[kube.DeviceID][]*claimState{},
-			leaving: map[types.NamespacedName]*model.Task{}, dirty: map[types.NamespacedName]struct{}{}, gone: map[types.NamespacedName]struct{}{},
+			dirty: map[types.NamespacedName]struct{}{},
 		},
 		devices: devices{
-			nodes: map[string]*kube.NodeDevices{}, pools: map[poolID]map[string]struct{}{}, both: map[[2]string]int{},
+			classes: deviceClasses{objects: map[string]*resourceapi.DeviceClass{}},
+			nodes:   map[string]*kube.NodeDevices{}, pools: map[poolID]map[string]struct{}{}, both: map[[2]string]int{},
 			dirty: map[string]struct{}{},
 		},
 		offered:    offered{sources: map[corev1.ResourceName]int{}, counted: map[corev1.ResourceName]bool{}},

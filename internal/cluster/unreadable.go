@@ -95,10 +95,6 @@ func (s *State) Rebuild() {
 	s.width, s.second, s.leases.dirty, s.budgets.dirty = 0, 0, true, true
 	s.queues.dirty = s.queues.any()
 	s.dirty = newChanges()
-	for name := range s.claims.leaving {
-		delete(s.claims.leaving, name)
-		s.claims.gone[name] = struct{}{}
-	}
 	for uid, entry := range s.pods.entries {
 		if entry.task, entry.dirty = nil, false; entry.record == nil {
 			delete(s.pods.entries, uid)

@@ -11,9 +11,9 @@ import (
 
 // Node is one node and its accounting.
 //
-// Invariant: idle = allocatable − Σ charges of Tasks that hold capacity; releasing = Σ charges of the Releasing tasks that are
-// not overdue, without what these keep; pipelined = Σ charges of the Pipelined tasks; reserved = Σ requests of the held capacity that the snapshot's
-// viewpoint must not use. idle is negative where more runs than the node now offers.
+// Invariant: idle = allocatable − leaving − Σ charges of Tasks that hold capacity; releasing = leaving + Σ charges of the
+// Releasing tasks that are not overdue, without what these keep; pipelined = Σ charges of the Pipelined tasks; reserved = Σ requests
+// of the held capacity that the snapshot's viewpoint must not use. idle is negative where more runs than the node now offers.
 type Node struct {
 	// The accounting. Fields that are read most often come first, for locality.
 	idle        Resources
@@ -27,6 +27,8 @@ type Node struct {
 	releasing              Resources
 	pipelined              Resources
 	reserved               Resources
+	// leaving is what tasks that are gone held of the node and have not given back yet, as do devices of their claims.
+	leaving Resources
 
 	Name string
 	// Object is the node's API object, never changed.
@@ -57,6 +59,18 @@ func (n *Node) SetAllocatable(allocatable Resources, width int) {
 	n.allocatable = allocatable
 	n.GrowVectors(max(width, len(n.idle))) // which copies them
 }
+
+// SetLeaving sets what tasks that are gone still hold of the node, never changed; never within a session.
+func (n *Node) SetLeaving(leaving Resources) {
+	n.idle.Add(n.leaving)
+	n.idle.Sub(leaving)
+	n.releasing.Sub(n.leaving)
+	n.releasing.Add(leaving)
+	n.leaving = leaving
+}
+
+// Leaving returns what tasks that are gone still hold of the node, which must not be changed; nil is nothing.
+func (n *Node) Leaving() Resources { return n.leaving }
 
 // GrowVectors allocates so many dimensions for all vectors, next to each other.
 func (n *Node) GrowVectors(width int) {

@@ -72,8 +72,8 @@ func (d *ResourceIndex) Index(name corev1.ResourceName) int {
 	return i
 }
 
-// Alias lets a name stand for the position of another resource; for one of its own again when both are the same. Positions that were
-// counted by before stay those of the other names.
+// Alias lets a name stand for the position of another resource, or for its own again when both names are the same. No position is
+// lost: a name that stood for its own position before has it again then.
 func (d *ResourceIndex) Alias(name, of corev1.ResourceName) {
 	if name != of {
 		d.index[name] = d.Index(of)

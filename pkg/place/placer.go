@@ -132,7 +132,7 @@ func (t *Placer) hasBudget() bool {
 // While evicted pods are still terminating, a nominated node may have lost the label of a level that members share.
 func (t *Placer) NominationsSuffice() bool {
 	ahead := t.For(t.ask.On(model.FutureIdle))
-	return ahead.nominationsStand() || len(t.job.Topology) > 0 && areTerminating(t.session.Snapshot, t.job) &&
+	return ahead.nominationsStand() || len(t.job.Topology) > 0 && victimsRemain(t.session.Snapshot, t.job) &&
 		ahead.overlooking().nominationsStand()
 }
 

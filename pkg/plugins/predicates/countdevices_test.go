@@ -157,8 +157,8 @@ func (c *contest) reservedElsewise(node *corev1.Node, placed []*corev1.Pod) bool
 	})
 }
 
-// asksForInner reports whether the pod asks for devices of the inner class by a resource, and for others of the class around it: what
-// is requested by a resource is counted in its own class only.
+// asksForInner reports whether the pod asks for devices of the inner class by a resource, and for others of the class around it:
+// what is requested by a resource is counted in its own class only.
 func asksForInner(pod *corev1.Pod) bool {
 	asks := requestsOf(pod)
 	return len(asks)+len(claimed(pod)) > 1 && slices.ContainsFunc(asks, func(name corev1.ResourceName) bool {

@@ -12,8 +12,9 @@ import (
 // Node is one node and its accounting.
 //
 // Invariant: idle = allocatable − leaving − Σ charges of Tasks that hold capacity; releasing = leaving + Σ charges of the
-// Releasing tasks that are not overdue, without what these keep; pipelined = Σ charges of the Pipelined tasks; reserved = Σ requests
-// of the held capacity that the snapshot's viewpoint must not use. idle is negative where more runs than the node now offers.
+// Releasing tasks that are not overdue, without what these keep; pipelined = Σ charges of the Pipelined tasks; reserved = Σ
+// requests of the held capacity that the snapshot's viewpoint must not use. idle is negative where more runs than the node now
+// offers.
 type Node struct {
 	// The accounting. Fields that are read most often come first, for locality.
 	idle        Resources

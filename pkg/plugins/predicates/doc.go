@@ -2,9 +2,10 @@
 // cordons, taints, node affinity, ports, volumes, device claims and declared features, and a topology.Index, with the same
 // messages, for spread and inter-pod affinity.
 //
-// It ignores resources: the engine compares requests, also for devices of claims and DeviceClasses, which are counted by node. Where
-// a number does not say whether a node has the devices, DynamicResources is asked. A pod without special requirements costs no call
-// into kube-scheduler once its shape is known. An error of a filter keeps the task off the nodes it happened for, and nothing else.
+// It ignores resources: the engine compares requests, also for devices of claims and DeviceClasses, which are counted by node.
+// Where a number does not say whether a node has the devices, DynamicResources is asked. A pod without special requirements costs
+// no call into kube-scheduler once its shape is known. An error of a filter keeps the task off the nodes it happened for, and
+// nothing else.
 //
 // No argument changes it: kube-scheduler's filters are not configurable. The volumes and devices of a placed task are
 // reserved immediately, so that the next task does not get the same. The searches for devices of a cycle have a budget of time.

@@ -25,8 +25,9 @@ type claims struct {
 	made  map[types.UID]types.NamespacedName
 	// holders are the claims that a device is allocated to: one, or several where the device allows that.
 	holders map[kube.DeviceID][]*claimState
-	// dirty are the claims for which it may be another pod that is charged, or none.
-	dirty map[types.NamespacedName]struct{}
+	// dirty are the claims for which it may be another pod that is charged, or none; charges are pods that may be charged otherwise.
+	dirty   map[types.NamespacedName]struct{}
+	charges map[types.UID]struct{}
 }
 
 // claimState is what is read of a claim. It is never changed, only replaced.
@@ -89,17 +90,19 @@ func (c *claims) hold(claim *claimState, holds bool) {
 			delete(c.holders, device.id)
 		}
 	}
-	switch {
-	case !claim.forExtendedResources():
-	case holds:
+	if !claim.forExtendedResources() {
+		return
+	}
+	c.charges[claim.owner] = struct{}{}
+	if holds {
 		c.made[claim.owner] = claim.name
-	case c.made[claim.owner] == claim.name:
+	} else if c.made[claim.owner] == claim.name {
 		delete(c.made, claim.owner)
 	}
 }
 
-// forExtendedResources reports whether the claim stands for what its pod requests by extended resources. It adds nothing to the
-// request then.
+// forExtendedResources reports whether the claim stands for what its pod requests by extended resources. It adds no device to the
+// request then, only the other classes that the devices are in.
 func (c *claimState) forExtendedResources() bool {
 	return c.owner != "" && c.object.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true"
 }
@@ -180,9 +183,10 @@ type podDevices struct {
 	missing string
 }
 
-// devicesOf returns what is known of the claims of a pod, nil when it names none.
-func devicesOf(pod *corev1.Pod, own model.Resources) *podDevices {
-	if len(pod.Spec.ResourceClaims) == 0 {
+// devicesOf returns what is known of the devices that a pod asks for by claims, or by resources that classes provide; nil when it
+// asks for none.
+func (s *State) devicesOf(pod *corev1.Pod, own model.Resources) *podDevices {
+	if len(pod.Spec.ResourceClaims) == 0 && !s.devices.classes.requestsAny(own) {
 		return nil
 	}
 	devices := &podDevices{own: own}
@@ -200,15 +204,14 @@ func devicesOf(pod *corev1.Pod, own model.Resources) *podDevices {
 	return devices
 }
 
-// mark marks the claims of a pod, so that it is found out again who is charged for them.
+// mark marks the claims of a pod, so that it is found out again who is charged for them; nil is no pod.
 func (c *claims) mark(r *podState) {
-	if r == nil {
+	if r == nil || r.devices == nil {
 		return
 	}
-	if r.devices != nil {
-		for _, name := range r.devices.claims {
-			c.dirty[name] = struct{}{}
-		}
+	c.charges[r.task.UID] = struct{}{}
+	for _, name := range r.devices.claims {
+		c.dirty[name] = struct{}{}
 	}
 	if name, made := c.made[r.task.UID]; made {
 		c.dirty[name] = struct{}{}
@@ -218,20 +221,15 @@ func (c *claims) mark(r *podState) {
 // followClaims keeps the users of claims when what is known of a pod is replaced; nil is no pod.
 func (s *State) followClaims(entry *podEntry, before, after *podState) {
 	for _, r := range []*podState{before, after} {
-		if r == nil {
+		if r == nil || r.devices == nil {
 			continue
 		}
-		if s.claims.mark(r); r.devices == nil {
-			if _, made := s.claims.made[entry.uid]; !made {
-				continue
-			}
-		} else {
-			for _, name := range r.devices.claims {
-				if r == after {
-					addTo(s.claims.users, name, entry.uid, entry)
-				} else {
-					dropFrom(s.claims.users, name, entry.uid)
-				}
+		s.claims.mark(r)
+		for _, name := range r.devices.claims {
+			if r == after {
+				addTo(s.claims.users, name, entry.uid, entry)
+			} else {
+				dropFrom(s.claims.users, name, entry.uid)
 			}
 		}
 		if r.task.Node != "" {
@@ -301,7 +299,11 @@ func (s *State) heldWithoutSlice(node string, entry *podEntry) (classes [][]stri
 	if entry.record.devices == nil {
 		return nil
 	}
-	for _, name := range entry.record.devices.claims {
+	names := entry.record.devices.claims
+	if name, made := s.claims.made[entry.uid]; made {
+		names = append(slices.Clone(names), name)
+	}
+	for _, name := range names {
 		claim := s.claims.known[name]
 		if claim == nil || s.payer(claim) != entry {
 			continue
@@ -332,6 +334,16 @@ func (s *State) chargeDevices(entry *podEntry) {
 	if r.devices.missing != "" {
 		asked.Searched = fmt.Sprintf("the claim of resourceClaims %q is not there", r.devices.missing)
 	}
+	hold := func(device heldDevice, users int, counted string) {
+		classes, free := s.countedIn(device.class), false
+		if there := s.deviceOf(r.task.Node, device.id); there != nil {
+			classes, free = there.Classes, !there.Tainted && users <= 1 && len(s.claims.holders[device.id]) == 1
+		}
+		if !free {
+			s.addDevice(&kept, classes, 1)
+		}
+		s.addDevice(&request, slices.DeleteFunc(slices.Clone(classes), func(class string) bool { return class == counted }), 1)
+	}
 	for _, name := range r.devices.claims {
 		claim := s.claims.known[name]
 		if claim == nil {
@@ -347,18 +359,7 @@ func (s *State) chargeDevices(entry *podEntry) {
 			asked.Searched = fmt.Sprintf("claim %s has devices already", name.Name)
 		case claim.allocated():
 			for _, device := range claim.devices {
-				there := s.deviceOf(r.task.Node, device.id)
-				if there != nil {
-					s.addDevice(&request, there.Classes, 1)
-				} else {
-					s.addDevice(&request, s.countedIn(device.class), 1)
-				}
-				switch {
-				case there == nil:
-					s.addDevice(&kept, s.countedIn(device.class), 1)
-				case there.Tainted || len(s.claims.users[name]) > 1 || len(s.claims.holders[device.id]) > 1:
-					s.addDevice(&kept, there.Classes, 1)
-				}
+				hold(device, len(s.claims.users[name]), "")
 			}
 		case claim.searched != "":
 			asked.Searched = fmt.Sprintf("claim %s: %s", name.Name, claim.searched)
@@ -383,10 +384,18 @@ func (s *State) chargeDevices(entry *podEntry) {
 			}
 		}
 	}
+	if claim := s.claims.known[s.claims.made[entry.uid]]; claim != nil && r.task.Status.HasNode() {
+		for _, device := range claim.devices {
+			hold(device, 1, device.class) // which the request of the pod has
+		}
+	}
 	slices.Sort(asked.Uncounted)
 	asked.Claimed, asked.Kept = request.Clone(), kept
 	asked.Claimed.Sub(own)
-	if r.task.Devices != nil && request.Equal(r.task.Request) && asked.Equal(r.task.Devices) {
+	if len(r.task.Pod.Spec.ResourceClaims) == 0 && len(kept) == 0 {
+		asked = nil
+	}
+	if request.Equal(r.task.Request) && asked.Equal(r.task.Devices) {
 		return
 	}
 	after := *r

@@ -59,6 +59,13 @@ func given(claim *resourceapi.ResourceClaim, node string, devices []int, pods ..
 	return claim
 }
 
+// madeFor is the claim as kube-scheduler's plugin makes it for the extended resources of a pod.
+func madeFor(uid types.UID, claim *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
+	claim.Annotations = map[string]string{resourceapi.ExtendedResourceClaimAnnotation: "true"}
+	claim.OwnerReferences = []metav1.OwnerReference{{Kind: "Pod", Name: string(uid), UID: uid, Controller: new(true)}}
+	return claim
+}
+
 // claiming lets a pod name claims.
 func claiming(names ...string) podOption {
 	return func(p *corev1.Pod) {
@@ -137,6 +144,19 @@ func TestDevicesAreCounted(t *testing.T) {
 		"a class inside the class": {
 			objects: []any{deviceClass("h100", ""), devicesOn("n", 4, "gpu", "h100"), devicesOn("m", 1, "gpu"), claimOf("inner", "h100", 2), pod("p", claiming("inner"), on("n"))},
 			offers:  4, idle: 2, pod: "p", charge: 2,
+		},
+		"by the resource of a class inside the class": {
+			objects: []any{
+				deviceClass("h100", ""), devicesOn("n", 4, "gpu", "h100"), devicesOn("m", 1, "gpu"),
+				madeFor("p", given(claimOf("made", "h100", 2), "n", []int{0, 1}, "p")), pod("p", asking("deviceclass.resource.kubernetes.io/h100", "2"), on("n")),
+			},
+			offers: 4, idle: 2, pod: "p", charge: 2,
+		},
+		"by the extended resource, and the slice has shrunk": {
+			objects: []any{
+				devicesOn("n", 1, "gpu"), madeFor("p", given(two, "n", []int{0, 3}, "p")), pod("p", asking(gpu, "2"), on("n"), ending),
+			},
+			offers: 2, idle: 0, releasing: 1, pod: "p", charge: 2, kept: 1,
 		},
 		"a class that overlaps": {
 			objects: []any{deviceClass("big", ""), devicesOn("n", 4, "big", "gpu"), devicesOn("m", 1, "gpu"), devicesOn("o", 1, "big")},

@@ -236,12 +236,19 @@ func (s *State) patchDevices() {
 		}
 	}
 	for name := range s.claims.dirty {
-		for _, entry := range s.claims.users[name] {
-			s.chargeDevices(entry)
+		for uid := range s.claims.users[name] {
+			s.claims.charges[uid] = struct{}{}
 		}
 		s.markNodes(s.claims.known[name])
 	}
 	clear(s.claims.dirty)
+	for uid := range s.claims.charges {
+		if entry := s.pods.entries[uid]; entry != nil {
+			s.chargeDevices(entry)
+		}
+	}
+	clear(s.claims.charges)
+	clear(s.claims.dirty) // of those who are charged otherwise now, who pays for a claim is not another one
 	for name := range s.devices.dirty {
 		if s.nodes[name] != nil {
 			s.readNodeAgain(name)

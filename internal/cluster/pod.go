@@ -37,7 +37,7 @@ type podState struct {
 	assignedCPUs, heldCPUs *isolated.Assignment
 	// unoffered is what it requests of resources that no node offers; nil when that is nothing.
 	unoffered corev1.ResourceList
-	// devices is what is known of the claims that it names; nil when it names none.
+	// devices is what is known of the devices that it asks for by claims or classes; nil when it asks for none.
 	devices *podDevices
 	// invalid says what is wrong with what the pod asks for, and outdated that the API server has a newer version of it, which the
 	// watch is yet to show. Either holds the task.
@@ -267,7 +267,7 @@ func (s *State) readRequest(r, before *podState) {
 	} else {
 		t.Request, r.unoffered, r.invalid = s.request(t)
 		t.NonZeroDefaults = nonZeroDefaultsOf(pod)
-		r.devices = devicesOf(pod, t.Request)
+		r.devices = s.devicesOf(pod, t.Request)
 	}
 	if waits := pod.Spec.NodeName == ""; waits && r.unoffered != nil && r.invalid == nil {
 		t.Request, t.Unoffered = t.Request.Clone(), r.unoffered

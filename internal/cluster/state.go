@@ -104,7 +104,7 @@ func New(options Options) *State {
 		claims: claims{
 			known: map[types.NamespacedName]*claimState{}, users: map[types.NamespacedName]map[types.UID]*podEntry{},
 			made: map[types.UID]types.NamespacedName{}, holders: map[kube.DeviceID][]*claimState{},
-			dirty: map[types.NamespacedName]struct{}{},
+			dirty: map[types.NamespacedName]struct{}{}, charges: map[types.UID]struct{}{},
 		},
 		devices: devices{
 			classes: deviceClasses{objects: map[string]*resourceapi.DeviceClass{}},

@@ -180,7 +180,7 @@ func (c *contest) differByIntent(pod *corev1.Pod, node *corev1.Node, placed []*c
 	}
 	byDevices := v.by["DynamicResources"] != nil
 	switch {
-	case byDevices && ours && len(v.by) == 1 && (c.reservedElsewise(node, placed) || c.reportsOther(pod, node) || asksForInner(pod)):
+	case byDevices && ours && len(v.by) == 1 && (c.reservedElsewise(node, placed) || asksForInner(pod)):
 		v.by, c.score.tolerated = nil, c.score.tolerated+1
 	case len(v.by) == 0 && !ours && (c.heldUnseen(node) || c.reportsOther(pod, node)):
 		v.by, c.score.tolerated = map[string][]string{"NodeResourcesFit": lacks}, c.score.tolerated+1

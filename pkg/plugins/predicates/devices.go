@@ -1,7 +1,10 @@
 package predicates
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -12,7 +15,7 @@ import (
 // allocator has to be asked for the chosen node only.
 
 // countsDevices reports whether the numbers of a node say whether it has the devices of a task. They do not where devices cannot
-// be counted, and not for a claim where a device plugin reports the resource: the claim is for devices of ResourceSlices.
+// be counted, and not where a device plugin reports the resource and the task asks for devices of ResourceSlices.
 func (p *plugin) countsDevices(task *model.Task, node *model.Node) bool {
 	if task.SearchesDevices() || p.disagreed[node] {
 		return false
@@ -21,11 +24,34 @@ func (p *plugin) countsDevices(task *model.Task, node *model.Node) bool {
 		if task.Request[i] > 0 && node.Allocatable().At(i) == model.ProvidedByDRA {
 			return false
 		}
-		if task.Devices != nil && task.Devices.Claimed.At(i) > 0 && p.reports(node, i) {
+		if (own(task, i) < task.Request[i] || asksByClass(task.Pod)) && p.reports(node, i) {
 			return false
 		}
 	}
 	return true
+}
+
+// own returns how much of a resource the task requests itself, without what it asks for by claims.
+func own(task *model.Task, position int) int64 {
+	if task.Devices == nil {
+		return task.Request[position]
+	}
+	return task.Request[position] - task.Devices.Claimed.At(position)
+}
+
+// asksByClass reports whether the pod requests a resource that is made of the name of a class, which no device plugin reports. It
+// is counted as the resource that the class provides, which one may report (KEP-5004).
+func asksByClass(pod *corev1.Pod) bool {
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			for name := range containers[i].Resources.Requests {
+				if strings.HasPrefix(string(name), resourceapi.ResourceDeviceClassPrefix) {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // reports reports whether a node itself says that it has more than nothing of a resource.
@@ -91,11 +117,7 @@ func (p *plugin) rejectOldKubelets(task *model.Task) (framework.NodeFilterFunc, 
 			return nil
 		}
 		for i := model.Pods + 1; i < len(task.Request); i++ {
-			own := task.Request[i]
-			if task.Devices != nil {
-				own -= task.Devices.Claimed.At(i)
-			}
-			if name := p.view.Snapshot().Dimensions.Name(i); own > 0 && !p.reports(node, i) && p.kube.ByDeviceClass(name) {
+			if name := p.view.Snapshot().Dimensions.Name(i); own(task, i) > 0 && !p.reports(node, i) && p.kube.ByDeviceClass(name) {
 				return p.refusals.get("run a kubelet older than 1.36, which starts pods without the devices for "+string(name), false)
 			}
 		}

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 
@@ -19,10 +20,10 @@ import (
 // devices of a class. Which devices these are, kube-scheduler's allocator says when the pod is placed.
 type claims struct {
 	known map[types.NamespacedName]*claimState
-	// users are the pods that name a claim; made has the claim that kube-scheduler's plugin has made for the extended resources of
-	// a pod, which does not name it.
+	// users are the pods that name a claim; owned are the claims that were made for a pod, from a template or, by kube-scheduler's
+	// plugin, for its extended resources. The pod does not name the latter.
 	users map[types.NamespacedName]map[types.UID]*podEntry
-	made  map[types.UID]types.NamespacedName
+	owned map[types.UID]map[types.NamespacedName]struct{}
 	// holders are the claims that a device is allocated to: one, or several where the device allows that.
 	holders map[kube.DeviceID][]*claimState
 	// dirty are the claims for which it may be another pod that is charged, or none; charges are pods that may be charged otherwise.
@@ -90,21 +91,32 @@ func (c *claims) hold(claim *claimState, holds bool) {
 			delete(c.holders, device.id)
 		}
 	}
-	if !claim.forExtendedResources() {
+	switch {
+	case claim.owner == "":
 		return
+	case holds:
+		addTo(c.owned, claim.owner, claim.name, struct{}{})
+	default:
+		dropFrom(c.owned, claim.owner, claim.name)
 	}
 	c.charges[claim.owner] = struct{}{}
-	if holds {
-		c.made[claim.owner] = claim.name
-	} else if c.made[claim.owner] == claim.name {
-		delete(c.made, claim.owner)
-	}
 }
 
 // forExtendedResources reports whether the claim stands for what its pod requests by extended resources. It adds no device to the
 // request then, only the other classes that the devices are in.
 func (c *claimState) forExtendedResources() bool {
 	return c.owner != "" && c.object.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true"
+}
+
+// byResource returns the claims that were made for the extended resources of a pod: one, when no other program makes any.
+func (c *claims) byResource(pod types.UID) iter.Seq[types.NamespacedName] {
+	return func(yield func(types.NamespacedName) bool) {
+		for name := range c.owned[pod] {
+			if c.known[name].forExtendedResources() && !yield(name) {
+				return
+			}
+		}
+	}
 }
 
 // readClaim reads a claim. A request for so many devices of a class takes as many, whatever else it says; how many any other one
@@ -206,14 +218,17 @@ func (s *State) devicesOf(pod *corev1.Pod, own model.Resources) *podDevices {
 
 // mark marks the claims of a pod, so that it is found out again who is charged for them; nil is no pod.
 func (c *claims) mark(r *podState) {
-	if r == nil || r.devices == nil {
+	if r == nil {
+		return
+	}
+	for name := range c.owned[r.task.UID] {
+		c.dirty[name] = struct{}{}
+	}
+	if r.devices == nil {
 		return
 	}
 	c.charges[r.task.UID] = struct{}{}
 	for _, name := range r.devices.claims {
-		c.dirty[name] = struct{}{}
-	}
-	if name, made := c.made[r.task.UID]; made {
 		c.dirty[name] = struct{}{}
 	}
 }
@@ -221,10 +236,9 @@ func (c *claims) mark(r *podState) {
 // followClaims keeps the users of claims when what is known of a pod is replaced; nil is no pod.
 func (s *State) followClaims(entry *podEntry, before, after *podState) {
 	for _, r := range []*podState{before, after} {
-		if r == nil || r.devices == nil {
+		if s.claims.mark(r); r == nil || r.devices == nil {
 			continue
 		}
-		s.claims.mark(r)
 		for _, name := range r.devices.claims {
 			if r == after {
 				addTo(s.claims.users, name, entry.uid, entry)
@@ -299,11 +313,7 @@ func (s *State) heldWithoutSlice(node string, entry *podEntry) (classes [][]stri
 	if entry.record.devices == nil {
 		return nil
 	}
-	names := entry.record.devices.claims
-	if name, made := s.claims.made[entry.uid]; made {
-		names = append(slices.Clone(names), name)
-	}
-	for _, name := range names {
+	for _, name := range slices.AppendSeq(slices.Clone(entry.record.devices.claims), s.claims.byResource(entry.uid)) {
 		claim := s.claims.known[name]
 		if claim == nil || s.payer(claim) != entry {
 			continue
@@ -384,9 +394,11 @@ func (s *State) chargeDevices(entry *podEntry) {
 			}
 		}
 	}
-	if claim := s.claims.known[s.claims.made[entry.uid]]; claim != nil && r.task.Status.HasNode() {
-		for _, device := range claim.devices {
-			hold(device, 1, device.class) // which the request of the pod has
+	for name := range s.claims.byResource(entry.uid) {
+		for _, device := range s.claims.known[name].devices {
+			if r.task.Status.HasNode() {
+				hold(device, 1, device.class) // which the request of the pod has
+			}
 		}
 	}
 	slices.Sort(asked.Uncounted)

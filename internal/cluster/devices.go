@@ -1,9 +1,11 @@
 package cluster
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -37,10 +39,7 @@ func (e *DevicesSeen) object() (string, metav1.Object, bool) { return "devices o
 func (e *DevicesSeen) apply(s *State, _ types.UID) Effect {
 	node := e.Devices.Node
 	before := s.devices.nodes[node]
-	relations := map[[2]string]relation{}
-	for _, seen := range []*kube.NodeDevices{before, e.Devices} {
-		forEachPair(seen, func(pair [2]string) { relations[pair] = s.devices.relate(pair[0], pair[1]) })
-	}
+	relations := s.devices.relations()
 	s.devices.count(before, -1)
 	s.devices.count(e.Devices, 1)
 	if s.devices.nodes[node] = e.Devices; len(e.Devices.Devices)+len(e.Devices.Uncounted) == 0 {
@@ -50,10 +49,8 @@ func (e *DevicesSeen) apply(s *State, _ types.UID) Effect {
 	for _, seen := range []*kube.NodeDevices{before, e.Devices} {
 		s.markHolders(seen)
 	}
-	for pair, was := range relations {
-		if s.devices.relate(pair[0], pair[1]) != was {
-			s.devices.dirty[""] = struct{}{} // what a claim asks for is counted in other classes
-		}
+	if !maps.Equal(s.devices.relations(), relations) {
+		s.devices.dirty[""] = struct{}{} // what a claim asks for is counted in other classes
 	}
 	return Effect{Schedule: true}
 }
@@ -132,6 +129,17 @@ func (d *devices) relate(a, b string) relation {
 	return overlap
 }
 
+// relations returns how each two classes are related that have a device in common.
+func (d *devices) relations() map[[2]string]relation {
+	relations := map[[2]string]relation{}
+	for pair := range d.both {
+		if pair[0] != pair[1] {
+			relations[pair] = d.relate(pair[0], pair[1])
+		}
+	}
+	return relations
+}
+
 // countedIn returns the classes in which a device of a class that is not chosen yet counts: the class, and each that has all
 // devices of it, sorted.
 func (s *State) countedIn(class string) []string {
@@ -145,15 +153,16 @@ func (s *State) countedIn(class string) []string {
 }
 
 // offer returns how many devices of a class a node has: those that a pod could be given, and those that pods there hold which
-// are charged for them. It is ProvidedByDRA where the devices cannot be counted.
+// are charged for them. It is ProvidedByDRA, and why, where the devices cannot be counted.
 //
 // Devices of claims that no pod on the node is charged for are no capacity, and neither are tainted ones that no pod holds.
-func (s *State) offer(node, class string) int64 {
-	seen, everywhere := s.devices.nodes[node], s.devices.nodes[""]
-	if everywhere != nil && everywhere.Uncounted[class] != "" || seen != nil && seen.Uncounted[class] != "" {
-		return model.ProvidedByDRA
+func (s *State) offer(node, class string) (number int64, why string) {
+	seen := s.devices.nodes[node]
+	for _, devices := range []*kube.NodeDevices{seen, s.devices.nodes[""]} {
+		if devices != nil && devices.Uncounted[class] != "" {
+			return model.ProvidedByDRA, devices.Uncounted[class]
+		}
 	}
-	number := int64(0)
 	if seen != nil {
 		for i := range seen.Devices {
 			device := &seen.Devices[i]
@@ -162,7 +171,7 @@ func (s *State) offer(node, class string) int64 {
 			}
 			for _, other := range device.Classes {
 				if s.devices.relate(class, other) == overlap {
-					return model.ProvidedByDRA
+					return model.ProvidedByDRA, fmt.Sprintf("DeviceClasses %s and %s select the same device, and each one selects others", class, other)
 				}
 			}
 			holders := s.claims.holders[device.ID]
@@ -178,17 +187,7 @@ func (s *State) offer(node, class string) int64 {
 			}
 		}
 	}
-	return number
-}
-
-// uncounted says why the devices of a class on a node are not counted; empty when they are.
-func (s *State) uncounted(node, class string) string {
-	for _, name := range []string{node, ""} {
-		if seen := s.devices.nodes[name]; seen != nil && seen.Uncounted[class] != "" {
-			return seen.Uncounted[class]
-		}
-	}
-	return ""
+	return number, ""
 }
 
 // addDevices writes what a node has of the devices of classes, where it does not report them itself, and which of its devices are
@@ -198,8 +197,15 @@ func (s *State) addDevices(node *nodeState) {
 	name := node.object.Name
 	for class, position := range s.devices.classes.positions {
 		if node.allocatable.At(position) == 0 {
-			if number := s.offer(name, class); number > 0 {
+			number, why := s.offer(name, class)
+			if number > 0 {
 				node.allocatable.Set(position, number)
+			}
+			if why != "" {
+				if node.uncounted == nil {
+					node.uncounted = map[corev1.ResourceName]string{}
+				}
+				node.uncounted[s.dimensions.Name(position)] = why
 			}
 		}
 	}

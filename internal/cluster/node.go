@@ -19,8 +19,9 @@ type nodeState struct {
 	object      *corev1.Node
 	allocatable model.Resources
 	refused     *model.Refusal
-	// leaving is what pods that are gone have not given back yet; nil is nothing.
-	leaving model.Resources
+	// leaving is what pods that are gone have not given back yet; nil is nothing. uncounted is that of the model's node.
+	leaving   model.Resources
+	uncounted map[corev1.ResourceName]string
 	// isolated are its isolated CPUs; nil when it has none.
 	isolated *isolated.Topology
 	// unreadable reports that only the name of the node is known.

@@ -40,6 +40,9 @@ type Node struct {
 	Isolated     *isolated.Topology
 	AgentExpired bool
 
+	// Uncounted says, by resource, why devices of a DeviceClass are not counted there, never changed; nil when all are.
+	Uncounted map[corev1.ResourceName]string
+
 	// Tasks are the tasks on the node, of all schedulers, by UID.
 	Tasks []*Task
 	// Invalid says why no task may be placed on the node, such as an unreadable allocatable; nil when tasks may.

@@ -39,6 +39,7 @@ func (p *plugin) Reserve(task *model.Task, node *model.Node) (prepare bool, refu
 				p.disagreed = map[*model.Node]bool{}
 			}
 			p.disagreed[node] = true // the allocator is asked about it from now on
+			p.view.DeviceCountWrong()
 		}
 		return false, p.refusals.intern(status)
 	}

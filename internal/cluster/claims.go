@@ -20,10 +20,10 @@ import (
 // devices of a class. Which devices these are, kube-scheduler's allocator says when the pod is placed.
 type claims struct {
 	known map[types.NamespacedName]*claimState
-	// users are the pods that name a claim; owned are the claims that were made for a pod, from a template or, by kube-scheduler's
-	// plugin, for its extended resources. The pod does not name the latter.
+	// users are the pods that name a claim; of are the claims that were made for a pod, or are reserved for it. It does not name one
+	// that kube-scheduler's plugin has made for its extended resources.
 	users map[types.NamespacedName]map[types.UID]*podEntry
-	owned map[types.UID]map[types.NamespacedName]struct{}
+	of    map[types.UID]map[types.NamespacedName]struct{}
 	// holders are the claims that a device is allocated to: one, or several where the device allows that.
 	holders map[kube.DeviceID][]*claimState
 	// dirty are the claims for which it may be another pod that is charged, or none; charges are pods that may be charged otherwise.
@@ -80,7 +80,7 @@ func (e *ClaimSeen) apply(s *State, _ types.UID) Effect {
 	return Effect{Schedule: true}
 }
 
-// hold keeps which claims have a device, and for whom claims were made.
+// hold keeps which claims have a device, and which are for a pod.
 func (c *claims) hold(claim *claimState, holds bool) {
 	for _, device := range claim.devices {
 		others := slices.DeleteFunc(slices.Clone(c.holders[device.id]), func(other *claimState) bool { return other == claim })
@@ -91,15 +91,20 @@ func (c *claims) hold(claim *claimState, holds bool) {
 			delete(c.holders, device.id)
 		}
 	}
-	switch {
-	case claim.owner == "":
-		return
-	case holds:
-		addTo(c.owned, claim.owner, claim.name, struct{}{})
-	default:
-		dropFrom(c.owned, claim.owner, claim.name)
+	var pods []types.UID
+	for _, consumer := range claim.object.Status.ReservedFor {
+		pods = append(pods, consumer.UID)
 	}
-	c.charges[claim.owner] = struct{}{}
+	if claim.owner != "" {
+		pods = append(pods, claim.owner)
+	}
+	for _, pod := range pods {
+		if c.charges[pod] = struct{}{}; holds {
+			addTo(c.of, pod, claim.name, struct{}{})
+		} else {
+			dropFrom(c.of, pod, claim.name)
+		}
+	}
 }
 
 // forExtendedResources reports whether the claim stands for what its pod requests by extended resources. It adds no device to the
@@ -111,8 +116,8 @@ func (c *claimState) forExtendedResources() bool {
 // byResource returns the claims that were made for the extended resources of a pod: one, when no other program makes any.
 func (c *claims) byResource(pod types.UID) iter.Seq[types.NamespacedName] {
 	return func(yield func(types.NamespacedName) bool) {
-		for name := range c.owned[pod] {
-			if c.known[name].forExtendedResources() && !yield(name) {
+		for name := range c.of[pod] {
+			if claim := c.known[name]; claim.owner == pod && claim.forExtendedResources() && !yield(name) {
 				return
 			}
 		}
@@ -221,7 +226,7 @@ func (c *claims) mark(r *podState) {
 	if r == nil {
 		return
 	}
-	for name := range c.owned[r.task.UID] {
+	for name := range c.of[r.task.UID] {
 		c.dirty[name] = struct{}{}
 	}
 	if r.devices == nil {

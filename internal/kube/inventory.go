@@ -64,16 +64,19 @@ type DeviceInventory struct {
 	expressions *cel.Cache
 
 	mu      sync.Mutex
-	classes []*classSelectors                  // by name
-	slices  map[string]*deviceSlice            // by name
-	pools   map[poolID]*devicePool             // those with a slice
-	nodes   map[string]map[string]*deviceSlice // by node, empty where it is not one, and name
-	pushed  map[string]*NodeDevices            // the last ones that were not empty
+	classes []*classSelectors       // by name
+	pushed  map[string]*NodeDevices // the last ones that were not empty
+
+	// index guards what follows together with mu, so that slicesFor does not wait for selectors.
+	index  sync.RWMutex
+	slices map[string]*deviceSlice            // by name
+	pools  map[poolID]*devicePool             // those with a slice
+	nodes  map[string]map[string]*deviceSlice // by node, empty where it is not one, and name
 }
 
 // NewDeviceInventory returns an inventory without slices and classes. It calls push with what is not as it was pushed before, and
 // with empty NodeDevices for a node that has no devices any longer. Push is called in the methods of the inventory, in the order
-// of the changes, and must return immediately and not call the inventory.
+// of the changes, and must return immediately and not call the inventory; with nil nothing is pushed.
 func NewDeviceInventory(push func(*NodeDevices)) *DeviceInventory {
 	return &DeviceInventory{
 		push: push,
@@ -160,9 +163,18 @@ func (d *DeviceInventory) forget(class *classSelectors) {
 	}
 }
 
-// replace takes in the slice of the name, nil where it is gone, and computes those nodes again that it can have changed: its own,
-// and all of its pool where another part of the pool counts now than before.
+// replace takes in the slice of the name, nil where it is gone, and computes the nodes again that it can have changed.
 func (d *DeviceInventory) replace(name string, slice *resourceapi.ResourceSlice) {
+	for _, node := range d.store(name, slice) {
+		d.compute(node)
+	}
+}
+
+// store takes in the slice of the name, nil where it is gone. It returns the nodes that it can have changed, sorted: its own, and
+// all of its pool where another part of the pool counts now than before.
+func (d *DeviceInventory) store(name string, slice *resourceapi.ResourceSlice) []string {
+	d.index.Lock()
+	defer d.index.Unlock()
 	changed := map[string]bool{}
 	var pools []*devicePool
 	if before := d.slices[name]; before != nil {
@@ -198,12 +210,33 @@ func (d *DeviceInventory) replace(name string, slice *resourceapi.ResourceSlice)
 			delete(d.pools, pool.id)
 		}
 	}
-	for _, node := range slices.Sorted(maps.Keys(changed)) {
-		d.compute(node)
+	for node := range changed {
 		if len(d.nodes[node]) == 0 {
 			delete(d.nodes, node)
 		}
 	}
+	return slices.Sorted(maps.Keys(changed))
+}
+
+// slicesFor returns all that kube-scheduler's allocator looks at when it searches devices on the node: the slices of the node,
+// those that are not of one node, and all other slices of the pools of these.
+func (d *DeviceInventory) slicesFor(node string) []*resourceapi.ResourceSlice {
+	d.index.RLock()
+	defer d.index.RUnlock()
+	var found []*resourceapi.ResourceSlice
+	pools := map[*devicePool]bool{}
+	for _, of := range []string{node, ""} {
+		for _, slice := range d.nodes[of] {
+			if pools[slice.pool] {
+				continue
+			}
+			pools[slice.pool] = true
+			for _, part := range slice.pool.slices {
+				found = append(found, part.ResourceSlice)
+			}
+		}
+	}
+	return found
 }
 
 func (d *DeviceInventory) computeAll() {
@@ -214,6 +247,9 @@ func (d *DeviceInventory) computeAll() {
 
 // compute pushes the devices of the node, or of no single node, unless they are as they were.
 func (d *DeviceInventory) compute(node string) {
+	if d.push == nil {
+		return
+	}
 	now := &NodeDevices{Node: node}
 	local := d.nodes[node]
 	for _, name := range slices.Sorted(maps.Keys(local)) {

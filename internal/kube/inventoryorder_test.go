@@ -59,3 +59,23 @@ func TestInventoryWatchOutOfOrder(t *testing.T) {
 		}
 	}
 }
+
+// TestSlicesForANodeAreReadAtAnyTime: while selectors of classes are evaluated for all devices, a reservation reads those of its
+// node.
+func TestSlicesForANodeAreReadAtAnyTime(t *testing.T) {
+	node, read := "a", 0
+	var inventory *DeviceInventory
+	inventory = NewDeviceInventory(func(*NodeDevices) { read = len(inventory.slicesFor(node)) })
+	for _, name := range []string{"one", "two"} {
+		inventory.SetSlice(&resourceapi.ResourceSlice{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourceapi.ResourceSliceSpec{
+				Driver: "gpu.example.com", NodeName: &node, Pool: resourceapi.ResourcePool{Name: name, ResourceSliceCount: 1},
+				Devices: []resourceapi.Device{{Name: "device"}},
+			},
+		})
+	}
+	read = 0
+	if inventory.SetClass(&resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}); read != 2 {
+		t.Errorf("%d slices were read, want two", read)
+	}
+}

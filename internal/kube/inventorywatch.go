@@ -6,21 +6,17 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/client-go/tools/cache"
+	resourceslicetracker "k8s.io/dynamic-resource-allocation/resourceslice/tracker"
 )
 
 // WatchDevices has push called with the devices of each node that has any, and whenever they are not what they were, as
 // NewDeviceInventory says: on the informers' goroutines and, once, on that of HasSynced, which is true only after all devices
 // that were first listed were pushed. Nothing is pushed before the plugins know. Call it before the informers start, once.
 func (p *Plugins) WatchDevices(push func(*NodeDevices)) error {
-	watch := newInventoryWatch(NewDeviceInventory(push), p.slices.ListPatchedResourceSlices)
-	bySlice, err := p.slices.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(now any) { watch.sliceEvent(nil, now) },
-		UpdateFunc: watch.sliceEvent,
-		DeleteFunc: func(before any) { watch.sliceEvent(before, nil) },
-	})
-	if err != nil {
-		return fmt.Errorf("resource slices: %w", err)
-	}
+	watch := p.slices
+	watch.inventory.mu.Lock()
+	watch.inventory.push = push
+	watch.inventory.mu.Unlock()
 	byClass, err := p.deps.Informers.Resource().V1().DeviceClasses().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    watch.class,
 		UpdateFunc: func(_, now any) { watch.class(now) },
@@ -33,23 +29,43 @@ func (p *Plugins) WatchDevices(push func(*NodeDevices)) error {
 	if err != nil {
 		return fmt.Errorf("device classes: %w", err)
 	}
-	p.inventorySynced = func() bool {
-		if !bySlice.HasSynced() || !byClass.HasSynced() {
+	p.inventorySynced = byClass.HasSynced
+	return nil
+}
+
+// inventoryWatch tells an inventory what the slice tracker and the informer of device classes tell, and then others that it has
+// changed. The tracker delivers its events on several goroutines and may do so out of order.
+type inventoryWatch struct {
+	notifyingCache
+	inventory *DeviceInventory
+	list      func() ([]*resourceapi.ResourceSlice, error)
+	first     sync.Once
+	late      map[string]bool // slices of which an event came before an earlier one; the inventory's mutex guards it
+}
+
+// watchSlices returns the watch of all slices, with the taints of rules.
+func watchSlices(tracker *resourceslicetracker.Tracker) (*inventoryWatch, error) {
+	watch := newInventoryWatch(NewDeviceInventory(nil), tracker.ListPatchedResourceSlices)
+	tell := func(before, now any) {
+		watch.sliceEvent(before, now)
+		watch.notify()
+	}
+	registration, err := tracker.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(now any) { tell(nil, now) },
+		UpdateFunc: tell,
+		DeleteFunc: func(before any) { tell(before, nil) },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("resource slices: %w", err)
+	}
+	watch.synced = func() bool {
+		if !registration.HasSynced() {
 			return false
 		}
 		watch.first.Do(watch.takeAll)
 		return true
 	}
-	return nil
-}
-
-// inventoryWatch tells an inventory what the slice tracker and the informer of device classes tell. The tracker delivers its
-// events on several goroutines and may do so out of order.
-type inventoryWatch struct {
-	inventory *DeviceInventory
-	list      func() ([]*resourceapi.ResourceSlice, error)
-	first     sync.Once
-	late      map[string]bool // slices of which an event came before an earlier one; the inventory's mutex guards it
+	return watch, nil
 }
 
 func newInventoryWatch(inventory *DeviceInventory, list func() ([]*resourceapi.ResourceSlice, error)) *inventoryWatch {

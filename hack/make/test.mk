@@ -132,5 +132,5 @@ DEVICE_NODES ?= 125
 
 .PHONY: devices
 devices: tools ## Give devices of claims on a real API server: all of DEVICE_NODES=125 nodes to one gang, and to many while the scheduler is killed (DEVICE_KILLS=20).
-	cd lab && DEVICE_NODES=$(DEVICE_NODES) DEVICE_KILLS=$(DEVICE_KILLS) HOLD_TIMES=1 $(PROGRESS) devices go test -count=1 -v -timeout 0 \
-		-parallel 1 -run '^(TestAGangOfManyDevicesStartsWhole|TestKilledWhileDevicesAreGiven)$$' ./e2e
+	cd lab && DEVICE_EXTENDED=1 DEVICE_NODES=$(DEVICE_NODES) DEVICE_KILLS=$(DEVICE_KILLS) HOLD_TIMES=1 $(PROGRESS) devices go test -count=1 -v -timeout 0 \
+		-parallel 1 -run '^(TestAGangOfManyDevicesStartsWhole|TestKilledWhileDevicesAreGiven|TestKilledWhileExtendedResourcesAreGiven)$$' ./e2e

@@ -155,6 +155,7 @@ func devicesWhereTheyRun(t *testing.T, lab *harness.Env, namespace, resourceName
 		ended := after[i].Status.Phase == corev1.PodSucceeded || after[i].Status.Phase == corev1.PodFailed
 		stays[after[i].UID] = after[i].DeletionTimestamp == nil && !ended
 	}
+	var wrong []error
 	held := map[types.UID][]string{}
 	for i := range list.Items {
 		for _, user := range list.Items[i].Status.ReservedFor {
@@ -179,10 +180,23 @@ func devicesWhereTheyRun(t *testing.T, lab *harness.Env, namespace, resourceName
 			}
 		}
 		if onNode != want || len(held[pod.UID]) != want {
-			return fmt.Errorf("pod %s is bound to %s and has the devices %v, want %d of this node", pod.Name, pod.Spec.NodeName, held[pod.UID], want)
+			wrong = append(wrong, fmt.Errorf("pod %s is bound to %s and has the devices %v, want %d of this node; it was made at %s, the status "+
+				"of its extended resources is %+v, its claims are %s", pod.Name, pod.Spec.NodeName, held[pod.UID], want, pod.CreationTimestamp,
+				pod.Status.ExtendedResourceClaimStatus, claimsOf(list.Items, pod.UID)))
 		}
 	}
-	return nil
+	return errors.Join(wrong...)
+}
+
+// claimsOf says what the claims are like that were made for a pod.
+func claimsOf(claims []resourceapi.ResourceClaim, owner types.UID) (all []string) {
+	for i := range claims {
+		if of := metav1.GetControllerOf(&claims[i]); of != nil && of.UID == owner {
+			all = append(all, fmt.Sprintf("%s with %v, reserved for %v, deleted at %v",
+				claims[i].Name, allocatedTo(&claims[i]), claims[i].Status.ReservedFor, claims[i].DeletionTimestamp))
+		}
+	}
+	return all
 }
 
 // floor is nodes with devices of a class of their own, and the jobs that ask for them. A pod requests one device and one CPU, of

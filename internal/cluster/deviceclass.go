@@ -115,6 +115,8 @@ func (s *State) placeClasses() {
 	if len(moved) == 0 {
 		return
 	}
+	s.queues.dirty = s.queues.dirty || s.queues.any() // their limits may name the resource that has another position now
+	s.readReservationsAgain()
 	for name := range s.nodes {
 		s.readNodeAgain(name)
 	}

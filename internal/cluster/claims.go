@@ -68,6 +68,9 @@ func (e *ClaimSeen) apply(s *State, _ types.UID) Effect {
 		s.markNodes(before)
 		s.claims.hold(before, false)
 		delete(s.claims.known, name)
+		if entry, r := s.pods.find(before.owner); r != nil && e.Gone && before.forExtendedResources() {
+			s.chargeDevices(entry)
+		}
 	}
 	if !e.Gone {
 		after := readClaim(e.Claim)
@@ -180,9 +183,9 @@ type podDevices struct {
 	missing string
 }
 
-// devicesOf returns what is known of the claims of a pod, nil when it names none.
-func devicesOf(pod *corev1.Pod, own model.Resources) *podDevices {
-	if len(pod.Spec.ResourceClaims) == 0 {
+// devicesOf returns what is known of the claims of a pod, nil when it names none and asks for no resource of a class.
+func (s *State) devicesOf(pod *corev1.Pod, own model.Resources) *podDevices {
+	if len(pod.Spec.ResourceClaims) == 0 && !s.devices.classes.requestsAny(own) {
 		return nil
 	}
 	devices := &podDevices{own: own}
@@ -296,12 +299,21 @@ func (s *State) deviceOf(node string, id kube.DeviceID) *kube.Device {
 	return nil
 }
 
+// claimsOf are the claims of a pod, with the one that was made for its extended resources.
+func (s *State) claimsOf(entry *podEntry) []types.NamespacedName {
+	claims := entry.record.devices.claims
+	if made, is := s.claims.made[entry.uid]; is {
+		claims = append(slices.Clone(claims), made)
+	}
+	return claims
+}
+
 // heldWithoutSlice returns the classes of each device that a pod on the node holds and that no slice has any longer.
 func (s *State) heldWithoutSlice(node string, entry *podEntry) (classes [][]string) {
 	if entry.record.devices == nil {
 		return nil
 	}
-	for _, name := range entry.record.devices.claims {
+	for _, name := range s.claimsOf(entry) {
 		claim := s.claims.known[name]
 		if claim == nil || s.payer(claim) != entry {
 			continue
@@ -332,13 +344,15 @@ func (s *State) chargeDevices(entry *podEntry) {
 	if r.devices.missing != "" {
 		asked.Searched = fmt.Sprintf("the claim of resourceClaims %q is not there", r.devices.missing)
 	}
-	for _, name := range r.devices.claims {
+	for _, name := range s.claimsOf(entry) {
 		claim := s.claims.known[name]
 		if claim == nil {
 			asked.Searched = fmt.Sprintf("claim %s is not there", name.Name)
 			continue
 		}
 		switch payer := s.payer(claim); {
+		case claim.forExtendedResources():
+			s.chargeMade(claim, &r.task, &request, &kept)
 		case claim.owner != r.task.UID && slices.Contains(r.devices.made, name):
 			asked.Searched = fmt.Sprintf("claim %s was not made for the pod", name.Name)
 		case payer != entry:
@@ -394,6 +408,24 @@ func (s *State) chargeDevices(entry *podEntry) {
 	after.task.MayUseDeviceClass = s.devices.classes.requestsAny(after.devices.own)
 	after.task.Shape = shapeOf(s.dimensions, &after.task)
 	s.put(entry, &after)
+}
+
+// chargeMade charges a task on a node for the devices of the claim that was made for its extended resources, in each class that
+// has them. Its request has them in one already: the class that provides the resource.
+func (s *State) chargeMade(claim *claimState, task *model.Task, request, kept *model.Resources) {
+	if !task.Status.HasNode() {
+		return
+	}
+	for _, device := range claim.devices {
+		there, classes := s.deviceOf(task.Node, device.id), s.countedIn(device.class)
+		if there != nil {
+			classes = there.Classes
+		}
+		if there == nil || there.Tainted {
+			s.addDevice(kept, classes, 1)
+		}
+		s.addDevice(request, slices.DeleteFunc(slices.Clone(classes), func(class string) bool { return class == device.class }), 1)
+	}
 }
 
 // addDevice adds devices to the amounts of the classes that they are in.

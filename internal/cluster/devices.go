@@ -239,6 +239,11 @@ func (s *State) patchDevices() {
 		for _, entry := range s.claims.users[name] {
 			s.chargeDevices(entry)
 		}
+		if claim := s.claims.known[name]; claim != nil && claim.forExtendedResources() {
+			if payer := s.payer(claim); payer != nil {
+				s.chargeDevices(payer)
+			}
+		}
 		s.markNodes(s.claims.known[name])
 	}
 	clear(s.claims.dirty)

@@ -44,6 +44,9 @@ func (c tableChecker) CloseSession(view framework.View) {
 		}
 		c.leavesNoTrace(session, job, waiting)
 		for _, task := range waiting {
+			if task.SearchesDevices() { // the allocator has its say, too
+				continue
+			}
 			c.countsAgain(session, job, task)
 		}
 	}

@@ -262,6 +262,11 @@ func (p *process) allocate(pod *corev1.Pod, node *corev1.Node, group fwk.PodGrou
 		grants = append(grants, grant)
 	}
 	if made := p.extendedRequests(pod, node); len(made) > 0 {
+		for _, name := range p.claimNames() {
+			if isMadeFor(p.claimNow(name), pod.UID) { // of a start that came to no end: IsOrphaned finds it
+				return nil, "the claim for its extended resources is there already"
+			}
+		}
 		a.add(len(grants), made)
 		grants = append(grants, deviceGrant{spec: made, fresh: true})
 	}

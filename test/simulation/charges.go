@@ -24,6 +24,8 @@ type deviceCount struct {
 	claims map[string]*resourceapi.ResourceClaim
 	pods   []*corev1.Pod
 	place  func(*corev1.Pod) string
+	// apart lets what does not become free when a pod leaves be a pod of its own, which stays.
+	apart bool
 	// classes are those there are.
 	classes map[string]bool
 
@@ -31,6 +33,8 @@ type deviceCount struct {
 	byUID   map[types.UID]*corev1.Pod
 	users   map[string][]*corev1.Pod
 	holders map[deviceID][]string
+	// inside is what countedIn has found.
+	inside map[string][]string
 
 	// charges are what pods take, by class; searched are the pods of which the claims say no number, kept what does not become
 	// free when a pod leaves.
@@ -51,6 +55,7 @@ type countedDevice struct {
 
 // count counts everything.
 func (c *deviceCount) count() {
+	c.inside = map[string][]string{}
 	c.devices, c.byUID, c.users, c.holders = map[deviceID]*countedDevice{}, map[types.UID]*corev1.Pod{}, map[string][]*corev1.Pod{}, map[deviceID][]string{}
 	c.charges, c.kept, c.searched = map[types.UID]map[string]int64{}, map[types.UID]map[string]int64{}, map[types.UID]bool{}
 	c.offers, c.leaving = map[string]map[string]int64{}, map[string]map[string]int64{}
@@ -107,6 +112,9 @@ func devicesOf(claim *resourceapi.ResourceClaim) (ids []deviceID) {
 
 // countedIn are the classes in which a device of the class counts that is not chosen yet.
 func (c *deviceCount) countedIn(class string) []string {
+	if known := c.inside[class]; known != nil {
+		return known
+	}
 	all := []string{class}
 	for other := range c.classes {
 		some, outside := false, false
@@ -120,6 +128,7 @@ func (c *deviceCount) countedIn(class string) []string {
 			all = append(all, other)
 		}
 	}
+	c.inside[class] = all
 	return all
 }
 
@@ -292,18 +301,31 @@ func (c *deviceCount) offer(device *countedDevice) {
 
 // withDevices returns the pods with what they take, and those that stand for devices that are leaving.
 func (c *deviceCount) withDevices() (pods []*corev1.Pod) {
+	var others []*corev1.Pod
 	for _, pod := range c.pods {
-		pods = append(pods, addRequests(pod, c.charges[pod.UID]))
+		charge := c.charges[pod.UID]
+		if kept := c.kept[pod.UID]; c.apart && len(kept) > 0 {
+			charge = maps.Clone(charge)
+			for class, n := range kept {
+				charge[class] -= n
+			}
+			others = append(others, addRequests(standIn("kept-"+pod.Name, c.place(pod)), kept))
+		}
+		pods = append(pods, addRequests(pod, charge))
 	}
 	for _, node := range sortedNames(c.leaving) {
-		now := metav1.Time{}
-		gone := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: leavingNamespace, Name: "leaving-" + node, UID: types.UID("leaving " + node), DeletionTimestamp: &now, DeletionGracePeriodSeconds: new(int64)},
-			Spec:       corev1.PodSpec{NodeName: node, Priority: new(int32), TerminationGracePeriodSeconds: new(int64), Containers: make([]corev1.Container, 1)},
-		}
-		pods = append(pods, addRequests(gone, c.leaving[node]))
+		gone := standIn("leaving-"+node, node)
+		gone.DeletionTimestamp, gone.DeletionGracePeriodSeconds = &metav1.Time{}, new(int64)
+		others = append(others, addRequests(gone, c.leaving[node]))
 	}
-	return pods
+	return append(pods, others...)
+}
+
+func standIn(name, node string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: leavingNamespace, Name: name, UID: types.UID(name)},
+		Spec:       corev1.PodSpec{NodeName: node, Priority: new(int32), TerminationGracePeriodSeconds: new(int64), Containers: make([]corev1.Container, 1)},
+	}
 }
 
 // leavingNamespace has no pod of its own.
@@ -332,7 +354,7 @@ func addRequests(pod *corev1.Pod, more map[string]int64) *corev1.Pod {
 	return &also
 }
 
-// onNode returns a node with its devices, and with one more place for the pod that stands for those that are leaving.
+// onNode returns a node with its devices, and with more places for the pods that stand for devices.
 func (c *deviceCount) onNode(node *corev1.Node) *corev1.Node {
 	also := *node
 	also.Status.Allocatable = maps.Clone(node.Status.Allocatable)
@@ -341,10 +363,17 @@ func (c *deviceCount) onNode(node *corev1.Node) *corev1.Node {
 			also.Status.Allocatable[resourceOfClass(class)] = *resource.NewQuantity(n, resource.DecimalSI)
 		}
 	}
+	more := int64(0)
 	if len(c.leaving[node.Name]) > 0 {
-		places := node.Status.Allocatable[corev1.ResourcePods]
-		also.Status.Allocatable[corev1.ResourcePods] = *resource.NewQuantity(places.Value()+1, resource.DecimalSI)
+		more++
 	}
+	for _, pod := range c.pods {
+		if c.apart && len(c.kept[pod.UID]) > 0 && c.place(pod) == node.Name {
+			more++
+		}
+	}
+	places := node.Status.Allocatable[corev1.ResourcePods]
+	also.Status.Allocatable[corev1.ResourcePods] = *resource.NewQuantity(places.Value()+more, resource.DecimalSI)
 	return &also
 }
 
@@ -353,7 +382,7 @@ func (p *process) counted() *countedView {
 	if p.view != nil {
 		return p.view
 	}
-	c := &deviceCount{claims: map[string]*resourceapi.ResourceClaim{}, classes: map[string]bool{}, place: p.place}
+	c := &deviceCount{claims: map[string]*resourceapi.ResourceClaim{}, classes: map[string]bool{}, place: p.place, apart: true}
 	for _, name := range sortedNames(p.told[kindPod]) {
 		c.pods = append(c.pods, p.pod(name))
 	}

@@ -120,6 +120,11 @@ func (p *process) pods() []*corev1.Pod {
 	if p.config.Devices {
 		return p.counted().all
 	}
+	return p.podsAsTold()
+}
+
+// podsAsTold returns them without the devices of their claims.
+func (p *process) podsAsTold() []*corev1.Pod {
 	var pods []*corev1.Pod
 	for _, name := range sortedNames(p.told[kindPod]) {
 		pods = append(pods, p.pod(name))

@@ -192,6 +192,20 @@ func TestGangWithoutRoomGivesBackWhatItHeldBefore(t *testing.T) {
 	}
 }
 
+// TestGangWithoutMembersGivesBackWhatItHeldBefore: one of them was deleted while no scheduler ran.
+func TestGangWithoutMembersGivesBackWhatItHeldBefore(t *testing.T) {
+	k := newKeeper(t)
+	k.stranded = "mpi-1"
+	k.node("n1", "8")
+	k.gang("mpi", 2, 3)
+	pod := k.pods["mpi-1"].DeepCopy()
+	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}}
+	k.pod(pod)
+	if got := order(k.play(t.Context(), time.Second)); got != "Release mpi-1" {
+		t.Errorf("calls: %q", got)
+	}
+}
+
 // TestWhatIsPreparedForAStartThatIsInPartEndsWithIt: the member that completes it gets a volume that is never ready.
 func TestWhatIsPreparedForAStartThatIsInPartEndsWithIt(t *testing.T) {
 	k := newKeeper(t)

@@ -166,7 +166,7 @@ func (s *Scheduler) releaseOrphanedClaims(ctx context.Context, snapshot *model.S
 		s.quarantineOnPanic(ctx, partReservations, job.Key, now, func() {
 			for _, task := range waiting {
 				if holds(task) && s.options.Reservations.IsOrphaned(task.Pod) {
-					s.machine.ReleasePrepared(now, task.PodRef)
+					s.machine.ReleaseOrphaned(now, task.PodRef)
 				}
 			}
 		})

@@ -188,8 +188,8 @@ func (m *Machine) ReleasePrepared(now time.Time, pod model.PodRef) {
 	m.enqueueForTarget(now, &entry{call: Call{Kind: CallRelease, Pod: pod}})
 }
 
-// ReleaseOrphaned releases what a pod that is not placed holds since a start of an earlier process. No outcome follows: the pod may
-// be placed again before the answer is taken in.
+// ReleaseOrphaned releases what a pod that is not placed holds since a start of an earlier process. No outcome follows: the pod
+// may be placed again before the answer is taken in.
 func (m *Machine) ReleaseOrphaned(now time.Time, pod model.PodRef) {
 	m.enqueueForTarget(now, &entry{call: Call{Kind: CallRelease, Pod: pod}, orphan: true})
 }

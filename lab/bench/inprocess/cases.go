@@ -61,8 +61,8 @@ const (
 	maxLevelsTime, maxLevelsHeap   = 1.10, 1.05
 	// Where gangs name levels.
 	maxDomainsTime = 1.20
-	// Of claims for devices: where most waits, where others are evicted, and where pods are placed, for which each claim has a time of
-	// its own, too.
+	// Of claims for devices: where most waits, where others are evicted, and where pods are placed, for which each claim has a
+	// time of its own, too.
 	maxClaimsWait, maxClaimsVictims, maxClaimsPlaced, maxClaimsHeap = 1.10, 1.50, 2.00, 1.10
 	timeOfClaim                                                     = 60 * time.Microsecond
 )

@@ -158,7 +158,7 @@ func (p *plugin) buildFilters(asked *question, f *filter, task *model.Task) (_ *
 		if ask, refused = f.own(p, task); ask == nil && refused == nil {
 			return asked, true
 		}
-	} else if !f.appliesTo(task) {
+	} else if !f.appliesTo(task) || f.searches && !p.needsSearch(task) {
 		return asked, true
 	}
 	if asked == nil {

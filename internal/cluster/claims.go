@@ -124,6 +124,14 @@ func (c *claims) byResource(pod types.UID) iter.Seq[types.NamespacedName] {
 	}
 }
 
+// anyByResource reports whether there is one.
+func (c *claims) anyByResource(pod types.UID) bool {
+	for range c.byResource(pod) {
+		return true
+	}
+	return false
+}
+
 // readClaim reads a claim. A request for so many devices of a class takes as many, whatever else it says; how many any other one
 // takes is not known before its devices are allocated.
 func readClaim(object *resourceapi.ResourceClaim) *claimState {
@@ -229,10 +237,12 @@ func (c *claims) mark(r *podState) {
 	for name := range c.of[r.task.UID] {
 		c.dirty[name] = struct{}{}
 	}
-	if r.devices == nil {
+	if r.devices == nil && len(c.of[r.task.UID]) == 0 {
 		return
 	}
-	c.charges[r.task.UID] = struct{}{}
+	if c.charges[r.task.UID] = struct{}{}; r.devices == nil {
+		return
+	}
 	for _, name := range r.devices.claims {
 		c.dirty[name] = struct{}{}
 	}
@@ -337,8 +347,16 @@ func (s *State) heldWithoutSlice(node string, entry *podEntry) (classes [][]stri
 // become free when it leaves: what other pods use, too, and what no other pod could be given.
 func (s *State) chargeDevices(entry *podEntry) {
 	r := entry.record
-	if r == nil || r.devices == nil || r.finished() || r.unreadable() {
+	if r == nil || r.finished() || r.unreadable() {
 		return
+	}
+	if r.devices == nil {
+		if !s.claims.anyByResource(entry.uid) {
+			return
+		}
+		with := *r // the class has provided what it requests, and does not any longer
+		with.devices = &podDevices{own: r.task.Request}
+		r = &with
 	}
 	own := r.devices.own.Clone()
 	if unoffered := r.task.Request.At(model.Unoffered); unoffered > 0 {
@@ -349,15 +367,27 @@ func (s *State) chargeDevices(entry *podEntry) {
 	if r.devices.missing != "" {
 		asked.Searched = fmt.Sprintf("the claim of resourceClaims %q is not there", r.devices.missing)
 	}
-	hold := func(device heldDevice, users int, counted string) {
+	hold := func(device heldDevice, shared, requested bool) {
 		classes, free := s.countedIn(device.class), false
 		if there := s.deviceOf(r.task.Node, device.id); there != nil {
-			classes, free = there.Classes, !there.Tainted && users <= 1 && len(s.claims.holders[device.id]) == 1
+			classes, free = there.Classes, !there.Tainted && !shared && len(s.claims.holders[device.id]) == 1
 		}
 		if !free {
 			s.addDevice(&kept, classes, 1)
 		}
-		s.addDevice(&request, slices.DeleteFunc(slices.Clone(classes), func(class string) bool { return class == counted }), 1)
+		if requested {
+			classes = s.exceptRequested(classes, device.class, own)
+		}
+		s.addDevice(&request, classes, 1)
+	}
+	uncounted := func(claim *claimState) {
+		for _, class := range claim.classes {
+			for _, in := range s.countedIn(class) {
+				if position, known := s.devices.classes.positions[in]; known && !slices.Contains(asked.Uncounted, position) {
+					asked.Uncounted = append(asked.Uncounted, position)
+				}
+			}
+		}
 	}
 	for _, name := range r.devices.claims {
 		claim := s.claims.known[name]
@@ -370,19 +400,18 @@ func (s *State) chargeDevices(entry *podEntry) {
 			asked.Searched = fmt.Sprintf("claim %s was not made for the pod", name.Name)
 		case payer != entry:
 			asked.Searched = fmt.Sprintf("claim %s is shared with other pods", name.Name)
+			if !claim.allocated() && (payer == nil || payer.record.task.Job != r.task.Job) { // it may be the first to be given the devices
+				uncounted(claim)
+			}
 		case claim.allocated() && !r.task.Status.HasNode():
 			asked.Searched = fmt.Sprintf("claim %s has devices already", name.Name)
 		case claim.allocated():
 			for _, device := range claim.devices {
-				hold(device, len(s.claims.users[name]), "")
+				hold(device, s.isShared(name), false)
 			}
 		case claim.searched != "":
 			asked.Searched = fmt.Sprintf("claim %s: %s", name.Name, claim.searched)
-			for _, class := range claim.classes {
-				if position, known := s.devices.classes.positions[class]; known {
-					asked.Uncounted = append(asked.Uncounted, position)
-				}
-			}
+			uncounted(claim)
 		default:
 			for class, n := range claim.asks {
 				s.addDevice(&request, s.countedIn(class), n)
@@ -402,7 +431,7 @@ func (s *State) chargeDevices(entry *podEntry) {
 	for name := range s.claims.byResource(entry.uid) {
 		for _, device := range s.claims.known[name].devices {
 			if r.task.Status.HasNode() {
-				hold(device, 1, device.class) // which the request of the pod has
+				hold(device, false, true)
 			}
 		}
 	}
@@ -420,6 +449,34 @@ func (s *State) chargeDevices(entry *podEntry) {
 	after.task.MayUseDeviceClass = s.devices.classes.requestsAny(after.devices.own)
 	after.task.Shape = shapeOf(s.dimensions, &after.task)
 	s.put(entry, &after)
+}
+
+// isShared reports whether several pods with a node use a claim: its devices stay allocated until the last of them is gone.
+func (s *State) isShared(claim types.NamespacedName) bool {
+	users := 0
+	for _, entry := range s.claims.users[claim] {
+		if entry.record != nil && entry.record.task.Status.HasNode() {
+			users++
+		}
+	}
+	return users > 1
+}
+
+// exceptRequested returns the classes of a device that a pod has by an extended resource, without the class that its request has
+// the device in: the one by which it was allocated, or the one that has provided the resource since.
+func (s *State) exceptRequested(classes []string, allocated string, own model.Resources) []string {
+	requests := func(class string) bool {
+		position, known := s.devices.classes.positions[class]
+		return known && own.At(position) > 0
+	}
+	at := slices.Index(classes, allocated)
+	if at < 0 || !requests(allocated) {
+		at = slices.IndexFunc(classes, requests)
+	}
+	if at < 0 {
+		return classes
+	}
+	return slices.Delete(slices.Clone(classes), at, at+1)
 }
 
 // addDevice adds devices to the amounts of the classes that they are in.

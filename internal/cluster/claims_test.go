@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -125,6 +126,10 @@ func TestDevicesAreCounted(t *testing.T) {
 			objects: []any{given(one, "n", []int{0}, "p", "q"), pod("p", claiming("one"), on("n")), pod("q", claiming("one"), on("n"))},
 			offers:  4, idle: 3, pod: "q", searched: "claim one is shared with other pods",
 		},
+		"a pod shares a claim with one that waits": {
+			objects: []any{given(one, "n", []int{0}, "p"), pod("p", claiming("one"), on("n"), ending), pod("q", claiming("one"))},
+			offers:  4, idle: 3, releasing: 1, pod: "p", charge: 1,
+		},
 		"two are tainted": {objects: []any{tainted}, offers: 2, idle: 2},
 		"a tainted one is held": {
 			objects: []any{tainted, given(one, "n", []int{0}, "p"), pod("p", claiming("one"), on("n"), ending)}, offers: 3, idle: 2, pod: "p", charge: 1, kept: 1,
@@ -190,6 +195,26 @@ func TestDevicesAreCounted(t *testing.T) {
 				t.Errorf("%s keeps %d, searched %q; want %d, %q", tt.pod, task.Devices.Kept.At(position), task.Devices.Searched, tt.kept, tt.searched)
 			}
 		})
+	}
+}
+
+// TestUncountedClasses: a limit of a class holds back what may take devices of it and does not say how many: a claim with
+// alternatives inside the class, and a claim that an older pod of another job is charged for. A gang's own claim does not.
+func TestUncountedClasses(t *testing.T) {
+	shared := claimOf("shared", "h100", 1)
+	either := claimOf("either", "", 1)
+	either.Spec.Devices.Requests[0] = resourceapi.DeviceRequest{
+		Name: "r", FirstAvailable: []resourceapi.DeviceSubRequest{{Name: "a", DeviceClassName: "h100"}},
+	}
+	s := newState(node("n"), node("m"), deviceClass("gpu", ""), deviceClass("h100", ""), devicesOn("n", 2, "gpu", "h100"), devicesOn("m", 2, "gpu"),
+		shared, either, pod("old", claiming("shared")), pod("young", claiming("shared"), created(start.Add(time.Hour))), pod("any", claiming("either")))
+	snapshot := snap(t, s, start)
+	both := []int{s.dimensions.Index(implicitName("gpu")), s.dimensions.Index(implicitName("h100"))}
+	slices.Sort(both)
+	for name, want := range map[string][]int{"old": nil, "young": both, "any": both} {
+		if got := taskIn(snapshot, name).Devices.Uncounted; !slices.Equal(got, want) {
+			t.Errorf("%s: uncounted at %v, want %v", name, got, want)
+		}
 	}
 }
 

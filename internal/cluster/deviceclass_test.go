@@ -50,3 +50,16 @@ func TestDeviceClassProvides(t *testing.T) {
 		t.Errorf("%d are left on a node that offers none and runs one", left)
 	}
 }
+
+// TestOldKubelets: one before 1.36 starts a pod without the devices that stand for its extended resources.
+func TestOldKubelets(t *testing.T) {
+	for version, want := range map[string]bool{
+		"": false, "kwok-v0.7.0": false, "v1.35.4+k3s1": true, "v1.36.0-rc.1": false, "v1.37.1": false, "v2.0.0": false,
+	} {
+		n := node("n")
+		n.Status.NodeInfo.KubeletVersion = version
+		if got := snap(t, newState(n), start).Node("n").OldKubelet; got != want {
+			t.Errorf("kubelet %q: old %t, want %t", version, got, want)
+		}
+	}
+}

@@ -165,7 +165,7 @@ func (s *State) addNode(name string, known *nodeState) *model.Node {
 
 func (s *State) patchNode(node *model.Node, known *nodeState) {
 	node.Object, node.Invalid, node.Isolated = known.object, known.refused, known.isolated
-	node.Uncounted = known.uncounted
+	node.Uncounted, node.OldKubelet = known.uncounted, known.oldKubelet
 	node.SetAllocatable(known.allocatable, s.width)
 	node.SetLeaving(known.leaving)
 }

@@ -113,8 +113,7 @@ func (r *Reservations) Reserve(
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.held[pod.UID] != nil {
-		return false, fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
-			"what was set aside for the pod before is still being given back")
+		return false, fwk.NewStatus(fwk.Pending, "what was set aside for the pod before is still being given back")
 	}
 	placed := *pod
 	placed.Spec.NodeName = node.Name

@@ -43,6 +43,9 @@ type Node struct {
 	// Uncounted says, by resource, why devices of a DeviceClass are not counted there, never changed; nil when all are.
 	Uncounted map[corev1.ResourceName]string
 
+	// OldKubelet reports a kubelet that starts pods without the devices that stand for their extended resources.
+	OldKubelet bool
+
 	// Tasks are the tasks on the node, of all schedulers, by UID.
 	Tasks []*Task
 	// Invalid says why no task may be placed on the node, such as an unreadable allocatable; nil when tasks may.

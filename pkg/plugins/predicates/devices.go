@@ -1,11 +1,11 @@
 package predicates
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -109,11 +109,11 @@ func (p *plugin) rejectReservedDevices(task *model.Task) (framework.NodeFilterFu
 
 // rejectOldKubelets rejects nodes whose kubelets would start the task without the devices that stand for its extended resources.
 func (p *plugin) rejectOldKubelets(task *model.Task) (framework.NodeFilterFunc, *model.Refusal) {
-	if !task.MayUseDeviceClass {
+	if !task.MayUseDeviceClass || !p.hasOldKubelets() {
 		return nil, nil
 	}
 	return func(node *model.Node) *model.Refusal {
-		if !lacksDRAExtendedResources(node.Object) {
+		if !node.OldKubelet {
 			return nil
 		}
 		for i := model.Pods + 1; i < len(task.Request); i++ {
@@ -125,12 +125,10 @@ func (p *plugin) rejectOldKubelets(task *model.Task) (framework.NodeFilterFunc, 
 	}, nil
 }
 
-// minKubeletMinor is the first minor version of Kubernetes 1 whose kubelets prepare devices for extended resources by default.
-const minKubeletMinor = 36
-
-// lacksDRAExtendedResources reports whether the node's kubelet would start a pod without the devices that stand for its
-// extended resources. One that does not say what it is, is not taken for old.
-func lacksDRAExtendedResources(node *corev1.Node) bool {
-	kubelet, err := version.ParseGeneric(node.Status.NodeInfo.KubeletVersion)
-	return err == nil && kubelet.Major() == 1 && kubelet.Minor() < minKubeletMinor
+// hasOldKubelets reports whether any node has one. It looks once in a session.
+func (p *plugin) hasOldKubelets() bool {
+	if p.oldKubelets == nil {
+		p.oldKubelets = new(slices.ContainsFunc(p.view.Snapshot().Nodes, func(node *model.Node) bool { return node.OldKubelet }))
+	}
+	return *p.oldKubelets
 }

@@ -91,6 +91,8 @@ type plugin struct {
 	reasons [topology.LastReason + 1]*model.Refusal
 	// searched has, by position of a resource, whether a node has to be asked for it: see needsSearch. nil before.
 	searched map[int]bool
+	// oldKubelets is what hasOldKubelets has found; nil before.
+	oldKubelets *bool
 	// disagreed are nodes whose numbers said in this session that a task finds its devices there when it did not.
 	disagreed map[*model.Node]bool
 	// groups are the shared states of jobs with device claims.

@@ -34,8 +34,10 @@ type preFiltered struct {
 	run framework.NodeFilterFunc
 	// only are the names of the nodes that PreFilter allows; nil when all are.
 	only sets.Set[string]
-	// later reports that PreFilter has not run yet, since it costs much and no node may ask for it.
-	later bool
+	// later reports that PreFilter has not run yet, since it costs much and no node may ask for it. settled reports that it has, and
+	// that its answer is the same for all nodes that ask: refused, nil when they pass.
+	later, settled bool
+	refused        *model.Refusal
 	// failed is the refusal of the first node that the filter failed for; the others get the same text, since an error may
 	// name its node, and a thousand different texts are useless.
 	failed *model.Refusal
@@ -134,27 +136,29 @@ func (q *question) checkAll(node *model.Node) *model.Refusal {
 	return nil
 }
 
-// prepareLate prepares a filter that was left for later. It returns the refusal when no node passes it; the filter has no check
-// when each does.
-func (q *question) prepareLate(f *preFiltered) *model.Refusal {
+// prepareLate prepares a filter that was left for later.
+func (q *question) prepareLate(f *preFiltered) {
 	late := question{plugin: q.plugin, task: q.task, pod: q.pod, nodes: q.nodes, state: q.state}
 	late.prepareNow(f.filter)
 	if len(late.filters) > 0 {
 		*f = late.filters[0]
+	} else {
+		*f = preFiltered{filter: f.filter, settled: true, refused: late.refused}
 	}
-	return late.refused
 }
 
 func (q *question) checkOne(f *preFiltered, asked *model.Node) *model.Refusal {
-	switch {
-	case f.run != nil:
+	if f.run != nil {
 		return f.run(asked)
-	case f.only == nil && f.cannotReject != nil && f.cannotReject(q.plugin, q.task, asked):
+	}
+	if f.only == nil && f.cannotReject != nil && f.cannotReject(q.plugin, q.task, asked) {
 		return nil
-	case f.later:
-		if refusal := q.prepareLate(f); refusal != nil || f.check == nil {
-			return refusal
-		}
+	}
+	if f.later {
+		q.prepareLate(f)
+	}
+	if f.settled {
+		return f.refused
 	}
 	node, err := q.nodes.Get(asked.Name)
 	if err != nil || node.Node() == nil {

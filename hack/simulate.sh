@@ -47,9 +47,11 @@ for ((i = 1; i <= parts; i++)); do # each its share of the same writes
 done
 simulate foreign TestSimulationOfForeignGroups "SIM_SEED=$seed" "SIM_STEPS=$((steps / 4))"
 simulate topologies TestSimulationOfTopologies "SIM_SEED=$seed" "SIM_STEPS=$((steps / 4))"
+simulate devices TestSimulationOfDevices "SIM_SEED=$seed" "SIM_STEPS=$((steps / 4))"
 simulate crashes-foreign TestCrashAfterEveryWriteOfForeignGroups "SIM_SEED=$seed"
 simulate planted-foreign TestPlantedBugsAboutForeignGroupsAreCaught SIM_SEED=1
 simulate planted-topologies TestPlantedBugsAboutTopologiesAreCaught SIM_SEED=1
+simulate planted-devices TestPlantedBugsAboutDevicesAreCaught SIM_SEED=1
 simulate reclaims TestCrashDuringReclaim "SIM_SEED=$seed" SIM_CRASH_STRIDE=1
 simulate clocks TestClocksChangeNoDecision "SIM_SEED=$seed" SIM_CLOCK_SEEDS=50
 simulate planted TestPlantedBugsAreCaught SIM_SEED=1
@@ -80,12 +82,14 @@ done
 	echo "| **a crash after every write, together** | **$total crashes; violations: 0** | |"
 	echo "| storms, with groups of other projects | $(said foreign) | $(cat "$work/foreign.command") |"
 	echo "| storms, with topologies | $(said topologies) | $(cat "$work/topologies.command") |"
+	echo "| storms, with devices | $(said devices) | $(cat "$work/devices.command") |"
 	echo "| a crash after a write, with groups of other projects | $(said crashes-foreign); violations: 0 | $(cat "$work/crashes-foreign.command") |"
 	echo "| a crash while capacity is taken back | $(said reclaims); as many evictions as one plan needs | $(cat "$work/reclaims.command") |"
 	echo "| clocks a day ahead and a day behind | 50 clusters, the same decisions at the same time | $(cat "$work/clocks.command") |"
 	echo "| planted bugs | each caught under the name of its invariant | $(cat "$work/planted.command") |"
 	echo "| planted bugs about groups of other projects | each caught under the name of its invariant | $(cat "$work/planted-foreign.command") |"
 	echo "| planted bugs about topologies | each caught under the name of its invariant | $(cat "$work/planted-topologies.command") |"
+	echo "| planted bugs about devices | each caught under the name of its invariant | $(cat "$work/planted-devices.command") |"
 	echo "| planted bugs about queues | each caught under the name of its invariant | $(cat "$work/planted-queues.command") |"
 } >"$work/rows"
 

@@ -15,11 +15,11 @@ import (
 const invariantsPage = "docs/invariants.md"
 
 var (
-	invariantNumber = regexp.MustCompile(`\b[IQT][0-9]{1,2}\b`)
-	invariantRow    = regexp.MustCompile(`(?m)^\| ([IQT][0-9]{1,2}) \| ([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$`)
+	invariantNumber = regexp.MustCompile(`\b[IQTD][0-9]{1,2}\b`)
+	invariantRow    = regexp.MustCompile(`(?m)^\| ([IQTD][0-9]{1,2}) \| ([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$`)
 	inBackticks     = regexp.MustCompile("`([^`]+)`")
 	// reported finds the number in what a judge says: the whole first argument of violated, or the beginning of an error.
-	reported = regexp.MustCompile(`^"(?:invariant )?([IQT][0-9]{1,2})(?:"$|:)`)
+	reported = regexp.MustCompile(`^"(?:invariant )?([IQTD][0-9]{1,2})(?:"$|:)`)
 )
 
 // judges is what the tree says of invariants, by number or by name. A name is that of a function, behind the path of its package.

@@ -125,3 +125,12 @@ STRANGERS ?= 10m
 .PHONY: faults
 faults: tools ## Break things on a real API server (KILLS=200 FOREIGN=20 HANDOVERS=50 OUTAGES=20 RECLAIMS=20 STRANGERS=10m), and write docs/reliability.md.
 	KILLS=$(KILLS) FOREIGN=$(FOREIGN) HANDOVERS=$(HANDOVERS) OUTAGES=$(OUTAGES) RECLAIMS=$(RECLAIMS) STRANGERS=$(STRANGERS) hack/faults.sh
+
+# How often the scheduler is killed while devices of claims are given, and on how many nodes of eight a gang has all of them.
+DEVICE_KILLS ?= 20
+DEVICE_NODES ?= 125
+
+.PHONY: devices
+devices: tools ## Give devices of claims on a real API server: all of DEVICE_NODES=125 nodes to one gang, and to many while the scheduler is killed (DEVICE_KILLS=20).
+	cd lab && DEVICE_EXTENDED=1 DEVICE_NODES=$(DEVICE_NODES) DEVICE_KILLS=$(DEVICE_KILLS) HOLD_TIMES=1 $(PROGRESS) devices go test -count=1 -v -timeout 0 \
+		-parallel 1 -run '^(TestAGangOfManyDevicesStartsWhole|TestKilledWhileDevicesAreGiven|TestKilledWhileExtendedResourcesAreGiven)$$' ./e2e

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/kube"
 	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -171,6 +172,13 @@ func eventOf(object any, gone bool) Event {
 		return &PriorityClassSeen{o, gone}
 	case *resourceapi.DeviceClass:
 		return &DeviceClassSeen{o, gone}
+	case *resourceapi.ResourceClaim:
+		return &ClaimSeen{o, gone}
+	case *kube.NodeDevices:
+		if gone {
+			o = &kube.NodeDevices{Node: o.Node}
+		}
+		return &DevicesSeen{o}
 	case *policyv1.PodDisruptionBudget:
 		return &BudgetSeen{o, gone}
 	case *corev1.Namespace:
@@ -278,6 +286,9 @@ func dump(snapshot *model.Snapshot) string {
 		fmt.Fprintf(&b, "budget %s/%s of %s allows %d\n", budget.Namespace, budget.Name, budget.Selector, budget.Allowed)
 	}
 	for _, task := range tasksIn(snapshot) {
+		if task.Devices != nil {
+			fmt.Fprintf(&b, "%s claims %s keeps %s %q\n", task.UID, vector(task.Devices.Claimed), vector(task.Devices.Kept), task.Devices.Searched)
+		}
 		if task.Isolated != nil {
 			fmt.Fprintln(&b, task.UID, "holds", task.Isolated.CPUs)
 		}

@@ -1,53 +1,37 @@
 package cluster
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/kubernetes/pkg/scheduler/util"
 
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// deviceClassResources knows which resources device classes provide: a node that reports none of such a resource may have
-// devices for it, which kube-scheduler's DynamicResources counts, and the node's accounting does not.
-type deviceClassResources struct {
-	// resources are those of each class, as positions; classes counts the classes that provide the one at a position.
-	resources map[string][]int
-	classes   map[int]int
+// deviceClasses are the DeviceClasses there are. Each has one position in the vectors of requests and nodes, whose name is the
+// extended resource that the class provides, else the one that is made of the name of the class. So pods that ask for devices
+// by a claim, by either resource, or from a device plugin of the same name, are counted together.
+type deviceClasses struct {
+	objects map[string]*resourceapi.DeviceClass
+	// positions are by class, at are the classes by position.
+	positions map[string]int
+	at        map[int]string
 }
 
 // requestsAny reports whether a request names a resource that a class provides.
-func (b *deviceClassResources) requestsAny(request model.Resources) bool {
+func (d *deviceClasses) requestsAny(request model.Resources) bool {
 	for i := model.Pods + 1; i < len(request); i++ {
-		if request[i] > 0 && b.classes[i] > 0 {
+		if _, provided := d.at[i]; provided && request[i] > 0 {
 			return true
 		}
 	}
 	return false
-}
-
-// addUnreported writes what a node offers of the resources that classes provide and it does not report.
-func (b *deviceClassResources) addUnreported(allocatable *model.Resources) {
-	for position := range b.classes {
-		if allocatable.At(position) == 0 {
-			allocatable.Set(position, model.ProvidedByDRA)
-		}
-	}
-}
-
-// minKubeletMinor is the first minor version of Kubernetes 1 whose kubelets prepare devices for extended resources by default.
-const minKubeletMinor = 36
-
-// lacksDRAExtendedResources reports whether the node's kubelet would start a pod without the devices that stand for its
-// extended resources. One that does not say what it is, is not taken for old.
-func lacksDRAExtendedResources(node *corev1.Node) bool {
-	kubelet, err := version.ParseGeneric(node.Status.NodeInfo.KubeletVersion)
-	return err == nil && kubelet.Major() == 1 && kubelet.Minor() < minKubeletMinor
 }
 
 // DeviceClassSeen is a new version of a DeviceClass, or its end.
@@ -61,55 +45,87 @@ func (e *DeviceClassSeen) object() (string, metav1.Object, bool) {
 }
 
 func (e *DeviceClassSeen) apply(s *State, _ types.UID) Effect {
-	before := s.devices.resources[e.Class.Name]
-	delete(s.devices.resources, e.Class.Name)
-	var after []int
+	var before, after []corev1.ResourceName
+	if known := s.devices.classes.objects[e.Class.Name]; known != nil {
+		before = namesOf(known)
+	}
+	delete(s.devices.classes.objects, e.Class.Name)
 	if !e.Gone {
-		after = s.resourcesOf(e.Class)
-		s.devices.resources[e.Class.Name] = after
-		for _, position := range after {
-			if s.devices.classes[position]++; s.devices.classes[position] == 1 {
-				s.recountAffected(position)
-			}
-		}
+		after, s.devices.classes.objects[e.Class.Name] = namesOf(e.Class), e.Class
 	}
-	for _, position := range before {
-		if s.devices.classes[position]--; s.devices.classes[position] == 0 {
-			delete(s.devices.classes, position)
-			s.recountAffected(position)
-		}
-	}
-	s.setOffers(s.names(before), s.names(after))
+	s.placeClasses()
+	s.setOffers(before, after)
 	return Effect{Schedule: true} // which devices it selects may have changed, too
 }
 
-// resourcesOf returns the resources that the class stands for: the one that is made of its name, and the one that it names.
-func (s *State) resourcesOf(class *resourceapi.DeviceClass) []int {
-	names := []corev1.ResourceName{corev1.ResourceName(resourceapi.ResourceDeviceClassPrefix + class.Name)}
-	if class.Spec.ExtendedResourceName != nil {
-		names = append(names, corev1.ResourceName(*class.Spec.ExtendedResourceName))
-	}
-	names = slices.DeleteFunc(names, func(name corev1.ResourceName) bool { return !util.IsDRAExtendedResourceName(name) })
-	var positions []int
-	for _, name := range names {
-		positions = append(positions, s.dimensions.Index(name))
-	}
-	return positions
+// implicitName is the extended resource that is made of the name of a class (KEP-5004).
+func implicitName(class string) corev1.ResourceName {
+	return corev1.ResourceName(resourceapi.ResourceDeviceClassPrefix + class)
 }
 
-func (s *State) names(positions []int) (names []corev1.ResourceName) {
-	for _, position := range positions {
-		names = append(names, s.dimensions.Name(position))
+// namesOf returns the resources that stand for devices of the class: the one that is made of its name, and the one that it names.
+func namesOf(class *resourceapi.DeviceClass) []corev1.ResourceName {
+	names := []corev1.ResourceName{implicitName(class.Name)}
+	if named := class.Spec.ExtendedResourceName; named != nil && util.IsDRAExtendedResourceName(corev1.ResourceName(*named)) {
+		names = append(names, corev1.ResourceName(*named))
 	}
 	return names
 }
 
-// recountAffected looks again at the nodes and pods that offer or request a resource that a class began or ceased to provide.
-func (s *State) recountAffected(position int) {
-	for name, node := range s.nodes {
-		if offer := node.allocatable.At(position); offer == 0 || offer == model.ProvidedByDRA {
-			s.readNodeAgain(name)
+// placeClasses gives each class its position, and reads again what is counted at a position that is another class's now. Of the
+// classes that name one resource the newest provides it, and of equally old ones the first by name (extendedresourcecache in
+// k8s.io/dynamic-resource-allocation/deviceclass).
+func (s *State) placeClasses() {
+	provider := map[corev1.ResourceName]*resourceapi.DeviceClass{}
+	for _, class := range s.devices.classes.objects {
+		for _, name := range namesOf(class)[1:] {
+			if other := provider[name]; other == nil || cmp.Or(
+				class.CreationTimestamp.Compare(other.CreationTimestamp.Time), cmp.Compare(other.Name, class.Name)) > 0 {
+				provider[name] = class
+			}
 		}
 	}
-	s.readAgain(func(known *podState) bool { return known.task.Request.At(position) > 0 })
+	before := s.devices.classes.positions
+	s.devices.classes.positions, s.devices.classes.at = map[string]int{}, map[int]string{}
+	for _, name := range slices.Sorted(maps.Keys(s.devices.classes.objects)) {
+		resource := implicitName(name)
+		for _, named := range namesOf(s.devices.classes.objects[name])[1:] {
+			if provider[named].Name == name {
+				resource = named
+			}
+		}
+		s.dimensions.Alias(implicitName(name), resource)
+		position := s.dimensions.Index(resource)
+		s.devices.classes.positions[name], s.devices.classes.at[position] = position, name
+	}
+	moved := map[int]bool{}
+	for name, position := range before {
+		if now, there := s.devices.classes.positions[name]; !there || now != position {
+			moved[position] = true
+		}
+		if s.devices.classes.objects[name] == nil {
+			s.dimensions.Alias(implicitName(name), implicitName(name))
+		}
+	}
+	for name, position := range s.devices.classes.positions {
+		if was, there := before[name]; !there || was != position {
+			moved[position] = true
+		}
+	}
+	if len(moved) == 0 {
+		return
+	}
+	s.queues.dirty = s.queues.dirty || s.queues.any() // their limits may name the resource that has another position now
+	s.readReservationsAgain()
+	for name := range s.nodes {
+		s.readNodeAgain(name)
+	}
+	s.readAgain(func(known *podState) bool {
+		for position := range moved {
+			if known.task.Request.At(position) > 0 {
+				return true
+			}
+		}
+		return known.devices != nil
+	})
 }

@@ -8,7 +8,7 @@ import (
 
 func TestDeviceClassProvides(t *testing.T) {
 	const gpu = "nvidia.com/gpu"
-	s := newState(node("none"), node("zero", gpu, "0"), node("plugin", gpu, "2"),
+	s := newState(node("none"), node("zero", gpu, "0"), node("plugin", gpu, "2"), devicesOn("none", 2, "c"), devicesOn("zero", 1, "c"),
 		pod("old", on("none"), asking(gpu, "1")), pod("p", asking(gpu, "1")), pod("q", asking("deviceclass.resource.kubernetes.io/c", "1")),
 		pod("plain"))
 	check := func(when string, lacking, byClass string) {
@@ -36,8 +36,10 @@ func TestDeviceClassProvides(t *testing.T) {
 	check("without a class", " none zero", "")
 	s.Apply(seen(deviceClass("c", gpu)))
 	check("with a class", "", "p q")
-	if left := s.snapshot.Node("none").Idle(s.dimensions.Index(gpu)); left != model.ProvidedByDRA-1 {
-		t.Errorf("what runs does not count: %d are left", left)
+	for name, want := range map[string]int64{"none": 1, "zero": 1, "plugin": 2} {
+		if left := s.snapshot.Node(name).Idle(s.dimensions.Index(gpu)); left != want {
+			t.Errorf("node %s has %d devices left, want %d", name, left, want)
+		}
 	}
 	s.Apply(seen(deviceClass("d", gpu)))
 	s.Apply(gone(deviceClass("d", gpu)))
@@ -49,17 +51,15 @@ func TestDeviceClassProvides(t *testing.T) {
 	}
 }
 
-// An old kubelet knows nothing of such devices, and starts the pod without them.
-func TestOldKubeletHasNoDevices(t *testing.T) {
-	for kubelet, want := range map[string]bool{
-		"": true, "kwok-v0.7.0": true, "v1.35.4+k3s1": false, "v1.36.0-rc.1": true, "v1.37.1": true, "v2.0.0": true,
+// TestOldKubelets: one before 1.36 starts a pod without the devices that stand for its extended resources.
+func TestOldKubelets(t *testing.T) {
+	for version, want := range map[string]bool{
+		"": false, "kwok-v0.7.0": false, "v1.35.4+k3s1": true, "v1.36.0-rc.1": false, "v1.37.1": false, "v2.0.0": false,
 	} {
 		n := node("n")
-		n.Status.NodeInfo.KubeletVersion = kubelet
-		s := newState(n, pod("p", asking("nvidia.com/gpu", "1")), deviceClass("c", "nvidia.com/gpu"))
-		snapshot := snap(t, s, start)
-		if got := snapshot.Node("n").Free(model.Idle).Fits(taskIn(snapshot, "p").Request); got != want {
-			t.Errorf("kubelet %q: there is capacity: %t", kubelet, got)
+		n.Status.NodeInfo.KubeletVersion = version
+		if got := snap(t, newState(n), start).Node("n").OldKubelet; got != want {
+			t.Errorf("kubelet %q: old %t, want %t", version, got, want)
 		}
 	}
 }

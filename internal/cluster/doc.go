@@ -13,7 +13,8 @@
 //	event.go, incarnations.go                        events, and how one is admitted
 //	pod.go, podchange.go, index.go                   a pod: read, compared with its last version, put in its place
 //	request.go, offered.go, shape.go, isolated.go    what a pod asks of a node: amounts, constraints, isolated CPUs
-//	node.go, deviceclass.go, lease.go                a node: what it offers, which devices, whether its agent is there
+//	node.go, lease.go                                a node: what it offers, whether its agent is there
+//	deviceclass.go, devices.go, claims.go            classes of devices, how many a node has, which pod is charged for them
 //	group.go, owner.go                               a PodGroup, and which scheduler it belongs to
 //	foreign.go, later.go                             groups of other projects; what they said of members made later
 //	reservation.go, priorityclass.go                 the capacity that is reserved for a PodGroup, its class

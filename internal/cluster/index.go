@@ -76,6 +76,7 @@ func (p *pods) wait(job model.JobKey) bool {
 func (s *State) put(entry *podEntry, after *podState) Effect {
 	before := entry.record
 	s.conflicts.markNodes(before, after)
+	s.followClaims(entry, before, after)
 	s.pods.put(entry, after)
 	s.dirty.addPod(entry)
 	effect, refill := s.compare(before, after)

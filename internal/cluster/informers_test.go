@@ -57,8 +57,8 @@ func TestWatchPushesEverythingBeforeItIsSynced(t *testing.T) {
 		s.Apply(<-events)
 	}
 	if s.Pod("p") == nil || s.Pod("p").ManagedFields != nil || s.nodes["n"] == nil || s.Group(ns("g")) == nil || s.classes["c"].value != 5 ||
-		s.devices.resources["d"] == nil || len(s.budgets.known) != 1 {
-		t.Errorf("not all that was there has been pushed: %v %v %v %v %v %v", s.pods.entries, s.nodes, s.groups, s.classes, s.devices, s.budgets.known)
+		s.devices.classes.objects["d"] == nil || len(s.budgets.known) != 1 {
+		t.Errorf("not all that was there has been pushed: %v %v %v %v %v %v", s.pods.entries, s.nodes, s.groups, s.classes, s.devices.classes, s.budgets.known)
 	}
 
 	if err := client.CoreV1().Pods("ns").Delete(ctx, "p", metav1.DeleteOptions{}); err != nil {

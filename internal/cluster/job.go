@@ -220,7 +220,7 @@ func joinNotes(notes ...string) string {
 func hasTerms(task *model.Task) bool {
 	spec := &task.Pod.Spec
 	return spec.Affinity != nil && (spec.Affinity.PodAffinity != nil || spec.Affinity.PodAntiAffinity != nil) ||
-		len(spec.TopologySpreadConstraints) > 0 || len(claims(task.Pod)) > 0
+		len(spec.TopologySpreadConstraints) > 0 || len(volumeClaims(task.Pod)) > 0 || task.SearchesDevices()
 }
 
 // neverPreempts reports whether the group, or a pod of it that has not ended, wants no pod evicted for it.

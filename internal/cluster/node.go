@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/tutti-sched/tutti/pkg/isolated"
@@ -19,6 +20,11 @@ type nodeState struct {
 	object      *corev1.Node
 	allocatable model.Resources
 	refused     *model.Refusal
+	// leaving is what pods that are gone have not given back yet; nil is nothing. uncounted is that of the model's node.
+	leaving   model.Resources
+	uncounted map[corev1.ResourceName]string
+	// oldKubelet is that of the model's node.
+	oldKubelet bool
 	// isolated are its isolated CPUs; nil when it has none.
 	isolated *isolated.Topology
 	// unreadable reports that only the name of the node is known.
@@ -42,10 +48,20 @@ func (s *State) readNode(object *corev1.Node) *nodeState {
 func (s *State) readCapacity(node *nodeState) {
 	framework.NewNodeInfo().SetNode(node.object)
 	node.allocatable, node.refused = s.capacity(node.object)
-	if node.refused == nil && !lacksDRAExtendedResources(node.object) {
-		s.devices.addUnreported(&node.allocatable)
+	if node.refused == nil {
+		s.addDevices(node)
 	}
-	node.isolated = topologyOf(node.object)
+	node.isolated, node.oldKubelet = topologyOf(node.object), isOldKubelet(node.object)
+}
+
+// minKubeletMinor is the first minor version of Kubernetes 1 whose kubelets prepare devices for extended resources by default.
+const minKubeletMinor = 36
+
+// isOldKubelet reports whether the node's kubelet would start a pod without the devices that stand for its extended resources.
+// One that does not say what it is, is not taken for old.
+func isOldKubelet(node *corev1.Node) bool {
+	kubelet, err := version.ParseGeneric(node.Status.NodeInfo.KubeletVersion)
+	return err == nil && kubelet.Major() == 1 && kubelet.Minor() < minKubeletMinor
 }
 
 // offers returns the resources of which the node reports more than nothing, by name; nil has none.

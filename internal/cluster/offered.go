@@ -86,9 +86,5 @@ func (s *State) readNaming(names map[corev1.ResourceName]bool) {
 		}
 		return false
 	})
-	for key, r := range s.reserved {
-		if r.parsed != nil {
-			s.setReserved(key, &groupReservation{reservation: s.parseReservation(r.parsed), parsed: r.parsed, assumed: r.assumed})
-		}
-	}
+	s.readReservationsAgain()
 }

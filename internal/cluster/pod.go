@@ -7,6 +7,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -36,6 +37,8 @@ type podState struct {
 	assignedCPUs, heldCPUs *isolated.Assignment
 	// unoffered is what it requests of resources that no node offers; nil when that is nothing.
 	unoffered corev1.ResourceList
+	// devices is what is known of the devices that it asks for by claims or classes; nil when it asks for none.
+	devices *podDevices
 	// invalid says what is wrong with what the pod asks for, and outdated that the API server has a newer version of it, which the
 	// watch is yet to show. Either holds the task.
 	invalid            *model.Refusal
@@ -256,13 +259,15 @@ func (s *State) readRequest(r, before *podState) {
 	r.heldCPUs, t.Asks = s.heldCPUs(pod), isolated.AskedBy(pod)
 	t.Isolated = r.heldCPUs
 	same := before != nil && before.task.Pod != pod && !before.finished() && kube.SameSpec(before.task.Pod, pod) && sameCPUCharge(before, r) &&
-		sameOwnAnnotations(before.task.Pod.Annotations, pod.Annotations) && sameLabels(before.task.Pod.Labels, pod.Labels, true)
+		sameOwnAnnotations(before.task.Pod.Annotations, pod.Annotations) && sameLabels(before.task.Pod.Labels, pod.Labels, true) &&
+		equality.Semantic.DeepEqual(before.task.Pod.Status.ResourceClaimStatuses, pod.Status.ResourceClaimStatuses)
 	if same {
-		t.Request, r.unoffered = before.task.Request, before.unoffered
+		t.Request, t.Devices, r.devices, r.unoffered = before.task.Request, before.task.Devices, before.devices, before.unoffered
 		r.invalid, t.NonZeroDefaults = before.invalid, before.task.NonZeroDefaults
 	} else {
 		t.Request, r.unoffered, r.invalid = s.request(t)
 		t.NonZeroDefaults = nonZeroDefaultsOf(pod)
+		r.devices = s.devicesOf(pod, t.Request)
 	}
 	if waits := pod.Spec.NodeName == ""; waits && r.unoffered != nil && r.invalid == nil {
 		t.Request, t.Unoffered = t.Request.Clone(), r.unoffered
@@ -271,12 +276,20 @@ func (s *State) readRequest(r, before *podState) {
 		t.Request = t.Request.Clone()
 		t.Request.Set(model.Unoffered, 0)
 	}
-	t.MayUseDeviceClass = s.devices.requestsAny(t.Request)
+	t.MayUseDeviceClass = s.devices.classes.requestsAny(r.ownRequest())
 	if same && before.task.Pod.Spec.NodeName == pod.Spec.NodeName {
 		t.Shape = before.task.Shape
 	} else {
 		t.Shape = shapeOf(s.dimensions, t)
 	}
+}
+
+// ownRequest returns what the pod requests without its claims.
+func (r *podState) ownRequest() model.Resources {
+	if r.devices != nil {
+		return r.devices.own
+	}
+	return r.task.Request
 }
 
 // membershipOf says which job a pod belongs to, and what it says of that.

@@ -25,7 +25,7 @@ func (s *State) compare(before, after *podState) (effect Effect, refill bool) {
 	joins := a.Job != b.Job || a.MinMember != b.MinMember || a.Role != b.Role || a.Priority != b.Priority || a.Nominated != b.Nominated ||
 		a.SchedulingGated != b.SchedulingGated || a.Invalid.String() != b.Invalid.String() || !sources.SaysTheSame(a.Says(), b.Says()) ||
 		s.queues.any() && a.Says().Queue != b.Says().Queue
-	asks := !sameCPUs(a.Isolated, b.Isolated) || !a.Request.Equal(b.Request) || a.NonZeroDefaults != b.NonZeroDefaults ||
+	asks := !a.Devices.Equal(b.Devices) || !sameCPUs(a.Isolated, b.Isolated) || !a.Request.Equal(b.Request) || a.NonZeroDefaults != b.NonZeroDefaults ||
 		waits && a.Shape != b.Shape || a.Pod != b.Pod && differentQuestion(a.Pod, b.Pod, waits, expected)
 	whole := s.makesWhole(before, after)
 	protection := s.asksOtherBudget(a, b)

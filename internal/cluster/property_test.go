@@ -95,6 +95,9 @@ func TestSameStateWhateverTheOrder(t *testing.T) {
 				check(t, late)
 			}
 		}
+		for _, last := range w.slices { // of one node they come in order
+			late.Apply(&DevicesSeen{last})
+		}
 		same(t, "in a wrong order", dump(snapshot), dump(late.Snapshot(now)))
 		same(t, "view in a wrong order", live.view.String(), late.view.String())
 
@@ -109,8 +112,8 @@ func TestSameStateWhateverTheOrder(t *testing.T) {
 
 // leftovers counts what a state holds, but for the names it remembers as deleted.
 func leftovers(s *State) string {
-	return fmt.Sprint(len(s.pods.entries), len(s.nodes), len(s.groups), len(s.others.pods), len(s.others.groups), len(s.classes), len(s.devices.resources),
-		len(s.devices.classes), len(s.pods.members), len(s.pods.uncertain), len(s.pods.held), len(s.reserved), len(s.history.saidLater), len(s.pods.nominated), len(s.budgets.known), len(s.namespaces.labels), len(s.queues.objects), len(s.snapshot.Queues),
+	return fmt.Sprint(len(s.pods.entries), len(s.nodes), len(s.groups), len(s.others.pods), len(s.others.groups), len(s.classes), len(s.devices.classes.objects), len(s.claims.known), len(s.claims.users), len(s.claims.holders), len(s.claims.of), len(s.devices.nodes),
+		len(s.devices.classes.at), len(s.pods.members), len(s.pods.uncertain), len(s.pods.held), len(s.reserved), len(s.history.saidLater), len(s.pods.nominated), len(s.budgets.known), len(s.namespaces.labels), len(s.queues.objects), len(s.snapshot.Queues),
 		len(s.pods.releasing), len(s.snapshot.Budgets), len(s.snapshot.Held()), len(s.dirty.pods), len(s.dirty.nodes), len(s.dirty.jobs),
 		len(s.snapshot.Jobs),
 		len(s.snapshot.Nodes), s.view, s.view.Kept())

@@ -104,6 +104,15 @@ func (s *State) parseReservation(object *v1alpha1.Reservation) *model.Reservatio
 	return r
 }
 
+// readReservationsAgain reads the reservations again when resources have other positions, or are offered since.
+func (s *State) readReservationsAgain() {
+	for key, r := range s.reserved {
+		if r.parsed != nil {
+			s.setReserved(key, &groupReservation{reservation: s.parseReservation(r.parsed), parsed: r.parsed, assumed: r.assumed})
+		}
+	}
+}
+
 // applyReservations gives the jobs of the snapshot what is reserved for them: nothing, once their minimum is bound or they have
 // ended, whatever the status still shows.
 func (s *State) applyReservations() {

@@ -38,7 +38,7 @@ func shapeOf(dimensions *model.ResourceIndex, task *model.Task) model.Shape {
 	writePart(&b, "os", spec.OS, spec.OS != nil)
 	ports := hostPorts(pod)
 	writePart(&b, "ports", ports, len(ports) > 0)
-	claims := claims(pod)
+	claims := claimNames(dimensions, task)
 	writePart(&b, "claims", claims, len(claims) > 0)
 	features := requiredFeatures(spec)
 	writePart(&b, "features", features, len(features) > 0)
@@ -111,9 +111,8 @@ func hostPorts(pod *corev1.Pod) []string {
 	return ports
 }
 
-// claims names the persistent volume claims of a pod, and the pod itself when it has resource claims, whose devices no
-// other pod asks for in the same way.
-func claims(pod *corev1.Pod) []string {
+// volumeClaims names the persistent volume claims of a pod.
+func volumeClaims(pod *corev1.Pod) []string {
 	var names []string
 	for i := range pod.Spec.Volumes {
 		volume := &pod.Spec.Volumes[i]
@@ -124,8 +123,21 @@ func claims(pod *corev1.Pod) []string {
 			names = append(names, pod.Namespace+"/"+pod.Name+"-"+volume.Name)
 		}
 	}
-	if len(pod.Spec.ResourceClaims) > 0 {
-		names = append(names, "pod "+string(pod.UID))
+	return names
+}
+
+// claimNames names the persistent volume claims of a pod, and the pod itself when the request does not say all that it asks of
+// devices, so that no other pod asks in the same way. Else the part of the request that is by claims is named.
+func claimNames(dimensions *model.ResourceIndex, task *model.Task) []string {
+	names := volumeClaims(task.Pod)
+	if task.SearchesDevices() {
+		names = append(names, "pod "+string(task.Pod.UID))
+	} else if task.Devices != nil {
+		for i, amount := range task.Devices.Claimed {
+			if amount != 0 {
+				names = append(names, fmt.Sprintf("%s=%d", dimensions.Name(i), amount))
+			}
+		}
 	}
 	slices.Sort(names)
 	return names

@@ -64,6 +64,7 @@ func (s *State) LastSnapshot() *model.Snapshot { return s.snapshot }
 // the state does not hold that any more, and half of it may be in the snapshot.
 func (s *State) refresh(now time.Time) (whole bool) {
 	s.updateProlonged(now)
+	s.patchDevices()
 	changed := s.patchNamespaces() || s.changed()
 	s.growVectors()
 	changed = s.patchQueues() || changed
@@ -164,7 +165,9 @@ func (s *State) addNode(name string, known *nodeState) *model.Node {
 
 func (s *State) patchNode(node *model.Node, known *nodeState) {
 	node.Object, node.Invalid, node.Isolated = known.object, known.refused, known.isolated
+	node.Uncounted, node.OldKubelet = known.uncounted, known.oldKubelet
 	node.SetAllocatable(known.allocatable, s.width)
+	node.SetLeaving(known.leaving)
 }
 
 // patchTasks reports whether it has come to an end with every pod.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -53,7 +54,8 @@ type State struct {
 	others       others
 	history      history
 	classes      map[string]priorityClass
-	devices      deviceClassResources
+	claims       claims
+	devices      devices
 	// offered are the resources that nodes and device classes offer.
 	offered offered
 	// reserved is the capacity kept for groups that have waited for long.
@@ -98,8 +100,17 @@ func New(options Options) *State {
 			evicted: map[model.JobKey]bool{}, reclaims: map[model.JobKey]int32{}, seenWhole: map[model.JobKey]model.Minima{},
 			saidLater: map[model.JobKey]saidLater{},
 		},
-		classes:    map[string]priorityClass{},
-		devices:    deviceClassResources{resources: map[string][]int{}, classes: map[int]int{}},
+		classes: map[string]priorityClass{},
+		claims: claims{
+			known: map[types.NamespacedName]*claimState{}, users: map[types.NamespacedName]map[types.UID]*podEntry{},
+			of: map[types.UID]map[types.NamespacedName]struct{}{}, holders: map[kube.DeviceID][]*claimState{},
+			dirty: map[types.NamespacedName]struct{}{}, charges: map[types.UID]struct{}{},
+		},
+		devices: devices{
+			classes: deviceClasses{objects: map[string]*resourceapi.DeviceClass{}},
+			nodes:   map[string]*kube.NodeDevices{}, pools: map[poolID]map[string]struct{}{}, both: map[[2]string]int{},
+			dirty: map[string]struct{}{},
+		},
 		offered:    offered{sources: map[corev1.ResourceName]int{}, counted: map[corev1.ResourceName]bool{}},
 		reserved:   map[model.JobKey]*groupReservation{},
 		budgets:    budgets{known: map[types.NamespacedName]model.Budget{}},

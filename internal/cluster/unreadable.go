@@ -65,6 +65,7 @@ func (r *podState) keepIdentity(before *podState, refused *model.Refusal) {
 	t := &r.task
 	t.Pod, t.Request, t.NonZeroDefaults, r.invalid = identityOfPod(t.Pod), nil, model.NonZeroDefaults{}, refused
 	t.Unoffered, r.unoffered, t.Asks = nil, nil, nil
+	r.devices, t.Devices = nil, nil
 	t.MayUseDeviceClass, t.SchedulingGated, t.Shape = false, false, unique.Make("malformed")
 	if before != nil && !before.finished() {
 		t.Request = before.task.Request.Clone()

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/kube"
 	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -31,6 +32,8 @@ type world struct {
 	groups  map[string]*v1alpha1.PodGroup
 	classes map[string]*schedulingv1.PriorityClass
 	devices map[string]*resourceapi.DeviceClass
+	claims  map[string]*resourceapi.ResourceClaim
+	slices  map[string]*kube.NodeDevices
 	budgets map[string]*policyv1.PodDisruptionBudget
 	queues  map[string]*v1alpha1.Queue
 	foreign map[string]*sources.Spec
@@ -45,6 +48,7 @@ func newWorld(t *rapid.T) *world {
 	return &world{
 		t: t, pods: map[string]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, groups: map[string]*v1alpha1.PodGroup{},
 		classes: map[string]*schedulingv1.PriorityClass{}, devices: map[string]*resourceapi.DeviceClass{},
+		claims: map[string]*resourceapi.ResourceClaim{}, slices: map[string]*kube.NodeDevices{},
 		budgets: map[string]*policyv1.PodDisruptionBudget{}, queues: map[string]*v1alpha1.Queue{},
 		foreign: map[string]*sources.Spec{},
 	}
@@ -69,7 +73,11 @@ func (w *world) stamp(object metav1.Object, event func(any) Event) Event {
 
 // step changes one object.
 func (w *world) step() Event {
-	switch w.number(13, "step") {
+	switch w.number(16, "step") {
+	case 14, 15:
+		return w.stepClaim()
+	case 16:
+		return w.stepDevices()
 	case 0:
 		return w.stepNode()
 	case 1:
@@ -165,6 +173,75 @@ func (w *world) stepDeviceClass() Event {
 		c.UID = old.UID
 	}
 	w.devices[name] = c
+	return w.stamp(c, seen)
+}
+
+// stepDevices changes the devices that a node has, or what holds for all nodes.
+func (w *world) stepDevices() Event {
+	seen := &kube.NodeDevices{Node: rapid.SampledFrom([]string{"n0", "n1", "n2", "n3", ""}).Draw(w.t, "node with devices")}
+	for i := range w.number(4, "devices") {
+		device := kube.Device{ID: deviceID(seen.Node, i), Tainted: w.chance(4, "tainted")}
+		for _, class := range []string{"d0", "d1"} {
+			if w.chance(2, "selected") {
+				device.Classes = append(device.Classes, class)
+			}
+		}
+		if seen.Node != "" {
+			seen.Devices = append(seen.Devices, device)
+		}
+	}
+	if w.chance(5, "uncounted") {
+		seen.Uncounted = map[string]string{w.name("d", 1): "counters"}
+	}
+	w.slices[seen.Node] = seen
+	event := &DevicesSeen{seen}
+	w.history = append(w.history, event)
+	return event
+}
+
+// stepClaim changes a claim: what it asks for, for whom it is, what it has and for whom that is reserved.
+func (w *world) stepClaim() Event {
+	name := w.name("c", 3)
+	old := w.claims[name]
+	if old != nil && w.chance(3, "claim goes") {
+		delete(w.claims, name)
+		return w.stamp(old.DeepCopy(), gone)
+	}
+	c := claimOf(name, w.name("d", 1), int64(1+w.number(1, "devices")))
+	c.UID = types.UID(fmt.Sprintf("%s-%d", name, w.version))
+	if old != nil {
+		c.UID = old.UID
+	}
+	request := &c.Spec.Devices.Requests[0]
+	switch w.number(5, "kind of claim") {
+	case 0:
+		request.Exactly.AllocationMode = resourceapi.DeviceAllocationModeAll
+	case 1:
+		c.Spec.Devices.Constraints = []resourceapi.DeviceConstraint{{}}
+	}
+	pods := slices.Sorted(maps.Keys(w.pods))
+	if len(pods) > 0 && w.chance(3, "made for a pod") {
+		of := w.pods[rapid.SampledFrom(pods).Draw(w.t, "owner")]
+		c.OwnerReferences = []metav1.OwnerReference{{Kind: "Pod", Name: of.Name, UID: of.UID, Controller: new(true)}}
+		if w.chance(2, "for extended resources") {
+			c.Annotations = map[string]string{resourceapi.ExtendedResourceClaimAnnotation: "true"}
+		}
+	}
+	if w.chance(2, "allocated") {
+		node := w.name("n", 3)
+		for i := range 1 + w.number(2, "allocated devices") {
+			give(c, deviceID(node, i))
+		}
+		for range w.number(2, "reserved for") {
+			if uid := types.UID("another"); len(pods) > 0 {
+				if !w.chance(4, "another pod") {
+					uid = w.pods[rapid.SampledFrom(pods).Draw(w.t, "consumer")].UID
+				}
+				c.Status.ReservedFor = append(c.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: "p", UID: uid})
+			}
+		}
+	}
+	w.claims[name] = c
 	return w.stamp(c, seen)
 }
 
@@ -382,6 +459,11 @@ func (w *world) draw(name string) *corev1.Pod {
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: w.name("claim", 1)},
 		}}}
 	}
+	if w.chance(3, "resource claim") {
+		for _, claim := range []string{w.name("c", 3), w.name("c", 3)} {
+			p.Spec.ResourceClaims = append(p.Spec.ResourceClaims, corev1.PodResourceClaim{Name: claim, ResourceClaimName: &claim})
+		}
+	}
 	for _, option := range []podOption{by("other"), gated, on(w.name("n", 4)), of(w.name("g", 3)), ofForeign(w.name("g", 3)), ofNative(w.name("g", 3)), w.mark, w.shares, annotation(v1alpha1.AnnotationKubeBatchGroup, w.name("g", 3)), inMPIJob(w.name("g", 3), "worker"), inMPIJob(w.name("g", 3), "launcher"), role("worker"), priority(7), nominated(w.name("n", 4))} {
 		if w.chance(3, "option") {
 			option(p)
@@ -480,6 +562,12 @@ func (w *world) objects() []any {
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.devices)) {
 		all = append(all, w.devices[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.claims)) {
+		all = append(all, w.claims[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.slices)) {
+		all = append(all, w.slices[name])
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.budgets)) {
 		all = append(all, w.budgets[name])

@@ -89,6 +89,8 @@ type entry struct {
 	// holds reports whether something is reserved for the pod; outcome is the bind's outcome once that is released.
 	holds   bool
 	outcome Outcome
+	// orphan reports, for a CallRelease, whether it was requested by ReleaseOrphaned.
+	orphan bool
 	// at is its place in its turn while it is ready.
 	at *list.Element
 }

@@ -171,7 +171,9 @@ func (m *Machine) become(now time.Time, e *entry, kind Kind, outcome Outcome) {
 func (m *Machine) released(now time.Time, e *entry, err error) {
 	if e.batch == nil {
 		m.unlink(now, e)
-		m.report(now, Outcome{Kind: Released, Pod: e.call.Pod, Message: e.message})
+		if !e.orphan {
+			m.report(now, Outcome{Kind: Released, Pod: e.call.Pod, Message: e.message})
+		}
 		return
 	}
 	if err != nil {
@@ -184,4 +186,10 @@ func (m *Machine) released(now time.Time, e *entry, err error) {
 // Released follows.
 func (m *Machine) ReleasePrepared(now time.Time, pod model.PodRef) {
 	m.enqueueForTarget(now, &entry{call: Call{Kind: CallRelease, Pod: pod}})
+}
+
+// ReleaseOrphaned releases what a pod that is not placed holds since a start of an earlier process. No outcome follows: the pod
+// may be placed again before the answer is taken in.
+func (m *Machine) ReleaseOrphaned(now time.Time, pod model.PodRef) {
+	m.enqueueForTarget(now, &entry{call: Call{Kind: CallRelease, Pod: pod}, orphan: true})
 }

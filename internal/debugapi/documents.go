@@ -50,6 +50,8 @@ type Node struct {
 	// waited long.
 	Nominated []Kept `json:"nominated,omitempty"`
 	Reserved  []Kept `json:"reserved,omitempty"`
+	// Uncounted says, by resource, why devices of a DeviceClass are not counted on the node; nil when all are.
+	Uncounted map[corev1.ResourceName]string `json:"uncounted,omitempty"`
 	// Isolated are the isolated CPUs; nil when the node has none.
 	Isolated *Isolated `json:"isolated,omitempty"`
 }

@@ -45,7 +45,7 @@ func showNode(node *model.Node, dimensions *model.ResourceIndex) Node {
 	amounts := node.Amounts()
 	item := Node{
 		ObjectMeta: metav1.ObjectMeta{Name: node.Name}, Unschedulable: node.Object != nil && node.Object.Spec.Unschedulable,
-		Refused: node.Invalid.String(), Pods: len(node.Tasks),
+		Refused: node.Invalid.String(), Pods: len(node.Tasks), Uncounted: node.Uncounted,
 		Allocatable: list(node.Allocatable()), Idle: list(amounts.Idle), Releasing: list(amounts.Releasing),
 	}
 	if topology := node.Isolated; topology != nil {

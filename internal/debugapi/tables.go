@@ -143,7 +143,7 @@ func part(name corev1.ResourceName, of, all corev1.ResourceList, otherwise strin
 	return otherwise
 }
 
-// remark says why the node takes no pods.
+// remark says why the node takes no pods, and which devices are not counted there.
 func (n *Node) remark() string {
 	var remarks []string
 	if n.Unschedulable {
@@ -154,6 +154,9 @@ func (n *Node) remark() string {
 	}
 	if n.Isolated != nil && n.Isolated.Stale {
 		remarks = append(remarks, "the agent for isolated CPUs is not heard of")
+	}
+	for _, name := range slices.Sorted(maps.Keys(n.Uncounted)) {
+		remarks = append(remarks, fmt.Sprintf("%s is not counted: %s", name, n.Uncounted[name]))
 	}
 	return strings.Join(remarks, "; ")
 }

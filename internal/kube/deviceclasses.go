@@ -13,6 +13,7 @@ import (
 	"k8s.io/component-helpers/resource"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/util"
+	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 )
 
 // deviceClasses knows which extended resources device classes provide, as DynamicResources does, and tells when that has
@@ -87,14 +88,40 @@ type recordingDRA struct {
 func (t recordingDRA) ResourceClaims() fwk.ResourceClaimTracker { return t.claims }
 
 // recordingClaimTracker is a claim tracker that notes what is reserved: the claim for extended resources is made by the
-// plugin and known to no other component. Reservations.mu guards it, under which alone something is reserved.
+// plugin and known to no other component. Reservations.mu guards the note, under which alone something is reserved. It also knows
+// the devices that are allocated by their pool.
 type recordingClaimTracker struct {
 	fwk.ResourceClaimTracker
 	signalled []types.UID
+	allocated allocations
+}
+
+func newRecordingClaimTracker(tracker fwk.ResourceClaimTracker, claims *assumecache.AssumeCache) *recordingClaimTracker {
+	t := &recordingClaimTracker{ResourceClaimTracker: tracker, allocated: newAllocations()}
+	claims.AddEventHandler(t.allocated.handler())
+	return t
 }
 
 // SignalClaimPendingAllocation notes the claim.
-func (n *recordingClaimTracker) SignalClaimPendingAllocation(claim types.UID, allocated *resourceapi.ResourceClaim) error {
-	n.signalled = append(n.signalled, claim)
-	return n.ResourceClaimTracker.SignalClaimPendingAllocation(claim, allocated)
+func (t *recordingClaimTracker) SignalClaimPendingAllocation(claim types.UID, allocated *resourceapi.ResourceClaim) error {
+	t.signalled = append(t.signalled, claim)
+	t.allocated.mu.Lock()
+	defer t.allocated.mu.Unlock()
+	if err := t.ResourceClaimTracker.SignalClaimPendingAllocation(claim, allocated); err != nil {
+		return err
+	}
+	t.allocated.add(holder{pending: claim}, t.GetPendingAllocation(claim))
+	return nil
+}
+
+// MaybeRemoveClaimPendingAllocation reports whether the devices of the claim are no longer those of a pod that is being placed.
+func (t *recordingClaimTracker) MaybeRemoveClaimPendingAllocation(claim types.UID, force bool) bool {
+	t.allocated.mu.Lock()
+	defer t.allocated.mu.Unlock()
+	before := t.GetPendingAllocation(claim)
+	removed := t.ResourceClaimTracker.MaybeRemoveClaimPendingAllocation(claim, force)
+	if removed {
+		t.allocated.remove(holder{pending: claim}, before)
+	}
+	return removed
 }

@@ -79,16 +79,6 @@ type notifyingCache struct {
 	changed []func()
 }
 
-// follow calls the functions for what the tracker has taken in: for the devices that a rule taints, and not for the rule itself.
-func (f *notifyingCache) follow(tracker *resourceslicetracker.Tracker) error {
-	registration, err := tracker.AddEventHandler(onAnyChange(f.notify))
-	if err != nil {
-		return err
-	}
-	f.synced = registration.HasSynced
-	return nil
-}
-
 func (f *notifyingCache) notify() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -13,6 +13,8 @@
 //	filterstate.go                             the state of one question
 //	gates.go                                   the feature gates, and what the API server serves
 //	volumes.go, devices.go, deviceclasses.go   what volumes and devices decide
+//	inventory.go, inventorywatch.go            which devices nodes have, by device class
 //	reservations.go, reserve.go, keylocks.go   volumes and devices held for pods beside the session
+//	onenode.go, allocations.go                 what a reservation sees of devices
 //	namespaces.go, spreadowners.go             other objects that plugins read
 package kube

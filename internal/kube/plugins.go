@@ -64,17 +64,18 @@ type Plugins struct {
 	Namespaces
 	spreadOwners
 	classes deviceClasses
-	devices notifyingCache
 	found   filterState
 	volumes volumes
 
 	ctx        context.Context // carries the logger of calls whose own interface has no context
 	deps       Deps
-	slices     *resourceslicetracker.Tracker
+	tracker    *resourceslicetracker.Tracker
+	slices     *inventoryWatch
 	plugins    map[string]fwk.Plugin
 	claimCache *assumecache.AssumeCache
 
 	claimsSynced, attachmentsSynced cache.InformerSynced
+	inventorySynced                 cache.InformerSynced // nil before WatchDevices
 }
 
 // New builds the plugins. Several register event handlers and indexes with the informers, so it is called once per process and
@@ -90,11 +91,15 @@ func New(ctx context.Context, deps Deps) (*Plugins, error) {
 		deps.Malformed = func(metav1.Object) string { return "" }
 	}
 	metrics.Register() // the plugins count into metrics that are nil before
-	slices, err := sliceTracker(ctx, deps)
+	tracker, err := sliceTracker(ctx, deps)
 	if err != nil {
 		return nil, fmt.Errorf("resource slice tracker: %w", err)
 	}
-	return build(ctx, deps, slices, "")
+	slices, err := watchSlices(tracker)
+	if err != nil {
+		return nil, err
+	}
+	return build(ctx, deps, tracker, slices, "")
 }
 
 // Another builds the plugins once more, over the same informers and another view, for another goroutine. It reserves on its own:
@@ -102,25 +107,26 @@ func New(ctx context.Context, deps Deps) (*Plugins, error) {
 func (p *Plugins) Another(lister fwk.SharedLister, namespaces Namespaces) (*Plugins, error) {
 	deps := p.deps
 	deps.Lister, deps.Namespaces = lister, namespaces
-	return build(p.ctx, deps, p.slices, "another")
+	return build(p.ctx, deps, p.tracker, p.slices, "another")
 }
 
 // build builds the plugins. The name is the set's: the plugins make an index by it.
-func build(ctx context.Context, deps Deps, slices *resourceslicetracker.Tracker, name string) (*Plugins, error) {
+func build(
+	ctx context.Context, deps Deps, tracker *resourceslicetracker.Tracker, slices *inventoryWatch, name string,
+) (*Plugins, error) {
 	args, err := arguments()
 	if err != nil {
 		return nil, err
 	}
 	claims := assumecache.NewAssumeCache(
 		klog.FromContext(ctx), deps.Informers.Resource().V1().ResourceClaims().Informer(), "ResourceClaim", "", nil)
-	manager := dynamicresources.NewDRAManager(ctx, claims, slices, deps.Informers)
-	devices := recordingDRA{SharedDRAManager: manager, claims: &recordingClaimTracker{ResourceClaimTracker: manager.ResourceClaims()}}
+	manager := dynamicresources.NewDRAManager(ctx, claims, tracker, deps.Informers)
+	devices := recordingDRA{SharedDRAManager: manager, claims: newRecordingClaimTracker(manager.ResourceClaims(), claims)}
 	handle, err := kuberuntime.NewFramework(ctx, nil, nil,
 		kuberuntime.WithClientSet(deps.Client),
 		kuberuntime.WithEventRecorder(discardEvents{}),
 		kuberuntime.WithInformerFactory(deps.Informers),
 		kuberuntime.WithSnapshotSharedLister(deps.Lister),
-		kuberuntime.WithSharedDRAManager(devices),
 		kuberuntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(deps.Informers.Storage().V1().CSINodes().Lister())),
 		kuberuntime.WithParallelism(runtime.GOMAXPROCS(0)),
 	)
@@ -128,7 +134,7 @@ func build(ctx context.Context, deps Deps, slices *resourceslicetracker.Tracker,
 		return nil, fmt.Errorf("kube-scheduler handle: %w", err)
 	}
 	p := &Plugins{
-		ctx: ctx, deps: deps, slices: slices, plugins: map[string]fwk.Plugin{}, claimCache: claims,
+		ctx: ctx, deps: deps, tracker: tracker, slices: slices, plugins: map[string]fwk.Plugin{}, claimCache: claims,
 		Namespaces: deps.Namespaces, spreadOwners: spreadOwners{informers: deps.Informers},
 		claimsSynced:      claims.AddEventHandler(cache.ResourceEventHandlerFuncs{}).HasSynced,
 		attachmentsSynced: deps.Informers.Storage().V1().VolumeAttachments().Informer().HasSynced,
@@ -139,19 +145,20 @@ func build(ctx context.Context, deps Deps, slices *resourceslicetracker.Tracker,
 	if p.volumes, err = newVolumes(deps.Informers); err != nil {
 		return nil, fmt.Errorf("index of volumes: %w", err)
 	}
-	if err := p.devices.follow(slices); err != nil {
-		return nil, fmt.Errorf("resource slices: %w", err)
-	}
 	factories := plugins.NewInTreeRegistry()
 	for _, plugin := range builtPlugins() {
-		built, err := factories[plugin](ctx, args[plugin], namedHandle{handle, name})
+		built, err := factories[plugin](ctx, args[plugin], namedHandle{handle, name, devices})
 		if err != nil {
 			return nil, fmt.Errorf("kube-scheduler plugin %s: %w", plugin, err)
 		}
 		p.plugins[plugin] = built
 	}
-	p.Reservations, err = newReservations(ctx,
-		p.plugins[names.VolumeBinding], p.plugins[names.DynamicResources], devices, deps.Client)
+	shown := &nodeDRA{recordingDRA: devices}
+	onNode, err := factories[names.DynamicResources](ctx, args[names.DynamicResources], namedHandle{handle, name + "reserve", shown})
+	if err != nil {
+		return nil, fmt.Errorf("kube-scheduler plugin %s: %w", names.DynamicResources, err)
+	}
+	p.Reservations, err = newReservations(ctx, p.plugins[names.VolumeBinding], onNode, shown, slices.inventory, deps.Client)
 	return p, err
 }
 
@@ -160,9 +167,11 @@ func (p *Plugins) Plugin(name string) fwk.Plugin { return p.plugins[name] }
 
 // HasSynced reports whether the plugins have taken in what their own informers first listed: resource claims, slices and device
 // classes, which are taken in a moment after their informers have synced, and volume attachments and owners, which no other
-// component reads. It may be called on any goroutine, and is true only after the informers were started.
+// component reads; after WatchDevices, the devices were pushed, too. It may be called on any goroutine, and is true only after
+// the informers were started.
 func (p *Plugins) HasSynced() bool {
-	return p.claimsSynced() && p.attachmentsSynced() && p.classes.synced() && p.devices.synced() && p.synced()
+	return p.claimsSynced() && p.attachmentsSynced() && p.classes.synced() && p.slices.synced() && p.synced() &&
+		(p.inventorySynced == nil || p.inventorySynced())
 }
 
 // ByDeviceClass reports whether a device class provides devices for the extended resource, as DynamicResources sees it. It may
@@ -176,7 +185,7 @@ func (p *Plugins) ByDeviceClass(resource corev1.ResourceName) bool {
 // is called on their goroutines, also while a session takes something back, and must return immediately.
 func (p *Plugins) OnDevices(changed func()) {
 	p.classes.onChange(changed)
-	p.devices.onChange(changed)
+	p.slices.onChange(changed)
 	p.claimCache.AddEventHandler(onAnyChange(changed))
 }
 
@@ -213,14 +222,18 @@ func arguments() (map[string]apiruntime.Object, error) {
 	return args, nil
 }
 
-// namedHandle has a name, of which DynamicResources makes that of an index.
+// namedHandle has a name, of which DynamicResources makes that of an index, and a manager of devices.
 type namedHandle struct {
 	fwk.Handle
-	name string
+	name    string
+	devices fwk.SharedDRAManager
 }
 
 // ProfileName returns the name.
 func (h namedHandle) ProfileName() string { return h.name }
+
+// SharedDRAManager returns the manager.
+func (h namedHandle) SharedDRAManager() fwk.SharedDRAManager { return h.devices }
 
 // discardEvents drops the events that plugins tell while they prepare a pod. What there is to say is said once per job.
 type discardEvents struct{}

@@ -78,9 +78,11 @@ type reservation struct {
 	claimsLost string
 }
 
-func newReservations(ctx context.Context, volumes, devices fwk.Plugin, manager recordingDRA, client kubernetes.Interface,
+// newReservations returns the reservations of two plugins, of which the one for devices reads what it is shown of an inventory.
+func newReservations(
+	ctx context.Context, volumes, devices fwk.Plugin, shown *nodeDRA, inventory *DeviceInventory, client kubernetes.Interface,
 ) (*Reservations, error) {
-	r := &Reservations{ctx: ctx, claims: manager.claims, classes: manager.DeviceClassResolver(), client: client,
+	r := &Reservations{ctx: ctx, claims: shown.claims, classes: shown.DeviceClassResolver(), client: client,
 		held: map[types.UID]*reservation{}, users: map[string][]*reservation{},
 	}
 	for into, plugin := range map[*reservePlugin]fwk.Plugin{&r.volumes: volumes, &r.devices: devices} {
@@ -90,6 +92,7 @@ func newReservations(ctx context.Context, volumes, devices fwk.Plugin, manager r
 		}
 		*into = known
 	}
+	r.devices = oneNode{r.devices, inventory, shown}
 	return r, nil
 }
 
@@ -110,8 +113,7 @@ func (r *Reservations) Reserve(
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.held[pod.UID] != nil {
-		return false, fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
-			"what was set aside for the pod before is still being given back")
+		return false, fwk.NewStatus(fwk.Pending, "what was set aside for the pod before is still being given back")
 	}
 	placed := *pod
 	placed.Spec.NodeName = node.Name

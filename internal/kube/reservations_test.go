@@ -33,7 +33,7 @@ import (
 type store struct {
 	*kube.Plugins
 	other  *kube.Plugins
-	t      *testing.T
+	t      testing.TB
 	client *fake.Clientset
 	nodes  map[string]*corev1.Node
 
@@ -43,7 +43,7 @@ type store struct {
 	bind bool
 }
 
-func newStore(t *testing.T, objects ...runtime.Object) *store {
+func newStore(t testing.TB, objects ...runtime.Object) *store {
 	t.Helper()
 	s := &store{t: t, nodes: map[string]*corev1.Node{}, revision: 100, bind: true}
 	mode := storagev1.VolumeBindingWaitForFirstConsumer

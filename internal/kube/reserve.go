@@ -103,7 +103,7 @@ func (r *Reservations) reserve(ctx context.Context, h *reservation, group fwk.Po
 func (h *reservation) ask(ctx context.Context, plugin reservePlugin) *fwk.Status {
 	node := framework.NewNodeInfo()
 	node.SetNode(h.node)
-	_, status := plugin.PreFilter(ctx, h.state, h.pod, nil)
+	_, status := plugin.PreFilter(ctx, h.state, h.pod, []fwk.NodeInfo{node})
 	if status.IsSuccess() {
 		status = plugin.Filter(ctx, h.state, h.pod, node)
 	}
@@ -224,11 +224,9 @@ func (r *Reservations) ownClaims(h *reservation) []*resourceapi.ResourceClaim {
 	if len(h.claims.byClass) == 0 {
 		return nil
 	}
-	all, err := r.claims.List()
-	if err != nil {
-		return nil // kube-scheduler's tracker has none to return; the next to be stranded finds them
-	}
-	return slices.DeleteFunc(all, func(claim *resourceapi.ResourceClaim) bool { return !ownClaim(claim, h.pod) })
+	return slices.DeleteFunc(r.claims.allocated.madeFor(h.pod.UID), func(claim *resourceapi.ResourceClaim) bool {
+		return !ownClaim(claim, h.pod)
+	})
 }
 
 // deleteOwnClaims deletes the claims that were made for the extended resources of the pod; their devices are free immediately.

@@ -41,6 +41,7 @@ const (
 	StartToRunning  Name = "tutti_start_to_running_seconds"
 	EvictedGroups   Name = "tutti_evicted_groups_total"
 	SearchCut       Name = "tutti_search_cut_total"
+	CountsDisagree  Name = "tutti_device_counts_disagree_total"
 	ExtenderSeconds Name = "tutti_extender_seconds"
 	PrepareSeconds  Name = "tutti_prepare_seconds"
 )
@@ -206,6 +207,11 @@ func starts() []Metric {
 			Name: SearchCut, Kind: Counter,
 			Help:   "Searches for nodes or victims of one job that ended because the work of the cycle, or its time for devices, was used up; they go on in a later cycle.",
 			Labels: []Label{{Name: "action", Values: "allocate, backfill, reclaim, preempt", Known: []string{"allocate", "backfill", "reclaim", "preempt"}}},
+		},
+		{
+			Name: CountsDisagree, Kind: Counter,
+			Help: "Nodes whose number of devices was enough for a pod, and of which the allocator gave it none: the pod is tried on other nodes. " +
+				"A few are slices or claims that have just changed; many are classes that overlap, or a defect.",
 		},
 		{
 			Name: ExtenderSeconds, Kind: Histogram, Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),

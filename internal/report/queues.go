@@ -170,15 +170,18 @@ func CountJobs(jobs []*model.Job, refusals map[model.JobKey]*model.Refusal) map[
 	return all
 }
 
-// offeredResources are the resources that a node offers.
-func offeredResources(snapshot *model.Snapshot) map[corev1.ResourceName]bool {
-	offered := map[corev1.ResourceName]bool{}
+// offeredResources returns a function that reports whether a node offers a resource, by any of its names.
+func offeredResources(snapshot *model.Snapshot) func(corev1.ResourceName) bool {
+	offered := map[int]bool{}
 	for position := range snapshot.Dimensions.Len() {
 		if slices.ContainsFunc(snapshot.Nodes, func(node *model.Node) bool { return node.Allocatable().At(position) > 0 }) {
-			offered[snapshot.Dimensions.Name(position)] = true
+			offered[position] = true
 		}
 	}
-	return offered
+	return func(name corev1.ResourceName) bool {
+		position, known := snapshot.Dimensions.Find(name)
+		return known && offered[position]
+	}
 }
 
 // cut leaves out the last by name of more resources than a status may list.
@@ -191,7 +194,7 @@ func cut(list corev1.ResourceList) corev1.ResourceList {
 
 // active is the condition that says whether jobs of the queue start, and if not, why; and what of the object has no effect.
 func (r *QueueReporter) active(
-	queue *model.Queue, object *v1alpha1.Queue, hasJobs bool, offered map[corev1.ResourceName]bool, now time.Time,
+	queue *model.Queue, object *v1alpha1.Queue, hasJobs bool, offered func(corev1.ResourceName) bool, now time.Time,
 ) metav1.Condition {
 	condition := metav1.Condition{
 		Type: v1alpha1.ConditionActive, Status: metav1.ConditionTrue, Reason: v1alpha1.ConditionActive,
@@ -249,14 +252,14 @@ func (r *QueueReporter) setGuaranteeMet(status *v1alpha1.QueueStatus, queue *mod
 }
 
 // notOffered returns the resources that the limit or the guarantee lists and no node offers, by name.
-func notOffered(object *v1alpha1.Queue, offered map[corev1.ResourceName]bool) (names []string) {
+func notOffered(object *v1alpha1.Queue, offered func(corev1.ResourceName) bool) (names []string) {
 	listed := maps.Clone(object.Spec.Limit)
 	if listed == nil {
 		listed = corev1.ResourceList{}
 	}
 	maps.Copy(listed, object.Spec.Guarantee)
 	for _, name := range slices.Sorted(maps.Keys(listed)) {
-		if !offered[name] {
+		if !offered(name) {
 			names = append(names, model.Clean(string(name), maxName))
 		}
 	}

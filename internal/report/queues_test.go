@@ -210,6 +210,18 @@ func TestWhatOfAQueueHasNoEffectIsInItsMessage(t *testing.T) {
 	}
 }
 
+// TestEachNameOfAResourceIsOffered: a limit may list a resource by the name that is made of a DeviceClass.
+func TestEachNameOfAResourceIsOffered(t *testing.T) {
+	d := newQueueDesk(&model.Queue{Name: "leaf"})
+	d.snapshot.Dimensions.Alias("deviceclass.resource.kubernetes.io/gpu", corev1.ResourceCPU)
+	one := resource.MustParse("1")
+	d.objects["leaf"].Spec.Limit = corev1.ResourceList{"deviceclass.resource.kubernetes.io/gpu": one}
+	d.expect(t, "leaf")
+	if got, want := d.says("leaf"), "jobs of the queue may start"; !strings.HasSuffix(got, want) {
+		t.Errorf("%s; want %s", got, want)
+	}
+}
+
 // TestAnOrderThatTheConfigurationLacksIsInTheMessage: queues without a plugin that orders them are active, and take turns.
 func TestAnOrderThatTheConfigurationLacksIsInTheMessage(t *testing.T) {
 	for missing, want := range map[Missing]string{

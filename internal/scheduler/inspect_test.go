@@ -2,17 +2,21 @@ package scheduler
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/debugapi"
+	"github.com/tutti-sched/tutti/internal/kube"
 	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/proportion"
@@ -216,6 +220,30 @@ func TestNodesShowCapacity(t *testing.T) {
 	w.play(t.Context(), 2*time.Second)
 	if later := w.ask(source); len(later.Items) != 3 {
 		t.Error("the copy is old")
+	}
+}
+
+// TestNodesShowDevices: the devices of a class on each node, what is leaving, and why devices are not counted.
+func TestNodesShowDevices(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "4")
+	w.node("n2", "4")
+	w.mailbox.Event(&cluster.DeviceClassSeen{Class: &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu", UID: "gpu", ResourceVersion: "1"}}})
+	device := func(name string) kube.Device {
+		return kube.Device{ID: kube.DeviceID{Driver: "d", Pool: "n1", Device: name}, Classes: []string{"gpu"}}
+	}
+	w.mailbox.Event(&cluster.DevicesSeen{Devices: &kube.NodeDevices{Node: "n1", Devices: []kube.Device{device("0"), device("1")}}})
+	w.mailbox.Event(&cluster.DevicesSeen{Devices: &kube.NodeDevices{Node: "n2", Uncounted: map[string]string{"gpu": "device 0 of pool n2: has counters"}}})
+	w.play(t.Context(), time.Second)
+	nodes := w.ask(debugapi.NewSource(w.loop.Inspect, w.clock))
+	table, err := json.Marshal(nodes.Table())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"2/2"`, "deviceclass.resource.kubernetes.io/gpu is not counted: device 0 of pool n2: has counters"} {
+		if !strings.Contains(string(table), want) {
+			t.Errorf("%s is not in %s", want, table)
+		}
 	}
 }
 

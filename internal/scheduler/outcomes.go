@@ -151,11 +151,11 @@ func (s *Scheduler) resolve(ctx context.Context, bind uncertainBind, now time.Ti
 	}
 }
 
-// releaseOrphanedClaims frees the devices that members of jobs without capacity hold since a start that came to no end.
+// releaseOrphanedClaims frees the devices that members of jobs that cannot start hold since a start that came to no end.
 func (s *Scheduler) releaseOrphanedClaims(ctx context.Context, snapshot *model.Snapshot, now time.Time) {
 	for _, job := range snapshot.Jobs {
 		refusal := s.refusals[job.Key]
-		if !refusal.LacksPlace() {
+		if !refusal.LastsUntilOthersAct() {
 			continue
 		}
 		holds := func(task *model.Task) bool { return task.MayUseDeviceClass || len(task.Pod.Spec.ResourceClaims) > 0 }
@@ -166,7 +166,7 @@ func (s *Scheduler) releaseOrphanedClaims(ctx context.Context, snapshot *model.S
 		s.quarantineOnPanic(ctx, partReservations, job.Key, now, func() {
 			for _, task := range waiting {
 				if holds(task) && s.options.Reservations.IsOrphaned(task.Pod) {
-					s.machine.ReleasePrepared(now, task.PodRef)
+					s.machine.ReleaseOrphaned(now, task.PodRef)
 				}
 			}
 		})

@@ -234,8 +234,9 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	result := engine.Run(snapshot, s.profile, engine.Options{
 		Verify: s.options.Verify,
 		Cache:  &s.cache, Stopwatch: s.options.Metrics.Stopwatch(s.options.Clock.Now),
-		OnAction:    func(part string) { s.progress.count.Add(1); watch.Begin(part) },
-		OnSearchCut: func(action string) { s.options.Metrics.Count(metrics.SearchCut, 1, action) },
+		OnAction:           func(part string) { s.progress.count.Add(1); watch.Begin(part) },
+		OnSearchCut:        func(action string) { s.options.Metrics.Count(metrics.SearchCut, 1, action) },
+		OnDeviceCountWrong: func() { s.options.Metrics.Count(metrics.CountsDisagree, 1) },
 		OnPanic: func(recovered engine.RecoveredPanic) {
 			watch.Cycle.Panics++
 			panicked = &recovered

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/tutti-sched/tutti/test/invariants"
 )
@@ -75,9 +77,15 @@ func (o *occupied) lastBut(scheduler string) (last arrival) {
 // short names a resource of which the node holds too much, empty when there is none.
 func (o *occupied) short() string {
 	for _, name := range slices.Sorted(maps.Keys(o.idle)) {
-		if o.idle[name] < 0 {
+		if overdrawn(o.idle, name) {
 			return string(name)
 		}
 	}
 	return ""
+}
+
+// overdrawn reports whether there is less than nothing of a resource. The devices that a pod requests by the name made of a
+// DeviceClass are none of what a node reports: whether there are as many is a matter of the pod's claim.
+func overdrawn(idle invariants.Amounts, name corev1.ResourceName) bool {
+	return idle[name] < 0 && !strings.HasPrefix(string(name), resourceapi.ResourceDeviceClassPrefix)
 }

@@ -108,7 +108,7 @@ func (r *Report) rooms(c *Cluster) *room {
 	}
 	for i, left := range idle {
 		for _, name := range slices.Sorted(maps.Keys(left)) {
-			if left[name] < 0 {
+			if overdrawn(left, name) {
 				r.found(Overcommitted, "%s: %d of %s too much", nodes[i].Name, -left[name], name)
 			}
 		}

@@ -55,10 +55,14 @@ func followPods(t *testing.T, lab *harness.Env, namespace string, see func(watch
 	if err != nil || len(list.Items) > 0 {
 		t.Fatalf("%d pods, want none to begin with: %v", len(list.Items), err)
 	}
+	followFrom(t, list.ResourceVersion, pods.Watch, see, end)
+}
+
+// followFrom watches from a version on, until the test ends, and calls see and end as followPods does.
+func followFrom(t *testing.T, version string, watching cache.WatchFuncWithContext, see func(watch.Event), end func()) {
+	t.Helper()
 	// A server may end a watch at any time; this one goes on where it was, and misses nothing.
-	stream, err := toolswatch.NewRetryWatcherWithContext(t.Context(), list.ResourceVersion, &cache.ListWatch{
-		WatchFuncWithContext: pods.Watch,
-	})
+	stream, err := toolswatch.NewRetryWatcherWithContext(t.Context(), version, &cache.ListWatch{WatchFuncWithContext: watching})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -122,7 +122,7 @@ func (c *claims) devices() {
 		c.t.Error(err)
 	}
 	second := c.gang("second", 2, withTemplate)
-	c.Eventually(c.t, func() error { return c.waits(second, "cannot allocate all claims") })
+	c.Eventually(c.t, func() error { return c.waits(second, "short of 1 ") })
 	if err := errors.Join(c.bound("second", 0), c.devicesGiven(3)); err != nil {
 		c.t.Error(err)
 	}
@@ -151,7 +151,7 @@ func (c *claims) tainted() {
 	c.cleanUp(rule)
 	c.template(c.deviceClass("claims-0", "claims-1"))
 	gang := c.gang("pair", 2, withTemplate)
-	c.Eventually(c.t, func() error { return c.waits(gang, "cannot allocate all claims") })
+	c.Eventually(c.t, func() error { return c.waits(gang, "short of 1 ") })
 	if err := errors.Join(c.bound("pair", 0), c.devicesGiven(0)); err != nil {
 		c.t.Error(err)
 	}
@@ -180,7 +180,7 @@ func (c *claims) extended() {
 		c.t.Errorf("the kubelet reads %+v, want one request", status)
 	}
 	second := c.gang("second", 2, ask)
-	c.Eventually(c.t, func() error { return c.waits(second, "cannot allocate all claims") })
+	c.Eventually(c.t, func() error { return c.waits(second, "short of 1 ") })
 	if err := errors.Join(c.bound("second", 0), c.devicesGiven(3)); err != nil {
 		c.t.Error(err)
 	}
@@ -374,6 +374,15 @@ func (c *claims) volumeClaim(class, name string, mode corev1.PersistentVolumeAcc
 
 // deviceClass makes a class of devices of which each of the nodes has two.
 func (c *claims) deviceClass(nodes ...string) string {
+	class := c.emptyDeviceClass()
+	for _, node := range nodes {
+		c.cleanUp(c.slice(node, 2))
+	}
+	return class
+}
+
+// emptyDeviceClass makes a class of the devices of the namespace's own driver.
+func (c *claims) emptyDeviceClass() string {
 	driver := c.ns + ".example.com"
 	provides := driver + "/gpu"
 	class := &resourceapi.DeviceClass{
@@ -383,17 +392,22 @@ func (c *claims) deviceClass(nodes ...string) string {
 		}}},
 	}
 	c.cleanUp(class)
-	for _, node := range nodes {
-		c.cleanUp(&resourceapi.ResourceSlice{
-			ObjectMeta: metav1.ObjectMeta{GenerateName: "gpu-"},
-			Spec: resourceapi.ResourceSliceSpec{
-				Driver: driver, NodeName: &node,
-				Pool:    resourceapi.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: 1},
-				Devices: []resourceapi.Device{{Name: "gpu-0"}, {Name: "gpu-1"}},
-			},
-		})
-	}
 	return class.Name
+}
+
+// slice has so many devices of a node, with the names gpu-0, gpu-1 and so on. Their pool has the node's name.
+func (c *claims) slice(node string, devices int) *resourceapi.ResourceSlice {
+	slice := &resourceapi.ResourceSlice{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "gpu-"},
+		Spec: resourceapi.ResourceSliceSpec{
+			Driver: c.ns + ".example.com", NodeName: &node,
+			Pool: resourceapi.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: 1},
+		},
+	}
+	for i := range devices {
+		slice.Spec.Devices = append(slice.Spec.Devices, resourceapi.Device{Name: fmt.Sprintf("gpu-%d", i)})
+	}
+	return slice
 }
 
 func oneOf(class string) resourceapi.ResourceClaimSpec {

@@ -58,6 +58,8 @@ type world struct {
 
 	// kinds are those of the gangs, in turn.
 	kinds []*gangKind
+	// check judges what else must hold at any moment; nil is nothing.
+	check func()
 
 	batches, schedulers int
 	// strikes is how often a fault came while a gang was bound in part, torn how many gangs of each kind were, by its name.
@@ -228,6 +230,9 @@ func (w *world) clean() {
 	}
 	if overs := w.chronicle.Overs(); len(overs) > 0 && !w.shared {
 		w.Fatalf("%d times a node came to hold too much, the first: %v", len(overs), overs[:min(5, len(overs))])
+	}
+	if w.check != nil {
+		w.check()
 	}
 }
 

@@ -67,6 +67,7 @@ With a size given, one row of each kind that --only names is measured; else the 
 	flags.IntVar(&workload.GangSize, "gang-size", 0, "how many pods make a gang that waits; 0 means that all are one")
 	flags.IntVar(&workload.Queues, "queues", 0, "how many queues share the cluster")
 	flags.Func("groups", "whose groups those are that wait, beside PodGroups of Tutti's: "+sourceNames(), func(kind string) (err error) { workload.Source, err = parseSource(kind); return err })
+	flags.BoolVar(&workload.Claims, "claims", false, "let pods ask for devices by resource claims, and compare with devices that nodes report")
 	flags.Func("topology", "levels of the cluster, and what gangs that wait say about them: "+topologyNames(), func(name string) (err error) { workload.Topology, err = parseTopology(name); return err })
 	flags.IntVar(&rounds, "rounds", 3, "how often each is measured; the median counts")
 	flags.StringVar(&docs, "docs", "", docsUsage)
@@ -76,7 +77,7 @@ With a size given, one row of each kind that --only names is measured; else the 
 
 // sized reports whether a size was given.
 func sized(cmd *cobra.Command) bool {
-	return slices.ContainsFunc([]string{"nodes", "existing", "pending", "gang-size", "queues", "groups", "topology"}, cmd.Flags().Changed)
+	return slices.ContainsFunc([]string{"nodes", "existing", "pending", "gang-size", "queues", "groups", "claims", "topology"}, cmd.Flags().Changed)
 }
 
 func parseKinds(names []string) ([]inprocess.Kind, error) {

@@ -100,7 +100,27 @@ func (a *Ask) OverLimit(task *model.Task) *model.Refusal {
 	if !queue.Limited() {
 		return nil
 	}
+	if task.Devices != nil {
+		if refusal := a.uncountedUnderLimit(queue, task); refusal != nil {
+			return refusal
+		}
+	}
 	return a.overLimit(queue, task.Request.At, task.CountsInQueue(), "a member")
+}
+
+// uncountedUnderLimit returns why a task may not start whose claims ask for devices of a class in a way that says not how many
+// they will be, while the queue, or one above it, has a limit of that class.
+func (a *Ask) uncountedUnderLimit(queue *model.Queue, task *model.Task) *model.Refusal {
+	for ; queue != nil; queue = queue.Above() {
+		for _, limit := range queue.Limit {
+			if slices.Contains(task.Devices.Uncounted, limit.Position) {
+				a.session.narrow(grounds{reach: ForJob})
+				return &model.Refusal{Code: model.QueueLimit, Detail: fmt.Sprintf("%s, which a limit of %s in queue %q cannot count",
+					task.Devices.Searched, a.session.Snapshot.Dimensions.Name(limit.Position), queue.Name)}
+			}
+		}
+	}
+	return nil
 }
 
 // SliceOverLimit is OverLimit of members of a job that start together.

@@ -25,6 +25,8 @@ type Options struct {
 	// OnSearchCut is called when the search of an action for one job has ended because the work of the cycle, or a plugin's time
 	// in it, is used up, with the action's name; for callers that measure. Nil reports nothing.
 	OnSearchCut func(action string)
+	// OnDeviceCountWrong is called when a node whose number of devices was enough for a task has none for it; nil reports nothing.
+	OnDeviceCountWrong func()
 	// Cache is what sessions hand on; nil keeps nothing beyond this session.
 	Cache *Cache
 	// OnPanic receives the panic of a plugin or an action that has ended the session, on the session's goroutine. Nil lets panics
@@ -205,6 +207,13 @@ func (s *Session) SearchCut() {
 	s.Until(s.Snapshot.Now)
 	if s.options.OnSearchCut != nil && s.pipeline.part < len(s.profile.Actions) {
 		s.options.OnSearchCut(s.profile.Actions[s.pipeline.part].Name())
+	}
+}
+
+// DeviceCountWrong records that a node whose number of devices was enough for a task has none for it.
+func (s *Session) DeviceCountWrong() {
+	if s.options.OnDeviceCountWrong != nil {
+		s.options.OnDeviceCountWrong()
 	}
 }
 

@@ -29,6 +29,9 @@ type View interface {
 	Until(at time.Time)
 	// SearchCut counts a search for a job that the plugin has ended for lack of time.
 	SearchCut()
+	// DeviceCountWrong counts a node whose number of devices says that a task finds its devices there, when kube-scheduler's
+	// allocator finds none.
+	DeviceCountWrong()
 	// Uncached reports that the plugin has to compute each answer again: tests compare sessions with one that remembers nothing.
 	Uncached() bool
 }

@@ -11,9 +11,10 @@ import (
 
 // Node is one node and its accounting.
 //
-// Invariant: idle = allocatable − Σ charges of Tasks that hold capacity; releasing = Σ charges of the Releasing tasks that are
-// not overdue; pipelined = Σ charges of the Pipelined tasks; reserved = Σ requests of the held capacity that the snapshot's
-// viewpoint must not use. idle is negative where more runs than the node now offers.
+// Invariant: idle = allocatable − leaving − Σ charges of Tasks that hold capacity; releasing = leaving + Σ charges of the
+// Releasing tasks that are not overdue, without what these keep; pipelined = Σ charges of the Pipelined tasks; reserved = Σ
+// requests of the held capacity that the snapshot's viewpoint must not use. idle is negative where more runs than the node now
+// offers.
 type Node struct {
 	// The accounting. Fields that are read most often come first, for locality.
 	idle        Resources
@@ -27,6 +28,8 @@ type Node struct {
 	releasing              Resources
 	pipelined              Resources
 	reserved               Resources
+	// leaving is what tasks that are gone held of the node and have not given back yet, as do devices of their claims.
+	leaving Resources
 
 	Name string
 	// Object is the node's API object, never changed.
@@ -36,6 +39,12 @@ type Node struct {
 	// heartbeat is missing, so that no pod may be assigned any.
 	Isolated     *isolated.Topology
 	AgentExpired bool
+
+	// Uncounted says, by resource, why devices of a DeviceClass are not counted there, never changed; nil when all are.
+	Uncounted map[corev1.ResourceName]string
+
+	// OldKubelet reports a kubelet that starts pods without the devices that stand for their extended resources.
+	OldKubelet bool
 
 	// Tasks are the tasks on the node, of all schedulers, by UID.
 	Tasks []*Task
@@ -57,6 +66,18 @@ func (n *Node) SetAllocatable(allocatable Resources, width int) {
 	n.allocatable = allocatable
 	n.GrowVectors(max(width, len(n.idle))) // which copies them
 }
+
+// SetLeaving sets what tasks that are gone still hold of the node, never changed; never within a session.
+func (n *Node) SetLeaving(leaving Resources) {
+	n.idle.Add(n.leaving)
+	n.idle.Sub(leaving)
+	n.releasing.Sub(n.leaving)
+	n.releasing.Add(leaving)
+	n.leaving = leaving
+}
+
+// Leaving returns what tasks that are gone still hold of the node, which must not be changed; nil is nothing.
+func (n *Node) Leaving() Resources { return n.leaving }
 
 // GrowVectors allocates so many dimensions for all vectors, next to each other.
 func (n *Node) GrowVectors(width int) {
@@ -105,6 +126,9 @@ func (n *Node) account(task *Task, sign int64) {
 	n.idle.addTimes(charge, -sign)
 	if task.ReleasesResources() {
 		n.releasing.addTimes(charge, sign)
+		if task.Devices != nil {
+			n.releasing.addTimes(task.Devices.Kept, -sign)
+		}
 	}
 	for i, amount := range task.NonZeroDefaults {
 		n.nonZeroRequested[i] += sign * amount
@@ -144,6 +168,11 @@ func (n *Node) UsedWithDefaults(position int) int64 {
 // Unnominated returns how much of a resource is idle or being released, and not nominated, whether or not it is held for others.
 func (n *Node) Unnominated(position int) int64 {
 	return n.idle.At(position) + n.releasing.At(position) - n.pipelined.At(position)
+}
+
+// IsKept reports whether some of a resource is nominated, or held for others.
+func (n *Node) IsKept(position int) bool {
+	return n.pipelined.At(position) > 0 || n.reserved.At(position) > 0
 }
 
 // FitsUnheld reports whether a request fits into what is idle, whether or not that is nominated or held for others.

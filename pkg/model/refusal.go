@@ -129,6 +129,18 @@ func (r *Refusal) LacksPlace() bool {
 	return r != nil && (r.Code == InsufficientResources || r.Code == NodesFiltered || r.Code == NoDomainFits)
 }
 
+// LastsUntilOthersAct reports whether the job lacks nodes or members, or its queue does not start it.
+func (r *Refusal) LastsUntilOthersAct() bool {
+	if r == nil || r.LacksPlace() {
+		return r != nil
+	}
+	switch r.Code {
+	case NotEnoughMembers, QueueNotFound, QueueNotAllowed, QueueNotLeaf, QueueInvalid, QueuePaused, QueueLimit:
+		return true
+	}
+	return false
+}
+
 // Summary is String without the amounts and without the note.
 func (r *Refusal) Summary() string { return Clean(r.summary(), MaxMessage) }
 

@@ -72,6 +72,18 @@ func (d *ResourceIndex) Index(name corev1.ResourceName) int {
 	return i
 }
 
+// Alias lets a name stand for the position of another resource, or for its own again when both names are the same. No position is
+// lost: a name that stood for its own position before has it again then.
+func (d *ResourceIndex) Alias(name, of corev1.ResourceName) {
+	if name != of {
+		d.index[name] = d.Index(of)
+	} else if own := slices.Index(d.names, name); own >= 0 {
+		d.index[name] = own
+	} else {
+		delete(d.index, name)
+	}
+}
+
 // Find returns the position of a resource, and whether it has one.
 func (d *ResourceIndex) Find(name corev1.ResourceName) (position int, ok bool) {
 	position, ok = d.index[name]
@@ -127,7 +139,8 @@ func (d *ResourceIndex) Vector(list corev1.ResourceList) (vector Resources, bad 
 		if !counted {
 			bad, ok = name, false
 		}
-		vector.Set(d.Index(name), amount)
+		position := d.Index(name)
+		vector.Set(position, min(vector.At(position)+amount, MaxAmount)) // two names may stand for one position
 	}
 	return vector, bad, ok
 }

@@ -244,6 +244,7 @@ func (s *Snapshot) Check() error {
 
 func (n *Node) check() error {
 	fresh := Node{idle: n.allocatable.Clone()}
+	fresh.SetLeaving(n.leaving)
 	for _, task := range n.Tasks {
 		if task.Node != n.Name || !task.Status.HasNode() {
 			return fmt.Errorf("node %s: lists pod %s, which is %s on %q", n.Name, task, task.Status, task.Node)

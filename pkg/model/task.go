@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"slices"
 	"time"
 	"unique"
 
@@ -135,6 +136,8 @@ type Task struct {
 	// resources that no node offers, never changed.
 	Request   Resources
 	Unoffered corev1.ResourceList
+	// Devices is what the request has of devices by claims; nil when the pod names no claim.
+	Devices *Devices
 	// MayUseDeviceClass reports whether a part of it may be devices of a DeviceClass, where a node does not report them
 	// itself.
 	MayUseDeviceClass bool
@@ -158,6 +161,36 @@ type Task struct {
 	Isolated *isolated.Assignment
 	// Invalid says why the task alone cannot be scheduled, whatever the cluster; nil when it can.
 	Invalid *Refusal
+}
+
+// Devices is what is known of the devices that a task asks for by claims. It is never changed. nil is a task without claims.
+type Devices struct {
+	// Claimed is the part of the request that claims ask for.
+	Claimed Resources
+	// Kept is the part of the request that does not become free when the task leaves its node: devices that other tasks use, too,
+	// and devices that no other task could be given.
+	Kept Resources
+	// Searched says why the request does not say all that the task asks for, so that kube-scheduler's allocator has to be asked
+	// which nodes can run it; empty where the numbers are enough.
+	Searched string
+	// Uncounted are the positions of the classes of which the task asks for devices that are not in the request, ascending.
+	Uncounted []int
+}
+
+// SearchesDevices reports whether the task asks more of devices than its request says.
+func (t *Task) SearchesDevices() bool {
+	if t.Devices == nil {
+		return t.Pod != nil && len(t.Pod.Spec.ResourceClaims) > 0
+	}
+	return t.Devices.Searched != ""
+}
+
+// Equal reports whether both say the same.
+func (d *Devices) Equal(other *Devices) bool {
+	if d == nil || other == nil {
+		return d == other
+	}
+	return d.Searched == other.Searched && d.Kept.Equal(other.Kept) && d.Claimed.Equal(other.Claimed) && slices.Equal(d.Uncounted, other.Uncounted)
 }
 
 // CountsTowardMinimum is as that of its status.

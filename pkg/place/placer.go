@@ -132,7 +132,7 @@ func (t *Placer) hasBudget() bool {
 // While evicted pods are still terminating, a nominated node may have lost the label of a level that members share.
 func (t *Placer) NominationsSuffice() bool {
 	ahead := t.For(t.ask.On(model.FutureIdle))
-	return ahead.nominationsStand() || len(t.job.Topology) > 0 && areTerminating(t.session.Snapshot, t.job) &&
+	return ahead.nominationsStand() || len(t.job.Topology) > 0 && victimsRemain(t.session.Snapshot, t.job) &&
 		ahead.overlooking().nominationsStand()
 }
 
@@ -205,30 +205,51 @@ func (t *Placer) placeInOrder(
 	return t.explain(readiness, gate, reason, evictable)
 }
 
-// placeTask places or nominates a member.
+// maxPassedOver is how many nodes a member is tried on whose numbers say that it fits, and which turn out not to have what it
+// needs when that is reserved.
+const maxPassedOver = 8
+
+// placeTask places or nominates a member. Where volumes or devices of a node cannot be reserved although its numbers say so, the
+// next best node is tried.
 func (t *Placer) placeTask(
 	statement *engine.Statement, task *model.Task, within regions,
 ) *model.Refusal {
 	if refusal := t.ask.OverLimit(task); refusal != nil {
 		return refusal
 	}
+	var last *model.Node
+	var refused *model.Refusal
+	for range maxPassedOver {
+		node, why := t.choose(task, within)
+		if node == nil {
+			return why
+		}
+		if node == last {
+			break
+		}
+		if refused = statement.Put(t.ask, task, node); refused == nil {
+			return nil
+		}
+		last = node
+	}
+	return refused
+}
+
+// choose returns the best node for a member; nil and why when there is none.
+func (t *Placer) choose(task *model.Task, within regions) (*model.Node, *model.Refusal) {
 	if list, confined := within.of(t.kinds, task); confined {
 		t.charge(placingCost + len(list)/domainDiscount)
-		node := t.ask.BestOf(task, list)
-		if node == nil {
-			return noneOfDomain
-		}
-		return statement.Put(t.ask, task, node)
+		return t.ask.BestOf(task, list), noneOfDomain
 	}
 	t.charge(placingCost + len(t.session.Snapshot.Nodes)/domainDiscount)
 	if node := t.selectBeside(task); node != nil {
-		return statement.Put(t.ask, task, node)
+		return node, nil
 	}
 	node, tally := t.ask.BestOrWhy(task, nil)
 	if node == nil {
-		return tally.Refusal(0, 0, task.Role)
+		return nil, tally.Refusal(0, 0, task.Role)
 	}
-	return statement.Put(t.ask, task, node)
+	return node, nil
 }
 
 // readiness is what the gates are asked for.

@@ -153,20 +153,19 @@ func mayEnable(task *model.Task) bool {
 func constrainsSiblings(task *model.Task) bool {
 	return mayEnable(task) || len(repellingTerms(task.Pod)) > 0 || slices.ContainsFunc(task.Pod.Spec.Volumes,
 		func(volume corev1.Volume) bool { return volume.PersistentVolumeClaim != nil }) ||
-		slices.ContainsFunc(task.Pod.Spec.ResourceClaims,
+		task.SearchesDevices() && slices.ContainsFunc(task.Pod.Spec.ResourceClaims,
 			func(claim corev1.PodResourceClaim) bool { return claim.ResourceClaimName != nil })
 }
 
 // usesVolumesOrDevices reports whether filters check volumes or devices for the task.
 func usesVolumesOrDevices(task *model.Task) bool {
-	return task.MayUseDeviceClass || len(task.Pod.Spec.Volumes) > 0 || len(task.Pod.Spec.ResourceClaims) > 0
+	return task.SearchesDevices() || len(task.Pod.Spec.Volumes) > 0
 }
 
 // hasPrivateClaims reports whether volumes or devices are claimed for the task alone.
 func hasPrivateClaims(task *model.Task) bool {
-	return task.MayUseDeviceClass || slices.ContainsFunc(task.Pod.Spec.Volumes,
-		func(volume corev1.Volume) bool { return volume.Ephemeral != nil }) ||
-		slices.ContainsFunc(task.Pod.Spec.ResourceClaims,
+	return slices.ContainsFunc(task.Pod.Spec.Volumes, func(volume corev1.Volume) bool { return volume.Ephemeral != nil }) ||
+		task.SearchesDevices() && slices.ContainsFunc(task.Pod.Spec.ResourceClaims,
 			func(claim corev1.PodResourceClaim) bool { return claim.ResourceClaimName == nil })
 }
 
@@ -177,7 +176,7 @@ func sameLabels(tasks []*model.Task) bool {
 
 // hasOwnStorage reports whether the task has volumes or claims that may bind it to some nodes, unlike others of its kind.
 func hasOwnStorage(task *model.Task) bool {
-	return len(task.Pod.Spec.ResourceClaims) > 0 || slices.ContainsFunc(task.Pod.Spec.Volumes, func(volume corev1.Volume) bool {
+	return task.SearchesDevices() || slices.ContainsFunc(task.Pod.Spec.Volumes, func(volume corev1.Volume) bool {
 		return volume.PersistentVolumeClaim != nil || volume.Ephemeral != nil
 	})
 }

@@ -1,12 +1,11 @@
 package scenario
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -17,6 +16,11 @@ import (
 func (s *environment) check(o *outcome) error {
 	for node, fresh := range o.bound() {
 		if err := s.checkIsolated(node, fresh); err != nil {
+			return err
+		}
+	}
+	if bytes.Contains(s.configuration, []byte("name: predicates")) {
+		if err := s.checkDeviceCounts(o); err != nil {
 			return err
 		}
 	}
@@ -68,11 +72,12 @@ func (s *environment) nodeOf(pod *corev1.Pod) string {
 }
 
 func (s *environment) byClass(name corev1.ResourceName) bool {
-	return slices.ContainsFunc(s.objects, func(object runtime.Object) bool {
-		class, ok := object.(*resourceapi.DeviceClass)
-		return ok && (string(name) == resourceapi.ResourceDeviceClassPrefix+class.Name ||
-			class.Spec.ExtendedResourceName != nil && string(name) == *class.Spec.ExtendedResourceName)
-	})
+	for _, class := range s.world.devices.classes {
+		if slices.Contains(resourcesOfClass(class), name) {
+			return true
+		}
+	}
+	return false
 }
 
 // checkWaiting is invariant I7: each pod that could be bound and is not has a reason why.

@@ -32,7 +32,7 @@
 //	extender          what the story's extender does from now on (below); a configuration says EXTENDER for where it is
 //	cluster           lines that add or change objects: node, group, pod, class, namespace, queue (below)
 //	page              the Queues and Namespaces that a page shows: its file, a colon, and the heading above them
-//	object            any other Kubernetes objects, YAML; only before the first cycle
+//	object            any other Kubernetes objects, YAML; only before the first cycle, except those of devices
 //	cycle             one cycle; what it binds is confirmed before the next command
 //	cycle unconfirmed the same, but the watch says nothing about the binds until "confirm"
 //	confirm           the watch sees all binds in flight, and what the status of groups says: whether they were
@@ -45,6 +45,7 @@
 //	terminate POD...  pods are being deleted, from now on, with [grace=30s]
 //	spare POD...      pods that the API server has lately refused to evict
 //	leave [POD...]    pods, or all that are being deleted, are gone
+//	deallocate        kube-controller-manager takes devices back from claims whose pods are gone, and deletes those made for a pod
 //	ungate POD...     scheduling gates are taken away
 //	delete KIND NAME...
 //	read SOURCE yes   the objects of a foreign source can be read from now on; notyet, absent, forbidden: they cannot
@@ -137,6 +138,19 @@
 //	disk=d disk=d:ro device=gpu feature=UserNamespacesHostNetworkSupport
 //	node n1 features=UserNamespacesHostNetworkSupport
 //
+// Devices: a class has those of the driver of its name, or of a driver and a model; a node has devices of a driver in a pool of
+// its own, of which the first ones may be tainted. A claim, or one that is made for the pod as from a template, asks for so many
+// of a class, or for the first of several alternatives. A bind writes the claims of the pod; a pod that is made on a node has its
+// devices. These stay allocated when the pod is gone, until "deallocate". delete takes the kinds deviceclass, devices, claim and
+// rule (a DeviceTaintRule), too:
+//
+//	deviceclass gpu provides=nvidia.com/gpu
+//	deviceclass h100 driver=gpu model=h100
+//	devices n1 gpu=4 tainted=1
+//	devices n2 gpu.h100=2 gpu=2
+//	claim shared asks=gpu:1,nic:1
+//	pod p device=shared claims=gpu:2   pod q claims=gpu:2|gpu:1
+//
 // Isolated CPUs of a node, by NUMA node, with how many threads each core has and whether its CPU counts them; and what a pod
 // wants of them, or has. A bind says which it is given, and what is idle which are free:
 //
@@ -154,7 +168,7 @@
 //	run.go, stage.go                                              a story is played
 //	line.go, objects.go, pod.go, place.go, need.go, isolated.go   its lines become objects
 //	page.go                                                       and so does what a page shows
-//	world.go, owner.go, kube.go, extender.go                      what is around the scheduler
+//	world.go, devices.go, owner.go, kube.go, extender.go          what is around the scheduler
 //	foreign.go                                                    groups of other projects
 //	evict.go, reserve.go, implicit.go, queue.go                   evictions, status, groups and queues on the player's own account
 //	view.go, check.go, share.go, idle.go                          what is recorded and judged

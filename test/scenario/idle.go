@@ -41,7 +41,7 @@ func room(dimensions *model.ResourceIndex, node *model.Node) string {
 		if name == isolated.Resource || i == model.Unoffered {
 			continue // freeCPUs says more
 		}
-		if _, offered := node.Object.Status.Allocatable[name]; !offered && node.Idle(i) == 0 {
+		if _, offered := node.Object.Status.Allocatable[name]; !offered && node.Allocatable().At(i) == 0 && node.Idle(i) == 0 {
 			continue
 		}
 		if node.Allocatable().At(i) == model.ProvidedByDRA {

@@ -33,7 +33,8 @@ func parseLines(text string) ([]line, error) {
 		}
 		for _, name := range names {
 			one := line{kind: strings.TrimSuffix(fields[0], "s"), words: parseWords(fields[2:])}
-			if fields[0] == "class" || fields[0] == "kubernetes" {
+			switch fields[0] {
+			case "class", "kubernetes", "deviceclass", "devices":
 				one.kind = fields[0]
 			}
 			one.namespace, one.name = splitName(name)

@@ -30,6 +30,8 @@ func (d *draft) readNeeds(w word) (done bool, err error) {
 		}})
 	case "device":
 		spec.ResourceClaims = append(spec.ResourceClaims, corev1.PodResourceClaim{Name: w.value, ResourceClaimName: &w.value})
+	case "claims": // of a template that is named by what it asks for
+		spec.ResourceClaims = append(spec.ResourceClaims, corev1.PodResourceClaim{Name: "devices", ResourceClaimTemplateName: &w.value})
 	case "feature":
 		err = d.feature(w.value)
 	default:

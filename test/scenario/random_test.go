@@ -36,19 +36,19 @@ func (l land) NamespaceLabels(name string) (labels map[string]string, exists boo
 func openLister(t testing.TB) func() *environment {
 	t.Helper()
 	view := &lister{SharedLister: newStage().state.View()}
-	kube, start, stop, err := openKube(view, nil, nil)
+	server, err := openKube(view, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(stop)
-	if err := start(); err != nil {
+	t.Cleanup(server.stop)
+	if err := server.start(); err != nil {
 		t.Fatal(err)
 	}
 	return func() *environment {
 		s := newStage()
 		s.view = view
 		s.focus()
-		s.kube, s.reserved = land{Kube: kube, stage: s}, kube
+		s.kube, s.reserved = land{Kube: server.plugins, stage: s}, server.plugins
 		return s
 	}
 }

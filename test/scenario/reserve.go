@@ -79,11 +79,6 @@ func (s *environment) restart() error {
 	s.close()
 	s.close, s.kube, s.profile, s.cache = func() {}, nil, nil, engine.Cache{}
 	s.state = cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}})
-	for _, event := range s.world.events {
-		if _, is := event.(*cluster.DeviceClassSeen); is {
-			s.state.Apply(event)
-		}
-	}
 	s.world.tellAll(s.state)
 	return nil
 }

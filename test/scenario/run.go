@@ -11,10 +11,8 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 	corev1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -172,15 +170,15 @@ func (p *player) applyEvent(d *datadriven.TestData) error {
 		p.stage.configuration = []byte(d.Input)
 		return nil
 	case "object":
-		if p.stage.profile != nil {
-			return errors.New("objects come before the first cycle")
-		}
 		objects, err := decodeObjects(d.Input)
-		p.stage.objects = append(p.stage.objects, objects...)
 		for _, object := range objects {
-			if class, ok := object.(*resourceapi.DeviceClass); ok {
-				p.stage.world.tell(&cluster.DeviceClassSeen{Class: class})
+			if p.stage.world.applyDevices(object) {
+				continue
 			}
+			if p.stage.profile != nil {
+				return errors.New("objects come before the first cycle, except those of devices")
+			}
+			p.stage.objects = append(p.stage.objects, object)
 		}
 		return err
 	case "extender":
@@ -193,6 +191,9 @@ func (p *player) applyEvent(d *datadriven.TestData) error {
 		return p.stage.confirm()
 	case "restart":
 		return p.stage.restart()
+	case "deallocate":
+		p.stage.world.deallocate()
+		return nil
 	case "advance":
 		by, err := time.ParseDuration(d.CmdArgs[0].Key)
 		p.stage.world.now = p.stage.world.now.Add(by)

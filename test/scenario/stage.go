@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -41,6 +42,8 @@ type environment struct {
 	// kube are kube-scheduler's plugins; open makes them when there are none.
 	kube  plugins.Kube
 	close func()
+	// server is what the plugins read devices from; nil where several environments share the plugins, which have none.
+	server *server
 	// start starts the informers that a configuration has asked for, and waits for them.
 	start func() error
 	// view is what they read of nodes and pods; several environments may share it.
@@ -67,6 +70,8 @@ type environment struct {
 
 	// coming are binds in flight, by pod UID, given what is written with them; the watch has not seen them yet.
 	coming map[types.UID]string
+	// prepares are the pods for which something was reserved that is written before they are bound.
+	prepares map[types.UID]bool
 	// started are the minima of the starts that were decided, until a restart.
 	started map[model.JobKey]model.Minima
 	given   map[types.UID]map[string]string
@@ -85,7 +90,7 @@ type reservations interface {
 func newStage() *environment {
 	s := &environment{
 		state:         cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}}),
-		configuration: slices.Concat(config.DefaultYAML(), []byte(topologies)), close: func() {}, start: func() error { return nil }, coming: map[types.UID]string{}, started: map[model.JobKey]model.Minima{},
+		configuration: slices.Concat(config.DefaultYAML(), []byte(topologies)), close: func() {}, start: func() error { return nil }, coming: map[types.UID]string{}, prepares: map[types.UID]bool{}, started: map[model.JobKey]model.Minima{},
 		ending: map[types.UID]bool{}, graces: map[types.UID]time.Duration{}, nominated: map[types.UID]string{}, past: map[evictionLoop]bool{}, spared: map[types.UID]*model.Refusal{},
 		held: map[model.JobKey]time.Time{}, given: map[types.UID]map[string]string{},
 	}
@@ -125,11 +130,15 @@ func (s *environment) openKube() error {
 		return nil
 	}
 	s.view = &lister{SharedLister: s.state.View()}
-	kube, start, stop, err := openKube(s.view, s.state, s.objects)
+	server, err := openKube(s.view, s.state, s.objects)
 	if err != nil {
 		return err
 	}
-	s.kube, s.reserved, s.start, s.close = kube, kube, start, stop
+	server.revise = func() string {
+		s.world.revision++
+		return strconv.Itoa(s.world.revision)
+	}
+	s.server, s.kube, s.reserved, s.start, s.close = server, server.plugins, server.plugins, server.start, server.stop
 	return nil
 }
 
@@ -149,6 +158,11 @@ type outcome struct {
 func (s *environment) cycle() (*outcome, error) {
 	if err := s.open(); err != nil {
 		return nil, err
+	}
+	if s.server != nil {
+		if err := s.server.publish(s.world); err != nil {
+			return nil, err
+		}
 	}
 	o := s.session(engine.Options{Verify: true, Cache: &s.cache})
 	o.asked = s.takeAsked()
@@ -235,7 +249,7 @@ func (s *environment) take(decision model.Decision) error {
 		case s.world.nodes[bind.Node] == nil:
 			return fmt.Errorf("pod %s is bound to %q, which is no node", bind.Pod, bind.Node)
 		}
-		s.coming[pod.UID] = bind.Node
+		s.coming[pod.UID], s.prepares[pod.UID] = bind.Node, bind.NeedsPreBind
 		if job := s.state.Job(decision.Job); job != nil && !job.Whole {
 			s.started[decision.Job] = model.Minima{MinMember: job.MinMember, Requests: model.HeldBy(job.Tasks)}
 		}
@@ -261,6 +275,14 @@ func (s *environment) take(decision model.Decision) error {
 // is being deleted.
 func (s *environment) confirm() error {
 	names := s.world.podNames(func(pod *corev1.Pod) bool { return s.coming[pod.UID] != "" && pod.DeletionTimestamp == nil })
+	for _, name := range names {
+		if pod := s.world.pods[name]; s.prepares[pod.UID] && s.server != nil && len(pod.Spec.Volumes) == 0 { // nothing binds volumes
+			if err := s.server.prepare(s.world, pod); err != nil {
+				return err
+			}
+		}
+	}
+	clear(s.prepares)
 	err := s.world.changePods(names, func(pod *corev1.Pod) {
 		pod.Spec.NodeName = s.coming[pod.UID]
 		for name, value := range s.given[pod.UID] {
@@ -277,6 +299,11 @@ func (s *environment) confirm() error {
 	clear(s.given)
 	if err != nil {
 		return err
+	}
+	if bytes.Contains(s.configuration, []byte("name: predicates")) { // else nothing allocates devices
+		if err := s.world.checkDevices(); err != nil {
+			return err
+		}
 	}
 	s.writeGroups()
 	s.writeQueues()
@@ -295,6 +322,7 @@ func (s *environment) reject(names []string, options map[string]string) error {
 			return fmt.Errorf("no bind of %s is in flight", name)
 		}
 		delete(s.coming, pod.UID)
+		delete(s.prepares, pod.UID)
 		delete(s.given, pod.UID)
 		s.held[s.jobOf(pod)] = s.world.now.Add(hold)
 		if !s.state.Forget(pod.UID) {

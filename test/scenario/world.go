@@ -43,6 +43,7 @@ type world struct {
 	queues     map[string]*v1alpha1.Queue
 	// budgets are by namespace/name.
 	budgets map[string]*policyv1.PodDisruptionBudget
+	devices devices
 
 	// cycle counts changes after which one job may be above another that was above it.
 	cycle int
@@ -52,13 +53,15 @@ type world struct {
 }
 
 func newWorld(hear func(cluster.Event)) *world {
-	return &world{
+	w := &world{
 		now: start, lives: map[string]int{}, onEvent: hear,
 		nodes: map[string]*corev1.Node{}, pods: map[string]*corev1.Pod{},
 		foreign: map[model.JobKey]*unstructured.Unstructured{}, readings: map[model.Source]cluster.Reading{},
 		groups: map[string]*v1alpha1.PodGroup{}, classes: map[string]*schedulingv1.PriorityClass{},
 		namespaces: map[string]*corev1.Namespace{}, budgets: map[string]*policyv1.PodDisruptionBudget{}, queues: map[string]*v1alpha1.Queue{},
 	}
+	w.devices = newDevices(w.tell)
+	return w
 }
 
 func (w *world) tell(event cluster.Event) {
@@ -166,6 +169,27 @@ func (w *world) applyLine(one line) error {
 		return w.setBudget(budget, one)
 	case "coscheduling", "volcano", "kubernetes", "jobset", "leaderworkerset":
 		return w.setForeign(one)
+	case "deviceclass":
+		class, err := newDeviceClass(one)
+		if err != nil {
+			return err
+		}
+		w.setDeviceClass(class)
+		return nil
+	case "devices":
+		slice, err := newSlice(one)
+		if err != nil {
+			return err
+		}
+		w.setSlice(slice)
+		return nil
+	case "claim":
+		claim, err := newClaim(one.namespace, one.name, one.words[0].value)
+		if err != nil {
+			return err
+		}
+		w.setClaim(claim)
+		return nil
 	case "read":
 		return w.read(one.name, one.words[0].key)
 	case "pod":
@@ -276,6 +300,11 @@ func (w *world) setPod(pod *corev1.Pod, one line) error {
 	if err := assign(pod); err != nil {
 		return err
 	}
+	if before != nil {
+		pod.Status.ResourceClaimStatuses = before.Status.ResourceClaimStatuses
+	} else if err := w.claimDevices(pod); err != nil {
+		return err
+	}
 	if class := w.classes[pod.Spec.PriorityClassName]; class != nil {
 		pod.Spec.Priority = &class.Value
 		if pod.Spec.PreemptionPolicy == nil {
@@ -314,6 +343,9 @@ func (w *world) remove(kind string, names []string) error {
 		return w.removeForeign(kind, names)
 	}
 	for _, name := range names {
+		if w.removeDevices(kind, name) {
+			continue
+		}
 		w.revision++
 		version := strconv.Itoa(w.revision)
 		var event cluster.Event
@@ -413,6 +445,15 @@ func (w *world) tellAll(state *cluster.State) {
 	}
 	for _, budget := range w.budgets {
 		state.Apply(&cluster.BudgetSeen{Budget: budget})
+	}
+	for _, class := range w.devices.classes {
+		state.Apply(&cluster.DeviceClassSeen{Class: class})
+	}
+	for _, seen := range w.devices.nodes {
+		state.Apply(&cluster.DevicesSeen{Devices: seen})
+	}
+	for _, claim := range w.devices.claims {
+		state.Apply(&cluster.ClaimSeen{Claim: claim})
 	}
 	for _, pod := range w.pods {
 		state.Apply(&cluster.PodSeen{Pod: cluster.KeptPod(pod)})

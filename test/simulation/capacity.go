@@ -10,18 +10,19 @@ import (
 // fitsInFact is I3 for the cluster itself: a node holds no more than it offers, unless another client took capacity, or took it
 // away, which the process had not received when it decided.
 func (j *invariantChecker) fitsInFact(p *process, call commit.Call) {
-	pod, node := j.server.pod(call.Pod.String()), j.server.node(call.Node)
+	in := j.inFact()
+	pod, node := in.Pod(call.Pod), in.Node(call.Node)
 	if pod == nil || node == nil {
 		return
 	}
 	on := func(other *corev1.Pod) bool { return other.Spec.NodeName == node.Name }
-	free := invariants.Free(node, j.server.pods(), on)
+	free := invariants.Free(node, in.Pods, on)
 	lacks := free.Lacks(pod)
 	if len(lacks) == 0 {
 		return
 	}
 	seen := p.seen[pod.UID]
-	unknown := j.shrunk[node.Name] > seen[kindNode]
+	unknown := j.shrunk[node.Name] > seen[kindNode] || j.fewer[node.Name] > seen[kindSlice]
 	for _, other := range j.server.pods() {
 		came := j.came[other.UID]
 		unknown = unknown || on(other) && !finished(other) && came.life == 0 && came.version > seen[kindPod]

@@ -62,6 +62,11 @@
 // What another one did to a node that the process had not received when it decided is no violation of I3: it cannot
 // know that. The same for what a request does that arrives after its client has given up.
 //
+// With devices: all that is said of capacity is of devices, too, since the judge counts them by slices, claims and pods for each
+// node (charges.go). D1, D2, D4 and D5 are of what came of it and of what is evicted (held.go), D3 of what is idle after each
+// step. The allocator and the preparer of a process are the simulation's own, as simple as can be (allocator.go):
+// kube-scheduler's hear of claims on goroutines of their own.
+//
 // # When it fails
 //
 // A failing simulation names its seed, which replays it; Shrink leaves out steps and faults as long as the same invariant
@@ -71,10 +76,11 @@
 //
 //	simulation.go, plan.go, shrink.go                                        a run, its steps, the shortest that fails
 //	queue.go, random.go                                                      events by time, chance by seed
-//	world.go, tree.go, foreign.go, late.go, runs.go, levels.go, faults.go    users, nodes, kubelets, queues; what goes wrong
+//	world.go, tree.go, foreign.go, late.go, runs.go, levels.go, devices.go,
+//	faults.go                                                                users, nodes, kubelets, queues; what goes wrong
 //	server.go, serve.go, stream.go, travel.go                                the API server and the network
-//	process.go, sight.go, lease.go, filters.go, alarm.go                     one life of a replica
+//	process.go, sight.go, lease.go, filters.go, allocator.go, alarm.go       one life of a replica
 //	judge.go, binds.go, gangs.go, parts.go, capacity.go, victims.go, loop.go, waits.go,
 //	quota.go, rights.go, unmet.go, readers.go, topology.go, rooms.go,
-//	tables.go, rest.go                                                       the invariants
+//	charges.go, held.go, tables.go, rest.go                                  the invariants
 package simulation

@@ -68,8 +68,11 @@ func OpenFilters() (*Filters, error) {
 func (f *Filters) Close() { f.stop() }
 
 // build makes a profile of a configuration. The text is one of the simulation's own, so that an error is a bug of it.
-func (f *Filters) build(text []byte) (*engine.Profile, error) {
-	catalogue := engine.Registry{Actions: actions.BuiltIn(), Plugins: plugins.BuiltIn(f.kube)}
+func (f *Filters) build(text []byte) (*engine.Profile, error) { return f.buildWith(f.kube, text) }
+
+// buildWith does so with other plugins of kube-scheduler's.
+func (f *Filters) buildWith(kube plugins.Kube, text []byte) (*engine.Profile, error) {
+	catalogue := engine.Registry{Actions: actions.BuiltIn(), Plugins: plugins.BuiltIn(kube)}
 	configuration, _, err := config.Decode("simulation", text, catalogue.Names())
 	if err != nil {
 		return nil, err

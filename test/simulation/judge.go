@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,6 +24,8 @@ type invariantChecker struct {
 	// came is how each pod got its node, shrunk in which version each node last lost capacity.
 	came   map[types.UID]podArrival
 	shrunk map[string]uint64
+	// fewer is in which version each node last lost devices.
+	fewer map[string]uint64
 	// moved is, by kind, the last version of an object that may have moved a job to another queue, or changed a limit.
 	moved observedVersions
 	// ourVictims are the pods whose deletion a scheduler began, and their groups, by UID; robbed are the groups that lost a member in
@@ -54,7 +57,7 @@ type podArrival struct {
 
 func newJudge(s *Simulation) *invariantChecker {
 	return &invariantChecker{
-		Simulation: s, came: map[types.UID]podArrival{}, shrunk: map[string]uint64{},
+		Simulation: s, came: map[types.UID]podArrival{}, shrunk: map[string]uint64{}, fewer: map[string]uint64{},
 		started: map[types.UID]bool{}, hurt: map[types.UID]bool{}, decidedFor: map[types.UID]int32{}, run: map[types.UID]int{}, past: map[evictionLoop]bool{}, inPart: map[types.UID]time.Time{},
 		evictedBy: map[model.JobKey]int{}, namespaces: map[string]string{},
 		ourVictims: map[types.UID]bool{}, robbed: map[types.UID]bool{}, written: map[types.UID]uint64{},
@@ -94,6 +97,7 @@ func (j *invariantChecker) decided(p *process, decision model.Decision) {
 		}
 		j.takesByRight(p, decision)
 		j.evictsForAStart(p, decision)
+		j.freesEnough(p, decision)
 		j.checkEvictionUseful(p, decision)
 		j.evictsOnlyWhereNeeded(p, decision)
 		j.checkNoEvictionLoop(decision)
@@ -124,6 +128,7 @@ func (j *invariantChecker) onServed(p *process, call commit.Call, err error) {
 		j.isBoundOnce(call)
 		j.fitsTheLimits(p, call)
 		j.fitsInFact(p, call)
+		j.hasDevices(p, call)
 		j.hasPlace(p, call.Pod.UID, j.server.pod(call.Pod.String()))
 	}
 }
@@ -153,6 +158,12 @@ func (j *invariantChecker) changed(before object, now change) {
 		was, _ := before.(*corev1.Node)
 		if was == nil || now.deleted || smaller(o, was) {
 			j.shrunk[o.Name] = now.version
+		}
+	case *resourceapi.ResourceSlice:
+		j.fewer[*o.Spec.NodeName] = now.version
+	case *resourceapi.ResourceClaim:
+		if !now.deleted {
+			j.isGivenOnce(o)
 		}
 	case *v1alpha1.PodGroup:
 		was, _ := before.(*v1alpha1.PodGroup)

@@ -100,7 +100,7 @@ func uidOf(group *v1alpha1.PodGroup, pod *corev1.Pod) types.UID {
 }
 
 // partsOf returns the parts of a job by the objects that the process has received.
-func (p *process) partsOf(job model.JobKey) []part { return partsOf(job, p.pods(), p.groupOf) }
+func (p *process) partsOf(job model.JobKey) []part { return partsOf(job, p.podsAsTold(), p.groupOf) }
 
 // partsOf returns the parts of a job as they are.
 func (s *server) partsOf(job model.JobKey) []part { return partsOf(job, s.pods(), s.groupOf) }

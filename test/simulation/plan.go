@@ -96,6 +96,9 @@ func (s *Simulation) take(step Step) {
 	if s.config.Topology {
 		all = append(all, topologyActions()...)
 	}
+	if s.config.Devices {
+		all = append(all, deviceActions()...)
+	}
 	for _, one := range all {
 		if one.what == step.What {
 			one.do(s.world, newRandom(step.Random, one.what))

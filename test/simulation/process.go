@@ -11,12 +11,14 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/kube"
 	"github.com/tutti-sched/tutti/internal/lease"
 	"github.com/tutti-sched/tutti/internal/scheduler"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -88,8 +90,26 @@ type process struct {
 	// claims by guarantees were last judged.
 	lastDecided time.Time
 	claimsSeen  observedVersions
+	processDevices
 	// told is the newest version of each object that the process has received, by name.
 	told [kinds]map[string]change
+}
+
+// processDevices is what a process has of devices.
+type processDevices struct {
+	// inventory tells which devices nodes have, devices are as it told last.
+	inventory *kube.DeviceInventory
+	devices   map[string]*kube.NodeDevices
+	// reserved is for pods that have a node and are not bound yet; wrote are claims as the process has left them, by name, until it
+	// has received them.
+	reserved map[types.UID]*deviceReservation
+	wrote    map[string]*resourceapi.ResourceClaim
+	// view is the pods and nodes with their devices, nil when they have to be counted again.
+	view *countedView
+	// together are the pods of the decision that last bound a pod.
+	together map[types.UID][]types.UID
+	// cut reports that only the first claim of a pod is written.
+	cut bool
 }
 
 // start begins a new life of a replica.
@@ -101,6 +121,12 @@ func (s *Simulation) start(name string) {
 		seen: map[types.UID]observedVersions{}, nominated: map[types.UID]string{}, evicting: map[types.UID]plannedVictim{},
 		gangs: map[partKey]gangSeen{}, marks: map[types.UID]map[string]string{},
 	}
+	p.reserved, p.wrote, p.devices = map[types.UID]*deviceReservation{}, map[string]*resourceapi.ResourceClaim{}, map[string]*kube.NodeDevices{}
+	p.together = map[types.UID][]types.UID{}
+	p.inventory = kube.NewDeviceInventory(func(seen *kube.NodeDevices) {
+		p.devices[seen.Node] = seen
+		p.receiveEvent(&cluster.DevicesSeen{Devices: seen})
+	})
 	if s.faults().Skew > 0 {
 		p.skew += p.random.span(-s.faults().Skew, s.faults().Skew)
 	}
@@ -112,9 +138,11 @@ func (s *Simulation) start(name string) {
 	p.state.Configure(profile.Translators(), p.maxGrace)
 	p.snapshot = p.state.Snapshot(p.clock.Now())
 	p.machine = commit.New(commit.Options{Workers: s.config.Workers, RequestTimeout: lease.RequestTimeout + time.Second})
-	p.loop = scheduler.New(p.state, p.machine, profile, p, p.mailbox, scheduler.Options{
-		Clock: p.clock, Verify: true, Decided: p.decided,
-	})
+	options := scheduler.Options{Clock: p.clock, Verify: true, Decided: p.decided}
+	if s.config.Devices {
+		options.Reservations = deviceKube{s.filters.kube, p}
+	}
+	p.loop = scheduler.New(p.state, p.machine, profile, p, p.mailbox, options)
 	s.processes[name] = p
 	s.all = append(s.all, p)
 	for kind := range p.told {
@@ -222,8 +250,19 @@ func (p *process) onWatchEnd(one change) {
 	case !one.deleted && (!ok || one.version > known.version):
 		p.told[one.kind][name] = one
 	}
-	p.receiveEvent(eventOf(one))
+	p.view = nil
+	p.tell(one)
 	p.noteWhole(jobOf(one))
+}
+
+// tell sends what a watch has seen to the loop, and devices by way of the inventory.
+func (p *process) tell(one change) {
+	if claim, is := one.object.(*resourceapi.ResourceClaim); is {
+		if mine := p.wrote[keyOf(claim)]; mine != nil && (one.deleted || versionOf(mine) <= one.version) {
+			delete(p.wrote, keyOf(claim))
+		}
+	}
+	tellOf(one, p.inventory, p.receiveEvent)
 }
 
 // receiveEvent puts what a watch has seen into the mailbox.
@@ -274,9 +313,10 @@ func (p *process) step() {
 	}
 	p.clock.SetTime(p.queue.now.Add(p.skew))
 	p.lister.SharedLister = p.state.View()
-	p.stepping, p.mail = true, false
+	p.stepping, p.mail, p.view = true, false, nil
 	p.doStep()
-	p.stepping = false
+	p.stepping, p.view = false, nil
+	p.judge.countsDevices(p)
 	p.judge.keepsRights(p)
 	switch {
 	case p.dead, p.hung:
@@ -312,6 +352,8 @@ func (p *process) doStep() {
 // decided is called with each decision.
 func (p *process) decided(decision model.Decision) {
 	p.trace("%s decides %s", p, describe(decision))
+	p.view = nil
+	p.noteTogether(decision)
 	for _, bind := range decision.Binds {
 		p.chosen[bind.Pod.UID] = bind.Node
 	}
@@ -321,6 +363,19 @@ func (p *process) decided(decision model.Decision) {
 	p.noteWhole(decision.Job)
 	if alter := p.config.Sabotage.Decided; alter != nil {
 		alter(p, decision)
+	}
+}
+
+// noteTogether takes down which pods are bound by one decision, since none of them is before all have their devices.
+func (p *process) noteTogether(decision model.Decision) {
+	var all []types.UID
+	for _, bind := range decision.Binds[:min(len(decision.Binds), max(decision.MinBinds, 1))] {
+		all = append(all, bind.Pod.UID)
+	}
+	for _, bind := range decision.Binds {
+		if p.together[bind.Pod.UID] = all; !slices.Contains(all, bind.Pod.UID) {
+			p.together[bind.Pod.UID] = append(slices.Clone(all), bind.Pod.UID)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/kube"
 	"github.com/tutti-sched/tutti/pkg/gang"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -31,6 +32,7 @@ func (j *invariantChecker) atQuiescence() {
 	j.saysDomains(p)
 	j.wroteLittle()
 	j.leavesNoPart()
+	j.releasesDevices()
 	j.saysWhatQueuesHold()
 	j.meetsGuarantees(p)
 }
@@ -89,13 +91,14 @@ func (j *invariantChecker) checkNoLeftovers(p *process) {
 // stateIsTheClusters is I8, I22 and I23: what the process holds is what a new one reads from the server.
 func (j *invariantChecker) stateIsTheClusters(p *process) {
 	fresh := cluster.New(cluster.Options{SchedulerNames: []string{schedulerName}})
+	inventory := kube.NewDeviceInventory(func(seen *kube.NodeDevices) { fresh.Apply(&cluster.DevicesSeen{Devices: seen}) })
 	fresh.Configure(j.profile(p).Translators(), j.profile(p).MaxGrace())
 	for _, stream := range p.streams {
 		if isForeign(stream.kind) {
 			fresh.Apply(&cluster.ReadingChanged{Source: sourceOf(stream.kind), Reading: cluster.IsRead})
 		}
 		for _, name := range j.server.names(stream.kind) {
-			fresh.Apply(eventOf(change{kind: stream.kind, object: j.server.objects[stream.kind][name]}))
+			tellOf(change{kind: stream.kind, object: j.server.objects[stream.kind][name]}, inventory, func(event cluster.Event) { fresh.Apply(event) })
 		}
 	}
 	p.clock.SetTime(p.queue.now.Add(p.skew))

@@ -84,6 +84,9 @@ func (o *expectation) roomFor(pod *corev1.Pod, needs int) (room int, judged bool
 // roomIn does that with another count of what a node has capacity for.
 func (o *expectation) roomIn(pod *corev1.Pod, needs int, slots func(*corev1.Node) int64) (room int, judged bool) {
 	job := jobKeyOf(pod)
+	if o.searched[pod.UID] {
+		return 0, false
+	}
 	t, judged := o.togetherOf(job)
 	if !judged {
 		return 0, false

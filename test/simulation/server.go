@@ -43,8 +43,11 @@ const (
 	kindPod       objectKind = 0
 	kindNode      objectKind = 1
 	kindGroup     objectKind = 2
+	kindClaim     objectKind = 3
+	kindClass     objectKind = 4
 	kindBudget    objectKind = 5
 	kindNamespace objectKind = 6
+	kindSlice     objectKind = 7
 	kindQueue     objectKind = 8
 	kindForeign   objectKind = 11
 )
@@ -56,6 +59,7 @@ func (k objectKind) String() string {
 	}
 	return map[objectKind]string{
 		kindPod: "pod", kindNode: "node", kindGroup: "PodGroup", kindBudget: "PodDisruptionBudget", kindNamespace: "namespace", kindQueue: "Queue",
+		kindClaim: "ResourceClaim", kindClass: "DeviceClass", kindSlice: "ResourceSlice",
 	}[k]
 }
 

@@ -21,6 +21,9 @@ func (p *process) pod(name string) *corev1.Pod {
 }
 
 func (p *process) node(name string) *corev1.Node {
+	if p.config.Devices {
+		return p.counted().nodes[name]
+	}
 	node, _ := p.told[kindNode][name].object.(*corev1.Node)
 	return node
 }
@@ -114,6 +117,14 @@ func (p *process) namespace(name string) *corev1.Namespace {
 
 // pods returns the pods that the process has received, in order of their names.
 func (p *process) pods() []*corev1.Pod {
+	if p.config.Devices {
+		return p.counted().all
+	}
+	return p.podsAsTold()
+}
+
+// podsAsTold returns them without the devices of their claims.
+func (p *process) podsAsTold() []*corev1.Pod {
 	var pods []*corev1.Pod
 	for _, name := range sortedNames(p.told[kindPod]) {
 		pods = append(pods, p.pod(name))
@@ -126,6 +137,9 @@ func (s *Simulation) watched() []objectKind {
 	all := []objectKind{kindPod, kindNode, kindGroup, kindBudget}
 	if s.config.Queues {
 		all = append(all, kindQueue, kindNamespace)
+	}
+	if s.config.Devices {
+		all = append(all, kindClaim, kindClass, kindSlice)
 	}
 	if s.config.Foreign {
 		for _, source := range objectSources() {

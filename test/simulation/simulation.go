@@ -16,6 +16,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/plugins"
 )
 
 const schedulerName = "tutti"
@@ -37,6 +38,8 @@ type Config struct {
 	Foreign bool
 	// Topology declares levels of which the nodes have labels, makes most gangs share domains, and adds steps that change both.
 	Topology bool
+	// Devices gives nodes devices, and most jobs claims to them, and adds steps that change both.
+	Devices bool
 	// Scheduler is the configuration of the schedulers, YAML; nil is what the seed says.
 	Scheduler []byte
 	// Ahead is how far the clocks of all schedulers are ahead of those of all others, beside what Faults make of it.
@@ -57,6 +60,8 @@ type FaultInjection struct {
 	Hide func(cluster.Event) bool
 	// Refuse is asked about each call that reaches the server; an error is the answer.
 	Refuse func(commit.Call) error
+	// Prepare is asked about each call that writes or gives back devices; true answers it and does nothing.
+	Prepare func(*process, commit.Call) bool
 	// Decided is called with each decision before its calls leave; Rogue is called before each step of a leader.
 	Decided func(*process, model.Decision)
 	Rogue   func(*process)
@@ -188,6 +193,9 @@ func newSimulation(filters *Filters, c Config) *Simulation {
 	}
 	if c.Topology {
 		plan = append(plan, drawPlanOf(newRandom(c.Seed, "plan of topologies"), topologyActions())...)
+	}
+	if c.Devices {
+		plan = append(plan, drawDevicePlan(newRandom(c.Seed, "plan of devices"))...)
 	}
 	if c.Plan != nil {
 		plan = c.Plan
@@ -328,9 +336,17 @@ func (s *Simulation) trace(format string, words ...any) {
 	}
 }
 
+// kubeOf is kube-scheduler's plugins as a process has them.
+func (s *Simulation) kubeOf(p *process) plugins.Kube {
+	if s.config.Devices {
+		return deviceKube{s.filters.kube, p}
+	}
+	return s.filters.kube
+}
+
 // profile makes the actions and plugins of one process, and with levels the plugin that counts its tables again.
 func (s *Simulation) profile(p *process) *engine.Profile {
-	profile, err := s.filters.build(s.text)
+	profile, err := s.filters.buildWith(s.kubeOf(p), s.text)
 	if err != nil { // it was built before
 		s.violated("I25", "the profile of %s cannot be built: %v", p, err)
 		return &engine.Profile{}

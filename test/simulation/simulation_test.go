@@ -58,6 +58,9 @@ func TestSimulationOfForeignGroups(t *testing.T) { playSeeds(t, Config{Foreign: 
 // projects.
 func TestSimulationOfTopologies(t *testing.T) { playSeeds(t, Config{Topology: true}) }
 
+// TestSimulationOfDevices does the same with devices, of every third cluster with Queues, of every third with levels.
+func TestSimulationOfDevices(t *testing.T) { playSeeds(t, Config{Devices: true}) }
+
 func playSeeds(t *testing.T, config Config) {
 	filters := open(t)
 	steps := uint64(25_000)
@@ -70,6 +73,8 @@ func playSeeds(t *testing.T, config Config) {
 	for ; uint64(sum.Steps) < want; seed++ {
 		config.Seed = seed
 		switch {
+		case config.Devices:
+			config.Queues, config.Topology = seed%3 == 1, seed%3 == 2
 		case config.Topology:
 			config.Queues, config.Foreign = seed%3 == 1, seed%3 == 2
 		case config.Foreign:
@@ -108,8 +113,9 @@ func failure(t *testing.T, filters *Filters, config Config, result *Result) stri
 	for _, v := range result.Violations {
 		fmt.Fprintf(&b, "seed %d: %s\n", config.Seed, v)
 	}
-	fmt.Fprintf(&b, "replay: SIM_SEED=%d SIM_QUEUES=%d SIM_FOREIGN=%d SIM_TOPOLOGY=%d go test ./test/simulation -run '^TestReplay$' -v\n", config.Seed,
-		map[bool]int{true: 1}[config.Queues], map[bool]int{true: 1}[config.Foreign], map[bool]int{true: 1}[config.Topology])
+	fmt.Fprintf(&b, "replay: SIM_SEED=%d SIM_QUEUES=%d SIM_FOREIGN=%d SIM_TOPOLOGY=%d SIM_DEVICES=%d go test ./test/simulation -run '^TestReplay$' -v\n", config.Seed,
+		map[bool]int{true: 1}[config.Queues], map[bool]int{true: 1}[config.Foreign], map[bool]int{true: 1}[config.Topology],
+		map[bool]int{true: 1}[config.Devices])
 	fmt.Fprintf(&b, "shrunk from %d steps of the plan to %d, %d replicas, faults %+v:\n", len(result.Plan), len(small.Plan), small.Replicas, *small.Faults)
 	for _, step := range small.Plan {
 		fmt.Fprintf(&b, "  {At: %d, What: %q, Random: %d},\n", step.At, step.What, step.Random)
@@ -119,12 +125,13 @@ func failure(t *testing.T, filters *Filters, config Config, result *Result) stri
 }
 
 // TestReplay plays one seed, SIM_SEED, with Queues if SIM_QUEUES=1, with groups of other projects if SIM_FOREIGN=1, with levels
-// if SIM_TOPOLOGY=1, and with -v prints everything that happens; with SIM_SHRINK=1 what is left when it is shrunk.
+// if SIM_TOPOLOGY=1, with devices if SIM_DEVICES=1, and with -v prints everything that happens; with SIM_SHRINK=1 what is left
+// when it is shrunk.
 func TestReplay(t *testing.T) {
 	filters := open(t)
 	config := Config{
 		Seed: setting(t, "SIM_SEED", 1), Queues: setting(t, "SIM_QUEUES", 0) > 0, Foreign: setting(t, "SIM_FOREIGN", 0) > 0,
-		Topology: setting(t, "SIM_TOPOLOGY", 0) > 0,
+		Topology: setting(t, "SIM_TOPOLOGY", 0) > 0, Devices: setting(t, "SIM_DEVICES", 0) > 0,
 	}
 	if setting(t, "SIM_SHRINK", 0) > 0 {
 		if result := run(t, filters, config); len(result.Violations) > 0 {

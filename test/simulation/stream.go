@@ -7,10 +7,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/kube"
 )
 
 // watchStream is one informer of a process: a list, then a watch from there on, and a list again when the watch has been lost
@@ -46,10 +48,23 @@ func (s *watchStream) connect(delay time.Duration) {
 			s.list(position)
 		}
 		s.say(cluster.IsRead)
+		s.forgetWritten()
 		s.listed, s.open = true, true
 		s.process.synced()
 		s.pump()
 	})
+}
+
+// forgetWritten forgets claims that the process has written and that were gone before it received them.
+func (s *watchStream) forgetWritten() {
+	if s.kind != kindClaim || s.position == 0 {
+		return
+	}
+	for name, mine := range s.process.wrote {
+		if _, known := s.process.told[kindClaim][name]; !known && versionOf(mine) <= s.process.server.log[s.kind][s.position-1].version {
+			delete(s.process.wrote, name)
+		}
+	}
 }
 
 // mayRead reports whether the kind can be read. One that cannot is given up: the process receives that, and forgets the objects.
@@ -229,11 +244,37 @@ func eventOf(one change) cluster.Event {
 		return &cluster.BudgetSeen{Budget: o, Gone: one.deleted}
 	case *v1alpha1.Queue:
 		return &cluster.QueueSeen{Queue: o, Gone: one.deleted}
+	case *resourceapi.ResourceClaim:
+		return &cluster.ClaimSeen{Claim: o, Gone: one.deleted}
+	case *resourceapi.DeviceClass:
+		return &cluster.DeviceClassSeen{Class: o, Gone: one.deleted}
 	case *corev1.Namespace:
 		return &cluster.NamespaceSeen{Namespace: o, Gone: one.deleted}
 	default:
 		return &cluster.ForeignSeen{Spec: decoded(one.kind, o.(*unstructured.Unstructured)), Gone: one.deleted}
 	}
+}
+
+// tellOf tells what informers make of a change; of a slice the inventory says which devices its node has then.
+func tellOf(one change, inventory *kube.DeviceInventory, push func(cluster.Event)) {
+	switch o := one.object.(type) {
+	case *resourceapi.ResourceSlice:
+		if one.deleted {
+			inventory.RemoveSlice(o.Name)
+		} else {
+			inventory.SetSlice(o)
+		}
+		return
+	case *resourceapi.DeviceClass:
+		push(eventOf(one))
+		if one.deleted {
+			inventory.RemoveClass(o.Name)
+		} else {
+			inventory.SetClass(o)
+		}
+		return
+	}
+	push(eventOf(one))
 }
 
 // String names the stream in the trace.

@@ -44,6 +44,9 @@ func (c tableChecker) CloseSession(view framework.View) {
 		}
 		c.leavesNoTrace(session, job, waiting)
 		for _, task := range waiting {
+			if task.SearchesDevices() { // the allocator has its say, too
+				continue
+			}
 			c.countsAgain(session, job, task)
 		}
 	}
@@ -75,7 +78,7 @@ func (c tableChecker) leavesNoTrace(session *engine.Session, job *model.Job, mem
 // countsAgain is T6: the table of a member's shape is what counting again gives.
 func (c tableChecker) countsAgain(session *engine.Session, job *model.Job, task *model.Task) {
 	for _, room := range []model.CapacityKind{model.FutureIdle, model.Idle} {
-		if got, want := tableOf(session, job, task, room), countedTable(session, job, task, room); got != want {
+		if got, want := tableOf(session, job, task, room), c.countedTable(session, job, task, room); got != want {
 			c.violated("T6", "%s keeps for pods like %s the table\n%s\ninstead of\n%s", c.process, task, got, want)
 		}
 	}
@@ -94,12 +97,12 @@ func tableOf(session *engine.Session, job *model.Job, task *model.Task, room mod
 }
 
 // countedTable writes the same as it should be.
-func countedTable(session *engine.Session, job *model.Job, task *model.Task, room model.CapacityKind) string {
+func (c tableChecker) countedTable(session *engine.Session, job *model.Job, task *model.Task, room model.CapacityKind) string {
 	nodes := session.Snapshot.Nodes
 	each := make([]int32, len(nodes))
 	for i, node := range nodes {
 		if node.Invalid == nil && invariants.Takes(node.Object, task.Pod) {
-			each[i] = copiesOn(node, task.Request, room)
+			each[i] = copiesOn(node, task.Request, room, c.leavingFrom(session.Snapshot, node.Name))
 		}
 	}
 	text := fmt.Sprint(each)
@@ -117,9 +120,20 @@ func countedTable(session *engine.Session, job *model.Job, task *model.Task, roo
 	return text
 }
 
+// leavingFrom are the devices of claims whose pods are gone, by position.
+func (c tableChecker) leavingFrom(snapshot *model.Snapshot, node string) map[int]int64 {
+	leaving := map[int]int64{}
+	if c.config.Devices {
+		for class, n := range c.counted().leaving[node] {
+			leaving[snapshot.Dimensions.Index(resourceOfClass(class))] = n
+		}
+	}
+	return leaving
+}
+
 // copiesOn counts how many pods with a request the node has capacity for beside the pods on it; with those that end gone and
 // those that are nominated to it there, too, unless only idle capacity counts.
-func copiesOn(node *model.Node, request model.Resources, room model.CapacityKind) int32 {
+func copiesOn(node *model.Node, request model.Resources, room model.CapacityKind, leaving map[int]int64) int32 {
 	copies := int64(math.MaxInt32)
 	for i, amount := range request {
 		if amount <= 0 {
@@ -127,6 +141,7 @@ func copiesOn(node *model.Node, request model.Resources, room model.CapacityKind
 		}
 		idle := node.Allocatable().At(i)
 		future := idle
+		idle -= leaving[i]
 		for _, task := range node.Tasks {
 			asks := task.Request.At(i)
 			if task.Status.Occupies() {
@@ -134,6 +149,8 @@ func copiesOn(node *model.Node, request model.Resources, room model.CapacityKind
 			}
 			if task.Status.HasNode() && !task.ReleasesResources() {
 				future -= asks
+			} else if task.Devices != nil && task.Status.HasNode() {
+				future -= task.Devices.Kept.At(i)
 			}
 		}
 		if room == model.Idle {

@@ -48,6 +48,7 @@ func (p *process) Send(call commit.Call) {
 	p.inFlight[call.ID] = call
 	if p.faults().Instant > 0 && p.random.chance(p.faults().Instant) && p.mayWrite() {
 		p.judge.onDepart(p, call)
+		p.beginPreparer(call)
 		p.underWay++
 		p.receive(call, arrives, 0) // the answer is there before the cycle has ended
 		return
@@ -66,6 +67,7 @@ func (p *process) send(call commit.Call) {
 		return
 	}
 	p.judge.onDepart(p, call)
+	p.beginPreparer(call)
 	travel := p.random.span(time.Millisecond, 10*time.Millisecond)
 	if p.random.chance(p.faults().SlowReply) {
 		travel = p.random.span(10*time.Millisecond, requestTimeout/3)
@@ -74,7 +76,11 @@ func (p *process) send(call commit.Call) {
 	if p.random.chance(p.faults().Calls) {
 		fate = pick(p.random, lostBefore, lostAfter, late, failsBefore, failsAfter, busy, conflicts, unauthorized)
 	}
+	if fate == late && (call.Kind == commit.CallPrepare || call.Kind == commit.CallRelease) {
+		fate = lostBefore // the preparer waits for the ends of its requests
+	}
 	if fate == lostBefore {
+		p.endPreparer(call)
 		p.answer(call, errLost, pick(p.random, time.Millisecond, requestTimeout))
 		return
 	}
@@ -91,9 +97,11 @@ func (p *process) send(call commit.Call) {
 // receive is the request at the server.
 func (p *process) receive(call commit.Call, fate requestFate, travel time.Duration) {
 	err := refusal(call, fate, p.random)
+	p.cut = call.Kind == commit.CallPrepare && fate == failsAfter && p.random.chance(500)
 	if err == nil {
 		err = p.handle(call)
 	}
+	p.endPreparer(call)
 	switch {
 	case fate == late:
 		return
@@ -117,7 +125,12 @@ func (p *process) handle(call commit.Call) error {
 		}
 	}
 	p.writer = p
-	err := p.server.serve(call)
+	var err error
+	if call.Kind == commit.CallPrepare || call.Kind == commit.CallRelease {
+		err = p.servePreparer(call, p.cut)
+	} else {
+		err = p.server.serve(call)
+	}
 	p.writer = nil
 	p.writes++
 	p.trace("%s %s %s %s%s: %v", p, call.Kind, call.Pod, call.Node, saying(call), err)

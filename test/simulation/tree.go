@@ -89,6 +89,9 @@ func (w *world) addQueue(d rng, name, parent string) {
 	}
 	queue.Spec.Paused = d.chance(50)
 	setNumbers(d, &queue.Spec)
+	if w.config.Devices {
+		w.limitDevices(name, &queue.Spec)
+	}
 	w.server.create(kindQueue, queue)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/lease"
@@ -22,11 +23,18 @@ type expectation struct {
 	headroom map[string]bool
 	// now is what the clock of the scheduler shows.
 	now time.Time
+	// searched are the pods that ask for devices of which their claims say no number.
+	searched map[types.UID]bool
 }
 
 // inFact is the cluster as it is.
 func (j *invariantChecker) inFact() expectation {
 	pods := j.server.pods()
+	var view *countedView
+	if j.config.Devices {
+		view = j.server.counted()
+		pods = view.all
+	}
 	o := expectation{View: invariants.View{
 		Pods: pods, Queues: j.server.queues(), Namespace: j.server.namespace, Place: nodeOf, JobOf: jobKeyOf, Level: labelsOf, Violated: j.violated,
 		Group:  func(job model.JobKey) *v1alpha1.PodGroup { return groupFor(job, pods, j.server.groupOf) },
@@ -37,7 +45,11 @@ func (j *invariantChecker) inFact() expectation {
 		o.now = j.queue.now.Add(p.skew)
 	}
 	for _, name := range j.server.names(kindNode) {
-		o.Nodes = append(o.Nodes, j.server.node(name))
+		node := j.server.node(name)
+		if view != nil {
+			node, o.searched = view.nodes[name], view.searched
+		}
+		o.Nodes = append(o.Nodes, node)
 	}
 	return o
 }
@@ -58,6 +70,9 @@ func (p *process) asTold() expectation {
 			return minimum
 		},
 	}}
+	if p.config.Devices {
+		o.searched = p.counted().searched
+	}
 	o.Elsewhere = func(decision model.Decision, victim model.JobKey) bool {
 		reserved := func(hold model.HeldCapacity) bool { return hold.Reserved() && hold.Job != decision.Job }
 		return slices.ContainsFunc(p.snapshot.Held(), reserved) || p.judge.limitsOnly(p, decision, p.judge.spares(p, decision, victim))
@@ -89,6 +104,9 @@ func (o *expectation) isUseless(mayStart func(*corev1.Pod) bool) string {
 	slices.SortFunc(keys, model.JobKey.Compare)
 	for _, job := range keys {
 		pods, needs := waiting[job], 1
+		if slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return o.searched[pod.UID] }) {
+			continue
+		}
 		if !job.IsPod() {
 			next := o.next(job)
 			if next == nil || next.Spec.MinMember < 1 {

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -29,6 +30,9 @@ type world struct {
 	pending int
 	// starts is how long a kubelet takes at most to start a pod.
 	starts time.Duration
+	// claimsFrom is when the claim controller is up again, claimRandom what it does when.
+	claimsFrom  time.Time
+	claimRandom rng
 }
 
 // job is what a user has asked for: so many pods alike, which a controller keeps there while they have work to do.
@@ -56,13 +60,16 @@ type job struct {
 	// topology says which members share domains, in the PodGroup or on the pods; numbered that labels say the index of each pod.
 	topology []v1alpha1.TopologyConstraint
 	numbered bool
-	ended    bool
+	// asked is what each pod asks for of devices, nil for nothing; claimed counts the pods that share claims by two.
+	asked   *asked
+	claimed int
+	ended   bool
 	steps
 	attempts
 }
 
 func newWorld(s *Simulation) *world {
-	w := &world{Simulation: s, random: newRandom(s.config.Seed, "world"), starts: 3 * time.Second}
+	w := &world{Simulation: s, random: newRandom(s.config.Seed, "world"), claimRandom: newRandom(s.config.Seed, "claims"), starts: 3 * time.Second}
 	if s.config.Foreign && s.config.Seed%4 > 1 { // a gang of which a container runs counts as one that was whole
 		w.starts = 90 * time.Second
 	}
@@ -82,6 +89,9 @@ func (w *world) later(delay time.Duration, what string, do func()) {
 func (w *world) found() {
 	for i := range pick(w.random, w.random.number(1, 6), w.random.number(1, 6), w.random.number(6, 12)) {
 		w.addNode(w.random, fmt.Sprintf("n%d", i))
+	}
+	if w.config.Devices {
+		w.foundDevices()
 	}
 	if w.config.Queues {
 		w.foundQueues(newRandom(w.config.Seed, "queues"))
@@ -103,7 +113,9 @@ func (w *world) addNode(d rng, name string) {
 	if w.config.Topology {
 		maps.Copy(node.Labels, w.domainLabels(name))
 	}
-	w.server.create(kindNode, node)
+	if w.server.create(kindNode, node) && w.config.Devices {
+		w.addDevices(name)
+	}
 }
 
 // changeNode stores a changed copy of a node.
@@ -206,6 +218,7 @@ func (w *world) makePod(j *job, role string) {
 		}
 		pod.Spec.SchedulerName, pod.Spec.NodeName = "another", names[w.random.IntN(len(names))]
 	}
+	w.claim(j, pod)
 	w.server.create(kindPod, pod)
 	w.refuseSome(j, pod)
 }
@@ -219,15 +232,21 @@ func (w *world) changed(before object, now change) {
 	case *corev1.Node:
 		if now.deleted {
 			w.later(w.random.span(time.Second, 20*time.Second), "pods of a node that is gone are collected", w.collect)
+			if w.config.Devices {
+				w.later(w.claimRandom.span(0, 20*time.Second), "devices of a node that is gone are collected", w.collectSlices)
+			}
 		}
 	case *unstructured.Unstructured:
 		if before == nil {
 			w.objectMade(o)
 		}
+	case *resourceapi.ResourceClaim:
+		w.claimChanged(o, now.deleted)
 	}
 }
 
 func (w *world) podChanged(before, now *corev1.Pod, deleted bool) {
+	w.controlClaims(before, now, deleted)
 	name, uid := keyOf(now), now.UID
 	var was corev1.Pod
 	if before != nil {

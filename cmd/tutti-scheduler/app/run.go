@@ -212,7 +212,7 @@ func (p *process) openKube(
 	}
 	// The informer may tell the loop of a claim or a device before the plugins know it.
 	kubePlugins.OnDevices(func() { p.mailbox.Event(&cluster.OtherSeen{}) })
-	return kubePlugins, nil
+	return kubePlugins, kubePlugins.WatchDevices(func(devices *kube.NodeDevices) { p.mailbox.Event(&cluster.DevicesSeen{Devices: devices}) })
 }
 
 // agentLeases is what the flags say of the Leases of agents.

@@ -34,7 +34,7 @@ const (
 // Table groups rows.
 type Table string
 
-// The tables. All but Goals, Queued, Foreign and Levels are curves: their rows differ in one size.
+// The tables. All but Goals, Queued, Foreign, Levels and Claimed are curves: their rows differ in one size.
 const (
 	Goals    Table = "goals"
 	Nodes    Table = "nodes"
@@ -49,6 +49,8 @@ const (
 	Foreign Table = "groups of others"
 	// Levels compares cycles with those of the same workload without levels in the configuration, and without gangs that name one.
 	Levels Table = "topologies"
+	// Claimed compares cycles with those of the same workload with devices that nodes report.
+	Claimed Table = "claims"
 )
 
 // What queues, groups of others and topologies may cost: so many times as much processor time for a cycle, and so many times as
@@ -59,10 +61,14 @@ const (
 	maxLevelsTime, maxLevelsHeap   = 1.10, 1.05
 	// Where gangs name levels.
 	maxDomainsTime = 1.20
+	// Of claims for devices: where most waits, where others are evicted, and where pods are placed, for which each claim has a
+	// time of its own, too.
+	maxClaimsWait, maxClaimsVictims, maxClaimsPlaced, maxClaimsHeap = 1.10, 1.50, 2.00, 1.10
+	timeOfClaim                                                     = 60 * time.Microsecond
 )
 
 // compares reports whether the rows of the table are compared with those of another workload.
-func (t Table) compares() bool { return t == Queued || t == Foreign || t == Levels }
+func (t Table) compares() bool { return t == Queued || t == Foreign || t == Levels || t == Claimed }
 
 // base is what a workload of such a table is compared with.
 func (t Table) base(w Workload) Workload {
@@ -71,6 +77,8 @@ func (t Table) base(w Workload) Workload {
 		w.Queues = 0
 	case Levels:
 		w.Topology = Labelled
+	case Claimed:
+		w.Claims = false
 	default:
 		w.Roles, w.Source = w.Source.OwnsPods(), model.SourcePodGroup
 	}
@@ -169,6 +177,7 @@ func Selection() []Case {
 	cases = append(cases, queued()...)
 	cases = append(cases, foreign()...)
 	cases = append(cases, topologies()...)
+	cases = append(cases, claimed()...)
 	for _, nodes := range []int{1000, 5000, 10_000, 20_000} {
 		cases = append(cases, Case{Table: Nodes, Measure: First, Workload: identical(nodes, 0, 10_000, 50), Rounds: 11})
 	}
@@ -200,6 +209,37 @@ func queued() (cases []Case) {
 		}})
 	}
 	return cases
+}
+
+// claimed are the rows with devices by claims.
+func claimed() []Case {
+	row := func(rounds int, w Workload) Case {
+		w.Claims = true
+		return Case{Table: Claimed, Measure: First, Rounds: rounds, Workload: w}
+	}
+	return []Case{
+		row(9, Workload{Kind: Singles, Nodes: 1000, Pending: 8000, GangSize: 8}),
+		row(9, Workload{Kind: Singles, Nodes: 5000, Pending: 8000, GangSize: 8}),
+		row(9, Workload{Kind: Singles, Nodes: 10_000, Pending: 10_000, GangSize: 10_000}),
+		row(9, Workload{Kind: WholeNodes, Nodes: 10_000, Pending: 1000, GangSize: 1000, Topology: InBlock}),
+		row(5, Workload{Kind: Hopeless, Nodes: 5000, Pending: 80_000, GangSize: 8}),
+		row(5, evicting(Victims, 5000, 1000, 1000)),
+	}
+}
+
+// mostClaimed is how much processor time a row with claims may take.
+func (r Result) mostClaimed() time.Duration {
+	without := r.Without.Processor.Seconds()
+	switch kind := r.Case.Workload.Kind; {
+	case kind.waits():
+		without *= maxClaimsWait
+	case kind.evicts():
+		without *= maxClaimsVictims
+	default:
+		without *= maxClaimsPlaced
+		without += float64(r.Case.Workload.Pending) * timeOfClaim.Seconds()
+	}
+	return time.Duration(without * float64(time.Second))
 }
 
 // foreign are the rows in groups of others.
@@ -272,6 +312,8 @@ func (w Workload) fits() bool {
 		return w.Existing+w.Pending <= 300*w.Nodes
 	case Victims, VictimGangs, VictimsHost, VictimsSpread, VictimsZone, Reclaim, NothingToTake:
 		return w.Existing == 8*w.Nodes && w.Pending <= 8*w.Nodes
+	case Singles:
+		return w.Existing <= 300*w.Nodes && w.Pending <= 8*w.Nodes
 	case WholeNodes:
 		return w.Existing <= 300*w.Nodes && w.Pending <= w.Nodes
 	case Zone, Host, Spread:
@@ -311,6 +353,8 @@ func One(kinds []Kind, workload Workload, rounds int) []Case {
 			table = Foreign
 		case workload.Topology == Declared:
 			table = Levels
+		case workload.Claims:
+			table = Claimed
 		case workload.Queues == 0:
 			workload.Queues = kind.queues()
 		case kind.queues() == 0:

@@ -9,6 +9,7 @@
 //	cases.go     which rows there are, and their goals
 //	workload.go  what a row is about: a cluster, and what waits in it
 //	objects.go   the objects of a workload
+//	claims.go    devices in ResourceSlices, and claims for them
 //	foreign.go   the same in groups of others
 //	topology.go  the levels of a cluster, and what gangs say about them
 //	world.go     the live state that they fill, and a cycle on it

@@ -25,6 +25,8 @@ type Objects struct {
 	Queues   []*v1alpha1.Queue
 	Existing Batch
 	Pending  Batch
+	// Devices are there where pods ask for devices by claims.
+	Devices Devices
 }
 
 // Batch is gangs and pods.
@@ -40,6 +42,9 @@ func (w Workload) Objects() Objects {
 	o := w.inPodGroups()
 	for i, node := range o.Nodes {
 		w.Topology.label(node, i)
+	}
+	if w.Claims {
+		o.byClaims()
 	}
 	o.Pending.share(w)
 	o.Pending.writtenBy(w.Source)
@@ -75,6 +80,8 @@ func (w Workload) inPodGroups() Objects {
 	switch w.Kind {
 	case Shapes:
 		request = d.interleaved()
+	case Singles:
+		request = func() corev1.ResourceList { return devices(1) }
 	case WholeNodes:
 		request = func() corev1.ResourceList { return devices(w.Topology.gpus()) }
 	}
@@ -344,6 +351,6 @@ func (k Kind) constrain(pod *corev1.Pod) {
 		pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
 			MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: siblings,
 		}}
-	case Identical, Shapes, Hopeless, Minima, Victims, VictimGangs, Reclaim, NothingToTake, WholeNodes:
+	case Identical, Shapes, Hopeless, Minima, Victims, VictimGangs, Reclaim, NothingToTake, Singles, WholeNodes:
 	}
 }

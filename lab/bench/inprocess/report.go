@@ -16,6 +16,7 @@ func Markdown(results []Result) string {
 	writeQueued(&b, table(results, Queued))
 	writeForeign(&b, table(results, Foreign))
 	writeLevels(&b, table(results, Levels))
+	writeClaimed(&b, table(results, Claimed))
 	for _, curve := range Curves() {
 		writeCurve(&b, curve, table(results, curve))
 	}
@@ -138,6 +139,23 @@ func writeLevels(b *strings.Builder, rows []Result) {
 		fmt.Fprintf(b, "| %d, %s%s | %d | %d | %d | %s | %s | %s | %s | %s | %s |\n", w.Pending, w.Kind, w.inDomains(), w.GangSize, w.Nodes, w.Existing,
 			seconds(without.Processor), seconds(r.Processor), times(r.Processor.Seconds(), without.Processor.Seconds(), most),
 			bytes(without.Live), bytes(r.Live), times(float64(r.Live), float64(without.Live), maxLevelsHeap))
+	}
+	b.WriteString("\n")
+}
+
+func writeClaimed(b *strings.Builder, rows []Result) {
+	if len(rows) == 0 {
+		return
+	}
+	b.WriteString("### What devices by claims cost\n\n" +
+		"| pods that wait | gang size | nodes | existing pods | processor time with devices that nodes report | by claims | at most | met " +
+		"| live heap with devices that nodes report | by claims | times | goal | met |\n" +
+		"|---|---:|---:|---:|---:|---:|---:|---|---:|---:|---:|---:|---|\n")
+	for _, r := range rows {
+		w, without, most := r.Case.Workload, r.Without, r.mostClaimed()
+		fmt.Fprintf(b, "| %d, %s%s | %d | %d | %d | %s | %s | %s | %s | %s | %s | %s |\n", w.Pending, w.Kind, w.inDomains(), w.GangSize, w.Nodes, w.Existing,
+			seconds(without.Processor), seconds(r.Processor), seconds(most), page.Met(r.Processor <= most),
+			bytes(without.Live), bytes(r.Live), times(float64(r.Live), float64(without.Live), maxClaimsHeap))
 	}
 	b.WriteString("\n")
 }

@@ -37,6 +37,8 @@ const (
 	// Reclaim: every GPU has a pod of a gang of four, one after the other in another queue; what waits is within the guarantee of one
 	// queue more.
 	Reclaim Kind = "reclaim"
+	// Singles are pods that have one GPU each.
+	Singles Kind = "one GPU each"
 	// WholeNodes are pods that have all GPUs of a node each, or half of them where the topology says so.
 	WholeNodes Kind = "whole nodes"
 	// NothingToTake: the same, but what waits are gangs in those queues, of which each has its share already.
@@ -47,7 +49,7 @@ const (
 func Kinds() []Kind {
 	return []Kind{
 		Identical, Shapes, Zone, Host, Spread, Hopeless, Minima, Victims, VictimGangs, VictimsHost, VictimsSpread, VictimsZone,
-		Reclaim, NothingToTake, WholeNodes,
+		Reclaim, NothingToTake, Singles, WholeNodes,
 	}
 }
 
@@ -56,7 +58,7 @@ func (k Kind) full() bool {
 	switch k {
 	case Victims, VictimGangs, VictimsHost, VictimsSpread, VictimsZone, Reclaim, NothingToTake:
 		return true
-	case Identical, Shapes, Zone, Host, Spread, Hopeless, Minima, WholeNodes:
+	case Identical, Shapes, Zone, Host, Spread, Hopeless, Minima, Singles, WholeNodes:
 	}
 	return false
 }
@@ -82,7 +84,7 @@ func (k Kind) runs() int {
 		return runningGang
 	case Reclaim, NothingToTake:
 		return smallGang
-	case Victims, VictimsHost, VictimsSpread, VictimsZone, Identical, Shapes, Zone, Host, Spread, Hopeless, Minima, WholeNodes:
+	case Victims, VictimsHost, VictimsSpread, VictimsZone, Identical, Shapes, Zone, Host, Spread, Hopeless, Minima, Singles, WholeNodes:
 	}
 	return 1
 }
@@ -126,6 +128,9 @@ type Workload struct {
 	Source model.Source
 	// Roles gives these PodGroups the roles of a PyTorchJob, one master and workers.
 	Roles bool
+	// Claims says that devices are in ResourceSlices, and that pods ask for them by claims; else nodes report them, as with a device
+	// plugin.
+	Claims bool
 	// Topology is what the cluster is labelled with, and what the gangs that wait say about it, but for those that start behind
 	// hopeless ones.
 	Topology Topology
@@ -133,8 +138,16 @@ type Workload struct {
 
 // String is the workload as a row of a table names it.
 func (w Workload) String() string {
-	return fmt.Sprintf("%s, %d nodes, %d existing, %d pending in gangs of %d%s%s%s",
-		w.Kind, w.Nodes, w.Existing, w.Pending, w.GangSize, w.inQueues(), w.ofSource(), w.inDomains())
+	return fmt.Sprintf("%s, %d nodes, %d existing, %d pending in gangs of %d%s%s%s%s",
+		w.Kind, w.Nodes, w.Existing, w.Pending, w.GangSize, w.inQueues(), w.ofSource(), w.byClaims(), w.inDomains())
+}
+
+// byClaims says so.
+func (w Workload) byClaims() string {
+	if w.Claims {
+		return ", by claims"
+	}
+	return ""
 }
 
 // ofSource names the source of the groups, if they are not ours.
@@ -171,7 +184,7 @@ func (w Workload) Starts() int {
 		return startable * startableSize
 	case NothingToTake:
 		return 0
-	case Identical, Shapes, Zone, Host, Spread, Victims, VictimGangs, VictimsHost, VictimsSpread, VictimsZone, Reclaim, WholeNodes:
+	case Identical, Shapes, Zone, Host, Spread, Victims, VictimGangs, VictimsHost, VictimsSpread, VictimsZone, Reclaim, Singles, WholeNodes:
 	}
 	return w.Pending
 }

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
@@ -41,6 +43,7 @@ type world struct {
 	evicted []types.UID
 	// visitor is a pod of another scheduler that is on the first node; nil when it is not.
 	visitor *corev1.Pod
+	kube    *kube.Plugins
 	stop    func()
 }
 
@@ -53,12 +56,17 @@ func newWorld(workload Workload) (*world, error) {
 		pending:  objects.Pending, nodes: objects.Nodes, existing: objects.Existing,
 		now: epoch.Add(24 * time.Hour), serial: 10_000_000,
 	}
-	if err := w.open(); err != nil {
+	devices, err := w.open(objects.Devices.objects())
+	if err != nil {
 		return nil, err
 	}
 	for i, node := range w.nodes {
 		w.nodes[i] = cluster.StripNode(node)
 		w.state.Apply(&cluster.NodeSeen{Node: w.nodes[i]})
+	}
+	w.tellClaims(objects.Devices)
+	for _, of := range devices {
+		w.state.Apply(&cluster.DevicesSeen{Devices: of})
 	}
 	for _, queue := range objects.Queues {
 		w.state.Apply(&cluster.QueueSeen{Queue: queue})
@@ -79,10 +87,16 @@ func (w *world) strip(pods []*corev1.Pod) {
 	}
 }
 
-// open builds kube-scheduler's plugins over an API server that holds the namespace, and the built-in profile.
-func (w *world) open() error {
-	ctx, cancel := context.WithCancel(context.Background())
+// open builds kube-scheduler's plugins over an API server that holds the namespace and the objects, and the built-in profile. It
+// returns the devices of nodes.
+func (w *world) open(objects []runtime.Object) (devices []*kube.NodeDevices, err error) {
 	client := fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	for _, object := range objects {
+		if err := client.Tracker().Add(object); err != nil {
+			return nil, fmt.Errorf("devices: %w", err)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
 	factory := informers.NewSharedInformerFactory(client, 0)
 	w.stop = func() {
 		cancel()
@@ -90,23 +104,32 @@ func (w *world) open() error {
 	}
 	kubePlugins, err := kube.New(ctx, kube.Deps{Lister: w.state.View(), Informers: factory, Client: client})
 	if err != nil {
-		return fmt.Errorf("kube-scheduler's plugins: %w", err)
+		return nil, fmt.Errorf("kube-scheduler's plugins: %w", err)
+	}
+	w.kube = kubePlugins
+	var mu sync.Mutex
+	if err := kubePlugins.WatchDevices(func(of *kube.NodeDevices) {
+		mu.Lock()
+		defer mu.Unlock()
+		devices = append(devices, of)
+	}); err != nil {
+		return nil, fmt.Errorf("devices: %w", err)
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
 	if !cache.WaitForCacheSync(ctx.Done(), kubePlugins.HasSynced) {
-		return errors.New("kube-scheduler's plugins did not sync")
+		return nil, errors.New("kube-scheduler's plugins did not sync")
 	}
 	catalogue := engine.Registry{Actions: actions.BuiltIn(), Plugins: plugins.BuiltIn(kubePlugins)}
 	configuration, _, err := config.Decode("built-in", config.DefaultYAML(), catalogue.Names())
 	if err != nil {
-		return fmt.Errorf("built-in configuration: %w", err)
+		return nil, fmt.Errorf("built-in configuration: %w", err)
 	}
 	w.workload.Topology.declare(configuration)
 	if w.profile, err = catalogue.Build(configuration); err != nil {
-		return fmt.Errorf("built-in profile: %w", err)
+		return nil, fmt.Errorf("built-in profile: %w", err)
 	}
-	return nil
+	return devices, nil
 }
 
 // apply tells the state of groups and pods, or that they are gone.
@@ -156,6 +179,9 @@ func (w *world) renewPending() {
 // leave takes what waits, and where it was put, away again.
 func (w *world) leave() {
 	w.apply(w.pending, true)
+	for _, pod := range w.pending.Pods {
+		w.kube.Unreserve(pod.UID)
+	}
 	for _, pod := range w.evicted {
 		w.state.ForgetEviction(pod)
 	}

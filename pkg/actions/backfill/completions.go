@@ -129,6 +129,11 @@ func (r *run) estimateStart(job *model.Job, reservation *model.Reservation) (o s
 			return o, false
 		}
 		missing := ask.Free(node).Missing(room.Request)
+		if missing.Overlaps(node.Leaving()) { // its pods are gone: it is free at any moment
+			missing.Sub(node.Leaving())
+			last = max(last, r.now)
+			r.session.Until(r.session.Snapshot.Now)
+		}
 		for _, leaving := range r.expectedCompletions(job, node.Tasks, reservation.Since.Unix(), 0) {
 			if !missing.Overlaps(leaving.task.Request) {
 				continue

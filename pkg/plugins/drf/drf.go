@@ -130,14 +130,14 @@ func (p *plugin) count() {
 	}
 	p.held = map[holder]*holding{}
 	for _, node := range p.snapshot.Nodes {
-		p.total.AddCapped(node.Allocatable())
-	}
-	for _, node := range p.snapshot.Nodes {
-		for r, amount := range node.Allocatable() {
-			if amount >= model.ProvidedByDRA { // it is counted elsewhere, device by device
-				p.total[r] = 0
+		offers := node.Allocatable()
+		for r, amount := range offers {
+			if amount == model.ProvidedByDRA { // of devices that are not counted there is what is held
+				offers = offers.Clone()
+				offers[r] = node.Used(r)
 			}
 		}
+		p.total.AddCapped(offers)
 	}
 	for _, job := range p.snapshot.Jobs {
 		for _, task := range job.Tasks {

@@ -18,7 +18,7 @@ func (p *plugin) rejectWithoutDeviceClass(task *model.Task) (framework.NodeFilte
 	}
 	gone := map[int]corev1.ResourceName{}
 	for i := model.Pods + 1; i < len(task.Request); i++ {
-		if name := p.view.Snapshot().Dimensions.Name(i); task.Request[i] > 0 && !p.kube.ByDeviceClass(name) {
+		if name := p.view.Snapshot().Dimensions.Name(i); own(task, i) > 0 && !p.kube.ByDeviceClass(name) {
 			gone[i] = name
 		}
 	}
@@ -28,7 +28,7 @@ func (p *plugin) rejectWithoutDeviceClass(task *model.Task) (framework.NodeFilte
 	return func(node *model.Node) *model.Refusal {
 		var lacking corev1.ResourceName
 		for i, name := range gone {
-			if node.Allocatable().At(i) == model.ProvidedByDRA && (lacking == "" || name < lacking) {
+			if !p.reports(node, i) && node.Allocatable().At(i) > 0 && (lacking == "" || name < lacking) {
 				lacking = name
 			}
 		}
@@ -73,10 +73,10 @@ func (p *plugin) rejectBesideNominated(task *model.Task) (framework.NodeFilterFu
 // mayTakeUncounted reports whether the task may take devices of the node that are no part of its capacity: by a claim, or by an
 // extended resource that the node does not report.
 func mayTakeUncounted(task *model.Task, node *model.Node) bool {
-	if hasResourceClaims(task.Pod) {
+	if task.SearchesDevices() {
 		return true
 	}
-	for i := model.Pods + 1; task.MayUseDeviceClass && i < len(task.Request); i++ {
+	for i := model.Pods + 1; wantsDevices(task) && i < len(task.Request); i++ {
 		if task.Request[i] > 0 && node.Allocatable().At(i) == model.ProvidedByDRA {
 			return true
 		}

@@ -59,7 +59,11 @@ func TestSameAsKubeScheduler(t *testing.T) {
 			c.compareGang()
 		}
 	}
-	t.Logf("%d pairs, %d refused; by filter %v, alone %v", score.pairs, score.refused, score.refusals, score.alone)
+	t.Logf("%d pairs, %d refused; by filter %v, alone %v; %d differ by intent", score.pairs, score.refused, score.refusals, score.alone,
+		score.tolerated)
+	if score.tolerated > score.pairs/100 {
+		t.Errorf("%d pairs of %d differ by intent, which is too many", score.tolerated, score.pairs)
+	}
 	if score.pairs < enoughPairs {
 		t.Errorf("%d pairs were compared, want %d", score.pairs, enoughPairs)
 	}
@@ -80,6 +84,22 @@ type score struct {
 	filters        []string
 	// refusals counts those of each filter, alone those where no other filter refuses.
 	refusals, alone map[string]int
+	// tolerated counts the answers that differ by intent: see differByIntent.
+	tolerated int
+}
+
+// add counts a verdict of kube-scheduler's.
+func (s *score) add(verdict verdict) {
+	s.pairs++
+	if len(verdict.by) > 0 {
+		s.refused++
+	}
+	for filter := range verdict.by {
+		s.refusals[filter]++
+		if len(verdict.by) == 1 {
+			s.alone[filter]++
+		}
+	}
 }
 
 // contest is one cluster, in our state and in kube-scheduler's.
@@ -103,6 +123,9 @@ type contest struct {
 	rules    map[string]*resourceapi.DeviceTaintRule
 	// placed are the pods on nodes, waiting those without.
 	placed, waiting map[string]*corev1.Pod
+	// devicesOf are the devices of nodes, claims the claims, as the cluster state was told.
+	devicesOf map[string]*kube.NodeDevices
+	claims    map[string]*resourceapi.ResourceClaim
 }
 
 func newContest(t *testing.T, seed uint64, score *score) *contest {
@@ -140,6 +163,7 @@ func newContest(t *testing.T, seed uint64, score *score) *contest {
 		t.Fatal("the plugins did not sync")
 	}
 	c.follow()
+	c.tellClaims()
 	for _, pod := range pods {
 		c.add(c.waiting, pod)
 	}
@@ -183,7 +207,7 @@ func (c *contest) change() {
 	}
 	names := slices.Sorted(maps.Keys(c.nodes))
 	for len(c.placed) < 14 {
-		c.add(c.placed, c.pod(fmt.Sprint("p", c.revision), names[c.IntN(len(names))], c.IntN(3)))
+		c.add(c.placed, c.withoutDevices(c.pod(fmt.Sprint("p", c.revision), names[c.IntN(len(names))], c.IntN(3))))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.waiting)) {
 		switch c.IntN(6) {
@@ -389,7 +413,7 @@ func (c *contest) compareGang() {
 	c.compare(session, waiting[0], sorted(c.placed))
 }
 
-// compare compares the results for a pod and all nodes, and returns the nodes that we find feasible.
+// compare compares the results for a pod and all nodes, and returns the nodes that are feasible.
 func (c *contest) compare(session *engine.Session, pod *corev1.Pod, placed []*corev1.Pod) []*model.Node {
 	nodes := sorted(c.nodes)
 	if len(session.Snapshot.Nodes) != len(nodes) {
@@ -398,25 +422,21 @@ func (c *contest) compare(session *engine.Session, pod *corev1.Pod, placed []*co
 	verdicts := c.reference.judge(c.t, pod, nodes, placed)
 	one := task(session, pod)
 	feasible := session.Ask(session.Snapshot.Job(one.Job), model.Idle).All(one)
+	var both []*model.Node
 	for i, verdict := range verdicts {
 		if len(nodes[i].Status.Allocatable) == 0 && len(verdict.by) > 0 {
 			verdicts[i].by["NodeResourcesFit"] = []string{unreported}
 		}
 		ours := slices.ContainsFunc(feasible, func(n *model.Node) bool { return n.Name == nodes[i].Name })
-		if ours != (len(verdict.by) == 0) {
+		if theirs := len(verdict.by) == 0; ours && theirs {
+			both = append(both, feasible[slices.IndexFunc(feasible, func(n *model.Node) bool { return n.Name == nodes[i].Name })])
+		}
+		c.score.add(verdict)
+		c.differByIntent(pod, nodes[i], placed, &verdicts[i], ours)
+		if verdict = verdicts[i]; ours != (len(verdict.by) == 0) {
 			_, tally := session.Ask(session.Snapshot.Job(one.Job), model.Idle).BestOrWhy(one, nowhere)
 			c.fail(pod, placed, "node %s: we say %v, kube-scheduler refuses by %v; we count %v", nodes[i].Name, ours, verdict.by,
 				tally.Causes())
-		}
-		c.score.pairs++
-		if len(verdict.by) > 0 {
-			c.score.refused++
-		}
-		for filter := range verdict.by {
-			c.score.refusals[filter]++
-			if len(verdict.by) == 1 {
-				c.score.alone[filter]++
-			}
 		}
 	}
 	chosen := session.Ask(session.Snapshot.Job(one.Job), model.Idle).Best(one, nil)
@@ -427,7 +447,7 @@ func (c *contest) compare(session *engine.Session, pod *corev1.Pod, placed []*co
 	if wrong := compareReasons(tally.Causes(), verdicts); wrong != "" {
 		c.fail(pod, placed, "%s", wrong)
 	}
-	return feasible
+	return both
 }
 
 // nowhere rejects all nodes, so that every refusal is counted.

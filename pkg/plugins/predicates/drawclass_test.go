@@ -75,4 +75,5 @@ func (c *contest) follow() {
 	if err := wait.PollUntilContextCancel(c.t.Context(), time.Millisecond, true, seen); err != nil {
 		c.t.Fatal(err)
 	}
+	c.tellDevices()
 }

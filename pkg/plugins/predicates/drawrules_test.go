@@ -80,6 +80,7 @@ func (c *contest) changeRules() {
 	if err := wait.PollUntilContextCancel(c.t.Context(), time.Millisecond, true, seen); err != nil {
 		c.t.Fatal(err)
 	}
+	c.tellDevices()
 	c.tell(otherEvent)
 }
 

@@ -22,8 +22,8 @@ type filter struct {
 	//
 	// Invariant: PreFilter would skip every task for which it is false.
 	appliesTo func(task *model.Task) bool
-	// cannotReject reports, cheaply, whether the filter passes the node, whatever the pod; nil when there is no cheap check.
-	cannotReject func(node *corev1.Node) bool
+	// cannotReject reports, cheaply, whether the filter passes the node for the task; nil when there is no cheap check.
+	cannotReject func(p *plugin, task *model.Task, node *model.Node) bool
 	// explain returns a more detailed message for a node that the filter has refused; nil, or an empty text, for the filter's
 	// own.
 	explain func(pod *corev1.Pod, node *corev1.Node) string
@@ -54,8 +54,10 @@ func wantedFilters() []filter {
 		{name: "PodTopologySpread", scope: framework.ClusterWide, own: (*plugin).spread},
 		{name: "InterPodAffinity", scope: framework.ClusterWide, own: (*plugin).podTopologyFilter},
 		{name: "DeviceClasses", scope: framework.ClusterWide, own: (*plugin).rejectWithoutDeviceClass},
+		{name: "OldKubelets", scope: framework.ClusterWide, own: (*plugin).rejectOldKubelets},
+		{name: "ReservedDevices", scope: framework.ClusterWide, own: (*plugin).rejectReservedDevices},
 		{name: "NominatedDevices", scope: framework.ClusterWide, own: (*plugin).rejectBesideNominated},
-		{name: "DynamicResources", scope: framework.ClusterWide, appliesTo: wantsDevices, searches: true},
+		{name: "DynamicResources", scope: framework.ClusterWide, appliesTo: wantsDevices, cannotReject: (*plugin).countsDevices, searches: true},
 	}
 }
 
@@ -76,9 +78,11 @@ func selectsNodes(pod *corev1.Pod) bool {
 	return len(pod.Spec.NodeSelector) > 0 || pod.Spec.Affinity != nil && pod.Spec.Affinity.NodeAffinity != nil
 }
 
-func isOpen(node *corev1.Node) bool { return !node.Spec.Unschedulable }
+func isOpen(_ *plugin, _ *model.Task, node *model.Node) bool { return !node.Object.Spec.Unschedulable }
 
-func isUntainted(node *corev1.Node) bool { return len(node.Spec.Taints) == 0 }
+func isUntainted(_ *plugin, _ *model.Task, node *model.Node) bool {
+	return len(node.Object.Spec.Taints) == 0
+}
 
 // taintMessage names the first taint that the pod does not tolerate.
 func taintMessage(pod *corev1.Pod, node *corev1.Node) string {

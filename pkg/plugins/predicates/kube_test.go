@@ -95,6 +95,7 @@ type fixedView struct {
 
 func (v fixedView) Snapshot() *model.Snapshot { return v.snapshot }
 func (v fixedView) SearchCut()                {}
+func (v fixedView) DeviceCountWrong()         {}
 
 // ask returns the plugin's result for each node, in all scopes, in the engine's order.
 func (w *world) ask(pod *corev1.Pod, nodes []*corev1.Node) []*model.Refusal {

@@ -1,14 +1,3 @@
-// Package predicates rules out the nodes that kube-scheduler would rule out. It calls kube-scheduler's own filters for names,
-// cordons, taints, node affinity, ports, volumes, device claims and declared features, and a topology.Index, with the same
-// messages, for spread and inter-pod affinity.
-//
-// It ignores resources: the engine compares requests. But an extended resource that a DeviceClass provides, on a node that
-// does not report it, means devices, which DynamicResources handles. A pod without special requirements costs no call into
-// kube-scheduler once its shape is known. An error of a filter keeps the task off the nodes it happened for, and nothing
-// else.
-//
-// No argument changes it: kube-scheduler's filters are not configurable. The volumes and devices of a placed task are
-// reserved immediately, so that the next task does not get the same. The searches for devices of a cycle have a budget of time.
 package predicates
 
 import (
@@ -100,6 +89,12 @@ type plugin struct {
 	view framework.View
 	// reasons are the refusals for the index's reasons.
 	reasons [topology.LastReason + 1]*model.Refusal
+	// searched has, by position of a resource, whether a node has to be asked for it: see needsSearch. nil before.
+	searched map[int]bool
+	// oldKubelets is what hasOldKubelets has found; nil before.
+	oldKubelets *bool
+	// disagreed are nodes whose numbers said in this session that a task finds its devices there when it did not.
+	disagreed map[*model.Node]bool
 	// groups are the shared states of jobs with device claims.
 	groups map[model.JobKey]fwk.PodGroupCycleState
 }
@@ -153,7 +148,7 @@ func (p *plugin) PreFilter(task *model.Task, scope framework.FilterScope) ([]fra
 // DependsOnSnapshotOnly reports whether no filter reads objects for the task that are in no snapshot: volumes, claims, device
 // classes.
 func (p *plugin) DependsOnSnapshotOnly(task *model.Task) bool {
-	return !wantsDevices(task) && !hasDisks(task.Pod)
+	return !p.needsSearch(task) && !hasDisks(task.Pod)
 }
 
 // buildFilters adds one filter to the question about a task, which is created with the first filter that applies. goOn is
@@ -165,7 +160,7 @@ func (p *plugin) buildFilters(asked *question, f *filter, task *model.Task) (_ *
 		if ask, refused = f.own(p, task); ask == nil && refused == nil {
 			return asked, true
 		}
-	} else if !f.appliesTo(task) {
+	} else if !f.appliesTo(task) || f.searches && !p.needsSearch(task) {
 		return asked, true
 	}
 	if asked == nil {

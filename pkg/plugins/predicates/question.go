@@ -34,6 +34,10 @@ type preFiltered struct {
 	run framework.NodeFilterFunc
 	// only are the names of the nodes that PreFilter allows; nil when all are.
 	only sets.Set[string]
+	// later reports that PreFilter has not run yet, since it costs much and no node may ask for it. settled reports that it has, and
+	// that its answer is the same for all nodes that ask: refused, nil when they pass.
+	later, settled bool
+	refused        *model.Refusal
 	// failed is the refusal of the first node that the filter failed for; the others get the same text, since an error may
 	// name its node, and a thousand different texts are useless.
 	failed *model.Refusal
@@ -50,8 +54,17 @@ func (q *question) add(f *filter, ask framework.NodeFilterFunc, refused *model.R
 	return true
 }
 
-// prepare runs a filter's PreFilter. It returns false when no other filter can change the result.
+// prepare runs a filter's PreFilter. It returns false when no other filter can change the result. A filter that searches for
+// devices is prepared with the first node whose numbers do not say whether it has them.
 func (q *question) prepare(f *filter) bool {
+	if f.searches && !q.task.SearchesDevices() {
+		q.filters = append(q.filters, preFiltered{filter: f, later: true})
+		return true
+	}
+	return q.prepareNow(f)
+}
+
+func (q *question) prepareNow(f *filter) bool {
 	all, err := q.nodes.List()
 	if err != nil {
 		q.refused = q.plugin.refusals.get(f.name+" failed: listing nodes: "+err.Error(), false)
@@ -123,12 +136,29 @@ func (q *question) checkAll(node *model.Node) *model.Refusal {
 	return nil
 }
 
+// prepareLate prepares a filter that was left for later.
+func (q *question) prepareLate(f *preFiltered) {
+	late := question{plugin: q.plugin, task: q.task, pod: q.pod, nodes: q.nodes, state: q.state}
+	late.prepareNow(f.filter)
+	if len(late.filters) > 0 {
+		*f = late.filters[0]
+	} else {
+		*f = preFiltered{filter: f.filter, settled: true, refused: late.refused}
+	}
+}
+
 func (q *question) checkOne(f *preFiltered, asked *model.Node) *model.Refusal {
-	switch {
-	case f.run != nil:
+	if f.run != nil {
 		return f.run(asked)
-	case f.only == nil && f.cannotReject != nil && f.cannotReject(asked.Object):
+	}
+	if f.only == nil && f.cannotReject != nil && f.cannotReject(q.plugin, q.task, asked) {
 		return nil
+	}
+	if f.later {
+		q.prepareLate(f)
+	}
+	if f.settled {
+		return f.refused
 	}
 	node, err := q.nodes.Get(asked.Name)
 	if err != nil || node.Node() == nil {

@@ -34,6 +34,13 @@ func (p *plugin) Reserve(task *model.Task, node *model.Node) (prepare bool, refu
 	case status.IsError():
 		return false, p.refusals.get("setting volumes and devices aside failed: "+status.Message(), false)
 	default:
+		if status.Code() != fwk.Pending && !hasVolumeClaims(task.Pod) && wantsDevices(task) && p.countsDevices(task, node) {
+			if p.disagreed == nil {
+				p.disagreed = map[*model.Node]bool{}
+			}
+			p.disagreed[node] = true // the allocator is asked about it from now on
+			p.view.DeviceCountWrong()
+		}
 		return false, p.refusals.intern(status)
 	}
 }

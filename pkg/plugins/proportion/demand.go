@@ -17,9 +17,8 @@ import (
 // was seen first.
 func (s *sharing) setWorlds(snapshot *model.Snapshot) {
 	for r := range s.dimensions {
-		elsewhere := func(node *model.Node) bool { return node.Allocatable().At(r) >= model.ProvidedByDRA }
 		switch name := string(snapshot.Dimensions.Name(r)); {
-		case r == model.Unoffered || r > model.Unoffered && slices.ContainsFunc(snapshot.Nodes, elsewhere):
+		case r == model.Unoffered:
 		case strings.Contains(name, "/") && !strings.HasPrefix(name, corev1.ResourceDefaultNamespacePrefix):
 			s.devices = append(s.devices, r)
 		default:
@@ -93,6 +92,9 @@ func (d *demand) addNode(node *model.Node) {
 		d.view.Until(until)
 	}
 	for r := range d.supply {
+		if node.Allocatable().At(r) == model.ProvidedByDRA {
+			continue // of devices that are not counted there is what is held
+		}
 		idle := node.Idle(r)
 		if idle < 0 {
 			idle += max(0, d.heldByOthers(node, r)-node.Allocatable().At(r))

@@ -132,8 +132,8 @@ func (c *claims) anyByResource(pod types.UID) bool {
 	return false
 }
 
-// readClaim reads a claim. A request for so many devices of a class takes as many, whatever else it says; how many any other one
-// takes is not known before its devices are allocated.
+// readClaim reads a claim. A request for so many devices of a class takes as many, also with selectors. How many any other
+// request takes is not known before its devices are allocated.
 func readClaim(object *resourceapi.ResourceClaim) *claimState {
 	claim := &claimState{object: object, name: types.NamespacedName{Namespace: object.Namespace, Name: object.Name}}
 	classes := map[string]string{} // by request

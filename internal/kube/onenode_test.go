@@ -134,7 +134,7 @@ func same(a, b *resourceapi.AllocationResult) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// TestOneNodeIsEnough: whatever devices and claims there are, Reserve, which is shown one node, gives a pod what it would give
+// TestOneNodeIsEnough: with random devices and claims, Reserve, which is shown one node, gives a pod what it would give
 // when it were shown all devices, for the same reason nothing, and no device to two claims.
 func TestOneNodeIsEnough(t *testing.T) {
 	given, refused := 0, 0

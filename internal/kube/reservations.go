@@ -99,9 +99,10 @@ func newReservations(
 func (r *Reservations) reservePlugins() []reservePlugin { return []reservePlugin{r.volumes, r.devices} }
 
 // Reserve reserves what the pod needs on the node, after asking once more whether that is possible. prepare reports that
-// Prepare must be called before the pod is bound. When the status is no success, nothing was reserved. group is what the
-// members of one job have in common in this session, see Plugins.NewGroup; nil for a job of one. The context may end the
-// search for devices. The session's goroutine calls it.
+// Prepare must be called before the pod is bound. When the status is no success, nothing was reserved; its code is Pending where
+// the cause is the pod, its claim or its class, and not the devices of the node. group is what the members of one job have in
+// common in this session, see Plugins.NewGroup; nil for a job of one. The context may end the search for devices. The session's
+// goroutine calls it.
 func (r *Reservations) Reserve(
 	ctx context.Context, pod *corev1.Pod, node *corev1.Node, group fwk.PodGroupCycleState,
 ) (prepare bool, status *fwk.Status) {

@@ -79,7 +79,7 @@ func (r *Reservations) reserve(ctx context.Context, h *reservation, group fwk.Po
 		}
 		h.reserved = h.reserved || resourceclaim.IsReservedForPod(h.pod, claim, false)
 		if r.reservedForFull(h, claim) {
-			return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "resourceclaim in use")
+			return fwk.NewStatus(fwk.Pending, "resourceclaim in use")
 		}
 	}
 	for _, plugin := range r.reservePlugins() {
@@ -141,7 +141,7 @@ func (r *Reservations) setDevices(h *reservation) *fwk.Status {
 	}
 	for _, name := range h.claims.byClass {
 		if !own || r.classes.GetDeviceClass(name) == nil {
-			return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "lack "+string(name)+", which no DeviceClass provides")
+			return fwk.NewStatus(fwk.Pending, "lack "+string(name)+", which no DeviceClass provides")
 		}
 	}
 	return nil

@@ -33,7 +33,7 @@ rules:
 `
 
 // withClaimController is a cluster of its own in which kube-controller-manager makes and deallocates claims, and pods need no
-// ServiceAccount all the same.
+// ServiceAccount.
 func withClaimController() cluster.Options {
 	return cluster.Options{
 		ControllerManager: true, APIServerArgs: []string{"--disable-admission-plugins=TaintNodesByCondition,ServiceAccount"},

@@ -336,8 +336,8 @@ func TestDevicesAreCapacity(t *testing.T) {
 	}
 }
 
-// reserved: three of four devices are reserved for a gang, and jobs that came later wait, in whatever way they ask. When the gang
-// has ended, these jobs start.
+// reserved: three of four devices are reserved for a gang. Jobs that came later and ask by a claim, a resource or an alternative
+// wait. They start when the gang has ended.
 func (f *floor) reserved() {
 	t := f.t
 	env.Scheduler(t, harness.SchedulerOptions{Args: []string{reserveSoon(t, "allocate, backfill")}})

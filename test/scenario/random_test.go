@@ -278,6 +278,10 @@ func (d *random) cluster() string {
 func (d *random) happen(s *environment) error {
 	w := s.world
 	bound := w.podNames(func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil })
+	running := w.podNames(func(pod *corev1.Pod) bool { // a kubelet never changes the phase of a pod that has ended
+		ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+		return pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil && !ended
+	})
 	all := w.podNames(func(*corev1.Pod) bool { return true })
 	pending := w.podNames(func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" })
 	onTheWay := w.podNames(func(pod *corev1.Pod) bool { return s.coming[pod.UID] != "" })
@@ -305,11 +309,11 @@ func (d *random) happen(s *environment) error {
 	case 22:
 		return w.changePods(some(all), func(pod *corev1.Pod) { pod.Labels[v1alpha1.LabelQueue] = d.queueName() })
 	case 0:
-		return s.applyEvents("run", some(bound), nil)
+		return s.applyEvents("run", some(running), nil)
 	case 1:
-		return s.applyEvents("finish", some(bound), nil)
+		return s.applyEvents("finish", some(running), nil)
 	case 2:
-		return s.applyEvents("fail", some(bound), nil)
+		return s.applyEvents("fail", some(running), nil)
 	case 3:
 		return s.applyEvents("terminate", some(bound), map[string]string{"grace": "10s"})
 	case 4:

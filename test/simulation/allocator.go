@@ -452,7 +452,7 @@ func (p *process) writeGrant(h *deviceReservation, grant *deviceGrant) error {
 	}
 	claim = claim.DeepCopy()
 	if given := claim.Status.Allocation; given == nil && len(grant.results) == 0 {
-		return fmt.Errorf("claim %s has no devices any more", grant.claim)
+		return fmt.Errorf("claim %s has lost its devices", grant.claim)
 	} else if given != nil && len(grant.results) > 0 && !slices.EqualFunc(given.Devices.Results, grant.results, sameDevice) {
 		return fmt.Errorf("claim %s got allocated elsewhere in the meantime", grant.claim)
 	} else if given == nil {

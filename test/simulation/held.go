@@ -97,7 +97,7 @@ func (j *invariantChecker) isGivenOnce(changed *resourceapi.ResourceClaim) {
 	}
 }
 
-// releasesDevices is D4, at rest: no claim has devices but for pods that are on nodes, or that are ending there.
+// releasesDevices is D4, at rest: each claim with devices has a pod that is on a node, or is ending there.
 func (j *invariantChecker) releasesDevices() {
 	for _, name := range j.server.names(kindClaim) {
 		claim := j.server.claim(name)

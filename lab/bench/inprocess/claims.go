@@ -39,8 +39,8 @@ func (d *Devices) objects() (all []runtime.Object) {
 	return all
 }
 
-// byClaims moves the devices of nodes into slices, and the requests of pods for them into claims of their own, of which those of
-// pods on nodes are allocated: to each pod the next devices of its node.
+// byClaims moves the devices of nodes into slices, and makes a claim of each request for them. The claim of a pod on a node is
+// allocated: it has the next devices of the node.
 func (o *Objects) byClaims() {
 	for _, class := range deviceClasses() {
 		o.Devices.Classes = append(o.Devices.Classes, class)

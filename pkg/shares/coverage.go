@@ -72,15 +72,18 @@ func (t *Tree) guaranteedOf(buffer []int, amounts []int64, world World, guarante
 	return buffer, any
 }
 
-// StaysAtFloor reports whether a queue has its floor when its usage has changed by so much, in all resources that decide for a
-// unit with such amounts: as in Deciding, but by what is guaranteed to the queue and to those below it.
-func (t *Tree) StaysAtFloor(queue int, amounts, changes []int64, w Worlds) bool {
+// StaysAtFloor reports whether a queue has its floor when its usage has changed by so much, in all resources that a unit with
+// such amounts has in the world of the exchange, and in all that decide for it: as in Deciding, but by what is guaranteed to the
+// queue and to those below it. In the world of the exchange a device does not decide alone: where only CPUs are contended, two
+// queues that both lack CPUs of their floors would else take a member with a device from each other again and again.
+func (t *Tree) StaysAtFloor(queue int, amounts, changes []int64, world World, w Worlds) bool {
 	var buffer [maxInPlace]int
 	deciding := t.deciding(buffer[:0], amounts, w, func(r int) bool { return t.parts[t.at(queue, r)].Guarantee > 0 })
-	return !slices.ContainsFunc(deciding, func(r int) bool {
+	sinks := func(r int) bool {
 		p := &t.parts[t.at(queue, r)]
-		return sum(p.Usage, of(changes, r)) < p.Floor
-	})
+		return of(amounts, r) > 0 && sum(p.Usage, of(changes, r)) < p.Floor
+	}
+	return !slices.ContainsFunc(deciding, sinks) && !slices.ContainsFunc(world, sinks)
 }
 
 // Guaranteed reports whether any queue has a guarantee.

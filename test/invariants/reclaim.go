@@ -354,8 +354,9 @@ func (c *reclaim) judgeShare(unit *Unit, x, y, meeting string) string {
 	}):
 		return "the taker is above the giver in all that it gets"
 	}
-	for _, r := range c.decides(unit.Amounts, func(r corev1.ResourceName) bool { return c.parts[y][r].guarantee > 0 }) {
-		if c.used(y, r, true) < c.parts[y][r].floor {
+	deciding := c.decides(unit.Amounts, func(r corev1.ResourceName) bool { return c.parts[y][r].guarantee > 0 })
+	for _, r := range c.resources() {
+		if (device(r) == devices && unit.Amounts[r] > 0 || slices.Contains(deciding, r)) && c.used(y, r, true) < c.parts[y][r].floor {
 			return "the giver ends below its guarantee"
 		}
 	}

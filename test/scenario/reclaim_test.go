@@ -23,7 +23,7 @@ import (
 type economy struct {
 	*random
 	*environment
-	t *rapid.T
+	t rapid.TB
 	// lines are what the cluster began as.
 	lines string
 }
@@ -217,6 +217,10 @@ func (e *economy) units(runs, taken running) (units []invariants.Unit) {
 		slices.SortFunc(pods, func(a, b *corev1.Pod) int {
 			return cmp.Or(cmp.Compare(*a.Spec.Priority, *b.Spec.Priority), cmp.Compare(started(b), started(a)), cmp.Compare(a.UID, b.UID))
 		})
+		times := make([]int64, len(pods)) // one that goes instead counts as old as the one that could be spared
+		for i, pod := range pods {
+			times[i] = began(pod)
+		}
 		spare := max(0, len(pods)-int(group.Spec.MinMember))
 		for i := range pods[:spare] { // any that are alike may be the ones that can be spared
 			like := func(other *corev1.Pod) bool {
@@ -229,12 +233,12 @@ func (e *economy) units(runs, taken running) (units []invariants.Unit) {
 		for i, pod := range pods {
 			if i <= spare {
 				units = append(units, invariants.Unit{
-					Queue: group.Spec.Queue, Job: name, Amounts: invariants.Amounts{}, Priority: *pod.Spec.Priority, Began: began(pod), Surplus: i < spare,
+					Queue: group.Spec.Queue, Job: name, Amounts: invariants.Amounts{}, Priority: *pod.Spec.Priority, Began: times[i], Surplus: i < spare,
 				})
 			}
 			unit := &units[len(units)-1]
 			unit.Amounts.Add(invariants.RequestOf(pod), 1)
-			unit.Began, unit.Taken = min(unit.Began, began(pod)), unit.Taken || taken[pod.UID]
+			unit.Began, unit.Taken = min(unit.Began, times[i]), unit.Taken || taken[pod.UID]
 		}
 	}
 	return units
@@ -431,6 +435,40 @@ func (e *economy) heldBelow(name string) invariants.Amounts {
 		}
 	}
 	return held
+}
+
+// TestASpareMemberGoesInsteadOfTheYoungest is Q8 where the youngest member, which no guarantee covers, is on a node of no use: an
+// older one that is like it goes in its place.
+func TestASpareMemberGoesInsteadOfTheYoungest(t *testing.T) {
+	e := &economy{environment: openLister(t)(), t: t}
+	e.environment.configuration = fmt.Appendf(nil, reclaimFreely, "reclaim")
+	if err := e.world.apply(`node n0 cpu=1 nvidia.com/gpu=1 pods=100
+node n1 cpu=4 pods=100
+queue q0 selector=* weight=0 guarantee=cpu:4
+queue q1 selector=*
+group j0 min=2 queue=q0
+pods j0-1 group=j0 cpu=1 age=9m priority=1 node=n0 phase=Running
+pods j0-2 group=j0 cpu=1 age=9m priority=1 node=n1 phase=Running
+pods j0-3 group=j0 cpu=1 age=1m priority=1 node=n1 phase=Running
+group j1 min=2 queue=q0
+pods j1-{1..2} group=j1 cpu=1 age=5m priority=1 node=n1 phase=Running
+group j2 min=1 queue=q1
+pods j2-1 group=j2 cpu=1 nvidia.com/gpu=1 priority=1 age=1m
+`); err != nil {
+		t.Fatal(err)
+	}
+	runs := running{}
+	for _, pod := range e.world.pods {
+		runs[pod.UID] = pod.Spec.NodeName != ""
+	}
+	queues := e.queues()
+	o, err := e.cycle()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if evicted := e.judge(o, queues, runs); evicted != 1 || o.decisions[0].Evictions[0].Pod.Name != "j0-1" {
+		t.Errorf("not j0-1 alone goes:\n%s", o)
+	}
 }
 
 // TestReclaimComesToRest is invariants Q8, Q10 and I20: each decision stands on its right, and in a cluster in which no job

@@ -266,7 +266,7 @@ func (c *shareClaim) whyNot(unit *framework.EvictionUnit, lost map[*model.Queue]
 			return idlesDevice
 		case !c.tree.EndsNoHigher(exchange, world) || !c.tree.LowerInOne(exchange, world, amounts):
 			return tooMuch
-		case !c.tree.StaysAtFloor(m.giver, amounts, changes, c.worlds()):
+		case !c.tree.StaysAtFloor(m.giver, amounts, changes, world, c.worlds()):
 			return belowFloor
 		case c.comesBack(m, amounts, lost, gain):
 			return returns

@@ -250,8 +250,13 @@ func (c *claims) mark(r *podState) {
 
 // followClaims keeps the users of claims when what is known of a pod is replaced; nil is no pod.
 func (s *State) followClaims(entry *podEntry, before, after *podState) {
+	named := before != nil && before.devices != nil && len(before.devices.claims) > 0
+	charged := after != nil && s.paysAlone(after) && (!named || slices.Equal(before.devices.claims, after.devices.claims))
 	for _, r := range []*podState{before, after} {
-		if s.claims.mark(r); r == nil || r.devices == nil {
+		if !charged {
+			s.claims.mark(r)
+		}
+		if r == nil || r.devices == nil {
 			continue
 		}
 		for _, name := range r.devices.claims {
@@ -342,9 +347,7 @@ func (s *State) heldWithoutSlice(node string, entry *podEntry) (classes [][]stri
 	return classes
 }
 
-// chargeDevices works out what a pod is charged for the devices of its claims. Before these are allocated that is what the claims
-// ask for, then the devices themselves, each in every class that selects it. Of what a pod holds, the part is kept that does not
-// become free when it leaves: what other pods use, too, and what no other pod could be given.
+// chargeDevices works out again what a pod is charged for the devices of its claims.
 func (s *State) chargeDevices(entry *podEntry) {
 	r := entry.record
 	if r == nil || r.finished() || r.unreadable() {
@@ -358,12 +361,46 @@ func (s *State) chargeDevices(entry *podEntry) {
 		with.devices = &podDevices{own: r.task.Request}
 		r = &with
 	}
+	request, asked := s.withDevices(r)
+	if request.Equal(r.task.Request) && asked.Equal(r.task.Devices) {
+		return
+	}
+	after := *r
+	after.task.Request, after.task.Devices = request, asked
+	after.task.MayUseDeviceClass = s.devices.classes.requestsAny(after.devices.own)
+	after.task.Shape = shapeOf(s.dimensions, &after.task)
+	s.put(entry, &after)
+}
+
+// paysAlone reports whether a pod has claims, and each one is made for it or for no pod, is named by no other pod, and has no
+// devices yet: what the pod is charged for depends on no other pod and no node then, and nothing else depends on the pod.
+func (s *State) paysAlone(r *podState) bool {
+	if r.devices == nil || r.devices.missing != "" || len(r.devices.claims) == 0 {
+		return false
+	}
+	uid, made := r.task.UID, 0
+	for _, name := range r.devices.claims {
+		claim, users := s.claims.known[name], s.claims.users[name]
+		if claim == nil || claim.allocated() || claim.owner != "" && claim.owner != uid || len(users) > 1 || len(users) == 1 && users[uid] == nil {
+			return false
+		}
+		if _, has := s.claims.of[uid][name]; has {
+			made++
+		}
+	}
+	return made == len(s.claims.of[uid])
+}
+
+// withDevices returns what a pod requests with the devices of its claims. Before these are allocated that is what the claims
+// ask for, then the devices themselves, each in every class that selects it. Of what a pod holds, the part is kept that does not
+// become free when it leaves: what other pods use, too, and what no other pod could be given.
+func (s *State) withDevices(r *podState) (model.Resources, *model.Devices) {
 	own := r.devices.own.Clone()
 	if unoffered := r.task.Request.At(model.Unoffered); unoffered > 0 {
 		own.Set(model.Unoffered, unoffered)
 	}
 	request, kept := own.Clone(), model.Resources(nil)
-	asked := &model.Devices{}
+	asked, alone := &model.Devices{}, s.paysAlone(r)
 	if r.devices.missing != "" {
 		asked.Searched = fmt.Sprintf("the claim of resourceClaims %q is not there", r.devices.missing)
 	}
@@ -398,7 +435,7 @@ func (s *State) chargeDevices(entry *podEntry) {
 		switch payer := s.payer(claim); {
 		case claim.owner != r.task.UID && slices.Contains(r.devices.made, name):
 			asked.Searched = fmt.Sprintf("claim %s was not made for the pod", name.Name)
-		case payer != entry:
+		case !alone && (payer == nil || payer.uid != r.task.UID):
 			asked.Searched = fmt.Sprintf("claim %s is shared with other pods", name.Name)
 			if !claim.allocated() && (payer == nil || payer.record.task.Job != r.task.Job) { // it may be the first to be given the devices
 				uncounted(claim)
@@ -428,7 +465,7 @@ func (s *State) chargeDevices(entry *podEntry) {
 			}
 		}
 	}
-	for name := range s.claims.byResource(entry.uid) {
+	for name := range s.claims.byResource(r.task.UID) {
 		for _, device := range s.claims.known[name].devices {
 			if r.task.Status.HasNode() {
 				hold(device, false, true)
@@ -441,14 +478,7 @@ func (s *State) chargeDevices(entry *podEntry) {
 	if len(r.task.Pod.Spec.ResourceClaims) == 0 && len(kept) == 0 {
 		asked = nil
 	}
-	if request.Equal(r.task.Request) && asked.Equal(r.task.Devices) {
-		return
-	}
-	after := *r
-	after.task.Request, after.task.Devices = request, asked
-	after.task.MayUseDeviceClass = s.devices.classes.requestsAny(after.devices.own)
-	after.task.Shape = shapeOf(s.dimensions, &after.task)
-	s.put(entry, &after)
+	return request, asked
 }
 
 // isShared reports whether several pods with a node use a claim: its devices stay allocated until the last of them is gone.

@@ -240,3 +240,20 @@ func TestAClaimHidesNoUnofferedResource(t *testing.T) {
 		t.Errorf("it requests %v, of which %v by its claim", task.Request, task.Devices.Claimed)
 	}
 }
+
+// TestAClassThatComesAfterItsDevices: a pod with devices of a claim that was made for its extended resources, which it does not
+// name, is charged for them when their class comes, on a node that is there and on one that is not.
+func TestAClassThatComesAfterItsDevices(t *testing.T) {
+	made := func(uid types.UID, node string) *resourceapi.ResourceClaim {
+		return madeFor(uid, given(claimOf("made-"+string(uid), "gpu", 1), node, []int{0}, string(uid)))
+	}
+	s := newState(node("n"), made("p", "n"), made("q", "gone"), pod("p", on("n")), pod("q", on("gone")))
+	snap(t, s, start)
+	s.Apply(seen(deviceClass("gpu", "")))
+	snapshot := snap(t, s, start)
+	for _, name := range []string{"p", "q"} {
+		if got := taskIn(snapshot, name).Request.At(s.dimensions.Index(implicitName("gpu"))); got != 1 {
+			t.Errorf("%s is charged for %d devices, want 1", name, got)
+		}
+	}
+}

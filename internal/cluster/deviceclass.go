@@ -117,6 +117,7 @@ func (s *State) placeClasses() {
 	}
 	s.queues.dirty = s.queues.dirty || s.queues.any() // their limits may name the resource that has another position now
 	s.readReservationsAgain()
+	s.devices.dirty[""] = struct{}{} // a pod that holds devices of a claim that it does not name has nothing of a class that was not there
 	for name := range s.nodes {
 		s.readNodeAgain(name)
 	}

@@ -245,7 +245,10 @@ func (s *State) patchDevices() {
 		for uid := range s.claims.users[name] {
 			s.claims.charges[uid] = struct{}{}
 		}
-		s.markNodes(s.claims.known[name])
+		if claim := s.claims.known[name]; claim != nil {
+			s.claims.charges[claim.owner] = struct{}{} // it does not name a claim for its extended resources
+			s.markNodes(claim)
+		}
 	}
 	clear(s.claims.dirty)
 	for uid := range s.claims.charges {
@@ -265,9 +268,6 @@ func (s *State) patchDevices() {
 
 // markNodes marks the nodes that have devices of a claim.
 func (s *State) markNodes(claim *claimState) {
-	if claim == nil {
-		return
-	}
 	for i := range claim.devices {
 		for node := range s.devices.pools[poolOf(claim.devices[i].id)] {
 			s.devices.dirty[node] = struct{}{}

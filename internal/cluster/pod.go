@@ -267,7 +267,9 @@ func (s *State) readRequest(r, before *podState) {
 	} else {
 		t.Request, r.unoffered, r.invalid = s.request(t)
 		t.NonZeroDefaults = nonZeroDefaultsOf(pod)
-		r.devices = s.devicesOf(pod, t.Request)
+		if r.devices = s.devicesOf(pod, t.Request); s.paysAlone(r) {
+			t.Request, t.Devices = s.withDevices(r)
+		}
 	}
 	if waits := pod.Spec.NodeName == ""; waits && r.unoffered != nil && r.invalid == nil {
 		t.Request, t.Unoffered = t.Request.Clone(), r.unoffered

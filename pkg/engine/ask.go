@@ -33,6 +33,9 @@ type Supposed struct {
 	// LostMarks reports that a node which is nominated to a member, or reserved for the job, may have lost the label of a level: it
 	// was chosen for its domain. Programs that label nodes take labels away for some seconds when they start again.
 	LostMarks bool
+	// ByNumbers reports that the numbers of a node say whether it has what a task needs: nothing is reserved for a task that is
+	// placed, and the statement that places it must be refused in the end.
+	ByNumbers bool
 	// Start is the domain in which the members start that share an entry of the topology, whichever they would choose: a plan of
 	// victims in one domain is for a start in that one. Its zero value is none.
 	Start Start

@@ -111,10 +111,12 @@ func (st *Statement) Put(ask Ask, task *model.Task, node *model.Node) *model.Ref
 		if refusal != nil {
 			return refusal
 		}
-		if op.prepare, refusal = st.session.reserve(ask, task, node); refusal != nil {
-			return refusal
+		if !ask.As.ByNumbers {
+			if op.prepare, refusal = st.session.reserve(task, node); refusal != nil {
+				return refusal
+			}
+			op.reserved = len(st.session.slots.reserve) > 0
 		}
-		op.reserved = len(st.session.slots.reserve) > 0
 		if op.isolation != nil {
 			task.Isolated = op.isolation.Assignment
 		}
@@ -202,7 +204,7 @@ func (st *Statement) usable() *model.Refusal {
 }
 
 // reserve asks all reservers, or none in the end.
-func (s *Session) reserve(ask Ask, task *model.Task, node *model.Node) (prepare bool, refusal *model.Refusal) {
+func (s *Session) reserve(task *model.Task, node *model.Node) (prepare bool, refusal *model.Refusal) {
 	ended := false
 	defer func() {
 		if !ended { // a reserver has panicked

@@ -159,14 +159,14 @@ func writePiece(b []byte, piece interface{ Marshal() ([]byte, error) }, there bo
 	return writeText(b, text, true)
 }
 
-// writeStorage writes which volumes and claims the pod names.
-func writeStorage(b []byte, pod *corev1.Pod) []byte {
-	for i := range pod.Spec.Volumes {
-		b = writePiece(b, &pod.Spec.Volumes[i], true)
+// writeStorage writes which volumes the task's pod names, and which claims for devices unless the request says all about them.
+func writeStorage(b []byte, task *model.Task) []byte {
+	for i := range task.Pod.Spec.Volumes {
+		b = writePiece(b, &task.Pod.Spec.Volumes[i], true)
 	}
 	b = append(b, '/')
-	for i := range pod.Spec.ResourceClaims {
-		b = writePiece(b, &pod.Spec.ResourceClaims[i], true)
+	for i := 0; task.SearchesDevices() && i < len(task.Pod.Spec.ResourceClaims); i++ {
+		b = writePiece(b, &task.Pod.Spec.ResourceClaims[i], true)
 	}
 	return b
 }

@@ -145,7 +145,7 @@ func (t *Placer) strictClasses(chosen []*model.Task, plain bool) *equivalenceCla
 		case hasPrivateClaims(task): // one may be on a node already
 			k.number(task, string(task.UID))
 		default:
-			k.number(task, string(writeStorage(k.encode(nil, task.Pod), task.Pod))+t.slicesKey(task))
+			k.number(task, string(writeStorage(k.encode(nil, task.Pod), task))+t.slicesKey(task))
 		}
 	}
 	return k
@@ -157,7 +157,7 @@ func (t *Placer) strictClasses(chosen []*model.Task, plain bool) *equivalenceCla
 func (t *Placer) isInterchangeable(chosen []*model.Task) bool {
 	k := newKinds(chosen)
 	for _, task := range chosen {
-		k.number(task, string(writeStorage(k.encode(nil, task.Pod), task.Pod))+t.slicesKey(task))
+		k.number(task, string(writeStorage(k.encode(nil, task.Pod), task))+t.slicesKey(task))
 	}
 	if len(k.ids) > 1 || slices.ContainsFunc(chosen, constrainsSiblings) {
 		return false

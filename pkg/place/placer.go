@@ -1,6 +1,8 @@
 package place
 
 import (
+	"slices"
+
 	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -166,6 +168,11 @@ func (t *Placer) nominationsStand() bool {
 func (t *Placer) placeInOrder(
 	statement *engine.Statement, members []*model.Task, within regions,
 ) *model.Refusal {
+	if t.ask.Kind == model.Idle && !t.ask.As.ByNumbers && len(members) > 1 && countDevices(members) {
+		if lacking := t.lacking(members, within); lacking != nil {
+			return lacking
+		}
+	}
 	readiness := t.readiness()
 	var reason *model.Refusal
 	evictable := false // whether an eviction could help any member without a place
@@ -203,6 +210,24 @@ func (t *Placer) placeInOrder(
 		return gate // a gate that refuses although the minimum is placed says itself why
 	}
 	return t.explain(readiness, gate, reason, evictable)
+}
+
+// countDevices reports whether devices have to be reserved for members, and the numbers of nodes say where there are any.
+func countDevices(members []*model.Task) bool {
+	asks := func(task *model.Task) bool { return task.Devices != nil || task.MayUseDeviceClass }
+	return slices.ContainsFunc(members, asks) && !slices.ContainsFunc(members, (*model.Task).SearchesDevices)
+}
+
+// lacking returns why members cannot start by the numbers of nodes alone, nil when they can. Else devices would be reserved for the
+// members that have places, and given back since others have none: that takes most of the time of a cycle.
+func (t *Placer) lacking(members []*model.Task, within regions) (refusal *model.Refusal) {
+	as := t.ask.As
+	as.ByNumbers = true
+	t.session.Try(func(statement *engine.Statement) *model.Refusal {
+		refusal = t.For(t.ask.Supposing(as)).placeInOrder(statement, members, within)
+		return &model.Refusal{} // undo: only the result counts
+	})
+	return refusal
 }
 
 // maxPassedOver is how many nodes a member is tried on whose numbers say that it fits, and which turn out not to have what it

@@ -24,6 +24,8 @@ type claims struct {
 	// that kube-scheduler's plugin has made for its extended resources.
 	users map[types.NamespacedName]map[types.UID]*podEntry
 	of    map[types.UID]map[types.NamespacedName]struct{}
+	// unbound are the pods of other schedulers that have no node yet and may still get one: the state holds nothing else of them.
+	unbound map[types.UID]struct{}
 	// holders are the claims that a device is allocated to: one, or several where the device allows that.
 	holders map[kube.DeviceID][]*claimState
 	// dirty are the claims for which it may be another pod that is charged, or none; charges are pods that may be charged otherwise.
@@ -267,6 +269,32 @@ func (s *State) followClaims(entry *podEntry, before, after *podState) {
 	}
 }
 
+// followUnbound keeps whether a pod is one of another scheduler that has no node yet; nil is a pod that is gone. What such a
+// scheduler has allocated to it stays allocated meanwhile.
+func (s *State) followUnbound(uid types.UID, pod *corev1.Pod) (effect Effect) {
+	_, before := s.claims.unbound[uid]
+	after := pod != nil && pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && !terminal(pod) && !s.schedulers[pod.Spec.SchedulerName]
+	if before == after {
+		return effect
+	}
+	if delete(s.claims.unbound, uid); after {
+		s.claims.unbound[uid] = struct{}{}
+	}
+	for name := range s.claims.of[uid] {
+		s.claims.dirty[name] = struct{}{}
+		effect.Schedule = true
+	}
+	return effect
+}
+
+// inUse reports whether a pod is charged for the devices of a claim, or one of another scheduler is about to be bound with them.
+func (s *State) inUse(claim *claimState) bool {
+	return s.payer(claim) != nil || slices.ContainsFunc(claim.object.Status.ReservedFor, func(consumer resourceapi.ResourceClaimConsumerReference) bool {
+		_, unbound := s.claims.unbound[consumer.UID]
+		return unbound
+	})
+}
+
 // payer returns the pod that is charged for the devices of a claim, so that each is counted once; nil when none is: they are no
 // capacity then. That is the first pod that the claim is reserved for and that still has them; before they are allocated, the
 // oldest that names the claim.
@@ -492,7 +520,7 @@ func (s *State) addDevice(to *model.Resources, classes []string, n int64) {
 // gone, or have ended; empty when there are none. kube-controller-manager takes such devices back (syncClaim in
 // kubernetes/pkg/controller/resourceclaim): soon, or when it runs again.
 func (s *State) leavesFrom(claim *claimState) string {
-	if len(claim.object.Status.ReservedFor) == 0 && claim.object.DeletionTimestamp == nil || s.payer(claim) != nil {
+	if len(claim.object.Status.ReservedFor) == 0 && claim.object.DeletionTimestamp == nil || s.inUse(claim) {
 		return ""
 	}
 	for _, consumer := range claim.object.Status.ReservedFor {

@@ -114,6 +114,23 @@ func TestDevicesAreCounted(t *testing.T) {
 			objects: []any{given(two, "n", []int{0, 1}, "p"), pod("p", claiming("two"), on("n"), ending)}, offers: 4, idle: 2, releasing: 2, pod: "p", charge: 2,
 		},
 		"the pod is gone, its devices are not free": {objects: []any{given(two, "n", []int{0, 1}, "p")}, offers: 4, idle: 2, releasing: 2},
+		"another scheduler has not bound its pod yet": {
+			objects: []any{given(two, "n", []int{0, 1}, "p"), pod("p", by("other"), claiming("two"))}, offers: 2, idle: 2,
+		},
+		"another scheduler has not bound its pod yet, another pod of the claim is gone": {
+			objects: []any{given(two, "n", []int{0, 1}, "gone", "p"), pod("p", by("other"), claiming("two"))}, offers: 2, idle: 2,
+		},
+		"another scheduler has not bound its pod yet, which asks by the extended resource": {
+			objects: []any{madeFor("p", given(two, "n", []int{0, 1}, "p")), pod("p", by("other"), asking(gpu, "2"))}, offers: 2, idle: 2,
+		},
+		"another scheduler has bound its pod": {
+			objects: []any{pod("p", by("other"), claiming("two")), given(two, "n", []int{0, 1}, "p"), pod("p", by("other"), claiming("two"), on("n"))},
+			offers:  4, idle: 2, pod: "p", charge: 2,
+		},
+		"another scheduler's pod is deleted before it is bound": {
+			objects: []any{pod("p", by("other"), claiming("two")), given(two, "n", []int{0, 1}, "p"), pod("p", by("other"), claiming("two"), ending)},
+			offers:  4, idle: 2, releasing: 2,
+		},
 		"a start was undone": {
 			objects: []any{given(two, "n", []int{0, 1}, "p"), pod("p", claiming("two"))}, offers: 2, idle: 2, pod: "p", searched: "claim two has devices already",
 		},
@@ -228,6 +245,27 @@ func TestDevicesAfterTheirClaims(t *testing.T) {
 		n := snap(t, s, start).Node("n")
 		if idle, releasing := n.Idle(position), n.Amounts().Releasing.At(position); idle != want.idle || releasing != want.releasing {
 			t.Errorf("of %d devices %d are idle and %d releasing, want %d and %d", want.devices, idle, releasing, want.idle, want.releasing)
+		}
+	}
+}
+
+// TestDevicesOfAnotherSchedulersPod: devices that another scheduler has allocated to a pod and not bound yet are held, whichever
+// was seen first, and leaving from when the pod is gone, which starts a cycle.
+func TestDevicesOfAnotherSchedulersPod(t *testing.T) {
+	claim, waits := given(claimOf("c", "gpu", 2), "n", []int{0, 1}, "p"), pod("p", by("other"), claiming("c"))
+	for _, objects := range [][]any{{claim, waits}, {waits, claim}} {
+		s := newState(append([]any{node("n"), deviceClass("gpu", ""), devicesOn("n", 4, "gpu")}, objects...)...)
+		position := s.dimensions.Index(implicitName("gpu"))
+		n := snap(t, s, start).Node("n")
+		if offers, releasing := n.Allocatable().At(position), n.Amounts().Releasing.At(position); offers != 2 || releasing != 0 {
+			t.Errorf("the node offers %d and releases %d, want 2 and 0", offers, releasing)
+		}
+		if effect := s.Apply(gone(waits)); !effect.Schedule {
+			t.Error("the end of the pod starts no cycle")
+		}
+		n = snap(t, s, start).Node("n")
+		if offers, releasing := n.Allocatable().At(position), n.Amounts().Releasing.At(position); offers != 4 || releasing != 2 {
+			t.Errorf("the pod is gone: the node offers %d and releases %d, want 4 and 2", offers, releasing)
 		}
 	}
 }

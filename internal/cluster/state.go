@@ -103,7 +103,7 @@ func New(options Options) *State {
 		classes: map[string]priorityClass{},
 		claims: claims{
 			known: map[types.NamespacedName]*claimState{}, users: map[types.NamespacedName]map[types.UID]*podEntry{},
-			of: map[types.UID]map[types.NamespacedName]struct{}{}, holders: map[kube.DeviceID][]*claimState{},
+			of: map[types.UID]map[types.NamespacedName]struct{}{}, unbound: map[types.UID]struct{}{}, holders: map[kube.DeviceID][]*claimState{},
 			dirty: map[types.NamespacedName]struct{}{}, charges: map[types.UID]struct{}{},
 		},
 		devices: devices{

@@ -270,6 +270,23 @@ func TestDevicesOfAnotherSchedulersPod(t *testing.T) {
 	}
 }
 
+// TestClassesOfDevicesWithoutASlice: in which other classes a device counts that a pod has by an extended resource follows what
+// is seen of other nodes, also while the node of the pod is not known.
+func TestClassesOfDevicesWithoutASlice(t *testing.T) {
+	s := newState(deviceClass("gpu", ""), deviceClass("h100", ""), madeFor("p", given(claimOf("c", "h100", 1), "n", []int{0}, "p")),
+		pod("p", on("n"), asking("deviceclass.resource.kubernetes.io/h100", "1")))
+	position := s.dimensions.Index(implicitName("gpu"))
+	for _, want := range []struct {
+		devices int
+		charge  int64
+	}{{0, 0}, {1, 1}, {0, 0}} {
+		s.Apply(seen(devicesOn("m", want.devices, "gpu", "h100")))
+		if got := taskIn(snap(t, s, start), "p").Request.At(position); got != want.charge {
+			t.Errorf("with %d devices in both classes it is charged %d of the outer one, want %d", want.devices, got, want.charge)
+		}
+	}
+}
+
 // TestAClaimHidesNoUnofferedResource: a pod with a claim that requests a resource that no node offers has no capacity.
 func TestAClaimHidesNoUnofferedResource(t *testing.T) {
 	s := newState(node("n"), deviceClass("gpu", ""), devicesOn("n", 4, "gpu"), claimOf("c", "gpu", 1), pod("p", claiming("c"), asking("example.com/none", "1")))

@@ -244,7 +244,11 @@ func (s *State) patchDevices() {
 		for uid := range s.claims.users[name] {
 			s.claims.charges[uid] = struct{}{}
 		}
-		s.markNodes(s.claims.known[name])
+		claim := s.claims.known[name]
+		if claim != nil && claim.owner != "" { // a pod does not name the claim that is made for its extended resources
+			s.claims.charges[claim.owner] = struct{}{}
+		}
+		s.markNodes(claim)
 	}
 	clear(s.claims.dirty)
 	for uid := range s.claims.charges {

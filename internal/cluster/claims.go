@@ -390,18 +390,20 @@ func (s *State) chargeDevices(entry *podEntry) {
 	if unoffered := r.task.Request.At(model.Unoffered); unoffered > 0 {
 		own.Set(model.Unoffered, unoffered)
 	}
-	request, kept := own.Clone(), model.Resources(nil)
-	asked := &model.Devices{}
+	request, asked := own.Clone(), &model.Devices{}
 	if r.devices.missing != "" {
 		asked.Searched = fmt.Sprintf("the claim of resourceClaims %q is not there", r.devices.missing)
 	}
-	hold := func(device heldDevice, shared, requested bool) {
+	hold := func(device heldDevice, shared, withOthers, requested bool) {
 		classes, free := s.countedIn(device.class), false
 		if there := s.deviceOf(r.task.Node, device.id); there != nil {
 			classes, free = there.Classes, !there.Tainted && !shared && len(s.claims.holders[device.id]) == 1
 		}
 		if !free {
-			s.addDevice(&kept, classes, 1)
+			s.addDevice(&asked.Kept, classes, 1)
+		}
+		if withOthers {
+			s.addDevice(&asked.Shared, classes, 1)
 		}
 		if requested {
 			classes = s.exceptRequested(classes, device.class, own)
@@ -434,8 +436,9 @@ func (s *State) chargeDevices(entry *podEntry) {
 		case claim.allocated() && !r.task.Status.HasNode():
 			asked.Searched = fmt.Sprintf("claim %s has devices already", name.Name)
 		case claim.allocated():
+			shared, withOthers := s.isShared(name, r.task.Job)
 			for _, device := range claim.devices {
-				hold(device, s.isShared(name), false)
+				hold(device, shared, withOthers, false)
 			}
 		case claim.searched != "":
 			asked.Searched = fmt.Sprintf("claim %s: %s", name.Name, claim.searched)
@@ -459,14 +462,14 @@ func (s *State) chargeDevices(entry *podEntry) {
 	for name := range s.claims.byResource(entry.uid) {
 		for _, device := range s.claims.known[name].devices {
 			if r.task.Status.HasNode() {
-				hold(device, false, true)
+				hold(device, false, false, true)
 			}
 		}
 	}
 	slices.Sort(asked.Uncounted)
-	asked.Claimed, asked.Kept = request.Clone(), kept
+	asked.Claimed = request.Clone()
 	asked.Claimed.Sub(own)
-	if len(r.task.Pod.Spec.ResourceClaims) == 0 && len(kept) == 0 {
+	if len(r.task.Pod.Spec.ResourceClaims) == 0 && len(asked.Kept) == 0 {
 		asked = nil
 	}
 	if request.Equal(r.task.Request) && asked.Equal(r.task.Devices) {
@@ -479,15 +482,18 @@ func (s *State) chargeDevices(entry *podEntry) {
 	s.put(entry, &after)
 }
 
-// isShared reports whether several pods with a node use a claim: its devices stay allocated until the last of them is gone.
-func (s *State) isShared(claim types.NamespacedName) bool {
+// isShared reports whether several pods with a node use a claim: its devices stay allocated until the last of them is gone. It
+// reports, too, whether one of them stays that is of another job than this.
+func (s *State) isShared(claim types.NamespacedName, job model.JobKey) (shared, withOthers bool) {
 	users := 0
 	for _, entry := range s.claims.users[claim] {
 		if entry.record != nil && entry.record.task.Status.HasNode() {
+			task := &entry.record.task
 			users++
+			withOthers = withOthers || task.Job != job && task.Job != model.JobKey{} && task.Status != model.Releasing
 		}
 	}
-	return users > 1
+	return users > 1, withOthers
 }
 
 // exceptRequested returns the classes of a device that a pod has by an extended resource, without the class that its request has

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/kube"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -266,6 +267,27 @@ func TestDevicesOfAnotherSchedulersPod(t *testing.T) {
 		n = snap(t, s, start).Node("n")
 		if offers, releasing := n.Allocatable().At(position), n.Amounts().Releasing.At(position); offers != 4 || releasing != 2 {
 			t.Errorf("the pod is gone: the node offers %d and releases %d, want 4 and 2", offers, releasing)
+		}
+	}
+}
+
+// TestWhoIsChargedNext: what a pod shares stays in its queue when a pod of another job is charged next, and not where that has
+// no job, is of the same one, or is being deleted, too.
+func TestWhoIsChargedNext(t *testing.T) {
+	for name, tt := range map[string]struct {
+		other  *corev1.Pod
+		shared int64
+	}{
+		"of another job":       {pod("q", claiming("c"), on("n")), 1},
+		"it waits":             {pod("q", claiming("c")), 0},
+		"it is being deleted":  {pod("q", claiming("c"), on("n"), deleting(start)), 0},
+		"of another scheduler": {pod("q", claiming("c"), on("n"), by("other")), 0},
+		"of the same job":      {pod("q", claiming("c"), on("n"), of("g"), annotation(v1alpha1.AnnotationMinMember, "2")), 0},
+	} {
+		s := newState(node("n"), deviceClass("gpu", ""), devicesOn("n", 4, "gpu"), given(claimOf("c", "gpu", 1), "n", []int{0}, "p", "q"), tt.other,
+			pod("p", claiming("c"), on("n"), of("g"), annotation(v1alpha1.AnnotationMinMember, "2")))
+		if got := taskIn(snap(t, s, start), "p").Devices.Shared.At(s.dimensions.Index(implicitName("gpu"))); got != tt.shared {
+			t.Errorf("%s: %d devices are shared, want %d", name, got, tt.shared)
 		}
 	}
 }

@@ -459,12 +459,17 @@ func (s *State) chargeDevices(entry *podEntry) {
 			}
 		}
 	}
+	given := false
 	for name := range s.claims.byResource(entry.uid) {
 		for _, device := range s.claims.known[name].devices {
 			if r.task.Status.HasNode() {
 				hold(device, false, false, true)
+				given = true
 			}
 		}
+	}
+	if !given {
+		s.chargeOuter(&request, own)
 	}
 	slices.Sort(asked.Uncounted)
 	asked.Claimed = request.Clone()
@@ -480,6 +485,17 @@ func (s *State) chargeDevices(entry *podEntry) {
 	after.task.MayUseDeviceClass = s.devices.classes.requestsAny(after.devices.own)
 	after.task.Shape = shapeOf(s.dimensions, &after.task)
 	s.put(entry, &after)
+}
+
+// chargeOuter adds to what a pod asks for by resources of classes the classes around these, as for claims. It does not where a
+// node reports such a resource: there the pod would take no device of a class, and what it does not take would keep it away.
+func (s *State) chargeOuter(request *model.Resources, own model.Resources) {
+	for class, position := range s.devices.classes.positions {
+		if own.At(position) > 0 && s.offered.reported[s.dimensions.Name(position)] == 0 {
+			outer := slices.DeleteFunc(s.countedIn(class), func(in string) bool { return in == class })
+			s.addDevice(request, outer, own.At(position))
+		}
+	}
 }
 
 // isShared reports whether several pods with a node use a claim: its devices stay allocated until the last of them is gone. It

@@ -175,6 +175,26 @@ func TestDevicesAreCounted(t *testing.T) {
 			},
 			offers: 4, idle: 2, pod: "p", charge: 2,
 		},
+		"it waits, by the resource of a class inside the class": {
+			objects: []any{
+				pod("p", asking("deviceclass.resource.kubernetes.io/h100", "2")), deviceClass("h100", ""), devicesOn("n", 4, "gpu", "h100"), devicesOn("m", 1, "gpu"),
+			},
+			offers: 4, idle: 4, pod: "p", charge: 2,
+		},
+		"it waits, by resources of both classes and a claim": {
+			objects: []any{
+				deviceClass("h100", ""), devicesOn("n", 4, "gpu", "h100"), devicesOn("m", 1, "gpu"), claimOf("inner", "h100", 1),
+				pod("p", asking("deviceclass.resource.kubernetes.io/h100", "2", gpu, "1"), claiming("inner")),
+			},
+			offers: 4, idle: 4, pod: "p", charge: 4,
+		},
+		"it waits, by the resource of a class inside the class, which a node reports": {
+			objects: []any{
+				pod("p", asking("example.com/h100", "2")), deviceClass("h100", "example.com/h100"), devicesOn("n", 4, "gpu", "h100"), devicesOn("m", 1, "gpu"),
+				node("o", "example.com/h100", "8"),
+			},
+			offers: 4, idle: 4, pod: "p",
+		},
 		"by the extended resource, and the slice has shrunk": {
 			objects: []any{
 				devicesOn("n", 1, "gpu"), madeFor("p", given(two, "n", []int{0, 3}, "p")), pod("p", asking(gpu, "2"), on("n"), ending),
@@ -288,6 +308,28 @@ func TestWhoIsChargedNext(t *testing.T) {
 			pod("p", claiming("c"), on("n"), of("g"), annotation(v1alpha1.AnnotationMinMember, "2")))
 		if got := taskIn(snap(t, s, start), "p").Devices.Shared.At(s.dimensions.Index(implicitName("gpu"))); got != tt.shared {
 			t.Errorf("%s: %d devices are shared, want %d", name, got, tt.shared)
+		}
+	}
+}
+
+// TestTheOuterClassOfAResource: a pod that waits and asks by the resource of a class is charged in the class around it, too, as
+// long as no node reports the resource, whatever is seen first.
+func TestTheOuterClassOfAResource(t *testing.T) {
+	s := newState(node("o"), pod("p", asking("example.com/h100", "2")))
+	position := s.dimensions.Index("nvidia.com/gpu")
+	inside := []any{deviceClass("gpu", "nvidia.com/gpu"), deviceClass("h100", "example.com/h100"), devicesOn("n", 4, "gpu", "h100"), devicesOn("m", 1, "gpu")}
+	for i, step := range []struct {
+		objects []any
+		charge  int64
+	}{
+		{inside, 2}, {[]any{node("o", "example.com/h100", "8")}, 0}, {[]any{node("o", "example.com/h100", "4")}, 0}, {[]any{node("o")}, 2},
+		{[]any{devicesOn("o", 1, "h100")}, 0}, {[]any{devicesOn("o", 0)}, 2},
+	} {
+		for _, object := range step.objects {
+			s.Apply(seen(object))
+		}
+		if got := taskIn(snap(t, s, start), "p").Request.At(position); got != step.charge {
+			t.Errorf("step %d: it is charged %d, want %d", i, got, step.charge)
 		}
 	}
 }

@@ -234,6 +234,11 @@ func (s *State) patchDevices() {
 		for name := range s.nodes {
 			s.devices.dirty[name] = struct{}{}
 		}
+		for uid, entry := range s.pods.entries {
+			if entry.record != nil && entry.record.devices != nil {
+				s.claims.charges[uid] = struct{}{}
+			}
+		}
 	}
 	for name := range s.devices.dirty {
 		for _, entry := range s.pods.held[name] {

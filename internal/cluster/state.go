@@ -111,7 +111,7 @@ func New(options Options) *State {
 			nodes:   map[string]*kube.NodeDevices{}, pools: map[poolID]map[string]struct{}{}, both: map[[2]string]int{},
 			dirty: map[string]struct{}{},
 		},
-		offered:    offered{sources: map[corev1.ResourceName]int{}, counted: map[corev1.ResourceName]bool{}},
+		offered:    offered{sources: map[corev1.ResourceName]int{}, reported: map[corev1.ResourceName]int{}, counted: map[corev1.ResourceName]bool{}},
 		reserved:   map[model.JobKey]*groupReservation{},
 		budgets:    budgets{known: map[types.NamespacedName]model.Budget{}},
 		queues:     queues{objects: map[string]*queueState{}, lastStart: map[string]time.Time{}},

@@ -287,7 +287,7 @@ func dump(snapshot *model.Snapshot) string {
 	}
 	for _, task := range tasksIn(snapshot) {
 		if task.Devices != nil {
-			fmt.Fprintf(&b, "%s claims %s keeps %s %q\n", task.UID, vector(task.Devices.Claimed), vector(task.Devices.Kept), task.Devices.Searched)
+			fmt.Fprintf(&b, "%s claims %s keeps %s shares %s %q\n", task.UID, vector(task.Devices.Claimed), vector(task.Devices.Kept), vector(task.Devices.Shared), task.Devices.Searched)
 		}
 		if task.Isolated != nil {
 			fmt.Fprintln(&b, task.UID, "holds", task.Isolated.CPUs)

@@ -24,6 +24,8 @@ type claims struct {
 	// that kube-scheduler's plugin has made for its extended resources.
 	users map[types.NamespacedName]map[types.UID]*podEntry
 	of    map[types.UID]map[types.NamespacedName]struct{}
+	// unbound are the pods of other schedulers that have no node yet and may still get one: the state holds nothing else of them.
+	unbound map[types.UID]struct{}
 	// holders are the claims that a device is allocated to: one, or several where the device allows that.
 	holders map[kube.DeviceID][]*claimState
 	// dirty are the claims for which it may be another pod that is charged, or none; charges are pods that may be charged otherwise.
@@ -272,6 +274,32 @@ func (s *State) followClaims(entry *podEntry, before, after *podState) {
 	}
 }
 
+// followUnbound keeps whether a pod is one of another scheduler that has no node yet; nil is a pod that is gone. What such a
+// scheduler has allocated to it stays allocated meanwhile.
+func (s *State) followUnbound(uid types.UID, pod *corev1.Pod) (effect Effect) {
+	_, before := s.claims.unbound[uid]
+	after := pod != nil && pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && !terminal(pod) && !s.schedulers[pod.Spec.SchedulerName]
+	if before == after {
+		return effect
+	}
+	if delete(s.claims.unbound, uid); after {
+		s.claims.unbound[uid] = struct{}{}
+	}
+	for name := range s.claims.of[uid] {
+		s.claims.dirty[name] = struct{}{}
+		effect.Schedule = true
+	}
+	return effect
+}
+
+// inUse reports whether a pod is charged for the devices of a claim, or one of another scheduler is about to be bound with them.
+func (s *State) inUse(claim *claimState) bool {
+	return s.payer(claim) != nil || slices.ContainsFunc(claim.object.Status.ReservedFor, func(consumer resourceapi.ResourceClaimConsumerReference) bool {
+		_, unbound := s.claims.unbound[consumer.UID]
+		return unbound
+	})
+}
+
 // payer returns the pod that is charged for the devices of a claim, so that each is counted once; nil when none is: they are no
 // capacity then. That is the first pod that the claim is reserved for and that still has them; before they are allocated, the
 // oldest that names the claim.
@@ -399,18 +427,20 @@ func (s *State) withDevices(r *podState) (model.Resources, *model.Devices) {
 	if unoffered := r.task.Request.At(model.Unoffered); unoffered > 0 {
 		own.Set(model.Unoffered, unoffered)
 	}
-	request, kept := own.Clone(), model.Resources(nil)
-	asked, alone := &model.Devices{}, s.paysAlone(r)
+	request, asked, alone := own.Clone(), &model.Devices{}, s.paysAlone(r)
 	if r.devices.missing != "" {
 		asked.Searched = fmt.Sprintf("the claim of resourceClaims %q is not there", r.devices.missing)
 	}
-	hold := func(device heldDevice, shared, requested bool) {
+	hold := func(device heldDevice, shared, withOthers, requested bool) {
 		classes, free := s.countedIn(device.class), false
 		if there := s.deviceOf(r.task.Node, device.id); there != nil {
 			classes, free = there.Classes, !there.Tainted && !shared && len(s.claims.holders[device.id]) == 1
 		}
 		if !free {
-			s.addDevice(&kept, classes, 1)
+			s.addDevice(&asked.Kept, classes, 1)
+		}
+		if withOthers {
+			s.addDevice(&asked.Shared, classes, 1)
 		}
 		if requested {
 			classes = s.exceptRequested(classes, device.class, own)
@@ -443,8 +473,9 @@ func (s *State) withDevices(r *podState) (model.Resources, *model.Devices) {
 		case claim.allocated() && !r.task.Status.HasNode():
 			asked.Searched = fmt.Sprintf("claim %s has devices already", name.Name)
 		case claim.allocated():
+			shared, withOthers := s.isShared(name, r.task.Job)
 			for _, device := range claim.devices {
-				hold(device, s.isShared(name), false)
+				hold(device, shared, withOthers, false)
 			}
 		case claim.searched != "":
 			asked.Searched = fmt.Sprintf("claim %s: %s", name.Name, claim.searched)
@@ -465,31 +496,50 @@ func (s *State) withDevices(r *podState) (model.Resources, *model.Devices) {
 			}
 		}
 	}
+	given := false
 	for name := range s.claims.byResource(r.task.UID) {
 		for _, device := range s.claims.known[name].devices {
 			if r.task.Status.HasNode() {
-				hold(device, false, true)
+				hold(device, false, false, true)
+				given = true
 			}
 		}
 	}
+	if !given {
+		s.chargeOuter(&request, own)
+	}
 	slices.Sort(asked.Uncounted)
-	asked.Claimed, asked.Kept = request.Clone(), kept
+	asked.Claimed = request.Clone()
 	asked.Claimed.Sub(own)
-	if len(r.task.Pod.Spec.ResourceClaims) == 0 && len(kept) == 0 {
+	if len(r.task.Pod.Spec.ResourceClaims) == 0 && len(asked.Kept) == 0 {
 		asked = nil
 	}
 	return request, asked
 }
 
-// isShared reports whether several pods with a node use a claim: its devices stay allocated until the last of them is gone.
-func (s *State) isShared(claim types.NamespacedName) bool {
+// chargeOuter adds to what a pod asks for by resources of classes the classes around these, as for claims. It does not where a
+// node reports such a resource: there the pod would take no device of a class, and what it does not take would keep it away.
+func (s *State) chargeOuter(request *model.Resources, own model.Resources) {
+	for class, position := range s.devices.classes.positions {
+		if own.At(position) > 0 && s.offered.reported[s.dimensions.Name(position)] == 0 {
+			outer := slices.DeleteFunc(s.countedIn(class), func(in string) bool { return in == class })
+			s.addDevice(request, outer, own.At(position))
+		}
+	}
+}
+
+// isShared reports whether several pods with a node use a claim: its devices stay allocated until the last of them is gone. It
+// reports, too, whether one of them stays that is of another job than this.
+func (s *State) isShared(claim types.NamespacedName, job model.JobKey) (shared, withOthers bool) {
 	users := 0
 	for _, entry := range s.claims.users[claim] {
 		if entry.record != nil && entry.record.task.Status.HasNode() {
+			task := &entry.record.task
 			users++
+			withOthers = withOthers || task.Job != job && task.Job != model.JobKey{} && task.Status != model.Releasing
 		}
 	}
-	return users > 1
+	return users > 1, withOthers
 }
 
 // exceptRequested returns the classes of a device that a pod has by an extended resource, without the class that its request has
@@ -522,7 +572,7 @@ func (s *State) addDevice(to *model.Resources, classes []string, n int64) {
 // gone, or have ended; empty when there are none. kube-controller-manager takes such devices back (syncClaim in
 // kubernetes/pkg/controller/resourceclaim): soon, or when it runs again.
 func (s *State) leavesFrom(claim *claimState) string {
-	if len(claim.object.Status.ReservedFor) == 0 && claim.object.DeletionTimestamp == nil || s.payer(claim) != nil {
+	if len(claim.object.Status.ReservedFor) == 0 && claim.object.DeletionTimestamp == nil || s.inUse(claim) {
 		return ""
 	}
 	for _, consumer := range claim.object.Status.ReservedFor {

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/kube"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -114,6 +115,23 @@ func TestDevicesAreCounted(t *testing.T) {
 			objects: []any{given(two, "n", []int{0, 1}, "p"), pod("p", claiming("two"), on("n"), ending)}, offers: 4, idle: 2, releasing: 2, pod: "p", charge: 2,
 		},
 		"the pod is gone, its devices are not free": {objects: []any{given(two, "n", []int{0, 1}, "p")}, offers: 4, idle: 2, releasing: 2},
+		"another scheduler has not bound its pod yet": {
+			objects: []any{given(two, "n", []int{0, 1}, "p"), pod("p", by("other"), claiming("two"))}, offers: 2, idle: 2,
+		},
+		"another scheduler has not bound its pod yet, another pod of the claim is gone": {
+			objects: []any{given(two, "n", []int{0, 1}, "gone", "p"), pod("p", by("other"), claiming("two"))}, offers: 2, idle: 2,
+		},
+		"another scheduler has not bound its pod yet, which asks by the extended resource": {
+			objects: []any{madeFor("p", given(two, "n", []int{0, 1}, "p")), pod("p", by("other"), asking(gpu, "2"))}, offers: 2, idle: 2,
+		},
+		"another scheduler has bound its pod": {
+			objects: []any{pod("p", by("other"), claiming("two")), given(two, "n", []int{0, 1}, "p"), pod("p", by("other"), claiming("two"), on("n"))},
+			offers:  4, idle: 2, pod: "p", charge: 2,
+		},
+		"another scheduler's pod is deleted before it is bound": {
+			objects: []any{pod("p", by("other"), claiming("two")), given(two, "n", []int{0, 1}, "p"), pod("p", by("other"), claiming("two"), ending)},
+			offers:  4, idle: 2, releasing: 2,
+		},
 		"a start was undone": {
 			objects: []any{given(two, "n", []int{0, 1}, "p"), pod("p", claiming("two"))}, offers: 2, idle: 2, pod: "p", searched: "claim two has devices already",
 		},
@@ -156,6 +174,26 @@ func TestDevicesAreCounted(t *testing.T) {
 				madeFor("p", given(claimOf("made", "h100", 2), "n", []int{0, 1}, "p")), pod("p", asking("deviceclass.resource.kubernetes.io/h100", "2"), on("n")),
 			},
 			offers: 4, idle: 2, pod: "p", charge: 2,
+		},
+		"it waits, by the resource of a class inside the class": {
+			objects: []any{
+				pod("p", asking("deviceclass.resource.kubernetes.io/h100", "2")), deviceClass("h100", ""), devicesOn("n", 4, "gpu", "h100"), devicesOn("m", 1, "gpu"),
+			},
+			offers: 4, idle: 4, pod: "p", charge: 2,
+		},
+		"it waits, by resources of both classes and a claim": {
+			objects: []any{
+				deviceClass("h100", ""), devicesOn("n", 4, "gpu", "h100"), devicesOn("m", 1, "gpu"), claimOf("inner", "h100", 1),
+				pod("p", asking("deviceclass.resource.kubernetes.io/h100", "2", gpu, "1"), claiming("inner")),
+			},
+			offers: 4, idle: 4, pod: "p", charge: 4,
+		},
+		"it waits, by the resource of a class inside the class, which a node reports": {
+			objects: []any{
+				pod("p", asking("example.com/h100", "2")), deviceClass("h100", "example.com/h100"), devicesOn("n", 4, "gpu", "h100"), devicesOn("m", 1, "gpu"),
+				node("o", "example.com/h100", "8"),
+			},
+			offers: 4, idle: 4, pod: "p",
 		},
 		"by the extended resource, and the slice has shrunk": {
 			objects: []any{
@@ -228,6 +266,87 @@ func TestDevicesAfterTheirClaims(t *testing.T) {
 		n := snap(t, s, start).Node("n")
 		if idle, releasing := n.Idle(position), n.Amounts().Releasing.At(position); idle != want.idle || releasing != want.releasing {
 			t.Errorf("of %d devices %d are idle and %d releasing, want %d and %d", want.devices, idle, releasing, want.idle, want.releasing)
+		}
+	}
+}
+
+// TestDevicesOfAnotherSchedulersPod: devices that another scheduler has allocated to a pod and not bound yet are held, whichever
+// was seen first, and leaving from when the pod is gone, which starts a cycle.
+func TestDevicesOfAnotherSchedulersPod(t *testing.T) {
+	claim, waits := given(claimOf("c", "gpu", 2), "n", []int{0, 1}, "p"), pod("p", by("other"), claiming("c"))
+	for _, objects := range [][]any{{claim, waits}, {waits, claim}} {
+		s := newState(append([]any{node("n"), deviceClass("gpu", ""), devicesOn("n", 4, "gpu")}, objects...)...)
+		position := s.dimensions.Index(implicitName("gpu"))
+		n := snap(t, s, start).Node("n")
+		if offers, releasing := n.Allocatable().At(position), n.Amounts().Releasing.At(position); offers != 2 || releasing != 0 {
+			t.Errorf("the node offers %d and releases %d, want 2 and 0", offers, releasing)
+		}
+		if effect := s.Apply(gone(waits)); !effect.Schedule {
+			t.Error("the end of the pod starts no cycle")
+		}
+		n = snap(t, s, start).Node("n")
+		if offers, releasing := n.Allocatable().At(position), n.Amounts().Releasing.At(position); offers != 4 || releasing != 2 {
+			t.Errorf("the pod is gone: the node offers %d and releases %d, want 4 and 2", offers, releasing)
+		}
+	}
+}
+
+// TestWhoIsChargedNext: what a pod shares stays in its queue when a pod of another job is charged next, and not where that has
+// no job, is of the same one, or is being deleted, too.
+func TestWhoIsChargedNext(t *testing.T) {
+	for name, tt := range map[string]struct {
+		other  *corev1.Pod
+		shared int64
+	}{
+		"of another job":       {pod("q", claiming("c"), on("n")), 1},
+		"it waits":             {pod("q", claiming("c")), 0},
+		"it is being deleted":  {pod("q", claiming("c"), on("n"), deleting(start)), 0},
+		"of another scheduler": {pod("q", claiming("c"), on("n"), by("other")), 0},
+		"of the same job":      {pod("q", claiming("c"), on("n"), of("g"), annotation(v1alpha1.AnnotationMinMember, "2")), 0},
+	} {
+		s := newState(node("n"), deviceClass("gpu", ""), devicesOn("n", 4, "gpu"), given(claimOf("c", "gpu", 1), "n", []int{0}, "p", "q"), tt.other,
+			pod("p", claiming("c"), on("n"), of("g"), annotation(v1alpha1.AnnotationMinMember, "2")))
+		if got := taskIn(snap(t, s, start), "p").Devices.Shared.At(s.dimensions.Index(implicitName("gpu"))); got != tt.shared {
+			t.Errorf("%s: %d devices are shared, want %d", name, got, tt.shared)
+		}
+	}
+}
+
+// TestTheOuterClassOfAResource: a pod that waits and asks by the resource of a class is charged in the class around it, too, as
+// long as no node reports the resource, whatever is seen first.
+func TestTheOuterClassOfAResource(t *testing.T) {
+	s := newState(node("o"), pod("p", asking("example.com/h100", "2")))
+	position := s.dimensions.Index("nvidia.com/gpu")
+	inside := []any{deviceClass("gpu", "nvidia.com/gpu"), deviceClass("h100", "example.com/h100"), devicesOn("n", 4, "gpu", "h100"), devicesOn("m", 1, "gpu")}
+	for i, step := range []struct {
+		objects []any
+		charge  int64
+	}{
+		{inside, 2}, {[]any{node("o", "example.com/h100", "8")}, 0}, {[]any{node("o", "example.com/h100", "4")}, 0}, {[]any{node("o")}, 2},
+		{[]any{devicesOn("o", 1, "h100")}, 0}, {[]any{devicesOn("o", 0)}, 2},
+	} {
+		for _, object := range step.objects {
+			s.Apply(seen(object))
+		}
+		if got := taskIn(snap(t, s, start), "p").Request.At(position); got != step.charge {
+			t.Errorf("step %d: it is charged %d, want %d", i, got, step.charge)
+		}
+	}
+}
+
+// TestClassesOfDevicesWithoutASlice: in which other classes a device counts that a pod has by an extended resource follows what
+// is seen of other nodes, also while the node of the pod is not known.
+func TestClassesOfDevicesWithoutASlice(t *testing.T) {
+	s := newState(deviceClass("gpu", ""), deviceClass("h100", ""), madeFor("p", given(claimOf("c", "h100", 1), "n", []int{0}, "p")),
+		pod("p", on("n"), asking("deviceclass.resource.kubernetes.io/h100", "1")))
+	position := s.dimensions.Index(implicitName("gpu"))
+	for _, want := range []struct {
+		devices int
+		charge  int64
+	}{{0, 0}, {1, 1}, {0, 0}} {
+		s.Apply(seen(devicesOn("m", want.devices, "gpu", "h100")))
+		if got := taskIn(snap(t, s, start), "p").Request.At(position); got != want.charge {
+			t.Errorf("with %d devices in both classes it is charged %d of the outer one, want %d", want.devices, got, want.charge)
 		}
 	}
 }

@@ -58,6 +58,27 @@ func (e *DeviceClassSeen) apply(s *State, _ types.UID) Effect {
 	return Effect{Schedule: true} // which devices it selects may have changed, too
 }
 
+// setReported replaces what one node reports. Where a resource of a class begins or ceases to be reported by nodes, devices are
+// counted again: see chargeOuter.
+func (s *State) setReported(before, after []corev1.ResourceName) {
+	count := func(name corev1.ResourceName, by int) {
+		was := s.offered.reported[name]
+		if s.offered.reported[name] += by; s.offered.reported[name] == 0 {
+			delete(s.offered.reported, name)
+		}
+		position, _ := s.dimensions.Find(name)
+		if _, provided := s.devices.classes.at[position]; provided && min(was, was+by) == 0 {
+			s.devices.dirty[""] = struct{}{}
+		}
+	}
+	for _, name := range after {
+		count(name, 1)
+	}
+	for _, name := range before {
+		count(name, -1)
+	}
+}
+
 // implicitName is the extended resource that is made of the name of a class (KEP-5004).
 func implicitName(class string) corev1.ResourceName {
 	return corev1.ResourceName(resourceapi.ResourceDeviceClassPrefix + class)

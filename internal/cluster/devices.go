@@ -218,12 +218,11 @@ func (s *State) addDevices(node *nodeState) {
 	}
 }
 
-// isLeaving reports whether the device is still allocated to claims, none of which is charged to a pod that is there, and one of
-// which gives it back.
+// isLeaving reports whether the device is still allocated to claims, none of which is in use, and one of which gives it back.
 func (s *State) isLeaving(node string, device *kube.Device) bool {
 	holders := s.claims.holders[device.ID]
 	return !device.Tainted && slices.ContainsFunc(holders, func(claim *claimState) bool { return s.leavesFrom(claim) == node }) &&
-		!slices.ContainsFunc(holders, func(claim *claimState) bool { return s.payer(claim) != nil })
+		!slices.ContainsFunc(holders, s.inUse)
 }
 
 // patchDevices counts again what has changed: what pods are charged for the devices of their claims, and what nodes have.
@@ -234,6 +233,11 @@ func (s *State) patchDevices() {
 		}
 		for name := range s.nodes {
 			s.devices.dirty[name] = struct{}{}
+		}
+		for uid, entry := range s.pods.entries {
+			if entry.record != nil && entry.record.devices != nil {
+				s.claims.charges[uid] = struct{}{}
+			}
 		}
 	}
 	for name := range s.devices.dirty {
@@ -246,7 +250,7 @@ func (s *State) patchDevices() {
 			s.claims.charges[uid] = struct{}{}
 		}
 		if claim := s.claims.known[name]; claim != nil {
-			s.claims.charges[claim.owner] = struct{}{} // it does not name a claim for its extended resources
+			s.claims.charges[claim.owner] = struct{}{} // a pod does not name the claim that is made for its extended resources
 			s.markNodes(claim)
 		}
 	}

@@ -93,6 +93,7 @@ func (s *State) setNode(name string, after *nodeState) {
 		s.nodes[name] = after
 	}
 	s.setOffers(before.offers(), after.offers())
+	s.setReported(before.offers(), after.offers())
 }
 
 // NodeSeen is a new version of a node, or its end.

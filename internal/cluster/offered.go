@@ -12,7 +12,9 @@ import (
 type offered struct {
 	// sources is how many nodes and device classes offer it; counted are those that a translator reads or writes.
 	sources map[corev1.ResourceName]int
-	counted map[corev1.ResourceName]bool
+	// reported is how many nodes report it.
+	reported map[corev1.ResourceName]int
+	counted  map[corev1.ResourceName]bool
 	// translators change requests and capacities, in this order.
 	translators []model.RequestTranslator
 }

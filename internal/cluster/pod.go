@@ -138,7 +138,7 @@ func (e *PodSeen) object() (string, metav1.Object, bool) { return kindPod, e.Pod
 
 func (e *PodSeen) apply(s *State, ended types.UID) (effect Effect) {
 	if ended != "" {
-		effect = s.followOther(ended, nil).merge(s.dropPod(ended)) // the state need not hold it
+		effect = s.followOther(ended, nil).merge(s.followUnbound(ended, nil)).merge(s.dropPod(ended)) // the state need not hold it
 	}
 	if !e.Gone {
 		effect = effect.merge(s.applyPod(e.Pod))
@@ -148,7 +148,7 @@ func (e *PodSeen) apply(s *State, ended types.UID) (effect Effect) {
 
 // applyPod takes in a new version of a pod.
 func (s *State) applyPod(pod *corev1.Pod) Effect {
-	effect := s.followOther(pod.UID, pod)
+	effect := s.followOther(pod.UID, pod).merge(s.followUnbound(pod.UID, pod))
 	if !s.counts(pod) {
 		return effect.merge(s.dropPod(pod.UID))
 	}

@@ -112,7 +112,7 @@ func TestSameStateWhateverTheOrder(t *testing.T) {
 
 // leftovers counts what a state holds, but for the names it remembers as deleted.
 func leftovers(s *State) string {
-	return fmt.Sprint(len(s.pods.entries), len(s.nodes), len(s.groups), len(s.others.pods), len(s.others.groups), len(s.classes), len(s.devices.classes.objects), len(s.claims.known), len(s.claims.users), len(s.claims.holders), len(s.claims.of), len(s.devices.nodes),
+	return fmt.Sprint(len(s.pods.entries), len(s.nodes), len(s.groups), len(s.others.pods), len(s.others.groups), len(s.classes), len(s.devices.classes.objects), len(s.claims.known), len(s.claims.users), len(s.claims.holders), len(s.claims.of), len(s.claims.unbound), len(s.devices.nodes),
 		len(s.devices.classes.at), len(s.pods.members), len(s.pods.uncertain), len(s.pods.held), len(s.reserved), len(s.history.saidLater), len(s.pods.nominated), len(s.budgets.known), len(s.namespaces.labels), len(s.queues.objects), len(s.snapshot.Queues),
 		len(s.pods.releasing), len(s.snapshot.Budgets), len(s.snapshot.Held()), len(s.dirty.pods), len(s.dirty.nodes), len(s.dirty.jobs),
 		len(s.snapshot.Jobs),

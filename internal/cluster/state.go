@@ -103,7 +103,7 @@ func New(options Options) *State {
 		classes: map[string]priorityClass{},
 		claims: claims{
 			known: map[types.NamespacedName]*claimState{}, users: map[types.NamespacedName]map[types.UID]*podEntry{},
-			of: map[types.UID]map[types.NamespacedName]struct{}{}, holders: map[kube.DeviceID][]*claimState{},
+			of: map[types.UID]map[types.NamespacedName]struct{}{}, unbound: map[types.UID]struct{}{}, holders: map[kube.DeviceID][]*claimState{},
 			dirty: map[types.NamespacedName]struct{}{}, charges: map[types.UID]struct{}{},
 		},
 		devices: devices{
@@ -111,7 +111,7 @@ func New(options Options) *State {
 			nodes:   map[string]*kube.NodeDevices{}, pools: map[poolID]map[string]struct{}{}, both: map[[2]string]int{},
 			dirty: map[string]struct{}{},
 		},
-		offered:    offered{sources: map[corev1.ResourceName]int{}, counted: map[corev1.ResourceName]bool{}},
+		offered:    offered{sources: map[corev1.ResourceName]int{}, reported: map[corev1.ResourceName]int{}, counted: map[corev1.ResourceName]bool{}},
 		reserved:   map[model.JobKey]*groupReservation{},
 		budgets:    budgets{known: map[types.NamespacedName]model.Budget{}},
 		queues:     queues{objects: map[string]*queueState{}, lastStart: map[string]time.Time{}},

@@ -49,11 +49,78 @@ func TestInventoryWatchOutOfOrder(t *testing.T) {
 			if has != want {
 				t.Errorf("after %d changes in order %v the device is %q, want %q", last, order, has, want)
 			}
+			if len(watch.added) != len(stored) {
+				t.Errorf("after %d changes in order %v of the slice is known %v", last, order, watch.added)
+			}
 			if stored != nil { // none was delivered
 				has = ""
 				other := newInventoryWatch(NewDeviceInventory(inventory.push), watch.list)
 				if other.takeAll(); has != want {
 					t.Errorf("all that the tracker has is %q, want %q", has, want)
+				}
+			}
+		}
+	}
+}
+
+// TestInventoryWatchHeldUp: any one event comes after any later one, of a slice that is deleted and made again, and of which the
+// tracker has another object with the same content now and then, without an event. What it has is known after the last event, and
+// nothing is kept of a slice that is gone.
+func TestInventoryWatchHeldUp(t *testing.T) {
+	type event struct{ before, now *resourceapi.ResourceSlice }
+	node := "a"
+	next := func(device string) *resourceapi.ResourceSlice {
+		return &resourceapi.ResourceSlice{
+			ObjectMeta: metav1.ObjectMeta{Name: "slice"}, Spec: resourceapi.ResourceSliceSpec{
+				Driver: "gpu.example.com", NodeName: &node, Pool: resourceapi.ResourcePool{Name: "a", ResourceSliceCount: 1},
+				Devices: []resourceapi.Device{{Name: device}},
+			},
+		}
+	}
+	var events []event
+	var stored []*resourceapi.ResourceSlice // the tracker's after each event
+	var last *resourceapi.ResourceSlice
+	for _, device := range []string{"one", "two", "three", "", "four", "five", "", "six"} {
+		before := last
+		if last = nil; device != "" {
+			last = next(device)
+		}
+		events = append(events, event{before, last})
+		if device == "two" || device == "five" {
+			last = last.DeepCopy()
+		}
+		stored = append(stored, last)
+	}
+	for end := range events {
+		for held := range end + 1 {
+			for after := held; after <= end; after++ {
+				has, want := "", ""
+				inventory := NewDeviceInventory(func(devices *NodeDevices) {
+					has = ""
+					if len(devices.Devices) > 0 {
+						has = devices.Devices[0].ID.Device
+					}
+				})
+				at := 0
+				watch := newInventoryWatch(inventory, func() ([]*resourceapi.ResourceSlice, error) {
+					if stored[at] == nil {
+						return nil, nil
+					}
+					return stored[at : at+1], nil
+				})
+				if stored[end] != nil {
+					want = stored[end].Spec.Devices[0].Name
+				}
+				for i, one := range events[:end+1] {
+					if at = i; i != held {
+						watch.slice("slice", one.before, one.now)
+					}
+					if i == after {
+						watch.slice("slice", events[held].before, events[held].now)
+					}
+				}
+				if has != want || (len(watch.added) > 0) != (want != "") {
+					t.Errorf("of %d events number %d comes after %d: the device is %q, want %q; known is %v", end+1, held, after, has, want, watch.added)
 				}
 			}
 		}

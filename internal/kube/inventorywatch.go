@@ -40,7 +40,7 @@ type inventoryWatch struct {
 	inventory *DeviceInventory
 	list      func() ([]*resourceapi.ResourceSlice, error)
 	first     sync.Once
-	late      map[string]bool // slices of which an event came before an earlier one; the inventory's mutex guards it
+	added     map[string]int // how often a slice was added less how often deleted, unless it is 0; the inventory's mutex guards it
 }
 
 // watchSlices returns the watch of all slices, with the taints of rules.
@@ -69,7 +69,7 @@ func watchSlices(tracker *resourceslicetracker.Tracker) (*inventoryWatch, error)
 }
 
 func newInventoryWatch(inventory *DeviceInventory, list func() ([]*resourceapi.ResourceSlice, error)) *inventoryWatch {
-	return &inventoryWatch{inventory: inventory, list: list, late: map[string]bool{}}
+	return &inventoryWatch{inventory: inventory, list: list, added: map[string]int{}}
 }
 
 func (w *inventoryWatch) sliceEvent(before, now any) {
@@ -82,9 +82,9 @@ func (w *inventoryWatch) sliceEvent(before, now any) {
 	}
 }
 
-// slice takes in a change of the slice of the name, from before to now; nil is none. Where the slice was not as before, an event
-// is late, and from then on the tracker's own slice is taken. Events that each begin where the one delivered before has ended
-// lead to the last slice in any order.
+// slice takes in a change of the slice of the name, from before to now; nil is none. Where the slice was not as before, the
+// tracker's own slice is taken: an event is late, or the tracker has exchanged the slice without one, as it does when a rule
+// changes that taints no device of it. So it is with an addition that comes after its deletion.
 func (w *inventoryWatch) slice(name string, before, now *resourceapi.ResourceSlice) {
 	w.inventory.mu.Lock()
 	defer w.inventory.mu.Unlock()
@@ -92,10 +92,17 @@ func (w *inventoryWatch) slice(name string, before, now *resourceapi.ResourceSli
 	if slice := w.inventory.slices[name]; slice != nil {
 		known = slice.ResourceSlice
 	}
-	if known != before {
-		w.late[name] = true
+	late := known != before || before == nil && w.added[name] < 0
+	switch {
+	case before == nil:
+		w.added[name]++
+	case now == nil:
+		w.added[name]--
 	}
-	if w.late[name] {
+	if w.added[name] == 0 {
+		delete(w.added, name)
+	}
+	if late {
 		all, err := w.list()
 		if err != nil {
 			return // a list of what is cached does not fail

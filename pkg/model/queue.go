@@ -11,7 +11,7 @@ import (
 // Queue is a part of the cluster that jobs share. Queues form a tree, and the jobs are in its leaves.
 //
 // Invariant: Used = Σ requests of the tasks that count in the queue or in one below it; Releasing = Σ requests of those that are
-// terminating and not overdue.
+// terminating and not overdue, without what tasks of other jobs are charged for then.
 type Queue struct {
 	Name string
 	// UID and Created are the object's; both are zero when the queue exists without one.
@@ -311,9 +311,18 @@ func (t *Task) count(sign int64) {
 	}
 	for queue := t.queue; queue != nil; queue = queue.parent {
 		queue.Used.addCounted(t.Request, sign)
-		if t.ReleasesResources() {
-			queue.Releasing.addCounted(t.Request, sign)
-		}
+		t.countReleasing(&queue.Releasing, sign)
+	}
+}
+
+// countReleasing adds to a sum what of the task's request is being released, or takes it off.
+func (t *Task) countReleasing(sum *Resources, sign int64) {
+	if !t.ReleasesResources() {
+		return
+	}
+	sum.addCounted(t.Request, sign)
+	if t.Devices != nil {
+		sum.addCounted(t.Devices.Shared, -sign)
 	}
 }
 
@@ -337,9 +346,7 @@ func (s *Snapshot) checkQueues() error {
 			}
 			for queue := job.queue; queue != nil && task.CountsInQueue(); queue = queue.parent {
 				fresh[queue.Index].Used.addCounted(task.Request, 1)
-				if task.ReleasesResources() {
-					fresh[queue.Index].Releasing.addCounted(task.Request, 1)
-				}
+				task.countReleasing(&fresh[queue.Index].Releasing, 1)
 			}
 		}
 	}

@@ -170,6 +170,8 @@ type Devices struct {
 	// Kept is the part of the request that does not become free when the task leaves its node: devices that other tasks use, too,
 	// and devices that no other task could be given.
 	Kept Resources
+	// Shared is the part of the request that a task of another job is charged for when this one is gone.
+	Shared Resources
 	// Searched says why the request does not say all that the task asks for, so that kube-scheduler's allocator has to be asked
 	// which nodes can run it; empty where the numbers are enough.
 	Searched string
@@ -190,7 +192,8 @@ func (d *Devices) Equal(other *Devices) bool {
 	if d == nil || other == nil {
 		return d == other
 	}
-	return d.Searched == other.Searched && d.Kept.Equal(other.Kept) && d.Claimed.Equal(other.Claimed) && slices.Equal(d.Uncounted, other.Uncounted)
+	return d.Searched == other.Searched && d.Kept.Equal(other.Kept) && d.Shared.Equal(other.Shared) && d.Claimed.Equal(other.Claimed) &&
+		slices.Equal(d.Uncounted, other.Uncounted)
 }
 
 // CountsTowardMinimum is as that of its status.

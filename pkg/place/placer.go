@@ -1,6 +1,7 @@
 package place
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/tutti-sched/tutti/pkg/engine"
@@ -250,14 +251,16 @@ func (t *Placer) placeTask(
 			return why
 		}
 		if node == last {
-			break
+			return refused
 		}
 		if refused = statement.Put(t.ask, task, node); refused == nil {
 			return nil
 		}
 		last = node
 	}
-	return refused
+	cut := *refused
+	cut.Detail = fmt.Sprintf("%d nodes with capacity for it have refused it, and no others were tried; the last one: %s", maxPassedOver, refused.Detail)
+	return &cut
 }
 
 // choose returns the best node for a member; nil and why when there is none.

@@ -27,6 +27,8 @@ type devices struct {
 	rules   map[string]*resourceapi.DeviceTaintRule
 	// claims are by namespace/name.
 	claims map[string]*resourceapi.ResourceClaim
+	// unseen are those that kube-scheduler's plugins know already, and the state does not.
+	unseen []*resourceapi.ResourceClaim
 	// nodes are the devices by node, as the inventory has pushed them last.
 	nodes     map[string]*kube.NodeDevices
 	inventory *kube.DeviceInventory
@@ -373,6 +375,32 @@ func (w *world) allocate(claim *resourceapi.ResourceClaim, pod *corev1.Pod) erro
 	claim.Status.ReservedFor = append(claim.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: pod.Name, UID: pod.UID})
 	w.setClaim(claim)
 	return nil
+}
+
+// take lets another scheduler allocate all devices of nodes that nothing has.
+func (w *world) take(nodes []string) {
+	taken := w.devices.allocated()
+	for _, node := range nodes {
+		claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "others", Name: node}}
+		claim.Status.Allocation = &resourceapi.AllocationResult{}
+		results := &claim.Status.Allocation.Devices.Results
+		for _, device := range w.devices.nodes[node].Devices {
+			if !taken[device.ID] {
+				*results = append(*results, resourceapi.DeviceRequestAllocationResult{Driver: device.ID.Driver, Pool: device.ID.Pool, Device: device.ID.Device})
+			}
+		}
+		w.version(claim, nil, "claim ")
+		w.devices.claims[key(claim.Namespace, claim.Name)] = claim
+		w.devices.unseen = append(w.devices.unseen, claim)
+	}
+}
+
+// seeTaken lets the state know the claims that it does not.
+func (w *world) seeTaken() {
+	for _, claim := range w.devices.unseen {
+		w.tell(&cluster.ClaimSeen{Claim: claim})
+	}
+	w.devices.unseen = nil
 }
 
 // allocated are the devices that claims have.

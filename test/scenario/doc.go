@@ -46,6 +46,8 @@
 //	spare POD...      pods that the API server has lately refused to evict
 //	leave [POD...]    pods, or all that are being deleted, are gone
 //	deallocate        kube-controller-manager takes devices back from claims whose pods are gone, and deletes those made for a pod
+//	take NODE...      another scheduler allocates all free devices of nodes, which is seen with what the next cycle binds; only
+//	                  kube-scheduler's allocator knows it before
 //	ungate POD...     scheduling gates are taken away
 //	delete KIND NAME...
 //	read SOURCE yes   the objects of a foreign source can be read from now on; notyet, absent, forbidden: they cannot

@@ -268,6 +268,9 @@ func (s *environment) applyEvents(command string, names []string, options map[st
 		return w.remove(names[0], names[1:])
 	case "read":
 		return w.read(names[0], names[1])
+	case "take":
+		w.take(names)
+		return nil
 	case "cordon", "uncordon":
 		return w.cordon(names, command == "cordon")
 	case "spare":

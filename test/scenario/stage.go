@@ -274,6 +274,7 @@ func (s *environment) take(decision model.Decision) error {
 // confirm lets the watch see the binds, evictions and nominations in flight, in order of pods. The API server binds no pod that
 // is being deleted.
 func (s *environment) confirm() error {
+	s.world.seeTaken()
 	names := s.world.podNames(func(pod *corev1.Pod) bool { return s.coming[pod.UID] != "" && pod.DeletionTimestamp == nil })
 	for _, name := range names {
 		if pod := s.world.pods[name]; s.prepares[pod.UID] && s.server != nil && len(pod.Spec.Volumes) == 0 { // nothing binds volumes

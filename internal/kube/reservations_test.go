@@ -429,8 +429,8 @@ func TestStranded(t *testing.T) {
 	}
 }
 
-// TestWhatWasGivenBackStaysSo: the watch has not told yet that a claim has lost its device; a session that tries a place and takes
-// it back does not let the claim look allocated again. The pod would be bound without a device then.
+// TestWhatWasGivenBackStaysSo: the watch has not told yet that a claim has lost its device; a session that tries a place and
+// takes it back does not let the claim look allocated again. The pod would be bound without a device then.
 func TestWhatWasGivenBackStaysSo(t *testing.T) {
 	s := newStore(t, devices(1), deviceClaim("one", "p"), deviceClaim("two"))
 	s.client.PrependReactor("update", "resourceclaims", func(action clienttesting.Action) (bool, runtime.Object, error) {

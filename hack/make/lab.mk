@@ -38,12 +38,22 @@ operators: tools ## Let operators of other projects, as released, run their jobs
 # The commit whose scheduler an upgrade begins with, and a rollback ends with: the last one before the API got its present form.
 FROM ?= 015edae
 
-.PHONY: upgrade
-upgrade: tools ## Change between the scheduler of a commit and this one in a real cluster, with gangs in every phase (FROM=015edae).
-	rm -rf build/previous && git worktree prune && git worktree add --detach build/previous $(FROM)
-	cd build/previous && go build -o ../before/tutti-scheduler ./cmd/tutti-scheduler
+# The same for gangs with resource claims: the last one whose scheduler counts no devices of claims.
+FROM_CLAIMS ?= 651cfd06
+
+# buildFrom builds the scheduler of commit $(1) as build/before/$(2).
+define buildFrom
+	rm -rf build/previous && git worktree prune && git worktree add --detach build/previous $(1)
+	cd build/previous && go build -o ../before/$(2) ./cmd/tutti-scheduler
 	git worktree remove --force build/previous
-	cd lab && PREVIOUS=$(CURDIR)/build/before/tutti-scheduler K8S=$(K8S) go test -count=1 -v -timeout 20m -run '^TestUpgradeAndRollback$$' ./e2e
+endef
+
+.PHONY: upgrade
+upgrade: tools ## Change between the schedulers of commits and this one in a real cluster (FROM=015edae, and FROM_CLAIMS=651cfd06 with claims).
+	$(call buildFrom,$(FROM),tutti-scheduler)
+	$(call buildFrom,$(FROM_CLAIMS),tutti-scheduler-claims)
+	cd lab && PREVIOUS=$(CURDIR)/build/before/tutti-scheduler PREVIOUS_OF_CLAIMS=$(CURDIR)/build/before/tutti-scheduler-claims K8S=$(K8S) \
+		go test -count=1 -v -timeout 40m -run '^TestUpgrade(AndRollback|WithClaims)$$' ./e2e
 
 .PHONY: demo
 demo: ## Show a gang start in a real cluster (KEEP=1 keeps the cluster up).

@@ -429,6 +429,27 @@ func TestStranded(t *testing.T) {
 	}
 }
 
+// TestWhatWasGivenBackStaysSo: the watch has not told yet that a claim has lost its device; a session that tries a place and
+// takes it back does not let the claim look allocated again. The pod would be bound without a device then.
+func TestWhatWasGivenBackStaysSo(t *testing.T) {
+	s := newStore(t, devices(1), deviceClaim("one", "p"), deviceClaim("two"))
+	s.client.PrependReactor("update", "resourceclaims", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		claim := action.(clienttesting.UpdateAction).GetObject().(*resourceapi.ResourceClaim).DeepCopy()
+		s.stamp(claim)
+		return true, claim, nil // and no watch tells of it
+	})
+	p := pod("p", "device one")
+	if !s.IsOrphaned(p) {
+		t.Fatal("what the pod holds is not found")
+	}
+	s.release("p")
+	s.reserve(p)
+	s.Unreserve("p")
+	s.reserve(pod("q", "device two")) // which finds the device free
+}
+
 func TestVolumeIsPrepared(t *testing.T) {
 	p := pod("p", "volume one")
 	s := newStore(t, disk("d"), volumeClaim("one"), volumeClaim("two"), p)

@@ -344,7 +344,12 @@ func (c *claims) class(provisioner string) string {
 }
 
 func (c *claims) volume(class, node string, mode corev1.PersistentVolumeAccessMode) {
-	c.cleanUp(&corev1.PersistentVolume{
+	c.cleanUp(disk(class, node, mode))
+}
+
+// disk is a volume of a node.
+func disk(class, node string, mode corev1.PersistentVolumeAccessMode) *corev1.PersistentVolume {
+	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "disk-"},
 		Spec: corev1.PersistentVolumeSpec{
 			StorageClassName: class, AccessModes: []corev1.PersistentVolumeAccessMode{mode},
@@ -357,7 +362,7 @@ func (c *claims) volume(class, node string, mode corev1.PersistentVolumeAccessMo
 				}}}},
 			}},
 		},
-	})
+	}
 }
 
 func (c *claims) volumeClaim(class, name string, mode corev1.PersistentVolumeAccessMode) {

@@ -69,15 +69,15 @@ func knowsQueues(t *testing.T, program string) bool {
 	return strings.Contains(string(text), "proportion")
 }
 
-// versions returns what starts a version of the scheduler, by the path of its program; empty is this one.
-func versions(t *testing.T) func(path string) *harness.Scheduler {
+// versions returns what starts a version of the scheduler, by the path of its program; empty is this one. Both know the flags.
+func versions(t *testing.T, flags ...string) func(path string) *harness.Scheduler {
 	t.Helper()
 	configuration := filepath.Join(t.TempDir(), "scheduler.yaml")
 	if err := os.WriteFile(configuration, []byte(bothKnow), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return func(path string) *harness.Scheduler {
-		args := []string{"--config=" + configuration}
+		args := append([]string{"--config=" + configuration}, flags...)
 		if path == "" || knows(t, path, withoutAgents) {
 			args = append(args, withoutAgents) // which versions that do not know it do without being asked
 		}

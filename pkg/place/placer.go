@@ -219,8 +219,8 @@ func countDevices(members []*model.Task) bool {
 	return slices.ContainsFunc(members, asks) && !slices.ContainsFunc(members, (*model.Task).SearchesDevices)
 }
 
-// lacking returns why members cannot start by the numbers of nodes alone, nil when they can. Else devices would be reserved for the
-// members that have places, and given back since others have none: that takes most of the time of a cycle.
+// lacking returns why members cannot start by the numbers of nodes alone, nil when they can. Else devices would be reserved for
+// the members that have places, and given back since others have none: that takes most of the time of a cycle.
 func (t *Placer) lacking(members []*model.Task, within regions) (refusal *model.Refusal) {
 	as := t.ask.As
 	as.ByNumbers = true

@@ -25,7 +25,7 @@ type Preparer interface {
 	// done it returns soon, with an error. After an error Release follows.
 	Prepare(ctx context.Context, pod types.UID) error
 	// Release releases what is reserved for a pod that will not be bound; there may be nothing. An error says that a write to
-	// the API server failed.
+	// the API server failed, or was refused because the Lease is not held: Release is called then, too.
 	Release(ctx context.Context, pod types.UID) error
 }
 
@@ -141,12 +141,12 @@ func (d *Driver) prepare(ctx context.Context, call Call) error {
 	switch {
 	case d.options.Preparer == nil:
 		return errors.New("there is no preparer for it")
-	case !d.options.MayWrite():
-		return ErrNotLeading
-	case call.Kind == CallRelease:
+	case call.Kind == CallRelease: // also without the Lease: what is reserved in this process would stay so
 		ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 		defer cancel()
 		return answered(func() error { return d.options.Preparer.Release(ctx, call.Pod.UID) })
+	case !d.options.MayWrite():
+		return ErrNotLeading
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.options.PrepareTimeout)
 	defer cancel()

@@ -310,6 +310,26 @@ func TestPreparingIsBoundedInTime(t *testing.T) {
 	running.Wait()
 }
 
+// TestReleasedAlsoWithoutTheLease: what is reserved in the process is released while it may not write. Else it would hold devices
+// that no pod has, for as long as it runs.
+func TestReleasedAlsoWithoutTheLease(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	replies := make(chan Reply, 2)
+	options := DriverOptions{Preparer: preparer{}, MayWrite: func() bool { return false }}
+	driver := NewDriver(newStage(), options, func(r Reply) { replies <- r })
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { driver.Run(ctx) })
+	for kind, want := range map[Kind]error{CallPrepare: ErrNotLeading, CallRelease: errNotPrepared} {
+		driver.Send(Call{ID: 1, Kind: kind})
+		if r := <-replies; !errors.Is(r.Err, want) {
+			t.Errorf("%s: got %v, want %v", kind, r.Err, want)
+		}
+	}
+	cancel()
+	running.Wait()
+}
+
 // TestAGangThatCannotBeCompletedIsNotBegun: while its binds wait for a worker, too many of its pods are deleted; the others
 // are not bound.
 func TestAGangThatCannotBeCompletedIsNotBegun(t *testing.T) {

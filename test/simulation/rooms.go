@@ -97,7 +97,7 @@ func (o *expectation) roomIn(pod *corev1.Pod, needs int, slots func(*corev1.Node
 	}
 	sums := map[string]int64{}
 	for _, node := range o.Nodes {
-		if at, inside := t.domains(node); inside && (only == "" || at == only) && invariants.Takes(node, pod) {
+		if at, inside := t.domains(node); inside && (only == "" || at == only) && invariants.Takes(node, pod) && !o.underWay[node.Name] {
 			sums[at] += min(1000, slots(node))
 		}
 	}

@@ -63,6 +63,7 @@ func (p *process) send(call commit.Call) {
 	}
 	p.underWay++
 	if !p.mayWrite() {
+		p.endPreparer(call)
 		p.answer(call, commit.ErrNotLeading, p.random.span(0, time.Millisecond))
 		return
 	}

@@ -194,10 +194,21 @@ func (j *invariantChecker) lacksRoom(p *process, nominated map[types.UID]string,
 }
 
 // mayHaveOverstayed reports whether pods of its own priority may go for a job: it holds a reservation, and a jump of the server's
-// clock hides which of pods, groups and reservations came first. Groups do not say here for how long they run.
-func (p *process) mayHaveOverstayed(_ *corev1.Pod, holder model.JobKey) bool {
+// clock hides which of pods, groups and reservations came first, or its difference from the process's clock hides that a member of
+// the victim's job was on its node before the capacity was reserved. Groups do not say here for how long they run.
+func (p *process) mayHaveOverstayed(victim *corev1.Pod, holder model.JobKey) bool {
 	job := p.snapshot.Job(holder)
-	return p.server.jumped != 0 && job != nil && job.Reservation != nil
+	if job == nil || job.Reservation == nil {
+		return false
+	}
+	return p.server.jumped != 0 || slices.ContainsFunc(p.pods(), func(pod *corev1.Pod) bool {
+		at := model.PodScheduled(pod)
+		if jobKeyOf(pod) != jobKeyOf(victim) || at == nil {
+			return false
+		}
+		later := at.LastTransitionTime.Sub(job.Reservation.Since)
+		return later > 0 && later <= p.skew.Abs()+time.Second // times are of whole seconds
+	})
 }
 
 // prioritiesOf are those of the members that have not ended, the highest first.

@@ -317,6 +317,8 @@ func (s *Session) checkGates(operations []operation) *model.Refusal {
 			standing = framework.Pipelined
 		case op.task.Status != model.Allocated:
 			continue
+		case !op.reserved && len(s.slots.reserve) > 0:
+			return &model.Refusal{Code: framework.CodeMisuse, Detail: fmt.Sprintf("pod %s was placed by numbers alone", op.task)}
 		}
 		switch at := slices.IndexFunc(asked, func(q question) bool { return q.job.Key == op.task.Job }); {
 		case at < 0:

@@ -435,6 +435,15 @@ func TestReserve(t *testing.T) {
 	if refusal := place(nil); refusal == nil || refusal.Code != "Taken" || len(one.aside) > 0 {
 		t.Errorf("refused with %v, set aside are %v", refusal, one.aside)
 	}
+	byNumbers := session.Ask(snapshot.Jobs[0], model.Idle).Supposing(Supposed{ByNumbers: true})
+	if refusal := session.Try(func(statement *Statement) *model.Refusal {
+		if refusal := statement.Put(byNumbers, task, node); refusal != nil {
+			t.Errorf("by numbers alone: %v", refusal)
+		}
+		return nil
+	}); refusal == nil || refusal.Code != framework.CodeMisuse || len(decided)+len(one.aside) > 0 {
+		t.Errorf("placed by numbers alone, and decided on: %v, %+v", refusal, decided)
+	}
 	two.refuse = false
 	if refusal := place(nil); refusal != nil || one.aside[task.Name] != node.Name || two.aside[task.Name] != node.Name {
 		t.Errorf("refused with %v, set aside are %v, %v", refusal, one.aside, two.aside)

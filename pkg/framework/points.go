@@ -188,7 +188,8 @@ type Reserver interface {
 	Plugin
 	// Reserve is called before a task is placed on idle capacity of the node. prepare reports that what was reserved must be
 	// written to the API server before the pod is bound; internal/commit does that. A refusal means that nothing was reserved
-	// and the task cannot be placed there.
+	// and the task cannot be placed there. It is not called while actions find out by numbers whether a gang can start: gates
+	// and observers must not depend on it.
 	Reserve(task *model.Task, node *model.Node) (prepare bool, refusal *model.Refusal)
 	// Unreserve takes back what Reserve reserved, because the placement is undone in the session. After a decision
 	// internal/commit releases it when the decision fails. After a panic it is also called for a task for which nothing, or not

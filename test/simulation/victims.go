@@ -193,9 +193,9 @@ func (j *invariantChecker) lacksRoom(p *process, nominated map[types.UID]string,
 	})
 }
 
-// mayHaveOverstayed reports whether pods of its own priority may go for a job: it holds a reservation, and a jump of the server's
-// clock hides which of pods, groups and reservations came first, or its difference from the process's clock hides that a member of
-// the victim's job was on its node before the capacity was reserved. Groups do not say here for how long they run.
+// mayHaveOverstayed reports whether pods of its own priority may go for a job: it holds a reservation, and a jump of the
+// server's clock hides which of pods, groups and reservations came first, or its difference from the process's clock hides that
+// a member of the victim's job was on its node before the capacity was reserved. Groups do not say here for how long they run.
 func (p *process) mayHaveOverstayed(victim *corev1.Pod, holder model.JobKey) bool {
 	job := p.snapshot.Job(holder)
 	if job == nil || job.Reservation == nil {

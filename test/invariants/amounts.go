@@ -1,9 +1,11 @@
 package invariants
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -84,7 +86,12 @@ func Free(node *corev1.Node, pods []*corev1.Pod, on func(*corev1.Pod) bool) Amou
 	free := AmountsOf(node.Status.Allocatable)
 	for _, pod := range pods {
 		if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed && on(pod) {
-			free.Add(RequestOf(pod), -1)
+			request := RequestOf(pod)
+			assigned := strings.Contains(pod.Annotations[assignedCPUs], fmt.Sprintf(`"node":%q`, node.Name))
+			if assigned && strings.Contains(node.Annotations[cpuTopology], `"mode":"excluded"`) {
+				delete(request, corev1.ResourceCPU) // what the node allows does not include its isolated CPUs
+			}
+			free.Add(request, -1)
 		}
 	}
 	return free

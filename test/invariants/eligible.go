@@ -118,5 +118,10 @@ func Judged(pod *corev1.Pod) bool {
 	})
 }
 
-// isolatedCPUs is the annotation of pods whose CPU is counted in another pool.
-const isolatedCPUs = "isolcpu.tutti.dev/cpus"
+// isolatedCPUs is the annotation of pods whose CPU is counted in another pool, assignedCPUs the one of pods that have isolated
+// CPUs, and cpuTopology the one of nodes that says which these are.
+const (
+	isolatedCPUs = "isolcpu.tutti.dev/cpus"
+	assignedCPUs = "isolcpu.tutti.dev/assigned"
+	cpuTopology  = "isolcpu.tutti.dev/topology"
+)

@@ -96,3 +96,21 @@ func TestLacks(t *testing.T) {
 		}
 	}
 }
+
+// TestFreeWithoutIsolatedCPUs: the CPU of a pod with isolated CPUs of the node is none of what the node allows, where that leaves
+// them out.
+func TestFreeWithoutIsolatedCPUs(t *testing.T) {
+	cpu := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{Allocatable: cpu}}
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: cpu}}}}}
+	for _, tt := range []struct {
+		mode, on string
+		free     int64
+	}{{"excluded", "n", 2000}, {"included", "n", 0}, {"excluded", "m", 0}} {
+		node.Annotations = map[string]string{cpuTopology: `{"v":1,"mode":"` + tt.mode + `"}`}
+		pod.Annotations = map[string]string{assignedCPUs: `{"v":1,"node":"` + tt.on + `"}`}
+		if got := Free(node, []*corev1.Pod{pod}, func(*corev1.Pod) bool { return true })[corev1.ResourceCPU]; got != tt.free {
+			t.Errorf("%+v: %d free", tt, got)
+		}
+	}
+}

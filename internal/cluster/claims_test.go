@@ -313,7 +313,7 @@ func TestWhoIsChargedNext(t *testing.T) {
 }
 
 // TestTheOuterClassOfAResource: a pod that waits and asks by the resource of a class is charged in the class around it, too, as
-// long as no node reports the resource, whatever is seen first.
+// long as no node reports the resource. The order of the events does not matter.
 func TestTheOuterClassOfAResource(t *testing.T) {
 	s := newState(node("o"), pod("p", asking("example.com/h100", "2")))
 	position := s.dimensions.Index("nvidia.com/gpu")

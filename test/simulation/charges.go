@@ -403,6 +403,23 @@ func (p *process) counted() *countedView {
 	return p.view
 }
 
+// setAside counts the devices, by node and class, that are reserved in the process for pods of which the claims say no number,
+// and that no claim is known to have yet.
+func (p *process) setAside() map[string]map[string]int64 {
+	view, sum := p.counted(), map[string]map[string]int64{}
+	for uid, h := range p.reserved {
+		for _, grant := range h.grants {
+			for _, given := range grant.results {
+				id := deviceID{given.Driver, given.Pool, given.Device}
+				if device := view.devices[id]; device != nil && view.searched[uid] && len(view.holders[id]) == 0 {
+					view.add(sum, h.node, device.classes)
+				}
+			}
+		}
+	}
+	return sum
+}
+
 // countedView is pods and nodes with their devices.
 type countedView struct {
 	*deviceCount

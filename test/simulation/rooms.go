@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -97,8 +99,8 @@ func (o *expectation) roomIn(pod *corev1.Pod, needs int, slots func(*corev1.Node
 	}
 	sums := map[string]int64{}
 	for _, node := range o.Nodes {
-		if at, inside := t.domains(node); inside && (only == "" || at == only) && invariants.Takes(node, pod) && !o.underWay[node.Name] {
-			sums[at] += min(1000, slots(node))
+		if at, inside := t.domains(node); inside && (only == "" || at == only) && invariants.Takes(node, pod) {
+			sums[at] += min(1000, slots(o.withoutSetAside(node)))
 		}
 	}
 	if t.size > 0 {
@@ -108,6 +110,21 @@ func (o *expectation) roomIn(pod *corev1.Pod, needs int, slots func(*corev1.Node
 		room = max(room, int(one))
 	}
 	return room, true
+}
+
+// withoutSetAside returns the node with the devices that are set aside taken off.
+func (o *expectation) withoutSetAside(node *corev1.Node) *corev1.Node {
+	if len(o.setAside[node.Name]) == 0 {
+		return node
+	}
+	less := *node
+	less.Status.Allocatable = maps.Clone(node.Status.Allocatable)
+	for class, n := range o.setAside[node.Name] {
+		amount := less.Status.Allocatable[resourceOfClass(class)]
+		amount.Sub(*resource.NewQuantity(n, resource.DecimalSI))
+		less.Status.Allocatable[resourceOfClass(class)] = amount
+	}
+	return &less
 }
 
 // domains returns the domains of a node by all entries; inside is false for a node that is in none by one of them.

@@ -25,8 +25,8 @@ type expectation struct {
 	now time.Time
 	// searched are the pods that ask for devices of which their claims say no number.
 	searched map[types.UID]bool
-	// underWay are the nodes on which devices are set aside for one of these: the numbers do not say that they are taken.
-	underWay map[string]bool
+	// setAside are the devices, by node and class, that are reserved for these: the numbers do not say that they are taken.
+	setAside map[string]map[string]int64
 }
 
 // inFact is the cluster as it is.
@@ -73,10 +73,7 @@ func (p *process) asTold() expectation {
 		},
 	}}
 	if p.config.Devices {
-		o.searched, o.underWay = p.counted().searched, map[string]bool{}
-		for uid, h := range p.reserved {
-			o.underWay[h.node] = o.underWay[h.node] || o.searched[uid]
-		}
+		o.searched, o.setAside = p.counted().searched, p.setAside()
 	}
 	o.Elsewhere = func(decision model.Decision, victim model.JobKey) bool {
 		reserved := func(hold model.HeldCapacity) bool { return hold.Reserved() && hold.Job != decision.Job }

@@ -159,7 +159,7 @@ func (v *View) Held(queue string, holds func(*corev1.Pod) bool) Amounts {
 			inside[job] = counts
 		}
 		if counts {
-			sum.Add(ChargeOf(pod), 1)
+			sum.Add(v.charge(pod), 1)
 		}
 	}
 	return sum
@@ -182,7 +182,7 @@ func (v *View) OverLimit(job model.JobKey, pod *corev1.Pod, holds func(*corev1.P
 	limits := v.Limits(job)
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
 		held := v.Held(name, holds)
-		request := ChargeOf(pod)
+		request := v.charge(pod)
 		for _, r := range slices.Sorted(maps.Keys(request)) {
 			if most, listed := limits[name][r]; listed && request[r] > 0 && held[r] > most {
 				return fmt.Sprintf("queue %s holds %d %s, and its limit is %d", name, held[r], r, most)
@@ -197,7 +197,7 @@ func (v *View) Exceeds(job model.JobKey, pod *corev1.Pod, more int) bool {
 	limits := v.Limits(job)
 	for name, limit := range limits {
 		held := v.Held(name, func(pod *corev1.Pod) bool { return v.Place(pod) != "" })
-		for r, amount := range ChargeOf(pod) {
+		for r, amount := range v.charge(pod) {
 			if most, listed := limit[r]; listed && amount > 0 && amount > (most-held[r])/int64(more) {
 				return true
 			}
@@ -213,6 +213,14 @@ func ChargeOf(pod *corev1.Pod) Amounts {
 		delete(request, corev1.ResourceCPU)
 	}
 	return request
+}
+
+func (v *View) charge(pod *corev1.Pod) Amounts {
+	charge := ChargeOf(pod)
+	if v.Kept != nil {
+		charge.Add(v.Kept(pod), 1)
+	}
+	return charge
 }
 
 // heedsQueues is Q5, Q14 and Q15: no start exceeds a limit, with terminating pods and nominations; none is in a queue that

@@ -46,6 +46,9 @@ type View struct {
 	// evicted where the decision's job gets no capacity, as for a limit.
 	Overstays func(pod *corev1.Pod, beneficiary model.JobKey) bool
 	Elsewhere func(decision model.Decision, victim model.JobKey) bool
+	// Kept is what the queue of a pod is charged for beside what the pod takes from its node: devices that do not become free when
+	// the pod leaves, such as tainted ones. nil is nothing.
+	Kept func(pod *corev1.Pod) Amounts
 	// TakesOthers reports that the configuration lets pods of other schedulers be evicted.
 	TakesOthers bool
 	// Uncounted reports that a resource is not counted by what the node offers; nil is none.

@@ -321,6 +321,15 @@ func (c *deviceCount) withDevices() (pods []*corev1.Pod) {
 	return append(pods, others...)
 }
 
+// keptOf is what withDevices has put apart for a pod.
+func (c *deviceCount) keptOf(pod *corev1.Pod) invariants.Amounts {
+	amounts := invariants.Amounts{}
+	for class, n := range c.kept[pod.UID] {
+		amounts[resourceOfClass(class)] = n
+	}
+	return amounts
+}
+
 func standIn(name, node string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: leavingNamespace, Name: name, UID: types.UID(name)},

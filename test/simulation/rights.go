@@ -77,6 +77,9 @@ func (p *process) economy(told *expectation) *economy {
 			continue
 		}
 		request := invariants.RequestOf(pod)
+		if told.Kept != nil {
+			request.Add(told.Kept(pod), 1)
+		}
 		e.requests[pod.UID] = request
 		if _, known := e.of[job]; !known && ours(pod) {
 			e.place(job)

@@ -73,7 +73,7 @@ func (p *process) asTold() expectation {
 		},
 	}}
 	if p.config.Devices {
-		o.searched, o.setAside = p.counted().searched, p.setAside()
+		o.searched, o.setAside, o.Kept = p.counted().searched, p.setAside(), p.counted().keptOf
 	}
 	o.Elsewhere = func(decision model.Decision, victim model.JobKey) bool {
 		reserved := func(hold model.HeldCapacity) bool { return hold.Reserved() && hold.Job != decision.Job }
